@@ -1,0 +1,54 @@
+//! What every protocol's session looks like to an event loop.
+
+use crate::Host;
+
+/// What one call of [`Session::advance`] did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// Bytes at the front of the input that are done with. The caller drops them.
+    pub consumed: usize,
+    /// What the session wants next.
+    pub next: Next,
+}
+
+/// What a session wants next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// More bytes; `wanted` is how many more are known to be missing for the request under way (0 if unknown). The
+    /// loop may size its buffer by it up to a bound of its own, never beyond the input limit.
+    Read {
+        /// Bytes known to be missing.
+        wanted: usize,
+    },
+    /// The budget of this turn is used up with complete requests left in the input: call again, after others had theirs.
+    Yield,
+    /// Nothing is to be executed on this connection for so long (`DEBUG SLEEP`). Other connections go on.
+    Sleep {
+        /// Milliseconds.
+        ms: u64,
+    },
+    /// Send what is in the output, then close.
+    Close,
+}
+
+/// A connection's protocol state.
+pub trait Session {
+    /// Executes complete requests at the front of `input`, at most `requests_max` of them, and appends the replies to
+    /// `output`. Stops early when `output` grows beyond `output_bytes_max` (then `Next::Yield`).
+    fn advance<H: Host>(
+        &mut self,
+        input: &[u8],
+        output: &mut Vec<u8>,
+        host: &mut H,
+        budget: Budget,
+    ) -> Progress;
+}
+
+/// How much one turn may do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Budget {
+    /// Requests.
+    pub requests_max: usize,
+    /// Bytes of output at which the turn ends.
+    pub output_bytes_max: usize,
+}
