@@ -41,15 +41,32 @@ pub enum WhenFull {
     Refuse,
 }
 
-/// A byte limit that several tables share.
+/// A byte limit that several tables share. Made by [`Budget::new`].
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct Budget {
     /// Bytes of entries in all tables of the budget.
     pub bytes: AtomicI64,
     /// The limit; `i64::MAX` is none. May change while tables use it.
     pub bytes_max: AtomicI64,
-    /// What a write does that would pass it.
-    pub when_full: WhenFull,
+}
+
+impl Budget {
+    /// A budget of `bytes_max` bytes (`i64::MAX` is no limit).
+    pub fn new(bytes_max: i64, _when_full: WhenFull) -> Budget {
+        Budget {
+            bytes: AtomicI64::new(0),
+            bytes_max: AtomicI64::new(bytes_max),
+        }
+    }
+    /// What a write does that would pass the limit.
+    pub fn when_full(&self) -> WhenFull {
+        todo!()
+    }
+    /// Changes what a write does that would pass the limit.
+    pub fn set_when_full(&self, _when_full: WhenFull) {
+        todo!()
+    }
 }
 
 /// The write was refused because the table is at its limit and may not evict (or could not free enough).
