@@ -12,6 +12,10 @@ pub trait Host {
     fn databases(&self) -> &Databases;
     /// Now, in milliseconds since the Unix epoch; constant during a turn.
     fn now_ms(&self) -> u64;
+    /// Now, in microseconds since the Unix epoch (`TIME`).
+    fn now_us(&self) -> u64 {
+        self.now_ms().saturating_mul(1000)
+    }
     /// Limits that parsers enforce.
     fn limits(&self) -> &Limits;
     /// Whether clients must authenticate.
@@ -68,6 +72,8 @@ pub struct Limits {
     pub unauthenticated_argument_bytes_max: usize,
     /// Most bytes that commands queued by MULTI may hold.
     pub queued_bytes_max: usize,
+    /// Most bytes of output that may wait for a client: a session stops wording replies there and asks to close.
+    pub output_bytes_max: usize,
 }
 
 impl Default for Limits {
@@ -81,6 +87,7 @@ impl Default for Limits {
             unauthenticated_arguments_max: 10,
             unauthenticated_argument_bytes_max: 16 << 10,
             queued_bytes_max: 128 << 20,
+            output_bytes_max: 256 << 20,
         }
     }
 }

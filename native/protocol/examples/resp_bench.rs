@@ -1,0 +1,2 @@
+//! Nanoseconds per pipelined command.
+fn main() {}

@@ -1,0 +1,265 @@
+//! A host without a server, for tests, benches and fuzz targets: its clock stands still until told otherwise, and what
+//! a session asked of it can be read back.
+
+use crate::{
+    Budget, Client, ClientNames, CommandStats, Host, Limits, Next, Progress, ProtocolName,
+    ServerInfo, Session, SlowEntry,
+};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use todana_command::{DATABASES, Databases};
+use todana_table::{Options, Table};
+
+/// The moment at which a new host's clock stands: 2023-11-14 22:13:20 UTC.
+pub const START_MS: u64 = 1_700_000_000_000;
+
+/// A host whose every answer is a field.
+#[derive(Debug)]
+pub struct FakeHost {
+    /// Empty databases of few shards; `Arc` so that several hosts can share them.
+    pub databases: Arc<Databases>,
+    /// The clock.
+    pub now_ms: u64,
+    /// Limits.
+    pub limits: Limits,
+    /// The password, if clients need one.
+    pub password: Option<Vec<u8>>,
+    /// The client of the connection.
+    pub client: Arc<Client>,
+    /// Other clients, listed after `client`.
+    pub others: Vec<Arc<Client>>,
+    /// Observed commands and whether they failed. Empty unless `keep_observed`.
+    pub observed: Vec<(ProtocolName, usize, bool)>,
+    /// Whether to fill `observed`.
+    pub keep_observed: bool,
+    /// Number of observed commands.
+    pub commands: u64,
+    /// Look-ups that found something or did not.
+    pub lookups: (u64, u64),
+    /// What `observe` says of every command.
+    pub slow_us: Option<u64>,
+    /// The slow log, oldest first.
+    pub slow_log: Mutex<Vec<SlowEntry>>,
+    /// Statistics returned as they are.
+    pub info: ServerInfo,
+    /// Statistics of commands returned as they are.
+    pub stats: Vec<CommandStats>,
+    /// Times that statistics were set back.
+    pub stats_resets: AtomicUsize,
+    /// Options.
+    pub options: Mutex<Vec<(String, String)>>,
+}
+
+impl FakeHost {
+    /// A host with empty databases and one client of this protocol.
+    pub fn new(protocol: ProtocolName) -> FakeHost {
+        let tables = std::array::from_fn::<_, DATABASES, _>(|_| {
+            Arc::new(Table::new(Options { shards: Some(16), seed: Some(7), ..Options::default() }))
+        });
+        FakeHost::on(Arc::new(Databases::new(tables)), protocol)
+    }
+
+    /// A host on databases that others may use too.
+    pub fn on(databases: Arc<Databases>, protocol: ProtocolName) -> FakeHost {
+        FakeHost {
+            databases,
+            now_ms: START_MS,
+            limits: Limits::default(),
+            password: None,
+            client: client(7, protocol),
+            others: Vec::new(),
+            observed: Vec::new(),
+            keep_observed: false,
+            commands: 0,
+            lookups: (0, 0),
+            slow_us: None,
+            slow_log: Mutex::default(),
+            info: ServerInfo::default(),
+            stats: Vec::new(),
+            stats_resets: AtomicUsize::new(0),
+            options: Mutex::default(),
+        }
+    }
+}
+
+/// A client as a listener would make it, at address `127.0.0.1:50000 + id`.
+pub fn client(id: u64, protocol: ProtocolName) -> Arc<Client> {
+    let port = 50_000 + u16::try_from(id).unwrap_or(0);
+    Arc::new(Client {
+        id,
+        protocol,
+        address: SocketAddr::from((Ipv4Addr::LOCALHOST, port)),
+        local_address: SocketAddr::from((Ipv4Addr::LOCALHOST, 6379)),
+        fd: 8,
+        connected_at_ms: START_MS,
+        active_at_ms: AtomicU64::new(START_MS),
+        database: AtomicUsize::new(0),
+        last_command: AtomicUsize::new(usize::MAX),
+        resp_version: AtomicUsize::new(2),
+        queued: AtomicUsize::new(usize::MAX),
+        watched: AtomicUsize::new(0),
+        input_bytes: AtomicUsize::new(0),
+        output_bytes: AtomicUsize::new(0),
+        traffic_bytes: [AtomicU64::new(0), AtomicU64::new(0)],
+        no_evict: AtomicBool::new(false),
+        killed: AtomicBool::new(false),
+        names: Mutex::new(ClientNames::default()),
+    })
+}
+
+impl Host for FakeHost {
+    fn databases(&self) -> &Databases {
+        &self.databases
+    }
+    fn now_ms(&self) -> u64 {
+        self.now_ms
+    }
+    fn limits(&self) -> &Limits {
+        &self.limits
+    }
+    fn requires_password(&self) -> bool {
+        self.password.is_some()
+    }
+    fn check_password(&self, password: &[u8]) -> bool {
+        self.password.as_deref().is_none_or(|set| set == password)
+    }
+    fn client(&self) -> &Arc<Client> {
+        &self.client
+    }
+    fn clients(&self) -> Vec<Arc<Client>> {
+        let mut clients = vec![self.client.clone()];
+        clients.extend(self.others.iter().cloned());
+        clients.sort_by_key(|client| client.id);
+        clients
+    }
+    fn kill(&self, id: u64) -> bool {
+        let clients = self.clients();
+        let found = clients.iter().find(|client| client.id == id);
+        found.inspect(|client| client.killed.store(true, Ordering::Relaxed)).is_some()
+    }
+    fn observe(&mut self, protocol: ProtocolName, command: usize, failed: bool) -> Option<u64> {
+        self.commands += 1;
+        if self.keep_observed {
+            self.observed.push((protocol, command, failed));
+        }
+        self.slow_us
+    }
+    fn observe_lookups(&mut self, hits: u64, misses: u64) {
+        self.lookups.0 += hits;
+        self.lookups.1 += misses;
+    }
+    fn log_slow(&self, micros: u64, arguments: &[&[u8]]) {
+        let mut log = self.slow_log.lock().unwrap();
+        let id = log.len() as u64;
+        log.push(SlowEntry {
+            id,
+            at_s: self.now_ms / 1000,
+            micros,
+            arguments: arguments.iter().map(|argument| argument.to_vec()).collect(),
+            address: self.client.address.to_string(),
+            name: self.client.names.lock().unwrap().name.clone(),
+        });
+    }
+    fn slow_log(&self, count: Option<usize>) -> Vec<SlowEntry> {
+        let log = self.slow_log.lock().unwrap();
+        log.iter().rev().take(count.unwrap_or(usize::MAX)).cloned().collect()
+    }
+    fn slow_log_len(&self) -> usize {
+        self.slow_log.lock().unwrap().len()
+    }
+    fn slow_log_reset(&self) {
+        self.slow_log.lock().unwrap().clear();
+    }
+    fn server_info(&self) -> ServerInfo {
+        self.info.clone()
+    }
+    fn command_stats(&self, _protocol: ProtocolName) -> Vec<CommandStats> {
+        self.stats.clone()
+    }
+    fn reset_stats(&self) {
+        self.stats_resets.fetch_add(1, Ordering::Relaxed);
+    }
+    fn options(&self) -> Vec<(String, String)> {
+        self.options.lock().unwrap().clone()
+    }
+    fn set_option(&self, name: &str, value: &str) -> Result<(), String> {
+        let mut options = self.options.lock().unwrap();
+        match options.iter_mut().find(|(known, _)| known == name) {
+            Some((_, old)) => *old = value.to_owned(),
+            None => return Err(format!("no option {name}")),
+        }
+        Ok(())
+    }
+}
+
+/// What a conversation came to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// Everything the session said.
+    pub output: Vec<u8>,
+    /// Whether it asked to close; the rest of the input was not offered then.
+    pub closed: bool,
+    /// Milliseconds it asked to sleep, in all. The host's clock does not move.
+    pub slept_ms: u64,
+    /// Bytes left unconsumed.
+    pub left: usize,
+}
+
+/// Feeds pieces of input to a session as an event loop would: appended to a buffer, each offered until the session
+/// wants more. Small budgets, so that yielding is always part of the play.
+pub fn converse<'i, S: Session>(
+    session: &mut S,
+    host: &mut FakeHost,
+    pieces: impl IntoIterator<Item = &'i [u8]>,
+) -> Outcome {
+    let budget = Budget { requests_max: 3, output_bytes_max: 1 << 16 };
+    let mut outcome = Outcome { output: Vec::new(), closed: false, slept_ms: 0, left: 0 };
+    let mut buffer: Vec<u8> = Vec::new();
+    'pieces: for piece in pieces {
+        buffer.extend_from_slice(piece);
+        loop {
+            let mut turn = Vec::new();
+            let Progress { consumed, next } = session.advance(&buffer, &mut turn, host, budget);
+            assert!(consumed <= buffer.len(), "consumed more than was offered");
+            buffer.drain(..consumed);
+            outcome.output.extend_from_slice(&turn);
+            match next {
+                Next::Read { .. } => break,
+                Next::Yield => assert!(consumed > 0, "yielded without progress"),
+                Next::Sleep { ms } => outcome.slept_ms += ms,
+                Next::Close => {
+                    outcome.closed = true;
+                    break 'pieces;
+                }
+            }
+        }
+    }
+    outcome.left = buffer.len();
+    outcome
+}
+
+/// Plays the same input whole, cut in two at every offset, and byte by byte, each time with a new session and host, and
+/// returns the outcome, which must be the same every time. `same` can blank out what may differ.
+pub fn converse_in_every_way<S: Session>(
+    mut start: impl FnMut() -> (S, FakeHost),
+    input: &[u8],
+    same: impl Fn(Outcome) -> Outcome,
+) -> Outcome {
+    let mut play = |pieces: Vec<&[u8]>| {
+        let (mut session, mut host) = start();
+        same(converse(&mut session, &mut host, pieces))
+    };
+    let whole = play(vec![input]);
+    for at in 1..input.len() {
+        let cut = play(vec![&input[..at], &input[at..]]);
+        assert_eq!(readable(&cut), readable(&whole), "input cut at {at}");
+    }
+    let bytes = play(input.chunks(1).collect());
+    assert_eq!(readable(&bytes), readable(&whole), "input byte by byte");
+    whole
+}
+
+fn readable(outcome: &Outcome) -> (String, bool, u64) {
+    (outcome.output.escape_ascii().to_string(), outcome.closed, outcome.slept_ms)
+}
