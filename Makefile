@@ -1,0 +1,90 @@
+# Everything a person or a machine does with this tree; `make help` lists it.
+#
+# A table of contents, not a build system: cargo and rebar3 decide what is
+# stale. Erlang comes from .toolchain/ where the host has none (tools/toolchain).
+
+export PATH := $(CURDIR)/.toolchain/bin:$(PATH)
+# rebar3 writes colours even where nobody sees them.
+ifeq ($(MAKE_TERMOUT),)
+export TERM := dumb
+endif
+
+CARGO = cargo
+NATIVE = --manifest-path native/Cargo.toml
+FUZZ_SECONDS = 10
+
+.DEFAULT_GOAL := help
+.PHONY: help run build release clean distclean toolchain deps native \
+	test test-native test-erlang test-clients test-hostile fuzz-smoke \
+	check lint lint-native lint-erlang tidy bench
+
+help: ## list these targets
+	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1|\2/p' Makefile | \
+		column -t -s '|' 2> /dev/null || \
+		sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1  \2/p' Makefile
+
+run: build ## build everything and serve on loopback, in the foreground
+	@exec bin/todana start
+
+build: toolchain ## build the native engine and the Erlang application
+	@rebar3 compile
+
+release: build ## a self-contained tarball, Erlang included
+	@tools/release
+
+test: toolchain deps ## everything that has to pass
+	@$(MAKE) --no-print-directory test-native
+	@$(MAKE) --no-print-directory test-erlang
+	@$(MAKE) --no-print-directory test-clients
+	@$(MAKE) --no-print-directory test-hostile
+	@$(MAKE) --no-print-directory fuzz-smoke
+
+test-native: ## the Rust crates' tests
+	@$(CARGO) test --locked $(NATIVE) --workspace
+
+test-erlang: build ## EUnit and Common Test, with PropEr
+	@rebar3 eunit
+	@rebar3 ct
+
+test-clients: build deps ## real Redis and memcached clients against a server
+	@tools/python -m pytest test/clients
+
+test-hostile: build deps ## broken, slow and greedy clients against a server
+	@tools/python -m pytest test/hostile
+
+fuzz-smoke: ## fuzz each parser for FUZZ_SECONDS (10)
+	@tools/fuzz $(FUZZ_SECONDS)
+
+check: lint tidy ## everything a reviewer should not have to look for
+
+lint: lint-native lint-erlang ## the linters of both languages
+
+lint-native: ## clippy and rustfmt
+	@tools/rust-component clippy rustfmt
+	@$(CARGO) fmt --check $(NATIVE) --all
+	@$(CARGO) clippy --locked $(NATIVE) --workspace --all-targets -- -D warnings
+
+lint-erlang: build ## xref and Dialyzer
+	@rebar3 xref
+	@rebar3 dialyzer
+
+tidy: ## line lengths, names, stray addresses
+	@tools/tidy
+
+bench: build deps ## measure against what one would pick instead
+	@bench/run
+
+toolchain: ## get Erlang/OTP and rebar3 if the host has none
+	@tools/toolchain
+
+deps: ## install the Debian packages the tests need, if missing
+	@tools/deps
+
+native: ## build the native engine only
+	@tools/native
+
+clean: ## remove what was built
+	rm -rf _build priv native/target native/fuzz/target
+
+distclean: clean ## and the toolchain, the Python environment, fuzz corpora
+	rm -rf .toolchain .venv native/fuzz/corpus native/fuzz/artifacts
