@@ -39,8 +39,9 @@ test: toolchain deps ## everything that has to pass
 	@$(MAKE) --no-print-directory test-hostile
 	@$(MAKE) --no-print-directory fuzz-smoke
 
+# The NIF crate links only inside the VM: test-erlang is its test.
 test-native: ## the Rust crates' tests
-	@$(CARGO) test --locked $(NATIVE) --workspace
+	@$(CARGO) test --locked $(NATIVE) --workspace --exclude todana_nif
 
 test-erlang: build ## EUnit and Common Test, with PropEr
 	@rebar3 eunit
