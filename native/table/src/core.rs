@@ -1,0 +1,252 @@
+//! The state of one table, shared by its handle, its snapshots and its budget.
+
+use std::sync::atomic::{
+    AtomicBool, AtomicI64, AtomicU32, AtomicU64, AtomicUsize,
+    Ordering::{Acquire, Relaxed},
+};
+use std::sync::{Arc, OnceLock};
+
+use parking_lot::Mutex;
+
+use crate::budget::{Budget, Padded};
+use crate::counts::Counts;
+use crate::entry::VERSION_END;
+use crate::hash::{KeyHash, ShardMap};
+use crate::limits::{Full, Gauge, LiveLimits, Options};
+use crate::shard::{NEVER_MS, Shards};
+
+const SHARDS_DEFAULT: usize = 4_096;
+const SHARDS_MAX: usize = 1 << 20;
+
+/// One table. The first fields are read by every operation and hardly ever written; `gauges`, which every write
+/// changes, has cache lines of its own.
+pub(crate) struct Core {
+    shards: OnceLock<Shards>,
+    pub(crate) hash: KeyHash,
+    pub(crate) map: ShardMap,
+    /// When entries die, see [`crate::clear`].
+    pub(crate) clear_at_ms: AtomicU64,
+    /// The running snapshot, 0 for none, see [`crate::snapshot`].
+    pub(crate) snapshot: AtomicU32,
+    pub(crate) limits: LiveLimits,
+    pub(crate) budget: Option<Arc<Budget>>,
+    pub(crate) shard_count: usize,
+
+    pub(crate) gauges: Padded<Gauges>,
+
+    /// Numbers the scheduled clears; guards their bookkeeping.
+    pub(crate) clear_turn: Mutex<()>,
+    pub(crate) clear_number: AtomicU32,
+    pub(crate) clear_overdue: AtomicBool,
+    pub(crate) snapshots: AtomicU32,
+    pub(crate) snapshot_taken: AtomicBool,
+    pub(crate) sweep_from: AtomicUsize,
+    pub(crate) tallies: Tallies,
+}
+
+/// What writes change.
+#[derive(Default)]
+pub(crate) struct Gauges {
+    version: AtomicU64,
+    pub(crate) entries: AtomicI64,
+    bytes: AtomicI64,
+    expiring: AtomicI64,
+}
+
+impl Gauges {
+    /// All that is counted now.
+    pub(crate) fn all(&self) -> Change {
+        Change {
+            entries: self.entries.load(Relaxed),
+            bytes: self.bytes.load(Relaxed),
+            expiring: self.expiring.load(Relaxed),
+        }
+    }
+}
+
+/// Events since the table was made.
+#[derive(Default)]
+pub(crate) struct Tallies {
+    pub(crate) expired: AtomicU64,
+    pub(crate) evicted: AtomicU64,
+    pub(crate) refused: AtomicU64,
+}
+
+/// What a write does to the gauges.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Change {
+    pub(crate) entries: i64,
+    pub(crate) bytes: i64,
+    pub(crate) expiring: i64,
+}
+
+impl Core {
+    pub(crate) fn new(options: Options) -> Arc<Core> {
+        let shard_count =
+            options.shards.unwrap_or(SHARDS_DEFAULT).clamp(1, SHARDS_MAX).next_power_of_two();
+        let core = Arc::new(Core {
+            shards: OnceLock::new(),
+            hash: KeyHash::new(options.seed),
+            map: ShardMap::new(shard_count),
+            clear_at_ms: AtomicU64::new(NEVER_MS),
+            snapshot: AtomicU32::new(0),
+            limits: LiveLimits::new(options.limits),
+            budget: options.budget,
+            shard_count,
+            gauges: Padded::default(),
+            clear_turn: Mutex::new(()),
+            clear_number: AtomicU32::new(1),
+            clear_overdue: AtomicBool::new(false),
+            snapshots: AtomicU32::new(0),
+            snapshot_taken: AtomicBool::new(false),
+            sweep_from: AtomicUsize::new(0),
+            tallies: Tallies::default(),
+        });
+        if let Some(budget) = &core.budget {
+            budget.join(&core);
+        }
+        core
+    }
+
+    /// The shards, where anything was ever written.
+    #[inline]
+    pub(crate) fn shards(&self) -> Option<&Shards> {
+        self.shards.get()
+    }
+
+    /// The shards, made where there are none yet.
+    #[inline]
+    pub(crate) fn shards_for_write(&self) -> &Shards {
+        match self.shards.get() {
+            Some(shards) => shards,
+            None => self.make_shards(),
+        }
+    }
+
+    #[cold]
+    fn make_shards(&self) -> &Shards {
+        self.shards.get_or_init(|| Shards::new(self.shard_count))
+    }
+
+    /// Hash and shard of a key.
+    #[inline]
+    pub(crate) fn locate(&self, key: &[u8]) -> (u64, usize) {
+        let hash = self.hash.of(key);
+        (hash, self.map.shard(hash))
+    }
+
+    pub(crate) fn bytes(&self) -> u64 {
+        u64::try_from(self.gauges.bytes.load(Relaxed)).unwrap_or(0)
+    }
+
+    pub(crate) fn len(&self) -> u64 {
+        u64::try_from(self.gauges.entries.load(Relaxed)).unwrap_or(0)
+    }
+
+    pub(crate) fn has_expiring(&self) -> bool {
+        self.gauges.expiring.load(Relaxed) > 0
+    }
+
+    /// The running snapshot. Read after the locks are held: see [`crate::snapshot`].
+    #[inline]
+    pub(crate) fn running_snapshot(&self) -> u32 {
+        self.snapshot.load(Acquire)
+    }
+
+    /// The version of the last write.
+    pub(crate) fn version(&self) -> u64 {
+        self.gauges.version.load(Relaxed)
+    }
+
+    /// The next version. A table takes 2^48 writes (a million a second for nine years) and refuses any more.
+    pub(crate) fn next_version(&self) -> Result<u64, Full> {
+        let version = self.gauges.version.fetch_add(1, Relaxed) + 1;
+        if version < VERSION_END { Ok(version) } else { Err(Full) }
+    }
+
+    /// Whether any limit applies, so that use is to be noted and room to be made.
+    #[inline]
+    pub(crate) fn is_limited(&self) -> bool {
+        self.limits.any() || self.budget.as_ref().is_some_and(|budget| budget.is_limited())
+    }
+
+    /// Accounts for a write that leaves an entry of `entry_bytes`, or refuses it.
+    pub(crate) fn charge(&self, change: Change, entry_bytes: i64) -> Result<(), Full> {
+        let charged = self.charge_own(change, entry_bytes);
+        if charged.is_err() {
+            self.tallies.refused.fetch_add(1, Relaxed);
+        }
+        charged
+    }
+
+    fn charge_own(&self, change: Change, entry_bytes: i64) -> Result<(), Full> {
+        let (mut entries_max, mut bytes_max) = (i64::MAX, i64::MAX);
+        if self.limits.any() {
+            // What can never fit is refused even where eviction could empty the table.
+            if entry_bytes > self.limits.bytes_max() || self.limits.entries_max() == 0 {
+                return Err(Full);
+            }
+            if self.limits.refuse() {
+                (entries_max, bytes_max) = (self.limits.entries_max(), self.limits.bytes_max());
+            }
+        }
+        self.gauges.entries.grow_within(change.entries, entries_max)?;
+        if self.gauges.bytes.grow_within(change.bytes, bytes_max).is_err() {
+            self.gauges.entries.change(-change.entries);
+            return Err(Full);
+        }
+        if self.charge_budget(change.bytes, entry_bytes).is_err() {
+            self.gauges.entries.change(-change.entries);
+            self.gauges.bytes.change(-change.bytes);
+            return Err(Full);
+        }
+        self.gauges.expiring.change(change.expiring);
+        Ok(())
+    }
+
+    fn charge_budget(&self, change: i64, entry_bytes: i64) -> Result<(), Full> {
+        let Some(budget) = &self.budget else { return Ok(()) };
+        let bytes_max = budget.bytes_max.load(Relaxed);
+        if entry_bytes > bytes_max {
+            return Err(Full);
+        }
+        let refuse = budget.when_full() == crate::limits::WhenFull::Refuse;
+        budget.bytes.grow_within(change, if refuse { bytes_max } else { i64::MAX })
+    }
+
+    /// Accounts for entries that went.
+    pub(crate) fn discharge(&self, change: Change) {
+        self.gauges.entries.change(-change.entries);
+        self.gauges.bytes.change(-change.bytes);
+        self.gauges.expiring.change(-change.expiring);
+        if let Some(budget) = &self.budget {
+            budget.bytes.change(-change.bytes);
+        }
+    }
+
+    pub(crate) fn counts(&self) -> Counts {
+        let index_bytes = self.shards().map_or(0, |shards| {
+            let indexes: usize =
+                shards.iter().map(|shard| shard.lock().index.allocation_size()).sum();
+            shards.own_bytes() + indexes
+        });
+        Counts {
+            entries: self.len(),
+            entries_with_expiry: u64::try_from(self.gauges.expiring.load(Relaxed)).unwrap_or(0),
+            bytes: self.bytes(),
+            index_bytes: index_bytes as u64,
+            expired: self.tallies.expired.load(Relaxed),
+            evicted: self.tallies.evicted.load(Relaxed),
+            refused: self.tallies.refused.load(Relaxed),
+            version: self.version(),
+        }
+    }
+}
+
+impl Drop for Core {
+    fn drop(&mut self) {
+        if let Some(budget) = &self.budget {
+            budget.bytes.change(-self.gauges.bytes.load(Relaxed));
+        }
+    }
+}

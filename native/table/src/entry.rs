@@ -1,0 +1,596 @@
+//! One entry: an immutable allocation, and the tagged pointer that owns it.
+//!
+//! An entry is written once and never changed; a write makes another entry and swaps the pointer. What little may
+//! change lives beside the immutable bytes: the access word (atomic), the pin and the reference count of large entries
+//! (atomic), and the use frequency (in the pointer, under the shard's lock).
+//!
+//! There are two layouts. Small entries, by far the most, must not pay for what only large ones need:
+//!
+//! ```text
+//! compact   | version 48, key_len 8, value_len 8 | expiry? 8 | access? 8 | flags? 4 | key | value |
+//! wide      | references 4 | key_len 4 | value_len 4 | flags 4 | version 8 | pin 8 | expiry? 8 | access? 8 | key | value |
+//! ```
+//!
+//! A 16-byte key with a 16-byte value takes 40 bytes, which is exactly what glibc's malloc has room for in its
+//! 48-byte chunk. An entry is compact when key and value both have at most 255 bytes.
+//!
+//! Which layout, and which optional fields there are, is told by the pointer and not by the allocation: user addresses
+//! on every 64-bit system we know are 48-bit numbers, sign-extended, so the upper 16 bits are free for
+//!
+//! ```text
+//! bit  48 wide | 49 expiry | 50 flags (compact only) | 51 access | 52..58 use frequency | 58..64 unused
+//! ```
+//!
+//! The assumption is checked for each allocation. The pointer keeps its provenance throughout: bits are changed
+//! by `map_addr` only, and the untagged pointer is the one that the allocator gave.
+//!
+//! Who owns what: [`EntryBox`] owns an entry on behalf of a table (or of a snapshot's limbo). [`Entry`] borrows one.
+//! [`Shared`] is a counted handle of a wide entry that may outlive the table's interest in it; compact entries are never
+//! shared, since copying 255 bytes costs less than counting.
+
+use std::alloc::{self, Layout};
+use std::ffi::c_void;
+use std::fmt;
+use std::marker::PhantomData;
+use std::mem::ManuallyDrop;
+use std::num::NonZeroUsize;
+use std::ops::Deref;
+use std::ptr::{self, NonNull};
+use std::sync::OnceLock;
+use std::sync::atomic::{
+    AtomicPtr, AtomicU32, AtomicU64,
+    Ordering::{AcqRel, Relaxed},
+};
+
+use crate::meta::{Access, Meta};
+
+#[cfg(not(target_pointer_width = "64"))]
+compile_error!("entries are addressed by tagged 64-bit pointers");
+
+const WIDE: usize = 1 << 48;
+const EXPIRY: usize = 1 << 49;
+const FLAGS: usize = 1 << 50;
+const ACCESS: usize = 1 << 51;
+const FREQUENCY_SHIFT: u32 = 52;
+const FREQUENCY_MASK: usize = (FREQUENCY_MAX as usize) << FREQUENCY_SHIFT;
+const ADDRESS_MASK: usize = (1 << 48) - 1;
+
+/// The highest use frequency that a pointer can tell.
+pub(crate) const FREQUENCY_MAX: u8 = 63;
+/// Versions are below this.
+pub(crate) const VERSION_END: u64 = 1 << 48;
+/// The longest key and the longest value of a compact entry.
+const COMPACT_MAX: usize = u8::MAX as usize;
+const ALIGN: usize = 8;
+
+/// What starts a wide entry.
+#[repr(C)]
+struct WideHeader {
+    references: AtomicU32,
+    key_len: u32,
+    value_len: u32,
+    flags: u32,
+    version: u64,
+    pin: AtomicPtr<c_void>,
+}
+
+const COMPACT_HEADER_BYTES: usize = 8;
+const WIDE_HEADER_BYTES: usize = size_of::<WideHeader>();
+const _: () = assert!(WIDE_HEADER_BYTES == 32);
+
+/// Bytes before the key of an entry with this tag.
+fn key_offset(tag: usize) -> usize {
+    fields_offset(tag) + field(tag, EXPIRY, 8) + field(tag, ACCESS, 8) + field(tag, FLAGS, 4)
+}
+
+/// Bytes before the first optional field of an entry with this tag.
+fn fields_offset(tag: usize) -> usize {
+    COMPACT_HEADER_BYTES + field(tag, WIDE, WIDE_HEADER_BYTES - COMPACT_HEADER_BYTES)
+}
+
+/// The size of an optional field: `bytes` where the tag has `bit`, otherwise 0.
+fn field(tag: usize, bit: usize, bytes: usize) -> usize {
+    ((tag & bit) >> bit.trailing_zeros()) * bytes
+}
+
+/// The tag of an entry of this shape.
+fn tag_of(key_len: usize, value_len: usize, meta: &Meta) -> usize {
+    let bit = |set: bool, bit: usize| if set { bit } else { 0 };
+    let wide = key_len > COMPACT_MAX || value_len > COMPACT_MAX;
+    bit(wide, WIDE)
+        | bit(meta.expires_at_ms.is_some(), EXPIRY)
+        | bit(meta.access.is_some(), ACCESS)
+        | bit(meta.flags != 0 && !wide, FLAGS)
+}
+
+/// Bytes that an allocation of `size` takes in memory: glibc's malloc adds 8 and rounds up to 16, and others are near.
+fn allocated_bytes(size: usize) -> usize {
+    (size + 8).next_multiple_of(16).max(32)
+}
+
+/// The address that the allocator gave: the tag replaced by the sign extension of bit 47.
+fn untag(tagged: NonNull<u8>) -> *mut u8 {
+    tagged.as_ptr().map_addr(|address| ((address << 16).cast_signed() >> 16).cast_unsigned())
+}
+
+/// One live entry, borrowed for as long as the caller's closure runs.
+#[derive(Clone, Copy)]
+pub struct Entry<'a> {
+    /// Invariant: points to an initialised entry that stays allocated for `'a`.
+    tagged: NonNull<u8>,
+    /// Whether the shard's lock is held for `'a`, which is what a pin needs.
+    locked: bool,
+    borrow: PhantomData<&'a [u8]>,
+}
+
+impl<'a> Entry<'a> {
+    /// The key.
+    #[inline]
+    pub fn key(&self) -> &'a [u8] {
+        let (key_len, _) = self.lengths();
+        // SAFETY: the key starts at `key_offset` and has `key_len` initialised bytes, which nobody changes during `'a`.
+        unsafe { std::slice::from_raw_parts(self.at(key_offset(self.tag())), key_len) }
+    }
+
+    /// The value.
+    #[inline]
+    pub fn value(&self) -> &'a [u8] {
+        let (key_len, value_len) = self.lengths();
+        // SAFETY: the value follows the key and has `value_len` initialised bytes, which nobody changes during `'a`.
+        unsafe { std::slice::from_raw_parts(self.at(key_offset(self.tag()) + key_len), value_len) }
+    }
+
+    /// The version of the write that made this entry: unique and growing within its table, below 2^48.
+    #[inline]
+    pub fn version(&self) -> u64 {
+        match self.wide() {
+            Some(header) => header.version,
+            None => self.compact_word() >> 16,
+        }
+    }
+
+    /// Flags, expiry and access as they are now.
+    pub fn meta(&self) -> Meta {
+        let access = self.access_word().map(|word| Access::from_word(word.load(Relaxed)));
+        Meta { expires_at_ms: self.expires_at_ms(), flags: self.flags(), access }
+    }
+
+    /// The client's opaque flags.
+    #[inline]
+    pub fn flags(&self) -> u32 {
+        let tag = self.tag();
+        if let Some(header) = self.wide() {
+            return header.flags;
+        }
+        if tag & FLAGS == 0 {
+            return 0;
+        }
+        // SAFETY: the tag says that a compact entry has flags, and they lie directly before the key. All fields before
+        // them have 8 bytes, so they are aligned.
+        unsafe { self.at(key_offset(tag) - 4).cast::<u32>().read() }
+    }
+
+    /// When the entry stops to exist.
+    #[inline]
+    pub fn expires_at_ms(&self) -> Option<u64> {
+        let tag = self.tag();
+        if tag & EXPIRY == 0 {
+            return None;
+        }
+        // SAFETY: the tag says that there is an expiry; it is the first optional field, and 8-aligned like the entry.
+        Some(unsafe { self.at(fields_offset(tag)).cast::<u64>().read() })
+    }
+
+    /// Bytes that the entry's allocation takes, the allocator's own included.
+    #[inline]
+    pub fn bytes(&self) -> usize {
+        allocated_bytes(self.size())
+    }
+
+    /// Records a look: sets `last_s` and `fetched`. Nothing happens where the entry keeps no access word.
+    pub fn note_access(&self, now_ms: u64) {
+        if let Some(word) = self.access_word() {
+            Access::note(word, now_ms);
+        }
+    }
+
+    /// Whether the entry does not exist any more at `now_ms`.
+    #[inline]
+    pub fn is_expired(&self, now_ms: u64) -> bool {
+        self.expires_at_ms().is_some_and(|at_ms| at_ms <= now_ms)
+    }
+
+    /// A counted handle by which the value outlives this look. `None` for small entries: copy those.
+    pub fn share(&self) -> Option<Shared> {
+        let header = self.wide()?;
+        count_reference(header);
+        Some(Shared { tagged: self.tagged })
+    }
+
+    /// The entry's pin, made by `make` where there is none yet.
+    ///
+    /// A pin is an object of the caller (a BEAM resource) that owns the [`Shared`] handle given to `make`. The table keeps
+    /// it beside the entry and gives it to the hook of [`set_pin_release`] when it lets go of the entry, so it is
+    /// alive at least until this look ends. `None` for small entries, and for entries not looked at under their shard's lock
+    /// (use [`Table::read_in_place`](crate::Table::read_in_place)), since such a pin could be released while in use.
+    pub fn pin(&self, make: impl FnOnce(Shared) -> NonNull<c_void>) -> Option<NonNull<c_void>> {
+        let header = self.wide()?;
+        if !self.locked {
+            return None;
+        }
+        // Relaxed: the shard's lock orders everybody who touches the pin.
+        if let Some(pin) = NonNull::new(header.pin.load(Relaxed)) {
+            return Some(pin);
+        }
+        let pin = make(self.share()?);
+        header.pin.store(pin.as_ptr(), Relaxed);
+        Some(pin)
+    }
+
+    /// Replaces the access word; false where the entry keeps none.
+    pub(crate) fn set_access(&self, access: Access) -> bool {
+        match self.access_word() {
+            Some(word) => {
+                word.store(access.to_word(), Relaxed);
+                true
+            }
+            None => false,
+        }
+    }
+
+    fn tag(&self) -> usize {
+        self.tagged.addr().get()
+    }
+
+    fn at(&self, offset: usize) -> *const u8 {
+        untag(self.tagged).wrapping_add(offset)
+    }
+
+    fn wide(&self) -> Option<&'a WideHeader> {
+        if self.tag() & WIDE == 0 {
+            return None;
+        }
+        // SAFETY: the tag says that the entry starts with a `WideHeader`, initialised and alive for `'a`. What changes in it
+        // is atomic.
+        Some(unsafe { &*self.at(0).cast::<WideHeader>() })
+    }
+
+    /// The header of a compact entry.
+    fn compact_word(&self) -> u64 {
+        // SAFETY: every entry has at least 8 initialised bytes at its 8-aligned start, and a compact entry never changes.
+        unsafe { self.at(0).cast::<u64>().read() }
+    }
+
+    #[inline]
+    fn lengths(&self) -> (usize, usize) {
+        match self.wide() {
+            Some(header) => (header.key_len as usize, header.value_len as usize),
+            None => {
+                let word = self.compact_word();
+                (usize::from((word >> 8) as u8), usize::from(word as u8))
+            }
+        }
+    }
+
+    /// Bytes that were asked of the allocator.
+    fn size(&self) -> usize {
+        let (key_len, value_len) = self.lengths();
+        key_offset(self.tag()) + key_len + value_len
+    }
+
+    fn access_word(&self) -> Option<&'a AtomicU64> {
+        let tag = self.tag();
+        if tag & ACCESS == 0 {
+            return None;
+        }
+        let offset = fields_offset(tag) + field(tag, EXPIRY, 8);
+        // SAFETY: the tag says that there is an access word; it follows the expiry, is 8-aligned like the entry, and is
+        // only ever used as an atomic once the entry is published.
+        Some(unsafe { &*self.at(offset).cast::<AtomicU64>() })
+    }
+}
+
+impl fmt::Debug for Entry<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Entry")
+            .field("key", &self.key().escape_ascii().to_string())
+            .field("value_bytes", &self.value().len())
+            .field("version", &self.version())
+            .field("meta", &self.meta())
+            .finish()
+    }
+}
+
+fn count_reference(header: &WideHeader) {
+    let before = header.references.fetch_add(1, Relaxed);
+    // Wrapping would free an entry in use. Two thousand million handles are leaked handles; give up before that.
+    if before > u32::MAX / 2 {
+        std::process::abort();
+    }
+}
+
+/// The table's ownership of one entry: a tagged pointer, the size of a pointer.
+///
+/// Dropping it lets go of the entry: the pin is released, and the memory goes with the last [`Shared`].
+pub(crate) struct EntryBox {
+    /// Invariant: an entry whose one table reference is ours.
+    tagged: NonNull<u8>,
+}
+
+// SAFETY: an entry is immutable but for atomics, and allocated by the thread-safe global allocator; nothing in it belongs
+// to a thread. What pins are made of is for `set_pin_release` to promise.
+unsafe impl Send for EntryBox {}
+// SAFETY: as above; `&EntryBox` gives `Entry`, whose changes are atomic. `pin` relies on the shard's lock: see `locked`.
+unsafe impl Sync for EntryBox {}
+
+impl EntryBox {
+    /// An entry whose value is the parts, one after another. `None` when it is too long or memory is short.
+    pub(crate) fn build(key: &[u8], parts: &[&[u8]], meta: &Meta) -> Option<EntryBox> {
+        let value_len = parts.iter().try_fold(0usize, |sum, part| sum.checked_add(part.len()))?;
+        // SAFETY: every byte of the value is written below, before anybody can look at it.
+        let entry = unsafe { EntryBox::allocate(key, value_len, meta, false)? };
+        let mut to = entry.value_ptr();
+        for part in parts {
+            // SAFETY: the parts' lengths sum up to the value's, the new allocation overlaps with nothing.
+            unsafe {
+                ptr::copy_nonoverlapping(part.as_ptr(), to, part.len());
+                to = to.add(part.len());
+            }
+        }
+        Some(entry)
+    }
+
+    /// An entry whose value is `len` zeroes, to be filled through [`EntryBox::value_mut`].
+    pub(crate) fn zeroed(key: &[u8], len: usize, meta: &Meta) -> Option<EntryBox> {
+        // SAFETY: the allocation is zeroed, so the value is initialised.
+        unsafe { EntryBox::allocate(key, len, meta, true) }
+    }
+
+    /// Allocates, and writes everything but version (0) and value.
+    ///
+    /// # Safety
+    /// Unless `zeroed`, the caller writes the whole value before anybody looks at it.
+    unsafe fn allocate(
+        key: &[u8],
+        value_len: usize,
+        meta: &Meta,
+        zeroed: bool,
+    ) -> Option<EntryBox> {
+        let key_len_u32 = u32::try_from(key.len()).ok()?;
+        let value_len_u32 = u32::try_from(value_len).ok()?;
+        let tag = tag_of(key.len(), value_len, meta);
+        let size = key_offset(tag) + key.len() + value_len;
+        let layout = Layout::from_size_align(size, ALIGN).ok()?;
+        // SAFETY: the size is at least that of a header, thus not zero.
+        let raw =
+            unsafe { if zeroed { alloc::alloc_zeroed(layout) } else { alloc::alloc(layout) } };
+        let start = NonNull::new(raw)?;
+        let tagged = NonNull::new(raw.map_addr(|address| (address & ADDRESS_MASK) | tag));
+        let Some(tagged) = tagged.filter(|tagged| untag(*tagged) == raw) else {
+            // SAFETY: allocated above with the same layout.
+            unsafe { alloc::dealloc(raw, layout) };
+            return None;
+        };
+        // SAFETY: `start` has room for the header of the tag's layout, then 8-byte fields, then the flags, then the key; all
+        // offsets are below `size` and aligned as in `Entry`'s accessors, and nobody else has the pointer yet.
+        unsafe {
+            if tag & WIDE != 0 {
+                start.cast::<WideHeader>().write(WideHeader {
+                    references: AtomicU32::new(1),
+                    key_len: key_len_u32,
+                    value_len: value_len_u32,
+                    flags: meta.flags,
+                    version: 0,
+                    pin: AtomicPtr::new(ptr::null_mut()),
+                });
+            } else {
+                let lengths = u64::from(key_len_u32) << 8 | u64::from(value_len_u32);
+                start.cast::<u64>().write(lengths);
+            }
+            let mut at = start.add(fields_offset(tag));
+            if let Some(expires_at_ms) = meta.expires_at_ms {
+                at.cast::<u64>().write(expires_at_ms);
+                at = at.add(8);
+            }
+            if let Some(access) = meta.access {
+                at.cast::<u64>().write(access.to_word());
+                at = at.add(8);
+            }
+            if tag & FLAGS != 0 {
+                at.cast::<u32>().write(meta.flags);
+                at = at.add(4);
+            }
+            ptr::copy_nonoverlapping(key.as_ptr(), at.as_ptr(), key.len());
+        }
+        Some(EntryBox { tagged })
+    }
+
+    /// The value of an entry that is not published yet and was made by [`EntryBox::zeroed`].
+    pub(crate) fn value_mut(&mut self) -> &mut [u8] {
+        let len = self.entry().lengths().1;
+        // SAFETY: initialised (zeroed), and `&mut self` before publication means that nobody else looks at it.
+        unsafe { std::slice::from_raw_parts_mut(self.value_ptr(), len) }
+    }
+
+    /// Gives an entry that is not published yet its version.
+    pub(crate) fn set_version(&mut self, version: u64) {
+        debug_assert!(version < VERSION_END);
+        let start = untag(self.tagged);
+        // SAFETY: both headers are initialised and ours alone before publication; the tag says which one it is.
+        unsafe {
+            if self.tagged.addr().get() & WIDE != 0 {
+                (*start.cast::<WideHeader>()).version = version;
+            } else {
+                let word = start.cast::<u64>();
+                word.write((word.read() & 0xffff) | version << 16);
+            }
+        }
+    }
+
+    /// The entry, for as long as the table owns it. Whoever borrows the box holds the shard's lock.
+    #[inline]
+    pub(crate) fn entry(&self) -> Entry<'_> {
+        Entry { tagged: self.tagged, locked: true, borrow: PhantomData }
+    }
+
+    /// A second pointer to the entry, which owns nothing.
+    pub(crate) fn alias(&self) -> Alias {
+        Alias { tagged: self.tagged }
+    }
+
+    /// How much the entry was used, 0 to [`FREQUENCY_MAX`].
+    pub(crate) fn frequency(&self) -> u8 {
+        ((self.tagged.addr().get() & FREQUENCY_MASK) >> FREQUENCY_SHIFT) as u8
+    }
+
+    pub(crate) fn set_frequency(&mut self, frequency: u8) {
+        let bits = usize::from(frequency.min(FREQUENCY_MAX)) << FREQUENCY_SHIFT;
+        let address = (self.tagged.addr().get() & !FREQUENCY_MASK) | bits;
+        if let Some(address) = NonZeroUsize::new(address) {
+            self.tagged = self.tagged.with_addr(address);
+        }
+    }
+
+    fn value_ptr(&self) -> *mut u8 {
+        let entry = self.entry();
+        let offset = key_offset(entry.tag()) + entry.lengths().0;
+        untag(self.tagged).wrapping_add(offset)
+    }
+}
+
+impl Drop for EntryBox {
+    fn drop(&mut self) {
+        if let Some(header) = self.entry().wide() {
+            // Relaxed: pins are made under the shard's lock, which orders this let-go after it.
+            release_pin(header.pin.swap(ptr::null_mut(), Relaxed));
+            // SAFETY: the box owned one reference and is gone.
+            unsafe { release_reference(self.tagged) };
+        } else {
+            // SAFETY: compact entries are owned by the box alone.
+            unsafe { deallocate(self.tagged) };
+        }
+    }
+}
+
+/// Gives up one reference of a wide entry, and the entry with the last one.
+///
+/// # Safety
+/// The caller owns a reference to the wide entry and does not use the entry afterwards.
+unsafe fn release_reference(tagged: NonNull<u8>) {
+    // SAFETY: our reference keeps the header alive until the decrement; only the counter is touched.
+    let references = unsafe { &(*untag(tagged).cast::<WideHeader>()).references };
+    // Release: what we did with the entry happens before it is freed; Acquire: so does what the others did.
+    if references.fetch_sub(1, AcqRel) == 1 {
+        // SAFETY: that was the last reference.
+        unsafe { deallocate(tagged) };
+    }
+}
+
+/// # Safety
+/// Nobody uses the entry any more.
+unsafe fn deallocate(tagged: NonNull<u8>) {
+    let size = Entry { tagged, locked: false, borrow: PhantomData }.size();
+    // SAFETY: this is the layout of `EntryBox::allocate`: the size is a function of tag and lengths, which never change.
+    unsafe { alloc::dealloc(untag(tagged), Layout::from_size_align_unchecked(size, ALIGN)) };
+}
+
+/// A pointer to an entry that somebody else owns. See [`crate::snapshot`] for who keeps the promise.
+pub(crate) struct Alias {
+    tagged: NonNull<u8>,
+}
+
+// SAFETY: an alias is but an address; using it is unsafe and says what for.
+unsafe impl Send for Alias {}
+
+impl Alias {
+    /// The entry, looked at without a lock.
+    ///
+    /// # Safety
+    /// The owner keeps the entry throughout `'a`.
+    pub(crate) unsafe fn entry<'a>(&self) -> Entry<'a> {
+        Entry { tagged: self.tagged, locked: false, borrow: PhantomData }
+    }
+}
+
+/// A counted handle of a large entry: its bytes stay while the handle lives, whatever becomes of the key.
+pub struct Shared {
+    /// Invariant: a wide entry, of which we own one reference.
+    tagged: NonNull<u8>,
+}
+
+/// The handle that a pin owns, see [`Entry::pin`].
+pub type PinnedEntry = Shared;
+
+// SAFETY: counted atomically, immutable but for atomics, freed by the thread-safe global allocator.
+unsafe impl Send for Shared {}
+// SAFETY: as above.
+unsafe impl Sync for Shared {}
+
+impl Shared {
+    /// The entry.
+    pub fn entry(&self) -> Entry<'_> {
+        Entry { tagged: self.tagged, locked: false, borrow: PhantomData }
+    }
+
+    /// The handle as one word, to be kept by foreign code; [`Shared::from_raw`] takes it back.
+    pub fn into_raw(self) -> NonNull<c_void> {
+        ManuallyDrop::new(self).tagged.cast()
+    }
+
+    /// Takes back what [`Shared::into_raw`] gave.
+    ///
+    /// # Safety
+    /// `raw` came from `into_raw` and is taken back once.
+    pub unsafe fn from_raw(raw: NonNull<c_void>) -> Shared {
+        Shared { tagged: raw.cast() }
+    }
+}
+
+impl Clone for Shared {
+    fn clone(&self) -> Shared {
+        if let Some(header) = self.entry().wide() {
+            count_reference(header);
+        }
+        Shared { tagged: self.tagged }
+    }
+}
+
+impl Deref for Shared {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        self.entry().value()
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        // SAFETY: we own one reference, and are gone.
+        unsafe { release_reference(self.tagged) };
+    }
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Shared").field(&self.entry()).finish()
+    }
+}
+
+static PIN_RELEASE: OnceLock<fn(*mut c_void)> = OnceLock::new();
+
+/// Sets what is called with a pin when its table lets go of the entry; once per process, later calls change nothing.
+///
+/// The hook may run on any thread and under a shard's lock: it must be brief and must not call the table.
+/// Returns whether this call set it.
+pub fn set_pin_release(hook: fn(*mut c_void)) -> bool {
+    PIN_RELEASE.set(hook).is_ok()
+}
+
+fn release_pin(pin: *mut c_void) {
+    if pin.is_null() {
+        return;
+    }
+    if let Some(hook) = PIN_RELEASE.get() {
+        hook(pin);
+    }
+}

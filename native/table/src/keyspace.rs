@@ -1,0 +1,27 @@
+//! What single-key commands need of a table, locked or not.
+
+use crate::entry::Entry;
+use crate::slot::Slot;
+
+/// What single-key commands need: a table that locks for each call, or one whose locks are held ([`Locked`](crate::Locked)).
+///
+/// The closures of [`Table`](crate::Table) run under a shard's lock unless it says otherwise: they must not call the same table.
+pub trait Keyspace {
+    /// Looks at one entry. Large entries are counted and looked at after the lock is gone, so `look` may copy at leisure.
+    fn read<R>(&self, key: &[u8], now_ms: u64, look: impl FnOnce(Option<Entry<'_>>) -> R) -> R;
+    /// Reads and writes one key as one step.
+    fn update<R>(&self, key: &[u8], now_ms: u64, change: impl FnOnce(&mut Slot<'_>) -> R) -> R;
+    /// Entries, expired ones that were not collected yet included.
+    fn len(&self) -> u64;
+    /// True where [`Keyspace::len`] is 0.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+    /// Visits whole shards from `cursor` on (0 starts) until at least `count` entries were seen, and returns the next
+    /// cursor, 0 at the end. Every entry present from start to end is visited at least once.
+    fn scan(&self, cursor: u64, count: usize, now_ms: u64, visit: impl FnMut(Entry<'_>)) -> u64;
+    /// Looks at an entry chosen by `seed`; `None` where no live entry is found.
+    fn random<R>(&self, seed: u64, now_ms: u64, look: impl FnOnce(Option<Entry<'_>>) -> R) -> R;
+    /// Removes everything; returns how many entries that were.
+    fn clear(&self) -> u64;
+}

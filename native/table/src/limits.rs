@@ -1,0 +1,129 @@
+//! How much a table may hold, and what a write does that would pass a limit.
+
+use std::sync::Arc;
+use std::sync::atomic::{
+    AtomicBool, AtomicI64,
+    Ordering::{Relaxed, SeqCst},
+};
+
+use crate::budget::Budget;
+
+/// What to build a table with.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// Number of shards, rounded up to a power of two. `None` is 4,096.
+    pub shards: Option<usize>,
+    /// Limits of this table alone.
+    pub limits: Limits,
+    /// A byte budget shared with other tables (the sixteen databases of a server share one).
+    pub budget: Option<Arc<Budget>>,
+    /// Seed of the key hash; `None` draws a random one.
+    pub seed: Option<u64>,
+}
+
+/// How much a table may hold, and what happens then.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Limits {
+    /// Most entries; `None` is no limit.
+    pub entries_max: Option<u64>,
+    /// Most bytes of entries, see [`Table::bytes`](crate::Table::bytes); `None` is no limit.
+    pub bytes_max: Option<u64>,
+    /// What a write does that would pass a limit.
+    pub when_full: WhenFull,
+}
+
+/// What a write does that would pass a limit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum WhenFull {
+    /// Sampled entries that are used least make room.
+    #[default]
+    Evict,
+    /// The write is refused with [`Full`].
+    Refuse,
+}
+
+/// The write was refused because the table is at its limit and may not evict (or could not free enough).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Full;
+
+impl std::fmt::Display for Full {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("the table is full")
+    }
+}
+
+impl std::error::Error for Full {}
+
+/// A limit that may change while it is used; `i64::MAX` is none.
+pub(crate) struct LiveLimits {
+    entries_max: AtomicI64,
+    bytes_max: AtomicI64,
+    refuse: AtomicBool,
+}
+
+impl LiveLimits {
+    pub(crate) fn new(limits: Limits) -> LiveLimits {
+        let live = LiveLimits {
+            entries_max: AtomicI64::new(i64::MAX),
+            bytes_max: AtomicI64::new(i64::MAX),
+            refuse: AtomicBool::new(false),
+        };
+        live.set(limits);
+        live
+    }
+
+    pub(crate) fn set(&self, limits: Limits) {
+        let gauge =
+            |max: Option<u64>| max.map_or(i64::MAX, |max| i64::try_from(max).unwrap_or(i64::MAX));
+        self.refuse.store(limits.when_full == WhenFull::Refuse, SeqCst);
+        self.entries_max.store(gauge(limits.entries_max), SeqCst);
+        self.bytes_max.store(gauge(limits.bytes_max), SeqCst);
+    }
+
+    pub(crate) fn entries_max(&self) -> i64 {
+        self.entries_max.load(Relaxed)
+    }
+
+    pub(crate) fn bytes_max(&self) -> i64 {
+        self.bytes_max.load(Relaxed)
+    }
+
+    pub(crate) fn refuse(&self) -> bool {
+        self.refuse.load(Relaxed)
+    }
+
+    /// Whether there is any limit.
+    #[inline]
+    pub(crate) fn any(&self) -> bool {
+        self.entries_max() != i64::MAX || self.bytes_max() != i64::MAX
+    }
+}
+
+/// A number that many threads add to, sometimes up to a limit only.
+pub(crate) trait Gauge {
+    /// Adds `change`, unless that is growth beyond `max`.
+    fn grow_within(&self, change: i64, max: i64) -> Result<(), Full>;
+    /// Adds `change`. Nothing is written where it is 0: the cache line stays with its owner.
+    fn change(&self, change: i64);
+}
+
+impl Gauge for AtomicI64 {
+    fn grow_within(&self, change: i64, max: i64) -> Result<(), Full> {
+        if change == 0 {
+            return Ok(());
+        }
+        // Added first and taken back when too much, so that the limit holds among many writers without a loop.
+        let after = self.fetch_add(change, Relaxed).wrapping_add(change);
+        if change > 0 && after > max {
+            self.fetch_sub(change, Relaxed);
+            return Err(Full);
+        }
+        Ok(())
+    }
+
+    fn change(&self, change: i64) {
+        if change != 0 {
+            self.fetch_add(change, Relaxed);
+        }
+    }
+}

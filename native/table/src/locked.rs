@@ -1,0 +1,191 @@
+//! A table some or all of whose shards are locked by this thread: several keys as one step.
+
+use std::cell::{Cell, RefCell, RefMut};
+use std::fmt;
+
+use parking_lot::MutexGuard;
+
+use crate::clear::Garbage;
+use crate::core::Core;
+use crate::entry::Entry;
+use crate::keyspace::Keyspace;
+use crate::scan;
+use crate::shard::{Records, Shards};
+use crate::slot::Slot;
+use crate::table::find_live;
+use crate::writer::Writer;
+
+/// A table some or all of whose shards are locked by this thread: several keys as one step.
+///
+/// Calls with a key whose shard is not locked panic: the caller named too few keys. So do calls about the whole table where not
+/// every shard is locked, and updates from within a closure that looks at the same shard.
+pub struct Locked<'a> {
+    core: &'a Core,
+    shards: &'a Shards,
+    /// In shard order; where all are held, the position is the shard.
+    held: Vec<Held<'a>>,
+    /// Read once for all shards: the whole step is in a snapshot, or nothing of it is.
+    snapshot: u32,
+    /// Cleared entries, freed when the locks are gone.
+    garbage: RefCell<Vec<Garbage>>,
+    written: Cell<Option<Written>>,
+}
+
+struct Held<'a> {
+    shard: usize,
+    records: RefCell<MutexGuard<'a, Records>>,
+}
+
+/// What the step wrote first, and when it wrote last.
+#[derive(Clone, Copy)]
+struct Written {
+    first_version: u64,
+    now_ms: u64,
+}
+
+impl<'a> Locked<'a> {
+    pub(crate) fn some<'k>(core: &'a Core, keys: impl IntoIterator<Item = &'k [u8]>) -> Locked<'a> {
+        let mut wanted: Vec<usize> = keys.into_iter().map(|key| core.locate(key).1).collect();
+        wanted.sort_unstable();
+        wanted.dedup();
+        Locked::lock(core, wanted)
+    }
+
+    pub(crate) fn all(core: &'a Core) -> Locked<'a> {
+        Locked::lock(core, 0..core.shard_count)
+    }
+
+    fn lock(core: &'a Core, wanted: impl IntoIterator<Item = usize>) -> Locked<'a> {
+        let shards = core.shards_for_write();
+        let hold = |shard| Held { shard, records: RefCell::new(shards.get(shard).lock()) };
+        let held = wanted.into_iter().map(hold).collect();
+        let snapshot = core.running_snapshot();
+        let (garbage, written) = (RefCell::default(), Cell::new(None));
+        Locked { core, shards, held, snapshot, garbage, written }
+    }
+
+    /// The hash of a key, and its shard.
+    fn find(&self, key: &[u8]) -> (u64, &Held<'a>) {
+        let (hash, shard) = self.core.locate(key);
+        let position = if self.holds_all() {
+            Some(shard)
+        } else {
+            self.held.binary_search_by_key(&shard, |held| held.shard).ok()
+        };
+        let Some(position) = position else {
+            panic!("the key {} was not named when the table was locked", key.escape_ascii());
+        };
+        (hash, &self.held[position])
+    }
+
+    fn holds_all(&self) -> bool {
+        self.held.len() == self.core.shard_count
+    }
+
+    /// # Panics
+    /// Where not every shard is locked.
+    fn assert_all(&self, operation: &str) {
+        assert!(self.holds_all(), "{operation} sees the whole table and needs lock_all");
+    }
+
+    /// A shard, with a due clear applied.
+    fn current<'h>(&self, held: &'h Held<'a>, now_ms: u64) -> RefMut<'h, MutexGuard<'a, Records>> {
+        let mut records = held.borrow_mut();
+        self.writer(held.shard, &mut records).apply_schedule(now_ms);
+        records
+    }
+
+    fn writer<'w>(&'w self, shard: usize, records: &'w mut Records) -> Writer<'w> {
+        Writer { core: self.core, shards: self.shards, shard, records, snapshot: self.snapshot }
+    }
+}
+
+impl<'a> Held<'a> {
+    /// # Panics
+    /// Where a closure of the caller is looking at the shard.
+    fn borrow_mut(&self) -> RefMut<'_, MutexGuard<'a, Records>> {
+        match self.records.try_borrow_mut() {
+            Ok(records) => records,
+            Err(_) => panic!("a locked shard is used while a closure looks at one of its entries"),
+        }
+    }
+}
+
+impl Keyspace for Locked<'_> {
+    fn read<R>(&self, key: &[u8], now_ms: u64, look: impl FnOnce(Option<Entry<'_>>) -> R) -> R {
+        let (hash, held) = self.find(key);
+        look(find_live(self.core, &mut self.current(held, now_ms), hash, key, now_ms))
+    }
+
+    fn update<R>(&self, key: &[u8], now_ms: u64, change: impl FnOnce(&mut Slot<'_>) -> R) -> R {
+        let (hash, held) = self.find(key);
+        let mut records = self.current(held, now_ms);
+        let mut slot = Slot::find(self.writer(held.shard, &mut records), key, hash, now_ms);
+        let result = change(&mut slot);
+        if let Some(version) = slot.written() {
+            let first_version = self.written.get().map_or(version, |written| written.first_version);
+            self.written.set(Some(Written { first_version, now_ms }));
+        }
+        result
+    }
+
+    fn len(&self) -> u64 {
+        self.assert_all("len");
+        self.core.len()
+    }
+
+    fn scan(
+        &self,
+        cursor: u64,
+        count: usize,
+        now_ms: u64,
+        mut visit: impl FnMut(Entry<'_>),
+    ) -> u64 {
+        self.assert_all("scan");
+        scan::walk(self.held.len(), cursor, count, |shard| {
+            let records = self.current(&self.held[shard], now_ms);
+            scan::live(&records.index, now_ms).map(&mut visit).count()
+        })
+    }
+
+    fn random<R>(&self, seed: u64, now_ms: u64, look: impl FnOnce(Option<Entry<'_>>) -> R) -> R {
+        self.assert_all("random");
+        let dice = scan::mix(seed);
+        let from = self.core.map.shard(dice);
+        for step in 0..self.held.len() {
+            let records = self.current(&self.held[(from + step) % self.held.len()], now_ms);
+            if let Some(entry) = scan::choose(&records.index, dice, now_ms) {
+                return look(Some(entry));
+            }
+        }
+        look(None)
+    }
+
+    fn clear(&self) -> u64 {
+        self.assert_all("clear");
+        let mut locked: Vec<_> = self.held.iter().map(Held::borrow_mut).collect();
+        let records = locked.iter_mut().map(|records| &mut ***records);
+        let (removed, garbage) = self.core.clear_locked(self.shards, self.snapshot, records);
+        self.garbage.borrow_mut().extend(garbage);
+        removed
+    }
+}
+
+impl Drop for Locked<'_> {
+    fn drop(&mut self) {
+        self.held.clear();
+        self.garbage.get_mut().clear();
+        if let Some(written) = self.written.get()
+            && self.core.is_limited()
+            && !std::thread::panicking()
+        {
+            self.core.make_room(written.now_ms, written.first_version);
+        }
+    }
+}
+
+impl fmt::Debug for Locked<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Locked").field("shards", &self.held.len()).finish_non_exhaustive()
+    }
+}

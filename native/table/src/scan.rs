@@ -1,0 +1,89 @@
+//! Walking over a table, and choosing one entry at random.
+//!
+//! The cursor is the number of the next shard. Whole shards are visited under their lock, and a key never changes its shard, so
+//! however a shard's index grows or shrinks in between, an entry that is there from start to end is visited.
+
+use hashbrown::HashTable;
+
+use crate::core::Core;
+use crate::entry::{Entry, EntryBox, Shared};
+
+/// Random buckets tried in a shard before its buckets are taken in order.
+const PROBES: u32 = 32;
+
+/// The step of a scan: from `cursor` on, `visit_shard` is called for one shard after the other until `count` entries were seen.
+pub(crate) fn walk(
+    shards: usize,
+    cursor: u64,
+    count: usize,
+    mut visit_shard: impl FnMut(usize) -> usize,
+) -> u64 {
+    let Ok(from) = usize::try_from(cursor) else { return 0 };
+    let mut seen = 0;
+    for shard in from..shards {
+        seen += visit_shard(shard);
+        if seen >= count && shard + 1 < shards {
+            return (shard + 1) as u64;
+        }
+    }
+    0
+}
+
+impl Core {
+    /// See [`Keyspace::scan`](crate::Keyspace::scan).
+    pub(crate) fn scan(
+        &self,
+        cursor: u64,
+        count: usize,
+        now_ms: u64,
+        mut visit: impl FnMut(Entry<'_>),
+    ) -> u64 {
+        self.apply_schedule(now_ms);
+        let Some(shards) = self.shards() else { return 0 };
+        let mut large: Vec<Shared> = Vec::new();
+        walk(self.shard_count, cursor, count, |shard| {
+            let records = shards.get(shard).lock();
+            let mut seen = 0;
+            for entry in live(&records.index, now_ms) {
+                seen += 1;
+                match entry.share() {
+                    Some(shared) => large.push(shared),
+                    None => visit(entry),
+                }
+            }
+            drop(records);
+            // Large entries wait until the lock is gone: visiting may mean copying.
+            large.drain(..).for_each(|shared| visit(shared.entry()));
+            seen
+        })
+    }
+}
+
+/// The live entries of a shard.
+pub(crate) fn live(index: &HashTable<EntryBox>, now_ms: u64) -> impl Iterator<Item = Entry<'_>> {
+    index.iter().map(EntryBox::entry).filter(move |entry| !entry.is_expired(now_ms))
+}
+
+/// A live entry of the shard, all equally likely as long as the index is not nearly empty.
+pub(crate) fn choose(index: &HashTable<EntryBox>, mut dice: u64, now_ms: u64) -> Option<Entry<'_>> {
+    if index.is_empty() {
+        return None;
+    }
+    let buckets = index.num_buckets();
+    for _ in 0..PROBES {
+        dice = mix(dice);
+        let entry = index.get_bucket(dice as usize % buckets).map(EntryBox::entry);
+        if let Some(entry) = entry.filter(|entry| !entry.is_expired(now_ms)) {
+            return Some(entry);
+        }
+    }
+    live(index, now_ms).next()
+}
+
+/// Spreads a seed over all bits (the finaliser of splitmix64).
+pub(crate) fn mix(seed: u64) -> u64 {
+    let mut x = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    x ^ (x >> 31)
+}

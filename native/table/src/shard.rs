@@ -1,0 +1,130 @@
+//! One shard: a lock over an index of entries.
+//!
+//! A shard fills exactly one cache line, lock included, so that finding a key costs three lines: shard, index, entry.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use hashbrown::HashTable;
+use parking_lot::{Mutex, MutexGuard};
+
+use crate::entry::{Entry, EntryBox};
+use crate::hash::KeyHash;
+use crate::snapshot::Kept;
+
+/// An expiry that never comes.
+pub(crate) const NEVER_MS: u64 = u64::MAX;
+
+/// Below this many buckets an index is not worth shrinking.
+const SHRINK_BUCKETS_MIN: usize = 32;
+
+/// What a shard's lock guards.
+pub(crate) struct Records {
+    pub(crate) index: HashTable<EntryBox>,
+    /// No entry expires before this; [`NEVER_MS`] where none has an expiry.
+    pub(crate) expiry_min_ms: u64,
+    /// What the running snapshot still needs of this shard.
+    pub(crate) kept: Option<Box<Kept>>,
+    /// The last snapshot that this shard was preserved for.
+    pub(crate) snapshot: u32,
+    /// The last scheduled clear that this shard went through ahead of the others.
+    pub(crate) cleared: u32,
+}
+
+impl Records {
+    fn new() -> Records {
+        Records {
+            index: HashTable::new(),
+            expiry_min_ms: NEVER_MS,
+            kept: None,
+            snapshot: 0,
+            cleared: 0,
+        }
+    }
+
+    /// The entry of a key, expired or not.
+    #[inline]
+    pub(crate) fn find(&self, hash: u64, key: &[u8]) -> Option<&EntryBox> {
+        self.index.find(hash, |entry| entry.entry().key() == key)
+    }
+
+    /// The bucket of a key's entry, expired or not.
+    #[inline]
+    pub(crate) fn find_bucket(&self, hash: u64, key: &[u8]) -> Option<usize> {
+        self.index.find_bucket_index(hash, |entry| entry.entry().key() == key)
+    }
+
+    pub(crate) fn bucket(&self, bucket: usize) -> Option<Entry<'_>> {
+        self.index.get_bucket(bucket).map(EntryBox::entry)
+    }
+
+    /// Gives memory back once the index is less than an eighth full.
+    pub(crate) fn shrink(&mut self, hash: &KeyHash) {
+        let (len, buckets) = (self.index.len(), self.index.num_buckets());
+        if buckets > SHRINK_BUCKETS_MIN && len < buckets / 8 {
+            // Twice the present size, so that a table that swings does not grow again at once.
+            self.index.shrink_to(len * 2, |entry| hash.of(entry.entry().key()));
+        }
+    }
+}
+
+/// One shard.
+#[repr(align(64))]
+pub(crate) struct Shard {
+    records: Mutex<Records>,
+}
+
+const _: () = assert!(size_of::<Shard>() == 64);
+
+impl Shard {
+    #[inline]
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Records> {
+        self.records.lock()
+    }
+
+    #[inline]
+    pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, Records>> {
+        self.records.try_lock()
+    }
+}
+
+/// All shards of a table. Made with the first write, so that an unused table costs next to nothing.
+pub(crate) struct Shards {
+    shards: Box<[Shard]>,
+    /// For each shard a copy of its `expiry_min_ms`, readable without the lock and 16 to a cache line pair: looking through
+    /// them all takes the sweeper a microsecond or two.
+    expiry_hints: Box<[AtomicU64]>,
+}
+
+impl Shards {
+    pub(crate) fn new(count: usize) -> Shards {
+        let shard = || Shard { records: Mutex::new(Records::new()) };
+        Shards {
+            shards: std::iter::repeat_with(shard).take(count).collect(),
+            expiry_hints: (0..count).map(|_| AtomicU64::new(NEVER_MS)).collect(),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn get(&self, shard: usize) -> &Shard {
+        &self.shards[shard]
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Shard> {
+        self.shards.iter()
+    }
+
+    pub(crate) fn expiry_hint(&self, shard: usize) -> u64 {
+        self.expiry_hints[shard].load(Relaxed)
+    }
+
+    /// Sets a shard's earliest expiry; `records` are those of `shard`.
+    pub(crate) fn set_expiry_min(&self, shard: usize, records: &mut Records, at_ms: u64) {
+        records.expiry_min_ms = at_ms;
+        // Relaxed: only a hint; whoever acts on it takes the lock first.
+        self.expiry_hints[shard].store(at_ms, Relaxed);
+    }
+
+    pub(crate) fn own_bytes(&self) -> usize {
+        size_of_val(&*self.shards) + size_of_val(&*self.expiry_hints)
+    }
+}

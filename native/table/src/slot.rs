@@ -1,0 +1,107 @@
+//! One key under its shard's lock: what a read-modify-write works on.
+
+use std::fmt;
+
+use crate::entry::{Entry, EntryBox};
+use crate::eviction;
+use crate::limits::Full;
+use crate::meta::{Access, Meta};
+use crate::writer::{Removal, Writer};
+
+/// One key under its shard's lock: what a read-modify-write works on.
+pub struct Slot<'a> {
+    writer: Writer<'a>,
+    key: &'a [u8],
+    hash: u64,
+    /// The bucket of the key's live entry.
+    bucket: Option<usize>,
+    written: Option<u64>,
+}
+
+impl<'a> Slot<'a> {
+    /// Looks the key up, collecting its entry if that has expired.
+    pub(crate) fn find(mut writer: Writer<'a>, key: &'a [u8], hash: u64, now_ms: u64) -> Slot<'a> {
+        let mut bucket = writer.records.find_bucket(hash, key);
+        if let Some(found) = bucket {
+            if writer.records.bucket(found).is_some_and(|entry| entry.is_expired(now_ms)) {
+                writer.remove(found, Removal::Expired);
+                bucket = None;
+            } else if writer.core.is_limited()
+                && let Some(entry) = writer.records.index.get_bucket_mut(found)
+            {
+                eviction::note_use(entry);
+            }
+        }
+        Slot { writer, key, hash, bucket, written: None }
+    }
+
+    /// The version of the last write through this slot.
+    pub(crate) fn written(&self) -> Option<u64> {
+        self.written
+    }
+
+    /// The key.
+    pub fn key(&self) -> &[u8] {
+        self.key
+    }
+
+    /// The live entry, if any (an expired one counts as none).
+    pub fn entry(&self) -> Option<Entry<'_>> {
+        self.writer.records.bucket(self.bucket?)
+    }
+
+    /// Writes a new entry whose value is the parts, one after another. Returns its version.
+    pub fn put(&mut self, value: &[&[u8]], meta: Meta) -> Result<u64, Full> {
+        let entry = EntryBox::build(self.key, value, &meta).ok_or(Full)?;
+        self.place(entry)
+    }
+
+    /// Writes a new entry of `len` bytes; `fill` gets the old value and the zeroed new value to fill.
+    pub fn put_with(
+        &mut self,
+        len: usize,
+        meta: Meta,
+        fill: impl FnOnce(&[u8], &mut [u8]),
+    ) -> Result<u64, Full> {
+        let mut entry = EntryBox::zeroed(self.key, len, &meta).ok_or(Full)?;
+        let old = self.entry().map_or(&[][..], |entry| entry.value());
+        fill(old, entry.value_mut());
+        self.place(entry)
+    }
+
+    /// Writes the present value again with other metadata, as a new version. `None` where there is no entry.
+    pub fn set_meta(&mut self, meta: Meta) -> Option<Result<u64, Full>> {
+        let value = self.entry()?.value();
+        let entry = EntryBox::build(self.key, &[value], &meta);
+        Some(entry.ok_or(Full).and_then(|entry| self.place(entry)))
+    }
+
+    /// Changes the access word in place (no new version). False where there is no entry or no word.
+    pub fn set_access(&mut self, access: Access) -> bool {
+        self.entry().is_some_and(|entry| entry.set_access(access))
+    }
+
+    /// Removes the entry. False where there was none.
+    pub fn remove(&mut self) -> bool {
+        match self.bucket.take() {
+            Some(bucket) => self.writer.remove(bucket, Removal::Asked),
+            None => false,
+        }
+    }
+
+    fn place(&mut self, entry: EntryBox) -> Result<u64, Full> {
+        let (bucket, version) = self.writer.put(entry, self.hash, self.bucket)?;
+        self.bucket = Some(bucket);
+        self.written = Some(version);
+        Ok(version)
+    }
+}
+
+impl fmt::Debug for Slot<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Slot")
+            .field("key", &self.key.escape_ascii().to_string())
+            .field("entry", &self.entry())
+            .finish_non_exhaustive()
+    }
+}

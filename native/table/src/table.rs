@@ -1,0 +1,194 @@
+//! A table that locks for each call.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::core::Core;
+use crate::counts::Counts;
+use crate::entry::Entry;
+use crate::eviction;
+use crate::keyspace::Keyspace;
+use crate::limits::{Limits, Options};
+use crate::locked::Locked;
+use crate::scan;
+use crate::shard::Records;
+use crate::slot::Slot;
+use crate::snapshot::Snapshot;
+use crate::writer::Writer;
+
+/// A table.
+pub struct Table {
+    core: Arc<Core>,
+}
+
+impl Table {
+    /// An empty table.
+    pub fn new(options: Options) -> Table {
+        Table { core: Core::new(options) }
+    }
+
+    /// Like [`Keyspace::read`], but always under the shard's lock: `look` must be brief.
+    pub fn read_in_place<R>(
+        &self,
+        key: &[u8],
+        now_ms: u64,
+        look: impl FnOnce(Option<Entry<'_>>) -> R,
+    ) -> R {
+        self.core.apply_schedule(now_ms);
+        let Some(shards) = self.core.shards() else { return look(None) };
+        let (hash, shard) = self.core.locate(key);
+        let mut records = shards.get(shard).lock();
+        look(find_live(&self.core, &mut records, hash, key, now_ms))
+    }
+
+    /// Locks the shards of these keys, in shard order (no deadlock between callers).
+    ///
+    /// Who locks several tables does so in one order everywhere. While a thread holds locks of a table, it may use
+    /// that table through them only.
+    pub fn lock<'k>(&self, keys: impl IntoIterator<Item = &'k [u8]>) -> Locked<'_> {
+        Locked::some(&self.core, keys)
+    }
+
+    /// Locks every shard, for commands that see the whole table inside a batch.
+    pub fn lock_all(&self) -> Locked<'_> {
+        Locked::all(&self.core)
+    }
+
+    /// Bytes of all entries' allocations, exact.
+    pub fn bytes(&self) -> u64 {
+        self.core.bytes()
+    }
+
+    /// From this moment on, entries written before it do not exist any more (memcached `flush_all DELAY`).
+    ///
+    /// The first operation at or after `at_ms` applies it. A later call takes the place of one whose time has not come; `u64::MAX`
+    /// cancels.
+    pub fn schedule_clear(&self, at_ms: u64) {
+        self.core.schedule_clear(at_ms);
+    }
+
+    /// Removes expired entries from at most `shards_max` shards whose earliest expiry has passed, going on where the last
+    /// call ended. Returns how many were removed, and whether a due shard may be left.
+    pub fn sweep(&self, now_ms: u64, shards_max: usize) -> (u64, bool) {
+        self.core.sweep(now_ms, shards_max)
+    }
+
+    /// Counts since the table was made. Takes each shard's lock for a moment.
+    pub fn counts(&self) -> Counts {
+        self.core.counts()
+    }
+
+    /// Changes the limits. Later writes enforce them.
+    pub fn set_limits(&self, limits: Limits) {
+        self.core.limits.set(limits);
+    }
+
+    /// Begins a point-in-time snapshot; writers go on. One at a time: `None` while another lives.
+    pub fn snapshot(&self) -> Option<Snapshot<'_>> {
+        Snapshot::begin(&self.core)
+    }
+
+    /// Like [`Table::snapshot`], but independent of the table's handle; the entries live until it is dropped.
+    pub fn snapshot_owned(&self) -> Option<Snapshot<'static>> {
+        Snapshot::begin(&self.core)
+    }
+}
+
+/// The live entry of a key, whose use is noted where that matters.
+#[inline]
+pub(crate) fn find_live<'r>(
+    core: &Core,
+    records: &'r mut Records,
+    hash: u64,
+    key: &[u8],
+    now_ms: u64,
+) -> Option<Entry<'r>> {
+    if core.is_limited()
+        && let Some(bucket) = records.find_bucket(hash, key)
+        && let Some(entry) = records.index.get_bucket_mut(bucket)
+    {
+        eviction::note_use(entry);
+    }
+    let entry = records.find(hash, key)?.entry();
+    (!entry.is_expired(now_ms)).then_some(entry)
+}
+
+impl Keyspace for Table {
+    #[inline]
+    fn read<R>(&self, key: &[u8], now_ms: u64, look: impl FnOnce(Option<Entry<'_>>) -> R) -> R {
+        self.core.apply_schedule(now_ms);
+        let Some(shards) = self.core.shards() else { return look(None) };
+        let (hash, shard) = self.core.locate(key);
+        let mut records = shards.get(shard).lock();
+        let entry = find_live(&self.core, &mut records, hash, key, now_ms);
+        match entry.and_then(|entry| entry.share()) {
+            Some(shared) => {
+                drop(records);
+                look(Some(shared.entry()))
+            }
+            None => look(entry),
+        }
+    }
+
+    fn update<R>(&self, key: &[u8], now_ms: u64, change: impl FnOnce(&mut Slot<'_>) -> R) -> R {
+        let core = &*self.core;
+        core.apply_schedule(now_ms);
+        let shards = core.shards_for_write();
+        let (hash, shard) = core.locate(key);
+        let mut records = shards.get(shard).lock();
+        let snapshot = core.running_snapshot();
+        let writer = Writer { core, shards, shard, records: &mut records, snapshot };
+        let mut slot = Slot::find(writer, key, hash, now_ms);
+        let result = change(&mut slot);
+        let written = slot.written();
+        drop(records);
+        if let Some(version) = written
+            && core.is_limited()
+        {
+            core.make_room(now_ms, version);
+        }
+        result
+    }
+
+    fn len(&self) -> u64 {
+        self.core.len()
+    }
+
+    fn scan(&self, cursor: u64, count: usize, now_ms: u64, visit: impl FnMut(Entry<'_>)) -> u64 {
+        self.core.scan(cursor, count, now_ms, visit)
+    }
+
+    fn random<R>(&self, seed: u64, now_ms: u64, look: impl FnOnce(Option<Entry<'_>>) -> R) -> R {
+        self.core.apply_schedule(now_ms);
+        let Some(shards) = self.core.shards() else { return look(None) };
+        let dice = scan::mix(seed);
+        let from = self.core.map.shard(dice);
+        for step in 0..self.core.shard_count {
+            let records = shards.get((from + step) % self.core.shard_count).lock();
+            if let Some(entry) = scan::choose(&records.index, dice, now_ms) {
+                return match entry.share() {
+                    Some(shared) => {
+                        drop(records);
+                        look(Some(shared.entry()))
+                    }
+                    None => look(Some(entry)),
+                };
+            }
+        }
+        look(None)
+    }
+
+    fn clear(&self) -> u64 {
+        self.core.clear_all()
+    }
+}
+
+impl fmt::Debug for Table {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Table")
+            .field("entries", &self.core.len())
+            .field("bytes", &self.core.bytes())
+            .field("version", &self.core.version())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,181 @@
+//! Changing one locked shard: the only code that adds entries to an index or takes them out.
+//!
+//! Everything that writes (commands, expiry, eviction, clearing) goes through a [`Writer`], so that accounting and the
+//! running snapshot are looked after in one place. A writer never calls out while a change is half made: values are filled before,
+//! so a panic of the caller's code leaves the shard as it was.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use hashbrown::HashTable;
+
+use crate::core::{Change, Core};
+use crate::entry::{Entry, EntryBox};
+use crate::limits::Full;
+use crate::shard::{NEVER_MS, Records, Shards};
+use crate::snapshot::Kept;
+
+/// Why an entry goes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Removal {
+    Asked,
+    Expired,
+    Evicted,
+}
+
+/// One locked shard of a table, ready to be changed.
+pub(crate) struct Writer<'a> {
+    pub(crate) core: &'a Core,
+    pub(crate) shards: &'a Shards,
+    pub(crate) shard: usize,
+    pub(crate) records: &'a mut Records,
+    /// The snapshot that was running when the locks were taken, 0 for none.
+    pub(crate) snapshot: u32,
+}
+
+impl Writer<'_> {
+    /// Puts an entry in place of the one in `bucket`, or adds it. Returns its bucket and version.
+    pub(crate) fn put(
+        &mut self,
+        mut entry: EntryBox,
+        hash: u64,
+        bucket: Option<usize>,
+    ) -> Result<(usize, u64), Full> {
+        let new = change_of(&entry.entry());
+        let old = bucket.and_then(|bucket| self.records.bucket(bucket)).map(|old| change_of(&old));
+        let old = old.unwrap_or_default();
+        let change = Change {
+            entries: new.entries - old.entries,
+            bytes: new.bytes - old.bytes,
+            expiring: new.expiring - old.expiring,
+        };
+        self.core.charge(change, new.bytes)?;
+        self.preserve();
+        let version = self.core.next_version().inspect_err(|Full| self.core.discharge(change))?;
+        entry.set_version(version);
+        self.note_expiry(entry.entry().expires_at_ms());
+        let replaced =
+            bucket.and_then(|bucket| Some((bucket, self.records.index.get_bucket_mut(bucket)?)));
+        let bucket = match replaced {
+            Some((bucket, place)) => {
+                entry.set_frequency(place.frequency());
+                let old = std::mem::replace(place, entry);
+                self.retire(old);
+                bucket
+            }
+            None => {
+                let rehash = |entry: &EntryBox| self.core.hash.of(entry.entry().key());
+                self.records.index.insert_unique(hash, entry, rehash).bucket_index()
+            }
+        };
+        Ok((bucket, version))
+    }
+
+    /// Takes out the entry in `bucket`. False where there is none.
+    pub(crate) fn remove(&mut self, bucket: usize, why: Removal) -> bool {
+        self.preserve();
+        let Ok(occupied) = self.records.index.get_bucket_entry(bucket) else { return false };
+        let (entry, _) = occupied.remove();
+        self.core.discharge(change_of(&entry.entry()));
+        self.tally(why, 1);
+        self.retire(entry);
+        self.records.shrink(&self.core.hash);
+        true
+    }
+
+    /// Takes out all expired entries and brings the earliest expiry up to date. Returns how many they were.
+    pub(crate) fn remove_expired(&mut self, now_ms: u64) -> u64 {
+        if self.records.expiry_min_ms > now_ms {
+            return 0;
+        }
+        self.preserve();
+        let mut earliest_ms = NEVER_MS;
+        let mut index = std::mem::take(&mut self.records.index);
+        let mut gone = Change::default();
+        let expired = index.extract_if(|entry| match entry.entry().expires_at_ms() {
+            Some(at_ms) if at_ms > now_ms => {
+                earliest_ms = earliest_ms.min(at_ms);
+                false
+            }
+            Some(_) => true,
+            None => false,
+        });
+        for entry in expired {
+            gone.add(change_of(&entry.entry()));
+            self.retire(entry);
+        }
+        self.records.index = index;
+        self.shards.set_expiry_min(self.shard, self.records, earliest_ms);
+        self.core.discharge(gone);
+        self.tally(Removal::Expired, gone.entries as u64);
+        self.records.shrink(&self.core.hash);
+        gone.entries as u64
+    }
+
+    /// Takes out everything. What no snapshot needs is returned, to be dropped when the locks are gone.
+    pub(crate) fn clear(&mut self) -> HashTable<EntryBox> {
+        let mut gone = Change::default();
+        self.records.index.iter().for_each(|entry| gone.add(change_of(&entry.entry())));
+        self.core.discharge(gone);
+        self.take_index()
+    }
+
+    /// Like [`Writer::clear`], but leaves the accounting to a caller who clears all shards, and need not look at entries.
+    pub(crate) fn take_index(&mut self) -> HashTable<EntryBox> {
+        self.preserve();
+        self.shards.set_expiry_min(self.shard, self.records, NEVER_MS);
+        let mut index = std::mem::take(&mut self.records.index);
+        if let Some(kept) = &mut self.records.kept {
+            kept.limbo.extend(index.drain());
+        }
+        index
+    }
+
+    /// Copies the shard's pointers for the running snapshot, unless that has them already.
+    fn preserve(&mut self) {
+        if self.snapshot != 0 && self.records.snapshot != self.snapshot {
+            self.records.snapshot = self.snapshot;
+            self.records.kept = Some(Box::new(Kept::of(&self.records.index, self.core.version())));
+        }
+    }
+
+    /// Drops an entry that is out of the index, or hands it to the snapshot that still needs it.
+    fn retire(&mut self, entry: EntryBox) {
+        if let Some(kept) = &mut self.records.kept {
+            kept.retire(entry);
+        }
+    }
+
+    fn note_expiry(&mut self, expires_at_ms: Option<u64>) {
+        if let Some(at_ms) = expires_at_ms
+            && at_ms < self.records.expiry_min_ms
+        {
+            self.shards.set_expiry_min(self.shard, self.records, at_ms);
+        }
+    }
+
+    fn tally(&self, why: Removal, entries: u64) {
+        let tally = match why {
+            Removal::Asked => return,
+            Removal::Expired => &self.core.tallies.expired,
+            Removal::Evicted => &self.core.tallies.evicted,
+        };
+        tally.fetch_add(entries, Relaxed);
+    }
+}
+
+impl Change {
+    fn add(&mut self, other: Change) {
+        self.entries += other.entries;
+        self.bytes += other.bytes;
+        self.expiring += other.expiring;
+    }
+}
+
+/// What one entry counts for.
+fn change_of(entry: &Entry<'_>) -> Change {
+    Change {
+        entries: 1,
+        bytes: entry.bytes() as i64,
+        expiring: i64::from(entry.expires_at_ms().is_some()),
+    }
+}

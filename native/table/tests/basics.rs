@@ -1,0 +1,456 @@
+//! What a table promises, one behaviour at a time.
+
+use todana_table::{Access, Budget, Full, Keyspace, Limits, Meta, Options, Table, WhenFull};
+
+const NOW_MS: u64 = 1_800_000_000_000;
+
+fn table() -> Table {
+    Table::new(Options { shards: Some(16), seed: Some(1), ..Options::default() })
+}
+
+fn set(table: &impl Keyspace, key: &[u8], value: &[u8]) -> u64 {
+    set_meta(table, key, value, Meta::default())
+}
+
+fn set_meta(table: &impl Keyspace, key: &[u8], value: &[u8], meta: Meta) -> u64 {
+    table.update(key, NOW_MS, |slot| slot.put(&[value], meta)).expect("room")
+}
+
+/// Sets one-byte keys.
+fn fill(table: &impl Keyspace, keys: std::ops::Range<u8>, value: &[u8]) {
+    for key in keys {
+        set(table, &[key], value);
+    }
+}
+
+fn get(table: &impl Keyspace, key: &[u8]) -> Option<Vec<u8>> {
+    get_at(table, key, NOW_MS)
+}
+
+fn get_at(table: &impl Keyspace, key: &[u8], now_ms: u64) -> Option<Vec<u8>> {
+    table.read(key, now_ms, |entry| entry.map(|entry| entry.value().to_vec()))
+}
+
+fn expiring(at_ms: u64) -> Meta {
+    Meta { expires_at_ms: Some(at_ms), ..Meta::default() }
+}
+
+#[test]
+fn keys_and_values_of_every_length_come_back() {
+    let table = table();
+    let lengths = [0, 1, 7, 8, 9, 254, 255, 256, 257, 1_000, 65_536, 1_000_000];
+    for key_len in lengths {
+        for value_len in lengths {
+            let (key, value) = (vec![b'k'; key_len], vec![b'v'; value_len]);
+            set(&table, &key, &value);
+            assert_eq!(get(&table, &key).as_deref(), Some(&*value), "{key_len} {value_len}");
+        }
+    }
+    assert_eq!(table.len(), lengths.len() as u64);
+}
+
+#[test]
+fn every_combination_of_metadata_comes_back() {
+    let table = table();
+    for value_len in [5, 300] {
+        for bits in 0..8 {
+            let meta = Meta {
+                expires_at_ms: (bits & 1 != 0).then_some(NOW_MS + 1),
+                flags: if bits & 2 != 0 { u32::MAX - 1 } else { 0 },
+                access: (bits & 4 != 0).then_some(Access {
+                    last_s: 77,
+                    stale: true,
+                    ..Access::default()
+                }),
+            };
+            let version = set_meta(&table, b"key", &vec![9; value_len], meta);
+            table.read(b"key", NOW_MS, |entry| {
+                let entry = entry.expect("live");
+                assert_eq!(entry.key(), b"key");
+                assert_eq!(entry.value(), vec![9; value_len]);
+                assert_eq!(entry.meta(), meta);
+                assert_eq!(entry.version(), version);
+            });
+        }
+    }
+}
+
+#[test]
+fn a_small_entry_takes_one_48_byte_chunk() {
+    let table = table();
+    set(&table, &[0; 16], &[0; 16]);
+    assert_eq!(table.bytes(), 48);
+    set(&table, &[0; 16], &[0; 1_000]);
+    assert_eq!(table.bytes(), 1_056);
+}
+
+#[test]
+fn versions_grow_with_every_write() {
+    let table = table();
+    let versions = [set(&table, b"a", b"1"), set(&table, b"b", b"1"), set(&table, b"a", b"2")];
+    assert_eq!(versions, [1, 2, 3]);
+    assert_eq!(table.counts().version, 3);
+}
+
+#[test]
+fn parts_are_joined() {
+    let table = table();
+    table.update(b"k", NOW_MS, |slot| slot.put(&[b"one", b"", b"two"], Meta::default())).unwrap();
+    assert_eq!(get(&table, b"k").as_deref(), Some(&b"onetwo"[..]));
+}
+
+#[test]
+fn put_with_gives_the_old_value_and_zeroes() {
+    let table = table();
+    set(&table, b"k", b"ab");
+    let append = |old: &[u8], new: &mut [u8]| {
+        assert_eq!((old, &*new), (&b"ab"[..], &[0; 4][..]));
+        new[..2].copy_from_slice(old);
+        new[2..].copy_from_slice(b"cd");
+    };
+    table.update(b"k", NOW_MS, |slot| slot.put_with(4, Meta::default(), append)).unwrap();
+    assert_eq!(get(&table, b"k").as_deref(), Some(&b"abcd"[..]));
+}
+
+#[test]
+fn a_slot_sees_its_own_writes() {
+    let table = table();
+    table.update(b"k", NOW_MS, |slot| {
+        assert!(slot.entry().is_none());
+        assert!(!slot.remove());
+        slot.put(&[b"1"], Meta::default()).unwrap();
+        assert_eq!(slot.entry().unwrap().value(), b"1");
+        slot.set_meta(Meta { flags: 5, ..Meta::default() }).unwrap().unwrap();
+        assert_eq!(slot.entry().unwrap().meta().flags, 5);
+        assert!(slot.remove());
+        assert!(slot.entry().is_none());
+        assert!(slot.set_meta(Meta::default()).is_none());
+        slot.put(&[b"2"], Meta::default()).unwrap();
+    });
+    assert_eq!(get(&table, b"k").as_deref(), Some(&b"2"[..]));
+    assert_eq!(table.len(), 1);
+}
+
+#[test]
+fn access_changes_in_place() {
+    let table = table();
+    let access = Access { won: true, ..Access::default() };
+    let version = set_meta(&table, b"k", b"v", Meta { access: Some(access), ..Meta::default() });
+    table.read(b"k", NOW_MS, |entry| entry.unwrap().note_access(NOW_MS));
+    let expected = Access { last_s: (NOW_MS / 1_000) as u32, fetched: true, ..access };
+    table.update(b"k", NOW_MS, |slot| {
+        let entry = slot.entry().unwrap();
+        assert_eq!((entry.meta().access, entry.version()), (Some(expected), version));
+        assert!(slot.set_access(Access { stale: true, ..expected }));
+        assert!(slot.entry().unwrap().meta().access.unwrap().stale);
+    });
+    set(&table, b"plain", b"v");
+    assert!(!table.update(b"plain", NOW_MS, |slot| slot.set_access(access)));
+}
+
+#[test]
+fn an_entry_is_gone_at_its_expiry_and_not_before() {
+    let table = table();
+    set_meta(&table, b"k", b"v", expiring(NOW_MS + 10));
+    assert!(get_at(&table, b"k", NOW_MS + 9).is_some());
+    assert!(get_at(&table, b"k", NOW_MS + 10).is_none());
+    assert_eq!(table.scan(0, 10, NOW_MS + 10, |_| panic!("expired")), 0);
+    assert!(!table.random(1, NOW_MS + 10, |entry| entry.is_some()));
+    assert_eq!(table.len(), 1);
+    assert!(table.update(b"k", NOW_MS + 10, |slot| slot.entry().is_none()));
+    assert_eq!((table.len(), table.bytes(), table.counts().expired), (0, 0, 1));
+}
+
+#[test]
+fn a_sweep_visits_due_shards_only_and_goes_on_where_it_ended() {
+    let table = table();
+    for key in 0..1_000u32 {
+        set_meta(&table, &key.to_le_bytes(), b"v", expiring(NOW_MS + 1 + u64::from(key % 2)));
+    }
+    assert_eq!(table.sweep(NOW_MS, 100), (0, false));
+    let (first, more) = table.sweep(NOW_MS + 1, 1);
+    assert!(first > 0 && more);
+    let (rest, more) = table.sweep(NOW_MS + 1, 100);
+    assert_eq!((first + rest, more), (500, false));
+    assert_eq!(table.sweep(NOW_MS + 1, 100), (0, false));
+    assert_eq!(table.sweep(NOW_MS + 2, 100), (500, false));
+    let counts = table.counts();
+    assert_eq!((counts.entries, counts.entries_with_expiry, counts.bytes), (0, 0, 0));
+    assert_eq!(counts.expired, 1_000);
+}
+
+#[test]
+fn a_cursor_beyond_the_end_ends() {
+    let table = table();
+    set(&table, b"k", b"v");
+    for cursor in [16, 17, u64::MAX] {
+        assert_eq!(table.scan(cursor, 1, NOW_MS, |_| panic!("beyond")), 0);
+    }
+}
+
+#[test]
+fn clear_removes_everything_and_counts_it() {
+    let table = table();
+    assert_eq!(table.clear(), 0);
+    fill(&table, 0..100, b"v");
+    assert_eq!(table.clear(), 100);
+    assert_eq!((table.len(), table.bytes()), (0, 0));
+    assert!(get(&table, &[5]).is_none());
+}
+
+#[test]
+fn a_scheduled_clear_takes_what_was_written_before_its_time() {
+    let table = table();
+    set(&table, b"a", b"1");
+    table.schedule_clear(NOW_MS + 100);
+    set(&table, b"b", b"1");
+    assert!(get_at(&table, b"a", NOW_MS + 99).is_some());
+    assert!(get_at(&table, b"a", NOW_MS + 100).is_none());
+    assert!(get_at(&table, b"b", NOW_MS + 100).is_none());
+    set(&table, b"c", b"1");
+    assert!(get_at(&table, b"c", NOW_MS + 1_000).is_some());
+}
+
+#[test]
+fn a_later_schedule_takes_the_place_of_a_pending_one() {
+    let table = table();
+    set(&table, b"a", b"1");
+    table.schedule_clear(NOW_MS + 100);
+    table.schedule_clear(NOW_MS + 200);
+    assert!(get_at(&table, b"a", NOW_MS + 150).is_some());
+    table.schedule_clear(u64::MAX);
+    assert!(get_at(&table, b"a", NOW_MS + 250).is_some());
+}
+
+#[test]
+fn a_batch_applies_a_due_clear_and_the_rest_follows() {
+    let table = table();
+    fill(&table, 0..100, b"old");
+    table.schedule_clear(NOW_MS + 1);
+    let locked = table.lock([&[1u8][..]]);
+    assert!(get_at(&locked, &[1], NOW_MS + 1).is_none());
+    locked.update(&[1], NOW_MS + 1, |slot| slot.put(&[b"new"], Meta::default())).unwrap();
+    drop(locked);
+    // The clear that a batch began is finished before another is scheduled.
+    table.schedule_clear(NOW_MS + 1_000_000);
+    assert_eq!(get_at(&table, &[1], NOW_MS).as_deref(), Some(&b"new"[..]));
+    assert_eq!(table.len(), 1);
+}
+
+#[test]
+fn batches_hold_several_keys_and_several_tables() {
+    let (a, b) = (table(), table());
+    let (in_a, in_b) = (a.lock([&b"x"[..], b"y", b"x"]), b.lock([&b"x"[..]]));
+    set(&in_a, b"x", b"1");
+    set(&in_a, b"y", b"2");
+    set(&in_b, b"x", b"3");
+    assert_eq!(get(&in_a, b"x").as_deref(), Some(&b"1"[..]));
+    drop((in_a, in_b));
+    assert_eq!((a.len(), b.len()), (2, 1));
+}
+
+#[test]
+#[should_panic(expected = "was not named when the table was locked")]
+fn a_key_that_was_not_locked_panics() {
+    let table = table();
+    let locked = table.lock([]);
+    get(&locked, b"x");
+}
+
+#[test]
+#[should_panic(expected = "needs lock_all")]
+fn a_partial_lock_cannot_see_the_whole_table() {
+    let table = table();
+    table.lock([&b"x"[..]]).len();
+}
+
+#[test]
+fn a_fully_locked_table_can_do_everything() {
+    let table = table();
+    fill(&table, 0..100, b"v");
+    let locked = table.lock_all();
+    assert_eq!(locked.len(), 100);
+    let mut seen = 0;
+    assert_eq!(locked.scan(0, 1_000, NOW_MS, |_| seen += 1), 0);
+    assert_eq!(seen, 100);
+    assert!(locked.random(3, NOW_MS, |entry| entry.is_some()));
+    assert_eq!(locked.clear(), 100);
+    assert!(locked.is_empty());
+    set(&locked, b"k", b"v");
+    drop(locked);
+    assert_eq!((table.len(), table.bytes()), (1, 32));
+}
+
+#[test]
+fn a_panic_in_a_closure_leaves_the_shard_usable_and_unchanged() {
+    let table = table();
+    set(&table, b"k", b"v");
+    let bytes = table.bytes();
+    let update = |change: &dyn Fn(&mut todana_table::Slot<'_>)| {
+        let attempt = std::panic::AssertUnwindSafe(|| table.update(b"k", NOW_MS, change));
+        assert!(std::panic::catch_unwind(attempt).is_err());
+    };
+    update(&|_| panic!("at once"));
+    update(&|slot| {
+        let _ = slot.put_with(1_000, Meta::default(), |_, _| panic!("half filled"));
+    });
+    let look = std::panic::AssertUnwindSafe(|| {
+        table.read_in_place(b"k", NOW_MS, |_| panic!("while looking"))
+    });
+    assert!(std::panic::catch_unwind(look).is_err());
+    let batch = std::panic::AssertUnwindSafe(|| {
+        let _locked = table.lock_all();
+        panic!("in a batch");
+    });
+    assert!(std::panic::catch_unwind(batch).is_err());
+    assert_eq!(get(&table, b"k").as_deref(), Some(&b"v"[..]));
+    assert_eq!((table.len(), table.bytes()), (1, bytes));
+}
+
+#[test]
+fn random_reaches_every_entry() {
+    let table = table();
+    fill(&table, 0..50, b"v");
+    let mut seen = [0u32; 50];
+    for seed in 0..5_000 {
+        table.random(seed, NOW_MS, |entry| seen[usize::from(entry.unwrap().key()[0])] += 1);
+    }
+    assert!(seen.iter().all(|&times| (20..500).contains(&times)), "{seen:?}");
+}
+
+#[test]
+fn an_unused_table_has_no_shards() {
+    let table = Table::new(Options::default());
+    assert!(get(&table, b"k").is_none());
+    assert_eq!(table.counts().index_bytes, 0);
+}
+
+#[test]
+fn refusing_tables_refuse_growth_only() {
+    let limits = Limits { entries_max: Some(2), bytes_max: Some(200), when_full: WhenFull::Refuse };
+    let table = Table::new(Options { limits, ..Options::default() });
+    let put = |key: &[u8], len: usize| {
+        table.update(key, NOW_MS, |slot| slot.put(&[&vec![0; len]], Meta::default())).map(|_| ())
+    };
+    assert_eq!(put(b"a", 16), Ok(()));
+    assert_eq!(put(b"b", 16), Ok(()));
+    assert_eq!(put(b"c", 16), Err(Full));
+    assert_eq!(put(b"a", 250), Err(Full));
+    assert_eq!(put(b"a", 100), Ok(()));
+    table.set_limits(Limits { bytes_max: Some(50), ..limits });
+    assert_eq!(put(b"a", 90), Err(Full), "alone beyond the limit");
+    assert_eq!(put(b"a", 10), Ok(()), "shrinking");
+    assert_eq!(table.counts().refused, 3);
+    assert_eq!(table.len(), 2);
+}
+
+#[test]
+fn evicting_tables_keep_their_limits_and_their_last_write() {
+    for (entries_max, bytes_max) in [(Some(100), None), (None, Some(5_000)), (Some(1), None)] {
+        let limits = Limits { entries_max, bytes_max, when_full: WhenFull::Evict };
+        let table = Table::new(Options { limits, ..Options::default() });
+        for key in 0..1_000u32 {
+            set(&table, &key.to_le_bytes(), &[7; 20]);
+            assert!(table.len() <= entries_max.unwrap_or(u64::MAX));
+            assert!(table.bytes() <= bytes_max.unwrap_or(u64::MAX));
+            assert!(get(&table, &key.to_le_bytes()).is_some());
+        }
+        assert_eq!(table.counts().evicted, 1_000 - table.len());
+        let whole = table.update(b"k", NOW_MS, |slot| slot.put(&[&[0; 5_000]], Meta::default()));
+        assert_eq!(whole.is_err(), bytes_max.is_some());
+    }
+}
+
+#[test]
+fn batches_evict_when_they_end() {
+    let limits = Limits { entries_max: Some(10), ..Limits::default() };
+    let table = Table::new(Options { limits, shards: Some(4), ..Options::default() });
+    fill(&table, 0..10, b"v");
+    let locked = table.lock_all();
+    fill(&locked, 100..105, b"v");
+    drop(locked);
+    assert_eq!(table.len(), 10);
+    assert!((100..105u8).all(|key| get(&table, &[key]).is_some()));
+}
+
+#[test]
+fn expired_entries_are_evicted_first() {
+    let limits = Limits { entries_max: Some(10), ..Limits::default() };
+    let table = Table::new(Options { limits, shards: Some(1), ..Options::default() });
+    fill(&table, 0..9, b"v");
+    set_meta(&table, b"short", b"v", expiring(NOW_MS + 1));
+    table.update(b"new", NOW_MS + 1, |slot| slot.put(&[b"v"], Meta::default())).unwrap();
+    let counts = table.counts();
+    assert_eq!((counts.entries, counts.evicted, counts.expired), (10, 0, 1));
+}
+
+#[test]
+fn tables_of_a_budget_make_room_for_each_other() {
+    let budget = std::sync::Arc::new(Budget::new(i64::MAX, WhenFull::Evict));
+    let options = || Options { budget: Some(budget.clone()), ..Options::default() };
+    let (full, empty) = (Table::new(options()), Table::new(options()));
+    fill(&full, 0..100, &[1; 100]);
+    budget.bytes_max.store(full.bytes() as i64, std::sync::atomic::Ordering::SeqCst);
+    set(&empty, b"k", b"v");
+    assert_eq!((full.len(), empty.len()), (99, 1));
+    assert!(get(&empty, b"k").is_some());
+    budget.set_when_full(WhenFull::Refuse);
+    let refused = empty.update(b"big", NOW_MS, |slot| slot.put(&[&[0; 500]], Meta::default()));
+    assert_eq!(refused, Err(Full));
+    drop(full);
+    assert_eq!(budget.bytes.load(std::sync::atomic::Ordering::SeqCst), empty.bytes() as i64);
+}
+
+#[test]
+fn a_snapshot_is_a_point_in_time() {
+    let table = table();
+    fill(&table, 0..200, b"old");
+    let mut snapshot = table.snapshot().expect("the only one");
+    assert!(table.snapshot().is_none());
+    let mut seen = std::collections::BTreeMap::new();
+    let mut step = 0u8;
+    while snapshot.next_shard(|entry| {
+        assert!(seen.insert(entry.key().to_vec(), entry.value().to_vec()).is_none());
+    }) {
+        set(&table, &[step], b"new");
+        set(&table, &[step, step], b"new");
+        table.update(&[199 - step], NOW_MS, |slot| slot.remove());
+        step += 1;
+        if step == 8 {
+            table.clear();
+        }
+    }
+    assert_eq!(seen.len(), 200);
+    assert!(seen.values().all(|value| value == b"old"));
+    drop(snapshot);
+    assert!(table.snapshot().is_some());
+}
+
+#[test]
+fn an_owned_snapshot_outlives_the_table() {
+    let table = table();
+    set(&table, b"k", b"v");
+    let mut snapshot = table.snapshot_owned().unwrap();
+    drop(table);
+    let mut seen = 0;
+    while snapshot.next_shard(|entry| {
+        assert_eq!(entry.value(), b"v");
+        seen += 1;
+    }) {}
+    assert_eq!(seen, 1);
+}
+
+#[test]
+fn shared_entries_outlive_their_keys() {
+    let table = table();
+    set(&table, b"small", &[1; 255]);
+    set(&table, b"large", &[2; 256]);
+    let share = |key: &[u8]| table.read(key, NOW_MS, |entry| entry.unwrap().share());
+    assert!(share(b"small").is_none());
+    let shared = share(b"large").unwrap();
+    let another = shared.clone();
+    table.clear();
+    drop(shared);
+    assert_eq!(&*another, &[2; 256]);
+    assert_eq!(another.entry().key(), b"large");
+}
