@@ -14,8 +14,9 @@ use crate::snapshot::Kept;
 /// An expiry that never comes.
 pub(crate) const NEVER_MS: u64 = u64::MAX;
 
-/// Below this many buckets an index is not worth shrinking.
-const SHRINK_BUCKETS_MIN: usize = 32;
+/// Room in a shard's first index (32 buckets, 312 bytes). Smaller ones would soon be outgrown, and what they leave in the
+/// heap is too small for most entries: at 100,000 entries that costs more than it saves.
+const CAPACITY_MIN: usize = 28;
 
 /// What a shard's lock guards.
 pub(crate) struct Records {
@@ -57,12 +58,22 @@ impl Records {
         self.index.get_bucket(bucket).map(EntryBox::entry)
     }
 
+    /// Adds the entry of a key that has none. Returns its bucket.
+    pub(crate) fn insert(&mut self, hash: u64, entry: EntryBox, hasher: &KeyHash) -> usize {
+        let rehash = |entry: &EntryBox| hasher.of(entry.entry().key());
+        if self.index.num_buckets() <= 1 {
+            self.index.reserve(CAPACITY_MIN, rehash);
+        }
+        self.index.insert_unique(hash, entry, rehash).bucket_index()
+    }
+
     /// Gives memory back once the index is less than an eighth full.
-    pub(crate) fn shrink(&mut self, hash: &KeyHash) {
+    pub(crate) fn shrink(&mut self, hasher: &KeyHash) {
         let (len, buckets) = (self.index.len(), self.index.num_buckets());
-        if buckets > SHRINK_BUCKETS_MIN && len < buckets / 8 {
+        if buckets > CAPACITY_MIN * 2 && len < buckets / 8 {
             // Twice the present size, so that a table that swings does not grow again at once.
-            self.index.shrink_to(len * 2, |entry| hash.of(entry.entry().key()));
+            let capacity = (len * 2).max(CAPACITY_MIN);
+            self.index.shrink_to(capacity, |entry| hasher.of(entry.entry().key()));
         }
     }
 }

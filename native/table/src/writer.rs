@@ -62,10 +62,7 @@ impl Writer<'_> {
                 self.retire(old);
                 bucket
             }
-            None => {
-                let rehash = |entry: &EntryBox| self.core.hash.of(entry.entry().key());
-                self.records.index.insert_unique(hash, entry, rehash).bucket_index()
-            }
+            None => self.records.insert(hash, entry, &self.core.hash),
         };
         Ok((bucket, version))
     }

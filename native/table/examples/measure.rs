@@ -1,0 +1,158 @@
+//! How fast one thread is, and how many bytes an entry takes.
+//!
+//! ```text
+//! cargo run --release -p todana_table --example measure            everything
+//! cargo run --release -p todana_table --example measure speed      ns per operation
+//! cargo run --release -p todana_table --example measure memory     resident bytes per entry
+//! ```
+//!
+//! Memory is measured in a child process for each case, as growth of the resident set (Linux only), with sixteen tables
+//! in one budget of which one is used, like a server's databases.
+
+use std::hint::black_box;
+use std::process::Command;
+use std::sync::Arc;
+use std::time::Instant;
+
+use todana_table::{Budget, Keyspace, Limits, Meta, Options, Table, WhenFull};
+
+const KEY_BYTES: usize = 16;
+const NOW_MS: u64 = 1_800_000_000_000;
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match arguments[..] {
+        [] => {
+            speed();
+            memory();
+        }
+        ["speed"] => speed(),
+        ["memory"] => memory(),
+        ["resident", entries, value_bytes] => {
+            resident(entries.parse().expect("a number"), value_bytes.parse().expect("a number"))
+        }
+        _ => eprintln!("usage: measure [speed | memory]"),
+    }
+}
+
+fn key(number: u64) -> [u8; KEY_BYTES] {
+    let mut key = *b"key:000000000000";
+    let mut rest = number;
+    for digit in key[4..].iter_mut().rev() {
+        *digit = b'0' + (rest % 10) as u8;
+        rest /= 10;
+    }
+    key
+}
+
+fn put(table: &Table, key: &[u8], value: &[u8]) {
+    let put = table.update(key, NOW_MS, |slot| slot.put(&[value], Meta::default()));
+    put.expect("room");
+}
+
+fn speed() {
+    println!("ns per operation, one thread, keys in pseudo-random order");
+    println!(
+        "{:>9} {:>6} {:>8} {:>8} {:>8} {:>8}",
+        "entries", "value", "read", "miss", "replace", "limited"
+    );
+    for entries in [1_000, 1_000_000] {
+        for value_bytes in [16, 100, 1_000] {
+            if entries * value_bytes as u64 <= 200_000_000 {
+                speed_of(entries, value_bytes);
+            }
+        }
+    }
+}
+
+fn speed_of(entries: u64, value_bytes: usize) {
+    let keys: Vec<_> = (0..entries).map(key).collect();
+    let value = vec![b'v'; value_bytes];
+    let table = Table::new(Options::default());
+    keys.iter().for_each(|key| put(&table, key, &value));
+    let order: Vec<usize> = shuffled(keys.len());
+    let mut copy = vec![0u8; value_bytes];
+    let read = |table: &Table, key: &[u8], copy: &mut [u8]| {
+        table.read(key, NOW_MS, |entry| entry.map(|entry| copy.copy_from_slice(entry.value())))
+    };
+    let reads = time(&order, |i| {
+        black_box(read(&table, black_box(&keys[i]), &mut copy));
+    });
+    let misses = time(&order, |i| {
+        black_box(read(&table, black_box(&keys[i][1..]), &mut copy));
+    });
+    let replaces = time(&order, |i| put(&table, black_box(&keys[i]), &value));
+    table.set_limits(Limits { entries_max: Some(u64::MAX / 4), ..Limits::default() });
+    let limited = time(&order, |i| {
+        black_box(read(&table, black_box(&keys[i]), &mut copy));
+    });
+    println!(
+        "{entries:>9} {value_bytes:>6} {reads:>8.1} {misses:>8.1} {replaces:>8.1} {limited:>8.1}"
+    );
+}
+
+/// Best of some rounds over all indexes.
+fn time(order: &[usize], mut operation: impl FnMut(usize)) -> f64 {
+    let rounds = (3_000_000 / order.len()).max(1);
+    let mut best = f64::MAX;
+    for _ in 0..5 {
+        let start = Instant::now();
+        for _ in 0..rounds {
+            order.iter().for_each(|&i| operation(i));
+        }
+        best = best.min(start.elapsed().as_nanos() as f64 / (rounds * order.len()) as f64);
+    }
+    best
+}
+
+fn shuffled(len: usize) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..len).collect();
+    let mut state = 0x9e37_79b9_7f4a_7c15u64;
+    for last in (1..len).rev() {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        order.swap(last, (state % (last as u64 + 1)) as usize);
+    }
+    order
+}
+
+fn memory() {
+    println!("resident bytes per entry, 16-byte keys (in brackets: accounted entry + index)");
+    let this = std::env::current_exe().expect("our own path");
+    for value_bytes in ["16", "100", "1000"] {
+        for entries in ["100000", "200000", "300000", "500000", "700000", "1000000"] {
+            let child = Command::new(&this).args(["resident", entries, value_bytes]).output();
+            print!("{}", String::from_utf8_lossy(&child.expect("a child").stdout));
+        }
+    }
+}
+
+fn resident(entries: u64, value_bytes: usize) {
+    let budget = Arc::new(Budget::new(i64::MAX, WhenFull::Evict));
+    let options = || Options { budget: Some(Arc::clone(&budget)), ..Options::default() };
+    let value = vec![b'v'; value_bytes];
+    // Code is resident once it ran; that is not to be counted.
+    let warm_up = Table::new(Options { shards: Some(2), ..options() });
+    (0..50).for_each(|number| put(&warm_up, &key(number), b"v"));
+    drop(warm_up);
+    let before = resident_bytes();
+    let tables: Vec<Table> = (0..16).map(|_| Table::new(options())).collect();
+    (0..entries).for_each(|number| put(&tables[0], &key(number), &value));
+    let each = |bytes: u64| bytes as f64 / entries as f64;
+    let counts = tables[0].counts();
+    println!(
+        "{entries:>9} x {value_bytes:>5}: {:7.1}   ({:.1} + {:.1})",
+        each(resident_bytes() - before),
+        each(counts.bytes),
+        each(counts.index_bytes)
+    );
+}
+
+fn resident_bytes() -> u64 {
+    let statm = std::fs::read_to_string("/proc/self/statm").expect("Linux");
+    let pages: u64 =
+        statm.split(' ').nth(1).and_then(|pages| pages.parse().ok()).expect("a number");
+    pages * 4_096
+}
