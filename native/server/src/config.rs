@@ -55,6 +55,8 @@ pub enum Backend {
     /// What the system does best: epoll, kqueue, event ports.
     #[default]
     Native,
+    /// What the `polling` crate takes: the same as `Native` where that is not epoll.
+    Portable,
     /// `poll(2)`.
     Poll,
     /// `select(2)`: descriptors below 1,024 only.

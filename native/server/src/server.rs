@@ -1,36 +1,211 @@
 //! A running server.
 
-use crate::Config;
+use crate::clock::wall_ms;
+use crate::door::{Door, ProtocolDoor};
+use crate::event_loop::{EventLoop, LISTENERS_MAX};
+use crate::host::{LoopPart, Shared};
+use crate::inbox::{Inbox, Message, Waker};
+use crate::listener::{self, Listener};
+use crate::options::Settings;
+use crate::poller::{self, Poller};
+use crate::statistics::LoopStatistics;
+use crate::{Backend, Config};
+use nix::sys::signal::{SigSet, SigmaskHow, Signal};
+use std::collections::hash_map::RandomState;
+use std::fmt;
+use std::hash::BuildHasher;
+use std::io;
 use std::net::SocketAddr;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
 use todana_protocol::{CommandStats, ProtocolName, ServerInfo};
+
+/// With `select`, descriptors that the process has for other things than connections.
+const SELECT_RESERVE: usize = 64;
 
 /// Why a server did not start: one sentence for the person who started it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StartError(pub String);
 
+impl fmt::Display for StartError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for StartError {}
+
 /// A running server. Dropping it stops it.
 #[derive(Debug)]
-pub struct Server {}
+pub struct Server {
+    shared: Arc<Shared>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+}
 
 impl Server {
     /// Binds all listeners and starts the loops. Nothing is left behind where it fails.
-    pub fn start(_config: Config) -> Result<Server, StartError> {
-        todo!()
+    pub fn start(config: Config) -> Result<Server, StartError> {
+        Server::start_with::<ProtocolDoor>(config, poller::open)
     }
+
+    pub(crate) fn start_with<D: Door>(
+        config: Config,
+        open: fn(Backend) -> io::Result<Box<dyn Poller>>,
+    ) -> Result<Server, StartError> {
+        let ceiling = check(&config)?;
+        let listeners = config.listeners.iter();
+        let listeners: Vec<Listener> = listeners
+            .map(|(name, address)| Listener::bind(*name, *address))
+            .collect::<Result<_, _>>()?;
+        let loops = event_loops(&config);
+        let mut parts = Vec::with_capacity(loops);
+        let mut ends = Vec::with_capacity(loops);
+        for _ in 0..loops {
+            let (part, waker, poller) = open_loop(config.event_backend, open)
+                .map_err(|error| cannot("start an event loop", &error))?;
+            parts.push(part);
+            ends.push((waker, poller));
+        }
+        let shared = Arc::new(Shared {
+            addresses: listeners.iter().map(|l| (l.protocol, l.address)).collect(),
+            settings: Settings::new(&config, ceiling),
+            clients: Default::default(),
+            loops: parts,
+            backend_name: ends[0].1.name(),
+            slow_log: Default::default(),
+            run_id: run_id(),
+            started_at_ms: wall_ms(),
+            commands_per_second: 0.into(),
+            baseline: Default::default(),
+            config,
+        });
+        let mut listeners = Some(listeners);
+        let mut event_loops = Vec::with_capacity(loops);
+        for (number, (waker, poller)) in ends.into_iter().enumerate() {
+            let listeners = listeners.take().unwrap_or_default();
+            let event_loop = EventLoop::<D>::new(number, shared.clone(), poller, waker, listeners)
+                .map_err(|error| cannot("watch the listening sockets", &error))?;
+            event_loops.push(event_loop);
+        }
+        // From here on a failure stops what runs, by dropping the server.
+        let server = Server { shared, threads: Mutex::default() };
+        for (number, event_loop) in event_loops.into_iter().enumerate() {
+            let thread =
+                spawn(number, event_loop).map_err(|error| cannot("start a thread", &error))?;
+            server.threads().push(thread);
+        }
+        Ok(server)
+    }
+
+    fn threads(&self) -> std::sync::MutexGuard<'_, Vec<JoinHandle<()>>> {
+        self.threads.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// The bound addresses, in the order of `Config::listeners`.
     pub fn addresses(&self) -> &[(ProtocolName, SocketAddr)] {
-        todo!()
+        &self.shared.addresses
     }
+
     /// Closes listeners and clients, stops the loops and joins their threads. Safe to call twice.
+    ///
+    /// Replies that are made already have a quarter of a second to be taken by their clients.
     pub fn stop(&self) {
-        todo!()
+        let mut threads = self.threads();
+        for part in &self.shared.loops {
+            part.inbox.send(Message::Stop);
+        }
+        for thread in threads.drain(..) {
+            // A loop that stops its own server ends after this call.
+            if thread.thread().id() != thread::current().id() {
+                let _ = thread.join();
+            }
+        }
     }
+
     /// Figures of the server, summed over its loops.
     pub fn info(&self) -> ServerInfo {
-        todo!()
+        self.shared.info()
     }
+
     /// Statistics of each command of a protocol, by index into its table.
-    pub fn command_stats(&self, _protocol: ProtocolName) -> Vec<CommandStats> {
-        todo!()
+    pub fn command_stats(&self, protocol: ProtocolName) -> Vec<CommandStats> {
+        self.shared.totals_since_reset().command_stats(protocol)
     }
+
+    /// Turns of a connection that panicked. Their connections were closed; any but 0 is an error in Todana.
+    pub fn panics(&self) -> u64 {
+        self.shared.loops.iter().map(|part| part.statistics.panics.get()).sum()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+fn cannot(what: &str, error: &io::Error) -> StartError {
+    StartError(format!("cannot {what}: {}", listener::in_words(error)))
+}
+
+/// Refuses what cannot work. Returns how many connections could be allowed at run time.
+fn check(config: &Config) -> Result<usize, StartError> {
+    listener::check_exposure(config)?;
+    if config.listeners.len() > LISTENERS_MAX {
+        let given = config.listeners.len();
+        return Err(StartError(format!("{given} listeners are more than {LISTENERS_MAX}")));
+    }
+    if config.connections_max == 0 {
+        return Err(StartError("a server for 0 connections serves nobody".into()));
+    }
+    if config.event_backend != Backend::Select {
+        return Ok(1_000_000);
+    }
+    let ceiling = poller::SELECT_DESCRIPTORS_MAX - SELECT_RESERVE;
+    if config.connections_max > ceiling {
+        let max = config.connections_max;
+        return Err(StartError(format!(
+            "the event back end select serves at most {ceiling} connections, but {max} are to be allowed"
+        )));
+    }
+    Ok(ceiling)
+}
+
+fn event_loops(config: &Config) -> usize {
+    let loops = config.event_loops.filter(|loops| *loops > 0);
+    loops.unwrap_or_else(|| thread::available_parallelism().map_or(1, usize::from)).min(1_024)
+}
+
+fn open_loop(
+    backend: Backend,
+    open: fn(Backend) -> io::Result<Box<dyn Poller>>,
+) -> io::Result<(LoopPart, Waker, Box<dyn Poller>)> {
+    let (inbox, waker) = Inbox::open()?;
+    let part = LoopPart { inbox, statistics: LoopStatistics::new(), connections: 0.into() };
+    Ok((part, waker, open(backend)?))
+}
+
+/// Starts a loop's thread with signals blocked: they belong to the process around us (the Erlang node).
+fn spawn<D: Door>(number: usize, event_loop: EventLoop<D>) -> io::Result<JoinHandle<()>> {
+    let mut blocked = SigSet::all();
+    // These are about the thread itself, and blocking them would only hide a crash.
+    for signal in [Signal::SIGSEGV, Signal::SIGBUS, Signal::SIGFPE, Signal::SIGILL] {
+        blocked.remove(signal);
+    }
+    // The mask is inherited: there is no moment at which the new thread could be interrupted.
+    let before = blocked.thread_swap_mask(SigmaskHow::SIG_BLOCK)?;
+    let thread = thread::Builder::new().name(format!("todana-loop-{number}")).spawn(move || {
+        if catch_unwind(AssertUnwindSafe(|| event_loop.run())).is_err() {
+            eprintln!("todana: event loop {number} panicked and has ended");
+        }
+    });
+    before.thread_set_mask()?;
+    thread
+}
+
+/// 40 random hex digits, from the seeds of the standard library's hash maps.
+fn run_id() -> String {
+    let word = || RandomState::new().hash_one(wall_ms());
+    format!("{:016x}{:016x}{:08x}", word(), word(), word() as u32)
 }

@@ -1,0 +1,156 @@
+//! The clients of a server: who they are, and which loop serves them.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use todana_protocol::Client;
+
+/// All clients of a server. Locked when one comes or goes, or somebody looks: never for a request.
+#[derive(Debug, Default)]
+pub(crate) struct Clients {
+    by_id: Mutex<BTreeMap<u64, Place>>,
+    last_id: AtomicU64,
+    count: AtomicUsize,
+    peak: AtomicUsize,
+    total: AtomicU64,
+    rejected: AtomicU64,
+    by_protocol: [AtomicU64; 2],
+}
+
+/// A client and where it is served.
+#[derive(Clone, Debug)]
+pub(crate) struct Place {
+    pub(crate) client: Arc<Client>,
+    pub(crate) event_loop: usize,
+    pub(crate) slot: usize,
+}
+
+impl Clients {
+    fn by_id(&self) -> MutexGuard<'_, BTreeMap<u64, Place>> {
+        self.by_id.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes one of `max` places. False, and counted as rejected, where there is none.
+    pub(crate) fn admit(&self, max: usize) -> bool {
+        let count = self.count.fetch_add(1, Ordering::Relaxed) + 1;
+        if count > max {
+            self.dismiss();
+            return false;
+        }
+        self.peak.fetch_max(count, Ordering::Relaxed);
+        self.total.fetch_add(1, Ordering::Relaxed);
+        true
+    }
+
+    /// Gives back the place of a connection that was admitted but could not be served.
+    pub(crate) fn dismiss(&self) {
+        self.count.fetch_sub(1, Ordering::Relaxed);
+        self.rejected.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A number for a new client.
+    pub(crate) fn next_id(&self) -> u64 {
+        self.last_id.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// Makes an admitted client known.
+    pub(crate) fn add(&self, place: Place) {
+        self.by_protocol[crate::statistics::index(place.client.protocol)]
+            .fetch_add(1, Ordering::Relaxed);
+        self.by_id().insert(place.client.id, place);
+    }
+
+    /// Forgets a client and gives back its place.
+    pub(crate) fn remove(&self, client: &Client) {
+        if self.by_id().remove(&client.id).is_some() {
+            self.count.fetch_sub(1, Ordering::Relaxed);
+            self.by_protocol[crate::statistics::index(client.protocol)]
+                .fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
+    /// All clients in the order of their ids.
+    pub(crate) fn list(&self) -> Vec<Arc<Client>> {
+        self.by_id().values().map(|place| place.client.clone()).collect()
+    }
+
+    /// Where a client is served.
+    pub(crate) fn find(&self, id: u64) -> Option<Place> {
+        self.by_id().get(&id).cloned()
+    }
+
+    /// Clients now, and most at one time.
+    pub(crate) fn count(&self) -> (u64, u64) {
+        let count = self.count.load(Ordering::Relaxed) as u64;
+        (count, self.peak.load(Ordering::Relaxed) as u64)
+    }
+
+    /// Clients that were admitted, and those turned away.
+    pub(crate) fn totals(&self) -> (u64, u64) {
+        (self.total.load(Ordering::Relaxed), self.rejected.load(Ordering::Relaxed))
+    }
+
+    /// Clients of each protocol now.
+    pub(crate) fn by_protocol(&self) -> [u64; 2] {
+        [0, 1].map(|protocol: usize| self.by_protocol[protocol].load(Ordering::Relaxed))
+    }
+}
+
+/// A client as it is on arrival.
+pub(crate) fn arriving(id: u64, fd: i32, now_ms: u64, accepted: &crate::inbox::Accepted) -> Client {
+    Client {
+        id,
+        protocol: accepted.protocol,
+        address: accepted.address,
+        local_address: accepted.local_address,
+        fd,
+        connected_at_ms: now_ms,
+        active_at_ms: AtomicU64::new(now_ms),
+        database: AtomicUsize::new(0),
+        last_command: AtomicUsize::new(usize::MAX),
+        resp_version: AtomicUsize::new(2),
+        queued: AtomicUsize::new(usize::MAX),
+        watched: AtomicUsize::new(0),
+        input_bytes: AtomicUsize::new(0),
+        output_bytes: AtomicUsize::new(0),
+        traffic_bytes: [AtomicU64::new(0), AtomicU64::new(0)],
+        no_evict: false.into(),
+        killed: false.into(),
+        names: Mutex::default(),
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::inbox::Accepted;
+    use std::net::{TcpListener, TcpStream};
+    use todana_protocol::ProtocolName;
+
+    /// A client of no server.
+    pub(crate) fn client(id: u64) -> Arc<Client> {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let accepted = Accepted {
+            socket: TcpStream::connect(listener.local_addr().unwrap()).unwrap(),
+            protocol: ProtocolName::Resp,
+            address: "127.0.0.1:1".parse().unwrap(),
+            local_address: "127.0.0.1:2".parse().unwrap(),
+        };
+        Arc::new(arriving(id, 3, 0, &accepted))
+    }
+
+    #[test]
+    fn places_are_counted_at_the_limit() {
+        let clients = Clients::default();
+        assert!(clients.admit(2) && clients.admit(2) && !clients.admit(2));
+        assert_eq!((clients.count(), clients.totals()), ((2, 2), (2, 1)));
+        let first = client(clients.next_id());
+        clients.add(Place { client: first.clone(), event_loop: 1, slot: 7 });
+        assert_eq!(clients.by_protocol(), [1, 0]);
+        assert_eq!(clients.find(first.id).map(|place| place.slot), Some(7));
+        clients.remove(&first);
+        clients.remove(&first);
+        assert_eq!((clients.count(), clients.by_protocol()), ((1, 2), [0, 0]));
+        assert!(clients.admit(2));
+    }
+}

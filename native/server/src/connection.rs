@@ -1,0 +1,394 @@
+//! One connection: a socket, its session, and whatever bytes had to be kept between turns.
+//!
+//! An idle connection keeps none: bytes are received into the loop's buffer and replies are made in the loop's buffer.
+//! Only an incomplete request, or replies that the client does not take, move into buffers of its own, and those are
+//! given back as soon as they are empty.
+
+use crate::clock::Clock;
+use crate::door::{self, Door, Refusal};
+use crate::host::{Shared, TurnHost};
+use crate::poller::{Interest, Ready};
+use crate::statistics::LoopStatistics;
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendFlags};
+use std::net::{Shutdown, TcpStream};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use todana_protocol::{Budget, Client, Next};
+
+/// Size of a loop's buffer for input: what one turn receives at most of small requests.
+pub(crate) const INPUT_BYTES: usize = 64 << 10;
+/// An incomplete request up to this length goes on in the loop's buffer; a longer one in the connection's own.
+const CARRY_BYTES_MAX: usize = 16 << 10;
+/// A loop's buffer for output that grew beyond this is given back after the turn.
+const OUTPUT_BYTES_KEPT: usize = 1 << 20;
+/// What one turn of a connection may do before others have theirs.
+const BUDGET: Budget = Budget { requests_max: 128, output_bytes_max: 256 << 10 };
+
+/// What a connection needs from its loop during a turn.
+pub(crate) struct Turn<'a> {
+    pub(crate) shared: &'a Shared,
+    pub(crate) statistics: &'a LoopStatistics,
+    pub(crate) clock: &'a Clock,
+    /// The loop's buffers. Empty between turns.
+    pub(crate) input: &'a mut Vec<u8>,
+    pub(crate) output: &'a mut Vec<u8>,
+    /// The clock at the beginning of the turn.
+    pub(crate) now: u64,
+}
+
+/// What is to become of a connection after a turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// It goes on when its socket is ready.
+    Wait,
+    /// It has more to execute: another turn, after the others had theirs.
+    Yield,
+    /// It goes on after so many milliseconds.
+    Sleep {
+        ms: u64,
+    },
+    Close,
+}
+
+pub(crate) struct Connection<D> {
+    socket: TcpStream,
+    pub(crate) client: Arc<Client>,
+    session: D,
+    /// Bytes received and not consumed begin at `input_start`.
+    input: Vec<u8>,
+    input_start: usize,
+    /// The request under way is known to lack so many bytes.
+    wanted: usize,
+    /// Replies not sent begin at `output_start`.
+    output: Vec<u8>,
+    output_start: usize,
+    /// Since when more than the soft limit waits, in milliseconds of wall time; 0 if it does not.
+    over_soft_since_ms: u64,
+    /// What the poller watches for.
+    pub(crate) interest: Interest,
+    /// The loop will call for another turn by itself.
+    pub(crate) queued: bool,
+    /// `Next::Sleep` is not over.
+    pub(crate) sleeping: bool,
+    /// Input holds what the session has not looked at yet.
+    pending: bool,
+    /// The client will send nothing more.
+    ended: bool,
+    /// Nothing more is executed; the connection closes when its output is sent.
+    closing: bool,
+    authenticated: bool,
+    /// Bytes told to the loop's gauge.
+    buffer_bytes: usize,
+}
+
+impl<D: Door> Connection<D> {
+    pub(crate) fn new(socket: TcpStream, client: Arc<Client>, authenticated: bool) -> Self {
+        Connection {
+            session: D::open(client.protocol),
+            socket,
+            client,
+            input: Vec::new(),
+            input_start: 0,
+            wanted: 0,
+            output: Vec::new(),
+            output_start: 0,
+            over_soft_since_ms: 0,
+            interest: Interest::READ,
+            queued: false,
+            sleeping: false,
+            pending: false,
+            ended: false,
+            closing: false,
+            authenticated,
+            buffer_bytes: 0,
+        }
+    }
+
+    /// Does what the socket is ready for and what is pending: at most one receive, one execution and one send.
+    pub(crate) fn turn(&mut self, turn: &mut Turn<'_>, ready: Ready) -> Verdict {
+        if self.sleeping {
+            return if ready.gone { Verdict::Close } else { Verdict::Wait };
+        }
+        if ready.writable && self.waiting() > 0 && self.flush(turn).is_err() {
+            return Verdict::Close;
+        }
+        let held = self.closing || self.waiting() > turn.shared.config.output_bytes_soft;
+        let verdict = match () {
+            () if held || self.queued => self.settle(ready),
+            () if self.pending => self.execute(turn, false),
+            () if ready.readable && !self.ended => self.receive(turn),
+            () => self.settle(ready),
+        };
+        self.note_buffers(turn.statistics);
+        verdict
+    }
+
+    /// Nothing to do now: is there anything to wait for?
+    fn settle(&self, ready: Ready) -> Verdict {
+        let done = self.waiting() == 0 && (self.closing || self.ended && !self.pending);
+        if done || ready.gone { Verdict::Close } else { Verdict::Wait }
+    }
+
+    /// One receive, then as many requests as the budget allows.
+    fn receive(&mut self, turn: &mut Turn<'_>) -> Verdict {
+        let carried = self.input.len();
+        let in_loop_buffer = carried <= CARRY_BYTES_MAX;
+        let buffer = if in_loop_buffer {
+            turn.input.extend_from_slice(&self.input);
+            &mut *turn.input
+        } else {
+            // Memory follows what the client has sent, not what it announced.
+            self.input.reserve_exact(self.wanted.clamp(CARRY_BYTES_MAX, carried.max(INPUT_BYTES)));
+            &mut self.input
+        };
+        let room = rustix::buffer::spare_capacity(buffer);
+        let received = match rustix::net::recv(&self.socket, room, RecvFlags::empty()) {
+            Ok((_, received)) => received,
+            Err(Errno::AGAIN | Errno::INTR) => return Verdict::Wait,
+            Err(_) => return Verdict::Close,
+        };
+        if received == 0 {
+            // Whatever was complete has been executed: the rest never will be.
+            self.ended = true;
+            return self.settle(Ready { token: 0, readable: false, writable: false, gone: false });
+        }
+        turn.statistics.input_bytes.add(received as u64);
+        let traffic = &self.client.traffic_bytes[0];
+        traffic.store(traffic.load(Relaxed) + received as u64, Relaxed);
+        self.client.active_at_ms.store(turn.clock.wall_ms(turn.now), Relaxed);
+        if received < self.wanted {
+            self.wanted -= received;
+            if in_loop_buffer {
+                self.keep_input(turn.input, 0);
+            }
+            return Verdict::Wait;
+        }
+        self.execute(turn, in_loop_buffer)
+    }
+
+    /// Has the session execute what is in the loop's buffer or in the connection's own, and sends the replies.
+    fn execute(&mut self, turn: &mut Turn<'_>, in_loop_buffer: bool) -> Verdict {
+        let Turn { shared, statistics, clock, now, .. } = *turn;
+        let input = if in_loop_buffer { &turn.input[..] } else { &self.input[self.input_start..] };
+        let mut host = TurnHost::begin(shared, statistics, clock, &self.client, now);
+        let progress = self.session.advance(input, turn.output, &mut host, BUDGET);
+        self.authenticated |= host.finish();
+        if in_loop_buffer {
+            self.keep_input(turn.input, progress.consumed);
+        } else {
+            self.input_start += progress.consumed;
+            self.trim_input(matches!(progress.next, Next::Read { .. }));
+        }
+        (self.pending, self.wanted) = (false, 0);
+        match progress.next {
+            Next::Read { wanted } => {
+                let length = self.input.len().saturating_add(wanted);
+                if length > shared.config.input_bytes_max {
+                    let words = door::words(self.client.protocol, Refusal::InputTooLong);
+                    turn.output.extend_from_slice(words);
+                    self.close_after_output();
+                } else {
+                    self.wanted = wanted;
+                }
+            }
+            Next::Yield => self.pending = true,
+            Next::Sleep { ms } => {
+                // As in Redis, what was answered before goes out after the sleep.
+                self.pending = true;
+                self.output.append(turn.output);
+                return Verdict::Sleep { ms };
+            }
+            Next::Close => self.close_after_output(),
+        }
+        if self.deliver(turn).is_err() {
+            return Verdict::Close;
+        }
+        if self.waiting() > shared.config.output_bytes_hard {
+            statistics.output_limit_disconnections.add(1);
+            return Verdict::Close;
+        }
+        match self.settle(Ready { token: 0, readable: false, writable: false, gone: false }) {
+            Verdict::Wait if self.pending && !self.is_held(shared) => Verdict::Yield,
+            verdict => verdict,
+        }
+    }
+
+    /// Whether so much output waits that nothing more is executed.
+    fn is_held(&self, shared: &Shared) -> bool {
+        self.waiting() > shared.config.output_bytes_soft
+    }
+
+    /// Keeps what follows `consumed` in the loop's buffer for the next turn.
+    fn keep_input(&mut self, buffer: &[u8], consumed: usize) {
+        let rest = &buffer[consumed..];
+        self.input_start = 0;
+        if rest.is_empty() {
+            self.input = Vec::new();
+        } else {
+            self.input.clear();
+            self.input.extend_from_slice(rest);
+        }
+    }
+
+    /// Gives back an empty buffer, and moves the rest to the front where the session waits for more of it.
+    fn trim_input(&mut self, compact: bool) {
+        if self.input_start == self.input.len() {
+            self.input = Vec::new();
+            self.input_start = 0;
+        } else if compact && self.input_start > 0 {
+            self.input.drain(..self.input_start);
+            self.input.shrink_to(self.input.len().max(CARRY_BYTES_MAX));
+            self.input_start = 0;
+        }
+    }
+
+    /// Sends the turn's output; what the socket does not take, waits.
+    fn deliver(&mut self, turn: &mut Turn<'_>) -> Result<(), Errno> {
+        if turn.output.is_empty() {
+            return Ok(());
+        }
+        if self.waiting() > 0 {
+            self.output.append(turn.output);
+        } else {
+            let sent = self.send(turn.output, turn.statistics)?;
+            if sent < turn.output.len() {
+                self.output = std::mem::take(turn.output);
+                self.output_start = sent;
+                self.output.shrink_to_fit();
+            }
+        }
+        turn.output.clear();
+        turn.output.shrink_to(OUTPUT_BYTES_KEPT);
+        Ok(())
+    }
+
+    /// Sends what waits.
+    fn flush(&mut self, turn: &Turn<'_>) -> Result<(), Errno> {
+        let sent = self.send(&self.output[self.output_start..], turn.statistics)?;
+        self.output_start += sent;
+        if self.output_start == self.output.len() {
+            self.output = Vec::new();
+            self.output_start = 0;
+        } else if self.output_start > self.output.len() / 2 {
+            self.output.drain(..self.output_start);
+            self.output.shrink_to_fit();
+            self.output_start = 0;
+        }
+        Ok(())
+    }
+
+    fn send(&self, bytes: &[u8], statistics: &LoopStatistics) -> Result<usize, Errno> {
+        let sent = match rustix::net::send(&self.socket, bytes, SendFlags::NOSIGNAL) {
+            Ok(sent) => sent,
+            Err(Errno::AGAIN | Errno::INTR) => 0,
+            Err(error) => return Err(error),
+        };
+        statistics.output_bytes.add(sent as u64);
+        let traffic = &self.client.traffic_bytes[1];
+        traffic.store(traffic.load(Relaxed) + sent as u64, Relaxed);
+        Ok(sent)
+    }
+
+    /// Executes nothing more and closes when the output is sent.
+    pub(crate) fn close_after_output(&mut self) {
+        self.closing = true;
+        self.sleeping = false;
+        self.pending = false;
+        self.input = Vec::new();
+        self.input_start = 0;
+    }
+
+    /// Tries once to send what waits. True if nothing waits any more or never will be sent.
+    pub(crate) fn last_flush(&mut self, turn: &Turn<'_>) -> bool {
+        self.waiting() == 0 || self.flush(turn).is_err() || self.waiting() == 0
+    }
+
+    /// Bytes of replies that wait.
+    pub(crate) fn waiting(&self) -> usize {
+        self.output.len() - self.output_start
+    }
+
+    /// What the poller should watch for. A reason not to read that will pass by itself changes nothing unless the poller
+    /// was heard in vain (`unheard`): that saves two system calls where it does pass.
+    pub(crate) fn interest_wanted(&self, shared: &Shared, unheard: bool) -> Interest {
+        let never = self.ended || self.closing;
+        let passing = self.sleeping || self.is_held(shared);
+        Interest {
+            read: !never && (!passing || self.interest.read && !unheard),
+            write: self.waiting() > 0 && !self.sleeping,
+        }
+    }
+
+    /// Whether a time limit has passed. Called about once a second.
+    pub(crate) fn is_overdue(
+        &mut self,
+        shared: &Shared,
+        statistics: &LoopStatistics,
+        now_ms: u64,
+    ) -> bool {
+        let config = &shared.config;
+        if self.waiting() <= config.output_bytes_soft {
+            self.over_soft_since_ms = 0;
+        } else if self.over_soft_since_ms == 0 {
+            self.over_soft_since_ms = now_ms;
+        } else if now_ms.saturating_sub(self.over_soft_since_ms) >= config.output_soft_ms {
+            statistics.output_limit_disconnections.add(1);
+            return true;
+        }
+        let since_connected = now_ms.saturating_sub(self.client.connected_at_ms);
+        if !self.authenticated && since_connected >= config.authentication_timeout_ms {
+            return true;
+        }
+        let idle_timeout_ms = shared.settings.idle_timeout_ms();
+        let idle_ms = now_ms.saturating_sub(self.client.active_at_ms.load(Relaxed));
+        idle_timeout_ms > 0 && idle_ms >= idle_timeout_ms && !self.sleeping
+    }
+
+    /// Tells the loop's gauge and the client's own figures what the buffers hold.
+    pub(crate) fn note_buffers(&mut self, statistics: &LoopStatistics) {
+        let bytes = self.input.capacity() + self.output.capacity();
+        if bytes == 0 && self.buffer_bytes == 0 {
+            return;
+        }
+        let gauge = &statistics.buffer_bytes;
+        gauge.set((gauge.get() + bytes as u64).saturating_sub(self.buffer_bytes as u64));
+        self.buffer_bytes = bytes;
+        self.client.input_bytes.store(self.input.len() - self.input_start, Relaxed);
+        self.client.output_bytes.store(self.waiting(), Relaxed);
+    }
+
+    /// Ends the connection. Where the client still sends, its bytes are taken first: a socket closed over unread bytes
+    /// is reset, and the client would lose our last words.
+    pub(crate) fn close(mut self, statistics: &LoopStatistics, buffer: &mut Vec<u8>) {
+        self.input = Vec::new();
+        self.output = Vec::new();
+        self.output_start = 0;
+        self.input_start = 0;
+        self.note_buffers(statistics);
+        if self.closing && !self.ended {
+            say_goodbye(&self.socket, buffer);
+        }
+    }
+}
+
+/// Shuts the sending side and takes what has arrived, without waiting and without end.
+pub(crate) fn say_goodbye(socket: &TcpStream, buffer: &mut Vec<u8>) {
+    let _ = socket.shutdown(Shutdown::Write);
+    for _ in 0..16 {
+        buffer.clear();
+        let room = rustix::buffer::spare_capacity(buffer);
+        match rustix::net::recv(socket, room, RecvFlags::DONTWAIT) {
+            Ok((_, received)) if received > 0 => {}
+            _ => break,
+        }
+    }
+    buffer.clear();
+}
+
+impl<D> AsFd for Connection<D> {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}

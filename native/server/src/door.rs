@@ -1,0 +1,65 @@
+//! Which session serves a connection, and the words for clients that get none.
+
+use todana_protocol::memcached::MemcachedSession;
+use todana_protocol::resp::RespSession;
+use todana_protocol::{Budget, Host, Progress, ProtocolName, Session};
+
+/// A kind of session that loops can make for arriving connections.
+pub(crate) trait Door: Session + Send + 'static {
+    /// A session for a new connection.
+    fn open(protocol: ProtocolName) -> Self;
+}
+
+/// The sessions of all protocols. The larger ones are boxed by themselves, if they want to be.
+pub(crate) enum ProtocolDoor {
+    Resp(RespSession),
+    Memcached(MemcachedSession),
+}
+
+impl Door for ProtocolDoor {
+    fn open(protocol: ProtocolName) -> ProtocolDoor {
+        match protocol {
+            ProtocolName::Resp => ProtocolDoor::Resp(RespSession::default()),
+            ProtocolName::Memcached => ProtocolDoor::Memcached(MemcachedSession::default()),
+        }
+    }
+}
+
+impl Session for ProtocolDoor {
+    #[inline]
+    fn advance<H: Host>(
+        &mut self,
+        input: &[u8],
+        output: &mut Vec<u8>,
+        host: &mut H,
+        budget: Budget,
+    ) -> Progress {
+        match self {
+            ProtocolDoor::Resp(session) => session.advance(input, output, host, budget),
+            ProtocolDoor::Memcached(session) => session.advance(input, output, host, budget),
+        }
+    }
+}
+
+/// Why the server itself ends a connection with a word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    /// There are as many clients as may be, or the loop cannot watch one more.
+    TooManyClients,
+    /// The request under way is longer than the input limit.
+    InputTooLong,
+}
+
+/// What a client of this protocol is told before its connection is closed.
+pub(crate) fn words(protocol: ProtocolName, refusal: Refusal) -> &'static [u8] {
+    match (protocol, refusal) {
+        (ProtocolName::Resp, Refusal::TooManyClients) => b"-ERR max number of clients reached\r\n",
+        (ProtocolName::Resp, Refusal::InputTooLong) => {
+            b"-ERR Protocol error: too big input buffer\r\n"
+        }
+        (ProtocolName::Memcached, Refusal::TooManyClients) => {
+            b"ERROR Too many open connections\r\n"
+        }
+        (ProtocolName::Memcached, Refusal::InputTooLong) => b"SERVER_ERROR request too long\r\n",
+    }
+}

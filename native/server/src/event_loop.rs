@@ -1,0 +1,448 @@
+//! A loop: one thread, one poller, its connections.
+//!
+//! # How one turn goes
+//!
+//! The loop waits until sockets are ready, its inbox has messages, or the next deadline comes. Then, in this order:
+//!
+//! 1. **Ready sockets.** Each ready connection gets one turn: one `recv` into the loop's buffer, the session executes
+//!    the complete requests in it (at most 128, or 256 KiB of replies), one `send`. A connection costs two system calls
+//!    per turn, however many requests were in it, and `epoll_wait` is shared by all that are ready. There is no second
+//!    `recv` to hear that nothing is left: the poller is level-triggered and will say so. Interest in writing is taken
+//!    up when a `send` took less than everything, and dropped when nothing waits: a client that reads its replies
+//!    causes no `epoll_ctl` at all.
+//! 2. **Yielded connections.** Those that used up their budget earlier have another turn, once each. While there are
+//!    any, the wait does not block. So a client with a million pipelined requests delays another by one turn of its own.
+//! 3. **Sleepers** whose time has come (`DEBUG SLEEP` pauses a connection, not a loop).
+//! 4. **Messages**: connections given by loop 0, clients to be killed, the order to stop.
+//! 5. **Once a second** the deadlines of clients: idle, not authenticated, not reading. A walk over all connections is
+//!    cheap at that rate (10,000 take about a tenth of a millisecond) and is left out where no deadline is set.
+//!
+//! Numbers of connections that were closed in a round are not used again before its end, so an event or message for a
+//! closed connection finds an empty slot, never a stranger.
+//!
+//! Loop 0 also accepts, and gives each connection to the loop that has the fewest. There is no thread for accepting:
+//! it would wake for each connection only to wake another.
+//!
+//! A panic in a turn is caught. Its connection is closed, the loop goes on.
+
+use crate::clients::{self, Place};
+use crate::clock::Clock;
+use crate::connection::{Connection, INPUT_BYTES, Turn, Verdict, say_goodbye};
+use crate::door::{self, Door, Refusal};
+use crate::host::{LoopPart, Shared};
+use crate::inbox::{Accepted, Message, Waker};
+use crate::listener::{self, Listener};
+use crate::poller::{Interest, Poller, Ready, Sources, Token};
+use crate::slots::Slots;
+use rustix::net::SendFlags;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+const WAKER: Token = 0;
+const FIRST_LISTENER: Token = 1;
+const FIRST_CONNECTION: Token = 64;
+/// Most listeners of a server.
+pub(crate) const LISTENERS_MAX: usize = FIRST_CONNECTION - FIRST_LISTENER;
+/// Most connections accepted from one listener before others have their turn.
+const ACCEPTS_MAX: usize = 64;
+/// How long accepting rests when the system has no descriptors left.
+const ACCEPT_REST_NS: u64 = 100_000_000;
+/// How long clients may take their last replies when the server stops.
+const STOP_GRACE_NS: u64 = 250_000_000;
+const TICK_NS: u64 = 1_000_000_000;
+const NEVER: u64 = u64::MAX;
+
+const RESUMED: Ready = Ready { token: 0, readable: false, writable: false, gone: false };
+
+/// What a loop runs on. The poller is dropped before the descriptors it watches.
+pub(crate) struct EventLoop<D> {
+    poller: Box<dyn Poller>,
+    number: usize,
+    shared: Arc<Shared>,
+    clock: Clock,
+    waker: Waker,
+    listeners: Vec<Listener>,
+    connections: Slots<Box<Connection<D>>>,
+    ready: Vec<Ready>,
+    /// Slots with another turn to come.
+    yielded: VecDeque<usize>,
+    /// Deadline, slot and id of sleeping clients.
+    sleepers: BinaryHeap<Reverse<(u64, usize, u64)>>,
+    input: Vec<u8>,
+    output: Vec<u8>,
+    next_tick_ns: u64,
+    commands_at_tick: u64,
+    accept_again_ns: u64,
+    /// The end of the grace, once the loop was told to stop.
+    stop_at_ns: u64,
+}
+
+struct Owned<'a, D> {
+    waker: &'a Waker,
+    listeners: &'a [Listener],
+    connections: &'a Slots<Box<Connection<D>>>,
+}
+
+impl<D> Sources for Owned<'_, D> {
+    fn descriptor(&self, token: Token) -> Option<BorrowedFd<'_>> {
+        match token {
+            WAKER => Some(self.waker.as_fd()),
+            FIRST_LISTENER..FIRST_CONNECTION => {
+                self.listeners.get(token - FIRST_LISTENER).map(AsFd::as_fd)
+            }
+            _ => self.connections.get(token - FIRST_CONNECTION).map(|c| c.as_ref().as_fd()),
+        }
+    }
+}
+
+impl<D: Door> EventLoop<D> {
+    /// A loop that has registered its waker and listeners. It fails where the back end cannot watch them.
+    pub(crate) fn new(
+        number: usize,
+        shared: Arc<Shared>,
+        mut poller: Box<dyn Poller>,
+        waker: Waker,
+        listeners: Vec<Listener>,
+    ) -> io::Result<EventLoop<D>> {
+        poller.register(waker.as_fd(), WAKER, Interest::READ)?;
+        for (index, listener) in listeners.iter().enumerate() {
+            poller.register(listener.as_fd(), FIRST_LISTENER + index, Interest::READ)?;
+        }
+        Ok(EventLoop {
+            poller,
+            number,
+            shared,
+            clock: Clock::new(),
+            waker,
+            listeners,
+            connections: Slots::new(),
+            ready: Vec::new(),
+            yielded: VecDeque::new(),
+            sleepers: BinaryHeap::new(),
+            input: Vec::with_capacity(INPUT_BYTES),
+            output: Vec::new(),
+            next_tick_ns: TICK_NS,
+            commands_at_tick: 0,
+            accept_again_ns: NEVER,
+            stop_at_ns: NEVER,
+        })
+    }
+
+    /// Serves until told to stop.
+    pub(crate) fn run(mut self) {
+        while self.stop_at_ns == NEVER || self.goes_on_stopping() {
+            self.round();
+        }
+        for slot in self.connections.numbers() {
+            self.close(slot);
+        }
+    }
+
+    fn part(&self) -> &LoopPart {
+        &self.shared.loops[self.number]
+    }
+
+    fn round(&mut self) {
+        let timeout = self.timeout();
+        let Self { poller, waker, listeners, connections, ready, .. } = self;
+        let sources = Owned { waker, listeners, connections };
+        if let Err(error) = poller.wait(&sources, ready, timeout) {
+            eprintln!("todana: waiting for sockets failed: {}", listener::in_words(&error));
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        let now = self.clock.raw();
+        self.clock.follow_wall(now);
+        let mut woken = false;
+        let yielded_before = self.yielded.len();
+        for index in 0..self.ready.len() {
+            let event = self.ready[index];
+            match event.token {
+                WAKER => woken = true,
+                FIRST_LISTENER..FIRST_CONNECTION => self.accept(event.token - FIRST_LISTENER),
+                token => self.turn(token - FIRST_CONNECTION, event),
+            }
+        }
+        self.ready.clear();
+        for _ in 0..yielded_before {
+            let Some(slot) = self.yielded.pop_front() else { break };
+            let Some(connection) = self.connections.get_mut(slot) else { continue };
+            if std::mem::take(&mut connection.queued) {
+                self.turn(slot, RESUMED);
+            }
+        }
+        let now_ns = self.now_ns();
+        self.wake_sleepers(now_ns);
+        if woken {
+            self.take_messages(now_ns);
+        }
+        if now_ns >= self.accept_again_ns {
+            self.accept_again_ns = NEVER;
+            self.watch_listeners(Interest::READ);
+        }
+        if now_ns >= self.next_tick_ns {
+            self.tick(now_ns);
+        }
+        self.connections.recycle();
+    }
+
+    fn now_ns(&self) -> u64 {
+        self.clock.uptime_ns(self.clock.raw())
+    }
+
+    /// How long the wait may take.
+    fn timeout(&self) -> Option<Duration> {
+        if !self.yielded.is_empty() {
+            return Some(Duration::ZERO);
+        }
+        // Loop 0 keeps the rate of commands; others have nothing to do once a second without connections.
+        let ticks = self.number == 0 || self.connections.len() > 0;
+        let tick = if ticks { self.next_tick_ns } else { NEVER };
+        let sleeper = self.sleepers.peek().map_or(NEVER, |Reverse((at_ns, ..))| *at_ns);
+        let deadline = tick.min(sleeper).min(self.accept_again_ns).min(self.stop_at_ns);
+        if deadline == NEVER {
+            return None;
+        }
+        Some(Duration::from_nanos(deadline.saturating_sub(self.now_ns())))
+    }
+
+    /// Gives a connection its turn and carries out the verdict.
+    fn turn(&mut self, slot: usize, ready: Ready) {
+        let Some(connection) = self.connections.get_mut(slot) else { return };
+        let part = &self.shared.loops[self.number];
+        let mut turn = Turn {
+            shared: &self.shared,
+            statistics: &part.statistics,
+            clock: &self.clock,
+            input: &mut self.input,
+            output: &mut self.output,
+            now: self.clock.raw(),
+        };
+        let verdict = catch_unwind(AssertUnwindSafe(|| connection.turn(&mut turn, ready)));
+        self.input.clear();
+        self.output.clear();
+        let verdict = verdict.unwrap_or_else(|_| {
+            part.statistics.panics.add(1);
+            let client = &connection.client;
+            eprintln!(
+                "todana: a {:?} request of {} panicked, its connection is closed",
+                client.protocol, client.address
+            );
+            Verdict::Close
+        });
+        match verdict {
+            Verdict::Wait => {}
+            Verdict::Yield => {
+                connection.queued = true;
+                self.yielded.push_back(slot);
+            }
+            Verdict::Sleep { ms } => {
+                connection.sleeping = true;
+                let now_ns = self.clock.uptime_ns(self.clock.raw());
+                let at_ns = now_ns.saturating_add(ms.saturating_mul(1_000_000)).min(NEVER - 1);
+                self.sleepers.push(Reverse((at_ns, slot, connection.client.id)));
+            }
+            Verdict::Close => return self.close(slot),
+        }
+        let unheard = ready.readable && verdict == Verdict::Wait;
+        self.watch(slot, unheard);
+    }
+
+    /// Brings what the poller watches for in line with what the connection wants.
+    fn watch(&mut self, slot: usize, unheard: bool) {
+        let Some(connection) = self.connections.get_mut(slot) else { return };
+        let wanted = connection.interest_wanted(&self.shared, unheard);
+        if wanted == connection.interest {
+            return;
+        }
+        connection.interest = wanted;
+        let token = FIRST_CONNECTION + slot;
+        if self.poller.modify(connection.as_ref().as_fd(), token, wanted).is_err() {
+            self.close(slot);
+        }
+    }
+
+    fn close(&mut self, slot: usize) {
+        let Some(connection) = self.connections.remove(slot) else { return };
+        // It can only fail for a descriptor that is not watched.
+        let _ = self.poller.deregister(connection.as_ref().as_fd(), FIRST_CONNECTION + slot);
+        let part = &self.shared.loops[self.number];
+        self.shared.clients.remove(&connection.client);
+        part.connections.fetch_sub(1, Relaxed);
+        connection.close(&part.statistics, &mut self.input);
+    }
+
+    fn accept(&mut self, index: usize) {
+        for _ in 0..ACCEPTS_MAX {
+            let Some(listener) = self.listeners.get(index) else { return };
+            let (socket, address) = match listener.socket.accept() {
+                Ok(accepted) => accepted,
+                Err(error) => match error.kind() {
+                    io::ErrorKind::WouldBlock => return,
+                    io::ErrorKind::Interrupted | io::ErrorKind::ConnectionAborted => continue,
+                    _ => return self.rest_from_accepting(&error),
+                },
+            };
+            let (protocol, local_address) = (listener.protocol, listener.local_address(&socket));
+            let accepted = Accepted { socket, protocol, address, local_address };
+            if !self.shared.clients.admit(self.shared.settings.connections_max()) {
+                self.refuse(accepted);
+                continue;
+            }
+            let parts = self.shared.loops.iter().enumerate();
+            let fewest = parts.min_by_key(|(_, part)| part.connections.load(Relaxed));
+            let (number, part) = fewest.expect("a server has a loop");
+            part.connections.fetch_add(1, Relaxed);
+            if number == self.number {
+                self.serve(accepted);
+            } else {
+                part.inbox.send(Message::Serve(accepted));
+            }
+        }
+    }
+
+    /// The system has no descriptors or memory for another connection. Asking again at once would only burn CPU.
+    fn rest_from_accepting(&mut self, error: &io::Error) {
+        eprintln!("todana: cannot accept connections: {}", listener::in_words(error));
+        self.watch_listeners(Interest::NONE);
+        self.accept_again_ns = self.now_ns() + ACCEPT_REST_NS;
+    }
+
+    fn watch_listeners(&mut self, interest: Interest) {
+        for (index, listener) in self.listeners.iter().enumerate() {
+            let _ = self.poller.modify(listener.as_fd(), FIRST_LISTENER + index, interest);
+        }
+    }
+
+    /// Tells a client that there is no place for it.
+    fn refuse(&mut self, accepted: Accepted) {
+        let words = door::words(accepted.protocol, Refusal::TooManyClients);
+        let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+        let _ = rustix::net::send(&accepted.socket, words, flags);
+        say_goodbye(&accepted.socket, &mut self.input);
+    }
+
+    /// Begins to serve an admitted connection.
+    fn serve(&mut self, accepted: Accepted) {
+        let slot = self.connections.vacant();
+        let fd = accepted.socket.as_fd();
+        let watched = listener::prepare(&accepted.socket, self.shared.config.tcp_keepalive_s)
+            .and_then(|()| self.poller.register(fd, FIRST_CONNECTION + slot, Interest::READ));
+        if watched.is_err() || self.stop_at_ns != NEVER {
+            if watched.is_ok() {
+                let _ = self.poller.deregister(fd, FIRST_CONNECTION + slot);
+            }
+            self.shared.clients.dismiss();
+            self.part().connections.fetch_sub(1, Relaxed);
+            return self.refuse(accepted);
+        }
+        let now_ms = self.clock.wall_ms(self.clock.raw());
+        let id = self.shared.clients.next_id();
+        let client = Arc::new(clients::arriving(id, fd.as_raw_fd(), now_ms, &accepted));
+        let authenticated = self.shared.config.password.is_none();
+        let connection = Connection::new(accepted.socket, client.clone(), authenticated);
+        self.connections.insert(Box::new(connection));
+        self.shared.clients.add(Place { client, event_loop: self.number, slot });
+    }
+
+    fn wake_sleepers(&mut self, now_ns: u64) {
+        while let Some(Reverse((at_ns, slot, id))) = self.sleepers.peek().copied() {
+            if at_ns > now_ns {
+                return;
+            }
+            self.sleepers.pop();
+            let sleeper = self.connections.get_mut(slot).filter(|c| c.client.id == id);
+            if let Some(connection) = sleeper
+                && std::mem::take(&mut connection.sleeping)
+            {
+                self.turn(slot, RESUMED);
+            }
+        }
+    }
+
+    fn take_messages(&mut self, now_ns: u64) {
+        let messages = self.shared.loops[self.number].inbox.take(&mut self.waker);
+        for message in messages {
+            match message {
+                Message::Serve(accepted) => self.serve(accepted),
+                Message::Kill { slot, id } => {
+                    if self.connections.get(slot).is_some_and(|c| c.client.id == id) {
+                        self.flush_once(slot);
+                        self.close(slot);
+                    }
+                }
+                Message::Stop => self.begin_to_stop(now_ns),
+            }
+        }
+    }
+
+    /// Tries to send what waits for a client. True if nothing is left to send.
+    fn flush_once(&mut self, slot: usize) -> bool {
+        let Some(connection) = self.connections.get_mut(slot) else { return true };
+        connection.close_after_output();
+        let part = &self.shared.loops[self.number];
+        connection.last_flush(&Turn {
+            shared: &self.shared,
+            statistics: &part.statistics,
+            clock: &self.clock,
+            input: &mut self.input,
+            output: &mut self.output,
+            now: self.clock.raw(),
+        })
+    }
+
+    fn begin_to_stop(&mut self, now_ns: u64) {
+        if self.stop_at_ns != NEVER {
+            return;
+        }
+        self.stop_at_ns = now_ns + STOP_GRACE_NS;
+        self.accept_again_ns = NEVER;
+        for (index, listener) in self.listeners.drain(..).enumerate() {
+            let _ = self.poller.deregister(listener.as_fd(), FIRST_LISTENER + index);
+        }
+        for slot in self.connections.numbers() {
+            if self.flush_once(slot) {
+                self.close(slot);
+            } else {
+                self.watch(slot, false);
+            }
+        }
+    }
+
+    fn goes_on_stopping(&self) -> bool {
+        self.connections.len() > 0 && self.now_ns() < self.stop_at_ns
+    }
+
+    /// What is due about once a second.
+    fn tick(&mut self, now_ns: u64) {
+        if self.number == 0 {
+            let commands: u64 = self.shared.loops.iter().map(|l| l.statistics.commands.get()).sum();
+            let elapsed_ns = (now_ns - (self.next_tick_ns - TICK_NS)).max(1);
+            let rate = (commands - self.commands_at_tick) as f64 * 1e9 / elapsed_ns as f64;
+            self.shared.commands_per_second.store(rate.round() as u64, Relaxed);
+            self.commands_at_tick = commands;
+        }
+        self.next_tick_ns = now_ns + TICK_NS;
+        let config = &self.shared.config;
+        let buffered = self.part().statistics.buffer_bytes.get();
+        let watched = config.password.is_some()
+            || self.shared.settings.idle_timeout_ms() > 0
+            || buffered > config.output_bytes_soft as u64;
+        if !watched {
+            return;
+        }
+        let now_ms = self.clock.wall_ms(self.clock.raw());
+        for slot in self.connections.numbers() {
+            let part = &self.shared.loops[self.number];
+            let Some(connection) = self.connections.get_mut(slot) else { continue };
+            if connection.is_overdue(&self.shared, &part.statistics, now_ms) {
+                self.close(slot);
+            }
+        }
+    }
+}

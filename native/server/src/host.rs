@@ -1,0 +1,262 @@
+//! The server as its sessions see it.
+//!
+//! [`Shared`] is the one value that all threads of a server hold; [`TurnHost`] lends it to a session for one turn of one
+//! connection, together with that loop's counters.
+
+use crate::clients::Clients;
+use crate::clock::Clock;
+use crate::inbox::{Inbox, Message};
+use crate::memory::ProcessUsage;
+use crate::options::Settings;
+use crate::slow_log::SlowLog;
+use crate::statistics::{LoopStatistics, Totals};
+use crate::{Config, password};
+use std::cell::Cell;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
+use todana_command::{DATABASES, Databases};
+use todana_protocol::{Client, CommandStats, Host, Limits, ProtocolName, ServerInfo, SlowEntry};
+
+/// What all threads of a server hold together.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) config: Config,
+    pub(crate) addresses: Vec<(ProtocolName, SocketAddr)>,
+    pub(crate) settings: Settings,
+    pub(crate) clients: Clients,
+    pub(crate) loops: Vec<LoopPart>,
+    pub(crate) backend_name: &'static str,
+    pub(crate) slow_log: SlowLog,
+    pub(crate) run_id: String,
+    pub(crate) started_at_ms: u64,
+    /// Commands of the last second, told by loop 0.
+    pub(crate) commands_per_second: AtomicU64,
+    /// Sums at the last reset.
+    pub(crate) baseline: Mutex<Totals>,
+}
+
+/// What other threads see of a loop.
+#[derive(Debug)]
+pub(crate) struct LoopPart {
+    pub(crate) inbox: Inbox,
+    pub(crate) statistics: LoopStatistics,
+    /// Connections given to this loop and not closed yet.
+    pub(crate) connections: AtomicUsize,
+}
+
+impl Shared {
+    /// Sums over loops since the start of the server.
+    pub(crate) fn totals(&self) -> Totals {
+        let mut totals = Totals::of(self.loops.iter().map(|part| &part.statistics));
+        (totals.connections_total, totals.connections_rejected) = self.clients.totals();
+        totals
+    }
+
+    /// Sums over loops since the last reset.
+    pub(crate) fn totals_since_reset(&self) -> Totals {
+        let baseline = self.baseline.lock().unwrap_or_else(PoisonError::into_inner);
+        self.totals().since(&baseline)
+    }
+
+    pub(crate) fn reset_stats(&self) {
+        let mut baseline = self.baseline.lock().unwrap_or_else(PoisonError::into_inner);
+        *baseline = self.totals();
+    }
+
+    /// Asks the loop that serves this client to close it.
+    pub(crate) fn kill(&self, id: u64) -> bool {
+        let Some(place) = self.clients.find(id) else { return false };
+        place.client.killed.store(true, Relaxed);
+        self.loops[place.event_loop].inbox.send(Message::Kill { slot: place.slot, id });
+        true
+    }
+
+    pub(crate) fn info(&self) -> ServerInfo {
+        let totals = self.totals_since_reset();
+        let usage = ProcessUsage::now();
+        let port =
+            |name| self.addresses.iter().find(|(n, _)| *n == name).map_or(0, |(_, a)| a.port());
+        let (connections, connections_peak) = self.clients.count();
+        ServerInfo {
+            version: env!("CARGO_PKG_VERSION").to_string(),
+            run_id: self.run_id.clone(),
+            process_id: std::process::id(),
+            resp_port: port(ProtocolName::Resp),
+            memcached_port: port(ProtocolName::Memcached),
+            config_file: self.config.config_file.clone(),
+            event_backend: self.backend_name.to_string(),
+            event_loops: self.loops.len(),
+            started_at_ms: self.started_at_ms,
+            connections,
+            connections_peak,
+            connections_max: self.settings.connections_max() as u64,
+            connections_total: totals.connections_total,
+            connections_rejected: totals.connections_rejected,
+            connections_by_protocol: self.clients.by_protocol(),
+            commands: totals.commands,
+            commands_per_second: self.commands_per_second.load(Relaxed),
+            input_bytes: totals.input_bytes,
+            output_bytes: totals.output_bytes,
+            hits: totals.hits,
+            misses: totals.misses,
+            errors: totals.errors,
+            authentication_failures: totals.authentication_failures,
+            client_buffer_bytes: self.loops.iter().map(|l| l.statistics.buffer_bytes.get()).sum(),
+            output_limit_disconnections: totals.output_limit_disconnections,
+            memory_limit_bytes: self.settings.memory_limit_bytes(),
+            memory_policy: self.settings.memory_policy().to_string(),
+            resident_bytes: usage.resident_bytes,
+            resident_bytes_peak: usage.resident_bytes_peak,
+            cpu_seconds: usage.cpu_seconds,
+            databases: (0..DATABASES).map(|n| self.config.databases.table(n).counts()).collect(),
+        }
+    }
+}
+
+/// The server during one turn of one connection.
+pub(crate) struct TurnHost<'a> {
+    shared: &'a Shared,
+    statistics: &'a LoopStatistics,
+    clock: &'a Clock,
+    client: &'a Arc<Client>,
+    now_ms: u64,
+    slow_log_ns: u64,
+    /// Reading of the clock at the last observation.
+    observed_at: u64,
+    // Counted here and told to the loop's counters once per turn.
+    commands: u64,
+    hits: u64,
+    misses: u64,
+    authenticated: Cell<bool>,
+}
+
+impl<'a> TurnHost<'a> {
+    /// Begins a turn at `now`, a reading of the clock.
+    pub(crate) fn begin(
+        shared: &'a Shared,
+        statistics: &'a LoopStatistics,
+        clock: &'a Clock,
+        client: &'a Arc<Client>,
+        now: u64,
+    ) -> TurnHost<'a> {
+        TurnHost {
+            shared,
+            statistics,
+            clock,
+            client,
+            now_ms: clock.wall_ms(now),
+            slow_log_ns: shared.settings.slow_log_ns(),
+            observed_at: now,
+            commands: 0,
+            hits: 0,
+            misses: 0,
+            authenticated: Cell::new(false),
+        }
+    }
+
+    /// Ends the turn. True if the client gave the right password in it.
+    pub(crate) fn finish(self) -> bool {
+        let statistics = self.statistics;
+        statistics.commands.add(self.commands);
+        if self.hits + self.misses > 0 {
+            statistics.hits.add(self.hits);
+            statistics.misses.add(self.misses);
+        }
+        self.authenticated.get()
+    }
+}
+
+impl Host for TurnHost<'_> {
+    fn databases(&self) -> &Databases {
+        &self.shared.config.databases
+    }
+
+    fn now_ms(&self) -> u64 {
+        self.now_ms
+    }
+
+    fn limits(&self) -> &Limits {
+        &self.shared.config.limits
+    }
+
+    fn requires_password(&self) -> bool {
+        self.shared.config.password.is_some()
+    }
+
+    fn check_password(&self, password: &[u8]) -> bool {
+        let Some(secret) = &self.shared.config.password else { return true };
+        let right = password::equal(secret, password);
+        if right {
+            self.authenticated.set(true);
+        } else {
+            self.statistics.authentication_failures.add(1);
+        }
+        right
+    }
+
+    fn client(&self) -> &Arc<Client> {
+        self.client
+    }
+
+    fn clients(&self) -> Vec<Arc<Client>> {
+        self.shared.clients.list()
+    }
+
+    fn kill(&self, id: u64) -> bool {
+        self.shared.kill(id)
+    }
+
+    #[inline]
+    fn observe(&mut self, protocol: ProtocolName, command: usize, failed: bool) -> Option<u64> {
+        let now = self.clock.raw();
+        let nanos = self.clock.nanos(self.observed_at, now);
+        self.observed_at = now;
+        self.commands += 1;
+        self.statistics.record(protocol, command, failed, nanos);
+        (nanos >= self.slow_log_ns).then_some(nanos / 1_000)
+    }
+
+    #[inline]
+    fn observe_lookups(&mut self, hits: u64, misses: u64) {
+        self.hits += hits;
+        self.misses += misses;
+    }
+
+    fn log_slow(&self, micros: u64, arguments: &[&[u8]]) {
+        let entries_max = self.shared.settings.slow_log_entries_max();
+        self.shared.slow_log.add(self.client, self.now_ms, micros, arguments, entries_max);
+    }
+
+    fn slow_log(&self, count: Option<usize>) -> Vec<SlowEntry> {
+        self.shared.slow_log.newest(count)
+    }
+
+    fn slow_log_len(&self) -> usize {
+        self.shared.slow_log.len()
+    }
+
+    fn slow_log_reset(&self) {
+        self.shared.slow_log.clear();
+    }
+
+    fn server_info(&self) -> ServerInfo {
+        self.shared.info()
+    }
+
+    fn command_stats(&self, protocol: ProtocolName) -> Vec<CommandStats> {
+        self.shared.totals_since_reset().command_stats(protocol)
+    }
+
+    fn reset_stats(&self) {
+        self.shared.reset_stats();
+    }
+
+    fn options(&self) -> Vec<(String, String)> {
+        self.shared.settings.list()
+    }
+
+    fn set_option(&self, name: &str, value: &str) -> Result<(), String> {
+        self.shared.settings.set(name, value)
+    }
+}

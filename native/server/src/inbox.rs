@@ -1,0 +1,81 @@
+//! Messages to a loop from other threads, and the descriptor that wakes it.
+
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+use todana_protocol::ProtocolName;
+
+/// What a loop is told.
+#[derive(Debug)]
+pub(crate) enum Message {
+    /// A connection to serve from now on.
+    Serve(Accepted),
+    /// Close this client, if `slot` still holds it.
+    Kill { slot: usize, id: u64 },
+    /// Close everything and end.
+    Stop,
+}
+
+/// A connection on its way from the listener to its loop.
+#[derive(Debug)]
+pub(crate) struct Accepted {
+    pub(crate) socket: TcpStream,
+    pub(crate) protocol: ProtocolName,
+    pub(crate) address: SocketAddr,
+    pub(crate) local_address: SocketAddr,
+}
+
+/// The sending side: shared by all threads.
+#[derive(Debug)]
+pub(crate) struct Inbox {
+    messages: Mutex<Vec<Message>>,
+    /// A byte is on its way or in the socket already.
+    woken: AtomicBool,
+    wake: UnixStream,
+}
+
+/// The receiving side: a readable descriptor, owned by the loop.
+#[derive(Debug)]
+pub(crate) struct Waker(UnixStream);
+
+impl Inbox {
+    /// An empty inbox and the descriptor to wait on.
+    pub(crate) fn open() -> io::Result<(Inbox, Waker)> {
+        let (wake, wait) = UnixStream::pair()?;
+        wake.set_nonblocking(true)?;
+        wait.set_nonblocking(true)?;
+        Ok((Inbox { messages: Mutex::default(), woken: AtomicBool::new(false), wake }, Waker(wait)))
+    }
+
+    /// Adds a message and wakes the loop, unless a wake-up is under way.
+    pub(crate) fn send(&self, message: Message) {
+        self.messages.lock().unwrap_or_else(PoisonError::into_inner).push(message);
+        if !self.woken.swap(true, Ordering::AcqRel) {
+            // A full socket wakes as well as one more byte.
+            let _ = (&self.wake).write(&[1]);
+        }
+    }
+
+    /// Takes all messages. Called by the loop after its waker became readable.
+    pub(crate) fn take(&self, waker: &mut Waker) -> Vec<Message> {
+        waker.drain();
+        self.woken.store(false, Ordering::Release);
+        std::mem::take(&mut *self.messages.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Waker {
+    fn drain(&mut self) {
+        let mut bytes = [0; 64];
+        while matches!(self.0.read(&mut bytes), Ok(64)) {}
+    }
+}
+
+impl AsFd for Waker {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}

@@ -1,0 +1,40 @@
+//! What the process takes from the machine. Read when asked for, never kept.
+
+use nix::sys::resource::{UsageWho, getrusage};
+
+/// Figures of the whole process, the Erlang node included.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct ProcessUsage {
+    /// Resident bytes now; 0 where the system has no `/proc`.
+    pub(crate) resident_bytes: u64,
+    /// Most resident bytes ever.
+    pub(crate) resident_bytes_peak: u64,
+    /// Seconds of CPU, system and user.
+    pub(crate) cpu_seconds: [f64; 2],
+}
+
+impl ProcessUsage {
+    /// Asks the system.
+    pub(crate) fn now() -> ProcessUsage {
+        let resident_bytes = resident_bytes().unwrap_or(0);
+        let Ok(usage) = getrusage(UsageWho::RUSAGE_SELF) else {
+            return ProcessUsage { resident_bytes, ..ProcessUsage::default() };
+        };
+        // Kilobytes everywhere but on macOS.
+        let unit = if cfg!(target_os = "macos") { 1 } else { 1_024 };
+        let peak = u64::try_from(usage.max_rss()).unwrap_or(0) * unit;
+        let seconds =
+            |time: nix::sys::time::TimeVal| time.tv_sec() as f64 + time.tv_usec() as f64 / 1e6;
+        ProcessUsage {
+            resident_bytes,
+            resident_bytes_peak: peak.max(resident_bytes),
+            cpu_seconds: [seconds(usage.system_time()), seconds(usage.user_time())],
+        }
+    }
+}
+
+fn resident_bytes() -> Option<u64> {
+    let statm = std::fs::read_to_string("/proc/self/statm").ok()?;
+    let pages: u64 = statm.split_ascii_whitespace().nth(1)?.parse().ok()?;
+    Some(pages * rustix::param::page_size() as u64)
+}

@@ -1,0 +1,92 @@
+//! How a loop learns which of its sockets are ready.
+//!
+//! The contract is **level-triggered**: as long as a source is readable and its interest says `read`, every wait reports
+//! it. A back end may report a source that is not ready (the loop's calls do not block), never forget one that is.
+//!
+//! The loop owns its sockets; a poller knows them by token. Where a system call wants descriptors on each wait (`poll`,
+//! `select`), the poller borrows them from [`Sources`] for just that call, so no back end ever holds a descriptor number
+//! that may have been closed.
+//!
+//! Waking a waiting loop is no business of this trait: a [`crate::inbox::Waker`] is a source like any other.
+
+#[cfg(any(target_os = "linux", target_os = "android"))]
+mod epoll;
+mod poll;
+mod portable;
+mod select;
+#[cfg(test)]
+mod tests;
+mod watched;
+
+pub(crate) use select::DESCRIPTORS_MAX as SELECT_DESCRIPTORS_MAX;
+
+use crate::Backend;
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::time::Duration;
+
+/// A source as its owner numbers it.
+pub(crate) type Token = usize;
+
+/// What a source is watched for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Interest {
+    pub(crate) read: bool,
+    pub(crate) write: bool,
+}
+
+impl Interest {
+    pub(crate) const NONE: Interest = Interest { read: false, write: false };
+    pub(crate) const READ: Interest = Interest { read: true, write: false };
+}
+
+/// What a wait found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Ready {
+    pub(crate) token: Token,
+    /// There is something to receive: bytes, a connection, the end or an error.
+    pub(crate) readable: bool,
+    /// There is room to send, or an error to find.
+    pub(crate) writable: bool,
+    /// The connection is dead in both directions. Some back ends report it whatever the interest, some never.
+    pub(crate) gone: bool,
+}
+
+/// Where a poller borrows descriptors for one wait.
+pub(crate) trait Sources {
+    /// The descriptor of a registered source.
+    fn descriptor(&self, token: Token) -> Option<BorrowedFd<'_>>;
+}
+
+/// One way of waiting.
+pub(crate) trait Poller: Send {
+    /// The name to show.
+    fn name(&self) -> &'static str;
+    /// Begins to watch. Fails where the back end cannot watch this descriptor.
+    fn register(&mut self, fd: BorrowedFd<'_>, token: Token, interest: Interest) -> io::Result<()>;
+    /// Changes what a registered source is watched for.
+    fn modify(&mut self, fd: BorrowedFd<'_>, token: Token, interest: Interest) -> io::Result<()>;
+    /// Ends watching. Must come before the descriptor is closed.
+    fn deregister(&mut self, fd: BorrowedFd<'_>, token: Token) -> io::Result<()>;
+    /// Waits until a source is ready or the time is over (`None`: no limit) and appends what is ready.
+    /// A signal or nothing at all may end a wait early.
+    fn wait(
+        &mut self,
+        sources: &dyn Sources,
+        ready: &mut Vec<Ready>,
+        timeout: Option<Duration>,
+    ) -> io::Result<()>;
+}
+
+/// Opens a back end.
+pub(crate) fn open(backend: Backend) -> io::Result<Box<dyn Poller>> {
+    Ok(match backend {
+        #[cfg(any(target_os = "linux", target_os = "android"))]
+        Backend::Native => Box::new(epoll::Epoll::open()?),
+        #[cfg(not(any(target_os = "linux", target_os = "android")))]
+        Backend::Native => Box::new(portable::Portable::open()?),
+        Backend::Portable => Box::new(portable::Portable::open()?),
+        Backend::Poll => Box::new(poll::Poll::default()),
+        Backend::Select => Box::new(select::Select::default()),
+    })
+}

@@ -1,0 +1,212 @@
+//! What the loops count.
+//!
+//! Each loop writes its own counters and nobody else does, so counting costs no atomic read-modify-write and no shared
+//! cache line. Whoever asks sums over the loops. Resetting therefore never touches a counter: it keeps the sums of that
+//! moment, and they are taken off from then on.
+
+use crate::histogram::{self, BUCKETS, Counter, Histogram};
+use std::sync::OnceLock;
+use todana_protocol::{CommandStats, ProtocolName, memcached, resp};
+
+/// The counters of one loop. Aligned so that two loops share no cache line (nor a pair of them).
+#[derive(Debug)]
+#[repr(align(128))]
+pub(crate) struct LoopStatistics {
+    pub(crate) commands: Counter,
+    pub(crate) input_bytes: Counter,
+    pub(crate) output_bytes: Counter,
+    pub(crate) hits: Counter,
+    pub(crate) misses: Counter,
+    pub(crate) authentication_failures: Counter,
+    pub(crate) output_limit_disconnections: Counter,
+    /// Turns that panicked.
+    pub(crate) panics: Counter,
+    /// Bytes that this loop's clients hold in buffers now.
+    pub(crate) buffer_bytes: Counter,
+    by_command: [Box<[OnceLock<Box<CommandCounters>>]>; 2],
+}
+
+#[derive(Debug, Default)]
+struct CommandCounters {
+    errors: Counter,
+    nanos: Counter,
+    latency: Histogram,
+}
+
+/// Index of a protocol where there is one thing for each.
+pub(crate) fn index(protocol: ProtocolName) -> usize {
+    match protocol {
+        ProtocolName::Resp => 0,
+        ProtocolName::Memcached => 1,
+    }
+}
+
+fn command_count(protocol: usize) -> usize {
+    [resp::COMMANDS.len(), memcached::COMMANDS.len()][protocol]
+}
+
+impl LoopStatistics {
+    pub(crate) fn new() -> LoopStatistics {
+        LoopStatistics {
+            commands: Counter::default(),
+            input_bytes: Counter::default(),
+            output_bytes: Counter::default(),
+            hits: Counter::default(),
+            misses: Counter::default(),
+            authentication_failures: Counter::default(),
+            output_limit_disconnections: Counter::default(),
+            panics: Counter::default(),
+            buffer_bytes: Counter::default(),
+            by_command: [0, 1].map(|p| (0..command_count(p)).map(|_| OnceLock::new()).collect()),
+        }
+    }
+
+    /// Counts one call. The counters of a command are made when it is first called.
+    #[inline]
+    pub(crate) fn record(&self, protocol: ProtocolName, command: usize, failed: bool, nanos: u64) {
+        let Some(counters) = self.by_command[index(protocol)].get(command) else { return };
+        let counters = counters.get_or_init(Box::default);
+        counters.nanos.add(nanos);
+        counters.latency.record(nanos);
+        if failed {
+            counters.errors.add(1);
+        }
+    }
+}
+
+/// Sums over loops, of one moment.
+#[derive(Debug, Default)]
+pub(crate) struct Totals {
+    pub(crate) commands: u64,
+    pub(crate) errors: u64,
+    pub(crate) input_bytes: u64,
+    pub(crate) output_bytes: u64,
+    pub(crate) hits: u64,
+    pub(crate) misses: u64,
+    pub(crate) authentication_failures: u64,
+    pub(crate) output_limit_disconnections: u64,
+    pub(crate) connections_total: u64,
+    pub(crate) connections_rejected: u64,
+    by_command: [Vec<CommandTotals>; 2],
+}
+
+#[derive(Clone, Debug, Default)]
+struct CommandTotals {
+    errors: u64,
+    nanos: u64,
+    /// Empty or [`BUCKETS`] long.
+    latency: Vec<u64>,
+}
+
+impl Totals {
+    /// Sums the loops' counters.
+    pub(crate) fn of<'a>(loops: impl Iterator<Item = &'a LoopStatistics>) -> Totals {
+        let mut totals = Totals {
+            by_command: [0, 1].map(|p| vec![CommandTotals::default(); command_count(p)]),
+            ..Totals::default()
+        };
+        for statistics in loops {
+            totals.commands += statistics.commands.get();
+            totals.input_bytes += statistics.input_bytes.get();
+            totals.output_bytes += statistics.output_bytes.get();
+            totals.hits += statistics.hits.get();
+            totals.misses += statistics.misses.get();
+            totals.authentication_failures += statistics.authentication_failures.get();
+            totals.output_limit_disconnections += statistics.output_limit_disconnections.get();
+            for protocol in 0..2 {
+                for (command, counters) in statistics.by_command[protocol].iter().enumerate() {
+                    let Some(counters) = counters.get() else { continue };
+                    totals.errors += counters.errors.get();
+                    totals.by_command[protocol][command].add(counters);
+                }
+            }
+        }
+        totals
+    }
+
+    /// Takes off what was counted before a reset.
+    pub(crate) fn since(mut self, baseline: &Totals) -> Totals {
+        self.commands = self.commands.saturating_sub(baseline.commands);
+        self.errors = self.errors.saturating_sub(baseline.errors);
+        self.input_bytes = self.input_bytes.saturating_sub(baseline.input_bytes);
+        self.output_bytes = self.output_bytes.saturating_sub(baseline.output_bytes);
+        self.hits = self.hits.saturating_sub(baseline.hits);
+        self.misses = self.misses.saturating_sub(baseline.misses);
+        self.authentication_failures =
+            self.authentication_failures.saturating_sub(baseline.authentication_failures);
+        self.output_limit_disconnections =
+            self.output_limit_disconnections.saturating_sub(baseline.output_limit_disconnections);
+        self.connections_total = self.connections_total.saturating_sub(baseline.connections_total);
+        self.connections_rejected =
+            self.connections_rejected.saturating_sub(baseline.connections_rejected);
+        for protocol in 0..2 {
+            let pairs = self.by_command[protocol].iter_mut().zip(&baseline.by_command[protocol]);
+            pairs.for_each(|(now, before)| now.subtract(before));
+        }
+        self
+    }
+
+    /// What a protocol's commands cost, by table index.
+    pub(crate) fn command_stats(&self, protocol: ProtocolName) -> Vec<CommandStats> {
+        self.by_command[index(protocol)].iter().map(CommandTotals::stats).collect()
+    }
+}
+
+impl CommandTotals {
+    fn add(&mut self, counters: &CommandCounters) {
+        self.errors += counters.errors.get();
+        self.nanos += counters.nanos.get();
+        self.latency.resize(BUCKETS, 0);
+        self.latency.iter_mut().zip(counters.latency.buckets()).for_each(|(sum, n)| *sum += n);
+    }
+
+    fn subtract(&mut self, before: &CommandTotals) {
+        self.errors = self.errors.saturating_sub(before.errors);
+        self.nanos = self.nanos.saturating_sub(before.nanos);
+        let pairs = self.latency.iter_mut().zip(&before.latency);
+        pairs.for_each(|(now, before)| *now = now.saturating_sub(*before));
+    }
+
+    fn stats(&self) -> CommandStats {
+        CommandStats {
+            calls: self.latency.iter().sum(),
+            errors: self.errors,
+            micros: self.nanos as f64 / 1_000.0,
+            percentiles_us: [0.5, 0.99, 0.999]
+                .map(|quantile| histogram::quantile_us(&self.latency, quantile)),
+            histogram: histogram::powers_us(&self.latency),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sums_are_over_loops_and_since_the_reset() {
+        let loops = [LoopStatistics::new(), LoopStatistics::new()];
+        for statistics in &loops {
+            statistics.commands.add(2);
+            statistics.record(ProtocolName::Resp, 0, false, 1_000);
+            statistics.record(ProtocolName::Resp, 0, true, 3_000);
+        }
+        let before = Totals::of(loops.iter());
+        assert_eq!((before.commands, before.errors), (4, 2));
+        let stats = &before.command_stats(ProtocolName::Resp)[0];
+        assert_eq!((stats.calls, stats.errors, stats.micros), (4, 2, 8.0));
+
+        loops[1].record(ProtocolName::Resp, 0, false, 2_000);
+        let after = Totals::of(loops.iter()).since(&before);
+        let stats = &after.command_stats(ProtocolName::Resp)[0];
+        assert_eq!((stats.calls, stats.errors, stats.micros), (1, 0, 2.0));
+        assert_eq!(stats.histogram, [0, 1]);
+    }
+
+    #[test]
+    fn a_command_out_of_range_is_not_counted() {
+        let statistics = LoopStatistics::new();
+        statistics.record(ProtocolName::Memcached, usize::MAX, true, 1);
+        assert_eq!(Totals::of([&statistics].into_iter()).errors, 0);
+    }
+}
