@@ -1,0 +1,320 @@
+"""MULTI, EXEC, DISCARD, WATCH and UNWATCH."""
+
+import threading
+import time
+
+import pytest
+import redis
+
+from wire import NULL_ARRAY, OK, QUEUED, Error, Status
+
+ABORTED = Error("EXECABORT Transaction discarded because of previous errors.")
+
+
+def test_exec_runs_what_was_queued(resp):
+    """Commands are queued and answered together."""
+    resp.transcript("""
+        MULTI => +OK
+        SET a 1 => +QUEUED
+        INCR a => +QUEUED
+        GET a => +QUEUED
+        EXEC => [OK, 2, "2"]
+        GET a => "2"
+    """)
+
+
+def test_nothing_is_visible_before_exec(resp, connect):
+    """Queued commands have not run."""
+    other = connect.resp()
+    resp.call("MULTI")
+    resp.call("SET", "a", 1)
+    assert other.call("GET", "a") is None
+    assert resp.call("EXEC") == [OK]
+    assert other.call("GET", "a") == b"1"
+
+
+def test_empty_transaction(resp):
+    """EXEC of nothing is an empty array."""
+    resp.transcript("""
+        MULTI => +OK
+        EXEC => []
+    """)
+
+
+def test_discard(resp):
+    """DISCARD forgets the queue."""
+    resp.transcript("""
+        SET a 1 => +OK
+        MULTI => +OK
+        SET a 2 => +QUEUED
+        DISCARD => +OK
+        GET a => "1"
+        DISCARD => -ERR DISCARD without MULTI
+    """)
+
+
+def test_exec_without_multi(resp):
+    """EXEC needs a MULTI."""
+    assert resp.call("EXEC") == Error("ERR EXEC without MULTI")
+
+
+def test_multi_does_not_nest(resp):
+    """A second MULTI is an error that leaves the transaction usable."""
+    resp.transcript("""
+        MULTI => +OK
+        MULTI => -ERR MULTI calls can not be nested
+        SET a 1 => +QUEUED
+        EXEC => [OK]
+    """)
+
+
+@pytest.mark.parametrize(
+    "command, error",
+    [
+        ("FOO", "ERR unknown command 'FOO', with args beginning with: "),
+        ("GET", "ERR wrong number of arguments for 'get' command"),
+        ("SET a", "ERR wrong number of arguments for 'set' command"),
+    ],
+)
+def test_a_command_that_cannot_be_queued_aborts(resp, command, error):
+    """An error at queueing time dooms the transaction."""
+    resp.call("MULTI")
+    assert resp.call("SET", "a", 1) == QUEUED
+    assert resp.call(*command.split()) == Error(error)
+    assert resp.call("EXEC") == ABORTED
+    assert resp.call("GET", "a") is None
+    assert resp.call("EXEC") == Error("ERR EXEC without MULTI")
+
+
+def test_an_error_while_running_stops_nothing(resp):
+    """Commands that fail at run time answer an error in their place; the others have run."""
+    resp.transcript("""
+        MULTI => +OK
+        SET a x => +QUEUED
+        INCR a => +QUEUED
+        SET b 1 => +QUEUED
+        EXEC => [OK, Error("ERR value is not an integer or out of range"), OK]
+        MGET a b => ["x", "1"]
+    """)
+
+
+def test_watch_in_peace(resp):
+    """A watched key that nobody touches lets EXEC run."""
+    resp.transcript("""
+        SET a 1 => +OK
+        WATCH a b => +OK
+        GET a => "1"
+        MULTI => +OK
+        INCR a => +QUEUED
+        EXEC => [2]
+    """)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "SET a 2", "SET a 1", "DEL a", "INCR a", "APPEND a x", "EXPIRE a 100", "RENAME a z", "RENAME other a", "FLUSHALL",
+        "FLUSHDB", "MSET a 9", "GETDEL a", "SETRANGE a 0 x", "SWAPDB 0 1", "MOVE a 1", "PERSIST a", "GETEX a EX 5",
+    ],
+)
+def test_a_change_by_another_client_stops_exec(resp, connect, change):
+    """Any write to a watched key makes EXEC answer null and run nothing."""
+    other = connect.resp()
+    other.call("MSET", "a", 1, "other", 1)
+    if change.startswith("PERSIST"):
+        other.call("EXPIRE", "a", 100)
+    resp.call("WATCH", "a")
+    assert not isinstance(other.call(*change.split()), Error)
+    resp.call("MULTI")
+    resp.call("SET", "ran", 1)
+    assert resp.call("EXEC") is NULL_ARRAY
+    assert resp.call("EXISTS", "ran") == 0
+
+
+def test_a_change_by_oneself_stops_exec_too(resp):
+    """A watch does not ask who wrote."""
+    resp.transcript("""
+        WATCH a => +OK
+        SET a 1 => +OK
+        MULTI => +OK
+        SET a 2 => +QUEUED
+        EXEC => null_array
+        GET a => "1"
+    """)
+
+
+def test_creating_and_deleting_a_watched_key_stops_exec(resp, connect):
+    """A key that is missing before and after, but was there in between, has changed."""
+    other = connect.resp()
+    resp.call("WATCH", "a")
+    other.call("SET", "a", 1)
+    other.call("DEL", "a")
+    resp.call("MULTI")
+    resp.call("PING")
+    assert resp.call("EXEC") is NULL_ARRAY
+
+
+@pytest.mark.parametrize("harmless", ["GET a", "SET b 1", "TTL a", "EXISTS a", "SET a 2 NX", "DEL missing", "STRLEN a"])
+def test_what_changes_nothing_lets_exec_run(resp, connect, harmless):
+    """Reads and refused writes do not touch a watch."""
+    other = connect.resp()
+    other.call("SET", "a", 1)
+    resp.call("WATCH", "a")
+    other.call(*harmless.split())
+    resp.call("MULTI")
+    resp.call("PING")
+    assert resp.call("EXEC") == [Status("PONG")]
+
+
+def test_unwatch_discard_and_exec_end_a_watch(resp, connect):
+    """A watch lasts until UNWATCH, DISCARD or EXEC."""
+    other = connect.resp()
+    for ending in (["UNWATCH"], ["MULTI", "DISCARD"], ["MULTI", "EXEC"]):
+        resp.call("WATCH", "a")
+        for word in ending:
+            resp.call(word)
+        other.call("INCR", "a")
+        resp.call("MULTI")
+        resp.call("PING")
+        assert resp.call("EXEC") == [Status("PONG")], ending
+
+
+def test_watch_is_of_the_selected_database(resp, connect):
+    """The same key in another database is another key."""
+    other = connect.resp()
+    other.call("SELECT", 1)
+    resp.call("WATCH", "a")
+    other.call("SET", "a", 1)
+    resp.call("MULTI")
+    resp.call("PING")
+    assert resp.call("EXEC") == [Status("PONG")]
+
+
+def test_watch_inside_multi(resp):
+    """WATCH is refused inside MULTI without aborting it; UNWATCH is queued."""
+    resp.transcript("""
+        MULTI => +OK
+        WATCH a => -ERR WATCH inside MULTI is not allowed
+        UNWATCH => +QUEUED
+        EXEC => [OK]
+    """)
+
+
+def test_an_expiring_watched_key(resp, connect):
+    """A key that was there when watched and expired meanwhile has changed."""
+    resp.call("SET", "a", 1, "PX", 50)
+    resp.call("WATCH", "a")
+    time.sleep(0.08)
+    assert connect.resp().call("GET", "a") is None
+    resp.call("MULTI")
+    resp.call("PING")
+    assert resp.call("EXEC") is NULL_ARRAY
+
+
+def test_select_inside_multi(resp):
+    """SELECT is queued, holds for the commands behind it, and for the connection afterwards."""
+    resp.transcript("""
+        MULTI => +OK
+        SET a 0 => +QUEUED
+        SELECT 1 => +QUEUED
+        SET a 1 => +QUEUED
+        EXEC => [OK, OK, OK]
+        GET a => "1"
+        SELECT 0 => +OK
+        GET a => "0"
+    """)
+
+
+def test_disconnecting_discards(server, resp, connect):
+    """A transaction of a client that went away never ran."""
+    other = connect.resp()
+    other.call("MULTI")
+    other.call("SET", "a", 1)
+    other.close()
+    assert resp.call("PING") == Status("PONG")
+    assert resp.call("EXISTS", "a") == 0
+
+
+def test_resp3_null_and_array(resp3, connect):
+    """In RESP3 a failed EXEC is the null of RESP3."""
+    other = connect.resp()
+    resp3.call("WATCH", "a")
+    other.call("SET", "a", 1)
+    resp3.call("MULTI")
+    resp3.send(b"*1\r\n$4\r\nEXEC\r\n")
+    resp3.hear(b"_\r\n")
+
+
+def test_a_pipelined_transaction(resp):
+    """The whole transaction in one packet."""
+    resp.talk(
+        b"MULTI\r\nSET a 1\r\nINCR a\r\nEXEC\r\nGET a\r\n",
+        b"+OK\r\n+QUEUED\r\n+QUEUED\r\n*2\r\n+OK\r\n:2\r\n$1\r\n2\r\n",
+    )
+
+
+def test_transfers_conserve_the_sum(server, empty):
+    """Optimistic transfers between accounts by many clients never create or lose anything."""
+    accounts = [f"account:{i}" for i in range(5)]
+    with redis.Redis(*server.resp) as client:
+        client.mset({account: 100 for account in accounts})
+
+    def work(seed):
+        with redis.Redis(*server.resp) as own:
+            for i in range(40):
+                source, target = accounts[(seed + i) % 5], accounts[(seed + 2 * i + 1) % 5]
+                if source == target:
+                    continue
+
+                def transfer(pipe):
+                    left = int(pipe.get(source)) - 7
+                    right = int(pipe.get(target)) + 7
+                    pipe.multi()
+                    pipe.set(source, left)
+                    pipe.set(target, right)
+
+                own.transaction(transfer, source, target)
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    with redis.Redis(*server.resp) as client:
+        assert sum(map(int, client.mget(accounts))) == 500
+
+
+def test_a_transaction_is_atomic_for_readers(server, empty):
+    """MGET by another client never sees half of a transaction."""
+    stop = threading.Event()
+
+    def write():
+        with redis.Redis(*server.resp) as own:
+            number = 0
+            while not stop.is_set():
+                number += 1
+                own.pipeline(transaction=True).set("x", number).set("y", number).execute()
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    try:
+        with redis.Redis(*server.resp) as reader:
+            for _ in range(500):
+                x, y = reader.mget("x", "y")
+                assert x == y
+    finally:
+        stop.set()
+        thread.join()
+
+
+def test_library_transactions(client_of_either_version):
+    """redis-py's pipeline with MULTI/EXEC and WATCH."""
+    client = client_of_either_version
+    assert client.pipeline(transaction=True).set("a", 1).incr("a").get("a").execute() == [True, 2, b"2"]
+    with client.pipeline() as pipe:
+        pipe.watch("a")
+        client.set("a", 9)
+        pipe.multi()
+        pipe.get("a")
+        with pytest.raises(redis.WatchError):
+            pipe.execute()
