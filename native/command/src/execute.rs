@@ -1,7 +1,7 @@
 //! The meaning of every command.
 
-use crate::{Command, Databases, Reply};
-use todana_table::Table;
+use crate::{Command, Databases, Error, Expires, Record, Reply};
+use todana_table::{Full, Keyspace, Meta, Table};
 
 /// Longest value that a command may build, in bytes, unless the server's limit is lower.
 pub const VALUE_BYTES_MAX: usize = 512 << 20;
@@ -17,24 +17,64 @@ pub struct Context {
 
 /// Carries out a command on database `database` of a server.
 pub fn execute<R: Reply>(
-    _databases: &Databases,
-    _database: usize,
-    _command: &Command<'_>,
-    _context: Context,
-    _reply: &mut R,
+    databases: &Databases,
+    database: usize,
+    command: &Command<'_>,
+    context: Context,
+    reply: &mut R,
 ) {
-    todo!()
+    execute_on(databases.table(database), command, context, reply);
 }
 
 /// Carries out a command on a table that is no numbered database. Commands that name databases answer
 /// `error(NoSuchDatabase)`.
-pub fn execute_on<R: Reply>(
-    _table: &Table,
-    _command: &Command<'_>,
-    _context: Context,
-    _reply: &mut R,
-) {
-    todo!()
+pub fn execute_on<R: Reply>(table: &Table, command: &Command<'_>, context: Context, reply: &mut R) {
+    let now_ms = context.now_ms;
+    match command {
+        Command::Get { key } => get(table, key, now_ms, reply),
+        Command::GetMany { keys } => {
+            reply.list(keys.len());
+            keys.iter().for_each(|key| get(table, key, now_ms, reply));
+        }
+        Command::Set(set) => {
+            let expires_at_ms = match set.expires {
+                Expires::At(at_ms) => Some(at_ms),
+                Expires::Never | Expires::Keep => None,
+            };
+            let meta = Meta { expires_at_ms, flags: set.flags, access: None };
+            match table.update(set.key, now_ms, |slot| slot.put(&[set.value], meta)) {
+                Ok(version) => reply.stored(version),
+                Err(Full) => reply.error(Error::Full),
+            }
+        }
+        Command::Delete { keys } => {
+            let remove = |key: &&&[u8]| table.update(key, now_ms, |slot| slot.remove());
+            reply.integer(keys.iter().filter(remove).count() as i64);
+        }
+        Command::Exists { keys } => {
+            let exists = |key: &&&[u8]| table.read(key, now_ms, |entry| entry.is_some());
+            reply.integer(keys.iter().filter(exists).count() as i64);
+        }
+        Command::Count => reply.integer(table.len() as i64),
+        Command::Clear { .. } => {
+            table.clear();
+            reply.done();
+        }
+        _ => todo!(),
+    }
+}
+
+fn get<R: Reply>(table: &Table, key: &[u8], now_ms: u64, reply: &mut R) {
+    table.read(key, now_ms, |entry| match entry {
+        Some(entry) => reply.record(Record {
+            key: entry.key(),
+            value: entry.value(),
+            flags: entry.flags(),
+            version: entry.version(),
+            expires_at_ms: entry.expires_at_ms(),
+        }),
+        None => reply.none(),
+    });
 }
 
 /// A key's version when it was watched; 0 where it was absent.
