@@ -23,6 +23,8 @@ mod server;
 mod slots;
 mod slow_log;
 mod statistics;
+#[cfg(test)]
+mod tests;
 
 pub use config::*;
 pub use server::*;

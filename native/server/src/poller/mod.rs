@@ -90,3 +90,9 @@ pub(crate) fn open(backend: Backend) -> io::Result<Box<dyn Poller>> {
         Backend::Select => Box::new(select::Select::default()),
     })
 }
+
+/// A back end of sources that are reported once until they are armed again: event ports, imitated.
+#[cfg(test)]
+pub(crate) fn open_oneshot() -> io::Result<Box<dyn Poller>> {
+    Ok(Box::new(portable::Portable::open_oneshot()?))
+}

@@ -1,0 +1,204 @@
+//! What a client may not do.
+
+use super::*;
+
+#[test]
+fn clients_beyond_the_limit_are_told_and_closed() {
+    each(
+        |config| config.connections_max = 2,
+        |server| {
+            let mut first = Peer::connect(server);
+            let mut second = Peer::connect(server);
+            assert_eq!((first.ask("a"), second.ask("b")), ("a".into(), "b".into()));
+            let third = Peer::connect(server).rest();
+            assert_eq!(third, b"-ERR max number of clients reached\r\n");
+            let info = server.info();
+            assert_eq!((info.connections, info.connections_rejected), (2, 1));
+            assert_eq!((info.connections_peak, info.connections_max), (2, 2));
+            drop(first);
+            until("a place is free", || server.info().connections == 1);
+            assert_eq!(Peer::connect(server).ask("c"), "c");
+            assert_eq!(second.ask("set maxclients 1"), "ok");
+            until("the place is free again", || server.info().connections == 1);
+            assert!(Peer::connect(server).rest().starts_with(b"-ERR max"));
+        },
+    );
+}
+
+#[test]
+fn a_request_longer_than_the_input_limit_ends_the_connection() {
+    each(
+        |config| config.input_bytes_max = 100_000,
+        |server| {
+            let mut peer = Peer::connect(server);
+            let line = "y".repeat(99_998);
+            assert_eq!(peer.ask(&line).len(), 99_998);
+            peer.send(&"y".repeat(100_001));
+            assert_eq!(peer.rest(), b"-ERR Protocol error: too big input buffer\r\n");
+            // What is announced counts as well, before it is there.
+            let mut peer = Peer::connect(server);
+            assert_eq!(peer.ask("swallow 200000"), "-ERR Protocol error: too big input buffer");
+            until("both are gone", || server.info().connections == 0);
+        },
+    );
+}
+
+#[test]
+fn an_announced_length_takes_no_memory() {
+    each(
+        |config| config.input_bytes_max = 1 << 30,
+        |server| {
+            let mut peer = Peer::connect(server);
+            peer.send("swallow 1000000000\n").send(&"y".repeat(20_000));
+            until("the server has it", || server.info().input_bytes > 20_000);
+            std::thread::sleep(Duration::from_millis(10));
+            assert!(server.info().client_buffer_bytes < 300_000);
+        },
+    );
+}
+
+#[test]
+fn a_client_that_reads_nothing_is_held_and_then_closed() {
+    let limits = |config: &mut Config| {
+        config.output_bytes_soft = 2 << 20;
+        config.output_soft_ms = 1_000;
+    };
+    each(limits, |server| {
+        let peer = Peer::connect(server);
+        let stream = peer.socket().try_clone().unwrap();
+        stream.set_write_timeout(Some(PATIENCE)).unwrap();
+        let sender = std::thread::spawn(move || {
+            let requests = "big 100000\n".repeat(1_000);
+            while (&stream).write_all(requests.as_bytes()).is_ok() {}
+        });
+        let mut most = 0;
+        until("the client is closed", || {
+            most = most.max(server.info().client_buffer_bytes);
+            gone(server)
+        });
+        sender.join().unwrap();
+        assert!(most > 2 << 20 && most < 6 << 20, "{most} bytes waited at most");
+        assert_eq!(server.info().output_limit_disconnections, 1);
+    });
+}
+
+#[test]
+fn a_held_client_goes_on_when_it_reads() {
+    each(
+        |config| config.output_bytes_soft = 100_000,
+        |server| {
+            let mut peer = Peer::connect(server);
+            peer.send(&"big 100000\n".repeat(300)).send("end\n");
+            until("output waits", || server.info().client_buffer_bytes > 100_000);
+            (0..300).for_each(|_| assert_eq!(peer.line().len(), 100_000));
+            assert_eq!(peer.line(), "end");
+        },
+    );
+}
+
+#[test]
+fn too_much_output_ends_the_connection_at_once() {
+    each(
+        |config| config.output_bytes_hard = 10 << 20,
+        |server| {
+            let mut peer = Peer::connect(server);
+            peer.send("big 60000000\n");
+            until("the client is closed", || gone(server));
+            assert_eq!(server.info().output_limit_disconnections, 1);
+            assert!(peer.rest().len() < 60_000_000);
+        },
+    );
+}
+
+#[test]
+fn idle_clients_are_closed_and_busy_ones_are_not() {
+    each(
+        |config| config.idle_timeout_ms = Some(1_500),
+        |server| {
+            let (mut idle, mut busy) = (Peer::connect(server), Peer::connect(server));
+            let begun = Instant::now();
+            assert_eq!(idle.ask("x"), "x");
+            until("the idle client is closed", || {
+                assert_eq!(busy.ask("x"), "x");
+                server.info().connections == 1
+            });
+            assert!(begun.elapsed() >= Duration::from_millis(1_500));
+            assert_eq!(idle.rest(), b"");
+            assert_eq!(busy.ask("set timeout 0"), "ok");
+            assert_eq!(busy.ask("get timeout"), "0");
+        },
+    );
+}
+
+#[test]
+fn clients_must_authenticate_in_time() {
+    let limits = |config: &mut Config| {
+        config.password = Some(b"secret".to_vec());
+        config.authentication_timeout_ms = 1_000;
+    };
+    each(limits, |server| {
+        let mut known = Peer::connect(server);
+        assert_eq!(
+            (known.ask("auth wrong"), known.ask("auth secret")),
+            ("false".into(), "true".into())
+        );
+        let mut unknown = Peer::connect(server);
+        assert_eq!(unknown.ask("auth guess"), "false");
+        assert_eq!(unknown.rest(), b"");
+        assert_eq!(known.ask("still here"), "still here");
+        assert_eq!(server.info().authentication_failures, 2);
+    });
+}
+
+#[test]
+fn a_client_is_killed_by_its_id() {
+    each(
+        |_| {},
+        |server| {
+            let mut peers: Vec<Peer> = (0..4).map(|_| Peer::connect(server)).collect();
+            peers.iter_mut().for_each(|peer| assert_eq!(peer.ask("x"), "x"));
+            let clients = server.shared.clients.list();
+            let killer = peers[0].socket().local_addr().unwrap();
+            let victim = clients.iter().find(|c| c.address != killer).unwrap();
+            let address = victim.address;
+            assert_eq!(peers[0].ask("kill 999"), "false");
+            assert_eq!(peers[0].ask(&format!("kill {}", victim.id)), "true");
+            let killed = peers.iter_mut().find(|p| p.socket().local_addr().unwrap() == address);
+            assert_eq!(killed.unwrap().rest(), b"");
+            assert_eq!(server.shared.clients.list().len(), 3);
+            // A client that kills itself is answered first.
+            let own = clients.iter().find(|c| c.address == killer).unwrap().id;
+            assert_eq!(peers[0].ask(&format!("kill {own}")), "true");
+            assert_eq!(peers[0].rest(), b"");
+            assert_eq!(server.shared.clients.list().len(), 2);
+        },
+    );
+}
+
+#[test]
+fn options_change_while_the_server_runs() {
+    each(
+        |_| {},
+        |server| {
+            let mut peer = Peer::connect(server);
+            assert_eq!(peer.ask("set maxmemory 100mb"), "ok");
+            assert_eq!(peer.ask("get maxmemory"), "104857600");
+            assert_eq!(server.info().memory_limit_bytes, 100 << 20);
+            assert_eq!(peer.ask("set maxmemory 0"), "ok");
+            assert_eq!(server.info().memory_limit_bytes, 0);
+            assert_eq!(peer.ask("get maxmemory-policy"), "noeviction");
+            assert_eq!(peer.ask("set maxmemory-policy allkeys-lfu"), "ok");
+            assert_eq!(server.info().memory_policy, "allkeys-lfu");
+            assert_eq!(peer.ask("get slowlog-log-slower-than"), "-1");
+            assert_eq!(peer.ask("set slowlog-log-slower-than 10"), "ok");
+            assert_eq!(peer.ask("get slowlog-log-slower-than"), "10");
+            assert_eq!(peer.ask("get bind"), "127.0.0.1");
+            assert_eq!(
+                peer.ask("set bind 0.0.0.0"),
+                "option bind cannot be changed while the server runs"
+            );
+            assert_eq!(peer.ask("set nonsense 1"), "there is no option of this name");
+            assert_eq!(peer.ask("set requirepass x"), "there is no option of this name");
+        },
+    );
+}

@@ -1,0 +1,130 @@
+//! The server over real loopback sockets, once for each back end, with sessions made for testing.
+//!
+//! Waits have generous ends and are over as soon as what they wait for is there: nothing here asserts how fast.
+
+mod limits;
+mod scripted;
+mod stopping;
+mod traffic;
+
+use crate::poller::{self, Poller};
+use crate::{Backend, Config, Server};
+use scripted::ScriptedDoor;
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use todana_command::Databases;
+use todana_protocol::{Limits, ProtocolName};
+use todana_table::{Budget, Options, Table, WhenFull};
+
+/// Longer than anything takes on a machine that works.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// What a test needs by default: two loops, no limits that matter.
+fn config(backend: Backend) -> Config {
+    let budget = Arc::new(Budget::new(i64::MAX, WhenFull::Refuse));
+    let options = Options { shards: Some(1), budget: Some(budget.clone()), ..Options::default() };
+    Config {
+        databases: Arc::new(Databases::new(std::array::from_fn(|_| {
+            Arc::new(Table::new(options.clone()))
+        }))),
+        budget,
+        listeners: vec![(ProtocolName::Resp, "127.0.0.1:0".parse().unwrap())],
+        event_loops: Some(2),
+        event_backend: backend,
+        password: None,
+        limits: Limits::default(),
+        connections_max: 900,
+        idle_timeout_ms: None,
+        authentication_timeout_ms: 60_000,
+        input_bytes_max: 1 << 20,
+        output_bytes_hard: 64 << 20,
+        output_bytes_soft: 1 << 20,
+        output_soft_ms: 60_000,
+        tcp_keepalive_s: Some(300),
+        slow_log_us: None,
+        slow_log_entries_max: 128,
+        config_file: String::new(),
+        options: vec![("bind".into(), "127.0.0.1".into()), ("timeout".into(), "0".into())],
+    }
+}
+
+/// Runs a test on a server of each back end, with `change` made to the configuration.
+fn each(change: impl Fn(&mut Config), test: impl Fn(&Server)) {
+    for backend in [Backend::Native, Backend::Portable, Backend::Poll, Backend::Select] {
+        let mut config = config(backend);
+        change(&mut config);
+        let server = Server::start_with::<ScriptedDoor>(config, poller::open).unwrap();
+        eprintln!("on {}", server.info().event_backend);
+        test(&server);
+        assert!(server.panics() == 0, "a turn panicked");
+    }
+    let server = Server::start_with::<ScriptedDoor>(
+        {
+            let mut config = config(Backend::Native);
+            change(&mut config);
+            config
+        },
+        oneshot,
+    );
+    test(&server.unwrap());
+}
+
+/// What illumos has: sources that are reported once until they are armed again.
+fn oneshot(_: Backend) -> io::Result<Box<dyn Poller>> {
+    poller::open_oneshot()
+}
+
+/// A client that speaks in lines.
+struct Peer {
+    stream: BufReader<TcpStream>,
+}
+
+impl Peer {
+    fn connect(server: &Server) -> Peer {
+        let stream = TcpStream::connect(server.addresses()[0].1).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_write_timeout(Some(PATIENCE)).unwrap();
+        Peer { stream: BufReader::new(stream) }
+    }
+    fn socket(&self) -> &TcpStream {
+        self.stream.get_ref()
+    }
+    fn send(&mut self, text: &str) -> &mut Peer {
+        self.stream.get_mut().write_all(text.as_bytes()).unwrap();
+        self
+    }
+    /// The next line; empty at the end of the stream.
+    fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.stream.read_line(&mut line).unwrap();
+        line.trim_end().to_string()
+    }
+    fn ask(&mut self, text: &str) -> String {
+        self.send(&format!("{text}\n")).line()
+    }
+    /// Reads until the server closes, in good order or not.
+    fn rest(&mut self) -> Vec<u8> {
+        let mut rest = Vec::new();
+        match self.stream.read_to_end(&mut rest) {
+            Err(error) if error.kind() != io::ErrorKind::ConnectionReset => panic!("{error}"),
+            _ => rest,
+        }
+    }
+}
+
+/// Waits until something is so.
+fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !is_so() {
+        assert!(begun.elapsed() < PATIENCE, "waited in vain until {what}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// Whether clients came and none is left.
+fn gone(server: &Server) -> bool {
+    let info = server.info();
+    info.connections_total > 0 && info.connections == 0
+}

@@ -1,0 +1,99 @@
+//! A session made for testing: one request is one line.
+
+use crate::door::Door;
+use todana_protocol::{Budget, Host, Next, Progress, ProtocolName, Session};
+
+/// | request | answer |
+/// |---|---|
+/// | `big N` | a line of N bytes |
+/// | `sleep MS` | `slept`, when the time is over |
+/// | `auth PASSWORD` | `true` or `false` |
+/// | `slow` | an entry in the slow log, and `slow` |
+/// | `kill ID` | whether there is such a client |
+/// | `set NAME VALUE` | sets an option; `ok` or the error |
+/// | `get NAME` | the option's value |
+/// | `reset` | sets counters back |
+/// | `miss` | counts a look-up that found nothing |
+/// | `fail` | counts an error |
+/// | `swallow N` | takes the N bytes after the line, then `swallowed` |
+/// | `close` | closes |
+/// | `panic` | panics |
+/// | anything else | the same line |
+#[derive(Debug)]
+pub(crate) struct ScriptedDoor {
+    protocol: ProtocolName,
+}
+
+impl Door for ScriptedDoor {
+    fn open(protocol: ProtocolName) -> ScriptedDoor {
+        ScriptedDoor { protocol }
+    }
+}
+
+impl Session for ScriptedDoor {
+    fn advance<H: Host>(
+        &mut self,
+        input: &[u8],
+        output: &mut Vec<u8>,
+        host: &mut H,
+        budget: Budget,
+    ) -> Progress {
+        let mut consumed = 0;
+        for _ in 0..budget.requests_max {
+            let rest = &input[consumed..];
+            let Some(length) = rest.iter().position(|byte| *byte == b'\n') else {
+                return Progress { consumed, next: Next::Read { wanted: 0 } };
+            };
+            let line = std::str::from_utf8(&rest[..length]).unwrap().to_string();
+            let (word, argument) = line.split_once(' ').unwrap_or((&line, ""));
+            let number = || argument.parse::<usize>().unwrap_or(0);
+            let mut answer = line.clone();
+            let mut next = None;
+            let mut failed = false;
+            match word {
+                "big" => answer = "x".repeat(number()),
+                "sleep" => {
+                    answer = "slept".into();
+                    next = Some(Next::Sleep { ms: number() as u64 });
+                }
+                "auth" => answer = host.check_password(argument.as_bytes()).to_string(),
+                "slow" => host.log_slow(number() as u64, &[b"slow"]),
+                "kill" => answer = host.kill(number() as u64).to_string(),
+                "set" => {
+                    let (name, value) = argument.split_once(' ').unwrap();
+                    answer = host.set_option(name, value).map_or_else(|e| e, |()| "ok".into());
+                }
+                "get" => {
+                    let found = host.options().into_iter().find(|(name, _)| name == argument);
+                    answer = found.map_or("none".into(), |(_, value)| value);
+                }
+                "reset" => host.reset_stats(),
+                "miss" => host.observe_lookups(0, 1),
+                "fail" => failed = true,
+                "swallow" => {
+                    let there = rest.len() - length - 1;
+                    if there < number() {
+                        let wanted = number() - there;
+                        return Progress { consumed, next: Next::Read { wanted } };
+                    }
+                    consumed += number();
+                    answer = "swallowed".into();
+                }
+                "close" => next = Some(Next::Close),
+                "panic" => panic!("a test asked for it"),
+                _ => {}
+            }
+            consumed += length + 1;
+            output.extend_from_slice(answer.as_bytes());
+            output.push(b'\n');
+            host.observe(self.protocol, 0, failed);
+            if let Some(next) = next {
+                return Progress { consumed, next };
+            }
+            if output.len() >= budget.output_bytes_max {
+                return Progress { consumed, next: Next::Yield };
+            }
+        }
+        Progress { consumed, next: Next::Yield }
+    }
+}
