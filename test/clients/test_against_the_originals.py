@@ -1,0 +1,285 @@
+"""Random commands to this server and to redis-server or memcached: every reply is the same, byte for byte.
+
+Seeded, so a failure repeats. Skipped where the originals are not installed.
+"""
+
+import random
+
+import pytest
+
+import served
+import wire
+from wire import encode
+
+pytestmark = [
+    pytest.mark.todana_only,
+    pytest.mark.skipif(not served.oracle_is_installed(), reason="redis-server and memcached are not installed"),
+]
+
+KEYS = ["a", "b", "c", "key:1", ""]
+VALUES = ["", "0", "1", "-1", "10", "3.5", "abc", "hello world", "\x00\xff", "9223372036854775807", " 7", "1e3", "x" * 70]
+NUMBERS = ["0", "1", "-1", "2", "7", "100", "-100", "x", "", "1.5", "9223372036854775807", "-9223372036854775808", "99999999999999999999"]
+FLOATS = ["0", "1", "-1", "0.1", "2.5", "1e5", "1e-7", "3.0", "nan", "inf", "x", "", "123456789.123"]
+TIMES = ["100", "5000", "0", "-1", "x", "9223372036854775807", "99999999999999999999"]
+PATTERNS = ["*", "a*", "?", "[ab]", "[^a]", "key:*", "", "\\a", "[", "[a-", "*:1"]
+BITS = ["0", "1", "2", "x"]
+DATABASES = ["0", "1", "2", "15", "16", "-1", "x"]
+
+# Arguments in capitals are drawn from the lists above; `|` separates alternatives, a word in brackets may be left out.
+GRAMMAR = """
+    GET KEY
+    SET KEY VALUE [NX|XX] [GET] [KEEPTTL|EX_TIME|PX_TIME]
+    SETNX KEY VALUE
+    SETEX KEY TIME VALUE
+    PSETEX KEY TIME VALUE
+    GETSET KEY VALUE
+    GETDEL KEY
+    GETEX KEY [PERSIST|EX_TIME|PX_TIME]
+    APPEND KEY VALUE
+    STRLEN KEY
+    GETRANGE KEY NUMBER NUMBER
+    SUBSTR KEY NUMBER NUMBER
+    SETRANGE KEY SMALL VALUE
+    MGET KEY KEY [KEY]
+    MSET KEY VALUE KEY VALUE [KEY]
+    MSETNX KEY VALUE KEY VALUE
+    INCR KEY
+    DECR KEY
+    INCRBY KEY NUMBER
+    DECRBY KEY NUMBER
+    INCRBYFLOAT KEY FLOAT
+    LCS KEY KEY [LEN|IDX] [WITHMATCHLEN]
+    SETBIT KEY SMALL BIT
+    GETBIT KEY SMALL
+    BITCOUNT KEY [RANGE|RANGE_BIT|RANGE_BYTE]
+    BITPOS KEY BIT [NUMBER|RANGE|RANGE_BIT]
+    DEL KEY KEY
+    UNLINK KEY
+    EXISTS KEY KEY KEY
+    EXPIRE KEY TIME [NX|XX|GT|LT] [XX|GT|LT|FOO]
+    PEXPIRE KEY TIME000 [NX|XX|GT|LT]
+    TTL KEY
+    EXPIRETIME KEY
+    PERSIST KEY
+    TYPE KEY
+    RENAME KEY KEY
+    RENAMENX KEY KEY
+    COPY KEY KEY [DB_DATABASE] [REPLACE]
+    MOVE KEY DATABASE
+    TOUCH KEY KEY
+    DBSIZE
+    SELECT DATABASE
+    SWAPDB DATABASE DATABASE
+    OBJECT REFCOUNT KEY
+    MULTI
+    EXEC
+    DISCARD
+    WATCH KEY
+    UNWATCH
+    ECHO VALUE
+    PING [VALUE]
+    COMMAND GETKEYS SET KEY VALUE
+    FLUSHDB [SYNC|ASYNC|FOO]
+    NONESUCH VALUE
+    SCAN NUMBER COUNT NUMBER
+"""
+RARE = {"FLUSHDB", "SWAPDB", "NONESUCH", "SCAN"}
+LISTS = {
+    "KEY": KEYS, "VALUE": VALUES, "NUMBER": NUMBERS, "FLOAT": FLOATS, "TIME": TIMES, "PATTERN": PATTERNS, "BIT": BITS,
+    "DATABASE": DATABASES, "SMALL": ["0", "1", "5", "63", "300", "-1", "x"], "TIME000": ["100000", "5000000", "0", "-1", "x"],
+}
+
+
+def draw(chance, word):
+    """The arguments that a word of the grammar stands for."""
+    if word.startswith("["):
+        if chance.random() < 0.6:
+            return []
+        word = chance.choice(word[1:-1].split("|"))
+    if word in ("EX_TIME", "PX_TIME"):
+        return [word[:2], chance.choice(TIMES)]
+    if word == "DB_DATABASE":
+        return ["DB", chance.choice(DATABASES)]
+    if word.startswith("RANGE"):
+        return [chance.choice(NUMBERS), chance.choice(NUMBERS), *word.split("_")[1:]]
+    return [chance.choice(LISTS[word])] if word in LISTS else [word]
+
+
+def random_command(chance):
+    """One command as a list of arguments; now and then one argument too few or too many."""
+    while True:
+        line = chance.choice(GRAMMAR.strip().splitlines()).split()
+        if line[0] not in RARE or chance.random() < 0.1:
+            break
+    words = [line[0]] + [argument for word in line[1:] for argument in draw(chance, word)]
+    if chance.random() < 0.02:
+        words = words[:-1] or words
+    if chance.random() < 0.02:
+        words.append(chance.choice(VALUES))
+    if chance.random() < 0.1:
+        words[0] = words[0].lower()
+    return [word.encode("latin-1") for word in words]
+
+
+@pytest.fixture(scope="module")
+def redis_server():
+    """Debian's redis-server."""
+    running = served.start_redis()
+    yield running
+    running.stop()
+
+
+@pytest.fixture(scope="module")
+def memcached_server():
+    """Debian's memcached."""
+    running = served.start_memcached()
+    yield running
+    running.stop()
+
+
+@pytest.mark.parametrize("version", [2, 3])
+@pytest.mark.parametrize("seed", range(8))
+def test_random_commands_are_answered_as_by_redis(resp, redis_server, seed, version):
+    """The same commands in the same order: the same replies."""
+    chance = random.Random(1000 * version + seed)
+    history = []
+    with wire.Resp(redis_server.resp) as original:
+        original.call("FLUSHALL")
+        for connection in (resp, original):
+            connection.call("HELLO", version)
+        for _ in range(1500):
+            words = random_command(chance)
+            history.append(b" ".join(words))
+            got, expected = resp.call(*words), original.call(*words)
+            assert _comparable(words, got) == _comparable(words, expected), b"\n".join(history[-12:]).decode("latin-1")
+
+
+def _comparable(words, reply):
+    """What has to be equal: lifetimes may differ by a step of the clock, SCAN by its cursors."""
+    name = words[0].upper()
+    if name in (b"TTL", b"EXPIRETIME") and isinstance(reply, int) and reply > 2:
+        return "a lifetime"
+    if name == b"SCAN" and isinstance(reply, list):
+        return "keys"
+    if name == b"EXEC" and isinstance(reply, list):
+        return len(reply)
+    return reply
+
+
+@pytest.mark.parametrize("pattern", PATTERNS + ["[^", "[]", "[a", "a[b", "\\", "a\\", "[\\]]", "[a-z]*", "*?*", "[!a]", "[z-a]"])
+def test_patterns_match_as_in_redis(resp, redis_server, pattern):
+    """KEYS with every kind of pattern."""
+    names = ["", "a", "b", "ab", "z", "-", "]", "[", "\\", "a\\", "^", "!", "key:1", "key:12", "K", "*", "a*b", "\xff"]
+    with wire.Resp(redis_server.resp) as original:
+        original.call("FLUSHALL")
+        for connection in (resp, original):
+            connection.call("MSET", *[part for name in names for part in (name.encode("latin-1"), 1)])
+        assert sorted(resp.call("KEYS", pattern)) == sorted(original.call("KEYS", pattern))
+
+
+FLOAT_TEXTS = [
+    "1", "-1", "0.1", "0.2", "1e2", "1e-2", "1E5", "+5", ".5", "5.", "0x1A", "1e400", "-1e400", "infinity", "Inf", "nan", "1_0",
+    "1e", "e1", "--1", "12345678901234567890", "0.12345678901234567", "1.10", "100.000", "3.14159265358979323846", "1e17",
+    "1e-17", "0.000001", "-0", "-0.0", "1 ", " 1", "1\n", "1e15", "123456789012345.678",
+]
+
+
+@pytest.mark.parametrize("base", ["0", "1.5", "-3", "1e3", "100000000000000000000", "0.1"])
+def test_floats_are_read_and_written_as_by_redis(resp, redis_server, base):
+    """INCRBYFLOAT over many spellings of numbers."""
+    with wire.Resp(redis_server.resp) as original:
+        for text in FLOAT_TEXTS:
+            for connection in (resp, original):
+                connection.call("SET", "f", base)
+            assert resp.call("INCRBYFLOAT", "f", text) == original.call("INCRBYFLOAT", "f", text), text
+            for connection in (resp, original):
+                connection.call("SET", "f", text)
+            assert resp.call("INCRBYFLOAT", "f", base) == original.call("INCRBYFLOAT", "f", base), text
+
+
+MEMCACHED_KEYS = ["a", "b", "c", "key:1"]
+MEMCACHED_GRAMMAR = """
+    get KEY
+    get KEY KEY KEY
+    set KEY FLAGS EXPTIME DATA
+    add KEY FLAGS EXPTIME DATA
+    replace KEY FLAGS EXPTIME DATA
+    append KEY FLAGS EXPTIME DATA
+    prepend KEY FLAGS EXPTIME DATA
+    cas KEY FLAGS EXPTIME DATA
+    incr KEY AMOUNT
+    touch KEY EXPTIME
+    gat EXPTIME KEY
+    delete KEY
+    mg KEY MGFLAGS
+    ms KEY MSFLAGS
+    md KEY MDFLAGS
+    ma KEY MAFLAGS
+    mn
+    me nonesuch
+    nonesuch KEY
+    get
+    verbosity 1
+"""
+FLAG_SETS = {
+    "MGFLAGS": ["k", "f", "s", "v", "q", "t", "O123", "T100", "T0", "N100", "R30", "h", "u", "!", "v v", "T", "Tx"],
+    "MSFLAGS": ["F5", "T100", "k", "O9", "q", "ME", "MA", "MP", "MR", "MS", "MX", "C999999999", "I", "b", "Fx", "Tx", "Cx", "N100", "N0"],
+    "MDFLAGS": ["k", "O5", "q", "C999999999", "I", "T30", "Cx", "b"],
+    "MAFLAGS": ["v", "q", "k", "O1", "D5", "D0", "Dx", "MI", "M+", "MX", "N0", "N100", "J13", "Jx", "T100", "t"],
+}
+DATA = ["", "0", "5", "18446744073709551600", "abc", "hello", "-1", "1.5"]
+
+
+def random_memcached_request(chance, prefix):
+    """One request with its data block, and the marker behind it."""
+    line = chance.choice(MEMCACHED_GRAMMAR.strip().splitlines()).split()
+    words, data = [line[0]], None
+    for word in line[1:]:
+        if word == "KEY":
+            words.append(prefix + chance.choice(MEMCACHED_KEYS))
+        elif word == "FLAGS":
+            words.append(chance.choice(["0", "1", "65535", "4294967295"]))
+        elif word == "EXPTIME":
+            words.append(chance.choice(["0", "0", "100", "1000", "-1", "2592000", "x"]))
+        elif word == "AMOUNT":
+            words.append(chance.choice(["0", "1", "5", "-1", "x", "18446744073709551616"]))
+        elif word == "DATA":
+            data = chance.choice(DATA)
+            words += [str(len(data))] + (["999999999"] if line[0] == "cas" else [])
+        elif word in FLAG_SETS:
+            if word == "MSFLAGS":
+                data = chance.choice(DATA)
+                words.append(str(len(data)))
+            words += chance.sample(FLAG_SETS[word], chance.randrange(4))
+        else:
+            words.append(word)
+    if line[0] in ("set", "add", "replace", "append", "prepend", "cas", "incr", "touch", "delete") and chance.random() < 0.1:
+        words.append("noreply")
+    request = " ".join(words).encode() + b"\r\n"
+    return request if data is None else request + data.encode() + b"\r\n"
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_random_commands_are_answered_as_by_memcached(memcached, memcached_server, seed):
+    """The same requests in the same order: the same replies."""
+    chance = random.Random(seed)
+    history = []
+    with wire.Memcached(memcached_server.memcached) as original:
+        for _ in range(1500):
+            request = random_memcached_request(chance, f"{seed}:")
+            history.append(request)
+            got, expected = _answer(memcached, request), _answer(original, request)
+            assert got == expected, b"".join(history[-12:]).decode()
+
+
+def _answer(connection, request):
+    """The reply up to a marker; padding of shortened numbers and lifetimes left out."""
+    connection.send(request + b"mn\r\n")
+    lines = []
+    while True:
+        line = connection.line()
+        if line == b"MN":
+            break
+        lines.append(line)
+    words = [[b"t" if word[:1] == b"t" and word[1:].isdigit() else word for word in line.split()] for line in lines]
+    return words
