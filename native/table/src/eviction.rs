@@ -35,6 +35,14 @@ struct Victim {
     rank: (bool, u8, u64),
 }
 
+/// What a call or a batch wrote, and when.
+#[derive(Clone, Copy)]
+pub(crate) struct Written {
+    pub(crate) first_version: u64,
+    pub(crate) last_version: u64,
+    pub(crate) now_ms: u64,
+}
+
 /// Where a victim is to come from.
 enum From<'a> {
     Own(&'a Core),
@@ -42,11 +50,13 @@ enum From<'a> {
 }
 
 impl Core {
-    /// Evicts until the limits are kept, but not what this caller wrote from `spare_version` on. The caller holds no lock of
-    /// this table.
-    pub(crate) fn make_room(&self, now_ms: u64, spare_version: u64) {
+    /// Evicts until the limits are kept, but not what the caller just wrote; if that alone is too much, not what it wrote
+    /// last. The caller holds no lock of this table.
+    pub(crate) fn make_room(&self, written: Written) {
+        let Written { first_version, last_version, now_ms } = written;
         let mut failures = 0;
         while failures < FAILURES_MAX {
+            let spare_version = if failures == 0 { first_version } else { last_version };
             let evicted = match self.source() {
                 None => return,
                 Some(From::Own(core)) => core.evict_one(now_ms, spare_version),

@@ -8,6 +8,7 @@ use parking_lot::MutexGuard;
 use crate::clear::Garbage;
 use crate::core::Core;
 use crate::entry::Entry;
+use crate::eviction::Written;
 use crate::keyspace::Keyspace;
 use crate::scan;
 use crate::shard::{Records, Shards};
@@ -34,13 +35,6 @@ pub struct Locked<'a> {
 struct Held<'a> {
     shard: usize,
     records: RefCell<MutexGuard<'a, Records>>,
-}
-
-/// What the step wrote first, and when it wrote last.
-#[derive(Clone, Copy)]
-struct Written {
-    first_version: u64,
-    now_ms: u64,
 }
 
 impl<'a> Locked<'a> {
@@ -124,7 +118,7 @@ impl Keyspace for Locked<'_> {
         let result = change(&mut slot);
         if let Some(version) = slot.written() {
             let first_version = self.written.get().map_or(version, |written| written.first_version);
-            self.written.set(Some(Written { first_version, now_ms }));
+            self.written.set(Some(Written { first_version, last_version: version, now_ms }));
         }
         result
     }
@@ -179,7 +173,7 @@ impl Drop for Locked<'_> {
             && self.core.is_limited()
             && !std::thread::panicking()
         {
-            self.core.make_room(written.now_ms, written.first_version);
+            self.core.make_room(written);
         }
     }
 }

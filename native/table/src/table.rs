@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::core::Core;
 use crate::counts::Counts;
 use crate::entry::Entry;
-use crate::eviction;
+use crate::eviction::{self, Written};
 use crate::keyspace::Keyspace;
 use crate::limits::{Limits, Options};
 use crate::locked::Locked;
@@ -145,7 +145,7 @@ impl Keyspace for Table {
         if let Some(version) = written
             && core.is_limited()
         {
-            core.make_room(now_ms, version);
+            core.make_room(Written { first_version: version, last_version: version, now_ms });
         }
         result
     }

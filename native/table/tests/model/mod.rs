@@ -1,0 +1,558 @@
+//! A table beside a model of it: operations decoded from bytes, run on both, compared at each step.
+//!
+//! Used by the property test next to this and by the fuzz target. Six bytes are one operation, so that taking some
+//! out leaves the others what they were.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::SeqCst;
+
+use todana_table::{
+    Access, Budget, Entry, Full, Keyspace, Limits, Meta, Options, Snapshot, Table, WhenFull,
+};
+
+/// Bytes that decode to one operation.
+pub(crate) const OPERATION_BYTES: usize = 6;
+
+const KEYS: u8 = 40;
+const START_MS: u64 = 1_800_000_000_000;
+
+/// What one key can go through, in a table or in a batch.
+#[derive(Clone, Copy, Debug)]
+enum KeyOperation {
+    Read,
+    ReadInPlace,
+    Note,
+    Put { len: usize, meta: u8 },
+    PutWith { len: usize, meta: u8 },
+    SetMeta { meta: u8 },
+    SetAccess,
+    Remove,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Operation {
+    Key(u8, KeyOperation),
+    Batch { first: u8, second: u8, operation: KeyOperation },
+    BatchOfAll { key: u8, operation: KeyOperation, clear: bool, seed: u8 },
+    Scan { cursor: u8, count: u8 },
+    Random { seed: u8 },
+    Sweep { shards_max: u8 },
+    Advance { ms: u8 },
+    Clear,
+    ScheduleClear { after_ms: u8 },
+    BeginSnapshot,
+    StepSnapshot,
+    EndSnapshot,
+    SetLimits { entries_max: u8, bytes_max: u8 },
+    Check,
+}
+
+impl KeyOperation {
+    fn decode(choice: u8, size: u8, meta: u8) -> KeyOperation {
+        // Around the boundary of the layouts, and sometimes well beyond.
+        let len = if size < 200 { usize::from(size) } else { usize::from(size - 200) * 20 + 245 };
+        match choice % 12 {
+            0..=1 => KeyOperation::Read,
+            2 => KeyOperation::ReadInPlace,
+            3 => KeyOperation::Note,
+            4..=6 => KeyOperation::Put { len, meta },
+            7 => KeyOperation::PutWith { len, meta },
+            8 => KeyOperation::SetMeta { meta },
+            9 => KeyOperation::SetAccess,
+            _ => KeyOperation::Remove,
+        }
+    }
+}
+
+impl Operation {
+    fn decode([kind, a, b, c, d, e]: [u8; OPERATION_BYTES]) -> Operation {
+        let operation = KeyOperation::decode(c, d, e);
+        match kind % 32 {
+            0..=13 => Operation::Key(a % KEYS, operation),
+            14..=16 => Operation::Batch { first: a % KEYS, second: b % KEYS, operation },
+            17..=18 => Operation::BatchOfAll { key: a % KEYS, operation, clear: b < 20, seed: b },
+            19 => Operation::Scan { cursor: a % 10, count: b },
+            20 => Operation::Random { seed: a },
+            21 => Operation::Sweep { shards_max: a % 10 },
+            22..=23 => Operation::Advance { ms: a },
+            24 if a < 64 => Operation::Clear,
+            25 => Operation::ScheduleClear { after_ms: a },
+            26 => Operation::BeginSnapshot,
+            27..=28 => Operation::StepSnapshot,
+            29 if a < 64 => Operation::EndSnapshot,
+            30 => Operation::SetLimits { entries_max: a, bytes_max: b },
+            _ => Operation::Check,
+        }
+    }
+}
+
+/// What the model knows of an entry.
+#[derive(Clone, Debug, PartialEq)]
+struct Row {
+    value: Vec<u8>,
+    meta: Meta,
+    version: u64,
+}
+
+impl Row {
+    fn of(entry: &Entry<'_>) -> Row {
+        Row { value: entry.value().to_vec(), meta: entry.meta(), version: entry.version() }
+    }
+
+    fn is_live(&self, now_ms: u64) -> bool {
+        self.meta.expires_at_ms.is_none_or(|at_ms| at_ms > now_ms)
+    }
+
+    /// The entry's bytes, reckoned from the layout as it is documented.
+    fn bytes(&self, key: &[u8]) -> u64 {
+        let wide = key.len() > 255 || self.value.len() > 255;
+        let mut bytes = if wide { 32 } else { 8 };
+        bytes += if self.meta.expires_at_ms.is_some() { 8 } else { 0 };
+        bytes += if self.meta.access.is_some() { 8 } else { 0 };
+        bytes += if self.meta.flags != 0 && !wide { 4 } else { 0 };
+        bytes += key.len() + self.value.len() + 8;
+        bytes.div_ceil(16).max(2) as u64 * 16
+    }
+}
+
+type Rows = BTreeMap<Vec<u8>, Row>;
+
+/// What has to hold between table and model.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Mode {
+    /// They are the same.
+    Exact,
+    /// They are the same, and the model foretells refusals.
+    Refuse,
+    /// The table may have fewer entries, but none that is not the model's.
+    Evict,
+}
+
+struct Model<'t> {
+    table: &'t Table,
+    mode: Mode,
+    limits: Limits,
+    /// Expired rows may linger here, as they may in the table.
+    rows: Rows,
+    now_ms: u64,
+    clear_at_ms: u64,
+    stamp: u32,
+    version: u64,
+    snapshot: Option<(Snapshot<'t>, Rows, u64, Rows)>,
+}
+
+/// Prints how it came to a failure.
+struct Trace(Vec<Operation>);
+
+impl Drop for Trace {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.iter().for_each(|operation| eprintln!("{operation:?}"));
+        }
+    }
+}
+
+/// Runs the operations on a table and on the model. Panics where they differ.
+pub(crate) fn run(bytes: &[u8]) {
+    let (operations, rest) = bytes.as_chunks::<OPERATION_BYTES>();
+    let mode = match rest.first().map_or(0, |byte| byte % 3) {
+        0 => Mode::Exact,
+        1 => Mode::Refuse,
+        _ => Mode::Evict,
+    };
+    let budget = Arc::new(Budget::new(i64::MAX, WhenFull::Evict));
+    let options = Options {
+        shards: Some(if bytes.len().is_multiple_of(2) { 8 } else { 1 }),
+        seed: Some(bytes.len() as u64),
+        budget: Some(Arc::clone(&budget)),
+        ..Options::default()
+    };
+    let table = Table::new(options);
+    let mut model = Model::new(&table, mode);
+    let mut trace = Trace(Vec::new());
+    for operation in operations {
+        let operation = Operation::decode(*operation);
+        trace.0.push(operation);
+        model.step(operation);
+        assert_eq!(budget.bytes.load(SeqCst), table.bytes() as i64);
+    }
+    model.check();
+    model.snapshot = None;
+    table.clear();
+    assert_eq!((table.len(), table.bytes(), table.counts().entries_with_expiry), (0, 0, 0));
+}
+
+/// Short keys, and some that make their entry a wide one.
+fn key_of(number: u8) -> Vec<u8> {
+    let len = if number.is_multiple_of(5) { 300 } else { usize::from(number % 5) * 4 };
+    let mut key = vec![b'k'; len];
+    key.push(number);
+    key
+}
+
+fn access_of(bits: u8) -> Access {
+    let bit = |n: u8| bits & n != 0;
+    Access { last_s: u32::from(bits), fetched: bit(1), stale: bit(2), won: bit(4) }
+}
+
+impl<'t> Model<'t> {
+    fn new(table: &'t Table, mode: Mode) -> Model<'t> {
+        Model {
+            table,
+            mode,
+            limits: Limits::default(),
+            rows: Rows::new(),
+            now_ms: START_MS,
+            clear_at_ms: u64::MAX,
+            stamp: 0,
+            version: 0,
+            snapshot: None,
+        }
+    }
+
+    fn step(&mut self, operation: Operation) {
+        if self.mode == Mode::Refuse {
+            // What is refused depends on what is stored, so let that be what the model knows.
+            self.collect();
+        }
+        let version = self.version;
+        match operation {
+            Operation::Key(key, operation) => self.key(self.table, key, operation),
+            Operation::Batch { first, second, operation } => self.batch(first, second, operation),
+            Operation::BatchOfAll { key, operation, clear, seed } => {
+                self.batch_of_all(key, operation, clear, seed)
+            }
+            Operation::Scan { cursor, count } => self.scan(cursor, count),
+            Operation::Random { seed } => self.random(self.table, seed),
+            Operation::Sweep { shards_max } => {
+                self.observe();
+                self.table.sweep(self.now_ms, usize::from(shards_max));
+            }
+            Operation::Advance { ms } => self.now_ms += u64::from(ms),
+            Operation::Clear => self.clear(),
+            Operation::ScheduleClear { after_ms } => {
+                self.clear_at_ms = self.now_ms + u64::from(after_ms);
+                self.table.schedule_clear(self.clear_at_ms);
+            }
+            Operation::BeginSnapshot => self.begin_snapshot(),
+            Operation::StepSnapshot => self.step_snapshot(),
+            Operation::EndSnapshot => self.snapshot = None,
+            Operation::SetLimits { entries_max, bytes_max } => {
+                self.set_limits(entries_max, bytes_max)
+            }
+            Operation::Check => self.check(),
+        }
+        self.assert_limits(version);
+    }
+
+    /// What any operation with the time does first.
+    fn observe(&mut self) {
+        if self.now_ms >= self.clear_at_ms {
+            self.clear_at_ms = u64::MAX;
+            self.rows.clear();
+        }
+    }
+
+    /// Removes everything that has expired from table and model.
+    fn collect(&mut self) {
+        self.observe();
+        while self.table.sweep(self.now_ms, 3).1 {}
+        let now_ms = self.now_ms;
+        self.rows.retain(|_, row| row.is_live(now_ms));
+    }
+
+    fn live(&self, key: &[u8]) -> Option<&Row> {
+        self.rows.get(key).filter(|row| row.is_live(self.now_ms))
+    }
+
+    /// Compares what was seen at a key with what is expected there.
+    fn compare(&mut self, key: &[u8], seen: Option<Row>) {
+        if self.mode == Mode::Evict && seen.is_none() && self.live(key).is_some() {
+            self.rows.remove(key);
+        }
+        assert_eq!(seen.as_ref(), self.live(key), "{}", key.escape_ascii());
+    }
+
+    fn key(&mut self, space: &impl Keyspace, number: u8, operation: KeyOperation) {
+        self.observe();
+        let (key, now_ms) = (key_of(number), self.now_ms);
+        let seen = space.read(&key, now_ms, |entry| entry.map(|entry| Row::of(&entry)));
+        self.compare(&key, seen);
+        match operation {
+            KeyOperation::Read => {}
+            // In a batch the shard is locked already.
+            KeyOperation::ReadInPlace if !std::ptr::addr_eq(space, self.table) => {}
+            KeyOperation::ReadInPlace => {
+                let look = |entry: Option<Entry<'_>>| entry.map(|entry| Row::of(&entry));
+                let seen = self.table.read_in_place(&key, now_ms, look);
+                self.compare(&key, seen);
+            }
+            KeyOperation::Note => self.note(space, &key),
+            KeyOperation::Put { len, meta } => self.put(space, &key, len, meta),
+            KeyOperation::PutWith { len, meta } => self.put_with(space, &key, len, meta),
+            KeyOperation::SetMeta { meta } => self.set_meta(space, &key, meta),
+            KeyOperation::SetAccess => self.set_access(space, &key),
+            KeyOperation::Remove => {
+                let removed = space.update(&key, now_ms, |slot| slot.remove());
+                assert_eq!(removed, self.live(&key).is_some());
+                self.rows.remove(&key);
+            }
+        }
+        let seen = space.read(&key, now_ms, |entry| entry.map(|entry| Row::of(&entry)));
+        self.compare(&key, seen);
+    }
+
+    fn note(&mut self, space: &impl Keyspace, key: &[u8]) {
+        let now_ms = self.now_ms;
+        space.read(key, now_ms, |entry| {
+            if let Some(entry) = entry {
+                entry.note_access(now_ms);
+            }
+        });
+        let last_s = (self.now_ms / 1_000) as u32;
+        self.change_access(key, |access| Access { last_s, fetched: true, ..access });
+    }
+
+    fn set_access(&mut self, space: &impl Keyspace, key: &[u8]) {
+        self.stamp += 1;
+        let access = access_of(self.stamp as u8);
+        let set = space.update(key, self.now_ms, |slot| slot.set_access(access));
+        assert_eq!(set, self.live(key).is_some_and(|row| row.meta.access.is_some()));
+        self.change_access(key, |_| access);
+    }
+
+    fn change_access(&mut self, key: &[u8], change: impl Fn(Access) -> Access) {
+        // A snapshot shows the access words of now: they are not part of the immutable entry.
+        let snapshot = self.snapshot.iter_mut().flat_map(|(_, rows, ..)| rows.get_mut(key));
+        let Some(row) = self.rows.get(key) else { return };
+        let version = row.version;
+        for row in self.rows.get_mut(key).into_iter().chain(snapshot) {
+            if row.version == version && row.is_live(self.now_ms) {
+                row.meta.access = row.meta.access.map(&change);
+            }
+        }
+    }
+
+    fn put(&mut self, space: &impl Keyspace, key: &[u8], len: usize, meta: u8) {
+        let (value, meta) = (self.value(len), self.meta(meta));
+        let (left, right) = value.split_at(len / 3);
+        let put = space.update(key, self.now_ms, |slot| slot.put(&[left, &[], right], meta));
+        self.wrote(key, value, meta, put);
+    }
+
+    fn put_with(&mut self, space: &impl Keyspace, key: &[u8], len: usize, meta: u8) {
+        let (value, meta) = (self.value(len), self.meta(meta));
+        let old = self.live(key).map(|row| row.value.clone()).unwrap_or_default();
+        let put = space.update(key, self.now_ms, |slot| {
+            slot.put_with(len, meta, |before, new| {
+                assert_eq!(before, old);
+                assert!(new.iter().all(|&byte| byte == 0));
+                new.copy_from_slice(&value);
+            })
+        });
+        self.wrote(key, value, meta, put);
+    }
+
+    fn set_meta(&mut self, space: &impl Keyspace, key: &[u8], meta: u8) {
+        let meta = self.meta(meta);
+        let set = space.update(key, self.now_ms, |slot| slot.set_meta(meta));
+        assert_eq!(set.is_some(), self.live(key).is_some());
+        if let Some(put) = set {
+            let value = self.rows[key].value.clone();
+            self.wrote(key, value, meta, put);
+        }
+    }
+
+    /// Notes a write, or makes sure that its refusal was right.
+    fn wrote(&mut self, key: &[u8], value: Vec<u8>, meta: Meta, put: Result<u64, Full>) {
+        let row = Row { value, meta, version: self.version + 1 };
+        // An expired entry is collected by the update, even where its write is refused.
+        if self.live(key).is_none() {
+            self.rows.remove(key);
+        }
+        assert_eq!(put.is_err(), self.is_refused(key, &row), "{row:?}");
+        if let Ok(version) = put {
+            assert_eq!(version, row.version);
+            self.version = version;
+            self.rows.insert(key.to_vec(), row);
+        }
+    }
+
+    fn is_refused(&self, key: &[u8], row: &Row) -> bool {
+        let entries_max = self.limits.entries_max.unwrap_or(u64::MAX);
+        let bytes_max = self.limits.bytes_max.unwrap_or(u64::MAX);
+        let new = row.bytes(key);
+        if new > bytes_max || entries_max == 0 {
+            return true;
+        }
+        let old = self.live(key).map_or(0, |row| row.bytes(key));
+        let growth = u64::from(old == 0);
+        self.mode == Mode::Refuse
+            && ((growth > 0 && self.rows.len() as u64 + growth > entries_max)
+                || (new > old && self.bytes() + new - old > bytes_max))
+    }
+
+    fn bytes(&self) -> u64 {
+        self.rows.iter().map(|(key, row)| row.bytes(key)).sum()
+    }
+
+    fn value(&mut self, len: usize) -> Vec<u8> {
+        self.stamp += 1;
+        self.stamp.to_le_bytes().into_iter().cycle().take(len).collect()
+    }
+
+    fn meta(&self, bits: u8) -> Meta {
+        Meta {
+            expires_at_ms: (bits & 1 != 0).then(|| self.now_ms + u64::from(bits >> 4) * 8),
+            flags: if bits & 2 != 0 { u32::from(bits) << 20 } else { 0 },
+            access: (bits & 4 != 0).then(|| access_of(bits)),
+        }
+    }
+
+    fn batch(&mut self, first: u8, second: u8, operation: KeyOperation) {
+        let keys = [key_of(first), key_of(second)];
+        let locked = self.table.lock(keys.iter().map(Vec::as_slice));
+        self.key(&locked, first, operation);
+        self.key(&locked, second, operation);
+    }
+
+    fn batch_of_all(&mut self, key: u8, operation: KeyOperation, clear: bool, seed: u8) {
+        let locked = self.table.lock_all();
+        self.key(&locked, key, operation);
+        let mut seen = Rows::new();
+        let see = |entry: Entry<'_>| {
+            assert!(seen.insert(entry.key().to_vec(), Row::of(&entry)).is_none())
+        };
+        assert_eq!(locked.scan(0, usize::MAX, self.now_ms, see), 0);
+        self.compare_all(seen);
+        self.random(&locked, seed);
+        if clear {
+            let len = locked.len();
+            assert_eq!(locked.clear(), len);
+            assert!(locked.is_empty());
+            self.rows.clear();
+            self.key(&locked, key, operation);
+        }
+    }
+
+    /// Compares all live entries.
+    fn compare_all(&mut self, seen: Rows) {
+        let now_ms = self.now_ms;
+        let live = |(_, row): &(&Vec<u8>, &Row)| row.is_live(now_ms);
+        if self.mode == Mode::Evict {
+            self.rows.retain(|key, row| seen.contains_key(key) || !row.is_live(now_ms));
+        }
+        assert!(seen.iter().eq(self.rows.iter().filter(live)), "{seen:#?}\n{:#?}", self.rows);
+    }
+
+    fn scan(&mut self, cursor: u8, count: u8) {
+        self.observe();
+        if self.mode == Mode::Exact && count == 0 {
+            // An empty step still goes on.
+            let next = self.table.scan(u64::from(cursor), 0, self.now_ms, |_| ());
+            assert!(next == 0 || next == u64::from(cursor) + 1);
+        }
+        let mut seen = Rows::new();
+        let mut cursor = 0;
+        loop {
+            let mut in_step = 0;
+            let next = self.table.scan(cursor, usize::from(count), self.now_ms, |entry| {
+                in_step += 1;
+                assert!(seen.insert(entry.key().to_vec(), Row::of(&entry)).is_none());
+            });
+            if next == 0 {
+                break;
+            }
+            assert!(next > cursor && in_step >= usize::from(count));
+            cursor = next;
+        }
+        self.compare_all(seen);
+    }
+
+    fn random(&mut self, space: &impl Keyspace, seed: u8) {
+        self.observe();
+        let look =
+            |entry: Option<Entry<'_>>| entry.map(|entry| (entry.key().to_vec(), Row::of(&entry)));
+        match space.random(u64::from(seed), self.now_ms, look) {
+            Some((key, row)) => self.compare(&key, Some(row)),
+            None if self.mode == Mode::Evict => {
+                let now_ms = self.now_ms;
+                self.rows.retain(|_, row| !row.is_live(now_ms));
+            }
+            None => assert!(!self.rows.values().any(|row| row.is_live(self.now_ms))),
+        }
+    }
+
+    fn clear(&mut self) {
+        let len = self.table.len();
+        assert_eq!(self.table.clear(), len);
+        assert_eq!((self.table.len(), self.table.bytes()), (0, 0));
+        self.rows.clear();
+    }
+
+    fn begin_snapshot(&mut self) {
+        // Applies a due clear, which a snapshot cannot do: it has no time.
+        self.observe();
+        self.table.sweep(self.now_ms, 0);
+        let begun = self.table.snapshot();
+        assert_eq!(begun.is_some(), self.snapshot.is_none());
+        if let Some(snapshot) = begun {
+            self.snapshot = Some((snapshot, self.rows.clone(), self.now_ms, Rows::new()));
+        }
+    }
+
+    fn step_snapshot(&mut self) {
+        let Some((snapshot, rows, at_ms, seen)) = &mut self.snapshot else { return };
+        let more = snapshot.next_shard(|entry| {
+            let row = Row::of(&entry);
+            assert_eq!(rows.get(entry.key()), Some(&row));
+            assert!(seen.insert(entry.key().to_vec(), row).is_none());
+        });
+        if more {
+            return;
+        }
+        if self.mode != Mode::Evict {
+            let missed =
+                rows.iter().find(|(key, row)| row.is_live(*at_ms) && !seen.contains_key(*key));
+            assert_eq!(missed, None);
+        }
+        self.snapshot = None;
+    }
+
+    fn set_limits(&mut self, entries_max: u8, bytes_max: u8) {
+        if self.mode == Mode::Exact {
+            return;
+        }
+        let when_full = if self.mode == Mode::Refuse { WhenFull::Refuse } else { WhenFull::Evict };
+        self.limits = Limits {
+            entries_max: (entries_max < 128).then_some(u64::from(entries_max) / 4),
+            bytes_max: (bytes_max < 128).then_some(u64::from(bytes_max) * 32),
+            when_full,
+        };
+        self.table.set_limits(self.limits);
+    }
+
+    /// After a write the table keeps its limits (they may have been lowered since the last one).
+    fn assert_limits(&self, version_before: u64) {
+        if self.mode == Mode::Evict && self.version > version_before {
+            assert!(self.table.len() <= self.limits.entries_max.unwrap_or(u64::MAX));
+            assert!(self.table.bytes() <= self.limits.bytes_max.unwrap_or(u64::MAX));
+        }
+    }
+
+    /// Compares everything, sums included.
+    fn check(&mut self) {
+        self.collect();
+        self.scan(0, 255);
+        if self.mode == Mode::Evict {
+            return;
+        }
+        let counts = self.table.counts();
+        let expiring = self.rows.values().filter(|row| row.meta.expires_at_ms.is_some()).count();
+        assert_eq!(counts.entries, self.rows.len() as u64);
+        assert_eq!(counts.bytes, self.bytes());
+        assert_eq!(counts.entries_with_expiry, expiring as u64);
+        assert_eq!(counts.version, self.version);
+    }
+}

@@ -1,0 +1,310 @@
+//! Many threads on one table: readers see only what was written, and points in time are points in time.
+//!
+//! Under ThreadSanitizer (nightly; the standard library must be instrumented too, hence `rust-src`):
+//!
+//! ```text
+//! RUSTFLAGS=-Zsanitizer=thread cargo +nightly test -Zbuild-std --target x86_64-unknown-linux-gnu \
+//!     -p todana_table --test threads
+//! ```
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use todana_table::{Budget, Entry, Keyspace, Limits, Meta, Options, Table, WhenFull};
+
+const NOW_MS: u64 = 1_800_000_000_000;
+
+/// How long each test goes on.
+fn duration() -> Duration {
+    Duration::from_millis(if cfg!(miri) { 100 } else { 2_000 })
+}
+
+/// A xorshift sequence: threads differ by seed.
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self, sides: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % sides
+    }
+}
+
+/// A value that tells its key and its stamp in every eight bytes.
+fn value_of(key: u64, stamp: u64) -> Vec<u8> {
+    let words = if stamp.is_multiple_of(3) { 40 + stamp % 50 } else { 1 + stamp % 20 };
+    (0..words).flat_map(|_| (key << 32 | stamp & 0xffff_ffff).to_le_bytes()).collect()
+}
+
+/// Panics where key and value do not belong together, or are not of one write.
+fn assert_whole(entry: &Entry<'_>) {
+    let key = u64::from_le_bytes(entry.key().try_into().expect("8 bytes"));
+    let (words, rest) = entry.value().as_chunks::<8>();
+    assert!(rest.is_empty());
+    let first = u64::from_le_bytes(words[0]);
+    assert_eq!(first >> 32, key);
+    assert!(words.iter().all(|word| u64::from_le_bytes(*word) == first));
+    assert_eq!(entry.value(), value_of(key, first & 0xffff_ffff));
+}
+
+type Action<'a> = Box<dyn FnMut(&mut Dice) + Send + 'a>;
+
+/// Runs the closures in a loop, each on a thread of its own, until the time is over or one of them panics.
+fn together(actions: Vec<Action<'_>>) {
+    let over = AtomicBool::new(false);
+    let end = Instant::now() + duration();
+    thread::scope(|scope| {
+        for (number, mut action) in actions.into_iter().enumerate() {
+            let over = &over;
+            scope.spawn(move || {
+                let mut dice = Dice(0x9e37_79b9_7f4a_7c15 ^ (number as u64 + 1));
+                while !over.load(SeqCst) && Instant::now() < end {
+                    let stop = StopOnPanic(over);
+                    action(&mut dice);
+                    drop(stop);
+                }
+            });
+        }
+    });
+}
+
+struct StopOnPanic<'a>(&'a AtomicBool);
+
+impl Drop for StopOnPanic<'_> {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            self.0.store(true, SeqCst);
+        }
+    }
+}
+
+fn write(space: &impl Keyspace, dice: &mut Dice, keys: u64, now_ms: u64) {
+    let (key, stamp) = (dice.roll(keys), dice.roll(1 << 32));
+    let meta = Meta {
+        expires_at_ms: stamp.is_multiple_of(7).then_some(now_ms + stamp % 16),
+        flags: (stamp % 2) as u32,
+        ..Meta::default()
+    };
+    space.update(&key.to_le_bytes(), now_ms, |slot| {
+        if let Some(entry) = slot.entry() {
+            assert_whole(&entry);
+        }
+        match stamp % 11 {
+            0 => drop(slot.remove()),
+            1 => drop(slot.set_meta(meta)),
+            _ => drop(slot.put(&[&value_of(key, stamp)], meta)),
+        }
+    });
+}
+
+#[test]
+fn readers_see_only_what_was_written_whatever_else_goes_on() {
+    const KEYS: u64 = 2_000;
+    let budget = Arc::new(Budget::new(150_000, WhenFull::Evict));
+    let options = || Options {
+        shards: Some(64),
+        budget: Some(Arc::clone(&budget)),
+        limits: Limits { entries_max: Some(1_500), ..Limits::default() },
+        ..Options::default()
+    };
+    let (table, sibling) = (&Table::new(options()), &Table::new(options()));
+    let clock = &AtomicU64::new(NOW_MS);
+    let now = || clock.load(SeqCst);
+    let read = |dice: &mut Dice| {
+        for _ in 0..100 {
+            let key = dice.roll(KEYS).to_le_bytes();
+            table.read(&key, now(), |entry| entry.iter().for_each(assert_whole));
+            table.read_in_place(&key, now(), |entry| entry.iter().for_each(assert_whole));
+            let shared = table.read(&key, now(), |entry| entry.and_then(|entry| entry.share()));
+            write(table, dice, KEYS, now());
+            shared.iter().for_each(|shared| assert_whole(&shared.entry()));
+        }
+    };
+    let batch = |dice: &mut Dice| {
+        let keys: Vec<[u8; 8]> = (0..KEYS / 500).map(|_| dice.roll(KEYS).to_le_bytes()).collect();
+        let locked = table.lock(keys.iter().map(<[u8; 8]>::as_slice));
+        let beside = sibling.lock_all();
+        for key in &keys {
+            locked.read(key, now(), |entry| entry.iter().for_each(assert_whole));
+        }
+        write(&beside, dice, KEYS, now());
+    };
+    let walk = |dice: &mut Dice| {
+        let mut cursor = 0;
+        loop {
+            cursor = table.scan(cursor, 10, now(), |entry| assert_whole(&entry));
+            table.random(dice.roll(1 << 20), now(), |entry| entry.iter().for_each(assert_whole));
+            if cursor == 0 {
+                break;
+            }
+        }
+        clock.fetch_add(1, SeqCst);
+        table.sweep(now(), 4);
+        match dice.roll(50) {
+            0 => drop(table.clear()),
+            1 => table.schedule_clear(now() + 2),
+            2 => drop(table.lock_all().clear()),
+            _ => {}
+        }
+    };
+    let snapshot = |_: &mut Dice| {
+        let mut snapshot = table.snapshot().expect("the only one");
+        while snapshot.next_shard(|entry| assert_whole(&entry)) {}
+    };
+    together(vec![
+        Box::new(read),
+        Box::new(read),
+        Box::new(batch),
+        Box::new(walk),
+        Box::new(snapshot),
+        Box::new(|dice| write(sibling, dice, KEYS, now())),
+    ]);
+    assert_sums(table);
+    table.clear();
+    sibling.clear();
+    assert_eq!((table.bytes(), sibling.bytes(), budget.bytes.load(SeqCst)), (0, 0, 0));
+}
+
+/// What is counted is what is there.
+fn assert_sums(table: &Table) {
+    let (mut entries, mut bytes, mut expiring) = (0, 0, 0);
+    table.scan(0, usize::MAX, 0, |entry| {
+        entries += 1;
+        bytes += entry.bytes() as u64;
+        expiring += u64::from(entry.meta().expires_at_ms.is_some());
+    });
+    let counts = table.counts();
+    assert_eq!(
+        (counts.entries, counts.bytes, counts.entries_with_expiry),
+        (entries, bytes, expiring)
+    );
+}
+
+const ACCOUNTS: u64 = 200;
+const DEPOSIT: u64 = 1_000;
+
+fn amount(entry: &Entry<'_>) -> u64 {
+    u64::from_le_bytes(entry.value()[..8].try_into().expect("8 bytes"))
+}
+
+/// Moves money between two accounts as one step.
+fn transfer(table: &Table, dice: &mut Dice) {
+    let [from, to] = [dice.roll(ACCOUNTS), dice.roll(ACCOUNTS)].map(u64::to_le_bytes);
+    if from == to {
+        return;
+    }
+    let locked = table.lock([&from[..], &to[..]]);
+    let balance =
+        |key: &[u8]| locked.read(key, NOW_MS, |entry| amount(&entry.expect("an account")));
+    let moved = dice.roll(balance(&from) + 1);
+    let (left, right) = (balance(&from) - moved, balance(&to) + moved);
+    // Some accounts have large entries, so that both kinds are moved about.
+    let padding = vec![0; if dice.roll(2) == 0 { 300 } else { 0 }];
+    for (key, amount) in [(from, left), (to, right)] {
+        let parts: [&[u8]; 2] = [&amount.to_le_bytes(), &padding];
+        locked.update(&key, NOW_MS, |slot| slot.put(&parts, Meta::default())).expect("room");
+    }
+}
+
+#[test]
+fn batches_are_in_a_snapshot_or_out_of_it_as_a_whole() {
+    let table = &Table::new(Options { shards: Some(64), ..Options::default() });
+    for account in 0..ACCOUNTS {
+        let put = |slot: &mut todana_table::Slot<'_>| {
+            slot.put(&[&DEPOSIT.to_le_bytes()], Meta::default())
+        };
+        table.update(&account.to_le_bytes(), NOW_MS, put).expect("room");
+    }
+    let snapshots = AtomicU64::new(0);
+    let snapshot = |_: &mut Dice| {
+        let mut snapshot = table.snapshot().expect("the only one");
+        let mut seen = BTreeMap::new();
+        while snapshot.next_shard(|entry| {
+            assert!(seen.insert(entry.key().to_vec(), amount(&entry)).is_none());
+        }) {
+            thread::yield_now();
+        }
+        assert_eq!(seen.len() as u64, ACCOUNTS);
+        assert_eq!(seen.values().sum::<u64>(), ACCOUNTS * DEPOSIT);
+        snapshots.fetch_add(1, SeqCst);
+    };
+    together(vec![
+        Box::new(|dice| transfer(table, dice)),
+        Box::new(|dice| transfer(table, dice)),
+        Box::new(|dice| transfer(table, dice)),
+        Box::new(snapshot),
+    ]);
+    assert!(snapshots.load(SeqCst) > 0);
+}
+
+#[test]
+fn a_snapshot_keeps_the_order_of_one_writer() {
+    // One writer counts up in key after key, so in any point in time the numbers fall by at most one, once.
+    const KEYS: u64 = 100;
+    let table = &Table::new(Options { shards: Some(32), ..Options::default() });
+    let count = |round: u64| {
+        for key in 0..KEYS {
+            let put = |slot: &mut todana_table::Slot<'_>| {
+                slot.put(&[&round.to_le_bytes()], Meta::default())
+            };
+            table.update(&key.to_be_bytes(), NOW_MS, put).expect("room");
+        }
+    };
+    count(0);
+    let mut round = 0;
+    let write = |_: &mut Dice| {
+        round += 1;
+        count(round);
+    };
+    let snapshot = |_: &mut Dice| {
+        let mut snapshot = table.snapshot().expect("the only one");
+        let mut seen = BTreeMap::new();
+        while snapshot.next_shard(|entry| {
+            assert!(seen.insert(entry.key().to_vec(), amount(&entry)).is_none());
+        }) {}
+        let rounds: Vec<u64> = seen.into_values().collect();
+        assert_eq!(rounds.len() as u64, KEYS);
+        assert!(rounds.is_sorted_by(|a, b| a >= b), "{rounds:?}");
+        assert!(rounds[0] - rounds[KEYS as usize - 1] <= 1, "{rounds:?}");
+    };
+    together(vec![Box::new(write), Box::new(snapshot)]);
+}
+
+#[test]
+fn a_scan_visits_what_stays_while_the_table_grows_and_shrinks() {
+    const STAYING: u64 = 500;
+    let table = &Table::new(Options { shards: Some(16), ..Options::default() });
+    let put = |key: u64| {
+        let value = value_of(key, key);
+        table
+            .update(&key.to_le_bytes(), NOW_MS, |slot| slot.put(&[&value], Meta::default()))
+            .expect("room");
+    };
+    (0..STAYING).for_each(put);
+    let passing = STAYING..STAYING + if cfg!(miri) { 500 } else { 20_000 };
+    let swell = |_: &mut Dice| {
+        passing.clone().for_each(put);
+        for key in passing.clone() {
+            table.update(&key.to_le_bytes(), NOW_MS, |slot| slot.remove());
+        }
+    };
+    let scan = |dice: &mut Dice| {
+        let mut seen = BTreeSet::new();
+        let mut cursor = 0;
+        loop {
+            cursor = table.scan(cursor, dice.roll(50) as usize, NOW_MS, |entry| {
+                assert_whole(&entry);
+                seen.insert(entry.key().to_vec());
+            });
+            if cursor == 0 {
+                break;
+            }
+        }
+        assert!((0..STAYING).all(|key| seen.contains(&key.to_le_bytes()[..])));
+    };
+    together(vec![Box::new(swell), Box::new(scan), Box::new(scan)]);
+}
