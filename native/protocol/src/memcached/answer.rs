@@ -1,0 +1,180 @@
+//! What `execute` answers, in memcached's words.
+
+use super::exptime::left_s;
+use super::meta_flags::MetaRequest;
+use super::turn::Lookups;
+use todana_command::{Error, LcsSpan, LeaseState, Record, Refusal, Reply};
+
+/// How a record is written. All other answers are kept as an [`Outcome`] and worded by the command's handler.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Writing<'a> {
+    /// Not at all.
+    Silent,
+    /// `VALUE <key> <flags> <bytes>`, and the value.
+    Value,
+    /// The same with the CAS token.
+    ValueWithCas,
+    /// The value alone, on a line.
+    Number,
+    /// `HD` or `VA` with the flags asked for.
+    Meta(&'a MetaRequest<'a>),
+    /// The line of `me`, up to what only the table can tell.
+    Debug(&'a [u8]),
+}
+
+/// What a command came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Outcome {
+    /// Done; where there was a record to write, it is written.
+    Done,
+    /// No record.
+    Missed,
+    /// Stored as this version.
+    Stored(u64),
+    /// A condition did not hold.
+    Refused(Refusal),
+    /// A number.
+    Integer(i64),
+    /// The command failed.
+    Failed(Error),
+}
+
+/// Writes records to the output and keeps the outcome.
+#[derive(Debug)]
+pub(super) struct Answer<'a> {
+    pub(super) out: &'a mut Vec<u8>,
+    pub(super) writing: Writing<'a>,
+    pub(super) now_ms: u64,
+    pub(super) lookups: &'a mut Lookups,
+    pub(super) outcome: Outcome,
+}
+
+impl Answer<'_> {
+    #[inline]
+    fn value(&mut self, record: Record<'_>, with_cas: bool) {
+        // Room for the words and numbers as well, so that nothing below asks again.
+        self.out.reserve(record.key.len().saturating_add(record.value.len()).saturating_add(64));
+        self.out.extend_from_slice(b"VALUE ");
+        self.out.extend_from_slice(record.key);
+        self.out.push(b' ');
+        push_number(self.out, u64::from(record.flags));
+        self.out.push(b' ');
+        push_number(self.out, record.value.len() as u64);
+        if with_cas {
+            self.out.push(b' ');
+            push_number(self.out, record.version);
+        }
+        self.out.extend_from_slice(b"\r\n");
+        self.out.extend_from_slice(record.value);
+        self.out.extend_from_slice(b"\r\n");
+    }
+
+    fn debug(&mut self, sent_key: &[u8], record: Record<'_>, state: LeaseState) {
+        self.out.extend_from_slice(b"ME ");
+        self.out.extend_from_slice(sent_key);
+        self.out.extend_from_slice(b" exp=");
+        push_signed(self.out, left_s(record.expires_at_ms, self.now_ms));
+        self.out.extend_from_slice(b" la=");
+        push_number(self.out, state.idle_s);
+        self.out.extend_from_slice(b" cas=");
+        push_number(self.out, record.version);
+        self.out.extend_from_slice(b" fetch=");
+        self.out.extend_from_slice(if state.fetched_before { b"yes" } else { b"no" });
+    }
+}
+
+impl Reply for Answer<'_> {
+    fn done(&mut self) {
+        self.outcome = Outcome::Done;
+    }
+
+    fn none(&mut self) {
+        if !matches!(self.writing, Writing::Silent | Writing::Debug(_)) {
+            self.lookups.misses += 1;
+        }
+        self.outcome = Outcome::Missed;
+    }
+
+    #[inline]
+    fn record(&mut self, record: Record<'_>) {
+        self.outcome = Outcome::Done;
+        match self.writing {
+            Writing::Value => self.value(record, false),
+            Writing::ValueWithCas => self.value(record, true),
+            _ => return,
+        }
+        self.lookups.hits += 1;
+    }
+
+    fn lease(&mut self, record: Record<'_>, state: LeaseState) {
+        match self.writing {
+            Writing::Debug(sent_key) => self.debug(sent_key, record, state),
+            Writing::Meta(request) => {
+                if state.created {
+                    self.lookups.misses += 1;
+                } else {
+                    self.lookups.hits += 1;
+                }
+                request.write_hit(self.out, record, state, self.now_ms);
+            }
+            _ => {}
+        }
+        self.outcome = Outcome::Done;
+    }
+
+    fn stored(&mut self, version: u64) {
+        self.outcome = Outcome::Stored(version);
+    }
+
+    fn refused(&mut self, refusal: Refusal) {
+        self.outcome = Outcome::Refused(refusal);
+    }
+
+    fn integer(&mut self, number: i64) {
+        self.outcome = Outcome::Integer(number);
+    }
+
+    fn number(&mut self, record: Record<'_>) {
+        self.outcome = Outcome::Done;
+        match self.writing {
+            Writing::Number => {
+                self.out.extend_from_slice(record.value);
+                self.out.extend_from_slice(b"\r\n");
+            }
+            Writing::Meta(request) => request.write_number(self.out, record, self.now_ms),
+            _ => {}
+        }
+    }
+
+    fn length(&mut self, _length: usize, version: u64) {
+        self.outcome = Outcome::Stored(version);
+    }
+
+    fn error(&mut self, error: Error) {
+        self.outcome = Outcome::Failed(error);
+    }
+
+    // No command of this protocol is answered by what follows.
+    fn flag(&mut self, _flag: bool) {}
+    fn bytes(&mut self, _bytes: &[u8]) {}
+    fn expiry(&mut self, _expires_at_ms: Option<u64>) {}
+    fn list(&mut self, _length: usize) {}
+    fn page(&mut self, _cursor: u64, _length: usize) {}
+    fn key(&mut self, _key: &[u8]) {}
+    fn matches(&mut self, _spans: &[LcsSpan], _length: usize, _with_lengths: bool) {}
+}
+
+/// Appends a number in decimal digits.
+#[inline]
+pub(super) fn push_number(out: &mut Vec<u8>, number: u64) {
+    if number < 10 {
+        out.push(b'0' + number as u8);
+        return;
+    }
+    out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
+}
+
+/// Appends a signed number in decimal digits.
+pub(super) fn push_signed(out: &mut Vec<u8>, number: i64) {
+    out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
+}

@@ -1,0 +1,67 @@
+//! The first command of a client that needs a password: a `set` whose value is the password.
+//!
+//! ```text
+//!   set any 0 0 17\r\n
+//!   username password\r\n         STORED\r\n, or CLIENT_ERROR authentication failure\r\n
+//! ```
+//!
+//! memcached compares both words with its password file. Here every user name is as good as another, and may be left out
+//! where the password has no space in it.
+
+use super::line::{Words, is_http, unsigned};
+use super::session::Step;
+use super::table::Row;
+use super::turn::Turn;
+use crate::Host;
+use memchr::memchr;
+
+const FAILURE: &str = "CLIENT_ERROR authentication failure";
+
+/// Answers a request of a client that has not authenticated, whose line is at the front of `input`.
+pub(super) fn answer<H: Host>(
+    turn: &mut Turn<'_, H>,
+    authenticated: &mut bool,
+    line: &[u8],
+    input: &[u8],
+    body: usize,
+) -> Step {
+    let Some(length) = secret_length(line) else {
+        if is_http(line) {
+            return Step::Close;
+        }
+        turn.say("CLIENT_ERROR unauthenticated");
+        turn.observe(Row::Unknown, true, &[]);
+        return Step::Consumed(body);
+    };
+    let length_max = turn.host.limits().unauthenticated_argument_bytes_max;
+    let Some(length) = usize::try_from(length).ok().filter(|&length| length <= length_max) else {
+        turn.say(FAILURE);
+        turn.observe(Row::Authenticate, true, &[]);
+        return Step::Close;
+    };
+    let total = body.saturating_add(length).saturating_add(2);
+    let Some(block) = input.get(body..total) else { return Step::Missing(total) };
+    let (secret, end) = block.split_at(length);
+    *authenticated = end == b"\r\n" && turn.host.check_password(password(secret));
+    turn.say(if *authenticated { "STORED" } else { FAILURE });
+    // Neither the line nor the password is for the slow log.
+    turn.observe(Row::Authenticate, !*authenticated, &[]);
+    Step::Consumed(total)
+}
+
+/// Length of the value of a `set`; key, flags and expiry may be anything.
+fn secret_length(line: &[u8]) -> Option<u64> {
+    let mut words = Words::of(line);
+    if words.next() != Some(b"set") {
+        return None;
+    }
+    unsigned(words.nth(3)?)
+}
+
+/// What follows the user name, or all where there is none.
+fn password(secret: &[u8]) -> &[u8] {
+    match memchr(b' ', secret) {
+        Some(space) => &secret[space + 1..],
+        None => secret,
+    }
+}

@@ -1,0 +1,74 @@
+//! Times as memcached's clients write them.
+
+use todana_command::Expires;
+
+/// Up to here a time counts from now, beyond it since the Unix epoch: 30 days in seconds.
+const RELATIVE_S_MAX: i64 = 60 * 60 * 24 * 30;
+
+/// The expiry that a client's number means: 0 is never, a negative number is the past.
+pub(super) fn expires(exptime_s: i64, now_ms: u64) -> Expires {
+    match exptime_s {
+        0 => Expires::Never,
+        _ => Expires::At(moment_ms(exptime_s, now_ms)),
+    }
+}
+
+/// The moment that a client's number means, in milliseconds since the Unix epoch.
+pub(super) fn moment_ms(exptime_s: i64, now_ms: u64) -> u64 {
+    match exptime_s {
+        // The first millisecond that there was: as much in the past as can be.
+        ..0 => 1,
+        0 => now_ms,
+        1..=RELATIVE_S_MAX => now_ms.saturating_add(milliseconds(exptime_s)),
+        _ => milliseconds(exptime_s),
+    }
+}
+
+/// Seconds left to live as `t` and `me` tell them: begun ones count, -1 is for ever.
+pub(super) fn left_s(expires_at_ms: Option<u64>, now_ms: u64) -> i64 {
+    match expires_at_ms {
+        None => -1,
+        Some(at_ms) => {
+            i64::try_from(at_ms.saturating_sub(now_ms).div_ceil(1000)).unwrap_or(i64::MAX)
+        }
+    }
+}
+
+fn milliseconds(seconds: i64) -> u64 {
+    u64::try_from(seconds).unwrap_or(0).saturating_mul(1000)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW_MS: u64 = 1_700_000_000_500;
+
+    #[test]
+    fn thirty_days_are_relative_and_more_is_absolute() {
+        assert_eq!(expires(0, NOW_MS), Expires::Never);
+        assert_eq!(expires(1, NOW_MS), Expires::At(NOW_MS + 1000));
+        assert_eq!(expires(2_592_000, NOW_MS), Expires::At(NOW_MS + 2_592_000_000));
+        assert_eq!(expires(2_592_001, NOW_MS), Expires::At(2_592_001_000));
+        assert_eq!(expires(1_800_000_000, NOW_MS), Expires::At(1_800_000_000_000));
+    }
+
+    #[test]
+    fn extremes_neither_wrap_nor_panic() {
+        assert_eq!(expires(-1, NOW_MS), Expires::At(1));
+        assert_eq!(expires(i64::MIN, NOW_MS), Expires::At(1));
+        assert_eq!(expires(i64::MAX, NOW_MS), Expires::At(u64::MAX));
+        assert_eq!(expires(5, u64::MAX), Expires::At(u64::MAX));
+    }
+
+    #[test]
+    fn begun_seconds_count_as_left() {
+        assert_eq!(left_s(None, NOW_MS), -1);
+        assert_eq!(left_s(Some(NOW_MS + 30_000), NOW_MS), 30);
+        assert_eq!(left_s(Some(NOW_MS + 29_001), NOW_MS), 30);
+        assert_eq!(left_s(Some(NOW_MS + 1), NOW_MS), 1);
+        assert_eq!(left_s(Some(NOW_MS), NOW_MS), 0);
+        assert_eq!(left_s(Some(1), NOW_MS), 0);
+        assert_eq!(left_s(Some(u64::MAX), 0), 18_446_744_073_709_552);
+    }
+}

@@ -1,0 +1,102 @@
+//! `delete`, `incr`, `decr`, `touch`: one key, one line, no value.
+
+use super::answer::{Outcome, Writing};
+use super::exptime;
+use super::line::{Arguments, Words, signed, unsigned};
+use super::table::Row;
+use super::turn::{BAD_FORMAT, Turn};
+use crate::Host;
+use todana_command::{Command, Condition, Delta, Error, Expires, Increment};
+
+/// What a value that is no number is told.
+pub(super) const NOT_A_NUMBER: &str =
+    "CLIENT_ERROR cannot increment or decrement non-numeric value";
+
+const DELETE_USAGE: &str = "CLIENT_ERROR bad command line format.  Usage: delete <key> [noreply]";
+
+/// Text (none where it was written already), row of statistics, whether it failed.
+type Answered = (Option<&'static str>, Row, bool);
+
+/// Answers one of the commands of this file.
+pub(super) fn answer<H: Host>(turn: &mut Turn<'_, H>, row: Row, words: Words<'_>, line: &[u8]) {
+    let arguments_least = if row == Row::Delete { 1 } else { 2 };
+    let arguments = match Arguments::of(words) {
+        Some(arguments) if (arguments_least..=3).contains(&arguments.as_slice().len()) => arguments,
+        _ => {
+            turn.say("ERROR");
+            return turn.observe(row, true, line);
+        }
+    };
+    // A lone word of `delete` is the key, whatever it says.
+    let noreply = arguments.as_slice().len() > 1 && arguments.noreply();
+    let key = arguments.as_slice()[0];
+    let (text, row, failed) = if !turn.admits_key(key) {
+        (Some(BAD_FORMAT), row, true)
+    } else {
+        match row {
+            Row::Delete => delete(turn, key, &arguments.as_slice()[1..]),
+            Row::Touch => touch(turn, key, arguments.as_slice()[1]),
+            _ => increment(turn, row, key, arguments.as_slice()[1], noreply),
+        }
+    };
+    if let Some(text) = text {
+        turn.say_unless(noreply, text);
+    }
+    turn.observe(row, failed, line);
+}
+
+fn delete<H: Host>(turn: &mut Turn<'_, H>, key: &[u8], more: &[&[u8]]) -> Answered {
+    // A time of 0 is left over from early versions of memcached.
+    if !matches!(more, [] | [b"0"] | [b"noreply"] | [b"0", b"noreply"]) {
+        return (Some(DELETE_USAGE), Row::Delete, true);
+    }
+    let command = Command::DeleteIf { key, condition: Condition::Always };
+    match turn.execute(&command, Writing::Silent) {
+        Outcome::Done => (Some("DELETED"), Row::Delete, false),
+        _ => (Some("NOT_FOUND"), Row::DeleteMiss, false),
+    }
+}
+
+fn touch<H: Host>(turn: &mut Turn<'_, H>, key: &[u8], exptime: &[u8]) -> Answered {
+    let Some(exptime_s) = signed(exptime) else {
+        return (Some("CLIENT_ERROR invalid exptime argument"), Row::Touch, true);
+    };
+    // A touch is a look as well, which EXPIRE is not; so the record is fetched, and not written.
+    let expires = exptime::expires(exptime_s, turn.now_ms());
+    match turn.execute(&Command::GetAndExpire { key, expires }, Writing::Silent) {
+        Outcome::Done => (Some("TOUCHED"), Row::Touch, false),
+        Outcome::Failed(_) => (Some("SERVER_ERROR out of memory touching item"), Row::Touch, true),
+        _ => (Some("NOT_FOUND"), Row::TouchMiss, false),
+    }
+}
+
+fn increment<H: Host>(
+    turn: &mut Turn<'_, H>,
+    row: Row,
+    key: &[u8],
+    number: &[u8],
+    noreply: bool,
+) -> Answered {
+    let Some(number) = unsigned(number) else {
+        return (Some("CLIENT_ERROR invalid numeric delta argument"), row, true);
+    };
+    let (delta, miss) = match row {
+        Row::Incr => (Delta::WrappingAdd(number), Row::IncrMiss),
+        _ => (Delta::SaturatingSubtract(number), Row::DecrMiss),
+    };
+    let command = Command::Increment(Increment {
+        key,
+        delta,
+        initial: None,
+        condition: Condition::Always,
+        expires: Expires::Keep,
+        track_access: true,
+    });
+    let writing = if noreply { Writing::Silent } else { Writing::Number };
+    match turn.execute(&command, writing) {
+        Outcome::Done => (None, row, false),
+        Outcome::Refused(_) | Outcome::Missed => (Some("NOT_FOUND"), miss, false),
+        Outcome::Failed(Error::Full) => (Some("SERVER_ERROR out of memory in incr"), row, true),
+        _ => (Some(NOT_A_NUMBER), row, true),
+    }
+}

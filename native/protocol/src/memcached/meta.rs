@@ -1,0 +1,340 @@
+//! `mg`, `ms`, `md`, `ma`, `me`: short commands with flags.
+
+use super::answer::{Outcome, Writing, push_number};
+use super::exptime;
+use super::keys::NOT_A_NUMBER;
+use super::line::{Words, unsigned};
+use super::meta_flags::{KeyBuffer, MetaRequest, too_many};
+use super::session::Step;
+use super::storage::{self, BAD_CHUNK, Body, OUT_OF_MEMORY, TOO_LARGE};
+use super::table::Row;
+use super::turn::{BAD_FORMAT, Turn};
+use crate::Host;
+use todana_command::{
+    Command, Condition, Delta, Error, Expires, Increment, Initial, LeaseOptions, Refusal, Set, Side,
+};
+
+const OPTIONS_TOO_LONG: &str = "CLIENT_ERROR options flags too long";
+/// What `md` and `ma` say of any flag they cannot take.
+const WRONG_FLAG: &str = "CLIENT_ERROR invalid or duplicate flag";
+
+/// Answers `mg`.
+pub(super) fn get<H: Host>(turn: &mut Turn<'_, H>, mut words: Words<'_>, line: &[u8]) {
+    let Some(key) = words.next() else { return fail(turn, Row::Mg, "ERROR", line) };
+    if too_many(&words, 2) {
+        return fail(turn, Row::Mg, "CLIENT_ERROR options flags are too long", line);
+    }
+    let mut buffer: KeyBuffer = [0; _];
+    let request = match parse(turn, key, words, &mut buffer) {
+        Ok(request) => request,
+        Err(text) => return fail(turn, Row::Mg, text, line),
+    };
+    let now_ms = turn.now_ms();
+    let moment = |seconds: i64| exptime::expires(seconds, now_ms);
+    let options = LeaseOptions {
+        vivify: request.vivify_s.map(moment),
+        recache_below_ms: request
+            .recache_s
+            .map(|seconds| u64::try_from(seconds).unwrap_or(0).saturating_mul(1000)),
+        touch: request.exptime_s.map(moment),
+        quiet_access: request.unnoted,
+    };
+    let command = Command::Lease { key: request.key, options };
+    let failed = match turn.execute(&command, Writing::Meta(&request)) {
+        Outcome::Missed => {
+            if !request.quiet {
+                request.write_line(turn.out, "EN", None);
+            }
+            false
+        }
+        Outcome::Failed(_) => {
+            turn.say(OUT_OF_MEMORY);
+            true
+        }
+        _ => false,
+    };
+    turn.observe(Row::Mg, failed, line);
+}
+
+/// Answers `ms`, whose line is at the front of `input`; `body` is where the value begins.
+pub(super) fn set<H: Host>(
+    turn: &mut Turn<'_, H>,
+    mut words: Words<'_>,
+    line: &[u8],
+    input: &[u8],
+    body: usize,
+) -> Step {
+    let (Some(key), length) = (words.next(), words.next()) else {
+        fail(turn, Row::Ms, "ERROR", line);
+        return Step::Consumed(body);
+    };
+    let length = length.and_then(unsigned).filter(|&length| length <= storage::ANNOUNCED_BYTES_MAX);
+    let Some(length) = length.filter(|_| is_short(key)) else {
+        fail(turn, Row::Ms, BAD_FORMAT, line);
+        return Step::Consumed(body);
+    };
+    if too_many(&words, 3) {
+        fail(turn, Row::Ms, OPTIONS_TOO_LONG, line);
+        return Step::Consumed(body);
+    }
+    let mut buffer: KeyBuffer = [0; _];
+    let parsed = parse(turn, key, words, &mut buffer)
+        .and_then(|request| SetMode::of(&request).map(|mode| (request, mode)));
+    let (request, mode) = match parsed {
+        Ok(parsed) => parsed,
+        Err(text) => {
+            fail(turn, Row::Ms, text, line);
+            return Step::Swallow { body, bytes: length.saturating_add(2) };
+        }
+    };
+    let (value, consumed) = match storage::take_value(turn, length, input, body) {
+        Body::Whole(value, consumed) => (value, consumed),
+        Body::Missing(step) => return step,
+        Body::TooLarge(step) => {
+            if mode == SetMode::Set {
+                storage::remove(turn, request.key);
+            }
+            fail(turn, Row::Ms, TOO_LARGE, line);
+            return step;
+        }
+        Body::Broken(consumed) => {
+            fail(turn, Row::Ms, BAD_CHUNK, line);
+            return Step::Consumed(consumed);
+        }
+    };
+    let outcome = turn.execute(&mode.command(&request, value, turn.now_ms()), Writing::Silent);
+    let failed = match outcome {
+        Outcome::Stored(version) => {
+            if !request.quiet {
+                request.write_line(turn.out, "HD", Some(version));
+            }
+            false
+        }
+        Outcome::Refused(refusal) => {
+            let code = match refusal {
+                Refusal::VersionDiffers => "EX",
+                Refusal::Absent if mode.compares(&request) => "NF",
+                Refusal::Absent | Refusal::Present => "NS",
+            };
+            request.write_line(turn.out, code, Some(0));
+            false
+        }
+        Outcome::Failed(Error::ValueTooLarge) => {
+            request.write_line(turn.out, "NS", Some(0));
+            true
+        }
+        _ => {
+            turn.say(OUT_OF_MEMORY);
+            true
+        }
+    };
+    turn.observe(Row::Ms, failed, line);
+    Step::Consumed(consumed)
+}
+
+/// What `ms` does, by its mode flag.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum SetMode {
+    Set,
+    Add,
+    Replace,
+    Append,
+    Prepend,
+}
+
+impl SetMode {
+    fn of(request: &MetaRequest<'_>) -> Result<SetMode, &'static str> {
+        match request.mode {
+            None | Some(b'S') => Ok(SetMode::Set),
+            Some(b'E') => Ok(SetMode::Add),
+            Some(b'R') => Ok(SetMode::Replace),
+            Some(b'A') => Ok(SetMode::Append),
+            Some(b'P') => Ok(SetMode::Prepend),
+            Some(_) => Err("CLIENT_ERROR invalid mode for ms M token"),
+        }
+    }
+
+    /// Whether this is a compare-and-set in memcached's eyes, which says `NF` where others say `NS`.
+    fn compares(self, request: &MetaRequest<'_>) -> bool {
+        request.compare.is_some() && matches!(self, SetMode::Set | SetMode::Replace)
+    }
+
+    fn command<'c>(self, request: &MetaRequest<'c>, value: &'c [u8], now_ms: u64) -> Command<'c> {
+        let compare = request.compare.map(Condition::IfVersion);
+        let (key, condition) = match self {
+            SetMode::Add => (request.key, Condition::IfAbsent),
+            SetMode::Replace => (request.key, compare.unwrap_or(Condition::IfPresent)),
+            _ => (request.key, compare.unwrap_or_default()),
+        };
+        let side = match self {
+            SetMode::Append => Side::Append,
+            SetMode::Prepend => Side::Prepend,
+            _ => {
+                return Command::Set(Set {
+                    key,
+                    value,
+                    flags: request.client_flags,
+                    condition,
+                    expires: exptime::expires(request.exptime_s.unwrap_or(0), now_ms),
+                    return_old: false,
+                    track_access: true,
+                });
+            }
+        };
+        Command::Concat { key, bytes: value, side, create: false, condition }
+    }
+}
+
+/// Answers `md`.
+pub(super) fn delete<H: Host>(turn: &mut Turn<'_, H>, mut words: Words<'_>, line: &[u8]) {
+    let Some(key) = words.next() else { return fail(turn, Row::Md, "ERROR", line) };
+    if too_many(&words, 2) {
+        return fail(turn, Row::Md, OPTIONS_TOO_LONG, line);
+    }
+    let mut buffer: KeyBuffer = [0; _];
+    let request = match parse(turn, key, words, &mut buffer) {
+        Ok(request) => request,
+        Err(text) => return fail(turn, Row::Md, summary(text), line),
+    };
+    let condition = request.compare.map(Condition::IfVersion).unwrap_or_default();
+    let now_ms = turn.now_ms();
+    let command = match request.invalidate {
+        true => Command::Invalidate {
+            key: request.key,
+            condition,
+            expires: request.exptime_s.map_or(Expires::Keep, |s| exptime::expires(s, now_ms)),
+        },
+        false => Command::DeleteIf { key: request.key, condition },
+    };
+    let outcome = turn.execute(&command, Writing::Silent);
+    let (row, failed) = match outcome {
+        Outcome::Done | Outcome::Stored(_) => {
+            if !request.quiet {
+                request.write_line(turn.out, "HD", None);
+            }
+            (Row::Md, false)
+        }
+        Outcome::Refused(Refusal::VersionDiffers) => {
+            request.write_line(turn.out, "EX", None);
+            (Row::Md, false)
+        }
+        Outcome::Failed(_) => {
+            turn.say(OUT_OF_MEMORY);
+            (Row::Md, true)
+        }
+        _ => {
+            request.write_line(turn.out, "NF", None);
+            (Row::MdMiss, false)
+        }
+    };
+    turn.observe(row, failed, line);
+}
+
+/// Answers `ma`.
+pub(super) fn arithmetic<H: Host>(turn: &mut Turn<'_, H>, mut words: Words<'_>, line: &[u8]) {
+    let Some(key) = words.next() else { return fail(turn, Row::Ma, "ERROR", line) };
+    if too_many(&words, 2) {
+        return fail(turn, Row::Ma, OPTIONS_TOO_LONG, line);
+    }
+    let mut buffer: KeyBuffer = [0; _];
+    let request = match parse(turn, key, words, &mut buffer) {
+        Ok(request) => request,
+        Err(text) => return fail(turn, Row::Ma, summary(text), line),
+    };
+    let number = request.delta.unwrap_or(1);
+    let (delta, row, miss) = match request.mode {
+        None | Some(b'I' | b'+') => (Delta::WrappingAdd(number), Row::Ma, Row::MaMiss),
+        Some(b'D' | b'-') => (Delta::SaturatingSubtract(number), Row::MaDecr, Row::MaDecrMiss),
+        Some(_) => {
+            return fail(turn, Row::Ma, "CLIENT_ERROR invalid mode for ma M token", line);
+        }
+    };
+    let now_ms = turn.now_ms();
+    let moment = |seconds: i64| exptime::expires(seconds, now_ms);
+    let command = Command::Increment(Increment {
+        key: request.key,
+        delta,
+        initial: request
+            .vivify_s
+            .map(|seconds| (Initial::Exactly(request.initial.unwrap_or(0)), moment(seconds))),
+        condition: request.compare.map(Condition::IfVersion).unwrap_or_default(),
+        expires: request.exptime_s.map_or(Expires::Keep, moment),
+        track_access: true,
+    });
+    let writing = if request.quiet { Writing::Silent } else { Writing::Meta(&request) };
+    let (row, failed) = match turn.execute(&command, writing) {
+        Outcome::Done => (row, false),
+        Outcome::Refused(Refusal::VersionDiffers) => {
+            request.write_line(turn.out, "EX", None);
+            (row, false)
+        }
+        Outcome::Refused(_) | Outcome::Missed => {
+            request.write_line(turn.out, "NF", None);
+            (miss, false)
+        }
+        Outcome::Failed(Error::Full) => {
+            turn.say("SERVER_ERROR out of memory");
+            (row, true)
+        }
+        _ => {
+            turn.say(NOT_A_NUMBER);
+            (row, true)
+        }
+    };
+    turn.observe(row, failed, line);
+}
+
+/// Answers `me`.
+pub(super) fn debug<H: Host>(turn: &mut Turn<'_, H>, mut words: Words<'_>, line: &[u8]) {
+    let mut buffer: KeyBuffer = [0; _];
+    let key = words.next().unwrap_or_default();
+    let request = match parse(turn, key, words, &mut buffer) {
+        Ok(request) if !key.is_empty() => request,
+        _ => return fail(turn, Row::Me, BAD_FORMAT, line),
+    };
+    let options = LeaseOptions { quiet_access: true, ..LeaseOptions::default() };
+    let command = Command::Lease { key: request.key, options };
+    match turn.execute(&command, Writing::Debug(request.sent_key)) {
+        Outcome::Missed => turn.say("EN"),
+        _ => {
+            let command = Command::MemoryUsage { key: request.key };
+            if let Outcome::Integer(bytes) = turn.execute(&command, Writing::Silent) {
+                turn.out.extend_from_slice(b" size=");
+                push_number(turn.out, bytes.unsigned_abs());
+            }
+            turn.out.extend_from_slice(b"\r\n");
+        }
+    }
+    turn.observe(Row::Me, false, line);
+}
+
+fn parse<'l, H: Host>(
+    turn: &Turn<'_, H>,
+    key: &'l [u8],
+    words: Words<'l>,
+    buffer: &'l mut KeyBuffer,
+) -> Result<MetaRequest<'l>, &'static str> {
+    if !is_short(key) {
+        return Err(BAD_FORMAT);
+    }
+    MetaRequest::parse(turn, key, words, buffer)
+}
+
+/// Whether a key as sent, base64 or not, is short enough.
+fn is_short(key: &[u8]) -> bool {
+    key.len() <= super::turn::KEY_BYTES_MAX
+}
+
+/// What `md` and `ma` make of an error in their flags.
+fn summary(text: &'static str) -> &'static str {
+    match text {
+        BAD_FORMAT => BAD_FORMAT,
+        _ if text.ends_with("token too long") => text,
+        _ => WRONG_FLAG,
+    }
+}
+
+fn fail<H: Host>(turn: &mut Turn<'_, H>, row: Row, text: &str, line: &[u8]) {
+    turn.say(text);
+    turn.observe(row, true, line);
+}

@@ -1,0 +1,125 @@
+//! `get`, `gets`, `gat`, `gats`.
+//!
+//! ```text
+//!   get alpha beta\r\n            VALUE alpha 0 5\r\n     flags, length of the value
+//!                                 hello\r\n
+//!                                 END\r\n                 beta is missing: no line for it
+//! ```
+//!
+//! One line may name thousands of keys of large values, so the answer can stop between two keys: the session then keeps
+//! a [`Retrieval`] and goes on with the rest of the line in its next turn.
+
+use super::answer::Writing;
+use super::exptime;
+use super::line::{Words, signed};
+use super::table::Row;
+use super::turn::{BAD_FORMAT, Turn};
+use crate::Host;
+use todana_command::{Command, Expires};
+
+/// Keys looked up in one turn.
+const KEYS_PER_TURN: usize = 1024;
+
+/// What is done with the keys of a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Retrieval {
+    row: Row,
+    with_cas: bool,
+    /// The expiry that `gat` gives.
+    expires: Option<Expires>,
+}
+
+impl Retrieval {
+    /// `get`, or `gets` with tokens.
+    pub(super) fn get(with_cas: bool) -> Retrieval {
+        let row = if with_cas { Row::Gets } else { Row::Get };
+        Retrieval { row, with_cas, expires: None }
+    }
+}
+
+/// What became of a line of keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Retrieved {
+    /// Answered to the end.
+    All,
+    /// The turn ended before this many last bytes of the line.
+    Until { left: usize },
+}
+
+/// Answers `gat` and `gats`; `words` are what follows the name. `None` where the line is answered already.
+pub(super) fn get_and_touch<H: Host>(
+    turn: &mut Turn<'_, H>,
+    with_cas: bool,
+    words: &mut Words<'_>,
+    line: &[u8],
+) -> Option<Retrieval> {
+    let row = if with_cas { Row::Gats } else { Row::Gat };
+    let Some(exptime) = words.next() else {
+        turn.say("ERROR");
+        turn.observe(row, true, line);
+        return None;
+    };
+    let Some(exptime_s) = signed(exptime) else {
+        turn.say("CLIENT_ERROR invalid exptime argument");
+        turn.observe(row, true, line);
+        return None;
+    };
+    let expires = exptime::expires(exptime_s, turn.now_ms());
+    Some(Retrieval { row, with_cas, expires: Some(expires) })
+}
+
+/// Answers for the keys that `words` still has, until the output is full.
+#[inline]
+pub(super) fn retrieve<H: Host>(
+    turn: &mut Turn<'_, H>,
+    retrieval: Retrieval,
+    mut words: Words<'_>,
+    line: &[u8],
+    output_bytes_max: usize,
+) -> Retrieved {
+    let start = turn.out.len();
+    let mut keys = 0_usize;
+    while let Some(key) = words.next() {
+        keys += 1;
+        if !turn.admits_key(key) {
+            return refuse(turn, retrieval, start, line);
+        }
+        let writing = if retrieval.with_cas { Writing::ValueWithCas } else { Writing::Value };
+        match retrieval.expires {
+            None => turn.execute(&Command::Get { key }, writing),
+            Some(expires) => turn.execute(&Command::GetAndExpire { key, expires }, writing),
+        };
+        if (turn.out.len() > output_bytes_max || keys >= KEYS_PER_TURN)
+            && words.clone().next().is_some()
+        {
+            // The line fails as a whole or not at all, and what was said cannot be taken back in the next turn.
+            if !words.clone().all(|key| turn.admits_key(key)) {
+                return refuse(turn, retrieval, start, line);
+            }
+            return Retrieved::Until { left: words.rest().len() };
+        }
+    }
+    turn.out.extend_from_slice(b"END\r\n");
+    turn.observe(retrieval.row, false, line);
+    Retrieved::All
+}
+
+/// `get` and `gets` without a key.
+#[cold]
+pub(super) fn no_keys<H: Host>(turn: &mut Turn<'_, H>, retrieval: Retrieval, line: &[u8]) {
+    turn.say("ERROR");
+    turn.observe(retrieval.row, true, line);
+}
+
+#[cold]
+fn refuse<H: Host>(
+    turn: &mut Turn<'_, H>,
+    retrieval: Retrieval,
+    start: usize,
+    line: &[u8],
+) -> Retrieved {
+    turn.out.truncate(start);
+    turn.say(BAD_FORMAT);
+    turn.observe(retrieval.row, true, line);
+    Retrieved::All
+}

@@ -1,0 +1,257 @@
+//! A connection: bytes to lines, lines to commands.
+//!
+//! Between two calls the session keeps four words: how far the front of the input was searched for the end of a line, how
+//! many bytes the request under way needs, what is left of a value that is passed over, and what is done with the rest of
+//! a line of keys. Nothing of the input is copied.
+
+use super::line::{Words, is_http};
+use super::retrieval::{self, Retrieval, Retrieved};
+use super::table::Row;
+use super::turn::Turn;
+use super::{authentication, keys, meta, server, stats, storage};
+use crate::{Budget, Host, Next, Progress, Session};
+use memchr::memchr;
+
+/// First byte of a request of memcached's binary protocol, which lines never begin with.
+const BINARY_REQUEST: u8 = 0x80;
+
+/// A memcached connection.
+#[derive(Debug, Default)]
+pub struct MemcachedSession {
+    authenticated: bool,
+    state: State,
+    /// Bytes at the front of the input that hold no end of line.
+    searched: usize,
+    /// Bytes that the request at the front of the input is known to have.
+    needed: usize,
+}
+
+/// What the bytes at the front of the input are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum State {
+    /// A request.
+    #[default]
+    Request,
+    /// A value that nobody wants, of so many bytes.
+    Unwanted(u64),
+    /// More keys of a line that was begun.
+    Keys(Retrieval),
+}
+
+/// What became of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    /// Answered; the next request begins there.
+    Consumed(usize),
+    /// It has this many bytes, which are not all there. Nothing was said or done.
+    Missing(usize),
+    /// Answered, but so many bytes of its value are to be passed over from `body` on.
+    Swallow { body: usize, bytes: u64 },
+    /// Answered in part; the keys from there on are for the next turn.
+    Pause { at: usize, retrieval: Retrieval },
+    /// The connection ends.
+    Close,
+}
+
+impl Session for MemcachedSession {
+    fn advance<H: Host>(
+        &mut self,
+        input: &[u8],
+        output: &mut Vec<u8>,
+        host: &mut H,
+        budget: Budget,
+    ) -> Progress {
+        if !self.authenticated && !host.requires_password() {
+            self.authenticated = true;
+        }
+        let mut turn = Turn::new(host, output);
+        let mut consumed = 0;
+        let mut requests_left = budget.requests_max;
+        let next = loop {
+            let rest = &input[consumed..];
+            if let State::Unwanted(left) = &mut self.state {
+                let taken = usize::try_from(*left).unwrap_or(usize::MAX).min(rest.len());
+                consumed += taken;
+                *left -= taken as u64;
+                if *left > 0 {
+                    break Next::Read { wanted: 0 };
+                }
+                self.state = State::Request;
+                continue;
+            }
+            if rest.len() < self.needed || rest.is_empty() {
+                break Next::Read { wanted: self.needed.saturating_sub(rest.len()) };
+            }
+            if requests_left == 0 || turn.out.len() > budget.output_bytes_max {
+                break Next::Yield;
+            }
+            requests_left -= 1;
+            let Some((line, body)) = self.line(&mut turn, rest) else { break Next::Close };
+            let Some(line) = line else { break Next::Read { wanted: 0 } };
+            match self.respond(&mut turn, line, rest, body, budget.output_bytes_max) {
+                Step::Consumed(bytes) => consumed += self.consumed(bytes, State::Request),
+                Step::Swallow { body, bytes } => {
+                    consumed += self.consumed(body, State::Unwanted(bytes));
+                }
+                Step::Missing(bytes) => {
+                    self.needed = bytes;
+                    self.searched = body - 1;
+                    break Next::Read { wanted: bytes.saturating_sub(rest.len()) };
+                }
+                Step::Pause { at, retrieval } => {
+                    consumed += self.consumed(at, State::Keys(retrieval));
+                    break Next::Yield;
+                }
+                Step::Close => break Next::Close,
+            }
+        };
+        let lookups = turn.lookups;
+        if lookups.hits + lookups.misses > 0 {
+            host.observe_lookups(lookups.hits, lookups.misses);
+        }
+        Progress { consumed, next }
+    }
+}
+
+impl MemcachedSession {
+    /// Notes that the request at the front of the input is done with.
+    #[inline]
+    fn consumed(&mut self, bytes: usize, state: State) -> usize {
+        self.state = state;
+        self.searched = 0;
+        self.needed = 0;
+        bytes
+    }
+
+    /// The line at the front of the input without its end, and where its body would begin. The line is `None` where its
+    /// end is missing; all is `None` where the connection must close, which was said then.
+    #[inline]
+    fn line<'i, H: Host>(
+        &mut self,
+        turn: &mut Turn<'_, H>,
+        input: &'i [u8],
+    ) -> Option<(Option<&'i [u8]>, usize)> {
+        if input.first() == Some(&BINARY_REQUEST) && self.state == State::Request {
+            turn.say("CLIENT_ERROR the binary protocol is not supported");
+            return None;
+        }
+        let limits = turn.host.limits();
+        let line_bytes_max = match self.authenticated {
+            true => limits.line_bytes_max,
+            false => limits.line_bytes_max.min(limits.unauthenticated_argument_bytes_max),
+        };
+        let found = memchr(b'\n', input.get(self.searched..)?).map(|at| at + self.searched);
+        if found.unwrap_or(input.len()) > line_bytes_max {
+            turn.say("CLIENT_ERROR line too long");
+            return None;
+        }
+        let Some(end) = found else {
+            self.searched = input.len();
+            return Some((None, 0));
+        };
+        let line = &input[..end];
+        Some((Some(line.strip_suffix(b"\r").unwrap_or(line)), end + 1))
+    }
+
+    /// Answers the request whose line is at the front of `input`.
+    #[inline]
+    fn respond<H: Host>(
+        &mut self,
+        turn: &mut Turn<'_, H>,
+        line: &[u8],
+        input: &[u8],
+        body: usize,
+        output_bytes_max: usize,
+    ) -> Step {
+        let mut words = Words::of(line);
+        if let State::Keys(retrieval) = self.state {
+            return retrieve(turn, retrieval, words, line, body, output_bytes_max);
+        }
+        let name = words.next().unwrap_or_default();
+        if !self.authenticated {
+            return authentication::answer(turn, &mut self.authenticated, line, input, body);
+        }
+        let row = match name {
+            b"get" | b"gets" => {
+                let retrieval = Retrieval::get(name == b"gets");
+                if words.clone().next().is_none() {
+                    retrieval::no_keys(turn, retrieval, line);
+                    return Step::Consumed(body);
+                }
+                return retrieve(turn, retrieval, words, line, body, output_bytes_max);
+            }
+            b"gat" | b"gats" => {
+                let with_cas = name == b"gats";
+                return match retrieval::get_and_touch(turn, with_cas, &mut words, line) {
+                    Some(retrieval) => {
+                        retrieve(turn, retrieval, words, line, body, output_bytes_max)
+                    }
+                    None => Step::Consumed(body),
+                };
+            }
+            b"set" => return storage::store(turn, Row::Set, words, line, input, body),
+            b"add" => return storage::store(turn, Row::Add, words, line, input, body),
+            b"replace" => return storage::store(turn, Row::Replace, words, line, input, body),
+            b"append" => return storage::store(turn, Row::Append, words, line, input, body),
+            b"prepend" => return storage::store(turn, Row::Prepend, words, line, input, body),
+            b"cas" => return storage::store(turn, Row::Cas, words, line, input, body),
+            b"ms" => return meta::set(turn, words, line, input, body),
+            b"mg" => Row::Mg,
+            b"md" => Row::Md,
+            b"ma" => Row::Ma,
+            b"me" => Row::Me,
+            b"mn" => Row::Mn,
+            b"delete" => Row::Delete,
+            b"incr" => Row::Incr,
+            b"decr" => Row::Decr,
+            b"touch" => Row::Touch,
+            b"flush_all" => Row::FlushAll,
+            b"version" => Row::Version,
+            b"verbosity" => Row::Verbosity,
+            b"stats" => Row::Stats,
+            b"shutdown" => Row::Shutdown,
+            b"quit" => {
+                turn.observe(Row::Quit, false, line);
+                return Step::Close;
+            }
+            _ if is_http(line) => return Step::Close,
+            _ => Row::Unknown,
+        };
+        match row {
+            Row::Mg => meta::get(turn, words, line),
+            Row::Md => meta::delete(turn, words, line),
+            Row::Ma => meta::arithmetic(turn, words, line),
+            Row::Me => meta::debug(turn, words, line),
+            Row::Mn => {
+                turn.say("MN");
+                turn.observe(row, false, line);
+            }
+            Row::FlushAll => server::flush_all(turn, words, line),
+            Row::Version => server::version(turn, line),
+            Row::Verbosity => server::verbosity(turn, words, line),
+            Row::Stats => stats::answer(turn, words, line),
+            Row::Shutdown => server::shutdown(turn, line),
+            Row::Unknown => {
+                turn.say("ERROR");
+                turn.observe(row, true, line);
+            }
+            _ => keys::answer(turn, row, words, line),
+        }
+        Step::Consumed(body)
+    }
+}
+
+#[inline]
+fn retrieve<H: Host>(
+    turn: &mut Turn<'_, H>,
+    retrieval: Retrieval,
+    words: Words<'_>,
+    line: &[u8],
+    body: usize,
+    output_bytes_max: usize,
+) -> Step {
+    match retrieval::retrieve(turn, retrieval, words, line, output_bytes_max) {
+        Retrieved::All => Step::Consumed(body),
+        Retrieved::Until { left } => Step::Pause { at: line.len() - left, retrieval },
+    }
+}

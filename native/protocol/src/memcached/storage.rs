@@ -1,0 +1,187 @@
+//! `set`, `add`, `replace`, `append`, `prepend`, `cas`.
+//!
+//! ```text
+//!   set alpha 0 60 5\r\n          flags, expiry, length of the value
+//!   hello\r\n                     STORED\r\n
+//! ```
+//!
+//! The value is looked at when all of it is there. One that is too long is passed over as it comes; a `set` then removes
+//! the record, so that nobody reads a value that its owner believes replaced.
+
+use super::answer::{Outcome, Writing};
+use super::exptime;
+use super::line::{Arguments, Words, signed, unsigned};
+use super::session::Step;
+use super::table::Row;
+use super::turn::{BAD_FORMAT, Turn};
+use crate::Host;
+use todana_command::{Command, Condition, Error, Refusal, Set, Side};
+
+/// Longest value that a client may announce; beyond it the line is refused and the value taken for commands, as
+/// memcached does.
+pub(super) const ANNOUNCED_BYTES_MAX: u64 = i32::MAX as u64 - 2;
+
+pub(super) const TOO_LARGE: &str = "SERVER_ERROR object too large for cache";
+pub(super) const BAD_CHUNK: &str = "CLIENT_ERROR bad data chunk";
+pub(super) const OUT_OF_MEMORY: &str = "SERVER_ERROR out of memory storing object";
+
+/// The line of a storage command.
+struct Request<'l> {
+    key: &'l [u8],
+    flags: u32,
+    exptime_s: i64,
+    value_bytes: u64,
+    token: u64,
+}
+
+/// Answers a storage command whose line is at the front of `input`; `body` is where the value begins.
+#[inline]
+pub(super) fn store<H: Host>(
+    turn: &mut Turn<'_, H>,
+    row: Row,
+    words: Words<'_>,
+    line: &[u8],
+    input: &[u8],
+    body: usize,
+) -> Step {
+    let expected = if row == Row::Cas { 5 } else { 4 };
+    let arguments = match Arguments::of(words) {
+        Some(arguments) if matches!(arguments.as_slice().len(), n if n == expected || n == expected + 1) => {
+            arguments
+        }
+        _ => {
+            turn.say("ERROR");
+            turn.observe(row, true, line);
+            return Step::Consumed(body);
+        }
+    };
+    let noreply = arguments.noreply();
+    let Some(request) = parse(turn, row, arguments.as_slice()) else {
+        turn.say_unless(noreply, BAD_FORMAT);
+        turn.observe(row, true, line);
+        return Step::Consumed(body);
+    };
+    let (value, consumed) = match take_value(turn, request.value_bytes, input, body) {
+        Body::Whole(value, consumed) => (value, consumed),
+        Body::Missing(step) => return step,
+        Body::TooLarge(step) => {
+            if row == Row::Set {
+                remove(turn, request.key);
+            }
+            turn.say_unless(noreply, TOO_LARGE);
+            turn.observe(row, true, line);
+            return step;
+        }
+        Body::Broken(consumed) => {
+            turn.say_unless(noreply, BAD_CHUNK);
+            turn.observe(row, true, line);
+            return Step::Consumed(consumed);
+        }
+    };
+    let outcome = carry_out(turn, row, &request, value);
+    let (text, row, failed) = reply(outcome, row);
+    turn.say_unless(noreply, text);
+    turn.observe(row, failed, line);
+    Step::Consumed(consumed)
+}
+
+fn parse<'l, H: Host>(turn: &Turn<'_, H>, row: Row, arguments: &[&'l [u8]]) -> Option<Request<'l>> {
+    let &[key, flags, exptime, value_bytes, ref more @ ..] = arguments else { return None };
+    let token = match row {
+        Row::Cas => unsigned(more.first()?)?,
+        _ => 0,
+    };
+    let request = Request {
+        key,
+        flags: u32::try_from(unsigned(flags)?).ok()?,
+        exptime_s: signed(exptime)?,
+        value_bytes: unsigned(value_bytes)?,
+        token,
+    };
+    (turn.admits_key(key) && request.value_bytes <= ANNOUNCED_BYTES_MAX).then_some(request)
+}
+
+fn carry_out<H: Host>(
+    turn: &mut Turn<'_, H>,
+    row: Row,
+    request: &Request<'_>,
+    value: &[u8],
+) -> Outcome {
+    let key = request.key;
+    let condition = match row {
+        Row::Add => Condition::IfAbsent,
+        Row::Replace => Condition::IfPresent,
+        Row::Cas => Condition::IfVersion(request.token),
+        _ => Condition::Always,
+    };
+    let command = match row {
+        Row::Append | Row::Prepend => Command::Concat {
+            key,
+            bytes: value,
+            side: if row == Row::Append { Side::Append } else { Side::Prepend },
+            create: false,
+            condition,
+        },
+        _ => Command::Set(Set {
+            key,
+            value,
+            flags: request.flags,
+            condition,
+            expires: exptime::expires(request.exptime_s, turn.now_ms()),
+            return_old: false,
+            track_access: true,
+        }),
+    };
+    turn.execute(&command, Writing::Silent)
+}
+
+fn reply(outcome: Outcome, row: Row) -> (&'static str, Row, bool) {
+    match (outcome, row) {
+        (Outcome::Stored(_), _) => ("STORED", row, false),
+        (Outcome::Refused(Refusal::Absent), Row::Cas) => ("NOT_FOUND", Row::CasMiss, false),
+        (Outcome::Refused(_), Row::Cas) => ("EXISTS", Row::CasBadval, false),
+        (Outcome::Refused(_), _) => ("NOT_STORED", row, false),
+        // memcached has no other word for a value that grew too long.
+        (Outcome::Failed(Error::ValueTooLarge), _) => ("NOT_STORED", row, true),
+        _ => (OUT_OF_MEMORY, row, true),
+    }
+}
+
+/// Removes what a `set` that could not be done was to replace.
+pub(super) fn remove<H: Host>(turn: &mut Turn<'_, H>, key: &[u8]) {
+    turn.execute(&Command::DeleteIf { key, condition: Condition::Always }, Writing::Silent);
+}
+
+/// The value after a line.
+pub(super) enum Body<'i> {
+    /// All of it, and where the next request begins.
+    Whole(&'i [u8], usize),
+    /// Not all there yet.
+    Missing(Step),
+    /// Longer than a value may be; passed over.
+    TooLarge(Step),
+    /// Not followed by CR LF; the next request begins there.
+    Broken(usize),
+}
+
+/// Takes a value of `value_bytes` that begins at `body`.
+#[inline]
+pub(super) fn take_value<'i, H: Host>(
+    turn: &Turn<'_, H>,
+    value_bytes: u64,
+    input: &'i [u8],
+    body: usize,
+) -> Body<'i> {
+    let length = match usize::try_from(value_bytes) {
+        Ok(length) if length <= turn.value_max() => length,
+        _ => {
+            return Body::TooLarge(Step::Swallow { body, bytes: value_bytes.saturating_add(2) });
+        }
+    };
+    let total = body.saturating_add(length).saturating_add(2);
+    let Some(block) = input.get(body..total) else { return Body::Missing(Step::Missing(total)) };
+    match block.split_at(length) {
+        (value, b"\r\n") => Body::Whole(value, total),
+        _ => Body::Broken(total),
+    }
+}

@@ -1,0 +1,127 @@
+//! The commands as data: what they are called, what they take, what they do, and how they are counted.
+
+/// What a row of statistics counts.
+#[cfg(test)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// A command as `docs/commands-memcached.md` lists it: group, arguments, summary.
+    Command(Group, &'static str, &'static str),
+    /// Calls of a command that came out in a certain way, kept apart for `stats`.
+    Outcome,
+}
+
+/// Groups of commands, in the order of memcached's protocol document.
+#[cfg(test)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Group {
+    Storage,
+    Retrieval,
+    Deletion,
+    Arithmetic,
+    Touch,
+    Meta,
+    Server,
+}
+
+#[cfg(test)]
+use Group::{Arithmetic, Deletion, Meta, Retrieval, Server, Storage, Touch};
+#[cfg(test)]
+use Kind::{Command, Outcome};
+
+macro_rules! rows {
+    ($($row:ident $name:literal $kind:expr;)*) => {
+        /// A row of the statistics of commands.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub(super) enum Row { $($row,)* }
+
+        /// Names of the commands, in the order of their statistics. Some rows count the calls of a command that came out in
+        /// one way (`incr_miss`); the row of the command itself counts its other calls then.
+        pub const COMMANDS: &[&str] = &[$($name,)*];
+
+        /// What each row counts.
+        #[cfg(test)]
+        pub(super) const KINDS: &[Kind] = &[$($kind,)*];
+    };
+}
+
+rows! {
+    Set "set" Command(Storage, "key flags exptime bytes [noreply]",
+        "Stores a value.");
+    Add "add" Command(Storage, "key flags exptime bytes [noreply]",
+        "Stores a value where there is none.");
+    Replace "replace" Command(Storage, "key flags exptime bytes [noreply]",
+        "Stores a value where there is one.");
+    Append "append" Command(Storage, "key flags exptime bytes [noreply]",
+        "Adds bytes to the end of a value; flags and expiry stay.");
+    Prepend "prepend" Command(Storage, "key flags exptime bytes [noreply]",
+        "Adds bytes to the front of a value; flags and expiry stay.");
+    Cas "cas" Command(Storage, "key flags exptime bytes token [noreply]",
+        "Stores a value where the record has not changed since its token was read.");
+    CasMiss "cas_miss" Outcome;
+    CasBadval "cas_badval" Outcome;
+    Get "get" Command(Retrieval, "key...",
+        "Returns values.");
+    Gets "gets" Command(Retrieval, "key...",
+        "Returns values with their tokens for cas.");
+    Gat "gat" Command(Retrieval, "exptime key...",
+        "Returns values and gives the records a new expiry.");
+    Gats "gats" Command(Retrieval, "exptime key...",
+        "Returns values with their tokens and gives the records a new expiry.");
+    Delete "delete" Command(Deletion, "key [0] [noreply]",
+        "Removes a record.");
+    DeleteMiss "delete_miss" Outcome;
+    Incr "incr" Command(Arithmetic, "key number [noreply]",
+        "Adds to an unsigned number of 64 bits, which wraps around.");
+    IncrMiss "incr_miss" Outcome;
+    Decr "decr" Command(Arithmetic, "key number [noreply]",
+        "Takes from an unsigned number of 64 bits, which stops at 0.");
+    DecrMiss "decr_miss" Outcome;
+    Touch "touch" Command(Touch, "key exptime [noreply]",
+        "Gives a record a new expiry.");
+    TouchMiss "touch_miss" Outcome;
+    Me "me" Command(Meta, "key [b]",
+        "Tells what is known of a record beside its value.");
+    Mg "mg" Command(Meta, "key flag...",
+        "Returns what the flags ask for: value, token, time to live, and so on; can give leases.");
+    Ms "ms" Command(Meta, "key bytes flag...",
+        "Stores, adds, replaces, appends or prepends, as its mode flag says.");
+    Md "md" Command(Meta, "key flag...",
+        "Removes a record or marks it stale.");
+    MdMiss "md_miss" Outcome;
+    Ma "ma" Command(Meta, "key flag...",
+        "Adds to a number or takes from it; can make the record.");
+    MaMiss "ma_miss" Outcome;
+    MaDecr "ma_decr" Outcome;
+    MaDecrMiss "ma_decr_miss" Outcome;
+    Mn "mn" Command(Meta, "",
+        "Answers `MN`, which marks the end of a row of quiet commands.");
+    FlushAll "flush_all" Command(Server, "[exptime] [noreply]",
+        "Removes all records of database 0, now or at a moment to come.");
+    Version "version" Command(Server, "",
+        "Tells the level of the protocol and the version of the server.");
+    Verbosity "verbosity" Command(Server, "level [noreply]",
+        "Answers `OK` and changes nothing.");
+    Stats "stats" Command(Server, "[settings | items | slabs | sizes | conns | reset]",
+        "Tells figures of the server, or sets its counters back.");
+    Quit "quit" Command(Server, "",
+        "Closes the connection.");
+    Shutdown "shutdown" Command(Server, "[graceful]",
+        "Refused: no client may stop the server.");
+    Authenticate "authenticate" Outcome;
+    Unknown "unknown" Outcome;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_have_distinct_names_in_order() {
+        assert_eq!(COMMANDS.len(), KINDS.len());
+        assert_eq!(COMMANDS[Row::Get as usize], "get");
+        assert_eq!(COMMANDS[Row::Unknown as usize], "unknown");
+        for (at, name) in COMMANDS.iter().enumerate() {
+            assert!(!COMMANDS[..at].contains(name), "{name}");
+        }
+    }
+}
