@@ -1,22 +1,60 @@
-//! RESP: the protocol of Redis.
+//! RESP: the protocol of Redis, versions 2 and 3, spoken with a client that believes to have a Redis 7.2 before it.
+//!
+//! A request is an array of bulk strings, or a line of words:
+//!
+//! ```text
+//!  count          length    bytes       length   bytes
+//! ┌───┬───┬────┬ ┌───┬───┬────┬─────┬────┬───┬───┬────┬─────┬────┐
+//! │ * │ 2 │CRLF│ │ $ │ 3 │CRLF│ GET │CRLF│ $ │ 3 │CRLF│ key │CRLF│
+//! └───┴───┴────┴ └───┴───┴────┴─────┴────┴───┴───┴────┴─────┴────┘
+//! ┌─────────┬────┐
+//! │ GET key │ LF │   inline: CR before LF is optional, words may be quoted
+//! └─────────┴────┘
+//! ```
+//!
+//! An answer begins with a byte that tells what it is. Those of the second row need `HELLO 3`; without it their
+//! neighbours of the first row stand in for them:
+//!
+//! ```text
+//!  +text CRLF    -CODE text CRLF    :number CRLF    $length CRLF bytes CRLF    *count CRLF answers...
+//!  _ CRLF        ,fraction CRLF     %pairs CRLF     =length CRLF txt:bytes CRLF    ~count CRLF answers...
+//!  ($-1, *-1)    ($)                (*)             ($)                            (*)
+//! ```
+//!
+//! The commands are data ([`table`]); those that concern records are built for the waist by the module of their group
+//! and worded by [`shape`], the others are answered here. What differs from Redis is listed in
+//! `docs/commands-resp.md`, which [`document`] writes.
 
-use crate::{Budget, Host, Next, Progress, Session};
+mod bits;
+mod call;
+mod client;
+mod command;
+mod connection;
+mod document;
+mod encoder;
+mod info;
+mod inline;
+mod keys;
+mod latency;
+mod lookup;
+mod number;
+mod parser;
+mod pattern;
+mod request;
+mod server;
+mod session;
+mod shape;
+mod spec;
+mod strings;
+mod syntax;
+mod table;
+#[cfg(test)]
+mod tests;
+mod transactions;
 
-/// Names of the commands, in the order of their statistics.
-pub const COMMANDS: &[&str] = &["get"];
+pub use document::{dictionary, document};
+pub use session::RespSession;
+pub use table::COMMANDS;
 
-/// A RESP connection.
-#[derive(Debug, Default)]
-pub struct RespSession {}
-
-impl Session for RespSession {
-    fn advance<H: Host>(
-        &mut self,
-        _i: &[u8],
-        _o: &mut Vec<u8>,
-        _h: &mut H,
-        _b: Budget,
-    ) -> Progress {
-        Progress { consumed: 0, next: Next::Close }
-    }
-}
+/// The version of Redis whose behaviour this follows, told to clients that look for one.
+pub const REDIS_VERSION: &str = "7.2.0";

@@ -1,0 +1,70 @@
+//! Bits of a value: SETBIT, GETBIT, BITCOUNT, BITPOS.
+
+use super::encoder::Failure;
+use super::number;
+use super::request::{Built, Request, SYNTAX};
+use super::shape::Shape;
+use super::table::Name;
+use todana_command::{Command, Span, Unit};
+
+pub(super) fn build<'a>(request: &Request<'a>) -> Built<'a> {
+    let key = request.arguments[1];
+    let command = match request.name {
+        Name::SetBit => {
+            let offset = request.bit_offset()?;
+            let bit = match number::integer(request.arguments[3]) {
+                Some(0) => false,
+                Some(1) => true,
+                _ => return Err("ERR bit is not an integer or out of range".into()),
+            };
+            Command::SetBit { key, offset, bit }
+        }
+        Name::GetBit => Command::GetBit { key, offset: request.bit_offset()? },
+        Name::BitCount => {
+            let span = match request.arguments.len() {
+                2 => None,
+                4 | 5 => {
+                    let (start, end) = (request.integer(2)?, request.integer(3)?);
+                    Some(Span { start, end, unit: request.unit(4)? })
+                }
+                _ => return Err(SYNTAX),
+            };
+            Command::BitCount { key, span }
+        }
+        _ => {
+            let bit = match request.integer(2)? {
+                0 => false,
+                1 => true,
+                _ => return Err("ERR The bit argument must be 1 or 0.".into()),
+            };
+            if request.arguments.len() > 6 {
+                return Err(SYNTAX);
+            }
+            let given = |at| at < request.arguments.len();
+            let start = given(3).then(|| request.integer(3)).transpose()?;
+            let unit = request.unit(5)?;
+            let end = given(4).then(|| request.integer(4)).transpose()?;
+            Command::BitPosition { key, bit, start, end, unit }
+        }
+    };
+    Ok((command, Shape::Plain))
+}
+
+impl Request<'_> {
+    /// An offset in bits, within the longest value.
+    fn bit_offset(&self) -> Result<u64, Failure> {
+        let offset = number::integer(self.arguments[2]).and_then(|it| u64::try_from(it).ok());
+        let within = offset.filter(|offset| offset >> 3 < self.value_bytes_max as u64);
+        within.ok_or_else(|| "ERR bit offset is not an integer or out of range".into())
+    }
+
+    /// BYTE or BIT, at the end of the arguments if at all.
+    fn unit(&self, at: usize) -> Result<Unit, Failure> {
+        match self.arguments.get(at) {
+            None => Ok(Unit::Byte),
+            Some(word) if word.eq_ignore_ascii_case(b"byte") => Ok(Unit::Byte),
+            Some(word) if word.eq_ignore_ascii_case(b"bit") => Ok(Unit::Bit),
+            Some(_) => Err(SYNTAX),
+        }
+    }
+}

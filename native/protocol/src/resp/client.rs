@@ -1,0 +1,291 @@
+//! CLIENT: names, lists, kills.
+
+use super::call::{Call, Done, Flow};
+use super::connection::USER;
+use super::encoder::{Failure, quoted};
+use super::number;
+use super::request::SYNTAX;
+use crate::{Client, ClientNames, Host, ProtocolName};
+use std::fmt::Write;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, MutexGuard};
+
+pub(super) const NOT_A_NAME: Failure =
+    Failure::Borrowed("ERR Client names cannot contain spaces, newlines or special characters.");
+
+/// Whether a name can stand in a line of CLIENT LIST.
+pub(super) fn is_name(name: &[u8]) -> bool {
+    name.iter().all(u8::is_ascii_graphic)
+}
+
+/// The names of a client; those a panicking thread left are as good as any.
+fn names(client: &Client) -> MutexGuard<'_, ClientNames> {
+    client.names.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+impl<H: Host> Call<'_, '_, H> {
+    pub(super) fn client_id(&mut self) -> Done {
+        let id = self.host.client().id;
+        self.encoder.count(id);
+        Ok(Flow::Continue)
+    }
+
+    pub(super) fn client_get_name(&mut self) -> Done {
+        let name = names(self.host.client()).name.clone();
+        if name.is_empty() {
+            self.encoder.null()
+        } else {
+            self.encoder.bulk(&name)
+        }
+        Ok(Flow::Continue)
+    }
+
+    pub(super) fn client_set_name(&mut self) -> Done {
+        let name = self.argument(2);
+        if !is_name(name) {
+            return Err(NOT_A_NAME);
+        }
+        self.set_name(name);
+        self.ok()
+    }
+
+    pub(super) fn set_name(&mut self, name: &[u8]) {
+        names(self.host.client()).name = name.to_vec();
+    }
+
+    pub(super) fn client_set_info(&mut self) -> Done {
+        let (option, value) = (self.argument(2), self.argument(3));
+        let (word, is_library) = match option.to_ascii_lowercase().as_slice() {
+            b"lib-name" => ("lib-name", true),
+            b"lib-ver" => ("lib-ver", false),
+            _ => return Err(format!("ERR Unrecognized option '{}'", quoted(option)).into()),
+        };
+        if !is_name(value) {
+            let rule = "cannot contain spaces, newlines or special characters.";
+            return Err(format!("ERR {word} {rule}").into());
+        }
+        let mut names = names(self.host.client());
+        *if is_library { &mut names.library } else { &mut names.library_version } = value.to_vec();
+        drop(names);
+        self.ok()
+    }
+
+    pub(super) fn client_no_evict(&mut self) -> Done {
+        let on = switch(self.argument(2))?;
+        self.host.client().no_evict.store(on, Relaxed);
+        self.ok()
+    }
+
+    pub(super) fn client_no_touch(&mut self) -> Done {
+        switch(self.argument(2))?;
+        self.ok()
+    }
+
+    pub(super) fn client_reply(&mut self) -> Done {
+        match self.argument(2).to_ascii_lowercase().as_slice() {
+            b"on" => {
+                self.state.silent = false;
+                self.state.skip_this = false;
+                return self.ok();
+            }
+            b"off" => self.state.silent = true,
+            b"skip" => {
+                self.state.skip_next = !self.state.silent;
+                self.state.skip_this = true;
+            }
+            _ => return Err(SYNTAX),
+        }
+        Ok(Flow::Continue)
+    }
+
+    pub(super) fn client_info(&mut self) -> Done {
+        let mut text = Vec::new();
+        line(self.host.client(), self.now_ms(), &mut text);
+        self.encoder.verbatim(&text);
+        Ok(Flow::Continue)
+    }
+
+    fn now_ms(&self) -> u64 {
+        self.encoder.now_ms
+    }
+
+    pub(super) fn client_list(&mut self) -> Done {
+        let mut clients = self.host.clients();
+        match self.arguments[2..] {
+            [] => {}
+            [option, kind] if option.eq_ignore_ascii_case(b"type") => {
+                if !is_normal(kind)? {
+                    clients.clear();
+                }
+            }
+            [option, ref ids @ ..] if option.eq_ignore_ascii_case(b"id") && !ids.is_empty() => {
+                let mut wanted = Vec::with_capacity(ids.len());
+                for id in ids {
+                    let id = number::integer(id).ok_or("ERR Invalid client ID")?;
+                    wanted.push(u64::try_from(id).unwrap_or(0));
+                }
+                clients.retain(|client| wanted.contains(&client.id));
+            }
+            _ => return Err(SYNTAX),
+        }
+        let mut text = Vec::new();
+        for client in &clients {
+            line(client, self.now_ms(), &mut text);
+        }
+        self.encoder.verbatim(&text);
+        Ok(Flow::Continue)
+    }
+
+    pub(super) fn client_kill(&mut self) -> Done {
+        let (filter, old) = match self.arguments {
+            [_, _, address] => (Filter { address: Some(address), ..Filter::default() }, true),
+            _ => (self.filter()?, false),
+        };
+        let me = self.host.client().id;
+        let (mut killed, mut flow) = (0, Flow::Continue);
+        for client in self.host.clients() {
+            if !filter.takes(&client, me, self.now_ms()) {
+                continue;
+            }
+            if client.id == me {
+                flow = Flow::Close;
+                killed += 1;
+            } else if self.host.kill(client.id) {
+                killed += 1;
+            }
+            if old {
+                break;
+            }
+        }
+        match (old, killed) {
+            (true, 0) => return Err("ERR No such client".into()),
+            (true, _) => self.encoder.ok(),
+            (false, killed) => self.encoder.count(killed),
+        }
+        Ok(flow)
+    }
+
+    fn filter(&self) -> Result<Filter<'_>, Failure> {
+        let mut filter = Filter { skip_me: true, ..Filter::default() };
+        for option in self.arguments[2..].chunks(2) {
+            let &[word, value] = option else { return Err(SYNTAX) };
+            let positive = || number::integer(value).and_then(|it| u64::try_from(it).ok());
+            match word.to_ascii_lowercase().as_slice() {
+                b"id" => {
+                    let id = positive().filter(|id| *id > 0);
+                    filter.id = Some(id.ok_or("ERR client-id should be greater than 0")?);
+                }
+                b"type" => filter.none |= !is_normal(value)?,
+                b"user" if value == USER.as_bytes() => {}
+                b"user" => return Err(format!("ERR No such user '{}'", quoted(value)).into()),
+                b"addr" => filter.address = Some(value),
+                b"laddr" => filter.local_address = Some(value),
+                b"skipme" if value.eq_ignore_ascii_case(b"yes") => filter.skip_me = true,
+                b"skipme" if value.eq_ignore_ascii_case(b"no") => filter.skip_me = false,
+                b"maxage" => {
+                    let age = positive().filter(|age| *age > 0);
+                    filter.age_s = Some(age.ok_or("ERR maxage is not an integer or out of range")?);
+                }
+                _ => return Err(SYNTAX),
+            }
+        }
+        Ok(filter)
+    }
+}
+
+/// Which clients to kill.
+#[derive(Default)]
+struct Filter<'a> {
+    id: Option<u64>,
+    address: Option<&'a [u8]>,
+    local_address: Option<&'a [u8]>,
+    /// Connected for at least so many seconds.
+    age_s: Option<u64>,
+    skip_me: bool,
+    /// A type that no client has was asked for.
+    none: bool,
+}
+
+impl Filter<'_> {
+    fn takes(&self, client: &Arc<Client>, me: u64, now_ms: u64) -> bool {
+        let is = |text: Option<&[u8]>, address: std::net::SocketAddr| {
+            text.is_none_or(|text| text == address.to_string().as_bytes())
+        };
+        let age_s = now_ms.saturating_sub(client.connected_at_ms) / 1000;
+        let spared = self.none || (self.skip_me && client.id == me);
+        !spared
+            && self.id.is_none_or(|id| id == client.id)
+            && self.age_s.is_none_or(|least| age_s >= least)
+            && is(self.address, client.address)
+            && is(self.local_address, client.local_address)
+    }
+}
+
+/// Whether a type of clients is that of all our clients.
+fn is_normal(kind: &[u8]) -> Result<bool, Failure> {
+    match kind.to_ascii_lowercase().as_slice() {
+        b"normal" => Ok(true),
+        b"master" | b"replica" | b"slave" | b"pubsub" => Ok(false),
+        _ => Err(format!("ERR Unknown client type '{}'", quoted(kind)).into()),
+    }
+}
+
+fn switch(word: &[u8]) -> Result<bool, Failure> {
+    match word.to_ascii_lowercase().as_slice() {
+        b"on" => Ok(true),
+        b"off" => Ok(false),
+        _ => Err(SYNTAX),
+    }
+}
+
+/// One client's line, with every field that Redis has; what has no meaning here has its neutral value.
+fn line(client: &Client, now_ms: u64, text: &mut Vec<u8>) {
+    let names = names(client).clone();
+    let ClientNames { name, library, library_version } = names;
+    let since_s = |at_ms: u64| now_ms.saturating_sub(at_ms) / 1000;
+    let queued = client.queued.load(Relaxed);
+    let output = client.output_bytes.load(Relaxed);
+    let input = client.input_bytes.load(Relaxed);
+    let mut flags = String::new();
+    for (flag, set) in [
+        ('x', queued != usize::MAX),
+        ('c', client.killed.load(Relaxed)),
+        ('e', client.no_evict.load(Relaxed)),
+    ] {
+        flags.extend(set.then_some(flag));
+    }
+    if flags.is_empty() {
+        flags.push('N');
+    }
+    let commands = match client.protocol {
+        ProtocolName::Resp => super::COMMANDS,
+        ProtocolName::Memcached => crate::memcached::COMMANDS,
+    };
+    let command = commands.get(client.last_command.load(Relaxed)).unwrap_or(&"NULL");
+    let queued = i64::try_from(queued).unwrap_or(-1);
+    let mut head = String::new();
+    let mut tail = String::new();
+    // Writing to a string does not fail.
+    let _ = write!(
+        head,
+        "id={} addr={} laddr={} fd={} name=",
+        client.id, client.address, client.local_address, client.fd
+    );
+    let _ = write!(
+        tail,
+        " age={} idle={} flags={flags} db={} sub=0 psub=0 ssub=0 multi={queued} watch={} qbuf={input} qbuf-free=0 \
+         argv-mem=0 multi-mem=0 rbs=0 rbp=0 obl={output} oll=0 omem=0 tot-mem={} events=r cmd={command} user={USER} \
+         redir=-1 resp={} lib-name=",
+        since_s(client.connected_at_ms),
+        since_s(client.active_at_ms.load(Relaxed)),
+        client.database.load(Relaxed),
+        client.watched.load(Relaxed),
+        input + output,
+        client.resp_version.load(Relaxed),
+    );
+    for part in [head.as_bytes(), &name, tail.as_bytes(), &library, b" lib-ver=", &library_version]
+    {
+        text.extend_from_slice(part);
+    }
+    text.push(b'\n');
+}

@@ -1,0 +1,162 @@
+//! The connection: HELLO, AUTH, PING, ECHO, SELECT, QUIT, RESET.
+
+use super::call::{Call, Done, Flow};
+use super::client::is_name;
+use super::encoder::{Failure, quoted};
+use super::request::{SYNTAX, database};
+use super::{REDIS_VERSION, number};
+use crate::Host;
+use std::sync::atomic::Ordering::Relaxed;
+
+const WRONG_PASSWORD: &str = "WRONGPASS invalid username-password pair or user is disabled.";
+
+/// The only user there is.
+pub(super) const USER: &str = "default";
+
+impl<H: Host> Call<'_, '_, H> {
+    pub(super) fn hello(&mut self) -> Done {
+        let version = match self.arguments.get(1) {
+            None => None,
+            Some(argument) => match number::integer(argument) {
+                Some(version @ 2..=3) => Some(version),
+                Some(_) => return Err("NOPROTO unsupported protocol version".into()),
+                None => {
+                    let text = "ERR Protocol version is not an integer or out of range";
+                    return Err(text.into());
+                }
+            },
+        };
+        let (mut credentials, mut name) = (None, None);
+        let mut at = 2;
+        while let Some(option) = self.arguments.get(at) {
+            if option.eq_ignore_ascii_case(b"auth") && at + 2 < self.arguments.len() {
+                credentials = Some((self.argument(at + 1), self.argument(at + 2)));
+                at += 3;
+            } else if option.eq_ignore_ascii_case(b"setname") && at + 1 < self.arguments.len() {
+                let wanted = self.argument(at + 1);
+                if !is_name(wanted) {
+                    return Err(super::client::NOT_A_NAME);
+                }
+                name = Some(wanted);
+                at += 2;
+            } else {
+                let option = quoted(option);
+                return Err(format!("ERR Syntax error in HELLO option '{option}'").into());
+            }
+        }
+        if let Some((user, password)) = credentials {
+            self.authenticate(user, password)?;
+        }
+        if !self.state.authenticated {
+            let text = "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> \
+                        AUTH <user> <pass> option can be used to authenticate the client and select the RESP protocol \
+                        version at the same time";
+            return Err(text.into());
+        }
+        if let Some(name) = name {
+            self.set_name(name);
+        }
+        if let Some(version) = version {
+            self.set_version(version == 3);
+        }
+        self.greet();
+        Ok(Flow::Continue)
+    }
+
+    fn greet(&mut self) {
+        let id = self.host.client().id;
+        let encoder = &mut *self.encoder;
+        encoder.map(7);
+        encoder.text("server");
+        encoder.text("redis");
+        encoder.text("version");
+        encoder.text(REDIS_VERSION);
+        encoder.text("proto");
+        encoder.integer(if encoder.resp3 { 3 } else { 2 });
+        encoder.text("id");
+        encoder.count(id);
+        encoder.text("mode");
+        encoder.text("standalone");
+        encoder.text("role");
+        encoder.text("master");
+        encoder.text("modules");
+        encoder.array(0);
+    }
+
+    fn set_version(&mut self, resp3: bool) {
+        self.state.resp3 = resp3;
+        self.encoder.resp3 = resp3;
+        self.host.client().resp_version.store(if resp3 { 3 } else { 2 }, Relaxed);
+    }
+
+    pub(super) fn auth(&mut self) -> Done {
+        let (user, password) = match self.arguments {
+            [_, password] => {
+                if !self.host.requires_password() {
+                    let text = "ERR AUTH <password> called without any password configured for the default user. Are \
+                                you sure your configuration is correct?";
+                    return Err(text.into());
+                }
+                (USER.as_bytes(), *password)
+            }
+            [_, user, password] => (*user, *password),
+            _ => return Err(SYNTAX),
+        };
+        self.authenticate(user, password)?;
+        self.ok()
+    }
+
+    /// A wrong password does not take away what an earlier one gave.
+    fn authenticate(&mut self, user: &[u8], password: &[u8]) -> Result<(), Failure> {
+        // The password is compared whoever asks, so that time does not tell which users there are.
+        let right = self.host.check_password(password);
+        if !right || user != USER.as_bytes() {
+            return Err(WRONG_PASSWORD.into());
+        }
+        self.state.authenticated = true;
+        Ok(())
+    }
+
+    pub(super) fn ping(&mut self) -> Done {
+        match self.arguments {
+            [_] => self.encoder.simple("PONG"),
+            [_, message] => self.encoder.bulk(message),
+            _ => return Err(super::request::wrong_arity(self.name)),
+        }
+        Ok(Flow::Continue)
+    }
+
+    pub(super) fn echo(&mut self) -> Done {
+        self.encoder.bulk(self.argument(1));
+        Ok(Flow::Continue)
+    }
+
+    pub(super) fn select(&mut self) -> Done {
+        let number = database(self.argument(1))?;
+        self.set_database(number);
+        self.ok()
+    }
+
+    fn set_database(&mut self, number: usize) {
+        self.state.database = number;
+        self.host.client().database.store(number, Relaxed);
+    }
+
+    pub(super) fn quit(&mut self) -> Done {
+        self.encoder.ok();
+        Ok(Flow::Close)
+    }
+
+    pub(super) fn reset(&mut self) -> Done {
+        self.state.forget(self.host);
+        self.state.silent = false;
+        self.state.skip_this = false;
+        self.state.authenticated = !self.host.requires_password();
+        self.set_version(false);
+        self.set_database(0);
+        self.set_name(b"");
+        self.host.client().no_evict.store(false, Relaxed);
+        self.encoder.simple("RESET");
+        Ok(Flow::Continue)
+    }
+}

@@ -1,0 +1,168 @@
+//! The command table as a page of the documentation, and as words for the fuzzer.
+
+use super::lookup::subcommands;
+use super::spec::{CONTAINER, DEPRECATED, Group};
+use super::syntax;
+use super::table::{NAMES, Name, TABLE};
+use std::collections::BTreeSet;
+
+const HEAD: &str = "\
+# RESP commands
+
+<!-- Written from the command table. After a change: TODANA_WRITE_DOCS=1 cargo test -p todana_protocol written -->
+
+Todana speaks RESP2, and RESP3 after `HELLO 3`, as Redis 7.2 does: arguments, answers and the words of errors are the
+same unless listed here. The values are strings; there are no lists, hashes, sets, sorted sets or streams, no scripts,
+no publish and subscribe, no ACL users beside `default`, and no commands that wait.
+
+## What differs from Redis 7.2
+
+";
+
+const DIFFERENCES: &[&str] = &[
+    "A key may be 64 KiB long (an error, the connection goes on), a value 64 MiB (a protocol error, as beyond \
+     `proto-max-bulk-len`); a command has at most 65,536 arguments. All of them are options.",
+    "A line that begins like an HTTP request, or with `Host:`, closes the connection without an answer; Redis knows \
+     `POST` and `Host:` only.",
+    "A count or length longer than 64 bytes is refused at once, with Redis' words; Redis waits for 64 KiB.",
+    "Before authentication an inline line is limited to 10 words and 16 KiB, as arrays are.",
+    "Commands queued by MULTI and keys of WATCH may hold 128 MiB together; beyond that they answer an error of their \
+     own, and EXEC refuses.",
+    "`SCAN` may return more than COUNT keys: whole shards at a time. Cursors count shards.",
+    "`SCAN TYPE` with a type other than `string` finds nothing.",
+    "`FLUSHDB` and `FLUSHALL` remove at once, with ASYNC too.",
+    "`OBJECT IDLETIME` is always 0, `OBJECT REFCOUNT` always 1, `OBJECT FREQ` always an error, and `OBJECT ENCODING` is \
+     what Redis would choose for a fresh value of these bytes (never `raw` for a short value that was appended to).",
+    "`MEMORY USAGE` is the size of the entry's allocation; there are no MEMORY MALLOC-STATS and PURGE.",
+    "`CONFIG REWRITE` is refused. `CONFIG SET` takes options that can change at run time, and for others their present \
+     value. Options of features that are not there have Redis' default in `CONFIG GET` where clients ask for them.",
+    "`CLIENT LIST` has a field `watch=` (Redis 7.4); `qbuf-free`, `argv-mem`, `multi-mem`, `rbs`, `rbp`, `oll` and `omem` \
+     are 0, and `obl` is all output that waits. `CLIENT KILL` knows MAXAGE (Redis 7.4). There are no CLIENT CACHING, \
+     GETREDIR, PAUSE, TRACKING, TRACKINGINFO, UNBLOCK and UNPAUSE.",
+    "`CLIENT NO-EVICT` shows in `CLIENT LIST` only, `CLIENT NO-TOUCH` has no effect.",
+    "`COMMAND DOCS` and all HELP texts are in other words; `COMMAND DOCS` has no history.",
+    "`DEBUG SLEEP` holds its own connection only, and is the only DEBUG beside HELP; it takes strict numbers.",
+    "`LATENCY LATEST`, `HISTORY`, `RESET` and `DOCTOR` never know of spikes; there is no LATENCY GRAPH.",
+    "`INFO` has `todana_version`, `event_loops` and counts by protocol beside Redis' fields; `redis_version` is the version \
+     that is followed. Fields of features that are not there are 0, and `errorstats` is empty.",
+    "All commands of one turn of an event loop see the same time; what is watched counts as changed by any write, also \
+     one that stored the same value.",
+    "`EXEC` carries out all commands on records first, as one step, then those that answer from the connection or the \
+     server (INFO, TIME ...); the answers are in the order of the commands.",
+];
+
+/// The page `docs/commands-resp.md`.
+pub fn document() -> String {
+    let mut page = HEAD.to_owned();
+    for difference in DIFFERENCES {
+        page.push_str(&wrapped(&format!("- {difference}"), "  "));
+    }
+    page.push_str("\n## Commands\n");
+    for group in Group::ALL {
+        page.push_str(&format!("\n### {}\n\n", title(group)));
+        page.push_str("| Command | Since Redis | Cost | |\n|---|---|---|---|\n");
+        for (name, spec) in NAMES.iter().zip(TABLE) {
+            let is_container = spec.is(CONTAINER) && subcommands(*name).next().is_some();
+            if spec.group == group && !is_container {
+                page.push_str(&row(*name));
+            }
+        }
+    }
+    page
+}
+
+fn title(group: Group) -> &'static str {
+    match group {
+        Group::String => "Strings",
+        Group::Bitmap => "Bits",
+        Group::Generic => "Keys",
+        Group::Transactions => "Transactions",
+        Group::Connection => "Connection",
+        Group::Server => "Server",
+    }
+}
+
+fn row(name: Name) -> String {
+    let spec = name.spec();
+    let words = spec.name.to_ascii_uppercase().replace('|', " ");
+    let arguments = syntax::for_people(spec.syntax).replace('|', "\\|");
+    let command = format!("`{words} {arguments}").trim_end().to_owned();
+    let mut summary = spec.summary.to_owned();
+    if spec.is(DEPRECATED) {
+        summary.push_str(" Deprecated.");
+    }
+    format!("| {command}` | {} | {} | {summary} |\n", spec.since, spec.complexity)
+}
+
+/// Lines of at most 120 columns.
+fn wrapped(text: &str, indent: &str) -> String {
+    let mut lines = String::new();
+    let mut line = String::new();
+    for word in text.split_whitespace() {
+        if !line.is_empty() && line.len() + 1 + word.len() > 120 {
+            lines.push_str(&line);
+            lines.push('\n');
+            line = indent.to_owned();
+        } else if !line.is_empty() {
+            line.push(' ');
+        }
+        line.push_str(word);
+    }
+    lines.push_str(&line);
+    lines.push('\n');
+    lines
+}
+
+/// Words of the protocol for a fuzzer: names, options, and the bytes around them.
+pub fn dictionary() -> String {
+    let mut words = BTreeSet::new();
+    for spec in TABLE {
+        words.insert(spec.own_name().to_owned());
+        let tokens = spec.syntax.split(|c: char| " |[]().".contains(c));
+        words.extend(
+            tokens.filter(|it| !it.is_empty()).filter(|it| is_token(it)).map(str::to_owned),
+        );
+    }
+    let mut lines = String::from("# Written from the command table.\n");
+    for frame in
+        [r"\x0d\x0a", r"*1\x0d\x0a", r"*3\x0d\x0a", r"$3\x0d\x0a", r"$0\x0d\x0a", r"*-1\x0d\x0a"]
+    {
+        lines.push_str(&format!("\"{frame}\"\n"));
+    }
+    for word in words {
+        let (whole, length) = (word.to_ascii_uppercase(), word.len());
+        lines.push_str(&format!("\"{whole}\"\n\"${length}\\x0d\\x0a{whole}\\x0d\\x0a\"\n"));
+    }
+    lines
+}
+
+fn is_token(word: &str) -> bool {
+    !word.bytes().any(|byte| byte.is_ascii_lowercase())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::PathBuf;
+
+    /// Compares a file of the repository with what it should be, or writes it where asked to.
+    fn is_written(path: &str, contents: &str) {
+        let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..").join(path);
+        if std::env::var_os("TODANA_WRITE_DOCS").is_some() {
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(&path, contents).unwrap();
+        }
+        let found = std::fs::read_to_string(&path).unwrap_or_default();
+        assert!(found == contents, "{} is stale: set TODANA_WRITE_DOCS=1", path.display());
+    }
+
+    #[test]
+    fn the_page_of_commands_is_written() {
+        is_written("docs/commands-resp.md", &document());
+    }
+
+    #[test]
+    fn the_fuzzers_dictionary_is_written() {
+        is_written("native/fuzz/dictionaries/resp.dict", &dictionary());
+    }
+}

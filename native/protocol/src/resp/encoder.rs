@@ -1,0 +1,205 @@
+//! Replies into bytes, in RESP2 or RESP3.
+
+use std::borrow::Cow;
+
+/// Most bytes of a client's text that an error repeats.
+pub(super) const ERROR_QUOTE_BYTES_MAX: usize = 128;
+
+/// A failure in words, with its code: `ERR syntax error`.
+pub(super) type Failure = Cow<'static, str>;
+
+/// Appends replies to the output.
+#[derive(Debug)]
+pub(super) struct Encoder<'o> {
+    pub(super) out: &'o mut Vec<u8>,
+    /// Whether the client said HELLO 3.
+    pub(super) resp3: bool,
+    /// Whether an error was written.
+    pub(super) failed: bool,
+    /// Bytes at which output is given up.
+    pub(super) bytes_max: usize,
+    /// Whether it was. What is in `out` then is not a sequence of replies any more.
+    pub(super) overflowed: bool,
+    /// How the reply under way is worded.
+    pub(super) shape: super::shape::Shape,
+    /// Now, for shapes that tell time to live.
+    pub(super) now_ms: u64,
+    /// Look-ups that found something, and did not.
+    pub(super) lookups: (u64, u64),
+}
+
+impl<'o> Encoder<'o> {
+    pub(super) fn new(
+        out: &'o mut Vec<u8>,
+        resp3: bool,
+        bytes_max: usize,
+        now_ms: u64,
+    ) -> Encoder<'o> {
+        let shape = super::shape::Shape::Plain;
+        let (failed, overflowed, lookups) = (false, false, (0, 0));
+        Encoder { out, resp3, failed, bytes_max, overflowed, shape, now_ms, lookups }
+    }
+
+    /// `+text`. The text is the server's own.
+    pub(super) fn simple(&mut self, text: &str) {
+        self.out.push(b'+');
+        self.out.extend_from_slice(text.as_bytes());
+        self.out.extend_from_slice(b"\r\n");
+    }
+
+    pub(super) fn ok(&mut self) {
+        self.out.extend_from_slice(b"+OK\r\n");
+    }
+
+    /// `-text`, which begins with a code. CR and LF become spaces.
+    #[cold]
+    pub(super) fn error(&mut self, text: &str) {
+        self.failed = true;
+        self.out.push(b'-');
+        let plain = |byte| if byte == b'\r' || byte == b'\n' { b' ' } else { byte };
+        self.out.extend(text.bytes().map(plain));
+        self.out.extend_from_slice(b"\r\n");
+    }
+
+    #[inline]
+    pub(super) fn integer(&mut self, number: i64) {
+        self.header(b':', number);
+    }
+
+    /// A number of bytes, entries or moments.
+    pub(super) fn count(&mut self, number: u64) {
+        self.integer(i64::try_from(number).unwrap_or(i64::MAX));
+    }
+
+    #[inline]
+    pub(super) fn bulk(&mut self, bytes: &[u8]) {
+        if self.out.len().saturating_add(bytes.len()) > self.bytes_max {
+            self.overflowed = true;
+            return;
+        }
+        // One reservation, so that what follows does not ask for room again.
+        self.out.reserve(bytes.len() + 32);
+        self.header(b'$', bytes.len() as i64);
+        self.out.extend_from_slice(bytes);
+        self.out.extend_from_slice(b"\r\n");
+    }
+
+    pub(super) fn text(&mut self, text: &str) {
+        self.bulk(text.as_bytes());
+    }
+
+    /// Nothing, where there could have been a bulk string.
+    #[inline]
+    pub(super) fn null(&mut self) {
+        self.out.extend_from_slice(if self.resp3 { b"_\r\n" } else { b"$-1\r\n" });
+    }
+
+    /// Nothing, where there could have been an array.
+    pub(super) fn null_array(&mut self) {
+        self.out.extend_from_slice(if self.resp3 { b"_\r\n" } else { b"*-1\r\n" });
+    }
+
+    pub(super) fn array(&mut self, length: usize) {
+        self.header(b'*', length as i64);
+    }
+
+    /// So many pairs follow; an array in RESP2.
+    pub(super) fn map(&mut self, pairs: usize) {
+        match self.resp3 {
+            true => self.header(b'%', pairs as i64),
+            false => self.header(b'*', pairs as i64 * 2),
+        }
+    }
+
+    /// So many different elements follow; an array in RESP2.
+    pub(super) fn set(&mut self, length: usize) {
+        self.header(if self.resp3 { b'~' } else { b'*' }, length as i64);
+    }
+
+    /// A fraction; a bulk string in RESP2.
+    pub(super) fn double(&mut self, number: f64) {
+        let text = number.to_string();
+        match self.resp3 {
+            true => {
+                self.out.push(b',');
+                self.out.extend_from_slice(text.as_bytes());
+                self.out.extend_from_slice(b"\r\n");
+            }
+            false => self.text(&text),
+        }
+    }
+
+    /// Text for people; a bulk string in RESP2.
+    pub(super) fn verbatim(&mut self, text: &[u8]) {
+        if !self.resp3 {
+            return self.bulk(text);
+        }
+        if self.out.len().saturating_add(text.len()) > self.bytes_max {
+            self.overflowed = true;
+            return;
+        }
+        self.header(b'=', text.len() as i64 + 4);
+        self.out.extend_from_slice(b"txt:");
+        self.out.extend_from_slice(text);
+        self.out.extend_from_slice(b"\r\n");
+    }
+
+    #[inline]
+    fn header(&mut self, kind: u8, number: i64) {
+        if let 0..=9 = number {
+            self.out.extend_from_slice(&[kind, b'0' + number as u8, b'\r', b'\n']);
+            return;
+        }
+        let mut digits = itoa::Buffer::new();
+        self.out.push(kind);
+        self.out.extend_from_slice(digits.format(number).as_bytes());
+        self.out.extend_from_slice(b"\r\n");
+    }
+}
+
+/// A client's text for an error: cut, and ended at a zero byte as a C string would be.
+pub(super) fn quoted(text: &[u8]) -> Cow<'_, str> {
+    let end = text.iter().position(|&byte| byte == 0).unwrap_or(text.len());
+    String::from_utf8_lossy(&text[..end.min(ERROR_QUOTE_BYTES_MAX)])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn encoded(resp3: bool, write: impl FnOnce(&mut Encoder<'_>)) -> String {
+        let mut out = Vec::new();
+        write(&mut Encoder::new(&mut out, resp3, 1000, 0));
+        out.escape_ascii().to_string()
+    }
+
+    #[test]
+    fn both_versions_have_their_words() {
+        let write = |e: &mut Encoder<'_>| {
+            e.null();
+            e.null_array();
+            e.map(2);
+            e.set(3);
+            e.double(1.5);
+            e.verbatim(b"hi");
+        };
+        assert_eq!(encoded(false, write), r"$-1\r\n*-1\r\n*4\r\n*3\r\n$3\r\n1.5\r\n$2\r\nhi\r\n");
+        assert_eq!(encoded(true, write), r"_\r\n_\r\n%2\r\n~3\r\n,1.5\r\n=6\r\ntxt:hi\r\n");
+    }
+
+    #[test]
+    fn errors_are_one_line() {
+        assert_eq!(encoded(false, |e| e.error("ERR a\r\nb")), r"-ERR a  b\r\n");
+        assert_eq!(quoted(b"ab\0c"), "ab");
+        assert_eq!(quoted(&[b'x'; 200]).len(), 128);
+    }
+
+    #[test]
+    fn output_ends_at_its_limit() {
+        let mut out = Vec::new();
+        let mut encoder = Encoder::new(&mut out, false, 10, 0);
+        encoder.bulk(&[b'x'; 11]);
+        assert!(encoder.overflowed);
+        assert!(out.is_empty());
+    }
+}

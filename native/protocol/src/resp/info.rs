@@ -1,0 +1,364 @@
+//! INFO: figures of the server in the sections and names that clients and exporters look for.
+
+use super::call::{Call, Done, Flow};
+use super::{COMMANDS, REDIS_VERSION};
+use crate::{CommandStats, Host, ProtocolName, ServerInfo};
+use std::fmt::Write;
+
+/// Sections in their order, and whether INFO without arguments has them.
+const SECTIONS: [(&str, bool); 13] = [
+    ("server", true),
+    ("clients", true),
+    ("memory", true),
+    ("persistence", true),
+    ("stats", true),
+    ("replication", true),
+    ("cpu", true),
+    ("modules", true),
+    ("commandstats", false),
+    ("errorstats", true),
+    ("latencystats", false),
+    ("cluster", true),
+    ("keyspace", true),
+];
+
+impl<H: Host> Call<'_, '_, H> {
+    pub(super) fn info(&mut self) -> Done {
+        let wanted = wanted(&self.arguments[1..]);
+        let info = self.host.server_info();
+        let mut text = String::new();
+        for ((section, _), _) in SECTIONS.iter().zip(wanted).filter(|(_, wanted)| *wanted) {
+            if !text.is_empty() {
+                text.push_str("\r\n");
+            }
+            let title = [section[..1].to_ascii_uppercase().as_str(), &section[1..]].concat();
+            text.push_str(&format!("# {}\r\n", if title == "Cpu" { "CPU" } else { &title }));
+            for (name, value) in self.section(section, &info) {
+                // Writing to a string does not fail.
+                let _ = write!(text, "{name}:{value}\r\n");
+            }
+        }
+        self.encoder.verbatim(text.as_bytes());
+        Ok(Flow::Continue)
+    }
+
+    fn section(&self, section: &str, info: &ServerInfo) -> Fields {
+        let stats = || self.host.command_stats(ProtocolName::Resp);
+        match section {
+            "server" => server(info, self.host.now_us()),
+            "clients" => clients(info, &self.watching()),
+            "memory" => memory(info),
+            "persistence" => persistence(),
+            "stats" => statistics(info),
+            "replication" => replication(),
+            "cpu" => cpu(info),
+            "commandstats" => command_statistics(&stats()),
+            "latencystats" => latency_statistics(&stats()),
+            "cluster" => vec![field("cluster_enabled", 0)],
+            "keyspace" => keyspace(info),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Clients that watch keys, and the keys they watch.
+    fn watching(&self) -> (usize, usize) {
+        let watched = |client: &std::sync::Arc<crate::Client>| {
+            client.watched.load(std::sync::atomic::Ordering::Relaxed)
+        };
+        let watched: Vec<usize> = self.host.clients().iter().map(watched).collect();
+        (watched.iter().filter(|keys| **keys > 0).count(), watched.iter().sum())
+    }
+}
+
+type Fields = Vec<(String, String)>;
+
+fn field(name: &str, value: impl ToString) -> (String, String) {
+    (name.to_owned(), value.to_string())
+}
+
+/// Which sections are asked for.
+fn wanted(arguments: &[&[u8]]) -> [bool; SECTIONS.len()] {
+    let mut wanted = SECTIONS.map(|(_, by_default)| by_default && arguments.is_empty());
+    for argument in arguments {
+        let word = argument.to_ascii_lowercase();
+        for ((section, by_default), wanted) in SECTIONS.iter().zip(&mut wanted) {
+            *wanted |= match word.as_slice() {
+                b"default" => *by_default,
+                b"all" => *section != "modules",
+                b"everything" => true,
+                word => word == section.as_bytes(),
+            };
+        }
+    }
+    wanted
+}
+
+fn server(info: &ServerInfo, now_us: u64) -> Fields {
+    let uptime_s = (now_us / 1000).saturating_sub(info.started_at_ms) / 1000;
+    vec![
+        field("redis_version", REDIS_VERSION),
+        field("todana_version", &info.version),
+        field("redis_git_sha1", "00000000"),
+        field("redis_git_dirty", 0),
+        field("redis_build_id", "0"),
+        field("redis_mode", "standalone"),
+        field("os", std::env::consts::OS),
+        field("arch_bits", usize::BITS),
+        field("monotonic_clock", "POSIX clock_gettime"),
+        field("multiplexing_api", &info.event_backend),
+        field("atomicvar_api", "rust-atomics"),
+        field("process_id", info.process_id),
+        field("process_supervised", "no"),
+        field("run_id", &info.run_id),
+        field("tcp_port", info.resp_port),
+        field("memcached_port", info.memcached_port),
+        field("server_time_usec", now_us),
+        field("uptime_in_seconds", uptime_s),
+        field("uptime_in_days", uptime_s / 86_400),
+        field("hz", 10),
+        field("configured_hz", 10),
+        field("executable", ""),
+        field("config_file", &info.config_file),
+        field("io_threads_active", usize::from(info.event_loops > 1)),
+        field("event_loops", info.event_loops),
+    ]
+}
+
+fn clients(info: &ServerInfo, watching: &(usize, usize)) -> Fields {
+    vec![
+        field("connected_clients", info.connections),
+        field("cluster_connections", 0),
+        field("maxclients", info.connections_max),
+        field("client_recent_max_input_buffer", 0),
+        field("client_recent_max_output_buffer", 0),
+        field("blocked_clients", 0),
+        field("tracking_clients", 0),
+        field("clients_in_timeout_table", 0),
+        field("total_watched_keys", watching.1),
+        field("watching_clients", watching.0),
+        field("total_blocking_keys", 0),
+        field("connected_resp_clients", info.connections_by_protocol[0]),
+        field("connected_memcached_clients", info.connections_by_protocol[1]),
+        field("peak_clients", info.connections_peak),
+    ]
+}
+
+/// Bytes for people: `1.50M`.
+fn human(bytes: u64) -> String {
+    const UNITS: [&str; 5] = ["K", "M", "G", "T", "P"];
+    if bytes < 1024 {
+        return format!("{bytes}B");
+    }
+    let mut amount = bytes as f64 / 1024.0;
+    let mut unit = 0;
+    while amount >= 1024.0 && unit + 1 < UNITS.len() {
+        amount /= 1024.0;
+        unit += 1;
+    }
+    format!("{amount:.2}{}", UNITS[unit])
+}
+
+/// Bytes of the store: entries, indexes, clients' buffers.
+pub(super) fn used_bytes(info: &ServerInfo) -> u64 {
+    let tables: u64 = info.databases.iter().map(|it| it.bytes + it.index_bytes).sum();
+    tables + info.client_buffer_bytes
+}
+
+fn memory(info: &ServerInfo) -> Fields {
+    let used = used_bytes(info);
+    let dataset: u64 = info.databases.iter().map(|it| it.bytes).sum();
+    let peak = info.resident_bytes_peak.max(used);
+    let percent = |part: u64, whole: u64| {
+        format!("{:.2}%", if whole == 0 { 0.0 } else { part as f64 * 100.0 / whole as f64 })
+    };
+    let ratio = info.resident_bytes as f64 / used.max(1) as f64;
+    let policy = match info.memory_policy.as_str() {
+        "" => "noeviction",
+        policy => policy,
+    };
+    vec![
+        field("used_memory", used),
+        field("used_memory_human", human(used)),
+        field("used_memory_rss", info.resident_bytes),
+        field("used_memory_rss_human", human(info.resident_bytes)),
+        field("used_memory_peak", peak),
+        field("used_memory_peak_human", human(peak)),
+        field("used_memory_peak_perc", percent(used, peak)),
+        field("used_memory_overhead", used - dataset),
+        field("used_memory_startup", 0),
+        field("used_memory_dataset", dataset),
+        field("used_memory_dataset_perc", percent(dataset, used)),
+        field("allocator_allocated", used),
+        field("allocator_active", info.resident_bytes),
+        field("allocator_resident", info.resident_bytes),
+        field("total_system_memory", 0),
+        field("total_system_memory_human", "0B"),
+        field("used_memory_lua", 0),
+        field("used_memory_vm_eval", 0),
+        field("used_memory_scripts", 0),
+        field("used_memory_functions", 0),
+        field("number_of_cached_scripts", 0),
+        field("number_of_functions", 0),
+        field("maxmemory", info.memory_limit_bytes),
+        field("maxmemory_human", human(info.memory_limit_bytes)),
+        field("maxmemory_policy", policy),
+        field("allocator_frag_ratio", "1.00"),
+        field("allocator_frag_bytes", 0),
+        field("allocator_rss_ratio", "1.00"),
+        field("allocator_rss_bytes", 0),
+        field("rss_overhead_ratio", "1.00"),
+        field("rss_overhead_bytes", 0),
+        field("mem_fragmentation_ratio", format!("{ratio:.2}")),
+        field("mem_fragmentation_bytes", i128::from(info.resident_bytes) - i128::from(used)),
+        field("mem_not_counted_for_evict", 0),
+        field("mem_replication_backlog", 0),
+        field("mem_total_replication_buffers", 0),
+        field("mem_clients_slaves", 0),
+        field("mem_clients_normal", info.client_buffer_bytes),
+        field("mem_cluster_links", 0),
+        field("mem_aof_buffer", 0),
+        field("mem_allocator", "libc"),
+        field("active_defrag_running", 0),
+        field("lazyfree_pending_objects", 0),
+        field("lazyfreed_objects", 0),
+    ]
+}
+
+/// Nothing is written to disk yet; the fields are there because monitors alarm where they are missing.
+fn persistence() -> Fields {
+    vec![
+        field("loading", 0),
+        field("async_loading", 0),
+        field("rdb_changes_since_last_save", 0),
+        field("rdb_bgsave_in_progress", 0),
+        field("rdb_last_save_time", 0),
+        field("rdb_last_bgsave_status", "ok"),
+        field("rdb_last_bgsave_time_sec", -1),
+        field("rdb_current_bgsave_time_sec", -1),
+        field("rdb_saves", 0),
+        field("rdb_last_cow_size", 0),
+        field("aof_enabled", 0),
+        field("aof_rewrite_in_progress", 0),
+        field("aof_rewrite_scheduled", 0),
+        field("aof_last_rewrite_time_sec", -1),
+        field("aof_current_rewrite_time_sec", -1),
+        field("aof_last_bgrewrite_status", "ok"),
+        field("aof_last_write_status", "ok"),
+        field("aof_last_cow_size", 0),
+    ]
+}
+
+fn statistics(info: &ServerInfo) -> Fields {
+    let sum = |what: fn(&todana_table::Counts) -> u64| info.databases.iter().map(what).sum::<u64>();
+    vec![
+        field("total_connections_received", info.connections_total),
+        field("total_commands_processed", info.commands),
+        field("instantaneous_ops_per_sec", info.commands_per_second),
+        field("total_net_input_bytes", info.input_bytes),
+        field("total_net_output_bytes", info.output_bytes),
+        field("total_net_repl_input_bytes", 0),
+        field("total_net_repl_output_bytes", 0),
+        field("instantaneous_input_kbps", "0.00"),
+        field("instantaneous_output_kbps", "0.00"),
+        field("rejected_connections", info.connections_rejected),
+        field("sync_full", 0),
+        field("sync_partial_ok", 0),
+        field("sync_partial_err", 0),
+        field("expired_keys", sum(|it| it.expired)),
+        field("expired_stale_perc", "0.00"),
+        field("expired_time_cap_reached_count", 0),
+        field("expire_cycle_cpu_milliseconds", 0),
+        field("evicted_keys", sum(|it| it.evicted)),
+        field("evicted_clients", 0),
+        field("refused_writes", sum(|it| it.refused)),
+        field("total_eviction_exceeded_time", 0),
+        field("current_eviction_exceeded_time", 0),
+        field("keyspace_hits", info.hits),
+        field("keyspace_misses", info.misses),
+        field("pubsub_channels", 0),
+        field("pubsub_patterns", 0),
+        field("pubsubshard_channels", 0),
+        field("latest_fork_usec", 0),
+        field("total_forks", 0),
+        field("migrate_cached_sockets", 0),
+        field("slave_expires_tracked_keys", 0),
+        field("active_defrag_hits", 0),
+        field("active_defrag_misses", 0),
+        field("active_defrag_key_hits", 0),
+        field("active_defrag_key_misses", 0),
+        field("tracking_total_keys", 0),
+        field("tracking_total_items", 0),
+        field("tracking_total_prefixes", 0),
+        field("unexpected_error_replies", 0),
+        field("total_error_replies", info.errors),
+        field("dump_payload_sanitizations", 0),
+        field("total_reads_processed", 0),
+        field("total_writes_processed", 0),
+        field("acl_access_denied_auth", info.authentication_failures),
+        field("acl_access_denied_cmd", 0),
+        field("acl_access_denied_key", 0),
+        field("acl_access_denied_channel", 0),
+        field("client_output_buffer_limit_disconnections", info.output_limit_disconnections),
+    ]
+}
+
+fn replication() -> Fields {
+    vec![
+        field("role", "master"),
+        field("connected_slaves", 0),
+        field("master_failover_state", "no-failover"),
+        field("master_replid", "0".repeat(40)),
+        field("master_replid2", "0".repeat(40)),
+        field("master_repl_offset", 0),
+        field("second_repl_offset", -1),
+        field("repl_backlog_active", 0),
+        field("repl_backlog_size", 0),
+        field("repl_backlog_first_byte_offset", 0),
+        field("repl_backlog_histlen", 0),
+    ]
+}
+
+fn cpu(info: &ServerInfo) -> Fields {
+    let [system, user] = info.cpu_seconds;
+    let names =
+        ["used_cpu_sys", "used_cpu_user", "used_cpu_sys_children", "used_cpu_user_children"];
+    let seconds = [system, user, 0.0, 0.0];
+    names.iter().zip(seconds).map(|(name, it)| field(name, format!("{it:.6}"))).collect()
+}
+
+/// Commands that were called, by name.
+pub(super) fn called(
+    stats: &[CommandStats],
+) -> impl Iterator<Item = (&'static str, &CommandStats)> {
+    COMMANDS.iter().copied().zip(stats).filter(|(_, stats)| stats.calls > 0)
+}
+
+fn command_statistics(stats: &[CommandStats]) -> Fields {
+    let told = |(name, stats): (&str, &CommandStats)| {
+        let CommandStats { calls, errors, micros, .. } = stats;
+        let each = micros / *calls as f64;
+        let value = format!(
+            "calls={calls},usec={micros:.0},usec_per_call={each:.2},rejected_calls=0,failed_calls={errors}"
+        );
+        field(&format!("cmdstat_{name}"), value)
+    };
+    called(stats).map(told).collect()
+}
+
+fn latency_statistics(stats: &[CommandStats]) -> Fields {
+    let told = |(name, stats): (&str, &CommandStats)| {
+        let [p50, p99, p999] = stats.percentiles_us;
+        let value = format!("p50={p50:.3},p99={p99:.3},p99.9={p999:.3}");
+        field(&format!("latency_percentiles_usec_{name}"), value)
+    };
+    called(stats).map(told).collect()
+}
+
+fn keyspace(info: &ServerInfo) -> Fields {
+    let filled = info.databases.iter().enumerate().filter(|(_, counts)| counts.entries > 0);
+    let told = |(number, counts): (usize, &todana_table::Counts)| {
+        let (keys, expires) = (counts.entries, counts.entries_with_expiry);
+        field(&format!("db{number}"), format!("keys={keys},expires={expires},avg_ttl=0"))
+    };
+    filled.map(told).collect()
+}

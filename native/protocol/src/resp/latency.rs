@@ -1,0 +1,149 @@
+//! SLOWLOG and LATENCY: which commands took long.
+
+use super::COMMANDS;
+use super::call::{Call, Done, Flow};
+use super::encoder::Encoder;
+use super::info::called;
+use super::lookup::{self, subcommands};
+use super::number;
+use super::table::Name;
+use crate::{CommandStats, Host, ProtocolName};
+use std::borrow::Cow;
+
+/// Entries of SLOWLOG GET without a number.
+const ENTRIES: usize = 10;
+
+/// Most arguments that an entry keeps, and most bytes of each.
+const ARGUMENTS_MAX: usize = 32;
+const ARGUMENT_BYTES_MAX: usize = 128;
+
+/// Adds a command to the slow log: long arguments cut, passwords left out.
+#[cold]
+pub(super) fn log_slow<H: Host>(name: Name, arguments: &[&[u8]], micros: u64, host: &H) {
+    let secret = matches!(name, Name::Auth | Name::Hello);
+    let cut = |(at, argument): (usize, &&[u8])| -> Cow<'_, [u8]> {
+        if secret && at > 0 {
+            return Cow::Borrowed(b"(redacted)");
+        }
+        if argument.len() <= ARGUMENT_BYTES_MAX {
+            return Cow::Owned(argument.to_vec());
+        }
+        let more = argument.len() - ARGUMENT_BYTES_MAX;
+        let mut cut = argument[..ARGUMENT_BYTES_MAX].to_vec();
+        cut.extend_from_slice(format!("... ({more} more bytes)").as_bytes());
+        Cow::Owned(cut)
+    };
+    let whole = arguments.len() <= ARGUMENTS_MAX;
+    let kept = if whole { arguments.len() } else { ARGUMENTS_MAX - 1 };
+    let mut cut: Vec<_> = arguments[..kept].iter().enumerate().map(cut).collect();
+    if !whole {
+        let more = arguments.len() - kept;
+        cut.push(Cow::Owned(format!("... ({more} more arguments)").into_bytes()));
+    }
+    let cut: Vec<&[u8]> = cut.iter().map(AsRef::as_ref).collect();
+    host.log_slow(micros, &cut);
+}
+
+impl<H: Host> Call<'_, '_, H> {
+    pub(super) fn slow_log_get(&mut self) -> Done {
+        let count = match self.arguments[2..] {
+            [] => Some(ENTRIES),
+            [count] => match number::integer(count) {
+                Some(-1) => None,
+                Some(count @ 0..) => Some(usize::try_from(count).unwrap_or(usize::MAX)),
+                _ => return Err("ERR count should be greater than or equal to -1".into()),
+            },
+            _ => {
+                let text = "ERR unknown subcommand or wrong number of arguments for 'get'. Try SLOWLOG HELP.";
+                return Err(text.into());
+            }
+        };
+        let entries = self.host.slow_log(count);
+        self.encoder.array(entries.len());
+        for entry in entries {
+            self.encoder.array(6);
+            self.encoder.count(entry.id);
+            self.encoder.count(entry.at_s);
+            self.encoder.count(entry.micros);
+            self.encoder.array(entry.arguments.len());
+            entry.arguments.iter().for_each(|argument| self.encoder.bulk(argument));
+            self.encoder.text(&entry.address);
+            self.encoder.bulk(&entry.name);
+        }
+        Ok(Flow::Continue)
+    }
+
+    pub(super) fn slow_log_len(&mut self) -> Done {
+        let length = self.host.slow_log_len();
+        self.encoder.count(length as u64);
+        Ok(Flow::Continue)
+    }
+
+    pub(super) fn slow_log_reset(&mut self) -> Done {
+        self.host.slow_log_reset();
+        self.ok()
+    }
+
+    pub(super) fn latency_histogram(&mut self) -> Done {
+        let stats = self.host.command_stats(ProtocolName::Resp);
+        let wanted = &self.arguments[2..];
+        let mut histograms: Vec<(&str, &CommandStats)> = Vec::new();
+        if wanted.is_empty() {
+            histograms.extend(called(&stats));
+        }
+        for name in wanted.iter().filter_map(|name| lookup::by_full_name(name)) {
+            let family = std::iter::once(name).chain(subcommands(name));
+            for number in family.map(|name| name as usize) {
+                if let Some(stats) = stats.get(number).filter(|it| it.calls > 0)
+                    && !histograms.iter().any(|(known, _)| *known == COMMANDS[number])
+                {
+                    histograms.push((COMMANDS[number], stats));
+                }
+            }
+        }
+        self.encoder.map(histograms.len());
+        histograms.iter().for_each(|(name, stats)| histogram(name, stats, self.encoder));
+        Ok(Flow::Continue)
+    }
+
+    pub(super) fn latency_doctor(&mut self) -> Done {
+        let text = "Spikes are not recorded. LATENCY HISTOGRAM, INFO latencystats and SLOWLOG tell how long commands take.\n";
+        self.encoder.verbatim(text.as_bytes());
+        Ok(Flow::Continue)
+    }
+
+    pub(super) fn latency_history(&mut self) -> Done {
+        self.encoder.array(0);
+        Ok(Flow::Continue)
+    }
+
+    pub(super) fn latency_latest(&mut self) -> Done {
+        self.encoder.array(0);
+        Ok(Flow::Continue)
+    }
+
+    pub(super) fn latency_reset(&mut self) -> Done {
+        self.encoder.integer(0);
+        Ok(Flow::Continue)
+    }
+}
+
+/// Calls up to each power of two of microseconds, where that number changes.
+fn histogram(name: &str, stats: &CommandStats, encoder: &mut Encoder<'_>) {
+    let mut so_far = 0;
+    let mut buckets = Vec::new();
+    for (power, &count) in stats.histogram.iter().enumerate().filter(|(_, count)| **count > 0) {
+        so_far += count;
+        buckets.push((1_u64.checked_shl(power as u32).unwrap_or(u64::MAX), so_far));
+    }
+    encoder.text(name);
+    encoder.map(2);
+    encoder.text("calls");
+    encoder.count(stats.calls);
+    encoder.text("histogram_usec");
+    encoder.map(buckets.len());
+    for (micros, calls) in buckets {
+        encoder.count(micros);
+        encoder.count(calls);
+    }
+}

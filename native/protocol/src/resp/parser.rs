@@ -1,0 +1,340 @@
+//! Requests out of bytes: arrays of bulk strings, and inline lines.
+//!
+//! The parser copies nothing and owns no input. It is shown the input from the first byte of the request under way and
+//! remembers how far it has looked, so that a request may arrive in any pieces and no byte is looked at twice: a large
+//! bulk string is skipped by its length, a long line is searched from where the search ended.
+
+use super::inline;
+use memchr::memchr;
+use std::mem::take;
+
+/// What a client may send, given whether it has authenticated.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Bounds {
+    /// Most arguments.
+    pub(super) arguments_max: usize,
+    /// Longest argument.
+    pub(super) argument_bytes_max: usize,
+    /// Longest inline line.
+    pub(super) line_bytes_max: usize,
+    /// Whether these are the bounds before authentication, which have their own words.
+    pub(super) unauthenticated: bool,
+}
+
+/// How far the parser came.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    /// A complete request of this many bytes; its arguments are in [`Parser::arguments`].
+    Request(usize),
+    /// This many bytes that ask for nothing: an empty line or array.
+    Nothing(usize),
+    /// The request is not complete; so many bytes are known to be missing (0 if unknown).
+    Incomplete(usize),
+    /// The client does not speak RESP. Answer this and close.
+    Broken(String),
+    /// The client speaks HTTP. Close without an answer.
+    Http,
+}
+
+/// Longest line that announces a count or a length. Any number fits.
+const COUNT_LINE_BYTES_MAX: usize = 64;
+
+/// Arguments to keep room for between requests.
+const ARGUMENTS_KEPT: usize = 1024;
+
+#[derive(Clone, Copy, Debug, Default)]
+enum Stage {
+    /// Nothing but perhaps the beginning of a first line.
+    #[default]
+    Start,
+    /// So many arguments are to come.
+    Arguments(usize),
+    /// So many arguments are to come, and the first of them has this length.
+    Body(usize, usize),
+}
+
+/// A resumable parser of requests.
+#[derive(Debug, Default)]
+pub(super) struct Parser {
+    stage: Stage,
+    /// What has been looked at of the request under way.
+    position: usize,
+    /// Start and end of each argument: offsets in the request, or in `unquoted` for an inline one.
+    ranges: Vec<(usize, usize)>,
+    /// Arguments of an inline request without their quotes.
+    unquoted: Vec<u8>,
+    is_inline: bool,
+}
+
+impl Parser {
+    /// Goes on with the request whose first byte is the first of `input`, which holds at least what the last call saw
+    /// unless that call completed a request.
+    #[inline]
+    pub(super) fn advance(&mut self, input: &[u8], bounds: Bounds) -> Step {
+        if let Stage::Start = self.stage {
+            self.ranges.clear();
+            match input.first() {
+                None => return Step::Incomplete(0),
+                Some(b'*') => {}
+                Some(_) => return self.inline(input, bounds),
+            }
+            let (count, end) = match number_line(input, 1) {
+                Line::Number(count, end) => (count, end),
+                Line::Incomplete => return Step::Incomplete(0),
+                Line::Invalid => return broken("invalid multibulk length"),
+                Line::TooLong => return broken("too big mbulk count string"),
+            };
+            if count <= 0 {
+                return Step::Nothing(end);
+            }
+            let count = usize::try_from(count).unwrap_or(usize::MAX);
+            if count > bounds.arguments_max {
+                return broken(match bounds.unauthenticated {
+                    true => "unauthenticated multibulk length",
+                    false => "invalid multibulk length",
+                });
+            }
+            self.is_inline = false;
+            self.position = end;
+            self.stage = Stage::Arguments(count);
+        }
+        self.arguments_of_array(input, bounds)
+    }
+
+    #[inline]
+    fn arguments_of_array(&mut self, input: &[u8], bounds: Bounds) -> Step {
+        loop {
+            let (left, length) = match self.stage {
+                Stage::Body(left, length) => (left, length),
+                Stage::Arguments(left) => match self.length_line(input, bounds) {
+                    Ok(length) => (left, length),
+                    Err(step) => return step,
+                },
+                Stage::Start => unreachable!("an array was begun"),
+            };
+            // Lengths are bounded by `argument_bytes_max`, positions by the input: no overflow.
+            let end = self.position + length;
+            if input.len() < end + 2 {
+                self.stage = Stage::Body(left, length);
+                return Step::Incomplete(end + 2 - input.len());
+            }
+            self.ranges.push((self.position, end));
+            self.position = end + 2;
+            if left == 1 {
+                self.stage = Stage::Start;
+                return Step::Request(take(&mut self.position));
+            }
+            self.stage = Stage::Arguments(left - 1);
+        }
+    }
+
+    #[inline]
+    fn length_line(&mut self, input: &[u8], bounds: Bounds) -> Result<usize, Step> {
+        match input.get(self.position) {
+            None => return Err(Step::Incomplete(0)),
+            Some(b'$') => {}
+            Some(&other) => {
+                return Err(broken(&format!("expected '$', got '{}'", char::from(other))));
+            }
+        }
+        let (length, end) = match number_line(input, self.position + 1) {
+            Line::Number(length, end) => (length, end),
+            Line::Incomplete => return Err(Step::Incomplete(0)),
+            Line::Invalid => return Err(broken("invalid bulk length")),
+            Line::TooLong => return Err(broken("too big bulk count string")),
+        };
+        match usize::try_from(length) {
+            Ok(length) if length <= bounds.argument_bytes_max => {
+                self.position = end;
+                Ok(length)
+            }
+            Ok(_) if bounds.unauthenticated => Err(broken("unauthenticated bulk length")),
+            _ => Err(broken("invalid bulk length")),
+        }
+    }
+
+    #[cold]
+    fn inline(&mut self, input: &[u8], bounds: Bounds) -> Step {
+        let line_bytes_max = bounds.line_bytes_max;
+        let Some(found) = memchr(b'\n', &input[self.position..]) else {
+            self.position = input.len();
+            return match input.len() > line_bytes_max {
+                true => broken("too big inline request"),
+                false => Step::Incomplete(0),
+            };
+        };
+        let end = take(&mut self.position) + found;
+        if end > line_bytes_max {
+            return broken("too big inline request");
+        }
+        let line = input[..end].strip_suffix(b"\r").unwrap_or(&input[..end]);
+        if inline::is_http(line) {
+            return Step::Http;
+        }
+        self.unquoted.clear();
+        if !inline::split(line, &mut self.unquoted, &mut self.ranges) {
+            return broken("unbalanced quotes in request");
+        }
+        if self.ranges.is_empty() {
+            return Step::Nothing(end + 1);
+        }
+        if self.ranges.len() > bounds.arguments_max {
+            return broken("unauthenticated multibulk length");
+        }
+        self.is_inline = true;
+        Step::Request(end + 1)
+    }
+
+    /// The arguments of the request that [`Parser::advance`] completed in `input`, in order.
+    #[inline]
+    pub(super) fn arguments<'a>(
+        &'a self,
+        input: &'a [u8],
+    ) -> impl ExactSizeIterator<Item = &'a [u8]> {
+        let bytes = if self.is_inline { &self.unquoted } else { input };
+        self.ranges.iter().map(move |&(start, end)| &bytes[start..end])
+    }
+
+    /// Gives back what an unusually long request made it keep.
+    #[inline]
+    pub(super) fn shrink(&mut self) {
+        if self.ranges.capacity() > ARGUMENTS_KEPT || self.unquoted.capacity() > ARGUMENTS_KEPT {
+            self.ranges.clear();
+            self.ranges.shrink_to(ARGUMENTS_KEPT);
+            self.unquoted.clear();
+            self.unquoted.shrink_to(ARGUMENTS_KEPT);
+        }
+    }
+}
+
+fn broken(what: &str) -> Step {
+    Step::Broken(format!("Protocol error: {what}"))
+}
+
+enum Line {
+    /// A number and the offset after its line.
+    Number(i64, usize),
+    Incomplete,
+    Invalid,
+    TooLong,
+}
+
+/// Reads a number and the two bytes that end its line. Like Redis, takes the byte after CR as it is.
+#[inline]
+fn number_line(input: &[u8], start: usize) -> Line {
+    let mut number = 0;
+    let mut at = start;
+    // Up to eight digits without a thought of overflow; everything else the long way.
+    while at < input.len() && at - start < 8 {
+        match input[at] {
+            digit @ b'0'..=b'9' => number = number * 10 + i64::from(digit - b'0'),
+            b'\r' if at > start && (input[start] != b'0' || at - start == 1) => {
+                return if at + 1 < input.len() {
+                    Line::Number(number, at + 2)
+                } else {
+                    Line::Incomplete
+                };
+            }
+            _ => break,
+        }
+        at += 1;
+    }
+    any_number_line(input, start)
+}
+
+#[cold]
+fn any_number_line(input: &[u8], start: usize) -> Line {
+    let rest = &input[start..];
+    let Some(end) = memchr(b'\r', rest) else {
+        return if rest.len() > COUNT_LINE_BYTES_MAX { Line::TooLong } else { Line::Incomplete };
+    };
+    if end > COUNT_LINE_BYTES_MAX {
+        return Line::TooLong;
+    }
+    if end + 1 == rest.len() {
+        return Line::Incomplete;
+    }
+    match super::number::integer(&rest[..end]) {
+        Some(number) => Line::Number(number, start + end + 2),
+        None => Line::Invalid,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BOUNDS: Bounds = Bounds {
+        arguments_max: 4,
+        argument_bytes_max: 100,
+        line_bytes_max: 64,
+        unauthenticated: false,
+    };
+
+    fn whole(input: &[u8]) -> (Step, Vec<Vec<u8>>) {
+        let mut parser = Parser::default();
+        let step = parser.advance(input, BOUNDS);
+        let arguments = match step {
+            Step::Request(_) => parser.arguments(input).map(<[u8]>::to_vec).collect(),
+            _ => Vec::new(),
+        };
+        (step, arguments)
+    }
+
+    #[test]
+    fn an_array_of_bulk_strings_is_a_request() {
+        let input = b"*2\r\n$3\r\nGET\r\n$1\r\nk\r\nrest";
+        assert_eq!(whole(input), (Step::Request(20), vec![b"GET".to_vec(), b"k".to_vec()]));
+    }
+
+    #[test]
+    fn bytes_known_to_be_missing_are_told() {
+        assert_eq!(whole(b"*1\r\n$50\r\nabc").0, Step::Incomplete(49));
+        assert_eq!(whole(b"*1\r\n$5").0, Step::Incomplete(0));
+    }
+
+    #[test]
+    fn empty_arrays_and_lines_ask_for_nothing() {
+        assert_eq!(whole(b"*0\r\n").0, Step::Nothing(4));
+        assert_eq!(whole(b"*-1\r\n").0, Step::Nothing(5));
+        assert_eq!(whole(b"\r\n").0, Step::Nothing(2));
+        assert_eq!(whole(b"  \n").0, Step::Nothing(3));
+    }
+
+    #[test]
+    fn limits_hold_at_their_edge_and_not_beyond() {
+        let request = |length: usize| format!("*1\r\n${length}\r\n{}\r\n", "x".repeat(length));
+        assert_eq!(whole(request(100).as_bytes()).0, Step::Request(4 + 6 + 102));
+        assert_eq!(whole(request(101).as_bytes()).0, broken("invalid bulk length"));
+        assert_eq!(whole(request(0).as_bytes()).0, Step::Request(4 + 4 + 2));
+        assert_eq!(whole(b"*1\r\n$-1\r\n").0, broken("invalid bulk length"));
+        assert_eq!(whole(b"*4\r\n").0, Step::Incomplete(0));
+        assert_eq!(whole(b"*5\r\n").0, broken("invalid multibulk length"));
+        let line = |length: usize| format!("{}\n", "x".repeat(length));
+        assert_eq!(whole(line(64).as_bytes()).0, Step::Request(65));
+        assert_eq!(whole(line(65).as_bytes()).0, broken("too big inline request"));
+        assert_eq!(whole(&[b'x'; 65]).0, broken("too big inline request"));
+        assert_eq!(whole(&[b'x'; 64]).0, Step::Incomplete(0));
+    }
+
+    #[test]
+    fn numbers_are_strict() {
+        for bad in ["", "+1", "01", "1x", "-", "99999999999999999999"] {
+            let array = format!("*{bad}\r\n");
+            assert_eq!(whole(array.as_bytes()).0, broken("invalid multibulk length"), "{bad}");
+        }
+        let digits = [b"*".as_slice(), &[b'1'; 65]].concat();
+        assert_eq!(whole(&digits).0, broken("too big mbulk count string"));
+    }
+
+    #[test]
+    fn a_large_bulk_in_pieces_is_not_looked_at_again() {
+        let bounds = Bounds { argument_bytes_max: 1 << 20, ..BOUNDS };
+        let input = [b"*1\r\n$1000000\r\n".as_slice(), &[b'x'; 1_000_000], b"\r\n"].concat();
+        let mut parser = Parser::default();
+        for end in 1..input.len() {
+            assert!(matches!(parser.advance(&input[..end], bounds), Step::Incomplete(_)));
+        }
+        assert_eq!(parser.advance(&input, bounds), Step::Request(input.len()));
+    }
+}

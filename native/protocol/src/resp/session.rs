@@ -1,0 +1,287 @@
+//! A connection: bytes to requests, requests to the waist or to the session's own commands, answers to bytes.
+
+use super::call::{Call, Flow};
+use super::encoder::{Encoder, Failure, quoted};
+use super::lookup;
+use super::parser::{Bounds, Parser, Step};
+use super::request::{Arguments, Request, pairs, takes_pairs, wrong_arity};
+use super::spec::{CONTAINER, NO_AUTH, SKIP_SLOWLOG};
+use super::table::Name;
+use super::transactions::Transaction;
+use crate::{Budget, Host, Limits, Next, Progress, ProtocolName, Session};
+use std::sync::atomic::Ordering::Relaxed;
+use todana_command::{Context, Watch, execute};
+
+/// A RESP connection.
+#[derive(Debug, Default)]
+pub struct RespSession {
+    parser: Parser,
+    state: State,
+}
+
+/// What a connection remembers from request to request.
+#[derive(Debug, Default)]
+pub(super) struct State {
+    pub(super) authenticated: bool,
+    /// Whether it said HELLO 3.
+    pub(super) resp3: bool,
+    /// Selected database.
+    pub(super) database: usize,
+    /// `CLIENT REPLY OFF`.
+    pub(super) silent: bool,
+    /// `CLIENT REPLY SKIP`: the request under way, or the next one, is not answered.
+    pub(super) skip_this: bool,
+    pub(super) skip_next: bool,
+    /// Commands queued since MULTI.
+    pub(super) transaction: Option<Transaction>,
+    pub(super) watches: Vec<Watch>,
+    /// Bytes of the watched keys.
+    pub(super) watched_bytes: usize,
+    /// The answer that is due after a sleep.
+    owed: Vec<u8>,
+    random: u64,
+}
+
+impl Session for RespSession {
+    fn advance<H: Host>(
+        &mut self,
+        input: &[u8],
+        output: &mut Vec<u8>,
+        host: &mut H,
+        budget: Budget,
+    ) -> Progress {
+        let RespSession { parser, state } = self;
+        if !state.authenticated && !host.requires_password() {
+            state.authenticated = true;
+        }
+        let mut bounds = bounds(state, host.limits());
+        let output_bytes_max = host.limits().output_bytes_max;
+        let mut encoder = Encoder::new(output, state.resp3, output_bytes_max, host.now_ms());
+        if !state.owed.is_empty() {
+            encoder.out.append(&mut state.owed);
+        }
+        let mut consumed = 0;
+        let mut requests_left = budget.requests_max;
+        let next = loop {
+            let rest = &input[consumed..];
+            if requests_left == 0 || encoder.out.len() > budget.output_bytes_max {
+                break if rest.is_empty() { Next::Read { wanted: 0 } } else { Next::Yield };
+            }
+            match parser.advance(rest, bounds) {
+                Step::Request(length) => {
+                    requests_left -= 1;
+                    let arguments: Arguments<'_> = parser.arguments(rest).collect();
+                    let flow = respond(state, &arguments, length, &mut encoder, host);
+                    consumed += length;
+                    let unusual = arguments.spilled();
+                    drop(arguments);
+                    if unusual {
+                        parser.shrink();
+                    }
+                    match flow {
+                        _ if encoder.overflowed => break Next::Close,
+                        Flow::Continue => {}
+                        Flow::Sleep(ms) => break Next::Sleep { ms },
+                        Flow::Close => break Next::Close,
+                    }
+                    if bounds.unauthenticated {
+                        bounds = self::bounds(state, host.limits());
+                    }
+                }
+                // Empty requests count too, or a flood of them would hold the thread.
+                Step::Nothing(length) => {
+                    requests_left -= 1;
+                    consumed += length;
+                }
+                Step::Incomplete(wanted) => break Next::Read { wanted },
+                Step::Broken(text) => {
+                    if !state.silent {
+                        encoder.error(&format!("ERR {text}"));
+                    }
+                    break Next::Close;
+                }
+                Step::Http => break Next::Close,
+            }
+        };
+        observe_lookups(&mut encoder, host);
+        Progress { consumed, next }
+    }
+}
+
+fn bounds(state: &State, limits: &Limits) -> Bounds {
+    if state.authenticated {
+        return Bounds {
+            arguments_max: limits.arguments_max,
+            argument_bytes_max: limits.value_bytes_max.max(limits.key_bytes_max),
+            line_bytes_max: limits.line_bytes_max,
+            unauthenticated: false,
+        };
+    }
+    Bounds {
+        arguments_max: limits.unauthenticated_arguments_max,
+        argument_bytes_max: limits.unauthenticated_argument_bytes_max,
+        line_bytes_max: limits.line_bytes_max.min(limits.unauthenticated_argument_bytes_max),
+        unauthenticated: true,
+    }
+}
+
+/// Answers one request of `length` bytes.
+#[inline]
+fn respond<H: Host>(
+    state: &mut State,
+    arguments: &[&[u8]],
+    length: usize,
+    encoder: &mut Encoder<'_>,
+    host: &mut H,
+) -> Flow {
+    let start = encoder.out.len();
+    state.skip_this = std::mem::take(&mut state.skip_next);
+    encoder.failed = false;
+    let flow = match admitted(state, arguments, length, host) {
+        Ok(name) if state.transaction.is_some() && !is_immediate(name) => {
+            match state.queue(name, arguments, host) {
+                Ok(()) => encoder.simple("QUEUED"),
+                Err(failure) => encoder.error(&failure),
+            }
+            Flow::Continue
+        }
+        Ok(name) => carry_out(state, name, arguments, encoder, host),
+        Err((name, failure)) => {
+            state.reject(name, failure, encoder, host);
+            Flow::Continue
+        }
+    };
+    if state.silent || state.skip_this {
+        encoder.out.truncate(start);
+    }
+    if let Flow::Sleep(_) = flow {
+        state.owed = encoder.out.split_off(start);
+    }
+    flow
+}
+
+/// Finds the command and checks what the table says about it.
+#[inline]
+fn admitted<H: Host>(
+    state: &State,
+    arguments: &[&[u8]],
+    length: usize,
+    host: &H,
+) -> Result<Name, (Option<Name>, Failure)> {
+    let Some(mut name) = lookup::command(arguments[0]) else {
+        return Err((None, unknown_command(arguments)));
+    };
+    let mut spec = name.spec();
+    if spec.is(CONTAINER) || (name == Name::Command && arguments.len() > 1) {
+        let Some(word) = arguments.get(1) else { return Err((Some(name), wrong_arity(name))) };
+        let Some(subcommand) = lookup::subcommand(name, word) else {
+            let container = spec.name.to_ascii_uppercase();
+            let word = quoted(word);
+            let text = format!("ERR unknown subcommand '{word}'. Try {container} HELP.");
+            return Err((Some(name), text.into()));
+        };
+        name = subcommand;
+        spec = name.spec();
+    }
+    if !spec.takes(arguments.len()) {
+        return Err((Some(name), wrong_arity(name)));
+    }
+    if !state.authenticated && !spec.is(NO_AUTH) {
+        return Err((Some(name), "NOAUTH Authentication required.".into()));
+    }
+    let key_bytes_max = host.limits().key_bytes_max;
+    if length > key_bytes_max {
+        let mut keys = spec.keys_in(arguments.len());
+        if keys.any(|(at, _)| arguments[at].len() > key_bytes_max) {
+            let text = format!("ERR key is longer than {key_bytes_max} bytes");
+            return Err((Some(name), text.into()));
+        }
+    }
+    Ok(name)
+}
+
+/// Whether a command is carried out even between MULTI and EXEC.
+fn is_immediate(name: Name) -> bool {
+    use Name::*;
+    matches!(name, Multi | Exec | Discard | Watch | Quit | Reset)
+}
+
+#[inline]
+fn carry_out<H: Host>(
+    state: &mut State,
+    name: Name,
+    arguments: &[&[u8]],
+    encoder: &mut Encoder<'_>,
+    host: &mut H,
+) -> Flow {
+    host.client().last_command.store(name as usize, Relaxed);
+    let pairs = if takes_pairs(name) { pairs(arguments) } else { Default::default() };
+    let value_bytes_max = host.limits().value_bytes_max;
+    let now_ms = encoder.now_ms;
+    let random = if name == Name::RandomKey { state.random(host) } else { 0 };
+    let request = Request { name, arguments, pairs: &pairs, now_ms, value_bytes_max, random };
+    let mut flow = Flow::Continue;
+    match request.build() {
+        Some(Ok((command, shape))) => {
+            encoder.shape = shape;
+            let context = Context { now_ms, value_bytes_max };
+            execute(host.databases(), state.database, &command, context, encoder);
+        }
+        Some(Err(failure)) => encoder.error(&failure),
+        None => {
+            observe_lookups(encoder, host);
+            flow = Call { name, arguments, state, encoder, host }.run();
+            encoder.resp3 = state.resp3;
+        }
+    }
+    observe(name, arguments, encoder.failed, host);
+    flow
+}
+
+/// Tells the host of an executed command, and the slow log if it wants to know.
+#[inline]
+pub(super) fn observe<H: Host>(name: Name, arguments: &[&[u8]], failed: bool, host: &mut H) {
+    if let Some(micros) = host.observe(ProtocolName::Resp, name as usize, failed)
+        && !name.spec().is(SKIP_SLOWLOG)
+    {
+        super::latency::log_slow(name, arguments, micros, host);
+    }
+}
+
+#[inline]
+fn observe_lookups<H: Host>(encoder: &mut Encoder<'_>, host: &mut H) {
+    if encoder.lookups != (0, 0) {
+        let (hits, misses) = std::mem::take(&mut encoder.lookups);
+        host.observe_lookups(hits, misses);
+    }
+}
+
+#[cold]
+fn unknown_command(arguments: &[&[u8]]) -> Failure {
+    use super::encoder::ERROR_QUOTE_BYTES_MAX;
+    let mut listed = String::new();
+    for argument in &arguments[1..] {
+        let Some(room) = ERROR_QUOTE_BYTES_MAX.checked_sub(listed.len()).filter(|room| *room > 0)
+        else {
+            break;
+        };
+        let shown = quoted(&argument[..argument.len().min(room)]);
+        listed.push_str(&format!("'{shown}' "));
+    }
+    let name = quoted(arguments[0]);
+    format!("ERR unknown command '{name}', with args beginning with: {listed}").into()
+}
+
+impl State {
+    /// A number that differs each time: xorshift, begun with the client's number and the time.
+    pub(super) fn random<H: Host>(&mut self, host: &H) -> u64 {
+        if self.random == 0 {
+            let id = host.client().id.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+            self.random = (id ^ host.now_ms()) | 1;
+        }
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        self.random
+    }
+}

@@ -1,0 +1,194 @@
+//! How the waist's answers are worded for each command.
+
+use super::encoder::Encoder;
+use todana_command::{Error, LcsSpan, LeaseState, Record, Refusal, Reply};
+
+/// How the answers of one command are worded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Shape {
+    /// Values and keys as bulk strings, numbers as integers, nothing as null, done as OK.
+    Plain,
+    /// Done or stored is 1, refused is 0.
+    OneOrZero,
+    /// RENAME: a missing source is an error.
+    Rename,
+    /// RENAMENX: the same, and one or zero.
+    RenameNx,
+    /// EXISTS and TOUCH: how many there are of so many asked for.
+    Found(usize),
+    /// TTL and PTTL, EXPIRETIME and PEXPIRETIME.
+    Expiry {
+        /// A moment rather than what is left until it.
+        absolute: bool,
+        /// Rounded to seconds.
+        seconds: bool,
+    },
+    /// TYPE, out of a number of records.
+    Type,
+    /// OBJECT ENCODING.
+    Encoding,
+    /// A number that is the same for every record.
+    Always(i64),
+    /// OBJECT FREQ.
+    Untold,
+    /// A page of SCAN none of whose keys have the type asked for.
+    NoKeys,
+}
+
+impl Reply for Encoder<'_> {
+    #[inline]
+    fn done(&mut self) {
+        match self.shape {
+            Shape::OneOrZero | Shape::RenameNx => self.integer(1),
+            _ => self.ok(),
+        }
+    }
+
+    #[inline]
+    fn none(&mut self) {
+        self.lookups.1 += 1;
+        match self.shape {
+            Shape::Expiry { .. } => self.integer(-2),
+            _ => self.null(),
+        }
+    }
+
+    #[inline]
+    fn record(&mut self, record: Record<'_>) {
+        self.lookups.0 += 1;
+        match self.shape {
+            Shape::Encoding => self.text(encoding(record.value)),
+            Shape::Always(number) => self.integer(number),
+            Shape::Untold => self.error("ERR access frequency is not tracked"),
+            _ => self.bulk(record.value),
+        }
+    }
+
+    fn lease(&mut self, record: Record<'_>, _state: LeaseState) {
+        self.bulk(record.value);
+    }
+
+    #[inline]
+    fn stored(&mut self, _version: u64) {
+        self.done();
+    }
+
+    fn refused(&mut self, refusal: Refusal) {
+        match self.shape {
+            Shape::Rename | Shape::RenameNx if refusal == Refusal::Absent => {
+                self.error("ERR no such key");
+            }
+            Shape::OneOrZero | Shape::RenameNx => self.integer(0),
+            _ => self.null(),
+        }
+    }
+
+    #[inline]
+    fn integer(&mut self, number: i64) {
+        match self.shape {
+            Shape::Found(asked) => {
+                let found = u64::try_from(number).unwrap_or(0);
+                self.lookups.0 += found;
+                self.lookups.1 += (asked as u64).saturating_sub(found);
+                Encoder::integer(self, number);
+            }
+            Shape::Type => self.simple(if number > 0 { "string" } else { "none" }),
+            _ => Encoder::integer(self, number),
+        }
+    }
+
+    #[inline]
+    fn number(&mut self, record: Record<'_>) {
+        self.out.push(b':');
+        self.out.extend_from_slice(record.value);
+        self.out.extend_from_slice(b"\r\n");
+    }
+
+    #[inline]
+    fn length(&mut self, length: usize, _version: u64) {
+        Encoder::integer(self, i64::try_from(length).unwrap_or(i64::MAX));
+    }
+
+    fn flag(&mut self, flag: bool) {
+        Encoder::integer(self, i64::from(flag));
+    }
+
+    fn bytes(&mut self, bytes: &[u8]) {
+        self.bulk(bytes);
+    }
+
+    fn expiry(&mut self, expires_at_ms: Option<u64>) {
+        self.lookups.0 += 1;
+        let Some(at_ms) = expires_at_ms else { return Encoder::integer(self, -1) };
+        let (absolute, seconds) = match self.shape {
+            Shape::Expiry { absolute, seconds } => (absolute, seconds),
+            _ => (true, false),
+        };
+        let ms = if absolute { at_ms } else { at_ms.saturating_sub(self.now_ms) };
+        self.count(if seconds { ms.saturating_add(500) / 1000 } else { ms });
+    }
+
+    fn list(&mut self, length: usize) {
+        self.array(length);
+    }
+
+    fn page(&mut self, cursor: u64, length: usize) {
+        self.array(2);
+        self.bulk(itoa::Buffer::new().format(cursor).as_bytes());
+        self.array(if self.shape == Shape::NoKeys { 0 } else { length });
+    }
+
+    #[inline]
+    fn key(&mut self, key: &[u8]) {
+        if self.shape != Shape::NoKeys {
+            self.bulk(key);
+        }
+    }
+
+    fn matches(&mut self, spans: &[LcsSpan], length: usize, with_lengths: bool) {
+        self.map(2);
+        self.text("matches");
+        self.array(spans.len());
+        for LcsSpan { first, second } in spans {
+            self.array(2 + usize::from(with_lengths));
+            for (from, to) in [first, second] {
+                self.array(2);
+                self.count(*from as u64);
+                self.count(*to as u64);
+            }
+            if with_lengths {
+                self.count((first.1 - first.0 + 1) as u64);
+            }
+        }
+        self.text("len");
+        self.count(length as u64);
+    }
+
+    fn error(&mut self, error: Error) {
+        let text = match error {
+            Error::NotAnInteger => "ERR value is not an integer or out of range",
+            Error::NotAFloat => "ERR value is not a valid float",
+            Error::Overflow => "ERR increment or decrement would overflow",
+            Error::NotFinite => "ERR increment would produce NaN or Infinity",
+            Error::ValueTooLarge => "ERR string exceeds maximum allowed size (proto-max-bulk-len)",
+            Error::Full => "OOM command not allowed when used memory > 'maxmemory'.",
+            Error::NoSuchDatabase => "ERR DB index is out of range",
+            Error::SameObject => "ERR source and destination objects are the same",
+        };
+        Encoder::error(self, text);
+    }
+}
+
+/// Longest value that Redis keeps beside its object.
+const EMBEDDED_BYTES_MAX: usize = 44;
+
+/// What Redis would call the form of this value.
+fn encoding(value: &[u8]) -> &'static str {
+    if value.len() <= 20 && super::number::integer(value).is_some() {
+        "int"
+    } else if value.len() <= EMBEDDED_BYTES_MAX {
+        "embstr"
+    } else {
+        "raw"
+    }
+}

@@ -1,0 +1,246 @@
+//! What the table says about a command: everything but what it does.
+
+/// A command or subcommand.
+#[derive(Debug)]
+pub(super) struct Spec {
+    /// Its name in lower case; a subcommand's is `container|name`.
+    pub(super) name: &'static str,
+    /// The group under which it is documented.
+    pub(super) group: Group,
+    /// Number of arguments with the name; negative is at least so many.
+    pub(super) arity: i8,
+    /// Flags, see the constants.
+    pub(super) flags: u32,
+    /// Where its keys are.
+    pub(super) keys: &'static [Keys],
+    /// The version of Redis whose command this is.
+    pub(super) since: &'static str,
+    /// Its arguments, see [`super::syntax`].
+    pub(super) syntax: &'static str,
+    /// Cost.
+    pub(super) complexity: &'static str,
+    /// What it does, in a sentence.
+    pub(super) summary: &'static str,
+}
+
+/// Where a command is documented.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub(super) enum Group {
+    String,
+    Bitmap,
+    Generic,
+    Transactions,
+    Connection,
+    Server,
+}
+
+impl Group {
+    pub(super) const ALL: [Group; 6] = [
+        Group::String,
+        Group::Bitmap,
+        Group::Generic,
+        Group::Transactions,
+        Group::Connection,
+        Group::Server,
+    ];
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Group::String => "string",
+            Group::Bitmap => "bitmap",
+            Group::Generic => "generic",
+            Group::Transactions => "transactions",
+            Group::Connection => "connection",
+            Group::Server => "server",
+        }
+    }
+}
+
+/// A run of keys among the arguments.
+#[derive(Debug)]
+pub(super) struct Keys {
+    /// Position of the first; the command's name is 0.
+    pub(super) first: usize,
+    /// Position of the last after the first; -1 is the last argument.
+    pub(super) last: i8,
+    /// Distance between keys.
+    pub(super) step: usize,
+    /// What is done to them, in the words of key specifications.
+    pub(super) access: &'static [&'static str],
+}
+
+const fn keys(last: i8, step: usize, access: &'static [&'static str]) -> Keys {
+    Keys { first: 1, last, step, access }
+}
+
+impl Keys {
+    const fn from(self, first: usize) -> Keys {
+        Keys { first, ..self }
+    }
+}
+
+pub(super) const NO_KEYS: &[Keys] = &[];
+pub(super) const READ: &[Keys] = &[keys(0, 1, &["RO", "access"])];
+pub(super) const LOOK: &[Keys] = &[keys(0, 1, &["RO"])];
+pub(super) const LOOK_SECOND: &[Keys] = &[keys(0, 1, &["RO"]).from(2)];
+pub(super) const LOOK_EACH: &[Keys] = &[keys(-1, 1, &["RO"])];
+pub(super) const READ_EACH: &[Keys] = &[keys(-1, 1, &["RO", "access"])];
+pub(super) const READ_TWO: &[Keys] = &[keys(1, 1, &["RO", "access"])];
+pub(super) const OVERWRITE: &[Keys] = &[keys(0, 1, &["OW", "update"])];
+pub(super) const OVERWRITE_EACH: &[Keys] = &[keys(-1, 2, &["OW", "update"])];
+pub(super) const INSERT: &[Keys] = &[keys(0, 1, &["OW", "insert"])];
+pub(super) const INSERT_EACH: &[Keys] = &[keys(-1, 2, &["OW", "insert"])];
+pub(super) const EXTEND: &[Keys] = &[keys(0, 1, &["RW", "insert"])];
+pub(super) const MODIFY: &[Keys] = &[keys(0, 1, &["RW", "access", "update"])];
+pub(super) const MAY_MODIFY: &[Keys] = &[keys(0, 1, &["RW", "access", "update", "variable_flags"])];
+pub(super) const UPDATE: &[Keys] = &[keys(0, 1, &["RW", "update"])];
+pub(super) const TAKE: &[Keys] = &[keys(0, 1, &["RW", "access", "delete"])];
+pub(super) const REMOVE_EACH: &[Keys] = &[keys(-1, 1, &["RM", "delete"])];
+pub(super) const RENAME: &[Keys] =
+    &[keys(0, 1, &["RW", "access", "delete"]), keys(0, 1, &["OW", "update"]).from(2)];
+pub(super) const RENAME_NX: &[Keys] =
+    &[keys(0, 1, &["RW", "access", "delete"]), keys(0, 1, &["OW", "insert"]).from(2)];
+pub(super) const COPY: &[Keys] =
+    &[keys(0, 1, &["RO", "access"]), keys(0, 1, &["OW", "update"]).from(2)];
+
+macro_rules! bits {
+    ($($name:ident = $bit:literal),* $(,)?) => {
+        $(pub(super) const $name: u32 = 1 << $bit;)*
+    };
+}
+
+bits! {
+    WRITE = 0, READONLY = 1, DENYOOM = 2, ADMIN = 3, NOSCRIPT = 4, LOADING = 5, STALE = 6, SKIP_SLOWLOG = 7, FAST = 8,
+    NO_AUTH = 9, ALLOW_BUSY = 10,
+    // Categories that neither group nor flags tell.
+    KEYSPACE = 12, CONNECTION = 13, DANGEROUS = 14, CONTAINER = 15, DEPRECATED = 16,
+    // Tips.
+    RANDOM = 20, UNORDERED = 21, MULTI_SHARD = 22, ALL_SHARDS = 23, ALL_NODES = 24, SPECIAL_REQUEST = 25,
+    ALL_SUCCEEDED = 26, AGG_SUM = 27, AGG_MIN = 28, SPECIAL_RESPONSE = 29,
+}
+
+/// What a command may always do.
+pub(super) const ANYTIME: u32 = LOADING | STALE;
+/// What concerns the connection only.
+pub(super) const SESSION: u32 = NOSCRIPT | LOADING | STALE;
+/// What an operator does.
+pub(super) const OPERATE: u32 = ADMIN | LOADING | STALE;
+
+const FLAGS: [(u32, &str); 11] = [
+    (WRITE, "write"),
+    (READONLY, "readonly"),
+    (DENYOOM, "denyoom"),
+    (ADMIN, "admin"),
+    (NOSCRIPT, "noscript"),
+    (LOADING, "loading"),
+    (STALE, "stale"),
+    (SKIP_SLOWLOG, "skip_slowlog"),
+    (FAST, "fast"),
+    (NO_AUTH, "no_auth"),
+    (ALLOW_BUSY, "allow_busy"),
+];
+
+const TIPS: [(u32, &str); 10] = [
+    (RANDOM, "nondeterministic_output"),
+    (UNORDERED, "nondeterministic_output_order"),
+    (MULTI_SHARD, "request_policy:multi_shard"),
+    (ALL_SHARDS, "request_policy:all_shards"),
+    (ALL_NODES, "request_policy:all_nodes"),
+    (SPECIAL_REQUEST, "request_policy:special"),
+    (ALL_SUCCEEDED, "response_policy:all_succeeded"),
+    (AGG_SUM, "response_policy:agg_sum"),
+    (AGG_MIN, "response_policy:agg_min"),
+    (SPECIAL_RESPONSE, "response_policy:special"),
+];
+
+/// Categories of access control that some command belongs to.
+pub(super) const CATEGORIES: [&str; 11] = [
+    "keyspace",
+    "read",
+    "write",
+    "string",
+    "bitmap",
+    "admin",
+    "fast",
+    "slow",
+    "dangerous",
+    "connection",
+    "transaction",
+];
+
+impl Spec {
+    pub(super) fn is(&self, flag: u32) -> bool {
+        self.flags & flag != 0
+    }
+
+    /// Whether a request of `count` arguments has the right number.
+    #[inline]
+    pub(super) fn takes(&self, count: usize) -> bool {
+        let wanted = usize::from(self.arity.unsigned_abs());
+        if self.arity < 0 { count >= wanted } else { count == wanted }
+    }
+
+    /// The command that a subcommand belongs to.
+    pub(super) fn container(&self) -> Option<&'static str> {
+        self.name.split_once('|').map(|(container, _)| container)
+    }
+
+    /// The name without that of its container.
+    pub(super) fn own_name(&self) -> &'static str {
+        self.name.split_once('|').map_or(self.name, |(_, name)| name)
+    }
+
+    pub(super) fn flag_names(&self) -> impl Iterator<Item = &'static str> {
+        FLAGS.iter().filter(|(flag, _)| self.is(*flag)).map(|(_, name)| *name)
+    }
+
+    pub(super) fn tips(&self) -> impl Iterator<Item = &'static str> {
+        TIPS.iter().filter(|(flag, _)| self.is(*flag)).map(|(_, name)| *name)
+    }
+
+    /// Categories of access control, without `@`.
+    pub(super) fn categories(&self) -> Vec<&'static str> {
+        let generic = self.group == Group::Generic && !self.is(CONTAINER);
+        let connection = self.group == Group::Connection && !self.is(CONTAINER);
+        let belongs = |category: &&'static str| match *category {
+            "keyspace" => generic || self.is(KEYSPACE),
+            "read" => self.is(READONLY),
+            "write" => self.is(WRITE),
+            "string" => self.group == Group::String,
+            "bitmap" => self.group == Group::Bitmap,
+            "admin" => self.is(ADMIN),
+            "fast" => self.is(FAST),
+            "slow" => !self.is(FAST),
+            "dangerous" => self.is(ADMIN) || self.is(DANGEROUS),
+            "connection" => connection || self.is(CONNECTION),
+            _ => self.group == Group::Transactions,
+        };
+        CATEGORIES.iter().copied().filter(belongs).collect()
+    }
+
+    /// First, last and step of the keys, as old clients want it.
+    pub(super) fn key_positions(&self) -> (i64, i64, i64) {
+        let Some(first) = self.keys.first() else { return (0, 0, 0) };
+        let last = match self.keys.last() {
+            Some(run) if run.last < 0 => i64::from(run.last),
+            Some(run) => run.first as i64 + i64::from(run.last),
+            None => 0,
+        };
+        (first.first as i64, last, first.step as i64)
+    }
+
+    /// Positions of the keys in a request of `count` arguments, each with what is done to it.
+    pub(super) fn keys_in(
+        &self,
+        count: usize,
+    ) -> impl Iterator<Item = (usize, &'static [&'static str])> + use<> {
+        self.keys.iter().flat_map(move |run| {
+            let end = match usize::try_from(run.last) {
+                Ok(last) => (run.first + last + 1).min(count),
+                Err(_) => count,
+            };
+            (run.first..end).step_by(run.step).map(move |at| (at, run.access))
+        })
+    }
+}

@@ -1,0 +1,303 @@
+//! MULTI, EXEC, DISCARD, WATCH, UNWATCH: commands queued, then carried out as one step of the waist.
+
+use super::call::{Call, Done, Flow};
+use super::encoder::{Encoder, Failure};
+use super::request::{self, Pairs, Request, pairs, takes_pairs};
+use super::session::{State, observe};
+use super::shape::Shape;
+use super::table::Name;
+use crate::Host;
+use std::sync::atomic::Ordering::Relaxed;
+use todana_command::{Batch, Command, Context, execute_batch, watch};
+
+/// Commands queued since MULTI, with their own copy of the arguments.
+#[derive(Debug, Default)]
+pub(super) struct Transaction {
+    /// All arguments, one after another.
+    bytes: Vec<u8>,
+    /// Where each of them ends.
+    ends: Vec<usize>,
+    /// Each command, and how many of the arguments are its own.
+    commands: Vec<(Name, usize)>,
+    /// Whether a command could not be queued: EXEC will refuse.
+    broken: bool,
+}
+
+impl Transaction {
+    fn arguments(&self) -> Vec<&[u8]> {
+        let mut start = 0;
+        let slice = |&end: &usize| &self.bytes[std::mem::replace(&mut start, end)..end];
+        self.ends.iter().map(slice).collect()
+    }
+
+    /// Bytes that it holds, bookkeeping included.
+    fn held_bytes(&self) -> usize {
+        self.bytes.len() + self.ends.len() * 8 + self.commands.len() * 16
+    }
+}
+
+/// What becomes of a queued command.
+enum Part<'a> {
+    /// One of the batch.
+    Store(Shape),
+    /// Its arguments are wrong.
+    Fail(Failure),
+    /// The session answers it.
+    Local(Name, &'a [&'a [u8]]),
+}
+
+impl State {
+    /// Queues a command for EXEC.
+    pub(super) fn queue<H: Host>(
+        &mut self,
+        name: Name,
+        arguments: &[&[u8]],
+        host: &H,
+    ) -> Result<(), Failure> {
+        let Some(transaction) = &mut self.transaction else { return Ok(()) };
+        if transaction.broken {
+            // EXEC will refuse: nothing needs to be kept.
+            return Ok(());
+        }
+        let bytes: usize = arguments.iter().map(|argument| argument.len() + 8).sum();
+        let held = transaction.held_bytes() + self.watched_bytes;
+        if held.saturating_add(bytes + 16) > host.limits().queued_bytes_max {
+            *transaction = Transaction { broken: true, ..Transaction::default() };
+            return Err("ERR queued commands take too many bytes".into());
+        }
+        for argument in arguments {
+            transaction.bytes.extend_from_slice(argument);
+            transaction.ends.push(transaction.bytes.len());
+        }
+        transaction.commands.push((name, arguments.len()));
+        host.client().queued.store(transaction.commands.len(), Relaxed);
+        Ok(())
+    }
+
+    /// Answers a request that may not be carried out.
+    #[cold]
+    pub(super) fn reject<H: Host>(
+        &mut self,
+        name: Option<Name>,
+        failure: Failure,
+        encoder: &mut Encoder<'_>,
+        host: &H,
+    ) {
+        if name == Some(Name::Exec) {
+            self.forget(host);
+            let reason = failure.strip_prefix("ERR ").unwrap_or(&failure);
+            let text = format!("EXECABORT Transaction discarded because of: {reason}");
+            return encoder.error(&text);
+        }
+        if let Some(transaction) = &mut self.transaction {
+            transaction.broken = true;
+        }
+        encoder.error(&failure);
+    }
+
+    /// Forgets queued commands and watched keys.
+    pub(super) fn forget<H: Host>(&mut self, host: &H) {
+        self.transaction = None;
+        self.watches = Vec::new();
+        self.watched_bytes = 0;
+        host.client().queued.store(usize::MAX, Relaxed);
+        host.client().watched.store(0, Relaxed);
+    }
+}
+
+impl<H: Host> Call<'_, '_, H> {
+    pub(super) fn multi(&mut self) -> Done {
+        if self.state.transaction.is_some() {
+            return Err("ERR MULTI calls can not be nested".into());
+        }
+        self.state.transaction = Some(Transaction::default());
+        self.host.client().queued.store(0, Relaxed);
+        self.ok()
+    }
+
+    pub(super) fn discard(&mut self) -> Done {
+        if self.state.transaction.is_none() {
+            return Err("ERR DISCARD without MULTI".into());
+        }
+        self.state.forget(self.host);
+        self.ok()
+    }
+
+    pub(super) fn watch(&mut self) -> Done {
+        if self.state.transaction.is_some() {
+            return Err("ERR WATCH inside MULTI is not allowed".into());
+        }
+        let database = self.state.database;
+        for &key in &self.arguments[1..] {
+            let watches = &mut self.state.watches;
+            if watches.iter().any(|known| known.database == database && known.key == key) {
+                continue;
+            }
+            let bytes = self.state.watched_bytes.saturating_add(key.len() + 64);
+            if bytes > self.host.limits().queued_bytes_max {
+                return Err("ERR watched keys take too many bytes".into());
+            }
+            self.state.watched_bytes = bytes;
+            watches.push(watch(self.host.databases(), database, key, self.encoder.now_ms));
+        }
+        self.host.client().watched.store(self.state.watches.len(), Relaxed);
+        self.ok()
+    }
+
+    pub(super) fn unwatch(&mut self) -> Done {
+        self.state.watches = Vec::new();
+        self.state.watched_bytes = 0;
+        self.host.client().watched.store(0, Relaxed);
+        self.ok()
+    }
+
+    pub(super) fn exec(&mut self) -> Done {
+        let Some(transaction) = self.state.transaction.take() else {
+            return Err("ERR EXEC without MULTI".into());
+        };
+        let watches = std::mem::take(&mut self.state.watches);
+        self.state.forget(self.host);
+        if transaction.broken {
+            let text = "EXECABORT Transaction discarded because of previous errors.";
+            return Err(text.into());
+        }
+        let arguments = transaction.arguments();
+        let requests = requests(&transaction.commands, &arguments);
+        let paired: Vec<Pairs<'_>> = requests.iter().map(paired).collect();
+        let (parts, commands) = self.parts(&requests, &paired);
+        let batch = Batch { watches: &watches, commands: &commands };
+        let Some(replies) = self.execute(&batch, &parts) else {
+            self.encoder.null_array();
+            return Ok(Flow::Continue);
+        };
+        self.encoder.array(parts.len());
+        Ok(self.assemble(&requests, parts, &replies))
+    }
+
+    /// Builds what can be built, following SELECT. Returns the batch's commands with their databases beside the parts.
+    fn parts<'a, 'b: 'a>(
+        &mut self,
+        requests: &[(Name, &'b [&'b [u8]])],
+        paired: &'a [Pairs<'b>],
+    ) -> (Vec<Part<'a>>, Vec<(usize, Command<'a>)>) {
+        let mut database = self.state.database;
+        let mut commands = Vec::new();
+        let mut parts = Vec::with_capacity(requests.len());
+        let (now_ms, value_bytes_max) = (self.encoder.now_ms, self.host.limits().value_bytes_max);
+        for (&(name, arguments), pairs) in requests.iter().zip(paired) {
+            let random = self.state.random(self.host);
+            let request = Request { name, arguments, pairs, now_ms, value_bytes_max, random };
+            parts.push(match request.build() {
+                Some(Ok((command, shape))) => {
+                    commands.push((database, command));
+                    Part::Store(shape)
+                }
+                Some(Err(failure)) => Part::Fail(failure),
+                None => {
+                    if name == Name::Select {
+                        database = request::database(arguments[1]).unwrap_or(database);
+                    }
+                    Part::Local(name, arguments)
+                }
+            });
+        }
+        (parts, commands)
+    }
+
+    /// Executes the batch. Returns the replies, and where each ends and whether it was an error; `None` where a watched
+    /// key has changed.
+    fn execute(&mut self, batch: &Batch<'_>, parts: &[Part<'_>]) -> Option<Replies> {
+        let shapes = parts.iter().filter_map(|part| match part {
+            Part::Store(shape) => Some(*shape),
+            _ => None,
+        });
+        let shapes: Vec<Shape> = shapes.collect();
+        let mut replies = Replies::default();
+        let limits = self.host.limits();
+        let context =
+            Context { now_ms: self.encoder.now_ms, value_bytes_max: limits.value_bytes_max };
+        let room = limits.output_bytes_max.saturating_sub(self.encoder.out.len());
+        let (resp3, now_ms) = (self.encoder.resp3, self.encoder.now_ms);
+        let mut encoder = Encoder::new(&mut replies.bytes, resp3, room, now_ms);
+        let ends = &mut replies.ends;
+        let each = |encoder: &mut Encoder<'_>, index: usize| {
+            if index > 0 {
+                ends.push((encoder.out.len(), encoder.failed));
+            }
+            encoder.failed = false;
+            encoder.shape = shapes[index];
+        };
+        if !execute_batch(self.host.databases(), batch, context, &mut encoder, each) {
+            return None;
+        }
+        if !shapes.is_empty() {
+            ends.push((encoder.out.len(), encoder.failed));
+        }
+        self.encoder.overflowed |= encoder.overflowed;
+        self.encoder.lookups.0 += encoder.lookups.0;
+        self.encoder.lookups.1 += encoder.lookups.1;
+        Some(replies)
+    }
+
+    /// Writes the replies in the order of the commands, answering the session's own among them.
+    fn assemble(
+        &mut self,
+        requests: &[(Name, &[&[u8]])],
+        parts: Vec<Part<'_>>,
+        replies: &Replies,
+    ) -> Flow {
+        let mut start = 0;
+        let mut ends = replies.ends.iter();
+        let mut flow = Flow::Continue;
+        for (&(name, arguments), part) in requests.iter().zip(parts) {
+            self.encoder.failed = false;
+            match part {
+                Part::Store(_) => {
+                    let &(end, failed) = ends.next().unwrap_or(&(start, false));
+                    self.encoder.out.extend_from_slice(&replies.bytes[start..end]);
+                    self.encoder.failed = failed;
+                    start = end;
+                }
+                Part::Fail(failure) => self.encoder.error(&failure),
+                Part::Local(name, arguments) => {
+                    let (state, encoder) = (&mut *self.state, &mut *self.encoder);
+                    let host = &mut *self.host;
+                    let after = Call { name, arguments, state, encoder, host }.run();
+                    self.encoder.resp3 = self.state.resp3;
+                    if after != Flow::Continue {
+                        flow = after;
+                    }
+                }
+            }
+            observe(name, arguments, self.encoder.failed, self.host);
+        }
+        self.encoder.failed = false;
+        flow
+    }
+}
+
+/// What a batch replied.
+#[derive(Default)]
+struct Replies {
+    bytes: Vec<u8>,
+    /// The end of each reply, and whether it was an error.
+    ends: Vec<(usize, bool)>,
+}
+
+/// The queued commands, each with its own arguments.
+fn requests<'a>(
+    commands: &[(Name, usize)],
+    arguments: &'a [&'a [u8]],
+) -> Vec<(Name, &'a [&'a [u8]])> {
+    let mut rest = arguments;
+    let split = |&(name, count): &(Name, usize)| {
+        let (own, others) = rest.split_at(count);
+        rest = others;
+        (name, own)
+    };
+    commands.iter().map(split).collect()
+}
+
+fn paired<'a>(request: &(Name, &'a [&'a [u8]])) -> Pairs<'a> {
+    if takes_pairs(request.0) { pairs(request.1) } else { Pairs::default() }
+}
