@@ -1,0 +1,21 @@
+//! Fuzz targets as plain functions: bytes in, a panic where something is wrong.
+//!
+//! The same functions run in two ways:
+//!
+//! ```text
+//! cargo +nightly fuzz run --features libfuzzer table    coverage-guided, as long as you like (needs cargo-fuzz)
+//! cargo run --release --bin smoke                       all targets over their seeds and a fixed run of mutations
+//! ```
+//!
+//! A new target is a function in this crate, a line in [`TARGETS`], and for libFuzzer a wrapper in `fuzz_targets/` with its
+//! `[[bin]]`. Its seeds are the files of `seeds/<name>/`; without any, mutations start from an empty input.
+
+mod table;
+
+pub use table::table;
+
+/// One target: its name, and the function that takes the bytes.
+pub type Target = (&'static str, fn(&[u8]));
+
+/// Every target.
+pub const TARGETS: &[Target] = &[("table", table)];
