@@ -1,0 +1,320 @@
+//! What rustler has no safe word for: resources with takeover, and terms made without its wrapper.
+
+use crate::{scan, server, store, values};
+use rustler::sys::*;
+use std::ffi::{CStr, c_void};
+use std::marker::PhantomData;
+use std::mem::MaybeUninit;
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+/// A term as the BEAM passes it, valid during one call.
+pub(crate) type Raw = ErlNifTerm;
+/// The environment of one call.
+pub(crate) type RawEnv = *mut ErlNifEnv;
+
+/// A type of resources whose payload starts with a `T`.
+pub(crate) struct ResourceType<T> {
+    name: &'static CStr,
+    id: AtomicPtr<ErlNifResourceType>,
+    payload: PhantomData<fn() -> T>,
+}
+
+impl<T> ResourceType<T> {
+    pub(crate) const fn new(name: &'static CStr) -> ResourceType<T> {
+        // Resource memory is aligned for 8 bytes.
+        assert!(align_of::<T>() <= 8);
+        ResourceType { name, id: AtomicPtr::new(ptr::null_mut()), payload: PhantomData }
+    }
+
+    /// # Safety
+    /// `env` is the environment of a load or upgrade callback.
+    unsafe fn open(&self, env: RawEnv) -> bool {
+        // SAFETY: see the function; the name is a C string and the destructor fits the payload.
+        let id = unsafe { open_type(env, self.name, destroy::<T>) };
+        self.id.store(id.cast_mut(), Ordering::Release);
+        !id.is_null()
+    }
+
+    fn id(&self) -> *const ErlNifResourceType {
+        self.id.load(Ordering::Relaxed)
+    }
+
+    /// A resource holding `payload`, followed by `extra` uninitialised bytes.
+    pub(crate) fn make(&self, payload: T, extra: usize) -> ResourceRef<T> {
+        // SAFETY: the type is open since the library was loaded; the memory is ours until it is
+        // published.
+        unsafe {
+            let object = enif_alloc_resource(self.id(), size_of::<T>() + extra).cast::<T>();
+            object.write(payload);
+            ResourceRef { object: ptr::NonNull::new_unchecked(object) }
+        }
+    }
+
+    /// The payload behind a term, as long as the call lasts.
+    ///
+    /// # Safety
+    /// `env` and `term` belong to the present call, and `'a` does not outlast it.
+    #[inline]
+    pub(crate) unsafe fn get<'a>(&self, env: RawEnv, term: Raw) -> Option<&'a T> {
+        let mut object = MaybeUninit::uninit();
+        // SAFETY: valid environment and term; on success the object is a live resource of this
+        // type, kept by the term.
+        unsafe {
+            if enif_get_resource(env, term, self.id(), object.as_mut_ptr()) == 0 {
+                return None;
+            }
+            Some(&*object.assume_init().cast::<T>())
+        }
+    }
+}
+
+unsafe extern "C" {
+    /// The same function as rustler declares, with flags as the number that the header means.
+    #[link_name = "enif_open_resource_type"]
+    fn open_resource_type(
+        env: RawEnv,
+        module: *const std::ffi::c_char,
+        name: *const std::ffi::c_char,
+        destructor: ErlNifResourceDtor,
+        flags: std::ffi::c_int,
+        tried: *mut std::ffi::c_int,
+    ) -> *const ErlNifResourceType;
+}
+
+/// # Safety
+/// `env` is the environment of a load or upgrade callback, and `destructor` fits the type's
+/// payload.
+unsafe fn open_type(
+    env: RawEnv,
+    name: &CStr,
+    destructor: ErlNifResourceDtor,
+) -> *const ErlNifResourceType {
+    const CREATE_OR_TAKE_OVER: std::ffi::c_int = 1 | 2;
+    let mut tried = 0;
+    // SAFETY: see the function.
+    unsafe {
+        let module = ptr::null();
+        open_resource_type(env, module, name.as_ptr(), destructor, CREATE_OR_TAKE_OVER, &mut tried)
+    }
+}
+
+unsafe extern "C" fn destroy<T>(_env: RawEnv, object: *mut c_void) {
+    // A panic has nowhere to go here.
+    let _ = std::panic::catch_unwind(|| {
+        // SAFETY: the BEAM calls this once, when nobody refers to the resource; `make` wrote the
+        // payload.
+        unsafe { object.cast::<T>().drop_in_place() };
+    });
+}
+
+/// # Safety
+/// `env` is the environment of a load or upgrade callback.
+pub(crate) unsafe fn open_resource_types(env: RawEnv) -> bool {
+    // SAFETY: see the function.
+    unsafe {
+        store::STORE.open(env)
+            && values::PIN.open(env)
+            && values::SLAB.open(env)
+            && scan::SNAPSHOT.open(env)
+            && server::SERVER.open(env)
+    }
+}
+
+/// A counted reference to a resource's payload.
+pub(crate) struct ResourceRef<T> {
+    object: ptr::NonNull<T>,
+}
+
+// SAFETY: resources are counted atomically; what is in them may be shared and sent, so may the
+// reference.
+unsafe impl<T: Send + Sync> Send for ResourceRef<T> {}
+// SAFETY: as above.
+unsafe impl<T: Send + Sync> Sync for ResourceRef<T> {}
+
+impl<T> ResourceRef<T> {
+    /// The term of this resource.
+    pub(crate) fn term(&self, env: RawEnv) -> Raw {
+        // SAFETY: we own a reference to the resource; `env` is the present call's.
+        unsafe { enif_make_resource(env, self.object.as_ptr().cast()) }
+    }
+
+    /// The address of the payload, owned no more: [`release`] gives it back.
+    pub(crate) fn into_raw(self) -> ptr::NonNull<T> {
+        std::mem::ManuallyDrop::new(self).object
+    }
+
+    /// A new reference to the resource that a payload belongs to.
+    ///
+    /// # Safety
+    /// `payload` is the payload of a live resource.
+    pub(crate) unsafe fn from_payload(payload: *const T) -> ResourceRef<T> {
+        // SAFETY: see the function.
+        unsafe {
+            enif_keep_resource(payload.cast());
+            ResourceRef { object: ptr::NonNull::new_unchecked(payload.cast_mut()) }
+        }
+    }
+
+    pub(crate) fn as_ptr(&self) -> *mut T {
+        self.object.as_ptr()
+    }
+}
+
+impl<T> Clone for ResourceRef<T> {
+    fn clone(&self) -> ResourceRef<T> {
+        // SAFETY: we own a reference, so the resource is alive.
+        unsafe { enif_keep_resource(self.object.as_ptr().cast()) };
+        ResourceRef { object: self.object }
+    }
+}
+
+impl<T> std::ops::Deref for ResourceRef<T> {
+    type Target = T;
+    fn deref(&self) -> &T {
+        // SAFETY: we own a reference, so the payload is alive, and it is shared immutably only.
+        unsafe { self.object.as_ref() }
+    }
+}
+
+impl<T> Drop for ResourceRef<T> {
+    fn drop(&mut self) {
+        // SAFETY: the reference is ours and not used again.
+        unsafe { release(self.object.as_ptr().cast()) };
+    }
+}
+
+/// Gives up one reference to a resource.
+///
+/// # Safety
+/// The caller owns the reference.
+pub(crate) unsafe fn release(object: *mut c_void) {
+    // SAFETY: see the function. May be called on any thread.
+    unsafe { enif_release_resource(object) };
+}
+
+/// Runs a plain NIF: a panic becomes an exception of class error.
+#[inline]
+pub(crate) fn guard(env: RawEnv, work: impl FnOnce() -> Raw) -> Raw {
+    match std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)) {
+        Ok(term) => term,
+        // SAFETY: `env` is the present call's, and the call returns at once.
+        Err(_) => unsafe { enif_raise_exception(env, crate::atoms::nif_panicked().as_c_arg()) },
+    }
+}
+
+/// A tuple.
+#[inline]
+pub(crate) fn tuple(env: RawEnv, terms: &[Raw]) -> Raw {
+    // SAFETY: `env` is the present call's and so are the terms.
+    unsafe { enif_make_tuple_from_array(env, terms.as_ptr(), terms.len() as u32) }
+}
+
+/// `[head | tail]`.
+#[inline]
+pub(crate) fn cons(env: RawEnv, head: Raw, tail: Raw) -> Raw {
+    // SAFETY: `env` is the present call's and so are the terms.
+    unsafe { enif_make_list_cell(env, head, tail) }
+}
+
+/// `[]`.
+pub(crate) fn nil(env: RawEnv) -> Raw {
+    // SAFETY: an empty list of no terms.
+    unsafe { enif_make_list_from_array(env, ptr::null(), 0) }
+}
+
+/// Head and tail of a list that is not empty.
+#[inline]
+pub(crate) fn uncons(env: RawEnv, list: Raw) -> Option<(Raw, Raw)> {
+    let (mut head, mut tail) = (list, list);
+    // SAFETY: `env` is the present call's and so is the term.
+    (unsafe { enif_get_list_cell(env, list, &mut head, &mut tail) } != 0).then_some((head, tail))
+}
+
+/// The elements of a tuple.
+///
+/// # Safety
+/// `'a` does not outlast the call.
+pub(crate) unsafe fn elements<'a>(env: RawEnv, term: Raw) -> Option<&'a [Raw]> {
+    let (mut arity, mut array) = (0, ptr::null());
+    // SAFETY: the array lies in the term, which lives as long as the call.
+    unsafe {
+        if enif_get_tuple(env, term, &mut arity, &mut array) == 0 {
+            return None;
+        }
+        if arity == 0 {
+            return Some(&[]);
+        }
+        Some(std::slice::from_raw_parts(array, usize::try_from(arity).ok()?))
+    }
+}
+
+/// A binary's bytes.
+///
+/// # Safety
+/// `'a` does not outlast the call.
+#[inline]
+pub(crate) unsafe fn binary<'a>(env: RawEnv, term: Raw) -> Option<&'a [u8]> {
+    let mut binary = MaybeUninit::<ErlNifBinary>::uninit();
+    // SAFETY: on success the structure is filled in, and its bytes live as long as the term.
+    unsafe {
+        if enif_inspect_binary(env, term, binary.as_mut_ptr()) == 0 {
+            return None;
+        }
+        Some(bytes_of(&binary.assume_init()))
+    }
+}
+
+/// The bytes of iodata; of a list they are a copy that lives as long as the call.
+///
+/// # Safety
+/// `'a` does not outlast the call.
+pub(crate) unsafe fn iodata<'a>(env: RawEnv, term: Raw) -> Option<&'a [u8]> {
+    let mut binary = MaybeUninit::<ErlNifBinary>::uninit();
+    // SAFETY: as in `binary`.
+    unsafe {
+        if enif_inspect_iolist_as_binary(env, term, binary.as_mut_ptr()) == 0 {
+            return None;
+        }
+        Some(bytes_of(&binary.assume_init()))
+    }
+}
+
+/// # Safety
+/// `binary` was filled in by the BEAM and `'a` does not outlast its term.
+unsafe fn bytes_of<'a>(binary: &ErlNifBinary) -> &'a [u8] {
+    if binary.size == 0 {
+        // An empty binary may have no address.
+        return &[];
+    }
+    // SAFETY: see the function.
+    unsafe { std::slice::from_raw_parts(binary.data, binary.size) }
+}
+
+/// A signed integer of 64 bits.
+#[inline]
+pub(crate) fn get_i64(env: RawEnv, term: Raw) -> Option<i64> {
+    let mut number = 0;
+    // SAFETY: `env` is the present call's and so is the term.
+    (unsafe { enif_get_int64(env, term, &mut number) } != 0).then_some(number)
+}
+
+/// An integer term.
+#[inline]
+pub(crate) fn make_i64(env: RawEnv, number: i64) -> Raw {
+    // SAFETY: `env` is the present call's.
+    unsafe { enif_make_int64(env, number) }
+}
+
+/// An integer term.
+pub(crate) fn make_u64(env: RawEnv, number: u64) -> Raw {
+    // SAFETY: `env` is the present call's.
+    unsafe { enif_make_uint64(env, number) }
+}
+
+/// Tells the scheduler how much of a time slice (about 1 ms) the call took.
+pub(crate) fn consume_timeslice(env: RawEnv, elapsed: std::time::Duration) {
+    let percent = (elapsed.as_micros() / 10).clamp(1, 100) as i32;
+    // SAFETY: `env` is the present call's.
+    unsafe { enif_consume_timeslice(env, percent) };
+}

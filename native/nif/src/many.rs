@@ -1,0 +1,245 @@
+//! Functions over many keys, in slices: each call works for at most half a millisecond and says
+//! what is left.
+
+use crate::codec::{self, Misuse, ON_DIRTY, Room};
+use crate::erts::{self, Raw};
+use crate::reply::{self, Answer, Answers, Want};
+use crate::store::Store;
+use crate::{atoms, point, single, tables};
+use rustler::{Encoder, Env, Term};
+use std::time::{Duration, Instant};
+use todana_command::{Command, Condition, Set};
+
+/// How long one slice works.
+const SLICE: Duration = Duration::from_micros(500);
+/// How many keys between two looks at the clock.
+const KEYS_PER_LOOK: usize = 16;
+
+/// How a slice ended.
+enum Ended {
+    /// All keys are done.
+    Done,
+    /// The slice is over.
+    More,
+    /// The next key (or value) is one that the Erlang side has to encode.
+    Stopped(Misuse),
+    /// A write failed for this reason.
+    Failed(Raw),
+}
+
+/// Calls `each` for the elements of a list until the slice is over. Returns the rest.
+fn slice<'a>(
+    env: Env<'a>,
+    list: Raw,
+    mut each: impl FnMut(Raw) -> Result<Option<Raw>, Misuse>,
+) -> (Ended, Raw) {
+    let started = Instant::now();
+    let raw_env = env.as_c_arg();
+    let mut rest = list;
+    let mut keys = 0;
+    let ended = loop {
+        let Some((head, tail)) = erts::uncons(raw_env, rest) else { break Ended::Done };
+        match each(head) {
+            Ok(None) => (),
+            Ok(Some(failure)) => break Ended::Failed(failure),
+            Err(misuse) => break Ended::Stopped(misuse),
+        }
+        rest = tail;
+        keys += 1;
+        if keys % KEYS_PER_LOOK == 0 && started.elapsed() > SLICE {
+            break Ended::More;
+        }
+    };
+    erts::consume_timeslice(raw_env, started.elapsed());
+    (ended, rest)
+}
+
+/// `{done, Result} | {more, Rest, Result} | {Why, Rest, Result} | {{error, Reason}, Rest, Result}`,
+/// where `Why` is `encode`, `dirty` or `{badarg, N, Cause}` and concerns the head of `Rest`.
+fn ended<'a>(env: Env<'a>, ended: (Ended, Raw), result: Term<'a>) -> Term<'a> {
+    let (ended, rest) = ended;
+    // SAFETY: the term was made in this environment, or given to this call.
+    let wrap = |term| unsafe { Term::new(env, term) };
+    match ended {
+        Ended::Done => (atoms::done(), result).encode(env),
+        Ended::More => (atoms::more(), wrap(rest), result).encode(env),
+        Ended::Stopped(misuse) => (misuse.term(env), wrap(rest), result).encode(env),
+        Ended::Failed(failure) => (wrap(failure), wrap(rest), result).encode(env),
+    }
+}
+
+/// `get_many(Table, Keys, Found)`: `Found` grows by `{Key, {ok, Value} | {encoded, Bytes}}`.
+#[rustler::nif]
+fn get_many<'a>(env: Env<'a>, table: Term<'a>, keys: Term<'a>, found: Term<'a>) -> Term<'a> {
+    let raw_env = env.as_c_arg();
+    // SAFETY: both belong to the present call, which runs on a normal scheduler.
+    let store = match unsafe { tables::get(raw_env, table.as_c_arg()) } {
+        Ok(store) => store,
+        Err(misuse) => return misuse.term(env),
+    };
+    let mut list = found.as_c_arg();
+    let done = slice(env, keys.as_c_arg(), |key| {
+        // SAFETY: the key is part of this call's argument.
+        if let Some(value) = unsafe { point::look_up(store, raw_env, key, 0)? } {
+            list = erts::cons(raw_env, erts::tuple(raw_env, &[key, value]), list);
+        }
+        Ok(None)
+    });
+    // SAFETY: the list was made in this environment.
+    ended(env, done, unsafe { Term::new(env, list) })
+}
+
+/// `put_many(Table, Pairs, Expires, Written)`: each pair by itself.
+#[rustler::nif]
+fn put_many<'a>(
+    env: Env<'a>,
+    table: Term<'a>,
+    pairs: Term<'a>,
+    expiry: Term<'a>,
+    written: u64,
+) -> Term<'a> {
+    let raw_env = env.as_c_arg();
+    // SAFETY: both belong to the present call, which runs on a normal scheduler.
+    let store = match unsafe { tables::get(raw_env, table.as_c_arg()) } {
+        Ok(store) => store,
+        Err(misuse) => return misuse.term(env),
+    };
+    let Some(expires) = single::expires(store, expiry) else {
+        return Misuse::Argument(3, atoms::bad_option()).term(env);
+    };
+    let mut written = written;
+    let done = slice(env, pairs.as_c_arg(), |pair| {
+        let (mut key_room, mut value_room) = (Room::new(), Room::new());
+        // SAFETY: the pair is part of this call's argument.
+        let (key, value) =
+            unsafe { pair_of(store, raw_env, pair, 0, &mut key_room, &mut value_room)? };
+        let command = Command::Set(Set {
+            key,
+            value,
+            flags: 0,
+            condition: Condition::Always,
+            expires,
+            return_old: false,
+            track_access: false,
+        });
+        let mut answers = Answers::new(raw_env, store.codec, Want::Fact);
+        store.execute(&command, &mut answers);
+        match answers.only() {
+            Answer::Stored(_) | Answer::Done => {
+                written += 1;
+                Ok(None)
+            }
+            answer => Ok(Some(reply::fact(raw_env, answer))),
+        }
+    });
+    ended(env, done, written.encode(env))
+}
+
+/// # Safety
+/// As of [`codec::key`].
+unsafe fn pair_of<'a>(
+    store: &Store,
+    env: erts::RawEnv,
+    pair: Raw,
+    form: u32,
+    key_room: &'a mut Room,
+    value_room: &'a mut Room,
+) -> Result<(&'a [u8], &'a [u8]), Misuse> {
+    // SAFETY: see the function.
+    unsafe {
+        let Some(&[key, value]) = erts::elements(env, pair) else {
+            return Err(Misuse::Argument(2, atoms::not_a_pair()));
+        };
+        let key = codec::key(store, env, key, form, key_room)?;
+        let value = codec::value(store, env, value, form, 2, value_room)?;
+        Ok((key, value))
+    }
+}
+
+/// `put_all(Table, Pairs, Expires, OnlyIfAllAbsent, Form) -> ok | {error, Reason}`: one atomic
+/// step, for few pairs.
+#[rustler::nif]
+fn put_all<'a>(
+    env: Env<'a>,
+    table: Term<'a>,
+    pairs: Term<'a>,
+    expiry: Term<'a>,
+    if_absent: bool,
+    form: u32,
+) -> Term<'a> {
+    // SAFETY: both belong to the present call, which runs on a normal scheduler.
+    let store = unsafe { tables::get(env.as_c_arg(), table.as_c_arg()) };
+    store
+        .and_then(|store| set_many(env, store, pairs, expiry, if_absent, form))
+        .unwrap_or_else(|misuse| misuse.term(env))
+}
+
+/// The same for many pairs; the table is given by its handle.
+#[rustler::nif(schedule = "DirtyCpu")]
+fn put_all_dirty<'a>(
+    env: Env<'a>,
+    table: Term<'a>,
+    pairs: Term<'a>,
+    expiry: Term<'a>,
+    if_absent: bool,
+    form: u32,
+) -> Term<'a> {
+    // SAFETY: both belong to the present call.
+    let store = unsafe { tables::by_handle(env.as_c_arg(), table.as_c_arg()) };
+    store
+        .and_then(|store| set_many(env, store, pairs, expiry, if_absent, form | ON_DIRTY))
+        .unwrap_or_else(|misuse| misuse.term(env))
+}
+
+fn set_many<'a>(
+    env: Env<'a>,
+    store: &Store,
+    pairs: Term<'a>,
+    expiry: Term<'a>,
+    if_absent: bool,
+    form: u32,
+) -> Result<Term<'a>, Misuse> {
+    let raw_env = env.as_c_arg();
+    let expires = single::expires(store, expiry).ok_or(Misuse::Argument(3, atoms::bad_option()))?;
+    let mut owned: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();
+    let mut rest = pairs.as_c_arg();
+    while let Some((pair, tail)) = erts::uncons(raw_env, rest) {
+        let (mut key_room, mut value_room) = (Room::new(), Room::new());
+        // SAFETY: the pair is part of this call's argument.
+        let (key, value) =
+            unsafe { pair_of(store, raw_env, pair, form, &mut key_room, &mut value_room)? };
+        owned.push((key.to_vec(), value.to_vec()));
+        rest = tail;
+    }
+    let borrowed: Vec<(&[u8], &[u8])> =
+        owned.iter().map(|(key, value)| (key.as_slice(), value.as_slice())).collect();
+    let condition = if if_absent { Condition::IfAbsent } else { Condition::Always };
+    let mut answers = Answers::new(raw_env, store.codec, Want::Fact);
+    store.execute(&Command::SetMany { pairs: &borrowed, condition, expires }, &mut answers);
+    // SAFETY: the term was made in this environment.
+    Ok(unsafe { Term::new(env, reply::fact(raw_env, answers.only())) })
+}
+
+/// `delete_many(Table, Keys, Deleted)`
+#[rustler::nif]
+fn delete_many<'a>(env: Env<'a>, table: Term<'a>, keys: Term<'a>, deleted: u64) -> Term<'a> {
+    let raw_env = env.as_c_arg();
+    // SAFETY: both belong to the present call, which runs on a normal scheduler.
+    let store = match unsafe { tables::get(raw_env, table.as_c_arg()) } {
+        Ok(store) => store,
+        Err(misuse) => return misuse.term(env),
+    };
+    let mut deleted = deleted;
+    let done = slice(env, keys.as_c_arg(), |key| {
+        let mut room = Room::new();
+        // SAFETY: the key is part of this call's argument.
+        let key = unsafe { codec::key(store, raw_env, key, 0, &mut room)? };
+        let mut answers = Answers::new(raw_env, store.codec, Want::Fact);
+        store.execute(&Command::Delete { keys: &[key] }, &mut answers);
+        if let Answer::Integer(number) = answers.only() {
+            deleted += number.unsigned_abs();
+        }
+        Ok(None)
+    });
+    ended(env, done, deleted.encode(env))
+}

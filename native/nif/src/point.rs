@@ -1,0 +1,252 @@
+//! The three functions that are called most, without a binding's wrapper.
+//!
+//! Measured against the same functions by rustler on the machine of `bench/results`, one process,
+//! 16-byte keys: see `bench/local/README.md`. All three gain more than a tenth.
+
+use crate::atoms;
+use crate::codec::{self, Misuse, ON_DIRTY, Room};
+use crate::erts::{self, Raw, RawEnv, guard};
+use crate::reply::{self, Answer, Answers, Want};
+use crate::store::{Store, tick_ms};
+use crate::{tables, values};
+use rustler::Nif;
+use rustler::codegen_runtime::inventory;
+use std::ffi::{c_char, c_int};
+use std::mem::MaybeUninit;
+use todana_command::{Command, Condition, Delta, Expires, Increment, Set};
+use todana_table::Entry;
+
+macro_rules! plain_nif {
+    ($name:literal, $arity:literal, $flags:expr, $function:path) => {
+        inventory::submit!(Nif {
+            name: concat!($name, "\0").as_ptr().cast::<c_char>(),
+            arity: $arity,
+            flags: $flags,
+            raw_func: $function,
+        });
+    };
+}
+
+const NORMAL: u32 = rustler::sys::ERL_NIF_NORMAL_JOB;
+const DIRTY: u32 = rustler::sys::ERL_NIF_DIRTY_JOB_CPU_BOUND;
+
+plain_nif!("get", 2, NORMAL, get);
+plain_nif!("get", 3, NORMAL, get);
+plain_nif!("put", 3, NORMAL, put);
+plain_nif!("put", 4, NORMAL, put);
+plain_nif!("put_dirty", 4, DIRTY, put_dirty);
+plain_nif!("update_counter", 3, NORMAL, update_counter);
+plain_nif!("update_counter", 4, NORMAL, update_counter);
+
+/// The arguments of a call.
+///
+/// # Safety
+/// `argv` has `argc` terms, as the BEAM passes them, and `'a` does not outlast the call.
+#[inline]
+unsafe fn arguments<'a>(argc: c_int, argv: *const Raw) -> &'a [Raw] {
+    // SAFETY: see the function.
+    unsafe { std::slice::from_raw_parts(argv, argc as usize) }
+}
+
+/// The optional last argument: what the Erlang side has encoded itself.
+#[inline]
+fn form(env: RawEnv, arguments: &[Raw], at: usize) -> u32 {
+    match arguments.get(at) {
+        None => 0,
+        Some(term) => {
+            erts::get_i64(env, *term).and_then(|form| u32::try_from(form).ok()).unwrap_or(0)
+        }
+    }
+}
+
+/// `get(Table, Key [, Form]) -> {ok, Value} | {encoded, Bytes} | error`
+unsafe extern "C" fn get(env: RawEnv, argc: c_int, argv: *const Raw) -> Raw {
+    guard(env, || {
+        // SAFETY: the BEAM's arguments, used during this call, on a normal scheduler.
+        let result = unsafe {
+            let arguments = arguments(argc, argv);
+            tables::get(env, arguments[0])
+                .and_then(|store| look_up(store, env, arguments[1], form(env, arguments, 2)))
+        };
+        match result {
+            Ok(Some(term)) => term,
+            Ok(None) => atoms::error().as_c_arg(),
+            Err(misuse) => misuse.raw(env),
+        }
+    })
+}
+
+/// `{ok, Value}`, or `{encoded, Bytes}`, if there is a record.
+///
+/// # Safety
+/// `env` and `key` belong to the present call.
+#[inline]
+pub(crate) unsafe fn look_up(
+    store: &Store,
+    env: RawEnv,
+    key: Raw,
+    form: u32,
+) -> Result<Option<Raw>, Misuse> {
+    let mut room = Room::new();
+    // SAFETY: see the function.
+    let key = unsafe { codec::key(store, env, key, form, &mut room)? };
+    let mut copy = [const { MaybeUninit::<u8>::uninit() }; COPY_BYTES_MAX];
+    let seen =
+        store.table().read_in_place(key, tick_ms(), |entry| look(store, env, entry, &mut copy));
+    store.note_look(!matches!(seen, Seen::Nothing));
+    Ok(match seen {
+        Seen::Nothing => None,
+        Seen::Term(term) => Some(term),
+        Seen::Copy(len) => {
+            // SAFETY: `look` initialised that many bytes.
+            let bytes = unsafe { std::slice::from_raw_parts(copy.as_ptr().cast::<u8>(), len) };
+            Some(reply::value(env, codec::decode_copy(store.codec, env, bytes)))
+        }
+    })
+}
+
+/// Values of compact entries fit.
+const COPY_BYTES_MAX: usize = 256;
+
+enum Seen {
+    Nothing,
+    /// The answer, made in place.
+    Term(Raw),
+    /// So many bytes were copied; the answer is made of them once the shard's lock is gone.
+    Copy(usize),
+}
+
+/// Runs under the shard's lock: copies what is small, pins what is large.
+#[inline]
+fn look(
+    store: &Store,
+    env: RawEnv,
+    entry: Option<Entry<'_>>,
+    copy: &mut [MaybeUninit<u8>; COPY_BYTES_MAX],
+) -> Seen {
+    let Some(entry) = entry else { return Seen::Nothing };
+    let value = entry.value();
+    if value.len() <= COPY_BYTES_MAX {
+        let to = copy.as_mut_ptr().cast::<u8>();
+        // SAFETY: there is room, and the two do not overlap.
+        unsafe { std::ptr::copy_nonoverlapping(value.as_ptr(), to, value.len()) };
+        return Seen::Copy(value.len());
+    }
+    let decoded = codec::decode(store.codec, env, value, |bytes| {
+        values::pinned(env, &entry, bytes).unwrap_or_else(|| values::copied(env, bytes))
+    });
+    Seen::Term(reply::value(env, decoded))
+}
+
+/// `put(Table, Key, Value [, Form]) -> ok | {error, full}`
+unsafe extern "C" fn put(env: RawEnv, argc: c_int, argv: *const Raw) -> Raw {
+    guard(env, || {
+        // SAFETY: the BEAM's arguments, used during this call, on a normal scheduler.
+        unsafe {
+            let arguments = arguments(argc, argv);
+            match tables::get(env, arguments[0]) {
+                Ok(store) => store_value(store, env, arguments, form(env, arguments, 3)),
+                Err(misuse) => misuse.raw(env),
+            }
+        }
+    })
+}
+
+/// The same for long values; the table is given by its handle.
+unsafe extern "C" fn put_dirty(env: RawEnv, argc: c_int, argv: *const Raw) -> Raw {
+    guard(env, || {
+        // SAFETY: the BEAM's arguments, used during this call.
+        unsafe {
+            let arguments = arguments(argc, argv);
+            match tables::by_handle(env, arguments[0]) {
+                Ok(store) => store_value(store, env, arguments, form(env, arguments, 3) | ON_DIRTY),
+                Err(misuse) => misuse.raw(env),
+            }
+        }
+    })
+}
+
+/// # Safety
+/// `env` and `arguments` belong to the present call.
+#[inline]
+unsafe fn store_value(store: &Store, env: RawEnv, arguments: &[Raw], form: u32) -> Raw {
+    let (mut key_room, mut value_room) = (Room::new(), Room::new());
+    // SAFETY: see the function.
+    let parts = unsafe {
+        codec::key(store, env, arguments[1], form, &mut key_room).and_then(|key| {
+            codec::value(store, env, arguments[2], form, 3, &mut value_room)
+                .map(|value| (key, value))
+        })
+    };
+    let (key, value) = match parts {
+        Ok(parts) => parts,
+        Err(misuse) => return misuse.raw(env),
+    };
+    let command = Command::Set(Set {
+        key,
+        value,
+        flags: 0,
+        condition: Condition::Always,
+        expires: store.default_expires(),
+        return_old: false,
+        track_access: false,
+    });
+    let mut answers = Answers::new(env, store.codec, Want::Fact);
+    store.execute(&command, &mut answers);
+    reply::fact(env, answers.only())
+}
+
+/// `update_counter(Table, Key, Increment [, Form]) -> {ok, New} | error | {error, Reason}`
+unsafe extern "C" fn update_counter(env: RawEnv, argc: c_int, argv: *const Raw) -> Raw {
+    guard(env, || {
+        // SAFETY: the BEAM's arguments, used during this call, on a normal scheduler.
+        unsafe {
+            let arguments = arguments(argc, argv);
+            let form = form(env, arguments, 3);
+            match tables::get(env, arguments[0]) {
+                Ok(store) => increment(store, env, arguments[1], arguments[2], None, form),
+                Err(misuse) => misuse.raw(env),
+            }
+        }
+    })
+}
+
+/// Adds to a counter. Its expiry stays.
+///
+/// # Safety
+/// `env` and the terms belong to the present call.
+pub(crate) unsafe fn increment(
+    store: &Store,
+    env: RawEnv,
+    key: Raw,
+    delta: Raw,
+    initial: Option<(i64, Expires)>,
+    form: u32,
+) -> Raw {
+    let mut room = Room::new();
+    // SAFETY: see the function.
+    let key = match unsafe { codec::key(store, env, key, form, &mut room) } {
+        Ok(key) => key,
+        Err(misuse) => return misuse.raw(env),
+    };
+    let Some(delta) = erts::get_i64(env, delta) else {
+        return Misuse::Argument(3, atoms::not_an_integer()).raw(env);
+    };
+    let command = Command::Increment(Increment {
+        key,
+        delta: Delta::Signed(delta),
+        initial: initial.map(|(number, expires)| (todana_command::Initial::From(number), expires)),
+        condition: Condition::Always,
+        expires: Expires::Keep,
+        track_access: false,
+    });
+    let mut answers = Answers::new(env, store.codec, Want::Fact);
+    store.execute(&command, &mut answers);
+    match answers.only() {
+        Answer::Number(number) => {
+            erts::tuple(env, &[atoms::ok().as_c_arg(), erts::make_i64(env, number)])
+        }
+        Answer::Refused(_) => atoms::error().as_c_arg(),
+        answer => reply::fact(env, answer),
+    }
+}

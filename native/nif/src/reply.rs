@@ -1,0 +1,232 @@
+//! A command's reply as terms.
+//!
+//! A reply becomes a list of [`Answer`]s in the order in which `execute` gives them; each NIF words
+//! them for its caller.
+
+use crate::atoms;
+use crate::codec::{self, Decoded};
+use crate::erts::{self, Raw, RawEnv};
+use crate::store::Codec;
+use rustler::types::atom::Atom;
+use todana_command::{Error, LcsSpan, LeaseState, Record, Refusal, Reply};
+
+/// One reply.
+#[derive(Clone, Copy)]
+pub(crate) enum Answer {
+    Done,
+    None,
+    /// A record in the shape that was [`Want`]ed.
+    Record(Raw),
+    Stored(u64),
+    Refused(Refusal),
+    Integer(i64),
+    /// The new value of a counter.
+    Number(i64),
+    Flag(bool),
+    Expiry(Option<u64>),
+    /// A page begins; this is the cursor to go on with.
+    Page(u64),
+    Failed(Error),
+    /// Of a command that no NIF uses.
+    Other,
+}
+
+/// What a record is to become.
+#[derive(Clone, Copy)]
+pub(crate) enum Want {
+    /// `{ok, Value}`, or `{encoded, Bytes}`.
+    Value,
+    /// `{Value, Version, Flags, ExpiresAtMs, IsEncoded}`, with `infinity` for never.
+    Entry,
+    /// `{Key, Value}`, or `[{Key, IsKeyEncoded} | {Value, IsValueEncoded}]` where the Erlang side
+    /// has to decode.
+    Pair,
+    /// Nothing but the fact.
+    Fact,
+}
+
+/// Collects the replies of one command.
+pub(crate) struct Answers {
+    env: RawEnv,
+    codec: Codec,
+    want: Want,
+    /// The first reply.
+    pub(crate) first: Option<Answer>,
+    /// Records, latest first, as a list.
+    pub(crate) records: Raw,
+    /// How many records, and their bytes.
+    pub(crate) count: usize,
+}
+
+impl Answers {
+    pub(crate) fn new(env: RawEnv, codec: Codec, want: Want) -> Answers {
+        Answers { env, codec, want, first: None, records: erts::nil(env), count: 0 }
+    }
+
+    /// The reply of a command that has one.
+    pub(crate) fn only(self) -> Answer {
+        self.first.unwrap_or(Answer::Other)
+    }
+
+    #[inline]
+    fn push(&mut self, answer: Answer) {
+        self.first.get_or_insert(answer);
+    }
+}
+
+impl Reply for Answers {
+    fn done(&mut self) {
+        self.push(Answer::Done);
+    }
+    fn none(&mut self) {
+        self.push(Answer::None);
+    }
+    fn record(&mut self, record: Record<'_>) {
+        let term = shape(self.env, self.codec, self.want, &record);
+        self.push(Answer::Record(term));
+        if let Want::Pair = self.want {
+            self.records = erts::cons(self.env, term, self.records);
+            self.count += 1;
+        }
+    }
+    fn lease(&mut self, record: Record<'_>, _state: LeaseState) {
+        self.record(record);
+    }
+    fn stored(&mut self, version: u64) {
+        self.push(Answer::Stored(version));
+    }
+    fn refused(&mut self, refusal: Refusal) {
+        self.push(Answer::Refused(refusal));
+    }
+    fn integer(&mut self, number: i64) {
+        self.push(Answer::Integer(number));
+    }
+    fn number(&mut self, record: Record<'_>) {
+        self.push(codec::number(record.value).map_or(Answer::Other, Answer::Number));
+    }
+    fn length(&mut self, _length: usize, version: u64) {
+        self.push(Answer::Stored(version));
+    }
+    fn flag(&mut self, flag: bool) {
+        self.push(Answer::Flag(flag));
+    }
+    fn bytes(&mut self, _bytes: &[u8]) {
+        self.push(Answer::Other);
+    }
+    fn expiry(&mut self, expires_at_ms: Option<u64>) {
+        self.push(Answer::Expiry(expires_at_ms));
+    }
+    fn list(&mut self, _length: usize) {}
+    fn page(&mut self, cursor: u64, _length: usize) {
+        self.push(Answer::Page(cursor));
+    }
+    fn key(&mut self, _key: &[u8]) {
+        self.push(Answer::Other);
+    }
+    fn matches(&mut self, _spans: &[LcsSpan], _length: usize, _with_lengths: bool) {
+        self.push(Answer::Other);
+    }
+    fn error(&mut self, error: Error) {
+        self.push(Answer::Failed(error));
+    }
+}
+
+fn shape(env: RawEnv, codec: Codec, want: Want, record: &Record<'_>) -> Raw {
+    match want {
+        Want::Value => value(env, codec::decode_copy(codec, env, record.value)),
+        Want::Entry => {
+            let (value, encoded) = parts(codec::decode_copy(codec, env, record.value));
+            erts::tuple(
+                env,
+                &[
+                    value,
+                    erts::make_u64(env, record.version),
+                    erts::make_u64(env, u64::from(record.flags)),
+                    expiry(env, record.expires_at_ms),
+                    encoded,
+                ],
+            )
+        }
+        Want::Pair => pair(env, codec, record.key, record.value),
+        Want::Fact => atoms::ok().as_c_arg(),
+    }
+}
+
+/// `{ok, Value}`, or `{encoded, Bytes}`.
+#[inline]
+pub(crate) fn value(env: RawEnv, decoded: Decoded) -> Raw {
+    match decoded {
+        Decoded::Term(term) => erts::tuple(env, &[atoms::ok().as_c_arg(), term]),
+        Decoded::Encoded(term) => erts::tuple(env, &[atoms::encoded().as_c_arg(), term]),
+    }
+}
+
+/// See [`Want::Pair`].
+pub(crate) fn pair(env: RawEnv, codec: Codec, key: &[u8], value: &[u8]) -> Raw {
+    let key = codec::decode_key(codec, env, key);
+    let value = codec::decode_copy(codec, env, value);
+    if let (Decoded::Term(key), Decoded::Term(value)) = (&key, &value) {
+        return erts::tuple(env, &[*key, *value]);
+    }
+    let ((key, key_encoded), (value, value_encoded)) = (parts(key), parts(value));
+    let key = erts::tuple(env, &[key, key_encoded]);
+    let value = erts::tuple(env, &[value, value_encoded]);
+    erts::cons(env, key, value)
+}
+
+fn parts(decoded: Decoded) -> (Raw, Raw) {
+    match decoded {
+        Decoded::Term(term) => (term, atoms::false_().as_c_arg()),
+        Decoded::Encoded(term) => (term, atoms::true_().as_c_arg()),
+    }
+}
+
+/// Milliseconds since the Unix epoch, or `infinity`.
+pub(crate) fn expiry(env: RawEnv, expires_at_ms: Option<u64>) -> Raw {
+    match expires_at_ms {
+        Some(at_ms) => erts::make_u64(env, at_ms),
+        None => atoms::infinity().as_c_arg(),
+    }
+}
+
+/// `ok`, `error` or `{error, Reason}` for an answer that carries nothing else.
+pub(crate) fn fact(env: RawEnv, answer: Answer) -> Raw {
+    match answer {
+        Answer::Done | Answer::Stored(_) | Answer::Flag(true) | Answer::Record(_) => {
+            atoms::ok().as_c_arg()
+        }
+        Answer::None | Answer::Flag(false) => atoms::error().as_c_arg(),
+        Answer::Refused(refusal) => failed(env, refused(refusal)),
+        Answer::Failed(error) => failed(env, reason(error)),
+        _ => failed(env, atoms::undefined()),
+    }
+}
+
+pub(crate) fn failed(env: RawEnv, reason: Atom) -> Raw {
+    erts::tuple(env, &[atoms::error().as_c_arg(), reason.as_c_arg()])
+}
+
+fn refused(refusal: Refusal) -> Atom {
+    match refusal {
+        Refusal::Present => atoms::present(),
+        Refusal::Absent => atoms::absent(),
+        Refusal::VersionDiffers => atoms::version_differs(),
+    }
+}
+
+/// The word for an error of the waist.
+pub(crate) fn reason(error: Error) -> Atom {
+    match error {
+        Error::NotAnInteger => atoms::not_an_integer(),
+        Error::NotAFloat => atoms::not_a_float(),
+        Error::Overflow => atoms::overflow(),
+        Error::NotFinite => atoms::not_finite(),
+        Error::ValueTooLarge => atoms::value_too_long(),
+        Error::Full => atoms::full(),
+        Error::NoSuchDatabase => atoms::no_such_database(),
+        Error::SameObject => atoms::same_object(),
+        // The waist may learn of more ways to fail.
+        #[allow(unreachable_patterns, reason = "see above")]
+        _ => atoms::undefined(),
+    }
+}

@@ -1,0 +1,106 @@
+//! Scans and snapshots, a bounded page at a time.
+
+use crate::erts::{self, ResourceRef, ResourceType};
+use crate::reply::{self, Answer, Answers, Want};
+use crate::store::Store;
+use crate::{atoms, tables};
+use parking_lot::Mutex;
+use rustler::{Encoder, Env, Term};
+use std::time::Instant;
+use todana_command::Command;
+use todana_table::Snapshot;
+
+/// Resources that are snapshots being read.
+pub(crate) static SNAPSHOT: ResourceType<Reading> = ResourceType::new(c"todana_snapshot");
+
+/// `scan(Table, Cursor, Count) -> {NextCursor, Pairs}`, the cursor being 0 at the end; see
+/// [`Want::Pair`].
+#[rustler::nif]
+fn scan<'a>(env: Env<'a>, table: Term<'a>, cursor: u64, count: usize) -> Term<'a> {
+    let started = Instant::now();
+    // SAFETY: both belong to the present call, which runs on a normal scheduler.
+    let store = match unsafe { tables::get(env.as_c_arg(), table.as_c_arg()) } {
+        Ok(store) => store,
+        Err(misuse) => return misuse.term(env),
+    };
+    let mut answers = Answers::new(env.as_c_arg(), store.codec, Want::Pair);
+    store.execute(&Command::Scan { cursor, count, pattern: None, values: true }, &mut answers);
+    erts::consume_timeslice(env.as_c_arg(), started.elapsed());
+    // SAFETY: the list was made in this environment.
+    let records = unsafe { Term::new(env, answers.records) };
+    match answers.only() {
+        Answer::Page(next) => (next, records).encode(env),
+        answer => {
+            // SAFETY: the term was made in this environment.
+            unsafe { Term::new(env, reply::fact(env.as_c_arg(), answer)) }
+        }
+    }
+}
+
+/// A snapshot being read by one process.
+pub(crate) struct Reading {
+    // Dropped before the table that it borrows.
+    snapshot: Mutex<Option<Snapshot<'static>>>,
+    store: ResourceRef<Store>,
+}
+
+/// `snapshot(Table) -> {ok, Snapshot} | {error, busy}`
+#[rustler::nif]
+fn snapshot<'a>(env: Env<'a>, table: Term<'a>) -> Term<'a> {
+    let store = match tables::reference_of(env, table) {
+        Ok(store) => store,
+        Err(misuse) => return misuse.term(env),
+    };
+    let Some(snapshot) = store.table().snapshot() else {
+        return env.error_tuple(atoms::busy());
+    };
+    // SAFETY: the snapshot borrows the store's table, which has a stable address in the resource
+    // (or in the node's databases, which live for ever) and lives until `store` is dropped, after
+    // the snapshot.
+    let snapshot = unsafe { std::mem::transmute::<Snapshot<'_>, Snapshot<'static>>(snapshot) };
+    let reading = SNAPSHOT.make(Reading { snapshot: Mutex::new(Some(snapshot)), store }, 0);
+    // SAFETY: the term was made in this environment.
+    let term = unsafe { Term::new(env, reading.term(env.as_c_arg())) };
+    (atoms::ok(), term).encode(env)
+}
+
+/// `snapshot_next(Snapshot, Count) -> {more | done, Pairs}`; the snapshot ends with `done`.
+#[rustler::nif]
+fn snapshot_next<'a>(env: Env<'a>, snapshot: Term<'a>, count: usize) -> Term<'a> {
+    let started = Instant::now();
+    let raw_env = env.as_c_arg();
+    // SAFETY: both belong to the present call.
+    let Some(reading) = (unsafe { SNAPSHOT.get(raw_env, snapshot.as_c_arg()) }) else {
+        return crate::codec::Misuse::Argument(1, atoms::no_such_table()).term(env);
+    };
+    let mut guard = reading.snapshot.lock();
+    let mut list = erts::nil(raw_env);
+    let mut seen = 0;
+    let mut more = guard.is_some();
+    if let Some(snapshot) = guard.as_mut() {
+        while more && seen < count {
+            more = snapshot.next_shard(|entry| {
+                let pair = reply::pair(raw_env, reading.store.codec, entry.key(), entry.value());
+                list = erts::cons(raw_env, pair, list);
+                seen += 1;
+            });
+        }
+    }
+    if !more {
+        *guard = None;
+    }
+    erts::consume_timeslice(raw_env, started.elapsed());
+    // SAFETY: the list was made in this environment.
+    let list = unsafe { Term::new(env, list) };
+    (if more { atoms::more() } else { atoms::done() }, list).encode(env)
+}
+
+/// Ends a snapshot before its end.
+#[rustler::nif]
+fn snapshot_end<'a>(env: Env<'a>, snapshot: Term<'a>) -> Term<'a> {
+    // SAFETY: both belong to the present call.
+    if let Some(reading) = unsafe { SNAPSHOT.get(env.as_c_arg(), snapshot.as_c_arg()) } {
+        reading.snapshot.lock().take();
+    }
+    atoms::ok().encode(env)
+}

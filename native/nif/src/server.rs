@@ -1,0 +1,231 @@
+//! Servers: started and stopped by a listener process, registered here so that none outlives the
+//! library.
+
+use crate::erts::{ResourceRef, ResourceType};
+use crate::{atoms, database};
+use parking_lot::Mutex;
+use rustler::types::atom::Atom;
+use rustler::{Encoder, Env, Error, NifResult, Term};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use todana_protocol::{Limits, ProtocolName, ServerInfo};
+use todana_server::{Backend, Config, Server, StartError};
+
+/// Resources that are servers.
+pub(crate) static SERVER: ResourceType<Running> = ResourceType::new(c"todana_server");
+
+/// A server's resource. Without its process the server goes on until the resource is collected,
+/// then it stops.
+pub(crate) struct Running {
+    server: Arc<Server>,
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // Collected by a scheduler, which must not wait for threads. `stop_all` finds the server
+        // until it has stopped.
+        let server = Arc::clone(&self.server);
+        let stop = move || stop(&server);
+        if let Err(error) = std::thread::Builder::new().name("todana_stop".into()).spawn(stop) {
+            eprintln!("todana: an abandoned server goes on: {error}");
+        }
+    }
+}
+
+static RUNNING: Mutex<Vec<Arc<Server>>> = Mutex::new(Vec::new());
+
+fn stop(server: &Arc<Server>) {
+    server.stop();
+    RUNNING.lock().retain(|other| !Arc::ptr_eq(other, server));
+}
+
+/// Stops every server and joins its threads.
+pub(crate) fn stop_all() {
+    let running = RUNNING.lock().clone();
+    for server in &running {
+        stop(server);
+    }
+}
+
+/// The same for a listener process that follows one which was killed.
+#[rustler::nif(schedule = "DirtyIo")]
+fn server_stop_all() -> Atom {
+    stop_all();
+    atoms::ok()
+}
+
+/// `server_start(Settings) -> {ok, Server} | {error, Sentence}`. The settings are a map made by
+/// `todana_options`.
+#[rustler::nif(schedule = "DirtyIo")]
+fn server_start<'a>(env: Env<'a>, settings: Term<'a>) -> NifResult<Term<'a>> {
+    let config = config(settings)?;
+    Ok(match Server::start(config) {
+        Ok(server) => {
+            let server = Arc::new(server);
+            RUNNING.lock().push(Arc::clone(&server));
+            let resource: ResourceRef<Running> = SERVER.make(Running { server }, 0);
+            // SAFETY: the term was made in this environment.
+            let term = unsafe { Term::new(env, resource.term(env.as_c_arg())) };
+            (atoms::ok(), term).encode(env)
+        }
+        Err(StartError(sentence)) => (atoms::error(), sentence).encode(env),
+    })
+}
+
+fn server_of<'a>(env: Env<'a>, server: Term<'a>) -> NifResult<&'a Arc<Server>> {
+    // SAFETY: both belong to the present call.
+    let running = unsafe { SERVER.get(env.as_c_arg(), server.as_c_arg()) };
+    running.map(|running: &'a Running| &running.server).ok_or(Error::BadArg)
+}
+
+/// Stops a server and joins its threads.
+#[rustler::nif(schedule = "DirtyIo")]
+fn server_stop<'a>(env: Env<'a>, server: Term<'a>) -> NifResult<Atom> {
+    stop(server_of(env, server)?);
+    Ok(atoms::ok())
+}
+
+/// `[{Protocol, Ip, Port}]`, as bound.
+#[rustler::nif]
+fn server_addresses<'a>(env: Env<'a>, server: Term<'a>) -> NifResult<Vec<(String, String, u16)>> {
+    let addresses = server_of(env, server)?.addresses();
+    Ok(addresses
+        .iter()
+        .map(|(protocol, address)| {
+            (protocol_word(*protocol).to_owned(), address.ip().to_string(), address.port())
+        })
+        .collect())
+}
+
+fn protocol_word(protocol: ProtocolName) -> &'static str {
+    match protocol {
+        ProtocolName::Resp => "resp",
+        ProtocolName::Memcached => "memcached",
+    }
+}
+
+/// Figures of a server as `[{Name, Number | Text}]`.
+#[rustler::nif(schedule = "DirtyCpu")]
+fn server_info<'a>(env: Env<'a>, server: Term<'a>) -> NifResult<Vec<(&'static str, Term<'a>)>> {
+    let ServerInfo {
+        event_backend,
+        event_loops,
+        started_at_ms,
+        connections,
+        connections_peak,
+        connections_max,
+        connections_total,
+        connections_rejected,
+        connections_by_protocol,
+        commands,
+        commands_per_second,
+        input_bytes,
+        output_bytes,
+        hits,
+        misses,
+        errors,
+        authentication_failures,
+        client_buffer_bytes,
+        output_limit_disconnections,
+        memory_limit_bytes,
+        resident_bytes,
+        resident_bytes_peak,
+        ..
+    } = server_of(env, server)?.info();
+    let [connections_resp, connections_memcached] = connections_by_protocol;
+    let numbers = [
+        ("event_loops", event_loops as u64),
+        ("started_at_ms", started_at_ms),
+        ("connections", connections),
+        ("connections_peak", connections_peak),
+        ("connections_max", connections_max),
+        ("connections_total", connections_total),
+        ("connections_rejected", connections_rejected),
+        ("connections_resp", connections_resp),
+        ("connections_memcached", connections_memcached),
+        ("commands", commands),
+        ("commands_per_second", commands_per_second),
+        ("input_bytes", input_bytes),
+        ("output_bytes", output_bytes),
+        ("hits", hits),
+        ("misses", misses),
+        ("errors", errors),
+        ("authentication_failures", authentication_failures),
+        ("client_buffer_bytes", client_buffer_bytes),
+        ("output_limit_disconnections", output_limit_disconnections),
+        ("memory_limit_bytes", memory_limit_bytes),
+        ("resident_bytes", resident_bytes),
+        ("resident_bytes_peak", resident_bytes_peak),
+    ];
+    let mut info: Vec<(&'static str, Term<'a>)> =
+        numbers.iter().map(|(name, number)| (*name, number.encode(env))).collect();
+    info.push(("event_backend", event_backend.encode(env)));
+    Ok(info)
+}
+
+/// One setting; a missing or ill-typed one is a mistake of `todana_options`, hence badarg.
+fn setting<'a, T: rustler::Decoder<'a>>(settings: Term<'a>, name: &str) -> NifResult<T> {
+    let env = settings.get_env();
+    let name = Atom::from_str(env, name)?;
+    settings.map_get(name)?.decode()
+}
+
+fn config(settings: Term<'_>) -> NifResult<Config> {
+    let (databases, budget) = database::for_server();
+    let listeners: Vec<(String, String)> = setting(settings, "listeners")?;
+    let listeners: Option<Vec<(ProtocolName, SocketAddr)>> =
+        listeners.iter().map(|(protocol, address)| listener(protocol, address)).collect();
+    let backend: String = setting(settings, "event_backend")?;
+    let password: Option<rustler::Binary<'_>> = setting(settings, "password")?;
+    Ok(Config {
+        databases,
+        budget,
+        listeners: listeners.ok_or(Error::BadArg)?,
+        event_loops: setting(settings, "event_loops")?,
+        event_backend: match backend.as_str() {
+            "poll" => Backend::Poll,
+            "select" => Backend::Select,
+            _ => Backend::Native,
+        },
+        password: password.map(|password| password.as_slice().to_vec()),
+        limits: limits(settings)?,
+        connections_max: setting(settings, "connections_max")?,
+        idle_timeout_ms: setting(settings, "idle_timeout_ms")?,
+        authentication_timeout_ms: setting(settings, "authentication_timeout_ms")?,
+        input_bytes_max: setting(settings, "input_bytes_max")?,
+        output_bytes_hard: setting(settings, "output_bytes_hard")?,
+        output_bytes_soft: setting(settings, "output_bytes_soft")?,
+        output_soft_ms: setting(settings, "output_soft_ms")?,
+        tcp_keepalive_s: setting(settings, "tcp_keepalive_s")?,
+        slow_log_us: setting(settings, "slow_log_us")?,
+        slow_log_entries_max: setting(settings, "slow_log_entries_max")?,
+        config_file: setting(settings, "config_file")?,
+        options: setting(settings, "options")?,
+    })
+}
+
+fn limits(settings: Term<'_>) -> NifResult<Limits> {
+    Ok(Limits {
+        key_bytes_max: setting(settings, "key_bytes_max")?,
+        value_bytes_max: setting(settings, "value_bytes_max")?,
+        memcached_value_bytes_max: setting(settings, "memcached_value_bytes_max")?,
+        arguments_max: setting(settings, "arguments_max")?,
+        line_bytes_max: setting(settings, "line_bytes_max")?,
+        unauthenticated_arguments_max: setting(settings, "unauthenticated_arguments_max")?,
+        unauthenticated_argument_bytes_max: setting(
+            settings,
+            "unauthenticated_argument_bytes_max",
+        )?,
+        queued_bytes_max: setting(settings, "queued_bytes_max")?,
+        ..Limits::default()
+    })
+}
+
+fn listener(protocol: &str, address: &str) -> Option<(ProtocolName, SocketAddr)> {
+    let protocol = match protocol {
+        "resp" => ProtocolName::Resp,
+        "memcached" => ProtocolName::Memcached,
+        _ => return None,
+    };
+    Some((protocol, address.parse().ok()?))
+}

@@ -1,0 +1,322 @@
+//! The other functions of one key.
+
+use crate::codec::{self, Misuse, ON_DIRTY, Room};
+use crate::erts::Raw;
+use crate::reply::{self, Answer, Answers, Want};
+use crate::store::{Store, now_ms};
+use crate::{atoms, point, tables};
+use rustler::types::atom::Atom;
+use rustler::{Encoder, Env, Term};
+use todana_command::{Command, Condition, ExpireWhen, Expires, Set};
+
+/// The table that the term means, on a normal scheduler.
+fn store_of<'a>(env: Env<'a>, table: Term<'a>) -> Result<&'a Store, Misuse> {
+    // SAFETY: both belong to the present call, which runs on a normal scheduler.
+    unsafe { tables::get(env.as_c_arg(), table.as_c_arg()) }
+}
+
+fn wrap<'a>(env: Env<'a>, term: Raw) -> Term<'a> {
+    // SAFETY: the term was made in this environment.
+    unsafe { Term::new(env, term) }
+}
+
+fn key_of<'a>(
+    store: &Store,
+    key: Term<'_>,
+    form: u32,
+    room: &'a mut Room,
+) -> Result<&'a [u8], Misuse> {
+    // SAFETY: the term belongs to the present call, and so does the room.
+    unsafe { codec::key(store, key.get_env().as_c_arg(), key.as_c_arg(), form, room) }
+}
+
+/// Carries out what `command` makes of the key, and words the answer.
+fn on_key<'a>(
+    env: Env<'a>,
+    table: Term<'a>,
+    key: Term<'a>,
+    form: u32,
+    want: Want,
+    command: impl FnOnce(&[u8], &mut dyn FnMut(&Command<'_>) -> Answer) -> Result<Answer, Misuse>,
+) -> Result<Answer, Misuse> {
+    let store = store_of(env, table)?;
+    let mut room = Room::new();
+    let key = key_of(store, key, form, &mut room)?;
+    command(key, &mut |command| {
+        let mut answers = Answers::new(env.as_c_arg(), store.codec, want);
+        store.execute(command, &mut answers);
+        answers.only()
+    })
+}
+
+/// Words an answer that is a fact or misuse.
+fn fact<'a>(env: Env<'a>, answer: Result<Answer, Misuse>) -> Term<'a> {
+    match answer {
+        Ok(answer) => wrap(env, reply::fact(env.as_c_arg(), answer)),
+        Err(misuse) => misuse.term(env),
+    }
+}
+
+/// Words an answer that may be a record.
+fn record<'a>(env: Env<'a>, answer: Result<Answer, Misuse>) -> Term<'a> {
+    match answer {
+        Ok(Answer::Record(term)) => wrap(env, term),
+        answer => fact(env, answer),
+    }
+}
+
+/// An expiry as the Erlang side words it: `table | never | keep | {at, Ms} | {ttl, Ms}`.
+pub(crate) fn expires(store: &Store, term: Term<'_>) -> Option<Expires> {
+    if let Ok((word, ms)) = term.decode::<(Atom, u64)>() {
+        return if word == atoms::at() {
+            Some(Expires::At(ms))
+        } else if word == atoms::ttl() {
+            Some(Expires::At(now_ms().saturating_add(ms)))
+        } else {
+            None
+        };
+    }
+    let word = term.decode::<Atom>().ok()?;
+    if word == atoms::table() {
+        Some(store.default_expires())
+    } else if word == atoms::never() {
+        Some(Expires::Never)
+    } else if word == atoms::keep() {
+        Some(Expires::Keep)
+    } else {
+        None
+    }
+}
+
+/// A condition as the Erlang side words it: `always | absent | present | {version, Version}`.
+fn condition(term: Term<'_>) -> Option<Condition> {
+    if let Ok((word, version)) = term.decode::<(Atom, u64)>() {
+        return (word == atoms::version()).then_some(Condition::IfVersion(version));
+    }
+    let word = term.decode::<Atom>().ok()?;
+    if word == atoms::always() {
+        Some(Condition::Always)
+    } else if word == atoms::absent() {
+        Some(Condition::IfAbsent)
+    } else if word == atoms::present() {
+        Some(Condition::IfPresent)
+    } else {
+        None
+    }
+}
+
+const OPTIONS: i64 = 4;
+
+fn bad_option(argument: i64) -> Misuse {
+    Misuse::Argument(argument, atoms::bad_option())
+}
+
+/// `put_with(Table, Key, Value, Condition, Expires, Flags, Form) -> {ok, Version} | {error,
+/// Reason}`
+#[rustler::nif]
+#[allow(
+    clippy::too_many_arguments,
+    reason = "positional on purpose: the Erlang side has read the map"
+)]
+fn put_with<'a>(
+    env: Env<'a>,
+    table: Term<'a>,
+    key: Term<'a>,
+    value: Term<'a>,
+    only: Term<'a>,
+    expiry: Term<'a>,
+    flags: u32,
+    form: u32,
+) -> Term<'a> {
+    let store = store_of(env, table);
+    stored(env, store.and_then(|store| set(store, [key, value, only, expiry], flags, form)))
+}
+
+/// The same for long values; the table is given by its handle.
+#[rustler::nif(schedule = "DirtyCpu")]
+#[allow(clippy::too_many_arguments, reason = "as `put_with`")]
+fn put_with_dirty<'a>(
+    env: Env<'a>,
+    table: Term<'a>,
+    key: Term<'a>,
+    value: Term<'a>,
+    only: Term<'a>,
+    expiry: Term<'a>,
+    flags: u32,
+    form: u32,
+) -> Term<'a> {
+    // SAFETY: both belong to the present call.
+    let store = unsafe { tables::by_handle(env.as_c_arg(), table.as_c_arg()) };
+    let form = form | ON_DIRTY;
+    stored(env, store.and_then(|store| set(store, [key, value, only, expiry], flags, form)))
+}
+
+fn stored<'a>(env: Env<'a>, answer: Result<Answer, Misuse>) -> Term<'a> {
+    match answer {
+        Ok(Answer::Stored(version)) => (atoms::ok(), version).encode(env),
+        answer => fact(env, answer),
+    }
+}
+
+fn set(store: &Store, terms: [Term<'_>; 4], flags: u32, form: u32) -> Result<Answer, Misuse> {
+    let [key, value, only, expiry] = terms;
+    let env = key.get_env().as_c_arg();
+    let (mut key_room, mut value_room) = (Room::new(), Room::new());
+    let key = key_of(store, key, form, &mut key_room)?;
+    // SAFETY: the term belongs to the present call, and so does the room.
+    let value = unsafe { codec::value(store, env, value.as_c_arg(), form, 3, &mut value_room)? };
+    let command = Command::Set(Set {
+        key,
+        value,
+        flags,
+        condition: condition(only).ok_or(bad_option(OPTIONS))?,
+        expires: expires(store, expiry).ok_or(bad_option(OPTIONS))?,
+        return_old: false,
+        track_access: false,
+    });
+    let mut answers = Answers::new(env, store.codec, Want::Fact);
+    store.execute(&command, &mut answers);
+    Ok(answers.only())
+}
+
+/// `get_entry(Table, Key, Form) -> {Value, Version, Flags, ExpiresAtMs, IsEncoded} | error`
+#[rustler::nif]
+fn get_entry<'a>(env: Env<'a>, table: Term<'a>, key: Term<'a>, form: u32) -> Term<'a> {
+    record(
+        env,
+        on_key(env, table, key, form, Want::Entry, |key, run| Ok(run(&Command::Get { key }))),
+    )
+}
+
+/// `take(Table, Key, Form) -> {ok, Value} | {encoded, Bytes} | error`
+#[rustler::nif]
+fn take<'a>(env: Env<'a>, table: Term<'a>, key: Term<'a>, form: u32) -> Term<'a> {
+    record(
+        env,
+        on_key(env, table, key, form, Want::Value, |key, run| Ok(run(&Command::Take { key }))),
+    )
+}
+
+/// `is_key(Table, Key, Form) -> boolean()`
+#[rustler::nif]
+fn is_key<'a>(env: Env<'a>, table: Term<'a>, key: Term<'a>, form: u32) -> Term<'a> {
+    let answer = on_key(env, table, key, form, Want::Fact, |key, run| {
+        Ok(run(&Command::Exists { keys: &[key] }))
+    });
+    match answer {
+        Ok(Answer::Integer(number)) => (number > 0).encode(env),
+        answer => fact(env, answer),
+    }
+}
+
+/// `delete(Table, Key, Condition, Form) -> ok | error | {error, Reason}`
+#[rustler::nif]
+fn delete<'a>(env: Env<'a>, table: Term<'a>, key: Term<'a>, only: Term<'a>, form: u32) -> Term<'a> {
+    let answer = on_key(env, table, key, form, Want::Fact, |key, run| {
+        Ok(match condition(only).ok_or(bad_option(3))? {
+            Condition::Always => match run(&Command::Delete { keys: &[key] }) {
+                Answer::Integer(number) => Answer::Flag(number > 0),
+                answer => answer,
+            },
+            condition => match run(&Command::DeleteIf { key, condition }) {
+                Answer::Refused(todana_command::Refusal::Absent) => Answer::None,
+                answer => answer,
+            },
+        })
+    });
+    fact(env, answer)
+}
+
+/// `expiry(Table, Key, Form) -> {ok, ExpiresAtMs | infinity} | error`
+#[rustler::nif]
+fn expiry<'a>(env: Env<'a>, table: Term<'a>, key: Term<'a>, form: u32) -> Term<'a> {
+    let answer =
+        on_key(env, table, key, form, Want::Fact, |key, run| Ok(run(&Command::Expiry { key })));
+    match answer {
+        Ok(Answer::Expiry(at_ms)) => {
+            let at_ms = wrap(env, reply::expiry(env.as_c_arg(), at_ms));
+            (atoms::ok(), at_ms).encode(env)
+        }
+        answer => fact(env, answer),
+    }
+}
+
+/// `expire(Table, Key, Expires, Form) -> ok | error`
+#[rustler::nif]
+fn expire<'a>(
+    env: Env<'a>,
+    table: Term<'a>,
+    key: Term<'a>,
+    expiry: Term<'a>,
+    form: u32,
+) -> Term<'a> {
+    let answer = store_of(env, table).and_then(|store| {
+        let expires = expires(store, expiry).ok_or(bad_option(3))?;
+        on_key(env, table, key, form, Want::Fact, |key, run| {
+            // `Expire` tells whether the expiry changed, we whether there is a record.
+            let when = ExpireWhen::default();
+            Ok(match run(&Command::Expire { key, expires, when }) {
+                Answer::Flag(false) => match run(&Command::Exists { keys: &[key] }) {
+                    Answer::Integer(number) => Answer::Flag(number > 0),
+                    answer => answer,
+                },
+                answer => answer,
+            })
+        })
+    });
+    fact(env, answer)
+}
+
+/// `update_counter_with(Table, Key, Increment, Initial, Expires, Form) -> {ok, New} | {error,
+/// Reason}`
+#[rustler::nif]
+fn update_counter_with<'a>(
+    env: Env<'a>,
+    table: Term<'a>,
+    key: Term<'a>,
+    delta: Term<'a>,
+    initial: i64,
+    expiry: Term<'a>,
+    form: u32,
+) -> Term<'a> {
+    let raw_env = env.as_c_arg();
+    let counted = store_of(env, table).and_then(|store| {
+        let expires = expires(store, expiry).ok_or(bad_option(OPTIONS))?;
+        let initial = Some((initial, expires));
+        // SAFETY: the terms belong to the present call.
+        Ok(unsafe {
+            point::increment(store, raw_env, key.as_c_arg(), delta.as_c_arg(), initial, form)
+        })
+    });
+    match counted {
+        Ok(term) => wrap(env, term),
+        Err(misuse) => misuse.term(env),
+    }
+}
+
+/// `count(Table) -> integer()`
+#[rustler::nif]
+fn count<'a>(env: Env<'a>, table: Term<'a>) -> Term<'a> {
+    match store_of(env, table) {
+        Ok(store) => todana_table::Keyspace::len(store.table()).encode(env),
+        Err(misuse) => misuse.term(env),
+    }
+}
+
+/// `bytes(Table) -> integer()`
+#[rustler::nif]
+fn bytes<'a>(env: Env<'a>, table: Term<'a>) -> Term<'a> {
+    match store_of(env, table) {
+        Ok(store) => store.table().bytes().encode(env),
+        Err(misuse) => misuse.term(env),
+    }
+}
+
+/// `handle(Table) -> Handle`, of a name or a handle
+#[rustler::nif]
+fn handle<'a>(env: Env<'a>, table: Term<'a>) -> Term<'a> {
+    match tables::handle_of(env, table) {
+        Ok(handle) => handle,
+        Err(misuse) => misuse.term(env),
+    }
+}

@@ -1,0 +1,182 @@
+//! A table as the Erlang side knows it: a name, a codec, defaults, and the native table or database
+//! behind it.
+
+use crate::erts::{Raw, ResourceType};
+use std::cell::Cell;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::time::{SystemTime, UNIX_EPOCH};
+use todana_command::{Command, Context, Databases, Expires, Reply, VALUE_BYTES_MAX};
+use todana_table::{Options, Table};
+
+/// Resources that are handles of tables.
+pub(crate) static STORE: ResourceType<Store> = ResourceType::new(c"todana_table");
+
+/// The longest key, in bytes as the table sees it.
+pub(crate) const KEY_BYTES_MAX: usize = 64 << 10;
+
+/// How terms become keys and values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Codec {
+    /// Keys and values are iodata, and come back as binaries.
+    Raw,
+    /// Keys and values are any terms, see [`crate::codec`].
+    Term,
+}
+
+/// A table as the Erlang side knows it.
+pub(crate) struct Store {
+    /// The name, an atom's term (atoms are the same in every environment).
+    pub(crate) name: Raw,
+    pub(crate) codec: Codec,
+    /// Expiry of records written without one.
+    pub(crate) ttl_ms: Option<u64>,
+    /// What the table was opened with, to tell whether a second `open` means the same.
+    pub(crate) options: Options,
+    pub(crate) value_bytes_max: usize,
+    home: Home,
+    closed: AtomicBool,
+    /// Boxed, because the BEAM aligns resources for 8 bytes only.
+    looks: Box<[Looks; STRIPES]>,
+}
+
+enum Home {
+    Own(Table),
+    Database(Arc<Databases>, usize),
+}
+
+/// Hits and misses seen by one thread (or by several: then they share the cost).
+#[repr(align(64))]
+#[derive(Default)]
+struct Looks {
+    hits: AtomicU64,
+    misses: AtomicU64,
+}
+
+const STRIPES: usize = 16;
+
+impl Store {
+    pub(crate) fn own(name: Raw, codec: Codec, ttl_ms: Option<u64>, options: Options) -> Store {
+        let table = Table::new(options.clone());
+        Store::new(name, codec, ttl_ms, options, Home::Own(table))
+    }
+
+    /// A numbered database of the server; raw, because every client sees the same bytes.
+    pub(crate) fn database(name: Raw, databases: Arc<Databases>, number: usize) -> Store {
+        Store::new(name, Codec::Raw, None, Options::default(), Home::Database(databases, number))
+    }
+
+    fn new(name: Raw, codec: Codec, ttl_ms: Option<u64>, options: Options, home: Home) -> Store {
+        Store {
+            name,
+            codec,
+            ttl_ms,
+            options,
+            value_bytes_max: VALUE_BYTES_MAX,
+            home,
+            closed: AtomicBool::new(false),
+            looks: Box::default(),
+        }
+    }
+
+    /// The table behind it now: which one a database's number means may change (`SWAPDB`).
+    #[inline]
+    pub(crate) fn table(&self) -> &Table {
+        match &self.home {
+            Home::Own(table) => table,
+            Home::Database(databases, number) => databases.table(*number),
+        }
+    }
+
+    pub(crate) fn database_number(&self) -> Option<usize> {
+        match &self.home {
+            Home::Own(_) => None,
+            Home::Database(_, number) => Some(*number),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed.load(Relaxed)
+    }
+
+    pub(crate) fn close(&self) {
+        self.closed.store(true, Relaxed);
+    }
+
+    /// Carries out a command.
+    pub(crate) fn execute<R: Reply>(&self, command: &Command<'_>, reply: &mut R) {
+        let context = Context { now_ms: now_ms(), value_bytes_max: self.value_bytes_max };
+        match &self.home {
+            Home::Own(table) => todana_command::execute_on(table, command, context, reply),
+            Home::Database(databases, number) => {
+                todana_command::execute(databases, *number, command, context, reply);
+            }
+        }
+    }
+
+    /// The expiry of a record that is written without one.
+    #[inline]
+    pub(crate) fn default_expires(&self) -> Expires {
+        match self.ttl_ms {
+            None => Expires::Never,
+            Some(ttl_ms) => Expires::At(now_ms().saturating_add(ttl_ms)),
+        }
+    }
+
+    /// Counts a look-up.
+    #[inline]
+    pub(crate) fn note_look(&self, hit: bool) {
+        let looks = &self.looks[stripe()];
+        let counter = if hit { &looks.hits } else { &looks.misses };
+        // Not `fetch_add`: stripes are shared between threads only on nodes with more schedulers
+        // than stripes, and a count lost now and then in a statistic is cheaper than a locked
+        // instruction in every read.
+        counter.store(counter.load(Relaxed).wrapping_add(1), Relaxed);
+    }
+
+    /// Look-ups by this node's processes that found something, and that did not.
+    pub(crate) fn looks(&self) -> (u64, u64) {
+        self.looks.iter().fold((0, 0), |(hits, misses), looks| {
+            (hits + looks.hits.load(Relaxed), misses + looks.misses.load(Relaxed))
+        })
+    }
+}
+
+#[inline]
+fn stripe() -> usize {
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    thread_local! {
+        static STRIPE: Cell<usize> = const { Cell::new(usize::MAX) };
+    }
+    STRIPE.with(|stripe| {
+        if stripe.get() == usize::MAX {
+            stripe.set(NEXT.fetch_add(1, Relaxed) % STRIPES);
+        }
+        stripe.get()
+    })
+}
+
+/// Milliseconds since the Unix epoch.
+pub(crate) fn now_ms() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// The same from the kernel's last clock tick, where there is such a clock: never later than
+/// [`now_ms`], at most one tick (1 to 10 ms) earlier, and four times cheaper. For look-ups: a
+/// record may be seen a tick longer than it lives.
+#[inline]
+pub(crate) fn tick_ms() -> u64 {
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    {
+        let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        // SAFETY: a valid place for the result.
+        if unsafe { libc::clock_gettime(libc::CLOCK_REALTIME_COARSE, &mut time) } == 0 {
+            return (time.tv_sec as u64)
+                .wrapping_mul(1000)
+                .wrapping_add(time.tv_nsec as u64 / 1_000_000);
+        }
+    }
+    now_ms()
+}

@@ -1,0 +1,315 @@
+//! The registry: tables by name, for the whole node.
+//!
+//! Opening and closing is done by one Erlang process, so it may take a lock. Looking a table up by
+//! name happens in every read and takes none: an atom's term is the same word everywhere, so a name
+//! is found by comparing words in [`SLOTS`].
+//!
+//! # Why a look-up by name is safe while the table is closed
+//!
+//! A slot holds an address, not a reference. The reference that keeps the handle alive is owned by
+//! the registry, and once closed by a persistent term (`todana_tables`), which the Erlang side
+//! erases after the slot was emptied. Erasing a persistent term frees it only after every process
+//! of the node was scheduled out and scanned; a process that runs a NIF on a normal scheduler is
+//! not. So whoever read the slot before it was emptied is done with the handle before it can go.
+//! Functions on dirty schedulers do not have this protection: they are given the handle's term
+//! ([`by_handle`]).
+
+use crate::atoms;
+use crate::codec::Misuse;
+use crate::database;
+use crate::erts::{self, Raw, RawEnv, ResourceRef};
+use crate::store::{Codec, STORE, Store};
+use parking_lot::Mutex;
+use rustler::types::atom::Atom;
+use rustler::{Encoder, Env, Term};
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+use todana_table::{Keyspace, Limits, Options, WhenFull};
+
+/// Tables that can be open at one time.
+const TABLES_MAX: usize = 4096;
+const SLOTS_LEN: usize = 2 * TABLES_MAX;
+
+struct Slot {
+    /// An atom's term; 0 was never used. A slot keeps its name when the table is closed, and serves
+    /// the next table of the name.
+    name: AtomicUsize,
+    store: AtomicPtr<Store>,
+}
+
+static SLOTS: [Slot; SLOTS_LEN] =
+    [const { Slot { name: AtomicUsize::new(0), store: AtomicPtr::new(ptr::null_mut()) } };
+        SLOTS_LEN];
+
+/// The references that keep open tables alive.
+static OPEN: Mutex<Vec<ResourceRef<Store>>> = Mutex::new(Vec::new());
+
+/// An atom's term as a word.
+#[inline]
+fn word(name: Raw) -> usize {
+    // SAFETY: `ErlNifTerm` is a transparent wrapper of a `usize`.
+    unsafe { std::mem::transmute::<Raw, usize>(name) }
+}
+
+#[inline]
+fn first_slot(word: usize) -> usize {
+    // Atom terms are small numbers shifted by six bits.
+    (word >> 6) % SLOTS_LEN
+}
+
+#[inline]
+fn find(word: usize) -> Option<&'static Slot> {
+    let first = first_slot(word);
+    for step in 0..SLOTS_LEN {
+        let slot = &SLOTS[(first + step) % SLOTS_LEN];
+        match slot.name.load(Ordering::Acquire) {
+            name if name == word => return Some(slot),
+            0 => return None,
+            _ => (),
+        }
+    }
+    None
+}
+
+/// The table that a name or a handle means, on a normal scheduler.
+///
+/// # Safety
+/// `env` and `term` belong to the present call, it runs on a normal scheduler, and `'a` does not
+/// outlast it.
+#[inline]
+pub(crate) unsafe fn get<'a>(env: RawEnv, term: Raw) -> Result<&'a Store, Misuse> {
+    if let Some(slot) = find(word(term)) {
+        let store = slot.store.load(Ordering::Acquire);
+        // SAFETY: see the module's essay; null after `close`.
+        return unsafe { store.as_ref() }.ok_or_else(no_such_table);
+    }
+    // SAFETY: see the function.
+    unsafe { by_handle(env, term) }
+}
+
+/// The table that a handle means, on any scheduler.
+///
+/// # Safety
+/// `env` and `term` belong to the present call, and `'a` does not outlast it.
+pub(crate) unsafe fn by_handle<'a>(env: RawEnv, term: Raw) -> Result<&'a Store, Misuse> {
+    // SAFETY: see the function.
+    match unsafe { STORE.get(env, term) } {
+        Some(store) if !store.is_closed() => Ok(store),
+        _ => Err(no_such_table()),
+    }
+}
+
+#[cold]
+fn no_such_table() -> Misuse {
+    Misuse::Argument(1, atoms::no_such_table())
+}
+
+/// Opens a table, or finds the one of that name. `{ok, Handle}`, or `{error, exists}` when it has
+/// other options. The options were checked by the Erlang side.
+#[rustler::nif(schedule = "DirtyCpu")]
+fn open<'a>(
+    env: Env<'a>,
+    name: Atom,
+    codec: Atom,
+    ttl_ms: Option<u64>,
+    limits: (Option<u64>, Option<u64>, Atom),
+    shards: Option<usize>,
+) -> Term<'a> {
+    let codec = if codec == atoms::term() { Codec::Term } else { Codec::Raw };
+    let (entries_max, bytes_max, when_full) = limits;
+    let when_full = if when_full == atoms::refuse() { WhenFull::Refuse } else { WhenFull::Evict };
+    let limits = Limits { entries_max, bytes_max, when_full };
+    let mut open = OPEN.lock();
+    if let Some(store) = open.iter().find(|store| store.name == name.as_c_arg()) {
+        let same = store.codec == codec
+            && store.ttl_ms == ttl_ms
+            && same_options(&store.options, &limits, shards)
+            && store.database_number().is_none();
+        return if same { handle(env, store) } else { env.error_tuple(atoms::exists()) };
+    }
+    let options = Options { shards, limits, ..Options::default() };
+    publish(env, &mut open, Store::own(name.as_c_arg(), codec, ttl_ms, options))
+}
+
+fn same_options(options: &Options, limits: &Limits, shards: Option<usize>) -> bool {
+    options.limits.entries_max == limits.entries_max
+        && options.limits.bytes_max == limits.bytes_max
+        && options.limits.when_full == limits.when_full
+        && options.shards == shards
+}
+
+/// Opens a database of the server by a name, or finds it.
+#[rustler::nif(schedule = "DirtyCpu")]
+fn open_database<'a>(env: Env<'a>, name: Atom, number: usize) -> Term<'a> {
+    let Some(databases) = database::databases(number) else {
+        return env.error_tuple(atoms::no_such_database());
+    };
+    let mut open = OPEN.lock();
+    if let Some(store) = open.iter().find(|store| store.name == name.as_c_arg()) {
+        return match store.database_number() {
+            Some(open) if open == number => handle(env, store),
+            _ => env.error_tuple(atoms::exists()),
+        };
+    }
+    publish(env, &mut open, Store::database(name.as_c_arg(), databases, number))
+}
+
+fn handle<'a>(env: Env<'a>, store: &ResourceRef<Store>) -> Term<'a> {
+    // SAFETY: the term was made in this environment.
+    let term = unsafe { Term::new(env, store.term(env.as_c_arg())) };
+    (atoms::ok(), term).encode(env)
+}
+
+fn publish<'a>(env: Env<'a>, open: &mut Vec<ResourceRef<Store>>, store: Store) -> Term<'a> {
+    if open.len() >= TABLES_MAX {
+        return env.error_tuple(atoms::full());
+    }
+    let name = word(store.name);
+    let store = STORE.make(store, 0);
+    let answer = handle(env, &store);
+    let address = store.as_ptr();
+    let first = first_slot(name);
+    for step in 0..SLOTS_LEN {
+        let slot = &SLOTS[(first + step) % SLOTS_LEN];
+        let taken = slot.name.load(Ordering::Relaxed);
+        if taken == name || taken == 0 {
+            slot.store.store(address, Ordering::Release);
+            slot.name.store(name, Ordering::Release);
+            open.push(store);
+            return answer;
+        }
+    }
+    // Every slot carries the name of some table that was open once.
+    env.error_tuple(atoms::full())
+}
+
+/// Closes a table by its handle: empties it and forgets the name. The caller erases the persistent
+/// term afterwards.
+#[rustler::nif(schedule = "DirtyCpu")]
+fn close<'a>(env: Env<'a>, handle: Term<'a>) -> Term<'a> {
+    // SAFETY: both belong to this call.
+    let store = match unsafe { by_handle(env.as_c_arg(), handle.as_c_arg()) } {
+        Ok(store) => store,
+        Err(misuse) => return misuse.term(env),
+    };
+    let mut open = OPEN.lock();
+    let Some(at) = open.iter().position(|other| other.name == store.name) else {
+        return no_such_table().term(env);
+    };
+    let reference = open.swap_remove(at);
+    store.close();
+    if let Some(slot) = find(word(store.name)) {
+        slot.store.store(ptr::null_mut(), Ordering::Release);
+    }
+    drop(open);
+    if store.database_number().is_none() {
+        // Here, on a dirty scheduler, and not when the last handle is collected by some process.
+        store.table().clear();
+    }
+    drop(reference);
+    atoms::ok().encode(env)
+}
+
+/// All open tables as `{Name, Handle}`.
+#[rustler::nif]
+fn tables(env: Env<'_>) -> Vec<(Term<'_>, Term<'_>)> {
+    let open = OPEN.lock();
+    open.iter()
+        .map(|store| {
+            // SAFETY: an atom, and a term made in this environment.
+            unsafe { (Term::new(env, store.name), Term::new(env, store.term(env.as_c_arg()))) }
+        })
+        .collect()
+}
+
+/// What a table was opened with: `{Name, Codec, TtlMs, {EntriesMax, BytesMax, WhenFull}, Shards,
+/// Database}`.
+#[rustler::nif]
+fn options<'a>(env: Env<'a>, table: Term<'a>) -> Term<'a> {
+    // SAFETY: both belong to this call, which runs on a normal scheduler.
+    let store = match unsafe { get(env.as_c_arg(), table.as_c_arg()) } {
+        Ok(store) => store,
+        Err(misuse) => return misuse.term(env),
+    };
+    // SAFETY: an atom.
+    let name = unsafe { Term::new(env, store.name) };
+    let codec = if store.codec == Codec::Term { atoms::term() } else { atoms::raw() };
+    let limits = store.options.limits;
+    let when_full =
+        if limits.when_full == WhenFull::Refuse { atoms::refuse() } else { atoms::evict() };
+    let limits = (limits.entries_max, limits.bytes_max, when_full);
+    let shards = store.options.shards;
+    (name, codec, store.ttl_ms, limits, shards, store.database_number()).encode(env)
+}
+
+/// Counts as a list of pairs.
+#[rustler::nif]
+fn counts<'a>(env: Env<'a>, table: Term<'a>) -> Term<'a> {
+    // SAFETY: both belong to this call, which runs on a normal scheduler.
+    let store = match unsafe { get(env.as_c_arg(), table.as_c_arg()) } {
+        Ok(store) => store,
+        Err(misuse) => return misuse.term(env),
+    };
+    let counts = store.table().counts();
+    let (hits, misses) = store.looks();
+    vec![
+        ("entries", counts.entries),
+        ("entries_with_expiry", counts.entries_with_expiry),
+        ("bytes", counts.bytes),
+        ("index_bytes", counts.index_bytes),
+        ("expired", counts.expired),
+        ("evicted", counts.evicted),
+        ("refused", counts.refused),
+        ("version", counts.version),
+        ("hits", hits),
+        ("misses", misses),
+    ]
+    .encode(env)
+}
+
+/// Removes expired records from a few shards: `{Removed, MoreAreDue}`.
+#[rustler::nif]
+fn sweep<'a>(env: Env<'a>, table: Term<'a>, shards_max: usize) -> Term<'a> {
+    let started = std::time::Instant::now();
+    // SAFETY: both belong to this call, which runs on a normal scheduler.
+    let store = match unsafe { get(env.as_c_arg(), table.as_c_arg()) } {
+        Ok(store) => store,
+        Err(misuse) => return misuse.term(env),
+    };
+    let swept = store.table().sweep(crate::store::now_ms(), shards_max);
+    erts::consume_timeslice(env.as_c_arg(), started.elapsed());
+    swept.encode(env)
+}
+
+/// Removes all records; returns how many there were.
+#[rustler::nif(schedule = "DirtyCpu")]
+fn clear<'a>(env: Env<'a>, handle: Term<'a>) -> Term<'a> {
+    // SAFETY: both belong to this call.
+    match unsafe { by_handle(env.as_c_arg(), handle.as_c_arg()) } {
+        Ok(store) => store.table().clear().encode(env),
+        Err(misuse) => misuse.term(env),
+    }
+}
+
+/// The handle of a table that is given by name or handle, on a normal scheduler.
+pub(crate) fn handle_of<'a>(env: Env<'a>, table: Term<'a>) -> Result<Term<'a>, Misuse> {
+    // SAFETY: both belong to the present call. A store is only ever the payload of a resource, kept
+    // alive throughout the call (see the essay), so its address is one that a term can be made of.
+    unsafe {
+        let store: *const Store = get(env.as_c_arg(), table.as_c_arg())?;
+        let term = rustler::sys::enif_make_resource(env.as_c_arg(), store.cast());
+        Ok(Term::new(env, term))
+    }
+}
+
+/// A reference of its own to the table that is given by name or handle, on a normal scheduler.
+pub(crate) fn reference_of<'a>(
+    env: Env<'a>,
+    table: Term<'a>,
+) -> Result<ResourceRef<Store>, Misuse> {
+    // SAFETY: as in `handle_of`.
+    unsafe {
+        let store: *const Store = get(env.as_c_arg(), table.as_c_arg())?;
+        Ok(ResourceRef::from_payload(store))
+    }
+}

@@ -1,0 +1,654 @@
+-module(todana).
+-moduledoc """
+A key-value store inside the node.
+
+A table belongs to the node: no process owns it, and none stands between a
+caller and a record. `open/2` makes a table or finds it; every function takes
+its name, or the handle that `open/2` returned.
+
+    {ok, _} = todana:open(sessions, #{codec => term}),
+    ok = todana:put(sessions, {user, 7}, #{name => ~"Ada"}),
+    {ok, #{name := ~"Ada"}} = todana:get(sessions, {user, 7}).
+
+The databases `db0` to `db15` are those that network clients see; open them by
+these names.
+
+Facts are returned (`{ok, Value} | error`, `{error, Reason}`); misuse raises
+`badarg` and names the argument. An `{error, Reason}` of a write says that
+nothing was written.
+
+Not here: transactions over several calls, ordered tables, and anything that
+would need a process to own a record.
+""".
+
+%% Tables
+-export([open/2, close/1, list/0, info/1, handle/1]).
+%% One key
+-export([
+    get/2, get/3,
+    get_entry/2,
+    is_key/2,
+    put/3, put/4,
+    compare_and_swap/4, compare_and_swap/5,
+    take/2,
+    delete/2, delete/3,
+    update_counter/3, update_counter/4,
+    ttl/2,
+    expire/3,
+    persist/2,
+    fetch/3, fetch/4
+]).
+%% Several keys
+-export([get_many/2, put_many/2, put_many/3, delete_many/2]).
+%% The whole table
+-export([
+    scan/1, scan/2, scan/3,
+    fold/3,
+    fold_snapshot/3,
+    count/1,
+    bytes/1,
+    clear/1,
+    stats/1
+]).
+
+-export_type([
+    table/0,
+    handle/0,
+    key/0,
+    value/0,
+    version/0,
+    entry/0,
+    open_options/0,
+    put_options/0,
+    counter_options/0,
+    many_options/0,
+    fetch_options/0,
+    cursor/0
+]).
+
+-doc "The name of an open table, or its handle.".
+-type table() :: atom() | handle().
+-doc "What `open/2` returns: a table without the look-up of its name.".
+-opaque handle() :: reference().
+-doc "With codec `raw`: iodata, up to 64 KiB. With codec `term`: any term.".
+-type key() :: term().
+-doc "With codec `raw`: iodata, read as a binary. With `term`: any term.".
+-type value() :: term().
+-doc "Of the write that made the record; grows with every write to a table.".
+-type version() :: non_neg_integer().
+-doc "A record with all that belongs to it.".
+-type entry() :: #{
+    value := value(),
+    version := version(),
+    flags := 0..16#ffffffff,
+    expires_at_ms := non_neg_integer() | infinity
+}.
+-doc """
+- `codec`: `raw` (default) or `term`
+- `ttl_ms`: expiry of records that are written without one
+- `entries_max`, `bytes_max`: limits; default none
+- `when_full`: what a write does at a limit: `evict` (default) what is used
+  least, or `refuse` with `{error, full}`
+- `shards`: how many locks the table has; default 4,096
+""".
+-type open_options() :: #{
+    codec => raw | term,
+    ttl_ms => pos_integer() | infinity,
+    entries_max => pos_integer() | infinity,
+    bytes_max => pos_integer() | infinity,
+    when_full => evict | refuse,
+    shards => pos_integer()
+}.
+-doc """
+- `ttl_ms`: milliseconds to live; `keep` leaves the record's expiry as it is.
+  Default: the table's `ttl_ms`
+- `expires_at_ms`: the same as a time, see `os:system_time/1`
+- `flags`: a number that memcached clients see
+- `only`: write only if there is no record (`absent`), if there is one
+  (`present`), or if it has this version
+""".
+-type put_options() :: #{
+    ttl_ms => pos_integer() | infinity | keep,
+    expires_at_ms => non_neg_integer(),
+    flags => 0..16#ffffffff,
+    only => absent | present | {version, version()}
+}.
+-doc """
+- `initial`: what a missing counter counts as; default 0
+- `ttl_ms`, `expires_at_ms`: expiry of a counter that this call creates; an
+  existing counter keeps its own
+""".
+-type counter_options() :: #{
+    initial => integer(),
+    ttl_ms => pos_integer() | infinity,
+    expires_at_ms => non_neg_integer()
+}.
+-doc """
+- `atomic`: all pairs in one step which nobody sees half done, or none
+- `only`: with `atomic`, write only if none of the keys has a record
+- `ttl_ms`, `expires_at_ms`: as in `t:put_options/0`
+""".
+-type many_options() :: #{
+    atomic => boolean(),
+    only => absent,
+    ttl_ms => pos_integer() | infinity | keep,
+    expires_at_ms => non_neg_integer()
+}.
+-doc """
+- `timeout_ms`: how long to wait for another process' computation; default
+  5,000. One's own may take any time
+- the others: how to store the value, as in `t:put_options/0`
+""".
+-type fetch_options() :: #{
+    timeout_ms => timeout(),
+    ttl_ms => pos_integer() | infinity,
+    expires_at_ms => non_neg_integer(),
+    flags => 0..16#ffffffff
+}.
+-doc "Where a scan goes on.".
+-opaque cursor() :: {cursor, pos_integer()}.
+
+-define(ENCODED, 3).
+
+%% ---------------------------------------------------------------- tables ---
+
+-doc """
+Makes a table, or finds the open one of this name. `{error, exists}` if that one
+has other options.
+""".
+-spec open(atom(), open_options()) ->
+    {ok, handle()} | {error, exists | full}.
+open(Name, Options) ->
+    case todana_tables:open(Name, Options) of
+        {badarg, _, _} = Misuse ->
+            todana_error:raise(open, [Name, Options], Misuse);
+        Result ->
+            Result
+    end.
+
+-doc """
+Closes a table for everybody and frees its records. A database (`db0`) goes on
+being served to the network, with its records.
+""".
+-spec close(table()) -> ok.
+close(Table) ->
+    facts(close, [Table], todana_tables:close(Table)).
+
+-doc "The names of all open tables.".
+-spec list() -> [atom()].
+list() ->
+    lists:sort([Name || {Name, _} <- todana_nif:tables()]).
+
+-doc "Name and options of a table; `database` for those that the network sees.".
+-spec info(table()) -> #{
+    name := atom(),
+    codec := raw | term,
+    ttl_ms := pos_integer() | infinity,
+    entries_max := pos_integer() | infinity,
+    bytes_max := pos_integer() | infinity,
+    when_full := evict | refuse,
+    database => 0..15
+}.
+info(Table) ->
+    case todana_nif:options(Table) of
+        {Name, Codec, TtlMs, {EntriesMax, BytesMax, WhenFull}, _, Database} ->
+            Info = #{
+                name => Name,
+                codec => Codec,
+                ttl_ms => or_infinity(TtlMs),
+                entries_max => or_infinity(EntriesMax),
+                bytes_max => or_infinity(BytesMax),
+                when_full => WhenFull
+            },
+            case Database of
+                nil -> Info;
+                Number -> Info#{database => Number}
+            end;
+        Misuse ->
+            todana_error:raise(info, [Table], Misuse)
+    end.
+
+-spec or_infinity(T | nil) -> T | infinity.
+or_infinity(nil) -> infinity;
+or_infinity(Limit) -> Limit.
+
+-doc "The handle of a table: some nanoseconds faster than its name.".
+-spec handle(table()) -> handle().
+handle(Table) ->
+    answer(handle, [Table], todana_nif:handle(Table)).
+
+%% --------------------------------------------------------------- one key ---
+
+-doc "The value of a key.".
+-spec get(table(), key()) -> {ok, value()} | error.
+get(Table, Key) ->
+    case todana_nif:get(Table, Key) of
+        {ok, _} = Found -> Found;
+        error -> error;
+        Other -> get_slowly(Table, Key, Other)
+    end.
+
+-doc "The value of a key, or a default.".
+-spec get(table(), key(), Default) -> value() | Default.
+get(Table, Key, Default) ->
+    case todana_nif:get(Table, Key) of
+        {ok, Value} ->
+            Value;
+        error ->
+            Default;
+        Other ->
+            case get_slowly(Table, Key, Other) of
+                {ok, Value} -> Value;
+                error -> Default
+            end
+    end.
+
+-spec get_slowly(table(), key(), term()) -> {ok, value()} | error.
+get_slowly(_Table, _Key, {encoded, Bytes}) ->
+    {ok, todana_codec:decode(Bytes)};
+get_slowly(Table, Key, encode) ->
+    case todana_nif:get(Table, todana_codec:key(Key), ?ENCODED) of
+        {encoded, Bytes} -> {ok, todana_codec:decode(Bytes)};
+        Result -> answer(get, [Table, Key], Result)
+    end;
+get_slowly(Table, Key, Misuse) ->
+    todana_error:raise(get, [Table, Key], Misuse).
+
+-doc "The value of a key with version, flags and expiry.".
+-spec get_entry(table(), key()) -> {ok, entry()} | error.
+get_entry(Table, Key) ->
+    Get = fun(K, Form) -> todana_nif:get_entry(Table, K, Form) end,
+    case on_key(get_entry, [Table, Key], Key, Get) of
+        {Value, Version, Flags, ExpiresAtMs, IsEncoded} ->
+            {ok, #{
+                value =>
+                    case IsEncoded of
+                        true -> todana_codec:decode(Value);
+                        false -> Value
+                    end,
+                version => Version,
+                flags => Flags,
+                expires_at_ms => ExpiresAtMs
+            }};
+        error ->
+            error
+    end.
+
+-doc "Whether there is a record.".
+-spec is_key(table(), key()) -> boolean().
+is_key(Table, Key) ->
+    Look = fun(K, Form) -> todana_nif:is_key(Table, K, Form) end,
+    on_key(is_key, [Table, Key], Key, Look).
+
+-doc """
+Stores a value. `{error, full}` only in a table that refuses writes at its
+limit, or cannot make room.
+""".
+-spec put(table(), key(), value()) -> ok | {error, full}.
+put(Table, Key, Value) ->
+    case todana_nif:put(Table, Key, Value) of
+        ok -> ok;
+        {error, _} = Error -> Error;
+        Other -> put_slowly(Table, Key, Value, Other)
+    end.
+
+-spec put_slowly(table(), key(), value(), term()) -> ok | {error, full}.
+put_slowly(Table, Key, Value, encode) ->
+    {K, V} = {todana_codec:key(Key), todana_codec:value(Value)},
+    case todana_nif:put(Table, K, V, ?ENCODED) of
+        dirty ->
+            Handle = handle(Table),
+            facts(put, [Table, Key, Value],
+                  todana_nif:put_dirty(Handle, K, V, ?ENCODED));
+        Result ->
+            facts(put, [Table, Key, Value], Result)
+    end;
+put_slowly(Table, Key, Value, dirty) ->
+    Result = todana_nif:put_dirty(handle(Table), Key, Value, 0),
+    facts(put, [Table, Key, Value], Result);
+put_slowly(Table, Key, Value, Misuse) ->
+    facts(put, [Table, Key, Value], Misuse).
+
+-doc """
+Stores a value with an expiry, flags, or a condition. Where the condition does
+not hold: `{error, present}`, `{error, absent}` or `{error, version_differs}`.
+""".
+-spec put(table(), key(), value(), put_options()) ->
+    ok | {error, full | present | absent | version_differs}.
+put(Table, Key, Value, Options) ->
+    Arguments = [Table, Key, Value, Options],
+    Wanted = wanted(put, Arguments, put, Options),
+    case put_with(put, Arguments, Table, Key, Value, Wanted) of
+        {ok, _Version} -> ok;
+        Result -> Result
+    end.
+
+-doc """
+Stores a value if the record still has the version that `get_entry/2` told.
+Returns the new version. The record never expires, unless by the table's
+`ttl_ms`; see `compare_and_swap/5`.
+""".
+-spec compare_and_swap(table(), key(), version(), value()) ->
+    {ok, version()} | {error, absent | version_differs | full}.
+compare_and_swap(Table, Key, Version, Value) ->
+    Arguments = [Table, Key, Version, Value],
+    swap(Arguments, Table, Key, Version, Value, #{}).
+
+-doc "The same with options; `only` is not one of them.".
+-spec compare_and_swap(table(), key(), version(), value(), put_options()) ->
+    {ok, version()} | {error, absent | version_differs | full}.
+compare_and_swap(Table, Key, Version, Value, Options) ->
+    Arguments = [Table, Key, Version, Value, Options],
+    swap(Arguments, Table, Key, Version, Value, Options).
+
+-spec swap([term()], table(), key(), version(), value(), put_options()) ->
+    {ok, version()} | {error, absent | version_differs | full}.
+swap(Arguments, Table, Key, Version, Value, Options) ->
+    Wanted0 = wanted(compare_and_swap, Arguments, expiring, Options),
+    Wanted = Wanted0#{only => {version, Version}},
+    put_with(compare_and_swap, Arguments, Table, Key, Value, Wanted).
+
+-spec put_with(atom(), [term()], table(), key(), value(), map()) -> term().
+put_with(Function, Arguments, Table, Key, Value, Wanted) ->
+    #{only := Only, expires := Expires, flags := Flags} = Wanted,
+    Put = fun(K, V, Form) ->
+        case todana_nif:put_with(Table, K, V, Only, Expires, Flags, Form) of
+            dirty ->
+                Handle = handle(Table),
+                todana_nif:put_with_dirty(
+                    Handle, K, V, Only, Expires, Flags, Form
+                );
+            Result ->
+                Result
+        end
+    end,
+    Result =
+        case Put(Key, Value, 0) of
+            encode ->
+                Put(todana_codec:key(Key), todana_codec:value(Value), ?ENCODED);
+            Done ->
+                Done
+        end,
+    answer(Function, Arguments, Result).
+
+-doc "Removes a record and returns its value.".
+-spec take(table(), key()) -> {ok, value()} | error.
+take(Table, Key) ->
+    Take = fun(K, Form) -> todana_nif:take(Table, K, Form) end,
+    case on_key(take, [Table, Key], Key, Take) of
+        {encoded, Bytes} -> {ok, todana_codec:decode(Bytes)};
+        Result -> Result
+    end.
+
+-doc "Removes a record; `error` if there was none.".
+-spec delete(table(), key()) -> ok | error.
+delete(Table, Key) ->
+    Delete = fun(K, Form) -> todana_nif:delete(Table, K, always, Form) end,
+    on_key(delete, [Table, Key], Key, Delete).
+
+-doc "Removes a record if it has this version.".
+-spec delete(table(), key(), #{version := version()}) ->
+    ok | error | {error, version_differs}.
+delete(Table, Key, #{version := Version} = Options) when
+    map_size(Options) =:= 1
+->
+    Only = {version, Version},
+    Delete = fun(K, Form) -> todana_nif:delete(Table, K, Only, Form) end,
+    on_key(delete, [Table, Key, Options], Key, Delete);
+delete(Table, Key, Options) ->
+    Misuse = {badarg, 3, {bad_option, version}},
+    todana_error:raise(delete, [Table, Key, Options], Misuse).
+
+-doc """
+Adds to a counter and returns its new value; `error` if there is no record.
+`{error, not_an_integer}` if the record is no counter, `{error, overflow}` if
+the sum has more than 64 bits. A counter's expiry stays.
+""".
+-spec update_counter(table(), key(), integer()) ->
+    {ok, integer()} | error | {error, not_an_integer | overflow | full}.
+update_counter(Table, Key, Increment) ->
+    case todana_nif:update_counter(Table, Key, Increment) of
+        {ok, _} = Counted ->
+            Counted;
+        encode ->
+            Bytes = todana_codec:key(Key),
+            Result =
+                todana_nif:update_counter(Table, Bytes, Increment, ?ENCODED),
+            answer(update_counter, [Table, Key, Increment], Result);
+        Other ->
+            answer(update_counter, [Table, Key, Increment], Other)
+    end.
+
+-doc "The same, and makes the counter where there is none.".
+-spec update_counter(table(), key(), integer(), counter_options()) ->
+    {ok, integer()} | {error, not_an_integer | overflow | full}.
+update_counter(Table, Key, Increment, Options) ->
+    Arguments = [Table, Key, Increment, Options],
+    #{initial := Initial, expires := Expires} =
+        wanted(update_counter, Arguments, counter, Options),
+    Count = fun(K, Form) ->
+        todana_nif:update_counter_with(
+            Table, K, Increment, Initial, Expires, Form
+        )
+    end,
+    on_key(update_counter, Arguments, Key, Count).
+
+-doc "Milliseconds that a record has to live.".
+-spec ttl(table(), key()) -> {ok, non_neg_integer() | infinity} | error.
+ttl(Table, Key) ->
+    Look = fun(K, Form) -> todana_nif:expiry(Table, K, Form) end,
+    case on_key(ttl, [Table, Key], Key, Look) of
+        {ok, infinity} -> {ok, infinity};
+        {ok, AtMs} -> {ok, max(0, AtMs - todana_nif:time_ms())};
+        error -> error
+    end.
+
+-doc """
+Changes the expiry of a record: milliseconds to live, or with
+`#{expires_at_ms => Time}` the time when it goes. `error` if there is none.
+""".
+-spec expire(table(), key(), TtlMs | #{expires_at_ms := AtMs}) ->
+    ok | error
+when
+    TtlMs :: pos_integer() | infinity, AtMs :: non_neg_integer().
+expire(Table, Key, When) ->
+    Options =
+        case When of
+            #{} -> When;
+            TtlMs -> #{ttl_ms => TtlMs}
+        end,
+    #{expires := Expires} =
+        wanted(expire, [Table, Key, When], expiry, Options),
+    Expire = fun(K, Form) -> todana_nif:expire(Table, K, Expires, Form) end,
+    on_key(expire, [Table, Key, When], Key, Expire).
+
+-doc "Takes the expiry from a record. `error` if there is none.".
+-spec persist(table(), key()) -> ok | error.
+persist(Table, Key) ->
+    Persist = fun(K, Form) -> todana_nif:expire(Table, K, never, Form) end,
+    on_key(persist, [Table, Key], Key, Persist).
+
+-doc #{equiv => fetch(Table, Key, Compute, #{})}.
+-spec fetch(table(), key(), Compute) -> {ok, value()} | {error, term()} when
+    Compute :: fun(
+        () -> {ok, value()} | {ok, value(), put_options()} | {error, term()}
+    ).
+fetch(Table, Key, Compute) ->
+    fetch(Table, Key, Compute, #{}).
+
+-doc """
+The value of a key; if there is none, `Compute` makes it, and it is stored.
+
+However many processes want the same missing key, one runs `Compute`, in its own
+process, and the others wait for its result. If it crashes, it gets its
+exception and one of the others takes over. `{error, Reason}` is stored
+nowhere and is everybody's result. `{ok, Value, PutOptions}` decides how the
+value is stored when it is known. `{error, timeout}` after waiting `timeout_ms`
+for another process.
+""".
+-spec fetch(table(), key(), Compute, fetch_options()) ->
+    {ok, value()} | {error, term()}
+when
+    Compute :: fun(
+        () -> {ok, value()} | {ok, value(), put_options()} | {error, term()}
+    ).
+fetch(Table, Key, Compute, Options) when is_function(Compute, 0) ->
+    case get(Table, Key) of
+        {ok, _} = Found ->
+            Found;
+        error ->
+            Arguments = [Table, Key, Compute, Options],
+            Wanted = wanted(fetch, Arguments, fetch, Options),
+            Result = todana_fetch:miss(Table, Key, Compute, Wanted),
+            answer(fetch, Arguments, Result)
+    end;
+fetch(Table, Key, Compute, Options) ->
+    Misuse = {badarg, 3, not_a_function},
+    todana_error:raise(fetch, [Table, Key, Compute, Options], Misuse).
+
+%% ---------------------------------------------------------- several keys ---
+
+-doc "Those of the keys that have a record, with their values.".
+-spec get_many(table(), [key()]) -> #{key() => value()}.
+get_many(Table, Keys) ->
+    answer(get_many, [Table, Keys], todana_many:get(Table, Keys)).
+
+-doc #{equiv => put_many(Table, Pairs, #{})}.
+-spec put_many(table(), [{key(), value()}] | #{key() => value()}) ->
+    ok | {error, full}.
+put_many(Table, Pairs) ->
+    put_many(Table, Pairs, #{}).
+
+-doc """
+Stores pairs. With `atomic => true` as one step: nobody sees a part of them, and
+an error says that none was stored. Otherwise one after another, and those
+before an `{error, full}` are stored.
+""".
+-spec put_many(
+    table(), [{key(), value()}] | #{key() => value()}, many_options()
+) -> ok | {error, full | present}.
+put_many(Table, Pairs, Options) ->
+    Arguments = [Table, Pairs, Options],
+    Wanted = wanted(put_many, Arguments, many, Options),
+    answer(put_many, Arguments, todana_many:put(Table, Pairs, Wanted)).
+
+-doc "Removes records; returns how many there were.".
+-spec delete_many(table(), [key()]) -> non_neg_integer().
+delete_many(Table, Keys) ->
+    answer(delete_many, [Table, Keys], todana_many:delete(Table, Keys)).
+
+%% ------------------------------------------------------- the whole table ---
+
+-doc #{equiv => scan(Table, start, #{})}.
+-spec scan(table()) -> {[{key(), value()}], cursor() | done}.
+scan(Table) ->
+    scan(Table, start).
+
+-doc #{equiv => scan(Table, Cursor, #{})}.
+-spec scan(table(), start | cursor()) ->
+    {[{key(), value()}], cursor() | done}.
+scan(Table, Cursor) ->
+    scan(Table, Cursor, #{}).
+
+-doc """
+A page of records, and where to go on. `count` is about how many (default 100).
+
+What is in the table from the first page to the last is returned at least once;
+what comes or goes meanwhile may be. No lock is held between pages, and a
+cursor costs nothing to keep or to forget.
+""".
+-spec scan(table(), start | cursor(), #{count => pos_integer()}) ->
+    {[{key(), value()}], cursor() | done}.
+scan(Table, Cursor, Options) ->
+    Result = todana_pages:scan(Table, Cursor, Options),
+    answer(scan, [Table, Cursor, Options], Result).
+
+-doc "Folds over all records, with the promises of `scan/3`.".
+-spec fold(fun((key(), value(), Acc) -> Acc), Acc, table()) -> Acc.
+fold(Function, Acc, Table) when is_function(Function, 3) ->
+    case todana_pages:fold(Function, Acc, Table) of
+        {ok, Result} -> Result;
+        Misuse -> todana_error:raise(fold, [Function, Acc, Table], Misuse)
+    end;
+fold(Function, Acc, Table) ->
+    Misuse = {badarg, 1, not_a_function},
+    todana_error:raise(fold, [Function, Acc, Table], Misuse).
+
+-doc """
+Folds over the records as they are now, whatever is written meanwhile. One
+snapshot of a table can be read at a time: `{error, busy}`.
+""".
+-spec fold_snapshot(fun((key(), value(), Acc) -> Acc), Acc, table()) ->
+    {ok, Acc} | {error, busy}.
+fold_snapshot(Function, Acc, Table) when is_function(Function, 3) ->
+    Result = todana_pages:fold_snapshot(Function, Acc, Table),
+    answer(fold_snapshot, [Function, Acc, Table], Result);
+fold_snapshot(Function, Acc, Table) ->
+    Misuse = {badarg, 1, not_a_function},
+    todana_error:raise(fold_snapshot, [Function, Acc, Table], Misuse).
+
+-doc "Number of records, expired ones that were not collected yet included.".
+-spec count(table()) -> non_neg_integer().
+count(Table) ->
+    answer(count, [Table], todana_nif:count(Table)).
+
+-doc "Bytes that the records take, exact, without the table's index.".
+-spec bytes(table()) -> non_neg_integer().
+bytes(Table) ->
+    answer(bytes, [Table], todana_nif:bytes(Table)).
+
+-doc "Removes all records; returns how many there were.".
+-spec clear(table()) -> non_neg_integer().
+clear(Table) ->
+    case todana_nif:handle(Table) of
+        {badarg, _, _} = Misuse -> todana_error:raise(clear, [Table], Misuse);
+        Handle -> answer(clear, [Table], todana_nif:clear(Handle))
+    end.
+
+-doc """
+Figures of a table since it was made: `entries`, `entries_with_expiry`, `bytes`,
+`index_bytes`, `expired`, `evicted`, `refused`, `version`; `hits` and `misses`
+of `get/2,3`, `get_many/2` and `fetch/3,4` on this node.
+""".
+-spec stats(table()) -> #{atom() => non_neg_integer()}.
+stats(Table) ->
+    case todana_nif:counts(Table) of
+        Counts when is_list(Counts) ->
+            #{binary_to_atom(Name) => Count || {Name, Count} <- Counts};
+        Misuse ->
+            todana_error:raise(stats, [Table], Misuse)
+    end.
+
+%% ---------------------------------------------------------------- shared ---
+
+%% Calls again with the key encoded where native code asks for it.
+-spec on_key(
+    atom(), [term()], key(), fun((term(), todana_nif:form()) -> term())
+) -> term().
+on_key(Function, Arguments, Key, Call) ->
+    Result =
+        case Call(Key, 0) of
+            encode -> Call(todana_codec:key(Key), ?ENCODED);
+            Done -> Done
+        end,
+    answer(Function, Arguments, Result).
+
+-spec facts(atom(), [term()], term()) -> ok | {error, full}.
+facts(Function, Arguments, Result) ->
+    answer(Function, Arguments, Result).
+
+-spec answer(atom(), [term()], term()) -> dynamic().
+answer(Function, Arguments, {badarg, _, _} = Misuse) ->
+    todana_error:raise(Function, Arguments, Misuse);
+answer(_Function, _Arguments, Result) ->
+    Result.
+
+-spec wanted(atom(), [term()], todana_wanted:kind(), map()) -> map().
+wanted(Function, Arguments, Kind, Options) ->
+    case todana_wanted:read(Kind, Options) of
+        {ok, Wanted} ->
+            Wanted;
+        {error, Cause} ->
+            Misuse = {badarg, length(Arguments), Cause},
+            todana_error:raise(Function, Arguments, Misuse)
+    end.

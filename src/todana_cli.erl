@@ -1,0 +1,222 @@
+%% The command line, `bin/todana'.
+%%
+%% Every mistake is one line on standard error and exit status 1.
+-module(todana_cli).
+-moduledoc false.
+
+-export([main/1, help/0]).
+
+-doc "Does what the arguments say. Returns only for `start`.".
+-spec main([string()]) -> ok | no_return().
+main(Arguments) ->
+    ok = quiet_logger(),
+    try
+        run(Arguments)
+    catch
+        throw:Sentence -> fail(Sentence)
+    end.
+
+-spec run([string()]) -> ok | no_return().
+run([]) -> finish(help());
+run(["help" | _]) -> finish(help());
+run(["--help" | _]) -> finish(help());
+run(["-h" | _]) -> finish(help());
+run(["version" | _]) -> finish(version());
+run(["--version" | _]) -> finish(version());
+run(["start" | Rest]) -> with_flags(Rest, fun start/1);
+run(["config", "show" | Rest]) -> with_flags(Rest, fun show/1);
+run(["config", "check" | Rest]) -> with_flags(Rest, fun check/1);
+run(["config" | _]) -> throw("config: say `config show` or `config check`");
+run([Other | _]) -> throw(["there is no command `", Other, "`; see `help`"]).
+
+-spec with_flags([string()], fun((map()) -> Result)) -> Result.
+with_flags(Arguments, Do) ->
+    case lists:any(fun(A) -> A =:= "--help" orelse A =:= "-h" end, Arguments) of
+        true -> finish(help());
+        false -> Do(flags(Arguments, #{}))
+    end.
+
+-spec flags([string()], map()) -> map().
+flags([], Flags) ->
+    Flags;
+flags(["--" ++ Flag | Rest], Flags) ->
+    {Name, Value, Left} =
+        case {string:split(Flag, "="), Rest} of
+            {[N, V], _} -> {N, V, Rest};
+            {[N], [V | Rest1]} -> {N, V, Rest1};
+            {[N], []} -> throw(["--", N, ": a value is missing"])
+        end,
+    Key = key(Name),
+    is_map_key(Key, Flags) andalso throw(["--", Name, " is given twice"]),
+    flags(Left, Flags#{Key => Value});
+flags([Other | _], _Flags) ->
+    throw(["`", Other, "` is neither a command nor a flag; see `help`"]).
+
+-spec key(string()) -> atom().
+key("config") ->
+    config;
+key(Flag) ->
+    Text = lists:flatten(string:replace(Flag, "-", "_", all)),
+    case todana_options:find(Text) of
+        {ok, #{name := Name}} ->
+            Name;
+        error ->
+            Hint =
+                case todana_options:nearest(Text) of
+                    {ok, Near} ->
+                        Meant = todana_options:flag(list_to_atom(Near)),
+                        ["; did you mean ", Meant, "?"];
+                    error ->
+                        ""
+                end,
+            throw(["there is no flag --", Flag, Hint])
+    end.
+
+-spec load(map()) -> {todana_config:loaded(), string()}.
+load(Flags) ->
+    case todana_config:load(Flags) of
+        {ok, Loaded, File} -> {Loaded, File};
+        {error, Sentence} -> throw(Sentence)
+    end.
+
+-spec start(map()) -> ok.
+start(Flags) ->
+    {Loaded, File} = load(Flags),
+    _ = application:load(todana),
+    lists:foreach(
+        fun(#{name := Name, type := Type}) ->
+            #{Name := {Value, _Origin}} = Loaded,
+            Text = todana_option_type:format(Type, Value),
+            application:set_env(todana, Name, Text)
+        end,
+        todana_options:all()
+    ),
+    application:set_env(todana, config_file, File),
+    _ = todana_nif:forward_interrupt(),
+    %% Failures of the start are told by us, in one line.
+    #{level := Level} = logger:get_primary_config(),
+    ok = logger:set_primary_config(level, none),
+    Started = application:ensure_all_started(todana, permanent),
+    ok = logger:set_primary_config(level, Level),
+    case Started of
+        {ok, _} -> io:put_chars([ready(todana_listener:addresses()), $\n]);
+        {error, Reason} -> throw(why(Reason))
+    end.
+
+-spec ready([{atom(), string()}]) -> iodata().
+ready(Addresses) ->
+    Listeners = [
+        [" ", atom_to_list(Protocol), "=",
+         lists:join(",", proplists:get_all_values(Protocol, Addresses))]
+     || Protocol <- [resp, memcached], proplists:is_defined(Protocol, Addresses)
+    ],
+    ["todana ready", Listeners].
+
+%% The sentence inside the reasons that supervisors and applications wrap.
+-spec why(term()) -> iodata().
+why({listener, Sentence}) -> Sentence;
+why({todana, Sentence}) when is_list(Sentence) -> Sentence;
+why(Reason) ->
+    case inner(Reason) of
+        {ok, Sentence} -> Sentence;
+        error -> io_lib:format("did not start: ~0tp", [Reason])
+    end.
+
+-spec inner(term()) -> {ok, iodata()} | error.
+inner({listener, Sentence}) when is_binary(Sentence) ->
+    {ok, Sentence};
+inner({todana, [First | _] = Sentence}) when is_integer(First) ->
+    {ok, Sentence};
+inner(Tuple) when is_tuple(Tuple) ->
+    inner(tuple_to_list(Tuple));
+inner([Head | Tail]) ->
+    case inner(Head) of
+        error -> inner(Tail);
+        Found -> Found
+    end;
+inner(_) ->
+    error.
+
+-spec show(map()) -> no_return().
+show(Flags) ->
+    {Loaded, File} = load(Flags),
+    Width = lists:max([length(atom_to_list(N)) || N <- todana_options:names()]),
+    Lines = [
+        begin
+            #{Name := {Value, Origin}} = Loaded,
+            Text = todana_option_type:format(Type, Value),
+            io_lib:format("~-*ts = ~-24ts # ~ts~n",
+                          [Width, Name, Text, where(Origin, Name, File)])
+        end
+     || #{name := Name, type := Type} <- todana_options:all()
+    ],
+    finish(Lines).
+
+-spec where(todana_config:origin(), atom(), string()) -> string().
+where(default, _Name, _File) -> "default";
+where(file, _Name, File) -> "file " ++ File;
+where(env, Name, _File) -> "env " ++ todana_options:variable(Name);
+where(flag, Name, _File) -> "flag " ++ todana_options:flag(Name).
+
+-spec check(map()) -> no_return().
+check(Flags) ->
+    _ = load(Flags),
+    finish("the configuration is good\n").
+
+-doc "The text of `--help`.".
+-spec help() -> iodata().
+help() ->
+    [
+        "usage: todana COMMAND [FLAGS]\n\n"
+        "  start         serve, in the foreground; Ctrl-C or SIGTERM stops\n"
+        "  config show   every option, its value and where it comes from\n"
+        "  config check  say whether the options are good\n"
+        "  version       say which version this is\n"
+        "  help          this text\n\n"
+        "Options are flags (--listen-resp off), environment variables\n"
+        "(TODANA_LISTEN_RESP=off) or keys of the configuration file\n"
+        "(listen_resp = off), in this order.\n\n"
+        "  --config FILE                  the configuration file\n",
+        [
+            io_lib:format("  ~-30ts ~ts~n", [
+                [todana_options:flag(Name), " ", placeholder(Type)],
+                Default
+            ])
+         || #{name := Name, type := Type, default := Default} <-
+                todana_options:all()
+        ]
+    ].
+
+-spec placeholder(todana_options:type()) -> string().
+placeholder(addresses) -> "HOST:PORT";
+placeholder(file) -> "FILE";
+placeholder({choice, _}) -> "WORD";
+placeholder(Type) when element(1, Type) =:= bytes -> "SIZE";
+placeholder(_) -> "N".
+
+-spec version() -> iodata().
+version() ->
+    _ = application:load(todana),
+    {ok, Version} = application:get_key(todana, vsn),
+    ["todana ", Version, " (Erlang/OTP ", erlang:system_info(otp_release),
+     ")\n"].
+
+%% Standard output is for what was asked; the log goes to standard error.
+-spec quiet_logger() -> ok.
+quiet_logger() ->
+    _ = logger:remove_handler(default),
+    ok = logger:add_handler(default, logger_std_h, #{
+        config => #{type => standard_error},
+        formatter =>
+            {logger_formatter, #{single_line => true, legacy_header => false}}
+    }).
+
+-spec finish(iodata()) -> no_return().
+finish(Text) ->
+    io:put_chars(Text),
+    halt(0).
+
+-spec fail(iodata()) -> no_return().
+fail(Sentence) ->
+    io:put_chars(standard_error, ["todana: ", Sentence, $\n]),
+    halt(1).

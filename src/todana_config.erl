@@ -1,0 +1,297 @@
+%% Where the values of options come from, and what they amount to.
+%%
+%% As a server: flag, else environment variable, else configuration file, else
+%% default. Embedded: the application's environment, else default. What is
+%% unknown or ill-typed is refused by name.
+-module(todana_config).
+-moduledoc false.
+
+-export([embedded/0, load/1, settings/1, check/1]).
+
+-export_type([options/0, loaded/0, origin/0]).
+
+-type options() :: #{todana_options:name() => term()}.
+-type origin() :: default | file | env | flag.
+-type loaded() :: #{todana_options:name() => {term(), origin()}}.
+-type texts() :: #{todana_options:name() => string()}.
+
+%% Variables of this name space that are not options.
+-define(OTHER_VARIABLES, [
+    "TODANA_CONFIG", "TODANA_NATIVE", "TODANA_DEBIAN_MIRROR"
+]).
+
+-doc "The options of an embedded application.".
+-spec embedded() -> {ok, options()} | {error, term()}.
+embedded() ->
+    try
+        Given = #{
+            Name => text(Value)
+         || {Name, Value} <- application:get_all_env(todana),
+            Name =/= included_applications, Name =/= config_file
+        },
+        refuse_unknown(
+            [atom_to_list(Name) || Name <- maps:keys(Given)], "todana: "
+        ),
+        Options = #{
+            Name => parse(Option, maps:get(Name, Given, default(Option)), "")
+         || #{name := Name} = Option <- todana_options:all()
+        },
+        case check(Options) of
+            ok -> {ok, Options};
+            {error, Sentence} -> {error, {todana, Sentence}}
+        end
+    catch
+        throw:Sentence1 -> {error, {todana, Sentence1}}
+    end.
+
+-spec default(todana_options:option()) -> string().
+default(#{embedded := Default}) -> Default;
+default(#{default := Default}) -> Default.
+
+-spec text(term()) -> string().
+text(Value) when is_atom(Value) -> atom_to_list(Value);
+text(Value) when is_integer(Value) -> integer_to_list(Value);
+text(Value) when is_binary(Value) -> unicode:characters_to_list(Value);
+text(Value) ->
+    case io_lib:printable_unicode_list(Value) of
+        true -> Value;
+        false -> lists:flatten(io_lib:format("~tp", [Value]))
+    end.
+
+-doc """
+The options of a server, with their origins, from flags as they were given.
+Returns the path of the configuration file as well.
+""".
+-spec load(#{config => string(), todana_options:name() => string()}) ->
+    {ok, loaded(), File :: string()} | {error, string()}.
+load(Flags) ->
+    try
+        File = maps:get(config, Flags, os:getenv("TODANA_CONFIG", "")),
+        InFile = read_file(File),
+        InEnv = variables(),
+        Loaded = #{
+            Name => origin(Option, Flags, InEnv, InFile, File)
+         || #{name := Name} = Option <- todana_options:all()
+        },
+        case check(#{N => V || N := {V, _} <- Loaded}) of
+            ok -> {ok, Loaded, File};
+            {error, Sentence} -> {error, Sentence}
+        end
+    catch
+        throw:Sentence1 -> {error, Sentence1}
+    end.
+
+-spec origin(todana_options:option(), map(), texts(), texts(), string()) ->
+    {term(), origin()}.
+origin(Option, Flags, Env, InFile, File) ->
+    #{name := Name, default := Default} = Option,
+    case {Flags, Env, InFile} of
+        {#{Name := Text}, _, _} ->
+            {parse(Option, Text, todana_options:flag(Name) ++ ": "), flag};
+        {_, #{Name := Text}, _} ->
+            {parse(Option, Text, todana_options:variable(Name) ++ ": "), env};
+        {_, _, #{Name := Text}} ->
+            {parse(Option, Text, File ++ ": "), file};
+        _ ->
+            {parse(Option, Default, ""), default}
+    end.
+
+-spec parse(todana_options:option(), string(), string()) -> term().
+parse(#{name := Name, type := Type}, Text, Where) ->
+    case todana_option_type:parse(Type, Text) of
+        {ok, Value} ->
+            Value;
+        {error, Expected} ->
+            throw(sentence("~ts~ts is `~ts`, but should be ~ts",
+                           [Where, Name, Text, Expected]))
+    end.
+
+-spec read_file(string()) -> texts().
+read_file("") ->
+    #{};
+read_file(File) ->
+    case file:read_file(File) of
+        {ok, Bytes} ->
+            Lines = string:split(Bytes, "\n", all),
+            Numbered = lists:enumerate(Lines),
+            lists:foldl(
+                fun({Number, Line}, Texts) ->
+                    line(File, Number, Line, Texts)
+                end,
+                #{},
+                Numbered
+            );
+        {error, Reason} ->
+            throw(sentence("~ts: ~ts", [File, file:format_error(Reason)]))
+    end.
+
+%% `key = value', with comments behind `#'.
+-spec line(string(), pos_integer(), binary(), texts()) -> texts().
+line(File, Number, Line, Texts) ->
+    [Code | _] = string:split(Line, "#"),
+    Where = lists:concat([File, ":", Number, ": "]),
+    case string:trim(Code) of
+        <<>> ->
+            Texts;
+        Pair ->
+            case string:split(Pair, "=") of
+                [Key, Value] ->
+                    Name = name(string:trim(Key), Where),
+                    is_map_key(Name, Texts) andalso
+                        throw(sentence("~ts~ts is set twice", [Where, Name])),
+                    Texts#{Name => to_list(string:trim(Value))};
+                [_] ->
+                    throw(sentence("~tsnot a `key = value`", [Where]))
+            end
+    end.
+
+-spec name(binary(), string()) -> todana_options:name().
+name(Key, Where) ->
+    Text = to_list(Key),
+    refuse_unknown([Text], Where),
+    {ok, #{name := Name}} = todana_options:find(Text),
+    Name.
+
+-spec variables() -> texts().
+variables() ->
+    #{
+        variable(Variable) => Text
+     || {"TODANA_" ++ _ = Variable, Text} <- os:env(),
+        not lists:member(Variable, ?OTHER_VARIABLES)
+    }.
+
+-spec variable(string()) -> todana_options:name().
+variable(Variable) ->
+    Text = string:lowercase(string:prefix(Variable, "TODANA_")),
+    case todana_options:find(Text) of
+        {ok, #{name := Name}} ->
+            Name;
+        error ->
+            Hint =
+                case todana_options:nearest(Text) of
+                    {ok, Near} ->
+                        Meant = todana_options:variable(list_to_atom(Near)),
+                        "; did you mean " ++ Meant ++ "?";
+                    error ->
+                        ""
+                end,
+            throw(sentence("there is no option for the variable ~ts~ts",
+                           [Variable, Hint]))
+    end.
+
+-spec refuse_unknown([string()], string()) -> ok.
+refuse_unknown(Texts, Where) ->
+    case [Text || Text <- Texts, todana_options:find(Text) =:= error] of
+        [] ->
+            ok;
+        [Unknown | _] ->
+            throw(sentence("~tsthere is no option `~ts`~ts",
+                           [Where, Unknown, hint(Unknown)]))
+    end.
+
+-spec hint(string()) -> string().
+hint(Text) ->
+    case todana_options:nearest(Text) of
+        {ok, Name} -> "; did you mean `" ++ Name ++ "`?";
+        error -> ""
+    end.
+
+-doc "Rules that concern several options.".
+-spec check(options()) -> ok | {error, string()}.
+check(#{password_file := off} = Options) ->
+    Open = [
+        {Name, {Ip, Port}}
+     || Name <- [listen_resp, listen_memcached],
+        {Ip, Port} <- maps:get(Name, Options),
+        not is_loopback(Ip)
+    ],
+    case Open of
+        [] ->
+            soft_below_hard(Options);
+        [{Name, Address} | _] ->
+            Text = todana_option_type:format(addresses, [Address]),
+            {error, sentence(
+                "~ts: ~ts is not a loopback address: set password_file, so "
+                "that not everybody may read and write", [Name, Text])}
+    end;
+check(#{password_file := File} = Options) ->
+    case password(File) of
+        {ok, _} -> soft_below_hard(Options);
+        {error, Why} -> {error, sentence("password_file: ~ts", [Why])}
+    end.
+
+-spec soft_below_hard(options()) -> ok | {error, string()}.
+soft_below_hard(#{output_bytes_soft := Soft, output_bytes_hard := Hard}) when
+    Soft > Hard
+->
+    {error, "output_bytes_soft is above output_bytes_hard"};
+soft_below_hard(_Options) ->
+    ok.
+
+-spec is_loopback(inet:ip_address()) -> boolean().
+is_loopback({127, _, _, _}) -> true;
+is_loopback({0, 0, 0, 0, 0, 0, 0, 1}) -> true;
+is_loopback(_) -> false.
+
+-spec password(string()) -> {ok, binary()} | {error, iodata()}.
+password(File) ->
+    case file:read_file(File) of
+        {ok, Bytes} ->
+            [Line | _] = binary:split(Bytes, [~"\r\n", ~"\n"]),
+            case Line of
+                <<>> -> {error, [File, ": the first line is empty"]};
+                Password -> {ok, Password}
+            end;
+        {error, Reason} ->
+            {error, [File, ": ", file:format_error(Reason)]}
+    end.
+
+-doc "What the native server is started with.".
+-spec settings(options()) -> map().
+settings(#{listen_resp := Resp, listen_memcached := Memcached} = Options) ->
+    Texts = [
+        {atom_to_binary(N), to_binary(todana_option_type:format(T, V))}
+     || #{name := N, type := T} <- todana_options:all(),
+        V <- [maps:get(N, Options)]
+    ],
+    Plain = #{
+        Name =>
+            case Value of
+                off -> nil;
+                auto -> nil;
+                Word when is_atom(Word) -> atom_to_binary(Word);
+                Number -> Number
+            end
+     || Name := Value <- Options
+    },
+    Plain#{
+        listeners =>
+            [{~"resp", listener(Address)} || Address <- Resp] ++
+                [{~"memcached", listener(Address)} || Address <- Memcached],
+        password =>
+            case Options of
+                #{password_file := off} -> nil;
+                #{password_file := File} -> element(2, password(File))
+            end,
+        config_file => to_binary(application:get_env(todana, config_file, "")),
+        options => Texts
+    }.
+
+-spec listener({inet:ip_address(), 0..65535}) -> binary().
+listener(Address) ->
+    to_binary(todana_option_type:format(addresses, [Address])).
+
+-spec sentence(string(), [term()]) -> string().
+sentence(Format, Arguments) ->
+    lists:flatten(io_lib:format(Format, Arguments)).
+
+-spec to_list(binary()) -> string().
+to_list(Bytes) ->
+    case unicode:characters_to_list(Bytes) of
+        Text when is_list(Text) -> Text;
+        _ -> binary_to_list(Bytes)
+    end.
+
+-spec to_binary(string()) -> binary().
+to_binary(Text) ->
+    unicode:characters_to_binary(Text).

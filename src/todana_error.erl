@@ -1,0 +1,55 @@
+%% Misuse of the API: `error:badarg' that says which argument is wrong and why.
+%%
+%% The shell and the crash reports of OTP print the explanation (EEP 54).
+-module(todana_error).
+-moduledoc false.
+
+-export([raise/3, format_error/2]).
+
+-export_type([cause/0]).
+
+-type cause() :: {badarg, pos_integer(), term()}.
+
+-doc "Raises `badarg` as if from `todana:Function`.".
+-spec raise(atom(), [term()], cause()) -> no_return().
+raise(Function, Arguments, {badarg, Number, Cause}) ->
+    Info = #{module => ?MODULE, cause => #{Number => Cause}},
+    {current_stacktrace, Stack} = process_info(self(), current_stacktrace),
+    Callers = lists:dropwhile(fun is_ours/1, Stack),
+    Frame = {todana, Function, Arguments, [{error_info, Info}]},
+    erlang:raise(error, badarg, [Frame | Callers]).
+
+-spec is_ours(tuple()) -> boolean().
+is_ours({Module, _, _, _}) ->
+    lists:member(Module, [
+        erlang, ?MODULE, todana, todana_many, todana_pages, todana_fetch
+    ]).
+
+-doc "What `erl_error` prints for a raised `badarg`.".
+-spec format_error(term(), [tuple()]) -> #{pos_integer() => iodata()}.
+format_error(_Reason, [{_M, _F, _Arguments, Location} | _]) ->
+    #{cause := Causes} = proplists:get_value(error_info, Location, #{}),
+    maps:map(fun(_Number, Cause) -> text(Cause) end, Causes).
+
+-spec text(term()) -> iodata().
+text(no_such_table) -> "no open table of this name, or a closed handle";
+text(not_iodata) -> "not iodata, which a table with codec raw needs";
+text(key_too_long) -> "longer than a key may be (64 KiB)";
+text(value_too_long) -> "longer than a value may be";
+text(not_an_integer) -> "not an integer of 64 bits";
+text(not_a_list) -> "not a list";
+text(not_a_pair) -> "holds something that is no {Key, Value}";
+text(not_a_function) -> "not a function of that arity";
+text(not_an_atom) -> "not an atom";
+text(not_a_cursor) -> "not a cursor that scan/2,3 returned";
+text(recursive) -> "this process is computing this very key already";
+text(not_running) -> "the application todana is not running";
+text(bad_option) -> "an option has a value of the wrong type";
+text({bad_option, Name}) ->
+    io_lib:format("option ~tp has a value of the wrong type", [Name]);
+text({unknown_option, Name}) ->
+    io_lib:format("there is no option ~tp", [Name]);
+text({conflicting_options, A, B}) ->
+    io_lib:format("options ~tp and ~tp exclude each other", [A, B]);
+text(Cause) ->
+    io_lib:format("~tp", [Cause]).

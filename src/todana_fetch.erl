@@ -1,0 +1,98 @@
+%% What `todana:fetch' does when there is no record: one caller computes it.
+%%
+%% Who computes is decided by `todana_flight'. A hit never comes here.
+-module(todana_fetch).
+-moduledoc false.
+
+-export([miss/4]).
+
+%% How often and how long to wait for a coordinator that is being restarted;
+%% after that everybody computes alone.
+-define(RETRIES_MAX, 10).
+-define(RETRY_MS, 10).
+
+-doc "The value, computed by this process or by another.".
+-spec miss(todana:table(), term(), fun(() -> term()), map()) ->
+    {ok, term()} | {error, term()} | {badarg, pos_integer(), term()}.
+miss(Table, Key, Compute, Wanted) ->
+    case todana_nif:options(Table) of
+        {badarg, _, _} = Misuse ->
+            Misuse;
+        Options ->
+            Name = element(1, Options),
+            #{timeout_ms := TimeoutMs} = Wanted,
+            Deadline = deadline(TimeoutMs),
+            join({Name, Key}, Table, Compute, Wanted, Deadline, ?RETRIES_MAX)
+    end.
+
+-spec join(
+    {atom(), term()}, todana:table(), fun(() -> term()), map(),
+    integer() | infinity, non_neg_integer()
+) -> {ok, term()} | {error, term()} | {badarg, pos_integer(), term()}.
+join({_, Key} = Id, Table, Compute, Wanted, Deadline, Retries) ->
+    case todana_flight:join(Id, left(Deadline)) of
+        {lead, Flight} ->
+            lead(Flight, Table, Key, Compute, Wanted);
+        {landed, Result} ->
+            Result;
+        timeout ->
+            {error, timeout};
+        recursive ->
+            {badarg, 2, recursive};
+        down when Retries > 0 ->
+            timer:sleep(?RETRY_MS),
+            join(Id, Table, Compute, Wanted, Deadline, Retries - 1);
+        down ->
+            compute(Table, Key, Compute, Wanted)
+    end.
+
+-spec lead(
+    todana_flight:flight(), todana:table(), term(), fun(() -> term()), map()
+) -> {ok, term()} | {error, term()}.
+lead(Flight, Table, Key, Compute, Wanted) ->
+    try
+        %% It may have been stored since this process looked.
+        case todana:get(Table, Key) of
+            {ok, _} = Found -> Found;
+            error -> compute(Table, Key, Compute, Wanted)
+        end
+    of
+        Result ->
+            todana_flight:land(Flight, Result),
+            Result
+    catch
+        Class:Reason:Stack ->
+            todana_flight:abandon(Flight),
+            erlang:raise(Class, Reason, Stack)
+    end.
+
+-spec compute(todana:table(), term(), fun(() -> term()), map()) ->
+    {ok, term()} | {error, term()}.
+compute(Table, Key, Compute, Wanted) ->
+    case Compute() of
+        {ok, Value} ->
+            Options = maps:with([ttl_ms, expires_at_ms, flags], Wanted),
+            store(Table, Key, Value, Options);
+        {ok, Value, Options} ->
+            store(Table, Key, Value, Options);
+        {error, _} = Error ->
+            Error;
+        Other ->
+            error({bad_return_value, Other})
+    end.
+
+%% A table that has no room is no reason to withhold the value.
+-spec store(todana:table(), term(), term(), map()) -> {ok, term()}.
+store(Table, Key, Value, Options) ->
+    case todana:put(Table, Key, Value, maps:without([only], Options)) of
+        ok -> {ok, Value};
+        {error, full} -> {ok, Value}
+    end.
+
+-spec deadline(timeout()) -> integer() | infinity.
+deadline(infinity) -> infinity;
+deadline(TimeoutMs) -> erlang:monotonic_time(millisecond) + TimeoutMs.
+
+-spec left(integer() | infinity) -> timeout().
+left(infinity) -> infinity;
+left(Deadline) -> max(0, Deadline - erlang:monotonic_time(millisecond)).

@@ -1,0 +1,73 @@
+%% Owns the server that the network talks to.
+%%
+%% Network clients are served by native threads, never by this process. It
+%% starts them, and stops them when it ends. Killed, it cannot: then the threads
+%% go on until its successor stops them and binds the addresses again.
+-module(todana_listener).
+-moduledoc false.
+-behaviour(gen_server).
+
+-export([start_link/1, addresses/0, info/0]).
+-export([init/1, handle_call/3, handle_cast/2, terminate/2]).
+
+-doc "Starts the server with the settings of `todana_options`.".
+-spec start_link(map()) -> gen_server:start_ret().
+start_link(Settings) ->
+    gen_server:start_link({local, ?MODULE}, ?MODULE, Settings, []).
+
+-doc "The bound addresses, `[]` without a server.".
+-spec addresses() -> [{resp | memcached, string()}].
+addresses() ->
+    call(addresses, []).
+
+-doc "Figures of the server, `#{}` without one.".
+-spec info() -> #{atom() => number() | binary()}.
+info() ->
+    call(info, #{}).
+
+-spec call(term(), Default) -> dynamic() | Default.
+call(Request, Default) ->
+    try
+        gen_server:call(?MODULE, Request)
+    catch
+        exit:{noproc, _} -> Default
+    end.
+
+-spec init(map()) ->
+    {ok, todana_nif:server()} | {error, {listener, binary()}}.
+init(Settings) ->
+    process_flag(trap_exit, true),
+    ok = todana_nif:server_stop_all(),
+    ok = todana_tables:open_databases(),
+    case todana_nif:server_start(Settings) of
+        {ok, Server} -> {ok, Server};
+        {error, Sentence} -> {error, {listener, Sentence}}
+    end.
+
+-spec handle_call(addresses | info, gen_server:from(), todana_nif:server()) ->
+    {reply, term(), todana_nif:server()}.
+handle_call(addresses, _From, Server) ->
+    Addresses = [
+        {binary_to_atom(Protocol), address(binary_to_list(Ip), Port)}
+     || {Protocol, Ip, Port} <- todana_nif:server_addresses(Server)
+    ],
+    {reply, Addresses, Server};
+handle_call(info, _From, Server) ->
+    Info = todana_nif:server_info(Server),
+    {reply, #{binary_to_atom(Name) => V || {Name, V} <- Info}, Server}.
+
+-spec address(string(), 0..65535) -> string().
+address(Ip, Port) ->
+    case lists:member($:, Ip) of
+        true -> lists:concat(["[", Ip, "]:", Port]);
+        false -> lists:concat([Ip, ":", Port])
+    end.
+
+-spec handle_cast(term(), todana_nif:server()) ->
+    {noreply, todana_nif:server()}.
+handle_cast(_Message, Server) ->
+    {noreply, Server}.
+
+-spec terminate(term(), todana_nif:server()) -> ok.
+terminate(_Reason, Server) ->
+    todana_nif:server_stop(Server).

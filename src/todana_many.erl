@@ -1,0 +1,147 @@
+%% Functions over many keys: the loops around native slices.
+-module(todana_many).
+-moduledoc false.
+
+-export([get/2, put/3, delete/2]).
+
+-define(ENCODED, 3).
+%% Beyond this an atomic write runs on a dirty scheduler.
+-define(PAIRS_MAX, 100).
+
+-doc "Keys that have a record, with their values.".
+-spec get(todana:table(), [term()]) -> map() | todana_nif:misuse().
+get(Table, Keys) when is_list(Keys) ->
+    get(Table, Keys, []);
+get(_Table, _Keys) ->
+    {badarg, 2, not_a_list}.
+
+-spec get(todana:table(), [term()], [{term(), {ok | encoded, term()}}]) ->
+    map() | todana_nif:misuse().
+get(Table, Keys, Found) ->
+    case todana_nif:get_many(Table, Keys, Found) of
+        {done, All} ->
+            #{Key => todana_codec:found(Value) || {Key, Value} <- All};
+        {more, Rest, Some} ->
+            get(Table, Rest, Some);
+        {encode, [Key | Rest], Some} ->
+            case todana_nif:get(Table, todana_codec:key(Key), ?ENCODED) of
+                error -> get(Table, Rest, Some);
+                {badarg, _, _} = Misuse -> Misuse;
+                Value -> get(Table, Rest, [{Key, Value} | Some])
+            end;
+        {{badarg, _, _} = Misuse, _, _} ->
+            Misuse;
+        Misuse ->
+            Misuse
+    end.
+
+-doc "Stores pairs, in one step or one after another.".
+-spec put(todana:table(), [{term(), term()}] | map(), map()) ->
+    ok | {error, atom()} | todana_nif:misuse().
+put(Table, Pairs, Wanted) when is_map(Pairs) ->
+    put(Table, maps:to_list(Pairs), Wanted);
+put(Table, Pairs, #{atomic := true} = Wanted) when is_list(Pairs) ->
+    #{expires := Expires, only := Only} = Wanted,
+    IfAbsent = Only =:= absent,
+    case put_all(Table, Pairs, Expires, IfAbsent, 0) of
+        encode ->
+            put_all(Table, encode(Pairs), Expires, IfAbsent, ?ENCODED);
+        Result ->
+            Result
+    end;
+put(Table, Pairs, #{expires := Expires}) when is_list(Pairs) ->
+    put_each(Table, Pairs, Expires);
+put(_Table, _Pairs, _Wanted) ->
+    {badarg, 2, not_a_list}.
+
+-spec put_all(todana:table(), list(), term(), boolean(), 0..3) ->
+    ok | {error, atom()} | todana_nif:misuse().
+put_all(Table, Pairs, Expires, IfAbsent, Form) ->
+    case is_longer(Pairs, ?PAIRS_MAX) of
+        true ->
+            put_all_dirty(Table, Pairs, Expires, IfAbsent, Form);
+        false ->
+            case todana_nif:put_all(Table, Pairs, Expires, IfAbsent, Form) of
+                dirty -> put_all_dirty(Table, Pairs, Expires, IfAbsent, Form);
+                Result -> Result
+            end
+    end.
+
+-spec put_all_dirty(todana:table(), list(), term(), boolean(), 0..3) ->
+    ok | {error, atom()} | todana_nif:misuse().
+put_all_dirty(Table, Pairs, Expires, IfAbsent, Form) ->
+    case todana_nif:handle(Table) of
+        {badarg, _, _} = Misuse ->
+            Misuse;
+        Handle ->
+            todana_nif:put_all_dirty(Handle, Pairs, Expires, IfAbsent, Form)
+    end.
+
+-spec is_longer(list(), non_neg_integer()) -> boolean().
+is_longer([], _Most) -> false;
+is_longer(_Pairs, 0) -> true;
+is_longer([_ | Rest], Most) -> is_longer(Rest, Most - 1);
+is_longer(_Improper, _Most) -> false.
+
+-spec encode([{term(), term()}]) -> [{binary(), binary()}].
+encode(Pairs) ->
+    [{todana_codec:key(K), todana_codec:value(V)} || {K, V} <- Pairs].
+
+-spec put_each(todana:table(), [{term(), term()}], term()) ->
+    ok | {error, atom()} | todana_nif:misuse().
+put_each(Table, Pairs, Expires) ->
+    case todana_nif:put_many(Table, Pairs, Expires, 0) of
+        {done, _Written} ->
+            ok;
+        {more, Rest, _Written} ->
+            put_each(Table, Rest, Expires);
+        {Why, [Pair | Rest], _Written} when Why =:= encode; Why =:= dirty ->
+            case put_one(Table, Pair, Expires) of
+                ok -> put_each(Table, Rest, Expires);
+                Failure -> Failure
+            end;
+        {Failure, _Rest, _Written} when is_tuple(Failure) ->
+            Failure;
+        Misuse ->
+            Misuse
+    end.
+
+%% A pair that needs Erlang's encoder or a dirty scheduler.
+-spec put_one(todana:table(), {term(), term()}, term()) ->
+    ok | {error, atom()} | todana_nif:misuse().
+put_one(Table, Pair, Expires) ->
+    case put_all_dirty(Table, [Pair], Expires, false, 0) of
+        encode ->
+            put_all_dirty(Table, encode([Pair]), Expires, false, ?ENCODED);
+        Result ->
+            Result
+    end.
+
+-doc "Removes records; how many there were.".
+-spec delete(todana:table(), [term()]) ->
+    non_neg_integer() | todana_nif:misuse().
+delete(Table, Keys) when is_list(Keys) ->
+    delete(Table, Keys, 0);
+delete(_Table, _Keys) ->
+    {badarg, 2, not_a_list}.
+
+-spec delete(todana:table(), [term()], non_neg_integer()) ->
+    non_neg_integer() | todana_nif:misuse().
+delete(Table, Keys, Deleted) ->
+    case todana_nif:delete_many(Table, Keys, Deleted) of
+        {done, All} ->
+            All;
+        {more, Rest, Some} ->
+            delete(Table, Rest, Some);
+        {encode, [Key | Rest], Some} ->
+            Bytes = todana_codec:key(Key),
+            case todana_nif:delete(Table, Bytes, always, ?ENCODED) of
+                ok -> delete(Table, Rest, Some + 1);
+                error -> delete(Table, Rest, Some);
+                Misuse -> Misuse
+            end;
+        {{badarg, _, _} = Misuse, _, _} ->
+            Misuse;
+        Misuse ->
+            Misuse
+    end.

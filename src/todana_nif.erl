@@ -1,0 +1,256 @@
+%% The native library, function by function.
+%%
+%% Not an API: arguments are positional, `Form' tells what the caller has
+%% encoded, and misuse is answered, not raised. Who calls: `todana' and the
+%% processes of the application. What each function answers is written beside
+%% it in native/nif/src.
+-module(todana_nif).
+-moduledoc false.
+
+-export([
+    get/2, get/3,
+    put/3, put/4,
+    put_dirty/4,
+    put_with/7,
+    put_with_dirty/7,
+    get_entry/3,
+    take/3,
+    is_key/3,
+    delete/4,
+    expiry/3,
+    expire/4,
+    update_counter/3, update_counter/4,
+    update_counter_with/6,
+    get_many/3,
+    put_many/4,
+    put_all/5,
+    put_all_dirty/5,
+    delete_many/3,
+    scan/3,
+    snapshot/1,
+    snapshot_next/2,
+    snapshot_end/1,
+    open/5,
+    open_database/2,
+    close/1,
+    clear/1,
+    tables/0,
+    handle/1,
+    options/1,
+    counts/1,
+    count/1,
+    bytes/1,
+    sweep/2,
+    time_ms/0,
+    set_memory_limit/2,
+    server_start/1,
+    server_stop/1,
+    server_stop_all/0,
+    server_addresses/1,
+    server_info/1,
+    forward_interrupt/0
+]).
+
+-on_load(load/0).
+
+-export_type([table/0, key/0, form/0, misuse/0, server/0, snapshot/0]).
+
+-type table() :: atom() | reference().
+-type key() :: term().
+-type server() :: reference().
+-type snapshot() :: reference().
+
+%% Bit 1: the key is encoded, bit 2: the value is, bit 4: on a dirty scheduler.
+-type form() :: 0..7.
+
+%% `encode': encode key and value, and call again. `dirty': call the same
+%% function's dirty brother. Otherwise: which argument is wrong, and why.
+-type misuse() :: encode | dirty | {badarg, pos_integer(), atom()}.
+
+-type expires() ::
+    table | never | keep | {at | ttl, non_neg_integer()}.
+-type condition() ::
+    always | absent | present | {version, non_neg_integer()}.
+-type value() :: {ok, term()} | {encoded, binary()}.
+-type fact() :: ok | error | {error, atom()} | misuse().
+%% A pair, or [{Key, IsEncoded} | {Value, IsEncoded}].
+-type pair() :: {term(), term()} | nonempty_improper_list(term(), term()).
+-type slice(Result) ::
+    {done, Result}
+    | {more, [term()], Result}
+    | {misuse() | {error, atom()}, [term()], Result}
+    | misuse().
+
+-spec load() -> ok | {error, term()}.
+load() ->
+    Beside = filename:join([filename:dirname(code:which(?MODULE)), "..",
+                            "priv"]),
+    Directory =
+        case code:priv_dir(todana) of
+            {error, bad_name} -> Beside;
+            Priv -> Priv
+        end,
+    erlang:load_nif(filename:join(Directory, "todana_nif"), 0).
+
+-spec get(table(), key()) -> value() | error | misuse().
+get(_, _) -> erlang:nif_error(not_loaded).
+
+-spec get(table(), key(), form()) -> value() | error | misuse().
+get(_, _, _) -> erlang:nif_error(not_loaded).
+
+-spec put(table(), key(), term()) -> fact().
+put(_, _, _) -> erlang:nif_error(not_loaded).
+
+-spec put(table(), key(), term(), form()) -> fact().
+put(_, _, _, _) -> erlang:nif_error(not_loaded).
+
+-spec put_dirty(reference(), key(), term(), form()) -> fact().
+put_dirty(_, _, _, _) -> erlang:nif_error(not_loaded).
+
+-spec put_with(
+    table(), key(), term(), condition(), expires(), non_neg_integer(), form()
+) -> {ok, non_neg_integer()} | fact().
+put_with(_, _, _, _, _, _, _) -> erlang:nif_error(not_loaded).
+
+-spec put_with_dirty(
+    reference(), key(), term(), condition(), expires(), non_neg_integer(),
+    form()
+) -> {ok, non_neg_integer()} | fact().
+put_with_dirty(_, _, _, _, _, _, _) -> erlang:nif_error(not_loaded).
+
+-spec get_entry(table(), key(), form()) ->
+    {term(), non_neg_integer(), non_neg_integer(),
+     non_neg_integer() | infinity, boolean()}
+    | fact().
+get_entry(_, _, _) -> erlang:nif_error(not_loaded).
+
+-spec take(table(), key(), form()) -> value() | fact().
+take(_, _, _) -> erlang:nif_error(not_loaded).
+
+-spec is_key(table(), key(), form()) -> boolean() | misuse().
+is_key(_, _, _) -> erlang:nif_error(not_loaded).
+
+-spec delete(table(), key(), condition(), form()) -> fact().
+delete(_, _, _, _) -> erlang:nif_error(not_loaded).
+
+-spec expiry(table(), key(), form()) ->
+    {ok, non_neg_integer() | infinity} | fact().
+expiry(_, _, _) -> erlang:nif_error(not_loaded).
+
+-spec expire(table(), key(), expires(), form()) -> fact().
+expire(_, _, _, _) -> erlang:nif_error(not_loaded).
+
+-spec update_counter(table(), key(), integer()) -> {ok, integer()} | fact().
+update_counter(_, _, _) -> erlang:nif_error(not_loaded).
+
+-spec update_counter(table(), key(), integer(), form()) ->
+    {ok, integer()} | fact().
+update_counter(_, _, _, _) -> erlang:nif_error(not_loaded).
+
+-spec update_counter_with(
+    table(), key(), integer(), integer(), expires(), form()
+) -> {ok, integer()} | fact().
+update_counter_with(_, _, _, _, _, _) -> erlang:nif_error(not_loaded).
+
+-spec get_many(table(), [key()], [{key(), value()}]) ->
+    slice([{key(), value()}]).
+get_many(_, _, _) -> erlang:nif_error(not_loaded).
+
+-spec put_many(table(), [{key(), term()}], expires(), non_neg_integer()) ->
+    slice(non_neg_integer()).
+put_many(_, _, _, _) -> erlang:nif_error(not_loaded).
+
+-spec put_all(table(), [{key(), term()}], expires(), boolean(), form()) ->
+    fact().
+put_all(_, _, _, _, _) -> erlang:nif_error(not_loaded).
+
+-spec put_all_dirty(
+    reference(), [{key(), term()}], expires(), boolean(), form()
+) -> fact().
+put_all_dirty(_, _, _, _, _) -> erlang:nif_error(not_loaded).
+
+-spec delete_many(table(), [key()], non_neg_integer()) ->
+    slice(non_neg_integer()).
+delete_many(_, _, _) -> erlang:nif_error(not_loaded).
+
+-spec scan(table(), non_neg_integer(), pos_integer()) ->
+    {non_neg_integer(), [pair()]} | misuse().
+scan(_, _, _) -> erlang:nif_error(not_loaded).
+
+-spec snapshot(table()) -> {ok, snapshot()} | {error, busy} | misuse().
+snapshot(_) -> erlang:nif_error(not_loaded).
+
+-spec snapshot_next(snapshot(), pos_integer()) -> {more | done, [pair()]}.
+snapshot_next(_, _) -> erlang:nif_error(not_loaded).
+
+-spec snapshot_end(snapshot()) -> ok.
+snapshot_end(_) -> erlang:nif_error(not_loaded).
+
+-spec open(
+    atom(),
+    raw | term,
+    non_neg_integer() | nil,
+    {pos_integer() | nil, pos_integer() | nil, evict | refuse},
+    pos_integer() | nil
+) -> {ok, reference()} | {error, exists | full}.
+open(_, _, _, _, _) -> erlang:nif_error(not_loaded).
+
+-spec open_database(atom(), non_neg_integer()) ->
+    {ok, reference()} | {error, exists | full | no_such_database}.
+open_database(_, _) -> erlang:nif_error(not_loaded).
+
+-spec close(reference()) -> ok | misuse().
+close(_) -> erlang:nif_error(not_loaded).
+
+-spec clear(reference()) -> non_neg_integer() | misuse().
+clear(_) -> erlang:nif_error(not_loaded).
+
+-spec tables() -> [{atom(), reference()}].
+tables() -> erlang:nif_error(not_loaded).
+
+-spec handle(table()) -> reference() | misuse().
+handle(_) -> erlang:nif_error(not_loaded).
+
+-spec options(table()) ->
+    {atom(), raw | term, non_neg_integer() | nil,
+     {pos_integer() | nil, pos_integer() | nil, evict | refuse},
+     pos_integer() | nil, non_neg_integer() | nil}
+    | misuse().
+options(_) -> erlang:nif_error(not_loaded).
+
+-spec counts(table()) -> [{binary(), non_neg_integer()}] | misuse().
+counts(_) -> erlang:nif_error(not_loaded).
+
+-spec count(table()) -> non_neg_integer() | misuse().
+count(_) -> erlang:nif_error(not_loaded).
+
+-spec bytes(table()) -> non_neg_integer() | misuse().
+bytes(_) -> erlang:nif_error(not_loaded).
+
+-spec sweep(table(), pos_integer()) ->
+    {non_neg_integer(), boolean()} | misuse().
+sweep(_, _) -> erlang:nif_error(not_loaded).
+
+-spec time_ms() -> non_neg_integer().
+time_ms() -> erlang:nif_error(not_loaded).
+
+-spec set_memory_limit(pos_integer() | nil, evict | refuse) -> ok.
+set_memory_limit(_, _) -> erlang:nif_error(not_loaded).
+
+-spec server_start(map()) -> {ok, server()} | {error, binary()}.
+server_start(_) -> erlang:nif_error(not_loaded).
+
+-spec server_stop(server()) -> ok.
+server_stop(_) -> erlang:nif_error(not_loaded).
+
+-spec server_stop_all() -> ok.
+server_stop_all() -> erlang:nif_error(not_loaded).
+
+-spec server_addresses(server()) -> [{binary(), binary(), 0..65535}].
+server_addresses(_) -> erlang:nif_error(not_loaded).
+
+-spec server_info(server()) -> [{binary(), number() | binary()}].
+server_info(_) -> erlang:nif_error(not_loaded).
+
+-spec forward_interrupt() -> ok | error.
+forward_interrupt() -> erlang:nif_error(not_loaded).

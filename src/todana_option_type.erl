@@ -1,0 +1,155 @@
+%% What the values of options look like: text to value, value to text.
+-module(todana_option_type).
+-moduledoc false.
+
+-export([parse/2, format/2, describe/1]).
+
+-doc "The value that a text stands for, or what was expected instead.".
+-spec parse(todana_options:type(), string()) ->
+    {ok, term()} | {error, string()}.
+parse(Type, Text) ->
+    case value(Type, string:trim(Text)) of
+        {ok, _} = Ok -> Ok;
+        error -> {error, describe(Type)}
+    end.
+
+-spec value(todana_options:type(), string()) -> {ok, term()} | error.
+value(addresses, "off") ->
+    {ok, []};
+value(addresses, Text) ->
+    Addresses = [address(string:trim(A)) || A <- string:split(Text, ",", all)],
+    case lists:member(error, Addresses) of
+        true -> error;
+        false -> {ok, [Address || {ok, Address} <- Addresses]}
+    end;
+value(file, "off") ->
+    {ok, off};
+value(file, "") ->
+    error;
+value(file, Path) ->
+    {ok, Path};
+value({integer, Min, Max, Without}, Text) ->
+    or_word(Without, Text, {integer, Min, Max});
+value({bytes, Min, Max, Without}, Text) ->
+    or_word(Without, Text, {bytes, Min, Max});
+value({integer, Min, Max}, Text) ->
+    within(Min, Max, digits(Text));
+value({bytes, Min, Max}, Text) ->
+    {Number, Unit} = string:take(Text, "0123456789"),
+    Factors = #{
+        "" => 1,
+        "b" => 1,
+        "k" => 1 bsl 10,
+        "kb" => 1 bsl 10,
+        "m" => 1 bsl 20,
+        "mb" => 1 bsl 20,
+        "g" => 1 bsl 30,
+        "gb" => 1 bsl 30
+    },
+    case {digits(Number), Factors} of
+        {{ok, N}, #{Unit := Factor}} -> within(Min, Max, {ok, N * Factor});
+        _ -> error
+    end;
+value({choice, Words}, Text) ->
+    case [Word || Word <- Words, atom_to_list(Word) =:= Text] of
+        [Word] -> {ok, Word};
+        [] -> error
+    end.
+
+-spec or_word(off | auto, string(), todana_options:type()) ->
+    {ok, term()} | error.
+or_word(Word, Text, Type) ->
+    case atom_to_list(Word) of
+        Text -> {ok, Word};
+        _ -> value(Type, Text)
+    end.
+
+%% At most 18 digits: more than any option takes.
+-spec digits(string()) -> {ok, non_neg_integer()} | error.
+digits(Text) ->
+    case string:take(Text, "0123456789") of
+        {[_ | _] = Digits, ""} when length(Digits) =< 18 ->
+            {ok, list_to_integer(Digits)};
+        _ ->
+            error
+    end.
+
+-spec within(integer(), integer(), {ok, integer()} | error) ->
+    {ok, integer()} | error.
+within(Min, Max, {ok, N}) when N >= Min, N =< Max -> {ok, N};
+within(_Min, _Max, _) -> error.
+
+-spec address(string()) -> {ok, {inet:ip_address(), 0..65535}} | error.
+address("[" ++ Rest) ->
+    case string:split(Rest, "]:") of
+        [Ip, Port] -> address(Ip, Port);
+        _ -> error
+    end;
+address(Text) ->
+    case string:split(Text, ":", all) of
+        ["localhost", Port] -> address("127.0.0.1", Port);
+        [Ip, Port] -> address(Ip, Port);
+        _ -> error
+    end.
+
+-spec address(string(), string()) ->
+    {ok, {inet:ip_address(), 0..65535}} | error.
+address(Ip, Port) ->
+    case {inet:parse_strict_address(Ip), within(0, 65535, digits(Port))} of
+        {{ok, Address}, {ok, Number}} -> {ok, {Address, Number}};
+        _ -> error
+    end.
+
+-doc "A value as it would be written in a file.".
+-spec format(todana_options:type(), term()) -> string().
+format(addresses, []) ->
+    "off";
+format(addresses, Addresses) ->
+    lists:flatten(lists:join(",", [written(A) || A <- Addresses]));
+format(file, off) ->
+    "off";
+format(file, Path) ->
+    Path;
+format(_Type, Word) when is_atom(Word) ->
+    atom_to_list(Word);
+format(Type, Bytes) when element(1, Type) =:= bytes ->
+    bytes(Bytes);
+format(_Type, Number) when is_integer(Number) ->
+    integer_to_list(Number).
+
+-spec bytes(non_neg_integer()) -> string().
+bytes(N) when N > 0, N rem (1 bsl 30) =:= 0 ->
+    integer_to_list(N bsr 30) ++ "gb";
+bytes(N) when N > 0, N rem (1 bsl 20) =:= 0 ->
+    integer_to_list(N bsr 20) ++ "mb";
+bytes(N) when N > 0, N rem (1 bsl 10) =:= 0 ->
+    integer_to_list(N bsr 10) ++ "kb";
+bytes(N) ->
+    integer_to_list(N).
+
+-spec written({inet:ip_address(), 0..65535}) -> string().
+written({Ip, Port}) when tuple_size(Ip) =:= 8 ->
+    lists:concat(["[", inet:ntoa(Ip), "]:", Port]);
+written({Ip, Port}) ->
+    lists:concat([inet:ntoa(Ip), ":", Port]).
+
+-doc "What a value of this type looks like, for people.".
+-spec describe(todana_options:type()) -> string().
+describe(addresses) ->
+    "HOST:PORT with an IP address, several with commas, or `off`";
+describe(file) ->
+    "the path of a file, or `off`";
+describe({integer, Min, Max}) ->
+    lists:concat(["a number from ", Min, " to ", Max]);
+describe({integer, Min, Max, Without}) ->
+    lists:concat([describe({integer, Min, Max}), ", or `", Without, "`"]);
+describe({bytes, Min, Max}) ->
+    lists:concat([
+        "a size from ", bytes(Min), " to ", bytes(Max),
+        ", such as 512mb or 2gb"
+    ]);
+describe({bytes, Min, Max, Without}) ->
+    lists:concat([describe({bytes, Min, Max}), ", or `", Without, "`"]);
+describe({choice, Words}) ->
+    Quoted = ["`" ++ atom_to_list(Word) ++ "`" || Word <- Words],
+    "one of " ++ lists:flatten(lists:join(", ", Quoted)).

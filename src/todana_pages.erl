@@ -1,0 +1,94 @@
+%% Walks over a table, a page at a time.
+-module(todana_pages).
+-moduledoc false.
+
+-export([scan/3, fold/3, fold_snapshot/3]).
+
+%% About how many records one native call returns.
+-define(COUNT, 100).
+
+-doc "A page and the cursor of the next.".
+-spec scan(todana:table(), term(), term()) ->
+    {[{term(), term()}], {cursor, pos_integer()} | done}
+    | todana_nif:misuse().
+scan(Table, start, Options) ->
+    page(Table, 0, Options);
+scan(Table, {cursor, Cursor}, Options) when is_integer(Cursor), Cursor > 0 ->
+    page(Table, Cursor, Options);
+scan(_Table, _Cursor, _Options) ->
+    {badarg, 2, not_a_cursor}.
+
+-spec page(todana:table(), non_neg_integer(), term()) ->
+    {[{term(), term()}], {cursor, pos_integer()} | done}
+    | todana_nif:misuse().
+page(Table, Cursor, #{count := Count} = Options) when
+    is_integer(Count), Count > 0, map_size(Options) =:= 1
+->
+    case todana_nif:scan(Table, Cursor, min(Count, 1000)) of
+        {0, Pairs} -> {decoded(Pairs), done};
+        {Next, Pairs} when is_integer(Next) -> {decoded(Pairs), {cursor, Next}};
+        Misuse -> Misuse
+    end;
+page(Table, Cursor, Options) when Options =:= #{} ->
+    page(Table, Cursor, #{count => ?COUNT});
+page(_Table, _Cursor, _Options) ->
+    {badarg, 3, {bad_option, count}}.
+
+-spec decoded([term()]) -> [{term(), term()}].
+decoded(Pairs) ->
+    [todana_codec:pair(Pair) || Pair <- Pairs].
+
+-doc "Folds over the pages of a scan.".
+-spec fold(fun((term(), term(), Acc) -> Acc), Acc, todana:table()) ->
+    {ok, Acc} | {badarg, 3, term()}.
+fold(Function, Acc, Table) ->
+    fold(Function, Acc, Table, 0).
+
+-spec fold(
+    fun((term(), term(), Acc) -> Acc), Acc, todana:table(), non_neg_integer()
+) -> {ok, Acc} | {badarg, 3, term()}.
+fold(Function, Acc0, Table, Cursor) ->
+    case todana_nif:scan(Table, Cursor, ?COUNT) of
+        {badarg, 1, Cause} ->
+            {badarg, 3, Cause};
+        {Next, Pairs} ->
+            case over(Function, Acc0, Pairs) of
+                Acc when Next =:= 0 -> {ok, Acc};
+                Acc -> fold(Function, Acc, Table, Next)
+            end
+    end.
+
+-spec over(fun((term(), term(), Acc) -> Acc), Acc, [term()]) -> Acc.
+over(_Function, Acc, []) ->
+    Acc;
+over(Function, Acc, [Pair | Pairs]) ->
+    {Key, Value} = todana_codec:pair(Pair),
+    over(Function, Function(Key, Value, Acc), Pairs).
+
+-doc "Folds over a snapshot. It ends with the fold, however that ends.".
+-spec fold_snapshot(fun((term(), term(), Acc) -> Acc), Acc, todana:table()) ->
+    {ok, Acc} | {error, busy} | {badarg, 3, term()}.
+fold_snapshot(Function, Acc, Table) ->
+    case todana_nif:snapshot(Table) of
+        {ok, Snapshot} ->
+            try
+                {ok, over_snapshot(Function, Acc, Snapshot)}
+            after
+                todana_nif:snapshot_end(Snapshot)
+            end;
+        {error, busy} ->
+            {error, busy};
+        {badarg, 1, Cause} ->
+            {badarg, 3, Cause}
+    end.
+
+-spec over_snapshot(
+    fun((term(), term(), Acc) -> Acc), Acc, todana_nif:snapshot()
+) -> Acc.
+over_snapshot(Function, Acc0, Snapshot) ->
+    case todana_nif:snapshot_next(Snapshot, ?COUNT) of
+        {done, Pairs} ->
+            over(Function, Acc0, Pairs);
+        {more, Pairs} ->
+            over_snapshot(Function, over(Function, Acc0, Pairs), Snapshot)
+    end.

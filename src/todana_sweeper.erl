@@ -1,0 +1,62 @@
+%% Removes expired records that nobody looks at.
+%%
+%% Expired records are gone for readers in any case; this frees their memory.
+%% Every interval each table is swept until nothing is due, in slices which the
+%% scheduler may interrupt.
+-module(todana_sweeper).
+-moduledoc false.
+-behaviour(gen_server).
+
+-export([start_link/1, sweep/0]).
+-export([init/1, handle_call/3, handle_cast/2, handle_info/2]).
+
+%% A shard of a table of ten million records holds some 2,400.
+-define(SHARDS_PER_SLICE, 4).
+
+-doc "Starts the process.".
+-spec start_link(pos_integer()) -> gen_server:start_ret().
+start_link(IntervalMs) ->
+    gen_server:start_link({local, ?MODULE}, ?MODULE, IntervalMs, []).
+
+-doc "Sweeps now; how many records were removed.".
+-spec sweep() -> non_neg_integer().
+sweep() ->
+    gen_server:call(?MODULE, sweep, infinity).
+
+-spec init(pos_integer()) -> {ok, pos_integer()}.
+init(IntervalMs) ->
+    {ok, again(IntervalMs)}.
+
+-spec handle_call(sweep, gen_server:from(), pos_integer()) ->
+    {reply, non_neg_integer(), pos_integer()}.
+handle_call(sweep, _From, IntervalMs) ->
+    {reply, sweep_tables(), IntervalMs}.
+
+-spec handle_cast(term(), pos_integer()) -> {noreply, pos_integer()}.
+handle_cast(_Message, IntervalMs) ->
+    {noreply, IntervalMs}.
+
+-spec handle_info(term(), pos_integer()) -> {noreply, pos_integer()}.
+handle_info(sweep, IntervalMs) ->
+    _ = sweep_tables(),
+    {noreply, again(IntervalMs)};
+handle_info(_Message, IntervalMs) ->
+    {noreply, IntervalMs}.
+
+-spec again(pos_integer()) -> pos_integer().
+again(IntervalMs) ->
+    _ = erlang:send_after(IntervalMs, self(), sweep),
+    IntervalMs.
+
+-spec sweep_tables() -> non_neg_integer().
+sweep_tables() ->
+    lists:sum([sweep_table(Handle, 0) || {_, Handle} <- todana_nif:tables()]).
+
+-spec sweep_table(reference(), non_neg_integer()) -> non_neg_integer().
+sweep_table(Handle, Removed) ->
+    case todana_nif:sweep(Handle, ?SHARDS_PER_SLICE) of
+        {More, true} -> sweep_table(Handle, Removed + More);
+        {Last, false} -> Removed + Last;
+        %% Closed meanwhile.
+        {badarg, _, _} -> Removed
+    end.

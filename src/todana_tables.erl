@@ -1,0 +1,123 @@
+%% Opens and closes tables, one at a time.
+%%
+%% The tables are not this process': they are in the native registry, and a
+%% restart finds them there. What it keeps is a persistent term for each handle,
+%% for a reason told in native/nif/src/tables.rs: it frees a closed table only
+%% when no process can be looking at it any more.
+-module(todana_tables).
+-moduledoc false.
+-behaviour(gen_server).
+
+-export([open/2, close/1, open_databases/0, start_link/0]).
+-export([init/1, handle_call/3, handle_cast/2]).
+
+-define(KEY(Name), {?MODULE, Name}).
+-define(DATABASES, 16).
+
+-doc "See `todana:open/2`.".
+-spec open(term(), term()) ->
+    {ok, reference()} | {error, atom()} | todana_error:cause().
+open(Name, Options) when is_atom(Name) ->
+    case {database(Name), todana_wanted:read(open, Options)} of
+        {none, {ok, Wanted}} ->
+            call({open, Name, Wanted});
+        {_, {error, Cause}} ->
+            {badarg, 2, Cause};
+        {Number, {ok, _}} when map_size(Options) =:= 0 ->
+            call({open_database, Name, Number});
+        {_Number, {ok, _}} ->
+            [Unknown | _] = maps:keys(Options),
+            {badarg, 2, {unknown_option, Unknown}}
+    end;
+open(_Name, _Options) ->
+    {badarg, 1, not_an_atom}.
+
+-doc "Opens `db0` to `db15`.".
+-spec open_databases() -> ok.
+open_databases() ->
+    lists:foreach(
+        fun(Number) ->
+            Name = list_to_atom("db" ++ integer_to_list(Number)),
+            {ok, _} = call({open_database, Name, Number})
+        end,
+        lists:seq(0, ?DATABASES - 1)
+    ).
+
+-doc "See `todana:close/1`.".
+-spec close(todana:table()) -> ok | todana_nif:misuse().
+close(Table) ->
+    case todana_nif:handle(Table) of
+        {badarg, _, _} = Misuse -> Misuse;
+        Handle -> call({close, Handle})
+    end.
+
+-doc "Starts the process.".
+-spec start_link() -> gen_server:start_ret().
+start_link() ->
+    gen_server:start_link({local, ?MODULE}, ?MODULE, [], []).
+
+-spec call(term()) -> dynamic().
+call(Request) ->
+    try
+        gen_server:call(?MODULE, Request, infinity)
+    catch
+        exit:{noproc, _} -> {badarg, 1, not_running}
+    end.
+
+-spec database(atom()) -> 0..15 | none.
+database(Name) ->
+    Databases = #{
+        "db" ++ integer_to_list(Number) => Number
+     || Number <- lists:seq(0, ?DATABASES - 1)
+    },
+    maps:get(atom_to_list(Name), Databases, none).
+
+-spec init([]) -> {ok, nostate}.
+init([]) ->
+    lists:foreach(
+        fun({Name, Handle}) -> persistent_term:put(?KEY(Name), Handle) end,
+        todana_nif:tables()
+    ),
+    {ok, nostate}.
+
+-spec handle_call(term(), gen_server:from(), nostate) ->
+    {reply, term(), nostate}.
+handle_call({open, Name, Wanted}, _From, State) ->
+    #{
+        codec := Codec,
+        ttl_ms := TtlMs,
+        entries_max := EntriesMax,
+        bytes_max := BytesMax,
+        when_full := WhenFull
+    } = Wanted,
+    Limits = {or_nil(EntriesMax), or_nil(BytesMax), WhenFull},
+    Shards = maps:get(shards, Wanted, nil),
+    Result = todana_nif:open(Name, Codec, or_nil(TtlMs), Limits, Shards),
+    {reply, keep(Name, Result), State};
+handle_call({open_database, Name, Number}, _From, State) ->
+    {reply, keep(Name, todana_nif:open_database(Name, Number)), State};
+handle_call({close, Handle}, _From, State) ->
+    case todana_nif:options(Handle) of
+        {badarg, _, _} = Misuse ->
+            {reply, Misuse, State};
+        Options ->
+            Result = todana_nif:close(Handle),
+            _ = persistent_term:erase(?KEY(element(1, Options))),
+            {reply, Result, State}
+    end.
+
+-spec handle_cast(term(), nostate) -> {noreply, nostate}.
+handle_cast(_Message, State) ->
+    {noreply, State}.
+
+-spec keep(atom(), {ok, reference()} | {error, atom()}) ->
+    {ok, reference()} | {error, atom()}.
+keep(Name, {ok, Handle}) ->
+    persistent_term:put(?KEY(Name), Handle),
+    {ok, Handle};
+keep(_Name, Error) ->
+    Error.
+
+-spec or_nil(T | infinity) -> T | nil.
+or_nil(infinity) -> nil;
+or_nil(Limit) -> Limit.

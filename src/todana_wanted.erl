@@ -1,0 +1,104 @@
+%% Option maps of the API, read into what native code takes.
+-module(todana_wanted).
+-moduledoc false.
+
+-export([read/2]).
+
+-export_type([kind/0]).
+
+-type kind() :: open | put | expiring | expiry | counter | many | fetch.
+
+-doc "All options of this kind, with defaults, or what is wrong.".
+-spec read(kind(), term()) -> {ok, map()} | {error, term()}.
+read(Kind, Options) when is_map(Options) ->
+    Allowed = allowed(Kind),
+    case maps:keys(maps:without(Allowed, Options)) of
+        [] -> check(Kind, Options);
+        [Unknown | _] -> {error, {unknown_option, Unknown}}
+    end;
+read(_Kind, _Options) ->
+    {error, bad_option}.
+
+-spec allowed(kind()) -> [atom()].
+allowed(open) ->
+    [codec, ttl_ms, entries_max, bytes_max, when_full, shards];
+allowed(put) -> [ttl_ms, expires_at_ms, flags, only];
+allowed(expiring) -> [ttl_ms, expires_at_ms, flags];
+allowed(expiry) -> [ttl_ms, expires_at_ms];
+allowed(counter) -> [initial, ttl_ms, expires_at_ms];
+allowed(many) -> [atomic, only, ttl_ms, expires_at_ms];
+allowed(fetch) -> [timeout_ms, ttl_ms, expires_at_ms, flags].
+
+-spec check(kind(), map()) -> {ok, map()} | {error, term()}.
+check(_Kind, #{ttl_ms := _, expires_at_ms := _}) ->
+    {error, {conflicting_options, ttl_ms, expires_at_ms}};
+check(many, #{only := _} = Options) when
+    not is_map_key(atomic, Options); not map_get(atomic, Options)
+->
+    {error, {bad_option, only}};
+check(Kind, Options) ->
+    Bad = [N || {N, V} <- maps:to_list(Options), not is_good(Kind, N, V)],
+    case lists:sort(Bad) of
+        [] -> {ok, defaults(Kind, Options)};
+        [Name | _] -> {error, {bad_option, Name}}
+    end.
+
+-define(IS_POSITIVE(N), is_integer(N), N > 0, N < 1 bsl 63).
+-define(IS_INT64(N), is_integer(N), N >= -(1 bsl 63), N < 1 bsl 63).
+
+-spec is_good(kind(), atom(), term()) -> boolean().
+is_good(_, ttl_ms, N) when ?IS_POSITIVE(N) -> true;
+is_good(_, ttl_ms, infinity) -> true;
+is_good(Kind, ttl_ms, keep) -> lists:member(Kind, [put, expiring, many]);
+is_good(_, expires_at_ms, N) -> is_integer(N) andalso N >= 0
+    andalso N < 1 bsl 63;
+is_good(_, flags, N) -> is_integer(N) andalso N >= 0 andalso N < 1 bsl 32;
+is_good(put, only, {version, N}) -> is_integer(N) andalso N >= 0
+    andalso N < 1 bsl 64;
+is_good(put, only, Only) -> Only =:= absent orelse Only =:= present;
+is_good(many, only, Only) -> Only =:= absent;
+is_good(_, atomic, Atomic) -> is_boolean(Atomic);
+is_good(_, initial, N) when ?IS_INT64(N) -> true;
+is_good(_, timeout_ms, infinity) -> true;
+is_good(_, timeout_ms, N) -> is_integer(N) andalso N >= 0
+    andalso N < 1 bsl 32;
+is_good(_, codec, Codec) -> Codec =:= raw orelse Codec =:= term;
+is_good(_, when_full, What) -> What =:= evict orelse What =:= refuse;
+is_good(_, shards, N) -> is_integer(N) andalso N > 0 andalso N =< 1 bsl 20;
+is_good(_, Limit, infinity) when
+    Limit =:= entries_max; Limit =:= bytes_max
+-> true;
+is_good(_, Limit, N) when
+    Limit =:= entries_max, ?IS_POSITIVE(N);
+    Limit =:= bytes_max, ?IS_POSITIVE(N)
+-> true;
+is_good(_, _, _) -> false.
+
+-spec defaults(kind(), map()) -> map().
+defaults(open, Options) ->
+    maps:merge(
+        #{
+            codec => raw,
+            ttl_ms => infinity,
+            entries_max => infinity,
+            bytes_max => infinity,
+            when_full => evict
+        },
+        Options
+    );
+defaults(_Kind, Options) ->
+    Defaults = #{
+        only => always,
+        flags => 0,
+        atomic => false,
+        initial => 0,
+        timeout_ms => 5000
+    },
+    (maps:merge(Defaults, Options))#{expires => expires(Options)}.
+
+-spec expires(map()) -> table | never | keep | {ttl | at, non_neg_integer()}.
+expires(#{ttl_ms := infinity}) -> never;
+expires(#{ttl_ms := keep}) -> keep;
+expires(#{ttl_ms := TtlMs}) -> {ttl, TtlMs};
+expires(#{expires_at_ms := AtMs}) -> {at, AtMs};
+expires(#{}) -> table.
