@@ -227,7 +227,7 @@ FLAG_SETS = {
     "MDFLAGS": ["k", "O5", "q", "C999999999", "I", "T30", "Cx", "b"],
     "MAFLAGS": ["v", "q", "k", "O1", "D5", "D0", "Dx", "MI", "M+", "MX", "N0", "N100", "J13", "Jx", "T100", "t"],
 }
-DATA = ["", "0", "5", "18446744073709551600", "abc", "hello", "-1", "1.5"]
+DATA = ["", "0", "5", "99", "abc", "hello", "-1", "1.5"]
 
 
 def random_memcached_request(chance, prefix):

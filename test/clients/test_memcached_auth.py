@@ -3,7 +3,7 @@
 import pytest
 
 import wire
-from conftest import PASSWORD
+from fixtures import PASSWORD
 
 pytestmark = pytest.mark.one_backend
 

@@ -6,7 +6,7 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 import wire
-from conftest import PASSWORD
+from fixtures import PASSWORD
 from wire import OK, QUEUED, Error, Status
 
 NOAUTH = Error("NOAUTH Authentication required.")

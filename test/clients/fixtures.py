@@ -1,0 +1,205 @@
+"""Options and fixtures that the suites share; each suite's conftest.py takes them from here.
+
+`pytest test/clients` tests `bin/todana`. `--server oracle` runs the same tests against redis-server and memcached: what
+fails there is a wrong test, unless it is marked as Todana's own or as newer than the oracle. `--server PATH` starts
+another program with the same flags, `--server HOST:PORT,HOST:PORT` uses a running one (RESP, memcached).
+"""
+
+from __future__ import annotations
+
+import os
+
+import pymemcache
+import pytest
+import redis
+
+import served
+import wire
+
+BACKENDS = ("native", "poll", "select")
+PASSWORD = "sesame-0pen"
+
+
+def pytest_addoption(parser):
+    """Where the server comes from, and which event back ends are tried."""
+    parser.addoption("--server", default="todana", help="todana | oracle | PATH | HOST:PORT,HOST:PORT")
+    parser.addoption("--backends", default=",".join(BACKENDS), help="event back ends, comma-separated")
+
+
+def is_todana(config) -> bool:
+    """Whether the server under test is Todana in any form."""
+    return config.getoption("--server") != "oracle"
+
+
+def can_start(config) -> bool:
+    """Whether the tests may start servers of their own with other flags."""
+    return ":" not in config.getoption("--server")
+
+
+def pytest_configure(config):
+    """Says clearly when there is nothing to test yet."""
+    if config.getoption("--server") == "todana" and not (served.PROGRAM.exists() and _is_built()):
+        raise pytest.UsageError("the server is not built: run `make build` first (or use --server oracle)")
+
+
+def _is_built() -> bool:
+    return any((served.ROOT / "_build").glob("*/lib/todana/ebin/todana.app"))
+
+
+def pytest_generate_tests(metafunc):
+    """One run of each test for every event back end, unless it says that one is enough."""
+    if "backend" not in metafunc.fixturenames:
+        return
+    backends = metafunc.config.getoption("--backends").split(",")
+    if not is_todana(metafunc.config) or not can_start(metafunc.config):
+        backends = [metafunc.config.getoption("--server").replace(":", "-")]
+    elif metafunc.definition.get_closest_marker("one_backend"):
+        backends = backends[:1]
+    metafunc.parametrize("backend", backends, scope="session")
+
+
+def pytest_collection_modifyitems(config, items):
+    """Skips what cannot hold for the chosen server."""
+    if is_todana(config):
+        return
+    for item in items:
+        if item.get_closest_marker("todana_only"):
+            item.add_marker(pytest.mark.skip(reason="Todana's own"))
+        if item.get_closest_marker("since_redis_7_2"):
+            item.add_marker(pytest.mark.skip(reason="newer than the oracle"))
+
+
+def start(config, *flags, **keywords):
+    """Starts the server under test with flags."""
+    chosen = config.getoption("--server")
+    if not can_start(config):
+        pytest.skip("a running server is tested; none can be started")
+    if chosen == "oracle":
+        return served.start_oracle()
+    program = served.PROGRAM if chosen == "todana" else os.path.abspath(chosen)
+    return served.start_todana(*flags, program=program, **keywords)
+
+
+@pytest.fixture(scope="session")
+def server(request, backend):
+    """The server that most tests share, one for each event back end."""
+    chosen = request.config.getoption("--server")
+    if ":" in chosen:
+        resp, memcached = [(host, int(port)) for host, _, port in (a.rpartition(":") for a in chosen.split(","))]
+        yield served.Server([], resp, memcached, "external")
+        return
+    running = start(request.config, "--event-backend", backend)
+    yield running
+    statuses = running.stop()
+    assert statuses[0] == 0, "the server ended with %s:\n%s" % (statuses, running.output())
+
+
+@pytest.fixture
+def start_server(request):
+    """Starts servers with flags of the test's own, and stops them after it."""
+    running = []
+
+    def starter(*flags, **keywords):
+        running.append(start(request.config, *flags, **keywords))
+        return running[-1]
+
+    yield starter
+    for server in running:
+        if server.is_alive():
+            server.stop()
+
+
+@pytest.fixture(scope="session")
+def guarded(request, tmp_path_factory):
+    """A server that asks for a password."""
+    directory = tmp_path_factory.mktemp("guarded")
+    path = directory / "password"
+    if is_todana(request.config):
+        path.write_text(PASSWORD + "\n")
+        path.chmod(0o600)
+        server = start(request.config, "--password-file", path)
+    else:
+        path.write_text(f"default:{PASSWORD}\n")
+        for readable in (path, directory, directory.parent, directory.parent.parent):
+            readable.chmod(0o755)
+        server = served.start_oracle(["--requirepass", PASSWORD], ["-Y", str(path)])
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def empty(server):
+    """The shared server without a record in it."""
+    with wire.Resp(server.resp) as connection:
+        assert connection.call("FLUSHALL") == wire.OK
+    if server.kind == "oracle":
+        with wire.Memcached(server.memcached) as connection:
+            assert connection.command("flush_all") == b"OK"
+    return server
+
+
+@pytest.fixture
+def connect(empty):
+    """Opens further raw connections: `connect.resp()`, `connect.memcached()`."""
+    opened = []
+
+    class Connect:
+        """Opens connections that the fixture closes."""
+
+        @staticmethod
+        def resp(**keywords):
+            """One more RESP connection."""
+            opened.append(wire.Resp(empty.resp, **keywords))
+            return opened[-1]
+
+        @staticmethod
+        def memcached(**keywords):
+            """One more memcached connection."""
+            opened.append(wire.Memcached(empty.memcached, **keywords))
+            return opened[-1]
+
+    yield Connect
+    for connection in opened:
+        connection.close()
+
+
+@pytest.fixture
+def resp(connect):
+    """A raw RESP2 connection."""
+    return connect.resp()
+
+
+@pytest.fixture
+def resp3(connect):
+    """A raw RESP3 connection."""
+    connection = connect.resp()
+    assert isinstance(connection.call("HELLO", 3), dict)
+    return connection
+
+
+@pytest.fixture
+def memcached(connect):
+    """A raw memcached connection."""
+    return connect.memcached()
+
+
+@pytest.fixture
+def client(empty):
+    """A redis-py client."""
+    with redis.Redis(*empty.resp, socket_timeout=wire.TIMEOUT_S) as connected:
+        yield connected
+
+
+@pytest.fixture(params=[2, 3], ids=["resp2", "resp3"])
+def client_of_either_version(request, empty):
+    """A redis-py client that speaks RESP2, then RESP3."""
+    with redis.Redis(*empty.resp, socket_timeout=wire.TIMEOUT_S, protocol=request.param) as connected:
+        yield connected
+
+
+@pytest.fixture
+def pymemcache_client(empty):
+    """A pymemcache client that waits for replies."""
+    connected = pymemcache.Client(empty.memcached, timeout=wire.TIMEOUT_S, default_noreply=False)
+    yield connected
+    connected.close()

@@ -1,0 +1,116 @@
+"""What every hostile test is surrounded by.
+
+While a test throws bytes at the server, a witness talks to it through both doors and checks each answer. After the
+test the server must be alive, the witness served without an error or a long wait, file descriptors back where they
+were, and memory not grown beyond a bound. The server is started by the fixtures of the client suites.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import pytest
+
+import wire
+from fixtures import *  # noqa: F401,F403
+
+GROWTH_BYTES_MAX = 64 << 20
+WAIT_S_MAX = 5.0
+
+
+def pytest_addoption(parser):
+    """One event back end is enough by default: parsers do not depend on it."""
+    parser.addoption("--server", default="todana", help="todana | oracle | PATH | HOST:PORT,HOST:PORT")
+    parser.addoption("--backends", default="native", help="event back ends, comma-separated")
+
+
+class Witness:
+    """An honest client on both doors, in a thread of its own."""
+
+    def __init__(self, server):
+        self.server = server
+        self.rounds = 0
+        self.failure = None
+        self.slowest_s = 0.0
+        self.pause = threading.Lock()
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _run(self):
+        try:
+            with wire.Resp(self.server.resp) as resp, wire.Memcached(self.server.memcached) as memcached:
+                while not self._stop.is_set():
+                    with self.pause:
+                        started = time.monotonic()
+                        self._talk(resp, memcached, self.rounds)
+                    self.slowest_s = max(self.slowest_s, time.monotonic() - started)
+                    self.rounds += 1
+                    time.sleep(0.002)
+        except BaseException as failure:  # kept for the test to report
+            self.failure = failure
+
+    @staticmethod
+    def _talk(resp, memcached, number):
+        value = b"value of round %d" % number
+        assert resp.call("SET", "witness:resp", value) == wire.OK
+        assert memcached.command("set witness:memcached 7 0 %d" % len(value), value) == b"STORED"
+        assert resp.call("GET", "witness:resp") == value
+        memcached.talk(b"get witness:memcached\r\n", b"VALUE witness:memcached 7 %d\r\n%s\r\nEND\r\n" % (len(value), value))
+
+    def check(self):
+        """Fails if the witness was answered wrongly, late or not at all since the last check."""
+        before = self.rounds
+        served = wire.wait_until(lambda: self.failure or self.rounds >= before + 2, timeout_s=WAIT_S_MAX)
+        if self.failure:
+            raise AssertionError("the witness was disturbed: %r" % self.failure)
+        assert served, "the witness is not answered"
+        slowest, self.slowest_s = self.slowest_s, 0.0
+        assert slowest < WAIT_S_MAX, "the witness waited %.1f s" % slowest
+
+    def stop(self):
+        """Ends the thread."""
+        self._stop.set()
+        self._thread.join(wire.TIMEOUT_S)
+
+
+@pytest.fixture(scope="session")
+def witness(server):
+    """The honest client beside the hostile ones."""
+    running = Witness(server)
+    assert wire.wait_until(lambda: running.rounds > 0 or running.failure)
+    yield running
+    running.stop()
+
+
+@pytest.fixture
+def growth_bytes_max():
+    """How much resident memory may grow during a test; tests that store much have their own."""
+    return GROWTH_BYTES_MAX
+
+
+def _empty(server, witness):
+    """Removes what the test has stored, between two rounds of the witness."""
+    with witness.pause, wire.Resp(server.resp) as resp, wire.Memcached(server.memcached) as memcached:
+        assert resp.call("FLUSHALL") == wire.OK
+        assert memcached.command("flush_all") == b"OK"
+
+
+@pytest.fixture(autouse=True)
+def undisturbed(request, server, witness, growth_bytes_max):
+    """The four promises, checked after every test."""
+    if server.kind == "external":
+        yield
+        witness.check()
+        return
+    descriptors, resident = server.descriptors(), server.resident_bytes()
+    yield
+    assert server.is_alive(), server.output()
+    witness.check()
+    assert wire.wait_until(lambda: server.descriptors() <= descriptors), "descriptors: %d, before: %d" % (
+        server.descriptors(), descriptors,
+    )
+    _empty(server, witness)
+    grown = server.resident_bytes() - resident
+    assert grown <= growth_bytes_max, "resident memory has grown by %d bytes" % grown
