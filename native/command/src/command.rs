@@ -115,6 +115,21 @@ pub struct Set<'a> {
     pub track_access: bool,
 }
 
+impl<'a> Set<'a> {
+    /// Stores a value without conditions: no flags, no expiry.
+    pub fn new(key: &'a [u8], value: &'a [u8]) -> Set<'a> {
+        Set {
+            key,
+            value,
+            flags: 0,
+            condition: Condition::Always,
+            expires: Expires::Never,
+            return_old: false,
+            track_access: false,
+        }
+    }
+}
+
 /// The fields of [`Command::Increment`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Increment<'a> {
@@ -166,6 +181,9 @@ pub enum Condition {
     IfPresent,
     /// The record must have this version.
     IfVersion(u64),
+    /// There must be a record, of this version or a later one. A value that is stored over a later version is marked
+    /// stale (memcached `ms` with `I`).
+    NotNewer(u64),
 }
 
 /// What a write does to the expiry.

@@ -1,9 +1,11 @@
-//! The meaning of every command.
+//! From a command to the function that means it.
 
-use crate::{Command, Databases, Error, Expires, Record, Reply};
-use todana_table::{Full, Keyspace, Meta, Table};
+use crate::batch::Order;
+use crate::{Command, Databases, Error, Reply};
+use crate::{bits, expiry, keys, lcs, lease, numbers, strings};
+use todana_table::{Keyspace, Table};
 
-/// Longest value that a command may build, in bytes, unless the server's limit is lower.
+/// Longest value that a command may build where nobody sets a lower limit, in bytes.
 pub const VALUE_BYTES_MAX: usize = 512 << 20;
 
 /// What execution needs to know beside the command.
@@ -16,6 +18,7 @@ pub struct Context {
 }
 
 /// Carries out a command on database `database` of a server.
+#[inline]
 pub fn execute<R: Reply>(
     databases: &Databases,
     database: usize,
@@ -23,95 +26,199 @@ pub fn execute<R: Reply>(
     context: Context,
     reply: &mut R,
 ) {
-    execute_on(databases.table(database), command, context, reply);
+    match command {
+        Command::Copy { database: Some(other), .. } | Command::Move { database: other, .. } => {
+            transfer(databases, [database, *other], command, context, reply);
+        }
+        Command::ClearAll { at_ms } => {
+            databases.tables().iter().for_each(|table| clear(table, *at_ms, context.now_ms));
+            reply.done();
+        }
+        Command::Swap { first, second } => {
+            if databases.swap(*first, *second) {
+                reply.done();
+            } else {
+                reply.error(Error::NoSuchDatabase);
+            }
+        }
+        _ => execute_on(databases.table(database), command, context, reply),
+    }
 }
 
 /// Carries out a command on a table that is no numbered database. Commands that name databases answer
 /// `error(NoSuchDatabase)`.
+#[inline]
 pub fn execute_on<R: Reply>(table: &Table, command: &Command<'_>, context: Context, reply: &mut R) {
-    let now_ms = context.now_ms;
     match command {
-        Command::Get { key } => get(table, key, now_ms, reply),
-        Command::GetMany { keys } => {
-            reply.list(keys.len());
-            keys.iter().for_each(|key| get(table, key, now_ms, reply));
+        Command::LongestCommon { keys, .. } => {
+            dispatch(&table.lock(keys.iter().copied()), command, context, reply);
         }
-        Command::Set(set) => {
-            let expires_at_ms = match set.expires {
-                Expires::At(at_ms) => Some(at_ms),
-                Expires::Never | Expires::Keep => None,
-            };
-            let meta = Meta { expires_at_ms, flags: set.flags, access: None };
-            match table.update(set.key, now_ms, |slot| slot.put(&[set.value], meta)) {
-                Ok(version) => reply.stored(version),
-                Err(Full) => reply.error(Error::Full),
-            }
+        Command::Rename { from, to, .. } | Command::Copy { from, to, database: None, .. } => {
+            dispatch(&table.lock([*from, *to]), command, context, reply);
         }
-        Command::Delete { keys } => {
-            let remove = |key: &&&[u8]| table.update(key, now_ms, |slot| slot.remove());
-            reply.integer(keys.iter().filter(remove).count() as i64);
+        Command::SetMany { pairs, .. } => {
+            let locked = table.lock(pairs.iter().map(|(key, _)| *key));
+            dispatch(&locked, command, context, reply);
         }
-        Command::Exists { keys } => {
-            let exists = |key: &&&[u8]| table.read(key, now_ms, |entry| entry.is_some());
-            reply.integer(keys.iter().filter(exists).count() as i64);
-        }
-        Command::Count => reply.integer(table.len() as i64),
-        Command::Clear { .. } => {
-            table.clear();
+        Command::Clear { at_ms } => {
+            clear(table, *at_ms, context.now_ms);
             reply.done();
         }
-        _ => todo!(),
+        _ => dispatch(table, command, context, reply),
     }
 }
 
-fn get<R: Reply>(table: &Table, key: &[u8], now_ms: u64, reply: &mut R) {
-    table.read(key, now_ms, |entry| match entry {
-        Some(entry) => reply.record(Record {
-            key: entry.key(),
-            value: entry.value(),
-            flags: entry.flags(),
-            version: entry.version(),
-            expires_at_ms: entry.expires_at_ms(),
-        }),
-        None => reply.none(),
-    });
+/// Carries out a command on one table, whose locks are taken for each key or held already.
+#[inline]
+pub(crate) fn dispatch<K: Keyspace, R: Reply>(
+    space: &K,
+    command: &Command<'_>,
+    context: Context,
+    reply: &mut R,
+) {
+    let now_ms = context.now_ms;
+    match command {
+        Command::Get { key } => strings::get(space, key, now_ms, reply),
+        Command::Set(set) => strings::set(space, set, now_ms, reply),
+        Command::Increment(increment) => numbers::increment(space, increment, now_ms, reply),
+        Command::Delete { keys } => keys::delete(space, keys, now_ms, reply),
+        Command::GetMany { keys } => strings::get_many(space, keys, now_ms, reply),
+        _ => dispatch_rest(space, command, context, reply),
+    }
 }
 
-/// A key's version when it was watched; 0 where it was absent.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Watch {
-    /// Database number at that time.
-    pub database: usize,
-    /// Which table that was (numbers move with SWAPDB).
-    pub table: usize,
-    /// The key.
-    pub key: Vec<u8>,
-    /// The version.
-    pub version: u64,
+/// The commands whose call is not worth inlining.
+fn dispatch_rest<K: Keyspace, R: Reply>(
+    space: &K,
+    command: &Command<'_>,
+    context: Context,
+    reply: &mut R,
+) {
+    let now_ms = context.now_ms;
+    match *command {
+        Command::Get { .. }
+        | Command::Set(_)
+        | Command::Increment(_)
+        | Command::Delete { .. }
+        | Command::GetMany { .. } => unreachable!("dispatched before"),
+
+        Command::Length { key } => strings::length(space, key, now_ms, reply),
+        Command::GetRange { key, start, end } => {
+            strings::get_range(space, key, start, end, now_ms, reply);
+        }
+        Command::Concat { key, bytes, side, create, condition } => {
+            let added = strings::Added { bytes, side, create, condition };
+            strings::concat(space, key, &added, context, reply);
+        }
+        Command::SetRange { key, offset, bytes } => {
+            strings::set_range(space, key, offset, bytes, context, reply);
+        }
+        Command::Take { key } => strings::take(space, key, now_ms, reply),
+        Command::SetMany { pairs, condition, expires } => {
+            strings::set_many(space, pairs, condition, expires, now_ms, reply);
+        }
+
+        Command::GetBit { key, offset } => bits::get_bit(space, key, offset, now_ms, reply),
+        Command::SetBit { key, offset, bit } => {
+            bits::set_bit(space, key, offset, bit, context, reply);
+        }
+        Command::BitCount { key, span } => bits::bit_count(space, key, span, now_ms, reply),
+        Command::BitPosition { key, bit, start, end, unit } => {
+            let search = bits::Search { bit, start, end, unit };
+            bits::bit_position(space, key, &search, now_ms, reply);
+        }
+
+        Command::IncrementFloat { key, delta } => {
+            numbers::increment_float(space, key, delta, now_ms, reply);
+        }
+        Command::LongestCommon { keys, want } => {
+            lcs::longest_common(space, keys, want, now_ms, reply);
+        }
+
+        Command::Expiry { key } => expiry::expiry(space, key, now_ms, reply),
+        Command::Expire { key, expires, when } => {
+            expiry::expire(space, key, expires, when, now_ms, reply);
+        }
+        Command::GetAndExpire { key, expires } => {
+            expiry::get_and_expire(space, key, expires, now_ms, reply);
+        }
+
+        Command::Exists { keys } => keys::exists(space, keys, now_ms, reply),
+        Command::NoteAccess { keys } => keys::note_access(space, keys, now_ms, reply),
+        Command::DeleteIf { key, condition } => {
+            keys::delete_if(space, key, condition, now_ms, reply);
+        }
+        Command::MemoryUsage { key } => keys::memory_usage(space, key, now_ms, reply),
+        Command::Rename { from, to, if_absent } => {
+            keys::rename(space, from, to, if_absent, now_ms, reply);
+        }
+        Command::Copy { from, to, database: None, replace } => {
+            keys::copy(space, from, to, replace, now_ms, reply);
+        }
+        Command::Count => reply.integer(i64::try_from(space.len()).unwrap_or(i64::MAX)),
+        Command::Scan { cursor, count, pattern, values } => {
+            keys::scan(space, cursor, count, pattern, values, now_ms, reply);
+        }
+        Command::Keys { pattern } => keys::keys(space, pattern, now_ms, reply),
+        Command::RandomKey { seed } => keys::random_key(space, seed, now_ms, reply),
+        Command::Clear { .. } => {
+            space.clear();
+            reply.done();
+        }
+
+        Command::Lease { key, options } => lease::lease(space, key, options, now_ms, reply),
+        Command::Invalidate { key, condition, expires } => {
+            lease::invalidate(space, key, condition, expires, now_ms, reply);
+        }
+
+        Command::Copy { database: Some(_), .. }
+        | Command::Move { .. }
+        | Command::ClearAll { .. }
+        | Command::Swap { .. } => reply.error(Error::NoSuchDatabase),
+    }
 }
 
-/// Notes a key's version now.
-pub fn watch(_databases: &Databases, _database: usize, _key: &[u8], _now_ms: u64) -> Watch {
-    todo!()
+/// Clears a table now, or when the time comes.
+fn clear(table: &Table, at_ms: Option<u64>, now_ms: u64) {
+    match at_ms {
+        Some(at_ms) if at_ms > now_ms => table.schedule_clear(at_ms),
+        _ => {
+            table.clear();
+        }
+    }
 }
 
-/// A batch: all commands as one step, none if a watched key has changed. Nothing else sees a state in between.
-#[derive(Debug)]
-pub struct Batch<'a> {
-    /// Keys that must not have changed.
-    pub watches: &'a [Watch],
-    /// Database number and command, in order.
-    pub commands: &'a [(usize, Command<'a>)],
-}
-
-/// Carries out a batch. `each` is called before each command's reply, with its index, so that a door can prepare its
-/// words. Returns false, with nothing done or replied, where a watch failed.
-pub fn execute_batch<R: Reply>(
-    _databases: &Databases,
-    _batch: &Batch<'_>,
-    _context: Context,
-    _reply: &mut R,
-    _each: impl FnMut(&mut R, usize),
-) -> bool {
-    todo!()
+/// Carries out a command that moves or copies a record from one database to another, both locked.
+fn transfer<R: Reply>(
+    databases: &Databases,
+    [source, destination]: [usize; 2],
+    command: &Command<'_>,
+    context: Context,
+    reply: &mut R,
+) {
+    let order = Order::of(databases);
+    let (Some(source), Some(destination)) = (order.index(source), order.index(destination)) else {
+        return reply.error(Error::NoSuchDatabase);
+    };
+    let (from, to, keep, replace) = match *command {
+        Command::Copy { from, to, replace, .. } => (from, to, true, replace),
+        Command::Move { key, .. } => (key, key, false, false),
+        _ => return reply.error(Error::NoSuchDatabase),
+    };
+    let tables = databases.tables();
+    let moved = keys::Transfer { from, to, keep, replace };
+    if source == destination {
+        let locked = tables[source].lock([from, to]);
+        return keys::transfer(&locked, &locked, true, &moved, context.now_ms, reply);
+    }
+    let lock_source = || tables[source].lock([from]);
+    let lock_destination = || tables[destination].lock([to]);
+    let (source, destination) = if source < destination {
+        let first = lock_source();
+        (first, lock_destination())
+    } else {
+        let first = lock_destination();
+        (lock_source(), first)
+    };
+    keys::transfer(&source, &destination, false, &moved, context.now_ms, reply);
 }

@@ -2,13 +2,33 @@
 //!
 //! Doors (RESP, memcached, Erlang, later Kyoto Tycoon) turn bytes or terms into a [`Command`] and implement [`Reply`];
 //! [`execute`] carries a command out on a table. No protocol below this line, no storage above it.
+//!
+//! A command's meaning is one function, in the file of its subject: `strings`, `numbers`, `bits`, `keys`, `expiry`, `lease`,
+//! `lcs`. The functions see a table through `Keyspace`, so the same code runs with a lock for each key and inside a [`Batch`].
 
+#![forbid(unsafe_code)]
+
+mod batch;
+mod bits;
 mod command;
 mod databases;
 mod execute;
+mod expiry;
+mod float;
+mod glob;
+mod keys;
+mod lcs;
+mod lease;
+mod numbers;
+mod record;
 mod reply;
+mod strings;
 
+pub use batch::*;
 pub use command::*;
-pub use databases::*;
-pub use execute::*;
+pub use databases::{DATABASES, Databases};
+pub use execute::{Context, VALUE_BYTES_MAX, execute, execute_on};
+pub use float::is_float;
+pub use glob::glob;
+pub use numbers::{parse_signed, parse_unsigned};
 pub use reply::*;

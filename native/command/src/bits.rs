@@ -1,0 +1,137 @@
+//! Values as strings of bits. Bit 0 is the highest bit of the first byte.
+
+use crate::strings::clamp;
+use crate::{Context, Error, Reply, Span, Unit};
+use todana_table::{Entry, Full, Keyspace, Meta};
+
+/// GETBIT.
+pub(crate) fn get_bit<K: Keyspace, R: Reply>(
+    space: &K,
+    key: &[u8],
+    offset: u64,
+    now_ms: u64,
+    reply: &mut R,
+) {
+    let bit = space.read(key, now_ms, |entry| {
+        let byte = usize::try_from(offset / 8).ok()?;
+        entry?.value().get(byte).map(|byte| byte & mask(offset) != 0)
+    });
+    reply.integer(bit.unwrap_or(false).into());
+}
+
+/// SETBIT. What lies between the old end and the bit becomes zero.
+pub(crate) fn set_bit<K: Keyspace, R: Reply>(
+    space: &K,
+    key: &[u8],
+    offset: u64,
+    bit: bool,
+    context: Context,
+    reply: &mut R,
+) {
+    let byte = usize::try_from(offset / 8).ok().filter(|byte| *byte < context.value_bytes_max);
+    let Some(byte) = byte else {
+        return reply.error(Error::ValueTooLarge);
+    };
+    space.update(key, context.now_ms, |slot| {
+        let (old_len, meta) =
+            slot.entry().map_or((0, Meta::default()), |entry| (entry.value().len(), entry.meta()));
+        let mut was_set = false;
+        let written = slot.put_with(old_len.max(byte + 1), meta, |old, new| {
+            new[..old.len()].copy_from_slice(old);
+            was_set = new[byte] & mask(offset) != 0;
+            if bit {
+                new[byte] |= mask(offset);
+            } else {
+                new[byte] &= !mask(offset);
+            }
+        });
+        match written {
+            Ok(_) => reply.integer(was_set.into()),
+            Err(Full) => reply.error(Error::Full),
+        }
+    });
+}
+
+fn mask(offset: u64) -> u8 {
+    0x80 >> (offset % 8)
+}
+
+/// BITCOUNT.
+pub(crate) fn bit_count<K: Keyspace, R: Reply>(
+    space: &K,
+    key: &[u8],
+    span: Option<Span>,
+    now_ms: u64,
+    reply: &mut R,
+) {
+    let count = space.read(key, now_ms, |entry| {
+        let value = entry.as_ref().map_or(&[][..], Entry::value);
+        let span = span.unwrap_or(Span { start: 0, end: -1, unit: Unit::Byte });
+        let Some((first, last)) = bit_span(&span, value.len()) else { return 0 };
+        count_ones(value, first, last)
+    });
+    reply.integer(count);
+}
+
+/// First and last bit of a span; `None` where it is empty.
+fn bit_span(span: &Span, bytes: usize) -> Option<(usize, usize)> {
+    match span.unit {
+        Unit::Bit => clamp(span.start, span.end, bytes.checked_mul(8)?),
+        Unit::Byte => {
+            let (first, last) = clamp(span.start, span.end, bytes)?;
+            Some((first * 8, last * 8 + 7))
+        }
+    }
+}
+
+fn count_ones(value: &[u8], first: usize, last: usize) -> i64 {
+    let whole: i64 =
+        value[first / 8..=last / 8].iter().map(|byte| i64::from(byte.count_ones())).sum();
+    let before = value[first / 8] & !(0xff >> (first % 8));
+    let after = value[last / 8] & (0x7f >> (last % 8));
+    whole - i64::from(before.count_ones()) - i64::from(after.count_ones())
+}
+
+/// What [`bit_position`] looks for, and where.
+pub(crate) struct Search {
+    pub(crate) bit: bool,
+    pub(crate) start: Option<i64>,
+    pub(crate) end: Option<i64>,
+    pub(crate) unit: Unit,
+}
+
+/// BITPOS. A value without an explicit end is taken to go on with zeroes.
+pub(crate) fn bit_position<K: Keyspace, R: Reply>(
+    space: &K,
+    key: &[u8],
+    search: &Search,
+    now_ms: u64,
+    reply: &mut R,
+) {
+    let position = space.read(key, now_ms, |entry| {
+        let Some(entry) = entry else { return if search.bit { -1 } else { 0 } };
+        let value = entry.value();
+        let (start, end) = (search.start.unwrap_or(0), search.end.unwrap_or(-1));
+        let span = Span { start, end, unit: search.unit };
+        let Some((first, last)) = bit_span(&span, value.len()) else { return -1 };
+        match find(value, search.bit, first, last) {
+            Some(position) => position as i64,
+            None if !search.bit && search.end.is_none() => value.len() as i64 * 8,
+            None => -1,
+        }
+    });
+    reply.integer(position);
+}
+
+fn find(value: &[u8], bit: bool, first: usize, last: usize) -> Option<usize> {
+    let flip = if bit { 0 } else { 0xff };
+    for (index, byte) in value[..=last / 8].iter().enumerate().skip(first / 8) {
+        let before = if index == first / 8 { 0xff >> (first % 8) } else { 0xff };
+        let wanted = (byte ^ flip) & before;
+        if wanted != 0 {
+            let position = index * 8 + wanted.leading_zeros() as usize;
+            return (position <= last).then_some(position);
+        }
+    }
+    None
+}

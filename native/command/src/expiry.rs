@@ -1,0 +1,82 @@
+//! When records end.
+
+use crate::record::{is_past, record_of, resolve};
+use crate::{Error, ExpireWhen, Expires, Reply};
+use todana_table::{Full, Keyspace, Meta, Slot};
+
+/// TTL and its relatives.
+pub(crate) fn expiry<K: Keyspace, R: Reply>(space: &K, key: &[u8], now_ms: u64, reply: &mut R) {
+    match space.read(key, now_ms, |entry| entry.map(|entry| entry.expires_at_ms())) {
+        Some(expires_at_ms) => reply.expiry(expires_at_ms),
+        None => reply.none(),
+    }
+}
+
+/// EXPIRE and its relatives, PERSIST, `touch`, `todana:touch`.
+pub(crate) fn expire<K: Keyspace, R: Reply>(
+    space: &K,
+    key: &[u8],
+    expires: Expires,
+    when: ExpireWhen,
+    now_ms: u64,
+    reply: &mut R,
+) {
+    space.update(key, now_ms, |slot| {
+        let Some(entry) = slot.entry() else { return reply.flag(false) };
+        let (old, new) = (entry.expires_at_ms(), resolve(expires, Some(&entry)));
+        let nothing_to_do = new.is_none() && old.is_none() && expires == Expires::Never;
+        if nothing_to_do || !applies(when, old, new) {
+            return reply.flag(false);
+        }
+        match change(slot, new, now_ms) {
+            Ok(()) => reply.flag(true),
+            Err(Full) => reply.error(Error::Full),
+        }
+    });
+}
+
+fn applies(when: ExpireWhen, old: Option<u64>, new: Option<u64>) -> bool {
+    let late = |expires_at_ms: Option<u64>| expires_at_ms.unwrap_or(u64::MAX);
+    !(when.if_none && old.is_some()
+        || when.if_some && old.is_none()
+        || when.if_later && late(new) <= late(old)
+        || when.if_earlier && late(new) >= late(old))
+}
+
+/// GETEX, `gat`.
+pub(crate) fn get_and_expire<K: Keyspace, R: Reply>(
+    space: &K,
+    key: &[u8],
+    expires: Expires,
+    now_ms: u64,
+    reply: &mut R,
+) {
+    if expires == Expires::Keep {
+        return crate::strings::get(space, key, now_ms, reply);
+    }
+    space.update(key, now_ms, |slot| {
+        let Some(entry) = slot.entry() else { return reply.none() };
+        let (old, new) = (entry.expires_at_ms(), resolve(expires, Some(&entry)));
+        entry.note_access(now_ms);
+        // Shown before it is rewritten: the record that the caller sees is the one that was there.
+        reply.record(record_of(&entry));
+        if old != new {
+            // A full table keeps the record as it was; the caller has what was asked for.
+            let _ = change(slot, new, now_ms);
+        }
+    });
+}
+
+/// Gives the slot's record another expiry, or removes it where that has passed.
+pub(crate) fn change(
+    slot: &mut Slot<'_>,
+    expires_at_ms: Option<u64>,
+    now_ms: u64,
+) -> Result<(), Full> {
+    if is_past(expires_at_ms, now_ms) {
+        slot.remove();
+        return Ok(());
+    }
+    let Some(meta) = slot.entry().map(|entry| entry.meta()) else { return Ok(()) };
+    slot.set_meta(Meta { expires_at_ms, ..meta }).map_or(Ok(()), |written| written.map(|_| ()))
+}

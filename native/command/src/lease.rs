@@ -1,0 +1,138 @@
+//! Leases: one of many readers is told to make the record anew, the others go on with what there is.
+//!
+//! The words are those of memcached's meta commands: a reader *wins* the right to recache a record that is missing (vivify), old
+//! (recache) or marked *stale*; until it stores a new one, later readers learn that somebody has won already.
+
+use crate::expiry;
+use crate::record::{check, fresh_access, is_past, record_of, resolve, seconds};
+use crate::{Condition, Error, Expires, LeaseOptions, LeaseState, Refusal, Reply};
+use todana_table::{Access, Entry, Full, Keyspace, Meta, Slot};
+
+/// `mg`.
+pub(crate) fn lease<K: Keyspace, R: Reply>(
+    space: &K,
+    key: &[u8],
+    options: LeaseOptions,
+    now_ms: u64,
+    reply: &mut R,
+) {
+    space.update(key, now_ms, |slot| {
+        let Some(entry) = slot.entry() else { return vivify(slot, options, now_ms, reply) };
+        let state = look(&entry, options, now_ms);
+        if state.won {
+            mark_won(slot);
+        }
+        if let Some(touch) = options.touch {
+            return show_touched(slot, touch, state, options, now_ms, reply);
+        }
+        if let Some(entry) = slot.entry() {
+            show(&entry, state, options, now_ms, reply);
+        }
+    });
+}
+
+/// Makes an empty record that its maker is to fill.
+fn vivify<R: Reply>(slot: &mut Slot<'_>, options: LeaseOptions, now_ms: u64, reply: &mut R) {
+    let Some(expires) = options.vivify else { return reply.none() };
+    let access = Some(Access { won: true, ..fresh_access(now_ms) });
+    let meta = Meta { expires_at_ms: resolve(expires, None), flags: 0, access };
+    if slot.put(&[], meta) == Err(Full) {
+        return reply.error(Error::Full);
+    }
+    let state = LeaseState { won: true, created: true, ..LeaseState::default() };
+    if let Some(entry) = slot.entry() {
+        reply.lease(record_of(&entry), state);
+    }
+    if is_past(meta.expires_at_ms, now_ms) {
+        slot.remove();
+    }
+}
+
+/// What this reader learns of the record, and whether it wins.
+fn look(entry: &Entry<'_>, options: LeaseOptions, now_ms: u64) -> LeaseState {
+    let access = entry.meta().access.unwrap_or_else(|| fresh_access(now_ms));
+    let left_ms = entry.expires_at_ms().map(|at_ms| at_ms.saturating_sub(now_ms));
+    let is_old = left_ms.zip(options.recache_below_ms).is_some_and(|(left, below)| left < below);
+    LeaseState {
+        won: !access.won && (access.stale || is_old),
+        already_won: access.won,
+        stale: access.stale,
+        fetched_before: access.fetched,
+        idle_s: seconds(now_ms).saturating_sub(access.last_s).into(),
+        created: false,
+    }
+}
+
+/// Remembers that somebody has won. A record without an access word gets one.
+fn mark_won(slot: &mut Slot<'_>) {
+    let Some(meta) = slot.entry().map(|entry| entry.meta()) else { return };
+    let access = Access { won: true, ..meta.access.unwrap_or_default() };
+    if !slot.set_access(access) {
+        // Without room for the word the next reader wins as well, which costs work but no data.
+        let _ = slot.set_meta(Meta { access: Some(access), ..meta });
+    }
+}
+
+fn show<R: Reply>(
+    entry: &Entry<'_>,
+    state: LeaseState,
+    options: LeaseOptions,
+    now_ms: u64,
+    reply: &mut R,
+) {
+    if !options.quiet_access {
+        entry.note_access(now_ms);
+    }
+    reply.lease(record_of(entry), state);
+}
+
+/// Shows the record with its new expiry; one that ends now is shown for the last time.
+fn show_touched<R: Reply>(
+    slot: &mut Slot<'_>,
+    touch: Expires,
+    state: LeaseState,
+    options: LeaseOptions,
+    now_ms: u64,
+    reply: &mut R,
+) {
+    let expires_at_ms = resolve(touch, slot.entry().as_ref());
+    let is_last = is_past(expires_at_ms, now_ms);
+    if !is_last && expiry::change(slot, expires_at_ms, now_ms) == Err(Full) {
+        return reply.error(Error::Full);
+    }
+    if let Some(entry) = slot.entry() {
+        show(&entry, state, options, now_ms, reply);
+    }
+    if is_last {
+        slot.remove();
+    }
+}
+
+/// `md` with `I`: the record stays, marked stale, as a new version; the next reader wins.
+pub(crate) fn invalidate<K: Keyspace, R: Reply>(
+    space: &K,
+    key: &[u8],
+    condition: Condition,
+    expires: Expires,
+    now_ms: u64,
+    reply: &mut R,
+) {
+    space.update(key, now_ms, |slot| {
+        let entry = slot.entry();
+        if let Err(refusal) = check(condition, entry.as_ref()) {
+            return reply.refused(refusal);
+        }
+        let Some(entry) = entry else { return reply.refused(Refusal::Absent) };
+        let meta = entry.meta();
+        let expires_at_ms = resolve(expires, Some(&entry));
+        let word = meta.access.unwrap_or_else(|| fresh_access(now_ms));
+        let access = Some(Access { stale: true, won: false, ..word });
+        if slot.set_meta(Meta { expires_at_ms, access, ..meta }) == Some(Err(Full)) {
+            return reply.error(Error::Full);
+        }
+        if is_past(expires_at_ms, now_ms) {
+            slot.remove();
+        }
+        reply.done();
+    });
+}

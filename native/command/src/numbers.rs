@@ -1,0 +1,186 @@
+//! Values as decimal numbers. Every protocol's increment and decrement is [`increment`], and only that.
+
+use crate::float;
+use crate::record::{check, fresh_access, is_past, record_of, resolve};
+use crate::{Delta, Error, Expires, Increment, Initial, Refusal, Reply};
+use todana_table::{Entry, Full, Keyspace, Meta, Slot};
+
+/// INCR, DECR, INCRBY, DECRBY; `incr`, `decr`, `ma`; `todana:update_counter`.
+#[inline]
+pub(crate) fn increment<K: Keyspace, R: Reply>(
+    space: &K,
+    increment: &Increment<'_>,
+    now_ms: u64,
+    reply: &mut R,
+) {
+    space.update(increment.key, now_ms, |slot| {
+        let entry = slot.entry();
+        if let Err(refusal) = check(increment.condition, entry.as_ref()) {
+            return reply.refused(refusal);
+        }
+        let (number, meta) = match (entry, increment.initial) {
+            (Some(entry), _) => {
+                let expires_at_ms = resolve(increment.expires, Some(&entry));
+                let meta = Meta { expires_at_ms, ..entry.meta() };
+                (add(entry.value(), increment.delta), meta)
+            }
+            (None, Some((initial, expires))) => {
+                (start(initial, increment.delta), new_meta(expires, increment, now_ms))
+            }
+            (None, None) => return reply.refused(Refusal::Absent),
+        };
+        match number {
+            Ok(number) => put_number(slot, number, meta, now_ms, reply),
+            Err(error) => reply.error(error),
+        }
+    });
+}
+
+fn new_meta(expires: Expires, increment: &Increment<'_>, now_ms: u64) -> Meta {
+    Meta {
+        expires_at_ms: resolve(expires, None),
+        flags: 0,
+        access: increment.track_access.then(|| fresh_access(now_ms)),
+    }
+}
+
+/// A number as it is stored. Signed and unsigned arithmetic share the range from 0 to 2^63 - 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Number {
+    Signed(i64),
+    Unsigned(u64),
+}
+
+fn put_number<R: Reply>(
+    slot: &mut Slot<'_>,
+    number: Number,
+    meta: Meta,
+    now_ms: u64,
+    reply: &mut R,
+) {
+    let mut text = itoa::Buffer::new();
+    let text = match number {
+        Number::Signed(number) => text.format(number),
+        Number::Unsigned(number) => text.format(number),
+    };
+    if slot.put(&[text.as_bytes()], meta) == Err(Full) {
+        return reply.error(Error::Full);
+    }
+    if let Some(entry) = slot.entry() {
+        reply.number(record_of(&entry));
+    }
+    if is_past(meta.expires_at_ms, now_ms) {
+        slot.remove();
+    }
+}
+
+fn add(text: &[u8], delta: Delta) -> Result<Number, Error> {
+    match delta {
+        Delta::Signed(delta) => {
+            let number = parse_signed(text).ok_or(Error::NotAnInteger)?;
+            number.checked_add(delta).map(Number::Signed).ok_or(Error::Overflow)
+        }
+        Delta::WrappingAdd(delta) => {
+            let number = parse_unsigned(text).ok_or(Error::NotAnInteger)?;
+            Ok(Number::Unsigned(number.wrapping_add(delta)))
+        }
+        Delta::SaturatingSubtract(delta) => {
+            let number = parse_unsigned(text).ok_or(Error::NotAnInteger)?;
+            Ok(Number::Unsigned(number.saturating_sub(delta)))
+        }
+    }
+}
+
+fn start(initial: Initial, delta: Delta) -> Result<Number, Error> {
+    match (initial, delta) {
+        (Initial::Exactly(number), _) => Ok(Number::Unsigned(number)),
+        (Initial::Zero, delta) => add(b"0", delta),
+        (Initial::From(number), Delta::Signed(delta)) => {
+            number.checked_add(delta).map(Number::Signed).ok_or(Error::Overflow)
+        }
+        (Initial::From(number), delta) => add(itoa::Buffer::new().format(number).as_bytes(), delta),
+    }
+}
+
+/// A signed decimal integer, as strict as Redis: no plus sign, no leading zeros, no spaces, no `-0`.
+pub fn parse_signed(text: &[u8]) -> Option<i64> {
+    let (negative, digits) = match text {
+        [b'-', digits @ ..] => (true, digits),
+        digits => (false, digits),
+    };
+    match digits {
+        [b'0'] if !negative => return Some(0),
+        [b'1'..=b'9', ..] => {}
+        _ => return None,
+    }
+    let magnitude = digits.iter().try_fold(0u64, |number, digit| match digit {
+        b'0'..=b'9' => number.checked_mul(10)?.checked_add(u64::from(digit - b'0')),
+        _ => None,
+    })?;
+    if negative { 0i64.checked_sub_unsigned(magnitude) } else { i64::try_from(magnitude).ok() }
+}
+
+/// An unsigned decimal integer as memcached reads one: leading zeros and trailing spaces are tolerated.
+pub fn parse_unsigned(text: &[u8]) -> Option<u64> {
+    let digits = text.trim_ascii_end();
+    if digits.is_empty() {
+        return None;
+    }
+    digits.iter().try_fold(0u64, |number, digit| match digit {
+        b'0'..=b'9' => number.checked_mul(10)?.checked_add(u64::from(digit - b'0')),
+        _ => None,
+    })
+}
+
+/// INCRBYFLOAT.
+pub(crate) fn increment_float<K: Keyspace, R: Reply>(
+    space: &K,
+    key: &[u8],
+    delta: &[u8],
+    now_ms: u64,
+    reply: &mut R,
+) {
+    space.update(key, now_ms, |slot| {
+        let entry = slot.entry();
+        let sum = float::add(entry.as_ref().map_or(&b"0"[..], Entry::value), delta);
+        let meta = entry.as_ref().map_or_else(Meta::default, Entry::meta);
+        match sum {
+            Ok(text) => match slot.put(&[text.as_bytes()], meta) {
+                Ok(_) => reply.bytes(text.as_bytes()),
+                Err(Full) => reply.error(Error::Full),
+            },
+            Err(error) => reply.error(error),
+        }
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn signed_numbers_are_strict() {
+        let good = [("0", 0), ("-1", -1), ("10", 10), ("9223372036854775807", i64::MAX)];
+        for (text, number) in good {
+            assert_eq!(parse_signed(text.as_bytes()), Some(number), "{text}");
+        }
+        assert_eq!(parse_signed(b"-9223372036854775808"), Some(i64::MIN));
+        let bad = ["", "-", "+1", "01", "-0", " 1", "1 ", "1.0", "0x1", "9223372036854775808"];
+        for text in bad {
+            assert_eq!(parse_signed(text.as_bytes()), None, "{text}");
+        }
+        assert_eq!(parse_signed(b"-9223372036854775809"), None);
+        assert_eq!(parse_signed(b"18446744073709551616"), None);
+    }
+
+    #[test]
+    fn unsigned_numbers_are_read_like_memcached() {
+        for (text, number) in [("0", 0), ("007", 7), ("9  ", 9), ("18446744073709551615", u64::MAX)]
+        {
+            assert_eq!(parse_unsigned(text.as_bytes()), Some(number), "{text}");
+        }
+        for text in ["", "  ", "-1", "+1", " 1", "1a", "18446744073709551616"] {
+            assert_eq!(parse_unsigned(text.as_bytes()), None, "{text}");
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! What commands share when they look at an entry: the record they show, the conditions they check, the metadata they
+//! write.
+
+use crate::{Condition, Expires, Record, Refusal};
+use todana_table::{Access, Entry, Meta};
+
+/// The record that doors see of an entry.
+#[inline]
+pub(crate) fn record_of<'a>(entry: &Entry<'a>) -> Record<'a> {
+    Record {
+        key: entry.key(),
+        value: entry.value(),
+        flags: entry.flags(),
+        version: entry.version(),
+        expires_at_ms: entry.expires_at_ms(),
+    }
+}
+
+/// Checks a condition on the present record.
+#[inline]
+pub(crate) fn check(condition: Condition, entry: Option<&Entry<'_>>) -> Result<(), Refusal> {
+    match (condition, entry) {
+        (Condition::Always, _) | (Condition::IfAbsent, None) | (Condition::IfPresent, Some(_)) => {
+            Ok(())
+        }
+        (Condition::IfAbsent, Some(_)) => Err(Refusal::Present),
+        (Condition::IfPresent | Condition::IfVersion(_) | Condition::NotNewer(_), None) => {
+            Err(Refusal::Absent)
+        }
+        (Condition::IfVersion(version), Some(entry)) if entry.version() == version => Ok(()),
+        (Condition::NotNewer(version), Some(entry)) if entry.version() >= version => Ok(()),
+        (Condition::IfVersion(_) | Condition::NotNewer(_), Some(_)) => Err(Refusal::VersionDiffers),
+    }
+}
+
+/// The expiry that a write leaves.
+#[inline]
+pub(crate) fn resolve(expires: Expires, entry: Option<&Entry<'_>>) -> Option<u64> {
+    match expires {
+        Expires::Never => None,
+        Expires::At(at_ms) => Some(at_ms),
+        Expires::Keep => entry.and_then(Entry::expires_at_ms),
+    }
+}
+
+/// Whether a record with this expiry is gone already.
+#[inline]
+pub(crate) fn is_past(expires_at_ms: Option<u64>, now_ms: u64) -> bool {
+    expires_at_ms.is_some_and(|at_ms| at_ms <= now_ms)
+}
+
+/// The access word of a record that is stored now.
+pub(crate) fn fresh_access(now_ms: u64) -> Access {
+    Access { last_s: seconds(now_ms), ..Access::default() }
+}
+
+/// The second of a moment, as access words keep it.
+pub(crate) fn seconds(now_ms: u64) -> u32 {
+    u32::try_from(now_ms / 1_000).unwrap_or(u32::MAX)
+}
+
+/// A record's bytes, owned: for what must outlive the look at its entry.
+pub(crate) struct Kept {
+    pub(crate) value: Vec<u8>,
+    pub(crate) version: u64,
+    pub(crate) meta: Meta,
+}
+
+impl Kept {
+    pub(crate) fn of(entry: &Entry<'_>) -> Kept {
+        Kept { value: entry.value().to_vec(), version: entry.version(), meta: entry.meta() }
+    }
+
+    pub(crate) fn record<'a>(&'a self, key: &'a [u8]) -> Record<'a> {
+        Record {
+            key,
+            value: &self.value,
+            flags: self.meta.flags,
+            version: self.version,
+            expires_at_ms: self.meta.expires_at_ms,
+        }
+    }
+}
