@@ -1,0 +1,382 @@
+"""Every limit one below, at and beyond it. Where a real maximum would be heavy, the option lowers it."""
+
+import time
+
+import pytest
+
+import wire
+from fixtures import PASSWORD, start
+from wire import OK, Error, Status, encode, wait_until
+
+pytestmark = [pytest.mark.todana_only, pytest.mark.one_backend]
+
+KEY_BYTES_MAX = 100
+VALUE_BYTES_MAX = 10_000
+MEMCACHED_VALUE_BYTES_MAX = 5_000
+ARGUMENTS_MAX = 20
+LINE_BYTES_MAX = 1_000
+QUEUED_BYTES_MAX = 2_000
+OUTPUT_BYTES_HARD = 1 << 20
+OUTPUT_BYTES_SOFT = 128 << 10
+OUTPUT_SOFT_MS = 500
+CONNECTIONS_MAX = 20
+
+
+@pytest.fixture(scope="module")
+def small(request):
+    """A server with low limits."""
+    running = start(
+        request.config,
+        "--key-bytes-max", KEY_BYTES_MAX, "--value-bytes-max", VALUE_BYTES_MAX,
+        "--memcached-value-bytes-max", MEMCACHED_VALUE_BYTES_MAX, "--arguments-max", ARGUMENTS_MAX,
+        "--line-bytes-max", LINE_BYTES_MAX, "--queued-bytes-max", QUEUED_BYTES_MAX,
+        "--output-bytes-hard", OUTPUT_BYTES_HARD, "--output-bytes-soft", OUTPUT_BYTES_SOFT,
+        "--output-soft-ms", OUTPUT_SOFT_MS, "--connections-max", CONNECTIONS_MAX,
+    )
+    yield running
+    assert running.stop() == [0], running.output()
+
+
+@pytest.fixture
+def low(small):
+    """A RESP connection to it, on an empty table."""
+    with wire.Resp(small.resp) as connection:
+        connection.call("FLUSHALL")
+        yield connection
+
+
+@pytest.fixture
+def low_memcached(small, low):
+    """A memcached connection to it."""
+    with wire.Memcached(small.memcached) as connection:
+        yield connection
+
+
+# --- the defaults, at full size
+
+
+@pytest.mark.parametrize("length", [0, 1, 65_535, 65_536])
+def test_keys_up_to_64_kib(resp, length):
+    """The longest key of RESP is 64 KiB."""
+    assert resp.call("SET", b"k" * length, "v") == OK
+    assert resp.call("GET", b"k" * length) == b"v"
+
+
+def test_a_key_beyond_64_kib(resp):
+    """One byte more is an error that leaves the connection."""
+    assert isinstance(resp.call("SET", b"k" * 65_537, "v"), Error)
+    assert resp.call("DBSIZE") == 0
+
+
+@pytest.mark.parametrize("length", [(64 << 20) - 1, 64 << 20])
+def test_values_up_to_64_mib(resp, length):
+    """The longest value of RESP is 64 MiB."""
+    assert resp.call("SET", "k", b"x" * length) == OK
+    assert resp.call("STRLEN", "k") == length
+
+
+def test_a_value_beyond_64_mib(resp):
+    """One byte more is a protocol error, told at the announcement."""
+    resp.send(b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$%d\r\n" % ((64 << 20) + 1))
+    assert resp.rest() == b"-ERR Protocol error: invalid bulk length\r\n"
+
+
+@pytest.mark.parametrize("count", [65_535, 65_536])
+def test_arguments_up_to_65536(resp, count):
+    """65,536 arguments are a command."""
+    assert resp.call("DEL", *[b"k"] * (count - 1)) == 0
+
+
+def test_more_than_65536_arguments(resp):
+    """One more is a protocol error, told at the announcement."""
+    resp.send(b"*65537\r\n")
+    assert resp.rest() == b"-ERR Protocol error: invalid multibulk length\r\n"
+
+
+@pytest.mark.parametrize("length", [65_535, 65_536])
+def test_inline_lines_up_to_64_kib(resp, length):
+    """An inline line has up to 64 KiB."""
+    resp.send(b"ECHO " + b"x" * (length - 5) + b"\r\n")
+    assert resp.reply() == b"x" * (length - 5)
+
+
+def test_an_inline_line_beyond_64_kib(resp):
+    """More is a protocol error, with or without its end."""
+    resp.send(b"ECHO " + b"x" * 70_000)
+    assert resp.rest().startswith(b"-ERR Protocol error: too big inline request\r\n")
+
+
+@pytest.mark.parametrize("length", [(1 << 20) - 1, 1 << 20])
+def test_memcached_values_up_to_1_mib(memcached, length):
+    """The longest value of memcached is 1 MiB."""
+    assert memcached.command("set k 0 0 %d" % length, b"x" * length) == b"STORED"
+
+
+def test_a_memcached_value_beyond_1_mib(memcached):
+    """One byte more is refused in memcached's words."""
+    length = (1 << 20) + 1
+    assert memcached.command("set k 0 0 %d" % length, b"x" * length) == b"SERVER_ERROR object too large for cache"
+    assert memcached.command("mn") == b"MN"
+
+
+# --- lowered limits
+
+
+@pytest.mark.parametrize("command", ["SET {} v", "GET {}", "INCR {}", "DEL {}", "EXISTS a {}", "MSET a 1 {} 2", "RENAME a {}", "COPY a {}"])
+def test_key_length(low, command):
+    """At the limit a key is a key; beyond it every command refuses."""
+    low.call("SET", "a", 1)
+    at = low.call(*command.format("k" * KEY_BYTES_MAX).split())
+    assert not isinstance(at, Error)
+    low.call("FLUSHALL")
+    low.call("SET", "a", 1)
+    assert isinstance(low.call(*command.format("k" * (KEY_BYTES_MAX + 1)).split()), Error)
+    assert low.call("DBSIZE") == 1
+
+
+@pytest.mark.parametrize("length", [0, VALUE_BYTES_MAX - 1, VALUE_BYTES_MAX])
+def test_value_length_within(low, length):
+    """Up to the limit a value is stored."""
+    assert low.call("SET", "k", b"x" * length) == OK
+
+
+def test_value_length_beyond(low):
+    """Beyond it the announcement is refused."""
+    low.send(encode("SET", "k", b"x" * (VALUE_BYTES_MAX + 1)))
+    assert low.rest() == b"-ERR Protocol error: invalid bulk length\r\n"
+
+
+@pytest.mark.parametrize(
+    "command, within, beyond",
+    [
+        (["APPEND", "k"], "x" * 10, "x" * 11),
+        (["SETRANGE", "k", VALUE_BYTES_MAX - 10], "x" * 10, "x" * 11),
+    ],
+    ids=["APPEND", "SETRANGE"],
+)
+def test_values_that_grow(low, command, within, beyond):
+    """A value cannot grow beyond the limit by any command."""
+    low.call("SET", "k", "x" * (VALUE_BYTES_MAX - 10))
+    too_long = Error("ERR string exceeds maximum allowed size (proto-max-bulk-len)")
+    assert low.call(*command, beyond) == too_long
+    assert low.call("STRLEN", "k") == VALUE_BYTES_MAX - 10
+    assert low.call(*command, within) == VALUE_BYTES_MAX
+
+
+def test_setbit_beyond_the_value_limit(low):
+    """The last bit of the largest value can be set, the next one not."""
+    assert low.call("SETBIT", "k", VALUE_BYTES_MAX * 8 - 1, 1) == 0
+    assert low.call("SETBIT", "k", VALUE_BYTES_MAX * 8, 1) == Error("ERR bit offset is not an integer or out of range")
+
+
+def test_memcached_append_beyond_the_value_limit(low_memcached):
+    """append and prepend are held to the limit of memcached's values."""
+    low_memcached.command("set k 0 0 %d" % (MEMCACHED_VALUE_BYTES_MAX - 1), "x" * (MEMCACHED_VALUE_BYTES_MAX - 1))
+    assert low_memcached.command("append k 0 0 1", "y") == b"STORED"
+    assert low_memcached.command("append k 0 0 1", "y").startswith(b"SERVER_ERROR")
+    assert low_memcached.command("prepend k 0 0 1", "y").startswith(b"SERVER_ERROR")
+
+
+@pytest.mark.parametrize("count", [1, ARGUMENTS_MAX - 1, ARGUMENTS_MAX])
+def test_argument_count_within(low, count):
+    """Up to the limit a request is a request."""
+    assert not isinstance(low.call(*(["PING"] if count == 1 else ["DEL"] + ["k"] * (count - 1))), Error)
+
+
+@pytest.mark.parametrize("count", [ARGUMENTS_MAX + 1, 1024, 1025, 2**31])
+def test_argument_count_beyond(low, count):
+    """Beyond it the announcement is refused."""
+    low.send(b"*%d\r\n" % count)
+    assert low.rest() == b"-ERR Protocol error: invalid multibulk length\r\n"
+
+
+def test_inline_length(low, small):
+    """At the limit a line is a request, beyond it an error."""
+    line = b"ECHO " + b"x" * (LINE_BYTES_MAX - 5)
+    low.talk(line + b"\r\n", b"$%d\r\n%s\r\n" % (len(line) - 5, line[5:]))
+    low.send(line + b"xxx\r\n")
+    assert low.rest() == b"-ERR Protocol error: too big inline request\r\n"
+
+
+def test_memcached_line_length(low_memcached):
+    """At the limit a line is a request; beyond it the client is told and closed."""
+    line = b"get" + b" k" * ((LINE_BYTES_MAX - 3) // 2)
+    assert low_memcached.command(line) == b"END"
+    low_memcached.send(line + b" k" * 10 + b"\r\n")
+    assert low_memcached.is_closed() or low_memcached.line().startswith((b"ERROR", b"CLIENT_ERROR"))
+
+
+def test_queued_bytes(low):
+    """MULTI holds only so much; the transaction that wants more is aborted, the connection goes on."""
+    low.call("MULTI")
+    answers = [low.call("SET", "k", "x" * 100) for _ in range(30)]
+    assert answers[0] == Status("QUEUED")
+    assert isinstance(answers[-1], Error)
+    assert low.call("EXEC").text.startswith("EXECABORT")
+    assert low.call("PING") == Status("PONG")
+
+
+def test_connection_count(small, low):
+    """As many clients as allowed are served; the next is told so and closed; a place that gets free is given again."""
+    connections = [wire.Resp(small.resp) for _ in range(CONNECTIONS_MAX - 1)]
+    try:
+        assert all(connection.call("PING") == Status("PONG") for connection in connections)
+        with wire.Resp(small.resp) as refused:
+            assert refused.rest() == b"-ERR max number of clients reached\r\n"
+        with wire.Memcached(small.memcached) as refused:
+            assert refused.rest() == b"ERROR Too many open connections\r\n"
+        connections.pop().close()
+
+        def admitted():
+            with wire.Resp(small.resp) as next_one:
+                try:
+                    return next_one.call("PING") == Status("PONG")
+                except (wire.Closed, OSError):
+                    return False
+
+        assert wait_until(admitted)
+    finally:
+        for connection in connections:
+            connection.close()
+
+
+def test_output_hard_limit(small, low):
+    """One answer beyond the hard limit closes its client; others are served."""
+    low.call("SET", "k", "x" * VALUE_BYTES_MAX)
+    with wire.Resp(small.resp) as greedy:
+        greedy.call("MULTI")
+        for _ in range(6):
+            greedy.call("MGET", *["k"] * (ARGUMENTS_MAX - 1))
+        greedy.send(encode("EXEC"))
+        assert len(greedy.rest()) <= OUTPUT_BYTES_HARD + VALUE_BYTES_MAX
+    assert low.call("PING") == Status("PONG")
+
+
+def test_output_soft_limit(small, low):
+    """A client that stays above the soft limit for the time allowed is closed."""
+    low.call("SET", "k", "x" * VALUE_BYTES_MAX)
+    with wire.Resp(small.resp, receive_buffer_bytes=4096) as lazy:
+        number = lazy.call("CLIENT", "ID")
+        lazy.socket.settimeout(1)
+        try:
+            for _ in range(300):
+                lazy.send(encode("GET", "k") * 200)
+        except (TimeoutError, OSError):
+            pass
+        gone = lambda: low.call("CLIENT", "LIST", "ID", number) == b""  # noqa: E731
+        assert wait_until(gone, timeout_s=OUTPUT_SOFT_MS / 1000 + 5)
+
+
+# --- before authentication
+
+
+@pytest.fixture
+def stranger(guarded):
+    """A RESP connection without the password."""
+    with wire.Resp(guarded.resp) as connection:
+        yield connection
+
+
+@pytest.mark.parametrize("count", [1, 9, 10])
+def test_strangers_arguments_within(stranger, count):
+    """Ten arguments may be sent by a stranger."""
+    assert stranger.call(*["SET"] * count).text.startswith(("NOAUTH", "ERR wrong number"))
+
+
+@pytest.mark.parametrize("count", [11, 100, 65_537])
+def test_strangers_arguments_beyond(stranger, count):
+    """Eleven may not."""
+    stranger.send(b"*%d\r\n" % count)
+    assert stranger.rest() == b"-ERR Protocol error: unauthenticated multibulk length\r\n"
+
+
+@pytest.mark.parametrize("length", [0, 16_383, 16_384])
+def test_strangers_argument_length_within(stranger, length):
+    """16 KiB may be sent by a stranger."""
+    assert stranger.call("AUTH", "x" * length).text.startswith("WRONGPASS")
+
+
+def test_strangers_argument_length_beyond(stranger):
+    """One byte more may not."""
+    stranger.send(b"*2\r\n$4\r\nAUTH\r\n$16385\r\n")
+    assert stranger.rest() == b"-ERR Protocol error: unauthenticated bulk length\r\n"
+
+
+def test_limits_are_lifted_by_the_password(stranger):
+    """After AUTH the ordinary limits hold."""
+    assert stranger.call("AUTH", PASSWORD) == OK
+    assert stranger.call("SET", "k", "x" * 100_000) == OK
+    assert stranger.call("DEL", *["k"] * 100) == 1
+
+
+# --- time
+
+
+def test_idle_timeout(start_server):
+    """Silent clients are closed, speaking ones are not."""
+    server = start_server("--idle-timeout-ms", 600)
+    with wire.Resp(server.resp) as silent, wire.Memcached(server.memcached) as silent_too, wire.Resp(server.resp) as speaking:
+        silent.call("PING")
+        silent_too.command("mn")
+        deadline = time.monotonic() + 1.5
+        while time.monotonic() < deadline:
+            assert speaking.call("PING") == Status("PONG")
+            time.sleep(0.1)
+        assert silent.is_closed(3)
+        assert silent_too.is_closed(3)
+        assert speaking.call("PING") == Status("PONG")
+
+
+def test_authentication_timeout(start_server, tmp_path):
+    """Strangers that do not give the password in time are closed."""
+    path = tmp_path / "password"
+    path.write_text(PASSWORD)
+    path.chmod(0o600)
+    server = start_server("--password-file", path, "--authentication-timeout-ms", 500)
+    with wire.Resp(server.resp) as stranger, wire.Resp(server.resp) as owner, wire.Memcached(server.memcached) as stranger_too:
+        assert owner.call("AUTH", PASSWORD) == OK
+        assert stranger.is_closed(5)
+        assert stranger_too.is_closed(5)
+        assert owner.call("PING") == Status("PONG")
+
+
+# --- memory
+
+
+def test_memory_limit_with_eviction(start_server):
+    """At the limit, records that are used least make room; the server's memory stays bounded."""
+    server = start_server("--memory-limit", "20mb")
+    with wire.Resp(server.resp) as connection:
+        for start in range(0, 100_000, 1000):
+            connection.send(b"".join(encode("SET", f"k{i}", "x" * 1000) for i in range(start, start + 1000)))
+            connection.hear(b"+OK\r\n" * 1000)
+        used = _used_memory(connection)
+        assert used <= 21 << 20
+        assert 10_000 < connection.call("DBSIZE") < 21_000
+        assert _info(connection, "evicted_keys") > 50_000
+        assert connection.call("SET", "last", "x") == OK
+        assert connection.call("GET", "last") == b"x"
+    assert server.resident_bytes() < 400 << 20
+
+
+def test_memory_limit_with_refusal(start_server):
+    """With `refuse`, writes beyond the limit are errors, reads and deletions go on."""
+    server = start_server("--memory-limit", "2mb", "--memory-policy", "refuse")
+    with wire.Resp(server.resp) as connection, wire.Memcached(server.memcached) as memcached:
+        answers = {connection.call("SET", f"k{i}", "x" * 1000) for i in range(3000)}
+        assert answers == {OK, Error("OOM command not allowed when used memory > 'maxmemory'.")}
+        assert memcached.command("set m 0 0 1000", "x" * 1000) == b"SERVER_ERROR out of memory storing object"
+        assert connection.call("GET", "k0") == b"x" * 1000
+        assert connection.call("DEL", *[f"k{i}" for i in range(500)]) == 500
+        assert connection.call("SET", "k0", "x" * 1000) == OK
+
+
+def _info(connection, name):
+    for line in connection.call("INFO").decode().splitlines():
+        if line.startswith(name + ":"):
+            return int(line.partition(":")[2])
+    raise KeyError(name)
+
+
+def _used_memory(connection):
+    return _info(connection, "used_memory")
