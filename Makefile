@@ -11,11 +11,11 @@ endif
 
 CARGO = cargo
 NATIVE = --manifest-path native/Cargo.toml
-FUZZ_SECONDS = 10
+FUZZ_SECONDS = 60
 
 .DEFAULT_GOAL := help
 .PHONY: help run build release clean distclean toolchain deps native \
-	test test-native test-erlang test-clients test-hostile fuzz-smoke \
+	test test-native test-erlang test-clients test-hostile fuzz-smoke fuzz \
 	check lint lint-native lint-erlang tidy bench
 
 help: ## list these targets
@@ -53,7 +53,11 @@ test-clients: build deps ## real Redis and memcached clients against a server
 test-hostile: build deps ## broken, slow and greedy clients against a server
 	@tools/python -m pytest test/hostile
 
-fuzz-smoke: ## fuzz each parser for FUZZ_SECONDS (10)
+fuzz-smoke: ## every fuzz target over its seeds and a fixed run of mutations
+	@$(CARGO) run --quiet --release --locked \
+		--manifest-path native/fuzz/Cargo.toml --bin smoke
+
+fuzz: ## fuzz every target for FUZZ_SECONDS (60), guided by coverage
 	@tools/fuzz $(FUZZ_SECONDS)
 
 check: lint tidy ## everything a reviewer should not have to look for
