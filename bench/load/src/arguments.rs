@@ -1,0 +1,105 @@
+//! The command line.
+
+use crate::protocol::{Operation, Protocol};
+use std::net::SocketAddr;
+use std::process::exit;
+
+const USAGE: &str = "usage: todana_load --address HOST:PORT --protocol resp|memcached --operation get|set
+    [--connections 50] [--pipeline 1] [--threads 1] [--keys 100000] [--value-bytes 100] [--ttl-s 0] [--seed 1]
+    [--seconds 2 | --requests N] [--sequential]
+`--sequential` takes the keys in order, once (to load a table); otherwise they are drawn at random.";
+
+/// What to do.
+#[derive(Clone, Debug)]
+pub struct Arguments {
+    pub address: SocketAddr,
+    pub protocol: Protocol,
+    pub operation: Operation,
+    pub connections: usize,
+    pub pipeline: usize,
+    pub threads: usize,
+    pub keys: u64,
+    pub value_bytes: usize,
+    /// Lifetime of stored records in seconds; 0 for none.
+    pub ttl_s: u64,
+    pub seed: u64,
+    pub seconds: f64,
+    /// Ends the run instead of the time, where given.
+    pub requests: Option<u64>,
+    pub sequential: bool,
+}
+
+impl Arguments {
+    /// Reads the command line, or explains it and exits.
+    pub fn from_command_line() -> Arguments {
+        let mut arguments = Arguments {
+            address: SocketAddr::from(([127, 0, 0, 1], 0)),
+            protocol: Protocol::Resp,
+            operation: Operation::Get,
+            connections: 50,
+            pipeline: 1,
+            threads: 1,
+            keys: 100_000,
+            value_bytes: 100,
+            ttl_s: 0,
+            seed: 1,
+            seconds: 2.0,
+            requests: None,
+            sequential: false,
+        };
+        let mut words = std::env::args().skip(1);
+        while let Some(flag) = words.next() {
+            if flag == "--sequential" {
+                arguments.sequential = true;
+                continue;
+            }
+            let value =
+                words.next().unwrap_or_else(|| refuse(&format!("{flag}: a value is missing")));
+            arguments.set(&flag, &value);
+        }
+        if arguments.address.port() == 0 {
+            refuse("--address is missing");
+        }
+        arguments.threads = arguments.threads.clamp(1, arguments.connections.max(1));
+        arguments
+    }
+
+    fn set(&mut self, flag: &str, value: &str) {
+        match flag {
+            "--address" => self.address = number(flag, value),
+            "--protocol" => {
+                self.protocol = match value {
+                    "resp" => Protocol::Resp,
+                    "memcached" => Protocol::Memcached,
+                    _ => refuse("--protocol is resp or memcached"),
+                }
+            }
+            "--operation" => {
+                self.operation = match value {
+                    "get" => Operation::Get,
+                    "set" => Operation::Set,
+                    _ => refuse("--operation is get or set"),
+                }
+            }
+            "--connections" => self.connections = number(flag, value),
+            "--pipeline" => self.pipeline = number(flag, value),
+            "--threads" => self.threads = number(flag, value),
+            "--keys" => self.keys = number(flag, value),
+            "--value-bytes" => self.value_bytes = number(flag, value),
+            "--ttl-s" => self.ttl_s = number(flag, value),
+            "--seed" => self.seed = number(flag, value),
+            "--seconds" => self.seconds = number(flag, value),
+            "--requests" => self.requests = Some(number(flag, value)),
+            _ => refuse(&format!("there is no flag {flag}")),
+        }
+    }
+}
+
+fn number<T: std::str::FromStr>(flag: &str, value: &str) -> T {
+    value.parse().unwrap_or_else(|_| refuse(&format!("{flag}: `{value}` is not what it takes")))
+}
+
+fn refuse(why: &str) -> ! {
+    eprintln!("{why}\n{USAGE}");
+    exit(1)
+}

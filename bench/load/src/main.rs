@@ -1,0 +1,83 @@
+//! A closed-loop load generator for RESP and memcached text.
+//!
+//! Each connection sends a batch of `--pipeline` requests, waits for all their replies, and sends the next batch; the
+//! latency of a batch counts for each of its requests. Threads share nothing but the clock.
+//!
+//! It connects, prints `ready`, waits for a line on standard input, works for `--seconds` (or `--requests`), and prints one
+//! line of JSON. The caller reads the server's CPU time at both moments.
+
+mod arguments;
+mod client;
+mod histogram;
+mod protocol;
+
+use arguments::Arguments;
+use histogram::Histogram;
+use std::io::{BufRead, Write};
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Barrier};
+use std::time::Instant;
+
+/// What one thread has seen.
+#[derive(Default)]
+struct Tally {
+    requests: u64,
+    misses: u64,
+    errors: u64,
+    latency: Histogram,
+    connection_lost: bool,
+}
+
+fn main() {
+    let arguments = Arguments::from_command_line();
+    let claimed = Arc::new(AtomicU64::new(0));
+    let begin = Arc::new(Barrier::new(arguments.threads + 1));
+    let connected = Arc::new(Barrier::new(arguments.threads + 1));
+    let workers: Vec<_> = (0..arguments.threads)
+        .map(|thread| {
+            let (arguments, claimed) = (arguments.clone(), claimed.clone());
+            let (begin, connected) = (begin.clone(), connected.clone());
+            std::thread::spawn(move || {
+                let mut worker = client::Worker::connect(&arguments, thread);
+                connected.wait();
+                begin.wait();
+                worker.run(&arguments, &claimed)
+            })
+        })
+        .collect();
+    connected.wait();
+    println!("ready");
+    std::io::stdout().flush().expect("standard output is open");
+    std::io::stdin().lock().read_line(&mut String::new()).expect("standard input is open");
+    let started = Instant::now();
+    begin.wait();
+    let mut total = Tally::default();
+    for worker in workers {
+        let tally = worker.join().expect("a worker does not panic");
+        total.requests += tally.requests;
+        total.misses += tally.misses;
+        total.errors += tally.errors;
+        total.connection_lost |= tally.connection_lost;
+        total.latency.merge(&tally.latency);
+    }
+    let seconds = started.elapsed().as_secs_f64();
+    println!("{}", report(&total, seconds));
+}
+
+fn report(total: &Tally, seconds: f64) -> String {
+    let percentile = |share: f64| total.latency.percentile(share) as f64 / 1_000.0;
+    format!(
+        "{{\"requests\": {}, \"seconds\": {:.6}, \"requests_per_second\": {:.1}, \"misses\": {}, \"errors\": {}, \
+         \"connection_lost\": {}, \"p50_us\": {:.1}, \"p99_us\": {:.1}, \"p999_us\": {:.1}, \"max_us\": {:.1}}}",
+        total.requests,
+        seconds,
+        total.requests as f64 / seconds,
+        total.misses,
+        total.errors,
+        total.connection_lost,
+        percentile(0.5),
+        percentile(0.99),
+        percentile(0.999),
+        total.latency.max() as f64 / 1_000.0,
+    )
+}
