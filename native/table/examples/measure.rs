@@ -3,6 +3,7 @@
 //! ```text
 //! cargo run --release -p todana_table --example measure            everything
 //! cargo run --release -p todana_table --example measure speed      ns per operation
+//! cargo run --release -p todana_table --example measure eviction   hit ratio and ns per write at the limit
 //! cargo run --release -p todana_table --example measure memory     resident bytes per entry
 //! ```
 //!
@@ -25,14 +26,16 @@ fn main() {
     match arguments[..] {
         [] => {
             speed();
+            eviction();
             memory();
         }
+        ["eviction"] => eviction(),
         ["speed"] => speed(),
         ["memory"] => memory(),
         ["resident", entries, value_bytes] => {
             resident(entries.parse().expect("a number"), value_bytes.parse().expect("a number"))
         }
-        _ => eprintln!("usage: measure [speed | memory]"),
+        _ => eprintln!("usage: measure [speed | eviction | memory]"),
     }
 }
 
@@ -116,6 +119,59 @@ fn shuffled(len: usize) -> Vec<usize> {
         order.swap(last, (state % (last as u64 + 1)) as usize);
     }
     order
+}
+
+/// A cache of a tenth of the keys, asked with a Zipf distribution, misses filled.
+fn eviction() {
+    println!(
+        "eviction: keys, limit, hit ratio of a Zipf load (0.99), ns per write of a new key at the limit"
+    );
+    for limit in [100, 1_000, 10_000, 100_000] {
+        let limits = Limits { entries_max: Some(limit), ..Limits::default() };
+        let table = Table::new(Options { limits, ..Options::default() });
+        let keys = limit * 10;
+        let mut zipf = Zipf::new(keys as usize);
+        let (mut hits, requests) = (0u64, 2_000_000);
+        for request in 0..requests * 2 {
+            let key = key(zipf.next());
+            let hit = table.read(&key, NOW_MS, |entry| entry.is_some());
+            if !hit {
+                put(&table, &key, b"value");
+            }
+            hits += u64::from(hit && request >= requests);
+        }
+        let start = Instant::now();
+        let writes = 300_000;
+        (0..writes).for_each(|number| put(&table, &key(keys + number), b"value"));
+        let each = start.elapsed().as_nanos() as f64 / writes as f64;
+        println!("{keys:>9} {limit:>9} {:>7.3} {each:>8.1}", hits as f64 / requests as f64);
+    }
+}
+
+/// Numbers below `len`, small ones more likely.
+struct Zipf {
+    cumulative: Vec<f64>,
+    state: u64,
+}
+
+impl Zipf {
+    fn new(len: usize) -> Zipf {
+        let mut sum = 0.0;
+        let mut add = |rank: usize| {
+            sum += (rank as f64 + 1.0).powf(-0.99);
+            sum
+        };
+        Zipf { cumulative: (0..len).map(&mut add).collect(), state: 88_172_645_463_325_252 }
+    }
+
+    fn next(&mut self) -> u64 {
+        self.state ^= self.state << 13;
+        self.state ^= self.state >> 7;
+        self.state ^= self.state << 17;
+        let total = self.cumulative[self.cumulative.len() - 1];
+        let dice = (self.state >> 11) as f64 / (1u64 << 53) as f64 * total;
+        self.cumulative.partition_point(|&sum| sum < dice) as u64
+    }
 }
 
 fn memory() {

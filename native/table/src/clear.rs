@@ -18,9 +18,6 @@ use crate::entry::EntryBox;
 use crate::shard::{NEVER_MS, Records, Shard, Shards};
 use crate::writer::Writer;
 
-/// Entries that are out of the table already.
-pub(crate) type Garbage = HashTable<EntryBox>;
-
 impl Core {
     /// Removes everything as one step; returns how many entries that were.
     pub(crate) fn clear_all(&self) -> u64 {
@@ -40,11 +37,11 @@ impl Core {
         shards: &Shards,
         snapshot: u32,
         locked: impl Iterator<Item = &'r mut Records>,
-    ) -> (u64, Vec<Garbage>) {
+    ) -> (u64, Vec<HashTable<EntryBox>>) {
         let garbage = locked
             .enumerate()
             .map(|(shard, records)| {
-                Writer { core: self, shards, shard, records, snapshot }.take_index()
+                Writer::new(self, shards, shard, records, snapshot).take_index()
             })
             .collect();
         // With all locks held nobody else counts, and what is counted is what was taken.
@@ -89,7 +86,7 @@ impl Core {
         if self.clear_overdue.load(SeqCst) {
             for (shard, records) in locked.iter_mut().enumerate() {
                 if records.cleared != number {
-                    garbage.push(Writer { core: self, shards, shard, records, snapshot }.clear());
+                    garbage.push(Writer::new(self, shards, shard, records, snapshot).clear());
                 }
             }
         } else {

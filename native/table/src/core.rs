@@ -16,7 +16,17 @@ use crate::limits::{Full, Gauge, LiveLimits, Options};
 use crate::shard::{NEVER_MS, Shards};
 
 const SHARDS_DEFAULT: usize = 4_096;
+/// What a small table gets.
+const SHARDS_MIN: usize = 64;
 const SHARDS_MAX: usize = 1 << 20;
+
+/// The number of shards that the options ask for. A table that is to stay small gets fewer by default: a sample for eviction
+/// is quickly found where shards are not mostly empty.
+fn shard_count(options: &Options) -> usize {
+    let entries_max = options.limits.entries_max.and_then(|max| usize::try_from(max).ok());
+    let few = entries_max.map_or(SHARDS_DEFAULT, |max| (max / 8).clamp(SHARDS_MIN, SHARDS_DEFAULT));
+    options.shards.unwrap_or(few).clamp(1, SHARDS_MAX).next_power_of_two()
+}
 
 /// One table. The first fields are read by every operation and hardly ever written; `gauges`, which every write
 /// changes, has cache lines of its own.
@@ -82,8 +92,7 @@ pub(crate) struct Change {
 
 impl Core {
     pub(crate) fn new(options: Options) -> Arc<Core> {
-        let shard_count =
-            options.shards.unwrap_or(SHARDS_DEFAULT).clamp(1, SHARDS_MAX).next_power_of_two();
+        let shard_count = shard_count(&options);
         let core = Arc::new(Core {
             shards: OnceLock::new(),
             hash: KeyHash::new(options.seed),

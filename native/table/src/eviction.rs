@@ -3,7 +3,7 @@
 //! The policy is sampled least-frequently-used: look at some sixteen entries, take out one that has expired, or else the one
 //! least used, or among equals the oldest. There are no lists to maintain: use is six bits in the pointer, a logarithmic counter that a
 //! look bumps with falling probability. What was sampled and stayed is sometimes bumped down, so that former
-//! favourites fade: about one step in the time in which the table replaces a quarter of its entries.
+//! favourites fade: about one step in the time in which the table replaces all its entries twice.
 //!
 //! Room is made after the write, when the writer has no lock, so a limit may be exceeded for that moment by what the writers
 //! are just writing. All locks here are only tried: the caller may hold locks of sibling tables in the budget, and whoever
@@ -95,10 +95,17 @@ impl Core {
         let Some(mut records) = shards.get(victim.shard).try_lock() else { return false };
         let same =
             records.bucket(victim.bucket).is_some_and(|entry| entry.version() == victim.version);
-        let snapshot = self.running_snapshot();
-        let (shard, records) = (victim.shard, &mut *records);
+        if !same {
+            return false;
+        }
         let why = if victim.rank.0 { Removal::Evicted } else { Removal::Expired };
-        same && Writer { core: self, shards, shard, records, snapshot }.remove(victim.bucket, why)
+        let snapshot = self.running_snapshot();
+        let mut writer = Writer::new(self, shards, victim.shard, &mut records, snapshot);
+        let removed = writer.remove(victim.bucket, why);
+        let garbage = writer.garbage;
+        drop(records);
+        drop(garbage);
+        removed
     }
 
     /// Looks at neighbouring shards from a random one on until it has seen enough entries.
@@ -126,10 +133,13 @@ fn sample_shard(
     spare_version: u64,
     best: &mut Option<Victim>,
 ) -> usize {
+    if records.index.is_empty() {
+        return 0;
+    }
     let buckets = records.index.num_buckets();
     let expired_possible = records.expiry_min_ms <= now_ms;
     let mut dice = random();
-    let (from, mut seen) = (dice as usize % buckets.max(1), 0);
+    let (from, mut seen) = (dice as usize % buckets, 0);
     for step in 0..buckets {
         if seen == count {
             break;
@@ -146,9 +156,9 @@ fn sample_shard(
         if best.as_ref().is_none_or(|best| rank < best.rank) {
             *best = Some(Victim { shard, bucket, version, rank });
         }
-        // One in four fades.
-        dice = dice.rotate_right(2);
-        if dice & 3 == 0 {
+        // One in 32 fades.
+        dice = dice.rotate_right(5);
+        if dice & 31 == 0 {
             entry.set_frequency(entry.frequency().saturating_sub(1));
         }
     }

@@ -29,9 +29,11 @@ impl Core {
             }
             let mut records = shards.get(shard).lock();
             let snapshot = self.running_snapshot();
-            let records = &mut *records;
-            let mut writer = Writer { core: self, shards, shard, records, snapshot };
+            let mut writer = Writer::new(self, shards, shard, &mut records, snapshot);
             removed += writer.remove_expired(now_ms);
+            let garbage = writer.garbage;
+            drop(records);
+            drop(garbage);
             swept += 1;
         }
         (removed, false)

@@ -43,6 +43,6 @@ pub use keyspace::Keyspace;
 pub use limits::{Full, Limits, Options, WhenFull};
 pub use locked::Locked;
 pub use meta::{Access, Meta};
-pub use slot::Slot;
+pub use slot::{Prepared, Slot};
 pub use snapshot::Snapshot;
 pub use table::Table;

@@ -11,7 +11,8 @@ use crate::budget::Budget;
 /// What to build a table with.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// Number of shards, rounded up to a power of two. `None` is 4,096.
+    /// Number of shards, rounded up to a power of two. `None` is 4,096, or fewer (64 at least) where the limits allow fewer
+    /// than 32,768 entries.
     pub shards: Option<usize>,
     /// Limits of this table alone.
     pub limits: Limits,

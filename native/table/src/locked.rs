@@ -3,11 +3,11 @@
 use std::cell::{Cell, RefCell, RefMut};
 use std::fmt;
 
+use hashbrown::HashTable;
 use parking_lot::MutexGuard;
 
-use crate::clear::Garbage;
 use crate::core::Core;
-use crate::entry::Entry;
+use crate::entry::{Entry, EntryBox};
 use crate::eviction::Written;
 use crate::keyspace::Keyspace;
 use crate::scan;
@@ -27,9 +27,15 @@ pub struct Locked<'a> {
     held: Vec<Held<'a>>,
     /// Read once for all shards: the whole step is in a snapshot, or nothing of it is.
     snapshot: u32,
-    /// Cleared entries, freed when the locks are gone.
-    garbage: RefCell<Vec<Garbage>>,
+    garbage: RefCell<Garbage>,
     written: Cell<Option<Written>>,
+}
+
+/// What is freed when the locks are gone.
+#[derive(Default)]
+struct Garbage {
+    indexes: Vec<HashTable<EntryBox>>,
+    entries: Vec<EntryBox>,
 }
 
 struct Held<'a> {
@@ -90,7 +96,7 @@ impl<'a> Locked<'a> {
     }
 
     fn writer<'w>(&'w self, shard: usize, records: &'w mut Records) -> Writer<'w> {
-        Writer { core: self.core, shards: self.shards, shard, records, snapshot: self.snapshot }
+        Writer::new(self.core, self.shards, shard, records, self.snapshot)
     }
 }
 
@@ -116,7 +122,9 @@ impl Keyspace for Locked<'_> {
         let mut records = self.current(held, now_ms);
         let mut slot = Slot::find(self.writer(held.shard, &mut records), key, hash, now_ms);
         let result = change(&mut slot);
-        if let Some(version) = slot.written() {
+        let (written, garbage) = slot.finish();
+        self.garbage.borrow_mut().entries.extend(garbage);
+        if let Some(version) = written {
             let first_version = self.written.get().map_or(version, |written| written.first_version);
             self.written.set(Some(Written { first_version, last_version: version, now_ms }));
         }
@@ -160,7 +168,7 @@ impl Keyspace for Locked<'_> {
         let mut locked: Vec<_> = self.held.iter().map(Held::borrow_mut).collect();
         let records = locked.iter_mut().map(|records| &mut ***records);
         let (removed, garbage) = self.core.clear_locked(self.shards, self.snapshot, records);
-        self.garbage.borrow_mut().extend(garbage);
+        self.garbage.borrow_mut().indexes.extend(garbage);
         removed
     }
 }
@@ -168,7 +176,7 @@ impl Keyspace for Locked<'_> {
 impl Drop for Locked<'_> {
     fn drop(&mut self) {
         self.held.clear();
-        self.garbage.get_mut().clear();
+        drop(std::mem::take(self.garbage.get_mut()));
         if let Some(written) = self.written.get()
             && self.core.is_limited()
             && !std::thread::panicking()

@@ -8,6 +8,29 @@ use crate::limits::Full;
 use crate::meta::{Access, Meta};
 use crate::writer::{Removal, Writer};
 
+/// An entry made before its shard is locked, so that copying a large value holds nobody up. See [`Slot::put_prepared`].
+pub struct Prepared {
+    entry: EntryBox,
+}
+
+impl Prepared {
+    /// An entry whose value is the parts, one after another.
+    pub fn new(key: &[u8], value: &[&[u8]], meta: Meta) -> Result<Prepared, Full> {
+        Ok(Prepared { entry: EntryBox::build(key, value, &meta).ok_or(Full)? })
+    }
+
+    /// The entry's key.
+    pub fn key(&self) -> &[u8] {
+        self.entry.entry().key()
+    }
+}
+
+impl fmt::Debug for Prepared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Prepared").field(&self.entry.entry()).finish()
+    }
+}
+
 /// One key under its shard's lock: what a read-modify-write works on.
 pub struct Slot<'a> {
     writer: Writer<'a>,
@@ -35,9 +58,9 @@ impl<'a> Slot<'a> {
         Slot { writer, key, hash, bucket, written: None }
     }
 
-    /// The version of the last write through this slot.
-    pub(crate) fn written(&self) -> Option<u64> {
-        self.written
+    /// Ends the work on the key: the version of the last write, and what is to be freed without the lock.
+    pub(crate) fn finish(self) -> (Option<u64>, Vec<EntryBox>) {
+        (self.written, self.writer.garbage)
     }
 
     /// The key.
@@ -67,6 +90,15 @@ impl<'a> Slot<'a> {
         let old = self.entry().map_or(&[][..], |entry| entry.value());
         fill(old, entry.value_mut());
         self.place(entry)
+    }
+
+    /// Writes an entry that was made beforehand.
+    ///
+    /// # Panics
+    /// Where it was made for another key.
+    pub fn put_prepared(&mut self, prepared: Prepared) -> Result<u64, Full> {
+        assert!(prepared.key() == self.key, "an entry was prepared for another key");
+        self.place(prepared.entry)
     }
 
     /// Writes the present value again with other metadata, as a new version. `None` where there is no entry.

@@ -48,11 +48,13 @@ impl Kept {
         Kept { entries: index.iter().map(EntryBox::alias).collect(), version, limbo: Vec::new() }
     }
 
-    /// Keeps an entry that left the index if it was there, and frees it otherwise.
-    pub(crate) fn retire(&mut self, entry: EntryBox) {
-        if entry.entry().version() <= self.version {
-            self.limbo.push(entry);
+    /// Keeps an entry that left the index if it was there, and gives it back otherwise.
+    pub(crate) fn retire(&mut self, entry: EntryBox) -> Option<EntryBox> {
+        if entry.entry().version() > self.version {
+            return Some(entry);
         }
+        self.limbo.push(entry);
+        None
     }
 }
 

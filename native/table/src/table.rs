@@ -137,11 +137,12 @@ impl Keyspace for Table {
         let (hash, shard) = core.locate(key);
         let mut records = shards.get(shard).lock();
         let snapshot = core.running_snapshot();
-        let writer = Writer { core, shards, shard, records: &mut records, snapshot };
+        let writer = Writer::new(core, shards, shard, &mut records, snapshot);
         let mut slot = Slot::find(writer, key, hash, now_ms);
         let result = change(&mut slot);
-        let written = slot.written();
+        let (written, garbage) = slot.finish();
         drop(records);
+        drop(garbage);
         if let Some(version) = written
             && core.is_limited()
         {

@@ -30,6 +30,23 @@ pub(crate) struct Writer<'a> {
     pub(crate) records: &'a mut Records,
     /// The snapshot that was running when the locks were taken, 0 for none.
     pub(crate) snapshot: u32,
+    /// Large entries that went: to be dropped when the lock is gone.
+    pub(crate) garbage: Vec<EntryBox>,
+}
+
+/// From this size on, giving an allocation back may mean unmapping pages, which is not for a locked shard.
+const LARGE_BYTES: usize = 64 * 1024;
+
+impl<'a> Writer<'a> {
+    pub(crate) fn new(
+        core: &'a Core,
+        shards: &'a Shards,
+        shard: usize,
+        records: &'a mut Records,
+        snapshot: u32,
+    ) -> Writer<'a> {
+        Writer { core, shards, shard, records, snapshot, garbage: Vec::new() }
+    }
 }
 
 impl Writer<'_> {
@@ -137,8 +154,14 @@ impl Writer<'_> {
 
     /// Drops an entry that is out of the index, or hands it to the snapshot that still needs it.
     fn retire(&mut self, entry: EntryBox) {
-        if let Some(kept) = &mut self.records.kept {
-            kept.retire(entry);
+        let entry = match &mut self.records.kept {
+            Some(kept) => kept.retire(entry),
+            None => Some(entry),
+        };
+        if let Some(entry) = entry
+            && entry.entry().bytes() >= LARGE_BYTES
+        {
+            self.garbage.push(entry);
         }
     }
 

@@ -1,6 +1,8 @@
 //! What a table promises, one behaviour at a time.
 
-use todana_table::{Access, Budget, Full, Keyspace, Limits, Meta, Options, Table, WhenFull};
+use todana_table::{
+    Access, Budget, Full, Keyspace, Limits, Meta, Options, Prepared, Table, WhenFull,
+};
 
 const NOW_MS: u64 = 1_800_000_000_000;
 
@@ -39,7 +41,9 @@ fn expiring(at_ms: u64) -> Meta {
 fn keys_and_values_of_every_length_come_back() {
     let table = table();
     let lengths = [0, 1, 7, 8, 9, 254, 255, 256, 257, 1_000, 65_536, 1_000_000];
-    for key_len in lengths {
+    // Interpreters are slow.
+    let lengths = if cfg!(miri) { &lengths[..10] } else { &lengths[..] };
+    for &key_len in lengths {
         for value_len in lengths {
             let (key, value) = (vec![b'k'; key_len], vec![b'v'; value_len]);
             set(&table, &key, &value);
@@ -97,6 +101,28 @@ fn parts_are_joined() {
     let table = table();
     table.update(b"k", NOW_MS, |slot| slot.put(&[b"one", b"", b"two"], Meta::default())).unwrap();
     assert_eq!(get(&table, b"k").as_deref(), Some(&b"onetwo"[..]));
+}
+
+#[test]
+fn an_entry_can_be_prepared_before_its_shard_is_locked() {
+    let table = table();
+    let meta = Meta { flags: 3, ..Meta::default() };
+    for len in [10, 100_000, 100_001] {
+        let prepared = Prepared::new(b"k", &[&vec![1; len], b"end"], meta).unwrap();
+        assert_eq!(prepared.key(), b"k");
+        let version = table.update(b"k", NOW_MS, |slot| slot.put_prepared(prepared)).unwrap();
+        table.read(b"k", NOW_MS, |entry| {
+            let entry = entry.unwrap();
+            assert_eq!((entry.value().len(), entry.version()), (len + 3, version));
+        });
+    }
+}
+
+#[test]
+#[should_panic(expected = "prepared for another key")]
+fn a_prepared_entry_belongs_to_its_key() {
+    let prepared = Prepared::new(b"a", &[], Meta::default()).unwrap();
+    let _ = table().update(b"b", NOW_MS, |slot| slot.put_prepared(prepared));
 }
 
 #[test]
@@ -308,6 +334,7 @@ fn a_panic_in_a_closure_leaves_the_shard_usable_and_unchanged() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "many calls")]
 fn random_reaches_every_entry() {
     let table = table();
     fill(&table, 0..50, b"v");
@@ -345,6 +372,7 @@ fn refusing_tables_refuse_growth_only() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "many calls")]
 fn evicting_tables_keep_their_limits_and_their_last_write() {
     for (entries_max, bytes_max) in [(Some(100), None), (None, Some(5_000)), (Some(1), None)] {
         let limits = Limits { entries_max, bytes_max, when_full: WhenFull::Evict };
