@@ -44,7 +44,7 @@ fn keys_and_values_of_every_length_come_back() {
     // Interpreters are slow.
     let lengths = if cfg!(miri) { &lengths[..10] } else { &lengths[..] };
     for &key_len in lengths {
-        for value_len in lengths {
+        for &value_len in lengths {
             let (key, value) = (vec![b'k'; key_len], vec![b'v'; value_len]);
             set(&table, &key, &value);
             assert_eq!(get(&table, &key).as_deref(), Some(&*value), "{key_len} {value_len}");
