@@ -26,6 +26,7 @@ run(["--version" | _]) -> finish(version());
 run(["start" | Rest]) -> with_flags(Rest, fun start/1);
 run(["config", "show" | Rest]) -> with_flags(Rest, fun show/1);
 run(["config", "check" | Rest]) -> with_flags(Rest, fun check/1);
+run(["config", "reference"]) -> finish(todana_options_page:page());
 run(["config" | _]) -> throw("config: say `config show` or `config check`");
 run([Other | _]) -> throw(["there is no command `", Other, "`; see `help`"]).
 

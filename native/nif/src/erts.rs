@@ -144,18 +144,6 @@ impl<T> ResourceRef<T> {
         std::mem::ManuallyDrop::new(self).object
     }
 
-    /// A new reference to the resource that a payload belongs to.
-    ///
-    /// # Safety
-    /// `payload` is the payload of a live resource.
-    pub(crate) unsafe fn from_payload(payload: *const T) -> ResourceRef<T> {
-        // SAFETY: see the function.
-        unsafe {
-            enif_keep_resource(payload.cast());
-            ResourceRef { object: ptr::NonNull::new_unchecked(payload.cast_mut()) }
-        }
-    }
-
     pub(crate) fn as_ptr(&self) -> *mut T {
         self.object.as_ptr()
     }

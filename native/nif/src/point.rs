@@ -192,7 +192,7 @@ unsafe fn store_value(store: &Store, env: RawEnv, arguments: &[Raw], form: u32) 
         track_access: false,
     });
     let mut answers = Answers::new(env, store.codec, Want::Fact);
-    store.execute(&command, &mut answers);
+    store.execute_at_tick(&command, &mut answers);
     reply::fact(env, answers.only())
 }
 
@@ -241,7 +241,7 @@ pub(crate) unsafe fn increment(
         track_access: false,
     });
     let mut answers = Answers::new(env, store.codec, Want::Fact);
-    store.execute(&command, &mut answers);
+    store.execute_at_tick(&command, &mut answers);
     match answers.only() {
         Answer::Number(number) => {
             erts::tuple(env, &[atoms::ok().as_c_arg(), erts::make_i64(env, number)])

@@ -1,8 +1,8 @@
 //! Scans and snapshots, a bounded page at a time.
 
-use crate::erts::{self, ResourceRef, ResourceType};
+use crate::erts::{self, ResourceType};
 use crate::reply::{self, Answer, Answers, Want};
-use crate::store::Store;
+use crate::store::Codec;
 use crate::{atoms, tables};
 use parking_lot::Mutex;
 use rustler::{Encoder, Env, Term};
@@ -39,26 +39,23 @@ fn scan<'a>(env: Env<'a>, table: Term<'a>, cursor: u64, count: usize) -> Term<'a
 
 /// A snapshot being read by one process.
 pub(crate) struct Reading {
-    // Dropped before the table that it borrows.
     snapshot: Mutex<Option<Snapshot<'static>>>,
-    store: ResourceRef<Store>,
+    codec: Codec,
 }
 
 /// `snapshot(Table) -> {ok, Snapshot} | {error, busy}`
 #[rustler::nif]
 fn snapshot<'a>(env: Env<'a>, table: Term<'a>) -> Term<'a> {
-    let store = match tables::reference_of(env, table) {
+    // SAFETY: both belong to the present call, which runs on a normal scheduler.
+    let store = match unsafe { tables::get(env.as_c_arg(), table.as_c_arg()) } {
         Ok(store) => store,
         Err(misuse) => return misuse.term(env),
     };
-    let Some(snapshot) = store.table().snapshot() else {
+    let Some(snapshot) = store.table().snapshot_owned() else {
         return env.error_tuple(atoms::busy());
     };
-    // SAFETY: the snapshot borrows the store's table, which has a stable address in the resource
-    // (or in the node's databases, which live for ever) and lives until `store` is dropped, after
-    // the snapshot.
-    let snapshot = unsafe { std::mem::transmute::<Snapshot<'_>, Snapshot<'static>>(snapshot) };
-    let reading = SNAPSHOT.make(Reading { snapshot: Mutex::new(Some(snapshot)), store }, 0);
+    let reading = Reading { snapshot: Mutex::new(Some(snapshot)), codec: store.codec };
+    let reading = SNAPSHOT.make(reading, 0);
     // SAFETY: the term was made in this environment.
     let term = unsafe { Term::new(env, reading.term(env.as_c_arg())) };
     (atoms::ok(), term).encode(env)
@@ -80,7 +77,7 @@ fn snapshot_next<'a>(env: Env<'a>, snapshot: Term<'a>, count: usize) -> Term<'a>
     if let Some(snapshot) = guard.as_mut() {
         while more && seen < count {
             more = snapshot.next_shard(|entry| {
-                let pair = reply::pair(raw_env, reading.store.codec, entry.key(), entry.value());
+                let pair = reply::pair(raw_env, reading.codec, entry.key(), entry.value());
                 list = erts::cons(raw_env, pair, list);
                 seen += 1;
             });

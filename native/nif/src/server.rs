@@ -183,6 +183,7 @@ fn config(settings: Term<'_>) -> NifResult<Config> {
         listeners: listeners.ok_or(Error::BadArg)?,
         event_loops: setting(settings, "event_loops")?,
         event_backend: match backend.as_str() {
+            "portable" => Backend::Portable,
             "poll" => Backend::Poll,
             "select" => Backend::Select,
             _ => Backend::Native,

@@ -301,15 +301,3 @@ pub(crate) fn handle_of<'a>(env: Env<'a>, table: Term<'a>) -> Result<Term<'a>, M
         Ok(Term::new(env, term))
     }
 }
-
-/// A reference of its own to the table that is given by name or handle, on a normal scheduler.
-pub(crate) fn reference_of<'a>(
-    env: Env<'a>,
-    table: Term<'a>,
-) -> Result<ResourceRef<Store>, Misuse> {
-    // SAFETY: as in `handle_of`.
-    unsafe {
-        let store: *const Store = get(env.as_c_arg(), table.as_c_arg())?;
-        Ok(ResourceRef::from_payload(store))
-    }
-}

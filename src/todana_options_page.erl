@@ -1,0 +1,58 @@
+%% docs/configuration.md, from the option table.
+%%
+%%     bin/todana config reference > docs/configuration.md
+-module(todana_options_page).
+-moduledoc false.
+
+-export([page/0]).
+
+-doc "The page.".
+-spec page() -> iodata().
+page() ->
+    Groups = lists:uniq([Group || #{group := Group} <- todana_options:all()]),
+    [
+        "# Configuration\n\n"
+        "<!-- Generated: bin/todana config reference > "
+        "docs/configuration.md -->\n\n"
+        "Every option can be given in four ways. The first that is there "
+        "counts:\n\n"
+        "1. a flag: `bin/todana start --memory-limit 512mb`\n"
+        "2. an environment variable: `TODANA_MEMORY_LIMIT=512mb`\n"
+        "3. a line of the configuration file, which `--config FILE` or "
+        "`TODANA_CONFIG` names:\n"
+        "   `memory_limit = 512mb`; what follows a `#` is a comment\n"
+        "4. the default\n\n"
+        "Embedded in another release, the application's environment takes the "
+        "place of 1 to 3:\n"
+        "`{todana, [{memory_limit, \"512mb\"}]}`.\n\n"
+        "An option that is unknown, or has a value of the wrong form, keeps "
+        "Todana from starting, and is\n"
+        "named. `bin/todana config show` tells every value and where it comes "
+        "from; `config check` tells\n"
+        "whether all is well. Sizes are bytes, or have a unit: `64kb`, "
+        "`512mb`, `2gb` (powers of 1,024).\n",
+        [group(Group) || Group <- Groups]
+    ].
+
+-spec group(string()) -> iodata().
+group(Group) ->
+    Rows = [row(O) || #{group := G} = O <- todana_options:all(), G =:= Group],
+    [
+        "\n## ", Group, "\n\n"
+        "| option | default | meaning |\n"
+        "|---|---|---|\n",
+        Rows
+    ].
+
+-spec row(todana_options:option()) -> iodata().
+row(#{name := Name, type := Type, doc := Doc} = Option) ->
+    [
+        "| `", atom_to_list(Name), "` | ", default(Option), " | ", Doc,
+        " *Form:* ", todana_option_type:describe(Type), ". |\n"
+    ].
+
+-spec default(todana_options:option()) -> iodata().
+default(#{default := Default, embedded := Embedded}) ->
+    ["`", Default, "` (embedded: `", Embedded, "`)"];
+default(#{default := Default}) ->
+    ["`", Default, "`"].

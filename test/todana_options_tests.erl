@@ -1,0 +1,85 @@
+%% The option table, the forms of values, and the page made of it.
+-module(todana_options_tests).
+
+-include_lib("eunit/include/eunit.hrl").
+
+the_page_is_fresh_test() ->
+    %% Else: bin/todana config reference > docs/configuration.md
+    Root = root(filename:absname(code:which(?MODULE))),
+    {ok, Page} = file:read_file(filename:join(Root, "docs/configuration.md")),
+    ?assertEqual(
+        unicode:characters_to_binary(todana_options_page:page()), Page
+    ).
+
+root(Path) ->
+    case filelib:is_regular(filename:join(Path, "rebar.config")) of
+        true -> Path;
+        false -> root(filename:dirname(Path))
+    end.
+
+names_are_unique_test() ->
+    Names = todana_options:names(),
+    ?assertEqual(lists:usort(Names), lists:sort(Names)).
+
+defaults_are_good_test() ->
+    [
+        ?assertMatch({_, {ok, _}}, {Name, todana_option_type:parse(Type, D)})
+     || #{name := Name, type := Type} = Option <- todana_options:all(),
+        {Key, D} <- maps:to_list(Option),
+        Key =:= default orelse Key =:= embedded
+    ].
+
+defaults_are_written_as_they_are_shown_test() ->
+    [
+        begin
+            {ok, Value} = todana_option_type:parse(Type, Default),
+            ?assertEqual(Default, todana_option_type:format(Type, Value))
+        end
+     || #{type := Type, default := Default} <- todana_options:all()
+    ].
+
+parse_test_() ->
+    Parse = fun todana_option_type:parse/2,
+    Is = fun(Type, Text, Value) ->
+        ?_assertEqual({ok, Value}, Parse(Type, Text))
+    end,
+    Not = fun(Type, Text) -> ?_assertMatch({error, [_ | _]}, Parse(Type, Text)) end,
+    Bytes = {bytes, 10, 1 bsl 40},
+    Integer = {integer, 1, 100},
+    [
+        Is(addresses, "off", []),
+        Is(addresses, "127.0.0.1:0", [{{127, 0, 0, 1}, 0}]),
+        Is(addresses, "localhost:65535", [{{127, 0, 0, 1}, 65535}]),
+        Is(addresses, "[::1]:6379", [{{0, 0, 0, 0, 0, 0, 0, 1}, 6379}]),
+        Is(addresses, "127.0.0.1:1, 127.0.0.2:2",
+           [{{127, 0, 0, 1}, 1}, {{127, 0, 0, 2}, 2}]),
+        [Not(addresses, Text) || Text <- [
+            "", "on", "127.0.0.1", "127.0.0.1:", "127.0.0.1:65536",
+            "127.0.0.1:-1", "127.0.0.1:x", "127.1:1", "::1:6379", "[::1]",
+            "example:1", "127.0.0.1:1,", ":6379"
+        ]],
+        Is(Bytes, "10", 10),
+        Is(Bytes, " 64kb ", 65536),
+        Is(Bytes, "1k", 1024),
+        Is(Bytes, "512mb", 512 bsl 20),
+        Is(Bytes, "1g", 1 bsl 30),
+        Is(Bytes, "1024gb", 1 bsl 40),
+        [Not(Bytes, Text) || Text <- [
+            "", "9", "1025gb", "-1", "1.5mb", "mb", "1 mb", "1tb", "1MB",
+            "99999999999999999999", "off"
+        ]],
+        Is({bytes, 1, 2, off}, "off", off),
+        Is(Integer, "1", 1),
+        Is(Integer, "100", 100),
+        [Not(Integer, Text) || Text <- ["0", "101", "-1", "1.0", "x", ""]],
+        Is({integer, 1, 2, auto}, "auto", auto),
+        Not({integer, 1, 2, auto}, "off"),
+        Is({choice, [poll, select]}, "poll", poll),
+        Not({choice, [poll, select]}, "epoll"),
+        Is(file, "/some/where", "/some/where"),
+        Is(file, "off", off)
+    ].
+
+a_near_name_is_found_test() ->
+    ?assertEqual({ok, "memory_limit"}, todana_options:nearest("memory_limt")),
+    ?assertEqual(error, todana_options:nearest("zzz")).

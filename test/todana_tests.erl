@@ -1,0 +1,468 @@
+%% The Erlang API, function by function, with both codecs.
+-module(todana_tests).
+
+-include_lib("eunit/include/eunit.hrl").
+
+%% ------------------------------------------------------------- fixtures ---
+
+api_test_() ->
+    {setup, fun start/0, fun stop/1, [
+        {foreach, fun open/0, fun close/1, [
+            with_tables(Title, Test)
+         || {Title, Test} <- both() ++ [
+                {"raw", fun raw/1},
+                {"term", fun terms/1},
+                {"misuse", fun misuse/1},
+                {"tables", fun tables/1},
+                {"limits", fun limits/1}
+            ]
+        ]}
+    ]}.
+
+both() ->
+    [
+        {"get and put", fun get_and_put/1},
+        {"conditional put", fun conditional_put/1},
+        {"entry and compare_and_swap", fun compare_and_swap/1},
+        {"delete and take", fun delete_and_take/1},
+        {"counters", fun counters/1},
+        {"expiry", fun expiry/1},
+        {"many", fun many/1},
+        {"many, atomic", fun many_atomic/1},
+        {"scan and fold", fun scan_and_fold/1},
+        {"snapshot", fun snapshot/1},
+        {"large values", fun large_values/1},
+        {"values outlive their records", fun values_outlive/1},
+        {"statistics", fun counted_looks/1}
+    ].
+
+start() ->
+    {ok, Started} = application:ensure_all_started(todana),
+    Started.
+
+stop(Started) ->
+    [ok = application:stop(Application) || Application <- Started].
+
+open() ->
+    {ok, _} = todana:open(raw_table, #{}),
+    {ok, Handle} = todana:open(term_table, #{codec => term}),
+    [raw_table, term_table, Handle].
+
+close(_Tables) ->
+    [ok = todana:close(Name) || Name <- todana:list()].
+
+%% Each table in turn, cleared before.
+with_tables(Title, Test) ->
+    fun(Tables) ->
+        {Title, fun() ->
+            lists:foreach(
+                fun(Table) ->
+                    _ = todana:clear(Table),
+                    Test(Table)
+                end,
+                Tables
+            )
+        end}
+    end.
+
+is_term(Table) ->
+    #{codec := Codec} = todana:info(Table),
+    Codec =:= term.
+
+%% ---------------------------------------------------------------- tests ---
+
+get_and_put(T) ->
+    ?assertEqual(error, todana:get(T, ~"k")),
+    ?assertEqual(none, todana:get(T, ~"k", none)),
+    ?assertNot(todana:is_key(T, ~"k")),
+    ?assertEqual(ok, todana:put(T, ~"k", ~"v")),
+    ?assertEqual({ok, ~"v"}, todana:get(T, ~"k")),
+    ?assertEqual(~"v", todana:get(T, ~"k", none)),
+    ?assert(todana:is_key(T, ~"k")),
+    ?assertEqual(ok, todana:put(T, ~"k", ~"")),
+    ?assertEqual({ok, ~""}, todana:get(T, ~"k")),
+    ?assertEqual(ok, todana:put(T, ~"", ~"empty key")),
+    ?assertEqual({ok, ~"empty key"}, todana:get(T, ~"")),
+    ?assertEqual(2, todana:count(T)),
+    ?assertEqual(2, todana:clear(T)),
+    ?assertEqual(0, todana:bytes(T)).
+
+conditional_put(T) ->
+    Put = fun(V, Options) -> todana:put(T, ~"k", V, Options) end,
+    ?assertEqual({error, absent}, Put(~"1", #{only => present})),
+    ?assertEqual({error, absent}, Put(~"1", #{only => {version, 1}})),
+    ?assertEqual(ok, Put(~"1", #{only => absent})),
+    ?assertEqual({error, present}, Put(~"2", #{only => absent})),
+    ?assertEqual(ok, Put(~"3", #{only => present})),
+    {ok, #{version := V}} = todana:get_entry(T, ~"k"),
+    ?assertEqual({error, version_differs}, Put(~"4", #{only => {version, 0}})),
+    ?assertEqual(ok, Put(~"5", #{only => {version, V}})),
+    ?assertEqual({error, version_differs}, Put(~"6", #{only => {version, V}})),
+    ?assertEqual({ok, ~"5"}, todana:get(T, ~"k")).
+
+compare_and_swap(T) ->
+    ?assertEqual(error, todana:get_entry(T, ~"k")),
+    ?assertEqual({error, absent}, todana:compare_and_swap(T, ~"k", 0, ~"v")),
+    ok = todana:put(T, ~"k", ~"v", #{flags => 7}),
+    {ok, Entry} = todana:get_entry(T, ~"k"),
+    ?assertMatch(
+        #{value := ~"v", flags := 7, expires_at_ms := infinity}, Entry
+    ),
+    #{version := V1} = Entry,
+    {ok, V2} = todana:compare_and_swap(T, ~"k", V1, ~"w"),
+    ?assert(V2 > V1),
+    ?assertMatch({ok, #{version := V2, value := ~"w", flags := 0}},
+                 todana:get_entry(T, ~"k")),
+    ?assertEqual(
+        {error, version_differs}, todana:compare_and_swap(T, ~"k", V1, ~"x")
+    ),
+    {ok, V3} = todana:compare_and_swap(
+        T, ~"k", V2, ~"x", #{flags => 9, ttl_ms => 60_000}
+    ),
+    {ok, #{version := V3, flags := 9, expires_at_ms := AtMs}} =
+        todana:get_entry(T, ~"k"),
+    ?assert(AtMs > os:system_time(millisecond)).
+
+delete_and_take(T) ->
+    ?assertEqual(error, todana:delete(T, ~"k")),
+    ?assertEqual(error, todana:take(T, ~"k")),
+    ok = todana:put(T, ~"k", ~"v"),
+    ?assertEqual({ok, ~"v"}, todana:take(T, ~"k")),
+    ?assertEqual(error, todana:get(T, ~"k")),
+    ok = todana:put(T, ~"k", ~"v"),
+    ?assertEqual(ok, todana:delete(T, ~"k")),
+    ok = todana:put(T, ~"k", ~"v"),
+    {ok, #{version := V}} = todana:get_entry(T, ~"k"),
+    ?assertEqual(
+        {error, version_differs}, todana:delete(T, ~"k", #{version => V + 1})
+    ),
+    ?assertEqual(ok, todana:delete(T, ~"k", #{version => V})),
+    ?assertEqual(error, todana:delete(T, ~"k", #{version => V})).
+
+counters(T) ->
+    Max = (1 bsl 63) - 1,
+    ?assertEqual(error, todana:update_counter(T, ~"c", 1)),
+    ?assertEqual({ok, 1}, todana:update_counter(T, ~"c", 1, #{})),
+    ?assertEqual({ok, -4}, todana:update_counter(T, ~"c", -5)),
+    ?assertEqual({ok, -4}, todana:update_counter(T, ~"c", 0, #{initial => 9})),
+    ?assertEqual({ok, 10}, todana:update_counter(T, ~"d", 1, #{initial => 9})),
+    ?assertEqual(
+        {ok, Max}, todana:update_counter(T, ~"e", 0, #{initial => Max})
+    ),
+    ?assertEqual({error, overflow}, todana:update_counter(T, ~"e", 1)),
+    ok = todana:put(T, ~"s", ~"text"),
+    ?assertEqual({error, not_an_integer}, todana:update_counter(T, ~"s", 1)),
+    {ok, 1} = todana:update_counter(T, ~"x", 1, #{ttl_ms => 60_000}),
+    {ok, 2} = todana:update_counter(T, ~"x", 1),
+    {ok, Ttl} = todana:ttl(T, ~"x"),
+    ?assert(Ttl > 50_000 andalso Ttl =< 60_000),
+    case is_term(T) of
+        true ->
+            ?assertEqual({ok, -4}, todana:get(T, ~"c")),
+            ok = todana:put(T, ~"n", 41),
+            ?assertEqual({ok, 42}, todana:update_counter(T, ~"n", 1));
+        false ->
+            ?assertEqual({ok, ~"-4"}, todana:get(T, ~"c")),
+            ok = todana:put(T, ~"n", ~"41"),
+            ?assertEqual({ok, 42}, todana:update_counter(T, ~"n", 1))
+    end.
+
+expiry(T) ->
+    Now = os:system_time(millisecond),
+    ok = todana:put(T, ~"k", ~"v"),
+    ?assertEqual({ok, infinity}, todana:ttl(T, ~"k")),
+    ?assertEqual(error, todana:ttl(T, ~"absent")),
+    ?assertEqual(error, todana:expire(T, ~"absent", 1000)),
+    ?assertEqual(error, todana:persist(T, ~"absent")),
+    ?assertEqual(ok, todana:expire(T, ~"k", 100_000)),
+    {ok, Ttl} = todana:ttl(T, ~"k"),
+    ?assert(Ttl > 90_000 andalso Ttl =< 100_000),
+    ?assertEqual(ok, todana:expire(T, ~"k", 100_000)),
+    ?assertEqual(ok, todana:put(T, ~"k", ~"w", #{ttl_ms => keep})),
+    ?assertMatch({ok, N} when is_integer(N), todana:ttl(T, ~"k")),
+    ?assertEqual(ok, todana:persist(T, ~"k")),
+    ?assertEqual(ok, todana:persist(T, ~"k")),
+    ?assertEqual({ok, infinity}, todana:ttl(T, ~"k")),
+    ?assertEqual(ok, todana:expire(T, ~"k", #{expires_at_ms => Now - 1})),
+    ?assertEqual(error, todana:get(T, ~"k")),
+    ok = todana:put(T, ~"k", ~"v", #{expires_at_ms => Now + 1_000_000}),
+    ?assertMatch(
+        {ok, #{expires_at_ms := At}} when At =:= Now + 1_000_000,
+        todana:get_entry(T, ~"k")
+    ),
+    ok = todana:put(T, ~"k", ~"v", #{ttl_ms => 30}),
+    ?assertEqual({ok, ~"v"}, todana:get(T, ~"k")),
+    %% A record may be seen one tick of the clock longer.
+    timer:sleep(50),
+    ?assertEqual(error, todana:get(T, ~"k")),
+    ?assertEqual(ok, todana:put(T, ~"k", ~"v", #{only => absent})),
+    ok = todana:put(T, ~"swept", ~"v", #{ttl_ms => 1}),
+    timer:sleep(20),
+    _ = todana_sweeper:sweep(),
+    ?assertEqual(1, todana:count(T)).
+
+many(T) ->
+    Keys = [integer_to_binary(N) || N <- lists:seq(1, 5000)],
+    ?assertEqual(#{}, todana:get_many(T, Keys)),
+    ?assertEqual(ok, todana:put_many(T, [{K, K} || K <- Keys])),
+    ?assertEqual(5000, todana:count(T)),
+    ?assertEqual(#{K => K || K <- Keys}, todana:get_many(T, Keys)),
+    ?assertEqual(#{~"1" => ~"1"}, todana:get_many(T, [~"1", ~"0", ~"1"])),
+    ?assertEqual(4999, todana:delete_many(T, [~"0" | tl(Keys)])),
+    ?assertEqual(1, todana:count(T)),
+    ?assertEqual(ok, todana:put_many(T, #{~"a" => ~"b"}, #{ttl_ms => 9999})),
+    ?assertMatch({ok, N} when is_integer(N), todana:ttl(T, ~"a")),
+    ?assertEqual(ok, todana:put_many(T, [])),
+    ?assertEqual(0, todana:delete_many(T, [])).
+
+many_atomic(T) ->
+    Atomic = #{atomic => true},
+    Pairs = [{integer_to_binary(N), ~"v"} || N <- lists:seq(1, 1000)],
+    ?assertEqual(ok, todana:put_many(T, [{~"a", ~"1"}, {~"b", ~"2"}], Atomic)),
+    ?assertEqual(
+        {error, present},
+        todana:put_many(T, #{~"b" => ~"x", ~"c" => ~"x"},
+                        Atomic#{only => absent})
+    ),
+    ?assertEqual(#{~"a" => ~"1", ~"b" => ~"2"},
+                 todana:get_many(T, [~"a", ~"b", ~"c"])),
+    ?assertEqual(ok, todana:put_many(T, Pairs, Atomic)),
+    ?assertEqual(1002, todana:count(T)).
+
+scan_and_fold(T) ->
+    Pairs = [{integer_to_binary(N), integer_to_binary(-N)}
+             || N <- lists:seq(1, 3000)],
+    ?assertEqual([], todana:fold(fun(K, V, Acc) -> [{K, V} | Acc] end, [], T)),
+    ok = todana:put_many(T, Pairs),
+    Folded = todana:fold(fun(K, V, Acc) -> [{K, V} | Acc] end, [], T),
+    ?assertEqual(lists:sort(Pairs), lists:sort(Folded)),
+    ?assertEqual(lists:sort(Pairs), lists:usort(scan_all(T, start, 10))),
+    {Page, Cursor} = todana:scan(T),
+    ?assert(length(Page) >= 100 andalso length(Page) < 200),
+    ?assertNotEqual(done, Cursor).
+
+scan_all(_T, done, _Count) ->
+    [];
+scan_all(T, Cursor, Count) ->
+    {Page, Next} = todana:scan(T, Cursor, #{count => Count}),
+    Page ++ scan_all(T, Next, Count).
+
+snapshot(T) ->
+    Pairs = [{integer_to_binary(N), ~"old"} || N <- lists:seq(1, 2000)],
+    ok = todana:put_many(T, Pairs),
+    Collect = fun(K, V, Acc) ->
+        %% Written while the snapshot is read, and not to be seen in it.
+        ok = todana:put(T, K, ~"new"),
+        ok = todana:put(T, <<"more", K/binary>>, ~"new"),
+        [{K, V} | Acc]
+    end,
+    {ok, Seen} = todana:fold_snapshot(Collect, [], T),
+    ?assertEqual(lists:sort(Pairs), lists:sort(Seen)),
+    ?assertEqual(4000, todana:count(T)),
+    Inner = fun
+        (_, _, first) -> todana:fold_snapshot(fun(_, _, A) -> A end, ok, T);
+        (_, _, Result) -> Result
+    end,
+    ?assertEqual({ok, {error, busy}}, todana:fold_snapshot(Inner, first, T)),
+    ?assertError(oops, todana:fold_snapshot(
+        fun(_, _, _) -> error(oops) end, ok, T
+    )),
+    ?assertMatch({ok, 4000},
+                 todana:fold_snapshot(fun(_, _, N) -> N + 1 end, 0, T)).
+
+large_values(T) ->
+    Sizes = [1, 63, 64, 65, 66, 200, 254, 255, 256, 257, 1000, 8191, 8192,
+             100_000, (1 bsl 20) - 1, 1 bsl 20, (1 bsl 20) + 1, 3 bsl 20],
+    lists:foreach(
+        fun(Size) ->
+            Value = rand:bytes(Size),
+            Key = <<"k", (integer_to_binary(Size))/binary>>,
+            ?assertEqual(ok, todana:put(T, Key, Value)),
+            ?assertEqual({ok, Value}, todana:get(T, Key)),
+            ?assertEqual({ok, Value}, todana:get(T, Key)),
+            ?assertEqual(#{Key => Value}, todana:get_many(T, [Key])),
+            ?assertMatch({ok, #{value := Value}}, todana:get_entry(T, Key)),
+            ?assertEqual(ok, todana:put(T, Key, Value, #{ttl_ms => 9999})),
+            ?assertEqual(ok, todana:put_many(T, [{Key, Value}])),
+            ?assertEqual({ok, Value}, todana:take(T, Key))
+        end,
+        Sizes
+    ).
+
+values_outlive(T) ->
+    Sizes = [10, 100, 200, 300, 5000],
+    Old = [{N, rand:bytes(N)} || N <- Sizes],
+    Key = fun(N) -> integer_to_binary(N) end,
+    [ok = todana:put(T, Key(N), V) || {N, V} <- Old],
+    Read = [element(2, todana:get(T, Key(N))) || N <- Sizes],
+    [ok = todana:put(T, Key(N), rand:bytes(N)) || N <- Sizes],
+    _ = todana:clear(T),
+    [ok = todana:put(T, Key(N), rand:bytes(300)) || N <- lists:seq(1, 2000)],
+    ?assertEqual([V || {_, V} <- Old], Read).
+
+counted_looks(T) ->
+    ok = todana:put(T, ~"k", ~"v"),
+    #{hits := Hits, misses := Misses} = todana:stats(T),
+    {ok, _} = todana:get(T, ~"k"),
+    error = todana:get(T, ~"absent"),
+    Stats = todana:stats(T),
+    ?assertEqual({Hits + 1, Misses + 1, 1},
+                 {maps:get(hits, Stats), maps:get(misses, Stats),
+                  maps:get(entries, Stats)}),
+    #{bytes := Bytes} = todana:stats(T),
+    ?assertEqual(Bytes, todana:bytes(T)).
+
+raw(T) ->
+    case is_term(T) of
+        true ->
+            ok;
+        false ->
+            ok = todana:put(T, "key", ["va", [$l | ~"ue"]]),
+            ?assertEqual({ok, ~"value"}, todana:get(T, [~"k", "ey"]))
+    end.
+
+terms(T) ->
+    case is_term(T) of
+        true -> [round_trip(T, Term) || Term <- some_terms()];
+        false -> ok
+    end.
+
+round_trip(T, Term) ->
+    ?assertEqual(ok, todana:put(T, Term, {value, Term})),
+    ?assertEqual({ok, {value, Term}}, todana:get(T, Term)),
+    ?assertEqual(ok, todana:put(T, key, Term)),
+    ?assertEqual({ok, Term}, todana:get(T, key)),
+    ?assertEqual(#{key => Term, Term => {value, Term}},
+                 todana:get_many(T, [key, Term])),
+    ?assertMatch({ok, #{value := Term}}, todana:get_entry(T, key)),
+    ?assertEqual({ok, Term}, todana:take(T, key)),
+    ?assertEqual(ok, todana:put_many(T, #{Term => Term}, #{atomic => true})),
+    ?assertEqual([{Term, Term}],
+                 todana:fold(fun(K, V, A) -> [{K, V} | A] end, [], T)),
+    ?assertEqual({ok, Term}, todana:take(T, Term)),
+    ?assertEqual(ok, todana:put_many(T, [{Term, Term}])),
+    ?assertEqual(1, todana:delete_many(T, [Term])),
+    ?assertEqual(0, todana:count(T)).
+
+some_terms() ->
+    Large = #{N => integer_to_binary(N) || N <- lists:seq(1, 100)},
+    [
+        0, -1, 1 bsl 59, -(1 bsl 59), (1 bsl 63) - 1, -(1 bsl 63),
+        1 bsl 63, 1 bsl 200, -(1 bsl 200), 1.0, -0.0, 1.5e300,
+        '', atom, 'ätöm', list_to_atom(lists:duplicate(255, 16#1F600)),
+        ~"", ~"binary", <<0>>, <<1>>, <<131>>, <<1:3>>, rand:bytes(300),
+        [], "string", [1, 2 | 3], lists:seq(1, 1000), {}, {a, {b, ~"c"}},
+        list_to_tuple(lists:seq(1, 200)), #{}, #{a => 1, 1 => #{}}, Large,
+        {nested, [Large]}, self(), make_ref(), fun erlang:abs/1,
+        {rand:bytes(20_000)}, rand:bytes(20_000)
+    ].
+
+misuse(T) ->
+    Bad = fun(N, F) ->
+        try F() of
+            Result -> error({no_misuse, Result})
+        catch
+            error:badarg:Stack ->
+                [{todana, _, _, Info} | _] = Stack,
+                #{cause := Causes} = proplists:get_value(error_info, Info),
+                ?assertEqual([N], maps:keys(Causes)),
+                Texts = todana_error:format_error(badarg, Stack),
+                ?assert(is_list(unicode:characters_to_list(maps:get(N, Texts))))
+        end
+    end,
+    Bad(1, fun() -> todana:get(no_such_table, ~"k") end),
+    Bad(1, fun() -> todana:get(make_ref(), ~"k") end),
+    Bad(1, fun() -> todana:put(~"table", ~"k", ~"v") end),
+    Bad(1, fun() -> todana:count(1) end),
+    Bad(4, fun() -> todana:put(T, ~"k", ~"v", #{ttl => 1}) end),
+    Bad(4, fun() -> todana:put(T, ~"k", ~"v", #{ttl_ms => 0}) end),
+    Bad(4, fun() -> todana:put(T, ~"k", ~"v", #{ttl_ms => -1}) end),
+    Bad(4, fun() -> todana:put(T, ~"k", ~"v", #{flags => 1 bsl 32}) end),
+    Bad(4, fun() ->
+        todana:put(T, ~"k", ~"v", #{ttl_ms => 1, expires_at_ms => 1})
+    end),
+    Bad(4, fun() -> todana:put(T, ~"k", ~"v", []) end),
+    Bad(3, fun() -> todana:update_counter(T, ~"k", 1.0) end),
+    Bad(3, fun() -> todana:update_counter(T, ~"k", 1 bsl 63, #{}) end),
+    Bad(3, fun() -> todana:delete(T, ~"k", #{}) end),
+    Bad(3, fun() -> todana:expire(T, ~"k", soon) end),
+    Bad(2, fun() -> todana:get_many(T, ~"k") end),
+    Bad(2, fun() -> todana:put_many(T, [~"k"]) end),
+    Bad(3, fun() -> todana:put_many(T, [], #{only => absent}) end),
+    Bad(2, fun() -> todana:scan(T, 1) end),
+    Bad(3, fun() -> todana:scan(T, start, #{count => 0}) end),
+    Bad(1, fun() -> todana:fold(not_a_fun, 0, T) end),
+    Bad(3, fun() -> todana:fold(fun(_, _, A) -> A end, 0, none) end),
+    Bad(3, fun() -> todana:fetch(T, ~"k", not_a_fun) end),
+    Bad(2, fun() -> todana:put(T, binary:copy(~"k", 65_537), ~"v") end),
+    ok = todana:put(T, binary:copy(~"k", 65_535), ~"v"),
+    case is_term(T) of
+        true ->
+            ok;
+        false ->
+            ok = todana:put(T, binary:copy(~"k", 65_536), ~"v"),
+            Bad(2, fun() -> todana:get(T, key) end),
+            Bad(2, fun() -> todana:get(T, 1) end),
+            Bad(2, fun() -> todana:put(T, [a], ~"v") end),
+            Bad(3, fun() -> todana:put(T, ~"k", v) end)
+    end.
+
+tables(_T) ->
+    Options = #{codec => term, ttl_ms => 50_000, entries_max => 10},
+    {ok, Handle} = todana:open(another, Options),
+    ?assertEqual({ok, Handle}, todana:open(another, Options)),
+    ?assertEqual({error, exists}, todana:open(another, #{})),
+    ?assertMatch(
+        #{name := another, codec := term, ttl_ms := 50_000,
+          entries_max := 10, bytes_max := infinity, when_full := evict},
+        todana:info(Handle)
+    ),
+    ?assertEqual(Handle, todana:handle(another)),
+    ?assert(lists:member(another, todana:list())),
+    ok = todana:put(another, k, v),
+    {ok, Ttl} = todana:ttl(another, k),
+    ?assert(Ttl > 40_000 andalso Ttl =< 50_000),
+    ok = todana:put(another, k, v, #{ttl_ms => infinity}),
+    ?assertEqual({ok, infinity}, todana:ttl(another, k)),
+    ?assertEqual(ok, todana:close(another)),
+    ?assertError(badarg, todana:get(another, k)),
+    ?assertError(badarg, todana:get(Handle, k)),
+    ?assertError(badarg, todana:close(another)),
+    ?assertNot(lists:member(another, todana:list())),
+    {ok, _} = todana:open(another, #{}),
+    ?assertEqual(error, todana:get(another, ~"k")),
+    ?assertError(badarg, todana:get(Handle, ~"k")),
+    ok = todana:close(another),
+    ?assertError(badarg, todana:open(~"name", #{})),
+    ?assertError(badarg, todana:open(name, #{codec => json})),
+    ?assertError(badarg, todana:open(name, #{color => blue})),
+    ?assertError(badarg, todana:open(db0, #{codec => term})),
+    {ok, _} = todana:open(db0, #{}),
+    ?assertMatch(#{database := 0}, todana:info(db0)),
+    ok = todana:put(db0, ~"k", ~"v"),
+    ok = todana:close(db0),
+    {ok, _} = todana:open(db0, #{}),
+    ?assertEqual({ok, ~"v"}, todana:get(db0, ~"k")),
+    _ = todana:clear(db0),
+    ok = todana:close(db0).
+
+limits(_T) ->
+    {ok, _} = todana:open(full, #{
+        entries_max => 10, when_full => refuse, shards => 1
+    }),
+    [ok = todana:put(full, <<N>>, ~"v") || N <- lists:seq(1, 10)],
+    ?assertEqual({error, full}, todana:put(full, ~"more", ~"v")),
+    ?assertEqual({error, full}, todana:put(full, ~"more", ~"v", #{flags => 1})),
+    ?assertEqual({error, full}, todana:update_counter(full, ~"c", 1, #{})),
+    ?assertEqual({error, full},
+                 todana:put_many(full, #{~"x" => ~"", ~"y" => ~""})),
+    ?assertEqual({error, full},
+                 todana:put_many(full, #{~"x" => ~"", ~"y" => ~""},
+                                 #{atomic => true})),
+    ?assertEqual(10, todana:count(full)),
+    ?assertEqual(ok, todana:put(full, <<1>>, ~"w")),
+    ok = todana:close(full),
+    {ok, _} = todana:open(cache, #{entries_max => 100}),
+    [ok = todana:put(cache, <<N:32>>, ~"v") || N <- lists:seq(1, 1000)],
+    ?assert(todana:count(cache) =< 100),
+    ok = todana:close(cache).
