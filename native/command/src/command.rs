@@ -268,4 +268,6 @@ pub struct LeaseOptions {
     pub touch: Option<Expires>,
     /// Do not note the look.
     pub quiet_access: bool,
+    /// Nobody wins by this look (`me`).
+    pub never_win: bool,
 }

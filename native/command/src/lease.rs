@@ -16,6 +16,23 @@ pub(crate) fn lease<K: Keyspace, R: Reply>(
     now_ms: u64,
     reply: &mut R,
 ) {
+    if options.vivify.is_none() && options.touch.is_none() {
+        // Most looks change nothing, and need no more of the table than `get` does.
+        let is_shown = space.read(key, now_ms, |entry| {
+            let Some(entry) = entry else {
+                reply.none();
+                return true;
+            };
+            let state = look(&entry, options, now_ms);
+            if !state.won {
+                show(&entry, state, options, now_ms, reply);
+            }
+            !state.won
+        });
+        if is_shown {
+            return;
+        }
+    }
     space.update(key, now_ms, |slot| {
         let Some(entry) = slot.entry() else { return vivify(slot, options, now_ms, reply) };
         let state = look(&entry, options, now_ms);
@@ -54,7 +71,7 @@ fn look(entry: &Entry<'_>, options: LeaseOptions, now_ms: u64) -> LeaseState {
     let left_ms = entry.expires_at_ms().map(|at_ms| at_ms.saturating_sub(now_ms));
     let is_old = left_ms.zip(options.recache_below_ms).is_some_and(|(left, below)| left < below);
     LeaseState {
-        won: !access.won && (access.stale || is_old),
+        won: !options.never_win && !access.won && (access.stale || is_old),
         already_won: access.won,
         stale: access.stale,
         fetched_before: access.fetched,

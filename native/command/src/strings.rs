@@ -158,7 +158,9 @@ pub(crate) fn concat<K: Keyspace, R: Reply>(
         if length > context.value_bytes_max {
             return reply.error(Error::ValueTooLarge);
         }
-        let meta = entry.meta();
+        // A value that grew is a fresh one for readers with leases, as in memcached.
+        let access = entry.meta().access.map(|_| fresh_access(context.now_ms));
+        let meta = Meta { access, ..entry.meta() };
         let written = slot.put_with(length, meta, |old, new| {
             let (first, second) = match added.side {
                 Side::Append => (old, added.bytes),
