@@ -32,12 +32,13 @@ pub(super) fn get<H: Host>(turn: &mut Turn<'_, H>, mut words: Words<'_>, line: &
     let now_ms = turn.now_ms();
     let moment = |seconds: i64| exptime::expires(seconds, now_ms);
     let options = LeaseOptions {
-        vivify: request.vivify_s.map(moment),
+        vivify: request.vivify_s.map(|seconds| moment(request.exptime_s.unwrap_or(seconds))),
         recache_below_ms: request
             .recache_s
             .map(|seconds| u64::try_from(seconds).unwrap_or(0).saturating_mul(1000)),
         touch: request.exptime_s.map(moment),
         quiet_access: request.unnoted,
+        never_win: false,
     };
     let command = Command::Lease { key: request.key, options };
     let failed = match turn.execute(&command, Writing::Meta(&request)) {
@@ -91,9 +92,7 @@ pub(super) fn set<H: Host>(
         Body::Whole(value, consumed) => (value, consumed),
         Body::Missing(step) => return step,
         Body::TooLarge(step) => {
-            if mode == SetMode::Set {
-                storage::remove(turn, request.key);
-            }
+            storage::remove(turn, request.key);
             fail(turn, Row::Ms, TOO_LARGE, line);
             return step;
         }
@@ -160,7 +159,11 @@ impl SetMode {
     }
 
     fn command<'c>(self, request: &MetaRequest<'c>, value: &'c [u8], now_ms: u64) -> Command<'c> {
-        let compare = request.compare.map(Condition::IfVersion);
+        let compare = request.compare.map(|version| match (request.invalidate, self) {
+            // What was computed from an older record is stored, but as stale.
+            (true, SetMode::Set) => Condition::NotNewer(version),
+            _ => Condition::IfVersion(version),
+        });
         let (key, condition) = match self {
             SetMode::Add => (request.key, Condition::IfAbsent),
             SetMode::Replace => (request.key, compare.unwrap_or(Condition::IfPresent)),
@@ -292,7 +295,7 @@ pub(super) fn debug<H: Host>(turn: &mut Turn<'_, H>, mut words: Words<'_>, line:
         Ok(request) if !key.is_empty() => request,
         _ => return fail(turn, Row::Me, BAD_FORMAT, line),
     };
-    let options = LeaseOptions { quiet_access: true, ..LeaseOptions::default() };
+    let options = LeaseOptions { quiet_access: true, never_win: true, ..LeaseOptions::default() };
     let command = Command::Lease { key: request.key, options };
     match turn.execute(&command, Writing::Debug(request.sent_key)) {
         Outcome::Missed => turn.say("EN"),

@@ -9,7 +9,7 @@
 //!      |    `----------- the key is base64
 //!      `---------------- key as sent
 //!
-//!   VA 5 b t60 O7 kYWI=\r\n       what was asked for, in that order, then the server's own: Z, X, W
+//!   VA 5 t60 O7 kYWI= b\r\n       what was asked for, in that order, then the server's own: Z, X, W
 //!   hello\r\n
 //! ```
 
@@ -219,12 +219,14 @@ impl<'l> MetaRequest<'l> {
             b'k' => {
                 out.extend_from_slice(b" k");
                 out.extend_from_slice(self.sent_key);
+                if self.base64 {
+                    out.extend_from_slice(b" b");
+                }
             }
             b'O' => {
                 out.push(b' ');
                 out.extend_from_slice(word);
             }
-            b'b' => out.extend_from_slice(b" b"),
             _ => {}
         }
     }

@@ -27,6 +27,8 @@ mod session;
 mod stats;
 mod storage;
 mod table;
+#[cfg(test)]
+mod tests;
 mod turn;
 
 pub use session::MemcachedSession;

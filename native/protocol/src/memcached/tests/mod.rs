@@ -1,0 +1,48 @@
+//! Tests of whole conversations.
+
+mod authentication;
+mod limits;
+mod properties;
+mod server;
+mod time;
+mod transcripts;
+
+use super::MemcachedSession;
+use crate::ProtocolName;
+use crate::testing::{FakeHost, Outcome, converse};
+
+/// A session and its host.
+struct Conversation {
+    session: MemcachedSession,
+    host: FakeHost,
+    /// Input that the session has not consumed.
+    waiting: Vec<u8>,
+}
+
+impl Conversation {
+    fn new() -> Conversation {
+        Conversation {
+            session: MemcachedSession::default(),
+            host: FakeHost::new(ProtocolName::Memcached),
+            waiting: Vec::new(),
+        }
+    }
+
+    /// Sends bytes, whole, and returns all that came of it.
+    fn send(&mut self, input: impl AsRef<[u8]>) -> Outcome {
+        self.waiting.extend_from_slice(input.as_ref());
+        let outcome = converse(&mut self.session, &mut self.host, [self.waiting.as_slice()]);
+        self.waiting.drain(..self.waiting.len() - outcome.left);
+        outcome
+    }
+
+    /// Sends bytes and returns the answer as text, with `closed` at its end where the connection is.
+    fn ask(&mut self, input: impl AsRef<[u8]>) -> String {
+        let outcome = self.send(input);
+        let mut answer = String::from_utf8_lossy(&outcome.output).into_owned();
+        if outcome.closed {
+            answer.push_str("closed");
+        }
+        answer
+    }
+}

@@ -1,0 +1,171 @@
+use super::Conversation;
+use crate::memcached::COMMANDS;
+use crate::memcached::answer::Writing;
+use crate::memcached::turn::Turn;
+use crate::testing::client;
+use crate::{CommandStats, ProtocolName};
+use todana_command::{Command, Set};
+
+/// Names of the rows that a request was counted in, with `!` where it failed.
+fn counted(conversation: &mut Conversation, input: &str) -> String {
+    conversation.host.keep_observed = true;
+    conversation.host.observed.clear();
+    conversation.ask(input);
+    let name = |&(protocol, row, failed): &(ProtocolName, usize, bool)| {
+        assert_eq!(protocol, ProtocolName::Memcached);
+        format!("{}{}", COMMANDS[row], if failed { "!" } else { "" })
+    };
+    conversation.host.observed.iter().map(name).collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn every_command_is_counted_by_how_it_came_out() {
+    let mut conversation = Conversation::new();
+    let mut check = |input: &str, rows: &str| {
+        assert_eq!(counted(&mut conversation, input), rows, "{input}");
+    };
+    check("get a\r\ngets a\r\ngat 0 a\r\ngats 0 a\r\n", "get gets gat gats");
+    check("get\r\nset a\r\nset a 0 0 1\r\nxyz\r\n", "get! set! set! unknown!");
+    check(
+        "incr a 1\r\ndecr a 1\r\ndelete a\r\ntouch a 1\r\n",
+        "incr_miss decr_miss delete_miss touch_miss",
+    );
+    check(
+        "cas a 0 0 1 1\r\nx\r\nset a 0 0 1\r\n5\r\ncas a 0 0 1 99\r\nx\r\n",
+        "cas_miss set cas_badval",
+    );
+    check("incr a 1\r\ndecr a 1\r\nincr a x\r\ntouch a 0\r\n", "incr decr incr! touch");
+    check(
+        "ma a\r\nma b\r\nma a MD\r\nma b MD\r\nma a Mx\r\n",
+        "ma ma_miss ma_decr ma_decr_miss ma!",
+    );
+    check(
+        "mg a\r\nmg b\r\nms b 1\r\nx\r\nme b\r\nmn\r\nmd b\r\nmd b\r\n",
+        "mg mg ms me mn md md_miss",
+    );
+    check(
+        "delete a\r\nflush_all\r\nversion\r\nverbosity 1\r\n",
+        "delete flush_all version verbosity",
+    );
+    check(
+        "stats\r\nstats x\r\nshutdown\r\nfoo\r\n\r\nquit\r\n",
+        "stats stats! shutdown! unknown! unknown! quit",
+    );
+}
+
+#[test]
+fn lookups_are_counted_by_key() {
+    let mut conversation = Conversation::new();
+    conversation.ask("set a 0 0 1\r\nx\r\nget a b c\r\nmg a\r\nmg b\r\nmg c N0\r\ngat 0 a c d\r\n");
+    assert_eq!(conversation.host.lookups, (4, 5));
+    // Neither stores nor removals nor touches are look-ups.
+    conversation.ask(
+        "touch a 0\r\ntouch z 0\r\nincr z 1\r\ndelete z\r\nadd a 0 0 1\r\nx\r\nme a\r\nme z\r\n",
+    );
+    assert_eq!(conversation.host.lookups, (4, 5));
+}
+
+#[test]
+fn slow_commands_are_logged_with_their_words() {
+    let mut conversation = Conversation::new();
+    conversation.host.slow_us = Some(12);
+    conversation.ask("set a 0 0 1\r\nx\r\n");
+    let log = conversation.host.slow_log.lock().unwrap();
+    assert_eq!(log[0].micros, 12);
+    assert_eq!(log[0].arguments, [b"set".as_slice(), b"a", b"0", b"0", b"1"]);
+}
+
+#[test]
+fn stats_has_what_exporters_read() {
+    let mut conversation = Conversation::new();
+    let stats = CommandStats { calls: 10, errors: 3, ..CommandStats::default() };
+    conversation.host.stats = vec![stats; COMMANDS.len()];
+    conversation.host.info.version = "1.2.3".to_owned();
+    conversation.host.info.hits = 40;
+    conversation.host.info.misses = 2;
+    conversation.host.info.cpu_seconds = [0.25, 1.5];
+    conversation.host.info.databases = vec![Default::default(); 16];
+    let answer = conversation.ask("stats\r\n");
+    let has =
+        |line: &str| assert!(answer.contains(&format!("STAT {line}\r\n")), "{line}\n{answer}");
+    for line in [
+        "version 1.6.18-todana-1.2.3",
+        "cmd_get 42",
+        "get_hits 40",
+        "get_misses 2",
+        "cmd_set 90",
+        "cmd_flush 7",
+        "delete_hits 14",
+        "delete_misses 14",
+        "incr_hits 14",
+        "decr_misses 14",
+        "cas_badval 7",
+        "touch_hits 7",
+        "auth_cmds 10",
+        "auth_errors 3",
+        "rusage_user 1.500000",
+        "rusage_system 0.250000",
+        "curr_items 0",
+        "bytes 0",
+        "limit_maxbytes 0",
+        "accepting_conns 1",
+        "time 1700000000",
+    ] {
+        has(line);
+    }
+    for name in ["pid", "uptime", "threads", "curr_connections", "total_items", "evictions"] {
+        assert!(answer.contains(&format!("STAT {name} ")), "{name}");
+    }
+    assert!(answer.ends_with("END\r\n"));
+    assert!(answer.lines().all(|line| line == "END" || line.split(' ').count() == 3));
+}
+
+#[test]
+fn stats_tells_settings_connections_and_nothing_of_slabs() {
+    let mut conversation = Conversation::new();
+    conversation.host.password = None;
+    let settings = conversation.ask("stats settings\r\n");
+    assert!(settings.contains("STAT item_size_max 1048576\r\n"));
+    assert!(settings.contains("STAT auth_enabled_ascii no\r\n"));
+    assert_eq!(conversation.ask("stats items\r\n"), "END\r\n");
+    assert_eq!(
+        conversation.ask("stats slabs\r\n"),
+        "STAT active_slabs 0\r\nSTAT total_malloced 0\r\nEND\r\n"
+    );
+    conversation.host.others =
+        vec![client(9, ProtocolName::Memcached), client(10, ProtocolName::Resp)];
+    let conns = conversation.ask("stats conns\r\n");
+    assert_eq!(conns.lines().count(), 2 * 3 + 1, "{conns}");
+    assert!(conns.contains("STAT 8:addr tcp:127.0.0.1:50009\r\n"));
+    assert_eq!(conversation.ask("stats reset\r\n"), "RESET\r\n");
+    assert_eq!(conversation.host.stats_resets.into_inner(), 1);
+}
+
+#[test]
+fn http_and_the_binary_protocol_close() {
+    for line in ["GET / HTTP/1.1", "POST / HTTP/1.1", "PUT /", "Host: x", "HOST: x", "OPTIONS *"] {
+        assert_eq!(Conversation::new().ask(format!("mn\r\n{line}\r\nmn\r\n")), "MN\r\nclosed");
+    }
+    let answer = "CLIENT_ERROR the binary protocol is not supported\r\nclosed";
+    assert_eq!(Conversation::new().ask([0x80]), answer);
+    assert_eq!(Conversation::new().ask([0x80; 24]), answer);
+}
+
+#[test]
+fn records_of_other_doors_are_the_same_records() {
+    let mut conversation = Conversation::new();
+    let mut output = Vec::new();
+    let mut turn = Turn::new(&mut conversation.host, &mut output);
+    // As RESP stores: without flags and without an access word.
+    turn.execute(&Command::Set(Set::new(b"n", b"41")), Writing::Silent);
+    assert_eq!(conversation.ask("incr n 1\r\n"), "42\r\n");
+    assert_eq!(conversation.ask("get n\r\n"), "VALUE n 0 2\r\n42\r\nEND\r\n");
+    assert_eq!(conversation.ask("mg n v f t h l\r\n"), "VA 2 f0 t-1 h0 l0\r\n42\r\n");
+}
+
+#[test]
+fn nothing_is_read_after_quit() {
+    let mut conversation = Conversation::new();
+    let outcome = conversation.send("quit\r\nmn\r\n");
+    assert!(outcome.closed && outcome.output.is_empty());
+}
