@@ -360,7 +360,8 @@ impl<D: Door> EventLoop<D> {
             if let Some(connection) = sleeper
                 && std::mem::take(&mut connection.sleeping)
             {
-                self.turn(slot, RESUMED);
+                // The answer is owed: try to send at once.
+                self.turn(slot, Ready { writable: true, ..RESUMED });
             }
         }
     }
