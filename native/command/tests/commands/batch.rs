@@ -1,0 +1,188 @@
+//! Batches: several commands as one step.
+
+use crate::recorder::{Answer, Recorder, Store, value};
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use todana_command::{
+    Batch, Command, Condition, Delta, Error, Expires, Increment, Initial, Set, Watch,
+    execute_batch, watch,
+};
+
+fn increment(key: &[u8], delta: i64) -> Command<'_> {
+    Command::Increment(Increment {
+        key,
+        delta: Delta::Signed(delta),
+        initial: Some((Initial::Zero, Expires::Never)),
+        condition: Condition::Always,
+        expires: Expires::Keep,
+        track_access: false,
+    })
+}
+
+fn run(store: &Store, watches: &[Watch], commands: &[(usize, Command<'_>)]) -> Option<Vec<Answer>> {
+    let mut recorder = Recorder::default();
+    let batch = Batch { watches, commands };
+    let mut indexes = Vec::new();
+    let context = store.context();
+    let done = execute_batch(&store.databases, &batch, context, &mut recorder, |_, index| {
+        indexes.push(index);
+    });
+    let expected: Vec<usize> = if done { (0..commands.len()).collect() } else { Vec::new() };
+    assert_eq!(indexes, expected);
+    done.then_some(recorder.answers)
+}
+
+#[test]
+fn commands_run_in_order_and_a_failure_undoes_nothing() {
+    let mut store = Store::new();
+    let answers = run(
+        &store,
+        &[],
+        &[
+            (0, Command::Set(Set::new(b"k", b"text"))),
+            (0, increment(b"k", 1)),
+            (0, increment(b"n", 2)),
+            (0, Command::Get { key: b"k" }),
+            (0, Command::Count),
+        ],
+    );
+    let error = Answer::Error(Error::NotAnInteger);
+    let number = Answer::Number("2".into());
+    assert_eq!(
+        answers,
+        Some(vec![Answer::Stored, error, number, value("text"), Answer::Integer(2)])
+    );
+    assert_eq!(store.get("n").as_deref(), Some("2"));
+}
+
+#[test]
+fn a_watched_key_that_changed_stops_the_batch() {
+    let mut store = Store::new();
+    store.set("k", "1");
+    let now_ms = store.now_ms;
+    let watched = |store: &Store, key: &[u8]| watch(&store.databases, 0, key, now_ms);
+    let write = [(0, Command::Set(Set::new(b"done", b"yes")))];
+
+    let unchanged = [watched(&store, b"k"), watched(&store, b"absent")];
+    assert!(run(&store, &unchanged, &write).is_some());
+
+    let touched = [watched(&store, b"k")];
+    store.set("k", "1");
+    assert!(run(&store, &touched, &write).is_none(), "the same value is another version");
+
+    let appeared = [watched(&store, b"new")];
+    store.set("new", "x");
+    assert!(run(&store, &appeared, &write).is_none());
+
+    let removed = [watched(&store, b"new")];
+    store.run(Command::Delete { keys: &[b"new"] });
+    assert!(run(&store, &removed, &write).is_none());
+
+    let swapped = [watched(&store, b"absent")];
+    store.run(Command::Swap { first: 0, second: 1 });
+    assert!(run(&store, &swapped, &write).is_none(), "the number means another table now");
+}
+
+#[test]
+fn a_batch_may_work_in_several_databases_and_swap_them() {
+    let mut store = Store::new();
+    store.set("k", "zero");
+    let answers = run(
+        &store,
+        &[],
+        &[
+            (1, Command::Set(Set::new(b"k", b"one"))),
+            (0, Command::Swap { first: 0, second: 1 }),
+            (0, Command::Get { key: b"k" }),
+            (1, Command::Move { key: b"k", database: 5 }),
+            (5, Command::Get { key: b"k" }),
+            (5, Command::Copy { from: b"k", to: b"c", database: Some(0), replace: false }),
+            (0, Command::Keys { pattern: b"c" }),
+            (0, Command::ClearAll { at_ms: None }),
+            (5, Command::Count),
+            (0, Command::Swap { first: 0, second: 16 }),
+        ],
+    );
+    let expected = vec![
+        Answer::Stored,
+        Answer::Done,
+        value("one"),
+        Answer::Flag(true),
+        value("zero"),
+        Answer::Flag(true),
+        Answer::List(1),
+        Answer::Key(b"c".into()),
+        Answer::Done,
+        Answer::Integer(0),
+        Answer::Error(Error::NoSuchDatabase),
+    ];
+    assert_eq!(answers, Some(expected));
+}
+
+#[test]
+fn nobody_sees_a_transfer_half_done() {
+    const ACCOUNTS: usize = 16;
+    const TRANSFERS: usize = 5_000;
+    let store = Store::new();
+    let keys: Vec<String> = (0..ACCOUNTS).map(|n| format!("account:{n}")).collect();
+    let keys: Vec<&[u8]> = keys.iter().map(String::as_bytes).collect();
+    let (keys, store, stop) = (&keys, &store, &AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        let transfers: Vec<_> = (0..2usize)
+            .map(|thread| {
+                scope.spawn(move || {
+                    for n in 0..TRANSFERS {
+                        let (a, b) = (keys[(n * 7 + thread) % ACCOUNTS], keys[n % ACCOUNTS]);
+                        // Source and destination in both directions, so that lock order matters.
+                        run(store, &[], &[(0, increment(a, -3)), (0, increment(b, 3))]);
+                    }
+                })
+            })
+            .collect();
+        let reader = scope.spawn(move || {
+            let mut looks = 0u64;
+            while !stop.load(SeqCst) {
+                let answers = run(store, &[], &[(0, Command::GetMany { keys })]);
+                let numbers = answers.into_iter().flatten().filter_map(|answer| match answer {
+                    Answer::Record { value, .. } => {
+                        String::from_utf8(value).ok()?.parse::<i64>().ok()
+                    }
+                    _ => None,
+                });
+                assert_eq!(numbers.sum::<i64>(), 0);
+                looks += 1;
+            }
+            looks
+        });
+        transfers.into_iter().for_each(|thread| thread.join().expect("a transfer failed"));
+        stop.store(true, SeqCst);
+        assert!(reader.join().expect("a reader saw a torn state") > 0);
+    });
+}
+
+#[test]
+fn moves_in_both_directions_do_not_wait_for_each_other() {
+    let store = &Store::new();
+    std::thread::scope(|scope| {
+        for (from, to) in [(0, 1), (1, 0)] {
+            scope.spawn(move || {
+                for n in 0..3_000u32 {
+                    let key = (n % 8).to_le_bytes();
+                    let mut recorder = Recorder::default();
+                    let context = store.context();
+                    let run = |command, recorder: &mut Recorder| {
+                        todana_command::execute(
+                            &store.databases,
+                            from,
+                            &command,
+                            context,
+                            recorder,
+                        );
+                    };
+                    run(Command::Set(Set::new(&key, b"v")), &mut recorder);
+                    run(Command::Move { key: &key, database: to }, &mut recorder);
+                    run(Command::Swap { first: 2, second: 3 }, &mut recorder);
+                }
+            });
+        }
+    });
+}

@@ -1,0 +1,178 @@
+//! Strings: read, store, extend, cut.
+
+use crate::recorder::{Answer, Store, value};
+use todana_command::{Command, Condition, Error, Expires, Refusal, Set, Side};
+
+fn concat<'a>(key: &'a [u8], bytes: &'a [u8], side: Side, create: bool) -> Command<'a> {
+    Command::Concat { key, bytes, side, create, condition: Condition::Always }
+}
+
+#[test]
+fn a_value_is_read_as_it_was_stored() {
+    let mut store = Store::new();
+    assert_eq!(store.run(Command::Get { key: b"k" }), Answer::None);
+    store.set("k", "");
+    assert_eq!(store.run(Command::Get { key: b"k" }), value(""));
+    let set = Set { flags: 7, expires: Expires::At(2_000_000), ..Set::new(b"k", b"v") };
+    assert_eq!(store.run(Command::Set(set)), Answer::Stored);
+    let record = Answer::Record { value: b"v".into(), flags: 7, expires_at_ms: Some(2_000_000) };
+    assert_eq!(store.run(Command::Get { key: b"k" }), record);
+    store.now_ms = 2_000_000;
+    assert_eq!(store.run(Command::Get { key: b"k" }), Answer::None);
+}
+
+#[test]
+fn conditions_are_checked_before_anything_changes() {
+    let mut store = Store::new();
+    let set = |condition| Command::Set(Set { condition, ..Set::new(b"k", b"new") });
+    assert_eq!(store.run(set(Condition::IfPresent)), Answer::Refused(Refusal::Absent));
+    assert_eq!(store.run(set(Condition::IfVersion(1))), Answer::Refused(Refusal::Absent));
+    store.set("k", "old");
+    let version = store.version;
+    assert_eq!(store.run(set(Condition::IfAbsent)), Answer::Refused(Refusal::Present));
+    let other = set(Condition::IfVersion(version + 1));
+    assert_eq!(store.run(other), Answer::Refused(Refusal::VersionDiffers));
+    assert_eq!(store.get("k").as_deref(), Some("old"));
+    assert_eq!(store.run(set(Condition::IfVersion(version))), Answer::Stored);
+    assert_eq!(store.get("k").as_deref(), Some("new"));
+}
+
+#[test]
+fn the_old_record_is_the_reply_where_asked_for() {
+    let mut store = Store::new();
+    let set = |value, condition| {
+        Command::Set(Set { return_old: true, condition, ..Set::new(b"k", value) })
+    };
+    assert_eq!(store.run(set(b"1", Condition::Always)), Answer::None);
+    assert_eq!(store.run(set(b"2", Condition::Always)), value("1"));
+    assert_eq!(store.run(set(b"3", Condition::IfAbsent)), value("2"));
+    assert_eq!(store.get("k").as_deref(), Some("2"));
+}
+
+#[test]
+fn an_expiry_that_has_passed_removes_the_record() {
+    let mut store = Store::new();
+    store.set("k", "v");
+    let set = Set { expires: Expires::At(store.now_ms), ..Set::new(b"k", b"w") };
+    assert_eq!(store.run(Command::Set(set)), Answer::Stored);
+    assert_eq!(store.run(Command::Count), Answer::Integer(0));
+}
+
+#[test]
+fn keep_leaves_the_expiry_and_never_drops_it() {
+    let mut store = Store::new();
+    let set = |expires| Command::Set(Set { expires, ..Set::new(b"k", b"v") });
+    store.run(set(Expires::At(5_000_000)));
+    store.run(set(Expires::Keep));
+    assert_eq!(store.run(Command::Expiry { key: b"k" }), Answer::Expiry(Some(5_000_000)));
+    store.run(set(Expires::Never));
+    assert_eq!(store.run(Command::Expiry { key: b"k" }), Answer::Expiry(None));
+}
+
+#[test]
+fn adding_at_an_end_keeps_flags_and_expiry() {
+    let mut store = Store::new();
+    let refused = Answer::Refused(Refusal::Absent);
+    assert_eq!(store.run(concat(b"k", b"x", Side::Append, false)), refused);
+    assert_eq!(store.run(concat(b"k", b"b", Side::Append, true)), Answer::Length(1));
+    let set = Set { flags: 3, expires: Expires::At(9_000_000), ..Set::new(b"k", b"b") };
+    store.run(Command::Set(set));
+    assert_eq!(store.run(concat(b"k", b"c", Side::Append, true)), Answer::Length(2));
+    assert_eq!(store.run(concat(b"k", b"a", Side::Prepend, false)), Answer::Length(3));
+    let record = Answer::Record { value: b"abc".into(), flags: 3, expires_at_ms: Some(9_000_000) };
+    assert_eq!(store.run(Command::Get { key: b"k" }), record);
+}
+
+#[test]
+fn no_command_builds_a_value_beyond_the_limit() {
+    let mut store = Store::new();
+    store.value_bytes_max = 4;
+    let too_large = Answer::Error(Error::ValueTooLarge);
+    assert_eq!(store.run(concat(b"k", b"abcd", Side::Append, true)), Answer::Length(4));
+    assert_eq!(store.run(concat(b"k", b"e", Side::Append, true)), too_large);
+    assert_eq!(store.run(concat(b"new", b"abcde", Side::Append, true)), too_large);
+    let set_range = |offset| Command::SetRange { key: b"k", offset, bytes: b"x" };
+    assert_eq!(store.run(set_range(3)), Answer::Integer(4));
+    assert_eq!(store.run(set_range(4)), too_large);
+    assert_eq!(store.run(set_range(u64::MAX)), too_large);
+    let set_bit = |offset| Command::SetBit { key: b"k", offset, bit: true };
+    assert_eq!(store.run(set_bit(31)), Answer::Integer(0));
+    assert_eq!(store.run(set_bit(32)), too_large);
+    assert_eq!(store.run(set_bit(u64::MAX)), too_large);
+    assert_eq!(store.get("k").as_deref(), Some("abcy"));
+}
+
+#[test]
+fn ranges_count_from_either_end() {
+    let mut store = Store::new();
+    store.set("k", "This is a string");
+    let ranges = [
+        (0, 3, "This"),
+        (-3, -1, "ing"),
+        (0, -1, "This is a string"),
+        (10, 100, "string"),
+        (5, 3, ""),
+        (-1, -3, ""),
+        (16, 20, ""),
+        (-100, 3, "This"),
+        (-100, -100, "T"),
+        (i64::MIN, i64::MAX, "This is a string"),
+        (i64::MAX, i64::MAX, ""),
+    ];
+    for (start, end, part) in ranges {
+        let answer = store.run(Command::GetRange { key: b"k", start, end });
+        assert_eq!(answer, Answer::Bytes(part.into()), "{start}..{end}");
+    }
+    let missing = Command::GetRange { key: b"none", start: 0, end: -1 };
+    assert_eq!(store.run(missing), Answer::Bytes(vec![]));
+}
+
+#[test]
+fn setting_a_range_pads_with_zero_bytes() {
+    let mut store = Store::new();
+    let set_range = |offset, bytes| Command::SetRange { key: b"k", offset, bytes };
+    assert_eq!(store.run(set_range(5, b"")), Answer::Integer(0));
+    assert_eq!(store.run(Command::Count), Answer::Integer(0));
+    assert_eq!(store.run(set_range(2, b"ab")), Answer::Integer(4));
+    assert_eq!(store.get("k").as_deref(), Some("\0\0ab"));
+    assert_eq!(store.run(set_range(1, b"x")), Answer::Integer(4));
+    assert_eq!(store.get("k").as_deref(), Some("\0xab"));
+}
+
+#[test]
+fn many_pairs_are_stored_all_or_none() {
+    let mut store = Store::new();
+    let pairs: [(&[u8], &[u8]); 2] = [(b"a", b"1"), (b"b", b"2")];
+    let set_many =
+        |condition| Command::SetMany { pairs: &pairs, condition, expires: Expires::Never };
+    store.set("b", "old");
+    assert_eq!(store.run(set_many(Condition::IfAbsent)), Answer::Refused(Refusal::Present));
+    assert_eq!(store.get("a"), None);
+    assert_eq!(store.run(set_many(Condition::Always)), Answer::Done);
+    let answers = store.all(Command::GetMany { keys: &[b"a", b"b", b"none"] });
+    assert_eq!(answers, [Answer::List(3), value("1"), value("2"), Answer::None]);
+}
+
+#[test]
+fn where_one_of_many_pairs_does_not_fit_none_is_stored() {
+    use todana_table::{Limits, Options, WhenFull};
+    let limits = Limits { entries_max: Some(2), bytes_max: None, when_full: WhenFull::Refuse };
+    let mut store = Store::new();
+    store.databases =
+        todana_command::Databases::with_options(&Options { limits, ..Options::default() });
+    store.set("a", "old");
+    let pairs: [(&[u8], &[u8]); 3] = [(b"a", b"1"), (b"b", b"2"), (b"c", b"3")];
+    let set_many =
+        Command::SetMany { pairs: &pairs, condition: Condition::Always, expires: Expires::Never };
+    assert_eq!(store.run(set_many), Answer::Error(Error::Full));
+    assert_eq!(store.get("a").as_deref(), Some("old"));
+    assert_eq!(store.run(Command::Count), Answer::Integer(1));
+}
+
+#[test]
+fn a_record_is_taken_once() {
+    let mut store = Store::new();
+    store.set("k", "v");
+    assert_eq!(store.run(Command::Take { key: b"k" }), value("v"));
+    assert_eq!(store.run(Command::Take { key: b"k" }), Answer::None);
+}
