@@ -10,12 +10,14 @@
 //! A new target is a function in this crate, a line in [`TARGETS`], and for libFuzzer a wrapper in `fuzz_targets/` with its
 //! `[[bin]]`. Its seeds are the files of `seeds/<name>/`; without any, mutations start from an empty input.
 
+mod resp;
 mod table;
 
+pub use resp::resp;
 pub use table::table;
 
 /// One target: its name, and the function that takes the bytes.
 pub type Target = (&'static str, fn(&[u8]));
 
 /// Every target.
-pub const TARGETS: &[Target] = &[("table", table)];
+pub const TARGETS: &[Target] = &[("resp", resp), ("table", table)];

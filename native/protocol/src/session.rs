@@ -22,8 +22,8 @@ pub enum Next {
     },
     /// The budget of this turn is used up with complete requests left in the input: call again, after others had theirs.
     Yield,
-    /// Nothing is to be executed on this connection for so long (`DEBUG SLEEP`), then call again even without new input:
-    /// the answer is owed. Other connections go on.
+    /// Nothing is to be executed on this connection or sent to it for so long (`DEBUG SLEEP`), then the output goes out.
+    /// Other connections go on.
     Sleep {
         /// Milliseconds.
         ms: u64,

@@ -263,3 +263,32 @@ pub fn converse_in_every_way<S: Session>(
 fn readable(outcome: &Outcome) -> (String, bool, u64) {
     (outcome.output.escape_ascii().to_string(), outcome.closed, outcome.slept_ms)
 }
+
+/// Plays arbitrary bytes to a session, whole and in pieces, and panics unless both come to the same and keep within the
+/// limits. The first two bytes choose the circumstances. For property tests and fuzz targets.
+pub fn survive<S: Session + Default>(protocol: ProtocolName, data: &[u8]) {
+    let [circumstances, piece, input @ ..] = data else { return };
+    let limits = Limits {
+        key_bytes_max: 300,
+        value_bytes_max: 4_000,
+        memcached_value_bytes_max: 4_000,
+        arguments_max: 40,
+        line_bytes_max: 400,
+        unauthenticated_arguments_max: 4,
+        unauthenticated_argument_bytes_max: 40,
+        queued_bytes_max: 6_000,
+        output_bytes_max: 1 << 20,
+    };
+    let play = |pieces: &mut dyn Iterator<Item = &[u8]>| {
+        let mut host = FakeHost { limits: limits.clone(), ..FakeHost::new(protocol) };
+        host.password = (circumstances & 1 != 0).then(|| b"secret".to_vec());
+        host.slow_us = (circumstances & 2 != 0).then_some(20_000);
+        host.others.push(self::client(8, protocol));
+        converse(&mut S::default(), &mut host, pieces)
+    };
+    let whole = play(&mut std::iter::once(input));
+    let pieces = play(&mut input.chunks(usize::from(*piece).max(1)));
+    assert_eq!(readable(&whole), readable(&pieces));
+    // Every turn ends soon after its limit, and there are no more turns than bytes.
+    assert!(whole.closed || whole.left <= 40 * 4_100 + 400, "{} bytes kept", whole.left);
+}

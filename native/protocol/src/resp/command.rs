@@ -32,7 +32,7 @@ impl<H: Host> Call<'_, '_, H> {
         for name in names {
             match lookup::by_full_name(name) {
                 Some(name) => told(name, self.encoder),
-                None => self.encoder.null_array(),
+                None => self.encoder.null(),
             }
             if self.encoder.overflowed {
                 break;
@@ -101,7 +101,13 @@ impl<H: Host> Call<'_, '_, H> {
             return Err("ERR Invalid number of arguments specified for command".into());
         }
         self.encoder.array(spec.keys_in(request.len()).count());
+        let reads = request.iter().skip(3).any(|option| option.eq_ignore_ascii_case(b"get"));
         for (at, access) in spec.keys_in(request.len()) {
+            let access: &[&str] = match name {
+                Name::Set if reads => &["RW", "access", "update"],
+                Name::Set => &["OW", "update"],
+                _ => access,
+            };
             if with_flags {
                 self.encoder.array(2);
             }
@@ -132,9 +138,9 @@ fn told(name: Name, encoder: &mut Encoder<'_>) {
     encoder.set(categories.len());
     categories.iter().for_each(|category| encoder.simple(&format!("@{category}")));
     let tips: Vec<&str> = spec.tips().collect();
-    encoder.array(tips.len());
+    encoder.set(tips.len());
     tips.iter().for_each(|tip| encoder.text(tip));
-    encoder.array(spec.keys.len());
+    encoder.set(spec.keys.len());
     for keys in spec.keys {
         encoder.map(3);
         encoder.text("flags");
@@ -162,7 +168,11 @@ fn told(name: Name, encoder: &mut Encoder<'_>) {
         encoder.integer(0);
     }
     let subcommands: Vec<Name> = subcommands(name).collect();
-    encoder.array(subcommands.len());
+    if subcommands.is_empty() {
+        encoder.set(0)
+    } else {
+        encoder.array(subcommands.len())
+    }
     subcommands.into_iter().for_each(|name| told(name, encoder));
 }
 

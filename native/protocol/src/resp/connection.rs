@@ -150,7 +150,6 @@ impl<H: Host> Call<'_, '_, H> {
     pub(super) fn reset(&mut self) -> Done {
         self.state.forget(self.host);
         self.state.silent = false;
-        self.state.skip_this = false;
         self.state.authenticated = !self.host.requires_password();
         self.set_version(false);
         self.set_database(0);

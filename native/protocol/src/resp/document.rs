@@ -31,6 +31,7 @@ const DIFFERENCES: &[&str] = &[
     "`SCAN` may return more than COUNT keys: whole shards at a time. Cursors count shards.",
     "`SCAN TYPE` with a type other than `string` finds nothing.",
     "`FLUSHDB` and `FLUSHALL` remove at once, with ASYNC too.",
+    "`INCRBYFLOAT` reckons in decimals, where Redis shows what the binary fractions of its processor come to.",
     "`OBJECT IDLETIME` is always 0, `OBJECT REFCOUNT` always 1, `OBJECT FREQ` always an error, and `OBJECT ENCODING` is \
      what Redis would choose for a fresh value of these bytes (never `raw` for a short value that was appended to).",
     "`MEMORY USAGE` is the size of the entry's allocation; there are no MEMORY MALLOC-STATS and PURGE.",
@@ -39,6 +40,7 @@ const DIFFERENCES: &[&str] = &[
     "`CLIENT LIST` has a field `watch=` (Redis 7.4); `qbuf-free`, `argv-mem`, `multi-mem`, `rbs`, `rbp`, `oll` and `omem` \
      are 0, and `obl` is all output that waits. `CLIENT KILL` knows MAXAGE (Redis 7.4). There are no CLIENT CACHING, \
      GETREDIR, PAUSE, TRACKING, TRACKINGINFO, UNBLOCK and UNPAUSE.",
+    "`CLIENT REPLY` between MULTI and EXEC silences all of EXEC's answer, and never breaks it in the middle.",
     "`CLIENT NO-EVICT` shows in `CLIENT LIST` only, `CLIENT NO-TOUCH` has no effect.",
     "`COMMAND DOCS` and all HELP texts are in other words; `COMMAND DOCS` has no history.",
     "`DEBUG SLEEP` holds its own connection only, and is the only DEBUG beside HELP; it takes strict numbers.",

@@ -176,7 +176,7 @@ impl<H: Host> Call<'_, '_, H> {
         if !(0.0..=SLEEP_SECONDS_MAX).contains(&seconds) {
             return Err("ERR value is out of range".into());
         }
-        // The session holds the answer back until the sleep is over.
+        // The event loop holds the answer back until the sleep is over.
         self.encoder.ok();
         Ok(Flow::Sleep((seconds * 1000.0) as u64))
     }

@@ -37,8 +37,6 @@ pub(super) struct State {
     pub(super) watches: Vec<Watch>,
     /// Bytes of the watched keys.
     pub(super) watched_bytes: usize,
-    /// The answer that is due after a sleep.
-    owed: Vec<u8>,
     random: u64,
 }
 
@@ -57,9 +55,6 @@ impl Session for RespSession {
         let mut bounds = bounds(state, host.limits());
         let output_bytes_max = host.limits().output_bytes_max;
         let mut encoder = Encoder::new(output, state.resp3, output_bytes_max, host.now_ms());
-        if !state.owed.is_empty() {
-            encoder.out.append(&mut state.owed);
-        }
         let mut consumed = 0;
         let mut requests_left = budget.requests_max;
         let next = loop {
@@ -154,9 +149,6 @@ fn respond<H: Host>(
     if state.silent || state.skip_this {
         encoder.out.truncate(start);
     }
-    if let Flow::Sleep(_) = flow {
-        state.owed = encoder.out.split_off(start);
-    }
     flow
 }
 
@@ -174,11 +166,19 @@ fn admitted<H: Host>(
     let mut spec = name.spec();
     if spec.is(CONTAINER) || (name == Name::Command && arguments.len() > 1) {
         let Some(word) = arguments.get(1) else { return Err((Some(name), wrong_arity(name))) };
-        let Some(subcommand) = lookup::subcommand(name, word) else {
+        let found = lookup::subcommand(name, word);
+        // DEBUG tells an unknown subcommand and wrong arguments in the same words.
+        let found = found.filter(|it| name != Name::Debug || it.spec().takes(arguments.len()));
+        let Some(subcommand) = found else {
             let container = spec.name.to_ascii_uppercase();
             let word = quoted(word);
-            let text = format!("ERR unknown subcommand '{word}'. Try {container} HELP.");
-            return Err((Some(name), text.into()));
+            let text = match name {
+                Name::Debug => {
+                    format!("unknown subcommand or wrong number of arguments for '{word}'")
+                }
+                _ => format!("unknown subcommand '{word}'"),
+            };
+            return Err((Some(name), format!("ERR {text}. Try {container} HELP.").into()));
         };
         name = subcommand;
         spec = name.spec();

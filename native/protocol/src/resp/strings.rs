@@ -92,8 +92,7 @@ impl<'a> Request<'a> {
     }
 
     fn set_options(&self, set: &mut Set<'a>) -> Result<(), Failure> {
-        let mut expiry = None;
-        let mut keep = false;
+        let mut expiry = ExpiryOption::default();
         let mut at = 3;
         while let Some(option) = self.arguments.get(at) {
             let word = |known: &[u8]| option.eq_ignore_ascii_case(known);
@@ -103,40 +102,37 @@ impl<'a> Request<'a> {
                 set.condition = Condition::IfPresent;
             } else if word(b"get") {
                 set.return_old = true;
-            } else if word(b"keepttl") && expiry.is_none() {
-                keep = true;
-            } else if let Some(unit) = Unit::of(option)
-                && at + 1 < self.arguments.len()
-                && !keep
-                && expiry.is_none()
-            {
-                expiry = Some((unit, at + 1));
-                at += 1;
+            } else if word(b"keepttl") && expiry.unit.is_none() {
+                expiry.other = true;
             } else {
-                return Err(SYNTAX);
+                at = expiry.take(self, at)?;
             }
             at += 1;
         }
-        set.expires = match expiry {
+        set.expires = match expiry.unit {
             Some((unit, at)) => self.expiry(unit, at)?,
-            None if keep => Expires::Keep,
+            None if expiry.other => Expires::Keep,
             None => Expires::Never,
         };
         Ok(())
     }
 
     fn get_ex(&self) -> Built<'a> {
+        let mut expiry = ExpiryOption::default();
+        let mut at = 2;
+        while let Some(option) = self.arguments.get(at) {
+            if option.eq_ignore_ascii_case(b"persist") && expiry.unit.is_none() {
+                expiry.other = true;
+            } else {
+                at = expiry.take(self, at)?;
+            }
+            at += 1;
+        }
         let key = self.arguments[1];
-        let command = match self.arguments[2..] {
-            [] => Command::Get { key },
-            [option] if option.eq_ignore_ascii_case(b"persist") => {
-                Command::GetAndExpire { key, expires: Expires::Never }
-            }
-            [option, _] => {
-                let unit = Unit::of(option).ok_or(SYNTAX)?;
-                Command::GetAndExpire { key, expires: self.expiry(unit, 3)? }
-            }
-            _ => return Err(SYNTAX),
+        let command = match expiry.unit {
+            Some((unit, at)) => Command::GetAndExpire { key, expires: self.expiry(unit, at)? },
+            None if expiry.other => Command::GetAndExpire { key, expires: Expires::Never },
+            None => Command::Get { key },
         };
         Ok((command, Shape::Plain))
     }
@@ -205,6 +201,28 @@ impl<'a> Request<'a> {
 
     pub(super) fn invalid_expiry(&self) -> Failure {
         format!("ERR invalid expire time in '{}' command", self.name.spec().name).into()
+    }
+}
+
+/// The one option that SET and GETEX take about the expiry. It may be repeated; the last one counts.
+#[derive(Default)]
+struct ExpiryOption {
+    /// A moment, and the position of its argument.
+    unit: Option<(Unit, usize)>,
+    /// KEEPTTL or PERSIST.
+    other: bool,
+}
+
+impl ExpiryOption {
+    /// Takes EX, PX, EXAT or PXAT at a position; returns that of its argument.
+    fn take(&mut self, request: &Request<'_>, at: usize) -> Result<usize, Failure> {
+        let unit = Unit::of(request.arguments[at]).ok_or(SYNTAX)?;
+        let mixed = self.other || self.unit.is_some_and(|(known, _)| known != unit);
+        if mixed || at + 1 >= request.arguments.len() {
+            return Err(SYNTAX);
+        }
+        self.unit = Some((unit, at + 1));
+        Ok(at + 1)
     }
 }
 

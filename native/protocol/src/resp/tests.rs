@@ -1,7 +1,10 @@
 //! Conversations by subject: what a client sends, what it gets, however the bytes arrive.
 
 mod connection;
+mod limits;
+mod server;
 mod store;
+mod transactions;
 
 use super::RespSession;
 use crate::testing::{FakeHost, Outcome, converse, converse_in_every_way};

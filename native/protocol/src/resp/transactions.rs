@@ -38,8 +38,8 @@ impl Transaction {
 
 /// What becomes of a queued command.
 enum Part<'a> {
-    /// One of the batch.
-    Store(Shape),
+    /// One of the batch, answered in RESP3 or not.
+    Store(Shape, bool),
     /// Its arguments are wrong.
     Fail(Failure),
     /// The session answers it.
@@ -174,13 +174,14 @@ impl<H: Host> Call<'_, '_, H> {
         Ok(self.assemble(&requests, parts, &replies))
     }
 
-    /// Builds what can be built, following SELECT. Returns the batch's commands with their databases beside the parts.
+    /// Builds what can be built, following SELECT and HELLO. Returns the batch's commands with their databases beside the parts.
     fn parts<'a, 'b: 'a>(
         &mut self,
         requests: &[(Name, &'b [&'b [u8]])],
         paired: &'a [Pairs<'b>],
     ) -> (Vec<Part<'a>>, Vec<(usize, Command<'a>)>) {
         let mut database = self.state.database;
+        let mut resp3 = self.state.resp3;
         let mut commands = Vec::new();
         let mut parts = Vec::with_capacity(requests.len());
         let (now_ms, value_bytes_max) = (self.encoder.now_ms, self.host.limits().value_bytes_max);
@@ -190,12 +191,17 @@ impl<H: Host> Call<'_, '_, H> {
             parts.push(match request.build() {
                 Some(Ok((command, shape))) => {
                     commands.push((database, command));
-                    Part::Store(shape)
+                    Part::Store(shape, resp3)
                 }
                 Some(Err(failure)) => Part::Fail(failure),
                 None => {
-                    if name == Name::Select {
-                        database = request::database(arguments[1]).unwrap_or(database);
+                    match (name, arguments) {
+                        (Name::Select, [_, number]) => {
+                            database = request::database(number).unwrap_or(database);
+                        }
+                        (Name::Hello, [_, b"2", ..]) => resp3 = false,
+                        (Name::Hello, [_, b"3", ..]) => resp3 = true,
+                        _ => {}
                     }
                     Part::Local(name, arguments)
                 }
@@ -208,10 +214,10 @@ impl<H: Host> Call<'_, '_, H> {
     /// key has changed.
     fn execute(&mut self, batch: &Batch<'_>, parts: &[Part<'_>]) -> Option<Replies> {
         let shapes = parts.iter().filter_map(|part| match part {
-            Part::Store(shape) => Some(*shape),
+            Part::Store(shape, resp3) => Some((*shape, *resp3)),
             _ => None,
         });
-        let shapes: Vec<Shape> = shapes.collect();
+        let shapes: Vec<(Shape, bool)> = shapes.collect();
         let mut replies = Replies::default();
         let limits = self.host.limits();
         let context =
@@ -225,7 +231,7 @@ impl<H: Host> Call<'_, '_, H> {
                 ends.push((encoder.out.len(), encoder.failed));
             }
             encoder.failed = false;
-            encoder.shape = shapes[index];
+            (encoder.shape, encoder.resp3) = shapes[index];
         };
         if !execute_batch(self.host.databases(), batch, context, &mut encoder, each) {
             return None;
@@ -252,7 +258,7 @@ impl<H: Host> Call<'_, '_, H> {
         for (&(name, arguments), part) in requests.iter().zip(parts) {
             self.encoder.failed = false;
             match part {
-                Part::Store(_) => {
+                Part::Store(..) => {
                     let &(end, failed) = ends.next().unwrap_or(&(start, false));
                     self.encoder.out.extend_from_slice(&replies.bytes[start..end]);
                     self.encoder.failed = failed;

@@ -1,1 +1,218 @@
+//! What a client may not do, and what becomes of one that speaks something else.
+
 use super::*;
+use crate::Limits;
+use proptest::prelude::*;
+
+/// What comes of bytes under limits, in every cut: the answer, and whether the connection was closed.
+fn under(limits: &Limits, password: Option<&[u8]>, input: &[u8]) -> (String, bool) {
+    let start = || {
+        let password = password.map(<[u8]>::to_vec);
+        (RespSession::default(), FakeHost { limits: limits.clone(), password, ..host() })
+    };
+    let outcome = converse_in_every_way(start, input, |it| it);
+    (shown(&outcome.output), outcome.closed)
+}
+
+fn answer(text: &str) -> (String, bool) {
+    (text.to_owned(), false)
+}
+
+fn closed(text: &str) -> (String, bool) {
+    (text.to_owned(), true)
+}
+
+#[test]
+fn protocol_errors_are_told_and_close() {
+    for (input, error) in [
+        ("*1\r\n:3\r\n", "-ERR Protocol error: expected '$', got ':'"),
+        ("*1\r\n\r\n", "-ERR Protocol error: expected '$', got ' '"),
+        ("*x\r\n", "-ERR Protocol error: invalid multibulk length"),
+        ("*1\r\n$x\r\n", "-ERR Protocol error: invalid bulk length"),
+        ("*1\r\n$-1\r\n", "-ERR Protocol error: invalid bulk length"),
+        ("SET k \"a\r\n", "-ERR Protocol error: unbalanced quotes in request"),
+    ] {
+        let outcome = raw(format!("{input}PING\r\n").as_bytes());
+        assert_eq!((shown(&outcome.output).as_str(), outcome.closed), (error, true), "{input}");
+    }
+    let digits = format!("*{}", "1".repeat(70));
+    let outcome = raw(digits.as_bytes());
+    assert_eq!(shown(&outcome.output), "-ERR Protocol error: too big mbulk count string");
+    let digits = format!("*1\r\n${}", "1".repeat(70));
+    let outcome = raw(digits.as_bytes());
+    assert_eq!(shown(&outcome.output), "-ERR Protocol error: too big bulk count string");
+}
+
+#[test]
+fn http_is_closed_without_an_answer() {
+    for request in [
+        "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        "POST / HTTP/1.1\r\nContent-Length: 20\r\n\r\nSET k v\r\n",
+        "Host: localhost\r\nFLUSHALL\r\n",
+        "OPTIONS * HTTP/1.1\r\n",
+    ] {
+        let outcome = raw(request.as_bytes());
+        assert_eq!(
+            (outcome.output.as_slice(), outcome.closed),
+            (b"".as_slice(), true),
+            "{request}"
+        );
+    }
+    assert_eq!(shown(&raw(b"GET key\r\n").output), "$-1");
+}
+
+#[test]
+fn inline_requests_work() {
+    let input = b"SET k \"a b\"\r\nGET k\n\r\n  \r\nPING\r\n*0\r\n*-1\r\nPING\r\n";
+    assert_eq!(shown(&raw(input).output), "+OK $3 a b +PONG +PONG");
+}
+
+#[test]
+fn long_keys_are_refused_and_the_connection_goes_on() {
+    let limits = Limits { key_bytes_max: 10, ..Limits::default() };
+    let request = |length: usize| {
+        let key = "k".repeat(length);
+        [array(&format!("SET {key} v")), array("PING")].concat()
+    };
+    assert_eq!(under(&limits, None, &request(10)), answer("+OK +PONG"));
+    let refused = answer("-ERR key is longer than 10 bytes +PONG");
+    assert_eq!(under(&limits, None, &request(11)), refused);
+    // Any of several keys, and no value.
+    let request = array("MSET a 12345678901 b 12345678901");
+    assert_eq!(under(&limits, None, &request), answer("+OK"));
+    let request = array("MSET a 1 12345678901 1");
+    assert_eq!(under(&limits, None, &request), answer("-ERR key is longer than 10 bytes"));
+}
+
+#[test]
+fn long_values_and_long_commands_close() {
+    let limits = Limits {
+        key_bytes_max: 10,
+        value_bytes_max: 20,
+        arguments_max: 4,
+        line_bytes_max: 30,
+        ..Limits::default()
+    };
+    let value = |length: usize| array(&format!("SET k {}", "v".repeat(length)));
+    assert_eq!(under(&limits, None, &value(20)), answer("+OK"));
+    assert!(!under(&limits, None, &value(0)).1);
+    assert_eq!(
+        under(&limits, None, &value(21)),
+        closed("-ERR Protocol error: invalid bulk length")
+    );
+    assert_eq!(under(&limits, None, &array("DEL a b c")), answer(":0"));
+    let refused = closed("-ERR Protocol error: invalid multibulk length");
+    assert_eq!(under(&limits, None, &array("DEL a b c d")), refused);
+    let line = |length: usize| format!("PING {}\r\n", "x".repeat(length - 6)).into_bytes();
+    assert!(!under(&limits, None, &line(30)).1);
+    let refused = closed("-ERR Protocol error: too big inline request");
+    assert_eq!(under(&limits, None, &line(31)), refused);
+}
+
+#[test]
+fn before_authentication_limits_are_narrow() {
+    let limits = Limits {
+        unauthenticated_arguments_max: 3,
+        unauthenticated_argument_bytes_max: 10,
+        ..Limits::default()
+    };
+    let password = Some(b"pw".as_slice());
+    let refused = "-NOAUTH Authentication required.";
+    assert_eq!(under(&limits, password, &array("SET k 1234567890")), answer(refused));
+    assert_eq!(
+        under(&limits, password, &array("SET k 12345678901")),
+        closed("-ERR Protocol error: unauthenticated bulk length")
+    );
+    assert_eq!(
+        under(&limits, password, &array("DEL a b c")),
+        closed("-ERR Protocol error: unauthenticated multibulk length")
+    );
+    let both = [array("AUTH pw"), array("SET k 12345678901"), array("DEL a b c d")].concat();
+    assert_eq!(under(&limits, password, &both), answer("+OK +OK :0"));
+}
+
+#[test]
+fn queued_commands_are_bounded() {
+    let limits = Limits { queued_bytes_max: 200, ..Limits::default() };
+    let input = [
+        array("MULTI"),
+        array("SET k 1"),
+        array(&format!("SET k {}", "x".repeat(150))),
+        array("SET k 2"),
+        array("EXEC"),
+        array("PING"),
+    ];
+    let refused = "+OK +QUEUED -ERR queued commands take too many bytes +QUEUED \
+                   -EXECABORT Transaction discarded because of previous errors. +PONG";
+    assert_eq!(under(&limits, None, &input.concat()), answer(refused));
+}
+
+#[test]
+fn an_answer_beyond_the_output_limit_closes() {
+    let limits = Limits { output_bytes_max: 1000, ..Limits::default() };
+    let input = [
+        array(&format!("SET k {}", "x".repeat(300))),
+        array("MGET k k k k k k k k k k k k"),
+        array("PING"),
+    ];
+    assert!(under(&limits, None, &input.concat()).1);
+}
+
+#[test]
+fn error_texts_are_cut_and_stay_on_their_line() {
+    script(
+        r#"
+        > "foo\r\nbar" "x\ny"
+        -ERR unknown command 'foo  bar', with args beginning with: 'x y'
+        > FOO a b
+        -ERR unknown command 'FOO', with args beginning with: 'a' 'b'
+        > EXPIRE k 1 "a\nb"
+        -ERR Unsupported option a b
+        "#,
+    );
+    let long = array(&format!("{} {} z", "a".repeat(200), "b".repeat(200)));
+    let text = format!(
+        "-ERR unknown command '{}', with args beginning with: '{}'",
+        "a".repeat(128),
+        "b".repeat(128)
+    );
+    assert_eq!(shown(&raw(&long).output), text);
+}
+
+/// Lines that look like requests, so that arbitrary bytes come further than the first.
+fn requests() -> impl Strategy<Value = Vec<u8>> {
+    let word = prop::sample::select(
+        super::super::table::COMMANDS
+            .iter()
+            .flat_map(|name| name.split('|'))
+            .chain([
+                "k", "j", "", "0", "1", "-1", "10", "NX", "XX", "GET", "EX", "PX", "LEN", "IDX",
+                "3", "*", "x\r\n",
+            ])
+            .collect::<Vec<_>>(),
+    );
+    let words = prop::collection::vec(word, 1..6);
+    let request = words.prop_map(|words| {
+        let mut bytes = format!("*{}\r\n", words.len()).into_bytes();
+        for word in words {
+            bytes.extend_from_slice(format!("${}\r\n{word}\r\n", word.len()).as_bytes());
+        }
+        bytes
+    });
+    let noise = prop::collection::vec(any::<u8>(), 0..20);
+    let piece = prop_oneof![12 => request, 1 => noise];
+    prop::collection::vec(piece, 0..30).prop_map(|pieces| pieces.concat())
+}
+
+proptest! {
+    #[test]
+    fn any_requests_are_survived(circumstances in any::<[u8; 2]>(), requests in requests()) {
+        let data = [circumstances.as_slice(), &requests].concat();
+        crate::testing::survive::<RespSession>(ProtocolName::Resp, &data);
+    }
+
+    #[test]
+    fn any_bytes_are_survived(data in prop::collection::vec(any::<u8>(), 0..400)) {
+        crate::testing::survive::<RespSession>(ProtocolName::Resp, &data);
+    }
+}

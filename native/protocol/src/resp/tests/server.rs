@@ -1,1 +1,245 @@
+//! The server as clients and monitors see it.
+
 use super::*;
+use crate::{CommandStats, ServerInfo};
+use std::sync::Mutex;
+
+#[test]
+fn the_table_of_commands_is_told() {
+    script(
+        r#"
+        > COMMAND COUNT
+        :74
+        > COMMAND INFO get nosuch
+        *2 *10 $3 get :2 *2 +readonly +fast :1 :1 :1 *3 +@read +@string +@fast *0 *1 *6 $5 flags *2 +RO +access $12 begin_search *4 $4 type $5 index $4 spec *2 $5 index :1 $9 find_keys *4 $4 type $5 range $4 spec *6 $7 lastkey :0 $7 keystep :1 $5 limit :0 *0 $-1
+        > COMMAND GETKEYS MSET a 1 b 2
+        *2 $1 a $1 b
+        > COMMAND GETKEYSANDFLAGS COPY a b
+        *2 *2 $1 a *2 +RO +access *2 $1 b *2 +OW +update
+        > COMMAND GETKEYS PING
+        -ERR The command has no key arguments
+        > COMMAND GETKEYS GET
+        -ERR Invalid number of arguments specified for command
+        > COMMAND GETKEYS NOSUCH k
+        -ERR Invalid command specified
+        > COMMAND LIST FILTERBY PATTERN expire*
+        *3 $6 expire $8 expireat $10 expiretime
+        > COMMAND LIST FILTERBY ACLCAT transaction
+        *5 $5 multi $4 exec $7 discard $5 watch $7 unwatch
+        > COMMAND LIST FILTERBY MODULE x
+        *0
+        > COMMAND LIST FILTERBY X y
+        -ERR syntax error
+        > COMMAND DOCS strlen nosuch
+        *2 $6 strlen *10 $7 summary $27 Length of a value in bytes. $5 since $5 2.2.0 $5 group $6 string $10 complexity $4 O(1) $9 arguments *1 *8 $4 name $3 key $4 type $3 key $12 display_text $3 key $14 key_spec_index :0
+        > COMMAND FOO
+        -ERR unknown subcommand 'FOO'. Try COMMAND HELP.
+        "#,
+    );
+}
+
+#[test]
+fn resp3_answers_have_their_types() {
+    script(
+        r#"
+        > HELLO 3
+        %7 $6 server $5 redis $7 version $5 7.2.0 $5 proto :3 $2 id :7 $4 mode $10 standalone $4 role $6 master $7 modules *0
+        > CONFIG GET databases
+        %1 $9 databases $2 16
+        > COMMAND INFO ping
+        *1 *10 $4 ping :-1 ~1 +fast :0 :0 :0 ~2 +@fast +@connection ~2 $25 request_policy:all_shards $29 response_policy:all_succeeded ~0 ~0
+        > COMMAND INFO nosuch
+        *1 _
+        > INFO cluster
+        =34 txt:# Cluster cluster_enabled:0
+        > INFO nosuch
+        =4 txt:
+        > TIME
+        *2 $10 1700000000 $1 0
+        > LATENCY HISTOGRAM
+        %0
+        "#,
+    );
+}
+
+fn with_options() -> FakeHost {
+    let option = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+    let options = vec![option("maxmemory", "0"), option("timeout", "5")];
+    FakeHost { options: Mutex::new(options), ..host() }
+}
+
+#[test]
+fn options_are_read_and_changed() {
+    script_on(
+        r#"
+        > CONFIG GET max*y timeout
+        *4 $9 maxmemory $1 0 $7 timeout $1 5
+        > CONFIG GET nosuch
+        *0
+        > CONFIG GET SAVE
+        *2 $4 save $0
+        > CONFIG SET maxmemory 10 TIMEOUT 6
+        +OK
+        > CONFIG GET timeout
+        *2 $7 timeout $1 6
+        > CONFIG SET timeout 7 timeout 8
+        -ERR CONFIG SET failed (possibly related to argument 'timeout') - duplicate parameter
+        > CONFIG SET nosuch 1
+        -ERR Unknown option or number of arguments for CONFIG SET - 'nosuch'
+        > CONFIG SET timeout
+        -ERR wrong number of arguments for 'config|set' command
+        > CONFIG SET timeout 1 maxmemory
+        -ERR syntax error
+        > CONFIG SET databases 17
+        -ERR CONFIG SET failed (possibly related to argument 'databases') - can't set immutable config
+        > CONFIG SET save "" databases 16
+        +OK
+        > CONFIG RESETSTAT
+        +OK
+        > CONFIG REWRITE
+        -ERR Rewriting config file: the configuration file is not written by the server
+        "#,
+        with_options,
+    );
+}
+
+#[test]
+fn figures_come_in_sections() {
+    let (mut host, mut session) = (host(), RespSession::default());
+    let counts = todana_table::Counts {
+        entries: 3,
+        entries_with_expiry: 1,
+        bytes: 300,
+        index_bytes: 50,
+        expired: 7,
+        ..Default::default()
+    };
+    host.info = ServerInfo {
+        version: "0.1.0".into(),
+        started_at_ms: host.now_ms - 90_000,
+        hits: 5,
+        resident_bytes: 2 << 20,
+        databases: vec![Default::default(), counts],
+        ..ServerInfo::default()
+    };
+    let mut stats = vec![CommandStats::default(); super::super::COMMANDS.len()];
+    stats[0] = CommandStats { calls: 4, micros: 6.0, histogram: vec![3, 0, 1], ..stats[0].clone() };
+    host.stats = stats;
+    let info = ask(&mut session, &mut host, "INFO");
+    for field in [
+        "# Server redis_version:7.2.0 todana_version:0.1.0 ",
+        " uptime_in_seconds:90 ",
+        " used_memory:350 used_memory_human:350B used_memory_rss:2097152 used_memory_rss_human:2.00M ",
+        " maxmemory_policy:noeviction ",
+        " expired_keys:7 ",
+        " keyspace_hits:5 ",
+        " role:master connected_slaves:0 ",
+        " # Keyspace db1:keys=3,expires=1,avg_ttl=0",
+    ] {
+        assert!(info.contains(field), "{field} in {info}");
+    }
+    assert!(!info.contains("# Commandstats"));
+    let info = ask(&mut session, &mut host, "INFO commandstats LATENCYSTATS");
+    assert!(
+        info.contains(
+            "cmdstat_get:calls=4,usec=6,usec_per_call=1.50,rejected_calls=0,failed_calls=0"
+        )
+    );
+    assert!(info.contains("# Latencystats latency_percentiles_usec_get:p50=0.000"));
+    for section in ["all", "everything"] {
+        let info = ask(&mut session, &mut host, &format!("INFO {section}"));
+        assert!(info.contains("# Commandstats"));
+        assert_eq!(info.contains("# Modules"), section == "everything");
+    }
+    assert_eq!(
+        ask(&mut session, &mut host, "LATENCY HISTOGRAM get set"),
+        "*2 $3 get *4 $5 calls :4 $14 histogram_usec *4 :1 :3 :4 :4"
+    );
+    assert!(ask(&mut session, &mut host, "MEMORY STATS").contains("$10 keys.count :3"));
+}
+
+fn slow() -> FakeHost {
+    FakeHost { slow_us: Some(20_000), ..host() }
+}
+
+#[test]
+fn slow_commands_are_logged_without_secrets() {
+    let long = "x".repeat(130);
+    let cut = "x".repeat(128);
+    let many = vec!["k"; 40].join(" ");
+    let listed = vec!["$1 k"; 30].join(" ");
+    script_on(
+        &format!(
+            r#"
+        > GET {long}
+        $-1
+        > AUTH default secret
+        +OK
+        > DEL {many}
+        :0
+        > SLOWLOG LEN
+        :3
+        > SLOWLOG GET -1
+        *4 *6 :3 :1700000000 :20000 *2 $7 SLOWLOG $3 LEN $15 127.0.0.1:50007 $0  *6 :2 :1700000000 :20000 *32 $3 DEL {listed} $23 ... (10 more arguments) $15 127.0.0.1:50007 $0  *6 :1 :1700000000 :20000 *3 $4 AUTH $10 (redacted) $10 (redacted) $15 127.0.0.1:50007 $0  *6 :0 :1700000000 :20000 *2 $3 GET $146 {cut}... (2 more bytes) $15 127.0.0.1:50007 $0
+        > SLOWLOG GET -2
+        -ERR count should be greater than or equal to -1
+        > SLOWLOG GET 0
+        *0
+        > SLOWLOG RESET
+        +OK
+        > SLOWLOG GET
+        *1 *6 :0 :1700000000 :20000 *2 $7 SLOWLOG $5 RESET $15 127.0.0.1:50007 $0
+        "#
+        ),
+        slow,
+    );
+}
+
+#[test]
+fn commands_and_lookups_are_observed() {
+    let (mut host, mut session) = (host(), RespSession::default());
+    host.keep_observed = true;
+    for line in [
+        "SET k v",
+        "GET k",
+        "GET missing",
+        "EXISTS k missing",
+        "SET k v FOO",
+        "NOSUCH",
+        "CLIENT ID",
+    ] {
+        ask(&mut session, &mut host, line);
+    }
+    let observed: Vec<(&str, bool)> = host
+        .observed
+        .iter()
+        .map(|(_, index, failed)| (super::super::COMMANDS[*index], *failed))
+        .collect();
+    assert_eq!(
+        observed,
+        [
+            ("set", false),
+            ("get", false),
+            ("get", false),
+            ("exists", false),
+            ("set", true),
+            ("client|id", false)
+        ]
+    );
+    assert_eq!(host.lookups, (2, 2));
+}
+
+#[test]
+fn debug_sleep_asks_the_loop_to_wait() {
+    let outcome = raw(b"DEBUG SLEEP 0.25\r\nPING\r\n");
+    assert_eq!((shown(&outcome.output).as_str(), outcome.slept_ms), ("+OK +PONG", 250));
+    assert_eq!(shown(&raw(b"DEBUG SLEEP x\r\n").output), "-ERR value is not a valid float");
+    assert_eq!(shown(&raw(b"DEBUG SLEEP -1\r\n").output), "-ERR value is out of range");
+    assert_eq!(shown(&raw(b"DEBUG SLEEP nan\r\n").output), "-ERR value is out of range");
+}
+
+#[test]
+fn there_is_a_cupboard() {
+    let (mut host, mut session) = (host(), RespSession::default());
+    assert!(ask(&mut session, &mut host, "LOLWUT").contains("Redis ver. 7.2.0"));
+}

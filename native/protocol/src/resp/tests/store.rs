@@ -1,23 +1,91 @@
+//! Records: the answers that a Redis gave to the same requests, and what no transcript can show.
+
 use super::*;
+use crate::testing::START_MS;
 
 #[test]
-fn a_value_is_stored_and_read() {
+fn strings_answer_as_redis_does() {
+    script(include_str!("transcripts/strings.txt"));
+}
+
+#[test]
+fn bits_answer_as_redis_does() {
+    script(include_str!("transcripts/bits.txt"));
+}
+
+#[test]
+fn keys_answer_as_redis_does() {
+    script(include_str!("transcripts/keys.txt"));
+}
+
+#[test]
+fn time_is_told_relative_and_absolute() {
+    let (mut host, mut session) = (host(), RespSession::default());
+    let mut ask = |host: &mut FakeHost, line: &str| ask(&mut session, host, line);
+    ask(&mut host, "SET k v PX 1500");
+    assert_eq!(ask(&mut host, "PTTL k"), ":1500");
+    assert_eq!(ask(&mut host, "TTL k"), ":2");
+    assert_eq!(ask(&mut host, "PEXPIRETIME k"), format!(":{}", START_MS + 1500));
+    assert_eq!(ask(&mut host, "EXPIRETIME k"), format!(":{}", (START_MS + 2000) / 1000));
+    host.now_ms += 1499;
+    assert_eq!(ask(&mut host, "TTL k"), ":0");
+    assert_eq!(ask(&mut host, "GET k"), "$1 v");
+    host.now_ms += 1;
+    assert_eq!(ask(&mut host, "TTL k"), ":-2");
+    assert_eq!(ask(&mut host, "GET k"), "$-1");
+}
+
+#[test]
+fn scan_returns_every_key_once_all_pages_are_read() {
+    let (mut host, mut session) = (host(), RespSession::default());
+    for number in 0..200 {
+        ask(&mut session, &mut host, &format!("SET key:{number} v"));
+    }
+    let (mut cursor, mut found) = ("0".to_owned(), std::collections::BTreeSet::new());
+    loop {
+        let page = ask(&mut session, &mut host, &format!("SCAN {cursor} MATCH key:1* COUNT 20"));
+        let words: Vec<&str> = page.split_whitespace().collect();
+        found.extend(words.iter().filter(|word| word.starts_with("key:")).map(|it| it.to_string()));
+        cursor = words[2].to_owned();
+        if cursor == "0" {
+            break;
+        }
+    }
+    assert_eq!(found.len(), 111);
+    let page = ask(&mut session, &mut host, "SCAN 0 COUNT 20 TYPE list");
+    assert!(page.ends_with("*0") && !page.starts_with("*2 $1 0 "), "{page}");
+    let all = ask(&mut session, &mut host, "KEYS key:19*");
+    assert!(all.starts_with("*11 "), "{all}");
+}
+
+#[test]
+fn some_key_is_found_at_random() {
+    let (mut host, mut session) = (host(), RespSession::default());
+    assert_eq!(ask(&mut session, &mut host, "RANDOMKEY"), "$-1");
+    ask(&mut session, &mut host, "MSET a 1 b 2 c 3");
+    let draw = |_| ask(&mut session, &mut host, "RANDOMKEY");
+    let drawn: std::collections::BTreeSet<String> = (0..100).map(draw).collect();
+    assert_eq!(drawn.into_iter().collect::<Vec<_>>(), ["$1 a", "$1 b", "$1 c"]);
+}
+
+#[test]
+fn a_full_store_refuses_in_redis_words() {
     script(
         r#"
-        > SET key value
+        > SET k v
         +OK
-        > GET key
-        $5 value
-        > get key
-        $5 value
-        > DEL key other
-        :1
-        > GET key
+        > OBJECT FREQ k
+        -ERR access frequency is not tracked
+        > OBJECT FREQ nokey
         $-1
-        > EXISTS key
-        :0
-        > GET
-        -ERR wrong number of arguments for 'get' command
+        > SETRANGE k 100000000 x
+        -ERR string exceeds maximum allowed size (proto-max-bulk-len)
+        > GET k
+        $1 v
         "#,
     );
+    let mut out = Vec::new();
+    let mut encoder = super::super::encoder::Encoder::new(&mut out, false, 1000, 0);
+    todana_command::Reply::error(&mut encoder, todana_command::Error::Full);
+    assert_eq!(shown(&out), "-OOM command not allowed when used memory > 'maxmemory'.");
 }
