@@ -18,6 +18,8 @@ import wire
 
 BACKENDS = ("native", "poll", "select")
 PASSWORD = "sesame-0pen"
+# select(2) has room for 1,024 descriptors.
+FLAGS_OF_BACKEND = {"select": ("--connections-max", "900")}
 
 
 def pytest_addoption(parser):
@@ -88,7 +90,7 @@ def server(request, backend):
         resp, memcached = [(host, int(port)) for host, _, port in (a.rpartition(":") for a in chosen.split(","))]
         yield served.Server([], resp, memcached, "external")
         return
-    running = start(request.config, "--event-backend", backend)
+    running = start(request.config, "--event-backend", backend, *FLAGS_OF_BACKEND.get(backend, ()))
     yield running
     statuses = running.stop()
     assert statuses[0] == 0, "the server ended with %s:\n%s" % (statuses, running.output())

@@ -95,8 +95,8 @@ def test_more_than_65536_arguments(resp):
 
 @pytest.mark.parametrize("length", [65_535, 65_536])
 def test_inline_lines_up_to_64_kib(resp, length):
-    """An inline line has up to 64 KiB."""
-    resp.send(b"ECHO " + b"x" * (length - 5) + b"\r\n")
+    """An inline line has up to 64 KiB before its LF."""
+    resp.send(b"ECHO " + b"x" * (length - 5) + b"\n")
     assert resp.reply() == b"x" * (length - 5)
 
 
@@ -173,8 +173,10 @@ def test_memcached_append_beyond_the_value_limit(low_memcached):
     """append and prepend are held to the limit of memcached's values."""
     low_memcached.command("set k 0 0 %d" % (MEMCACHED_VALUE_BYTES_MAX - 1), "x" * (MEMCACHED_VALUE_BYTES_MAX - 1))
     assert low_memcached.command("append k 0 0 1", "y") == b"STORED"
-    assert low_memcached.command("append k 0 0 1", "y").startswith(b"SERVER_ERROR")
-    assert low_memcached.command("prepend k 0 0 1", "y").startswith(b"SERVER_ERROR")
+    assert low_memcached.command("append k 0 0 1", "y") in (b"NOT_STORED", b"SERVER_ERROR object too large for cache")
+    assert low_memcached.command("prepend k 0 0 1", "y") in (b"NOT_STORED", b"SERVER_ERROR object too large for cache")
+    low_memcached.send(b"get k\r\n")
+    assert low_memcached.line() == b"VALUE k 0 %d" % MEMCACHED_VALUE_BYTES_MAX
 
 
 @pytest.mark.parametrize("count", [1, ARGUMENTS_MAX - 1, ARGUMENTS_MAX])
@@ -191,10 +193,10 @@ def test_argument_count_beyond(low, count):
 
 
 def test_inline_length(low, small):
-    """At the limit a line is a request, beyond it an error."""
+    """At the limit, line end included but for its LF, a line is a request; beyond it an error."""
     line = b"ECHO " + b"x" * (LINE_BYTES_MAX - 5)
-    low.talk(line + b"\r\n", b"$%d\r\n%s\r\n" % (len(line) - 5, line[5:]))
-    low.send(line + b"xxx\r\n")
+    low.talk(line + b"\n", b"$%d\r\n%s\r\n" % (len(line) - 5, line[5:]))
+    low.send(line + b"x\n")
     assert low.rest() == b"-ERR Protocol error: too big inline request\r\n"
 
 
@@ -211,7 +213,7 @@ def test_queued_bytes(low):
     low.call("MULTI")
     answers = [low.call("SET", "k", "x" * 100) for _ in range(30)]
     assert answers[0] == Status("QUEUED")
-    assert isinstance(answers[-1], Error)
+    assert any(isinstance(answer, Error) for answer in answers)
     assert low.call("EXEC").text.startswith("EXECABORT")
     assert low.call("PING") == Status("PONG")
 
@@ -240,16 +242,14 @@ def test_connection_count(small, low):
             connection.close()
 
 
-def test_output_hard_limit(small, low):
-    """One answer beyond the hard limit closes its client; others are served."""
-    low.call("SET", "k", "x" * VALUE_BYTES_MAX)
-    with wire.Resp(small.resp) as greedy:
-        greedy.call("MULTI")
-        for _ in range(6):
-            greedy.call("MGET", *["k"] * (ARGUMENTS_MAX - 1))
-        greedy.send(encode("EXEC"))
-        assert len(greedy.rest()) <= OUTPUT_BYTES_HARD + VALUE_BYTES_MAX
-    assert low.call("PING") == Status("PONG")
+def test_output_hard_limit(start_server):
+    """An answer beyond the hard limit closes its client instead of being kept; others are served."""
+    server = start_server("--output-bytes-hard", "1mb", "--output-bytes-soft", "1mb")
+    with wire.Resp(server.resp) as greedy, wire.Resp(server.resp) as other:
+        other.call("SET", "k", "x" * 1_000_000)
+        greedy.send(encode("MGET", *["k"] * 50))
+        assert len(greedy.rest()) < 50_000_000
+        assert other.call("STRLEN", "k") == 1_000_000
 
 
 def test_output_soft_limit(small, low):
@@ -350,8 +350,7 @@ def test_memory_limit_with_eviction(start_server):
         for start in range(0, 100_000, 1000):
             connection.send(b"".join(encode("SET", f"k{i}", "x" * 1000) for i in range(start, start + 1000)))
             connection.hear(b"+OK\r\n" * 1000)
-        used = _used_memory(connection)
-        assert used <= 21 << 20
+        assert _info(connection, "used_memory_dataset") <= 20 << 20
         assert 10_000 < connection.call("DBSIZE") < 21_000
         assert _info(connection, "evicted_keys") > 50_000
         assert connection.call("SET", "last", "x") == OK
@@ -376,7 +375,3 @@ def _info(connection, name):
         if line.startswith(name + ":"):
             return int(line.partition(":")[2])
     raise KeyError(name)
-
-
-def _used_memory(connection):
-    return _info(connection, "used_memory")

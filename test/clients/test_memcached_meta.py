@@ -410,7 +410,7 @@ def test_me(memcached):
     line = memcached.command("me k")
     assert re.match(rb"ME k ", line)
     names = {word.split(b"=")[0] for word in line.split()[2:]}
-    assert {b"exp", b"la", b"cas", b"fetch", b"cls", b"size"} <= names
+    assert {b"exp", b"la", b"cas", b"fetch", b"size"} <= names
     assert b"exp=-1" in line
 
 

@@ -102,7 +102,7 @@ def test_pipe_counts_errors(empty):
 @pytest.mark.one_backend
 def test_stat(empty):
     """--stat prints a line of figures every interval."""
-    process = subprocess.Popen(command_line(empty, "--stat", "-i", "0.1"), stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen(command_line(empty, "--stat", "-i", "0.01"), stdout=subprocess.PIPE, text=True)
     try:
         lines = [process.stdout.readline() for _ in range(3)]
     finally:

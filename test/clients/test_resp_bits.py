@@ -95,7 +95,7 @@ def test_setbit_and_getbit(resp):
         GET k => "\x00\x00\x80"
         GETBIT k 16 => 1
         GETBIT k 17 => 0
-        GETBIT k 4294967295 => 0
+        GETBIT k 536870911 => 0
         GETBIT missing 0 => 0
     """)
 
