@@ -25,20 +25,22 @@
 //!
 //! A panic in a turn is caught. Its connection is closed, the loop goes on.
 
-use crate::clients::{self, Place};
+mod accepting;
+mod deadlines;
+mod stopping;
+
 use crate::clock::Clock;
-use crate::connection::{Connection, INPUT_BYTES, Turn, Verdict, say_goodbye};
-use crate::door::{self, Door, Refusal};
+use crate::connection::{Connection, INPUT_BYTES, Turn, Verdict};
+use crate::door::Door;
 use crate::host::{LoopPart, Shared};
-use crate::inbox::{Accepted, Message, Waker};
+use crate::inbox::{Message, Waker};
 use crate::listener::{self, Listener};
 use crate::poller::{Interest, Poller, Ready, Sources, Token};
 use crate::slots::Slots;
-use rustix::net::SendFlags;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -49,12 +51,6 @@ const FIRST_LISTENER: Token = 1;
 const FIRST_CONNECTION: Token = 64;
 /// Most listeners of a server.
 pub(crate) const LISTENERS_MAX: usize = FIRST_CONNECTION - FIRST_LISTENER;
-/// Most connections accepted from one listener before others have their turn.
-const ACCEPTS_MAX: usize = 64;
-/// How long accepting rests when the system has no descriptors left.
-const ACCEPT_REST_NS: u64 = 100_000_000;
-/// How long clients may take their last replies when the server stops.
-const STOP_GRACE_NS: u64 = 250_000_000;
 const TICK_NS: u64 = 1_000_000_000;
 const NEVER: u64 = u64::MAX;
 
@@ -79,6 +75,7 @@ pub(crate) struct EventLoop<D> {
     next_tick_ns: u64,
     commands_at_tick: u64,
     accept_again_ns: u64,
+    complain_again_ns: u64,
     /// The end of the grace, once the loop was told to stop.
     stop_at_ns: u64,
 }
@@ -130,18 +127,23 @@ impl<D: Door> EventLoop<D> {
             next_tick_ns: TICK_NS,
             commands_at_tick: 0,
             accept_again_ns: NEVER,
+            complain_again_ns: 0,
             stop_at_ns: NEVER,
         })
     }
 
     /// Serves until told to stop.
     pub(crate) fn run(mut self) {
-        while self.stop_at_ns == NEVER || self.goes_on_stopping() {
-            self.round();
+        while !self.is_over() {
+            // Turns catch the panics of sessions; one from here would be ours, and must not take the others with it.
+            if catch_unwind(AssertUnwindSafe(|| self.round())).is_err() {
+                self.part().statistics.panics.add(1);
+                eprintln!("todana: event loop {} panicked and goes on", self.number);
+                self.ready.clear();
+                std::thread::sleep(Duration::from_millis(10));
+            }
         }
-        for slot in self.connections.numbers() {
-            self.close(slot);
-        }
+        self.end();
     }
 
     fn part(&self) -> &LoopPart {
@@ -193,22 +195,6 @@ impl<D: Door> EventLoop<D> {
 
     fn now_ns(&self) -> u64 {
         self.clock.uptime_ns(self.clock.raw())
-    }
-
-    /// How long the wait may take.
-    fn timeout(&self) -> Option<Duration> {
-        if !self.yielded.is_empty() {
-            return Some(Duration::ZERO);
-        }
-        // Loop 0 keeps the rate of commands; others have nothing to do once a second without connections.
-        let ticks = self.number == 0 || self.connections.len() > 0;
-        let tick = if ticks { self.next_tick_ns } else { NEVER };
-        let sleeper = self.sleepers.peek().map_or(NEVER, |Reverse((at_ns, ..))| *at_ns);
-        let deadline = tick.min(sleeper).min(self.accept_again_ns).min(self.stop_at_ns);
-        if deadline == NEVER {
-            return None;
-        }
-        Some(Duration::from_nanos(deadline.saturating_sub(self.now_ns())))
     }
 
     /// Gives a connection its turn and carries out the verdict.
@@ -277,95 +263,6 @@ impl<D: Door> EventLoop<D> {
         connection.close(&part.statistics, &mut self.input);
     }
 
-    fn accept(&mut self, index: usize) {
-        for _ in 0..ACCEPTS_MAX {
-            let Some(listener) = self.listeners.get(index) else { return };
-            let (socket, address) = match listener.socket.accept() {
-                Ok(accepted) => accepted,
-                Err(error) => match error.kind() {
-                    io::ErrorKind::WouldBlock => return,
-                    io::ErrorKind::Interrupted | io::ErrorKind::ConnectionAborted => continue,
-                    _ => return self.rest_from_accepting(&error),
-                },
-            };
-            let (protocol, local_address) = (listener.protocol, listener.local_address(&socket));
-            let accepted = Accepted { socket, protocol, address, local_address };
-            if !self.shared.clients.admit(self.shared.settings.connections_max()) {
-                self.refuse(accepted);
-                continue;
-            }
-            let parts = self.shared.loops.iter().enumerate();
-            let fewest = parts.min_by_key(|(_, part)| part.connections.load(Relaxed));
-            let (number, part) = fewest.expect("a server has a loop");
-            part.connections.fetch_add(1, Relaxed);
-            if number == self.number {
-                self.serve(accepted);
-            } else {
-                part.inbox.send(Message::Serve(accepted));
-            }
-        }
-    }
-
-    /// The system has no descriptors or memory for another connection. Asking again at once would only burn CPU.
-    fn rest_from_accepting(&mut self, error: &io::Error) {
-        eprintln!("todana: cannot accept connections: {}", listener::in_words(error));
-        self.watch_listeners(Interest::NONE);
-        self.accept_again_ns = self.now_ns() + ACCEPT_REST_NS;
-    }
-
-    fn watch_listeners(&mut self, interest: Interest) {
-        for (index, listener) in self.listeners.iter().enumerate() {
-            let _ = self.poller.modify(listener.as_fd(), FIRST_LISTENER + index, interest);
-        }
-    }
-
-    /// Tells a client that there is no place for it.
-    fn refuse(&mut self, accepted: Accepted) {
-        let words = door::words(accepted.protocol, Refusal::TooManyClients);
-        let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
-        let _ = rustix::net::send(&accepted.socket, words, flags);
-        say_goodbye(&accepted.socket, &mut self.input);
-    }
-
-    /// Begins to serve an admitted connection.
-    fn serve(&mut self, accepted: Accepted) {
-        let slot = self.connections.vacant();
-        let fd = accepted.socket.as_fd();
-        let watched = listener::prepare(&accepted.socket, self.shared.config.tcp_keepalive_s)
-            .and_then(|()| self.poller.register(fd, FIRST_CONNECTION + slot, Interest::READ));
-        if watched.is_err() || self.stop_at_ns != NEVER {
-            if watched.is_ok() {
-                let _ = self.poller.deregister(fd, FIRST_CONNECTION + slot);
-            }
-            self.shared.clients.dismiss();
-            self.part().connections.fetch_sub(1, Relaxed);
-            return self.refuse(accepted);
-        }
-        let now_ms = self.clock.wall_ms(self.clock.raw());
-        let id = self.shared.clients.next_id();
-        let client = Arc::new(clients::arriving(id, fd.as_raw_fd(), now_ms, &accepted));
-        let authenticated = self.shared.config.password.is_none();
-        let connection = Connection::new(accepted.socket, client.clone(), authenticated);
-        self.connections.insert(Box::new(connection));
-        self.shared.clients.add(Place { client, event_loop: self.number, slot });
-    }
-
-    fn wake_sleepers(&mut self, now_ns: u64) {
-        while let Some(Reverse((at_ns, slot, id))) = self.sleepers.peek().copied() {
-            if at_ns > now_ns {
-                return;
-            }
-            self.sleepers.pop();
-            let sleeper = self.connections.get_mut(slot).filter(|c| c.client.id == id);
-            if let Some(connection) = sleeper
-                && std::mem::take(&mut connection.sleeping)
-            {
-                // The answer is owed: try to send at once.
-                self.turn(slot, Ready { writable: true, ..RESUMED });
-            }
-        }
-    }
-
     fn take_messages(&mut self, now_ns: u64) {
         let messages = self.shared.loops[self.number].inbox.take(&mut self.waker);
         for message in messages {
@@ -395,55 +292,5 @@ impl<D: Door> EventLoop<D> {
             output: &mut self.output,
             now: self.clock.raw(),
         })
-    }
-
-    fn begin_to_stop(&mut self, now_ns: u64) {
-        if self.stop_at_ns != NEVER {
-            return;
-        }
-        self.stop_at_ns = now_ns + STOP_GRACE_NS;
-        self.accept_again_ns = NEVER;
-        for (index, listener) in self.listeners.drain(..).enumerate() {
-            let _ = self.poller.deregister(listener.as_fd(), FIRST_LISTENER + index);
-        }
-        for slot in self.connections.numbers() {
-            if self.flush_once(slot) {
-                self.close(slot);
-            } else {
-                self.watch(slot, false);
-            }
-        }
-    }
-
-    fn goes_on_stopping(&self) -> bool {
-        self.connections.len() > 0 && self.now_ns() < self.stop_at_ns
-    }
-
-    /// What is due about once a second.
-    fn tick(&mut self, now_ns: u64) {
-        if self.number == 0 {
-            let commands: u64 = self.shared.loops.iter().map(|l| l.statistics.commands.get()).sum();
-            let elapsed_ns = (now_ns - (self.next_tick_ns - TICK_NS)).max(1);
-            let rate = (commands - self.commands_at_tick) as f64 * 1e9 / elapsed_ns as f64;
-            self.shared.commands_per_second.store(rate.round() as u64, Relaxed);
-            self.commands_at_tick = commands;
-        }
-        self.next_tick_ns = now_ns + TICK_NS;
-        let config = &self.shared.config;
-        let buffered = self.part().statistics.buffer_bytes.get();
-        let watched = config.password.is_some()
-            || self.shared.settings.idle_timeout_ms() > 0
-            || buffered > config.output_bytes_soft as u64;
-        if !watched {
-            return;
-        }
-        let now_ms = self.clock.wall_ms(self.clock.raw());
-        for slot in self.connections.numbers() {
-            let part = &self.shared.loops[self.number];
-            let Some(connection) = self.connections.get_mut(slot) else { continue };
-            if connection.is_overdue(&self.shared, &part.statistics, now_ms) {
-                self.close(slot);
-            }
-        }
     }
 }

@@ -4,14 +4,18 @@
 //! Only an incomplete request, or replies that the client does not take, move into buffers of its own, and those are
 //! given back as soon as they are empty.
 
+mod buffers;
+
+pub(crate) use buffers::say_goodbye;
+
 use crate::clock::Clock;
 use crate::door::{self, Door, Refusal};
 use crate::host::{Shared, TurnHost};
 use crate::poller::{Interest, Ready};
 use crate::statistics::LoopStatistics;
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, SendFlags};
-use std::net::{Shutdown, TcpStream};
+use rustix::net::RecvFlags;
+use std::net::TcpStream;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -21,8 +25,6 @@ use todana_protocol::{Budget, Client, Next};
 pub(crate) const INPUT_BYTES: usize = 64 << 10;
 /// An incomplete request up to this length goes on in the loop's buffer; a longer one in the connection's own.
 const CARRY_BYTES_MAX: usize = 16 << 10;
-/// A loop's buffer for output that grew beyond this is given back after the turn.
-const OUTPUT_BYTES_KEPT: usize = 1 << 20;
 /// What one turn of a connection may do before others have theirs.
 const BUDGET: Budget = Budget { requests_max: 128, output_bytes_max: 256 << 10 };
 
@@ -220,77 +222,6 @@ impl<D: Door> Connection<D> {
         self.waiting() > shared.config.output_bytes_soft
     }
 
-    /// Keeps what follows `consumed` in the loop's buffer for the next turn.
-    fn keep_input(&mut self, buffer: &[u8], consumed: usize) {
-        let rest = &buffer[consumed..];
-        self.input_start = 0;
-        if rest.is_empty() {
-            self.input = Vec::new();
-        } else {
-            self.input.clear();
-            self.input.extend_from_slice(rest);
-        }
-    }
-
-    /// Gives back an empty buffer, and moves the rest to the front where the session waits for more of it.
-    fn trim_input(&mut self, compact: bool) {
-        if self.input_start == self.input.len() {
-            self.input = Vec::new();
-            self.input_start = 0;
-        } else if compact && self.input_start > 0 {
-            self.input.drain(..self.input_start);
-            self.input.shrink_to(self.input.len().max(CARRY_BYTES_MAX));
-            self.input_start = 0;
-        }
-    }
-
-    /// Sends the turn's output; what the socket does not take, waits.
-    fn deliver(&mut self, turn: &mut Turn<'_>) -> Result<(), Errno> {
-        if turn.output.is_empty() {
-            return Ok(());
-        }
-        if self.waiting() > 0 {
-            self.output.append(turn.output);
-        } else {
-            let sent = self.send(turn.output, turn.statistics)?;
-            if sent < turn.output.len() {
-                self.output = std::mem::take(turn.output);
-                self.output_start = sent;
-                self.output.shrink_to_fit();
-            }
-        }
-        turn.output.clear();
-        turn.output.shrink_to(OUTPUT_BYTES_KEPT);
-        Ok(())
-    }
-
-    /// Sends what waits.
-    fn flush(&mut self, turn: &Turn<'_>) -> Result<(), Errno> {
-        let sent = self.send(&self.output[self.output_start..], turn.statistics)?;
-        self.output_start += sent;
-        if self.output_start == self.output.len() {
-            self.output = Vec::new();
-            self.output_start = 0;
-        } else if self.output_start > self.output.len() / 2 {
-            self.output.drain(..self.output_start);
-            self.output.shrink_to_fit();
-            self.output_start = 0;
-        }
-        Ok(())
-    }
-
-    fn send(&self, bytes: &[u8], statistics: &LoopStatistics) -> Result<usize, Errno> {
-        let sent = match rustix::net::send(&self.socket, bytes, SendFlags::NOSIGNAL) {
-            Ok(sent) => sent,
-            Err(Errno::AGAIN | Errno::INTR) => 0,
-            Err(error) => return Err(error),
-        };
-        statistics.output_bytes.add(sent as u64);
-        let traffic = &self.client.traffic_bytes[1];
-        traffic.store(traffic.load(Relaxed) + sent as u64, Relaxed);
-        Ok(sent)
-    }
-
     /// Executes nothing more and closes when the output is sent.
     pub(crate) fn close_after_output(&mut self) {
         self.closing = true;
@@ -346,19 +277,6 @@ impl<D: Door> Connection<D> {
         idle_timeout_ms > 0 && idle_ms >= idle_timeout_ms && !self.sleeping
     }
 
-    /// Tells the loop's gauge and the client's own figures what the buffers hold.
-    pub(crate) fn note_buffers(&mut self, statistics: &LoopStatistics) {
-        let bytes = self.input.capacity() + self.output.capacity();
-        if bytes == 0 && self.buffer_bytes == 0 {
-            return;
-        }
-        let gauge = &statistics.buffer_bytes;
-        gauge.set((gauge.get() + bytes as u64).saturating_sub(self.buffer_bytes as u64));
-        self.buffer_bytes = bytes;
-        self.client.input_bytes.store(self.input.len() - self.input_start, Relaxed);
-        self.client.output_bytes.store(self.waiting(), Relaxed);
-    }
-
     /// Ends the connection. Where the client still sends, its bytes are taken first: a socket closed over unread bytes
     /// is reset, and the client would lose our last words.
     pub(crate) fn close(mut self, statistics: &LoopStatistics, buffer: &mut Vec<u8>) {
@@ -371,20 +289,6 @@ impl<D: Door> Connection<D> {
             say_goodbye(&self.socket, buffer);
         }
     }
-}
-
-/// Shuts the sending side and takes what has arrived, without waiting and without end.
-pub(crate) fn say_goodbye(socket: &TcpStream, buffer: &mut Vec<u8>) {
-    let _ = socket.shutdown(Shutdown::Write);
-    for _ in 0..16 {
-        buffer.clear();
-        let room = rustix::buffer::spare_capacity(buffer);
-        match rustix::net::recv(socket, room, RecvFlags::DONTWAIT) {
-            Ok((_, received)) if received > 0 => {}
-            _ => break,
-        }
-    }
-    buffer.clear();
 }
 
 impl<D> AsFd for Connection<D> {

@@ -1,0 +1,112 @@
+//! What a connection keeps between turns, and getting rid of it.
+
+use super::{CARRY_BYTES_MAX, Connection, Turn};
+use crate::door::Door;
+use crate::statistics::LoopStatistics;
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendFlags};
+use std::net::{Shutdown, TcpStream};
+use std::sync::atomic::Ordering::Relaxed;
+
+/// A loop's buffer for output that grew beyond this is given back after the turn.
+const OUTPUT_BYTES_KEPT: usize = 1 << 20;
+
+impl<D: Door> Connection<D> {
+    /// Keeps what follows `consumed` in the loop's buffer for the next turn.
+    pub(super) fn keep_input(&mut self, buffer: &[u8], consumed: usize) {
+        let rest = &buffer[consumed..];
+        self.input_start = 0;
+        if rest.is_empty() {
+            self.input = Vec::new();
+        } else {
+            self.input.clear();
+            self.input.extend_from_slice(rest);
+        }
+    }
+
+    /// Gives back an empty buffer, and moves the rest to the front where the session waits for more of it.
+    pub(super) fn trim_input(&mut self, compact: bool) {
+        if self.input_start == self.input.len() {
+            self.input = Vec::new();
+            self.input_start = 0;
+        } else if compact && self.input_start > 0 {
+            self.input.drain(..self.input_start);
+            self.input.shrink_to(self.input.len().max(CARRY_BYTES_MAX));
+            self.input_start = 0;
+        }
+    }
+
+    /// Sends the turn's output; what the socket does not take, waits.
+    pub(super) fn deliver(&mut self, turn: &mut Turn<'_>) -> Result<(), Errno> {
+        if turn.output.is_empty() {
+            return Ok(());
+        }
+        if self.waiting() > 0 {
+            self.output.append(turn.output);
+        } else {
+            let sent = self.send(turn.output, turn.statistics)?;
+            if sent < turn.output.len() {
+                self.output = std::mem::take(turn.output);
+                self.output_start = sent;
+                self.output.shrink_to_fit();
+            }
+        }
+        turn.output.clear();
+        turn.output.shrink_to(OUTPUT_BYTES_KEPT);
+        Ok(())
+    }
+
+    /// Sends what waits.
+    pub(super) fn flush(&mut self, turn: &Turn<'_>) -> Result<(), Errno> {
+        let sent = self.send(&self.output[self.output_start..], turn.statistics)?;
+        self.output_start += sent;
+        if self.output_start == self.output.len() {
+            self.output = Vec::new();
+            self.output_start = 0;
+        } else if self.output_start > self.output.len() / 2 {
+            self.output.drain(..self.output_start);
+            self.output.shrink_to_fit();
+            self.output_start = 0;
+        }
+        Ok(())
+    }
+
+    fn send(&self, bytes: &[u8], statistics: &LoopStatistics) -> Result<usize, Errno> {
+        let sent = match rustix::net::send(&self.socket, bytes, SendFlags::NOSIGNAL) {
+            Ok(sent) => sent,
+            Err(Errno::AGAIN | Errno::INTR) => 0,
+            Err(error) => return Err(error),
+        };
+        statistics.output_bytes.add(sent as u64);
+        let traffic = &self.client.traffic_bytes[1];
+        traffic.store(traffic.load(Relaxed) + sent as u64, Relaxed);
+        Ok(sent)
+    }
+
+    /// Tells the loop's gauge and the client's own figures what the buffers hold.
+    pub(crate) fn note_buffers(&mut self, statistics: &LoopStatistics) {
+        let bytes = self.input.capacity() + self.output.capacity();
+        if bytes == 0 && self.buffer_bytes == 0 {
+            return;
+        }
+        let gauge = &statistics.buffer_bytes;
+        gauge.set((gauge.get() + bytes as u64).saturating_sub(self.buffer_bytes as u64));
+        self.buffer_bytes = bytes;
+        self.client.input_bytes.store(self.input.len() - self.input_start, Relaxed);
+        self.client.output_bytes.store(self.waiting(), Relaxed);
+    }
+}
+
+/// Shuts the sending side and takes what has arrived, without waiting and without end.
+pub(crate) fn say_goodbye(socket: &TcpStream, buffer: &mut Vec<u8>) {
+    let _ = socket.shutdown(Shutdown::Write);
+    for _ in 0..16 {
+        buffer.clear();
+        let room = rustix::buffer::spare_capacity(buffer);
+        match rustix::net::recv(socket, room, RecvFlags::DONTWAIT) {
+            Ok((_, received)) if received > 0 => {}
+            _ => break,
+        }
+    }
+    buffer.clear();
+}

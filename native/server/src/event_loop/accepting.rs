@@ -1,0 +1,103 @@
+//! Accepting connections, and giving each to the loop that has the fewest.
+
+use super::{EventLoop, FIRST_CONNECTION, FIRST_LISTENER, NEVER};
+use crate::clients::{self, Place};
+use crate::connection::{Connection, say_goodbye};
+use crate::door::{self, Door, Refusal};
+use crate::inbox::{Accepted, Message};
+use crate::listener;
+use crate::poller::Interest;
+use rustix::net::SendFlags;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// Most connections accepted from one listener before others have their turn.
+const ACCEPTS_MAX: usize = 64;
+/// How long accepting rests when the system has no descriptors left.
+const REST_NS: u64 = 100_000_000;
+/// How often the log may say so.
+const COMPLAINT_NS: u64 = 60_000_000_000;
+
+impl<D: Door> EventLoop<D> {
+    pub(super) fn accept(&mut self, index: usize) {
+        for _ in 0..ACCEPTS_MAX {
+            let Some(listener) = self.listeners.get(index) else { return };
+            let (socket, address) = match listener.socket.accept() {
+                Ok(accepted) => accepted,
+                Err(error) => match error.kind() {
+                    io::ErrorKind::WouldBlock => return,
+                    io::ErrorKind::Interrupted | io::ErrorKind::ConnectionAborted => continue,
+                    _ => return self.rest_from_accepting(&error),
+                },
+            };
+            let (protocol, local_address) = (listener.protocol, listener.local_address(&socket));
+            let accepted = Accepted { socket, protocol, address, local_address };
+            if !self.shared.clients.admit(self.shared.settings.connections_max()) {
+                self.refuse(accepted);
+                continue;
+            }
+            let parts = self.shared.loops.iter().enumerate();
+            let fewest = parts.min_by_key(|(_, part)| part.connections.load(Relaxed));
+            let (number, part) = fewest.expect("a server has a loop");
+            part.connections.fetch_add(1, Relaxed);
+            if number == self.number {
+                self.serve(accepted);
+            } else {
+                part.inbox.send(Message::Serve(accepted));
+            }
+        }
+    }
+
+    /// The system has no descriptors or memory for another connection. Asking again at once would only burn CPU.
+    fn rest_from_accepting(&mut self, error: &io::Error) {
+        let now_ns = self.now_ns();
+        if now_ns >= self.complain_again_ns {
+            self.complain_again_ns = now_ns + COMPLAINT_NS;
+            eprintln!("todana: cannot accept connections: {}", listener::in_words(error));
+        }
+        self.watch_listeners(Interest::NONE);
+        self.accept_again_ns = now_ns + REST_NS;
+    }
+
+    pub(super) fn watch_listeners(&mut self, interest: Interest) {
+        for (index, listener) in self.listeners.iter().enumerate() {
+            let _ = self.poller.modify(listener.as_fd(), FIRST_LISTENER + index, interest);
+        }
+    }
+
+    /// Tells a client that there is no place for it.
+    fn refuse(&mut self, accepted: Accepted) {
+        let words = door::words(accepted.protocol, Refusal::TooManyClients);
+        let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+        let _ = rustix::net::send(&accepted.socket, words, flags);
+        say_goodbye(&accepted.socket, &mut self.input);
+    }
+
+    /// Begins to serve an admitted connection.
+    pub(super) fn serve(&mut self, accepted: Accepted) {
+        let slot = self.connections.vacant();
+        let fd = accepted.socket.as_fd();
+        let stopping = self.stop_at_ns != NEVER;
+        let watched = !stopping
+            && listener::prepare(&accepted.socket, self.shared.config.tcp_keepalive_s)
+                .and_then(|()| self.poller.register(fd, FIRST_CONNECTION + slot, Interest::READ))
+                .is_ok();
+        if !watched {
+            self.shared.clients.dismiss();
+            self.part().connections.fetch_sub(1, Relaxed);
+            if !stopping {
+                self.refuse(accepted);
+            }
+            return;
+        }
+        let now_ms = self.clock.wall_ms(self.clock.raw());
+        let id = self.shared.clients.next_id();
+        let client = Arc::new(clients::arriving(id, fd.as_raw_fd(), now_ms, &accepted));
+        let authenticated = self.shared.config.password.is_none();
+        let connection = Connection::new(accepted.socket, client.clone(), authenticated);
+        self.connections.insert(Box::new(connection));
+        self.shared.clients.add(Place { client, event_loop: self.number, slot });
+    }
+}

@@ -1,0 +1,70 @@
+//! What a loop does because of the time: waking sleepers, closing clients that are overdue, keeping the rate.
+
+use super::{EventLoop, NEVER, RESUMED, TICK_NS};
+use crate::door::Door;
+use crate::poller::Ready;
+use std::cmp::Reverse;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+impl<D: Door> EventLoop<D> {
+    /// How long the wait may take.
+    pub(super) fn timeout(&self) -> Option<Duration> {
+        if !self.yielded.is_empty() {
+            return Some(Duration::ZERO);
+        }
+        // Loop 0 keeps the rate of commands; others have nothing to do once a second without connections.
+        let ticks = self.number == 0 || self.connections.len() > 0;
+        let tick = if ticks { self.next_tick_ns } else { NEVER };
+        let sleeper = self.sleepers.peek().map_or(NEVER, |Reverse((at_ns, ..))| *at_ns);
+        let deadline = tick.min(sleeper).min(self.accept_again_ns).min(self.stop_at_ns);
+        if deadline == NEVER {
+            return None;
+        }
+        Some(Duration::from_nanos(deadline.saturating_sub(self.now_ns())))
+    }
+
+    pub(super) fn wake_sleepers(&mut self, now_ns: u64) {
+        while let Some(Reverse((at_ns, slot, id))) = self.sleepers.peek().copied() {
+            if at_ns > now_ns {
+                return;
+            }
+            self.sleepers.pop();
+            let sleeper = self.connections.get_mut(slot).filter(|c| c.client.id == id);
+            if let Some(connection) = sleeper
+                && std::mem::take(&mut connection.sleeping)
+            {
+                // The answer is owed: try to send at once.
+                self.turn(slot, Ready { writable: true, ..RESUMED });
+            }
+        }
+    }
+
+    /// What is due about once a second.
+    pub(super) fn tick(&mut self, now_ns: u64) {
+        if self.number == 0 {
+            let commands: u64 = self.shared.loops.iter().map(|l| l.statistics.commands.get()).sum();
+            let elapsed_ns = (now_ns - (self.next_tick_ns - TICK_NS)).max(1);
+            let rate = (commands - self.commands_at_tick) as f64 * 1e9 / elapsed_ns as f64;
+            self.shared.commands_per_second.store(rate.round() as u64, Relaxed);
+            self.commands_at_tick = commands;
+        }
+        self.next_tick_ns = now_ns + TICK_NS;
+        let config = &self.shared.config;
+        let buffered = self.part().statistics.buffer_bytes.get();
+        let watched = config.password.is_some()
+            || self.shared.settings.idle_timeout_ms() > 0
+            || buffered > config.output_bytes_soft as u64;
+        if !watched {
+            return;
+        }
+        let now_ms = self.clock.wall_ms(self.clock.raw());
+        for slot in self.connections.numbers() {
+            let part = &self.shared.loops[self.number];
+            let Some(connection) = self.connections.get_mut(slot) else { continue };
+            if connection.is_overdue(&self.shared, &part.statistics, now_ms) {
+                self.close(slot);
+            }
+        }
+    }
+}

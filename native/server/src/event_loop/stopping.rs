@@ -1,0 +1,43 @@
+//! How a loop ends.
+
+use super::{EventLoop, FIRST_LISTENER, NEVER};
+use crate::door::Door;
+use std::os::fd::AsFd;
+
+/// How long clients may take their last replies when the server stops.
+const GRACE_NS: u64 = 250_000_000;
+
+impl<D: Door> EventLoop<D> {
+    pub(super) fn begin_to_stop(&mut self, now_ns: u64) {
+        if self.stop_at_ns != NEVER {
+            return;
+        }
+        self.stop_at_ns = now_ns + GRACE_NS;
+        self.accept_again_ns = NEVER;
+        for (index, listener) in self.listeners.drain(..).enumerate() {
+            let _ = self.poller.deregister(listener.as_fd(), FIRST_LISTENER + index);
+        }
+        for slot in self.connections.numbers() {
+            if self.flush_once(slot) {
+                self.close(slot);
+            } else {
+                self.watch(slot, false);
+            }
+        }
+    }
+
+    /// Whether the loop was told to stop and has nothing more to wait for.
+    pub(super) fn is_over(&self) -> bool {
+        let told = self.stop_at_ns != NEVER;
+        told && (self.connections.len() == 0 || self.now_ns() >= self.stop_at_ns)
+    }
+
+    /// Closes what is left, connections that were still on their way here included.
+    pub(super) fn end(mut self) {
+        for slot in self.connections.numbers() {
+            self.close(slot);
+        }
+        let now_ns = self.now_ns();
+        self.take_messages(now_ns);
+    }
+}

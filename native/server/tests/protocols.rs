@@ -1,0 +1,83 @@
+//! The real sessions behind the real loops: just enough to know that they meet.
+
+mod serving;
+
+use serving::{config, connect, expect, until};
+use std::io::{Read, Write};
+use todana_protocol::ProtocolName;
+use todana_server::{Backend, Server};
+
+const BACK_ENDS: [Backend; 4] =
+    [Backend::Native, Backend::Portable, Backend::Poll, Backend::Select];
+
+#[test]
+fn resp_and_memcached_see_the_same_records() {
+    for backend in BACK_ENDS {
+        let server = Server::start(config(backend, 100)).unwrap();
+        let (resp, memcached) = (connect(&server, 0), connect(&server, 1));
+        expect(&resp, "PING\r\n", "+PONG\r\n");
+        expect(&resp, "*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$5\r\nvalue\r\n", "+OK\r\n");
+        expect(&memcached, "get k\r\n", "VALUE k 0 5\r\nvalue\r\nEND\r\n");
+        expect(&memcached, "set n 0 0 2\r\n41\r\n", "STORED\r\n");
+        expect(&resp, "INCR n\r\n", ":42\r\n");
+        until("all commands are counted", || server.info().commands == 5);
+        assert_eq!(server.info().connections_by_protocol, [1, 1]);
+        let calls = |name| server.command_stats(name).iter().map(|c| c.calls).sum::<u64>();
+        assert_eq!((calls(ProtocolName::Resp), calls(ProtocolName::Memcached)), (3, 2));
+    }
+}
+
+#[test]
+fn pipelines_and_large_values_pass_in_any_pieces() {
+    let server = Server::start(config(Backend::Native, 100)).unwrap();
+    let mut stream = connect(&server, 0);
+    let value = "v".repeat(3_000_000);
+    let mut request = format!("*3\r\n$3\r\nSET\r\n$3\r\nbig\r\n${}\r\n{value}\r\n", value.len());
+    request += &"*2\r\n$3\r\nGET\r\n$4\r\nnone\r\n".repeat(1_000);
+    request += "GET big\r\n";
+    let answers = format!("+OK\r\n{}${}\r\n{value}\r\n", "$-1\r\n".repeat(1_000), value.len());
+    for piece in [1 << 30, 100_000, 65_536, 9_999] {
+        let writer = stream.try_clone().unwrap();
+        let request = request.clone();
+        let thread = std::thread::spawn(move || {
+            request.as_bytes().chunks(piece).for_each(|part| (&writer).write_all(part).unwrap());
+        });
+        let mut bytes = vec![0; answers.len()];
+        stream.read_exact(&mut bytes).unwrap();
+        assert!(bytes == answers.as_bytes(), "in pieces of {piece}");
+        thread.join().unwrap();
+    }
+    until("all buffers are given back", || server.info().client_buffer_bytes == 0);
+}
+
+#[test]
+fn a_sleep_is_answered_when_it_is_over() {
+    let server = Server::start(config(Backend::Native, 100)).unwrap();
+    let stream = connect(&server, 0);
+    let begun = std::time::Instant::now();
+    expect(&stream, "DEBUG SLEEP 0.1\r\nPING\r\n", "+OK\r\n+PONG\r\n");
+    assert!(begun.elapsed().as_millis() >= 100);
+}
+
+#[test]
+fn the_slow_log_holds_what_was_slow() {
+    let server = Server::start(config(Backend::Native, 100)).unwrap();
+    let stream = connect(&server, 0);
+    expect(&stream, "SLOWLOG LEN\r\n", ":0\r\n");
+    expect(&stream, "CONFIG SET slowlog-log-slower-than 0\r\n", "+OK\r\n");
+    expect(&stream, "SLOWLOG RESET\r\nPING\r\nSLOWLOG GET 1\r\n", "+OK\r\n+PONG\r\n*1\r\n*6\r\n:");
+}
+
+#[test]
+fn a_password_is_asked_for() {
+    let mut config = config(Backend::Native, 100);
+    config.password = Some(b"secret".to_vec());
+    let server = Server::start(config).unwrap();
+    let stream = connect(&server, 0);
+    expect(&stream, "GET k\r\n", "-NOAUTH ");
+    let stream = connect(&server, 0);
+    expect(&stream, "AUTH wrong\r\n", "-WRONGPASS ");
+    let stream = connect(&server, 0);
+    expect(&stream, "AUTH secret\r\nGET k\r\n", "+OK\r\n$-1\r\n");
+    assert_eq!(server.info().authentication_failures, 1);
+}

@@ -1,0 +1,68 @@
+//! What the tests of the whole server share.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use todana_command::Databases;
+use todana_protocol::{Limits, ProtocolName};
+use todana_server::{Backend, Config, Server};
+use todana_table::{Budget, Options, Table, WhenFull};
+
+/// Longer than anything takes on a machine that works.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Both protocols on free ports, two loops.
+pub(crate) fn config(backend: Backend, connections_max: usize) -> Config {
+    let budget = Arc::new(Budget::new(i64::MAX, WhenFull::Refuse));
+    let options = Options { shards: Some(4), budget: Some(budget.clone()), ..Options::default() };
+    let tables = std::array::from_fn(|_| Arc::new(Table::new(options.clone())));
+    let address = "127.0.0.1:0".parse().unwrap();
+    Config {
+        databases: Arc::new(Databases::new(tables)),
+        budget,
+        listeners: vec![(ProtocolName::Resp, address), (ProtocolName::Memcached, address)],
+        event_loops: Some(2),
+        event_backend: backend,
+        password: None,
+        limits: Limits::default(),
+        connections_max,
+        idle_timeout_ms: None,
+        authentication_timeout_ms: 60_000,
+        input_bytes_max: 128 << 20,
+        output_bytes_hard: 256 << 20,
+        output_bytes_soft: 32 << 20,
+        output_soft_ms: 60_000,
+        tcp_keepalive_s: None,
+        slow_log_us: None,
+        slow_log_entries_max: 128,
+        config_file: String::new(),
+        options: Vec::new(),
+    }
+}
+
+/// Connects to a listener by its number.
+pub(crate) fn connect(server: &Server, listener: usize) -> TcpStream {
+    let stream = TcpStream::connect(server.addresses()[listener].1).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.set_nodelay(true).unwrap();
+    stream
+}
+
+/// Sends a request and reads just as much as the answer should have.
+pub(crate) fn expect(mut stream: &TcpStream, request: &str, answer: &str) {
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut bytes = vec![0; answer.len()];
+    stream.read_exact(&mut bytes).unwrap();
+    assert_eq!(String::from_utf8_lossy(&bytes), answer);
+}
+
+/// Waits until something is so.
+#[allow(dead_code)]
+pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !is_so() {
+        assert!(begun.elapsed() < PATIENCE, "waited in vain until {what}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
