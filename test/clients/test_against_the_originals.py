@@ -114,13 +114,19 @@ def random_command(chance):
         if line[0] not in RARE or chance.random() < 0.1:
             break
     words = [line[0]] + [argument for word in line[1:] for argument in draw(chance, word)]
-    if chance.random() < 0.02:
-        words = words[:-1] or words
-    if chance.random() < 0.02:
-        words.append(chance.choice(VALUES))
+    if not words[0].startswith("BIT"):
+        words = _miscounted(chance, words)
     if chance.random() < 0.1:
         words[0] = words[0].lower()
     return [word.encode("latin-1") for word in words]
+
+
+def _miscounted(chance, words):
+    if chance.random() < 0.02:
+        words = words[:-1] or words
+    if chance.random() < 0.02:
+        words = [*words, chance.choice(VALUES)]
+    return words
 
 
 @pytest.fixture(scope="module")

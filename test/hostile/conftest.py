@@ -19,12 +19,6 @@ GROWTH_BYTES_MAX = 64 << 20
 WAIT_S_MAX = 5.0
 
 
-def pytest_addoption(parser):
-    """One event back end is enough by default: parsers do not depend on it."""
-    parser.addoption("--server", default="todana", help="todana | oracle | PATH | HOST:PORT,HOST:PORT")
-    parser.addoption("--backends", default="native", help="event back ends, comma-separated")
-
-
 class Witness:
     """An honest client on both doors, in a thread of its own."""
 

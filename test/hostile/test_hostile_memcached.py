@@ -47,14 +47,14 @@ GARBAGE = {
 }
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(20))
 def test_random_bytes(server, seed):
     """Noise is answered with errors or waited for; at the end of it the connection ends."""
     chance = random.Random(seed)
     play(server.memcached, [[chance.randbytes(chance.randrange(1, 400))] for _ in range(250)])
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(20))
 def test_random_bytes_behind_a_plausible_start(server, seed):
     """Noise that the parser takes for the beginning of a request."""
     chance = random.Random(seed)
@@ -62,7 +62,7 @@ def test_random_bytes_behind_a_plausible_start(server, seed):
     play(server.memcached, [[chance.choice(starts) + chance.randbytes(chance.randrange(1, 200))] for _ in range(250)])
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(40))
 def test_mutated_requests(server, seed):
     """Requests with a few bytes changed, whole and cut at a random place."""
     chance = random.Random(seed)

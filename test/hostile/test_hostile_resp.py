@@ -58,14 +58,14 @@ GARBAGE = {
 }
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(20))
 def test_random_bytes(server, seed):
     """Noise is answered with an error, passed over or waited for; at the end of it the connection ends."""
     chance = random.Random(seed)
     play(server.resp, [[chance.randbytes(chance.randrange(1, 400))] for _ in range(250)])
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(20))
 def test_random_bytes_behind_a_plausible_start(server, seed):
     """Noise that the parser takes for the beginning of a request."""
     chance = random.Random(seed)
@@ -73,7 +73,7 @@ def test_random_bytes_behind_a_plausible_start(server, seed):
     play(server.resp, [[chance.choice(starts) + chance.randbytes(chance.randrange(1, 200))] for _ in range(250)])
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(40))
 def test_mutated_requests(server, seed):
     """Requests with a few bytes changed, whole and cut at a random place."""
     chance = random.Random(seed)
@@ -106,7 +106,7 @@ def test_truncated_at_every_offset(server, number):
     play(server.resp, truncations(stream))
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(12))
 def test_mutated_streams_split_at_every_offset(server, seed):
     """Malformed streams, too, are the same in any pieces: what one packet ends with, two end with."""
     chance = random.Random(seed)
@@ -241,7 +241,7 @@ class TestLargeAnswers:
                 assert server.resident_bytes() - resident < 600 << 20
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(20))
 def test_random_words(server, seed):
     """Well-formed requests of random words: every command with wrong arguments."""
     chance = random.Random(seed)
