@@ -5,8 +5,8 @@
 //! functions that single commands run, on the locked tables. A command that fails does not undo the ones before it;
 //! nobody else sees a state in between.
 
-use crate::databases::{DATABASES, nibble, swap_nibbles};
-use crate::execute::dispatch;
+use crate::databases::{DATABASES, Order};
+use crate::execute::{NO_CLEAR, dispatch};
 use crate::keys::{Transfer, transfer};
 use crate::{Command, Context, Databases, Error, Reply};
 use todana_table::{Keyspace, Locked};
@@ -24,14 +24,27 @@ pub struct Watch {
     pub version: u64,
 }
 
-/// Notes a key's version now.
-///
-/// # Panics
-/// Where there is no such database.
+/// Notes a key's version now. In a database that does not exist no key ever changes.
 pub fn watch(databases: &Databases, database: usize, key: &[u8], now_ms: u64) -> Watch {
-    let table = databases.index(database);
-    let version = version_of(&*databases.tables()[table], key, now_ms);
-    Watch { database, table, key: key.to_vec(), version }
+    let mut watch = Watch { database, table: DATABASES, key: key.to_vec(), version: 0 };
+    while let Some(table) = databases.order().index(database) {
+        watch.table = table;
+        watch.version = version_of(&*databases.tables()[table], key, now_ms);
+        if databases.order().index(database) == Some(table) {
+            break;
+        }
+    }
+    watch
+}
+
+impl Watch {
+    /// Whether the key is as it was. That another table took the number's place does not matter to a key that neither has.
+    fn holds(&self, order: Order, tables: &LockedTables<'_>, now_ms: u64) -> bool {
+        let Some(index) = order.index(self.database) else { return true };
+        let version =
+            tables[index].as_ref().map_or(0, |table| version_of(table, &self.key, now_ms));
+        version == self.version && (index == self.table || version == 0)
+    }
 }
 
 fn version_of<K: Keyspace>(space: &K, key: &[u8], now_ms: u64) -> u64 {
@@ -49,6 +62,8 @@ pub struct Batch<'a> {
 
 /// Carries out a batch. `each` is called before each command's reply, with its index, so that a door can prepare its
 /// words. Returns false, with nothing done or replied, where a watch failed.
+///
+/// A clear in a batch that is to come about later is scheduled when the batch is done.
 pub fn execute_batch<R: Reply>(
     databases: &Databases,
     batch: &Batch<'_>,
@@ -56,37 +71,31 @@ pub fn execute_batch<R: Reply>(
     reply: &mut R,
     mut each: impl FnMut(&mut R, usize),
 ) -> bool {
-    let mut order = Order::of(databases);
-    let tables = lock(databases, order, batch);
-    let unchanged = batch.watches.iter().all(|watch| {
-        order.index(watch.database) == Some(watch.table)
-            && tables[watch.table]
-                .as_ref()
-                .is_some_and(|table| version_of(table, &watch.key, context.now_ms) == watch.version)
-    });
-    if !unchanged {
-        return false;
-    }
+    let Some(mut step) = Step::begin(databases, batch, context) else { return false };
     for (index, (database, command)) in batch.commands.iter().enumerate() {
         each(reply, index);
-        let step = Step { databases, tables: &tables, database: *database, context };
-        step.execute(&mut order, command, reply);
+        step.execute(*database, command, reply);
     }
+    step.end();
     true
 }
 
-/// Which table each database number means, for the duration of a step.
-#[derive(Clone, Copy)]
-pub(crate) struct Order(u64);
-
-impl Order {
-    pub(crate) fn of(databases: &Databases) -> Order {
-        Order(databases.order())
-    }
-
-    pub(crate) fn index(self, database: usize) -> Option<usize> {
-        (database < DATABASES).then(|| nibble(self.0, database))
-    }
+/// Carries out one command that concerns more than one table, or all of one.
+pub(crate) fn execute_alone<R: Reply>(
+    databases: &Databases,
+    database: usize,
+    command: &Command<'_>,
+    context: Context,
+    reply: &mut R,
+) {
+    let commands = [(database, command.clone())];
+    execute_batch(
+        databases,
+        &Batch { watches: &[], commands: &commands },
+        context,
+        reply,
+        |_, _| {},
+    );
 }
 
 type LockedTables<'a> = [Option<Locked<'a>>; DATABASES];
@@ -97,6 +106,8 @@ enum Need<'a> {
     #[default]
     Nothing,
     Keys(Vec<&'a [u8]>),
+    /// Everything, unless the table is empty.
+    Emptiness,
     Everything,
 }
 
@@ -105,97 +116,186 @@ impl<'a> Need<'a> {
         match self {
             Need::Nothing => *self = Need::Keys(vec![key]),
             Need::Keys(keys) => keys.push(key),
+            Need::Emptiness => *self = Need::Everything,
             Need::Everything => {}
         }
     }
+
+    fn add_emptiness(&mut self) {
+        *self = match self {
+            Need::Nothing | Need::Emptiness => Need::Emptiness,
+            Need::Keys(_) | Need::Everything => Need::Everything,
+        }
+    }
 }
 
-fn lock<'a>(databases: &'a Databases, order: Order, batch: &Batch<'_>) -> LockedTables<'a> {
-    let mut needs: [Need<'_>; DATABASES] = Default::default();
-    for watch in batch.watches {
-        needs[watch.table].add_key(&watch.key);
-    }
-    for (database, command) in batch.commands {
-        if matches!(command, Command::Swap { .. } | Command::ClearAll { .. }) {
-            needs.fill(Need::Everything);
-        }
-        let Some(index) = order.index(*database) else { continue };
-        if command.sees_all() {
-            needs[index] = Need::Everything;
-        }
-        command.each_key(|key| needs[index].add_key(key));
-        if let Some((other, key)) = command.destination()
-            && let Some(index) = order.index(other)
-        {
-            needs[index].add_key(key);
-        }
-    }
-    let mut locked = LockedTables::default();
-    for ((locked, need), table) in locked.iter_mut().zip(needs).zip(databases.tables()) {
-        *locked = match need {
-            Need::Nothing => None,
-            Need::Keys(keys) => Some(table.lock(keys)),
-            Need::Everything => Some(table.lock_all()),
-        };
-    }
-    locked
+/// What a batch needs of all tables, and the order that it leaves.
+struct Plan<'a> {
+    needs: [Need<'a>; DATABASES],
+    /// The order after the batch's own swaps.
+    order: Order,
 }
 
-/// One command of a batch.
-struct Step<'a, 't> {
-    databases: &'a Databases,
-    tables: &'a LockedTables<'t>,
-    database: usize,
+impl<'a> Plan<'a> {
+    fn of(batch: &Batch<'a>, mut order: Order, now_ms: u64) -> Plan<'a> {
+        let mut needs: [Need<'_>; DATABASES] = Default::default();
+        for watch in batch.watches {
+            if let Some(index) = order.index(watch.database) {
+                needs[index].add_key(&watch.key);
+            }
+        }
+        for (database, command) in batch.commands {
+            if let Command::Swap { first, second } = *command {
+                order = order.swapped(first, second).unwrap_or(order);
+            }
+            let Some(index) = order.index(*database) else { continue };
+            match command.clears(now_ms) {
+                Some(true) => needs.iter_mut().for_each(Need::add_emptiness),
+                Some(false) => needs[index].add_emptiness(),
+                None if command.sees_all() => needs[index] = Need::Everything,
+                None => command.each_key(|key| needs[index].add_key(key)),
+            }
+            if let Some((other, key)) = command.destination()
+                && let Some(index) = order.index(other)
+            {
+                needs[index].add_key(key);
+            }
+        }
+        Plan { needs, order }
+    }
+
+    /// Locks what is needed, table by table.
+    fn lock<'t>(&self, databases: &'t Databases) -> LockedTables<'t> {
+        std::array::from_fn(|index| {
+            let table = &databases.tables()[index];
+            match &self.needs[index] {
+                Need::Nothing => None,
+                Need::Keys(keys) => Some(table.lock(keys.iter().copied())),
+                Need::Emptiness if table.is_empty() => None,
+                Need::Emptiness | Need::Everything => Some(table.lock_all()),
+            }
+        })
+    }
+
+    /// Whether the tables that were left out because they were empty are so still, now that the others are locked. Then a record that is
+    /// written to one of them now is written after the batch.
+    fn still_fits(&self, databases: &Databases, tables: &LockedTables<'_>) -> bool {
+        let mut all = self.needs.iter().zip(tables).zip(databases.tables());
+        all.all(|((need, locked), table)| {
+            !matches!(need, Need::Emptiness) || locked.is_some() || table.is_empty()
+        })
+    }
+}
+
+/// A batch on its way, with everything locked.
+struct Step<'t> {
+    databases: &'t Databases,
+    tables: LockedTables<'t>,
+    /// The order as the next command finds it.
+    order: Order,
     context: Context,
+    /// Clears to schedule when the locks are gone: table and time.
+    clears: Vec<(usize, u64)>,
 }
 
-impl<'t> Step<'_, 't> {
-    fn execute<R: Reply>(&self, order: &mut Order, command: &Command<'_>, reply: &mut R) {
+impl<'t> Step<'t> {
+    /// Locks and checks. `None` where a watch failed.
+    ///
+    /// The batch happens at the moment when, with all locks held, the order of the databases is found unchanged, or
+    /// is exchanged for the one that the batch leaves. What others see of another order before the batch's commands are through is
+    /// not in the way: the records concerned are locked.
+    fn begin(databases: &'t Databases, batch: &Batch<'_>, context: Context) -> Option<Step<'t>> {
+        loop {
+            let order = databases.order();
+            let plan = Plan::of(batch, order, context.now_ms);
+            let tables = plan.lock(databases);
+            if databases.order() != order || !plan.still_fits(databases, &tables) {
+                continue;
+            }
+            if !batch.watches.iter().all(|watch| watch.holds(order, &tables, context.now_ms)) {
+                return None;
+            }
+            if databases.reorder(order, plan.order) {
+                return Some(Step { databases, tables, order, context, clears: Vec::new() });
+            }
+        }
+    }
+
+    fn execute<R: Reply>(&mut self, database: usize, command: &Command<'_>, reply: &mut R) {
         match *command {
-            Command::Swap { first, second } => {
-                if !self.databases.swap(first, second) {
-                    return reply.error(Error::NoSuchDatabase);
+            Command::Swap { first, second } => match self.order.swapped(first, second) {
+                Some(order) => {
+                    self.order = order;
+                    reply.done();
                 }
-                order.0 = swap_nibbles(order.0, first, second);
+                None => reply.error(Error::NoSuchDatabase),
+            },
+            Command::ClearAll { at_ms } => {
+                (0..DATABASES).for_each(|index| self.clear(index, at_ms));
                 reply.done();
             }
-            Command::ClearAll { .. } => {
-                self.tables.iter().flatten().for_each(|table| {
-                    table.clear();
-                });
-                reply.done();
-            }
+            Command::Clear { at_ms } => match self.order.index(database) {
+                Some(index) => {
+                    self.clear(index, at_ms);
+                    reply.done();
+                }
+                None => reply.error(Error::NoSuchDatabase),
+            },
             Command::Copy { from, to, database: Some(other), replace } => {
                 let copied = Transfer { from, to, keep: true, replace };
-                self.transfer(*order, other, &copied, reply);
+                self.transfer([database, other], &copied, reply);
             }
-            Command::Move { key, database } => {
+            Command::Move { key, database: other } => {
                 let moved = Transfer { from: key, to: key, keep: false, replace: false };
-                self.transfer(*order, database, &moved, reply);
+                self.transfer([database, other], &moved, reply);
             }
-            _ => match self.table(*order, self.database) {
+            _ => match self.table(database) {
                 Some((_, table)) => dispatch(table, command, self.context, reply),
                 None => reply.error(Error::NoSuchDatabase),
             },
         }
     }
 
-    fn table(&self, order: Order, database: usize) -> Option<(usize, &Locked<'t>)> {
-        let index = order.index(database)?;
+    fn table(&self, database: usize) -> Option<(usize, &Locked<'t>)> {
+        let index = self.order.index(database)?;
         Some((index, self.tables[index].as_ref()?))
     }
 
-    fn transfer<R: Reply>(&self, order: Order, other: usize, moved: &Transfer<'_>, reply: &mut R) {
-        let (source, destination) = (self.table(order, self.database), self.table(order, other));
-        let (Some((from, source)), Some((to, destination))) = (source, destination) else {
+    /// Clears a table, or notes to have it cleared. A clear that was scheduled before is replaced.
+    fn clear(&mut self, index: usize, at_ms: Option<u64>) {
+        if !is_due(at_ms, self.context.now_ms) {
+            return self.clears.push((index, at_ms.unwrap_or(NO_CLEAR)));
+        }
+        self.clears.push((index, NO_CLEAR));
+        if let Some(table) = &self.tables[index] {
+            table.clear();
+        }
+    }
+
+    fn transfer<R: Reply>(&self, databases: [usize; 2], moved: &Transfer<'_>, reply: &mut R) {
+        let [Some((from, source)), Some((to, destination))] = databases.map(|it| self.table(it))
+        else {
             return reply.error(Error::NoSuchDatabase);
         };
         transfer(source, destination, from == to, moved, self.context.now_ms, reply);
     }
+
+    /// Lets go of all locks and does what could not be done under them.
+    fn end(self) {
+        drop(self.tables);
+        for (index, at_ms) in self.clears {
+            self.databases.tables()[index].schedule_clear(at_ms);
+        }
+    }
+}
+
+/// Whether a clear is to happen at once.
+fn is_due(at_ms: Option<u64>, now_ms: u64) -> bool {
+    at_ms.is_none_or(|at_ms| at_ms <= now_ms)
 }
 
 impl<'a> Command<'a> {
-    /// Whether the command sees a whole database.
+    /// Whether the command looks at a whole database.
     fn sees_all(&self) -> bool {
         matches!(
             self,
@@ -203,8 +303,16 @@ impl<'a> Command<'a> {
                 | Command::Scan { .. }
                 | Command::Keys { .. }
                 | Command::RandomKey { .. }
-                | Command::Clear { .. }
         )
+    }
+
+    /// Whether the command clears its database, or all of them (`Some(true)`), at once.
+    fn clears(&self, now_ms: u64) -> Option<bool> {
+        match *self {
+            Command::Clear { at_ms } if is_due(at_ms, now_ms) => Some(false),
+            Command::ClearAll { at_ms } if is_due(at_ms, now_ms) => Some(true),
+            _ => None,
+        }
     }
 
     /// The key in another database, and that database.

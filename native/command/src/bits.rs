@@ -35,10 +35,14 @@ pub(crate) fn set_bit<K: Keyspace, R: Reply>(
     space.update(key, context.now_ms, |slot| {
         let (old_len, meta) =
             slot.entry().map_or((0, Meta::default()), |entry| (entry.value().len(), entry.meta()));
-        let mut was_set = false;
+        let value = slot.entry().map_or(&[][..], |entry| entry.value());
+        let was_set = value.get(byte).is_some_and(|byte| byte & mask(offset) != 0);
+        if was_set == bit && byte < old_len {
+            // Nothing changes, so nothing is written: no watch fails for it.
+            return reply.integer(was_set.into());
+        }
         let written = slot.put_with(old_len.max(byte + 1), meta, |old, new| {
             new[..old.len()].copy_from_slice(old);
-            was_set = new[byte] & mask(offset) != 0;
             if bit {
                 new[byte] |= mask(offset);
             } else {
@@ -85,8 +89,11 @@ fn bit_span(span: &Span, bytes: usize) -> Option<(usize, usize)> {
 }
 
 fn count_ones(value: &[u8], first: usize, last: usize) -> i64 {
-    let whole: i64 =
-        value[first / 8..=last / 8].iter().map(|byte| i64::from(byte.count_ones())).sum();
+    let (words, rest) = value[first / 8..=last / 8].as_chunks::<8>();
+    let in_words: u64 =
+        words.iter().map(|word| u64::from(u64::from_ne_bytes(*word).count_ones())).sum();
+    let in_rest: u64 = rest.iter().map(|byte| u64::from(byte.count_ones())).sum();
+    let whole = (in_words + in_rest) as i64;
     let before = value[first / 8] & !(0xff >> (first % 8));
     let after = value[last / 8] & (0x7f >> (last % 8));
     whole - i64::from(before.count_ones()) - i64::from(after.count_ones())

@@ -14,6 +14,7 @@ pub const DATABASES: usize = 16;
 #[derive(Debug)]
 pub struct Databases {
     tables: [Arc<Table>; DATABASES],
+    /// Four bits a database, the lowest are those of database 0: the index of its table.
     order: AtomicU64,
 }
 
@@ -43,7 +44,8 @@ impl Databases {
     /// From [`DATABASES`] on.
     #[inline]
     pub fn index(&self, number: usize) -> usize {
-        nibble(self.order.load(SeqCst), number)
+        let index = self.order().index(number);
+        index.unwrap_or_else(|| panic!("there are {DATABASES} databases, numbered from 0"))
     }
 
     /// All tables, by index.
@@ -53,30 +55,39 @@ impl Databases {
 
     /// Exchanges two databases; false where one of them does not exist.
     pub fn swap(&self, first: usize, second: usize) -> bool {
-        if first >= DATABASES || second >= DATABASES {
-            return false;
-        }
-        let swapped = |order| Some(swap_nibbles(order, first, second));
+        let swapped = |order| Order(order).swapped(first, second).map(|order| order.0);
         self.order.fetch_update(SeqCst, SeqCst, swapped).is_ok()
     }
 
-    /// All table indexes, four bits a database, the lowest are those of database 0.
-    pub(crate) fn order(&self) -> u64 {
-        self.order.load(SeqCst)
+    pub(crate) fn order(&self) -> Order {
+        Order(self.order.load(SeqCst))
+    }
+
+    /// Changes the order if it is `old` still; false where it is not.
+    pub(crate) fn reorder(&self, old: Order, new: Order) -> bool {
+        if old == new {
+            return self.order() == old;
+        }
+        self.order.compare_exchange(old.0, new.0, SeqCst, SeqCst).is_ok()
     }
 }
 
-/// The index of the table that database `number` is in this order.
-#[inline]
-pub(crate) fn nibble(order: u64, number: usize) -> usize {
-    assert!(number < DATABASES, "there are {DATABASES} databases");
-    (order >> (number * 4)) as usize & 0xf
-}
+/// Which table each database number means, at one moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Order(u64);
 
-/// The order with two databases exchanged.
-pub(crate) fn swap_nibbles(order: u64, first: usize, second: usize) -> u64 {
-    let difference = (nibble(order, first) ^ nibble(order, second)) as u64;
-    order ^ (difference << (first * 4)) ^ (difference << (second * 4))
+impl Order {
+    /// The index of a database's table, if there is such a database.
+    #[inline]
+    pub(crate) fn index(self, number: usize) -> Option<usize> {
+        (number < DATABASES).then(|| (self.0 >> (number * 4)) as usize & 0xf)
+    }
+
+    /// The order with two databases exchanged, if there are both.
+    pub(crate) fn swapped(self, first: usize, second: usize) -> Option<Order> {
+        let difference = (self.index(first)? ^ self.index(second)?) as u64;
+        Some(Order(self.0 ^ (difference << (first * 4)) ^ (difference << (second * 4))))
+    }
 }
 
 #[cfg(test)]

@@ -1,12 +1,15 @@
 //! From a command to the function that means it.
 
-use crate::batch::Order;
+use crate::home::{Home, Numbered};
 use crate::{Command, Databases, Error, Reply};
-use crate::{bits, expiry, keys, lcs, lease, numbers, strings};
+use crate::{batch, bits, expiry, keys, lcs, lease, numbers, pairs, strings};
 use todana_table::{Keyspace, Table};
 
 /// Longest value that a command may build where nobody sets a lower limit, in bytes.
 pub const VALUE_BYTES_MAX: usize = 512 << 20;
+
+/// The moment to schedule a clear for, where there is to be none.
+pub(crate) const NO_CLEAR: u64 = u64::MAX;
 
 /// What execution needs to know beside the command.
 #[derive(Clone, Copy, Debug)]
@@ -26,22 +29,18 @@ pub fn execute<R: Reply>(
     context: Context,
     reply: &mut R,
 ) {
+    let Some(home) = Numbered::new(databases, database) else {
+        return reply.error(Error::NoSuchDatabase);
+    };
     match command {
-        Command::Copy { database: Some(other), .. } | Command::Move { database: other, .. } => {
-            transfer(databases, [database, *other], command, context, reply);
+        Command::Copy { database: Some(_), .. }
+        | Command::Move { .. }
+        | Command::Clear { .. }
+        | Command::ClearAll { .. }
+        | Command::Swap { .. } => {
+            batch::execute_alone(databases, database, command, context, reply)
         }
-        Command::ClearAll { at_ms } => {
-            databases.tables().iter().for_each(|table| clear(table, *at_ms, context.now_ms));
-            reply.done();
-        }
-        Command::Swap { first, second } => {
-            if databases.swap(*first, *second) {
-                reply.done();
-            } else {
-                reply.error(Error::NoSuchDatabase);
-            }
-        }
-        _ => execute_on(databases.table(database), command, context, reply),
+        _ => execute_in(&home, command, context, reply),
     }
 }
 
@@ -50,21 +49,36 @@ pub fn execute<R: Reply>(
 #[inline]
 pub fn execute_on<R: Reply>(table: &Table, command: &Command<'_>, context: Context, reply: &mut R) {
     match command {
-        Command::LongestCommon { keys, .. } => {
-            dispatch(&table.lock(keys.iter().copied()), command, context, reply);
-        }
-        Command::Rename { from, to, .. } | Command::Copy { from, to, database: None, .. } => {
-            dispatch(&table.lock([*from, *to]), command, context, reply);
-        }
-        Command::SetMany { pairs, .. } => {
-            let locked = table.lock(pairs.iter().map(|(key, _)| *key));
-            dispatch(&locked, command, context, reply);
-        }
         Command::Clear { at_ms } => {
-            clear(table, *at_ms, context.now_ms);
+            match at_ms {
+                Some(at_ms) if *at_ms > context.now_ms => table.schedule_clear(*at_ms),
+                _ => {
+                    table.schedule_clear(NO_CLEAR);
+                    table.clear();
+                }
+            }
             reply.done();
         }
-        _ => dispatch(table, command, context, reply),
+        _ => execute_in(table, command, context, reply),
+    }
+}
+
+/// Carries out a command that needs no more than one table.
+#[inline]
+fn execute_in<H: Home, R: Reply>(home: &H, command: &Command<'_>, context: Context, reply: &mut R) {
+    match command {
+        Command::LongestCommon { keys, want } => {
+            let values = lcs::Values::read(&home.lock(*keys), *keys, context.now_ms);
+            values.longest_common(*want, reply);
+        }
+        Command::Rename { from, to, .. } | Command::Copy { from, to, database: None, .. } => {
+            dispatch(&home.lock([*from, *to]), command, context, reply);
+        }
+        Command::SetMany { pairs, .. } => {
+            let locked = home.lock(pairs.iter().map(|(key, _)| *key));
+            dispatch(&locked, command, context, reply);
+        }
+        _ => dispatch(home, command, context, reply),
     }
 }
 
@@ -100,7 +114,7 @@ fn dispatch_rest<K: Keyspace, R: Reply>(
         | Command::Set(_)
         | Command::Increment(_)
         | Command::Delete { .. }
-        | Command::GetMany { .. } => unreachable!("dispatched before"),
+        | Command::GetMany { .. } => dispatch(space, command, context, reply),
 
         Command::Length { key } => strings::length(space, key, now_ms, reply),
         Command::GetRange { key, start, end } => {
@@ -115,7 +129,8 @@ fn dispatch_rest<K: Keyspace, R: Reply>(
         }
         Command::Take { key } => strings::take(space, key, now_ms, reply),
         Command::SetMany { pairs, condition, expires } => {
-            strings::set_many(space, pairs, condition, expires, now_ms, reply);
+            let pairs = pairs::Pairs { pairs, condition, expires };
+            pairs::set_many(space, &pairs, now_ms, reply);
         }
 
         Command::GetBit { key, offset } => bits::get_bit(space, key, offset, now_ms, reply),
@@ -132,7 +147,7 @@ fn dispatch_rest<K: Keyspace, R: Reply>(
             numbers::increment_float(space, key, delta, now_ms, reply);
         }
         Command::LongestCommon { keys, want } => {
-            lcs::longest_common(space, keys, want, now_ms, reply);
+            lcs::Values::read(space, keys, now_ms).longest_common(want, reply);
         }
 
         Command::Expiry { key } => expiry::expiry(space, key, now_ms, reply),
@@ -161,10 +176,6 @@ fn dispatch_rest<K: Keyspace, R: Reply>(
         }
         Command::Keys { pattern } => keys::keys(space, pattern, now_ms, reply),
         Command::RandomKey { seed } => keys::random_key(space, seed, now_ms, reply),
-        Command::Clear { .. } => {
-            space.clear();
-            reply.done();
-        }
 
         Command::Lease { key, options } => lease::lease(space, key, options, now_ms, reply),
         Command::Invalidate { key, condition, expires } => {
@@ -173,52 +184,8 @@ fn dispatch_rest<K: Keyspace, R: Reply>(
 
         Command::Copy { database: Some(_), .. }
         | Command::Move { .. }
+        | Command::Clear { .. }
         | Command::ClearAll { .. }
         | Command::Swap { .. } => reply.error(Error::NoSuchDatabase),
     }
-}
-
-/// Clears a table now, or when the time comes.
-fn clear(table: &Table, at_ms: Option<u64>, now_ms: u64) {
-    match at_ms {
-        Some(at_ms) if at_ms > now_ms => table.schedule_clear(at_ms),
-        _ => {
-            table.clear();
-        }
-    }
-}
-
-/// Carries out a command that moves or copies a record from one database to another, both locked.
-fn transfer<R: Reply>(
-    databases: &Databases,
-    [source, destination]: [usize; 2],
-    command: &Command<'_>,
-    context: Context,
-    reply: &mut R,
-) {
-    let order = Order::of(databases);
-    let (Some(source), Some(destination)) = (order.index(source), order.index(destination)) else {
-        return reply.error(Error::NoSuchDatabase);
-    };
-    let (from, to, keep, replace) = match *command {
-        Command::Copy { from, to, replace, .. } => (from, to, true, replace),
-        Command::Move { key, .. } => (key, key, false, false),
-        _ => return reply.error(Error::NoSuchDatabase),
-    };
-    let tables = databases.tables();
-    let moved = keys::Transfer { from, to, keep, replace };
-    if source == destination {
-        let locked = tables[source].lock([from, to]);
-        return keys::transfer(&locked, &locked, true, &moved, context.now_ms, reply);
-    }
-    let lock_source = || tables[source].lock([from]);
-    let lock_destination = || tables[destination].lock([to]);
-    let (source, destination) = if source < destination {
-        let first = lock_source();
-        (first, lock_destination())
-    } else {
-        let first = lock_destination();
-        (lock_source(), first)
-    };
-    keys::transfer(&source, &destination, false, &moved, context.now_ms, reply);
 }

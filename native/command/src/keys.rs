@@ -78,7 +78,7 @@ pub(crate) fn rename<K: Keyspace, R: Reply>(
     }
     if from != to {
         let put =
-            |kept: &Kept| space.update(to, now_ms, |slot| slot.put(&[&kept.value], kept.meta));
+            |kept: &Kept| space.update(to, now_ms, |slot| slot.put(&[kept.value()], kept.meta()));
         if put(&kept) == Err(Full) {
             return reply.error(Error::Full);
         }
@@ -129,7 +129,7 @@ pub(crate) fn transfer<S: Keyspace, D: Keyspace, R: Reply>(
         if slot.entry().is_some() && !moved.replace {
             return None;
         }
-        Some(slot.put(&[&kept.value], kept.meta))
+        Some(slot.put(&[kept.value()], kept.meta()))
     });
     match put {
         None => reply.flag(false),

@@ -16,28 +16,29 @@ pub(crate) fn lease<K: Keyspace, R: Reply>(
     now_ms: u64,
     reply: &mut R,
 ) {
-    if options.vivify.is_none() && options.touch.is_none() {
-        // Most looks change nothing, and need no more of the table than `get` does.
-        let is_shown = space.read(key, now_ms, |entry| {
-            let Some(entry) = entry else {
-                reply.none();
-                return true;
-            };
+    // Most looks change nothing but the access word. They need no more than a reader's turn.
+    let settled = space.read(key, now_ms, |entry| match entry {
+        None if options.vivify.is_none() => {
+            reply.none();
+            true
+        }
+        Some(entry) if options.touch.is_none() => {
             let state = look(&entry, options, now_ms);
             if !state.won {
                 show(&entry, state, options, now_ms, reply);
             }
             !state.won
-        });
-        if is_shown {
-            return;
         }
+        _ => false,
+    });
+    if settled {
+        return;
     }
     space.update(key, now_ms, |slot| {
         let Some(entry) = slot.entry() else { return vivify(slot, options, now_ms, reply) };
         let state = look(&entry, options, now_ms);
         if state.won {
-            mark_won(slot);
+            mark_won(slot, now_ms);
         }
         if let Some(touch) = options.touch {
             return show_touched(slot, touch, state, options, now_ms, reply);
@@ -51,7 +52,7 @@ pub(crate) fn lease<K: Keyspace, R: Reply>(
 /// Makes an empty record that its maker is to fill.
 fn vivify<R: Reply>(slot: &mut Slot<'_>, options: LeaseOptions, now_ms: u64, reply: &mut R) {
     let Some(expires) = options.vivify else { return reply.none() };
-    let access = Some(Access { won: true, ..fresh_access(now_ms) });
+    let access = Some(Access { won: true, fetched: !options.quiet_access, ..fresh_access(now_ms) });
     let meta = Meta { expires_at_ms: resolve(expires, None), flags: 0, access };
     if slot.put(&[], meta) == Err(Full) {
         return reply.error(Error::Full);
@@ -81,9 +82,9 @@ fn look(entry: &Entry<'_>, options: LeaseOptions, now_ms: u64) -> LeaseState {
 }
 
 /// Remembers that somebody has won. A record without an access word gets one.
-fn mark_won(slot: &mut Slot<'_>) {
+fn mark_won(slot: &mut Slot<'_>, now_ms: u64) {
     let Some(meta) = slot.entry().map(|entry| entry.meta()) else { return };
-    let access = Access { won: true, ..meta.access.unwrap_or_default() };
+    let access = Access { won: true, ..meta.access.unwrap_or_else(|| fresh_access(now_ms)) };
     if !slot.set_access(access) {
         // Without room for the word the next reader wins as well, which costs work but no data.
         let _ = slot.set_meta(Meta { access: Some(access), ..meta });

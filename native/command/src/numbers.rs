@@ -120,9 +120,13 @@ pub fn parse_signed(text: &[u8]) -> Option<i64> {
     if negative { 0i64.checked_sub_unsigned(magnitude) } else { i64::try_from(magnitude).ok() }
 }
 
-/// An unsigned decimal integer as memcached reads one: leading zeros and trailing spaces are tolerated.
+/// An unsigned decimal integer as memcached reads one (C's `strtoull` up to the first space): white space before it, a
+/// plus sign, leading zeros, and anything after white space are tolerated.
 pub fn parse_unsigned(text: &[u8]) -> Option<u64> {
-    let digits = text.trim_ascii_end();
+    let is_space = |byte: &u8| byte.is_ascii_whitespace() || *byte == 0x0b;
+    let start = text.iter().position(|byte| !is_space(byte))?;
+    let number = text[start..].split(is_space).next()?;
+    let digits = number.strip_prefix(b"+").unwrap_or(number);
     if digits.is_empty() {
         return None;
     }
@@ -175,11 +179,19 @@ mod tests {
 
     #[test]
     fn unsigned_numbers_are_read_like_memcached() {
-        for (text, number) in [("0", 0), ("007", 7), ("9  ", 9), ("18446744073709551615", u64::MAX)]
-        {
+        let good = [
+            ("0", 0),
+            ("007", 7),
+            ("9  ", 9),
+            ("\t2", 2),
+            ("+1", 1),
+            ("1 abc", 1),
+            ("18446744073709551615", u64::MAX),
+        ];
+        for (text, number) in good {
             assert_eq!(parse_unsigned(text.as_bytes()), Some(number), "{text}");
         }
-        for text in ["", "  ", "-1", "+1", " 1", "1a", "18446744073709551616"] {
+        for text in ["", "  ", "+", "-1", "-0", "1abc", "0x1", "1.5", "18446744073709551616"] {
             assert_eq!(parse_unsigned(text.as_bytes()), None, "{text}");
         }
     }

@@ -2,7 +2,7 @@
 //! write.
 
 use crate::{Condition, Expires, Record, Refusal};
-use todana_table::{Access, Entry, Meta};
+use todana_table::{Access, Entry, Meta, Shared};
 
 /// The record that doors see of an entry.
 #[inline]
@@ -59,25 +59,57 @@ pub(crate) fn seconds(now_ms: u64) -> u32 {
     u32::try_from(now_ms / 1_000).unwrap_or(u32::MAX)
 }
 
-/// A record's bytes, owned: for what must outlive the look at its entry.
-pub(crate) struct Kept {
-    pub(crate) value: Vec<u8>,
-    pub(crate) version: u64,
-    pub(crate) meta: Meta,
+/// A record that outlives the look at its entry: large ones are counted, small ones copied.
+pub(crate) enum Kept {
+    /// The entry itself.
+    Counted(Shared),
+    /// What was in it.
+    Copied {
+        /// The value.
+        value: Vec<u8>,
+        /// Its version.
+        version: u64,
+        /// Flags, expiry, access.
+        meta: Meta,
+    },
 }
 
 impl Kept {
     pub(crate) fn of(entry: &Entry<'_>) -> Kept {
-        Kept { value: entry.value().to_vec(), version: entry.version(), meta: entry.meta() }
+        match entry.share() {
+            Some(shared) => Kept::Counted(shared),
+            None => Kept::Copied {
+                value: entry.value().to_vec(),
+                version: entry.version(),
+                meta: entry.meta(),
+            },
+        }
+    }
+
+    pub(crate) fn value(&self) -> &[u8] {
+        match self {
+            Kept::Counted(shared) => shared.entry().value(),
+            Kept::Copied { value, .. } => value,
+        }
+    }
+
+    pub(crate) fn meta(&self) -> Meta {
+        match self {
+            Kept::Counted(shared) => shared.entry().meta(),
+            Kept::Copied { meta, .. } => *meta,
+        }
     }
 
     pub(crate) fn record<'a>(&'a self, key: &'a [u8]) -> Record<'a> {
-        Record {
-            key,
-            value: &self.value,
-            flags: self.meta.flags,
-            version: self.version,
-            expires_at_ms: self.meta.expires_at_ms,
+        match self {
+            Kept::Counted(shared) => record_of(&shared.entry()),
+            Kept::Copied { value, version, meta } => Record {
+                key,
+                value,
+                flags: meta.flags,
+                version: *version,
+                expires_at_ms: meta.expires_at_ms,
+            },
         }
     }
 }

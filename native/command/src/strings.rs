@@ -2,7 +2,7 @@
 
 use crate::record::{Kept, check, fresh_access, is_past, record_of, resolve};
 use crate::{Condition, Context, Error, Expires, Refusal, Reply, Set, Side};
-use todana_table::{Entry, Full, Keyspace, Meta, Slot};
+use todana_table::{Access, Entry, Full, Keyspace, Meta, Prepared, Slot};
 
 /// GET, `get`, `todana:get`.
 #[inline]
@@ -17,6 +17,7 @@ pub(crate) fn get<K: Keyspace, R: Reply>(space: &K, key: &[u8], now_ms: u64, rep
 }
 
 /// MGET, `get` of several keys.
+#[inline]
 pub(crate) fn get_many<K: Keyspace, R: Reply>(
     space: &K,
     keys: &[&[u8]],
@@ -27,27 +28,48 @@ pub(crate) fn get_many<K: Keyspace, R: Reply>(
     keys.iter().for_each(|key| get(space, key, now_ms, reply));
 }
 
+/// Values from this length on are copied before the shard is locked.
+const PREPARED_BYTES_MIN: usize = 4_096;
+
 /// SET and its relatives, memcached's storage commands, `todana:put`.
 #[inline]
 pub(crate) fn set<K: Keyspace, R: Reply>(space: &K, set: &Set<'_>, now_ms: u64, reply: &mut R) {
-    space.update(set.key, now_ms, |slot| {
-        if set.return_old {
-            return set_and_return_old(slot, set, now_ms, reply);
-        }
-        match store(slot, set, now_ms) {
-            Ok(version) => reply.stored(version),
-            Err(Unstored::Refused(refusal)) => reply.refused(refusal),
-            Err(Unstored::Full) => reply.error(Error::Full),
-        }
-    });
+    if set.value.len() >= PREPARED_BYTES_MIN {
+        return set_large(space, set, now_ms, reply);
+    }
+    space.update(set.key, now_ms, |slot| set_in(slot, set, None, now_ms, reply));
 }
 
-fn set_and_return_old<R: Reply>(slot: &mut Slot<'_>, set: &Set<'_>, now_ms: u64, reply: &mut R) {
-    let old = slot.entry().as_ref().map(Kept::of);
-    match (store(slot, set, now_ms), old) {
-        (Err(Unstored::Full), _) => reply.error(Error::Full),
-        (_, Some(old)) => reply.record(old.record(set.key)),
-        (_, None) => reply.none(),
+#[cold]
+fn set_large<K: Keyspace, R: Reply>(space: &K, set: &Set<'_>, now_ms: u64, reply: &mut R) {
+    let prepared = match new_meta(set, None, now_ms) {
+        Some(meta) => match Prepared::new(set.key, &[set.value], meta) {
+            Ok(prepared) => Some(prepared),
+            Err(Full) => return reply.error(Error::Full),
+        },
+        None => None,
+    };
+    space.update(set.key, now_ms, |slot| set_in(slot, set, prepared, now_ms, reply));
+}
+
+#[inline]
+fn set_in<R: Reply>(
+    slot: &mut Slot<'_>,
+    set: &Set<'_>,
+    prepared: Option<Prepared>,
+    now_ms: u64,
+    reply: &mut R,
+) {
+    let old = match set.return_old {
+        true => slot.entry().as_ref().map(Kept::of),
+        false => None,
+    };
+    match (store(slot, set, prepared, now_ms), set.return_old, old) {
+        (Err(Unstored::Full), ..) => reply.error(Error::Full),
+        (_, true, Some(old)) => reply.record(old.record(set.key)),
+        (_, true, None) => reply.none(),
+        (Ok(version), false, _) => reply.stored(version),
+        (Err(Unstored::Refused(refusal)), false, _) => reply.refused(refusal),
     }
 }
 
@@ -64,21 +86,55 @@ impl From<Full> for Unstored {
 }
 
 #[inline]
-fn store(slot: &mut Slot<'_>, set: &Set<'_>, now_ms: u64) -> Result<u64, Unstored> {
+fn store(
+    slot: &mut Slot<'_>,
+    set: &Set<'_>,
+    prepared: Option<Prepared>,
+    now_ms: u64,
+) -> Result<u64, Unstored> {
     let entry = slot.entry();
     check(set.condition, entry.as_ref()).map_err(Unstored::Refused)?;
-    let expires_at_ms = resolve(set.expires, entry.as_ref());
-    let mut access = set.track_access.then(|| fresh_access(now_ms));
-    if let (Some(access), Condition::NotNewer(version), Some(entry)) =
-        (&mut access, set.condition, entry)
-    {
-        access.stale = entry.version() > version;
-    }
-    let version = slot.put(&[set.value], Meta { expires_at_ms, flags: set.flags, access })?;
+    let (version, expires_at_ms) = match (prepared, new_meta(set, None, now_ms)) {
+        (Some(prepared), Some(meta)) => (slot.put_prepared(prepared)?, meta.expires_at_ms),
+        (_, Some(meta)) => (slot.put(&[set.value], meta)?, meta.expires_at_ms),
+        (_, None) => {
+            let meta = new_meta(set, Some(entry), now_ms).unwrap_or_default();
+            (slot.put(&[set.value], meta)?, meta.expires_at_ms)
+        }
+    };
     if is_past(expires_at_ms, now_ms) {
         slot.remove();
     }
     Ok(version)
+}
+
+/// The metadata of a record that is set. `None` where they depend on the present record and that is not given.
+#[inline]
+fn new_meta(set: &Set<'_>, present: Option<Option<Entry<'_>>>, now_ms: u64) -> Option<Meta> {
+    let depends = set.expires == Expires::Keep || matches!(set.condition, Condition::NotNewer(_));
+    if depends {
+        let entry = present?;
+        return Some(inherited_meta(set, entry, now_ms));
+    }
+    let access = set.track_access.then(|| fresh_access(now_ms));
+    Some(Meta { expires_at_ms: resolve(set.expires, None), flags: set.flags, access })
+}
+
+fn inherited_meta(set: &Set<'_>, entry: Option<Entry<'_>>, now_ms: u64) -> Meta {
+    let fresh = set.track_access.then(|| fresh_access(now_ms));
+    match (set.condition, entry) {
+        // The writer comes late: what it brings is stale from the start, and changes nothing else.
+        (Condition::NotNewer(version), Some(entry)) if entry.version() > version => {
+            let won = entry.meta().access.is_some_and(|access| access.won);
+            let access = Access { stale: true, won, ..fresh_access(now_ms) };
+            let expires_at_ms = entry.expires_at_ms();
+            Meta { expires_at_ms, flags: set.flags, access: Some(access) }
+        }
+        (_, entry) => {
+            let expires_at_ms = resolve(set.expires, entry.as_ref());
+            Meta { expires_at_ms, flags: set.flags, access: fresh }
+        }
+    }
 }
 
 /// STRLEN.
@@ -137,7 +193,8 @@ pub(crate) fn concat<K: Keyspace, R: Reply>(
     context: Context,
     reply: &mut R,
 ) {
-    space.update(key, context.now_ms, |slot| {
+    let now_ms = context.now_ms;
+    space.update(key, now_ms, |slot| {
         let entry = slot.entry();
         if let Err(refusal) = check(added.condition, entry.as_ref()) {
             return reply.refused(refusal);
@@ -158,9 +215,9 @@ pub(crate) fn concat<K: Keyspace, R: Reply>(
         if length > context.value_bytes_max {
             return reply.error(Error::ValueTooLarge);
         }
-        // A value that grew is a fresh one for readers with leases, as in memcached.
-        let access = entry.meta().access.map(|_| fresh_access(context.now_ms));
-        let meta = Meta { access, ..entry.meta() };
+        // An extended value is a stored one: nobody has fetched it, and it is not stale.
+        let old = entry.meta();
+        let meta = Meta { access: old.access.map(|_| fresh_access(now_ms)), ..old };
         let written = slot.put_with(length, meta, |old, new| {
             let (first, second) = match added.side {
                 Side::Append => (old, added.bytes),
@@ -216,51 +273,4 @@ pub(crate) fn take<K: Keyspace, R: Reply>(space: &K, key: &[u8], now_ms: u64, re
         }
         None => reply.none(),
     });
-}
-
-/// MSET, MSETNX, `todana:put_many`. The caller holds the locks of all keys, so the pairs appear as one step; where one does not fit,
-/// those before it are taken back.
-pub(crate) fn set_many<K: Keyspace, R: Reply>(
-    space: &K,
-    pairs: &[(&[u8], &[u8])],
-    condition: Condition,
-    expires: Expires,
-    now_ms: u64,
-    reply: &mut R,
-) {
-    let refused = pairs.iter().find_map(|(key, _)| {
-        space.read(key, now_ms, |entry| check(condition, entry.as_ref()).err())
-    });
-    if let Some(refusal) = refused {
-        return reply.refused(refusal);
-    }
-    let mut replaced = Vec::with_capacity(pairs.len().min(1_024));
-    for (key, value) in pairs {
-        let set = Set { expires, ..Set::new(key, value) };
-        let stored = space.update(key, now_ms, |slot| {
-            let old = slot.entry().as_ref().map(Kept::of);
-            store(slot, &set, now_ms).map(|_| old)
-        });
-        match stored {
-            Ok(old) => replaced.push((*key, old)),
-            Err(_) => {
-                restore(space, replaced, now_ms);
-                return reply.error(Error::Full);
-            }
-        }
-    }
-    reply.done();
-}
-
-/// Puts back what was there before, last write first. What fitted before fits again: the locks are held, and the table only shrinks.
-fn restore<K: Keyspace>(space: &K, replaced: Vec<(&[u8], Option<Kept>)>, now_ms: u64) {
-    for (key, old) in replaced.into_iter().rev() {
-        space.update(key, now_ms, |slot| {
-            slot.remove();
-            if let Some(old) = old {
-                // Only another writer's record can have taken the room in between; then the older record is what must go.
-                let _ = slot.put(&[&old.value], old.meta);
-            }
-        });
-    }
 }

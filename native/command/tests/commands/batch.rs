@@ -3,7 +3,7 @@
 use crate::recorder::{Answer, Recorder, Store, value};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use todana_command::{
-    Batch, Command, Condition, Delta, Error, Expires, Increment, Initial, Set, Watch,
+    Batch, Command, Condition, Delta, Error, ExpireWhen, Expires, Increment, Initial, Set, Watch,
     execute_batch, watch,
 };
 
@@ -77,9 +77,24 @@ fn a_watched_key_that_changed_stops_the_batch() {
     store.run(Command::Delete { keys: &[b"new"] });
     assert!(run(&store, &removed, &write).is_none());
 
-    let swapped = [watched(&store, b"absent")];
+    let expired = [watched(&store, b"k")];
+    store.run(Command::Expire {
+        key: b"k",
+        expires: Expires::At(store.now_ms + 10),
+        when: ExpireWhen::default(),
+    });
+    assert!(run(&store, &expired, &write).is_none(), "another expiry is another version");
+    let expired = [watched(&store, b"k")];
+    store.now_ms += 10;
+    assert!(run(&store, &expired, &write).is_none());
+    store.set("k", "1");
+
+    let swapped = [watched(&store, b"k")];
     store.run(Command::Swap { first: 0, second: 1 });
     assert!(run(&store, &swapped, &write).is_none(), "the number means another table now");
+    let swapped = [watched(&store, b"absent")];
+    store.run(Command::Swap { first: 0, second: 1 });
+    assert!(run(&store, &swapped, &write).is_some(), "absent from both tables");
 }
 
 #[test]

@@ -184,9 +184,11 @@ fn the_longest_common_subsequence_is_that_of_redis_documentation() {
     assert_eq!(pairs, [((4, 7), (5, 8)), ((2, 3), (0, 1))]);
     let Answer::Matches(found, 6) = store.run(lcs(spans(4))) else { panic!("no matches") };
     assert_eq!(found.len(), 1);
-    let large = "x".repeat(5_000);
+    let (large, larger) = ("x".repeat(1 << 14), "x".repeat((1 << 14) + 1));
     store.set("a", &large);
     store.set("b", &large);
+    assert_eq!(store.run(lcs(LcsWant::Length)), Answer::Integer(1 << 14));
+    store.set("b", &larger);
     assert_eq!(store.run(lcs(LcsWant::Length)), Answer::Error(Error::ValueTooLarge));
 }
 

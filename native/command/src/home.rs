@@ -1,0 +1,111 @@
+//! Where a command's keys live: a table by itself, or a numbered database.
+//!
+//! A number may come to mean another table while a command is on its way: between looking the table up and locking the key
+//! somebody may swap two databases and clear the old one, as is done to replace a whole data set at once. A command that went on
+//! would miss a record that was in both sets, or write to the one that is gone. So [`Numbered`] looks again when it has the lock,
+//! and starts over where the number means another table by then.
+
+use crate::Databases;
+use crate::databases::DATABASES;
+use todana_table::{Entry, Keyspace, Locked, Slot, Table};
+
+/// A keyspace whose keys can be locked together.
+pub(crate) trait Home: Keyspace {
+    /// Locks the shards of these keys.
+    fn lock<'k>(&self, keys: impl IntoIterator<Item = &'k [u8]> + Clone) -> Locked<'_>;
+}
+
+impl Home for Table {
+    fn lock<'k>(&self, keys: impl IntoIterator<Item = &'k [u8]> + Clone) -> Locked<'_> {
+        Table::lock(self, keys)
+    }
+}
+
+/// A database by its number.
+#[derive(Clone, Copy)]
+pub(crate) struct Numbered<'a> {
+    databases: &'a Databases,
+    number: usize,
+}
+
+impl<'a> Numbered<'a> {
+    /// `None` where there is no such database.
+    #[inline]
+    pub(crate) fn new(databases: &'a Databases, number: usize) -> Option<Numbered<'a>> {
+        (number < DATABASES).then_some(Numbered { databases, number })
+    }
+
+    /// The database's table now, and its index.
+    #[inline]
+    fn table(&self) -> (&'a Table, usize) {
+        let index = self.databases.index(self.number);
+        (&self.databases.tables()[index], index)
+    }
+
+    /// Whether the database is the table of this index still.
+    #[inline]
+    fn is_still(&self, index: usize) -> bool {
+        self.databases.index(self.number) == index
+    }
+}
+
+impl Home for Numbered<'_> {
+    fn lock<'k>(&self, keys: impl IntoIterator<Item = &'k [u8]> + Clone) -> Locked<'_> {
+        loop {
+            let (table, index) = self.table();
+            let locked = table.lock(keys.clone());
+            if self.is_still(index) {
+                return locked;
+            }
+        }
+    }
+}
+
+impl Keyspace for Numbered<'_> {
+    #[inline]
+    fn read<R>(&self, key: &[u8], now_ms: u64, look: impl FnOnce(Option<Entry<'_>>) -> R) -> R {
+        let mut look = Some(look);
+        loop {
+            let (table, index) = self.table();
+            let result = table.read(key, now_ms, |entry| {
+                let look = if self.is_still(index) { look.take() } else { None };
+                look.map(|look| look(entry))
+            });
+            if let Some(result) = result {
+                return result;
+            }
+        }
+    }
+
+    #[inline]
+    fn update<R>(&self, key: &[u8], now_ms: u64, change: impl FnOnce(&mut Slot<'_>) -> R) -> R {
+        let mut change = Some(change);
+        loop {
+            let (table, index) = self.table();
+            let result = table.update(key, now_ms, |slot| {
+                let change = if self.is_still(index) { change.take() } else { None };
+                change.map(|change| change(slot))
+            });
+            if let Some(result) = result {
+                return result;
+            }
+        }
+    }
+
+    fn len(&self) -> u64 {
+        self.table().0.len()
+    }
+
+    /// Pages of a scan come from the table that the number means at the start of each.
+    fn scan(&self, cursor: u64, count: usize, now_ms: u64, visit: impl FnMut(Entry<'_>)) -> u64 {
+        self.table().0.scan(cursor, count, now_ms, visit)
+    }
+
+    fn random<R>(&self, seed: u64, now_ms: u64, look: impl FnOnce(Option<Entry<'_>>) -> R) -> R {
+        self.table().0.random(seed, now_ms, look)
+    }
+
+    fn clear(&self) -> u64 {
+        self.table().0.clear()
+    }
+}
