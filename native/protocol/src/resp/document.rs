@@ -31,7 +31,8 @@ const DIFFERENCES: &[&str] = &[
     "`SCAN` may return more than COUNT keys: whole shards at a time. Cursors count shards.",
     "`SCAN TYPE` with a type other than `string` finds nothing.",
     "`FLUSHDB` and `FLUSHALL` remove at once, with ASYNC too.",
-    "`INCRBYFLOAT` reckons in decimals, where Redis shows what the binary fractions of its processor come to.",
+    "`INCRBYFLOAT` reckons in decimals, where Redis shows what the 80-bit fractions of its processor come to; it takes no \
+     hexadecimal and nothing beyond the range of 64-bit fractions.",
     "`OBJECT IDLETIME` is always 0, `OBJECT REFCOUNT` always 1, `OBJECT FREQ` always an error, and `OBJECT ENCODING` is \
      what Redis would choose for a fresh value of these bytes (never `raw` for a short value that was appended to).",
     "`MEMORY USAGE` is the size of the entry's allocation; there are no MEMORY MALLOC-STATS and PURGE.",
