@@ -58,11 +58,18 @@ pub(crate) fn get_and_expire<K: Keyspace, R: Reply>(
         let Some(entry) = slot.entry() else { return reply.none() };
         let (old, new) = (entry.expires_at_ms(), resolve(expires, Some(&entry)));
         entry.note_access(now_ms);
-        // Shown before it is rewritten: the record that the caller sees is the one that was there.
-        reply.record(record_of(&entry));
+        if is_past(new, now_ms) {
+            reply.record(record_of(&entry));
+            slot.remove();
+            return;
+        }
         if old != new {
             // A full table keeps the record as it was; the caller has what was asked for.
             let _ = change(slot, new, now_ms);
+        }
+        // Shown as it is from now on, so that its version is good for a compare-and-set (`gats`).
+        if let Some(entry) = slot.entry() {
+            reply.record(record_of(&entry));
         }
     });
 }
