@@ -167,6 +167,12 @@ check(Flags) ->
 -doc "The text of `--help`.".
 -spec help() -> iodata().
 help() ->
+    Rows = [
+        {[todana_options:flag(Name), " ", placeholder(Type)], Default}
+     || #{name := Name, type := Type, default := Default} <-
+            todana_options:all()
+    ],
+    Width = lists:max([iolist_size(Flag) || {Flag, _} <- Rows]),
     [
         "usage: todana COMMAND [FLAGS]\n\n"
         "  start         serve, in the foreground; Ctrl-C or SIGTERM stops\n"
@@ -176,15 +182,10 @@ help() ->
         "  help          this text\n\n"
         "Options are flags (--listen-resp off), environment variables\n"
         "(TODANA_LISTEN_RESP=off) or keys of the configuration file\n"
-        "(listen_resp = off), in this order.\n\n"
-        "  --config FILE                  the configuration file\n",
+        "(listen_resp = off), in this order. Flags and their defaults:\n\n",
         [
-            io_lib:format("  ~-30ts ~ts~n", [
-                [todana_options:flag(Name), " ", placeholder(Type)],
-                Default
-            ])
-         || #{name := Name, type := Type, default := Default} <-
-                todana_options:all()
+            io_lib:format("  ~-*ts  ~ts~n", [Width, Flag, Default])
+         || {Flag, Default} <- [{"--config FILE", "none"} | Rows]
         ]
     ].
 

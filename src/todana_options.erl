@@ -158,7 +158,8 @@ find(Text) ->
 -doc "The option's flag, `--listen-resp`.".
 -spec flag(name()) -> string().
 flag(Name) ->
-    "--" ++ string:replace(atom_to_list(Name), "_", "-", all).
+    Words = string:replace(atom_to_list(Name), "_", "-", all),
+    "--" ++ lists:flatten(Words).
 
 -doc "The option's environment variable, `TODANA_LISTEN_RESP`.".
 -spec variable(name()) -> string().

@@ -4,8 +4,11 @@
 %%     todana_sup
 %%     |- todana_tables         opens and closes tables
 %%     |- todana_sweeper        frees expired records
-%%     |- todana_flight_sup     who computes a missing key (eight processes)
+%%     |- todana_flight_1..8    who computes a missing key
 %%     `- todana_listener       the server, if something is to be listened on
+%%
+%% Flat on purpose: a supervisor below this one that is killed would find its
+%% named children still dying when it is started again.
 -module(todana_sup).
 -moduledoc false.
 -behaviour(supervisor).
@@ -21,22 +24,24 @@ start_link(Options) ->
 -spec init(todana_config:options()) ->
     {ok, {supervisor:sup_flags(), [supervisor:child_spec()]}}.
 init(Options) ->
-    Flags = #{strategy => one_for_one, intensity => 10, period => 10},
+    Flags = #{strategy => one_for_one, intensity => 20, period => 10},
     #{sweep_interval_ms := IntervalMs} = Options,
     Children = [
         #{id => todana_tables, start => {todana_tables, start_link, []}},
         #{
             id => todana_sweeper,
             start => {todana_sweeper, start_link, [IntervalMs]}
-        },
-        #{
-            id => todana_flight_sup,
-            start => {todana_flight_sup, start_link, []},
-            type => supervisor
         }
-        | listener(Options)
+        | flights() ++ listener(Options)
     ],
     {ok, {Flags, Children}}.
+
+-spec flights() -> [supervisor:child_spec()].
+flights() ->
+    [
+        #{id => Name, start => {todana_flight, start_link, [Name]}}
+     || Name <- todana_flight:names()
+    ].
 
 -spec listener(todana_config:options()) -> [supervisor:child_spec()].
 listener(Options) ->

@@ -43,7 +43,9 @@ parse_test_() ->
     Is = fun(Type, Text, Value) ->
         ?_assertEqual({ok, Value}, Parse(Type, Text))
     end,
-    Not = fun(Type, Text) -> ?_assertMatch({error, [_ | _]}, Parse(Type, Text)) end,
+    Not = fun(Type, Text) ->
+        ?_assertMatch({error, [_ | _]}, Parse(Type, Text))
+    end,
     Bytes = {bytes, 10, 1 bsl 40},
     Integer = {integer, 1, 100},
     [

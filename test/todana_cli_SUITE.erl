@@ -1,0 +1,273 @@
+%% bin/todana as a person or a supervisor meets it.
+-module(todana_cli_SUITE).
+
+-include_lib("stdlib/include/assert.hrl").
+
+-export([all/0, init_per_suite/1, end_per_suite/1]).
+-export([
+    help/1,
+    version/1,
+    mistakes_are_one_line/1,
+    precedence/1,
+    config_file/1,
+    config_check/1,
+    ready_line/1,
+    sigterm_stops/1,
+    sigint_stops/1,
+    a_taken_port/1,
+    passwords/1,
+    not_loopback/1
+]).
+
+all() ->
+    [
+        help,
+        version,
+        mistakes_are_one_line,
+        precedence,
+        config_file,
+        config_check,
+        ready_line,
+        sigterm_stops,
+        sigint_stops,
+        a_taken_port,
+        passwords,
+        not_loopback
+    ].
+
+init_per_suite(Config) ->
+    Root = root(filename:absname(code:which(?MODULE))),
+    Program = filename:join([Root, "bin", "todana"]),
+    case run(Program, ["version"], []) of
+        {0, "todana " ++ _, _} -> [{program, Program} | Config];
+        {_, _, Error} -> {skip, "bin/todana does not run: " ++ Error}
+    end.
+
+end_per_suite(_Config) ->
+    ok.
+
+help(Config) ->
+    {0, Help, ""} = todana(Config, ["help"]),
+    ?assertEqual({0, Help, ""}, todana(Config, [])),
+    ?assertEqual({0, Help, ""}, todana(Config, ["start", "--help"])),
+    ?assertEqual({0, Help, ""}, todana(Config, ["config", "show", "-h"])),
+    [
+        ?assertNotEqual(nomatch, string:find(Help, todana_options:flag(Name)))
+     || Name <- todana_options:names()
+    ].
+
+version(Config) ->
+    {0, Text, ""} = todana(Config, ["version"]),
+    ?assertMatch({match, _}, re:run(Text, "^todana [0-9]+\\.[0-9]+\\.[0-9]+")).
+
+mistakes_are_one_line(Config) ->
+    [
+        begin
+            {Status, Out, Error} = todana(Config, Arguments, Env),
+            ?assertEqual({Arguments, 1, ""}, {Arguments, Status, Out}),
+            ?assertMatch("todana: " ++ _, Error),
+            ?assertEqual(1, length(string:lexemes(Error, "\n"))),
+            ?assertMatch({_, [_ | _]}, {Error, string:find(Error, Named)})
+        end
+     || {Arguments, Env, Named} <- [
+            {["strat"], [], "strat"},
+            {["start", "here"], [], "here"},
+            {["start", "--listen-rsp", "off"], [], "--listen-resp"},
+            {["start", "--event-loops"], [], "event-loops"},
+            {["start", "--event-loops", "0"], [], "event_loops"},
+            {["start", "--event-loops=x"], [], "--event-loops"},
+            {["start", "--event-loops=1", "--event_loops=2"], [], "twice"},
+            {["start", "--memory-limit", "12"], [], "memory_limit"},
+            {["start", "--output-bytes-soft", "1gb"], [], "output_bytes_hard"},
+            {["start", "--config", "/no/where"], [], "/no/where"},
+            {["start"], [{"TODANA_EVENT_LOOPS", "many"}], "TODANA_EVENT_LOOPS"},
+            {["start"], [{"TODANA_EVENT_LOPS", "1"}], "TODANA_EVENT_LOOPS"},
+            {["config"], [], "config show"}
+        ]
+    ].
+
+precedence(Config) ->
+    File = file(Config, "precedence.conf", "slow_log_us = 1\n"),
+    Show = fun(Flags, Env) ->
+        {0, Out, ""} = todana(Config, ["config", "show" | Flags], Env),
+        [Line] = [L || "slow_log_us " ++ _ = L <- string:lexemes(Out, "\n")],
+        [_, "=", Value, "#", Origin | _] = string:lexemes(Line, " "),
+        {Value, Origin}
+    end,
+    Env = [{"TODANA_SLOW_LOG_US", "2"}],
+    ?assertEqual({"10000", "default"}, Show([], [])),
+    ?assertEqual({"1", "file"}, Show(["--config", File], [])),
+    ?assertEqual({"1", "file"}, Show([], [{"TODANA_CONFIG", File}])),
+    ?assertEqual({"2", "env"}, Show(["--config", File], Env)),
+    ?assertEqual({"3", "flag"},
+                 Show(["--config", File, "--slow-log-us", "3"], Env)).
+
+config_file(Config) ->
+    Bad = fun(Text, Named) ->
+        File = file(Config, "bad.conf", Text),
+        {1, "", Error} = todana(Config, ["config", "check", "--config", File]),
+        ?assertMatch({_, [_ | _]}, {Error, string:find(Error, Named)})
+    end,
+    Good = file(Config, "good.conf",
+        "# a comment\r\n\r\n  memory_limit=1gb # another\n"
+        "event_backend =  poll\nlisten_resp = off"),
+    {0, Out, ""} = todana(Config, ["config", "show", "--config", Good]),
+    ?assertNotEqual(nomatch, string:find(Out, "= 1gb")),
+    ?assertNotEqual(nomatch, string:find(Out, "= poll")),
+    Bad("memory_limt = 1gb\n", "bad.conf:1: there is no option"),
+    Bad("\nmemory_limit\n", "bad.conf:2: "),
+    Bad("memory_limit = 1gb\nmemory_limit = 2gb\n", "twice"),
+    Bad("memory_limit = lots\n", "memory_limit is `lots`"),
+    Bad("memory_limit = \n", "memory_limit").
+
+config_check(Config) ->
+    ?assertMatch({0, "the configuration is good\n", ""},
+                 todana(Config, ["config", "check"])),
+    ?assertMatch({1, "", _},
+                 todana(Config, ["config", "check", "--slow-log-us", "-1"])).
+
+ready_line(Config) ->
+    {Port, Line} = start(Config, ["--listen-resp", "127.0.0.1:0,[::1]:0",
+                                  "--listen-memcached", "127.0.0.1:0"]),
+    {match, [Resp, Resp6, Memcached]} = re:run(
+        Line,
+        "^todana ready resp=127\\.0\\.0\\.1:(\\d+),\\[::1\\]:(\\d+) "
+        "memcached=127\\.0\\.0\\.1:(\\d+)$",
+        [{capture, all_but_first, list}]
+    ),
+    V4 = {127, 0, 0, 1},
+    V6 = {0, 0, 0, 0, 0, 0, 0, 1},
+    ?assertEqual(~"+OK\r\n", ask(V4, Resp, ~"SET k v\r\n")),
+    ?assertEqual(~"$1\r\nv\r\n", ask(V6, Resp6, ~"GET k\r\n")),
+    ?assertEqual(~"VALUE k 0 1\r\nv\r\nEND\r\n",
+                 ask(V4, Memcached, ~"get k\r\n")),
+    ?assertEqual(0, stop(Port, "TERM")),
+    {Port2, Line2} = start(Config, ["--listen-resp", "off",
+                                    "--listen-memcached", "127.0.0.1:0"]),
+    ?assertMatch({match, _},
+                 re:run(Line2,
+                        "^todana ready memcached=127\\.0\\.0\\.1:\\d+$")),
+    ?assertEqual(0, stop(Port2, "TERM")).
+
+sigterm_stops(Config) ->
+    stops(Config, "TERM").
+
+sigint_stops(Config) ->
+    stops(Config, "INT").
+
+stops(Config, Signal) ->
+    {Port, "todana ready resp=127.0.0.1:" ++ Number} =
+        start(Config, ["--listen-resp", "127.0.0.1:0",
+                       "--listen-memcached", "off"]),
+    Address = {127, 0, 0, 1},
+    {ok, Idle} = gen_tcp:connect(Address, list_to_integer(Number), []),
+    ?assertEqual(~"+PONG\r\n", ask(Address, Number, ~"PING\r\n")),
+    ?assertEqual(0, stop(Port, Signal)),
+    receive {tcp_closed, Idle} -> ok after 5000 -> error(open) end,
+    ?assertEqual({error, econnrefused},
+                 gen_tcp:connect(Address, list_to_integer(Number), [])).
+
+a_taken_port(Config) ->
+    {ok, Socket} = gen_tcp:listen(0, [{ip, {127, 0, 0, 1}}]),
+    {ok, Number} = inet:port(Socket),
+    Address = "127.0.0.1:" ++ integer_to_list(Number),
+    {1, "", Error} = todana(Config, ["start", "--listen-resp", Address]),
+    ?assertEqual(1, length(string:lexemes(Error, "\n"))),
+    ?assertNotEqual(nomatch, string:find(Error, Address)),
+    ok = gen_tcp:close(Socket).
+
+passwords(Config) ->
+    File = file(Config, "password", "secret\nnot this\n"),
+    {Port, "todana ready resp=0.0.0.0:" ++ Number} =
+        start(Config, ["--listen-resp", "0.0.0.0:0", "--password-file", File,
+                       "--listen-memcached", "off"]),
+    V4 = {127, 0, 0, 1},
+    ?assertMatch(<<"-NOAUTH", _/binary>>, ask(V4, Number, ~"GET k\r\n")),
+    ?assertEqual(~"+OK\r\n", ask(V4, Number, ~"AUTH secret\r\n")),
+    ?assertEqual(0, stop(Port, "TERM")),
+    Empty = file(Config, "empty", "\n"),
+    {1, "", Error} = todana(Config, ["start", "--password-file", Empty]),
+    ?assertNotEqual(nomatch, string:find(Error, "password_file")),
+    ?assertMatch({1, "", _},
+                 todana(Config, ["config", "check", "--password-file", "/no"])).
+
+not_loopback(Config) ->
+    [
+        begin
+            {1, "", Error} = todana(Config, ["start", Flag, Address]),
+            ?assertNotEqual(nomatch, string:find(Error, "password_file"))
+        end
+     || Flag <- ["--listen-resp", "--listen-memcached"],
+        Address <- ["0.0.0.0:0", "[::]:0", "127.0.0.1:0,192.0.2.1:0"]
+    ].
+
+%% ---------------------------------------------------------------- shared ---
+
+todana(Config, Arguments) ->
+    todana(Config, Arguments, []).
+
+todana(Config, Arguments, Env) ->
+    run(proplists:get_value(program, Config), Arguments, Env).
+
+%% Exit status, standard output, standard error.
+run(Program, Arguments, Env) ->
+    Errors = filename:join(
+        filename:basedir(user_cache, "todana_cli_suite"), "stderr"
+    ),
+    ok = filelib:ensure_dir(Errors),
+    Script = "exec \"$0\" \"$@\" 2> \"$STDERR_FILE\"",
+    Port = open_port({spawn_executable, "/bin/sh"}, [
+        {args, ["-c", Script, Program | Arguments]},
+        {env, [{"STDERR_FILE", Errors} | Env]},
+        exit_status, {line, 10_000}, use_stdio
+    ]),
+    {Status, Lines} = collect(Port, []),
+    {ok, Error} = file:read_file(Errors),
+    {Status, Lines, unicode:characters_to_list(Error)}.
+
+collect(Port, Out) ->
+    receive
+        {Port, {data, {eol, Line}}} -> collect(Port, Out ++ Line ++ "\n");
+        {Port, {data, {noeol, Line}}} -> collect(Port, Out ++ Line);
+        {Port, {exit_status, Status}} -> {Status, Out}
+    after 20_000 ->
+        error({still_running, Out})
+    end.
+
+%% A running server and its first line.
+start(Config, Flags) ->
+    Port = open_port({spawn_executable, proplists:get_value(program, Config)}, [
+        {args, ["start" | Flags]}, exit_status, {line, 10_000}
+    ]),
+    receive
+        {Port, {data, {eol, Line}}} -> {Port, Line};
+        {Port, {exit_status, Status}} -> error({exit_status, Status})
+    after 20_000 -> error(not_ready)
+    end.
+
+stop(Port, Signal) ->
+    {os_pid, Pid} = erlang:port_info(Port, os_pid),
+    [] = os:cmd(lists:concat(["kill -", Signal, " ", Pid])),
+    receive
+        {Port, {exit_status, Status}} -> Status
+    after 20_000 -> error(does_not_stop)
+    end.
+
+ask(Ip, Number, Request) ->
+    {ok, Socket} =
+        gen_tcp:connect(Ip, list_to_integer(Number), [binary, {active, false}]),
+    ok = gen_tcp:send(Socket, Request),
+    {ok, Reply} = gen_tcp:recv(Socket, 0, 5000),
+    ok = gen_tcp:close(Socket),
+    Reply.
+
+file(Config, Name, Text) ->
+    File = filename:join(proplists:get_value(priv_dir, Config), Name),
+    ok = file:write_file(File, Text),
+    File.
+
+root(Path) ->
+    case filelib:is_regular(filename:join(Path, "rebar.config")) of
+        true -> Path;
+        false -> root(filename:dirname(Path))
+    end.

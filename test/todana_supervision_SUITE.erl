@@ -1,0 +1,269 @@
+%% No process holds a record: kill any of them, or stop the application, and
+%% all records are there; listeners come back.
+-module(todana_supervision_SUITE).
+
+-include_lib("stdlib/include/assert.hrl").
+
+-export([all/0, init_per_testcase/2, end_per_testcase/2]).
+-export([
+    embedded_opens_no_port/1,
+    embedded_refuses_unknown_options/1,
+    each_process_may_be_killed/1,
+    the_supervisor_may_be_killed/1,
+    a_restarted_application_finds_its_tables/1,
+    tables_serve_without_the_application/1,
+    the_listener_comes_back/1,
+    stopping_closes_the_ports/1,
+    local_processes_and_clients_share_records/1,
+    a_taken_port_is_refused/1,
+    the_sweeper_frees_memory/1,
+    closing_while_reading/1
+]).
+
+all() ->
+    [
+        embedded_opens_no_port,
+        embedded_refuses_unknown_options,
+        each_process_may_be_killed,
+        the_supervisor_may_be_killed,
+        a_restarted_application_finds_its_tables,
+        tables_serve_without_the_application,
+        the_listener_comes_back,
+        stopping_closes_the_ports,
+        local_processes_and_clients_share_records,
+        a_taken_port_is_refused,
+        the_sweeper_frees_memory,
+        closing_while_reading
+    ].
+
+init_per_testcase(_Case, Config) ->
+    _ = application:load(todana),
+    Config.
+
+end_per_testcase(_Case, _Config) ->
+    {ok, _} = application:ensure_all_started(todana),
+    [ok = todana:close(Name) || Name <- todana:list()],
+    ok = application:stop(todana),
+    ok = application:unload(todana).
+
+embedded_opens_no_port(_Config) ->
+    Before = sockets(),
+    {ok, [todana]} = application:ensure_all_started(todana),
+    ?assertEqual(undefined, whereis(todana_listener)),
+    ?assertEqual([], todana_listener:addresses()),
+    ?assertEqual(Before, sockets()),
+    ?assertEqual([], todana:list()).
+
+%% Native sockets are not Erlang's to list: count the descriptors.
+sockets() ->
+    {ok, Descriptors} = file:list_dir("/proc/self/fd"),
+    length([
+        D
+     || D <- Descriptors,
+        {ok, "socket:" ++ _} <- [file:read_link("/proc/self/fd/" ++ D)]
+    ]).
+
+embedded_refuses_unknown_options(_Config) ->
+    application:set_env(todana, memory_limt, "1gb"),
+    ?assertMatch({error, {todana, _}}, start_error()),
+    application:unset_env(todana, memory_limt),
+    application:set_env(todana, memory_limit, many),
+    ?assertMatch({error, {todana, _}}, start_error()),
+    application:unset_env(todana, memory_limit),
+    application:set_env(todana, listen_resp, "0.0.0.0:0"),
+    ?assertMatch({error, {todana, _}}, start_error()),
+    application:unset_env(todana, listen_resp).
+
+start_error() ->
+    case application:ensure_all_started(todana) of
+        {error, {todana, {Why, {todana_app, start, _}}}} -> {error, Why};
+        {error, {todana, {{Why, _}, {todana_app, _, _}}}} -> {error, Why};
+        Other -> Other
+    end.
+
+each_process_may_be_killed(_Config) ->
+    listen(),
+    fill(kept),
+    Names = [
+        todana_tables, todana_sweeper, todana_listener
+        | todana_flight:names()
+    ],
+    [
+        begin
+            Pid = whereis(Name),
+            exit(Pid, kill),
+            is_kept(kept),
+            _ = restarted(Name, Pid),
+            is_kept(kept)
+        end
+     || Name <- Names
+    ],
+    ?assert(is_pid(whereis(todana_sup))).
+
+the_supervisor_may_be_killed(_Config) ->
+    listen(),
+    fill(kept),
+    Sup = whereis(todana_sup),
+    Monitor = monitor(process, todana_tables),
+    exit(Sup, kill),
+    is_kept(kept),
+    receive {'DOWN', Monitor, _, _, _} -> ok end,
+    is_kept(kept),
+    wait_until(fun() ->
+        not lists:keymember(todana, 1, application:which_applications())
+    end),
+    is_kept(kept),
+    {ok, _} = application:ensure_all_started(todana),
+    is_kept(kept).
+
+a_restarted_application_finds_its_tables(_Config) ->
+    {ok, _} = application:ensure_all_started(todana),
+    fill(kept),
+    ok = application:stop(todana),
+    {ok, _} = application:ensure_all_started(todana),
+    ?assertEqual([kept], todana:list()),
+    is_kept(kept),
+    ?assertMatch({ok, _}, todana:open(kept, #{codec => term})),
+    ?assertEqual({error, exists}, todana:open(kept, #{})),
+    is_kept(kept).
+
+tables_serve_without_the_application(_Config) ->
+    {ok, _} = application:ensure_all_started(todana),
+    fill(kept),
+    ok = application:stop(todana),
+    is_kept(kept),
+    ?assertEqual({ok, v}, todana:fetch(kept, k, fun() -> {ok, v} end)),
+    ?assertError(badarg, todana:open(other, #{})),
+    ?assertError(badarg, todana:close(kept)).
+
+the_listener_comes_back(_Config) ->
+    listen(),
+    Address = address(),
+    ?assertEqual(~"+PONG\r\n", ask(Address, ~"PING\r\n")),
+    ok = todana:put(db0, ~"k", ~"v"),
+    Pid = whereis(todana_listener),
+    exit(Pid, kill),
+    _ = restarted(todana_listener, Pid),
+    ?assertEqual(~"$1\r\nv\r\n", ask(address(), ~"GET k\r\n")).
+
+stopping_closes_the_ports(_Config) ->
+    Before = sockets(),
+    listen(),
+    {_, Port} = address(),
+    ok = application:stop(todana),
+    ?assertEqual({error, econnrefused},
+                 gen_tcp:connect({127, 0, 0, 1}, Port, [])),
+    ?assertEqual(Before, sockets()).
+
+local_processes_and_clients_share_records(_Config) ->
+    listen(),
+    ok = todana:put(db0, ~"k", ~"local"),
+    ?assertEqual(~"$5\r\nlocal\r\n", ask(address(), ~"GET k\r\n")),
+    ?assertEqual(~"+OK\r\n", ask(address(), ~"SET k remote\r\n")),
+    ?assertEqual({ok, ~"remote"}, todana:get(db0, ~"k")),
+    ?assertEqual(~":42\r\n", ask(address(), ~"INCRBY c 42\r\n")),
+    ?assertEqual({ok, 43}, todana:update_counter(db0, ~"c", 1)),
+    Large = binary:copy(~"x", 100_000),
+    ok = todana:put(db0, ~"large", Large),
+    {ok, Kept} = todana:get(db0, ~"large"),
+    ?assertEqual(~":1\r\n", ask(address(), ~"DEL large\r\n")),
+    ?assertEqual(Large, Kept),
+    ?assertMatch(#{connections_total := N} when N > 3, todana_listener:info()),
+    _ = todana:clear(db0).
+
+a_taken_port_is_refused(_Config) ->
+    {ok, Socket} = gen_tcp:listen(0, [{ip, {127, 0, 0, 1}}]),
+    {ok, Port} = inet:port(Socket),
+    Address = "127.0.0.1:" ++ integer_to_list(Port),
+    application:set_env(todana, listen_resp, Address),
+    ?assertMatch({error, _}, application:ensure_all_started(todana)),
+    application:unset_env(todana, listen_resp),
+    ok = gen_tcp:close(Socket).
+
+the_sweeper_frees_memory(_Config) ->
+    {ok, _} = application:ensure_all_started(todana),
+    {ok, _} = todana:open(short, #{ttl_ms => 300}),
+    Pairs = [{<<N:32>>, ~"v"} || N <- lists:seq(1, 10_000)],
+    ok = todana:put_many(short, Pairs),
+    wait_until(fun() -> todana:count(short) =:= 0 end),
+    ?assertEqual(0, todana:bytes(short)),
+    ?assertMatch(#{expired := 10_000}, todana:stats(short)).
+
+closing_while_reading(_Config) ->
+    {ok, _} = application:ensure_all_started(todana),
+    Readers = [spawn_link(fun() -> read_for_ever() end) || _ <- [1, 2, 3, 4]],
+    [
+        begin
+            {ok, _} = todana:open(passing, #{shards => 1}),
+            ok = todana:put(passing, ~"k", binary:copy(~"v", 1000)),
+            erlang:yield(),
+            ok = todana:close(passing)
+        end
+     || _ <- lists:seq(1, 300)
+    ],
+    [begin unlink(Pid), exit(Pid, kill) end || Pid <- Readers].
+
+read_for_ever() ->
+    try todana:get(passing, ~"k") of
+        error -> ok;
+        {ok, Value} -> 1000 = byte_size(Value)
+    catch
+        error:badarg -> ok
+    end,
+    read_for_ever().
+
+%% ---------------------------------------------------------------- shared ---
+
+listen() ->
+    application:set_env(todana, listen_resp, "127.0.0.1:0"),
+    {ok, _} = application:ensure_all_started(todana).
+
+address() ->
+    [{resp, Text}] = todana_listener:addresses(),
+    [Ip, Port] = string:split(Text, ":"),
+    {Ip, list_to_integer(Port)}.
+
+ask({Ip, Port}, Request) ->
+    {ok, Socket} = gen_tcp:connect(Ip, Port, [binary, {active, false}]),
+    ok = gen_tcp:send(Socket, Request),
+    {ok, Reply} = gen_tcp:recv(Socket, 0, 5000),
+    ok = gen_tcp:close(Socket),
+    Reply.
+
+fill(Name) ->
+    {ok, _} = todana:open(Name, #{codec => term}),
+    ok = todana:put_many(Name, [{N, {value, N}} || N <- lists:seq(1, 1000)]).
+
+is_kept(Name) ->
+    ?assertEqual(1000, todana:count(Name)),
+    [?assertEqual({ok, {value, N}}, todana:get(Name, N))
+     || N <- lists:seq(1, 1000, 37)].
+
+restarted(Name, Old) ->
+    wait_until(fun() ->
+        Pid = whereis(Name),
+        is_pid(Pid) andalso Pid =/= Old andalso is_idle(Pid)
+    end).
+
+%% Initialised: it answers system messages.
+is_idle(Pid) ->
+    try
+        _ = sys:get_state(Pid, 1000),
+        true
+    catch
+        exit:_ -> false
+    end.
+
+wait_until(Condition) ->
+    wait_until(Condition, 500).
+
+wait_until(Condition, 0) ->
+    error({never, Condition});
+wait_until(Condition, Tries) ->
+    case Condition() of
+        true ->
+            ok;
+        false ->
+            timer:sleep(10),
+            wait_until(Condition, Tries - 1)
+    end.
