@@ -16,6 +16,8 @@
 
 mod answer;
 mod authentication;
+#[cfg(test)]
+mod document;
 mod exptime;
 mod keys;
 mod line;

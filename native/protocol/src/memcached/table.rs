@@ -24,6 +24,12 @@ pub(super) enum Group {
 }
 
 #[cfg(test)]
+impl Group {
+    pub(super) const ALL: [Group; 7] =
+        [Storage, Retrieval, Deletion, Arithmetic, Touch, Meta, Server];
+}
+
+#[cfg(test)]
 use Group::{Arithmetic, Deletion, Meta, Retrieval, Server, Storage, Touch};
 #[cfg(test)]
 use Kind::{Command, Outcome};
