@@ -98,6 +98,8 @@ fn is_loopback(ip: IpAddr) -> bool {
 pub(crate) fn prepare(socket: &TcpStream, keepalive_s: Option<u32>) -> io::Result<()> {
     socket.set_nonblocking(true)?;
     let _ = socket.set_nodelay(true);
+    #[cfg(target_vendor = "apple")]
+    SockRef::from(socket).set_nosigpipe(true)?;
     if let Some(seconds) = keepalive_s.filter(|seconds| *seconds > 0) {
         let time = Duration::from_secs(seconds.into());
         // Like Redis: three probes within another `seconds`.

@@ -11,6 +11,13 @@ use std::sync::atomic::Ordering::Relaxed;
 /// A loop's buffer for output that grew beyond this is given back after the turn.
 const OUTPUT_BYTES_KEPT: usize = 1 << 20;
 
+/// A client that is gone is an error of `send`, never a signal. Apple's systems have an option of the socket for that,
+/// see [`crate::listener::prepare`].
+#[cfg(not(target_vendor = "apple"))]
+pub(crate) const NO_SIGNAL: SendFlags = SendFlags::NOSIGNAL;
+#[cfg(target_vendor = "apple")]
+pub(crate) const NO_SIGNAL: SendFlags = SendFlags::empty();
+
 impl<D: Door> Connection<D> {
     /// Keeps what follows `consumed` in the loop's buffer for the next turn.
     pub(super) fn keep_input(&mut self, buffer: &[u8], consumed: usize) {
@@ -72,7 +79,7 @@ impl<D: Door> Connection<D> {
     }
 
     fn send(&self, bytes: &[u8], statistics: &LoopStatistics) -> Result<usize, Errno> {
-        let sent = match rustix::net::send(&self.socket, bytes, SendFlags::NOSIGNAL) {
+        let sent = match rustix::net::send(&self.socket, bytes, NO_SIGNAL) {
             Ok(sent) => sent,
             Err(Errno::AGAIN | Errno::INTR) => 0,
             Err(error) => return Err(error),

@@ -6,7 +6,7 @@
 
 mod buffers;
 
-pub(crate) use buffers::say_goodbye;
+pub(crate) use buffers::{NO_SIGNAL, say_goodbye};
 
 use crate::clock::Clock;
 use crate::door::{self, Door, Refusal};

@@ -2,7 +2,7 @@
 
 use super::{EventLoop, FIRST_CONNECTION, FIRST_LISTENER, NEVER};
 use crate::clients::{self, Place};
-use crate::connection::{Connection, say_goodbye};
+use crate::connection::{Connection, NO_SIGNAL, say_goodbye};
 use crate::door::{self, Door, Refusal};
 use crate::inbox::{Accepted, Message};
 use crate::listener;
@@ -70,7 +70,7 @@ impl<D: Door> EventLoop<D> {
     /// Tells a client that there is no place for it.
     fn refuse(&mut self, accepted: Accepted) {
         let words = door::words(accepted.protocol, Refusal::TooManyClients);
-        let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+        let flags = NO_SIGNAL | SendFlags::DONTWAIT;
         let _ = rustix::net::send(&accepted.socket, words, flags);
         say_goodbye(&accepted.socket, &mut self.input);
     }
