@@ -10,9 +10,11 @@
 //! A new target is a function in this crate, a line in [`TARGETS`], and for libFuzzer a wrapper in `fuzz_targets/` with its
 //! `[[bin]]`. Its seeds are the files of `seeds/<name>/`; without any, mutations start from an empty input.
 
+mod memcached;
 mod resp;
 mod table;
 
+pub use memcached::memcached;
 pub use resp::resp;
 pub use table::table;
 
@@ -20,4 +22,4 @@ pub use table::table;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// Every target.
-pub const TARGETS: &[Target] = &[("resp", resp), ("table", table)];
+pub const TARGETS: &[Target] = &[("memcached", memcached), ("resp", resp), ("table", table)];

@@ -1,0 +1,10 @@
+//! Bytes to a memcached session: whole and in pieces, with and without a password, under small limits.
+
+use todana_protocol::ProtocolName;
+use todana_protocol::memcached::MemcachedSession;
+use todana_protocol::testing::survive;
+
+/// Plays the bytes to sessions and compares what they answer.
+pub fn memcached(data: &[u8]) {
+    survive::<MemcachedSession>(ProtocolName::Memcached, data);
+}
