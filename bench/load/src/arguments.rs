@@ -4,10 +4,13 @@ use crate::protocol::{Operation, Protocol};
 use std::net::SocketAddr;
 use std::process::exit;
 
-const USAGE: &str = "usage: todana_load --address HOST:PORT --protocol resp|memcached --operation get|set
-    [--connections 50] [--pipeline 1] [--threads 1] [--keys 100000] [--value-bytes 100] [--ttl-s 0] [--seed 1]
+const USAGE: &str = "usage: todana_load --address HOST:PORT
+    --protocol resp|memcached --operation get|set
+    [--connections 50] [--pipeline 1] [--threads 1] [--keys 100000]
+    [--value-bytes 100] [--ttl-s 0] [--seed 1]
     [--seconds 2 | --requests N] [--sequential]
-`--sequential` takes the keys in order, once (to load a table); otherwise they are drawn at random.";
+`--sequential` takes the keys in order, once (to load a table); otherwise they
+are drawn at random.";
 
 /// What to do.
 #[derive(Clone, Debug)]

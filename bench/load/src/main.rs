@@ -1,10 +1,12 @@
 //! A closed-loop load generator for RESP and memcached text.
 //!
-//! Each connection sends a batch of `--pipeline` requests, waits for all their replies, and sends the next batch; the
-//! latency of a batch counts for each of its requests. Threads share nothing but the clock.
+//! Each connection sends a batch of `--pipeline` requests, waits for all their replies, and sends
+//! the next batch; the latency of a batch counts for each of its requests. Threads share nothing
+//! but the clock.
 //!
-//! It connects, prints `ready`, waits for a line on standard input, works for `--seconds` (or `--requests`), and prints one
-//! line of JSON. The caller reads the server's CPU time at both moments.
+//! It connects, prints `ready`, waits for a line on standard input, works for `--seconds` (or
+//! `--requests`), and prints one line of JSON. The caller reads the server's CPU time at both
+//! moments.
 
 mod arguments;
 mod client;
@@ -67,8 +69,9 @@ fn main() {
 fn report(total: &Tally, seconds: f64) -> String {
     let percentile = |share: f64| total.latency.percentile(share) as f64 / 1_000.0;
     format!(
-        "{{\"requests\": {}, \"seconds\": {:.6}, \"requests_per_second\": {:.1}, \"misses\": {}, \"errors\": {}, \
-         \"connection_lost\": {}, \"p50_us\": {:.1}, \"p99_us\": {:.1}, \"p999_us\": {:.1}, \"max_us\": {:.1}}}",
+        "{{\"requests\": {}, \"seconds\": {:.6}, \"requests_per_second\": {:.1}, \
+          \"misses\": {}, \"errors\": {}, \"connection_lost\": {}, \
+          \"p50_us\": {:.1}, \"p99_us\": {:.1}, \"p999_us\": {:.1}, \"max_us\": {:.1}}}",
         total.requests,
         seconds,
         total.requests as f64 / seconds,
