@@ -25,7 +25,8 @@ const DIFFERENCES: &[(&str, &[&str])] = &[
         &[
             "The binary protocol (answered with a `CLIENT_ERROR` and closed), UDP, SASL, TLS.",
             "`slabs`, `lru`, `lru_crawler`, `watch`, `cache_memlimit`, `refresh_certs`, `stats detail` and `stats cachedump`: \
-             `ERROR`. `stats sizes` is disabled, `stats items` is empty, `stats slabs` has totals only.",
+             `ERROR`. `stats sizes` is disabled, `stats items` has all records in class 1, `stats slabs` has \
+             totals only.",
             "What came after 1.6.18: the flags `E` (a token of the client's own), `S` and `x` are invalid; `N` of `ms` is taken \
              and does nothing.",
             "`shutdown` answers `ERROR: shutdown not enabled`, as memcached does unless it is enabled. `verbosity` changes \

@@ -23,6 +23,7 @@ mod keys;
 mod line;
 mod meta;
 mod meta_flags;
+mod meta_set;
 mod retrieval;
 mod server;
 mod session;

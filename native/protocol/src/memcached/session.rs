@@ -8,7 +8,7 @@ use super::line::{Words, is_http};
 use super::retrieval::{self, Retrieval, Retrieved};
 use super::table::Row;
 use super::turn::Turn;
-use super::{authentication, keys, meta, server, stats, storage};
+use super::{authentication, keys, meta, meta_set, server, stats, storage};
 use crate::{Budget, Host, Next, Progress, Session};
 use memchr::memchr;
 
@@ -195,7 +195,7 @@ impl MemcachedSession {
             b"append" => return storage::store(turn, Row::Append, words, line, input, body),
             b"prepend" => return storage::store(turn, Row::Prepend, words, line, input, body),
             b"cas" => return storage::store(turn, Row::Cas, words, line, input, body),
-            b"ms" => return meta::set(turn, words, line, input, body),
+            b"ms" => return meta_set::set(turn, words, line, input, body),
             b"mg" => Row::Mg,
             b"md" => Row::Md,
             b"ma" => Row::Ma,

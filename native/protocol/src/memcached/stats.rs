@@ -17,7 +17,7 @@ pub(super) fn answer<H: Host>(turn: &mut Turn<'_, H>, mut words: Words<'_>, line
     let known = match words.next() {
         None => general(turn),
         Some(b"settings") => settings(turn),
-        Some(b"items") => end(turn),
+        Some(b"items") => items(turn),
         Some(b"slabs") => slabs(turn),
         Some(b"sizes") => {
             stat(turn.out, "sizes_status", "disabled");
@@ -143,6 +143,18 @@ fn settings<H: Host>(turn: &mut Turn<'_, H>) -> bool {
     stat(out, "item_size_max", item_size_max);
     stat(out, "flush_enabled", yes_or_no(true));
     stat(out, "dump_enabled", yes_or_no(false));
+    end(turn)
+}
+
+/// There are no slab classes here: all records are in the first.
+fn items<H: Host>(turn: &mut Turn<'_, H>) -> bool {
+    let info = turn.host.server_info();
+    if let Some(counts) = info.databases.get(DATABASE).filter(|counts| counts.entries > 0) {
+        stat(turn.out, "items:1:number", counts.entries);
+        stat(turn.out, "items:1:mem_requested", counts.bytes);
+        stat(turn.out, "items:1:evicted", counts.evicted);
+        stat(turn.out, "items:1:reclaimed", counts.expired);
+    }
     end(turn)
 }
 

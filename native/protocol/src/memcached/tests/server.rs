@@ -5,6 +5,7 @@ use crate::memcached::turn::Turn;
 use crate::testing::client;
 use crate::{CommandStats, ProtocolName};
 use todana_command::{Command, Set};
+use todana_table::Counts;
 
 /// Names of the rows that a request was counted in, with `!` where it failed.
 fn counted(conversation: &mut Conversation, input: &str) -> String {
@@ -121,13 +122,18 @@ fn stats_has_what_exporters_read() {
 }
 
 #[test]
-fn stats_tells_settings_connections_and_nothing_of_slabs() {
+fn stats_tells_settings_items_and_connections() {
     let mut conversation = Conversation::new();
     conversation.host.password = None;
     let settings = conversation.ask("stats settings\r\n");
     assert!(settings.contains("STAT item_size_max 1048576\r\n"));
     assert!(settings.contains("STAT auth_enabled_ascii no\r\n"));
     assert_eq!(conversation.ask("stats items\r\n"), "END\r\n");
+    let counts = Counts { entries: 3, bytes: 300, ..Counts::default() };
+    conversation.host.info.databases = vec![counts];
+    let items = conversation.ask("stats items\r\n");
+    assert!(items.starts_with("STAT items:1:number 3\r\nSTAT items:1:mem_requested 300\r\n"));
+    conversation.host.info.databases.clear();
     assert_eq!(
         conversation.ask("stats slabs\r\n"),
         "STAT active_slabs 0\r\nSTAT total_malloced 0\r\nEND\r\n"

@@ -1,0 +1,151 @@
+//! `ms`: the meta command that stores.
+//!
+//! ```text
+//!   ms alpha 5 T60 F7 c\r\n       length of the value, flags
+//!   hello\r\n                     HD c81\r\n
+//! ```
+//!
+//! Where the line is wrong but its length is known, the value is passed over, so that it is not taken for commands.
+
+use super::answer::{Outcome, Writing};
+use super::exptime;
+use super::line::{Words, unsigned};
+use super::meta::{OPTIONS_TOO_LONG, fail, is_short, parse};
+use super::meta_flags::{KeyBuffer, MetaRequest, too_many};
+use super::session::Step;
+use super::storage::{self, BAD_CHUNK, Body, OUT_OF_MEMORY, TOO_LARGE};
+use super::table::Row;
+use super::turn::{BAD_FORMAT, Turn};
+use crate::Host;
+use todana_command::{Command, Condition, Error, Refusal, Set, Side};
+
+/// Answers `ms`, whose line is at the front of `input`; `body` is where the value begins.
+pub(super) fn set<H: Host>(
+    turn: &mut Turn<'_, H>,
+    mut words: Words<'_>,
+    line: &[u8],
+    input: &[u8],
+    body: usize,
+) -> Step {
+    let (Some(key), length) = (words.next(), words.next()) else {
+        fail(turn, Row::Ms, "ERROR", line);
+        return Step::Consumed(body);
+    };
+    let length = length.and_then(unsigned).filter(|&length| length <= storage::ANNOUNCED_BYTES_MAX);
+    let Some(length) = length.filter(|_| is_short(key)) else {
+        fail(turn, Row::Ms, BAD_FORMAT, line);
+        return Step::Consumed(body);
+    };
+    if too_many(&words, 3) {
+        fail(turn, Row::Ms, OPTIONS_TOO_LONG, line);
+        return Step::Consumed(body);
+    }
+    let mut buffer: KeyBuffer = [0; _];
+    let parsed = parse(turn, key, words, &mut buffer)
+        .and_then(|request| SetMode::of(&request).map(|mode| (request, mode)));
+    let (request, mode) = match parsed {
+        Ok(parsed) => parsed,
+        Err(text) => {
+            fail(turn, Row::Ms, text, line);
+            return Step::Swallow { body, bytes: length.saturating_add(2) };
+        }
+    };
+    let (value, consumed) = match storage::take_value(turn, length, input, body) {
+        Body::Whole(value, consumed) => (value, consumed),
+        Body::Missing(step) => return step,
+        Body::TooLarge(step) => {
+            storage::remove(turn, request.key);
+            fail(turn, Row::Ms, TOO_LARGE, line);
+            return step;
+        }
+        Body::Broken(consumed) => {
+            fail(turn, Row::Ms, BAD_CHUNK, line);
+            return Step::Consumed(consumed);
+        }
+    };
+    let outcome = turn.execute(&mode.command(&request, value, turn.now_ms()), Writing::Silent);
+    let failed = match outcome {
+        Outcome::Stored(version) => {
+            if !request.quiet {
+                request.write_line(turn.out, "HD", Some(version));
+            }
+            false
+        }
+        Outcome::Refused(refusal) => {
+            let code = match refusal {
+                Refusal::VersionDiffers => "EX",
+                Refusal::Absent if mode.compares(&request) => "NF",
+                Refusal::Absent | Refusal::Present => "NS",
+            };
+            request.write_line(turn.out, code, Some(0));
+            false
+        }
+        Outcome::Failed(Error::ValueTooLarge) => {
+            request.write_line(turn.out, "NS", Some(0));
+            true
+        }
+        _ => {
+            turn.say(OUT_OF_MEMORY);
+            true
+        }
+    };
+    turn.observe(Row::Ms, failed, line);
+    Step::Consumed(consumed)
+}
+
+/// What `ms` does, by its mode flag.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum SetMode {
+    Set,
+    Add,
+    Replace,
+    Append,
+    Prepend,
+}
+
+impl SetMode {
+    fn of(request: &MetaRequest<'_>) -> Result<SetMode, &'static str> {
+        match request.mode {
+            None | Some(b'S') => Ok(SetMode::Set),
+            Some(b'E') => Ok(SetMode::Add),
+            Some(b'R') => Ok(SetMode::Replace),
+            Some(b'A') => Ok(SetMode::Append),
+            Some(b'P') => Ok(SetMode::Prepend),
+            Some(_) => Err("CLIENT_ERROR invalid mode for ms M token"),
+        }
+    }
+
+    /// Whether this is a compare-and-set in memcached's eyes, which says `NF` where others say `NS`.
+    fn compares(self, request: &MetaRequest<'_>) -> bool {
+        request.compare.is_some() && matches!(self, SetMode::Set | SetMode::Replace)
+    }
+
+    fn command<'c>(self, request: &MetaRequest<'c>, value: &'c [u8], now_ms: u64) -> Command<'c> {
+        let compare = request.compare.map(|version| match (request.invalidate, self) {
+            // What was computed from an older record is stored, but as stale.
+            (true, SetMode::Set) => Condition::NotNewer(version),
+            _ => Condition::IfVersion(version),
+        });
+        let (key, condition) = match self {
+            SetMode::Add => (request.key, Condition::IfAbsent),
+            SetMode::Replace => (request.key, compare.unwrap_or(Condition::IfPresent)),
+            _ => (request.key, compare.unwrap_or_default()),
+        };
+        let side = match self {
+            SetMode::Append => Side::Append,
+            SetMode::Prepend => Side::Prepend,
+            _ => {
+                return Command::Set(Set {
+                    key,
+                    value,
+                    flags: request.client_flags,
+                    condition,
+                    expires: exptime::expires(request.exptime_s.unwrap_or(0), now_ms),
+                    return_old: false,
+                    track_access: true,
+                });
+            }
+        };
+        Command::Concat { key, bytes: value, side, create: false, condition }
+    }
+}
