@@ -1,4 +1,5 @@
-//! Bytes to a memcached session: whole and in pieces, with and without a password, under small limits.
+//! Bytes to a memcached session: whole and in pieces, with and without a password, under small
+//! limits.
 
 use todana_protocol::ProtocolName;
 use todana_protocol::memcached::MemcachedSession;

@@ -1,6 +1,7 @@
 //! Nanoseconds per pipelined memcached command, session and table together, without sockets:
 //!
-//!     cargo run --release -p todana_protocol --features testing --example memcached_bench -- [keys] [value bytes] [depth]
+//!     cargo run --release -p todana_protocol --features testing --example memcached_bench -- \
+//!         [keys] [value bytes] [depth]
 //!
 //! The host is the one of the tests: it counts commands and reads no clock.
 
@@ -54,7 +55,8 @@ fn main() {
     ];
     println!("{keys} keys of 16 bytes, values of {length} bytes, pipelines of {depth}");
     for (title, request) in requests {
-        // Several thousand different pipelines, so that neither keys nor branches stay warm by repetition.
+        // Several thousand different pipelines, so that neither keys nor branches stay warm by
+        // repetition.
         let pipelines: Vec<String> =
             (0..4096).map(|_| (0..depth).map(|_| request(&key())).collect()).collect();
         let best = (0..5).map(|_| {

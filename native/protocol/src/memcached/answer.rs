@@ -5,7 +5,8 @@ use super::meta_flags::MetaRequest;
 use super::turn::Lookups;
 use todana_command::{Error, LcsSpan, LeaseState, Record, Refusal, Reply};
 
-/// How a record is written. All other answers are kept as an [`Outcome`] and worded by the command's handler.
+/// How a record is written. All other answers are kept as an [`Outcome`] and worded by the
+/// command's handler.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Writing<'a> {
     /// Not at all.

@@ -5,8 +5,8 @@
 //!   username password\r\n         STORED\r\n, or CLIENT_ERROR authentication failure\r\n
 //! ```
 //!
-//! memcached compares both words with its password file. Here every user name is as good as another, and may be left out
-//! where the password has no space in it.
+//! memcached compares both words with its password file. Here every user name is as good as
+//! another, and may be left out where the password has no space in it.
 
 use super::line::{Words, is_http, unsigned};
 use super::session::Step;

@@ -6,84 +6,96 @@ use std::path::PathBuf;
 const HEAD: &str = "\
 # memcached commands
 
-<!-- Written from the command table. After a change: TODANA_WRITE_DOCS=1 cargo test -p todana_protocol written -->
-
-Todana speaks memcached's text protocol and meta commands as memcached 1.6.18 does, on database 0: the same records that
-RESP's database 0 has. `native/protocol/transcripts/memcached.txt` holds some hundred requests with memcached's
-answers, which are compared byte for byte; the differences are marked there and listed here.
-
-A password is given as to `memcached -Y`: the first command is a `set` of any key whose value is `username password`, or
-the password alone where it has no space in it. Any user name will do. The answer is `STORED` or `CLIENT_ERROR
-authentication failure`; before that everything else is answered `CLIENT_ERROR unauthenticated`, a value may have 16 KiB
-and a line as well.
+<!-- Written from the command table.
+After a change: TODANA_WRITE_DOCS=1 cargo test -p todana_protocol written -->
 
 ";
+
+const INTRODUCTION: &[&str] = &[
+    "Todana speaks memcached's text protocol and meta commands as memcached 1.6.18 does, on \
+     database 0: the same records that RESP's database 0 has. \
+     `native/protocol/transcripts/memcached.txt` holds some hundred requests with memcached's \
+     answers, which are compared byte for byte; the differences are marked there and listed here.",
+    "A password is given as to `memcached -Y`: the first command is a `set` of any key whose \
+     value is `username password`, or the password alone where it has no space in it. Any user \
+     name will do. The answer is `STORED` or `CLIENT_ERROR authentication failure`; before that \
+     everything else is answered `CLIENT_ERROR unauthenticated`, a value may have 16 KiB and a \
+     line as well.",
+];
 
 const DIFFERENCES: &[(&str, &[&str])] = &[
     (
         "Not there",
         &[
             "The binary protocol (answered with a `CLIENT_ERROR` and closed), UDP, SASL, TLS.",
-            "`slabs`, `lru`, `lru_crawler`, `watch`, `cache_memlimit`, `refresh_certs`, `stats detail` and `stats cachedump`: \
-             `ERROR`. `stats sizes` is disabled, `stats items` has all records in class 1, `stats slabs` has \
-             totals only.",
-            "What came after 1.6.18: the flags `E` (a token of the client's own), `S` and `x` are invalid; `N` of `ms` is taken \
-             and does nothing.",
-            "`shutdown` answers `ERROR: shutdown not enabled`, as memcached does unless it is enabled. `verbosity` changes \
-             nothing.",
+            "`slabs`, `lru`, `lru_crawler`, `watch`, `cache_memlimit`, `refresh_certs`, `stats \
+             detail` and `stats cachedump`: `ERROR`. `stats sizes` is disabled, `stats items` has \
+             all records in class 1, `stats slabs` has totals only.",
+            "What came after 1.6.18: the flags `E` (a token of the client's own), `S` and `x` are \
+             invalid; `N` of `ms` is taken and does nothing.",
+            "`shutdown` answers `ERROR: shutdown not enabled`, as memcached does unless it is \
+             enabled. `verbosity` changes nothing.",
         ],
     ),
     (
         "Lines and limits",
         &[
-            "Keys with control characters are refused (`CLIENT_ERROR bad command line format`); the protocol forbids them, \
-             memcached takes them. Keys in base64 may have any bytes.",
-            "The limit of a value, 1 MiB unless configured, counts the value alone; memcached counts the key and its own header \
-             too.",
-            "A line longer than 64 KiB (an option) is answered `CLIENT_ERROR line too long` and the connection is closed; \
-             memcached closes without a word from 2 KiB on unless the line is a `get`.",
-            "Client flags beyond 32 bits, and lengths beyond 31 bits in `ms`, are refused; memcached takes what is left of \
-             them in fewer bits.",
-            "An opaque token may have 32 bytes, as documented; memcached 1.6.18 takes 31, and any number in `ma`.",
-            "A line that begins with `Host:` or any HTTP method closes the connection; memcached looks for lines that end in \
-             HTTP's version.",
-            "A `get` of many keys is answered over several turns of the event loop: what other clients write between two keys \
-             is seen.",
+            "Keys with control characters are refused (`CLIENT_ERROR bad command line format`); \
+             the protocol forbids them, memcached takes them. Keys in base64 may have any bytes.",
+            "The limit of a value, 1 MiB unless configured, counts the value alone; memcached \
+             counts the key and its own header too.",
+            "A line longer than 64 KiB (an option) is answered `CLIENT_ERROR line too long` and \
+             the connection is closed; memcached closes without a word from 2 KiB on unless the \
+             line is a `get`.",
+            "Client flags beyond 32 bits, and lengths beyond 31 bits in `ms`, are refused; \
+             memcached takes what is left of them in fewer bits.",
+            "An opaque token may have 32 bytes, as documented; memcached 1.6.18 takes 31, and any \
+             number in `ma`.",
+            "A line that begins with `Host:` or any HTTP method closes the connection; memcached \
+             looks for lines that end in HTTP's version.",
+            "A `get` of many keys is answered over several turns of the event loop: what other \
+             clients write between two keys is seen.",
         ],
     ),
     (
         "Records",
         &[
-            "Times are kept in milliseconds: a record set for one second lives one second, and `flush_all 1` takes a second; \
-             memcached's clock ticks once a second. Moments beyond 2038 and 2106 are what they say.",
-            "Every write gives a new CAS token, and so do `touch`, `gat` and `mg T` where they change the expiry; memcached \
-             keeps the token then. `gats` and `mg c T` tell the new one. Tokens are below 2^48.",
-            "`decr` stores the number as it is; memcached pads it with spaces to its former length. Leading zeros and trailing \
-             spaces count as a number, what else `strtoull` accepts (`+1`, ` 1`, `1 2`) does not.",
-            "Records that came by another protocol have flags 0, and `h` and `l` of `mg` are 0 for them until they are \
-             written by memcached.",
+            "Times are kept in milliseconds: a record set for one second lives one second, and \
+             `flush_all 1` takes a second; memcached's clock ticks once a second. Moments beyond \
+             2038 and 2106 are what they say.",
+            "Every write gives a new CAS token, and so do `touch`, `gat` and `mg T` where they \
+             change the expiry; memcached keeps the token then. `gats` and `mg c T` tell the new \
+             one. Tokens are below 2^48.",
+            "`decr` stores the number as it is; memcached pads it with spaces to its former \
+             length. Leading zeros and trailing spaces count as a number, what else `strtoull` \
+             accepts (`+1`, ` 1`, `1 2`) does not.",
+            "Records that came by another protocol have flags 0, and `h` and `l` of `mg` are 0 \
+             for them until they are written by memcached.",
         ],
     ),
     (
         "Meta commands",
         &[
-            "`mg` with `t` and `T` tells the new time to live in any order of the two; memcached tells the old one if `t` comes \
-             first.",
-            "`k` returns the key as it was sent, with `b` after it where that was sent; memcached returns the text where the \
-             record was stored by a text key.",
-            "`ma` with `q` says nothing when `N` makes the record either; with `C` it does not make one (`NF`), as there is nothing \
-             that could have that token.",
-            "`me` has no `cls`; `exp` is the time left (memcached 1.6.18 tells it negative); `size` is the size of the \
-             entry in Todana.",
+            "`mg` with `t` and `T` tells the new time to live in any order of the two; memcached \
+             tells the old one if `t` comes first.",
+            "`k` returns the key as it was sent, with `b` after it where that was sent; memcached \
+             returns the text where the record was stored by a text key.",
+            "`ma` with `q` says nothing when `N` makes the record either; with `C` it does not \
+             make one (`NF`), as there is nothing that could have that token.",
+            "`me` has no `cls`; `exp` is the time left (memcached 1.6.18 tells it negative); \
+             `size` is the size of the entry in Todana.",
         ],
     ),
     (
         "Figures",
         &[
-            "`version`, and the `version` of `stats`, tell the level of the protocol first: `1.6.18-todana-` and Todana's version.",
-            "`stats` has no figure that Todana does not have. `cmd_get`, `get_hits` and `get_misses` count look-ups of keys by all \
-             protocols; `touch_hits` and `touch_misses` count `touch` only; connections and bytes read and written are those \
-             of all protocols; items, bytes and evictions those of database 0. `stats conns` has no `state`.",
+            "`version`, and the `version` of `stats`, tell the level of the protocol first: \
+             `1.6.18-todana-` and Todana's version.",
+            "`stats` has no figure that Todana does not have. `cmd_get`, `get_hits` and \
+             `get_misses` count look-ups of keys by all protocols; `touch_hits` and \
+             `touch_misses` count `touch` only; connections and bytes read and written are those \
+             of all protocols; items, bytes and evictions those of database 0. `stats conns` has \
+             no `state`.",
             "`stats reset` sets the counters of all protocols back.",
         ],
     ),
@@ -92,6 +104,10 @@ const DIFFERENCES: &[(&str, &[&str])] = &[
 /// The page `docs/commands-memcached.md`.
 fn document() -> String {
     let mut page = HEAD.to_owned();
+    for paragraph in INTRODUCTION {
+        page.push_str(&wrapped(paragraph, ""));
+        page.push('\n');
+    }
     page.push_str("## What differs from memcached 1.6.18\n");
     for (title, differences) in DIFFERENCES {
         page.push_str(&format!("\n### {title}\n\n"));
@@ -99,7 +115,8 @@ fn document() -> String {
             page.push_str(&wrapped(&format!("- {difference}"), "  "));
         }
     }
-    page.push_str("\n## Commands\n\nArguments in brackets may be left out. With `noreply` nothing is answered.\n");
+    page.push_str("\n## Commands\n\nArguments in brackets may be left out. ");
+    page.push_str("With `noreply` nothing is answered.\n");
     for group in Group::ALL {
         page.push_str(&format!("\n### {group:?}\n\n| Command | |\n|---|---|\n"));
         for (name, kind) in COMMANDS.iter().zip(KINDS) {
@@ -143,7 +160,8 @@ const FLAGS: &str = "
 | `Dnumber` `Jnumber` | `ma` | What to add (1), what to begin with (0). |
 | `P` `L` | all | Hints for proxies, passed over. |
 
-Beside what was asked for, `mg` returns `W` (you won: recache it), `Z` (somebody else did) and `X` (stale).
+Beside what was asked for, `mg` returns `W` (you won: recache it), `Z` (somebody else did) and `X`
+(stale).
 ";
 
 /// Lines of at most 120 columns.

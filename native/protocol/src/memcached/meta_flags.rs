@@ -9,7 +9,7 @@
 //!      |    `----------- the key is base64
 //!      `---------------- key as sent
 //!
-//!   VA 5 t60 O7 kYWI= b\r\n       what was asked for, in that order, then the server's own: Z, X, W
+//!   VA 5 t60 O7 kYWI= b\r\n       what was asked for, in that order, then Z, X and W
 //!   hello\r\n
 //! ```
 
@@ -183,8 +183,8 @@ impl<'l> MetaRequest<'l> {
         self.write_value(out, record);
     }
 
-    /// Writes a line without a record: its code and what is returned in any case, and the CAS token where one is given
-    /// and asked for.
+    /// Writes a line without a record: its code and what is returned in any case, and the CAS token
+    /// where one is given and asked for.
     pub(super) fn write_line(&self, out: &mut Vec<u8>, code: &str, version: Option<u64>) {
         out.extend_from_slice(code.as_bytes());
         for word in self.flags.clone() {

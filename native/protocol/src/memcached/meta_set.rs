@@ -5,7 +5,8 @@
 //!   hello\r\n                     HD c81\r\n
 //! ```
 //!
-//! Where the line is wrong but its length is known, the value is passed over, so that it is not taken for commands.
+//! Where the line is wrong but its length is known, the value is passed over, so that it is not
+//! taken for commands.
 
 use super::answer::{Outcome, Writing};
 use super::exptime;
@@ -115,7 +116,8 @@ impl SetMode {
         }
     }
 
-    /// Whether this is a compare-and-set in memcached's eyes, which says `NF` where others say `NS`.
+    /// Whether this is a compare-and-set in memcached's eyes, which says `NF` where others say
+    /// `NS`.
     fn compares(self, request: &MetaRequest<'_>) -> bool {
         request.compare.is_some() && matches!(self, SetMode::Set | SetMode::Replace)
     }

@@ -6,13 +6,14 @@
 //!
 //!   STORED\r\n                          the answer: a line,
 //!
-//!   VALUE alpha 7 5\r\n                 or for retrieval commands: a line and a value for each record,
+//!   VALUE alpha 7 5\r\n                 or for retrieval: a line and a value for each record,
 //!   hello\r\n
 //!   END\r\n                             and a last line
 //! ```
 //!
-//! A session works on database 0. It speaks neither the binary protocol nor UDP, and it closes on a line of HTTP. Where it
-//! differs from memcached is said in `docs/commands-memcached.md`, whose table is made from the one in `table.rs`.
+//! A session works on database 0. It speaks neither the binary protocol nor UDP, and it closes on a
+//! line of HTTP. Where it differs from memcached is said in `docs/commands-memcached.md`, whose
+//! table is made from the one in `table.rs`.
 
 mod answer;
 mod authentication;

@@ -6,8 +6,8 @@
 //!                                 END\r\n                 beta is missing: no line for it
 //! ```
 //!
-//! One line may name thousands of keys of large values, so the answer can stop between two keys: the session then keeps
-//! a [`Retrieval`] and goes on with the rest of the line in its next turn.
+//! One line may name thousands of keys of large values, so the answer can stop between two keys:
+//! the session then keeps a [`Retrieval`] and goes on with the rest of the line in its next turn.
 
 use super::answer::Writing;
 use super::exptime;
@@ -46,7 +46,8 @@ pub(super) enum Retrieved {
     Until { left: usize },
 }
 
-/// Answers `gat` and `gats`; `words` are what follows the name. `None` where the line is answered already.
+/// Answers `gat` and `gats`; `words` are what follows the name. `None` where the line is answered
+/// already.
 pub(super) fn get_and_touch<H: Host>(
     turn: &mut Turn<'_, H>,
     with_cas: bool,
@@ -92,7 +93,8 @@ pub(super) fn retrieve<H: Host>(
         if (turn.out.len() > output_bytes_max || keys >= KEYS_PER_TURN)
             && words.clone().next().is_some()
         {
-            // The line fails as a whole or not at all, and what was said cannot be taken back in the next turn.
+            // The line fails as a whole or not at all, and what was said cannot be taken back in
+            // the next turn.
             if !words.clone().all(|key| turn.admits_key(key)) {
                 return refuse(turn, retrieval, start, line);
             }

@@ -1,8 +1,8 @@
 //! A connection: bytes to lines, lines to commands.
 //!
-//! Between two calls the session keeps four words: how far the front of the input was searched for the end of a line, how
-//! many bytes the request under way needs, what is left of a value that is passed over, and what is done with the rest of
-//! a line of keys. Nothing of the input is copied.
+//! Between two calls the session keeps four words: how far the front of the input was searched for
+//! the end of a line, how many bytes the request under way needs, what is left of a value that is
+//! passed over, and what is done with the rest of a line of keys. Nothing of the input is copied.
 
 use super::line::{Words, is_http};
 use super::retrieval::{self, Retrieval, Retrieved};
@@ -123,8 +123,9 @@ impl MemcachedSession {
         bytes
     }
 
-    /// The line at the front of the input without its end, and where its body would begin. The line is `None` where its
-    /// end is missing; all is `None` where the connection must close, which was said then.
+    /// The line at the front of the input without its end, and where its body would begin. The line
+    /// is `None` where its end is missing; all is `None` where the connection must close, which was
+    /// said then.
     #[inline]
     fn line<'i, H: Host>(
         &mut self,

@@ -1,7 +1,7 @@
 //! `stats`.
 //!
-//! The names are memcached's, so that its exporters and clients find them. What this server does not know, or has nothing
-//! like, is left out rather than made up.
+//! The names are memcached's, so that its exporters and clients find them. What this server does
+//! not know, or has nothing like, is left out rather than made up.
 
 use super::line::Words;
 use super::server::version_text;

@@ -5,8 +5,8 @@
 //!   hello\r\n                     STORED\r\n
 //! ```
 //!
-//! The value is looked at when all of it is there. One that is too long is passed over as it comes; a `set` then removes
-//! the record, so that nobody reads a value that its owner believes replaced.
+//! The value is looked at when all of it is there. One that is too long is passed over as it comes;
+//! a `set` then removes the record, so that nobody reads a value that its owner believes replaced.
 
 use super::answer::{Outcome, Writing};
 use super::exptime;
@@ -17,8 +17,8 @@ use super::turn::{BAD_FORMAT, Turn};
 use crate::Host;
 use todana_command::{Command, Condition, Error, Refusal, Set, Side};
 
-/// Longest value that a client may announce; beyond it the line is refused and the value taken for commands, as
-/// memcached does.
+/// Longest value that a client may announce; beyond it the line is refused and the value taken for
+/// commands, as memcached does.
 pub(super) const ANNOUNCED_BYTES_MAX: u64 = i32::MAX as u64 - 2;
 
 pub(super) const TOO_LARGE: &str = "SERVER_ERROR object too large for cache";
@@ -34,7 +34,8 @@ struct Request<'l> {
     token: u64,
 }
 
-/// Answers a storage command whose line is at the front of `input`; `body` is where the value begins.
+/// Answers a storage command whose line is at the front of `input`; `body` is where the value
+/// begins.
 #[inline]
 pub(super) fn store<H: Host>(
     turn: &mut Turn<'_, H>,
@@ -46,7 +47,7 @@ pub(super) fn store<H: Host>(
 ) -> Step {
     let expected = if row == Row::Cas { 5 } else { 4 };
     let arguments = match Arguments::of(words) {
-        Some(arguments) if matches!(arguments.as_slice().len(), n if n == expected || n == expected + 1) => {
+        Some(arguments) if (expected..=expected + 1).contains(&arguments.as_slice().len()) => {
             arguments
         }
         _ => {

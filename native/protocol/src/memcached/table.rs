@@ -1,4 +1,5 @@
-//! The commands as data: what they are called, what they take, what they do, and how they are counted.
+//! The commands as data: what they are called, what they take, what they do, and how they are
+//! counted.
 
 /// What a row of statistics counts.
 #[cfg(test)]
@@ -40,8 +41,9 @@ macro_rules! rows {
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub(super) enum Row { $($row,)* }
 
-        /// Names of the commands, in the order of their statistics. Some rows count the calls of a command that came out in
-        /// one way (`incr_miss`); the row of the command itself counts its other calls then.
+        /// Names of the commands, in the order of their statistics. Some rows count the calls of a
+        /// command that came out in one way (`incr_miss`); the row of the command itself counts its
+        /// other calls then.
         pub const COMMANDS: &[&str] = &[$($name,)*];
 
         /// What each row counts.

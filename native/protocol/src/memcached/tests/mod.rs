@@ -36,7 +36,8 @@ impl Conversation {
         outcome
     }
 
-    /// Sends bytes and returns the answer as text, with `closed` at its end where the connection is.
+    /// Sends bytes and returns the answer as text, with `closed` at its end where the connection
+    /// is.
     fn ask(&mut self, input: impl AsRef<[u8]>) -> String {
         let outcome = self.send(input);
         let mut answer = String::from_utf8_lossy(&outcome.output).into_owned();

@@ -1,4 +1,5 @@
-//! Conversations that were held with memcached: the answers must be the same, however the input is cut.
+//! Conversations that were held with memcached: the answers must be the same, however the input is
+//! cut.
 
 use super::{Conversation, MemcachedSession};
 use crate::ProtocolName;
