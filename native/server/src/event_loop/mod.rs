@@ -15,7 +15,7 @@
 //! 3. **Sleepers** whose time has come (`DEBUG SLEEP` pauses a connection, not a loop).
 //! 4. **Messages**: connections given by loop 0, clients to be killed, the order to stop.
 //! 5. **Once a second** the deadlines of clients: idle, not authenticated, not reading. A walk over all connections is
-//!    cheap at that rate (10,000 take about a tenth of a millisecond) and is left out where no deadline is set.
+//!    cheap at that rate (10,000 take less than half a millisecond) and is left out where no deadline is set.
 //!
 //! Numbers of connections that were closed in a round are not used again before its end, so an event or message for a
 //! closed connection finds an empty slot, never a stranger.
