@@ -1,6 +1,6 @@
 //! Values as strings of bits. Bit 0 is the highest bit of the first byte.
 
-use crate::strings::clamp;
+use crate::strings::{clamp, clamp_each};
 use crate::{Context, Error, Reply, Span, Unit};
 use todana_table::{Entry, Full, Keyspace, Meta};
 
@@ -71,14 +71,18 @@ pub(crate) fn bit_count<K: Keyspace, R: Reply>(
     let count = space.read(key, now_ms, |entry| {
         let value = entry.as_ref().map_or(&[][..], Entry::value);
         let span = span.unwrap_or(Span { start: 0, end: -1, unit: Unit::Byte });
-        let Some((first, last)) = bit_span(&span, value.len()) else { return 0 };
+        let Some((first, last)) = bit_span(&span, value.len(), clamp) else { return 0 };
         count_ones(value, first, last)
     });
     reply.integer(count);
 }
 
-/// First and last bit of a span; `None` where it is empty.
-fn bit_span(span: &Span, bytes: usize) -> Option<(usize, usize)> {
+/// First and last bit of a span, cut to the value by one of the rules for that; `None` where it is empty.
+fn bit_span(
+    span: &Span,
+    bytes: usize,
+    clamp: impl Fn(i64, i64, usize) -> Option<(usize, usize)>,
+) -> Option<(usize, usize)> {
     match span.unit {
         Unit::Bit => clamp(span.start, span.end, bytes.checked_mul(8)?),
         Unit::Byte => {
@@ -120,7 +124,7 @@ pub(crate) fn bit_position<K: Keyspace, R: Reply>(
         let value = entry.value();
         let (start, end) = (search.start.unwrap_or(0), search.end.unwrap_or(-1));
         let span = Span { start, end, unit: search.unit };
-        let Some((first, last)) = bit_span(&span, value.len()) else { return -1 };
+        let Some((first, last)) = bit_span(&span, value.len(), clamp_each) else { return -1 };
         match find(value, search.bit, first, last) {
             Some(position) => position as i64,
             None if !search.bit && search.end.is_none() => value.len() as i64 * 8,

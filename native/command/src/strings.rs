@@ -163,13 +163,18 @@ pub(crate) fn get_range<K: Keyspace, R: Reply>(
 
 /// First and last index of a span by Redis' rules; `None` where it is empty.
 pub(crate) fn clamp(start: i64, end: i64, len: usize) -> Option<(usize, usize)> {
-    let len = i64::try_from(len).ok()?;
     // Where both count from the end, a start behind the end is empty before either is cut to the value.
     if start < 0 && end < 0 && start > end {
         return None;
     }
+    clamp_each(start, end, len)
+}
+
+/// The same, but a start and an end before the value both mean its first byte, whichever is first (BITPOS).
+pub(crate) fn clamp_each(start: i64, end: i64, len: usize) -> Option<(usize, usize)> {
+    let len = i64::try_from(len).ok()?;
     let from_start =
-        |offset: i64| if offset < 0 { (len + offset.max(-len)).max(0) } else { offset };
+        |offset: i64| if offset < 0 { len.saturating_add(offset).max(0) } else { offset };
     let (first, last) = (from_start(start), from_start(end).min(len - 1));
     if first > last || len == 0 {
         return None;
