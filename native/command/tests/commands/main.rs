@@ -2,6 +2,7 @@
 
 mod batch;
 mod bits;
+mod encode;
 mod keys;
 mod numbers;
 mod recorder;

@@ -1,0 +1,271 @@
+//! Commands as bytes.
+
+use proptest::prelude::*;
+use todana_command::{
+    Command, Condition, Delta, ExpireWhen, Expires, Increment, Initial, LcsWant, LeaseOptions,
+    Malformed, Scratch, Set, Side, Span, Unit,
+};
+
+const KEYS: &[&[u8]] = &[b"", b"k", b"key", &[0xff; 300], b"\0\r\n", b"k"];
+const PAIRS: &[(&[u8], &[u8])] = &[(b"a", b"1"), (b"", b""), (b"a", &[7; 1000])];
+const NUMBERS: &[u64] = &[0, 1, 127, 128, 300, 1 << 32, i64::MAX as u64, u64::MAX];
+
+/// Makes commands out of a number, as if it were dice.
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, count: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (self.0 >> 33) as usize % count
+    }
+    fn one_of<T: Copy>(&mut self, all: &[T]) -> T {
+        all[self.below(all.len())]
+    }
+    fn some_of<T>(&mut self, all: &'static [T]) -> &'static [T] {
+        let end = self.below(all.len() + 1);
+        &all[self.below(end + 1)..end]
+    }
+    fn bit(&mut self) -> bool {
+        self.below(2) == 1
+    }
+    fn key(&mut self) -> &'static [u8] {
+        self.one_of(KEYS)
+    }
+    fn number(&mut self) -> u64 {
+        self.one_of(NUMBERS)
+    }
+    fn signed(&mut self) -> i64 {
+        self.number().cast_signed()
+    }
+    fn perhaps<T>(&mut self, make: impl Fn(&mut Dice) -> T) -> Option<T> {
+        if self.bit() { Some(make(self)) } else { None }
+    }
+    fn condition(&mut self) -> Condition {
+        let version = self.number();
+        self.one_of(&[
+            Condition::Always,
+            Condition::IfAbsent,
+            Condition::IfPresent,
+            Condition::IfVersion(version),
+            Condition::NotNewer(version),
+        ])
+    }
+    fn expires(&mut self) -> Expires {
+        let at_ms = self.number();
+        self.one_of(&[Expires::Never, Expires::Keep, Expires::At(at_ms)])
+    }
+    fn unit(&mut self) -> Unit {
+        self.one_of(&[Unit::Byte, Unit::Bit])
+    }
+    fn want(&mut self) -> LcsWant {
+        let spans = LcsWant::Spans { length_min: self.below(1_000), with_lengths: self.bit() };
+        self.one_of(&[LcsWant::Text, LcsWant::Length, spans])
+    }
+    fn delta(&mut self) -> Delta {
+        let number = self.number();
+        let signed = Delta::Signed(number.cast_signed());
+        self.one_of(&[signed, Delta::WrappingAdd(number), Delta::SaturatingSubtract(number)])
+    }
+    fn initial(&mut self) -> Initial {
+        let number = self.number();
+        let from = Initial::From(number.cast_signed());
+        self.one_of(&[Initial::Zero, Initial::Exactly(number), from])
+    }
+
+    fn set(&mut self) -> Set<'static> {
+        Set {
+            key: self.key(),
+            value: self.key(),
+            flags: self.number() as u32,
+            condition: self.condition(),
+            expires: self.expires(),
+            return_old: self.bit(),
+            track_access: self.bit(),
+        }
+    }
+
+    fn increment(&mut self) -> Increment<'static> {
+        Increment {
+            key: self.key(),
+            delta: self.delta(),
+            initial: self.perhaps(|dice| (dice.initial(), dice.expires())),
+            condition: self.condition(),
+            expires: self.expires(),
+            track_access: self.bit(),
+        }
+    }
+
+    fn lease_options(&mut self) -> LeaseOptions {
+        LeaseOptions {
+            vivify: self.perhaps(Dice::expires),
+            recache_below_ms: self.perhaps(Dice::number),
+            touch: self.perhaps(Dice::expires),
+            quiet_access: self.bit(),
+            never_win: self.bit(),
+        }
+    }
+
+    fn when(&mut self) -> ExpireWhen {
+        ExpireWhen {
+            if_none: self.bit(),
+            if_some: self.bit(),
+            if_later: self.bit(),
+            if_earlier: self.bit(),
+        }
+    }
+
+    fn span(&mut self) -> Span {
+        Span { start: self.signed(), end: self.signed(), unit: self.unit() }
+    }
+
+    /// The variant of this number in the code.
+    fn command(&mut self, variant: usize) -> Command<'static> {
+        let (key, keys) = (self.key(), self.some_of(KEYS));
+        let at_ms = self.perhaps(Dice::number);
+        let database = self.below(20);
+        match variant {
+            0 => Command::Get { key },
+            1 => Command::GetMany { keys },
+            2 => Command::Length { key },
+            3 => Command::GetRange { key, start: self.signed(), end: self.signed() },
+            4 => Command::GetBit { key, offset: self.number() },
+            5 => Command::BitCount { key, span: self.perhaps(Dice::span) },
+            6 => Command::BitPosition {
+                key,
+                bit: self.bit(),
+                start: self.perhaps(Dice::signed),
+                end: self.perhaps(Dice::signed),
+                unit: self.unit(),
+            },
+            7 => Command::LongestCommon { keys: [key, self.key()], want: self.want() },
+            8 => Command::Exists { keys },
+            9 => Command::Expiry { key },
+            10 => Command::MemoryUsage { key },
+            11 => Command::Lease { key, options: self.lease_options() },
+            12 => Command::Set(self.set()),
+            13 => Command::Concat {
+                key,
+                bytes: self.key(),
+                side: self.one_of(&[Side::Append, Side::Prepend]),
+                create: self.bit(),
+                condition: self.condition(),
+            },
+            14 => Command::SetRange { key, offset: self.number(), bytes: self.key() },
+            15 => Command::SetBit { key, offset: self.number(), bit: self.bit() },
+            16 => Command::Increment(self.increment()),
+            17 => Command::IncrementFloat { key, delta: self.key() },
+            18 => Command::Delete { keys },
+            19 => Command::DeleteIf { key, condition: self.condition() },
+            20 => Command::Invalidate { key, condition: self.condition(), expires: self.expires() },
+            21 => Command::Take { key },
+            22 => Command::GetAndExpire { key, expires: self.expires() },
+            23 => Command::Expire { key, expires: self.expires(), when: self.when() },
+            24 => Command::NoteAccess { keys },
+            25 => Command::SetMany {
+                pairs: self.some_of(PAIRS),
+                condition: self.condition(),
+                expires: self.expires(),
+            },
+            26 => Command::Rename { from: key, to: self.key(), if_absent: self.bit() },
+            27 => Command::Copy {
+                from: key,
+                to: self.key(),
+                database: self.perhaps(|dice| dice.below(20)),
+                replace: self.bit(),
+            },
+            28 => Command::Move { key, database },
+            29 => Command::Count,
+            30 => Command::Scan {
+                cursor: self.number(),
+                count: self.below(1_000),
+                pattern: self.perhaps(Dice::key),
+                values: self.bit(),
+            },
+            31 => Command::Keys { pattern: key },
+            32 => Command::RandomKey { seed: self.number() },
+            33 => Command::Clear { at_ms },
+            34 => Command::ClearAll { at_ms },
+            _ => Command::Swap { first: database, second: self.below(20) },
+        }
+    }
+}
+
+const VARIANTS: usize = 36;
+
+fn encoded(command: &Command<'_>) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    command.encode(&mut bytes);
+    bytes
+}
+
+proptest! {
+    #[test]
+    fn what_is_encoded_is_decoded_and_the_rest_is_left(seed: u64, rest: Vec<u8>) {
+        for variant in 0..VARIANTS {
+            let command = Dice(seed).command(variant);
+            let mut bytes = encoded(&command);
+            prop_assert_eq!(usize::from(bytes[1]), variant, "variants keep their numbers");
+            let whole = bytes.len();
+            bytes.extend_from_slice(&rest);
+            let mut scratch = Scratch::default();
+            prop_assert_eq!(Command::decode(&bytes, &mut scratch), Ok((command, &rest[..])));
+            for end in [0, 1, 2, whole / 2, whole - 1] {
+                if end < whole {
+                    let cut = Command::decode(&bytes[..end], &mut Scratch::default()).is_err();
+                    prop_assert!(cut, "{} of {} bytes", end, whole);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn whatever_is_decoded_is_a_command(mut bytes: Vec<u8>, variant in 0..40u8) {
+        bytes.splice(0..0, [1, variant]);
+        if let Ok((command, _)) = Command::decode(&bytes, &mut Scratch::default()) {
+            let again = encoded(&command);
+            let mut scratch = Scratch::default();
+            prop_assert_eq!(Command::decode(&again, &mut scratch), Ok((command, &[][..])));
+        }
+    }
+
+    #[test]
+    fn a_flipped_bit_is_malformed_or_another_command(seed: u64, variant in 0..VARIANTS, at: usize) {
+        let mut bytes = encoded(&Dice(seed).command(variant));
+        let at = at % (bytes.len() * 8);
+        bytes[at / 8] ^= 1 << (at % 8);
+        let _ = Command::decode(&bytes, &mut Scratch::default());
+    }
+}
+
+#[test]
+fn the_bytes_are_those_of_the_description() {
+    let increment = Command::Increment(Increment {
+        key: b"n",
+        delta: Delta::Signed(1),
+        initial: Some((Initial::Zero, Expires::Never)),
+        condition: Condition::Always,
+        expires: Expires::Keep,
+        track_access: false,
+    });
+    let bytes = b"\x01\x10\x01n\x00\x02\x01\x00\x00\x00\x01\x00";
+    assert_eq!(encoded(&increment), bytes);
+    let mut scratch = Scratch::default();
+    assert_eq!(Command::decode(bytes, &mut scratch), Ok((increment, &[][..])));
+}
+
+#[test]
+fn lengths_that_lie_are_malformed() {
+    let lies: [&[u8]; 6] = [
+        b"",
+        b"\x02\x1d",
+        b"\x01\xff",
+        // A key, a list and a number longer than there is.
+        b"\x01\x00\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01k",
+        b"\x01\x01\xff\xff\xff\xff\xff\xff\xff\xff\x7f\x01k",
+        b"\x01\x20\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01",
+    ];
+    for bytes in lies {
+        let mut scratch = Scratch::default();
+        assert_eq!(Command::decode(bytes, &mut scratch), Err(Malformed), "{bytes:x?}");
+    }
+}
