@@ -284,8 +284,9 @@ def test_transfers_conserve_the_sum(server, empty):
         assert sum(map(int, client.mget(accounts))) == 500
 
 
-def test_a_transaction_is_atomic_for_readers(server, empty):
-    """MGET by another client never sees half of a transaction."""
+@pytest.fixture
+def writer(server, empty):
+    """A client that keeps setting x and y to the same number, in one transaction each time."""
     stop = threading.Event()
 
     def write():
@@ -297,14 +298,25 @@ def test_a_transaction_is_atomic_for_readers(server, empty):
 
     thread = threading.Thread(target=write)
     thread.start()
-    try:
-        with redis.Redis(*server.resp) as reader:
-            for _ in range(500):
-                x, y = reader.mget("x", "y")
-                assert x == y
-    finally:
-        stop.set()
-        thread.join()
+    yield
+    stop.set()
+    thread.join()
+
+
+def test_a_transaction_is_atomic_for_transactions(server, writer):
+    """Two GETs in a transaction never see half of another one."""
+    with redis.Redis(*server.resp) as reader:
+        for _ in range(1000):
+            x, y = reader.pipeline(transaction=True).get("x").get("y").execute()
+            assert x == y
+
+
+def test_a_transaction_is_atomic_for_mget(server, writer):
+    """MGET reads its keys at one moment, as in Redis: it never sees half of a transaction."""
+    with redis.Redis(*server.resp) as reader:
+        for _ in range(1000):
+            x, y = reader.mget("x", "y")
+            assert x == y
 
 
 def test_library_transactions(client_of_either_version):
