@@ -11,7 +11,7 @@ pub enum Command<'a> {
     // ---- one key, read ----
     /// The record of a key. Reply: `record` or `none`.
     Get { key: &'a [u8] },
-    /// The records of several keys, in order; each looked up on its own unless in a batch.
+    /// The records of several keys, in order, as they are at one moment.
     /// Reply: `list(n)`, then `record` or `none` for each.
     GetMany { keys: &'a [&'a [u8]] },
     /// Length of the value in bytes, 0 without a record. Reply: `integer`.

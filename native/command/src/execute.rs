@@ -74,6 +74,16 @@ fn execute_in<H: Home, R: Reply>(home: &H, command: &Command<'_>, context: Conte
         Command::Rename { from, to, .. } | Command::Copy { from, to, database: None, .. } => {
             dispatch(&home.lock([*from, *to]), command, context, reply);
         }
+        // Several keys are one step for everybody, also where they are only looked at: who stores
+        // two values together must not be seen half done.
+        Command::GetMany { keys }
+        | Command::Exists { keys }
+        | Command::Delete { keys }
+        | Command::NoteAccess { keys }
+            if keys.len() > 1 =>
+        {
+            dispatch(&home.lock(keys.iter().copied()), command, context, reply);
+        }
         Command::SetMany { pairs, .. } => {
             let locked = home.lock(pairs.iter().map(|(key, _)| *key));
             dispatch(&locked, command, context, reply);

@@ -201,3 +201,33 @@ fn moves_in_both_directions_do_not_wait_for_each_other() {
         }
     });
 }
+
+#[test]
+fn several_keys_are_read_as_they_are_at_one_moment() {
+    let store = &Store::new();
+    let stop = &AtomicBool::new(false);
+    let pair = |value: &[u8]| {
+        let pairs: [(&[u8], &[u8]); 2] = [(b"x", value), (b"y", value)];
+        let command = Command::SetMany {
+            pairs: &pairs,
+            condition: Condition::Always,
+            expires: Expires::Never,
+        };
+        let mut recorder = Recorder::default();
+        todana_command::execute(&store.databases, 0, &command, store.context(), &mut recorder);
+    };
+    std::thread::scope(|scope| {
+        let reader = scope.spawn(move || {
+            while !stop.load(SeqCst) {
+                let mut recorder = Recorder::default();
+                let command = Command::GetMany { keys: &[b"x", b"y"] };
+                let context = store.context();
+                todana_command::execute(&store.databases, 0, &command, context, &mut recorder);
+                assert_eq!(recorder.answers[1], recorder.answers[2]);
+            }
+        });
+        (0..20_000u32).for_each(|n| pair(&n.to_le_bytes()));
+        stop.store(true, SeqCst);
+        reader.join().expect("a reader saw a pair half stored");
+    });
+}
