@@ -2,8 +2,11 @@
 
 mod batch;
 mod bits;
+mod databases;
 mod encode;
 mod keys;
+mod lease;
+mod model;
 mod numbers;
 mod recorder;
 mod strings;

@@ -1,0 +1,221 @@
+//! Numbered databases: exchanging, clearing, and what others see of it.
+
+use crate::recorder::{Answer, Recorder, Store, value};
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use todana_command::{Batch, Command, Set, execute, execute_batch, execute_on, watch};
+use todana_table::{Limits, Options, Table, WhenFull};
+
+#[test]
+fn a_database_that_does_not_exist_is_an_error_everywhere() {
+    let mut store = Store::new();
+    store.set("k", "v");
+    let error = Answer::Error(todana_command::Error::NoSuchDatabase);
+    let commands = [
+        Command::Get { key: b"k" },
+        Command::Set(Set::new(b"k", b"v")),
+        Command::Count,
+        Command::Clear { at_ms: None },
+        Command::SetMany {
+            pairs: &[(b"k", b"v")],
+            condition: Default::default(),
+            expires: Default::default(),
+        },
+        Command::Move { key: b"k", database: 0 },
+    ];
+    for command in commands {
+        for database in [16, usize::MAX] {
+            assert_eq!(store.run_in(database, command.clone()), error, "{command:?}");
+            let mut recorder = Recorder::default();
+            let batch = Batch { watches: &[], commands: &[(database, command.clone())] };
+            let context = store.context();
+            assert!(execute_batch(&store.databases, &batch, context, &mut recorder, |_, _| {}));
+            assert_eq!(recorder.answers, std::slice::from_ref(&error), "{command:?}");
+        }
+    }
+    assert_eq!(store.run(Command::Move { key: b"k", database: 16 }), error);
+    assert_eq!(store.run(Command::Swap { first: 0, second: 16 }), error);
+    let replace = false;
+    let copy = Command::Copy { from: b"k", to: b"l", database: Some(99), replace };
+    assert_eq!(store.run(copy), error);
+    let watched = [watch(&store.databases, 16, b"k", store.now_ms)];
+    let batch = Batch { watches: &watched, commands: &[] };
+    let mut recorder = Recorder::default();
+    assert!(execute_batch(&store.databases, &batch, store.context(), &mut recorder, |_, _| {}));
+}
+
+#[test]
+fn a_table_by_itself_knows_no_other_database() {
+    let table = Table::new(Options::default());
+    let context = Store::new().context();
+    let run = |command: Command<'_>| {
+        let mut recorder = Recorder::default();
+        execute_on(&table, &command, context, &mut recorder);
+        recorder.answers.remove(0)
+    };
+    assert_eq!(run(Command::Set(Set::new(b"k", b"v"))), Answer::Stored);
+    assert_eq!(run(Command::Rename { from: b"k", to: b"l", if_absent: false }), Answer::Done);
+    assert_eq!(run(Command::Get { key: b"l" }), value("v"));
+    let error = Answer::Error(todana_command::Error::NoSuchDatabase);
+    let replace = false;
+    assert_eq!(run(Command::Copy { from: b"l", to: b"m", database: Some(0), replace }), error);
+    assert_eq!(run(Command::Move { key: b"l", database: 1 }), error);
+    assert_eq!(run(Command::Swap { first: 0, second: 1 }), error);
+    assert_eq!(run(Command::ClearAll { at_ms: None }), error);
+    assert_eq!(run(Command::Clear { at_ms: None }), Answer::Done);
+    assert_eq!(run(Command::Count), Answer::Integer(0));
+}
+
+#[test]
+fn a_clear_takes_the_place_of_one_to_come() {
+    let mut store = Store::new();
+    let at_ms = Some(store.now_ms + 1_000);
+    store.run(Command::ClearAll { at_ms });
+    store.set("k", "v");
+    store.run(Command::Clear { at_ms: None });
+    assert_eq!(store.get("k"), None);
+    store.set("k", "v");
+    store.now_ms += 1_000;
+    assert_eq!(store.get("k").as_deref(), Some("v"), "only the other databases are cleared now");
+}
+
+#[test]
+fn a_clear_in_a_batch_can_wait_for_its_time() {
+    let mut store = Store::new();
+    let at_ms = Some(store.now_ms + 1_000);
+    let commands = [(0, Command::Clear { at_ms }), (0, Command::Set(Set::new(b"k", b"v")))];
+    let batch = Batch { watches: &[], commands: &commands };
+    let mut recorder = Recorder::default();
+    execute_batch(&store.databases, &batch, store.context(), &mut recorder, |_, _| {});
+    assert_eq!(recorder.answers, [Answer::Done, Answer::Stored]);
+    assert_eq!(store.get("k").as_deref(), Some("v"));
+    store.now_ms += 1_000;
+    assert_eq!(store.get("k"), None);
+}
+
+/// The next data set is filled in database 1, swapped in, and the old one cleared: a reader of database 0 always finds the key.
+#[test]
+fn a_swapped_in_data_set_is_never_missed() {
+    const ROUNDS: usize = 3_000;
+    let store = &Store::new();
+    let stop = &AtomicBool::new(false);
+    let run = move |database, command: Command<'_>| {
+        let mut recorder = Recorder::default();
+        execute(&store.databases, database, &command, store.context(), &mut recorder);
+        recorder.answers
+    };
+    let batch = move |commands: &[(usize, Command<'_>)]| {
+        let mut recorder = Recorder::default();
+        let batch = Batch { watches: &[], commands };
+        assert!(execute_batch(&store.databases, &batch, store.context(), &mut recorder, |_, _| {}));
+        recorder.answers
+    };
+    run(0, Command::Set(Set::new(b"k", b"v")));
+    let get = &Command::Get { key: b"k" };
+    std::thread::scope(|scope| {
+        let readers = [
+            scope.spawn(move || {
+                while !stop.load(SeqCst) {
+                    assert_eq!(run(0, get.clone()), [value("v")]);
+                    assert_eq!(run(0, Command::Exists { keys: &[b"k"] }), [Answer::Integer(1)]);
+                }
+            }),
+            scope.spawn(move || {
+                while !stop.load(SeqCst) {
+                    // By a batch, which sees one order of the databases throughout.
+                    let answers = batch(&[(0, get.clone()), (0, Command::Count)]);
+                    assert_eq!(answers, [value("v"), Answer::Integer(1)]);
+                }
+            }),
+        ];
+        for round in 0..ROUNDS {
+            run(1, Command::Set(Set::new(b"k", b"v")));
+            let (swap, clear) =
+                (Command::Swap { first: 0, second: 1 }, Command::Clear { at_ms: None });
+            if round % 2 == 0 {
+                run(0, swap);
+                run(1, clear);
+            } else {
+                batch(&[(0, swap), (1, clear)]);
+            }
+        }
+        stop.store(true, SeqCst);
+        readers.into_iter().for_each(|reader| reader.join().expect("a reader missed the key"));
+    });
+}
+
+/// Pairs that do not fit are taken back, although others use the room that was free in between.
+#[test]
+fn pairs_that_do_not_fit_are_taken_back_among_writers() {
+    let limits =
+        Limits { bytes_max: Some(40_000), when_full: WhenFull::Refuse, ..Limits::default() };
+    let table = &Table::new(Options { limits, shards: Some(64), ..Options::default() });
+    let context = Store::new().context();
+    let run = |command: Command<'_>| {
+        let mut recorder = Recorder::default();
+        execute_on(table, &command, context, &mut recorder);
+        recorder.answers.remove(0)
+    };
+    let (large, small) = ([b'l'; 8_000], [b's'; 10]);
+    assert_eq!(run(Command::Set(Set::new(b"shrinks", &large))), Answer::Stored);
+    assert_eq!(run(Command::Set(Set::new(b"grows", &small))), Answer::Stored);
+    let stop = &AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let run = &run;
+        scope.spawn(move || {
+            // Takes all room there is, again and again.
+            while !stop.load(SeqCst) {
+                let keys: Vec<_> = (0..200u32).map(u32::to_le_bytes).collect();
+                for key in &keys {
+                    run(Command::Set(Set::new(key, &[b'x'; 400])));
+                }
+                keys.iter().for_each(|key| {
+                    run(Command::Delete { keys: &[key] });
+                });
+            }
+        });
+        let (condition, expires) = Default::default();
+        let mut refused = 0;
+        for _ in 0..2_000 {
+            let pairs: [(&[u8], &[u8]); 3] =
+                [(b"shrinks", &small), (b"new", &small), (b"grows", &[b'g'; 35_000])];
+            match run(Command::SetMany { pairs: &pairs, condition, expires }) {
+                Answer::Done => {
+                    let pairs: [(&[u8], &[u8]); 2] = [(b"grows", &small), (b"shrinks", &large)];
+                    while run(Command::SetMany { pairs: &pairs, condition, expires })
+                        != Answer::Done
+                    {
+                        std::thread::yield_now();
+                    }
+                    run(Command::Delete { keys: &[b"new"] });
+                }
+                _ => refused += 1,
+            }
+            assert_eq!(run(Command::Length { key: b"shrinks" }), Answer::Integer(8_000));
+            assert_eq!(run(Command::Length { key: b"grows" }), Answer::Integer(10));
+            assert_eq!(run(Command::Exists { keys: &[b"new"] }), Answer::Integer(0));
+        }
+        stop.store(true, SeqCst);
+        assert!(refused > 0);
+    });
+}
+
+#[test]
+fn the_last_of_several_values_for_a_key_stays() {
+    let mut store = Store::new();
+    let (condition, expires) = Default::default();
+    let values: [&[u8]; 4] = [b"", b"1", b"22", b"333"];
+    for before in [None, Some("xx")] {
+        for first in values {
+            for second in values {
+                for third in values {
+                    store.run(Command::Delete { keys: &[b"k"] });
+                    before.iter().for_each(|value| store.set("k", value));
+                    let pairs: [(&[u8], &[u8]); 3] = [(b"k", first), (b"k", second), (b"k", third)];
+                    store.run(Command::SetMany { pairs: &pairs, condition, expires });
+                    let stored = store.get("k").unwrap_or_default().into_bytes();
+                    assert_eq!(stored, third, "{pairs:?}");
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,405 @@
+//! Single-key commands against a model of two dozen lines each: a map, a clock, and no cleverness.
+
+use crate::recorder::{Answer, Store};
+use proptest::prelude::*;
+use std::collections::HashMap;
+use todana_command::{
+    Command, Condition, Delta, Error, ExpireWhen, Expires, Increment, Initial, Refusal, Set, Side,
+};
+
+const KEYS: [&[u8]; 2] = [b"a", b"another key"];
+const VALUE_BYTES_MAX: usize = 40;
+
+#[derive(Clone, Debug, PartialEq)]
+struct Held {
+    value: Vec<u8>,
+    flags: u32,
+    expires_at_ms: Option<u64>,
+    version: u64,
+}
+
+#[derive(Default)]
+struct Model {
+    held: HashMap<usize, Held>,
+    now_ms: u64,
+}
+
+#[derive(Clone, Debug)]
+enum Action {
+    Wait { ms: u64 },
+    Get,
+    Take,
+    Delete,
+    DeleteIf(Condition),
+    Set { value: Vec<u8>, flags: u32, condition: Condition, expires: Expires, return_old: bool },
+    Concat { bytes: Vec<u8>, side: Side, create: bool, condition: Condition },
+    SetRange { offset: u64, bytes: Vec<u8> },
+    SetBit { offset: u64, bit: bool },
+    Add { delta: Delta, initial: Option<(Initial, Expires)>, expires: Expires },
+    Expire { expires: Expires, when: ExpireWhen },
+    GetAndExpire(Expires),
+    GetRange { start: i64, end: i64 },
+}
+
+impl Held {
+    fn answer(&self) -> Answer {
+        let (flags, expires_at_ms) = (self.flags, self.expires_at_ms);
+        Answer::Record { value: self.value.clone(), flags, expires_at_ms }
+    }
+}
+
+impl Model {
+    fn expiry(&self, expires: Expires, old: Option<&Held>) -> Option<u64> {
+        match expires {
+            Expires::Never => None,
+            Expires::Keep => old.and_then(|held| held.expires_at_ms),
+            Expires::At(at_ms) => Some(at_ms),
+        }
+    }
+
+    fn refusal(condition: Condition, held: Option<&Held>) -> Option<Refusal> {
+        match (condition, held) {
+            (Condition::IfAbsent, Some(_)) => Some(Refusal::Present),
+            (Condition::Always | Condition::IfAbsent, _) | (Condition::IfPresent, Some(_)) => None,
+            (_, None) => Some(Refusal::Absent),
+            (Condition::IfVersion(version), Some(held)) => {
+                (held.version != version).then_some(Refusal::VersionDiffers)
+            }
+            (Condition::NotNewer(version), Some(held)) => {
+                (held.version < version).then_some(Refusal::VersionDiffers)
+            }
+        }
+    }
+
+    /// Stores under a version that is not known yet.
+    fn put(&mut self, key: usize, value: Vec<u8>, flags: u32, expires_at_ms: Option<u64>) {
+        self.held.insert(key, Held { value, flags, expires_at_ms, version: u64::MAX });
+    }
+
+    /// The new value in place of the old, flags and expiry as they were.
+    fn change(&mut self, key: usize, value: Vec<u8>) {
+        let (flags, expires_at_ms) =
+            self.held.get(&key).map_or((0, None), |held| (held.flags, held.expires_at_ms));
+        self.put(key, value, flags, expires_at_ms);
+    }
+
+    /// Nothing that has expired exists.
+    fn drop_expired(&mut self) {
+        let now_ms = self.now_ms;
+        self.held.retain(|_, held| held.expires_at_ms.is_none_or(|at_ms| at_ms > now_ms));
+    }
+
+    fn run(&mut self, key: usize, action: &Action) -> Answer {
+        let old = self.held.get(&key).cloned();
+        match action.clone() {
+            Action::Wait { ms } => {
+                self.now_ms += ms;
+                Answer::None
+            }
+            Action::Get => old.map_or(Answer::None, |held| held.answer()),
+            Action::Take => {
+                self.held.remove(&key);
+                old.map_or(Answer::None, |held| held.answer())
+            }
+            Action::Delete => Answer::Integer(self.held.remove(&key).is_some().into()),
+            Action::DeleteIf(condition) => match (Model::refusal(condition, old.as_ref()), old) {
+                (Some(refusal), _) => Answer::Refused(refusal),
+                (None, None) => Answer::Refused(Refusal::Absent),
+                (None, Some(_)) => {
+                    self.held.remove(&key);
+                    Answer::Done
+                }
+            },
+            Action::Set { value, flags, condition, expires, return_old } => {
+                let refusal = Model::refusal(condition, old.as_ref());
+                if refusal.is_none() {
+                    let expires_at_ms = match condition {
+                        // Late, so that nothing but the value and its flags changes.
+                        Condition::NotNewer(version)
+                            if old.as_ref().is_some_and(|held| held.version > version) =>
+                        {
+                            self.expiry(Expires::Keep, old.as_ref())
+                        }
+                        _ => self.expiry(expires, old.as_ref()),
+                    };
+                    self.put(key, value, flags, expires_at_ms);
+                }
+                match (return_old, old, refusal) {
+                    (true, old, _) => old.map_or(Answer::None, |held| held.answer()),
+                    (false, _, Some(refusal)) => Answer::Refused(refusal),
+                    (false, _, None) => Answer::Stored,
+                }
+            }
+            Action::Concat { bytes, side, create, condition } => {
+                if let Some(refusal) = Model::refusal(condition, old.as_ref()) {
+                    return Answer::Refused(refusal);
+                }
+                if old.is_none() && !create {
+                    return Answer::Refused(Refusal::Absent);
+                }
+                let old = old.map_or(Vec::new(), |held| held.value);
+                let value = match side {
+                    Side::Append => [old, bytes].concat(),
+                    Side::Prepend => [bytes, old].concat(),
+                };
+                if value.len() > VALUE_BYTES_MAX {
+                    return Answer::Error(Error::ValueTooLarge);
+                }
+                let length = value.len();
+                self.change(key, value);
+                Answer::Length(length)
+            }
+            Action::SetRange { offset, bytes } => {
+                let mut value = old.map_or(Vec::new(), |held| held.value);
+                if bytes.is_empty() {
+                    return Answer::Integer(value.len() as i64);
+                }
+                let end = offset.saturating_add(bytes.len() as u64);
+                if end > VALUE_BYTES_MAX as u64 {
+                    return Answer::Error(Error::ValueTooLarge);
+                }
+                let (start, end) = (offset as usize, end as usize);
+                value.resize(value.len().max(end), 0);
+                value[start..end].copy_from_slice(&bytes);
+                let length = value.len();
+                self.change(key, value);
+                Answer::Integer(length as i64)
+            }
+            Action::SetBit { offset, bit } => {
+                let byte = offset / 8;
+                if byte >= VALUE_BYTES_MAX as u64 {
+                    return Answer::Error(Error::ValueTooLarge);
+                }
+                let mut value = old.as_ref().map_or(Vec::new(), |held| held.value.clone());
+                value.resize(value.len().max(byte as usize + 1), 0);
+                let mask = 0x80 >> (offset % 8);
+                let before = value[byte as usize] & mask != 0;
+                value[byte as usize] =
+                    if bit { value[byte as usize] | mask } else { value[byte as usize] & !mask };
+                if old.is_none_or(|held| held.value != value) {
+                    self.change(key, value);
+                }
+                Answer::Integer(before.into())
+            }
+            Action::Add { delta, initial, expires } => self.add(key, delta, initial, expires),
+            Action::Expire { expires, when } => {
+                let Some(held) = old else { return Answer::Flag(false) };
+                let new = self.expiry(expires, Some(&held));
+                // Never is later than all times.
+                let late = |at_ms: Option<u64>| at_ms.map_or(u128::MAX, u128::from);
+                let (from, to) = (held.expires_at_ms, new);
+                let applies = !(when.if_none && from.is_some())
+                    && !(when.if_some && from.is_none())
+                    && !(when.if_later && late(to) <= late(from))
+                    && !(when.if_earlier && late(to) >= late(from))
+                    && !(expires == Expires::Never && from.is_none());
+                if applies {
+                    self.put(key, held.value, held.flags, new);
+                }
+                Answer::Flag(applies)
+            }
+            Action::GetAndExpire(expires) => {
+                let Some(held) = old else { return Answer::None };
+                let new = self.expiry(expires, Some(&held));
+                if new != held.expires_at_ms {
+                    self.put(key, held.value.clone(), held.flags, new);
+                }
+                let is_past = new.is_some_and(|at_ms| at_ms <= self.now_ms);
+                let shown = if is_past { held.expires_at_ms } else { new };
+                Held { expires_at_ms: shown, ..held }.answer()
+            }
+            Action::GetRange { start, end } => {
+                let value = old.map_or(Vec::new(), |held| held.value);
+                if start < 0 && end < 0 && start > end {
+                    return Answer::Bytes(Vec::new());
+                }
+                let length = value.len() as i64;
+                let place = |at: i64| if at < 0 { (length + at).max(0) } else { at };
+                let span = place(start)..=place(end);
+                let bytes = (0..length).zip(value).filter(|(at, _)| span.contains(at));
+                Answer::Bytes(bytes.map(|(_, byte)| byte).collect())
+            }
+        }
+    }
+
+    fn add(
+        &mut self,
+        key: usize,
+        delta: Delta,
+        initial: Option<(Initial, Expires)>,
+        expires: Expires,
+    ) -> Answer {
+        let old = self.held.get(&key).cloned();
+        let text = old.as_ref().map(|held| String::from_utf8_lossy(&held.value).into_owned());
+        let (start, expires_at_ms) = match (&text, initial) {
+            (None, None) => return Answer::Refused(Refusal::Absent),
+            (None, Some((Initial::Exactly(number), expires))) => {
+                let expires_at_ms = self.expiry(expires, None);
+                self.put(key, number.to_string().into_bytes(), 0, expires_at_ms);
+                return Answer::Number(number.to_string());
+            }
+            (None, Some((Initial::Zero, expires))) => ("0".to_owned(), self.expiry(expires, None)),
+            (None, Some((Initial::From(number), expires))) => {
+                (number.to_string(), self.expiry(expires, None))
+            }
+            (Some(text), _) => (text.clone(), self.expiry(expires, old.as_ref())),
+        };
+        let sum = match delta {
+            Delta::Signed(delta) => {
+                // The only text that reads as a number and prints the same.
+                let number = start.parse::<i64>().ok().filter(|n| n.to_string() == start);
+                let Some(number) = number else { return Answer::Error(Error::NotAnInteger) };
+                match number.checked_add(delta) {
+                    Some(sum) => sum.to_string(),
+                    None => return Answer::Error(Error::Overflow),
+                }
+            }
+            Delta::WrappingAdd(_) | Delta::SaturatingSubtract(_) => {
+                let Ok(number) = start.parse::<u64>() else {
+                    return Answer::Error(Error::NotAnInteger);
+                };
+                match delta {
+                    Delta::WrappingAdd(delta) => number.wrapping_add(delta).to_string(),
+                    Delta::SaturatingSubtract(delta) => number.saturating_sub(delta).to_string(),
+                    Delta::Signed(_) => unreachable!(),
+                }
+            }
+        };
+        let flags = old.map_or(0, |held| held.flags);
+        self.put(key, sum.clone().into_bytes(), flags, expires_at_ms);
+        Answer::Number(sum)
+    }
+}
+
+fn command<'a>(key: &'a [u8], action: &'a Action) -> Option<Command<'a>> {
+    Some(match *action {
+        Action::Wait { .. } => return None,
+        Action::Get => Command::Get { key },
+        Action::Take => Command::Take { key },
+        Action::Delete => match key {
+            b"a" => Command::Delete { keys: &[b"a"] },
+            _ => Command::Delete { keys: &[b"another key"] },
+        },
+        Action::DeleteIf(condition) => Command::DeleteIf { key, condition },
+        Action::Set { ref value, flags, condition, expires, return_old } => {
+            let set = Set::new(key, value);
+            Command::Set(Set { flags, condition, expires, return_old, ..set })
+        }
+        Action::Concat { ref bytes, side, create, condition } => {
+            Command::Concat { key, bytes, side, create, condition }
+        }
+        Action::SetRange { offset, ref bytes } => Command::SetRange { key, offset, bytes },
+        Action::SetBit { offset, bit } => Command::SetBit { key, offset, bit },
+        Action::Add { delta, initial, expires } => {
+            let (condition, track_access) = (Condition::Always, false);
+            let increment = Increment { key, delta, initial, condition, expires, track_access };
+            Command::Increment(increment)
+        }
+        Action::Expire { expires, when } => Command::Expire { key, expires, when },
+        Action::GetAndExpire(expires) => Command::GetAndExpire { key, expires },
+        Action::GetRange { start, end } => Command::GetRange { key, start, end },
+    })
+}
+
+fn conditions() -> impl Strategy<Value = Condition> {
+    prop_oneof![
+        3 => Just(Condition::Always),
+        1 => Just(Condition::IfAbsent),
+        1 => Just(Condition::IfPresent),
+        1 => (1..20u64).prop_map(Condition::IfVersion),
+        1 => (1..20u64).prop_map(Condition::NotNewer),
+    ]
+}
+
+fn expiries() -> impl Strategy<Value = Expires> {
+    prop_oneof![
+        Just(Expires::Never),
+        Just(Expires::Keep),
+        (999_900..1_000_300u64).prop_map(Expires::At)
+    ]
+}
+
+fn values() -> impl Strategy<Value = Vec<u8>> {
+    let numbers = ["0", "-0", "01", "7", "-3", "+1", "9223372036854775807", "18446744073709551615"];
+    prop_oneof![
+        proptest::sample::select(numbers.to_vec()).prop_map(|text| text.as_bytes().to_vec()),
+        proptest::collection::vec(any::<u8>().prop_map(|byte| byte & 0x7f | 0x40), 0..16),
+    ]
+}
+
+fn actions() -> impl Strategy<Value = Action> {
+    let whens = any::<[bool; 4]>().prop_map(|[if_none, if_some, if_later, if_earlier]| {
+        ExpireWhen { if_none, if_some, if_later, if_earlier }
+    });
+    let deltas = prop_oneof![
+        any::<i64>().prop_map(Delta::Signed),
+        (-9..9i64).prop_map(Delta::Signed),
+        any::<u64>().prop_map(Delta::WrappingAdd),
+        any::<u64>().prop_map(Delta::SaturatingSubtract),
+    ];
+    let initials = prop_oneof![
+        Just(Initial::Zero),
+        any::<u64>().prop_map(Initial::Exactly),
+        any::<i64>().prop_map(Initial::From),
+    ];
+    prop_oneof![
+        (0..60u64).prop_map(|ms| Action::Wait { ms }),
+        Just(Action::Get),
+        Just(Action::Take),
+        Just(Action::Delete),
+        conditions().prop_map(Action::DeleteIf),
+        (values(), any::<u32>(), conditions(), expiries(), any::<bool>()).prop_map(
+            |(value, flags, condition, expires, return_old)| {
+                Action::Set { value, flags, condition, expires, return_old }
+            }
+        ),
+        (values(), any::<bool>(), any::<bool>(), conditions()).prop_map(
+            |(bytes, append, create, condition)| {
+                let side = if append { Side::Append } else { Side::Prepend };
+                Action::Concat { bytes, side, create, condition }
+            }
+        ),
+        (prop_oneof![0..50u64, any::<u64>()], values())
+            .prop_map(|(offset, bytes)| Action::SetRange { offset, bytes }),
+        (prop_oneof![0..400u64, any::<u64>()], any::<bool>())
+            .prop_map(|(offset, bit)| Action::SetBit { offset, bit }),
+        (deltas, proptest::option::of((initials, expiries())), expiries())
+            .prop_map(|(delta, initial, expires)| Action::Add { delta, initial, expires }),
+        (expiries(), whens).prop_map(|(expires, when)| Action::Expire { expires, when }),
+        expiries().prop_map(Action::GetAndExpire),
+        (-30..30i64, -30..30i64).prop_map(|(start, end)| Action::GetRange { start, end }),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 1_000, ..ProptestConfig::default() })]
+
+    #[test]
+    fn commands_answer_as_the_model_does(
+        actions in proptest::collection::vec((0..KEYS.len(), actions()), 1..60)
+    ) {
+        let mut store = Store::new();
+        store.value_bytes_max = VALUE_BYTES_MAX;
+        let mut model = Model { now_ms: store.now_ms, ..Model::default() };
+        for (key, action) in &actions {
+            let expected = model.run(*key, action);
+            if let Some(command) = command(KEYS[*key], action) {
+                prop_assert_eq!(store.run(command), expected, "{:?}", action);
+            }
+            store.now_ms = model.now_ms;
+            model.drop_expired();
+            // The model learns the version of what was written, and checks the record on the way.
+            let shown = store.run(Command::Get { key: KEYS[*key] });
+            let version = store.version;
+            match model.held.get_mut(key) {
+                None => prop_assert_eq!(shown, Answer::None, "{:?}", action),
+                Some(held) => {
+                    prop_assert_eq!(shown, held.answer(), "{:?}", action);
+                    let is_written = held.version == u64::MAX;
+                    prop_assert!(is_written || held.version == version, "{:?}", action);
+                    held.version = version;
+                }
+            }
+        }
+    }
+}
