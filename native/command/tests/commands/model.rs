@@ -188,11 +188,12 @@ impl Model {
                 // Never is later than all times.
                 let late = |at_ms: Option<u64>| at_ms.map_or(u128::MAX, u128::from);
                 let (from, to) = (held.expires_at_ms, new);
-                let applies = !(when.if_none && from.is_some())
-                    && !(when.if_some && from.is_none())
-                    && !(when.if_later && late(to) <= late(from))
-                    && !(when.if_earlier && late(to) >= late(from))
-                    && !(expires == Expires::Never && from.is_none());
+                let stays = (when.if_none && from.is_some())
+                    || (when.if_some && from.is_none())
+                    || (when.if_later && late(to) <= late(from))
+                    || (when.if_earlier && late(to) >= late(from))
+                    || (expires == Expires::Never && from.is_none());
+                let applies = !stays;
                 if applies {
                     self.put(key, held.value, held.flags, new);
                 }
