@@ -68,7 +68,7 @@ would need a process to own a record.
 
 -doc "The name of an open table, or its handle.".
 -type table() :: atom() | handle().
--doc "What `open/2` returns: a table without the look-up of its name.".
+-doc "What `open/2` returns, and `handle/1`.".
 -opaque handle() :: reference().
 -doc "With codec `raw`: iodata, up to 64 KiB. With codec `term`: any term.".
 -type key() :: term().
@@ -212,7 +212,10 @@ info(Table) ->
 or_infinity(nil) -> infinity;
 or_infinity(Limit) -> Limit.
 
--doc "The handle of a table: some nanoseconds faster than its name.".
+-doc """
+The handle of a table. It is no faster than the name, but means this very table:
+it is misuse once the table is closed, also when another has its name.
+""".
 -spec handle(table()) -> handle().
 handle(Table) ->
     answer(handle, [Table], todana_nif:handle(Table)).
@@ -407,17 +410,10 @@ the sum has more than 64 bits. A counter's expiry stays.
 -spec update_counter(table(), key(), integer()) ->
     {ok, integer()} | error | {error, not_an_integer | overflow | full}.
 update_counter(Table, Key, Increment) ->
-    case todana_nif:update_counter(Table, Key, Increment) of
-        {ok, _} = Counted ->
-            Counted;
-        encode ->
-            Bytes = todana_codec:key(Key),
-            Result =
-                todana_nif:update_counter(Table, Bytes, Increment, ?ENCODED),
-            answer(update_counter, [Table, Key, Increment], Result);
-        Other ->
-            answer(update_counter, [Table, Key, Increment], Other)
-    end.
+    Count = fun(K, Form) ->
+        todana_nif:update_counter(Table, K, Increment, Form)
+    end,
+    on_key(update_counter, [Table, Key, Increment], Key, Count).
 
 -doc "The same, and makes the counter where there is none.".
 -spec update_counter(table(), key(), integer(), counter_options()) ->

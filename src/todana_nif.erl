@@ -19,7 +19,7 @@
     delete/4,
     expiry/3,
     expire/4,
-    update_counter/3, update_counter/4,
+    update_counter/4,
     update_counter_with/6,
     get_many/3,
     put_many/4,
@@ -139,9 +139,6 @@ expiry(_, _, _) -> erlang:nif_error(not_loaded).
 
 -spec expire(table(), key(), expires(), form()) -> fact().
 expire(_, _, _, _) -> erlang:nif_error(not_loaded).
-
--spec update_counter(table(), key(), integer()) -> {ok, integer()} | fact().
-update_counter(_, _, _) -> erlang:nif_error(not_loaded).
 
 -spec update_counter(table(), key(), integer(), form()) ->
     {ok, integer()} | fact().

@@ -101,8 +101,11 @@ handle_call({close, Handle}, _From, State) ->
         {badarg, _, _} = Misuse ->
             {reply, Misuse, State};
         Options ->
+            Name = element(1, Options),
+            %% It is there, unless this process was killed before it put it.
+            persistent_term:put(?KEY(Name), Handle),
             Result = todana_nif:close(Handle),
-            _ = persistent_term:erase(?KEY(element(1, Options))),
+            _ = persistent_term:erase(?KEY(Name)),
             {reply, Result, State}
     end.
 

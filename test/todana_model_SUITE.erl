@@ -123,7 +123,7 @@ like_a_map(Codec) ->
             {History, State, Result} = run_commands(?MODULE, Commands),
             ok = todana:close(?TABLE),
             ?WHENFAIL(
-                ct:pal("~p~n~p~n~p", [Commands, lists:last(History), State]),
+                io:format(user, "~p~n~p~n~p~n", [Commands, History, State]),
                 Result =:= ok
             )
         end
@@ -281,11 +281,13 @@ number(_, none) -> none;
 number(term, N) when is_integer(N), abs(N) < 1 bsl 62 -> N;
 number(raw, Text) ->
     try binary_to_integer(Text) of
-        N ->
+        N when abs(N) < 1 bsl 62 ->
             case integer_to_binary(N) of
                 Text -> N;
                 _ -> error
-            end
+            end;
+        _TooLong ->
+            error
     catch
         error:badarg -> error
     end;

@@ -85,3 +85,11 @@ parse_test_() ->
 a_near_name_is_found_test() ->
     ?assertEqual({ok, "memory_limit"}, todana_options:nearest("memory_limt")),
     ?assertEqual(error, todana_options:nearest("zzz")).
+
+the_api_page_names_every_function_test() ->
+    Root = root(filename:absname(code:which(?MODULE))),
+    {ok, Page} = file:read_file(filename:join(Root, "docs/erlang-api.md")),
+    [
+        ?assertMatch({_, [_ | _]}, {F, binary:matches(Page, atom_to_binary(F))})
+     || {F, _} <- todana:module_info(exports), F =/= module_info
+    ].

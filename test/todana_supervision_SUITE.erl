@@ -17,7 +17,9 @@
     local_processes_and_clients_share_records/1,
     a_taken_port_is_refused/1,
     the_sweeper_frees_memory/1,
-    closing_while_reading/1
+    closing_while_reading/1,
+    reloading_the_library/1,
+    values_are_whole_while_rewritten/1
 ]).
 
 all() ->
@@ -33,7 +35,9 @@ all() ->
         local_processes_and_clients_share_records,
         a_taken_port_is_refused,
         the_sweeper_frees_memory,
-        closing_while_reading
+        closing_while_reading,
+        reloading_the_library,
+        values_are_whole_while_rewritten
     ].
 
 init_per_testcase(_Case, Config) ->
@@ -211,6 +215,78 @@ read_for_ever() ->
         error:badarg -> ok
     end,
     read_for_ever().
+
+%% Purging the module unloads one instance of the library; the tables, and the
+%% values that processes hold, are not its.
+reloading_the_library(_Config) ->
+    listen(),
+    fill(kept),
+    Large = binary:copy(~"x", 5000),
+    Middle = binary:copy(~"y", 100),
+    ok = todana:put(kept, large, Large),
+    ok = todana:put(kept, middle, Middle),
+    Values = [todana:get(kept, large), todana:get(kept, middle)],
+    ok = todana:put(kept, large, other),
+    [
+        begin
+            _ = code:purge(todana_nif),
+            {module, todana_nif} = code:load_file(todana_nif),
+            ?assertEqual(~"+PONG\r\n", ask(address(), ~"PING\r\n")),
+            ?assertEqual({ok, other}, todana:get(kept, large))
+        end
+     || _ <- lists:seq(1, 5)
+    ],
+    ok = application:stop(todana),
+    _ = code:purge(todana_nif),
+    true = code:delete(todana_nif),
+    _ = code:purge(todana_nif),
+    ?assertEqual({ok, other}, todana:get(kept, large)),
+    ?assertEqual([{ok, Large}, {ok, Middle}], Values),
+    1 = todana:delete_many(kept, [middle]),
+    1 = todana:delete_many(kept, [large]),
+    is_kept(kept),
+    {ok, _} = application:ensure_all_started(todana),
+    is_kept(kept).
+
+%% Readers keep what they read while it is replaced, deleted and freed.
+values_are_whole_while_rewritten(_Config) ->
+    {ok, _} = application:ensure_all_started(todana),
+    {ok, _} = todana:open(values, #{shards => 4}),
+    Sizes = [8, 64, 65, 200, 255, 256, 1000, 10_000],
+    Value = fun(Size) -> binary:copy(<<(rand:uniform(256) - 1)>>, Size) end,
+    Key = fun() -> <<(rand:uniform(20))>> end,
+    Size = fun() -> lists:nth(rand:uniform(length(Sizes)), Sizes) end,
+    Steps = lists:seq(1, 20_000),
+    Writer = fun() ->
+        [
+            case rand:uniform(10) of
+                1 -> todana:delete(values, Key());
+                _ -> ok = todana:put(values, Key(), Value(Size()))
+            end
+         || _ <- Steps
+        ]
+    end,
+    Reader = fun() ->
+        lists:foldl(
+            fun(_, Kept) ->
+                [is_uniform(V) || V <- Kept],
+                case todana:get(values, Key()) of
+                    {ok, V} -> lists:sublist([V | Kept], 10);
+                    error -> Kept
+                end
+            end,
+            [],
+            Steps
+        )
+    end,
+    Pids = [spawn_monitor(F) || F <- [Writer, Writer, Reader, Reader, Reader]],
+    [
+        receive {'DOWN', M, _, P, Why} -> ?assertEqual(normal, Why) end
+     || {P, M} <- Pids
+    ].
+
+is_uniform(<<>>) -> ok;
+is_uniform(<<B, _/binary>> = V) -> V = binary:copy(<<B>>, byte_size(V)).
 
 %% ---------------------------------------------------------------- shared ---
 

@@ -113,7 +113,7 @@ unsafe extern "C" fn destroy<T>(_env: RawEnv, object: *mut c_void) {
 pub(crate) unsafe fn open_resource_types(env: RawEnv) -> bool {
     // SAFETY: see the function.
     unsafe {
-        store::STORE.open(env)
+        store::HANDLE.open(env)
             && values::PIN.open(env)
             && values::SLAB.open(env)
             && scan::SNAPSHOT.open(env)

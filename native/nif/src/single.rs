@@ -4,10 +4,10 @@ use crate::codec::{self, Misuse, ON_DIRTY, Room};
 use crate::erts::Raw;
 use crate::reply::{self, Answer, Answers, Want};
 use crate::store::{Store, now_ms};
-use crate::{atoms, point, tables};
+use crate::{atoms, tables};
 use rustler::types::atom::Atom;
 use rustler::{Encoder, Env, Term};
-use todana_command::{Command, Condition, ExpireWhen, Expires, Set};
+use todana_command::{Command, Condition, Delta, ExpireWhen, Expires, Increment, Initial, Set};
 
 /// The table that the term means, on a normal scheduler.
 fn store_of<'a>(env: Env<'a>, table: Term<'a>) -> Result<&'a Store, Misuse> {
@@ -267,6 +267,18 @@ fn expire<'a>(
     fact(env, answer)
 }
 
+/// `update_counter(Table, Key, Increment, Form) -> {ok, New} | error | {error, Reason}`
+#[rustler::nif]
+fn update_counter<'a>(
+    env: Env<'a>,
+    table: Term<'a>,
+    key: Term<'a>,
+    delta: Term<'a>,
+    form: u32,
+) -> Term<'a> {
+    counted(env, increment(env, table, key, delta, None, form))
+}
+
 /// `update_counter_with(Table, Key, Increment, Initial, Expires, Form) -> {ok, New} | {error,
 /// Reason}`
 #[rustler::nif]
@@ -279,18 +291,44 @@ fn update_counter_with<'a>(
     expiry: Term<'a>,
     form: u32,
 ) -> Term<'a> {
-    let raw_env = env.as_c_arg();
-    let counted = store_of(env, table).and_then(|store| {
-        let expires = expires(store, expiry).ok_or(bad_option(OPTIONS))?;
-        let initial = Some((initial, expires));
-        // SAFETY: the terms belong to the present call.
-        Ok(unsafe {
-            point::increment(store, raw_env, key.as_c_arg(), delta.as_c_arg(), initial, form)
-        })
-    });
-    match counted {
-        Ok(term) => wrap(env, term),
-        Err(misuse) => misuse.term(env),
+    counted(env, increment(env, table, key, delta, Some((initial, expiry)), form))
+}
+
+/// Adds to a counter. The expiry that it has stays.
+fn increment<'a>(
+    env: Env<'a>,
+    table: Term<'a>,
+    key: Term<'a>,
+    delta: Term<'a>,
+    initial: Option<(i64, Term<'a>)>,
+    form: u32,
+) -> Result<Answer, Misuse> {
+    let store = store_of(env, table)?;
+    let delta: i64 = delta.decode().or(Err(Misuse::Argument(3, atoms::not_an_integer())))?;
+    let initial = match initial {
+        None => None,
+        Some((number, expiry)) => {
+            let expires = expires(store, expiry).ok_or(bad_option(OPTIONS))?;
+            Some((Initial::From(number), expires))
+        }
+    };
+    on_key(env, table, key, form, Want::Fact, |key, run| {
+        Ok(run(&Command::Increment(Increment {
+            key,
+            delta: Delta::Signed(delta),
+            initial,
+            condition: Condition::Always,
+            expires: Expires::Keep,
+            track_access: false,
+        })))
+    })
+}
+
+fn counted<'a>(env: Env<'a>, answer: Result<Answer, Misuse>) -> Term<'a> {
+    match answer {
+        Ok(Answer::Number(number)) => (atoms::ok(), number).encode(env),
+        Ok(Answer::Refused(_)) => atoms::error().encode(env),
+        answer => fact(env, answer),
     }
 }
 

@@ -9,7 +9,7 @@ use todana_command::{Command, Context, Databases, Expires, Reply, VALUE_BYTES_MA
 use todana_table::{Options, Table};
 
 /// Resources that are handles of tables.
-pub(crate) static STORE: ResourceType<Store> = ResourceType::new(c"todana_table");
+pub(crate) static HANDLE: ResourceType<Arc<Store>> = ResourceType::new(c"todana_table");
 
 /// The longest key, in bytes as the table sees it.
 pub(crate) const KEY_BYTES_MAX: usize = 64 << 10;

@@ -6,23 +6,24 @@
 //!
 //! # Why a look-up by name is safe while the table is closed
 //!
-//! A slot holds an address, not a reference. The reference that keeps the handle alive is owned by
-//! the registry, and once closed by a persistent term (`todana_tables`), which the Erlang side
-//! erases after the slot was emptied. Erasing a persistent term frees it only after every process
-//! of the node was scheduled out and scanned; a process that runs a NIF on a normal scheduler is
-//! not. So whoever read the slot before it was emptied is done with the handle before it can go.
-//! Functions on dirty schedulers do not have this protection: they are given the handle's term
-//! ([`by_handle`]).
+//! A slot holds an address, not a reference. The references that keep the table alive are owned by
+//! the registry and by a handle in a persistent term (`todana_tables`), which the Erlang side
+//! erases after [`close`] has emptied the slot. Erasing a persistent term frees it only after every
+//! process of the node was scheduled out and scanned; a process that runs a NIF on a normal
+//! scheduler is not. So whoever read the slot before it was emptied is done with the table before
+//! it can go. Functions on dirty schedulers do not have this protection: they are given the
+//! handle's term ([`by_handle`]).
 
 use crate::atoms;
 use crate::codec::Misuse;
 use crate::database;
 use crate::erts::{self, Raw, RawEnv, ResourceRef};
-use crate::store::{Codec, STORE, Store};
+use crate::store::{Codec, HANDLE, Store};
 use parking_lot::Mutex;
 use rustler::types::atom::Atom;
 use rustler::{Encoder, Env, Term};
 use std::ptr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 use todana_table::{Keyspace, Limits, Options, WhenFull};
 
@@ -41,8 +42,21 @@ static SLOTS: [Slot; SLOTS_LEN] =
     [const { Slot { name: AtomicUsize::new(0), store: AtomicPtr::new(ptr::null_mut()) } };
         SLOTS_LEN];
 
+/// A table that is open, and the resource that its handles are.
+struct Open {
+    store: Arc<Store>,
+    handle: ResourceRef<Arc<Store>>,
+}
+
 /// The references that keep open tables alive.
-static OPEN: Mutex<Vec<ResourceRef<Store>>> = Mutex::new(Vec::new());
+static OPEN: Mutex<Vec<Open>> = Mutex::new(Vec::new());
+
+/// Makes new handles: those made before the library was unloaded have a type that is no more.
+pub(crate) fn renew_handles() {
+    for open in OPEN.lock().iter_mut() {
+        open.handle = HANDLE.make(Arc::clone(&open.store), 0);
+    }
+}
 
 /// An atom's term as a word.
 #[inline]
@@ -93,7 +107,7 @@ pub(crate) unsafe fn get<'a>(env: RawEnv, term: Raw) -> Result<&'a Store, Misuse
 /// `env` and `term` belong to the present call, and `'a` does not outlast it.
 pub(crate) unsafe fn by_handle<'a>(env: RawEnv, term: Raw) -> Result<&'a Store, Misuse> {
     // SAFETY: see the function.
-    match unsafe { STORE.get(env, term) } {
+    match unsafe { HANDLE.get(env, term) } {
         Some(store) if !store.is_closed() => Ok(store),
         _ => Err(no_such_table()),
     }
@@ -120,12 +134,13 @@ fn open<'a>(
     let when_full = if when_full == atoms::refuse() { WhenFull::Refuse } else { WhenFull::Evict };
     let limits = Limits { entries_max, bytes_max, when_full };
     let mut open = OPEN.lock();
-    if let Some(store) = open.iter().find(|store| store.name == name.as_c_arg()) {
+    if let Some(found) = open.iter().find(|open| open.store.name == name.as_c_arg()) {
+        let store = &found.store;
         let same = store.codec == codec
             && store.ttl_ms == ttl_ms
             && same_options(&store.options, &limits, shards)
             && store.database_number().is_none();
-        return if same { handle(env, store) } else { env.error_tuple(atoms::exists()) };
+        return if same { handle_term(env, found) } else { env.error_tuple(atoms::exists()) };
     }
     let options = Options { shards, limits, ..Options::default() };
     publish(env, &mut open, Store::own(name.as_c_arg(), codec, ttl_ms, options))
@@ -145,29 +160,30 @@ fn open_database<'a>(env: Env<'a>, name: Atom, number: usize) -> Term<'a> {
         return env.error_tuple(atoms::no_such_database());
     };
     let mut open = OPEN.lock();
-    if let Some(store) = open.iter().find(|store| store.name == name.as_c_arg()) {
-        return match store.database_number() {
-            Some(open) if open == number => handle(env, store),
+    if let Some(found) = open.iter().find(|open| open.store.name == name.as_c_arg()) {
+        return match found.store.database_number() {
+            Some(open) if open == number => handle_term(env, found),
             _ => env.error_tuple(atoms::exists()),
         };
     }
     publish(env, &mut open, Store::database(name.as_c_arg(), databases, number))
 }
 
-fn handle<'a>(env: Env<'a>, store: &ResourceRef<Store>) -> Term<'a> {
+fn handle_term<'a>(env: Env<'a>, open: &Open) -> Term<'a> {
     // SAFETY: the term was made in this environment.
-    let term = unsafe { Term::new(env, store.term(env.as_c_arg())) };
+    let term = unsafe { Term::new(env, open.handle.term(env.as_c_arg())) };
     (atoms::ok(), term).encode(env)
 }
 
-fn publish<'a>(env: Env<'a>, open: &mut Vec<ResourceRef<Store>>, store: Store) -> Term<'a> {
+fn publish<'a>(env: Env<'a>, open: &mut Vec<Open>, store: Store) -> Term<'a> {
     if open.len() >= TABLES_MAX {
         return env.error_tuple(atoms::full());
     }
     let name = word(store.name);
-    let store = STORE.make(store, 0);
-    let answer = handle(env, &store);
-    let address = store.as_ptr();
+    let store = Arc::new(store);
+    let address = Arc::as_ptr(&store).cast_mut();
+    let opened = Open { handle: HANDLE.make(Arc::clone(&store), 0), store };
+    let answer = handle_term(env, &opened);
     let first = first_slot(name);
     for step in 0..SLOTS_LEN {
         let slot = &SLOTS[(first + step) % SLOTS_LEN];
@@ -175,7 +191,7 @@ fn publish<'a>(env: Env<'a>, open: &mut Vec<ResourceRef<Store>>, store: Store) -
         if taken == name || taken == 0 {
             slot.store.store(address, Ordering::Release);
             slot.name.store(name, Ordering::Release);
-            open.push(store);
+            open.push(opened);
             return answer;
         }
     }
@@ -193,7 +209,7 @@ fn close<'a>(env: Env<'a>, handle: Term<'a>) -> Term<'a> {
         Err(misuse) => return misuse.term(env),
     };
     let mut open = OPEN.lock();
-    let Some(at) = open.iter().position(|other| other.name == store.name) else {
+    let Some(at) = open.iter().position(|open| open.store.name == store.name) else {
         return no_such_table().term(env);
     };
     let reference = open.swap_remove(at);
@@ -215,9 +231,12 @@ fn close<'a>(env: Env<'a>, handle: Term<'a>) -> Term<'a> {
 fn tables(env: Env<'_>) -> Vec<(Term<'_>, Term<'_>)> {
     let open = OPEN.lock();
     open.iter()
-        .map(|store| {
+        .map(|open| {
             // SAFETY: an atom, and a term made in this environment.
-            unsafe { (Term::new(env, store.name), Term::new(env, store.term(env.as_c_arg()))) }
+            unsafe {
+                let handle = Term::new(env, open.handle.term(env.as_c_arg()));
+                (Term::new(env, open.store.name), handle)
+            }
         })
         .collect()
 }
@@ -293,11 +312,11 @@ fn clear<'a>(env: Env<'a>, handle: Term<'a>) -> Term<'a> {
 
 /// The handle of a table that is given by name or handle, on a normal scheduler.
 pub(crate) fn handle_of<'a>(env: Env<'a>, table: Term<'a>) -> Result<Term<'a>, Misuse> {
-    // SAFETY: both belong to the present call. A store is only ever the payload of a resource, kept
-    // alive throughout the call (see the essay), so its address is one that a term can be made of.
-    unsafe {
-        let store: *const Store = get(env.as_c_arg(), table.as_c_arg())?;
-        let term = rustler::sys::enif_make_resource(env.as_c_arg(), store.cast());
-        Ok(Term::new(env, term))
-    }
+    // SAFETY: both belong to the present call, which runs on a normal scheduler.
+    let store: *const Store = unsafe { get(env.as_c_arg(), table.as_c_arg())? };
+    let open = OPEN.lock();
+    let found = open.iter().find(|open| ptr::eq(Arc::as_ptr(&open.store), store));
+    let handle = found.ok_or_else(no_such_table)?.handle.term(env.as_c_arg());
+    // SAFETY: the term was made in this environment.
+    Ok(unsafe { Term::new(env, handle) })
 }

@@ -32,7 +32,7 @@ use todana_table::{Entry, PinnedEntry};
 /// The longest binary that the BEAM puts on a process' heap.
 pub(crate) const HEAP_BYTES_MAX: usize = 64;
 /// The longest value that is copied into a slab.
-const SLAB_VALUE_BYTES_MAX: usize = 256;
+const SLAB_VALUE_BYTES_MAX: usize = 255;
 /// Bytes of a slab.
 const SLAB_BYTES: usize = 32 << 10;
 /// Slabs that may be alive at one time.
