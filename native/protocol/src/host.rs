@@ -246,6 +246,8 @@ pub struct ServerInfo {
     pub resident_bytes: u64,
     /// Most resident bytes seen.
     pub resident_bytes_peak: u64,
+    /// Bytes of memory of the machine, 0 where that is not known.
+    pub system_memory_bytes: u64,
     /// CPU seconds of the process, system and user.
     pub cpu_seconds: [f64; 2],
     /// Counts of each database.

@@ -108,6 +108,7 @@ impl Shared {
             memory_policy: self.settings.memory_policy().to_string(),
             resident_bytes: usage.resident_bytes,
             resident_bytes_peak: usage.resident_bytes_peak,
+            system_memory_bytes: crate::memory::system_memory_bytes().unwrap_or(0),
             cpu_seconds: usage.cpu_seconds,
             databases: (0..DATABASES).map(|n| self.config.databases.table(n).counts()).collect(),
         }

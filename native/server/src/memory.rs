@@ -38,3 +38,23 @@ fn resident_bytes() -> Option<u64> {
     let pages: u64 = statm.split_ascii_whitespace().nth(1)?.parse().ok()?;
     Some(pages * rustix::param::page_size() as u64)
 }
+
+/// Bytes of memory of the machine.
+pub(crate) fn system_memory_bytes() -> Option<u64> {
+    let meminfo = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let total = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+    let kilobytes: u64 = total.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kilobytes * 1_024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn a_process_takes_less_than_the_machine_has() {
+        let resident_bytes = ProcessUsage::now().resident_bytes;
+        assert!((1..system_memory_bytes().unwrap_or(0)).contains(&resident_bytes));
+    }
+}

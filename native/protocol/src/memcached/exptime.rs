@@ -5,6 +5,9 @@ use todana_command::Expires;
 /// Up to here a time counts from now, beyond it since the Unix epoch: 30 days in seconds.
 const RELATIVE_S_MAX: i64 = 60 * 60 * 24 * 30;
 
+/// How far the clocks of two event loops may be apart.
+const CLOCKS_APART_MS: u64 = 20;
+
 /// The expiry that a client's number means: 0 is never, a negative number is the past.
 pub(super) fn expires(exptime_s: i64, now_ms: u64) -> Expires {
     match exptime_s {
@@ -24,12 +27,16 @@ pub(super) fn moment_ms(exptime_s: i64, now_ms: u64) -> u64 {
     }
 }
 
-/// Seconds left to live as `t` and `me` tell them: begun ones count, -1 is for ever.
+/// Seconds left to live as `t` and `me` tell them, -1 is for ever. Begun ones count, but for their
+/// first 20 ms: event loops read the clock once a turn, so one may be some milliseconds behind the
+/// one that stored the record, and would tell a second more than the client asked for.
 pub(super) fn left_s(expires_at_ms: Option<u64>, now_ms: u64) -> i64 {
     match expires_at_ms {
         None => -1,
         Some(at_ms) => {
-            i64::try_from(at_ms.saturating_sub(now_ms).div_ceil(1000)).unwrap_or(i64::MAX)
+            let left_ms = at_ms.saturating_sub(now_ms);
+            let begun = u64::from(left_ms % 1000 > CLOCKS_APART_MS || (1..1000).contains(&left_ms));
+            i64::try_from(left_ms / 1000 + begun).unwrap_or(i64::MAX)
         }
     }
 }
@@ -65,7 +72,8 @@ mod tests {
     fn begun_seconds_count_as_left() {
         assert_eq!(left_s(None, NOW_MS), -1);
         assert_eq!(left_s(Some(NOW_MS + 30_000), NOW_MS), 30);
-        assert_eq!(left_s(Some(NOW_MS + 29_001), NOW_MS), 30);
+        assert_eq!(left_s(Some(NOW_MS + 29_021), NOW_MS), 30);
+        assert_eq!(left_s(Some(NOW_MS + 30_020), NOW_MS), 30);
         assert_eq!(left_s(Some(NOW_MS + 1), NOW_MS), 1);
         assert_eq!(left_s(Some(NOW_MS), NOW_MS), 0);
         assert_eq!(left_s(Some(1), NOW_MS), 0);

@@ -114,7 +114,8 @@ impl<'c, H: Host> Call<'c, '_, H> {
         let title = container.spec().name.to_ascii_uppercase();
         let names: Vec<Name> = subcommands(container).collect();
         self.encoder.array(1 + 2 * names.len());
-        self.encoder.simple(&format!("{title} <subcommand> [<arg> ...]. Subcommands are:"));
+        let usage = "<subcommand> [<arg> [value] [opt] ...]. Subcommands are:";
+        self.encoder.simple(&format!("{title} {usage}"));
         for name in names {
             let spec = name.spec();
             let word = spec.own_name().to_ascii_uppercase();

@@ -8,40 +8,18 @@ use super::lookup::{self, subcommands};
 use super::number;
 use super::table::Name;
 use crate::{CommandStats, Host, ProtocolName};
-use std::borrow::Cow;
 
 /// Entries of SLOWLOG GET without a number.
 const ENTRIES: usize = 10;
 
-/// Most arguments that an entry keeps, and most bytes of each.
-const ARGUMENTS_MAX: usize = 32;
-const ARGUMENT_BYTES_MAX: usize = 128;
-
-/// Adds a command to the slow log: long arguments cut, passwords left out.
+/// Adds a command to the slow log, without passwords. The host cuts what is long.
 #[cold]
 pub(super) fn log_slow<H: Host>(name: Name, arguments: &[&[u8]], micros: u64, host: &H) {
-    let secret = matches!(name, Name::Auth | Name::Hello);
-    let cut = |(at, argument): (usize, &&[u8])| -> Cow<'_, [u8]> {
-        if secret && at > 0 {
-            return Cow::Borrowed(b"(redacted)");
-        }
-        if argument.len() <= ARGUMENT_BYTES_MAX {
-            return Cow::Owned(argument.to_vec());
-        }
-        let more = argument.len() - ARGUMENT_BYTES_MAX;
-        let mut cut = argument[..ARGUMENT_BYTES_MAX].to_vec();
-        cut.extend_from_slice(format!("... ({more} more bytes)").as_bytes());
-        Cow::Owned(cut)
-    };
-    let whole = arguments.len() <= ARGUMENTS_MAX;
-    let kept = if whole { arguments.len() } else { ARGUMENTS_MAX - 1 };
-    let mut cut: Vec<_> = arguments[..kept].iter().enumerate().map(cut).collect();
-    if !whole {
-        let more = arguments.len() - kept;
-        cut.push(Cow::Owned(format!("... ({more} more arguments)").into_bytes()));
+    let mut arguments = arguments.to_vec();
+    if matches!(name, Name::Auth | Name::Hello) {
+        arguments[1..].fill(b"(redacted)");
     }
-    let cut: Vec<&[u8]> = cut.iter().map(AsRef::as_ref).collect();
-    host.log_slow(micros, &cut);
+    host.log_slow(micros, &arguments);
 }
 
 impl<H: Host> Call<'_, '_, H> {
