@@ -24,7 +24,8 @@ pub enum Command<'a> {
     BitCount { key: &'a [u8], span: Option<Span> },
     /// Position of the first bit that is `bit`, or -1 (rules of Redis' BITPOS). Reply: `integer`.
     BitPosition { key: &'a [u8], bit: bool, start: Option<i64>, end: Option<i64>, unit: Unit },
-    /// Longest common subsequence of two values (Redis' LCS). Reply: `bytes`, `integer`, or `matches`.
+    /// Longest common subsequence of two values (Redis' LCS), whose lengths multiplied are at most 2^28: that takes some ten
+    /// milliseconds. Reply: `bytes`, `integer`, `matches`, or `error(ValueTooLarge)`.
     LongestCommon { keys: [&'a [u8]; 2], want: LcsWant },
     /// How many of these keys exist, repeated ones counted again. Reply: `integer`.
     Exists { keys: &'a [&'a [u8]] },
@@ -49,7 +50,7 @@ pub enum Command<'a> {
     /// Adds to a decimal number; every protocol's increment and decrement. Reply: `number`, `refused(Absent)` where
     /// there is no record and no `initial`, or `error`.
     Increment(Increment<'a>),
-    /// Adds to a decimal fraction (Redis' INCRBYFLOAT). Reply: `bytes` (the new text).
+    /// Adds to a decimal fraction in x87 arithmetic (Redis' INCRBYFLOAT). Reply: `bytes` (the new text).
     IncrementFloat { key: &'a [u8], delta: &'a [u8] },
     /// Removes keys. Reply: `integer` (how many there were).
     Delete { keys: &'a [&'a [u8]] },
@@ -182,7 +183,7 @@ pub enum Condition {
     /// The record must have this version.
     IfVersion(u64),
     /// There must be a record, of this version or a later one. A value that is stored over a later version is marked
-    /// stale (memcached `ms` with `I`).
+    /// stale and leaves expiry and win mark as they are (memcached `ms` with `I`).
     NotNewer(u64),
 }
 

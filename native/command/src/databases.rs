@@ -59,6 +59,8 @@ impl Databases {
         self.order.fetch_update(SeqCst, SeqCst, swapped).is_ok()
     }
 
+    /// Which table each number means now.
+    #[inline]
     pub(crate) fn order(&self) -> Order {
         Order(self.order.load(SeqCst))
     }

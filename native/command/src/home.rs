@@ -6,7 +6,7 @@
 //! and starts over where the number means another table by then.
 
 use crate::Databases;
-use crate::databases::DATABASES;
+use crate::databases::{DATABASES, Order};
 use todana_table::{Entry, Keyspace, Locked, Slot, Table};
 
 /// A keyspace whose keys can be locked together.
@@ -25,6 +25,7 @@ impl Home for Table {
 #[derive(Clone, Copy)]
 pub(crate) struct Numbered<'a> {
     databases: &'a Databases,
+    /// Below [`DATABASES`].
     number: usize,
 }
 
@@ -35,26 +36,27 @@ impl<'a> Numbered<'a> {
         (number < DATABASES).then_some(Numbered { databases, number })
     }
 
-    /// The database's table now, and its index.
+    /// The database's table, and the order by which it is that.
     #[inline]
-    fn table(&self) -> (&'a Table, usize) {
-        let index = self.databases.index(self.number);
-        (&self.databases.tables()[index], index)
+    fn table(&self) -> (&'a Table, Order) {
+        let order = self.databases.order();
+        let index = order.index(self.number).unwrap_or_default();
+        (&self.databases.tables()[index], order)
     }
 
-    /// Whether the database is the table of this index still.
+    /// Whether no databases were exchanged since.
     #[inline]
-    fn is_still(&self, index: usize) -> bool {
-        self.databases.index(self.number) == index
+    fn is_still(&self, order: Order) -> bool {
+        self.databases.order() == order
     }
 }
 
 impl Home for Numbered<'_> {
     fn lock<'k>(&self, keys: impl IntoIterator<Item = &'k [u8]> + Clone) -> Locked<'_> {
         loop {
-            let (table, index) = self.table();
+            let (table, order) = self.table();
             let locked = table.lock(keys.clone());
-            if self.is_still(index) {
+            if self.is_still(order) {
                 return locked;
             }
         }
@@ -66,9 +68,9 @@ impl Keyspace for Numbered<'_> {
     fn read<R>(&self, key: &[u8], now_ms: u64, look: impl FnOnce(Option<Entry<'_>>) -> R) -> R {
         let mut look = Some(look);
         loop {
-            let (table, index) = self.table();
+            let (table, order) = self.table();
             let result = table.read(key, now_ms, |entry| {
-                let look = if self.is_still(index) { look.take() } else { None };
+                let look = if self.is_still(order) { look.take() } else { None };
                 look.map(|look| look(entry))
             });
             if let Some(result) = result {
@@ -81,15 +83,19 @@ impl Keyspace for Numbered<'_> {
     fn update<R>(&self, key: &[u8], now_ms: u64, change: impl FnOnce(&mut Slot<'_>) -> R) -> R {
         let mut change = Some(change);
         loop {
-            let (table, index) = self.table();
+            let (table, order) = self.table();
             let result = table.update(key, now_ms, |slot| {
-                let change = if self.is_still(index) { change.take() } else { None };
+                let change = if self.is_still(order) { change.take() } else { None };
                 change.map(|change| change(slot))
             });
             if let Some(result) = result {
                 return result;
             }
         }
+    }
+
+    fn prefetch(&self, keys: &[&[u8]]) {
+        self.table().0.prefetch(keys);
     }
 
     fn len(&self) -> u64 {

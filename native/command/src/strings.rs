@@ -2,7 +2,7 @@
 
 use crate::record::{Kept, check, fresh_access, is_past, record_of, resolve};
 use crate::{Condition, Context, Error, Expires, Refusal, Reply, Set, Side};
-use todana_table::{Access, Entry, Full, Keyspace, Meta, Prepared, Slot};
+use todana_table::{Access, Entry, Full, Keyspace, Meta, PREFETCH_KEYS_MAX, Prepared, Slot};
 
 /// GET, `get`, `todana:get`.
 #[inline]
@@ -25,7 +25,12 @@ pub(crate) fn get_many<K: Keyspace, R: Reply>(
     reply: &mut R,
 ) {
     reply.list(keys.len());
-    keys.iter().for_each(|key| get(space, key, now_ms, reply));
+    for keys in keys.chunks(PREFETCH_KEYS_MAX) {
+        if keys.len() > 1 {
+            space.prefetch(keys);
+        }
+        keys.iter().for_each(|key| get(space, key, now_ms, reply));
+    }
 }
 
 /// Values from this length on are copied before the shard is locked.
@@ -34,49 +39,52 @@ const PREPARED_BYTES_MIN: usize = 4_096;
 /// SET and its relatives, memcached's storage commands, `todana:put`.
 #[inline]
 pub(crate) fn set<K: Keyspace, R: Reply>(space: &K, set: &Set<'_>, now_ms: u64, reply: &mut R) {
-    if set.value.len() >= PREPARED_BYTES_MIN {
-        return set_large(space, set, now_ms, reply);
+    if set.return_old || set.value.len() >= PREPARED_BYTES_MIN {
+        return set_with_care(space, set, now_ms, reply);
     }
-    space.update(set.key, now_ms, |slot| set_in(slot, set, None, now_ms, reply));
+    space.update(set.key, now_ms, |slot| match store(slot, set, None, now_ms) {
+        Ok(version) => reply.stored(version),
+        Err(unstored) => unstored.tell(reply),
+    });
 }
 
-#[cold]
-fn set_large<K: Keyspace, R: Reply>(space: &K, set: &Set<'_>, now_ms: u64, reply: &mut R) {
+/// The same where the value is large, or the old record is asked for.
+#[inline(never)]
+fn set_with_care<K: Keyspace, R: Reply>(space: &K, set: &Set<'_>, now_ms: u64, reply: &mut R) {
     let prepared = match new_meta(set, None, now_ms) {
-        Some(meta) => match Prepared::new(set.key, &[set.value], meta) {
-            Ok(prepared) => Some(prepared),
-            Err(Full) => return reply.error(Error::Full),
-        },
-        None => None,
+        Some(meta) if set.value.len() >= PREPARED_BYTES_MIN => {
+            match Prepared::new(set.key, &[set.value], meta) {
+                Ok(prepared) => Some(prepared),
+                Err(Full) => return reply.error(Error::Full),
+            }
+        }
+        _ => None,
     };
-    space.update(set.key, now_ms, |slot| set_in(slot, set, prepared, now_ms, reply));
-}
-
-#[inline]
-fn set_in<R: Reply>(
-    slot: &mut Slot<'_>,
-    set: &Set<'_>,
-    prepared: Option<Prepared>,
-    now_ms: u64,
-    reply: &mut R,
-) {
-    let old = match set.return_old {
-        true => slot.entry().as_ref().map(Kept::of),
-        false => None,
-    };
-    match (store(slot, set, prepared, now_ms), set.return_old, old) {
-        (Err(Unstored::Full), ..) => reply.error(Error::Full),
-        (_, true, Some(old)) => reply.record(old.record(set.key)),
-        (_, true, None) => reply.none(),
-        (Ok(version), false, _) => reply.stored(version),
-        (Err(Unstored::Refused(refusal)), false, _) => reply.refused(refusal),
-    }
+    space.update(set.key, now_ms, |slot| {
+        let old = if set.return_old { slot.entry().as_ref().map(Kept::of) } else { None };
+        match (store(slot, set, prepared, now_ms), old) {
+            (Err(Unstored::Full), _) => reply.error(Error::Full),
+            (_, Some(old)) => reply.record(old.record(set.key)),
+            (_, None) if set.return_old => reply.none(),
+            (Ok(version), _) => reply.stored(version),
+            (Err(unstored), _) => unstored.tell(reply),
+        }
+    });
 }
 
 /// Why nothing was stored.
 enum Unstored {
     Refused(Refusal),
     Full,
+}
+
+impl Unstored {
+    fn tell<R: Reply>(self, reply: &mut R) {
+        match self {
+            Unstored::Refused(refusal) => reply.refused(refusal),
+            Unstored::Full => reply.error(Error::Full),
+        }
+    }
 }
 
 impl From<Full> for Unstored {
