@@ -145,8 +145,9 @@ show(Flags) ->
     Lines = [
         begin
             #{Name := {Value, Origin}} = Loaded,
-            Text = todana_option_type:format(Type, Value),
-            io_lib:format("~-*ts = ~-24ts # ~ts~n",
+            %% Padded by hand: a field's width would also cut what is longer.
+            Text = string:pad(todana_option_type:format(Type, Value), 24),
+            io_lib:format("~-*ts = ~ts # ~ts~n",
                           [Width, Name, Text, where(Origin, Name, File)])
         end
      || #{name := Name, type := Type} <- todana_options:all()

@@ -20,6 +20,9 @@
     "TODANA_CONFIG", "TODANA_NATIVE", "TODANA_DEBIAN_MIRROR"
 ]).
 
+%% Descriptors that `select' watches, less those that are no connections.
+-define(SELECT_CONNECTIONS_MAX, 960).
+
 -doc "The options of an embedded application.".
 -spec embedded() -> {ok, options()} | {error, term()}.
 embedded() ->
@@ -32,10 +35,11 @@ embedded() ->
         refuse_unknown(
             [atom_to_list(Name) || Name <- maps:keys(Given)], "todana: "
         ),
-        Options = #{
-            Name => parse(Option, maps:get(Name, Given, default(Option)), "")
+        Loaded = fit_default(#{
+            Name => set_or_default(Option, Given)
          || #{name := Name} = Option <- todana_options:all()
-        },
+        }),
+        Options = #{Name => Value || Name := {Value, _} <- Loaded},
         case check(Options) of
             ok -> {ok, Options};
             {error, Sentence} -> {error, {todana, Sentence}}
@@ -43,6 +47,23 @@ embedded() ->
     catch
         throw:Sentence1 -> {error, {todana, Sentence1}}
     end.
+
+-spec set_or_default(todana_options:option(), texts()) -> {term(), origin()}.
+set_or_default(#{name := Name} = Option, Given) ->
+    case Given of
+        #{Name := Text} -> {parse(Option, Text, ""), env};
+        #{} -> {parse(Option, default(Option), ""), default}
+    end.
+
+%% A default must not be what another option makes impossible.
+-spec fit_default(loaded()) -> loaded().
+fit_default(#{
+    event_backend := {select, _},
+    connections_max := {_, default}
+} = Loaded) ->
+    Loaded#{connections_max := {?SELECT_CONNECTIONS_MAX, default}};
+fit_default(Loaded) ->
+    Loaded.
 
 -spec default(todana_options:option()) -> string().
 default(#{embedded := Default}) -> Default;
@@ -69,10 +90,10 @@ load(Flags) ->
         File = maps:get(config, Flags, os:getenv("TODANA_CONFIG", "")),
         InFile = read_file(File),
         InEnv = variables(),
-        Loaded = #{
+        Loaded = fit_default(#{
             Name => origin(Option, Flags, InEnv, InFile, File)
          || #{name := Name} = Option <- todana_options:all()
-        },
+        }),
         case check(#{N => V || N := {V, _} <- Loaded}) of
             ok -> {ok, Loaded, File};
             {error, Sentence} -> {error, Sentence}

@@ -79,7 +79,8 @@ clients() ->
     G = "Clients",
     [
         row(G, connections_max, {integer, 1, 1_000_000}, "10000",
-            "Most clients at one time. More are told so and turned away."),
+            "Most clients at one time. More are told so and turned away. "
+            "The default with the event back end `select` is 960."),
         row(G, idle_timeout_ms, {integer, 1, ?MAX, off}, "off",
             "Clients that are silent for so many milliseconds are closed."),
         row(G, authentication_timeout_ms, {integer, 1, ?MAX}, "10000",

@@ -1,6 +1,7 @@
 """The command line: what starts, what refuses to, what is shown, and how it ends."""
 
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -95,11 +96,19 @@ def test_several_addresses(start_server):
 @pytest.mark.parametrize("chosen", ["native", "poll", "select"])
 def test_event_back_ends(start_server, chosen):
     """Each back end serves; INFO says which one it is."""
-    server = start_server("--event-backend", chosen, "--event-loops", "2", "--connections-max", "500")
+    server = start_server("--event-backend", chosen, "--event-loops", "2")
     with wire.Resp(server.resp) as resp:
         info = resp.call("INFO", "server").decode()
     name = [line.partition(":")[2] for line in info.splitlines() if line.startswith("multiplexing_api:")]
     assert name and (name[0] == chosen or chosen == "native")
+
+
+def test_a_back_end_lowers_the_default_only():
+    """What select cannot watch is no default with it, and refused where it is asked for."""
+    shown = run("config", "show", "--event-backend", "select").stdout
+    assert re.search(r"^connections_max +=  *960 +# default$", shown, re.M)
+    refused = run("start", "--event-backend", "select", "--connections-max", "2000")
+    assert refused.returncode == 1 and "select" in refused.stderr
 
 
 def test_a_port_in_use():

@@ -6,7 +6,7 @@ import pytest
 
 GENERAL = """
     pid uptime time version pointer_size rusage_user rusage_system max_connections curr_connections total_connections
-    rejected_connections cmd_get cmd_set cmd_flush cmd_touch get_hits get_misses get_expired delete_misses delete_hits
+    rejected_connections cmd_get cmd_set cmd_flush cmd_touch get_hits get_misses delete_misses delete_hits
     incr_misses incr_hits decr_misses decr_hits cas_misses cas_hits cas_badval touch_hits touch_misses auth_cmds auth_errors
     bytes_read bytes_written limit_maxbytes threads bytes curr_items total_items evictions
 """.split()
