@@ -94,6 +94,10 @@ impl Keyspace for Numbered<'_> {
         }
     }
 
+    fn prefetch(&self, keys: &[&[u8]]) {
+        self.table().0.prefetch(keys);
+    }
+
     fn len(&self) -> u64 {
         self.table().0.len()
     }

@@ -2,7 +2,7 @@
 
 use crate::record::{Kept, check, fresh_access, is_past, record_of, resolve};
 use crate::{Condition, Context, Error, Expires, Refusal, Reply, Set, Side};
-use todana_table::{Access, Entry, Full, Keyspace, Meta, Prepared, Slot};
+use todana_table::{Access, Entry, Full, Keyspace, Meta, PREFETCH_KEYS_MAX, Prepared, Slot};
 
 /// GET, `get`, `todana:get`.
 #[inline]
@@ -25,7 +25,12 @@ pub(crate) fn get_many<K: Keyspace, R: Reply>(
     reply: &mut R,
 ) {
     reply.list(keys.len());
-    keys.iter().for_each(|key| get(space, key, now_ms, reply));
+    for keys in keys.chunks(PREFETCH_KEYS_MAX) {
+        if keys.len() > 1 {
+            space.prefetch(keys);
+        }
+        keys.iter().for_each(|key| get(space, key, now_ms, reply));
+    }
 }
 
 /// Values from this length on are copied before the shard is locked.

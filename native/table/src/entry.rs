@@ -433,6 +433,12 @@ impl EntryBox {
         Entry { tagged: self.tagged, locked: true, borrow: PhantomData }
     }
 
+    /// Where the entry is in memory.
+    #[inline]
+    pub(crate) fn address(&self) -> usize {
+        untag(self.tagged).addr()
+    }
+
     /// A second pointer to the entry, which owns nothing.
     pub(crate) fn alias(&self) -> Alias {
         Alias { tagged: self.tagged }

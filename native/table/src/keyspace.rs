@@ -11,6 +11,10 @@ pub trait Keyspace {
     fn read<R>(&self, key: &[u8], now_ms: u64, look: impl FnOnce(Option<Entry<'_>>) -> R) -> R;
     /// Reads and writes one key as one step.
     fn update<R>(&self, key: &[u8], now_ms: u64, change: impl FnOnce(&mut Slot<'_>) -> R) -> R;
+    /// Begins to fetch from memory what reads or writes of these keys will need, at most
+    /// [`PREFETCH_KEYS_MAX`](crate::PREFETCH_KEYS_MAX) of them, so that who comes for several keys waits
+    /// for all at once. Changes nothing.
+    fn prefetch(&self, keys: &[&[u8]]);
     /// Entries, expired ones that were not collected yet included.
     fn len(&self) -> u64;
     /// True where [`Keyspace::len`] is 0.

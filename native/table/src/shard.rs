@@ -9,6 +9,7 @@ use parking_lot::{Mutex, MutexGuard};
 
 use crate::entry::{Entry, EntryBox};
 use crate::hash::KeyHash;
+use crate::prefetch::Hint;
 use crate::snapshot::Kept;
 
 /// An expiry that never comes.
@@ -104,6 +105,8 @@ pub(crate) struct Shards {
     /// For each shard a copy of its `expiry_min_ms`, readable without the lock and 16 to a cache line pair: looking through
     /// them all takes the sweeper a microsecond or two.
     expiry_hints: Box<[AtomicU64]>,
+    /// Where each shard's index is.
+    index_hints: Box<[Hint]>,
 }
 
 impl Shards {
@@ -112,6 +115,7 @@ impl Shards {
         Shards {
             shards: std::iter::repeat_with(shard).take(count).collect(),
             expiry_hints: (0..count).map(|_| AtomicU64::new(NEVER_MS)).collect(),
+            index_hints: (0..count).map(|_| Hint::default()).collect(),
         }
     }
 
@@ -122,6 +126,11 @@ impl Shards {
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Shard> {
         self.shards.iter()
+    }
+
+    #[inline]
+    pub(crate) fn hint(&self, shard: usize) -> &Hint {
+        &self.index_hints[shard]
     }
 
     pub(crate) fn expiry_hint(&self, shard: usize) -> u64 {
@@ -136,6 +145,8 @@ impl Shards {
     }
 
     pub(crate) fn own_bytes(&self) -> usize {
-        size_of_val(&*self.shards) + size_of_val(&*self.expiry_hints)
+        size_of_val(&*self.shards)
+            + size_of_val(&*self.expiry_hints)
+            + size_of_val(&*self.index_hints)
     }
 }

@@ -27,6 +27,11 @@ impl Table {
         Table { core: Core::new(options) }
     }
 
+    #[cfg(test)]
+    pub(crate) fn of(core: Arc<Core>) -> Table {
+        Table { core }
+    }
+
     /// Like [`Keyspace::read`], but always under the shard's lock: `look` must be brief.
     pub fn read_in_place<R>(
         &self,
@@ -149,6 +154,10 @@ impl Keyspace for Table {
             core.make_room(Written { first_version: version, last_version: version, now_ms });
         }
         result
+    }
+
+    fn prefetch(&self, keys: &[&[u8]]) {
+        self.core.prefetch(keys);
     }
 
     fn len(&self) -> u64 {

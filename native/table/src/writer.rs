@@ -79,7 +79,14 @@ impl Writer<'_> {
                 self.retire(old);
                 bucket
             }
-            None => self.records.insert(hash, entry, &self.core.hash),
+            None => {
+                let buckets = self.records.index.num_buckets();
+                let bucket = self.records.insert(hash, entry, &self.core.hash);
+                // An index without entries does not tell where it is; the first one does.
+                let known = if self.records.index.len() == 1 { 0 } else { buckets };
+                self.note_index(known);
+                bucket
+            }
         };
         Ok((bucket, version))
     }
@@ -92,7 +99,7 @@ impl Writer<'_> {
         self.core.discharge(change_of(&entry.entry()));
         self.tally(why, 1);
         self.retire(entry);
-        self.records.shrink(&self.core.hash);
+        self.shrink();
         true
     }
 
@@ -121,7 +128,7 @@ impl Writer<'_> {
         self.shards.set_expiry_min(self.shard, self.records, earliest_ms);
         self.core.discharge(gone);
         self.tally(Removal::Expired, gone.entries as u64);
-        self.records.shrink(&self.core.hash);
+        self.shrink();
         gone.entries as u64
     }
 
@@ -137,6 +144,7 @@ impl Writer<'_> {
     pub(crate) fn take_index(&mut self) -> HashTable<EntryBox> {
         self.preserve();
         self.shards.set_expiry_min(self.shard, self.records, NEVER_MS);
+        self.shards.hint(self.shard).clear();
         let mut index = std::mem::take(&mut self.records.index);
         if let Some(kept) = &mut self.records.kept {
             kept.limbo.extend(index.drain());
@@ -162,6 +170,21 @@ impl Writer<'_> {
             && entry.entry().bytes() >= LARGE_BYTES
         {
             self.garbage.push(entry);
+        }
+    }
+
+    fn shrink(&mut self) {
+        let buckets = self.records.index.num_buckets();
+        self.records.shrink(&self.core.hash);
+        self.note_index(buckets);
+    }
+
+    /// Tells where the index is if it moved, which it does only where the number of its buckets, once
+    /// `buckets`, changes.
+    #[inline]
+    fn note_index(&self, buckets: usize) {
+        if self.records.index.num_buckets() != buckets {
+            self.shards.hint(self.shard).set(&self.records.index);
         }
     }
 

@@ -117,6 +117,8 @@ fn readers_see_only_what_was_written_whatever_else_goes_on() {
     let read = |dice: &mut Dice| {
         for _ in 0..100 {
             let key = dice.roll(KEYS).to_le_bytes();
+            let other = dice.roll(KEYS).to_le_bytes();
+            table.prefetch(&[&key, &other]);
             table.read(&key, now(), |entry| entry.iter().for_each(assert_whole));
             table.read_in_place(&key, now(), |entry| entry.iter().for_each(assert_whole));
             let shared = table.read(&key, now(), |entry| entry.and_then(|entry| entry.share()));
@@ -126,6 +128,7 @@ fn readers_see_only_what_was_written_whatever_else_goes_on() {
     };
     let batch = |dice: &mut Dice| {
         let keys: Vec<[u8; 8]> = (0..KEYS / 500).map(|_| dice.roll(KEYS).to_le_bytes()).collect();
+        sibling.prefetch(&[&keys[0], &keys[1]]);
         let locked = table.lock(keys.iter().map(<[u8; 8]>::as_slice));
         let beside = sibling.lock_all();
         for key in &keys {
@@ -306,5 +309,12 @@ fn a_scan_visits_what_stays_while_the_table_grows_and_shrinks() {
         }
         assert!((0..STAYING).all(|key| seen.contains(&key.to_le_bytes()[..])));
     };
-    together(vec![Box::new(swell), Box::new(scan), Box::new(scan)]);
+    let fetch = |dice: &mut Dice| {
+        let names = [(); 16].map(|()| dice.roll(passing.end).to_le_bytes());
+        let keys = names.each_ref().map(<[u8; 8]>::as_slice);
+        table.prefetch(&keys);
+        let staying = dice.roll(STAYING).to_le_bytes();
+        table.read(&staying, NOW_MS, |entry| assert_whole(&entry.expect("it stays")));
+    };
+    together(vec![Box::new(swell), Box::new(scan), Box::new(scan), Box::new(fetch)]);
 }

@@ -277,6 +277,7 @@ impl<'t> Model<'t> {
     fn key(&mut self, space: &impl Keyspace, number: u8, operation: KeyOperation) {
         self.observe();
         let (key, now_ms) = (key_of(number), self.now_ms);
+        space.prefetch(&[&key, b"another"]);
         let seen = space.read(&key, now_ms, |entry| entry.map(|entry| Row::of(&entry)));
         self.compare(&key, seen);
         match operation {

@@ -1,0 +1,186 @@
+//! Keys that will be asked for soon: their cache lines are fetched while there is other work.
+//!
+//! Finding a key in a table that is larger than the caches means waiting for memory three times,
+//! each time for an address that only the line before it tells:
+//!
+//! ```text
+//!   shard (lock, where the index is)  ->  index (control bytes, tagged pointer)  ->  entry
+//! ```
+//!
+//! Nothing can be done about that for a single key. But clients send requests in pipelines and ask
+//! for many keys at once, and the waits of different keys can overlap. So each step is taken for
+//! all keys before the next:
+//!
+//! 1. Hash every key, and fetch its shard's line and the place in the index where the key belongs.
+//!    The shard, whose line is still on its way, is not asked where its index is: a [`Hint`] is.
+//! 2. Lock every shard in turn and look the hash up, which tells the entries that may be the key's;
+//!    fetch their first lines. A shard that is locked by somebody is left out.
+//!
+//! The ordinary look-ups that follow find in the cache what they need. Nothing depends on any of
+//! this: a prefetch of an address that is no longer, or never was, that of an index does no harm.
+
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+use hashbrown::HashTable;
+
+use crate::core::Core;
+use crate::entry::EntryBox;
+
+/// Keys that are fetched together: about as many lines as a processor has on the way at one time.
+pub const PREFETCH_KEYS_MAX: usize = 16;
+
+const LINE_BYTES: usize = 64;
+/// User addresses are below 2^48 (see [`crate::entry`]): a hint has room for a size above them.
+const SIZE_SHIFT: u32 = 48;
+
+/// Where a shard's index is, readable without the lock. It may be out of date.
+///
+/// hashbrown keeps buckets and control bytes in one allocation, the buckets backwards:
+///
+/// ```text
+///   | bucket n-1 | .. | bucket 1 | bucket 0 | control bytes 0, 1 .. n-1, first group again |
+///                                           ^ the hint's address
+/// ```
+///
+/// One word holds that address and, in its upper 16 bits, the binary logarithm of n. A key's search
+/// begins at the control byte that the lowest bits of its hash tell.
+#[derive(Default)]
+pub(crate) struct Hint(AtomicUsize);
+
+impl Hint {
+    /// Notes where an index is now. The caller holds the shard's lock.
+    #[cold]
+    pub(crate) fn set(&self, index: &HashTable<EntryBox>) {
+        let buckets = index.num_buckets();
+        let control = (0..buckets).find_map(|bucket| {
+            let entry: *const EntryBox = index.get_bucket(bucket)?;
+            Some(entry.addr() + (bucket + 1) * size_of::<EntryBox>())
+        });
+        let word = match control {
+            Some(control) if control >> SIZE_SHIFT == 0 => {
+                (buckets.ilog2() as usize) << SIZE_SHIFT | control
+            }
+            _ => 0,
+        };
+        // Relaxed: nobody follows the address.
+        self.0.store(word, Relaxed);
+    }
+
+    /// Forgets it.
+    pub(crate) fn clear(&self) {
+        self.0.store(0, Relaxed);
+    }
+
+    /// Fetches the place in the index where the search for a hash begins.
+    #[inline]
+    fn fetch(&self, hash: u64) {
+        let word = self.0.load(Relaxed);
+        if word == 0 {
+            return;
+        }
+        let control = word & ((1 << SIZE_SHIFT) - 1);
+        let bucket = hash as usize & ((1 << (word >> SIZE_SHIFT)) - 1);
+        fetch(control.wrapping_add(bucket));
+        // Entries are near the place where the search begins: mostly this bucket or one of the next.
+        fetch(control.wrapping_sub((bucket + 1) * size_of::<EntryBox>()));
+    }
+}
+
+impl Core {
+    /// Fetches what the next look-ups of these keys will need, [`PREFETCH_KEYS_MAX`] at most.
+    pub(crate) fn prefetch(&self, keys: &[&[u8]]) {
+        let Some(shards) = self.shards() else { return };
+        let mut located = [(0, 0); PREFETCH_KEYS_MAX];
+        let located = &mut located[..keys.len().min(PREFETCH_KEYS_MAX)];
+        for (place, key) in located.iter_mut().zip(keys) {
+            let (hash, shard) = self.locate(key);
+            fetch(std::ptr::from_ref(shards.get(shard)).addr());
+            shards.hint(shard).fetch(hash);
+            *place = (hash, shard);
+        }
+        for (hash, shard) in located {
+            let Some(records) = shards.get(*shard).try_lock() else { continue };
+            // No entry is the right one, so the search visits all that may be.
+            let _ = records.index.find(*hash, |entry| {
+                let address = entry.address();
+                fetch(address);
+                fetch(address.wrapping_add(LINE_BYTES));
+                false
+            });
+        }
+    }
+}
+
+/// Asks for the cache line of an address. Any number may be given.
+#[inline(always)]
+fn fetch(address: usize) {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        // SAFETY: a prefetch is no access: it reads nothing into the program, and an address that is
+        // not mapped makes it do nothing. SSE, which it needs, is part of x86_64.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(std::ptr::without_provenance(address)) };
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    let _ = address;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::keyspace::Keyspace;
+    use crate::limits::Options;
+    use crate::meta::Meta;
+
+    const NOW_MS: u64 = 1_800_000_000_000;
+
+    /// Panics unless the hint tells where the index is, so far as the index tells.
+    fn assert_right(core: &Core) {
+        let shards = core.shards().expect("something was written");
+        let index = &shards.get(0).lock().index;
+        let told = shards.hint(0).0.load(Relaxed);
+        let buckets = index.num_buckets();
+        for bucket in 0..buckets {
+            let Some(entry) = index.get_bucket(bucket) else { continue };
+            let control = told & ((1 << SIZE_SHIFT) - 1);
+            let address = std::ptr::from_ref(entry).addr();
+            assert_eq!(control - (bucket + 1) * size_of::<EntryBox>(), address);
+            assert_eq!(1 << (told >> SIZE_SHIFT), buckets);
+        }
+    }
+
+    #[test]
+    fn hints_follow_growing_shrinking_expiry_and_clearing() {
+        let core = Core::new(Options { shards: Some(1), ..Options::default() });
+        let table = crate::Table::of(core.clone());
+        let change = |key: u32, meta: Option<Meta>, now_ms: u64| {
+            table.update(&key.to_le_bytes(), now_ms, |slot| match meta {
+                Some(meta) => drop(slot.put(&[b"value"], meta)),
+                None => drop(slot.remove()),
+            });
+            assert_right(&core);
+        };
+        let plain = Some(Meta::default());
+        for _ in 0..2 {
+            (0..500).for_each(|key| change(key, plain, NOW_MS));
+            (0..500).for_each(|key| change(key, None, NOW_MS));
+            (0..500).for_each(|key| change(key, plain, NOW_MS));
+            table.clear();
+            change(7, plain, NOW_MS);
+            let short = Some(Meta { expires_at_ms: Some(NOW_MS + 1), ..Meta::default() });
+            (0..500).for_each(|key| change(key, short, NOW_MS));
+            table.sweep(NOW_MS + 2, 1);
+            change(8, plain, NOW_MS + 2);
+        }
+    }
+
+    #[test]
+    fn any_number_of_keys_may_be_named() {
+        let table = crate::Table::new(Options::default());
+        let names: Vec<[u8; 1]> = (0..40).map(|key| [key]).collect();
+        let keys: Vec<&[u8]> = names.iter().map(<[u8; 1]>::as_slice).collect();
+        table.prefetch(&keys);
+        table.update(keys[0], NOW_MS, |slot| slot.put(&[], Meta::default())).expect("room");
+        (0..keys.len()).for_each(|count| table.prefetch(&keys[..count]));
+    }
+}
