@@ -213,7 +213,17 @@ pub fn converse<'i, S: Session>(
     host: &mut FakeHost,
     pieces: impl IntoIterator<Item = &'i [u8]>,
 ) -> Outcome {
-    let budget = Budget { requests_max: 3, output_bytes_max: 1 << 16 };
+    converse_in_turns(session, host, pieces, 3)
+}
+
+/// Like [`converse`], in turns of at most `requests_max` requests.
+pub fn converse_in_turns<'i, S: Session>(
+    session: &mut S,
+    host: &mut FakeHost,
+    pieces: impl IntoIterator<Item = &'i [u8]>,
+    requests_max: usize,
+) -> Outcome {
+    let budget = Budget { requests_max, output_bytes_max: 1 << 16 };
     let mut outcome = Outcome { output: Vec::new(), closed: false, slept_ms: 0, left: 0 };
     let mut buffer: Vec<u8> = Vec::new();
     'pieces: for piece in pieces {
@@ -239,23 +249,27 @@ pub fn converse<'i, S: Session>(
     outcome
 }
 
-/// Plays the same input whole, cut in two at every offset, and byte by byte, each time with a new session and host, and
-/// returns the outcome, which must be the same every time. `same` can blank out what may differ.
+/// Plays the same input whole in turns of few and of many requests, cut in two at every offset, and byte
+/// by byte, each time with a new session and host, and returns the outcome, which must be the same every time. `same` can blank out what may differ.
 pub fn converse_in_every_way<S: Session>(
     mut start: impl FnMut() -> (S, FakeHost),
     input: &[u8],
     same: impl Fn(Outcome) -> Outcome,
 ) -> Outcome {
-    let mut play = |pieces: Vec<&[u8]>| {
+    let mut play = |pieces: Vec<&[u8]>, requests_max| {
         let (mut session, mut host) = start();
-        same(converse(&mut session, &mut host, pieces))
+        same(converse_in_turns(&mut session, &mut host, pieces, requests_max))
     };
-    let whole = play(vec![input]);
+    let whole = play(vec![input], 3);
+    for requests_max in [1, 2, 128] {
+        let other = play(vec![input], requests_max);
+        assert_eq!(readable(&other), readable(&whole), "in turns of {requests_max}");
+    }
     for at in 1..input.len() {
-        let cut = play(vec![&input[..at], &input[at..]]);
+        let cut = play(vec![&input[..at], &input[at..]], if at % 2 == 0 { 3 } else { 128 });
         assert_eq!(readable(&cut), readable(&whole), "input cut at {at}");
     }
-    let bytes = play(input.chunks(1).collect());
+    let bytes = play(input.chunks(1).collect(), 3);
     assert_eq!(readable(&bytes), readable(&whole), "input byte by byte");
     whole
 }
@@ -279,15 +293,15 @@ pub fn survive<S: Session + Default>(protocol: ProtocolName, data: &[u8]) {
         queued_bytes_max: 6_000,
         output_bytes_max: 1 << 20,
     };
-    let play = |pieces: &mut dyn Iterator<Item = &[u8]>| {
+    let play = |pieces: &mut dyn Iterator<Item = &[u8]>, requests_max| {
         let mut host = FakeHost { limits: limits.clone(), ..FakeHost::new(protocol) };
         host.password = (circumstances & 1 != 0).then(|| b"secret".to_vec());
         host.slow_us = (circumstances & 2 != 0).then_some(20_000);
         host.others.push(self::client(8, protocol));
-        converse(&mut S::default(), &mut host, pieces)
+        converse_in_turns(&mut S::default(), &mut host, pieces, requests_max)
     };
-    let whole = play(&mut std::iter::once(input));
-    let pieces = play(&mut input.chunks(usize::from(*piece).max(1)));
+    let whole = play(&mut std::iter::once(input), 128);
+    let pieces = play(&mut input.chunks(usize::from(*piece).max(1)), 3);
     assert_eq!(readable(&whole), readable(&pieces));
     // Every turn ends soon after its limit, and there are no more turns than bytes.
     assert!(whole.closed || whole.left <= 40 * 4_100 + 400, "{} bytes kept", whole.left);

@@ -25,6 +25,7 @@
 //! and worded by [`shape`], the others are answered here. What differs from Redis is listed in
 //! `docs/commands-resp.md`, which [`document`] writes.
 
+mod ahead;
 mod bits;
 mod call;
 mod client;

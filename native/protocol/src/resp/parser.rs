@@ -67,6 +67,12 @@ pub(super) struct Parser {
 }
 
 impl Parser {
+    /// Whether no request is under way.
+    #[inline]
+    pub(super) fn is_idle(&self) -> bool {
+        matches!(self.stage, Stage::Start) && self.position == 0
+    }
+
     /// Goes on with the request whose first byte is the first of `input`, which holds at least what the last call saw
     /// unless that call completed a request.
     #[inline]
@@ -211,7 +217,7 @@ fn broken(what: &str) -> Step {
     Step::Broken(format!("Protocol error: {what}"))
 }
 
-enum Line {
+pub(super) enum Line {
     /// A number and the offset after its line.
     Number(i64, usize),
     Incomplete,
@@ -221,7 +227,7 @@ enum Line {
 
 /// Reads a number and the two bytes that end its line. Like Redis, takes the byte after CR as it is.
 #[inline]
-fn number_line(input: &[u8], start: usize) -> Line {
+pub(super) fn number_line(input: &[u8], start: usize) -> Line {
     let mut number = 0;
     let mut at = start;
     // Up to eight digits without a thought of overflow; everything else the long way.

@@ -1,5 +1,6 @@
 //! A connection: bytes to requests, requests to the waist or to the session's own commands, answers to bytes.
 
+use super::ahead::Ahead;
 use super::call::{Call, Flow};
 use super::encoder::{Encoder, Failure, quoted};
 use super::lookup;
@@ -10,7 +11,7 @@ use super::table::Name;
 use super::transactions::Transaction;
 use crate::{Budget, Host, Limits, Next, Progress, ProtocolName, Session};
 use std::sync::atomic::Ordering::Relaxed;
-use todana_command::{Context, Watch, execute};
+use todana_command::{Context, Watch, execute, prefetch};
 
 /// A RESP connection.
 #[derive(Debug, Default)]
@@ -57,45 +58,61 @@ impl Session for RespSession {
         let mut encoder = Encoder::new(output, state.resp3, output_bytes_max, host.now_ms());
         let mut consumed = 0;
         let mut requests_left = budget.requests_max;
+        let mut ahead = Ahead::default();
         let next = loop {
             let rest = &input[consumed..];
             if requests_left == 0 || encoder.out.len() > budget.output_bytes_max {
                 break if rest.is_empty() { Next::Read { wanted: 0 } } else { Next::Yield };
             }
-            match parser.advance(rest, bounds) {
-                Step::Request(length) => {
-                    requests_left -= 1;
-                    let arguments: Arguments<'_> = parser.arguments(rest).collect();
-                    let flow = respond(state, &arguments, length, &mut encoder, host);
-                    consumed += length;
-                    let unusual = arguments.spilled();
-                    drop(arguments);
-                    if unusual {
-                        parser.shrink();
-                    }
-                    match flow {
-                        _ if encoder.overflowed => break Next::Close,
-                        Flow::Continue => {}
-                        Flow::Sleep(ms) => break Next::Sleep { ms },
-                        Flow::Close => break Next::Close,
-                    }
-                    if bounds.unauthenticated {
-                        bounds = self::bounds(state, host.limits());
-                    }
+            if ahead.is_empty() && parser.is_idle() {
+                ahead.read(rest, bounds, requests_left);
+                let keys = ahead.first_keys();
+                if keys.len() > 1 && state.authenticated && state.transaction.is_none() {
+                    prefetch(host.databases(), state.database, &keys);
                 }
-                // Empty requests count too, or a flood of them would hold the thread.
-                Step::Nothing(length) => {
-                    requests_left -= 1;
-                    consumed += length;
-                }
-                Step::Incomplete(wanted) => break Next::Read { wanted },
-                Step::Broken(text) => {
-                    if !state.silent {
-                        encoder.error(&format!("ERR {text}"));
+            }
+            let flow = if let Some((read, arguments)) = ahead.take() {
+                consumed += read.length;
+                respond(state, read.name, arguments, read.length, &mut encoder, host)
+            } else {
+                match parser.advance(rest, bounds) {
+                    Step::Request(length) => {
+                        let arguments: Arguments<'_> = parser.arguments(rest).collect();
+                        let name = lookup::command(arguments[0]);
+                        let flow = respond(state, name, &arguments, length, &mut encoder, host);
+                        consumed += length;
+                        let unusual = arguments.spilled();
+                        drop(arguments);
+                        if unusual {
+                            parser.shrink();
+                        }
+                        flow
                     }
-                    break Next::Close;
+                    // Empty requests count too, or a flood of them would hold the thread.
+                    Step::Nothing(length) => {
+                        consumed += length;
+                        Flow::Continue
+                    }
+                    Step::Incomplete(wanted) => break Next::Read { wanted },
+                    Step::Broken(text) => {
+                        if !state.silent {
+                            encoder.error(&format!("ERR {text}"));
+                        }
+                        break Next::Close;
+                    }
+                    Step::Http => break Next::Close,
                 }
-                Step::Http => break Next::Close,
+            };
+            requests_left -= 1;
+            match flow {
+                _ if encoder.overflowed => break Next::Close,
+                Flow::Continue => {}
+                Flow::Sleep(ms) => break Next::Sleep { ms },
+                Flow::Close => break Next::Close,
+            }
+            if bounds.unauthenticated == state.authenticated {
+                bounds = self::bounds(state, host.limits());
+                ahead.forget();
             }
         };
         observe_lookups(&mut encoder, host);
@@ -120,10 +137,11 @@ fn bounds(state: &State, limits: &Limits) -> Bounds {
     }
 }
 
-/// Answers one request of `length` bytes.
+/// Answers one request of `length` bytes, whose first argument names a command if `name` is some.
 #[inline]
 fn respond<H: Host>(
     state: &mut State,
+    name: Option<Name>,
     arguments: &[&[u8]],
     length: usize,
     encoder: &mut Encoder<'_>,
@@ -132,7 +150,7 @@ fn respond<H: Host>(
     let start = encoder.out.len();
     state.skip_this = std::mem::take(&mut state.skip_next);
     encoder.failed = false;
-    let flow = match admitted(state, arguments, length, host) {
+    let flow = match admitted(state, name, arguments, length, host) {
         Ok(name) if state.transaction.is_some() && !is_immediate(name) => {
             match state.queue(name, arguments, host) {
                 Ok(()) => encoder.simple("QUEUED"),
@@ -156,11 +174,12 @@ fn respond<H: Host>(
 #[inline]
 fn admitted<H: Host>(
     state: &State,
+    name: Option<Name>,
     arguments: &[&[u8]],
     length: usize,
     host: &H,
 ) -> Result<Name, (Option<Name>, Failure)> {
-    let Some(mut name) = lookup::command(arguments[0]) else {
+    let Some(mut name) = name else {
         return Err((None, unknown_command(arguments)));
     };
     let mut spec = name.spec();

@@ -1,5 +1,6 @@
 //! Conversations by subject: what a client sends, what it gets, however the bytes arrive.
 
+mod ahead;
 mod connection;
 mod limits;
 mod server;
