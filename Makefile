@@ -33,6 +33,7 @@ release: build ## a self-contained tarball, Erlang included
 	@tools/release
 
 test: toolchain deps ## everything that has to pass
+	@$(MAKE) --no-print-directory check
 	@$(MAKE) --no-print-directory test-native
 	@$(MAKE) --no-print-directory test-erlang
 	@$(MAKE) --no-print-directory test-clients
