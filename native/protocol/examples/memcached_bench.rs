@@ -41,12 +41,17 @@ fn main() {
             random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         name((random >> 33) as usize % keys)
     };
+    // Ten keys far from each other, by the first.
+    let ten = |key: &str| -> String {
+        let first: usize = key[4..].parse().unwrap_or(0);
+        (0..10).map(|n| format!(" {}", name((first + n * 7_919) % keys))).collect()
+    };
     type Request<'a> = (&'a str, Box<dyn Fn(&str) -> String + 'a>);
     let requests: [Request<'_>; 9] = [
         ("mn", Box::new(|_| "mn\r\n".to_owned())),
         ("get", Box::new(|key| format!("get {key}\r\n"))),
         ("get, missing", Box::new(|key| format!("get {}\r\n", &key[1..]))),
-        ("get, 10 keys", Box::new(|key| format!("get{}\r\n", format!(" {key}").repeat(10)))),
+        ("get, 10 keys", Box::new(|key| format!("get{}\r\n", ten(key)))),
         ("mg v", Box::new(|key| format!("mg {key} v\r\n"))),
         ("mg v k t f c", Box::new(|key| format!("mg {key} v k t f c\r\n"))),
         ("set", Box::new(|key| format!("set {key} 0 0 {length}\r\n{value}\r\n"))),

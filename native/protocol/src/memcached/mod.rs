@@ -15,6 +15,7 @@
 //! line of HTTP. Where it differs from memcached is said in `docs/commands-memcached.md`, whose
 //! table is made from the one in `table.rs`.
 
+mod ahead;
 mod answer;
 mod authentication;
 #[cfg(test)]

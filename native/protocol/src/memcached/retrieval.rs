@@ -10,12 +10,12 @@
 //! the session then keeps a [`Retrieval`] and goes on with the rest of the line in its next turn.
 
 use super::answer::Writing;
-use super::exptime;
 use super::line::{Words, signed};
 use super::table::Row;
 use super::turn::{BAD_FORMAT, Turn};
+use super::{ahead, exptime};
 use crate::Host;
-use todana_command::{Command, Expires};
+use todana_command::{Command, Expires, PREFETCH_KEYS_MAX};
 
 /// Keys looked up in one turn.
 const KEYS_PER_TURN: usize = 1024;
@@ -80,7 +80,12 @@ pub(super) fn retrieve<H: Host>(
 ) -> Retrieved {
     let start = turn.out.len();
     let mut keys = 0_usize;
-    while let Some(key) = words.next() {
+    loop {
+        // A single key was looked for among the requests that wait, see `ahead`.
+        if keys.is_multiple_of(PREFETCH_KEYS_MAX) && words.clone().nth(1).is_some() {
+            ahead::fetch_for_words(turn.host, words.clone());
+        }
+        let Some(key) = words.next() else { break };
         keys += 1;
         if !turn.admits_key(key) {
             return refuse(turn, retrieval, start, line);

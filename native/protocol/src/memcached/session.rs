@@ -8,7 +8,7 @@ use super::line::{Words, is_http};
 use super::retrieval::{self, Retrieval, Retrieved};
 use super::table::Row;
 use super::turn::Turn;
-use super::{authentication, keys, meta, meta_set, server, stats, storage};
+use super::{ahead, authentication, keys, meta, meta_set, server, stats, storage};
 use crate::{Budget, Host, Next, Progress, Session};
 use memchr::memchr;
 
@@ -66,6 +66,9 @@ impl Session for MemcachedSession {
         }
         let mut turn = Turn::new(host, output);
         let mut consumed = 0;
+        // Where the input was not looked through for keys yet. That begins with the second request:
+        // a single one, as most clients send, is not to pay for it.
+        let mut fetched = 1;
         let mut requests_left = budget.requests_max;
         let next = loop {
             let rest = &input[consumed..];
@@ -84,6 +87,9 @@ impl Session for MemcachedSession {
             }
             if requests_left == 0 || turn.out.len() > budget.output_bytes_max {
                 break Next::Yield;
+            }
+            if consumed >= fetched && self.is_before_request() {
+                fetched = consumed.saturating_add(ahead::fetch_for_requests(turn.host, rest));
             }
             requests_left -= 1;
             let Some((line, body)) = self.line(&mut turn, rest) else { break Next::Close };
@@ -114,6 +120,12 @@ impl Session for MemcachedSession {
 }
 
 impl MemcachedSession {
+    /// Whether the front of the input is the beginning of a request that nobody looked at.
+    #[inline]
+    fn is_before_request(&self) -> bool {
+        self.authenticated && self.state == State::Request && self.searched == 0 && self.needed == 0
+    }
+
     /// Notes that the request at the front of the input is done with.
     #[inline]
     fn consumed(&mut self, bytes: usize, state: State) -> usize {
