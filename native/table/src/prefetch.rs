@@ -30,6 +30,8 @@ use crate::entry::EntryBox;
 pub const PREFETCH_KEYS_MAX: usize = 16;
 
 const LINE_BYTES: usize = 64;
+/// Lines of an entry that are fetched: a key and a value of some hundred bytes together.
+const ENTRY_LINES: usize = 3;
 /// User addresses are below 2^48 (see [`crate::entry`]): a hint has room for a size above them.
 const SIZE_SHIFT: u32 = 48;
 
@@ -102,9 +104,7 @@ impl Core {
             let Some(records) = shards.get(*shard).try_lock() else { continue };
             // No entry is the right one, so the search visits all that may be.
             let _ = records.index.find(*hash, |entry| {
-                let address = entry.address();
-                fetch(address);
-                fetch(address.wrapping_add(LINE_BYTES));
+                (0..ENTRY_LINES).for_each(|line| fetch(entry.address() + line * LINE_BYTES));
                 false
             });
         }
