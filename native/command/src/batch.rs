@@ -1,9 +1,10 @@
 //! Batches: several commands as one step.
 //!
-//! A batch first locks the shards of all keys that its commands and watches name, in every table concerned, always in
-//! the order of table index and shard: two batches cannot wait for each other. Then it checks the watches, and then runs the very
-//! functions that single commands run, on the locked tables. A command that fails does not undo the ones before it;
-//! nobody else sees a state in between.
+//! A batch first locks the shards of all keys that its commands and watches name, in every table
+//! concerned, always in the order of table index and shard: two batches cannot wait for each other.
+//! Then it checks the watches, and then runs the very functions that single commands run, on the
+//! locked tables. A command that fails does not undo the ones before it; nobody else sees a state
+//! in between.
 
 use crate::databases::{DATABASES, Order};
 use crate::execute::{NO_CLEAR, dispatch};
@@ -38,7 +39,8 @@ pub fn watch(databases: &Databases, database: usize, key: &[u8], now_ms: u64) ->
 }
 
 impl Watch {
-    /// Whether the key is as it was. That another table took the number's place does not matter to a key that neither has.
+    /// Whether the key is as it was. That another table took the number's place does not matter to
+    /// a key that neither has.
     fn holds(&self, order: Order, tables: &LockedTables<'_>, now_ms: u64) -> bool {
         let Some(index) = order.index(self.database) else { return true };
         let version =
@@ -51,7 +53,8 @@ fn version_of<K: Keyspace>(space: &K, key: &[u8], now_ms: u64) -> u64 {
     space.read(key, now_ms, |entry| entry.map_or(0, |entry| entry.version()))
 }
 
-/// A batch: all commands as one step, none if a watched key has changed. Nothing else sees a state in between.
+/// A batch: all commands as one step, none if a watched key has changed. Nothing else sees a state
+/// in between.
 #[derive(Debug)]
 pub struct Batch<'a> {
     /// Keys that must not have changed.
@@ -60,8 +63,8 @@ pub struct Batch<'a> {
     pub commands: &'a [(usize, Command<'a>)],
 }
 
-/// Carries out a batch. `each` is called before each command's reply, with its index, so that a door can prepare its
-/// words. Returns false, with nothing done or replied, where a watch failed.
+/// Carries out a batch. `each` is called before each command's reply, with its index, so that a
+/// door can prepare its words. Returns false, with nothing done or replied, where a watch failed.
 ///
 /// A clear in a batch that is to come about later is scheduled when the batch is done.
 pub fn execute_batch<R: Reply>(
@@ -177,8 +180,9 @@ impl<'a> Plan<'a> {
         })
     }
 
-    /// Whether the tables that were left out because they were empty are so still, now that the others are locked. Then a record that is
-    /// written to one of them now is written after the batch.
+    /// Whether the tables that were left out because they were empty are so still, now that the
+    /// others are locked. Then a record that is written to one of them now is written after the
+    /// batch.
     fn still_fits(&self, databases: &Databases, tables: &LockedTables<'_>) -> bool {
         let mut all = self.needs.iter().zip(tables).zip(databases.tables());
         all.all(|((need, locked), table)| {
@@ -201,9 +205,10 @@ struct Step<'t> {
 impl<'t> Step<'t> {
     /// Locks and checks. `None` where a watch failed.
     ///
-    /// The batch happens at the moment when, with all locks held, the order of the databases is found unchanged, or
-    /// is exchanged for the one that the batch leaves. What others see of another order before the batch's commands are through is
-    /// not in the way: the records concerned are locked.
+    /// The batch happens at the moment when, with all locks held, the order of the databases is
+    /// found unchanged, or is exchanged for the one that the batch leaves. What others see of
+    /// another order before the batch's commands are through is not in the way: the records
+    /// concerned are locked.
     fn begin(databases: &'t Databases, batch: &Batch<'_>, context: Context) -> Option<Step<'t>> {
         loop {
             let order = databases.order();

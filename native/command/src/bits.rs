@@ -77,7 +77,8 @@ pub(crate) fn bit_count<K: Keyspace, R: Reply>(
     reply.integer(count);
 }
 
-/// First and last bit of a span, cut to the value by one of the rules for that; `None` where it is empty.
+/// First and last bit of a span, cut to the value by one of the rules for that; `None` where it is
+/// empty.
 fn bit_span(
     span: &Span,
     bytes: usize,

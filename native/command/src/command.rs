@@ -1,8 +1,9 @@
 //! The one enum that every request becomes.
 //!
-//! A command is a plain value: absolute times, no randomness, nothing that depends on the connection it came from. It
-//! can be queued, replayed on another node and executed twice with the same result. Protocols only build commands and
-//! word their replies; what a command means is written once, in `execute`.
+//! A command is a plain value: absolute times, no randomness, nothing that depends on the
+//! connection it came from. It can be queued, replayed on another node and executed twice with the
+//! same result. Protocols only build commands and word their replies; what a command means is
+//! written once, in `execute`.
 
 /// One operation on a database. Byte strings are borrowed from the request.
 #[derive(Clone, Debug, PartialEq)]
@@ -16,7 +17,8 @@ pub enum Command<'a> {
     GetMany { keys: &'a [&'a [u8]] },
     /// Length of the value in bytes, 0 without a record. Reply: `integer`.
     Length { key: &'a [u8] },
-    /// Part of the value, by Redis' inclusive and possibly negative offsets. Reply: `bytes` (empty without a record).
+    /// Part of the value, by Redis' inclusive and possibly negative offsets. Reply: `bytes` (empty
+    /// without a record).
     GetRange { key: &'a [u8], start: i64, end: i64 },
     /// One bit. Reply: `integer`.
     GetBit { key: &'a [u8], offset: u64 },
@@ -24,8 +26,9 @@ pub enum Command<'a> {
     BitCount { key: &'a [u8], span: Option<Span> },
     /// Position of the first bit that is `bit`, or -1 (rules of Redis' BITPOS). Reply: `integer`.
     BitPosition { key: &'a [u8], bit: bool, start: Option<i64>, end: Option<i64>, unit: Unit },
-    /// Longest common subsequence of two values (Redis' LCS), whose lengths multiplied are at most 2^28: that takes some ten
-    /// milliseconds. Reply: `bytes`, `integer`, `matches`, or `error(ValueTooLarge)`.
+    /// Longest common subsequence of two values (Redis' LCS), whose lengths multiplied are at most
+    /// 2^28: that takes some ten milliseconds. Reply: `bytes`, `integer`, `matches`, or
+    /// `error(ValueTooLarge)`.
     LongestCommon { keys: [&'a [u8]; 2], want: LcsWant },
     /// How many of these keys exist, repeated ones counted again. Reply: `integer`.
     Exists { keys: &'a [&'a [u8]] },
@@ -33,24 +36,27 @@ pub enum Command<'a> {
     Expiry { key: &'a [u8] },
     /// Bytes that the record takes in the table. Reply: `integer`, or `none`.
     MemoryUsage { key: &'a [u8] },
-    /// The record with memcached's meta reading: vivify, recache, touch, stale marks. Reply: `lease` or `none`.
+    /// The record with memcached's meta reading: vivify, recache, touch, stale marks. Reply:
+    /// `lease` or `none`.
     Lease { key: &'a [u8], options: LeaseOptions },
 
     // ---- one key, write ----
-    /// Stores a value. Reply: `stored(version)`, or `refused`; with `return_old`: the old `record` or `none` instead
-    /// (`refused` follows Redis' `SET .. GET`: the old record is the reply either way).
+    /// Stores a value. Reply: `stored(version)`, or `refused`; with `return_old`: the old `record`
+    /// or `none` instead (`refused` follows Redis' `SET .. GET`: the old record is the reply
+    /// either way).
     Set(Set<'a>),
-    /// Adds bytes at an end of the value. With `create`, a missing record counts as empty; else `refused(Absent)`.
-    /// Reply: `length(new length, version)`.
+    /// Adds bytes at an end of the value. With `create`, a missing record counts as empty; else
+    /// `refused(Absent)`. Reply: `length(new length, version)`.
     Concat { key: &'a [u8], bytes: &'a [u8], side: Side, create: bool, condition: Condition },
     /// Overwrites part of the value, zero-padded (Redis' SETRANGE). Reply: `integer` (new length).
     SetRange { key: &'a [u8], offset: u64, bytes: &'a [u8] },
     /// Sets one bit, zero-padded. Reply: `integer` (the old bit).
     SetBit { key: &'a [u8], offset: u64, bit: bool },
-    /// Adds to a decimal number; every protocol's increment and decrement. Reply: `number`, `refused(Absent)` where
-    /// there is no record and no `initial`, or `error`.
+    /// Adds to a decimal number; every protocol's increment and decrement. Reply: `number`,
+    /// `refused(Absent)` where there is no record and no `initial`, or `error`.
     Increment(Increment<'a>),
-    /// Adds to a decimal fraction in x87 arithmetic (Redis' INCRBYFLOAT). Reply: `bytes` (the new text).
+    /// Adds to a decimal fraction in x87 arithmetic (Redis' INCRBYFLOAT). Reply: `bytes` (the new
+    /// text).
     IncrementFloat { key: &'a [u8], delta: &'a [u8] },
     /// Removes keys. Reply: `integer` (how many there were).
     Delete { keys: &'a [&'a [u8]] },
@@ -69,9 +75,11 @@ pub enum Command<'a> {
     NoteAccess { keys: &'a [&'a [u8]] },
 
     // ---- several keys, always one atomic step ----
-    /// Stores pairs. `IfAbsent` stores all or, if one key exists, none. Reply: `done` or `refused(Present)`.
+    /// Stores pairs. `IfAbsent` stores all or, if one key exists, none. Reply: `done` or
+    /// `refused(Present)`.
     SetMany { pairs: &'a [(&'a [u8], &'a [u8])], condition: Condition, expires: Expires },
-    /// Renames. Reply: `done`, `refused(Present)` with `if_absent`, or `refused(Absent)` without a source.
+    /// Renames. Reply: `done`, `refused(Present)` with `if_absent`, or `refused(Absent)` without a
+    /// source.
     Rename { from: &'a [u8], to: &'a [u8], if_absent: bool },
     /// Copies, also into another database. Reply: `flag`.
     Copy { from: &'a [u8], to: &'a [u8], database: Option<usize>, replace: bool },
@@ -81,7 +89,8 @@ pub enum Command<'a> {
     // ---- the whole database ----
     /// Number of records. Reply: `integer`.
     Count,
-    /// A page of keys. Reply: `page(next cursor, n)`, then n times `key` (or `record` with `values`).
+    /// A page of keys. Reply: `page(next cursor, n)`, then n times `key` (or `record` with
+    /// `values`).
     Scan { cursor: u64, count: usize, pattern: Option<&'a [u8]>, values: bool },
     /// All keys that match. Reply: `list(n)`, then n times `key`.
     Keys { pattern: &'a [u8] },
@@ -151,7 +160,8 @@ pub struct Increment<'a> {
 /// What an increment adds, and in which arithmetic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Delta {
-    /// Signed 64 bit; overflow is an error (Redis, Erlang). The stored text must be a strict decimal integer.
+    /// Signed 64 bit; overflow is an error (Redis, Erlang). The stored text must be a strict
+    /// decimal integer.
     Signed(i64),
     /// Unsigned 64 bit, wraps at 2^64 (memcached incr).
     WrappingAdd(u64),
@@ -182,8 +192,9 @@ pub enum Condition {
     IfPresent,
     /// The record must have this version.
     IfVersion(u64),
-    /// There must be a record, of this version or a later one. A value that is stored over a later version is marked
-    /// stale and leaves expiry and win mark as they are (memcached `ms` with `I`).
+    /// There must be a record, of this version or a later one. A value that is stored over a later
+    /// version is marked stale and leaves expiry and win mark as they are (memcached `ms` with
+    /// `I`).
     NotNewer(u64),
 }
 
@@ -261,9 +272,11 @@ pub enum LcsWant {
 /// Options of [`Command::Lease`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LeaseOptions {
-    /// Make an empty record with this expiry where there is none; the caller wins the right to fill it.
+    /// Make an empty record with this expiry where there is none; the caller wins the right to
+    /// fill it.
     pub vivify: Option<Expires>,
-    /// The first caller wins the right to recache once less than this many milliseconds are left to live.
+    /// The first caller wins the right to recache once less than this many milliseconds are left
+    /// to live.
     pub recache_below_ms: Option<u64>,
     /// New expiry for the record.
     pub touch: Option<Expires>,

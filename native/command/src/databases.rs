@@ -1,7 +1,7 @@
 //! The numbered databases of a server.
 //!
-//! `SWAPDB` changes which table a number means, never a table. The sixteen table indexes, four bits each, are one
-//! atomic word, so that a swap is one step for everybody.
+//! `SWAPDB` changes which table a number means, never a table. The sixteen table indexes, four bits
+//! each, are one atomic word, so that a swap is one step for everybody.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};

@@ -13,11 +13,14 @@
 //!  struct              its fields
 //!
 //!  INCR n              01 10 | 01 6e | 00 02 | 01 00 00 | 00 | 01 | 00
-//!                      format, Increment, "n", Signed(1), Some(Zero, Never), Always, Keep, no access word
+//!                      format, Increment, "n", Signed(1), Some(Zero, Never), Always,
+//!                      Keep, no access word
 //! ```
 //!
-//! The numbers below are for ever: a variant that goes leaves a gap, and one whose fields change gets a new number. What reads may trust
-//! nothing: decoding arbitrary bytes ends in a command or in [`Malformed`], and takes at most sixteen times the memory of the bytes (a list of empty keys).
+//! The numbers below are for ever: a variant that goes leaves a gap, and one whose fields change
+//! gets a new number. What reads may trust nothing: decoding arbitrary bytes ends in a command or
+//! in [`Malformed`], and takes at most sixteen times the memory of the bytes (a list of empty
+//! keys).
 
 use crate::{
     Command, Condition, Delta, ExpireWhen, Expires, Increment, Initial, LcsWant, LeaseOptions, Set,
@@ -53,7 +56,8 @@ impl Command<'_> {
         self.put(out);
     }
 
-    /// The command at the front of `bytes`, and the bytes after it. The command borrows from both arguments.
+    /// The command at the front of `bytes`, and the bytes after it. The command borrows from both
+    /// arguments.
     pub fn decode<'b: 's, 's>(
         bytes: &'b [u8],
         scratch: &'s mut Scratch<'b>,

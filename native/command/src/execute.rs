@@ -45,16 +45,16 @@ pub fn execute<R: Reply>(
 }
 
 /// Begins to fetch from memory what commands with these keys will need: for doors that know several
-/// commands ahead. At most [`PREFETCH_KEYS_MAX`](todana_table::PREFETCH_KEYS_MAX) keys. Nothing happens
-/// where there is no such database.
+/// commands ahead. At most [`PREFETCH_KEYS_MAX`](todana_table::PREFETCH_KEYS_MAX) keys. Nothing
+/// happens where there is no such database.
 pub fn prefetch(databases: &Databases, database: usize, keys: &[&[u8]]) {
     if let Some(home) = Numbered::new(databases, database) {
         home.prefetch(keys);
     }
 }
 
-/// Carries out a command on a table that is no numbered database. Commands that name databases answer
-/// `error(NoSuchDatabase)`.
+/// Carries out a command on a table that is no numbered database. Commands that name databases
+/// answer `error(NoSuchDatabase)`.
 #[inline]
 pub fn execute_on<R: Reply>(table: &Table, command: &Command<'_>, context: Context, reply: &mut R) {
     match command {

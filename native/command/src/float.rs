@@ -1,9 +1,10 @@
 //! Decimal fractions, for INCRBYFLOAT.
 //!
-//! Redis reads, adds and prints C's `long double`, and what it prints is what is stored; so the same texts need the same
-//! arithmetic. That is the x87 format (64-bit mantissa), here in software, and printing with 17 decimals, correctly
-//! rounded and without trailing zeros: 0.1 + 0.2 is 0.3. The result is the same on every processor; it differs from
-//! Redis only where Redis runs on one whose `long double` is another format (ARM).
+//! Redis reads, adds and prints C's `long double`, and what it prints is what is stored; so the
+//! same texts need the same arithmetic. That is the x87 format (64-bit mantissa), here in software,
+//! and printing with 17 decimals, correctly rounded and without trailing zeros: 0.1 + 0.2 is 0.3.
+//! The result is the same on every processor; it differs from Redis only where Redis runs on one
+//! whose `long double` is another format (ARM).
 
 use crate::Error;
 use rustc_apfloat::Float;
@@ -23,7 +24,8 @@ pub(crate) fn add(value: &[u8], delta: &[u8]) -> Result<String, Error> {
     if sum.is_finite() { Ok(print(sum)) } else { Err(Error::NotFinite) }
 }
 
-/// The number that C's `strtold` reads, if it reads all of the text without leaving the range. No NaN.
+/// The number that C's `strtold` reads, if it reads all of the text without leaving the range. No
+/// NaN.
 fn parse(text: &[u8]) -> Option<LongDouble> {
     let text = std::str::from_utf8(text).ok().filter(|text| text.len() <= TEXT_BYTES_MAX)?;
     let (negative, magnitude) = match text.strip_prefix('-') {
@@ -89,7 +91,8 @@ fn print(number: LongDouble) -> String {
 /// `scaled / 2^shift`, to the nearest, to even between two, as units of the last decimal.
 fn print_scaled(scaled: u128, shift: u32) -> String {
     let units = match scaled.checked_shr(shift) {
-        // The product has at most 121 bits, so what is shifted out altogether is less than half a unit.
+        // The product has at most 121 bits, so what is shifted out altogether is less than half a
+        // unit.
         None => 0,
         Some(units) => {
             let rest = scaled - (units << shift);

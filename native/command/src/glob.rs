@@ -1,7 +1,8 @@
 //! Glob patterns of KEYS and SCAN: `*`, `?`, `[abc]`, `[a-z]`, `[^a]`, `\x`.
 //!
-//! Matching never goes back further than to the last `*`: an earlier one need not be tried again, since whatever it could give
-//! up, the later one can take. So the cost is at most pattern times text, with no recursion and no memory.
+//! Matching never goes back further than to the last `*`: an earlier one need not be tried again,
+//! since whatever it could give up, the later one can take. So the cost is at most pattern times
+//! text, with no recursion and no memory.
 
 /// Whether the whole text matches the pattern. Bytes, no character sets.
 pub fn glob(pattern: &[u8], text: &[u8]) -> bool {
@@ -47,7 +48,8 @@ fn match_one(pattern: &[u8], byte: u8) -> Option<usize> {
     }
 }
 
-/// Whether a set that starts at `[` holds the byte, and the set's length. A set without end reaches to the end of the pattern.
+/// Whether a set that starts at `[` holds the byte, and the set's length. A set without end reaches
+/// to the end of the pattern.
 fn match_set(pattern: &[u8], byte: u8) -> (bool, usize) {
     let negated = pattern.get(1) == Some(&b'^');
     let mut at = if negated { 2 } else { 1 };

@@ -1,8 +1,9 @@
 //! Where a command's keys live: a table by itself, or a numbered database.
 //!
-//! A number may come to mean another table while a command is on its way: between looking the table up and locking the key
-//! somebody may swap two databases and clear the old one, as is done to replace a whole data set at once. A command that went on
-//! would miss a record that was in both sets, or write to the one that is gone. So [`Numbered`] looks again when it has the lock,
+//! A number may come to mean another table while a command is on its way: between looking the table
+//! up and locking the key somebody may swap two databases and clear the old one, as is done to
+//! replace a whole data set at once. A command that went on would miss a record that was in both
+//! sets, or write to the one that is gone. So [`Numbered`] looks again when it has the lock,
 //! and starts over where the number means another table by then.
 
 use crate::Databases;

@@ -110,7 +110,8 @@ pub(crate) struct Transfer<'a> {
     pub(crate) replace: bool,
 }
 
-/// COPY, MOVE. The caller holds the locks of both keys; `same` tells that source and destination are one table.
+/// COPY, MOVE. The caller holds the locks of both keys; `same` tells that source and destination
+/// are one table.
 pub(crate) fn transfer<S: Keyspace, D: Keyspace, R: Reply>(
     source: &S,
     destination: &D,

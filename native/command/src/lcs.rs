@@ -1,15 +1,16 @@
 //! The longest common subsequence of two values.
 //!
-//! The textbook keeps a number for each pair of prefixes. Two neighbours in a row of that table differ by 0 or 1, so a
-//! row is kept as bits here, and computed 64 columns at a time (Crochemore et al., 2001): for each byte of the first
-//! value, with `matches` the positions of that byte in the second,
+//! The textbook keeps a number for each pair of prefixes. Two neighbours in a row of that table
+//! differ by 0 or 1, so a row is kept as bits here, and computed 64 columns at a time (Crochemore
+//! et al., 2001): for each byte of the first value, with `matches` the positions of that byte in
+//! the second,
 //!
 //! ```text
-//! next = (row + (row & matches)) | (row & !matches)      a bit of 0: the length grows in this column
+//! next = (row + (row & matches)) | (row & !matches)   a bit of 0: the length grows in this column
 //! ```
 //!
-//! which is all that the way back needs. Time and memory are the product of the lengths over 64 and 8: at the bound
-//! that is 64 MiB and some ten milliseconds.
+//! which is all that the way back needs. Time and memory are the product of the lengths over 64 and
+//! 8: at the bound that is 64 MiB and some ten milliseconds.
 
 use crate::record::Kept;
 use crate::{Error, LcsSpan, LcsWant, Reply};
@@ -24,7 +25,8 @@ const WORD_BITS: usize = u64::BITS as usize;
 pub(crate) struct Values([Option<Kept>; 2]);
 
 impl Values {
-    /// Takes the values; copying large ones is not needed. A missing record counts as an empty value.
+    /// Takes the values; copying large ones is not needed. A missing record counts as an empty
+    /// value.
     pub(crate) fn read<K: Keyspace>(space: &K, keys: [&[u8]; 2], now_ms: u64) -> Values {
         Values(keys.map(|key| space.read(key, now_ms, |entry| entry.as_ref().map(Kept::of))))
     }
@@ -92,7 +94,8 @@ impl Rows {
         self.words[i * self.words_per_row + j / WORD_BITS] >> (j % WORD_BITS) & 1 == 0
     }
 
-    /// The pairs of equal bytes that make up the subsequence, last first; among several, those that Redis chooses.
+    /// The pairs of equal bytes that make up the subsequence, last first; among several, those that
+    /// Redis chooses.
     fn pairs(&self, first: &[u8], second: &[u8], mut each: impl FnMut(usize, usize)) {
         let (mut i, mut j) = (first.len(), self.columns);
         while i > 0 && j > 0 {

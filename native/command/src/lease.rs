@@ -1,7 +1,9 @@
-//! Leases: one of many readers is told to make the record anew, the others go on with what there is.
+//! Leases: one of many readers is told to make the record anew, the others go on with what there
+//! is.
 //!
-//! The words are those of memcached's meta commands: a reader *wins* the right to recache a record that is missing (vivify), old
-//! (recache) or marked *stale*; until it stores a new one, later readers learn that somebody has won already.
+//! The words are those of memcached's meta commands: a reader *wins* the right to recache a record
+//! that is missing (vivify), old (recache) or marked *stale*; until it stores a new one, later
+//! readers learn that somebody has won already.
 
 use crate::expiry;
 use crate::record::{check, fresh_access, is_past, record_of, resolve, seconds};

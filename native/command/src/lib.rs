@@ -1,10 +1,12 @@
 //! The waist of the hourglass: what the store can do, said once.
 //!
-//! Doors (RESP, memcached, Erlang, later Kyoto Tycoon) turn bytes or terms into a [`Command`] and implement [`Reply`];
-//! [`execute`] carries a command out on a table. No protocol below this line, no storage above it.
+//! Doors (RESP, memcached, Erlang, later Kyoto Tycoon) turn bytes or terms into a [`Command`] and
+//! implement [`Reply`]; [`execute`] carries a command out on a table. No protocol below this line,
+//! no storage above it.
 //!
-//! A command's meaning is one function, in the file of its subject: `strings`, `numbers`, `bits`, `keys`, `expiry`, `lease`,
-//! `lcs`. The functions see a table through `Keyspace`, so the same code runs with a lock for each key and inside a [`Batch`].
+//! A command's meaning is one function, in the file of its subject: `strings`, `numbers`, `bits`,
+//! `keys`, `expiry`, `lease`, `lcs`. The functions see a table through `Keyspace`, so the same code
+//! runs with a lock for each key and inside a [`Batch`].
 
 #![forbid(unsafe_code)]
 

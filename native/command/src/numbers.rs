@@ -1,4 +1,5 @@
-//! Values as decimal numbers. Every protocol's increment and decrement is [`increment`], and only that.
+//! Values as decimal numbers. Every protocol's increment and decrement is [`increment`], and only
+//! that.
 
 use crate::float;
 use crate::record::{check, fresh_access, is_past, record_of, resolve};
@@ -102,7 +103,8 @@ fn start(initial: Initial, delta: Delta) -> Result<Number, Error> {
     }
 }
 
-/// A signed decimal integer, as strict as Redis: no plus sign, no leading zeros, no spaces, no `-0`.
+/// A signed decimal integer, as strict as Redis: no plus sign, no leading zeros, no spaces, no
+/// `-0`.
 pub fn parse_signed(text: &[u8]) -> Option<i64> {
     let (negative, digits) = match text {
         [b'-', digits @ ..] => (true, digits),
@@ -120,8 +122,8 @@ pub fn parse_signed(text: &[u8]) -> Option<i64> {
     if negative { 0i64.checked_sub_unsigned(magnitude) } else { i64::try_from(magnitude).ok() }
 }
 
-/// An unsigned decimal integer as memcached reads one (C's `strtoull` up to the first space): white space before it, a
-/// plus sign, leading zeros, and anything after white space are tolerated.
+/// An unsigned decimal integer as memcached reads one (C's `strtoull` up to the first space): white
+/// space before it, a plus sign, leading zeros, and anything after white space are tolerated.
 pub fn parse_unsigned(text: &[u8]) -> Option<u64> {
     let is_space = |byte: &u8| byte.is_ascii_whitespace() || *byte == 0x0b;
     let start = text.iter().position(|byte| !is_space(byte))?;

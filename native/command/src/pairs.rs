@@ -13,9 +13,9 @@ pub(crate) struct Pairs<'a> {
 
 /// MSET, MSETNX, `todana:put_all`. The caller holds the locks of all keys.
 ///
-/// All are written or none is. Pairs that make the table grow go first: if one of them does not fit, taking back those
-/// before it only makes the table smaller, so that it cannot fail for want of room that others took in the meantime. Pairs
-/// that do not make it grow cannot fail.
+/// All are written or none is. Pairs that make the table grow go first: if one of them does not
+/// fit, taking back those before it only makes the table smaller, so that it cannot fail for want
+/// of room that others took in the meantime. Pairs that do not make it grow cannot fail.
 pub(crate) fn set_many<K: Keyspace, R: Reply>(
     space: &K,
     pairs: &Pairs<'_>,
@@ -81,7 +81,8 @@ fn write<'a, K: Keyspace>(
         let put = space.update(key, now_ms, |slot| {
             let entry = slot.entry();
             let present = entry.map_or(0, |entry| entry.version());
-            // The same key may be named twice. Its last value stays, in whichever order they are written.
+            // The same key may be named twice. Its last value stays, in whichever order they are
+            // written.
             let is_outdated = present >= first_version
                 && written
                     .binary_search_by_key(&present, |written| written.version)

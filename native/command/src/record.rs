@@ -1,5 +1,5 @@
-//! What commands share when they look at an entry: the record they show, the conditions they check, the metadata they
-//! write.
+//! What commands share when they look at an entry: the record they show, the conditions they check,
+//! the metadata they write.
 
 use crate::{Condition, Expires, Record, Refusal};
 use todana_table::{Access, Entry, Meta, Shared};

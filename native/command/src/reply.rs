@@ -1,7 +1,8 @@
 //! What a command answers, as calls on a writer.
 //!
-//! `execute` calls these methods while the record is in hand, so that a value travels from the table to the client's
-//! buffer (or the process' heap) in one copy. Each door implements the trait with its own words.
+//! `execute` calls these methods while the record is in hand, so that a value travels from the
+//! table to the client's buffer (or the process' heap) in one copy. Each door implements the trait
+//! with its own words.
 
 /// A record as the doors see it. Borrowed from the table for the duration of the call.
 #[derive(Clone, Copy, Debug)]
@@ -76,7 +77,8 @@ pub struct LcsSpan {
     pub second: (usize, usize),
 }
 
-/// Where a command's answer goes. See [`Command`](crate::Command) for which of these each command calls.
+/// Where a command's answer goes. See [`Command`](crate::Command) for which of these each command
+/// calls.
 pub trait Reply {
     /// The write was done and there is nothing more to say.
     fn done(&mut self);
@@ -108,7 +110,8 @@ pub trait Reply {
     fn page(&mut self, cursor: u64, length: usize);
     /// A key.
     fn key(&mut self, key: &[u8]);
-    /// LCS spans, last match first, and the total length. `with_lengths`: list each span's length too.
+    /// LCS spans, last match first, and the total length. `with_lengths`: list each span's length
+    /// too.
     fn matches(&mut self, spans: &[LcsSpan], length: usize, with_lengths: bool);
     /// The command failed.
     fn error(&mut self, error: Error);

@@ -116,7 +116,8 @@ fn store(
     Ok(version)
 }
 
-/// The metadata of a record that is set. `None` where they depend on the present record and that is not given.
+/// The metadata of a record that is set. `None` where they depend on the present record and that is
+/// not given.
 #[inline]
 fn new_meta(set: &Set<'_>, present: Option<Option<Entry<'_>>>, now_ms: u64) -> Option<Meta> {
     let depends = set.expires == Expires::Keep || matches!(set.condition, Condition::NotNewer(_));
@@ -171,14 +172,16 @@ pub(crate) fn get_range<K: Keyspace, R: Reply>(
 
 /// First and last index of a span by Redis' rules; `None` where it is empty.
 pub(crate) fn clamp(start: i64, end: i64, len: usize) -> Option<(usize, usize)> {
-    // Where both count from the end, a start behind the end is empty before either is cut to the value.
+    // Where both count from the end, a start behind the end is empty before either is cut to the
+    // value.
     if start < 0 && end < 0 && start > end {
         return None;
     }
     clamp_each(start, end, len)
 }
 
-/// The same, but a start and an end before the value both mean its first byte, whichever is first (BITPOS).
+/// The same, but a start and an end before the value both mean its first byte, whichever is first
+/// (BITPOS).
 pub(crate) fn clamp_each(start: i64, end: i64, len: usize) -> Option<(usize, usize)> {
     let len = i64::try_from(len).ok()?;
     let from_start =

@@ -1,9 +1,11 @@
 //! Nanoseconds per pipelined RESP command, session and table together, without sockets:
 //!
-//!     cargo run --release -p todana_protocol --features testing --example resp_bench -- [keys] [value bytes] [depth]
+//!     cargo run --release -p todana_protocol --features testing --example resp_bench -- [keys]
+//! [value bytes] [depth]
 //!
-//! The host is the one of the tests: it counts commands and reads no clock. Where the system tells the thread's own
-//! processor time (Linux), that is what is counted, so that other work on the machine disturbs less.
+//! The host is the one of the tests: it counts commands and reads no clock. Where the system tells
+//! the thread's own processor time (Linux), that is what is counted, so that other work on the
+//! machine disturbs less.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -69,7 +71,8 @@ fn main() {
     ];
     println!("{keys} keys of 16 bytes, values of {} bytes, pipelines of {depth}", value.len());
     for (title, request) in requests {
-        // Several thousand different pipelines, so that neither keys nor branches stay warm by repetition.
+        // Several thousand different pipelines, so that neither keys nor branches stay warm by
+        // repetition.
         let pipelines: Vec<Vec<u8>> =
             (0..4096).map(|_| (0..depth).flat_map(|_| request(&key())).collect()).collect();
         let best = (0..5).map(|_| {

@@ -6,7 +6,8 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 use todana_command::Databases;
 
-/// The server as its sessions see it. One per event loop: methods with `&mut self` touch that loop's own counters.
+/// The server as its sessions see it. One per event loop: methods with `&mut self` touch that
+/// loop's own counters.
 pub trait Host {
     /// The databases.
     fn databases(&self) -> &Databases;
@@ -28,8 +29,9 @@ pub trait Host {
     fn clients(&self) -> Vec<Arc<Client>>;
     /// Asks the loop that owns this client to close it. False if there is no such client.
     fn kill(&self, id: u64) -> bool;
-    /// Counts one executed command (an index into the protocol's command table), whether it failed, and the time since
-    /// the last observation of this turn. Returns the time in microseconds if it belongs in the slow log.
+    /// Counts one executed command (an index into the protocol's command table), whether it failed,
+    /// and the time since the last observation of this turn. Returns the time in microseconds
+    /// if it belongs in the slow log.
     fn observe(&mut self, protocol: ProtocolName, command: usize, failed: bool) -> Option<u64>;
     /// Notes key look-ups that found something or did not (`keyspace_hits`, `keyspace_misses`).
     fn observe_lookups(&mut self, hits: u64, misses: u64);
@@ -47,7 +49,8 @@ pub trait Host {
     fn command_stats(&self, protocol: ProtocolName) -> Vec<CommandStats>;
     /// Sets counters back (`CONFIG RESETSTAT`, `stats reset`).
     fn reset_stats(&self);
-    /// Options as name and value, in Redis' names where Redis has one (`maxmemory`, `timeout`, `slowlog-log-slower-than`).
+    /// Options as name and value, in Redis' names where Redis has one (`maxmemory`, `timeout`,
+    /// `slowlog-log-slower-than`).
     fn options(&self) -> Vec<(String, String)>;
     /// Changes an option at run time; the error is a sentence without CR or LF.
     fn set_option(&self, name: &str, value: &str) -> Result<(), String>;
@@ -72,7 +75,8 @@ pub struct Limits {
     pub unauthenticated_argument_bytes_max: usize,
     /// Most bytes that commands queued by MULTI may hold.
     pub queued_bytes_max: usize,
-    /// Most bytes of output that may wait for a client: a session stops wording replies there and asks to close.
+    /// Most bytes of output that may wait for a client: a session stops wording replies there and
+    /// asks to close.
     pub output_bytes_max: usize,
 }
 
@@ -181,7 +185,8 @@ pub struct CommandStats {
     pub micros: f64,
     /// Latency at 50, 99 and 99.9 percent, in microseconds.
     pub percentiles_us: [f64; 3],
-    /// Calls per power of two of microseconds (`LATENCY HISTOGRAM`): bucket `i` counts those up to `2^i` us.
+    /// Calls per power of two of microseconds (`LATENCY HISTOGRAM`): bucket `i` counts those up to
+    /// `2^i` us.
     pub histogram: Vec<u64>,
 }
 

@@ -14,16 +14,18 @@ pub struct Progress {
 /// What a session wants next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// More bytes; `wanted` is how many more are known to be missing for the request under way (0 if unknown). The
-    /// loop may size its buffer by it up to a bound of its own, never beyond the input limit.
+    /// More bytes; `wanted` is how many more are known to be missing for the request under way (0
+    /// if unknown). The loop may size its buffer by it up to a bound of its own, never beyond
+    /// the input limit.
     Read {
         /// Bytes known to be missing.
         wanted: usize,
     },
-    /// The budget of this turn is used up with complete requests left in the input: call again, after others had theirs.
+    /// The budget of this turn is used up with complete requests left in the input: call again,
+    /// after others had theirs.
     Yield,
-    /// Nothing is to be executed on this connection or sent to it for so long (`DEBUG SLEEP`), then the output goes out.
-    /// Other connections go on.
+    /// Nothing is to be executed on this connection or sent to it for so long (`DEBUG SLEEP`), then
+    /// the output goes out. Other connections go on.
     Sleep {
         /// Milliseconds.
         ms: u64,
@@ -34,8 +36,9 @@ pub enum Next {
 
 /// A connection's protocol state.
 pub trait Session {
-    /// Executes complete requests at the front of `input`, at most `requests_max` of them, and appends the replies to
-    /// `output`. Stops early when `output` grows beyond `output_bytes_max` (then `Next::Yield`).
+    /// Executes complete requests at the front of `input`, at most `requests_max` of them, and
+    /// appends the replies to `output`. Stops early when `output` grows beyond
+    /// `output_bytes_max` (then `Next::Yield`).
     fn advance<H: Host>(
         &mut self,
         input: &[u8],

@@ -1,5 +1,5 @@
-//! A host without a server, for tests, benches and fuzz targets: its clock stands still until told otherwise, and what
-//! a session asked of it can be read back.
+//! A host without a server, for tests, benches and fuzz targets: its clock stands still until told
+//! otherwise, and what a session asked of it can be read back.
 
 use crate::{
     Budget, Client, ClientNames, CommandStats, Host, Limits, Next, Progress, ProtocolName,
@@ -206,8 +206,8 @@ pub struct Outcome {
     pub left: usize,
 }
 
-/// Feeds pieces of input to a session as an event loop would: appended to a buffer, each offered until the session
-/// wants more. Small budgets, so that yielding is always part of the play.
+/// Feeds pieces of input to a session as an event loop would: appended to a buffer, each offered
+/// until the session wants more. Small budgets, so that yielding is always part of the play.
 pub fn converse<'i, S: Session>(
     session: &mut S,
     host: &mut FakeHost,
@@ -249,8 +249,9 @@ pub fn converse_in_turns<'i, S: Session>(
     outcome
 }
 
-/// Plays the same input whole in turns of few and of many requests, cut in two at every offset, and byte
-/// by byte, each time with a new session and host, and returns the outcome, which must be the same every time. `same` can blank out what may differ.
+/// Plays the same input whole in turns of few and of many requests, cut in two at every offset, and
+/// byte by byte, each time with a new session and host, and returns the outcome, which must be the
+/// same every time. `same` can blank out what may differ.
 pub fn converse_in_every_way<S: Session>(
     mut start: impl FnMut() -> (S, FakeHost),
     input: &[u8],
@@ -278,8 +279,9 @@ fn readable(outcome: &Outcome) -> (String, bool, u64) {
     (outcome.output.escape_ascii().to_string(), outcome.closed, outcome.slept_ms)
 }
 
-/// Plays arbitrary bytes to a session, whole and in pieces, and panics unless both come to the same and keep within the
-/// limits. The first two bytes choose the circumstances. For property tests and fuzz targets.
+/// Plays arbitrary bytes to a session, whole and in pieces, and panics unless both come to the same
+/// and keep within the limits. The first two bytes choose the circumstances. For property tests and
+/// fuzz targets.
 pub fn survive<S: Session + Default>(protocol: ProtocolName, data: &[u8]) {
     let [circumstances, piece, input @ ..] = data else { return };
     let limits = Limits {

@@ -1,7 +1,7 @@
 //! A server without Erlang around it: for measuring and for profilers.
 //!
-//!     cargo run --release --example serve -- [resp=PORT] [memcached=PORT] [loops=N] [backend=native|portable|poll|select]
-//!         [connections=N] [password=TEXT] [shards=N]
+//!     cargo run --release --example serve -- [resp=PORT] [memcached=PORT] [loops=N]
+//! [backend=native|portable|poll|select]         [connections=N] [password=TEXT] [shards=N]
 //!
 //! It listens on 127.0.0.1 and serves until its standard input ends or it is killed.
 

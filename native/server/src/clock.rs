@@ -1,7 +1,8 @@
 //! One clock for latencies, deadlines and the time of day, at the price of reading a counter.
 //!
-//! Reading the processor's time-stamp counter costs about half of what `Instant::now` does, which is felt where each
-//! command is timed. The time of day is taken from the system twice a second and carried on by the counter between.
+//! Reading the processor's time-stamp counter costs about half of what `Instant::now` does, which
+//! is felt where each command is timed. The time of day is taken from the system twice a second and
+//! carried on by the counter between.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -17,7 +18,8 @@ pub(crate) struct Clock {
 }
 
 impl Clock {
-    /// May take a fraction of a second the first time in a process, where the counter must be measured.
+    /// May take a fraction of a second the first time in a process, where the counter must be
+    /// measured.
     pub(crate) fn new() -> Clock {
         let source = quanta::Clock::new();
         let start = source.raw();

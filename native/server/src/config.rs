@@ -6,7 +6,8 @@ use todana_command::Databases;
 use todana_protocol::{Limits, ProtocolName};
 use todana_table::Budget;
 
-/// Everything a server needs to know. Checked by the Erlang side's option table and once more by [`crate::Server::start`].
+/// Everything a server needs to know. Checked by the Erlang side's option table and once more by
+/// [`crate::Server::start`].
 #[derive(Clone, Debug)]
 pub struct Config {
     /// The databases to serve.
@@ -19,7 +20,8 @@ pub struct Config {
     pub event_loops: Option<usize>,
     /// How loops learn of ready sockets.
     pub event_backend: Backend,
-    /// Password that clients must give; `None` asks for none. Without one, only loopback addresses may be listened on.
+    /// Password that clients must give; `None` asks for none. Without one, only loopback addresses
+    /// may be listened on.
     pub password: Option<Vec<u8>>,
     /// Limits that parsers enforce.
     pub limits: Limits,

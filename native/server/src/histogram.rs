@@ -1,7 +1,9 @@
-//! Latencies in logarithmic buckets, each power of two cut in eight: within 12.5 percent of the truth.
+//! Latencies in logarithmic buckets, each power of two cut in eight: within 12.5 percent of the
+//! truth.
 //!
-//! The unit is 1/1,024 microsecond, so that powers of two of microseconds fall on bucket bounds and Redis' histogram
-//! can be told exactly. One thread writes with plain loads and stores; others read at any time.
+//! The unit is 1/1,024 microsecond, so that powers of two of microseconds fall on bucket bounds and
+//! Redis' histogram can be told exactly. One thread writes with plain loads and stores; others read
+//! at any time.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -76,7 +78,8 @@ fn lower_bound(bucket: usize) -> u64 {
     ((FINE + bucket % FINE) as u64) << power
 }
 
-/// The value in microseconds below which `quantile` of the counts lie: the middle of its bucket. 0 where nothing was counted.
+/// The value in microseconds below which `quantile` of the counts lie: the middle of its bucket. 0
+/// where nothing was counted.
 pub(crate) fn quantile_us(buckets: &[u64], quantile: f64) -> f64 {
     let count: u64 = buckets.iter().sum();
     let rank = (count as f64 * quantile).ceil().max(1.0) as u64;
@@ -90,11 +93,13 @@ pub(crate) fn quantile_us(buckets: &[u64], quantile: f64) -> f64 {
     0.0
 }
 
-/// Counts per power of two of microseconds: bucket `i` holds those up to `2^i` microseconds. No empty buckets at the end.
+/// Counts per power of two of microseconds: bucket `i` holds those up to `2^i` microseconds. No
+/// empty buckets at the end.
 pub(crate) fn powers_us(buckets: &[u64]) -> Vec<u64> {
     let mut powers = Vec::new();
     for (index, calls) in buckets.iter().enumerate().filter(|(_, calls)| **calls > 0) {
-        // A bucket lies wholly within a power of two: that of its lower bound. 2^10 units are one microsecond.
+        // A bucket lies wholly within a power of two: that of its lower bound. 2^10 units are one
+        // microsecond.
         let power = lower_bound(index).checked_ilog2().map_or(0, |power| power.saturating_sub(9));
         if powers.len() <= power as usize {
             powers.resize(power as usize + 1, 0);

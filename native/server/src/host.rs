@@ -1,7 +1,7 @@
 //! The server as its sessions see it.
 //!
-//! [`Shared`] is the one value that all threads of a server hold; [`TurnHost`] lends it to a session for one turn of one
-//! connection, together with that loop's counters.
+//! [`Shared`] is the one value that all threads of a server hold; [`TurnHost`] lends it to a
+//! session for one turn of one connection, together with that loop's counters.
 
 use crate::clients::Clients;
 use crate::clock::Clock;

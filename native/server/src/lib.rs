@@ -1,7 +1,8 @@
 //! The network side: listeners, connections, event loops, limits, statistics.
 //!
-//! Knows sockets and time, nothing of Erlang, and of protocols only that they are [`todana_protocol::Session`]s.
-//! Where to begin: [`Server::start`], then the essay on top of `event_loop.rs`.
+//! Knows sockets and time, nothing of Erlang, and of protocols only that they are
+//! [`todana_protocol::Session`]s. Where to begin: [`Server::start`], then the essay on top of
+//! `event_loop.rs`.
 
 #![deny(unsafe_code)]
 

@@ -73,7 +73,8 @@ impl Settings {
         }
     }
 
-    /// All options as name and value: those given at the start with their present values, and the changeable ones.
+    /// All options as name and value: those given at the start with their present values, and the
+    /// changeable ones.
     pub(crate) fn list(&self) -> Vec<(String, String)> {
         let given = self.given.iter().map(|(name, value)| {
             (name.clone(), self.current(name).unwrap_or_else(|| value.clone()))
@@ -146,7 +147,8 @@ fn whole(name: &str, value: &str, min: u64, max: u64) -> Result<u64, String> {
     number.ok_or_else(|| format!("{name} must be a whole number from {min} to {max}"))
 }
 
-/// `100`, `100b`, `1k` (1,000), `1kb` (1,024), `1m`, `1mb`, `1g`, `1gb`, in any case: as Redis spells bytes.
+/// `100`, `100b`, `1k` (1,000), `1kb` (1,024), `1m`, `1mb`, `1g`, `1gb`, in any case: as Redis
+/// spells bytes.
 fn memory_bytes(value: &str) -> Option<u64> {
     let lower = value.to_ascii_lowercase();
     let digits = lower.bytes().take_while(u8::is_ascii_digit).count();

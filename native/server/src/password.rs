@@ -3,7 +3,8 @@
 use std::hint::black_box;
 use subtle::{Choice, ConstantTimeEq};
 
-/// Whether both are equal. Takes a time that depends on the length of `given` alone, which its sender knows anyway.
+/// Whether both are equal. Takes a time that depends on the length of `given` alone, which its
+/// sender knows anyway.
 pub(crate) fn equal(secret: &[u8], given: &[u8]) -> bool {
     let mut same: Choice = (secret.len() as u64).ct_eq(&(given.len() as u64));
     // With another length the result stands already; the walk is for the clock.

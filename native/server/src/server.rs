@@ -133,7 +133,8 @@ impl Server {
         self.shared.totals_since_reset().command_stats(protocol)
     }
 
-    /// Turns of a connection that panicked. Their connections were closed; any but 0 is an error in Todana.
+    /// Turns of a connection that panicked. Their connections were closed; any but 0 is an error in
+    /// Todana.
     pub fn panics(&self) -> u64 {
         self.shared.loops.iter().map(|part| part.statistics.panics.get()).sum()
     }
@@ -166,7 +167,8 @@ fn check(config: &Config) -> Result<usize, StartError> {
     if config.connections_max > ceiling {
         let max = config.connections_max;
         return Err(StartError(format!(
-            "the event back end select serves at most {ceiling} connections, but {max} are to be allowed"
+            "the event back end select serves at most {ceiling} connections, but {max} are to be \
+             allowed"
         )));
     }
     Ok(ceiling)
@@ -186,7 +188,8 @@ fn open_loop(
     Ok((part, waker, open(backend)?))
 }
 
-/// Starts a loop's thread with signals blocked: they belong to the process around us (the Erlang node).
+/// Starts a loop's thread with signals blocked: they belong to the process around us (the Erlang
+/// node).
 fn spawn<D: Door>(number: usize, event_loop: EventLoop<D>) -> io::Result<JoinHandle<()>> {
     let mut blocked = SigSet::all();
     // These are about the thread itself, and blocking them would only hide a crash.

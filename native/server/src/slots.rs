@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-/// Values in numbered slots. A slot that becomes free is not used again before [`Slots::recycle`]: numbers that are
-/// still in somebody's hands within a turn of the loop cannot mean another value.
+/// Values in numbered slots. A slot that becomes free is not used again before [`Slots::recycle`]:
+/// numbers that are still in somebody's hands within a turn of the loop cannot mean another value.
 #[derive(Debug)]
 pub(crate) struct Slots<T> {
     slots: Vec<Option<T>>,

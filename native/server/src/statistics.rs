@@ -1,8 +1,9 @@
 //! What the loops count.
 //!
-//! Each loop writes its own counters and nobody else does, so counting costs no atomic read-modify-write and no shared
-//! cache line. Whoever asks sums over the loops. Resetting therefore never touches a counter: it keeps the sums of that
-//! moment, and they are taken off from then on.
+//! Each loop writes its own counters and nobody else does, so counting costs no atomic
+//! read-modify-write and no shared cache line. Whoever asks sums over the loops. Resetting
+//! therefore never touches a counter: it keeps the sums of that moment, and they are taken off from
+//! then on.
 
 use crate::histogram::{self, BUCKETS, Counter, Histogram};
 use std::sync::OnceLock;

@@ -1,5 +1,5 @@
-//! What happens when descriptors run out, or have numbers that `select` cannot watch. In a process of its own, because it
-//! takes the descriptors of the whole process.
+//! What happens when descriptors run out, or have numbers that `select` cannot watch. In a process
+//! of its own, because it takes the descriptors of the whole process.
 
 mod serving;
 

@@ -3,12 +3,12 @@
 //! ```text
 //! cargo run --release -p todana_table --example measure            everything
 //! cargo run --release -p todana_table --example measure speed      ns per operation
-//! cargo run --release -p todana_table --example measure eviction   hit ratio and ns per write at the limit
+//! cargo run --release -p todana_table --example measure eviction   hit ratio, ns per write
 //! cargo run --release -p todana_table --example measure memory     resident bytes per entry
 //! ```
 //!
-//! Memory is measured in a child process for each case, as growth of the resident set (Linux only), with sixteen tables
-//! in one budget of which one is used, like a server's databases.
+//! Memory is measured in a child process for each case, as growth of the resident set (Linux only),
+//! with sixteen tables in one budget of which one is used, like a server's databases.
 
 use std::hint::black_box;
 use std::process::Command;
@@ -124,7 +124,8 @@ fn shuffled(len: usize) -> Vec<usize> {
 /// A cache of a tenth of the keys, asked with a Zipf distribution, misses filled.
 fn eviction() {
     println!(
-        "eviction: keys, limit, hit ratio of a Zipf load (0.99), ns per write of a new key at the limit"
+        "eviction: keys, limit, hit ratio of a Zipf load (0.99), ns per write of a new key at the \
+         limit"
     );
     for limit in [100, 1_000, 10_000, 100_000] {
         let limits = Limits { entries_max: Some(limit), ..Limits::default() };

@@ -15,7 +15,8 @@ use crate::limits::WhenFull;
 
 /// A byte limit that several tables share. Made by [`Budget::new`].
 ///
-/// The tables of a budget make room for each other: a write to an empty table may evict from its siblings.
+/// The tables of a budget make room for each other: a write to an empty table may evict from its
+/// siblings.
 #[non_exhaustive]
 pub struct Budget {
     /// Bytes of entries in all tables of the budget.
@@ -64,7 +65,8 @@ impl Budget {
         tables.push(Arc::downgrade(table));
     }
 
-    /// A table of the budget, chosen with a likelihood in proportion to its bytes; `dice` is the random number.
+    /// A table of the budget, chosen with a likelihood in proportion to its bytes; `dice` is the
+    /// random number.
     pub(crate) fn choose(&self, dice: u64) -> Option<Arc<Core>> {
         let tables: Vec<Arc<Core>> = self.tables.lock().iter().filter_map(Weak::upgrade).collect();
         let total: u64 = tables.iter().map(|table| table.bytes()).sum();
@@ -88,7 +90,8 @@ impl fmt::Debug for Budget {
     }
 }
 
-/// A value alone on its cache lines (two: the adjacent line is fetched with it), because many threads write it.
+/// A value alone on its cache lines (two: the adjacent line is fetched with it), because many
+/// threads write it.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub struct Padded<T>(pub(crate) T);

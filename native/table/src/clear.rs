@@ -1,12 +1,15 @@
 //! Removing everything, now or at a set time.
 //!
-//! A clear is one step to everybody: it holds all locks while each shard's index is taken out as a whole (some tens of
-//! nanoseconds per shard, whatever is in it), and frees the entries when the locks are gone.
+//! A clear is one step to everybody: it holds all locks while each shard's index is taken out as a
+//! whole (some tens of nanoseconds per shard, whatever is in it), and frees the entries when the
+//! locks are gone.
 //!
-//! A scheduled clear is applied by the first operation at or after its time, whichever that is: every call compares its
-//! `now_ms` with one relaxed load. An operation on a [`Locked`](crate::Locked) table may not lock what its caller did not, so it
-//! clears only the shard it works on, marks it with the number of the clear, and says that the clear is overdue; the next
-//! operation outside clears the unmarked rest. Nobody sees the difference, since every other look at the rest comes by here first.
+//! A scheduled clear is applied by the first operation at or after its time, whichever that is:
+//! every call compares its `now_ms` with one relaxed load. An operation on a
+//! [`Locked`](crate::Locked) table may not lock what its caller did not, so it clears only the
+//! shard it works on, marks it with the number of the clear, and says that the clear is overdue;
+//! the next operation outside clears the unmarked rest. Nobody sees the difference, since every
+//! other look at the rest comes by here first.
 
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 
@@ -31,7 +34,8 @@ impl Core {
         removed
     }
 
-    /// Clears all shards, which the caller has locked; the garbage is to be dropped after the locks.
+    /// Clears all shards, which the caller has locked; the garbage is to be dropped after the
+    /// locks.
     pub(crate) fn clear_locked<'r>(
         &self,
         shards: &Shards,

@@ -20,16 +20,16 @@ const SHARDS_DEFAULT: usize = 4_096;
 const SHARDS_MIN: usize = 64;
 const SHARDS_MAX: usize = 1 << 20;
 
-/// The number of shards that the options ask for. A table that is to stay small gets fewer by default: a sample for eviction
-/// is quickly found where shards are not mostly empty.
+/// The number of shards that the options ask for. A table that is to stay small gets fewer by
+/// default: a sample for eviction is quickly found where shards are not mostly empty.
 fn shard_count(options: &Options) -> usize {
     let entries_max = options.limits.entries_max.and_then(|max| usize::try_from(max).ok());
     let few = entries_max.map_or(SHARDS_DEFAULT, |max| (max / 8).clamp(SHARDS_MIN, SHARDS_DEFAULT));
     options.shards.unwrap_or(few).clamp(1, SHARDS_MAX).next_power_of_two()
 }
 
-/// One table. The first fields are read by every operation and hardly ever written; `gauges`, which every write
-/// changes, has cache lines of its own.
+/// One table. The first fields are read by every operation and hardly ever written; `gauges`, which
+/// every write changes, has cache lines of its own.
 pub(crate) struct Core {
     shards: OnceLock<Shards>,
     pub(crate) hash: KeyHash,
@@ -167,7 +167,8 @@ impl Core {
         self.gauges.version.load(Relaxed)
     }
 
-    /// The next version. A table takes 2^48 writes (a million a second for nine years) and refuses any more.
+    /// The next version. A table takes 2^48 writes (a million a second for nine years) and refuses
+    /// any more.
     pub(crate) fn next_version(&self) -> Result<u64, Full> {
         let version = self.gauges.version.fetch_add(1, Relaxed) + 1;
         if version < VERSION_END { Ok(version) } else { Err(Full) }

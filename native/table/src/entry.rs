@@ -1,32 +1,40 @@
 //! One entry: an immutable allocation, and the tagged pointer that owns it.
 //!
-//! An entry is written once and never changed; a write makes another entry and swaps the pointer. What little may
-//! change lives beside the immutable bytes: the access word (atomic), the pin and the reference count of large entries
-//! (atomic), and the use frequency (in the pointer, under the shard's lock).
+//! An entry is written once and never changed; a write makes another entry and swaps the pointer.
+//! What little may change lives beside the immutable bytes: the access word (atomic), the pin and
+//! the reference count of large entries (atomic), and the use frequency (in the pointer, under the
+//! shard's lock).
 //!
-//! There are two layouts. Small entries, by far the most, must not pay for what only large ones need:
-//!
-//! ```text
-//! compact   | version 48, key_len 8, value_len 8 | expiry? 8 | access? 8 | flags? 4 | key | value |
-//! wide      | references 4 | key_len 4 | value_len 4 | flags 4 | version 8 | pin 8 | expiry? 8 | access? 8 | key | value |
-//! ```
-//!
-//! A 16-byte key with a 16-byte value takes 40 bytes, which is exactly what glibc's malloc has room for in its
-//! 48-byte chunk. An entry is compact when key and value both have at most 255 bytes.
-//!
-//! Which layout, and which optional fields there are, is told by the pointer and not by the allocation: user addresses
-//! on every 64-bit system we know are 48-bit numbers, sign-extended, so the upper 16 bits are free for
+//! There are two layouts. Small entries, by far the most, must not pay for what only large ones
+//! need:
 //!
 //! ```text
-//! bit  48 wide | 49 expiry | 50 flags (compact only) | 51 access | 52..58 use frequency | 58..64 unused
+//! compact  | version 48, key_len 8, value_len 8 |
+//!          | expiry? 8 | access? 8 | flags? 4 | key | value |
+//!
+//! wide     | references 4 | key_len 4 | value_len 4 | flags 4 | version 8 | pin 8 |
+//!          | expiry? 8 | access? 8 | key | value |
 //! ```
 //!
-//! The assumption is checked for each allocation. The pointer keeps its provenance throughout: bits are changed
-//! by `map_addr` only, and the untagged pointer is the one that the allocator gave.
+//! A 16-byte key with a 16-byte value takes 40 bytes, which is exactly what glibc's malloc has room
+//! for in its 48-byte chunk. An entry is compact when key and value both have at most 255 bytes.
 //!
-//! Who owns what: [`EntryBox`] owns an entry on behalf of a table (or of a snapshot's limbo). [`Entry`] borrows one.
-//! [`Shared`] is a counted handle of a wide entry that may outlive the table's interest in it; compact entries are never
-//! shared, since copying 255 bytes costs less than counting.
+//! Which layout, and which optional fields there are, is told by the pointer and not by the
+//! allocation: user addresses on every 64-bit system we know are 48-bit numbers, sign-extended, so
+//! the upper 16 bits are free for
+//!
+//! ```text
+//! bit  48 wide | 49 expiry | 50 flags (compact only) | 51 access
+//!      52..58 use frequency | 58..64 unused
+//! ```
+//!
+//! The assumption is checked for each allocation. The pointer keeps its provenance throughout: bits
+//! are changed by `map_addr` only, and the untagged pointer is the one that the allocator gave.
+//!
+//! Who owns what: [`EntryBox`] owns an entry on behalf of a table (or of a snapshot's limbo).
+//! [`Entry`] borrows one. [`Shared`] is a counted handle of a wide entry that may outlive the
+//! table's interest in it; compact entries are never shared, since copying 255 bytes costs less
+//! than counting.
 
 use std::alloc::{self, Layout};
 use std::ffi::c_void;
@@ -103,7 +111,8 @@ fn tag_of(key_len: usize, value_len: usize, meta: &Meta) -> usize {
         | bit(meta.flags != 0 && !wide, FLAGS)
 }
 
-/// Bytes that an allocation of `size` takes in memory: glibc's malloc adds 8 and rounds up to 16, and others are near.
+/// Bytes that an allocation of `size` takes in memory: glibc's malloc adds 8 and rounds up to 16,
+/// and others are near.
 fn allocated_bytes(size: usize) -> usize {
     (size + 8).next_multiple_of(16).max(32)
 }
@@ -128,7 +137,8 @@ impl<'a> Entry<'a> {
     #[inline]
     pub fn key(&self) -> &'a [u8] {
         let (key_len, _) = self.lengths();
-        // SAFETY: the key starts at `key_offset` and has `key_len` initialised bytes, which nobody changes during `'a`.
+        // SAFETY: the key starts at `key_offset` and has `key_len` initialised bytes, which nobody
+        // changes during `'a`.
         unsafe { std::slice::from_raw_parts(self.at(key_offset(self.tag())), key_len) }
     }
 
@@ -136,11 +146,13 @@ impl<'a> Entry<'a> {
     #[inline]
     pub fn value(&self) -> &'a [u8] {
         let (key_len, value_len) = self.lengths();
-        // SAFETY: the value follows the key and has `value_len` initialised bytes, which nobody changes during `'a`.
+        // SAFETY: the value follows the key and has `value_len` initialised bytes, which nobody
+        // changes during `'a`.
         unsafe { std::slice::from_raw_parts(self.at(key_offset(self.tag()) + key_len), value_len) }
     }
 
-    /// The version of the write that made this entry: unique and growing within its table, below 2^48.
+    /// The version of the write that made this entry: unique and growing within its table, below
+    /// 2^48.
     #[inline]
     pub fn version(&self) -> u64 {
         match self.wide() {
@@ -165,8 +177,8 @@ impl<'a> Entry<'a> {
         if tag & FLAGS == 0 {
             return 0;
         }
-        // SAFETY: the tag says that a compact entry has flags, and they lie directly before the key. All fields before
-        // them have 8 bytes, so they are aligned.
+        // SAFETY: the tag says that a compact entry has flags, and they lie directly before the
+        // key. All fields before them have 8 bytes, so they are aligned.
         unsafe { self.at(key_offset(tag) - 4).cast::<u32>().read() }
     }
 
@@ -177,7 +189,8 @@ impl<'a> Entry<'a> {
         if tag & EXPIRY == 0 {
             return None;
         }
-        // SAFETY: the tag says that there is an expiry; it is the first optional field, and 8-aligned like the entry.
+        // SAFETY: the tag says that there is an expiry; it is the first optional field, and
+        // 8-aligned like the entry.
         Some(unsafe { self.at(fields_offset(tag)).cast::<u64>().read() })
     }
 
@@ -187,7 +200,8 @@ impl<'a> Entry<'a> {
         allocated_bytes(self.size())
     }
 
-    /// Records a look: sets `last_s` and `fetched`. Nothing happens where the entry keeps no access word.
+    /// Records a look: sets `last_s` and `fetched`. Nothing happens where the entry keeps no access
+    /// word.
     pub fn note_access(&self, now_ms: u64) {
         if let Some(word) = self.access_word() {
             Access::note(word, now_ms);
@@ -200,7 +214,8 @@ impl<'a> Entry<'a> {
         self.expires_at_ms().is_some_and(|at_ms| at_ms <= now_ms)
     }
 
-    /// A counted handle by which the value outlives this look. `None` for small entries: copy those.
+    /// A counted handle by which the value outlives this look. `None` for small entries: copy
+    /// those.
     pub fn share(&self) -> Option<Shared> {
         let header = self.wide()?;
         count_reference(header);
@@ -209,10 +224,12 @@ impl<'a> Entry<'a> {
 
     /// The entry's pin, made by `make` where there is none yet.
     ///
-    /// A pin is an object of the caller (a BEAM resource) that owns the [`Shared`] handle given to `make`. The table keeps
-    /// it beside the entry and gives it to the hook of [`set_pin_release`] when it lets go of the entry, so it is
-    /// alive at least until this look ends. `None` for small entries, and for entries not looked at under their shard's lock
-    /// (use [`Table::read_in_place`](crate::Table::read_in_place)), since such a pin could be released while in use.
+    /// A pin is an object of the caller (a BEAM resource) that owns the [`Shared`] handle given to
+    /// `make`. The table keeps it beside the entry and gives it to the hook of
+    /// [`set_pin_release`] when it lets go of the entry, so it is alive at least until this
+    /// look ends. `None` for small entries, and for entries not looked at under their shard's lock
+    /// (use [`Table::read_in_place`](crate::Table::read_in_place)), since such a pin could be
+    /// released while in use.
     pub fn pin(&self, make: impl FnOnce(Shared) -> NonNull<c_void>) -> Option<NonNull<c_void>> {
         let header = self.wide()?;
         if !self.locked {
@@ -250,14 +267,15 @@ impl<'a> Entry<'a> {
         if self.tag() & WIDE == 0 {
             return None;
         }
-        // SAFETY: the tag says that the entry starts with a `WideHeader`, initialised and alive for `'a`. What changes in it
-        // is atomic.
+        // SAFETY: the tag says that the entry starts with a `WideHeader`, initialised and alive for
+        // `'a`. What changes in it is atomic.
         Some(unsafe { &*self.at(0).cast::<WideHeader>() })
     }
 
     /// The header of a compact entry.
     fn compact_word(&self) -> u64 {
-        // SAFETY: every entry has at least 8 initialised bytes at its 8-aligned start, and a compact entry never changes.
+        // SAFETY: every entry has at least 8 initialised bytes at its 8-aligned start, and a
+        // compact entry never changes.
         unsafe { self.at(0).cast::<u64>().read() }
     }
 
@@ -284,8 +302,8 @@ impl<'a> Entry<'a> {
             return None;
         }
         let offset = fields_offset(tag) + field(tag, EXPIRY, 8);
-        // SAFETY: the tag says that there is an access word; it follows the expiry, is 8-aligned like the entry, and is
-        // only ever used as an atomic once the entry is published.
+        // SAFETY: the tag says that there is an access word; it follows the expiry, is 8-aligned
+        // like the entry, and is only ever used as an atomic once the entry is published.
         Some(unsafe { &*self.at(offset).cast::<AtomicU64>() })
     }
 }
@@ -303,7 +321,8 @@ impl fmt::Debug for Entry<'_> {
 
 fn count_reference(header: &WideHeader) {
     let before = header.references.fetch_add(1, Relaxed);
-    // Wrapping would free an entry in use. Two thousand million handles are leaked handles; give up before that.
+    // Wrapping would free an entry in use. Two thousand million handles are leaked handles; give up
+    // before that.
     if before > u32::MAX / 2 {
         std::process::abort();
     }
@@ -311,27 +330,31 @@ fn count_reference(header: &WideHeader) {
 
 /// The table's ownership of one entry: a tagged pointer, the size of a pointer.
 ///
-/// Dropping it lets go of the entry: the pin is released, and the memory goes with the last [`Shared`].
+/// Dropping it lets go of the entry: the pin is released, and the memory goes with the last
+/// [`Shared`].
 pub(crate) struct EntryBox {
     /// Invariant: an entry whose one table reference is ours.
     tagged: NonNull<u8>,
 }
 
-// SAFETY: an entry is immutable but for atomics, and allocated by the thread-safe global allocator; nothing in it belongs
-// to a thread. What pins are made of is for `set_pin_release` to promise.
+// SAFETY: an entry is immutable but for atomics, and allocated by the thread-safe global allocator;
+// nothing in it belongs to a thread. What pins are made of is for `set_pin_release` to promise.
 unsafe impl Send for EntryBox {}
-// SAFETY: as above; `&EntryBox` gives `Entry`, whose changes are atomic. `pin` relies on the shard's lock: see `locked`.
+// SAFETY: as above; `&EntryBox` gives `Entry`, whose changes are atomic. `pin` relies on the
+// shard's lock: see `locked`.
 unsafe impl Sync for EntryBox {}
 
 impl EntryBox {
-    /// An entry whose value is the parts, one after another. `None` when it is too long or memory is short.
+    /// An entry whose value is the parts, one after another. `None` when it is too long or memory
+    /// is short.
     pub(crate) fn build(key: &[u8], parts: &[&[u8]], meta: &Meta) -> Option<EntryBox> {
         let value_len = parts.iter().try_fold(0usize, |sum, part| sum.checked_add(part.len()))?;
         // SAFETY: every byte of the value is written below, before anybody can look at it.
         let entry = unsafe { EntryBox::allocate(key, value_len, meta, false)? };
         let mut to = entry.value_ptr();
         for part in parts {
-            // SAFETY: the parts' lengths sum up to the value's, the new allocation overlaps with nothing.
+            // SAFETY: the parts' lengths sum up to the value's, the new allocation overlaps with
+            // nothing.
             unsafe {
                 ptr::copy_nonoverlapping(part.as_ptr(), to, part.len());
                 to = to.add(part.len());
@@ -371,8 +394,9 @@ impl EntryBox {
             unsafe { alloc::dealloc(raw, layout) };
             return None;
         };
-        // SAFETY: `start` has room for the header of the tag's layout, then 8-byte fields, then the flags, then the key; all
-        // offsets are below `size` and aligned as in `Entry`'s accessors, and nobody else has the pointer yet.
+        // SAFETY: `start` has room for the header of the tag's layout, then 8-byte fields, then the
+        // flags, then the key; all offsets are below `size` and aligned as in `Entry`'s
+        // accessors, and nobody else has the pointer yet.
         unsafe {
             if tag & WIDE != 0 {
                 start.cast::<WideHeader>().write(WideHeader {
@@ -408,7 +432,8 @@ impl EntryBox {
     /// The value of an entry that is not published yet and was made by [`EntryBox::zeroed`].
     pub(crate) fn value_mut(&mut self) -> &mut [u8] {
         let len = self.entry().lengths().1;
-        // SAFETY: initialised (zeroed), and `&mut self` before publication means that nobody else looks at it.
+        // SAFETY: initialised (zeroed), and `&mut self` before publication means that nobody else
+        // looks at it.
         unsafe { std::slice::from_raw_parts_mut(self.value_ptr(), len) }
     }
 
@@ -416,7 +441,8 @@ impl EntryBox {
     pub(crate) fn set_version(&mut self, version: u64) {
         debug_assert!(version < VERSION_END);
         let start = untag(self.tagged);
-        // SAFETY: both headers are initialised and ours alone before publication; the tag says which one it is.
+        // SAFETY: both headers are initialised and ours alone before publication; the tag says
+        // which one it is.
         unsafe {
             if self.tagged.addr().get() & WIDE != 0 {
                 (*start.cast::<WideHeader>()).version = version;
@@ -483,9 +509,11 @@ impl Drop for EntryBox {
 /// # Safety
 /// The caller owns a reference to the wide entry and does not use the entry afterwards.
 unsafe fn release_reference(tagged: NonNull<u8>) {
-    // SAFETY: our reference keeps the header alive until the decrement; only the counter is touched.
+    // SAFETY: our reference keeps the header alive until the decrement; only the counter is
+    // touched.
     let references = unsafe { &(*untag(tagged).cast::<WideHeader>()).references };
-    // Release: what we did with the entry happens before it is freed; Acquire: so does what the others did.
+    // Release: what we did with the entry happens before it is freed; Acquire: so does what the
+    // others did.
     if references.fetch_sub(1, AcqRel) == 1 {
         // SAFETY: that was the last reference.
         unsafe { deallocate(tagged) };
@@ -496,11 +524,13 @@ unsafe fn release_reference(tagged: NonNull<u8>) {
 /// Nobody uses the entry any more.
 unsafe fn deallocate(tagged: NonNull<u8>) {
     let size = Entry { tagged, locked: false, borrow: PhantomData }.size();
-    // SAFETY: this is the layout of `EntryBox::allocate`: the size is a function of tag and lengths, which never change.
+    // SAFETY: this is the layout of `EntryBox::allocate`: the size is a function of tag and
+    // lengths, which never change.
     unsafe { alloc::dealloc(untag(tagged), Layout::from_size_align_unchecked(size, ALIGN)) };
 }
 
-/// A pointer to an entry that somebody else owns. See [`crate::snapshot`] for who keeps the promise.
+/// A pointer to an entry that somebody else owns. See [`crate::snapshot`] for who keeps the
+/// promise.
 pub(crate) struct Alias {
     tagged: NonNull<u8>,
 }
@@ -518,7 +548,8 @@ impl Alias {
     }
 }
 
-/// A counted handle of a large entry: its bytes stay while the handle lives, whatever becomes of the key.
+/// A counted handle of a large entry: its bytes stay while the handle lives, whatever becomes of
+/// the key.
 pub struct Shared {
     /// Invariant: a wide entry, of which we own one reference.
     tagged: NonNull<u8>,
@@ -584,10 +615,11 @@ impl fmt::Debug for Shared {
 
 static PIN_RELEASE: OnceLock<fn(*mut c_void)> = OnceLock::new();
 
-/// Sets what is called with a pin when its table lets go of the entry; once per process, later calls change nothing.
+/// Sets what is called with a pin when its table lets go of the entry; once per process, later
+/// calls change nothing.
 ///
-/// The hook may run on any thread and under a shard's lock: it must be brief and must not call the table.
-/// Returns whether this call set it.
+/// The hook may run on any thread and under a shard's lock: it must be brief and must not call the
+/// table. Returns whether this call set it.
 pub fn set_pin_release(hook: fn(*mut c_void)) -> bool {
     PIN_RELEASE.set(hook).is_ok()
 }

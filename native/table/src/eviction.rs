@@ -1,13 +1,15 @@
 //! Making room in tables that have a limit.
 //!
-//! The policy is sampled least-frequently-used: look at some sixteen entries, take out one that has expired, or else the one
-//! least used, or among equals the oldest. There are no lists to maintain: use is six bits in the pointer, a logarithmic counter that a
-//! look bumps with falling probability. What was sampled and stayed is sometimes bumped down, so that former
-//! favourites fade: about one step in the time in which the table replaces all its entries twice.
+//! The policy is sampled least-frequently-used: look at some sixteen entries, take out one that has
+//! expired, or else the one least used, or among equals the oldest. There are no lists to maintain:
+//! use is six bits in the pointer, a logarithmic counter that a look bumps with falling
+//! probability. What was sampled and stayed is sometimes bumped down, so that former favourites
+//! fade: about one step in the time in which the table replaces all its entries twice.
 //!
-//! Room is made after the write, when the writer has no lock, so a limit may be exceeded for that moment by what the writers
-//! are just writing. All locks here are only tried: the caller may hold locks of sibling tables in the budget, and whoever
-//! holds one is not to be waited for. What could not be evicted therefore is left to the next write.
+//! Room is made after the write, when the writer has no lock, so a limit may be exceeded for that
+//! moment by what the writers are just writing. All locks here are only tried: the caller may hold
+//! locks of sibling tables in the budget, and whoever holds one is not to be waited for. What could
+//! not be evicted therefore is left to the next write.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -50,8 +52,8 @@ enum From<'a> {
 }
 
 impl Core {
-    /// Evicts until the limits are kept, but not what the caller just wrote; if that alone is too much, not what it wrote
-    /// last. The caller holds no lock of this table.
+    /// Evicts until the limits are kept, but not what the caller just wrote; if that alone is too
+    /// much, not what it wrote last. The caller holds no lock of this table.
     pub(crate) fn make_room(&self, written: Written) {
         let Written { first_version, last_version, now_ms } = written;
         let mut failures = 0;
@@ -124,7 +126,8 @@ impl Core {
     }
 }
 
-/// Looks at up to `count` entries of one shard, from a random bucket on. Returns how many there were.
+/// Looks at up to `count` entries of one shard, from a random bucket on. Returns how many there
+/// were.
 fn sample_shard(
     mut records: MutexGuard<'_, Records>,
     shard: usize,
@@ -165,7 +168,8 @@ fn sample_shard(
     seen
 }
 
-/// Notes that an entry was used: every time at first, then every second, every fourth time and so on.
+/// Notes that an entry was used: every time at first, then every second, every fourth time and so
+/// on.
 pub(crate) fn note_use(entry: &mut EntryBox) {
     let frequency = entry.frequency();
     let doubts = (1u64 << (frequency / 4)) - 1;

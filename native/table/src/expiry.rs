@@ -1,8 +1,9 @@
 //! The sweeper: proactive removal of expired entries.
 //!
-//! Expired entries are invisible to everybody at once (each look compares the time); sweeping only gives their memory back. Each shard
-//! keeps a lower bound of its expiries, and a copy of it where the sweeper reads without locks. A bound may be too
-//! early, when the entry that caused it was replaced or removed; then the sweep of its shard finds nothing and corrects it.
+//! Expired entries are invisible to everybody at once (each look compares the time); sweeping only
+//! gives their memory back. Each shard keeps a lower bound of its expiries, and a copy of it where
+//! the sweeper reads without locks. A bound may be too early, when the entry that caused it was
+//! replaced or removed; then the sweep of its shard finds nothing and corrects it.
 
 use std::sync::atomic::Ordering::Relaxed;
 

@@ -3,17 +3,20 @@
 use crate::entry::Entry;
 use crate::slot::Slot;
 
-/// What single-key commands need: a table that locks for each call, or one whose locks are held ([`Locked`](crate::Locked)).
+/// What single-key commands need: a table that locks for each call, or one whose locks are held
+/// ([`Locked`](crate::Locked)).
 ///
-/// The closures of [`Table`](crate::Table) run under a shard's lock unless it says otherwise: they must not call the same table.
+/// The closures of [`Table`](crate::Table) run under a shard's lock unless it says otherwise: they
+/// must not call the same table.
 pub trait Keyspace {
-    /// Looks at one entry. Large entries are counted and looked at after the lock is gone, so `look` may copy at leisure.
+    /// Looks at one entry. Large entries are counted and looked at after the lock is gone, so
+    /// `look` may copy at leisure.
     fn read<R>(&self, key: &[u8], now_ms: u64, look: impl FnOnce(Option<Entry<'_>>) -> R) -> R;
     /// Reads and writes one key as one step.
     fn update<R>(&self, key: &[u8], now_ms: u64, change: impl FnOnce(&mut Slot<'_>) -> R) -> R;
     /// Begins to fetch from memory what reads or writes of these keys will need, at most
-    /// [`PREFETCH_KEYS_MAX`](crate::PREFETCH_KEYS_MAX) of them, so that who comes for several keys waits
-    /// for all at once. Changes nothing.
+    /// [`PREFETCH_KEYS_MAX`](crate::PREFETCH_KEYS_MAX) of them, so that who comes for several keys
+    /// waits for all at once. Changes nothing.
     fn prefetch(&self, keys: &[&[u8]]);
     /// Entries, expired ones that were not collected yet included.
     fn len(&self) -> u64;
@@ -21,8 +24,9 @@ pub trait Keyspace {
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
-    /// Visits whole shards from `cursor` on (0 starts) until at least `count` entries were seen, and returns the next
-    /// cursor, 0 at the end. Every entry present from start to end is visited at least once.
+    /// Visits whole shards from `cursor` on (0 starts) until at least `count` entries were seen,
+    /// and returns the next cursor, 0 at the end. Every entry present from start to end is
+    /// visited at least once.
     fn scan(&self, cursor: u64, count: usize, now_ms: u64, visit: impl FnMut(Entry<'_>)) -> u64;
     /// Looks at an entry chosen by `seed`; `None` where no live entry is found.
     fn random<R>(&self, seed: u64, now_ms: u64, look: impl FnOnce(Option<Entry<'_>>) -> R) -> R;

@@ -1,21 +1,22 @@
 //! The table: the one place where records live.
 //!
-//! A table maps byte-string keys to immutable entries. It knows nothing of protocols, clocks or processes: time is a
-//! parameter of every call, in milliseconds since the Unix epoch, and whoever calls decides what to do with a record
-//! while it is looked at.
+//! A table maps byte-string keys to immutable entries. It knows nothing of protocols, clocks or
+//! processes: time is a parameter of every call, in milliseconds since the Unix epoch, and whoever
+//! calls decides what to do with a record while it is looked at.
 //!
 //! ```text
-//! Table, Locked          the two ways in: a lock for each call, or locks held over several (Keyspace is what both can do)
-//!    |
-//!   Core                 one table's state: hash, limits, gauges, and 4,096 shards made with the first write
-//!    |
-//!   Shard                one cache line: a lock over an index of tagged pointers (Records), changed by Writer only
-//!    |
+//! Table, Locked          the two ways in: a lock for each call, or locks held over several
+//!    |                   (Keyspace is what both can do)
+//!   Core                 one table's state: hash, limits, gauges, and 4,096 shards, made with
+//!    |                   the first write
+//!   Shard                one cache line: a lock over an index of tagged pointers (Records),
+//!    |                   changed by Writer only
 //!   EntryBox -> entry    one allocation, written once
 //! ```
 //!
-//! Locks: at most one shard at a time, except for `Locked` and clearing, which take several in ascending order. Who holds a lock
-//! waits for no other (eviction only tries), so tables can be locked one after another in any fixed order.
+//! Locks: at most one shard at a time, except for `Locked` and clearing, which take several in
+//! ascending order. Who holds a lock waits for no other (eviction only tries), so tables can be
+//! locked one after another in any fixed order.
 
 mod budget;
 mod clear;

@@ -11,8 +11,8 @@ use crate::budget::Budget;
 /// What to build a table with.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// Number of shards, rounded up to a power of two. `None` is 4,096, or fewer (64 at least) where the limits allow fewer
-    /// than 32,768 entries.
+    /// Number of shards, rounded up to a power of two. `None` is 4,096, or fewer (64 at least)
+    /// where the limits allow fewer than 32,768 entries.
     pub shards: Option<usize>,
     /// Limits of this table alone.
     pub limits: Limits,
@@ -43,7 +43,8 @@ pub enum WhenFull {
     Refuse,
 }
 
-/// The write was refused because the table is at its limit and may not evict (or could not free enough).
+/// The write was refused because the table is at its limit and may not evict (or could not free
+/// enough).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Full;
 
@@ -113,7 +114,8 @@ impl Gauge for AtomicI64 {
         if change == 0 {
             return Ok(());
         }
-        // Added first and taken back when too much, so that the limit holds among many writers without a loop.
+        // Added first and taken back when too much, so that the limit holds among many writers
+        // without a loop.
         let after = self.fetch_add(change, Relaxed).wrapping_add(change);
         if change > 0 && after > max {
             self.fetch_sub(change, Relaxed);

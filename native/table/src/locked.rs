@@ -18,8 +18,9 @@ use crate::writer::Writer;
 
 /// A table some or all of whose shards are locked by this thread: several keys as one step.
 ///
-/// Calls with a key whose shard is not locked panic: the caller named too few keys. So do calls about the whole table where not
-/// every shard is locked, and updates from within a closure that looks at the same shard.
+/// Calls with a key whose shard is not locked panic: the caller named too few keys. So do calls
+/// about the whole table where not every shard is locked, and updates from within a closure that
+/// looks at the same shard.
 pub struct Locked<'a> {
     core: &'a Core,
     shards: &'a Shards,
@@ -131,7 +132,8 @@ impl Keyspace for Locked<'_> {
         result
     }
 
-    /// Does nothing: the shards' lines came with their locks, and who locks keys works on most of them.
+    /// Does nothing: the shards' lines came with their locks, and who locks keys works on most of
+    /// them.
     fn prefetch(&self, _: &[&[u8]]) {}
 
     fn len(&self) -> u64 {

@@ -9,7 +9,8 @@ pub struct Meta {
     pub expires_at_ms: Option<u64>,
     /// The client's opaque flags (memcached).
     pub flags: u32,
-    /// Whether the entry keeps an [`Access`] word (memcached's `h`, `l` and its stale and win marks).
+    /// Whether the entry keeps an [`Access`] word (memcached's `h`, `l` and its stale and win
+    /// marks).
     pub access: Option<Access>,
 }
 

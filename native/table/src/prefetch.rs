@@ -83,7 +83,8 @@ impl Hint {
         let control = word & ((1 << SIZE_SHIFT) - 1);
         let bucket = hash as usize & ((1 << (word >> SIZE_SHIFT)) - 1);
         fetch(control.wrapping_add(bucket));
-        // Entries are near the place where the search begins: mostly this bucket or one of the next.
+        // Entries are near the place where the search begins: mostly this bucket or one of the
+        // next.
         fetch(control.wrapping_sub((bucket + 1) * size_of::<EntryBox>()));
     }
 }
@@ -117,8 +118,8 @@ fn fetch(address: usize) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        // SAFETY: a prefetch is no access: it reads nothing into the program, and an address that is
-        // not mapped makes it do nothing. SSE, which it needs, is part of x86_64.
+        // SAFETY: a prefetch is no access: it reads nothing into the program, and an address that
+        // is not mapped makes it do nothing. SSE, which it needs, is part of x86_64.
         unsafe { _mm_prefetch::<_MM_HINT_T0>(std::ptr::without_provenance(address)) };
     }
     #[cfg(not(all(target_arch = "x86_64", not(miri))))]

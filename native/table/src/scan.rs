@@ -1,7 +1,8 @@
 //! Walking over a table, and choosing one entry at random.
 //!
-//! The cursor is the number of the next shard. Whole shards are visited under their lock, and a key never changes its shard, so
-//! however a shard's index grows or shrinks in between, an entry that is there from start to end is visited.
+//! The cursor is the number of the next shard. Whole shards are visited under their lock, and a key
+//! never changes its shard, so however a shard's index grows or shrinks in between, an entry that
+//! is there from start to end is visited.
 
 use hashbrown::HashTable;
 
@@ -11,7 +12,8 @@ use crate::entry::{Entry, EntryBox, Shared};
 /// Random buckets tried in a shard before its buckets are taken in order.
 const PROBES: u32 = 32;
 
-/// The step of a scan: from `cursor` on, `visit_shard` is called for one shard after the other until `count` entries were seen.
+/// The step of a scan: from `cursor` on, `visit_shard` is called for one shard after the other
+/// until `count` entries were seen.
 pub(crate) fn walk(
     shards: usize,
     cursor: u64,

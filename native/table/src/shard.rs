@@ -1,6 +1,7 @@
 //! One shard: a lock over an index of entries.
 //!
-//! A shard fills exactly one cache line, lock included, so that finding a key costs three lines: shard, index, entry.
+//! A shard fills exactly one cache line, lock included, so that finding a key costs three lines:
+//! shard, index, entry.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -15,8 +16,9 @@ use crate::snapshot::Kept;
 /// An expiry that never comes.
 pub(crate) const NEVER_MS: u64 = u64::MAX;
 
-/// Room in a shard's first index (32 buckets, 312 bytes). Smaller ones would soon be outgrown, and what they leave in the
-/// heap is too small for most entries: at 100,000 entries that costs more than it saves.
+/// Room in a shard's first index (32 buckets, 312 bytes). Smaller ones would soon be outgrown, and
+/// what they leave in the heap is too small for most entries: at 100,000 entries that costs more
+/// than it saves.
 const CAPACITY_MIN: usize = 28;
 
 /// What a shard's lock guards.
@@ -102,8 +104,8 @@ impl Shard {
 /// All shards of a table. Made with the first write, so that an unused table costs next to nothing.
 pub(crate) struct Shards {
     shards: Box<[Shard]>,
-    /// For each shard a copy of its `expiry_min_ms`, readable without the lock and 16 to a cache line pair: looking through
-    /// them all takes the sweeper a microsecond or two.
+    /// For each shard a copy of its `expiry_min_ms`, readable without the lock and 16 to a cache
+    /// line pair: looking through them all takes the sweeper a microsecond or two.
     expiry_hints: Box<[AtomicU64]>,
     /// Where each shard's index is.
     index_hints: Box<[Hint]>,

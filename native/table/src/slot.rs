@@ -8,7 +8,8 @@ use crate::limits::Full;
 use crate::meta::{Access, Meta};
 use crate::writer::{Removal, Writer};
 
-/// An entry made before its shard is locked, so that copying a large value holds nobody up. See [`Slot::put_prepared`].
+/// An entry made before its shard is locked, so that copying a large value holds nobody up. See
+/// [`Slot::put_prepared`].
 pub struct Prepared {
     entry: EntryBox,
 }
@@ -58,7 +59,8 @@ impl<'a> Slot<'a> {
         Slot { writer, key, hash, bucket, written: None }
     }
 
-    /// Ends the work on the key: the version of the last write, and what is to be freed without the lock.
+    /// Ends the work on the key: the version of the last write, and what is to be freed without the
+    /// lock.
     pub(crate) fn finish(self) -> (Option<u64>, Vec<EntryBox>) {
         (self.written, self.writer.garbage)
     }
@@ -79,7 +81,8 @@ impl<'a> Slot<'a> {
         self.place(entry)
     }
 
-    /// Writes a new entry of `len` bytes; `fill` gets the old value and the zeroed new value to fill.
+    /// Writes a new entry of `len` bytes; `fill` gets the old value and the zeroed new value to
+    /// fill.
     pub fn put_with(
         &mut self,
         len: usize,
@@ -101,7 +104,8 @@ impl<'a> Slot<'a> {
         self.place(prepared.entry)
     }
 
-    /// Writes the present value again with other metadata, as a new version. `None` where there is no entry.
+    /// Writes the present value again with other metadata, as a new version. `None` where there is
+    /// no entry.
     pub fn set_meta(&mut self, meta: Meta) -> Option<Result<u64, Full>> {
         let value = self.entry()?.value();
         let entry = EntryBox::build(self.key, &[value], &meta);

@@ -1,24 +1,27 @@
 //! A point in time of one table, while writers go on.
 //!
-//! Entries are immutable, so a snapshot only has to remember which entries there were, and to keep them. It remembers
-//! nothing at first:
+//! Entries are immutable, so a snapshot only has to remember which entries there were, and to keep
+//! them. It remembers nothing at first:
 //!
 //! 1. To begin is to store a new number in `Core::snapshot`. That store is the point in time.
-//! 2. A writer reads the number once, after it has taken all locks it needs (one shard's, or a batch's). Where the number is
-//!    that of a snapshot for which a shard was not preserved yet, the writer first copies the shard's pointers ([`Kept`]).
-//! 3. An entry that goes while its shard is preserved and not visited moves to the shard's limbo instead of being freed, unless
-//!    it is younger than the copy.
-//! 4. The snapshot visits one shard after another: it takes the copied pointers, or copies them now, looks at the entries without
-//!    the lock, and then frees the limbo.
+//! 2. A writer reads the number once, after it has taken all locks it needs (one shard's, or a
+//!    batch's). Where the number is that of a snapshot for which a shard was not preserved yet, the
+//!    writer first copies the shard's pointers ([`Kept`]).
+//! 3. An entry that goes while its shard is preserved and not visited moves to the shard's limbo
+//!    instead of being freed, unless it is younger than the copy.
+//! 4. The snapshot visits one shard after another: it takes the copied pointers, or copies them
+//!    now, looks at the entries without the lock, and then frees the limbo.
 //!
-//! Why that is a point in time: a write that read the old number holds its locks since before it read, so whoever could
-//! know of a write with the new number and then looks at the first one's shard waits for it; the first may be
-//! ordered before the point and the other after it. A visit cannot miss the former, since it takes the same lock. Causality is kept:
-//! who has seen (through a lock) what a write with the new number did reads the new number too. A batch reads once for all its
-//! shards, so it is in or out as a whole.
+//! Why that is a point in time: a write that read the old number holds its locks since before it
+//! read, so whoever could know of a write with the new number and then looks at the first one's
+//! shard waits for it; the first may be ordered before the point and the other after it. A visit
+//! cannot miss the former, since it takes the same lock. Causality is kept: who has seen (through a
+//! lock) what a write with the new number did reads the new number too. A batch reads once for all
+//! its shards, so it is in or out as a whole.
 //!
-//! Ownership: the pointers in `Kept::entries` own nothing. They are valid until their `Kept` is taken from its shard, because the
-//! shard's index or the limbo owns the entries until then, and only the snapshot takes a `Kept`.
+//! Ownership: the pointers in `Kept::entries` own nothing. They are valid until their `Kept` is
+//! taken from its shard, because the shard's index or the limbo owns the entries until then, and
+//! only the snapshot takes a `Kept`.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -60,8 +63,9 @@ impl Kept {
 
 /// A point in time of one table.
 ///
-/// Entries that had expired but were not collected are part of it; so are entries whose scheduled clear is due but was not applied (any
-/// operation with the time applies it). While it lives, what is removed from shards it did not visit yet stays in memory.
+/// Entries that had expired but were not collected are part of it; so are entries whose scheduled
+/// clear is due but was not applied (any operation with the time applies it). While it lives, what
+/// is removed from shards it did not visit yet stays in memory.
 pub struct Snapshot<'a> {
     core: Arc<Core>,
     number: u32,
@@ -92,7 +96,8 @@ impl Snapshot<'_> {
         self.next_shard += 1;
         let _visited = Visit { snapshot: self, shard };
         for alias in self.preserved(shard) {
-            // SAFETY: the shard's `Kept` is in place until `_visited` drops, so index or limbo own the entry until then.
+            // SAFETY: the shard's `Kept` is in place until `_visited` drops, so index or limbo own
+            // the entry until then.
             visit(unsafe { alias.entry() });
         }
         true
@@ -133,7 +138,8 @@ impl Drop for Visit<'_, '_> {
 
 impl Drop for Snapshot<'_> {
     fn drop(&mut self) {
-        // A writer that still reads the number holds its lock; `release` waits for it and takes what it preserved.
+        // A writer that still reads the number holds its lock; `release` waits for it and takes
+        // what it preserved.
         self.core.snapshot.store(0, SeqCst);
         if self.core.shards().is_some() {
             (self.next_shard..self.core.shard_count).for_each(|shard| self.release(shard));

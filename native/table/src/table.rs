@@ -48,8 +48,8 @@ impl Table {
 
     /// Locks the shards of these keys, in shard order (no deadlock between callers).
     ///
-    /// Who locks several tables does so in one order everywhere. While a thread holds locks of a table, it may use
-    /// that table through them only.
+    /// Who locks several tables does so in one order everywhere. While a thread holds locks of a
+    /// table, it may use that table through them only.
     pub fn lock<'k>(&self, keys: impl IntoIterator<Item = &'k [u8]>) -> Locked<'_> {
         Locked::some(&self.core, keys)
     }
@@ -64,16 +64,18 @@ impl Table {
         self.core.bytes()
     }
 
-    /// From this moment on, entries written before it do not exist any more (memcached `flush_all DELAY`).
+    /// From this moment on, entries written before it do not exist any more (memcached `flush_all
+    /// DELAY`).
     ///
-    /// The first operation at or after `at_ms` applies it. A later call takes the place of one whose time has not come; `u64::MAX`
-    /// cancels.
+    /// The first operation at or after `at_ms` applies it. A later call takes the place of one
+    /// whose time has not come; `u64::MAX` cancels.
     pub fn schedule_clear(&self, at_ms: u64) {
         self.core.schedule_clear(at_ms);
     }
 
-    /// Removes expired entries from at most `shards_max` shards whose earliest expiry has passed, going on where the last
-    /// call ended. Returns how many were removed, and whether a due shard may be left.
+    /// Removes expired entries from at most `shards_max` shards whose earliest expiry has passed,
+    /// going on where the last call ended. Returns how many were removed, and whether a due
+    /// shard may be left.
     pub fn sweep(&self, now_ms: u64, shards_max: usize) -> (u64, bool) {
         self.core.sweep(now_ms, shards_max)
     }
@@ -93,7 +95,8 @@ impl Table {
         Snapshot::begin(&self.core)
     }
 
-    /// Like [`Table::snapshot`], but independent of the table's handle; the entries live until it is dropped.
+    /// Like [`Table::snapshot`], but independent of the table's handle; the entries live until it
+    /// is dropped.
     pub fn snapshot_owned(&self) -> Option<Snapshot<'static>> {
         Snapshot::begin(&self.core)
     }

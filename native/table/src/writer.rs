@@ -1,8 +1,9 @@
 //! Changing one locked shard: the only code that adds entries to an index or takes them out.
 //!
-//! Everything that writes (commands, expiry, eviction, clearing) goes through a [`Writer`], so that accounting and the
-//! running snapshot are looked after in one place. A writer never calls out while a change is half made: values are filled before,
-//! so a panic of the caller's code leaves the shard as it was.
+//! Everything that writes (commands, expiry, eviction, clearing) goes through a [`Writer`], so that
+//! accounting and the running snapshot are looked after in one place. A writer never calls out
+//! while a change is half made: values are filled before, so a panic of the caller's code leaves
+//! the shard as it was.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -34,7 +35,8 @@ pub(crate) struct Writer<'a> {
     pub(crate) garbage: Vec<EntryBox>,
 }
 
-/// From this size on, giving an allocation back may mean unmapping pages, which is not for a locked shard.
+/// From this size on, giving an allocation back may mean unmapping pages, which is not for a locked
+/// shard.
 const LARGE_BYTES: usize = 64 * 1024;
 
 impl<'a> Writer<'a> {
@@ -103,7 +105,8 @@ impl Writer<'_> {
         true
     }
 
-    /// Takes out all expired entries and brings the earliest expiry up to date. Returns how many they were.
+    /// Takes out all expired entries and brings the earliest expiry up to date. Returns how many
+    /// they were.
     pub(crate) fn remove_expired(&mut self, now_ms: u64) -> u64 {
         if self.records.expiry_min_ms > now_ms {
             return 0;
@@ -132,7 +135,8 @@ impl Writer<'_> {
         gone.entries as u64
     }
 
-    /// Takes out everything. What no snapshot needs is returned, to be dropped when the locks are gone.
+    /// Takes out everything. What no snapshot needs is returned, to be dropped when the locks are
+    /// gone.
     pub(crate) fn clear(&mut self) -> HashTable<EntryBox> {
         let mut gone = Change::default();
         self.records.index.iter().for_each(|entry| gone.add(change_of(&entry.entry())));
@@ -140,7 +144,8 @@ impl Writer<'_> {
         self.take_index()
     }
 
-    /// Like [`Writer::clear`], but leaves the accounting to a caller who clears all shards, and need not look at entries.
+    /// Like [`Writer::clear`], but leaves the accounting to a caller who clears all shards, and
+    /// need not look at entries.
     pub(crate) fn take_index(&mut self) -> HashTable<EntryBox> {
         self.preserve();
         self.shards.set_expiry_min(self.shard, self.records, NEVER_MS);
@@ -179,8 +184,8 @@ impl Writer<'_> {
         self.note_index(buckets);
     }
 
-    /// Tells where the index is if it moved, which it does only where the number of its buckets, once
-    /// `buckets`, changes.
+    /// Tells where the index is if it moved, which it does only where the number of its buckets,
+    /// once `buckets`, changes.
     #[inline]
     fn note_index(&self, buckets: usize) {
         if self.records.index.num_buckets() != buckets {

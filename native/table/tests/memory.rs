@@ -1,9 +1,11 @@
 //! Every entry is freed, exactly once, and every pin released.
 //!
-//! Alone in its process, because it counts what the whole process allocates. Under AddressSanitizer (nightly):
+//! Alone in its process, because it counts what the whole process allocates. Under AddressSanitizer
+//! (nightly):
 //!
 //! ```text
-//! RUSTFLAGS=-Zsanitizer=address cargo +nightly test --target x86_64-unknown-linux-gnu -p todana_table
+//! RUSTFLAGS=-Zsanitizer=address cargo +nightly test --target x86_64-unknown-linux-gnu \
+//!     -p todana_table
 //! ```
 
 use std::alloc::{GlobalAlloc, Layout, System};

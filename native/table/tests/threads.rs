@@ -1,6 +1,8 @@
-//! Many threads on one table: readers see only what was written, and points in time are points in time.
+//! Many threads on one table: readers see only what was written, and points in time are points in
+//! time.
 //!
-//! Under ThreadSanitizer (nightly; the standard library must be instrumented too, hence `rust-src`):
+//! Under ThreadSanitizer (nightly; the standard library must be instrumented too, hence
+//! `rust-src`):
 //!
 //! ```text
 //! RUSTFLAGS=-Zsanitizer=thread cargo +nightly test -Zbuild-std --target x86_64-unknown-linux-gnu \
@@ -53,7 +55,8 @@ fn assert_whole(entry: &Entry<'_>) {
 
 type Action<'a> = Box<dyn FnMut(&mut Dice) + Send + 'a>;
 
-/// Runs the closures in a loop, each on a thread of its own, until the time is over or one of them panics.
+/// Runs the closures in a loop, each on a thread of its own, until the time is over or one of them
+/// panics.
 fn together(actions: Vec<Action<'_>>) {
     let over = AtomicBool::new(false);
     let end = Instant::now() + duration();
@@ -246,7 +249,8 @@ fn batches_are_in_a_snapshot_or_out_of_it_as_a_whole() {
 
 #[test]
 fn a_snapshot_keeps_the_order_of_one_writer() {
-    // One writer counts up in key after key, so in any point in time the numbers fall by at most one, once.
+    // One writer counts up in key after key, so in any point in time the numbers fall by at most
+    // one, once.
     const KEYS: u64 = 100;
     let table = &Table::new(Options { shards: Some(32), ..Options::default() });
     let count = |round: u64| {

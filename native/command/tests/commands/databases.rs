@@ -92,7 +92,8 @@ fn a_clear_in_a_batch_can_wait_for_its_time() {
     assert_eq!(store.get("k"), None);
 }
 
-/// The next data set is filled in database 1, swapped in, and the old one cleared: a reader of database 0 always finds the key.
+/// The next data set is filled in database 1, swapped in, and the old one cleared: a reader of
+/// database 0 always finds the key.
 #[test]
 fn a_swapped_in_data_set_is_never_missed() {
     const ROUNDS: usize = 3_000;

@@ -1,4 +1,5 @@
-//! Leases, in the words of memcached's meta commands. Expectations were compared with memcached 1.6.18.
+//! Leases, in the words of memcached's meta commands. Expectations were compared with memcached
+//! 1.6.18.
 
 use crate::recorder::{Answer, Store};
 use todana_command::{Command, Condition, Expires, LeaseOptions, LeaseState, Refusal, Set, Side};

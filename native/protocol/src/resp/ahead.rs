@@ -1,10 +1,11 @@
 //! Requests that are complete in the input, read several at a time before the first is executed.
 //!
-//! A pipeline brings many keys at once, and looking them all up costs much less where the memory that
-//! each of them needs is fetched together (see [`todana_command::prefetch`]). So the session reads up
-//! to [`REQUESTS_MAX`] requests ahead. Only plain ones: arrays of few arguments, wholly there, within
-//! the bounds. Whatever else is next (something incomplete, long, inline or broken) ends the reading,
-//! and the resumable [`Parser`](super::parser::Parser) takes it when its turn has come.
+//! A pipeline brings many keys at once, and looking them all up costs much less where the memory
+//! that each of them needs is fetched together (see [`todana_command::prefetch`]). So the session
+//! reads up to [`REQUESTS_MAX`] requests ahead. Only plain ones: arrays of few arguments, wholly
+//! there, within the bounds. Whatever else is next (something incomplete, long, inline or broken)
+//! ends the reading, and the resumable [`Parser`](super::parser::Parser) takes it when its turn has
+//! come.
 //!
 //! Nothing of this outlives a turn: what was read and not executed is simply read again.
 
@@ -100,8 +101,8 @@ impl<'i> Ahead<'i> {
         keys
     }
 
-    /// Appends the arguments of the request at the front of the input and returns its length, if it is
-    /// one to be read ahead.
+    /// Appends the arguments of the request at the front of the input and returns its length, if it
+    /// is one to be read ahead.
     #[inline]
     fn request(&mut self, input: &'i [u8], bounds: Bounds) -> Option<usize> {
         let (count, mut at) = line(input, 0, b'*', bounds.arguments_max.min(ARGUMENTS_MAX))?;

@@ -238,7 +238,8 @@ fn switch(word: &[u8]) -> Result<bool, Failure> {
     }
 }
 
-/// One client's line, with every field that Redis has; what has no meaning here has its neutral value.
+/// One client's line, with every field that Redis has; what has no meaning here has its neutral
+/// value.
 fn line(client: &Client, now_ms: u64, text: &mut Vec<u8>) {
     let names = names(client).clone();
     let ClientNames { name, library, library_version } = names;
@@ -273,9 +274,9 @@ fn line(client: &Client, now_ms: u64, text: &mut Vec<u8>) {
     );
     let _ = write!(
         tail,
-        " age={} idle={} flags={flags} db={} sub=0 psub=0 ssub=0 multi={queued} watch={} qbuf={input} qbuf-free=0 \
-         argv-mem=0 multi-mem=0 rbs=0 rbp=0 obl={output} oll=0 omem=0 tot-mem={} events=r cmd={command} user={USER} \
-         redir=-1 resp={} lib-name=",
+        " age={} idle={} flags={flags} db={} sub=0 psub=0 ssub=0 multi={queued} watch={} \
+         qbuf={input} qbuf-free=0 argv-mem=0 multi-mem=0 rbs=0 rbp=0 obl={output} oll=0 omem=0 \
+         tot-mem={} events=r cmd={command} user={USER} redir=-1 resp={} lib-name=",
         since_s(client.connected_at_ms),
         since_s(client.active_at_ms.load(Relaxed)),
         client.database.load(Relaxed),

@@ -48,9 +48,10 @@ impl<H: Host> Call<'_, '_, H> {
             self.authenticate(user, password)?;
         }
         if !self.state.authenticated {
-            let text = "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> \
-                        AUTH <user> <pass> option can be used to authenticate the client and select the RESP protocol \
-                        version at the same time";
+            let text = "NOAUTH HELLO must be called with the client already authenticated, \
+                        otherwise the HELLO <proto> AUTH <user> <pass> option can be used to \
+                        authenticate the client and select the RESP protocol version at the same \
+                        time";
             return Err(text.into());
         }
         if let Some(name) = name {
@@ -93,8 +94,8 @@ impl<H: Host> Call<'_, '_, H> {
         let (user, password) = match self.arguments {
             [_, password] => {
                 if !self.host.requires_password() {
-                    let text = "ERR AUTH <password> called without any password configured for the default user. Are \
-                                you sure your configuration is correct?";
+                    let text = "ERR AUTH <password> called without any password configured for the \
+                                default user. Are you sure your configuration is correct?";
                     return Err(text.into());
                 }
                 (USER.as_bytes(), *password)

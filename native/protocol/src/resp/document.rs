@@ -9,10 +9,13 @@ use std::collections::BTreeSet;
 const HEAD: &str = "\
 # RESP commands
 
-<!-- Written from the command table. After a change: TODANA_WRITE_DOCS=1 cargo test -p todana_protocol written -->
+<!-- Written from the command table. After a change: \
+TODANA_WRITE_DOCS=1 cargo test -p todana_protocol written -->
 
-Todana speaks RESP2, and RESP3 after `HELLO 3`, as Redis 7.2 does: arguments, answers and the words of errors are the
-same unless listed here. The values are strings; there are no lists, hashes, sets, sorted sets or streams, no scripts,
+Todana speaks RESP2, and RESP3 after `HELLO 3`, as Redis 7.2 does: arguments, answers and the \
+words of errors are the
+same unless listed here. The values are strings; there are no lists, hashes, sets, sorted sets or \
+streams, no scripts,
 no publish and subscribe, no ACL users beside `default`, and no commands that wait.
 
 ## What differs from Redis 7.2
@@ -20,38 +23,48 @@ no publish and subscribe, no ACL users beside `default`, and no commands that wa
 ";
 
 const DIFFERENCES: &[&str] = &[
-    "A key may be 64 KiB long (an error, the connection goes on), a value 64 MiB (a protocol error, as beyond \
-     `proto-max-bulk-len`); a command has at most 65,536 arguments. All of them are options.",
-    "A line that begins like an HTTP request, or with `Host:`, closes the connection without an answer; Redis knows \
-     `POST` and `Host:` only.",
-    "A count or length longer than 64 bytes is refused at once, with Redis' words; Redis waits for 64 KiB.",
+    "A key may be 64 KiB long (an error, the connection goes on), a value 64 MiB (a protocol \
+     error, as beyond `proto-max-bulk-len`); a command has at most 65,536 arguments. All of them \
+     are options.",
+    "A line that begins like an HTTP request, or with `Host:`, closes the connection without an \
+     answer; Redis knows `POST` and `Host:` only.",
+    "A count or length longer than 64 bytes is refused at once, with Redis' words; Redis waits for \
+     64 KiB.",
     "Before authentication an inline line is limited to 10 words and 16 KiB, as arrays are.",
-    "Commands queued by MULTI and keys of WATCH may hold 128 MiB together; beyond that they answer an error of their \
-     own, and EXEC refuses.",
+    "Commands queued by MULTI and keys of WATCH may hold 128 MiB together; beyond that they answer \
+     an error of their own, and EXEC refuses.",
     "`SCAN` may return more than COUNT keys: whole shards at a time. Cursors count shards.",
     "`SCAN TYPE` with a type other than `string` finds nothing.",
     "`FLUSHDB` and `FLUSHALL` remove at once, with ASYNC too.",
-    "`INCRBYFLOAT` reckons in decimals, where Redis shows what the 80-bit fractions of its processor come to; it takes no \
-     hexadecimal and nothing beyond the range of 64-bit fractions.",
-    "`OBJECT IDLETIME` is always 0, `OBJECT REFCOUNT` always 1, `OBJECT FREQ` always an error, and `OBJECT ENCODING` is \
-     what Redis would choose for a fresh value of these bytes (never `raw` for a short value that was appended to).",
-    "`MEMORY USAGE` is the size of the entry's allocation; there are no MEMORY MALLOC-STATS and PURGE.",
-    "`CONFIG REWRITE` is refused. `CONFIG SET` takes options that can change at run time, and for others their present \
-     value. Options of features that are not there have Redis' default in `CONFIG GET` where clients ask for them.",
-    "`CLIENT LIST` has a field `watch=` (Redis 7.4); `qbuf-free`, `argv-mem`, `multi-mem`, `rbs`, `rbp`, `oll` and `omem` \
-     are 0, and `obl` is all output that waits. `CLIENT KILL` knows MAXAGE (Redis 7.4). There are no CLIENT CACHING, \
-     GETREDIR, PAUSE, TRACKING, TRACKINGINFO, UNBLOCK and UNPAUSE.",
-    "`CLIENT REPLY` between MULTI and EXEC silences all of EXEC's answer, and never breaks it in the middle.",
+    "`INCRBYFLOAT` reckons in decimals, where Redis shows what the 80-bit fractions of its \
+     processor come to; it takes no hexadecimal and nothing beyond the range of 64-bit fractions.",
+    "`OBJECT IDLETIME` is always 0, `OBJECT REFCOUNT` always 1, `OBJECT FREQ` always an error, and \
+     `OBJECT ENCODING` is what Redis would choose for a fresh value of these bytes (never `raw` \
+     for a short value that was appended to).",
+    "`MEMORY USAGE` is the size of the entry's allocation; there are no MEMORY MALLOC-STATS and \
+     PURGE.",
+    "`CONFIG REWRITE` is refused. `CONFIG SET` takes options that can change at run time, and for \
+     others their present value. Options of features that are not there have Redis' default in \
+     `CONFIG GET` where clients ask for them.",
+    "`CLIENT LIST` has a field `watch=` (Redis 7.4); `qbuf-free`, `argv-mem`, `multi-mem`, `rbs`, \
+     `rbp`, `oll` and `omem` are 0, and `obl` is all output that waits. `CLIENT KILL` knows MAXAGE \
+     (Redis 7.4). There are no CLIENT CACHING, GETREDIR, PAUSE, TRACKING, TRACKINGINFO, UNBLOCK \
+     and UNPAUSE.",
+    "`CLIENT REPLY` between MULTI and EXEC silences all of EXEC's answer, and never breaks it in \
+     the middle.",
     "`CLIENT NO-EVICT` shows in `CLIENT LIST` only, `CLIENT NO-TOUCH` has no effect.",
     "`COMMAND DOCS` and all HELP texts are in other words; `COMMAND DOCS` has no history.",
-    "`DEBUG SLEEP` holds its own connection only, and is the only DEBUG beside HELP; it takes strict numbers.",
-    "`LATENCY LATEST`, `HISTORY`, `RESET` and `DOCTOR` never know of spikes; there is no LATENCY GRAPH.",
-    "`INFO` has `todana_version`, `event_loops` and counts by protocol beside Redis' fields; `redis_version` is the version \
-     that is followed. Fields of features that are not there are 0, and `errorstats` is empty.",
-    "All commands of one turn of an event loop see the same time; what is watched counts as changed by any write, also \
-     one that stored the same value.",
-    "`EXEC` carries out all commands on records first, as one step, then those that answer from the connection or the \
-     server (INFO, TIME ...); the answers are in the order of the commands.",
+    "`DEBUG SLEEP` holds its own connection only, and is the only DEBUG beside HELP; it takes \
+     strict numbers.",
+    "`LATENCY LATEST`, `HISTORY`, `RESET` and `DOCTOR` never know of spikes; there is no LATENCY \
+     GRAPH.",
+    "`INFO` has `todana_version`, `event_loops` and counts by protocol beside Redis' fields; \
+     `redis_version` is the version that is followed. Fields of features that are not there are 0, \
+     and `errorstats` is empty.",
+    "All commands of one turn of an event loop see the same time; what is watched counts as \
+     changed by any write, also one that stored the same value.",
+    "`EXEC` carries out all commands on records first, as one step, then those that answer from \
+     the connection or the server (INFO, TIME ...); the answers are in the order of the commands.",
 ];
 
 /// The page `docs/commands-resp.md`.

@@ -224,7 +224,8 @@ fn memory(info: &ServerInfo) -> Fields {
     ]
 }
 
-/// Nothing is written to disk yet; the fields are there because monitors alarm where they are missing.
+/// Nothing is written to disk yet; the fields are there because monitors alarm where they are
+/// missing.
 fn persistence() -> Fields {
     vec![
         field("loading", 0),
@@ -338,7 +339,8 @@ fn command_statistics(stats: &[CommandStats]) -> Fields {
         let CommandStats { calls, errors, micros, .. } = stats;
         let each = micros / *calls as f64;
         let value = format!(
-            "calls={calls},usec={micros:.0},usec_per_call={each:.2},rejected_calls=0,failed_calls={errors}"
+            "calls={calls},usec={micros:.0},usec_per_call={each:.2},\
+             rejected_calls=0,failed_calls={errors}"
         );
         field(&format!("cmdstat_{name}"), value)
     };

@@ -1,6 +1,7 @@
 //! Inline requests: a line of words, some in quotes, as a person types them into telnet.
 
-/// Whether a line is the beginning of an HTTP request or its `Host` header: a web page or a tricked server is talking.
+/// Whether a line is the beginning of an HTTP request or its `Host` header: a web page or a tricked
+/// server is talking.
 pub(super) fn is_http(line: &[u8]) -> bool {
     const VERBS: [&[u8]; 8] =
         [b"POST", b"PUT", b"HEAD", b"PATCH", b"DELETE", b"OPTIONS", b"CONNECT", b"TRACE"];
@@ -17,11 +18,11 @@ pub(super) fn is_http(line: &[u8]) -> bool {
     word.eq_ignore_ascii_case(b"GET") && last.len() >= 5 && last[..5].eq_ignore_ascii_case(b"http/")
 }
 
-/// Splits a line into words, appended to `words` without their quotes, each with a range. False where quotes do not
-/// close, or close in the middle of a word.
+/// Splits a line into words, appended to `words` without their quotes, each with a range. False
+/// where quotes do not close, or close in the middle of a word.
 ///
-/// In double quotes, `\xHH`, `\n`, `\r`, `\t`, `\b` and `\a` mean what they mean in C and a backslash takes any other
-/// byte as it is; in single quotes only `\'` is special.
+/// In double quotes, `\xHH`, `\n`, `\r`, `\t`, `\b` and `\a` mean what they mean in C and a
+/// backslash takes any other byte as it is; in single quotes only `\'` is special.
 pub(super) fn split(line: &[u8], words: &mut Vec<u8>, ranges: &mut Vec<(usize, usize)>) -> bool {
     let is_space = |byte: u8| byte.is_ascii_whitespace() || byte == 0x0b || byte == 0;
     let mut at = 0;

@@ -32,7 +32,8 @@ impl<H: Host> Call<'_, '_, H> {
                 _ => return Err("ERR count should be greater than or equal to -1".into()),
             },
             _ => {
-                let text = "ERR unknown subcommand or wrong number of arguments for 'get'. Try SLOWLOG HELP.";
+                let text = "ERR unknown subcommand or wrong number of arguments for 'get'. Try \
+                            SLOWLOG HELP.";
                 return Err(text.into());
             }
         };
@@ -85,7 +86,8 @@ impl<H: Host> Call<'_, '_, H> {
     }
 
     pub(super) fn latency_doctor(&mut self) -> Done {
-        let text = "Spikes are not recorded. LATENCY HISTOGRAM, INFO latencystats and SLOWLOG tell how long commands take.\n";
+        let text = "Spikes are not recorded. LATENCY HISTOGRAM, INFO latencystats and SLOWLOG \
+                    tell how long commands take.\n";
         self.encoder.verbatim(text.as_bytes());
         Ok(Flow::Continue)
     }

@@ -1,5 +1,5 @@
-//! From the word a client sent to the command it names, without allocation: a table of slots made at compile time,
-//! hashed by length and three letters.
+//! From the word a client sent to the command it names, without allocation: a table of slots made
+//! at compile time, hashed by length and three letters.
 
 use super::table::{COMMANDS, NAMES, Name, TABLE};
 

@@ -1,4 +1,5 @@
-//! RESP: the protocol of Redis, versions 2 and 3, spoken with a client that believes to have a Redis 7.2 before it.
+//! RESP: the protocol of Redis, versions 2 and 3, spoken with a client that believes to have a
+//! Redis 7.2 before it.
 //!
 //! A request is an array of bulk strings, or a line of words:
 //!
@@ -12,18 +13,18 @@
 //! └─────────┴────┘
 //! ```
 //!
-//! An answer begins with a byte that tells what it is. Those of the second row need `HELLO 3`; without it their
-//! neighbours of the first row stand in for them:
+//! An answer begins with a byte that tells what it is. Those of the second row need `HELLO 3`;
+//! without it their neighbours of the first row stand in for them:
 //!
 //! ```text
-//!  +text CRLF    -CODE text CRLF    :number CRLF    $length CRLF bytes CRLF    *count CRLF answers...
-//!  _ CRLF        ,fraction CRLF     %pairs CRLF     =length CRLF txt:bytes CRLF    ~count CRLF answers...
-//!  ($-1, *-1)    ($)                (*)             ($)                            (*)
+//!  +text CRLF   -CODE text CRLF  :number CRLF  $length CRLF bytes CRLF      *count CRLF answers
+//!  _ CRLF       ,fraction CRLF   %pairs CRLF   =length CRLF txt:bytes CRLF  ~count CRLF answers
+//!  ($-1, *-1)   ($)              (*)           ($)                          (*)
 //! ```
 //!
-//! The commands are data ([`table`]); those that concern records are built for the waist by the module of their group
-//! and worded by [`shape`], the others are answered here. What differs from Redis is listed in
-//! `docs/commands-resp.md`, which [`document`] writes.
+//! The commands are data ([`table`]); those that concern records are built for the waist by the
+//! module of their group and worded by [`shape`], the others are answered here. What differs from
+//! Redis is listed in `docs/commands-resp.md`, which [`document`] writes.
 
 mod ahead;
 mod bits;

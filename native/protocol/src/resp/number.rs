@@ -25,7 +25,8 @@ pub(super) fn integer(bytes: &[u8]) -> Option<i64> {
     if negative { Some(number) } else { number.checked_neg() }
 }
 
-/// A cursor of SCAN: an unsigned number of 64 bits as C's `strtoul` reads it, which takes a sign and no digits at all.
+/// A cursor of SCAN: an unsigned number of 64 bits as C's `strtoul` reads it, which takes a sign
+/// and no digits at all.
 pub(super) fn cursor(bytes: &[u8]) -> Option<u64> {
     let (negative, digits) = match bytes {
         [] => return Some(0),

@@ -1,8 +1,9 @@
 //! Requests out of bytes: arrays of bulk strings, and inline lines.
 //!
-//! The parser copies nothing and owns no input. It is shown the input from the first byte of the request under way and
-//! remembers how far it has looked, so that a request may arrive in any pieces and no byte is looked at twice: a large
-//! bulk string is skipped by its length, a long line is searched from where the search ended.
+//! The parser copies nothing and owns no input. It is shown the input from the first byte of the
+//! request under way and remembers how far it has looked, so that a request may arrive in any
+//! pieces and no byte is looked at twice: a large bulk string is skipped by its length, a long line
+//! is searched from where the search ended.
 
 use super::inline;
 use memchr::memchr;
@@ -73,8 +74,8 @@ impl Parser {
         matches!(self.stage, Stage::Start) && self.position == 0
     }
 
-    /// Goes on with the request whose first byte is the first of `input`, which holds at least what the last call saw
-    /// unless that call completed a request.
+    /// Goes on with the request whose first byte is the first of `input`, which holds at least what
+    /// the last call saw unless that call completed a request.
     #[inline]
     pub(super) fn advance(&mut self, input: &[u8], bounds: Bounds) -> Step {
         if let Stage::Start = self.stage {
@@ -225,7 +226,8 @@ pub(super) enum Line {
     TooLong,
 }
 
-/// Reads a number and the two bytes that end its line. Like Redis, takes the byte after CR as it is.
+/// Reads a number and the two bytes that end its line. Like Redis, takes the byte after CR as it
+/// is.
 #[inline]
 pub(super) fn number_line(input: &[u8], start: usize) -> Line {
     let mut number = 0;

@@ -1,6 +1,7 @@
 //! Glob patterns over names of options and commands. (Patterns over keys are the waist's.)
 
-/// Whether a name matches a pattern of `*`, `?`, `[a-c]`, `[^x]` and `\`; letters count without their case.
+/// Whether a name matches a pattern of `*`, `?`, `[a-c]`, `[^x]` and `\`; letters count without
+/// their case.
 ///
 /// Only the last `*` is ever tried again, so the cost is at most the product of the lengths.
 pub(super) fn matches(pattern: &[u8], name: &[u8]) -> bool {

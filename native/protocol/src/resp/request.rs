@@ -46,7 +46,8 @@ pub(super) fn takes_pairs(name: Name) -> bool {
     matches!(name, Name::MSet | Name::MSetNx)
 }
 
-/// The arguments of MSET and MSETNX in pairs; one without a partner is left out (see [`Request::build`]).
+/// The arguments of MSET and MSETNX in pairs; one without a partner is left out (see
+/// [`Request::build`]).
 pub(super) fn pairs<'a>(arguments: &[&'a [u8]]) -> Pairs<'a> {
     arguments[1..].chunks_exact(2).map(|pair| (pair[0], pair[1])).collect()
 }

@@ -192,8 +192,9 @@ impl<H: Host> Call<'_, '_, H> {
         }
         let version = self.host.server_info().version;
         let picture = format!(
-            " _______________\n|  ___  |  ___  |\n| |   | | |   | |\n| |___| | |___| |\n|      o|o      |\n\
-             |_______|_______|\n |_|         |_|\n\nA cupboard. Redis ver. {REDIS_VERSION}, todana {version}\n"
+            " _______________\n|  ___  |  ___  |\n| |   | | |   | |\n| |___| | |___| |\n\
+             |      o|o      |\n|_______|_______|\n |_|         |_|\n\n\
+             A cupboard. Redis ver. {REDIS_VERSION}, todana {version}\n"
         );
         self.encoder.verbatim(picture.as_bytes());
         Ok(Flow::Continue)

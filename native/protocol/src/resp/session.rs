@@ -1,4 +1,5 @@
-//! A connection: bytes to requests, requests to the waist or to the session's own commands, answers to bytes.
+//! A connection: bytes to requests, requests to the waist or to the session's own commands, answers
+//! to bytes.
 
 use super::ahead::Ahead;
 use super::call::{Call, Flow};

@@ -204,7 +204,8 @@ impl<'a> Request<'a> {
     }
 }
 
-/// The one option that SET and GETEX take about the expiry. It may be repeated; the last one counts.
+/// The one option that SET and GETEX take about the expiry. It may be repeated; the last one
+/// counts.
 #[derive(Default)]
 struct ExpiryOption {
     /// A moment, and the position of its argument.

@@ -1,5 +1,5 @@
-//! The commands, as data. It feeds look-up, arity and key checks, `COMMAND`, the documentation and the fuzzer's
-//! dictionary; what each command does is in the module of its group.
+//! The commands, as data. It feeds look-up, arity and key checks, `COMMAND`, the documentation and
+//! the fuzzer's dictionary; what each command does is in the module of its group.
 
 use super::spec::*;
 

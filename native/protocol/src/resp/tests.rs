@@ -38,8 +38,8 @@ fn ask(session: &mut impl Session, host: &mut FakeHost, line: &str) -> String {
     shown(&converse(session, host, [array(line).as_slice()]).output)
 }
 
-/// Plays a script of `> request` and expected answers, one session after another line by line, then all at once in
-/// every cut of the bytes.
+/// Plays a script of `> request` and expected answers, one session after another line by line, then
+/// all at once in every cut of the bytes.
 fn script(text: &str) {
     script_on(text, host);
 }

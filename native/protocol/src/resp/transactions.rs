@@ -1,4 +1,5 @@
-//! MULTI, EXEC, DISCARD, WATCH, UNWATCH: commands queued, then carried out as one step of the waist.
+//! MULTI, EXEC, DISCARD, WATCH, UNWATCH: commands queued, then carried out as one step of the
+//! waist.
 
 use super::call::{Call, Done, Flow};
 use super::encoder::{Encoder, Failure};
@@ -174,7 +175,8 @@ impl<H: Host> Call<'_, '_, H> {
         Ok(self.assemble(&requests, parts, &replies))
     }
 
-    /// Builds what can be built, following SELECT and HELLO. Returns the batch's commands with their databases beside the parts.
+    /// Builds what can be built, following SELECT and HELLO. Returns the batch's commands with
+    /// their databases beside the parts.
     fn parts<'a, 'b: 'a>(
         &mut self,
         requests: &[(Name, &'b [&'b [u8]])],
@@ -210,8 +212,8 @@ impl<H: Host> Call<'_, '_, H> {
         (parts, commands)
     }
 
-    /// Executes the batch. Returns the replies, and where each ends and whether it was an error; `None` where a watched
-    /// key has changed.
+    /// Executes the batch. Returns the replies, and where each ends and whether it was an error;
+    /// `None` where a watched key has changed.
     fn execute(&mut self, batch: &Batch<'_>, parts: &[Part<'_>]) -> Option<Replies> {
         let shapes = parts.iter().filter_map(|part| match part {
             Part::Store(shape, resp3) => Some((*shape, *resp3)),

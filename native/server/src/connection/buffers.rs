@@ -11,8 +11,8 @@ use std::sync::atomic::Ordering::Relaxed;
 /// A loop's buffer for output that grew beyond this is given back after the turn.
 const OUTPUT_BYTES_KEPT: usize = 1 << 20;
 
-/// A client that is gone is an error of `send`, never a signal. Apple's systems have an option of the socket for that,
-/// see [`crate::listener::prepare`].
+/// A client that is gone is an error of `send`, never a signal. Apple's systems have an option of
+/// the socket for that, see [`crate::listener::prepare`].
 #[cfg(not(target_vendor = "apple"))]
 pub(crate) const NO_SIGNAL: SendFlags = SendFlags::NOSIGNAL;
 #[cfg(target_vendor = "apple")]
@@ -31,7 +31,8 @@ impl<D: Door> Connection<D> {
         }
     }
 
-    /// Gives back an empty buffer, and moves the rest to the front where the session waits for more of it.
+    /// Gives back an empty buffer, and moves the rest to the front where the session waits for more
+    /// of it.
     pub(super) fn trim_input(&mut self, compact: bool) {
         if self.input_start == self.input.len() {
             self.input = Vec::new();

@@ -1,8 +1,8 @@
 //! One connection: a socket, its session, and whatever bytes had to be kept between turns.
 //!
-//! An idle connection keeps none: bytes are received into the loop's buffer and replies are made in the loop's buffer.
-//! Only an incomplete request, or replies that the client does not take, move into buffers of its own, and those are
-//! given back as soon as they are empty.
+//! An idle connection keeps none: bytes are received into the loop's buffer and replies are made in
+//! the loop's buffer. Only an incomplete request, or replies that the client does not take, move
+//! into buffers of its own, and those are given back as soon as they are empty.
 
 mod buffers;
 
@@ -23,7 +23,8 @@ use todana_protocol::{Budget, Client, Next};
 
 /// Size of a loop's buffer for input: what one turn receives at most of small requests.
 pub(crate) const INPUT_BYTES: usize = 64 << 10;
-/// An incomplete request up to this length goes on in the loop's buffer; a longer one in the connection's own.
+/// An incomplete request up to this length goes on in the loop's buffer; a longer one in the
+/// connection's own.
 const CARRY_BYTES_MAX: usize = 16 << 10;
 /// What one turn of a connection may do before others have theirs.
 const BUDGET: Budget = Budget { requests_max: 128, output_bytes_max: 256 << 10 };
@@ -108,7 +109,8 @@ impl<D: Door> Connection<D> {
         }
     }
 
-    /// Does what the socket is ready for and what is pending: at most one receive, one execution and one send.
+    /// Does what the socket is ready for and what is pending: at most one receive, one execution
+    /// and one send.
     pub(crate) fn turn(&mut self, turn: &mut Turn<'_>, ready: Ready) -> Verdict {
         if self.sleeping {
             return if ready.gone { Verdict::Close } else { Verdict::Wait };
@@ -170,7 +172,8 @@ impl<D: Door> Connection<D> {
         self.execute(turn, in_loop_buffer)
     }
 
-    /// Has the session execute what is in the loop's buffer or in the connection's own, and sends the replies.
+    /// Has the session execute what is in the loop's buffer or in the connection's own, and sends
+    /// the replies.
     fn execute(&mut self, turn: &mut Turn<'_>, in_loop_buffer: bool) -> Verdict {
         let Turn { shared, statistics, clock, now, .. } = *turn;
         let input = if in_loop_buffer { &turn.input[..] } else { &self.input[self.input_start..] };
@@ -241,8 +244,9 @@ impl<D: Door> Connection<D> {
         self.output.len() - self.output_start
     }
 
-    /// What the poller should watch for. A reason not to read that will pass by itself changes nothing unless the poller
-    /// was heard in vain (`unheard`): that saves two system calls where it does pass.
+    /// What the poller should watch for. A reason not to read that will pass by itself changes
+    /// nothing unless the poller was heard in vain (`unheard`): that saves two system calls
+    /// where it does pass.
     pub(crate) fn interest_wanted(&self, shared: &Shared, unheard: bool) -> Interest {
         let never = self.ended || self.closing;
         let passing = self.sleeping || self.is_held(shared);
@@ -277,8 +281,8 @@ impl<D: Door> Connection<D> {
         idle_timeout_ms > 0 && idle_ms >= idle_timeout_ms && !self.sleeping
     }
 
-    /// Ends the connection. Where the client still sends, its bytes are taken first: a socket closed over unread bytes
-    /// is reset, and the client would lose our last words.
+    /// Ends the connection. Where the client still sends, its bytes are taken first: a socket
+    /// closed over unread bytes is reset, and the client would lose our last words.
     pub(crate) fn close(mut self, statistics: &LoopStatistics, buffer: &mut Vec<u8>) {
         self.input = Vec::new();
         self.output = Vec::new();

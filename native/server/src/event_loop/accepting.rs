@@ -50,7 +50,8 @@ impl<D: Door> EventLoop<D> {
         }
     }
 
-    /// The system has no descriptors or memory for another connection. Asking again at once would only burn CPU.
+    /// The system has no descriptors or memory for another connection. Asking again at once would
+    /// only burn CPU.
     fn rest_from_accepting(&mut self, error: &io::Error) {
         let now_ns = self.now_ns();
         if now_ns >= self.complain_again_ns {

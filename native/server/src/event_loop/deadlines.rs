@@ -1,4 +1,5 @@
-//! What a loop does because of the time: waking sleepers, closing clients that are overdue, keeping the rate.
+//! What a loop does because of the time: waking sleepers, closing clients that are overdue, keeping
+//! the rate.
 
 use super::{EventLoop, NEVER, RESUMED, TICK_NS};
 use crate::door::Door;
@@ -13,7 +14,8 @@ impl<D: Door> EventLoop<D> {
         if !self.yielded.is_empty() {
             return Some(Duration::ZERO);
         }
-        // Loop 0 keeps the rate of commands; others have nothing to do once a second without connections.
+        // Loop 0 keeps the rate of commands; others have nothing to do once a second without
+        // connections.
         let ticks = self.number == 0 || self.connections.len() > 0;
         let tick = if ticks { self.next_tick_ns } else { NEVER };
         let sleeper = self.sleepers.peek().map_or(NEVER, |Reverse((at_ns, ..))| *at_ns);

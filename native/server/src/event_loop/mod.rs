@@ -2,26 +2,30 @@
 //!
 //! # How one turn goes
 //!
-//! The loop waits until sockets are ready, its inbox has messages, or the next deadline comes. Then, in this order:
+//! The loop waits until sockets are ready, its inbox has messages, or the next deadline comes.
+//! Then, in this order:
 //!
-//! 1. **Ready sockets.** Each ready connection gets one turn: one `recv` into the loop's buffer, the session executes
-//!    the complete requests in it (at most 128, or 256 KiB of replies), one `send`. A connection costs two system calls
-//!    per turn, however many requests were in it, and `epoll_wait` is shared by all that are ready. There is no second
-//!    `recv` to hear that nothing is left: the poller is level-triggered and will say so. Interest in writing is taken
-//!    up when a `send` took less than everything, and dropped when nothing waits: a client that reads its replies
-//!    causes no `epoll_ctl` at all.
-//! 2. **Yielded connections.** Those that used up their budget earlier have another turn, once each. While there are
-//!    any, the wait does not block. So a client with a million pipelined requests delays another by one turn of its own.
+//! 1. **Ready sockets.** Each ready connection gets one turn: one `recv` into the loop's buffer,
+//!    the session executes the complete requests in it (at most 128, or 256 KiB of replies), one
+//!    `send`. A connection costs two system calls per turn, however many requests were in it, and
+//!    `epoll_wait` is shared by all that are ready. There is no second `recv` to hear that nothing
+//!    is left: the poller is level-triggered and will say so. Interest in writing is taken up when
+//!    a `send` took less than everything, and dropped when nothing waits: a client that reads its
+//!    replies causes no `epoll_ctl` at all.
+//! 2. **Yielded connections.** Those that used up their budget earlier have another turn, once
+//!    each. While there are any, the wait does not block. So a client with a million pipelined
+//!    requests delays another by one turn of its own.
 //! 3. **Sleepers** whose time has come (`DEBUG SLEEP` pauses a connection, not a loop).
 //! 4. **Messages**: connections given by loop 0, clients to be killed, the order to stop.
-//! 5. **Once a second** the deadlines of clients: idle, not authenticated, not reading. A walk over all connections is
-//!    cheap at that rate (10,000 take less than half a millisecond) and is left out where no deadline is set.
+//! 5. **Once a second** the deadlines of clients: idle, not authenticated, not reading. A walk over
+//!    all connections is cheap at that rate (10,000 take less than half a millisecond) and is left
+//!    out where no deadline is set.
 //!
-//! Numbers of connections that were closed in a round are not used again before its end, so an event or message for a
-//! closed connection finds an empty slot, never a stranger.
+//! Numbers of connections that were closed in a round are not used again before its end, so an
+//! event or message for a closed connection finds an empty slot, never a stranger.
 //!
-//! Loop 0 also accepts, and gives each connection to the loop that has the fewest. There is no thread for accepting:
-//! it would wake for each connection only to wake another.
+//! Loop 0 also accepts, and gives each connection to the loop that has the fewest. There is no
+//! thread for accepting: it would wake for each connection only to wake another.
 //!
 //! A panic in a turn is caught. Its connection is closed, the loop goes on.
 
@@ -99,7 +103,8 @@ impl<D> Sources for Owned<'_, D> {
 }
 
 impl<D: Door> EventLoop<D> {
-    /// A loop that has registered its waker and listeners. It fails where the back end cannot watch them.
+    /// A loop that has registered its waker and listeners. It fails where the back end cannot watch
+    /// them.
     pub(crate) fn new(
         number: usize,
         shared: Arc<Shared>,
@@ -135,7 +140,8 @@ impl<D: Door> EventLoop<D> {
     /// Serves until told to stop.
     pub(crate) fn run(mut self) {
         while !self.is_over() {
-            // Turns catch the panics of sessions; one from here would be ours, and must not take the others with it.
+            // Turns catch the panics of sessions; one from here would be ours, and must not take
+            // the others with it.
             if catch_unwind(AssertUnwindSafe(|| self.round())).is_err() {
                 self.part().statistics.panics.add(1);
                 eprintln!("todana: event loop {} panicked and goes on", self.number);

@@ -1,13 +1,15 @@
 //! How a loop learns which of its sockets are ready.
 //!
-//! The contract is **level-triggered**: as long as a source is readable and its interest says `read`, every wait reports
-//! it. A back end may report a source that is not ready (the loop's calls do not block), never forget one that is.
+//! The contract is **level-triggered**: as long as a source is readable and its interest says
+//! `read`, every wait reports it. A back end may report a source that is not ready (the loop's
+//! calls do not block), never forget one that is.
 //!
-//! The loop owns its sockets; a poller knows them by token. Where a system call wants descriptors on each wait (`poll`,
-//! `select`), the poller borrows them from [`Sources`] for just that call, so no back end ever holds a descriptor number
-//! that may have been closed.
+//! The loop owns its sockets; a poller knows them by token. Where a system call wants descriptors
+//! on each wait (`poll`, `select`), the poller borrows them from [`Sources`] for just that call, so
+//! no back end ever holds a descriptor number that may have been closed.
 //!
-//! Waking a waiting loop is no business of this trait: a [`crate::inbox::Waker`] is a source like any other.
+//! Waking a waiting loop is no business of this trait: a [`crate::inbox::Waker`] is a source like
+//! any other.
 
 #[cfg(any(target_os = "linux", target_os = "android"))]
 mod epoll;
@@ -48,7 +50,8 @@ pub(crate) struct Ready {
     pub(crate) readable: bool,
     /// There is room to send, or an error to find.
     pub(crate) writable: bool,
-    /// The connection is dead in both directions. Some back ends report it whatever the interest, some never.
+    /// The connection is dead in both directions. Some back ends report it whatever the interest,
+    /// some never.
     pub(crate) gone: bool,
 }
 
@@ -68,8 +71,8 @@ pub(crate) trait Poller: Send {
     fn modify(&mut self, fd: BorrowedFd<'_>, token: Token, interest: Interest) -> io::Result<()>;
     /// Ends watching. Must come before the descriptor is closed.
     fn deregister(&mut self, fd: BorrowedFd<'_>, token: Token) -> io::Result<()>;
-    /// Waits until a source is ready or the time is over (`None`: no limit) and appends what is ready.
-    /// A signal or nothing at all may end a wait early.
+    /// Waits until a source is ready or the time is over (`None`: no limit) and appends what is
+    /// ready. A signal or nothing at all may end a wait early.
     fn wait(
         &mut self,
         sources: &dyn Sources,

@@ -1,7 +1,8 @@
-//! What the `polling` crate finds best on a system: kqueue on BSD and macOS, event ports on illumos and Solaris, epoll.
+//! What the `polling` crate finds best on a system: kqueue on BSD and macOS, event ports on illumos
+//! and Solaris, epoll.
 //!
-//! Event ports report each source once; such sources are armed again before the next wait, so that the contract
-//! (level-triggered) holds everywhere.
+//! Event ports report each source once; such sources are armed again before the next wait, so that
+//! the contract (level-triggered) holds everywhere.
 
 use super::{Interest, Poller, Ready, Sources, Token, watched::Watched};
 use polling::{Event, Events, PollMode};
@@ -60,8 +61,9 @@ impl Poller for Portable {
 
     #[allow(unsafe_code)]
     fn register(&mut self, fd: BorrowedFd<'_>, token: Token, interest: Interest) -> io::Result<()> {
-        // SAFETY: `polling` asks that a source be deleted before it is closed. The loop deregisters each source
-        // before it drops it, and a loop that ends drops this poller before its sources.
+        // SAFETY: `polling` asks that a source be deleted before it is closed. The loop deregisters
+        // each source before it drops it, and a loop that ends drops this poller before its
+        // sources.
         unsafe {
             self.poller.add_with_mode(fd.as_raw_fd(), event(token, interest), self.mode)?;
         }

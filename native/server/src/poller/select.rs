@@ -1,4 +1,5 @@
-//! `select(2)`: for systems and sandboxes where nothing else is left. Descriptors below 1,024 only; others are refused.
+//! `select(2)`: for systems and sandboxes where nothing else is left. Descriptors below 1,024 only;
+//! others are refused.
 
 use super::{Interest, Poller, Ready, Sources, Token, watched::Watched};
 use nix::errno::Errno;

@@ -1,6 +1,7 @@
 //! The server over real loopback sockets, once for each back end, with sessions made for testing.
 //!
-//! Waits have generous ends and are over as soon as what they wait for is there: nothing here asserts how fast.
+//! Waits have generous ends and are over as soon as what they wait for is there: nothing here
+//! asserts how fast.
 
 mod limits;
 mod scripted;

@@ -167,7 +167,8 @@ fn a_flood_does_not_starve_another_client() {
             let reader = std::thread::spawn(move || {
                 (0..300_000).for_each(|_| assert_eq!(flood.line(), "flood"));
             });
-            // One answer comes within one turn of the flood, which is 128 requests: count what the server did meanwhile.
+            // One answer comes within one turn of the flood, which is 128 requests: count what the
+            // server did meanwhile.
             let mut worst = 0;
             until("the flood is over", || {
                 let before = server.info().commands;
@@ -177,7 +178,8 @@ fn a_flood_does_not_starve_another_client() {
             });
             sender.join().unwrap();
             reader.join().unwrap();
-            // The kernel may keep the test from running for many turns; starving would be all 300,000.
+            // The kernel may keep the test from running for many turns; starving would be all
+            // 300,000.
             assert!(worst < 150_000, "{worst} requests went before one answer");
         },
     );

@@ -1,7 +1,7 @@
 //! A table beside a model of it: operations decoded from bytes, run on both, compared at each step.
 //!
-//! Used by the property test next to this and by the fuzz target. Six bytes are one operation, so that taking some
-//! out leaves the others what they were.
+//! Used by the property test next to this and by the fuzz target. Six bytes are one operation, so
+//! that taking some out leaves the others what they were.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -21,9 +21,11 @@ fn hello_tells_who_is_there_and_chooses_the_version() {
     script(
         r#"
         > HELLO
-        *14 $6 server $5 redis $7 version $5 7.2.0 $5 proto :2 $2 id :7 $4 mode $10 standalone $4 role $6 master $7 modules *0
+        *14 $6 server $5 redis $7 version $5 7.2.0 $5 proto :2 $2 id :7 $4 mode $10 standalone $4
+        role $6 master $7 modules *0
         > HELLO 3 SETNAME me
-        %7 $6 server $5 redis $7 version $5 7.2.0 $5 proto :3 $2 id :7 $4 mode $10 standalone $4 role $6 master $7 modules *0
+        %7 $6 server $5 redis $7 version $5 7.2.0 $5 proto :3 $2 id :7 $4 mode $10 standalone $4
+        role $6 master $7 modules *0
         > GET missing
         _
         > CLIENT GETNAME
@@ -85,7 +87,9 @@ fn authentication_comes_first() {
         > AUTH other secret
         -WRONGPASS invalid username-password pair or user is disabled.
         > HELLO 3
-        -NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH <user> <pass> option can be used to authenticate the client and select the RESP protocol version at the same time
+        -NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO
+        <proto> AUTH <user> <pass> option can be used to authenticate the client and select the
+        RESP protocol version at the same time
         > AUTH secret
         +OK
         > PING
@@ -99,7 +103,8 @@ fn authentication_comes_first() {
         > PING
         -NOAUTH Authentication required.
         > HELLO 2 AUTH default secret
-        *14 $6 server $5 redis $7 version $5 7.2.0 $5 proto :2 $2 id :7 $4 mode $10 standalone $4 role $6 master $7 modules *0
+        *14 $6 server $5 redis $7 version $5 7.2.0 $5 proto :2 $2 id :7 $4 mode $10 standalone $4
+        role $6 master $7 modules *0
         > PING
         +PONG
         "#,
@@ -108,7 +113,8 @@ fn authentication_comes_first() {
     script(
         r#"
         > AUTH secret
-        -ERR AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct?
+        -ERR AUTH <password> called without any password configured for the default user. Are you
+        sure your configuration is correct?
         > AUTH default secret
         +OK
         > AUTH a b c
@@ -192,7 +198,9 @@ fn clients_are_listed_with_all_fields() {
     let (mut host, mut session) = (with_others(), RespSession::default());
     ask(&mut session, &mut host, "CLIENT SETNAME me");
     let list = ask(&mut session, &mut host, "CLIENT LIST");
-    assert!(list.contains("id=7 addr=127.0.0.1:50007 laddr=127.0.0.1:6379 fd=8 name=me age=0 idle=0 flags=N db=0 sub=0 psub=0"));
+    let mine = "id=7 addr=127.0.0.1:50007 laddr=127.0.0.1:6379 fd=8 name=me age=0 idle=0 flags=N \
+                db=0 sub=0 psub=0";
+    assert!(list.contains(mine));
     assert!(list.contains("cmd=client|list user=default redir=-1 resp=2 lib-name= lib-ver=\\n"));
     assert_eq!(list.matches("id=").count(), 3);
     let some = ask(&mut session, &mut host, "CLIENT LIST ID 8 9 10");

@@ -4,7 +4,8 @@ use super::*;
 use crate::Limits;
 use proptest::prelude::*;
 
-/// What comes of bytes under limits, in every cut: the answer, and whether the connection was closed.
+/// What comes of bytes under limits, in every cut: the answer, and whether the connection was
+/// closed.
 fn under(limits: &Limits, password: Option<&[u8]>, input: &[u8]) -> (String, bool) {
     let start = || {
         let password = password.map(<[u8]>::to_vec);

@@ -11,7 +11,9 @@ fn the_table_of_commands_is_told() {
         > COMMAND COUNT
         :74
         > COMMAND INFO get nosuch
-        *2 *10 $3 get :2 *2 +readonly +fast :1 :1 :1 *3 +@read +@string +@fast *0 *1 *6 $5 flags *2 +RO +access $12 begin_search *4 $4 type $5 index $4 spec *2 $5 index :1 $9 find_keys *4 $4 type $5 range $4 spec *6 $7 lastkey :0 $7 keystep :1 $5 limit :0 *0 $-1
+        *2 *10 $3 get :2 *2 +readonly +fast :1 :1 :1 *3 +@read +@string +@fast *0 *1 *6 $5 flags *2
+        +RO +access $12 begin_search *4 $4 type $5 index $4 spec *2 $5 index :1 $9 find_keys *4 $4
+        type $5 range $4 spec *6 $7 lastkey :0 $7 keystep :1 $5 limit :0 *0 $-1
         > COMMAND GETKEYS MSET a 1 b 2
         *2 $1 a $1 b
         > COMMAND GETKEYSANDFLAGS COPY a b
@@ -31,7 +33,9 @@ fn the_table_of_commands_is_told() {
         > COMMAND LIST FILTERBY X y
         -ERR syntax error
         > COMMAND DOCS strlen nosuch
-        *2 $6 strlen *10 $7 summary $27 Length of a value in bytes. $5 since $5 2.2.0 $5 group $6 string $10 complexity $4 O(1) $9 arguments *1 *8 $4 name $3 key $4 type $3 key $12 display_text $3 key $14 key_spec_index :0
+        *2 $6 strlen *10 $7 summary $27 Length of a value in bytes. $5 since $5 2.2.0 $5 group $6
+        string $10 complexity $4 O(1) $9 arguments *1 *8 $4 name $3 key $4 type $3 key $12
+        display_text $3 key $14 key_spec_index :0
         > COMMAND FOO
         -ERR unknown subcommand 'FOO'. Try COMMAND HELP.
         "#,
@@ -43,11 +47,13 @@ fn resp3_answers_have_their_types() {
     script(
         r#"
         > HELLO 3
-        %7 $6 server $5 redis $7 version $5 7.2.0 $5 proto :3 $2 id :7 $4 mode $10 standalone $4 role $6 master $7 modules *0
+        %7 $6 server $5 redis $7 version $5 7.2.0 $5 proto :3 $2 id :7 $4 mode $10 standalone $4
+        role $6 master $7 modules *0
         > CONFIG GET databases
         %1 $9 databases $2 16
         > COMMAND INFO ping
-        *1 *10 $4 ping :-1 ~1 +fast :0 :0 :0 ~2 +@fast +@connection ~2 $25 request_policy:all_shards $29 response_policy:all_succeeded ~0 ~0
+        *1 *10 $4 ping :-1 ~1 +fast :0 :0 :0 ~2 +@fast +@connection ~2 $25
+        request_policy:all_shards $29 response_policy:all_succeeded ~0 ~0
         > COMMAND INFO nosuch
         *1 _
         > INFO cluster
@@ -91,7 +97,8 @@ fn options_are_read_and_changed() {
         > CONFIG SET timeout 1 maxmemory
         -ERR syntax error
         > CONFIG SET databases 17
-        -ERR CONFIG SET failed (possibly related to argument 'databases') - can't set immutable config
+        -ERR CONFIG SET failed (possibly related to argument 'databases') - can't set immutable
+        config
         > CONFIG SET save "" databases 16
         +OK
         > CONFIG RESETSTAT
@@ -129,7 +136,8 @@ fn figures_come_in_sections() {
     for field in [
         "# Server redis_version:7.2.0 todana_version:0.1.0 ",
         " uptime_in_seconds:90 ",
-        " used_memory:350 used_memory_human:350B used_memory_rss:2097152 used_memory_rss_human:2.00M ",
+        " used_memory:350 used_memory_human:350B \
+         used_memory_rss:2097152 used_memory_rss_human:2.00M ",
         " maxmemory_policy:noeviction ",
         " expired_keys:7 ",
         " keyspace_hits:5 ",
@@ -173,7 +181,9 @@ fn slow_commands_are_logged_without_secrets() {
         > SLOWLOG LEN
         :2
         > SLOWLOG GET -1
-        *3 *6 :2 :1700000000 :20000 *2 $7 SLOWLOG $3 LEN $15 127.0.0.1:50007 $0  *6 :1 :1700000000 :20000 *3 $4 AUTH $10 (redacted) $10 (redacted) $15 127.0.0.1:50007 $0  *6 :0 :1700000000 :20000 *2 $3 GET $1 k $15 127.0.0.1:50007 $0
+        *3 *6 :2 :1700000000 :20000 *2 $7 SLOWLOG $3 LEN $15 127.0.0.1:50007 $0  *6 :1 :1700000000
+        :20000 *3 $4 AUTH $10 (redacted) $10 (redacted) $15 127.0.0.1:50007 $0  *6 :0 :1700000000
+        :20000 *2 $3 GET $1 k $15 127.0.0.1:50007 $0
         > SLOWLOG GET -2
         -ERR count should be greater than or equal to -1
         > SLOWLOG GET 0
