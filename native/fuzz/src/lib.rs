@@ -7,8 +7,9 @@
 //! cargo run --release --bin smoke                       all targets over their seeds and a fixed run of mutations
 //! ```
 //!
-//! A new target is a function in this crate, a line in [`TARGETS`], and for libFuzzer a wrapper in `fuzz_targets/` with its
-//! `[[bin]]`. Its seeds are the files of `seeds/<name>/`; without any, mutations start from an empty input.
+//! A new target is a function in this crate, a line in [`TARGETS`], and for libFuzzer a wrapper in
+//! `fuzz_targets/` with its `[[bin]]`. Its seeds are the files of `seeds/<name>/`; without any,
+//! mutations start from an empty input.
 
 mod memcached;
 mod resp;

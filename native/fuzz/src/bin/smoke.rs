@@ -1,11 +1,13 @@
-//! Runs every target over its seeds and over mutations of them: the part of fuzzing that belongs into every test run.
+//! Runs every target over its seeds and over mutations of them: the part of fuzzing that belongs
+//! into every test run.
 //!
 //! ```text
 //! smoke [--seconds N | --iterations N] [target ...]
 //! ```
 //!
-//! The mutations come from a fixed sequence, so with `--iterations` (default 20,000 for each target) a run repeats exactly. A
-//! failing input is written to `artifacts/<target>/` and named. The last line is `N passed, M failed`, counting inputs.
+//! The mutations come from a fixed sequence, so with `--iterations` (default 20,000 for each
+//! target) a run repeats exactly. A failing input is written to `artifacts/<target>/` and named.
+//! The last line is `N passed, M failed`, counting inputs.
 
 use std::fs;
 use std::panic;
