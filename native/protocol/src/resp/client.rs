@@ -131,6 +131,10 @@ impl<H: Host> Call<'_, '_, H> {
         let mut text = Vec::new();
         for client in &clients {
             line(client, self.now_ms(), &mut text);
+            if text.len() > self.encoder.bytes_max {
+                // Too long for an answer, whatever follows.
+                break;
+            }
         }
         self.encoder.verbatim(&text);
         Ok(Flow::Continue)

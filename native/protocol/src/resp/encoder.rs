@@ -40,21 +40,48 @@ impl<'o> Encoder<'o> {
         Encoder { out, resp3, failed, bytes_max, overflowed, shape, now_ms, lookups }
     }
 
+    /// Whether so many bytes more, give or take a header, are within the limit. If not, nothing is
+    /// written from now on.
+    #[inline]
+    fn fits(&mut self, bytes: usize) -> bool {
+        let fits = !self.overflowed && self.out.len().saturating_add(bytes) <= self.bytes_max;
+        self.overflowed = !fits;
+        fits
+    }
+
+    /// Replies that are worded already.
+    pub(super) fn replies(&mut self, bytes: &[u8]) {
+        if self.fits(bytes.len()) {
+            self.out.extend_from_slice(bytes);
+        }
+    }
+
+    /// A kind and what follows it on its line.
+    #[inline]
+    fn line(&mut self, kind: u8, text: &[u8]) {
+        if self.fits(text.len()) {
+            self.out.push(kind);
+            self.out.extend_from_slice(text);
+            self.out.extend_from_slice(b"\r\n");
+        }
+    }
+
     /// `+text`. The text is the server's own.
     pub(super) fn simple(&mut self, text: &str) {
-        self.out.push(b'+');
-        self.out.extend_from_slice(text.as_bytes());
-        self.out.extend_from_slice(b"\r\n");
+        self.line(b'+', text.as_bytes());
     }
 
     pub(super) fn ok(&mut self) {
-        self.out.extend_from_slice(b"+OK\r\n");
+        self.replies(b"+OK\r\n");
     }
 
     /// `-text`, which begins with a code. CR and LF become spaces.
     #[cold]
     pub(super) fn error(&mut self, text: &str) {
         self.failed = true;
+        if !self.fits(text.len()) {
+            return;
+        }
         self.out.push(b'-');
         let plain = |byte| if byte == b'\r' || byte == b'\n' { b' ' } else { byte };
         self.out.extend(text.bytes().map(plain));
@@ -66,6 +93,12 @@ impl<'o> Encoder<'o> {
         self.header(b':', number);
     }
 
+    /// An integer in decimal digits.
+    #[inline]
+    pub(super) fn digits(&mut self, digits: &[u8]) {
+        self.line(b':', digits);
+    }
+
     /// A number of bytes, entries or moments.
     pub(super) fn count(&mut self, number: u64) {
         self.integer(i64::try_from(number).unwrap_or(i64::MAX));
@@ -73,8 +106,7 @@ impl<'o> Encoder<'o> {
 
     #[inline]
     pub(super) fn bulk(&mut self, bytes: &[u8]) {
-        if self.out.len().saturating_add(bytes.len()) > self.bytes_max {
-            self.overflowed = true;
+        if !self.fits(bytes.len()) {
             return;
         }
         // One reservation, so that what follows does not ask for room again.
@@ -91,12 +123,12 @@ impl<'o> Encoder<'o> {
     /// Nothing, where there could have been a bulk string.
     #[inline]
     pub(super) fn null(&mut self) {
-        self.out.extend_from_slice(if self.resp3 { b"_\r\n" } else { b"$-1\r\n" });
+        self.replies(if self.resp3 { b"_\r\n" } else { b"$-1\r\n" });
     }
 
     /// Nothing, where there could have been an array.
     pub(super) fn null_array(&mut self) {
-        self.out.extend_from_slice(if self.resp3 { b"_\r\n" } else { b"*-1\r\n" });
+        self.replies(if self.resp3 { b"_\r\n" } else { b"*-1\r\n" });
     }
 
     pub(super) fn array(&mut self, length: usize) {
@@ -120,11 +152,7 @@ impl<'o> Encoder<'o> {
     pub(super) fn double(&mut self, number: f64) {
         let text = number.to_string();
         match self.resp3 {
-            true => {
-                self.out.push(b',');
-                self.out.extend_from_slice(text.as_bytes());
-                self.out.extend_from_slice(b"\r\n");
-            }
+            true => self.line(b',', text.as_bytes()),
             false => self.text(&text),
         }
     }
@@ -134,8 +162,7 @@ impl<'o> Encoder<'o> {
         if !self.resp3 {
             return self.bulk(text);
         }
-        if self.out.len().saturating_add(text.len()) > self.bytes_max {
-            self.overflowed = true;
+        if !self.fits(text.len()) {
             return;
         }
         self.header(b'=', text.len() as i64 + 4);
@@ -146,6 +173,9 @@ impl<'o> Encoder<'o> {
 
     #[inline]
     fn header(&mut self, kind: u8, number: i64) {
+        if !self.fits(0) {
+            return;
+        }
         if let 0..=9 = number {
             self.out.extend_from_slice(&[kind, b'0' + number as u8, b'\r', b'\n']);
             return;
@@ -200,6 +230,38 @@ mod tests {
         let mut encoder = Encoder::new(&mut out, false, 10, 0);
         encoder.bulk(&[b'x'; 11]);
         assert!(encoder.overflowed);
+        // Nor does it go on with what is shorter.
+        encoder.bulk(b"x");
+        encoder.ok();
+        encoder.null();
+        encoder.array(2);
+        encoder.error("ERR x");
         assert!(out.is_empty());
+    }
+
+    #[test]
+    fn every_kind_of_reply_has_its_limit() {
+        let writes: [fn(&mut Encoder<'_>); 11] = [
+            |e| e.simple("text"),
+            |e| e.ok(),
+            |e| e.error("ERR text"),
+            |e| e.integer(1234),
+            |e| e.digits(b"1234"),
+            |e| e.text("text"),
+            |e| e.null(),
+            |e| e.null_array(),
+            |e| e.map(1000),
+            |e| e.double(1.5),
+            |e| e.verbatim(b"text"),
+        ];
+        for (number, write) in writes.into_iter().enumerate() {
+            for resp3 in [false, true] {
+                let mut out = Vec::new();
+                let mut encoder = Encoder::new(&mut out, resp3, 1000, 0);
+                (0..1000).for_each(|_| write(&mut encoder));
+                assert!(encoder.overflowed, "{number}");
+                assert!((990..1040).contains(&out.len()), "{number}: {}", out.len());
+            }
+        }
     }
 }

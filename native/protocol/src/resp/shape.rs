@@ -99,9 +99,7 @@ impl Reply for Encoder<'_> {
 
     #[inline]
     fn number(&mut self, record: Record<'_>) {
-        self.out.push(b':');
-        self.out.extend_from_slice(record.value);
-        self.out.extend_from_slice(b"\r\n");
+        self.digits(record.value);
     }
 
     #[inline]

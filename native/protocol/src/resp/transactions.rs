@@ -171,6 +171,9 @@ impl<H: Host> Call<'_, '_, H> {
             self.encoder.null_array();
             return Ok(Flow::Continue);
         };
+        if self.encoder.overflowed {
+            return Ok(Flow::Close);
+        }
         self.encoder.array(parts.len());
         Ok(self.assemble(&requests, parts, &replies))
     }
@@ -262,7 +265,7 @@ impl<H: Host> Call<'_, '_, H> {
             match part {
                 Part::Store(..) => {
                     let &(end, failed) = ends.next().unwrap_or(&(start, false));
-                    self.encoder.out.extend_from_slice(&replies.bytes[start..end]);
+                    self.encoder.replies(&replies.bytes[start..end]);
                     self.encoder.failed = failed;
                     start = end;
                 }
@@ -278,6 +281,9 @@ impl<H: Host> Call<'_, '_, H> {
                 }
             }
             observe(name, arguments, self.encoder.failed, self.host);
+            if self.encoder.overflowed {
+                return Flow::Close;
+            }
         }
         self.encoder.failed = false;
         flow

@@ -159,6 +159,38 @@ fn an_answer_beyond_the_output_limit_closes() {
     assert!(under(&limits, None, &input.concat()).1);
 }
 
+/// Commands between MULTI and EXEC, and a PING that should find the connection closed.
+fn transaction(lines: &[&str]) -> Vec<u8> {
+    let lines = [&["MULTI"], lines, &["EXEC", "PING"]].concat();
+    lines.iter().flat_map(|line| array(line)).collect()
+}
+
+#[test]
+fn answers_of_a_transaction_are_bounded_together() {
+    let limits = Limits { output_bytes_max: 5000, ..Limits::default() };
+    for line in ["CLIENT HELP", "CLIENT ID", "PING", "GET k", "INCR n", "STRLEN k", "TIME"] {
+        let mut host = FakeHost { limits: limits.clone(), ..host() };
+        let input = transaction(&vec![line; 3000]);
+        let mut session = RespSession::default();
+        // The answer to EXEC only: QUEUED has gone before in other turns.
+        let (queued, exec) =
+            input.split_at(input.len() - array("EXEC").len() - array("PING").len());
+        assert!(!converse(&mut session, &mut host, [queued]).closed, "{line}");
+        let outcome = converse(&mut session, &mut host, [exec]);
+        assert!(outcome.closed, "{line}");
+        assert!(outcome.output.len() < 5100, "{line}: {} bytes", outcome.output.len());
+    }
+}
+
+#[test]
+fn a_list_of_clients_is_bounded() {
+    let limits = Limits { output_bytes_max: 5000, ..Limits::default() };
+    let mut host = FakeHost { limits, ..host() };
+    host.others = (100..200).map(|id| crate::testing::client(id, ProtocolName::Resp)).collect();
+    let outcome = converse(&mut RespSession::default(), &mut host, [&*array("CLIENT LIST")]);
+    assert!(outcome.closed && outcome.output.is_empty());
+}
+
 #[test]
 fn error_texts_are_cut_and_stay_on_their_line() {
     script(
