@@ -9,10 +9,10 @@ use super::parser::{Bounds, Parser, Step};
 use super::request::{Arguments, Request, pairs, takes_pairs, wrong_arity};
 use super::spec::{CONTAINER, NO_AUTH, SKIP_SLOWLOG};
 use super::table::Name;
-use super::transactions::Transaction;
+use super::transactions::{Transaction, Watches};
 use crate::{Budget, Host, Limits, Next, Progress, ProtocolName, Session};
 use std::sync::atomic::Ordering::Relaxed;
-use todana_command::{Context, Watch, execute, prefetch};
+use todana_command::{Context, execute, prefetch};
 
 /// A RESP connection.
 #[derive(Debug, Default)]
@@ -36,9 +36,7 @@ pub(super) struct State {
     pub(super) skip_next: bool,
     /// Commands queued since MULTI.
     pub(super) transaction: Option<Transaction>,
-    pub(super) watches: Vec<Watch>,
-    /// Bytes of the watched keys.
-    pub(super) watched_bytes: usize,
+    pub(super) watches: Watches,
     random: u64,
 }
 

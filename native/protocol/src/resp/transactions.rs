@@ -8,8 +8,31 @@ use super::session::{State, observe};
 use super::shape::Shape;
 use super::table::Name;
 use crate::Host;
+use std::collections::HashSet;
 use std::sync::atomic::Ordering::Relaxed;
-use todana_command::{Batch, Command, Context, execute_batch, watch};
+use todana_command::{Batch, Command, Context, Watch, execute_batch, watch};
+
+/// Most commands between MULTI and EXEC.
+pub(super) const QUEUED_COMMANDS_MAX: usize = 65_536;
+
+/// Most keys that a client watches.
+pub(super) const WATCHED_KEYS_MAX: usize = 65_536;
+
+/// What EXEC needs for a command beside its arguments.
+const COMMAND_BYTES: usize = size_of::<(Name, usize)>()
+    + size_of::<(Name, &[&[u8]])>()
+    + size_of::<Pairs<'_>>()
+    + size_of::<Part<'_>>()
+    + size_of::<(usize, Command<'_>)>()
+    + size_of::<(Shape, bool)>()
+    + size_of::<(usize, bool)>();
+
+/// What EXEC needs for an argument beside its bytes: its end, itself, and its place among the
+/// pairs or the keys.
+const ARGUMENT_BYTES: usize = size_of::<usize>() + 2 * size_of::<&[u8]>();
+
+/// What a watched key takes beside its bytes, which are kept twice.
+const WATCH_BYTES: usize = size_of::<Watch>() + 2 * size_of::<(usize, Vec<u8>)>();
 
 /// Commands queued since MULTI, with their own copy of the arguments.
 #[derive(Debug, Default)]
@@ -33,7 +56,45 @@ impl Transaction {
 
     /// Bytes that it holds, bookkeeping included.
     fn held_bytes(&self) -> usize {
-        self.bytes.len() + self.ends.len() * 8 + self.commands.len() * 16
+        self.bytes.len() + self.ends.len() * ARGUMENT_BYTES + self.commands.len() * COMMAND_BYTES
+    }
+}
+
+/// Keys watched for the next EXEC.
+#[derive(Debug, Default)]
+pub(super) struct Watches {
+    /// Each key as it was.
+    list: Vec<Watch>,
+    /// Database and key of each.
+    known: HashSet<(usize, Vec<u8>)>,
+    /// Bytes that all this holds.
+    bytes: usize,
+}
+
+impl Watches {
+    /// Watches a key, once.
+    fn add<H: Host>(
+        &mut self,
+        database: usize,
+        key: &[u8],
+        now_ms: u64,
+        host: &H,
+    ) -> Result<(), Failure> {
+        let wanted = (database, key.to_vec());
+        if self.known.contains(&wanted) {
+            return Ok(());
+        }
+        if self.list.len() >= WATCHED_KEYS_MAX {
+            return Err(format!("ERR more than {WATCHED_KEYS_MAX} watched keys").into());
+        }
+        let bytes = self.bytes.saturating_add(2 * key.len() + WATCH_BYTES);
+        if bytes > host.limits().queued_bytes_max {
+            return Err("ERR watched keys take too many bytes".into());
+        }
+        self.bytes = bytes;
+        self.list.push(watch(host.databases(), database, key, now_ms));
+        self.known.insert(wanted);
+        Ok(())
     }
 }
 
@@ -60,11 +121,19 @@ impl State {
             // EXEC will refuse: nothing needs to be kept.
             return Ok(());
         }
-        let bytes: usize = arguments.iter().map(|argument| argument.len() + 8).sum();
-        let held = transaction.held_bytes() + self.watched_bytes;
-        if held.saturating_add(bytes + 16) > host.limits().queued_bytes_max {
+        let of_argument = |argument: &&[u8]| argument.len() + ARGUMENT_BYTES;
+        let bytes = COMMAND_BYTES + arguments.iter().map(of_argument).sum::<usize>();
+        let held = transaction.held_bytes() + self.watches.bytes;
+        let refusal = if transaction.commands.len() >= QUEUED_COMMANDS_MAX {
+            Some(format!("ERR more than {QUEUED_COMMANDS_MAX} queued commands").into())
+        } else if held.saturating_add(bytes) > host.limits().queued_bytes_max {
+            Some("ERR queued commands take too many bytes".into())
+        } else {
+            None
+        };
+        if let Some(refusal) = refusal {
             *transaction = Transaction { broken: true, ..Transaction::default() };
-            return Err("ERR queued commands take too many bytes".into());
+            return Err(refusal);
         }
         for argument in arguments {
             transaction.bytes.extend_from_slice(argument);
@@ -99,8 +168,7 @@ impl State {
     /// Forgets queued commands and watched keys.
     pub(super) fn forget<H: Host>(&mut self, host: &H) {
         self.transaction = None;
-        self.watches = Vec::new();
-        self.watched_bytes = 0;
+        self.watches = Watches::default();
         host.client().queued.store(usize::MAX, Relaxed);
         host.client().watched.store(0, Relaxed);
     }
@@ -129,25 +197,17 @@ impl<H: Host> Call<'_, '_, H> {
             return Err("ERR WATCH inside MULTI is not allowed".into());
         }
         let database = self.state.database;
-        for &key in &self.arguments[1..] {
-            let watches = &mut self.state.watches;
-            if watches.iter().any(|known| known.database == database && known.key == key) {
-                continue;
-            }
-            let bytes = self.state.watched_bytes.saturating_add(key.len() + 64);
-            if bytes > self.host.limits().queued_bytes_max {
-                return Err("ERR watched keys take too many bytes".into());
-            }
-            self.state.watched_bytes = bytes;
-            watches.push(watch(self.host.databases(), database, key, self.encoder.now_ms));
-        }
-        self.host.client().watched.store(self.state.watches.len(), Relaxed);
+        let watches = &mut self.state.watches;
+        let (now_ms, host) = (self.encoder.now_ms, &*self.host);
+        let added =
+            self.arguments[1..].iter().try_for_each(|key| watches.add(database, key, now_ms, host));
+        host.client().watched.store(watches.list.len(), Relaxed);
+        added?;
         self.ok()
     }
 
     pub(super) fn unwatch(&mut self) -> Done {
-        self.state.watches = Vec::new();
-        self.state.watched_bytes = 0;
+        self.state.watches = Watches::default();
         self.host.client().watched.store(0, Relaxed);
         self.ok()
     }
@@ -166,7 +226,7 @@ impl<H: Host> Call<'_, '_, H> {
         let requests = requests(&transaction.commands, &arguments);
         let paired: Vec<Pairs<'_>> = requests.iter().map(paired).collect();
         let (parts, commands) = self.parts(&requests, &paired);
-        let batch = Batch { watches: &watches, commands: &commands };
+        let batch = Batch { watches: &watches.list, commands: &commands };
         let Some(replies) = self.execute(&batch, &parts) else {
             self.encoder.null_array();
             return Ok(Flow::Continue);

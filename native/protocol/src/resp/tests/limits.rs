@@ -134,11 +134,11 @@ fn before_authentication_limits_are_narrow() {
 
 #[test]
 fn queued_commands_are_bounded() {
-    let limits = Limits { queued_bytes_max: 200, ..Limits::default() };
+    let limits = Limits { queued_bytes_max: 2000, ..Limits::default() };
     let input = [
         array("MULTI"),
         array("SET k 1"),
-        array(&format!("SET k {}", "x".repeat(150))),
+        array(&format!("SET k {}", "x".repeat(1500))),
         array("SET k 2"),
         array("EXEC"),
         array("PING"),
@@ -146,6 +146,50 @@ fn queued_commands_are_bounded() {
     let refused = "+OK +QUEUED -ERR queued commands take too many bytes +QUEUED \
                    -EXECABORT Transaction discarded because of previous errors. +PONG";
     assert_eq!(under(&limits, None, &input.concat()), answer(refused));
+}
+
+#[test]
+fn short_queued_commands_are_counted_and_weighed() {
+    let most = super::super::transactions::QUEUED_COMMANDS_MAX;
+    let play = |limits: Limits, commands: usize| {
+        let mut host = FakeHost { limits, ..host() };
+        let output = converse(
+            &mut RespSession::default(),
+            &mut host,
+            [&*transaction(&vec!["PING"; commands])],
+        );
+        shown(&output.output)
+    };
+    let done = play(Limits::default(), most);
+    assert!(done.ends_with("+PONG +PONG +PONG") && !done.contains("-E"));
+    let refused = play(Limits::default(), most + 1);
+    let told = "+QUEUED -ERR more than 65536 queued commands \
+                -EXECABORT Transaction discarded because of previous errors. +PONG";
+    assert!(refused.ends_with(told));
+    // A short command takes several hundred bytes, not the four of its name.
+    let refused = play(Limits { queued_bytes_max: 20_000, ..Limits::default() }, 100);
+    assert!(refused.contains("-ERR queued commands take too many bytes"));
+}
+
+#[test]
+fn watched_keys_are_bounded_and_cost_the_same_each() {
+    let most = super::super::transactions::WATCHED_KEYS_MAX;
+    let (mut host, mut session) = (host(), RespSession::default());
+    let mut watch = |from: usize, to: usize| {
+        let keys: Vec<String> = (from..to).map(|number| format!("k{number}")).collect();
+        ask(&mut session, &mut host, &format!("WATCH {}", keys.join(" ")))
+    };
+    // One by one they would be compared two thousand million times.
+    assert_eq!(watch(0, 60_000), "+OK");
+    assert_eq!(watch(0, 60_000), "+OK");
+    assert_eq!(watch(60_000, most), "+OK");
+    assert_eq!(watch(most - 10, most + 1), "-ERR more than 65536 watched keys");
+    assert_eq!(watch(most - 10, most), "+OK");
+    let watched = || host.client.watched.load(std::sync::atomic::Ordering::Relaxed);
+    assert_eq!(watched(), most);
+    let limits = Limits { queued_bytes_max: 300, ..Limits::default() };
+    let answers = "+OK -ERR watched keys take too many bytes";
+    assert_eq!(under(&limits, None, &[array("WATCH a"), array("WATCH b c")].concat()).0, answers);
 }
 
 #[test]
