@@ -10,12 +10,19 @@ use std::fmt::Write;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, MutexGuard};
 
-pub(super) const NOT_A_NAME: Failure =
-    Failure::Borrowed("ERR Client names cannot contain spaces, newlines or special characters.");
+/// Longest name of a client, of its library or of the library's version.
+const NAME_BYTES_MAX: usize = 256;
 
-/// Whether a name can stand in a line of CLIENT LIST.
-pub(super) fn is_name(name: &[u8]) -> bool {
-    name.iter().all(u8::is_ascii_graphic)
+/// Checks that a name, called so, can stand in a line of CLIENT LIST.
+pub(super) fn check_name(what: &str, name: &[u8]) -> Result<(), Failure> {
+    if name.len() > NAME_BYTES_MAX {
+        return Err(format!("ERR {what} cannot be longer than {NAME_BYTES_MAX} bytes.").into());
+    }
+    if !name.iter().all(u8::is_ascii_graphic) {
+        let rule = "cannot contain spaces, newlines or special characters.";
+        return Err(format!("ERR {what} {rule}").into());
+    }
+    Ok(())
 }
 
 /// The names of a client; those a panicking thread left are as good as any.
@@ -42,9 +49,7 @@ impl<H: Host> Call<'_, '_, H> {
 
     pub(super) fn client_set_name(&mut self) -> Done {
         let name = self.argument(2);
-        if !is_name(name) {
-            return Err(NOT_A_NAME);
-        }
+        check_name("Client names", name)?;
         self.set_name(name);
         self.ok()
     }
@@ -60,10 +65,7 @@ impl<H: Host> Call<'_, '_, H> {
             b"lib-ver" => ("lib-ver", false),
             _ => return Err(format!("ERR Unrecognized option '{}'", quoted(option)).into()),
         };
-        if !is_name(value) {
-            let rule = "cannot contain spaces, newlines or special characters.";
-            return Err(format!("ERR {word} {rule}").into());
-        }
+        check_name(word, value)?;
         let mut names = names(self.host.client());
         *if is_library { &mut names.library } else { &mut names.library_version } = value.to_vec();
         drop(names);

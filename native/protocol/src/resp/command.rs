@@ -73,6 +73,7 @@ impl<H: Host> Call<'_, '_, H> {
                         all.filter(belongs).map(|spec| spec.name).collect()
                     }
                     b"pattern" => {
+                        pattern::check(what)?;
                         let matches = |spec: &&Spec| pattern::matches(what, spec.name.as_bytes());
                         all.filter(matches).map(|spec| spec.name).collect()
                     }

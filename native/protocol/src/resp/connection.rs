@@ -1,7 +1,7 @@
 //! The connection: HELLO, AUTH, PING, ECHO, SELECT, QUIT, RESET.
 
 use super::call::{Call, Done, Flow};
-use super::client::is_name;
+use super::client::check_name;
 use super::encoder::{Failure, quoted};
 use super::request::{SYNTAX, database};
 use super::{REDIS_VERSION, number};
@@ -34,9 +34,7 @@ impl<H: Host> Call<'_, '_, H> {
                 at += 3;
             } else if option.eq_ignore_ascii_case(b"setname") && at + 1 < self.arguments.len() {
                 let wanted = self.argument(at + 1);
-                if !is_name(wanted) {
-                    return Err(super::client::NOT_A_NAME);
-                }
+                check_name("Client names", wanted)?;
                 name = Some(wanted);
                 at += 2;
             } else {

@@ -1,11 +1,11 @@
 //! Keys, whatever their values are, and whole databases.
 
 use super::encoder::{Failure, quoted};
-use super::number;
 use super::request::{Built, NO_SUCH_DATABASE, NOT_AN_INTEGER, Request, SYNTAX};
 use super::shape::Shape;
 use super::strings::Unit;
 use super::table::Name;
+use super::{number, pattern};
 use todana_command::{Command, DATABASES, ExpireWhen, Expires};
 
 /// Keys in a page of SCAN that asks for no number.
@@ -41,7 +41,10 @@ pub(super) fn build<'a>(request: &Request<'a>) -> Built<'a> {
             plain(Command::Expire { key, expires: Expires::Never, when })
         }
         Name::Type => Ok((Command::Exists { keys: &arguments[1..] }, Shape::Type)),
-        Name::KeysOf => plain(Command::Keys { pattern: key }),
+        Name::KeysOf => {
+            pattern::check(key)?;
+            plain(Command::Keys { pattern: key })
+        }
         Name::Scan => request.scan(),
         Name::RandomKey => plain(Command::RandomKey { seed: request.random }),
         Name::RenameTo => {
@@ -108,6 +111,7 @@ impl<'a> Request<'a> {
                 let wanted = number::integer(value).ok_or(NOT_AN_INTEGER)?;
                 count = usize::try_from(wanted).ok().filter(|it| *it > 0).ok_or(SYNTAX)?;
             } else if word.eq_ignore_ascii_case(b"match") {
+                pattern::check(value)?;
                 pattern = Some(value);
             } else if word.eq_ignore_ascii_case(b"type") {
                 let known = value.eq_ignore_ascii_case(b"string");

@@ -1,5 +1,30 @@
 //! Glob patterns over names of options and commands. (Patterns over keys are the waist's.)
 
+use super::encoder::Failure;
+
+/// Longest pattern, over keys too.
+const PATTERN_BYTES_MAX: usize = 1024;
+
+/// Most bytes of the patterns of one command.
+const PATTERNS_BYTES_MAX: usize = 16 * PATTERN_BYTES_MAX;
+
+/// Checks the length of a pattern, on which the cost of every comparison depends.
+pub(super) fn check(pattern: &[u8]) -> Result<(), Failure> {
+    match pattern.len() {
+        0..=PATTERN_BYTES_MAX => Ok(()),
+        _ => Err(format!("ERR pattern is longer than {PATTERN_BYTES_MAX} bytes").into()),
+    }
+}
+
+/// Checks the lengths of several patterns.
+pub(super) fn check_all(patterns: &[&[u8]]) -> Result<(), Failure> {
+    patterns.iter().try_for_each(|pattern| check(pattern))?;
+    if patterns.iter().map(|pattern| pattern.len()).sum::<usize>() > PATTERNS_BYTES_MAX {
+        return Err(format!("ERR patterns are longer than {PATTERNS_BYTES_MAX} bytes").into());
+    }
+    Ok(())
+}
+
 /// Whether a name matches a pattern of `*`, `?`, `[a-c]`, `[^x]` and `\`; letters count without
 /// their case.
 ///

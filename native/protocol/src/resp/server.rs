@@ -31,7 +31,7 @@ const FIXED: &[(&str, &str)] = &[
 ];
 
 /// Longest sleep by DEBUG SLEEP, in seconds.
-const SLEEP_SECONDS_MAX: f64 = 1e9;
+const SLEEP_SECONDS_MAX: u32 = 60;
 
 impl<H: Host> Call<'_, '_, H> {
     /// All options: the server's, then those that nobody can change.
@@ -49,6 +49,7 @@ impl<H: Host> Call<'_, '_, H> {
     }
 
     pub(super) fn config_get(&mut self) -> Done {
+        pattern::check_all(&self.arguments[2..])?;
         let mut options = self.options();
         options.retain(|(name, _)| {
             self.arguments[2..].iter().any(|wanted| pattern::matches(wanted, name.as_bytes()))
@@ -173,8 +174,10 @@ impl<H: Host> Call<'_, '_, H> {
     pub(super) fn debug_sleep(&mut self) -> Done {
         let seconds = std::str::from_utf8(self.argument(2)).ok().and_then(|it| it.parse().ok());
         let seconds: f64 = seconds.ok_or("ERR value is not a valid float")?;
-        if !(0.0..=SLEEP_SECONDS_MAX).contains(&seconds) {
-            return Err("ERR value is out of range".into());
+        if !(0.0..=f64::from(SLEEP_SECONDS_MAX)).contains(&seconds) {
+            let text =
+                format!("ERR value is out of range, a sleep is 0 to {SLEEP_SECONDS_MAX} seconds");
+            return Err(text.into());
         }
         // The event loop holds the answer back until the sleep is over.
         self.encoder.ok();

@@ -193,6 +193,36 @@ fn watched_keys_are_bounded_and_cost_the_same_each() {
 }
 
 #[test]
+fn long_names_are_refused() {
+    let (long, longest) = ("n".repeat(257), "n".repeat(256));
+    for (request, refused) in [
+        ("CLIENT SETNAME", "Client names"),
+        ("CLIENT SETINFO lib-name", "lib-name"),
+        ("CLIENT SETINFO LIB-VER", "lib-ver"),
+        ("HELLO 2 SETNAME", "Client names"),
+    ] {
+        let (mut host, mut session) = (host(), RespSession::default());
+        let refused = format!("-ERR {refused} cannot be longer than 256 bytes.");
+        assert_eq!(ask(&mut session, &mut host, &format!("{request} {long}")), refused);
+        assert!(!ask(&mut session, &mut host, &format!("{request} {longest}")).starts_with('-'));
+    }
+}
+
+#[test]
+fn long_patterns_are_refused() {
+    let (long, longest) = ("*".repeat(1025), "*".repeat(1024));
+    for request in ["KEYS", "SCAN 0 MATCH", "CONFIG GET", "COMMAND LIST FILTERBY PATTERN"] {
+        let (mut host, mut session) = (host(), RespSession::default());
+        let refused = "-ERR pattern is longer than 1024 bytes";
+        assert_eq!(ask(&mut session, &mut host, &format!("{request} {long}")), refused);
+        assert!(!ask(&mut session, &mut host, &format!("{request} {longest}")).starts_with('-'));
+    }
+    let request = format!("CONFIG GET{} x", format!(" {longest}").repeat(16));
+    let refused = "-ERR patterns are longer than 16384 bytes";
+    assert_eq!(ask(&mut RespSession::default(), &mut host(), &request), refused);
+}
+
+#[test]
 fn an_answer_beyond_the_output_limit_closes() {
     let limits = Limits { output_bytes_max: 1000, ..Limits::default() };
     let input = [

@@ -236,8 +236,12 @@ fn debug_sleep_asks_the_loop_to_wait() {
     let outcome = raw(b"DEBUG SLEEP 0.25\r\nPING\r\n");
     assert_eq!((shown(&outcome.output).as_str(), outcome.slept_ms), ("+OK +PONG", 250));
     assert_eq!(shown(&raw(b"DEBUG SLEEP x\r\n").output), "-ERR value is not a valid float");
-    assert_eq!(shown(&raw(b"DEBUG SLEEP -1\r\n").output), "-ERR value is out of range");
-    assert_eq!(shown(&raw(b"DEBUG SLEEP nan\r\n").output), "-ERR value is out of range");
+    let refused = "-ERR value is out of range, a sleep is 0 to 60 seconds";
+    for seconds in ["-1", "nan", "60.1", "1e9"] {
+        let request = format!("DEBUG SLEEP {seconds}\r\n");
+        assert_eq!(shown(&raw(request.as_bytes()).output), refused, "{seconds}");
+    }
+    assert_eq!(raw(b"DEBUG SLEEP 60\r\n").slept_ms, 60_000);
 }
 
 #[test]
