@@ -2,6 +2,7 @@
 
 use super::encoder::{Encoder, Failure};
 use super::lookup::subcommands;
+use super::server::SLEEP_MS_MAX;
 use super::session::State;
 use super::table::Name;
 use crate::Host;
@@ -15,6 +16,20 @@ pub(super) enum Flow {
     Sleep(u64),
     /// The end of the connection.
     Close,
+}
+
+impl Flow {
+    /// What happens after two commands of one request: the end comes in any case, and sleeps add
+    /// up to the longest.
+    pub(super) fn and(self, other: Flow) -> Flow {
+        match (self, other) {
+            (Flow::Close, _) | (_, Flow::Close) => Flow::Close,
+            (Flow::Continue, flow) | (flow, Flow::Continue) => flow,
+            (Flow::Sleep(one), Flow::Sleep(other)) => {
+                Flow::Sleep(one.saturating_add(other).min(SLEEP_MS_MAX))
+            }
+        }
+    }
 }
 
 /// What became of a command that the session answers itself. A failure is still to be written.

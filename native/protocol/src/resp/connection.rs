@@ -13,12 +13,21 @@ const WRONG_PASSWORD: &str = "WRONGPASS invalid username-password pair or user i
 /// The only user there is.
 pub(super) const USER: &str = "default";
 
-impl<H: Host> Call<'_, '_, H> {
-    pub(super) fn hello(&mut self) -> Done {
-        let version = match self.arguments.get(1) {
+/// What a HELLO asks for.
+struct Hello<'a> {
+    /// Another version: whether it is RESP3.
+    resp3: Option<bool>,
+    /// User and password.
+    credentials: Option<(&'a [u8], &'a [u8])>,
+    name: Option<&'a [u8]>,
+}
+
+impl<'a> Hello<'a> {
+    fn read(arguments: &[&'a [u8]]) -> Result<Hello<'a>, Failure> {
+        let resp3 = match arguments.get(1) {
             None => None,
             Some(argument) => match number::integer(argument) {
-                Some(version @ 2..=3) => Some(version),
+                Some(version @ 2..=3) => Some(version == 3),
                 Some(_) => return Err("NOPROTO unsupported protocol version".into()),
                 None => {
                     let text = "ERR Protocol version is not an integer or out of range";
@@ -28,12 +37,12 @@ impl<H: Host> Call<'_, '_, H> {
         };
         let (mut credentials, mut name) = (None, None);
         let mut at = 2;
-        while let Some(option) = self.arguments.get(at) {
-            if option.eq_ignore_ascii_case(b"auth") && at + 2 < self.arguments.len() {
-                credentials = Some((self.argument(at + 1), self.argument(at + 2)));
+        while let Some(option) = arguments.get(at) {
+            if option.eq_ignore_ascii_case(b"auth") && at + 2 < arguments.len() {
+                credentials = Some((arguments[at + 1], arguments[at + 2]));
                 at += 3;
-            } else if option.eq_ignore_ascii_case(b"setname") && at + 1 < self.arguments.len() {
-                let wanted = self.argument(at + 1);
+            } else if option.eq_ignore_ascii_case(b"setname") && at + 1 < arguments.len() {
+                let wanted = arguments[at + 1];
                 check_name("Client names", wanted)?;
                 name = Some(wanted);
                 at += 2;
@@ -42,6 +51,23 @@ impl<H: Host> Call<'_, '_, H> {
                 return Err(format!("ERR Syntax error in HELLO option '{option}'").into());
             }
         }
+        Ok(Hello { resp3, credentials, name })
+    }
+}
+
+impl<H: Host> Call<'_, '_, H> {
+    /// Which version a HELLO will have chosen, of a client that is authenticated; why none, if it
+    /// will fail.
+    pub(super) fn foresee_hello(&self, arguments: &[&[u8]]) -> Result<Option<bool>, Failure> {
+        let hello = Hello::read(arguments)?;
+        if let Some((user, password)) = hello.credentials {
+            self.check_credentials(user, password)?;
+        }
+        Ok(hello.resp3)
+    }
+
+    pub(super) fn hello(&mut self) -> Done {
+        let Hello { resp3, credentials, name } = Hello::read(self.arguments)?;
         if let Some((user, password)) = credentials {
             self.authenticate(user, password)?;
         }
@@ -55,8 +81,8 @@ impl<H: Host> Call<'_, '_, H> {
         if let Some(name) = name {
             self.set_name(name);
         }
-        if let Some(version) = version {
-            self.set_version(version == 3);
+        if let Some(resp3) = resp3 {
+            self.set_version(resp3);
         }
         self.greet();
         Ok(Flow::Continue)
@@ -107,12 +133,17 @@ impl<H: Host> Call<'_, '_, H> {
 
     /// A wrong password does not take away what an earlier one gave.
     fn authenticate(&mut self, user: &[u8], password: &[u8]) -> Result<(), Failure> {
+        self.check_credentials(user, password)?;
+        self.state.authenticated = true;
+        Ok(())
+    }
+
+    fn check_credentials(&self, user: &[u8], password: &[u8]) -> Result<(), Failure> {
         // The password is compared whoever asks, so that time does not tell which users there are.
         let right = self.host.check_password(password);
         if !right || user != USER.as_bytes() {
             return Err(WRONG_PASSWORD.into());
         }
-        self.state.authenticated = true;
         Ok(())
     }
 

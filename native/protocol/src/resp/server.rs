@@ -33,6 +33,9 @@ const FIXED: &[(&str, &str)] = &[
 /// Longest sleep by DEBUG SLEEP, in seconds.
 const SLEEP_SECONDS_MAX: u32 = 60;
 
+/// The same in milliseconds, and the longest that the sleeps of one EXEC come to.
+pub(super) const SLEEP_MS_MAX: u64 = SLEEP_SECONDS_MAX as u64 * 1000;
+
 impl<H: Host> Call<'_, '_, H> {
     /// All options: the server's, then those that nobody can change.
     fn options(&self) -> Vec<(String, String)> {

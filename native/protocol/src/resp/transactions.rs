@@ -102,7 +102,7 @@ impl Watches {
 enum Part<'a> {
     /// One of the batch, answered in RESP3 or not.
     Store(Shape, bool),
-    /// Its arguments are wrong.
+    /// Its arguments are wrong, or its password.
     Fail(Failure),
     /// The session answers it.
     Local(Name, &'a [&'a [u8]]),
@@ -259,14 +259,16 @@ impl<H: Host> Call<'_, '_, H> {
                     Part::Store(shape, resp3)
                 }
                 Some(Err(failure)) => Part::Fail(failure),
+                None if name == Name::Hello => match self.foresee_hello(arguments) {
+                    Ok(chosen) => {
+                        resp3 = chosen.unwrap_or(resp3);
+                        Part::Local(name, arguments)
+                    }
+                    Err(failure) => Part::Fail(failure),
+                },
                 None => {
-                    match (name, arguments) {
-                        (Name::Select, [_, number]) => {
-                            database = request::database(number).unwrap_or(database);
-                        }
-                        (Name::Hello, [_, b"2", ..]) => resp3 = false,
-                        (Name::Hello, [_, b"3", ..]) => resp3 = true,
-                        _ => {}
+                    if let (Name::Select, [_, number]) = (name, arguments) {
+                        database = request::database(number).unwrap_or(database);
                     }
                     Part::Local(name, arguments)
                 }
@@ -335,9 +337,7 @@ impl<H: Host> Call<'_, '_, H> {
                     let host = &mut *self.host;
                     let after = Call { name, arguments, state, encoder, host }.run();
                     self.encoder.resp3 = self.state.resp3;
-                    if after != Flow::Continue {
-                        flow = after;
-                    }
+                    flow = flow.and(after);
                 }
             }
             observe(name, arguments, self.encoder.failed, self.host);

@@ -162,6 +162,48 @@ fn a_changed_watched_key_calls_it_off() {
 }
 
 #[test]
+fn only_a_hello_that_succeeds_changes_the_version() {
+    let password = || FakeHost { password: Some(b"secret".to_vec()), ..host() };
+    let play = |hello: &str| {
+        let (mut host, mut session) = (password(), RespSession::default());
+        for line in ["AUTH secret", "MULTI", hello, "GET missing"] {
+            ask(&mut session, &mut host, line);
+        }
+        ask(&mut session, &mut host, "EXEC")
+    };
+    for hello in [
+        "HELLO 3 FOO",
+        "HELLO 4",
+        "HELLO 3 AUTH default wrong",
+        "HELLO 3 AUTH other secret",
+        "HELLO 3 SETNAME \"a b\"",
+    ] {
+        let answer = play(hello);
+        assert!(answer.starts_with("*2 -") && answer.ends_with(" $-1"), "{hello}: {answer}");
+    }
+    for hello in ["HELLO 3", "hello 3 setname x", "HELLO 3 AUTH default secret"] {
+        let answer = play(hello);
+        assert!(answer.starts_with("*2 %7 ") && answer.ends_with(" _"), "{hello}: {answer}");
+    }
+}
+
+#[test]
+fn what_closes_in_a_transaction_closes_and_sleeps_add_up() {
+    let play = |lines: &[&str]| {
+        let lines = [&["MULTI"], lines, &["EXEC", "PING"]].concat();
+        raw(format!("{}\r\n", lines.join("\r\n")).as_bytes())
+    };
+    let (kill, sleep) = ("CLIENT KILL ID 7 SKIPME no", "DEBUG SLEEP 0.05");
+    for lines in [[kill, sleep], [sleep, kill]] {
+        let outcome = play(&lines);
+        assert!(outcome.closed && !outcome.output.ends_with(b"+PONG\r\n"), "{lines:?}");
+    }
+    let outcome = play(&[sleep, "DEBUG SLEEP 1", "PING"]);
+    assert_eq!((outcome.closed, outcome.slept_ms), (false, 1050));
+    assert_eq!(play(&["DEBUG SLEEP 50", "DEBUG SLEEP 50"]).slept_ms, 60_000);
+}
+
+#[test]
 fn quit_in_a_transaction_closes() {
     let outcome = raw(b"MULTI\r\nSET k 1\r\nQUIT\r\nEXEC\r\n");
     assert_eq!((shown(&outcome.output).as_str(), outcome.closed), ("+OK +QUEUED +OK", true));
