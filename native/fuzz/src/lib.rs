@@ -3,8 +3,8 @@
 //! The same functions run in two ways:
 //!
 //! ```text
-//! cargo +nightly fuzz run --features libfuzzer table    coverage-guided, as long as you like (needs cargo-fuzz)
-//! cargo run --release --bin smoke                       all targets over their seeds and a fixed run of mutations
+//! make fuzz          coverage-guided, as long as you like
+//! make fuzz-smoke    all targets over their seeds and a fixed run of mutations
 //! ```
 //!
 //! A new target is a function in this crate, a line in [`TARGETS`], and for libFuzzer a wrapper in
