@@ -126,7 +126,8 @@ impl<H: Host> Call<'_, '_, H> {
                     let id = number::integer(id).ok_or("ERR Invalid client ID")?;
                     wanted.push(u64::try_from(id).unwrap_or(0));
                 }
-                clients.retain(|client| wanted.contains(&client.id));
+                wanted.sort_unstable();
+                clients.retain(|client| wanted.binary_search(&client.id).is_ok());
             }
             _ => return Err(SYNTAX),
         }

@@ -15,6 +15,9 @@ fn commands() -> impl Iterator<Item = Name> {
     NAMES.iter().copied().filter(|name| name.spec().container().is_none())
 }
 
+/// Most names that COMMAND INFO takes, as it answers each, however often it is asked for.
+const INFO_NAMES_MAX: usize = 1024;
+
 impl<H: Host> Call<'_, '_, H> {
     pub(super) fn command_count(&mut self) -> Done {
         self.encoder.count(commands().count() as u64);
@@ -27,6 +30,9 @@ impl<H: Host> Call<'_, '_, H> {
             self.encoder.array(commands().count());
             commands().for_each(|name| told(name, self.encoder));
             return Ok(Flow::Continue);
+        }
+        if names.len() > INFO_NAMES_MAX {
+            return Err(format!("ERR more than {INFO_NAMES_MAX} names").into());
         }
         self.encoder.array(names.len());
         for name in names {
@@ -44,7 +50,7 @@ impl<H: Host> Call<'_, '_, H> {
     pub(super) fn command_docs(&mut self) -> Done {
         let names: Vec<Name> = match &self.arguments[2..] {
             [] => commands().collect(),
-            names => names.iter().filter_map(|name| lookup::by_full_name(name)).collect(),
+            names => lookup::distinct(names),
         };
         self.encoder.map(names.len());
         for name in names {

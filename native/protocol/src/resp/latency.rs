@@ -70,7 +70,7 @@ impl<H: Host> Call<'_, '_, H> {
         if wanted.is_empty() {
             histograms.extend(called(&stats));
         }
-        for name in wanted.iter().filter_map(|name| lookup::by_full_name(name)) {
+        for name in lookup::distinct(wanted) {
             let family = std::iter::once(name).chain(subcommands(name));
             for number in family.map(|name| name as usize) {
                 if let Some(stats) = stats.get(number).filter(|it| it.calls > 0)

@@ -95,6 +95,13 @@ pub(super) fn by_full_name(word: &[u8]) -> Option<Name> {
     }
 }
 
+/// The commands of these full names, each once.
+pub(super) fn distinct(names: &[&[u8]]) -> Vec<Name> {
+    let mut seen = [false; NAMES.len()];
+    let known = names.iter().filter_map(|name| by_full_name(name));
+    known.filter(|name| !std::mem::replace(&mut seen[*name as usize], true)).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

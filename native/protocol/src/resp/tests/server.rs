@@ -43,6 +43,34 @@ fn the_table_of_commands_is_told() {
 }
 
 #[test]
+fn names_asked_for_again_and_again_are_told_once() {
+    let (mut host, mut session) = (host(), RespSession::default());
+    for request in ["COMMAND DOCS", "LATENCY HISTOGRAM"] {
+        let once = ask(&mut session, &mut host, &format!("{request} client get"));
+        let often = ask(
+            &mut session,
+            &mut host,
+            &format!("{request}{}", " client GET Client".repeat(20_000)),
+        );
+        assert!(once == often, "{request}: {} bytes", often.len());
+    }
+    let names = |count| format!("COMMAND INFO{}", " get".repeat(count));
+    assert!(ask(&mut session, &mut host, &names(1024)).starts_with("*1024 "));
+    assert_eq!(ask(&mut session, &mut host, &names(1025)), "-ERR more than 1024 names");
+}
+
+#[test]
+fn clients_are_listed_by_many_ids() {
+    let mut host = host();
+    host.others = (100..2100).map(|id| crate::testing::client(id, ProtocolName::Resp)).collect();
+    let ids: String = (100..50_000).rev().map(|id| format!(" {id}")).collect();
+    let request = array(&format!("CLIENT LIST ID{ids}"));
+    let outcome = converse(&mut RespSession::default(), &mut host, [&*request]);
+    let lines = outcome.output.split(|byte| *byte == b'\n');
+    assert_eq!(lines.filter(|line| line.starts_with(b"id=")).count(), 2000);
+}
+
+#[test]
 fn resp3_answers_have_their_types() {
     script(
         r#"
