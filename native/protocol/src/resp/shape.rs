@@ -31,6 +31,11 @@ pub(super) enum Shape {
     Always(i64),
     /// OBJECT FREQ.
     Untold,
+    /// GETEX with an expiry that is wrong, if there is a record at all.
+    GetExFailure {
+        /// It is a number at least.
+        integer: bool,
+    },
     /// A page of SCAN none of whose keys have the type asked for.
     NoKeys,
 }
@@ -59,6 +64,10 @@ impl Reply for Encoder<'_> {
         match self.shape {
             Shape::Encoding => self.text(encoding(record.value)),
             Shape::Always(number) => self.integer(number),
+            Shape::GetExFailure { integer: false } => Reply::error(self, Error::NotAnInteger),
+            Shape::GetExFailure { integer: true } => {
+                self.error("ERR invalid expire time in 'getex' command");
+            }
             Shape::Untold => self.error("ERR access frequency is not tracked"),
             _ => self.bulk(record.value),
         }

@@ -130,7 +130,14 @@ impl<'a> Request<'a> {
         }
         let key = self.arguments[1];
         let command = match expiry.unit {
-            Some((unit, at)) => Command::GetAndExpire { key, expires: self.expiry(unit, at)? },
+            Some((unit, at)) => match self.expiry(unit, at) {
+                Ok(expires) => Command::GetAndExpire { key, expires },
+                // Only a key that is there has an expiry that can be wrong.
+                Err(failure) => {
+                    let integer = failure != NOT_AN_INTEGER;
+                    return Ok((Command::Get { key }, Shape::GetExFailure { integer }));
+                }
+            },
             None if expiry.other => Command::GetAndExpire { key, expires: Expires::Never },
             None => Command::Get { key },
         };
