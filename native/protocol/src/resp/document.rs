@@ -31,13 +31,19 @@ const DIFFERENCES: &[&str] = &[
     "A count or length longer than 64 bytes is refused at once, with Redis' words; Redis waits for \
      64 KiB.",
     "Before authentication an inline line is limited to 10 words and 16 KiB, as arrays are.",
-    "Commands queued by MULTI and keys of WATCH may hold 128 MiB together; beyond that they answer \
-     an error of their own, and EXEC refuses.",
+    "Commands queued by MULTI are 65,536 at most, and so are keys of WATCH; together they may hold \
+     128 MiB, some hundred bytes of bookkeeping for each counted. Beyond that they answer an error \
+     of their own, and after that of a queued command EXEC refuses.",
+    "Names of clients, libraries and versions are 256 bytes long at most. A pattern (KEYS, SCAN, \
+     CONFIG GET, COMMAND LIST) is 1,024 bytes long at most, all those of one CONFIG GET 16 KiB.",
+    "A client for which more than 256 MiB of answers wait is closed, all answers of one EXEC \
+     counted.",
     "`SCAN` may return more than COUNT keys: whole shards at a time. Cursors count shards.",
     "`SCAN TYPE` with a type other than `string` finds nothing.",
     "`FLUSHDB` and `FLUSHALL` remove at once, with ASYNC too.",
-    "`INCRBYFLOAT` reckons in decimals, where Redis shows what the 80-bit fractions of its \
-     processor come to; it takes no hexadecimal and nothing beyond the range of 64-bit fractions.",
+    "`INCRBYFLOAT` reckons with the 80-bit fractions of x87 on every processor, and answers what \
+     Redis does there; on a processor whose `long double` is another (ARM), Redis' last digits \
+     differ.",
     "`OBJECT IDLETIME` is always 0, `OBJECT REFCOUNT` always 1, `OBJECT FREQ` always an error, and \
      `OBJECT ENCODING` is what Redis would choose for a fresh value of these bytes (never `raw` \
      for a short value that was appended to).",
@@ -53,9 +59,10 @@ const DIFFERENCES: &[&str] = &[
     "`CLIENT REPLY` between MULTI and EXEC silences all of EXEC's answer, and never breaks it in \
      the middle.",
     "`CLIENT NO-EVICT` shows in `CLIENT LIST` only, `CLIENT NO-TOUCH` has no effect.",
-    "`COMMAND DOCS` and all HELP texts are in other words; `COMMAND DOCS` has no history.",
+    "`COMMAND DOCS` and all HELP texts are in other words; `COMMAND DOCS` has no history, \
+     and tells a command once however often it is named; `COMMAND INFO` takes 1,024 names at most.",
     "`DEBUG SLEEP` holds its own connection only, and is the only DEBUG beside HELP; it takes \
-     strict numbers.",
+     strict numbers up to 60 seconds. Those of one EXEC add up, to 60 seconds at most.",
     "`LATENCY LATEST`, `HISTORY`, `RESET` and `DOCTOR` never know of spikes; there is no LATENCY \
      GRAPH.",
     "`INFO` has `todana_version`, `event_loops` and counts by protocol beside Redis' fields; \

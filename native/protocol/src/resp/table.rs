@@ -69,7 +69,7 @@ commands! {
     SetRange: "setrange", String, 4, WRITE | DENYOOM, UPDATE, "2.2.0", "key offset value",
         "O(n), n bytes of the whole value", "Overwrites part of a value from an offset on, padding with zero bytes.";
     MGet: "mget", String, -2, READONLY | FAST | MULTI_SHARD, READ_EACH, "1.0.0", "key...", "O(n), n keys",
-        "The values of several keys.";
+        "The values of several keys, as of one moment.";
     MSet: "mset", String, -3, WRITE | DENYOOM | MULTI_SHARD | ALL_SUCCEEDED, OVERWRITE_EACH, "1.0.1", "(key value)...",
         "O(n), n keys", "Stores several values as one step.";
     MSetNx: "msetnx", String, -3, WRITE | DENYOOM | MULTI_SHARD | AGG_MIN, INSERT_EACH, "1.0.1", "(key value)...",
@@ -95,7 +95,7 @@ commands! {
         "Position of the first bit that is set, or is not.";
 
     // ---- keys ----
-    Del: "del", Generic, -2, WRITE | MULTI_SHARD | AGG_SUM, REMOVE_EACH, "1.0.0", "key...", "O(n), n keys", "Removes keys.";
+    Del: "del", Generic, -2, WRITE | MULTI_SHARD | AGG_SUM, REMOVE_EACH, "1.0.0", "key...", "O(n), n keys", "Removes keys, as one step.";
     Unlink: "unlink", Generic, -2, WRITE | FAST | MULTI_SHARD | AGG_SUM, REMOVE_EACH, "4.0.0", "key...", "O(n), n keys",
         "Removes keys, as DEL does.";
     Exists: "exists", Generic, -2, READONLY | FAST | MULTI_SHARD | AGG_SUM, LOOK_EACH, "1.0.0", "key...", "O(n), n keys",
