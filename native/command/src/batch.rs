@@ -23,15 +23,22 @@ pub struct Watch {
     pub key: Vec<u8>,
     /// The version.
     pub version: u64,
+    /// A version of the table from before the look: where the key was absent, whatever has a higher
+    /// one came later.
+    pub table_version: u64,
 }
 
 /// Notes a key's version now. In a database that does not exist no key ever changes.
 pub fn watch(databases: &Databases, database: usize, key: &[u8], now_ms: u64) -> Watch {
-    let mut watch = Watch { database, table: DATABASES, key: key.to_vec(), version: 0 };
-    while let Some(table) = databases.order().index(database) {
-        watch.table = table;
-        watch.version = version_of(&*databases.tables()[table], key, now_ms);
-        if databases.order().index(database) == Some(table) {
+    let key = key.to_vec();
+    let mut watch = Watch { database, table: DATABASES, key, version: 0, table_version: 0 };
+    while let Some(index) = databases.order().index(database) {
+        let table = &*databases.tables()[index];
+        watch.table = index;
+        watch.table_version = table.version();
+        watch.version =
+            table.read(&watch.key, now_ms, |entry| entry.map_or(0, |entry| entry.version()));
+        if databases.order().index(database) == Some(index) {
             break;
         }
     }
@@ -40,17 +47,29 @@ pub fn watch(databases: &Databases, database: usize, key: &[u8], now_ms: u64) ->
 
 impl Watch {
     /// Whether the key is as it was. That another table took the number's place does not matter to
-    /// a key that neither has.
-    fn holds(&self, order: Order, tables: &LockedTables<'_>, now_ms: u64) -> bool {
+    /// a key that neither has. A key that was absent, and is again, must not have been there in
+    /// between: where another key of its shard came and went instead, that is taken for a change.
+    fn holds(
+        &self,
+        databases: &Databases,
+        order: Order,
+        tables: &LockedTables<'_>,
+        now_ms: u64,
+    ) -> bool {
         let Some(index) = order.index(self.database) else { return true };
-        let version =
-            tables[index].as_ref().map_or(0, |table| version_of(table, &self.key, now_ms));
-        version == self.version && (index == self.table || version == 0)
+        // Not just a read: what has expired is to be collected, and thereby counted as removed.
+        let version_now = |table: &Locked<'_>| {
+            table.update(&self.key, now_ms, |slot| slot.entry().map_or(0, |entry| entry.version()))
+        };
+        let version = tables[index].as_ref().map_or(0, version_now);
+        if version != self.version {
+            return false;
+        }
+        if version != 0 {
+            return index == self.table;
+        }
+        databases.tables()[self.table].removed_version(&self.key) <= self.table_version
     }
-}
-
-fn version_of<K: Keyspace>(space: &K, key: &[u8], now_ms: u64) -> u64 {
-    space.read(key, now_ms, |entry| entry.map_or(0, |entry| entry.version()))
 }
 
 /// A batch: all commands as one step, none if a watched key has changed. Nothing else sees a state
@@ -217,7 +236,11 @@ impl<'t> Step<'t> {
             if databases.order() != order || !plan.still_fits(databases, &tables) {
                 continue;
             }
-            if !batch.watches.iter().all(|watch| watch.holds(order, &tables, context.now_ms)) {
+            if !batch
+                .watches
+                .iter()
+                .all(|watch| watch.holds(databases, order, &tables, context.now_ms))
+            {
                 return None;
             }
             if databases.reorder(order, plan.order) {

@@ -99,6 +99,7 @@ impl Writer<'_> {
         let Ok(occupied) = self.records.index.get_bucket_entry(bucket) else { return false };
         let (entry, _) = occupied.remove();
         self.core.discharge(change_of(&entry.entry()));
+        self.shards.note_removed(self.shard, entry.entry().version());
         self.tally(why, 1);
         self.retire(entry);
         self.shrink();
@@ -125,6 +126,7 @@ impl Writer<'_> {
         });
         for entry in expired {
             gone.add(change_of(&entry.entry()));
+            self.shards.note_removed(self.shard, entry.entry().version());
             self.retire(entry);
         }
         self.records.index = index;
@@ -151,6 +153,10 @@ impl Writer<'_> {
         self.shards.set_expiry_min(self.shard, self.records, NEVER_MS);
         self.shards.hint(self.shard).clear();
         let mut index = std::mem::take(&mut self.records.index);
+        if !index.is_empty() {
+            // No entry has a higher one, and to look for the highest would mean to touch them all.
+            self.shards.note_removed(self.shard, self.core.version());
+        }
         if let Some(kept) = &mut self.records.kept {
             kept.limbo.extend(index.drain());
         }

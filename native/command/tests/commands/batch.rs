@@ -98,6 +98,36 @@ fn a_watched_key_that_changed_stops_the_batch() {
 }
 
 #[test]
+fn a_watched_key_that_came_and_went_stops_the_batch() {
+    let mut store = Store::new();
+    let read = [(0, Command::Get { key: b"k" })];
+    let endings: [fn(&mut Store); 5] = [
+        |store| drop(store.run(Command::Delete { keys: &[b"k"] })),
+        |store| drop(store.run(Command::Rename { from: b"k", to: b"other", if_absent: false })),
+        |store| drop(store.run(Command::Clear { at_ms: None })),
+        |store| {
+            let (expires, when) = (Expires::At(store.now_ms + 10), ExpireWhen::default());
+            store.run(Command::Expire { key: b"k", expires, when });
+            store.now_ms += 10;
+        },
+        |store| {
+            store.run(Command::Clear { at_ms: Some(store.now_ms + 10) });
+            store.now_ms += 10;
+        },
+    ];
+    for (number, end) in endings.into_iter().enumerate() {
+        store.set("k", "from before");
+        store.run(Command::Delete { keys: &[b"k"] });
+        let watches = [watch(&store.databases, 0, b"k", store.now_ms)];
+        assert!(run(&store, &watches, &read).is_some(), "{number}: absent throughout");
+        store.set("k", "in between");
+        end(&mut store);
+        assert_eq!(store.get("k"), None);
+        assert!(run(&store, &watches, &read).is_none(), "{number}");
+    }
+}
+
+#[test]
 fn a_batch_may_work_in_several_databases_and_swap_them() {
     let mut store = Store::new();
     store.set("k", "zero");
