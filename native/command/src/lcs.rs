@@ -9,15 +9,16 @@
 //! next = (row + (row & matches)) | (row & !matches)   a bit of 0: the length grows in this column
 //! ```
 //!
-//! which is all that the way back needs. Time and memory are the product of the lengths over 64 and
-//! 8: at the bound that is 64 MiB and some ten milliseconds.
+//! which is all that the way back needs. The columns are the bytes of the shorter value, whichever
+//! that is. Time and memory go by the words of all rows: at the bound that is 32 MiB and some ten
+//! milliseconds.
 
 use crate::record::Kept;
 use crate::{Error, LcsSpan, LcsWant, Reply};
 use todana_table::Keyspace;
 
-/// Most pairs of bytes to compare: two values of 16 KiB.
-const PAIRS_MAX: usize = 1 << 28;
+/// Most words of all rows: two values of 16 KiB, or one of 4 MiB and one of 64 bytes.
+const WORDS_MAX: usize = 1 << 22;
 
 const WORD_BITS: usize = u64::BITS as usize;
 
@@ -51,26 +52,30 @@ impl Values {
     }
 }
 
-/// For each prefix of the first value (or only for all of it), in which columns the length grows.
+/// For each prefix of the longer value (or only for all of it), in which columns, the bytes of the
+/// shorter one, the length grows.
 struct Rows {
     words: Vec<u64>,
     words_per_row: usize,
-    columns: usize,
+    /// Whether the rows are those of the second value.
+    turned: bool,
 }
 
 impl Rows {
-    /// `None` where the product of the lengths is beyond the bound, or memory is short.
+    /// `None` where the rows are beyond the bound, or memory is short.
     fn of(first: &[u8], second: &[u8], keep_all: bool) -> Option<Rows> {
-        first.len().checked_mul(second.len()).filter(|pairs| *pairs <= PAIRS_MAX)?;
-        if first.is_empty() || second.is_empty() {
-            return Some(Rows { words: Vec::new(), words_per_row: 0, columns: second.len() });
+        let turned = first.len() < second.len();
+        let (long, short) = if turned { (second, first) } else { (first, second) };
+        let words_per_row = short.len().div_ceil(WORD_BITS);
+        long.len().checked_mul(words_per_row).filter(|words| *words <= WORDS_MAX)?;
+        if short.is_empty() {
+            return Some(Rows { words: Vec::new(), words_per_row: 0, turned });
         }
-        let words_per_row = second.len().div_ceil(WORD_BITS);
-        let positions = Positions::of(first, second, words_per_row)?;
-        let kept_rows = if keep_all { first.len() } else { 1 };
+        let positions = Positions::of(long, short, words_per_row)?;
+        let kept_rows = if keep_all { long.len() } else { 1 };
         let mut words = zeroed(kept_rows * words_per_row)?;
         words[..words_per_row].fill(u64::MAX);
-        for (row, byte) in first.iter().enumerate() {
+        for (row, byte) in long.iter().enumerate() {
             if keep_all && row > 0 {
                 let above = (row - 1) * words_per_row;
                 words.copy_within(above..above + words_per_row, row * words_per_row);
@@ -78,7 +83,7 @@ impl Rows {
             let row = if keep_all { row } else { 0 };
             advance(&mut words[row * words_per_row..][..words_per_row], positions.of_byte(*byte));
         }
-        Some(Rows { words, words_per_row, columns: second.len() })
+        Some(Rows { words, words_per_row, turned })
     }
 
     /// Length of the subsequence: the columns of the last row in which it grows.
@@ -89,19 +94,44 @@ impl Rows {
         grows
     }
 
-    /// Whether the length of row `i` grows in column `j`.
-    fn grows(&self, i: usize, j: usize) -> bool {
-        self.words[i * self.words_per_row + j / WORD_BITS] >> (j % WORD_BITS) & 1 == 0
+    /// Whether the length of row `row` grows in column `column`.
+    fn grows(&self, row: usize, column: usize) -> bool {
+        let word = self.words[row * self.words_per_row + column / WORD_BITS];
+        word >> (column % WORD_BITS) & 1 == 0
+    }
+
+    /// The length for the first `rows` bytes of the longer and `columns` of the shorter value.
+    fn length_of(&self, rows: usize, columns: usize) -> usize {
+        let Some(row) = rows.checked_sub(1) else { return 0 };
+        let words = &self.words[row * self.words_per_row..][..self.words_per_row];
+        let (whole, rest) = (columns / WORD_BITS, columns % WORD_BITS);
+        let mut length: u32 = words[..whole].iter().map(|word| word.count_zeros()).sum();
+        if rest > 0 {
+            length += (!words[whole] & ((1 << rest) - 1)).count_ones();
+        }
+        length as usize
     }
 
     /// The pairs of equal bytes that make up the subsequence, last first; among several, those that
-    /// Redis chooses.
+    /// Redis chooses: it leaves a byte of the first value out only where leaving out one of the
+    /// second would make the subsequence shorter.
     fn pairs(&self, first: &[u8], second: &[u8], mut each: impl FnMut(usize, usize)) {
-        let (mut i, mut j) = (first.len(), self.columns);
+        let (mut i, mut j) = (first.len(), second.len());
+        // Kept for the turned case, whose rows do not tell at once what a row less would mean.
+        let mut length = if i > 0 && j > 0 && self.turned { self.length() } else { 0 };
         while i > 0 && j > 0 {
             if first[i - 1] == second[j - 1] {
                 (i, j) = (i - 1, j - 1);
+                length = length.saturating_sub(1);
                 each(i, j);
+            } else if self.turned {
+                let without_second = self.length_of(j - 1, i);
+                let without_first = length - usize::from(self.grows(j - 1, i - 1));
+                if without_first > without_second {
+                    (i, length) = (i - 1, without_first);
+                } else {
+                    (j, length) = (j - 1, without_second);
+                }
             } else if self.grows(i - 1, j - 1) {
                 // Without this column the subsequence is shorter, without this row it is not.
                 i -= 1;
@@ -143,27 +173,27 @@ fn advance(row: &mut [u64], matches: &[u64]) {
     }
 }
 
-/// Where each byte of the first value occurs in the second, as bits.
+/// Where each byte of the longer value occurs in the shorter, as bits.
 struct Positions {
-    /// Where a byte's words start, in rows; `None` for those that the first value does not have.
+    /// Where a byte's words start, in rows; `None` for those that the longer does not have.
     rows: [Option<usize>; 256],
     words: Vec<u64>,
     words_per_row: usize,
 }
 
 impl Positions {
-    fn of(first: &[u8], second: &[u8], words_per_row: usize) -> Option<Positions> {
+    fn of(long: &[u8], short: &[u8], words_per_row: usize) -> Option<Positions> {
         let mut rows = [None; 256];
         let mut count = 0;
-        for byte in first {
+        for byte in long {
             rows[usize::from(*byte)].get_or_insert_with(|| {
                 count += 1;
                 count - 1
             });
         }
-        // As many rows at the most as the first value has bytes, so this keeps to the bound too.
+        // As many rows at the most as the longer value has bytes, so this keeps to the bound too.
         let mut words = zeroed(count * words_per_row)?;
-        for (column, byte) in second.iter().enumerate() {
+        for (column, byte) in short.iter().enumerate() {
             if let Some(row) = rows[usize::from(*byte)] {
                 words[row * words_per_row + column / WORD_BITS] |= 1 << (column % WORD_BITS);
             }
@@ -182,4 +212,70 @@ fn zeroed(words: usize) -> Option<Vec<u64>> {
     zeroed.try_reserve_exact(words).ok()?;
     zeroed.resize(words, 0);
     Some(zeroed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The textbook's table and Redis' way back.
+    fn plain(first: &[u8], second: &[u8]) -> Vec<(usize, usize)> {
+        let mut table = vec![vec![0u32; second.len() + 1]; first.len() + 1];
+        for i in 1..=first.len() {
+            for j in 1..=second.len() {
+                table[i][j] = if first[i - 1] == second[j - 1] {
+                    table[i - 1][j - 1] + 1
+                } else {
+                    table[i - 1][j].max(table[i][j - 1])
+                };
+            }
+        }
+        let (mut i, mut j, mut pairs) = (first.len(), second.len(), Vec::new());
+        while i > 0 && j > 0 {
+            if first[i - 1] == second[j - 1] {
+                (i, j) = (i - 1, j - 1);
+                pairs.push((i, j));
+            } else if table[i - 1][j] > table[i][j - 1] {
+                i -= 1;
+            } else {
+                j -= 1;
+            }
+        }
+        pairs
+    }
+
+    #[test]
+    fn bits_find_what_the_textbook_finds_whichever_value_is_longer() {
+        let mut dice = 7u64;
+        let mut value = |length: usize| -> Vec<u8> {
+            let letter = |_| {
+                dice = dice.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
+                b'a' + ((dice >> 40) % 4) as u8
+            };
+            (0..length).map(letter).collect()
+        };
+        for first_len in [0, 1, 2, 3, 7, 63, 64, 65, 130, 200] {
+            for second_len in [0, 1, 2, 5, 8, 63, 64, 66, 129, 190] {
+                let (first, second) = (value(first_len), value(second_len));
+                let rows = Rows::of(&first, &second, true).unwrap();
+                let mut pairs = Vec::new();
+                rows.pairs(&first, &second, |i, j| pairs.push((i, j)));
+                assert_eq!(pairs, plain(&first, &second), "{first_len} {second_len}");
+                let length = Rows::of(&first, &second, false).unwrap().length();
+                assert_eq!(length, pairs.len());
+            }
+        }
+    }
+
+    #[test]
+    fn the_bound_is_on_words_whichever_value_is_longer() {
+        let long = vec![b'x'; WORDS_MAX + 1];
+        for short in [&b"x"[..], &[b'x'; 64]] {
+            assert!(Rows::of(&long, short, true).is_none());
+            assert!(Rows::of(short, &long, false).is_none());
+            let long = &long[1..];
+            assert_eq!(Rows::of(long, short, false).unwrap().length(), short.len());
+            assert_eq!(Rows::of(short, long, false).unwrap().length(), short.len());
+        }
+    }
 }
