@@ -18,11 +18,9 @@ start(_Type, _Arguments) ->
             {error, Reason}
     end.
 
-%% The databases are made on first use: without a limit nothing is to be done.
+%% Set in any case: the databases outlive the application, and so would the
+%% limit of an earlier start.
 -spec limit_memory(todana_config:options()) -> ok.
-limit_memory(#{memory_limit := off, listen_resp := [],
-               listen_memcached := []}) ->
-    ok;
 limit_memory(#{memory_limit := off, memory_policy := Policy}) ->
     todana_nif:set_memory_limit(nil, Policy);
 limit_memory(#{memory_limit := Bytes, memory_policy := Policy}) ->

@@ -6,7 +6,7 @@
 -module(todana_config).
 -moduledoc false.
 
--export([embedded/0, load/1, settings/1, check/1]).
+-export([embedded/0, load/1, settings/1, password/1, check/1]).
 
 -export_type([options/0, loaded/0, origin/0]).
 
@@ -238,7 +238,7 @@ check(#{password_file := off} = Options) ->
 check(#{password_file := File} = Options) ->
     case password(File) of
         {ok, _} -> soft_below_hard(Options);
-        {error, Why} -> {error, sentence("password_file: ~ts", [Why])}
+        {error, Sentence} -> {error, Sentence}
     end.
 
 -spec soft_below_hard(options()) -> ok | {error, string()}.
@@ -254,20 +254,30 @@ is_loopback({127, _, _, _}) -> true;
 is_loopback({0, 0, 0, 0, 0, 0, 0, 1}) -> true;
 is_loopback(_) -> false.
 
--spec password(string()) -> {ok, binary()} | {error, iodata()}.
+-doc """
+The password: the first line of the file, `nil` without one. Read when it is
+needed, so that no process' arguments or state hold it.
+""".
+-spec password(off | string()) -> {ok, nil | binary()} | {error, string()}.
+password(off) ->
+    {ok, nil};
 password(File) ->
     case file:read_file(File) of
         {ok, Bytes} ->
             [Line | _] = binary:split(Bytes, [~"\r\n", ~"\n"]),
             case Line of
-                <<>> -> {error, [File, ": the first line is empty"]};
+                <<>> -> {error, no_password(File, "the first line is empty")};
                 Password -> {ok, Password}
             end;
         {error, Reason} ->
-            {error, [File, ": ", file:format_error(Reason)]}
+            {error, no_password(File, file:format_error(Reason))}
     end.
 
--doc "What the native server is started with.".
+-spec no_password(string(), string()) -> string().
+no_password(File, Why) ->
+    sentence("password_file: ~ts: ~ts", [File, Why]).
+
+-doc "What the native server is started with, but for the password.".
 -spec settings(options()) -> map().
 settings(#{listen_resp := Resp, listen_memcached := Memcached} = Options) ->
     Texts = [
@@ -289,11 +299,7 @@ settings(#{listen_resp := Resp, listen_memcached := Memcached} = Options) ->
         listeners =>
             [{~"resp", listener(Address)} || Address <- Resp] ++
                 [{~"memcached", listener(Address)} || Address <- Memcached],
-        password =>
-            case Options of
-                #{password_file := off} -> nil;
-                #{password_file := File} -> element(2, password(File))
-            end,
+        password_file => maps:get(password_file, Options),
         config_file => to_binary(application:get_env(todana, config_file, "")),
         options => Texts
     }.

@@ -3,6 +3,9 @@
 %% Network clients are served by native threads, never by this process. It
 %% starts them, and stops them when it ends. Killed, it cannot: then the threads
 %% go on until its successor stops them and binds the addresses again.
+%%
+%% Its argument is printed in supervisor reports, so it names the password's
+%% file; the password is read at each start, and kept by the threads only.
 -module(todana_listener).
 -moduledoc false.
 -behaviour(gen_server).
@@ -39,9 +42,23 @@ init(Settings) ->
     process_flag(trap_exit, true),
     ok = todana_nif:server_stop_all(),
     ok = todana_tables:open_databases(),
-    case todana_nif:server_start(Settings) of
+    #{password_file := File} = Settings,
+    case todana_config:password(File) of
+        {ok, Password} ->
+            serve(Settings#{password => Password});
+        {error, Sentence} ->
+            {error, {listener, unicode:characters_to_binary(Sentence)}}
+    end.
+
+%% An exception would carry the settings, and so the password, into the log.
+-spec serve(map()) ->
+    {ok, todana_nif:server()} | {error, {listener, binary()}}.
+serve(Settings) ->
+    try todana_nif:server_start(Settings) of
         {ok, Server} -> {ok, Server};
         {error, Sentence} -> {error, {listener, Sentence}}
+    catch
+        error:_ -> {error, {listener, ~"the server refuses its settings"}}
     end.
 
 -spec handle_call(addresses | info, gen_server:from(), todana_nif:server()) ->

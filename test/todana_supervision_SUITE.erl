@@ -5,6 +5,7 @@
 -include_lib("stdlib/include/assert.hrl").
 
 -export([all/0, init_per_testcase/2, end_per_testcase/2]).
+-export([log/2]).
 -export([
     embedded_opens_no_port/1,
     embedded_refuses_unknown_options/1,
@@ -13,6 +14,9 @@
     a_restarted_application_finds_its_tables/1,
     tables_serve_without_the_application/1,
     the_listener_comes_back/1,
+    the_password_is_not_logged/1,
+    a_vanished_password_file/1,
+    a_limit_is_lifted/1,
     stopping_closes_the_ports/1,
     local_processes_and_clients_share_records/1,
     a_taken_port_is_refused/1,
@@ -31,6 +35,9 @@ all() ->
         a_restarted_application_finds_its_tables,
         tables_serve_without_the_application,
         the_listener_comes_back,
+        the_password_is_not_logged,
+        a_vanished_password_file,
+        a_limit_is_lifted,
         stopping_closes_the_ports,
         local_processes_and_clients_share_records,
         a_taken_port_is_refused,
@@ -149,6 +156,79 @@ the_listener_comes_back(_Config) ->
     exit(Pid, kill),
     _ = restarted(todana_listener, Pid),
     ?assertEqual(~"$1\r\nv\r\n", ask(address(), ~"GET k\r\n")).
+
+%% Whatever is logged when the listener starts, is killed and cannot start.
+the_password_is_not_logged(Config) ->
+    Secret = "hush_hush_hush",
+    File = password_file(Config, Secret),
+    Level = maps:get(level, logger:get_primary_config()),
+    ok = logger:set_primary_config(level, all),
+    ok = logger:add_handler(?MODULE, ?MODULE, #{
+        level => all, config => #{to => self()}
+    }),
+    listen(),
+    ?assertMatch(<<"-NOAUTH", _/binary>>, ask(address(), ~"PING\r\n")),
+    Pid = whereis(todana_listener),
+    ?assertEqual(nomatch, string:find(shown(sys:get_status(Pid)), Secret)),
+    exit(Pid, kill),
+    _ = restarted(todana_listener, Pid),
+    ?assertMatch(<<"-NOAUTH", _/binary>>, ask(address(), ~"PING\r\n")),
+    ok = file:delete(File),
+    exit(whereis(todana_listener), kill),
+    wait_until(fun() -> whereis(todana_sup) =:= undefined end),
+    timer:sleep(50),
+    ok = logger:remove_handler(?MODULE),
+    ok = logger:set_primary_config(level, Level),
+    Logged = logged(),
+    ?assert(length(Logged) >= 2),
+    [?assertEqual(nomatch, string:find(Text, Secret)) || Text <- Logged],
+    ?assert(lists:any(
+        fun(Text) -> string:find(Text, "no such file") =/= nomatch end, Logged
+    )),
+    application:unset_env(todana, password_file).
+
+log(Event, #{config := #{to := Pid}}) ->
+    Pid ! {logged, shown(Event)}.
+
+%% Everything there is in a term, binaries as text.
+shown(Term) ->
+    lists:flatten(io_lib:format("~0p", [Term])).
+
+logged() ->
+    receive
+        {logged, Text} -> [Text | logged()]
+    after 0 -> []
+    end.
+
+a_vanished_password_file(Config) ->
+    File = password_file(Config, "secret"),
+    ok = file:delete(File),
+    application:set_env(todana, listen_resp, "127.0.0.1:0"),
+    {error, {todana, Sentence}} = start_error(),
+    ?assertNotEqual(nomatch, string:find(Sentence, File)),
+    application:unset_env(todana, password_file),
+    application:unset_env(todana, listen_resp).
+
+password_file(Config, Secret) ->
+    Directory = proplists:get_value(priv_dir, Config),
+    File = filename:join(Directory, "password"),
+    ok = file:write_file(File, [Secret, $\n]),
+    application:set_env(todana, password_file, File),
+    File.
+
+a_limit_is_lifted(_Config) ->
+    application:set_env(todana, memory_limit, "1mb"),
+    application:set_env(todana, memory_policy, "refuse"),
+    {ok, _} = application:ensure_all_started(todana),
+    {ok, _} = todana:open(db0, #{}),
+    Large = binary:copy(~"x", 2 bsl 20),
+    ?assertEqual({error, full}, todana:put(db0, ~"k", Large)),
+    ok = application:stop(todana),
+    application:unset_env(todana, memory_limit),
+    application:unset_env(todana, memory_policy),
+    {ok, _} = application:ensure_all_started(todana),
+    ?assertEqual(ok, todana:put(db0, ~"k", Large)),
+    1 = todana:clear(db0).
 
 stopping_closes_the_ports(_Config) ->
     Before = sockets(),
