@@ -45,7 +45,13 @@ put(Table, Pairs, #{atomic := true} = Wanted) when is_list(Pairs) ->
     IfAbsent = Only =:= absent,
     case put_all(Table, Pairs, Expires, IfAbsent, 0) of
         encode ->
-            put_all(Table, encode(Pairs), Expires, IfAbsent, ?ENCODED);
+            case are_pairs(Pairs) of
+                true ->
+                    Encoded = encode(Pairs),
+                    put_all(Table, Encoded, Expires, IfAbsent, ?ENCODED);
+                false ->
+                    {badarg, 2, not_a_pair}
+            end;
         Result ->
             Result
     end;
@@ -82,6 +88,11 @@ is_longer([], _Most) -> false;
 is_longer(_Pairs, 0) -> true;
 is_longer([_ | Rest], Most) -> is_longer(Rest, Most - 1);
 is_longer(_Improper, _Most) -> false.
+
+-spec are_pairs(term()) -> boolean().
+are_pairs([]) -> true;
+are_pairs([{_, _} | Rest]) -> are_pairs(Rest);
+are_pairs(_) -> false.
 
 -spec encode([{term(), term()}]) -> [{binary(), binary()}].
 encode(Pairs) ->

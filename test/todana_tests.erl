@@ -16,7 +16,8 @@ api_test_() ->
                 {"tables", fun tables/1},
                 {"limits", fun limits/1}
             ]
-        ]}
+        ]},
+        {"names are given back", {timeout, 120, fun many_names/0}}
     ]}.
 
 both() ->
@@ -31,6 +32,8 @@ both() ->
         {"many, atomic", fun many_atomic/1},
         {"scan and fold", fun scan_and_fold/1},
         {"snapshot", fun snapshot/1},
+        {"snapshot without expired records", fun snapshot_without_expired/1},
+        {"snapshot of the dead", fun snapshot_of_the_dead/1},
         {"large values", fun large_values/1},
         {"values outlive their records", fun values_outlive/1},
         {"statistics", fun counted_looks/1}
@@ -270,6 +273,35 @@ snapshot(T) ->
     ?assertMatch({ok, 4000},
                  todana:fold_snapshot(fun(_, _, N) -> N + 1 end, 0, T)).
 
+snapshot_without_expired(T) ->
+    Now = os:system_time(millisecond),
+    ok = todana:put(T, ~"old", ~"v", #{expires_at_ms => Now - 1000}),
+    ok = todana:put(T, ~"new", ~"v", #{expires_at_ms => Now + 60_000}),
+    ok = todana:put(T, ~"ever", ~"v"),
+    {ok, Keys} = todana:fold_snapshot(fun(K, _, A) -> [K | A] end, [], T),
+    ?assertEqual([~"ever", ~"new"], lists:sort(Keys)).
+
+%% What was kept for a reader is given back when it dies.
+snapshot_of_the_dead(T) ->
+    ok = todana:put_many(T, [{<<N:32>>, ~"v"} || N <- lists:seq(1, 2000)]),
+    Me = self(),
+    Wait = fun(_, _, _) -> Me ! reading, receive never -> ok end end,
+    {Pid, Monitor} = spawn_monitor(fun() ->
+        todana:fold_snapshot(Wait, ok, T)
+    end),
+    receive reading -> ok end,
+    ?assertEqual({error, busy}, todana:fold_snapshot(Wait, ok, T)),
+    _ = todana:clear(T),
+    exit(Pid, kill),
+    receive {'DOWN', Monitor, _, _, _} -> ok end,
+    Again = fun Again(Tries) ->
+        case todana:fold_snapshot(fun(_, _, N) -> N + 1 end, 0, T) of
+            {error, busy} when Tries > 0 -> timer:sleep(10), Again(Tries - 1);
+            Result -> Result
+        end
+    end,
+    ?assertEqual({ok, 0}, Again(500)).
+
 large_values(T) ->
     Sizes = [1, 63, 64, 65, 66, 200, 254, 255, 256, 257, 1000, 8191, 8192,
              100_000, (1 bsl 20) - 1, 1 bsl 20, (1 bsl 20) + 1, 3 bsl 20],
@@ -388,6 +420,22 @@ misuse(T) ->
     Bad(3, fun() -> todana:expire(T, ~"k", soon) end),
     Bad(2, fun() -> todana:get_many(T, ~"k") end),
     Bad(2, fun() -> todana:put_many(T, [~"k"]) end),
+    [
+        begin
+            Bad(2, fun() -> todana:put_many(T, Pairs, #{atomic => true}) end),
+            Bad(2, fun() -> todana:put_many(T, Pairs) end)
+        end
+     || Pairs <- [
+            [{~"k", ~"v"} | ~"tail"],
+            [{~"k", ~"v"}, ~"no pair", {~"k", #{}}],
+            [{~"k", #{}}, ~"no pair"],
+            [{#{}, ~"v"}, {a, b, c}],
+            [{#{}, ~"v"} | ~"tail"]
+        ],
+        is_term(T) orelse not has_map(Pairs)
+    ],
+    Bad(2, fun() -> todana:get_many(T, [~"k" | ~"k"]) end),
+    Bad(2, fun() -> todana:delete_many(T, [~"k" | ~"k"]) end),
     Bad(3, fun() -> todana:put_many(T, [], #{only => absent}) end),
     Bad(2, fun() -> todana:scan(T, 1) end),
     Bad(3, fun() -> todana:scan(T, start, #{count => 0}) end),
@@ -406,6 +454,13 @@ misuse(T) ->
             Bad(2, fun() -> todana:put(T, [a], ~"v") end),
             Bad(3, fun() -> todana:put(T, ~"k", v) end)
     end.
+
+has_map([{Key, Value} | Rest]) ->
+    is_map(Key) orelse is_map(Value) orelse has_map(Rest);
+has_map([_ | Rest]) ->
+    has_map(Rest);
+has_map(_) ->
+    false.
 
 tables(_T) ->
     Options = #{codec => term, ttl_ms => 50_000, entries_max => 10},
@@ -445,6 +500,42 @@ tables(_T) ->
     ?assertEqual({ok, ~"v"}, todana:get(db0, ~"k")),
     _ = todana:clear(db0),
     ok = todana:close(db0).
+
+%% More names than the registry has slots, some of them open at one time.
+many_names() ->
+    Name = fun(N) -> list_to_atom("name_" ++ integer_to_list(N)) end,
+    Open = fun(N) ->
+        {ok, Handle} = todana:open(Name(N), #{shards => 1}),
+        ok = todana:put(Name(N), ~"n", integer_to_binary(N)),
+        Handle
+    end,
+    Window = 100,
+    Names = 10_000,
+    Handles = maps:from_list([{N, Open(N)} || N <- lists:seq(1, Window)]),
+    Left = lists:foldl(
+        fun(N, Opened) ->
+            Old = N - Window,
+            {Handle, Rest} = maps:take(Old, Opened),
+            ok = todana:close(Name(Old)),
+            Opened1 = Rest#{N => Open(N)},
+            ?assertError(badarg, todana:get(Name(Old), ~"n")),
+            ?assertError(badarg, todana:get(Handle, ~"n")),
+            Some = N - rand:uniform(Window) + 1,
+            ?assertEqual({ok, integer_to_binary(Some)},
+                         todana:get(Name(Some), ~"n")),
+            Opened1
+        end,
+        Handles,
+        lists:seq(Window + 1, Names)
+    ),
+    maps:foreach(
+        fun(N, Handle) ->
+            ?assertEqual({ok, integer_to_binary(N)}, todana:get(Handle, ~"n")),
+            ?assertEqual({ok, integer_to_binary(N)}, todana:get(Name(N), ~"n")),
+            ok = todana:close(Handle)
+        end,
+        Left
+    ).
 
 limits(_T) ->
     {ok, _} = todana:open(full, #{

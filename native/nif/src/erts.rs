@@ -211,6 +211,19 @@ pub(crate) fn nil(env: RawEnv) -> Raw {
     unsafe { enif_make_list_from_array(env, ptr::null(), 0) }
 }
 
+/// Whether a term is `[]`.
+pub(crate) fn is_nil(env: RawEnv, term: Raw) -> bool {
+    // SAFETY: `env` is the present call's and so is the term.
+    unsafe { enif_is_empty_list(env, term) != 0 }
+}
+
+/// Whether a term is an atom.
+#[inline]
+pub(crate) fn is_atom(env: RawEnv, term: Raw) -> bool {
+    // SAFETY: `env` is the present call's and so is the term.
+    unsafe { enif_is_atom(env, term) != 0 }
+}
+
 /// Head and tail of a list that is not empty.
 #[inline]
 pub(crate) fn uncons(env: RawEnv, list: Raw) -> Option<(Raw, Raw)> {

@@ -38,7 +38,7 @@ fn slice<'a>(
     let mut rest = list;
     let mut keys = 0;
     let ended = loop {
-        let Some((head, tail)) = erts::uncons(raw_env, rest) else { break Ended::Done };
+        let Some((head, tail)) = erts::uncons(raw_env, rest) else { break end_of(raw_env, rest) };
         match each(head) {
             Ok(None) => (),
             Ok(Some(failure)) => break Ended::Failed(failure),
@@ -52,6 +52,15 @@ fn slice<'a>(
     };
     erts::consume_timeslice(raw_env, started.elapsed());
     (ended, rest)
+}
+
+/// A list ends with `[]`, or it is none.
+fn end_of(env: erts::RawEnv, rest: Raw) -> Ended {
+    if erts::is_nil(env, rest) {
+        Ended::Done
+    } else {
+        Ended::Stopped(Misuse::Argument(2, atoms::not_a_list()))
+    }
 }
 
 /// `{done, Result} | {more, Rest, Result} | {Why, Rest, Result} | {{error, Reason}, Rest, Result}`,
@@ -210,6 +219,9 @@ fn set_many<'a>(
             unsafe { pair_of(store, raw_env, pair, form, &mut key_room, &mut value_room)? };
         owned.push((key.to_vec(), value.to_vec()));
         rest = tail;
+    }
+    if let Ended::Stopped(misuse) = end_of(raw_env, rest) {
+        return Err(misuse);
     }
     let borrowed: Vec<(&[u8], &[u8])> =
         owned.iter().map(|(key, value)| (key.as_slice(), value.as_slice())).collect();

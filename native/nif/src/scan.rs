@@ -2,7 +2,7 @@
 
 use crate::erts::{self, ResourceType};
 use crate::reply::{self, Answer, Answers, Want};
-use crate::store::Codec;
+use crate::store::{Codec, now_ms};
 use crate::{atoms, tables};
 use parking_lot::Mutex;
 use rustler::{Encoder, Env, Term};
@@ -40,7 +40,18 @@ fn scan<'a>(env: Env<'a>, table: Term<'a>, cursor: u64, count: usize) -> Term<'a
 /// A snapshot being read by one process.
 pub(crate) struct Reading {
     snapshot: Mutex<Option<Snapshot<'static>>>,
+    /// The time it shows: what had expired then is not seen.
+    now_ms: u64,
     codec: Codec,
+}
+
+impl Drop for Reading {
+    fn drop(&mut self) {
+        let Some(snapshot) = self.snapshot.get_mut().take() else { return };
+        // Collected by a scheduler, because the reader died; all entries that were kept for it are
+        // freed elsewhere. Without a thread, here.
+        let _ = std::thread::Builder::new().name("todana_reaper".into()).spawn(|| drop(snapshot));
+    }
 }
 
 /// `snapshot(Table) -> {ok, Snapshot} | {error, busy}`
@@ -51,10 +62,14 @@ fn snapshot<'a>(env: Env<'a>, table: Term<'a>) -> Term<'a> {
         Ok(store) => store,
         Err(misuse) => return misuse.term(env),
     };
-    let Some(snapshot) = store.table().snapshot_owned() else {
+    let now_ms = now_ms();
+    let table = store.table();
+    // A clear that is due comes before the snapshot.
+    table.sweep(now_ms, 0);
+    let Some(snapshot) = table.snapshot_owned() else {
         return env.error_tuple(atoms::busy());
     };
-    let reading = Reading { snapshot: Mutex::new(Some(snapshot)), codec: store.codec };
+    let reading = Reading { snapshot: Mutex::new(Some(snapshot)), now_ms, codec: store.codec };
     let reading = SNAPSHOT.make(reading, 0);
     // SAFETY: the term was made in this environment.
     let term = unsafe { Term::new(env, reading.term(env.as_c_arg())) };
@@ -77,6 +92,9 @@ fn snapshot_next<'a>(env: Env<'a>, snapshot: Term<'a>, count: usize) -> Term<'a>
     if let Some(snapshot) = guard.as_mut() {
         while more && seen < count {
             more = snapshot.next_shard(|entry| {
+                if entry.is_expired(reading.now_ms) {
+                    return;
+                }
                 let pair = reply::pair(raw_env, reading.codec, entry.key(), entry.value());
                 list = erts::cons(raw_env, pair, list);
                 seen += 1;
@@ -92,8 +110,8 @@ fn snapshot_next<'a>(env: Env<'a>, snapshot: Term<'a>, count: usize) -> Term<'a>
     (if more { atoms::more() } else { atoms::done() }, list).encode(env)
 }
 
-/// Ends a snapshot before its end.
-#[rustler::nif]
+/// Ends a snapshot, before its end too. All that was kept for it is freed: on a dirty scheduler.
+#[rustler::nif(schedule = "DirtyCpu")]
 fn snapshot_end<'a>(env: Env<'a>, snapshot: Term<'a>) -> Term<'a> {
     // SAFETY: both belong to the present call.
     if let Some(reading) = unsafe { SNAPSHOT.get(env.as_c_arg(), snapshot.as_c_arg()) } {

@@ -32,9 +32,10 @@ const TABLES_MAX: usize = 4096;
 const SLOTS_LEN: usize = 2 * TABLES_MAX;
 
 struct Slot {
-    /// An atom's term; 0 was never used. A slot keeps its name when the table is closed, and serves
-    /// the next table of the name.
+    /// An atom's term; 0 is nobody's, and ends a search. A slot whose table was closed keeps its
+    /// name where others follow, so that searches go on to them, until another table takes it.
     name: AtomicUsize,
+    /// Null where no table is open.
     store: AtomicPtr<Store>,
 }
 
@@ -71,11 +72,15 @@ fn first_slot(word: usize) -> usize {
     (word >> 6) % SLOTS_LEN
 }
 
+/// The slots where a name may be, in the order of a search.
+#[inline]
+fn slots_from(first: usize) -> impl Iterator<Item = &'static Slot> {
+    (0..SLOTS_LEN).map(move |step| &SLOTS[(first + step) % SLOTS_LEN])
+}
+
 #[inline]
 fn find(word: usize) -> Option<&'static Slot> {
-    let first = first_slot(word);
-    for step in 0..SLOTS_LEN {
-        let slot = &SLOTS[(first + step) % SLOTS_LEN];
+    for slot in slots_from(first_slot(word)) {
         match slot.name.load(Ordering::Acquire) {
             name if name == word => return Some(slot),
             0 => return None,
@@ -92,13 +97,18 @@ fn find(word: usize) -> Option<&'static Slot> {
 /// outlast it.
 #[inline]
 pub(crate) unsafe fn get<'a>(env: RawEnv, term: Raw) -> Result<&'a Store, Misuse> {
-    if let Some(slot) = find(word(term)) {
-        let store = slot.store.load(Ordering::Acquire);
-        // SAFETY: see the module's essay; null after `close`.
-        return unsafe { store.as_ref() }.ok_or_else(no_such_table);
+    if !erts::is_atom(env, term) {
+        // SAFETY: see the function.
+        return unsafe { by_handle(env, term) };
     }
-    // SAFETY: see the function.
-    unsafe { by_handle(env, term) }
+    let name = word(term);
+    let slot = find(name).ok_or_else(no_such_table)?;
+    // SAFETY: see the module's essay; null after `close`.
+    match unsafe { slot.store.load(Ordering::Acquire).as_ref() } {
+        // Another table may have taken the slot since its name was read.
+        Some(store) if word(store.name) == name => Ok(store),
+        _ => Err(no_such_table()),
+    }
 }
 
 /// The table that a handle means, on any scheduler.
@@ -184,19 +194,54 @@ fn publish<'a>(env: Env<'a>, open: &mut Vec<Open>, store: Store) -> Term<'a> {
     let address = Arc::as_ptr(&store).cast_mut();
     let opened = Open { handle: HANDLE.make(Arc::clone(&store), 0), store };
     let answer = handle_term(env, &opened);
-    let first = first_slot(name);
-    for step in 0..SLOTS_LEN {
-        let slot = &SLOTS[(first + step) % SLOTS_LEN];
+    let Some(slot) = slot_for(name) else { return env.error_tuple(atoms::full()) };
+    // The name first: who sees the store sees whose it is.
+    slot.name.store(name, Ordering::Release);
+    slot.store.store(address, Ordering::Release);
+    open.push(opened);
+    answer
+}
+
+/// The slot for a table that opens: the one of its name, else the first where none is open. Called
+/// with [`OPEN`] locked.
+fn slot_for(name: usize) -> Option<&'static Slot> {
+    let mut free = None;
+    for slot in slots_from(first_slot(name)) {
         let taken = slot.name.load(Ordering::Relaxed);
-        if taken == name || taken == 0 {
-            slot.store.store(address, Ordering::Release);
-            slot.name.store(name, Ordering::Release);
-            open.push(opened);
-            return answer;
+        if taken == name {
+            return Some(slot);
+        }
+        if free.is_none() && slot.store.load(Ordering::Relaxed).is_null() {
+            free = Some(slot);
+        }
+        if taken == 0 {
+            break;
         }
     }
-    // Every slot carries the name of some table that was open once.
-    env.error_tuple(atoms::full())
+    free
+}
+
+/// Empties the slot of a name, and gives back those at the end of its row that nobody needs to pass
+/// any more. Called with [`OPEN`] locked.
+fn give_back(name: usize) {
+    let first = first_slot(name);
+    let at = |step: usize| &SLOTS[(first + step) % SLOTS_LEN];
+    let Some(mut step) = (0..SLOTS_LEN).find(|step| at(*step).name.load(Ordering::Relaxed) == name)
+    else {
+        return;
+    };
+    at(step).store.store(ptr::null_mut(), Ordering::Release);
+    // One lap is enough; the row of `first` may begin before it.
+    for _ in 0..SLOTS_LEN {
+        let slot = at(step);
+        let is_open = !slot.store.load(Ordering::Relaxed).is_null();
+        let is_last = at(step + 1).name.load(Ordering::Relaxed) == 0;
+        if is_open || !is_last {
+            return;
+        }
+        slot.name.store(0, Ordering::Release);
+        step += SLOTS_LEN - 1;
+    }
 }
 
 /// Closes a table by its handle: empties it and forgets the name. The caller erases the persistent
@@ -214,9 +259,7 @@ fn close<'a>(env: Env<'a>, handle: Term<'a>) -> Term<'a> {
     };
     let reference = open.swap_remove(at);
     store.close();
-    if let Some(slot) = find(word(store.name)) {
-        slot.store.store(ptr::null_mut(), Ordering::Release);
-    }
+    give_back(word(store.name));
     drop(open);
     if store.database_number().is_none() {
         // Here, on a dirty scheduler, and not when the last handle is collected by some process.
