@@ -15,21 +15,26 @@
 -spec miss(todana:table(), term(), fun(() -> term()), map()) ->
     {ok, term()} | {error, term()} | {badarg, pos_integer(), term()}.
 miss(Table, Key, Compute, Wanted) ->
-    case todana_nif:options(Table) of
+    case todana_nif:handle(Table) of
         {badarg, _, _} = Misuse ->
             Misuse;
-        Options ->
-            Name = element(1, Options),
+        Handle ->
+            Id = {Handle, key(todana_nif:options(Handle), Key)},
             #{timeout_ms := TimeoutMs} = Wanted,
             Deadline = deadline(TimeoutMs),
-            join({Name, Key}, Table, Compute, Wanted, Deadline, ?RETRIES_MAX)
+            join(Id, Table, Key, Compute, Wanted, Deadline, ?RETRIES_MAX)
     end.
 
+%% Iodata of the same bytes is the same key.
+-spec key(tuple(), term()) -> term().
+key({_, raw, _, _, _, _}, Key) -> iolist_to_binary(Key);
+key(_, Key) -> Key.
+
 -spec join(
-    {atom(), term()}, todana:table(), fun(() -> term()), map(),
+    {reference(), term()}, todana:table(), term(), fun(() -> term()), map(),
     integer() | infinity, non_neg_integer()
 ) -> {ok, term()} | {error, term()} | {badarg, pos_integer(), term()}.
-join({_, Key} = Id, Table, Compute, Wanted, Deadline, Retries) ->
+join(Id, Table, Key, Compute, Wanted, Deadline, Retries) ->
     case todana_flight:join(Id, left(Deadline)) of
         {lead, Flight} ->
             lead(Flight, Table, Key, Compute, Wanted);
@@ -41,7 +46,7 @@ join({_, Key} = Id, Table, Compute, Wanted, Deadline, Retries) ->
             {badarg, 2, recursive};
         down when Retries > 0 ->
             timer:sleep(?RETRY_MS),
-            join(Id, Table, Compute, Wanted, Deadline, Retries - 1);
+            join(Id, Table, Key, Compute, Wanted, Deadline, Retries - 1);
         down ->
             compute(Table, Key, Compute, Wanted)
     end.

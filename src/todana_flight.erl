@@ -14,14 +14,15 @@
 
 -export_type([flight/0]).
 
--type id() :: {atom(), term()}.
+%% A table's handle, and a key as the table tells keys apart.
+-type id() :: {reference(), term()}.
 -opaque flight() :: {atom(), id(), reference()}.
 
 -record(flight, {
     leader :: pid(),
     %% Monitors the leader and names this leadership.
     monitor :: reference(),
-    waiting = queue:new() :: queue:queue({gen_server:from(), pid()})
+    waiting = queue:new() :: queue:queue({reference(), pid()})
 }).
 
 -define(NAMES,
@@ -29,21 +30,44 @@
      todana_flight_5, todana_flight_6, todana_flight_7, todana_flight_8}
 ).
 
--doc "Waits for the leader's result, or becomes the leader.".
+-doc """
+Becomes the leader, or waits for the leader's result. The timeout is for the
+waiting only: a coordinator says at once which of the two it is.
+""".
 -spec join(id(), timeout()) ->
     {lead, flight()} | {landed, term()} | timeout | recursive | down.
 join(Id, TimeoutMs) ->
     Name = element(erlang:phash2(Id, tuple_size(?NAMES)) + 1, ?NAMES),
-    try gen_server:call(Name, {join, Id}, TimeoutMs) of
-        {lead, Monitor} -> {lead, {Name, Id, Monitor}};
-        Answer -> Answer
+    Alias = erlang:monitor(process, Name, [{alias, demonitor}]),
+    try gen_server:call(Name, {join, Id, Alias}, infinity) of
+        wait -> wait(Name, Id, Alias, TimeoutMs);
+        Answer -> answer(Name, Id, Answer)
     catch
-        exit:{timeout, _} ->
-            gen_server:cast(Name, {leave, Id, self()}),
-            timeout;
-        exit:{_, {gen_server, call, _}} ->
-            down
+        exit:{_, {gen_server, call, _}} -> down
+    after
+        erlang:demonitor(Alias, [flush])
     end.
+
+-spec wait(atom(), id(), reference(), timeout()) ->
+    {lead, flight()} | {landed, term()} | timeout | down.
+wait(Name, Id, Alias, TimeoutMs) ->
+    receive
+        {Alias, Answer} -> answer(Name, Id, Answer);
+        {'DOWN', Alias, process, _, _} -> down
+    after TimeoutMs ->
+        erlang:demonitor(Alias, [flush]),
+        %% It may have come since; from here on none will.
+        receive
+            {Alias, Answer} -> answer(Name, Id, Answer)
+        after 0 ->
+            gen_server:cast(Name, {leave, Id, self()}),
+            timeout
+        end
+    end.
+
+-spec answer(atom(), id(), Answer) -> {lead, flight()} | Answer.
+answer(Name, Id, {lead, Monitor}) -> {lead, {Name, Id, Monitor}};
+answer(_Name, _Id, Answer) -> Answer.
 
 -doc "The leader's result, for all who wait.".
 -spec land(flight(), term()) -> ok.
@@ -69,15 +93,15 @@ start_link(Name) ->
 init([]) ->
     {ok, #{}}.
 
--spec handle_call({join, id()}, gen_server:from(), map()) ->
-    {reply, term(), map()} | {noreply, map()}.
-handle_call({join, Id}, {Pid, _} = From, Flights) ->
+-spec handle_call({join, id(), reference()}, gen_server:from(), map()) ->
+    {reply, {lead, reference()} | recursive | wait, map()}.
+handle_call({join, Id, Alias}, {Pid, _}, Flights) ->
     case Flights of
         #{Id := #flight{leader = Pid}} ->
             {reply, recursive, Flights};
         #{Id := #flight{waiting = Waiting} = Flight} ->
-            Joined = Flight#flight{waiting = queue:in({From, Pid}, Waiting)},
-            {noreply, Flights#{Id := Joined}};
+            Joined = Flight#flight{waiting = queue:in({Alias, Pid}, Waiting)},
+            {reply, wait, Flights#{Id := Joined}};
         #{} ->
             Flight = led_by(Pid, Id, #flight{leader = Pid, monitor = nil()}),
             {reply, {lead, Flight#flight.monitor}, Flights#{Id => Flight}}
@@ -89,8 +113,8 @@ handle_cast({land, Id, Monitor, Result}, Flights) ->
         #{Id := #flight{monitor = Monitor, waiting = Waiting}} ->
             erlang:demonitor(Monitor, [flush]),
             [
-                gen_server:reply(From, {landed, Result})
-             || {From, _} <- queue:to_list(Waiting)
+                Alias ! {Alias, {landed, Result}}
+             || {Alias, _} <- queue:to_list(Waiting)
             ],
             {noreply, maps:remove(Id, Flights)};
         #{} ->
@@ -135,9 +159,9 @@ hand_over(Id, Flights) ->
     case queue:out(Waiting) of
         {empty, _} ->
             maps:remove(Id, Flights);
-        {{value, {From, Pid}}, Rest} ->
+        {{value, {Alias, Pid}}, Rest} ->
             Led = led_by(Pid, Id, Flight#flight{waiting = Rest}),
-            gen_server:reply(From, {lead, Led#flight.monitor}),
+            Alias ! {Alias, {lead, Led#flight.monitor}},
             Flights#{Id := Led}
     end.
 

@@ -16,6 +16,8 @@
     a_killed_leader_hands_over/1,
     everybody_may_crash/1,
     waiting_ends_at_the_timeout/1,
+    the_timeout_is_not_for_computing/1,
+    one_key_is_one_flight/1,
     a_waiter_that_left_does_not_lead/1,
     a_coordinator_may_die/1,
     recursion_is_misuse/1,
@@ -35,6 +37,8 @@ all() ->
         a_killed_leader_hands_over,
         everybody_may_crash,
         waiting_ends_at_the_timeout,
+        the_timeout_is_not_for_computing,
+        one_key_is_one_flight,
         a_waiter_that_left_does_not_lead,
         a_coordinator_may_die,
         recursion_is_misuse,
@@ -135,6 +139,32 @@ waiting_ends_at_the_timeout(_Config) ->
     Leader ! go,
     ?assertEqual({ok, v}, result(Leader)),
     ?assertEqual({ok, v}, todana:fetch(pages, k, Never)).
+
+the_timeout_is_not_for_computing(_Config) ->
+    Slow = fun() -> timer:sleep(20), {ok, v} end,
+    [
+        ?assertEqual({ok, v},
+                     todana:fetch(pages, {k, N}, Slow, #{timeout_ms => 0}))
+     || N <- lists:seq(1, 10)
+    ],
+    ?assertEqual([], element(2, process_info(self(), messages))).
+
+%% Iodata that is written differently, and a handle or a name.
+one_key_is_one_flight(_Config) ->
+    {ok, Handle} = todana:open(raw_pages, #{}),
+    Me = self(),
+    Leader = run(fun() ->
+        todana:fetch(raw_pages, ~"key", computes(Me, {ok, ~"v"}))
+    end),
+    receive {computing, Leader} -> ok end,
+    Waiters = [
+        run(fun() -> todana:fetch(Table, Key, computes(Me, {ok, ~"w"})) end)
+     || Table <- [raw_pages, Handle], Key <- ["key", [~"k", "ey"], ~"key"]
+    ],
+    nobody_computes(50),
+    Leader ! go,
+    [?assertEqual({ok, ~"v"}, result(Pid)) || Pid <- [Leader | Waiters]],
+    ok = todana:close(raw_pages).
 
 a_waiter_that_left_does_not_lead(_Config) ->
     Me = self(),
