@@ -33,6 +33,11 @@ pub trait Host {
     /// and the time since the last observation of this turn. Returns the time in microseconds
     /// if it belongs in the slow log.
     fn observe(&mut self, protocol: ProtocolName, command: usize, failed: bool) -> Option<u64>;
+    /// Whether the time of this turn is used up, by what was observed: the session yields before
+    /// the next command.
+    fn turn_is_over(&self) -> bool {
+        false
+    }
     /// Notes key look-ups that found something or did not (`keyspace_hits`, `keyspace_misses`).
     fn observe_lookups(&mut self, hits: u64, misses: u64);
     /// Adds to the slow log.

@@ -38,7 +38,7 @@ pub enum Next {
 pub trait Session {
     /// Executes complete requests at the front of `input`, at most `requests_max` of them, and
     /// appends the replies to `output`. Stops early when `output` grows beyond
-    /// `output_bytes_max` (then `Next::Yield`).
+    /// `output_bytes_max`, or the host says that the turn is over (then `Next::Yield`).
     fn advance<H: Host>(
         &mut self,
         input: &[u8],
@@ -55,4 +55,31 @@ pub struct Budget {
     pub requests_max: usize,
     /// Bytes of output at which the turn ends.
     pub output_bytes_max: usize,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ProtocolName;
+    use crate::memcached::MemcachedSession;
+    use crate::resp::RespSession;
+    use crate::testing::FakeHost;
+
+    #[test]
+    fn a_turn_whose_time_is_used_up_ends_with_the_command_under_way() {
+        let budget = Budget { requests_max: 128, output_bytes_max: 1 << 16 };
+        let mut output = Vec::new();
+
+        let mut host = FakeHost::new(ProtocolName::Resp);
+        host.turn_ends_at = 2;
+        let input = b"*1\r\n$4\r\nPING\r\n".repeat(5);
+        let progress = RespSession::default().advance(&input, &mut output, &mut host, budget);
+        assert_eq!(progress, Progress { consumed: 2 * 14, next: Next::Yield });
+
+        let mut host = FakeHost::new(ProtocolName::Memcached);
+        host.turn_ends_at = 2;
+        let input = b"mn\r\n".repeat(5);
+        let progress = MemcachedSession::default().advance(&input, &mut output, &mut host, budget);
+        assert_eq!(progress, Progress { consumed: 2 * 4, next: Next::Yield });
+    }
 }

@@ -37,6 +37,8 @@ pub struct FakeHost {
     pub commands: u64,
     /// Look-ups that found something or did not.
     pub lookups: (u64, u64),
+    /// The number of observed commands at which the turn is over.
+    pub turn_ends_at: u64,
     /// What `observe` says of every command.
     pub slow_us: Option<u64>,
     /// The slow log, oldest first.
@@ -73,6 +75,7 @@ impl FakeHost {
             keep_observed: false,
             commands: 0,
             lookups: (0, 0),
+            turn_ends_at: u64::MAX,
             slow_us: None,
             slow_log: Mutex::default(),
             info: ServerInfo::default(),
@@ -144,6 +147,9 @@ impl Host for FakeHost {
             self.observed.push((protocol, command, failed));
         }
         self.slow_us
+    }
+    fn turn_is_over(&self) -> bool {
+        self.commands >= self.turn_ends_at
     }
     fn observe_lookups(&mut self, hits: u64, misses: u64) {
         self.lookups.0 += hits;

@@ -18,6 +18,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use todana_command::{DATABASES, Databases};
 use todana_protocol::{Client, CommandStats, Host, Limits, ProtocolName, ServerInfo, SlowEntry};
 
+/// The time of a turn, by what its commands took: the one that passes it is the last.
+const TURN_NS: u64 = 2_000_000;
+
 /// What all threads of a server hold together.
 #[derive(Debug)]
 pub(crate) struct Shared {
@@ -125,6 +128,8 @@ pub(crate) struct TurnHost<'a> {
     slow_log_ns: u64,
     /// Reading of the clock at the last observation.
     observed_at: u64,
+    /// Time of all commands of the turn.
+    spent_ns: u64,
     // Counted here and told to the loop's counters once per turn.
     commands: u64,
     hits: u64,
@@ -149,6 +154,7 @@ impl<'a> TurnHost<'a> {
             now_ms: clock.wall_ms(now),
             slow_log_ns: shared.settings.slow_log_ns(),
             observed_at: now,
+            spent_ns: 0,
             commands: 0,
             hits: 0,
             misses: 0,
@@ -213,9 +219,15 @@ impl Host for TurnHost<'_> {
         let now = self.clock.raw();
         let nanos = self.clock.nanos(self.observed_at, now);
         self.observed_at = now;
+        self.spent_ns += nanos;
         self.commands += 1;
         self.statistics.record(protocol, command, failed, nanos);
         (nanos >= self.slow_log_ns).then_some(nanos / 1_000)
+    }
+
+    #[inline]
+    fn turn_is_over(&self) -> bool {
+        self.spent_ns >= TURN_NS
     }
 
     #[inline]

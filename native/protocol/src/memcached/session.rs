@@ -85,7 +85,8 @@ impl Session for MemcachedSession {
             if rest.len() < self.needed || rest.is_empty() {
                 break Next::Read { wanted: self.needed.saturating_sub(rest.len()) };
             }
-            if requests_left == 0 || turn.out.len() > budget.output_bytes_max {
+            let enough = turn.out.len() > budget.output_bytes_max || turn.host.turn_is_over();
+            if requests_left == 0 || enough {
                 break Next::Yield;
             }
             if consumed >= fetched && self.is_before_request() {

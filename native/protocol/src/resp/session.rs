@@ -60,7 +60,8 @@ impl Session for RespSession {
         let mut ahead = Ahead::default();
         let next = loop {
             let rest = &input[consumed..];
-            if requests_left == 0 || encoder.out.len() > budget.output_bytes_max {
+            let enough = encoder.out.len() > budget.output_bytes_max || host.turn_is_over();
+            if requests_left == 0 || enough {
                 break if rest.is_empty() { Next::Read { wanted: 0 } } else { Next::Yield };
             }
             if ahead.is_empty() && parser.is_idle() {

@@ -6,7 +6,8 @@
 //! Then, in this order:
 //!
 //! 1. **Ready sockets.** Each ready connection gets one turn: one `recv` into the loop's buffer,
-//!    the session executes the complete requests in it (at most 128, or 256 KiB of replies), one
+//!    the session executes the complete requests in it (at most 128, 256 KiB of replies or some
+//!    2 ms), one
 //!    `send`. A connection costs two system calls per turn, however many requests were in it, and
 //!    `epoll_wait` is shared by all that are ready. There is no second `recv` to hear that nothing
 //!    is left: the poller is level-triggered and will say so. Interest in writing is taken up when

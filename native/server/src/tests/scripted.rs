@@ -1,12 +1,14 @@
 //! A session made for testing: one request is one line.
 
 use crate::door::Door;
+use std::time::Duration;
 use todana_protocol::{Budget, Host, Next, Progress, ProtocolName, Session};
 
 /// | request | answer |
 /// |---|---|
 /// | `big N` | a line of N bytes |
 /// | `sleep MS` | `slept`, when the time is over |
+/// | `work MS` | the same line, after keeping the loop busy for so long |
 /// | `auth PASSWORD` | `true` or `false` |
 /// | `slow` | an entry in the slow log, and `slow` |
 /// | `kill ID` | whether there is such a client |
@@ -56,6 +58,7 @@ impl Session for ScriptedDoor {
                     answer = "slept".into();
                     next = Some(Next::Sleep { ms: number() as u64 });
                 }
+                "work" => std::thread::sleep(Duration::from_millis(number() as u64)),
                 "auth" => answer = host.check_password(argument.as_bytes()).to_string(),
                 "slow" => host.log_slow(number() as u64, &[b"slow"]),
                 "kill" => answer = host.kill(number() as u64).to_string(),
@@ -90,7 +93,7 @@ impl Session for ScriptedDoor {
             if let Some(next) = next {
                 return Progress { consumed, next };
             }
-            if output.len() >= budget.output_bytes_max {
+            if output.len() >= budget.output_bytes_max || host.turn_is_over() {
                 return Progress { consumed, next: Next::Yield };
             }
         }

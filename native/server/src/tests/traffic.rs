@@ -186,6 +186,24 @@ fn a_flood_does_not_starve_another_client() {
 }
 
 #[test]
+fn commands_that_take_long_are_a_turn_each() {
+    each(
+        |config| config.event_loops = Some(1),
+        |server| {
+            let (mut busy, mut other) = (Peer::connect(server), Peer::connect(server));
+            assert_eq!((busy.ask("x"), other.ask("x")), ("x".into(), "x".into()));
+            busy.send(&"work 5\n".repeat(100));
+            assert_eq!(busy.line(), "work 5");
+            let before = server.info().commands;
+            assert_eq!(other.ask("calm"), "calm");
+            let between = server.info().commands - before;
+            assert!(between < 50, "{between} commands went before the answer");
+            (1..100).for_each(|_| assert_eq!(busy.line(), "work 5"));
+        },
+    );
+}
+
+#[test]
 fn a_panic_closes_its_connection_alone() {
     for backend in [Backend::Native, Backend::Poll] {
         let server = Server::start_with::<ScriptedDoor>(config(backend), poller::open).unwrap();
