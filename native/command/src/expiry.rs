@@ -63,9 +63,8 @@ pub(crate) fn get_and_expire<K: Keyspace, R: Reply>(
             slot.remove();
             return;
         }
-        if old != new {
-            // A full table keeps the record as it was; the caller has what was asked for.
-            let _ = change(slot, new, now_ms);
+        if old != new && change(slot, new, now_ms) == Err(Full) {
+            return reply.error(Error::Full);
         }
         // Shown as it is from now on, so that its version is good for a compare-and-set (`gats`).
         if let Some(entry) = slot.entry() {

@@ -12,7 +12,7 @@ use crate::budget::{Budget, Padded};
 use crate::counts::Counts;
 use crate::entry::VERSION_END;
 use crate::hash::{KeyHash, ShardMap};
-use crate::limits::{Full, Gauge, LiveLimits, Options};
+use crate::limits::{Full, Gauge, LiveLimits, Options, WhenFull};
 use crate::shard::{NEVER_MS, Shards};
 
 const SHARDS_DEFAULT: usize = 4_096;
@@ -189,6 +189,28 @@ impl Core {
         charged
     }
 
+    /// Accounts for a write that may pass a limit at which others are refused. What is alone beyond
+    /// a limit that eviction keeps is still refused: everything else would have to go for it, in
+    /// vain.
+    pub(crate) fn charge_anyway(&self, change: Change, entry_bytes: i64) -> Result<(), Full> {
+        let limits = &self.limits;
+        let beyond_own = entry_bytes > limits.bytes_max() || limits.entries_max() == 0;
+        let beyond_budget = self.budget.as_ref().is_some_and(|budget| {
+            budget.when_full() == WhenFull::Evict && entry_bytes > budget.bytes_max.load(Relaxed)
+        });
+        if beyond_own && !limits.refuse() || beyond_budget {
+            self.tallies.refused.fetch_add(1, Relaxed);
+            return Err(Full);
+        }
+        self.gauges.entries.change(change.entries);
+        self.gauges.bytes.change(change.bytes);
+        self.gauges.expiring.change(change.expiring);
+        if let Some(budget) = &self.budget {
+            budget.bytes.change(change.bytes);
+        }
+        Ok(())
+    }
+
     fn charge_own(&self, change: Change, entry_bytes: i64) -> Result<(), Full> {
         let (mut entries_max, mut bytes_max) = (i64::MAX, i64::MAX);
         if self.limits.any() {
@@ -220,7 +242,7 @@ impl Core {
         if entry_bytes > bytes_max {
             return Err(Full);
         }
-        let refuse = budget.when_full() == crate::limits::WhenFull::Refuse;
+        let refuse = budget.when_full() == WhenFull::Refuse;
         budget.bytes.grow_within(change, if refuse { bytes_max } else { i64::MAX })
     }
 

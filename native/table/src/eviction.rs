@@ -10,13 +10,18 @@
 //! moment by what the writers are just writing. All locks here are only tried: the caller may hold
 //! locks of sibling tables in the budget, and whoever holds one is not to be waited for. What could
 //! not be evicted therefore is left to the next write.
+//!
+//! A lowered limit may leave a million entries too many, which are not for one writer to evict. It
+//! evicts as much as it added, so that the limit holds under any load, and some hundreds of entries
+//! more; later writes and the sweeper do the rest.
 
 use std::cell::Cell;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 use parking_lot::MutexGuard;
 
-use crate::core::Core;
+use crate::core::{Change, Core};
 use crate::entry::{EntryBox, FREQUENCY_MAX};
 use crate::shard::{Records, Shards};
 use crate::writer::{Removal, Writer};
@@ -27,6 +32,8 @@ const SAMPLE: usize = 16;
 const SAMPLE_SHARDS_MAX: usize = 1_024;
 /// Samples without a victim, in a row, after which making room is left to the next write.
 const FAILURES_MAX: u32 = 8;
+/// Entries that one call evicts beyond what its writes added.
+const EVICTIONS_MAX: i64 = 256;
 
 /// The entry to take out.
 struct Victim {
@@ -43,6 +50,17 @@ pub(crate) struct Written {
     pub(crate) first_version: u64,
     pub(crate) last_version: u64,
     pub(crate) now_ms: u64,
+    /// What the writes added, less what they replaced.
+    pub(crate) grown: Change,
+}
+
+impl Written {
+    /// What was written in two steps.
+    pub(crate) fn and(self, later: Written) -> Written {
+        let Written { last_version, now_ms, mut grown, .. } = later;
+        grown.add(self.grown);
+        Written { first_version: self.first_version, last_version, now_ms, grown }
+    }
 }
 
 /// Where a victim is to come from.
@@ -53,19 +71,40 @@ enum From<'a> {
 
 impl Core {
     /// Evicts until the limits are kept, but not what the caller just wrote; if that alone is too
-    /// much, not what it wrote last. The caller holds no lock of this table.
+    /// much, not what it wrote last. Ends before, where that would take long and enough was done
+    /// for one call. The caller holds no lock of this table.
     pub(crate) fn make_room(&self, written: Written) {
-        let Written { first_version, last_version, now_ms } = written;
-        let mut failures = 0;
+        let Written { first_version, last_version, now_ms, grown } = written;
+        let (mut failures, mut evictions, mut freed_bytes) = (0, 0, 0);
         while failures < FAILURES_MAX {
+            if evictions >= EVICTIONS_MAX + grown.entries && freed_bytes >= grown.bytes {
+                return;
+            }
             let spare_version = if failures == 0 { first_version } else { last_version };
             let evicted = match self.source() {
                 None => return,
                 Some(From::Own(core)) => core.evict_one(now_ms, spare_version),
                 Some(From::Sibling(core)) => core.evict_one(now_ms, u64::MAX),
             };
-            failures = if evicted { 0 } else { failures + 1 };
+            match evicted {
+                Some(bytes) => {
+                    (failures, evictions, freed_bytes) = (0, evictions + 1, freed_bytes + bytes);
+                }
+                None => failures += 1,
+            }
         }
+    }
+
+    /// Makes room on behalf of no write. Whether there is more to be done.
+    pub(crate) fn make_some_room(&self, now_ms: u64) -> bool {
+        if self.source().is_none() {
+            return false;
+        }
+        let before = self.tallies.evicted.load(Relaxed);
+        let (first_version, last_version) = (u64::MAX, u64::MAX);
+        self.make_room(Written { first_version, last_version, now_ms, grown: Change::default() });
+        // Where nothing could be evicted, trying again at once is of no use.
+        self.tallies.evicted.load(Relaxed) > before && self.source().is_some()
     }
 
     /// The table that must give up an entry, if any.
@@ -91,15 +130,13 @@ impl Core {
                 || self.bytes() > self.limits.bytes_max() as u64)
     }
 
-    fn evict_one(&self, now_ms: u64, spare_version: u64) -> bool {
-        let Some(shards) = self.shards() else { return false };
-        let Some(victim) = self.sample(shards, now_ms, spare_version) else { return false };
-        let Some(mut records) = shards.get(victim.shard).try_lock() else { return false };
-        let same =
-            records.bucket(victim.bucket).is_some_and(|entry| entry.version() == victim.version);
-        if !same {
-            return false;
-        }
+    /// Takes one entry out. Returns its bytes.
+    fn evict_one(&self, now_ms: u64, spare_version: u64) -> Option<i64> {
+        let shards = self.shards()?;
+        let victim = self.sample(shards, now_ms, spare_version)?;
+        let mut records = shards.get(victim.shard).try_lock()?;
+        let entry = records.bucket(victim.bucket);
+        let bytes = entry.filter(|entry| entry.version() == victim.version)?.bytes() as i64;
         let why = if victim.rank.0 { Removal::Evicted } else { Removal::Expired };
         let snapshot = self.running_snapshot();
         let mut writer = Writer::new(self, shards, victim.shard, &mut records, snapshot);
@@ -107,7 +144,7 @@ impl Core {
         let garbage = writer.garbage;
         drop(records);
         drop(garbage);
-        removed
+        removed.then_some(bytes)
     }
 
     /// Looks at neighbouring shards from a random one on until it has seen enough entries.

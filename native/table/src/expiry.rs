@@ -13,6 +13,12 @@ use crate::writer::Writer;
 impl Core {
     /// See [`Table::sweep`](crate::Table::sweep).
     pub(crate) fn sweep(&self, now_ms: u64, shards_max: usize) -> (u64, bool) {
+        let (removed, due) = self.sweep_expired(now_ms, shards_max);
+        let more = self.make_some_room(now_ms);
+        (removed, due || more)
+    }
+
+    fn sweep_expired(&self, now_ms: u64, shards_max: usize) -> (u64, bool) {
         self.apply_schedule(now_ms);
         let Some(shards) = self.shards() else { return (0, false) };
         if !self.has_expiring() {

@@ -123,11 +123,11 @@ impl Keyspace for Locked<'_> {
         let mut records = self.current(held, now_ms);
         let mut slot = Slot::find(self.writer(held.shard, &mut records), key, hash, now_ms);
         let result = change(&mut slot);
-        let (written, garbage) = slot.finish();
+        let (written, garbage) = slot.finish(now_ms);
         self.garbage.borrow_mut().entries.extend(garbage);
-        if let Some(version) = written {
-            let first_version = self.written.get().map_or(version, |written| written.first_version);
-            self.written.set(Some(Written { first_version, last_version: version, now_ms }));
+        if let Some(written) = written {
+            let before = self.written.get();
+            self.written.set(Some(before.map_or(written, |before| before.and(written))));
         }
         result
     }

@@ -3,10 +3,10 @@
 use std::fmt;
 
 use crate::entry::{Entry, EntryBox};
-use crate::eviction;
+use crate::eviction::{self, Written};
 use crate::limits::Full;
 use crate::meta::{Access, Meta};
-use crate::writer::{Removal, Writer};
+use crate::writer::{Charge, Removal, Writer};
 
 /// An entry made before its shard is locked, so that copying a large value holds nobody up. See
 /// [`Slot::put_prepared`].
@@ -59,10 +59,16 @@ impl<'a> Slot<'a> {
         Slot { writer, key, hash, bucket, written: None }
     }
 
-    /// Ends the work on the key: the version of the last write, and what is to be freed without the
-    /// lock.
-    pub(crate) fn finish(self) -> (Option<u64>, Vec<EntryBox>) {
-        (self.written, self.writer.garbage)
+    /// Ends the work on the key: what was written, and what is to be freed without the lock.
+    pub(crate) fn finish(self, now_ms: u64) -> (Option<Written>, Vec<EntryBox>) {
+        let grown = self.writer.grown;
+        let written = self.written.map(|version| Written {
+            first_version: version,
+            last_version: version,
+            now_ms,
+            grown,
+        });
+        (written, self.writer.garbage)
     }
 
     /// The key.
@@ -78,7 +84,7 @@ impl<'a> Slot<'a> {
     /// Writes a new entry whose value is the parts, one after another. Returns its version.
     pub fn put(&mut self, value: &[&[u8]], meta: Meta) -> Result<u64, Full> {
         let entry = EntryBox::build(self.key, value, &meta).ok_or(Full)?;
-        self.place(entry)
+        self.place(entry, Charge::Within)
     }
 
     /// Writes a new entry of `len` bytes; `fill` gets the old value and the zeroed new value to
@@ -92,7 +98,7 @@ impl<'a> Slot<'a> {
         let mut entry = EntryBox::zeroed(self.key, len, &meta).ok_or(Full)?;
         let old = self.entry().map_or(&[][..], |entry| entry.value());
         fill(old, entry.value_mut());
-        self.place(entry)
+        self.place(entry, Charge::Within)
     }
 
     /// Writes an entry that was made beforehand.
@@ -101,15 +107,24 @@ impl<'a> Slot<'a> {
     /// Where it was made for another key.
     pub fn put_prepared(&mut self, prepared: Prepared) -> Result<u64, Full> {
         assert!(prepared.key() == self.key, "an entry was prepared for another key");
-        self.place(prepared.entry)
+        self.place(prepared.entry, Charge::Within)
+    }
+
+    /// Writes an entry in place of one that the caller removes from elsewhere in the same step. No
+    /// limit refuses it that it does not pass alone: nothing is added but for the difference of two
+    /// keys.
+    pub fn put_moved(&mut self, value: &[u8], meta: Meta) -> Result<u64, Full> {
+        let entry = EntryBox::build(self.key, &[value], &meta).ok_or(Full)?;
+        self.place(entry, Charge::Anyway)
     }
 
     /// Writes the present value again with other metadata, as a new version. `None` where there is
-    /// no entry.
+    /// no entry. A table that refuses writes takes it at its limit too: what it may add are a few
+    /// bytes of metadata.
     pub fn set_meta(&mut self, meta: Meta) -> Option<Result<u64, Full>> {
         let value = self.entry()?.value();
         let entry = EntryBox::build(self.key, &[value], &meta);
-        Some(entry.ok_or(Full).and_then(|entry| self.place(entry)))
+        Some(entry.ok_or(Full).and_then(|entry| self.place(entry, Charge::Anyway)))
     }
 
     /// Changes the access word in place (no new version). False where there is no entry or no word.
@@ -125,8 +140,8 @@ impl<'a> Slot<'a> {
         }
     }
 
-    fn place(&mut self, entry: EntryBox) -> Result<u64, Full> {
-        let (bucket, version) = self.writer.put(entry, self.hash, self.bucket)?;
+    fn place(&mut self, entry: EntryBox, charge: Charge) -> Result<u64, Full> {
+        let (bucket, version) = self.writer.put(entry, self.hash, self.bucket, charge)?;
         self.bucket = Some(bucket);
         self.written = Some(version);
         Ok(version)

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::core::Core;
 use crate::counts::Counts;
 use crate::entry::Entry;
-use crate::eviction::{self, Written};
+use crate::eviction;
 use crate::keyspace::Keyspace;
 use crate::limits::{Limits, Options};
 use crate::locked::Locked;
@@ -90,7 +90,7 @@ impl Table {
 
     /// Removes expired entries from at most `shards_max` shards whose earliest expiry has passed,
     /// going on where the last call ended. Returns how many were removed, and whether a due
-    /// shard may be left.
+    /// shard may be left. Goes on to make room, too, where a lowered limit left much to evict.
     pub fn sweep(&self, now_ms: u64, shards_max: usize) -> (u64, bool) {
         self.core.sweep(now_ms, shards_max)
     }
@@ -100,7 +100,7 @@ impl Table {
         self.core.counts()
     }
 
-    /// Changes the limits. Later writes enforce them.
+    /// Changes the limits. Later writes and sweeps enforce them, some hundreds of entries at a time.
     pub fn set_limits(&self, limits: Limits) {
         self.core.limits.set(limits);
     }
@@ -163,13 +163,13 @@ impl Keyspace for Table {
         let writer = Writer::new(core, shards, shard, &mut records, snapshot);
         let mut slot = Slot::find(writer, key, hash, now_ms);
         let result = change(&mut slot);
-        let (written, garbage) = slot.finish();
+        let (written, garbage) = slot.finish(now_ms);
         drop(records);
         drop(garbage);
-        if let Some(version) = written
+        if let Some(written) = written
             && core.is_limited()
         {
-            core.make_room(Written { first_version: version, last_version: version, now_ms });
+            core.make_room(written);
         }
         result
     }

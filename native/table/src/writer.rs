@@ -23,6 +23,14 @@ pub(crate) enum Removal {
     Evicted,
 }
 
+/// Whether limits may refuse a write.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Charge {
+    Within,
+    /// What is stored grows by a few bytes at the most.
+    Anyway,
+}
+
 /// One locked shard of a table, ready to be changed.
 pub(crate) struct Writer<'a> {
     pub(crate) core: &'a Core,
@@ -31,6 +39,8 @@ pub(crate) struct Writer<'a> {
     pub(crate) records: &'a mut Records,
     /// The snapshot that was running when the locks were taken, 0 for none.
     pub(crate) snapshot: u32,
+    /// What the writes added, less what they replaced.
+    pub(crate) grown: Change,
     /// Large entries that went: to be dropped when the lock is gone.
     pub(crate) garbage: Vec<EntryBox>,
 }
@@ -47,7 +57,8 @@ impl<'a> Writer<'a> {
         records: &'a mut Records,
         snapshot: u32,
     ) -> Writer<'a> {
-        Writer { core, shards, shard, records, snapshot, garbage: Vec::new() }
+        let (grown, garbage) = (Change::default(), Vec::new());
+        Writer { core, shards, shard, records, snapshot, grown, garbage }
     }
 }
 
@@ -58,6 +69,7 @@ impl Writer<'_> {
         mut entry: EntryBox,
         hash: u64,
         bucket: Option<usize>,
+        charge: Charge,
     ) -> Result<(usize, u64), Full> {
         let new = change_of(&entry.entry());
         let old = bucket.and_then(|bucket| self.records.bucket(bucket)).map(|old| change_of(&old));
@@ -67,7 +79,11 @@ impl Writer<'_> {
             bytes: new.bytes - old.bytes,
             expiring: new.expiring - old.expiring,
         };
-        self.core.charge(change, new.bytes)?;
+        match charge {
+            Charge::Within => self.core.charge(change, new.bytes)?,
+            Charge::Anyway => self.core.charge_anyway(change, new.bytes)?,
+        }
+        self.grown.add(change);
         self.preserve();
         let version = self.core.next_version().inspect_err(|Full| self.core.discharge(change))?;
         entry.set_version(version);
@@ -218,7 +234,7 @@ impl Writer<'_> {
 }
 
 impl Change {
-    fn add(&mut self, other: Change) {
+    pub(crate) fn add(&mut self, other: Change) {
         self.entries += other.entries;
         self.bytes += other.bytes;
         self.expiring += other.expiring;

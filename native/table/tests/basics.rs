@@ -372,6 +372,64 @@ fn refusing_tables_refuse_growth_only() {
 }
 
 #[test]
+fn limits_refuse_neither_metadata_nor_what_moves() {
+    let budget = std::sync::Arc::new(Budget::new(i64::MAX, WhenFull::Refuse));
+    let limits = Limits { entries_max: Some(1), bytes_max: Some(48), when_full: WhenFull::Refuse };
+    let table = Table::new(Options { limits, budget: Some(budget.clone()), ..Options::default() });
+    set(&table, b"key", &[1; 20]);
+    let bytes = table.bytes() as i64;
+    budget.bytes_max.store(bytes, std::sync::atomic::Ordering::SeqCst);
+    table.set_limits(Limits { bytes_max: Some(bytes as u64), ..limits });
+    let meta = Meta { flags: 7, ..expiring(NOW_MS + 10) };
+    table.update(b"key", NOW_MS, |slot| slot.set_meta(meta)).unwrap().unwrap();
+    assert!(table.bytes() as i64 > bytes);
+    assert_eq!(table.counts().entries_with_expiry, 1);
+    let locked = table.lock_all();
+    let value = [1; 20];
+    locked.update(b"longer key", NOW_MS, |slot| slot.put_moved(&value, meta)).unwrap();
+    locked.update(b"key", NOW_MS, |slot| slot.remove());
+    drop(locked);
+    assert_eq!((table.len(), table.counts().refused), (1, 0));
+    assert_eq!(budget.bytes.load(std::sync::atomic::Ordering::SeqCst), table.bytes() as i64);
+    assert_eq!(table.bytes(), table.read(b"longer key", NOW_MS, |it| it.unwrap().bytes() as u64));
+    let put = table.update(b"k", NOW_MS, |slot| slot.put(&[b"v"], Meta::default()));
+    assert_eq!(put, Err(Full));
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "many entries")]
+fn a_lowered_limit_is_reached_in_steps() {
+    let table = table();
+    (0..10_000u32).for_each(|key| {
+        set(&table, &key.to_le_bytes(), b"v");
+    });
+    table.set_limits(Limits { entries_max: Some(2_000), ..Limits::default() });
+    set(&table, b"new", b"v");
+    assert!((9_000..10_000).contains(&table.len()), "{} are left after a write", table.len());
+    (0..10u32).for_each(|key| {
+        set(&table, &key.to_be_bytes(), b"v");
+    });
+    let left = table.len();
+    assert!((5_000..8_000).contains(&left), "{left} are left after some writes");
+    assert!(table.sweep(NOW_MS, 1).1);
+    assert!((left - 500..left).contains(&table.len()), "a sweep goes on");
+    while table.sweep(NOW_MS, 1).1 {}
+    assert_eq!(table.len(), 2_000);
+    // A large batch, and large values, make room for all that they add.
+    table.set_limits(Limits { bytes_max: Some(200_000), ..Limits::default() });
+    for round in 0..20u32 {
+        let locked = table.lock_all();
+        for key in 0..1_000u32 {
+            set(&locked, &(round * 1_000 + key).to_le_bytes(), b"v");
+        }
+        drop(locked);
+        set(&table, b"large", &vec![0; 1_000 * round as usize]);
+        while round == 0 && table.sweep(NOW_MS, 1).1 {}
+        assert!(table.bytes() <= 200_000, "{} bytes", table.bytes());
+    }
+}
+
+#[test]
 #[cfg_attr(miri, ignore = "many calls")]
 fn evicting_tables_keep_their_limits_and_their_last_write() {
     for (entries_max, bytes_max) in [(Some(100), None), (None, Some(5_000)), (Some(1), None)] {

@@ -361,7 +361,13 @@ impl<'t> Model<'t> {
         assert_eq!(set.is_some(), self.live(key).is_some());
         if let Some(put) = set {
             let value = self.rows[key].value.clone();
-            self.wrote(key, value, meta, put);
+            if self.mode == Mode::Evict {
+                return self.wrote(key, value, meta, put);
+            }
+            // A table that may not evict takes other metadata at its limit too.
+            self.version += 1;
+            assert_eq!(put, Ok(self.version));
+            self.rows.insert(key.to_vec(), Row { value, meta, version: self.version });
         }
     }
 
