@@ -66,6 +66,8 @@ pub enum Error {
     NoSuchDatabase,
     /// Source and destination are the same.
     SameObject,
+    /// What was asked for is more than one reply may hold.
+    ReplyTooLarge,
 }
 
 /// One matching span pair of LCS.

@@ -29,6 +29,7 @@ rustler::atoms! {
     not_finite,
     no_such_database,
     same_object,
+    reply_too_large,
     exists,
     busy,
     // Values of options and replies.

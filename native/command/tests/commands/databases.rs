@@ -2,7 +2,9 @@
 
 use crate::recorder::{Answer, Recorder, Store, value};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
-use todana_command::{Batch, Command, Set, execute, execute_batch, execute_on, watch};
+use todana_command::{
+    Batch, Command, ExpireWhen, Expires, Set, execute, execute_batch, execute_on, watch,
+};
 use todana_table::{Limits, Options, Table, WhenFull};
 
 #[test]
@@ -142,6 +144,37 @@ fn a_swapped_in_data_set_is_never_missed() {
         stop.store(true, SeqCst);
         readers.into_iter().for_each(|reader| reader.join().expect("a reader missed the key"));
     });
+}
+
+/// What adds nothing but a few bytes of metadata is done in a full server too, as in Redis.
+#[test]
+fn a_full_server_still_moves_and_lets_expire() {
+    let budget = std::sync::Arc::new(todana_table::Budget::new(i64::MAX, WhenFull::Refuse));
+    let options = Options { budget: Some(budget.clone()), shards: Some(64), ..Options::default() };
+    let databases = todana_command::Databases::with_options(&options);
+    let mut store = Store { databases, ..Store::new() };
+    let text = "v".repeat(300);
+    store.set("k", &text);
+    budget.bytes_max.store(budget.bytes.load(SeqCst), SeqCst);
+    let full = Answer::Error(todana_command::Error::Full);
+    assert_eq!(store.run(Command::Set(Set::new(b"more", b"v"))), full);
+    let at_ms = store.now_ms + 1_000;
+    let (expires, when) = (Expires::At(at_ms), ExpireWhen::default());
+    assert_eq!(store.run(Command::Expire { key: b"k", expires, when }), Answer::Flag(true));
+    assert_eq!(store.run(Command::Expiry { key: b"k" }), Answer::Expiry(Some(at_ms)));
+    let expires = Expires::Never;
+    assert_eq!(store.run(Command::Expire { key: b"k", expires, when }), Answer::Flag(true));
+    let expires = Expires::At(at_ms);
+    let expected = Answer::Record { value: text.into(), flags: 0, expires_at_ms: Some(at_ms) };
+    assert_eq!(store.run(Command::GetAndExpire { key: b"k", expires }), expected);
+    assert_eq!(store.run(Command::Expiry { key: b"k" }), Answer::Expiry(Some(at_ms)));
+    let to = b"another name";
+    assert_eq!(store.run(Command::Rename { from: b"k", to, if_absent: false }), Answer::Done);
+    assert_eq!(store.run(Command::Move { key: to, database: 3 }), Answer::Flag(true));
+    let copy = Command::Copy { from: to, to: b"c", database: None, replace: false };
+    assert_eq!(store.run_in(3, copy), full, "a copy adds");
+    let sum: u64 = store.databases.tables().iter().map(|table| table.bytes()).sum();
+    assert_eq!(budget.bytes.load(SeqCst), sum as i64);
 }
 
 /// Pairs that do not fit are taken back, although others use the room that was free in between.

@@ -181,6 +181,7 @@ impl Reply for Encoder<'_> {
             Error::Full => "OOM command not allowed when used memory > 'maxmemory'.",
             Error::NoSuchDatabase => "ERR DB index is out of range",
             Error::SameObject => "ERR source and destination objects are the same",
+            Error::ReplyTooLarge => "ERR too many keys for one reply, use SCAN",
         };
         Encoder::error(self, text);
     }
