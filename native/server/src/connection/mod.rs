@@ -113,7 +113,8 @@ impl<D: Door> Connection<D> {
     /// and one send.
     pub(crate) fn turn(&mut self, turn: &mut Turn<'_>, ready: Ready) -> Verdict {
         if self.sleeping {
-            return if ready.gone { Verdict::Close } else { Verdict::Wait };
+            let gone = ready.gone || ready.readable && self.has_left();
+            return if gone { Verdict::Close } else { Verdict::Wait };
         }
         if ready.writable && self.waiting() > 0 && self.flush(turn).is_err() {
             return Verdict::Close;
@@ -127,6 +128,16 @@ impl<D: Door> Connection<D> {
         };
         self.note_buffers(turn.statistics);
         verdict
+    }
+
+    /// Whether the client of a sleeping connection has ended it. What it sent before that and was
+    /// not received yet hides the end; then only the idle timeout is left.
+    fn has_left(&self) -> bool {
+        let mut byte = [0u8];
+        match rustix::net::recv(&self.socket, &mut byte, RecvFlags::PEEK | RecvFlags::DONTWAIT) {
+            Ok((_, received)) => received == 0,
+            Err(error) => !matches!(error, Errno::AGAIN | Errno::INTR),
+        }
     }
 
     /// Nothing to do now: is there anything to wait for?
@@ -278,7 +289,7 @@ impl<D: Door> Connection<D> {
         }
         let idle_timeout_ms = shared.settings.idle_timeout_ms();
         let idle_ms = now_ms.saturating_sub(self.client.active_at_ms.load(Relaxed));
-        idle_timeout_ms > 0 && idle_ms >= idle_timeout_ms && !self.sleeping
+        idle_timeout_ms > 0 && idle_ms >= idle_timeout_ms
     }
 
     /// Ends the connection. Where the client still sends, its bytes are taken first: a socket

@@ -267,6 +267,10 @@ impl<D: Door> EventLoop<D> {
         let part = &self.shared.loops[self.number];
         self.shared.clients.remove(&connection.client);
         part.connections.fetch_sub(1, Relaxed);
+        if connection.sleeping {
+            let id = connection.client.id;
+            self.sleepers.retain(|Reverse((_, _, sleeper))| *sleeper != id);
+        }
         connection.close(&part.statistics, &mut self.input);
     }
 

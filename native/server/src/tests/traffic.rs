@@ -153,6 +153,20 @@ fn a_sleeping_connection_delays_no_other() {
 }
 
 #[test]
+fn a_client_that_leaves_while_it_sleeps_gives_its_place_back() {
+    each(
+        |_| {},
+        |server| {
+            let mut sleeper = Peer::connect(server);
+            sleeper.send("sleep 3600000\n");
+            until("it sleeps", || server.info().commands == 1);
+            drop(sleeper);
+            until("the client is gone", || gone(server));
+        },
+    );
+}
+
+#[test]
 fn a_flood_does_not_starve_another_client() {
     each(
         |config| config.event_loops = Some(1),
