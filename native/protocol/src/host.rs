@@ -23,6 +23,10 @@ pub trait Host {
     fn requires_password(&self) -> bool;
     /// Compares in constant time. True where no password is set.
     fn check_password(&self, password: &[u8]) -> bool;
+    /// Notes that the session lets this client do what a password protects: it need not be closed
+    /// for not authenticating in time. A right password alone does not say so, where the name of
+    /// the user is wrong.
+    fn note_authenticated(&mut self) {}
     /// The client of this connection.
     fn client(&self) -> &Arc<Client>;
     /// All clients, in the order of their ids.

@@ -66,6 +66,28 @@ mod tests {
     use crate::testing::FakeHost;
 
     #[test]
+    fn a_right_password_of_a_wrong_user_does_not_authenticate() {
+        let budget = Budget { requests_max: 128, output_bytes_max: 1 << 16 };
+        let mut session = RespSession::default();
+        let mut host = FakeHost::new(ProtocolName::Resp);
+        host.password = Some(b"secret".to_vec());
+        for (input, authenticated) in
+            [("AUTH bob secret\r\n", false), ("AUTH default secret\r\n", true)]
+        {
+            session.advance(input.as_bytes(), &mut Vec::new(), &mut host, budget);
+            assert_eq!(host.authenticated, authenticated, "{input}");
+        }
+        let mut session = MemcachedSession::default();
+        let mut host = FakeHost::new(ProtocolName::Memcached);
+        host.password = Some(b"secret".to_vec());
+        for (secret, authenticated) in [("me guess!", false), ("me secret", true)] {
+            let input = format!("set x 0 0 9\r\n{secret}\r\n");
+            session.advance(input.as_bytes(), &mut Vec::new(), &mut host, budget);
+            assert_eq!(host.authenticated, authenticated, "{input}");
+        }
+    }
+
+    #[test]
     fn a_turn_whose_time_is_used_up_ends_with_the_command_under_way() {
         let budget = Budget { requests_max: 128, output_bytes_max: 1 << 16 };
         let mut output = Vec::new();

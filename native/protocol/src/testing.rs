@@ -25,6 +25,8 @@ pub struct FakeHost {
     pub limits: Limits,
     /// The password, if clients need one.
     pub password: Option<Vec<u8>>,
+    /// Whether the session said that the client has authenticated.
+    pub authenticated: bool,
     /// The client of the connection.
     pub client: Arc<Client>,
     /// Other clients, listed after `client`.
@@ -69,6 +71,7 @@ impl FakeHost {
             now_ms: START_MS,
             limits: Limits::default(),
             password: None,
+            authenticated: false,
             client: client(7, protocol),
             others: Vec::new(),
             observed: Vec::new(),
@@ -126,6 +129,9 @@ impl Host for FakeHost {
     }
     fn check_password(&self, password: &[u8]) -> bool {
         self.password.as_deref().is_none_or(|set| set == password)
+    }
+    fn note_authenticated(&mut self) {
+        self.authenticated = true;
     }
     fn client(&self) -> &Arc<Client> {
         &self.client

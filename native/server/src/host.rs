@@ -11,7 +11,6 @@ use crate::options::Settings;
 use crate::slow_log::SlowLog;
 use crate::statistics::{LoopStatistics, Totals};
 use crate::{Config, password};
-use std::cell::Cell;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -134,7 +133,7 @@ pub(crate) struct TurnHost<'a> {
     commands: u64,
     hits: u64,
     misses: u64,
-    authenticated: Cell<bool>,
+    authenticated: bool,
 }
 
 impl<'a> TurnHost<'a> {
@@ -158,11 +157,11 @@ impl<'a> TurnHost<'a> {
             commands: 0,
             hits: 0,
             misses: 0,
-            authenticated: Cell::new(false),
+            authenticated: false,
         }
     }
 
-    /// Ends the turn. True if the client gave the right password in it.
+    /// Ends the turn. True if the session counts the client as authenticated.
     pub(crate) fn finish(self) -> bool {
         let statistics = self.statistics;
         statistics.commands.add(self.commands);
@@ -170,7 +169,7 @@ impl<'a> TurnHost<'a> {
             statistics.hits.add(self.hits);
             statistics.misses.add(self.misses);
         }
-        self.authenticated.get()
+        self.authenticated
     }
 }
 
@@ -194,12 +193,14 @@ impl Host for TurnHost<'_> {
     fn check_password(&self, password: &[u8]) -> bool {
         let Some(secret) = &self.shared.config.password else { return true };
         let right = password::equal(secret, password);
-        if right {
-            self.authenticated.set(true);
-        } else {
+        if !right {
             self.statistics.authentication_failures.add(1);
         }
         right
+    }
+
+    fn note_authenticated(&mut self) {
+        self.authenticated = true;
     }
 
     fn client(&self) -> &Arc<Client> {

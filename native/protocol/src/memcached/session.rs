@@ -113,6 +113,9 @@ impl Session for MemcachedSession {
             }
         };
         let lookups = turn.lookups;
+        if self.authenticated {
+            host.note_authenticated();
+        }
         if lookups.hits + lookups.misses > 0 {
             host.observe_lookups(lookups.hits, lookups.misses);
         }

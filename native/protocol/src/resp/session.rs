@@ -116,6 +116,9 @@ impl Session for RespSession {
             }
         };
         observe_lookups(&mut encoder, host);
+        if state.authenticated {
+            host.note_authenticated();
+        }
         Progress { consumed, next }
     }
 }

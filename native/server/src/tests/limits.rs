@@ -142,9 +142,10 @@ fn clients_must_authenticate_in_time() {
             (known.ask("auth wrong"), known.ask("auth secret")),
             ("false".into(), "true".into())
         );
-        let mut unknown = Peer::connect(server);
+        let (mut unknown, mut stranger) = (Peer::connect(server), Peer::connect(server));
         assert_eq!(unknown.ask("auth guess"), "false");
-        assert_eq!(unknown.rest(), b"");
+        assert_eq!(stranger.ask("stranger secret"), "true", "but the user's name is wrong");
+        assert_eq!((unknown.rest(), stranger.rest()), (vec![], vec![]));
         assert_eq!(known.ask("still here"), "still here");
         assert_eq!(server.info().authentication_failures, 2);
     });

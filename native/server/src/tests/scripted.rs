@@ -10,6 +10,7 @@ use todana_protocol::{Budget, Host, Next, Progress, ProtocolName, Session};
 /// | `sleep MS` | `slept`, when the time is over |
 /// | `work MS` | the same line, after keeping the loop busy for so long |
 /// | `auth PASSWORD` | `true` or `false` |
+/// | `stranger PASSWORD` | the same by a user that there is not |
 /// | `slow` | an entry in the slow log, and `slow` |
 /// | `kill ID` | whether there is such a client |
 /// | `set NAME VALUE` | sets an option; `ok` or the error |
@@ -59,7 +60,13 @@ impl Session for ScriptedDoor {
                     next = Some(Next::Sleep { ms: number() as u64 });
                 }
                 "work" => std::thread::sleep(Duration::from_millis(number() as u64)),
-                "auth" => answer = host.check_password(argument.as_bytes()).to_string(),
+                "auth" | "stranger" => {
+                    let right = host.check_password(argument.as_bytes());
+                    if right && word == "auth" {
+                        host.note_authenticated();
+                    }
+                    answer = right.to_string();
+                }
                 "slow" => host.log_slow(number() as u64, &[b"slow"]),
                 "kill" => answer = host.kill(number() as u64).to_string(),
                 "set" => {
