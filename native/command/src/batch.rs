@@ -85,7 +85,9 @@ pub struct Batch<'a> {
 /// Carries out a batch. `each` is called before each command's reply, with its index, so that a
 /// door can prepare its words. Returns false, with nothing done or replied, where a watch failed.
 ///
-/// A clear in a batch that is to come about later is scheduled when the batch is done.
+/// A clear in a batch that is to come about later is scheduled when the batch is done. Replies are
+/// made while all locks are held, large values copied included: who writes keys that large values
+/// of a batch share a shard with waits for that.
 pub fn execute_batch<R: Reply>(
     databases: &Databases,
     batch: &Batch<'_>,

@@ -85,10 +85,13 @@ fn execute_in<H: Home, R: Reply>(home: &H, command: &Command<'_>, context: Conte
         }
         // Several keys are one step for everybody, also where they are only looked at: who stores
         // two values together must not be seen half done.
-        Command::GetMany { keys }
-        | Command::Exists { keys }
-        | Command::Delete { keys }
-        | Command::NoteAccess { keys }
+        Command::GetMany { keys } if keys.len() > 1 => {
+            let locked = home.lock(keys.iter().copied());
+            let rest = strings::get_many_small(&locked, keys, context.now_ms, reply);
+            drop(locked);
+            strings::tell_kept(&keys[keys.len() - rest.len()..], &rest, reply);
+        }
+        Command::Exists { keys } | Command::Delete { keys } | Command::NoteAccess { keys }
             if keys.len() > 1 =>
         {
             dispatch(&home.lock(keys.iter().copied()), command, context, reply);

@@ -33,7 +33,47 @@ pub(crate) fn get_many<K: Keyspace, R: Reply>(
     }
 }
 
-/// Values from this length on are copied before the shard is locked.
+/// MGET with the locks held, up to the first large value. What follows is taken out of the table
+/// for [`tell_kept`]: a large value is not to be copied to the client while others wait.
+pub(crate) fn get_many_small<K: Keyspace, R: Reply>(
+    space: &K,
+    keys: &[&[u8]],
+    now_ms: u64,
+    reply: &mut R,
+) -> Vec<Option<Kept>> {
+    reply.list(keys.len());
+    let mut rest = Vec::new();
+    for key in keys {
+        space.read(key, now_ms, |entry| {
+            let is_large =
+                entry.as_ref().is_some_and(|entry| entry.value().len() >= PREPARED_BYTES_MIN);
+            if is_large || !rest.is_empty() {
+                rest.push(entry.as_ref().map(Kept::of));
+            } else {
+                match &entry {
+                    Some(entry) => reply.record(record_of(entry)),
+                    None => reply.none(),
+                }
+            }
+            if let Some(entry) = entry {
+                entry.note_access(now_ms);
+            }
+        });
+    }
+    rest
+}
+
+/// The replies for what was taken out of the table. The locks are gone.
+pub(crate) fn tell_kept<R: Reply>(keys: &[&[u8]], rest: &[Option<Kept>], reply: &mut R) {
+    for (key, kept) in keys.iter().zip(rest) {
+        match kept {
+            Some(kept) => reply.record(kept.record(key)),
+            None => reply.none(),
+        }
+    }
+}
+
+/// Values from this length on are copied before the shard is locked, or after.
 const PREPARED_BYTES_MIN: usize = 4_096;
 
 /// SET and its relatives, memcached's storage commands, `todana:put`.

@@ -36,6 +36,8 @@ pub(crate) fn value(bytes: &str) -> Answer {
 pub(crate) struct Recorder {
     pub(crate) answers: Vec<Answer>,
     pub(crate) version: u64,
+    /// Called with each record.
+    pub(crate) on_record: Option<Box<dyn FnMut()>>,
 }
 
 impl Recorder {
@@ -52,6 +54,9 @@ impl Reply for Recorder {
         self.add(Answer::None);
     }
     fn record(&mut self, record: Record<'_>) {
+        if let Some(on_record) = &mut self.on_record {
+            on_record();
+        }
         let Record { flags, expires_at_ms, version, .. } = record;
         self.version = version;
         self.add(Answer::Record { value: record.value.to_vec(), flags, expires_at_ms });

@@ -1,7 +1,10 @@
 //! Strings: read, store, extend, cut.
 
-use crate::recorder::{Answer, Store, value};
-use todana_command::{Command, Condition, Error, Expires, Refusal, Set, Side};
+use crate::recorder::{Answer, Recorder, Store, value};
+use std::sync::mpsc;
+use std::time::Duration;
+use todana_command::{Command, Condition, Error, Expires, Refusal, Set, Side, execute};
+use todana_table::{Keyspace, Meta};
 
 fn concat<'a>(key: &'a [u8], bytes: &'a [u8], side: Side, create: bool) -> Command<'a> {
     Command::Concat { key, bytes, side, create, condition: Condition::Always }
@@ -175,4 +178,31 @@ fn a_record_is_taken_once() {
     store.set("k", "v");
     assert_eq!(store.run(Command::Take { key: b"k" }), value("v"));
     assert_eq!(store.run(Command::Take { key: b"k" }), Answer::None);
+}
+
+#[test]
+fn large_values_of_several_keys_are_told_without_locks() {
+    let mut store = Store::new();
+    let large = "x".repeat(100_000);
+    ["a", "b"].iter().for_each(|key| store.set(key, &large));
+    store.set("small", "v");
+    let databases = &store.databases;
+    let table = databases.table(0).clone();
+    let write_meanwhile = move || {
+        let (table, (sender, done)) = (table.clone(), mpsc::channel());
+        std::thread::spawn(move || {
+            for key in [&b"a"[..], b"b", b"small"] {
+                table.update(key, 1, |slot| slot.set_meta(Meta::default()));
+            }
+            sender.send(())
+        });
+        done.recv_timeout(Duration::from_secs(20)).expect("the keys are locked");
+    };
+    let on_record: Option<Box<dyn FnMut()>> = Some(Box::new(write_meanwhile));
+    let mut recorder = Recorder { on_record, ..Recorder::default() };
+    let command = Command::GetMany { keys: &[b"none", b"a", b"small", b"b", b"none", b"a"] };
+    execute(databases, 0, &command, store.context(), &mut recorder);
+    let (large, none) = (value(&large), Answer::None);
+    let values = [&none, &large, &value("v"), &large, &none, &large].map(Answer::clone);
+    assert_eq!(recorder.answers, [&[Answer::List(6)], &values[..]].concat());
 }
