@@ -167,6 +167,9 @@ pub(crate) unsafe fn value<'a>(
     // SAFETY: see the function.
     let bytes = unsafe {
         if store.codec == Codec::Raw || form & VALUE_ENCODED != 0 {
+            if form & ON_DIRTY == 0 && is_long_list(env, term, &mut (0, 0), 0) {
+                return Err(Misuse::Dirty);
+            }
             raw(env, term, argument)?
         } else {
             encode(env, term, room)?
@@ -179,6 +182,38 @@ pub(crate) unsafe fn value<'a>(
         return Err(Misuse::Argument(argument, atoms::value_too_long()));
     }
     Ok(bytes)
+}
+
+/// Cells of an iolist that are walked before it counts as long.
+const CELLS_MAX: usize = 8 << 10;
+/// How deep an iolist may be before it counts as long.
+const DEPTH_MAX: u32 = 64;
+
+/// Whether a term is a list whose flattening takes long, told without flattening it. `walked` counts
+/// cells and bytes. What is no iodata is left to who flattens.
+///
+/// # Safety
+/// As of [`key`].
+unsafe fn is_long_list(env: RawEnv, term: Raw, walked: &mut (usize, usize), depth: u32) -> bool {
+    let mut rest = term;
+    while let Some((head, tail)) = erts::uncons(env, rest) {
+        walked.0 += 1;
+        // SAFETY: see the function.
+        unsafe {
+            if let Some(bytes) = erts::binary(env, head) {
+                walked.1 += bytes.len();
+            } else if depth == DEPTH_MAX || is_long_list(env, head, walked, depth + 1) {
+                return true;
+            }
+        }
+        if walked.0 > CELLS_MAX || walked.1 > DIRTY_BYTES {
+            return true;
+        }
+        rest = tail;
+    }
+    // SAFETY: see the function.
+    let tail = unsafe { erts::binary(env, rest) };
+    walked.0 > 0 && tail.is_some_and(|bytes| bytes.len() + walked.1 > DIRTY_BYTES)
 }
 
 /// # Safety

@@ -1,9 +1,9 @@
 //! Functions over many keys, in slices: each call works for at most half a millisecond and says
 //! what is left.
 
-use crate::codec::{self, Misuse, ON_DIRTY, Room};
+use crate::codec::{self, DIRTY_BYTES, Misuse, ON_DIRTY, Room};
 use crate::erts::{self, Raw};
-use crate::reply::{self, Answer, Answers, Want};
+use crate::reply::{self, Answer, Answers};
 use crate::store::Store;
 use crate::{atoms, point, single, tables};
 use rustler::{Encoder, Env, Term};
@@ -14,6 +14,20 @@ use todana_command::{Command, Condition, Set};
 const SLICE: Duration = Duration::from_micros(500);
 /// How many keys between two looks at the clock.
 const KEYS_PER_LOOK: usize = 16;
+/// So many bytes that are copied count as one key.
+const BYTES_PER_KEY: usize = 4 << 10;
+
+/// What one element of a list amounted to.
+struct Step {
+    /// Bytes that were copied.
+    bytes: usize,
+    /// Why the slice is to end.
+    failure: Option<Raw>,
+}
+
+impl Step {
+    const FREE: Step = Step { bytes: 0, failure: None };
+}
 
 /// How a slice ended.
 enum Ended {
@@ -31,7 +45,7 @@ enum Ended {
 fn slice<'a>(
     env: Env<'a>,
     list: Raw,
-    mut each: impl FnMut(Raw) -> Result<Option<Raw>, Misuse>,
+    mut each: impl FnMut(Raw) -> Result<Step, Misuse>,
 ) -> (Ended, Raw) {
     let started = Instant::now();
     let raw_env = env.as_c_arg();
@@ -40,14 +54,16 @@ fn slice<'a>(
     let ended = loop {
         let Some((head, tail)) = erts::uncons(raw_env, rest) else { break end_of(raw_env, rest) };
         match each(head) {
-            Ok(None) => (),
-            Ok(Some(failure)) => break Ended::Failed(failure),
+            Ok(Step { failure: Some(failure), .. }) => break Ended::Failed(failure),
+            Ok(Step { bytes, .. }) => keys += 1 + bytes / BYTES_PER_KEY,
             Err(misuse) => break Ended::Stopped(misuse),
         }
         rest = tail;
-        keys += 1;
-        if keys % KEYS_PER_LOOK == 0 && started.elapsed() > SLICE {
-            break Ended::More;
+        if keys >= KEYS_PER_LOOK {
+            keys = 0;
+            if started.elapsed() > SLICE {
+                break Ended::More;
+            }
         }
     };
     erts::consume_timeslice(raw_env, started.elapsed());
@@ -92,7 +108,7 @@ fn get_many<'a>(env: Env<'a>, table: Term<'a>, keys: Term<'a>, found: Term<'a>) 
         if let Some(value) = unsafe { point::look_up(store, raw_env, key, 0)? } {
             list = erts::cons(raw_env, erts::tuple(raw_env, &[key, value]), list);
         }
-        Ok(None)
+        Ok(Step::FREE)
     });
     // SAFETY: the list was made in this environment.
     ended(env, done, unsafe { Term::new(env, list) })
@@ -122,6 +138,7 @@ fn put_many<'a>(
         // SAFETY: the pair is part of this call's argument.
         let (key, value) =
             unsafe { pair_of(store, raw_env, pair, 0, &mut key_room, &mut value_room)? };
+        let bytes = key.len() + value.len();
         let command = Command::Set(Set {
             key,
             value,
@@ -131,14 +148,14 @@ fn put_many<'a>(
             return_old: false,
             track_access: false,
         });
-        let mut answers = Answers::new(raw_env, store.codec, Want::Fact);
+        let mut answers = Answers::default();
         store.execute(&command, &mut answers);
         match answers.only() {
             Answer::Stored(_) | Answer::Done => {
                 written += 1;
-                Ok(None)
+                Ok(Step { bytes, failure: None })
             }
-            answer => Ok(Some(reply::fact(raw_env, answer))),
+            answer => Ok(Step { bytes, failure: Some(reply::fact(raw_env, answer)) }),
         }
     });
     ended(env, done, written.encode(env))
@@ -211,12 +228,17 @@ fn set_many<'a>(
     let raw_env = env.as_c_arg();
     let expires = single::expires(store, expiry).ok_or(Misuse::Argument(3, atoms::bad_option()))?;
     let mut owned: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();
+    let mut bytes = 0;
     let mut rest = pairs.as_c_arg();
     while let Some((pair, tail)) = erts::uncons(raw_env, rest) {
         let (mut key_room, mut value_room) = (Room::new(), Room::new());
         // SAFETY: the pair is part of this call's argument.
         let (key, value) =
             unsafe { pair_of(store, raw_env, pair, form, &mut key_room, &mut value_room)? };
+        bytes += key.len() + value.len();
+        if bytes > DIRTY_BYTES && form & ON_DIRTY == 0 {
+            return Err(Misuse::Dirty);
+        }
         owned.push((key.to_vec(), value.to_vec()));
         rest = tail;
     }
@@ -226,7 +248,7 @@ fn set_many<'a>(
     let borrowed: Vec<(&[u8], &[u8])> =
         owned.iter().map(|(key, value)| (key.as_slice(), value.as_slice())).collect();
     let condition = if if_absent { Condition::IfAbsent } else { Condition::Always };
-    let mut answers = Answers::new(raw_env, store.codec, Want::Fact);
+    let mut answers = Answers::default();
     store.execute(&Command::SetMany { pairs: &borrowed, condition, expires }, &mut answers);
     // SAFETY: the term was made in this environment.
     Ok(unsafe { Term::new(env, reply::fact(raw_env, answers.only())) })
@@ -246,12 +268,12 @@ fn delete_many<'a>(env: Env<'a>, table: Term<'a>, keys: Term<'a>, deleted: u64) 
         let mut room = Room::new();
         // SAFETY: the key is part of this call's argument.
         let key = unsafe { codec::key(store, raw_env, key, 0, &mut room)? };
-        let mut answers = Answers::new(raw_env, store.codec, Want::Fact);
+        let mut answers = Answers::default();
         store.execute(&Command::Delete { keys: &[key] }, &mut answers);
         if let Answer::Integer(number) = answers.only() {
             deleted += number.unsigned_abs();
         }
-        Ok(None)
+        Ok(Step::FREE)
     });
     ended(env, done, deleted.encode(env))
 }

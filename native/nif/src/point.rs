@@ -15,7 +15,7 @@
 use crate::atoms;
 use crate::codec::{self, Misuse, ON_DIRTY, Room};
 use crate::erts::{self, Raw, RawEnv, guard};
-use crate::reply::{self, Answers, Want};
+use crate::reply::{self, Answers};
 use crate::store::{Store, tick_ms};
 use crate::{tables, values};
 use rustler::Nif;
@@ -98,8 +98,7 @@ pub(crate) unsafe fn look_up(
     // SAFETY: see the function.
     let key = unsafe { codec::key(store, env, key, form, &mut room)? };
     let mut copy = [const { MaybeUninit::<u8>::uninit() }; COPY_BYTES_MAX];
-    let seen =
-        store.table().read_in_place(key, tick_ms(), |entry| look(store, env, entry, &mut copy));
+    let seen = store.read(key, tick_ms(), |entry| look(store, env, entry, &mut copy));
     store.note_look(!matches!(seen, Seen::Nothing));
     Ok(match seen {
         Seen::Nothing => None,
@@ -198,7 +197,7 @@ unsafe fn store_value(store: &Store, env: RawEnv, arguments: &[Raw], form: u32) 
         return_old: false,
         track_access: false,
     });
-    let mut answers = Answers::new(env, store.codec, Want::Fact);
+    let mut answers = Answers::default();
     store.execute_at_tick(&command, &mut answers);
     reply::fact(env, answers.only())
 }

@@ -6,7 +6,6 @@
 use crate::atoms;
 use crate::codec::{self, Decoded};
 use crate::erts::{self, Raw, RawEnv};
-use crate::store::Codec;
 use rustler::types::atom::Atom;
 use todana_command::{Error, LcsSpan, LeaseState, Record, Refusal, Reply};
 
@@ -15,7 +14,7 @@ use todana_command::{Error, LcsSpan, LeaseState, Record, Refusal, Reply};
 pub(crate) enum Answer {
     Done,
     None,
-    /// A record in the shape that was [`Want`]ed.
+    /// A record as the function words it.
     Record(Raw),
     Stored(u64),
     Refused(Refusal),
@@ -24,45 +23,20 @@ pub(crate) enum Answer {
     Number(i64),
     Flag(bool),
     Expiry(Option<u64>),
-    /// A page begins; this is the cursor to go on with.
-    Page(u64),
     Failed(Error),
     /// Of a command that no NIF uses.
     Other,
 }
 
-/// What a record is to become.
-#[derive(Clone, Copy)]
-pub(crate) enum Want {
-    /// `{ok, Value}`, or `{encoded, Bytes}`.
-    Value,
-    /// `{Value, Version, Flags, ExpiresAtMs, IsEncoded}`, with `infinity` for never.
-    Entry,
-    /// `{Key, Value}`, or `[{Key, IsKeyEncoded} | {Value, IsValueEncoded}]` where the Erlang side
-    /// has to decode.
-    Pair,
-    /// Nothing but the fact.
-    Fact,
-}
-
-/// Collects the replies of one command.
+/// Collects the replies of one command that answers facts. Records are looked at by
+/// [`Store::read`](crate::store::Store::read), which lends large values.
+#[derive(Default)]
 pub(crate) struct Answers {
-    env: RawEnv,
-    codec: Codec,
-    want: Want,
     /// The first reply.
-    pub(crate) first: Option<Answer>,
-    /// Records, latest first, as a list.
-    pub(crate) records: Raw,
-    /// How many records, and their bytes.
-    pub(crate) count: usize,
+    first: Option<Answer>,
 }
 
 impl Answers {
-    pub(crate) fn new(env: RawEnv, codec: Codec, want: Want) -> Answers {
-        Answers { env, codec, want, first: None, records: erts::nil(env), count: 0 }
-    }
-
     /// The reply of a command that has one.
     pub(crate) fn only(self) -> Answer {
         self.first.unwrap_or(Answer::Other)
@@ -81,13 +55,8 @@ impl Reply for Answers {
     fn none(&mut self) {
         self.push(Answer::None);
     }
-    fn record(&mut self, record: Record<'_>) {
-        let term = shape(self.env, self.codec, self.want, &record);
-        self.push(Answer::Record(term));
-        if let Want::Pair = self.want {
-            self.records = erts::cons(self.env, term, self.records);
-            self.count += 1;
-        }
+    fn record(&mut self, _record: Record<'_>) {
+        self.push(Answer::Done);
     }
     fn lease(&mut self, record: Record<'_>, _state: LeaseState) {
         self.record(record);
@@ -117,8 +86,8 @@ impl Reply for Answers {
         self.push(Answer::Expiry(expires_at_ms));
     }
     fn list(&mut self, _length: usize) {}
-    fn page(&mut self, cursor: u64, _length: usize) {
-        self.push(Answer::Page(cursor));
+    fn page(&mut self, _cursor: u64, _length: usize) {
+        self.push(Answer::Other);
     }
     fn key(&mut self, _key: &[u8]) {
         self.push(Answer::Other);
@@ -131,27 +100,6 @@ impl Reply for Answers {
     }
 }
 
-fn shape(env: RawEnv, codec: Codec, want: Want, record: &Record<'_>) -> Raw {
-    match want {
-        Want::Value => value(env, codec::decode_copy(codec, env, record.value)),
-        Want::Entry => {
-            let (value, encoded) = parts(codec::decode_copy(codec, env, record.value));
-            erts::tuple(
-                env,
-                &[
-                    value,
-                    erts::make_u64(env, record.version),
-                    erts::make_u64(env, u64::from(record.flags)),
-                    expiry(env, record.expires_at_ms),
-                    encoded,
-                ],
-            )
-        }
-        Want::Pair => pair(env, codec, record.key, record.value),
-        Want::Fact => atoms::ok().as_c_arg(),
-    }
-}
-
 /// `{ok, Value}`, or `{encoded, Bytes}`.
 #[inline]
 pub(crate) fn value(env: RawEnv, decoded: Decoded) -> Raw {
@@ -161,10 +109,30 @@ pub(crate) fn value(env: RawEnv, decoded: Decoded) -> Raw {
     }
 }
 
-/// See [`Want::Pair`].
-pub(crate) fn pair(env: RawEnv, codec: Codec, key: &[u8], value: &[u8]) -> Raw {
-    let key = codec::decode_key(codec, env, key);
-    let value = codec::decode_copy(codec, env, value);
+/// `{Value, Version, Flags, ExpiresAtMs, IsEncoded}`, with `infinity` for never.
+pub(crate) fn entry(
+    env: RawEnv,
+    value: Decoded,
+    version: u64,
+    flags: u32,
+    expires_at_ms: Option<u64>,
+) -> Raw {
+    let (value, encoded) = parts(value);
+    erts::tuple(
+        env,
+        &[
+            value,
+            erts::make_u64(env, version),
+            erts::make_u64(env, u64::from(flags)),
+            expiry(env, expires_at_ms),
+            encoded,
+        ],
+    )
+}
+
+/// `{Key, Value}`, or `[{Key, IsKeyEncoded} | {Value, IsValueEncoded}]` where the Erlang side has
+/// to decode.
+pub(crate) fn pair(env: RawEnv, key: Decoded, value: Decoded) -> Raw {
     if let (Decoded::Term(key), Decoded::Term(value)) = (&key, &value) {
         return erts::tuple(env, &[*key, *value]);
     }

@@ -1,40 +1,108 @@
 //! Scans and snapshots, a bounded page at a time.
 
-use crate::erts::{self, ResourceType};
-use crate::reply::{self, Answer, Answers, Want};
+use crate::erts::{self, Raw, RawEnv, ResourceType};
 use crate::store::{Codec, now_ms};
-use crate::{atoms, tables};
+use crate::{atoms, codec, reply, tables, values};
 use parking_lot::Mutex;
 use rustler::{Encoder, Env, Term};
-use std::time::Instant;
-use todana_command::Command;
-use todana_table::Snapshot;
+use std::time::{Duration, Instant};
+use todana_table::{Entry, Keyspace, Shared, Snapshot};
 
 /// Resources that are snapshots being read.
 pub(crate) static SNAPSHOT: ResourceType<Reading> = ResourceType::new(c"todana_snapshot");
 
+/// A page ends after this time, whatever it holds: with the shard that is being read.
+const PAGE: Duration = Duration::from_micros(500);
+
+/// Pairs for a process. Small records are copied while they are looked at, and become terms when no
+/// lock is held any more; large values are lent.
+struct Pairs {
+    env: RawEnv,
+    codec: Codec,
+    /// Bytes of small records, and where keys and values of each end.
+    copied: Vec<u8>,
+    ends: Vec<(usize, usize)>,
+    lent: Vec<Shared>,
+    /// The pairs as a list, latest first.
+    list: Raw,
+    count: usize,
+}
+
+impl Pairs {
+    fn new(env: RawEnv, codec: Codec) -> Pairs {
+        Pairs {
+            env,
+            codec,
+            copied: Vec::new(),
+            ends: Vec::new(),
+            lent: Vec::new(),
+            list: erts::nil(env),
+            count: 0,
+        }
+    }
+
+    fn push(&mut self, entry: &Entry<'_>) {
+        if let Some(shared) = entry.share() {
+            self.lent.push(shared);
+            return;
+        }
+        self.copied.extend_from_slice(entry.key());
+        let key_end = self.copied.len();
+        self.copied.extend_from_slice(entry.value());
+        self.ends.push((key_end, self.copied.len()));
+    }
+
+    /// Makes terms of what was pushed.
+    fn finish(&mut self) {
+        let (env, codec) = (self.env, self.codec);
+        self.count += self.ends.len() + self.lent.len();
+        let mut from = 0;
+        for (key_end, value_end) in self.ends.drain(..) {
+            let key = codec::decode_key(codec, env, &self.copied[from..key_end]);
+            let value = codec::decode_copy(codec, env, &self.copied[key_end..value_end]);
+            self.list = erts::cons(env, reply::pair(env, key, value), self.list);
+            from = value_end;
+        }
+        self.copied.clear();
+        for shared in self.lent.drain(..) {
+            let entry = shared.entry();
+            let key = codec::decode_key(codec, env, entry.key());
+            let value = codec::decode(codec, env, entry.value(), |bytes| {
+                if bytes.len() > values::HEAP_BYTES_MAX {
+                    values::lent(env, &shared, bytes)
+                } else {
+                    values::copied(env, bytes)
+                }
+            });
+            self.list = erts::cons(env, reply::pair(env, key, value), self.list);
+        }
+    }
+}
+
 /// `scan(Table, Cursor, Count) -> {NextCursor, Pairs}`, the cursor being 0 at the end; see
-/// [`Want::Pair`].
+/// [`reply::pair`].
 #[rustler::nif]
 fn scan<'a>(env: Env<'a>, table: Term<'a>, cursor: u64, count: usize) -> Term<'a> {
     let started = Instant::now();
+    let raw_env = env.as_c_arg();
     // SAFETY: both belong to the present call, which runs on a normal scheduler.
-    let store = match unsafe { tables::get(env.as_c_arg(), table.as_c_arg()) } {
+    let store = match unsafe { tables::get(raw_env, table.as_c_arg()) } {
         Ok(store) => store,
         Err(misuse) => return misuse.term(env),
     };
-    let mut answers = Answers::new(env.as_c_arg(), store.codec, Want::Pair);
-    store.execute(&Command::Scan { cursor, count, pattern: None, values: true }, &mut answers);
-    erts::consume_timeslice(env.as_c_arg(), started.elapsed());
-    // SAFETY: the list was made in this environment.
-    let records = unsafe { Term::new(env, answers.records) };
-    match answers.only() {
-        Answer::Page(next) => (next, records).encode(env),
-        answer => {
-            // SAFETY: the term was made in this environment.
-            unsafe { Term::new(env, reply::fact(env.as_c_arg(), answer)) }
+    let (table, now_ms) = (store.table(), now_ms());
+    let mut pairs = Pairs::new(raw_env, store.codec);
+    let mut next = cursor;
+    loop {
+        next = table.scan(next, 1, now_ms, |entry| pairs.push(&entry));
+        pairs.finish();
+        if next == 0 || pairs.count >= count || started.elapsed() > PAGE {
+            break;
         }
     }
+    erts::consume_timeslice(raw_env, started.elapsed());
+    // SAFETY: the list was made in this environment.
+    (next, unsafe { Term::new(env, pairs.list) }).encode(env)
 }
 
 /// A snapshot being read by one process.
@@ -86,19 +154,16 @@ fn snapshot_next<'a>(env: Env<'a>, snapshot: Term<'a>, count: usize) -> Term<'a>
         return crate::codec::Misuse::Argument(1, atoms::no_such_table()).term(env);
     };
     let mut guard = reading.snapshot.lock();
-    let mut list = erts::nil(raw_env);
-    let mut seen = 0;
+    let mut pairs = Pairs::new(raw_env, reading.codec);
     let mut more = guard.is_some();
     if let Some(snapshot) = guard.as_mut() {
-        while more && seen < count {
+        while more && pairs.count < count && started.elapsed() <= PAGE {
             more = snapshot.next_shard(|entry| {
-                if entry.is_expired(reading.now_ms) {
-                    return;
+                if !entry.is_expired(reading.now_ms) {
+                    pairs.push(&entry);
                 }
-                let pair = reply::pair(raw_env, reading.codec, entry.key(), entry.value());
-                list = erts::cons(raw_env, pair, list);
-                seen += 1;
             });
+            pairs.finish();
         }
     }
     if !more {
@@ -106,7 +171,7 @@ fn snapshot_next<'a>(env: Env<'a>, snapshot: Term<'a>, count: usize) -> Term<'a>
     }
     erts::consume_timeslice(raw_env, started.elapsed());
     // SAFETY: the list was made in this environment.
-    let list = unsafe { Term::new(env, list) };
+    let list = unsafe { Term::new(env, pairs.list) };
     (if more { atoms::more() } else { atoms::done() }, list).encode(env)
 }
 

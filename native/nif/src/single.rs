@@ -1,13 +1,15 @@
 //! The other functions of one key.
 
-use crate::codec::{self, Misuse, ON_DIRTY, Room};
+use crate::codec::{self, Decoded, Misuse, ON_DIRTY, Room};
 use crate::erts::Raw;
-use crate::reply::{self, Answer, Answers, Want};
+use crate::reply::{self, Answer, Answers};
 use crate::store::{Store, now_ms};
-use crate::{atoms, tables};
+use crate::{atoms, tables, values};
 use rustler::types::atom::Atom;
 use rustler::{Encoder, Env, Term};
-use todana_command::{Command, Condition, Delta, ExpireWhen, Expires, Increment, Initial, Set};
+use todana_command::{
+    Command, Condition, Delta, ExpireWhen, Expires, Increment, Initial, Refusal, Set,
+};
 
 /// The table that the term means, on a normal scheduler.
 fn store_of<'a>(env: Env<'a>, table: Term<'a>) -> Result<&'a Store, Misuse> {
@@ -36,14 +38,13 @@ fn on_key<'a>(
     table: Term<'a>,
     key: Term<'a>,
     form: u32,
-    want: Want,
     command: impl FnOnce(&[u8], &mut dyn FnMut(&Command<'_>) -> Answer) -> Result<Answer, Misuse>,
 ) -> Result<Answer, Misuse> {
     let store = store_of(env, table)?;
     let mut room = Room::new();
     let key = key_of(store, key, form, &mut room)?;
     command(key, &mut |command| {
-        let mut answers = Answers::new(env.as_c_arg(), store.codec, want);
+        let mut answers = Answers::default();
         store.execute(command, &mut answers);
         answers.only()
     })
@@ -174,35 +175,78 @@ fn set(store: &Store, terms: [Term<'_>; 4], flags: u32, form: u32) -> Result<Ans
         return_old: false,
         track_access: false,
     });
-    let mut answers = Answers::new(env, store.codec, Want::Fact);
+    let mut answers = Answers::default();
     store.execute(&command, &mut answers);
     Ok(answers.only())
+}
+
+/// A record that was looked at, its value as [`codec::decode`] words it: a large one is lent.
+struct Looked {
+    value: Decoded,
+    version: u64,
+    flags: u32,
+    expires_at_ms: Option<u64>,
+}
+
+fn look(env: Env<'_>, store: &Store, key: &[u8]) -> Option<Looked> {
+    let (env, now_ms) = (env.as_c_arg(), now_ms());
+    store.read(key, now_ms, |entry| {
+        let entry = entry?;
+        let value = codec::decode(store.codec, env, entry.value(), |bytes| {
+            values::pinned(env, &entry, bytes).unwrap_or_else(|| values::copied(env, bytes))
+        });
+        entry.note_access(now_ms);
+        let (version, flags, expires_at_ms) =
+            (entry.version(), entry.flags(), entry.expires_at_ms());
+        Some(Looked { value, version, flags, expires_at_ms })
+    })
 }
 
 /// `get_entry(Table, Key, Form) -> {Value, Version, Flags, ExpiresAtMs, IsEncoded} | error`
 #[rustler::nif]
 fn get_entry<'a>(env: Env<'a>, table: Term<'a>, key: Term<'a>, form: u32) -> Term<'a> {
-    record(
-        env,
-        on_key(env, table, key, form, Want::Entry, |key, run| Ok(run(&Command::Get { key }))),
-    )
+    let mut room = Room::new();
+    let looked = store_of(env, table)
+        .and_then(|store| Ok(look(env, store, key_of(store, key, form, &mut room)?)));
+    match looked {
+        Ok(Some(Looked { value, version, flags, expires_at_ms })) => {
+            wrap(env, reply::entry(env.as_c_arg(), value, version, flags, expires_at_ms))
+        }
+        Ok(None) => atoms::error().encode(env),
+        Err(misuse) => misuse.term(env),
+    }
 }
 
 /// `take(Table, Key, Form) -> {ok, Value} | {encoded, Bytes} | error`
+///
+/// The value is lent, not copied, and then the record removed if it still is that one.
 #[rustler::nif]
 fn take<'a>(env: Env<'a>, table: Term<'a>, key: Term<'a>, form: u32) -> Term<'a> {
-    record(
-        env,
-        on_key(env, table, key, form, Want::Value, |key, run| Ok(run(&Command::Take { key }))),
-    )
+    let taken = store_of(env, table).and_then(|store| {
+        let mut room = Room::new();
+        let key = key_of(store, key, form, &mut room)?;
+        loop {
+            let Some(looked) = look(env, store, key) else { return Ok(Answer::None) };
+            let condition = Condition::IfVersion(looked.version);
+            let mut answers = Answers::default();
+            store.execute(&Command::DeleteIf { key, condition }, &mut answers);
+            match answers.only() {
+                // Somebody wrote in between.
+                Answer::Refused(Refusal::VersionDiffers) => (),
+                Answer::Refused(Refusal::Absent) => return Ok(Answer::None),
+                Answer::Failed(error) => return Ok(Answer::Failed(error)),
+                _ => return Ok(Answer::Record(reply::value(env.as_c_arg(), looked.value))),
+            }
+        }
+    });
+    record(env, taken)
 }
 
 /// `is_key(Table, Key, Form) -> boolean()`
 #[rustler::nif]
 fn is_key<'a>(env: Env<'a>, table: Term<'a>, key: Term<'a>, form: u32) -> Term<'a> {
-    let answer = on_key(env, table, key, form, Want::Fact, |key, run| {
-        Ok(run(&Command::Exists { keys: &[key] }))
-    });
+    let answer =
+        on_key(env, table, key, form, |key, run| Ok(run(&Command::Exists { keys: &[key] })));
     match answer {
         Ok(Answer::Integer(number)) => (number > 0).encode(env),
         answer => fact(env, answer),
@@ -212,14 +256,14 @@ fn is_key<'a>(env: Env<'a>, table: Term<'a>, key: Term<'a>, form: u32) -> Term<'
 /// `delete(Table, Key, Condition, Form) -> ok | error | {error, Reason}`
 #[rustler::nif]
 fn delete<'a>(env: Env<'a>, table: Term<'a>, key: Term<'a>, only: Term<'a>, form: u32) -> Term<'a> {
-    let answer = on_key(env, table, key, form, Want::Fact, |key, run| {
+    let answer = on_key(env, table, key, form, |key, run| {
         Ok(match condition(only).ok_or(bad_option(3))? {
             Condition::Always => match run(&Command::Delete { keys: &[key] }) {
                 Answer::Integer(number) => Answer::Flag(number > 0),
                 answer => answer,
             },
             condition => match run(&Command::DeleteIf { key, condition }) {
-                Answer::Refused(todana_command::Refusal::Absent) => Answer::None,
+                Answer::Refused(Refusal::Absent) => Answer::None,
                 answer => answer,
             },
         })
@@ -230,8 +274,7 @@ fn delete<'a>(env: Env<'a>, table: Term<'a>, key: Term<'a>, only: Term<'a>, form
 /// `expiry(Table, Key, Form) -> {ok, ExpiresAtMs | infinity} | error`
 #[rustler::nif]
 fn expiry<'a>(env: Env<'a>, table: Term<'a>, key: Term<'a>, form: u32) -> Term<'a> {
-    let answer =
-        on_key(env, table, key, form, Want::Fact, |key, run| Ok(run(&Command::Expiry { key })));
+    let answer = on_key(env, table, key, form, |key, run| Ok(run(&Command::Expiry { key })));
     match answer {
         Ok(Answer::Expiry(at_ms)) => {
             let at_ms = wrap(env, reply::expiry(env.as_c_arg(), at_ms));
@@ -252,7 +295,7 @@ fn expire<'a>(
 ) -> Term<'a> {
     let answer = store_of(env, table).and_then(|store| {
         let expires = expires(store, expiry).ok_or(bad_option(3))?;
-        on_key(env, table, key, form, Want::Fact, |key, run| {
+        on_key(env, table, key, form, |key, run| {
             // `Expire` tells whether the expiry changed, we whether there is a record.
             let when = ExpireWhen::default();
             Ok(match run(&Command::Expire { key, expires, when }) {
@@ -312,7 +355,7 @@ fn increment<'a>(
             Some((Initial::From(number), expires))
         }
     };
-    on_key(env, table, key, form, Want::Fact, |key, run| {
+    on_key(env, table, key, form, |key, run| {
         Ok(run(&Command::Increment(Increment {
             key,
             delta: Delta::Signed(delta),

@@ -6,7 +6,7 @@ use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use todana_command::{Command, Context, Databases, Expires, Reply, VALUE_BYTES_MAX};
-use todana_table::{Options, Table};
+use todana_table::{Entry, Options, Table};
 
 /// Resources that are handles of tables.
 pub(crate) static HANDLE: ResourceType<Arc<Store>> = ResourceType::new(c"todana_table");
@@ -85,6 +85,35 @@ impl Store {
         match &self.home {
             Home::Own(table) => table,
             Home::Database(databases, number) => databases.table(*number),
+        }
+    }
+
+    /// Looks at a record under its shard's lock. A database's number that came to mean another
+    /// table on the way (`SWAPDB`) is looked up again, as the waist does it.
+    #[inline]
+    pub(crate) fn read<R>(
+        &self,
+        key: &[u8],
+        now_ms: u64,
+        look: impl FnOnce(Option<Entry<'_>>) -> R,
+    ) -> R {
+        match &self.home {
+            Home::Own(table) => table.read_in_place(key, now_ms, look),
+            Home::Database(databases, number) => {
+                let mut look = Some(look);
+                loop {
+                    let index = databases.index(*number);
+                    let table = &databases.tables()[index];
+                    let seen = table.read_in_place(key, now_ms, |entry| {
+                        let is_still = databases.index(*number) == index;
+                        let look = if is_still { look.take() } else { None };
+                        look.map(|look| look(entry))
+                    });
+                    if let Some(seen) = seen {
+                        return seen;
+                    }
+                }
+            }
         }
     }
 

@@ -27,7 +27,7 @@ use std::cell::RefCell;
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use todana_table::{Entry, PinnedEntry};
+use todana_table::{Entry, PinnedEntry, Shared};
 
 /// The longest binary that the BEAM puts on a process' heap.
 pub(crate) const HEAP_BYTES_MAX: usize = 64;
@@ -127,6 +127,17 @@ pub(crate) fn pinned(env: RawEnv, entry: &Entry<'_>, bytes: &[u8]) -> Option<Raw
     let term =
         unsafe { enif_make_resource_binary(env, pin.as_ptr(), bytes.as_ptr().cast(), bytes.len()) };
     Some(term)
+}
+
+/// A binary over the bytes of an entry that is counted already, which are part of its value: for
+/// who looks without the shard's lock.
+pub(crate) fn lent(env: RawEnv, shared: &Shared, bytes: &[u8]) -> Raw {
+    let owner = PIN.make(shared.clone(), 0);
+    // SAFETY: a live resource that we made; it owns a count of the entry, so the bytes live as long
+    // as it, and the binary keeps it.
+    unsafe {
+        enif_make_resource_binary(env, owner.as_ptr().cast(), bytes.as_ptr().cast(), bytes.len())
+    }
 }
 
 /// What the table calls with a pin when it lets go of the entry.
