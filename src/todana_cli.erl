@@ -93,15 +93,27 @@ start(Flags) ->
         todana_options:all()
     ),
     application:set_env(todana, config_file, File),
-    _ = todana_nif:forward_interrupt(),
     %% Failures of the start are told by us, in one line.
     #{level := Level} = logger:get_primary_config(),
     ok = logger:set_primary_config(level, none),
+    ok = native(),
     Started = application:ensure_all_started(todana, permanent),
     ok = logger:set_primary_config(level, Level),
     case Started of
         {ok, _} -> io:put_chars([ready(todana_listener:addresses()), $\n]);
         {error, Reason} -> throw(why(Reason))
+    end.
+
+%% The first call into the native library: it loads, or says why not.
+-spec native() -> ok.
+native() ->
+    try
+        _ = todana_nif:forward_interrupt(),
+        ok
+    catch
+        error:Reason when Reason =:= undef; Reason =:= not_loaded ->
+            throw("the native library is missing or does not fit: "
+                  "run `make build`")
     end.
 
 -spec ready([{atom(), string()}]) -> iodata().

@@ -178,8 +178,18 @@ variables() ->
     #{
         variable(Variable) => Text
      || {"TODANA_" ++ _ = Variable, Text} <- os:env(),
-        not lists:member(Variable, ?OTHER_VARIABLES)
+        not lists:member(Variable, ?OTHER_VARIABLES),
+        not is_service(Variable)
     }.
+
+%% What Kubernetes tells the containers of a namespace about a service that is
+%% called todana: TODANA_SERVICE_HOST, TODANA_PORT, TODANA_PORT_6379_TCP and so
+%% on.
+-spec is_service(string()) -> boolean().
+is_service("TODANA_SERVICE_" ++ _) -> true;
+is_service("TODANA_PORT") -> true;
+is_service("TODANA_PORT_" ++ _) -> true;
+is_service(_) -> false.
 
 -spec variable(string()) -> todana_options:name().
 variable(Variable) ->

@@ -16,7 +16,8 @@
     sigint_stops/1,
     a_taken_port/1,
     passwords/1,
-    not_loopback/1
+    not_loopback/1,
+    without_the_library/1
 ]).
 
 all() ->
@@ -32,7 +33,8 @@ all() ->
         sigint_stops,
         a_taken_port,
         passwords,
-        not_loopback
+        not_loopback,
+        without_the_library
     ].
 
 init_per_suite(Config) ->
@@ -99,6 +101,14 @@ precedence(Config) ->
     ?assertEqual({"1", "file"}, Show(["--config", File], [])),
     ?assertEqual({"1", "file"}, Show([], [{"TODANA_CONFIG", File}])),
     ?assertEqual({"2", "env"}, Show(["--config", File], Env)),
+    %% Set by Kubernetes, for a service of this name.
+    Service = [
+        {"TODANA_SERVICE_HOST", "10.0.0.1"},
+        {"TODANA_SERVICE_PORT_RESP", "6379"},
+        {"TODANA_PORT", "tcp://10.0.0.1:6379"},
+        {"TODANA_PORT_6379_TCP_ADDR", "10.0.0.1"}
+    ],
+    ?assertEqual({"10000", "default"}, Show([], Service)),
     ?assertEqual({"3", "flag"},
                  Show(["--config", File, "--slow-log-us", "3"], Env)).
 
@@ -233,6 +243,35 @@ collect(Port, Out) ->
     after 20_000 ->
         error({still_running, Out})
     end.
+
+%% A tree like the one that was built, but for priv/.
+without_the_library(Config) ->
+    Program = proplists:get_value(program, Config),
+    Root = filename:dirname(filename:dirname(Program)),
+    Copy = filename:join(proplists:get_value(priv_dir, Config), "tree"),
+    Lib = filename:join(Copy, "_build/default/lib/todana"),
+    ok = filelib:ensure_path(Lib),
+    ok = filelib:ensure_path(filename:join(Copy, "bin")),
+    Ebin = filename:join(Root, "_build/default/lib/todana/ebin"),
+    [
+        [] = os:cmd(lists:concat(["cp -R ", From, " ", To]))
+     || {From, To} <- [
+            {Program, filename:join(Copy, "bin")},
+            {filename:join(Root, "config"), Copy},
+            {Ebin, Lib}
+        ]
+    ],
+    Toolchain = filename:join(Root, ".toolchain"),
+    _ = file:make_symlink(Toolchain, filename:join(Copy, ".toolchain")),
+    Dump = filename:join(Copy, "erl_crash.dump"),
+    {1, "", Error} = run(
+        filename:join([Copy, "bin", "todana"]), ["start"],
+        [{"ERL_CRASH_DUMP", Dump}]
+    ),
+    ?assertEqual(1, length(string:lexemes(Error, "\n"))),
+    ?assertMatch("todana: " ++ _, Error),
+    ?assertMatch({_, [_ | _]}, {Error, string:find(Error, "make build")}),
+    ?assertNot(filelib:is_file(Dump)).
 
 %% A running server and its first line.
 start(Config, Flags) ->
