@@ -17,6 +17,9 @@ Facts are returned (`{ok, Value} | error`, `{error, Reason}`); misuse raises
 `badarg` and names the argument. An `{error, Reason}` of a write says that
 nothing was written.
 
+Pids, ports and references in a table with codec `term` carry their node's name:
+those stored before distribution started are not equal to the same ones after.
+
 Not here: transactions over several calls, ordered tables, and anything that
 would need a process to own a record.
 """.
@@ -321,9 +324,9 @@ not hold: `{error, present}`, `{error, absent}` or `{error, version_differs}`.
 put(Table, Key, Value, Options) ->
     Arguments = [Table, Key, Value, Options],
     Wanted = wanted(put, Arguments, put, Options),
-    case put_with(put, Arguments, Table, Key, Value, Wanted) of
+    case put_with(Table, Key, Value, Wanted) of
         {ok, _Version} -> ok;
-        Result -> Result
+        Result -> answer(put, Arguments, Result)
     end.
 
 -doc """
@@ -346,13 +349,25 @@ compare_and_swap(Table, Key, Version, Value, Options) ->
 
 -spec swap([term()], table(), key(), version(), value(), put_options()) ->
     {ok, version()} | {error, absent | version_differs | full}.
-swap(Arguments, Table, Key, Version, Value, Options) ->
+swap(Arguments, Table, Key, Version, Value, Options) when
+    is_integer(Version), Version >= 0, Version < 1 bsl 64
+->
     Wanted0 = wanted(compare_and_swap, Arguments, expiring, Options),
     Wanted = Wanted0#{only => {version, Version}},
-    put_with(compare_and_swap, Arguments, Table, Key, Value, Wanted).
+    case put_with(Table, Key, Value, Wanted) of
+        {badarg, 3, Cause} ->
+            %% The value is an argument later than in put/4.
+            Misuse = {badarg, 4, Cause},
+            todana_error:raise(compare_and_swap, Arguments, Misuse);
+        Result ->
+            answer(compare_and_swap, Arguments, Result)
+    end;
+swap(Arguments, _Table, _Key, _Version, _Value, _Options) ->
+    Misuse = {badarg, 3, not_a_version},
+    todana_error:raise(compare_and_swap, Arguments, Misuse).
 
--spec put_with(atom(), [term()], table(), key(), value(), map()) -> term().
-put_with(Function, Arguments, Table, Key, Value, Wanted) ->
+-spec put_with(table(), key(), value(), map()) -> term().
+put_with(Table, Key, Value, Wanted) ->
     #{only := Only, expires := Expires, flags := Flags} = Wanted,
     Put = fun(K, V, Form) ->
         case todana_nif:put_with(Table, K, V, Only, Expires, Flags, Form) of
@@ -365,14 +380,12 @@ put_with(Function, Arguments, Table, Key, Value, Wanted) ->
                 Result
         end
     end,
-    Result =
-        case Put(Key, Value, 0) of
-            encode ->
-                Put(todana_codec:key(Key), todana_codec:value(Value), ?ENCODED);
-            Done ->
-                Done
-        end,
-    answer(Function, Arguments, Result).
+    case Put(Key, Value, 0) of
+        encode ->
+            Put(todana_codec:key(Key), todana_codec:value(Value), ?ENCODED);
+        Done ->
+            Done
+    end.
 
 -doc "Removes a record and returns its value.".
 -spec take(table(), key()) -> {ok, value()} | error.
@@ -489,18 +502,25 @@ when
         () -> {ok, value()} | {ok, value(), put_options()} | {error, term()}
     ).
 fetch(Table, Key, Compute, Options) when is_function(Compute, 0) ->
+    Arguments = [Table, Key, Compute, Options],
+    %% Also before a hit: misuse does not depend on what is in the table.
+    Wanted = fetch_wanted(Arguments, Options),
     case get(Table, Key) of
         {ok, _} = Found ->
             Found;
         error ->
-            Arguments = [Table, Key, Compute, Options],
-            Wanted = wanted(fetch, Arguments, fetch, Options),
             Result = todana_fetch:miss(Table, Key, Compute, Wanted),
             answer(fetch, Arguments, Result)
     end;
 fetch(Table, Key, Compute, Options) ->
     Misuse = {badarg, 3, not_a_function},
     todana_error:raise(fetch, [Table, Key, Compute, Options], Misuse).
+
+-spec fetch_wanted([term()], fetch_options()) -> map().
+fetch_wanted(_Arguments, Options) when Options =:= #{} ->
+    #{timeout_ms => 5000};
+fetch_wanted(Arguments, Options) ->
+    wanted(fetch, Arguments, fetch, Options).
 
 %% ---------------------------------------------------------- several keys ---
 

@@ -42,6 +42,7 @@ text(not_a_pair) -> "holds something that is no {Key, Value}";
 text(not_a_function) -> "not a function of that arity";
 text(not_an_atom) -> "not an atom";
 text(not_a_cursor) -> "not a cursor that scan/2,3 returned";
+text(not_a_version) -> "not a version that get_entry/2 returned";
 text(recursive) -> "this process is computing this very key already";
 text(not_running) -> "the application todana is not running";
 text(bad_option) -> "an option has a value of the wrong type";

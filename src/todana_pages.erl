@@ -13,7 +13,9 @@
     | todana_nif:misuse().
 scan(Table, start, Options) ->
     page(Table, 0, Options);
-scan(Table, {cursor, Cursor}, Options) when is_integer(Cursor), Cursor > 0 ->
+scan(Table, {cursor, Cursor}, Options) when
+    is_integer(Cursor), Cursor > 0, Cursor < 1 bsl 64
+->
     page(Table, Cursor, Options);
 scan(_Table, _Cursor, _Options) ->
     {badarg, 2, not_a_cursor}.

@@ -61,7 +61,8 @@ call(Request) ->
     try
         gen_server:call(?MODULE, Request, infinity)
     catch
-        exit:{noproc, _} -> {badarg, 1, not_running}
+        %% Not there, or on its way out: perhaps done, perhaps not.
+        exit:{_, {gen_server, call, _}} -> {badarg, 1, not_running}
     end.
 
 -spec database(atom()) -> 0..15 | none.

@@ -35,6 +35,7 @@ both() ->
         {"snapshot without expired records", fun snapshot_without_expired/1},
         {"snapshot of the dead", fun snapshot_of_the_dead/1},
         {"large values", fun large_values/1},
+        {"large values together", fun large_together/1},
         {"values outlive their records", fun values_outlive/1},
         {"statistics", fun counted_looks/1}
     ].
@@ -321,6 +322,43 @@ large_values(T) ->
         Sizes
     ).
 
+%% Values that are not copied on a normal scheduler, and lists of long iolists.
+large_together(T) ->
+    Large = rand:bytes(600_000),
+    Pairs = [{integer_to_binary(N), Large} || N <- lists:seq(1, 8)],
+    ?assertEqual(ok, todana:put_many(T, Pairs)),
+    ?assertEqual(ok, todana:put_many(T, Pairs, #{atomic => true})),
+    ?assertEqual(maps:from_list(Pairs), maps:from_list(scan_all(T, start, 3))),
+    {ok, Seen} = todana:fold_snapshot(
+        fun(K, V, A) -> [{K, V} | A] end, [], T
+    ),
+    ?assertEqual(Pairs, lists:sort(Seen)),
+    {ok, Taken} = todana:take(T, ~"1"),
+    {ok, #{value := Got}} = todana:get_entry(T, ~"2"),
+    7 = todana:clear(T),
+    ?assertEqual([Large, Large], [Taken, Got]),
+    case is_term(T) of
+        true ->
+            ok;
+        false ->
+            Deep = lists:foldl(fun(N, L) -> [L, <<N>>] end, [],
+                               lists:duplicate(1000, $x)),
+            [
+                begin
+                    Bytes = iolist_to_binary(List),
+                    ?assertEqual(ok, todana:put(T, ~"k", List)),
+                    ?assertEqual({ok, Bytes}, todana:get(T, ~"k")),
+                    ?assertEqual(ok, todana:put(T, ~"k", List, #{flags => 1})),
+                    ?assertEqual(ok, todana:put_many(T, [{~"l", List}])),
+                    ?assertEqual({ok, Bytes}, todana:get(T, ~"l"))
+                end
+             || List <- [
+                    Deep, lists:duplicate(20_000, $x),
+                    [Large, Large, Large], [~"x" | binary:copy(Large, 3)]
+                ]
+            ]
+    end.
+
 values_outlive(T) ->
     Sizes = [10, 100, 200, 300, 5000],
     Old = [{N, rand:bytes(N)} || N <- Sizes],
@@ -438,7 +476,15 @@ misuse(T) ->
     Bad(2, fun() -> todana:delete_many(T, [~"k" | ~"k"]) end),
     Bad(3, fun() -> todana:put_many(T, [], #{only => absent}) end),
     Bad(2, fun() -> todana:scan(T, 1) end),
+    Bad(2, fun() -> todana:scan(T, {cursor, 1 bsl 64}) end),
     Bad(3, fun() -> todana:scan(T, start, #{count => 0}) end),
+    Bad(3, fun() -> todana:compare_and_swap(T, ~"k", foo, ~"v") end),
+    Bad(3, fun() -> todana:compare_and_swap(T, ~"k", -1, ~"v", #{}) end),
+    Bad(5, fun() -> todana:compare_and_swap(T, ~"k", 1, ~"v", #{a => 1}) end),
+    ok = todana:put(T, ~"hit", ~"v"),
+    Bad(4, fun() ->
+        todana:fetch(T, ~"hit", fun() -> {ok, ~"v"} end, #{timeout => 1})
+    end),
     Bad(1, fun() -> todana:fold(not_a_fun, 0, T) end),
     Bad(3, fun() -> todana:fold(fun(_, _, A) -> A end, 0, none) end),
     Bad(3, fun() -> todana:fetch(T, ~"k", not_a_fun) end),
@@ -452,7 +498,8 @@ misuse(T) ->
             Bad(2, fun() -> todana:get(T, key) end),
             Bad(2, fun() -> todana:get(T, 1) end),
             Bad(2, fun() -> todana:put(T, [a], ~"v") end),
-            Bad(3, fun() -> todana:put(T, ~"k", v) end)
+            Bad(3, fun() -> todana:put(T, ~"k", v) end),
+            Bad(4, fun() -> todana:compare_and_swap(T, ~"k", 1, v) end)
     end.
 
 has_map([{Key, Value} | Rest]) ->

@@ -189,8 +189,8 @@ const CELLS_MAX: usize = 8 << 10;
 /// How deep an iolist may be before it counts as long.
 const DEPTH_MAX: u32 = 64;
 
-/// Whether a term is a list whose flattening takes long, told without flattening it. `walked` counts
-/// cells and bytes. What is no iodata is left to who flattens.
+/// Whether a term is a list whose flattening takes long, told without flattening it. `walked`
+/// counts cells and bytes. What is no iodata is left to who flattens.
 ///
 /// # Safety
 /// As of [`key`].
