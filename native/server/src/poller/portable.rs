@@ -88,13 +88,17 @@ impl Poller for Portable {
         ready: &mut Vec<Ready>,
         timeout: Option<Duration>,
     ) -> io::Result<()> {
+        let mut failure = None;
         for token in self.spent.drain(..) {
             if let (Some(interest), Some(fd)) = (self.watched.get(token), sources.descriptor(token))
             {
-                self.poller.modify_with_mode(fd, event(token, interest), self.mode)?;
+                let armed = self.poller.modify_with_mode(fd, event(token, interest), self.mode);
+                failure = failure.or(armed.err());
             }
         }
         self.events.clear();
+        // One that cannot be armed keeps none of the others from being heard.
+        let timeout = if failure.is_some() { Some(Duration::ZERO) } else { timeout };
         self.poller.wait(&mut self.events, timeout)?;
         for event in self.events.iter() {
             let gone = event.is_interrupt() || event.is_err() == Some(true);
@@ -108,6 +112,6 @@ impl Poller for Portable {
                 self.spent.push(event.key);
             }
         }
-        Ok(())
+        failure.map_or(Ok(()), Err)
     }
 }

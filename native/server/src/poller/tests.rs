@@ -158,3 +158,21 @@ fn a_wait_ends_with_its_time() {
         assert!(begun.elapsed() < Duration::from_secs(5), "{}", bench.name);
     });
 }
+
+#[test]
+fn a_source_that_cannot_be_armed_again_keeps_no_other_from_being_heard() {
+    let oneshot = Box::new(portable::Portable::open_oneshot().unwrap());
+    let mut bench = Bench::with("oneshot", oneshot, 3, Interest::READ);
+    for peer in &mut bench.peers {
+        peer.write_all(b"x").unwrap();
+    }
+    assert_eq!(bench.readable(SOON), [0, 1, 2]);
+    let (stranger, _peer) = UnixStream::pair().unwrap();
+    let _registered = bench.sockets.0[0].replace(stranger);
+    let mut ready = Vec::new();
+    assert!(bench.poller.wait(&bench.sockets, &mut ready, SOON).is_err());
+    let mut tokens: Vec<Token> = ready.iter().map(|ready| ready.token).collect();
+    tokens.sort();
+    assert_eq!(tokens, [1, 2]);
+    assert_eq!(bench.readable(SOON), [1, 2]);
+}
