@@ -100,7 +100,8 @@ impl Table {
         self.core.counts()
     }
 
-    /// Changes the limits. Later writes and sweeps enforce them, some hundreds of entries at a time.
+    /// Changes the limits. Later writes and sweeps enforce them, some hundreds of entries at a
+    /// time.
     pub fn set_limits(&self, limits: Limits) {
         self.core.limits.set(limits);
     }
