@@ -11,6 +11,10 @@ pub(crate) trait Door: Session + Send + 'static {
 }
 
 /// The sessions of all protocols. The larger ones are boxed by themselves, if they want to be.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "some 200 bytes a connection, one pointer less to follow"
+)]
 pub(crate) enum ProtocolDoor {
     Resp(RespSession),
     Memcached(MemcachedSession),
