@@ -112,10 +112,10 @@ handle_cast({land, Id, Monitor, Result}, Flights) ->
     case Flights of
         #{Id := #flight{monitor = Monitor, waiting = Waiting}} ->
             erlang:demonitor(Monitor, [flush]),
-            [
-                Alias ! {Alias, {landed, Result}}
-             || {Alias, _} <- queue:to_list(Waiting)
-            ],
+            lists:foreach(
+                fun({Alias, _}) -> Alias ! {Alias, {landed, Result}} end,
+                queue:to_list(Waiting)
+            ),
             {noreply, maps:remove(Id, Flights)};
         #{} ->
             {noreply, Flights}
