@@ -14,10 +14,10 @@
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 
 use hashbrown::HashTable;
-use parking_lot::MutexGuard;
 
 use crate::core::Core;
 use crate::entry::EntryBox;
+use crate::readers::Locked;
 use crate::shard::{NEVER_MS, Records, Shard, Shards};
 use crate::writer::Writer;
 
@@ -110,7 +110,7 @@ impl Core {
     }
 }
 
-fn lock_all(shards: &Shards) -> Vec<MutexGuard<'_, Records>> {
+fn lock_all(shards: &Shards) -> Vec<Locked<'_, Records>> {
     shards.iter().map(Shard::lock).collect()
 }
 

@@ -259,7 +259,7 @@ impl Core {
     pub(crate) fn counts(&self) -> Counts {
         let index_bytes = self.shards().map_or(0, |shards| {
             let indexes: usize =
-                shards.iter().map(|shard| shard.lock().index.allocation_size()).sum();
+                shards.iter().map(|shard| shard.lock_to_read().index.allocation_size()).sum();
             shards.own_bytes() + indexes
         });
         Counts {

@@ -47,7 +47,7 @@ use std::ptr::{self, NonNull};
 use std::sync::OnceLock;
 use std::sync::atomic::{
     AtomicPtr, AtomicU32, AtomicU64,
-    Ordering::{AcqRel, Relaxed},
+    Ordering::{AcqRel, Acquire, Relaxed},
 };
 
 use crate::meta::{Access, Meta};
@@ -127,7 +127,8 @@ fn untag(tagged: NonNull<u8>) -> *mut u8 {
 pub struct Entry<'a> {
     /// Invariant: points to an initialised entry that stays allocated for `'a`.
     tagged: NonNull<u8>,
-    /// Whether the shard's lock is held for `'a`, which is what a pin needs.
+    /// Whether the table cannot let go of the entry during `'a` (its shard is locked,
+    /// or looked at in place), which is what a pin needs.
     locked: bool,
     borrow: PhantomData<&'a [u8]>,
 }
@@ -227,7 +228,8 @@ impl<'a> Entry<'a> {
     /// A pin is an object of the caller (a BEAM resource) that owns the [`Shared`] handle given to
     /// `make`. The table keeps it beside the entry and gives it to the hook of
     /// [`set_pin_release`] when it lets go of the entry, so it is alive at least until this
-    /// look ends. `None` for small entries, and for entries not looked at under their shard's lock
+    /// look ends. Where two looks at once find none, both make one, and one of the two goes to the
+    /// hook at once. `None` for small entries, and for entries not looked at in place
     /// (use [`Table::read_in_place`](crate::Table::read_in_place)), since such a pin could be
     /// released while in use.
     pub fn pin(&self, make: impl FnOnce(Shared) -> NonNull<c_void>) -> Option<NonNull<c_void>> {
@@ -235,13 +237,19 @@ impl<'a> Entry<'a> {
         if !self.locked {
             return None;
         }
-        // Relaxed: the shard's lock orders everybody who touches the pin.
-        if let Some(pin) = NonNull::new(header.pin.load(Relaxed)) {
+        // Acquire: another look, beside this one, may have made it.
+        if let Some(pin) = NonNull::new(header.pin.load(Acquire)) {
             return Some(pin);
         }
         let pin = make(self.share()?);
-        header.pin.store(pin.as_ptr(), Relaxed);
-        Some(pin)
+        let none = ptr::null_mut();
+        match header.pin.compare_exchange(none, pin.as_ptr(), AcqRel, Acquire) {
+            Ok(_) => Some(pin),
+            Err(made) => {
+                release_pin(pin.as_ptr());
+                NonNull::new(made)
+            }
+        }
     }
 
     /// Replaces the access word; false where the entry keeps none.
@@ -340,8 +348,8 @@ pub(crate) struct EntryBox {
 // SAFETY: an entry is immutable but for atomics, and allocated by the thread-safe global allocator;
 // nothing in it belongs to a thread. What pins are made of is for `set_pin_release` to promise.
 unsafe impl Send for EntryBox {}
-// SAFETY: as above; `&EntryBox` gives `Entry`, whose changes are atomic. `pin` relies on the
-// shard's lock: see `locked`.
+// SAFETY: as above; `&EntryBox` gives `Entry`, whose changes are atomic. `pin` relies on who looks:
+// see `locked`.
 unsafe impl Sync for EntryBox {}
 
 impl EntryBox {
@@ -453,7 +461,8 @@ impl EntryBox {
         }
     }
 
-    /// The entry, for as long as the table owns it. Whoever borrows the box holds the shard's lock.
+    /// The entry, for as long as the table owns it. Whoever borrows the box holds the shard's
+    /// lock or looks in place.
     #[inline]
     pub(crate) fn entry(&self) -> Entry<'_> {
         Entry { tagged: self.tagged, locked: true, borrow: PhantomData }
@@ -493,7 +502,8 @@ impl EntryBox {
 impl Drop for EntryBox {
     fn drop(&mut self) {
         if let Some(header) = self.entry().wide() {
-            // Relaxed: pins are made under the shard's lock, which orders this let-go after it.
+            // Relaxed: pins are made by who looks at the shard in place or has its lock, and both
+            // are ordered with this.
             release_pin(header.pin.swap(ptr::null_mut(), Relaxed));
             // SAFETY: the box owned one reference and is gone.
             unsafe { release_reference(self.tagged) };
@@ -537,6 +547,8 @@ pub(crate) struct Alias {
 
 // SAFETY: an alias is but an address; using it is unsafe and says what for.
 unsafe impl Send for Alias {}
+// SAFETY: as above.
+unsafe impl Sync for Alias {}
 
 impl Alias {
     /// The entry, looked at without a lock.

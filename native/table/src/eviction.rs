@@ -19,10 +19,9 @@ use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use parking_lot::MutexGuard;
-
 use crate::core::{Change, Core};
 use crate::entry::{EntryBox, FREQUENCY_MAX};
+use crate::readers::Locked;
 use crate::shard::{Records, Shards};
 use crate::writer::{Removal, Writer};
 
@@ -166,7 +165,7 @@ impl Core {
 /// Looks at up to `count` entries of one shard, from a random bucket on. Returns how many there
 /// were.
 fn sample_shard(
-    mut records: MutexGuard<'_, Records>,
+    mut records: Locked<'_, Records>,
     shard: usize,
     count: usize,
     now_ms: u64,

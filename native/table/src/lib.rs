@@ -31,6 +31,7 @@ mod limits;
 mod locked;
 mod meta;
 mod prefetch;
+mod readers;
 mod scan;
 mod shard;
 mod slot;

@@ -4,12 +4,12 @@ use std::cell::{Cell, RefCell, RefMut};
 use std::fmt;
 
 use hashbrown::HashTable;
-use parking_lot::MutexGuard;
 
 use crate::core::Core;
 use crate::entry::{Entry, EntryBox};
 use crate::eviction::Written;
 use crate::keyspace::Keyspace;
+use crate::readers;
 use crate::scan;
 use crate::shard::{Records, Shards};
 use crate::slot::Slot;
@@ -41,7 +41,7 @@ struct Garbage {
 
 struct Held<'a> {
     shard: usize,
-    records: RefCell<MutexGuard<'a, Records>>,
+    records: RefCell<readers::Locked<'a, Records>>,
 }
 
 impl<'a> Locked<'a> {
@@ -90,7 +90,11 @@ impl<'a> Locked<'a> {
     }
 
     /// A shard, with a due clear applied.
-    fn current<'h>(&self, held: &'h Held<'a>, now_ms: u64) -> RefMut<'h, MutexGuard<'a, Records>> {
+    fn current<'h>(
+        &self,
+        held: &'h Held<'a>,
+        now_ms: u64,
+    ) -> RefMut<'h, readers::Locked<'a, Records>> {
         let mut records = held.borrow_mut();
         self.writer(held.shard, &mut records).apply_schedule(now_ms);
         records
@@ -104,7 +108,7 @@ impl<'a> Locked<'a> {
 impl<'a> Held<'a> {
     /// # Panics
     /// Where a closure of the caller is looking at the shard.
-    fn borrow_mut(&self) -> RefMut<'_, MutexGuard<'a, Records>> {
+    fn borrow_mut(&self) -> RefMut<'_, readers::Locked<'a, Records>> {
         match self.records.try_borrow_mut() {
             Ok(records) => records,
             Err(_) => panic!("a locked shard is used while a closure looks at one of its entries"),

@@ -102,7 +102,7 @@ impl Core {
             *place = (hash, shard);
         }
         for (hash, shard) in located {
-            let Some(records) = shards.get(*shard).try_lock() else { continue };
+            let Some(records) = shards.get(*shard).try_lock_to_read() else { continue };
             // No entry is the right one, so the search visits all that may be.
             let _ = records.index.find(*hash, |entry| {
                 (0..ENTRY_LINES).for_each(|line| fetch(entry.address() + line * LINE_BYTES));

@@ -44,7 +44,7 @@ impl Core {
         let Some(shards) = self.shards() else { return 0 };
         let mut large: Vec<Shared> = Vec::new();
         walk(self.shard_count, cursor, count, |shard| {
-            let records = shards.get(shard).lock();
+            let records = shards.get(shard).lock_to_read();
             let mut seen = 0;
             for entry in live(&records.index, now_ms) {
                 seen += 1;

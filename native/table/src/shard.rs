@@ -9,11 +9,11 @@ use std::sync::atomic::{
 };
 
 use hashbrown::HashTable;
-use parking_lot::{Mutex, MutexGuard};
 
 use crate::entry::{Entry, EntryBox};
 use crate::hash::KeyHash;
 use crate::prefetch::Hint;
+use crate::readers::{Biased, Locked, LockedToRead};
 use crate::snapshot::Kept;
 
 /// An expiry that never comes.
@@ -54,6 +54,13 @@ impl Records {
         self.index.find(hash, |entry| entry.entry().key() == key)
     }
 
+    /// The live entry of a key.
+    #[inline]
+    pub(crate) fn find_live(&self, hash: u64, key: &[u8], now_ms: u64) -> Option<Entry<'_>> {
+        let entry = self.find(hash, key)?.entry();
+        (!entry.is_expired(now_ms)).then_some(entry)
+    }
+
     /// The bucket of a key's entry, expired or not.
     #[inline]
     pub(crate) fn find_bucket(&self, hash: u64, key: &[u8]) -> Option<usize> {
@@ -87,20 +94,38 @@ impl Records {
 /// One shard.
 #[repr(align(64))]
 pub(crate) struct Shard {
-    records: Mutex<Records>,
+    records: Biased<Records>,
 }
 
 const _: () = assert!(size_of::<Shard>() == 64);
 
 impl Shard {
+    /// Locks it, to change something.
     #[inline]
-    pub(crate) fn lock(&self) -> MutexGuard<'_, Records> {
+    pub(crate) fn lock(&self) -> Locked<'_, Records> {
         self.records.lock()
     }
 
     #[inline]
-    pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, Records>> {
+    pub(crate) fn try_lock(&self) -> Option<Locked<'_, Records>> {
         self.records.try_lock()
+    }
+
+    /// Locks it, to look.
+    #[inline]
+    pub(crate) fn lock_to_read(&self) -> LockedToRead<'_, Records> {
+        self.records.lock_to_read()
+    }
+
+    #[inline]
+    pub(crate) fn try_lock_to_read(&self) -> Option<LockedToRead<'_, Records>> {
+        self.records.try_lock_to_read()
+    }
+
+    /// Looks without a lock where looks are frequent, see [`crate::readers`].
+    #[inline]
+    pub(crate) fn read_in_place<R>(&self, look: impl FnOnce(&Records) -> R) -> R {
+        self.records.read_in_place(look)
     }
 }
 
@@ -119,7 +144,7 @@ pub(crate) struct Shards {
 
 impl Shards {
     pub(crate) fn new(count: usize) -> Shards {
-        let shard = || Shard { records: Mutex::new(Records::new()) };
+        let shard = || Shard { records: Biased::new(Records::new()) };
         Shards {
             shards: std::iter::repeat_with(shard).take(count).collect(),
             expiry_hints: (0..count).map(|_| AtomicU64::new(NEVER_MS)).collect(),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::core::Core;
 use crate::counts::Counts;
-use crate::entry::Entry;
+use crate::entry::{Entry, Shared};
 use crate::eviction;
 use crate::keyspace::Keyspace;
 use crate::limits::{Limits, Options};
@@ -32,7 +32,9 @@ impl Table {
         Table { core }
     }
 
-    /// Like [`Keyspace::read`], but always under the shard's lock: `look` must be brief.
+    /// Like [`Keyspace::read`], but what is looked at stays in its place meanwhile, large
+    /// entries too, and who wants to change the shard waits: `look` must be brief. Several
+    /// threads may look at once.
     pub fn read_in_place<R>(
         &self,
         key: &[u8],
@@ -42,8 +44,11 @@ impl Table {
         self.core.apply_schedule(now_ms);
         let Some(shards) = self.core.shards() else { return look(None) };
         let (hash, shard) = self.core.locate(key);
-        let mut records = shards.get(shard).lock();
-        look(find_live(&self.core, &mut records, hash, key, now_ms))
+        let shard = shards.get(shard);
+        if self.core.is_limited() {
+            return look(find_live(&self.core, &mut shard.lock(), hash, key, now_ms));
+        }
+        shard.read_in_place(|records| look(records.find_live(hash, key, now_ms)))
     }
 
     /// Locks the shards of these keys, in shard order (no deadlock between callers).
@@ -133,8 +138,7 @@ pub(crate) fn find_live<'r>(
     {
         eviction::note_use(entry);
     }
-    let entry = records.find(hash, key)?.entry();
-    (!entry.is_expired(now_ms)).then_some(entry)
+    records.find_live(hash, key, now_ms)
 }
 
 impl Keyspace for Table {
@@ -143,8 +147,19 @@ impl Keyspace for Table {
         self.core.apply_schedule(now_ms);
         let Some(shards) = self.core.shards() else { return look(None) };
         let (hash, shard) = self.core.locate(key);
-        let mut records = shards.get(shard).lock();
-        let entry = find_live(&self.core, &mut records, hash, key, now_ms);
+        let shard = shards.get(shard);
+        if self.core.is_limited() {
+            let mut records = shard.lock();
+            let entry = find_live(&self.core, &mut records, hash, key, now_ms);
+            let shared = entry.and_then(|entry| entry.share());
+            if shared.is_none() {
+                return look(entry);
+            }
+            drop(records);
+            return look(shared.as_ref().map(Shared::entry));
+        }
+        let records = shard.lock_to_read();
+        let entry = records.find_live(hash, key, now_ms);
         match entry.and_then(|entry| entry.share()) {
             Some(shared) => {
                 drop(records);
@@ -193,7 +208,7 @@ impl Keyspace for Table {
         let dice = scan::mix(seed);
         let from = self.core.map.shard(dice);
         for step in 0..self.core.shard_count {
-            let records = shards.get((from + step) % self.core.shard_count).lock();
+            let records = shards.get((from + step) % self.core.shard_count).lock_to_read();
             if let Some(entry) = scan::choose(&records.index, dice, now_ms) {
                 return match entry.share() {
                     Some(shared) => {
