@@ -10,12 +10,17 @@
 //! ```
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::c_void;
+use std::ptr::NonNull;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::SeqCst};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use todana_table::{Budget, Entry, Keyspace, Limits, Meta, Options, Table, WhenFull};
+use todana_table::{
+    Access, Budget, Entry, Keyspace, Limits, Meta, Options, Shared, Table, WhenFull,
+    set_pin_release,
+};
 
 const NOW_MS: u64 = 1_800_000_000_000;
 
@@ -173,6 +178,133 @@ fn readers_see_only_what_was_written_whatever_else_goes_on() {
     table.clear();
     sibling.clear();
     assert_eq!((table.bytes(), sibling.bytes(), budget.bytes.load(SeqCst)), (0, 0, 0));
+}
+
+static PINS: AtomicI64 = AtomicI64::new(0);
+
+fn make_pin(shared: Shared) -> NonNull<c_void> {
+    PINS.fetch_add(1, SeqCst);
+    NonNull::from(Box::leak(Box::new(shared))).cast()
+}
+
+fn release_pin(pin: *mut c_void) {
+    PINS.fetch_sub(1, SeqCst);
+    // SAFETY: pins are made by `make_pin`, and released once.
+    drop(unsafe { Box::from_raw(pin.cast::<Shared>()) });
+}
+
+#[test]
+fn looks_in_place_see_only_what_was_written_whatever_else_goes_on() {
+    // Few keys, so that threads meet, and no limit, so that looks in place take no lock.
+    const KEYS: u64 = 24;
+    set_pin_release(release_pin);
+    let table = &Table::new(Options { shards: Some(8), ..Options::default() });
+    let clock = &AtomicU64::new(NOW_MS);
+    let now = || clock.load(SeqCst);
+    let read = |dice: &mut Dice| {
+        let key = dice.roll(KEYS).to_le_bytes();
+        for _ in 0..if cfg!(miri) { 20 } else { 100 } {
+            table.read_in_place(&key, now(), |entry| {
+                let Some(entry) = entry else { return };
+                assert_whole(&entry);
+                entry.note_access(now());
+                if let Some(pin) = entry.pin(make_pin) {
+                    assert_eq!(entry.pin(make_pin), Some(pin));
+                    // SAFETY: a pin made by `make_pin`, which lives until the look ends at least.
+                    let shared = unsafe { pin.cast::<Shared>().as_ref() };
+                    assert_eq!(shared.entry().version(), entry.version());
+                    assert_whole(&shared.entry());
+                }
+            });
+        }
+    };
+    let change = |dice: &mut Dice| {
+        let (key, stamp) = (dice.roll(KEYS), dice.roll(1 << 32));
+        let meta = Meta {
+            expires_at_ms: stamp.is_multiple_of(7).then_some(now() + stamp % 16),
+            access: Some(Access::default()),
+            ..Meta::default()
+        };
+        table.update(&key.to_le_bytes(), now(), |slot| match stamp % 8 {
+            0 => drop(slot.remove()),
+            1 => drop(slot.set_access(Access::default())),
+            _ => drop(slot.put(&[&value_of(key, stamp)], meta)),
+        });
+        thread::yield_now();
+    };
+    let batch = |dice: &mut Dice| {
+        let names = [(); 4].map(|()| dice.roll(KEYS).to_le_bytes());
+        let locked = table.lock(names.iter().map(<[u8; 8]>::as_slice));
+        for name in &names {
+            locked.read(name, now(), |entry| entry.iter().for_each(assert_whole));
+            let key = u64::from_le_bytes(*name);
+            let value = value_of(key, dice.roll(1 << 32));
+            locked.update(name, now(), |slot| slot.put(&[&value], Meta::default())).expect("room");
+        }
+    };
+    let whole = |dice: &mut Dice| {
+        let mut snapshot = table.snapshot().expect("the only one");
+        while snapshot.next_shard(|entry| assert_whole(&entry)) {}
+        clock.fetch_add(1, SeqCst);
+        table.sweep(now(), 4);
+        table.counts();
+        let key = dice.roll(KEYS).to_le_bytes();
+        table.prefetch(&[&key]);
+        table.read(&key, now(), |entry| entry.iter().for_each(assert_whole));
+        table.random(dice.roll(99), now(), |entry| entry.iter().for_each(assert_whole));
+        match dice.roll(40) {
+            0 => drop(table.clear()),
+            1 => table.schedule_clear(now() + 2),
+            2 => drop(table.lock_all().clear()),
+            // For a moment looks in place take the lock, and writes make room.
+            3 => table.set_limits(Limits { entries_max: Some(KEYS / 2), ..Limits::default() }),
+            _ => table.set_limits(Limits::default()),
+        }
+        thread::yield_now();
+    };
+    together(vec![
+        Box::new(read),
+        Box::new(read),
+        Box::new(read),
+        Box::new(change),
+        Box::new(batch),
+        Box::new(whole),
+    ]);
+    assert_sums(table);
+    table.clear();
+    assert_eq!(PINS.load(SeqCst), 0);
+}
+
+#[test]
+fn looks_in_place_go_by_the_order_of_changes() {
+    // One counts up in one key and then in another, so who looks at the other first never sees
+    // more there.
+    let table = &Table::new(Options { shards: Some(4), ..Options::default() });
+    let (first, second) = (&0u64.to_le_bytes(), &1u64.to_le_bytes());
+    let count = |key: &[u8; 8], round: u64| {
+        let put =
+            |slot: &mut todana_table::Slot<'_>| slot.put(&[&round.to_le_bytes()], Meta::default());
+        table.update(key, NOW_MS, put).expect("room");
+    };
+    count(first, 0);
+    count(second, 0);
+    let mut round = 0;
+    let write = |_: &mut Dice| {
+        round += 1;
+        count(first, round);
+        count(second, round);
+        for _ in 0..round % 64 {
+            thread::yield_now();
+        }
+    };
+    let look =
+        |key: &[u8; 8]| table.read_in_place(key, NOW_MS, |entry| amount(&entry.expect("it stays")));
+    let read = |_: &mut Dice| {
+        let later = look(second);
+        let earlier = look(first);
+        assert!(earlier >= later, "{earlier} {later}");
+    };
+    together(vec![Box::new(read), Box::new(read), Box::new(read), Box::new(write)]);
 }
 
 /// What is counted is what is there.
