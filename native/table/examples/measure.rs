@@ -3,6 +3,7 @@
 //! ```text
 //! cargo run --release -p todana_table --example measure            everything
 //! cargo run --release -p todana_table --example measure speed      ns per operation
+//! cargo run --release -p todana_table --example measure threads    two threads on the same keys
 //! cargo run --release -p todana_table --example measure eviction   hit ratio, ns per write
 //! cargo run --release -p todana_table --example measure memory     resident bytes per entry
 //! ```
@@ -26,16 +27,18 @@ fn main() {
     match arguments[..] {
         [] => {
             speed();
+            threads();
             eviction();
             memory();
         }
         ["eviction"] => eviction(),
         ["speed"] => speed(),
+        ["threads"] => threads(),
         ["memory"] => memory(),
         ["resident", entries, value_bytes] => {
             resident(entries.parse().expect("a number"), value_bytes.parse().expect("a number"))
         }
-        _ => eprintln!("usage: measure [speed | eviction | memory]"),
+        _ => eprintln!("usage: measure [speed | threads | eviction | memory]"),
     }
 }
 
@@ -119,6 +122,77 @@ fn shuffled(len: usize) -> Vec<usize> {
         order.swap(last, (state % (last as u64 + 1)) as usize);
     }
     order
+}
+
+/// Two threads on the same 1,000 keys.
+fn threads() {
+    const KEYS: u64 = 1_000;
+    println!("million operations per second, {KEYS} keys, 16-byte values");
+    let keys: Vec<_> = (0..KEYS).map(key).collect();
+    let table = &Table::new(Options::default());
+    keys.iter().for_each(|key| put(table, key, &[b'v'; 16]));
+    let order = shuffled(keys.len());
+    let other_order: Vec<usize> = order.iter().rev().copied().collect();
+    let read = |i: usize| {
+        black_box(table.read_in_place(&keys[i], NOW_MS, |entry| {
+            entry.map(|entry| <[u8; 16]>::try_from(entry.value()).expect("16 bytes"))
+        }));
+    };
+    let locked = |i: usize| {
+        black_box(table.read(&keys[i], NOW_MS, |entry| entry.is_some()));
+    };
+    let write = |i: usize| put(table, &keys[i], &[b'v'; 16]);
+    // Every `n`th operation is a write.
+    let mixed = |n: usize| {
+        let count = std::cell::Cell::new(0usize);
+        move |i: usize| {
+            count.set(count.get() + 1);
+            if count.get().is_multiple_of(n) { write(i) } else { read(i) }
+        }
+    };
+    let show = |name: &str, rates: &[f64]| {
+        let all: Vec<String> = rates.iter().map(|rate| format!("{rate:7.2}")).collect();
+        println!("{name:>40}: {}", all.join(" "));
+    };
+    for _ in 0..3 {
+        show("looks in place, one thread", &[alone((&order, read))]);
+        show("looks in place, two threads", &both((&order, read), (&other_order, read)));
+        show("locked reads, one thread", &[alone((&order, locked))]);
+        show("writes, one thread", &[alone((&order, write))]);
+        show("writes | looks in place", &both((&order, write), (&other_order, read)));
+        show("writes | locked reads", &both((&order, write), (&other_order, locked)));
+        for n in [2, 10, 30, 100] {
+            show(&format!("one write in {n}, one thread"), &[alone((&order, mixed(n)))]);
+            let rates = both((&order, mixed(n)), (&other_order, mixed(n)));
+            show(&format!("one write in {n}, two threads"), &rates);
+        }
+    }
+}
+
+/// Millions of operations in a second.
+fn rate(order: &[usize], operation: impl Fn(usize)) -> f64 {
+    let (start, mut count) = (Instant::now(), 0);
+    while start.elapsed().as_millis() < 400 {
+        order.iter().for_each(|&i| operation(i));
+        count += order.len();
+    }
+    count as f64 / start.elapsed().as_secs_f64() / 1e6
+}
+
+/// On a thread of its own, like [`both`]: the same code for one as for two.
+fn alone(one: Load<'_, impl Fn(usize) + Send>) -> f64 {
+    let run = move || rate(one.0, one.1);
+    std::thread::scope(|scope| scope.spawn(run).join().expect("a rate"))
+}
+
+type Load<'a, O> = (&'a [usize], O);
+
+fn both(one: Load<'_, impl Fn(usize) + Send>, other: Load<'_, impl Fn(usize) + Send>) -> [f64; 2] {
+    std::thread::scope(|scope| {
+        let one = scope.spawn(move || rate(one.0, one.1));
+        let other = scope.spawn(move || rate(other.0, other.1));
+        [one.join().expect("a rate"), other.join().expect("a rate")]
+    })
 }
 
 /// A cache of a tenth of the keys, asked with a Zipf distribution, misses filled.
