@@ -15,7 +15,7 @@ FUZZ_SECONDS = 60
 
 .DEFAULT_GOAL := help
 .PHONY: help run build release clean distclean toolchain deps native \
-	test test-native test-erlang test-clients test-hostile fuzz-smoke fuzz \
+	test test-native test-erlang test-clients test-hostile fuzz-smoke fuzz docs \
 	check lint lint-native lint-erlang tidy bench
 
 help: ## list these targets
@@ -79,6 +79,11 @@ tidy: ## line lengths, names, stray addresses
 
 bench: build deps ## measure against what one would pick instead
 	@bench/run
+
+docs: build ## write the pages that come from tables in the code
+	@TODANA_WRITE_DOCS=1 $(CARGO) test --quiet --locked $(NATIVE) \
+		-p todana_protocol --features testing written
+	@bin/todana config reference > docs/configuration.md
 
 toolchain: ## get Erlang/OTP and rebar3 if the host has none
 	@tools/toolchain

@@ -27,7 +27,8 @@ run(["start" | Rest]) -> with_flags(Rest, fun start/1);
 run(["config", "show" | Rest]) -> with_flags(Rest, fun show/1);
 run(["config", "check" | Rest]) -> with_flags(Rest, fun check/1);
 run(["config", "reference"]) -> finish(todana_options_page:page());
-run(["config" | _]) -> throw("config: say `config show` or `config check`");
+run(["config" | _]) ->
+    throw("config: say `config show`, `config check` or `config reference`");
 run([Other | _]) -> throw(["there is no command `", Other, "`; see `help`"]).
 
 -spec with_flags([string()], fun((map()) -> Result)) -> Result.
@@ -45,7 +46,9 @@ flags(["--" ++ Flag | Rest], Flags) ->
         case {string:split(Flag, "="), Rest} of
             {[N, V], _} -> {N, V, Rest};
             {[N], [V | Rest1]} -> {N, V, Rest1};
-            {[N], []} -> throw(["--", N, ": a value is missing"])
+            {[N], []} ->
+                _ = key(N),
+                throw(["--", N, ": a value is missing"])
         end,
     Key = key(Name),
     is_map_key(Key, Flags) andalso throw(["--", Name, " is given twice"]),

@@ -7,7 +7,7 @@ const HEAD: &str = "\
 # memcached commands
 
 <!-- Written from the command table.
-After a change: TODANA_WRITE_DOCS=1 cargo test -p todana_protocol written -->
+After a change: make docs -->
 
 ";
 

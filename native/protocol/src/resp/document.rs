@@ -9,8 +9,7 @@ use std::collections::BTreeSet;
 const HEAD: &str = "\
 # RESP commands
 
-<!-- Written from the command table. After a change: \
-TODANA_WRITE_DOCS=1 cargo test -p todana_protocol written -->
+<!-- Written from the command table. After a change: make docs -->
 
 Todana speaks RESP2, and RESP3 after `HELLO 3`, as Redis 7.2 does: arguments, answers and the \
 words of errors are the
