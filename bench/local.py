@@ -11,7 +11,7 @@ from machine import ROOT, erlang_environment
 KEYS = 1000
 EBIN = ROOT / "_build" / "default" / "lib" / "todana" / "ebin"
 
-FULL = {"cell_ms": 300, "rounds": 7, "sizes": [8, 16, 64, 100, 300, 1000, 10_000], "processes": [1, 2, 8]}
+FULL = {"cell_ms": 150, "rounds": 7, "sizes": [8, 16, 64, 100, 300, 1000, 10_000], "processes": [1, 2, 8]}
 QUICK = {"cell_ms": 50, "rounds": 1, "sizes": [8, 100, 1000], "processes": [1, 2]}
 
 

@@ -7,7 +7,7 @@ import servers
 KEYS = 100_000
 VALUE_BYTES = 100
 
-FULL = {"seconds": 1.0, "rounds": 7, "pipelines": [1, 16, 50], "connections": [10, 50, 500]}
+FULL = {"seconds": 0.7, "rounds": 5, "pipelines": [1, 16, 50], "connections": [10, 50, 500]}
 QUICK = {"seconds": 0.3, "rounds": 1, "pipelines": [1, 16], "connections": [10]}
 
 

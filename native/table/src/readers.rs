@@ -35,8 +35,8 @@
 //! * If T read what was set *after* W (by somebody who had the mutex after W): the bias is set with
 //!   release and T acquires, so all that W did happens before the look.
 //! * Otherwise T read what was set *before* W. Since then it was cleared, by W or by one who had
-//!   the mutex before W; take the last of them, C, who did not give up, since the bias stayed cleared.
-//!   T precedes C's clearing in the order of that word's changes. The slot's change and T, and C's
+//!   the mutex before W; take the last of them, C, who did not give up, since the bias stayed
+//!   cleared. T precedes C's clearing in the order of that word's changes. The slot's change and T, and C's
 //!   clearing and its look at the slot, are sequentially consistent, so in their one order
 //!   slot's change < T < C's clearing < C's look at the slot. Thus C saw the slot name the lock, or
 //!   what the thread wrote there afterwards; it went on only in the second case. Whatever the
