@@ -36,13 +36,13 @@
 //!   release and T acquires, so all that W did happens before the look.
 //! * Otherwise T read what was set *before* W. Since then it was cleared, by W or by one who had
 //!   the mutex before W; take the last of them, C, who did not give up, since the bias stayed
-//!   cleared. T precedes C's clearing in the order of that word's changes. The slot's change and T, and C's
-//!   clearing and its look at the slot, are sequentially consistent, so in their one order
-//!   slot's change < T < C's clearing < C's look at the slot. Thus C saw the slot name the lock, or
-//!   what the thread wrote there afterwards; it went on only in the second case. Whatever the
-//!   thread writes to its slot afterwards it writes with release (and so does the next thread that
-//!   gets the slot, which acquired it from this one), and C's look acquires: the look happens
-//!   before all that C did from then on, and so before W.
+//!   cleared. T precedes C's clearing in the order of that word's changes. The slot's change and
+//!   T, and C's clearing and its look at the slot, are sequentially consistent, so in their one
+//!   order slot's change < T < C's clearing < C's look at the slot. Thus C saw the slot name the
+//!   lock, or what the thread wrote there afterwards; it went on only in the second case.
+//!   Whatever the thread writes to its slot afterwards it writes with release (and so does the
+//!   next thread that gets the slot, which acquired it from this one), and C's look acquires: the
+//!   look happens before all that C did from then on, and so before W.
 //!
 //! So every look is ordered with every change as by a mutex, and what was concluded from the mutex
 //! still holds (the scheduled clear, the point in time of a snapshot). What is new is that looks
