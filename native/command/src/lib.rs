@@ -35,6 +35,6 @@ pub use databases::{DATABASES, Databases};
 pub use encode::{Malformed, Scratch};
 pub use execute::{Context, VALUE_BYTES_MAX, execute, execute_on, prefetch};
 pub use glob::glob;
-pub use numbers::{parse_signed, parse_unsigned};
+pub use numbers::parse_signed;
 pub use reply::*;
 pub use todana_table::PREFETCH_KEYS_MAX;

@@ -124,7 +124,7 @@ pub fn parse_signed(text: &[u8]) -> Option<i64> {
 
 /// An unsigned decimal integer as memcached reads one (C's `strtoull` up to the first space): white
 /// space before it, a plus sign, leading zeros, and anything after white space are tolerated.
-pub fn parse_unsigned(text: &[u8]) -> Option<u64> {
+fn parse_unsigned(text: &[u8]) -> Option<u64> {
     let is_space = |byte: &u8| byte.is_ascii_whitespace() || *byte == 0x0b;
     let start = text.iter().position(|byte| !is_space(byte))?;
     let number = text[start..].split(is_space).next()?;

@@ -1,29 +1,8 @@
 //! Numbers as Redis reads them from arguments: strictly.
 
-/// A whole number of 64 bits: no plus sign, no leading zeros, no space.
-pub(super) fn integer(bytes: &[u8]) -> Option<i64> {
-    let (negative, digits) = match bytes {
-        [b'-', digits @ ..] => (true, digits),
-        digits => (false, digits),
-    };
-    match digits {
-        [] => return None,
-        [b'0'] => return (!negative).then_some(0),
-        [b'0', ..] => return None,
-        _ if digits.len() > 19 => return None,
-        _ => {}
-    }
-    let mut number: i64 = 0;
-    for byte in digits {
-        if !byte.is_ascii_digit() {
-            return None;
-        }
-        let digit = i64::from(byte - b'0');
-        // Built downwards, because the smallest number has no positive twin.
-        number = number.checked_mul(10)?.checked_sub(digit)?;
-    }
-    if negative { Some(number) } else { number.checked_neg() }
-}
+/// A whole number of 64 bits: no plus sign, no leading zeros, no space. The numbers that clients
+/// write are read like the numbers that they store.
+pub(super) use todana_command::parse_signed as integer;
 
 /// A cursor of SCAN: an unsigned number of 64 bits as C's `strtoul` reads it, which takes a sign
 /// and no digits at all.

@@ -1,6 +1,7 @@
-//! Glob patterns over names of options and commands. (Patterns over keys are the waist's.)
+//! Glob patterns over names of options and commands, and how long a pattern may be.
 
 use super::encoder::Failure;
+use todana_command::glob;
 
 /// Longest pattern, over keys too.
 const PATTERN_BYTES_MAX: usize = 1024;
@@ -25,70 +26,9 @@ pub(super) fn check_all(patterns: &[&[u8]]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Whether a name matches a pattern of `*`, `?`, `[a-c]`, `[^x]` and `\`; letters count without
-/// their case.
-///
-/// Only the last `*` is ever tried again, so the cost is at most the product of the lengths.
+/// Whether a name matches a glob pattern; letters count without their case.
 pub(super) fn matches(pattern: &[u8], name: &[u8]) -> bool {
-    let (mut at, mut of) = (0, 0);
-    let mut star = None;
-    loop {
-        if of == name.len() {
-            return pattern[at..].iter().all(|&byte| byte == b'*');
-        }
-        if pattern.get(at) == Some(&b'*') {
-            star = Some((at + 1, of));
-            at += 1;
-            continue;
-        }
-        match one(&pattern[at..], name[of]) {
-            Some(length) => {
-                at += length;
-                of += 1;
-            }
-            None => {
-                let Some((after, from)) = &mut star else { return false };
-                *from += 1;
-                (at, of) = (*after, *from);
-            }
-        }
-    }
-}
-
-/// Bytes of the pattern's first element if it takes this byte.
-fn one(pattern: &[u8], byte: u8) -> Option<usize> {
-    let same = |a: u8, b: u8| a.eq_ignore_ascii_case(&b);
-    match pattern {
-        [] => None,
-        [b'?', ..] => Some(1),
-        [b'\\', literal, ..] => same(*literal, byte).then_some(2),
-        [b'[', class @ ..] => {
-            let negated = class.first() == Some(&b'^');
-            let mut at = usize::from(negated);
-            let mut found = false;
-            while let Some(&first) = class.get(at).filter(|first| **first != b']') {
-                match class[at..] {
-                    [b'\\', literal, ..] => {
-                        found |= same(literal, byte);
-                        at += 2;
-                    }
-                    [from, b'-', to, ..] if to != b']' => {
-                        let range = from.min(to)..=from.max(to);
-                        found |= range.contains(&byte)
-                            || range.contains(&byte.to_ascii_lowercase())
-                            || range.contains(&byte.to_ascii_uppercase());
-                        at += 3;
-                    }
-                    _ => {
-                        found |= same(first, byte);
-                        at += 1;
-                    }
-                }
-            }
-            (found != negated).then_some((at + 2).min(pattern.len()))
-        }
-        [literal, ..] => same(*literal, byte).then_some(1),
-    }
+    glob(&pattern.to_ascii_lowercase(), &name.to_ascii_lowercase())
 }
 
 #[cfg(test)]
