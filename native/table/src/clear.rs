@@ -10,6 +10,9 @@
 //! shard it works on, marks it with the number of the clear, and says that the clear is overdue;
 //! the next operation outside clears the unmarked rest. Nobody sees the difference, since every
 //! other look at the rest comes by here first.
+//!
+//! The order of an ordered table is not cleared key by key but replaced, with that of the entries
+//! that are left: none, or what was written ahead to shards that were cleared ahead.
 
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 
@@ -17,6 +20,7 @@ use hashbrown::HashTable;
 
 use crate::core::Core;
 use crate::entry::EntryBox;
+use crate::ordered::Leaves;
 use crate::readers::Locked;
 use crate::shard::{NEVER_MS, Records, Shard, Shards};
 use crate::writer::Writer;
@@ -29,8 +33,9 @@ impl Core {
         let snapshot = self.running_snapshot();
         let records = locked.iter_mut().map(|records| &mut **records);
         let (removed, garbage) = self.clear_locked(shards, snapshot, records);
+        let order = self.reorder([]);
         drop(locked);
-        drop(garbage);
+        drop((garbage, order));
         removed
     }
 
@@ -52,6 +57,17 @@ impl Core {
         let gone = self.gauges.all();
         self.discharge(gone);
         (gone.entries as u64, garbage)
+    }
+
+    /// Makes the order that of these shards' entries alone. The caller holds all locks, and drops
+    /// what is returned after them.
+    pub(crate) fn reorder<'r>(
+        &self,
+        records: impl IntoIterator<Item = &'r Records>,
+    ) -> Option<Leaves> {
+        let ordered = self.ordered.as_ref()?;
+        let entries = records.into_iter().flat_map(|records| records.index.iter());
+        Some(ordered.replace(entries.map(|entry| entry.entry().key())))
     }
 
     /// Schedules a clear in place of the one that was scheduled before.
@@ -97,10 +113,11 @@ impl Core {
             let records = locked.iter_mut().map(|records| &mut **records);
             garbage = self.clear_locked(shards, snapshot, records).1;
         }
+        let order = self.reorder(locked.iter().map(|records| &**records));
         // While the locks are held, so that those who hold some see one state throughout.
         self.end_schedule();
         drop(locked);
-        drop(garbage);
+        drop((garbage, order));
     }
 
     fn end_schedule(&self) {
@@ -127,6 +144,10 @@ impl Writer<'_> {
     fn apply_due_clear(&mut self) {
         let number = self.core.clear_number.load(SeqCst);
         if self.records.cleared != number {
+            if let Some(ordered) = &self.core.ordered {
+                let entries = self.records.index.iter();
+                entries.for_each(|entry| ordered.remove(entry.entry().key()));
+            }
             drop(self.clear());
             self.records.cleared = number;
             self.core.clear_overdue.store(true, SeqCst);

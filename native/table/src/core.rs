@@ -13,6 +13,8 @@ use crate::counts::Counts;
 use crate::entry::VERSION_END;
 use crate::hash::{KeyHash, ShardMap};
 use crate::limits::{Full, Gauge, LiveLimits, Options, WhenFull};
+use crate::ordered::Ordered;
+use crate::range::KeyOrder;
 use crate::shard::{NEVER_MS, Shards};
 
 const SHARDS_DEFAULT: usize = 4_096;
@@ -41,6 +43,8 @@ pub(crate) struct Core {
     pub(crate) limits: LiveLimits,
     pub(crate) budget: Option<Arc<Budget>>,
     pub(crate) shard_count: usize,
+    /// The keys in order, where the table has one.
+    pub(crate) ordered: Option<Ordered>,
 
     pub(crate) gauges: Padded<Gauges>,
 
@@ -102,6 +106,7 @@ impl Core {
             limits: LiveLimits::new(options.limits),
             budget: options.budget,
             shard_count,
+            ordered: options.order.map(Ordered::new),
             gauges: Padded::default(),
             clear_turn: Mutex::new(()),
             clear_number: AtomicU32::new(1),
@@ -150,6 +155,10 @@ impl Core {
 
     pub(crate) fn len(&self) -> u64 {
         u64::try_from(self.gauges.entries.load(Relaxed)).unwrap_or(0)
+    }
+
+    pub(crate) fn order(&self) -> Option<KeyOrder> {
+        self.ordered.as_ref().map(|ordered| ordered.order)
     }
 
     pub(crate) fn has_expiring(&self) -> bool {
@@ -261,7 +270,7 @@ impl Core {
             let indexes: usize =
                 shards.iter().map(|shard| shard.lock_to_read().index.allocation_size()).sum();
             shards.own_bytes() + indexes
-        });
+        }) + self.ordered.as_ref().map_or(0, Ordered::bytes);
         Counts {
             entries: self.len(),
             entries_with_expiry: u64::try_from(self.gauges.expiring.load(Relaxed)).unwrap_or(0),

@@ -1,6 +1,7 @@
 //! What single-key commands need of a table, locked or not.
 
 use crate::entry::Entry;
+use crate::range::{KeyOrder, NotOrdered, Walk, Walked};
 use crate::slot::Slot;
 
 /// What single-key commands need: a table that locks for each call, or one whose locks are held
@@ -28,6 +29,22 @@ pub trait Keyspace {
     /// and returns the next cursor, 0 at the end. Every entry present from start to end is
     /// visited at least once.
     fn scan(&self, cursor: u64, count: usize, now_ms: u64, visit: impl FnMut(Entry<'_>)) -> u64;
+    /// How the table is ordered; `None` is not at all.
+    fn order(&self) -> Option<KeyOrder>;
+    /// Visits live entries in order. Looks at some thousand keys beyond those it visits at most
+    /// (others may have expired), so it may end early. A key that is there from the first step of a
+    /// walk to the last is visited exactly once. A range that is empty or inverted has no keys.
+    /// With a count of 0 nothing is visited, and the walk stays where it is: it goes on after
+    /// [`Walk::after`], and ends where there is none.
+    ///
+    /// What a walk of a [`Table`](crate::Table) sees is explained in `ordered/mod.rs`; its closure
+    /// runs like that of [`Keyspace::read`], for each entry anew.
+    fn walk(
+        &self,
+        walk: &Walk<'_>,
+        now_ms: u64,
+        visit: impl FnMut(Entry<'_>),
+    ) -> Result<Walked, NotOrdered>;
     /// Looks at an entry chosen by `seed`; `None` where no live entry is found.
     fn random<R>(&self, seed: u64, now_ms: u64, look: impl FnOnce(Option<Entry<'_>>) -> R) -> R;
     /// Removes everything; returns how many entries that were.

@@ -12,11 +12,14 @@
 //!   Shard                one cache line: a lock over an index of tagged pointers (Records),
 //!    |                   changed by Writer only
 //!   EntryBox -> entry    one allocation, written once
+//!
+//!   Ordered              beside the shards of an ordered table: its keys, sorted, for walks
 //! ```
 //!
 //! Locks: at most one shard at a time, except for `Locked` and clearing, which take several in
-//! ascending order. Who holds a lock waits for no other (eviction only tries), so tables can be
-//! locked one after another in any fixed order.
+//! ascending order. Who holds a lock waits for no other (eviction only tries), except that writers
+//! of an ordered table take the locks of its order below a shard's; so tables can be locked one
+//! after another in any fixed order.
 
 mod budget;
 mod clear;
@@ -30,13 +33,16 @@ mod keyspace;
 mod limits;
 mod locked;
 mod meta;
+mod ordered;
 mod prefetch;
+mod range;
 mod readers;
 mod scan;
 mod shard;
 mod slot;
 mod snapshot;
 mod table;
+mod walk;
 mod writer;
 
 pub use budget::{Budget, Padded};
@@ -47,6 +53,7 @@ pub use limits::{Full, Limits, Options, WhenFull};
 pub use locked::Locked;
 pub use meta::{Access, Meta};
 pub use prefetch::PREFETCH_KEYS_MAX;
+pub use range::{Bound, Comparison, KeyOrder, KeyRange, NotOrdered, Walk, Walked};
 pub use slot::{Prepared, Slot};
 pub use snapshot::Snapshot;
 pub use table::Table;

@@ -7,6 +7,7 @@ use std::sync::atomic::{
 };
 
 use crate::budget::Budget;
+use crate::range::KeyOrder;
 
 /// What to build a table with.
 #[derive(Clone, Debug, Default)]
@@ -18,6 +19,8 @@ pub struct Options {
     pub limits: Limits,
     /// A byte budget shared with other tables (the sixteen databases of a server share one).
     pub budget: Option<Arc<Budget>>,
+    /// How the table is ordered; `None` is not at all.
+    pub order: Option<KeyOrder>,
     /// Seed of the key hash; `None` draws a random one.
     pub seed: Option<u64>,
 }

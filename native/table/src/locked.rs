@@ -9,11 +9,14 @@ use crate::core::Core;
 use crate::entry::{Entry, EntryBox};
 use crate::eviction::Written;
 use crate::keyspace::Keyspace;
+use crate::ordered::Leaves;
+use crate::range::{KeyOrder, NotOrdered, Walk, Walked};
 use crate::readers;
 use crate::scan;
 use crate::shard::{Records, Shards};
 use crate::slot::Slot;
 use crate::table::find_live;
+use crate::walk::{self, Look};
 use crate::writer::Writer;
 
 /// A table some or all of whose shards are locked by this thread: several keys as one step.
@@ -30,6 +33,17 @@ pub struct Locked<'a> {
     snapshot: u32,
     garbage: RefCell<Garbage>,
     written: Cell<Option<Written>>,
+    order: RefCell<Order>,
+}
+
+/// What is left to be done about the table's order when the step ends: who walks over it, without a
+/// lock, is not to miss a key that the step takes out and puts back.
+#[derive(Default)]
+struct Order {
+    /// Keys whose entries were taken out.
+    removed: Vec<Box<[u8]>>,
+    /// Whether all were.
+    cleared: bool,
 }
 
 /// What is freed when the locks are gone.
@@ -61,8 +75,8 @@ impl<'a> Locked<'a> {
         let hold = |shard| Held { shard, records: RefCell::new(shards.get(shard).lock()) };
         let held = wanted.into_iter().map(hold).collect();
         let snapshot = core.running_snapshot();
-        let (garbage, written) = (RefCell::default(), Cell::new(None));
-        Locked { core, shards, held, snapshot, garbage, written }
+        let (garbage, written, order) = (RefCell::default(), Cell::new(None), RefCell::default());
+        Locked { core, shards, held, snapshot, garbage, written, order }
     }
 
     /// The hash of a key, and its shard.
@@ -105,6 +119,26 @@ impl<'a> Locked<'a> {
     }
 }
 
+impl Locked<'_> {
+    /// Takes from the table's order what was taken from the table. Returns what is to be dropped
+    /// after the locks.
+    fn settle_order(&mut self) -> Option<Leaves> {
+        let Order { removed, cleared } = std::mem::take(self.order.get_mut());
+        if cleared {
+            let held = self.held.iter_mut();
+            return self.core.reorder(held.map(|held| &**held.records.get_mut()));
+        }
+        let ordered = self.core.ordered.as_ref()?;
+        for key in removed {
+            let (hash, held) = self.find(&key);
+            if held.borrow_mut().find(hash, &key).is_none() {
+                ordered.remove(&key);
+            }
+        }
+        None
+    }
+}
+
 impl<'a> Held<'a> {
     /// # Panics
     /// Where a closure of the caller is looking at the shard.
@@ -127,6 +161,9 @@ impl Keyspace for Locked<'_> {
         let mut records = self.current(held, now_ms);
         let mut slot = Slot::find(self.writer(held.shard, &mut records), key, hash, now_ms);
         let result = change(&mut slot);
+        if self.core.ordered.is_some() && slot.leaves_key() {
+            self.order.borrow_mut().removed.push(Box::from(key));
+        }
         let (written, garbage) = slot.finish(now_ms);
         self.garbage.borrow_mut().entries.extend(garbage);
         if let Some(written) = written {
@@ -159,6 +196,20 @@ impl Keyspace for Locked<'_> {
         })
     }
 
+    fn order(&self) -> Option<KeyOrder> {
+        self.core.order()
+    }
+
+    fn walk(
+        &self,
+        walk: &Walk<'_>,
+        now_ms: u64,
+        visit: impl FnMut(Entry<'_>),
+    ) -> Result<Walked, NotOrdered> {
+        self.assert_all("walk");
+        walk::step(self, self.core, walk, now_ms, visit)
+    }
+
     fn random<R>(&self, seed: u64, now_ms: u64, look: impl FnOnce(Option<Entry<'_>>) -> R) -> R {
         self.assert_all("random");
         let dice = scan::mix(seed);
@@ -178,14 +229,22 @@ impl Keyspace for Locked<'_> {
         let records = locked.iter_mut().map(|records| &mut ***records);
         let (removed, garbage) = self.core.clear_locked(self.shards, self.snapshot, records);
         self.garbage.borrow_mut().indexes.extend(garbage);
+        self.order.borrow_mut().cleared = self.core.ordered.is_some();
         removed
+    }
+}
+
+impl Look for Locked<'_> {
+    fn look<R>(&self, shard: usize, now_ms: u64, look: impl FnOnce(&Records) -> R) -> Option<R> {
+        Some(look(&self.current(&self.held[shard], now_ms)))
     }
 }
 
 impl Drop for Locked<'_> {
     fn drop(&mut self) {
+        let order = self.settle_order();
         self.held.clear();
-        drop(std::mem::take(self.garbage.get_mut()));
+        drop((std::mem::take(self.garbage.get_mut()), order));
         if let Some(written) = self.written.get()
             && self.core.is_limited()
             && !std::thread::panicking()

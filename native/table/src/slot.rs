@@ -40,15 +40,19 @@ pub struct Slot<'a> {
     /// The bucket of the key's live entry.
     bucket: Option<usize>,
     written: Option<u64>,
+    /// Whether an entry was taken out. Its key is in the table's order until the work on it ends:
+    /// nobody is to miss a key that is taken out and put back as one step.
+    taken_out: bool,
 }
 
 impl<'a> Slot<'a> {
     /// Looks the key up, collecting its entry if that has expired.
     pub(crate) fn find(mut writer: Writer<'a>, key: &'a [u8], hash: u64, now_ms: u64) -> Slot<'a> {
         let mut bucket = writer.records.find_bucket(hash, key);
+        let mut taken_out = false;
         if let Some(found) = bucket {
             if writer.records.bucket(found).is_some_and(|entry| entry.is_expired(now_ms)) {
-                writer.remove(found, Removal::Expired);
+                taken_out = writer.take_out(found, Removal::Expired);
                 bucket = None;
             } else if writer.core.is_limited()
                 && let Some(entry) = writer.records.index.get_bucket_mut(found)
@@ -56,11 +60,11 @@ impl<'a> Slot<'a> {
                 eviction::note_use(entry);
             }
         }
-        Slot { writer, key, hash, bucket, written: None }
+        Slot { writer, key, hash, bucket, written: None, taken_out }
     }
 
     /// Ends the work on the key: what was written, and what is to be freed without the lock.
-    pub(crate) fn finish(self, now_ms: u64) -> (Option<Written>, Vec<EntryBox>) {
+    pub(crate) fn finish(mut self, now_ms: u64) -> (Option<Written>, Vec<EntryBox>) {
         let grown = self.writer.grown;
         let written = self.written.map(|version| Written {
             first_version: version,
@@ -68,7 +72,13 @@ impl<'a> Slot<'a> {
             now_ms,
             grown,
         });
-        (written, self.writer.garbage)
+        (written, std::mem::take(&mut self.writer.garbage))
+    }
+
+    /// Whether the key has lost its entry, but not yet its place in the table's order; what is to
+    /// be done about that is the caller's task from now on.
+    pub(crate) fn leaves_key(&mut self) -> bool {
+        std::mem::take(&mut self.taken_out) && self.bucket.is_none()
     }
 
     /// The key.
@@ -135,7 +145,11 @@ impl<'a> Slot<'a> {
     /// Removes the entry. False where there was none.
     pub fn remove(&mut self) -> bool {
         match self.bucket.take() {
-            Some(bucket) => self.writer.remove(bucket, Removal::Asked),
+            Some(bucket) => {
+                let removed = self.writer.take_out(bucket, Removal::Asked);
+                self.taken_out |= removed;
+                removed
+            }
             None => false,
         }
     }
@@ -145,6 +159,16 @@ impl<'a> Slot<'a> {
         self.bucket = Some(bucket);
         self.written = Some(version);
         Ok(version)
+    }
+}
+
+impl Drop for Slot<'_> {
+    fn drop(&mut self) {
+        if self.leaves_key()
+            && let Some(ordered) = &self.writer.core.ordered
+        {
+            ordered.remove(self.key);
+        }
     }
 }
 

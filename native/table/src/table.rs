@@ -10,10 +10,12 @@ use crate::eviction;
 use crate::keyspace::Keyspace;
 use crate::limits::{Limits, Options};
 use crate::locked::Locked;
+use crate::range::{KeyOrder, NotOrdered, Walk, Walked};
 use crate::scan;
 use crate::shard::Records;
 use crate::slot::Slot;
 use crate::snapshot::Snapshot;
+use crate::walk::{self, Look};
 use crate::writer::Writer;
 
 /// A table.
@@ -202,6 +204,20 @@ impl Keyspace for Table {
         self.core.scan(cursor, count, now_ms, visit)
     }
 
+    fn order(&self) -> Option<KeyOrder> {
+        self.core.order()
+    }
+
+    fn walk(
+        &self,
+        walk: &Walk<'_>,
+        now_ms: u64,
+        visit: impl FnMut(Entry<'_>),
+    ) -> Result<Walked, NotOrdered> {
+        self.core.apply_schedule(now_ms);
+        walk::step(self, &self.core, walk, now_ms, visit)
+    }
+
     fn random<R>(&self, seed: u64, now_ms: u64, look: impl FnOnce(Option<Entry<'_>>) -> R) -> R {
         self.core.apply_schedule(now_ms);
         let Some(shards) = self.core.shards() else { return look(None) };
@@ -224,6 +240,12 @@ impl Keyspace for Table {
 
     fn clear(&self) -> u64 {
         self.core.clear_all()
+    }
+}
+
+impl Look for Table {
+    fn look<R>(&self, shard: usize, _: u64, look: impl FnOnce(&Records) -> R) -> Option<R> {
+        Some(look(&self.core.shards()?.get(shard).lock_to_read()))
     }
 }
 

@@ -12,6 +12,7 @@ use hashbrown::HashTable;
 use crate::core::{Change, Core};
 use crate::entry::{Entry, EntryBox};
 use crate::limits::Full;
+use crate::ordered;
 use crate::shard::{NEVER_MS, Records, Shards};
 use crate::snapshot::Kept;
 
@@ -71,6 +72,10 @@ impl Writer<'_> {
         bucket: Option<usize>,
         charge: Charge,
     ) -> Result<(usize, u64), Full> {
+        if self.core.ordered.is_some() && entry.entry().key().len() > ordered::KEY_BYTES_MAX {
+            self.core.tallies.refused.fetch_add(1, Relaxed);
+            return Err(Full);
+        }
         let new = change_of(&entry.entry());
         let old = bucket.and_then(|bucket| self.records.bucket(bucket)).map(|old| change_of(&old));
         let old = old.unwrap_or_default();
@@ -98,6 +103,9 @@ impl Writer<'_> {
                 bucket
             }
             None => {
+                if let Some(ordered) = &self.core.ordered {
+                    ordered.insert(entry.entry().key());
+                }
                 let buckets = self.records.index.num_buckets();
                 let bucket = self.records.insert(hash, entry, &self.core.hash);
                 // An index without entries does not tell where it is; the first one does.
@@ -111,6 +119,17 @@ impl Writer<'_> {
 
     /// Takes out the entry in `bucket`. False where there is none.
     pub(crate) fn remove(&mut self, bucket: usize, why: Removal) -> bool {
+        if let Some(ordered) = &self.core.ordered
+            && let Some(entry) = self.records.bucket(bucket)
+        {
+            ordered.remove(entry.key());
+        }
+        self.take_out(bucket, why)
+    }
+
+    /// Like [`Writer::remove`], but leaves the key in the table's order, to a caller who may put an
+    /// entry in its place before anybody else can look.
+    pub(crate) fn take_out(&mut self, bucket: usize, why: Removal) -> bool {
         self.preserve();
         let Ok(occupied) = self.records.index.get_bucket_entry(bucket) else { return false };
         let (entry, _) = occupied.remove();
@@ -143,6 +162,9 @@ impl Writer<'_> {
         for entry in expired {
             gone.add(change_of(&entry.entry()));
             self.shards.note_removed(self.shard, entry.entry().version());
+            if let Some(ordered) = &self.core.ordered {
+                ordered.remove(entry.entry().key());
+            }
             self.retire(entry);
         }
         self.records.index = index;
@@ -153,8 +175,8 @@ impl Writer<'_> {
         gone.entries as u64
     }
 
-    /// Takes out everything. What no snapshot needs is returned, to be dropped when the locks are
-    /// gone.
+    /// Takes out everything but the keys in the table's order. What no snapshot needs is returned,
+    /// to be dropped when the locks are gone.
     pub(crate) fn clear(&mut self) -> HashTable<EntryBox> {
         let mut gone = Change::default();
         self.records.index.iter().for_each(|entry| gone.add(change_of(&entry.entry())));

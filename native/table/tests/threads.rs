@@ -13,33 +13,19 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::c_void;
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::SeqCst};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::SeqCst};
 use std::thread;
-use std::time::{Duration, Instant};
 
 use todana_table::{
     Access, Budget, Entry, Keyspace, Limits, Meta, Options, Shared, Table, WhenFull,
     set_pin_release,
 };
 
+use together::{Dice, together};
+
+mod together;
+
 const NOW_MS: u64 = 1_800_000_000_000;
-
-/// How long each test goes on.
-fn duration() -> Duration {
-    Duration::from_millis(if cfg!(miri) { 100 } else { 2_000 })
-}
-
-/// A xorshift sequence: threads differ by seed.
-struct Dice(u64);
-
-impl Dice {
-    fn roll(&mut self, sides: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % sides
-    }
-}
 
 /// A value that tells its key and its stamp in every eight bytes.
 fn value_of(key: u64, stamp: u64) -> Vec<u8> {
@@ -56,38 +42,6 @@ fn assert_whole(entry: &Entry<'_>) {
     assert_eq!(first >> 32, key);
     assert!(words.iter().all(|word| u64::from_le_bytes(*word) == first));
     assert_eq!(entry.value(), value_of(key, first & 0xffff_ffff));
-}
-
-type Action<'a> = Box<dyn FnMut(&mut Dice) + Send + 'a>;
-
-/// Runs the closures in a loop, each on a thread of its own, until the time is over or one of them
-/// panics.
-fn together(actions: Vec<Action<'_>>) {
-    let over = AtomicBool::new(false);
-    let end = Instant::now() + duration();
-    thread::scope(|scope| {
-        for (number, mut action) in actions.into_iter().enumerate() {
-            let over = &over;
-            scope.spawn(move || {
-                let mut dice = Dice(0x9e37_79b9_7f4a_7c15 ^ (number as u64 + 1));
-                while !over.load(SeqCst) && Instant::now() < end {
-                    let stop = StopOnPanic(over);
-                    action(&mut dice);
-                    drop(stop);
-                }
-            });
-        }
-    });
-}
-
-struct StopOnPanic<'a>(&'a AtomicBool);
-
-impl Drop for StopOnPanic<'_> {
-    fn drop(&mut self) {
-        if thread::panicking() {
-            self.0.store(true, SeqCst);
-        }
-    }
 }
 
 fn write(space: &impl Keyspace, dice: &mut Dice, keys: u64, now_ms: u64) {

@@ -8,7 +8,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 
 use todana_table::{
-    Access, Budget, Entry, Full, Keyspace, Limits, Meta, Options, Snapshot, Table, WhenFull,
+    Access, Budget, Comparison, Entry, Full, KeyOrder, Keyspace, Limits, Meta, Options, Snapshot,
+    Table, Walk, Walked, WhenFull,
 };
 
 /// Bytes that decode to one operation.
@@ -166,6 +167,7 @@ pub(crate) fn run(bytes: &[u8]) {
         shards: Some(if bytes.len().is_multiple_of(2) { 8 } else { 1 }),
         seed: Some(bytes.len() as u64),
         budget: Some(Arc::clone(&budget)),
+        order: order_of(rest.first().map_or(0, |byte| byte / 3)),
         ..Options::default()
     };
     let table = Table::new(options);
@@ -181,6 +183,11 @@ pub(crate) fn run(bytes: &[u8]) {
     model.snapshot = None;
     table.clear();
     assert_eq!((table.len(), table.bytes(), table.counts().entries_with_expiry), (0, 0, 0));
+}
+
+fn order_of(choice: u8) -> Option<KeyOrder> {
+    let comparison = if choice & 2 == 0 { Comparison::Lexical } else { Comparison::Decimal };
+    (choice % 8 < 4).then_some(KeyOrder { comparison, descending: choice & 1 != 0 })
 }
 
 /// Short keys, and some that make their entry a wide one.
@@ -474,6 +481,12 @@ impl<'t> Model<'t> {
             assert!(next > cursor && in_step >= usize::from(count));
             cursor = next;
         }
+        self.compare_all(seen);
+        let (mut seen, everything) = (Rows::new(), Walk { count: usize::MAX, ..Walk::default() });
+        let walked = self.table.walk(&everything, self.now_ms, |entry| {
+            assert!(seen.insert(entry.key().to_vec(), Row::of(&entry)).is_none());
+        });
+        assert_eq!(walked, Ok(Walked::End));
         self.compare_all(seen);
     }
 

@@ -1,0 +1,228 @@
+//! Walking over a table in its order, step by step.
+//!
+//! A step copies keys a batch at a time, from the order of an ordered table ([`crate::ordered`]
+//! says what a walk sees) or from one shard after the other, and looks each of them up as any
+//! reader does. No lock is held while keys are looked up, nor between two steps.
+//!
+//! A table without an order is walked by shard and, within a shard, by the bytes of the keys, since
+//! that is the same for as long as the table lives, and where to go on is told by any key. To find
+//! the next keys means to look at all of the shard, some hundred entries in a table of a million:
+//! who wants everything takes many keys a step, or scans.
+
+use std::collections::BinaryHeap;
+
+use crate::core::Core;
+use crate::entry::Entry;
+use crate::keyspace::Keyspace;
+use crate::ordered::Steps;
+use crate::prefetch::PREFETCH_KEYS_MAX;
+use crate::range::{KeyRange, NotOrdered, Walk, Walked};
+use crate::scan;
+use crate::shard::Records;
+
+/// Keys that a step looks at beyond those that it visits.
+const SPARE_KEYS_MAX: usize = 1_024;
+/// Keys wanted when the first ones were not enough.
+const MORE_KEYS: usize = 128;
+/// Keys copied at once from shards: to take many costs no more than to take one.
+const SHARD_KEYS_MAX: usize = 1_024;
+/// Keys are copied until there are so many bytes of them.
+const BATCH_BYTES_MAX: usize = 64 * 1024;
+
+/// What can look at one shard of a table.
+pub(crate) trait Look {
+    /// Looks at a shard under its lock; `None` where nothing was ever written.
+    fn look<R>(&self, shard: usize, now_ms: u64, look: impl FnOnce(&Records) -> R) -> Option<R>;
+}
+
+/// Keys on their way to be looked up.
+#[derive(Default)]
+pub(crate) struct Batch {
+    bytes: Vec<u8>,
+    /// Where each key ends.
+    ends: Vec<usize>,
+}
+
+impl Batch {
+    pub(crate) fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// Whether there are `most` keys, or fewer but long ones.
+    pub(crate) fn is_full(&self, most: usize) -> bool {
+        self.len() >= most || self.bytes.len() >= BATCH_BYTES_MAX
+    }
+
+    pub(crate) fn get(&self, at: usize) -> &[u8] {
+        let start = if at == 0 { 0 } else { self.ends[at - 1] };
+        &self.bytes[start..self.ends[at]]
+    }
+
+    pub(crate) fn last(&self) -> Option<&[u8]> {
+        Some(self.get(self.len().checked_sub(1)?))
+    }
+
+    pub(crate) fn push(&mut self, key: &[u8]) {
+        self.bytes.extend_from_slice(key);
+        self.ends.push(self.bytes.len());
+    }
+
+    fn clear(&mut self) {
+        self.bytes.clear();
+        self.ends.clear();
+    }
+}
+
+/// What is left of a walk.
+enum Rest<'a> {
+    Ordered(Steps<'a>),
+    Sharded(ShardSteps<'a>),
+}
+
+impl Rest<'_> {
+    fn wants(&self, key: &[u8]) -> bool {
+        match self {
+            Rest::Ordered(steps) => steps.wants(key),
+            Rest::Sharded(_) => true,
+        }
+    }
+
+    fn key<'b>(&self, batch: &'b Batch, at: usize) -> &'b [u8] {
+        match self {
+            Rest::Ordered(steps) => steps.key(batch, at),
+            Rest::Sharded(_) => batch.get(at),
+        }
+    }
+
+    /// Copies the next keys. Returns whether there may be more, which is never so without any.
+    fn copy(&mut self, space: &impl Look, now_ms: u64, wanted: usize, to: &mut Batch) -> bool {
+        match self {
+            Rest::Ordered(steps) => steps.copy(wanted, to),
+            Rest::Sharded(steps) => steps.copy(space, now_ms, wanted, to),
+        }
+    }
+}
+
+/// See [`Keyspace::walk`].
+pub(crate) fn step<S: Keyspace + Look>(
+    space: &S,
+    core: &Core,
+    walk: &Walk<'_>,
+    now_ms: u64,
+    mut visit: impl FnMut(Entry<'_>),
+) -> Result<Walked, NotOrdered> {
+    let mut rest = match &core.ordered {
+        Some(ordered) => Rest::Ordered(Steps::new(ordered, walk)),
+        None if walk.keys == KeyRange::All && !walk.reverse => {
+            Rest::Sharded(ShardSteps { core, after: walk.after.map(<[u8]>::to_vec) })
+        }
+        None => return Err(NotOrdered),
+    };
+    let (mut left, mut spare) = (walk.count, SPARE_KEYS_MAX);
+    if left == 0 {
+        return Ok(walk.after.map_or(Walked::End, |after| Walked::Until(after.to_vec())));
+    }
+    let (mut batch, mut wanted) = (Batch::default(), left);
+    loop {
+        batch.clear();
+        let more = rest.copy(space, now_ms, wanted, &mut batch);
+        for at in 0..batch.len() {
+            if at % PREFETCH_KEYS_MAX == 0 {
+                prefetch(space, &rest, &batch, at);
+            }
+            let key = rest.key(&batch, at);
+            let visited = rest.wants(key) && visit_live(space, key, now_ms, &mut visit);
+            if visited {
+                left -= 1;
+            } else {
+                spare -= 1;
+            }
+            if left == 0 || spare == 0 {
+                let last = !more && at + 1 == batch.len();
+                return Ok(if last { Walked::End } else { Walked::Until(key.to_vec()) });
+            }
+        }
+        if !more {
+            return Ok(Walked::End);
+        }
+        wanted = left.max(MORE_KEYS);
+    }
+}
+
+/// Fetches what the look-ups from a place in the batch on will need.
+fn prefetch(space: &impl Keyspace, rest: &Rest<'_>, batch: &Batch, from: usize) {
+    let mut keys = [&[][..]; PREFETCH_KEYS_MAX];
+    let count = (batch.len() - from).min(PREFETCH_KEYS_MAX);
+    for (place, at) in keys.iter_mut().zip(from..from + count) {
+        *place = rest.key(batch, at);
+    }
+    space.prefetch(&keys[..count]);
+}
+
+fn visit_live(
+    space: &impl Keyspace,
+    key: &[u8],
+    now_ms: u64,
+    visit: &mut impl FnMut(Entry<'_>),
+) -> bool {
+    space.read(key, now_ms, |entry| entry.map(visit).is_some())
+}
+
+/// What is left of a walk over a table without an order.
+struct ShardSteps<'a> {
+    core: &'a Core,
+    after: Option<Vec<u8>>,
+}
+
+impl ShardSteps<'_> {
+    fn copy(&mut self, space: &impl Look, now_ms: u64, wanted: usize, to: &mut Batch) -> bool {
+        let most = wanted.min(SHARD_KEYS_MAX);
+        let first = self.after.as_deref().map_or(0, |after| self.core.locate(after).1);
+        for shard in first..self.core.shard_count {
+            let after = self.after.as_deref().filter(|_| shard == first);
+            let select = |records: &Records| select(records, after, now_ms, most, to);
+            let Some(more) = space.look(shard, now_ms, select) else { return false };
+            if more || to.is_full(most) {
+                self.after = to.last().map(<[u8]>::to_vec);
+                return more || shard + 1 < self.core.shard_count;
+            }
+        }
+        false
+    }
+}
+
+/// Copies the lowest live keys of a shard that are above `after`, in ascending order, until there
+/// are `most`. Returns whether there are others.
+fn select(
+    records: &Records,
+    after: Option<&[u8]>,
+    now_ms: u64,
+    most: usize,
+    to: &mut Batch,
+) -> bool {
+    let mut more = false;
+    let mut lowest = BinaryHeap::new();
+    for entry in scan::live(&records.index, now_ms) {
+        let key = entry.key();
+        if after.is_some_and(|after| key <= after) {
+            continue;
+        }
+        if to.len() + lowest.len() < most {
+            lowest.push(key);
+            continue;
+        }
+        more = true;
+        if let Some(mut highest) = lowest.peek_mut()
+            && key < *highest
+        {
+            *highest = key;
+        }
+    }
+    for key in lowest.into_sorted_vec() {
+        if to.is_full(most) {
+            return true;
+        }
+        to.push(key);
+    }
+    more
+}
