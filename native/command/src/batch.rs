@@ -9,8 +9,8 @@
 use crate::databases::{DATABASES, Order};
 use crate::execute::{NO_CLEAR, dispatch};
 use crate::keys::{Transfer, transfer};
-use crate::{Command, Context, Databases, Error, Reply};
-use todana_table::{Keyspace, Locked};
+use crate::{Command, Context, Databases, Error, Reply, range};
+use todana_table::{Keyspace, Locked, Walk};
 
 /// A key's version when it was watched; 0 where it was absent.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -279,8 +279,16 @@ impl<'t> Step<'t> {
                 let moved = Transfer { from: key, to: key, keep: false, replace: false };
                 self.transfer([database, other], &moved, reply);
             }
+            // Needs no locks, and finds none: what is due stays due.
+            Command::Sweep { .. } if database < DATABASES => reply.flag(false),
             _ => match self.table(database) {
-                Some((_, table)) => dispatch(table, command, self.context, reply),
+                Some((_, table)) => match *command {
+                    Command::Range { keys, after, reverse, count, values } => {
+                        let walk = Walk { keys, after, reverse, count };
+                        range::range_at_once(table, &walk, values, self.context.now_ms, reply);
+                    }
+                    _ => dispatch(table, command, self.context, reply),
+                },
                 None => reply.error(Error::NoSuchDatabase),
             },
         }
@@ -331,6 +339,7 @@ impl<'a> Command<'a> {
             self,
             Command::Count
                 | Command::Scan { .. }
+                | Command::Range { .. }
                 | Command::Keys { .. }
                 | Command::RandomKey { .. }
         )
@@ -370,6 +379,9 @@ impl<'a> Command<'a> {
             | Command::SetRange { key, .. }
             | Command::SetBit { key, .. }
             | Command::IncrementFloat { key, .. }
+            | Command::IncrementWord { key, .. }
+            | Command::IncrementFraction { key, .. }
+            | Command::CompareValue { key, .. }
             | Command::DeleteIf { key, .. }
             | Command::Invalidate { key, .. }
             | Command::Take { key }
@@ -391,6 +403,8 @@ impl<'a> Command<'a> {
             Command::Copy { from, .. } => visit(from),
             Command::Count
             | Command::Scan { .. }
+            | Command::Range { .. }
+            | Command::Sweep { .. }
             | Command::Keys { .. }
             | Command::RandomKey { .. }
             | Command::Clear { .. }

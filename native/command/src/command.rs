@@ -5,6 +5,8 @@
 //! same result. Protocols only build commands and word their replies; what a command means is
 //! written once, in `execute`.
 
+use todana_table::KeyRange;
+
 /// One operation on a database. Byte strings are borrowed from the request.
 #[derive(Clone, Debug, PartialEq)]
 #[allow(missing_docs, reason = "each variant's sentence says what its fields are")]
@@ -47,7 +49,14 @@ pub enum Command<'a> {
     Set(Set<'a>),
     /// Adds bytes at an end of the value. With `create`, a missing record counts as empty; else
     /// `refused(Absent)`. Reply: `length(new length, version)`.
-    Concat { key: &'a [u8], bytes: &'a [u8], side: Side, create: bool, condition: Condition },
+    Concat {
+        key: &'a [u8],
+        bytes: &'a [u8],
+        side: Side,
+        create: bool,
+        condition: Condition,
+        expires: Expires,
+    },
     /// Overwrites part of the value, zero-padded (Redis' SETRANGE). Reply: `integer` (new length).
     SetRange { key: &'a [u8], offset: u64, bytes: &'a [u8] },
     /// Sets one bit, zero-padded. Reply: `integer` (the old bit).
@@ -58,6 +67,17 @@ pub enum Command<'a> {
     /// Adds to a decimal fraction in x87 arithmetic (Redis' INCRBYFLOAT). Reply: `bytes` (the new
     /// text).
     IncrementFloat { key: &'a [u8], delta: &'a [u8] },
+    /// Adds to a signed number of 64 bits that is stored as 8 bytes, the highest first, and wraps
+    /// around (Kyoto Tycoon's increment). A `delta` of 0 changes nothing where there is a record.
+    /// Reply: `integer`, `refused(Absent)`, or `error(NotACounter)`.
+    IncrementWord { key: &'a [u8], delta: i64, origin: Origin<i64>, expires: Expires },
+    /// Adds to a fraction that is stored as 16 bytes (Kyoto Tycoon's increment_double): the bits of
+    /// the doubles `delta` and `origin`. Reply: `bytes` (the new value), `refused(Absent)`, or
+    /// `error(NotACounter)`.
+    IncrementFraction { key: &'a [u8], delta_bits: u64, origin: Origin<u64>, expires: Expires },
+    /// Stores `new`, or removes the record without one, where the value is `old` (without one:
+    /// where there is no record). Reply: `done`, or `refused(ValueDiffers)`.
+    CompareValue { key: &'a [u8], old: Option<&'a [u8]>, new: Option<&'a [u8]>, expires: Expires },
     /// Removes keys. Reply: `integer` (how many there were).
     Delete { keys: &'a [&'a [u8]] },
     /// Removes one key under a condition. Reply: `done`, or `refused`.
@@ -92,6 +112,21 @@ pub enum Command<'a> {
     /// A page of keys. Reply: `page(next cursor, n)`, then n times `key` (or `record` with
     /// `values`).
     Scan { cursor: u64, count: usize, pattern: Option<&'a [u8]>, values: bool },
+    /// A step of a walk over the database in its order. It may end before its count, where it holds
+    /// many bytes or passed over thousands of keys (they have expired, or a prefix is not found at
+    /// once); in a batch the latter does not end it. Reply: `slice(key to go on after, n)`, then n
+    /// times `key` (or `record` with `values`); `error(NotOrdered)`.
+    Range {
+        keys: KeyRange<'a>,
+        after: Option<&'a [u8]>,
+        reverse: bool,
+        // 0 is taken for 1.
+        count: usize,
+        values: bool,
+    },
+    /// Removes expired records from at most so many of the shards that are due. Nobody sees a
+    /// difference but in counts. Reply: `flag` (whether more may be due).
+    Sweep { shards_max: usize },
     /// All keys that match. Reply: `list(n)`, then n times `key`.
     Keys { pattern: &'a [u8] },
     /// Some key; the seed decides which. Reply: `key` or `none`.
@@ -178,6 +213,17 @@ pub enum Initial {
     Exactly(u64),
     /// The counter counts as this number and the delta is added (Erlang).
     From(i64),
+}
+
+/// What a missing counter counts as (Kyoto Tycoon's `orig`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin<T> {
+    /// There must be one.
+    Refuse,
+    /// The counter is set to what would be added, whatever it is.
+    Set,
+    /// This number.
+    From(T),
 }
 
 /// Condition on the present record.

@@ -59,6 +59,14 @@ impl Databases {
         self.order.fetch_update(SeqCst, SeqCst, swapped).is_ok()
     }
 
+    /// The same databases, numbered as they are now, with other tables in place of those at some
+    /// indexes.
+    pub fn with_tables(&self, replace: impl Fn(usize) -> Option<Arc<Table>>) -> Databases {
+        let table = |index: usize| replace(index).unwrap_or_else(|| self.tables[index].clone());
+        let order = AtomicU64::new(self.order().0);
+        Databases { tables: std::array::from_fn(table), order }
+    }
+
     /// Which table each number means now.
     #[inline]
     pub(crate) fn order(&self) -> Order {
@@ -105,5 +113,16 @@ mod tests {
         let indexes: Vec<usize> = (0..DATABASES).map(|number| databases.index(number)).collect();
         assert_eq!(indexes, [3, 1, 2, 15, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 0]);
         assert!(!databases.swap(0, 16));
+    }
+
+    #[test]
+    fn other_tables_have_the_numbers_of_those_in_whose_place_they_are() {
+        let databases = Databases::with_options(&Options::default());
+        databases.swap(0, 3);
+        let other = Arc::new(Table::new(Options::default()));
+        let changed = databases.with_tables(|index| (index == 3).then(|| other.clone()));
+        assert!(Arc::ptr_eq(changed.table(0), &other));
+        let others = (1..DATABASES).all(|n| Arc::ptr_eq(changed.table(n), databases.table(n)));
+        assert!(others);
     }
 }

@@ -23,8 +23,8 @@
 //! keys).
 
 use crate::{
-    Command, Condition, Delta, ExpireWhen, Expires, Increment, Initial, LcsWant, LeaseOptions, Set,
-    Side, Span, Unit,
+    Bound, Command, Condition, Delta, ExpireWhen, Expires, Increment, Initial, KeyRange, LcsWant,
+    LeaseOptions, Origin, Set, Side, Span, Unit,
 };
 
 /// The first byte of every encoded command.
@@ -268,6 +268,30 @@ impl<'b: 's, 's> Take<'b, 's> for &'s [(&'s [u8], &'s [u8])] {
     }
 }
 
+impl<T: Put> Put for Origin<T> {
+    fn put(&self, out: &mut Vec<u8>) {
+        match self {
+            Origin::Refuse => out.push(0),
+            Origin::Set => out.push(1),
+            Origin::From(number) => {
+                out.push(2);
+                number.put(out);
+            }
+        }
+    }
+}
+
+impl<'b, 's, T: Take<'b, 's>> Take<'b, 's> for Origin<T> {
+    fn take(input: &mut Input<'b, 's>) -> Result<Self, Malformed> {
+        match input.byte()? {
+            0 => Ok(Origin::Refuse),
+            1 => Ok(Origin::Set),
+            2 => Ok(Origin::From(T::take(input)?)),
+            _ => Err(Malformed),
+        }
+    }
+}
+
 /// Structs, by their fields.
 macro_rules! structs {
     ($($name:ident $(<$life:lifetime>)? { $($field:ident),* })*) => { $(
@@ -339,6 +363,16 @@ enums! {
         1 Keep {}
         2 At { 0: at_ms }
     }
+    Bound<'a> {
+        0 Included { 0: key }
+        1 Excluded { 0: key }
+        2 Unbounded {}
+    }
+    KeyRange<'a> {
+        0 All {}
+        1 Between { 0: from, 1: to }
+        2 Prefix { 0: prefix }
+    }
     Delta {
         0 Signed { 0: delta }
         1 WrappingAdd { 0: delta }
@@ -376,7 +410,6 @@ enums! {
         10 MemoryUsage { key }
         11 Lease { key, options }
         12 Set { 0: set }
-        13 Concat { key, bytes, side, create, condition }
         14 SetRange { key, offset, bytes }
         15 SetBit { key, offset, bit }
         16 Increment { 0: increment }
@@ -399,5 +432,11 @@ enums! {
         33 Clear { at_ms }
         34 ClearAll { at_ms }
         35 Swap { first, second }
+        36 Concat { key, bytes, side, create, condition, expires }
+        37 IncrementWord { key, delta, origin, expires }
+        38 IncrementFraction { key, delta_bits, origin, expires }
+        39 CompareValue { key, old, new, expires }
+        40 Range { keys, after, reverse, count, values }
+        41 Sweep { shards_max }
     }
 }

@@ -2,8 +2,10 @@
 
 use crate::home::{Home, Numbered};
 use crate::{Command, Databases, Error, Reply};
-use crate::{batch, bits, expiry, keys, lcs, lease, numbers, pairs, strings};
-use todana_table::{Keyspace, Table};
+use crate::{
+    batch, bits, compare, counters, expiry, keys, lcs, lease, numbers, pairs, range, strings,
+};
+use todana_table::{Keyspace, Table, Walk};
 
 /// Longest value that a command may build where nobody sets a lower limit, in bytes.
 pub const VALUE_BYTES_MAX: usize = 512 << 20;
@@ -96,6 +98,10 @@ fn execute_in<H: Home, R: Reply>(home: &H, command: &Command<'_>, context: Conte
         {
             dispatch(&home.lock(keys.iter().copied()), command, context, reply);
         }
+        Command::Sweep { shards_max } => {
+            let (_, more) = home.sweep(context.now_ms, *shards_max);
+            reply.flag(more);
+        }
         Command::SetMany { pairs, .. } => {
             let locked = home.lock(pairs.iter().map(|(key, _)| *key));
             dispatch(&locked, command, context, reply);
@@ -142,8 +148,8 @@ fn dispatch_rest<K: Keyspace, R: Reply>(
         Command::GetRange { key, start, end } => {
             strings::get_range(space, key, start, end, now_ms, reply);
         }
-        Command::Concat { key, bytes, side, create, condition } => {
-            let added = strings::Added { bytes, side, create, condition };
+        Command::Concat { key, bytes, side, create, condition, expires } => {
+            let added = strings::Added { bytes, side, create, condition, expires };
             strings::concat(space, key, &added, context, reply);
         }
         Command::SetRange { key, offset, bytes } => {
@@ -167,6 +173,18 @@ fn dispatch_rest<K: Keyspace, R: Reply>(
 
         Command::IncrementFloat { key, delta } => {
             numbers::increment_float(space, key, delta, now_ms, reply);
+        }
+        Command::IncrementWord { key, delta, origin, expires } => {
+            let written = counters::Written { now_ms, expires };
+            counters::increment_word(space, key, delta, origin, written, reply);
+        }
+        Command::IncrementFraction { key, delta_bits, origin, expires } => {
+            let written = counters::Written { now_ms, expires };
+            counters::increment_fraction(space, key, delta_bits, origin, written, reply);
+        }
+        Command::CompareValue { key, old, new, expires } => {
+            let comparison = compare::Comparison { old, new, expires };
+            compare::compare_value(space, key, &comparison, context, reply);
         }
         Command::LongestCommon { keys, want } => {
             lcs::Values::read(space, keys, now_ms).longest_common(want, reply);
@@ -196,6 +214,12 @@ fn dispatch_rest<K: Keyspace, R: Reply>(
         Command::Scan { cursor, count, pattern, values } => {
             keys::scan(space, cursor, count, pattern, values, now_ms, reply);
         }
+        Command::Range { keys, after, reverse, count, values } => {
+            let walk = Walk { keys, after, reverse, count };
+            range::range(space, &walk, values, now_ms, reply);
+        }
+        // Nothing that is locked is swept; see `execute_in`.
+        Command::Sweep { .. } => reply.flag(false),
         Command::Keys { pattern } => keys::keys(space, pattern, now_ms, reply),
         Command::RandomKey { seed } => keys::random_key(space, seed, now_ms, reply),
 

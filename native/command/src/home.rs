@@ -8,17 +8,23 @@
 
 use crate::Databases;
 use crate::databases::{DATABASES, Order};
-use todana_table::{Entry, Keyspace, Locked, Slot, Table};
+use todana_table::{Entry, KeyOrder, Keyspace, Locked, NotOrdered, Slot, Table, Walk, Walked};
 
 /// A keyspace whose keys can be locked together.
 pub(crate) trait Home: Keyspace {
     /// Locks the shards of these keys.
     fn lock<'k>(&self, keys: impl IntoIterator<Item = &'k [u8]> + Clone) -> Locked<'_>;
+    /// Removes expired records. See [`Table::sweep`].
+    fn sweep(&self, now_ms: u64, shards_max: usize) -> (u64, bool);
 }
 
 impl Home for Table {
     fn lock<'k>(&self, keys: impl IntoIterator<Item = &'k [u8]> + Clone) -> Locked<'_> {
         Table::lock(self, keys)
+    }
+
+    fn sweep(&self, now_ms: u64, shards_max: usize) -> (u64, bool) {
+        Table::sweep(self, now_ms, shards_max)
     }
 }
 
@@ -61,6 +67,11 @@ impl Home for Numbered<'_> {
                 return locked;
             }
         }
+    }
+
+    /// Who exchanges databases meanwhile has another one swept.
+    fn sweep(&self, now_ms: u64, shards_max: usize) -> (u64, bool) {
+        self.table().0.sweep(now_ms, shards_max)
     }
 }
 
@@ -106,6 +117,20 @@ impl Keyspace for Numbered<'_> {
     /// Pages of a scan come from the table that the number means at the start of each.
     fn scan(&self, cursor: u64, count: usize, now_ms: u64, visit: impl FnMut(Entry<'_>)) -> u64 {
         self.table().0.scan(cursor, count, now_ms, visit)
+    }
+
+    fn order(&self) -> Option<KeyOrder> {
+        self.table().0.order()
+    }
+
+    /// Steps of a walk go over the table that the number means at the start of each.
+    fn walk(
+        &self,
+        walk: &Walk<'_>,
+        now_ms: u64,
+        visit: impl FnMut(Entry<'_>),
+    ) -> Result<Walked, NotOrdered> {
+        self.table().0.walk(walk, now_ms, visit)
     }
 
     fn random<R>(&self, seed: u64, now_ms: u64, look: impl FnOnce(Option<Entry<'_>>) -> R) -> R {

@@ -1,18 +1,20 @@
 //! The waist of the hourglass: what the store can do, said once.
 //!
-//! Doors (RESP, memcached, Erlang, later Kyoto Tycoon) turn bytes or terms into a [`Command`] and
+//! Doors (RESP, memcached, Kyoto Tycoon, Erlang) turn bytes or terms into a [`Command`] and
 //! implement [`Reply`]; [`execute`] carries a command out on a table. No protocol below this line,
 //! no storage above it.
 //!
-//! A command's meaning is one function, in the file of its subject: `strings`, `numbers`, `bits`,
-//! `keys`, `expiry`, `lease`, `lcs`. The functions see a table through `Keyspace`, so the same code
-//! runs with a lock for each key and inside a [`Batch`].
+//! A command's meaning is one function, in the file of its subject: `strings`, `numbers`,
+//! `counters`, `bits`, `compare`, `keys`, `range`, `expiry`, `lease`, `lcs`. The functions see a
+//! table through `Keyspace`, so the same code runs with a lock for each key and inside a [`Batch`].
 
 #![forbid(unsafe_code)]
 
 mod batch;
 mod bits;
 mod command;
+mod compare;
+mod counters;
 mod databases;
 mod encode;
 mod execute;
@@ -24,7 +26,9 @@ mod keys;
 mod lcs;
 mod lease;
 mod numbers;
+mod page;
 mod pairs;
+mod range;
 mod record;
 mod reply;
 mod strings;
@@ -38,3 +42,4 @@ pub use glob::glob;
 pub use numbers::parse_signed;
 pub use reply::*;
 pub use todana_table::PREFETCH_KEYS_MAX;
+pub use todana_table::{Bound, KeyRange};

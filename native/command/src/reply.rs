@@ -45,6 +45,8 @@ pub enum Refusal {
     Absent,
     /// The record has another version.
     VersionDiffers,
+    /// The record has another value, or there is one where none was expected or none where one was.
+    ValueDiffers,
 }
 
 /// Why a command failed. Nothing was changed.
@@ -66,6 +68,10 @@ pub enum Error {
     NoSuchDatabase,
     /// Source and destination are the same.
     SameObject,
+    /// The value is no counter of the kind that was asked for.
+    NotACounter,
+    /// The table is not ordered, or not in the way that was asked for.
+    NotOrdered,
     /// What was asked for is more than one reply may hold.
     ReplyTooLarge,
 }
@@ -110,6 +116,8 @@ pub trait Reply {
     fn list(&mut self, length: usize);
     /// A page: the cursor to go on with (0 is the end); `length` replies follow.
     fn page(&mut self, cursor: u64, length: usize);
+    /// A step of a walk: the key to go on after (`None` is the end); `length` replies follow.
+    fn slice(&mut self, after: Option<&[u8]>, length: usize);
     /// A key.
     fn key(&mut self, key: &[u8]);
     /// LCS spans, last match first, and the total length. `with_lengths`: list each span's length

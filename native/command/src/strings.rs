@@ -74,7 +74,7 @@ pub(crate) fn tell_kept<R: Reply>(keys: &[&[u8]], rest: &[Option<Kept>], reply: 
 }
 
 /// Values from this length on are copied before the shard is locked, or after.
-const PREPARED_BYTES_MIN: usize = 4_096;
+pub(crate) const PREPARED_BYTES_MIN: usize = 4_096;
 
 /// SET and its relatives, memcached's storage commands, `todana:put`.
 #[inline]
@@ -239,9 +239,10 @@ pub(crate) struct Added<'a> {
     pub(crate) side: Side,
     pub(crate) create: bool,
     pub(crate) condition: Condition,
+    pub(crate) expires: Expires,
 }
 
-/// APPEND, `append`, `prepend`. Flags and expiry stay.
+/// APPEND, `append`, `prepend`. Flags stay.
 pub(crate) fn concat<K: Keyspace, R: Reply>(
     space: &K,
     key: &[u8],
@@ -261,10 +262,12 @@ pub(crate) fn concat<K: Keyspace, R: Reply>(
                 true if added.bytes.len() > context.value_bytes_max => {
                     reply.error(Error::ValueTooLarge);
                 }
-                true => match slot.put(&[added.bytes], Meta::default()) {
-                    Ok(version) => reply.length(added.bytes.len(), version),
-                    Err(Full) => reply.error(Error::Full),
-                },
+                true => {
+                    let expires_at_ms = resolve(added.expires, None);
+                    let meta = Meta { expires_at_ms, ..Meta::default() };
+                    let written = slot.put(&[added.bytes], meta);
+                    tell_length(slot, written, added.bytes.len(), context, reply);
+                }
             };
         };
         let length = entry.value().len().saturating_add(added.bytes.len());
@@ -273,7 +276,9 @@ pub(crate) fn concat<K: Keyspace, R: Reply>(
         }
         // An extended value is a stored one: nobody has fetched it, and it is not stale.
         let old = entry.meta();
-        let meta = Meta { access: old.access.map(|_| fresh_access(now_ms)), ..old };
+        let expires_at_ms = resolve(added.expires, Some(&entry));
+        let access = old.access.map(|_| fresh_access(now_ms));
+        let meta = Meta { expires_at_ms, access, ..old };
         let written = slot.put_with(length, meta, |old, new| {
             let (first, second) = match added.side {
                 Side::Append => (old, added.bytes),
@@ -282,11 +287,25 @@ pub(crate) fn concat<K: Keyspace, R: Reply>(
             new[..first.len()].copy_from_slice(first);
             new[first.len()..].copy_from_slice(second);
         });
-        match written {
-            Ok(version) => reply.length(length, version),
-            Err(Full) => reply.error(Error::Full),
-        }
+        tell_length(slot, written, length, context, reply);
     });
+}
+
+/// Answers with the length of what was written, and removes it where its expiry has passed.
+fn tell_length<R: Reply>(
+    slot: &mut Slot<'_>,
+    written: Result<u64, Full>,
+    length: usize,
+    context: Context,
+    reply: &mut R,
+) {
+    match written {
+        Ok(version) => reply.length(length, version),
+        Err(Full) => reply.error(Error::Full),
+    }
+    if is_past(slot.entry().and_then(|entry| entry.expires_at_ms()), context.now_ms) {
+        slot.remove();
+    }
 }
 
 /// SETRANGE. What lies between the old end and the offset becomes zero bytes.

@@ -125,6 +125,13 @@ fn an_extended_value_is_fresh() {
     store.run(Command::Invalidate { key: KEY, condition, expires });
     assert!(look(&mut store, LeaseOptions::default()).stale);
     let (side, create) = (Side::Append, false);
-    store.run(Command::Concat { key: KEY, bytes: b"y", side, create, condition });
+    store.run(Command::Concat {
+        key: KEY,
+        bytes: b"y",
+        side,
+        create,
+        condition,
+        expires: Expires::Keep,
+    });
     assert_eq!(look(&mut store, LeaseOptions::default()), LeaseState::default());
 }

@@ -2,11 +2,15 @@
 
 mod batch;
 mod bits;
+mod compare;
+mod counters;
 mod databases;
 mod encode;
 mod keys;
 mod lease;
 mod model;
 mod numbers;
+mod range;
 mod recorder;
 mod strings;
+mod sweep;

@@ -4,7 +4,8 @@ use crate::recorder::{Answer, Store};
 use proptest::prelude::*;
 use std::collections::HashMap;
 use todana_command::{
-    Command, Condition, Delta, Error, ExpireWhen, Expires, Increment, Initial, Refusal, Set, Side,
+    Command, Condition, Delta, Error, ExpireWhen, Expires, Increment, Initial, Origin, Refusal,
+    Set, Side,
 };
 
 const KEYS: [&[u8]; 2] = [b"a", b"another key"];
@@ -16,6 +17,60 @@ struct Held {
     flags: u32,
     expires_at_ms: Option<u64>,
     version: u64,
+}
+
+/// A counter of fixed width.
+trait Number: Copy + Default + PartialEq {
+    const BYTES: usize;
+    fn read(bytes: &[u8]) -> Self;
+    fn bytes(self) -> Vec<u8>;
+    fn plus(self, delta: Self) -> Self;
+}
+
+impl Number for i64 {
+    const BYTES: usize = 8;
+    fn read(bytes: &[u8]) -> i64 {
+        bytes.iter().fold(0, |number, byte| number << 8 | i64::from(*byte))
+    }
+    fn bytes(self) -> Vec<u8> {
+        self.to_be_bytes().to_vec()
+    }
+    fn plus(self, delta: i64) -> i64 {
+        (i128::from(self) + i128::from(delta)) as i64
+    }
+}
+
+const UNITS: i128 = 1_000_000_000_000_000;
+/// From here on, and down from its negative, is infinity; beyond the latter is NaN.
+const INFINITE: i128 = i64::MAX as i128 * UNITS;
+
+/// A fraction in units of 10^-15.
+#[derive(Clone, Copy, Default, PartialEq)]
+struct Units(i128);
+
+impl Number for Units {
+    const BYTES: usize = 16;
+    fn read(bytes: &[u8]) -> Units {
+        match (i64::read(&bytes[..8]), i64::read(&bytes[8..])) {
+            (i64::MIN, i64::MIN) => Units(i128::MIN),
+            (i64::MIN, _) => Units(-INFINITE - UNITS),
+            (i64::MAX, _) => Units(INFINITE),
+            (integer, rest) => Units(i128::from(integer) * UNITS + i128::from(rest)),
+        }
+    }
+    fn bytes(self) -> Vec<u8> {
+        let (integer, rest) = match self.0 {
+            i128::MIN => (i64::MIN, i64::MIN),
+            units if units >= INFINITE => (i64::MAX, 0),
+            units if units <= -INFINITE - UNITS => (i64::MIN, 0),
+            units => ((units / UNITS) as i64, (units % UNITS) as i64),
+        };
+        [integer.to_be_bytes(), rest.to_be_bytes()].concat()
+    }
+    fn plus(self, delta: Units) -> Units {
+        let is_finite = self.0 < INFINITE && self.0 > -INFINITE - UNITS;
+        if is_finite { Units(self.0 + delta.0) } else { self }
+    }
 }
 
 #[derive(Default)]
@@ -32,13 +87,32 @@ enum Action {
     Delete,
     DeleteIf(Condition),
     Set { value: Vec<u8>, flags: u32, condition: Condition, expires: Expires, return_old: bool },
-    Concat { bytes: Vec<u8>, side: Side, create: bool, condition: Condition },
+    Concat { bytes: Vec<u8>, side: Side, create: bool, condition: Condition, expires: Expires },
     SetRange { offset: u64, bytes: Vec<u8> },
     SetBit { offset: u64, bit: bool },
     Add { delta: Delta, initial: Option<(Initial, Expires)>, expires: Expires },
+    AddWord { delta: i64, origin: Origin<i64>, expires: Expires },
+    AddEighths { delta: i64, origin: Origin<i64>, expires: Expires },
+    Compare { old: Expected, new: Option<Vec<u8>>, expires: Expires },
     Expire { expires: Expires, when: ExpireWhen },
     GetAndExpire(Expires),
     GetRange { start: i64, end: i64 },
+}
+
+/// What a comparison expects: the value as it is, or this.
+#[derive(Clone, Debug)]
+enum Expected {
+    AsItIs,
+    This(Option<Vec<u8>>),
+}
+
+impl Expected {
+    fn value<'a>(&'a self, held: Option<&'a Held>) -> Option<&'a [u8]> {
+        match self {
+            Expected::AsItIs => held.map(|held| &held.value[..]),
+            Expected::This(value) => value.as_deref(),
+        }
+    }
 }
 
 impl Held {
@@ -130,13 +204,15 @@ impl Model {
                     (false, _, None) => Answer::Stored,
                 }
             }
-            Action::Concat { bytes, side, create, condition } => {
+            Action::Concat { bytes, side, create, condition, expires } => {
                 if let Some(refusal) = Model::refusal(condition, old.as_ref()) {
                     return Answer::Refused(refusal);
                 }
                 if old.is_none() && !create {
                     return Answer::Refused(Refusal::Absent);
                 }
+                let flags = old.as_ref().map_or(0, |held| held.flags);
+                let expires_at_ms = self.expiry(expires, old.as_ref());
                 let old = old.map_or(Vec::new(), |held| held.value);
                 let value = match side {
                     Side::Append => [old, bytes].concat(),
@@ -146,7 +222,7 @@ impl Model {
                     return Answer::Error(Error::ValueTooLarge);
                 }
                 let length = value.len();
-                self.change(key, value);
+                self.put(key, value, flags, expires_at_ms);
                 Answer::Length(length)
             }
             Action::SetRange { offset, bytes } => {
@@ -182,6 +258,37 @@ impl Model {
                 Answer::Integer(before.into())
             }
             Action::Add { delta, initial, expires } => self.add(key, delta, initial, expires),
+            Action::AddWord { delta, origin, expires } => {
+                self.count(key, delta, origin, expires).map_or_else(|it| it, Answer::Integer)
+            }
+            Action::AddEighths { delta, origin, expires } => {
+                let eighths = |number: i64| Units(i128::from(number) * UNITS / 8);
+                let origin = match origin {
+                    Origin::Refuse => Origin::Refuse,
+                    Origin::Set => Origin::Set,
+                    Origin::From(number) => Origin::From(eighths(number)),
+                };
+                let new = self.count(key, eighths(delta), origin, expires);
+                new.map_or_else(|it| it, |units| Answer::Bytes(units.bytes()))
+            }
+            Action::Compare { old: expected, new, expires } => {
+                if expected.value(old.as_ref()) != old.as_ref().map(|held| &held.value[..]) {
+                    return Answer::Refused(Refusal::ValueDiffers);
+                }
+                match new {
+                    None => {
+                        self.held.remove(&key);
+                    }
+                    Some(value) if value.len() > VALUE_BYTES_MAX => {
+                        return Answer::Error(Error::ValueTooLarge);
+                    }
+                    Some(value) => {
+                        let expires_at_ms = self.expiry(expires, old.as_ref());
+                        self.put(key, value, 0, expires_at_ms);
+                    }
+                }
+                Answer::Done
+            }
             Action::Expire { expires, when } => {
                 let Some(held) = old else { return Answer::Flag(false) };
                 let new = self.expiry(expires, Some(&held));
@@ -221,6 +328,33 @@ impl Model {
                 Answer::Bytes(bytes.map(|(_, byte)| byte).collect())
             }
         }
+    }
+
+    /// Adds to a counter that [`Number`] reads and writes.
+    fn count<N: Number>(
+        &mut self,
+        key: usize,
+        delta: N,
+        origin: Origin<N>,
+        expires: Expires,
+    ) -> Result<N, Answer> {
+        let old = self.held.get(&key).cloned();
+        let number = match &old {
+            Some(held) if held.value.len() != N::BYTES => {
+                return Err(Answer::Error(Error::NotACounter));
+            }
+            Some(held) => Some(N::read(&held.value)),
+            None => None,
+        };
+        let new = match (origin, number) {
+            (Origin::Set, _) => delta,
+            (_, Some(number)) if delta == N::default() => return Ok(number),
+            (_, Some(number)) | (Origin::From(number), None) => number.plus(delta),
+            (Origin::Refuse, None) => return Err(Answer::Refused(Refusal::Absent)),
+        };
+        let expires_at_ms = self.expiry(expires, old.as_ref());
+        self.put(key, new.bytes(), old.map_or(0, |held| held.flags), expires_at_ms);
+        Ok(new)
     }
 
     fn add(
@@ -272,7 +406,8 @@ impl Model {
     }
 }
 
-fn command<'a>(key: &'a [u8], action: &'a Action) -> Option<Command<'a>> {
+/// `held` is the record before the action.
+fn command<'a>(key: &'a [u8], action: &'a Action, held: Option<&'a Held>) -> Option<Command<'a>> {
     Some(match *action {
         Action::Wait { .. } => return None,
         Action::Get => Command::Get { key },
@@ -286,8 +421,8 @@ fn command<'a>(key: &'a [u8], action: &'a Action) -> Option<Command<'a>> {
             let set = Set::new(key, value);
             Command::Set(Set { flags, condition, expires, return_old, ..set })
         }
-        Action::Concat { ref bytes, side, create, condition } => {
-            Command::Concat { key, bytes, side, create, condition }
+        Action::Concat { ref bytes, side, create, condition, expires } => {
+            Command::Concat { key, bytes, side, create, condition, expires }
         }
         Action::SetRange { offset, ref bytes } => Command::SetRange { key, offset, bytes },
         Action::SetBit { offset, bit } => Command::SetBit { key, offset, bit },
@@ -295,6 +430,21 @@ fn command<'a>(key: &'a [u8], action: &'a Action) -> Option<Command<'a>> {
             let (condition, track_access) = (Condition::Always, false);
             let increment = Increment { key, delta, initial, condition, expires, track_access };
             Command::Increment(increment)
+        }
+        Action::AddWord { delta, origin, expires } => {
+            Command::IncrementWord { key, delta, origin, expires }
+        }
+        Action::AddEighths { delta, origin, expires } => {
+            let bits = |eighths: i64| (eighths as f64 / 8.0).to_bits();
+            let origin = match origin {
+                Origin::Refuse => Origin::Refuse,
+                Origin::Set => Origin::Set,
+                Origin::From(number) => Origin::From(bits(number)),
+            };
+            Command::IncrementFraction { key, delta_bits: bits(delta), origin, expires }
+        }
+        Action::Compare { ref old, ref new, expires } => {
+            Command::CompareValue { key, old: old.value(held), new: new.as_deref(), expires }
         }
         Action::Expire { expires, when } => Command::Expire { key, expires, when },
         Action::GetAndExpire(expires) => Command::GetAndExpire { key, expires },
@@ -320,10 +470,25 @@ fn expiries() -> impl Strategy<Value = Expires> {
     ]
 }
 
+fn origins(numbers: impl Strategy<Value = i64>) -> impl Strategy<Value = Origin<i64>> {
+    prop_oneof![
+        1 => Just(Origin::Refuse),
+        1 => Just(Origin::Set),
+        2 => numbers.prop_map(Origin::From),
+    ]
+}
+
+fn expected() -> impl Strategy<Value = Expected> {
+    prop_oneof![Just(Expected::AsItIs), proptest::option::of(values()).prop_map(Expected::This)]
+}
+
 fn values() -> impl Strategy<Value = Vec<u8>> {
+    // The last are counters of fixed width, or halves of one.
+    let counters: [&[u8]; 4] = [&[0; 8], &[0xff; 8], &[0; 16], &[0xff; 16]];
     let numbers = ["0", "-0", "01", "7", "-3", "+1", "9223372036854775807", "18446744073709551615"];
     prop_oneof![
         proptest::sample::select(numbers.to_vec()).prop_map(|text| text.as_bytes().to_vec()),
+        proptest::sample::select(counters.to_vec()).prop_map(<[u8]>::to_vec),
         proptest::collection::vec(any::<u8>().prop_map(|byte| byte & 0x7f | 0x40), 0..16),
     ]
 }
@@ -354,10 +519,10 @@ fn actions() -> impl Strategy<Value = Action> {
                 Action::Set { value, flags, condition, expires, return_old }
             }
         ),
-        (values(), any::<bool>(), any::<bool>(), conditions()).prop_map(
-            |(bytes, append, create, condition)| {
+        (values(), any::<bool>(), any::<bool>(), conditions(), expiries()).prop_map(
+            |(bytes, append, create, condition, expires)| {
                 let side = if append { Side::Append } else { Side::Prepend };
-                Action::Concat { bytes, side, create, condition }
+                Action::Concat { bytes, side, create, condition, expires }
             }
         ),
         (prop_oneof![0..50u64, any::<u64>()], values())
@@ -366,6 +531,12 @@ fn actions() -> impl Strategy<Value = Action> {
             .prop_map(|(offset, bit)| Action::SetBit { offset, bit }),
         (deltas, proptest::option::of((initials, expiries())), expiries())
             .prop_map(|(delta, initial, expires)| Action::Add { delta, initial, expires }),
+        (prop_oneof![-2..3i64, any::<i64>()], origins(any::<i64>()), expiries())
+            .prop_map(|(delta, origin, expires)| Action::AddWord { delta, origin, expires }),
+        (-30..30i64, origins(-30..30i64), expiries())
+            .prop_map(|(delta, origin, expires)| Action::AddEighths { delta, origin, expires }),
+        (expected(), proptest::option::of(values()), expiries())
+            .prop_map(|(old, new, expires)| Action::Compare { old, new, expires }),
         (expiries(), whens).prop_map(|(expires, when)| Action::Expire { expires, when }),
         expiries().prop_map(Action::GetAndExpire),
         (-30..30i64, -30..30i64).prop_map(|(start, end)| Action::GetRange { start, end }),
@@ -383,8 +554,9 @@ proptest! {
         store.value_bytes_max = VALUE_BYTES_MAX;
         let mut model = Model { now_ms: store.now_ms, ..Model::default() };
         for (key, action) in &actions {
+            let held = model.held.get(key).cloned();
             let expected = model.run(*key, action);
-            if let Some(command) = command(KEYS[*key], action) {
+            if let Some(command) = command(KEYS[*key], action, held.as_ref()) {
                 prop_assert_eq!(store.run(command), expected, "{:?}", action);
             }
             store.now_ms = model.now_ms;

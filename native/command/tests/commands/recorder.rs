@@ -21,6 +21,7 @@ pub(crate) enum Answer {
     Expiry(Option<u64>),
     List(usize),
     Page(u64, usize),
+    Slice(Option<Vec<u8>>, usize),
     Key(Vec<u8>),
     Matches(Vec<LcsSpan>, usize),
     Error(Error),
@@ -98,6 +99,9 @@ impl Reply for Recorder {
     fn page(&mut self, cursor: u64, length: usize) {
         self.add(Answer::Page(cursor, length));
     }
+    fn slice(&mut self, after: Option<&[u8]>, length: usize) {
+        self.add(Answer::Slice(after.map(<[u8]>::to_vec), length));
+    }
     fn key(&mut self, key: &[u8]) {
         self.add(Answer::Key(key.to_vec()));
     }
@@ -119,9 +123,23 @@ pub(crate) struct Store {
 
 impl Store {
     pub(crate) fn new() -> Store {
-        let options = todana_table::Options { shards: Some(64), ..Default::default() };
+        Store::with_order(None)
+    }
+
+    /// Databases of which each has this order.
+    pub(crate) fn with_order(order: Option<todana_table::KeyOrder>) -> Store {
+        let options = todana_table::Options { shards: Some(64), order, ..Default::default() };
         let databases = Databases::with_options(&options);
         Store { databases, now_ms: 1_000_000, value_bytes_max: 1 << 20, version: 0 }
+    }
+
+    /// Databases that are full with `records` records each, and refuse more.
+    pub(crate) fn with_room_for(records: u64) -> Store {
+        use todana_table::{Limits, Options, WhenFull};
+        let (entries_max, when_full) = (Some(records), WhenFull::Refuse);
+        let limits = Limits { entries_max, bytes_max: None, when_full };
+        let databases = Databases::with_options(&Options { limits, ..Options::default() });
+        Store { databases, ..Store::new() }
     }
 
     pub(crate) fn context(&self) -> Context {

@@ -7,7 +7,8 @@ use todana_command::{Command, Condition, Error, Expires, Refusal, Set, Side, exe
 use todana_table::{Keyspace, Meta};
 
 fn concat<'a>(key: &'a [u8], bytes: &'a [u8], side: Side, create: bool) -> Command<'a> {
-    Command::Concat { key, bytes, side, create, condition: Condition::Always }
+    let (condition, expires) = (Condition::Always, Expires::Keep);
+    Command::Concat { key, bytes, side, create, condition, expires }
 }
 
 #[test]

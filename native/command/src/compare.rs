@@ -1,0 +1,68 @@
+//! Writes under a condition on the value itself.
+
+use crate::record::{is_past, resolve};
+use crate::strings::PREPARED_BYTES_MIN;
+use crate::{Context, Error, Expires, Refusal, Reply};
+use todana_table::{Entry, Full, Keyspace, Meta, Prepared};
+
+/// What [`compare_value`] expects, and what it leaves.
+pub(crate) struct Comparison<'a> {
+    pub(crate) old: Option<&'a [u8]>,
+    pub(crate) new: Option<&'a [u8]>,
+    pub(crate) expires: Expires,
+}
+
+/// Kyoto Tycoon's cas. The new value is a stored one: no flags, no access word.
+pub(crate) fn compare_value<K: Keyspace, R: Reply>(
+    space: &K,
+    key: &[u8],
+    comparison: &Comparison<'_>,
+    context: Context,
+    reply: &mut R,
+) {
+    let Comparison { old, new, expires } = *comparison;
+    let mut prepared = match prepare(key, comparison, context) {
+        Ok(prepared) => prepared,
+        Err(Full) => return reply.error(Error::Full),
+    };
+    space.update(key, context.now_ms, |slot| {
+        if slot.entry().as_ref().map(Entry::value) != old {
+            return reply.refused(Refusal::ValueDiffers);
+        }
+        let Some(new) = new else {
+            slot.remove();
+            return reply.done();
+        };
+        if new.len() > context.value_bytes_max {
+            return reply.error(Error::ValueTooLarge);
+        }
+        let expires_at_ms = resolve(expires, slot.entry().as_ref());
+        let written = match prepared.take() {
+            Some(prepared) => slot.put_prepared(prepared),
+            None => slot.put(&[new], Meta { expires_at_ms, ..Meta::default() }),
+        };
+        match written {
+            Ok(_) => reply.done(),
+            Err(Full) => return reply.error(Error::Full),
+        }
+        if is_past(expires_at_ms, context.now_ms) {
+            slot.remove();
+        }
+    });
+}
+
+/// The entry of a large new value, unless its expiry depends on the present record.
+fn prepare(
+    key: &[u8],
+    comparison: &Comparison<'_>,
+    context: Context,
+) -> Result<Option<Prepared>, Full> {
+    let sizes = PREPARED_BYTES_MIN..=context.value_bytes_max;
+    match comparison.new.filter(|new| sizes.contains(&new.len())) {
+        Some(new) if comparison.expires != Expires::Keep => {
+            let expires_at_ms = resolve(comparison.expires, None);
+            Prepared::new(key, &[new], Meta { expires_at_ms, ..Meta::default() }).map(Some)
+        }
+        _ => Ok(None),
+    }
+}

@@ -1,0 +1,50 @@
+//! Walks over a database in its order.
+
+use crate::page::{EARLY_ENDS_MAX, Page, WALK_BYTES_MAX};
+use crate::{Error, Reply};
+use todana_table::{Keyspace, Walk, Walked};
+
+/// RANGE, PREFIX, `mio:range-search`, Kyoto's cursors and searches. At least one key is asked for:
+/// where there is none to go on after, there must be nothing more.
+pub(crate) fn range<K: Keyspace, R: Reply>(
+    space: &K,
+    walk: &Walk<'_>,
+    values: bool,
+    now_ms: u64,
+    reply: &mut R,
+) {
+    range_within(space, walk, values, EARLY_ENDS_MAX, now_ms, reply);
+}
+
+/// The same where it cannot go on later, since locks are held until its end: however many keys are
+/// passed over.
+pub(crate) fn range_at_once<K: Keyspace, R: Reply>(
+    space: &K,
+    walk: &Walk<'_>,
+    values: bool,
+    now_ms: u64,
+    reply: &mut R,
+) {
+    range_within(space, walk, values, usize::MAX, now_ms, reply);
+}
+
+fn range_within<K: Keyspace, R: Reply>(
+    space: &K,
+    walk: &Walk<'_>,
+    values: bool,
+    early_ends_max: usize,
+    now_ms: u64,
+    reply: &mut R,
+) {
+    let mut page = Page::new(values, WALK_BYTES_MAX);
+    let walk = Walk { count: walk.count.max(1), ..*walk };
+    let Ok(walked) = page.walk(space, &walk, early_ends_max, now_ms) else {
+        return reply.error(Error::NotOrdered);
+    };
+    let after = match &walked {
+        Walked::End => None,
+        Walked::Until(key) => Some(&key[..]),
+    };
+    reply.slice(after, page.len());
+    page.tell(reply);
+}
