@@ -1,5 +1,6 @@
 //! What a session may ask of the server it lives in.
 
+use crate::kyoto::KyotoSettings;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::Mutex;
@@ -52,6 +53,15 @@ pub trait Host {
     fn slow_log_len(&self) -> usize;
     /// Empties the slow log.
     fn slow_log_reset(&self);
+    /// Settings of the Kyoto Tycoon door.
+    fn kyoto(&self) -> &KyotoSettings;
+    /// Begins to wait for a signal of this name, before [`Next::Wait`](crate::Next::Wait) is asked
+    /// for.
+    fn begin_wait(&mut self, name: &[u8]);
+    /// Ends the wait that was begun. True if the signal came, false if the time was over first.
+    fn end_wait(&mut self) -> bool;
+    /// Signals one client that waits for this name, or all. Returns how many waited.
+    fn signal(&mut self, name: &[u8], all: bool) -> usize;
     /// Figures of the whole server, summed over loops.
     fn server_info(&self) -> ServerInfo;
     /// Calls, errors and latency of each command of a protocol, by table index.
@@ -112,6 +122,8 @@ pub enum ProtocolName {
     Resp,
     /// memcached text and meta.
     Memcached,
+    /// Kyoto Tycoon: HTTP and binary.
+    Kyoto,
 }
 
 /// What the server knows of a connected client. Shared between its loop and whoever lists clients.
@@ -212,6 +224,8 @@ pub struct ServerInfo {
     pub resp_port: u16,
     /// memcached port, 0 if none.
     pub memcached_port: u16,
+    /// Kyoto Tycoon port, 0 if none.
+    pub kyoto_port: u16,
     /// Path of the configuration file, empty if none.
     pub config_file: String,
     /// Name of the event back end (`epoll`, `poll`, `select` ...).
@@ -230,8 +244,8 @@ pub struct ServerInfo {
     pub connections_total: u64,
     /// Clients turned away at the limit.
     pub connections_rejected: u64,
-    /// Clients of each protocol now: RESP, memcached.
-    pub connections_by_protocol: [u64; 2],
+    /// Clients of each protocol now: RESP, memcached, Kyoto Tycoon.
+    pub connections_by_protocol: [u64; 3],
     /// Commands executed.
     pub commands: u64,
     /// Commands of the last second.

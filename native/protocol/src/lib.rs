@@ -7,11 +7,13 @@
 #![forbid(unsafe_code)]
 
 mod host;
+pub mod kyoto;
 pub mod memcached;
 pub mod resp;
 mod session;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
+mod written;
 
 pub use host::*;
 pub use session::*;

@@ -30,6 +30,13 @@ pub enum Next {
         /// Milliseconds.
         ms: u64,
     },
+    /// Send what is in the output, then call again when the signal comes for which
+    /// [`Host::begin_wait`] was called, or after so long. Nothing is executed on this connection
+    /// meanwhile; other connections go on.
+    Wait {
+        /// Milliseconds.
+        ms: u64,
+    },
     /// Send what is in the output, then close.
     Close,
 }

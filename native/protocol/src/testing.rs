@@ -1,6 +1,7 @@
 //! A host without a server, for tests, benches and fuzz targets: its clock stands still until told
 //! otherwise, and what a session asked of it can be read back.
 
+use crate::kyoto::{KyotoDatabase, KyotoSettings};
 use crate::{
     Budget, Client, ClientNames, CommandStats, Host, Limits, Next, Progress, ProtocolName,
     ServerInfo, Session, SlowEntry,
@@ -51,6 +52,16 @@ pub struct FakeHost {
     pub stats: Vec<CommandStats>,
     /// Times that statistics were set back.
     pub stats_resets: AtomicUsize,
+    /// Settings of the Kyoto Tycoon door.
+    pub kyoto: KyotoSettings,
+    /// Names waited for, one after another.
+    pub waits: Vec<Vec<u8>>,
+    /// Whether waits end by a signal.
+    pub signalled: bool,
+    /// Names signalled, and whether to all.
+    pub signals: Vec<(Vec<u8>, bool)>,
+    /// How many clients wait for any name.
+    pub waiting: usize,
     /// Options.
     pub options: Mutex<Vec<(String, String)>>,
 }
@@ -84,6 +95,11 @@ impl FakeHost {
             info: ServerInfo::default(),
             stats: Vec::new(),
             stats_resets: AtomicUsize::new(0),
+            kyoto: KyotoSettings::default(),
+            waits: Vec::new(),
+            signalled: false,
+            signals: Vec::new(),
+            waiting: 0,
             options: Mutex::default(),
         }
     }
@@ -183,6 +199,19 @@ impl Host for FakeHost {
     fn slow_log_reset(&self) {
         self.slow_log.lock().unwrap().clear();
     }
+    fn kyoto(&self) -> &KyotoSettings {
+        &self.kyoto
+    }
+    fn begin_wait(&mut self, name: &[u8]) {
+        self.waits.push(name.to_vec());
+    }
+    fn end_wait(&mut self) -> bool {
+        self.signalled
+    }
+    fn signal(&mut self, name: &[u8], all: bool) -> usize {
+        self.signals.push((name.to_vec(), all));
+        self.waiting
+    }
     fn server_info(&self) -> ServerInfo {
         self.info.clone()
     }
@@ -218,6 +247,9 @@ pub struct Outcome {
     pub left: usize,
 }
 
+/// Turns in a row that may consume nothing: a request may take several.
+const IDLE_TURNS_MAX: usize = 10_000;
+
 /// Feeds pieces of input to a session as an event loop would: appended to a buffer, each offered
 /// until the session wants more. Small budgets, so that yielding is always part of the play.
 pub fn converse<'i, S: Session>(
@@ -238,6 +270,7 @@ pub fn converse_in_turns<'i, S: Session>(
     let budget = Budget { requests_max, output_bytes_max: 1 << 16 };
     let mut outcome = Outcome { output: Vec::new(), closed: false, slept_ms: 0, left: 0 };
     let mut buffer: Vec<u8> = Vec::new();
+    let mut idle = 0;
     'pieces: for piece in pieces {
         buffer.extend_from_slice(piece);
         loop {
@@ -248,8 +281,11 @@ pub fn converse_in_turns<'i, S: Session>(
             outcome.output.extend_from_slice(&turn);
             match next {
                 Next::Read { .. } => break,
-                Next::Yield => assert!(consumed > 0, "yielded without progress"),
-                Next::Sleep { ms } => outcome.slept_ms += ms,
+                Next::Yield => {
+                    idle = if consumed > 0 { 0 } else { idle + 1 };
+                    assert!(idle < IDLE_TURNS_MAX, "yielded again and again without progress");
+                }
+                Next::Sleep { ms } | Next::Wait { ms } => outcome.slept_ms += ms,
                 Next::Close => {
                     outcome.closed = true;
                     break 'pieces;
@@ -287,6 +323,14 @@ pub fn converse_in_every_way<S: Session>(
     whole
 }
 
+/// Two databases of which the second has no times, small bodies, and an origin that is allowed.
+fn small_kyoto() -> KyotoSettings {
+    let persistent = KyotoDatabase { persistent: true, ..KyotoDatabase::default() };
+    let databases = vec![KyotoDatabase::default(), persistent];
+    let origins = vec!["https://example.org".into()];
+    KyotoSettings { databases, body_bytes_max: 4_000, origins, ..KyotoSettings::default() }
+}
+
 fn readable(outcome: &Outcome) -> (String, bool, u64) {
     (outcome.output.escape_ascii().to_string(), outcome.closed, outcome.slept_ms)
 }
@@ -310,6 +354,8 @@ pub fn survive<S: Session + Default>(protocol: ProtocolName, data: &[u8]) {
     let play = |pieces: &mut dyn Iterator<Item = &[u8]>, requests_max| {
         let mut host = FakeHost { limits: limits.clone(), ..FakeHost::new(protocol) };
         host.password = (circumstances & 1 != 0).then(|| b"secret".to_vec());
+        host.signalled = circumstances & 4 != 0;
+        host.kyoto = small_kyoto();
         host.slow_us = (circumstances & 2 != 0).then_some(20_000);
         host.others.push(self::client(8, protocol));
         converse_in_turns(&mut S::default(), &mut host, pieces, requests_max)

@@ -2,7 +2,8 @@
 
 use super::exptime::left_s;
 use super::meta_flags::MetaRequest;
-use super::turn::Lookups;
+use super::range_search::Found;
+use super::turn::{Lookups, is_word};
 use todana_command::{Error, LcsSpan, LeaseState, Record, Refusal, Reply};
 
 /// How a record is written. All other answers are kept as an [`Outcome`] and worded by the
@@ -15,6 +16,8 @@ pub(super) enum Writing<'a> {
     Value,
     /// The same with the CAS token.
     ValueWithCas,
+    /// The same for each record that a step of a search finds, which is not counted as a look-up.
+    Found(&'a Found),
     /// The value alone, on a line.
     Number,
     /// `HD` or `VA` with the flags asked for.
@@ -102,6 +105,9 @@ impl Reply for Answer<'_> {
         match self.writing {
             Writing::Value => self.value(record, false),
             Writing::ValueWithCas => self.value(record, true),
+            // A key with a line's end in it would begin a reply of its own.
+            Writing::Found(found) if !is_word(record.key) => return found.leave_out(),
+            Writing::Found(found) => return self.value(record, found.with_cas),
             _ => return,
         }
         self.lookups.hits += 1;
@@ -153,6 +159,14 @@ impl Reply for Answer<'_> {
 
     fn error(&mut self, error: Error) {
         self.outcome = Outcome::Failed(error);
+    }
+
+    fn slice(&mut self, after: Option<&[u8]>, length: usize) {
+        if let Writing::Found(found) = self.writing {
+            found.count.set(length);
+            found.after.replace(after.map(<[u8]>::to_vec));
+        }
+        self.outcome = Outcome::Done;
     }
 
     // No command of this protocol is answered by what follows.

@@ -1,7 +1,7 @@
 //! The command table as a page of the documentation, and as words for the fuzzer.
 
 use super::table::{COMMANDS, Group, KINDS, Kind};
-use std::path::PathBuf;
+use crate::written::{is_written, wrapped};
 
 const HEAD: &str = "\
 # memcached commands
@@ -22,6 +22,16 @@ const INTRODUCTION: &[&str] = &[
      everything else is answered `CLIENT_ERROR unauthenticated`, a value may have 16 KiB and a \
      line as well.",
 ];
+
+const RANGE_SEARCH: &str = "\
+     `get mio:range-search from to limit asc|desc` answers the records between two keys, both \
+     included, in order, as the store Mio did: `VALUE` lines, then `END`. The lower key comes \
+     first, also with `desc` (where the database is in descending order: the higher one, and \
+     `asc` descends); the limit is 1 to 65,536. `gets` tells tokens as well. Database 0 \
+     must be ordered (option `databases`, as in `todana start +`); it is a `SERVER_ERROR` where it \
+     is not, and a `CLIENT_ERROR` where the line is wrong. The answer is made over as many turns \
+     of the event loop as it takes. A record whose own key is `mio:range-search` is found by a \
+     `get` of that key alone, or after another key, but not as the first of several.";
 
 const DIFFERENCES: &[(&str, &[&str])] = &[
     (
@@ -115,6 +125,8 @@ fn document() -> String {
             page.push_str(&wrapped(&format!("- {difference}"), "  "));
         }
     }
+    page.push_str("\n## What memcached does not have\n\n");
+    page.push_str(&wrapped(RANGE_SEARCH, ""));
     page.push_str("\n## Commands\n\nArguments in brackets may be left out. ");
     page.push_str("With `noreply` nothing is answered.\n");
     for group in Group::ALL {
@@ -164,25 +176,6 @@ Beside what was asked for, `mg` returns `W` (you won: recache it), `Z` (somebody
 (stale).
 ";
 
-/// Lines of at most 120 columns.
-fn wrapped(text: &str, indent: &str) -> String {
-    let mut lines = String::new();
-    let mut line = String::new();
-    for word in text.split_whitespace() {
-        if !line.is_empty() && line.len() + 1 + word.len() > 120 {
-            lines.push_str(&line);
-            lines.push('\n');
-            line = indent.to_owned();
-        } else if !line.is_empty() {
-            line.push(' ');
-        }
-        line.push_str(word);
-    }
-    lines.push_str(&line);
-    lines.push('\n');
-    lines
-}
-
 /// Words of the protocol for a fuzzer.
 fn dictionary() -> String {
     const MORE: &[&str] = &[
@@ -220,6 +213,9 @@ fn dictionary() -> String {
         " MR",
         " MD",
         " F9",
+        "get mio:range-search ",
+        " 9 asc\\x0d\\x0a",
+        " 9 desc\\x0d\\x0a",
         "secret\\x0d\\x0a",
         "set a 0 0 6\\x0d\\x0a",
         "Host:",
@@ -236,16 +232,6 @@ fn dictionary() -> String {
         lines.push_str(&format!("\"{word}\"\n"));
     }
     lines
-}
-
-/// Compares a file of the repository with what it should be, or writes it where asked to.
-fn is_written(path: &str, contents: &str) {
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..").join(path);
-    if std::env::var_os("TODANA_WRITE_DOCS").is_some() {
-        std::fs::write(&path, contents).unwrap();
-    }
-    let found = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(found == contents, "{} is stale: set TODANA_WRITE_DOCS=1", path.display());
 }
 
 #[test]

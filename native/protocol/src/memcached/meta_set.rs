@@ -18,7 +18,7 @@ use super::storage::{self, BAD_CHUNK, Body, OUT_OF_MEMORY, TOO_LARGE};
 use super::table::Row;
 use super::turn::{BAD_FORMAT, Turn};
 use crate::Host;
-use todana_command::{Command, Condition, Error, Refusal, Set, Side};
+use todana_command::{Command, Condition, Error, Expires, Refusal, Set, Side};
 
 /// Answers `ms`, whose line is at the front of `input`; `body` is where the value begins.
 pub(super) fn set<H: Host>(
@@ -74,7 +74,7 @@ pub(super) fn set<H: Host>(
         }
         Outcome::Refused(refusal) => {
             let code = match refusal {
-                Refusal::VersionDiffers => "EX",
+                Refusal::VersionDiffers | Refusal::ValueDiffers => "EX",
                 Refusal::Absent if mode.compares(&request) => "NF",
                 Refusal::Absent | Refusal::Present => "NS",
             };
@@ -148,6 +148,13 @@ impl SetMode {
                 });
             }
         };
-        Command::Concat { key, bytes: value, side, create: false, condition }
+        Command::Concat {
+            key,
+            bytes: value,
+            side,
+            create: false,
+            condition,
+            expires: Expires::Keep,
+        }
     }
 }

@@ -26,6 +26,7 @@ mod line;
 mod meta;
 mod meta_flags;
 mod meta_set;
+mod range_search;
 mod retrieval;
 mod server;
 mod session;

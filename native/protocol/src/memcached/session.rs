@@ -1,10 +1,12 @@
 //! A connection: bytes to lines, lines to commands.
 //!
-//! Between two calls the session keeps four words: how far the front of the input was searched for
+//! Between two calls the session keeps five words: how far the front of the input was searched for
 //! the end of a line, how many bytes the request under way needs, what is left of a value that is
-//! passed over, and what is done with the rest of a line of keys. Nothing of the input is copied.
+//! passed over, what is done with the rest of a line of keys, and a search on its way. Nothing of
+//! the input is copied but the bounds of a search.
 
 use super::line::{Words, is_http};
+use super::range_search::{self, Search};
 use super::retrieval::{self, Retrieval, Retrieved};
 use super::table::Row;
 use super::turn::Turn;
@@ -24,6 +26,8 @@ pub struct MemcachedSession {
     searched: usize,
     /// Bytes that the request at the front of the input is known to have.
     needed: usize,
+    /// The search that [`State::Search`] goes on with.
+    search: Option<Box<Search>>,
 }
 
 /// What the bytes at the front of the input are.
@@ -36,6 +40,8 @@ enum State {
     Unwanted(u64),
     /// More keys of a line that was begun.
     Keys(Retrieval),
+    /// The end of the line of a search that was begun.
+    Search,
 }
 
 /// What became of a request.
@@ -49,6 +55,8 @@ pub(super) enum Step {
     Swallow { body: usize, bytes: u64 },
     /// Answered in part; the keys from there on are for the next turn.
     Pause { at: usize, retrieval: Retrieval },
+    /// The same of a search, whose line ends there.
+    PauseSearch { at: usize },
     /// The connection ends.
     Close,
 }
@@ -107,6 +115,10 @@ impl Session for MemcachedSession {
                 }
                 Step::Pause { at, retrieval } => {
                     consumed += self.consumed(at, State::Keys(retrieval));
+                    break Next::Yield;
+                }
+                Step::PauseSearch { at } => {
+                    consumed += self.consumed(at, State::Search);
                     break Next::Yield;
                 }
                 Step::Close => break Next::Close,
@@ -184,6 +196,9 @@ impl MemcachedSession {
         if let State::Keys(retrieval) = self.state {
             return retrieve(turn, retrieval, words, line, body, output_bytes_max);
         }
+        if self.state == State::Search {
+            return self.search(turn, line, body, output_bytes_max);
+        }
         let name = words.next().unwrap_or_default();
         if !self.authenticated {
             return authentication::answer(turn, &mut self.authenticated, line, input, body);
@@ -194,6 +209,10 @@ impl MemcachedSession {
                 if words.clone().next().is_none() {
                     retrieval::no_keys(turn, retrieval, line);
                     return Step::Consumed(body);
+                }
+                if range_search::is_search(&words) {
+                    self.search = range_search::begin(turn, name == b"gets", words, line);
+                    return self.search(turn, line, body, output_bytes_max);
                 }
                 return retrieve(turn, retrieval, words, line, body, output_bytes_max);
             }
@@ -254,6 +273,24 @@ impl MemcachedSession {
             }
             _ => keys::answer(turn, row, words, line),
         }
+        Step::Consumed(body)
+    }
+
+    /// Goes on with the search, if there is one.
+    #[cold]
+    fn search<H: Host>(
+        &mut self,
+        turn: &mut Turn<'_, H>,
+        line: &[u8],
+        body: usize,
+        output_bytes_max: usize,
+    ) -> Step {
+        if let Some(search) = &mut self.search
+            && !range_search::go_on(turn, search, line, output_bytes_max)
+        {
+            return Step::PauseSearch { at: line.len() };
+        }
+        self.search = None;
         Step::Consumed(body)
     }
 }

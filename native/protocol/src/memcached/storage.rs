@@ -15,7 +15,7 @@ use super::session::Step;
 use super::table::Row;
 use super::turn::{BAD_FORMAT, Turn};
 use crate::Host;
-use todana_command::{Command, Condition, Error, Refusal, Set, Side};
+use todana_command::{Command, Condition, Error, Expires, Refusal, Set, Side};
 
 /// Longest value that a client may announce; beyond it the line is refused and the value taken for
 /// commands, as memcached does.
@@ -122,6 +122,7 @@ fn carry_out<H: Host>(
             side: if row == Row::Append { Side::Append } else { Side::Prepend },
             create: false,
             condition,
+            expires: Expires::Keep,
         },
         _ => Command::Set(Set {
             key,

@@ -67,10 +67,10 @@ rows! {
         "Stores a value where the record has not changed since its token was read.");
     CasMiss "cas_miss" Outcome;
     CasBadval "cas_badval" Outcome;
-    Get "get" Command(Retrieval, "key...",
-        "Returns values.");
-    Gets "gets" Command(Retrieval, "key...",
-        "Returns values with their tokens for cas.");
+    Get "get" Command(Retrieval, "key... | mio:range-search from to limit asc|desc",
+        "Returns values, or those of a range of keys.");
+    Gets "gets" Command(Retrieval, "key... | mio:range-search from to limit asc|desc",
+        "Returns values with their tokens for cas, or those of a range of keys.");
     Gat "gat" Command(Retrieval, "exptime key...",
         "Returns values and gives the records a new expiry.");
     Gats "gats" Command(Retrieval, "exptime key...",

@@ -96,7 +96,13 @@ impl<'t, H: Host> Turn<'t, H> {
     /// Whether a key may be used: not too long, neither spaces nor control characters in it.
     #[inline]
     pub(super) fn admits_key(&self, key: &[u8]) -> bool {
-        key.len() <= KEY_BYTES_MAX.min(self.host.limits().key_bytes_max)
-            && key.iter().all(|&byte| byte > b' ' && byte != 0x7f)
+        key.len() <= self.host.limits().key_bytes_max && is_word(key)
     }
+}
+
+/// Whether a key can stand in a line: not too long, neither spaces nor control characters in it.
+/// Keys that come by other doors need not be so.
+#[inline]
+pub(super) fn is_word(key: &[u8]) -> bool {
+    key.len() <= KEY_BYTES_MAX && key.iter().all(|&byte| byte > b' ' && byte != 0x7f)
 }

@@ -268,6 +268,7 @@ fn line(client: &Client, now_ms: u64, text: &mut Vec<u8>) {
     let commands = match client.protocol {
         ProtocolName::Resp => super::COMMANDS,
         ProtocolName::Memcached => crate::memcached::COMMANDS,
+        ProtocolName::Kyoto => crate::kyoto::COMMANDS,
     };
     let command = commands.get(client.last_command.load(Relaxed)).unwrap_or(&"NULL");
     let queued = i64::try_from(queued).unwrap_or(-1);

@@ -5,7 +5,7 @@ use super::encoder::Encoder;
 use super::lookup::{self, subcommands};
 use super::pattern;
 use super::request::SYNTAX;
-use super::spec::{CATEGORIES, CONTAINER, DEPRECATED, Spec};
+use super::spec::{CATEGORIES, CONTAINER, DEPRECATED, MODULE, OWN, Spec};
 use super::syntax;
 use super::table::{NAMES, Name};
 use crate::Host;
@@ -69,7 +69,10 @@ impl<H: Host> Call<'_, '_, H> {
                 // Subcommands are listed too where a filter finds them.
                 let all = NAMES.iter().map(|name| name.spec());
                 match by.to_ascii_lowercase().as_slice() {
-                    b"module" => Vec::new(),
+                    b"module" => {
+                        let asked = what.eq_ignore_ascii_case(MODULE.as_bytes());
+                        all.filter(|spec| asked && spec.is(OWN)).map(|spec| spec.name).collect()
+                    }
                     b"aclcat" => {
                         let category =
                             CATEGORIES.iter().find(|it| it.as_bytes().eq_ignore_ascii_case(what));
@@ -189,8 +192,13 @@ fn documented(name: Name, encoder: &mut Encoder<'_>) {
     let arguments = syntax::parse(spec.syntax);
     let subcommands: Vec<Name> = subcommands(name).collect();
     let deprecated = spec.is(DEPRECATED);
-    let optional =
-        [!spec.complexity.is_empty(), deprecated, !arguments.is_empty(), !subcommands.is_empty()];
+    let optional = [
+        !spec.complexity.is_empty(),
+        spec.is(OWN),
+        deprecated,
+        !arguments.is_empty(),
+        !subcommands.is_empty(),
+    ];
     encoder.text(spec.name);
     encoder.map(3 + optional.iter().filter(|it| **it).count());
     encoder.text("summary");
@@ -202,6 +210,10 @@ fn documented(name: Name, encoder: &mut Encoder<'_>) {
     if !spec.complexity.is_empty() {
         encoder.text("complexity");
         encoder.text(spec.complexity);
+    }
+    if spec.is(OWN) {
+        encoder.text("module");
+        encoder.text(MODULE);
     }
     if deprecated {
         encoder.text("doc_flags");

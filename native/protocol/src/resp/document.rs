@@ -1,9 +1,10 @@
 //! The command table as a page of the documentation, and as words for the fuzzer.
 
 use super::lookup::subcommands;
-use super::spec::{CONTAINER, DEPRECATED, Group};
+use super::spec::{CONTAINER, DEPRECATED, Group, OWN};
 use super::syntax;
 use super::table::{NAMES, Name, TABLE};
+use crate::written::wrapped;
 use std::collections::BTreeSet;
 
 const HEAD: &str = "\
@@ -73,11 +74,39 @@ const DIFFERENCES: &[&str] = &[
      the connection or the server (INFO, TIME ...); the answers are in the order of the commands.",
 ];
 
+const OWN_COMMANDS: &[&str] = &[
+    "`RANGE` and `PREFIX` need a database that is ordered, which those with the names `+` and `%` \
+     are (option `databases`, as in `todana start +`); in others they answer `ERR the database is \
+     not ordered`. The order is that of the keys' bytes, or what the database's name says \
+     (`%#rcomp=dec`).",
+    "`from` is the key that comes first in that order, also with REV, which walks from `to` down. \
+     Any bytes can be a key, but an empty `from` or `to` stands for the end of the database: \
+     `RANGE \"\" \"\"` is all of it, `RANGE user:7 \"\"` what comes from `user:7` on.",
+    "An answer has LIMIT keys at most, 1,000 where it is not given and 65,536 at most, and it ends \
+     beyond 16 MiB. To go on, the same command is sent again with AFTER and the last key of the \
+     answer, until an answer is empty; a shorter one than LIMIT need not be the last. The key \
+     after AFTER need not be there any more. A key that is there all the time is found exactly \
+     once; MULTI and EXEC show all of a range as of one moment.",
+    "Where a database is ordered by numbers, the keys of a prefix are not beside one another, and \
+     PREFIX looks at all keys. Where thousands of keys are passed over before the first that is \
+     found, because they have expired or have another prefix, the command goes on in later turns \
+     of the event loop, and other clients are served in between; between MULTI and EXEC it is one \
+     step all the same. An answer ends early where thousands are passed over behind it.",
+    "WITHVALUES answers keys and values in turn, and in RESP3 an array of pairs, as `ZRANGE \
+     WITHSCORES` does.",
+    "`COMMAND` tells them with the flag `module`, `COMMAND DOCS` and `COMMAND LIST FILTERBY \
+     MODULE` as those of the module `todana`.",
+];
+
 /// The page `docs/commands-resp.md`.
 pub fn document() -> String {
     let mut page = HEAD.to_owned();
     for difference in DIFFERENCES {
         page.push_str(&wrapped(&format!("- {difference}"), "  "));
+    }
+    page.push_str("\n## What Redis does not have\n\n");
+    for paragraph in OWN_COMMANDS {
+        page.push_str(&wrapped(&format!("- {paragraph}"), "  "));
     }
     page.push_str("\n## Commands\n");
     for group in Group::ALL {
@@ -113,26 +142,8 @@ fn row(name: Name) -> String {
     if spec.is(DEPRECATED) {
         summary.push_str(" Deprecated.");
     }
-    format!("| {command}` | {} | {} | {summary} |\n", spec.since, spec.complexity)
-}
-
-/// Lines of at most 120 columns.
-fn wrapped(text: &str, indent: &str) -> String {
-    let mut lines = String::new();
-    let mut line = String::new();
-    for word in text.split_whitespace() {
-        if !line.is_empty() && line.len() + 1 + word.len() > 120 {
-            lines.push_str(&line);
-            lines.push('\n');
-            line = indent.to_owned();
-        } else if !line.is_empty() {
-            line.push(' ');
-        }
-        line.push_str(word);
-    }
-    lines.push_str(&line);
-    lines.push('\n');
-    lines
+    let since = if spec.is(OWN) { "not in Redis" } else { spec.since };
+    format!("| {command}` | {since} | {} | {summary} |\n", spec.complexity)
 }
 
 /// Words of the protocol for a fuzzer: names, options, and the bytes around them.
@@ -165,18 +176,7 @@ fn is_token(word: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::path::PathBuf;
-
-    /// Compares a file of the repository with what it should be, or writes it where asked to.
-    fn is_written(path: &str, contents: &str) {
-        let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..").join(path);
-        if std::env::var_os("TODANA_WRITE_DOCS").is_some() {
-            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-            std::fs::write(&path, contents).unwrap();
-        }
-        let found = std::fs::read_to_string(&path).unwrap_or_default();
-        assert!(found == contents, "{} is stale: set TODANA_WRITE_DOCS=1", path.display());
-    }
+    use crate::written::is_written;
 
     #[test]
     fn the_page_of_commands_is_written() {

@@ -112,6 +112,7 @@ fn server(info: &ServerInfo, now_us: u64) -> Fields {
         field("run_id", &info.run_id),
         field("tcp_port", info.resp_port),
         field("memcached_port", info.memcached_port),
+        field("kyoto_port", info.kyoto_port),
         field("server_time_usec", now_us),
         field("uptime_in_seconds", uptime_s),
         field("uptime_in_days", uptime_s / 86_400),
@@ -139,6 +140,7 @@ fn clients(info: &ServerInfo, watching: &(usize, usize)) -> Fields {
         field("total_blocking_keys", 0),
         field("connected_resp_clients", info.connections_by_protocol[0]),
         field("connected_memcached_clients", info.connections_by_protocol[1]),
+        field("connected_kyoto_clients", info.connections_by_protocol[2]),
         field("peak_clients", info.connections_peak),
     ]
 }

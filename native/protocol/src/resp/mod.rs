@@ -42,6 +42,7 @@ mod lookup;
 mod number;
 mod parser;
 mod pattern;
+mod range;
 mod request;
 mod server;
 mod session;

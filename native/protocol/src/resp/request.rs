@@ -4,7 +4,7 @@ use super::encoder::Failure;
 use super::number;
 use super::shape::Shape;
 use super::table::Name;
-use super::{bits, keys, strings};
+use super::{bits, keys, range, strings};
 use smallvec::SmallVec;
 use std::borrow::Cow;
 use todana_command::{Command, DATABASES};
@@ -66,8 +66,8 @@ impl<'a> Request<'a> {
             ExpireTime, FlushAll, FlushDb, Get, GetBit, GetDel, GetEx, GetRange, GetSet, Incr,
             IncrBy, IncrByFloat, KeysOf, Lcs, MGet, MSet, MSetNx, MemoryUsage, Move,
             ObjectEncoding, ObjectFreq, ObjectIdleTime, ObjectRefCount, PExpire, PExpireAt,
-            PExpireTime, PSetEx, PTtl, Persist, RandomKey, RenameNx, RenameTo, Scan, Set, SetBit,
-            SetEx, SetNx, SetRange, StrLen, SubStr, SwapDb, Touch, Ttl, Type, Unlink,
+            PExpireTime, PSetEx, PTtl, Persist, Prefix, RandomKey, Range, RenameNx, RenameTo, Scan,
+            Set, SetBit, SetEx, SetNx, SetRange, StrLen, SubStr, SwapDb, Touch, Ttl, Type, Unlink,
         };
         Some(match self.name {
             Get => Ok((Command::Get { key: self.arguments[1] }, Shape::Plain)),
@@ -76,6 +76,7 @@ impl<'a> Request<'a> {
             | SubStr | SetRange | MGet | MSet | MSetNx | Incr | Decr | IncrBy | DecrBy
             | IncrByFloat | Lcs => strings::build(self),
             SetBit | GetBit | BitCount | BitPos => bits::build(self),
+            Range | Prefix => range::build(self),
             Del | Unlink | Exists | Expire | PExpire | ExpireAt | PExpireAt | Ttl | PTtl
             | ExpireTime | PExpireTime | Persist | Type | KeysOf | Scan | RandomKey | RenameTo
             | RenameNx | CopyTo | Move | Touch | DbSize | FlushDb | FlushAll | SwapDb

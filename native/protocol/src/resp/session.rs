@@ -12,7 +12,7 @@ use super::table::Name;
 use super::transactions::{Transaction, Watches};
 use crate::{Budget, Host, Limits, Next, Progress, ProtocolName, Session};
 use std::sync::atomic::Ordering::Relaxed;
-use todana_command::{Context, execute, prefetch};
+use todana_command::{Command, Context, execute, prefetch};
 
 /// A RESP connection.
 #[derive(Debug, Default)]
@@ -37,6 +37,8 @@ pub(super) struct State {
     /// Commands queued since MULTI.
     pub(super) transaction: Option<Transaction>,
     pub(super) watches: Watches,
+    /// The request at the front of the input was begun, and goes on after this key.
+    resumed: Option<Vec<u8>>,
     random: u64,
 }
 
@@ -71,28 +73,24 @@ impl Session for RespSession {
                     prefetch(host.databases(), state.database, &keys);
                 }
             }
-            let flow = if let Some((read, arguments)) = ahead.take() {
-                consumed += read.length;
-                respond(state, read.name, arguments, read.length, &mut encoder, host)
+            let (length, flow) = if let Some((read, arguments)) = ahead.take() {
+                let length = read.length;
+                (length, respond(state, read.name, arguments, length, &mut encoder, host))
             } else {
                 match parser.advance(rest, bounds) {
                     Step::Request(length) => {
                         let arguments: Arguments<'_> = parser.arguments(rest).collect();
                         let name = lookup::command(arguments[0]);
                         let flow = respond(state, name, &arguments, length, &mut encoder, host);
-                        consumed += length;
                         let unusual = arguments.spilled();
                         drop(arguments);
                         if unusual {
                             parser.shrink();
                         }
-                        flow
+                        (length, flow)
                     }
                     // Empty requests count too, or a flood of them would hold the thread.
-                    Step::Nothing(length) => {
-                        consumed += length;
-                        Flow::Continue
-                    }
+                    Step::Nothing(length) => (length, Flow::Continue),
                     Step::Incomplete(wanted) => break Next::Read { wanted },
                     Step::Broken(text) => {
                         if !state.silent {
@@ -103,6 +101,11 @@ impl Session for RespSession {
                     Step::Http => break Next::Close,
                 }
             };
+            if state.resumed.is_some() {
+                // It stays where it is, and is read again.
+                break Next::Yield;
+            }
+            consumed += length;
             requests_left -= 1;
             match flow {
                 _ if encoder.overflowed => break Next::Close,
@@ -169,6 +172,9 @@ fn respond<H: Host>(
     };
     if state.silent || state.skip_this {
         encoder.out.truncate(start);
+    }
+    if state.resumed.is_some() {
+        state.skip_next = state.skip_this;
     }
     flow
 }
@@ -243,11 +249,19 @@ fn carry_out<H: Host>(
     let random = if name == Name::RandomKey { state.random(host) } else { 0 };
     let request = Request { name, arguments, pairs: &pairs, now_ms, value_bytes_max, random };
     let mut flow = Flow::Continue;
+    let resumed = state.resumed.take();
     match request.build() {
-        Some(Ok((command, shape))) => {
+        Some(Ok((mut command, shape))) => {
+            if let (Command::Range { after, .. }, Some(key)) = (&mut command, &resumed) {
+                *after = Some(key);
+            }
             encoder.shape = shape;
             let context = Context { now_ms, value_bytes_max };
             execute(host.databases(), state.database, &command, context, encoder);
+            state.resumed = encoder.unfinished.take();
+            if state.resumed.is_some() {
+                return Flow::Continue;
+            }
         }
         Some(Err(failure)) => encoder.error(&failure),
         None => {

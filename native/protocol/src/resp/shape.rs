@@ -38,6 +38,10 @@ pub(super) enum Shape {
     },
     /// A page of SCAN none of whose keys have the type asked for.
     NoKeys,
+    /// RANGE and PREFIX.
+    Range,
+    /// The same with values: pairs in RESP3, one after another in RESP2, as ZRANGE WITHSCORES is.
+    Pairs,
 }
 
 impl Reply for Encoder<'_> {
@@ -60,6 +64,9 @@ impl Reply for Encoder<'_> {
 
     #[inline]
     fn record(&mut self, record: Record<'_>) {
+        if self.shape == Shape::Pairs {
+            return self.pair(record);
+        }
         self.lookups.0 += 1;
         match self.shape {
             Shape::Encoding => self.text(encoding(record.value)),
@@ -145,6 +152,15 @@ impl Reply for Encoder<'_> {
         self.array(if self.shape == Shape::NoKeys { 0 } else { length });
     }
 
+    fn slice(&mut self, after: Option<&[u8]>, length: usize) {
+        match (after, self.shape) {
+            // An empty answer would tell the end.
+            (Some(after), _) if length == 0 => self.unfinished = Some(after.to_vec()),
+            (_, Shape::Pairs) if !self.resp3 => self.array(2 * length),
+            _ => self.array(length),
+        }
+    }
+
     #[inline]
     fn key(&mut self, key: &[u8]) {
         if self.shape != Shape::NoKeys {
@@ -181,9 +197,24 @@ impl Reply for Encoder<'_> {
             Error::Full => "OOM command not allowed when used memory > 'maxmemory'.",
             Error::NoSuchDatabase => "ERR DB index is out of range",
             Error::SameObject => "ERR source and destination objects are the same",
+            Error::NotACounter => "ERR value is not a counter of this kind",
+            Error::NotOrdered => {
+                "ERR the database is not ordered: name it + or % when the server is started"
+            }
             Error::ReplyTooLarge => "ERR too many keys for one reply, use SCAN",
         };
         Encoder::error(self, text);
+    }
+}
+
+impl Encoder<'_> {
+    /// A key and its value.
+    fn pair(&mut self, record: Record<'_>) {
+        if self.resp3 {
+            self.array(2);
+        }
+        self.bulk(record.key);
+        self.bulk(record.value);
     }
 }
 

@@ -13,7 +13,7 @@ pub(super) struct Spec {
     pub(super) flags: u32,
     /// Where its keys are.
     pub(super) keys: &'static [Keys],
-    /// The version of Redis whose command this is.
+    /// The version of Redis whose command this is; of Todana, where it is Todana's own.
     pub(super) since: &'static str,
     /// Its arguments, see [`super::syntax`].
     pub(super) syntax: &'static str,
@@ -113,6 +113,8 @@ macro_rules! bits {
 bits! {
     WRITE = 0, READONLY = 1, DENYOOM = 2, ADMIN = 3, NOSCRIPT = 4, LOADING = 5, STALE = 6,
     SKIP_SLOWLOG = 7, FAST = 8, NO_AUTH = 9, ALLOW_BUSY = 10,
+    // Todana's own, told as a module's.
+    OWN = 11,
     // Categories that neither group nor flags tell.
     KEYSPACE = 12, CONNECTION = 13, DANGEROUS = 14, CONTAINER = 15, DEPRECATED = 16,
     // Tips.
@@ -127,7 +129,7 @@ pub(super) const SESSION: u32 = NOSCRIPT | LOADING | STALE;
 /// What an operator does.
 pub(super) const OPERATE: u32 = ADMIN | LOADING | STALE;
 
-const FLAGS: [(u32, &str); 11] = [
+const FLAGS: [(u32, &str); 12] = [
     (WRITE, "write"),
     (READONLY, "readonly"),
     (DENYOOM, "denyoom"),
@@ -139,7 +141,11 @@ const FLAGS: [(u32, &str); 11] = [
     (FAST, "fast"),
     (NO_AUTH, "no_auth"),
     (ALLOW_BUSY, "allow_busy"),
+    (OWN, "module"),
 ];
+
+/// The module of commands that Redis does not have.
+pub(super) const MODULE: &str = "todana";
 
 const TIPS: [(u32, &str); 10] = [
     (RANDOM, "nondeterministic_output"),

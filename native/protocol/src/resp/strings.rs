@@ -26,7 +26,9 @@ pub(super) fn build<'a>(request: &Request<'a>) -> Built<'a> {
         Name::GetEx => request.get_ex(),
         Name::Append => {
             let (bytes, condition) = (arguments[2], Condition::Always);
-            plain(Command::Concat { key, bytes, side: Side::Append, create: true, condition })
+            let expires = Expires::Keep;
+            let side = Side::Append;
+            plain(Command::Concat { key, bytes, side, create: true, condition, expires })
         }
         Name::StrLen => plain(Command::Length { key }),
         Name::GetRange | Name::SubStr => {

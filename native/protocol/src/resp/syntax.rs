@@ -42,6 +42,7 @@ const INTEGERS: &[&str] = &[
     "min-match-len",
     "cursor",
     "count",
+    "limit",
     "db",
     "destination-db",
     "index",

@@ -121,6 +121,12 @@ commands! {
     Scan: "scan", Generic, -2, READONLY | RANDOM | SPECIAL_REQUEST, NO_KEYS, "2.8.0",
         "cursor [MATCH pattern] [COUNT count] [TYPE type]", "O(1) per call, O(n) for all n keys",
         "A page of keys; every key that is there from the first to the last page is in one of them.";
+    Range: "range", Generic, -3, READONLY | OWN | ALL_SHARDS | SPECIAL_RESPONSE, NO_KEYS, "0.1.0",
+        "from to [REV] [LIMIT limit] [AFTER last-key] [WITHVALUES]", "O(log n + m), m keys of the answer",
+        "Keys of an ordered database from one to another, both included; an empty one leaves that end open.";
+    Prefix: "prefix", Generic, -2, READONLY | OWN | ALL_SHARDS | SPECIAL_RESPONSE, NO_KEYS, "0.1.0",
+        "beginning [REV] [LIMIT limit] [AFTER last-key] [WITHVALUES]", "O(log n + m), m keys of the answer",
+        "Keys of an ordered database that begin with these bytes, in order.";
     RandomKey: "randomkey", Generic, 1, READONLY | ALL_SHARDS | RANDOM, NO_KEYS, "1.0.0", "", "O(1)", "Some key.";
     RenameTo: "rename", Generic, 3, WRITE, RENAME, "1.0.0", "key newkey", "O(n), n bytes of the value",
         "Gives a value another key, over what that key had.";

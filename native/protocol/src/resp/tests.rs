@@ -3,6 +3,7 @@
 mod ahead;
 mod connection;
 mod limits;
+mod range;
 mod server;
 mod store;
 mod transactions;

@@ -3,6 +3,7 @@
 mod authentication;
 mod limits;
 mod properties;
+mod range_search;
 mod server;
 mod time;
 mod transcripts;

@@ -1,12 +1,14 @@
 use super::{Conversation, MemcachedSession};
-use crate::ProtocolName;
-use crate::testing::{FakeHost, converse};
+use crate::testing::converse;
 use proptest::prelude::*;
 
 /// Pieces that requests are made of, so that random input gets beyond the first check.
 const PIECES: &[&str] = &[
     "get ",
     "gets ",
+    "get mio:range-search ",
+    "get mio:range-search a b 2 desc\r\n",
+    "asc\r\n",
     "gat ",
     "gats ",
     "set ",
@@ -90,7 +92,7 @@ fn requests() -> impl Strategy<Value = Vec<u8>> {
 
 fn play(input: &[u8], cuts: &[usize]) -> (Vec<u8>, bool, usize) {
     let mut session = MemcachedSession::default();
-    let mut host = FakeHost::new(ProtocolName::Memcached);
+    let mut host = super::range_search::host();
     let mut pieces = Vec::new();
     let mut rest = input;
     for cut in cuts {

@@ -9,7 +9,7 @@ fn the_table_of_commands_is_told() {
     script(
         r#"
         > COMMAND COUNT
-        :74
+        :76
         > COMMAND INFO get nosuch
         *2 *10 $3 get :2 *2 +readonly +fast :1 :1 :1 *3 +@read +@string +@fast *0 *1 *6 $5 flags *2
         +RO +access $12 begin_search *4 $4 type $5 index $4 spec *2 $5 index :1 $9 find_keys *4 $4
@@ -153,6 +153,8 @@ fn figures_come_in_sections() {
         version: "0.1.0".into(),
         started_at_ms: host.now_ms - 90_000,
         hits: 5,
+        memcached_port: 11_211,
+        kyoto_port: 1_978,
         resident_bytes: 2 << 20,
         databases: vec![Default::default(), counts],
         ..ServerInfo::default()
@@ -163,6 +165,7 @@ fn figures_come_in_sections() {
     let info = ask(&mut session, &mut host, "INFO");
     for field in [
         "# Server redis_version:7.2.0 todana_version:0.1.0 ",
+        " memcached_port:11211 kyoto_port:1978 ",
         " uptime_in_seconds:90 ",
         " used_memory:350 used_memory_human:350B \
          used_memory_rss:2097152 used_memory_rss_human:2.00M ",

@@ -1,0 +1,186 @@
+//! Whom the port answers.
+//!
+//! Kyoto Tycoon's HTTP is within reach of every web page that its user's browser shows, and a page
+//! can send a request without asking anybody. So a request must name this server by an address, a
+//! loopback name or a name of its settings (a page that has its own name resolved to our address
+//! sends that name), and must not come from a page of another site. ktserver looks at neither.
+//!
+//! Pages of an allowed origin may read what is answered, and their browsers are told so when they
+//! ask (`OPTIONS`), which they do without a password.
+//!
+//! A password is asked for by HTTP's `Basic` scheme, with any user name. Who has told it once on a
+//! connection need not tell it again.
+
+use super::http::{Head, Status};
+use super::settings::KyotoSettings;
+use crate::Host;
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use memchr::{memchr, memrchr};
+use smallvec::{SmallVec, smallvec};
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+/// A request that is not answered otherwise: the status and why.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Refused {
+    pub(super) status: Status,
+    pub(super) why: &'static str,
+    /// Whether more requests are taken on the connection.
+    pub(super) keep_alive: bool,
+}
+
+/// Says whether a request is refused for where it was sent to, or where it comes from.
+pub(super) fn check_sender(settings: &KyotoSettings, head: &Head<'_>) -> Result<(), Refused> {
+    let forbidden = |why| Err(Refused { status: Status::Forbidden, why, keep_alive: false });
+    if !head.host.is_none_or(|name| admits_host(settings, name)) {
+        forbidden("host not allowed")
+    } else if !admits_origin(settings, head) {
+        forbidden("origin not allowed")
+    } else {
+        Ok(())
+    }
+}
+
+/// Says whether a request is refused for its password, and notes where its client has
+/// authenticated.
+pub(super) fn check_password<H: Host>(
+    host: &H,
+    authenticated: &mut bool,
+    head: &Head<'_>,
+) -> Result<(), Refused> {
+    if *authenticated {
+        return Ok(());
+    }
+    let unauthorized =
+        |why, keep_alive| Err(Refused { status: Status::Unauthorized, why, keep_alive });
+    match head.authorization.map(password) {
+        None => unauthorized("password required", true),
+        Some(Some(password)) if host.check_password(&password) => {
+            *authenticated = true;
+            Ok(())
+        }
+        Some(_) => unauthorized("wrong password", false),
+    }
+}
+
+/// Whether `Host` names this server.
+fn admits_host(settings: &KyotoSettings, host: &[u8]) -> bool {
+    let name = without_port(host);
+    name.is_empty()
+        || is_address(name)
+        || is_loopback(name)
+        || settings.hosts.iter().any(|known| {
+            known == "*"
+                || known.as_bytes().eq_ignore_ascii_case(name)
+                || known.as_bytes().eq_ignore_ascii_case(host)
+        })
+}
+
+fn without_port(host: &[u8]) -> &[u8] {
+    match memrchr(b':', host) {
+        // A colon within the brackets of an IPv6 address begins no port.
+        Some(at) if host[at + 1..].iter().all(u8::is_ascii_digit) => &host[..at],
+        _ => host,
+    }
+}
+
+fn is_address(name: &[u8]) -> bool {
+    let Ok(text) = std::str::from_utf8(name) else { return false };
+    match text.strip_prefix('[').and_then(|text| text.strip_suffix(']')) {
+        Some(text) => text.parse::<Ipv6Addr>().is_ok(),
+        None => text.parse::<Ipv4Addr>().is_ok(),
+    }
+}
+
+fn is_loopback(name: &[u8]) -> bool {
+    const NAME: &[u8] = b"localhost";
+    let Some(at) = name.len().checked_sub(NAME.len()) else { return false };
+    let (labels, last) = name.split_at(at);
+    last.eq_ignore_ascii_case(NAME) && (labels.is_empty() || labels.ends_with(b"."))
+}
+
+/// Whether the request comes from no page of a browser, or from one that may send it.
+fn admits_origin(settings: &KyotoSettings, head: &Head<'_>) -> bool {
+    if let Some(origin) = head.origin {
+        let mut origins = settings.origins.iter();
+        return origins.any(|known| known == "*" || known.as_bytes().eq_ignore_ascii_case(origin));
+    }
+    // Browsers leave `Origin` out where a page only looks, but not this.
+    let is_foreign = head.fetch_site.is_some_and(|site| {
+        site.eq_ignore_ascii_case(b"cross-site") || site.eq_ignore_ascii_case(b"same-site")
+    });
+    !is_foreign || settings.origins.iter().any(|known| known == "*")
+}
+
+/// The password in an `Authorization`.
+fn password(header: &[u8]) -> Option<SmallVec<[u8; 256]>> {
+    const SCHEME: &[u8] = b"basic ";
+    let (scheme, text) = header.split_at_checked(SCHEME.len())?;
+    if !scheme.eq_ignore_ascii_case(SCHEME) {
+        return None;
+    }
+    let text = text.trim_ascii();
+    let mut pair: SmallVec<[u8; 256]> = smallvec![0; base64::decoded_len_estimate(text.len())];
+    let length = BASE64_STANDARD.decode_slice(text, &mut pair).ok()?;
+    pair.truncate(length);
+    let at = memchr(b':', &pair)?;
+    pair.drain(..=at);
+    Some(pair)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_and_loopback_names_are_this_server() {
+        let settings = KyotoSettings::default();
+        for host in [
+            "",
+            ":1978",
+            "localhost",
+            "LocalHost:1978",
+            "db.localhost:1",
+            "127.0.0.1",
+            "10.1.2.3:1978",
+            "[::1]",
+            "[2001:db8::1]:1978",
+        ] {
+            assert!(admits_host(&settings, host.as_bytes()), "{host}");
+        }
+        for host in [
+            "example.org",
+            "example.org:1978",
+            "localhost.example.org",
+            "notlocalhost",
+            "127.0.0.1.example.org",
+            "127.0.0.1:80:80",
+            "1.2.3",
+            "[::1",
+            "[localhost]",
+            "*",
+        ] {
+            assert!(!admits_host(&settings, host.as_bytes()), "{host}");
+        }
+    }
+
+    #[test]
+    fn names_of_the_settings_are_this_server_too() {
+        let hosts = vec!["Cache.example.org".to_owned()];
+        let settings = KyotoSettings { hosts, ..KyotoSettings::default() };
+        assert!(admits_host(&settings, b"cache.EXAMPLE.org:1978"));
+        assert!(!admits_host(&settings, b"x.cache.example.org"));
+        let settings = KyotoSettings { hosts: vec!["*".to_owned()], ..KyotoSettings::default() };
+        assert!(admits_host(&settings, b"anything"));
+    }
+
+    #[test]
+    fn a_password_is_what_follows_the_first_colon() {
+        let password = |header: &str| password(header.as_bytes()).map(|found| found.to_vec());
+        assert_eq!(password("Basic dTpwYTpzcw=="), Some(b"pa:ss".to_vec()));
+        assert_eq!(password("bAsIc   OnNlY3JldA=="), Some(b"secret".to_vec()));
+        for header in ["", "Basic", "Basic ", "Basic ?", "Bearer OnNlY3JldA==", "Basic c2VjcmV0"] {
+            assert_eq!(password(header), None, "{header}");
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! Cursors: `cur_jump` to `cur_delete`.
+//!
+//! A connection has cursors by number. A number that is not known yet makes one, whatever the
+//! procedure, on the database of the request; a known one stays with the database it was made on.
+//! Cursors end with their connection.
+
+mod cursor;
+#[cfg(test)]
+mod tests;
+
+use super::failure::Failure;
+use super::http::Status;
+use super::inputs::Inputs;
+use super::outputs::Outputs;
+use super::records;
+use super::table::Row;
+use super::turn::Turn;
+use crate::Host;
+use cursor::Cursor;
+use std::collections::HashMap;
+use todana_command::Record;
+
+/// Most cursors of a connection.
+const CURSORS_MAX: usize = 1_024;
+
+const TOO_MANY: Failure =
+    Failure::new(Status::Internal, "DB: 9: system error: the connection has too many cursors");
+
+/// The cursors of one connection, by their numbers.
+#[derive(Debug, Default)]
+pub(super) struct Cursors {
+    cursors: HashMap<u64, Cursor>,
+}
+
+/// The cursor that a request named.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Chosen {
+    number: u64,
+    /// Whether it was there before.
+    known: bool,
+}
+
+impl Cursors {
+    /// The cursor that the input `CUR` means, made if there is none and a database to make it on.
+    pub(super) fn choose(
+        &mut self,
+        inputs: &Inputs<'_>,
+        database: Option<usize>,
+    ) -> Result<Option<Chosen>, Failure> {
+        let Some(number) = inputs.get(b"CUR").and_then(number) else { return Ok(None) };
+        if self.cursors.contains_key(&number) {
+            return Ok(Some(Chosen { number, known: true }));
+        }
+        let Some(database) = database else { return Ok(None) };
+        if self.cursors.len() >= CURSORS_MAX {
+            return Err(TOO_MANY);
+        }
+        self.cursors.insert(number, Cursor::new(database));
+        Ok(Some(Chosen { number, known: false }))
+    }
+
+    /// Takes all cursors on a database off their places: it was cleared.
+    pub(super) fn unset(&mut self, database: usize) {
+        let on_it = self.cursors.values_mut().filter(|cursor| cursor.database() == database);
+        on_it.for_each(Cursor::unset);
+    }
+}
+
+/// Runs the procedure `cur_*` that a row is.
+pub(super) fn run<H: Host>(
+    turn: &mut Turn<'_, H>,
+    cursors: &mut Cursors,
+    row: Row,
+    chosen: Option<Chosen>,
+    inputs: &Inputs<'_>,
+    outputs: &mut Outputs,
+) -> Result<(), Failure> {
+    if row == Row::CurDelete {
+        return delete(cursors, chosen);
+    }
+    let chosen = chosen.and_then(|chosen| cursors.cursors.get_mut(&chosen.number));
+    let cursor = chosen.ok_or(Failure::NO_SUCH_CURSOR)?;
+    let step = inputs.has(b"step");
+    match row {
+        Row::CurJump => cursor.jump(turn, inputs.get(b"key")),
+        Row::CurJumpBack => cursor.jump_back(turn, inputs.get(b"key")),
+        Row::CurStep => cursor.step(turn),
+        Row::CurStepBack => cursor.step_back(turn),
+        Row::CurSetValue => set_value(turn, cursor, inputs, step),
+        Row::CurRemove => cursor.remove(turn),
+        Row::CurGetKey => get(turn, cursor, outputs, |cursor, turn, outputs| {
+            cursor.look(turn, step, &mut |record| outputs.insert(b"key", record.key))
+        }),
+        Row::CurGetValue => get(turn, cursor, outputs, |cursor, turn, outputs| {
+            cursor.look(turn, step, &mut |record| outputs.insert(b"value", record.value))
+        }),
+        Row::CurGet => get(turn, cursor, outputs, |cursor, turn, outputs| {
+            let is_persistent = turn.database(cursor.database()).persistent;
+            cursor.look(turn, step, &mut |record| tell(record, is_persistent, outputs))
+        }),
+        Row::CurSeize => get(turn, cursor, outputs, |cursor, turn, outputs| {
+            let is_persistent = turn.database(cursor.database()).persistent;
+            cursor.seize(turn, &mut |record| tell(record, is_persistent, outputs))
+        }),
+        _ => Err(Failure::NOT_IMPLEMENTED),
+    }
+}
+
+/// `cur_delete`. A cursor that this very request made stays: ktserver knows the procedure only
+/// where there was one.
+fn delete(cursors: &mut Cursors, chosen: Option<Chosen>) -> Result<(), Failure> {
+    match chosen {
+        Some(Chosen { number, known: true }) => {
+            cursors.cursors.remove(&number);
+            Ok(())
+        }
+        _ => Err(Failure::no_procedure(b"cur_delete")),
+    }
+}
+
+fn set_value<H: Host>(
+    turn: &mut Turn<'_, H>,
+    cursor: &mut Cursor,
+    inputs: &Inputs<'_>,
+    step: bool,
+) -> Result<(), Failure> {
+    let value = records::required(inputs, b"value")?;
+    records::admit(turn, b"", value)?;
+    let expires = records::expires(turn, cursor.database(), inputs);
+    cursor.set_value(turn, value, expires, step)
+}
+
+/// Looks at a record by a cursor and counts the look.
+fn get<H: Host>(
+    turn: &mut Turn<'_, H>,
+    cursor: &mut Cursor,
+    outputs: &mut Outputs,
+    look: impl FnOnce(&mut Cursor, &mut Turn<'_, H>, &mut Outputs) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let done = look(cursor, turn, outputs);
+    match &done {
+        Ok(()) => turn.lookups.0 += 1,
+        Err(_) => turn.lookups.1 += 1,
+    }
+    done
+}
+
+fn tell(record: &Record<'_>, is_persistent: bool, outputs: &mut Outputs) {
+    outputs.insert(b"key", record.key);
+    outputs.insert(b"value", record.value);
+    records::tell_expiry(record, is_persistent, outputs);
+}
+
+/// The number of a cursor, from 0 to 2^63 - 1: digits, whatever follows.
+fn number(text: &[u8]) -> Option<u64> {
+    let digits = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let digits = std::str::from_utf8(&text[..digits]).ok()?;
+    digits.parse::<i64>().ok()?.try_into().ok()
+}

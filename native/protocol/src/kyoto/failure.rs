@@ -1,0 +1,93 @@
+//! Why a procedure failed: the status and the text that clients see.
+//!
+//! The texts are ktserver's, word for word: clients compare them.
+
+use super::http::Status;
+use std::borrow::Cow;
+use todana_command::{Error, Refusal};
+
+/// A failed procedure.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Failure {
+    pub(super) status: Status,
+    /// What `ERROR` says.
+    pub(super) text: Cow<'static, str>,
+}
+
+impl Failure {
+    pub(super) const INVALID_PARAMETERS: Failure =
+        Failure::new(Status::BadRequest, "invalid parameters");
+    pub(super) const TOO_MANY_INPUTS: Failure = Failure::new(Status::BadRequest, "too many inputs");
+    pub(super) const NO_SUCH_DATABASE: Failure =
+        Failure::new(Status::BadRequest, "no such database");
+    pub(super) const NO_SUCH_CURSOR: Failure = Failure::new(Status::BadRequest, "no such cursor");
+    pub(super) const TIMED_OUT: Failure =
+        Failure::new(Status::Unavailable, "the condition timed out");
+    pub(super) const NO_UPDATE_LOG: Failure =
+        Failure::new(Status::BadRequest, "no update log allows no replication");
+    pub(super) const NO_POSITION_FILE: Failure =
+        Failure::new(Status::NotImplemented, "the RTS file is not set");
+    pub(super) const NO_SCRIPTS: Failure =
+        Failure::new(Status::NotImplemented, "the scripting extention is disabled");
+    pub(super) const NO_RECORD: Failure =
+        Failure::new(Status::Logical, "DB: 7: no record: no record");
+    pub(super) const DUPLICATE: Failure =
+        Failure::new(Status::Logical, "DB: 6: record duplication: record duplication");
+    pub(super) const STATUS_CONFLICT: Failure =
+        Failure::new(Status::Logical, "DB: 8: logical inconsistency: status conflict");
+    pub(super) const INCONSISTENT: Failure =
+        Failure::new(Status::Logical, "DB: 8: logical inconsistency: logical inconsistency");
+    pub(super) const BAD_EXPRESSION: Failure =
+        Failure::new(Status::Logical, "DB: 8: logical inconsistency: compilation failed");
+    pub(super) const NOT_IMPLEMENTED: Failure =
+        Failure::new(Status::NotImplemented, "DB: 1: not implemented: not implemented");
+    pub(super) const KEY_TOO_LONG: Failure =
+        Failure::new(Status::Internal, "DB: 9: system error: the key is too long");
+    pub(super) const VALUE_TOO_LONG: Failure =
+        Failure::new(Status::Internal, "DB: 9: system error: the value is too long");
+    pub(super) const FULL: Failure =
+        Failure::new(Status::Internal, "DB: 9: system error: the database is full");
+    pub(super) const REPLY_TOO_LONG: Failure =
+        Failure::new(Status::Internal, "DB: 9: system error: the reply is too long");
+    pub(super) const NO_COMMANDS: Failure =
+        Failure::new(Status::Internal, "DB: 15: miscellaneous error: there are no commands");
+
+    pub(super) const fn new(status: Status, text: &'static str) -> Failure {
+        Failure { status, text: Cow::Borrowed(text) }
+    }
+
+    /// There is no procedure of this name.
+    pub(super) fn no_procedure(name: &[u8]) -> Failure {
+        let name = String::from_utf8_lossy(name);
+        let text = format!("not implemented: {name}");
+        Failure { status: Status::NotImplemented, text: Cow::Owned(text) }
+    }
+}
+
+impl From<Refusal> for Failure {
+    fn from(refusal: Refusal) -> Failure {
+        match refusal {
+            Refusal::Present => Failure::DUPLICATE,
+            Refusal::Absent => Failure::NO_RECORD,
+            Refusal::VersionDiffers | Refusal::ValueDiffers => Failure::STATUS_CONFLICT,
+        }
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Failure {
+        match error {
+            Error::Full => Failure::FULL,
+            Error::ValueTooLarge => Failure::VALUE_TOO_LONG,
+            Error::ReplyTooLarge => Failure::REPLY_TOO_LONG,
+            Error::NoSuchDatabase => Failure::NO_SUCH_DATABASE,
+            Error::NotOrdered => Failure::NOT_IMPLEMENTED,
+            Error::NotACounter
+            | Error::NotAnInteger
+            | Error::NotAFloat
+            | Error::Overflow
+            | Error::NotFinite
+            | Error::SameObject => Failure::INCONSISTENT,
+        }
+    }
+}

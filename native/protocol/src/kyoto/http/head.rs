@@ -1,0 +1,312 @@
+//! The head of a request: the request line and the headers.
+//!
+//! ```text
+//!   PUT /key?ignored HTTP/1.1\r\n      the first line decides whether this is HTTP at all:
+//!   Host: localhost:1978\r\n           anything else ends the connection without a word, as soon
+//!   Content-Length: 5\r\n              as it is read
+//!   \r\n
+//! ```
+//!
+//! A head that does not end yet is not parsed, and what was looked through is not looked through
+//! again: a client that sends byte by byte costs no more than one that sends all at once.
+
+use httparse::{EMPTY_HEADER, Header, Status, parse_headers};
+use memchr::{memchr, memchr_iter};
+
+/// Longest request line without its end.
+const LINE_BYTES_MAX: usize = 8191;
+
+/// Most headers.
+const HEADERS_MAX: usize = 128;
+
+/// Headers that a request usually has at most.
+const HEADERS_USUAL: usize = 16;
+
+/// How a request is made. Case counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::kyoto) enum Method {
+    Get,
+    Head,
+    Post,
+    Put,
+    Delete,
+    Other,
+}
+
+impl Method {
+    fn of(name: &[u8]) -> Method {
+        match name {
+            b"GET" => Method::Get,
+            b"HEAD" => Method::Head,
+            b"POST" => Method::Post,
+            b"PUT" => Method::Put,
+            b"DELETE" => Method::Delete,
+            _ => Method::Other,
+        }
+    }
+
+    /// Whether a body means something to it. Where not, it is passed over.
+    pub(in crate::kyoto) fn takes_body(self) -> bool {
+        matches!(self, Method::Post | Method::Put | Method::Other)
+    }
+}
+
+/// What follows the head.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(in crate::kyoto) enum Body {
+    /// Nothing.
+    #[default]
+    None,
+    /// So many bytes.
+    Bytes(u64),
+    /// Chunks.
+    Chunks,
+}
+
+/// A head. Of headers that came twice the last counts.
+#[derive(Clone, Debug)]
+pub(in crate::kyoto) struct Head<'i> {
+    /// The method as it was sent.
+    pub(in crate::kyoto) name: &'i [u8],
+    pub(in crate::kyoto) method: Method,
+    /// Path and query.
+    pub(in crate::kyoto) target: &'i [u8],
+    pub(in crate::kyoto) keep_alive: bool,
+    pub(in crate::kyoto) body: Body,
+    /// `Expect: 100-continue`.
+    pub(in crate::kyoto) expects_continue: bool,
+    pub(in crate::kyoto) host: Option<&'i [u8]>,
+    pub(in crate::kyoto) origin: Option<&'i [u8]>,
+    /// Whether a browser asks with it what a page of another site may send.
+    pub(in crate::kyoto) is_preflight: bool,
+    /// `Sec-Fetch-Site`
+    pub(in crate::kyoto) fetch_site: Option<&'i [u8]>,
+    pub(in crate::kyoto) authorization: Option<&'i [u8]>,
+    pub(in crate::kyoto) content_type: Option<&'i [u8]>,
+    /// `X-Kt-Mode`
+    pub(in crate::kyoto) mode: Option<&'i [u8]>,
+    /// `X-Kt-Xt`
+    pub(in crate::kyoto) xt: Option<&'i [u8]>,
+}
+
+impl<'i> Head<'i> {
+    /// The target up to its first question mark, and what follows that.
+    pub(in crate::kyoto) fn path_and_query(&self) -> (&'i [u8], &'i [u8]) {
+        match memchr(b'?', self.target) {
+            Some(at) => (&self.target[..at], &self.target[at + 1..]),
+            None => (self.target, b""),
+        }
+    }
+}
+
+/// How much of a head that did not end was looked at.
+#[derive(Clone, Copy, Debug, Default)]
+pub(in crate::kyoto) struct Seen {
+    /// Where the headers begin; 0 before the request line was read.
+    headers: usize,
+    /// Bytes in which the end that is looked for does not begin.
+    searched: usize,
+}
+
+impl Seen {
+    /// Where the headers begin, once a head was found.
+    pub(in crate::kyoto) fn headers(&self) -> usize {
+        self.headers
+    }
+}
+
+/// What the front of the input is.
+#[derive(Clone, Debug)]
+pub(in crate::kyoto) enum Found<'i> {
+    /// A head of so many bytes.
+    Head(Head<'i>, usize),
+    /// The beginning of one.
+    Unfinished,
+    /// No HTTP.
+    Other,
+    /// HTTP with something wrong in it.
+    Bad(&'static str),
+}
+
+/// Looks for a head of at most `bytes_max` at the front of the input.
+#[inline]
+pub(in crate::kyoto) fn find<'i>(input: &'i [u8], seen: &mut Seen, bytes_max: usize) -> Found<'i> {
+    let is_first_look = seen.searched == 0;
+    if is_first_look && input.first().is_some_and(|&byte| !is_token(byte)) {
+        return Found::Other;
+    }
+    if seen.headers == 0 {
+        let found = memchr(b'\n', &input[seen.searched..]).map(|at| at + seen.searched);
+        // The CR before the end does not count; where no end came yet, the last byte may be one.
+        let has_cr = found.is_none_or(|end| end > 0 && input[end - 1] == b'\r');
+        let line_bytes_max = LINE_BYTES_MAX.min(bytes_max) + usize::from(has_cr);
+        if found.unwrap_or(input.len()) > line_bytes_max {
+            return Found::Other;
+        }
+        let Some(end) = found else {
+            seen.searched = input.len();
+            return Found::Unfinished;
+        };
+        if RequestLine::parse(&input[..end]).is_none() {
+            return Found::Other;
+        }
+        (seen.headers, seen.searched) = (end + 1, end);
+    }
+    let bounded = &input[..input.len().min(bytes_max.max(seen.headers))];
+    // Nearly always a head comes in one piece, and its end need not be looked for.
+    if is_first_look && let found @ Found::Head(..) = parse(bounded, seen.headers) {
+        return found;
+    }
+    if ends(bounded, seen) {
+        return parse(bounded, seen.headers);
+    }
+    if bounded.len() >= bytes_max {
+        Found::Bad("request header too large")
+    } else {
+        Found::Unfinished
+    }
+}
+
+/// Whether an empty line follows what was searched.
+fn ends(input: &[u8], seen: &mut Seen) -> bool {
+    for at in memchr_iter(b'\n', &input[seen.searched..]) {
+        let at = at + seen.searched;
+        if matches!(input[at + 1..], [b'\n', ..] | [b'\r', b'\n', ..]) {
+            return true;
+        }
+    }
+    seen.searched = input.len().saturating_sub(2).max(seen.searched);
+    false
+}
+
+/// Parses a head whose headers begin at `headers`.
+pub(in crate::kyoto) fn parse(input: &[u8], headers: usize) -> Found<'_> {
+    let Some(line) = RequestLine::parse(&input[..headers - 1]) else { return Found::Other };
+    let mut usual = [EMPTY_HEADER; HEADERS_USUAL];
+    let mut result = parse_headers(&input[headers..], &mut usual);
+    let mut many;
+    if result == Err(httparse::Error::TooManyHeaders) {
+        many = [EMPTY_HEADER; HEADERS_MAX];
+        result = parse_headers(&input[headers..], &mut many);
+    }
+    match result {
+        Ok(Status::Complete((length, found))) => match line.with(found) {
+            Ok(head) => Found::Head(head, headers + length),
+            Err(why) => Found::Bad(why),
+        },
+        Ok(Status::Partial) => Found::Unfinished,
+        Err(httparse::Error::TooManyHeaders) => Found::Bad("too many headers"),
+        Err(_) => Found::Bad("invalid header"),
+    }
+}
+
+/// The first line.
+struct RequestLine<'i> {
+    name: &'i [u8],
+    target: &'i [u8],
+    is_1_1: bool,
+}
+
+impl<'i> RequestLine<'i> {
+    /// Parses a line without its LF.
+    fn parse(line: &'i [u8]) -> Option<RequestLine<'i>> {
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        let (name, rest) = line.split_at(memchr(b' ', line)?);
+        let rest = &rest[1..];
+        let (target, version) = rest.split_at(memchr(b' ', rest)?);
+        let is_1_1 = match version {
+            b" HTTP/1.1" => true,
+            b" HTTP/1.0" => false,
+            _ => return None,
+        };
+        let is_target = |&byte: &u8| byte > b' ' && byte != 0x7f;
+        let is_sound = !name.is_empty()
+            && name.iter().all(|&byte| is_token(byte))
+            && !target.is_empty()
+            && target.iter().all(is_target);
+        is_sound.then_some(RequestLine { name, target, is_1_1 })
+    }
+
+    /// The head of this line and these headers.
+    fn with(self, headers: &[Header<'i>]) -> Result<Head<'i>, &'static str> {
+        let mut head = Head {
+            name: self.name,
+            method: Method::of(self.name),
+            target: self.target,
+            keep_alive: self.is_1_1,
+            body: Body::None,
+            expects_continue: false,
+            host: None,
+            origin: None,
+            is_preflight: false,
+            fetch_site: None,
+            authorization: None,
+            content_type: None,
+            mode: None,
+            xt: None,
+        };
+        for header in headers {
+            let is = |name: &str| header.name.eq_ignore_ascii_case(name);
+            // By length first: most headers are of no interest.
+            match header.name.len() {
+                4 if is("host") => head.host = Some(header.value),
+                6 if is("origin") => head.origin = Some(header.value),
+                6 if is("expect") => {
+                    head.expects_continue =
+                        self.is_1_1 && header.value.eq_ignore_ascii_case(b"100-continue");
+                }
+                7 if is("x-kt-xt") => head.xt = Some(header.value),
+                9 if is("x-kt-mode") => head.mode = Some(header.value),
+                10 if is("connection") => {
+                    head.keep_alive = keeps_alive(header.value, head.keep_alive);
+                }
+                12 if is("content-type") => head.content_type = Some(header.value),
+                13 if is("authorization") => head.authorization = Some(header.value),
+                14 if is("content-length") => head.body = with_length(head.body, header.value)?,
+                14 if is("sec-fetch-site") => head.fetch_site = Some(header.value),
+                17 if is("transfer-encoding") => {
+                    let is_chunked = header.value.eq_ignore_ascii_case(b"chunked");
+                    if !is_chunked || head.body != Body::None {
+                        return Err("invalid transfer encoding");
+                    }
+                    head.body = Body::Chunks;
+                }
+                29 if is("access-control-request-method") => {
+                    head.is_preflight = self.name == b"OPTIONS";
+                }
+                _ => {}
+            }
+        }
+        head.is_preflight &= head.origin.is_some();
+        // Whoever stands between a client of HTTP/1.0 and us does not know chunks, and would take
+        // what follows them for something else.
+        head.keep_alive &= self.is_1_1 || head.body != Body::Chunks;
+        Ok(head)
+    }
+}
+
+/// What a `Content-Length` makes of the body that is known so far.
+fn with_length(body: Body, value: &[u8]) -> Result<Body, &'static str> {
+    const TROUBLE: &str = "invalid content length";
+    let is_number = !value.is_empty() && value.iter().all(u8::is_ascii_digit);
+    let text = std::str::from_utf8(value).ok().filter(|_| is_number).ok_or(TROUBLE)?;
+    let length = Body::Bytes(text.parse().map_err(|_| TROUBLE)?);
+    if body == Body::None || body == length { Ok(length) } else { Err(TROUBLE) }
+}
+
+fn keeps_alive(value: &[u8], or: bool) -> bool {
+    let mut keeps = or;
+    for word in value.split(|&byte| byte == b',') {
+        let word = word.trim_ascii();
+        if word.eq_ignore_ascii_case(b"close") {
+            return false;
+        }
+        keeps |= word.eq_ignore_ascii_case(b"keep-alive");
+    }
+    keeps
+}
+
+/// Whether a method may have this byte.
+fn is_token(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
+}

@@ -1,0 +1,99 @@
+//! What a command came to, for procedures that word it later.
+
+use super::failure::Failure;
+use super::turn::Turn;
+use crate::Host;
+use todana_command::{Command, Error, LcsSpan, LeaseState, Record, Refusal, Reply};
+
+/// The reply to a command beside its records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Outcome {
+    /// It was done, and there is nothing more to say.
+    Done,
+    /// There is no such record.
+    Absent,
+    Number(i64),
+    Flag(bool),
+    Refused(Refusal),
+    Failed(Error),
+}
+
+impl Outcome {
+    /// Failures as errors.
+    pub(super) fn check(self) -> Result<Outcome, Failure> {
+        match self {
+            Outcome::Refused(refusal) => Err(refusal.into()),
+            Outcome::Failed(error) => Err(error.into()),
+            outcome => Ok(outcome),
+        }
+    }
+}
+
+/// Has a command carried out. `tell` gets its records and byte strings while they are in hand; a
+/// record that is missing is told as `None`.
+pub(super) fn ask<H: Host>(
+    turn: &mut Turn<'_, H>,
+    database: usize,
+    command: &Command<'_>,
+    tell: impl FnMut(Option<Record<'_>>),
+) -> Outcome {
+    let mut told = Told { tell, outcome: Outcome::Done };
+    turn.execute(database, command, &mut told);
+    told.outcome
+}
+
+/// Has a command carried out that answers no records.
+pub(super) fn order<H: Host>(
+    turn: &mut Turn<'_, H>,
+    database: usize,
+    command: &Command<'_>,
+) -> Result<Outcome, Failure> {
+    ask(turn, database, command, |_| {}).check()
+}
+
+struct Told<F> {
+    tell: F,
+    outcome: Outcome,
+}
+
+impl<F: FnMut(Option<Record<'_>>)> Reply for Told<F> {
+    fn done(&mut self) {}
+    fn none(&mut self) {
+        self.outcome = Outcome::Absent;
+        (self.tell)(None);
+    }
+    fn record(&mut self, record: Record<'_>) {
+        (self.tell)(Some(record));
+    }
+    fn lease(&mut self, record: Record<'_>, _state: LeaseState) {
+        self.record(record);
+    }
+    fn stored(&mut self, _version: u64) {}
+    fn refused(&mut self, refusal: Refusal) {
+        self.outcome = Outcome::Refused(refusal);
+    }
+    fn integer(&mut self, number: i64) {
+        self.outcome = Outcome::Number(number);
+    }
+    fn number(&mut self, record: Record<'_>) {
+        self.record(record);
+    }
+    fn length(&mut self, _length: usize, _version: u64) {}
+    fn flag(&mut self, flag: bool) {
+        self.outcome = Outcome::Flag(flag);
+    }
+    fn bytes(&mut self, bytes: &[u8]) {
+        self.record(Record { key: b"", value: bytes, flags: 0, version: 0, expires_at_ms: None });
+    }
+    fn expiry(&mut self, _expires_at_ms: Option<u64>) {}
+    fn list(&mut self, _length: usize) {}
+    fn page(&mut self, _cursor: u64, _length: usize) {}
+    fn slice(&mut self, _after: Option<&[u8]>, _length: usize) {}
+    fn key(&mut self, key: &[u8]) {
+        self.record(Record { key, value: b"", flags: 0, version: 0, expires_at_ms: None });
+    }
+    fn matches(&mut self, _spans: &[LcsSpan], _length: usize, _with_lengths: bool) {}
+    fn error(&mut self, error: Error) {
+        self.outcome = Outcome::Failed(error);
+    }
+}

@@ -1,0 +1,143 @@
+//! The procedures by their rows: what each needs, and who carries it out.
+
+use super::bulk::{Bulk, Kind};
+use super::cursors::{self, Chosen, Cursors};
+use super::failure::Failure;
+use super::inputs::Inputs;
+use super::matching::Search;
+use super::outputs::Outputs;
+use super::records::{self, Done};
+use super::status::Echo;
+use super::table::Row;
+use super::turn::Turn;
+use super::vacuum::Vacuum;
+use super::{status, url};
+use crate::Host;
+use todana_command::{Command, Condition};
+
+/// Which procedure is called.
+#[derive(Clone, Debug)]
+pub(super) struct Procedure {
+    pub(super) row: Row,
+    /// Its name where there is no such procedure, else empty.
+    unknown: Vec<u8>,
+}
+
+impl Procedure {
+    /// The procedure of a name that is still URL-encoded.
+    pub(super) fn of(encoded: &[u8]) -> Procedure {
+        if let Some(row) = Row::procedure(encoded) {
+            return Procedure { row, unknown: Vec::new() };
+        }
+        let name = url::decode(encoded);
+        match Row::procedure(&name) {
+            Some(row) => Procedure { row, unknown: Vec::new() },
+            None => Procedure { row: Row::Unknown, unknown: name },
+        }
+    }
+}
+
+/// What a procedure works on.
+pub(super) struct Target {
+    pub(super) database: Result<usize, Failure>,
+    pub(super) cursor: Option<Chosen>,
+}
+
+/// What is left to do of a procedure.
+#[derive(Debug)]
+pub(super) enum Work {
+    Bulk(Bulk),
+    Search(Box<Search>),
+    Vacuum(Vacuum),
+    Echo(Echo),
+}
+
+/// Begins a procedure that may take several turns; runs one that does not to its end, and returns
+/// `None`.
+pub(super) fn begin<H: Host>(
+    turn: &mut Turn<'_, H>,
+    cursors: &mut Cursors,
+    procedure: &Procedure,
+    target: Target,
+    inputs: &Inputs<'_>,
+    outputs: &mut Outputs,
+) -> Result<Option<Work>, Failure> {
+    let kind = match procedure.row {
+        Row::SetBulk => Kind::Set,
+        Row::RemoveBulk => Kind::Remove,
+        Row::GetBulk => Kind::Get,
+        row @ (Row::MatchPrefix | Row::MatchRegex | Row::MatchSimilar) => {
+            let search = Search::begin(turn, row, target.database?, inputs)?;
+            return Ok(Some(Work::Search(Box::new(search))));
+        }
+        Row::Echo => return Ok(Some(Work::Echo(Echo::default()))),
+        Row::Vacuum => return Ok(Some(Work::Vacuum(Vacuum::begin(target.database?, inputs)))),
+        _ => return perform(turn, cursors, procedure, target, inputs, outputs).map(|()| None),
+    };
+    Ok(Some(Work::Bulk(Bulk::new(turn, kind, target.database?, inputs))))
+}
+
+impl Work {
+    /// Goes on for a slice. True when the procedure is done.
+    pub(super) fn step<H: Host>(
+        &mut self,
+        turn: &mut Turn<'_, H>,
+        inputs: &Inputs<'_>,
+        outputs: &mut Outputs,
+    ) -> Result<bool, Failure> {
+        match self {
+            Work::Bulk(bulk) => bulk.step(turn, inputs, outputs),
+            Work::Search(search) => search.step(turn, outputs),
+            Work::Vacuum(vacuum) => vacuum.step(turn),
+            Work::Echo(echo) => Ok(echo.step(inputs, outputs)),
+        }
+    }
+}
+
+/// Runs a procedure that takes one turn.
+fn perform<H: Host>(
+    turn: &mut Turn<'_, H>,
+    cursors: &mut Cursors,
+    procedure: &Procedure,
+    Target { database, cursor }: Target,
+    inputs: &Inputs<'_>,
+    outputs: &mut Outputs,
+) -> Done {
+    match procedure.row {
+        Row::Void => Ok(()),
+        Row::Report => status::report(turn, outputs),
+        Row::Status => status::status(turn, database?, outputs),
+        Row::Synchronize => database.and_then(|_| status::synchronize(inputs)),
+        Row::PlayScript => Err(Failure::NO_SCRIPTS),
+        Row::TuneReplication => Err(Failure::NO_POSITION_FILE),
+        Row::UlogList | Row::UlogRemove => Err(Failure::NO_UPDATE_LOG),
+        Row::Clear => {
+            let database = database?;
+            cursors.unset(database);
+            records::clear(turn, database)
+        }
+        Row::Set => records::set(turn, database?, inputs, Condition::Always),
+        Row::Add => records::set(turn, database?, inputs, Condition::IfAbsent),
+        Row::Replace => records::set(turn, database?, inputs, Condition::IfPresent),
+        Row::Append => records::append(turn, database?, inputs),
+        Row::Increment => records::increment(turn, database?, inputs, outputs),
+        Row::IncrementDouble => records::increment_double(turn, database?, inputs, outputs),
+        Row::Cas => records::cas(turn, database?, inputs),
+        Row::Remove => records::remove(turn, database?, inputs),
+        Row::Get => records::read(turn, database?, inputs, outputs, |key| Command::Get { key }),
+        Row::Check => records::check(turn, database?, inputs, outputs),
+        Row::Seize => records::read(turn, database?, inputs, outputs, |key| Command::Take { key }),
+        Row::CurJump
+        | Row::CurJumpBack
+        | Row::CurStep
+        | Row::CurStepBack
+        | Row::CurSetValue
+        | Row::CurRemove
+        | Row::CurGetKey
+        | Row::CurGetValue
+        | Row::CurGet
+        | Row::CurSeize
+        | Row::CurDelete => cursors::run(turn, cursors, procedure.row, cursor, inputs, outputs),
+        _ => Err(Failure::no_procedure(&procedure.unknown)),
+    }
+}

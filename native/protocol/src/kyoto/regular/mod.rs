@@ -1,0 +1,68 @@
+//! Regular expressions as ktserver has them: POSIX extended in the C locale, with what glibc adds
+//! (`\w \W \s \S \b \B \< \>`), searched anywhere in the key, which ends at its first NUL.
+//!
+//! An expression is translated to one of the `regex` crate, whose search takes time linear in the
+//! key. What glibc refuses is refused (`*a`, `a{2,1}`, `[b-a]`, `(`, `^*`); what it takes for
+//! itself is (`)`, `}`, `\d`). Two things differ:
+//!
+//! - back-references (`\1`) are refused: nothing is known that searches them in linear time;
+//! - so are expressions whose automaton would have more than [`STATES_MAX`] states, such as
+//!   `(.{100}){100}`, or that are longer than [`EXPRESSION_BYTES_MAX`] bytes.
+
+mod bracket;
+#[cfg(test)]
+mod tests;
+mod translation;
+
+use regex::bytes::{Regex, RegexBuilder};
+use translation::Translation;
+
+/// Longest expression in bytes.
+const EXPRESSION_BYTES_MAX: usize = 4_096;
+/// Most states of an expression, about.
+const STATES_MAX: usize = 4_096;
+/// Most bytes of a compiled expression, and of each cache that a search keeps.
+const COMPILED_BYTES_MAX: usize = 1 << 20;
+
+/// The expression is wrong, or too large.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct NotCompiled;
+
+/// A compiled expression.
+#[derive(Debug)]
+pub(super) struct Expression {
+    regex: Regex,
+    states: usize,
+}
+
+impl Expression {
+    /// Compiles an expression up to its first NUL.
+    pub(super) fn compile(pattern: &[u8]) -> Result<Expression, NotCompiled> {
+        let pattern = until_nul(pattern);
+        if pattern.len() > EXPRESSION_BYTES_MAX {
+            return Err(NotCompiled);
+        }
+        let (translated, states) = Translation::of(pattern)?;
+        let regex = RegexBuilder::new(&translated)
+            .unicode(false)
+            .dot_matches_new_line(true)
+            .size_limit(COMPILED_BYTES_MAX)
+            .dfa_size_limit(COMPILED_BYTES_MAX)
+            .build();
+        regex.map(|regex| Expression { regex, states }).map_err(|_| NotCompiled)
+    }
+
+    /// Whether it matches anywhere in a key.
+    pub(super) fn matches(&self, key: &[u8]) -> bool {
+        self.regex.is_match(until_nul(key))
+    }
+
+    /// Steps that a look at a key of so many bytes takes at most.
+    pub(super) fn work(&self, key_bytes: usize) -> usize {
+        key_bytes.saturating_mul(self.states)
+    }
+}
+
+fn until_nul(bytes: &[u8]) -> &[u8] {
+    memchr::memchr(0, bytes).map_or(bytes, |end| &bytes[..end])
+}

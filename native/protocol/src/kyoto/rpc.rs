@@ -1,0 +1,259 @@
+//! TSV-RPC: `/rpc/NAME`, from a request to its answer.
+//!
+//! ```text
+//!   read the inputs -> WAIT -> DB -> CUR -> the procedure -> SIGNAL -> word the outputs
+//! ```
+//!
+//! A small request passes through all of that in one call, on borrowed bytes. Whatever may take
+//! long stops after a slice and becomes a [`Task`], which owns all it needs; the session comes back
+//! to it after other connections had their turns.
+
+use super::cursors::Cursors;
+use super::failure::Failure;
+use super::http::Status;
+use super::inputs::Inputs;
+use super::numbers;
+use super::outputs::Outputs;
+use super::procedures::{self, Procedure, Target, Work};
+use super::reading::Reading;
+use super::records::Done;
+use super::table::Row;
+use super::turn::Turn;
+use super::wording::{Worded, Wording};
+use crate::Host;
+use std::borrow::Cow;
+
+/// Milliseconds that a client waits that does not say how long.
+const WAIT_MS: u64 = 30_000;
+
+/// Most milliseconds that a client waits.
+const WAIT_MS_MAX: u64 = u32::MAX as u64;
+
+/// A request.
+#[derive(Debug)]
+pub(super) struct Call<'i> {
+    /// What follows `/rpc/`, still URL-encoded.
+    pub(super) name: &'i [u8],
+    pub(super) query: &'i [u8],
+    pub(super) content_type: Option<&'i [u8]>,
+    /// Without chunks; empty if the method has none.
+    pub(super) body: Cow<'i, [u8]>,
+}
+
+/// What became of a request in this turn.
+#[derive(Debug)]
+pub(super) enum Step {
+    Answered(Answer),
+    /// There is more to do: [`resume`] in a turn to come.
+    Pause(Box<Task>),
+    /// [`resume`] when the signal comes that [`Host::begin_wait`] waits for, or after this time.
+    Wait {
+        ms: u64,
+        task: Box<Task>,
+    },
+}
+
+/// A response without its head.
+#[derive(Debug)]
+pub(super) struct Answer {
+    pub(super) status: Status,
+    pub(super) content_type: &'static str,
+    pub(super) body: Vec<u8>,
+    pub(super) row: Row,
+    pub(super) failed: bool,
+}
+
+/// A request that takes several turns.
+#[derive(Debug)]
+pub(super) struct Task {
+    procedure: Procedure,
+    stage: Stage,
+}
+
+#[derive(Debug)]
+enum Stage {
+    Read(Reading<'static>),
+    Wait(Inputs<'static>),
+    Run(Box<Running>),
+    Word(Wording, Status),
+}
+
+/// A procedure under way.
+#[derive(Debug)]
+struct Running {
+    inputs: Inputs<'static>,
+    outputs: Outputs,
+    work: Work,
+}
+
+/// Begins a request.
+pub(super) fn begin<H: Host>(
+    turn: &mut Turn<'_, H>,
+    cursors: &mut Cursors,
+    call: Call<'_>,
+) -> Step {
+    let procedure = Procedure::of(call.name);
+    let Some(mut reading) = Reading::new(call.query, call.content_type, call.body) else {
+        return fail(turn, procedure, Failure::INVALID_PARAMETERS);
+    };
+    if reading.step() {
+        return admit(turn, cursors, procedure, reading);
+    }
+    pause(procedure, Stage::Read(reading.into_owned()))
+}
+
+/// Goes on with a request.
+pub(super) fn resume<H: Host>(
+    turn: &mut Turn<'_, H>,
+    cursors: &mut Cursors,
+    mut task: Box<Task>,
+) -> Step {
+    if let Stage::Read(reading) = &mut task.stage
+        && !reading.step()
+    {
+        return Step::Pause(task);
+    }
+    let Task { procedure, stage } = *task;
+    match stage {
+        Stage::Read(reading) => admit(turn, cursors, procedure, reading),
+        Stage::Wait(inputs) => {
+            if turn.host.end_wait() {
+                run(turn, cursors, procedure, inputs)
+            } else {
+                fail(turn, procedure, Failure::TIMED_OUT)
+            }
+        }
+        Stage::Run(running) => {
+            let Running { inputs, outputs, work } = *running;
+            go_on(turn, procedure, inputs, outputs, work)
+        }
+        Stage::Word(wording, status) => word(turn, procedure, wording, status),
+    }
+}
+
+/// Goes on when all is read: waits for a signal first where the request says so.
+fn admit<H: Host>(
+    turn: &mut Turn<'_, H>,
+    cursors: &mut Cursors,
+    procedure: Procedure,
+    reading: Reading<'_>,
+) -> Step {
+    let inputs = match reading.finish() {
+        Ok(inputs) => inputs,
+        Err(failure) => return fail(turn, procedure, failure),
+    };
+    let Some(name) = inputs.get(b"WAIT") else {
+        return run(turn, cursors, procedure, inputs);
+    };
+    turn.host.begin_wait(name);
+    let ms = inputs.get(b"WAITTIME").map_or(WAIT_MS, wait_ms);
+    let stage = Stage::Wait(inputs.into_owned());
+    Step::Wait { ms, task: Box::new(Task { procedure, stage }) }
+}
+
+/// What `WAITTIME` says.
+fn wait_ms(seconds: &[u8]) -> u64 {
+    let ms = numbers::fraction(seconds) * 1000.0;
+    // NaN is not above 0 either.
+    if ms > 0.0 { (ms.ceil() as u64).min(WAIT_MS_MAX) } else { WAIT_MS }
+}
+
+/// Runs the procedure.
+fn run<H: Host>(
+    turn: &mut Turn<'_, H>,
+    cursors: &mut Cursors,
+    procedure: Procedure,
+    inputs: Inputs<'_>,
+) -> Step {
+    let database = turn.settings().resolve(inputs.get(b"DB").unwrap_or_default());
+    let mut outputs = Outputs::default();
+    let begun = cursors.choose(&inputs, database).and_then(|cursor| {
+        let target = Target { database: database.ok_or(Failure::NO_SUCH_DATABASE), cursor };
+        procedures::begin(turn, cursors, &procedure, target, &inputs, &mut outputs)
+    });
+    match begun {
+        Ok(Some(work)) => go_on(turn, procedure, inputs, outputs, work),
+        Ok(None) => conclude(turn, procedure, &inputs, outputs, Ok(())),
+        Err(failure) => conclude(turn, procedure, &inputs, outputs, Err(failure)),
+    }
+}
+
+/// Goes on with a procedure for a slice.
+fn go_on<H: Host>(
+    turn: &mut Turn<'_, H>,
+    procedure: Procedure,
+    inputs: Inputs<'_>,
+    mut outputs: Outputs,
+    mut work: Work,
+) -> Step {
+    match work.step(turn, &inputs, &mut outputs) {
+        Ok(false) => {
+            let inputs = inputs.into_owned();
+            pause(procedure, Stage::Run(Box::new(Running { inputs, outputs, work })))
+        }
+        Ok(true) => conclude(turn, procedure, &inputs, outputs, Ok(())),
+        Err(failure) => conclude(turn, procedure, &inputs, outputs, Err(failure)),
+    }
+}
+
+/// Signals, when the procedure has run, and words what it came to.
+fn conclude<H: Host>(
+    turn: &mut Turn<'_, H>,
+    procedure: Procedure,
+    inputs: &Inputs<'_>,
+    mut outputs: Outputs,
+    done: Done,
+) -> Step {
+    let forgets_cursor = procedure.row == Row::CurDelete && done.is_ok();
+    let status = match done {
+        Ok(()) => Status::Ok,
+        Err(Failure { status, text }) => {
+            outputs.clear();
+            outputs.insert(b"ERROR", text.as_bytes());
+            status
+        }
+    };
+    if let (Some(name), false) = (inputs.get(b"SIGNAL"), forgets_cursor) {
+        let waiting = turn.host.signal(name, inputs.has(b"SIGNALBROAD"));
+        outputs.insert_number("SIGNALED", waiting);
+    }
+    word(turn, procedure, Wording::new(outputs), status)
+}
+
+/// Answers with a failure before the procedure was run.
+fn fail<H: Host>(turn: &mut Turn<'_, H>, procedure: Procedure, failure: Failure) -> Step {
+    let mut outputs = Outputs::default();
+    outputs.insert(b"ERROR", failure.text.as_bytes());
+    word(turn, procedure, Wording::new(outputs), failure.status)
+}
+
+fn word<H: Host>(
+    turn: &mut Turn<'_, H>,
+    procedure: Procedure,
+    mut wording: Wording,
+    status: Status,
+) -> Step {
+    match wording.step(turn.host.limits().output_bytes_max) {
+        Worded::All => Step::Answered(Answer {
+            status,
+            content_type: wording.content_type(),
+            body: wording.into_body(),
+            row: procedure.row,
+            failed: status != Status::Ok,
+        }),
+        Worded::More => pause(procedure, Stage::Word(wording, status)),
+        // An error of a few words is not too long again: the limit is far above it.
+        Worded::TooLong if status == Status::Ok => fail(turn, procedure, Failure::REPLY_TOO_LONG),
+        Worded::TooLong => Step::Answered(Answer {
+            status,
+            content_type: wording.content_type(),
+            body: Vec::new(),
+            row: procedure.row,
+            failed: true,
+        }),
+    }
+}
+
+fn pause(procedure: Procedure, stage: Stage) -> Step {
+    Step::Pause(Box::new(Task { procedure, stage }))
+}

@@ -1,0 +1,386 @@
+//! A connection: which protocol each request is in, and requests that take several turns.
+//!
+//! Nothing of the input is copied for a request that is wholly there: it waits in the input until
+//! its last byte has come. Three kinds of requests are taken out as they come instead, and leave
+//! their state here: bodies in chunks, bulks of the binary protocol, and procedures that go on
+//! ([`Pending`]) after their request is gone.
+
+use super::access::{self, Refused};
+use super::binary::{self, Bulk};
+use super::cursors::Cursors;
+use super::http::{
+    Body, CONTINUE, Chunks, Common, Found, Head, Method, Response, Seen, Status, Trouble,
+    answer_preflight, find, parse, refuse,
+};
+use super::rest;
+use super::rpc::{self, Answer, Call};
+use super::table::{COMMANDS, Row};
+use super::turn::Turn;
+use crate::{Budget, Host, Next, Progress, Session};
+use std::borrow::Cow;
+
+/// A Kyoto Tycoon connection.
+#[derive(Debug, Default)]
+pub struct KyotoSession {
+    authenticated: bool,
+    state: State,
+    /// A procedure that goes on before anything else of the input is looked at.
+    pending: Option<Pending>,
+    cursors: Cursors,
+    /// What is known of the head at the front of the input.
+    seen: Seen,
+    /// Bytes that the request at the front of the input is known to have.
+    needed: usize,
+    /// Whether that request was told to go on.
+    continued: bool,
+    /// What the headers of the answer to the request under way will have.
+    common: Common,
+}
+
+/// What the bytes at the front of the input are.
+#[derive(Debug, Default)]
+enum State {
+    /// A request.
+    #[default]
+    Request,
+    /// The body of a request whose head is kept.
+    Chunked(Box<Chunked>),
+    /// Records of a bulk.
+    Bulk(Bulk),
+}
+
+/// A request whose body comes in chunks.
+#[derive(Debug)]
+struct Chunked {
+    head: Vec<u8>,
+    /// Where the headers begin in it.
+    headers: usize,
+    chunks: Chunks,
+}
+
+/// A procedure that takes several turns, and how it is to be answered.
+#[derive(Debug)]
+struct Pending {
+    task: Box<rpc::Task>,
+    keep_alive: bool,
+    with_body: bool,
+}
+
+/// What became of the front of the input.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    /// So many bytes are done with.
+    Done(usize),
+    /// So many bytes are done with, and more are wanted after what follows them. It makes no sense
+    /// to look again before `needed` bytes are there.
+    Read { taken: usize, needed: usize, wanted: usize },
+    /// So many bytes are done with, and the turn is over.
+    Yield(usize),
+    /// So many bytes are done with, and a signal is waited for.
+    Wait { taken: usize, ms: u64 },
+    /// The connection ends.
+    Close,
+}
+
+impl Step {
+    /// Nothing can be done with these bytes before so many are there.
+    pub(super) fn missing(input: &[u8], needed: usize) -> Step {
+        Step::Read { taken: 0, needed, wanted: needed.saturating_sub(input.len()) }
+    }
+}
+
+impl Session for KyotoSession {
+    fn advance<H: Host>(
+        &mut self,
+        input: &[u8],
+        output: &mut Vec<u8>,
+        host: &mut H,
+        budget: Budget,
+    ) -> Progress {
+        if !self.authenticated && !host.requires_password() {
+            self.authenticated = true;
+        }
+        self.common.date.set(host.now_ms() / 1000);
+        let mut turn = Turn { host, out: output, lookups: (0, 0) };
+        let mut consumed = 0;
+        let mut requests_left = budget.requests_max;
+        let next = loop {
+            let rest = &input[consumed..];
+            if self.pending.is_none() && (rest.is_empty() || rest.len() < self.needed) {
+                break self.read(self.needed.saturating_sub(rest.len()));
+            }
+            let enough = turn.out.len() > budget.output_bytes_max || turn.host.turn_is_over();
+            if requests_left == 0 || enough {
+                break Next::Yield;
+            }
+            requests_left -= 1;
+            let step = match self.pending.take() {
+                Some(pending) => self.resume(&mut turn, pending),
+                None => self.step(&mut turn, rest, budget.output_bytes_max),
+            };
+            match step {
+                Step::Done(taken) => consumed += taken,
+                Step::Read { taken, needed, wanted } => {
+                    self.needed = needed;
+                    consumed += taken;
+                    break self.read(wanted);
+                }
+                Step::Yield(taken) => {
+                    consumed += taken;
+                    break Next::Yield;
+                }
+                Step::Wait { taken, ms } => {
+                    consumed += taken;
+                    break Next::Wait { ms };
+                }
+                Step::Close => break Next::Close,
+            }
+        };
+        let (hits, misses) = turn.lookups;
+        if self.authenticated {
+            host.note_authenticated();
+        }
+        if hits + misses > 0 {
+            host.observe_lookups(hits, misses);
+        }
+        Progress { consumed, next }
+    }
+}
+
+impl KyotoSession {
+    /// Deals with the front of the input, which is not empty.
+    #[inline]
+    fn step<H: Host>(
+        &mut self,
+        turn: &mut Turn<'_, H>,
+        input: &[u8],
+        output_bytes_max: usize,
+    ) -> Step {
+        match &mut self.state {
+            State::Request if is_binary(input[0]) => {
+                if !self.authenticated {
+                    return binary::refuse(turn);
+                }
+                match binary::begin(turn, input) {
+                    Ok((bulk, from)) => {
+                        self.becomes(State::Bulk(bulk));
+                        self.bulk(turn, input, from, output_bytes_max)
+                    }
+                    Err(step) => step,
+                }
+            }
+            State::Request => self.http(turn, input),
+            State::Chunked(_) => self.chunked(turn, input),
+            State::Bulk(_) => self.bulk(turn, input, 0, output_bytes_max),
+        }
+    }
+
+    fn bulk<H: Host>(
+        &mut self,
+        turn: &mut Turn<'_, H>,
+        input: &[u8],
+        from: usize,
+        output_bytes_max: usize,
+    ) -> Step {
+        let State::Bulk(bulk) = &mut self.state else { return Step::Close };
+        self.needed = 0;
+        let step = bulk.go_on(turn, input, from, output_bytes_max);
+        if bulk.is_over() {
+            self.becomes(State::Request);
+        }
+        step
+    }
+
+    /// Asks for more input. In the middle of a request that is a byte at least, also where all of
+    /// the input was taken: else the connection would pass for idle, and never be closed.
+    fn read(&self, wanted: usize) -> Next {
+        let is_between = matches!(self.state, State::Request);
+        Next::Read { wanted: if is_between { wanted } else { wanted.max(1) } }
+    }
+
+    /// Notes that what was known of the front of the input is no longer so.
+    #[inline]
+    fn becomes(&mut self, state: State) {
+        self.state = state;
+        self.seen = Seen::default();
+        self.needed = 0;
+        self.continued = false;
+    }
+
+    #[inline]
+    fn http<H: Host>(&mut self, turn: &mut Turn<'_, H>, input: &[u8]) -> Step {
+        let limits = turn.host.limits();
+        let head_bytes_max = match self.authenticated {
+            true => limits.line_bytes_max,
+            false => limits.line_bytes_max.min(limits.unauthenticated_argument_bytes_max),
+        };
+        self.common.origin.clear();
+        let (head, length) = match find(input, &mut self.seen, head_bytes_max) {
+            Found::Head(head, length) => (head, length),
+            Found::Unfinished => return Step::Read { taken: 0, needed: 0, wanted: 0 },
+            Found::Other => {
+                turn.observe(Row::Unknown, true, &[]);
+                return Step::Close;
+            }
+            Found::Bad(why) => return self.refuse(turn, (Status::BadRequest, why), None),
+        };
+        let has_body = !matches!(head.body, Body::None | Body::Bytes(0));
+        if let Err(refused) = self.admit(turn, &head) {
+            let reason = (refused.status, refused.why);
+            if !refused.keep_alive || !head.keep_alive || has_body {
+                return self.refuse(turn, reason, Some(&head));
+            }
+            refuse(turn.out, &self.common, reason, true, head.method != Method::Head);
+            turn.observe(Row::Unknown, true, &[head.name, head.target]);
+            self.becomes(State::Request);
+            return Step::Done(length);
+        }
+        if head.is_preflight {
+            let keep_alive = head.keep_alive && !has_body;
+            answer_preflight(turn.out, &self.common, keep_alive);
+            turn.observe(Row::Unknown, false, &[head.name, head.target]);
+            self.becomes(State::Request);
+            return if keep_alive { Step::Done(length) } else { Step::Close };
+        }
+        let body_bytes_max = turn.settings().body_bytes_max;
+        let body_bytes = match head.body {
+            Body::None => 0,
+            Body::Bytes(bytes) => match usize::try_from(bytes) {
+                Ok(bytes) if bytes <= body_bytes_max => bytes,
+                _ => return self.refuse(turn, TOO_LARGE, Some(&head)),
+            },
+            Body::Chunks => {
+                if head.expects_continue {
+                    turn.out.extend_from_slice(CONTINUE);
+                }
+                let head = input[..length].to_vec();
+                let (headers, chunks) = (self.seen.headers(), Chunks::default());
+                self.becomes(State::Chunked(Box::new(Chunked { head, headers, chunks })));
+                return Step::Done(length);
+            }
+        };
+        // Whether the body is there already or not: what is sent does not depend on that.
+        if head.expects_continue && body_bytes > 0 && !self.continued {
+            self.continued = true;
+            turn.out.extend_from_slice(CONTINUE);
+        }
+        let total = length.saturating_add(body_bytes);
+        match input.get(length..total) {
+            Some(body) => {
+                self.becomes(State::Request);
+                self.answer(turn, &head, Cow::Borrowed(body), total)
+            }
+            None => Step::missing(input, total),
+        }
+    }
+
+    /// Says whether a request is refused. One that is admitted as a preflight only is not to be
+    /// carried out: it needs no password.
+    #[inline]
+    fn admit<H: Host>(&mut self, turn: &Turn<'_, H>, head: &Head<'_>) -> Result<(), Refused> {
+        access::check_sender(turn.settings(), head)?;
+        self.common.origin.extend_from_slice(head.origin.unwrap_or_default());
+        if head.is_preflight {
+            return Ok(());
+        }
+        access::check_password(turn.host, &mut self.authenticated, head)
+    }
+
+    fn chunked<H: Host>(&mut self, turn: &mut Turn<'_, H>, input: &[u8]) -> Step {
+        let State::Chunked(chunked) = &mut self.state else { return Step::Close };
+        let taken = match chunked.chunks.take(input, turn.settings().body_bytes_max) {
+            Ok(taken) => taken,
+            Err(Trouble::Invalid) => {
+                return self.refuse(turn, (Status::BadRequest, "invalid chunk"), None);
+            }
+            Err(Trouble::TooLarge) => return self.refuse(turn, TOO_LARGE, None),
+        };
+        if !chunked.chunks.is_whole() {
+            let wanted = chunked.chunks.wanted();
+            return Step::Read { taken, needed: 0, wanted };
+        }
+        let (head, headers) = (std::mem::take(&mut chunked.head), chunked.headers);
+        let body = std::mem::take(&mut chunked.chunks.body);
+        self.becomes(State::Request);
+        match parse(&head, headers) {
+            Found::Head(head, _) => self.answer(turn, &head, Cow::Owned(body), taken),
+            _ => Step::Close,
+        }
+    }
+
+    /// Answers a request that is wholly there; its last bytes are the first `taken` of the input.
+    #[inline]
+    fn answer<H: Host>(
+        &mut self,
+        turn: &mut Turn<'_, H>,
+        head: &Head<'_>,
+        body: Cow<'_, [u8]>,
+        taken: usize,
+    ) -> Step {
+        let (path, query) = head.path_and_query();
+        let body = if head.method.takes_body() { body } else { Cow::Borrowed(&[][..]) };
+        let Some(name) = path.strip_prefix(b"/rpc/") else {
+            rest::answer(turn, &self.common, head, path, &body);
+            return if head.keep_alive { Step::Done(taken) } else { Step::Close };
+        };
+        let call = Call { name, query, content_type: head.content_type, body };
+        let step = rpc::begin(turn, &mut self.cursors, call);
+        let how = (head.keep_alive, head.method != Method::Head);
+        self.settle(turn, step, how, taken, &[head.name, head.target])
+    }
+
+    fn resume<H: Host>(&mut self, turn: &mut Turn<'_, H>, pending: Pending) -> Step {
+        let Pending { task, keep_alive, with_body } = pending;
+        let step = rpc::resume(turn, &mut self.cursors, task);
+        self.settle(turn, step, (keep_alive, with_body), 0, &[])
+    }
+
+    /// Sends the answer of a procedure, or keeps what is left of it to do.
+    #[inline]
+    fn settle<H: Host>(
+        &mut self,
+        turn: &mut Turn<'_, H>,
+        step: rpc::Step,
+        (keep_alive, with_body): (bool, bool),
+        taken: usize,
+        words: &[&[u8]],
+    ) -> Step {
+        let task = match step {
+            rpc::Step::Answered(answer) => {
+                let Answer { status, content_type, body, row, failed } = answer;
+                let headers: [(&str, &[u8]); 1] = [("Content-Type", content_type.as_bytes())];
+                let response = Response { status, keep_alive, length: None, headers: &headers };
+                response.write(turn.out, &self.common, &body, with_body);
+                let name = [COMMANDS[row as usize].as_bytes()];
+                turn.observe(row, failed, if words.is_empty() { &name } else { words });
+                return if keep_alive { Step::Done(taken) } else { Step::Close };
+            }
+            rpc::Step::Pause(task) => (task, Step::Yield(taken)),
+            rpc::Step::Wait { ms, task } => (task, Step::Wait { taken, ms }),
+        };
+        self.pending = Some(Pending { task: task.0, keep_alive, with_body });
+        task.1
+    }
+
+    /// Answers a request that is not carried out; the connection ends.
+    #[cold]
+    fn refuse<H: Host>(
+        &mut self,
+        turn: &mut Turn<'_, H>,
+        reason: (Status, &str),
+        head: Option<&Head<'_>>,
+    ) -> Step {
+        let with_body = head.is_none_or(|head| head.method != Method::Head);
+        refuse(turn.out, &self.common, reason, false, with_body);
+        turn.observe(Row::Unknown, true, &[reason.1.as_bytes()]);
+        Step::Close
+    }
+}
+
+/// What a body is told that is longer than the settings say.
+const TOO_LARGE: (Status, &str) = (Status::TooLarge, "request entity too large");
+
+/// Whether a request that begins with this byte is in the binary protocol.
+fn is_binary(first: u8) -> bool {
+    first == 0 || first >= 0x80
+}

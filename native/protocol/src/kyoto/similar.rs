@@ -1,0 +1,209 @@
+//! How far two keys are apart: Levenshtein's distance, on bytes or on code points.
+//!
+//! The column of the distance matrix is kept as its differences, one bit a row (G. Myers 1999, in
+//! the form of H. Hyyrö 2003), so that a character of a key costs one step for every 64 characters
+//! of the origin. A key is given up as soon as what is left of it cannot bring it within the limit.
+
+/// Longest origin, in characters.
+pub(super) const ORIGIN_CHARACTERS_MAX: usize = 1_024;
+
+/// The origin has more than [`ORIGIN_CHARACTERS_MAX`] characters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct TooLong;
+
+/// What keys are compared with.
+#[derive(Debug)]
+pub(super) struct Origin {
+    utf: bool,
+    /// Its length.
+    characters: usize,
+    /// Words of 64 rows that a column takes.
+    words: usize,
+    /// The characters it has, sorted.
+    distinct: Vec<u32>,
+    /// For each of these: the rows where it stands.
+    rows: Vec<u64>,
+    /// A column: where the distance is one more than in the row above, and where it is one less.
+    more: Vec<u64>,
+    less: Vec<u64>,
+}
+
+impl Origin {
+    /// Prepares an origin for comparisons by code points (`utf`) or by bytes.
+    pub(super) fn new(origin: &[u8], utf: bool) -> Result<Origin, TooLong> {
+        let mut text = Vec::new();
+        for character in characters(origin, utf) {
+            if text.len() == ORIGIN_CHARACTERS_MAX {
+                return Err(TooLong);
+            }
+            text.push(character);
+        }
+        let mut distinct = text.clone();
+        distinct.sort_unstable();
+        distinct.dedup();
+        let words = text.len().div_ceil(64);
+        let mut rows = vec![0; distinct.len() * words];
+        for (row, character) in text.iter().enumerate() {
+            if let Ok(at) = distinct.binary_search(character) {
+                rows[at * words + row / 64] |= 1 << (row % 64);
+            }
+        }
+        let (more, less) = (vec![0; words], vec![0; words]);
+        Ok(Origin { utf, characters: text.len(), words, distinct, rows, more, less })
+    }
+
+    /// The distance of a key, if it is at most `limit`.
+    pub(super) fn distance(&mut self, key: &[u8], limit: usize) -> Option<usize> {
+        let length = if self.utf { characters(key, true).count() } else { key.len() };
+        if length.abs_diff(self.characters) > limit {
+            return None;
+        }
+        self.more.fill(u64::MAX);
+        self.less.fill(0);
+        let mut distance = self.characters;
+        for (done, character) in (1..).zip(characters(key, self.utf)) {
+            distance = distance.checked_add_signed(self.add(character))?;
+            if distance.saturating_sub(length - done) > limit {
+                return None;
+            }
+        }
+        (distance <= limit).then_some(distance)
+    }
+
+    /// What one comparison with a key of so many bytes costs at most, in words.
+    pub(super) fn work(&self, key_bytes: usize) -> usize {
+        key_bytes.saturating_mul(self.words.max(1))
+    }
+
+    /// Moves on by one character of the key. Returns how the distance of the last row changes.
+    fn add(&mut self, character: u32) -> isize {
+        let found = self.distinct.binary_search(&character).ok();
+        let last = (self.characters.wrapping_sub(1)) % 64;
+        // The row above the first is the length of the key so far: it grows.
+        let mut carry = 1;
+        for word in 0..self.words {
+            let (more, less) = (self.more[word], self.less[word]);
+            let mut equal = found.map_or(0, |at| self.rows[at * self.words + word]);
+            let vertical = equal | less;
+            equal |= u64::from(carry < 0);
+            let horizontal = ((equal & more).wrapping_add(more) ^ more) | equal;
+            let grows = less | !(horizontal | more);
+            let shrinks = more & horizontal;
+            let row = if word + 1 == self.words { last } else { 63 };
+            let next = (grows >> row & 1) as isize - (shrinks >> row & 1) as isize;
+            let grows = grows << 1 | u64::from(carry > 0);
+            let shrinks = shrinks << 1 | u64::from(carry < 0);
+            self.more[word] = shrinks | !(vertical | grows);
+            self.less[word] = grows & vertical;
+            carry = next;
+        }
+        carry
+    }
+}
+
+/// The characters of a key. By code points, each byte that belongs to none is a character of its
+/// own, different from all code points.
+fn characters(key: &[u8], utf: bool) -> impl Iterator<Item = u32> {
+    let bytes = if utf { &[] } else { key };
+    let chunks = if utf { key } else { &[] };
+    let points = chunks.utf8_chunks().flat_map(|chunk| {
+        let invalid = chunk.invalid().iter().map(|byte| 0x11_0000 + u32::from(*byte));
+        chunk.valid().chars().map(u32::from).chain(invalid)
+    });
+    bytes.iter().map(|byte| u32::from(*byte)).chain(points)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn distance(origin: &[u8], key: &[u8], utf: bool, limit: usize) -> Option<usize> {
+        Origin::new(origin, utf).expect("a short origin").distance(key, limit)
+    }
+
+    /// The distance by its definition.
+    fn plain(origin: &[u32], key: &[u32]) -> usize {
+        let mut row: Vec<usize> = (0..=key.len()).collect();
+        for (at, one) in origin.iter().enumerate() {
+            let mut diagonal = row[0];
+            row[0] = at + 1;
+            for (column, other) in key.iter().enumerate() {
+                let change = diagonal + usize::from(one != other);
+                diagonal = row[column + 1];
+                row[column + 1] = change.min(diagonal + 1).min(row[column] + 1);
+            }
+        }
+        row[key.len()]
+    }
+
+    #[test]
+    fn distances_count_insertions_removals_and_changes() {
+        for (origin, key, expected) in [
+            ("", "", 0),
+            ("", "abc", 3),
+            ("abc", "", 3),
+            ("kitten", "sitting", 3),
+            ("flaw", "lawn", 2),
+            ("same", "same", 0),
+        ] {
+            let found = distance(origin.as_bytes(), key.as_bytes(), false, 9);
+            assert_eq!(found, Some(expected), "{origin} {key}");
+        }
+    }
+
+    #[test]
+    fn a_key_beyond_the_limit_has_no_distance() {
+        assert_eq!(distance(b"kitten", b"sitting", false, 3), Some(3));
+        assert_eq!(distance(b"kitten", b"sitting", false, 2), None);
+        assert_eq!(distance(b"a", b"b", false, 0), None);
+    }
+
+    #[test]
+    fn code_points_count_once_and_bytes_each() {
+        let (origin, key) = ("größe".as_bytes(), "grosse".as_bytes());
+        assert_eq!(distance(origin, key, true, 9), Some(3));
+        assert_eq!(distance(origin, key, false, 9), Some(4));
+    }
+
+    #[test]
+    fn bytes_that_are_no_utf8_are_characters_of_their_own() {
+        assert_eq!(distance(b"a\xffb", b"ab", true, 9), Some(1));
+        assert_eq!(distance(b"a\xffb", b"a\xfeb", true, 9), Some(1));
+        assert_eq!(distance(b"\xe2\x82", "€".as_bytes(), true, 9), Some(2));
+    }
+
+    #[test]
+    fn a_long_origin_is_refused() {
+        let longest = "é".repeat(ORIGIN_CHARACTERS_MAX);
+        assert!(Origin::new(longest.as_bytes(), true).is_ok());
+        assert_eq!(Origin::new(longest.as_bytes(), false).err(), Some(TooLong));
+    }
+
+    #[test]
+    fn one_origin_serves_many_keys() {
+        let mut origin = Origin::new(b"origin", false).expect("a short origin");
+        assert_eq!(origin.distance(b"xxxxxxxxxxxxx", 99), Some(13));
+        assert_eq!(origin.distance(b"origin", 99), Some(0));
+    }
+
+    /// Two letters, and the halves of a third.
+    fn letters() -> impl Strategy<Value = Vec<u8>> {
+        prop::collection::vec(prop::sample::select(vec![b'a', b'b', 0xc3, 0xa4]), 0..200)
+    }
+
+    proptest! {
+        #[test]
+        fn distances_are_those_of_the_definition(
+            origin in letters(),
+            key in letters(),
+            utf: bool,
+            limit in 0usize..250,
+        ) {
+            let text = |bytes: &[u8]| characters(bytes, utf).collect::<Vec<u32>>();
+            let expected = plain(&text(&origin), &text(&key));
+            let found = distance(&origin, &key, utf, limit);
+            prop_assert_eq!(found, (expected <= limit).then_some(expected));
+        }
+    }
+}

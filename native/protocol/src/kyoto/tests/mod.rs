@@ -1,0 +1,81 @@
+//! Tests of whole conversations.
+
+mod access;
+mod binary;
+mod dictionary;
+mod framing;
+mod limits;
+mod mixed;
+mod properties;
+mod rest;
+mod rpc;
+
+use super::KyotoSession;
+use crate::ProtocolName;
+use crate::testing::{FakeHost, Outcome, converse, converse_in_every_way};
+
+/// A session and its host.
+struct Conversation {
+    session: KyotoSession,
+    host: FakeHost,
+    /// Input that the session has not consumed.
+    waiting: Vec<u8>,
+}
+
+impl Conversation {
+    fn new() -> Conversation {
+        Conversation {
+            session: KyotoSession::default(),
+            host: FakeHost::new(ProtocolName::Kyoto),
+            waiting: Vec::new(),
+        }
+    }
+
+    /// Sends bytes, whole, and returns all that came of it.
+    fn send(&mut self, input: impl AsRef<[u8]>) -> Outcome {
+        self.waiting.extend_from_slice(input.as_ref());
+        let outcome = converse(&mut self.session, &mut self.host, [self.waiting.as_slice()]);
+        self.waiting.drain(..self.waiting.len() - outcome.left);
+        outcome
+    }
+
+    /// Sends bytes and returns the answer as [`shown`].
+    fn ask(&mut self, input: impl AsRef<[u8]>) -> String {
+        shown(&self.send(input))
+    }
+}
+
+/// What a new connection answers to these bytes, as [`shown`], which must be the same however they
+/// are cut.
+fn answers(input: impl AsRef<[u8]>) -> String {
+    answers_with(input, |_| {})
+}
+
+/// The same where the host is not as hosts are at first.
+fn answers_with(input: impl AsRef<[u8]>, prepare: impl Fn(&mut FakeHost)) -> String {
+    let start = || {
+        let mut host = FakeHost::new(ProtocolName::Kyoto);
+        prepare(&mut host);
+        (KyotoSession::default(), host)
+    };
+    shown(&converse_in_every_way(start, input.as_ref(), |outcome| outcome))
+}
+
+/// An answer as text: the two headers that every response has are left out, line ends are LF,
+/// bytes that are no text are escaped, and `closed` is at the end where the connection is.
+fn shown(outcome: &Outcome) -> String {
+    let mut text = String::new();
+    for byte in &outcome.output {
+        match byte {
+            b'\r' => {}
+            b'\n' | b' '..=b'~' => text.push(char::from(*byte)),
+            _ => text.push_str(&byte.escape_ascii().to_string()),
+        }
+    }
+    let server = concat!("Server: Todana/", env!("CARGO_PKG_VERSION"), "\n");
+    let mut text = text.replace(server, "").replace("Date: Tue, 14 Nov 2023 22:13:20 GMT\n", "");
+    if outcome.closed {
+        text.push_str("closed");
+    }
+    text
+}

@@ -1,0 +1,52 @@
+//! What a handler has in hand: the host, the output, and the way to the waist.
+
+use super::settings::{KyotoDatabase, KyotoSettings};
+use super::table::Row;
+use crate::{Host, ProtocolName};
+use std::sync::atomic::Ordering::Relaxed;
+use todana_command::{Command, Context, Reply, execute};
+
+/// One call of `advance`.
+#[derive(Debug)]
+pub(super) struct Turn<'t, H> {
+    pub(super) host: &'t mut H,
+    pub(super) out: &'t mut Vec<u8>,
+    /// Key look-ups that found something, and that did not.
+    pub(super) lookups: (u64, u64),
+}
+
+impl<H: Host> Turn<'_, H> {
+    /// Has a command carried out on a database that there is.
+    #[inline]
+    pub(super) fn execute<R: Reply>(
+        &mut self,
+        database: usize,
+        command: &Command<'_>,
+        reply: &mut R,
+    ) {
+        let value_bytes_max = self.host.limits().value_bytes_max;
+        let context = Context { now_ms: self.host.now_ms(), value_bytes_max };
+        execute(self.host.databases(), database, command, context, reply);
+    }
+
+    /// The settings of this door.
+    pub(super) fn settings(&self) -> &KyotoSettings {
+        self.host.kyoto()
+    }
+
+    /// What is known of a database beside its number; that of database 0 where there is none.
+    pub(super) fn database(&self, number: usize) -> &KyotoDatabase {
+        let databases = &self.host.kyoto().databases;
+        databases.get(number).unwrap_or(&databases[0])
+    }
+
+    /// Counts a request that was answered, and puts it into the slow log if it belongs there.
+    #[inline]
+    pub(super) fn observe(&mut self, row: Row, failed: bool, words: &[&[u8]]) {
+        let index = row as usize;
+        self.host.client().last_command.store(index, Relaxed);
+        if let Some(micros) = self.host.observe(ProtocolName::Kyoto, index, failed) {
+            self.host.log_slow(micros, words);
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! `vacuum`: frees what expired records take, a slice a turn.
+
+use super::failure::Failure;
+use super::inputs::Inputs;
+use super::numbers;
+use super::outcome::{Outcome, order};
+use super::turn::Turn;
+use crate::Host;
+use todana_command::Command;
+
+/// Shards that a slice sweeps.
+const SLICE_SHARDS: usize = 16;
+
+/// A vacuum under way.
+#[derive(Debug)]
+pub(super) struct Vacuum {
+    database: usize,
+    /// Shards that may still be swept.
+    shards_left: usize,
+}
+
+impl Vacuum {
+    /// All that is due, or no more than `step` shards where that is more than 1.
+    pub(super) fn begin(database: usize, inputs: &Inputs<'_>) -> Vacuum {
+        let steps = inputs.get(b"step").map_or(0, numbers::integer);
+        let shards_left = if steps > 1 { usize::try_from(steps).ok() } else { None };
+        Vacuum { database, shards_left: shards_left.unwrap_or(usize::MAX) }
+    }
+
+    /// Goes on for a slice. True when all is done.
+    pub(super) fn step<H: Host>(&mut self, turn: &mut Turn<'_, H>) -> Result<bool, Failure> {
+        let shards_max = self.shards_left.min(SLICE_SHARDS);
+        let outcome = order(turn, self.database, &Command::Sweep { shards_max })?;
+        self.shards_left -= shards_max;
+        Ok(outcome != Outcome::Flag(true) || self.shards_left == 0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ProtocolName;
+    use crate::kyoto::reading::Reading;
+    use crate::testing::{FakeHost, START_MS};
+    use todana_command::{Expires, Set};
+
+    /// A host with this many records that have expired, and one that has not.
+    fn host(expired: usize) -> FakeHost {
+        let mut host = FakeHost::new(ProtocolName::Kyoto);
+        let mut turn = Turn { host: &mut host, out: &mut Vec::new(), lookups: (0, 0) };
+        for number in 0..expired {
+            let key = number.to_string();
+            let set = Set::new(key.as_bytes(), b"value");
+            let set = Set { expires: Expires::At(START_MS + 1_000), ..set };
+            order(&mut turn, 0, &Command::Set(set)).expect("a value that is stored");
+        }
+        order(&mut turn, 0, &Command::Set(Set::new(b"kept", b""))).expect("stored");
+        host.now_ms += 1_000;
+        host
+    }
+
+    fn count(host: &mut FakeHost) -> Outcome {
+        let mut turn = Turn { host, out: &mut Vec::new(), lookups: (0, 0) };
+        order(&mut turn, 0, &Command::Count).expect("a count")
+    }
+
+    /// Runs a vacuum and returns how many slices it took.
+    fn vacuum(host: &mut FakeHost, query: &str) -> usize {
+        let mut reading = Reading::new(query.as_bytes(), None, b"".into()).expect("a query");
+        assert!(reading.step(), "a short query");
+        let mut vacuum = Vacuum::begin(0, &reading.finish().expect("few inputs"));
+        let mut turn = Turn { host, out: &mut Vec::new(), lookups: (0, 0) };
+        (1..).find(|_| vacuum.step(&mut turn) == Ok(true)).expect("an end")
+    }
+
+    #[test]
+    fn all_expired_records_go() {
+        for query in ["", "step=0", "step=1", "step=-1", "step=x"] {
+            let host = &mut host(1_000);
+            assert_eq!(count(host), Outcome::Number(1_001));
+            vacuum(host, query);
+            assert_eq!(count(host), Outcome::Number(1), "{query}");
+        }
+    }
+
+    #[test]
+    fn a_number_of_steps_sweeps_so_many_shards() {
+        let host = &mut host(1_000);
+        vacuum(host, "step=2");
+        let Outcome::Number(left) = count(host) else { panic!("a count") };
+        assert!(left > 500 && left < 1_001, "{left} are left");
+        vacuum(host, "step=9223372036854775807");
+        assert_eq!(count(host), Outcome::Number(1));
+    }
+
+    #[test]
+    fn where_nothing_has_expired_one_slice_is_enough() {
+        assert_eq!(vacuum(&mut host(0), ""), 1);
+    }
+}

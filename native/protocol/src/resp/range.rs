@@ -1,0 +1,73 @@
+//! RANGE and PREFIX: the keys of an ordered database in their order. These commands are Todana's
+//! own.
+//!
+//! ```text
+//!   RANGE a m LIMIT 2               *2 a b
+//!   RANGE a m LIMIT 2 AFTER b       *2 c d         until the answer is empty
+//! ```
+//!
+//! An answer may have fewer keys than its limit though more follow, as it holds some 16 MiB at
+//! most: only an empty one is the end.
+
+use super::encoder::Failure;
+use super::request::{Built, NOT_AN_INTEGER, Request, SYNTAX};
+use super::shape::Shape;
+use super::{number, table::Name};
+use todana_command::{Bound, Command, KeyRange};
+
+/// Keys in an answer where no limit is asked for.
+const LIMIT: usize = 1_000;
+/// Most keys in an answer.
+const LIMIT_MAX: usize = 65_536;
+
+pub(super) fn build<'a>(request: &Request<'a>) -> Built<'a> {
+    let arguments = request.arguments;
+    let (keys, options) = match request.name {
+        Name::Prefix => (KeyRange::Prefix(arguments[1]), &arguments[2..]),
+        _ => (KeyRange::Between(bound(arguments[1]), bound(arguments[2])), &arguments[3..]),
+    };
+    let options = Options::read(options)?;
+    let Options { after, reverse, count, values } = options;
+    let shape = if values { Shape::Pairs } else { Shape::Range };
+    Ok((Command::Range { keys, after, reverse, count, values }, shape))
+}
+
+/// An empty bound is no bound: every key is behind it where it is the first, and before it where it
+/// is the last.
+fn bound(key: &[u8]) -> Bound<'_> {
+    if key.is_empty() { Bound::Unbounded } else { Bound::Included(key) }
+}
+
+struct Options<'a> {
+    after: Option<&'a [u8]>,
+    reverse: bool,
+    count: usize,
+    values: bool,
+}
+
+impl<'a> Options<'a> {
+    fn read(words: &[&'a [u8]]) -> Result<Options<'a>, Failure> {
+        let mut options = Options { after: None, reverse: false, count: LIMIT, values: false };
+        let mut words = words.iter();
+        while let Some(word) = words.next() {
+            if word.eq_ignore_ascii_case(b"rev") {
+                options.reverse = true;
+            } else if word.eq_ignore_ascii_case(b"withvalues") {
+                options.values = true;
+            } else if word.eq_ignore_ascii_case(b"after") {
+                options.after = Some(words.next().ok_or(SYNTAX)?);
+            } else if word.eq_ignore_ascii_case(b"limit") {
+                options.count = limit(words.next().ok_or(SYNTAX)?)?;
+            } else {
+                return Err(SYNTAX);
+            }
+        }
+        Ok(options)
+    }
+}
+
+fn limit(word: &[u8]) -> Result<usize, Failure> {
+    let wanted = number::integer(word).ok_or(NOT_AN_INTEGER)?;
+    let limit = usize::try_from(wanted).ok().filter(|limit| (1..=LIMIT_MAX).contains(limit));
+    limit.ok_or_else(|| format!("ERR LIMIT must be between 1 and {LIMIT_MAX}").into())
+}
