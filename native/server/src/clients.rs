@@ -1,5 +1,6 @@
 //! The clients of a server: who they are, and which loop serves them.
 
+use crate::statistics::PROTOCOLS;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,7 +15,7 @@ pub(crate) struct Clients {
     peak: AtomicUsize,
     total: AtomicU64,
     rejected: AtomicU64,
-    by_protocol: [AtomicU64; 2],
+    by_protocol: [AtomicU64; PROTOCOLS],
 }
 
 /// A client and where it is served.
@@ -91,8 +92,8 @@ impl Clients {
     }
 
     /// Clients of each protocol now.
-    pub(crate) fn by_protocol(&self) -> [u64; 2] {
-        [0, 1].map(|protocol: usize| self.by_protocol[protocol].load(Ordering::Relaxed))
+    pub(crate) fn by_protocol(&self) -> [u64; PROTOCOLS] {
+        [0, 1, 2].map(|protocol: usize| self.by_protocol[protocol].load(Ordering::Relaxed))
     }
 }
 
@@ -146,11 +147,11 @@ pub(crate) mod tests {
         assert_eq!((clients.count(), clients.totals()), ((2, 2), (2, 1)));
         let first = client(clients.next_id());
         clients.add(Place { client: first.clone(), event_loop: 1, slot: 7 });
-        assert_eq!(clients.by_protocol(), [1, 0]);
+        assert_eq!(clients.by_protocol(), [1, 0, 0]);
         assert_eq!(clients.find(first.id).map(|place| place.slot), Some(7));
         clients.remove(&first);
         clients.remove(&first);
-        assert_eq!((clients.count(), clients.by_protocol()), ((1, 2), [0, 0]));
+        assert_eq!((clients.count(), clients.by_protocol()), ((1, 2), [0, 0, 0]));
         assert!(clients.admit(2));
     }
 }

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 use todana_command::Databases;
+use todana_protocol::kyoto::KyotoSettings;
 use todana_protocol::{Limits, ProtocolName};
 use todana_table::Budget;
 
@@ -25,6 +26,11 @@ pub struct Config {
     pub password: Option<Vec<u8>>,
     /// Limits that parsers enforce.
     pub limits: Limits,
+    /// Settings of the Kyoto Tycoon door.
+    pub kyoto: KyotoSettings,
+    /// A Kyoto Tycoon client that has sent a part of a request and then nothing for so long is
+    /// closed; `None` never.
+    pub kyoto_timeout_ms: Option<u64>,
     /// Most clients at one time.
     pub connections_max: usize,
     /// Clients silent for so long are closed; `None` never.

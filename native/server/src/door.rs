@@ -1,5 +1,6 @@
 //! Which session serves a connection, and the words for clients that get none.
 
+use todana_protocol::kyoto::KyotoSession;
 use todana_protocol::memcached::MemcachedSession;
 use todana_protocol::resp::RespSession;
 use todana_protocol::{Budget, Host, Progress, ProtocolName, Session};
@@ -18,6 +19,7 @@ pub(crate) trait Door: Session + Send + 'static {
 pub(crate) enum ProtocolDoor {
     Resp(RespSession),
     Memcached(MemcachedSession),
+    Kyoto(Box<KyotoSession>),
 }
 
 impl Door for ProtocolDoor {
@@ -25,6 +27,7 @@ impl Door for ProtocolDoor {
         match protocol {
             ProtocolName::Resp => ProtocolDoor::Resp(RespSession::default()),
             ProtocolName::Memcached => ProtocolDoor::Memcached(MemcachedSession::default()),
+            ProtocolName::Kyoto => ProtocolDoor::Kyoto(Box::default()),
         }
     }
 }
@@ -41,6 +44,7 @@ impl Session for ProtocolDoor {
         match self {
             ProtocolDoor::Resp(session) => session.advance(input, output, host, budget),
             ProtocolDoor::Memcached(session) => session.advance(input, output, host, budget),
+            ProtocolDoor::Kyoto(session) => session.advance(input, output, host, budget),
         }
     }
 }
@@ -65,5 +69,37 @@ pub(crate) fn words(protocol: ProtocolName, refusal: Refusal) -> &'static [u8] {
             b"ERROR Too many open connections\r\n"
         }
         (ProtocolName::Memcached, Refusal::InputTooLong) => b"SERVER_ERROR request too long\r\n",
+        (ProtocolName::Kyoto, Refusal::TooManyClients) => {
+            b"HTTP/1.1 503 Service Unavailable\r\n\
+              Connection: close\r\n\
+              Content-Length: 43\r\n\
+              Content-Type: text/plain\r\n\r\n\
+              503 Service Unavailable (too many clients)\n"
+        }
+        (ProtocolName::Kyoto, Refusal::InputTooLong) => {
+            b"HTTP/1.1 413 Request Entity Too Large\r\n\
+              Connection: close\r\n\
+              Content-Length: 56\r\n\
+              Content-Type: text/plain\r\n\r\n\
+              413 Request Entity Too Large (request entity too large)\n"
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_by_http_is_a_whole_response() {
+        for refusal in [Refusal::TooManyClients, Refusal::InputTooLong] {
+            let text = std::str::from_utf8(words(ProtocolName::Kyoto, refusal)).unwrap();
+            let (head, body) = text.split_once("\r\n\r\n").unwrap();
+            let lines: Vec<&str> = head.split("\r\n").collect();
+            let length = format!("Content-Length: {}", body.len());
+            assert_eq!(lines[1..], ["Connection: close", &length, "Content-Type: text/plain"]);
+            let status = lines[0].strip_prefix("HTTP/1.1 ").unwrap();
+            assert!(body.starts_with(status) && body.ends_with(")\n"), "{text}");
+        }
     }
 }

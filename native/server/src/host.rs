@@ -5,6 +5,7 @@
 
 use crate::clients::Clients;
 use crate::clock::Clock;
+use crate::conditions::{Conditions, Place, Wait};
 use crate::inbox::{Inbox, Message};
 use crate::memory::ProcessUsage;
 use crate::options::Settings;
@@ -15,6 +16,7 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use todana_command::{DATABASES, Databases};
+use todana_protocol::kyoto::KyotoSettings;
 use todana_protocol::{Client, CommandStats, Host, Limits, ProtocolName, ServerInfo, SlowEntry};
 
 /// The time of a turn, by what its commands took: the one that passes it is the last.
@@ -27,6 +29,7 @@ pub(crate) struct Shared {
     pub(crate) addresses: Vec<(ProtocolName, SocketAddr)>,
     pub(crate) settings: Settings,
     pub(crate) clients: Clients,
+    pub(crate) conditions: Conditions,
     pub(crate) loops: Vec<LoopPart>,
     pub(crate) backend_name: &'static str,
     pub(crate) slow_log: SlowLog,
@@ -86,6 +89,7 @@ impl Shared {
             process_id: std::process::id(),
             resp_port: port(ProtocolName::Resp),
             memcached_port: port(ProtocolName::Memcached),
+            kyoto_port: port(ProtocolName::Kyoto),
             config_file: self.config.config_file.clone(),
             event_backend: self.backend_name.to_string(),
             event_loops: self.loops.len(),
@@ -123,6 +127,9 @@ pub(crate) struct TurnHost<'a> {
     statistics: &'a LoopStatistics,
     clock: &'a Clock,
     client: &'a Arc<Client>,
+    place: Place,
+    /// What this client waits for, kept by its connection.
+    wait: &'a mut Option<Wait>,
     now_ms: u64,
     slow_log_ns: u64,
     /// Reading of the clock at the last observation.
@@ -143,6 +150,8 @@ impl<'a> TurnHost<'a> {
         statistics: &'a LoopStatistics,
         clock: &'a Clock,
         client: &'a Arc<Client>,
+        place: Place,
+        wait: &'a mut Option<Wait>,
         now: u64,
     ) -> TurnHost<'a> {
         TurnHost {
@@ -150,6 +159,8 @@ impl<'a> TurnHost<'a> {
             statistics,
             clock,
             client,
+            place,
+            wait,
             now_ms: clock.wall_ms(now),
             slow_log_ns: shared.settings.slow_log_ns(),
             observed_at: now,
@@ -252,6 +263,26 @@ impl Host for TurnHost<'_> {
 
     fn slow_log_reset(&self) {
         self.shared.slow_log.clear();
+    }
+
+    fn kyoto(&self) -> &KyotoSettings {
+        &self.shared.config.kyoto
+    }
+
+    fn begin_wait(&mut self, name: &[u8]) {
+        self.end_wait();
+        // Nobody can signal a longer name either: the time passes, and nothing is kept for it.
+        if name.len() <= self.shared.config.limits.key_bytes_max {
+            *self.wait = Some(self.shared.conditions.begin(name, self.place));
+        }
+    }
+
+    fn end_wait(&mut self) -> bool {
+        self.wait.take().is_some_and(|wait| self.shared.conditions.end(wait))
+    }
+
+    fn signal(&mut self, name: &[u8], all: bool) -> usize {
+        self.shared.signal(name, all)
     }
 
     fn server_info(&self) -> ServerInfo {

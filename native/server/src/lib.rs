@@ -8,6 +8,7 @@
 
 mod clients;
 mod clock;
+mod conditions;
 mod config;
 mod connection;
 mod door;

@@ -7,7 +7,7 @@
 
 use crate::histogram::{self, BUCKETS, Counter, Histogram};
 use std::sync::OnceLock;
-use todana_protocol::{CommandStats, ProtocolName, memcached, resp};
+use todana_protocol::{CommandStats, ProtocolName, kyoto, memcached, resp};
 
 /// The counters of one loop. Aligned so that two loops share no cache line (nor a pair of them).
 #[derive(Debug)]
@@ -24,7 +24,7 @@ pub(crate) struct LoopStatistics {
     pub(crate) panics: Counter,
     /// Bytes that this loop's clients hold in buffers now.
     pub(crate) buffer_bytes: Counter,
-    by_command: [Box<[OnceLock<Box<CommandCounters>>]>; 2],
+    by_command: [Box<[OnceLock<Box<CommandCounters>>]>; PROTOCOLS],
 }
 
 #[derive(Debug, Default)]
@@ -34,16 +34,20 @@ struct CommandCounters {
     latency: Histogram,
 }
 
+/// Number of protocols.
+pub(crate) const PROTOCOLS: usize = 3;
+
 /// Index of a protocol where there is one thing for each.
 pub(crate) fn index(protocol: ProtocolName) -> usize {
     match protocol {
         ProtocolName::Resp => 0,
         ProtocolName::Memcached => 1,
+        ProtocolName::Kyoto => 2,
     }
 }
 
 fn command_count(protocol: usize) -> usize {
-    [resp::COMMANDS.len(), memcached::COMMANDS.len()][protocol]
+    [resp::COMMANDS.len(), memcached::COMMANDS.len(), kyoto::COMMANDS.len()][protocol]
 }
 
 impl LoopStatistics {
@@ -58,7 +62,7 @@ impl LoopStatistics {
             output_limit_disconnections: Counter::default(),
             panics: Counter::default(),
             buffer_bytes: Counter::default(),
-            by_command: [0, 1].map(|p| (0..command_count(p)).map(|_| OnceLock::new()).collect()),
+            by_command: [0, 1, 2].map(|p| (0..command_count(p)).map(|_| OnceLock::new()).collect()),
         }
     }
 
@@ -88,7 +92,7 @@ pub(crate) struct Totals {
     pub(crate) output_limit_disconnections: u64,
     pub(crate) connections_total: u64,
     pub(crate) connections_rejected: u64,
-    by_command: [Vec<CommandTotals>; 2],
+    by_command: [Vec<CommandTotals>; PROTOCOLS],
 }
 
 #[derive(Clone, Debug, Default)]
@@ -103,7 +107,7 @@ impl Totals {
     /// Sums the loops' counters.
     pub(crate) fn of<'a>(loops: impl Iterator<Item = &'a LoopStatistics>) -> Totals {
         let mut totals = Totals {
-            by_command: [0, 1].map(|p| vec![CommandTotals::default(); command_count(p)]),
+            by_command: [0, 1, 2].map(|p| vec![CommandTotals::default(); command_count(p)]),
             ..Totals::default()
         };
         for statistics in loops {
@@ -114,7 +118,7 @@ impl Totals {
             totals.misses += statistics.misses.get();
             totals.authentication_failures += statistics.authentication_failures.get();
             totals.output_limit_disconnections += statistics.output_limit_disconnections.get();
-            for protocol in 0..2 {
+            for protocol in 0..PROTOCOLS {
                 for (command, counters) in statistics.by_command[protocol].iter().enumerate() {
                     let Some(counters) = counters.get() else { continue };
                     totals.errors += counters.errors.get();
@@ -140,7 +144,7 @@ impl Totals {
         self.connections_total = self.connections_total.saturating_sub(baseline.connections_total);
         self.connections_rejected =
             self.connections_rejected.saturating_sub(baseline.connections_rejected);
-        for protocol in 0..2 {
+        for protocol in 0..PROTOCOLS {
             let pairs = self.by_command[protocol].iter_mut().zip(&baseline.by_command[protocol]);
             pairs.for_each(|(now, before)| now.subtract(before));
         }

@@ -9,6 +9,7 @@ mod buffers;
 pub(crate) use buffers::{NO_SIGNAL, say_goodbye};
 
 use crate::clock::Clock;
+use crate::conditions::{Place, Wait};
 use crate::door::{self, Door, Refusal};
 use crate::host::{Shared, TurnHost};
 use crate::poller::{Interest, Ready};
@@ -19,7 +20,7 @@ use std::net::TcpStream;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use todana_protocol::{Budget, Client, Next};
+use todana_protocol::{Budget, Client, Next, ProtocolName};
 
 /// Size of a loop's buffer for input: what one turn receives at most of small requests.
 pub(crate) const INPUT_BYTES: usize = 64 << 10;
@@ -34,6 +35,8 @@ pub(crate) struct Turn<'a> {
     pub(crate) shared: &'a Shared,
     pub(crate) statistics: &'a LoopStatistics,
     pub(crate) clock: &'a Clock,
+    /// The loop's number and the connection's slot.
+    pub(crate) place: Place,
     /// The loop's buffers. Empty between turns.
     pub(crate) input: &'a mut Vec<u8>,
     pub(crate) output: &'a mut Vec<u8>,
@@ -73,8 +76,12 @@ pub(crate) struct Connection<D> {
     pub(crate) interest: Interest,
     /// The loop will call for another turn by itself.
     pub(crate) queued: bool,
-    /// `Next::Sleep` is not over.
-    pub(crate) sleeping: bool,
+    /// When `Next::Sleep` or `Next::Wait` is over, by the loop's clock.
+    pub(crate) wakes_at_ns: Option<u64>,
+    /// Of these two it is `Next::Sleep`: replies are held back until then.
+    mute: bool,
+    /// The condition that the session waits for.
+    wait: Option<Wait>,
     /// Input holds what the session has not looked at yet.
     pending: bool,
     /// The client will send nothing more.
@@ -100,7 +107,9 @@ impl<D: Door> Connection<D> {
             over_soft_since_ms: 0,
             interest: Interest::READ,
             queued: false,
-            sleeping: false,
+            wakes_at_ns: None,
+            mute: false,
+            wait: None,
             pending: false,
             ended: false,
             closing: false,
@@ -112,12 +121,17 @@ impl<D: Door> Connection<D> {
     /// Does what the socket is ready for and what is pending: at most one receive, one execution
     /// and one send.
     pub(crate) fn turn(&mut self, turn: &mut Turn<'_>, ready: Ready) -> Verdict {
-        if self.sleeping {
-            let gone = ready.gone || ready.readable && self.has_left();
-            return if gone { Verdict::Close } else { Verdict::Wait };
-        }
-        if ready.writable && self.waiting() > 0 && self.flush(turn).is_err() {
+        let sleeping = self.wakes_at_ns.is_some();
+        if sleeping && (ready.gone || ready.readable && self.has_left()) {
             return Verdict::Close;
+        }
+        let mute = sleeping && self.mute;
+        if ready.writable && !mute && self.waiting() > 0 && self.flush(turn).is_err() {
+            return Verdict::Close;
+        }
+        if sleeping {
+            self.note_buffers(turn.statistics);
+            return Verdict::Wait;
         }
         let held = self.closing || self.waiting() > turn.shared.config.output_bytes_soft;
         let verdict = match () {
@@ -132,6 +146,10 @@ impl<D: Door> Connection<D> {
 
     /// Whether the client of a sleeping connection has ended it. What it sent before that and was
     /// not received yet hides the end; then only the idle timeout is left.
+    ///
+    /// A client that ended only its sending side, and would still take a reply, looks the same:
+    /// the two can be told apart by sending something, and there is nothing to send. It is taken
+    /// for one that has left, so that no signal is spent on a client that nobody is behind.
     fn has_left(&self) -> bool {
         let mut byte = [0u8];
         match rustix::net::recv(&self.socket, &mut byte, RecvFlags::PEEK | RecvFlags::DONTWAIT) {
@@ -186,9 +204,10 @@ impl<D: Door> Connection<D> {
     /// Has the session execute what is in the loop's buffer or in the connection's own, and sends
     /// the replies.
     fn execute(&mut self, turn: &mut Turn<'_>, in_loop_buffer: bool) -> Verdict {
-        let Turn { shared, statistics, clock, now, .. } = *turn;
+        let Turn { shared, statistics, clock, place, now, .. } = *turn;
         let input = if in_loop_buffer { &turn.input[..] } else { &self.input[self.input_start..] };
-        let mut host = TurnHost::begin(shared, statistics, clock, &self.client, now);
+        let wait = &mut self.wait;
+        let mut host = TurnHost::begin(shared, statistics, clock, &self.client, place, wait, now);
         let progress = self.session.advance(input, turn.output, &mut host, BUDGET);
         self.authenticated |= host.finish();
         if in_loop_buffer {
@@ -198,6 +217,7 @@ impl<D: Door> Connection<D> {
             self.trim_input(matches!(progress.next, Next::Read { .. }));
         }
         (self.pending, self.wanted) = (false, 0);
+        let mut wait_ms = None;
         match progress.next {
             Next::Read { wanted } => {
                 let length = self.input.len().saturating_add(wanted);
@@ -212,11 +232,19 @@ impl<D: Door> Connection<D> {
             Next::Yield => self.pending = true,
             Next::Sleep { ms } => {
                 // As in Redis, what was answered before goes out after the sleep.
-                self.pending = true;
+                (self.pending, self.mute) = (true, true);
                 self.output.append(turn.output);
+                self.end_wait(shared);
                 return Verdict::Sleep { ms };
             }
+            Next::Wait { ms } => {
+                (self.pending, self.mute) = (true, false);
+                wait_ms = Some(ms);
+            }
             Next::Close => self.close_after_output(),
+        }
+        if wait_ms.is_none() {
+            self.end_wait(shared);
         }
         if self.deliver(turn).is_err() {
             return Verdict::Close;
@@ -224,6 +252,9 @@ impl<D: Door> Connection<D> {
         if self.waiting() > shared.config.output_bytes_hard {
             statistics.output_limit_disconnections.add(1);
             return Verdict::Close;
+        }
+        if let Some(ms) = wait_ms {
+            return Verdict::Sleep { ms };
         }
         match self.settle(Ready { token: 0, readable: false, writable: false, gone: false }) {
             Verdict::Wait if self.pending && !self.is_held(shared) => Verdict::Yield,
@@ -236,10 +267,21 @@ impl<D: Door> Connection<D> {
         self.waiting() > shared.config.output_bytes_soft
     }
 
+    /// Whether the session waits by this ticket.
+    pub(crate) fn waits_by(&self, ticket: u64) -> bool {
+        self.wait.as_ref().is_some_and(|wait| wait.ticket == ticket)
+    }
+
+    /// Takes the client out of the queue of the condition that it waits for.
+    fn end_wait(&mut self, shared: &Shared) {
+        if let Some(wait) = self.wait.take() {
+            shared.conditions.end(wait);
+        }
+    }
+
     /// Executes nothing more and closes when the output is sent.
     pub(crate) fn close_after_output(&mut self) {
         self.closing = true;
-        self.sleeping = false;
         self.pending = false;
         self.input = Vec::new();
         self.input_start = 0;
@@ -260,10 +302,11 @@ impl<D: Door> Connection<D> {
     /// where it does pass.
     pub(crate) fn interest_wanted(&self, shared: &Shared, unheard: bool) -> Interest {
         let never = self.ended || self.closing;
-        let passing = self.sleeping || self.is_held(shared);
+        let sleeping = self.wakes_at_ns.is_some();
+        let passing = sleeping || self.is_held(shared);
         Interest {
             read: !never && (!passing || self.interest.read && !unheard),
-            write: self.waiting() > 0 && !self.sleeping,
+            write: self.waiting() > 0 && !(sleeping && self.mute),
         }
     }
 
@@ -287,14 +330,28 @@ impl<D: Door> Connection<D> {
         if !self.authenticated && since_connected >= config.authentication_timeout_ms {
             return true;
         }
-        let idle_timeout_ms = shared.settings.idle_timeout_ms();
         let idle_ms = now_ms.saturating_sub(self.client.active_at_ms.load(Relaxed));
-        idle_timeout_ms > 0 && idle_ms >= idle_timeout_ms
+        let is_longer = |timeout_ms| timeout_ms > 0 && idle_ms >= timeout_ms;
+        is_longer(shared.settings.idle_timeout_ms())
+            || self.lacks_the_rest() && is_longer(config.kyoto_timeout_ms.unwrap_or(0))
+    }
+
+    /// Whether a part of a Kyoto Tycoon request is here and the rest is waited for.
+    fn lacks_the_rest(&self) -> bool {
+        self.client.protocol == ProtocolName::Kyoto
+            && !self.pending
+            && (self.input.len() > self.input_start || self.wanted > 0)
     }
 
     /// Ends the connection. Where the client still sends, its bytes are taken first: a socket
     /// closed over unread bytes is reset, and the client would lose our last words.
-    pub(crate) fn close(mut self, statistics: &LoopStatistics, buffer: &mut Vec<u8>) {
+    pub(crate) fn close(
+        mut self,
+        shared: &Shared,
+        statistics: &LoopStatistics,
+        buffer: &mut Vec<u8>,
+    ) {
+        self.end_wait(shared);
         self.input = Vec::new();
         self.output = Vec::new();
         self.output_start = 0;

@@ -4,9 +4,10 @@
 use super::{EventLoop, NEVER, RESUMED, TICK_NS};
 use crate::door::Door;
 use crate::poller::Ready;
-use std::cmp::Reverse;
+use crate::statistics::index;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
+use todana_protocol::ProtocolName;
 
 impl<D: Door> EventLoop<D> {
     /// How long the wait may take.
@@ -18,7 +19,7 @@ impl<D: Door> EventLoop<D> {
         // connections.
         let ticks = self.number == 0 || self.connections.len() > 0;
         let tick = if ticks { self.next_tick_ns } else { NEVER };
-        let sleeper = self.sleepers.peek().map_or(NEVER, |Reverse((at_ns, ..))| *at_ns);
+        let sleeper = self.sleepers.first().map_or(NEVER, |(at_ns, _)| *at_ns);
         let deadline = tick.min(sleeper).min(self.accept_again_ns).min(self.stop_at_ns);
         if deadline == NEVER {
             return None;
@@ -27,19 +28,32 @@ impl<D: Door> EventLoop<D> {
     }
 
     pub(super) fn wake_sleepers(&mut self, now_ns: u64) {
-        while let Some(Reverse((at_ns, slot, id))) = self.sleepers.peek().copied() {
-            if at_ns > now_ns {
-                return;
-            }
-            self.sleepers.pop();
-            let sleeper = self.connections.get_mut(slot).filter(|c| c.client.id == id);
-            if let Some(connection) = sleeper
-                && std::mem::take(&mut connection.sleeping)
-            {
-                // The answer is owed: try to send at once.
-                self.turn(slot, Ready { writable: true, ..RESUMED });
+        while self.sleepers.first().is_some_and(|(at_ns, _)| *at_ns <= now_ns) {
+            if let Some((_, slot)) = self.sleepers.pop_first() {
+                self.resume(slot);
             }
         }
+    }
+
+    /// Has a sleeping connection go on.
+    pub(super) fn resume(&mut self, slot: usize) {
+        if self.rouse(slot) {
+            if let Some(connection) = self.connections.get_mut(slot) {
+                // The client was not silent meanwhile: we did not listen.
+                let now_ms = self.clock.wall_ms(self.clock.raw());
+                connection.client.active_at_ms.store(now_ms, Relaxed);
+            }
+            // The answer is owed: try to send at once.
+            self.turn(slot, Ready { writable: true, ..RESUMED });
+        }
+    }
+
+    /// Ends the sleep of a connection. False if it did not sleep.
+    pub(super) fn rouse(&mut self, slot: usize) -> bool {
+        let Some(connection) = self.connections.get_mut(slot) else { return false };
+        let Some(at_ns) = connection.wakes_at_ns.take() else { return false };
+        self.sleepers.remove(&(at_ns, slot));
+        true
     }
 
     /// What is due about once a second.
@@ -54,7 +68,9 @@ impl<D: Door> EventLoop<D> {
         self.next_tick_ns = now_ns + TICK_NS;
         let config = &self.shared.config;
         let buffered = self.part().statistics.buffer_bytes.get();
+        let kyoto_clients = self.shared.clients.by_protocol()[index(ProtocolName::Kyoto)];
         let watched = config.password.is_some()
+            || config.kyoto_timeout_ms.is_some() && kyoto_clients > 0
             || self.shared.settings.idle_timeout_ms() > 0
             || buffered > config.output_bytes_soft as u64;
         if !watched {

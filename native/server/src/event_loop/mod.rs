@@ -16,9 +16,12 @@
 //! 2. **Yielded connections.** Those that used up their budget earlier have another turn, once
 //!    each. While there are any, the wait does not block. So a client with a million pipelined
 //!    requests delays another by one turn of its own.
-//! 3. **Sleepers** whose time has come (`DEBUG SLEEP` pauses a connection, not a loop).
-//! 4. **Messages**: connections given by loop 0, clients to be killed, the order to stop.
-//! 5. **Once a second** the deadlines of clients: idle, not authenticated, not reading. A walk over
+//! 3. **Sleepers** whose time has come (`DEBUG SLEEP` pauses a connection, not a loop, and so does
+//!    waiting for a signal).
+//! 4. **Messages**: connections given by loop 0, clients to be killed or woken by a signal, the
+//!    order to stop.
+//! 5. **Once a second** the deadlines of clients: idle, not authenticated, not reading, in the
+//!    middle of a Kyoto Tycoon request. A walk over
 //!    all connections is cheap at that rate (10,000 take less than half a millisecond) and is left
 //!    out where no deadline is set.
 //!
@@ -35,6 +38,7 @@ mod deadlines;
 mod stopping;
 
 use crate::clock::Clock;
+use crate::conditions::Place;
 use crate::connection::{Connection, INPUT_BYTES, Turn, Verdict};
 use crate::door::Door;
 use crate::host::{LoopPart, Shared};
@@ -42,8 +46,7 @@ use crate::inbox::{Message, Waker};
 use crate::listener::{self, Listener};
 use crate::poller::{Interest, Poller, Ready, Sources, Token};
 use crate::slots::Slots;
-use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -73,8 +76,8 @@ pub(crate) struct EventLoop<D> {
     ready: Vec<Ready>,
     /// Slots with another turn to come.
     yielded: VecDeque<usize>,
-    /// Deadline, slot and id of sleeping clients.
-    sleepers: BinaryHeap<Reverse<(u64, usize, u64)>>,
+    /// Deadline and slot of each sleeping client.
+    sleepers: BTreeSet<(u64, usize)>,
     input: Vec<u8>,
     output: Vec<u8>,
     next_tick_ns: u64,
@@ -127,7 +130,7 @@ impl<D: Door> EventLoop<D> {
             connections: Slots::new(),
             ready: Vec::new(),
             yielded: VecDeque::new(),
-            sleepers: BinaryHeap::new(),
+            sleepers: BTreeSet::new(),
             input: Vec::with_capacity(INPUT_BYTES),
             output: Vec::new(),
             next_tick_ns: TICK_NS,
@@ -212,6 +215,7 @@ impl<D: Door> EventLoop<D> {
             shared: &self.shared,
             statistics: &part.statistics,
             clock: &self.clock,
+            place: Place { event_loop: self.number, slot },
             input: &mut self.input,
             output: &mut self.output,
             now: self.clock.raw(),
@@ -235,10 +239,10 @@ impl<D: Door> EventLoop<D> {
                 self.yielded.push_back(slot);
             }
             Verdict::Sleep { ms } => {
-                connection.sleeping = true;
                 let now_ns = self.clock.uptime_ns(self.clock.raw());
                 let at_ns = now_ns.saturating_add(ms.saturating_mul(1_000_000)).min(NEVER - 1);
-                self.sleepers.push(Reverse((at_ns, slot, connection.client.id)));
+                connection.wakes_at_ns = Some(at_ns);
+                self.sleepers.insert((at_ns, slot));
             }
             Verdict::Close => return self.close(slot),
         }
@@ -261,17 +265,14 @@ impl<D: Door> EventLoop<D> {
     }
 
     fn close(&mut self, slot: usize) {
+        self.rouse(slot);
         let Some(connection) = self.connections.remove(slot) else { return };
         // It can only fail for a descriptor that is not watched.
         let _ = self.poller.deregister(connection.as_ref().as_fd(), FIRST_CONNECTION + slot);
         let part = &self.shared.loops[self.number];
         self.shared.clients.remove(&connection.client);
         part.connections.fetch_sub(1, Relaxed);
-        if connection.sleeping {
-            let id = connection.client.id;
-            self.sleepers.retain(|Reverse((_, _, sleeper))| *sleeper != id);
-        }
-        connection.close(&part.statistics, &mut self.input);
+        connection.close(&self.shared, &part.statistics, &mut self.input);
     }
 
     fn take_messages(&mut self, now_ns: u64) {
@@ -285,6 +286,11 @@ impl<D: Door> EventLoop<D> {
                         self.close(slot);
                     }
                 }
+                Message::Wake { slot, ticket } => {
+                    if self.connections.get(slot).is_some_and(|c| c.waits_by(ticket)) {
+                        self.resume(slot);
+                    }
+                }
                 Message::Stop => self.begin_to_stop(now_ns),
             }
         }
@@ -292,6 +298,7 @@ impl<D: Door> EventLoop<D> {
 
     /// Tries to send what waits for a client. True if nothing is left to send.
     fn flush_once(&mut self, slot: usize) -> bool {
+        self.rouse(slot);
         let Some(connection) = self.connections.get_mut(slot) else { return true };
         connection.close_after_output();
         let part = &self.shared.loops[self.number];
@@ -299,6 +306,7 @@ impl<D: Door> EventLoop<D> {
             shared: &self.shared,
             statistics: &part.statistics,
             clock: &self.clock,
+            place: Place { event_loop: self.number, slot },
             input: &mut self.input,
             output: &mut self.output,
             now: self.clock.raw(),

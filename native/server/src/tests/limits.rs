@@ -130,6 +130,63 @@ fn idle_clients_are_closed_and_busy_ones_are_not() {
     );
 }
 
+/// Kyoto Tycoon's timeout of half-sent requests on the first listener, and none on the second.
+fn half_sent_requests_for(ms: Option<u64>) -> impl Fn(&mut Config) {
+    move |config| {
+        let address = config.listeners[0].1;
+        config.listeners = vec![(ProtocolName::Kyoto, address), (ProtocolName::Resp, address)];
+        config.kyoto_timeout_ms = ms;
+    }
+}
+
+#[test]
+fn a_kyoto_client_that_sends_half_a_request_is_closed() {
+    each(half_sent_requests_for(Some(1_000)), |server| {
+        let begun = Instant::now();
+        let mut peers: Vec<Peer> = (0..3).map(|_| Peer::connect(server)).collect();
+        peers[0].send("half");
+        peers[1].send("swallow 1000\nhalf");
+        peers[2].send("whole\nhalf");
+        assert_eq!(peers.remove(2).rest(), b"whole\n");
+        peers.iter_mut().for_each(|peer| assert_eq!(peer.rest(), b""));
+        // By the time of day, which the system may correct meanwhile.
+        assert!(begun.elapsed() >= Duration::from_millis(900));
+        until("their buffers are given back", || server.info().client_buffer_bytes == 0);
+    });
+}
+
+#[test]
+fn half_a_request_may_take_as_long_as_it_likes_without_a_timeout() {
+    each(half_sent_requests_for(None), |server| {
+        let mut peer = Peer::connect(server);
+        peer.send("half");
+        std::thread::sleep(Duration::from_millis(1_500));
+        assert_eq!(peer.ask(" and whole"), "half and whole");
+    });
+}
+
+#[test]
+fn other_clients_than_those_with_half_a_kyoto_request_are_let_be() {
+    each(half_sent_requests_for(Some(900)), |server| {
+        let [mut idle, mut waiting, mut slow] = [(); 3].map(|()| Peer::connect(server));
+        assert_eq!(idle.ask("x"), "x");
+        waiting.send("wait a 2000\nhalf");
+        let resp = TcpStream::connect(server.addresses()[1].1).unwrap();
+        (&resp).write_all(b"half").unwrap();
+        for part in ["a", "b", "c", "d", "e", "f"] {
+            slow.send(part);
+            std::thread::sleep(Duration::from_millis(400));
+        }
+        assert_eq!((slow.ask(""), idle.ask("y")), ("abcdef".into(), "y".into()));
+        // Time begins anew when the wait is over.
+        assert_eq!(
+            (waiting.line(), waiting.ask(" and whole")),
+            ("late".into(), "half and whole".into())
+        );
+        assert_eq!(server.info().connections_by_protocol, [1, 0, 3]);
+    });
+}
+
 #[test]
 fn clients_must_authenticate_in_time() {
     let limits = |config: &mut Config| {

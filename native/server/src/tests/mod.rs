@@ -7,6 +7,7 @@ mod limits;
 mod scripted;
 mod stopping;
 mod traffic;
+mod waiting;
 
 use crate::poller::{self, Poller};
 use crate::{Backend, Config, Server};
@@ -36,6 +37,8 @@ fn config(backend: Backend) -> Config {
         event_backend: backend,
         password: None,
         limits: Limits::default(),
+        kyoto: Default::default(),
+        kyoto_timeout_ms: Some(30_000),
         connections_max: 900,
         idle_timeout_ms: None,
         authentication_timeout_ms: 60_000,

@@ -8,6 +8,8 @@ use todana_protocol::{Budget, Host, Next, Progress, ProtocolName, Session};
 /// |---|---|
 /// | `big N` | a line of N bytes |
 /// | `sleep MS` | `slept`, when the time is over |
+/// | `wait NAME MS` | `signalled` or `late` |
+/// | `signal NAME [all]` | how many waited |
 /// | `work MS` | the same line, after keeping the loop busy for so long |
 /// | `auth PASSWORD` | `true` or `false` |
 /// | `stranger PASSWORD` | the same by a user that there is not |
@@ -25,11 +27,12 @@ use todana_protocol::{Budget, Host, Next, Progress, ProtocolName, Session};
 #[derive(Debug)]
 pub(crate) struct ScriptedDoor {
     protocol: ProtocolName,
+    waiting: bool,
 }
 
 impl Door for ScriptedDoor {
     fn open(protocol: ProtocolName) -> ScriptedDoor {
-        ScriptedDoor { protocol }
+        ScriptedDoor { protocol, waiting: false }
     }
 }
 
@@ -42,6 +45,11 @@ impl Session for ScriptedDoor {
         budget: Budget,
     ) -> Progress {
         let mut consumed = 0;
+        if std::mem::take(&mut self.waiting) {
+            let answer: &[u8] = if host.end_wait() { b"signalled\n" } else { b"late\n" };
+            output.extend_from_slice(answer);
+            host.observe(self.protocol, 0, false);
+        }
         for _ in 0..budget.requests_max {
             let rest = &input[consumed..];
             let Some(length) = rest.iter().position(|byte| *byte == b'\n') else {
@@ -58,6 +66,17 @@ impl Session for ScriptedDoor {
                 "sleep" => {
                     answer = "slept".into();
                     next = Some(Next::Sleep { ms: number() as u64 });
+                }
+                "wait" => {
+                    let (name, ms) = argument.split_once(' ').unwrap();
+                    host.begin_wait(name.as_bytes());
+                    self.waiting = true;
+                    let next = Next::Wait { ms: ms.parse().unwrap() };
+                    return Progress { consumed: consumed + length + 1, next };
+                }
+                "signal" => {
+                    let (name, all) = argument.split_once(' ').unwrap_or((argument, ""));
+                    answer = host.signal(name.as_bytes(), all == "all").to_string();
                 }
                 "work" => std::thread::sleep(Duration::from_millis(number() as u64)),
                 "auth" | "stranger" => {

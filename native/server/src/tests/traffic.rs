@@ -247,7 +247,7 @@ fn statistics_are_summed_over_loops() {
             assert!(server.shared.loops.iter().all(|part| part.statistics.commands.get() == 6));
             assert_eq!((info.commands, info.errors, info.misses, info.hits), (12, 4, 4, 0));
             assert_eq!((info.connections, info.connections_total), (4, 4));
-            assert_eq!(info.connections_by_protocol, [4, 0]);
+            assert_eq!(info.connections_by_protocol, [4, 0, 0]);
             assert_eq!((info.input_bytes, info.event_loops), (4 * 12, 2));
             assert_eq!(info.resp_port, server.addresses()[0].1.port());
             assert!(info.cpu_seconds.iter().all(|seconds| *seconds >= 0.0));

@@ -12,7 +12,7 @@ use todana_table::{Budget, Options, Table, WhenFull};
 /// Longer than anything takes on a machine that works.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Both protocols on free ports, two loops.
+/// All protocols on free ports, two loops.
 pub(crate) fn config(backend: Backend, connections_max: usize) -> Config {
     let budget = Arc::new(Budget::new(i64::MAX, WhenFull::Refuse));
     let options = Options { shards: Some(4), budget: Some(budget.clone()), ..Options::default() };
@@ -21,11 +21,15 @@ pub(crate) fn config(backend: Backend, connections_max: usize) -> Config {
     Config {
         databases: Arc::new(Databases::new(tables)),
         budget,
-        listeners: vec![(ProtocolName::Resp, address), (ProtocolName::Memcached, address)],
+        listeners: [ProtocolName::Resp, ProtocolName::Memcached, ProtocolName::Kyoto]
+            .map(|name| (name, address))
+            .to_vec(),
         event_loops: Some(2),
         event_backend: backend,
         password: None,
         limits: Limits::default(),
+        kyoto: Default::default(),
+        kyoto_timeout_ms: Some(30_000),
         connections_max,
         idle_timeout_ms: None,
         authentication_timeout_ms: 60_000,

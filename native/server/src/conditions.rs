@@ -1,0 +1,213 @@
+//! Clients that wait for a named signal, without holding a thread (Kyoto Tycoon's `WAIT` and
+//! `SIGNAL`).
+//!
+//! One registry for all loops: a name leads to those that wait for it, in the order in which they
+//! came. A waiter is known by its **ticket**, a number that is given once in the life of a server.
+//! There are three ways out of the registry, each under its one lock, so that a ticket leaves
+//! exactly once:
+//!
+//! - a signal takes it. Its loop is sent [`Message::Wake`] with the ticket;
+//! - its session goes on because the time is over, and ends the wait;
+//! - its connection closes.
+//!
+//! # Why no wake-up is lost or doubled
+//!
+//! A client is entered during its own turn, before its loop puts the connection to sleep. A signal
+//! may come between the two, but its message goes to the loop that is busy with that very turn, and
+//! is read when the connection sleeps already. So whoever was taken by a signal is woken.
+//!
+//! Whether the signal came or the time was over is not what woke the connection but whether the
+//! registry still held the ticket when the session asked ([`Conditions::end`]). A deadline and a
+//! signal that come together therefore have one outcome, and the signaller's count agrees with it.
+//! The message of a signal that lost this race to the deadline is still on its way. It names a
+//! ticket which the connection holds no more, whatever it waits for by then, and wakes nobody.
+//!
+//! A signal that finds nobody leaves no trace. One that finds a client whose end has not been
+//! noticed yet is spent on it, as it is in Kyoto Tycoon.
+//!
+//! There are at most as many waiters as connections. A name of which nobody waits takes no memory.
+
+use crate::host::Shared;
+use crate::inbox::Message;
+use std::collections::{BTreeMap, HashMap};
+use std::mem;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Who waits for what.
+#[derive(Debug, Default)]
+pub(crate) struct Conditions {
+    registry: Mutex<Registry>,
+}
+
+#[derive(Debug, Default)]
+struct Registry {
+    /// Never an empty list. Tickets grow, so their order is that of arrival.
+    waiting: HashMap<Arc<[u8]>, BTreeMap<u64, Place>>,
+    last_ticket: u64,
+}
+
+/// Where a waiter is served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub(crate) event_loop: usize,
+    pub(crate) slot: usize,
+}
+
+/// A wait that has begun. It must be given back to [`Conditions::end`].
+#[derive(Debug)]
+#[must_use]
+pub(crate) struct Wait {
+    name: Arc<[u8]>,
+    pub(crate) ticket: u64,
+}
+
+/// What a signal found.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Signalled {
+    /// How many waited.
+    pub(crate) waiting: usize,
+    /// Those of them that are to be woken, with their tickets, in the order in which they came.
+    pub(crate) woken: BTreeMap<u64, Place>,
+}
+
+impl Conditions {
+    fn registry(&self) -> MutexGuard<'_, Registry> {
+        self.registry.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Enters a waiter behind those that wait for this name already.
+    pub(crate) fn begin(&self, name: &[u8], place: Place) -> Wait {
+        let mut registry = self.registry();
+        registry.last_ticket += 1;
+        let ticket = registry.last_ticket;
+        let known = registry.waiting.get_key_value(name).map(|(name, _)| name.clone());
+        let name = known.unwrap_or_else(|| name.into());
+        registry.waiting.entry(name.clone()).or_default().insert(ticket, place);
+        Wait { name, ticket }
+    }
+
+    /// Ends a wait. True if a signal took it before.
+    pub(crate) fn end(&self, wait: Wait) -> bool {
+        let mut registry = self.registry();
+        let Some(waiters) = registry.waiting.get_mut(&wait.name) else { return true };
+        let signalled = waiters.remove(&wait.ticket).is_none();
+        if waiters.is_empty() {
+            registry.waiting.remove(&wait.name);
+        }
+        signalled
+    }
+
+    /// Takes the first of those that wait for this name, or all.
+    pub(crate) fn signal(&self, name: &[u8], all: bool) -> Signalled {
+        let mut registry = self.registry();
+        let Some(waiters) = registry.waiting.get_mut(name) else { return Signalled::default() };
+        let waiting = waiters.len();
+        let woken = match all {
+            true => mem::take(waiters),
+            false => waiters.pop_first().into_iter().collect(),
+        };
+        if waiters.is_empty() {
+            registry.waiting.remove(name);
+        }
+        Signalled { waiting, woken }
+    }
+
+    /// Names that somebody waits for, and waiters of all of them.
+    #[cfg(test)]
+    pub(crate) fn count(&self) -> (usize, usize) {
+        let registry = self.registry();
+        (registry.waiting.len(), registry.waiting.values().map(BTreeMap::len).sum())
+    }
+}
+
+impl Shared {
+    /// Signals one client that waits for this name, or all, and has their loops wake them. Returns
+    /// how many waited.
+    pub(crate) fn signal(&self, name: &[u8], all: bool) -> usize {
+        let Signalled { waiting, woken } = self.conditions.signal(name, all);
+        for (ticket, Place { event_loop, slot }) in woken {
+            self.loops[event_loop].inbox.send(Message::Wake { slot, ticket });
+        }
+        waiting
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+    use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+    use std::thread;
+
+    fn place(slot: usize) -> Place {
+        Place { event_loop: 0, slot }
+    }
+
+    fn slots(signalled: &Signalled) -> Vec<usize> {
+        signalled.woken.values().map(|place| place.slot).collect()
+    }
+
+    #[test]
+    fn a_signal_takes_the_first_that_came() {
+        let conditions = Conditions::default();
+        let waits: Vec<Wait> = (0..3).map(|slot| conditions.begin(b"a", place(slot))).collect();
+        let other = conditions.begin(b"b", place(9));
+        let first = conditions.signal(b"a", false);
+        assert_eq!((first.waiting, slots(&first)), (3, vec![0]));
+        let rest = conditions.signal(b"a", true);
+        assert_eq!((rest.waiting, slots(&rest)), (2, vec![1, 2]));
+        assert_eq!(conditions.signal(b"a", true), Signalled::default());
+        assert!(waits.into_iter().all(|wait| conditions.end(wait)));
+        assert!(!conditions.end(other));
+        assert_eq!(conditions.count(), (0, 0));
+    }
+
+    #[test]
+    fn who_ends_a_wait_before_the_signal_is_passed_over() {
+        let conditions = Conditions::default();
+        let [first, second] = [0, 1].map(|slot| conditions.begin(b"a", place(slot)));
+        assert!(!conditions.end(first));
+        assert_eq!(slots(&conditions.signal(b"a", false)), [1]);
+        // A new wait for the same name is not the one that was signalled.
+        let again = conditions.begin(b"a", place(1));
+        assert!(again.ticket > second.ticket);
+        assert!(conditions.end(second) && !conditions.end(again));
+    }
+
+    #[test]
+    fn every_wait_ends_once_however_threads_meet() {
+        const WAITERS: usize = 4;
+        const ROUNDS: usize = 5_000;
+        let conditions = Conditions::default();
+        let (signalled, running) = (AtomicUsize::new(0), AtomicUsize::new(WAITERS));
+        let (mut taken, mut most) = (HashSet::new(), 0);
+        thread::scope(|scope| {
+            for slot in 0..WAITERS {
+                let (conditions, signalled, running) = (&conditions, &signalled, &running);
+                scope.spawn(move || {
+                    for round in 0..ROUNDS {
+                        let wait = conditions.begin(&[(round % 3) as u8], place(slot));
+                        if round % 2 == 0 {
+                            thread::yield_now();
+                        }
+                        signalled.fetch_add(conditions.end(wait).into(), SeqCst);
+                    }
+                    running.fetch_sub(1, SeqCst);
+                });
+            }
+            for name in (0..3u8).cycle() {
+                let found = conditions.signal(&[name], name == 2);
+                most = most.max(found.waiting);
+                for (ticket, _) in found.woken {
+                    assert!(taken.insert(ticket), "ticket {ticket} was taken twice");
+                }
+                if running.load(SeqCst) == 0 {
+                    break;
+                }
+            }
+        });
+        assert_eq!(taken.len(), signalled.into_inner());
+        assert!(!taken.is_empty() && most <= WAITERS);
+        assert_eq!(conditions.count(), (0, 0));
+    }
+}

@@ -1,0 +1,236 @@
+//! Clients that wait for a signal.
+
+use super::*;
+
+/// As many clients that wait for `name`, in the order in which they began.
+fn waiters(server: &Server, count: usize, name: &str, ms: u64) -> Vec<Peer> {
+    let before = server.shared.conditions.count().1;
+    let wait = |number| {
+        let mut peer = Peer::connect(server);
+        peer.send(&format!("wait {name} {ms}\n"));
+        until("the client waits", || server.shared.conditions.count().1 == before + number);
+        peer
+    };
+    (1..=count).map(wait).collect()
+}
+
+fn nobody_waits(server: &Server) -> bool {
+    server.shared.conditions.count() == (0, 0)
+}
+
+/// Long enough for what must not happen to happen.
+fn pause() {
+    std::thread::sleep(Duration::from_millis(30));
+}
+
+/// Whether nothing has come for this client.
+fn hears_nothing(peer: &Peer) -> bool {
+    peer.socket().set_nonblocking(true).unwrap();
+    let heard = peer.socket().peek(&mut [0]);
+    peer.socket().set_nonblocking(false).unwrap();
+    heard.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
+}
+
+#[test]
+fn a_signal_wakes_the_client_that_came_first_whichever_loop_it_is_on() {
+    each(
+        |_| {},
+        |server| {
+            let mut signaller = Peer::connect(server);
+            let mut peers = waiters(server, 5, "a", 60_000);
+            for waiting in (1..=5).rev() {
+                assert_eq!(signaller.ask("signal a"), waiting.to_string());
+                assert_eq!(peers.remove(0).line(), "signalled");
+                pause();
+                assert!(peers.iter().all(hears_nothing));
+            }
+            assert_eq!(signaller.ask("signal a"), "0");
+            assert!(nobody_waits(server));
+            assert!(server.shared.loops.iter().all(|part| part.statistics.commands.get() > 1));
+        },
+    );
+}
+
+#[test]
+fn a_signal_to_all_wakes_all_that_wait_for_this_name() {
+    each(
+        |_| {},
+        |server| {
+            let mut peers = waiters(server, 4, "a", 60_000);
+            let mut other = waiters(server, 1, "b", 60_000);
+            let mut signaller = Peer::connect(server);
+            assert_eq!(signaller.ask("signal a all"), "4");
+            peers.iter_mut().for_each(|peer| assert_eq!(peer.line(), "signalled"));
+            assert_eq!(peers[0].ask("awake"), "awake");
+            assert_eq!(
+                (signaller.ask("signal a all"), hears_nothing(&other[0])),
+                ("0".into(), true)
+            );
+            assert_eq!(signaller.ask("signal b all"), "1");
+            assert_eq!(other[0].line(), "signalled");
+        },
+    );
+}
+
+#[test]
+fn a_wait_is_over_when_its_time_is() {
+    each(
+        |_| {},
+        |server| {
+            let mut peer = Peer::connect(server);
+            let begun = Instant::now();
+            assert_eq!(peer.ask("wait a 120"), "late");
+            assert!(begun.elapsed() >= Duration::from_millis(120));
+            assert!(nobody_waits(server));
+            assert_eq!((peer.ask("signal a"), peer.ask("wait a 0")), ("0".into(), "late".into()));
+        },
+    );
+}
+
+#[test]
+fn an_earlier_deadline_does_not_end_a_later_wait() {
+    each(
+        |_| {},
+        |server| {
+            let mut peer = waiters(server, 1, "a", 150).remove(0);
+            let mut signaller = Peer::connect(server);
+            assert_eq!(signaller.ask("signal a"), "1");
+            assert_eq!(peer.line(), "signalled");
+            peer.send("wait a 60000\n");
+            until("the client waits again", || server.shared.conditions.count().1 == 1);
+            std::thread::sleep(Duration::from_millis(250));
+            assert!(hears_nothing(&peer));
+            assert_eq!(signaller.ask("signal a"), "1");
+            assert_eq!(peer.line(), "signalled");
+        },
+    );
+}
+
+#[test]
+fn a_name_longer_than_a_key_may_be_is_waited_for_in_vain() {
+    each(
+        |config| config.limits.key_bytes_max = 3,
+        |server| {
+            let mut peer = Peer::connect(server);
+            peer.send("wait abcd 100\n");
+            pause();
+            assert!(nobody_waits(server));
+            assert_eq!(Peer::connect(server).ask("signal abcd"), "0");
+            assert_eq!(peer.line(), "late");
+        },
+    );
+}
+
+#[test]
+fn what_was_answered_before_a_wait_goes_out_at_once() {
+    each(
+        |_| {},
+        |server| {
+            let mut peer = Peer::connect(server);
+            peer.send("before\nbig 3000000\nwait a 60000\n");
+            assert_eq!((peer.line(), peer.line().len()), ("before".into(), 3_000_000));
+            until("the client waits", || server.shared.conditions.count().1 == 1);
+            pause();
+            assert!(hears_nothing(&peer));
+            assert_eq!(Peer::connect(server).ask("signal a"), "1");
+            assert_eq!(peer.line(), "signalled");
+        },
+    );
+}
+
+#[test]
+fn requests_behind_a_wait_are_executed_after_it() {
+    each(
+        |_| {},
+        |server| {
+            let mut peer = Peer::connect(server);
+            peer.send("wait a 60000\nsignal b\nbegun ");
+            until("the client waits", || server.shared.conditions.count().1 == 1);
+            peer.send("and ended\n").send("last\n");
+            pause();
+            assert!(hears_nothing(&peer));
+            let mut other = waiters(server, 1, "b", 60_000);
+            assert_eq!(Peer::connect(server).ask("signal a"), "1");
+            let lines: Vec<String> = (0..4).map(|_| peer.line()).collect();
+            assert_eq!(lines, ["signalled", "1", "begun and ended", "last"]);
+            assert_eq!(other[0].line(), "signalled");
+        },
+    );
+}
+
+#[test]
+fn a_client_that_leaves_while_it_waits_is_signalled_no_more() {
+    each(
+        |_| {},
+        |server| {
+            let mut peers = waiters(server, 3, "a", 60_000);
+            drop(peers.remove(1));
+            until("the client is gone", || server.info().connections == 2);
+            let mut signaller = Peer::connect(server);
+            for (waiting, mut peer) in [("2", peers.remove(0)), ("1", peers.remove(0))] {
+                assert_eq!(
+                    (signaller.ask("signal a"), peer.line()),
+                    (waiting.into(), "signalled".into())
+                );
+            }
+        },
+    );
+}
+
+#[test]
+fn a_waiting_client_can_be_killed() {
+    each(
+        |_| {},
+        |server| {
+            let mut peer = waiters(server, 1, "a", 60_000).remove(0);
+            let id = server.shared.clients.list()[0].id;
+            assert_eq!(Peer::connect(server).ask(&format!("kill {id}")), "true");
+            assert_eq!(peer.rest(), b"");
+            until("its place is free", || nobody_waits(server));
+        },
+    );
+}
+
+#[test]
+fn a_server_with_waiting_clients_stops() {
+    each(
+        |_| {},
+        |server| {
+            let mut peers = waiters(server, 4, "a", 60_000);
+            let begun = Instant::now();
+            server.stop();
+            assert!(begun.elapsed() < PATIENCE);
+            peers.iter_mut().for_each(|peer| assert_eq!(peer.rest(), b""));
+            assert!(nobody_waits(server));
+        },
+    );
+}
+
+#[test]
+fn many_wait_and_each_is_woken_once() {
+    const COUNT: usize = 150;
+    each(
+        |_| {},
+        |server| {
+            let mut peers: Vec<Peer> = (0..COUNT).map(|_| Peer::connect(server)).collect();
+            for peer in &mut peers {
+                peer.send("wait a 60000\nafter\n");
+            }
+            until("all wait", || server.shared.conditions.count() == (1, COUNT));
+            let signal = |_| {
+                let mut signaller = Peer::connect(server);
+                std::thread::spawn(move || {
+                    (0..30).filter(|_| signaller.ask("signal a") != "0").count()
+                })
+            };
+            let signallers: Vec<_> = (0..4).map(signal).collect();
+            let woken: usize = signallers.into_iter().map(|thread| thread.join().unwrap()).sum();
+            assert_eq!(woken, 120);
+            assert_eq!(Peer::connect(server).ask("signal a all"), "30");
+            for peer in &mut peers {
+                assert_eq!((peer.line(), peer.line()), ("signalled".into(), "after".into()));
+            }
+            assert!(nobody_waits(server) && peers.iter().all(hears_nothing));
+        },
+    );
+}
