@@ -11,11 +11,15 @@
 //! `fuzz_targets/` with its `[[bin]]`. Its seeds are the files of `seeds/<name>/`; without any,
 //! mutations start from an empty input.
 
+mod kyoto;
 mod memcached;
+mod ordered;
 mod resp;
 mod table;
 
+pub use kyoto::kyoto;
 pub use memcached::memcached;
+pub use ordered::ordered;
 pub use resp::resp;
 pub use table::table;
 
@@ -23,4 +27,10 @@ pub use table::table;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// Every target.
-pub const TARGETS: &[Target] = &[("memcached", memcached), ("resp", resp), ("table", table)];
+pub const TARGETS: &[Target] = &[
+    ("kyoto", kyoto),
+    ("memcached", memcached),
+    ("ordered", ordered),
+    ("resp", resp),
+    ("table", table),
+];

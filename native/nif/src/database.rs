@@ -1,53 +1,146 @@
 //! The numbered databases: the tables that network clients and local processes share.
 //!
-//! Made on first use, once for the node: a server that is restarted serves the same records.
+//! Made once for the node: a server that is restarted serves the same records. Their order is
+//! decided when they are made; limits may change with every start of the application.
 
 use crate::atoms;
+use crate::order;
 use crate::store::now_ms;
+use parking_lot::Mutex;
 use rustler::types::atom::Atom;
-use std::sync::{Arc, OnceLock};
+use rustler::{Encoder, Env, Term};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use todana_command::{DATABASES, Databases};
-use todana_table::{Budget, Options, Table, WhenFull};
+use todana_table::{Budget, KeyOrder, Keyspace, Limits, Options, Table, WhenFull};
+
+/// What a database is to be.
+#[derive(Clone, Copy, Default)]
+struct Wanted {
+    order: Option<KeyOrder>,
+    limits: Limits,
+}
 
 struct Shared {
     databases: Arc<Databases>,
     budget: Arc<Budget>,
+    /// Of each table, by its index.
+    limits: [Limits; DATABASES],
 }
 
-static SHARED: OnceLock<Shared> = OnceLock::new();
+/// Locked for a moment, never while a command is carried out. Who holds it may clone what it is
+/// about, and nobody else can.
+static SHARED: Mutex<Option<Shared>> = Mutex::new(None);
 
-fn shared() -> &'static Shared {
-    SHARED.get_or_init(|| {
+/// Why databases stay as they are.
+enum Refused {
+    /// The records of this one would come to be in another order, or in none.
+    HasRecords(usize),
+    /// Somebody may be about to write to this one, which would be replaced.
+    InUse(usize),
+}
+
+impl Shared {
+    fn new(wanted: &[Wanted; DATABASES]) -> Shared {
         let budget = Arc::new(Budget::new(i64::MAX, WhenFull::Evict));
-        let tables = std::array::from_fn(|_| {
-            let budget = Some(Arc::clone(&budget));
-            Arc::new(Table::new(Options { budget, ..Options::default() }))
-        });
-        Shared { databases: Arc::new(Databases::new(tables)), budget }
-    })
+        let tables = std::array::from_fn(|number| make(wanted[number], &budget));
+        let databases = Arc::new(Databases::new(tables));
+        Shared { databases, budget, limits: wanted.map(|wanted| wanted.limits) }
+    }
+
+    /// Changes limits; and the order of databases that are empty and that nobody knows yet. A
+    /// handle or a server would go on with the old ones.
+    ///
+    /// What is wanted of a number is wanted of the table that had it at first: who has exchanged
+    /// two databases since, and starts again with the same names, wants no change.
+    fn change(&mut self, wanted: &[Wanted; DATABASES]) -> Result<(), Refused> {
+        let tables = self.databases.tables();
+        let differs = |index: &usize| tables[*index].order() != wanted[*index].order;
+        let changed: Vec<usize> = (0..DATABASES).filter(differs).collect();
+        if let Some(&first) = changed.first() {
+            let has_records = |index: &&usize| !tables[**index].is_empty();
+            if let Some(&index) = changed.iter().find(has_records) {
+                return Err(Refused::HasRecords(index));
+            }
+            if Arc::strong_count(&self.databases) > 1 {
+                return Err(Refused::InUse(first));
+            }
+            let replace =
+                |index| changed.contains(&index).then(|| make(wanted[index], &self.budget));
+            self.databases = Arc::new(self.databases.with_tables(replace));
+        }
+        for (index, wanted) in wanted.iter().enumerate() {
+            self.databases.tables()[index].set_limits(wanted.limits);
+            self.limits[index] = wanted.limits;
+        }
+        Ok(())
+    }
+}
+
+fn make(wanted: Wanted, budget: &Arc<Budget>) -> Arc<Table> {
+    let Wanted { order, limits } = wanted;
+    let budget = Some(Arc::clone(budget));
+    Arc::new(Table::new(Options { limits, order, budget, ..Options::default() }))
+}
+
+fn with_shared<R>(look: impl FnOnce(&mut Shared) -> R) -> R {
+    let mut shared = SHARED.lock();
+    look(shared.get_or_insert_with(|| Shared::new(&[Wanted::default(); DATABASES])))
 }
 
 /// The databases, if there is one of this number.
 pub(crate) fn databases(number: usize) -> Option<Arc<Databases>> {
-    (number < DATABASES).then(|| Arc::clone(&shared().databases))
+    (number < DATABASES).then(|| with_shared(|shared| Arc::clone(&shared.databases)))
+}
+
+/// The limits that a database was given, if there is one of this number.
+pub(crate) fn limits(number: usize) -> Limits {
+    let of_table = |shared: &mut Shared| shared.limits[shared.databases.index(number)];
+    if number < DATABASES { with_shared(of_table) } else { Limits::default() }
 }
 
 /// What a server needs.
 pub(crate) fn for_server() -> (Arc<Databases>, Arc<Budget>) {
-    let shared = shared();
-    (Arc::clone(&shared.databases), Arc::clone(&shared.budget))
+    with_shared(|shared| (Arc::clone(&shared.databases), Arc::clone(&shared.budget)))
+}
+
+/// `set_databases([{Order, EntriesMax, BytesMax}]) -> ok | {error, {has_records | in_use,
+/// Number}}`: what databases are from now on, `nil` being no order and no limit. Those behind the
+/// last are plain.
+#[rustler::nif(schedule = "DirtyCpu")]
+fn set_databases<'a>(
+    env: Env<'a>,
+    databases: Vec<(Option<Atom>, Option<u64>, Option<u64>)>,
+) -> Term<'a> {
+    let mut wanted = [Wanted::default(); DATABASES];
+    for (wanted, (order, entries_max, bytes_max)) in wanted.iter_mut().zip(databases) {
+        let limits = Limits { entries_max, bytes_max, when_full: WhenFull::Evict };
+        *wanted = Wanted { order: order::of_word(order), limits };
+    }
+    let mut shared = SHARED.lock();
+    let changed = match shared.as_mut() {
+        Some(shared) => shared.change(&wanted),
+        None => {
+            *shared = Some(Shared::new(&wanted));
+            Ok(())
+        }
+    };
+    match changed {
+        Ok(()) => atoms::ok().encode(env),
+        Err(Refused::HasRecords(number)) => env.error_tuple((atoms::has_records(), number)),
+        Err(Refused::InUse(number)) => env.error_tuple((atoms::in_use(), number)),
+    }
 }
 
 /// Sets how many bytes the databases may hold together, and what happens then.
 #[rustler::nif(schedule = "DirtyCpu")]
 fn set_memory_limit(bytes_max: Option<i64>, when_full: Atom) -> Atom {
-    let budget = &shared().budget;
-    budget.set_when_full(if when_full == atoms::refuse() {
-        WhenFull::Refuse
-    } else {
-        WhenFull::Evict
+    with_shared(|shared| {
+        let when_full =
+            if when_full == atoms::refuse() { WhenFull::Refuse } else { WhenFull::Evict };
+        shared.budget.set_when_full(when_full);
+        shared.budget.bytes_max.store(bytes_max.unwrap_or(i64::MAX), Relaxed);
     });
-    budget.bytes_max.store(bytes_max.unwrap_or(i64::MAX), std::sync::atomic::Ordering::Relaxed);
     atoms::ok()
 }
 

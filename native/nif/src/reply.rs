@@ -89,6 +89,9 @@ impl Reply for Answers {
     fn page(&mut self, _cursor: u64, _length: usize) {
         self.push(Answer::Other);
     }
+    fn slice(&mut self, _after: Option<&[u8]>, _length: usize) {
+        self.push(Answer::Other);
+    }
     fn key(&mut self, _key: &[u8]) {
         self.push(Answer::Other);
     }
@@ -178,7 +181,7 @@ fn refused(refusal: Refusal) -> Atom {
     match refusal {
         Refusal::Present => atoms::present(),
         Refusal::Absent => atoms::absent(),
-        Refusal::VersionDiffers => atoms::version_differs(),
+        Refusal::VersionDiffers | Refusal::ValueDiffers => atoms::version_differs(),
     }
 }
 
@@ -194,6 +197,7 @@ pub(crate) fn reason(error: Error) -> Atom {
         Error::NoSuchDatabase => atoms::no_such_database(),
         Error::SameObject => atoms::same_object(),
         Error::ReplyTooLarge => atoms::reply_too_large(),
+        Error::NotOrdered => atoms::not_ordered(),
         // The waist may learn of more ways to fail.
         #[allow(unreachable_patterns, reason = "see above")]
         _ => atoms::undefined(),

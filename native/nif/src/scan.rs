@@ -1,83 +1,19 @@
 //! Scans and snapshots, a bounded page at a time.
 
-use crate::erts::{self, Raw, RawEnv, ResourceType};
+use crate::erts::{self, ResourceType};
+use crate::pairs::Pairs;
 use crate::store::{Codec, now_ms};
-use crate::{atoms, codec, reply, tables, values};
+use crate::{atoms, tables};
 use parking_lot::Mutex;
 use rustler::{Encoder, Env, Term};
 use std::time::{Duration, Instant};
-use todana_table::{Entry, Keyspace, Shared, Snapshot};
+use todana_table::{Keyspace, Snapshot};
 
 /// Resources that are snapshots being read.
 pub(crate) static SNAPSHOT: ResourceType<Reading> = ResourceType::new(c"todana_snapshot");
 
 /// A page ends after this time, whatever it holds: with the shard that is being read.
 const PAGE: Duration = Duration::from_micros(500);
-
-/// Pairs for a process. Small records are copied while they are looked at, and become terms when no
-/// lock is held any more; large values are lent.
-struct Pairs {
-    env: RawEnv,
-    codec: Codec,
-    /// Bytes of small records, and where keys and values of each end.
-    copied: Vec<u8>,
-    ends: Vec<(usize, usize)>,
-    lent: Vec<Shared>,
-    /// The pairs as a list, latest first.
-    list: Raw,
-    count: usize,
-}
-
-impl Pairs {
-    fn new(env: RawEnv, codec: Codec) -> Pairs {
-        Pairs {
-            env,
-            codec,
-            copied: Vec::new(),
-            ends: Vec::new(),
-            lent: Vec::new(),
-            list: erts::nil(env),
-            count: 0,
-        }
-    }
-
-    fn push(&mut self, entry: &Entry<'_>) {
-        if let Some(shared) = entry.share() {
-            self.lent.push(shared);
-            return;
-        }
-        self.copied.extend_from_slice(entry.key());
-        let key_end = self.copied.len();
-        self.copied.extend_from_slice(entry.value());
-        self.ends.push((key_end, self.copied.len()));
-    }
-
-    /// Makes terms of what was pushed.
-    fn finish(&mut self) {
-        let (env, codec) = (self.env, self.codec);
-        self.count += self.ends.len() + self.lent.len();
-        let mut from = 0;
-        for (key_end, value_end) in self.ends.drain(..) {
-            let key = codec::decode_key(codec, env, &self.copied[from..key_end]);
-            let value = codec::decode_copy(codec, env, &self.copied[key_end..value_end]);
-            self.list = erts::cons(env, reply::pair(env, key, value), self.list);
-            from = value_end;
-        }
-        self.copied.clear();
-        for shared in self.lent.drain(..) {
-            let entry = shared.entry();
-            let key = codec::decode_key(codec, env, entry.key());
-            let value = codec::decode(codec, env, entry.value(), |bytes| {
-                if bytes.len() > values::HEAP_BYTES_MAX {
-                    values::lent(env, &shared, bytes)
-                } else {
-                    values::copied(env, bytes)
-                }
-            });
-            self.list = erts::cons(env, reply::pair(env, key, value), self.list);
-        }
-    }
-}
 
 /// `scan(Table, Cursor, Count) -> {NextCursor, Pairs}`, the cursor being 0 at the end; see
 /// [`reply::pair`].
@@ -96,13 +32,13 @@ fn scan<'a>(env: Env<'a>, table: Term<'a>, cursor: u64, count: usize) -> Term<'a
     loop {
         next = table.scan(next, 1, now_ms, |entry| pairs.push(&entry));
         pairs.finish();
-        if next == 0 || pairs.count >= count || started.elapsed() > PAGE {
+        if next == 0 || pairs.len() >= count || started.elapsed() > PAGE {
             break;
         }
     }
     erts::consume_timeslice(raw_env, started.elapsed());
     // SAFETY: the list was made in this environment.
-    (next, unsafe { Term::new(env, pairs.list) }).encode(env)
+    (next, unsafe { Term::new(env, pairs.list()) }).encode(env)
 }
 
 /// A snapshot being read by one process.
@@ -157,7 +93,7 @@ fn snapshot_next<'a>(env: Env<'a>, snapshot: Term<'a>, count: usize) -> Term<'a>
     let mut pairs = Pairs::new(raw_env, reading.codec);
     let mut more = guard.is_some();
     if let Some(snapshot) = guard.as_mut() {
-        while more && pairs.count < count && started.elapsed() <= PAGE {
+        while more && pairs.len() < count && started.elapsed() <= PAGE {
             more = snapshot.next_shard(|entry| {
                 if !entry.is_expired(reading.now_ms) {
                     pairs.push(&entry);
@@ -171,7 +107,7 @@ fn snapshot_next<'a>(env: Env<'a>, snapshot: Term<'a>, count: usize) -> Term<'a>
     }
     erts::consume_timeslice(raw_env, started.elapsed());
     // SAFETY: the list was made in this environment.
-    let list = unsafe { Term::new(env, pairs.list) };
+    let list = unsafe { Term::new(env, pairs.list()) };
     (if more { atoms::more() } else { atoms::done() }, list).encode(env)
 }
 

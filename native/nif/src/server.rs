@@ -8,6 +8,7 @@ use rustler::types::atom::Atom;
 use rustler::{Encoder, Env, Error, NifResult, Term};
 use std::net::SocketAddr;
 use std::sync::Arc;
+use todana_protocol::kyoto::{KyotoDatabase, KyotoKind, KyotoSettings};
 use todana_protocol::{Limits, ProtocolName, ServerInfo};
 use todana_server::{Backend, Config, Server, StartError};
 
@@ -101,6 +102,7 @@ fn protocol_word(protocol: ProtocolName) -> &'static str {
     match protocol {
         ProtocolName::Resp => "resp",
         ProtocolName::Memcached => "memcached",
+        ProtocolName::Kyoto => "kyoto",
     }
 }
 
@@ -132,7 +134,7 @@ fn server_info<'a>(env: Env<'a>, server: Term<'a>) -> NifResult<Vec<(&'static st
         resident_bytes_peak,
         ..
     } = server_of(env, server)?.info();
-    let [connections_resp, connections_memcached] = connections_by_protocol;
+    let [connections_resp, connections_memcached, connections_kyoto] = connections_by_protocol;
     let numbers = [
         ("event_loops", event_loops as u64),
         ("started_at_ms", started_at_ms),
@@ -143,6 +145,7 @@ fn server_info<'a>(env: Env<'a>, server: Term<'a>) -> NifResult<Vec<(&'static st
         ("connections_rejected", connections_rejected),
         ("connections_resp", connections_resp),
         ("connections_memcached", connections_memcached),
+        ("connections_kyoto", connections_kyoto),
         ("commands", commands),
         ("commands_per_second", commands_per_second),
         ("input_bytes", input_bytes),
@@ -190,6 +193,8 @@ fn config(settings: Term<'_>) -> NifResult<Config> {
         },
         password: password.map(|password| password.as_slice().to_vec()),
         limits: limits(settings)?,
+        kyoto: kyoto(settings)?,
+        kyoto_timeout_ms: setting(settings, "kyoto_timeout_ms")?,
         connections_max: setting(settings, "connections_max")?,
         idle_timeout_ms: setting(settings, "idle_timeout_ms")?,
         authentication_timeout_ms: setting(settings, "authentication_timeout_ms")?,
@@ -222,10 +227,46 @@ fn limits(settings: Term<'_>) -> NifResult<Limits> {
     })
 }
 
+fn kyoto(settings: Term<'_>) -> NifResult<KyotoSettings> {
+    let databases: Vec<Term<'_>> = setting(settings, "databases")?;
+    Ok(KyotoSettings {
+        databases: databases.into_iter().map(kyoto_database).collect::<NifResult<_>>()?,
+        hosts: setting(settings, "kyoto_hosts")?,
+        origins: setting(settings, "kyoto_origins")?,
+        body_bytes_max: setting(settings, "kyoto_body_bytes_max")?,
+    })
+}
+
+fn kyoto_database(term: Term<'_>) -> NifResult<KyotoDatabase> {
+    type Limit = Option<u64>;
+    type Words = (String, u8, bool, Limit, Limit, Limit, Limit);
+    let words: Words = term.decode()?;
+    let (name, kind, persistent, entries_max, bytes_max, cache_entries_max, cache_bytes_max) =
+        words;
+    let kinds = [
+        KyotoKind::ProtoHash,
+        KyotoKind::ProtoTree,
+        KyotoKind::Stash,
+        KyotoKind::CacheHash,
+        KyotoKind::CacheTree,
+    ];
+    let kind = kinds.into_iter().find(|other| other.number() == kind).ok_or(Error::BadArg)?;
+    Ok(KyotoDatabase {
+        name,
+        kind,
+        persistent,
+        entries_max,
+        bytes_max,
+        cache_entries_max,
+        cache_bytes_max,
+    })
+}
+
 fn listener(protocol: &str, address: &str) -> Option<(ProtocolName, SocketAddr)> {
     let protocol = match protocol {
         "resp" => ProtocolName::Resp,
         "memcached" => ProtocolName::Memcached,
+        "kyoto" => ProtocolName::Kyoto,
         _ => return None,
     };
     Some((protocol, address.parse().ok()?))

@@ -18,6 +18,7 @@ use crate::atoms;
 use crate::codec::Misuse;
 use crate::database;
 use crate::erts::{self, Raw, RawEnv, ResourceRef};
+use crate::order;
 use crate::store::{Codec, HANDLE, Store};
 use parking_lot::Mutex;
 use rustler::types::atom::Atom;
@@ -138,29 +139,32 @@ fn open<'a>(
     ttl_ms: Option<u64>,
     limits: (Option<u64>, Option<u64>, Atom),
     shards: Option<usize>,
+    order: Option<Atom>,
 ) -> Term<'a> {
     let codec = if codec == atoms::term() { Codec::Term } else { Codec::Raw };
     let (entries_max, bytes_max, when_full) = limits;
     let when_full = if when_full == atoms::refuse() { WhenFull::Refuse } else { WhenFull::Evict };
     let limits = Limits { entries_max, bytes_max, when_full };
+    let order = order::of_word(order);
+    let options = Options { shards, limits, order, ..Options::default() };
     let mut open = OPEN.lock();
     if let Some(found) = open.iter().find(|open| open.store.name == name.as_c_arg()) {
         let store = &found.store;
         let same = store.codec == codec
             && store.ttl_ms == ttl_ms
-            && same_options(&store.options, &limits, shards)
+            && same_options(&store.options, &options)
             && store.database_number().is_none();
         return if same { handle_term(env, found) } else { env.error_tuple(atoms::exists()) };
     }
-    let options = Options { shards, limits, ..Options::default() };
     publish(env, &mut open, Store::own(name.as_c_arg(), codec, ttl_ms, options))
 }
 
-fn same_options(options: &Options, limits: &Limits, shards: Option<usize>) -> bool {
-    options.limits.entries_max == limits.entries_max
-        && options.limits.bytes_max == limits.bytes_max
-        && options.limits.when_full == limits.when_full
-        && options.shards == shards
+fn same_options(one: &Options, other: &Options) -> bool {
+    one.limits.entries_max == other.limits.entries_max
+        && one.limits.bytes_max == other.limits.bytes_max
+        && one.limits.when_full == other.limits.when_full
+        && one.shards == other.shards
+        && one.order == other.order
 }
 
 /// Opens a database of the server by a name, or finds it.
@@ -284,8 +288,8 @@ fn tables(env: Env<'_>) -> Vec<(Term<'_>, Term<'_>)> {
         .collect()
 }
 
-/// What a table was opened with: `{Name, Codec, TtlMs, {EntriesMax, BytesMax, WhenFull}, Shards,
-/// Database}`.
+/// What a table was opened with, and a database is: `{Name, Codec, TtlMs, {EntriesMax, BytesMax,
+/// WhenFull}, Order, Database}`.
 #[rustler::nif]
 fn options<'a>(env: Env<'a>, table: Term<'a>) -> Term<'a> {
     // SAFETY: both belong to this call, which runs on a normal scheduler.
@@ -296,12 +300,15 @@ fn options<'a>(env: Env<'a>, table: Term<'a>) -> Term<'a> {
     // SAFETY: an atom.
     let name = unsafe { Term::new(env, store.name) };
     let codec = if store.codec == Codec::Term { atoms::term() } else { atoms::raw() };
-    let limits = store.options.limits;
+    let limits = match store.database_number() {
+        Some(number) => database::limits(number),
+        None => store.options.limits,
+    };
     let when_full =
         if limits.when_full == WhenFull::Refuse { atoms::refuse() } else { atoms::evict() };
     let limits = (limits.entries_max, limits.bytes_max, when_full);
-    let shards = store.options.shards;
-    (name, codec, store.ttl_ms, limits, shards, store.database_number()).encode(env)
+    let order = store.table().order().map(order::word);
+    (name, codec, store.ttl_ms, limits, order, store.database_number()).encode(env)
 }
 
 /// Counts as a list of pairs.

@@ -1,0 +1,157 @@
+//! Ranges of ordered tables, a bounded page at a time.
+
+use crate::codec::{self, Misuse, Room};
+use crate::erts::{self, Raw, RawEnv};
+use crate::pairs::Pairs;
+use crate::store::{Store, now_ms};
+use crate::{atoms, tables, values};
+use rustler::types::atom::Atom;
+use rustler::{Encoder, Env, Term};
+use std::time::{Duration, Instant};
+use todana_table::{Bound, KeyRange, Keyspace, Walk, Walked};
+
+/// A page ends after this time, whatever it holds: with the step that is being taken.
+const PAGE: Duration = Duration::from_micros(500);
+/// Most records between two looks at the clock.
+const STEP: usize = 100;
+
+/// `range(Table, Range, After, Reverse, Count, KeysOnly) -> {Next, Records}`: a page of records in
+/// order, and the key to go on after, `done` at the end. `Range` is `{between, From, To}` or
+/// `{prefix, Bytes}`; an end is `unbounded`, `{included, Key}` or `{excluded, Key}`. Misuse names
+/// the arguments of `todana:range/4`. With `KeysOnly`, records are keys; else see
+/// [`reply::pair`](crate::reply::pair).
+#[rustler::nif]
+fn range<'a>(
+    env: Env<'a>,
+    table: Term<'a>,
+    keys: Term<'a>,
+    after: Term<'a>,
+    reverse: bool,
+    count: usize,
+    keys_only: bool,
+) -> Term<'a> {
+    // SAFETY: both belong to the present call, which runs on a normal scheduler.
+    let store = unsafe { tables::get(env.as_c_arg(), table.as_c_arg()) };
+    store
+        .and_then(|store| page(env, store, [keys, after], reverse, count, keys_only))
+        .unwrap_or_else(|misuse| misuse.term(env))
+}
+
+fn page<'a>(
+    env: Env<'a>,
+    store: &Store,
+    [keys, after]: [Term<'a>; 2],
+    reverse: bool,
+    count: usize,
+    keys_only: bool,
+) -> Result<Term<'a>, Misuse> {
+    let started = Instant::now();
+    let raw_env = env.as_c_arg();
+    let table = store.table();
+    // Before the keys, which are no bytes where a table is not ordered.
+    if table.order().is_none() {
+        return Err(not_ordered());
+    }
+    let mut rooms = [Room::new(), Room::new()];
+    let keys = key_range(store, keys, &mut rooms)?;
+    // SAFETY: the term belongs to the present call.
+    let given = unsafe { erts::binary(raw_env, after.as_c_arg()) };
+    let mut next: Option<Vec<u8>> = None;
+    let mut pairs = if keys_only {
+        Pairs::keys(raw_env, store.codec)
+    } else {
+        Pairs::new(raw_env, store.codec)
+    };
+    let now_ms = now_ms();
+    loop {
+        let walk = Walk {
+            keys,
+            after: next.as_deref().or(given),
+            reverse,
+            count: (count - pairs.len()).min(STEP),
+        };
+        pairs.reserve(walk.count);
+        let walked = table.walk(&walk, now_ms, |entry| pairs.push(&entry));
+        pairs.finish();
+        next = match walked.or(Err(not_ordered()))? {
+            Walked::End => None,
+            Walked::Until(key) => Some(key),
+        };
+        if next.is_none() || pairs.len() >= count || started.elapsed() > PAGE {
+            break;
+        }
+    }
+    erts::consume_timeslice(raw_env, started.elapsed());
+    let next = match next {
+        Some(key) => values::copied(raw_env, &key),
+        None => atoms::done().as_c_arg(),
+    };
+    // SAFETY: the terms were made in this environment.
+    let (next, list) = unsafe { (Term::new(env, next), Term::new(env, pairs.list())) };
+    Ok((next, list).encode(env))
+}
+
+#[cold]
+fn not_ordered() -> Misuse {
+    Misuse::Argument(1, atoms::not_ordered())
+}
+
+fn key_range<'a>(
+    store: &Store,
+    term: Term<'_>,
+    rooms: &'a mut [Room; 2],
+) -> Result<KeyRange<'a>, Misuse> {
+    let env = term.get_env().as_c_arg();
+    // SAFETY: the term belongs to the present call.
+    let words = unsafe { erts::elements(env, term.as_c_arg()) }.unwrap_or_default();
+    let [first, second] = rooms;
+    match *words {
+        [word, from, to] if is(word, atoms::between()) => Ok(KeyRange::Between(
+            bound(store, env, from, 2, first)?,
+            bound(store, env, to, 3, second)?,
+        )),
+        [word, bytes] if is(word, atoms::prefix()) => {
+            Ok(KeyRange::Prefix(key(store, env, bytes, 2, first)?))
+        }
+        _ => Err(Misuse::Argument(2, atoms::bad_option())),
+    }
+}
+
+fn bound<'a>(
+    store: &Store,
+    env: RawEnv,
+    term: Raw,
+    argument: i64,
+    room: &'a mut Room,
+) -> Result<Bound<'a>, Misuse> {
+    // SAFETY: the term belongs to the present call.
+    match unsafe { erts::elements(env, term) } {
+        None if is(term, atoms::unbounded()) => Ok(Bound::Unbounded),
+        Some(&[word, bytes]) if is(word, atoms::included()) => {
+            Ok(Bound::Included(key(store, env, bytes, argument, room)?))
+        }
+        Some(&[word, bytes]) if is(word, atoms::excluded()) => {
+            Ok(Bound::Excluded(key(store, env, bytes, argument, room)?))
+        }
+        _ => Err(Misuse::Argument(argument, atoms::bad_option())),
+    }
+}
+
+fn key<'a>(
+    store: &Store,
+    env: RawEnv,
+    term: Raw,
+    argument: i64,
+    room: &'a mut Room,
+) -> Result<&'a [u8], Misuse> {
+    // SAFETY: the term belongs to the present call, and so does the room.
+    let key = unsafe { codec::key(store, env, term, 0, room) };
+    key.map_err(|misuse| match misuse {
+        Misuse::Argument(_, cause) => Misuse::Argument(argument, cause),
+        other => other,
+    })
+}
+
+fn is(term: Raw, atom: Atom) -> bool {
+    term == atom.as_c_arg()
+}
