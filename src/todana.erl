@@ -20,8 +20,11 @@ nothing was written.
 Pids, ports and references in a table with codec `term` carry their node's name:
 those stored before distribution started are not equal to the same ones after.
 
-Not here: transactions over several calls, ordered tables, and anything that
-would need a process to own a record.
+A table of type `ordered_set` keeps its keys in order: `range/4`, `prefix/3` and
+their relatives walk over it.
+
+Not here: transactions over several calls, and anything that would need a
+process to own a record.
 """.
 
 %% Tables
@@ -43,6 +46,16 @@ would need a process to own a record.
 ]).
 %% Several keys
 -export([get_many/2, put_many/2, put_many/3, delete_many/2]).
+%% Ordered tables
+-export([
+    range/3, range/4,
+    prefix/2, prefix/3,
+    first/1,
+    last/1,
+    next/2,
+    prev/2,
+    fold_range/5
+]).
 %% The whole table
 -export([
     scan/1, scan/2, scan/3,
@@ -66,7 +79,11 @@ would need a process to own a record.
     counter_options/0,
     many_options/0,
     fetch_options/0,
-    cursor/0
+    order/0,
+    bound/0,
+    range_options/0,
+    cursor/0,
+    range_cursor/0
 ]).
 
 -doc "The name of an open table, or its handle.".
@@ -87,6 +104,15 @@ would need a process to own a record.
     expires_at_ms := non_neg_integer() | infinity
 }.
 -doc """
+What an ordered table goes by: the bytes of keys, or the decimal number at their
+front (keys without one count as 0) and then their bytes; from the least to the
+greatest, or descending.
+""".
+-type order() ::
+    lexical | decimal | lexical_descending | decimal_descending.
+-doc """
+- `type`: `set` (default), or `ordered_set`, which needs codec `raw`
+- `order`: of an `ordered_set`; default `lexical`
 - `codec`: `raw` (default) or `term`
 - `ttl_ms`: expiry of records that are written without one
 - `entries_max`, `bytes_max`: limits; default none
@@ -95,6 +121,8 @@ would need a process to own a record.
 - `shards`: how many locks the table has; default 4,096
 """.
 -type open_options() :: #{
+    type => set | ordered_set,
+    order => order(),
     codec => raw | term,
     ttl_ms => pos_integer() | infinity,
     entries_max => pos_integer() | infinity,
@@ -150,6 +178,22 @@ would need a process to own a record.
 }.
 -doc "Where a scan goes on.".
 -opaque cursor() :: {cursor, pos_integer()}.
+-doc "An end of a range: a key that is in it, or one beside which it ends.".
+-type bound() :: key() | {excluded, key()}.
+-doc """
+- `limit`: most records of the page, from 1 to 1,000; default 100
+- `reverse`: whether to go from the end of the range to its beginning
+- `keys_only`: whether to return keys instead of pairs
+- `cursor`: where to go on, as the page before told; default `start`
+""".
+-type range_options() :: #{
+    limit => 1..1000,
+    reverse => boolean(),
+    keys_only => boolean(),
+    cursor => start | range_cursor()
+}.
+-doc "Where a range goes on.".
+-opaque range_cursor() :: {cursor, binary()}.
 
 -define(ENCODED, 3).
 
@@ -182,9 +226,14 @@ close(Table) ->
 list() ->
     lists:sort([Name || {Name, _} <- todana_nif:tables()]).
 
--doc "Name and options of a table; `database` for those that the network sees.".
+-doc """
+Name and options of a table; `order` of an `ordered_set`, `database` of those
+that the network sees.
+""".
 -spec info(table()) -> #{
     name := atom(),
+    type := set | ordered_set,
+    order => order(),
     codec := raw | term,
     ttl_ms := pos_integer() | infinity,
     entries_max := pos_integer() | infinity,
@@ -194,22 +243,28 @@ list() ->
 }.
 info(Table) ->
     case todana_nif:options(Table) of
-        {Name, Codec, TtlMs, {EntriesMax, BytesMax, WhenFull}, _, Database} ->
+        {Name, Codec, TtlMs, Limits, Order, Database} ->
+            {EntriesMax, BytesMax, WhenFull} = Limits,
             Info = #{
                 name => Name,
+                type => type(Order),
                 codec => Codec,
                 ttl_ms => or_infinity(TtlMs),
                 entries_max => or_infinity(EntriesMax),
                 bytes_max => or_infinity(BytesMax),
                 when_full => WhenFull
             },
-            case Database of
-                nil -> Info;
-                Number -> Info#{database => Number}
-            end;
+            Optional = #{order => Order, database => Database},
+            maps:merge(
+                Info, maps:filter(fun(_, V) -> V =/= nil end, Optional)
+            );
         Misuse ->
             todana_error:raise(info, [Table], Misuse)
     end.
+
+-spec type(order() | nil) -> set | ordered_set.
+type(nil) -> set;
+type(_Order) -> ordered_set.
 
 -spec or_infinity(T | nil) -> T | infinity.
 or_infinity(nil) -> infinity;
@@ -477,7 +532,7 @@ persist(Table, Key) ->
     Persist = fun(K, Form) -> todana_nif:expire(Table, K, never, Form) end,
     on_key(persist, [Table, Key], Key, Persist).
 
--doc #{equiv => fetch(Table, Key, Compute, #{})}.
+-doc "`fetch/4` without options.".
 -spec fetch(table(), key(), Compute) -> {ok, value()} | {error, term()} when
     Compute :: fun(
         () -> {ok, value()} | {ok, value(), put_options()} | {error, term()}
@@ -529,7 +584,7 @@ fetch_wanted(Arguments, Options) ->
 get_many(Table, Keys) ->
     answer(get_many, [Table, Keys], todana_many:get(Table, Keys)).
 
--doc #{equiv => put_many(Table, Pairs, #{})}.
+-doc "`put_many/3` without options.".
 -spec put_many(table(), [{key(), value()}] | #{key() => value()}) ->
     ok | {error, full}.
 put_many(Table, Pairs) ->
@@ -553,14 +608,109 @@ put_many(Table, Pairs, Options) ->
 delete_many(Table, Keys) ->
     answer(delete_many, [Table, Keys], todana_many:delete(Table, Keys)).
 
+%% -------------------------------------------------------- ordered tables ---
+
+-doc """
+A page of at most 100 records from one key to another in the table's order, and
+where to go on: `range/4` without options.
+""".
+-spec range(table(), first | bound(), last | bound()) ->
+    {[{key(), value()}], range_cursor() | done}.
+range(Table, From, To) ->
+    range(Table, From, To, #{}).
+
+-doc """
+A page of the records from one key to another in the table's order, and where to
+go on. `first` and `last` are the ends of the table.
+
+- `limit`: most records of the page, from 1 to 1,000; default 100
+- `reverse`: whether to begin at `To`; default `false`
+- `keys_only`: whether to return keys instead of pairs; default `false`
+- `cursor`: where to go on, as the page before told; default `start`
+
+A page may have fewer records than `limit`, even none, and yet not be the last:
+only `done` tells the end. A record that is there from the first page to the
+last is returned exactly once. No lock is held between pages.
+""".
+-spec range(table(), first | bound(), last | bound(), range_options()) ->
+    {[{key(), value()}] | [key()], range_cursor() | done}.
+range(Table, From, To, Options) ->
+    Result = todana_ranges:range(Table, From, To, Options),
+    answer(range, [Table, From, To, Options], Result).
+
+-doc """
+A page of at most 100 records whose keys begin with these bytes, in order, and
+where to go on: `prefix/3` without options.
+""".
+-spec prefix(table(), iodata()) ->
+    {[{key(), value()}], range_cursor() | done}.
+prefix(Table, Prefix) ->
+    prefix(Table, Prefix, #{}).
+
+-doc """
+A page of the records whose keys begin with these bytes, in order, and where to
+go on. The options (`limit`, `reverse`, `keys_only`, `cursor`) and promises are
+those of `range/4`.
+""".
+-spec prefix(table(), iodata(), range_options()) ->
+    {[{key(), value()}] | [key()], range_cursor() | done}.
+prefix(Table, Prefix, Options) ->
+    Result = todana_ranges:prefix(Table, Prefix, Options),
+    answer(prefix, [Table, Prefix, Options], Result).
+
+-doc "The first key; `error` in an empty table.".
+-spec first(table()) -> {ok, key()} | error.
+first(Table) ->
+    answer(first, [Table], todana_ranges:one(Table, first, last, false)).
+
+-doc "The last key; `error` in an empty table.".
+-spec last(table()) -> {ok, key()} | error.
+last(Table) ->
+    answer(last, [Table], todana_ranges:one(Table, first, last, true)).
+
+-doc """
+The key that follows this one in order, which need not be there; `error` if none
+does.
+""".
+-spec next(table(), key()) -> {ok, key()} | error.
+next(Table, Key) ->
+    Result = todana_ranges:one(Table, {excluded, Key}, last, false),
+    answer(next, [Table, Key], Result).
+
+-doc "The key before this one, which need not be there; `error` if none is.".
+-spec prev(table(), key()) -> {ok, key()} | error.
+prev(Table, Key) ->
+    Result = todana_ranges:one(Table, first, {excluded, Key}, true),
+    answer(prev, [Table, Key], Result).
+
+-doc "Folds over a range in order, with the promises of `range/4`.".
+-spec fold_range(
+    fun((key(), value(), Acc) -> Acc),
+    Acc,
+    table(),
+    first | bound(),
+    last | bound()
+) -> Acc.
+fold_range(Function, Acc, Table, From, To) when is_function(Function, 3) ->
+    case todana_ranges:fold(Function, Acc, Table, From, To) of
+        {ok, Result} ->
+            Result;
+        Misuse ->
+            Arguments = [Function, Acc, Table, From, To],
+            todana_error:raise(fold_range, Arguments, Misuse)
+    end;
+fold_range(Function, Acc, Table, From, To) ->
+    Misuse = {badarg, 1, not_a_function},
+    todana_error:raise(fold_range, [Function, Acc, Table, From, To], Misuse).
+
 %% ------------------------------------------------------- the whole table ---
 
--doc #{equiv => scan(Table, start, #{})}.
+-doc "The first page of a scan: `scan/3` from `start`, without options.".
 -spec scan(table()) -> {[{key(), value()}], cursor() | done}.
 scan(Table) ->
     scan(Table, start).
 
--doc #{equiv => scan(Table, Cursor, #{})}.
+-doc "`scan/3` without options.".
 -spec scan(table(), start | cursor()) ->
     {[{key(), value()}], cursor() | done}.
 scan(Table, Cursor) ->
@@ -579,7 +729,10 @@ scan(Table, Cursor, Options) ->
     Result = todana_pages:scan(Table, Cursor, Options),
     answer(scan, [Table, Cursor, Options], Result).
 
--doc "Folds over all records, with the promises of `scan/3`.".
+-doc """
+Folds over all records, with the promises of `scan/3`; in an ordered table in
+order, with those of `range/4`.
+""".
 -spec fold(fun((key(), value(), Acc) -> Acc), Acc, table()) -> Acc.
 fold(Function, Acc, Table) when is_function(Function, 3) ->
     case todana_pages:fold(Function, Acc, Table) of

@@ -12,11 +12,48 @@
 start(_Type, _Arguments) ->
     case todana_config:embedded() of
         {ok, Options} ->
-            ok = limit_memory(Options),
-            todana_sup:start_link(Options);
+            case set_databases(Options) of
+                ok ->
+                    ok = limit_memory(Options),
+                    start(Options);
+                {error, Sentence} ->
+                    {error, {todana, Sentence}}
+            end;
         {error, Reason} ->
             {error, Reason}
     end.
+
+-spec start(todana_config:options()) -> {ok, pid()} | {error, term()}.
+start(#{databases := Databases} = Options) ->
+    case todana_sup:start_link(Options) of
+        {ok, Supervisor} ->
+            ok = todana_kyoto_database:log_remarks(Databases),
+            {ok, Supervisor};
+        Other ->
+            Other
+    end.
+
+%% The databases outlive the application. What they are may not change under
+%% their records.
+-spec set_databases(todana_config:options()) -> ok | {error, string()}.
+set_databases(#{databases := Databases}) ->
+    Natives = [todana_kyoto_database:native(D) || D <- Databases],
+    case todana_nif:set_databases(Natives) of
+        ok -> ok;
+        {error, {Why, Number}} -> {error, kept(Why, Number)}
+    end.
+
+-spec kept(has_records | in_use, 0..15) -> string().
+kept(has_records, Number) ->
+    lists:concat([
+        "databases: db", Number, " has records, and its order cannot change "
+        "under them: restart the node"
+    ]);
+kept(in_use, Number) ->
+    lists:concat([
+        "databases: db", Number, " was opened with another order in this "
+        "node: restart the node"
+    ]).
 
 %% Set in any case: the databases outlive the application, and so would the
 %% limit of an earlier start.
@@ -28,4 +65,4 @@ limit_memory(#{memory_limit := Bytes, memory_policy := Policy}) ->
 
 -spec stop(term()) -> ok.
 stop(_State) ->
-    ok.
+    todana_pid_file:remove().

@@ -6,7 +6,7 @@
 
 -export([main/1, help/0]).
 
--doc "Does what the arguments say. Returns only for `start`.".
+-doc "Does what the arguments say. Returns only where it serves.".
 -spec main([string()]) -> ok | no_return().
 main(Arguments) ->
     ok = quiet_logger(),
@@ -18,12 +18,14 @@ main(Arguments) ->
 
 -spec run([string()]) -> ok | no_return().
 run([]) -> finish(help());
+run(["help", "ktserver" | _]) -> finish(todana_ktserver:help());
 run(["help" | _]) -> finish(help());
 run(["--help" | _]) -> finish(help());
 run(["-h" | _]) -> finish(help());
 run(["version" | _]) -> finish(version());
 run(["--version" | _]) -> finish(version());
 run(["start" | Rest]) -> with_flags(Rest, fun start/1);
+run(["ktserver" | Rest]) -> ktserver(todana_ktserver:parse(Rest));
 run(["config", "show" | Rest]) -> with_flags(Rest, fun show/1);
 run(["config", "check" | Rest]) -> with_flags(Rest, fun check/1);
 run(["config", "reference"]) -> finish(todana_options_page:page());
@@ -41,6 +43,8 @@ with_flags(Arguments, Do) ->
 -spec flags([string()], map()) -> map().
 flags([], Flags) ->
     Flags;
+flags(["--" | Names], Flags) ->
+    databases(Names, Flags);
 flags(["--" ++ Flag | Rest], Flags) ->
     {Name, Value, Left} =
         case {string:split(Flag, "="), Rest} of
@@ -53,8 +57,25 @@ flags(["--" ++ Flag | Rest], Flags) ->
     Key = key(Name),
     is_map_key(Key, Flags) andalso throw(["--", Name, " is given twice"]),
     flags(Left, Flags#{Key => Value});
-flags([Other | _], _Flags) ->
-    throw(["`", Other, "` is neither a command nor a flag; see `help`"]).
+flags(["-" ++ [_ | _] = Other | _], _Flags) ->
+    throw(["`", Other, "` is neither a command nor a flag; see `help`"]);
+flags(Names, Flags) ->
+    Late = [Name || "--" ++ _ = Name <- Names],
+    Late =:= [] orelse
+        throw([hd(Late), ": flags come before the names of databases"]),
+    databases(Names, Flags).
+
+%% What stands behind the flags.
+-spec databases([string()], map()) -> map().
+databases([], Flags) ->
+    Flags;
+databases(_Names, #{databases := _}) ->
+    throw("databases are named twice, by --databases and behind the flags");
+databases(Names, Flags) ->
+    Broken = [Name || Name <- Names, string:lexemes(Name, " \t") =/= [Name]],
+    Broken =:= [] orelse
+        throw(["database `", hd(Broken), "`: a name has no blanks"]),
+    Flags#{databases => lists:flatten(lists:join(" ", Names))}.
 
 -spec key(string()) -> atom().
 key("config") ->
@@ -85,7 +106,12 @@ load(Flags) ->
 
 -spec start(map()) -> ok.
 start(Flags) ->
-    {Loaded, File} = load(Flags),
+    ok = serve(load(Flags)),
+    ready().
+
+%% Serves from now on, until it is stopped.
+-spec serve({todana_config:loaded(), string()}) -> ok.
+serve({Loaded, File}) ->
     _ = application:load(todana),
     lists:foreach(
         fun(#{name := Name, type := Type}) ->
@@ -103,8 +129,68 @@ start(Flags) ->
     Started = application:ensure_all_started(todana, permanent),
     ok = logger:set_primary_config(level, Level),
     case Started of
-        {ok, _} -> io:put_chars([ready(todana_listener:addresses()), $\n]);
-        {error, Reason} -> throw(why(Reason))
+        {ok, _} ->
+            #{databases := {Databases, _}} = Loaded,
+            %% Was lost with the rest of the log.
+            todana_kyoto_database:log_remarks(Databases);
+        {error, Reason} ->
+            throw(why(Reason))
+    end.
+
+%% The command line of Kyoto Tycoon's server.
+-spec ktserver(todana_ktserver:parsed()) -> ok.
+ktserver(help) ->
+    finish(todana_ktserver:help());
+ktserver({error, Sentence}) ->
+    throw(Sentence);
+ktserver({ok, Command}) ->
+    #{
+        flags := Flags,
+        defaults := Defaults,
+        databases := Databases,
+        log := Log,
+        pid_file := PidFile,
+        remarks := Remarks
+    } = Command,
+    Source =
+        case todana_config:load(databases(Databases, Flags), Defaults) of
+            {ok, Loaded, File} -> {Loaded, File};
+            {error, Sentence} -> throw(Sentence)
+        end,
+    ok = log(Log),
+    ok = serve(Source),
+    lists:foreach(
+        fun(Remark) -> logger:warning("ktserver: ~ts", [Remark]) end,
+        Remarks ++ todana_ktserver:remarks(Command, element(1, Source))
+    ),
+    ok = pid_file(PidFile),
+    ready().
+
+-spec log(todana_ktserver:log()) -> ok.
+log({none, Level}) ->
+    logger:set_primary_config(level, Level);
+log({File, Level}) ->
+    %% The handler would make the directory.
+    filelib:is_dir(filename:dirname(File)) orelse
+        throw(["-log: ", File, ": ", file:format_error(enoent)]),
+    ok = logger:remove_handler(default),
+    Config = #{file => File, modes => [append]},
+    case logger:add_handler(default, logger_std_h, handler(Config)) of
+        ok ->
+            logger:set_primary_config(level, Level);
+        {error, _} ->
+            throw(["-log: ", File, " cannot be written"])
+    end.
+
+-spec pid_file(none | string()) -> ok.
+pid_file(none) ->
+    ok;
+pid_file(File) ->
+    case todana_pid_file:write(File) of
+        ok ->
+            ok;
+        {error, Reason} ->
+            throw(["-pid: ", File, ": ", file:format_error(Reason)])
     end.
 
 %% The first call into the native library: it loads, or says why not.
@@ -119,12 +205,21 @@ native() ->
                   "run `make build`")
     end.
 
+%% The line that tells a supervisor, or a person, that clients may come.
+-spec ready() -> ok.
+ready() ->
+    Addresses = todana_listener:addresses(),
+    Addresses =/= [] orelse
+        logger:warning("nothing is listened on: every listener is off"),
+    io:put_chars([ready(Addresses), $\n]).
+
 -spec ready([{atom(), string()}]) -> iodata().
 ready(Addresses) ->
     Listeners = [
         [" ", atom_to_list(Protocol), "=",
          lists:join(",", proplists:get_all_values(Protocol, Addresses))]
-     || Protocol <- [resp, memcached], proplists:is_defined(Protocol, Addresses)
+     || Protocol <- [resp, memcached, kyoto],
+        proplists:is_defined(Protocol, Addresses)
     ],
     ["todana ready", Listeners].
 
@@ -167,6 +262,7 @@ show(Flags) ->
         end
      || #{name := Name, type := Type} <- todana_options:all()
     ],
+    ok = remarks(Loaded),
     finish(Lines).
 
 -spec where(todana_config:origin(), atom(), string()) -> string().
@@ -177,8 +273,15 @@ where(flag, Name, _File) -> "flag " ++ todana_options:flag(Name).
 
 -spec check(map()) -> no_return().
 check(Flags) ->
-    _ = load(Flags),
+    {Loaded, _File} = load(Flags),
+    ok = remarks(Loaded),
     finish("the configuration is good\n").
+
+%% What a start would put into the log, and in the same place.
+-spec remarks(todana_config:loaded()) -> ok.
+remarks(#{databases := {Databases, _Origin}}) ->
+    Remarks = todana_kyoto_database:remarks(Databases),
+    io:put_chars(standard_error, [["todana: ", R, $\n] || R <- Remarks]).
 
 -doc "The text of `--help`.".
 -spec help() -> iodata().
@@ -191,7 +294,13 @@ help() ->
     Width = lists:max([iolist_size(Flag) || {Flag, _} <- Rows]),
     [
         "usage: todana COMMAND [FLAGS]\n\n"
-        "  start         serve, in the foreground; Ctrl-C or SIGTERM stops\n"
+        "  start [FLAGS] [--] [DATABASE...]\n"
+        "                serve, in the foreground; Ctrl-C or SIGTERM stops\n"
+        "                kinds: - : hash, * cache (#capcnt #capsiz), "
+        "+ % ordered (#rcomp)\n"
+        "  ktserver      the same by the command line of Kyoto Tycoon's "
+        "server;\n"
+        "                see `todana help ktserver`\n"
         "  config show   every option, its value and where it comes from\n"
         "  config check  say whether the options are good\n"
         "  version       say which version this is\n"
@@ -207,6 +316,9 @@ help() ->
 
 -spec placeholder(todana_options:type()) -> string().
 placeholder(addresses) -> "HOST:PORT";
+placeholder(databases) -> "NAMES";
+placeholder(hosts) -> "NAMES";
+placeholder(origins) -> "ORIGINS";
 placeholder(file) -> "FILE";
 placeholder({choice, _}) -> "WORD";
 placeholder(Type) when element(1, Type) =:= bytes -> "SIZE";
@@ -223,11 +335,17 @@ version() ->
 -spec quiet_logger() -> ok.
 quiet_logger() ->
     _ = logger:remove_handler(default),
-    ok = logger:add_handler(default, logger_std_h, #{
-        config => #{type => standard_error},
+    Config = #{type => standard_error},
+    ok = logger:add_handler(default, logger_std_h, handler(Config)).
+
+-spec handler(map()) -> map().
+handler(Config) ->
+    #{
+        config => Config,
+        filters => [{progress, {fun logger_filters:progress/2, stop}}],
         formatter =>
             {logger_formatter, #{single_line => true, legacy_header => false}}
-    }).
+    }.
 
 -spec finish(iodata()) -> no_return().
 finish(Text) ->

@@ -6,19 +6,23 @@
 -module(todana_config).
 -moduledoc false.
 
--export([embedded/0, load/1, settings/1, password/1, check/1]).
+-export([embedded/0, load/1, load/2, settings/1, password/1, check/1]).
 
--export_type([options/0, loaded/0, origin/0]).
+-export_type([options/0, loaded/0, origin/0, flags/0, texts/0]).
 
 -type options() :: #{todana_options:name() => term()}.
 -type origin() :: default | file | env | flag.
 -type loaded() :: #{todana_options:name() => {term(), origin()}}.
 -type texts() :: #{todana_options:name() => string()}.
+-type flags() :: #{config => string(), todana_options:name() => string()}.
 
 %% Variables of this name space that are not options.
 -define(OTHER_VARIABLES, [
     "TODANA_CONFIG", "TODANA_NATIVE", "TODANA_DEBIAN_MIRROR"
 ]).
+
+%% Keys of the application's environment that are not options.
+-define(OTHER_KEYS, [included_applications, config_file, pid_file]).
 
 %% Descriptors that `select' watches, less those that are no connections.
 -define(SELECT_CONNECTIONS_MAX, 960).
@@ -30,12 +34,12 @@ embedded() ->
         Given = #{
             Name => text(Value)
          || {Name, Value} <- application:get_all_env(todana),
-            Name =/= included_applications, Name =/= config_file
+            not lists:member(Name, ?OTHER_KEYS)
         },
         refuse_unknown(
             [atom_to_list(Name) || Name <- maps:keys(Given)], "todana: "
         ),
-        Loaded = fit_default(#{
+        Loaded = fit_defaults(#{
             Name => set_or_default(Option, Given)
          || #{name := Name} = Option <- todana_options:all()
         }),
@@ -56,13 +60,26 @@ set_or_default(#{name := Name} = Option, Given) ->
     end.
 
 %% A default must not be what another option makes impossible.
--spec fit_default(loaded()) -> loaded().
-fit_default(#{
+-spec fit_defaults(loaded()) -> loaded().
+fit_defaults(Loaded) ->
+    fit_body(fit_connections(Loaded)).
+
+-spec fit_connections(loaded()) -> loaded().
+fit_connections(#{
     event_backend := {select, _},
     connections_max := {_, default}
 } = Loaded) ->
     Loaded#{connections_max := {?SELECT_CONNECTIONS_MAX, default}};
-fit_default(Loaded) ->
+fit_connections(Loaded) ->
+    Loaded.
+
+-spec fit_body(loaded()) -> loaded().
+fit_body(#{
+    input_bytes_max := {InputMax, _},
+    kyoto_body_bytes_max := {BodyMax, default}
+} = Loaded) ->
+    Loaded#{kyoto_body_bytes_max := {min(InputMax, BodyMax), default}};
+fit_body(Loaded) ->
     Loaded.
 
 -spec default(todana_options:option()) -> string().
@@ -83,16 +100,25 @@ text(Value) ->
 The options of a server, with their origins, from flags as they were given.
 Returns the path of the configuration file as well.
 """.
--spec load(#{config => string(), todana_options:name() => string()}) ->
-    {ok, loaded(), File :: string()} | {error, string()}.
+-spec load(flags()) -> {ok, loaded(), File :: string()} | {error, string()}.
 load(Flags) ->
+    load(Flags, #{}).
+
+-doc "The same with other defaults than those of the option table.".
+-spec load(flags(), texts()) ->
+    {ok, loaded(), File :: string()} | {error, string()}.
+load(Flags, Defaults) ->
     try
         File = maps:get(config, Flags, os:getenv("TODANA_CONFIG", "")),
         InFile = read_file(File),
         InEnv = variables(),
-        Loaded = fit_default(#{
-            Name => origin(Option, Flags, InEnv, InFile, File)
-         || #{name := Name} = Option <- todana_options:all()
+        Loaded = fit_defaults(#{
+            Name => origin(
+                Option#{default := maps:get(Name, Defaults, Default)},
+                Flags, InEnv, InFile, File
+            )
+         || #{name := Name, default := Default} = Option <-
+                todana_options:all()
         }),
         case check(#{N => V || N := {V, _} <- Loaded}) of
             ok -> {ok, Loaded, File};
@@ -108,7 +134,7 @@ origin(Option, Flags, Env, InFile, File) ->
     #{name := Name, default := Default} = Option,
     case {Flags, Env, InFile} of
         {#{Name := Text}, _, _} ->
-            {parse(Option, Text, todana_options:flag(Name) ++ ": "), flag};
+            {parse(Option, Text, flag(Name)), flag};
         {_, #{Name := Text}, _} ->
             {parse(Option, Text, todana_options:variable(Name) ++ ": "), env};
         {_, _, #{Name := Text}} ->
@@ -117,11 +143,18 @@ origin(Option, Flags, Env, InFile, File) ->
             {parse(Option, Default, ""), default}
     end.
 
+%% Databases are named without a flag as well.
+-spec flag(todana_options:name()) -> string().
+flag(databases) -> "";
+flag(Name) -> todana_options:flag(Name) ++ ": ".
+
 -spec parse(todana_options:option(), string(), string()) -> term().
 parse(#{name := Name, type := Type}, Text, Where) ->
     case todana_option_type:parse(Type, Text) of
         {ok, Value} ->
             Value;
+        {refused, Sentence} ->
+            throw(Where ++ Sentence);
         {error, Expected} ->
             throw(sentence("~ts~ts is `~ts`, but should be ~ts",
                            [Where, Name, Text, Expected]))
@@ -146,10 +179,11 @@ read_file(File) ->
             throw(sentence("~ts: ~ts", [File, file:format_error(Reason)]))
     end.
 
-%% `key = value', with comments behind `#'.
+%% `key = value', with comments behind a `#' that begins a line or follows a
+%% blank: names of databases have others inside.
 -spec line(string(), pos_integer(), binary(), texts()) -> texts().
 line(File, Number, Line, Texts) ->
-    [Code | _] = string:split(Line, "#"),
+    Code = re:replace(Line, "(^|[ \\t])#.*", "", [dotall, {return, binary}]),
     Where = lists:concat([File, ":", Number, ": "]),
     case string:trim(Code) of
         <<>> ->
@@ -232,13 +266,13 @@ hint(Text) ->
 check(#{password_file := off} = Options) ->
     Open = [
         {Name, {Ip, Port}}
-     || Name <- [listen_resp, listen_memcached],
+     || Name <- [listen_resp, listen_memcached, listen_kyoto],
         {Ip, Port} <- maps:get(Name, Options),
         not is_loopback(Ip)
     ],
     case Open of
         [] ->
-            soft_below_hard(Options);
+            sizes(Options);
         [{Name, Address} | _] ->
             Text = todana_option_type:format(addresses, [Address]),
             {error, sentence(
@@ -247,16 +281,21 @@ check(#{password_file := off} = Options) ->
     end;
 check(#{password_file := File} = Options) ->
     case password(File) of
-        {ok, _} -> soft_below_hard(Options);
+        {ok, _} -> sizes(Options);
         {error, Sentence} -> {error, Sentence}
     end.
 
--spec soft_below_hard(options()) -> ok | {error, string()}.
-soft_below_hard(#{output_bytes_soft := Soft, output_bytes_hard := Hard}) when
+%% Sizes of which one has to fit into another.
+-spec sizes(options()) -> ok | {error, string()}.
+sizes(#{output_bytes_soft := Soft, output_bytes_hard := Hard}) when
     Soft > Hard
 ->
     {error, "output_bytes_soft is above output_bytes_hard"};
-soft_below_hard(_Options) ->
+sizes(#{kyoto_body_bytes_max := Body, input_bytes_max := Input}) when
+    Body > Input
+->
+    {error, "kyoto_body_bytes_max is above input_bytes_max"};
+sizes(_Options) ->
     ok.
 
 -spec is_loopback(inet:ip_address()) -> boolean().
@@ -289,9 +328,11 @@ no_password(File, Why) ->
 
 -doc "What the native server is started with, but for the password.".
 -spec settings(options()) -> map().
-settings(#{listen_resp := Resp, listen_memcached := Memcached} = Options) ->
+settings(Options) ->
+    #{databases := Databases, kyoto_hosts := Hosts, kyoto_origins := Origins} =
+        Options,
     Texts = [
-        {atom_to_binary(N), to_binary(todana_option_type:format(T, V))}
+        {shown(N), to_binary(todana_option_type:format(T, V))}
      || #{name := N, type := T} <- todana_options:all(),
         V <- [maps:get(N, Options)]
     ],
@@ -306,13 +347,28 @@ settings(#{listen_resp := Resp, listen_memcached := Memcached} = Options) ->
      || Name := Value <- Options
     },
     Plain#{
-        listeners =>
-            [{~"resp", listener(Address)} || Address <- Resp] ++
-                [{~"memcached", listener(Address)} || Address <- Memcached],
+        listeners => [
+            {Protocol, listener(Address)}
+         || {Protocol, Name} <- [
+                {~"resp", listen_resp},
+                {~"memcached", listen_memcached},
+                {~"kyoto", listen_kyoto}
+            ],
+            Address <- maps:get(Name, Options)
+        ],
+        databases => [todana_kyoto_database:setting(D) || D <- Databases],
+        kyoto_hosts => [to_binary(Host) || Host <- Hosts],
+        kyoto_origins => [to_binary(Origin) || Origin <- Origins],
         password_file => maps:get(password_file, Options),
         config_file => to_binary(application:get_env(todana, config_file, "")),
         options => Texts
     }.
+
+%% The name by which `CONFIG GET' shows an option. Redis' `databases' is their
+%% number.
+-spec shown(todana_options:name()) -> binary().
+shown(databases) -> ~"kyoto_databases";
+shown(Name) -> atom_to_binary(Name).
 
 -spec listener({inet:ip_address(), 0..65535}) -> binary().
 listener(Address) ->

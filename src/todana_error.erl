@@ -22,7 +22,8 @@ raise(Function, Arguments, {badarg, Number, Cause}) ->
 -spec is_ours(tuple()) -> boolean().
 is_ours({Module, _, _, _}) ->
     lists:member(Module, [
-        erlang, ?MODULE, todana, todana_many, todana_pages, todana_fetch
+        erlang, ?MODULE, todana, todana_many, todana_pages, todana_ranges,
+        todana_fetch
     ]).
 
 -doc "What `erl_error` prints for a raised `badarg`.".
@@ -38,6 +39,7 @@ text(key_too_long) -> "longer than a key may be (64 KiB)";
 text(value_too_long) -> "longer than a value may be";
 text(not_an_integer) -> "not an integer of 64 bits";
 text(not_a_list) -> "not a list";
+text(not_ordered) -> "a table that is not ordered";
 text(not_a_pair) -> "holds something that is no {Key, Value}";
 text(not_a_function) -> "not a function of that arity";
 text(not_an_atom) -> "not an atom";
@@ -50,6 +52,17 @@ text({bad_option, Name}) ->
     io_lib:format("option ~tp has a value of the wrong type", [Name]);
 text({unknown_option, Name}) ->
     io_lib:format("there is no option ~tp", [Name]);
+text({needs, What, Name, Value}) ->
+    io_lib:format("~tp needs option ~tp => ~tp", [What, Name, Value]);
+text({not_between, Name, Min, Max}) ->
+    io_lib:format("option ~tp should be a number from ~b to ~b",
+                  [Name, Min, Max]);
+text({not_a_bound, End}) ->
+    io_lib:format("should be a key (iodata), {excluded, Key} or ~tp", [End]);
+text({database_option, Name}) ->
+    io_lib:format("databases take no option ~tp: they are opened with #{}, "
+                  "and the application's option `databases` says how they are "
+                  "ordered and limited", [Name]);
 text({conflicting_options, A, B}) ->
     io_lib:format("options ~tp and ~tp exclude each other", [A, B]);
 text(Cause) ->

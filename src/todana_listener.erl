@@ -19,7 +19,7 @@ start_link(Settings) ->
     gen_server:start_link({local, ?MODULE}, ?MODULE, Settings, []).
 
 -doc "The bound addresses, `[]` without a server.".
--spec addresses() -> [{resp | memcached, string()}].
+-spec addresses() -> [{resp | memcached | kyoto, string()}].
 addresses() ->
     call(addresses, []).
 

@@ -27,10 +27,11 @@
     put_all_dirty/5,
     delete_many/3,
     scan/3,
+    range/6,
     snapshot/1,
     snapshot_next/2,
     snapshot_end/1,
-    open/5,
+    open/6,
     open_database/2,
     close/1,
     clear/1,
@@ -43,6 +44,7 @@
     sweep/2,
     time_ms/0,
     set_memory_limit/2,
+    set_databases/1,
     server_start/1,
     server_stop/1,
     server_stop_all/0,
@@ -53,7 +55,9 @@
 
 -on_load(load/0).
 
--export_type([table/0, key/0, form/0, misuse/0, server/0, snapshot/0]).
+-export_type([
+    table/0, key/0, form/0, misuse/0, server/0, snapshot/0, bound/0
+]).
 
 -type table() :: atom() | reference().
 -type key() :: term().
@@ -71,6 +75,8 @@
     table | never | keep | {at | ttl, non_neg_integer()}.
 -type condition() ::
     always | absent | present | {version, non_neg_integer()}.
+-type order() :: todana_kyoto_database:order() | nil.
+-type bound() :: unbounded | {included | excluded, key()}.
 -type value() :: {ok, term()} | {encoded, binary()}.
 -type fact() :: ok | error | {error, atom()} | misuse().
 %% A pair, or [{Key, IsEncoded} | {Value, IsEncoded}].
@@ -174,6 +180,16 @@ delete_many(_, _, _) -> erlang:nif_error(not_loaded).
     {non_neg_integer(), [pair()]} | misuse().
 scan(_, _, _) -> erlang:nif_error(not_loaded).
 
+-spec range(
+    table(),
+    {between, bound(), bound()} | {prefix, key()},
+    binary() | nil,
+    boolean(),
+    pos_integer(),
+    boolean()
+) -> {binary() | done, [pair() | key()]} | misuse().
+range(_, _, _, _, _, _) -> erlang:nif_error(not_loaded).
+
 -spec snapshot(table()) -> {ok, snapshot()} | {error, busy} | misuse().
 snapshot(_) -> erlang:nif_error(not_loaded).
 
@@ -188,9 +204,10 @@ snapshot_end(_) -> erlang:nif_error(not_loaded).
     raw | term,
     non_neg_integer() | nil,
     {pos_integer() | nil, pos_integer() | nil, evict | refuse},
-    pos_integer() | nil
+    pos_integer() | nil,
+    order()
 ) -> {ok, reference()} | {error, exists | full}.
-open(_, _, _, _, _) -> erlang:nif_error(not_loaded).
+open(_, _, _, _, _, _) -> erlang:nif_error(not_loaded).
 
 -spec open_database(atom(), non_neg_integer()) ->
     {ok, reference()} | {error, exists | full | no_such_database}.
@@ -211,7 +228,7 @@ handle(_) -> erlang:nif_error(not_loaded).
 -spec options(table()) ->
     {atom(), raw | term, non_neg_integer() | nil,
      {pos_integer() | nil, pos_integer() | nil, evict | refuse},
-     pos_integer() | nil, non_neg_integer() | nil}
+     order(), non_neg_integer() | nil}
     | misuse().
 options(_) -> erlang:nif_error(not_loaded).
 
@@ -233,6 +250,10 @@ time_ms() -> erlang:nif_error(not_loaded).
 
 -spec set_memory_limit(pos_integer() | nil, evict | refuse) -> ok.
 set_memory_limit(_, _) -> erlang:nif_error(not_loaded).
+
+-spec set_databases([{order(), pos_integer() | nil, pos_integer() | nil}]) ->
+    ok | {error, {has_records | in_use, 0..15}}.
+set_databases(_) -> erlang:nif_error(not_loaded).
 
 -spec server_start(map()) -> {ok, server()} | {error, binary()}.
 server_start(_) -> erlang:nif_error(not_loaded).

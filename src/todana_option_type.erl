@@ -4,9 +4,17 @@
 
 -export([parse/2, format/2, describe/1]).
 
--doc "The value that a text stands for, or what was expected instead.".
+-doc """
+The value that a text stands for, or what was expected instead; `refused` with a
+whole sentence where the text's own words are needed to say what is wrong.
+""".
 -spec parse(todana_options:type(), string()) ->
-    {ok, term()} | {error, string()}.
+    {ok, term()} | {error, string()} | {refused, string()}.
+parse(databases, Text) ->
+    case todana_kyoto_database:parse_all(string:lexemes(Text, " \t")) of
+        {ok, _} = Ok -> Ok;
+        {error, Sentence} -> {refused, Sentence}
+    end;
 parse(Type, Text) ->
     case value(Type, string:trim(Text)) of
         {ok, _} = Ok -> Ok;
@@ -22,6 +30,12 @@ value(addresses, Text) ->
         true -> error;
         false -> {ok, [Address || {ok, Address} <- Addresses]}
     end;
+value(Names, "off") when Names =:= hosts; Names =:= origins ->
+    {ok, []};
+value(hosts, Text) ->
+    all_match("^(\\*|[a-z0-9_.-]+(:[0-9]+)?)$", names(Text));
+value(origins, Text) ->
+    all_match("^(\\*|[a-z][a-z0-9+.-]*://[^/]+)$", names(Text));
 value(file, "off") ->
     {ok, off};
 value(file, "") ->
@@ -44,7 +58,9 @@ value({bytes, Min, Max}, Text) ->
         "m" => 1 bsl 20,
         "mb" => 1 bsl 20,
         "g" => 1 bsl 30,
-        "gb" => 1 bsl 30
+        "gb" => 1 bsl 30,
+        "t" => 1 bsl 40,
+        "tb" => 1 bsl 40
     },
     case {digits(Number), Factors} of
         {{ok, N}, #{Unit := Factor}} -> within(Min, Max, {ok, N * Factor});
@@ -54,6 +70,25 @@ value({choice, Words}, Text) ->
     case [Word || Word <- Words, atom_to_list(Word) =:= Text] of
         [Word] -> {ok, Word};
         [] -> error
+    end.
+
+%% In small letters, as they are compared.
+-spec names(string()) -> [string()].
+names(Text) ->
+    [
+        string:lowercase(string:trim(Name))
+     || Name <- string:split(Text, ",", all)
+    ].
+
+-spec all_match(string(), [string()]) -> {ok, [string()]} | error.
+all_match(Pattern, Names) ->
+    IsGood = fun(Name) ->
+        re:run(Name, Pattern, [unicode, dollar_endonly]) =/= nomatch andalso
+            string:find(Name, " ") =:= nomatch
+    end,
+    case lists:all(IsGood, Names) of
+        true -> {ok, Names};
+        false -> error
     end.
 
 -spec or_word(off | auto, string(), todana_options:type()) ->
@@ -106,6 +141,12 @@ format(addresses, []) ->
     "off";
 format(addresses, Addresses) ->
     lists:flatten(lists:join(",", [written(A) || A <- Addresses]));
+format(databases, Databases) ->
+    lists:flatten(lists:join(" ", [Text || #{text := Text} <- Databases]));
+format(Names, []) when Names =:= hosts; Names =:= origins ->
+    "off";
+format(Names, Texts) when Names =:= hosts; Names =:= origins ->
+    lists:flatten(lists:join(",", Texts));
 format(file, off) ->
     "off";
 format(file, Path) ->
@@ -118,6 +159,8 @@ format(_Type, Number) when is_integer(Number) ->
     integer_to_list(Number).
 
 -spec bytes(non_neg_integer()) -> string().
+bytes(N) when N > 0, N rem (1 bsl 40) =:= 0 ->
+    integer_to_list(N bsr 40) ++ "tb";
 bytes(N) when N > 0, N rem (1 bsl 30) =:= 0 ->
     integer_to_list(N bsr 30) ++ "gb";
 bytes(N) when N > 0, N rem (1 bsl 20) =:= 0 ->
@@ -137,6 +180,13 @@ written({Ip, Port}) ->
 -spec describe(todana_options:type()) -> string().
 describe(addresses) ->
     "HOST:PORT with an IP address, several with commas, or `off`";
+describe(databases) ->
+    "at most 16 names as of ktserver, with blanks between them";
+describe(hosts) ->
+    "names of hosts with commas between them, `*` for any, or `off`";
+describe(origins) ->
+    "origins such as `https://example.org` with commas between them, `*` for "
+    "any, or `off`";
 describe(file) ->
     "the path of a file, or `off`";
 describe({integer, Min, Max}) ->

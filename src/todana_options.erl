@@ -11,6 +11,9 @@
 -type name() :: atom().
 -type type() ::
     addresses
+    | databases
+    | hosts
+    | origins
     | file
     | {integer, Min :: integer(), Max :: integer()}
     | {integer, Min :: integer(), Max :: integer(), Without :: off | auto}
@@ -36,7 +39,8 @@
 -doc "Every option, in the order of the documentation.".
 -spec all() -> [option()].
 all() ->
-    listeners() ++ memory() ++ clients() ++ requests() ++ observing().
+    listeners() ++ memory() ++ clients() ++ requests() ++ kyoto() ++
+        observing().
 
 -spec listeners() -> [option()].
 listeners() ->
@@ -48,6 +52,9 @@ listeners() ->
             "loopback address needs `password_file`."))#{embedded => "off"},
         (row(G, listen_memcached, addresses, "127.0.0.1:11211",
             "Addresses for memcached clients."))#{embedded => "off"},
+        (row(G, listen_kyoto, addresses, "127.0.0.1:1978",
+            "Addresses for Kyoto Tycoon clients, by HTTP and by its binary "
+            "protocol."))#{embedded => "off"},
         row(G, password_file, file, "off",
             "A file with the password that clients must give, in its first "
             "line. Without one, only loopback addresses may be listened on."),
@@ -120,6 +127,31 @@ requests() ->
             "Longest argument before the password was given."),
         row(G, queued_bytes_max, {bytes, 1, ?TB}, "128mb",
             "Most bytes that the commands between MULTI and EXEC may take.")
+    ].
+
+-spec kyoto() -> [option()].
+kyoto() ->
+    G = "Kyoto Tycoon",
+    [
+        row(G, databases, databases, ":",
+            "The databases, `db0` first, by Kyoto Cabinet's names. `+` and "
+            "`%` are ordered, by the number at the front of keys with "
+            "`#rcomp=dec`; `*#capcnt=100000` holds so many records at most. "
+            "Those after the last name are like `:`, and Kyoto Tycoon clients "
+            "do not see them. After the flags of `start`, names may stand by "
+            "themselves."),
+        row(G, kyoto_hosts, hosts, "off",
+            "Names that the `Host` of an HTTP request may have, beside "
+            "`localhost` and addresses. Others are refused, so that a web "
+            "page cannot reach the server under a name of its own."),
+        row(G, kyoto_origins, origins, "off",
+            "Web pages that may send requests from a browser."),
+        row(G, kyoto_body_bytes_max, {bytes, 1, 256 * ?MB}, "64mb",
+            "Longest body of a request; at most `input_bytes_max`, which the "
+            "default follows."),
+        row(G, kyoto_timeout_ms, {integer, 1, ?MAX, off}, "30000",
+            "A client that has sent a part of a request, and then nothing for "
+            "so many milliseconds, is closed.")
     ].
 
 -spec observing() -> [option()].

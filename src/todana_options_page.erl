@@ -20,7 +20,8 @@ page() ->
         "2. an environment variable: `TODANA_MEMORY_LIMIT=512mb`\n"
         "3. a line of the configuration file, which `--config FILE` or "
         "`TODANA_CONFIG` names:\n"
-        "   `memory_limit = 512mb`; what follows a `#` is a comment\n"
+        "   `memory_limit = 512mb`; what follows a `#` at the beginning or "
+        "after a blank is a comment\n"
         "4. the default\n\n"
         "Embedded in another release, the application's environment takes the "
         "place of 1 to 3:\n"
@@ -35,7 +36,7 @@ page() ->
         "named. `bin/todana config show` tells every value and where it comes "
         "from; `config check` tells\n"
         "whether all is well. Sizes are bytes, or have a unit: `64kb`, "
-        "`512mb`, `2gb` (powers of 1,024).\n",
+        "`512mb`, `2gb`, `1tb` (powers of\n1,024).\n",
         [group(Group) || Group <- Groups]
     ].
 

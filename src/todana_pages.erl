@@ -40,11 +40,18 @@ page(_Table, _Cursor, _Options) ->
 decoded(Pairs) ->
     [todana_codec:pair(Pair) || Pair <- Pairs].
 
--doc "Folds over the pages of a scan.".
+-doc "Folds over the pages of a scan; in order where a table is ordered.".
 -spec fold(fun((term(), term(), Acc) -> Acc), Acc, todana:table()) ->
     {ok, Acc} | {badarg, 3, term()}.
 fold(Function, Acc, Table) ->
-    fold(Function, Acc, Table, 0).
+    case todana_nif:options(Table) of
+        {_, _, _, _, nil, _} ->
+            fold(Function, Acc, Table, 0);
+        {badarg, 1, Cause} ->
+            {badarg, 3, Cause};
+        _Ordered ->
+            todana_ranges:fold(Function, Acc, Table, first, last)
+    end.
 
 -spec fold(
     fun((term(), term(), Acc) -> Acc), Acc, todana:table(), non_neg_integer()

@@ -21,13 +21,13 @@ open(Name, Options) when is_atom(Name) ->
     case {database(Name), todana_wanted:read(open, Options)} of
         {none, {ok, Wanted}} ->
             call({open, Name, Wanted});
+        {Number, _} when is_integer(Number), map_size(Options) > 0 ->
+            [Option | _] = maps:keys(Options),
+            {badarg, 2, {database_option, Option}};
         {_, {error, Cause}} ->
             {badarg, 2, Cause};
-        {Number, {ok, _}} when map_size(Options) =:= 0 ->
-            call({open_database, Name, Number});
-        {_Number, {ok, _}} ->
-            [Unknown | _] = maps:keys(Options),
-            {badarg, 2, {unknown_option, Unknown}}
+        {Number, {ok, _}} ->
+            call({open_database, Name, Number})
     end;
 open(_Name, _Options) ->
     {badarg, 1, not_an_atom}.
@@ -86,6 +86,7 @@ init([]) ->
 handle_call({open, Name, Wanted}, _From, State) ->
     #{
         codec := Codec,
+        order := Order,
         ttl_ms := TtlMs,
         entries_max := EntriesMax,
         bytes_max := BytesMax,
@@ -93,7 +94,9 @@ handle_call({open, Name, Wanted}, _From, State) ->
     } = Wanted,
     Limits = {or_nil(EntriesMax), or_nil(BytesMax), WhenFull},
     Shards = maps:get(shards, Wanted, nil),
-    Result = todana_nif:open(Name, Codec, or_nil(TtlMs), Limits, Shards),
+    Result = todana_nif:open(
+        Name, Codec, or_nil(TtlMs), Limits, Shards, Order
+    ),
     {reply, keep(Name, Result), State};
 handle_call({open_database, Name, Number}, _From, State) ->
     {reply, keep(Name, todana_nif:open_database(Name, Number)), State};

@@ -6,7 +6,11 @@
 
 -export_type([kind/0]).
 
--type kind() :: open | put | expiring | expiry | counter | many | fetch.
+-type kind() ::
+    open | put | expiring | expiry | counter | many | fetch | range.
+
+%% Most records of a page of a range.
+-define(LIMIT_MAX, 1000).
 
 -doc "All options of this kind, with defaults, or what is wrong.".
 -spec read(kind(), term()) -> {ok, map()} | {error, term()}.
@@ -21,7 +25,10 @@ read(_Kind, _Options) ->
 
 -spec allowed(kind()) -> [atom()].
 allowed(open) ->
-    [codec, ttl_ms, entries_max, bytes_max, when_full, shards];
+    [
+        type, order, codec, ttl_ms, entries_max, bytes_max, when_full, shards
+    ];
+allowed(range) -> [limit, reverse, keys_only, cursor];
 allowed(put) -> [ttl_ms, expires_at_ms, flags, only];
 allowed(expiring) -> [ttl_ms, expires_at_ms, flags];
 allowed(expiry) -> [ttl_ms, expires_at_ms];
@@ -36,11 +43,20 @@ check(many, #{only := _} = Options) when
     not is_map_key(atomic, Options); not map_get(atomic, Options)
 ->
     {error, {bad_option, only}};
+check(open, #{order := _} = Options) when
+    not is_map_key(type, Options); map_get(type, Options) =/= ordered_set
+->
+    {error, {needs, order, type, ordered_set}};
+check(open, #{type := ordered_set, codec := Codec}) when Codec =/= raw ->
+    {error, {needs, ordered_set, codec, raw}};
 check(Kind, Options) ->
     Bad = [N || {N, V} <- maps:to_list(Options), not is_good(Kind, N, V)],
     case lists:sort(Bad) of
         [] -> {ok, defaults(Kind, Options)};
-        [Name | _] -> {error, {bad_option, Name}}
+        [limit | _] when Kind =:= range ->
+            {error, {not_between, limit, 1, ?LIMIT_MAX}};
+        [Name | _] ->
+            {error, {bad_option, Name}}
     end.
 
 -define(IS_POSITIVE(N), is_integer(N), N > 0, N < 1 bsl 63).
@@ -62,6 +78,17 @@ is_good(_, initial, N) when ?IS_INT64(N) -> true;
 is_good(_, timeout_ms, infinity) -> true;
 is_good(_, timeout_ms, N) -> is_integer(N) andalso N >= 0
     andalso N < 1 bsl 32;
+is_good(_, type, Type) -> Type =:= set orelse Type =:= ordered_set;
+is_good(_, order, Order) ->
+    lists:member(Order, [
+        lexical, decimal, lexical_descending, decimal_descending
+    ]);
+is_good(range, limit, N) -> is_integer(N) andalso N > 0
+    andalso N =< ?LIMIT_MAX;
+is_good(_, cursor, start) -> true;
+is_good(_, cursor, {cursor, Key}) -> is_binary(Key);
+is_good(_, Flag, Value) when Flag =:= reverse; Flag =:= keys_only ->
+    is_boolean(Value);
 is_good(_, codec, Codec) -> Codec =:= raw orelse Codec =:= term;
 is_good(_, when_full, What) -> What =:= evict orelse What =:= refuse;
 is_good(_, shards, N) -> is_integer(N) andalso N > 0 andalso N =< 1 bsl 20;
@@ -78,11 +105,23 @@ is_good(_, _, _) -> false.
 defaults(open, Options) ->
     maps:merge(
         #{
+            order => order(Options),
+            type => set,
             codec => raw,
             ttl_ms => infinity,
             entries_max => infinity,
             bytes_max => infinity,
             when_full => evict
+        },
+        Options
+    );
+defaults(range, Options) ->
+    maps:merge(
+        #{
+            limit => 100,
+            reverse => false,
+            keys_only => false,
+            cursor => start
         },
         Options
     );
@@ -95,6 +134,10 @@ defaults(_Kind, Options) ->
         timeout_ms => 5000
     },
     (maps:merge(Defaults, Options))#{expires => expires(Options)}.
+
+-spec order(map()) -> lexical | nil.
+order(#{type := ordered_set}) -> lexical;
+order(#{}) -> nil.
 
 -spec expires(map()) -> table | never | keep | {ttl | at, non_neg_integer()}.
 expires(#{ttl_ms := infinity}) -> never;

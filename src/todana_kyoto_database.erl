@@ -1,0 +1,320 @@
+%% Databases by Kyoto Cabinet's names: `path[#parameter=value]...'.
+%%
+%% The last part of the path, or `#type=', tells the kind. What a name means, or
+%% a sentence that says why it means nothing. What is kept is what a table in
+%% memory can do; the rest is told by `remarks/1'.
+-module(todana_kyoto_database).
+-moduledoc false.
+
+-export([parse/1, parse_all/1, quantity/1, native/1, setting/1]).
+-export([remarks/1, log_remarks/1]).
+
+-export_type([database/0, kind/0, order/0]).
+
+-type kind() :: proto_hash | proto_tree | stash | cache_hash | cache_tree.
+-type order() ::
+    lexical | decimal | lexical_descending | decimal_descending.
+-type limit() :: pos_integer() | nil.
+-type database() :: #{
+    %% As it was given.
+    text := string(),
+    %% The last part of the path, by which requests name it.
+    name := string(),
+    kind := kind(),
+    %% `nil' is a database without an order.
+    order := order() | nil,
+    %% Records never expire by the Kyoto Tycoon port.
+    persistent := boolean(),
+    entries_max := limit(),
+    bytes_max := limit(),
+    cache_entries_max := limit(),
+    cache_bytes_max := limit(),
+    %% Parameters that mean nothing here, without their values: one of them is
+    %% a password.
+    ignored := [string()]
+}.
+
+%% How many there are: `todana_command::DATABASES'.
+-define(DATABASES_MAX, 16).
+
+-doc "The databases of a server, in their order.".
+-spec parse_all([string()]) -> {ok, [database()]} | {error, string()}.
+parse_all([]) ->
+    {error, "no database is named; `:` is the plainest"};
+parse_all(Texts) when length(Texts) > ?DATABASES_MAX ->
+    {error, sentence("~b databases are named, but there are ~b at most",
+                     [length(Texts), ?DATABASES_MAX])};
+parse_all(Texts) ->
+    try
+        {ok, [database(Text) || Text <- Texts]}
+    catch
+        throw:Sentence -> {error, Sentence}
+    end.
+
+-doc "The database that a name means.".
+-spec parse(string()) -> {ok, database()} | {error, string()}.
+parse(Text) ->
+    try
+        {ok, database(Text)}
+    catch
+        throw:Sentence -> {error, Sentence}
+    end.
+
+-spec database(string()) -> database().
+database(Text) ->
+    [Path | Parameters] = string:split(Text, "#", all),
+    Name = lists:last(string:split(Path, "/", all)),
+    Types = [word(T) || "type=" ++ T <- Parameters],
+    Database = #{
+        text => Text,
+        name => Name,
+        kind => kind(Text, lists:last([sign(Name) | Types])),
+        order => nil,
+        persistent => false,
+        entries_max => nil,
+        bytes_max => nil,
+        cache_entries_max => nil,
+        cache_bytes_max => nil,
+        ignored => []
+    },
+    Rest = [P || P <- Parameters, string:prefix(P, "type=") =:= nomatch],
+    parameters(Rest, order(Database)).
+
+-spec kind(string(), kind() | file | none) -> kind().
+kind(Text, file) ->
+    fail("database `~ts` is one of files; databases are in memory only for "
+         "now, durable ones come later", [Text]);
+kind(Text, none) ->
+    fail("database `~ts` is of no kind that there is: name it -, +, :, * or "
+         "%, or add #type= and one of these", [Text]);
+kind(_Text, Kind) ->
+    Kind.
+
+%% What the name itself says: a sign, or what follows its last dot.
+-spec sign(string()) -> kind() | file | none.
+sign(Name) ->
+    case string:split(Name, ".", trailing) of
+        [_, Suffix] -> suffix(Suffix);
+        [[_] = Sign] -> word(Sign);
+        [_] -> none
+    end.
+
+-spec suffix(string()) -> kind() | file | none.
+suffix(Suffix) ->
+    Suffixes = [
+        {proto_hash, ["kcph", "phdb"]},
+        {proto_tree, ["kcpt", "ptdb"]},
+        {stash, ["kcs", "sdb"]},
+        {cache_hash, ["kcc", "cdb"]},
+        {cache_tree, ["kcg", "gdb"]},
+        {file, ["kch", "hdb", "kct", "tdb", "kcd", "ddb", "kcf", "fdb",
+                "kcx", "xdb", "txt", "text", "tsv", "csv"]}
+    ],
+    found(Suffix, Suffixes).
+
+%% What `#type=' says: a sign, a suffix, or a word.
+-spec word(string()) -> kind() | file | none.
+word(Word) ->
+    Words = [
+        {proto_hash, ["-", "phash"]},
+        {proto_tree, ["+", "ptree"]},
+        {stash, [":", "stash"]},
+        {cache_hash, ["*", "cache"]},
+        {cache_tree, ["%", "grass"]},
+        {file, ["hash", "tree", "dir", "directory", "for", "forest"]}
+    ],
+    case found(Word, Words) of
+        none -> suffix(Word);
+        Kind -> Kind
+    end.
+
+-spec found(string(), [{kind() | file, [string()]}]) -> kind() | file | none.
+found(Word, Rows) ->
+    case [Kind || {Kind, Words} <- Rows, lists:member(Word, Words)] of
+        [Kind] -> Kind;
+        [] -> none
+    end.
+
+-spec order(database()) -> database().
+order(#{kind := Kind} = Database) when
+    Kind =:= proto_tree; Kind =:= cache_tree
+->
+    Database#{order := lexical};
+order(Database) ->
+    Database.
+
+-spec parameters([string()], database()) -> database().
+parameters([], #{ignored := Ignored} = Database) ->
+    Database#{ignored := lists:uniq(lists:reverse(Ignored))};
+parameters([Parameter | Rest], Database) ->
+    parameters(Rest, parameter(string:split(Parameter, "="), Database)).
+
+-spec parameter([string()], database()) -> database().
+parameter([Key, Value], #{kind := Kind} = Database) ->
+    case meaning(Key) of
+        {limit, Limit} when
+            Kind =/= cache_hash,
+            (Limit =:= cache_entries_max orelse Limit =:= cache_bytes_max)
+        ->
+            ignore(Key, Database);
+        {limit, Limit} ->
+            Database#{Limit := limit(Key, Value, Database)};
+        options ->
+            options(Key, Value, Database);
+        comparison when map_get(order, Database) =/= nil ->
+            Database#{order := comparison(Key, Value, Database)};
+        _ ->
+            ignore(Key, Database)
+    end;
+parameter([Key], Database) ->
+    ignore(Key, Database).
+
+-spec ignore(string(), database()) -> database().
+ignore(Key, #{ignored := Ignored} = Database) ->
+    Database#{ignored := [Key | Ignored]}.
+
+-spec meaning(string()) -> {limit, atom()} | options | comparison | none.
+meaning(Key) ->
+    Meanings = #{
+        {limit, entries_max} => ["ktcapcnt", "ktcapcount", "ktcap_count"],
+        {limit, bytes_max} => ["ktcapsiz", "ktcapsize", "ktcap_size"],
+        {limit, cache_entries_max} => ["capcnt", "capcount", "cap_count"],
+        {limit, cache_bytes_max} => ["capsiz", "capsize", "cap_size"],
+        options => ["ktopts", "ktoptions"],
+        comparison => ["rcomp", "comparator"]
+    },
+    Found = [M || M := Words <- Meanings, lists:member(Key, Words)],
+    case Found of
+        [Meaning] -> Meaning;
+        [] -> none
+    end.
+
+-spec options(string(), string(), database()) -> database().
+options(Key, Value, Database) ->
+    case lists:partition(fun(Letter) -> Letter =:= $p end, Value) of
+        {[], _} -> ignore(Key, Database);
+        {_, []} -> Database#{persistent := true};
+        {_, _} -> ignore(Key, Database#{persistent := true})
+    end.
+
+-spec comparison(string(), string(), database()) -> order().
+comparison(Key, Value, Database) ->
+    Orders = #{
+        "lex" => lexical,
+        "lexical" => lexical,
+        "dec" => decimal,
+        "decimal" => decimal,
+        "lexdesc" => lexical_descending,
+        "lexicaldesc" => lexical_descending,
+        "decdesc" => decimal_descending,
+        "decimaldesc" => decimal_descending
+    },
+    case Orders of
+        #{Value := Order} -> Order;
+        #{} -> bad(Key, Value, "lex, dec, lexdesc or decdesc", Database)
+    end.
+
+%% A number below 1 is no limit, as in Kyoto Cabinet.
+-spec limit(string(), string(), database()) -> limit().
+limit(Key, [$- | Value], Database) ->
+    _ = limit(Key, Value, Database),
+    nil;
+limit(Key, Value, Database) ->
+    case quantity(Value) of
+        {ok, 0} ->
+            nil;
+        {ok, Limit} when Limit < 1 bsl 63 ->
+            Limit;
+        {ok, _} ->
+            bad(Key, Value, "below 2^63", Database);
+        error ->
+            Expected = "a number, such as 100000, 64k, 512m, 2g or 1t",
+            bad(Key, Value, Expected, Database)
+    end.
+
+-doc """
+A number in the notation of Kyoto Cabinet: digits, and perhaps a letter, small
+or large, that stands for a power of 1,024. A `b` may follow the letter, as in
+the sizes of options.
+""".
+-spec quantity(string()) -> {ok, non_neg_integer()} | error.
+quantity(Text) ->
+    {Digits, Unit} = string:take(Text, "0123456789"),
+    Powers = #{"" => 0, "k" => 10, "m" => 20, "g" => 30, "t" => 40,
+               "p" => 50, "e" => 60, "kb" => 10, "mb" => 20, "gb" => 30,
+               "tb" => 40, "pb" => 50, "eb" => 60},
+    Lower = string:lowercase(Unit),
+    case {Digits, Powers} of
+        {[_ | _], #{Lower := Power}} when length(Digits) =< 18 ->
+            {ok, list_to_integer(Digits) bsl Power};
+        _ ->
+            error
+    end.
+
+-spec bad(string(), string(), string(), database()) -> no_return().
+bad(Key, Value, Expected, #{text := Text}) ->
+    fail("database `~ts`: ~ts is `~ts`, but should be ~ts",
+         [Text, Key, Value, Expected]).
+
+-doc "Order and limits of the native table, of which the smaller ones count.".
+-spec native(database()) -> {order() | nil, limit(), limit()}.
+native(Database) ->
+    #{
+        order := Order,
+        entries_max := EntriesMax,
+        bytes_max := BytesMax,
+        cache_entries_max := CacheEntriesMax,
+        cache_bytes_max := CacheBytesMax
+    } = Database,
+    %% Atoms are greater than numbers.
+    {Order, min(EntriesMax, CacheEntriesMax), min(BytesMax, CacheBytesMax)}.
+
+-doc "What the native server is told of a database.".
+-spec setting(database()) ->
+    {binary(), 16..33, boolean(), limit(), limit(), limit(), limit()}.
+setting(Database) ->
+    #{
+        name := Name,
+        kind := Kind,
+        persistent := Persistent,
+        entries_max := EntriesMax,
+        bytes_max := BytesMax,
+        cache_entries_max := CacheEntriesMax,
+        cache_bytes_max := CacheBytesMax
+    } = Database,
+    {unicode:characters_to_binary(Name), number(Kind), Persistent,
+     EntriesMax, BytesMax, CacheEntriesMax, CacheBytesMax}.
+
+%% Kyoto Cabinet's numbers.
+-spec number(kind()) -> 16..33.
+number(proto_hash) -> 16;
+number(proto_tree) -> 17;
+number(stash) -> 24;
+number(cache_hash) -> 32;
+number(cache_tree) -> 33.
+
+-doc "A sentence for each database with parameters that mean nothing here.".
+-spec remarks([database()]) -> [string()].
+remarks(Databases) ->
+    [
+        sentence("database ~b (`~ts`): without meaning here: ~ts",
+                 [Number, Name, lists:join(", ", Ignored)])
+     || {Number, #{name := Name, ignored := [_ | _] = Ignored}} <-
+            lists:enumerate(0, Databases)
+    ].
+
+-doc "Puts them into the log.".
+-spec log_remarks([database()]) -> ok.
+log_remarks(Databases) ->
+    lists:foreach(
+        fun(Remark) -> logger:warning("~ts", [Remark]) end,
+        remarks(Databases)
+    ).
+
+-spec fail(string(), [term()]) -> no_return().
+fail(Format, Arguments) ->
+    throw(sentence(Format, Arguments)).
+
+-spec sentence(string(), [term()]) -> string().
+sentence(Format, Arguments) ->
+    lists:flatten(io_lib:format(Format, Arguments)).

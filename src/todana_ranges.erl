@@ -1,0 +1,118 @@
+%% Walks over ordered tables, a page at a time.
+%%
+%% Nothing is kept between two pages: the cursor is the key where the last one
+%% ended.
+-module(todana_ranges).
+-moduledoc false.
+
+-export([range/4, prefix/3, one/4, fold/5]).
+
+%% Records that one native call returns in a fold.
+-define(COUNT, 100).
+
+-type range() ::
+    {between, todana_nif:bound(), todana_nif:bound()} | {prefix, term()}.
+-type page() :: {[term()], {cursor, binary()} | done}.
+
+-doc "A page of the records between two ends, and where to go on.".
+-spec range(todana:table(), term(), term(), term()) ->
+    page() | todana_error:cause().
+range(Table, From, To, Options) ->
+    case todana_wanted:read(range, Options) of
+        {ok, Wanted} ->
+            Range = {between, bound(first, From), bound(last, To)},
+            of_bound(page(Table, Range, Wanted));
+        {error, Cause} ->
+            {badarg, 4, Cause}
+    end.
+
+-doc "A page of the records whose keys begin with these bytes.".
+-spec prefix(todana:table(), term(), term()) -> page() | todana_error:cause().
+prefix(Table, Prefix, Options) ->
+    case todana_wanted:read(range, Options) of
+        {ok, Wanted} -> page(Table, {prefix, Prefix}, Wanted);
+        {error, Cause} -> {badarg, 3, Cause}
+    end.
+
+-spec bound(first | last, term()) -> todana_nif:bound().
+bound(End, End) -> unbounded;
+bound(_End, {excluded, Key}) -> {excluded, Key};
+bound(_End, Key) -> {included, Key}.
+
+%% The second and the third argument may be more than keys.
+-spec of_bound(Result) -> Result | todana_error:cause().
+of_bound({badarg, 2, not_iodata}) -> {badarg, 2, {not_a_bound, first}};
+of_bound({badarg, 3, not_iodata}) -> {badarg, 3, {not_a_bound, last}};
+of_bound(Result) -> Result.
+
+-spec page(todana:table(), range(), map()) -> page() | todana_error:cause().
+page(Table, Range, Wanted) ->
+    #{
+        limit := Limit,
+        reverse := Reverse,
+        keys_only := KeysOnly,
+        cursor := Cursor
+    } = Wanted,
+    After =
+        case Cursor of
+            start -> nil;
+            {cursor, Key} -> Key
+        end,
+    case todana_nif:range(Table, Range, After, Reverse, Limit, KeysOnly) of
+        {done, Records} -> {Records, done};
+        {Next, Records} when is_binary(Next) -> {Records, {cursor, Next}};
+        Misuse -> Misuse
+    end.
+
+-doc "The first key of a range, or the last.".
+-spec one(todana:table(), term(), term(), boolean()) ->
+    {ok, term()} | error | todana_error:cause().
+one(Table, From, To, Reverse) ->
+    Range = {between, bound(first, From), bound(last, To)},
+    one_after(Table, Range, nil, Reverse).
+
+-spec one_after(todana:table(), range(), binary() | nil, boolean()) ->
+    {ok, term()} | error | todana_error:cause().
+one_after(Table, Range, After, Reverse) ->
+    case todana_nif:range(Table, Range, After, Reverse, 1, true) of
+        {_, [Key | _]} -> {ok, Key};
+        {done, []} -> error;
+        %% Only records that had expired were met so far.
+        {Next, []} -> one_after(Table, Range, Next, Reverse);
+        %% The argument is the only key of next/2 and prev/2.
+        {badarg, 3, Cause} -> {badarg, 2, Cause};
+        Misuse -> Misuse
+    end.
+
+-doc "Folds over the records between two ends, in order.".
+-spec fold(
+    fun((term(), term(), Acc) -> Acc), Acc, todana:table(), term(), term()
+) -> {ok, Acc} | todana_error:cause().
+fold(Function, Acc, Table, From, To) ->
+    Range = {between, bound(first, From), bound(last, To)},
+    fold_after(Function, Acc, Table, Range, nil).
+
+-spec fold_after(
+    fun((term(), term(), Acc) -> Acc),
+    Acc,
+    todana:table(),
+    range(),
+    binary() | nil
+) -> {ok, Acc} | todana_error:cause().
+fold_after(Function, Acc0, Table, Range, After) ->
+    case todana_nif:range(Table, Range, After, false, ?COUNT, false) of
+        {badarg, _, _} = Misuse ->
+            {badarg, Number, Cause} = of_bound(Misuse),
+            %% The table is the third argument of a fold.
+            {badarg, Number + 2, Cause};
+        {Next, Pairs} ->
+            Acc = lists:foldl(
+                fun({Key, Value}, Acc1) -> Function(Key, Value, Acc1) end,
+                Acc0,
+                Pairs
+            ),
+            case Next of
+                done -> {ok, Acc};
+                _ -> fold_after(Function, Acc, Table, Range, Next)
+            end
+    end.
