@@ -12,6 +12,10 @@
     config_file/1,
     config_check/1,
     ready_line/1,
+    databases_behind_the_flags/1,
+    nothing_to_listen_on/1,
+    ktserver/1,
+    ktserver_log_and_pid/1,
     sigterm_stops/1,
     sigint_stops/1,
     a_taken_port/1,
@@ -29,6 +33,10 @@ all() ->
         config_file,
         config_check,
         ready_line,
+        databases_behind_the_flags,
+        nothing_to_listen_on,
+        ktserver,
+        ktserver_log_and_pid,
         sigterm_stops,
         sigint_stops,
         a_taken_port,
@@ -53,6 +61,8 @@ help(Config) ->
     ?assertEqual({0, Help, ""}, todana(Config, [])),
     ?assertEqual({0, Help, ""}, todana(Config, ["start", "--help"])),
     ?assertEqual({0, Help, ""}, todana(Config, ["config", "show", "-h"])),
+    {0, KtHelp, ""} = todana(Config, ["ktserver", "--help"]),
+    ?assertEqual({0, KtHelp, ""}, todana(Config, ["help", "ktserver"])),
     [
         ?assertNotEqual(nomatch, string:find(Help, todana_options:flag(Name)))
      || Name <- todana_options:names()
@@ -73,7 +83,7 @@ mistakes_are_one_line(Config) ->
         end
      || {Arguments, Env, Named} <- [
             {["strat"], [], "strat"},
-            {["start", "here"], [], "here"},
+            {["start", "here"], [], "`here`"},
             {["start", "--listen-rsp", "off"], [], "--listen-resp"},
             {["start", "--event-loops"], [], "event-loops"},
             {["start", "--event-loops", "0"], [], "event_loops"},
@@ -134,15 +144,32 @@ config_check(Config) ->
     ?assertMatch({0, "the configuration is good\n", ""},
                  todana(Config, ["config", "check"])),
     ?assertMatch({1, "", _},
-                 todana(Config, ["config", "check", "--slow-log-us", "-1"])).
+                 todana(Config, ["config", "check", "--slow-log-us", "-1"])),
+    %% What a start would warn of.
+    Odd = [":#capcnt=1", ":", ":#zkey=secret"],
+    Warnings =
+        "todana: database 0 (`:`): without meaning here: capcnt\n"
+        "todana: database 2 (`:`): without meaning here: zkey\n",
+    ?assertEqual({0, "the configuration is good\n", Warnings},
+                 todana(Config, ["config", "check" | Odd])),
+    ?assertMatch({0, _, Warnings}, todana(Config, ["config", "show" | Odd])),
+    %% A default follows what it has to fit into; what is given must fit.
+    Small = ["--input-bytes-max", "1mb"],
+    {0, Out, ""} = todana(Config, ["config", "show" | Small]),
+    ?assertMatch({match, _},
+                 re:run(Out, "^kyoto_body_bytes_max += 1mb ", [multiline])),
+    ?assertMatch({1, "", _},
+                 todana(Config, ["config", "check", "--kyoto-body-bytes-max",
+                                 "2mb" | Small])).
 
 ready_line(Config) ->
     {Port, Line} = start(Config, ["--listen-resp", "127.0.0.1:0,[::1]:0",
-                                  "--listen-memcached", "127.0.0.1:0"]),
-    {match, [Resp, Resp6, Memcached]} = re:run(
+                                  "--listen-memcached", "127.0.0.1:0",
+                                  "--listen-kyoto", "127.0.0.1:0"]),
+    {match, [Resp, Resp6, Memcached, Kyoto]} = re:run(
         Line,
         "^todana ready resp=127\\.0\\.0\\.1:(\\d+),\\[::1\\]:(\\d+) "
-        "memcached=127\\.0\\.0\\.1:(\\d+)$",
+        "memcached=127\\.0\\.0\\.1:(\\d+) kyoto=127\\.0\\.0\\.1:(\\d+)$",
         [{capture, all_but_first, list}]
     ),
     V4 = {127, 0, 0, 1},
@@ -151,6 +178,8 @@ ready_line(Config) ->
     ?assertEqual(~"$1\r\nv\r\n", ask(V6, Resp6, ~"GET k\r\n")),
     ?assertEqual(~"VALUE k 0 1\r\nv\r\nEND\r\n",
                  ask(V4, Memcached, ~"get k\r\n")),
+    %% An unknown first byte ends a connection; the port is there.
+    ?assertMatch({ok, _}, gen_tcp:connect(V4, list_to_integer(Kyoto), [])),
     ?assertEqual(0, stop(Port, "TERM")),
     {Port2, Line2} = start(Config, ["--listen-resp", "off",
                                     "--listen-memcached", "127.0.0.1:0"]),
@@ -158,6 +187,126 @@ ready_line(Config) ->
                  re:run(Line2,
                         "^todana ready memcached=127\\.0\\.0\\.1:\\d+$")),
     ?assertEqual(0, stop(Port2, "TERM")).
+
+databases_behind_the_flags(Config) ->
+    Check = fun(Arguments) ->
+        todana(Config, ["config", "show" | Arguments])
+    end,
+    [
+        begin
+            {0, Out, ""} = Check(Arguments),
+            [Line] = [L || "databases " ++ _ = L <- string:lexemes(Out, "\n")],
+            ?assertMatch({_, [_ | _]}, {Line, string:find(Line, Databases)})
+        end
+     || {Arguments, Databases} <- [
+            {["--event-loops", "1", ":", "*#capcnt=100000", "%"],
+             "= : *#capcnt=100000 %"},
+            {["-"], "= - "},
+            {["--", "-", ":"], "= - :"},
+            {["--databases", ": %#rcomp=dec"], "= : %#rcomp=dec"}
+        ]
+    ],
+    File = file(Config, "databases.conf",
+                "databases = : *#capcnt=7 % # a comment\n#: another\n"),
+    {0, InFile, ""} = Check(["--config", File]),
+    ?assertNotEqual(nomatch, string:find(InFile, "= : *#capcnt=7 %  ")),
+    [
+        begin
+            {1, "", Error} = todana(Config, ["start" | Arguments]),
+            ?assertEqual(1, length(string:lexemes(Error, "\n"))),
+            ?assertMatch({_, [_ | _]}, {Error, string:find(Error, Named)})
+        end
+     || {Arguments, Named} <- [
+            {["foo.xyz"], "`foo.xyz`"},
+            {["a.kch"], "files"},
+            {["*#capcnt=x"], "capcnt"},
+            {lists:duplicate(17, ":"), "16"},
+            {[":", "--listen-resp", "off"], "--listen-resp: flags come before"},
+            {["--databases", ":", "%"], "twice"},
+            {["a b"], "`a b`"},
+            {["-x"], "`-x`"},
+            {["--kyoto-body-bytes-max", "200mb"], "input_bytes_max"},
+            {["--kyoto-hosts", "a/b"], "kyoto_hosts"}
+        ]
+    ].
+
+nothing_to_listen_on(Config) ->
+    {Log, Status, Line} = logged(Config, [
+        "start", "--listen-resp", "off", "--listen-memcached", "off",
+        "--listen-kyoto", "off", ":#bnum=1k"
+    ]),
+    ?assertEqual({0, "todana ready"}, {Status, Line}),
+    ?assertMatch({_, [_ | _]}, {Log, string:find(Log, "nothing is listened")}),
+    ?assertMatch({_, [_ | _]}, {Log, string:find(Log, "here: bnum")}).
+
+ktserver(Config) ->
+    {0, Help, ""} = todana(Config, ["ktserver", "--help"]),
+    ?assertNotEqual(nomatch, string:find(Help, "-port N")),
+    {0, Usage, ""} = todana(Config, ["help"]),
+    ?assertNotEqual(nomatch, string:find(Usage, "ktserver")),
+    [
+        begin
+            {1, "", Error} = todana(Config, ["ktserver" | Arguments]),
+            ?assertMatch("todana: " ++ _, Error),
+            ?assertEqual(1, length(string:lexemes(Error, "\n"))),
+            ?assertMatch({_, [_ | _]}, {Error, string:find(Error, Named)})
+        end
+     || {Arguments, Named} <- [
+            {["-zz"], "-zz"},
+            {["-host", "0.0.0.0", "-port", "0"], "password_file"},
+            {["-ulog", "x"], "-ulog"},
+            {["-port", "0", "a.kct"], "files"},
+            {["-port", "0", "-log", "/dev/null/x"], "-log"}
+        ]
+    ],
+    %% The Kyoto port only, unless the environment says otherwise.
+    {_, 0, Alone} = logged(Config, ["ktserver", "-port", "0", "--", "-", "%"]),
+    ?assertMatch({match, _}, re:run(Alone, "^todana ready kyoto=[0-9.:]+$")),
+    {_, 0, Also} = logged(
+        Config, ["ktserver", "-host", "127.0.0.1", "-port", "0"],
+        [{"TODANA_LISTEN_RESP", "127.0.0.1:0"}]
+    ),
+    ?assertMatch({match, _},
+                 re:run(Also, "^todana ready resp=[0-9.:]+ kyoto=[0-9.:]+$")).
+
+ktserver_log_and_pid(Config) ->
+    Directory = proplists:get_value(priv_dir, Config),
+    Log = filename:join(Directory, "kt.log"),
+    Pid = filename:join(Directory, "kt.pid"),
+    ok = file:write_file(Log, "before\n"),
+    {Port, "todana ready kyoto=" ++ _} = start(Config, "ktserver", [
+        "-port", "0", "-log", Log, "-pid", Pid, "-th", "1", "-tout", "5",
+        "-oat", "-asi", "5", "*#capcnt=10#opts=c"
+    ]),
+    {os_pid, OsPid} = erlang:port_info(Port, os_pid),
+    ?assertEqual({ok, integer_to_binary(OsPid)}, first_line(Pid)),
+    ?assertEqual(0, stop(Port, "TERM")),
+    ?assertEqual({error, enoent}, file:read_file(Pid)),
+    {ok, Lines} = file:read_file(Log),
+    ?assertMatch(<<"before\n", _/binary>>, Lines),
+    [
+        ?assertEqual({Line, 1}, {Line, length(binary:matches(Lines, Line))})
+     || Line <- [
+            ~"ktserver: -oat has no meaning here",
+            ~"ktserver: -asi has no meaning here",
+            ~"without meaning here: opts",
+            ~"127.0.0.1 only"
+        ]
+    ],
+    {Port2, _} = start(Config, "ktserver", ["-port", "0", "-le", "-log", Log,
+                                            "-oat"]),
+    ?assertEqual(0, stop(Port2, "TERM")),
+    ?assertEqual({ok, Lines}, file:read_file(Log)),
+    Nowhere = filename:join(Directory, "nowhere"),
+    {1, "", Error} = todana(Config, [
+        "ktserver", "-port", "0", "-log", filename:join(Nowhere, "kt.log")
+    ]),
+    ?assertMatch("todana: -log: " ++ _, Error),
+    ?assertNot(filelib:is_dir(Nowhere)).
+
+first_line(File) ->
+    {ok, Bytes} = file:read_file(File),
+    {ok, hd(binary:split(Bytes, ~"\n"))}.
 
 sigterm_stops(Config) ->
     stops(Config, "TERM").
@@ -207,7 +356,7 @@ not_loopback(Config) ->
             {1, "", Error} = todana(Config, ["start", Flag, Address]),
             ?assertNotEqual(nomatch, string:find(Error, "password_file"))
         end
-     || Flag <- ["--listen-resp", "--listen-memcached"],
+     || Flag <- ["--listen-resp", "--listen-memcached", "--listen-kyoto"],
         Address <- ["0.0.0.0:0", "[::]:0", "127.0.0.1:0,192.0.2.1:0"]
     ].
 
@@ -275,11 +424,39 @@ without_the_library(Config) ->
 
 %% A running server and its first line.
 start(Config, Flags) ->
+    start(Config, "start", Flags).
+
+start(Config, Command, Flags) ->
     Port = open_port({spawn_executable, proplists:get_value(program, Config)}, [
-        {args, ["start" | Flags]}, exit_status, {line, 10_000}
+        {args, [Command | Flags]}, {env, environment()}, exit_status,
+        {line, 10_000}
     ]),
+    {Port, ready(Port)}.
+
+%% Kyoto Tycoon's port is taken by nobody who does not ask for it.
+environment() ->
+    [{"TODANA_LISTEN_KYOTO", "off"}].
+
+%% What a server logs, how it ends, and its first line.
+logged(Config, Arguments) ->
+    logged(Config, Arguments, []).
+
+logged(Config, Arguments, Env) ->
+    Program = proplists:get_value(program, Config),
+    Errors = filename:join(proplists:get_value(priv_dir, Config), "log"),
+    Script = "exec \"$0\" \"$@\" 2> \"$STDERR_FILE\"",
+    Port = open_port({spawn_executable, "/bin/sh"}, [
+        {args, ["-c", Script, Program | Arguments]},
+        {env, [{"STDERR_FILE", Errors} | Env]}, exit_status, {line, 10_000}
+    ]),
+    Line = ready(Port),
+    Status = stop(Port, "TERM"),
+    {ok, Log} = file:read_file(Errors),
+    {unicode:characters_to_list(Log), Status, Line}.
+
+ready(Port) ->
     receive
-        {Port, {data, {eol, Line}}} -> {Port, Line};
+        {Port, {data, {eol, Line}}} -> Line;
         {Port, {exit_status, Status}} -> error({exit_status, Status})
     after 20_000 -> error(not_ready)
     end.

@@ -66,8 +66,10 @@ parse_test_() ->
         Is(Bytes, "512mb", 512 bsl 20),
         Is(Bytes, "1g", 1 bsl 30),
         Is(Bytes, "1024gb", 1 bsl 40),
+        Is(Bytes, "1t", 1 bsl 40),
+        Is(Bytes, "1tb", 1 bsl 40),
         [Not(Bytes, Text) || Text <- [
-            "", "9", "1025gb", "-1", "1.5mb", "mb", "1 mb", "1tb", "1MB",
+            "", "9", "1025gb", "-1", "1.5mb", "mb", "1 mb", "2tb", "1MB",
             "99999999999999999999", "off"
         ]],
         Is({bytes, 1, 2, off}, "off", off),
@@ -78,6 +80,22 @@ parse_test_() ->
         Not({integer, 1, 2, auto}, "off"),
         Is({choice, [poll, select]}, "poll", poll),
         Not({choice, [poll, select]}, "epoll"),
+        Is(hosts, "off", []),
+        Is(hosts, "*", ["*"]),
+        Is(hosts, "Cache.example.org, kt:1978",
+           ["cache.example.org", "kt:1978"]),
+        [Not(hosts, Text) || Text <- ["", "a b", "http://a", "a,", "a/b"]],
+        Is(origins, "off", []),
+        Is(origins, "https://example.org,http://a:8080",
+           ["https://example.org", "http://a:8080"]),
+        [Not(origins, Text) || Text <- [
+            "", "example.org", "https://", "https://a/", "https://a b", "null"
+        ]],
+        ?_assertMatch({ok, [#{name := ":"}, #{name := "%"}]},
+                      Parse(databases, " :#bnum=1\t %")),
+        ?_assertMatch({refused, "database `foo`" ++ _},
+                      Parse(databases, ": foo")),
+        ?_assertMatch({refused, _}, Parse(databases, " ")),
         Is(file, "/some/where", "/some/where"),
         Is(file, "off", off)
     ].

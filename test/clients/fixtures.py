@@ -2,7 +2,8 @@
 
 `pytest test/clients` tests `bin/todana`. `--server oracle` runs the same tests against redis-server and memcached: what
 fails there is a wrong test, unless it is marked as Todana's own or as newer than the oracle. `--server PATH` starts
-another program with the same flags, `--server HOST:PORT,HOST:PORT` uses a running one (RESP, memcached).
+another program with the same flags, `--server HOST:PORT,...` uses a running one (RESP, memcached, Kyoto). Kyoto Tycoon
+has no oracle here: its suites test Todana only, started with `KYOTO_DATABASES`.
 """
 
 from __future__ import annotations
@@ -15,11 +16,15 @@ import redis
 
 import served
 import wire
+from kyoto_wire import Kyoto
 
 BACKENDS = ("native", "poll", "select")
 PASSWORD = "sesame-0pen"
 # select(2) has room for 1,024 descriptors.
 FLAGS_OF_BACKEND = {"select": ("--connections-max", "900")}
+# Databases 0 to 6 of the shared server: every kind, then one without expiry and one in numeric order.
+KYOTO_DATABASES = (":", "%", "*", "-", "+", "%#ktopts=p", "%#rcomp=dec")
+HASH, TREE, CACHE, PROTO_HASH, PROTO_TREE, PERSISTENT, DECIMAL = range(len(KYOTO_DATABASES))
 
 
 def pytest_addoption(parser):
@@ -82,18 +87,32 @@ def start(config, *flags, **keywords):
     return served.start_todana(*flags, program=program, **keywords)
 
 
+def served_by_kyoto_too(config):
+    """What makes the shared server listen for Kyoto Tycoon's clients, if it is Todana."""
+    return {"databases": KYOTO_DATABASES} if is_todana(config) else {}
+
+
 @pytest.fixture(scope="session")
 def server(request, backend):
     """The server that most tests share, one for each event back end."""
     chosen = request.config.getoption("--server")
     if ":" in chosen:
-        resp, memcached = [(host, int(port)) for host, _, port in (a.rpartition(":") for a in chosen.split(","))]
-        yield served.Server([], resp, memcached, "external")
+        resp, memcached, *kyoto = [(host, int(port)) for host, _, port in (a.rpartition(":") for a in chosen.split(","))]
+        yield served.Server([], resp, memcached, "external", *kyoto)
         return
-    running = start(request.config, "--event-backend", backend, *FLAGS_OF_BACKEND.get(backend, ()))
+    flags = FLAGS_OF_BACKEND.get(backend, ())
+    running = start(request.config, "--event-backend", backend, *flags, **served_by_kyoto_too(request.config))
     yield running
     statuses = running.stop()
     assert statuses[0] == 0, "the server ended with %s:\n%s" % (statuses, running.output())
+
+
+@pytest.fixture(scope="module")
+def ordered(request):
+    """A server whose database 0, memcached's own, is ordered."""
+    running = start(request.config, databases=("%", ":"))
+    yield running
+    running.stop()
 
 
 @pytest.fixture
@@ -160,6 +179,14 @@ def connect(empty):
             opened.append(wire.Memcached(empty.memcached, **keywords))
             return opened[-1]
 
+        @staticmethod
+        def kyoto(**keywords):
+            """One more Kyoto Tycoon connection."""
+            if empty.kyoto is None:
+                pytest.skip("the server does not listen for Kyoto Tycoon's clients")
+            opened.append(Kyoto(empty.kyoto, **keywords))
+            return opened[-1]
+
     yield Connect
     for connection in opened:
         connection.close()
@@ -183,6 +210,24 @@ def resp3(connect):
 def memcached(connect):
     """A raw memcached connection."""
     return connect.memcached()
+
+
+@pytest.fixture
+def kyoto(connect):
+    """A raw Kyoto Tycoon connection."""
+    return connect.kyoto()
+
+
+@pytest.fixture(params=[HASH, TREE], ids=["hash", "tree"])
+def database(request):
+    """The number of an unordered, then of an ordered database."""
+    return request.param
+
+
+@pytest.fixture(params=[HASH, TREE, CACHE, PROTO_HASH, PROTO_TREE, PERSISTENT, DECIMAL], ids=KYOTO_DATABASES)
+def any_database(request):
+    """The numbers of all databases, one after another."""
+    return request.param
 
 
 @pytest.fixture

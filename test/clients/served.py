@@ -23,7 +23,7 @@ PROGRAM = ROOT / "bin" / "todana"
 READY_TIMEOUT_S = 60
 STOP_TIMEOUT_S = 20
 READY = re.compile(r"^todana ready\b(.*)$")
-LISTENER = re.compile(r"\b(resp|memcached)=(\S+):(\d+)")
+LISTENER = re.compile(r"\b(resp|memcached|kyoto)=(\S+):(\d+)")
 
 
 class NotStarted(Exception):
@@ -140,12 +140,13 @@ class Process:
 
 
 class Server:
-    """A running server with its two addresses."""
+    """A running server with its addresses."""
 
-    def __init__(self, processes, resp, memcached, kind):
+    def __init__(self, processes, resp, memcached, kind, kyoto=None):
         self.processes = processes
         self.resp = resp
         self.memcached = memcached
+        self.kyoto = kyoto
         self.kind = kind
 
     @property
@@ -183,21 +184,21 @@ class Server:
         return [process.stop(number) for process in self.processes]
 
 
-def start_todana(*flags, program=PROGRAM, environment=None) -> Server:
-    """Starts Todana on free ports with these flags and waits for its ready line."""
+def start_todana(*flags, program=PROGRAM, environment=None, databases=()) -> Server:
+    """Starts Todana on free ports with these flags and waits for its ready line. Databases are named as Kyoto's are."""
     chosen = [str(flag) for flag in flags]
-    for listener in ("--listen-resp", "--listen-memcached"):
+    for listener in ("--listen-resp", "--listen-memcached", "--listen-kyoto"):
         if listener not in chosen:
             chosen += [listener, "127.0.0.1:0"]
     verb = ["start"] if Path(program).name == "todana" else []
-    process = Process([program, *verb, *chosen], environment)
+    process = Process([program, *verb, *chosen, *databases], environment)
     try:
         ready = process.wait_for_line(READY, READY_TIMEOUT_S)
     except NotStarted:
         process.stop(signal.SIGKILL)
         raise
     addresses = {name: (host, int(port)) for name, host, port in LISTENER.findall(ready.group(1))}
-    return Server([process], addresses.get("resp"), addresses.get("memcached"), "todana")
+    return Server([process], addresses.get("resp"), addresses.get("memcached"), "todana", addresses.get("kyoto"))
 
 
 def start_redis(*flags, program="redis-server") -> Server:

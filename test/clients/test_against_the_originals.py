@@ -130,6 +130,14 @@ def _miscounted(chance, words):
 
 
 @pytest.fixture(scope="module")
+def server():
+    """Not the server that others share: random SWAPDBs leave databases of several kinds exchanged."""
+    running = served.start_todana()
+    yield running
+    running.stop()
+
+
+@pytest.fixture(scope="module")
 def redis_server():
     """Debian's redis-server."""
     running = served.start_redis()

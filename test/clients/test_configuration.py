@@ -10,6 +10,7 @@ import pytest
 
 import served
 import wire
+from kyoto_wire import Kyoto, ok
 from wire import OK, Status
 
 pytestmark = [pytest.mark.todana_only, pytest.mark.one_backend]
@@ -56,11 +57,14 @@ def test_ready_line_names_the_listeners(start_server):
     """Port 0 is any free port; the line tells which."""
     server = start_server()
     assert server.resp[0] == "127.0.0.1" and server.resp[1] > 0
-    assert server.memcached[1] > 0
+    assert server.memcached[1] > 0 and server.kyoto[1] > 0
     assert [line for line in server.processes[0].lines if line.startswith("todana ready")] == [
-        "todana ready resp=127.0.0.1:%d memcached=127.0.0.1:%d" % (server.resp[1], server.memcached[1])
+        "todana ready resp=127.0.0.1:%d memcached=127.0.0.1:%d kyoto=127.0.0.1:%d" % (
+            server.resp[1], server.memcached[1], server.kyoto[1],
+        )
     ]
-    with wire.Resp(server.resp) as resp, wire.Memcached(server.memcached) as memcached:
+    with wire.Resp(server.resp) as resp, wire.Memcached(server.memcached) as memcached, Kyoto(server.kyoto) as kyoto:
+        assert kyoto.call("void") == ok()
         assert resp.call("PING") == Status("PONG")
         assert memcached.command("mn") == b"MN"
 
@@ -81,8 +85,8 @@ def test_a_listener_can_be_off(start_server):
     """`off` leaves a protocol out."""
     server = start_server("--listen-memcached", "off")
     assert server.memcached is None and server.resp
-    other = start_server("--listen-resp", "off")
-    assert other.resp is None and other.memcached
+    other = start_server("--listen-resp", "off", "--listen-kyoto", "off")
+    assert other.resp is None and other.kyoto is None and other.memcached
 
 
 def test_several_addresses(start_server):
@@ -223,7 +227,7 @@ def test_config_check(tmp_path):
     assert_refused(run("config", "check", "--event-loops", "0"), "event")
 
 
-@pytest.mark.parametrize("flag", ["--listen-resp", "--listen-memcached"])
+@pytest.mark.parametrize("flag", ["--listen-resp", "--listen-memcached", "--listen-kyoto"])
 def test_no_foreign_address_without_a_password(flag):
     """Whoever could connect from elsewhere needs a password."""
     assert_refused(run("start", flag, "0.0.0.0:0"), "password")

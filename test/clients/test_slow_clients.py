@@ -27,6 +27,12 @@ def stream(connection, request, times):
     return sent
 
 
+def _descriptors(server, resp):
+    """Open descriptors of the server once it has accepted this connection."""
+    assert resp.call("PING") == Status("PONG")
+    return server.descriptors()
+
+
 def test_a_client_that_reads_nothing_does_not_grow_the_server(server, connect, resp):
     """Gigabytes of replies that nobody takes are not kept: the server stops reading, or closes."""
     resp.call("SET", "k", VALUE)
@@ -101,7 +107,7 @@ def test_slow_memcached_senders_do_not_hold_others(connect, memcached):
 
 def test_a_half_closed_half_request_ends(server, connect, resp):
     """A request that can never be completed is given up, and its descriptor with it."""
-    before = server.descriptors()
+    before = _descriptors(server, resp)
     for _ in range(20):
         connection = connect.resp()
         connection.send(encode("SET", "k", "v")[:-4])
@@ -114,7 +120,7 @@ def test_a_half_closed_half_request_ends(server, connect, resp):
 def test_abrupt_ends_leave_nothing(server, connect, resp):
     """Connections reset in the middle of requests and replies."""
     resp.call("SET", "k", VALUE)
-    before = server.descriptors()
+    before = _descriptors(server, resp)
     for i in range(100):
         connection = connect.resp()
         connection.send(encode("GET", "k") * (i % 7) + encode("SET", "other", VALUE)[: 1 + i * 997 % 90_000])
@@ -146,7 +152,7 @@ sys.stdin.read()
 
 def test_clients_killed_in_mid_request(server, resp):
     """kill -9 of clients that were sending: their requests never happened, their descriptors return."""
-    before = server.descriptors()
+    before = _descriptors(server, resp)
     clients = [
         subprocess.Popen(
             [sys.executable, "-c", CLIENT, server.resp[0], str(server.resp[1])], stdin=subprocess.PIPE, stdout=subprocess.PIPE

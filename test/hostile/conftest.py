@@ -1,12 +1,13 @@
 """What every hostile test is surrounded by.
 
-While a test throws bytes at the server, a witness talks to it through both doors and checks each answer. After the
+While a test throws bytes at the server, a witness talks to it through all doors and checks each answer. After the
 test the server must be alive, the witness served without an error or a long wait, file descriptors back where they
 were, and memory not grown beyond a bound. The server is started by the fixtures of the client suites.
 """
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 
@@ -14,13 +15,14 @@ import pytest
 
 import wire
 from fixtures import *  # noqa: F401,F403
+from kyoto_wire import Kyoto, ok
 
 GROWTH_BYTES_MAX = 64 << 20
 WAIT_S_MAX = 5.0
 
 
 class Witness:
-    """An honest client on both doors, in a thread of its own."""
+    """An honest client on all doors, in a thread of its own."""
 
     def __init__(self, server):
         self.server = server
@@ -34,11 +36,14 @@ class Witness:
 
     def _run(self):
         try:
-            with wire.Resp(self.server.resp) as resp, wire.Memcached(self.server.memcached) as memcached:
+            kyoto = Kyoto(self.server.kyoto) if self.server.kyoto else contextlib.nullcontext()
+            with wire.Resp(self.server.resp) as resp, wire.Memcached(self.server.memcached) as memcached, kyoto:
                 while not self._stop.is_set():
                     with self.pause:
                         started = time.monotonic()
                         self._talk(resp, memcached, self.rounds)
+                        if self.server.kyoto:
+                            self._talk_kyoto(kyoto, self.rounds)
                     self.slowest_s = max(self.slowest_s, time.monotonic() - started)
                     self.rounds += 1
                     time.sleep(0.002)
@@ -52,6 +57,13 @@ class Witness:
         assert memcached.command("set witness:memcached 7 0 %d" % len(value), value) == b"STORED"
         assert resp.call("GET", "witness:resp") == value
         memcached.talk(b"get witness:memcached\r\n", b"VALUE witness:memcached 7 %d\r\n%s\r\nEND\r\n" % (len(value), value))
+
+    @staticmethod
+    def _talk_kyoto(kyoto, number):
+        value = b"value of round %d" % number
+        assert kyoto.call("set", key="witness:kyoto", value=value) == ok()
+        assert kyoto.ask("GET", "/witness:kyoto").body == value
+        assert kyoto.get_bulk((0, b"witness:kyoto"))[0][2] == value
 
     def check(self):
         """Fails if the witness was answered wrongly, late or not at all since the last check."""

@@ -12,10 +12,15 @@ from streams import play
 from wire import Status, encode
 
 
+def doors(server):
+    """Every address that there is."""
+    return [address for address in (server.resp, server.memcached, server.kyoto) if address]
+
+
 def test_connections_that_say_nothing(server):
     """Opened and closed at once, a thousand times on each door."""
     for _ in range(1000):
-        for address in (server.resp, server.memcached):
+        for address in doors(server):
             socket.create_connection(address, 5).close()
 
 
@@ -23,14 +28,14 @@ def test_connections_that_are_reset(server):
     """RST at any moment."""
     chance = random.Random(1)
     for i in range(500):
-        connection = wire.Connection((server.resp, server.memcached)[i % 2])
+        connection = wire.Connection(doors(server)[i % len(doors(server))])
         connection.send(chance.choice([b"P", b"PING\r\n" * 50, encode("GET", "k") * 20, b"get k\r\n" * 20, b"set k 0 0 100\r\nabc", b"*2\r\n$3\r\n"]))
         connection.reset()
 
 
 def test_half_closed_at_once(server):
     """A client that sends nothing and says so is let go."""
-    for address in (server.resp, server.memcached):
+    for address in doors(server):
         with wire.Connection(address) as connection:
             connection.half_close()
             assert connection.rest() == b""

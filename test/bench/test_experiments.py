@@ -1,0 +1,329 @@
+"""The report of the experiments: what it says of results, and that runs end in one. No test looks at how fast anything is."""
+
+from __future__ import annotations
+
+import importlib.machinery
+import importlib.util
+import json
+import re
+import shutil
+import subprocess
+import sys
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+BENCH = ROOT / "bench"
+sys.path.insert(0, str(BENCH))
+
+import e5  # noqa: E402
+import machine  # noqa: E402
+import sections  # noqa: E402
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+# Each experiment as small as it can be.
+TINY = {
+    "e1": {"cell_ms": 5, "rounds": 1, "clients": [1, 2], "sizes": [16], "entries": 10},
+    "e2": {"cell_ms": 5, "rounds": 1, "processes": [1, 2]},
+    "e3": {
+        "rounds": 1, "nodes": [0, 1], "echoes": 50, "calls": 50, "processes": 50, "names": 2, "schedulers": [1],
+        "clients": [1], "operations": 50,
+    },
+    "e4": {"rounds": 1, "deadline_ms": 5_000, "messages": [100]},
+    "e5": {
+        "rounds": 1, "traced_requests": 50, "traced": ["get"],
+        "cells": [{"connections": 10, "active": 10, "requests": 50, "protocols": ["resp"]},
+                  {"connections": 1_000, "active": 10, "requests": 50, "protocols": ["resp"]}],
+    },
+}  # fmt: skip
+
+
+def program(name):
+    """A program of bench/ as a module."""
+    loader = importlib.machinery.SourceFileLoader(f"bench_{name}", str(BENCH / name))
+    module = importlib.util.module_from_spec(importlib.util.spec_from_loader(loader.name, loader))
+    loader.exec_module(module)
+    return module
+
+
+def reads(todana, ets, clients=1):
+    """Results of E1 with these rounds."""
+    cell = {"keys": "integer", "value_bytes": 8, "spread": "spread", "clients": clients}
+    return [
+        {**cell, "arm": arm, "reads_per_second": found, "cpu_us_per_read": [0.1] * len(found)}
+        for arm, found in (("ets", ets), ("todana", todana))
+    ]
+
+
+def served(operation="get", **fields):
+    """A result of E5."""
+    return {
+        "server": "todana", "backend": "native", "protocol": "resp", "connections": 10, "active": 10,
+        "requests": 100, "operation": operation, "system_calls": {},
+        "rounds": [{"seconds": 0.1, "requests": 100, "server_cpu_us_per_request": 5.0}], **fields,
+    }  # fmt: skip
+
+
+def cpu(*found):
+    """Rounds of E5 with these figures."""
+    return [{"seconds": 0.1, "requests": 100, "server_cpu_us_per_request": each} for each in found]
+
+
+def flood(messages=1_000, lost=0, **fields):
+    """A result of E4 with one round."""
+    one = {
+        "sent": messages, "received": messages - lost, "lost": lost, "duplicated": 0, "out_of_order": 0, "per_second": 1e5,
+        "p50_us": 1e3, "p99_us": 2e3, "queue_peak": 10, "gc_count": 1, "gc_ms": 1.0, "cpu_ms": None, **fields,
+    }  # fmt: skip
+    return {"messages": messages, "mailbox": "on_heap", "path": "timer", "rounds": [one]}
+
+
+def write(directory, **experiments):
+    """Raw results as bench/run keeps them."""
+    directory.mkdir(exist_ok=True)
+    for name, results in experiments.items():
+        facts = machine.facts(["--quick"], {"rounds": 1})
+        (directory / f"{name}.json").write_text(json.dumps({"machine": facts, "results": results}))
+    return directory
+
+
+def report(directory, *flags):
+    """The page that bench/experiments makes."""
+    command = [sys.executable, BENCH / "experiments", "--results", directory, *flags]
+    subprocess.run(command, check=True, stdout=subprocess.PIPE)
+    return (directory / "report.html").read_text()
+
+
+def first_lines(page):
+    """The text of the first verdict."""
+    return re.sub(r"<[^>]+>", " ", page[page.index("<header>") : page.index("</div>")])
+
+
+@pytest.fixture(scope="module")
+def tiny_run(tmp_path_factory):
+    """A directory in which bench/run --quick --experiments has left its results, with the smallest of plans."""
+    directory = tmp_path_factory.mktemp("tiny")
+    run = program("run")
+    for name, plan in TINY.items():
+        run.PARTS[name].QUICK = plan
+    sys.argv = ["bench/run", "--quick", "--experiments", "--output", str(directory)]
+    run.main()
+    return directory
+
+
+@pytest.fixture(scope="module")
+def tiny_page(tiny_run):
+    """Its report."""
+    return (tiny_run / "report.html").read_text()
+
+
+# --------------------------------------------------------------------- runs ---
+
+
+@pytest.mark.parametrize("name", TINY)
+def test_a_run_leaves_results_of_each_experiment(tiny_run, name):
+    found = json.loads((tiny_run / f"{name}.json").read_text())
+    assert "failed" not in found
+    assert found["results"]
+    assert found["machine"]["plan"] == TINY[name]
+
+
+@pytest.mark.parametrize("name", TINY)
+def test_the_report_has_a_section_with_plot_and_table_for_each_experiment(tiny_page, name):
+    section = next(each for each in ElementTree.fromstring(tiny_page).iter("section") if each.get("id") == name)
+    assert section.find(".//{http://www.w3.org/2000/svg}svg") is not None
+    assert section.find(".//table") is not None
+
+
+def test_the_report_is_well_formed_and_its_ids_are_unique(tiny_page):
+    ids = [each.get("id") for each in ElementTree.fromstring(tiny_page).iter() if each.get("id")]
+    assert len(ids) == len(set(ids))
+
+
+def test_the_report_refers_to_nothing_outside(tiny_page, tiny_run):
+    page = ElementTree.fromstring(tiny_page)
+    links = [value for each in page.iter() for name, value in each.attrib.items() if re.search(r"(href|src)$", name)]
+    for link in links:
+        assert link.startswith("#") or (tiny_run / link).exists(), link
+    assert not re.search(r"<(script|link|iframe|img)\b|@import|url\((?!#)", tiny_page)
+
+
+@pytest.mark.parametrize("name", TINY)
+def test_the_report_links_to_raw_data(tiny_page, name):
+    assert f'href="{name}.json"' in tiny_page
+
+
+def test_select_beyond_its_limit_is_shown_as_not_possible(tiny_run, tiny_page):
+    results = json.loads((tiny_run / "e5.json").read_text())["results"]
+    reasons = {each["not_possible"] for each in results if each["backend"] == "select" and each["connections"] == 1_000}
+    assert len(reasons) == 1 and "960" in reasons.pop()
+    assert "not possible" in tiny_page
+
+
+@pytest.mark.skipif(not CHROMIUM, reason="there is no Chromium")
+def test_a_browser_renders_the_report(tiny_run, tmp_path):
+    picture = tmp_path / "report.png"
+    subprocess.run(
+        [CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--window-size=1280,2400", f"--screenshot={picture}",
+         (tiny_run / "report.html").as_uri()],
+        check=True, capture_output=True, timeout=60,
+    )  # fmt: skip
+    # A blank page of this size packs to less than 20 kB.
+    assert picture.stat().st_size > 60_000
+
+
+# ---------------------------------------------------------------- orderings ---
+
+
+def test_a_loss_is_in_the_first_lines(tmp_path):
+    page = report(write(tmp_path, e1=reads([1.0, 1.1, 1.2], [2.0, 2.1, 2.2])))
+    assert "Todana loses here" in first_lines(page)
+    assert "behind named ETS (the published remedy) in 1 of 1 cells" in first_lines(page)
+
+
+def test_no_loss_is_said_too(tmp_path):
+    page = report(write(tmp_path, e1=reads([2.0, 2.1, 2.2], [1.0, 1.1, 1.2])))
+    assert "behind in no cell in which every round agrees" in first_lines(page)
+
+
+def test_rounds_that_overlap_have_no_order(tmp_path):
+    page = report(write(tmp_path, e1=reads([1.0, 1.1, 2.1], [2.0, 2.1, 2.2])))
+    assert "loses" not in first_lines(page)
+    assert "not told apart from named ETS" in page
+
+
+def test_an_order_that_a_second_run_does_not_confirm_is_not_stated(tmp_path):
+    first = write(tmp_path / "first", e1=reads([1.0, 1.1, 1.2], [2.0, 2.1, 2.2]))
+    second = write(tmp_path / "second", e1=reads([3.0, 3.1, 3.2], [2.0, 2.1, 2.2]))
+    page = report(first, "--second", second)
+    assert "loses" not in first_lines(page)
+    assert "not told apart from named ETS" in page
+
+
+def test_an_order_that_a_second_run_did_not_measure_is_not_stated(tmp_path):
+    first = write(tmp_path / "first", e1=reads([1.0, 1.1, 1.2], [2.0, 2.1, 2.2]))
+    second = write(tmp_path / "second", e1=reads([1.0, 1.1, 1.2], [2.0, 2.1, 2.2], clients=2))
+    page = report(first, "--second", second)
+    assert "loses" not in first_lines(page)
+    assert "not told apart from named ETS" in page
+
+
+def test_few_rounds_are_said_to_be_few(tmp_path):
+    page = report(write(tmp_path, e1=reads([1.0], [2.0])))
+    assert "by the median of few rounds" in first_lines(page)
+    assert "Too few rounds to state an ordering" in page
+
+
+def test_less_cpu_is_better():
+    contest = sections.Contest("peer", "cell", (1.0, 1.1, 1.2), (2.0, 2.1, 2.2), False)
+    assert contest.verdict == "ahead"
+
+
+# --------------------------------------------------------------------- gaps ---
+
+
+def test_an_arm_that_failed_shows_as_failed_with_its_reason(tmp_path):
+    gone = served(rounds=[], backend="poll", failed="the generator did not connect")
+    page = report(write(tmp_path, e5=[served(), gone]))
+    assert ">failed</td>" in page
+    assert "the generator did not connect" in page
+
+
+def test_an_arm_that_failed_on_the_way_has_no_part_in_an_order():
+    own = [served(rounds=cpu(5.0, 5.0, 5.0)), served(rounds=cpu(9.0), server="redis", backend=None, failed="gone")]
+    assert sections.e5(own).contests == []
+
+
+def test_nodes_for_which_memory_is_missing_show_as_failed_with_the_reason(tmp_path):
+    results = [
+        {"part": "nodes", "nodes": 1, "operation": "echo_pid", "us_per_operation": [1.0]},
+        {"part": "nodes", "nodes": 256, "operation": "all", "failed": "256 nodes need more memory"},
+    ]
+    page = report(write(tmp_path, e3=results))
+    assert ">failed</td>" in page
+    assert "E3, failed: echo by pid: 256 nodes need more memory" in page
+
+
+def test_messages_that_were_lost_are_told_beside_the_speeds(tmp_path):
+    page = report(write(tmp_path, e4=[flood(lost=0), flood(messages=2_000, lost=7)]))
+    assert "1 round of timer buffer, on_heap with 2,000 messages" in page
+
+
+def test_a_flood_without_loss_says_so(tmp_path):
+    page = report(write(tmp_path, e4=[flood(lost=0)]))
+    assert "each message came back, and once" in page
+
+
+def test_a_round_in_which_nothing_came_back_has_a_report(tmp_path):
+    page = report(write(tmp_path, e4=[flood(lost=1_000, p50_us=None, p99_us=None)]))
+    assert "1 round of timer buffer, on_heap with 1,000 messages" in page
+
+
+def test_a_round_too_short_for_cpu_time_has_none(tmp_path):
+    results = [{**each, "cpu_us_per_read": [None] * 3} for each in reads([1.0, 1.1, 1.2], [2.0, 2.1, 2.2])]
+    assert "CPU microseconds" in report(write(tmp_path, e1=results))
+
+
+def test_system_calls_that_could_not_be_counted_show_as_failed(tmp_path):
+    counted = served(operation="set", system_calls={"total_per_request": 3.0, "futex_per_request": 0.1, "calls": {}})
+    page = report(write(tmp_path, e5=[counted, served(system_calls={"failed": "strace is not installed"})]))
+    assert "strace is not installed" in page
+
+
+def test_an_experiment_that_failed_shows_as_failed(tmp_path):
+    write(tmp_path, e1=reads([2.0], [1.0]), e2=[])
+    found = json.loads((tmp_path / "e2.json").read_text())
+    (tmp_path / "e2.json").write_text(json.dumps({**found, "failed": "the Erlang node ended with 1"}))
+    assert "the Erlang node ended with 1" in report(tmp_path)
+
+
+def test_an_experiment_without_results_is_left_out_with_a_note(tmp_path):
+    page = report(write(tmp_path, e1=reads([2.0], [1.0])))
+    assert "E3: not measured in this run" in page
+    assert 'id="e3"' not in page
+
+
+def test_published_figures_are_marked_with_their_year(tmp_path):
+    page = report(write(tmp_path, e1=reads([2.0], [1.0])))
+    assert '<th scope="col" class="published">named ETS, 2014</th>' in page
+    assert '<td class="published">3.11</td>' in page
+
+
+# --------------------------------------------------------------------- docs ---
+
+
+def test_the_page_for_the_repository_has_its_plots_beside_it(tmp_path):
+    report(write(tmp_path / "raw", e1=reads([2.0], [1.0])), "--docs", tmp_path / "docs")
+    text = (tmp_path / "docs" / "experiments.md").read_text()
+    links = re.findall(r"\]\(([^)]+)\)", text)
+    assert "experiments/e1.svg" in links
+    assert all((tmp_path / "docs" / link).exists() for link in links), links
+    ElementTree.parse(tmp_path / "docs" / "experiments" / "e1.svg")
+
+
+# ------------------------------------------------------------- system calls ---
+
+TABLE = """strace: Process 1 detached
+% time     seconds  usecs/call     calls    errors syscall
+------ ----------- ----------- --------- --------- ----------------
+ 61.11    0.002200           2      1000           epoll_wait
+ 38.89    0.001400           1      1200       200 futex
+------ ----------- ----------- --------- --------- ----------------
+100.00    0.003600           1      2200       200 total
+"""
+
+
+def test_the_table_of_strace_is_read():
+    assert e5.parse(TABLE) == {"epoll_wait": 1000, "futex": 1200}
+
+
+def test_system_calls_are_told_for_each_request():
+    found = e5.per_request(e5.parse(TABLE), 1000)
+    assert (found["total_per_request"], found["futex_per_request"]) == (2.2, 1.2)
+
+
+def test_a_tracer_that_may_not_attach_says_why():
+    with pytest.raises(RuntimeError, match="no table"):
+        e5.parse("strace: attach: ptrace(PTRACE_SEIZE, 1): Operation not permitted")

@@ -1,0 +1,72 @@
+"""An Erlang node with Todana in it, to which a test can say Erlang."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+
+import served
+
+EBIN = served.ROOT / "_build" / "default" / "lib" / "todana" / "ebin"
+# Reads an expression a line and answers a line: its value, or why there is none.
+LOOP = """
+    F = fun(F) ->
+        case io:get_line("") of
+            Line when is_list(Line) ->
+                {ok, Tokens, _} = erl_scan:string(Line),
+                {ok, Expressions} = erl_parse:parse_exprs(Tokens),
+                Answer =
+                    try erl_eval:exprs(Expressions, []) of
+                        {value, Value, _} -> Value
+                    catch
+                        Class:Reason -> {Class, Reason}
+                    end,
+                io:format("answer ~0p~n", [Answer]),
+                F(F);
+            _ -> init:stop()
+        end
+    end,
+    {ok, _} = application:ensure_all_started(todana),
+    F(F).
+"""
+
+
+class Node:
+    """A node that listens on free ports; databases by Kyoto Tycoon's names."""
+
+    def __init__(self, databases):
+        options = {name: "127.0.0.1:0" for name in ("listen_resp", "listen_memcached", "listen_kyoto")}
+        options["databases"] = " ".join(databases)
+        flags = [word for name, value in options.items() for word in ("-todana", name, f'"{value}"')]
+        found = served.ROOT / ".toolchain" / "bin" / "erl"
+        erl = str(found) if found.exists() else shutil.which("erl")
+        self.popen = subprocess.Popen(
+            [erl, "-noshell", "-boot", "no_dot_erlang", "-pa", str(EBIN), *flags, "-eval", LOOP],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={**os.environ, "ERL_CRASH_DUMP_BYTES": "0"},
+            preexec_fn=served.die_with_parent,
+        )
+        listed = self.say("todana_listener:addresses()")
+        addresses = re.findall(r"\{(\w+),\"([^\"]+):(\d+)\"\}", listed)
+        self.addresses = {name: (host, int(port)) for name, host, port in addresses}
+        assert set(self.addresses) == {"resp", "memcached", "kyoto"}, listed
+
+    def say(self, expressions: str) -> str:
+        """The value of Erlang expressions, as Erlang words it."""
+        self.popen.stdin.write(expressions + ".\n")
+        self.popen.stdin.flush()
+        for line in self.popen.stdout:
+            if line.startswith("answer "):
+                return line.removeprefix("answer ").rstrip("\n")
+        raise served.NotStarted("the Erlang node has ended with %s" % self.popen.wait())
+
+    def stop(self):
+        """Ends the node: its input ends."""
+        self.popen.stdin.close()
+        self.popen.stdout.close()
+        try:
+            self.popen.wait(served.STOP_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            self.popen.kill()
+            self.popen.wait()

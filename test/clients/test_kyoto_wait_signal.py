@@ -1,0 +1,174 @@
+"""Section 2.4: waiting for named conditions, and signalling them."""
+
+import time
+
+import pytest
+
+from kyoto_wire import NO_RECORD, TIMED_OUT, failed, http, ok, rpc
+from wire import wait_until
+
+pytestmark = pytest.mark.todana_only
+
+
+def waiting(connect, name="x", procedure="void", count=1, **rows):
+    """Connections that wait for a signal."""
+    connections = [connect.kyoto() for _ in range(count)]
+    for connection in connections:
+        connection.send(rpc(procedure, {"WAIT": name, "WAITTIME": "10", **rows}))
+    return connections
+
+
+def signal_all(kyoto, name, count):
+    """Signals until so many wait, and wakes them all."""
+    assert wait_until(lambda: kyoto.done("void", SIGNAL=name, SIGNALBROAD="")["SIGNALED"] == b"%d" % count)
+
+
+def test_a_signal_that_nobody_waits_for(kyoto):
+    """Counts none, and is not remembered."""
+    assert kyoto.call("void", SIGNAL="x") == ok(SIGNALED=0)
+    assert kyoto.call("void", WAIT="x", WAITTIME="0.05") == TIMED_OUT
+
+
+def test_a_signal_wakes_a_waiting_procedure(connect, kyoto):
+    """Which runs only then."""
+    (waiter,) = waiting(connect, procedure="get", key="k")
+    assert waiter.is_silent()
+    kyoto.call("set", key="k", value="v", SIGNAL="x")
+    assert waiter.answer() == ok(value="v")
+
+
+def test_a_signal_after_a_procedure(connect, kyoto):
+    """Its answer says how many waited."""
+    (waiter,) = waiting(connect)
+    assert waiter.is_silent()
+    assert kyoto.call("set", key="k", value="v", SIGNAL="x") == ok(SIGNALED=1)
+    assert waiter.answer() == ok()
+
+
+def test_a_signal_after_a_procedure_that_failed(connect, kyoto):
+    """Is sent as well."""
+    (waiter,) = waiting(connect)
+    assert waiter.is_silent()
+    answer = kyoto.call("get", key="none", SIGNAL="x")
+    assert answer.status == 450 and answer.rows == {**NO_RECORD.rows, b"SIGNALED": b"1"}
+    assert waiter.answer() == ok()
+
+
+def test_a_signal_wakes_one(connect, kyoto):
+    """And tells how many were waiting."""
+    waiters = waiting(connect, count=3)
+    assert all(waiter.is_silent() for waiter in waiters)
+    assert kyoto.call("void", SIGNAL="x") == ok(SIGNALED=3)
+    assert wait_until(lambda: sum(not waiter.is_silent(0.01) for waiter in waiters) == 1)
+    assert kyoto.call("void", SIGNAL="x") == ok(SIGNALED=2)
+    assert kyoto.call("void", SIGNAL="x") == ok(SIGNALED=1)
+    assert kyoto.call("void", SIGNAL="x") == ok(SIGNALED=0)
+    assert [waiter.answer() for waiter in waiters] == [ok()] * 3
+
+
+def test_a_broad_signal_wakes_all(connect, kyoto):
+    """Any value of SIGNALBROAD."""
+    waiters = waiting(connect, count=5)
+    assert all(waiter.is_silent() for waiter in waiters)
+    assert kyoto.call("void", SIGNAL="x", SIGNALBROAD="0") == ok(SIGNALED=5)
+    assert [waiter.answer() for waiter in waiters] == [ok()] * 5
+
+
+def test_a_deleted_cursor_signals_nobody(connect, kyoto):
+    """As in ktserver: cur_delete is done before anything else is looked at."""
+    (waiter,) = waiting(connect)
+    assert waiter.is_silent()
+    kyoto.call("void", CUR=1)
+    assert kyoto.call("cur_delete", CUR=1, SIGNAL="x") == ok()
+    assert waiter.is_silent()
+    signal_all(kyoto, "x", 1)
+
+
+def test_names_are_apart(connect, kyoto):
+    """Any bytes."""
+    name = bytes(range(256))
+    waiter = connect.kyoto()
+    waiter.send(rpc("void", {"WAIT": name, "WAITTIME": "10"}))
+    assert waiter.is_silent()
+    assert kyoto.call("void", SIGNAL="x") == ok(SIGNALED=0)
+    assert waiter.is_silent()
+    assert kyoto.call("void", SIGNAL=name) == ok(SIGNALED=1)
+    assert waiter.answer() == ok()
+
+
+@pytest.mark.parametrize("seconds", ["0.05", " 0.05", "5e-2", "0.05s"])
+def test_time_runs_out(kyoto, seconds):
+    """Then the procedure does not run."""
+    started = time.monotonic()
+    assert kyoto.call("set", key="k", value="v", WAIT="x", WAITTIME=seconds) == TIMED_OUT
+    assert 0.04 < time.monotonic() - started < 2
+    assert kyoto.value("k") is None
+
+
+def test_a_signal_behind_a_wait_that_ran_out(connect, kyoto):
+    """Is not sent, or finds nobody."""
+    answer = kyoto.call("void", WAIT="x", WAITTIME="0.02", SIGNAL="y")
+    assert answer.status == 503 and answer.rows[b"ERROR"] == b"the condition timed out"
+
+
+@pytest.mark.parametrize("seconds", ["0", "-1", "x", "", "inf", "1e300", "nan", "99999999999999999999"])
+def test_no_time_is_half_a_minute(connect, kyoto, seconds):
+    """Not none; and times without measure are long."""
+    waiter = connect.kyoto()
+    waiter.send(rpc("void", {"WAIT": "x", "WAITTIME": seconds}))
+    assert waiter.is_silent(0.1)
+    signal_all(kyoto, "x", 1)
+    assert waiter.answer() == ok()
+
+
+def test_pipelined_requests_wait_as_well(connect, kyoto):
+    """Answers keep their order."""
+    (waiter,) = waiting(connect)
+    waiter.send(rpc("echo", {"a": "1"}) + http("GET", "/none"))
+    assert waiter.is_silent()
+    signal_all(kyoto, "x", 1)
+    assert waiter.answer() == ok()
+    assert waiter.answer() == ok(a=1)
+    assert waiter.response().status == 404
+
+
+def test_others_go_on_meanwhile(connect, kyoto):
+    """Far more waiting than ktserver has threads."""
+    waiters = waiting(connect, count=100)
+    for i in range(200):
+        assert kyoto.call("set", key="k", value=i) == ok()
+    signal_all(kyoto, "x", 100)
+    assert [waiter.answer() for waiter in waiters] == [ok()] * 100
+
+
+def test_a_waiting_client_that_goes(server, connect, kyoto):
+    """Is not counted any more."""
+    for leave in ("close", "reset"):
+        (waiter,) = waiting(connect)
+        assert waiter.is_silent()
+        getattr(waiter, leave)()
+        assert wait_until(lambda: kyoto.call("void", SIGNAL="x") == ok(SIGNALED=0))
+
+
+def test_wait_in_a_query(connect, kyoto):
+    """The common inputs may stand anywhere."""
+    waiter = connect.kyoto()
+    waiter.send(http("GET", "/rpc/echo?WAIT=x&WAITTIME=10&a=1"))
+    assert waiter.is_silent()
+    assert kyoto.call("void", SIGNAL="x") == ok(SIGNALED=1)
+    assert waiter.answer() == ok(WAIT="x", WAITTIME=10, a=1)
+
+
+def test_wait_comes_before_anything_is_looked_at(kyoto):
+    """An unknown database is told after the wait."""
+    assert kyoto.call("get", WAIT="x", WAITTIME="0.02", DB="none", key="k") == TIMED_OUT
+    assert kyoto.call("nonesuch", WAIT="x", WAITTIME="0.02") in (TIMED_OUT, failed(501, "not implemented: nonesuch"))
+
+
+def test_two_clients_play_ping_pong(connect):
+    """A hundred signals there and back."""
+    ping, pong = connect.kyoto(), connect.kyoto()
+    for i in range(100):
+        pong.send(rpc("get", {"WAIT": "ping", "WAITTIME": "10", "key": "ball"}))
+        assert wait_until(lambda: ping.done("set", key="ball", value=i, SIGNAL="ping")["SIGNALED"] == b"1", step_s=0.0005)
+        assert pong.answer() == ok(value=i)

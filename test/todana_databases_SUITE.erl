@@ -1,0 +1,193 @@
+%% The databases that the option `databases' names, over starts of the
+%% application in one node. Each case has a node of its own: what databases are
+%% is decided once.
+-module(todana_databases_SUITE).
+
+-include_lib("stdlib/include/assert.hrl").
+
+-export([all/0, init_per_testcase/2, end_per_testcase/2]).
+-export([
+    orders/1,
+    limits_hold_and_may_change/1,
+    an_order_may_change_before_anybody_knows/1,
+    an_order_stays_under_records/1,
+    an_order_stays_where_a_database_is_open/1,
+    exchanged_databases_are_no_change/1,
+    bad_names_keep_the_application_from_starting/1,
+    ignored_parameters_are_logged_once/1
+]).
+%% For the logger of the other node
+-export([log/2]).
+
+all() ->
+    [
+        orders,
+        limits_hold_and_may_change,
+        an_order_may_change_before_anybody_knows,
+        an_order_stays_under_records,
+        an_order_stays_where_a_database_is_open,
+        exchanged_databases_are_no_change,
+        bad_names_keep_the_application_from_starting,
+        ignored_parameters_are_logged_once
+    ].
+
+init_per_testcase(_Case, Config) ->
+    {ok, Peer, _Node} = peer:start_link(#{
+        connection => standard_io,
+        args => ["-pa" | code:get_path()]
+    }),
+    [{peer, Peer} | Config].
+
+end_per_testcase(_Case, Config) ->
+    peer:stop(proplists:get_value(peer, Config)).
+
+%% ----------------------------------------------------------------- cases ---
+
+orders(Config) ->
+    ok = start(Config, ": + %#rcomp=dec %#rcomp=lexdesc *"),
+    [{ok, _} = todana(Config, open, [D, #{}]) || D <- [db0, db1, db2, db3, db4,
+                                                      db5]],
+    ?assertEqual(
+        [set, lexical, decimal, lexical_descending, set, set],
+        [order(Config, D) || D <- [db0, db1, db2, db3, db4, db5]]
+    ),
+    Keys = [~"10", ~"9", ~"a"],
+    [
+        ok = todana(Config, put_many, [D, [{K, ~""} || K <- Keys]])
+     || D <- [db1, db2, db3]
+    ],
+    Walk = fun(D) ->
+        todana(Config, range, [D, first, last, #{keys_only => true}])
+    end,
+    ?assertEqual({[~"10", ~"9", ~"a"], done}, Walk(db1)),
+    ?assertEqual({[~"a", ~"9", ~"10"], done}, Walk(db2)),
+    ?assertEqual({[~"a", ~"9", ~"10"], done}, Walk(db3)).
+
+limits_hold_and_may_change(Config) ->
+    ok = start(Config, "*#capcnt=1000 %#ktcapcnt=2000#ktcapsiz=1m :"),
+    [{ok, _} = todana(Config, open, [D, #{}]) || D <- [db0, db1, db2]],
+    ?assertMatch(#{entries_max := 1000, bytes_max := infinity},
+                 todana(Config, info, [db0])),
+    ?assertMatch(#{entries_max := 2000, bytes_max := 1048576},
+                 todana(Config, info, [db1])),
+    ?assertMatch(#{entries_max := infinity}, todana(Config, info, [db2])),
+    Fill = fun(D) ->
+        Pairs = [{integer_to_binary(N), ~""} || N <- lists:seq(1, 5000)],
+        ok = todana(Config, put_many, [D, Pairs]),
+        todana(Config, count, [D])
+    end,
+    ?assert(Fill(db0) =< 1000),
+    ?assert(Fill(db1) =< 2000),
+    ?assertEqual(5000, Fill(db2)),
+    ok = stop(Config),
+    ok = start(Config, "*#capcnt=4000 % :"),
+    ?assertMatch(#{entries_max := 4000}, todana(Config, info, [db0])),
+    ?assertMatch(#{entries_max := infinity}, todana(Config, info, [db1])),
+    ?assertEqual(5000, Fill(db1)).
+
+an_order_may_change_before_anybody_knows(Config) ->
+    ok = start(Config, ":"),
+    ok = stop(Config),
+    ok = start(Config, ": %"),
+    {ok, _} = todana(Config, open, [db1, #{}]),
+    ?assertEqual(lexical, order(Config, db1)).
+
+an_order_stays_under_records(Config) ->
+    ok = start(Config, "%"),
+    {ok, _} = todana(Config, open, [db0, #{}]),
+    ok = todana(Config, put, [db0, ~"k", ~"v"]),
+    ok = stop(Config),
+    Sentence = refused(Config, ":"),
+    ?assertMatch({_, [_ | _]}, {Sentence, string:find(Sentence, "db0")}),
+    ?assertMatch({_, [_ | _]}, {Sentence, string:find(Sentence, "records")}),
+    %% The same order is no change, and the record is there.
+    ok = start(Config, "+"),
+    ?assertEqual({ok, ~"v"}, todana(Config, get, [db0, ~"k"])).
+
+an_order_stays_where_a_database_is_open(Config) ->
+    ok = start(Config, ":"),
+    {ok, _} = todana(Config, open, [db3, #{}]),
+    ok = stop(Config),
+    Sentence = refused(Config, ": : %"),
+    ?assertMatch({_, [_ | _]}, {Sentence, string:find(Sentence, "db2")}),
+    ?assertMatch({_, [_ | _]}, {Sentence, string:find(Sentence, "restart")}).
+
+exchanged_databases_are_no_change(Config) ->
+    Peer = proplists:get_value(peer, Config),
+    ok = peer:call(Peer, application, set_env,
+                   [todana, listen_resp, "127.0.0.1:0"]),
+    Databases = "+#ktcapcnt=1000 :",
+    ok = start(Config, Databases),
+    [{ok, _} = todana(Config, open, [D, #{}]) || D <- [db0, db1]],
+    ok = todana(Config, put, [db0, ~"k", ~"v"]),
+    ok = exchange(Config, 0, 1),
+    ok = stop(Config),
+    ok = start(Config, Databases),
+    ?assertEqual({ok, ~"v"}, todana(Config, get, [db1, ~"k"])),
+    ?assertEqual([set, lexical], [order(Config, D) || D <- [db0, db1]]),
+    ?assertEqual(
+        [infinity, 1000],
+        [maps:get(entries_max, todana(Config, info, [D])) || D <- [db0, db1]]
+    ).
+
+bad_names_keep_the_application_from_starting(Config) ->
+    Sentence = refused(Config, ": foo"),
+    ?assertMatch({_, [_ | _]}, {Sentence, string:find(Sentence, "`foo`")}).
+
+ignored_parameters_are_logged_once(Config) ->
+    Peer = proplists:get_value(peer, Config),
+    ok = peer:call(Peer, logger, add_handler,
+                   [?MODULE, ?MODULE, #{level => warning}]),
+    ok = start(Config, ":#bnum=1m#opts=c % *#zkey=secret"),
+    Lines = peer:call(Peer, application, get_env, [kernel, ?MODULE, []]),
+    ?assertEqual(
+        [
+            "database 0 (`:`): without meaning here: bnum, opts",
+            "database 2 (`*`): without meaning here: zkey"
+        ],
+        Lines
+    ).
+
+%% A logger's handler that keeps what it is told.
+log(#{msg := {Format, Arguments}}, _Config) ->
+    Line = lists:flatten(io_lib:format(Format, Arguments)),
+    Lines = application:get_env(kernel, ?MODULE, []),
+    application:set_env(kernel, ?MODULE, Lines ++ [Line]);
+log(_Event, _Config) ->
+    ok.
+
+%% ---------------------------------------------------------------- shared ---
+
+start(Config, Databases) ->
+    Peer = proplists:get_value(peer, Config),
+    ok = peer:call(Peer, application, set_env, [todana, databases, Databases]),
+    case peer:call(Peer, application, ensure_all_started, [todana]) of
+        {ok, _} -> ok;
+        Error -> Error
+    end.
+
+refused(Config, Databases) ->
+    {error, {todana, Reason}} = start(Config, Databases),
+    {{todana, Sentence}, _} = Reason,
+    Sentence.
+
+stop(Config) ->
+    peer:call(proplists:get_value(peer, Config), application, stop, [todana]).
+
+%% SWAPDB, as a Redis client sends it.
+exchange(Config, One, Other) ->
+    Peer = proplists:get_value(peer, Config),
+    [{resp, Address}] = peer:call(Peer, todana_listener, addresses, []),
+    [_, Port] = string:split(Address, ":"),
+    {ok, Socket} = gen_tcp:connect("127.0.0.1", list_to_integer(Port),
+                                   [binary, {active, false}]),
+    ok = gen_tcp:send(Socket, io_lib:format("SWAPDB ~b ~b\r\n", [One, Other])),
+    {ok, ~"+OK\r\n"} = gen_tcp:recv(Socket, 0, 5000),
+    gen_tcp:close(Socket).
+
+todana(Config, Function, Arguments) ->
+    peer:call(proplists:get_value(peer, Config), todana, Function, Arguments).
+
+order(Config, Database) ->
+    Info = todana(Config, info, [Database]),
+    maps:get(order, Info, maps:get(type, Info)).
