@@ -7,6 +7,7 @@ import subprocess
 import tempfile
 
 from machine import ROOT, erlang_environment
+from servers import served
 
 KEYS = 1000
 EBIN = ROOT / "_build" / "default" / "lib" / "todana" / "ebin"
@@ -17,23 +18,49 @@ QUICK = {"cell_ms": 50, "rounds": 1, "sizes": [8, 100, 1000], "processes": [1, 2
 
 def run(plan, say) -> list[dict]:
     """All cells, as local.erl prints them."""
+    arguments = [plan["cell_ms"], plan["rounds"], numbers(plan["sizes"]), numbers(plan["processes"]), KEYS]
+    return results("local", arguments, say, "local: {operation}, {value_bytes} B, {processes} processes, {arm}")
+
+
+def results(module, arguments, say, progress=None, *, also=(), flags=(), environment=None) -> list[dict]:
+    """Compiles a module of this directory and runs its main/1 in a node of its own; the lines of JSON that it prints.
+
+    `progress` is a format of a cell's fields; without one, whatever names the cell is said. `also` are modules that it
+    needs; `flags` and `environment` are the node's. Where the measurement is given up, the node ends as well.
+    """
+    environment = {**erlang_environment(), **(environment or {})}
     with tempfile.TemporaryDirectory() as directory:
-        source = ROOT / "bench" / "local.erl"
-        subprocess.run(["erlc", "-o", directory, str(source)], check=True, env=erlang_environment())
-        command = ["erl", "-noinput", "-pa", str(EBIN), "-pa", directory, "-run", "local", "main"]
-        command += [str(plan["cell_ms"]), str(plan["rounds"]), _list(plan["sizes"]), _list(plan["processes"]), str(KEYS)]
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=erlang_environment())
-        results = []
-        for line in process.stdout:
-            if not line.startswith("{"):
-                say(line.rstrip())
-                continue
-            results.append(json.loads(line))
-            say("local: {operation}, {value_bytes} B, {processes} processes, {arm}".format(**results[-1]))
-        if process.wait() != 0:
+        sources = [str(ROOT / "bench" / f"{name}.erl") for name in (module, *also)]
+        subprocess.run(["erlc", "-o", directory, *sources], check=True, env=environment)
+        command = ["erl", "-noinput", *flags, "-pa", str(EBIN), "-pa", directory]
+        command += ["-run", module, "main", *map(str, arguments)]
+        process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, text=True, env=environment, preexec_fn=served.die_with_parent
+        )
+        found = []
+        try:
+            for line in process.stdout:
+                if not line.startswith('{"'):
+                    say(line.rstrip())
+                    continue
+                found.append(json.loads(line))
+                say(progress.format(**found[-1]) if progress else described(module, found[-1]))
+        except BaseException:
+            process.terminate()
+            raise
+        finally:
+            process.wait()
+        if process.returncode != 0:
             raise RuntimeError("the Erlang node ended with %d" % process.returncode)
-        return results
+        return found
 
 
-def _list(numbers):
-    return ",".join(map(str, numbers))
+def described(module, cell) -> str:
+    """What names a cell, without its figures."""
+    names = [f"{name} {value}" for name, value in cell.items() if not isinstance(value, (list, dict))]
+    return f"{module}: {', '.join(names)}"
+
+
+def numbers(found) -> str:
+    """Numbers as one argument."""
+    return ",".join(map(str, found))

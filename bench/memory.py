@@ -20,7 +20,7 @@ def run(plan, say) -> list[dict]:
     for value_bytes, entries in ((int(size), count) for size, count in plan["entries"].items()):
         for ttl_s in (0, TTL_S):
             say("memory: %d B values, %s" % (value_bytes, "with expiry" if ttl_s else "without expiry"))
-            samples = {name: [] for name in servers.peers()}
+            samples = {name: [] for name in [*servers.KINDS, *servers.peers()[1:]]}
             for _ in range(plan["rounds"]):
                 for name, found in samples.items():
                     found.append(_measure(name, value_bytes, entries, ttl_s))

@@ -13,8 +13,7 @@ QUICK = {"seconds": 0.3, "rounds": 1, "pipelines": [1, 16], "connections": [10]}
 
 def arms(names):
     """Every server by every protocol it speaks."""
-    spoken = {"todana": ["resp", "memcached"], "memcached": ["memcached"]}
-    return [(name, protocol) for name in names for protocol in spoken.get(name, ["resp"])]
+    return [(name, protocol) for name in names for protocol in servers.protocols(name) if protocol != "kyoto"]
 
 
 def run(plan, say) -> list[dict]:

@@ -5,12 +5,13 @@ use std::net::SocketAddr;
 use std::process::exit;
 
 const USAGE: &str = "usage: todana_load --address HOST:PORT
-    --protocol resp|memcached --operation get|set
-    [--connections 50] [--pipeline 1] [--threads 1] [--keys 100000]
+    --protocol resp|memcached|kyoto|kyoto-binary --operation get|set|delete
+    [--connections 50] [--active N] [--pipeline 1] [--threads 1] [--keys 100000]
     [--value-bytes 100] [--ttl-s 0] [--seed 1]
     [--seconds 2 | --requests N] [--sequential]
 `--sequential` takes the keys in order, once (to load a table); otherwise they
-are drawn at random.";
+are drawn at random. `--active` lets only so many connections send: the others
+are open and silent.";
 
 /// What to do.
 #[derive(Clone, Debug)]
@@ -19,6 +20,8 @@ pub struct Arguments {
     pub protocol: Protocol,
     pub operation: Operation,
     pub connections: usize,
+    /// How many of them send; all where not given.
+    pub active: Option<usize>,
     pub pipeline: usize,
     pub threads: usize,
     pub keys: u64,
@@ -40,6 +43,7 @@ impl Arguments {
             protocol: Protocol::Resp,
             operation: Operation::Get,
             connections: 50,
+            active: None,
             pipeline: 1,
             threads: 1,
             keys: 100_000,
@@ -74,17 +78,21 @@ impl Arguments {
                 self.protocol = match value {
                     "resp" => Protocol::Resp,
                     "memcached" => Protocol::Memcached,
-                    _ => refuse("--protocol is resp or memcached"),
+                    "kyoto" => Protocol::Kyoto,
+                    "kyoto-binary" => Protocol::KyotoBinary,
+                    _ => refuse("--protocol is resp, memcached, kyoto or kyoto-binary"),
                 }
             }
             "--operation" => {
                 self.operation = match value {
                     "get" => Operation::Get,
                     "set" => Operation::Set,
-                    _ => refuse("--operation is get or set"),
+                    "delete" => Operation::Delete,
+                    _ => refuse("--operation is get, set or delete"),
                 }
             }
             "--connections" => self.connections = number(flag, value),
+            "--active" => self.active = Some(number(flag, value)),
             "--pipeline" => self.pipeline = number(flag, value),
             "--threads" => self.threads = number(flag, value),
             "--keys" => self.keys = number(flag, value),

@@ -26,6 +26,8 @@ struct Connection {
 pub struct Worker {
     poll: Poll,
     connections: Vec<Connection>,
+    /// The first so many send; the others are open and silent.
+    active: usize,
     requests: Requests,
     random: u64,
     received: Vec<u8>,
@@ -35,6 +37,8 @@ impl Worker {
     /// Connects this thread's share.
     pub fn connect(arguments: &Arguments, thread: usize) -> Worker {
         let share = (arguments.connections + thread) / arguments.threads;
+        let active = arguments.active.unwrap_or(arguments.connections);
+        let active = ((active + thread) / arguments.threads).min(share);
         let poll = Poll::new().expect("the system has a poller");
         let connections = (0..share)
             .map(|index| {
@@ -66,6 +70,7 @@ impl Worker {
         Worker {
             poll,
             connections,
+            active,
             requests,
             random: arguments.seed.wrapping_add(thread as u64 * 0x9E37_79B9),
             received: vec![0; READ_BYTES],
@@ -78,7 +83,7 @@ impl Worker {
         let mut events = Events::with_capacity(1_024);
         let deadline = Instant::now() + Duration::from_secs_f64(arguments.seconds);
         let mut busy = 0;
-        for index in 0..self.connections.len() {
+        for index in 0..self.active {
             busy += usize::from(self.begin(index, arguments, claimed, deadline));
         }
         while busy > 0 {
@@ -139,6 +144,7 @@ impl Worker {
         }
         connection.output.clear();
         connection.sent = 0;
+        connection.awaited = self.requests.begin(&mut connection.output, count);
         for offset in 0..count {
             let key = match arguments.sequential {
                 true => first + offset,
@@ -146,7 +152,6 @@ impl Worker {
             };
             self.requests.write(&mut connection.output, key);
         }
-        connection.awaited = count as usize;
         connection.sent_at = now;
         // What does not fit now goes when the socket is writable; a failure shows in the next read.
         let _ = connection.send();

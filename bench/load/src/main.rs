@@ -1,4 +1,4 @@
-//! A closed-loop load generator for RESP and memcached text.
+//! A closed-loop load generator for RESP, memcached text and Kyoto Tycoon.
 //!
 //! Each connection sends a batch of `--pipeline` requests, waits for all their replies, and sends
 //! the next batch; the latency of a batch counts for each of its requests. Threads share nothing
@@ -43,7 +43,9 @@ fn main() {
                 let mut worker = client::Worker::connect(&arguments, thread);
                 connected.wait();
                 begin.wait();
-                worker.run(&arguments, &claimed)
+                let tally = worker.run(&arguments, &claimed);
+                // The connections stay open until the time was taken: closing them is no work.
+                (tally, worker)
             })
         })
         .collect();
@@ -54,8 +56,10 @@ fn main() {
     let started = Instant::now();
     begin.wait();
     let mut total = Tally::default();
+    let mut idle = Vec::new();
     for worker in workers {
-        let tally = worker.join().expect("a worker does not panic");
+        let (tally, worker) = worker.join().expect("a worker does not panic");
+        idle.push(worker);
         total.requests += tally.requests;
         total.misses += tally.misses;
         total.errors += tally.errors;
@@ -64,6 +68,8 @@ fn main() {
     }
     let seconds = started.elapsed().as_secs_f64();
     println!("{}", report(&total, seconds));
+    std::io::stdout().flush().expect("standard output is open");
+    drop(idle);
 }
 
 fn report(total: &Tally, seconds: f64) -> String {

@@ -1,0 +1,153 @@
+%% Peer nodes for measurements that need several: started side by side, each
+%% ended by its control connection when the node that measures goes away.
+%%
+%% Used by e3.erl and e4.erl. Loopback, port mapper and cookie come from the
+%% environment that cluster.py makes; peers inherit it.
+-module(cluster).
+
+-export([start/3, stop/1, nodes_of/1, await_mesh/1, cpu_us/1, one_thread/0]).
+%% For peers.
+-export([seen/0]).
+
+-export_type([member/0]).
+
+-type member() :: #{
+    control := pid(), node := node(), os_pid := string()
+}.
+
+-define(BOOT_MS, 60_000).
+-define(MESH_MS, 120_000).
+
+%% Flags of a peer that runs one thread of Erlang code, does not spin while it
+%% waits, and takes little memory.
+-spec one_thread() -> [string()].
+one_thread() ->
+    string:lexemes(
+        "+S 1:1 +SDcpu 1:1 +SDio 1 +A 1 +sbwt none +sbwtdcpu none"
+        " +sbwtdio none", " "
+    ).
+
+%% Peers of these names, two for each scheduler at a time. All or none run when
+%% this returns. Progress is told by printed lines that are not JSON.
+-spec start([string()], [string()], string()) ->
+    {ok, [member()]} | {error, term()}.
+start(Names, Flags, Title) ->
+    Width = 2 * erlang:system_info(schedulers_online),
+    Started = start(Names, Flags, Title, length(Names), Width, 0, []),
+    case [Reason || {error, Reason} <- Started] of
+        [] ->
+            {ok, [Member || {ok, Member} <- Started]};
+        [Reason | _] ->
+            ok = stop([Member || {ok, Member} <- Started]),
+            {error, Reason}
+    end.
+
+-spec start(
+    [string()], [string()], string(), non_neg_integer(), pos_integer(),
+    non_neg_integer(), [{ok, member()} | {error, term()}]
+) -> [{ok, member()} | {error, term()}].
+start(_Names, _Flags, _Title, All, _Width, 0, Done) when length(Done) =:= All ->
+    lists:reverse(Done);
+start([Name | Names], Flags, Title, All, Width, Busy, Done)
+  when Busy < Width ->
+    Self = self(),
+    _ = spawn(fun() -> Self ! {started, try_start(Name, Flags)} end),
+    start(Names, Flags, Title, All, Width, Busy + 1, Done);
+start(Names, Flags, Title, All, Width, Busy, Done) ->
+    receive
+        {started, Result} ->
+            tell(Title, length(Done) + 1, All),
+            start(Names, Flags, Title, All, Width, Busy - 1, [Result | Done])
+    end.
+
+-spec tell(string(), pos_integer(), pos_integer()) -> ok.
+tell(_Title, _Done, 1) ->
+    ok;
+tell(Title, Done, All) when Done =:= All; Done rem 8 =:= 0 ->
+    io:format("~ts: ~b of ~b nodes started~n", [Title, Done, All]);
+tell(_Title, _Done, _All) ->
+    ok.
+
+%% peer:start/1 exits where a node does not come up.
+-spec try_start(string(), [string()]) -> {ok, member()} | {error, term()}.
+try_start(Name, Flags) ->
+    Code = filename:dirname(code:which(?MODULE)),
+    Options = #{
+        name => Name,
+        host => "127.0.0.1",
+        longnames => true,
+        connection => standard_io,
+        wait_boot => ?BOOT_MS,
+        args => Flags ++ kernel_flags() ++ ["-pa", Code]
+    },
+    try
+        {ok, Control, Node} = peer:start(Options),
+        true = net_kernel:connect_node(Node),
+        OsPid = peer:call(Control, os, getpid, []),
+        {ok, #{control => Control, node => Node, os_pid => OsPid}}
+    catch
+        _:Reason -> {error, Reason}
+    end.
+
+%% Nodes come and go here on purpose: `global` must not take that for a
+%% partition and disconnect others.
+-spec kernel_flags() -> [string()].
+kernel_flags() ->
+    [
+        "-kernel", "inet_dist_use_interface", "{127,0,0,1}",
+        "prevent_overlapping_partitions", "false",
+        "logger_level", "error"
+    ].
+
+-spec stop([member()]) -> ok.
+stop(Members) ->
+    lists:foreach(
+        fun(#{control := Control}) ->
+            try peer:stop(Control) catch exit:_ -> ok end
+        end,
+        Members
+    ).
+
+-spec nodes_of([member()]) -> [node()].
+nodes_of(Members) ->
+    [Node || #{node := Node} <- Members].
+
+%% Waits until every node sees all others and nobody else.
+-spec await_mesh([member()]) -> ok.
+await_mesh(Members) ->
+    Nodes = [node() | nodes_of(Members)],
+    await_mesh(Nodes, erlang:monotonic_time(millisecond) + ?MESH_MS).
+
+-spec await_mesh([node()], integer()) -> ok.
+await_mesh(Nodes, Deadline) ->
+    Expected = {ok, length(Nodes) - 1},
+    Seen = erpc:multicall(Nodes, ?MODULE, seen, []),
+    case lists:all(fun(Found) -> Found =:= Expected end, Seen) of
+        true ->
+            ok;
+        false ->
+            case erlang:monotonic_time(millisecond) >= Deadline of
+                true -> error({no_mesh, length(Nodes)});
+                false -> timer:sleep(20), await_mesh(Nodes, Deadline)
+            end
+    end.
+
+-spec seen() -> non_neg_integer().
+seen() ->
+    length(erlang:nodes()).
+
+%% CPU time of this node and of the members so far, of all their threads.
+-spec cpu_us([member()]) -> non_neg_integer().
+cpu_us(Members) ->
+    lists:sum([
+        process_cpu_us(Pid)
+     || Pid <- [os:getpid() | [Pid || #{os_pid := Pid} <- Members]]
+    ]).
+
+-spec process_cpu_us(string()) -> non_neg_integer().
+process_cpu_us(Pid) ->
+    {ok, Bytes} = file:read_file(["/proc/", Pid, "/stat"]),
+    [_, Rest] = binary:split(Bytes, <<") ">>),
+    Fields = binary:split(Rest, <<" ">>, [global]),
+    Ticks = [binary_to_integer(lists:nth(At, Fields)) || At <- [12, 13]],
+    lists:sum(Ticks) * 10_000.

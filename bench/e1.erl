@@ -1,0 +1,259 @@
+%% E1: reads that scale. One store in five forms, read by 1 to 128 processes.
+%%
+%% Called by bench/run, which compiles it into a temporary directory:
+%%     erl -pa EBIN -run e1 main CELL_MS ROUNDS CLIENTS SIZES ENTRIES
+%% Prints one line of JSON for each cell: keys, clients and arm, with the reads
+%% per second of each round, and the CPU time of a read (null where a round is
+%% too short for the system's clock of it). All arms of a cell take turns.
+%%
+%%     dict_local  a dict in the reader's own process: the published serial run,
+%%                 so only where there is one client
+%%     dict        a process that owns a dict; each read is a call (published)
+%%     gen_server  the same with a map, in a gen_server
+%%     ets         a named, protected table with read_concurrency (as published)
+%%     persistent  a persistent term for each key
+%%     todana      a table, read by its name
+-module(e1).
+-behaviour(gen_server).
+
+-export([main/1]).
+-export([init/1, handle_call/3, handle_cast/2]).
+
+-type arm() :: dict_local | dict | gen_server | ets | persistent | todana.
+%% What the keys are, how long the values, and whether all read one key.
+-type keys() :: {integer | binary, pos_integer(), spread | hot}.
+
+%% CPU time is counted in steps of 10 ms: less than this says nothing.
+-define(CPU_US_MIN, 100_000).
+
+-spec main([string()]) -> no_return().
+main([CellMs, Rounds, Clients, Sizes, Entries]) ->
+    {ok, _} = application:ensure_all_started(todana),
+    Plan = #{
+        cell_ms => list_to_integer(CellMs),
+        rounds => list_to_integer(Rounds),
+        entries => list_to_integer(Entries)
+    },
+    Counts = integers(Clients),
+    Binary = [{binary, Size, spread} || Size <- integers(Sizes)],
+    lists:foreach(
+        fun(Keys) -> keys(Keys, Counts, Plan) end,
+        [{integer, 8, spread}, {integer, 8, hot} | Binary]
+    ),
+    halt(0).
+
+-spec integers(string()) -> [integer()].
+integers(Text) ->
+    [list_to_integer(Part) || Part <- string:split(Text, ",", all)].
+
+-spec arms() -> [arm()].
+arms() ->
+    [dict_local, dict, gen_server, ets, persistent, todana].
+
+-spec does(arm(), pos_integer()) -> boolean().
+does(dict_local, Clients) -> Clients =:= 1;
+does(_Arm, _Clients) -> true.
+
+-spec keys(keys(), [pos_integer()], map()) -> ok.
+keys(Keys, Counts, #{entries := Entries} = Plan) ->
+    Pairs = [pair(Keys, N) || N <- lists:seq(1, Entries)],
+    Stores = [{Arm, open(Arm, Keys, Pairs)} || Arm <- arms()],
+    Names = names(Keys, Pairs),
+    lists:foreach(
+        fun(Clients) ->
+            Chosen = [Store || {Arm, _} = Store <- Stores, does(Arm, Clients)],
+            cell(Keys, Clients, Chosen, Names, Plan)
+        end,
+        Counts
+    ),
+    lists:foreach(fun({_, Store}) -> close(Store, Pairs) end, Stores).
+
+-spec pair(keys(), pos_integer()) -> {term(), term()}.
+pair({integer, _Size, _}, N) ->
+    {N, N};
+pair({binary, Size, _}, N) ->
+    Key = iolist_to_binary(io_lib:format("key:~12..0b", [N])),
+    {Key, binary:copy(<<"x">>, Size)}.
+
+-spec names(keys(), [{term(), term()}]) -> tuple().
+names({_, _, hot}, [{Key, _} | _] = Pairs) ->
+    list_to_tuple([Key || _ <- Pairs]);
+names(_Keys, Pairs) ->
+    list_to_tuple([Key || {Key, _} <- Pairs]).
+
+-spec cell(keys(), pos_integer(), [{arm(), term()}], tuple(), map()) -> ok.
+cell({Kind, Size, Spread}, Clients, Stores, Names, Plan) ->
+    #{rounds := Rounds} = Plan,
+    %% One round to warm up, not counted.
+    _ = [measure(Store, Clients, Names, Plan) || {_, Store} <- Stores],
+    Samples = [
+        {Arm, measure(Store, Clients, Names, Plan)}
+     || _ <- lists:seq(1, Rounds), {Arm, Store} <- Stores
+    ],
+    lists:foreach(
+        fun(Arm) ->
+            Found = [Sample || {A, Sample} <- Samples, A =:= Arm],
+            {Reads, Cpu} = lists:unzip(Found),
+            io:put_chars([
+                json:encode(#{
+                    keys => Kind,
+                    value_bytes => Size,
+                    spread => Spread,
+                    clients => Clients,
+                    arm => Arm,
+                    reads_per_second => Reads,
+                    cpu_us_per_read => Cpu
+                }),
+                $\n
+            ])
+        end,
+        [Arm || {Arm, _} <- Stores]
+    ).
+
+%% ---------------------------------------------------------------- stores ---
+
+-spec open(arm(), keys(), [{term(), term()}]) -> term().
+open(dict_local, _Keys, Pairs) ->
+    {dict_local, dict:from_list(Pairs)};
+open(dict, _Keys, Pairs) ->
+    Self = self(),
+    Dict = dict:from_list(Pairs),
+    {dict, spawn_link(fun() -> link(Self), owner(Dict) end)};
+open(gen_server, _Keys, Pairs) ->
+    {ok, Pid} = gen_server:start_link(?MODULE, maps:from_list(Pairs), []),
+    {gen_server, Pid};
+open(ets, _Keys, Pairs) ->
+    Options = [named_table, protected, {read_concurrency, true}],
+    Table = ets:new(e1_table, Options),
+    true = ets:insert(Table, Pairs),
+    {ets, Table};
+open(persistent, _Keys, Pairs) ->
+    lists:foreach(
+        fun({Key, Value}) -> persistent_term:put({?MODULE, Key}, Value) end,
+        Pairs
+    ),
+    persistent;
+open(todana, {Kind, _, _}, Pairs) ->
+    Codec = case Kind of integer -> term; binary -> raw end,
+    {ok, _} = todana:open(e1_table, #{codec => Codec}),
+    ok = todana:put_many(e1_table, Pairs),
+    {todana, e1_table}.
+
+-spec close(term(), [{term(), term()}]) -> ok.
+close({dict_local, _}, _) ->
+    ok;
+close({dict, Pid}, _) ->
+    unlink(Pid),
+    exit(Pid, kill),
+    ok;
+close({gen_server, Pid}, _) ->
+    gen_server:stop(Pid);
+close({ets, Table}, _) ->
+    true = ets:delete(Table),
+    ok;
+close(persistent, Pairs) ->
+    lists:foreach(
+        fun({Key, _}) -> persistent_term:erase({?MODULE, Key}) end, Pairs
+    );
+close({todana, Table}, _) ->
+    todana:close(Table).
+
+-spec owner(dict:dict(term(), term())) -> no_return().
+owner(Dict) ->
+    receive
+        {find, From, Tag, Key} -> From ! {Tag, dict:find(Key, Dict)}
+    end,
+    owner(Dict).
+
+-spec init(map()) -> {ok, map()}.
+init(Map) -> {ok, Map}.
+
+-spec handle_call({find, term()}, gen_server:from(), map()) ->
+    {reply, {ok, term()} | error, map()}.
+handle_call({find, Key}, _From, Map) -> {reply, maps:find(Key, Map), Map}.
+
+-spec handle_cast(term(), map()) -> {noreply, map()}.
+handle_cast(_Message, Map) -> {noreply, Map}.
+
+%% --------------------------------------------------------------- clients ---
+
+%% Reads per second of all clients together, and CPU microseconds of the node
+%% for each.
+-spec measure(term(), pos_integer(), tuple(), map()) ->
+    {float(), float() | null}.
+measure(Store, Clients, Names, #{cell_ms := CellMs}) ->
+    Self = self(),
+    Unit = erlang:convert_time_unit(CellMs, millisecond, native),
+    Workers = [
+        spawn_link(fun() ->
+            Self ! {ready, self()},
+            receive
+                {go, End} ->
+                    Count = work(Store, Names, End, First, 0),
+                    Self ! {self(), Count, erlang:monotonic_time()}
+            end
+        end)
+     || N <- lists:seq(1, Clients),
+        First <- [N * 7919 rem tuple_size(Names) + 1]
+    ],
+    [receive {ready, Worker} -> ok end || Worker <- Workers],
+    Cpu = cpu_us(),
+    Started = erlang:monotonic_time(),
+    [Worker ! {go, Started + Unit} || Worker <- Workers],
+    Done = [receive {Worker, N, At} -> {N, At} end || Worker <- Workers],
+    Spent = cpu_us() - Cpu,
+    Reads = lists:sum([N || {N, _} <- Done]),
+    Ended = lists:max([At || {_, At} <- Done]),
+    Ns = erlang:convert_time_unit(Ended - Started, native, nanosecond),
+    {Reads * 1.0e9 / Ns, cpu_us(Spent, Reads)}.
+
+-spec cpu_us(non_neg_integer(), pos_integer()) -> float() | null.
+cpu_us(Spent, _Reads) when Spent < ?CPU_US_MIN -> null;
+cpu_us(Spent, Reads) -> Spent / Reads.
+
+%% CPU time of this node so far, of all its threads.
+-spec cpu_us() -> non_neg_integer().
+cpu_us() ->
+    {ok, Bytes} = file:read_file("/proc/self/stat"),
+    [_, Rest] = binary:split(Bytes, <<") ">>),
+    Fields = binary:split(Rest, <<" ">>, [global]),
+    Ticks = [binary_to_integer(lists:nth(At, Fields)) || At <- [12, 13]],
+    lists:sum(Ticks) * 10_000.
+
+%% A hundred reads between two looks at the clock.
+-spec work(term(), tuple(), integer(), pos_integer(), non_neg_integer()) ->
+    non_neg_integer().
+work(Store, Names, End, At, Count) ->
+    Next = reads(Store, Names, At, 100),
+    case erlang:monotonic_time() >= End of
+        true -> Count + 100;
+        false -> work(Store, Names, End, Next, Count + 100)
+    end.
+
+-spec reads(term(), tuple(), pos_integer(), non_neg_integer()) -> pos_integer().
+reads(_Store, _Names, At, 0) ->
+    At;
+reads(Store, Names, At, Left) ->
+    {ok, _} = find(Store, element(At, Names)),
+    reads(Store, Names, At rem tuple_size(Names) + 1, Left - 1).
+
+-spec find(term(), term()) -> {ok, term()} | error.
+find({ets, Table}, Key) ->
+    case ets:lookup(Table, Key) of
+        [{_, Value}] -> {ok, Value};
+        [] -> error
+    end;
+find({todana, Table}, Key) ->
+    todana:get(Table, Key);
+find({dict_local, Dict}, Key) ->
+    dict:find(Key, Dict);
+find(persistent, Key) ->
+    {ok, persistent_term:get({?MODULE, Key})};
+find({gen_server, Pid}, Key) ->
+    gen_server:call(Pid, {find, Key}, infinity);
+find({dict, Pid}, Key) ->
+    Tag = make_ref(),
+    Pid ! {find, self(), Tag, Key},
+    receive
+        {Tag, Found} -> Found
+    end.

@@ -1,0 +1,239 @@
+%% E2: where a hot server keeps its state. One status that many processes update
+%% and read, in five places.
+%%
+%% Called by bench/run, which compiles it into a temporary directory:
+%%     erl -pa EBIN -run e2 main CELL_MS ROUNDS PROCESSES
+%% Prints one line of JSON for each cell (processes and arm: operations per
+%% second of each round, and the profile of all rounds), and one for the cost of
+%% profiling itself. An operation is an update or a read, by turns. Each is
+%% profiled as it is counted: what that costs is in the figures of every arm.
+%%
+%%     gen_server          the state of a process; each operation is a call
+%%     ets                 a public table (the published remedy)
+%%     mnesia_transaction  a table in memory, each operation a transaction
+%%     mnesia_dirty        the same table without transactions
+%%     todana              a local table
+-module(e2).
+-behaviour(gen_server).
+
+-export([main/1]).
+-export([init/1, handle_call/3, handle_cast/2]).
+
+-type arm() ::
+    gen_server | ets | mnesia_transaction | mnesia_dirty | todana.
+
+-spec main([string()]) -> no_return().
+main([CellMs, Rounds, Processes]) ->
+    {ok, _} = application:ensure_all_started(todana),
+    ok = mnesia:start(),
+    Plan = #{
+        cell_ms => list_to_integer(CellMs),
+        rounds => list_to_integer(Rounds)
+    },
+    Stores = [{Arm, open(Arm)} || Arm <- arms()],
+    lists:foreach(
+        fun(Count) -> cell(list_to_integer(Count), Stores, Plan) end,
+        string:split(Processes, ",", all)
+    ),
+    profiling(Plan),
+    halt(0).
+
+-spec arms() -> [arm()].
+arms() ->
+    [gen_server, ets, mnesia_transaction, mnesia_dirty, todana].
+
+-spec open(arm()) -> term().
+open(gen_server) ->
+    {ok, Pid} = gen_server:start_link(?MODULE, 0, []),
+    Pid;
+open(ets) ->
+    Options = [public, {read_concurrency, true}, {write_concurrency, auto}],
+    Table = ets:new(e2_status, Options),
+    true = ets:insert(Table, {status, 0}),
+    Table;
+open(mnesia_transaction) ->
+    {atomic, ok} = mnesia:create_table(e2_status, [{ram_copies, [node()]}]),
+    ok = mnesia:dirty_write({e2_status, status, 0}),
+    e2_status;
+open(mnesia_dirty) ->
+    e2_status;
+open(todana) ->
+    {ok, _} = todana:open(e2_status, #{codec => term}),
+    ok = todana:put(e2_status, status, 0),
+    e2_status.
+
+-spec cell(pos_integer(), [{arm(), term()}], map()) -> ok.
+cell(Processes, Stores, #{rounds := Rounds} = Plan) ->
+    %% One round to warm up, not counted.
+    _ = [measure(Arm, Store, Processes, Plan) || {Arm, Store} <- Stores],
+    ok = todana_profile:reset(),
+    Samples = [
+        {Arm, measure(Arm, Store, Processes, Plan)}
+     || _ <- lists:seq(1, Rounds), {Arm, Store} <- Stores
+    ],
+    Profile = todana_profile:report(),
+    lists:foreach(
+        fun(Arm) ->
+            print(#{
+                arm => Arm,
+                processes => Processes,
+                operations_per_second =>
+                    [Sample || {A, Sample} <- Samples, A =:= Arm],
+                profile =>
+                    [
+                        Row#{label := Operation}
+                     || #{label := {A, Operation}} = Row <- Profile, A =:= Arm
+                    ]
+            })
+        end,
+        arms()
+    ).
+
+-spec print(map()) -> ok.
+print(Cell) ->
+    io:put_chars([json:encode(Cell), $\n]).
+
+%% Operations per second of all processes together.
+-spec measure(arm(), term(), pos_integer(), map()) -> float().
+measure(Arm, Store, Processes, #{cell_ms := CellMs}) ->
+    Self = self(),
+    Unit = erlang:convert_time_unit(CellMs, millisecond, native),
+    Labels = {{Arm, update}, {Arm, read}},
+    Workers = [
+        spawn_link(fun() ->
+            Self ! {ready, self()},
+            receive
+                {go, End} ->
+                    Count = work(Arm, Store, Labels, End, 0),
+                    Self ! {self(), Count, erlang:monotonic_time()}
+            end
+        end)
+     || _ <- lists:seq(1, Processes)
+    ],
+    [receive {ready, Worker} -> ok end || Worker <- Workers],
+    Started = erlang:monotonic_time(),
+    [Worker ! {go, Started + Unit} || Worker <- Workers],
+    Done = [receive {Worker, N, At} -> {N, At} end || Worker <- Workers],
+    Ended = lists:max([At || {_, At} <- Done]),
+    Ns = erlang:convert_time_unit(Ended - Started, native, nanosecond),
+    lists:sum([N || {N, _} <- Done]) * 1.0e9 / Ns.
+
+-spec work(arm(), term(), {term(), term()}, integer(), non_neg_integer()) ->
+    non_neg_integer().
+work(Arm, Store, {Update, Read} = Labels, End, Count) ->
+    todana_profile:start(Update),
+    _ = update(Arm, Store),
+    todana_profile:stop(Update),
+    todana_profile:start(Read),
+    _ = read(Arm, Store),
+    todana_profile:stop(Read),
+    case erlang:monotonic_time() >= End of
+        true -> Count + 2;
+        false -> work(Arm, Store, Labels, End, Count + 2)
+    end.
+
+-spec update(arm(), term()) -> term().
+update(gen_server, Pid) ->
+    gen_server:call(Pid, update, infinity);
+update(ets, Table) ->
+    ets:update_counter(Table, status, 1);
+update(mnesia_transaction, Table) ->
+    {atomic, ok} = mnesia:transaction(fun() ->
+        [{_, _, N}] = mnesia:read(Table, status, write),
+        mnesia:write({Table, status, N + 1})
+    end);
+update(mnesia_dirty, Table) ->
+    mnesia:dirty_update_counter(Table, status, 1);
+update(todana, Table) ->
+    {ok, _} = todana:update_counter(Table, status, 1).
+
+-spec read(arm(), term()) -> term().
+read(gen_server, Pid) ->
+    gen_server:call(Pid, read, infinity);
+read(ets, Table) ->
+    [{_, N}] = ets:lookup(Table, status),
+    N;
+read(mnesia_transaction, Table) ->
+    {atomic, [{_, _, N}]} =
+        mnesia:transaction(fun() -> mnesia:read(Table, status) end),
+    N;
+read(mnesia_dirty, Table) ->
+    [{_, _, N}] = mnesia:dirty_read(Table, status),
+    N;
+read(todana, Table) ->
+    {ok, N} = todana:get(Table, status),
+    N.
+
+-spec init(integer()) -> {ok, integer()}.
+init(N) -> {ok, N}.
+
+-spec handle_call(update | read, gen_server:from(), integer()) ->
+    {reply, integer(), integer()}.
+handle_call(update, _From, N) -> {reply, N + 1, N + 1};
+handle_call(read, _From, N) -> {reply, N, N}.
+
+-spec handle_cast(term(), integer()) -> {noreply, integer()}.
+handle_cast(_Message, N) -> {noreply, N}.
+
+%% ------------------------------------------------------------- profiling ---
+
+%% What a pair of start and stop costs: counters, and as the original did it
+%% (start times and sums in ETS).
+-spec profiling(map()) -> ok.
+profiling(#{rounds := Rounds, cell_ms := CellMs}) ->
+    Table = ets:new(e2_profile, [public]),
+    Arms = [
+        {counters, fun() -> counters_pairs(1000) end},
+        {ets, fun() -> ets_pairs(Table, 1000) end}
+    ],
+    Samples = [
+        {Arm, pair_us(Pairs, CellMs)}
+     || _ <- lists:seq(0, Rounds), {Arm, Pairs} <- Arms
+    ],
+    {_WarmUp, Counted} = lists:split(length(Arms), Samples),
+    lists:foreach(
+        fun({Arm, _}) ->
+            print(#{
+                profiler => Arm,
+                us_per_pair => [Us || {A, Us} <- Counted, A =:= Arm]
+            })
+        end,
+        Arms
+    ).
+
+-spec pair_us(fun(() -> ok), pos_integer()) -> float().
+pair_us(Pairs, CellMs) ->
+    Unit = erlang:convert_time_unit(CellMs, millisecond, native),
+    Started = erlang:monotonic_time(),
+    Count = repeat(Pairs, Started + Unit, 0),
+    Elapsed = erlang:monotonic_time() - Started,
+    erlang:convert_time_unit(Elapsed, native, nanosecond) / 1.0e3 / Count.
+
+-spec repeat(fun(() -> ok), integer(), non_neg_integer()) -> pos_integer().
+repeat(Pairs, End, Count) ->
+    ok = Pairs(),
+    case erlang:monotonic_time() >= End of
+        true -> Count + 1000;
+        false -> repeat(Pairs, End, Count + 1000)
+    end.
+
+-spec counters_pairs(non_neg_integer()) -> ok.
+counters_pairs(0) ->
+    ok;
+counters_pairs(Left) ->
+    todana_profile:start(e2_pair),
+    todana_profile:stop(e2_pair),
+    counters_pairs(Left - 1).
+
+-spec ets_pairs(ets:table(), non_neg_integer()) -> ok.
+ets_pairs(_Table, 0) ->
+    ok;
+ets_pairs(Table, Left) ->
+    Now = erlang:monotonic_time(),
+    true = ets:insert(Table, {{started, self(), pair}, Now}),
+    [{_, Started}] = ets:take(Table, {started, self(), pair}),
+    Elapsed = erlang:monotonic_time() - Started,
+    _ = ets:update_counter(
+        Table, pair, [{2, Elapsed}, {3, 1}], {pair, 0, 0}
+    ),
+    ets_pairs(Table, Left - 1).

@@ -1,0 +1,49 @@
+"""E3: what distributed Erlang costs as the cluster grows, and what one process in the path costs a server."""
+
+from __future__ import annotations
+
+import os
+
+import cluster
+import local
+
+FULL = {
+    "rounds": 5,
+    "nodes": [0, 1, 4, 16, 64],
+    "echoes": 100_000,
+    "calls": 20_000,
+    "processes": 20_000,
+    "names": 100,
+    "schedulers": [1, 2, 4, 8, 16, 32],
+    "clients": [1, 9],
+    "operations": 100_000,
+}
+QUICK = {
+    "rounds": 1,
+    "nodes": [0, 1, 4],
+    "echoes": 5_000,
+    "calls": 1_000,
+    "processes": 1_000,
+    "names": 20,
+    "schedulers": [1, 2],
+    "clients": [1, 2],
+    "operations": 5_000,
+}
+
+
+def run(plan, say) -> list[dict]:
+    """All cells, as e3.erl prints them; counts of nodes for which memory is missing are failed cells."""
+    refused = {count: cluster.refusal(count) for count in plan["nodes"]}
+    for reason in filter(None, refused.values()):
+        say(f"e3: {reason}")
+    counts = [count for count, reason in refused.items() if reason is None]
+    schedulers = [count for count in plan["schedulers"] if count == 1 or count <= os.cpu_count()]
+    amounts = [plan[name] for name in ("echoes", "calls", "processes", "names")]
+    arguments = [
+        plan["rounds"], local.numbers(counts), *amounts,
+        local.numbers(schedulers), local.numbers(plan["clients"]), plan["operations"],
+    ]  # fmt: skip
+    with cluster.loopback("e3") as (flags, environment):
+        found = local.results("e3", arguments, say, also=["cluster"], flags=flags, environment=environment)
+    missing = {count: why for count, why in refused.items() if why}
+    return found + [{"part": "nodes", "nodes": n, "operation": "all", "failed": why} for n, why in missing.items()]

@@ -1,0 +1,286 @@
+"""E5, the event loop: one request for each record, by ten clients as published and by thousands.
+
+Todana with each of its event back ends beside redis-server and memcached, by every protocol they speak. In a cell, a number
+of clients is connected, of which some or all are active: each takes the next record that nobody has taken, and waits for
+the reply. The phases set, get and delete follow each other, so that what is set is got and deleted.
+
+System calls are counted in runs of their own, by strace, which slows a server down too much to be measured.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import resource
+import shutil
+import signal
+import subprocess
+import time
+
+import servers
+from servers import served
+
+OPERATIONS = ("set", "get", "delete")
+BACKENDS = ("native", "poll", "select")
+VALUE_BYTES = 8
+# Descriptors that a server needs besides its connections (memcached and redis ask for 32 and more).
+SPARE_DESCRIPTORS = 128
+SETTLE_TIMEOUT_S = 5
+TRACE_TIMEOUT_S = 20
+
+# Requests of an arm whose back end looks at every connection each time it waits, where there are thousands: one in so many.
+SCAN_CONNECTIONS = 5_000
+SCAN_SHARE = 10
+
+# A cell: clients connected, clients active, requests of a phase, and where not all, by which protocols.
+FULL = {
+    "rounds": 5,
+    "cells": [
+        {"connections": 10, "active": 10, "requests": 100_000},
+        {"connections": 1_000, "active": 1_000, "requests": 50_000},
+        {"connections": 10_000, "active": 10_000, "requests": 50_000},
+        {"connections": 1_000, "active": 10, "requests": 50_000},
+        {"connections": 10_000, "active": 10, "requests": 50_000},
+    ],
+    "traced_requests": 10_000,
+    "traced": ["set", "get", "delete"],
+}
+QUICK = {
+    "rounds": 1,
+    "cells": [
+        {"connections": 10, "active": 10, "requests": 10_000},
+        {"connections": 1_000, "active": 1_000, "requests": 10_000},
+        {"connections": 10_000, "active": 10, "requests": 5_000, "protocols": ["resp"]},
+    ],
+    "traced_requests": 2_000,
+    "traced": ["get"],
+}
+
+
+def steps(plan) -> int:
+    """How often `run` says something."""
+    return sum((plan["rounds"] + 2) * len(arms(cell)) for cell in plan["cells"])
+
+
+def arms(cell) -> list[dict]:
+    """Todana with each back end by each protocol, and what is installed of the others."""
+    own = [
+        {"server": "todana", "backend": backend, "protocol": protocol}
+        for protocol in servers.protocols("todana")
+        for backend in BACKENDS
+    ]
+    peers = [
+        {"server": name, "backend": None, "protocol": protocol}
+        for name in servers.peers()
+        if name != "todana"
+        for protocol in servers.protocols(name)
+    ]
+    return [arm for arm in own + peers if arm["protocol"] in cell.get("protocols", (arm["protocol"],))]
+
+
+def name(arm) -> str:
+    """An arm in words."""
+    return " ".join(filter(None, (arm["server"], arm["backend"], "by", arm["protocol"])))
+
+
+def run(plan, say) -> list[dict]:
+    """All cells; within a cell the arms take turns, round by round."""
+    _raise_descriptor_limit()
+    return [result for cell in plan["cells"] for result in _cell(cell, plan, say)]
+
+
+def _raise_descriptor_limit():
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def _cell(cell, plan, say):
+    with Running() as running:
+        found = [Arm(arm, cell, running) for arm in arms(cell)]
+        words = "{connections:,} connections, {active:,} active".format(**cell)
+        # The first round warms up.
+        for round_number in range(plan["rounds"] + 1):
+            for arm in found:
+                say(f"e5: {words}, round {round_number}/{plan['rounds']}, {name(arm.what)}")
+                arm.measure(counted=round_number > 0)
+        for arm in found:
+            say(f"e5: {words}, system calls, {name(arm.what)}")
+            arm.trace(plan["traced"], plan["traced_requests"])
+        return [result for arm in found for result in arm.results()]
+
+
+class Arm:
+    """A server, met by one protocol in one cell; what goes wrong with it stays with it."""
+
+    def __init__(self, what, cell, running):
+        self.what = what
+        self.cell = dict(cell)
+        self.cell.pop("protocols", None)
+        if what["backend"] == "poll" and cell["connections"] >= SCAN_CONNECTIONS:
+            self.cell["requests"] = max(cell["requests"] // SCAN_SHARE, cell["active"])
+        self.samples = {operation: [] for operation in OPERATIONS}
+        self.system_calls = {}
+        # Why there are no figures: "not_possible" or "failed", with the reason.
+        self.missing = {}
+        self.server = None
+        try:
+            self.server = running.server(what, cell["connections"])
+        except NotPossible as error:
+            self.missing = {"not_possible": str(error)}
+        except (served.NotStarted, OSError) as error:
+            self.missing = {"failed": str(error)}
+
+    def measure(self, counted):
+        """One round: the three phases."""
+        if self.missing:
+            return
+        try:
+            for operation in OPERATIONS:
+                report = self._phase(operation, self.cell["requests"])
+                if counted:
+                    self.samples[operation].append(report)
+        except (RuntimeError, OSError) as error:
+            self.missing = {"failed": str(error)}
+
+    def trace(self, operations, requests):
+        """The three phases again; the system calls of those named are counted."""
+        if self.missing:
+            return
+        # What strace sees between two requests, such as timers, must not weigh.
+        requests = max(requests, self.cell["active"])
+        try:
+            for operation in OPERATIONS:
+                tracer = Tracer(self.server.pid) if operation in operations else contextlib.nullcontext()
+                self._phase(operation, requests, meanwhile=tracer)
+                if operation in operations:
+                    self.system_calls[operation] = per_request(tracer.calls(), requests)
+        except (RuntimeError, OSError, subprocess.TimeoutExpired) as error:
+            for operation in operations:
+                self.system_calls.setdefault(operation, {"failed": str(error)})
+
+    def results(self):
+        """One for each phase."""
+        for operation in OPERATIONS:
+            yield {
+                **self.what, **self.cell, "operation": operation, "rounds": self.samples[operation],
+                "system_calls": self.system_calls.get(operation, {}), **self.missing,
+            }
+
+    def _phase(self, operation, requests, meanwhile=None):
+        report = servers.load(
+            self.server, self.what["protocol"], operation, meanwhile=meanwhile, requests=requests, sequential=True,
+            keys=requests, value_bytes=VALUE_BYTES, connections=self.cell["connections"], active=self.cell["active"],
+            threads=len(servers.cores()[1]),
+        )
+        if report["misses"]:
+            raise RuntimeError(f"records were lost: {report}")
+        _settle(self.server)
+        return report
+
+
+class NotPossible(Exception):
+    """A server that says itself that it cannot serve so many, or a host that does not let it."""
+
+
+class Running(contextlib.ExitStack):
+    """The servers of a cell: one for each program and back end, whatever the protocols; all end with it."""
+
+    def __init__(self):
+        super().__init__()
+        self.found = {}
+
+    def server(self, what, connections):
+        """Starts it, or finds what another protocol's arm has started or could not."""
+        key = (what["server"], what["backend"])
+        if key not in self.found:
+            try:
+                self.found[key] = _start(what, connections)
+                self.callback(self.found[key].stop)
+            except (NotPossible, served.NotStarted, OSError) as error:
+                self.found[key] = error
+        if isinstance(self.found[key], Exception):
+            raise self.found[key]
+        return self.found[key]
+
+
+def _start(what, connections):
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    if connections + SPARE_DESCRIPTORS > limit:
+        raise NotPossible(f"this host allows a process {limit:,} open files")
+    try:
+        return servers.start(what["server"], *_flags(what, connections))
+    except served.NotStarted as error:
+        said = str(error).splitlines()[-1]
+        if "serves at most" in said:
+            raise NotPossible(said.removeprefix("todana: ")) from error
+        raise
+
+
+def _flags(what, connections):
+    most = str(connections + 32)
+    return {
+        "todana": ["--event-backend", what["backend"], "--connections-max", most],
+        "memcached": ["-c", most],
+    }.get(what["server"], ["--maxclients", most])
+
+
+def _settle(server):
+    """Waits until the server has closed the connections of the last run: the next arm wants its core."""
+    deadline = time.monotonic() + SETTLE_TIMEOUT_S
+    while served.descriptors(server.pid) > SPARE_DESCRIPTORS and time.monotonic() < deadline:
+        time.sleep(0.02)
+
+
+# ---------------------------------------------------------------- system calls ---
+
+
+class Tracer:
+    """Counts the system calls of a process and its threads from `with` to its end."""
+
+    def __init__(self, pid):
+        self.pid = pid
+        self.table = ""
+
+    def __enter__(self):
+        if not shutil.which("strace"):
+            raise RuntimeError("strace is not installed")
+        self.process = subprocess.Popen(
+            ["strace", "-c", "-f", "-p", str(self.pid)], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE, text=True, preexec_fn=served.die_with_parent,
+        )
+        line = self.process.stderr.readline()
+        if "attached" not in line:
+            self.process.wait(TRACE_TIMEOUT_S)
+            raise RuntimeError(line.strip() or "strace said nothing")
+
+    def __exit__(self, *_):
+        self.process.send_signal(signal.SIGINT)
+        self.table = self.process.communicate(timeout=TRACE_TIMEOUT_S)[1]
+
+    def calls(self) -> dict:
+        """How often each system call was made."""
+        return parse(self.table)
+
+
+def parse(table) -> dict:
+    """The table that `strace -c` prints: calls by name."""
+    #  % time  seconds  usecs/call  calls  [errors]  syscall
+    row = re.compile(r"^\s*[\d.]+\s+[\d.]+\s+\d+\s+(\d+)\s+(?:\d+\s+)?([a-z_]\w*)\s*$")
+    found = {}
+    for line in table.splitlines():
+        match = row.match(line)
+        if match and match[2] != "total":
+            found[match[2]] = int(match[1])
+    if not found:
+        raise RuntimeError("strace printed no table: " + " ".join(table.split())[:200])
+    return found
+
+
+def per_request(calls, requests) -> dict:
+    """All system calls and those to futex, for each request; and the raw counts."""
+    return {
+        "requests": requests,
+        "total_per_request": round(sum(calls.values()) / requests, 4),
+        "futex_per_request": round(calls.get("futex", 0) / requests, 4),
+        "calls": calls,
+    }

@@ -1,0 +1,207 @@
+"""Plots as SVG that follows the reader's colours, light or dark: by matplotlib, with its colours named afterwards."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import re
+import statistics
+
+import matplotlib
+
+matplotlib.use("svg")
+import matplotlib.pyplot as pyplot  # noqa: E402
+from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator  # noqa: E402
+
+# What matplotlib draws with, and what a reader sees: by day, by night. Arms have the colours of Okabe and Ito, which
+# people who see fewer colours tell apart; shapes of markers say the same once more.
+INK, MUTED, GRID = "#010101", "#020202", "#030303"
+COLOURS = {
+    INK: ("ink", "#1b1f24", "#e8eaed"),
+    MUTED: ("muted", "#68707a", "#9aa3ad"),
+    GRID: ("grid", "#dfe3e8", "#343a42"),
+    "#040401": ("todana", "#0072b2", "#4db2f0"),
+    "#040402": ("arm1", "#d55e00", "#ff8a3d"),
+    "#040403": ("arm2", "#009e73", "#2fd1a5"),
+    "#040404": ("arm3", "#b8860b", "#f0c040"),
+    "#040405": ("arm4", "#a64d86", "#e29bc5"),
+    "#040406": ("arm5", "#4a5568", "#a9b4c2"),
+    "#040407": ("arm6", "#2b8cbe", "#9ad4f5"),
+}
+TODANA = "#040401"
+ARMS = ["#040402", "#040403", "#040404", "#040405", "#040406", "#040407"]
+MARKERS = ["s", "^", "D", "v", "P", "X"]
+FONT = "system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', sans-serif"
+
+
+@dataclasses.dataclass(frozen=True)
+class Series:
+    """A line, or a bar where there is one point: the rounds at each place; published figures have one round."""
+
+    label: str
+    points: dict
+    kind: str = "baseline"  # or "todana", "published"
+
+
+@dataclasses.dataclass(frozen=True)
+class Panel:
+    """Axes. `bars` draws one bar a series instead of lines, or a dot where the scale is logarithmic."""
+
+    title: str
+    x: str
+    y: str
+    series: list
+    bars: bool = False
+    log_y: bool = True
+
+
+def svg(name, panels) -> str:
+    """Panels side by side, as one SVG element with a style sheet of its own."""
+    settings = {
+        "svg.fonttype": "none", "svg.hashsalt": name, "font.family": "sans-serif", "font.size": 10.5,
+        "text.color": INK, "axes.labelcolor": MUTED, "axes.edgecolor": MUTED, "xtick.color": MUTED, "ytick.color": MUTED,
+        "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True, "grid.color": GRID,
+        "grid.linewidth": 0.8, "axes.axisbelow": True, "legend.frameon": False,
+    }  # fmt: skip
+    with matplotlib.rc_context(settings):
+        figure, axes = pyplot.subplots(1, len(panels), figsize=(5.4 * len(panels), 4.6), squeeze=False)
+        styles = _styles(panels)
+        for one, panel in zip(axes[0], panels):
+            (_bars if panel.bars else _lines)(one, panel, styles)
+            one.set_title(panel.title, loc="left", fontweight="bold", fontsize=11.5, pad=12)
+        _legends(figure, axes[0])
+        text = io.StringIO()
+        figure.savefig(text, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
+        pyplot.close(figure)
+    return _named(name, text.getvalue())
+
+
+def _legends(figure, axes):
+    """One legend for all where one panel has every label, else one under each panel."""
+    found = [dict(zip(*reversed(one.get_legend_handles_labels()))) for one in axes]
+    largest = max(found, key=len)
+    look = {"labelcolor": INK, "handlelength": 2.6}
+    if all(set(each) <= set(largest) for each in found):
+        rows = -(-len(largest) // 4)
+        if rows:
+            figure.legend(largest.values(), largest.keys(), loc="lower center", ncols=4, columnspacing=2.4, **look)
+        figure.tight_layout(rect=(0, 0.045 + 0.05 * rows, 1, 1), w_pad=3)
+        return
+    for one, labels in zip(axes, found):
+        if labels:
+            one.legend(loc="upper left", bbox_to_anchor=(-0.12, -0.17), ncols=1, fontsize=10, **look)
+    figure.set_figheight(figure.get_figheight() + 0.24 * len(largest))
+    figure.tight_layout(w_pad=3)
+
+
+def _styles(panels):
+    """A colour and a marker for each label, the same in all panels, and no two alike in one."""
+    styles, published = {}, 0
+    for panel in panels:
+        taken = {styles[series.label]["color"] for series in panel.series if series.label in styles}
+        free = [pair for pair in zip(ARMS, MARKERS) if pair[0] not in taken]
+        for series in panel.series:
+            if series.label in styles:
+                continue
+            if series.kind == "todana":
+                styles[series.label] = {"color": TODANA, "marker": "o", "linewidth": 2.6, "markersize": 6, "zorder": 4}
+            elif series.kind == "published":
+                dashes = ["--", ":", "-.", (0, (1, 3))][published % 4]
+                styles[series.label] = {"color": MUTED, "linestyle": dashes, "linewidth": 1.4, "zorder": 2}
+                published += 1
+            else:
+                colour, marker = free.pop(0) if free else (INK, "*")
+                styles[series.label] = {"color": colour, "marker": marker, "linewidth": 1.6, "markersize": 5, "zorder": 3}
+    # A second arm of Todana's is told by its line.
+    own = [style for style in styles.values() if style["color"] == TODANA]
+    for style, (dashes, marker) in zip(own[1:], [("--", "s"), (":", "^"), ("-.", "D")]):
+        style.update(linestyle=dashes, marker=marker, linewidth=1.8)
+    return styles
+
+
+def _lines(axes, panel, styles):
+    places = list(dict.fromkeys(place for series in panel.series for place in series.points))
+    if all(isinstance(place, int) for place in places):
+        places.sort()
+    # Places are categories of their own: counts such as 0, 1, 4, 16 have no common scale.
+    at = {place: index for index, place in enumerate(places)}
+    for series in panel.series:
+        points = sorted((at[place], values) for place, values in series.points.items() if values)
+        if not points:
+            continue
+        xs = [x for x, _ in points]
+        style = styles[series.label]
+        axes.plot(xs, [statistics.median(values) for _, values in points], label=series.label, **style)
+        if series.kind != "published":
+            low, high = [min(values) for _, values in points], [max(values) for _, values in points]
+            axes.fill_between(xs, low, high, color=style["color"], alpha=0.16, linewidth=0)
+    axes.set_xticks(range(len(places)), [_short(place) if isinstance(place, int) else place for place in places])
+    axes.set_xlabel(panel.x)
+    axes.grid(axis="x", visible=False)
+    _scale(axes.yaxis, axes.set_yscale, panel)
+    axes.set_ylabel(panel.y)
+
+
+def _bars(axes, panel, styles):
+    found = [series for series in panel.series if any(series.points.values())]
+    for place, series in enumerate(reversed(found)):
+        values = next(iter(series.points.values()))
+        middle = statistics.median(values)
+        style = styles[series.label]
+        if panel.log_y:
+            # A bar has no beginning on a logarithmic scale.
+            axes.plot([middle], [place], marker="o", markersize=8, color=style["color"])
+        else:
+            axes.barh(place, middle, color=style["color"], alpha=0.45 if series.kind == "published" else 0.9, height=0.68)
+        if len(values) > 1:
+            axes.plot([min(values), max(values)], [place, place], color=INK, linewidth=1.4, solid_capstyle="butt")
+        axes.annotate(
+            f"{middle:,.3g}", (max(values), place), xytext=(8, 0), textcoords="offset points", va="center", fontsize=9.5
+        )
+    axes.set_yticks(range(len(found)), [series.label for series in reversed(found)])
+    axes.tick_params(axis="y", length=0, labelcolor=INK)
+    axes.grid(axis="y", visible=False)
+    axes.margins(x=0.18)
+    if panel.log_y:
+        _scale(axes.xaxis, axes.set_xscale, panel)
+    axes.set_xlabel(panel.y)
+
+
+def _scale(axis, set_scale, panel):
+    if panel.log_y:
+        set_scale("log")
+        axis.set_major_locator(LogLocator(base=10, subs=(1, 2, 5), numticks=9))
+        axis.set_minor_locator(NullLocator())
+    axis.set_major_formatter(FuncFormatter(_short))
+
+
+def _short(value, _position=None):
+    for size, sign in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if abs(value) >= size:
+            return f"{value / size:g}{sign}"
+    return f"{value:g}"
+
+
+def _named(name, text) -> str:
+    """Colours become names that the style sheet gives, ids become the plot's own, so that several stand on one page."""
+    text = text[text.index("<svg") :]
+    for colour, (word, _, _) in COLOURS.items():
+        text = text.replace(colour, f"var(--plot-{word})")
+    # Only the style sheet may hold colours: attributes cannot name them.
+    text = re.sub(r' (fill|stroke)="(var\([^"]*\))"', r' style="\1: \2"', text)
+    text = re.sub(r'\bid="', f'id="{name}-', text)
+    text = re.sub(r'(href="|url\()#', rf"\1#{name}-", text)
+    text = re.sub(r"<metadata>.*?</metadata>\s*", "", text, flags=re.S)
+    text = re.sub(r"(font: [^;\"]*?)(?:'[^']*'(?:, )?)+[^;\"]*", lambda found: found[1] + FONT.replace("'", ""), text)
+    text = re.sub(r'<svg [^>]*viewBox="([^"]*)"[^>]*>', _opening(name), text, count=1, flags=re.S)
+    return re.sub(r"[ \t]+\n", "\n", text).strip() + "\n"
+
+
+def _opening(name):
+    day = "; ".join(f"--plot-{word}: {light}" for word, light, _ in COLOURS.values())
+    night = "; ".join(f"--plot-{word}: {dark}" for word, _, dark in COLOURS.values())
+    return (
+        '<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" '
+        rf'viewBox="\1" class="plot" role="img" aria-label="Plot of experiment {name.upper()}">'
+        f"<style>.plot {{ {day} }} @media (prefers-color-scheme: dark) {{ .plot {{ {night} }} }}</style>"
+    )

@@ -1,0 +1,42 @@
+"""What is going on: bars on a terminal, lines elsewhere; on standard error."""
+
+from __future__ import annotations
+
+import sys
+import time
+
+import tqdm
+
+
+class Progress:
+    """One bar for all parts, and one for the part that is measured: its text names cell and arm."""
+
+    def __init__(self, parts):
+        self.has_bars = sys.stderr.isatty()
+        self.parts = tqdm.tqdm(total=parts, desc="parts", position=0, unit="part", disable=not self.has_bars)
+        self.part = None
+
+    def begin(self, name, steps):
+        """A part begins: as many steps as it will tell, where it knows."""
+        self.end()
+        self.part = tqdm.tqdm(total=steps, desc=name, position=1, unit="arm", leave=False, disable=not self.has_bars)
+
+    def end(self):
+        """A part has ended."""
+        if self.part is not None:
+            self.part.close()
+            self.parts.update()
+        self.part = None
+
+    def close(self):
+        """All have."""
+        self.end()
+        self.parts.close()
+
+    def say(self, text):
+        """A step."""
+        if not self.has_bars:
+            print(time.strftime("%H:%M:%S"), text, file=sys.stderr, flush=True)
+        elif self.part is not None:
+            self.part.set_postfix_str(text.partition(": ")[2] or text, refresh=False)
+            self.part.update()
