@@ -16,7 +16,7 @@ FUZZ_SECONDS = 60
 .DEFAULT_GOAL := help
 .PHONY: help run build release clean distclean toolchain deps native \
 	test test-native test-erlang test-clients test-hostile fuzz-smoke fuzz docs \
-	check lint lint-native lint-erlang tidy bench
+	test-bench check lint lint-native lint-erlang tidy bench bench-quick
 
 help: ## list these targets
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1|\2/p' Makefile | \
@@ -38,6 +38,7 @@ test: toolchain deps ## everything that has to pass
 	@$(MAKE) --no-print-directory test-erlang
 	@$(MAKE) --no-print-directory test-clients
 	@$(MAKE) --no-print-directory test-hostile
+	@$(MAKE) --no-print-directory test-bench
 	@$(MAKE) --no-print-directory fuzz-smoke
 
 # The NIF crate links only inside the VM: test-erlang is its test.
@@ -53,6 +54,9 @@ test-clients: build deps ## real Redis and memcached clients against a server
 
 test-hostile: build deps ## broken, slow and greedy clients against a server
 	@tools/python -m pytest test/hostile
+
+test-bench: build deps ## the benchmarks' report, and tiny runs that make one
+	@tools/python -m pytest test/bench
 
 fuzz-smoke: ## every fuzz target over its seeds and a fixed run of mutations
 	@$(CARGO) run --quiet --release --locked \
@@ -77,8 +81,11 @@ lint-erlang: build ## xref and Dialyzer
 tidy: ## line lengths, names, stray addresses
 	@tools/tidy
 
-bench: build deps ## measure against what one would pick instead
-	@bench/run
+bench: build deps ## measure against what one would pick instead; EXPERIMENT=e1 to e5
+	@bench/run $(if $(EXPERIMENT),--only $(EXPERIMENT))
+
+bench-quick: build deps ## the five published experiments, in some minutes
+	@bench/run --quick --experiments
 
 docs: build ## write the pages that come from tables in the code
 	@TODANA_WRITE_DOCS=1 $(CARGO) test --quiet --locked $(NATIVE) \
