@@ -213,9 +213,8 @@ impl Keyspace for Locked<'_> {
     fn random<R>(&self, seed: u64, now_ms: u64, look: impl FnOnce(Option<Entry<'_>>) -> R) -> R {
         self.assert_all("random");
         let dice = scan::mix(seed);
-        let from = self.core.map.shard(dice);
-        for step in 0..self.held.len() {
-            let records = self.current(&self.held[(from + step) % self.held.len()], now_ms);
+        for shard in scan::shuffled(&self.core.map, self.held.len(), dice) {
+            let records = self.current(&self.held[shard], now_ms);
             if let Some(entry) = scan::choose(&records.index, dice, now_ms) {
                 return look(Some(entry));
             }

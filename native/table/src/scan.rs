@@ -4,10 +4,13 @@
 //! never changes its shard, so however a shard's index grows or shrinks in between, an entry that
 //! is there from start to end is visited.
 
+use std::iter;
+
 use hashbrown::HashTable;
 
 use crate::core::Core;
 use crate::entry::{Entry, EntryBox, Shared};
+use crate::hash::ShardMap;
 
 /// Random buckets tried in a shard before its buckets are taken in order.
 const PROBES: u32 = 32;
@@ -64,6 +67,24 @@ impl Core {
 /// The live entries of a shard.
 pub(crate) fn live(index: &HashTable<EntryBox>, now_ms: u64) -> impl Iterator<Item = Entry<'_>> {
     index.iter().map(EntryBox::entry).filter(move |entry| !entry.is_expired(now_ms))
+}
+
+/// The shards in an order of chance. The first is drawn as keys are, so that a full table's entries
+/// are equally likely; the others come in a shuffled order, so that an entry in a nearly empty table
+/// is not likelier for the empty shards before it.
+pub(crate) fn shuffled(map: &ShardMap, shards: usize, dice: u64) -> impl Iterator<Item = usize> {
+    debug_assert!(shards.is_power_of_two());
+    let mask = shards as u64 - 1;
+    let half = shards.trailing_zeros() / 2;
+    let (add, multiply, again) = (dice, mix(dice) | 1, mix(!dice) | 1);
+    // Every step of it can be undone within the mask, so each shard comes once.
+    let shuffle = move |shard: u64| {
+        let mut x = shard.wrapping_add(add).wrapping_mul(multiply) & mask;
+        x ^= x >> half.max(1);
+        x = x.wrapping_mul(again) & mask;
+        (x ^ (x >> half.max(1))) as usize
+    };
+    iter::once(map.shard(dice)).chain((0..=mask).map(shuffle))
 }
 
 /// A live entry of the shard, all equally likely as long as the index is not nearly empty.

@@ -222,9 +222,8 @@ impl Keyspace for Table {
         self.core.apply_schedule(now_ms);
         let Some(shards) = self.core.shards() else { return look(None) };
         let dice = scan::mix(seed);
-        let from = self.core.map.shard(dice);
-        for step in 0..self.core.shard_count {
-            let records = shards.get((from + step) % self.core.shard_count).lock_to_read();
+        for shard in scan::shuffled(&self.core.map, self.core.shard_count, dice) {
+            let records = shards.get(shard).lock_to_read();
             if let Some(entry) = scan::choose(&records.index, dice, now_ms) {
                 return match entry.share() {
                     Some(shared) => {

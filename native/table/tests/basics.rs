@@ -345,6 +345,27 @@ fn random_reaches_every_entry() {
     assert!(seen.iter().all(|&times| (20..500).contains(&times)), "{seen:?}");
 }
 
+/// With far more shards than entries, the empty ones before an entry must not weigh.
+#[test]
+#[cfg_attr(miri, ignore = "many calls")]
+fn random_is_fair_to_few_entries() {
+    for seed in 0..20 {
+        let table = Table::new(Options { seed: Some(seed), ..Options::default() });
+        fill(&table, 0..3, b"v");
+        let mut seen = [0u32; 3];
+        for seed in 0..2_000 {
+            table.random(seed, NOW_MS, |entry| seen[usize::from(entry.unwrap().key()[0])] += 1);
+        }
+        assert!(seen.iter().all(|&times| (560..780).contains(&times)), "{seed}: {seen:?}");
+        let locked = table.lock_all();
+        let mut seen = [0u32; 3];
+        for seed in 0..300 {
+            locked.random(seed, NOW_MS, |entry| seen[usize::from(entry.unwrap().key()[0])] += 1);
+        }
+        assert!(seen.iter().all(|&times| (60..140).contains(&times)), "{seed}: {seen:?}");
+    }
+}
+
 #[test]
 fn an_unused_table_has_no_shards() {
     let table = Table::new(Options::default());
