@@ -12,6 +12,8 @@ from sections import Cell, Section
 
 ABSENT = "not measured in this run"
 CELLS_NAMED_MAX = 6
+# Where a directory of results has those of a second run.
+SECOND = "second"
 
 STYLE = """
 :root { color-scheme: light dark;
@@ -69,6 +71,7 @@ class Report:
     absent: list
     # Sections of a second run: orderings must hold there too.
     second: list = dataclasses.field(default_factory=list)
+    second_machines: dict = dataclasses.field(default_factory=dict)
 
     def verdicts(self, section: Section) -> dict:
         """For each peer of a section, its contests with their verdicts."""
@@ -199,6 +202,9 @@ def facts(report) -> list[tuple[str, str]]:
             versions = ", ".join(f"{program} {version}" for program, version in each["versions"].items())
             line += f"; of {each['date']}, {each['cpu']}, {versions}"
         lines.append((name.upper(), line))
+    for name, each in report.second_machines.items():
+        command, version = " ".join(each["command"]), each["versions"]["todana"]
+        lines.append((f"{name.upper()}, second run", f"{command}; of {each['date']}, todana {version}, {each['cpu']}"))
     return lines
 
 
@@ -249,6 +255,8 @@ def _verdict(tone, sentence, lines):
 
 def _section(report, section, svg):
     raw = f'<a href="{section.name}.json">{section.name}.json</a>'
+    if any(section.name == each.name for each in report.second):
+        raw += f', <a href="{SECOND}/{section.name}.json">second run</a>'
     head = [f'<section id="{section.name}">', f"<h2>{section.name.upper()} &#160;{text(section.title)}</h2>"]
     if section.failed:
         return "\n".join([*head, f'<p class="missing">{text(section.failed)}</p><p>Raw data: {raw}</p></section>'])
@@ -313,6 +321,8 @@ def markdown(report: Report, results: str) -> str:
         parts.append("Without figures:\n" + "".join(f"\n- {line}" for line in missing))
     for section in report.sections:
         raw = f"[{section.name}.json]({results}/{section.name}.json)"
+        if any(section.name == each.name for each in report.second):
+            raw += f", [second run]({results}/{SECOND}/{section.name}.json)"
         if section.failed:
             parts += [f"## {section.name.upper()}  {section.title}", f"{section.failed} ({raw})"]
             continue

@@ -39,7 +39,7 @@ impl Worker {
         let share = (arguments.connections + thread) / arguments.threads;
         let active = arguments.active.unwrap_or(arguments.connections);
         let active = ((active + thread) / arguments.threads).min(share);
-        let poll = Poll::new().expect("the system has a poller");
+        let mut poll = Poll::new().expect("the system has a poller");
         let connections = (0..share)
             .map(|index| {
                 let socket =
@@ -61,6 +61,9 @@ impl Worker {
                 }
             })
             .collect();
+        // New sockets are writable, and all of them say so once: that is no part of the run.
+        let mut events = Events::with_capacity(1_024);
+        let mut drain = || poll.poll(&mut events, Some(Duration::ZERO)).is_ok();
         let requests = Requests::new(
             arguments.protocol,
             arguments.operation,

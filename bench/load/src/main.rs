@@ -5,8 +5,8 @@
 //! but the clock.
 //!
 //! It connects, prints `ready`, waits for a line on standard input, works for `--seconds` (or
-//! `--requests`), and prints one line of JSON. The caller reads the server's CPU time at both
-//! moments.
+//! `--requests`), prints one line of JSON, and closes its connections when standard input ends. The
+//! caller reads CPU times after `ready` and before that end: connecting and closing are no work.
 
 mod arguments;
 mod client;
@@ -44,7 +44,6 @@ fn main() {
                 connected.wait();
                 begin.wait();
                 let tally = worker.run(&arguments, &claimed);
-                // The connections stay open until the time was taken: closing them is no work.
                 (tally, worker)
             })
         })
@@ -56,10 +55,10 @@ fn main() {
     let started = Instant::now();
     begin.wait();
     let mut total = Tally::default();
-    let mut idle = Vec::new();
+    let mut done = Vec::new();
     for worker in workers {
         let (tally, worker) = worker.join().expect("a worker does not panic");
-        idle.push(worker);
+        done.push(worker);
         total.requests += tally.requests;
         total.misses += tally.misses;
         total.errors += tally.errors;
@@ -69,7 +68,8 @@ fn main() {
     let seconds = started.elapsed().as_secs_f64();
     println!("{}", report(&total, seconds));
     std::io::stdout().flush().expect("standard output is open");
-    drop(idle);
+    std::io::copy(&mut std::io::stdin().lock(), &mut std::io::sink()).expect("standard input");
+    drop(done);
 }
 
 fn report(total: &Tally, seconds: f64) -> String {
