@@ -15,7 +15,6 @@ import resource
 import shutil
 import signal
 import subprocess
-import time
 
 import servers
 from servers import served
@@ -25,7 +24,6 @@ BACKENDS = ("native", "poll", "select")
 VALUE_BYTES = 8
 # Descriptors that a server needs besides its connections (memcached and redis ask for 32 and more).
 SPARE_DESCRIPTORS = 128
-SETTLE_TIMEOUT_S = 5
 TRACE_TIMEOUT_S = 20
 
 # Requests of an arm whose back end looks at every connection each time it waits, where there are thousands: one in so many.
@@ -174,7 +172,6 @@ class Arm:
         )
         if report["misses"]:
             raise RuntimeError(f"records were lost: {report}")
-        _settle(self.server)
         return report
 
 
@@ -222,13 +219,6 @@ def _flags(what, connections):
         "todana": ["--event-backend", what["backend"], "--connections-max", most],
         "memcached": ["-c", most],
     }.get(what["server"], ["--maxclients", most])
-
-
-def _settle(server):
-    """Waits until the server has closed the connections of the last run: the next arm wants its core."""
-    deadline = time.monotonic() + SETTLE_TIMEOUT_S
-    while served.descriptors(server.pid) > SPARE_DESCRIPTORS and time.monotonic() < deadline:
-        time.sleep(0.02)
 
 
 # ---------------------------------------------------------------- system calls ---

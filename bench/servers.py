@@ -8,7 +8,7 @@ import os
 import shutil
 import subprocess
 import sys
-from pathlib import Path
+import time
 
 from machine import ROOT
 
@@ -18,6 +18,7 @@ import served  # noqa: E402
 LOAD = ROOT / "bench" / "load"
 GENERATOR = LOAD / "target" / "release" / "todana_load"
 MEMCACHED_MEGABYTES = 8192
+SETTLE_TIMEOUT_S = 5
 # Todana's own arms: the kind of database 0.
 KINDS = {"todana": ":", "todana-ordered": "+"}
 
@@ -77,15 +78,17 @@ def address(server, protocol) -> str:
     return f"{host}:{port}"
 
 
-def load(server, protocol, operation, *, meanwhile=None, **options) -> dict:
+def load(server, protocol, operation, *, connections, meanwhile=None, **options) -> dict:
     """Runs the generator once; its report, with the CPU time that the server spent meanwhile.
 
-    `meanwhile` is a context that is entered when the generator has connected, and left when it has ended.
+    The time is that of requests and replies: it begins when the server has accepted all connections, and ends before they
+    are closed. `meanwhile` is a context that is entered and left at these moments. On return the server has closed them.
     """
     command = [str(GENERATOR), "--address", address(server, protocol), "--protocol", protocol, "--operation", operation]
-    for name, value in options.items():
+    for name, value in {"connections": connections, **options}.items():
         command += ["--" + name.replace("_", "-")] + ([] if value is True else [str(value)])
-    _, generator_cores = cores()
+    pid, (_, generator_cores) = server.pid, cores()
+    descriptors = served.descriptors(pid)
     with Pinned(generator_cores):
         process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, preexec_fn=served.die_with_parent
@@ -93,36 +96,40 @@ def load(server, protocol, operation, *, meanwhile=None, **options) -> dict:
     try:
         if process.stdout.readline() != "ready\n":
             raise RuntimeError("the generator did not connect")
+        _await(lambda: served.descriptors(pid) >= descriptors + connections)
         with meanwhile or contextlib.nullcontext():
-            before = server_cpu_s(server)
-            generator_before = served.cpu_seconds(process.pid)
+            before, generator_before = cpu_s(pid), cpu_s(process.pid)
             process.stdin.write("go\n")
             process.stdin.flush()
-            report = json.loads(process.stdout.readline())
+            line = process.stdout.readline()
+            spent, generator_spent = cpu_s(pid) - before, cpu_s(process.pid) - generator_before
+        if not line:
+            raise RuntimeError("the generator ended without a report")
     except BaseException:
         process.kill()
         process.communicate()
         raise
-    report["server_cpu_us_per_request"] = round((server_cpu_s(server) - before) / max(1, report["requests"]) * 1e6, 4)
-    spent = _cpu_or_zero(process.pid) - generator_before
-    report["generator_cpu_share"] = round(spent / report["seconds"], 3) if spent > 0 else None
     process.communicate()
+    _await(lambda: served.descriptors(pid) <= descriptors)
+    report = json.loads(line)
+    report["server_cpu_us_per_request"] = round(spent / max(1, report["requests"]) * 1e6, 4)
+    report["generator_cpu_share"] = round(generator_spent / report["seconds"], 3)
     if report["errors"] or report["connection_lost"]:
         raise RuntimeError(f"{' '.join(command)}: {report}")
     return report
 
 
-def _cpu_or_zero(pid):
-    try:
-        return served.cpu_seconds(pid)
-    except (FileNotFoundError, ProcessLookupError):
-        return 0.0
+def _await(condition):
+    """Waits for what a server does next; one that takes too long is left to it."""
+    deadline = time.monotonic() + SETTLE_TIMEOUT_S
+    while not condition() and time.monotonic() < deadline:
+        time.sleep(0.01)
 
 
-def server_cpu_s(server) -> float:
-    """CPU time of all threads of a server: in nanoseconds where the kernel counts so, else in steps of 10 ms."""
+def cpu_s(pid) -> float:
+    """CPU time of a process, ended threads included: in nanoseconds where the system has its clock, else in steps of 10 ms."""
     try:
-        threads = Path(f"/proc/{server.pid}/task").glob("*/schedstat")
-        return sum(int(thread.read_text().split()[0]) for thread in threads) / 1e9 or served.cpu_seconds(server.pid)
+        # The number that clock_getcpuclockid(3) gives on Linux.
+        return time.clock_gettime((~pid << 3) | 2)
     except OSError:
-        return served.cpu_seconds(server.pid)
+        return served.cpu_seconds(pid)

@@ -61,9 +61,14 @@ impl Worker {
                 }
             })
             .collect();
-        // New sockets are writable, and all of them say so once: that is no part of the run.
+        // Each new socket tells once that it is writable: that is no part of the run.
         let mut events = Events::with_capacity(1_024);
-        let mut drain = || poll.poll(&mut events, Some(Duration::ZERO)).is_ok();
+        loop {
+            poll.poll(&mut events, Some(Duration::ZERO)).expect("the system has a poller");
+            if events.is_empty() {
+                break;
+            }
+        }
         let requests = Requests::new(
             arguments.protocol,
             arguments.operation,

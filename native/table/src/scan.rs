@@ -69,9 +69,9 @@ pub(crate) fn live(index: &HashTable<EntryBox>, now_ms: u64) -> impl Iterator<It
     index.iter().map(EntryBox::entry).filter(move |entry| !entry.is_expired(now_ms))
 }
 
-/// The shards in an order of chance. The first is drawn as keys are, so that a full table's entries
-/// are equally likely; the others come in a shuffled order, so that an entry in a nearly empty table
-/// is not likelier for the empty shards before it.
+/// The shards in an order of chance. The first is drawn as keys are, so that the entries of a full
+/// table are equally likely; the others come shuffled, so that an entry of a nearly empty table is
+/// not likelier for the empty shards before it.
 pub(crate) fn shuffled(map: &ShardMap, shards: usize, dice: u64) -> impl Iterator<Item = usize> {
     debug_assert!(shards.is_power_of_two());
     let mask = shards as u64 - 1;
