@@ -80,13 +80,24 @@ try_start(Name, Flags) ->
         wait_boot => ?BOOT_MS,
         args => Flags ++ kernel_flags() ++ ["-pa", Code]
     },
+    try peer:start(Options) of
+        {ok, Control, Node} -> connect(Control, Node);
+        {error, Reason} -> {error, Reason}
+    catch
+        _:Reason -> {error, Reason}
+    end.
+
+%% A node that came up and cannot be reached does not stay.
+-spec connect(pid(), node()) -> {ok, member()} | {error, term()}.
+connect(Control, Node) ->
     try
-        {ok, Control, Node} = peer:start(Options),
         true = net_kernel:connect_node(Node),
         OsPid = peer:call(Control, os, getpid, []),
         {ok, #{control => Control, node => Node, os_pid => OsPid}}
     catch
-        _:Reason -> {error, Reason}
+        _:Reason ->
+            ok = stop([#{control => Control, node => Node, os_pid => ""}]),
+            {error, Reason}
     end.
 
 %% Nodes come and go here on purpose: `global` must not take that for a

@@ -37,7 +37,9 @@ def run(plan, say) -> list[dict]:
     for reason in filter(None, refused.values()):
         say(f"e3: {reason}")
     counts = [count for count, reason in refused.items() if reason is None]
-    schedulers = [count for count in plan["schedulers"] if count == 1 or count <= os.cpu_count()]
+    cores = len(os.sched_getaffinity(0))
+    schedulers = [count for count in plan["schedulers"] if count <= cores]
+    left_out = [count for count in plan["schedulers"] if count > cores]
     amounts = [plan[name] for name in ("echoes", "calls", "processes", "names")]
     arguments = [
         plan["rounds"], local.numbers(counts), *amounts,
@@ -45,5 +47,9 @@ def run(plan, say) -> list[dict]:
     ]  # fmt: skip
     with cluster.loopback("e3") as (flags, environment):
         found = local.results("e3", arguments, say, also=["cluster"], flags=flags, environment=environment)
+    # More schedulers than cores would show how they share them, not what they add.
+    for cell in found:
+        if cell["part"] == "scale_up":
+            cell["scheduler_counts_left_out"] = left_out
     missing = {count: why for count, why in refused.items() if why}
     return found + [{"part": "nodes", "nodes": n, "operation": "all", "failed": why} for n, why in missing.items()]
