@@ -1,10 +1,10 @@
 %% E1: reads that scale. One store in five forms, read by 1 to 128 processes.
 %%
 %% Called by bench/run, which compiles it into a temporary directory:
-%%     erl -pa EBIN -run e1 main CELL_MS ROUNDS CLIENTS SIZES ENTRIES
-%% Prints one line of JSON for each cell: keys, clients and arm, with the reads
-%% per second of each round, and the CPU time of a read (null where a round is
-%% too short for the system's clock of it). All arms of a cell take turns.
+%%     erl -pa EBIN -run e1 main CELL_MS ROUNDS ENTRIES KEYS SIZE SPREAD CLIENTS
+%% Prints one line of JSON for each arm: the reads per second of each round, and
+%% the CPU time of a read (null where a round is too short for the system's
+%% clock of it). The arms take turns; one that fails prints {"failed": Reason}.
 %%
 %%     dict_local  a dict in the reader's own process: the published serial run,
 %%                 so only where there is one client
@@ -27,24 +27,19 @@
 -define(CPU_US_MIN, 100_000).
 
 -spec main([string()]) -> no_return().
-main([CellMs, Rounds, Clients, Sizes, Entries]) ->
-    {ok, _} = application:ensure_all_started(todana),
+main([CellMs, Rounds, Entries, Kind, Size, Spread, Clients]) ->
+    Keys = {
+        list_to_existing_atom(Kind),
+        list_to_integer(Size),
+        list_to_existing_atom(Spread)
+    },
     Plan = #{
         cell_ms => list_to_integer(CellMs),
         rounds => list_to_integer(Rounds),
-        entries => list_to_integer(Entries)
+        clients => list_to_integer(Clients)
     },
-    Counts = integers(Clients),
-    Binary = [{binary, Size, spread} || Size <- integers(Sizes)],
-    lists:foreach(
-        fun(Keys) -> keys(Keys, Counts, Plan) end,
-        [{integer, 8, spread}, {integer, 8, hot} | Binary]
-    ),
+    cell(Keys, list_to_integer(Entries), Plan),
     halt(0).
-
--spec integers(string()) -> [integer()].
-integers(Text) ->
-    [list_to_integer(Part) || Part <- string:split(Text, ",", all)].
 
 -spec arms() -> [arm()].
 arms() ->
@@ -53,20 +48,6 @@ arms() ->
 -spec does(arm(), pos_integer()) -> boolean().
 does(dict_local, Clients) -> Clients =:= 1;
 does(_Arm, _Clients) -> true.
-
--spec keys(keys(), [pos_integer()], map()) -> ok.
-keys(Keys, Counts, #{entries := Entries} = Plan) ->
-    Pairs = [pair(Keys, N) || N <- lists:seq(1, Entries)],
-    Stores = [{Arm, open(Arm, Keys, Pairs)} || Arm <- arms()],
-    Names = names(Keys, Pairs),
-    lists:foreach(
-        fun(Clients) ->
-            Chosen = [Store || {Arm, _} = Store <- Stores, does(Arm, Clients)],
-            cell(Keys, Clients, Chosen, Names, Plan)
-        end,
-        Counts
-    ),
-    lists:foreach(fun({_, Store}) -> close(Store, Pairs) end, Stores).
 
 -spec pair(keys(), pos_integer()) -> {term(), term()}.
 pair({integer, _Size, _}, N) ->
@@ -81,34 +62,38 @@ names({_, _, hot}, [{Key, _} | _] = Pairs) ->
 names(_Keys, Pairs) ->
     list_to_tuple([Key || {Key, _} <- Pairs]).
 
--spec cell(keys(), pos_integer(), [{arm(), term()}], tuple(), map()) -> ok.
-cell({Kind, Size, Spread}, Clients, Stores, Names, Plan) ->
-    #{rounds := Rounds} = Plan,
-    %% One round to warm up, not counted.
-    _ = [measure(Store, Clients, Names, Plan) || {_, Store} <- Stores],
-    Samples = [
-        {Arm, measure(Store, Clients, Names, Plan)}
-     || _ <- lists:seq(1, Rounds), {Arm, Store} <- Stores
-    ],
+-spec cell(keys(), pos_integer(), map()) -> ok.
+cell({Kind, Size, Spread} = Keys, Entries, Plan) ->
+    #{rounds := Rounds, clients := Clients} = Plan,
+    Pairs = [pair(Keys, N) || N <- lists:seq(1, Entries)],
+    Names = names(Keys, Pairs),
+    Opened = turns:open([
+        {Arm, fun() ->
+            Store = open(Arm, Keys, Pairs),
+            fun() -> measure(Store, Names, Plan) end
+        end}
+     || Arm <- arms(), does(Arm, Clients)
+    ]),
+    Played = turns:play(Rounds, turns:warm_up(Opened)),
     lists:foreach(
-        fun(Arm) ->
-            Found = [Sample || {A, Sample} <- Samples, A =:= Arm],
-            {Reads, Cpu} = lists:unzip(Found),
-            io:put_chars([
-                json:encode(#{
-                    keys => Kind,
-                    value_bytes => Size,
-                    spread => Spread,
-                    clients => Clients,
-                    arm => Arm,
-                    reads_per_second => Reads,
-                    cpu_us_per_read => Cpu
-                }),
-                $\n
-            ])
+        fun({Arm, _} = Found) ->
+            Named = #{
+                keys => Kind,
+                value_bytes => Size,
+                spread => Spread,
+                clients => Clients,
+                arm => Arm
+            },
+            Figures = turns:figures(Found, fun told/1),
+            io:put_chars([json:encode(maps:merge(Named, Figures)), $\n])
         end,
-        [Arm || {Arm, _} <- Stores]
+        Played
     ).
+
+-spec told([{float(), float() | null}]) -> map().
+told(Samples) ->
+    {Reads, Cpu} = lists:unzip(Samples),
+    #{reads_per_second => Reads, cpu_us_per_read => Cpu}.
 
 %% ---------------------------------------------------------------- stores ---
 
@@ -116,9 +101,8 @@ cell({Kind, Size, Spread}, Clients, Stores, Names, Plan) ->
 open(dict_local, _Keys, Pairs) ->
     {dict_local, dict:from_list(Pairs)};
 open(dict, _Keys, Pairs) ->
-    Self = self(),
     Dict = dict:from_list(Pairs),
-    {dict, spawn_link(fun() -> link(Self), owner(Dict) end)};
+    {dict, spawn_link(fun() -> owner(Dict) end)};
 open(gen_server, _Keys, Pairs) ->
     {ok, Pid} = gen_server:start_link(?MODULE, maps:from_list(Pairs), []),
     {gen_server, Pid};
@@ -135,28 +119,10 @@ open(persistent, _Keys, Pairs) ->
     persistent;
 open(todana, {Kind, _, _}, Pairs) ->
     Codec = case Kind of integer -> term; binary -> raw end,
+    {ok, _} = application:ensure_all_started(todana),
     {ok, _} = todana:open(e1_table, #{codec => Codec}),
     ok = todana:put_many(e1_table, Pairs),
     {todana, e1_table}.
-
--spec close(term(), [{term(), term()}]) -> ok.
-close({dict_local, _}, _) ->
-    ok;
-close({dict, Pid}, _) ->
-    unlink(Pid),
-    exit(Pid, kill),
-    ok;
-close({gen_server, Pid}, _) ->
-    gen_server:stop(Pid);
-close({ets, Table}, _) ->
-    true = ets:delete(Table),
-    ok;
-close(persistent, Pairs) ->
-    lists:foreach(
-        fun({Key, _}) -> persistent_term:erase({?MODULE, Key}) end, Pairs
-    );
-close({todana, Table}, _) ->
-    todana:close(Table).
 
 -spec owner(dict:dict(term(), term())) -> no_return().
 owner(Dict) ->
@@ -179,9 +145,8 @@ handle_cast(_Message, Map) -> {noreply, Map}.
 
 %% Reads per second of all clients together, and CPU microseconds of the node
 %% for each.
--spec measure(term(), pos_integer(), tuple(), map()) ->
-    {float(), float() | null}.
-measure(Store, Clients, Names, #{cell_ms := CellMs}) ->
+-spec measure(term(), tuple(), map()) -> {float(), float() | null}.
+measure(Store, Names, #{cell_ms := CellMs, clients := Clients}) ->
     Self = self(),
     Unit = erlang:convert_time_unit(CellMs, millisecond, native),
     Workers = [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import local
+import nodes
 
 FULL = {
     "cell_ms": 200,
@@ -13,14 +13,28 @@ FULL = {
 }
 QUICK = {"cell_ms": 50, "rounds": 1, "clients": [1, 2, 8], "sizes": [16, 1000], "entries": 1000}
 
+ARMS = ("dict", "gen_server", "ets", "persistent", "todana")
+
 
 def steps(plan) -> int:
     """Cells that `run` tells of: five arms, and one more where there is one client."""
     clients = plan["clients"]
-    return (2 + len(plan["sizes"])) * (5 * len(clients) + clients.count(1))
+    return (2 + len(plan["sizes"])) * (len(ARMS) * len(clients) + clients.count(1))
 
 
 def run(plan, say) -> list[dict]:
     """All cells, as e1.erl prints them."""
-    numbers = [local.numbers(plan["clients"]), local.numbers(plan["sizes"])]
-    return local.results("e1", [plan["cell_ms"], plan["rounds"], *numbers, plan["entries"]], say)
+    keys = [("integer", 8, "spread"), ("integer", 8, "hot"), *[("binary", size, "spread") for size in plan["sizes"]]]
+    runs = [
+        ([plan["cell_ms"], plan["rounds"], plan["entries"], *each, clients], told(*each, clients))
+        for each in keys
+        for clients in plan["clients"]
+    ]
+    return nodes.results("e1", runs, say, also=["turns"])
+
+
+def told(keys, value_bytes, spread, clients) -> list[dict]:
+    """What names the cells of a run."""
+    arms = ["dict_local", *ARMS] if clients == 1 else ARMS
+    cell = {"keys": keys, "value_bytes": value_bytes, "spread": spread, "clients": clients}
+    return [{**cell, "arm": arm} for arm in arms]

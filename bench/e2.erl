@@ -3,15 +3,17 @@
 %%
 %% Called by bench/run, which compiles it into a temporary directory:
 %%     erl -pa EBIN -run e2 main CELL_MS ROUNDS PROCESSES
-%% Prints one line of JSON for each cell (processes and arm: operations per
-%% second of each round, and the profile of all rounds), and one for the cost of
-%% profiling itself. An operation is an update or a read, by turns. Each is
-%% profiled as it is counted: what that costs is in the figures of every arm.
+%% Prints one line of JSON for each arm: operations per second of each round,
+%% the CPU time of an operation (null where a round is too short for the
+%% system's clock of it), and the profile of all rounds. The arms take turns;
+%% one that fails prints {"failed": Reason}. An operation is an update or a
+%% read, by turns. Each is profiled as it is counted: what that costs is in the
+%% figures of every arm. With `profilers` for PROCESSES, prints that cost.
 %%
 %%     gen_server          the state of a process; each operation is a call
 %%     ets                 a public table (the published remedy)
 %%     mnesia_transaction  a table in memory, each operation a transaction
-%%     mnesia_dirty        the same table without transactions
+%%     mnesia_dirty        the same without transactions
 %%     todana              a local table
 -module(e2).
 -behaviour(gen_server).
@@ -22,20 +24,19 @@
 -type arm() ::
     gen_server | ets | mnesia_transaction | mnesia_dirty | todana.
 
+%% CPU time is counted in steps of 10 ms: less than this says nothing.
+-define(CPU_US_MIN, 100_000).
+
 -spec main([string()]) -> no_return().
 main([CellMs, Rounds, Processes]) ->
-    {ok, _} = application:ensure_all_started(todana),
-    ok = mnesia:start(),
     Plan = #{
         cell_ms => list_to_integer(CellMs),
         rounds => list_to_integer(Rounds)
     },
-    Stores = [{Arm, open(Arm)} || Arm <- arms()],
-    lists:foreach(
-        fun(Count) -> cell(list_to_integer(Count), Stores, Plan) end,
-        string:split(Processes, ",", all)
-    ),
-    profiling(Plan),
+    case Processes of
+        "profilers" -> profiling(Plan);
+        _ -> cell(list_to_integer(Processes), Plan)
+    end,
     halt(0).
 
 -spec arms() -> [arm()].
@@ -51,50 +52,62 @@ open(ets) ->
     Table = ets:new(e2_status, Options),
     true = ets:insert(Table, {status, 0}),
     Table;
-open(mnesia_transaction) ->
-    {atomic, ok} = mnesia:create_table(e2_status, [{ram_copies, [node()]}]),
-    ok = mnesia:dirty_write({e2_status, status, 0}),
-    e2_status;
-open(mnesia_dirty) ->
-    e2_status;
 open(todana) ->
+    {ok, _} = application:ensure_all_started(todana),
     {ok, _} = todana:open(e2_status, #{codec => term}),
     ok = todana:put(e2_status, status, 0),
-    e2_status.
+    e2_status;
+open(Mnesia) ->
+    ok = mnesia:start(),
+    {atomic, ok} = mnesia:create_table(Mnesia, [{ram_copies, [node()]}]),
+    ok = mnesia:dirty_write({Mnesia, status, 0}),
+    Mnesia.
 
--spec cell(pos_integer(), [{arm(), term()}], map()) -> ok.
-cell(Processes, Stores, #{rounds := Rounds} = Plan) ->
-    %% One round to warm up, not counted.
-    _ = [measure(Arm, Store, Processes, Plan) || {Arm, Store} <- Stores],
+-spec cell(pos_integer(), map()) -> ok.
+cell(Processes, #{rounds := Rounds} = Plan) ->
+    Opened = turns:open([
+        {Arm, fun() ->
+            Store = open(Arm),
+            fun() -> measure(Arm, Store, Processes, Plan) end
+        end}
+     || Arm <- arms()
+    ]),
+    Warm = turns:warm_up(Opened),
     ok = todana_profile:reset(),
-    Samples = [
-        {Arm, measure(Arm, Store, Processes, Plan)}
-     || _ <- lists:seq(1, Rounds), {Arm, Store} <- Stores
-    ],
+    Played = turns:play(Rounds, Warm),
     Profile = todana_profile:report(),
     lists:foreach(
-        fun(Arm) ->
-            print(#{
-                arm => Arm,
-                processes => Processes,
-                operations_per_second =>
-                    [Sample || {A, Sample} <- Samples, A =:= Arm],
-                profile =>
-                    [
-                        Row#{label := Operation}
-                     || #{label := {A, Operation}} = Row <- Profile, A =:= Arm
-                    ]
-            })
+        fun({Arm, _} = Found) ->
+            Named = #{arm => Arm, processes => Processes},
+            Told = fun(Samples) -> told(Arm, Samples, Profile) end,
+            print(maps:merge(Named, turns:figures(Found, Told)))
         end,
-        arms()
+        Played
     ).
+
+-spec told(
+    arm(), [{float(), float() | null}], [todana_profile:row()]
+) -> map().
+told(Arm, Samples, Profile) ->
+    {Operations, Cpu} = lists:unzip(Samples),
+    #{
+        operations_per_second => Operations,
+        cpu_us_per_operation => Cpu,
+        profile =>
+            [
+                Row#{label := Operation}
+             || #{label := {A, Operation}} = Row <- Profile, A =:= Arm
+            ]
+    }.
 
 -spec print(map()) -> ok.
 print(Cell) ->
     io:put_chars([json:encode(Cell), $\n]).
 
-%% Operations per second of all processes together.
--spec measure(arm(), term(), pos_integer(), map()) -> float().
+%% Operations per second of all processes together, and CPU microseconds of the
+%% node for each.
+-spec measure(arm(), term(), pos_integer(), map()) ->
+    {float(), float() | null}.
 measure(Arm, Store, Processes, #{cell_ms := CellMs}) ->
     Self = self(),
     Unit = erlang:convert_time_unit(CellMs, millisecond, native),
@@ -111,12 +124,28 @@ measure(Arm, Store, Processes, #{cell_ms := CellMs}) ->
      || _ <- lists:seq(1, Processes)
     ],
     [receive {ready, Worker} -> ok end || Worker <- Workers],
+    Cpu = cpu_us(),
     Started = erlang:monotonic_time(),
     [Worker ! {go, Started + Unit} || Worker <- Workers],
     Done = [receive {Worker, N, At} -> {N, At} end || Worker <- Workers],
+    Spent = cpu_us() - Cpu,
+    Operations = lists:sum([N || {N, _} <- Done]),
     Ended = lists:max([At || {_, At} <- Done]),
     Ns = erlang:convert_time_unit(Ended - Started, native, nanosecond),
-    lists:sum([N || {N, _} <- Done]) * 1.0e9 / Ns.
+    {Operations * 1.0e9 / Ns, cpu_us(Spent, Operations)}.
+
+-spec cpu_us(non_neg_integer(), pos_integer()) -> float() | null.
+cpu_us(Spent, _Operations) when Spent < ?CPU_US_MIN -> null;
+cpu_us(Spent, Operations) -> Spent / Operations.
+
+%% CPU time of this node so far, of all its threads.
+-spec cpu_us() -> non_neg_integer().
+cpu_us() ->
+    {ok, Bytes} = file:read_file("/proc/self/stat"),
+    [_, Rest] = binary:split(Bytes, <<") ">>),
+    Fields = binary:split(Rest, <<" ">>, [global]),
+    Ticks = [binary_to_integer(lists:nth(At, Fields)) || At <- [12, 13]],
+    lists:sum(Ticks) * 10_000.
 
 -spec work(arm(), term(), {term(), term()}, integer(), non_neg_integer()) ->
     non_neg_integer().

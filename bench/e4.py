@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import cluster
-import local
+import nodes
 
 FULL = {
     "rounds": 5,
@@ -12,14 +12,20 @@ FULL = {
 }
 QUICK = {"rounds": 1, "deadline_ms": 10_000, "messages": [1_000, 5_000, 20_000]}
 
+ARMS = [(mailbox, path) for path in ("direct", "timer", "load") for mailbox in ("on_heap", "off_heap")]
+
 
 def steps(plan) -> int:
-    """Cells that `run` tells of: two mailboxes by three paths."""
-    return 6 * len(plan["messages"])
+    """How often `run` says something: each cell and each round."""
+    return (len(ARMS) + plan["rounds"]) * len(plan["messages"])
 
 
 def run(plan, say) -> list[dict]:
     """All cells, as e4.erl prints them."""
-    arguments = [plan["rounds"], plan["deadline_ms"], local.numbers(plan["messages"])]
+    runs = [
+        ([plan["rounds"], plan["deadline_ms"], count],
+         [{"messages": count, "mailbox": mailbox, "path": path} for mailbox, path in ARMS])
+        for count in plan["messages"]
+    ]  # fmt: skip
     with cluster.loopback("e4") as (flags, environment):
-        return local.results("e4", arguments, say, also=["cluster"], flags=flags, environment=environment)
+        return nodes.results("e4", runs, say, also=["cluster"], flags=flags, environment=environment)
