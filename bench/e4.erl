@@ -4,9 +4,9 @@
 %%
 %% Called by bench/run, which compiles it into a temporary directory:
 %%     erl -pa EBIN -run e4 main ROUNDS DEADLINE_MS MESSAGES
-%% Prints one line of JSON for each cell: messages, mailbox and path, with what
-%% each round found. A round ends when every message has come back, or at its
-%% deadline. A cell that fails prints {"failed": Reason}, and the run goes on.
+%% Prints one line of JSON for each mailbox and path: what each round found, or
+%% {"failed": Reason}. A round ends when every message has come back, or at
+%% its deadline, however many wait in the mailbox.
 %%
 %% Mailboxes of all processes in the path: on_heap, off_heap. Paths, both ways:
 %%     direct  a message each
@@ -17,7 +17,8 @@
 %%             timer, and the order is kept
 %%
 %% Where one process is in the path (timer, load), it numbers the messages in
-%% the order in which it takes them. `out_of_order_there` counts those that the
+%% the order in which it takes them; messages that go directly have no order
+%% among each other (null). `out_of_order_there` counts those that the
 %% echo server received after a later one, `out_of_order` those that came back
 %% so. Only `load` promises an order. (Two buffers that turn the order round
 %% restore it as long as both send the same messages together.)
@@ -55,10 +56,7 @@ main([Rounds, DeadlineMs, Messages]) ->
         deadline_ms => list_to_integer(DeadlineMs)
     },
     {ok, Members} = cluster:start(["echo"], [], "e4"),
-    lists:foreach(
-        fun(Count) -> cells(list_to_integer(Count), Members, Plan) end,
-        string:lexemes(Messages, ",")
-    ),
+    cells(list_to_integer(Messages), Members, Plan),
     ok = cluster:stop(Members),
     halt(0).
 
@@ -122,7 +120,7 @@ round({Mailbox, Path}, Count, Members, #{deadline_ms := DeadlineMs}) ->
     Self = self(),
     [Node] = cluster:nodes_of(Members),
     Way = way(Mailbox, Path),
-    Far = spawn_link(Node, ?MODULE, far_side, [Self, Mailbox, {Path, Way}]),
+    Far = spawn_link(Node, ?MODULE, far_side, [Self, Mailbox, Path]),
     {Echo, FarWay} = receive {Far, Found} -> Found end,
     ok = join(Way, FarWay),
     %% For each message: nanoseconds from its sending to its counting.
@@ -152,7 +150,7 @@ round({Mailbox, Path}, Count, Members, #{deadline_ms := DeadlineMs}) ->
     receive {trace_delivered, Counter, Delivered} -> ok end,
     true = trace:session_destroy(Session),
     {Collections, CollectingNs} = ask(Tracer),
-    report(Sent, Counts, Latencies, Started, #{
+    Report = report(Sent, Counts, Latencies, Started, #{
         out_of_order_there => ask(Echo),
         gc_count => Collections,
         gc_ms => CollectingNs / 1.0e6,
@@ -160,7 +158,11 @@ round({Mailbox, Path}, Count, Members, #{deadline_ms := DeadlineMs}) ->
             true -> null;
             false -> CpuUs / 1.0e3
         end
-    }).
+    }),
+    case Path of
+        direct -> Report#{out_of_order := null, out_of_order_there := null};
+        _ -> Report
+    end.
 
 -spec report(
     non_neg_integer(), map(), atomics:atomics_ref(), integer(), map()
@@ -245,10 +247,16 @@ look(Counts) ->
     map()
 ) -> map().
 count(Sent, Latencies, Until, Last, #{received := Received} = Counts) ->
-    Wait = case Received =:= Sent of
-        true -> ?AFTER_MS;
-        false -> left_ms(Until)
-    end,
+    case wait_ms(Sent - Received, Until) of
+        past -> Counts#{ended := erlang:monotonic_time()};
+        Wait -> count(Sent, Latencies, Until, Last, Counts, Wait)
+    end.
+
+-spec count(
+    non_neg_integer(), atomics:atomics_ref(), integer(), non_neg_integer(),
+    map(), non_neg_integer()
+) -> map().
+count(Sent, Latencies, Until, Last, #{received := Received} = Counts, Wait) ->
     receive
         {echo, Id, SentAt, Number, ?PAYLOAD} ->
             Now = erlang:monotonic_time(),
@@ -275,10 +283,16 @@ count(Sent, Latencies, Until, Last, #{received := Received} = Counts) ->
 bump(Name, Counts) ->
     maps:update_with(Name, fun(N) -> N + 1 end, Counts).
 
--spec left_ms(integer()) -> non_neg_integer().
-left_ms(Until) ->
-    Left = Until - erlang:monotonic_time(),
-    max(0, erlang:convert_time_unit(Left, native, millisecond)).
+-spec wait_ms(non_neg_integer(), integer()) -> non_neg_integer() | past.
+wait_ms(0, _Until) ->
+    ?AFTER_MS;
+wait_ms(_Missing, Until) ->
+    case Until - erlang:monotonic_time() of
+        Left when Left > 0 ->
+            erlang:convert_time_unit(Left, native, millisecond);
+        _ ->
+            past
+    end.
 
 %% Counts collections of both generations, and the time they took.
 -spec trace(non_neg_integer(), integer(), integer()) -> ok.
@@ -427,8 +441,8 @@ take() ->
 %% --------------------------------------------------------- on the peer ----
 
 %% The echo server of a round, and the process in its path back.
--spec far_side(pid(), mailbox(), {path(), way()}) -> no_return().
-far_side(Parent, Mailbox, {Path, _Near}) ->
+-spec far_side(pid(), mailbox(), path()) -> no_return().
+far_side(Parent, Mailbox, Path) ->
     Way = way(Mailbox, Path),
     Options = [link, {message_queue_data, Mailbox}],
     Echo = spawn_opt(fun() -> echo(Way, 0, 0) end, Options),
