@@ -78,7 +78,8 @@ try_start(Name, Flags) ->
         longnames => true,
         connection => standard_io,
         wait_boot => ?BOOT_MS,
-        args => Flags ++ kernel_flags() ++ ["-pa", Code]
+        %% A node that starts while all ends must not leave a port mapper.
+        args => Flags ++ kernel_flags() ++ ["-start_epmd", "false", "-pa", Code]
     },
     try peer:start(Options) of
         {ok, Control, Node} -> connect(Control, Node);

@@ -53,7 +53,8 @@ def _flags(name):
         "logger_level": "error",
     }
     kernel = [word for setting in settings.items() for word in setting]
-    return ["-start_epmd", "false", "-name", f"{name}@127.0.0.1", "-kernel", *kernel]
+    # Ctrl-C is for the program that measures: a node would stop to ask what to do.
+    return ["+B", "i", "-start_epmd", "false", "-name", f"{name}@127.0.0.1", "-kernel", *kernel]
 
 
 def _await_listener(port):
