@@ -123,7 +123,7 @@ def _await(condition):
     """Waits for what a server does next; one that takes too long is left to it."""
     deadline = time.monotonic() + SETTLE_TIMEOUT_S
     while not condition() and time.monotonic() < deadline:
-        time.sleep(0.01)
+        time.sleep(0.02)
 
 
 def cpu_s(pid) -> float:
