@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import tempfile
 
@@ -28,15 +29,17 @@ def results(module, arguments, say, progress=None, *, also=(), flags=(), environ
     `progress` is a format of a cell's fields; without one, whatever names the cell is said. `also` are modules that it
     needs; `flags` and `environment` are the node's. Where the measurement is given up, the node ends as well.
     """
-    environment = {**erlang_environment(), **(environment or {})}
+    environment = {"ERL_CRASH_DUMP": os.devnull, **erlang_environment(), **(environment or {})}
     with tempfile.TemporaryDirectory() as directory:
         sources = [str(ROOT / "bench" / f"{name}.erl") for name in (module, *also)]
         subprocess.run(["erlc", "-o", directory, *sources], check=True, env=environment)
         command = ["erl", "-noinput", *flags, "-pa", str(EBIN), "-pa", directory]
         command += ["-run", module, "main", *map(str, arguments)]
         process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, text=True, env=environment, preexec_fn=served.die_with_parent
-        )
+            # Without a terminal Ctrl-C ends the node, and opens no menu.
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, env=environment,
+            preexec_fn=served.die_with_parent,
+        )  # fmt: skip
         found = []
         try:
             for line in process.stdout:

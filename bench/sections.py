@@ -12,6 +12,8 @@ import statistics
 import published
 from plots import Panel, Series
 
+# What "CPU of the node" counts, and how finely.
+CPU_CLOCK = "in steps of 10 ms a round; schedulers that wait busily included"
 # With fewer rounds than this, medians are told, but no ordering.
 ROUNDS_MIN = 3
 
@@ -227,13 +229,10 @@ def _e1_cpu(cells, clients, arms):
     heads = [("clients", ""), *[(E1_ARMS.get(arm, arm), kind_of(arm)) for arm in arms], ("Todana / ETS", "ratio")]
     rows = []
     for count in clients:
-        found = {arm: cells.get((count, arm), {}).get("cpu_us_per_read", ()) for arm in arms}
-        # None: a round too short for the system's clock of CPU time.
-        found = {arm: tuple(each for each in values if each is not None) for arm, values in found.items()}
+        found = {arm: _counted(cells.get((count, arm), {}).get("cpu_us_per_read", ())) for arm in arms}
         cell = [Cell(v, "{:.3f}", kind=kind_of(arm)) if v else Cell(text="-") for arm, v in found.items()]
         rows.append([f"{count:,}", *cell, ratio(found.get("todana"), found.get("ets"))])
-    caption = "CPU microseconds of the node per read, integer keys (counted in steps of 10 ms a round)"
-    return Table(caption, heads, rows)
+    return Table(f"CPU microseconds of the node per read, integer keys ({CPU_CLOCK})", heads, rows)
 
 
 def _e1_panel(results, arms, spread_word):
@@ -286,6 +285,7 @@ def e2(results) -> Section:
     heads += [("Todana / Mnesia dirty", "ratio"), ("Todana / ETS", "ratio")]
     tables = [
         Table("Thousands of operations per second on one status, an update and a read by turns", heads, rows),
+        _e2_cpu(cells, counts, arms),
         _e2_shape(cells, counts[-1]),
         _e2_profile(cells, counts[-1], arms),
     ]
@@ -316,6 +316,21 @@ def e2(results) -> Section:
         ["Every update and read is profiled while it is counted. What a pair of start and stop costs (last table) is in all "
          "figures, so ratios between the fastest arms are nearer to 1 than without it."],
     )  # fmt: skip
+
+
+def _e2_cpu(cells, counts, arms):
+    heads = [("processes", ""), *[(E2_ARMS.get(arm, arm), kind_of(arm)) for arm in arms]]
+    rows = []
+    for count in counts:
+        found = [_counted(cells.get((count, arm), {}).get("cpu_us_per_operation", ())) for arm in arms]
+        cell = [Cell(v, "{:.3f}", kind=kind_of(arm)) if v else Cell(text="-") for arm, v in zip(arms, found)]
+        rows.append([f"{count:,}", *cell])
+    return Table(f"CPU microseconds of the node per operation ({CPU_CLOCK})", heads, rows)
+
+
+def _counted(values) -> tuple:
+    """Without the rounds that were too short for the system's clock of CPU time."""
+    return tuple(each for each in values if each is not None)
 
 
 def _profile(cells, count, arm, label):
@@ -382,7 +397,7 @@ def _e2_profilers(profilers):
     rows += [
         [words, Cell(tuple(profilers[name]["us_per_pair"]), "{:.3f}", kind=kind)]
         for name, (words, kind) in arms.items()
-        if name in profilers
+        if profilers.get(name, {}).get("us_per_pair")
     ]
     return Table("What the profiler itself costs", [("profiler", ""), ("us per pair of start and stop", "baseline")], rows)
 
@@ -430,8 +445,19 @@ def e3(results) -> Section:
         "", "microseconds per operation", tables, panels, [],
         ["Todana has no arm here: names across nodes are not built yet. These are the baselines that they will be held to.",
          "All nodes share this machine's cores, where the published ones had ten hosts: with many nodes, the cores are "
-         "what is measured too."],
+         "what is measured too.", *_e3_left_out(parts["scale_up"])],
     )  # fmt: skip
+
+
+def _e3_left_out(results):
+    """The half of the experiment for which this machine has too few cores."""
+    counts = sorted({count for each in results for count in each.get("scheduler_counts_left_out", ())})
+    if not counts:
+        return []
+    return [
+        f"Scheduler counts above this machine's cores ({', '.join(map(str, counts))}) were left out: more schedulers than "
+        "cores would show how they share them, not what they add."
+    ]
 
 
 def _e3_cell(result, operation):
@@ -646,7 +672,8 @@ def e5(results) -> Section:
         ["Connections that are not active are open and silent: that is where a back end that looks at each of them shows.",
          "No peer speaks HTTP here: Todana's arms by it stand beside the published builds, and its other arms beside the "
          "peers that speak the same protocol.",
-         f"Seconds are per {E5_REQUESTS:,} requests, whatever number a run made.", *_e5_generator(results),
+         f"Seconds are per {E5_REQUESTS:,} requests, whatever number a run made. {_e5_runs(cells, loads)}",
+         *_e5_generator(results),
          "System calls were counted in one run of each cell, which has no part in the other figures."],
     )  # fmt: skip
 
@@ -659,6 +686,19 @@ def _e5_arm(arm):
 
 def _e5_load(load):
     return f"{load[0]:,} connections" + ("" if load[0] == load[1] else f", {load[1]:,} active")
+
+
+def _e5_runs(cells, loads):
+    """How many rounds of how many requests each load had."""
+    found = []
+    for load in loads:
+        runs = [(len(each["rounds"]), each["requests"]) for key, each in cells.items() if key[3:5] == load and each["rounds"]]
+        if not runs:
+            continue
+        rounds, most, fewest = (function(each[place] for each in runs) for function, place in ((max, 0), (max, 1), (min, 1)))
+        fewer = f" ({fewest:,} where a back end looks at every connection)" if fewest < most else ""
+        found.append(f"{_e5_load(load)}: {plural(rounds, 'round')} of {most:,}{fewer}")
+    return "Runs: " + "; ".join(found) + "."
 
 
 def _e5_figures(result, figure):

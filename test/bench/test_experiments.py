@@ -127,6 +127,7 @@ def test_a_run_leaves_results_of_each_experiment(tiny_run, name):
     found = json.loads((tiny_run / f"{name}.json").read_text())
     assert "failed" not in found
     assert found["results"]
+    assert not [each for each in found["results"] if "failed" in each]
     assert found["machine"]["plan"] == TINY[name]
 
 
