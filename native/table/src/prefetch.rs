@@ -8,30 +8,37 @@
 //! ```
 //!
 //! Nothing can be done about that for a single key. But clients send requests in pipelines and ask
-//! for many keys at once, and the waits of different keys can overlap. So each step is taken for
-//! all keys before the next:
+//! for many keys at once, and walks look up one key after the other: the waits of different keys
+//! can overlap. So each step is taken for a group of keys before the next:
 //!
 //! 1. Hash every key, and fetch its shard's line and the place in the index where the key belongs.
 //!    The shard, whose line is still on its way, is not asked where its index is: a [`Hint`] is.
 //! 2. Lock every shard in turn and look the hash up, which tells the entries that may be the key's;
 //!    fetch their first lines. A shard that is locked by somebody is left out.
 //!
-//! The ordinary look-ups that follow find in the cache what they need. Nothing depends on any of
+//! The ordinary look-ups that follow find in the cache what they need. Walks take the first step
+//! for the next group already while one is looked up ([`Ahead`]). Nothing depends on any of
 //! this: a prefetch of an address that is no longer, or never was, that of an index does no harm.
 
+use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use hashbrown::HashTable;
 
 use crate::core::Core;
 use crate::entry::EntryBox;
+use crate::shard::Shards;
 
 /// Keys that are fetched together: about as many lines as a processor has on the way at one time.
 pub const PREFETCH_KEYS_MAX: usize = 16;
 
 const LINE_BYTES: usize = 64;
 /// Lines of an entry that are fetched: a key and a value of some hundred bytes together.
-const ENTRY_LINES: usize = 3;
+const ENTRY_LINES_MAX: usize = 3;
+/// The same of small entries, which may begin anywhere in a line.
+const ENTRY_LINES_MIN: usize = 2;
+/// Keys of a walk that are fetched together.
+const GROUP: usize = 8;
 /// User addresses are below 2^48 (see [`crate::entry`]): a hint has room for a size above them.
 const SIZE_SHIFT: u32 = 48;
 
@@ -96,18 +103,88 @@ impl Core {
         let mut located = [(0, 0); PREFETCH_KEYS_MAX];
         let located = &mut located[..keys.len().min(PREFETCH_KEYS_MAX)];
         for (place, key) in located.iter_mut().zip(keys) {
-            let (hash, shard) = self.locate(key);
-            fetch(std::ptr::from_ref(shards.get(shard)).addr());
-            shards.hint(shard).fetch(hash);
-            *place = (hash, shard);
+            *place = self.fetch_place(shards, key);
         }
-        for (hash, shard) in located {
-            let Some(records) = shards.get(*shard).try_lock_to_read() else { continue };
-            // No entry is the right one, so the search visits all that may be.
-            let _ = records.index.find(*hash, |entry| {
-                (0..ENTRY_LINES).for_each(|line| fetch(entry.address() + line * LINE_BYTES));
-                false
-            });
+        for place in located {
+            fetch_entries(shards, *place, ENTRY_LINES_MAX);
+        }
+    }
+
+    /// The first step. Returns the key's hash and shard.
+    fn fetch_place(&self, shards: &Shards, key: &[u8]) -> (u64, usize) {
+        let (hash, shard) = self.locate(key);
+        fetch(std::ptr::from_ref(shards.get(shard)).addr());
+        shards.hint(shard).fetch(hash);
+        (hash, shard)
+    }
+}
+
+/// The second step: so many lines of each entry that may be the one with this hash.
+#[inline(always)]
+fn fetch_entries(shards: &Shards, (hash, shard): (u64, usize), lines: usize) {
+    let Some(records) = shards.get(shard).try_lock_to_read() else { return };
+    // No entry is the right one, so the search visits all that may be.
+    let _ = records.index.find(hash, |entry| {
+        for line in 0..ENTRY_LINES_MAX {
+            if line < lines {
+                fetch(entry.address() + line * LINE_BYTES);
+            }
+        }
+        false
+    });
+}
+
+/// What a row of keys needs that are looked up one after the other.
+pub(crate) struct Ahead<'a> {
+    core: &'a Core,
+    /// Hash and shard of the keys of the group that is looked up next, and of the one after it.
+    places: [(u64, usize); 2 * GROUP],
+    /// Lines of an entry of the table's mean size.
+    lines: usize,
+}
+
+impl<'a> Ahead<'a> {
+    pub(crate) fn new(core: &'a Core) -> Ahead<'a> {
+        let mean = (core.bytes() / core.len().max(1)) as usize;
+        let lines = (ENTRY_LINES_MIN + mean / LINE_BYTES).min(ENTRY_LINES_MAX);
+        Ahead { core, places: [(0, 0); 2 * GROUP], lines }
+    }
+
+    /// Fetches for the key at this place and those after it. Is called for each place in turn.
+    #[inline]
+    pub(crate) fn of<'b>(&mut self, at: usize, len: usize, key: impl Fn(usize) -> &'b [u8]) {
+        if at % GROUP == 0
+            && let Some(shards) = self.core.shards()
+        {
+            self.fetch_group(shards, at, len, key);
+        }
+    }
+
+    fn fetch_group<'b>(
+        &mut self,
+        shards: &Shards,
+        at: usize,
+        len: usize,
+        key: impl Fn(usize) -> &'b [u8],
+    ) {
+        let (next, after) = (len.min(at + GROUP), len.min(at + 2 * GROUP));
+        if at == 0 {
+            self.fetch_places(shards, 0..next, &key);
+        }
+        for at in at..next {
+            fetch_entries(shards, self.places[at % (2 * GROUP)], self.lines);
+        }
+        self.fetch_places(shards, next..after, &key);
+    }
+
+    fn fetch_places<'b>(
+        &mut self,
+        shards: &Shards,
+        keys: Range<usize>,
+        key: &impl Fn(usize) -> &'b [u8],
+    ) {
+        for at in keys {
+            self.places[at % (2 * GROUP)] = self.core.fetch_place(shards, key(at));
         }
     }
 }

@@ -15,7 +15,7 @@ use crate::core::Core;
 use crate::entry::Entry;
 use crate::keyspace::Keyspace;
 use crate::ordered::Steps;
-use crate::prefetch::PREFETCH_KEYS_MAX;
+use crate::prefetch::Ahead;
 use crate::range::{KeyRange, NotOrdered, Walk, Walked};
 use crate::scan;
 use crate::shard::Records;
@@ -126,12 +126,12 @@ pub(crate) fn step<S: Keyspace + Look>(
     loop {
         batch.clear();
         let more = rest.copy(space, now_ms, wanted, &mut batch);
+        let mut ahead = Ahead::new(core);
         for at in 0..batch.len() {
-            if at % PREFETCH_KEYS_MAX == 0 {
-                prefetch(space, &rest, &batch, at);
-            }
+            ahead.of(at, batch.len(), |at| rest.key(&batch, at));
             let key = rest.key(&batch, at);
-            let visited = rest.wants(key) && visit_live(space, key, now_ms, &mut visit);
+            let visited =
+                rest.wants(key) && space.read(key, now_ms, |entry| entry.map(&mut visit).is_some());
             if visited {
                 left -= 1;
             } else {
@@ -147,25 +147,6 @@ pub(crate) fn step<S: Keyspace + Look>(
         }
         wanted = left.max(MORE_KEYS);
     }
-}
-
-/// Fetches what the look-ups from a place in the batch on will need.
-fn prefetch(space: &impl Keyspace, rest: &Rest<'_>, batch: &Batch, from: usize) {
-    let mut keys = [&[][..]; PREFETCH_KEYS_MAX];
-    let count = (batch.len() - from).min(PREFETCH_KEYS_MAX);
-    for (place, at) in keys.iter_mut().zip(from..from + count) {
-        *place = rest.key(batch, at);
-    }
-    space.prefetch(&keys[..count]);
-}
-
-fn visit_live(
-    space: &impl Keyspace,
-    key: &[u8],
-    now_ms: u64,
-    visit: &mut impl FnMut(Entry<'_>),
-) -> bool {
-    space.read(key, now_ms, |entry| entry.map(visit).is_some())
 }
 
 /// What is left of a walk over a table without an order.
