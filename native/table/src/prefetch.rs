@@ -153,7 +153,7 @@ impl<'a> Ahead<'a> {
     /// Fetches for the key at this place and those after it. Is called for each place in turn.
     #[inline]
     pub(crate) fn of<'b>(&mut self, at: usize, len: usize, key: impl Fn(usize) -> &'b [u8]) {
-        if at % GROUP == 0
+        if at.is_multiple_of(GROUP)
             && let Some(shards) = self.core.shards()
         {
             self.fetch_group(shards, at, len, key);
