@@ -10,6 +10,7 @@ use crate::entry::{Entry, EntryBox};
 use crate::eviction::Written;
 use crate::keyspace::Keyspace;
 use crate::ordered::Leaves;
+use crate::prefetch::Ahead;
 use crate::range::{KeyOrder, NotOrdered, Walk, Walked};
 use crate::readers;
 use crate::scan;
@@ -234,6 +235,10 @@ impl Keyspace for Locked<'_> {
 }
 
 impl Look for Locked<'_> {
+    fn ahead(&self) -> Ahead<'_> {
+        Ahead::idle(self.core)
+    }
+
     fn look<R>(&self, shard: usize, now_ms: u64, look: impl FnOnce(&Records) -> R) -> Option<R> {
         Some(look(&self.current(&self.held[shard], now_ms)))
     }

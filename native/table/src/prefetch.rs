@@ -137,6 +137,7 @@ fn fetch_entries(shards: &Shards, (hash, shard): (u64, usize), lines: usize) {
 /// What a row of keys needs that are looked up one after the other.
 pub(crate) struct Ahead<'a> {
     core: &'a Core,
+    shards: Option<&'a Shards>,
     /// Hash and shard of the keys of the group that is looked up next, and of the one after it.
     places: [(u64, usize); 2 * GROUP],
     /// Lines of an entry of the table's mean size.
@@ -147,14 +148,19 @@ impl<'a> Ahead<'a> {
     pub(crate) fn new(core: &'a Core) -> Ahead<'a> {
         let mean = (core.bytes() / core.len().max(1)) as usize;
         let lines = (ENTRY_LINES_MIN + mean / LINE_BYTES).min(ENTRY_LINES_MAX);
-        Ahead { core, places: [(0, 0); 2 * GROUP], lines }
+        Ahead { core, shards: core.shards(), places: [(0, 0); 2 * GROUP], lines }
+    }
+
+    /// For who holds the locks: fetches nothing.
+    pub(crate) fn idle(core: &'a Core) -> Ahead<'a> {
+        Ahead { core, shards: None, places: [(0, 0); 2 * GROUP], lines: 0 }
     }
 
     /// Fetches for the key at this place and those after it. Is called for each place in turn.
     #[inline]
     pub(crate) fn of<'b>(&mut self, at: usize, len: usize, key: impl Fn(usize) -> &'b [u8]) {
         if at.is_multiple_of(GROUP)
-            && let Some(shards) = self.core.shards()
+            && let Some(shards) = self.shards
         {
             self.fetch_group(shards, at, len, key);
         }
@@ -249,6 +255,25 @@ mod tests {
             (0..500).for_each(|key| change(key, short, NOW_MS));
             table.sweep(NOW_MS + 2, 1);
             change(8, plain, NOW_MS + 2);
+        }
+    }
+
+    #[test]
+    fn places_are_found_before_their_keys_are_looked_up() {
+        let core = Core::new(Options::default());
+        let table = crate::Table::of(core.clone());
+        table.update(b"any", NOW_MS, |slot| slot.put(&[], Meta::default())).expect("room");
+        let names: Vec<[u8; 1]> = (0..40).map(|key| [key]).collect();
+        for len in 0..=names.len() {
+            let mut ahead = Ahead::new(&core);
+            for at in 0..len {
+                ahead.of(at, len, |at| &names[at]);
+                let group = at / GROUP * GROUP;
+                for (near, key) in names[..len].iter().enumerate().skip(group).take(2 * GROUP) {
+                    let place = ahead.places[near % (2 * GROUP)];
+                    assert_eq!(place, core.locate(key), "{near} of {len} at {at}");
+                }
+            }
         }
     }
 

@@ -10,6 +10,7 @@ use crate::eviction;
 use crate::keyspace::Keyspace;
 use crate::limits::{Limits, Options};
 use crate::locked::Locked;
+use crate::prefetch::Ahead;
 use crate::range::{KeyOrder, NotOrdered, Walk, Walked};
 use crate::scan;
 use crate::shard::Records;
@@ -243,6 +244,10 @@ impl Keyspace for Table {
 }
 
 impl Look for Table {
+    fn ahead(&self) -> Ahead<'_> {
+        Ahead::new(&self.core)
+    }
+
     fn look<R>(&self, shard: usize, _: u64, look: impl FnOnce(&Records) -> R) -> Option<R> {
         Some(look(&self.core.shards()?.get(shard).lock_to_read()))
     }

@@ -31,6 +31,9 @@ const BATCH_BYTES_MAX: usize = 64 * 1024;
 
 /// What can look at one shard of a table.
 pub(crate) trait Look {
+    /// What fetches memory for the look-ups that a walk makes.
+    fn ahead(&self) -> Ahead<'_>;
+
     /// Looks at a shard under its lock; `None` where nothing was ever written.
     fn look<R>(&self, shard: usize, now_ms: u64, look: impl FnOnce(&Records) -> R) -> Option<R>;
 }
@@ -126,7 +129,7 @@ pub(crate) fn step<S: Keyspace + Look>(
     loop {
         batch.clear();
         let more = rest.copy(space, now_ms, wanted, &mut batch);
-        let mut ahead = Ahead::new(core);
+        let mut ahead = space.ahead();
         for at in 0..batch.len() {
             ahead.of(at, batch.len(), |at| rest.key(&batch, at));
             let key = rest.key(&batch, at);
