@@ -24,6 +24,7 @@ use rustler::sys::*;
 use rustler::types::atom::Atom;
 use rustler::{Encoder, Env, Term};
 use std::mem::MaybeUninit;
+use todana_command::parse_signed;
 
 const BINARY: u8 = 0;
 const ATOM: u8 = 1;
@@ -81,6 +82,7 @@ impl Misuse {
 
 /// Room for bytes that a term becomes: keys and small values need no allocation.
 pub(crate) struct Room {
+    digits: itoa::Buffer,
     inline: [MaybeUninit<u8>; Room::INLINE],
     heap: Vec<u8>,
 }
@@ -90,7 +92,11 @@ impl Room {
 
     #[inline]
     pub(crate) fn new() -> Room {
-        Room { inline: [const { MaybeUninit::uninit() }; Room::INLINE], heap: Vec::new() }
+        Room {
+            digits: itoa::Buffer::new(),
+            inline: [const { MaybeUninit::uninit() }; Room::INLINE],
+            heap: Vec::new(),
+        }
     }
 
     /// `tag`, then `bytes`.
@@ -241,7 +247,7 @@ unsafe fn encode(env: RawEnv, term: Raw, room: &mut Room) -> Result<&[u8], Misus
         return Ok(room.tagged(BINARY, bytes));
     }
     if let Some(number) = erts::get_i64(env, term) {
-        return Ok(room.plain(itoa::Buffer::new().format(number).as_bytes()));
+        return Ok(room.digits.format(number).as_bytes());
     }
     let mut name = [0u8; 4 * 255 + 1];
     // SAFETY: valid environment and term; the buffer has room for the longest atom of 255
@@ -365,7 +371,7 @@ pub(crate) fn decode(
             }
         }
         Some((&EXTERNAL, _)) | None => Decoded::Encoded(binary(bytes)),
-        Some(_) => match number(bytes) {
+        Some(_) => match parse_signed(bytes) {
             Some(number) => Decoded::Term(erts::make_i64(env, number)),
             None => Decoded::Encoded(binary(bytes)),
         },
@@ -395,10 +401,4 @@ fn atom(env: RawEnv, name: &[u8]) -> Option<Raw> {
         );
         (made != 0).then(|| term.assume_init())
     }
-}
-
-/// A decimal integer of 64 bits.
-#[inline]
-pub(crate) fn number(bytes: &[u8]) -> Option<i64> {
-    std::str::from_utf8(bytes).ok()?.parse().ok()
 }

@@ -4,10 +4,10 @@
 //! them for its caller.
 
 use crate::atoms;
-use crate::codec::{self, Decoded};
+use crate::codec::Decoded;
 use crate::erts::{self, Raw, RawEnv};
 use rustler::types::atom::Atom;
-use todana_command::{Error, LcsSpan, LeaseState, Record, Refusal, Reply};
+use todana_command::{Error, LcsSpan, LeaseState, Record, Refusal, Reply, parse_signed};
 
 /// One reply.
 #[derive(Clone, Copy)]
@@ -71,7 +71,7 @@ impl Reply for Answers {
         self.push(Answer::Integer(number));
     }
     fn number(&mut self, record: Record<'_>) {
-        self.push(codec::number(record.value).map_or(Answer::Other, Answer::Number));
+        self.push(parse_signed(record.value).map_or(Answer::Other, Answer::Number));
     }
     fn length(&mut self, _length: usize, version: u64) {
         self.push(Answer::Stored(version));
