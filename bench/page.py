@@ -74,30 +74,49 @@ class Report:
     second_machines: dict = dataclasses.field(default_factory=dict)
 
     def verdicts(self, section: Section) -> dict:
-        """For each peer of a section, its contests with their verdicts."""
-        again = {}
-        for other in (each for each in self.second if each.name == section.name):
-            again = {(contest.peer, contest.where): contest.verdict for contest in other.contests}
+        """For each peer of a section, its contests with their verdicts: those of Contest, where both runs have the same,
+        and `unconfirmed` for an ordering that the second run could not find."""
+        again = {
+            (contest.peer, contest.where): contest.verdict
+            for other in self.second if other.name == section.name
+            for contest in other.contests if contest.is_settled
+        }  # fmt: skip
         found = {}
         for contest in section.contests:
             verdict = contest.verdict
-            # What the second run lacks it does not confirm.
-            if self.second and again.get((contest.peer, contest.where)) != verdict:
-                verdict = "open"
+            if self.second and verdict != "open":
+                confirmed = again.get((contest.peer, contest.where), "unconfirmed")
+                verdict = confirmed if confirmed in (verdict, "unconfirmed") else "open"
             found.setdefault(contest.peer, []).append((contest, verdict))
         return found
+
+    @property
+    def unconfirmed(self) -> list[str]:
+        """Experiments of which a second run has nothing."""
+        again = {each.name for each in self.second if not each.failed}
+        return [each.name for each in self.sections if self.second and not each.failed and each.name not in again]
 
 
 # ----------------------------------------------------------------- verdicts ---
 
 
+VERDICTS = {
+    "ahead": "ahead of", "behind": "behind", "open": "not told apart from", "unconfirmed": "by one run only beside",
+}  # fmt: skip
+
+
+def named(section, peer) -> str:
+    """A peer, and whether it is what the experiment's authors came to."""
+    return f"{peer} ({section.remedy_words})" if peer == section.remedy else peer
+
+
 def told(section, peer, judged) -> str:
     """How Todana stands against one peer."""
-    counts = {word: [each for each, verdict in judged if verdict == word] for word in ("ahead", "behind", "open")}
-    name = f"{peer} (the published remedy)" if peer == section.remedy else peer
+    counts = {word: [each for each, verdict in judged if verdict == word] for word in VERDICTS}
+    name = named(section, peer)
     settled = all(contest.is_settled for contest, _ in judged)
     parts = []
-    for word, text in (("ahead", "ahead of"), ("behind", "behind"), ("open", "not told apart from")):
+    for word, text in VERDICTS.items():
         chosen = counts[word]
         if not chosen:
             continue
@@ -117,17 +136,15 @@ def losses(report) -> list[str]:
     lines = []
     for section in report.sections:
         for peer, judged in report.verdicts(section).items():
-            behind = [(contest, verdict) for contest, verdict in judged if verdict == "behind"]
-            if not behind:
-                continue
-            ratios = [contest.ratio for contest, _ in behind]
-            low, high = f"{min(ratios):.2f}x", f"{max(ratios):.2f}x"
-            who = "" if section.own == "Todana" else section.own[0].lower() + section.own[1:] + " is "
-            name = f"{peer} (the published remedy)" if peer == section.remedy else peer
-            lines.append(
-                f"{section.name.upper()}, {section.figure}: {who}behind {name} in {len(behind)} of {len(judged)} cells, "
-                f"at {low if low == high else low + ' to ' + high} its figure"
-            )
+            for found, note in (("behind", ""), ("unconfirmed", " (not confirmed by a second run)")):
+                ratios = [each.ratio for each, verdict in judged if verdict == found and each.verdict == "behind"]
+                if ratios:
+                    low, high = f"{min(ratios):.2f}x", f"{max(ratios):.2f}x"
+                    who = "" if section.own == "Todana" else section.own[0].lower() + section.own[1:] + " is "
+                    lines.append(
+                        f"{section.name.upper()}, {section.figure}: {who}behind {named(section, peer)} in {len(ratios)} of "
+                        f"{len(judged)} cells, at {low if low == high else low + ' to ' + high} its figure{note}"
+                    )
     return lines
 
 
@@ -138,13 +155,17 @@ def gaps(report) -> list[str]:
         if section.failed:
             found[section.name, "failed", section.failed] = {"all of it"}
         for table in section.tables:
-            for row in table.rows:
-                for cell in row[1:]:
+            for label, *cells in table.rows:
+                for (head, _), cell in zip(table.heads[1:], cells):
                     if cell.missing:
-                        found.setdefault((section.name, cell.missing, cell.reason), set()).add(row[0])
-    return [
+                        # A label that is a number says little without its column.
+                        where = f"{head} at {label} {table.heads[0][0]}" if label[:1].isdigit() else label
+                        found.setdefault((section.name, cell.missing, cell.reason), set()).add(where)
+    lines = [
         f"{name.upper()}, {word}: {'; '.join(sorted(rows))}: {reason}" for (name, word, reason), rows in found.items()
     ]
+    lines += [f"{name.upper()}: {ABSENT}" for name in report.absent]
+    return lines + [f"{name.upper()}: nothing of it in the second run" for name in report.unconfirmed]
 
 
 def summary(report) -> tuple[str, str, list[str]]:
@@ -155,6 +176,8 @@ def summary(report) -> tuple[str, str, list[str]]:
         return "bad", "Todana loses here:" if settled else "Todana loses here, by the median of few rounds:", lost
     if not any(section.contests for section in report.sections):
         return "plain", "Nothing in this run has Todana beside a peer.", []
+    if report.unconfirmed:
+        return "plain", "No loss in what both runs measured.", []
     how = "in which every round agrees" if settled else "by the median of few rounds"
     return "good", f"Todana is behind in no cell {how}.", []
 
@@ -195,8 +218,9 @@ def facts(report) -> list[tuple[str, str]]:
         *found["versions"].items(),
     ]
     for name, each in report.machines.items():
-        rounds = each["plan"]["rounds"]
-        line = f"{' '.join(each['command'])} ({rounds} round{'s' * (rounds != 1)})"
+        plan = each["plan"]
+        rounds = sorted({plan["rounds"], *(cell["rounds"] for cell in plan.get("cells", ()) if "rounds" in cell)})
+        line = f"{' '.join(each['command'])} ({' or '.join(map(str, rounds))} round{'s' * (rounds != [1])})"
         # Results of one directory may be of several runs.
         if (each["date"], each["versions"], each["cpu"]) != (found["date"], found["versions"], found["cpu"]):
             versions = ", ".join(f"{program} {version}" for program, version in each["versions"].items())
@@ -216,13 +240,13 @@ def html(report: Report, drawn) -> str:
     tone, sentence, lines = summary(report)
     body = [
         "<header><h1>Five published experiments, measured again</h1>",
-        '<p class="lead">Each beside Todana, from scratch, on one machine and today\'s runtime.</p>',
+        '<p class="lead">From scratch, on one machine and today\'s runtime, beside Todana where it has a part.</p>',
         _verdict(tone, sentence, lines),
         f"<p>{text(rounds_note(report))} Figures are medians over the rounds, with the smallest and largest below; the first "
         "round of each arm warms up and is not counted; the arms of a cell take turns. <span class=\"published\">Published "
         "figures</span> are their authors' own, from their machines: compare shapes with them, not speeds.</p>",
     ]
-    if missing := gaps(report) + [f"{name.upper()}: {ABSENT}" for name in report.absent]:
+    if missing := gaps(report):
         body.append(_verdict("plain", "Without figures:", missing))
     links = [f'<a href="#{each.name}">{each.name.upper()} {text(each.title)}</a>' for each in report.sections]
     body.append(f"<nav>{''.join(links)}</nav>")
@@ -269,7 +293,8 @@ def _section(report, section, svg):
     judged = report.verdicts(section)
     if judged:
         told_lines = [told(section, peer, found) for peer, found in judged.items()]
-        tone = "bad" if any(v == "behind" for found in judged.values() for _, v in found) else "good"
+        verdicts = {verdict for found in judged.values() for _, verdict in found}
+        tone = "bad" if "behind" in verdicts else "good" if "ahead" in verdicts else "plain"
         lines.append(_verdict(tone, f"{section.own} in {section.figure} is", told_lines))
     lines += [f"<p>{text(remark)}</p>" for remark in section.remarks]
     band = "Bands span the rounds; bars have a line from the smallest to the largest; dashes are published."
@@ -317,7 +342,7 @@ def markdown(report: Report, results: str) -> str:
         "compare shapes with them, not speeds.",
         "\n".join(["| | |", "|---|---|", *[f"| {name} | {value} |" for name, value in facts(report)]]),
     ]
-    if missing := gaps(report) + [f"{name.upper()}: {ABSENT}" for name in report.absent]:
+    if missing := gaps(report):
         parts.append("Without figures:\n" + "".join(f"\n- {line}" for line in missing))
     for section in report.sections:
         raw = f"[{section.name}.json]({results}/{section.name}.json)"
