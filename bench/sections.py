@@ -424,6 +424,8 @@ E3_OPERATIONS = {
     "pg_members": ("pg: members (published: pg2 pick)", "pg2_pick"),
     "pg_leave": ("pg: leave", None),
 }
+# What OTP has no more: as published only.
+E3_GONE = {"pg2_create"}
 E3_SCALE_UP = {
     "echo_many": "echo, four servers per scheduler", "echo_one": "echo, one server", "erpc": "erpc",
     "rpc_one_process": "rpc through one process",
@@ -478,8 +480,7 @@ def _e3_nodes(found, counts):
         heads += [(f"{plural(count, 'node')}, today", "baseline")]
     rows = []
     for operation, (words, then) in E3_OPERATIONS.items():
-        # What no OTP has any more is there as published.
-        if operation != then and not any((count, operation) in found for count in counts):
+        if operation not in E3_GONE and not any((count, operation) in found for count in counts):
             continue
         row = [words]
         for count in counts:
@@ -487,9 +488,8 @@ def _e3_nodes(found, counts):
                 figures = dict(zip(published.E3_NODES, published.E3_OPERATIONS.get(then, ())))
                 row.append(known(figures.get(count), "{:,.3f}" if then == "add_node" else "{:,.2f}"))
             # A count for which memory is missing has one result for all operations.
-            is_gone = operation == then
-            result = None if is_gone else found.get((count, operation)) or found.get((count, "all"))
-            row.append(_e3_cell(result, operation))
+            result = found.get((count, operation)) or found.get((count, "all"))
+            row.append(_e3_cell(None if operation in E3_GONE else result, operation))
         rows.append(row)
     return Table("By number of other nodes", heads, rows)
 
