@@ -68,7 +68,8 @@ tell(Title, Done, All) when Done =:= All; Done rem 8 =:= 0 ->
 tell(_Title, _Done, _All) ->
     ok.
 
-%% peer:start/1 exits where a node does not come up.
+%% peer:start/1 exits where a node does not come up. There is an answer whatever
+%% goes wrong, as start/7 waits for one.
 -spec try_start(string(), [string()]) -> {ok, member()} | {error, term()}.
 try_start(Name, Flags) ->
     Code = filename:dirname(code:which(?MODULE)),
@@ -81,11 +82,13 @@ try_start(Name, Flags) ->
         %% A node that starts while all ends must not leave a port mapper.
         args => Flags ++ kernel_flags() ++ ["-start_epmd", "false", "-pa", Code]
     },
-    try peer:start(Options) of
-        {ok, Control, Node} -> connect(Control, Node);
-        {error, Reason} -> {error, Reason}
+    try
+        case peer:start(Options) of
+            {ok, Control, Node} -> connect(Control, Node);
+            {error, Reason} -> {error, Reason}
+        end
     catch
-        _:Reason -> {error, Reason}
+        _:Why -> {error, Why}
     end.
 
 %% A node that came up and cannot be reached does not stay.

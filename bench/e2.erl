@@ -8,7 +8,8 @@
 %% system's clock of it), and the profile of all rounds. The arms take turns;
 %% one that fails prints {"failed": Reason}. An operation is an update or a
 %% read, by turns. Each is profiled as it is counted: what that costs is in the
-%% figures of every arm. With `profilers` for PROCESSES, prints that cost.
+%% figures of every arm. With `profilers` for PROCESSES, prints one line for
+%% each profiler: the microseconds that a pair of start and stop costs.
 %%
 %%     gen_server          the state of a process; each operation is a call
 %%     ets                 a public table (the published remedy)
@@ -193,27 +194,44 @@ read(todana, Table) ->
     {ok, N} = todana:get(Table, status),
     N.
 
--spec init(integer()) -> {ok, integer()}.
+%% The state is a status, or the table of the profiler that is a process.
+-spec init(integer() | profiler) -> {ok, integer() | ets:table()}.
+init(profiler) -> {ok, ets:new(e2_process_profile, [])};
 init(N) -> {ok, N}.
 
--spec handle_call(update | read, gen_server:from(), integer()) ->
-    {reply, integer(), integer()}.
+-spec handle_call(update | read | await, gen_server:from(), State) ->
+    {reply, integer() | ok, State}
+when
+    State :: integer() | ets:table().
 handle_call(update, _From, N) -> {reply, N + 1, N + 1};
-handle_call(read, _From, N) -> {reply, N, N}.
+handle_call(read, _From, N) -> {reply, N, N};
+handle_call(await, _From, Table) -> {reply, ok, Table}.
 
--spec handle_cast(term(), integer()) -> {noreply, integer()}.
-handle_cast(_Message, N) -> {noreply, N}.
+-spec handle_cast({start | stop, pid(), atom(), integer()}, ets:table()) ->
+    {noreply, ets:table()}.
+handle_cast({start, Pid, Label, At}, Table) ->
+    _ = put({Pid, Label}, At),
+    {noreply, Table};
+handle_cast({stop, Pid, Label, At}, Table) ->
+    add(Table, Label, At - erase({Pid, Label})),
+    {noreply, Table}.
 
 %% ------------------------------------------------------------- profiling ---
 
-%% What a pair of start and stop costs: counters, and as the original did it
-%% (start times and sums in ETS).
+%% What a pair of start and stop costs:
+%%     counters  todana_profile
+%%     ets       start times and sums in a public table, by the caller
+%%     process   as the original did it: both are cast to one process, with the
+%%               caller's clock; it keeps the start times in its dictionary and
+%%               the sums in a table. What it does for them counts as well.
 -spec profiling(map()) -> ok.
 profiling(#{rounds := Rounds, cell_ms := CellMs}) ->
     Table = ets:new(e2_profile, [public]),
+    {ok, Pid} = gen_server:start_link(?MODULE, profiler, []),
     Arms = [
         {counters, fun() -> counters_pairs(1000) end},
-        {ets, fun() -> ets_pairs(Table, 1000) end}
+        {ets, fun() -> ets_pairs(Table, 1000) end},
+        {process, fun() -> process_pairs(Pid, 1000) end}
     ],
     Samples = [
         {Arm, pair_us(Pairs, CellMs)}
@@ -262,7 +280,22 @@ ets_pairs(Table, Left) ->
     true = ets:insert(Table, {{started, self(), pair}, Now}),
     [{_, Started}] = ets:take(Table, {started, self(), pair}),
     Elapsed = erlang:monotonic_time() - Started,
-    _ = ets:update_counter(
-        Table, pair, [{2, Elapsed}, {3, 1}], {pair, 0, 0}
-    ),
+    add(Table, pair, Elapsed),
     ets_pairs(Table, Left - 1).
+
+%% The call is answered when all casts before it are done: the mailbox does not
+%% grow without end.
+-spec process_pairs(pid(), non_neg_integer()) -> ok.
+process_pairs(Pid, 0) ->
+    gen_server:call(Pid, await, infinity);
+process_pairs(Pid, Left) ->
+    gen_server:cast(Pid, {start, self(), pair, erlang:monotonic_time()}),
+    gen_server:cast(Pid, {stop, self(), pair, erlang:monotonic_time()}),
+    process_pairs(Pid, Left - 1).
+
+-spec add(ets:table(), atom(), integer()) -> ok.
+add(Table, Label, Elapsed) ->
+    _ = ets:update_counter(
+        Table, Label, [{2, Elapsed}, {3, 1}], {Label, 0, 0}
+    ),
+    ok.

@@ -6,7 +6,9 @@
 %%     erl -pa EBIN -run e4 main ROUNDS DEADLINE_MS MESSAGES
 %% Prints one line of JSON for each mailbox and path: what each round found, or
 %% {"failed": Reason}. A round ends when every message has come back, or at
-%% its deadline, however many wait in the mailbox.
+%% its deadline, however many wait in the mailbox. Of those `sent`, some were
+%% `received`, and at the end some were `waiting` in the mailbox; the others are
+%% `lost`: they had not come back.
 %%
 %% Mailboxes of all processes in the path: on_heap, off_heap. Paths, both ways:
 %%     direct  a message each
@@ -125,16 +127,13 @@ round({Mailbox, Path}, Count, Members, #{deadline_ms := DeadlineMs}) ->
     ok = join(Way, FarWay),
     %% For each message: nanoseconds from its sending to its counting.
     Latencies = atomics:new(Count, []),
-    Cpu = cluster:cpu_us(Members),
-    Started = erlang:monotonic_time(),
-    Until = Started
-        + erlang:convert_time_unit(DeadlineMs, millisecond, native),
     Options = [link, {message_queue_data, Mailbox}],
     Counter = spawn_opt(
         fun() ->
-            receive go -> ok end,
+            Until = receive {go, Deadline} -> Deadline end,
             Sent = flood(Count, self(), Echo, Way, Until, 0),
-            Self ! {self(), Sent, count(Sent, Latencies, Until)}
+            Counts = count(Sent, Latencies, Until),
+            Self ! {self(), Sent, Counts#{waiting => queue_length()}}
         end,
         Options
     ),
@@ -143,7 +142,10 @@ round({Mailbox, Path}, Count, Members, #{deadline_ms := DeadlineMs}) ->
     1 = trace:process(
         Session, Counter, true, [garbage_collection, monotonic_timestamp]
     ),
-    Counter ! go,
+    Cpu = cluster:cpu_us(Members),
+    Started = erlang:monotonic_time(),
+    Limit = erlang:convert_time_unit(DeadlineMs, millisecond, native),
+    Counter ! {go, Started + Limit},
     {Sent, Counts} = receive {Counter, S, C} -> {S, C} end,
     CpuUs = cluster:cpu_us(Members) - Cpu,
     Delivered = trace:delivered(Session, Counter),
@@ -170,6 +172,7 @@ round({Mailbox, Path}, Count, Members, #{deadline_ms := DeadlineMs}) ->
 report(Sent, Counts, Latencies, Started, Figures) ->
     #{
         received := Received,
+        waiting := Waiting,
         ended := Ended,
         duplicated := Duplicated,
         out_of_order := OutOfOrder,
@@ -183,7 +186,8 @@ report(Sent, Counts, Latencies, Started, Figures) ->
     Figures#{
         sent => Sent,
         received => Received,
-        lost => Sent - Received,
+        waiting => Waiting,
+        lost => Sent - Received - Waiting,
         duplicated => Duplicated,
         out_of_order => OutOfOrder,
         wall_ms => Elapsed / 1.0e6,
@@ -237,10 +241,14 @@ count(Sent, Latencies, Until) ->
 -spec look(map()) -> map().
 look(#{queue_peak := Peak, received := Received} = Counts)
   when Received rem ?LOOK_EVERY =:= 0 ->
-    {message_queue_len, Queue} = process_info(self(), message_queue_len),
-    Counts#{queue_peak := max(Peak, Queue)};
+    Counts#{queue_peak := max(Peak, queue_length())};
 look(Counts) ->
     Counts.
+
+-spec queue_length() -> non_neg_integer().
+queue_length() ->
+    {message_queue_len, Length} = process_info(self(), message_queue_len),
+    Length.
 
 -spec count(
     non_neg_integer(), atomics:atomics_ref(), integer(), non_neg_integer(),

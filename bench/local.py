@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
+import contextlib
 import os
 import subprocess
 import tempfile
 
 from machine import ROOT, erlang_environment
-from servers import served
+from servers import parsed, served
 
 KEYS = 1000
 EBIN = ROOT / "_build" / "default" / "lib" / "todana" / "ebin"
@@ -24,38 +24,50 @@ def run(plan, say) -> list[dict]:
 
 
 def results(module, arguments, say, progress=None, *, also=(), flags=(), environment=None) -> list[dict]:
-    """Compiles a module of this directory and runs its main/1 in a node of its own; the lines of JSON that it prints.
+    """What a module of this directory prints, compiled with `also`: see run_node."""
+    with compiled(module, *also) as directory:
+        return run_node(directory, module, arguments, say, progress, flags=flags, environment=environment)
 
-    `progress` is a format of a cell's fields; without one, whatever names the cell is said. `also` are modules that it
-    needs; `flags` and `environment` are the node's. Where the measurement is given up, the node ends as well.
+
+@contextlib.contextmanager
+def compiled(*modules):
+    """A temporary directory with these modules of this directory, compiled."""
+    with tempfile.TemporaryDirectory() as directory:
+        sources = [str(ROOT / "bench" / f"{name}.erl") for name in modules]
+        subprocess.run(["erlc", "-o", directory, *sources], check=True, env=erlang_environment())
+        yield directory
+
+
+def run_node(directory, module, arguments, say, progress=None, *, flags=(), environment=None) -> list[dict]:
+    """Runs main/1 of a module compiled there in a node of its own; the lines of JSON that it prints.
+
+    `progress` is a format of a cell's fields; without one, whatever names the cell is said. `flags` and `environment` are
+    the node's. Where the measurement is given up, the node ends as well.
     """
     environment = {"ERL_CRASH_DUMP": os.devnull, **erlang_environment(), **(environment or {})}
-    with tempfile.TemporaryDirectory() as directory:
-        sources = [str(ROOT / "bench" / f"{name}.erl") for name in (module, *also)]
-        subprocess.run(["erlc", "-o", directory, *sources], check=True, env=environment)
-        command = ["erl", "-noinput", *flags, "-pa", str(EBIN), "-pa", directory]
-        command += ["-run", module, "main", *map(str, arguments)]
-        process = subprocess.Popen(
-            # Without a terminal Ctrl-C ends the node, and opens no menu.
-            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, env=environment,
-            preexec_fn=served.die_with_parent,
-        )  # fmt: skip
-        found = []
-        try:
-            for line in process.stdout:
-                if not line.startswith('{"'):
-                    say(line.rstrip())
-                    continue
-                found.append(json.loads(line))
-                say(progress.format(**found[-1]) if progress else described(module, found[-1]))
-        except BaseException:
-            process.terminate()
-            raise
-        finally:
-            process.wait()
-        if process.returncode != 0:
-            raise RuntimeError("the Erlang node ended with %d" % process.returncode)
-        return found
+    command = ["erl", "-noinput", *flags, "-pa", str(EBIN), "-pa", directory]
+    command += ["-run", module, "main", *map(str, arguments)]
+    process = subprocess.Popen(
+        # Without a terminal Ctrl-C ends the node, and opens no menu.
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, errors="replace", env=environment,
+        preexec_fn=served.die_with_parent,
+    )  # fmt: skip
+    found = []
+    try:
+        for line in process.stdout:
+            if not line.startswith('{"'):
+                say(line.rstrip())
+                continue
+            found.append(parsed(line))
+            say(progress.format(**found[-1]) if progress else described(module, found[-1]))
+    except BaseException:
+        process.terminate()
+        raise
+    finally:
+        process.wait()
+    if process.returncode != 0:
+        raise RuntimeError("the Erlang node ended with %d" % process.returncode)
+    return found
 
 
 def described(module, cell) -> str:

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import subprocess
+
 import local
 
 
-def results(module, runs, say, **options) -> list[dict]:
+def results(module, runs, say, *, also=(), **options) -> list[dict]:
     """What main/1 of the module prints for each run: its arguments, and what it is to tell of, where it cannot."""
     found = []
-    for arguments, told in runs:
-        try:
-            found += local.results(module, arguments, say, **options)
-        except RuntimeError as error:
-            say(f"{module}: failed: {error}")
-            found += [{**each, "failed": str(error)} for each in told]
-    if all("failed" in each for each in found):
+    with local.compiled(module, *also) as directory:
+        for arguments, told in runs:
+            # A node that is asked to end does so without an error.
+            cells, reason = [], "the Erlang node ended too early"
+            try:
+                cells = local.run_node(directory, module, arguments, say, **options)
+            except (RuntimeError, OSError, subprocess.SubprocessError) as error:
+                reason = str(error)
+            missing = [each for each in told if not any(each.items() <= cell.items() for cell in cells)]
+            if missing:
+                say(f"{module}: failed: {reason}")
+            found += cells + [{**each, "failed": reason} for each in missing]
+    if found and all("failed" in each for each in found):
         raise RuntimeError(found[0]["failed"])
     return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import os
 import shutil
@@ -18,7 +19,9 @@ import served  # noqa: E402
 LOAD = ROOT / "bench" / "load"
 GENERATOR = LOAD / "target" / "release" / "todana_load"
 MEMCACHED_MEGABYTES = 8192
-SETTLE_TIMEOUT_S = 5
+SETTLE_TIMEOUT_S = 30
+# For whoever looked whether a server has started to be gone.
+BEFORE_FIRST_LOAD_S = 0.1
 # Todana's own arms: the kind of database 0.
 KINDS = {"todana": ":", "todana-ordered": "+"}
 
@@ -88,7 +91,7 @@ def load(server, protocol, operation, *, connections, meanwhile=None, **options)
     for name, value in {"connections": connections, **options}.items():
         command += ["--" + name.replace("_", "-")] + ([] if value is True else [str(value)])
     pid, (_, generator_cores) = server.pid, cores()
-    descriptors = served.descriptors(pid)
+    idle = idle_descriptors(server)
     with Pinned(generator_cores):
         process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, preexec_fn=served.die_with_parent
@@ -96,22 +99,22 @@ def load(server, protocol, operation, *, connections, meanwhile=None, **options)
     try:
         if process.stdout.readline() != "ready\n":
             raise RuntimeError("the generator did not connect")
-        _await(lambda: served.descriptors(pid) >= descriptors + connections)
+        if idle is not None:
+            _await(lambda: served.descriptors(pid) >= idle + connections, "the server did not accept all connections")
         with meanwhile or contextlib.nullcontext():
             before, generator_before = cpu_s(pid), cpu_s(process.pid)
             process.stdin.write("go\n")
             process.stdin.flush()
             line = process.stdout.readline()
             spent, generator_spent = cpu_s(pid) - before, cpu_s(process.pid) - generator_before
-        if not line:
-            raise RuntimeError("the generator ended without a report")
+        report = parsed(line)
     except BaseException:
         process.kill()
         process.communicate()
         raise
     process.communicate()
-    _await(lambda: served.descriptors(pid) <= descriptors)
-    report = json.loads(line)
+    if idle is not None:
+        _await(lambda: served.descriptors(pid) <= idle, "the server did not close all connections")
     report["server_cpu_us_per_request"] = round(spent / max(1, report["requests"]) * 1e6, 4)
     report["generator_cpu_share"] = round(generator_spent / report["seconds"], 3)
     if report["errors"] or report["connection_lost"]:
@@ -119,10 +122,30 @@ def load(server, protocol, operation, *, connections, meanwhile=None, **options)
     return report
 
 
-def _await(condition):
-    """Waits for what a server does next; one that takes too long is left to it."""
+@functools.cache
+def idle_descriptors(server) -> int | None:
+    """Open files of a server that nobody is connected to; None where the system does not let us look at another user's."""
+    time.sleep(BEFORE_FIRST_LOAD_S)
+    try:
+        return served.descriptors(server.pid)
+    except PermissionError:
+        return None
+
+
+def parsed(line) -> dict:
+    """A line of JSON from a program; one that was ended meanwhile leaves a part of it, or nothing."""
+    try:
+        return json.loads(line)
+    except ValueError:
+        raise RuntimeError(f"a program ended within a line: {line[:80]!r}") from None
+
+
+def _await(condition, otherwise):
+    """Waits for what a server does next, as otherwise it would count in what is measured then."""
     deadline = time.monotonic() + SETTLE_TIMEOUT_S
-    while not condition() and time.monotonic() < deadline:
+    while not condition():
+        if time.monotonic() > deadline:
+            raise RuntimeError(f"{otherwise} within {SETTLE_TIMEOUT_S} s")
         time.sleep(0.02)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
 import sys
 from pathlib import Path
@@ -13,11 +14,18 @@ sys.path.insert(0, str(BENCH))
 
 import e1  # noqa: E402
 import e2  # noqa: E402
+import e4  # noqa: E402
 import local  # noqa: E402
 import machine  # noqa: E402
 import nodes  # noqa: E402
 import sections  # noqa: E402
+import servers  # noqa: E402
 
+TINY = [
+    (e1, {"cell_ms": 1, "rounds": 1, "clients": [1, 2], "sizes": [16], "entries": 10}),
+    (e2, {"cell_ms": 1, "rounds": 1, "processes": [1]}),
+    (e4, {"rounds": 1, "deadline_ms": 5_000, "messages": [10]}),
+]
 RUNS = [([name], [{"arm": name}]) for name in ("first", "second", "third")]
 # One arm raises, one does not open, one goes on.
 TURNS = """
@@ -33,19 +41,30 @@ TURNS = """
 """
 
 
+@pytest.fixture
+def run_node(monkeypatch):
+    """Sets what is done in place of running a node, for the name of its arm."""
+
+    def replace(told):
+        monkeypatch.setattr(local, "compiled", lambda *_: contextlib.nullcontext("nowhere"))
+        monkeypatch.setattr(local, "run_node", lambda _directory, _module, arguments, _say: told(*arguments))
+
+    return replace
+
+
 def dies_at(*names):
-    """In place of local.results: nodes of which these end too early."""
+    """Nodes of which these end too early."""
 
-    def results(_module, arguments, _say, **_options):
-        if arguments[0] in names:
+    def told(name):
+        if name in names:
             raise RuntimeError("the Erlang node ended with 137")
-        return [{"arm": arguments[0], "figure": 1.0}]
+        return [{"arm": name, "figure": 1.0}]
 
-    return results
+    return told
 
 
-def test_a_node_that_dies_takes_no_other_cell_with_it(monkeypatch):
-    monkeypatch.setattr(local, "results", dies_at("second"))
+def test_a_node_that_dies_takes_no_other_cell_with_it(run_node):
+    run_node(dies_at("second"))
     said = []
     assert nodes.results("e0", RUNS, said.append) == [
         {"arm": "first", "figure": 1.0},
@@ -55,10 +74,44 @@ def test_a_node_that_dies_takes_no_other_cell_with_it(monkeypatch):
     assert said == ["e0: failed: the Erlang node ended with 137"]
 
 
-def test_an_experiment_of_which_every_node_dies_has_failed(monkeypatch):
-    monkeypatch.setattr(local, "results", dies_at("first", "second", "third"))
+def test_an_experiment_of_which_every_node_dies_has_failed(run_node):
+    run_node(dies_at("first", "second", "third"))
     with pytest.raises(RuntimeError, match="ended with 137"):
         nodes.results("e0", RUNS, print)
+
+
+def test_cells_of_which_a_node_does_not_tell_have_failed(run_node):
+    run_node(lambda name: [] if name == "second" else [{"arm": name, "figures": [1.0]}])
+    first, second, third = nodes.results("e0", RUNS, print)
+    assert second == {"arm": "second", "failed": "the Erlang node ended too early"}
+    assert "failed" not in {**first, **third}
+
+
+def test_an_experiment_of_which_no_node_tells_anything_has_failed(run_node):
+    run_node(lambda _name: [])
+    with pytest.raises(RuntimeError, match="too early"):
+        nodes.results("e0", RUNS, print)
+
+
+@pytest.mark.parametrize("line", ["", '{"arm": "first", "figu'])
+def test_a_line_that_was_cut_off_is_a_failure_like_others(line):
+    with pytest.raises(RuntimeError, match="within a line"):
+        servers.parsed(line)
+
+
+@pytest.mark.parametrize(("part", "plan"), TINY)
+def test_nodes_tell_of_the_cells_that_are_expected_of_them(part, plan):
+    said = []
+    found = part.run(plan, said.append)
+    assert [each for each in found if "failed" in each] == []
+    # A cell that nobody expects is said as well.
+    assert len(said) == part.steps(plan)
+
+
+def test_a_server_that_keeps_connections_open_is_a_failure(monkeypatch):
+    monkeypatch.setattr(servers, "SETTLE_TIMEOUT_S", 0.05)
+    with pytest.raises(RuntimeError, match="still open"):
+        servers._await(lambda: False, "still open")
 
 
 def test_an_arm_that_fails_has_no_more_turns_and_the_others_go_on(tmp_path):
