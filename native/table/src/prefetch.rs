@@ -7,18 +7,19 @@
 //!   shard (lock, where the index is)  ->  index (control bytes, tagged pointer)  ->  entry
 //! ```
 //!
-//! Nothing can be done about that for a single key. But clients send requests in pipelines and ask
-//! for many keys at once, and walks look up one key after the other: the waits of different keys
-//! can overlap. So each step is taken for a group of keys before the next:
+//! For a single key, the second step need not wait for the first: a [`Hint`], which lies apart from
+//! the shard, tells where its index is (`Shards::ahead`). And clients send requests in pipelines
+//! and ask for many keys at once, and walks look up one key after the other: the waits of different
+//! keys can overlap. So each step is taken for a group of keys before the next:
 //!
 //! 1. Hash every key, and fetch its shard's line and the place in the index where the key belongs.
-//!    The shard, whose line is still on its way, is not asked where its index is: a [`Hint`] is.
+//!    The shard, whose line is still on its way, is not asked where its index is: the hint is.
 //! 2. Lock every shard in turn and look the hash up, which tells the entries that may be the key's;
 //!    fetch their first lines. A shard that is locked by somebody is left out.
 //!
 //! The ordinary look-ups that follow find in the cache what they need. Walks take the first step
-//! for the next group already while one is looked up ([`Ahead`]). Nothing depends on any of
-//! this: a prefetch of an address that is no longer, or never was, that of an index does no harm.
+//! for the next group already while one is looked up ([`Ahead`]). Nothing depends on any of this: a
+//! prefetch of an address that is no longer, or never was, that of an index does no harm.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -82,7 +83,7 @@ impl Hint {
 
     /// Fetches the place in the index where the search for a hash begins.
     #[inline]
-    fn fetch(&self, hash: u64) {
+    pub(crate) fn fetch(&self, hash: u64) {
         let word = self.0.load(Relaxed);
         if word == 0 {
             return;

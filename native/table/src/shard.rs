@@ -162,6 +162,13 @@ impl Shards {
         self.shards.iter()
     }
 
+    /// The shard of a key with this hash, and its place in the index is fetched meanwhile.
+    #[inline]
+    pub(crate) fn ahead(&self, shard: usize, hash: u64) -> &Shard {
+        self.hint(shard).fetch(hash);
+        self.get(shard)
+    }
+
     #[inline]
     pub(crate) fn hint(&self, shard: usize) -> &Hint {
         &self.index_hints[shard]

@@ -47,7 +47,7 @@ impl Table {
         self.core.apply_schedule(now_ms);
         let Some(shards) = self.core.shards() else { return look(None) };
         let (hash, shard) = self.core.locate(key);
-        let shard = shards.get(shard);
+        let shard = shards.ahead(shard, hash);
         if self.core.is_limited() {
             return look(find_live(&self.core, &mut shard.lock(), hash, key, now_ms));
         }
@@ -150,7 +150,7 @@ impl Keyspace for Table {
         self.core.apply_schedule(now_ms);
         let Some(shards) = self.core.shards() else { return look(None) };
         let (hash, shard) = self.core.locate(key);
-        let shard = shards.get(shard);
+        let shard = shards.ahead(shard, hash);
         if self.core.is_limited() {
             let mut records = shard.lock();
             let entry = find_live(&self.core, &mut records, hash, key, now_ms);
@@ -177,7 +177,7 @@ impl Keyspace for Table {
         core.apply_schedule(now_ms);
         let shards = core.shards_for_write();
         let (hash, shard) = core.locate(key);
-        let mut records = shards.get(shard).lock();
+        let mut records = shards.ahead(shard, hash).lock();
         let snapshot = core.running_snapshot();
         let writer = Writer::new(core, shards, shard, &mut records, snapshot);
         let mut slot = Slot::find(writer, key, hash, now_ms);
