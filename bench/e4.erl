@@ -187,7 +187,8 @@ report(Sent, Counts, Latencies, Started, Figures) ->
         sent => Sent,
         received => Received,
         waiting => Waiting,
-        lost => Sent - Received - Waiting,
+        %% What waits may be there twice.
+        lost => max(0, Sent - Received - Waiting),
         duplicated => Duplicated,
         out_of_order => OutOfOrder,
         wall_ms => Elapsed / 1.0e6,

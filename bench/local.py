@@ -38,11 +38,19 @@ def compiled(*modules):
         yield directory
 
 
+class NodeFailed(RuntimeError):
+    """A node that ended badly, and what it had told before."""
+
+    def __init__(self, reason, found):
+        super().__init__(reason)
+        self.found = found
+
+
 def run_node(directory, module, arguments, say, progress=None, *, flags=(), environment=None) -> list[dict]:
     """Runs main/1 of a module compiled there in a node of its own; the lines of JSON that it prints.
 
     `progress` is a format of a cell's fields; without one, whatever names the cell is said. `flags` and `environment` are
-    the node's. Where the measurement is given up, the node ends as well.
+    the node's. Where the measurement is given up, the node ends as well; where the node ends badly, NodeFailed is raised.
     """
     environment = {"ERL_CRASH_DUMP": os.devnull, **erlang_environment(), **(environment or {})}
     command = ["erl", "-noinput", *flags, "-pa", str(EBIN), "-pa", directory]
@@ -52,7 +60,7 @@ def run_node(directory, module, arguments, say, progress=None, *, flags=(), envi
         command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, errors="replace", env=environment,
         preexec_fn=served.die_with_parent,
     )  # fmt: skip
-    found = []
+    found, reason = [], ""
     try:
         for line in process.stdout:
             if not line.startswith('{"'):
@@ -60,13 +68,16 @@ def run_node(directory, module, arguments, say, progress=None, *, flags=(), envi
                 continue
             found.append(parsed(line))
             say(progress.format(**found[-1]) if progress else described(module, found[-1]))
+    except RuntimeError as error:
+        process.terminate()
+        reason = str(error)
     except BaseException:
         process.terminate()
         raise
     finally:
         process.wait()
-    if process.returncode != 0:
-        raise RuntimeError("the Erlang node ended with %d" % process.returncode)
+    if reason or process.returncode != 0:
+        raise NodeFailed(reason or f"the Erlang node ended with {process.returncode}", found)
     return found
 
 

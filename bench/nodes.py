@@ -16,7 +16,9 @@ def results(module, runs, say, *, also=(), **options) -> list[dict]:
             cells, reason = [], "the Erlang node ended too early"
             try:
                 cells = local.run_node(directory, module, arguments, say, **options)
-            except (RuntimeError, OSError, subprocess.SubprocessError) as error:
+            except local.NodeFailed as error:
+                cells, reason = error.found, str(error)
+            except (OSError, subprocess.SubprocessError) as error:
                 reason = str(error)
             missing = [each for each in told if not any(each.items() <= cell.items() for cell in cells)]
             if missing:

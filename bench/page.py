@@ -75,7 +75,7 @@ class Report:
 
     def verdicts(self, section: Section) -> dict:
         """For each peer of a section, its contests with their verdicts: those of Contest, where both runs have the same,
-        and `unconfirmed` for an ordering that the second run could not find."""
+        and `ahead?` or `behind?` for an ordering of the first run that the second could not look for."""
         again = {
             (contest.peer, contest.where): contest.verdict
             for other in self.second if other.name == section.name
@@ -85,8 +85,8 @@ class Report:
         for contest in section.contests:
             verdict = contest.verdict
             if self.second and verdict != "open":
-                confirmed = again.get((contest.peer, contest.where), "unconfirmed")
-                verdict = confirmed if confirmed in (verdict, "unconfirmed") else "open"
+                confirmed = again.get((contest.peer, contest.where), verdict + "?")
+                verdict = confirmed if confirmed.rstrip("?") == verdict else "open"
             found.setdefault(contest.peer, []).append((contest, verdict))
         return found
 
@@ -101,7 +101,8 @@ class Report:
 
 
 VERDICTS = {
-    "ahead": "ahead of", "behind": "behind", "open": "not told apart from", "unconfirmed": "by one run only beside",
+    "ahead": "ahead of", "behind": "behind", "open": "not told apart from", "ahead?": "in one run only ahead of",
+    "behind?": "in one run only behind",
 }  # fmt: skip
 
 
@@ -136,8 +137,8 @@ def losses(report) -> list[str]:
     lines = []
     for section in report.sections:
         for peer, judged in report.verdicts(section).items():
-            for found, note in (("behind", ""), ("unconfirmed", " (not confirmed by a second run)")):
-                ratios = [each.ratio for each, verdict in judged if verdict == found and each.verdict == "behind"]
+            for found, note in (("behind", ""), ("behind?", " (not confirmed by a second run)")):
+                ratios = [each.ratio for each, verdict in judged if verdict == found]
                 if ratios:
                     low, high = f"{min(ratios):.2f}x", f"{max(ratios):.2f}x"
                     who = "" if section.own == "Todana" else section.own[0].lower() + section.own[1:] + " is "
@@ -150,8 +151,16 @@ def losses(report) -> list[str]:
 
 def gaps(report) -> list[str]:
     """What failed or was not possible: one line for each reason."""
+    lines = without_figures(report.sections) + [f"{name.upper()}: {ABSENT}" for name in report.absent]
+    # What was not possible in the first run is no news.
+    lines += [f"second run: {each}" for each in without_figures(report.second) if each not in lines]
+    return lines + [f"{name.upper()}: nothing of it in the second run" for name in report.unconfirmed]
+
+
+def without_figures(found_sections) -> list[str]:
+    """The same, of one run."""
     found = {}
-    for section in report.sections:
+    for section in found_sections:
         if section.failed:
             found[section.name, "failed", section.failed] = {"all of it"}
         for table in section.tables:
@@ -159,13 +168,11 @@ def gaps(report) -> list[str]:
                 for (head, _), cell in zip(table.heads[1:], cells):
                     if cell.missing:
                         # A label that is a number says little without its column.
-                        where = f"{head} at {label} {table.heads[0][0]}" if label[:1].isdigit() else label
+                        where = f"{head} at {label} ({table.caption})" if label[:1].isdigit() else label
                         found.setdefault((section.name, cell.missing, cell.reason), set()).add(where)
-    lines = [
+    return [
         f"{name.upper()}, {word}: {'; '.join(sorted(rows))}: {reason}" for (name, word, reason), rows in found.items()
     ]
-    lines += [f"{name.upper()}: {ABSENT}" for name in report.absent]
-    return lines + [f"{name.upper()}: nothing of it in the second run" for name in report.unconfirmed]
 
 
 def summary(report) -> tuple[str, str, list[str]]:

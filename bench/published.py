@@ -1,5 +1,6 @@
-"""The published columns of the five experiments. They are the authors' own, from their own machines: compare shapes with
-them, not speeds. Everything else in the reports is measured by bench/run, but for one figure of E2 that says where it is from.
+"""The published columns of the five experiments: the only figures in the reports that were not measured by bench/run.
+
+They are the authors' own, from their own machines: compare shapes with them, not speeds.
 """
 
 from __future__ import annotations

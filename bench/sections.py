@@ -394,7 +394,7 @@ def _e2_profilers(profilers):
     arms = {
         "counters": ("todana_profile: counters, no process", "todana"),
         "ets": ("start times and sums in ETS", "baseline"),
-        "process": ("casts to one process, the original's design (1.05 us when we ran it on OTP 25)", "baseline"),
+        "process": ("casts to one process, the original's design", "baseline"),
     }
     rows = [
         [words, missing(profilers[name]) or Cell(tuple(profilers[name]["us_per_pair"]), "{:.3f}", kind=kind)]

@@ -208,8 +208,7 @@ def test_an_order_that_a_second_run_did_not_measure_is_not_stated(tmp_path):
     first = write(tmp_path / "first", e1=reads([2.0, 2.1, 2.2], [1.0, 1.1, 1.2]))
     write(first / "second", e1=reads([2.0, 2.1, 2.2], [1.0, 1.1, 1.2], clients=2))
     page = report(first)
-    assert "ahead of named ETS" not in page
-    assert "by one run only beside named ETS (the published remedy) in 1 of 1 cells" in page
+    assert "in one run only ahead of named ETS (the published remedy) in 1 of 1 cells" in page
 
 
 def test_a_loss_of_which_the_second_run_has_nothing_is_told_as_such(tmp_path):
@@ -220,10 +219,19 @@ def test_a_loss_of_which_the_second_run_has_nothing_is_told_as_such(tmp_path):
     assert "E1: nothing of it in the second run" in page
 
 
+def test_what_failed_in_the_second_run_only_is_told(tmp_path):
+    first = write(tmp_path / "first", e1=reads([2.0, 2.1, 2.2], [1.0, 1.1, 1.2]))
+    gone = [{**each, "reads_per_second": [], "failed": "the table is gone"} for each in reads([1.0], [1.0])]
+    write(first / "second", e1=gone)
+    page = report(first)
+    assert "second run: E1, failed: Todana at 1" in page
+    assert "in one run only ahead of named ETS" in page
+
+
 def test_a_second_run_of_few_rounds_confirms_nothing(tmp_path):
     first = write(tmp_path / "first", e1=reads([2.0, 2.1, 2.2], [1.0, 1.1, 1.2]))
     write(first / "second", e1=reads([2.0], [1.0]))
-    assert "by one run only beside named ETS" in report(first)
+    assert "in one run only ahead of named ETS" in report(first)
 
 
 def test_an_order_of_both_runs_is_stated(tmp_path):
@@ -282,7 +290,7 @@ def test_what_e3_left_out_is_told(tmp_path):
 def test_a_failed_cell_is_named_by_its_column_too(tmp_path):
     results = reads([2.0], [1.0])
     results[0] = {**results[0], "reads_per_second": [], "failed": "the table is gone"}
-    assert "E1, failed: named ETS at 1 clients: the table is gone" in report(write(tmp_path, e1=results))
+    assert "E1, failed: named ETS at 1 (Millions of reads per second, integer keys)" in report(write(tmp_path, e1=results))
 
 
 def test_a_profiler_that_failed_shows_as_failed(tmp_path):

@@ -33,6 +33,9 @@ use crate::shard::Shards;
 /// Keys that are fetched together: about as many lines as a processor has on the way at one time.
 pub const PREFETCH_KEYS_MAX: usize = 16;
 
+/// Whether there is an instruction for it here; without one, all this would be work for nothing.
+const FETCHES: bool = cfg!(all(target_arch = "x86_64", not(miri)));
+
 const LINE_BYTES: usize = 64;
 /// Lines of an entry that are fetched: a key and a value of some hundred bytes together.
 const ENTRY_LINES_MAX: usize = 3;
@@ -84,6 +87,9 @@ impl Hint {
     /// Fetches the place in the index where the search for a hash begins.
     #[inline]
     pub(crate) fn fetch(&self, hash: u64) {
+        if !FETCHES {
+            return;
+        }
         let word = self.0.load(Relaxed);
         if word == 0 {
             return;
@@ -100,7 +106,7 @@ impl Hint {
 impl Core {
     /// Fetches what the next look-ups of these keys will need, [`PREFETCH_KEYS_MAX`] at most.
     pub(crate) fn prefetch(&self, keys: &[&[u8]]) {
-        let Some(shards) = self.shards() else { return };
+        let Some(shards) = self.shards().filter(|_| FETCHES) else { return };
         let mut located = [(0, 0); PREFETCH_KEYS_MAX];
         let located = &mut located[..keys.len().min(PREFETCH_KEYS_MAX)];
         for (place, key) in located.iter_mut().zip(keys) {
@@ -149,7 +155,8 @@ impl<'a> Ahead<'a> {
     pub(crate) fn new(core: &'a Core) -> Ahead<'a> {
         let mean = (core.bytes() / core.len().max(1)) as usize;
         let lines = (ENTRY_LINES_MIN + mean / LINE_BYTES).min(ENTRY_LINES_MAX);
-        Ahead { core, shards: core.shards(), places: [(0, 0); 2 * GROUP], lines }
+        let shards = core.shards().filter(|_| FETCHES);
+        Ahead { core, shards, places: [(0, 0); 2 * GROUP], lines }
     }
 
     /// For who holds the locks: fetches nothing.
@@ -260,6 +267,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(any(miri, not(target_arch = "x86_64")), ignore = "nothing is fetched")]
     fn places_are_found_before_their_keys_are_looked_up() {
         let core = Core::new(Options::default());
         let table = crate::Table::of(core.clone());

@@ -1,7 +1,8 @@
 //! One shard: a lock over an index of entries.
 //!
 //! A shard fills exactly one cache line, lock included, so that finding a key costs three lines:
-//! shard, index, entry.
+//! shard, index, entry; and that of a hint, by which the index is fetched while the shard is on the
+//! way ([`crate::prefetch`]).
 
 use std::sync::atomic::{
     AtomicU64,

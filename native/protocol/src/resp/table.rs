@@ -127,7 +127,8 @@ commands! {
     Prefix: "prefix", Generic, -2, READONLY | OWN | ALL_SHARDS | SPECIAL_RESPONSE, NO_KEYS, "0.1.0",
         "beginning [REV] [LIMIT limit] [AFTER last-key] [WITHVALUES]", "O(log n + m), m keys of the answer",
         "Keys of an ordered database that begin with these bytes, in order.";
-    RandomKey: "randomkey", Generic, 1, READONLY | ALL_SHARDS | RANDOM, NO_KEYS, "1.0.0", "", "O(1)", "Some key.";
+    RandomKey: "randomkey", Generic, 1, READONLY | ALL_SHARDS | RANDOM, NO_KEYS, "1.0.0", "",
+        "O(1), O(shards) with few keys", "A key by chance, all about equally likely.";
     RenameTo: "rename", Generic, 3, WRITE, RENAME, "1.0.0", "key newkey", "O(n), n bytes of the value",
         "Gives a value another key, over what that key had.";
     RenameNx: "renamenx", Generic, 3, WRITE | FAST, RENAME_NX, "1.0.0", "key newkey", "O(n), n bytes of the value",
