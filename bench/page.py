@@ -149,6 +149,22 @@ def losses(report) -> list[str]:
     return lines
 
 
+def leanings(report) -> list[str]:
+    """Where the median of a peer is better, though rounds overlap or the runs differ."""
+    lines = []
+    for section in report.sections:
+        for peer, judged in report.verdicts(section).items():
+            ratios = [each.ratio for each, verdict in judged if verdict == "open" and each.is_worse]
+            if ratios:
+                low, high = f"{min(ratios):.2f}x", f"{max(ratios):.2f}x"
+                lines.append(
+                    f"{section.name.upper()}, {section.figure}: {named(section, peer)} is better by the median, but not beyond "
+                    f"the spread of rounds, in {len(ratios)} of {len(judged)} cells "
+                    f"({low if low == high else low + ' to ' + high})"
+                )
+    return lines
+
+
 def gaps(report) -> list[str]:
     """What failed or was not possible: one line for each reason."""
     lines = without_figures(report.sections) + [f"{name.upper()}: {ABSENT}" for name in report.absent]
@@ -179,8 +195,11 @@ def summary(report) -> tuple[str, str, list[str]]:
     """The first lines: a tone, a sentence, and its list."""
     lost = losses(report)
     settled = all(contest.is_settled for section in report.sections for contest in section.contests)
+    close = leanings(report)
     if lost:
-        return "bad", "Todana loses here:" if settled else "Todana loses here, by the median of few rounds:", lost
+        return "bad", "Todana loses here:" if settled else "Todana loses here, by the median of few rounds:", lost + close
+    if close:
+        return "plain", "Todana is behind in no cell beyond the spread of rounds, but:", close
     if not any(section.contests for section in report.sections):
         return "plain", "Nothing in this run has Todana beside a peer.", []
     if report.unconfirmed:

@@ -55,6 +55,11 @@ class Contest:
         return statistics.median(self.own) / (statistics.median(self.other) or 1.0)
 
     @property
+    def is_worse(self) -> bool:
+        """Whether Todana's median is the worse one."""
+        return self.ratio < 1 if self.higher_is_better else self.ratio > 1
+
+    @property
     def verdict(self) -> str:
         """`ahead` or `behind` in all rounds, otherwise `open`; with few rounds, by the medians."""
         own, other = self.own, self.other

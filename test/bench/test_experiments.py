@@ -248,6 +248,11 @@ def test_few_rounds_are_said_to_be_few(tmp_path):
     assert "Too few rounds to state an ordering" in page
 
 
+def test_a_worse_median_is_in_the_first_lines_even_where_rounds_overlap(tmp_path):
+    lines = first_lines(report(write(tmp_path, e1=reads([1.0, 1.1, 2.1], [2.0, 2.1, 2.2]))))
+    assert "named ETS (the published remedy) is better by the median, but not beyond the spread of rounds, in 1 of 1" in lines
+
+
 def test_less_cpu_is_better():
     contest = sections.Contest("peer", "cell", (1.0, 1.1, 1.2), (2.0, 2.1, 2.2), False)
     assert contest.verdict == "ahead"
