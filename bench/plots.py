@@ -112,8 +112,9 @@ def _styles(panels):
             else:
                 colour, marker = free.pop(0) if free else (INK, "*")
                 styles[series.label] = {"color": colour, "marker": marker, "linewidth": 1.6, "markersize": 5, "zorder": 3}
-    # A second arm of Todana's is told by its line.
-    own = [style for style in styles.values() if style["color"] == TODANA]
+    # A second arm of Todana's is told by its line, where there are lines.
+    lines = {series.label for panel in panels if not panel.bars for series in panel.series}
+    own = [style for label, style in styles.items() if style["color"] == TODANA and label in lines]
     for style, (dashes, marker) in zip(own[1:], [("--", "s"), (":", "^"), ("-.", "D")]):
         style.update(linestyle=dashes, marker=marker, linewidth=1.8)
     return styles
@@ -155,9 +156,8 @@ def _bars(axes, panel, styles):
             axes.barh(place, middle, color=style["color"], alpha=0.45 if series.kind == "published" else 0.9, height=0.68)
         if len(values) > 1:
             axes.plot([min(values), max(values)], [place, place], color=INK, linewidth=1.4, solid_capstyle="butt")
-        axes.annotate(
-            f"{middle:,.3g}", (max(values), place), xytext=(8, 0), textcoords="offset points", va="center", fontsize=9.5
-        )
+        words = f"{middle:,.0f}" if middle >= 100 else f"{middle:.3g}"
+        axes.annotate(words, (max(values), place), xytext=(8, 0), textcoords="offset points", va="center", fontsize=9.5)
     axes.set_yticks(range(len(found)), [series.label for series in reversed(found)])
     axes.tick_params(axis="y", length=0, labelcolor=INK)
     axes.grid(axis="y", visible=False)
