@@ -75,7 +75,7 @@ class Report:
 
     def verdicts(self, section: Section) -> dict:
         """For each peer of a section, its contests with their verdicts: those of Contest, where both runs have the same,
-        and `ahead?` or `behind?` for an ordering of the first run that the second could not look for."""
+        and `ahead?` or `behind?` for an ordering of the first run that the second cannot confirm."""
         again = {
             (contest.peer, contest.where): contest.verdict
             for other in self.second if other.name == section.name
@@ -101,8 +101,8 @@ class Report:
 
 
 VERDICTS = {
-    "ahead": "ahead of", "behind": "behind", "open": "not told apart from", "ahead?": "in one run only ahead of",
-    "behind?": "in one run only behind",
+    "ahead": "ahead of", "behind": "behind", "open": "not told apart from", "ahead?": "ahead (not confirmed) of",
+    "behind?": "behind (not confirmed)",
 }  # fmt: skip
 
 
@@ -323,7 +323,7 @@ def _section(report, section, svg):
         tone = "bad" if "behind" in verdicts else "good" if "ahead" in verdicts else "plain"
         lines.append(_verdict(tone, f"{section.own} in {section.figure} is", told_lines))
     lines += [f"<p>{text(remark)}</p>" for remark in section.remarks]
-    band = "Bands span the rounds; bars have a line from the smallest to the largest; dashes are published."
+    band = "Bands span the rounds; bars have a line from the smallest to the largest; grey dashes and bars are published."
     lines.append(f'<figure><div class="card">{svg}</div><figcaption>{band} Raw data: {raw}</figcaption></figure>')
     first, *others = section.tables
     lines.append(_table(first, raw))

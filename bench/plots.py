@@ -15,11 +15,12 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator  # noqa: E4
 
 # What matplotlib draws with, and what a reader sees: by day, by night. Arms have the colours of Okabe and Ito, which
 # people who see fewer colours tell apart; shapes of markers say the same once more.
-INK, MUTED, GRID = "#010101", "#020202", "#030303"
+INK, MUTED, GRID, PAPER = "#010101", "#020202", "#030303", "#050505"
 COLOURS = {
     INK: ("ink", "#1b1f24", "#e8eaed"),
     MUTED: ("muted", "#68707a", "#9aa3ad"),
     GRID: ("grid", "#dfe3e8", "#343a42"),
+    PAPER: ("paper", "#ffffff", "#1b1f25"),
     "#040401": ("todana", "#0072b2", "#4db2f0"),
     "#040402": ("arm1", "#d55e00", "#ff8a3d"),
     "#040403": ("arm2", "#009e73", "#2fd1a5"),
@@ -180,6 +181,12 @@ def _short(value, _position=None):
         if abs(value) >= size:
             return f"{value / size:g}{sign}"
     return f"{value:g}"
+
+
+def on_paper(plot) -> str:
+    """A plot with a background of its own, for pages of which nobody knows whether they are light or dark."""
+    paper = '<rect width="100%" height="100%" style="fill: var(--plot-paper)"/>'
+    return plot.replace("</style>", "</style>" + paper, 1)
 
 
 def _named(name, text) -> str:

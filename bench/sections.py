@@ -57,7 +57,7 @@ class Contest:
     @property
     def is_worse(self) -> bool:
         """Whether Todana's median is the worse one."""
-        return self.ratio < 1 if self.higher_is_better else self.ratio > 1
+        return self.ratio < 0.995 if self.higher_is_better else self.ratio > 1.005
 
     @property
     def verdict(self) -> str:
@@ -320,7 +320,9 @@ def e2(results) -> Section:
          Panel(f"Mean time of an update, {counts[-1]} processes", "", "microseconds", bars, bars=True)],
         contests,
         ["Every update and read is profiled while it is counted. What a pair of start and stop costs (last table) is in all "
-         "figures, so ratios between the fastest arms are nearer to 1 than without it."],
+         "figures, so ratios between the fastest arms are nearer to 1 than without it.",
+         "The original's profiler, one process, took 1.05 us a pair when it was run on OTP 25 for this project's design; the "
+         "last table has the same design rebuilt, and measured in this run."],
         remedy_words="the published remedy that replicates",
     )  # fmt: skip
 
@@ -652,15 +654,17 @@ def e5(results) -> Section:
     }
     arms, loads = list(dict.fromkeys(key[:3] for key in cells)), list(dict.fromkeys(key[3:5] for key in cells))
     operations = distinct(results, "operation")
+    backends = [backend for server, backend, _ in arms if server == "todana"]
     contests = [
         Contest(
-            f"{server} by {E5_PROTOCOLS[protocol]}", f"{operation}, {_e5_load(load)}",
+            f"{server} by {E5_PROTOCOLS[protocol]}" + _e5_other(backend), f"{operation}, {_e5_load(load)}",
             _e5_figures(cells[own], figure), _e5_figures(cells[key], figure), False,
         )
         for figure in ("server_cpu_us_per_request",)
+        for backend in dict.fromkeys(backends)
         for key in cells
         for server, _, protocol, *load, operation in [key]
-        for own in [("todana", "native", *key[2:])]
+        for own in [("todana", backend, *key[2:])]
         if server != "todana" and own in cells and _e5_figures(cells[own], figure) and _e5_figures(cells[key], figure)
     ]  # fmt: skip
     tables = [_e5_seconds(cells, arms, loads[0], operations)]
@@ -688,6 +692,11 @@ def e5(results) -> Section:
          *_e5_generator(results),
          "System calls were counted in one run of each cell, which has no part in the other figures."],
     )  # fmt: skip
+
+
+def _e5_other(backend):
+    """Which back end of Todana's a contest is about, where it is not the one that runs by default."""
+    return "" if backend == "native" else f" (Todana on {backend})"
 
 
 def _e5_arm(arm):
