@@ -57,10 +57,18 @@ def dies_at(*names):
 
     def told(name):
         if name in names:
-            raise RuntimeError("the Erlang node ended with 137")
+            raise local.NodeFailed("the Erlang node ended with 137", [])
         return [{"arm": name, "figure": 1.0}]
 
     return told
+
+
+def test_what_a_node_told_before_it_died_is_kept(run_node):
+    def told(name):
+        raise local.NodeFailed("the Erlang node ended with 137", [{"arm": name, "figure": 1.0}])
+
+    run_node(told)
+    assert nodes.results("e0", RUNS, lambda _: None) == [{"arm": arm, "figure": 1.0} for arm in ("first", "second", "third")]
 
 
 def test_a_node_that_dies_takes_no_other_cell_with_it(run_node):
