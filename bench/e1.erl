@@ -23,8 +23,6 @@
 %% What the keys are, how long the values, and whether all read one key.
 -type keys() :: {integer | binary, pos_integer(), spread | hot}.
 
-%% CPU time is counted in steps of 10 ms: less than this says nothing.
--define(CPU_US_MIN, 100_000).
 
 -spec main([string()]) -> no_return().
 main([CellMs, Rounds, Entries, Kind, Size, Spread, Clients]) ->
@@ -147,43 +145,12 @@ handle_cast(_Message, Map) -> {noreply, Map}.
 %% for each.
 -spec measure(term(), tuple(), map()) -> {float(), float() | null}.
 measure(Store, Names, #{cell_ms := CellMs, clients := Clients}) ->
-    Self = self(),
-    Unit = erlang:convert_time_unit(CellMs, millisecond, native),
-    Workers = [
-        spawn_link(fun() ->
-            Self ! {ready, self()},
-            receive
-                {go, End} ->
-                    Count = work(Store, Names, End, First, 0),
-                    Self ! {self(), Count, erlang:monotonic_time()}
-            end
-        end)
+    Works = [
+        fun(End) -> work(Store, Names, End, First, 0) end
      || N <- lists:seq(1, Clients),
         First <- [N * 7919 rem tuple_size(Names) + 1]
     ],
-    [receive {ready, Worker} -> ok end || Worker <- Workers],
-    Cpu = cpu_us(),
-    Started = erlang:monotonic_time(),
-    [Worker ! {go, Started + Unit} || Worker <- Workers],
-    Done = [receive {Worker, N, At} -> {N, At} end || Worker <- Workers],
-    Spent = cpu_us() - Cpu,
-    Reads = lists:sum([N || {N, _} <- Done]),
-    Ended = lists:max([At || {_, At} <- Done]),
-    Ns = erlang:convert_time_unit(Ended - Started, native, nanosecond),
-    {Reads * 1.0e9 / Ns, cpu_us(Spent, Reads)}.
-
--spec cpu_us(non_neg_integer(), pos_integer()) -> float() | null.
-cpu_us(Spent, _Reads) when Spent < ?CPU_US_MIN -> null;
-cpu_us(Spent, Reads) -> Spent / Reads.
-
-%% CPU time of this node so far, of all its threads.
--spec cpu_us() -> non_neg_integer().
-cpu_us() ->
-    {ok, Bytes} = file:read_file("/proc/self/stat"),
-    [_, Rest] = binary:split(Bytes, <<") ">>),
-    Fields = binary:split(Rest, <<" ">>, [global]),
-    Ticks = [binary_to_integer(lists:nth(At, Fields)) || At <- [12, 13]],
-    lists:sum(Ticks) * 10_000.
+    turns:together(CellMs, Works).
 
 %% A hundred reads between two looks at the clock.
 -spec work(term(), tuple(), integer(), pos_integer(), non_neg_integer()) ->

@@ -25,8 +25,6 @@
 -type arm() ::
     gen_server | ets | mnesia_transaction | mnesia_dirty | todana.
 
-%% CPU time is counted in steps of 10 ms: less than this says nothing.
--define(CPU_US_MIN, 100_000).
 
 -spec main([string()]) -> no_return().
 main([CellMs, Rounds, Processes]) ->
@@ -110,43 +108,9 @@ print(Cell) ->
 -spec measure(arm(), term(), pos_integer(), map()) ->
     {float(), float() | null}.
 measure(Arm, Store, Processes, #{cell_ms := CellMs}) ->
-    Self = self(),
-    Unit = erlang:convert_time_unit(CellMs, millisecond, native),
     Labels = {{Arm, update}, {Arm, read}},
-    Workers = [
-        spawn_link(fun() ->
-            Self ! {ready, self()},
-            receive
-                {go, End} ->
-                    Count = work(Arm, Store, Labels, End, 0),
-                    Self ! {self(), Count, erlang:monotonic_time()}
-            end
-        end)
-     || _ <- lists:seq(1, Processes)
-    ],
-    [receive {ready, Worker} -> ok end || Worker <- Workers],
-    Cpu = cpu_us(),
-    Started = erlang:monotonic_time(),
-    [Worker ! {go, Started + Unit} || Worker <- Workers],
-    Done = [receive {Worker, N, At} -> {N, At} end || Worker <- Workers],
-    Spent = cpu_us() - Cpu,
-    Operations = lists:sum([N || {N, _} <- Done]),
-    Ended = lists:max([At || {_, At} <- Done]),
-    Ns = erlang:convert_time_unit(Ended - Started, native, nanosecond),
-    {Operations * 1.0e9 / Ns, cpu_us(Spent, Operations)}.
-
--spec cpu_us(non_neg_integer(), pos_integer()) -> float() | null.
-cpu_us(Spent, _Operations) when Spent < ?CPU_US_MIN -> null;
-cpu_us(Spent, Operations) -> Spent / Operations.
-
-%% CPU time of this node so far, of all its threads.
--spec cpu_us() -> non_neg_integer().
-cpu_us() ->
-    {ok, Bytes} = file:read_file("/proc/self/stat"),
-    [_, Rest] = binary:split(Bytes, <<") ">>),
-    Fields = binary:split(Rest, <<" ">>, [global]),
-    Ticks = [binary_to_integer(lists:nth(At, Fields)) || At <- [12, 13]],
-    lists:sum(Ticks) * 10_000.
+    Work = fun(End) -> work(Arm, Store, Labels, End, 0) end,
+    turns:together(CellMs, lists:duplicate(Processes, Work)).
 
 -spec work(arm(), term(), {term(), term()}, integer(), non_neg_integer()) ->
     non_neg_integer().

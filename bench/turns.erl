@@ -6,7 +6,7 @@
 %% failed has no more turns.
 -module(turns).
 
--export([open/1, warm_up/1, play/2, figures/2]).
+-export([open/1, warm_up/1, play/2, figures/2, together/2]).
 
 -export_type([measure/0]).
 
@@ -15,6 +15,8 @@
 -type arm() :: {atom(), {pid(), reference(), [term()]} | {failed, binary()}}.
 
 -define(ROUND_MS, 60_000).
+%% The system counts CPU time in steps of 10 ms: below this, it tells nothing.
+-define(CPU_US_MIN, 100_000).
 
 %% Each arm by its name, and what opens its store.
 -spec open([{atom(), fun(() -> measure())}]) -> [arm()].
@@ -87,3 +89,46 @@ figures({_Name, {failed, Reason}}, _Told) ->
     #{failed => Reason};
 figures({_Name, {_Pid, _Monitor, Samples}}, Told) ->
     Told(lists:reverse(Samples)).
+
+%% Processes that work side by side for so long, each told the time at which it
+%% ends, and returning how often it did its work: times per second of all of
+%% them together, and CPU microseconds of the node for each time.
+-spec together(pos_integer(), [fun((integer()) -> non_neg_integer())]) ->
+    {float(), float() | null}.
+together(Ms, Works) ->
+    Self = self(),
+    Unit = erlang:convert_time_unit(Ms, millisecond, native),
+    Workers = [
+        spawn_link(fun() ->
+            Self ! {ready, self()},
+            receive
+                {go, End} ->
+                    Count = Work(End),
+                    Self ! {self(), Count, erlang:monotonic_time()}
+            end
+        end)
+     || Work <- Works
+    ],
+    [receive {ready, Worker} -> ok end || Worker <- Workers],
+    Cpu = cpu_us(),
+    Started = erlang:monotonic_time(),
+    [Worker ! {go, Started + Unit} || Worker <- Workers],
+    Done = [receive {Worker, N, At} -> {N, At} end || Worker <- Workers],
+    Spent = cpu_us() - Cpu,
+    Times = lists:sum([N || {N, _} <- Done]),
+    Ended = lists:max([At || {_, At} <- Done]),
+    Ns = erlang:convert_time_unit(Ended - Started, native, nanosecond),
+    {Times * 1.0e9 / Ns, cpu_us(Spent, Times)}.
+
+-spec cpu_us(non_neg_integer(), pos_integer()) -> float() | null.
+cpu_us(Spent, _Times) when Spent < ?CPU_US_MIN -> null;
+cpu_us(Spent, Times) -> Spent / Times.
+
+%% CPU time of this node so far, of all its threads.
+-spec cpu_us() -> non_neg_integer().
+cpu_us() ->
+    {ok, Bytes} = file:read_file("/proc/self/stat"),
+    [_, Rest] = binary:split(Bytes, <<") ">>),
+    Fields = binary:split(Rest, <<" ">>, [global]),
+    Ticks = [binary_to_integer(lists:nth(At, Fields)) || At <- [12, 13]],
+    lists:sum(Ticks) * 10_000.
