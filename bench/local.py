@@ -11,7 +11,14 @@ from machine import ROOT, erlang_environment
 from servers import parsed, served
 
 KEYS = 1000
-EBIN = ROOT / "_build" / "default" / "lib" / "todana" / "ebin"
+
+
+def ebin(root):
+    """Where a checkout's compiled modules are."""
+    return root / "_build" / "default" / "lib" / "todana" / "ebin"
+
+
+EBIN = ebin(ROOT)
 
 FULL = {"cell_ms": 150, "rounds": 7, "sizes": [8, 16, 64, 100, 300, 1000, 10_000], "processes": [1, 2, 8]}
 QUICK = {"cell_ms": 50, "rounds": 1, "sizes": [8, 100, 1000], "processes": [1, 2]}
@@ -46,14 +53,14 @@ class NodeFailed(RuntimeError):
         self.found = found
 
 
-def run_node(directory, module, arguments, say, progress=None, *, flags=(), environment=None) -> list[dict]:
+def run_node(directory, module, arguments, say, progress=None, *, flags=(), environment=None, modules=EBIN) -> list[dict]:
     """Runs main/1 of a module compiled there in a node of its own; the lines of JSON that it prints.
 
     `progress` is a format of a cell's fields; without one, whatever names the cell is said. `flags` and `environment` are
-    the node's. Where the measurement is given up, the node ends as well; where the node ends badly, NodeFailed is raised.
+    the node's, `modules` are Todana's. Where the measurement is given up, the node ends as well; where the node ends badly, NodeFailed is raised.
     """
     environment = {"ERL_CRASH_DUMP": os.devnull, **erlang_environment(), **(environment or {})}
-    command = ["erl", "-noinput", *flags, "-pa", str(EBIN), "-pa", directory]
+    command = ["erl", "-noinput", *flags, "-pa", str(modules), "-pa", directory]
     command += ["-run", module, "main", *map(str, arguments)]
     process = subprocess.Popen(
         # Without a terminal Ctrl-C ends the node, and opens no menu.

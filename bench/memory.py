@@ -23,7 +23,7 @@ def run(plan, say) -> list[dict]:
             samples = {name: [] for name in [*servers.KINDS, *servers.peers()[1:]]}
             for _ in range(plan["rounds"]):
                 for name, found in samples.items():
-                    found.append(_measure(name, value_bytes, entries, ttl_s))
+                    found.append(measure(name, value_bytes, entries, ttl_s))
             results += [
                 {"server": name, "key_bytes": KEY_BYTES, "value_bytes": value_bytes, "entries": entries, "expiry": ttl_s > 0, "rounds": found}
                 for name, found in samples.items()
@@ -31,8 +31,9 @@ def run(plan, say) -> list[dict]:
     return results
 
 
-def _measure(name, value_bytes, entries, ttl_s):
-    server = servers.start(name)
+def measure(name, value_bytes, entries, ttl_s, program=servers.served.PROGRAM):
+    """Loads a server of its own; its resident bytes before and after. `program` is Todana's."""
+    server = servers.start(name, program=program)
     try:
         protocol = "memcached" if name == "memcached" else "resp"
         # A first few connections and requests, so that buffers and threads count as empty.

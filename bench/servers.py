@@ -65,13 +65,14 @@ def protocols(name) -> list[str]:
     return {"todana": ["resp", "memcached", "kyoto"], "memcached": ["memcached"]}.get(name, ["resp"])
 
 
-def start(name, *flags):
-    """Starts a server on its cores, with as many threads as it has cores (redis and valkey have one by design)."""
+def start(name, *flags, program=served.PROGRAM):
+    """Starts a server on its cores, with as many threads as it has cores (redis and valkey have one by design). `program` is
+    Todana's."""
     server_cores, _ = cores()
     threads = str(len(server_cores))
     with Pinned(server_cores):
         if name in KINDS:
-            return served.start_todana("--event-loops", threads, *flags, databases=[KINDS[name]])
+            return served.start_todana("--event-loops", threads, *flags, program=program, databases=[KINDS[name]])
         if name == "memcached":
             return served.start_memcached("-t", threads, "-m", str(MEMCACHED_MEGABYTES), "-c", "4096", *flags)
         return served.start_redis(*flags, program={"redis": "redis-server", "valkey": "valkey-server"}[name])
