@@ -9,7 +9,7 @@
 //! once it is loaded (`-z nodelete`), so no death of a process, not even a purge of the Erlang
 //! module, loses a record; a restarted application finds its tables again. A table goes when it is
 //! closed. Servers are native too and are registered (`server`): [`unload`] stops those that the
-//! Erlang side has not stopped, so no thread of ours outlives our code.
+//! Erlang side has not stopped, and the table's reaper, so no thread of ours outlives our code.
 //!
 //! # Two ways to be called
 //!
@@ -94,6 +94,7 @@ unsafe extern "C" fn load(
         // SAFETY: `env` is the environment of a load callback.
         let open = unsafe { erts::open_resource_types(env) };
         tables::renew_handles();
+        todana_table::reaper::start();
         open
     });
     c_int::from(!loaded.unwrap_or(false))
@@ -130,6 +131,9 @@ unsafe extern "C" fn unload(_env: *mut ErlNifEnv, _private: *mut c_void) {
         .is_ok();
     if !others {
         // A panic has nowhere to go here.
-        let _ = std::panic::catch_unwind(server::stop_all);
+        let _ = std::panic::catch_unwind(|| {
+            server::stop_all();
+            todana_table::reaper::stop();
+        });
     }
 }

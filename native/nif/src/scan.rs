@@ -41,21 +41,13 @@ fn scan<'a>(env: Env<'a>, table: Term<'a>, cursor: u64, count: usize) -> Term<'a
     (next, unsafe { Term::new(env, pairs.list()) }).encode(env)
 }
 
-/// A snapshot being read by one process.
+/// A snapshot being read by one process. Where that dies, a scheduler collects it: to end a snapshot
+/// takes a step for each shard, and what was kept is freed by the table's reaper.
 pub(crate) struct Reading {
     snapshot: Mutex<Option<Snapshot<'static>>>,
     /// The time it shows: what had expired then is not seen.
     now_ms: u64,
     codec: Codec,
-}
-
-impl Drop for Reading {
-    fn drop(&mut self) {
-        let Some(snapshot) = self.snapshot.get_mut().take() else { return };
-        // Collected by a scheduler, because the reader died; all entries that were kept for it are
-        // freed elsewhere. Without a thread, here.
-        let _ = std::thread::Builder::new().name("todana_reaper".into()).spawn(|| drop(snapshot));
-    }
 }
 
 /// `snapshot(Table) -> {ok, Snapshot} | {error, busy}`
@@ -102,21 +94,22 @@ fn snapshot_next<'a>(env: Env<'a>, snapshot: Term<'a>, count: usize) -> Term<'a>
             pairs.finish();
         }
     }
-    if !more {
-        *guard = None;
-    }
+    let ended = if more { None } else { guard.take() };
+    drop(guard);
+    drop(ended);
     erts::consume_timeslice(raw_env, started.elapsed());
     // SAFETY: the list was made in this environment.
     let list = unsafe { Term::new(env, pairs.list()) };
     (if more { atoms::more() } else { atoms::done() }, list).encode(env)
 }
 
-/// Ends a snapshot, before its end too. All that was kept for it is freed: on a dirty scheduler.
+/// Ends a snapshot, before its end too. On a dirty scheduler: another call may be reading it.
 #[rustler::nif(schedule = "DirtyCpu")]
 fn snapshot_end<'a>(env: Env<'a>, snapshot: Term<'a>) -> Term<'a> {
     // SAFETY: both belong to the present call.
     if let Some(reading) = unsafe { SNAPSHOT.get(env.as_c_arg(), snapshot.as_c_arg()) } {
-        reading.snapshot.lock().take();
+        let snapshot = reading.snapshot.lock().take();
+        drop(snapshot);
     }
     atoms::ok().encode(env)
 }

@@ -22,6 +22,7 @@ use crate::core::Core;
 use crate::entry::EntryBox;
 use crate::ordered::Leaves;
 use crate::readers::Locked;
+use crate::reaper;
 use crate::shard::{NEVER_MS, Records, Shard, Shards};
 use crate::writer::Writer;
 
@@ -35,7 +36,8 @@ impl Core {
         let (removed, garbage) = self.clear_locked(shards, snapshot, records);
         let order = self.reorder([]);
         drop(locked);
-        drop((garbage, order));
+        reaper::dispose_all(garbage);
+        order.into_iter().for_each(reaper::dispose);
         removed
     }
 
@@ -117,7 +119,8 @@ impl Core {
         // While the locks are held, so that those who hold some see one state throughout.
         self.end_schedule();
         drop(locked);
-        drop((garbage, order));
+        reaper::dispose_all(garbage);
+        order.into_iter().for_each(reaper::dispose);
     }
 
     fn end_schedule(&self) {
@@ -148,7 +151,7 @@ impl Writer<'_> {
                 let entries = self.records.index.iter();
                 entries.for_each(|entry| ordered.remove(entry.entry().key()));
             }
-            drop(self.clear());
+            reaper::dispose(self.clear());
             self.records.cleared = number;
             self.core.clear_overdue.store(true, SeqCst);
         }

@@ -1,5 +1,6 @@
 //! The state of one table, shared by its handle, its snapshots and its budget.
 
+use std::iter;
 use std::sync::atomic::{
     AtomicBool, AtomicI64, AtomicU32, AtomicU64, AtomicUsize,
     Ordering::{Acquire, Relaxed},
@@ -15,7 +16,8 @@ use crate::hash::{KeyHash, ShardMap};
 use crate::limits::{Full, Gauge, LiveLimits, Options, WhenFull};
 use crate::ordered::Ordered;
 use crate::range::KeyOrder;
-use crate::shard::{NEVER_MS, Shards};
+use crate::reaper;
+use crate::shard::{NEVER_MS, Shard, Shards};
 
 const SHARDS_DEFAULT: usize = 4_096;
 /// What a small table gets.
@@ -288,6 +290,14 @@ impl Drop for Core {
     fn drop(&mut self) {
         if let Some(budget) = &self.budget {
             budget.bytes.change(-self.gauges.bytes.load(Relaxed));
+        }
+        if let Some(shards) = self.shards() {
+            // What a snapshot kept went when that ended, which is before its table drops.
+            let index = |shard: &Shard| std::mem::take(&mut shard.lock().index);
+            reaper::dispose_all(shards.iter().map(index));
+        }
+        if let Some(ordered) = &self.ordered {
+            reaper::dispose(ordered.replace(iter::empty()));
         }
     }
 }

@@ -22,6 +22,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use crate::core::{Change, Core};
 use crate::entry::{EntryBox, FREQUENCY_MAX};
 use crate::readers::Locked;
+use crate::reaper;
 use crate::shard::{Records, Shards};
 use crate::writer::{Removal, Writer};
 
@@ -142,7 +143,7 @@ impl Core {
         let removed = writer.remove(victim.bucket, why);
         let garbage = writer.garbage;
         drop(records);
-        drop(garbage);
+        reaper::dispose(garbage);
         removed.then_some(bytes)
     }
 

@@ -8,6 +8,7 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use crate::core::Core;
+use crate::reaper;
 use crate::writer::Writer;
 
 impl Core {
@@ -40,7 +41,7 @@ impl Core {
             removed += writer.remove_expired(now_ms);
             let garbage = writer.garbage;
             drop(records);
-            drop(garbage);
+            reaper::dispose(garbage);
             swept += 1;
         }
         (removed, false)

@@ -37,6 +37,7 @@ mod ordered;
 mod prefetch;
 mod range;
 mod readers;
+pub mod reaper;
 mod scan;
 mod shard;
 mod slot;

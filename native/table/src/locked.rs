@@ -13,6 +13,7 @@ use crate::ordered::Leaves;
 use crate::prefetch::Ahead;
 use crate::range::{KeyOrder, NotOrdered, Walk, Walked};
 use crate::readers;
+use crate::reaper;
 use crate::scan;
 use crate::shard::{Records, Shards};
 use crate::slot::Slot;
@@ -248,7 +249,10 @@ impl Drop for Locked<'_> {
     fn drop(&mut self) {
         let order = self.settle_order();
         self.held.clear();
-        drop((std::mem::take(self.garbage.get_mut()), order));
+        let Garbage { indexes, entries } = std::mem::take(self.garbage.get_mut());
+        reaper::dispose_all(indexes);
+        reaper::dispose(entries);
+        order.into_iter().for_each(reaper::dispose);
         if let Some(written) = self.written.get()
             && self.core.is_limited()
             && !std::thread::panicking()

@@ -32,6 +32,7 @@ use hashbrown::HashTable;
 
 use crate::core::Core;
 use crate::entry::{Alias, Entry, EntryBox};
+use crate::reaper;
 use crate::shard::Records;
 use crate::table::Table;
 
@@ -119,8 +120,9 @@ impl Snapshot<'_> {
         let Some(shards) = self.core.shards() else { return };
         let take = |records: &mut Records| records.kept.take();
         let kept = take(&mut shards.get(shard).lock());
-        // Frees the limbo, without the lock.
-        drop(kept);
+        if let Some(kept) = kept {
+            reaper::dispose(kept.limbo);
+        }
     }
 }
 

@@ -12,6 +12,7 @@ use crate::limits::{Limits, Options};
 use crate::locked::Locked;
 use crate::prefetch::Ahead;
 use crate::range::{KeyOrder, NotOrdered, Walk, Walked};
+use crate::reaper;
 use crate::scan;
 use crate::shard::Records;
 use crate::slot::Slot;
@@ -184,7 +185,7 @@ impl Keyspace for Table {
         let result = change(&mut slot);
         let (written, garbage) = slot.finish(now_ms);
         drop(records);
-        drop(garbage);
+        reaper::dispose(garbage);
         if let Some(written) = written
             && core.is_limited()
         {

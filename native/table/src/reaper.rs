@@ -1,0 +1,328 @@
+//! The reaper: a background thread that frees what is large.
+//!
+//! To free a million entries takes a tenth of a second and more. No caller waits for that: whoever
+//! takes a whole index, the leaves of an order, very large entries, or what a snapshot kept out of
+//! a table hands it to [`dispose`], which costs a push on a queue and is safe under a shard's lock.
+//! Small garbage is freed on the spot, since handing it over would cost more.
+//!
+//! The process has one such thread. It starts with the first garbage. It frees a slice at a time,
+//! without any lock, and yields the processor in between, so that other threads get their turn even
+//! where they outnumber the processors.
+//!
+//! [`stop`] joins the thread; it is called before the code may be unloaded. What is queued then
+//! stays queued until [`start`]; in between, [`dispose`] frees on the spot.
+//!
+//! The queue has no limit: entries are freed faster than they are made. [`pending_entries`] reports
+//! how many wait.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::thread::{self, JoinHandle};
+
+use hashbrown::HashTable;
+use parking_lot::{Condvar, Mutex};
+
+use crate::entry::EntryBox;
+use crate::ordered::Leaves;
+
+/// Pieces (entries or leaves) that the thread frees before it yields.
+const SLICE_PIECES: usize = 256;
+/// Bytes after which it yields before that.
+const SLICE_BYTES: usize = 4 * 1024 * 1024;
+/// Garbage of up to this many pieces is freed on the spot, unless they are large.
+const INLINE_PIECES_MAX: usize = if THREADLESS { usize::MAX } else { 256 };
+/// Garbage of more bytes than this is handed over, however few pieces there are.
+const INLINE_BYTES_MAX: usize = if THREADLESS { usize::MAX } else { 1024 * 1024 };
+/// Miri takes a thread that is there when the process ends for a mistake. The unit tests end theirs.
+const THREADLESS: bool = cfg!(miri) && !cfg!(test);
+
+/// Something that may take long to free.
+pub(crate) enum Garbage {
+    /// Entries that were in the index of a shard.
+    Index(HashTable<EntryBox>),
+    /// Entries that were taken out one by one.
+    Entries(Vec<EntryBox>),
+    /// The keys of an ordered table.
+    Leaves(Leaves),
+}
+
+impl From<HashTable<EntryBox>> for Garbage {
+    fn from(index: HashTable<EntryBox>) -> Garbage {
+        Garbage::Index(index)
+    }
+}
+
+impl From<Vec<EntryBox>> for Garbage {
+    fn from(entries: Vec<EntryBox>) -> Garbage {
+        Garbage::Entries(entries)
+    }
+}
+
+impl From<Leaves> for Garbage {
+    fn from(leaves: Leaves) -> Garbage {
+        Garbage::Leaves(leaves)
+    }
+}
+
+/// Garbage that is freed piece by piece: each step frees one and yields its bytes.
+type Pieces = Box<dyn Iterator<Item = usize> + Send>;
+
+impl Garbage {
+    fn len(&self) -> usize {
+        match self {
+            Garbage::Index(index) => index.len(),
+            Garbage::Entries(entries) => entries.len(),
+            Garbage::Leaves(leaves) => leaves.len(),
+        }
+    }
+
+    fn entry_bytes(&self) -> usize {
+        let bytes = |entry: &EntryBox| entry.entry().bytes();
+        match self {
+            Garbage::Index(index) => index.iter().map(bytes).sum(),
+            Garbage::Entries(entries) => entries.iter().map(bytes).sum(),
+            Garbage::Leaves(_) => 0,
+        }
+    }
+
+    fn pieces(self) -> Pieces {
+        let free = |entry: EntryBox| entry.entry().bytes();
+        match self {
+            Garbage::Index(index) => Box::new(index.into_iter().map(free)),
+            Garbage::Entries(entries) => Box::new(entries.into_iter().map(free)),
+            Garbage::Leaves(leaves) => Box::new(leaves.into_iter().map(|_| 0)),
+        }
+    }
+}
+
+/// Frees garbage, or hands it to the thread where that could take long. Takes no lock but the
+/// queue's, which nobody holds for longer than a push.
+#[inline]
+pub(crate) fn dispose(garbage: impl Into<Garbage>) {
+    let garbage = garbage.into();
+    if garbage.len() > 0 {
+        REAPER.dispose([garbage]);
+    }
+}
+
+/// Like [`dispose`], for several pieces of garbage as one.
+pub(crate) fn dispose_all<G: Into<Garbage>>(garbage: impl IntoIterator<Item = G>) {
+    REAPER.dispose(garbage.into_iter().map(Into::into));
+}
+
+/// Entries (and leaves) that wait to be freed.
+pub fn pending_entries() -> usize {
+    REAPER.pending.load(Relaxed)
+}
+
+/// Joins the thread, after the slice that it is freeing. From now on garbage is freed by whoever
+/// disposes of it; what is queued waits for [`start`].
+pub fn stop() {
+    REAPER.stop();
+}
+
+/// Lets the thread run (again), which is how a process begins. What is queued is freed.
+pub fn start() {
+    REAPER.start();
+}
+
+static REAPER: Reaper = Reaper::new();
+
+struct Reaper {
+    state: Mutex<State>,
+    wake: Condvar,
+    pending: AtomicUsize,
+}
+
+struct State {
+    queue: VecDeque<Garbage>,
+    /// What a thread that was stopped had begun to free.
+    begun: Option<Pieces>,
+    thread: Option<JoinHandle<()>>,
+    stopped: bool,
+}
+
+impl Reaper {
+    const fn new() -> Reaper {
+        let state = State { queue: VecDeque::new(), begun: None, thread: None, stopped: false };
+        Reaper { state: Mutex::new(state), wake: Condvar::new(), pending: AtomicUsize::new(0) }
+    }
+
+    #[cold]
+    fn dispose(&'static self, garbage: impl IntoIterator<Item = Garbage>) {
+        let garbage = garbage.into_iter().filter(|garbage| garbage.len() > 0);
+        let mut garbage: Vec<Garbage> = garbage.collect();
+        let pieces: usize = garbage.iter().map(Garbage::len).sum();
+        if pieces <= INLINE_PIECES_MAX {
+            let bytes: usize = garbage.iter().map(Garbage::entry_bytes).sum();
+            if bytes <= INLINE_BYTES_MAX {
+                return;
+            }
+        }
+        {
+            let mut state = self.state.lock();
+            if self.runs(&mut state) {
+                self.pending.fetch_add(pieces, Relaxed);
+                state.queue.extend(garbage.drain(..));
+                self.wake.notify_one();
+            }
+        }
+        // Without a thread, here.
+        drop(garbage);
+    }
+
+    fn start(&'static self) {
+        let mut state = self.state.lock();
+        state.stopped = false;
+        if !state.queue.is_empty() || state.begun.is_some() {
+            self.runs(&mut state);
+        }
+    }
+
+    fn stop(&self) {
+        let thread = {
+            let mut state = self.state.lock();
+            state.stopped = true;
+            self.wake.notify_one();
+            state.thread.take()
+        };
+        if let Some(thread) = thread {
+            // An error is the panic of a pin's release, which was reported when it happened.
+            let _ = thread.join();
+        }
+    }
+
+    /// Makes sure that the thread runs. False where it may not, or cannot.
+    fn runs(&'static self, state: &mut State) -> bool {
+        if state.stopped {
+            return false;
+        }
+        if state.thread.as_ref().is_none_or(JoinHandle::is_finished) {
+            let thread = thread::Builder::new().name("todana_reaper".into());
+            state.thread = thread.spawn(|| self.run()).ok();
+        }
+        state.thread.is_some()
+    }
+
+    fn run(&self) {
+        let mut begun: Option<Pieces> = None;
+        loop {
+            let Some(mut pieces) = self.next(begun) else { return };
+            begun = self.free_slice(&mut pieces).then_some(pieces);
+            thread::yield_now();
+        }
+    }
+
+    /// What is to be freed next: waits for it. `None` when the thread is to end.
+    fn next(&self, begun: Option<Pieces>) -> Option<Pieces> {
+        let mut state = self.state.lock();
+        if begun.is_some() {
+            state.begun = begun;
+        }
+        loop {
+            if state.stopped {
+                return None;
+            }
+            if let Some(begun) = state.begun.take() {
+                return Some(begun);
+            }
+            if let Some(garbage) = state.queue.pop_front() {
+                return Some(garbage.pieces());
+            }
+            self.wake.wait(&mut state);
+        }
+    }
+
+    /// Frees some pieces. Whether there may be more.
+    fn free_slice(&self, pieces: &mut Pieces) -> bool {
+        let (mut freed, mut bytes) = (0, 0);
+        while freed < SLICE_PIECES && bytes < SLICE_BYTES {
+            let Some(piece_bytes) = pieces.next() else { break };
+            (freed, bytes) = (freed + 1, bytes + piece_bytes);
+        }
+        self.pending.fetch_sub(freed, Relaxed);
+        freed == SLICE_PIECES || bytes >= SLICE_BYTES
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::meta::Meta;
+
+    use super::*;
+
+    fn entries(count: usize, value_bytes: usize) -> Vec<EntryBox> {
+        let value = vec![1; value_bytes];
+        let entry = || EntryBox::build(b"key", &[&value], &Meta::default()).expect("memory");
+        std::iter::repeat_with(entry).take(count).collect()
+    }
+
+    fn reaper() -> &'static Reaper {
+        Box::leak(Box::new(Reaper::new()))
+    }
+
+    fn has_thread(reaper: &Reaper) -> bool {
+        reaper.state.lock().thread.is_some()
+    }
+
+    fn wait_until_idle(reaper: &Reaper) {
+        while reaper.pending.load(Relaxed) > 0 {
+            thread::yield_now();
+        }
+    }
+
+    #[test]
+    fn small_garbage_is_freed_on_the_spot() {
+        let reaper = reaper();
+        reaper.dispose([entries(INLINE_PIECES_MAX, 10).into()]);
+        reaper.dispose([Garbage::from(Vec::new()), Garbage::from(HashTable::new())]);
+        assert!(!has_thread(reaper));
+    }
+
+    #[test]
+    fn many_entries_or_large_ones_are_freed_by_the_thread() {
+        let reaper = reaper();
+        let half = || Garbage::from(entries(INLINE_PIECES_MAX / 2 + 1, 10));
+        reaper.dispose([half(), half()]);
+        assert!(has_thread(reaper));
+        reaper.dispose([entries(2, INLINE_BYTES_MAX / 2).into()]);
+        wait_until_idle(reaper);
+        reaper.stop();
+        let state = reaper.state.lock();
+        assert!(state.queue.is_empty() && state.begun.is_none() && state.thread.is_none());
+    }
+
+    #[test]
+    fn a_slice_is_bounded_by_pieces_and_by_bytes() {
+        let reaper = reaper();
+        let count = SLICE_PIECES * 2 + 1;
+        reaper.pending.store(count + 3, Relaxed);
+        let mut pieces = Garbage::from(entries(count, 10)).pieces();
+        let mut left = count;
+        while reaper.free_slice(&mut pieces) {
+            left -= SLICE_PIECES;
+            assert_eq!(reaper.pending.load(Relaxed), left + 3);
+        }
+        assert_eq!(reaper.pending.load(Relaxed), 3);
+        let mut pieces = Garbage::from(entries(3, SLICE_BYTES / 2)).pieces();
+        assert!(reaper.free_slice(&mut pieces));
+        assert_eq!(reaper.pending.load(Relaxed), 1);
+    }
+
+    #[test]
+    fn what_a_stopped_thread_left_is_freed_after_the_next_start() {
+        let reaper = reaper();
+        reaper.state.lock().begun = Some(Garbage::from(entries(1_000, 10)).pieces());
+        reaper.state.lock().queue.push_back(entries(1_000, 10).into());
+        reaper.pending.store(2_000, Relaxed);
+        reaper.stop();
+        reaper.dispose([entries(1_000, 10).into()]);
+        assert!(!has_thread(reaper), "freed on the spot");
+        assert_eq!(reaper.pending.load(Relaxed), 2_000);
+        reaper.start();
+        wait_until_idle(reaper);
+        reaper.stop();
+        reaper.stop();
+        assert!(!has_thread(reaper));
+    }
+}
