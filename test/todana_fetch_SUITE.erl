@@ -23,7 +23,11 @@
     recursion_is_misuse/1,
     other_keys_do_not_wait/1,
     a_full_table_withholds_nothing/1,
-    many_keys_many_processes/1
+    many_keys_many_processes/1,
+    leaving_costs_the_same_however_many_wait/1,
+    a_result_is_delivered_in_slices/1,
+    results_of_any_kind_arrive_whole/1,
+    a_large_result_does_not_pass_through_the_coordinator/1
 ]).
 
 all() ->
@@ -44,7 +48,11 @@ all() ->
         recursion_is_misuse,
         other_keys_do_not_wait,
         a_full_table_withholds_nothing,
-        many_keys_many_processes
+        many_keys_many_processes,
+        leaving_costs_the_same_however_many_wait,
+        a_result_is_delivered_in_slices,
+        results_of_any_kind_arrive_whole,
+        a_large_result_does_not_pass_through_the_coordinator
     ].
 
 init_per_suite(Config) ->
@@ -229,6 +237,168 @@ many_keys_many_processes(_Config) ->
     ],
     [?assertEqual(done, result(Pid)) || Pid <- Pids],
     ?assertEqual(200, counters:get(Computed, 1)).
+
+%% Work is counted in reductions: what a process does, not how long it takes.
+leaving_costs_the_same_however_many_wait(_Config) ->
+    Few = reductions_per_leave(500),
+    Many = reductions_per_leave(8000),
+    ?assert(Many < 3 * Few, {Few, Many}).
+
+%% The coordinator's work while all who wait for a key time out.
+reductions_per_leave(Waiters) ->
+    Me = self(),
+    Leader = fetch(k, computes(Me, {ok, v})),
+    receive {computing, Leader} -> ok end,
+    Coordinator = coordinator_of(Leader),
+    Never = fun() -> error(computed_twice) end,
+    Pids = [
+        run(fun() ->
+            todana:fetch(pages, k, Never, #{timeout_ms => infinity})
+        end)
+     || _ <- lists:seq(1, Waiters)
+    ],
+    wait_until(fun() -> waiting(Coordinator) =:= Waiters end),
+    Rows = rows(Coordinator),
+    Id = id_of(Coordinator),
+    Before = reductions(Coordinator),
+    [
+        gen_server:cast(Coordinator, {leave, Id, Number})
+     || {{_, Number}, _, _} <- Rows
+    ],
+    ?assertEqual(0, waiting(Coordinator)),
+    After = reductions(Coordinator),
+    [exit(Pid, kill) || Pid <- Pids],
+    Leader ! go,
+    {ok, v} = result(Leader),
+    ok = todana:delete(pages, k),
+    (After - Before) / Waiters.
+
+%% Called as the coordinator calls it, with this process as everybody.
+a_result_is_delivered_in_slices(_Config) ->
+    {ok, State0} = todana_flight:init([]),
+    Join = fun(Id, Pid, Alias, State) ->
+        {reply, Answer, Next} =
+            todana_flight:handle_call({join, Id, Alias}, {Pid, tag}, State),
+        {Answer, Next}
+    end,
+    Leader = spawn_link(fun() -> receive stop -> ok end end),
+    {{lead, Monitor}, State1} = Join(id, Leader, Leader, State0),
+    State2 = lists:foldl(
+        fun(_, State) ->
+            {{wait, _}, Next} = Join(id, self(), self(), State),
+            Next
+        end,
+        State1,
+        lists:seq(1, 1000)
+    ),
+    {noreply, State3} =
+        todana_flight:handle_cast({land, id, Monitor, {plain, v}}, State2),
+    Slice = delivered(),
+    ?assert(Slice > 0 andalso Slice =< 100, Slice),
+    %% Between two slices, another key has its turn.
+    {{lead, _}, State4} = Join(another, Leader, Leader, State3),
+    Slices = slices(State4),
+    ?assertEqual(1000 - Slice, lists:sum(Slices)),
+    ?assert(lists:max(Slices) =< 100),
+    Leader ! stop.
+
+slices(State) ->
+    receive
+        deliver ->
+            {noreply, Next} = todana_flight:handle_info(deliver, State),
+            [delivered() | slices(Next)]
+    after 0 -> []
+    end.
+
+delivered() ->
+    receive
+        {_, {landed, {plain, v}}} -> 1 + delivered()
+    after 0 -> 0
+    end.
+
+results_of_any_kind_arrive_whole(_Config) ->
+    Me = self(),
+    Results = [
+        {ok, ~"bytes"}, {ok, <<1:3>>}, {ok, atom}, {ok, 1.5}, {ok, 1},
+        {ok, #{a => [{1 bsl 99, "text"}]}}, {ok, self()}, {error, why},
+        {error, {make_ref(), fun erlang:abs/1}},
+        {ok, binary:copy(~"large", 100_000)}
+    ],
+    [
+        begin
+            Leader = fetch(N, computes(Me, Result)),
+            receive {computing, Leader} -> ok end,
+            Waiter = fetch(N, computes(Me, {ok, another})),
+            nobody_computes(20),
+            Leader ! go,
+            ?assertEqual(Result, result(Leader)),
+            ?assertEqual(Result, result(Waiter))
+        end
+     || {N, Result} <- lists:enumerate(Results)
+    ].
+
+a_large_result_does_not_pass_through_the_coordinator(_Config) ->
+    Large = lists:seq(1, 1_000_000),
+    Me = self(),
+    Leader = fetch(k, computes(Me, {ok, Large})),
+    receive {computing, Leader} -> ok end,
+    Coordinator = coordinator_of(Leader),
+    Waiter = fetch(k, computes(Me, {ok, another})),
+    wait_until(fun() -> waiting(Coordinator) =:= 1 end),
+    {max_heap_size, Unlimited} = process_info(Coordinator, max_heap_size),
+    %% In words; the list would take two million.
+    Limit = #{size => 1_000_000, kill => true, error_logger => false},
+    sys:replace_state(Coordinator, fun(State) ->
+        _ = process_flag(max_heap_size, Limit),
+        State
+    end),
+    Leader ! go,
+    ?assertEqual({ok, Large}, result(Waiter)),
+    ?assert(is_process_alive(Coordinator)),
+    sys:replace_state(Coordinator, fun(State) ->
+        _ = process_flag(max_heap_size, Unlimited),
+        State
+    end),
+    {ok, Large} = result(Leader).
+
+%% The coordinator that monitors the leader.
+coordinator_of(Leader) ->
+    {monitored_by, Pids} = process_info(Leader, monitored_by),
+    [Coordinator] = [
+        Pid
+     || Pid <- Pids, Name <- todana_flight:names(), whereis(Name) =:= Pid
+    ],
+    Coordinator.
+
+reductions(Pid) ->
+    {reductions, Reductions} = process_info(Pid, reductions),
+    Reductions.
+
+waiting(Coordinator) ->
+    length(rows(Coordinator)).
+
+%% The state as of when all that was sent before was handled.
+rows(Coordinator) ->
+    Me = self(),
+    sys:replace_state(Coordinator, fun(State) ->
+        Table = element(4, State),
+        Me ! {rows, ets:tab2list(Table)},
+        State
+    end),
+    receive {rows, Rows} -> Rows end.
+
+id_of(Coordinator) ->
+    [Id] = maps:keys(element(2, sys:get_state(Coordinator))),
+    Id.
+
+wait_until(Condition) ->
+    case Condition() of
+        true ->
+            ok;
+        false ->
+            timer:sleep(10),
+            wait_until(Condition)
+    end.
 
 %% ------------------------------------------------------------- processes ---
 
