@@ -189,14 +189,14 @@ impl<'a> Plan<'a> {
     }
 
     /// Locks what is needed, table by table.
-    fn lock<'t>(&self, databases: &'t Databases) -> LockedTables<'t> {
+    fn lock<'t>(&self, databases: &'t Databases, now_ms: u64) -> LockedTables<'t> {
         std::array::from_fn(|index| {
             let table = &databases.tables()[index];
             match &self.needs[index] {
                 Need::Nothing => None,
-                Need::Keys(keys) => Some(table.lock(keys.iter().copied())),
+                Need::Keys(keys) => Some(table.lock(keys.iter().copied(), now_ms)),
                 Need::Emptiness if table.is_empty() => None,
-                Need::Emptiness | Need::Everything => Some(table.lock_all()),
+                Need::Emptiness | Need::Everything => Some(table.lock_all(now_ms)),
             }
         })
     }
@@ -234,7 +234,7 @@ impl<'t> Step<'t> {
         loop {
             let order = databases.order();
             let plan = Plan::of(batch, order, context.now_ms);
-            let tables = plan.lock(databases);
+            let tables = plan.lock(databases, context.now_ms);
             if databases.order() != order || !plan.still_fits(databases, &tables) {
                 continue;
             }

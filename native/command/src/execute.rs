@@ -79,16 +79,17 @@ pub fn execute_on<R: Reply>(table: &Table, command: &Command<'_>, context: Conte
 fn execute_in<H: Home, R: Reply>(home: &H, command: &Command<'_>, context: Context, reply: &mut R) {
     match command {
         Command::LongestCommon { keys, want } => {
-            let values = lcs::Values::read(&home.lock(*keys), *keys, context.now_ms);
+            let values =
+                lcs::Values::read(&home.lock(*keys, context.now_ms), *keys, context.now_ms);
             values.longest_common(*want, reply);
         }
         Command::Rename { from, to, .. } | Command::Copy { from, to, database: None, .. } => {
-            dispatch(&home.lock([*from, *to]), command, context, reply);
+            dispatch(&home.lock([*from, *to], context.now_ms), command, context, reply);
         }
         // Several keys are one step for everybody, also where they are only looked at: who stores
         // two values together must not be seen half done.
         Command::GetMany { keys } if keys.len() > 1 => {
-            let locked = home.lock(keys.iter().copied());
+            let locked = home.lock(keys.iter().copied(), context.now_ms);
             let rest = strings::get_many_small(&locked, keys, context.now_ms, reply);
             drop(locked);
             strings::tell_kept(&keys[keys.len() - rest.len()..], &rest, reply);
@@ -96,14 +97,14 @@ fn execute_in<H: Home, R: Reply>(home: &H, command: &Command<'_>, context: Conte
         Command::Exists { keys } | Command::Delete { keys } | Command::NoteAccess { keys }
             if keys.len() > 1 =>
         {
-            dispatch(&home.lock(keys.iter().copied()), command, context, reply);
+            dispatch(&home.lock(keys.iter().copied(), context.now_ms), command, context, reply);
         }
         Command::Sweep { shards_max } => {
             let (_, more) = home.sweep(context.now_ms, *shards_max);
             reply.flag(more);
         }
         Command::SetMany { pairs, .. } => {
-            let locked = home.lock(pairs.iter().map(|(key, _)| *key));
+            let locked = home.lock(pairs.iter().map(|(key, _)| *key), context.now_ms);
             dispatch(&locked, command, context, reply);
         }
         _ => dispatch(home, command, context, reply),
@@ -210,7 +211,7 @@ fn dispatch_rest<K: Keyspace, R: Reply>(
         Command::Copy { from, to, database: None, replace } => {
             keys::copy(space, from, to, replace, now_ms, reply);
         }
-        Command::Count => reply.integer(i64::try_from(space.len()).unwrap_or(i64::MAX)),
+        Command::Count => reply.integer(i64::try_from(space.len_at(now_ms)).unwrap_or(i64::MAX)),
         Command::Scan { cursor, count, pattern, values } => {
             keys::scan(space, cursor, count, pattern, values, now_ms, reply);
         }

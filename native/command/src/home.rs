@@ -13,14 +13,19 @@ use todana_table::{Entry, KeyOrder, Keyspace, Locked, NotOrdered, Slot, Table, W
 /// A keyspace whose keys can be locked together.
 pub(crate) trait Home: Keyspace {
     /// Locks the shards of these keys.
-    fn lock<'k>(&self, keys: impl IntoIterator<Item = &'k [u8]> + Clone) -> Locked<'_>;
+    fn lock<'k>(&self, keys: impl IntoIterator<Item = &'k [u8]> + Clone, now_ms: u64)
+    -> Locked<'_>;
     /// Removes expired records. See [`Table::sweep`].
     fn sweep(&self, now_ms: u64, shards_max: usize) -> (u64, bool);
 }
 
 impl Home for Table {
-    fn lock<'k>(&self, keys: impl IntoIterator<Item = &'k [u8]> + Clone) -> Locked<'_> {
-        Table::lock(self, keys)
+    fn lock<'k>(
+        &self,
+        keys: impl IntoIterator<Item = &'k [u8]> + Clone,
+        now_ms: u64,
+    ) -> Locked<'_> {
+        Table::lock(self, keys, now_ms)
     }
 
     fn sweep(&self, now_ms: u64, shards_max: usize) -> (u64, bool) {
@@ -59,10 +64,14 @@ impl<'a> Numbered<'a> {
 }
 
 impl Home for Numbered<'_> {
-    fn lock<'k>(&self, keys: impl IntoIterator<Item = &'k [u8]> + Clone) -> Locked<'_> {
+    fn lock<'k>(
+        &self,
+        keys: impl IntoIterator<Item = &'k [u8]> + Clone,
+        now_ms: u64,
+    ) -> Locked<'_> {
         loop {
             let (table, order) = self.table();
-            let locked = table.lock(keys.clone());
+            let locked = table.lock(keys.clone(), now_ms);
             if self.is_still(order) {
                 return locked;
             }
@@ -112,6 +121,10 @@ impl Keyspace for Numbered<'_> {
 
     fn len(&self) -> u64 {
         self.table().0.len()
+    }
+
+    fn len_at(&self, now_ms: u64) -> u64 {
+        self.table().0.len_at(now_ms)
     }
 
     /// Pages of a scan come from the table that the number means at the start of each.

@@ -41,6 +41,9 @@ fn scan<'a>(env: Env<'a>, table: Term<'a>, cursor: u64, count: usize) -> Term<'a
     (next, unsafe { Term::new(env, pairs.list()) }).encode(env)
 }
 
+/// Entries of a snapshot between two looks at the clock.
+const PART: usize = 64;
+
 /// A snapshot being read by one process. Where that dies, a scheduler collects it: to end a snapshot
 /// takes a step for each shard, and what was kept is freed by the table's reaper.
 pub(crate) struct Reading {
@@ -86,7 +89,7 @@ fn snapshot_next<'a>(env: Env<'a>, snapshot: Term<'a>, count: usize) -> Term<'a>
     let mut more = guard.is_some();
     if let Some(snapshot) = guard.as_mut() {
         while more && pairs.len() < count && started.elapsed() <= PAGE {
-            more = snapshot.next_shard(|entry| {
+            more = snapshot.next_part(PART.min(count - pairs.len()), |entry| {
                 if !entry.is_expired(reading.now_ms) {
                     pairs.push(&entry);
                 }

@@ -50,10 +50,8 @@ pub(crate) struct Core {
 
     pub(crate) gauges: Padded<Gauges>,
 
-    /// Numbers the scheduled clears; guards their bookkeeping.
+    /// Held while a clear is scheduled, or a due one applied.
     pub(crate) clear_turn: Mutex<()>,
-    pub(crate) clear_number: AtomicU32,
-    pub(crate) clear_overdue: AtomicBool,
     pub(crate) snapshots: AtomicU32,
     pub(crate) snapshot_taken: AtomicBool,
     pub(crate) sweep_from: AtomicUsize,
@@ -111,8 +109,6 @@ impl Core {
             ordered: options.order.map(Ordered::new),
             gauges: Padded::default(),
             clear_turn: Mutex::new(()),
-            clear_number: AtomicU32::new(1),
-            clear_overdue: AtomicBool::new(false),
             snapshots: AtomicU32::new(0),
             snapshot_taken: AtomicBool::new(false),
             sweep_from: AtomicUsize::new(0),

@@ -21,6 +21,8 @@ pub trait Keyspace {
     fn prefetch(&self, keys: &[&[u8]]);
     /// Entries, expired ones that were not collected yet included.
     fn len(&self) -> u64;
+    /// The same, without those that a clear takes which is due at `now_ms`.
+    fn len_at(&self, now_ms: u64) -> u64;
     /// True where [`Keyspace::len`] is 0.
     fn is_empty(&self) -> bool {
         self.len() == 0

@@ -26,6 +26,8 @@ use crate::writer::Writer;
 /// Calls with a key whose shard is not locked panic: the caller named too few keys. So do calls
 /// about the whole table where not every shard is locked, and updates from within a closure that
 /// looks at the same shard.
+///
+/// A scheduled clear that becomes due while the table is locked takes place after that.
 pub struct Locked<'a> {
     core: &'a Core,
     shards: &'a Shards,
@@ -61,18 +63,23 @@ struct Held<'a> {
 }
 
 impl<'a> Locked<'a> {
-    pub(crate) fn some<'k>(core: &'a Core, keys: impl IntoIterator<Item = &'k [u8]>) -> Locked<'a> {
+    pub(crate) fn some<'k>(
+        core: &'a Core,
+        keys: impl IntoIterator<Item = &'k [u8]>,
+        now_ms: u64,
+    ) -> Locked<'a> {
         let mut wanted: Vec<usize> = keys.into_iter().map(|key| core.locate(key).1).collect();
         wanted.sort_unstable();
         wanted.dedup();
-        Locked::lock(core, wanted)
+        Locked::lock(core, wanted, now_ms)
     }
 
-    pub(crate) fn all(core: &'a Core) -> Locked<'a> {
-        Locked::lock(core, 0..core.shard_count)
+    pub(crate) fn all(core: &'a Core, now_ms: u64) -> Locked<'a> {
+        Locked::lock(core, 0..core.shard_count, now_ms)
     }
 
-    fn lock(core: &'a Core, wanted: impl IntoIterator<Item = usize>) -> Locked<'a> {
+    fn lock(core: &'a Core, wanted: impl IntoIterator<Item = usize>, now_ms: u64) -> Locked<'a> {
+        core.apply_schedule(now_ms);
         let shards = core.shards_for_write();
         let hold = |shard| Held { shard, records: RefCell::new(shards.get(shard).lock()) };
         let held = wanted.into_iter().map(hold).collect();
@@ -105,17 +112,6 @@ impl<'a> Locked<'a> {
         assert!(self.holds_all(), "{operation} sees the whole table and needs lock_all");
     }
 
-    /// A shard, with a due clear applied.
-    fn current<'h>(
-        &self,
-        held: &'h Held<'a>,
-        now_ms: u64,
-    ) -> RefMut<'h, readers::Locked<'a, Records>> {
-        let mut records = held.borrow_mut();
-        self.writer(held.shard, &mut records).apply_schedule(now_ms);
-        records
-    }
-
     fn writer<'w>(&'w self, shard: usize, records: &'w mut Records) -> Writer<'w> {
         Writer::new(self.core, self.shards, shard, records, self.snapshot)
     }
@@ -126,11 +122,12 @@ impl Locked<'_> {
     /// after the locks.
     fn settle_order(&mut self) -> Option<Leaves> {
         let Order { removed, cleared } = std::mem::take(self.order.get_mut());
+        let ordered = self.core.ordered.as_ref()?;
         if cleared {
             let held = self.held.iter_mut();
-            return self.core.reorder(held.map(|held| &**held.records.get_mut()));
+            let entries = held.flat_map(|held| held.records.get_mut().index.iter());
+            return Some(ordered.replace(entries.map(|entry| entry.entry().key())));
         }
-        let ordered = self.core.ordered.as_ref()?;
         for key in removed {
             let (hash, held) = self.find(&key);
             if held.borrow_mut().find(hash, &key).is_none() {
@@ -155,12 +152,12 @@ impl<'a> Held<'a> {
 impl Keyspace for Locked<'_> {
     fn read<R>(&self, key: &[u8], now_ms: u64, look: impl FnOnce(Option<Entry<'_>>) -> R) -> R {
         let (hash, held) = self.find(key);
-        look(find_live(self.core, &mut self.current(held, now_ms), hash, key, now_ms))
+        look(find_live(self.core, &mut held.borrow_mut(), hash, key, now_ms))
     }
 
     fn update<R>(&self, key: &[u8], now_ms: u64, change: impl FnOnce(&mut Slot<'_>) -> R) -> R {
         let (hash, held) = self.find(key);
-        let mut records = self.current(held, now_ms);
+        let mut records = held.borrow_mut();
         let mut slot = Slot::find(self.writer(held.shard, &mut records), key, hash, now_ms);
         let result = change(&mut slot);
         if self.core.ordered.is_some() && slot.leaves_key() {
@@ -184,6 +181,11 @@ impl Keyspace for Locked<'_> {
         self.core.len()
     }
 
+    /// The table was locked without what was to be cleared.
+    fn len_at(&self, _: u64) -> u64 {
+        self.len()
+    }
+
     fn scan(
         &self,
         cursor: u64,
@@ -193,7 +195,7 @@ impl Keyspace for Locked<'_> {
     ) -> u64 {
         self.assert_all("scan");
         scan::walk(self.held.len(), cursor, count, |shard| {
-            let records = self.current(&self.held[shard], now_ms);
+            let records = self.held[shard].borrow_mut();
             scan::live(&records.index, now_ms).map(&mut visit).count()
         })
     }
@@ -216,7 +218,7 @@ impl Keyspace for Locked<'_> {
         self.assert_all("random");
         let dice = scan::mix(seed);
         for shard in scan::shuffled(&self.core.map, self.held.len(), dice) {
-            let records = self.current(&self.held[shard], now_ms);
+            let records = self.held[shard].borrow_mut();
             if let Some(entry) = scan::choose(&records.index, dice, now_ms) {
                 return look(Some(entry));
             }
@@ -240,8 +242,8 @@ impl Look for Locked<'_> {
         Ahead::idle(self.core)
     }
 
-    fn look<R>(&self, shard: usize, now_ms: u64, look: impl FnOnce(&Records) -> R) -> Option<R> {
-        Some(look(&self.current(&self.held[shard], now_ms)))
+    fn look<R>(&self, shard: usize, _: u64, look: impl FnOnce(&Records) -> R) -> Option<R> {
+        Some(look(&self.held[shard].borrow_mut()))
     }
 }
 

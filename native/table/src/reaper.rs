@@ -16,10 +16,13 @@
 //! how many wait.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{
+    AtomicUsize,
+    Ordering::{Acquire, Relaxed, Release},
+};
 use std::thread::{self, JoinHandle};
 
-use hashbrown::HashTable;
+use hashbrown::{HashTable, hash_table};
 use parking_lot::{Condvar, Mutex};
 
 use crate::entry::EntryBox;
@@ -40,6 +43,8 @@ const THREADLESS: bool = cfg!(miri) && !cfg!(test);
 pub(crate) enum Garbage {
     /// Entries that were in the index of a shard.
     Index(HashTable<EntryBox>),
+    /// What is left of such an index.
+    Rest(hash_table::IntoIter<EntryBox>),
     /// Entries that were taken out one by one.
     Entries(Vec<EntryBox>),
     /// The keys of an ordered table.
@@ -49,6 +54,12 @@ pub(crate) enum Garbage {
 impl From<HashTable<EntryBox>> for Garbage {
     fn from(index: HashTable<EntryBox>) -> Garbage {
         Garbage::Index(index)
+    }
+}
+
+impl From<hash_table::IntoIter<EntryBox>> for Garbage {
+    fn from(rest: hash_table::IntoIter<EntryBox>) -> Garbage {
+        Garbage::Rest(rest)
     }
 }
 
@@ -71,6 +82,7 @@ impl Garbage {
     fn len(&self) -> usize {
         match self {
             Garbage::Index(index) => index.len(),
+            Garbage::Rest(rest) => rest.len(),
             Garbage::Entries(entries) => entries.len(),
             Garbage::Leaves(leaves) => leaves.len(),
         }
@@ -80,6 +92,8 @@ impl Garbage {
         let bytes = |entry: &EntryBox| entry.entry().bytes();
         match self {
             Garbage::Index(index) => index.iter().map(bytes).sum(),
+            // Nobody can look at them without taking them.
+            Garbage::Rest(rest) => rest.len().saturating_mul(INLINE_BYTES_MAX),
             Garbage::Entries(entries) => entries.iter().map(bytes).sum(),
             Garbage::Leaves(_) => 0,
         }
@@ -89,6 +103,7 @@ impl Garbage {
         let free = |entry: EntryBox| entry.entry().bytes();
         match self {
             Garbage::Index(index) => Box::new(index.into_iter().map(free)),
+            Garbage::Rest(rest) => Box::new(rest.map(free)),
             Garbage::Entries(entries) => Box::new(entries.into_iter().map(free)),
             Garbage::Leaves(leaves) => Box::new(leaves.into_iter().map(|_| 0)),
         }
@@ -112,7 +127,7 @@ pub(crate) fn dispose_all<G: Into<Garbage>>(garbage: impl IntoIterator<Item = G>
 
 /// Entries (and leaves) that wait to be freed.
 pub fn pending_entries() -> usize {
-    REAPER.pending.load(Relaxed)
+    REAPER.pending.load(Acquire)
 }
 
 /// Joins the thread, after the slice that it is freeing. From now on garbage is freed by whoever
@@ -240,7 +255,8 @@ impl Reaper {
             let Some(piece_bytes) = pieces.next() else { break };
             (freed, bytes) = (freed + 1, bytes + piece_bytes);
         }
-        self.pending.fetch_sub(freed, Relaxed);
+        // Release: whoever sees that nothing is pending sees what the entries' owners did.
+        self.pending.fetch_sub(freed, Release);
         freed == SLICE_PIECES || bytes >= SLICE_BYTES
     }
 }

@@ -34,19 +34,11 @@ pub(crate) struct Records {
     pub(crate) kept: Option<Box<Kept>>,
     /// The last snapshot that this shard was preserved for.
     pub(crate) snapshot: u32,
-    /// The last scheduled clear that this shard went through ahead of the others.
-    pub(crate) cleared: u32,
 }
 
 impl Records {
     fn new() -> Records {
-        Records {
-            index: HashTable::new(),
-            expiry_min_ms: NEVER_MS,
-            kept: None,
-            snapshot: 0,
-            cleared: 0,
-        }
+        Records { index: HashTable::new(), expiry_min_ms: NEVER_MS, kept: None, snapshot: 0 }
     }
 
     /// The entry of a key, expired or not.

@@ -9,8 +9,10 @@
 //!    writer first copies the shard's pointers ([`Kept`]).
 //! 3. An entry that goes while its shard is preserved and not visited moves to the shard's limbo
 //!    instead of being freed, unless it is younger than the copy.
-//! 4. The snapshot visits one shard after another: it takes the copied pointers, or copies them
-//!    now, looks at the entries without the lock, and then frees the limbo.
+//! 4. A clear hands the snapshot the whole index of a shard, whether its pointers were copied or
+//!    not: a step a shard, whatever is in it.
+//! 5. The snapshot visits one shard after another, a part at a time: it takes the copied pointers,
+//!    or copies them now, looks at the entries without the lock, and then frees the limbo.
 //!
 //! Why that is a point in time: a write that read the old number holds its locks since before it
 //! read, so whoever could know of a write with the new number and then looks at the first one's
@@ -19,16 +21,17 @@
 //! lock) what a write with the new number did reads the new number too. A batch reads once for all
 //! its shards, so it is in or out as a whole.
 //!
-//! Ownership: the pointers in `Kept::entries` own nothing. They are valid until their `Kept` is
-//! taken from its shard, because the shard's index or the limbo owns the entries until then, and
-//! only the snapshot takes a `Kept`.
+//! Ownership: copied pointers own nothing. They are valid until their `Kept` is taken from its
+//! shard, because the shard's index or the limbo owns the entries until then, and only the snapshot
+//! takes a `Kept`.
 
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Release, SeqCst};
+use std::vec;
 
-use hashbrown::HashTable;
+use hashbrown::{HashTable, hash_table};
 
 use crate::core::Core;
 use crate::entry::{Alias, Entry, EntryBox};
@@ -38,27 +41,67 @@ use crate::table::Table;
 
 /// One preserved shard that the snapshot did not visit yet.
 pub(crate) struct Kept {
-    /// Every entry there was.
-    entries: Vec<Alias>,
+    preserved: Preserved,
     /// Entries up to this version were there.
     version: u64,
-    /// Those of them that are not in the index any more (and perhaps some younger ones).
-    pub(crate) limbo: Vec<EntryBox>,
+    /// Whether the shard was cleared since: what is in its index now is younger.
+    cleared: bool,
+    /// What left the index (and perhaps some younger entries).
+    limbo: Limbo,
+}
+
+/// Every entry there was.
+enum Preserved {
+    /// Each entry is in the index or in limbo.
+    Copied(Vec<Alias>),
+    /// The index as it was.
+    Whole(HashTable<EntryBox>),
+}
+
+#[derive(Default)]
+struct Limbo {
+    entries: Vec<EntryBox>,
+    /// The index that was current when the shard was cleared.
+    index: HashTable<EntryBox>,
 }
 
 impl Kept {
     /// Remembers a shard's entries; `version` is the table's last.
     pub(crate) fn of(index: &HashTable<EntryBox>, version: u64) -> Kept {
-        Kept { entries: index.iter().map(EntryBox::alias).collect(), version, limbo: Vec::new() }
+        let preserved = Preserved::Copied(index.iter().map(EntryBox::alias).collect());
+        Kept { preserved, version, cleared: false, limbo: Limbo::default() }
+    }
+
+    /// Takes over the index of a shard that is cleared.
+    pub(crate) fn whole(index: HashTable<EntryBox>, version: u64) -> Kept {
+        let preserved = Preserved::Whole(index);
+        Kept { preserved, version, cleared: true, limbo: Limbo::default() }
     }
 
     /// Keeps an entry that left the index if it was there, and gives it back otherwise.
     pub(crate) fn retire(&mut self, entry: EntryBox) -> Option<EntryBox> {
-        if entry.entry().version() > self.version {
+        if self.cleared || entry.entry().version() > self.version {
             return Some(entry);
         }
-        self.limbo.push(entry);
+        self.limbo.entries.push(entry);
         None
+    }
+
+    /// Keeps the index of a shard that is cleared, and gives it back where all of it is younger.
+    pub(crate) fn retire_all(&mut self, index: HashTable<EntryBox>) -> HashTable<EntryBox> {
+        if std::mem::replace(&mut self.cleared, true) {
+            return index;
+        }
+        self.limbo.index = index;
+        HashTable::new()
+    }
+
+    fn dispose(self) {
+        if let Preserved::Whole(index) = self.preserved {
+            reaper::dispose(index);
+        }
+        reaper::dispose(self.limbo.index);
+        reaper::dispose(self.limbo.entries);
     }
 }
 
@@ -71,7 +114,30 @@ pub struct Snapshot<'a> {
     core: Arc<Core>,
     number: u32,
     next_shard: usize,
+    /// What is left of the shard before that. Its [`Kept`] is in place until nothing is.
+    visiting: Visiting,
     table: PhantomData<&'a Table>,
+}
+
+/// Entries of a shard that is being visited.
+enum Visiting {
+    /// Index or limbo own them.
+    Copied(vec::IntoIter<Alias>),
+    /// They are freed one by one.
+    Whole(hash_table::IntoIter<EntryBox>),
+}
+
+impl Visiting {
+    fn nothing() -> Visiting {
+        Visiting::Copied(Vec::new().into_iter())
+    }
+
+    fn is_empty(&self) -> bool {
+        match self {
+            Visiting::Copied(aliases) => aliases.len() == 0,
+            Visiting::Whole(entries) => entries.len() == 0,
+        }
+    }
 }
 
 impl Snapshot<'_> {
@@ -83,36 +149,75 @@ impl Snapshot<'_> {
         // 0 says that none is running.
         let number = core.snapshots.fetch_add(1, SeqCst).wrapping_add(1).max(1);
         core.snapshot.store(number, SeqCst);
-        Some(Snapshot { core: Arc::clone(core), number, next_shard: 0, table: PhantomData })
+        let (core, visiting) = (Arc::clone(core), Visiting::nothing());
+        Some(Snapshot { core, number, next_shard: 0, visiting, table: PhantomData })
     }
 
-    /// Visits the entries of the next shard; false when there was none left.
+    /// Visits the next entries, at most `count` of them and of one shard only; false when there was
+    /// nothing left. With the first entries of a shard, the pointers to all of them are copied.
     ///
     /// `visit` runs without any lock, so it may take its time and may use the table.
-    pub fn next_shard(&mut self, mut visit: impl FnMut(Entry<'_>)) -> bool {
-        let shard = self.next_shard;
-        if shard >= self.core.shard_count || self.core.shards().is_none() {
+    pub fn next_part(&mut self, count: usize, mut visit: impl FnMut(Entry<'_>)) -> bool {
+        if self.visiting.is_empty() && !self.next_shard() {
             return false;
         }
-        self.next_shard += 1;
-        let _visited = Visit { snapshot: self, shard };
-        for alias in self.preserved(shard) {
-            // SAFETY: the shard's `Kept` is in place until `_visited` drops, so index or limbo own
-            // the entry until then.
-            visit(unsafe { alias.entry() });
+        match &mut self.visiting {
+            Visiting::Copied(aliases) => {
+                for alias in aliases.by_ref().take(count) {
+                    // SAFETY: the shard's `Kept` is in place, since only `leave` takes it before
+                    // this snapshot drops, so index or limbo own the entry.
+                    visit(unsafe { alias.entry() });
+                }
+            }
+            Visiting::Whole(entries) => {
+                entries.by_ref().take(count).for_each(|entry| visit(entry.entry()));
+            }
+        }
+        if self.visiting.is_empty() {
+            self.leave();
         }
         true
     }
 
-    /// Takes the pointers of a shard, leaving the rest of its [`Kept`] in place.
-    fn preserved(&self, shard: usize) -> Vec<Alias> {
-        let Some(shards) = self.core.shards() else { return Vec::new() };
+    /// Turns to the next shard. False where there is none.
+    fn next_shard(&mut self) -> bool {
+        if self.next_shard >= self.core.shard_count || self.core.shards().is_none() {
+            return false;
+        }
+        self.leave();
+        self.visiting = self.preserved(self.next_shard);
+        self.next_shard += 1;
+        true
+    }
+
+    /// Takes the entries of a shard, leaving the rest of its [`Kept`] in place.
+    fn preserved(&self, shard: usize) -> Visiting {
+        let Some(shards) = self.core.shards() else { return Visiting::nothing() };
         let records = &mut *shards.get(shard).lock();
         if records.snapshot != self.number {
             records.snapshot = self.number;
             records.kept = Some(Box::new(Kept::of(&records.index, self.core.version())));
         }
-        records.kept.as_mut().map(|kept| std::mem::take(&mut kept.entries)).unwrap_or_default()
+        let preserved = records
+            .kept
+            .as_mut()
+            .map(|kept| std::mem::replace(&mut kept.preserved, Preserved::Copied(Vec::new())));
+        match preserved {
+            Some(Preserved::Copied(aliases)) => Visiting::Copied(aliases.into_iter()),
+            Some(Preserved::Whole(index)) => Visiting::Whole(index.into_iter()),
+            None => Visiting::nothing(),
+        }
+    }
+
+    /// Ends what the shard that was visited last does for this snapshot.
+    fn leave(&mut self) {
+        let visited = std::mem::replace(&mut self.visiting, Visiting::nothing());
+        if let Some(shard) = self.next_shard.checked_sub(1) {
+            self.release(shard);
+        }
+        if let Visiting::Whole(entries) = visited {
+            reaper::dispose(entries);
+        }
     }
 
     /// Ends what the shard does for this snapshot.
@@ -121,20 +226,8 @@ impl Snapshot<'_> {
         let take = |records: &mut Records| records.kept.take();
         let kept = take(&mut shards.get(shard).lock());
         if let Some(kept) = kept {
-            reaper::dispose(kept.limbo);
+            kept.dispose();
         }
-    }
-}
-
-/// One visit of a shard, which ends also when the visitor panics.
-struct Visit<'a, 's> {
-    snapshot: &'a Snapshot<'s>,
-    shard: usize,
-}
-
-impl Drop for Visit<'_, '_> {
-    fn drop(&mut self) {
-        self.snapshot.release(self.shard);
     }
 }
 
@@ -143,6 +236,7 @@ impl Drop for Snapshot<'_> {
         // A writer that still reads the number holds its lock; `release` waits for it and takes
         // what it preserved.
         self.core.snapshot.store(0, SeqCst);
+        self.leave();
         if self.core.shards().is_some() {
             (self.next_shard..self.core.shard_count).for_each(|shard| self.release(shard));
         }

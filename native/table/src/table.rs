@@ -59,13 +59,16 @@ impl Table {
     ///
     /// Who locks several tables does so in one order everywhere. While a thread holds locks of a
     /// table, it may use that table through them only.
-    pub fn lock<'k>(&self, keys: impl IntoIterator<Item = &'k [u8]>) -> Locked<'_> {
-        Locked::some(&self.core, keys)
+    ///
+    /// A clear that is due at `now_ms` is applied first. One that becomes due while the locks are
+    /// held takes place after that.
+    pub fn lock<'k>(&self, keys: impl IntoIterator<Item = &'k [u8]>, now_ms: u64) -> Locked<'_> {
+        Locked::some(&self.core, keys, now_ms)
     }
 
     /// Locks every shard, for commands that see the whole table inside a batch.
-    pub fn lock_all(&self) -> Locked<'_> {
-        Locked::all(&self.core)
+    pub fn lock_all(&self, now_ms: u64) -> Locked<'_> {
+        Locked::all(&self.core, now_ms)
     }
 
     /// Bytes of all entries' allocations, exact.
@@ -199,6 +202,11 @@ impl Keyspace for Table {
     }
 
     fn len(&self) -> u64 {
+        self.core.len()
+    }
+
+    fn len_at(&self, now_ms: u64) -> u64 {
+        self.core.apply_schedule(now_ms);
         self.core.len()
     }
 

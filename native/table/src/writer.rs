@@ -175,38 +175,40 @@ impl Writer<'_> {
         gone.entries as u64
     }
 
-    /// Takes out everything but the keys in the table's order. What no snapshot needs is returned,
-    /// to be dropped when the locks are gone.
-    pub(crate) fn clear(&mut self) -> HashTable<EntryBox> {
-        let mut gone = Change::default();
-        self.records.index.iter().for_each(|entry| gone.add(change_of(&entry.entry())));
-        self.core.discharge(gone);
-        self.take_index()
-    }
-
-    /// Like [`Writer::clear`], but leaves the accounting to a caller who clears all shards, and
-    /// need not look at entries.
+    /// Takes out everything but the keys in the table's order, whatever there is in one step, and
+    /// leaves the accounting to a caller who clears all shards. What no snapshot needs is returned,
+    /// to be disposed of when the locks are gone.
     pub(crate) fn take_index(&mut self) -> HashTable<EntryBox> {
-        self.preserve();
         self.shards.set_expiry_min(self.shard, self.records, NEVER_MS);
         self.shards.hint(self.shard).clear();
-        let mut index = std::mem::take(&mut self.records.index);
+        let index = std::mem::take(&mut self.records.index);
+        let version = self.core.version();
         if !index.is_empty() {
             // No entry has a higher one, and to look for the highest would mean to touch them all.
-            self.shards.note_removed(self.shard, self.core.version());
+            self.shards.note_removed(self.shard, version);
         }
-        if let Some(kept) = &mut self.records.kept {
-            kept.limbo.extend(index.drain());
+        if self.must_preserve() {
+            self.records.snapshot = self.snapshot;
+            self.records.kept = Some(Box::new(Kept::whole(index, version)));
+            return HashTable::new();
         }
-        index
+        match &mut self.records.kept {
+            Some(kept) => kept.retire_all(index),
+            None => index,
+        }
     }
 
     /// Copies the shard's pointers for the running snapshot, unless that has them already.
     fn preserve(&mut self) {
-        if self.snapshot != 0 && self.records.snapshot != self.snapshot {
+        if self.must_preserve() {
             self.records.snapshot = self.snapshot;
             self.records.kept = Some(Box::new(Kept::of(&self.records.index, self.core.version())));
         }
+    }
+
+    /// Whether a snapshot is running that has not been given this shard's entries.
+    fn must_preserve(&self) -> bool {
+        self.snapshot != 0 && self.records.snapshot != self.snapshot
     }
 
     /// Drops an entry that is out of the index, or hands it to the snapshot that still needs it.

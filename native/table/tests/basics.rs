@@ -249,24 +249,43 @@ fn a_later_schedule_takes_the_place_of_a_pending_one() {
 }
 
 #[test]
-fn a_batch_applies_a_due_clear_and_the_rest_follows() {
+fn a_batch_begins_with_a_due_clear() {
     let table = table();
     fill(&table, 0..100, b"old");
     table.schedule_clear(NOW_MS + 1);
-    let locked = table.lock([&[1u8][..]]);
+    let locked = table.lock([&[1u8][..]], NOW_MS + 1);
     assert!(get_at(&locked, &[1], NOW_MS + 1).is_none());
     locked.update(&[1], NOW_MS + 1, |slot| slot.put(&[b"new"], Meta::default())).unwrap();
     drop(locked);
-    // The clear that a batch began is finished before another is scheduled.
-    table.schedule_clear(NOW_MS + 1_000_000);
-    assert_eq!(get_at(&table, &[1], NOW_MS).as_deref(), Some(&b"new"[..]));
     assert_eq!(table.len(), 1);
+    table.schedule_clear(NOW_MS + 1_000_000);
+    assert_eq!(get_at(&table, &[1], NOW_MS + 2).as_deref(), Some(&b"new"[..]));
+}
+
+#[test]
+fn a_locked_table_counts_nothing_that_a_due_clear_takes() {
+    let table = table();
+    fill(&table, 0..100, b"old");
+    table.schedule_clear(NOW_MS);
+    assert_eq!(table.lock_all(NOW_MS).len(), 0);
+}
+
+#[test]
+fn a_clear_that_becomes_due_waits_for_the_locks() {
+    let table = table();
+    fill(&table, 0..100, b"old");
+    table.schedule_clear(NOW_MS + 1);
+    let locked = table.lock([&[1u8][..]], NOW_MS);
+    assert!(get_at(&locked, &[1], NOW_MS + 1).is_some());
+    drop(locked);
+    assert!(get_at(&table, &[1], NOW_MS + 1).is_none());
+    assert_eq!(table.len(), 0);
 }
 
 #[test]
 fn batches_hold_several_keys_and_several_tables() {
     let (a, b) = (table(), table());
-    let (in_a, in_b) = (a.lock([&b"x"[..], b"y", b"x"]), b.lock([&b"x"[..]]));
+    let (in_a, in_b) = (a.lock([&b"x"[..], b"y", b"x"], NOW_MS), b.lock([&b"x"[..]], NOW_MS));
     set(&in_a, b"x", b"1");
     set(&in_a, b"y", b"2");
     set(&in_b, b"x", b"3");
@@ -279,7 +298,7 @@ fn batches_hold_several_keys_and_several_tables() {
 #[should_panic(expected = "was not named when the table was locked")]
 fn a_key_that_was_not_locked_panics() {
     let table = table();
-    let locked = table.lock([]);
+    let locked = table.lock([], NOW_MS);
     get(&locked, b"x");
 }
 
@@ -287,14 +306,14 @@ fn a_key_that_was_not_locked_panics() {
 #[should_panic(expected = "needs lock_all")]
 fn a_partial_lock_cannot_see_the_whole_table() {
     let table = table();
-    table.lock([&b"x"[..]]).len();
+    table.lock([&b"x"[..]], NOW_MS).len();
 }
 
 #[test]
 fn a_fully_locked_table_can_do_everything() {
     let table = table();
     fill(&table, 0..100, b"v");
-    let locked = table.lock_all();
+    let locked = table.lock_all(NOW_MS);
     assert_eq!(locked.len(), 100);
     let mut seen = 0;
     assert_eq!(locked.scan(0, 1_000, NOW_MS, |_| seen += 1), 0);
@@ -325,7 +344,7 @@ fn a_panic_in_a_closure_leaves_the_shard_usable_and_unchanged() {
     });
     assert!(std::panic::catch_unwind(look).is_err());
     let batch = std::panic::AssertUnwindSafe(|| {
-        let _locked = table.lock_all();
+        let _locked = table.lock_all(NOW_MS);
         panic!("in a batch");
     });
     assert!(std::panic::catch_unwind(batch).is_err());
@@ -357,7 +376,7 @@ fn random_is_fair_to_few_entries() {
             table.random(seed, NOW_MS, |entry| seen[usize::from(entry.unwrap().key()[0])] += 1);
         }
         assert!(seen.iter().all(|&times| (560..780).contains(&times)), "{seed}: {seen:?}");
-        let locked = table.lock_all();
+        let locked = table.lock_all(NOW_MS);
         let mut seen = [0u32; 3];
         for seed in 0..300 {
             locked.random(seed, NOW_MS, |entry| seen[usize::from(entry.unwrap().key()[0])] += 1);
@@ -405,7 +424,7 @@ fn limits_refuse_neither_metadata_nor_what_moves() {
     table.update(b"key", NOW_MS, |slot| slot.set_meta(meta)).unwrap().unwrap();
     assert!(table.bytes() as i64 > bytes);
     assert_eq!(table.counts().entries_with_expiry, 1);
-    let locked = table.lock_all();
+    let locked = table.lock_all(NOW_MS);
     let value = [1; 20];
     locked.update(b"longer key", NOW_MS, |slot| slot.put_moved(&value, meta)).unwrap();
     locked.update(b"key", NOW_MS, |slot| slot.remove());
@@ -439,7 +458,7 @@ fn a_lowered_limit_is_reached_in_steps() {
     // A large batch, and large values, make room for all that they add.
     table.set_limits(Limits { bytes_max: Some(200_000), ..Limits::default() });
     for round in 0..20u32 {
-        let locked = table.lock_all();
+        let locked = table.lock_all(NOW_MS);
         for key in 0..1_000u32 {
             set(&locked, &(round * 1_000 + key).to_le_bytes(), b"v");
         }
@@ -473,7 +492,7 @@ fn batches_evict_when_they_end() {
     let limits = Limits { entries_max: Some(10), ..Limits::default() };
     let table = Table::new(Options { limits, shards: Some(4), ..Options::default() });
     fill(&table, 0..10, b"v");
-    let locked = table.lock_all();
+    let locked = table.lock_all(NOW_MS);
     fill(&locked, 100..105, b"v");
     drop(locked);
     assert_eq!(table.len(), 10);
@@ -516,7 +535,7 @@ fn a_snapshot_is_a_point_in_time() {
     assert!(table.snapshot().is_none());
     let mut seen = std::collections::BTreeMap::new();
     let mut step = 0u8;
-    while snapshot.next_shard(|entry| {
+    while snapshot.next_part(usize::MAX, |entry| {
         assert!(seen.insert(entry.key().to_vec(), entry.value().to_vec()).is_none());
     }) {
         set(&table, &[step], b"new");
@@ -540,7 +559,7 @@ fn an_owned_snapshot_outlives_the_table() {
     let mut snapshot = table.snapshot_owned().unwrap();
     drop(table);
     let mut seen = 0;
-    while snapshot.next_shard(|entry| {
+    while snapshot.next_part(usize::MAX, |entry| {
         assert_eq!(entry.value(), b"v");
         seen += 1;
     }) {}

@@ -89,7 +89,7 @@ fn removed_replaced_expired_evicted_and_cleared_entries_are_freed() {
         fill(&table, 100);
         table.clear();
         fill(&table, 100);
-        table.lock_all().clear();
+        table.lock_all(NOW_MS).clear();
         assert_eq!(table.bytes(), 0);
     });
 }
@@ -118,7 +118,7 @@ fn a_snapshot_frees_what_it_kept() {
         let table = Table::new(Options { shards: Some(16), ..Options::default() });
         fill(&table, 1_000);
         let mut snapshot = table.snapshot().expect("the only one");
-        (0..5).for_each(|_| assert!(snapshot.next_shard(|_| ())));
+        (0..5).for_each(|_| assert!(snapshot.next_part(usize::MAX, |_| ())));
         fill(&table, 1_000);
         fill(&table, 1_000);
         table.clear();
@@ -127,7 +127,7 @@ fn a_snapshot_frees_what_it_kept() {
         let mut owned = table.snapshot_owned().expect("the only one");
         table.clear();
         drop(table);
-        while owned.next_shard(|_| ()) {}
+        while owned.next_part(usize::MAX, |_| ()) {}
     });
 }
 
@@ -138,7 +138,7 @@ fn a_visitor_that_panics_leaks_nothing() {
         fill(&table, 100);
         let mut snapshot = table.snapshot().expect("the only one");
         // Not by `panic!`, since printing the backtrace allocates for good.
-        let visit = || snapshot.next_shard(|_| std::panic::resume_unwind(Box::new(())));
+        let visit = || snapshot.next_part(usize::MAX, |_| std::panic::resume_unwind(Box::new(())));
         assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(visit)).is_err());
         drop(snapshot);
         assert!(table.snapshot().is_some());

@@ -294,7 +294,7 @@ fn the_order_takes_memory_for_keys_that_are_there_alone() {
     table.set_limits(Limits::default());
     (0..100).for_each(|number| drop(put(number)));
     table.schedule_clear(NOW_MS);
-    let locked = table.lock_all();
+    let locked = table.lock_all(NOW_MS);
     set(&locked, b"third");
     drop(locked);
     assert_eq!(self::keys(&table, ALL, false), ["third"]);
@@ -305,7 +305,7 @@ fn the_order_takes_memory_for_keys_that_are_there_alone() {
 fn a_batch_walks_over_what_it_did_itself() {
     let table = lexical();
     fill(&table, &["a", "b", "c"]);
-    let locked = table.lock_all();
+    let locked = table.lock_all(NOW_MS);
     remove(&locked, "b");
     fill(&locked, &["d"]);
     remove(&locked, "c");
@@ -324,14 +324,14 @@ fn a_batch_without_an_order_walks_too() {
     let table = unordered();
     (0..100u32).for_each(|number| set(&table, number.to_string().as_bytes()));
     let whole = keys(&table, ALL, false);
-    assert_eq!(keys_by(&table.lock_all(), Walk::default(), 7), whole);
+    assert_eq!(keys_by(&table.lock_all(NOW_MS), Walk::default(), 7), whole);
 }
 
 #[test]
 #[should_panic(expected = "walk sees the whole table")]
 fn a_batch_of_some_keys_cannot_walk() {
     let table = lexical();
-    let locked = table.lock([&b"a"[..]]);
+    let locked = table.lock([&b"a"[..]], NOW_MS);
     drop(locked.walk(&Walk::default(), NOW_MS, |_| ()));
 }
 
@@ -379,5 +379,5 @@ fn a_walk_without_an_order_goes_on_after_a_key_that_is_gone() {
 fn the_table_tells_its_order() {
     let table = ordered(Comparison::Decimal, true);
     let order = Some(KeyOrder { comparison: Comparison::Decimal, descending: true });
-    assert_eq!((table.order(), table.lock_all().order()), (order, order));
+    assert_eq!((table.order(), table.lock_all(NOW_MS).order()), (order, order));
 }

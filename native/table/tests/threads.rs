@@ -12,12 +12,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::c_void;
 use std::ptr::NonNull;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::SeqCst};
+use std::sync::{Arc, Barrier};
 use std::thread;
 
 use todana_table::{
-    Access, Budget, Entry, Keyspace, Limits, Meta, Options, Shared, Table, WhenFull,
+    Access, Budget, Entry, Keyspace, Limits, Meta, Options, Shared, Table, WhenFull, reaper,
     set_pin_release,
 };
 
@@ -91,8 +91,8 @@ fn readers_see_only_what_was_written_whatever_else_goes_on() {
     let batch = |dice: &mut Dice| {
         let keys: Vec<[u8; 8]> = (0..KEYS / 500).map(|_| dice.roll(KEYS).to_le_bytes()).collect();
         sibling.prefetch(&[&keys[0], &keys[1]]);
-        let locked = table.lock(keys.iter().map(<[u8; 8]>::as_slice));
-        let beside = sibling.lock_all();
+        let locked = table.lock(keys.iter().map(<[u8; 8]>::as_slice), now());
+        let beside = sibling.lock_all(now());
         for key in &keys {
             locked.read(key, now(), |entry| entry.iter().for_each(assert_whole));
         }
@@ -112,13 +112,13 @@ fn readers_see_only_what_was_written_whatever_else_goes_on() {
         match dice.roll(50) {
             0 => drop(table.clear()),
             1 => table.schedule_clear(now() + 2),
-            2 => drop(table.lock_all().clear()),
+            2 => drop(table.lock_all(now()).clear()),
             _ => {}
         }
     };
     let snapshot = |_: &mut Dice| {
         let mut snapshot = table.snapshot().expect("the only one");
-        while snapshot.next_shard(|entry| assert_whole(&entry)) {}
+        while snapshot.next_part(usize::MAX, |entry| assert_whole(&entry)) {}
     };
     together(vec![
         Box::new(read),
@@ -188,7 +188,7 @@ fn looks_in_place_see_only_what_was_written_whatever_else_goes_on() {
     };
     let batch = |dice: &mut Dice| {
         let names = [(); 4].map(|()| dice.roll(KEYS).to_le_bytes());
-        let locked = table.lock(names.iter().map(<[u8; 8]>::as_slice));
+        let locked = table.lock(names.iter().map(<[u8; 8]>::as_slice), now());
         for name in &names {
             locked.read(name, now(), |entry| entry.iter().for_each(assert_whole));
             let key = u64::from_le_bytes(*name);
@@ -198,7 +198,7 @@ fn looks_in_place_see_only_what_was_written_whatever_else_goes_on() {
     };
     let whole = |dice: &mut Dice| {
         let mut snapshot = table.snapshot().expect("the only one");
-        while snapshot.next_shard(|entry| assert_whole(&entry)) {}
+        while snapshot.next_part(usize::MAX, |entry| assert_whole(&entry)) {}
         clock.fetch_add(1, SeqCst);
         table.sweep(now(), 4);
         table.counts();
@@ -209,7 +209,7 @@ fn looks_in_place_see_only_what_was_written_whatever_else_goes_on() {
         match dice.roll(40) {
             0 => drop(table.clear()),
             1 => table.schedule_clear(now() + 2),
-            2 => drop(table.lock_all().clear()),
+            2 => drop(table.lock_all(now()).clear()),
             // For a moment looks in place take the lock, and writes make room.
             3 => table.set_limits(Limits { entries_max: Some(KEYS / 2), ..Limits::default() }),
             _ => table.set_limits(Limits::default()),
@@ -226,6 +226,9 @@ fn looks_in_place_see_only_what_was_written_whatever_else_goes_on() {
     ]);
     assert_sums(table);
     table.clear();
+    while reaper::pending_entries() > 0 {
+        thread::yield_now();
+    }
     assert_eq!(PINS.load(SeqCst), 0);
 }
 
@@ -289,7 +292,7 @@ fn transfer(table: &Table, dice: &mut Dice) {
     if from == to {
         return;
     }
-    let locked = table.lock([&from[..], &to[..]]);
+    let locked = table.lock([&from[..], &to[..]], NOW_MS);
     let balance =
         |key: &[u8]| locked.read(key, NOW_MS, |entry| amount(&entry.expect("an account")));
     let moved = dice.roll(balance(&from) + 1);
@@ -299,6 +302,34 @@ fn transfer(table: &Table, dice: &mut Dice) {
     for (key, amount) in [(from, left), (to, right)] {
         let parts: [&[u8]; 2] = [&amount.to_le_bytes(), &padding];
         locked.update(&key, NOW_MS, |slot| slot.put(&parts, Meta::default())).expect("room");
+    }
+}
+
+#[test]
+fn a_clear_that_is_cancelled_while_a_batch_applies_it_leaves_nothing_to_the_next() {
+    let table = &Table::new(Options { shards: Some(4), ..Options::default() });
+    let key = &b"key"[..];
+    let put = || {
+        let put = |slot: &mut todana_table::Slot<'_>| slot.put(&[b"value"], Meta::default());
+        table.update(key, NOW_MS, put).expect("room");
+    };
+    let rounds = if cfg!(miri) { 5 } else { 2_000 };
+    for _ in 0..rounds {
+        put();
+        let start = &Barrier::new(2);
+        thread::scope(|scope| {
+            table.schedule_clear(NOW_MS + 1);
+            scope.spawn(|| {
+                start.wait();
+                let locked = table.lock([key], NOW_MS + 1);
+                locked.read(key, NOW_MS + 1, |_| ());
+            });
+            start.wait();
+            table.schedule_clear(u64::MAX);
+        });
+        put();
+        table.schedule_clear(NOW_MS + 1);
+        assert!(table.read(key, NOW_MS + 1, |entry| entry.is_none()));
     }
 }
 
@@ -315,7 +346,7 @@ fn batches_are_in_a_snapshot_or_out_of_it_as_a_whole() {
     let snapshot = |_: &mut Dice| {
         let mut snapshot = table.snapshot().expect("the only one");
         let mut seen = BTreeMap::new();
-        while snapshot.next_shard(|entry| {
+        while snapshot.next_part(7, |entry| {
             assert!(seen.insert(entry.key().to_vec(), amount(&entry)).is_none());
         }) {
             thread::yield_now();
@@ -356,7 +387,7 @@ fn a_snapshot_keeps_the_order_of_one_writer() {
     let snapshot = |_: &mut Dice| {
         let mut snapshot = table.snapshot().expect("the only one");
         let mut seen = BTreeMap::new();
-        while snapshot.next_shard(|entry| {
+        while snapshot.next_part(7, |entry| {
             assert!(seen.insert(entry.key().to_vec(), amount(&entry)).is_none());
         }) {}
         let rounds: Vec<u64> = seen.into_values().collect();

@@ -68,19 +68,19 @@ fn replace(table: &Table, dice: &mut Dice) {
     let other = key_of(dice.roll(KEYS / 10) * 10);
     match dice.roll(40) {
         0 => {
-            let locked = table.lock_all();
+            let locked = table.lock_all(NOW_MS);
             locked.clear();
             fill(&locked);
         }
         1 => {
-            let locked = table.lock_all();
+            let locked = table.lock_all(NOW_MS);
             locked.update(&key, NOW_MS, |slot| slot.remove());
             let walk = Walk { after: Some(&other), count: 20, ..Walk::default() };
             locked.walk(&walk, NOW_MS, |entry| assert_ne!(entry.key(), key)).expect("an order");
             locked.update(&key, NOW_MS, put);
         }
         2..=20 => {
-            let locked = table.lock([&key[..], &other]);
+            let locked = table.lock([&key[..], &other], NOW_MS);
             locked.update(&key, NOW_MS, |slot| slot.remove());
             locked.update(&other, NOW_MS, |slot| slot.remove());
             locked.update(&key, NOW_MS, put);

@@ -128,6 +128,23 @@ fn a_watched_key_that_came_and_went_stops_the_batch() {
 }
 
 #[test]
+fn a_count_leaves_out_what_a_due_clear_takes() {
+    let mut store = Store::new();
+    for count_in_batch in [false, true] {
+        store.set("k", "v");
+        store.run(Command::Clear { at_ms: Some(store.now_ms + 10) });
+        assert_eq!(store.run(Command::Count), Answer::Integer(1));
+        store.now_ms += 10;
+        if count_in_batch {
+            let answers = run(&store, &[], &[(0, Command::Count)]);
+            assert_eq!(answers, Some(vec![Answer::Integer(0)]));
+        } else {
+            assert_eq!(store.run(Command::Count), Answer::Integer(0));
+        }
+    }
+}
+
+#[test]
 fn a_batch_may_work_in_several_databases_and_swap_them() {
     let mut store = Store::new();
     store.set("k", "zero");

@@ -43,7 +43,7 @@ enum Operation {
     Clear,
     ScheduleClear { after_ms: u8 },
     BeginSnapshot,
-    StepSnapshot,
+    StepSnapshot { count: u8 },
     EndSnapshot,
     SetLimits { entries_max: u8, bytes_max: u8 },
     Check,
@@ -80,7 +80,7 @@ impl Operation {
             24 if a < 64 => Operation::Clear,
             25 => Operation::ScheduleClear { after_ms: a },
             26 => Operation::BeginSnapshot,
-            27..=28 => Operation::StepSnapshot,
+            27..=28 => Operation::StepSnapshot { count: a },
             29 if a < 64 => Operation::EndSnapshot,
             30 => Operation::SetLimits { entries_max: a, bytes_max: b },
             _ => Operation::Check,
@@ -243,7 +243,7 @@ impl<'t> Model<'t> {
                 self.table.schedule_clear(self.clear_at_ms);
             }
             Operation::BeginSnapshot => self.begin_snapshot(),
-            Operation::StepSnapshot => self.step_snapshot(),
+            Operation::StepSnapshot { count } => self.step_snapshot(count),
             Operation::EndSnapshot => self.snapshot = None,
             Operation::SetLimits { entries_max, bytes_max } => {
                 self.set_limits(entries_max, bytes_max)
@@ -426,13 +426,13 @@ impl<'t> Model<'t> {
 
     fn batch(&mut self, first: u8, second: u8, operation: KeyOperation) {
         let keys = [key_of(first), key_of(second)];
-        let locked = self.table.lock(keys.iter().map(Vec::as_slice));
+        let locked = self.table.lock(keys.iter().map(Vec::as_slice), self.now_ms);
         self.key(&locked, first, operation);
         self.key(&locked, second, operation);
     }
 
     fn batch_of_all(&mut self, key: u8, operation: KeyOperation, clear: bool, seed: u8) {
-        let locked = self.table.lock_all();
+        let locked = self.table.lock_all(self.now_ms);
         self.key(&locked, key, operation);
         let mut seen = Rows::new();
         let see = |entry: Entry<'_>| {
@@ -522,9 +522,10 @@ impl<'t> Model<'t> {
         }
     }
 
-    fn step_snapshot(&mut self) {
+    fn step_snapshot(&mut self, count: u8) {
         let Some((snapshot, rows, at_ms, seen)) = &mut self.snapshot else { return };
-        let more = snapshot.next_shard(|entry| {
+        let count = if count < 128 { usize::from(count) } else { usize::MAX };
+        let more = snapshot.next_part(count, |entry| {
             let row = Row::of(&entry);
             assert_eq!(rows.get(entry.key()), Some(&row));
             assert!(seen.insert(entry.key().to_vec(), row).is_none());

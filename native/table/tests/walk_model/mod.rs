@@ -395,7 +395,7 @@ impl Model<'_> {
             self.lose(&key);
         }
         if batch {
-            let locked = self.table.lock([&*key]);
+            let locked = self.table.lock([&*key], self.now_ms);
             assert_eq!(locked.update(&key, now_ms, |slot| slot.remove()), live);
             let put = locked.update(&key, now_ms, |slot| slot.put(&[], Meta::default()));
             put.expect("room");
@@ -410,7 +410,7 @@ impl Model<'_> {
     }
 
     fn batch(&mut self, removed: u16, put: u16, clear: bool, walk: bool) {
-        let locked = self.table.lock_all();
+        let locked = self.table.lock_all(self.now_ms);
         self.remove(&locked, removed);
         self.put(&locked, put, None);
         if clear {
