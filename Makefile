@@ -81,7 +81,7 @@ lint-erlang: build ## xref and Dialyzer
 tidy: ## line lengths, names, stray addresses
 	@tools/tidy
 
-bench: build deps ## measure against what one would pick instead; EXPERIMENT=e1 to e5
+bench: build deps ## measure against what one would pick instead; EXPERIMENT=stalls or e1 to e5
 	@bench/run $(if $(EXPERIMENT),--only $(EXPERIMENT))
 
 bench-quick: build deps ## the five published experiments, in some minutes

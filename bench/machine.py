@@ -40,13 +40,18 @@ def erlang_environment() -> dict:
 
 def versions() -> dict:
     """What each program says of itself, those that are installed."""
-    found = {"todana": _first_line(["git", "-C", str(ROOT), "describe", "--always", "--dirty"])}
+    found = {"todana": described(ROOT)}
     for program in ("redis-server", "memcached", "valkey-server"):
         if shutil.which(program):
             found[program] = _first_line([program, "--version"])
     release = 'io:put_chars(erlang:system_info(otp_release)), halt().'
     found["erlang"] = "OTP " + _first_line(["erl", "-noinput", "-eval", release])
     return found
+
+
+def described(checkout) -> str:
+    """The version of a checkout."""
+    return _first_line(["git", "-C", str(checkout), "describe", "--always", "--dirty"])
 
 
 def _first_line(command):

@@ -1,0 +1,333 @@
+"""Rows of RESP: every command, with the arguments that cost most within the default limits, and transactions of them."""
+
+from __future__ import annotations
+
+import time
+
+from stalls.row import DECIMAL, EVICTING, EXPIRING, ORDERED, SCRATCH, SPARE, Row, Sizes, key
+
+from wire import encode
+
+VALUE = b"value:0123456789"
+# Clients that queue at the same time.
+QUEUING = 12
+# Beyond what the pattern of KEYS may have.
+PATTERN_BYTES = 1_000
+# Subcommands and commands whose work depends on nothing that is stored or sent, with arguments.
+CONSTANT = {
+    "setnx": ("key:000000000001", "x"), "incr": ("stalls:n",), "decr": ("stalls:n",), "incrby": ("stalls:n", 5),
+    "decrby": ("stalls:n", 5), "incrbyfloat": ("stalls:f", "1.5"), "ttl": (key(1),), "pttl": (key(1),),
+    "expiretime": (key(1),), "pexpiretime": (key(1),), "type": (key(1),), "dbsize": (), "randomkey": (),
+    "object|encoding": (key(1),), "object|freq": (key(1),), "object|help": (), "object|idletime": (key(1),),
+    "object|refcount": (key(1),), "unwatch": (), "hello": (3,), "auth": ("default", "wrong"), "ping": (),
+    "select": (0,), "reset": (), "client|getname": (), "client|help": (), "client|id": (), "client|info": (),
+    "client|no-evict": ("OFF",), "client|no-touch": ("OFF",), "client|reply": ("ON",),
+    "client|setinfo": ("LIB-NAME", "stalls"), "client|setname": ("stalls",), "info": ("everything",), "config|help": (),
+    "config|resetstat": (), "config|rewrite": (), "config|set": ("slowlog-max-len", 128), "command|count": (),
+    "command|help": (), "time": (), "memory|doctor": (), "memory|help": (), "memory|stats": (),
+    "memory|usage": (key(1),), "slowlog|help": (), "slowlog|len": (), "slowlog|reset": (), "latency|doctor": (),
+    "latency|help": (), "latency|histogram": (), "latency|history": ("command",), "latency|latest": (),
+    "latency|reset": (), "debug|help": (), "debug|sleep": (0.05,), "lolwut": ("VERSION", 5),
+    "strlen": (key(1),), "getbit": (key(1), 7),
+}  # fmt: skip
+# They change what the connection is, or end it.
+FRESH = {"hello", "reset", "client|reply", "auth", "quit"}
+
+
+def call(*arguments, times=1) -> bytes:
+    """A command, as often as that."""
+    return encode(*arguments) * times
+
+
+def transaction(*commands) -> bytes:
+    """MULTI, the commands, EXEC."""
+    return b"".join([encode("MULTI"), *commands, encode("EXEC")])
+
+
+def mset(count, first=1, word="MSET") -> bytes:
+    """Pairs of the large databases."""
+    return encode(word, *[part for number in range(first, first + count) for part in (key(number), VALUE)])
+
+
+def keys(count, first=1) -> list[bytes]:
+    """Keys of the large databases."""
+    return [key(number) for number in range(first, first + count)]
+
+
+def stored(count) -> bytes:
+    """Stores the first keys again, by as many commands as it takes."""
+    half = (count + 1) // 2
+    return mset(half) + mset(count - half, half + 1)
+
+
+def hostile(length) -> str:
+    """A pattern that is tried at every place of a key for every star."""
+    return "*a" * (length // 2) + "*b"
+
+
+def _constant() -> list[Row]:
+    rows = [
+        Row("resp", name.replace("|", " ").upper(), (name,), lambda name=name, words=words: call(*name.split("|"), *words),
+            is_fresh=name in FRESH, is_constant=True)
+        for name, words in CONSTANT.items()
+    ]  # fmt: skip
+    multi = Row("resp", "MULTI", ("multi",), lambda: call("MULTI") + call("DISCARD"), is_constant=True)
+    return [*rows, multi, Row("resp", "QUIT", ("quit",), lambda: call("QUIT"), is_fresh=True, is_constant=True)]
+
+
+def rows(sizes: Sizes) -> list[Row]:
+    """All of them; those that leave nothing to others come last."""
+    return [*_constant(), *_values(sizes), *_keys(sizes), *_walks(sizes), *_server(sizes), *_transactions(sizes), *_limits(sizes), *_ends(sizes)]
+
+
+def _values(sizes) -> list[Row]:
+    """Commands that read or write one value, with the largest there may be."""
+    big = b"x" * sizes.value_bytes
+    room = b"x" * (sizes.value_bytes - 4096)
+    text = size_text(sizes.value_bytes)
+    put = lambda: call("SET", "big", big)  # noqa: E731
+    put_room = lambda: call("SET", "big", room)  # noqa: E731
+    zeros = lambda: call("SET", "big", bytes(sizes.value_bytes))  # noqa: E731
+
+    def row(label, covers, request, prepare=None, **named):
+        return Row("resp", label, (covers,), request, prepare, database=SCRATCH, key=b"big", needs=(), **named)
+
+    return [
+        Row("resp", "GET", ("get",), lambda: call("GET", key(1)), is_constant=True),
+        Row("resp", "GET, 10,000 pipelined", ("get",), lambda: call("GET", key(1), times=10_000)),
+        Row("resp", "SET", ("set",), lambda: call("SET", key(1), VALUE), is_constant=True),
+        Row("resp", "SET, 10,000 pipelined", ("set",), lambda: call("SET", key(1), VALUE, times=10_000)),
+        row(f"SET of {text}", "set", put),
+        row(f"SET .. GET over {text}", "set", lambda: call("SET", "big", "x", "GET"), put, is_once=True),
+        row(f"SETNX of {text}", "setnx", lambda: call("SETNX", "big", big), lambda: call("DEL", "big"), is_once=True),
+        row(f"SETEX of {text}", "setex", lambda: call("SETEX", "big", 100, big), is_once=True),
+        row(f"PSETEX of {text}", "psetex", lambda: call("PSETEX", "big", 100_000, big), is_once=True),
+        row(f"GET of {text}", "get", lambda: call("GET", "big"), put),
+        row(f"GETSET over {text}", "getset", lambda: call("GETSET", "big", "x"), put, is_once=True),
+        row(f"GETDEL of {text}", "getdel", lambda: call("GETDEL", "big"), put, is_once=True),
+        row(f"GETEX of {text}", "getex", lambda: call("GETEX", "big", "EX", 1000), put),
+        row(f"APPEND of a byte to {text}, 50 times", "append", lambda: call("APPEND", "big", "x", times=50), put_room, is_once=True),
+        row(f"SETRANGE of a byte in {text}, 50 times", "setrange", lambda: call("SETRANGE", "big", 7, "x", times=50), put),
+        row(f"SETRANGE at {text}, of nothing", "setrange", lambda: call("SETRANGE", "big", sizes.value_bytes - 1, "x"), lambda: call("DEL", "big"), is_once=True),
+        row(f"SETBIT in {text}, 50 times", "setbit", lambda: call("SETBIT", "big", 9, 1, times=50), put),
+        row(f"GETRANGE of {text}", "getrange", lambda: call("GETRANGE", "big", 1, -1), put),
+        row(f"SUBSTR of {text}", "substr", lambda: call("SUBSTR", "big", 1, -1), put),
+        row(f"BITCOUNT of {text}", "bitcount", lambda: call("BITCOUNT", "big"), put),
+        row(f"BITPOS in {text}", "bitpos", lambda: call("BITPOS", "big", 1), zeros),
+        row(f"EXPIRE of {text}", "expire", lambda: call("EXPIRE", "big", 1000), put),
+        row(f"PEXPIRE of {text}", "pexpire", lambda: call("PEXPIRE", "big", 1_000_000), put),
+        row(f"EXPIREAT of {text}", "expireat", lambda: call("EXPIREAT", "big", 4_000_000_000), put),
+        row(f"PEXPIREAT of {text}", "pexpireat", lambda: call("PEXPIREAT", "big", 4_000_000_000_000), put),
+        row(f"PERSIST of {text}", "persist", lambda: call("EXPIRE", "big", 1000) + call("PERSIST", "big"), put),
+        row(f"RENAME of {text}", "rename", lambda: call("RENAME", "big", "large") + call("RENAME", "large", "big"), put),
+        row(f"RENAMENX of {text}", "renamenx", lambda: call("RENAMENX", "big", "large") + call("RENAMENX", "large", "big"), put),
+        row(f"COPY of {text}", "copy", lambda: call("COPY", "big", "large", "REPLACE"), put),
+        row(f"MOVE of {text}", "move", lambda: call("MOVE", "big", SPARE), lambda: call("FLUSHDB") + call("SELECT", SPARE) + call("FLUSHDB") + call("SELECT", SCRATCH) + put(), is_once=True),
+        row(f"DEL of {text}", "del", lambda: call("DEL", "big"), put, is_once=True),
+        row(f"UNLINK of {text}", "unlink", lambda: call("UNLINK", "big"), put, is_once=True),
+        row(f"MGET of 3 values of {text}", "mget", lambda: call("MGET", "big", "big", "big"), put),
+        row(f"ECHO of {text}", "echo", lambda: call("ECHO", big)),
+        row(f"PING of {text}", "ping", lambda: call("PING", big)),
+        row("an unknown command of 16 KiB", "ping", lambda: call(b"\xff" * 16_384), is_constant=True),
+        row("LCS of 16 KiB and 16 KiB", "lcs", lambda: call("LCS", "big", "large"), lambda: call("SET", "big", "ab" * 8192) + call("SET", "large", "ba" * 8192)),
+        row("LCS IDX of 16 KiB and 16 KiB", "lcs", lambda: call("LCS", "big", "large", "IDX"), lambda: call("SET", "big", "ab" * 8192) + call("SET", "large", "ba" * 8192)),
+        row("LCS of 64 B and 4 MiB", "lcs", lambda: call("LCS", "big", "small"), lambda: call("SET", "big", "ab" * (1 << 21)) + call("SET", "small", "ba" * 32)),
+        row("LCS LEN of 64 B and 4 MiB", "lcs", lambda: call("LCS", "big", "small", "LEN"), lambda: call("SET", "big", "ab" * (1 << 21)) + call("SET", "small", "ba" * 32)),
+    ]  # fmt: skip
+
+
+def _keys(sizes) -> list[Row]:
+    """Commands of many keys."""
+    many = f"{sizes.keys:,} keys"
+    each = lambda word: lambda: call(word, *keys(sizes.keys))  # noqa: E731
+    back = lambda: stored(sizes.keys)  # noqa: E731
+    pairs = f"{sizes.pairs:,} pairs"
+
+    def row(label, covers, request, prepare=None, **named):
+        return Row("resp", label, (covers,), request, prepare, **named)
+
+    return [
+        row(f"MGET of {many}", "mget", each("MGET")),
+        row(f"EXISTS of {many}", "exists", each("EXISTS")),
+        row(f"TOUCH of {many}", "touch", each("TOUCH")),
+        row(f"DEL of {many}", "del", each("DEL"), back, is_once=True),
+        row(f"UNLINK of {many}", "unlink", each("UNLINK"), back, is_once=True),
+        row(f"MSET of {pairs}", "mset", lambda: mset(sizes.pairs)),
+        row(f"MSETNX of {pairs}", "msetnx", lambda: mset(sizes.pairs, word="MSETNX"), lambda: call("DEL", *keys(sizes.pairs)), is_once=True),
+        row(f"MSETNX of {pairs}, refused", "msetnx", lambda: mset(sizes.pairs, word="MSETNX")),
+        row(f"WATCH of {many}", "watch", lambda: call("WATCH", *keys(sizes.keys)) + call("UNWATCH")),
+        row(f"COMMAND GETKEYS of {pairs}", "command|getkeys", lambda: encode("COMMAND", "GETKEYS", "MSET", *[b"k"] * (2 * sizes.pairs - 4))),
+        row(f"COMMAND GETKEYSANDFLAGS of {pairs}", "command|getkeysandflags", lambda: encode("COMMAND", "GETKEYSANDFLAGS", "MSET", *[b"k"] * (2 * sizes.pairs - 4))),
+    ]  # fmt: skip
+
+
+def _walks(sizes) -> list[Row]:
+    """Commands that look at all of a database."""
+    long_keys = [b"%04d" % number + b"a" * (sizes.long_key_bytes - 4) for number in range(200)]
+    put_long = lambda: call("FLUSHDB") + b"".join(call("SET", each, "x") for each in long_keys)  # noqa: E731
+    length = f"{sizes.long_key_bytes >> 10} KiB"
+
+    def row(label, covers, request, prepare=None, **named):
+        return Row("resp", label, (covers,), request, prepare, **named)
+
+    def ordered(label, covers, request, **named):
+        return Row("resp", label, (covers,), request, database=named.pop("database", ORDERED), needs=(named.pop("need", ORDERED),), **named)
+
+    def long(label, covers, request):
+        return row(label, covers, request, put_long, database=SCRATCH, key=long_keys[0], needs=())
+
+    return [
+        row("KEYS *", "keys", lambda: call("KEYS", "*")),
+        row("KEYS none*", "keys", lambda: call("KEYS", "none*")),
+        row("KEYS of a hostile pattern", "keys", lambda: call("KEYS", hostile(PATTERN_BYTES))),
+        long(f"KEYS of a hostile pattern, 200 keys of {length}", "keys", lambda: call("KEYS", hostile(PATTERN_BYTES))),
+        long(f"KEYS of a pattern of 32 KiB, 200 keys of {length}", "keys", lambda: call("KEYS", hostile(32_768))),
+        row(f"SCAN 0 COUNT {sizes.records:,}", "scan", lambda: call("SCAN", 0, "COUNT", sizes.records)),
+        row(f"SCAN 0 MATCH none* COUNT {sizes.records:,}", "scan", lambda: call("SCAN", 0, "MATCH", "none*", "COUNT", sizes.records)),
+        long(f"SCAN 0 MATCH of a hostile pattern, 200 keys of {length}", "scan", lambda: call("SCAN", 0, "MATCH", hostile(PATTERN_BYTES), "COUNT", 1_000_000)),
+        row("SCAN 0", "scan", lambda: call("SCAN", 0)),
+        row("RANDOMKEY of few", "randomkey", lambda: call("RANDOMKEY"), lambda: call("FLUSHDB") + call("SET", "one", "x"), database=SCRATCH, key=b"one", needs=()),
+        ordered("RANGE, LIMIT 65536 WITHVALUES", "range", lambda: call("RANGE", "", "", "LIMIT", 65_536, "WITHVALUES")),
+        ordered("RANGE .. REV, LIMIT 65536", "range", lambda: call("RANGE", "", "", "REV", "LIMIT", 65_536)),
+        ordered("PREFIX, LIMIT 65536", "prefix", lambda: call("PREFIX", "key:", "LIMIT", 65_536)),
+        ordered("PREFIX of none in an order of numbers", "prefix", lambda: call("PREFIX", "none"), database=DECIMAL, need=DECIMAL),
+    ]  # fmt: skip
+
+
+def _server(sizes) -> list[Row]:
+    """Commands of clients and of the server whose cost grows with something."""
+    def row(label, covers, request, **named):
+        return Row("resp", label, (covers,), request, **named)
+
+    return [
+        row(f"CLIENT LIST of {sizes.connections:,} clients", "client|list", lambda: call("CLIENT", "LIST"), action=lambda host, spent: _crowd(host, sizes, call("CLIENT", "LIST"), spent)),
+        row(f"CLIENT KILL among {sizes.connections:,} clients", "client|kill", lambda: b"", action=lambda host, spent: _crowd(host, sizes, call("CLIENT", "KILL", "ADDR", "127.0.0.1:1"), spent)),
+        row("CONFIG GET *", "config|get", lambda: call("CONFIG", "GET", "*"), is_constant=True),
+        row("CONFIG GET of 16 hostile patterns", "config|get", lambda: call("CONFIG", "GET", *[hostile(PATTERN_BYTES)] * 16)),
+        row("INFO, 1,000 pipelined", "info", lambda: call("INFO", "everything", times=1000)),
+        row("COMMAND", "command", lambda: call("COMMAND")),
+        row("COMMAND DOCS", "command|docs", lambda: call("COMMAND", "DOCS")),
+        row("COMMAND DOCS of 60,000 names", "command|docs", lambda: call("COMMAND", "DOCS", *["get"] * 60_000)),
+        row("COMMAND INFO of 1,024 names", "command|info", lambda: call("COMMAND", "INFO", *["get"] * 1024)),
+        row("COMMAND LIST of a hostile pattern", "command|list", lambda: call("COMMAND", "LIST", "FILTERBY", "PATTERN", hostile(PATTERN_BYTES))),
+        row("SLOWLOG GET -1", "slowlog|get", lambda: call("SLOWLOG", "GET", -1)),
+        row("LATENCY HISTOGRAM of 60,000 names", "latency|histogram", lambda: call("LATENCY", "HISTOGRAM", *["get"] * 60_000)),
+        row("SWAPDB", "swapdb", lambda: call("SWAPDB", SCRATCH, SPARE)),
+    ]  # fmt: skip
+
+
+def _crowd(host, sizes, request, spent_s):
+    """A request beside many clients that do nothing."""
+    crowd = [host.connect("resp") for _ in range(sizes.connections)]
+    try:
+        client = host.connect("resp")
+        crowd.append(client)
+        host.measured(lambda: client.ask(request, spent_s))
+    finally:
+        for client in crowd:
+            client.close()
+
+
+def _transactions(sizes) -> list[Row]:
+    """EXECs of as many commands as a transaction takes, or of as long ones."""
+    medium = lambda name="big": call("SET", name, b"x" * sizes.medium_bytes)  # noqa: E731
+    text = size_text(sizes.medium_bytes)
+    largest = size_text(sizes.value_bytes)
+    many = f"{sizes.commands:,}"
+    lcs = lambda: call("SET", "big", "ab" * (1 << 21)) + call("SET", "small", "ba" * 32)  # noqa: E731
+
+    def row(label, commands, prepare=None, **named):
+        return Row("resp", f"EXEC of {label}", ("exec",), lambda: transaction(*commands()), prepare, **named)
+
+    def scratch(label, commands, prepare):
+        return row(label, commands, prepare, database=SCRATCH, key=b"big", needs=(), is_once=True)
+
+    return [
+        row(f"{many} SETs", lambda: [call("SET", each, VALUE) for each in keys(sizes.commands)], is_once=True),
+        row(f"{many} GETs", lambda: [call("GET", each) for each in keys(sizes.commands)], is_once=True),
+        row(f"{many} INCRs of one key", lambda: [call("INCR", "stalls:n", times=sizes.commands)], key=b"stalls:n", is_once=True),
+        row(f"30 MGETs of {sizes.keys:,} keys", lambda: [call("MGET", *keys(sizes.keys), times=30)], is_once=True),
+        row(f"30 MSETs of {sizes.pairs:,} pairs", lambda: [mset(sizes.pairs)] * 30, is_once=True),
+        row(f"DEL of {sizes.keys:,} keys", lambda: [call("DEL", *keys(sizes.keys))], lambda: stored(sizes.keys), is_once=True),
+        row("20 KEYS none*", lambda: [call("KEYS", "none*", times=20)], is_once=True),
+        row("20 SCANs with COUNT of all", lambda: [call("SCAN", 0, "MATCH", "none*", "COUNT", sizes.records, times=20)], is_once=True),
+        row("20 DBSIZEs and RANDOMKEYs", lambda: [call("DBSIZE"), call("RANDOMKEY")] * 20),
+        row("30 RANGEs, LIMIT 65536", lambda: [call("RANGE", "", "", "LIMIT", 65_536, times=30)], database=ORDERED, needs=(ORDERED,), is_once=True),
+        row("a PREFIX of none in an order of numbers", lambda: [call("PREFIX", "none")], database=DECIMAL, needs=(DECIMAL,), is_once=True),
+        row("2,000 INFOs", lambda: [call("INFO", "everything", times=2000)], is_once=True),
+        row("200 COMMANDs", lambda: [call("COMMAND", times=200)], is_once=True),
+        scratch("30 LCSs of 64 B and 4 MiB", lambda: [call("LCS", "big", "small", "LEN", times=30)], lcs),
+        scratch(f"200 APPENDs to {text}", lambda: [call("APPEND", "big", "x", times=200)], medium),
+        scratch(f"200 SETRANGEs in {text}", lambda: [call("SETRANGE", "big", 1, "x", times=200)], medium),
+        scratch(f"300 COPYs of {text} with REPLACE", lambda: [call("COPY", "big", "large", "REPLACE", times=300)], medium),
+        scratch(f"200 EXPIREs of {text}", lambda: [call("EXPIRE", "big", 1000, times=200)], medium),
+        scratch(f"200 BITCOUNTs of {largest}", lambda: [call("BITCOUNT", "big", times=200)], lambda: call("SET", "big", b"x" * sizes.value_bytes)),
+        scratch(f"200 BITPOSs in {largest}", lambda: [call("BITPOS", "big", 1, times=200)], lambda: call("SET", "big", bytes(sizes.value_bytes))),
+        scratch(f"3 GETs of {largest}", lambda: [call("GET", "big", times=3)], lambda: call("SET", "big", b"x" * sizes.value_bytes)),
+        Row("resp", f"EXEC after WATCH of {sizes.keys:,} keys", ("exec",), lambda: call("WATCH", *keys(sizes.keys)) + transaction(call("GET", key(1))), is_once=True),
+        Row("resp", f"DISCARD of {many} commands", ("discard",), lambda: call("MULTI") + call("SET", "key", "value", times=sizes.commands) + call("DISCARD"), is_once=True),
+        Row("resp", f"{QUEUING} clients that queue {size_text(sizes.queued_bytes)} each", ("multi",), lambda: b"", action=lambda host, spent: _queue(host, sizes, spent)),
+    ]  # fmt: skip
+
+
+def _queue(host, sizes, spent_s):
+    """Clients that queue and never execute."""
+    value = b"x" * (4 << 20 if sizes.queued_bytes > 4 << 20 else sizes.queued_bytes // 2)
+    times = sizes.queued_bytes // len(value)
+    request, answer_bytes = call("MULTI") + call("SET", "key", value, times=times), len("+OK\r\n" + "+QUEUED\r\n" * times)
+    clients = [host.connect("resp") for _ in range(QUEUING)]
+    deadline = time.monotonic() + spent_s
+
+    def queue():
+        answer = b""
+        for client in clients:
+            said = client.ask(request, max(0.0, deadline - time.monotonic()), answer_bytes)
+            answer = said if said.startswith(b"closed") else answer
+        return answer
+
+    try:
+        host.measured(queue)
+    finally:
+        for client in clients:
+            client.close()
+
+
+def _limits(sizes) -> list[Row]:
+    """Into a full database that evicts, and records that expire."""
+    def full(label, request):
+        return Row("resp", label, ("set",), request, database=EVICTING, needs=(EVICTING,), spoils=(EVICTING,), is_once=True)
+
+    large = sizes.evicting_bytes // 5
+    return [
+        full("SET of 1 MiB into a full, evicting database", lambda: call("SET", "big", b"x" * min(1 << 20, large))),
+        full(f"SET of {size_text(large)} into a full, evicting database", lambda: call("SET", "big", b"x" * large)),
+        Row("resp", "records that expire, 16,600 a second of 5 M", (), b"", database=EXPIRING, needs=(EXPIRING,), action=lambda host, _: host.measured(lambda: time.sleep(1) or b"")),
+    ]  # fmt: skip
+
+
+def _ends(sizes) -> list[Row]:
+    """What takes everything away."""
+    def row(label, covers, request, spoils=(0,), **named):
+        return Row("resp", label, (covers,), request, spoils=spoils, is_once=True, linger_s=0.5, **named)
+
+    def expire_at_once(host, _):
+        host.fill_to_expire(SPARE, sizes.bulk, 4.0)
+        host.measured(lambda: time.sleep(5) or b"")
+
+    return [
+        Row("resp", f"{sizes.bulk:,} records that expire at one time", (), b"", database=SPARE, needs=(), action=expire_at_once),
+        row("FLUSHDB", "flushdb", lambda: call("FLUSHDB")),
+        row("FLUSHDB ASYNC", "flushdb", lambda: call("FLUSHDB", "ASYNC")),
+        row("FLUSHDB of an ordered database", "flushdb", lambda: call("FLUSHDB"), spoils=(ORDERED,), database=ORDERED, needs=(ORDERED,)),
+        row("EXEC of FLUSHDB and GET", "exec", lambda: transaction(call("FLUSHDB"), call("GET", key(1)))),
+        row("FLUSHALL", "flushall", lambda: call("FLUSHALL"), spoils=tuple(range(7))),
+        row("FLUSHALL ASYNC", "flushall", lambda: call("FLUSHALL", "ASYNC"), spoils=tuple(range(7))),
+    ]  # fmt: skip
+
+
+def size_text(count) -> str:
+    """Bytes as people write them."""
+    for unit, size in (("MiB", 1 << 20), ("KiB", 1 << 10)):
+        if count >= size:
+            return f"{count // size} {unit}"
+    return f"{count} B"
