@@ -94,7 +94,8 @@ const CHAPTERS: &[(&str, &[&str])] = &[
     (
         "Inputs of every procedure",
         &["`WAIT` is the name of a signal to wait for before anything is done, for `WAITTIME` \
-        seconds; 30 if it is missing, no number, or not above 0. `DB` is the number of a \
+        seconds, a day at most; 30 if it is missing, no number, or not above 0. A client that \
+        closes the connection, or its sending side, waits no more. `DB` is the number of a \
         database or its name, 0 if missing. `CUR` makes a cursor on that database, if there is \
         none of this number. `SIGNAL` is the name of a signal to give afterwards, also if the \
         procedure failed: to one client that waits, or to all with `SIGNALBROAD`; `SIGNALED` \

@@ -27,7 +27,7 @@ use std::borrow::Cow;
 const WAIT_MS: u64 = 30_000;
 
 /// Most milliseconds that a client waits.
-const WAIT_MS_MAX: u64 = u32::MAX as u64;
+const WAIT_MS_MAX: u64 = 24 * 60 * 60 * 1_000;
 
 /// A request.
 #[derive(Debug)]

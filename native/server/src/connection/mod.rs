@@ -144,8 +144,15 @@ impl<D: Door> Connection<D> {
         verdict
     }
 
+    /// Whether this connection sleeps and is not watched for reading, since input waits that nobody
+    /// wants yet: then the poller does not hear of the client's end.
+    pub(crate) fn hides_its_end(&self) -> bool {
+        self.wakes_at_ns.is_some() && !self.interest.read
+    }
+
     /// Whether the client of a sleeping connection has ended it. What it sent before that and was
-    /// not received yet hides the end; then only the idle timeout is left.
+    /// not received yet hides the end from this call; the loop looks for such ends once a second
+    /// ([`Connection::hides_its_end`]).
     ///
     /// A client that ended only its sending side, and would still take a reply, looks the same:
     /// the two can be told apart by sending something, and there is nothing to send. It is taken

@@ -3,8 +3,9 @@
 
 use super::{EventLoop, NEVER, RESUMED, TICK_NS};
 use crate::door::Door;
-use crate::poller::Ready;
+use crate::poller::{self, Ready};
 use crate::statistics::index;
+use std::os::fd::AsFd;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use todana_protocol::ProtocolName;
@@ -56,6 +57,18 @@ impl<D: Door> EventLoop<D> {
         true
     }
 
+    /// Closes sleeping connections whose clients have left behind input that waits. Without this,
+    /// a client could hold a place for as long as it asked to wait, with no socket of its own.
+    fn close_those_that_left(&mut self) {
+        let asleep = self.sleepers.iter().filter_map(|(_, slot)| {
+            let connection = self.connections.get(*slot).filter(|it| it.hides_its_end())?;
+            Some((*slot, connection.as_ref().as_fd()))
+        });
+        for slot in poller::ended(asleep) {
+            self.close(slot);
+        }
+    }
+
     /// What is due about once a second.
     pub(super) fn tick(&mut self, now_ns: u64) {
         if self.number == 0 {
@@ -66,6 +79,7 @@ impl<D: Door> EventLoop<D> {
             self.commands_at_tick = commands;
         }
         self.next_tick_ns = now_ns + TICK_NS;
+        self.close_those_that_left();
         let config = &self.shared.config;
         let buffered = self.part().statistics.buffer_bytes.get();
         let kyoto_clients = self.shared.clients.by_protocol()[index(ProtocolName::Kyoto)];

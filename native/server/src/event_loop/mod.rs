@@ -23,7 +23,8 @@
 //! 5. **Once a second** the deadlines of clients: idle, not authenticated, not reading, in the
 //!    middle of a Kyoto Tycoon request. A walk over
 //!    all connections is cheap at that rate (10,000 take less than half a millisecond) and is left
-//!    out where no deadline is set.
+//!    out where no deadline is set. Sleepers whose clients have left behind unread input are closed
+//!    then too: the back ends do not report an end that input hides.
 //!
 //! Numbers of connections that were closed in a round are not used again before its end, so an
 //! event or message for a closed connection finds an empty slot, never a stranger.

@@ -11,6 +11,7 @@
 //! Waking a waiting loop is no business of this trait: a [`crate::inbox::Waker`] is a source like
 //! any other.
 
+mod ended;
 #[cfg(any(target_os = "linux", target_os = "android"))]
 mod epoll;
 mod poll;
@@ -20,6 +21,7 @@ mod select;
 mod tests;
 mod watched;
 
+pub(crate) use ended::ended;
 pub(crate) use select::DESCRIPTORS_MAX as SELECT_DESCRIPTORS_MAX;
 
 use crate::Backend;

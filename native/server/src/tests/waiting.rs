@@ -1,6 +1,7 @@
 //! Clients that wait for a signal.
 
 use super::*;
+use std::net::Shutdown;
 
 /// As many clients that wait for `name`, in the order in which they began.
 fn waiters(server: &Server, count: usize, name: &str, ms: u64) -> Vec<Peer> {
@@ -173,6 +174,50 @@ fn a_client_that_leaves_while_it_waits_is_signalled_no_more() {
                     (waiting.into(), "signalled".into())
                 );
             }
+        },
+    );
+}
+
+#[test]
+fn clients_that_leave_behind_more_input_keep_no_place() {
+    each(
+        |_| {},
+        |server| {
+            let requests = ["wait a 4000000000\n", "sleep 4000000000\n"];
+            for (request, in_all) in requests.into_iter().zip([100, 200]) {
+                for number in 0..100 {
+                    let mut peer = Peer::connect(server);
+                    peer.send(request);
+                    if number % 2 == 0 {
+                        until("the request is there", || server.info().input_bytes > 0);
+                    }
+                    peer.send("x");
+                }
+                until("all have come", || server.shared.clients.totals().0 == in_all);
+                until("none is left", || server.info().connections == 0);
+                assert!(nobody_waits(server));
+            }
+        },
+    );
+}
+
+#[test]
+fn a_client_that_waits_and_has_sent_more_stays() {
+    each(
+        |_| {},
+        |server| {
+            let mut peer = waiters(server, 1, "a", 60_000).remove(0);
+            peer.send("next\n");
+            let left = waiters(server, 1, "b", 60_000)
+                .remove(0)
+                .send("next\n")
+                .socket()
+                .shutdown(Shutdown::Write);
+            left.unwrap();
+            // The loops have looked for those that left when this one is gone.
+            until("the other is gone", || server.info().connections == 1);
+            assert_eq!(Peer::connect(server).ask("signal a"), "1");
+            assert_eq!((peer.line(), peer.line()), ("signalled".into(), "next".into()));
         },
     );
 }

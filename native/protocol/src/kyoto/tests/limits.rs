@@ -63,6 +63,15 @@ fn a_procedure_that_waits_keeps_the_requests_after_it() {
 }
 
 #[test]
+fn a_wait_takes_a_day_at_most() {
+    let mut host = FakeHost::new(ProtocolName::Kyoto);
+    let wait = b"GET /rpc/void?WAIT=name&WAITTIME=4000000000 HTTP/1.1\r\n\r\n";
+    let budget = Budget { requests_max: 100, output_bytes_max: 10_000 };
+    let progress = KyotoSession::default().advance(wait, &mut Vec::new(), &mut host, budget);
+    assert_eq!(progress.next, Next::Wait { ms: 86_400_000 });
+}
+
+#[test]
 fn a_procedure_that_waits_is_resumed_without_further_input() {
     let mut conversation = Conversation::new();
     let answer = conversation.ask("GET /rpc/void?WAIT=x&WAITTIME=1 HTTP/1.0\r\n\r\n");
