@@ -18,7 +18,7 @@
     | {integer, Min :: integer(), Max :: integer()}
     | {integer, Min :: integer(), Max :: integer(), Without :: off | auto}
     | {bytes, Min :: integer(), Max :: integer()}
-    | {bytes, Min :: integer(), Max :: integer(), Without :: off}
+    | {bytes, Min :: integer(), Max :: integer(), Without :: off | auto}
     | {choice, [atom()]}.
 -type option() :: #{
     name := name(),
@@ -95,6 +95,12 @@ clients() ->
             "milliseconds are closed."),
         row(G, tcp_keepalive_s, {integer, 1, 32767, off}, "300",
             "TCP keepalive in seconds."),
+        row(G, clients_memory_limit, {bytes, 0, 1024 * ?TB, auto}, "auto",
+            "Most bytes that the server holds for all clients together: "
+            "requests under way, commands queued by MULTI, replies that "
+            "wait. Beyond it the client that holds most is closed. `auto` is "
+            "an eighth of the memory of the machine or container, at least "
+            "256mb; 0 is no limit."),
         row(G, input_bytes_max, {bytes, 64 * ?KB, ?TB}, "128mb",
             "Most bytes of a request under way that one client may make the "
             "server hold."),

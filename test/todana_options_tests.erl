@@ -17,6 +17,17 @@ root(Path) ->
         false -> root(filename:dirname(Path))
     end.
 
+the_limit_of_clients_memory_test_() ->
+    {ok, #{type := Type}} = todana_options:find("clients_memory_limit"),
+    Parse = fun(Text) -> todana_option_type:parse(Type, Text) end,
+    [
+        ?_assertEqual({ok, auto}, Parse("auto")),
+        ?_assertEqual({ok, 0}, Parse("0")),
+        ?_assertEqual({ok, 1024 bsl 40}, Parse("1024tb")),
+        [?_assertMatch({error, _}, Parse(Text))
+         || Text <- ["-1", "1025tb", "off", ""]]
+    ].
+
 names_are_unique_test() ->
     Names = todana_options:names(),
     ?assertEqual(lists:usort(Names), lists:sort(Names)).

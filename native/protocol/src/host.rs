@@ -157,6 +157,10 @@ pub struct Client {
     pub input_bytes: AtomicUsize,
     /// Bytes of output waiting for it.
     pub output_bytes: AtomicUsize,
+    /// Bytes that the server holds for it: buffers, and what its session keeps.
+    pub held_bytes: AtomicU64,
+    /// What it held when it was chosen to be closed for the memory of all clients; 0 if it was not.
+    pub evicted_bytes: AtomicU64,
     /// Bytes received and sent.
     pub traffic_bytes: [AtomicU64; 2],
     /// `CLIENT NO-EVICT`.
@@ -262,8 +266,12 @@ pub struct ServerInfo {
     pub errors: u64,
     /// Failed authentications.
     pub authentication_failures: u64,
-    /// Bytes in clients' input and output buffers.
+    /// Bytes held for clients: input and output buffers, and what sessions keep.
     pub client_buffer_bytes: u64,
+    /// Limit on these, 0 if none.
+    pub clients_memory_limit_bytes: u64,
+    /// Clients closed because all together held more.
+    pub evicted_clients: u64,
     /// Clients closed because they read too slowly.
     pub output_limit_disconnections: u64,
     /// Limit on bytes of entries, 0 if none.

@@ -53,6 +53,11 @@ pub trait Session {
         host: &mut H,
         budget: Budget,
     ) -> Progress;
+
+    /// Bytes that the session itself keeps between turns for its client: queued commands, watched
+    /// keys, bodies in part, results collected so far. Asked for after each turn, so it adds up
+    /// what is known already.
+    fn held_bytes(&self) -> usize;
 }
 
 /// How much one turn may do.

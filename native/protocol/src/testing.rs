@@ -123,6 +123,8 @@ pub fn client(id: u64, protocol: ProtocolName) -> Arc<Client> {
         watched: AtomicUsize::new(0),
         input_bytes: AtomicUsize::new(0),
         output_bytes: AtomicUsize::new(0),
+        held_bytes: AtomicU64::new(0),
+        evicted_bytes: AtomicU64::new(0),
         traffic_bytes: [AtomicU64::new(0), AtomicU64::new(0)],
         no_evict: AtomicBool::new(false),
         killed: AtomicBool::new(false),

@@ -42,6 +42,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         output_bytes_hard: 256 << 20,
         output_bytes_soft: 32 << 20,
         output_soft_ms: 60_000,
+        clients_memory_limit_bytes: None,
         tcp_keepalive_s: Some(300),
         slow_log_us: Some(10_000),
         slow_log_entries_max: 128,

@@ -27,7 +27,8 @@ pub(crate) struct Place {
 }
 
 impl Clients {
-    fn by_id(&self) -> MutexGuard<'_, BTreeMap<u64, Place>> {
+    /// All clients by their ids, while nobody comes or goes.
+    pub(crate) fn by_id(&self) -> MutexGuard<'_, BTreeMap<u64, Place>> {
         self.by_id.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -114,6 +115,8 @@ pub(crate) fn arriving(id: u64, fd: i32, now_ms: u64, accepted: &crate::inbox::A
         watched: AtomicUsize::new(0),
         input_bytes: AtomicUsize::new(0),
         output_bytes: AtomicUsize::new(0),
+        held_bytes: AtomicU64::new(0),
+        evicted_bytes: AtomicU64::new(0),
         traffic_bytes: [AtomicU64::new(0), AtomicU64::new(0)],
         no_evict: false.into(),
         killed: false.into(),

@@ -45,6 +45,9 @@ pub struct Config {
     pub output_bytes_soft: usize,
     /// See `output_bytes_soft`.
     pub output_soft_ms: u64,
+    /// Most bytes that the server holds for all clients together; 0 is no limit, `None` a share of
+    /// the machine's memory.
+    pub clients_memory_limit_bytes: Option<u64>,
     /// TCP keepalive in seconds; `None` is off.
     pub tcp_keepalive_s: Option<u32>,
     /// Commands that take longer are in the slow log; `None` is off.

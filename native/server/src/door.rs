@@ -47,6 +47,15 @@ impl Session for ProtocolDoor {
             ProtocolDoor::Kyoto(session) => session.advance(input, output, host, budget),
         }
     }
+
+    #[inline]
+    fn held_bytes(&self) -> usize {
+        match self {
+            ProtocolDoor::Resp(session) => session.held_bytes(),
+            ProtocolDoor::Memcached(session) => session.held_bytes(),
+            ProtocolDoor::Kyoto(session) => session.held_bytes(),
+        }
+    }
 }
 
 /// Why the server itself ends a connection with a word.
@@ -56,6 +65,8 @@ pub(crate) enum Refusal {
     TooManyClients,
     /// The request under way is longer than the input limit.
     InputTooLong,
+    /// All clients together hold too much, and this one holds most.
+    ClientsHoldTooMuch,
 }
 
 /// What a client of this protocol is told before its connection is closed.
@@ -69,6 +80,19 @@ pub(crate) fn words(protocol: ProtocolName, refusal: Refusal) -> &'static [u8] {
             b"ERROR Too many open connections\r\n"
         }
         (ProtocolName::Memcached, Refusal::InputTooLong) => b"SERVER_ERROR request too long\r\n",
+        (ProtocolName::Resp, Refusal::ClientsHoldTooMuch) => {
+            b"-OOM clients take too much memory, and this one takes most\r\n"
+        }
+        (ProtocolName::Memcached, Refusal::ClientsHoldTooMuch) => {
+            b"SERVER_ERROR clients take too much memory, and this one takes most\r\n"
+        }
+        (ProtocolName::Kyoto, Refusal::ClientsHoldTooMuch) => {
+            b"HTTP/1.1 503 Service Unavailable\r\n\
+              Connection: close\r\n\
+              Content-Length: 55\r\n\
+              Content-Type: text/plain\r\n\r\n\
+              503 Service Unavailable (clients take too much memory)\n"
+        }
         (ProtocolName::Kyoto, Refusal::TooManyClients) => {
             b"HTTP/1.1 503 Service Unavailable\r\n\
               Connection: close\r\n\
@@ -92,7 +116,8 @@ mod tests {
 
     #[test]
     fn a_refusal_by_http_is_a_whole_response() {
-        for refusal in [Refusal::TooManyClients, Refusal::InputTooLong] {
+        for refusal in [Refusal::TooManyClients, Refusal::InputTooLong, Refusal::ClientsHoldTooMuch]
+        {
             let text = std::str::from_utf8(words(ProtocolName::Kyoto, refusal)).unwrap();
             let (head, body) = text.split_once("\r\n\r\n").unwrap();
             let lines: Vec<&str> = head.split("\r\n").collect();

@@ -37,6 +37,8 @@ pub(crate) struct Shared {
     pub(crate) started_at_ms: u64,
     /// Commands of the last second, told by loop 0.
     pub(crate) commands_per_second: AtomicU64,
+    /// What those clients hold that are about to be closed for the memory of all.
+    pub(crate) condemned_bytes: AtomicU64,
     /// Sums at the last reset.
     pub(crate) baseline: Mutex<Totals>,
 }
@@ -108,7 +110,9 @@ impl Shared {
             misses: totals.misses,
             errors: totals.errors,
             authentication_failures: totals.authentication_failures,
-            client_buffer_bytes: self.loops.iter().map(|l| l.statistics.buffer_bytes.get()).sum(),
+            client_buffer_bytes: self.clients_bytes(),
+            clients_memory_limit_bytes: self.settings.clients_memory_limit_bytes(),
+            evicted_clients: totals.evicted_clients,
             output_limit_disconnections: totals.output_limit_disconnections,
             memory_limit_bytes: self.settings.memory_limit_bytes(),
             memory_policy: self.settings.memory_policy().to_string(),

@@ -15,6 +15,8 @@ pub(crate) enum Message {
     Serve(Accepted),
     /// Close this client, if `slot` still holds it.
     Kill { slot: usize, id: u64 },
+    /// Close this client for the memory of all, if `slot` still holds it.
+    Evict { slot: usize, id: u64 },
     /// The wait of this ticket is over, if the connection in `slot` still waits by it.
     Wake { slot: usize, ticket: u64 },
     /// Close everything and end.

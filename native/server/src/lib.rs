@@ -7,6 +7,7 @@
 #![deny(unsafe_code)]
 
 mod clients;
+mod clients_memory;
 mod clock;
 mod conditions;
 mod config;

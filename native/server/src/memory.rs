@@ -47,6 +47,15 @@ pub(crate) fn system_memory_bytes() -> Option<u64> {
     Some(kilobytes * 1_024)
 }
 
+/// Bytes of memory that this process may take: the machine's, or its container's where that is
+/// less.
+pub(crate) fn available_bytes() -> Option<u64> {
+    let limits = ["/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"];
+    let limits = limits.into_iter().filter_map(|file| std::fs::read_to_string(file).ok());
+    // Without a limit there is the word `max`, or a number larger than any machine's memory.
+    limits.filter_map(|text| text.trim().parse().ok()).chain(system_memory_bytes()).min()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -55,6 +64,7 @@ mod tests {
     #[cfg(target_os = "linux")]
     fn a_process_takes_less_than_the_machine_has() {
         let resident_bytes = ProcessUsage::now().resident_bytes;
+        assert!(available_bytes() <= system_memory_bytes());
         assert!((1..system_memory_bytes().unwrap_or(0)).contains(&resident_bytes));
     }
 }

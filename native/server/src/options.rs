@@ -1,6 +1,7 @@
 //! Options that may change while the server runs, and how they are spelt.
 
-use crate::Config;
+use crate::clients_memory::default_limit_bytes;
+use crate::{Config, memory};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use todana_table::{Budget, WhenFull};
@@ -15,6 +16,8 @@ pub(crate) struct Settings {
     /// `u64::MAX` is off.
     slow_log_ns: AtomicU64,
     slow_log_entries_max: AtomicUsize,
+    /// 0 is none.
+    clients_memory_limit_bytes: AtomicU64,
     /// More connections than this cannot be allowed at run time.
     connections_ceiling: usize,
     /// All options as they were given, to show.
@@ -22,9 +25,10 @@ pub(crate) struct Settings {
 }
 
 /// Options that this module shows and changes, in Redis' names.
-const CHANGEABLE: [&str; 6] = [
+const CHANGEABLE: [&str; 7] = [
     "maxclients",
     "maxmemory",
+    "maxmemory-clients",
     "maxmemory-policy",
     "slowlog-log-slower-than",
     "slowlog-max-len",
@@ -40,6 +44,10 @@ impl Settings {
             idle_timeout_ms: config.idle_timeout_ms.unwrap_or(0).into(),
             slow_log_ns: slow_log_ns.into(),
             slow_log_entries_max: config.slow_log_entries_max.into(),
+            clients_memory_limit_bytes: config
+                .clients_memory_limit_bytes
+                .unwrap_or_else(|| default_limit_bytes(memory::available_bytes()))
+                .into(),
             connections_ceiling,
             given: config.options.clone(),
         }
@@ -58,6 +66,11 @@ impl Settings {
     }
     pub(crate) fn slow_log_entries_max(&self) -> usize {
         self.slow_log_entries_max.load(Relaxed)
+    }
+    /// 0 is none.
+    #[inline]
+    pub(crate) fn clients_memory_limit_bytes(&self) -> u64 {
+        self.clients_memory_limit_bytes.load(Relaxed)
     }
     /// 0 is none.
     pub(crate) fn memory_limit_bytes(&self) -> u64 {
@@ -88,6 +101,7 @@ impl Settings {
         Some(match name {
             "maxclients" => self.connections_max().to_string(),
             "maxmemory" => self.memory_limit_bytes().to_string(),
+            "maxmemory-clients" => self.clients_memory_limit_bytes().to_string(),
             "maxmemory-policy" => self.memory_policy().to_string(),
             "slowlog-log-slower-than" => match self.slow_log_ns() {
                 u64::MAX => "-1".to_string(),
@@ -112,6 +126,12 @@ impl Settings {
                 let bytes = bytes.ok_or("maxmemory must be a number of bytes, such as 100mb")?;
                 let limit = if bytes == 0 { i64::MAX } else { bytes as i64 };
                 self.budget.bytes_max.store(limit, Relaxed);
+            }
+            "maxmemory-clients" => {
+                let bytes = memory_bytes(value);
+                let bytes =
+                    bytes.ok_or("maxmemory-clients must be a number of bytes, such as 100mb")?;
+                self.clients_memory_limit_bytes.store(bytes, Relaxed);
             }
             "maxmemory-policy" => self.budget.set_when_full(match value {
                 "allkeys-lfu" => WhenFull::Evict,

@@ -78,6 +78,7 @@ impl Server {
             run_id: run_id(),
             started_at_ms: wall_ms(),
             commands_per_second: 0.into(),
+            condemned_bytes: 0.into(),
             baseline: Default::default(),
             config,
         });

@@ -22,8 +22,10 @@ pub(crate) struct LoopStatistics {
     pub(crate) output_limit_disconnections: Counter,
     /// Turns that panicked.
     pub(crate) panics: Counter,
-    /// Bytes that this loop's clients hold in buffers now.
-    pub(crate) buffer_bytes: Counter,
+    /// Clients closed because all together held too much.
+    pub(crate) evicted_clients: Counter,
+    /// Bytes that this loop holds for its clients now: buffers, and what sessions keep.
+    pub(crate) held_bytes: Counter,
     by_command: [Box<[OnceLock<Box<CommandCounters>>]>; PROTOCOLS],
 }
 
@@ -61,7 +63,8 @@ impl LoopStatistics {
             authentication_failures: Counter::default(),
             output_limit_disconnections: Counter::default(),
             panics: Counter::default(),
-            buffer_bytes: Counter::default(),
+            evicted_clients: Counter::default(),
+            held_bytes: Counter::default(),
             by_command: [0, 1, 2].map(|p| (0..command_count(p)).map(|_| OnceLock::new()).collect()),
         }
     }
@@ -90,6 +93,7 @@ pub(crate) struct Totals {
     pub(crate) misses: u64,
     pub(crate) authentication_failures: u64,
     pub(crate) output_limit_disconnections: u64,
+    pub(crate) evicted_clients: u64,
     pub(crate) connections_total: u64,
     pub(crate) connections_rejected: u64,
     by_command: [Vec<CommandTotals>; PROTOCOLS],
@@ -118,6 +122,7 @@ impl Totals {
             totals.misses += statistics.misses.get();
             totals.authentication_failures += statistics.authentication_failures.get();
             totals.output_limit_disconnections += statistics.output_limit_disconnections.get();
+            totals.evicted_clients += statistics.evicted_clients.get();
             for protocol in 0..PROTOCOLS {
                 for (command, counters) in statistics.by_command[protocol].iter().enumerate() {
                     let Some(counters) = counters.get() else { continue };
@@ -141,6 +146,7 @@ impl Totals {
             self.authentication_failures.saturating_sub(baseline.authentication_failures);
         self.output_limit_disconnections =
             self.output_limit_disconnections.saturating_sub(baseline.output_limit_disconnections);
+        self.evicted_clients = self.evicted_clients.saturating_sub(baseline.evicted_clients);
         self.connections_total = self.connections_total.saturating_sub(baseline.connections_total);
         self.connections_rejected =
             self.connections_rejected.saturating_sub(baseline.connections_rejected);

@@ -81,3 +81,39 @@ fn a_password_is_asked_for() {
     expect(&stream, "AUTH secret\r\nGET k\r\n", "+OK\r\n$-1\r\n");
     assert_eq!(server.info().authentication_failures, 1);
 }
+
+#[test]
+fn commands_queued_by_many_clients_are_held_to_one_limit() {
+    const LIMIT_BYTES: u64 = 8 << 20;
+    /// What the turns of two loops may add: each receives at most 64 KiB, and keeps some of it as
+    /// input and the rest as queued commands with their bookkeeping.
+    const TURNS_BYTES: u64 = 2 * (256 << 10);
+    let mut config = config(Backend::Native, 100);
+    config.clients_memory_limit_bytes = Some(LIMIT_BYTES);
+    let server = Server::start(config).unwrap();
+    let witness = connect(&server, 0);
+    expect(&witness, "PING\r\n", "+PONG\r\n");
+    let set = format!("*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$8192\r\n{}\r\n", "v".repeat(8_192));
+    let queue = |_| {
+        let (stream, set) = (connect(&server, 0), set.clone());
+        std::thread::spawn(move || {
+            let queued = (&stream).write_all(b"MULTI\r\n").is_ok()
+                && (0..512).all(|_| (&stream).write_all(set.as_bytes()).is_ok());
+            let mut answers = Vec::new();
+            let finished = queued && (&stream).write_all(b"DISCARD\r\nQUIT\r\n").is_ok();
+            let _ = (&stream).read_to_end(&mut answers);
+            finished && answers.ends_with(b"+OK\r\n+OK\r\n")
+        })
+    };
+    let threads: Vec<_> = (0..12).map(queue).collect();
+    let mut most = 0;
+    while threads.iter().any(|thread| !thread.is_finished()) {
+        most = most.max(server.info().client_buffer_bytes);
+    }
+    let finished = threads.into_iter().map(|thread| thread.join().unwrap());
+    let closed = finished.filter(|finished| !finished).count() as u64;
+    assert!(most <= LIMIT_BYTES + TURNS_BYTES, "{most} bytes were held");
+    until("all that were closed are counted", || server.info().evicted_clients == closed);
+    expect(&witness, "PING\r\n", "+PONG\r\n");
+    until("all is given back", || server.info().client_buffer_bytes == 0);
+}

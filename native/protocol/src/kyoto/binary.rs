@@ -127,6 +127,11 @@ pub(super) fn begin<H: Host>(turn: &mut Turn<'_, H>, input: &[u8]) -> Result<(Bu
 }
 
 impl Bulk {
+    /// Bytes kept between turns.
+    pub(super) fn held_bytes(&self) -> usize {
+        self.reply.capacity()
+    }
+
     /// Whether all is done and answered.
     pub(super) fn is_over(&self) -> bool {
         self.is_over

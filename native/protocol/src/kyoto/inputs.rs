@@ -42,6 +42,12 @@ pub(super) struct Span {
 }
 
 impl Text<'_> {
+    /// Bytes of its own.
+    pub(super) fn held_bytes(&self) -> usize {
+        let body = if let Cow::Owned(body) = &self.body { body.capacity() } else { 0 };
+        body + self.decoded.capacity()
+    }
+
     pub(super) fn bytes(&self, span: Span) -> &[u8] {
         let (at, length) = (span.at as usize, span.length as usize);
         match at.checked_sub(self.body.len()) {
@@ -71,6 +77,11 @@ pub(super) fn span(at: usize, length: usize) -> Span {
 }
 
 impl Inputs<'_> {
+    /// Bytes of its own.
+    pub(super) fn held_bytes(&self) -> usize {
+        self.text.held_bytes() + self.fields.capacity() * size_of::<Field>()
+    }
+
     /// The value of a name.
     pub(super) fn get(&self, name: &[u8]) -> Option<&[u8]> {
         let end = self.fields.partition_point(|field| self.text.bytes(field.name) <= name);

@@ -67,6 +67,11 @@ impl Outputs {
         self.insert(name.as_bytes(), itoa::Buffer::new().format(number).as_bytes());
     }
 
+    /// Bytes kept between turns.
+    pub(super) fn held_bytes(&self) -> usize {
+        self.bytes.capacity() + self.lines.capacity() * size_of::<Line>()
+    }
+
     /// Bytes of all names and values.
     pub(super) fn bytes(&self) -> usize {
         self.bytes.len()

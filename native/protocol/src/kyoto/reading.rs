@@ -72,6 +72,11 @@ struct Columns {
 }
 
 impl<'i> Reading<'i> {
+    /// Bytes of its own.
+    pub(super) fn held_bytes(&self) -> usize {
+        self.text.held_bytes() + self.fields.capacity() * size_of::<Field>()
+    }
+
     /// Begins. `None` where the request is longer than offsets can say.
     pub(super) fn new(
         query: &[u8],

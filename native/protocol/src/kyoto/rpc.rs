@@ -86,6 +86,19 @@ struct Running {
     work: Work,
 }
 
+impl Task {
+    /// Bytes kept between turns.
+    pub(super) fn held_bytes(&self) -> usize {
+        let kept = match &self.stage {
+            Stage::Read(reading) => reading.held_bytes(),
+            Stage::Wait(inputs) => inputs.held_bytes(),
+            Stage::Run(running) => running.inputs.held_bytes() + running.outputs.held_bytes(),
+            Stage::Word(wording, _) => wording.held_bytes(),
+        };
+        size_of::<Task>() + kept
+    }
+}
+
 /// Begins a request.
 pub(super) fn begin<H: Host>(
     turn: &mut Turn<'_, H>,

@@ -145,6 +145,16 @@ impl Session for KyotoSession {
         }
         Progress { consumed, next }
     }
+
+    fn held_bytes(&self) -> usize {
+        let state = match &self.state {
+            State::Request => 0,
+            State::Chunked(chunked) => chunked.head.capacity() + chunked.chunks.body.capacity(),
+            State::Bulk(bulk) => bulk.held_bytes(),
+        };
+        let task = self.pending.as_ref().map_or(0, |pending| pending.task.held_bytes());
+        state + task + self.cursors.held_bytes()
+    }
 }
 
 impl KyotoSession {

@@ -45,6 +45,11 @@ pub(super) enum Worded {
 }
 
 impl Wording {
+    /// Bytes kept between turns.
+    pub(super) fn held_bytes(&self) -> usize {
+        self.outputs.held_bytes() + self.names.capacity() + self.body.capacity()
+    }
+
     pub(super) fn new(mut outputs: Outputs) -> Wording {
         let encoding = outputs.encoding();
         let length = outputs.bytes.len() + 2 * outputs.lines.len();

@@ -48,6 +48,14 @@ pub(super) struct Search {
     after: Option<Vec<u8>>,
 }
 
+impl Search {
+    /// Bytes kept between turns.
+    pub(super) fn held_bytes(&self) -> usize {
+        let after = self.after.as_ref().map_or(0, Vec::capacity);
+        size_of::<Search>() + self.from.capacity() + self.to.capacity() + after
+    }
+}
+
 /// What a step of a search found.
 #[derive(Debug, Default)]
 pub(super) struct Found {

@@ -133,6 +133,11 @@ impl Session for MemcachedSession {
         }
         Progress { consumed, next }
     }
+
+    #[inline]
+    fn held_bytes(&self) -> usize {
+        self.search.as_ref().map_or(0, |search| search.held_bytes())
+    }
 }
 
 impl MemcachedSession {

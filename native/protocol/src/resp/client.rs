@@ -289,7 +289,7 @@ fn line(client: &Client, now_ms: u64, text: &mut Vec<u8>) {
         since_s(client.active_at_ms.load(Relaxed)),
         client.database.load(Relaxed),
         client.watched.load(Relaxed),
-        input + output,
+        client.held_bytes.load(Relaxed).max((input + output) as u64),
         client.resp_version.load(Relaxed),
     );
     for part in [head.as_bytes(), &name, tail.as_bytes(), &library, b" lib-ver=", &library_version]

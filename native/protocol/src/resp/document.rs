@@ -58,7 +58,11 @@ const DIFFERENCES: &[&str] = &[
      and UNPAUSE.",
     "`CLIENT REPLY` between MULTI and EXEC silences all of EXEC's answer, and never breaks it in \
      the middle.",
-    "`CLIENT NO-EVICT` shows in `CLIENT LIST` only, `CLIENT NO-TOUCH` has no effect.",
+    "`CLIENT NO-EVICT ON` keeps a client from being closed for the memory of all clients \
+     (`maxmemory-clients`) as long as others hold any; Redis never closes such a client. `CLIENT \
+     NO-TOUCH` has no effect.",
+    "`maxmemory-clients` is a number of bytes, no percentage. A client closed for it is told so \
+     (`-OOM ...`) where it has taken its replies; Redis closes it without a word.",
     "`COMMAND DOCS` and all HELP texts are in other words; `COMMAND DOCS` has no history, \
      and tells a command once however often it is named; `COMMAND INFO` takes 1,024 names at most.",
     "`DEBUG SLEEP` holds its own connection only, and is the only DEBUG beside HELP; it takes \

@@ -68,6 +68,14 @@ pub(super) struct Parser {
 }
 
 impl Parser {
+    /// Bytes kept of the request under way, beyond the few that each connection may keep.
+    #[inline]
+    pub(super) fn held_bytes(&self) -> usize {
+        let ranges = self.ranges.capacity().saturating_sub(ARGUMENTS_KEPT);
+        let unquoted = self.unquoted.capacity().saturating_sub(ARGUMENTS_KEPT);
+        ranges * size_of::<(usize, usize)>() + unquoted
+    }
+
     /// Whether no request is under way.
     #[inline]
     pub(super) fn is_idle(&self) -> bool {

@@ -124,6 +124,11 @@ impl Session for RespSession {
         }
         Progress { consumed, next }
     }
+
+    #[inline]
+    fn held_bytes(&self) -> usize {
+        self.parser.held_bytes() + self.state.held_bytes()
+    }
 }
 
 fn bounds(state: &State, limits: &Limits) -> Bounds {
@@ -309,6 +314,14 @@ fn unknown_command(arguments: &[&[u8]]) -> Failure {
 }
 
 impl State {
+    /// Bytes kept between turns.
+    #[inline]
+    fn held_bytes(&self) -> usize {
+        self.transaction.as_ref().map_or(0, Transaction::held_bytes)
+            + self.watches.held_bytes()
+            + self.resumed.as_ref().map_or(0, Vec::len)
+    }
+
     /// A number that differs each time: xorshift, begun with the client's number and the time.
     pub(super) fn random<H: Host>(&mut self, host: &H) -> u64 {
         if self.random == 0 {

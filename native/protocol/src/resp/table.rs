@@ -196,7 +196,7 @@ commands! {
     ClientList: "client|list", Connection, -2, OPERATE | NOSCRIPT | RANDOM, NO_KEYS, "2.4.0",
         "[TYPE normal|master|replica|pubsub] [ID client-id...]", "O(n), n connections", "Lists connections.";
     ClientNoEvict: "client|no-evict", Connection, 3, OPERATE | NOSCRIPT, NO_KEYS, "7.0.0", "ON|OFF", "O(1)",
-        "Takes a mark that is shown in CLIENT LIST and has no effect.";
+        "Has this client closed last where all clients hold too much memory.";
     ClientNoTouch: "client|no-touch", Connection, 3, SESSION, NO_KEYS, "7.2.0", "ON|OFF", "O(1)",
         "Accepted without effect, as looks are not noted.";
     ClientReply: "client|reply", Connection, 3, SESSION, NO_KEYS, "3.2.0", "ON|OFF|SKIP", "O(1)",

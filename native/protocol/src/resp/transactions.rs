@@ -55,7 +55,7 @@ impl Transaction {
     }
 
     /// Bytes that it holds, bookkeeping included.
-    fn held_bytes(&self) -> usize {
+    pub(super) fn held_bytes(&self) -> usize {
         self.bytes.len() + self.ends.len() * ARGUMENT_BYTES + self.commands.len() * COMMAND_BYTES
     }
 }
@@ -72,6 +72,12 @@ pub(super) struct Watches {
 }
 
 impl Watches {
+    /// Bytes that all this holds.
+    #[inline]
+    pub(super) fn held_bytes(&self) -> usize {
+        self.bytes
+    }
+
     /// Watches a key, once.
     fn add<H: Host>(
         &mut self,

@@ -91,17 +91,23 @@ impl<D: Door> Connection<D> {
         Ok(sent)
     }
 
-    /// Tells the loop's gauge and the client's own figures what the buffers hold.
-    pub(crate) fn note_buffers(&mut self, statistics: &LoopStatistics) {
-        let bytes = self.input.capacity() + self.output.capacity();
-        if bytes == 0 && self.buffer_bytes == 0 {
+    /// Tells the loop's gauge and the client's own figures what is held for it.
+    pub(crate) fn note_held(&mut self, statistics: &LoopStatistics) {
+        let bytes = self.input.capacity() + self.output.capacity() + self.session.held_bytes();
+        let bytes = bytes as u64;
+        if bytes == 0 && self.held_bytes == 0 {
             return;
         }
-        let gauge = &statistics.buffer_bytes;
-        gauge.set((gauge.get() + bytes as u64).saturating_sub(self.buffer_bytes as u64));
-        self.buffer_bytes = bytes;
+        self.tell_held(statistics, bytes);
         self.client.input_bytes.store(self.input.len() - self.input_start, Relaxed);
         self.client.output_bytes.store(self.waiting(), Relaxed);
+    }
+
+    pub(super) fn tell_held(&mut self, statistics: &LoopStatistics, bytes: u64) {
+        let gauge = &statistics.held_bytes;
+        gauge.set((gauge.get() + bytes).saturating_sub(self.held_bytes));
+        self.held_bytes = bytes;
+        self.client.held_bytes.store(bytes, Relaxed);
     }
 }
 

@@ -90,7 +90,7 @@ pub(crate) struct Connection<D> {
     closing: bool,
     authenticated: bool,
     /// Bytes told to the loop's gauge.
-    buffer_bytes: usize,
+    pub(crate) held_bytes: u64,
 }
 
 impl<D: Door> Connection<D> {
@@ -114,7 +114,7 @@ impl<D: Door> Connection<D> {
             ended: false,
             closing: false,
             authenticated,
-            buffer_bytes: 0,
+            held_bytes: 0,
         }
     }
 
@@ -130,7 +130,7 @@ impl<D: Door> Connection<D> {
             return Verdict::Close;
         }
         if sleeping {
-            self.note_buffers(turn.statistics);
+            self.note_held(turn.statistics);
             return Verdict::Wait;
         }
         let held = self.closing || self.waiting() > turn.shared.config.output_bytes_soft;
@@ -140,7 +140,7 @@ impl<D: Door> Connection<D> {
             () if ready.readable && !self.ended => self.receive(turn),
             () => self.settle(ready),
         };
-        self.note_buffers(turn.statistics);
+        self.note_held(turn.statistics);
         verdict
     }
 
@@ -173,6 +173,10 @@ impl<D: Door> Connection<D> {
 
     /// One receive, then as many requests as the budget allows.
     fn receive(&mut self, turn: &mut Turn<'_>) -> Verdict {
+        if self.held_bytes > 0 && turn.shared.condemned_bytes.load(Relaxed) > 0 {
+            // Clients hold too much, and another loop is about to close those that hold most.
+            return Verdict::Wait;
+        }
         let carried = self.input.len();
         let in_loop_buffer = carried <= CARRY_BYTES_MAX;
         let buffer = if in_loop_buffer {
@@ -294,6 +298,15 @@ impl<D: Door> Connection<D> {
         self.input_start = 0;
     }
 
+    /// Says why the connection is closed for the memory of all clients, where the client has taken
+    /// its replies so far.
+    pub(crate) fn say_evicted(&mut self) {
+        if self.waiting() == 0 {
+            let words = door::words(self.client.protocol, Refusal::ClientsHoldTooMuch);
+            self.output.extend_from_slice(words);
+        }
+    }
+
     /// Tries once to send what waits. True if nothing waits any more or never will be sent.
     pub(crate) fn last_flush(&mut self, turn: &Turn<'_>) -> bool {
         self.waiting() == 0 || self.flush(turn).is_err() || self.waiting() == 0
@@ -359,11 +372,8 @@ impl<D: Door> Connection<D> {
         buffer: &mut Vec<u8>,
     ) {
         self.end_wait(shared);
-        self.input = Vec::new();
-        self.output = Vec::new();
-        self.output_start = 0;
-        self.input_start = 0;
-        self.note_buffers(statistics);
+        self.tell_held(statistics, 0);
+        shared.forget_condemned(&self.client);
         if self.closing && !self.ended {
             say_goodbye(&self.socket, buffer);
         }

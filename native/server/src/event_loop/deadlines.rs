@@ -80,8 +80,9 @@ impl<D: Door> EventLoop<D> {
         }
         self.next_tick_ns = now_ns + TICK_NS;
         self.close_those_that_left();
+        self.close_all_evicted();
         let config = &self.shared.config;
-        let buffered = self.part().statistics.buffer_bytes.get();
+        let buffered = self.part().statistics.held_bytes.get();
         let kyoto_clients = self.shared.clients.by_protocol()[index(ProtocolName::Kyoto)];
         let watched = config.password.is_some()
             || config.kyoto_timeout_ms.is_some() && kyoto_clients > 0

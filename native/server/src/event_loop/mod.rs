@@ -36,6 +36,7 @@
 
 mod accepting;
 mod deadlines;
+mod evicting;
 mod stopping;
 
 use crate::clock::Clock;
@@ -85,6 +86,7 @@ pub(crate) struct EventLoop<D> {
     commands_at_tick: u64,
     accept_again_ns: u64,
     complain_again_ns: u64,
+    evictions: evicting::Told,
     /// The end of the grace, once the loop was told to stop.
     stop_at_ns: u64,
 }
@@ -138,6 +140,7 @@ impl<D: Door> EventLoop<D> {
             commands_at_tick: 0,
             accept_again_ns: NEVER,
             complain_again_ns: 0,
+            evictions: evicting::Told::default(),
             stop_at_ns: NEVER,
         })
     }
@@ -221,6 +224,7 @@ impl<D: Door> EventLoop<D> {
             output: &mut self.output,
             now: self.clock.raw(),
         };
+        let held_before = connection.held_bytes;
         let verdict = catch_unwind(AssertUnwindSafe(|| connection.turn(&mut turn, ready)));
         self.input.clear();
         self.output.clear();
@@ -233,6 +237,7 @@ impl<D: Door> EventLoop<D> {
             );
             Verdict::Close
         });
+        let holds_more = connection.held_bytes > held_before;
         match verdict {
             Verdict::Wait => {}
             Verdict::Yield => {
@@ -249,6 +254,9 @@ impl<D: Door> EventLoop<D> {
         }
         let unheard = ready.readable && verdict == Verdict::Wait;
         self.watch(slot, unheard);
+        if holds_more && self.shared.clients_hold_too_much() {
+            self.evict();
+        }
     }
 
     /// Brings what the poller watches for in line with what the connection wants.
@@ -287,6 +295,7 @@ impl<D: Door> EventLoop<D> {
                         self.close(slot);
                     }
                 }
+                Message::Evict { slot, id } => self.close_evicted(slot, id),
                 Message::Wake { slot, ticket } => {
                     if self.connections.get(slot).is_some_and(|c| c.waits_by(ticket)) {
                         self.resume(slot);

@@ -3,6 +3,7 @@
 //! Waits have generous ends and are over as soon as what they wait for is there: nothing here
 //! asserts how fast.
 
+mod clients_memory;
 mod limits;
 mod scripted;
 mod stopping;
@@ -46,6 +47,7 @@ fn config(backend: Backend) -> Config {
         output_bytes_hard: 64 << 20,
         output_bytes_soft: 1 << 20,
         output_soft_ms: 60_000,
+        clients_memory_limit_bytes: Some(0),
         tcp_keepalive_s: Some(300),
         slow_log_us: None,
         slow_log_entries_max: 128,
@@ -104,6 +106,12 @@ impl Peer {
         let mut line = String::new();
         self.stream.read_line(&mut line).unwrap();
         line.trim_end().to_string()
+    }
+    /// The next line; `None` where the connection is closed, in good order or not.
+    fn try_line(&mut self) -> Option<String> {
+        let mut line = String::new();
+        let read = self.stream.read_line(&mut line).ok()?;
+        (read > 0).then(|| line.trim_end().to_string())
     }
     fn ask(&mut self, text: &str) -> String {
         self.send(&format!("{text}\n")).line()

@@ -1,6 +1,7 @@
 //! A session made for testing: one request is one line.
 
 use crate::door::Door;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use todana_protocol::{Budget, Host, Next, Progress, ProtocolName, Session};
 
@@ -18,6 +19,8 @@ use todana_protocol::{Budget, Host, Next, Progress, ProtocolName, Session};
 /// | `set NAME VALUE` | sets an option; `ok` or the error |
 /// | `get NAME` | the option's value |
 /// | `reset` | sets counters back |
+/// | `hold N` | the same line, and N bytes held from then on |
+/// | `keep` | the same line, after `CLIENT NO-EVICT ON` |
 /// | `miss` | counts a look-up that found nothing |
 /// | `fail` | counts an error |
 /// | `swallow N` | takes the N bytes after the line, then `swallowed` |
@@ -28,11 +31,12 @@ use todana_protocol::{Budget, Host, Next, Progress, ProtocolName, Session};
 pub(crate) struct ScriptedDoor {
     protocol: ProtocolName,
     waiting: bool,
+    held: usize,
 }
 
 impl Door for ScriptedDoor {
     fn open(protocol: ProtocolName) -> ScriptedDoor {
-        ScriptedDoor { protocol, waiting: false }
+        ScriptedDoor { protocol, waiting: false, held: 0 }
     }
 }
 
@@ -96,6 +100,8 @@ impl Session for ScriptedDoor {
                     let found = host.options().into_iter().find(|(name, _)| name == argument);
                     answer = found.map_or("none".into(), |(_, value)| value);
                 }
+                "hold" => self.held = number(),
+                "keep" => host.client().no_evict.store(true, Relaxed),
                 "reset" => host.reset_stats(),
                 "miss" => host.observe_lookups(0, 1),
                 "fail" => failed = true,
@@ -124,5 +130,9 @@ impl Session for ScriptedDoor {
             }
         }
         Progress { consumed, next: Next::Yield }
+    }
+
+    fn held_bytes(&self) -> usize {
+        self.held
     }
 }

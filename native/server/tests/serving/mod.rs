@@ -37,6 +37,7 @@ pub(crate) fn config(backend: Backend, connections_max: usize) -> Config {
         output_bytes_hard: 256 << 20,
         output_bytes_soft: 32 << 20,
         output_soft_ms: 60_000,
+        clients_memory_limit_bytes: Some(0),
         tcp_keepalive_s: None,
         slow_log_us: None,
         slow_log_entries_max: 128,

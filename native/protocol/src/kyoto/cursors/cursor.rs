@@ -65,6 +65,13 @@ impl Cursor {
         Cursor { database, backward: false, place: None, ahead: VecDeque::new() }
     }
 
+    /// Bytes that it keeps, with room for all the keys that it may read ahead.
+    pub(super) fn held_bytes(&self) -> usize {
+        let place = self.place.as_ref().map_or(0, |place| place.key.capacity());
+        let ahead = if self.ahead.is_empty() { 0 } else { AHEAD_BYTES };
+        size_of::<Cursor>() + place + ahead
+    }
+
     pub(super) fn database(&self) -> usize {
         self.database
     }

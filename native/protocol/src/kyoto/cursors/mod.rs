@@ -41,6 +41,11 @@ pub(super) struct Chosen {
 }
 
 impl Cursors {
+    /// Bytes kept between turns.
+    pub(super) fn held_bytes(&self) -> usize {
+        self.cursors.values().map(Cursor::held_bytes).sum()
+    }
+
     /// The cursor that the input `CUR` means, made if there is none and a database to make it on.
     pub(super) fn choose(
         &mut self,

@@ -1,0 +1,107 @@
+//! What all clients hold together, and who goes when it is too much.
+//!
+//! Each loop keeps a gauge of what its clients hold ([`LoopStatistics::held_bytes`]): their buffers
+//! and what their sessions keep between turns. After a turn that made a connection hold more, its
+//! loop sums the gauges. If the sum is above the limit, the clients that hold most are chosen,
+//! whichever loops serve them, until what the others hold fits. So the sum exceeds the limit by at
+//! most what one turn on each loop can add.
+//!
+//! A chosen client is counted no more ([`Shared::condemned_bytes`]): its loop may take a moment to
+//! close it, and nobody else is to be chosen in its place meanwhile. Nor does a client that holds
+//! something have more of it received then, or the sum would go on growing.
+//!
+//! Clients that said `CLIENT NO-EVICT ON` come last: they are counted, and chosen only where no
+//! other client holds anything. Redis never closes them, and has no bound then.
+//!
+//! [`LoopStatistics::held_bytes`]: crate::statistics::LoopStatistics
+
+use crate::clients::Place;
+use crate::host::Shared;
+use std::sync::atomic::Ordering::Relaxed;
+use todana_protocol::Client;
+
+/// By default clients may hold this share of the machine's memory: one part of so many.
+const SHARE: u64 = 8;
+/// But at least so much.
+const LEAST_BYTES: u64 = 256 << 20;
+/// The default where the machine's memory is not known.
+const UNKNOWN_BYTES: u64 = 1 << 30;
+
+/// The default limit on a machine with so much memory.
+pub(crate) fn default_limit_bytes(machine_bytes: Option<u64>) -> u64 {
+    machine_bytes.map_or(UNKNOWN_BYTES, |bytes| bytes / SHARE).max(LEAST_BYTES)
+}
+
+impl Shared {
+    /// Bytes that all clients hold.
+    pub(crate) fn clients_bytes(&self) -> u64 {
+        self.loops.iter().map(|part| part.statistics.held_bytes.get()).sum()
+    }
+
+    /// Whether clients hold more than the limit, apart from those that are about to be closed.
+    #[inline]
+    pub(crate) fn clients_hold_too_much(&self) -> bool {
+        self.clients_excess_bytes() > 0
+    }
+
+    fn clients_excess_bytes(&self) -> u64 {
+        match self.settings.clients_memory_limit_bytes() {
+            0 => 0,
+            limit => {
+                let condemned = self.condemned_bytes.load(Relaxed);
+                self.clients_bytes().saturating_sub(condemned).saturating_sub(limit)
+            }
+        }
+    }
+
+    /// Chooses the clients to close. Whoever calls has each of them closed.
+    #[cold]
+    pub(crate) fn choose_offenders(&self) -> Vec<Place> {
+        // One loop chooses at a time, and no client goes meanwhile: one that is marked here is
+        // still to be closed.
+        let by_id = self.clients.by_id();
+        let mut excess = self.clients_excess_bytes();
+        if excess == 0 {
+            return Vec::new();
+        }
+        let held = |place: &Place| match place.client.evicted_bytes.load(Relaxed) {
+            0 => place.client.held_bytes.load(Relaxed),
+            _ => 0,
+        };
+        let holders = by_id.values().map(|place| (held(place), place));
+        let mut holders: Vec<(u64, &Place)> = holders.filter(|(held, _)| *held > 0).collect();
+        holders.sort_unstable_by_key(|(held, place)| {
+            (!place.client.no_evict.load(Relaxed), *held, place.client.id)
+        });
+        let mut chosen = Vec::new();
+        while excess > 0
+            && let Some((held, place)) = holders.pop()
+        {
+            place.client.evicted_bytes.store(held, Relaxed);
+            self.condemned_bytes.fetch_add(held, Relaxed);
+            excess = excess.saturating_sub(held);
+            chosen.push(place.clone());
+        }
+        chosen
+    }
+
+    /// Notes that a client is gone, and what it held with it.
+    pub(crate) fn forget_condemned(&self, client: &Client) {
+        let held = client.evicted_bytes.swap(0, Relaxed);
+        if held > 0 {
+            self.condemned_bytes.fetch_sub(held, Relaxed);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_default_is_a_share_of_the_machine() {
+        assert_eq!(default_limit_bytes(Some(64 << 30)), 8 << 30);
+        assert_eq!(default_limit_bytes(Some(1 << 30)), 256 << 20);
+        assert_eq!(default_limit_bytes(None), 1 << 30);
+    }
+}

@@ -1,0 +1,75 @@
+//! Closing the clients that hold most where all together hold too much.
+
+use super::EventLoop;
+use crate::door::Door;
+use crate::inbox::Message;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// How often the log may speak of it.
+const COMPLAINT_NS: u64 = 1_000_000_000;
+
+/// What the log was told of closed clients.
+#[derive(Debug, Default)]
+pub(super) struct Told {
+    again_ns: u64,
+    untold: u64,
+}
+
+impl<D: Door> EventLoop<D> {
+    /// Has the largest offenders closed, each by its own loop.
+    #[cold]
+    pub(super) fn evict(&mut self) {
+        for place in self.shared.choose_offenders() {
+            let (slot, id) = (place.slot, place.client.id);
+            if place.event_loop == self.number {
+                self.close_evicted(slot, id);
+            } else {
+                self.shared.loops[place.event_loop].inbox.send(Message::Evict { slot, id });
+            }
+        }
+    }
+
+    /// Closes chosen clients whose message went astray, as in a panic: memory would seem to be about
+    /// to become free for ever.
+    pub(super) fn close_all_evicted(&mut self) {
+        if self.shared.condemned_bytes.load(Relaxed) == 0 {
+            return;
+        }
+        for slot in self.connections.numbers() {
+            let Some(connection) = self.connections.get(slot) else { continue };
+            if connection.client.evicted_bytes.load(Relaxed) > 0 {
+                let id = connection.client.id;
+                self.close_evicted(slot, id);
+            }
+        }
+    }
+
+    /// Closes a client that was chosen, if the slot still holds it.
+    pub(super) fn close_evicted(&mut self, slot: usize, id: u64) {
+        let found = self.connections.get_mut(slot).filter(|it| it.client.id == id);
+        let Some(connection) = found else { return };
+        connection.say_evicted();
+        let client = connection.client.clone();
+        let held = client.evicted_bytes.load(Relaxed);
+        self.flush_once(slot);
+        self.close(slot);
+        self.part().statistics.evicted_clients.add(1);
+        let now_ns = self.now_ns();
+        if now_ns < self.evictions.again_ns {
+            self.evictions.untold += 1;
+            return;
+        }
+        self.evictions.again_ns = now_ns + COMPLAINT_NS;
+        let others = match std::mem::take(&mut self.evictions.untold) {
+            0 => String::new(),
+            count => format!(" ({count} more since the last such line)"),
+        };
+        eprintln!(
+            "todana: closed a {:?} client at {} that held {held} bytes, since all clients held \
+             more than clients_memory_limit, {} bytes{others}",
+            client.protocol,
+            client.address,
+            self.shared.settings.clients_memory_limit_bytes()
+        );
+    }
+}
