@@ -2,7 +2,7 @@
 
 use crate::strings::{clamp, clamp_each};
 use crate::{Context, Error, Reply, Span, Unit};
-use todana_table::{Entry, Full, Keyspace, Meta};
+use todana_table::{Edit, Entry, Full, Keyspace, Meta};
 
 /// GETBIT.
 pub(crate) fn get_bit<K: Keyspace, R: Reply>(
@@ -29,30 +29,25 @@ pub(crate) fn set_bit<K: Keyspace, R: Reply>(
     reply: &mut R,
 ) {
     let byte = usize::try_from(offset / 8).ok().filter(|byte| *byte < context.value_bytes_max);
-    let Some(byte) = byte else {
+    let Some(at) = byte else {
         return reply.error(Error::ValueTooLarge);
     };
-    space.update(key, context.now_ms, |slot| {
-        let (old_len, meta) =
-            slot.entry().map_or((0, Meta::default()), |entry| (entry.value().len(), entry.meta()));
-        let value = slot.entry().map_or(&[][..], |entry| entry.value());
-        let was_set = value.get(byte).is_some_and(|byte| byte & mask(offset) != 0);
-        if was_set == bit && byte < old_len {
+    let edit = Edit::SetBits { at, mask: mask(offset), on: bit };
+    space.edit(key, context.now_ms, edit, |slot, draft| {
+        let (value, meta) =
+            slot.entry().map_or((&[][..], Meta::default()), |entry| (entry.value(), entry.meta()));
+        let was_set = value.get(at).is_some_and(|byte| byte & mask(offset) != 0);
+        if was_set == bit && at < value.len() {
             // Nothing changes, so nothing is written: no watch fails for it.
-            return reply.integer(was_set.into());
+            reply.integer(was_set.into());
+            return Some(());
         }
-        let written = slot.put_with(old_len.max(byte + 1), meta, |old, new| {
-            new[..old.len()].copy_from_slice(old);
-            if bit {
-                new[byte] |= mask(offset);
-            } else {
-                new[byte] &= !mask(offset);
-            }
-        });
-        match written {
-            Ok(_) => reply.integer(was_set.into()),
+        match slot.put_edited(draft, meta) {
+            Ok(None) => return None,
+            Ok(Some(_)) => reply.integer(was_set.into()),
             Err(Full) => reply.error(Error::Full),
         }
+        Some(())
     });
 }
 

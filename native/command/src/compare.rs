@@ -25,8 +25,18 @@ pub(crate) fn compare_value<K: Keyspace, R: Reply>(
         Ok(prepared) => prepared,
         Err(Full) => return reply.error(Error::Full),
     };
+    // Large values are compared without the lock. Only one that another was put in place of
+    // meanwhile is compared again.
+    let same_version = match old {
+        Some(old) if old.len() >= PREPARED_BYTES_MIN => space.read(key, context.now_ms, |entry| {
+            entry.filter(|entry| entry.value() == old).map(|entry| entry.version())
+        }),
+        _ => None,
+    };
     space.update(key, context.now_ms, |slot| {
-        if slot.entry().as_ref().map(Entry::value) != old {
+        let entry = slot.entry();
+        let is_same = same_version.is_some() && entry.map(|entry| entry.version()) == same_version;
+        if !is_same && entry.as_ref().map(Entry::value) != old {
             return reply.refused(Refusal::ValueDiffers);
         }
         let Some(new) = new else {

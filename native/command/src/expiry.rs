@@ -1,6 +1,7 @@
 //! When records end.
 
 use crate::record::{is_past, record_of, resolve};
+use crate::strings::tell_or_keep;
 use crate::{Error, ExpireWhen, Expires, Reply};
 use todana_table::{Full, Keyspace, Meta, Slot};
 
@@ -54,23 +55,28 @@ pub(crate) fn get_and_expire<K: Keyspace, R: Reply>(
     if expires == Expires::Keep {
         return crate::strings::get(space, key, now_ms, reply);
     }
-    space.update(key, now_ms, |slot| {
-        let Some(entry) = slot.entry() else { return reply.none() };
+    let large = space.update(key, now_ms, |slot| {
+        let Some(entry) = slot.entry() else {
+            reply.none();
+            return None;
+        };
         let (old, new) = (entry.expires_at_ms(), resolve(expires, Some(&entry)));
         entry.note_access(now_ms);
         if is_past(new, now_ms) {
-            reply.record(record_of(&entry));
+            let large = tell_or_keep(&entry, reply);
             slot.remove();
-            return;
+            return large;
         }
         if old != new && change(slot, new, now_ms) == Err(Full) {
-            return reply.error(Error::Full);
+            reply.error(Error::Full);
+            return None;
         }
         // Shown as it is from now on, so that its version is good for a compare-and-set (`gats`).
-        if let Some(entry) = slot.entry() {
-            reply.record(record_of(&entry));
-        }
+        tell_or_keep(&slot.entry()?, reply)
     });
+    if let Some(large) = large {
+        reply.record(record_of(&large.entry()));
+    }
 }
 
 /// Gives the slot's record another expiry, or removes it where that has passed.

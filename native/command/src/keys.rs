@@ -78,10 +78,7 @@ pub(crate) fn rename<K: Keyspace, R: Reply>(
         return reply.refused(Refusal::Present);
     }
     if from != to {
-        let put = |kept: &Kept| {
-            space.update(to, now_ms, |slot| slot.put_moved(kept.value(), kept.meta()))
-        };
-        if put(&kept) == Err(Full) {
+        if space.update(to, now_ms, |slot| kept.put_moved(slot)) == Err(Full) {
             return reply.error(Error::Full);
         }
         space.update(from, now_ms, |slot| slot.remove());
@@ -133,8 +130,8 @@ pub(crate) fn transfer<S: Keyspace, D: Keyspace, R: Reply>(
             return None;
         }
         Some(match moved.keep {
-            true => slot.put(&[kept.value()], kept.meta()),
-            false => slot.put_moved(kept.value(), kept.meta()),
+            true => kept.put_copy(slot),
+            false => kept.put_moved(slot),
         })
     });
     match put {

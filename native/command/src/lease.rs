@@ -8,7 +8,7 @@
 use crate::expiry;
 use crate::record::{check, fresh_access, is_past, record_of, resolve, seconds};
 use crate::{Condition, Error, Expires, LeaseOptions, LeaseState, Refusal, Reply};
-use todana_table::{Access, Entry, Full, Keyspace, Meta, Slot};
+use todana_table::{Access, Entry, Full, Keyspace, Meta, Shared, Slot};
 
 /// `mg`.
 pub(crate) fn lease<K: Keyspace, R: Reply>(
@@ -36,19 +36,24 @@ pub(crate) fn lease<K: Keyspace, R: Reply>(
     if settled {
         return;
     }
-    space.update(key, now_ms, |slot| {
-        let Some(entry) = slot.entry() else { return vivify(slot, options, now_ms, reply) };
+    let large = space.update(key, now_ms, |slot| {
+        let Some(entry) = slot.entry() else {
+            vivify(slot, options, now_ms, reply);
+            return None;
+        };
         let state = look(&entry, options, now_ms);
         if state.won {
             mark_won(slot, now_ms);
         }
-        if let Some(touch) = options.touch {
-            return show_touched(slot, touch, state, options, now_ms, reply);
-        }
-        if let Some(entry) = slot.entry() {
-            show(&entry, state, options, now_ms, reply);
-        }
+        let large = match options.touch {
+            Some(touch) => show_touched(slot, touch, state, options, now_ms, reply),
+            None => show_or_keep(&slot.entry()?, state, options, now_ms, reply),
+        };
+        Some((large?, state))
     });
+    if let Some((large, state)) = large {
+        reply.lease(record_of(&large.entry()), state);
+    }
 }
 
 /// Makes an empty record that its maker is to fill.
@@ -106,6 +111,23 @@ fn show<R: Reply>(
     reply.lease(record_of(entry), state);
 }
 
+/// The same under a lock: a large record is for the caller to show when the lock is gone.
+fn show_or_keep<R: Reply>(
+    entry: &Entry<'_>,
+    state: LeaseState,
+    options: LeaseOptions,
+    now_ms: u64,
+    reply: &mut R,
+) -> Option<Shared> {
+    let large = entry.share();
+    match large {
+        None => show(entry, state, options, now_ms, reply),
+        Some(_) if options.quiet_access => {}
+        Some(_) => entry.note_access(now_ms),
+    }
+    large
+}
+
 /// Shows the record with its new expiry; one that ends now is shown for the last time.
 fn show_touched<R: Reply>(
     slot: &mut Slot<'_>,
@@ -114,18 +136,18 @@ fn show_touched<R: Reply>(
     options: LeaseOptions,
     now_ms: u64,
     reply: &mut R,
-) {
+) -> Option<Shared> {
     let expires_at_ms = resolve(touch, slot.entry().as_ref());
     let is_last = is_past(expires_at_ms, now_ms);
     if !is_last && expiry::change(slot, expires_at_ms, now_ms) == Err(Full) {
-        return reply.error(Error::Full);
+        reply.error(Error::Full);
+        return None;
     }
-    if let Some(entry) = slot.entry() {
-        show(&entry, state, options, now_ms, reply);
-    }
+    let large = show_or_keep(&slot.entry()?, state, options, now_ms, reply);
     if is_last {
         slot.remove();
     }
+    large
 }
 
 /// `md` with `I`: the record stays, marked stale, as a new version; the next reader wins.

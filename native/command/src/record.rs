@@ -2,7 +2,7 @@
 //! the metadata they write.
 
 use crate::{Condition, Expires, Record, Refusal};
-use todana_table::{Access, Entry, Meta, Shared};
+use todana_table::{Access, Entry, Full, Meta, Shared, Slot};
 
 /// The record that doors see of an entry.
 #[inline]
@@ -90,6 +90,22 @@ impl Kept {
         match self {
             Kept::Counted(shared) => shared.entry().value(),
             Kept::Copied { value, .. } => value,
+        }
+    }
+
+    /// Writes the record under another key; a large value is shared.
+    pub(crate) fn put_copy(&self, slot: &mut Slot<'_>) -> Result<u64, Full> {
+        match self {
+            Kept::Counted(shared) => slot.put_same(&shared.entry(), self.meta()),
+            Kept::Copied { value, meta, .. } => slot.put(&[value], *meta),
+        }
+    }
+
+    /// The same for a record whose old key the caller removes in the same step.
+    pub(crate) fn put_moved(&self, slot: &mut Slot<'_>) -> Result<u64, Full> {
+        match self {
+            Kept::Counted(shared) => slot.put_same_moved(&shared.entry(), self.meta()),
+            Kept::Copied { value, meta, .. } => slot.put_moved(value, *meta),
         }
     }
 

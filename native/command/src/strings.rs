@@ -2,7 +2,9 @@
 
 use crate::record::{Kept, check, fresh_access, is_past, record_of, resolve};
 use crate::{Condition, Context, Error, Expires, Refusal, Reply, Set, Side};
-use todana_table::{Access, Entry, Full, Keyspace, Meta, PREFETCH_KEYS_MAX, Prepared, Slot};
+use todana_table::{
+    Access, Edit, Entry, Full, Keyspace, Meta, PREFETCH_KEYS_MAX, Prepared, Shared, Slot,
+};
 
 /// GET, `get`, `todana:get`.
 #[inline]
@@ -82,7 +84,7 @@ pub(crate) fn set<K: Keyspace, R: Reply>(space: &K, set: &Set<'_>, now_ms: u64, 
     if set.return_old || set.value.len() >= PREPARED_BYTES_MIN {
         return set_with_care(space, set, now_ms, reply);
     }
-    space.update(set.key, now_ms, |slot| match store(slot, set, None, now_ms) {
+    space.update(set.key, now_ms, |slot| match store(slot, set, &mut None, now_ms) {
         Ok(version) => reply.stored(version),
         Err(unstored) => unstored.tell(reply),
     });
@@ -91,25 +93,26 @@ pub(crate) fn set<K: Keyspace, R: Reply>(space: &K, set: &Set<'_>, now_ms: u64, 
 /// The same where the value is large, or the old record is asked for.
 #[inline(never)]
 fn set_with_care<K: Keyspace, R: Reply>(space: &K, set: &Set<'_>, now_ms: u64, reply: &mut R) {
-    let prepared = match new_meta(set, None, now_ms) {
-        Some(meta) if set.value.len() >= PREPARED_BYTES_MIN => {
-            match Prepared::new(set.key, &[set.value], meta) {
-                Ok(prepared) => Some(prepared),
-                Err(Full) => return reply.error(Error::Full),
-            }
+    let mut prepared = None;
+    if set.value.len() >= PREPARED_BYTES_MIN {
+        let meta = new_meta(set, None, now_ms).unwrap_or_default();
+        match Prepared::new(set.key, &[set.value], meta) {
+            Ok(entry) => prepared = Some(entry),
+            Err(Full) => return reply.error(Error::Full),
         }
-        _ => None,
-    };
-    space.update(set.key, now_ms, |slot| {
+    }
+    let (stored, old) = space.update(set.key, now_ms, |slot| {
         let old = if set.return_old { slot.entry().as_ref().map(Kept::of) } else { None };
-        match (store(slot, set, prepared, now_ms), old) {
-            (Err(Unstored::Full), _) => reply.error(Error::Full),
-            (_, Some(old)) => reply.record(old.record(set.key)),
-            (_, None) if set.return_old => reply.none(),
-            (Ok(version), _) => reply.stored(version),
-            (Err(unstored), _) => unstored.tell(reply),
-        }
+        (store(slot, set, &mut prepared, now_ms), old)
     });
+    // Without the lock, as the old value may be large.
+    match (stored, old) {
+        (Err(Unstored::Full), _) => reply.error(Error::Full),
+        (_, Some(old)) => reply.record(old.record(set.key)),
+        (_, None) if set.return_old => reply.none(),
+        (Ok(version), _) => reply.stored(version),
+        (Err(unstored), _) => unstored.tell(reply),
+    }
 }
 
 /// Why nothing was stored.
@@ -133,24 +136,25 @@ impl From<Full> for Unstored {
     }
 }
 
+/// Stores what was prepared, or else the value. What is not stored stays with the caller, who drops
+/// it without the lock.
 #[inline]
 fn store(
     slot: &mut Slot<'_>,
     set: &Set<'_>,
-    prepared: Option<Prepared>,
+    prepared: &mut Option<Prepared>,
     now_ms: u64,
 ) -> Result<u64, Unstored> {
     let entry = slot.entry();
     check(set.condition, entry.as_ref()).map_err(Unstored::Refused)?;
-    let (version, expires_at_ms) = match (prepared, new_meta(set, None, now_ms)) {
-        (Some(prepared), Some(meta)) => (slot.put_prepared(prepared)?, meta.expires_at_ms),
-        (_, Some(meta)) => (slot.put(&[set.value], meta)?, meta.expires_at_ms),
-        (_, None) => {
-            let meta = new_meta(set, Some(entry), now_ms).unwrap_or_default();
-            (slot.put(&[set.value], meta)?, meta.expires_at_ms)
-        }
+    let known = new_meta(set, None, now_ms);
+    let meta = known.or_else(|| new_meta(set, Some(entry), now_ms)).unwrap_or_default();
+    let version = match (prepared.take_if(|_| known.is_some()), prepared) {
+        (Some(complete), _) => slot.put_prepared(complete)?,
+        (None, Some(value)) => slot.put_same(&value.entry(), meta)?,
+        (None, None) => slot.put(&[set.value], meta)?,
     };
-    if is_past(expires_at_ms, now_ms) {
+    if is_past(meta.expires_at_ms, now_ms) {
         slot.remove();
     }
     Ok(version)
@@ -250,62 +254,67 @@ pub(crate) fn concat<K: Keyspace, R: Reply>(
     context: Context,
     reply: &mut R,
 ) {
-    let now_ms = context.now_ms;
-    space.update(key, now_ms, |slot| {
-        let entry = slot.entry();
-        if let Err(refusal) = check(added.condition, entry.as_ref()) {
-            return reply.refused(refusal);
-        }
-        let Some(entry) = entry else {
-            return match added.create {
-                false => reply.refused(Refusal::Absent),
-                true if added.bytes.len() > context.value_bytes_max => {
-                    reply.error(Error::ValueTooLarge);
-                }
-                true => {
-                    let expires_at_ms = resolve(added.expires, None);
-                    let meta = Meta { expires_at_ms, ..Meta::default() };
-                    let written = slot.put(&[added.bytes], meta);
-                    tell_length(slot, written, added.bytes.len(), context, reply);
-                }
-            };
+    let edit = match added.side {
+        Side::Append => Edit::Append(added.bytes),
+        Side::Prepend => Edit::Prepend(added.bytes),
+    };
+    space.edit(key, context.now_ms, edit, |slot, draft| {
+        let meta = match extended_meta(slot.entry(), added, context) {
+            Ok(meta) => meta,
+            Err(unextended) => {
+                unextended.tell(reply);
+                return Some(());
+            }
         };
-        let length = entry.value().len().saturating_add(added.bytes.len());
-        if length > context.value_bytes_max {
-            return reply.error(Error::ValueTooLarge);
+        match slot.put_edited(draft, meta) {
+            Ok(None) => return None,
+            Ok(Some(version)) => {
+                let length = slot.entry().map_or(0, |entry| entry.value().len());
+                reply.length(length, version);
+            }
+            Err(Full) => reply.error(Error::Full),
         }
-        // An extended value is a stored one: nobody has fetched it, and it is not stale.
-        let old = entry.meta();
-        let expires_at_ms = resolve(added.expires, Some(&entry));
-        let access = old.access.map(|_| fresh_access(now_ms));
-        let meta = Meta { expires_at_ms, access, ..old };
-        let written = slot.put_with(length, meta, |old, new| {
-            let (first, second) = match added.side {
-                Side::Append => (old, added.bytes),
-                Side::Prepend => (added.bytes, old),
-            };
-            new[..first.len()].copy_from_slice(first);
-            new[first.len()..].copy_from_slice(second);
-        });
-        tell_length(slot, written, length, context, reply);
+        if is_past(slot.entry().and_then(|entry| entry.expires_at_ms()), context.now_ms) {
+            slot.remove();
+        }
+        Some(())
     });
 }
 
-/// Answers with the length of what was written, and removes it where its expiry has passed.
-fn tell_length<R: Reply>(
-    slot: &mut Slot<'_>,
-    written: Result<u64, Full>,
-    length: usize,
+/// Why nothing is added.
+enum Unextended {
+    Refused(Refusal),
+    TooLarge,
+}
+
+impl Unextended {
+    fn tell<R: Reply>(self, reply: &mut R) {
+        match self {
+            Unextended::Refused(refusal) => reply.refused(refusal),
+            Unextended::TooLarge => reply.error(Error::ValueTooLarge),
+        }
+    }
+}
+
+/// The metadata of an extended value.
+fn extended_meta(
+    entry: Option<Entry<'_>>,
+    added: &Added<'_>,
     context: Context,
-    reply: &mut R,
-) {
-    match written {
-        Ok(version) => reply.length(length, version),
-        Err(Full) => reply.error(Error::Full),
+) -> Result<Meta, Unextended> {
+    check(added.condition, entry.as_ref()).map_err(Unextended::Refused)?;
+    if entry.is_none() && !added.create {
+        return Err(Unextended::Refused(Refusal::Absent));
     }
-    if is_past(slot.entry().and_then(|entry| entry.expires_at_ms()), context.now_ms) {
-        slot.remove();
+    let old_length = entry.map_or(0, |entry| entry.value().len());
+    if old_length.saturating_add(added.bytes.len()) > context.value_bytes_max {
+        return Err(Unextended::TooLarge);
     }
+    let expires_at_ms = resolve(added.expires, entry.as_ref());
+    // An extended value is a stored one: nobody has fetched it, and it is not stale.
+    let old = entry.map(|entry| entry.meta()).unwrap_or_default();
+    let access = old.access.map(|_| fresh_access(context.now_ms));
+    Ok(Meta { expires_at_ms, access, ..old })
 }
 
 /// SETRANGE. What lies between the old end and the offset becomes zero bytes.
@@ -324,28 +333,44 @@ pub(crate) fn set_range<K: Keyspace, R: Reply>(
     let Some(end) = end.filter(|end| *end <= context.value_bytes_max) else {
         return reply.error(Error::ValueTooLarge);
     };
-    space.update(key, context.now_ms, |slot| {
-        let (old_len, meta) =
-            slot.entry().map_or((0, Meta::default()), |entry| (entry.value().len(), entry.meta()));
-        let len = old_len.max(end);
-        let written = slot.put_with(len, meta, |old, new| {
-            new[..old.len()].copy_from_slice(old);
-            new[end - bytes.len()..end].copy_from_slice(bytes);
-        });
-        match written {
-            Ok(_) => reply.integer(len as i64),
+    let edit = Edit::Write { at: end - bytes.len(), bytes };
+    space.edit(key, context.now_ms, edit, |slot, draft| {
+        let meta = slot.entry().map(|entry| entry.meta()).unwrap_or_default();
+        match slot.put_edited(draft, meta) {
+            Ok(None) => return None,
+            Ok(Some(_)) => {
+                let length = slot.entry().map_or(0, |entry| entry.value().len());
+                reply.integer(length as i64);
+            }
             Err(Full) => reply.error(Error::Full),
         }
+        Some(())
     });
 }
 
 /// GETDEL, `todana:take`.
 pub(crate) fn take<K: Keyspace, R: Reply>(space: &K, key: &[u8], now_ms: u64, reply: &mut R) {
-    space.update(key, now_ms, |slot| match slot.entry() {
-        Some(entry) => {
-            reply.record(record_of(&entry));
-            slot.remove();
-        }
-        None => reply.none(),
+    let large = space.update(key, now_ms, |slot| {
+        let large = match slot.entry() {
+            Some(entry) => tell_or_keep(&entry, reply),
+            None => {
+                reply.none();
+                return None;
+            }
+        };
+        slot.remove();
+        large
     });
+    if let Some(large) = large {
+        reply.record(record_of(&large.entry()));
+    }
+}
+
+/// Replies with a small record. A large one is for the caller to reply with when the lock is gone.
+pub(crate) fn tell_or_keep<R: Reply>(entry: &Entry<'_>, reply: &mut R) -> Option<Shared> {
+    let large = entry.share();
+    if large.is_none() {
+        reply.record(record_of(entry));
+    }
+    large
 }

@@ -218,7 +218,25 @@ impl Core {
         Ok(())
     }
 
-    fn charge_own(&self, change: Change, entry_bytes: i64) -> Result<(), Full> {
+    /// Most bytes that a value may get beyond what it needs, in an entry that has `new_bytes`
+    /// without them and takes the place of one of `old_bytes`. Where writes are refused, all that
+    /// is left; where entries are evicted, a sixteenth of the limit.
+    pub(crate) fn slack_max(&self, new_bytes: i64, old_bytes: i64) -> usize {
+        let slack = |bytes: i64, max: i64, refuse: bool| match (max, refuse) {
+            (i64::MAX, _) => i64::MAX,
+            (max, true) => max.saturating_sub(bytes - old_bytes + new_bytes),
+            (max, false) => max.saturating_sub(new_bytes).min(max / 16),
+        };
+        let limits = &self.limits;
+        let mut most = slack(self.bytes() as i64, limits.bytes_max(), limits.refuse());
+        if let Some(budget) = &self.budget {
+            let (bytes, max) = (budget.bytes.load(Relaxed), budget.bytes_max.load(Relaxed));
+            most = most.min(slack(bytes, max, budget.when_full() == WhenFull::Refuse));
+        }
+        usize::try_from(most).unwrap_or(0)
+    }
+
+    pub(crate) fn charge_own(&self, change: Change, entry_bytes: i64) -> Result<(), Full> {
         let (mut entries_max, mut bytes_max) = (i64::MAX, i64::MAX);
         if self.limits.any() {
             // What can never fit is refused even where eviction could empty the table.

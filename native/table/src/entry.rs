@@ -5,7 +5,7 @@
 //! the reference count of large entries (atomic), and the use frequency (in the pointer, under the
 //! shard's lock).
 //!
-//! There are two layouts. Small entries, by far the most, must not pay for what only large ones
+//! There are three layouts. Small entries, by far the most, must not pay for what only large ones
 //! need:
 //!
 //! ```text
@@ -14,10 +14,17 @@
 //!
 //! wide     | references 4 | key_len 4 | value_len 4 | flags 4 | version 8 | pin 8 |
 //!          | expiry? 8 | access? 8 | key | value |
+//!
+//! bodied   | as wide                            |
+//!          | expiry? 8 | access? 8 | body 8 | key |
 //! ```
 //!
 //! A 16-byte key with a 16-byte value takes 40 bytes, which is exactly what glibc's malloc has room
 //! for in its 48-byte chunk. An entry is compact when key and value both have at most 255 bytes.
+//!
+//! A value of [`BODY_BYTES_MIN`] or more lies apart from its entry, in a [`Body`] that entries may
+//! share: another expiry, key or length of such a value is a new small entry, and the value is not
+//! copied. `body.rs` says who may write to a body. In every layout the value is one slice.
 //!
 //! Which layout, and which optional fields there are, is told by the pointer and not by the
 //! allocation: user addresses on every 64-bit system we know are 48-bit numbers, sign-extended, so
@@ -25,7 +32,7 @@
 //!
 //! ```text
 //! bit  48 wide | 49 expiry | 50 flags (compact only) | 51 access
-//!      52..58 use frequency | 58..64 unused
+//!      52..58 use frequency | 58 body | 59..64 unused
 //! ```
 //!
 //! The assumption is checked for each allocation. The pointer keeps its provenance throughout: bits
@@ -50,6 +57,8 @@ use std::sync::atomic::{
     Ordering::{AcqRel, Acquire, Relaxed},
 };
 
+use crate::body::{BODY_BYTES_MIN, Body, body_bytes};
+use crate::copies;
 use crate::meta::{Access, Meta};
 
 #[cfg(not(target_pointer_width = "64"))]
@@ -61,6 +70,8 @@ const FLAGS: usize = 1 << 50;
 const ACCESS: usize = 1 << 51;
 const FREQUENCY_SHIFT: u32 = 52;
 const FREQUENCY_MASK: usize = (FREQUENCY_MAX as usize) << FREQUENCY_SHIFT;
+/// The value is in a [`Body`]. Such an entry is wide as well.
+const BODY: usize = 1 << 58;
 const ADDRESS_MASK: usize = (1 << 48) - 1;
 
 /// The highest use frequency that a pointer can tell.
@@ -88,7 +99,12 @@ const _: () = assert!(WIDE_HEADER_BYTES == 32);
 
 /// Bytes before the key of an entry with this tag.
 fn key_offset(tag: usize) -> usize {
-    fields_offset(tag) + field(tag, EXPIRY, 8) + field(tag, ACCESS, 8) + field(tag, FLAGS, 4)
+    body_offset(tag) + field(tag, BODY, 8) + field(tag, FLAGS, 4)
+}
+
+/// Bytes before the pointer to the body of an entry with this tag.
+fn body_offset(tag: usize) -> usize {
+    fields_offset(tag) + field(tag, EXPIRY, 8) + field(tag, ACCESS, 8)
 }
 
 /// Bytes before the first optional field of an entry with this tag.
@@ -102,10 +118,11 @@ fn field(tag: usize, bit: usize, bytes: usize) -> usize {
 }
 
 /// The tag of an entry of this shape.
-fn tag_of(key_len: usize, value_len: usize, meta: &Meta) -> usize {
+fn tag_of(key_len: usize, value_len: usize, has_body: bool, meta: &Meta) -> usize {
     let bit = |set: bool, bit: usize| if set { bit } else { 0 };
-    let wide = key_len > COMPACT_MAX || value_len > COMPACT_MAX;
+    let wide = key_len > COMPACT_MAX || value_len > COMPACT_MAX || has_body;
     bit(wide, WIDE)
+        | bit(has_body, BODY)
         | bit(meta.expires_at_ms.is_some(), EXPIRY)
         | bit(meta.access.is_some(), ACCESS)
         | bit(meta.flags != 0 && !wide, FLAGS)
@@ -113,7 +130,7 @@ fn tag_of(key_len: usize, value_len: usize, meta: &Meta) -> usize {
 
 /// Bytes that an allocation of `size` takes in memory: glibc's malloc adds 8 and rounds up to 16,
 /// and others are near.
-fn allocated_bytes(size: usize) -> usize {
+pub(crate) fn allocated_bytes(size: usize) -> usize {
     (size + 8).next_multiple_of(16).max(32)
 }
 
@@ -147,9 +164,13 @@ impl<'a> Entry<'a> {
     #[inline]
     pub fn value(&self) -> &'a [u8] {
         let (key_len, value_len) = self.lengths();
-        // SAFETY: the value follows the key and has `value_len` initialised bytes, which nobody
-        // changes during `'a`.
-        unsafe { std::slice::from_raw_parts(self.at(key_offset(self.tag()) + key_len), value_len) }
+        let start = match self.with_body(|body| body.bytes().cast_const()) {
+            Some(bytes) => bytes,
+            None => self.at(key_offset(self.tag()) + key_len),
+        };
+        // SAFETY: the value follows the key, or is in the body; it has `value_len` initialised
+        // bytes, which nobody changes during `'a` (see `body.rs` for those of a body).
+        unsafe { std::slice::from_raw_parts(start, value_len) }
     }
 
     /// The version of the write that made this entry: unique and growing within its table, below
@@ -195,10 +216,25 @@ impl<'a> Entry<'a> {
         Some(unsafe { self.at(fields_offset(tag)).cast::<u64>().read() })
     }
 
-    /// Bytes that the entry's allocation takes, the allocator's own included.
+    /// Bytes that the entry's allocations take, the allocator's own included. A body that several
+    /// entries share counts for each of them, with all its capacity.
     #[inline]
     pub fn bytes(&self) -> usize {
-        allocated_bytes(self.size())
+        let own = allocated_bytes(self.size());
+        if self.tag() & BODY == 0 { own } else { own + self.bytes_of_body() }
+    }
+
+    #[cold]
+    fn bytes_of_body(&self) -> usize {
+        self.with_body(|body| body_bytes(body.capacity())).unwrap_or(0)
+    }
+
+    /// Looks at the body, where the entry has one.
+    pub(crate) fn with_body<R>(&self, look: impl FnOnce(&Body) -> R) -> Option<R> {
+        let start = self.body_start()?;
+        // SAFETY: the entry owns a reference to the body as long as it lives; this borrows it.
+        let body = ManuallyDrop::new(unsafe { Body::from_raw(start) });
+        Some(look(&body))
     }
 
     /// Records a look: sets `last_s` and `fetched`. Nothing happens where the entry keeps no access
@@ -298,10 +334,21 @@ impl<'a> Entry<'a> {
         }
     }
 
-    /// Bytes that were asked of the allocator.
+    /// Bytes that were asked of the allocator for the entry itself.
     fn size(&self) -> usize {
         let (key_len, value_len) = self.lengths();
-        key_offset(self.tag()) + key_len + value_len
+        let beside_key = if self.tag() & BODY == 0 { value_len } else { 0 };
+        key_offset(self.tag()) + key_len + beside_key
+    }
+
+    fn body_start(&self) -> Option<NonNull<u8>> {
+        let tag = self.tag();
+        if tag & BODY == 0 {
+            return None;
+        }
+        // SAFETY: the tag says that there is a pointer to a body, 8-aligned like the entry, before
+        // the key. Only who has the entry alone changes it.
+        Some(unsafe { self.at(body_offset(tag)).cast::<NonNull<u8>>().read() })
     }
 
     fn access_word(&self) -> Option<&'a AtomicU64> {
@@ -357,9 +404,14 @@ impl EntryBox {
     /// is short.
     pub(crate) fn build(key: &[u8], parts: &[&[u8]], meta: &Meta) -> Option<EntryBox> {
         let value_len = parts.iter().try_fold(0usize, |sum, part| sum.checked_add(part.len()))?;
+        if value_len >= BODY_BYTES_MIN {
+            return EntryBox::over(key, Body::of(parts, value_len)?, value_len, meta);
+        }
+        copies::note(value_len);
         // SAFETY: every byte of the value is written below, before anybody can look at it.
-        let entry = unsafe { EntryBox::allocate(key, value_len, meta, false)? };
-        let mut to = entry.value_ptr();
+        let entry = unsafe { EntryBox::allocate(key, value_len, None, meta)? };
+        let offset = key_offset(entry.entry().tag()) + key.len();
+        let mut to = untag(entry.tagged).wrapping_add(offset);
         for part in parts {
             // SAFETY: the parts' lengths sum up to the value's, the new allocation overlaps with
             // nothing.
@@ -371,30 +423,39 @@ impl EntryBox {
         Some(entry)
     }
 
-    /// An entry whose value is `len` zeroes, to be filled through [`EntryBox::value_mut`].
-    pub(crate) fn zeroed(key: &[u8], len: usize, meta: &Meta) -> Option<EntryBox> {
-        // SAFETY: the allocation is zeroed, so the value is initialised.
-        unsafe { EntryBox::allocate(key, len, meta, true) }
+    /// An entry whose value is the first `value_len` bytes of a body, all of them written or to be
+    /// written before anybody looks.
+    pub(crate) fn over(key: &[u8], body: Body, value_len: usize, meta: &Meta) -> Option<EntryBox> {
+        assert!(value_len <= body.capacity());
+        // SAFETY: the value is in the body.
+        unsafe { EntryBox::allocate(key, value_len, Some(body), meta) }
     }
 
-    /// Allocates, and writes everything but version (0) and value.
+    /// An entry with the value of another one, which it shares if that has a body.
+    pub(crate) fn same_value(key: &[u8], value_of: &Entry<'_>, meta: &Meta) -> Option<EntryBox> {
+        match value_of.with_body(Body::share) {
+            Some(body) => EntryBox::over(key, body, value_of.lengths().1, meta),
+            None => EntryBox::build(key, &[value_of.value()], meta),
+        }
+    }
+
+    /// Allocates, and writes everything but version (0) and a value that is not in a body.
     ///
     /// # Safety
-    /// Unless `zeroed`, the caller writes the whole value before anybody looks at it.
+    /// The caller writes the whole value before anybody looks at it, unless it is in a body.
     unsafe fn allocate(
         key: &[u8],
         value_len: usize,
+        body: Option<Body>,
         meta: &Meta,
-        zeroed: bool,
     ) -> Option<EntryBox> {
         let key_len_u32 = u32::try_from(key.len()).ok()?;
         let value_len_u32 = u32::try_from(value_len).ok()?;
-        let tag = tag_of(key.len(), value_len, meta);
-        let size = key_offset(tag) + key.len() + value_len;
+        let tag = tag_of(key.len(), value_len, body.is_some(), meta);
+        let size = key_offset(tag) + key.len() + if body.is_some() { 0 } else { value_len };
         let layout = Layout::from_size_align(size, ALIGN).ok()?;
         // SAFETY: the size is at least that of a header, thus not zero.
-        let raw =
-            unsafe { if zeroed { alloc::alloc_zeroed(layout) } else { alloc::alloc(layout) } };
+        let raw = unsafe { alloc::alloc(layout) };
         let start = NonNull::new(raw)?;
         let tagged = NonNull::new(raw.map_addr(|address| (address & ADDRESS_MASK) | tag));
         let Some(tagged) = tagged.filter(|tagged| untag(*tagged) == raw) else {
@@ -428,6 +489,10 @@ impl EntryBox {
                 at.cast::<u64>().write(access.to_word());
                 at = at.add(8);
             }
+            if let Some(body) = body {
+                at.cast::<NonNull<u8>>().write(body.into_raw());
+                at = at.add(8);
+            }
             if tag & FLAGS != 0 {
                 at.cast::<u32>().write(meta.flags);
                 at = at.add(4);
@@ -435,14 +500,6 @@ impl EntryBox {
             ptr::copy_nonoverlapping(key.as_ptr(), at.as_ptr(), key.len());
         }
         Some(EntryBox { tagged })
-    }
-
-    /// The value of an entry that is not published yet and was made by [`EntryBox::zeroed`].
-    pub(crate) fn value_mut(&mut self) -> &mut [u8] {
-        let len = self.entry().lengths().1;
-        // SAFETY: initialised (zeroed), and `&mut self` before publication means that nobody else
-        // looks at it.
-        unsafe { std::slice::from_raw_parts_mut(self.value_ptr(), len) }
     }
 
     /// Gives an entry that is not published yet its version.
@@ -492,10 +549,36 @@ impl EntryBox {
         }
     }
 
-    fn value_ptr(&self) -> *mut u8 {
+    /// Whether the box is the only owner of the entry, and the entry of its body. Handles and pins
+    /// are owners; aliases are none, and the caller's affair. False where there is no body.
+    pub(crate) fn is_sole(&self) -> bool {
         let entry = self.entry();
-        let offset = key_offset(entry.tag()) + entry.lengths().0;
-        untag(self.tagged).wrapping_add(offset)
+        let owns_entry = entry.wide().is_some_and(|header| {
+            // Acquire: what others did with the entry happened before.
+            header.references.load(Acquire) == 1 && header.pin.load(Acquire).is_null()
+        });
+        owns_entry && entry.with_body(Body::is_sole).unwrap_or(false)
+    }
+
+    /// Whether the value stays in memory when the entry goes, because others own it too.
+    pub(crate) fn shares_body(&self) -> bool {
+        self.entry().with_body(|body| !body.is_sole()).unwrap_or(false)
+    }
+
+    /// Gives the entry's body more room. False, and nothing changed, where memory is short.
+    ///
+    /// # Safety
+    /// [`EntryBox::is_sole`] holds, there is no alias, and the value is not looked at meanwhile.
+    pub(crate) unsafe fn grow_body(&mut self, capacity: usize) -> bool {
+        let Some(start) = self.entry().body_start() else { return false };
+        // SAFETY: the entry's own reference, which is put back below.
+        let mut body = unsafe { Body::from_raw(start) };
+        // SAFETY: the only reference; the one other pointer to it is replaced below.
+        let grown = unsafe { body.grow(capacity) };
+        let to = untag(self.tagged).wrapping_add(body_offset(self.entry().tag()));
+        // SAFETY: where the tag says that the pointer is, and nobody else looks at the entry.
+        unsafe { to.cast::<NonNull<u8>>().write(body.into_raw()) };
+        grown
     }
 }
 
@@ -533,7 +616,12 @@ unsafe fn release_reference(tagged: NonNull<u8>) {
 /// # Safety
 /// Nobody uses the entry any more.
 unsafe fn deallocate(tagged: NonNull<u8>) {
-    let size = Entry { tagged, locked: false, borrow: PhantomData }.size();
+    let entry = Entry { tagged, locked: false, borrow: PhantomData };
+    let size = entry.size();
+    if let Some(body) = entry.body_start() {
+        // SAFETY: the entry's own reference, and the entry is gone.
+        drop(unsafe { Body::from_raw(body) });
+    }
     // SAFETY: this is the layout of `EntryBox::allocate`: the size is a function of tag and
     // lengths, which never change.
     unsafe { alloc::dealloc(untag(tagged), Layout::from_size_align_unchecked(size, ALIGN)) };

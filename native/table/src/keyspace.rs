@@ -1,5 +1,6 @@
 //! What single-key commands need of a table, locked or not.
 
+use crate::edit::{Draft, Edit};
 use crate::entry::Entry;
 use crate::range::{KeyOrder, NotOrdered, Walk, Walked};
 use crate::slot::Slot;
@@ -15,6 +16,24 @@ pub trait Keyspace {
     fn read<R>(&self, key: &[u8], now_ms: u64, look: impl FnOnce(Option<Entry<'_>>) -> R) -> R;
     /// Reads and writes one key as one step.
     fn update<R>(&self, key: &[u8], now_ms: u64, change: impl FnOnce(&mut Slot<'_>) -> R) -> R;
+    /// Reads and changes one key as one step, by an edit that may take long: it is drafted between
+    /// two looks at the key where it has to copy a large value. `change` returns `None` where
+    /// [`Slot::put_edited`] did, and is called again; what it does before is done each time.
+    fn edit<R>(
+        &self,
+        key: &[u8],
+        now_ms: u64,
+        edit: Edit<'_>,
+        mut change: impl FnMut(&mut Slot<'_>, &mut Draft<'_>) -> Option<R>,
+    ) -> R {
+        let mut draft = Draft::new(edit);
+        loop {
+            if let Some(result) = self.update(key, now_ms, |slot| change(slot, &mut draft)) {
+                return result;
+            }
+            draft.make();
+        }
+    }
     /// Begins to fetch from memory what reads or writes of these keys will need, at most
     /// [`PREFETCH_KEYS_MAX`](crate::PREFETCH_KEYS_MAX) of them, so that who comes for several keys
     /// waits for all at once. Changes nothing.

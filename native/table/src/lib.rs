@@ -21,10 +21,13 @@
 //! of an ordered table take the locks of its order below a shard's; so tables can be locked one
 //! after another in any fixed order.
 
+mod body;
 mod budget;
 mod clear;
+mod copies;
 mod core;
 mod counts;
+mod edit;
 mod entry;
 mod eviction;
 mod expiry;
@@ -48,6 +51,7 @@ mod writer;
 
 pub use budget::{Budget, Padded};
 pub use counts::Counts;
+pub use edit::{Draft, Edit};
 pub use entry::{Entry, PinnedEntry, Shared, set_pin_release};
 pub use keyspace::Keyspace;
 pub use limits::{Full, Limits, Options, WhenFull};

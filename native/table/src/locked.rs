@@ -6,6 +6,7 @@ use std::fmt;
 use hashbrown::HashTable;
 
 use crate::core::Core;
+use crate::edit::{Draft, Edit};
 use crate::entry::{Entry, EntryBox};
 use crate::eviction::Written;
 use crate::keyspace::Keyspace;
@@ -50,11 +51,16 @@ struct Order {
     cleared: bool,
 }
 
-/// What is freed when the locks are gone.
+/// Large entries that one step replaces go to the reaper at once, up to this many bytes. Beyond, the
+/// step frees them itself, so that no step makes garbage faster than it is freed.
+const REAPED_BYTES_MAX: usize = 64 * 1024 * 1024;
+
 #[derive(Default)]
 struct Garbage {
+    /// What is freed when the locks are gone.
     indexes: Vec<HashTable<EntryBox>>,
-    entries: Vec<EntryBox>,
+    /// Bytes that went to the reaper.
+    reaped_bytes: usize,
 }
 
 struct Held<'a> {
@@ -112,6 +118,18 @@ impl<'a> Locked<'a> {
         assert!(self.holds_all(), "{operation} sees the whole table and needs lock_all");
     }
 
+    /// Frees large entries, or has them freed; not at the end of the step, which may replace many.
+    fn dispose(&self, entries: Vec<EntryBox>) {
+        if entries.is_empty() {
+            return;
+        }
+        let reaped_bytes = &mut self.garbage.borrow_mut().reaped_bytes;
+        if *reaped_bytes <= REAPED_BYTES_MAX {
+            *reaped_bytes += entries.iter().map(|entry| entry.entry().bytes()).sum::<usize>();
+            reaper::dispose(entries);
+        }
+    }
+
     fn writer<'w>(&'w self, shard: usize, records: &'w mut Records) -> Writer<'w> {
         Writer::new(self.core, self.shards, shard, records, self.snapshot)
     }
@@ -164,12 +182,29 @@ impl Keyspace for Locked<'_> {
             self.order.borrow_mut().removed.push(Box::from(key));
         }
         let (written, garbage) = slot.finish(now_ms);
-        self.garbage.borrow_mut().entries.extend(garbage);
+        self.dispose(garbage);
         if let Some(written) = written {
             let before = self.written.get();
             self.written.set(Some(before.map_or(written, |before| before.and(written))));
         }
         result
+    }
+
+    /// All under the locks.
+    fn edit<R>(
+        &self,
+        key: &[u8],
+        now_ms: u64,
+        edit: Edit<'_>,
+        mut change: impl FnMut(&mut Slot<'_>, &mut Draft<'_>) -> Option<R>,
+    ) -> R {
+        let mut draft = Draft::at_once(edit);
+        loop {
+            // Once is enough: such a draft is never to be made first.
+            if let Some(result) = self.update(key, now_ms, |slot| change(slot, &mut draft)) {
+                return result;
+            }
+        }
     }
 
     /// Does nothing: the shards' lines came with their locks, and who locks keys works on most of
@@ -251,9 +286,7 @@ impl Drop for Locked<'_> {
     fn drop(&mut self) {
         let order = self.settle_order();
         self.held.clear();
-        let Garbage { indexes, entries } = std::mem::take(self.garbage.get_mut());
-        reaper::dispose_all(indexes);
-        reaper::dispose(entries);
+        reaper::dispose_all(std::mem::take(&mut self.garbage.get_mut().indexes));
         order.into_iter().for_each(reaper::dispose);
         if let Some(written) = self.written.get()
             && self.core.is_limited()

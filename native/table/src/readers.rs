@@ -242,7 +242,7 @@ impl<T> Biased<T> {
         } else {
             self.looks.store(0, Relaxed);
         }
-        Locked { lock: self, _mutex: mutex }
+        Locked::new(self, mutex)
     }
 
     /// Locks, unless another has the lock or a look takes long.
@@ -254,7 +254,7 @@ impl<T> Biased<T> {
             return None;
         }
         self.looks.store(0, Relaxed);
-        Some(Locked { lock: self, _mutex: mutex })
+        Some(Locked::new(self, mutex))
     }
 
     /// Locks to look only: others may look in place meanwhile, but nobody changes anything.
@@ -308,6 +308,20 @@ impl<T> Biased<T> {
 pub(crate) struct Locked<'a, T> {
     lock: &'a Biased<T>,
     _mutex: MutexGuard<'a, ()>,
+    #[cfg(test)]
+    _held: crate::copies::Held,
+}
+
+impl<'a, T> Locked<'a, T> {
+    #[inline]
+    fn new(lock: &'a Biased<T>, mutex: MutexGuard<'a, ()>) -> Locked<'a, T> {
+        Locked {
+            lock,
+            _mutex: mutex,
+            #[cfg(test)]
+            _held: crate::copies::Held::new(),
+        }
+    }
 }
 
 impl<T> Deref for Locked<'_, T> {

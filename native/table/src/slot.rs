@@ -24,6 +24,11 @@ impl Prepared {
     pub fn key(&self) -> &[u8] {
         self.entry.entry().key()
     }
+
+    /// The entry, to write others with its value ([`Slot::put_same`]).
+    pub fn entry(&self) -> Entry<'_> {
+        self.entry.entry()
+    }
 }
 
 impl fmt::Debug for Prepared {
@@ -34,11 +39,11 @@ impl fmt::Debug for Prepared {
 
 /// One key under its shard's lock: what a read-modify-write works on.
 pub struct Slot<'a> {
-    writer: Writer<'a>,
+    pub(crate) writer: Writer<'a>,
     key: &'a [u8],
     hash: u64,
     /// The bucket of the key's live entry.
-    bucket: Option<usize>,
+    pub(crate) bucket: Option<usize>,
     written: Option<u64>,
     /// Whether an entry was taken out. Its key is in the table's order until the work on it ends:
     /// nobody is to miss a key that is taken out and put back as one step.
@@ -97,17 +102,10 @@ impl<'a> Slot<'a> {
         self.place(entry, Charge::Within)
     }
 
-    /// Writes a new entry of `len` bytes; `fill` gets the old value and the zeroed new value to
-    /// fill.
-    pub fn put_with(
-        &mut self,
-        len: usize,
-        meta: Meta,
-        fill: impl FnOnce(&[u8], &mut [u8]),
-    ) -> Result<u64, Full> {
-        let mut entry = EntryBox::zeroed(self.key, len, &meta).ok_or(Full)?;
-        let old = self.entry().map_or(&[][..], |entry| entry.value());
-        fill(old, entry.value_mut());
+    /// Writes a new entry with the value of another one, which is shared and not copied where it
+    /// is large.
+    pub fn put_same(&mut self, value_of: &Entry<'_>, meta: Meta) -> Result<u64, Full> {
+        let entry = EntryBox::same_value(self.key, value_of, &meta).ok_or(Full)?;
         self.place(entry, Charge::Within)
     }
 
@@ -128,12 +126,17 @@ impl<'a> Slot<'a> {
         self.place(entry, Charge::Anyway)
     }
 
+    /// Like [`Slot::put_moved`], with the value of another entry, as [`Slot::put_same`] has it.
+    pub fn put_same_moved(&mut self, value_of: &Entry<'_>, meta: Meta) -> Result<u64, Full> {
+        let entry = EntryBox::same_value(self.key, value_of, &meta).ok_or(Full)?;
+        self.place(entry, Charge::Anyway)
+    }
+
     /// Writes the present value again with other metadata, as a new version. `None` where there is
     /// no entry. A table that refuses writes takes it at its limit too: what it may add are a few
     /// bytes of metadata.
     pub fn set_meta(&mut self, meta: Meta) -> Option<Result<u64, Full>> {
-        let value = self.entry()?.value();
-        let entry = EntryBox::build(self.key, &[value], &meta);
+        let entry = EntryBox::same_value(self.key, &self.entry()?, &meta);
         Some(entry.ok_or(Full).and_then(|entry| self.place(entry, Charge::Anyway)))
     }
 
@@ -154,7 +157,7 @@ impl<'a> Slot<'a> {
         }
     }
 
-    fn place(&mut self, entry: EntryBox, charge: Charge) -> Result<u64, Full> {
+    pub(crate) fn place(&mut self, entry: EntryBox, charge: Charge) -> Result<u64, Full> {
         let (bucket, version) = self.writer.put(entry, self.hash, self.bucket, charge)?;
         self.bucket = Some(bucket);
         self.written = Some(version);

@@ -80,11 +80,17 @@ impl Kept {
 
     /// Keeps an entry that left the index if it was there, and gives it back otherwise.
     pub(crate) fn retire(&mut self, entry: EntryBox) -> Option<EntryBox> {
-        if self.cleared || entry.entry().version() > self.version {
+        if !self.needs(&entry.entry()) {
             return Some(entry);
         }
         self.limbo.entries.push(entry);
         None
+    }
+
+    /// Whether an entry of the shard may be one that was there, so that it must neither go nor
+    /// change.
+    pub(crate) fn needs(&self, entry: &Entry<'_>) -> bool {
+        !self.cleared && entry.version() <= self.version
     }
 
     /// Keeps the index of a shard that is cleared, and gives it back where all of it is younger.

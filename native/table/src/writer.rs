@@ -84,9 +84,13 @@ impl Writer<'_> {
             bytes: new.bytes - old.bytes,
             expiring: new.expiring - old.expiring,
         };
-        match charge {
-            Charge::Within => self.core.charge(change, new.bytes)?,
-            Charge::Anyway => self.core.charge_anyway(change, new.bytes)?,
+        let charged = match charge {
+            Charge::Within => self.core.charge(change, new.bytes),
+            Charge::Anyway => self.core.charge_anyway(change, new.bytes),
+        };
+        if let Err(Full) = charged {
+            self.discard(entry);
+            return Err(Full);
         }
         self.grown.add(change);
         self.preserve();
@@ -217,11 +221,38 @@ impl Writer<'_> {
             Some(kept) => kept.retire(entry),
             None => Some(entry),
         };
-        if let Some(entry) = entry
-            && entry.entry().bytes() >= LARGE_BYTES
-        {
+        if let Some(entry) = entry {
+            self.discard(entry);
+        }
+    }
+
+    /// Drops an entry, or has it dropped without the lock. Where a body has other owners, only the
+    /// entry over it goes, which is small; and who edits the value next finds one owner less.
+    fn discard(&mut self, entry: EntryBox) {
+        if entry.entry().bytes() >= LARGE_BYTES && !entry.shares_body() {
             self.garbage.push(entry);
         }
+    }
+
+    /// Whether nobody but the index can see the value in this bucket, or come to see it before the
+    /// lock is gone: only then may its bytes be changed, see [`crate::body`].
+    pub(crate) fn is_sole(&mut self, bucket: usize) -> bool {
+        // A running snapshot is to have its aliases before anything is changed.
+        self.preserve();
+        let Ok(place) = self.records.index.get_bucket(bucket).ok_or(()) else { return false };
+        let kept = self.records.kept.as_ref();
+        !kept.is_some_and(|kept| kept.needs(&place.entry())) && place.is_sole()
+    }
+
+    /// Refuses what [`Writer::put`] would refuse now: an entry of so many bytes in place of the one
+    /// in the bucket.
+    pub(crate) fn admits(&self, new_bytes: i64, bucket: Option<usize>) -> Result<(), Full> {
+        let old = bucket.and_then(|bucket| self.records.bucket(bucket));
+        let old = old.map_or(Change::default(), |entry| change_of(&entry));
+        let change = Change { entries: 1 - old.entries, bytes: new_bytes - old.bytes, expiring: 0 };
+        self.core.charge(change, new_bytes)?;
+        self.core.discharge(change);
+        Ok(())
     }
 
     fn shrink(&mut self) {

@@ -126,19 +126,6 @@ fn a_prepared_entry_belongs_to_its_key() {
 }
 
 #[test]
-fn put_with_gives_the_old_value_and_zeroes() {
-    let table = table();
-    set(&table, b"k", b"ab");
-    let append = |old: &[u8], new: &mut [u8]| {
-        assert_eq!((old, &*new), (&b"ab"[..], &[0; 4][..]));
-        new[..2].copy_from_slice(old);
-        new[2..].copy_from_slice(b"cd");
-    };
-    table.update(b"k", NOW_MS, |slot| slot.put_with(4, Meta::default(), append)).unwrap();
-    assert_eq!(get(&table, b"k").as_deref(), Some(&b"abcd"[..]));
-}
-
-#[test]
 fn a_slot_sees_its_own_writes() {
     let table = table();
     table.update(b"k", NOW_MS, |slot| {
@@ -336,9 +323,6 @@ fn a_panic_in_a_closure_leaves_the_shard_usable_and_unchanged() {
         assert!(std::panic::catch_unwind(attempt).is_err());
     };
     update(&|_| panic!("at once"));
-    update(&|slot| {
-        let _ = slot.put_with(1_000, Meta::default(), |_, _| panic!("half filled"));
-    });
     let look = std::panic::AssertUnwindSafe(|| {
         table.read_in_place(b"k", NOW_MS, |_| panic!("while looking"))
     });

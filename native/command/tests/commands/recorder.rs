@@ -63,6 +63,9 @@ impl Reply for Recorder {
         self.add(Answer::Record { value: record.value.to_vec(), flags, expires_at_ms });
     }
     fn lease(&mut self, record: Record<'_>, state: LeaseState) {
+        if let Some(on_record) = &mut self.on_record {
+            on_record();
+        }
         self.version = record.version;
         self.add(Answer::Lease { value: record.value.to_vec(), state });
     }

@@ -1,10 +1,12 @@
 //! Strings: read, store, extend, cut.
 
 use crate::recorder::{Answer, Recorder, Store, value};
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
-use todana_command::{Command, Condition, Error, Expires, Refusal, Set, Side, execute};
-use todana_table::{Keyspace, Meta};
+use todana_command::{
+    Command, Condition, Error, ExpireWhen, Expires, LeaseOptions, Refusal, Set, Side, execute,
+};
+use todana_table::{Entry, Keyspace, Meta, Table};
 
 fn concat<'a>(key: &'a [u8], bytes: &'a [u8], side: Side, create: bool) -> Command<'a> {
     let (condition, expires) = (Condition::Always, Expires::Keep);
@@ -181,6 +183,86 @@ fn a_record_is_taken_once() {
     assert_eq!(store.run(Command::Take { key: b"k" }), Answer::None);
 }
 
+/// Has another thread write the keys with each record that is replied with, which it can do only
+/// where they are not locked.
+fn write_meanwhile(table: Arc<Table>, keys: &[&str]) -> Option<Box<dyn FnMut()>> {
+    let keys: Vec<Vec<u8>> = keys.iter().map(|key| key.as_bytes().to_vec()).collect();
+    Some(Box::new(move || {
+        let (table, keys, (sender, done)) = (table.clone(), keys.clone(), mpsc::channel());
+        std::thread::spawn(move || {
+            for key in keys {
+                table.update(&key, 1, |slot| slot.set_meta(Meta::default()));
+            }
+            sender.send(())
+        });
+        done.recv_timeout(Duration::from_secs(60)).expect("the keys are locked");
+    }))
+}
+
+#[test]
+fn a_large_record_that_is_changed_is_told_without_the_lock() {
+    let large = vec![b'x'; 100_000];
+    let at = Expires::At(2_000_000);
+    let touch = LeaseOptions { touch: Some(at), ..LeaseOptions::default() };
+    let set = Set { return_old: true, ..Set::new(b"k", b"new") };
+    for command in [
+        Command::Take { key: b"k" },
+        Command::GetAndExpire { key: b"k", expires: at },
+        Command::GetAndExpire { key: b"k", expires: Expires::At(1) },
+        Command::Set(set),
+        Command::Lease { key: b"k", options: touch },
+    ] {
+        let mut store = Store::new();
+        store.run(Command::Set(Set::new(b"k", &large)));
+        let on_record = write_meanwhile(store.databases.table(0).clone(), &["k"]);
+        let mut recorder = Recorder { on_record, ..Recorder::default() };
+        execute(&store.databases, 0, &command, store.context(), &mut recorder);
+        match &recorder.answers[..] {
+            [Answer::Record { value, .. } | Answer::Lease { value, .. }] => {
+                assert!(*value == large, "{command:?}");
+            }
+            answers => panic!("{command:?}: {} answers", answers.len()),
+        }
+    }
+}
+
+/// Where a key's value is in memory.
+fn address(store: &Store, key: &[u8]) -> usize {
+    let look = |entry: Option<Entry<'_>>| entry.map(|entry| entry.value().as_ptr().addr());
+    store.databases.table(0).read(key, 1, look).expect("a record")
+}
+
+#[test]
+fn a_large_value_stays_where_it_is_while_all_around_it_changes() {
+    let mut store = Store::new();
+    store.run(Command::Set(Set::new(b"k", &vec![b'x'; 1 << 20])));
+    let before = address(&store, b"k");
+    let at = Expires::At(2_000_000);
+    let (when, condition) = (ExpireWhen::default(), Condition::Always);
+    for command in [
+        Command::Expire { key: b"k", expires: at, when },
+        Command::Expire { key: b"k", expires: Expires::Never, when },
+        Command::GetAndExpire { key: b"k", expires: at },
+        Command::Invalidate { key: b"k", condition, expires: Expires::Keep },
+        Command::SetRange { key: b"k", offset: 1_000, bytes: b"new" },
+        Command::SetBit { key: b"k", offset: 8, bit: true },
+    ] {
+        store.run(command.clone());
+        assert_eq!(address(&store, b"k"), before, "{command:?}");
+    }
+    let copy = Command::Copy { from: b"k", to: b"copy", database: None, replace: true };
+    assert_eq!(store.run(copy), Answer::Flag(true));
+    assert_eq!(store.run(Command::Rename { from: b"k", to: b"l", if_absent: false }), Answer::Done);
+    assert_eq!(store.run(Command::Move { key: b"l", database: 1 }), Answer::Flag(true));
+    assert_eq!(address(&store, b"copy"), before);
+    assert_eq!(store.run(Command::Length { key: b"copy" }), Answer::Integer(1 << 20));
+    // What two records share, neither of them changes for the other.
+    store.run(Command::SetRange { key: b"copy", offset: 0, bytes: b"mine" });
+    assert_ne!(address(&store, b"copy"), before);
+    let look = |entry: Option<Entry<'_>>| entry.map(|entry| entry.value()[..4].to_vec());
+    assert_eq!(store.databases.table(1).read(b"l", 1, look).as_deref(), Some(&b"x\xf8xx"[..]));
+}
+
 #[test]
 fn large_values_of_several_keys_are_told_without_locks() {
     let mut store = Store::new();
@@ -188,18 +270,7 @@ fn large_values_of_several_keys_are_told_without_locks() {
     ["a", "b"].iter().for_each(|key| store.set(key, &large));
     store.set("small", "v");
     let databases = &store.databases;
-    let table = databases.table(0).clone();
-    let write_meanwhile = move || {
-        let (table, (sender, done)) = (table.clone(), mpsc::channel());
-        std::thread::spawn(move || {
-            for key in [&b"a"[..], b"b", b"small"] {
-                table.update(key, 1, |slot| slot.set_meta(Meta::default()));
-            }
-            sender.send(())
-        });
-        done.recv_timeout(Duration::from_secs(20)).expect("the keys are locked");
-    };
-    let on_record: Option<Box<dyn FnMut()>> = Some(Box::new(write_meanwhile));
+    let on_record = write_meanwhile(databases.table(0).clone(), &["a", "b", "small"]);
     let mut recorder = Recorder { on_record, ..Recorder::default() };
     let command = Command::GetMany { keys: &[b"none", b"a", b"small", b"b", b"none", b"a"] };
     execute(databases, 0, &command, store.context(), &mut recorder);

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 
 use todana_table::{
-    Access, Budget, Comparison, Entry, Full, KeyOrder, Keyspace, Limits, Meta, Options, Snapshot,
-    Table, Walk, Walked, WhenFull,
+    Access, Budget, Comparison, Edit, Entry, Full, KeyOrder, Keyspace, Limits, Meta, Options,
+    Shared, Snapshot, Table, Walk, Walked, WhenFull,
 };
 
 /// Bytes that decode to one operation.
@@ -24,9 +24,24 @@ enum KeyOperation {
     Read,
     ReadInPlace,
     Note,
-    Put { len: usize, meta: u8 },
-    PutWith { len: usize, meta: u8 },
-    SetMeta { meta: u8 },
+    Put {
+        len: usize,
+        meta: u8,
+    },
+    Edit {
+        choice: u8,
+        len: usize,
+        meta: u8,
+    },
+    /// Takes a handle of the entry.
+    Share,
+    /// Writes the value of the last handle that was taken.
+    PutSame {
+        meta: u8,
+    },
+    SetMeta {
+        meta: u8,
+    },
     SetAccess,
     Remove,
 }
@@ -46,6 +61,7 @@ enum Operation {
     StepSnapshot { count: u8 },
     EndSnapshot,
     SetLimits { entries_max: u8, bytes_max: u8 },
+    DropHandles,
     Check,
 }
 
@@ -53,14 +69,16 @@ impl KeyOperation {
     fn decode(choice: u8, size: u8, meta: u8) -> KeyOperation {
         // Around the boundary of the layouts, and sometimes well beyond.
         let len = if size < 200 { usize::from(size) } else { usize::from(size - 200) * 20 + 245 };
-        match choice % 12 {
+        match choice % 16 {
             0..=1 => KeyOperation::Read,
             2 => KeyOperation::ReadInPlace,
             3 => KeyOperation::Note,
             4..=6 => KeyOperation::Put { len, meta },
-            7 => KeyOperation::PutWith { len, meta },
+            7 | 12..=13 => KeyOperation::Edit { choice: size ^ meta, len, meta },
             8 => KeyOperation::SetMeta { meta },
             9 => KeyOperation::SetAccess,
+            14 => KeyOperation::Share,
+            15 => KeyOperation::PutSame { meta },
             _ => KeyOperation::Remove,
         }
     }
@@ -82,6 +100,7 @@ impl Operation {
             26 => Operation::BeginSnapshot,
             27..=28 => Operation::StepSnapshot { count: a },
             29 if a < 64 => Operation::EndSnapshot,
+            29 if a < 128 => Operation::DropHandles,
             30 => Operation::SetLimits { entries_max: a, bytes_max: b },
             _ => Operation::Check,
         }
@@ -89,31 +108,68 @@ impl Operation {
 }
 
 /// What the model knows of an entry.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone)]
 struct Row {
     value: Vec<u8>,
     meta: Meta,
     version: u64,
+    /// Of the entry: once it was seen, with the room that its value has.
+    bytes: u64,
 }
 
+impl PartialEq for Row {
+    fn eq(&self, other: &Row) -> bool {
+        (self.version, self.meta, &self.value) == (other.version, other.meta, &other.value)
+    }
+}
+
+impl std::fmt::Debug for Row {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Row { value, meta, version, bytes } = self;
+        let start = &value[..value.len().min(32)];
+        write!(f, "{version}: {start:?} of {}, {bytes} bytes, {meta:?}", value.len())
+    }
+}
+
+/// Values from this length on are apart from their entries, where they may have room to grow.
+const BODY_BYTES_MIN: usize = 16 * 1024;
+
 impl Row {
+    fn new(key: &[u8], value: Vec<u8>, meta: Meta, version: u64) -> Row {
+        let row = Row { value, meta, version, bytes: 0 };
+        Row { bytes: row.bytes(key, 0), ..row }
+    }
+
     fn of(entry: &Entry<'_>) -> Row {
-        Row { value: entry.value().to_vec(), meta: entry.meta(), version: entry.version() }
+        let (value, meta, version) = (entry.value().to_vec(), entry.meta(), entry.version());
+        Row { value, meta, version, bytes: entry.bytes() as u64 }
     }
 
     fn is_live(&self, now_ms: u64) -> bool {
         self.meta.expires_at_ms.is_none_or(|at_ms| at_ms > now_ms)
     }
 
-    /// The entry's bytes, reckoned from the layout as it is documented.
-    fn bytes(&self, key: &[u8]) -> u64 {
+    /// The entry's bytes, reckoned from the layout as it is documented, with a value that has so
+    /// much more room.
+    fn bytes(&self, key: &[u8], room: usize) -> u64 {
+        let allocated = |bytes: usize| (bytes + 8).div_ceil(16).max(2) as u64 * 16;
+        let has_body = self.value.len() >= BODY_BYTES_MIN;
         let wide = key.len() > 255 || self.value.len() > 255;
         let mut bytes = if wide { 32 } else { 8 };
         bytes += if self.meta.expires_at_ms.is_some() { 8 } else { 0 };
         bytes += if self.meta.access.is_some() { 8 } else { 0 };
         bytes += if self.meta.flags != 0 && !wide { 4 } else { 0 };
-        bytes += key.len() + self.value.len() + 8;
-        bytes.div_ceil(16).max(2) as u64 * 16
+        bytes += if has_body { 8 } else { self.value.len() };
+        let body = if has_body { allocated(16 + self.value.len() + room) } else { 0 };
+        allocated(bytes + key.len()) + body
+    }
+
+    /// Notes what the entry takes, which is what it must.
+    fn note_bytes(&mut self, key: &[u8], bytes: u64) {
+        let room = self.value.len() / 4;
+        let expected = self.bytes(key, 0)..=self.bytes(key, room);
+        assert!(expected.contains(&bytes), "{bytes} bytes for {self:?}");
+        self.bytes = bytes;
     }
 }
 
@@ -141,6 +197,10 @@ struct Model<'t> {
     stamp: u32,
     version: u64,
     snapshot: Option<(Snapshot<'t>, Rows, u64, Rows)>,
+    /// Handles, and what they must show whatever becomes of their keys.
+    handles: Vec<(Shared, Row)>,
+    /// Whether some values are large. It takes time to compare them.
+    large: bool,
 }
 
 /// Prints how it came to a failure.
@@ -171,7 +231,8 @@ pub(crate) fn run(bytes: &[u8]) {
         ..Options::default()
     };
     let table = Table::new(options);
-    let mut model = Model::new(&table, mode);
+    let large = rest.first().is_some_and(|byte| byte / 24 % 8 == 7);
+    let mut model = Model::new(&table, mode, large);
     let mut trace = Trace(Vec::new());
     for operation in operations {
         let operation = Operation::decode(*operation);
@@ -181,6 +242,7 @@ pub(crate) fn run(bytes: &[u8]) {
     }
     model.check();
     model.snapshot = None;
+    model.drop_handles();
     table.clear();
     assert_eq!((table.len(), table.bytes(), table.counts().entries_with_expiry), (0, 0, 0));
 }
@@ -204,7 +266,7 @@ fn access_of(bits: u8) -> Access {
 }
 
 impl<'t> Model<'t> {
-    fn new(table: &'t Table, mode: Mode) -> Model<'t> {
+    fn new(table: &'t Table, mode: Mode, large: bool) -> Model<'t> {
         Model {
             table,
             mode,
@@ -215,6 +277,8 @@ impl<'t> Model<'t> {
             stamp: 0,
             version: 0,
             snapshot: None,
+            handles: Vec::new(),
+            large,
         }
     }
 
@@ -248,6 +312,7 @@ impl<'t> Model<'t> {
             Operation::SetLimits { entries_max, bytes_max } => {
                 self.set_limits(entries_max, bytes_max)
             }
+            Operation::DropHandles => self.drop_handles(),
             Operation::Check => self.check(),
         }
         self.assert_limits(version);
@@ -279,6 +344,9 @@ impl<'t> Model<'t> {
             self.rows.remove(key);
         }
         assert_eq!(seen.as_ref(), self.live(key), "{}", key.escape_ascii());
+        if let (Some(seen), Some(row)) = (seen, self.rows.get_mut(key)) {
+            row.note_bytes(key, seen.bytes);
+        }
     }
 
     fn key(&mut self, space: &impl Keyspace, number: u8, operation: KeyOperation) {
@@ -297,8 +365,15 @@ impl<'t> Model<'t> {
                 self.compare(&key, seen);
             }
             KeyOperation::Note => self.note(space, &key),
-            KeyOperation::Put { len, meta } => self.put(space, &key, len, meta),
-            KeyOperation::PutWith { len, meta } => self.put_with(space, &key, len, meta),
+            KeyOperation::Put { len, meta } => self.put(space, &key, self.len(number, len), meta),
+            KeyOperation::Edit { choice, len, meta } => {
+                self.edit(space, &key, choice, self.len(number, len), meta)
+            }
+            KeyOperation::Share => {
+                let share = |entry: Option<Entry<'_>>| Some((entry?.share()?, Row::of(&entry?)));
+                self.handles.extend(space.read(&key, now_ms, share));
+            }
+            KeyOperation::PutSame { meta } => self.put_same(space, &key, meta),
             KeyOperation::SetMeta { meta } => self.set_meta(space, &key, meta),
             KeyOperation::SetAccess => self.set_access(space, &key),
             KeyOperation::Remove => {
@@ -349,17 +424,64 @@ impl<'t> Model<'t> {
         self.wrote(key, value, meta, put);
     }
 
-    fn put_with(&mut self, space: &impl Keyspace, key: &[u8], len: usize, meta: u8) {
-        let (value, meta) = (self.value(len), self.meta(meta));
-        let old = self.live(key).map(|row| row.value.clone()).unwrap_or_default();
-        let put = space.update(key, self.now_ms, |slot| {
-            slot.put_with(len, meta, |before, new| {
-                assert_eq!(before, old);
-                assert!(new.iter().all(|&byte| byte == 0));
-                new.copy_from_slice(&value);
-            })
-        });
+    /// In some cases some keys have values around the length from which they are shared.
+    fn len(&self, number: u8, len: usize) -> usize {
+        let large = self.large && number.is_multiple_of(8) && len >= 200;
+        if large { BODY_BYTES_MIN - 400 + len } else { len }
+    }
+
+    fn edit(&mut self, space: &impl Keyspace, key: &[u8], choice: u8, len: usize, meta: u8) {
+        // One that is never seen alive has room that the model does not learn of.
+        let (bytes, meta) = (self.value(len), self.meta(meta | 16));
+        let mut value = self.live(key).map(|row| row.value.clone()).unwrap_or_default();
+        // Some go far beyond the end, which takes a draft.
+        let at = match choice / 8 {
+            0..=9 => len / 2,
+            10..=19 => value.len() / 2,
+            20..=29 => value.len() + 3,
+            _ if !self.large => value.len(),
+            _ => value.len() + (300 << 10),
+        };
+        let edit = match choice % 8 {
+            0..=2 => Edit::Append(&bytes),
+            3 => Edit::Prepend(&bytes),
+            4 => Edit::SetBits { at, mask: choice, on: choice & 8 != 0 },
+            _ => Edit::Write { at, bytes: &bytes },
+        };
+        match edit {
+            // Nothing is limited but the model's time.
+            _ if value.len() > 1 << 20 => return,
+            Edit::Append(bytes) => value.extend_from_slice(bytes),
+            Edit::Prepend(bytes) => value = [bytes, &value].concat(),
+            Edit::SetBits { at, mask, on } => {
+                value.resize(value.len().max(at + 1), 0);
+                value[at] = if on { value[at] | mask } else { value[at] & !mask };
+            }
+            Edit::Write { at, bytes } => {
+                value.resize(value.len().max(at + bytes.len()), 0);
+                value[at..at + bytes.len()].copy_from_slice(bytes);
+            }
+        }
+        let put = space
+            .edit(key, self.now_ms, edit, |slot, draft| slot.put_edited(draft, meta).transpose());
         self.wrote(key, value, meta, put);
+    }
+
+    fn put_same(&mut self, space: &impl Keyspace, key: &[u8], meta: u8) {
+        let meta = self.meta(meta);
+        let Some((handle, row)) = self.handles.last() else { return };
+        let value = row.value.clone();
+        let put = space.update(key, self.now_ms, |slot| slot.put_same(&handle.entry(), meta));
+        self.wrote(key, value, meta, put);
+    }
+
+    /// What handles show has not changed, but for the access word.
+    fn drop_handles(&mut self) {
+        for (handle, row) in self.handles.drain(..) {
+            let seen = Row::of(&handle.entry());
+            let access = seen.meta.access;
+            assert_eq!(seen, Row { meta: Meta { access, ..row.meta }, ..row });
+        }
     }
 
     fn set_meta(&mut self, space: &impl Keyspace, key: &[u8], meta: u8) {
@@ -374,18 +496,22 @@ impl<'t> Model<'t> {
             // A table that may not evict takes other metadata at its limit too.
             self.version += 1;
             assert_eq!(put, Ok(self.version));
-            self.rows.insert(key.to_vec(), Row { value, meta, version: self.version });
+            let row = Row::new(key, value, meta, self.version);
+            self.rows.insert(key.to_vec(), row);
         }
     }
 
     /// Notes a write, or makes sure that its refusal was right.
     fn wrote(&mut self, key: &[u8], value: Vec<u8>, meta: Meta, put: Result<u64, Full>) {
-        let row = Row { value, meta, version: self.version + 1 };
+        let row = Row::new(key, value, meta, self.version + 1);
         // An expired entry is collected by the update, even where its write is refused.
         if self.live(key).is_none() {
             self.rows.remove(key);
         }
-        assert_eq!(put.is_err(), self.is_refused(key, &row), "{row:?}");
+        let room = row.value.len() / 4;
+        if self.is_refused(key, &row, 0) == self.is_refused(key, &row, room) {
+            assert_eq!(put.is_err(), self.is_refused(key, &row, 0), "{row:?}");
+        }
         if let Ok(version) = put {
             assert_eq!(version, row.version);
             self.version = version;
@@ -393,14 +519,15 @@ impl<'t> Model<'t> {
         }
     }
 
-    fn is_refused(&self, key: &[u8], row: &Row) -> bool {
+    /// Whether the table must refuse an entry whose value has so much more room.
+    fn is_refused(&self, key: &[u8], row: &Row, room: usize) -> bool {
         let entries_max = self.limits.entries_max.unwrap_or(u64::MAX);
         let bytes_max = self.limits.bytes_max.unwrap_or(u64::MAX);
-        let new = row.bytes(key);
+        let new = row.bytes(key, room);
         if new > bytes_max || entries_max == 0 {
             return true;
         }
-        let old = self.live(key).map_or(0, |row| row.bytes(key));
+        let old = self.live(key).map_or(0, |row| row.bytes);
         let growth = u64::from(old == 0);
         self.mode == Mode::Refuse
             && ((growth > 0 && self.rows.len() as u64 + growth > entries_max)
@@ -408,7 +535,7 @@ impl<'t> Model<'t> {
     }
 
     fn bytes(&self) -> u64 {
-        self.rows.iter().map(|(key, row)| row.bytes(key)).sum()
+        self.rows.values().map(|row| row.bytes).sum()
     }
 
     fn value(&mut self, len: usize) -> Vec<u8> {
@@ -548,7 +675,11 @@ impl<'t> Model<'t> {
         let when_full = if self.mode == Mode::Refuse { WhenFull::Refuse } else { WhenFull::Evict };
         self.limits = Limits {
             entries_max: (entries_max < 128).then_some(u64::from(entries_max) / 4),
-            bytes_max: (bytes_max < 128).then_some(u64::from(bytes_max) * 32),
+            bytes_max: match bytes_max {
+                0..64 => Some(u64::from(bytes_max) * 64),
+                64..128 => Some(u64::from(bytes_max - 64) * 4_096),
+                _ => None,
+            },
             when_full,
         };
         self.table.set_limits(self.limits);

@@ -1,0 +1,670 @@
+//! Changing a part of a value, so that nobody waits while a large one is copied.
+//!
+//! An [`Edit`] of a value of [`BODY_BYTES_MIN`] and more is carried out in the first of these ways
+//! that is open to it (`body.rs` says why they are sound):
+//!
+//! 1. behind the end, in room that the body has left; or in place, where nobody else can see the
+//!    bytes. Written under the shard's lock are the bytes of the edit, and no others;
+//! 2. the same after the body got more room, where nobody else has it and it is so large that the
+//!    system moves pages instead of copying them ([`MOVED_BYTES_MIN`]);
+//! 3. in a new body, with room to grow. Up to [`LOCKED_BYTES_MAX`] it is copied under the lock.
+//!    More is copied without: the [`Draft`] keeps the value that it saw, the caller lets go of the
+//!    lock, has the draft made, and takes the lock again. If the value is another one by then,
+//!    the draft is made again; after [`ROUNDS_MAX`] rounds the copy is made under the lock.
+//!
+//! Large edits ([`LOCKED_BYTES_MAX`]) of any kind are drafts as well: the room behind the end is
+//! claimed and written without the lock, too.
+//!
+//! In a batch ([`Locked`](crate::Locked)) there is no time without locks, and copies are made under
+//! them.
+//!
+//! Every edit makes a new entry with a new version.
+
+use crate::body::{BODY_BYTES_MIN, Body, body_bytes, capacity_for};
+use crate::core::Change;
+use crate::entry::{Entry, EntryBox, Shared};
+use crate::limits::Full;
+use crate::meta::Meta;
+use crate::slot::Slot;
+use crate::writer::Charge;
+
+/// Bytes of values that an edit may write while a shard is locked: some 20 microseconds.
+pub(crate) const LOCKED_BYTES_MAX: usize = 256 * 1024;
+
+/// From this size on, an allocation is mapped by itself, whatever was allocated and freed before,
+/// and grows by moving its pages (glibc: DEFAULT_MMAP_THRESHOLD_MAX).
+const MOVED_BYTES_MIN: usize = 32 * 1024 * 1024;
+
+/// Drafts that are made in vain, because others change the value meanwhile, before the lock is kept
+/// for the copy.
+const ROUNDS_MAX: u32 = 4;
+
+/// A change of a part of a value.
+#[derive(Clone, Copy, Debug)]
+pub enum Edit<'a> {
+    /// Bytes after the end.
+    Append(&'a [u8]),
+    /// Bytes before the beginning.
+    Prepend(&'a [u8]),
+    /// Bytes from `at` on. What lies between the old end and `at` becomes zeroes.
+    Write {
+        /// Where they begin.
+        at: usize,
+        /// The bytes.
+        bytes: &'a [u8],
+    },
+    /// Some bits of one byte. What lies between the old end and `at` becomes zeroes.
+    SetBits {
+        /// The byte.
+        at: usize,
+        /// The bits.
+        mask: u8,
+        /// Whether they are to be ones.
+        on: bool,
+    },
+}
+
+/// The bytes that an edit brings.
+#[derive(Clone, Copy)]
+enum Bytes<'a> {
+    Given(&'a [u8]),
+    One([u8; 1]),
+}
+
+impl Bytes<'_> {
+    fn as_slice(&self) -> &[u8] {
+        match self {
+            Bytes::Given(bytes) => bytes,
+            Bytes::One(byte) => byte,
+        }
+    }
+}
+
+/// What an edit makes of a value: its first `before` bytes, `zeroes`, `bytes`, and the value from
+/// `after` on.
+#[derive(Clone, Copy)]
+struct Plan<'a> {
+    old_len: usize,
+    before: usize,
+    zeroes: usize,
+    bytes: Bytes<'a>,
+    after: usize,
+    /// Of the new value.
+    len: usize,
+}
+
+impl<'a> Plan<'a> {
+    fn of(edit: Edit<'a>, old: &[u8]) -> Plan<'a> {
+        let (at, bytes) = match edit {
+            Edit::Append(bytes) => (old.len(), Bytes::Given(bytes)),
+            Edit::Prepend(bytes) => (0, Bytes::Given(bytes)),
+            Edit::Write { at, bytes } => (at, Bytes::Given(bytes)),
+            Edit::SetBits { at, mask, on } => {
+                let byte = old.get(at).copied().unwrap_or(0);
+                (at, Bytes::One([if on { byte | mask } else { byte & !mask }]))
+            }
+        };
+        let (old_len, count) = (old.len(), bytes.as_slice().len());
+        let before = at.min(old_len);
+        let after = match edit {
+            Edit::Prepend(_) => 0,
+            _ => at.saturating_add(count).min(old_len),
+        };
+        let len = at.saturating_add(count).saturating_add(old_len - after);
+        Plan { old_len, before, zeroes: at - before, bytes, after, len }
+    }
+
+    /// Whether all that stays of the old value stays where it is.
+    fn stays(&self) -> bool {
+        self.after == self.old_len || self.after == self.before + self.bytes.as_slice().len()
+    }
+
+    /// Whether nothing of the old value changes.
+    fn extends(&self) -> bool {
+        self.before == self.old_len
+    }
+
+    /// Bytes to write where what stays is there already.
+    fn written(&self) -> usize {
+        self.zeroes.saturating_add(self.bytes.as_slice().len())
+    }
+
+    /// The new value of a small entry.
+    fn build(&self, key: &[u8], old: &[u8], meta: &Meta) -> Option<EntryBox> {
+        const ZEROES: [u8; BODY_BYTES_MIN] = [0; BODY_BYTES_MIN];
+        let zeroes = ZEROES.get(..self.zeroes)?;
+        let parts = [&old[..self.before], zeroes, self.bytes.as_slice(), &old[self.after..]];
+        EntryBox::build(key, &parts, meta)
+    }
+
+    /// A body of its own for the new value, with some room.
+    fn copy(&self, old: &[u8], slack_max: usize) -> Option<Body> {
+        let capacity = match self.old_len {
+            0 => self.len,
+            _ => capacity_for(self.len, slack_max),
+        };
+        // The system has zeroed pages for nothing.
+        let zeroed = self.zeroes > LOCKED_BYTES_MAX;
+        let body = Body::new(self.len, capacity, zeroed)?;
+        let tail = &old[self.after..];
+        // SAFETY: the body is new, so it is ours alone.
+        unsafe {
+            body.write(0, &old[..self.before]);
+            if !zeroed {
+                body.write_zeroes(self.before, self.zeroes);
+            }
+            body.write(self.before + self.zeroes, self.bytes.as_slice());
+            body.write(self.len - tail.len(), tail);
+        }
+        Some(body)
+    }
+
+    /// Writes what is new into a body that has the rest.
+    ///
+    /// # Safety
+    /// The bytes from `before` on, as many as are [`written`](Plan::written), are the caller's to
+    /// write, see [`Body`].
+    unsafe fn write(&self, body: &Body) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            body.write_zeroes(self.before, self.zeroes);
+            body.write(self.before + self.zeroes, self.bytes.as_slice());
+        }
+    }
+}
+
+/// An edit on its way: see the top of the file and [`Keyspace::edit`](crate::Keyspace::edit).
+pub struct Draft<'a> {
+    edit: Edit<'a>,
+    /// Whether everything is done under the locks.
+    at_once: bool,
+    rounds: u32,
+    state: State,
+    /// What was made in vain, to be dropped without the lock.
+    spent: Option<State>,
+}
+
+#[derive(Default)]
+enum State {
+    #[default]
+    Idle,
+    Wanted(Source, usize),
+    /// The new value, `None` where memory was short.
+    Made(Source, Option<Body>),
+}
+
+impl<'a> Draft<'a> {
+    /// An edit that may be made between locks.
+    pub(crate) fn new(edit: Edit<'a>) -> Draft<'a> {
+        Draft { edit, at_once: false, rounds: 0, state: State::Idle, spent: None }
+    }
+
+    /// An edit under locks that stay.
+    pub(crate) fn at_once(edit: Edit<'a>) -> Draft<'a> {
+        Draft { at_once: true, ..Draft::new(edit) }
+    }
+
+    /// Makes what is wanted. The caller has no lock.
+    pub(crate) fn make(&mut self) {
+        self.spent = None;
+        let State::Wanted(source, slack_max) = std::mem::take(&mut self.state) else { return };
+        let old = source.value();
+        let plan = Plan::of(self.edit, old);
+        let claim = |body: &Body| {
+            (plan.extends() && body.claim(old.len(), plan.len)).then(|| {
+                // SAFETY: claimed just now.
+                unsafe { plan.write(body) };
+                body.share()
+            })
+        };
+        let claimed = source.shared.as_ref().and_then(|it| it.entry().with_body(claim).flatten());
+        let made = claimed.or_else(|| plan.copy(old, slack_max));
+        self.rounds += 1;
+        self.state = State::Made(source, made);
+    }
+
+    /// What was made for this entry, if anything.
+    fn made_for(&mut self, entry: Option<&Entry<'_>>) -> Option<Result<Body, Full>> {
+        match &mut self.state {
+            State::Made(source, made) if source.is(entry) => Some(made.take().ok_or(Full)),
+            _ => None,
+        }
+    }
+
+    fn may_write(&self, bytes: usize) -> bool {
+        bytes <= LOCKED_BYTES_MAX || self.at_once || self.rounds >= ROUNDS_MAX
+    }
+}
+
+impl std::fmt::Debug for Draft<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Draft").field("rounds", &self.rounds).finish_non_exhaustive()
+    }
+}
+
+/// The value that a draft is made of.
+struct Source {
+    /// 0 where there is no entry.
+    version: u64,
+    shared: Option<Shared>,
+    /// The value where it is not shared.
+    copied: Vec<u8>,
+}
+
+impl Source {
+    fn of(entry: Option<&Entry<'_>>) -> Source {
+        let shared = entry.and_then(Entry::share);
+        let copied = match (entry, &shared) {
+            (Some(entry), None) => entry.value().to_vec(),
+            _ => Vec::new(),
+        };
+        Source { version: entry.map_or(0, Entry::version), shared, copied }
+    }
+
+    fn value(&self) -> &[u8] {
+        self.shared.as_deref().unwrap_or(&self.copied)
+    }
+
+    /// Whether an entry has the same value, as far as that is known at a glance: its version, or
+    /// the same bytes of the same body. They have not changed, since this is one of their owners.
+    fn is(&self, entry: Option<&Entry<'_>>) -> bool {
+        let Some(entry) = entry else { return self.version == 0 };
+        if entry.version() == self.version {
+            return true;
+        }
+        let Some(shared) = &self.shared else { return false };
+        let same = |mine: &Body| entry.with_body(|body| body.is(mine)).unwrap_or(false);
+        shared.entry().with_body(same).unwrap_or(false) && entry.value().len() == shared.len()
+    }
+}
+
+impl Slot<'_> {
+    /// Writes a new entry whose value is that of the present one, changed by the draft's edit; no
+    /// entry counts as an empty value. Returns its version, or `None` where nothing was written
+    /// because the draft is to be made first: then the closure of
+    /// [`Keyspace::edit`](crate::Keyspace::edit) returns `None` as well, and is called again.
+    pub fn put_edited(&mut self, draft: &mut Draft<'_>, meta: Meta) -> Result<Option<u64>, Full> {
+        let old = self.entry();
+        let value = old.as_ref().map_or(&[][..], Entry::value);
+        let plan = Plan::of(draft.edit, value);
+        if plan.len < BODY_BYTES_MIN {
+            let entry = plan.build(self.key(), value, &meta).ok_or(Full)?;
+            return self.place(entry, Charge::Within).map(Some);
+        }
+        if let Some(body) = draft.made_for(old.as_ref()) {
+            let entry = EntryBox::over(self.key(), body?, plan.len, &meta).ok_or(Full)?;
+            return self.place(entry, Charge::Within).map(Some);
+        }
+        if plan.stays()
+            && let Some(version) = self.put_over_body(&plan, draft, meta)?
+        {
+            return Ok(Some(version));
+        }
+        let slack_max = self.slack_max(plan.len);
+        let old = self.entry();
+        if draft.may_write(plan.len) {
+            let value = old.as_ref().map_or(&[][..], Entry::value);
+            let body = plan.copy(value, slack_max).ok_or(Full)?;
+            let entry = EntryBox::over(self.key(), body, plan.len, &meta).ok_or(Full)?;
+            return self.place(entry, Charge::Within).map(Some);
+        }
+        // What will be refused need not be copied first.
+        let new_bytes = (body_bytes(plan.len) + self.key().len()) as i64;
+        self.writer.admits(new_bytes, self.bucket)?;
+        let source = Source::of(self.entry().as_ref());
+        draft.spent = Some(std::mem::replace(&mut draft.state, State::Wanted(source, slack_max)));
+        Ok(None)
+    }
+
+    /// Writes a new entry over the present one's body; `None` where that cannot be.
+    fn put_over_body(
+        &mut self,
+        plan: &Plan<'_>,
+        draft: &Draft<'_>,
+        meta: Meta,
+    ) -> Result<Option<u64>, Full> {
+        let capacity = |slot: &Self| slot.entry()?.with_body(Body::capacity);
+        let (Some(bucket), Some(old_capacity)) = (self.bucket, capacity(self)) else {
+            return Ok(None);
+        };
+        let is_sole = self.writer.is_sole(bucket);
+        let grows = plan.len > old_capacity && plan.zeroes <= LOCKED_BYTES_MAX;
+        if is_sole && grows && old_capacity >= MOVED_BYTES_MIN {
+            self.grow_body(bucket, capacity_for(plan.len, self.slack_max(plan.len)));
+        }
+        let has_room = capacity(self).is_some_and(|capacity| plan.len <= capacity);
+        if !has_room || !draft.may_write(plan.written()) {
+            return Ok(None);
+        }
+        let claim = |body: &Body| {
+            let claimed = if is_sole {
+                body.set_filled(plan.len);
+                true
+            } else {
+                plan.extends() && body.claim(plan.old_len, plan.len)
+            };
+            claimed.then(|| body.share())
+        };
+        let Some(body) = self.entry().and_then(|entry| entry.with_body(claim).flatten()) else {
+            return Ok(None);
+        };
+        let entry = EntryBox::over(self.key(), body, plan.len, &meta).ok_or(Full);
+        let placed = entry.and_then(|entry| self.place(entry, Charge::Within));
+        if let Some(entry) = self.entry() {
+            entry.with_body(|body| match placed {
+                // SAFETY: either the bytes behind the old end were claimed, or the body had one
+                // owner, of which nobody else knew, and whose place the new entry has now. The
+                // lock is still ours, and no slice of the value is alive.
+                Ok(_) => unsafe { plan.write(body) },
+                Err(Full) => body.unclaim(plan.old_len, plan.len),
+            });
+        }
+        placed.map(Some)
+    }
+
+    /// Gives a body more room where it is; the caller made sure that nobody else has it.
+    fn grow_body(&mut self, bucket: usize, capacity: usize) {
+        let Some(entry) = self.entry() else { return };
+        let old = entry.with_body(Body::capacity).unwrap_or(capacity);
+        let bytes = body_bytes(capacity) as i64 - body_bytes(old) as i64;
+        let change = Change { bytes, ..Change::default() };
+        if self.writer.core.charge_own(change, entry.bytes() as i64 + bytes).is_err() {
+            return;
+        }
+        // SAFETY: `is_sole` was asked under this lock, and said that there is no other owner and
+        // no alias; nobody looks at the value.
+        let grow = |place: &mut EntryBox| unsafe { place.grow_body(capacity) };
+        if self.writer.records.index.get_bucket_mut(bucket).is_some_and(grow) {
+            self.writer.grown.add(change);
+        } else {
+            self.writer.core.discharge(change);
+        }
+    }
+
+    /// Bytes that a body of `len` bytes in place of the present value may get beyond what it needs.
+    fn slack_max(&self, len: usize) -> usize {
+        /// More than a header and what the allocator adds.
+        const BESIDE_BYTES: usize = 256;
+        let old_bytes = self.entry().map_or(0, |entry| entry.bytes());
+        let new_bytes = body_bytes(len) + self.key().len() + BESIDE_BYTES;
+        self.writer.core.slack_max(new_bytes as i64, old_bytes as i64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::copies::under_locks;
+    use crate::keyspace::Keyspace;
+    use crate::limits::{Limits, Options, WhenFull};
+    use crate::table::Table;
+
+    const NOW_MS: u64 = 1;
+    const KEY: &[u8] = b"key";
+
+    fn table() -> Table {
+        Table::new(Options { shards: Some(1), ..Options::default() })
+    }
+
+    fn put(space: &impl Keyspace, key: &[u8], value: &[u8]) {
+        space.update(key, NOW_MS, |slot| slot.put(&[value], Meta::default())).expect("room");
+    }
+
+    fn edit(space: &impl Keyspace, key: &[u8], edit: Edit<'_>) -> Result<u64, Full> {
+        space.edit(key, NOW_MS, edit, |slot, draft| {
+            let meta = slot.entry().map(|entry| entry.meta()).unwrap_or_default();
+            slot.put_edited(draft, meta).transpose()
+        })
+    }
+
+    /// Bytes that an edit copied under the lock.
+    fn locked_bytes(space: &impl Keyspace, key: &[u8], what: Edit<'_>) -> usize {
+        let (bytes, edited) = under_locks(|| edit(space, key, what));
+        edited.expect("room");
+        bytes
+    }
+
+    fn value(space: &impl Keyspace, key: &[u8]) -> Vec<u8> {
+        space.read(key, NOW_MS, |entry| entry.expect("a live entry").value().to_vec())
+    }
+
+    fn address(space: &impl Keyspace, key: &[u8]) -> usize {
+        space.read(key, NOW_MS, |entry| entry.expect("a live entry").value().as_ptr().addr())
+    }
+
+    /// What an edit makes of a value, put down simply.
+    fn edited(old: &[u8], edit: Edit<'_>) -> Vec<u8> {
+        let mut new = old.to_vec();
+        match edit {
+            Edit::Append(bytes) => new.extend_from_slice(bytes),
+            Edit::Prepend(bytes) => new = [bytes, old].concat(),
+            Edit::Write { at, bytes } => {
+                new.resize(old.len().max(at + bytes.len()), 0);
+                new[at..at + bytes.len()].copy_from_slice(bytes);
+            }
+            Edit::SetBits { at, mask, on } => {
+                new.resize(old.len().max(at + 1), 0);
+                new[at] = if on { new[at] | mask } else { new[at] & !mask };
+            }
+        }
+        new
+    }
+
+    fn lengths() -> Vec<usize> {
+        let large: &[usize] =
+            if cfg!(miri) { &[] } else { &[LOCKED_BYTES_MAX, LOCKED_BYTES_MAX + 1, 1 << 20] };
+        let small = [0, 1, 255, 256, BODY_BYTES_MIN - 1, BODY_BYTES_MIN, BODY_BYTES_MIN + 1];
+        [&small, large].concat()
+    }
+
+    #[test]
+    fn every_edit_of_every_length_makes_the_same_value_in_each_way() {
+        for old_len in lengths() {
+            for len in lengths() {
+                let old: Vec<u8> = (0..old_len).map(|byte| byte as u8).collect();
+                let bytes: Vec<u8> = (0..len).map(|byte| !(byte as u8)).collect();
+                let mut edits = vec![
+                    Edit::Append(&bytes),
+                    Edit::Prepend(&bytes),
+                    Edit::SetBits { at: len, mask: 0x81, on: true },
+                    Edit::SetBits { at: old_len / 2, mask: 0x81, on: false },
+                ];
+                for at in [0, old_len / 2, old_len, old_len + 7, old_len + len] {
+                    edits.push(Edit::Write { at, bytes: &bytes });
+                }
+                for what in edits {
+                    let expected = edited(&old, what);
+                    for shared in [false, true] {
+                        let table = table();
+                        put(&table, KEY, &old);
+                        let share = |entry: Option<Entry<'_>>| entry.and_then(|it| it.share());
+                        let share = table.read(KEY, NOW_MS, share).filter(|_| shared);
+                        edit(&table, KEY, what).expect("room");
+                        assert!(value(&table, KEY) == expected, "{old_len} {len} {shared}");
+                        assert!(share.is_none_or(|share| *share == *old));
+                        put(&table, KEY, &old);
+                        let locked = table.lock([KEY], NOW_MS);
+                        edit(&locked, KEY, what).expect("room");
+                        assert!(value(&locked, KEY) == expected, "{old_len} {len} locked");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_does_not_change_the_value_copies_none_of_it() {
+        let table = table();
+        let len = 1 << 20;
+        put(&table, KEY, &vec![7; len]);
+        let before = address(&table, KEY);
+        let (bytes, _) = under_locks(|| {
+            for expires_at_ms in [Some(NOW_MS + 1), None, Some(NOW_MS + 2)] {
+                let meta = Meta { expires_at_ms, ..Meta::default() };
+                table.update(KEY, NOW_MS, |slot| slot.set_meta(meta)).expect("an entry").unwrap();
+            }
+            let shared = table.read(KEY, NOW_MS, |entry| entry.and_then(|entry| entry.share()));
+            let copy = shared.expect("a large entry");
+            let copy = |slot: &mut Slot<'_>| slot.put_same(&copy.entry(), Meta::default());
+            table.update(b"copy", NOW_MS, copy).expect("room");
+        });
+        assert_eq!(bytes, 0);
+        assert_eq!((address(&table, KEY), address(&table, b"copy")), (before, before));
+    }
+
+    #[test]
+    fn appending_again_and_again_copies_few_bytes_and_few_of_them_under_the_lock() {
+        let table = table();
+        let piece = [1; 1_000];
+        let (mut locked, mut moves, mut len) = (0, 0, 0);
+        let mut before = 0;
+        while len < if cfg!(miri) { 40_000 } else { 8 << 20 } {
+            locked += locked_bytes(&table, KEY, Edit::Append(&piece));
+            len += piece.len();
+            let now = address(&table, KEY);
+            moves += usize::from(len > BODY_BYTES_MIN && now != before);
+            before = now;
+        }
+        assert_eq!(value(&table, KEY), vec![1; len]);
+        // A quarter more each time: from 16 KiB to 8 MiB in 28 steps.
+        assert!(moves <= 30, "the value moved {moves} times");
+        // The value itself; what grows up to 256 KiB by quarters; and 16 KiB piece by piece.
+        let most = len + 6 * LOCKED_BYTES_MAX + 9 * BODY_BYTES_MIN;
+        assert!(locked <= most, "{locked} bytes were copied under the lock");
+    }
+
+    #[test]
+    fn a_byte_of_a_value_changes_in_place_only_where_nobody_else_sees_it() {
+        let len = BODY_BYTES_MIN;
+        let table = table();
+        put(&table, KEY, &vec![0; len]);
+        let old = vec![0; len];
+        let before = address(&table, KEY);
+        let mut at = 0;
+        let mut change = |space: &dyn Fn(Edit<'_>) -> usize| {
+            at += 1;
+            space(Edit::Write { at, bytes: &[at as u8] })
+        };
+        let mut changed = || change(&|what| locked_bytes(&table, KEY, what));
+        assert_eq!((changed(), address(&table, KEY)), (1, before), "alone");
+        assert_eq!((changed(), address(&table, KEY)), (1, before), "alone still");
+        put(&table, KEY, &old);
+
+        let share = |entry: Option<Entry<'_>>| entry.and_then(|entry| entry.share());
+        let shared = table.read(KEY, NOW_MS, share).expect("a large entry");
+        assert!(changed() >= len, "shared");
+        assert_eq!(&*shared, old);
+        assert_eq!(changed(), 1, "the copy is not shared");
+
+        put(&table, KEY, &old);
+        let first = table.read(KEY, NOW_MS, share).expect("a large entry");
+        let copy = |slot: &mut Slot<'_>| slot.put_same(&first.entry(), Meta::default());
+        table.update(b"copy", NOW_MS, copy).expect("room");
+        drop(first);
+        assert!(changed() >= len, "another entry has the body");
+        assert_eq!(value(&table, b"copy"), old);
+
+        put(&table, KEY, &old);
+        let mut snapshot = table.snapshot().expect("the only one");
+        assert!(changed() >= len, "a snapshot is to see the entry");
+        assert_eq!(changed(), 1, "and not what was written since");
+        let mut seen = Vec::new();
+        while snapshot.next_part(1, |entry| {
+            if entry.key() == KEY {
+                seen = entry.value().to_vec();
+            }
+        }) {}
+        assert_eq!(seen, old);
+        drop(snapshot);
+        assert_eq!(changed(), 1, "the snapshot is over");
+    }
+
+    #[test]
+    fn two_that_extend_one_body_do_not_see_each_other() {
+        let table = table();
+        let old = vec![1; BODY_BYTES_MIN];
+        put(&table, KEY, &old);
+        edit(&table, KEY, Edit::Append(b"a")).expect("room");
+        let shared = table.read(KEY, NOW_MS, |entry| entry.and_then(|entry| entry.share()));
+        let shared = shared.expect("a large entry");
+        let copy = |slot: &mut Slot<'_>| slot.put_same(&shared.entry(), Meta::default());
+        table.update(b"copy", NOW_MS, copy).expect("room");
+        assert_eq!(locked_bytes(&table, KEY, Edit::Append(b"one")), 3);
+        assert!(locked_bytes(&table, b"copy", Edit::Append(b"two")) > old.len());
+        assert_eq!(value(&table, KEY)[old.len()..], *b"aone");
+        assert_eq!(value(&table, b"copy")[old.len()..], *b"atwo");
+        assert_eq!(shared[old.len()..], *b"a");
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "large values")]
+    fn a_large_copy_is_made_without_the_lock_until_that_was_in_vain_too_often() {
+        let table = table();
+        let len = 4 * LOCKED_BYTES_MAX;
+        put(&table, KEY, &vec![1; len]);
+        assert_eq!(locked_bytes(&table, KEY, Edit::Prepend(b"zero")), 0);
+        assert_eq!(value(&table, KEY).len(), len + 4);
+        // Others write the key while drafts of it are made.
+        let (mut rounds, mut locked) = (0, 0);
+        let what = Edit::Prepend(b"more");
+        table
+            .edit(KEY, NOW_MS, what, |slot, draft| {
+                rounds += 1;
+                let _ = slot.put(&[&vec![rounds; len]], Meta::default());
+                let (bytes, edited) = under_locks(|| slot.put_edited(draft, Meta::default()));
+                locked = bytes;
+                edited.transpose()
+            })
+            .expect("room");
+        assert_eq!(u32::from(rounds), ROUNDS_MAX + 1);
+        assert!(locked > len);
+        assert_eq!(value(&table, KEY)[..5], *b"more\x05");
+        // Another expiry does not matter to a draft.
+        let mut rounds = 0;
+        table
+            .edit(KEY, NOW_MS, what, |slot, draft| {
+                rounds += 1;
+                let meta = Meta { expires_at_ms: Some(NOW_MS + rounds), ..Meta::default() };
+                slot.set_meta(meta).expect("an entry").expect("room");
+                slot.put_edited(draft, meta).transpose()
+            })
+            .expect("room");
+        assert_eq!(rounds, 2);
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "large values")]
+    fn a_very_large_value_grows_where_it_is() {
+        let table = table();
+        put(&table, KEY, &vec![1; MOVED_BYTES_MIN]);
+        let bytes = table.bytes();
+        assert_eq!(locked_bytes(&table, KEY, Edit::Append(b"more")), 4);
+        let grown = table.bytes();
+        assert!(grown > bytes + MOVED_BYTES_MIN as u64 / 5);
+        // As much as is asked for, written without the lock.
+        let more = vec![2; 2 * LOCKED_BYTES_MAX];
+        assert_eq!(locked_bytes(&table, KEY, Edit::Append(&more)), 0);
+        assert_eq!(table.bytes(), grown);
+        let value = value(&table, KEY);
+        assert_eq!(value[MOVED_BYTES_MIN..MOVED_BYTES_MIN + 5], *b"more\x02");
+        table.update(KEY, NOW_MS, |slot| slot.remove());
+        assert_eq!(table.bytes(), 0);
+    }
+
+    #[test]
+    fn room_to_grow_does_not_make_an_edit_fail() {
+        let len = BODY_BYTES_MIN;
+        for when_full in [WhenFull::Refuse, WhenFull::Evict] {
+            let table = table();
+            let most = (body_bytes(len + 100) + 64) as u64;
+            let limits = Limits { bytes_max: Some(most), when_full, ..Limits::default() };
+            table.set_limits(limits);
+            put(&table, KEY, &vec![1; len]);
+            edit(&table, KEY, Edit::Append(&[2; 50])).expect("room");
+            edit(&table, KEY, Edit::Append(&[2; 50])).expect("room");
+            assert_eq!(edit(&table, KEY, Edit::Append(&[2; 100])), Err(Full));
+            assert_eq!(value(&table, KEY).len(), len + 100);
+            assert!(table.bytes() <= most);
+        }
+    }
+}
