@@ -75,10 +75,14 @@ memory() ->
             "Tables that Erlang code opens have limits of their own."),
         row(G, memory_policy, {choice, [evict, refuse]}, "evict",
             "What a write does at the limit: `evict` the records that are "
-            "used least, or `refuse` the write."),
+            "used least, or `refuse` the write. Where records are evicted, "
+            "large values may take a sixteenth of the limit, or 8 MiB, beyond "
+            "it until room is made; a write that would take more is refused, "
+            "and the room for it is made meanwhile."),
         row(G, sweep_interval_ms, {integer, 1, ?MAX}, "100",
-            "How often expired records are freed, in milliseconds. They are "
-            "invisible from the moment they expire in any case.")
+            "How often expired records are freed, and room is made that large "
+            "values took beyond the limit, in milliseconds. Expired records "
+            "are invisible from the moment they expire in any case.")
     ].
 
 -spec clients() -> [option()].

@@ -24,6 +24,8 @@ pub struct Budget {
     /// The limit; `i64::MAX` is none. May change while tables use it.
     pub bytes_max: AtomicI64,
     refuse: AtomicBool,
+    /// Room that is to be made beyond what the limit asks for, see [`crate::eviction`].
+    wanted_bytes: AtomicI64,
     tables: Mutex<Vec<Weak<Core>>>,
 }
 
@@ -34,8 +36,14 @@ impl Budget {
             bytes: Padded(AtomicI64::new(0)),
             bytes_max: AtomicI64::new(bytes_max),
             refuse: AtomicBool::new(when_full == WhenFull::Refuse),
+            wanted_bytes: AtomicI64::new(0),
             tables: Mutex::default(),
         }
+    }
+
+    /// Asks for room for so many bytes, 0 for none. The last one who asks is heard.
+    pub(crate) fn want(&self, bytes: i64) {
+        self.wanted_bytes.store(bytes, Relaxed);
     }
 
     /// What a write does that would pass the limit.
@@ -55,8 +63,8 @@ impl Budget {
 
     /// Whether entries have to be evicted now.
     pub(crate) fn must_evict(&self) -> bool {
-        self.bytes.load(Relaxed) > self.bytes_max.load(Relaxed)
-            && self.when_full() == WhenFull::Evict
+        let aim = self.bytes_max.load(Relaxed) - self.wanted_bytes.load(Relaxed);
+        self.bytes.load(Relaxed) > aim && self.when_full() == WhenFull::Evict
     }
 
     pub(crate) fn join(&self, table: &Arc<Core>) {

@@ -12,6 +12,7 @@ use parking_lot::Mutex;
 use crate::budget::{Budget, Padded};
 use crate::counts::Counts;
 use crate::entry::VERSION_END;
+use crate::eviction::bytes_ceiling;
 use crate::hash::{KeyHash, ShardMap};
 use crate::limits::{Full, Gauge, LiveLimits, Options, WhenFull};
 use crate::ordered::Ordered;
@@ -245,11 +246,14 @@ impl Core {
             }
             if self.limits.refuse() {
                 (entries_max, bytes_max) = (self.limits.entries_max(), self.limits.bytes_max());
+            } else {
+                bytes_max = bytes_ceiling(self.limits.bytes_max(), change.bytes);
             }
         }
         self.gauges.entries.grow_within(change.entries, entries_max)?;
         if self.gauges.bytes.grow_within(change.bytes, bytes_max).is_err() {
             self.gauges.entries.change(-change.entries);
+            self.want_room(change.bytes);
             return Err(Full);
         }
         if self.charge_budget(change.bytes, entry_bytes).is_err() {
@@ -267,8 +271,11 @@ impl Core {
         if entry_bytes > bytes_max {
             return Err(Full);
         }
-        let refuse = budget.when_full() == WhenFull::Refuse;
-        budget.bytes.grow_within(change, if refuse { bytes_max } else { i64::MAX })
+        let most = match budget.when_full() {
+            WhenFull::Refuse => bytes_max,
+            WhenFull::Evict => bytes_ceiling(bytes_max, change),
+        };
+        budget.bytes.grow_within(change, most).inspect_err(|Full| self.want_room(change))
     }
 
     /// Accounts for entries that went.

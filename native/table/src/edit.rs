@@ -310,7 +310,7 @@ impl Slot<'_> {
         }
         // What will be refused need not be copied first.
         let new_bytes = (body_bytes(plan.len) + self.key().len()) as i64;
-        self.writer.admits(new_bytes, self.bucket)?;
+        self.admit(new_bytes)?;
         let source = Source::of(self.entry().as_ref());
         draft.spent = Some(std::mem::replace(&mut draft.state, State::Wanted(source, slack_max)));
         Ok(None)

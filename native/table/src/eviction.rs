@@ -11,9 +11,16 @@
 //! locks of sibling tables in the budget, and whoever holds one is not to be waited for. What could
 //! not be evicted therefore is left to the next write.
 //!
-//! A lowered limit may leave a million entries too many, which are not for one writer to evict. It
-//! evicts as much as it added, so that the limit holds under any load, and some hundreds of entries
-//! more; later writes and the sweeper do the rest.
+//! One call evicts as many entries as it added, and [`EVICTIONS_MAX`] more; later writes and the
+//! sweeper do the rest. More may be left to them where a limit was lowered, or where a value takes
+//! the room of thousands of entries. What values may take beyond the limit meanwhile is bounded
+//! ([`overshoot_bytes`]): a write that would go further is refused, and evicts all the same. The
+//! sweeper then makes room for it as well, so that it can be tried again. Writes that add less than
+//! their own evictions free in any case ([`UNREFUSED_BYTES`]) are never refused, so that a lowered
+//! limit does not stop them.
+//!
+//! Where there is much to evict, a sample of sixteen gives up four entries, under one lock: which of
+//! them goes first does not matter then, and it costs a quarter.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -32,8 +39,31 @@ const SAMPLE: usize = 16;
 const SAMPLE_SHARDS_MAX: usize = 1_024;
 /// Samples without a victim, in a row, after which making room is left to the next write.
 const FAILURES_MAX: u32 = 8;
-/// Entries that one call evicts beyond what its writes added.
+/// Entries that one call evicts beyond as many as its writes added.
 const EVICTIONS_MAX: i64 = 256;
+/// Entries that a call evicts one of a sample; from then on it takes [`VICTIMS`] of each.
+const EVICTIONS_CHOSEN: i64 = 8;
+/// Entries that a sample gives up where there are many to evict.
+const VICTIMS: usize = 4;
+/// A write that adds no more than this is not refused while room is made: as many bytes are freed
+/// by the evictions of one call, if the entries are as small as can be.
+const UNREFUSED_BYTES: i64 = EVICTIONS_MAX * 32;
+/// Bytes that a table with a small limit may take beyond it for a while.
+const OVERSHOOT_BYTES_MIN: i64 = 8 * 1024 * 1024;
+
+/// Bytes that large values may take beyond a limit until room is made for them: a sixteenth of the
+/// limit, or 8 MiB.
+pub(crate) fn overshoot_bytes(bytes_max: i64) -> i64 {
+    (bytes_max / 16).max(OVERSHOOT_BYTES_MIN)
+}
+
+/// How far a write that adds so many bytes may go where a limit is kept by eviction.
+pub(crate) fn bytes_ceiling(bytes_max: i64, added_bytes: i64) -> i64 {
+    match added_bytes {
+        ..=UNREFUSED_BYTES => i64::MAX,
+        _ => bytes_max.saturating_add(overshoot_bytes(bytes_max)),
+    }
+}
 
 /// The entry to take out.
 struct Victim {
@@ -75,29 +105,29 @@ impl Core {
     /// for one call. The caller holds no lock of this table.
     pub(crate) fn make_room(&self, written: Written) {
         let Written { first_version, last_version, now_ms, grown } = written;
-        let (mut failures, mut evictions, mut freed_bytes) = (0, 0, 0);
-        while failures < FAILURES_MAX {
-            if evictions >= EVICTIONS_MAX + grown.entries && freed_bytes >= grown.bytes {
-                return;
-            }
+        let (mut failures, mut evictions) = (0, 0);
+        while failures < FAILURES_MAX && evictions < EVICTIONS_MAX + grown.entries.max(0) {
             let spare_version = if failures == 0 { first_version } else { last_version };
-            let evicted = match self.source() {
-                None => return,
-                Some(From::Own(core)) => core.evict_one(now_ms, spare_version),
-                Some(From::Sibling(core)) => core.evict_one(now_ms, u64::MAX),
+            let Some(source) = self.source() else { return };
+            let (core, spare_version) = match &source {
+                From::Own(core) => (*core, spare_version),
+                From::Sibling(core) => (&**core, u64::MAX),
             };
-            match evicted {
-                Some(bytes) => {
-                    (failures, evictions, freed_bytes) = (0, evictions + 1, freed_bytes + bytes);
-                }
-                None => failures += 1,
-            }
+            let evicted = match evictions {
+                ..EVICTIONS_CHOSEN => core.evict_one(now_ms, spare_version),
+                _ => core.evict_some(now_ms, spare_version),
+            };
+            failures = if evicted == 0 { failures + 1 } else { 0 };
+            evictions += evicted;
         }
     }
 
     /// Makes room on behalf of no write. Whether there is more to be done.
     pub(crate) fn make_some_room(&self, now_ms: u64) -> bool {
         if self.source().is_none() {
+            // What was wanted is there.
+            self.limits.want(0);
+            self.budget.iter().for_each(|budget| budget.want(0));
             return false;
         }
         let before = self.tallies.evicted.load(Relaxed);
@@ -123,55 +153,134 @@ impl Core {
         })
     }
 
+    /// Whether this table or its budget has to give up entries.
+    fn is_over(&self) -> bool {
+        self.must_evict() || self.budget.as_ref().is_some_and(|budget| budget.must_evict())
+    }
+
     fn must_evict(&self) -> bool {
         self.limits.any()
             && !self.limits.refuse()
             && (self.len() > self.limits.entries_max() as u64
-                || self.bytes() > self.limits.bytes_max() as u64)
+                || self.bytes() as i64 > self.limits.bytes_aim())
     }
 
-    /// Takes one entry out. Returns its bytes.
-    fn evict_one(&self, now_ms: u64, spare_version: u64) -> Option<i64> {
-        let shards = self.shards()?;
-        let victim = self.sample(shards, now_ms, spare_version)?;
-        let mut records = shards.get(victim.shard).try_lock()?;
-        let entry = records.bucket(victim.bucket);
-        let bytes = entry.filter(|entry| entry.version() == victim.version)?.bytes() as i64;
-        let why = if victim.rank.0 { Removal::Evicted } else { Removal::Expired };
+    /// Notes that a write was refused for want of room that eviction can make. Where it can, that
+    /// much room is made, beyond what the limits ask for, until the sweeper finds it made.
+    #[cold]
+    pub(crate) fn want_room(&self, added_bytes: i64) {
+        self.limits.want(added_bytes.min(self.limits.bytes_max()));
+        if let Some(budget) = &self.budget {
+            budget.want(added_bytes.min(budget.bytes_max.load(Relaxed)));
+        }
+    }
+
+    /// Takes the worst entry of a sample out. Returns how many went.
+    fn evict_one(&self, now_ms: u64, spare_version: u64) -> i64 {
+        let Some(shards) = self.shards() else { return 0 };
+        let Some(victim) = self.sample(shards, now_ms, spare_version) else { return 0 };
+        let Some(records) = shards.get(victim.shard).try_lock() else { return 0 };
+        self.evict(shards, records, &[Some(victim)])
+    }
+
+    /// Takes some of the worst entries of one shard out. Returns how many went; where the shard is
+    /// sparse, a sample of several shards gives up one.
+    fn evict_some(&self, now_ms: u64, spare_version: u64) -> i64 {
+        let Some(shards) = self.shards() else { return 0 };
+        let shard = self.map.shard(random());
+        let mut worst = Worst::<VICTIMS>::default();
+        if let Some(mut records) = shards.get(shard).try_lock() {
+            let seen = sample_shard(&mut records, shard, SAMPLE, now_ms, spare_version, &mut worst);
+            if seen == SAMPLE && worst.victims[0].is_some() {
+                return self.evict(shards, records, &worst.victims);
+            }
+        }
+        self.evict_one(now_ms, spare_version)
+    }
+
+    /// Takes entries of one shard out, those of them that are still there.
+    fn evict(
+        &self,
+        shards: &Shards,
+        mut records: Locked<'_, Records>,
+        victims: &[Option<Victim>],
+    ) -> i64 {
+        let Some(shard) = victims.iter().flatten().map(|victim| victim.shard).next() else {
+            return 0;
+        };
         let snapshot = self.running_snapshot();
-        let mut writer = Writer::new(self, shards, victim.shard, &mut records, snapshot);
-        let removed = writer.remove(victim.bucket, why);
+        let mut writer = Writer::new(self, shards, shard, &mut records, snapshot);
+        let mut evicted = 0;
+        for victim in victims.iter().flatten() {
+            if !self.is_over() {
+                break;
+            }
+            let entry = writer.records.bucket(victim.bucket);
+            if entry.is_some_and(|entry| entry.version() == victim.version) {
+                let why = if victim.rank.0 { Removal::Evicted } else { Removal::Expired };
+                evicted += i64::from(writer.remove(victim.bucket, why));
+            }
+        }
         let garbage = writer.garbage;
         drop(records);
         reaper::dispose(garbage);
-        removed.then_some(bytes)
+        evicted
     }
 
     /// Looks at neighbouring shards from a random one on until it has seen enough entries.
     fn sample(&self, shards: &Shards, now_ms: u64, spare_version: u64) -> Option<Victim> {
-        let (mut best, mut seen) = (None, 0);
+        let (mut worst, mut seen) = (Worst::<1>::default(), 0);
         let from = self.map.shard(random());
         for step in 0..self.shard_count {
-            if seen >= SAMPLE || (step >= SAMPLE_SHARDS_MAX && best.is_some()) {
+            if seen >= SAMPLE || (step >= SAMPLE_SHARDS_MAX && worst.victims[0].is_some()) {
                 break;
             }
             let shard = (from + step) % self.shard_count;
-            let Some(records) = shards.get(shard).try_lock() else { continue };
-            seen += sample_shard(records, shard, SAMPLE - seen, now_ms, spare_version, &mut best);
+            let Some(mut records) = shards.get(shard).try_lock() else { continue };
+            let count = SAMPLE - seen;
+            seen += sample_shard(&mut records, shard, count, now_ms, spare_version, &mut worst);
         }
-        best
+        let [victim] = worst.victims;
+        victim
+    }
+}
+
+/// The worst entries of a sample, worst first.
+struct Worst<const N: usize> {
+    victims: [Option<Victim>; N],
+}
+
+impl<const N: usize> Default for Worst<N> {
+    fn default() -> Worst<N> {
+        Worst { victims: [const { None }; N] }
+    }
+}
+
+impl<const N: usize> Worst<N> {
+    #[inline]
+    fn add(&mut self, victim: Victim) {
+        let mut victim = Some(victim);
+        for place in &mut self.victims {
+            let worse = match (&victim, &*place) {
+                (Some(victim), Some(present)) => victim.rank < present.rank,
+                (victim, _) => victim.is_some(),
+            };
+            if worse {
+                std::mem::swap(place, &mut victim);
+            }
+        }
     }
 }
 
 /// Looks at up to `count` entries of one shard, from a random bucket on. Returns how many there
 /// were.
-fn sample_shard(
-    mut records: Locked<'_, Records>,
+fn sample_shard<const N: usize>(
+    records: &mut Records,
     shard: usize,
     count: usize,
     now_ms: u64,
     spare_version: u64,
-    best: &mut Option<Victim>,
+    worst: &mut Worst<N>,
 ) -> usize {
     if records.index.is_empty() {
         return 0;
@@ -193,9 +302,7 @@ fn sample_shard(
         }
         let live = !(expired_possible && entry.entry().is_expired(now_ms));
         let rank = (live, entry.frequency(), version);
-        if best.as_ref().is_none_or(|best| rank < best.rank) {
-            *best = Some(Victim { shard, bucket, version, rank });
-        }
+        worst.add(Victim { shard, bucket, version, rank });
         // One in 32 fades.
         dice = dice.rotate_right(5);
         if dice & 31 == 0 {

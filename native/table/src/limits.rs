@@ -64,6 +64,8 @@ pub(crate) struct LiveLimits {
     entries_max: AtomicI64,
     bytes_max: AtomicI64,
     refuse: AtomicBool,
+    /// Room that is to be made beyond what the limit asks for, see [`crate::eviction`].
+    wanted_bytes: AtomicI64,
 }
 
 impl LiveLimits {
@@ -72,6 +74,7 @@ impl LiveLimits {
             entries_max: AtomicI64::new(i64::MAX),
             bytes_max: AtomicI64::new(i64::MAX),
             refuse: AtomicBool::new(false),
+            wanted_bytes: AtomicI64::new(0),
         };
         live.set(limits);
         live
@@ -91,6 +94,16 @@ impl LiveLimits {
 
     pub(crate) fn bytes_max(&self) -> i64 {
         self.bytes_max.load(Relaxed)
+    }
+
+    /// What eviction reduces the bytes to.
+    pub(crate) fn bytes_aim(&self) -> i64 {
+        self.bytes_max() - self.wanted_bytes.load(Relaxed)
+    }
+
+    /// Asks for room for so many bytes, 0 for none. The last one who asks is heard.
+    pub(crate) fn want(&self, bytes: i64) {
+        self.wanted_bytes.store(bytes, Relaxed);
     }
 
     pub(crate) fn refuse(&self) -> bool {

@@ -45,6 +45,8 @@ pub struct Slot<'a> {
     /// The bucket of the key's live entry.
     pub(crate) bucket: Option<usize>,
     written: Option<u64>,
+    /// Whether something was not written for want of room.
+    refused: bool,
     /// Whether an entry was taken out. Its key is in the table's order until the work on it ends:
     /// nobody is to miss a key that is taken out and put back as one step.
     taken_out: bool,
@@ -65,13 +67,15 @@ impl<'a> Slot<'a> {
                 eviction::note_use(entry);
             }
         }
-        Slot { writer, key, hash, bucket, written: None, taken_out }
+        Slot { writer, key, hash, bucket, written: None, refused: false, taken_out }
     }
 
     /// Ends the work on the key: what was written, and what is to be freed without the lock.
     pub(crate) fn finish(mut self, now_ms: u64) -> (Option<Written>, Vec<EntryBox>) {
         let grown = self.writer.grown;
-        let written = self.written.map(|version| Written {
+        // What was refused makes room all the same, so that it fits at another time.
+        let next = || self.refused.then(|| self.writer.core.version() + 1);
+        let written = self.written.or_else(next).map(|version| Written {
             first_version: version,
             last_version: version,
             now_ms,
@@ -157,8 +161,15 @@ impl<'a> Slot<'a> {
         }
     }
 
+    /// Refuses what would be refused now: an entry of so many bytes in place of the present one.
+    pub(crate) fn admit(&mut self, new_bytes: i64) -> Result<(), Full> {
+        let admitted = self.writer.admits(new_bytes, self.bucket);
+        admitted.inspect_err(|Full| self.refused = true)
+    }
+
     pub(crate) fn place(&mut self, entry: EntryBox, charge: Charge) -> Result<u64, Full> {
-        let (bucket, version) = self.writer.put(entry, self.hash, self.bucket, charge)?;
+        let put = self.writer.put(entry, self.hash, self.bucket, charge);
+        let (bucket, version) = put.inspect_err(|Full| self.refused = true)?;
         self.bucket = Some(bucket);
         self.written = Some(version);
         Ok(version)

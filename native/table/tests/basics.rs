@@ -564,3 +564,102 @@ fn shared_entries_outlive_their_keys() {
     assert_eq!(&*another, &[2; 256]);
     assert_eq!(another.entry().key(), b"large");
 }
+
+/// A table full of small entries.
+fn full_table(bytes_max: u64) -> Table {
+    let table = table();
+    let mut key = 0u32;
+    while table.bytes() + 200 < bytes_max {
+        set(&table, &key.to_le_bytes(), &[7; 20]);
+        key += 1;
+    }
+    table.set_limits(Limits { bytes_max: Some(bytes_max), ..Limits::default() });
+    table
+}
+
+fn put_large(table: &Table, key: &[u8], len: usize) -> Result<u64, Full> {
+    table.update(key, NOW_MS, |slot| slot.put(&[&vec![0; len]], Meta::default()))
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "many entries")]
+fn one_large_write_evicts_a_bounded_number_and_sweeps_do_the_rest() {
+    let bytes_max = 4 << 20;
+    let table = full_table(bytes_max);
+    let mut evicted = 0;
+    for round in 0..10u8 {
+        put_large(&table, &[round], 1 << 18).unwrap();
+        let now = table.counts().evicted;
+        assert!(now - evicted <= 256 + 4, "{} evictions for one write", now - evicted);
+        evicted = now;
+    }
+    assert!(table.bytes() > bytes_max + (1 << 20), "most is left to be done");
+    let mut sweeps = 0;
+    while table.sweep(NOW_MS, 1).1 {
+        let now = table.counts().evicted;
+        assert!(now - evicted <= 256 + 4);
+        (evicted, sweeps) = (now, sweeps + 1);
+    }
+    assert!(sweeps > 100);
+    assert!((bytes_max - 1_000..=bytes_max).contains(&table.bytes()), "{} bytes", table.bytes());
+    // The newest and largest entries are not what went.
+    assert!((0..10u8).all(|round| get(&table, &[round]).is_some()));
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "many entries")]
+fn what_large_writes_take_beyond_a_limit_is_bounded() {
+    const OVERSHOOT_BYTES: u64 = 8 << 20;
+    let bytes_max = 4 << 20;
+    let budget = std::sync::Arc::new(Budget::new(i64::MAX, WhenFull::Evict));
+    for shared in [false, true] {
+        let table = match shared {
+            false => full_table(bytes_max),
+            true => {
+                let options = Options { budget: Some(budget.clone()), ..Options::default() };
+                let table = Table::new(options);
+                (0..50_000u32).for_each(|key| {
+                    set(&table, &key.to_le_bytes(), &[7; 70]);
+                });
+                let max = bytes_max as i64;
+                assert!(table.bytes() > bytes_max);
+                budget.bytes_max.store(max, std::sync::atomic::Ordering::SeqCst);
+                while table.sweep(NOW_MS, 1).1 {}
+                table
+            }
+        };
+        let refused = (0..100u8).find(|round| {
+            let put = put_large(&table, &[*round], 1 << 20);
+            assert!(table.bytes() <= bytes_max + OVERSHOOT_BYTES);
+            put.is_err()
+        });
+        assert!((6..9).contains(&refused.expect("a refusal")), "{refused:?}");
+        // Small writes go on meanwhile, and so does eviction.
+        let bytes = table.bytes();
+        set(&table, b"small", b"v");
+        assert!(table.bytes() < bytes);
+        // What was refused fits when the sweeper has made room for it.
+        while table.sweep(NOW_MS, 1).1 {}
+        assert!(table.bytes() <= bytes_max - (1 << 20), "{} bytes", table.bytes());
+        put_large(&table, b"again", 1 << 20).unwrap();
+        assert!(table.bytes() <= bytes_max);
+        // And only until then.
+        while table.sweep(NOW_MS, 1).1 {}
+        set(&table, b"small", b"w");
+        assert_eq!(get(&table, b"small").as_deref(), Some(&b"w"[..]));
+        assert_eq!(put_large(&table, b"never", 5 << 20), Err(Full));
+        table.clear();
+    }
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "many entries")]
+fn a_value_larger_than_all_overshoot_fits_into_a_full_table_at_the_second_try() {
+    let bytes_max = 20 << 20;
+    let table = full_table(bytes_max);
+    assert_eq!(put_large(&table, b"large", 16 << 20), Err(Full));
+    assert!(table.counts().evicted > 0, "it is worked at");
+    while table.sweep(NOW_MS, 1).1 {}
+    put_large(&table, b"large", 16 << 20).unwrap();
+    assert!(table.bytes() <= bytes_max);
+}
