@@ -176,7 +176,7 @@ const LIMITS: &[(&str, &str, &str)] = &[
         "some thousands",
         "500 `DB: 9: system error: too many expired records in a row; try again`",
     ),
-    ("Time to wait", "2^32 - 1 ms", "waits no longer"),
+    ("Time to wait", "24 hours", "waits no longer"),
     ("Databases", "16", "the server does not start"),
 ];
 

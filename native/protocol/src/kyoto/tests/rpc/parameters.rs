@@ -32,7 +32,7 @@ fn the_time_to_wait_is_a_fraction_of_seconds() {
         ("&WAITTIME=0.25", 250),
         ("&WAITTIME=0.0001", 1),
         ("&WAITTIME=2", 2_000),
-        ("&WAITTIME=inf", u64::from(u32::MAX)),
+        ("&WAITTIME=inf", 24 * 60 * 60 * 1_000),
     ] {
         let mut conversation = conversation();
         let body = format!("WAIT=bell{waittime}");
