@@ -15,7 +15,7 @@ import urllib.parse
 from email.utils import parsedate_to_datetime
 from typing import NamedTuple
 
-from wire import Closed, Connection, to_bytes
+from wire import SLACK_S, Closed, Connection, to_bytes
 
 TSV = "text/tab-separated-values"
 FORM = "application/x-www-form-urlencoded"
@@ -200,7 +200,7 @@ class Kyoto(Connection):
         assert len(headers) == len(pairs), names
         front = [name for name in ("Server", "Date", "Connection", "Content-Length") if name in headers]
         assert names == front + sorted(set(names) - set(front))
-        assert abs(parsedate_to_datetime(headers["Date"]).timestamp() - time.time()) < 5
+        assert abs(parsedate_to_datetime(headers["Date"]).timestamp() - time.time()) < SLACK_S
         assert headers.get("Connection") in (None, "close")
         body = b"" if head else self.take(int(headers["Content-Length"]))
         return Response(int(status), headers, body)

@@ -20,8 +20,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = ROOT / "bin" / "todana"
-READY_TIMEOUT_S = 60
-STOP_TIMEOUT_S = 20
+READY_TIMEOUT_S = 180
+STOP_TIMEOUT_S = 120
 READY = re.compile(r"^todana ready\b(.*)$")
 LISTENER = re.compile(r"\b(resp|memcached|kyoto)=(\S+):(\d+)")
 

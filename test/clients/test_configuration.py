@@ -15,7 +15,7 @@ from wire import OK, Status
 
 pytestmark = [pytest.mark.todana_only, pytest.mark.one_backend]
 
-TIMEOUT_S = 30
+TIMEOUT_S = 300
 
 
 @pytest.fixture(autouse=True)

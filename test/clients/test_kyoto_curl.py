@@ -9,7 +9,7 @@ pytestmark = [
     pytest.mark.todana_only, pytest.mark.one_backend, pytest.mark.skipif(not shutil.which("curl"), reason="curl is not installed"),
 ]
 
-TIMEOUT_S = 30
+TIMEOUT_S = 300
 
 
 def curl(server, target, *arguments, data=None):

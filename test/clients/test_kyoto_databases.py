@@ -194,7 +194,7 @@ def test_ktserver_without_databases():
 @pytest.mark.parametrize("arguments", [["-port"], ["-port", "x"], ["-nonesuch"], ["-port", "0", "casket.kch"], ["-port", "0", ":", "-th"]])
 def test_ktserver_refuses(arguments):
     """What it cannot do, in one line; after the first database everything is a database."""
-    done = subprocess.run([served.PROGRAM, "ktserver", *arguments], capture_output=True, text=True, timeout=30, check=False)
+    done = subprocess.run([served.PROGRAM, "ktserver", *arguments], capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 1 and len(done.stderr.strip().splitlines()) == 1
 
 
@@ -203,5 +203,5 @@ def test_ktserver_refuses(arguments):
 )
 def test_ktserver_refuses_what_there_is_not(arguments):
     """Replication, scripts, snapshots and plug-ins would be missed silently."""
-    done = subprocess.run([served.PROGRAM, "ktserver", "-port", "0", *arguments], capture_output=True, text=True, timeout=30, check=False)
+    done = subprocess.run([served.PROGRAM, "ktserver", "-port", "0", *arguments], capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 1 and arguments[0] in done.stderr

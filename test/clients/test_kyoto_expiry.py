@@ -14,15 +14,25 @@ from wire import Resp
 
 pytestmark = [pytest.mark.todana_only, pytest.mark.one_backend]
 
+# To do something within a second, on a machine that may be slow.
+ATTEMPTS = 100
+
 
 def now():
     """This second, which may have begun since the server looked."""
     return int(time.time())
 
 
+@pytest.fixture(autouse=True)
+def began():
+    """When the test began."""
+    global BEGAN_S
+    BEGAN_S = time.time()
+
+
 def assert_near(xt, expected):
-    """The second that was meant, or the one before it."""
-    assert xt is not None and expected - 1 <= xt <= expected
+    """The second that was meant, or the one before it, or as many before as the test took so far."""
+    assert xt is not None and expected - 1 - (time.time() - BEGAN_S) <= xt <= expected
 
 
 # --- what xt means
@@ -68,10 +78,13 @@ def test_the_last_second_before_never(kyoto, database):
 @pytest.mark.parametrize("xt", ["", "x", "0", "-0", "-"])
 def test_what_is_no_number_is_now(kyoto, database, xt):
     """The record lives to the end of this second."""
-    while not 0.1 < time.time() % 1 < 0.8:
-        time.sleep(0.01)
-    kyoto.call("set", DB=database, key="k", value="v", xt=xt)
-    assert kyoto.xt("k", DB=database) == now()
+    for _ in range(ATTEMPTS):
+        second = now()
+        kyoto.call("set", DB=database, key="k", value="v", xt=xt)
+        answer = kyoto.call("get", DB=database, key="k")
+        if now() == second:
+            break
+    assert answer == ok(value="v", xt=second)
 
 
 def test_databases_that_know_no_time(kyoto):
@@ -171,18 +184,23 @@ class Passed:
 
     def __init__(self, kyoto):
         self.kyoto = kyoto
-        while not 0.05 < time.time() % 1 < 0.25:
-            time.sleep(0.01)
-        self.second = now()
-        for database in (HASH, TREE):
-            self._write(database)
-        kyoto.call("set", DB=PERSISTENT, key="k", value="v", xt=1)
-        time.sleep(self.second + 0.9 - time.time())
-        self.late_in_this_second = {n: [kyoto.value(key, DB=n) for key in ("zero", "one")] for n in (HASH, TREE)}
-        time.sleep(self.second + 1.05 - time.time())
-        self.in_the_next_second = {n: [kyoto.value(key, DB=n) for key in ("zero", "one")] for n in (HASH, TREE)}
-        time.sleep(self.second + 2.1 - time.time())
-        self.in_the_second_after = {n: [kyoto.value(key, DB=n) for key in ("zero", "one")] for n in (HASH, TREE)}
+        for _ in range(ATTEMPTS):
+            self.second = now()
+            for database in (HASH, TREE):
+                self._write(database)
+            kyoto.call("set", DB=PERSISTENT, key="k", value="v", xt=1)
+            self.late_in_this_second = self._look(0.8)
+            if now() != self.second:
+                continue
+            self.in_the_next_second = self._look(1.05)
+            if now() == self.second + 1:
+                break
+        self.in_the_second_after = self._look(2.1)
+
+    def _look(self, after_s):
+        """The records at a time after their second began; on a slow machine it may have passed."""
+        time.sleep(max(0, self.second + after_s - time.time()))
+        return {n: [self.kyoto.value(key, DB=n) for key in ("zero", "one")] for n in (HASH, TREE)}
 
     def _write(self, database):
         call = self.kyoto.call

@@ -22,7 +22,7 @@ def small(request):
     """A server with low limits."""
     server = start(
         request.config, "--key-bytes-max", KEY_MAX, "--value-bytes-max", VALUE_MAX, "--kyoto-body-bytes-max", BODY_MAX,
-        "--kyoto-timeout-ms", "300", databases=(":", "%"),
+        "--kyoto-timeout-ms", "1500", databases=(":", "%"),
     )
     yield server
     server.stop()
@@ -339,14 +339,14 @@ def test_half_requests_are_given_up(low, start_of):
     """After `kyoto_timeout_ms`."""
     started = time.monotonic()
     low.send(start_of)
-    assert low.is_closed(3)
-    assert time.monotonic() - started > 0.25
+    assert low.is_closed()
+    assert time.monotonic() - started > 1.4
 
 
 def test_idle_connections_are_not(low):
     """Between requests nothing is late."""
     low.call("void")
-    assert low.is_silent(0.8)
+    assert low.is_silent(2.5)
     assert low.call("void") == ok()
 
 
@@ -356,6 +356,6 @@ def test_connections(start_server):
     connections = [Kyoto(server.kyoto) for _ in range(3)]
     assert all(connection.call("void") == ok() for connection in connections)
     with wire.Connection(server.kyoto) as fourth:
-        assert fourth.is_closed(5)
+        assert fourth.is_closed()
     for connection in connections:
         connection.close()

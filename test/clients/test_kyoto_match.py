@@ -137,6 +137,5 @@ def test_matching_among_many_lets_others_go_on(connect, database, procedure, row
     kyoto, other = connect.kyoto(), connect.kyoto()
     for start in range(0, 20_000, 5000):
         kyoto.set_bulk(*[(database, b"key%04d" % i if i < 10_000 else b"other%d" % i, b"v", 1 << 62) for i in range(start, start + 5000)])
-    kyoto.socket.settimeout(30)
     assert len(kyoto.matching(procedure, **rows, DB=database)) == 10_000
     assert other.value("key0001", DB=database) == b"v"

@@ -9,12 +9,21 @@ from wire import wait_until
 
 pytestmark = pytest.mark.todana_only
 
+# Longer than any of these tests takes.
+WAIT_S = "600"
+
+
+def begin_waiting(connection, request):
+    """Sends a request that waits. The answer to the one before it, in the same piece, comes when the wait has begun."""
+    connection.send(rpc("void") + request)
+    assert connection.answer() == ok()
+
 
 def waiting(connect, name="x", procedure="void", count=1, **rows):
     """Connections that wait for a signal."""
     connections = [connect.kyoto() for _ in range(count)]
     for connection in connections:
-        connection.send(rpc(procedure, {"WAIT": name, "WAITTIME": "10", **rows}))
+        begin_waiting(connection, rpc(procedure, {"WAIT": name, "WAITTIME": WAIT_S, **rows}))
     return connections
 
 
@@ -88,7 +97,7 @@ def test_names_are_apart(connect, kyoto):
     """Any bytes."""
     name = bytes(range(256))
     waiter = connect.kyoto()
-    waiter.send(rpc("void", {"WAIT": name, "WAITTIME": "10"}))
+    begin_waiting(waiter, rpc("void", {"WAIT": name, "WAITTIME": WAIT_S}))
     assert waiter.is_silent()
     assert kyoto.call("void", SIGNAL="x") == ok(SIGNALED=0)
     assert waiter.is_silent()
@@ -101,7 +110,8 @@ def test_time_runs_out(kyoto, seconds):
     """Then the procedure does not run."""
     started = time.monotonic()
     assert kyoto.call("set", key="k", value="v", WAIT="x", WAITTIME=seconds) == TIMED_OUT
-    assert 0.04 < time.monotonic() - started < 2
+    # Not after the half minute of those that name no time.
+    assert 0.04 < time.monotonic() - started < 29
     assert kyoto.value("k") is None
 
 
@@ -115,7 +125,7 @@ def test_a_signal_behind_a_wait_that_ran_out(connect, kyoto):
 def test_no_time_is_half_a_minute(connect, kyoto, seconds):
     """Not none; and times without measure are long."""
     waiter = connect.kyoto()
-    waiter.send(rpc("void", {"WAIT": "x", "WAITTIME": seconds}))
+    begin_waiting(waiter, rpc("void", {"WAIT": "x", "WAITTIME": seconds}))
     assert waiter.is_silent(0.1)
     signal_all(kyoto, "x", 1)
     assert waiter.answer() == ok()
@@ -153,10 +163,10 @@ def test_a_waiting_client_that_goes(server, connect, kyoto):
 def test_wait_in_a_query(connect, kyoto):
     """The common inputs may stand anywhere."""
     waiter = connect.kyoto()
-    waiter.send(http("GET", "/rpc/echo?WAIT=x&WAITTIME=10&a=1"))
+    begin_waiting(waiter, http("GET", f"/rpc/echo?WAIT=x&WAITTIME={WAIT_S}&a=1"))
     assert waiter.is_silent()
     assert kyoto.call("void", SIGNAL="x") == ok(SIGNALED=1)
-    assert waiter.answer() == ok(WAIT="x", WAITTIME=10, a=1)
+    assert waiter.answer() == ok(WAIT="x", WAITTIME=WAIT_S, a=1)
 
 
 def test_wait_comes_before_anything_is_looked_at(kyoto):
@@ -169,6 +179,6 @@ def test_two_clients_play_ping_pong(connect):
     """A hundred signals there and back."""
     ping, pong = connect.kyoto(), connect.kyoto()
     for i in range(100):
-        pong.send(rpc("get", {"WAIT": "ping", "WAITTIME": "10", "key": "ball"}))
+        pong.send(rpc("get", {"WAIT": "ping", "WAITTIME": WAIT_S, "key": "ball"}))
         assert wait_until(lambda: ping.done("set", key="ball", value=i, SIGNAL="ping")["SIGNALED"] == b"1", step_s=0.0005)
         assert pong.answer() == ok(value=i)

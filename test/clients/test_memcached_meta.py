@@ -419,4 +419,4 @@ def test_records_expire(memcached):
     """T counts in seconds."""
     memcached.command("ms k 1 T1", "x")
     assert memcached.command("mg k") == b"HD"
-    assert wait_until(lambda: memcached.command("mg k") == b"EN", timeout_s=5, step_s=0.05)
+    assert wait_until(lambda: memcached.command("mg k") == b"EN", step_s=0.05)

@@ -9,7 +9,7 @@ import pytest
 
 pytestmark = pytest.mark.skipif(not shutil.which("redis-benchmark"), reason="redis-benchmark is not installed")
 
-TIMEOUT_S = 60
+TIMEOUT_S = 300
 
 
 def run(server, *arguments):

@@ -11,7 +11,7 @@ from wire import encode
 
 pytestmark = pytest.mark.skipif(not shutil.which("redis-cli"), reason="redis-cli is not installed")
 
-TIMEOUT_S = 30
+TIMEOUT_S = 300
 
 
 def command_line(server, *arguments):

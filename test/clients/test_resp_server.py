@@ -5,7 +5,7 @@ import time
 import pytest
 import redis
 
-from wire import OK, Error, Status, Verbatim, wait_until
+from wire import OK, SLACK_S, Error, Status, Verbatim, wait_until
 
 SUPPORTED = """
     get set setnx setex psetex getset getdel getex append strlen getrange substr setrange mget mset msetnx incr decr incrby
@@ -186,13 +186,11 @@ def test_debug_sleep_holds_its_own_connection(resp):
 @pytest.mark.todana_only
 def test_debug_sleep_holds_nobody_else(resp, connect):
     """While one client sleeps, others are served, even by the same loop."""
-    others = [connect.resp() for _ in range(8)]
-    resp.send(b"DEBUG SLEEP 1\r\n")
-    started = time.monotonic()
-    for other in others:
+    sleeper, others = connect.resp(), [connect.resp() for _ in range(8)]
+    sleeper.send(b"DEBUG SLEEP 60\r\n")
+    for other in others * 10:
         assert other.call("PING") == Status("PONG")
-    assert time.monotonic() - started < 0.9
-    assert resp.reply() == OK
+    assert sleeper.is_silent()
 
 
 def test_info_sections(resp):
@@ -320,7 +318,7 @@ def test_slowlog(resp):
         entry = next(entry for entry in entries if entry[3][:2] == [b"SET", b"slow:key"])
         assert len(entry) == 6
         assert isinstance(entry[0], int) and isinstance(entry[2], int)
-        assert abs(entry[1] - time.time()) < 5
+        assert abs(entry[1] - time.time()) < SLACK_S
         assert entry[4].startswith(b"127.0.0.1:")
         assert entry[5] == b"slow"
         assert resp.call("SLOWLOG", "LEN") > 0
@@ -360,7 +358,7 @@ def test_slowlog_refuses(resp):
 def test_time(resp):
     """TIME answers seconds and microseconds."""
     seconds, micros = resp.call("TIME")
-    assert abs(int(seconds) - time.time()) < 5
+    assert abs(int(seconds) - time.time()) < SLACK_S
     assert 0 <= int(micros) < 1_000_000
 
 
@@ -378,7 +376,7 @@ def test_library_server(client_of_either_version):
     assert [bytes_of(key) for key in client.command_getkeys("MSET", "a", 1, "b", 2)] == [b"a", b"b"]
     assert client.config_get("databases") == {"databases": "16"}
     assert client.config_resetstat() is True
-    assert abs(client.time()[0] - time.time()) < 5
+    assert abs(client.time()[0] - time.time()) < SLACK_S
     assert client.slowlog_reset() is True
     assert client.slowlog_get() == []
     assert client.slowlog_len() == 0

