@@ -24,7 +24,7 @@ EVENT_LOOPS = 2
 LEAD_S = 0.02
 START_S, FILL_S, PROBE_S = 60, 300, 5
 # A server that was kept busy is at rest again when no probe waits this long.
-REST_US = 5_000
+REST_US = 20_000
 ENTRY_BYTES = 48
 NICENESS = -10
 

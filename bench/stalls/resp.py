@@ -61,8 +61,13 @@ def stored(count) -> bytes:
 
 
 def hostile(length) -> str:
-    """A pattern that is tried at every place of a key for every star."""
-    return "*a" * (length // 2) + "*b"
+    """A pattern that has to be tried at every place of a key, and fails at its end."""
+    return "*" + "a" * (length - 2) + "b"
+
+
+def starry(length) -> str:
+    """A pattern with a star for every other character."""
+    return "*a" * (length // 2 - 1) + "*b"
 
 
 def _constant() -> list[Row]:
@@ -181,6 +186,7 @@ def _walks(sizes) -> list[Row]:
         row("KEYS none*", "keys", lambda: call("KEYS", "none*")),
         row("KEYS of a hostile pattern", "keys", lambda: call("KEYS", hostile(PATTERN_BYTES))),
         long(f"KEYS of a hostile pattern, 200 keys of {length}", "keys", lambda: call("KEYS", hostile(PATTERN_BYTES))),
+        long(f"KEYS of a pattern of stars, 200 keys of {length}", "keys", lambda: call("KEYS", starry(PATTERN_BYTES))),
         long(f"KEYS of a pattern of 32 KiB, 200 keys of {length}", "keys", lambda: call("KEYS", hostile(32_768))),
         row(f"SCAN 0 COUNT {sizes.records:,}", "scan", lambda: call("SCAN", 0, "COUNT", sizes.records)),
         row(f"SCAN 0 MATCH none* COUNT {sizes.records:,}", "scan", lambda: call("SCAN", 0, "MATCH", "none*", "COUNT", sizes.records)),
