@@ -10,8 +10,8 @@
 -export([start_link/1, sweep/0]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2]).
 
-%% A shard of a table of ten million records holds some 2,400.
--define(SHARDS_PER_SLICE, 4).
+%% To remove a record takes a microsecond or less.
+-define(RECORDS_PER_SLICE, 512).
 
 -doc "Starts the process.".
 -spec start_link(pos_integer()) -> gen_server:start_ret().
@@ -54,7 +54,7 @@ sweep_tables() ->
 
 -spec sweep_table(reference(), non_neg_integer()) -> non_neg_integer().
 sweep_table(Handle, Removed) ->
-    case todana_nif:sweep(Handle, ?SHARDS_PER_SLICE) of
+    case todana_nif:sweep(Handle, ?RECORDS_PER_SLICE) of
         {More, true} -> sweep_table(Handle, Removed + More);
         {Last, false} -> Removed + Last;
         %% Closed meanwhile.

@@ -124,9 +124,9 @@ pub enum Command<'a> {
         count: usize,
         values: bool,
     },
-    /// Removes expired records from at most so many of the shards that are due. Nobody sees a
-    /// difference but in counts. Reply: `flag` (whether more may be due).
-    Sweep { shards_max: usize },
+    /// Removes expired records, about so many at most: see [`todana_table::Table::sweep`]. Nobody
+    /// sees a difference but in counts. Reply: `flag` (whether more may be due).
+    Sweep { work_max: usize },
     /// All keys that match. Reply: `list(n)`, then n times `key`.
     Keys { pattern: &'a [u8] },
     /// Some key; the seed decides which. Reply: `key` or `none`.

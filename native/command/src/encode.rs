@@ -437,6 +437,6 @@ enums! {
         38 IncrementFraction { key, delta_bits, origin, expires }
         39 CompareValue { key, old, new, expires }
         40 Range { keys, after, reverse, count, values }
-        41 Sweep { shards_max }
+        41 Sweep { work_max }
     }
 }

@@ -99,8 +99,8 @@ fn execute_in<H: Home, R: Reply>(home: &H, command: &Command<'_>, context: Conte
         {
             dispatch(&home.lock(keys.iter().copied(), context.now_ms), command, context, reply);
         }
-        Command::Sweep { shards_max } => {
-            let (_, more) = home.sweep(context.now_ms, *shards_max);
+        Command::Sweep { work_max } => {
+            let (_, more) = home.sweep(context.now_ms, *work_max);
             reply.flag(more);
         }
         Command::SetMany { pairs, .. } => {

@@ -16,7 +16,7 @@ pub(crate) trait Home: Keyspace {
     fn lock<'k>(&self, keys: impl IntoIterator<Item = &'k [u8]> + Clone, now_ms: u64)
     -> Locked<'_>;
     /// Removes expired records. See [`Table::sweep`].
-    fn sweep(&self, now_ms: u64, shards_max: usize) -> (u64, bool);
+    fn sweep(&self, now_ms: u64, work_max: usize) -> (u64, bool);
 }
 
 impl Home for Table {
@@ -28,8 +28,8 @@ impl Home for Table {
         Table::lock(self, keys, now_ms)
     }
 
-    fn sweep(&self, now_ms: u64, shards_max: usize) -> (u64, bool) {
-        Table::sweep(self, now_ms, shards_max)
+    fn sweep(&self, now_ms: u64, work_max: usize) -> (u64, bool) {
+        Table::sweep(self, now_ms, work_max)
     }
 }
 
@@ -79,8 +79,8 @@ impl Home for Numbered<'_> {
     }
 
     /// Who exchanges databases meanwhile has another one swept.
-    fn sweep(&self, now_ms: u64, shards_max: usize) -> (u64, bool) {
-        self.table().0.sweep(now_ms, shards_max)
+    fn sweep(&self, now_ms: u64, work_max: usize) -> (u64, bool) {
+        self.table().0.sweep(now_ms, work_max)
     }
 }
 

@@ -336,16 +336,16 @@ fn counts<'a>(env: Env<'a>, table: Term<'a>) -> Term<'a> {
     .encode(env)
 }
 
-/// Removes expired records from a few shards: `{Removed, MoreAreDue}`.
+/// Removes a few expired records: `{Removed, MoreAreDue}`.
 #[rustler::nif]
-fn sweep<'a>(env: Env<'a>, table: Term<'a>, shards_max: usize) -> Term<'a> {
+fn sweep<'a>(env: Env<'a>, table: Term<'a>, work_max: usize) -> Term<'a> {
     let started = std::time::Instant::now();
     // SAFETY: both belong to this call, which runs on a normal scheduler.
     let store = match unsafe { get(env.as_c_arg(), table.as_c_arg()) } {
         Ok(store) => store,
         Err(misuse) => return misuse.term(env),
     };
-    let swept = store.table().sweep(crate::store::now_ms(), shards_max);
+    let swept = store.table().sweep(crate::store::now_ms(), work_max);
     erts::consume_timeslice(env.as_c_arg(), started.elapsed());
     swept.encode(env)
 }

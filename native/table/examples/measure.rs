@@ -5,6 +5,7 @@
 //! cargo run --release -p todana_table --example measure speed      ns per operation
 //! cargo run --release -p todana_table --example measure threads    two threads on the same keys
 //! cargo run --release -p todana_table --example measure eviction   hit ratio, ns per write
+//! cargo run --release -p todana_table --example measure expiry     CPU time per expired entry
 //! cargo run --release -p todana_table --example measure memory     resident bytes per entry
 //! ```
 //!
@@ -29,16 +30,20 @@ fn main() {
             speed();
             threads();
             eviction();
+            expiry();
             memory();
         }
         ["eviction"] => eviction(),
+        ["expiry"] => expiry(),
         ["speed"] => speed(),
         ["threads"] => threads(),
         ["memory"] => memory(),
-        ["resident", entries, value_bytes] => {
-            resident(entries.parse().expect("a number"), value_bytes.parse().expect("a number"))
-        }
-        _ => eprintln!("usage: measure [speed | threads | eviction | memory]"),
+        ["resident", entries, value_bytes, expiry] => resident(
+            entries.parse().expect("a number"),
+            value_bytes.parse().expect("a number"),
+            expiry == "expiring",
+        ),
+        _ => eprintln!("usage: measure [speed | threads | eviction | expiry | memory]"),
     }
 }
 
@@ -249,18 +254,56 @@ impl Zipf {
     }
 }
 
+/// Entries that expire at a steady rate: a thousandth of the table after the other.
+fn expiry() {
+    println!("expiry: entries, CPU time in us for each of those that expire, keys in random order");
+    for entries in [1_000_000, 4_000_000, 10_000_000] {
+        let table = Table::new(Options::default());
+        let life_ms = 1_000_000;
+        for number in shuffled(entries as usize) {
+            let after = number as u64 * life_ms / entries;
+            let meta = Meta { expires_at_ms: Some(NOW_MS + after), ..Meta::default() };
+            let put = table.update(&key(number as u64), NOW_MS, |slot| slot.put(&[b"v"], meta));
+            put.expect("room");
+        }
+        let (start, mut removed) = (cpu_ns(), 0);
+        // The sweeper comes every 100 ms.
+        for step in 1..=30 {
+            loop {
+                let (some, more) = table.sweep(NOW_MS + step * 100, 512);
+                removed += some;
+                if !more {
+                    break;
+                }
+            }
+        }
+        let each = (cpu_ns() - start) as f64 / 1e3 / removed as f64;
+        println!("{entries:>9} {removed:>7} {each:>8.2}");
+    }
+}
+
+/// CPU time of the main thread (Linux only).
+fn cpu_ns() -> u64 {
+    let schedstat = std::fs::read_to_string("/proc/self/schedstat").expect("Linux");
+    schedstat.split(' ').next().and_then(|ns| ns.parse().ok()).expect("a number")
+}
+
 fn memory() {
     println!("resident bytes per entry, 16-byte keys (in brackets: accounted entry + index)");
     let this = std::env::current_exe().expect("our own path");
-    for value_bytes in ["16", "100", "1000"] {
-        for entries in ["100000", "200000", "300000", "500000", "700000", "1000000"] {
-            let child = Command::new(&this).args(["resident", entries, value_bytes]).output();
-            print!("{}", String::from_utf8_lossy(&child.expect("a child").stdout));
+    for expiry in ["lasting", "expiring"] {
+        println!("{expiry}");
+        for value_bytes in ["16", "100", "1000"] {
+            for entries in ["100000", "200000", "300000", "500000", "700000", "1000000"] {
+                let arguments = ["resident", entries, value_bytes, expiry];
+                let child = Command::new(&this).args(arguments).output();
+                print!("{}", String::from_utf8_lossy(&child.expect("a child").stdout));
+            }
         }
     }
 }
 
-fn resident(entries: u64, value_bytes: usize) {
+fn resident(entries: u64, value_bytes: usize, expiring: bool) {
     let budget = Arc::new(Budget::new(i64::MAX, WhenFull::Evict));
     let options = || Options { budget: Some(Arc::clone(&budget)), ..Options::default() };
     let value = vec![b'v'; value_bytes];
@@ -270,7 +313,12 @@ fn resident(entries: u64, value_bytes: usize) {
     drop(warm_up);
     let before = resident_bytes();
     let tables: Vec<Table> = (0..16).map(|_| Table::new(options())).collect();
-    (0..entries).for_each(|number| put(&tables[0], &key(number), &value));
+    for number in 0..entries {
+        let expires_at_ms = expiring.then_some(NOW_MS + mixed(number) % 86_400_000);
+        let meta = Meta { expires_at_ms, ..Meta::default() };
+        let put = tables[0].update(&key(number), NOW_MS, |slot| slot.put(&[&value], meta));
+        put.expect("room");
+    }
     let each = |bytes: u64| bytes as f64 / entries as f64;
     let counts = tables[0].counts();
     println!(
@@ -279,6 +327,11 @@ fn resident(entries: u64, value_bytes: usize) {
         each(counts.bytes),
         each(counts.index_bytes)
     );
+}
+
+/// Spreads a number over all bits.
+fn mixed(number: u64) -> u64 {
+    (number + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_right(29)
 }
 
 fn resident_bytes() -> u64 {

@@ -290,8 +290,7 @@ impl Core {
 
     pub(crate) fn counts(&self) -> Counts {
         let index_bytes = self.shards().map_or(0, |shards| {
-            let indexes: usize =
-                shards.iter().map(|shard| shard.lock_to_read().index.allocation_size()).sum();
+            let indexes: usize = shards.iter().map(|shard| shard.lock_to_read().bytes()).sum();
             shards.own_bytes() + indexes
         }) + self.ordered.as_ref().map_or(0, Ordered::bytes);
         Counts {

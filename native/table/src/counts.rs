@@ -9,7 +9,8 @@ pub struct Counts {
     pub entries_with_expiry: u64,
     /// Bytes of entries.
     pub bytes: u64,
-    /// Bytes of the shards and their indexes, and of the keys in order where the table has one.
+    /// Bytes of the shards, their indexes and deadlines, and of the keys in order where the table
+    /// has one.
     pub index_bytes: u64,
     /// Entries removed because they expired.
     pub expired: u64,

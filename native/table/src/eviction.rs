@@ -286,7 +286,7 @@ fn sample_shard<const N: usize>(
         return 0;
     }
     let buckets = records.index.num_buckets();
-    let expired_possible = records.expiry_min_ms <= now_ms;
+    let expired_possible = records.first_deadline_ms() <= now_ms;
     let mut dice = random();
     let (from, mut seen) = (dice as usize % buckets, 0);
     for step in 0..buckets {

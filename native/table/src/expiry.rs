@@ -1,49 +1,260 @@
-//! The sweeper: proactive removal of expired entries.
+//! Removing what has expired, and the sweeper that does so where nobody looks.
 //!
 //! Expired entries are invisible to everybody at once (each look compares the time); sweeping only
-//! gives their memory back. Each shard keeps a lower bound of its expiries, and a copy of it where
-//! the sweeper reads without locks. A bound may be too early, when the entry that caused it was
-//! replaced or removed; then the sweep of its shard finds nothing and corrects it.
+//! gives their memory back. What it costs does not depend on how many entries there are: each shard
+//! knows its [deadlines](crate::deadlines), and its first one is copied to where the sweeper reads
+//! without locks.
 
 use std::sync::atomic::Ordering::Relaxed;
 
+use hashbrown::HashTable;
+
 use crate::core::Core;
+use crate::deadlines::{Deadlines, Fragment};
+use crate::entry::EntryBox;
+use crate::hash::KeyHash;
 use crate::reaper;
-use crate::writer::Writer;
+use crate::writer::{Removal, Writer};
+
+/// Deadlines looked at while a shard is locked.
+const LOCKED_WORK_MAX: usize = 128;
 
 impl Core {
     /// See [`Table::sweep`](crate::Table::sweep).
-    pub(crate) fn sweep(&self, now_ms: u64, shards_max: usize) -> (u64, bool) {
-        let (removed, due) = self.sweep_expired(now_ms, shards_max);
+    pub(crate) fn sweep(&self, now_ms: u64, work_max: usize) -> (u64, bool) {
+        let (removed, due) = self.sweep_expired(now_ms, work_max);
         let more = self.make_some_room(now_ms);
         (removed, due || more)
     }
 
-    fn sweep_expired(&self, now_ms: u64, shards_max: usize) -> (u64, bool) {
+    fn sweep_expired(&self, now_ms: u64, work_max: usize) -> (u64, bool) {
         self.apply_schedule(now_ms);
         let Some(shards) = self.shards() else { return (0, false) };
         if !self.has_expiring() {
             return (0, false);
         }
         let from = self.sweep_from.load(Relaxed);
-        let (mut removed, mut swept) = (0, 0);
+        let (mut removed, mut work_left) = (0, work_max);
         for shard in (from..self.shard_count).chain(0..from) {
-            if shards.expiry_hint(shard) > now_ms {
-                continue;
+            while shards.expiry_hint(shard) <= now_ms {
+                if work_left == 0 {
+                    self.sweep_from.store(shard, Relaxed);
+                    return (removed, true);
+                }
+                let mut records = shards.get(shard).lock();
+                let snapshot = self.running_snapshot();
+                let mut writer = Writer::new(self, shards, shard, &mut records, snapshot);
+                let (here, work) = writer.remove_expired(now_ms, work_left.min(LOCKED_WORK_MAX));
+                let garbage = writer.garbage;
+                drop(records);
+                reaper::dispose(garbage);
+                removed += here;
+                // To lock a shard counts, so that the work ends whatever is found there.
+                work_left -= work.max(1);
             }
-            if swept == shards_max {
-                self.sweep_from.store(shard, Relaxed);
-                return (removed, true);
-            }
-            let mut records = shards.get(shard).lock();
-            let snapshot = self.running_snapshot();
-            let mut writer = Writer::new(self, shards, shard, &mut records, snapshot);
-            removed += writer.remove_expired(now_ms);
-            let garbage = writer.garbage;
-            drop(records);
-            reaper::dispose(garbage);
-            swept += 1;
         }
         (removed, false)
+    }
+}
+
+impl Writer<'_> {
+    /// Takes out entries that have expired, looking at `work_max` deadlines at most. Returns how
+    /// many entries there were, and at how many deadlines it looked.
+    pub(crate) fn remove_expired(&mut self, now_ms: u64, work_max: usize) -> (u64, usize) {
+        let (mut removed, mut work) = (0, 0);
+        while work < work_max {
+            let Some(deadlines) = &mut self.records.deadlines else { break };
+            let Some(fragment) = deadlines.pop_due(now_ms) else { break };
+            work += 1;
+            for hash in fragment.hashes(self.records.index.num_buckets()) {
+                while let Some(bucket) = self.find_expired(hash, fragment, now_ms) {
+                    removed += u64::from(self.remove(bucket, Removal::Expired));
+                }
+            }
+            // Others of the same fragment, or an entry that took the place of the one whose
+            // deadline it was.
+            if let Some(at_ms) = earliest_ms(&self.records.index, fragment, &self.core.hash) {
+                self.add_deadline(fragment, at_ms, now_ms);
+            }
+        }
+        self.shards.note_first_deadline(self.shard, self.records);
+        (removed, work)
+    }
+
+    /// The bucket of an entry of this fragment that has expired.
+    fn find_expired(&self, hash: u64, fragment: Fragment, now_ms: u64) -> Option<usize> {
+        let hasher = &self.core.hash;
+        self.records.index.find_bucket_index(hash, |entry| {
+            entry.entry().is_expired(now_ms) && fragment_of(entry, hasher) == fragment
+        })
+    }
+
+    /// Takes note of the expiry of an entry that is written in place of one that had another one,
+    /// or none.
+    #[inline]
+    pub(crate) fn note_expiry(
+        &mut self,
+        hash: u64,
+        old_ms: Option<u64>,
+        new_ms: Option<u64>,
+        now_ms: u64,
+    ) {
+        match (old_ms, new_ms) {
+            (None, None) => {}
+            (Some(_), None) => self.forget_expiry(),
+            // The old deadline is early enough.
+            (Some(old_ms), Some(new_ms)) if old_ms <= new_ms => {}
+            (_, Some(new_ms)) => self.expire_at(hash, old_ms.is_none(), new_ms, now_ms),
+        }
+    }
+
+    fn expire_at(&mut self, hash: u64, is_new: bool, at_ms: u64, now_ms: u64) {
+        let deadlines =
+            self.records.deadlines.get_or_insert_with(|| Box::new(Deadlines::new(now_ms)));
+        if is_new {
+            deadlines.add_entry();
+        }
+        if deadlines.is_crowded() {
+            self.tidy_deadlines();
+        }
+        self.add_deadline(Fragment::of(hash), at_ms, now_ms);
+        self.shards.note_first_deadline(self.shard, self.records);
+    }
+
+    fn add_deadline(&mut self, fragment: Fragment, at_ms: u64, now_ms: u64) {
+        if let Some(deadlines) = &mut self.records.deadlines {
+            deadlines.push(fragment, at_ms, now_ms);
+        }
+    }
+
+    /// Takes note that an entry that had an expiry went, or has none any more.
+    pub(crate) fn forget_expiry(&mut self) {
+        let Some(deadlines) = &mut self.records.deadlines else { return };
+        if !deadlines.remove_entry() {
+            self.records.deadlines = None;
+        } else if deadlines.is_abandoned() {
+            self.tidy_deadlines();
+        }
+        self.shards.note_first_deadline(self.shard, self.records);
+    }
+
+    /// Drops deadlines that no entry needs.
+    #[cold]
+    fn tidy_deadlines(&mut self) {
+        let (index, hasher) = (&self.records.index, &self.core.hash);
+        if let Some(deadlines) = &mut self.records.deadlines {
+            deadlines.replace(|fragment| earliest_ms(index, fragment, hasher));
+        }
+    }
+}
+
+/// When the first entry of a fragment expires.
+fn earliest_ms(index: &HashTable<EntryBox>, fragment: Fragment, hasher: &KeyHash) -> Option<u64> {
+    let mut earliest_ms: Option<u64> = None;
+    for hash in fragment.hashes(index.num_buckets()) {
+        // No entry is the right one, so the search visits all that may be.
+        let _ = index.find(hash, |entry| {
+            if let Some(at_ms) = entry.entry().expires_at_ms()
+                && fragment_of(entry, hasher) == fragment
+            {
+                earliest_ms = Some(earliest_ms.map_or(at_ms, |earliest_ms| earliest_ms.min(at_ms)));
+            }
+            false
+        });
+    }
+    earliest_ms
+}
+
+fn fragment_of(entry: &EntryBox, hasher: &KeyHash) -> Fragment {
+    Fragment::of(hasher.of(entry.entry().key()))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use proptest::test_runner::FileFailurePersistence;
+
+    use crate::keyspace::Keyspace;
+    use crate::limits::{Limits, Options};
+    use crate::meta::Meta;
+    use crate::table::Table;
+
+    use super::*;
+
+    const START_MS: u64 = 1_800_000_000_000;
+
+    /// Panics where an entry could be missed by the sweeper, or where there are too many deadlines.
+    fn assert_sound(core: &Core) {
+        let Some(shards) = core.shards() else { return };
+        for (number, shard) in shards.iter().enumerate() {
+            let records = shard.lock();
+            let mut expiring = 0;
+            for entry in &records.index {
+                if let Some(at_ms) = entry.entry().expires_at_ms() {
+                    let deadlines = records.deadlines.as_ref().expect("deadlines");
+                    assert!(deadlines.covers(fragment_of(entry, &core.hash), at_ms));
+                    expiring += 1;
+                }
+            }
+            let Some(deadlines) = &records.deadlines else { continue };
+            assert_eq!(deadlines.entries(), expiring);
+            assert!(deadlines.len() <= 4 * expiring as usize + 64);
+            assert_eq!(shards.expiry_hint(number), deadlines.first_ms());
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig {
+            cases: if cfg!(miri) { 2 } else { 300 },
+            failure_persistence: Some(Box::new(FileFailurePersistence::Off)),
+            ..ProptestConfig::default()
+        })]
+
+        #[test]
+        fn no_entry_with_an_expiry_is_without_a_deadline(
+            operations in prop::collection::vec((0..16u8, 0..600u16, 0..2_000u64), 0..1_500),
+            shards in 1..4usize,
+        ) {
+            let core = Core::new(Options {
+                shards: Some(shards),
+                seed: Some(1),
+                ..Options::default()
+            });
+            let table = Table::of(core);
+            let core = table.core();
+            let mut now_ms = START_MS;
+            for (number, (operation, key, after_ms)) in operations.into_iter().enumerate() {
+                let key = key.to_le_bytes();
+                let expires_at_ms = (operation < 10).then_some(now_ms + after_ms);
+                let meta = Meta { expires_at_ms, ..Meta::default() };
+                match operation {
+                    0..=10 => {
+                        table.update(&key, now_ms, |slot| slot.put(&[], meta)).expect("room");
+                    }
+                    11 => drop(table.update(&key, now_ms, |slot| slot.remove())),
+                    12 => now_ms += after_ms / 64,
+                    13 => drop(table.sweep(now_ms, after_ms as usize / 64)),
+                    14 if after_ms < 20 => drop(table.clear()),
+                    15 if after_ms < 100 => {
+                        let limits = Limits { entries_max: Some(100), ..Limits::default() };
+                        table.set_limits(limits);
+                        table.sweep(now_ms, 0);
+                        table.set_limits(Limits::default());
+                    }
+                    _ => {}
+                }
+                if number % 64 == 0 {
+                    assert_sound(core);
+                }
+            }
+            assert_sound(core);
+            while table.sweep(now_ms, 7).1 {}
+            assert_sound(core);
+            for shard in core.shards().into_iter().flat_map(|shards| shards.iter()) {
+                for entry in &shard.lock().index {
+                    prop_assert!(!entry.entry().is_expired(now_ms));
+                }
+            }
+        }
     }
 }

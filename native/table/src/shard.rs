@@ -11,6 +11,7 @@ use std::sync::atomic::{
 
 use hashbrown::HashTable;
 
+use crate::deadlines::Deadlines;
 use crate::entry::{Entry, EntryBox};
 use crate::hash::KeyHash;
 use crate::prefetch::Hint;
@@ -28,8 +29,8 @@ const CAPACITY_MIN: usize = 28;
 /// What a shard's lock guards.
 pub(crate) struct Records {
     pub(crate) index: HashTable<EntryBox>,
-    /// No entry expires before this; [`NEVER_MS`] where none has an expiry.
-    pub(crate) expiry_min_ms: u64,
+    /// When entries expire, where any ever had an expiry.
+    pub(crate) deadlines: Option<Box<Deadlines>>,
     /// What the running snapshot still needs of this shard.
     pub(crate) kept: Option<Box<Kept>>,
     /// The last snapshot that this shard was preserved for.
@@ -38,7 +39,7 @@ pub(crate) struct Records {
 
 impl Records {
     fn new() -> Records {
-        Records { index: HashTable::new(), expiry_min_ms: NEVER_MS, kept: None, snapshot: 0 }
+        Records { index: HashTable::new(), deadlines: None, kept: None, snapshot: 0 }
     }
 
     /// The entry of a key, expired or not.
@@ -71,6 +72,18 @@ impl Records {
             self.index.reserve(CAPACITY_MIN, rehash);
         }
         self.index.insert_unique(hash, entry, rehash).bucket_index()
+    }
+
+    /// No entry expires before this; [`NEVER_MS`] where none has an expiry.
+    #[inline]
+    pub(crate) fn first_deadline_ms(&self) -> u64 {
+        self.deadlines.as_ref().map_or(NEVER_MS, |deadlines| deadlines.first_ms())
+    }
+
+    /// Bytes of memory, without that of entries.
+    pub(crate) fn bytes(&self) -> usize {
+        let deadlines = self.deadlines.as_ref().map_or(0, |deadlines| deadlines.allocated());
+        self.index.allocation_size() + deadlines
     }
 
     /// Gives memory back once the index is less than an eighth full.
@@ -125,8 +138,9 @@ impl Shard {
 /// All shards of a table. Made with the first write, so that an unused table costs next to nothing.
 pub(crate) struct Shards {
     shards: Box<[Shard]>,
-    /// For each shard a copy of its `expiry_min_ms`, readable without the lock and 16 to a cache
-    /// line pair: looking through them all takes the sweeper a microsecond or two.
+    /// For each shard its first deadline, before which no entry expires, or [`NEVER_MS`]. Readable
+    /// without the lock and 16 to a cache line pair: looking through them all takes the sweeper a
+    /// microsecond or two.
     expiry_hints: Box<[AtomicU64]>,
     /// Where each shard's index is.
     index_hints: Box<[Hint]>,
@@ -171,11 +185,15 @@ impl Shards {
         self.expiry_hints[shard].load(Relaxed)
     }
 
-    /// Sets a shard's earliest expiry; `records` are those of `shard`.
-    pub(crate) fn set_expiry_min(&self, shard: usize, records: &mut Records, at_ms: u64) {
-        records.expiry_min_ms = at_ms;
+    /// Copies a shard's first deadline; `records` are those of `shard`.
+    #[inline]
+    pub(crate) fn note_first_deadline(&self, shard: usize, records: &Records) {
+        let first_ms = records.first_deadline_ms();
+        let hint = &self.expiry_hints[shard];
         // Relaxed: only a hint; whoever acts on it takes the lock first.
-        self.expiry_hints[shard].store(at_ms, Relaxed);
+        if hint.load(Relaxed) != first_ms {
+            hint.store(first_ms, Relaxed);
+        }
     }
 
     pub(crate) fn removed_version(&self, shard: usize) -> u64 {

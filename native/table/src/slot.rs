@@ -42,6 +42,7 @@ pub struct Slot<'a> {
     pub(crate) writer: Writer<'a>,
     key: &'a [u8],
     hash: u64,
+    now_ms: u64,
     /// The bucket of the key's live entry.
     pub(crate) bucket: Option<usize>,
     written: Option<u64>,
@@ -67,7 +68,7 @@ impl<'a> Slot<'a> {
                 eviction::note_use(entry);
             }
         }
-        Slot { writer, key, hash, bucket, written: None, refused: false, taken_out }
+        Slot { writer, key, hash, now_ms, bucket, written: None, refused: false, taken_out }
     }
 
     /// Ends the work on the key: what was written, and what is to be freed without the lock.
@@ -168,7 +169,7 @@ impl<'a> Slot<'a> {
     }
 
     pub(crate) fn place(&mut self, entry: EntryBox, charge: Charge) -> Result<u64, Full> {
-        let put = self.writer.put(entry, self.hash, self.bucket, charge);
+        let put = self.writer.put(entry, self.hash, self.bucket, charge, self.now_ms);
         let (bucket, version) = put.inspect_err(|Full| self.refused = true)?;
         self.bucket = Some(bucket);
         self.written = Some(version);

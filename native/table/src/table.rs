@@ -32,6 +32,11 @@ impl Table {
     }
 
     #[cfg(test)]
+    pub(crate) fn core(&self) -> &Core {
+        &self.core
+    }
+
+    #[cfg(test)]
     pub(crate) fn of(core: Arc<Core>) -> Table {
         Table { core }
     }
@@ -100,11 +105,12 @@ impl Table {
         self.core.schedule_clear(at_ms);
     }
 
-    /// Removes expired entries from at most `shards_max` shards whose earliest expiry has passed,
-    /// going on where the last call ended. Returns how many were removed, and whether a due
-    /// shard may be left. Goes on to make room, too, where a lowered limit left much to evict.
-    pub fn sweep(&self, now_ms: u64, shards_max: usize) -> (u64, bool) {
-        self.core.sweep(now_ms, shards_max)
+    /// Removes expired entries, going on where the last call ended. Returns how many were removed,
+    /// and whether more may be left. The work is bounded by `work_max`: a step finds one entry that
+    /// has expired, or finds out that there is none in a place where one might have been. Goes on
+    /// to make room, too, where a lowered limit left much to evict.
+    pub fn sweep(&self, now_ms: u64, work_max: usize) -> (u64, bool) {
+        self.core.sweep(now_ms, work_max)
     }
 
     /// Counts since the table was made. Takes each shard's lock for a moment.

@@ -13,7 +13,7 @@ use crate::core::{Change, Core};
 use crate::entry::{Entry, EntryBox};
 use crate::limits::Full;
 use crate::ordered;
-use crate::shard::{NEVER_MS, Records, Shards};
+use crate::shard::{Records, Shards};
 use crate::snapshot::Kept;
 
 /// Why an entry goes.
@@ -71,14 +71,16 @@ impl Writer<'_> {
         hash: u64,
         bucket: Option<usize>,
         charge: Charge,
+        now_ms: u64,
     ) -> Result<(usize, u64), Full> {
         if self.core.ordered.is_some() && entry.entry().key().len() > ordered::KEY_BYTES_MAX {
             self.core.tallies.refused.fetch_add(1, Relaxed);
             return Err(Full);
         }
         let new = change_of(&entry.entry());
-        let old = bucket.and_then(|bucket| self.records.bucket(bucket)).map(|old| change_of(&old));
-        let old = old.unwrap_or_default();
+        let old = bucket.and_then(|bucket| self.records.bucket(bucket));
+        let old_expiry_ms = old.and_then(|old| old.expires_at_ms());
+        let old = old.map(|old| change_of(&old)).unwrap_or_default();
         let change = Change {
             entries: new.entries - old.entries,
             bytes: new.bytes - old.bytes,
@@ -96,7 +98,7 @@ impl Writer<'_> {
         self.preserve();
         let version = self.core.next_version().inspect_err(|Full| self.core.discharge(change))?;
         entry.set_version(version);
-        self.note_expiry(entry.entry().expires_at_ms());
+        let expires_at_ms = entry.entry().expires_at_ms();
         let replaced =
             bucket.and_then(|bucket| Some((bucket, self.records.index.get_bucket_mut(bucket)?)));
         let bucket = match replaced {
@@ -118,6 +120,7 @@ impl Writer<'_> {
                 bucket
             }
         };
+        self.note_expiry(hash, old_expiry_ms, expires_at_ms, now_ms);
         Ok((bucket, version))
     }
 
@@ -140,50 +143,21 @@ impl Writer<'_> {
         self.core.discharge(change_of(&entry.entry()));
         self.shards.note_removed(self.shard, entry.entry().version());
         self.tally(why, 1);
+        let expires = entry.entry().expires_at_ms().is_some();
         self.retire(entry);
         self.shrink();
+        if expires {
+            self.forget_expiry();
+        }
         true
-    }
-
-    /// Takes out all expired entries and brings the earliest expiry up to date. Returns how many
-    /// they were.
-    pub(crate) fn remove_expired(&mut self, now_ms: u64) -> u64 {
-        if self.records.expiry_min_ms > now_ms {
-            return 0;
-        }
-        self.preserve();
-        let mut earliest_ms = NEVER_MS;
-        let mut index = std::mem::take(&mut self.records.index);
-        let mut gone = Change::default();
-        let expired = index.extract_if(|entry| match entry.entry().expires_at_ms() {
-            Some(at_ms) if at_ms > now_ms => {
-                earliest_ms = earliest_ms.min(at_ms);
-                false
-            }
-            Some(_) => true,
-            None => false,
-        });
-        for entry in expired {
-            gone.add(change_of(&entry.entry()));
-            self.shards.note_removed(self.shard, entry.entry().version());
-            if let Some(ordered) = &self.core.ordered {
-                ordered.remove(entry.entry().key());
-            }
-            self.retire(entry);
-        }
-        self.records.index = index;
-        self.shards.set_expiry_min(self.shard, self.records, earliest_ms);
-        self.core.discharge(gone);
-        self.tally(Removal::Expired, gone.entries as u64);
-        self.shrink();
-        gone.entries as u64
     }
 
     /// Takes out everything but the keys in the table's order, whatever there is in one step, and
     /// leaves the accounting to a caller who clears all shards. What no snapshot needs is returned,
     /// to be disposed of when the locks are gone.
     pub(crate) fn take_index(&mut self) -> HashTable<EntryBox> {
-        self.shards.set_expiry_min(self.shard, self.records, NEVER_MS);
+        self.records.deadlines = None;
+        self.shards.note_first_deadline(self.shard, self.records);
         self.shards.hint(self.shard).clear();
         let index = std::mem::take(&mut self.records.index);
         let version = self.core.version();
@@ -267,14 +241,6 @@ impl Writer<'_> {
     fn note_index(&self, buckets: usize) {
         if self.records.index.num_buckets() != buckets {
             self.shards.hint(self.shard).set(&self.records.index);
-        }
-    }
-
-    fn note_expiry(&mut self, expires_at_ms: Option<u64>) {
-        if let Some(at_ms) = expires_at_ms
-            && at_ms < self.records.expiry_min_ms
-        {
-            self.shards.set_expiry_min(self.shard, self.records, at_ms);
         }
     }
 

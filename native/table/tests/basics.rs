@@ -175,21 +175,89 @@ fn an_entry_is_gone_at_its_expiry_and_not_before() {
 }
 
 #[test]
-fn a_sweep_visits_due_shards_only_and_goes_on_where_it_ended() {
+fn a_sweep_does_so_much_work_and_goes_on_where_it_ended() {
     let table = table();
     for key in 0..1_000u32 {
         set_meta(&table, &key.to_le_bytes(), b"v", expiring(NOW_MS + 1 + u64::from(key % 2)));
     }
-    assert_eq!(table.sweep(NOW_MS, 100), (0, false));
-    let (first, more) = table.sweep(NOW_MS + 1, 1);
-    assert!(first > 0 && more);
-    let (rest, more) = table.sweep(NOW_MS + 1, 100);
-    assert_eq!((first + rest, more), (500, false));
+    assert_eq!(table.sweep(NOW_MS, 0), (0, false));
+    assert_eq!(table.sweep(NOW_MS + 1, 1), (1, true));
+    assert_eq!(table.sweep(NOW_MS + 1, 100), (100, true));
+    assert_eq!(table.sweep(NOW_MS + 1, 10_000), (399, false));
     assert_eq!(table.sweep(NOW_MS + 1, 100), (0, false));
-    assert_eq!(table.sweep(NOW_MS + 2, 100), (500, false));
+    assert_eq!(table.sweep(NOW_MS + 2, 500), (500, false));
     let counts = table.counts();
     assert_eq!((counts.entries, counts.entries_with_expiry, counts.bytes), (0, 0, 0));
     assert_eq!(counts.expired, 1_000);
+}
+
+#[test]
+fn what_a_sweep_costs_does_not_depend_on_how_many_entries_there_are() {
+    for others in [0, 10_000u32] {
+        let table = Table::new(Options { shards: Some(4), ..Options::default() });
+        for key in 0..others {
+            let later = expiring(NOW_MS + 1_000_000 + u64::from(key));
+            let meta = if key % 2 == 0 { later } else { Meta::default() };
+            set_meta(&table, &key.to_be_bytes(), b"v", meta);
+        }
+        for key in 0..10u8 {
+            set_meta(&table, &[key], b"v", expiring(NOW_MS + 1));
+        }
+        assert_eq!(table.sweep(NOW_MS + 1, 10), (10, false), "beside {others}");
+    }
+}
+
+#[test]
+fn a_key_that_is_written_again_and_again_is_looked_at_once() {
+    let table = table();
+    for after in 0..1_000 {
+        set_meta(&table, b"session", b"v", expiring(NOW_MS + 1_000 + after));
+    }
+    // Its first time has passed, and it lives on.
+    assert_eq!(table.sweep(NOW_MS + 1_000, 1), (0, false));
+    assert_eq!(table.sweep(NOW_MS + 1_998, 1), (0, false));
+    assert_eq!(table.sweep(NOW_MS + 1_999, 1), (1, false));
+}
+
+#[test]
+fn what_expires_in_years_is_there_until_then() {
+    const DAY_MS: u64 = 24 * 60 * 60 * 1_000;
+    let table = table();
+    let times = [1, 30, 50, 400, 4_000].map(|days| NOW_MS + days * DAY_MS);
+    for at_ms in times {
+        set_meta(&table, &at_ms.to_le_bytes(), b"v", expiring(at_ms));
+    }
+    let mut now_ms = NOW_MS;
+    while now_ms < NOW_MS + 4_001 * DAY_MS {
+        assert!(!table.sweep(now_ms, 100).1);
+        let live = times.iter().filter(|&&at_ms| at_ms > now_ms).count();
+        assert_eq!(table.len(), live as u64);
+        now_ms += 7 * DAY_MS + 1;
+    }
+}
+
+#[test]
+fn deadlines_without_an_entry_do_not_pile_up() {
+    let table = Table::new(Options { shards: Some(4), ..Options::default() });
+    let bytes = || table.counts().index_bytes;
+    let churn = |from: u64| {
+        for round in from..from + 50 {
+            for key in 0..100u8 {
+                // Removed and made anew, or made to expire earlier than before.
+                if key % 2 == 0 {
+                    table.update(&[key], NOW_MS, |slot| slot.remove());
+                }
+                set_meta(&table, &[key], b"v", expiring(NOW_MS + 1_000_000 - round));
+            }
+        }
+    };
+    churn(0);
+    let before = bytes();
+    churn(50);
+    churn(100);
+    // Seven bytes each, two for each entry and some 64 more in each shard, and growth.
+    assert!(bytes() < before + 1_000, "{before} {}", bytes());
+    assert_eq!(table.sweep(NOW_MS + 1_000_000, 1_000), (100, false));
 }
 
 #[test]

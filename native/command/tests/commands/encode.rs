@@ -226,7 +226,7 @@ impl Dice {
                 count: self.below(1_000),
                 values: self.bit(),
             },
-            _ => Command::Sweep { shards_max: self.below(1_000) },
+            _ => Command::Sweep { work_max: self.below(1_000) },
         }
     }
 }

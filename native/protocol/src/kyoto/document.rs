@@ -345,9 +345,9 @@ const DIFFERENCES: &[[&str; 4]] = &[
     ],
     [
         "`vacuum` with `step`",
-        "so many records",
-        "so many of the table's shards",
-        "expired records are collected by shard",
+        "looks at so many records",
+        "removes at most so many expired records",
+        "the table knows which records expire next",
     ],
     [
         "Expired by other protocols",

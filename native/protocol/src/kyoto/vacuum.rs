@@ -8,31 +8,31 @@ use super::turn::Turn;
 use crate::Host;
 use todana_command::Command;
 
-/// Shards that a slice sweeps.
-const SLICE_SHARDS: usize = 16;
+/// Expired records that a slice removes.
+const SLICE_RECORDS: usize = 512;
 
 /// A vacuum under way.
 #[derive(Debug)]
 pub(super) struct Vacuum {
     database: usize,
-    /// Shards that may still be swept.
-    shards_left: usize,
+    /// Expired records that may still be removed.
+    records_left: usize,
 }
 
 impl Vacuum {
-    /// All that is due, or no more than `step` shards where that is more than 1.
+    /// All that is due, or no more than `step` records where that is more than 1.
     pub(super) fn begin(database: usize, inputs: &Inputs<'_>) -> Vacuum {
         let steps = inputs.get(b"step").map_or(0, numbers::integer);
-        let shards_left = if steps > 1 { usize::try_from(steps).ok() } else { None };
-        Vacuum { database, shards_left: shards_left.unwrap_or(usize::MAX) }
+        let records_left = if steps > 1 { usize::try_from(steps).ok() } else { None };
+        Vacuum { database, records_left: records_left.unwrap_or(usize::MAX) }
     }
 
     /// Goes on for a slice. True when all is done.
     pub(super) fn step<H: Host>(&mut self, turn: &mut Turn<'_, H>) -> Result<bool, Failure> {
-        let shards_max = self.shards_left.min(SLICE_SHARDS);
-        let outcome = order(turn, self.database, &Command::Sweep { shards_max })?;
-        self.shards_left -= shards_max;
-        Ok(outcome != Outcome::Flag(true) || self.shards_left == 0)
+        let work_max = self.records_left.min(SLICE_RECORDS);
+        let outcome = order(turn, self.database, &Command::Sweep { work_max })?;
+        self.records_left -= work_max;
+        Ok(outcome != Outcome::Flag(true) || self.records_left == 0)
     }
 }
 
@@ -84,11 +84,12 @@ mod tests {
     }
 
     #[test]
-    fn a_number_of_steps_sweeps_so_many_shards() {
+    fn a_number_of_steps_removes_so_many_records() {
         let host = &mut host(1_000);
         vacuum(host, "step=2");
-        let Outcome::Number(left) = count(host) else { panic!("a count") };
-        assert!(left > 500 && left < 1_001, "{left} are left");
+        assert_eq!(count(host), Outcome::Number(999));
+        vacuum(host, "step=600");
+        assert_eq!(count(host), Outcome::Number(399));
         vacuum(host, "step=9223372036854775807");
         assert_eq!(count(host), Outcome::Number(1));
     }

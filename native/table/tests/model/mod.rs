@@ -53,7 +53,7 @@ enum Operation {
     BatchOfAll { key: u8, operation: KeyOperation, clear: bool, seed: u8 },
     Scan { cursor: u8, count: u8 },
     Random { seed: u8 },
-    Sweep { shards_max: u8 },
+    Sweep { work_max: u8 },
     Advance { ms: u8 },
     Clear,
     ScheduleClear { after_ms: u8 },
@@ -93,7 +93,7 @@ impl Operation {
             17..=18 => Operation::BatchOfAll { key: a % KEYS, operation, clear: b < 20, seed: b },
             19 => Operation::Scan { cursor: a % 10, count: b },
             20 => Operation::Random { seed: a },
-            21 => Operation::Sweep { shards_max: a % 10 },
+            21 => Operation::Sweep { work_max: a % 10 },
             22..=23 => Operation::Advance { ms: a },
             24 if a < 64 => Operation::Clear,
             25 => Operation::ScheduleClear { after_ms: a },
@@ -296,9 +296,9 @@ impl<'t> Model<'t> {
             }
             Operation::Scan { cursor, count } => self.scan(cursor, count),
             Operation::Random { seed } => self.random(self.table, seed),
-            Operation::Sweep { shards_max } => {
+            Operation::Sweep { work_max } => {
                 self.observe();
-                self.table.sweep(self.now_ms, usize::from(shards_max));
+                self.table.sweep(self.now_ms, usize::from(work_max));
             }
             Operation::Advance { ms } => self.now_ms += u64::from(ms),
             Operation::Clear => self.clear(),

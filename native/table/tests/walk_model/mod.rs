@@ -55,7 +55,7 @@ enum Operation {
         ms: u8,
     },
     Sweep {
-        shards_max: u8,
+        work_max: u8,
     },
     Clear,
     ScheduleClear {
@@ -93,7 +93,7 @@ impl Operation {
             10..=11 => Operation::RemoveMany { key, count: c },
             12 => Operation::Batch { removed: key, put: other, clear: e < 40, walk: e & 1 != 0 },
             13 => Operation::Advance { ms: a },
-            14 => Operation::Sweep { shards_max: a % 10 },
+            14 => Operation::Sweep { work_max: a % 10 },
             15 if a < 64 => Operation::Clear,
             15 => Operation::ScheduleClear { after_ms: b },
             16 => Operation::Evict { entries_max: a },
@@ -315,9 +315,9 @@ impl Model<'_> {
                     walking.awaited.retain(|key| rows.get(key).is_some_and(|&at| at > now_ms));
                 }
             }
-            Operation::Sweep { shards_max } => {
+            Operation::Sweep { work_max } => {
                 self.observe();
-                self.table.sweep(self.now_ms, usize::from(shards_max));
+                self.table.sweep(self.now_ms, usize::from(work_max));
             }
             Operation::Clear => {
                 self.table.clear();
