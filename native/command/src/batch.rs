@@ -10,7 +10,7 @@ use crate::databases::{DATABASES, Order};
 use crate::execute::{NO_CLEAR, dispatch};
 use crate::keys::{Transfer, transfer};
 use crate::{Command, Context, Databases, Error, Reply, range};
-use todana_table::{Keyspace, Locked, Walk};
+use todana_table::{Keyspace, Locked, PREFETCH_KEYS_MAX, Walk};
 
 /// A key's version when it was watched; 0 where it was absent.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -96,7 +96,11 @@ pub fn execute_batch<R: Reply>(
     mut each: impl FnMut(&mut R, usize),
 ) -> bool {
     let Some(mut step) = Step::begin(databases, batch, context) else { return false };
+    let mut fetched = 0;
     for (index, (database, command)) in batch.commands.iter().enumerate() {
+        if index == fetched {
+            fetched += step.prefetch(&batch.commands[index..]);
+        }
         each(reply, index);
         step.execute(*database, command, reply);
     }
@@ -292,6 +296,30 @@ impl<'t> Step<'t> {
                 None => reply.error(Error::NoSuchDatabase),
             },
         }
+    }
+
+    /// Begins to fetch from memory what the next commands need. Returns how many these are: one at
+    /// least.
+    fn prefetch(&self, commands: &[(usize, Command<'_>)]) -> usize {
+        let (mut keys, mut len, mut count) = ([&[][..]; PREFETCH_KEYS_MAX], 0, 0);
+        let Some(&(first, _)) = commands.first() else { return 1 };
+        for (database, command) in commands.iter().take(PREFETCH_KEYS_MAX) {
+            if *database != first || len == PREFETCH_KEYS_MAX || matches!(command, Command::Swap { .. }) {
+                break;
+            }
+            count += 1;
+            command.each_key(|key| {
+                if let Some(place) = keys.get_mut(len) {
+                    (*place, len) = (key, len + 1);
+                }
+            });
+        }
+        if len > 1
+            && let Some((_, table)) = self.table(first)
+        {
+            table.prefetch(&keys[..len]);
+        }
+        count.max(1)
     }
 
     fn table(&self, database: usize) -> Option<(usize, &Locked<'t>)> {

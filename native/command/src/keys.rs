@@ -4,11 +4,11 @@ use crate::glob::glob;
 use crate::page::{PAGE_BYTES_MAX, Page};
 use crate::record::{Kept, check};
 use crate::{Condition, Error, Refusal, Reply};
-use todana_table::{Full, Keyspace};
+use todana_table::{Full, Keyspace, PREFETCH_KEYS_MAX};
 
 /// EXISTS. A key that is named twice counts twice.
 pub(crate) fn exists<K: Keyspace, R: Reply>(space: &K, keys: &[&[u8]], now_ms: u64, reply: &mut R) {
-    reply.integer(count(keys, |key| space.read(key, now_ms, |entry| entry.is_some())));
+    reply.integer(count(space, keys, |key| space.read(key, now_ms, |entry| entry.is_some())));
 }
 
 /// TOUCH.
@@ -21,17 +21,26 @@ pub(crate) fn note_access<K: Keyspace, R: Reply>(
     let note = |key: &[u8]| {
         space.read(key, now_ms, |entry| entry.map(|entry| entry.note_access(now_ms)).is_some())
     };
-    reply.integer(count(keys, note));
+    reply.integer(count(space, keys, note));
 }
 
 /// DEL, UNLINK, `todana:delete_many`.
 #[inline]
 pub(crate) fn delete<K: Keyspace, R: Reply>(space: &K, keys: &[&[u8]], now_ms: u64, reply: &mut R) {
-    reply.integer(count(keys, |key| space.update(key, now_ms, |slot| slot.remove())));
+    reply.integer(count(space, keys, |key| space.update(key, now_ms, |slot| slot.remove())));
 }
 
-fn count(keys: &[&[u8]], mut holds: impl FnMut(&[u8]) -> bool) -> i64 {
-    keys.iter().map(|key| i64::from(holds(key))).sum()
+/// Counts keys, fetching from memory what the next ones need.
+#[inline]
+fn count<K: Keyspace>(space: &K, keys: &[&[u8]], mut holds: impl FnMut(&[u8]) -> bool) -> i64 {
+    let mut found = 0;
+    for keys in keys.chunks(PREFETCH_KEYS_MAX) {
+        if keys.len() > 1 {
+            space.prefetch(keys);
+        }
+        found += keys.iter().map(|key| i64::from(holds(key))).sum::<i64>();
+    }
+    found
 }
 
 /// `delete`, `md`, `todana:delete`.

@@ -11,7 +11,7 @@ use crate::entry::{Entry, EntryBox};
 use crate::eviction::Written;
 use crate::keyspace::Keyspace;
 use crate::ordered::Leaves;
-use crate::prefetch::Ahead;
+use crate::prefetch::{self, Ahead};
 use crate::range::{KeyOrder, NotOrdered, Walk, Walked};
 use crate::readers;
 use crate::reaper;
@@ -207,9 +207,23 @@ impl Keyspace for Locked<'_> {
         }
     }
 
-    /// Does nothing: the shards' lines came with their locks, and who locks keys works on most of
-    /// them.
-    fn prefetch(&self, _: &[&[u8]]) {}
+    /// The shards' lines came with their locks; indexes and entries did not. A shard that a closure
+    /// of the caller looks at is left out.
+    fn prefetch(&self, keys: &[&[u8]]) {
+        prefetch::in_two_steps(
+            keys,
+            |key| {
+                let (hash, held) = self.find(key);
+                self.shards.hint(held.shard).fetch(hash);
+                (hash, held)
+            },
+            |&(hash, held)| {
+                if let Ok(records) = held.records.try_borrow() {
+                    prefetch::fetch_entries_of(&records, hash, prefetch::ENTRY_LINES_MAX);
+                }
+            },
+        );
+    }
 
     fn len(&self) -> u64 {
         self.assert_all("len");

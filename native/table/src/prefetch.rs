@@ -28,7 +28,7 @@ use hashbrown::HashTable;
 
 use crate::core::Core;
 use crate::entry::EntryBox;
-use crate::shard::Shards;
+use crate::shard::{Records, Shards};
 
 /// Keys that are fetched together: about as many lines as a processor has on the way at one time.
 pub const PREFETCH_KEYS_MAX: usize = 16;
@@ -38,7 +38,7 @@ const FETCHES: bool = cfg!(all(target_arch = "x86_64", not(miri)));
 
 const LINE_BYTES: usize = 64;
 /// Lines of an entry that are fetched: a key and a value of some hundred bytes together.
-const ENTRY_LINES_MAX: usize = 3;
+pub(crate) const ENTRY_LINES_MAX: usize = 3;
 /// The same of small entries, which may begin anywhere in a line.
 const ENTRY_LINES_MIN: usize = 2;
 /// Keys of a walk that are fetched together.
@@ -107,14 +107,11 @@ impl Core {
     /// Fetches what the next look-ups of these keys will need, [`PREFETCH_KEYS_MAX`] at most.
     pub(crate) fn prefetch(&self, keys: &[&[u8]]) {
         let Some(shards) = self.shards().filter(|_| FETCHES) else { return };
-        let mut located = [(0, 0); PREFETCH_KEYS_MAX];
-        let located = &mut located[..keys.len().min(PREFETCH_KEYS_MAX)];
-        for (place, key) in located.iter_mut().zip(keys) {
-            *place = self.fetch_place(shards, key);
-        }
-        for place in located {
-            fetch_entries(shards, *place, ENTRY_LINES_MAX);
-        }
+        in_two_steps(
+            keys,
+            |key| self.fetch_place(shards, key),
+            |place| fetch_entries(shards, *place, ENTRY_LINES_MAX),
+        );
     }
 
     /// The first step. Returns the key's hash and shard.
@@ -126,10 +123,31 @@ impl Core {
     }
 }
 
-/// The second step: so many lines of each entry that may be the one with this hash.
+/// Takes the first step for each of the keys, [`PREFETCH_KEYS_MAX`] at most, then the second.
+#[inline(always)]
+pub(crate) fn in_two_steps<P>(
+    keys: &[&[u8]],
+    fetch_place: impl Fn(&[u8]) -> P,
+    fetch_entries: impl Fn(&P),
+) {
+    let mut places: [Option<P>; PREFETCH_KEYS_MAX] = [const { None }; PREFETCH_KEYS_MAX];
+    for (place, key) in places.iter_mut().zip(keys) {
+        *place = FETCHES.then(|| fetch_place(key));
+    }
+    places.iter().flatten().for_each(fetch_entries);
+}
+
+/// The second step, for a shard that nobody has locked.
 #[inline(always)]
 fn fetch_entries(shards: &Shards, (hash, shard): (u64, usize), lines: usize) {
-    let Some(records) = shards.get(shard).try_lock_to_read() else { return };
+    if let Some(records) = shards.get(shard).try_lock_to_read() {
+        fetch_entries_of(&records, hash, lines);
+    }
+}
+
+/// The second step: so many lines of each entry that may be the one with this hash.
+#[inline(always)]
+pub(crate) fn fetch_entries_of(records: &Records, hash: u64, lines: usize) {
     // No entry is the right one, so the search visits all that may be.
     let _ = records.index.find(hash, |entry| {
         for line in 0..ENTRY_LINES_MAX {
