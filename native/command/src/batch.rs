@@ -8,9 +8,12 @@
 
 use crate::databases::{DATABASES, Order};
 use crate::execute::{NO_CLEAR, dispatch};
+use crate::foresight::{self, Foresight};
 use crate::keys::{Transfer, transfer};
+use crate::plan::{LockedTables, Plan, is_due};
+use crate::work::{self, BATCH_UNITS_MAX};
 use crate::{Command, Context, Databases, Error, Reply, range};
-use todana_table::{Keyspace, Locked, PREFETCH_KEYS_MAX, Walk};
+use todana_table::{Full, Keyspace, Locked, PREFETCH_KEYS_MAX, Walk};
 
 /// A key's version when it was watched; 0 where it was absent.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -82,20 +85,31 @@ pub struct Batch<'a> {
     pub commands: &'a [(usize, Command<'a>)],
 }
 
+/// Why a batch was not begun. Nothing was done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Inadmissible {
+    /// It is more work than one step may be, see [`BATCH_UNITS_MAX`].
+    TooMuchWork,
+    /// There is no room for what it would write, and the table may not evict.
+    Full,
+}
+
 /// Carries out a batch. `each` is called before each command's reply, with its index, so that a
 /// door can prepare its words. Returns false, with nothing done or replied, where a watch failed.
 ///
-/// A clear in a batch that is to come about later is scheduled when the batch is done. Replies are
-/// made while all locks are held, large values copied included: who writes keys that large values
-/// of a batch share a shard with waits for that.
+/// Before the first command it is decided whether all of the batch is admitted: how much work it
+/// is, since it is done with all locks held, and whether there is room for what it writes, which
+/// is reserved. A command may still fail by itself, for want of an integer or such.
+///
+/// A clear in a batch that is to come about later is scheduled when the batch is done.
 pub fn execute_batch<R: Reply>(
     databases: &Databases,
     batch: &Batch<'_>,
     context: Context,
     reply: &mut R,
     mut each: impl FnMut(&mut R, usize),
-) -> bool {
-    let Some(mut step) = Step::begin(databases, batch, context) else { return false };
+) -> Result<bool, Inadmissible> {
+    let Some(mut step) = Step::begin(databases, batch, context, true)? else { return Ok(false) };
     let mut fetched = 0;
     for (index, (database, command)) in batch.commands.iter().enumerate() {
         if index == fetched {
@@ -105,10 +119,11 @@ pub fn execute_batch<R: Reply>(
         step.execute(*database, command, reply);
     }
     step.end();
-    true
+    Ok(true)
 }
 
-/// Carries out one command that concerns more than one table, or all of one.
+/// Carries out one command that concerns more than one table, or all of one. It has no limit but
+/// its own.
 pub(crate) fn execute_alone<R: Reply>(
     databases: &Databases,
     database: usize,
@@ -117,102 +132,10 @@ pub(crate) fn execute_alone<R: Reply>(
     reply: &mut R,
 ) {
     let commands = [(database, command.clone())];
-    execute_batch(
-        databases,
-        &Batch { watches: &[], commands: &commands },
-        context,
-        reply,
-        |_, _| {},
-    );
-}
-
-type LockedTables<'a> = [Option<Locked<'a>>; DATABASES];
-
-/// What a batch needs of one table.
-#[derive(Clone, Default)]
-enum Need<'a> {
-    #[default]
-    Nothing,
-    Keys(Vec<&'a [u8]>),
-    /// Everything, unless the table is empty.
-    Emptiness,
-    Everything,
-}
-
-impl<'a> Need<'a> {
-    fn add_key(&mut self, key: &'a [u8]) {
-        match self {
-            Need::Nothing => *self = Need::Keys(vec![key]),
-            Need::Keys(keys) => keys.push(key),
-            Need::Emptiness => *self = Need::Everything,
-            Need::Everything => {}
-        }
-    }
-
-    fn add_emptiness(&mut self) {
-        *self = match self {
-            Need::Nothing | Need::Emptiness => Need::Emptiness,
-            Need::Keys(_) | Need::Everything => Need::Everything,
-        }
-    }
-}
-
-/// What a batch needs of all tables, and the order that it leaves.
-struct Plan<'a> {
-    needs: [Need<'a>; DATABASES],
-    /// The order after the batch's own swaps.
-    order: Order,
-}
-
-impl<'a> Plan<'a> {
-    fn of(batch: &Batch<'a>, mut order: Order, now_ms: u64) -> Plan<'a> {
-        let mut needs: [Need<'_>; DATABASES] = Default::default();
-        for watch in batch.watches {
-            if let Some(index) = order.index(watch.database) {
-                needs[index].add_key(&watch.key);
-            }
-        }
-        for (database, command) in batch.commands {
-            if let Command::Swap { first, second } = *command {
-                order = order.swapped(first, second).unwrap_or(order);
-            }
-            let Some(index) = order.index(*database) else { continue };
-            match command.clears(now_ms) {
-                Some(true) => needs.iter_mut().for_each(Need::add_emptiness),
-                Some(false) => needs[index].add_emptiness(),
-                None if command.sees_all() => needs[index] = Need::Everything,
-                None => command.each_key(|key| needs[index].add_key(key)),
-            }
-            if let Some((other, key)) = command.destination()
-                && let Some(index) = order.index(other)
-            {
-                needs[index].add_key(key);
-            }
-        }
-        Plan { needs, order }
-    }
-
-    /// Locks what is needed, table by table.
-    fn lock<'t>(&self, databases: &'t Databases, now_ms: u64) -> LockedTables<'t> {
-        std::array::from_fn(|index| {
-            let table = &databases.tables()[index];
-            match &self.needs[index] {
-                Need::Nothing => None,
-                Need::Keys(keys) => Some(table.lock(keys.iter().copied(), now_ms)),
-                Need::Emptiness if table.is_empty() => None,
-                Need::Emptiness | Need::Everything => Some(table.lock_all(now_ms)),
-            }
-        })
-    }
-
-    /// Whether the tables that were left out because they were empty are so still, now that the
-    /// others are locked. Then a record that is written to one of them now is written after the
-    /// batch.
-    fn still_fits(&self, databases: &Databases, tables: &LockedTables<'_>) -> bool {
-        let mut all = self.needs.iter().zip(tables).zip(databases.tables());
-        all.all(|((need, locked), table)| {
-            !matches!(need, Need::Emptiness) || locked.is_some() || table.is_empty()
-        })
+    let batch = Batch { watches: &[], commands: &commands };
+    if let Ok(Some(mut step)) = Step::begin(databases, &batch, context, false) {
+        step.execute(database, command, reply);
+        step.end();
     }
 }
 
@@ -228,29 +151,37 @@ struct Step<'t> {
 }
 
 impl<'t> Step<'t> {
-    /// Locks and checks. `None` where a watch failed.
+    /// Locks and checks. `None` where a watch failed. Without `admission` it is not asked how much
+    /// the batch does.
     ///
     /// The batch happens at the moment when, with all locks held, the order of the databases is
     /// found unchanged, or is exchanged for the one that the batch leaves. What others see of
     /// another order before the batch's commands are through is not in the way: the records
     /// concerned are locked.
-    fn begin(databases: &'t Databases, batch: &Batch<'_>, context: Context) -> Option<Step<'t>> {
+    fn begin(
+        databases: &'t Databases,
+        batch: &Batch<'_>,
+        context: Context,
+        admission: bool,
+    ) -> Result<Option<Step<'t>>, Inadmissible> {
         loop {
             let order = databases.order();
+            if admission && work::units_of(batch, databases, order) > BATCH_UNITS_MAX {
+                return Err(Inadmissible::TooMuchWork);
+            }
             let plan = Plan::of(batch, order, context.now_ms);
             let tables = plan.lock(databases, context.now_ms);
             if databases.order() != order || !plan.still_fits(databases, &tables) {
                 continue;
             }
-            if !batch
-                .watches
-                .iter()
-                .all(|watch| watch.holds(databases, order, &tables, context.now_ms))
-            {
-                return None;
+            if !watches_hold(batch, databases, order, &tables, context.now_ms) {
+                return Ok(None);
+            }
+            if admission {
+                admit(batch, databases, order, &tables, context)?;
             }
             if databases.reorder(order, plan.order) {
-                return Some(Step { databases, tables, order, context, clears: Vec::new() });
+                return Ok(Some(Step { databases, tables, order, context, clears: Vec::new() }));
             }
         }
     }
@@ -304,7 +235,10 @@ impl<'t> Step<'t> {
         let (mut keys, mut len, mut count) = ([&[][..]; PREFETCH_KEYS_MAX], 0, 0);
         let Some(&(first, _)) = commands.first() else { return 1 };
         for (database, command) in commands.iter().take(PREFETCH_KEYS_MAX) {
-            if *database != first || len == PREFETCH_KEYS_MAX || matches!(command, Command::Swap { .. }) {
+            if *database != first
+                || len == PREFETCH_KEYS_MAX
+                || matches!(command, Command::Swap { .. })
+            {
                 break;
             }
             count += 1;
@@ -355,89 +289,44 @@ impl<'t> Step<'t> {
     }
 }
 
-/// Whether a clear is to happen at once.
-fn is_due(at_ms: Option<u64>, now_ms: u64) -> bool {
-    at_ms.is_none_or(|at_ms| at_ms <= now_ms)
+fn watches_hold(
+    batch: &Batch<'_>,
+    databases: &Databases,
+    order: Order,
+    tables: &LockedTables<'_>,
+    now_ms: u64,
+) -> bool {
+    batch.watches.chunks(PREFETCH_KEYS_MAX).all(|watches| {
+        let mut keys = [&[][..]; PREFETCH_KEYS_MAX];
+        keys.iter_mut().zip(watches).for_each(|(place, watch)| *place = &watch.key);
+        let same = watches.iter().all(|watch| watch.database == watches[0].database);
+        if let Some(index) = order.index(watches[0].database).filter(|_| same)
+            && let Some(table) = &tables[index]
+        {
+            table.prefetch(&keys[..watches.len()]);
+        }
+        watches.iter().all(|watch| watch.holds(databases, order, tables, now_ms))
+    })
 }
 
-impl<'a> Command<'a> {
-    /// Whether the command looks at a whole database.
-    fn sees_all(&self) -> bool {
-        matches!(
-            self,
-            Command::Count
-                | Command::Scan { .. }
-                | Command::Range { .. }
-                | Command::Keys { .. }
-                | Command::RandomKey { .. }
-        )
+/// Decides, under the locks, on what depends on the records that are there, and reserves room.
+fn admit(
+    batch: &Batch<'_>,
+    databases: &Databases,
+    order: Order,
+    tables: &LockedTables<'_>,
+    context: Context,
+) -> Result<(), Inadmissible> {
+    if !foresight::is_needed(batch, tables) {
+        return Ok(());
     }
-
-    /// Whether the command clears its database, or all of them (`Some(true)`), at once.
-    fn clears(&self, now_ms: u64) -> Option<bool> {
-        match *self {
-            Command::Clear { at_ms } if is_due(at_ms, now_ms) => Some(false),
-            Command::ClearAll { at_ms } if is_due(at_ms, now_ms) => Some(true),
-            _ => None,
-        }
+    let Foresight { units, growth } = foresight::foresee(batch, tables, order, context);
+    if units.saturating_add(work::units_of(batch, databases, order)) > BATCH_UNITS_MAX {
+        return Err(Inadmissible::TooMuchWork);
     }
-
-    /// The key in another database, and that database.
-    fn destination(&self) -> Option<(usize, &'a [u8])> {
-        match *self {
-            Command::Copy { to, database: Some(database), .. } => Some((database, to)),
-            Command::Move { key, database } => Some((database, key)),
-            _ => None,
-        }
-    }
-
-    /// Calls `visit` with each key that the command names in its own database.
-    fn each_key(&self, mut visit: impl FnMut(&'a [u8])) {
-        match *self {
-            Command::Get { key }
-            | Command::Length { key }
-            | Command::GetRange { key, .. }
-            | Command::GetBit { key, .. }
-            | Command::BitCount { key, .. }
-            | Command::BitPosition { key, .. }
-            | Command::Expiry { key }
-            | Command::MemoryUsage { key }
-            | Command::Lease { key, .. }
-            | Command::Concat { key, .. }
-            | Command::SetRange { key, .. }
-            | Command::SetBit { key, .. }
-            | Command::IncrementFloat { key, .. }
-            | Command::IncrementWord { key, .. }
-            | Command::IncrementFraction { key, .. }
-            | Command::CompareValue { key, .. }
-            | Command::DeleteIf { key, .. }
-            | Command::Invalidate { key, .. }
-            | Command::Take { key }
-            | Command::GetAndExpire { key, .. }
-            | Command::Expire { key, .. }
-            | Command::Move { key, .. } => visit(key),
-            Command::Set(ref set) => visit(set.key),
-            Command::Increment(ref increment) => visit(increment.key),
-            Command::GetMany { keys }
-            | Command::Exists { keys }
-            | Command::Delete { keys }
-            | Command::NoteAccess { keys } => keys.iter().for_each(|key| visit(key)),
-            Command::LongestCommon { keys, .. } => keys.into_iter().for_each(visit),
-            Command::SetMany { pairs, .. } => pairs.iter().for_each(|(key, _)| visit(key)),
-            Command::Rename { from, to, .. } | Command::Copy { from, to, database: None, .. } => {
-                visit(from);
-                visit(to);
-            }
-            Command::Copy { from, .. } => visit(from),
-            Command::Count
-            | Command::Scan { .. }
-            | Command::Range { .. }
-            | Command::Sweep { .. }
-            | Command::Keys { .. }
-            | Command::RandomKey { .. }
-            | Command::Clear { .. }
-            | Command::ClearAll { .. }
-            | Command::Swap { .. } => {}
-        }
-    }
+    // What an earlier table has reserved goes with its locks where a later one refuses.
+    tables.iter().zip(&growth).try_for_each(|(table, growth)| match table {
+        Some(table) => table.reserve(*growth).map_err(|Full| Inadmissible::Full),
+        None => Ok(()),
+    })
 }

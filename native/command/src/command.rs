@@ -29,7 +29,7 @@ pub enum Command<'a> {
     /// Position of the first bit that is `bit`, or -1 (rules of Redis' BITPOS). Reply: `integer`.
     BitPosition { key: &'a [u8], bit: bool, start: Option<i64>, end: Option<i64>, unit: Unit },
     /// Longest common subsequence of two values (Redis' LCS), whose lengths multiplied are at most
-    /// 2^28: that takes some ten milliseconds. Reply: `bytes`, `integer`, `matches`, or
+    /// 2^25, which takes up to ten milliseconds; in a batch 2^18. Reply: `bytes`, `integer`, `matches`, or
     /// `error(ValueTooLarge)`.
     LongestCommon { keys: [&'a [u8]; 2], want: LcsWant },
     /// How many of these keys exist, repeated ones counted again. Reply: `integer`.
@@ -109,12 +109,14 @@ pub enum Command<'a> {
     // ---- the whole database ----
     /// Number of records. Reply: `integer`.
     Count,
-    /// A page of keys. Reply: `page(next cursor, n)`, then n times `key` (or `record` with
+    /// A page of keys. It looks at `count` records, or 4,096 where that is more, and at the rest of
+    /// a shard. Reply: `page(next cursor, n)`, then n times `key` (or `record` with
     /// `values`).
     Scan { cursor: u64, count: usize, pattern: Option<&'a [u8]>, values: bool },
     /// A step of a walk over the database in its order. It may end before its count, where it holds
     /// many bytes or passed over thousands of keys (they have expired, or a prefix is not found at
-    /// once); in a batch the latter does not end it. Reply: `slice(key to go on after, n)`, then n
+    /// once); in a batch after a thousand, where `error(TooManyKeys)` tells that nothing was found
+    /// before. Reply: `slice(key to go on after, n)`, then n
     /// times `key` (or `record` with `values`); `error(NotOrdered)`.
     Range {
         keys: KeyRange<'a>,

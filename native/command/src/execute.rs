@@ -81,7 +81,7 @@ fn execute_in<H: Home, R: Reply>(home: &H, command: &Command<'_>, context: Conte
         Command::LongestCommon { keys, want } => {
             let values =
                 lcs::Values::read(&home.lock(*keys, context.now_ms), *keys, context.now_ms);
-            values.longest_common(*want, reply);
+            values.longest_common(*want, lcs::WORDS_MAX, reply);
         }
         Command::Rename { from, to, .. } | Command::Copy { from, to, database: None, .. } => {
             dispatch(&home.lock([*from, *to], context.now_ms), command, context, reply);
@@ -103,9 +103,11 @@ fn execute_in<H: Home, R: Reply>(home: &H, command: &Command<'_>, context: Conte
             let (_, more) = home.sweep(context.now_ms, *work_max);
             reply.flag(more);
         }
-        Command::SetMany { pairs, .. } => {
-            let locked = home.lock(pairs.iter().map(|(key, _)| *key), context.now_ms);
-            dispatch(&locked, command, context, reply);
+        Command::SetMany { pairs, condition, expires } => {
+            let pairs = pairs::Pairs { pairs, condition: *condition, expires: *expires };
+            let prepared = pairs.prepare(context.now_ms);
+            let locked = home.lock(pairs.pairs.iter().map(|(key, _)| *key), context.now_ms);
+            pairs::set_many(&locked, &pairs, prepared, context.now_ms, reply);
         }
         _ => dispatch(home, command, context, reply),
     }
@@ -159,7 +161,7 @@ fn dispatch_rest<K: Keyspace, R: Reply>(
         Command::Take { key } => strings::take(space, key, now_ms, reply),
         Command::SetMany { pairs, condition, expires } => {
             let pairs = pairs::Pairs { pairs, condition, expires };
-            pairs::set_many(space, &pairs, now_ms, reply);
+            pairs::set_many(space, &pairs, pairs.prepare(now_ms), now_ms, reply);
         }
 
         Command::GetBit { key, offset } => bits::get_bit(space, key, offset, now_ms, reply),
@@ -188,7 +190,8 @@ fn dispatch_rest<K: Keyspace, R: Reply>(
             compare::compare_value(space, key, &comparison, context, reply);
         }
         Command::LongestCommon { keys, want } => {
-            lcs::Values::read(space, keys, now_ms).longest_common(want, reply);
+            let values = lcs::Values::read(space, keys, now_ms);
+            values.longest_common(want, lcs::BATCH_WORDS_MAX, reply);
         }
 
         Command::Expiry { key } => expiry::expiry(space, key, now_ms, reply),

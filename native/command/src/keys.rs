@@ -155,8 +155,12 @@ pub(crate) fn transfer<S: Keyspace, D: Keyspace, R: Reply>(
     }
 }
 
+/// Most records that one page of SCAN looks at, however many are asked for; with the rest of a
+/// shard, two or three milliseconds.
+pub(crate) const SCAN_RECORDS_MAX: usize = 4_096;
+
 /// SCAN, `todana:scan`. The cursor of the table goes out as it is. A page ends before its count
-/// where it holds enough bytes.
+/// where it holds enough bytes or looked at enough records.
 pub(crate) fn scan<K: Keyspace, R: Reply>(
     space: &K,
     cursor: u64,
@@ -167,7 +171,7 @@ pub(crate) fn scan<K: Keyspace, R: Reply>(
     reply: &mut R,
 ) {
     let mut page = Page::new(values, PAGE_BYTES_MAX);
-    let next = page.fill(space, cursor, count, pattern, now_ms);
+    let next = page.fill(space, cursor, count.min(SCAN_RECORDS_MAX), pattern, now_ms);
     reply.page(next, page.len());
     page.tell(reply);
 }

@@ -10,15 +10,17 @@
 //! ```
 //!
 //! which is all that the way back needs. The columns are the bytes of the shorter value, whichever
-//! that is. Time and memory go by the words of all rows: at the bound that is 32 MiB and some ten
-//! milliseconds.
+//! that is. Time and memory go by the words of all rows: at the bound that is 4 MiB and five to ten
+//! milliseconds, most of them for memory that is touched for the first time.
 
 use crate::record::Kept;
 use crate::{Error, LcsSpan, LcsWant, Reply};
 use todana_table::Keyspace;
 
-/// Most words of all rows: two values of 16 KiB, or one of 4 MiB and one of 64 bytes.
-const WORDS_MAX: usize = 1 << 22;
+/// Most words of all rows: two values of 5.7 KiB, or one of 512 KiB and one of 64 bytes.
+pub(crate) const WORDS_MAX: usize = 1 << 19;
+/// The same in a batch, where locks are held meanwhile: two values of 512 bytes.
+pub(crate) const BATCH_WORDS_MAX: usize = 1 << 12;
 
 const WORD_BITS: usize = u64::BITS as usize;
 
@@ -32,12 +34,12 @@ impl Values {
         Values(keys.map(|key| space.read(key, now_ms, |entry| entry.as_ref().map(Kept::of))))
     }
 
-    /// LCS. Takes its time: locks should be gone by now.
-    pub(crate) fn longest_common<R: Reply>(&self, want: LcsWant, reply: &mut R) {
+    /// LCS. Takes its time: locks should be gone by now, or `words_max` be small.
+    pub(crate) fn longest_common<R: Reply>(&self, want: LcsWant, words_max: usize, reply: &mut R) {
         let [first, second] =
             self.0.each_ref().map(|kept| kept.as_ref().map_or(&[][..], Kept::value));
         let way_back = want != LcsWant::Length;
-        let Some(table) = Rows::of(first, second, way_back) else {
+        let Some(table) = Rows::of(first, second, way_back, words_max) else {
             return reply.error(Error::ValueTooLarge);
         };
         match want {
@@ -63,11 +65,11 @@ struct Rows {
 
 impl Rows {
     /// `None` where the rows are beyond the bound, or memory is short.
-    fn of(first: &[u8], second: &[u8], keep_all: bool) -> Option<Rows> {
+    fn of(first: &[u8], second: &[u8], keep_all: bool, words_max: usize) -> Option<Rows> {
         let turned = first.len() < second.len();
         let (long, short) = if turned { (second, first) } else { (first, second) };
         let words_per_row = short.len().div_ceil(WORD_BITS);
-        long.len().checked_mul(words_per_row).filter(|words| *words <= WORDS_MAX)?;
+        long.len().checked_mul(words_per_row).filter(|words| *words <= words_max)?;
         if short.is_empty() {
             return Some(Rows { words: Vec::new(), words_per_row: 0, turned });
         }
@@ -257,11 +259,11 @@ mod tests {
         for first_len in [0, 1, 2, 3, 7, 63, 64, 65, 130, 200] {
             for second_len in [0, 1, 2, 5, 8, 63, 64, 66, 129, 190] {
                 let (first, second) = (value(first_len), value(second_len));
-                let rows = Rows::of(&first, &second, true).unwrap();
+                let rows = Rows::of(&first, &second, true, WORDS_MAX).unwrap();
                 let mut pairs = Vec::new();
                 rows.pairs(&first, &second, |i, j| pairs.push((i, j)));
                 assert_eq!(pairs, plain(&first, &second), "{first_len} {second_len}");
-                let length = Rows::of(&first, &second, false).unwrap().length();
+                let length = Rows::of(&first, &second, false, WORDS_MAX).unwrap().length();
                 assert_eq!(length, pairs.len());
             }
         }
@@ -271,11 +273,11 @@ mod tests {
     fn the_bound_is_on_words_whichever_value_is_longer() {
         let long = vec![b'x'; WORDS_MAX + 1];
         for short in [&b"x"[..], &[b'x'; 64]] {
-            assert!(Rows::of(&long, short, true).is_none());
-            assert!(Rows::of(short, &long, false).is_none());
+            assert!(Rows::of(&long, short, true, WORDS_MAX).is_none());
+            assert!(Rows::of(short, &long, false, WORDS_MAX).is_none());
             let long = &long[1..];
-            assert_eq!(Rows::of(long, short, false).unwrap().length(), short.len());
-            assert_eq!(Rows::of(short, long, false).unwrap().length(), short.len());
+            assert_eq!(Rows::of(long, short, false, WORDS_MAX).unwrap().length(), short.len());
+            assert_eq!(Rows::of(short, long, false, WORDS_MAX).unwrap().length(), short.len());
         }
     }
 }

@@ -1,118 +1,118 @@
 //! Several records as one step.
 
-use crate::record::{Kept, check, is_past, resolve};
+use crate::record::{check, is_past, resolve};
 use crate::{Condition, Error, Expires, Reply};
-use todana_table::{Full, Keyspace, Meta, Slot};
+use todana_table::{Entry, Full, Growth, Keyspace, Meta, PREFETCH_KEYS_MAX, Prepared};
 
 /// Pairs of key and value that are written under one condition and expiry.
+#[derive(Clone, Copy)]
 pub(crate) struct Pairs<'a> {
     pub(crate) pairs: &'a [(&'a [u8], &'a [u8])],
     pub(crate) condition: Condition,
     pub(crate) expires: Expires,
 }
 
-/// MSET, MSETNX, `todana:put_all`. The caller holds the locks of all keys.
+impl Pairs<'_> {
+    /// Whether the records are gone as soon as they are written.
+    fn are_past(&self, now_ms: u64) -> bool {
+        matches!(self.expires, Expires::At(at_ms) if is_past(Some(at_ms), now_ms))
+    }
+
+    /// Makes the entries, so that nobody waits while the values are copied. `None` where they
+    /// depend on the present records, or are not needed.
+    pub(crate) fn prepare(&self, now_ms: u64) -> Option<Result<Vec<Prepared>, Full>> {
+        let needed = self.expires != Expires::Keep && !self.are_past(now_ms);
+        needed.then(|| self.entries(|_| resolve(self.expires, None)))
+    }
+
+    fn entries(&self, expiry: impl Fn(&[u8]) -> Option<u64>) -> Result<Vec<Prepared>, Full> {
+        let entry = |(key, value): &(&[u8], &[u8])| {
+            Prepared::new(key, &[value], Meta { expires_at_ms: expiry(key), ..Meta::default() })
+        };
+        self.pairs.iter().map(entry).collect()
+    }
+}
+
+/// MSET, MSETNX, `todana:put_all`. The caller holds the locks of all keys. `prepared` is what
+/// [`Pairs::prepare`] made before them.
 ///
-/// All are written or none is. Pairs that make the table grow go first: if one of them does not
-/// fit, taking back those before it only makes the table smaller, so that it cannot fail for want
-/// of room that others took in the meantime. Pairs that do not make it grow cannot fail.
+/// All are written or none is, and of none that is written there is a trace: the entries are there
+/// and room for them is reserved before the first is put in its place, which then cannot fail. A
+/// key that is named twice keeps its last value, and has room reserved for each.
 pub(crate) fn set_many<K: Keyspace, R: Reply>(
     space: &K,
     pairs: &Pairs<'_>,
+    prepared: Option<Result<Vec<Prepared>, Full>>,
     now_ms: u64,
     reply: &mut R,
 ) {
-    let refused = pairs.pairs.iter().find_map(|(key, _)| {
-        space.read(key, now_ms, |entry| check(pairs.condition, entry.as_ref()).err())
-    });
-    if let Some(refusal) = refused {
-        return reply.refused(refusal);
-    }
-    if let Expires::At(at_ms) = pairs.expires
-        && is_past(Some(at_ms), now_ms)
-    {
-        for (key, _) in pairs.pairs {
-            space.update(key, now_ms, |slot| slot.remove());
+    if pairs.condition != Condition::Always {
+        let mut refused = None;
+        each_key(space, pairs, |_, key| {
+            let check = |entry: Option<Entry<'_>>| check(pairs.condition, entry.as_ref()).err();
+            refused = refused.or_else(|| space.read(key, now_ms, check));
+        });
+        if let Some(refusal) = refused {
+            return reply.refused(refusal);
         }
+    }
+    if pairs.are_past(now_ms) {
+        each_key(space, pairs, |_, key| {
+            space.update(key, now_ms, |slot| slot.remove());
+        });
         return reply.done();
     }
-    let mut written = Vec::new();
-    match write(space, pairs, &mut written, now_ms) {
+    let present_expiry =
+        |key: &[u8]| space.read(key, now_ms, |entry| resolve(pairs.expires, entry.as_ref()));
+    let prepared = prepared.unwrap_or_else(|| pairs.entries(present_expiry));
+    let Ok(prepared) = prepared else { return reply.error(Error::Full) };
+    if space.reserve(growth(space, pairs, &prepared, now_ms)) == Err(Full) {
+        return reply.error(Error::Full);
+    }
+    let mut prepared = prepared.into_iter();
+    let mut written = Ok(());
+    each_key(space, pairs, |_, key| {
+        if let Some(entry) = prepared.next() {
+            let put = space.update(key, now_ms, |slot| slot.put_prepared(entry).map(|_| ()));
+            written = written.and(put);
+        }
+    });
+    match written {
         Ok(()) => reply.done(),
-        Err(Full) => {
-            take_back(space, written, now_ms);
-            reply.error(Error::Full);
-        }
+        // There was room: the table has used up its versions, and takes no writes any more.
+        Err(Full) => reply.error(Error::Full),
     }
 }
 
-/// A pair that was written, and what was there before.
-struct Written<'a> {
-    position: usize,
-    key: &'a [u8],
-    version: u64,
-    old: Option<Kept>,
-}
-
-fn write<'a, K: Keyspace>(
-    space: &K,
-    pairs: &Pairs<'a>,
-    written: &mut Vec<Written<'a>>,
-    now_ms: u64,
-) -> Result<(), Full> {
-    let mut later = Vec::new();
-    for (position, (key, value)) in pairs.pairs.iter().enumerate() {
-        let put = space.update(key, now_ms, |slot| {
-            let entry = slot.entry();
-            if entry.is_some_and(|entry| entry.value().len() >= value.len()) {
-                return Ok(None);
-            }
-            let old = entry.as_ref().map(Kept::of);
-            put(slot, value, pairs.expires).map(|version| Some((version, old)))
+/// What the entries add to the table.
+fn growth<K: Keyspace>(space: &K, pairs: &Pairs<'_>, prepared: &[Prepared], now_ms: u64) -> Growth {
+    let largest_bytes = prepared.iter().map(|entry| entry.bytes() as u64).max().unwrap_or(0);
+    let mut growth = Growth { largest_bytes, ..Growth::default() };
+    if space.refuses(largest_bytes) {
+        each_key(space, pairs, |position, key| {
+            let present = |entry: Option<Entry<'_>>| entry.map(|entry| entry.bytes() as u64);
+            let present = space.read(key, now_ms, present);
+            growth.entries += u64::from(present.is_none());
+            let bytes = prepared[position].bytes() as u64;
+            growth.bytes += bytes.saturating_sub(present.unwrap_or(0));
         });
-        match put? {
-            Some((version, old)) => written.push(Written { position, key, version, old }),
-            None => later.push(position),
-        }
     }
-    let first_version = written.first().map_or(u64::MAX, |first| first.version);
-    for position in later {
-        let (key, value) = pairs.pairs[position];
-        let put = space.update(key, now_ms, |slot| {
-            let entry = slot.entry();
-            let present = entry.map_or(0, |entry| entry.version());
-            // The same key may be named twice. Its last value stays, in whichever order they are
-            // written.
-            let is_outdated = present >= first_version
-                && written
-                    .binary_search_by_key(&present, |written| written.version)
-                    .is_ok_and(|found| written[found].position > position);
-            if is_outdated {
-                return Ok(None);
-            }
-            let old = entry.as_ref().map(Kept::of);
-            put(slot, value, pairs.expires).map(|version| Some((version, old)))
-        });
-        if let Some((version, old)) = put? {
-            written.push(Written { position, key, version, old });
+    growth
+}
+
+/// Visits the keys, fetching from memory what the next ones need.
+fn each_key<K: Keyspace>(space: &K, pairs: &Pairs<'_>, mut visit: impl FnMut(usize, &[u8])) {
+    for (chunk, pairs) in pairs.pairs.chunks(PREFETCH_KEYS_MAX).enumerate() {
+        let mut keys = [&[][..]; PREFETCH_KEYS_MAX];
+        for (place, (key, _)) in keys.iter_mut().zip(pairs) {
+            *place = key;
         }
-    }
-    Ok(())
-}
-
-fn put(slot: &mut Slot<'_>, value: &[u8], expires: Expires) -> Result<u64, Full> {
-    let expires_at_ms = resolve(expires, slot.entry().as_ref());
-    slot.put(&[value], Meta { expires_at_ms, ..Meta::default() })
-}
-
-/// Puts back what was there before, last write first.
-fn take_back<K: Keyspace>(space: &K, written: Vec<Written<'_>>, now_ms: u64) {
-    for Written { key, old, .. } in written.into_iter().rev() {
-        space.update(key, now_ms, |slot| {
-            let put_back = old.map(|old| slot.put(&[old.value()], old.meta()));
-            if !matches!(put_back, Some(Ok(_))) {
-                slot.remove();
-            }
-        });
+        let keys = &keys[..pairs.len()];
+        if keys.len() > 1 {
+            space.prefetch(keys);
+        }
+        for (at, key) in keys.iter().enumerate() {
+            visit(chunk * PREFETCH_KEYS_MAX + at, key);
+        }
     }
 }

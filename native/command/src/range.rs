@@ -2,7 +2,7 @@
 
 use crate::page::{EARLY_ENDS_MAX, Page, WALK_BYTES_MAX};
 use crate::{Error, Reply};
-use todana_table::{Keyspace, Walk, Walked};
+use todana_table::{Keyspace, NotOrdered, Walk, Walked};
 
 /// RANGE, PREFIX, `mio:range-search`, Kyoto's cursors and searches. At least one key is asked for:
 /// where there is none to go on after, there must be nothing more.
@@ -16,8 +16,8 @@ pub(crate) fn range<K: Keyspace, R: Reply>(
     range_within(space, walk, values, EARLY_ENDS_MAX, now_ms, reply);
 }
 
-/// The same where it cannot go on later, since locks are held until its end: however many keys are
-/// passed over.
+/// The same where it cannot go on later, since locks are held until its end: it ends after few keys
+/// that it passed over, and that is an error where it found none before.
 pub(crate) fn range_at_once<K: Keyspace, R: Reply>(
     space: &K,
     walk: &Walk<'_>,
@@ -25,7 +25,14 @@ pub(crate) fn range_at_once<K: Keyspace, R: Reply>(
     now_ms: u64,
     reply: &mut R,
 ) {
-    range_within(space, walk, values, usize::MAX, now_ms, reply);
+    let (page, walked) = match walked(space, walk, values, 1, now_ms) {
+        Ok(found) => found,
+        Err(NotOrdered) => return reply.error(Error::NotOrdered),
+    };
+    match walked {
+        Walked::Until(_) if page.len() == 0 => reply.error(Error::TooManyKeys),
+        walked => tell(&page, &walked, reply),
+    }
 }
 
 fn range_within<K: Keyspace, R: Reply>(
@@ -36,12 +43,27 @@ fn range_within<K: Keyspace, R: Reply>(
     now_ms: u64,
     reply: &mut R,
 ) {
+    match walked(space, walk, values, early_ends_max, now_ms) {
+        Ok((page, walked)) => tell(&page, &walked, reply),
+        Err(NotOrdered) => reply.error(Error::NotOrdered),
+    }
+}
+
+fn walked<K: Keyspace>(
+    space: &K,
+    walk: &Walk<'_>,
+    values: bool,
+    early_ends_max: usize,
+    now_ms: u64,
+) -> Result<(Page, Walked), NotOrdered> {
     let mut page = Page::new(values, WALK_BYTES_MAX);
     let walk = Walk { count: walk.count.max(1), ..*walk };
-    let Ok(walked) = page.walk(space, &walk, early_ends_max, now_ms) else {
-        return reply.error(Error::NotOrdered);
-    };
-    let after = match &walked {
+    let walked = page.walk(space, &walk, early_ends_max, now_ms)?;
+    Ok((page, walked))
+}
+
+fn tell<R: Reply>(page: &Page, walked: &Walked, reply: &mut R) {
+    let after = match walked {
         Walked::End => None,
         Walked::Until(key) => Some(&key[..]),
     };

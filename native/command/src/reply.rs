@@ -74,6 +74,8 @@ pub enum Error {
     NotOrdered,
     /// What was asked for is more than one reply may hold.
     ReplyTooLarge,
+    /// To find what was asked for, more keys would have to be looked at than a batch may.
+    TooManyKeys,
 }
 
 /// One matching span pair of LCS.

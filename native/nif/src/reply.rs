@@ -196,7 +196,7 @@ pub(crate) fn reason(error: Error) -> Atom {
         Error::Full => atoms::full(),
         Error::NoSuchDatabase => atoms::no_such_database(),
         Error::SameObject => atoms::same_object(),
-        Error::ReplyTooLarge => atoms::reply_too_large(),
+        Error::ReplyTooLarge | Error::TooManyKeys => atoms::reply_too_large(),
         Error::NotOrdered => atoms::not_ordered(),
         // The waist may learn of more ways to fail.
         #[allow(unreachable_patterns, reason = "see above")]

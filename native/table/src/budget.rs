@@ -23,6 +23,8 @@ pub struct Budget {
     pub bytes: Padded<AtomicI64>,
     /// The limit; `i64::MAX` is none. May change while tables use it.
     pub bytes_max: AtomicI64,
+    /// Bytes that steps of several writes have reserved.
+    pub(crate) reserved: AtomicI64,
     refuse: AtomicBool,
     /// Room that is to be made beyond what the limit asks for, see [`crate::eviction`].
     wanted_bytes: AtomicI64,
@@ -35,6 +37,7 @@ impl Budget {
         Budget {
             bytes: Padded(AtomicI64::new(0)),
             bytes_max: AtomicI64::new(bytes_max),
+            reserved: AtomicI64::new(0),
             refuse: AtomicBool::new(when_full == WhenFull::Refuse),
             wanted_bytes: AtomicI64::new(0),
             tables: Mutex::default(),
@@ -57,8 +60,13 @@ impl Budget {
     }
 
     #[inline]
+    pub(crate) fn bytes_max(&self) -> i64 {
+        self.bytes_max.load(Relaxed)
+    }
+
+    #[inline]
     pub(crate) fn is_limited(&self) -> bool {
-        self.bytes_max.load(Relaxed) != i64::MAX
+        self.bytes_max() != i64::MAX
     }
 
     /// Whether entries have to be evicted now.

@@ -3,7 +3,7 @@
 use std::iter;
 use std::sync::atomic::{
     AtomicBool, AtomicI64, AtomicU32, AtomicU64, AtomicUsize,
-    Ordering::{Acquire, Relaxed},
+    Ordering::{Acquire, Relaxed, SeqCst},
 };
 use std::sync::{Arc, OnceLock};
 
@@ -18,6 +18,7 @@ use crate::limits::{Full, Gauge, LiveLimits, Options, WhenFull};
 use crate::ordered::Ordered;
 use crate::range::KeyOrder;
 use crate::reaper;
+use crate::reservation::Reserved;
 use crate::shard::{NEVER_MS, Shard, Shards};
 
 const SHARDS_DEFAULT: usize = 4_096;
@@ -50,6 +51,8 @@ pub(crate) struct Core {
     pub(crate) ordered: Option<Ordered>,
 
     pub(crate) gauges: Padded<Gauges>,
+    /// What steps of several writes have reserved of the limits.
+    pub(crate) reserved: Reserved,
 
     /// Held while a clear is scheduled, or a due one applied.
     pub(crate) clear_turn: Mutex<()>,
@@ -64,7 +67,7 @@ pub(crate) struct Core {
 pub(crate) struct Gauges {
     version: AtomicU64,
     pub(crate) entries: AtomicI64,
-    bytes: AtomicI64,
+    pub(crate) bytes: AtomicI64,
     expiring: AtomicI64,
 }
 
@@ -109,6 +112,7 @@ impl Core {
             shard_count,
             ordered: options.order.map(Ordered::new),
             gauges: Padded::default(),
+            reserved: Reserved::default(),
             clear_turn: Mutex::new(()),
             snapshots: AtomicU32::new(0),
             snapshot_taken: AtomicBool::new(false),
@@ -192,9 +196,13 @@ impl Core {
     pub(crate) fn charge(&self, change: Change, entry_bytes: i64) -> Result<(), Full> {
         let charged = self.charge_own(change, entry_bytes);
         if charged.is_err() {
-            self.tallies.refused.fetch_add(1, Relaxed);
+            self.note_refused();
         }
         charged
+    }
+
+    pub(crate) fn note_refused(&self) {
+        self.tallies.refused.fetch_add(1, Relaxed);
     }
 
     /// Accounts for a write that may pass a limit at which others are refused. What is alone beyond
@@ -207,31 +215,40 @@ impl Core {
             budget.when_full() == WhenFull::Evict && entry_bytes > budget.bytes_max.load(Relaxed)
         });
         if beyond_own && !limits.refuse() || beyond_budget {
-            self.tallies.refused.fetch_add(1, Relaxed);
+            self.note_refused();
             return Err(Full);
         }
+        self.add(change);
+        Ok(())
+    }
+
+    /// Accounts for what no limit refuses.
+    pub(crate) fn add(&self, change: Change) {
         self.gauges.entries.change(change.entries);
         self.gauges.bytes.change(change.bytes);
         self.gauges.expiring.change(change.expiring);
         if let Some(budget) = &self.budget {
             budget.bytes.change(change.bytes);
         }
-        Ok(())
     }
 
     /// Most bytes that a value may get beyond what it needs, in an entry that has `new_bytes`
     /// without them and takes the place of one of `old_bytes`. Where writes are refused, all that
-    /// is left; where entries are evicted, a sixteenth of the limit.
-    pub(crate) fn slack_max(&self, new_bytes: i64, old_bytes: i64) -> usize {
+    /// is left, and not reserved by others than the caller, who has `left_bytes`; where entries are
+    /// evicted, a sixteenth of the limit.
+    pub(crate) fn slack_max(&self, new_bytes: i64, old_bytes: i64, left_bytes: i64) -> usize {
         let slack = |bytes: i64, max: i64, refuse: bool| match (max, refuse) {
             (i64::MAX, _) => i64::MAX,
             (max, true) => max.saturating_sub(bytes - old_bytes + new_bytes),
             (max, false) => max.saturating_sub(new_bytes).min(max / 16),
         };
         let limits = &self.limits;
-        let mut most = slack(self.bytes() as i64, limits.bytes_max(), limits.refuse());
+        let taken = |bytes: i64, reserved: &AtomicI64| bytes + reserved.load(SeqCst) - left_bytes;
+        let bytes = taken(self.bytes() as i64, &self.reserved.bytes);
+        let mut most = slack(bytes, limits.bytes_max(), limits.refuse());
         if let Some(budget) = &self.budget {
-            let (bytes, max) = (budget.bytes.load(Relaxed), budget.bytes_max.load(Relaxed));
+            let bytes = taken(budget.bytes.load(Relaxed), &budget.reserved);
+            let max = budget.bytes_max.load(Relaxed);
             most = most.min(slack(bytes, max, budget.when_full() == WhenFull::Refuse));
         }
         usize::try_from(most).unwrap_or(0)
@@ -250,8 +267,8 @@ impl Core {
                 bytes_max = bytes_ceiling(self.limits.bytes_max(), change.bytes);
             }
         }
-        self.gauges.entries.grow_within(change.entries, entries_max)?;
-        if self.gauges.bytes.grow_within(change.bytes, bytes_max).is_err() {
+        self.gauges.entries.grow_within(change.entries, entries_max, &self.reserved.entries)?;
+        if self.gauges.bytes.grow_within(change.bytes, bytes_max, &self.reserved.bytes).is_err() {
             self.gauges.entries.change(-change.entries);
             self.want_room(change.bytes);
             return Err(Full);
@@ -275,17 +292,14 @@ impl Core {
             WhenFull::Refuse => bytes_max,
             WhenFull::Evict => bytes_ceiling(bytes_max, change),
         };
-        budget.bytes.grow_within(change, most).inspect_err(|Full| self.want_room(change))
+        let grown = budget.bytes.grow_within(change, most, &budget.reserved);
+        grown.inspect_err(|Full| self.want_room(change))
     }
 
     /// Accounts for entries that went.
     pub(crate) fn discharge(&self, change: Change) {
-        self.gauges.entries.change(-change.entries);
-        self.gauges.bytes.change(-change.bytes);
-        self.gauges.expiring.change(-change.expiring);
-        if let Some(budget) = &self.budget {
-            budget.bytes.change(-change.bytes);
-        }
+        let Change { entries, bytes, expiring } = change;
+        self.add(Change { entries: -entries, bytes: -bytes, expiring: -expiring });
     }
 
     pub(crate) fn counts(&self) -> Counts {

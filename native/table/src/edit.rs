@@ -20,6 +20,8 @@
 //!
 //! Every edit makes a new entry with a new version.
 
+use std::cell::Cell;
+
 use crate::body::{BODY_BYTES_MIN, Body, body_bytes, capacity_for};
 use crate::core::Change;
 use crate::entry::{Entry, EntryBox, Shared};
@@ -368,7 +370,13 @@ impl Slot<'_> {
         let old = entry.with_body(Body::capacity).unwrap_or(capacity);
         let bytes = body_bytes(capacity) as i64 - body_bytes(old) as i64;
         let change = Change { bytes, ..Change::default() };
-        if self.writer.core.charge_own(change, entry.bytes() as i64 + bytes).is_err() {
+        let charged = match self.writer.left {
+            Some(left) => {
+                self.writer.core.charge_reserved(change, entry.bytes() as i64 + bytes, left)
+            }
+            None => self.writer.core.charge_own(change, entry.bytes() as i64 + bytes),
+        };
+        if charged.is_err() {
             return;
         }
         // SAFETY: `is_sole` was asked under this lock, and said that there is no other owner and
@@ -387,7 +395,8 @@ impl Slot<'_> {
         const BESIDE_BYTES: usize = 256;
         let old_bytes = self.entry().map_or(0, |entry| entry.bytes());
         let new_bytes = body_bytes(len) + self.key().len() + BESIDE_BYTES;
-        self.writer.core.slack_max(new_bytes as i64, old_bytes as i64)
+        let left = self.writer.left.and_then(Cell::get).map_or(0, |left| left.bytes);
+        self.writer.core.slack_max(new_bytes as i64, old_bytes as i64, left)
     }
 }
 

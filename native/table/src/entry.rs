@@ -128,6 +128,16 @@ fn tag_of(key_len: usize, value_len: usize, has_body: bool, meta: &Meta) -> usiz
         | bit(meta.flags != 0 && !wide, FLAGS)
 }
 
+/// Bytes that an entry of this shape counts for, whose value was written in one piece.
+pub(crate) fn bytes_for(key_len: usize, value_len: usize, meta: &Meta) -> usize {
+    let has_body = value_len >= BODY_BYTES_MIN;
+    let before_value = key_offset(tag_of(key_len, value_len, has_body, meta)) + key_len;
+    match has_body {
+        true => allocated_bytes(before_value) + body_bytes(value_len),
+        false => allocated_bytes(before_value + value_len),
+    }
+}
+
 /// Bytes that an allocation of `size` takes in memory: glibc's malloc adds 8 and rounds up to 16,
 /// and others are near.
 pub(crate) fn allocated_bytes(size: usize) -> usize {

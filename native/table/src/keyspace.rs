@@ -2,7 +2,9 @@
 
 use crate::edit::{Draft, Edit};
 use crate::entry::Entry;
+use crate::limits::Full;
 use crate::range::{KeyOrder, NotOrdered, Walk, Walked};
+use crate::reservation::Growth;
 use crate::slot::Slot;
 
 /// What single-key commands need: a table that locks for each call, or one whose locks are held
@@ -70,4 +72,17 @@ pub trait Keyspace {
     fn random<R>(&self, seed: u64, now_ms: u64, look: impl FnOnce(Option<Entry<'_>>) -> R) -> R;
     /// Removes everything; returns how many entries that were.
     fn clear(&self) -> u64;
+    /// Whether writes of up to so many bytes, of a step of several, may be refused for want of room,
+    /// so that room for all of them has to be reserved first. Never where each call locks for
+    /// itself.
+    fn refuses(&self, largest_bytes: u64) -> bool {
+        let _ = largest_bytes;
+        false
+    }
+    /// Reserves room for the writes of a step, see [`Locked`](crate::Locked). Does nothing where
+    /// each call locks for itself.
+    fn reserve(&self, growth: Growth) -> Result<(), Full> {
+        let _ = growth;
+        Ok(())
+    }
 }

@@ -119,21 +119,22 @@ impl LiveLimits {
 
 /// A number that many threads add to, sometimes up to a limit only.
 pub(crate) trait Gauge {
-    /// Adds `change`, unless that is growth beyond `max`.
-    fn grow_within(&self, change: i64, max: i64) -> Result<(), Full>;
+    /// Adds `change`, unless that is growth beyond `max` less what others have reserved.
+    fn grow_within(&self, change: i64, max: i64, reserved: &AtomicI64) -> Result<(), Full>;
     /// Adds `change`. Nothing is written where it is 0: the cache line stays with its owner.
     fn change(&self, change: i64);
 }
 
 impl Gauge for AtomicI64 {
-    fn grow_within(&self, change: i64, max: i64) -> Result<(), Full> {
+    fn grow_within(&self, change: i64, max: i64, reserved: &AtomicI64) -> Result<(), Full> {
         if change == 0 {
             return Ok(());
         }
         // Added first and taken back when too much, so that the limit holds among many writers
         // without a loop.
-        let after = self.fetch_add(change, Relaxed).wrapping_add(change);
-        if change > 0 && after > max {
+        // SeqCst, and `reserved` is read after it: see `reservation.rs`.
+        let after = self.fetch_add(change, SeqCst).wrapping_add(change);
+        if change > 0 && max != i64::MAX && after.saturating_add(reserved.load(SeqCst)) > max {
             self.fetch_sub(change, Relaxed);
             return Err(Full);
         }

@@ -10,11 +10,13 @@ use crate::edit::{Draft, Edit};
 use crate::entry::{Entry, EntryBox};
 use crate::eviction::Written;
 use crate::keyspace::Keyspace;
+use crate::limits::Full;
 use crate::ordered::Leaves;
 use crate::prefetch::{self, Ahead};
 use crate::range::{KeyOrder, NotOrdered, Walk, Walked};
 use crate::readers;
 use crate::reaper;
+use crate::reservation::{Growth, Left};
 use crate::scan;
 use crate::shard::{Records, Shards};
 use crate::slot::Slot;
@@ -39,6 +41,8 @@ pub struct Locked<'a> {
     garbage: RefCell<Garbage>,
     written: Cell<Option<Written>>,
     order: RefCell<Order>,
+    /// What the step has reserved, and not used.
+    left: Left,
 }
 
 /// What is left to be done about the table's order when the step ends: who walks over it, without a
@@ -91,7 +95,8 @@ impl<'a> Locked<'a> {
         let held = wanted.into_iter().map(hold).collect();
         let snapshot = core.running_snapshot();
         let (garbage, written, order) = (RefCell::default(), Cell::new(None), RefCell::default());
-        Locked { core, shards, held, snapshot, garbage, written, order }
+        let left = Left::default();
+        Locked { core, shards, held, snapshot, garbage, written, order, left }
     }
 
     /// The hash of a key, and its shard.
@@ -131,7 +136,8 @@ impl<'a> Locked<'a> {
     }
 
     fn writer<'w>(&'w self, shard: usize, records: &'w mut Records) -> Writer<'w> {
-        Writer::new(self.core, self.shards, shard, records, self.snapshot)
+        let left = self.left.get().is_some().then_some(&self.left);
+        Writer { left, ..Writer::new(self.core, self.shards, shard, records, self.snapshot) }
     }
 }
 
@@ -284,6 +290,29 @@ impl Keyspace for Locked<'_> {
         self.order.borrow_mut().cleared = self.core.ordered.is_some();
         removed
     }
+
+    fn refuses(&self, largest_bytes: u64) -> bool {
+        self.core.refuses(largest_bytes)
+    }
+
+    /// Sees to it that writes up to this growth, from now to the end of the step, find room: what
+    /// the step has reserved and not used is part of it. Other writers cannot take the room
+    /// meanwhile; what the step does not use is given back at its end. Room that the step itself
+    /// makes by removals does not count.
+    ///
+    /// An error means that nothing more is reserved than before.
+    fn reserve(&self, growth: Growth) -> Result<(), Full> {
+        let mut left = self.left.get().unwrap_or_default();
+        let missing = |wanted: u64, left: i64| wanted.saturating_sub(left.unsigned_abs());
+        let growth = Growth {
+            entries: missing(growth.entries, left.entries),
+            bytes: missing(growth.bytes, left.bytes),
+            ..growth
+        };
+        left.add(self.core.reserve(&growth)?);
+        self.left.set(Some(left));
+        Ok(())
+    }
 }
 
 impl Look for Locked<'_> {
@@ -302,6 +331,9 @@ impl Drop for Locked<'_> {
         self.held.clear();
         reaper::dispose_all(std::mem::take(&mut self.garbage.get_mut().indexes));
         order.into_iter().for_each(reaper::dispose);
+        if let Some(left) = self.left.get() {
+            self.core.release(left);
+        }
         if let Some(written) = self.written.get()
             && self.core.is_limited()
             && !std::thread::panicking()

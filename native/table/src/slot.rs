@@ -29,6 +29,11 @@ impl Prepared {
     pub fn entry(&self) -> Entry<'_> {
         self.entry.entry()
     }
+
+    /// Bytes that the entry will count for.
+    pub fn bytes(&self) -> usize {
+        self.entry.entry().bytes()
+    }
 }
 
 impl fmt::Debug for Prepared {

@@ -113,6 +113,17 @@ impl Table {
         self.core.sweep(now_ms, work_max)
     }
 
+    /// Whether the table, or the budget that it shares, refuses writes that make it grow and is so
+    /// full that no further entry fits. Takes no lock.
+    pub fn is_full(&self) -> bool {
+        self.core.is_full()
+    }
+
+    /// Number of shards.
+    pub fn shards(&self) -> usize {
+        self.core.shard_count
+    }
+
     /// Counts since the table was made. Takes each shard's lock for a moment.
     pub fn counts(&self) -> Counts {
         self.core.counts()

@@ -13,6 +13,7 @@ use crate::core::{Change, Core};
 use crate::entry::{Entry, EntryBox};
 use crate::limits::Full;
 use crate::ordered;
+use crate::reservation::Left;
 use crate::shard::{Records, Shards};
 use crate::snapshot::Kept;
 
@@ -40,6 +41,8 @@ pub(crate) struct Writer<'a> {
     pub(crate) records: &'a mut Records,
     /// The snapshot that was running when the locks were taken, 0 for none.
     pub(crate) snapshot: u32,
+    /// What the step of several writes that this is one of has reserved.
+    pub(crate) left: Option<&'a Left>,
     /// What the writes added, less what they replaced.
     pub(crate) grown: Change,
     /// Large entries that went: to be dropped when the lock is gone.
@@ -59,7 +62,7 @@ impl<'a> Writer<'a> {
         snapshot: u32,
     ) -> Writer<'a> {
         let (grown, garbage) = (Change::default(), Vec::new());
-        Writer { core, shards, shard, records, snapshot, grown, garbage }
+        Writer { core, shards, shard, records, snapshot, left: None, grown, garbage }
     }
 }
 
@@ -86,9 +89,10 @@ impl Writer<'_> {
             bytes: new.bytes - old.bytes,
             expiring: new.expiring - old.expiring,
         };
-        let charged = match charge {
-            Charge::Within => self.core.charge(change, new.bytes),
-            Charge::Anyway => self.core.charge_anyway(change, new.bytes),
+        let charged = match (charge, self.left) {
+            (Charge::Within, Some(left)) => self.core.charge_reserved(change, new.bytes, left),
+            (Charge::Within, None) => self.core.charge(change, new.bytes),
+            (Charge::Anyway, _) => self.core.charge_anyway(change, new.bytes),
         };
         if let Err(Full) = charged {
             self.discard(entry);

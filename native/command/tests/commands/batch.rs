@@ -26,6 +26,7 @@ fn run(store: &Store, watches: &[Watch], commands: &[(usize, Command<'_>)]) -> O
     let done = execute_batch(&store.databases, &batch, context, &mut recorder, |_, index| {
         indexes.push(index);
     });
+    let done = done.expect("it is admitted");
     let expected: Vec<usize> = if done { (0..commands.len()).collect() } else { Vec::new() };
     assert_eq!(indexes, expected);
     done.then_some(recorder.answers)

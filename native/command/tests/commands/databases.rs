@@ -30,7 +30,8 @@ fn a_database_that_does_not_exist_is_an_error_everywhere() {
             let mut recorder = Recorder::default();
             let batch = Batch { watches: &[], commands: &[(database, command.clone())] };
             let context = store.context();
-            assert!(execute_batch(&store.databases, &batch, context, &mut recorder, |_, _| {}));
+            let done = execute_batch(&store.databases, &batch, context, &mut recorder, |_, _| {});
+            assert_eq!(done, Ok(true));
             assert_eq!(recorder.answers, std::slice::from_ref(&error), "{command:?}");
         }
     }
@@ -42,7 +43,8 @@ fn a_database_that_does_not_exist_is_an_error_everywhere() {
     let watched = [watch(&store.databases, 16, b"k", store.now_ms)];
     let batch = Batch { watches: &watched, commands: &[] };
     let mut recorder = Recorder::default();
-    assert!(execute_batch(&store.databases, &batch, store.context(), &mut recorder, |_, _| {}));
+    let done = execute_batch(&store.databases, &batch, store.context(), &mut recorder, |_, _| {});
+    assert_eq!(done, Ok(true));
 }
 
 #[test]
@@ -87,7 +89,8 @@ fn a_clear_in_a_batch_can_wait_for_its_time() {
     let commands = [(0, Command::Clear { at_ms }), (0, Command::Set(Set::new(b"k", b"v")))];
     let batch = Batch { watches: &[], commands: &commands };
     let mut recorder = Recorder::default();
-    execute_batch(&store.databases, &batch, store.context(), &mut recorder, |_, _| {});
+    let done = execute_batch(&store.databases, &batch, store.context(), &mut recorder, |_, _| {});
+    assert_eq!(done, Ok(true));
     assert_eq!(recorder.answers, [Answer::Done, Answer::Stored]);
     assert_eq!(store.get("k").as_deref(), Some("v"));
     store.now_ms += 1_000;
@@ -109,7 +112,9 @@ fn a_swapped_in_data_set_is_never_missed() {
     let batch = move |commands: &[(usize, Command<'_>)]| {
         let mut recorder = Recorder::default();
         let batch = Batch { watches: &[], commands };
-        assert!(execute_batch(&store.databases, &batch, store.context(), &mut recorder, |_, _| {}));
+        let done =
+            execute_batch(&store.databases, &batch, store.context(), &mut recorder, |_, _| {});
+        assert_eq!(done, Ok(true));
         recorder.answers
     };
     run(0, Command::Set(Set::new(b"k", b"v")));

@@ -1,5 +1,6 @@
 //! What each command means, by subject, and batches among threads.
 
+mod admission;
 mod batch;
 mod bits;
 mod compare;
@@ -10,6 +11,7 @@ mod keys;
 mod lease;
 mod model;
 mod numbers;
+mod pairs;
 mod range;
 mod recorder;
 mod strings;

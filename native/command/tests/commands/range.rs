@@ -119,13 +119,30 @@ fn very_many_keys_that_have_expired_do() {
 }
 
 #[test]
-fn a_batch_passes_over_them_all() {
+fn a_batch_passes_over_a_thousand() {
     let store = with_expired(30_000);
-    let commands = [(0, range(KeyRange::All))];
+    let after = |after| match range(KeyRange::All) {
+        Command::Range { keys, reverse, count, values, .. } => {
+            Command::Range { keys, after, reverse, count, values }
+        }
+        command => command,
+    };
+    let commands = [(0, after(None)), (0, after(Some(b"")))];
     let mut recorder = Recorder::default();
     let batch = Batch { watches: &[], commands: &commands };
-    assert!(execute_batch(&store.databases, &batch, store.context(), &mut recorder, |_, _| {}));
-    assert_eq!(recorder.answers, slice(None, &["", "a", "b"]));
+    let done = execute_batch(&store.databases, &batch, store.context(), &mut recorder, |_, _| {});
+    assert_eq!(done, Ok(true));
+    // The first found a key before them, the second none.
+    let [Answer::Slice(Some(_), 1), Answer::Key(_), Answer::Error(Error::TooManyKeys)] =
+        recorder.answers.as_slice()
+    else {
+        panic!("{:?}", recorder.answers);
+    };
+    let store = with_expired(500);
+    let mut recorder = Recorder::default();
+    let done = execute_batch(&store.databases, &batch, store.context(), &mut recorder, |_, _| {});
+    assert_eq!(done, Ok(true));
+    assert_eq!(recorder.answers[..4], slice(None, &["", "a", "b"]));
 }
 
 #[test]
@@ -176,7 +193,8 @@ fn a_batch_sees_what_it_wrote() {
         [(0, Command::Set(Set::new(b"a", b"2"))), (0, values), (1, range(KeyRange::All))];
     let mut recorder = Recorder::default();
     let batch = Batch { watches: &[], commands: &commands };
-    assert!(execute_batch(&store.databases, &batch, store.context(), &mut recorder, |_, _| {}));
+    let done = execute_batch(&store.databases, &batch, store.context(), &mut recorder, |_, _| {});
+    assert_eq!(done, Ok(true));
     let shown = [Answer::Slice(None, 2), value("1"), value("2"), Answer::Slice(None, 0)];
     assert_eq!(recorder.answers[1..], shown);
 }

@@ -79,7 +79,7 @@ impl From<Error> for Failure {
         match error {
             Error::Full => Failure::FULL,
             Error::ValueTooLarge => Failure::VALUE_TOO_LONG,
-            Error::ReplyTooLarge => Failure::REPLY_TOO_LONG,
+            Error::ReplyTooLarge | Error::TooManyKeys => Failure::REPLY_TOO_LONG,
             Error::NoSuchDatabase => Failure::NO_SUCH_DATABASE,
             Error::NotOrdered => Failure::NOT_IMPLEMENTED,
             Error::NotACounter

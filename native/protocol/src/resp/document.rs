@@ -34,11 +34,28 @@ const DIFFERENCES: &[&str] = &[
     "Commands queued by MULTI are 65,536 at most, and so are keys of WATCH; together they may hold \
      128 MiB, some hundred bytes of bookkeeping for each counted. Beyond that they answer an error \
      of their own, and after that of a queued command EXEC refuses.",
+    "All commands of one EXEC together are at most 65,536 units of work, since nobody else can use \
+     their keys meanwhile; beyond that EXEC answers `EXECABORT Transaction discarded because of: \
+     the commands are too much work for one step`, and nothing is done. A key counts 1 (a pair of \
+     MSET 2, a second key of RENAME, COPY and MOVE 2), and so does each watched key; a KiB of \
+     values that are sent 3, and so does one that APPEND, SETRANGE or SETBIT find in a value that \
+     they have to copy; a KiB that BITCOUNT or BITPOS looks at 2; LCS 256; DBSIZE, SCAN, KEYS, \
+     RANGE, PREFIX and RANDOMKEY 256 and 3 for each record that they may look at (KEYS: all of the \
+     database; SCAN: COUNT and a shard; RANGE: twice LIMIT and 1,024); FLUSHDB 1,024 unless the \
+     database is empty. So KEYS takes part in EXEC up to some 20,000 keys.",
+    "Where the memory limit is reached and nothing is evicted, EXEC is refused as a whole with \
+     `EXECABORT Transaction discarded because of: OOM ...` unless there is room for all that its \
+     commands may add. Room that the same EXEC makes by removing and shortening does not count, \
+     and what a condition (NX, XX) may refuse counts as if it were written.",
+    "`LCS` takes values whose lengths multiplied are at most 2^25, as 5.7 KiB each or 512 KiB and \
+     64 bytes, which takes up to ten milliseconds; between MULTI and EXEC 2^18. Beyond that it \
+     answers `ERR string exceeds maximum allowed size (proto-max-bulk-len)`.",
     "Names of clients, libraries and versions are 256 bytes long at most. A pattern (KEYS, SCAN, \
      CONFIG GET, COMMAND LIST) is 1,024 bytes long at most, all those of one CONFIG GET 16 KiB.",
     "A client for which more than 256 MiB of answers wait is closed, all answers of one EXEC \
      counted.",
-    "`SCAN` may return more than COUNT keys: whole shards at a time. Cursors count shards.",
+    "`SCAN` may return more than COUNT keys: whole shards at a time. Cursors count shards. A COUNT \
+     beyond 4,096 counts as that.",
     "`SCAN TYPE` with a type other than `string` finds nothing.",
     "`FLUSHDB` and `FLUSHALL` remove at once, with ASYNC too.",
     "`INCRBYFLOAT` reckons with the 80-bit fractions of x87 on every processor, and answers what \
@@ -94,8 +111,9 @@ const OWN_COMMANDS: &[&str] = &[
     "Where a database is ordered by numbers, the keys of a prefix are not beside one another, and \
      PREFIX looks at all keys. Where thousands of keys are passed over before the first that is \
      found, because they have expired or have another prefix, the command goes on in later turns \
-     of the event loop, and other clients are served in between; between MULTI and EXEC it is one \
-     step all the same. An answer ends early where thousands are passed over behind it.",
+     of the event loop, and other clients are served in between; between MULTI and EXEC it answers \
+     an error after a thousand. An answer ends early where thousands are passed over behind it \
+     (between MULTI and EXEC a thousand).",
     "WITHVALUES answers keys and values in turn, and in RESP3 an array of pairs, as `ZRANGE \
      WITHSCORES` does.",
     "`COMMAND` tells them with the flag `module`, `COMMAND DOCS` and `COMMAND LIST FILTERBY \

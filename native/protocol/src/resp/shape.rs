@@ -44,6 +44,9 @@ pub(super) enum Shape {
     Pairs,
 }
 
+/// What a write is told that finds no room.
+pub(super) const FULL: &str = "OOM command not allowed when used memory > 'maxmemory'.";
+
 impl Reply for Encoder<'_> {
     #[inline]
     fn done(&mut self) {
@@ -194,7 +197,7 @@ impl Reply for Encoder<'_> {
             Error::Overflow => "ERR increment or decrement would overflow",
             Error::NotFinite => "ERR increment would produce NaN or Infinity",
             Error::ValueTooLarge => "ERR string exceeds maximum allowed size (proto-max-bulk-len)",
-            Error::Full => "OOM command not allowed when used memory > 'maxmemory'.",
+            Error::Full => FULL,
             Error::NoSuchDatabase => "ERR DB index is out of range",
             Error::SameObject => "ERR source and destination objects are the same",
             Error::NotACounter => "ERR value is not a counter of this kind",
@@ -202,6 +205,7 @@ impl Reply for Encoder<'_> {
                 "ERR the database is not ordered: name it + or % when the server is started"
             }
             Error::ReplyTooLarge => "ERR too many keys for one reply, use SCAN",
+            Error::TooManyKeys => "ERR too many keys are passed over to do this within EXEC",
         };
         Encoder::error(self, text);
     }

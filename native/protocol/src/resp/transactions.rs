@@ -5,12 +5,13 @@ use super::call::{Call, Done, Flow};
 use super::encoder::{Encoder, Failure};
 use super::request::{self, Pairs, Request, pairs, takes_pairs};
 use super::session::{State, observe};
-use super::shape::Shape;
+use super::shape::{FULL, Shape};
+use super::spec::DENYOOM;
 use super::table::Name;
 use crate::Host;
 use std::collections::HashSet;
 use std::sync::atomic::Ordering::Relaxed;
-use todana_command::{Batch, Command, Context, Watch, execute_batch, watch};
+use todana_command::{Batch, Command, Context, Inadmissible, Watch, execute_batch, watch};
 
 /// Most commands between MULTI and EXEC.
 pub(super) const QUEUED_COMMANDS_MAX: usize = 65_536;
@@ -130,6 +131,11 @@ impl State {
         let of_argument = |argument: &&[u8]| argument.len() + ARGUMENT_BYTES;
         let bytes = COMMAND_BYTES + arguments.iter().map(of_argument).sum::<usize>();
         let held = transaction.held_bytes() + self.watches.bytes;
+        let full = || host.databases().table(self.database).is_full();
+        if name.spec().is(DENYOOM) && full() {
+            transaction.broken = true;
+            return Err(FULL.into());
+        }
         let refusal = if transaction.commands.len() >= QUEUED_COMMANDS_MAX {
             Some(format!("ERR more than {QUEUED_COMMANDS_MAX} queued commands").into())
         } else if held.saturating_add(bytes) > host.limits().queued_bytes_max {
@@ -233,7 +239,7 @@ impl<H: Host> Call<'_, '_, H> {
         let paired: Vec<Pairs<'_>> = requests.iter().map(paired).collect();
         let (parts, commands) = self.parts(&requests, &paired);
         let batch = Batch { watches: &watches.list, commands: &commands };
-        let Some(replies) = self.execute(&batch, &parts) else {
+        let Some(replies) = self.execute(&batch, &parts).map_err(aborted)? else {
             self.encoder.null_array();
             return Ok(Flow::Continue);
         };
@@ -285,7 +291,11 @@ impl<H: Host> Call<'_, '_, H> {
 
     /// Executes the batch. Returns the replies, and where each ends and whether it was an error;
     /// `None` where a watched key has changed.
-    fn execute(&mut self, batch: &Batch<'_>, parts: &[Part<'_>]) -> Option<Replies> {
+    fn execute(
+        &mut self,
+        batch: &Batch<'_>,
+        parts: &[Part<'_>],
+    ) -> Result<Option<Replies>, Inadmissible> {
         let shapes = parts.iter().filter_map(|part| match part {
             Part::Store(shape, resp3) => Some((*shape, *resp3)),
             _ => None,
@@ -306,8 +316,8 @@ impl<H: Host> Call<'_, '_, H> {
             encoder.failed = false;
             (encoder.shape, encoder.resp3) = shapes[index];
         };
-        if !execute_batch(self.host.databases(), batch, context, &mut encoder, each) {
-            return None;
+        if !execute_batch(self.host.databases(), batch, context, &mut encoder, each)? {
+            return Ok(None);
         }
         if !shapes.is_empty() {
             ends.push((encoder.out.len(), encoder.failed));
@@ -315,7 +325,7 @@ impl<H: Host> Call<'_, '_, H> {
         self.encoder.overflowed |= encoder.overflowed;
         self.encoder.lookups.0 += encoder.lookups.0;
         self.encoder.lookups.1 += encoder.lookups.1;
-        Some(replies)
+        Ok(Some(replies))
     }
 
     /// Writes the replies in the order of the commands, answering the session's own among them.
@@ -354,6 +364,15 @@ impl<H: Host> Call<'_, '_, H> {
         self.encoder.failed = false;
         flow
     }
+}
+
+/// Why the whole of a transaction was refused, in Redis' words where it has them.
+fn aborted(why: Inadmissible) -> Failure {
+    let reason = match why {
+        Inadmissible::Full => FULL,
+        Inadmissible::TooMuchWork => "the commands are too much work for one step",
+    };
+    format!("EXECABORT Transaction discarded because of: {reason}").into()
 }
 
 /// What a batch replied.

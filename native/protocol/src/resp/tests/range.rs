@@ -308,11 +308,16 @@ fn a_command_goes_on_in_other_turns_until_it_finds_something() {
 }
 
 #[test]
-fn a_transaction_finds_it_in_one_step() {
-    let (mut host, mut session) = (numbered(50_000), RespSession::default());
-    ask(&mut session, &mut host, "MULTI");
-    ask(&mut session, &mut host, "PREFIX 9999999 LIMIT 1");
-    assert_eq!(ask(&mut session, &mut host, "EXEC"), "*1 *1 $8 9999999a");
+fn a_transaction_finds_it_in_one_step_or_says_that_it_cannot() {
+    let play = |keys| {
+        let (mut host, mut session) = (numbered(keys), RespSession::default());
+        ask(&mut session, &mut host, "MULTI");
+        ask(&mut session, &mut host, "PREFIX 9999999 LIMIT 1");
+        ask(&mut session, &mut host, "EXEC")
+    };
+    assert_eq!(play(1_000), "*1 *1 $8 9999999a");
+    let refused = "*1 -ERR too many keys are passed over to do this within EXEC";
+    assert_eq!(play(50_000), refused);
 }
 
 #[test]

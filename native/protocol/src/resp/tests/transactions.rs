@@ -1,6 +1,7 @@
 //! MULTI and EXEC, WATCH.
 
 use super::*;
+use std::sync::Arc;
 
 #[test]
 fn queued_commands_are_executed_in_order() {
@@ -201,6 +202,80 @@ fn what_closes_in_a_transaction_closes_and_sleeps_add_up() {
     let outcome = play(&[sleep, "DEBUG SLEEP 1", "PING"]);
     assert_eq!((outcome.closed, outcome.slept_ms), (false, 1050));
     assert_eq!(play(&["DEBUG SLEEP 50", "DEBUG SLEEP 50"]).slept_ms, 60_000);
+}
+
+/// A host that has room for so many bytes, and refuses more.
+fn host_with_room(bytes: u64) -> FakeHost {
+    use todana_command::Databases;
+    use todana_table::{Budget, Options, WhenFull};
+    let budget = Some(Arc::new(Budget::new(bytes.cast_signed(), WhenFull::Refuse)));
+    let options = Options { budget, shards: Some(16), ..Options::default() };
+    FakeHost::on(Arc::new(Databases::with_options(&options)), ProtocolName::Resp)
+}
+
+#[test]
+fn a_full_store_refuses_while_queueing_and_as_a_whole() {
+    let value = "v".repeat(1_000);
+    let entry = todana_table::entry_bytes(1, 1_000, &todana_table::Meta::default());
+    let text = format!(
+        r#"
+        > SET a {value}
+        +OK
+        > MULTI
+        +OK
+        > SET b {value}
+        +QUEUED
+        > SET c {value}
+        +QUEUED
+        > EXEC
+        -EXECABORT Transaction discarded because of: OOM command not allowed when used memory > 'maxmemory'.
+        > DBSIZE
+        :1
+        > WATCH a b c d
+        +OK
+        > MSET a 1 c {value} d {value}
+        -OOM command not allowed when used memory > 'maxmemory'.
+        > MULTI
+        +OK
+        > SET b {value}
+        +QUEUED
+        > EXEC
+        *1 +OK
+        > MULTI
+        +OK
+        > GET c
+        +QUEUED
+        > SET a 1
+        -OOM command not allowed when used memory > 'maxmemory'.
+        > DEL a
+        +QUEUED
+        > EXEC
+        -EXECABORT Transaction discarded because of previous errors.
+        > MULTI
+        +OK
+        > DEL a
+        +QUEUED
+        > EXEC
+        *1 :1
+        "#
+    );
+    script_on(&text, || host_with_room(2 * entry + 10));
+}
+
+#[test]
+fn too_much_work_for_one_step_is_refused() {
+    let (mut host, mut session) = (host(), RespSession::default());
+    let keys = |from: usize, to: usize| {
+        (from..to).map(|number| format!("k{number}")).collect::<Vec<_>>().join(" ")
+    };
+    ask(&mut session, &mut host, "SET k v");
+    ask(&mut session, &mut host, "MULTI");
+    assert_eq!(ask(&mut session, &mut host, &format!("DEL k {}", keys(0, 60_000))), "+QUEUED");
+    assert_eq!(ask(&mut session, &mut host, &format!("DEL {}", keys(0, 60_000))), "+QUEUED");
+    let refused = "-EXECABORT Transaction discarded because of: \
+                   the commands are too much work for one step";
+    assert_eq!(ask(&mut session, &mut host, "EXEC"), refused);
+    assert_eq!(ask(&mut session, &mut host, "GET k"), "$1 v");
 }
 
 #[test]

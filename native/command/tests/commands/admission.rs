@@ -1,0 +1,259 @@
+//! Whether a batch is begun at all: how much work it may be, and whether there is room for all of
+//! it.
+
+use crate::recorder::{Answer, Recorder, Store};
+use proptest::prelude::*;
+use std::sync::Arc;
+use todana_command::{
+    BATCH_UNITS_MAX, Batch, Command, Condition, Databases, Delta, Error, Expires, Inadmissible,
+    Increment, Initial, LcsWant, Set, Side, Unit, execute_batch, watch,
+};
+use todana_table::{Budget, Growth, Keyspace, Limits, Meta, Options, WhenFull, entry_bytes};
+
+fn run(store: &Store, commands: &[(usize, Command<'_>)]) -> Result<Vec<Answer>, Inadmissible> {
+    let mut recorder = Recorder::default();
+    let batch = Batch { watches: &[], commands };
+    execute_batch(&store.databases, &batch, store.context(), &mut recorder, |_, _| {})?;
+    Ok(recorder.answers)
+}
+
+fn in_database(command: Command<'_>, count: usize) -> Vec<(usize, Command<'_>)> {
+    vec![(0, command); count]
+}
+
+fn append<'a>(key: &'a [u8], bytes: &'a [u8]) -> Command<'a> {
+    let (condition, expires) = (Condition::Always, Expires::Keep);
+    Command::Concat { key, bytes, side: Side::Append, create: true, condition, expires }
+}
+
+fn too_much(store: &Store, command: &Command<'_>, count: usize) {
+    let (table, version) = (store.databases.table(0), store.databases.table(0).version());
+    let refused = run(store, &in_database(command.clone(), count));
+    assert_eq!(refused, Err(Inadmissible::TooMuchWork), "{count} x {command:?}");
+    assert_eq!(table.version(), version, "nothing was done");
+}
+
+#[test]
+fn commands_on_single_keys_are_a_unit_each() {
+    let store = Store::new();
+    let most = usize::try_from(BATCH_UNITS_MAX).unwrap();
+    for command in [
+        Command::Get { key: b"k" },
+        Command::Set(Set::new(b"k", b"v")),
+        Command::Delete { keys: &[b"k"] },
+    ] {
+        assert_eq!(run(&store, &in_database(command.clone(), most)).map(|it| it.len()), Ok(most));
+        too_much(&store, &command, most + 1);
+    }
+    let keys = vec![&b"k"[..]; most];
+    too_much(&store, &Command::Exists { keys: &keys }, 2);
+    let watched = vec![watch(&store.databases, 0, b"k", store.now_ms); most];
+    let (mut recorder, get) = (Recorder::default(), [(0, Command::Get { key: b"k" })]);
+    let batch = Batch { watches: &watched, commands: &get };
+    let done = execute_batch(&store.databases, &batch, store.context(), &mut recorder, |_, _| {});
+    assert_eq!(done, Err(Inadmissible::TooMuchWork));
+}
+
+#[test]
+fn what_looks_at_a_whole_database_costs_by_its_records() {
+    let mut store = Store::new();
+    for number in 0..5_000 {
+        store.set(&number.to_string(), "v");
+    }
+    let keys = Command::Keys { pattern: b"1" };
+    assert_eq!(run(&store, &in_database(keys.clone(), 4)).map(|it| it.len()), Ok(8));
+    too_much(&store, &keys, 5);
+    let scan = |count| Command::Scan { cursor: 0, count, pattern: None, values: false };
+    assert!(run(&store, &in_database(scan(10), 50)).is_ok());
+    // Where it is asked for more than a page may look at, that is what counts.
+    too_much(&store, &scan(usize::MAX), 6);
+    too_much(&store, &Command::Count, 257);
+    too_much(&store, &Command::RandomKey { seed: 7 }, 257);
+    too_much(&store, &Command::Clear { at_ms: None }, 65);
+    store.run(Command::Clear { at_ms: None });
+    assert!(run(&store, &in_database(Command::Clear { at_ms: None }, 1_000)).is_ok());
+}
+
+#[test]
+fn bytes_count_those_of_arguments_and_those_that_are_found() {
+    let mut store = Store { value_bytes_max: 64 << 20, ..Store::new() };
+    let (mega, large) = (vec![b'm'; 1_000_000], vec![b'l'; 8 << 20]);
+    assert!(run(&store, &in_database(Command::Set(Set::new(b"m", &mega)), 16)).is_ok());
+    too_much(&store, &Command::Set(Set::new(b"m", &mega)), 23);
+    assert_eq!(store.run(Command::Set(Set::new(b"l", &large))), Answer::Stored);
+    // It is copied once, and has room then.
+    let answers = run(&store, &in_database(append(b"l", b"x"), 200)).unwrap();
+    assert_eq!(answers[199], Answer::Length((8 << 20) + 200));
+    // Who has the old value makes the next write copy it.
+    let (copy, bit) = (
+        Command::Copy { from: b"l", to: b"other", database: None, replace: true },
+        Command::SetBit { key: b"l", offset: 0, bit: true },
+    );
+    let version = store.databases.table(0).version();
+    let both = |times: usize| vec![[(0, copy.clone()), (0, bit.clone())]; times].concat();
+    assert_eq!(run(&store, &both(3)), Err(Inadmissible::TooMuchWork));
+    assert_eq!(store.databases.table(0).version(), version);
+    assert!(run(&store, &both(2)).is_ok());
+    let count = Command::BitCount { key: b"l", span: None };
+    assert!(run(&store, &in_database(count.clone(), 3)).is_ok());
+    too_much(&store, &count, 4);
+    let position =
+        Command::BitPosition { key: b"l", bit: true, start: None, end: None, unit: Unit::Byte };
+    too_much(&store, &position, 4);
+}
+
+#[test]
+fn a_long_subsequence_is_an_error_of_its_own_in_a_batch() {
+    let mut store = Store::new();
+    let values = [512, 513, 32 << 10].map(|length| "x".repeat(length));
+    for (key, value) in ["a", "b", "c"].iter().zip(&values) {
+        store.set(key, value);
+    }
+    let lcs = |keys: [&'static [u8]; 2]| Command::LongestCommon { keys, want: LcsWant::Length };
+    let commands = [(0, lcs([b"a", b"a"])), (0, lcs([b"b", b"c"])), (0, Command::Count)];
+    let refused = Answer::Error(Error::ValueTooLarge);
+    assert_eq!(run(&store, &commands), Ok(vec![Answer::Integer(512), refused, Answer::Integer(3)]));
+    assert_eq!(store.run(lcs([b"b", b"c"])), Answer::Integer(513));
+    too_much(&store, &lcs([b"a", b"a"]), 257);
+}
+
+/// Databases that share so many bytes and refuse more.
+fn room_for(bytes: u64) -> Store {
+    let budget = Some(Arc::new(Budget::new(bytes.cast_signed(), WhenFull::Refuse)));
+    let databases = Databases::with_options(&Options { budget, ..Options::default() });
+    Store { databases, value_bytes_max: 1 << 30, ..Store::new() }
+}
+
+fn mega_entry() -> u64 {
+    entry_bytes(2, 1_000_000, &Meta::default())
+}
+
+#[test]
+fn where_there_is_room_for_half_nothing_is_done() {
+    let store = room_for(8 * mega_entry() + 100);
+    let value = vec![b'v'; 1_000_000];
+    let keys: Vec<String> = (10..26).map(|number| number.to_string()).collect();
+    let sets: Vec<(usize, Command<'_>)> =
+        keys.iter().map(|key| (0, Command::Set(Set::new(key.as_bytes(), &value)))).collect();
+    assert_eq!(run(&store, &sets), Err(Inadmissible::Full));
+    assert_eq!((store.databases.table(0).len(), store.databases.table(0).version()), (0, 0));
+    assert_eq!(run(&store, &sets[..8]).map(|it| it.len()), Ok(8));
+    assert!(!store.databases.table(0).is_full());
+    // Others of the same lengths take their places.
+    assert_eq!(run(&store, &[&sets[..8], &sets[..8]].concat()).map(|it| it.len()), Ok(16));
+    assert_eq!(run(&store, &sets[8..9]), Err(Inadmissible::Full));
+    // Room that a batch makes itself does not count.
+    let commands = [(0, Command::Delete { keys: &[b"10"] }), sets[8].clone()];
+    assert_eq!(run(&store, &commands), Err(Inadmissible::Full));
+    assert_eq!(store.databases.table(0).len(), 8);
+    // What needs no room is done, full or not.
+    let rest = [
+        (0, Command::Rename { from: b"10", to: b"xx", if_absent: false }),
+        (0, Command::Move { key: b"11", database: 3 }),
+        (0, Command::Expire { key: b"12", expires: Expires::Never, when: Default::default() }),
+        (0, Command::Delete { keys: &[b"13"] }),
+    ];
+    assert_eq!(run(&store, &rest).map(|it| it.len()), Ok(4));
+    assert_eq!(run(&store, &sets[8..9]).map(|it| it.len()), Ok(1));
+}
+
+#[test]
+fn a_limit_on_records_is_looked_at_too() {
+    let limits = Limits { entries_max: Some(2), when_full: WhenFull::Refuse, bytes_max: None };
+    let databases = Databases::with_options(&Options { limits, ..Options::default() });
+    let store = Store { databases, ..Store::new() };
+    let set = |key: &'static [u8]| (0, Command::Set(Set::new(key, b"v")));
+    assert_eq!(run(&store, &[set(b"a"), set(b"b"), set(b"c")]), Err(Inadmissible::Full));
+    assert!(run(&store, &[set(b"a"), set(b"b"), set(b"a")]).is_ok());
+    assert!(store.databases.table(0).is_full());
+}
+
+#[test]
+fn what_never_fits_is_refused_where_a_table_evicts() {
+    let limits = Limits { bytes_max: Some(10_000), ..Limits::default() };
+    let databases = Databases::with_options(&Options { limits, ..Options::default() });
+    let store = Store { databases, ..Store::new() };
+    let value = [b'v'; 4_000];
+    let keys: Vec<String> = (0..20).map(|number| number.to_string()).collect();
+    let sets: Vec<(usize, Command<'_>)> =
+        keys.iter().map(|key| (0, Command::Set(Set::new(key.as_bytes(), &value)))).collect();
+    assert_eq!(run(&store, &sets).map(|it| it.len()), Ok(20));
+}
+
+const KEYS: [&[u8]; 4] = [b"a", b"b", b"cc", b"dddd"];
+
+/// Commands on few keys that write, remove, grow and copy.
+fn command(numbers: (u8, u8, u8, usize)) -> (usize, Command<'static>) {
+    static BYTES: [u8; 60_000] = [b'7'; 60_000];
+    let (kind, first, second, length) = numbers;
+    let (key, other) = (KEYS[usize::from(first % 4)], KEYS[usize::from(second % 4)]);
+    let length = if second & 64 == 0 { length % 60_000 } else { length % 300 };
+    let value = &BYTES[..length];
+    let database = usize::from(first / 4 % 2);
+    let conditions = [Condition::Always, Condition::IfAbsent, Condition::IfPresent];
+    let condition = conditions[usize::from(second / 4 % 3)];
+    let expires = match second / 16 % 4 {
+        0 => Expires::At(2_000_000),
+        1 => Expires::Keep,
+        2 if kind & 64 != 0 => Expires::At(1),
+        _ => Expires::Never,
+    };
+    let initial = Some((Initial::Zero, Expires::Never));
+    let command = match kind % 16 {
+        0..=3 => Command::Set(Set { condition, expires, ..Set::new(key, value) }),
+        4 | 5 => append(key, value),
+        6 => Command::SetRange { key, offset: length as u64, bytes: b"range" },
+        7 => Command::SetBit { key, offset: length as u64 * 8, bit: true },
+        8 => Command::Increment(Increment {
+            key,
+            delta: Delta::Signed(length as i64),
+            initial,
+            condition: Condition::Always,
+            expires: Expires::Keep,
+            track_access: false,
+        }),
+        9 => Command::IncrementFloat { key, delta: b"1e300" },
+        10 => Command::Copy { from: key, to: other, database: None, replace: second & 32 == 0 },
+        11 => Command::Copy { from: key, to: other, database: Some(1), replace: true },
+        12 => Command::Rename { from: key, to: other, if_absent: second & 32 == 0 },
+        13 => Command::Delete { keys: &KEYS[..2] },
+        14 => Command::Expire { key, expires, when: Default::default() },
+        _ if second & 32 == 0 => Command::Move { key, database: 1 - database },
+        _ if second & 16 == 0 => Command::Swap { first: 0, second: 1 },
+        _ => Command::Take { key },
+    };
+    (database, command)
+}
+
+proptest! {
+    /// Whatever is admitted finds room, and what it does not use is given back.
+    #[test]
+    fn no_admitted_command_fails_for_want_of_room(
+        room in 1_000u64..200_000,
+        batches in prop::collection::vec(
+            prop::collection::vec(any::<(u8, u8, u8, usize)>(), 1..12), 1..12),
+    ) {
+        let store = room_for(room);
+        let bytes = |store: &Store| {
+            store.databases.tables().iter().map(|table| table.bytes()).sum::<u64>()
+        };
+        for numbers in batches {
+            let commands: Vec<_> = numbers.into_iter().map(command).collect();
+            let before = bytes(&store);
+            match run(&store, &commands) {
+                Ok(answers) => {
+                    prop_assert!(!answers.contains(&Answer::Error(Error::Full)), "{commands:?}");
+                }
+                Err(_) => prop_assert_eq!(bytes(&store), before),
+            }
+            let least = entry_bytes(0, 0, &Meta::default());
+            let left = room.saturating_sub(bytes(&store));
+            prop_assert_eq!(store.databases.table(0).is_full(), left < least);
+            // All that is left can be reserved, and no more.
+            let all = store.databases.table(0).lock_all(store.now_ms);
+            let growth = |bytes| Growth { bytes, ..Growth::default() };
+            prop_assert!(all.reserve(growth(left)).is_ok());
+            prop_assert!(left == 0 || all.reserve(growth(left + 1)).is_err());
+        }
+    }
+}

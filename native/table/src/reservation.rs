@@ -1,0 +1,300 @@
+//! Room that a step of several writes reserves before its first one.
+//!
+//! A table that refuses writes at a limit may refuse any of them, and a step that found that out in
+//! the middle could not take back what it had written: others may have taken the room meanwhile.
+//! So a step reserves what it may need, under its locks and before it writes. What is reserved
+//! stands beside the gauges of what there is, and other writers leave it alone; each write of the
+//! step turns a part of it into what there is, and the end of the step gives the rest back.
+//!
+//! Two writers that reach for the last bytes by different ways, one by a reservation and one by a
+//! plain write, both add first and then look at the sum of both gauges: at least one of them sees
+//! the other, and takes back what it added.
+
+use std::cell::Cell;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering::SeqCst};
+
+use crate::body::{BODY_BYTES_MIN, capacity_for};
+use crate::budget::Budget;
+use crate::core::{Change, Core};
+use crate::entry;
+use crate::eviction::bytes_ceiling;
+use crate::limits::{Full, Gauge, WhenFull};
+use crate::meta::Meta;
+
+/// What a step of several writes may add to a table at most.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Growth {
+    /// Entries.
+    pub entries: u64,
+    /// Bytes of entries, see [`entry_bytes`].
+    pub bytes: u64,
+    /// Bytes of the largest entry that is written.
+    pub largest_bytes: u64,
+}
+
+/// Bytes that an entry of a key and a value of these lengths counts for.
+pub fn entry_bytes(key_len: usize, value_len: usize, meta: &Meta) -> u64 {
+    entry::bytes_for(key_len, value_len, meta) as u64
+}
+
+/// The same where the value has grown to this length, and may have got room to grow further.
+pub fn grown_entry_bytes(key_len: usize, value_len: usize, meta: &Meta) -> u64 {
+    let room = if value_len >= BODY_BYTES_MIN { usize::MAX } else { 0 };
+    entry_bytes(key_len, capacity_for(value_len, room), meta)
+}
+
+/// What is reserved of a limit.
+#[derive(Debug, Default)]
+pub(crate) struct Reserved {
+    pub(crate) entries: AtomicI64,
+    pub(crate) bytes: AtomicI64,
+}
+
+/// What is left of a step's own reservation; `None` before it made one.
+pub(crate) type Left = Cell<Option<Change>>;
+
+impl Core {
+    /// Whether a write of so many bytes may be refused for want of room: by a table, or a budget,
+    /// that refuses what would pass its limit, or where a large one goes too far beyond a limit
+    /// that eviction keeps.
+    pub(crate) fn refuses(&self, largest_bytes: u64) -> bool {
+        let largest = i64::try_from(largest_bytes).unwrap_or(i64::MAX);
+        let evicts_for_all = bytes_ceiling(0, largest) == i64::MAX;
+        let own = self.limits.any() && (self.limits.refuse() || !evicts_for_all);
+        let shared = |budget: &Arc<Budget>| {
+            budget.is_limited() && (budget.when_full() == WhenFull::Refuse || !evicts_for_all)
+        };
+        own || self.budget.as_ref().is_some_and(shared)
+    }
+
+    /// See [`Table::is_full`](crate::Table::is_full).
+    pub(crate) fn is_full(&self) -> bool {
+        let least = entry::bytes_for(0, 0, &Meta::default()) as i64;
+        let lacks = |bytes: i64, max: i64| bytes.saturating_add(least) > max;
+        let own = self.limits.any() && self.limits.refuse() && {
+            let entries = self.gauges.entries.load(SeqCst);
+            entries >= self.limits.entries_max()
+                || lacks(self.gauges.bytes.load(SeqCst), self.limits.bytes_max())
+        };
+        own || self.budget.as_ref().is_some_and(|budget| {
+            budget.when_full() == WhenFull::Refuse
+                && lacks(budget.bytes.load(SeqCst), budget.bytes_max())
+        })
+    }
+
+    /// Reserves room, or refuses, and wants room to be made. Nothing is reserved where nothing is
+    /// refused for want of room; what is too large for the table alone is refused there too.
+    pub(crate) fn reserve(&self, growth: &Growth) -> Result<Change, Full> {
+        let reserved = self.reserve_own(growth);
+        if reserved.is_err() {
+            self.note_refused();
+            self.want_room(i64::try_from(growth.bytes).unwrap_or(i64::MAX));
+        }
+        reserved
+    }
+
+    fn reserve_own(&self, growth: &Growth) -> Result<Change, Full> {
+        let number = |number: u64| i64::try_from(number).unwrap_or(i64::MAX / 4);
+        let largest = number(growth.largest_bytes);
+        let limits = &self.limits;
+        let alone = limits.any() && (largest > limits.bytes_max() || limits.entries_max() == 0);
+        if largest > 0 && (alone || self.budget.as_ref().is_some_and(|it| largest > it.bytes_max()))
+        {
+            return Err(Full);
+        }
+        if !self.refuses(growth.largest_bytes) {
+            return Ok(Change::default());
+        }
+        let (entries, bytes) = (number(growth.entries), number(growth.bytes));
+        let (entries_max, bytes_max) = match (limits.any(), limits.refuse()) {
+            (false, _) => (i64::MAX, i64::MAX),
+            (true, true) => (limits.entries_max(), limits.bytes_max()),
+            (true, false) => (i64::MAX, bytes_ceiling(limits.bytes_max(), largest)),
+        };
+        self.gauges.entries.reserve(&self.reserved.entries, entries, entries_max)?;
+        let reserved = self.gauges.bytes.reserve(&self.reserved.bytes, bytes, bytes_max);
+        if reserved.is_err() {
+            self.reserved.entries.change(-entries);
+            return Err(Full);
+        }
+        if let Some(budget) = &self.budget {
+            let bytes_max = match budget.when_full() {
+                WhenFull::Refuse => budget.bytes_max(),
+                WhenFull::Evict => bytes_ceiling(budget.bytes_max(), largest),
+            };
+            if budget.bytes.reserve(&budget.reserved, bytes, bytes_max).is_err() {
+                self.reserved.entries.change(-entries);
+                self.reserved.bytes.change(-bytes);
+                return Err(Full);
+            }
+        }
+        Ok(Change { entries, bytes, expiring: 0 })
+    }
+
+    /// Gives a reservation back, or a part of it.
+    pub(crate) fn release(&self, reserved: Change) {
+        self.reserved.entries.change(-reserved.entries);
+        self.reserved.bytes.change(-reserved.bytes);
+        if let Some(budget) = &self.budget {
+            budget.reserved.change(-reserved.bytes);
+        }
+    }
+
+    /// Accounts for a write of a step that has `left` reserved. What is beyond that is charged as
+    /// other writes are.
+    pub(crate) fn charge_reserved(
+        &self,
+        change: Change,
+        entry_bytes: i64,
+        left: &Left,
+    ) -> Result<(), Full> {
+        let mut room = left.get().unwrap_or_default();
+        let covered = Change {
+            entries: change.entries.clamp(0, room.entries),
+            bytes: change.bytes.clamp(0, room.bytes),
+            expiring: 0,
+        };
+        let rest = Change {
+            entries: change.entries - covered.entries,
+            bytes: change.bytes - covered.bytes,
+            expiring: change.expiring,
+        };
+        if rest.entries > 0 || rest.bytes > 0 {
+            self.charge(rest, entry_bytes)?;
+        } else {
+            self.add(rest);
+        }
+        self.add(covered);
+        self.release(covered);
+        room.entries -= covered.entries;
+        room.bytes -= covered.bytes;
+        left.set(Some(room));
+        Ok(())
+    }
+}
+
+/// A gauge of what there is, beside one of what is reserved.
+trait Reserve {
+    /// Reserves so much, unless that passes `max` together with what there is.
+    fn reserve(&self, reserved: &AtomicI64, amount: i64, max: i64) -> Result<(), Full>;
+}
+
+impl Reserve for AtomicI64 {
+    fn reserve(&self, reserved: &AtomicI64, amount: i64, max: i64) -> Result<(), Full> {
+        let after = reserved.fetch_add(amount, SeqCst).saturating_add(amount);
+        if amount > 0 && self.load(SeqCst).saturating_add(after) > max {
+            reserved.fetch_sub(amount, SeqCst);
+            return Err(Full);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Keyspace, Limits, Options, Slot, Table};
+
+    const NOW_MS: u64 = 1_800_000_000_000;
+
+    fn put(table: &impl Keyspace, key: &[u8], value: &[u8]) -> Result<u64, Full> {
+        table.update(key, NOW_MS, |slot: &mut Slot<'_>| slot.put(&[value], Meta::default()))
+    }
+
+    fn growth(entries: u64, value_bytes: usize) -> Growth {
+        let each = entry_bytes(1, value_bytes, &Meta::default());
+        Growth { entries, bytes: entries * each, largest_bytes: each }
+    }
+
+    /// Tables that hold four entries of a one-byte key and 100 bytes, by their own limits or by that
+    /// of a budget, and refuse more.
+    fn options() -> [Options; 3] {
+        let bytes = growth(4, 100).bytes;
+        let when_full = WhenFull::Refuse;
+        let limits = Limits { bytes_max: Some(bytes), when_full, ..Limits::default() };
+        let few = Limits { entries_max: Some(4), when_full, ..Limits::default() };
+        let budget = Some(Arc::new(Budget::new(bytes as i64, when_full)));
+        let options = Options { shards: Some(64), seed: Some(7), ..Options::default() };
+        [
+            Options { limits, ..options.clone() },
+            Options { limits: few, ..options.clone() },
+            Options { budget, ..options },
+        ]
+    }
+
+    /// Keys of one byte, each of another shard.
+    fn apart(table: &Core) -> impl Iterator<Item = [u8; 1]> {
+        let mut seen = std::collections::HashSet::new();
+        (0..=u8::MAX).map(|key| [key]).filter(move |key| seen.insert(table.locate(key).1))
+    }
+
+    #[test]
+    fn reserved_room_is_left_alone_until_the_step_ends() {
+        for options in options() {
+            let core = Core::new(options);
+            let table = Table::of(core.clone());
+            let keys: Vec<[u8; 1]> = apart(&core).take(5).collect();
+            let value = [7; 100];
+            let step = table.lock(keys[..3].iter().map(|key| &key[..]), NOW_MS);
+            step.reserve(growth(3, 100)).expect("there is room for four");
+            assert_eq!(table.len(), 0, "what is reserved is not there");
+            put(&table, &keys[3], &value).expect("there is room for one more");
+            assert_eq!(put(&table, &keys[4], &value), Err(Full), "it would take the step's room");
+            for key in &keys[..2] {
+                put(&step, key, &value).expect("it was reserved");
+            }
+            assert_eq!(put(&table, &keys[4], &value), Err(Full), "the third is still to come");
+            drop(step);
+            put(&table, &keys[4], &value).expect("the third was not written");
+            assert_eq!(put(&table, &keys[2], &value), Err(Full));
+            assert_eq!(table.len(), 4);
+        }
+    }
+
+    #[test]
+    fn a_refused_reservation_leaves_nothing_behind() {
+        for table in options().map(Table::new) {
+            let step = table.lock([&b"a"[..]], NOW_MS);
+            assert_eq!(step.reserve(growth(5, 100)), Err(Full));
+            step.reserve(growth(2, 100)).expect("room");
+            assert_eq!(step.reserve(growth(5, 100)), Err(Full));
+            step.reserve(growth(4, 100)).expect("of which it has two");
+            drop(step);
+            for key in [b"a", b"b", b"c", b"d"] {
+                assert!(!table.is_full());
+                put(&table, key, &[7; 100]).expect("room for four");
+            }
+            assert!(table.is_full());
+            assert_eq!(table.counts().refused, 2);
+        }
+    }
+
+    #[test]
+    fn where_a_table_evicts_only_what_it_cannot_hold_is_refused() {
+        let bytes = growth(4, 100).bytes;
+        let limits = Limits { bytes_max: Some(bytes), ..Limits::default() };
+        let table = Table::new(Options { limits, ..Options::default() });
+        let step = table.lock([&b"a"[..]], NOW_MS);
+        assert!(!step.refuses(1_000) && step.refuses(1 << 20));
+        step.reserve(growth(1_000, 100)).expect("others make room");
+        assert_eq!(step.reserve(growth(1, 1_000)), Err(Full));
+    }
+
+    #[test]
+    fn an_entry_counts_for_as_many_bytes_as_was_foreseen() {
+        let table = Table::new(Options::default());
+        for meta in
+            [Meta::default(), Meta { expires_at_ms: Some(NOW_MS + 1), flags: 3, access: None }]
+        {
+            for (key_len, value_len) in
+                [(0, 0), (1, 255), (16, 16), (255, 256), (256, 1), (9, 70_000)]
+            {
+                let (key, value) = (vec![1; key_len], vec![2; value_len]);
+                table.update(&key, NOW_MS, |slot| slot.put(&[&value], meta)).expect("room");
+                assert_eq!(table.bytes(), entry_bytes(key_len, value_len, &meta));
+                table.update(&key, NOW_MS, |slot| slot.remove());
+            }
+        }
+    }
+}
