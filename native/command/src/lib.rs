@@ -41,7 +41,7 @@ pub use command::*;
 pub use databases::{DATABASES, Databases};
 pub use encode::{Malformed, Scratch};
 pub use execute::{Context, VALUE_BYTES_MAX, execute, execute_on, prefetch};
-pub use glob::glob;
+pub use glob::{Glob, glob};
 pub use numbers::parse_signed;
 pub use reply::*;
 pub use todana_table::PREFETCH_KEYS_MAX;

@@ -3,7 +3,7 @@
 use super::call::{Call, Done, Flow};
 use super::encoder::Encoder;
 use super::lookup::{self, subcommands};
-use super::pattern;
+use super::pattern::{self, Names};
 use super::request::SYNTAX;
 use super::spec::{CATEGORIES, CONTAINER, DEPRECATED, MODULE, OWN, Spec};
 use super::syntax;
@@ -83,8 +83,8 @@ impl<H: Host> Call<'_, '_, H> {
                     }
                     b"pattern" => {
                         pattern::check(what)?;
-                        let matches = |spec: &&Spec| pattern::matches(what, spec.name.as_bytes());
-                        all.filter(matches).map(|spec| spec.name).collect()
+                        let wanted = Names::new(what);
+                        all.filter(|spec| wanted.hold(spec.name)).map(|spec| spec.name).collect()
                     }
                     _ => return Err(SYNTAX),
                 }

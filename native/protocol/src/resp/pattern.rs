@@ -1,7 +1,7 @@
 //! Glob patterns over names of options and commands, and how long a pattern may be.
 
 use super::encoder::Failure;
-use todana_command::glob;
+use todana_command::Glob;
 
 /// Longest pattern, over keys too.
 const PATTERN_BYTES_MAX: usize = 1024;
@@ -26,9 +26,17 @@ pub(super) fn check_all(patterns: &[&[u8]]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Whether a name matches a glob pattern; letters count without their case.
-pub(super) fn matches(pattern: &[u8], name: &[u8]) -> bool {
-    glob(&pattern.to_ascii_lowercase(), &name.to_ascii_lowercase())
+/// A glob pattern over names, in which letters count without their case.
+pub(super) struct Names(Glob);
+
+impl Names {
+    pub(super) fn new(pattern: &[u8]) -> Names {
+        Names(Glob::new(&pattern.to_ascii_lowercase()))
+    }
+
+    pub(super) fn hold(&self, name: &str) -> bool {
+        self.0.matches(name.to_ascii_lowercase().as_bytes())
+    }
 }
 
 #[cfg(test)]
@@ -48,18 +56,18 @@ mod tests {
             ("*a*b*", "xxaxxbxx"),
             (r"a\*b", "a*b"),
         ] {
-            assert!(matches(pattern.as_bytes(), name.as_bytes()), "{pattern} {name}");
+            assert!(Names::new(pattern.as_bytes()).hold(name), "{pattern} {name}");
         }
         for (pattern, name) in
             [("", "x"), ("x", ""), ("max", "maxmemory"), ("m[^a]x", "max"), ("[", "a"), ("a?", "a")]
         {
-            assert!(!matches(pattern.as_bytes(), name.as_bytes()), "{pattern} {name}");
+            assert!(!Names::new(pattern.as_bytes()).hold(name), "{pattern} {name}");
         }
     }
 
     #[test]
     fn many_stars_are_no_trouble() {
         let pattern = "a*".repeat(200);
-        assert!(!matches(format!("{pattern}b").as_bytes(), "a".repeat(5000).as_bytes()));
+        assert!(!Names::new(format!("{pattern}b").as_bytes()).hold(&"a".repeat(5000)));
     }
 }

@@ -3,6 +3,7 @@
 use super::call::{Call, Done, Flow};
 use super::encoder::{Failure, quoted};
 use super::info::used_bytes;
+use super::pattern::Names;
 use super::request::SYNTAX;
 use super::{REDIS_VERSION, number, pattern};
 use crate::Host;
@@ -53,10 +54,9 @@ impl<H: Host> Call<'_, '_, H> {
 
     pub(super) fn config_get(&mut self) -> Done {
         pattern::check_all(&self.arguments[2..])?;
+        let wanted: Vec<Names> = self.arguments[2..].iter().map(|it| Names::new(it)).collect();
         let mut options = self.options();
-        options.retain(|(name, _)| {
-            self.arguments[2..].iter().any(|wanted| pattern::matches(wanted, name.as_bytes()))
-        });
+        options.retain(|(name, _)| wanted.iter().any(|wanted| wanted.hold(name)));
         self.encoder.map(options.len());
         for (name, value) in options {
             self.encoder.text(&name);
