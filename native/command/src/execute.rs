@@ -126,7 +126,7 @@ pub(crate) fn dispatch<K: Keyspace, R: Reply>(
         Command::Get { key } => strings::get(space, key, now_ms, reply),
         Command::Set(set) => strings::set(space, set, now_ms, reply),
         Command::Increment(increment) => numbers::increment(space, increment, now_ms, reply),
-        Command::Delete { keys } => keys::delete(space, keys, now_ms, reply),
+        Command::Delete { keys } => keys::count(space, command, keys, now_ms, reply),
         Command::GetMany { keys } => strings::get_many(space, keys, now_ms, reply),
         _ => dispatch_rest(space, command, context, reply),
     }
@@ -202,8 +202,9 @@ fn dispatch_rest<K: Keyspace, R: Reply>(
             expiry::get_and_expire(space, key, expires, now_ms, reply);
         }
 
-        Command::Exists { keys } => keys::exists(space, keys, now_ms, reply),
-        Command::NoteAccess { keys } => keys::note_access(space, keys, now_ms, reply),
+        Command::Exists { keys } | Command::NoteAccess { keys } => {
+            keys::count(space, command, keys, now_ms, reply);
+        }
         Command::DeleteIf { key, condition } => {
             keys::delete_if(space, key, condition, now_ms, reply);
         }

@@ -67,11 +67,11 @@ impl Glob {
         let last = segments.len().saturating_sub(1);
         let mut steps_per_byte = 1;
         for (at, segment) in segments.iter_mut().enumerate() {
-            let searched = !(at == 0 && tied[0]) && !(at == last && tied[1]);
-            if searched && segment.items.len() >= MASKED_ITEMS_MIN {
+            let is_tied = at == 0 && tied[0] || at == last && tied[1];
+            if !is_tied && segment.items.len() >= MASKED_ITEMS_MIN {
                 segment.make_masks();
                 steps_per_byte = steps_per_byte.max(segment.words());
-            } else if searched {
+            } else if !is_tied {
                 steps_per_byte = steps_per_byte.max(segment.items.len());
             }
         }

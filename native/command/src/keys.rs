@@ -1,38 +1,45 @@
 //! Keys: whether they exist, removing, renaming, copying, listing.
 
-use crate::glob::glob;
-use crate::page::{PAGE_BYTES_MAX, Page};
+use crate::page::{Collection, Page};
 use crate::record::{Kept, check};
-use crate::{Condition, Error, Refusal, Reply};
-use todana_table::{Full, Keyspace, PREFETCH_KEYS_MAX};
+use crate::{Command, Condition, Error, Refusal, Reply};
+use todana_table::{Entry, Full, Keyspace, PREFETCH_KEYS_MAX};
 
-/// EXISTS. A key that is named twice counts twice.
-pub(crate) fn exists<K: Keyspace, R: Reply>(space: &K, keys: &[&[u8]], now_ms: u64, reply: &mut R) {
-    reply.integer(count(space, keys, |key| space.read(key, now_ms, |entry| entry.is_some())));
-}
-
-/// TOUCH.
-pub(crate) fn note_access<K: Keyspace, R: Reply>(
+/// EXISTS, TOUCH, DEL, UNLINK, `todana:delete_many`. A key that is named twice counts twice.
+#[inline]
+pub(crate) fn count<K: Keyspace, R: Reply>(
     space: &K,
+    command: &Command<'_>,
     keys: &[&[u8]],
     now_ms: u64,
     reply: &mut R,
 ) {
-    let note = |key: &[u8]| {
-        space.read(key, now_ms, |entry| entry.map(|entry| entry.note_access(now_ms)).is_some())
-    };
-    reply.integer(count(space, keys, note));
+    reply.integer(found(space, command, keys, now_ms));
 }
 
-/// DEL, UNLINK, `todana:delete_many`.
+/// How many of the keys there are, for a command that looks at them, notes that, or removes them.
 #[inline]
-pub(crate) fn delete<K: Keyspace, R: Reply>(space: &K, keys: &[&[u8]], now_ms: u64, reply: &mut R) {
-    reply.integer(count(space, keys, |key| space.update(key, now_ms, |slot| slot.remove())));
+pub(crate) fn found<K: Keyspace>(
+    space: &K,
+    command: &Command<'_>,
+    keys: &[&[u8]],
+    now_ms: u64,
+) -> i64 {
+    match command {
+        Command::Delete { .. } => {
+            each(space, keys, |key| space.update(key, now_ms, |slot| slot.remove()))
+        }
+        Command::NoteAccess { .. } => each(space, keys, |key| {
+            let note = |entry: Entry<'_>| entry.note_access(now_ms);
+            space.read(key, now_ms, |entry| entry.map(note).is_some())
+        }),
+        _ => each(space, keys, |key| space.read(key, now_ms, |entry| entry.is_some())),
+    }
 }
 
 /// Counts keys, fetching from memory what the next ones need.
 #[inline]
-fn count<K: Keyspace>(space: &K, keys: &[&[u8]], mut holds: impl FnMut(&[u8]) -> bool) -> i64 {
+fn each<K: Keyspace>(space: &K, keys: &[&[u8]], mut holds: impl FnMut(&[u8]) -> bool) -> i64 {
     let mut found = 0;
     for keys in keys.chunks(PREFETCH_KEYS_MAX) {
         if keys.len() > 1 {
@@ -159,6 +166,10 @@ pub(crate) fn transfer<S: Keyspace, D: Keyspace, R: Reply>(
 /// shard, two or three milliseconds.
 pub(crate) const SCAN_RECORDS_MAX: usize = 4_096;
 
+/// Steps of comparing and copying keys that a batch may take for each record, and beyond that.
+const BATCH_RECORD_STEPS: usize = 1_024;
+const BATCH_STEPS: usize = 1 << 18;
+
 /// SCAN, `todana:scan`. The cursor of the table goes out as it is. A page ends before its count
 /// where it holds enough bytes or looked at enough records.
 pub(crate) fn scan<K: Keyspace, R: Reply>(
@@ -170,20 +181,33 @@ pub(crate) fn scan<K: Keyspace, R: Reply>(
     now_ms: u64,
     reply: &mut R,
 ) {
-    let mut page = Page::new(values, PAGE_BYTES_MAX);
-    let next = page.fill(space, cursor, count.min(SCAN_RECORDS_MAX), pattern, now_ms);
+    let count = count.min(SCAN_RECORDS_MAX);
+    let collection = Collection::new(cursor, count, pattern, values);
+    let Some((next, page)) = collected(space, collection, now_ms) else {
+        return reply.error(Error::TooManyKeys);
+    };
     reply.page(next, page.len());
     page.tell(reply);
 }
 
+/// All at once: for who holds the locks, or nobody waits for. `None` where the keys are so long that
+/// a batch may not compare them all.
+fn collected<K: Keyspace>(
+    space: &K,
+    mut collection: Collection,
+    now_ms: u64,
+) -> Option<(u64, Page)> {
+    let records = usize::try_from(space.len()).unwrap_or(usize::MAX).min(collection.left());
+    let steps = records.saturating_mul(BATCH_RECORD_STEPS).saturating_add(BATCH_STEPS);
+    let done = collection.collect(space, usize::MAX, steps, now_ms);
+    done.then(|| collection.end())
+}
+
 /// KEYS. All or an error: where there is too much, nothing more is collected.
 pub(crate) fn keys<K: Keyspace, R: Reply>(space: &K, pattern: &[u8], now_ms: u64, reply: &mut R) {
-    let mut page = Page::new(false, PAGE_BYTES_MAX);
-    space.scan(0, usize::MAX, now_ms, |entry| {
-        if !page.is_full() && glob(pattern, entry.key()) {
-            page.push(&entry);
-        }
-    });
+    let Some((_, page)) = collected(space, Collection::of_all(pattern), now_ms) else {
+        return reply.error(Error::TooManyKeys);
+    };
     if page.is_full() {
         return reply.error(Error::ReplyTooLarge);
     }

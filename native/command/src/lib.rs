@@ -33,6 +33,7 @@ mod plan;
 mod range;
 mod record;
 mod reply;
+mod slices;
 mod strings;
 mod work;
 
@@ -44,6 +45,7 @@ pub use execute::{Context, VALUE_BYTES_MAX, execute, execute_on, prefetch};
 pub use glob::{Glob, glob};
 pub use numbers::parse_signed;
 pub use reply::*;
+pub use slices::{Begun, STEP_KEYS_MAX, execute_slice};
 pub use todana_table::PREFETCH_KEYS_MAX;
 pub use todana_table::{Bound, KeyRange};
 pub use work::BATCH_UNITS_MAX;

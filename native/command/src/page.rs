@@ -1,7 +1,7 @@
 //! Pages of records: what a scan or a walk over a database collects before it replies, since the
 //! number of replies goes out before the first of them.
 
-use crate::glob::glob;
+use crate::glob::Glob;
 use crate::record::record_of;
 use crate::{Record, Reply};
 use todana_table::{Entry, Keyspace, NotOrdered, Shared, Walk, Walked};
@@ -11,7 +11,9 @@ pub(crate) const PAGE_BYTES_MAX: usize = 256 << 20;
 /// Most bytes of a step of a walk. With one value beyond that, and words around each, it is still a
 /// reply that a client may wait for.
 pub(crate) const WALK_BYTES_MAX: usize = 16 << 20;
-/// Most entries that are visited before a look at the size of the page.
+/// What the words of an answer take beside each record, about.
+const ITEM_WORDS_BYTES: usize = 16;
+/// Most entries that a walk visits before a look at the size of the page.
 const STEP: usize = 1_024;
 /// Steps of a walk that may end early before its page does. Each looked at 1,024 keys that are not
 /// in the page: they have expired and were not collected yet, or have another prefix. Together that
@@ -19,6 +21,7 @@ const STEP: usize = 1_024;
 pub(crate) const EARLY_ENDS_MAX: usize = 8;
 
 /// Records that were found: their number goes out before the first of them.
+#[derive(Debug)]
 pub(crate) struct Page {
     values: bool,
     bytes_max: usize,
@@ -35,6 +38,7 @@ pub(crate) struct Page {
 }
 
 /// What a page keeps of a record beside its key.
+#[derive(Debug)]
 enum Rest {
     Counted(Shared),
     /// The value follows the key in the page.
@@ -62,27 +66,9 @@ impl Page {
         self.items.len()
     }
 
-    /// Scans until `count` entries were seen or the page is full. Returns the next cursor.
-    pub(crate) fn fill<K: Keyspace>(
-        &mut self,
-        space: &K,
-        mut cursor: u64,
-        count: usize,
-        pattern: Option<&[u8]>,
-        now_ms: u64,
-    ) -> u64 {
-        let mut seen = 0;
-        loop {
-            cursor = space.scan(cursor, STEP.min(count.saturating_sub(seen)), now_ms, |entry| {
-                seen += 1;
-                if pattern.is_none_or(|pattern| glob(pattern, entry.key())) {
-                    self.push(&entry);
-                }
-            });
-            if cursor == 0 || seen >= count || self.is_full() {
-                return cursor;
-            }
-        }
+    /// Bytes that the page holds, or keeps from being freed.
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.bytes.capacity() + self.items.capacity() * size_of::<usize>() + self.counted_bytes
     }
 
     /// Walks until `walk.count` entries were seen, the page is full, or so many steps ended
@@ -150,16 +136,24 @@ impl Page {
 
     /// Replies with each record, or its key where values were not asked for.
     pub(crate) fn tell<R: Reply>(&self, reply: &mut R) {
-        self.each(|record| if self.values { reply.record(record) } else { reply.key(record.key) });
+        self.tell_some(Told::default(), usize::MAX, reply);
     }
 
-    fn each(&self, mut visit: impl FnMut(Record<'_>)) {
-        let mut start = 0;
-        let mut rests = self.rests.iter();
-        for &end in &self.items {
+    /// The same from a place on, until so many bytes were told. Returns where to go on.
+    pub(crate) fn tell_some<R: Reply>(&self, from: Told, bytes_max: usize, reply: &mut R) -> Told {
+        self.each(from, bytes_max, |record| {
+            if self.values { reply.record(record) } else { reply.key(record.key) }
+        })
+    }
+
+    fn each(&self, from: Told, bytes_max: usize, mut visit: impl FnMut(Record<'_>)) -> Told {
+        let Told { mut item, mut start } = from;
+        let mut bytes = 0;
+        while item < self.items.len() && bytes < bytes_max {
+            let end = self.items[item];
             let key = &self.bytes[start..end];
             start = end;
-            visit(match rests.next() {
+            let record = match self.rests.get(item) {
                 Some(Rest::Counted(shared)) => record_of(&shared.entry()),
                 Some(&Rest::Copied { value_bytes, flags, version, expires_at_ms }) => {
                     start += value_bytes;
@@ -167,7 +161,125 @@ impl Page {
                     Record { key, value, flags, version, expires_at_ms }
                 }
                 None => Record { key, value: b"", flags: 0, version: 0, expires_at_ms: None },
-            });
+            };
+            bytes += key.len() + record.value.len() + ITEM_WORDS_BYTES;
+            visit(record);
+            item += 1;
+        }
+        Told { item, start }
+    }
+}
+
+/// How far a page was told.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Told {
+    item: usize,
+    /// Where the next key begins.
+    start: usize,
+}
+
+impl Told {
+    /// Number of records.
+    pub(crate) fn len(self) -> usize {
+        self.item
+    }
+}
+
+/// What a scan collects, a slice at a time.
+#[derive(Debug)]
+pub(crate) struct Collection {
+    /// Where the scan goes on; 0 after its end.
+    cursor: u64,
+    /// Records to look at.
+    left: usize,
+    glob: Option<Glob>,
+    page: Page,
+    /// Records that were seen and not compared yet: a shard may have many long keys.
+    pending: Vec<Shared>,
+    /// Whether there is nothing more to look at.
+    ended: bool,
+    /// Whether all is wanted, or nothing: what a full page has no room for is left out.
+    all: bool,
+}
+
+impl Collection {
+    pub(crate) fn new(
+        cursor: u64,
+        count: usize,
+        pattern: Option<&[u8]>,
+        values: bool,
+    ) -> Collection {
+        let (glob, page) = (pattern.map(Glob::new), Page::new(values, PAGE_BYTES_MAX));
+        let (pending, ended, all) = (Vec::new(), false, false);
+        Collection { cursor, left: count, glob, page, pending, ended, all }
+    }
+
+    /// All keys that match.
+    pub(crate) fn of_all(pattern: &[u8]) -> Collection {
+        Collection { all: true, ..Collection::new(0, usize::MAX, Some(pattern), false) }
+    }
+
+    /// Goes on, with so many records and so many steps of comparing and copying keys, about a
+    /// nanosecond each, in all shards that are begun. Whether it is done.
+    pub(crate) fn collect<K: Keyspace>(
+        &mut self,
+        space: &K,
+        records_max: usize,
+        mut steps: usize,
+        now_ms: u64,
+    ) -> bool {
+        while steps > 0
+            && let Some(shared) = self.pending.pop()
+        {
+            self.page.look(&self.glob, &mut steps, self.all, &shared.entry());
+        }
+        if !self.pending.is_empty() {
+            return false;
+        }
+        if self.ended {
+            return true;
+        }
+        let Collection { glob, page, pending, all, .. } = self;
+        let (mut seen, count) = (0, records_max.min(self.left));
+        self.cursor = space.scan(self.cursor, count, now_ms, |entry| {
+            seen += 1;
+            match if steps == 0 { entry.share() } else { None } {
+                Some(shared) => pending.push(shared),
+                // Short keys cost little.
+                None => page.look(glob, &mut steps, *all, &entry),
+            }
+        });
+        self.left -= seen.min(self.left);
+        self.ended = self.cursor == 0 || self.left == 0 || self.page.is_full();
+        self.ended && self.pending.is_empty()
+    }
+
+    /// Records still to look at.
+    pub(crate) fn left(&self) -> usize {
+        self.left
+    }
+
+    /// The next cursor, and what was found.
+    pub(crate) fn end(self) -> (u64, Page) {
+        (self.cursor, self.page)
+    }
+
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.page.held_bytes() + self.pending.len() * size_of::<Shared>()
+    }
+}
+
+impl Page {
+    /// Takes a record that matches, and counts the steps of finding that out.
+    fn look(&mut self, glob: &Option<Glob>, steps: &mut usize, all: bool, entry: &Entry<'_>) {
+        if all && self.is_full() {
+            return;
+        }
+        let key = entry.key();
+        let compared = glob.as_ref().map_or(0, |glob| glob.steps(key.len()));
+        *steps = steps.saturating_sub(compared + key.len() / 8 + 1);
+        if glob.as_ref().is_none_or(|glob| glob.matches(key)) {
+            self.push(entry);
         }
     }
 }
@@ -186,10 +298,18 @@ mod tests {
         table
     }
 
+    /// All records from a cursor on, in a page of so many bytes; and where the scan goes on.
+    fn page(table: &Table, cursor: u64, values: bool, bytes_max: usize) -> (u64, Page) {
+        let mut collection = Collection::new(cursor, usize::MAX, None, values);
+        collection.page.bytes_max = bytes_max;
+        while !collection.collect(table, 100, usize::MAX, 1) {}
+        collection.end()
+    }
+
     #[test]
     fn a_page_of_keys_keeps_eight_bytes_beside_each() {
-        let mut page = Page::new(false, 1 << 20);
-        assert_eq!(page.fill(&table(&[1; 1_000]), 0, usize::MAX, None, 1), 0);
+        let (cursor, page) = page(&table(&[1; 1_000]), 0, false, 1 << 20);
+        assert_eq!(cursor, 0);
         assert_eq!((page.items.len(), page.bytes.len(), page.rests.capacity()), (2_000, 8_000, 0));
         assert!(!page.is_full());
     }
@@ -200,22 +320,49 @@ mod tests {
             let table = table(value);
             let (mut cursor, mut pages, mut found) = (0, 0, Vec::new());
             loop {
-                let mut page = Page::new(true, 10_000);
-                cursor = page.fill(&table, cursor, usize::MAX, None, 1);
-                page.each(|record| {
-                    assert_eq!(record.value, value);
-                    found.push(record.key.to_vec());
-                });
+                let full;
+                (cursor, full) = page(&table, cursor, true, 10_000);
+                let mut told = Told::default();
+                while told.len() < full.len() {
+                    let before = told.len();
+                    told = full.each(told, 3_000, |record| {
+                        assert_eq!(record.value, value);
+                        found.push(record.key.to_vec());
+                    });
+                    let bytes = (told.len() - before - 1) * (4 + value.len() + ITEM_WORDS_BYTES);
+                    assert!(bytes < 3_000);
+                }
                 pages += 1;
                 if cursor == 0 {
                     break;
                 }
-                assert!(page.is_full());
+                assert!(full.is_full());
             }
             found.sort();
             found.dedup();
             assert_eq!(found.len(), 2_000);
             assert!(pages > 1, "{pages} pages");
+        }
+    }
+
+    #[test]
+    fn long_keys_are_compared_slice_by_slice() {
+        let table = Table::new(Options { shards: Some(1), ..Options::default() });
+        for key in 100..200u8 {
+            let key = [&[b'a'; 60_000][..], &[key]].concat();
+            table.update(&key, 1, |slot| slot.put(&[], Meta::default())).unwrap();
+        }
+        let pattern = [&b"*"[..], &[b'a'; 640], b"b*"].concat();
+        let each = Glob::new(&pattern).steps(60_001) + 60_001 / 8 + 1;
+        for (pattern, matching, slices_min) in [(&pattern[..], 0, 20), (b"*a*", 100, 1)] {
+            let mut collection = Collection::new(0, usize::MAX, Some(pattern), false);
+            let mut slices = 1;
+            while !collection.collect(&table, 10, 5 * each, 1) {
+                slices += 1;
+                assert!(slices < 1_000);
+            }
+            assert!(slices >= slices_min, "{slices}");
+            assert_eq!(collection.end().1.len(), matching);
         }
     }
 }

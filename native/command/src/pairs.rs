@@ -4,6 +4,10 @@ use crate::record::{check, is_past, resolve};
 use crate::{Condition, Error, Expires, Reply};
 use todana_table::{Entry, Full, Growth, Keyspace, Meta, PREFETCH_KEYS_MAX, Prepared};
 
+/// Entries that are made at a time, where others wait, and bytes of values at which that ends.
+const SLICE_PAIRS: usize = 2_048;
+const SLICE_BYTES: usize = 2 << 20;
+
 /// Pairs of key and value that are written under one condition and expiry.
 #[derive(Clone, Copy)]
 pub(crate) struct Pairs<'a> {
@@ -21,8 +25,38 @@ impl Pairs<'_> {
     /// Makes the entries, so that nobody waits while the values are copied. `None` where they
     /// depend on the present records, or are not needed.
     pub(crate) fn prepare(&self, now_ms: u64) -> Option<Result<Vec<Prepared>, Full>> {
-        let needed = self.expires != Expires::Keep && !self.are_past(now_ms);
-        needed.then(|| self.entries(|_| resolve(self.expires, None)))
+        let mut prepared = Vec::new();
+        loop {
+            match self.prepare_some(&mut prepared, now_ms)? {
+                Ok(false) => {}
+                Ok(true) => return Some(Ok(prepared)),
+                Err(Full) => return Some(Err(Full)),
+            }
+        }
+    }
+
+    /// Makes some of the entries, after those that were made. Whether these are all.
+    pub(crate) fn prepare_some(
+        &self,
+        prepared: &mut Vec<Prepared>,
+        now_ms: u64,
+    ) -> Option<Result<bool, Full>> {
+        if self.expires == Expires::Keep || self.are_past(now_ms) {
+            return None;
+        }
+        let meta = Meta { expires_at_ms: resolve(self.expires, None), ..Meta::default() };
+        let mut bytes = 0;
+        for (key, value) in self.pairs[prepared.len()..].iter().take(SLICE_PAIRS) {
+            match Prepared::new(key, &[value], meta) {
+                Ok(entry) => prepared.push(entry),
+                Err(Full) => return Some(Err(Full)),
+            }
+            bytes += value.len();
+            if bytes >= SLICE_BYTES {
+                break;
+            }
+        }
+        Some(Ok(prepared.len() == self.pairs.len()))
     }
 
     fn entries(&self, expiry: impl Fn(&[u8]) -> Option<u64>) -> Result<Vec<Prepared>, Full> {

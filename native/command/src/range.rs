@@ -49,7 +49,8 @@ fn range_within<K: Keyspace, R: Reply>(
     }
 }
 
-fn walked<K: Keyspace>(
+/// What a walk finds, and where it ended.
+pub(crate) fn walked<K: Keyspace>(
     space: &K,
     walk: &Walk<'_>,
     values: bool,

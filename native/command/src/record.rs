@@ -60,6 +60,7 @@ pub(crate) fn seconds(now_ms: u64) -> u32 {
 }
 
 /// A record that outlives the look at its entry: large ones are counted, small ones copied.
+#[derive(Debug)]
 pub(crate) enum Kept {
     /// The entry itself.
     Counted(Shared),

@@ -44,8 +44,21 @@ pub(crate) fn get_many_small<K: Keyspace, R: Reply>(
     reply: &mut R,
 ) -> Vec<Option<Kept>> {
     reply.list(keys.len());
+    get_each_small(space, keys, now_ms, reply)
+}
+
+/// The same without the number of keys.
+pub(crate) fn get_each_small<K: Keyspace, R: Reply>(
+    space: &K,
+    keys: &[&[u8]],
+    now_ms: u64,
+    reply: &mut R,
+) -> Vec<Option<Kept>> {
     let mut rest = Vec::new();
-    for key in keys {
+    for (at, key) in keys.iter().enumerate() {
+        if at.is_multiple_of(PREFETCH_KEYS_MAX) && keys.len() > 1 {
+            space.prefetch(&keys[at..keys.len().min(at + PREFETCH_KEYS_MAX)]);
+        }
         space.read(key, now_ms, |entry| {
             let is_large =
                 entry.as_ref().is_some_and(|entry| entry.value().len() >= PREPARED_BYTES_MIN);

@@ -56,6 +56,12 @@ const DIFFERENCES: &[&str] = &[
      counted.",
     "`SCAN` may return more than COUNT keys: whole shards at a time. Cursors count shards. A COUNT \
      beyond 4,096 counts as that.",
+    "`KEYS` goes on in slices, and other clients are served in between: it returns every key that is \
+     there from its beginning to its end, once, and what comes or goes meanwhile or not. More than \
+     256 MiB of keys, 8 bytes counted beside each, are an error.",
+    "`DEL`, `UNLINK`, `EXISTS`, `TOUCH` and `MGET` are one step up to 4,096 keys; beyond that each \
+     4,096 keys are. `MSET` and `MSETNX` are one step whatever their number. Answers of more than \
+     256 KiB of KEYS, SCAN, RANGE, PREFIX and MGET are written in slices.",
     "`SCAN TYPE` with a type other than `string` finds nothing.",
     "`FLUSHDB` and `FLUSHALL` remove at once, with ASYNC too.",
     "`INCRBYFLOAT` reckons with the 80-bit fractions of x87 on every processor, and answers what \

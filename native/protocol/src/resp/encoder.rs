@@ -26,9 +26,6 @@ pub(super) struct Encoder<'o> {
     pub(super) now_ms: u64,
     /// Look-ups that found something, and did not.
     pub(super) lookups: (u64, u64),
-    /// The reply under way is not written, since the command has not come to its first key: it goes
-    /// on after this one.
-    pub(super) unfinished: Option<Vec<u8>>,
 }
 
 impl<'o> Encoder<'o> {
@@ -40,8 +37,7 @@ impl<'o> Encoder<'o> {
     ) -> Encoder<'o> {
         let shape = super::shape::Shape::Plain;
         let (failed, overflowed, lookups) = (false, false, (0, 0));
-        let unfinished = None;
-        Encoder { out, resp3, failed, bytes_max, overflowed, shape, now_ms, lookups, unfinished }
+        Encoder { out, resp3, failed, bytes_max, overflowed, shape, now_ms, lookups }
     }
 
     /// Whether so many bytes more, give or take a header, are within the limit. If not, nothing is

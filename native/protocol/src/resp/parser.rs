@@ -65,6 +65,8 @@ pub(super) struct Parser {
     /// Arguments of an inline request without their quotes.
     unquoted: Vec<u8>,
     is_inline: bool,
+    /// The length of the last request, where it is to be read again.
+    again: Option<usize>,
 }
 
 impl Parser {
@@ -79,13 +81,22 @@ impl Parser {
     /// Whether no request is under way.
     #[inline]
     pub(super) fn is_idle(&self) -> bool {
-        matches!(self.stage, Stage::Start) && self.position == 0
+        matches!(self.stage, Stage::Start) && self.position == 0 && self.again.is_none()
+    }
+
+    /// Says that the request that was completed last stays where it is, and is the next one too. It
+    /// is not parsed again: its arguments are known.
+    pub(super) fn stay(&mut self, length: usize) {
+        self.again = Some(length);
     }
 
     /// Goes on with the request whose first byte is the first of `input`, which holds at least what
     /// the last call saw unless that call completed a request.
     #[inline]
     pub(super) fn advance(&mut self, input: &[u8], bounds: Bounds) -> Step {
+        if let Some(length) = self.again.take() {
+            return Step::Request(length);
+        }
         if let Stage::Start = self.stage {
             self.ranges.clear();
             match input.first() {

@@ -12,7 +12,7 @@ use super::table::Name;
 use super::transactions::{Transaction, Watches};
 use crate::{Budget, Host, Limits, Next, Progress, ProtocolName, Session};
 use std::sync::atomic::Ordering::Relaxed;
-use todana_command::{Command, Context, execute, prefetch};
+use todana_command::{Begun, Context, execute, execute_slice, prefetch};
 
 /// A RESP connection.
 #[derive(Debug, Default)]
@@ -37,8 +37,8 @@ pub(super) struct State {
     /// Commands queued since MULTI.
     pub(super) transaction: Option<Transaction>,
     pub(super) watches: Watches,
-    /// The request at the front of the input was begun, and goes on after this key.
-    resumed: Option<Vec<u8>>,
+    /// The request at the front of the input was begun, and goes on here.
+    begun: Option<Begun>,
     random: u64,
 }
 
@@ -84,7 +84,9 @@ impl Session for RespSession {
                         let flow = respond(state, name, &arguments, length, &mut encoder, host);
                         let unusual = arguments.spilled();
                         drop(arguments);
-                        if unusual {
+                        if state.begun.is_some() {
+                            parser.stay(length);
+                        } else if unusual {
                             parser.shrink();
                         }
                         (length, flow)
@@ -101,14 +103,16 @@ impl Session for RespSession {
                     Step::Http => break Next::Close,
                 }
             };
-            if state.resumed.is_some() {
+            if encoder.overflowed {
+                break Next::Close;
+            }
+            if state.begun.is_some() {
                 // It stays where it is, and is read again.
                 break Next::Yield;
             }
             consumed += length;
             requests_left -= 1;
             match flow {
-                _ if encoder.overflowed => break Next::Close,
                 Flow::Continue => {}
                 Flow::Sleep(ms) => break Next::Sleep { ms },
                 Flow::Close => break Next::Close,
@@ -178,7 +182,7 @@ fn respond<H: Host>(
     if state.silent || state.skip_this {
         encoder.out.truncate(start);
     }
-    if state.resumed.is_some() {
+    if state.begun.is_some() {
         state.skip_next = state.skip_this;
     }
     flow
@@ -254,18 +258,20 @@ fn carry_out<H: Host>(
     let random = if name == Name::RandomKey { state.random(host) } else { 0 };
     let request = Request { name, arguments, pairs: &pairs, now_ms, value_bytes_max, random };
     let mut flow = Flow::Continue;
-    let resumed = state.resumed.take();
     match request.build() {
-        Some(Ok((mut command, shape))) => {
-            if let (Command::Range { after, .. }, Some(key)) = (&mut command, &resumed) {
-                *after = Some(key);
-            }
+        Some(Ok((command, shape))) => {
             encoder.shape = shape;
             let context = Context { now_ms, value_bytes_max };
-            execute(host.databases(), state.database, &command, context, encoder);
-            state.resumed = encoder.unfinished.take();
-            if state.resumed.is_some() {
-                return Flow::Continue;
+            let (databases, database) = (host.databases(), state.database);
+            if command.is_long() {
+                let before = state.begun.take();
+                let after = execute_slice(databases, database, &command, context, before, encoder);
+                state.begun = after;
+                if state.begun.is_some() {
+                    return Flow::Continue;
+                }
+            } else {
+                execute(databases, database, &command, context, encoder);
             }
         }
         Some(Err(failure)) => encoder.error(&failure),
@@ -319,7 +325,7 @@ impl State {
     fn held_bytes(&self) -> usize {
         self.transaction.as_ref().map_or(0, Transaction::held_bytes)
             + self.watches.held_bytes()
-            + self.resumed.as_ref().map_or(0, Vec::len)
+            + self.begun.as_ref().map_or(0, Begun::held_bytes)
     }
 
     /// A number that differs each time: xorshift, begun with the client's number and the time.

@@ -155,11 +155,9 @@ impl Reply for Encoder<'_> {
         self.array(if self.shape == Shape::NoKeys { 0 } else { length });
     }
 
-    fn slice(&mut self, after: Option<&[u8]>, length: usize) {
-        match (after, self.shape) {
-            // An empty answer would tell the end.
-            (Some(after), _) if length == 0 => self.unfinished = Some(after.to_vec()),
-            (_, Shape::Pairs) if !self.resp3 => self.array(2 * length),
+    fn slice(&mut self, _after: Option<&[u8]>, length: usize) {
+        match self.shape {
+            Shape::Pairs if !self.resp3 => self.array(2 * length),
             _ => self.array(length),
         }
     }

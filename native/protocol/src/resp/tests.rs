@@ -5,6 +5,7 @@ mod connection;
 mod limits;
 mod range;
 mod server;
+mod slices;
 mod store;
 mod transactions;
 

@@ -1,0 +1,260 @@
+//! Long commands in slices: what one request asks for may be millions of records, and nobody is to
+//! wait while they are looked at.
+//!
+//! A door that serves others meanwhile carries such a command out by [`execute_slice`]: each call
+//! does a bounded part of it and returns where to go on. What is done in one step, and so seen by
+//! nobody half done:
+//!
+//! | command | one step | a slice |
+//! |---|---|---|
+//! | DEL, UNLINK, EXISTS, TOUCH, MGET | up to 4,096 keys | 4,096 keys |
+//! | MSET, MSETNX | all pairs | makes entries of 2,048 pairs or 2 MiB before it |
+//! | KEYS, SCAN | a shard | 2,048 records and the rest of a shard |
+//! | RANGE, PREFIX | a record | what is there, or 8,192 keys that are passed over |
+//!
+//! Whatever is answered is worded in slices of 256 KiB. KEYS returns every key that is there from
+//! its beginning to its end, once, out of the database that had the number at its beginning.
+
+use crate::home::{Home, Numbered};
+use crate::page::{Collection, EARLY_ENDS_MAX, Page, Told};
+use crate::record::Kept;
+use crate::{Command, Context, Databases, Error, Reply, execute, keys, pairs, range, strings};
+use std::sync::Arc;
+use todana_table::{Full, NotOrdered, Prepared, Table, Walk, Walked};
+
+/// Most keys of a command that are one step.
+pub const STEP_KEYS_MAX: usize = 4_096;
+/// Records that a slice looks at, and the rest of a shard: a millisecond or two.
+pub(crate) const SLICE_RECORDS: usize = 2_048;
+/// Steps of comparing and copying keys in a slice: about a millisecond.
+pub(crate) const SLICE_STEPS: usize = 1 << 20;
+/// Bytes of answers in a slice, and one record more.
+const SLICE_REPLY_BYTES: usize = 256 << 10;
+
+/// A command that was begun by [`execute_slice`], and how far it came.
+#[derive(Debug)]
+pub struct Begun(Box<Stage>);
+
+#[derive(Debug)]
+enum Stage {
+    /// KEYS and SCAN look at records.
+    Collecting(Arc<Table>, Collection),
+    /// RANGE passes over keys, and goes on after this one.
+    Walking(Vec<u8>),
+    /// What was found is told.
+    Telling(Page, Told),
+    /// So many keys are done, and so many of them were found.
+    Counting { done: usize, found: i64 },
+    /// So many keys are done, but for the last records, which are told.
+    Fetching { done: usize, rest: Vec<Option<Kept>> },
+    /// Entries are made.
+    Preparing(Vec<Prepared>),
+}
+
+impl Begun {
+    /// Bytes that it keeps for its command.
+    pub fn held_bytes(&self) -> usize {
+        match &*self.0 {
+            Stage::Collecting(_, collection) => collection.held_bytes(),
+            Stage::Telling(page, _) => page.held_bytes(),
+            Stage::Fetching { rest, .. } => {
+                rest.iter().flatten().map(|kept| kept.value().len()).sum()
+            }
+            Stage::Preparing(prepared) => prepared.iter().map(Prepared::bytes).sum(),
+            Stage::Walking(_) | Stage::Counting { .. } => 0,
+        }
+    }
+}
+
+impl Command<'_> {
+    /// Whether the command is to be carried out by [`execute_slice`] where others wait.
+    #[inline]
+    pub fn is_long(&self) -> bool {
+        match self {
+            Command::Keys { .. }
+            | Command::Scan { .. }
+            | Command::Range { .. }
+            | Command::SetMany { .. } => true,
+            Command::GetMany { keys } => keys.len() > 1,
+            Command::Delete { keys } | Command::Exists { keys } | Command::NoteAccess { keys } => {
+                keys.len() > STEP_KEYS_MAX
+            }
+            _ => false,
+        }
+    }
+}
+
+/// Carries out a slice of a command. Returns where to go on, with the same command, and nothing
+/// when it is done. Replies are made in parts, in their order.
+pub fn execute_slice<R: Reply>(
+    databases: &Databases,
+    database: usize,
+    command: &Command<'_>,
+    context: Context,
+    begun: Option<Begun>,
+    reply: &mut R,
+) -> Option<Begun> {
+    let Some(home) = Numbered::new(databases, database) else {
+        reply.error(Error::NoSuchDatabase);
+        return None;
+    };
+    let stage = begun.map(|begun| *begun.0);
+    let slice = Slice { home, context, reply };
+    let stage = match (command, stage) {
+        (_, Some(Stage::Telling(page, told))) => slice.tell(page, told),
+        (Command::Keys { pattern }, None) => {
+            let collection = Collection::of_all(pattern);
+            slice.collect(command, databases.table(database).clone(), collection)
+        }
+        (&Command::Scan { cursor, count, pattern, values }, None) => {
+            let count = count.min(keys::SCAN_RECORDS_MAX);
+            let collection = Collection::new(cursor, count, pattern, values);
+            slice.collect(command, databases.table(database).clone(), collection)
+        }
+        (_, Some(Stage::Collecting(table, collection))) => {
+            slice.collect(command, table, collection)
+        }
+        (&Command::Range { keys, after, reverse, count, values }, stage) => {
+            let walk = Walk { keys, after, reverse, count };
+            match &stage {
+                Some(Stage::Walking(after)) => {
+                    slice.walk(&Walk { after: Some(after), ..walk }, values)
+                }
+                _ => slice.walk(&walk, values),
+            }
+        }
+        (Command::Delete { .. } | Command::Exists { .. } | Command::NoteAccess { .. }, stage) => {
+            let (done, found) = match stage {
+                Some(Stage::Counting { done, found }) => (done, found),
+                _ => (0, 0),
+            };
+            slice.count(command, done, found)
+        }
+        (Command::GetMany { keys }, stage) => slice.fetch(keys, stage),
+        (&Command::SetMany { pairs, condition, expires }, stage) => {
+            let prepared = match stage {
+                Some(Stage::Preparing(prepared)) => prepared,
+                _ => Vec::new(),
+            };
+            slice.store(&pairs::Pairs { pairs, condition, expires }, prepared)
+        }
+        _ => {
+            execute(databases, database, command, context, slice.reply);
+            None
+        }
+    };
+    stage.map(|stage| Begun(Box::new(stage)))
+}
+
+struct Slice<'a, R> {
+    home: Numbered<'a>,
+    context: Context,
+    reply: &'a mut R,
+}
+
+impl<R: Reply> Slice<'_, R> {
+    fn collect(
+        self,
+        command: &Command<'_>,
+        table: Arc<Table>,
+        mut collection: Collection,
+    ) -> Option<Stage> {
+        if !collection.collect(&*table, SLICE_RECORDS, SLICE_STEPS, self.context.now_ms) {
+            return Some(Stage::Collecting(table, collection));
+        }
+        let (cursor, page) = collection.end();
+        match command {
+            Command::Scan { .. } => self.reply.page(cursor, page.len()),
+            _ if page.is_full() => {
+                self.reply.error(Error::ReplyTooLarge);
+                return None;
+            }
+            _ => self.reply.list(page.len()),
+        }
+        self.tell(page, Told::default())
+    }
+
+    fn walk(self, walk: &Walk<'_>, values: bool) -> Option<Stage> {
+        let now_ms = self.context.now_ms;
+        match range::walked(&self.home, walk, values, EARLY_ENDS_MAX, now_ms) {
+            Err(NotOrdered) => self.reply.error(Error::NotOrdered),
+            // An empty answer would tell the end.
+            Ok((page, Walked::Until(after))) if page.len() == 0 => {
+                return Some(Stage::Walking(after));
+            }
+            Ok((page, walked)) => {
+                let after = match &walked {
+                    Walked::End => None,
+                    Walked::Until(key) => Some(&key[..]),
+                };
+                self.reply.slice(after, page.len());
+                return self.tell(page, Told::default());
+            }
+        }
+        None
+    }
+
+    fn tell(self, page: Page, told: Told) -> Option<Stage> {
+        let told = page.tell_some(told, SLICE_REPLY_BYTES, self.reply);
+        (told.len() < page.len()).then_some(Stage::Telling(page, told))
+    }
+
+    fn count(self, command: &Command<'_>, done: usize, found: i64) -> Option<Stage> {
+        let (Command::Delete { keys } | Command::Exists { keys } | Command::NoteAccess { keys }) =
+            *command
+        else {
+            return None;
+        };
+        let step = &keys[done..keys.len().min(done + STEP_KEYS_MAX)];
+        let locked = self.home.lock(step.iter().copied(), self.context.now_ms);
+        let found = found + keys::found(&locked, command, step, self.context.now_ms);
+        let done = done + step.len();
+        if done < keys.len() {
+            return Some(Stage::Counting { done, found });
+        }
+        drop(locked);
+        self.reply.integer(found);
+        None
+    }
+
+    fn fetch(self, keys: &[&[u8]], stage: Option<Stage>) -> Option<Stage> {
+        let (mut done, mut rest) = match stage {
+            Some(Stage::Fetching { done, rest }) => (done, rest),
+            _ => {
+                self.reply.list(keys.len());
+                (0, Vec::new())
+            }
+        };
+        if rest.is_empty() {
+            let step = &keys[done..keys.len().min(done + STEP_KEYS_MAX)];
+            let now_ms = self.context.now_ms;
+            let locked = self.home.lock(step.iter().copied(), now_ms);
+            rest = strings::get_each_small(&locked, step, now_ms, self.reply);
+            done += step.len();
+            // The last is told first, from the end.
+            rest.reverse();
+        }
+        let mut bytes = 0;
+        while bytes < SLICE_REPLY_BYTES
+            && let Some(kept) = rest.pop()
+        {
+            let key = keys[done - rest.len() - 1];
+            bytes += kept.as_ref().map_or(0, |kept| kept.value().len());
+            strings::tell_kept(&[key], &[kept], self.reply);
+        }
+        (done < keys.len() || !rest.is_empty()).then_some(Stage::Fetching { done, rest })
+    }
+
+    fn store(self, pairs: &pairs::Pairs<'_>, mut prepared: Vec<Prepared>) -> Option<Stage> {
+        let now_ms = self.context.now_ms;
+        let prepared = match pairs.prepare_some(&mut prepared, now_ms) {
+            Some(Ok(false)) => return Some(Stage::Preparing(prepared)),
+            Some(Ok(true)) => Some(Ok(prepared)),
+            Some(Err(Full)) => Some(Err(Full)),
+            None => None,
+        };
+        let locked = self.home.lock(pairs.pairs.iter().map(|(key, _)| *key), now_ms);
+        pairs::set_many(&locked, pairs, prepared, now_ms, self.reply);
+        None
+    }
+}

@@ -1,0 +1,171 @@
+//! Long commands: what a turn does of them, and what others see meanwhile.
+
+use super::*;
+use crate::{Budget, Next, Progress};
+use std::collections::BTreeSet;
+use todana_command::STEP_KEYS_MAX;
+use todana_table::{Keyspace, Meta};
+
+const BUDGET: Budget = Budget { requests_max: 128, output_bytes_max: 256 << 10 };
+/// Bytes of answers in one turn, and the words of the one that passes it.
+const REPLY_BYTES_MAX: usize = (256 << 10) + 100;
+
+fn filled(keys: usize) -> FakeHost {
+    let host = host();
+    for number in 0..keys {
+        let key = format!("key:{number}");
+        let table = host.databases.table(0);
+        table.update(key.as_bytes(), 1, |slot| slot.put(&[b"v"], Meta::default())).unwrap();
+    }
+    host
+}
+
+fn names(from: usize, to: usize) -> String {
+    (from..to).map(|number| format!("key:{number}")).collect::<Vec<_>>().join(" ")
+}
+
+/// Plays a request turn by turn; `between` is called after each turn but the last. Returns what
+/// each turn answered.
+fn turns(
+    session: &mut RespSession,
+    host: &mut FakeHost,
+    input: &[u8],
+    mut between: impl FnMut(&mut FakeHost, usize),
+) -> Vec<Vec<u8>> {
+    let (mut rest, mut answers) = (input.to_vec(), Vec::new());
+    loop {
+        let mut output = Vec::new();
+        let Progress { consumed, next } = session.advance(&rest, &mut output, host, BUDGET);
+        rest.drain(..consumed);
+        answers.push(output);
+        match next {
+            Next::Yield => between(host, answers.len()),
+            next => {
+                assert_eq!((next, rest.len()), (Next::Read { wanted: 0 }, 0));
+                return answers;
+            }
+        }
+    }
+}
+
+#[test]
+fn keys_are_collected_and_told_in_many_turns() {
+    let (mut host, mut session) = (filled(40_000), RespSession::default());
+    let other = |host: &mut FakeHost, turn: usize| {
+        // One that is there throughout is told, whatever comes and goes.
+        let line = format!("MSET new:{turn} v key:{turn} w");
+        ask(&mut RespSession::default(), host, &line);
+        ask(&mut RespSession::default(), host, &format!("DEL key:{}", 39_999 - turn));
+    };
+    let input = [array("KEYS *"), array("PING")].concat();
+    let answers = turns(&mut session, &mut host, &input, other);
+    // A turn looks at 2,048 records and what is left of a shard, of which there are sixteen.
+    assert!((8..=20).contains(&answers.len()), "{} turns", answers.len());
+    assert!(answers.iter().all(|answer| answer.len() <= REPLY_BYTES_MAX));
+    let text = String::from_utf8(answers.concat()).unwrap();
+    let found: Vec<&str> = text.split("\r\n").filter(|word| word.starts_with("key:")).collect();
+    let different: BTreeSet<&str> = found.iter().copied().collect();
+    assert_eq!(found.len(), different.len(), "none is told twice");
+    assert!((0..39_900).all(|number| different.contains(&*format!("key:{number}"))));
+    let told: usize = text[1..].split("\r\n").next().unwrap().parse().unwrap();
+    assert_eq!(text.matches('$').count(), told);
+    assert!(text.ends_with("+PONG\r\n"));
+    assert_eq!(host.commands, 2 + 2 * (answers.len() as u64 - 1), "it is one call");
+}
+
+#[test]
+fn keys_are_those_of_the_database_that_had_the_number_at_the_beginning() {
+    let (mut host, mut session) = (filled(10_000), RespSession::default());
+    let answers = turns(&mut session, &mut host, &array("KEYS key:*"), |host, turn| {
+        if turn == 1 {
+            ask(&mut RespSession::default(), host, "SWAPDB 0 5");
+        }
+    });
+    assert!(answers.len() > 2);
+    assert!(answers.concat().starts_with(b"*10000\r\n"));
+}
+
+#[test]
+fn silence_and_what_follows_are_kept() {
+    let (mut host, mut session) = (filled(20_000), RespSession::default());
+    let input = [array("CLIENT REPLY SKIP"), array("KEYS *"), array("ECHO hi")].concat();
+    let answers = turns(&mut session, &mut host, &input, |_, _| {});
+    assert!(answers.len() > 4);
+    assert_eq!(shown(&answers.concat()), "$2 hi");
+    let input = b"KEYS key:1999?\r\nPING\r\n";
+    let answers = turns(&mut session, &mut host, input, |_, _| {}).concat();
+    assert!(answers.starts_with(b"*10\r\n") && answers.ends_with(b"\r\n+PONG\r\n"));
+}
+
+#[test]
+fn many_keys_are_done_in_steps_of_thousands() {
+    let count = 2 * STEP_KEYS_MAX + 10;
+    let (mut host, mut session) = (filled(count), RespSession::default());
+    for command in ["EXISTS", "TOUCH"] {
+        let line = format!("{command} {} none", names(0, count));
+        let answers = turns(&mut session, &mut host, &array(&line), |_, _| {});
+        assert_eq!((answers.len(), shown(&answers.concat())), (3, format!(":{count}")));
+    }
+    assert_eq!(host.lookups, (2 * count as u64, 2));
+    let mut left = Vec::new();
+    let line = format!("DEL {} key:0", names(0, count));
+    let input = [array(&line), array("DBSIZE")].concat();
+    let answers = turns(&mut session, &mut host, &input, |host, _| {
+        left.push(host.databases.table(0).len() as usize);
+    });
+    assert_eq!(left, [count - STEP_KEYS_MAX, count - 2 * STEP_KEYS_MAX]);
+    assert_eq!(shown(&answers.concat()), format!(":{count} :0"));
+    // As many as one step may be are one.
+    let (mut host, line) = (filled(STEP_KEYS_MAX), format!("UNLINK {}", names(0, STEP_KEYS_MAX)));
+    let answers = turns(&mut session, &mut host, &array(&line), |_, _| panic!("a second turn"));
+    assert_eq!(shown(&answers.concat()), format!(":{STEP_KEYS_MAX}"));
+}
+
+#[test]
+fn large_values_are_told_in_many_turns() {
+    let (mut host, mut session) = (host(), RespSession::default());
+    let value = "x".repeat(100_000);
+    for number in 0..20 {
+        ask(&mut session, &mut host, &format!("SET key:{number} {value}"));
+    }
+    let line = format!("MGET small {} none", names(0, 20));
+    let answers = turns(&mut session, &mut host, &array(&line), |host, _| {
+        // They are as they were at the beginning.
+        ask(&mut RespSession::default(), host, "FLUSHALL");
+    });
+    assert!(answers.iter().all(|answer| answer.len() <= REPLY_BYTES_MAX + value.len()));
+    assert!(answers.len() > 5);
+    let text = String::from_utf8(answers.concat()).unwrap();
+    assert_eq!((&text[..9], text.matches(&*value).count()), ("*22\r\n$-1\r", 20));
+    assert!(text.ends_with("$-1\r\n"));
+}
+
+#[test]
+fn pairs_are_made_ready_in_turns_and_stored_in_one() {
+    let (mut host, mut session) = (host(), RespSession::default());
+    let value = "x".repeat(100_000);
+    let pairs: Vec<String> = (0..60).map(|number| format!("key:{number} {value}")).collect();
+    let line = format!("MSET {}", pairs.join(" "));
+    let answers = turns(&mut session, &mut host, &array(&line), |host, _| {
+        assert_eq!(host.databases.table(0).len(), 0);
+    });
+    assert_eq!((answers.len(), shown(&answers.concat())), (3, "+OK".to_owned()));
+    assert_eq!(host.databases.table(0).len(), 60);
+}
+
+#[test]
+fn a_page_of_scan_is_bounded_whatever_its_count() {
+    let (mut host, mut session) = (filled(60_000), RespSession::default());
+    let (mut cursor, mut pages) = ("0".to_owned(), 0);
+    loop {
+        let page = ask(&mut session, &mut host, &format!("SCAN {cursor} COUNT 5000000"));
+        let words: Vec<&str> = page.split_whitespace().collect();
+        pages += 1;
+        cursor = words[2].to_owned();
+        if cursor == "0" {
+            break;
+        }
+    }
+    // Sixteen shards of 3,750 on the average.
+    assert!(pages >= 7, "{pages} pages");
+}
