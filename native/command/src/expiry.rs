@@ -1,6 +1,6 @@
 //! When records end.
 
-use crate::record::{is_past, record_of, resolve};
+use crate::record::{is_past, resolve};
 use crate::strings::tell_or_keep;
 use crate::{Error, ExpireWhen, Expires, Reply};
 use todana_table::{Full, Keyspace, Meta, Slot};
@@ -75,7 +75,7 @@ pub(crate) fn get_and_expire<K: Keyspace, R: Reply>(
         tell_or_keep(&slot.entry()?, reply)
     });
     if let Some(large) = large {
-        reply.record(record_of(&large.entry()));
+        reply.kept(large);
     }
 }
 

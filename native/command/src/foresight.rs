@@ -64,6 +64,7 @@ pub(crate) fn is_needed(batch: &Batch<'_>, tables: &LockedTables<'_>) -> bool {
                 Command::Concat { .. }
                     | Command::SetRange { .. }
                     | Command::SetBit { .. }
+                    | Command::GetRange { .. }
                     | Command::BitCount { .. }
                     | Command::BitPosition { .. }
             )
@@ -207,6 +208,16 @@ impl<'a> Foreseen<'_, '_, 'a> {
                 let meta = self.meta(expires, size.meta);
                 self.sizes.insert((index, key), Size { meta, ..size });
                 self.expire((index, key), expires);
+            }
+            Command::GetRange { key, start, end } => {
+                let length = self.size((index, key)).most_length.unwrap_or(0);
+                // From the end it may be all of the value.
+                let asked = match start >= 0 && end >= 0 {
+                    true => end.saturating_sub(start).saturating_add(1).max(0),
+                    false => i64::MAX,
+                };
+                let asked = usize::try_from(asked).unwrap_or(usize::MAX);
+                self.foresight.units += work::copied(length.min(asked));
             }
             Command::BitCount { key, .. } | Command::BitPosition { key, .. } => {
                 let length = self.size((index, key)).most_length.unwrap_or(0);

@@ -46,6 +46,7 @@ pub use glob::{Glob, glob};
 pub use numbers::parse_signed;
 pub use reply::*;
 pub use slices::{Begun, STEP_KEYS_MAX, execute_slice};
+pub use strings::KEPT_BYTES_MIN;
 pub use todana_table::PREFETCH_KEYS_MAX;
 pub use todana_table::{Bound, KeyRange};
 pub use work::BATCH_UNITS_MAX;

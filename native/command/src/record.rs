@@ -7,13 +7,7 @@ use todana_table::{Access, Entry, Full, Meta, Shared, Slot};
 /// The record that doors see of an entry.
 #[inline]
 pub(crate) fn record_of<'a>(entry: &Entry<'a>) -> Record<'a> {
-    Record {
-        key: entry.key(),
-        value: entry.value(),
-        flags: entry.flags(),
-        version: entry.version(),
-        expires_at_ms: entry.expires_at_ms(),
-    }
+    Record::of(entry)
 }
 
 /// Checks a condition on the present record.

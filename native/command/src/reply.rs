@@ -4,6 +4,8 @@
 //! table to the client's buffer (or the process' heap) in one copy. Each door implements the trait
 //! with its own words.
 
+use todana_table::{Entry, Shared};
+
 /// A record as the doors see it. Borrowed from the table for the duration of the call.
 #[derive(Clone, Copy, Debug)]
 pub struct Record<'a> {
@@ -17,6 +19,20 @@ pub struct Record<'a> {
     pub version: u64,
     /// Expiry in milliseconds since the Unix epoch.
     pub expires_at_ms: Option<u64>,
+}
+
+impl<'a> Record<'a> {
+    /// The record of an entry.
+    #[inline]
+    pub fn of(entry: &Entry<'a>) -> Record<'a> {
+        Record {
+            key: entry.key(),
+            value: entry.value(),
+            flags: entry.flags(),
+            version: entry.version(),
+            expires_at_ms: entry.expires_at_ms(),
+        }
+    }
 }
 
 /// What a leased read tells beside the record (memcached's meta get).
@@ -96,6 +112,11 @@ pub trait Reply {
     fn none(&mut self);
     /// A record.
     fn record(&mut self, record: Record<'_>);
+    /// A large record, by a handle that keeps it: whoever answers a batch can copy the value when
+    /// the batch's locks are gone.
+    fn kept(&mut self, shared: Shared) {
+        self.record(Record::of(&shared.entry()));
+    }
     /// A record with what a lease tells.
     fn lease(&mut self, record: Record<'_>, state: LeaseState);
     /// A value was stored as this version.

@@ -11,12 +11,19 @@ use todana_table::{
 pub(crate) fn get<K: Keyspace, R: Reply>(space: &K, key: &[u8], now_ms: u64, reply: &mut R) {
     space.read(key, now_ms, |entry| match entry {
         Some(entry) => {
-            reply.record(record_of(&entry));
+            let is_large = entry.value().len() >= KEPT_BYTES_MIN;
+            match if is_large { entry.share() } else { None } {
+                Some(large) => reply.kept(large),
+                None => reply.record(record_of(&entry)),
+            }
             entry.note_access(now_ms);
         }
         None => reply.none(),
     });
 }
+
+/// Values from this length on are given to a reply by a handle.
+pub const KEPT_BYTES_MIN: usize = 16 << 10;
 
 /// MGET, `get` of several keys.
 #[inline]
@@ -121,6 +128,7 @@ fn set_with_care<K: Keyspace, R: Reply>(space: &K, set: &Set<'_>, now_ms: u64, r
     // Without the lock, as the old value may be large.
     match (stored, old) {
         (Err(Unstored::Full), _) => reply.error(Error::Full),
+        (_, Some(Kept::Counted(old))) => reply.kept(old),
         (_, Some(old)) => reply.record(old.record(set.key)),
         (_, None) if set.return_old => reply.none(),
         (Ok(version), _) => reply.stored(version),
@@ -375,7 +383,7 @@ pub(crate) fn take<K: Keyspace, R: Reply>(space: &K, key: &[u8], now_ms: u64, re
         large
     });
     if let Some(large) = large {
-        reply.record(record_of(&large.entry()));
+        reply.kept(large);
     }
 }
 

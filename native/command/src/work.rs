@@ -10,6 +10,7 @@
 //! | a pair of MSET, a second key (RENAME, COPY, MOVE) | 2 |
 //! | a KiB of arguments | 3 |
 //! | a KiB that APPEND, SETRANGE, SETBIT find in a value that they may have to copy | 3 |
+//! | a KiB that GETRANGE answers | 3 |
 //! | a KiB that BITCOUNT and BITPOS look at | 2 |
 //! | LCS, whose values have a bound of their own in a batch | 256 |
 //! | a command about a whole database, for the locks of all shards | 256 |
@@ -17,8 +18,8 @@
 //! | a database that is cleared, unless it is empty | 1,024 |
 //!
 //! The lengths of values are known under the locks only, so what depends on them is added there,
-//! before the first command ([`crate::foresight`]). Large values of replies are not copied under
-//! the locks.
+//! before the first command ([`crate::foresight`]). Large values are replied by handles, and
+//! copied when the locks are gone ([`crate::Reply::kept`]).
 
 use crate::databases::{DATABASES, Order};
 use crate::keys::SCAN_RECORDS_MAX;

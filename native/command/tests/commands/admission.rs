@@ -117,6 +117,33 @@ fn a_long_subsequence_is_an_error_of_its_own_in_a_batch() {
     too_much(&store, &lcs([b"a", b"a"]), 257);
 }
 
+#[test]
+fn large_values_are_replied_by_handles() {
+    let mut store = Store::new();
+    for (key, length) in [("small", 16_383), ("large", 16_384)] {
+        store.set(key, &"x".repeat(length));
+    }
+    let commands = [
+        (0, Command::Get { key: b"small" }),
+        (0, Command::GetMany { keys: &[b"large", b"small", b"none"] }),
+        (0, Command::Set(Set { return_old: true, ..Set::new(b"large", &[b'y'; 20_000]) })),
+        (0, Command::GetAndExpire { key: b"large", expires: Expires::Never }),
+        (0, Command::Take { key: b"large" }),
+    ];
+    for (commands, kept) in [(&commands[..1], 0), (&commands[1..2], 1), (&commands[2..], 3)] {
+        let mut recorder = Recorder::default();
+        let batch = Batch { watches: &[], commands };
+        let done =
+            execute_batch(&store.databases, &batch, store.context(), &mut recorder, |_, _| {});
+        assert_eq!((done, recorder.kept), (Ok(true), kept));
+    }
+    let range = |end| Command::GetRange { key: b"large", start: 0, end };
+    store.value_bytes_max = 8 << 20;
+    store.set("large", &"x".repeat(8 << 20));
+    too_much(&store, &range(-1), 3);
+    assert!(run(&store, &in_database(range(99), 10_000)).is_ok());
+}
+
 /// Databases that share so many bytes and refuse more.
 fn room_for(bytes: u64) -> Store {
     let budget = Some(Arc::new(Budget::new(bytes.cast_signed(), WhenFull::Refuse)));

@@ -39,6 +39,8 @@ pub(crate) struct Recorder {
     pub(crate) version: u64,
     /// Called with each record.
     pub(crate) on_record: Option<Box<dyn FnMut()>>,
+    /// Records that came by a handle.
+    pub(crate) kept: usize,
 }
 
 impl Recorder {
@@ -53,6 +55,10 @@ impl Reply for Recorder {
     }
     fn none(&mut self) {
         self.add(Answer::None);
+    }
+    fn kept(&mut self, shared: todana_table::Shared) {
+        self.kept += 1;
+        self.record(Record::of(&shared.entry()));
     }
     fn record(&mut self, record: Record<'_>) {
         if let Some(on_record) = &mut self.on_record {

@@ -39,7 +39,7 @@ const DIFFERENCES: &[&str] = &[
      the commands are too much work for one step`, and nothing is done. A key counts 1 (a pair of \
      MSET 2, a second key of RENAME, COPY and MOVE 2), and so does each watched key; a KiB of \
      values that are sent 3, and so does one that APPEND, SETRANGE or SETBIT find in a value that \
-     they have to copy; a KiB that BITCOUNT or BITPOS looks at 2; LCS 256; DBSIZE, SCAN, KEYS, \
+     they have to copy, or GETRANGE answers; a KiB that BITCOUNT or BITPOS looks at 2; LCS 256; DBSIZE, SCAN, KEYS, \
      RANGE, PREFIX and RANDOMKEY 256 and 3 for each record that they may look at (KEYS: all of the \
      database; SCAN: COUNT and a shard; RANGE: twice LIMIT and 1,024); FLUSHDB 1,024 unless the \
      database is empty. So KEYS takes part in EXEC up to some 20,000 keys.",

@@ -1,6 +1,8 @@
 //! Replies into bytes, in RESP2 or RESP3.
 
 use std::borrow::Cow;
+use todana_command::KEPT_BYTES_MIN;
+use todana_table::Shared;
 
 /// Most bytes of a client's text that an error repeats.
 pub(super) const ERROR_QUOTE_BYTES_MAX: usize = 128;
@@ -26,6 +28,11 @@ pub(super) struct Encoder<'o> {
     pub(super) now_ms: u64,
     /// Look-ups that found something, and did not.
     pub(super) lookups: (u64, u64),
+    /// Large values that are not copied yet, each with its place in `out`; `None` where they are
+    /// copied at once.
+    pub(super) kept: Option<Vec<(usize, Shared)>>,
+    /// Their bytes.
+    pub(super) kept_bytes: usize,
 }
 
 impl<'o> Encoder<'o> {
@@ -37,14 +44,27 @@ impl<'o> Encoder<'o> {
     ) -> Encoder<'o> {
         let shape = super::shape::Shape::Plain;
         let (failed, overflowed, lookups) = (false, false, (0, 0));
-        Encoder { out, resp3, failed, bytes_max, overflowed, shape, now_ms, lookups }
+        let (kept, kept_bytes) = (None, 0);
+        Encoder {
+            out,
+            resp3,
+            failed,
+            bytes_max,
+            overflowed,
+            shape,
+            now_ms,
+            lookups,
+            kept,
+            kept_bytes,
+        }
     }
 
     /// Whether so many bytes more, give or take a header, are within the limit. If not, nothing is
     /// written from now on.
     #[inline]
     fn fits(&mut self, bytes: usize) -> bool {
-        let fits = !self.overflowed && self.out.len().saturating_add(bytes) <= self.bytes_max;
+        let bytes = self.out.len().saturating_add(self.kept_bytes).saturating_add(bytes);
+        let fits = !self.overflowed && bytes <= self.bytes_max;
         self.overflowed = !fits;
         fits
     }
@@ -114,6 +134,21 @@ impl<'o> Encoder<'o> {
         self.header(b'$', bytes.len() as i64);
         self.out.extend_from_slice(bytes);
         self.out.extend_from_slice(b"\r\n");
+    }
+
+    /// A large bulk string, to be copied later.
+    pub(super) fn bulk_kept(&mut self, value: Shared) {
+        if self.kept.is_none() || value.len() < KEPT_BYTES_MIN {
+            return self.bulk(&value);
+        }
+        if !self.fits(value.len()) {
+            return;
+        }
+        self.header(b'$', value.len() as i64);
+        self.kept_bytes += value.len();
+        let place = self.out.len();
+        self.out.extend_from_slice(b"\r\n");
+        self.kept.get_or_insert_default().push((place, value));
     }
 
     pub(super) fn text(&mut self, text: &str) {

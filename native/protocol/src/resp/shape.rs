@@ -2,6 +2,7 @@
 
 use super::encoder::Encoder;
 use todana_command::{Error, LcsSpan, LeaseState, Record, Refusal, Reply};
+use todana_table::Shared;
 
 /// How the answers of one command are worded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,6 +82,14 @@ impl Reply for Encoder<'_> {
             Shape::Untold => self.error("ERR access frequency is not tracked"),
             _ => self.bulk(record.value),
         }
+    }
+
+    fn kept(&mut self, shared: Shared) {
+        if self.shape == Shape::Plain {
+            self.lookups.0 += 1;
+            return self.bulk_kept(shared);
+        }
+        self.record(Record::of(&shared.entry()));
     }
 
     fn lease(&mut self, record: Record<'_>, _state: LeaseState) {

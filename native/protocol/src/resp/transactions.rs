@@ -12,6 +12,7 @@ use crate::Host;
 use std::collections::HashSet;
 use std::sync::atomic::Ordering::Relaxed;
 use todana_command::{Batch, Command, Context, Inadmissible, Watch, execute_batch, watch};
+use todana_table::Shared;
 
 /// Most commands between MULTI and EXEC.
 pub(super) const QUEUED_COMMANDS_MAX: usize = 65_536;
@@ -308,6 +309,7 @@ impl<H: Host> Call<'_, '_, H> {
         let room = limits.output_bytes_max.saturating_sub(self.encoder.out.len());
         let (resp3, now_ms) = (self.encoder.resp3, self.encoder.now_ms);
         let mut encoder = Encoder::new(&mut replies.bytes, resp3, room, now_ms);
+        encoder.kept = Some(Vec::new());
         let ends = &mut replies.ends;
         let each = |encoder: &mut Encoder<'_>, index: usize| {
             if index > 0 {
@@ -325,6 +327,7 @@ impl<H: Host> Call<'_, '_, H> {
         self.encoder.overflowed |= encoder.overflowed;
         self.encoder.lookups.0 += encoder.lookups.0;
         self.encoder.lookups.1 += encoder.lookups.1;
+        replies.kept = encoder.kept.unwrap_or_default();
         Ok(Some(replies))
     }
 
@@ -337,12 +340,18 @@ impl<H: Host> Call<'_, '_, H> {
     ) -> Flow {
         let mut start = 0;
         let mut ends = replies.ends.iter();
+        let mut kept = replies.kept.iter().peekable();
         let mut flow = Flow::Continue;
         for (&(name, arguments), part) in requests.iter().zip(parts) {
             self.encoder.failed = false;
             match part {
                 Part::Store(..) => {
                     let &(end, failed) = ends.next().unwrap_or(&(start, false));
+                    while let Some((place, value)) = kept.next_if(|(place, _)| *place < end) {
+                        self.encoder.replies(&replies.bytes[start..*place]);
+                        self.encoder.replies(value);
+                        start = *place;
+                    }
                     self.encoder.replies(&replies.bytes[start..end]);
                     self.encoder.failed = failed;
                     start = end;
@@ -381,6 +390,8 @@ struct Replies {
     bytes: Vec<u8>,
     /// The end of each reply, and whether it was an error.
     ends: Vec<(usize, bool)>,
+    /// Large values, each with its place in `bytes`.
+    kept: Vec<(usize, Shared)>,
 }
 
 /// The queued commands, each with its own arguments.

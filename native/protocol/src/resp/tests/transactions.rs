@@ -263,6 +263,22 @@ fn a_full_store_refuses_while_queueing_and_as_a_whole() {
 }
 
 #[test]
+fn large_values_are_answered_in_their_places() {
+    let (mut host, mut session) = (host(), RespSession::default());
+    let [one, two] = ["1", "2"].map(|digit| digit.repeat(20_000));
+    ask(&mut session, &mut host, &format!("MSET a {one} b {two} c small"));
+    ask(&mut session, &mut host, "MULTI");
+    for line in ["GET a", "MGET b c a", "GETDEL a", "SET b new GET", "STRLEN b", "GETEX b", "PING"]
+    {
+        ask(&mut session, &mut host, line);
+    }
+    let (one, two) = (format!("$20000 {one}"), format!("$20000 {two}"));
+    let answer = format!("*7 {one} *3 {two} $5 small {one} {one} {two} :3 $3 new +PONG");
+    assert_eq!(ask(&mut session, &mut host, "EXEC"), answer);
+    assert_eq!(host.lookups.0, 7);
+}
+
+#[test]
 fn too_much_work_for_one_step_is_refused() {
     let (mut host, mut session) = (host(), RespSession::default());
     let keys = |from: usize, to: usize| {
