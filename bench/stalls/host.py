@@ -22,7 +22,7 @@ PROBE = Path(__file__).with_name("probe.py")
 EVENT_LOOPS = 2
 # Before something is measured the probes are at it.
 LEAD_S = 0.02
-START_S, FILL_S, PROBE_S = 60, 300, 5
+START_S, FILL_S, PROBE_S = 180, 900, 5
 # A server that was kept busy is at rest again when no probe waits this long.
 REST_US = 20_000
 ENTRY_BYTES = 48

@@ -22,7 +22,7 @@ use todana_protocol::{Limits, ProtocolName};
 use todana_table::{Budget, Options, Table, WhenFull};
 
 /// Longer than anything takes on a machine that works.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// What a test needs by default: two loops, no limits that matter.
 fn config(backend: Backend) -> Config {

@@ -10,7 +10,7 @@ use todana_server::{Backend, Config, Server};
 use todana_table::{Budget, Options, Table, WhenFull};
 
 /// Longer than anything takes on a machine that works.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// All protocols on free ports, two loops.
 pub(crate) fn config(backend: Backend, connections_max: usize) -> Config {

@@ -33,10 +33,14 @@ pub(crate) fn together(actions: Vec<Action<'_>>) {
             let over = &over;
             scope.spawn(move || {
                 let mut dice = Dice(0x9e37_79b9_7f4a_7c15 ^ (number as u64 + 1));
-                while !over.load(SeqCst) && Instant::now() < end {
+                // At least once, however late a slow machine lets the thread begin.
+                loop {
                     let stop = StopOnPanic(over);
                     action(&mut dice);
                     drop(stop);
+                    if over.load(SeqCst) || Instant::now() >= end {
+                        break;
+                    }
                 }
             });
         }
