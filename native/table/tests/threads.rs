@@ -17,8 +17,8 @@ use std::sync::{Arc, Barrier};
 use std::thread;
 
 use todana_table::{
-    Access, Budget, Entry, Keyspace, Limits, Meta, Options, Shared, Table, WhenFull, reaper,
-    set_pin_release,
+    Access, Budget, Draft, Edit, Entry, Keyspace, Limits, Meta, Options, Shared, Slot, Table,
+    WhenFull, reaper, set_pin_release,
 };
 
 use together::{Dice, together};
@@ -438,4 +438,106 @@ fn a_scan_visits_what_stays_while_the_table_grows_and_shrinks() {
         table.read(&staying, NOW_MS, |entry| assert_whole(&entry.expect("it stays")));
     };
     together(vec![Box::new(swell), Box::new(scan), Box::new(scan), Box::new(fetch)]);
+}
+
+/// Words of a large value before what is added to it, and of each addition.
+const BASE_WORDS: usize = 2_100;
+const ADDED_WORDS: usize = 16;
+
+fn words(stamp: u64, count: usize) -> Vec<u8> {
+    std::iter::repeat_n(stamp.to_le_bytes(), count).flatten().collect()
+}
+
+/// Panics where a value was seen while it was written. Returns its first word and its length.
+fn assert_unmixed(value: &[u8]) -> (u64, usize) {
+    let (words, rest) = value.as_chunks::<8>();
+    assert!(rest.is_empty());
+    let (base, added) = words.split_at(BASE_WORDS);
+    for part in std::iter::once(base).chain(added.chunks(ADDED_WORDS)) {
+        assert!(part.iter().all(|word| word == &part[0]), "half written");
+    }
+    (u64::from_le_bytes(words[0]), value.len())
+}
+
+#[test]
+fn bytes_that_somebody_sees_do_not_change_however_values_are_shared_and_edited() {
+    const KEYS: u64 = 6;
+    set_pin_release(release_pin);
+    let table = &Table::new(Options { shards: Some(2), ..Options::default() });
+    let put_key = |key: u64, stamp: u64| {
+        let put = |slot: &mut Slot<'_>| slot.put(&[&words(stamp, BASE_WORDS)], Meta::default());
+        table.update(&key.to_le_bytes(), NOW_MS, put).expect("room");
+    };
+    (0..KEYS).for_each(|key| put_key(key, 1));
+    let share = |key: &[u8]| {
+        table.read(key, NOW_MS, |entry| entry.and_then(|entry| entry.share())).expect("large")
+    };
+    let edit = |dice: &mut Dice| {
+        let (key, stamp) = (dice.roll(KEYS), dice.roll(1 << 40));
+        let key_bytes = key.to_le_bytes();
+        let (base, added) = (words(stamp, BASE_WORDS), words(stamp, ADDED_WORDS));
+        match dice.roll(8) {
+            0..=2 => Some(Edit::Write { at: 0, bytes: &base }),
+            3..=5 => Some(Edit::Append(&added)),
+            6 => {
+                let value = share(&dice.roll(KEYS).to_le_bytes());
+                let copy = |slot: &mut Slot<'_>| slot.put_same(&value.entry(), Meta::default());
+                table.update(&key_bytes, NOW_MS, copy).expect("room");
+                None
+            }
+            _ if dice.roll(20) == 0 => {
+                put_key(key, stamp);
+                None
+            }
+            _ => {
+                let meta = Meta { flags: stamp as u32, ..Meta::default() };
+                table.update(&key_bytes, NOW_MS, |slot| slot.set_meta(meta));
+                None
+            }
+        }
+        .into_iter()
+        .for_each(|edit| {
+            let edited = |slot: &mut Slot<'_>, draft: &mut Draft<'_>| {
+                slot.put_edited(draft, Meta::default()).transpose()
+            };
+            let version = if dice.roll(4) == 0 {
+                table.lock([&key_bytes[..]], NOW_MS).edit(&key_bytes, NOW_MS, edit, edited)
+            } else {
+                table.edit(&key_bytes, NOW_MS, edit, edited)
+            };
+            version.expect("room");
+        });
+    };
+    let look = |dice: &mut Dice| {
+        let key = dice.roll(KEYS).to_le_bytes();
+        table.read_in_place(&key, NOW_MS, |entry| {
+            let entry = entry.expect("present");
+            assert_unmixed(entry.value());
+            if dice.roll(10) == 0 {
+                entry.pin(make_pin);
+            }
+        });
+        let kept = share(&key);
+        let seen = assert_unmixed(&kept);
+        thread::yield_now();
+        assert_eq!(assert_unmixed(&kept), seen);
+    };
+    let snapshot = |_: &mut Dice| {
+        let mut snapshot = table.snapshot().expect("the only one");
+        while snapshot.next_part(1, |entry| {
+            let seen = assert_unmixed(entry.value());
+            thread::yield_now();
+            assert_eq!(assert_unmixed(entry.value()), seen);
+        }) {}
+        thread::yield_now();
+    };
+    together(vec![
+        Box::new(edit),
+        Box::new(edit),
+        Box::new(look),
+        Box::new(look),
+        Box::new(snapshot),
+    ]);
+    table.clear();
+    assert_eq!(table.bytes(), 0);
 }
