@@ -7,7 +7,8 @@
 //! | of a batch | units |
 //! |---|---|
 //! | a key that a command names, or that is watched | 1 |
-//! | a pair of MSET, a second key (RENAME, COPY, MOVE) | 2 |
+//! | a key that DEL or GETDEL removes, a second key (RENAME, COPY, MOVE) | 2 |
+//! | a pair of MSET | 4 |
 //! | a KiB of arguments | 3 |
 //! | a KiB that APPEND, SETRANGE, SETBIT find in a value that they may have to copy | 3 |
 //! | a KiB that GETRANGE answers | 3 |
@@ -75,17 +76,18 @@ fn units_of_command(command: &Command<'_>, table: &Table) -> u64 {
     match *command {
         Command::Set(ref set) => 1 + copied(set.value.len()),
         Command::SetMany { pairs, .. } => {
-            pairs.iter().map(|(_, value)| 2 + copied(value.len())).sum()
+            pairs.iter().map(|(_, value)| 4 + copied(value.len())).sum()
         }
         Command::Concat { bytes, .. } | Command::SetRange { bytes, .. } => 1 + copied(bytes.len()),
         Command::CompareValue { old, new, .. } => {
             1 + copied(old.map_or(0, <[u8]>::len) + new.map_or(0, <[u8]>::len))
         }
         Command::Rename { .. } | Command::Copy { .. } | Command::Move { .. } => 3,
-        Command::GetMany { keys }
-        | Command::Exists { keys }
-        | Command::Delete { keys }
-        | Command::NoteAccess { keys } => keys.len() as u64,
+        Command::GetMany { keys } | Command::Exists { keys } | Command::NoteAccess { keys } => {
+            keys.len() as u64
+        }
+        Command::Delete { keys } => 2 * keys.len() as u64,
+        Command::Take { .. } => 2,
         Command::LongestCommon { .. } => LCS_UNITS,
         Command::Count => TABLE_UNITS,
         Command::Scan { count, .. } => {

@@ -36,8 +36,8 @@ const DIFFERENCES: &[&str] = &[
      of their own, and after that of a queued command EXEC refuses.",
     "All commands of one EXEC together are at most 65,536 units of work, since nobody else can use \
      their keys meanwhile; beyond that EXEC answers `EXECABORT Transaction discarded because of: \
-     the commands are too much work for one step`, and nothing is done. A key counts 1 (a pair of \
-     MSET 2, a second key of RENAME, COPY and MOVE 2), and so does each watched key; a KiB of \
+     the commands are too much work for one step`, and nothing is done. A key counts 1 (one that is \
+     removed 2, a pair of MSET 4, a second key of RENAME, COPY and MOVE 2), and so does each watched key; a KiB of \
      values that are sent 3, and so does one that APPEND, SETRANGE or SETBIT find in a value that \
      they have to copy, or GETRANGE answers; a KiB that BITCOUNT or BITPOS looks at 2; LCS 256; DBSIZE, SCAN, KEYS, \
      RANGE, PREFIX and RANDOMKEY 256 and 3 for each record that they may look at (KEYS: all of the \
@@ -60,7 +60,7 @@ const DIFFERENCES: &[&str] = &[
      there from its beginning to its end, once, and what comes or goes meanwhile or not. More than \
      256 MiB of keys, 8 bytes counted beside each, are an error.",
     "`DEL`, `UNLINK`, `EXISTS`, `TOUCH` and `MGET` are one step up to 4,096 keys; beyond that each \
-     4,096 keys are. `MSET` and `MSETNX` are one step whatever their number. Answers of more than \
+     4,096 keys are. `MSET` and `MSETNX` are one step, and take 16,384 pairs at most. Answers of more than \
      256 KiB of KEYS, SCAN, RANGE, PREFIX and MGET are written in slices.",
     "`SCAN TYPE` with a type other than `string` finds nothing.",
     "`FLUSHDB` and `FLUSHALL` remove at once, with ASYNC too.",

@@ -7,6 +7,9 @@ use super::shape::Shape;
 use super::table::Name;
 use todana_command::{Command, Condition, Delta, Expires, Increment, Initial, LcsWant, Set, Side};
 
+/// Most pairs of MSET and MSETNX, which are one step: some fifteen milliseconds.
+pub(super) const PAIRS_MAX: usize = 16_384;
+
 pub(super) fn build<'a>(request: &Request<'a>) -> Built<'a> {
     let arguments = request.arguments;
     let key = arguments[1];
@@ -40,6 +43,9 @@ pub(super) fn build<'a>(request: &Request<'a>) -> Built<'a> {
         Name::MSet | Name::MSetNx => {
             if arguments.len().is_multiple_of(2) {
                 return Err(wrong_arity(request.name));
+            }
+            if request.pairs.len() > PAIRS_MAX {
+                return Err(format!("ERR more than {PAIRS_MAX} pairs").into());
             }
             let (condition, shape) = match request.name {
                 Name::MSet => (Condition::Always, Shape::Plain),

@@ -193,6 +193,19 @@ fn watched_keys_are_bounded_and_cost_the_same_each() {
 }
 
 #[test]
+fn pairs_of_one_step_are_bounded() {
+    let most = super::super::strings::PAIRS_MAX;
+    for (command, done) in [("MSET", "+OK"), ("MSETNX", ":0")] {
+        let (mut host, mut session) = (host(), RespSession::default());
+        ask(&mut session, &mut host, "SET k v");
+        let line = |pairs: usize| format!("{command}{}", " k v".repeat(pairs));
+        assert_eq!(ask(&mut session, &mut host, &line(most)), done);
+        let refused = ask(&mut session, &mut host, &line(most + 1));
+        assert_eq!(refused, "-ERR more than 16384 pairs");
+    }
+}
+
+#[test]
 fn long_names_are_refused() {
     let (long, longest) = ("n".repeat(257), "n".repeat(256));
     for (request, refused) in [
