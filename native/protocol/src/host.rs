@@ -12,7 +12,8 @@ use todana_command::Databases;
 pub trait Host {
     /// The databases.
     fn databases(&self) -> &Databases;
-    /// Now, in milliseconds since the Unix epoch; constant during a turn.
+    /// Now, in milliseconds since the Unix epoch; constant during a turn, and not before the input
+    /// of the turn was received.
     fn now_ms(&self) -> u64;
     /// Now, in microseconds since the Unix epoch (`TIME`).
     fn now_us(&self) -> u64 {

@@ -4,7 +4,7 @@
 //! session for one turn of one connection, together with that loop's counters.
 
 use crate::clients::Clients;
-use crate::clock::Clock;
+use crate::clock::{Clock, Moment};
 use crate::conditions::{Conditions, Place, Wait};
 use crate::inbox::{Inbox, Message};
 use crate::memory::ProcessUsage;
@@ -135,6 +135,7 @@ pub(crate) struct TurnHost<'a> {
     /// What this client waits for, kept by its connection.
     wait: &'a mut Option<Wait>,
     now_ms: u64,
+    now_us: u64,
     slow_log_ns: u64,
     /// Reading of the clock at the last observation.
     observed_at: u64,
@@ -148,7 +149,7 @@ pub(crate) struct TurnHost<'a> {
 }
 
 impl<'a> TurnHost<'a> {
-    /// Begins a turn at `now`, a reading of the clock.
+    /// Begins a turn at `now`, when its input was there.
     pub(crate) fn begin(
         shared: &'a Shared,
         statistics: &'a LoopStatistics,
@@ -156,7 +157,7 @@ impl<'a> TurnHost<'a> {
         client: &'a Arc<Client>,
         place: Place,
         wait: &'a mut Option<Wait>,
-        now: u64,
+        now: Moment,
     ) -> TurnHost<'a> {
         TurnHost {
             shared,
@@ -165,9 +166,10 @@ impl<'a> TurnHost<'a> {
             client,
             place,
             wait,
-            now_ms: clock.wall_ms(now),
+            now_ms: now.wall_ms(),
+            now_us: now.wall_us,
             slow_log_ns: shared.settings.slow_log_ns(),
-            observed_at: now,
+            observed_at: now.raw,
             spent_ns: 0,
             commands: 0,
             hits: 0,
@@ -195,6 +197,10 @@ impl Host for TurnHost<'_> {
 
     fn now_ms(&self) -> u64 {
         self.now_ms
+    }
+
+    fn now_us(&self) -> u64 {
+        self.now_us
     }
 
     fn limits(&self) -> &Limits {

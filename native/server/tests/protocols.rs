@@ -3,7 +3,9 @@
 mod serving;
 
 use serving::{config, connect, expect, until};
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::time::{SystemTime, UNIX_EPOCH};
 use todana_protocol::ProtocolName;
 use todana_server::{Backend, Server};
 
@@ -116,4 +118,51 @@ fn commands_queued_by_many_clients_are_held_to_one_limit() {
     until("all that were closed are counted", || server.info().evicted_clients == closed);
     expect(&witness, "PING\r\n", "+PONG\r\n");
     until("all is given back", || server.info().client_buffer_bytes == 0);
+}
+
+/// The bulk strings of an answer.
+fn bulks(stream: &TcpStream, request: &str, count: usize) -> Vec<u64> {
+    let mut stream = BufReader::new(stream);
+    stream.get_mut().write_all(request.as_bytes()).unwrap();
+    let mut lines = (&mut stream).lines().map(|line| line.unwrap());
+    assert_eq!(lines.next().unwrap(), format!("*{count}"));
+    (0..count).map(|_| (lines.next(), lines.next().unwrap().parse().unwrap()).1).collect()
+}
+
+#[test]
+fn the_time_of_a_request_lies_between_its_sending_and_its_answer() {
+    for backend in BACK_ENDS {
+        let server = Server::start(config(backend, 100)).unwrap();
+        let stream = connect(&server, 0);
+        let now_us = || {
+            let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+            since.as_micros() as u64
+        };
+        let mut parts_of_milliseconds = 0;
+        for _ in 0..500 {
+            let sent_us = now_us();
+            let time = bulks(&stream, "TIME\r\n", 2);
+            let told_us = time[0] * 1_000_000 + time[1];
+            // Begun microseconds count.
+            assert!((sent_us..=now_us() + 1).contains(&told_us), "{told_us}, sent at {sent_us}");
+            parts_of_milliseconds += u32::from(told_us % 1_000 != 0);
+        }
+        assert!(parts_of_milliseconds > 400);
+    }
+}
+
+#[test]
+fn nothing_lives_longer_than_from_its_clients_now_to_the_moment_of_its_end() {
+    let server = Server::start(config(Backend::Native, 100)).unwrap();
+    let stream = connect(&server, 0);
+    for _ in 0..1_000 {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+        let ends_at_ms = now.as_millis() as u64 + 10_000;
+        expect(&stream, &format!("SET k 1 PXAT {ends_at_ms}\r\n"), "+OK\r\n");
+        let mut answer = [0; 64];
+        (&stream).write_all(b"PTTL k\r\n").unwrap();
+        let length = (&stream).read(&mut answer).unwrap();
+        let left_ms = std::str::from_utf8(&answer[1..length]).unwrap().trim().parse::<u64>();
+        assert!(left_ms.clone().is_ok_and(|left_ms| left_ms <= 10_000), "{left_ms:?}");
+    }
 }

@@ -8,7 +8,7 @@ mod buffers;
 
 pub(crate) use buffers::{NO_SIGNAL, say_goodbye};
 
-use crate::clock::Clock;
+use crate::clock::{Clock, Moment};
 use crate::conditions::{Place, Wait};
 use crate::door::{self, Door, Refusal};
 use crate::host::{Shared, TurnHost};
@@ -40,8 +40,6 @@ pub(crate) struct Turn<'a> {
     /// The loop's buffers. Empty between turns.
     pub(crate) input: &'a mut Vec<u8>,
     pub(crate) output: &'a mut Vec<u8>,
-    /// The clock at the beginning of the turn.
-    pub(crate) now: u64,
 }
 
 /// What is to become of a connection after a turn.
@@ -136,7 +134,7 @@ impl<D: Door> Connection<D> {
         let held = self.closing || self.waiting() > turn.shared.config.output_bytes_soft;
         let verdict = match () {
             () if held || self.queued => self.settle(ready),
-            () if self.pending => self.execute(turn, false),
+            () if self.pending => self.execute(turn, false, turn.clock.now()),
             () if ready.readable && !self.ended => self.receive(turn),
             () => self.settle(ready),
         };
@@ -198,10 +196,12 @@ impl<D: Door> Connection<D> {
             self.ended = true;
             return self.settle(Ready { token: 0, readable: false, writable: false, gone: false });
         }
+        // Not before: what was received may not be older than its own time.
+        let now = turn.clock.now();
         turn.statistics.input_bytes.add(received as u64);
         let traffic = &self.client.traffic_bytes[0];
         traffic.store(traffic.load(Relaxed) + received as u64, Relaxed);
-        self.client.active_at_ms.store(turn.clock.wall_ms(turn.now), Relaxed);
+        self.client.active_at_ms.store(now.wall_ms(), Relaxed);
         if received < self.wanted {
             self.wanted -= received;
             if in_loop_buffer {
@@ -209,13 +209,13 @@ impl<D: Door> Connection<D> {
             }
             return Verdict::Wait;
         }
-        self.execute(turn, in_loop_buffer)
+        self.execute(turn, in_loop_buffer, now)
     }
 
     /// Has the session execute what is in the loop's buffer or in the connection's own, and sends
     /// the replies.
-    fn execute(&mut self, turn: &mut Turn<'_>, in_loop_buffer: bool) -> Verdict {
-        let Turn { shared, statistics, clock, place, now, .. } = *turn;
+    fn execute(&mut self, turn: &mut Turn<'_>, in_loop_buffer: bool, now: Moment) -> Verdict {
+        let Turn { shared, statistics, clock, place, .. } = *turn;
         let input = if in_loop_buffer { &turn.input[..] } else { &self.input[self.input_start..] };
         let wait = &mut self.wait;
         let mut host = TurnHost::begin(shared, statistics, clock, &self.client, place, wait, now);

@@ -93,7 +93,7 @@ impl<D: Door> EventLoop<D> {
             }
             return;
         }
-        let now_ms = self.clock.wall_ms(self.clock.raw());
+        let now_ms = self.clock.wall_ms();
         let id = self.shared.clients.next_id();
         let client = Arc::new(clients::arriving(id, fd.as_raw_fd(), now_ms, &accepted));
         let authenticated = self.shared.config.password.is_none();

@@ -41,7 +41,7 @@ impl<D: Door> EventLoop<D> {
         if self.rouse(slot) {
             if let Some(connection) = self.connections.get_mut(slot) {
                 // The client was not silent meanwhile: we did not listen.
-                let now_ms = self.clock.wall_ms(self.clock.raw());
+                let now_ms = self.clock.wall_ms();
                 connection.client.active_at_ms.store(now_ms, Relaxed);
             }
             // The answer is owed: try to send at once.
@@ -91,7 +91,7 @@ impl<D: Door> EventLoop<D> {
         if !watched {
             return;
         }
-        let now_ms = self.clock.wall_ms(self.clock.raw());
+        let now_ms = self.clock.wall_ms();
         for slot in self.connections.numbers() {
             let part = &self.shared.loops[self.number];
             let Some(connection) = self.connections.get_mut(slot) else { continue };

@@ -172,8 +172,6 @@ impl<D: Door> EventLoop<D> {
             eprintln!("todana: waiting for sockets failed: {}", listener::in_words(&error));
             std::thread::sleep(Duration::from_millis(100));
         }
-        let now = self.clock.raw();
-        self.clock.follow_wall(now);
         let mut woken = false;
         let yielded_before = self.yielded.len();
         for index in 0..self.ready.len() {
@@ -222,7 +220,6 @@ impl<D: Door> EventLoop<D> {
             place: Place { event_loop: self.number, slot },
             input: &mut self.input,
             output: &mut self.output,
-            now: self.clock.raw(),
         };
         let held_before = connection.held_bytes;
         let verdict = catch_unwind(AssertUnwindSafe(|| connection.turn(&mut turn, ready)));
@@ -319,7 +316,6 @@ impl<D: Door> EventLoop<D> {
             place: Place { event_loop: self.number, slot },
             input: &mut self.input,
             output: &mut self.output,
-            now: self.clock.raw(),
         })
     }
 }
