@@ -101,15 +101,37 @@ fn is_loopback(name: &[u8]) -> bool {
 
 /// Whether the request comes from no page of a browser, or from one that may send it.
 fn admits_origin(settings: &KyotoSettings, head: &Head<'_>) -> bool {
-    if let Some(origin) = head.origin {
+    let is_known = |origin: &[u8]| {
         let mut origins = settings.origins.iter();
-        return origins.any(|known| known == "*" || known.as_bytes().eq_ignore_ascii_case(origin));
+        origins.any(|known| known == "*" || known.as_bytes().eq_ignore_ascii_case(origin))
+    };
+    if let Some(origin) = head.origin {
+        return is_known(origin);
     }
     // Browsers leave `Origin` out where a page only looks, but not this.
-    let is_foreign = head.fetch_site.is_some_and(|site| {
-        site.eq_ignore_ascii_case(b"cross-site") || site.eq_ignore_ascii_case(b"same-site")
-    });
-    !is_foreign || settings.origins.iter().any(|known| known == "*")
+    if let Some(site) = head.fetch_site {
+        let is_foreign =
+            site.eq_ignore_ascii_case(b"cross-site") || site.eq_ignore_ascii_case(b"same-site");
+        return !is_foreign || is_known(b"*");
+    }
+    // Older ones know only this. An address that a person typed has none.
+    match head.referer {
+        None | Some(b"") => true,
+        Some(page) => {
+            let (origin, host) = origin_and_host(page);
+            head.host.is_some_and(|own| own.eq_ignore_ascii_case(host)) || is_known(origin)
+        }
+    }
+}
+
+/// The origin of a page, `https://example.org:8080`, and its host and port. All of what is no
+/// address of a page.
+fn origin_and_host(page: &[u8]) -> (&[u8], &[u8]) {
+    let Some(at) = memchr::memmem::find(page, b"://") else { return (page, page) };
+    let begin = at + 3;
+    let length = page[begin..].iter().position(|byte| b"/?#".contains(byte));
+    let end = length.map_or(page.len(), |length| begin + length);
+    (&page[..end], &page[begin..end])
 }
 
 /// The password in an `Authorization`.

@@ -225,7 +225,7 @@ const DIFFERENCES: &[[&str; 4]] = &[
         "one client must not take all memory",
     ],
     [
-        "`Host`, `Origin`, `Sec-Fetch-Site`",
+        "`Host`, `Origin`, `Sec-Fetch-Site`, `Referer`",
         "not looked at",
         "looked at, see above: 403",
         "every page in a browser can reach the port otherwise",

@@ -81,6 +81,8 @@ pub(in crate::kyoto) struct Head<'i> {
     pub(in crate::kyoto) is_preflight: bool,
     /// `Sec-Fetch-Site`
     pub(in crate::kyoto) fetch_site: Option<&'i [u8]>,
+    /// `Referer`
+    pub(in crate::kyoto) referer: Option<&'i [u8]>,
     pub(in crate::kyoto) authorization: Option<&'i [u8]>,
     pub(in crate::kyoto) content_type: Option<&'i [u8]>,
     /// `X-Kt-Mode`
@@ -240,6 +242,7 @@ impl<'i> RequestLine<'i> {
             origin: None,
             is_preflight: false,
             fetch_site: None,
+            referer: None,
             authorization: None,
             content_type: None,
             mode: None,
@@ -255,6 +258,7 @@ impl<'i> RequestLine<'i> {
                     head.expects_continue =
                         self.is_1_1 && header.value.eq_ignore_ascii_case(b"100-continue");
                 }
+                7 if is("referer") => head.referer = Some(header.value),
                 7 if is("x-kt-xt") => head.xt = Some(header.value),
                 9 if is("x-kt-mode") => head.mode = Some(header.value),
                 10 if is("connection") => {

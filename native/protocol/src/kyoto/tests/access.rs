@@ -64,6 +64,31 @@ fn pages_of_other_sites_are_refused() {
 }
 
 #[test]
+fn pages_that_only_their_referer_gives_away_are_refused() {
+    let get = |headers: &str| get(&format!("Host: localhost:1978\r\n{headers}"));
+    for headers in [
+        "Referer: https://example.org/page\r\n",
+        "Referer: https://example.org\r\n",
+        "Referer: http://localhost:8080/\r\n",
+        "Referer: http://localhost:1978@example.org/\r\n",
+        "Referer: https://example.org/http://localhost:1978/\r\n",
+        "Referer: about:blank\r\n",
+    ] {
+        assert_eq!(answers(get(headers)), forbidden("origin"), "{headers}");
+    }
+    for headers in [
+        "",
+        "Referer:\r\n",
+        "Referer: http://LOCALHOST:1978/some/key\r\n",
+        "Referer: https://example.org/\r\nSec-Fetch-Site: none\r\n",
+    ] {
+        assert_eq!(answers(get(headers)), MISS, "{headers}");
+    }
+    let settings = |host: &mut FakeHost| host.kyoto.origins = vec!["https://example.org".into()];
+    assert_eq!(answers_with(get("Referer: https://example.org/page?x\r\n"), settings), MISS);
+}
+
+#[test]
 fn pages_of_the_settings_are_answered() {
     let settings = |host: &mut FakeHost| host.kyoto.origins = vec!["https://example.org".into()];
     let own = "Origin: https://Example.org\r\nSec-Fetch-Site: cross-site\r\n";
