@@ -6,6 +6,8 @@
 -module(todana_config).
 -moduledoc false.
 
+-include_lib("kernel/include/file.hrl").
+
 -export([embedded/0, load/1, load/2, settings/1, password/1, check/1]).
 
 -export_type([options/0, loaded/0, origin/0, flags/0, texts/0]).
@@ -23,6 +25,12 @@
 
 %% Keys of the application's environment that are not options.
 -define(OTHER_KEYS, [included_applications, config_file, pid_file]).
+
+%% More than any password.
+-define(PASSWORD_FILE_BYTES_MAX, 4096).
+
+%% The file mode's bits for writing by the group and by everybody.
+-define(WRITTEN_BY_OTHERS, 8#022).
 
 %% Descriptors that `select' watches, less those that are no connections.
 -define(SELECT_CONNECTIONS_MAX, 960).
@@ -311,15 +319,51 @@ needed, so that no process' arguments or state hold it.
 password(off) ->
     {ok, nil};
 password(File) ->
-    case file:read_file(File) of
-        {ok, Bytes} ->
-            [Line | _] = binary:split(Bytes, [~"\r\n", ~"\n"]),
-            case Line of
-                <<>> -> {error, no_password(File, "the first line is empty")};
-                Password -> {ok, Password}
-            end;
+    maybe
+        ok ?= not_written_by_others(File),
+        {ok, Bytes} ?= read_password(File),
+        [Line | _] = binary:split(Bytes, [~"\r\n", ~"\n"]),
+        case Line of
+            <<>> -> {error, no_password(File, "the first line is empty")};
+            Password -> {ok, Password}
+        end
+    else
+        {error, Reason} when is_atom(Reason) ->
+            {error, no_password(File, file:format_error(Reason))};
+        {error, Why} ->
+            {error, no_password(File, Why)}
+    end.
+
+%% Whoever may write the file chooses the password.
+-spec not_written_by_others(string()) ->
+    ok | {error, file:posix() | badarg | string()}.
+not_written_by_others(File) ->
+    case file:read_file_info(File) of
+        {ok, #file_info{type = regular, mode = Mode}} when
+            Mode band ?WRITTEN_BY_OTHERS =/= 0
+        ->
+            {error, "others than its owner may write it (chmod go-w)"};
+        {ok, _} ->
+            ok;
         {error, Reason} ->
-            {error, no_password(File, file:format_error(Reason))}
+            {error, Reason}
+    end.
+
+-spec read_password(string()) ->
+    {ok, binary()} | {error, file:posix() | badarg | string()}.
+read_password(File) ->
+    maybe
+        {ok, Device} ?= file:open(File, [read, raw, binary]),
+        Read = file:read(Device, ?PASSWORD_FILE_BYTES_MAX + 1),
+        ok = file:close(Device),
+        case Read of
+            {ok, Bytes} when byte_size(Bytes) > ?PASSWORD_FILE_BYTES_MAX ->
+                {error, sentence("longer than ~b bytes",
+                                 [?PASSWORD_FILE_BYTES_MAX])};
+            {ok, Bytes} -> {ok, Bytes};
+            eof -> {ok, <<>>};
+            {error, Reason} -> {error, Reason}
+        end
     end.
 
 -spec no_password(string(), string()) -> string().

@@ -57,7 +57,8 @@ listeners() ->
             "protocol."))#{embedded => "off"},
         row(G, password_file, file, "off",
             "A file with the password that clients must give, in its first "
-            "line. Without one, only loopback addresses may be listened on."),
+            "line: at most 4kb, which none but its owner may write. Without "
+            "one, only loopback addresses may be listened on."),
         row(G, event_loops, {integer, 1, 1024, auto}, "auto",
             "Threads that serve clients. `auto` is one for each CPU online."),
         row(G, event_backend, {choice, [native, portable, poll, select]},

@@ -28,6 +28,34 @@ the_limit_of_clients_memory_test_() ->
          || Text <- ["-1", "1025tb", "off", ""]]
     ].
 
+a_password_file_is_its_owners_and_short_test() ->
+    Name = "todana_password_" ++ os:getpid(),
+    File = filename:join(filename:basedir(user_cache, "todana"), Name),
+    ok = filelib:ensure_dir(File),
+    Password = fun(Bytes, Mode) ->
+        ok = file:write_file(File, Bytes),
+        ok = file:change_mode(File, Mode),
+        todana_config:password(File)
+    end,
+    try
+        [
+            ?assertEqual({ok, ~"secret"}, Password(~"secret\nnotes\n", Mode))
+         || Mode <- [8#400, 8#600, 8#644]
+        ],
+        [
+            ?assertMatch({error, "password_file: " ++ _},
+                         Password(~"secret\n", Mode))
+         || Mode <- [8#666, 8#620, 8#602]
+        ],
+        Long = binary:copy(~"x", 4096),
+        ?assertEqual({ok, Long}, Password(Long, 8#600)),
+        {error, Sentence} = Password(<<Long/binary, "\n">>, 8#600),
+        ?assertNotEqual(nomatch, string:find(Sentence, "4096 bytes")),
+        ?assertMatch({error, _}, Password(~"", 8#600))
+    after
+        file:delete(File)
+    end.
+
 names_are_unique_test() ->
     Names = todana_options:names(),
     ?assertEqual(lists:usort(Names), lists:sort(Names)).
