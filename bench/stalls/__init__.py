@@ -21,7 +21,7 @@ from stalls.row import EXPIRING, SIZES, Row, Sizes
 # taken as long has no more rounds. `run_s`: rows that come after that are left out.
 FULL = {"noise_rounds": 20, "rounds": 5, "rounds_spoiling": 3, "round_ms": 100, "row_s": 10, "rest_s": 60, "run_s": 1_400, "sizes": "full"}
 QUICK = {"noise_rounds": 10, "rounds": 1, "rounds_spoiling": 1, "round_ms": 20, "row_s": 3, "rest_s": 20, "run_s": 110, "sizes": "quick"}
-TINY = {"noise_rounds": 2, "rounds": 1, "rounds_spoiling": 1, "round_ms": 1, "row_s": 600, "rest_s": 600, "run_s": 3_600, "sizes": "tiny"}
+TINY = {"noise_rounds": 2, "rounds": 1, "rounds_spoiling": 1, "round_ms": 1, "row_s": 300, "rest_s": 5, "run_s": 3_600, "sizes": "tiny"}
 # After what took longer, the server is given the time to come to rest.
 LONG_S = 0.2
 

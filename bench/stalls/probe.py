@@ -24,10 +24,12 @@ def main(host, port):
     connection = socket.create_connection((host, int(port)))
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     answer = connection.makefile("rb")
+    # Without a buffer, in which a line could wait unseen.
+    source = open(sys.stdin.fileno(), "rb", buffering=0)
     lines = select.poll()
-    lines.register(sys.stdin, select.POLLIN)
-    for line in iter(sys.stdin.readline, ""):
-        _, database, key = line.split()
+    lines.register(source, select.POLLIN)
+    for line in iter(source.readline, b""):
+        _, database, key = line.decode().split()
         connection.sendall(command("SELECT", database))
         answer.readline()
         # The length alone: it takes the lock of the record's shard, and does not send what may be long.
@@ -40,7 +42,7 @@ def main(host, port):
             longest = max(longest, time.perf_counter_ns() - before)
             asked += 1
             time.sleep(PAUSE_S)
-        sys.stdin.readline()
+        source.readline()
         print(longest // 1000, asked, flush=True)
 
 
