@@ -136,6 +136,9 @@ def _values(sizes) -> list[Row]:
         row("an unknown command of 16 KiB", "ping", lambda: call(b"\xff" * 16_384), is_constant=True),
         row("LCS of 16 KiB and 16 KiB", "lcs", lambda: call("LCS", "big", "large"), lambda: call("SET", "big", "ab" * 8192) + call("SET", "large", "ba" * 8192)),
         row("LCS IDX of 16 KiB and 16 KiB", "lcs", lambda: call("LCS", "big", "large", "IDX"), lambda: call("SET", "big", "ab" * 8192) + call("SET", "large", "ba" * 8192)),
+        row("LCS of 5,792 B and 5,792 B", "lcs", lambda: call("LCS", "big", "large"), lambda: call("SET", "big", "ab" * 2896) + call("SET", "large", "ba" * 2896)),
+        row("LCS IDX of 5,792 B and 5,792 B", "lcs", lambda: call("LCS", "big", "large", "IDX"), lambda: call("SET", "big", "ab" * 2896) + call("SET", "large", "ba" * 2896)),
+        row("LCS of 64 B and 512 KiB", "lcs", lambda: call("LCS", "big", "small"), lambda: call("SET", "big", "ab" * (1 << 18)) + call("SET", "small", "ba" * 32)),
         row("LCS of 64 B and 4 MiB", "lcs", lambda: call("LCS", "big", "small"), lambda: call("SET", "big", "ab" * (1 << 21)) + call("SET", "small", "ba" * 32)),
         row("LCS LEN of 64 B and 4 MiB", "lcs", lambda: call("LCS", "big", "small", "LEN"), lambda: call("SET", "big", "ab" * (1 << 21)) + call("SET", "small", "ba" * 32)),
     ]  # fmt: skip
