@@ -158,6 +158,31 @@ def test_steps_past_the_ends(kyoto, tree):
     assert at(kyoto) is None
 
 
+@ORDERED
+def test_removal_goes_the_way_of_the_last_move(kyoto, tree):
+    """After a jump back to c: b, then a, then nothing."""
+    fill(kyoto, tree)
+    kyoto.call("cur_jump_back", CUR=1, DB=tree, key="c")
+    assert kyoto.call("cur_remove", CUR=1) == ok()
+    assert at(kyoto) == "b"
+    assert kyoto.done("cur_seize", CUR=1)["key"] == b"b"
+    assert at(kyoto) == "a"
+    assert kyoto.call("cur_remove", CUR=1) == ok()
+    assert at(kyoto) is None
+    assert kyoto.keys_by_cursor(DB=tree) == [b"d", b"e"]
+
+
+@ORDERED
+def test_listing_backwards_with_removal(kyoto, tree):
+    """As `ktremotemgr list -des -rm` does."""
+    fill(kyoto, tree)
+    kyoto.call("cur_jump_back", CUR=1, DB=tree)
+    seen = []
+    while (answer := kyoto.call("cur_seize", CUR=1)) != NO_RECORD:
+        seen.append(answer.rows[b"key"].decode())
+    assert seen == list("edcba")
+
+
 # --- others change the database
 
 
@@ -169,6 +194,24 @@ def test_a_record_that_others_remove(connect, database):
     kyoto.call("cur_jump", CUR=1, DB=database, key=order[1])
     other.call("remove", DB=database, key=order[1])
     assert at(kyoto) == order[2]
+
+
+@ORDERED
+@pytest.mark.parametrize("jump, way", [("cur_jump", list("abcdefgh")), ("cur_jump_back", list("hgfedcba"))])
+def test_a_walk_beside_removals_never_turns(connect, tree, jump, way):
+    """Others remove the record that it is on, and one that it has passed."""
+    kyoto, other = connect.kyoto(), connect.kyoto()
+    fill(kyoto, tree, way)
+    kyoto.call(jump, CUR=1, DB=tree)
+    seen = []
+    while (answer := kyoto.call("cur_get_key", CUR=1, step="")) != NO_RECORD:
+        seen.append(answer.rows[b"key"].decode())
+        beside = way[way.index(seen[-1]) + 1 :][:1]
+        if len(seen) % 2:
+            for key in beside:
+                other.call("remove", DB=tree, key=key)
+    assert seen == [key for key in way if key in seen]
+    assert seen == way[:1] + way[2:3] + way[3:4] + way[5:6] + way[6:7]
 
 
 def test_a_removed_record_that_comes_back(connect):

@@ -1,8 +1,8 @@
 //! One cursor: where it stands and how it moves.
 //!
-//! A cursor remembers a key, nothing else: the table knows nothing of it. What became of the key's
-//! record is found out at the next look. If it is gone because it was removed, the cursor stands
-//! on the one that follows; if its time was over, the cursor goes on in its direction.
+//! A cursor remembers a key, and the table knows nothing of it. What became of the key's record is
+//! found out at the next look: where it is gone, the cursor goes on in its direction, whoever
+//! removed it. A walk therefore never returns to what it has passed, whatever others write.
 
 use super::super::failure::Failure;
 use super::super::turn::Turn;
@@ -36,7 +36,7 @@ const TOO_MANY_REMOVED: Failure = Failure::new(
 #[derive(Debug)]
 pub(super) struct Cursor {
     database: usize,
-    /// Whether a step after a look goes backward.
+    /// Its direction: where a step after a look goes, and where it goes when its record is removed.
     backward: bool,
     place: Option<Place>,
     /// Keys that followed the place when they were read, where there is no order.
@@ -123,21 +123,23 @@ impl Cursor {
         Ok(())
     }
 
-    /// Moves to the record that follows.
+    /// Moves to the record that follows. Where others removed the record, the cursor is on the one
+    /// that follows it already, and moves to the next.
     pub(super) fn step<H: Host>(&mut self, turn: &mut Turn<'_, H>) -> Result<(), Failure> {
-        self.settle(turn, &mut |_| {})?;
-        self.go(turn, false, &mut |_| {})?;
+        let Place { key, expires_at_ms } = self.place.clone().ok_or(Failure::NO_RECORD)?;
         self.backward = false;
-        Ok(())
+        let has_expired = expires_at_ms.is_some_and(|at_ms| at_ms <= turn.host.now_ms());
+        if !has_expired && !self.stand_on(turn, &key, &mut |_| {})? {
+            self.go(turn, &mut |_| {})?;
+        }
+        self.go(turn, &mut |_| {})
     }
 
-    /// Moves to the record before.
+    /// Moves to the record before, whether there still is one at its place or not.
     pub(super) fn step_back<H: Host>(&mut self, turn: &mut Turn<'_, H>) -> Result<(), Failure> {
         self.check_order(turn)?;
-        self.settle(turn, &mut |_| {})?;
-        self.go(turn, true, &mut |_| {})?;
         self.backward = true;
-        Ok(())
+        self.go(turn, &mut |_| {})
     }
 
     /// Looks at the record, then moves on if told so. That there is nothing to move on to is no
@@ -149,7 +151,7 @@ impl Cursor {
         look: Look<'_>,
     ) -> Result<(), Failure> {
         self.find(turn, look)?;
-        if step { self.leave(turn, self.backward) } else { Ok(()) }
+        if step { self.leave(turn) } else { Ok(()) }
     }
 
     /// Stores a value in place of the record's, then moves on if told so.
@@ -168,23 +170,23 @@ impl Cursor {
                 Expires::Never => None,
             };
         }
-        if step { self.leave(turn, self.backward) } else { Ok(()) }
+        if step { self.leave(turn) } else { Ok(()) }
     }
 
-    /// Removes the record and moves on to the one that follows.
+    /// Removes the record and moves on in the cursor's direction.
     pub(super) fn remove<H: Host>(&mut self, turn: &mut Turn<'_, H>) -> Result<(), Failure> {
         self.write(turn, &Write::Remove, &mut |_| {})?;
-        self.leave(turn, false)
+        self.leave(turn)
     }
 
-    /// Looks at the record, removes it in the same step, and moves on to the one that follows.
+    /// Looks at the record, removes it in the same step, and moves on in the cursor's direction.
     pub(super) fn seize<H: Host>(
         &mut self,
         turn: &mut Turn<'_, H>,
         look: Look<'_>,
     ) -> Result<(), Failure> {
         self.write(turn, &Write::Take, look)?;
-        self.leave(turn, false)
+        self.leave(turn)
     }
 
     /// Writes to the record. Where that is gone, to the one the cursor is on then.
@@ -209,28 +211,15 @@ impl Cursor {
         Err(TOO_MANY_REMOVED)
     }
 
-    /// Looks at the record that the cursor is on.
+    /// Looks at the record that the cursor is on. Where that is gone, at the next in its direction.
     fn find<H: Host>(&mut self, turn: &mut Turn<'_, H>, look: Look<'_>) -> Result<(), Failure> {
-        if self.settle(turn, look)? { Ok(()) } else { self.go(turn, self.backward, look) }
-    }
-
-    /// Sees what became of the record and looks at it, or at the one that follows where it was
-    /// removed. False where its time is over: the cursor is still there.
-    fn settle<H: Host>(&mut self, turn: &mut Turn<'_, H>, look: Look<'_>) -> Result<bool, Failure> {
-        let Place { key, expires_at_ms } = self.place.clone().ok_or(Failure::NO_RECORD)?;
-        if self.stand_on(turn, &key, look)? {
-            return Ok(true);
-        }
-        if expires_at_ms.is_some_and(|at_ms| at_ms <= turn.host.now_ms()) {
-            return Ok(false);
-        }
-        self.go(turn, false, look)?;
-        Ok(true)
+        let key = self.place.as_ref().ok_or(Failure::NO_RECORD)?.key.clone();
+        if self.stand_on(turn, &key, look)? { Ok(()) } else { self.go(turn, look) }
     }
 
     /// Moves on, if there is something to move on to.
-    fn leave<H: Host>(&mut self, turn: &mut Turn<'_, H>, reverse: bool) -> Result<(), Failure> {
-        match self.go(turn, reverse, &mut |_| {}) {
+    fn leave<H: Host>(&mut self, turn: &mut Turn<'_, H>) -> Result<(), Failure> {
+        match self.go(turn, &mut |_| {}) {
             // The next look goes on from where this one came to.
             Err(failure) if failure == TOO_MANY_EXPIRED => Ok(()),
             Err(failure) if failure == Failure::NO_RECORD => Ok(()),
@@ -238,15 +227,10 @@ impl Cursor {
         }
     }
 
-    /// Moves to the record beside the place, in this direction.
-    fn go<H: Host>(
-        &mut self,
-        turn: &mut Turn<'_, H>,
-        reverse: bool,
-        look: Look<'_>,
-    ) -> Result<(), Failure> {
+    /// Moves to the record beside the place, in the cursor's direction.
+    fn go<H: Host>(&mut self, turn: &mut Turn<'_, H>, look: Look<'_>) -> Result<(), Failure> {
         let key = self.place.take().ok_or(Failure::NO_RECORD)?.key;
-        self.walk(turn, KeyRange::All, Some(key), reverse, look)
+        self.walk(turn, KeyRange::All, Some(key), self.backward, look)
     }
 
     /// Moves to the first of these records.

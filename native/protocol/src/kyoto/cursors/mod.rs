@@ -6,6 +6,8 @@
 
 mod cursor;
 #[cfg(test)]
+mod model;
+#[cfg(test)]
 mod tests;
 
 use super::failure::Failure;

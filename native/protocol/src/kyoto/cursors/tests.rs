@@ -7,21 +7,21 @@ use std::sync::Arc;
 use todana_command::{Command, Databases, Expires, Set};
 use todana_table::{Comparison, KeyOrder, Options};
 
-const NO_RECORD: &str = "DB: 7: no record: no record";
+pub(super) const NO_RECORD: &str = "DB: 7: no record: no record";
 const NOT_IMPLEMENTED: &str = "DB: 1: not implemented: not implemented";
-const LEXICAL: Option<KeyOrder> =
+pub(super) const LEXICAL: Option<KeyOrder> =
     Some(KeyOrder { comparison: Comparison::Lexical, descending: false });
-const DESCENDING: Option<KeyOrder> =
+pub(super) const DESCENDING: Option<KeyOrder> =
     Some(KeyOrder { comparison: Comparison::Lexical, descending: true });
 
 /// A connection to databases of one kind.
-struct Connection {
-    host: FakeHost,
+pub(super) struct Connection {
+    pub(super) host: FakeHost,
     cursors: Cursors,
 }
 
 impl Connection {
-    fn new(order: Option<KeyOrder>) -> Connection {
+    pub(super) fn new(order: Option<KeyOrder>) -> Connection {
         let options = Options { shards: Some(16), seed: Some(7), order, ..Options::default() };
         let databases = Arc::new(Databases::with_options(&options));
         let mut host = FakeHost::on(databases, ProtocolName::Kyoto);
@@ -37,13 +37,13 @@ impl Connection {
     }
 
     /// What others write.
-    fn put(&mut self, key: &str, expires: Expires) {
+    pub(super) fn put(&mut self, key: &str, expires: Expires) {
         let value = key.to_uppercase();
         let set = Set { expires, ..Set::new(key.as_bytes(), value.as_bytes()) };
         self.others(0, &Command::Set(set));
     }
 
-    fn remove(&mut self, key: &str) {
+    pub(super) fn remove(&mut self, key: &str) {
         self.others(0, &Command::Delete { keys: &[key.as_bytes()] });
     }
 
@@ -54,7 +54,7 @@ impl Connection {
     }
 
     /// A request: the outputs as `name=value` in order of their coming, or the error.
-    fn ask(&mut self, row: Row, query: &str) -> String {
+    pub(super) fn ask(&mut self, row: Row, query: &str) -> String {
         let mut reading = Reading::new(query.as_bytes(), None, b"".into()).expect("a query");
         assert!(reading.step(), "a short query");
         let inputs = reading.finish().expect("few inputs");
@@ -304,17 +304,58 @@ fn seize_tells_the_record_and_removes_it() {
 }
 
 #[test]
-fn a_record_that_others_remove_leaves_the_cursor_on_the_following_one() {
-    for (row, query) in [(Row::CurJump, "CUR=1&key=b"), (Row::CurJumpBack, "CUR=1&key=b")] {
-        let mut connection = Connection::with(LEXICAL, &["a", "b", "c", "d"]);
-        connection.check(row, query, "");
-        connection.remove("b");
-        connection.check(Row::CurGetKey, "CUR=1", "key=c");
+fn remove_and_seize_move_on_backward_after_a_backward_move() {
+    let mut connection = Connection::with(LEXICAL, &["a", "b", "c", "d", "e"]);
+    connection.check(Row::CurJumpBack, "CUR=1&key=c", "");
+    connection.check(Row::CurRemove, "CUR=1", "");
+    connection.check(Row::CurGetKey, "CUR=1", "key=b");
+    connection.check(Row::CurSeize, "CUR=1", "key=b value=B");
+    connection.check(Row::CurGetKey, "CUR=1", "key=a");
+    connection.check(Row::CurRemove, "CUR=1", "");
+    connection.check(Row::CurGetKey, "CUR=1", NO_RECORD);
+    connection.check(Row::CurJump, "CUR=1", "");
+    connection.check(Row::CurStep, "CUR=1", "");
+    connection.check(Row::CurStepBack, "CUR=1", "");
+    connection.check(Row::CurRemove, "CUR=1", "");
+    connection.check(Row::CurGetKey, "CUR=1", NO_RECORD);
+    connection.check(Row::CurJump, "CUR=1", "");
+    assert_eq!(connection.keys(), ["e"]);
+}
+
+#[test]
+fn all_records_can_be_listed_and_removed_from_the_last_to_the_first() {
+    let mut connection = Connection::with(LEXICAL, &["a", "b", "c"]);
+    connection.check(Row::CurJumpBack, "CUR=1", "");
+    for key in ["c", "b", "a"] {
+        let value = key.to_uppercase();
+        connection.check(Row::CurSeize, "CUR=1", &format!("key={key} value={value}"));
+    }
+    connection.check(Row::CurSeize, "CUR=1", NO_RECORD);
+}
+
+#[test]
+fn a_record_that_others_remove_leaves_the_cursor_on_the_next_in_its_direction() {
+    for (row, [first, second]) in [(Row::CurJump, ["d", "e"]), (Row::CurJumpBack, ["b", "a"])] {
+        let mut connection = Connection::with(LEXICAL, &["a", "b", "c", "d", "e"]);
+        connection.check(row, "CUR=1&key=c", "");
         connection.remove("c");
+        connection.check(Row::CurGetKey, "CUR=1", &format!("key={first}"));
+        connection.remove(first);
         connection.check(Row::CurSetValue, "CUR=1&value=x", "");
-        connection.check(Row::CurGet, "CUR=1", "key=d value=x");
-        connection.remove("d");
+        connection.check(Row::CurGet, "CUR=1", &format!("key={second} value=x"));
+        connection.remove(second);
         connection.check(Row::CurGetKey, "CUR=1", NO_RECORD);
+    }
+}
+
+#[test]
+fn a_step_back_from_a_record_that_others_removed_goes_to_the_one_before() {
+    for row in [Row::CurJump, Row::CurJumpBack] {
+        let mut connection = Connection::with(LEXICAL, &["a", "b", "c"]);
+        connection.check(row, "CUR=1&key=c", "");
+        connection.remove("c");
+        connection.check(Row::CurStepBack, "CUR=1", "");
+        connection.check(Row::CurGetKey, "CUR=1", "key=b");
     }
 }
 
@@ -417,7 +458,7 @@ fn keys_may_be_empty_and_binary() {
     connection.check(Row::CurGetKey, "CUR=1", "key=");
     connection.check(Row::CurJumpBack, "CUR=1&key=", "");
     connection.check(Row::CurSeize, "CUR=1", "key= value=");
-    connection.check(Row::CurGetKey, "CUR=1", r"key=\x00");
+    connection.check(Row::CurGetKey, "CUR=1", NO_RECORD);
 }
 
 #[test]

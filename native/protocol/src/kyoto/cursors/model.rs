@@ -1,0 +1,242 @@
+//! Cursors against a model of them, with writes by others and records that expire in between.
+
+use super::tests::{Connection, DESCENDING, LEXICAL, NO_RECORD};
+use crate::kyoto::table::Row;
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+use todana_command::Expires;
+
+/// What a client or others do.
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    /// Others store a record, which lives for so many seconds.
+    Put(u8, Option<u64>),
+    /// Others remove one.
+    Remove(u8),
+    /// So many seconds pass.
+    Pass(u64),
+    Jump(Option<u8>),
+    JumpBack(Option<u8>),
+    Move {
+        backward: bool,
+    },
+    Look {
+        step: bool,
+    },
+    SetValue {
+        step: bool,
+    },
+    Take {
+        look: bool,
+    },
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    // The model counts on no key at the very ends.
+    let key = || b'a'..=b'h';
+    prop_oneof![
+        4 => (key(), prop::option::of(1u64..4)).prop_map(|(key, ttl)| Step::Put(key, ttl)),
+        3 => key().prop_map(Step::Remove),
+        1 => (1u64..3).prop_map(Step::Pass),
+        1 => prop::option::of(key()).prop_map(Step::Jump),
+        1 => prop::option::of(key()).prop_map(Step::JumpBack),
+        4 => any::<bool>().prop_map(|backward| Step::Move { backward }),
+        6 => any::<bool>().prop_map(|step| Step::Look { step }),
+        1 => any::<bool>().prop_map(|step| Step::SetValue { step }),
+        2 => any::<bool>().prop_map(|look| Step::Take { look }),
+    ]
+}
+
+/// Records by their place in the order, and a cursor on one of them.
+struct Model {
+    descending: bool,
+    now_ms: u64,
+    /// When each record expires.
+    records: BTreeMap<u8, Option<u64>>,
+    /// The place in the order, and when the record there was to expire as it was last seen.
+    place: Option<(u8, Option<u64>)>,
+    backward: bool,
+}
+
+impl Model {
+    /// Where a key stands in the order, and the other way round.
+    fn rank(&self, key: u8) -> u8 {
+        if self.descending { u8::MAX - key } else { key }
+    }
+
+    /// Forgets what has expired.
+    fn expire(&mut self) {
+        self.records.retain(|_, at_ms| at_ms.is_none_or(|at_ms| at_ms > self.now_ms));
+    }
+
+    /// Goes to the record beside a place, or off.
+    fn go(&mut self, beside: u8) -> Option<u8> {
+        let found = match self.backward {
+            false => self.records.range(beside.saturating_add(1)..).next(),
+            true => self.records.range(..beside).next_back(),
+        };
+        self.place = found.map(|(&rank, &at_ms)| (rank, at_ms));
+        self.rank_of_place()
+    }
+
+    fn rank_of_place(&self) -> Option<u8> {
+        self.place.map(|(rank, _)| rank)
+    }
+
+    /// The record that the cursor is on: its own, or the next in its direction.
+    fn find(&mut self) -> Option<u8> {
+        let (rank, _) = self.place?;
+        match self.records.get(&rank) {
+            Some(&at_ms) => {
+                self.place = Some((rank, at_ms));
+                Some(rank)
+            }
+            None => self.go(rank),
+        }
+    }
+
+    /// Which key a step of the client finds.
+    fn take(&mut self, step: Step) -> Option<u8> {
+        match step {
+            Step::Jump(key) => {
+                self.backward = false;
+                match key.map(|key| self.rank(key)) {
+                    None => self.go(0),
+                    Some(rank) => self.go(rank - 1),
+                }
+            }
+            Step::JumpBack(key) => {
+                self.backward = true;
+                match key.map(|key| self.rank(key)) {
+                    None => self.go(u8::MAX),
+                    Some(rank) => self.go(rank + 1),
+                }
+            }
+            Step::Move { backward: true } => {
+                self.backward = true;
+                let (rank, _) = self.place?;
+                self.go(rank)
+            }
+            Step::Move { backward: false } => {
+                self.backward = false;
+                let (rank, at_ms) = self.place?;
+                let is_gone = !self.records.contains_key(&rank);
+                if is_gone && !at_ms.is_some_and(|at_ms| at_ms <= self.now_ms) {
+                    let rank = self.go(rank)?;
+                    return self.go(rank);
+                }
+                self.go(rank)
+            }
+            Step::Look { step } => {
+                let rank = self.find()?;
+                if step {
+                    self.go(rank);
+                }
+                Some(rank)
+            }
+            Step::SetValue { step } => {
+                let rank = self.find()?;
+                self.records.insert(rank, None);
+                self.place = Some((rank, None));
+                if step {
+                    self.go(rank);
+                }
+                Some(rank)
+            }
+            Step::Take { .. } => {
+                let rank = self.find()?;
+                self.records.remove(&rank);
+                self.go(rank);
+                Some(rank)
+            }
+            Step::Put(..) | Step::Remove(_) | Step::Pass(_) => None,
+        }
+    }
+}
+
+fn name(key: u8) -> String {
+    char::from(key).to_string()
+}
+
+/// What the client's procedure and its inputs are.
+fn request(step: Step) -> Option<(Row, String)> {
+    let key = |key: Option<u8>| key.map(|key| format!("&key={}", name(key))).unwrap_or_default();
+    let flag = |step: bool| if step { "&step" } else { "" };
+    let (row, inputs) = match step {
+        Step::Jump(to) => (Row::CurJump, key(to)),
+        Step::JumpBack(to) => (Row::CurJumpBack, key(to)),
+        Step::Move { backward: false } => (Row::CurStep, String::new()),
+        Step::Move { backward: true } => (Row::CurStepBack, String::new()),
+        Step::Look { step } => (Row::CurGetKey, flag(step).to_owned()),
+        Step::SetValue { step } => (Row::CurSetValue, format!("&value=x{}", flag(step))),
+        Step::Take { look: false } => (Row::CurRemove, String::new()),
+        Step::Take { look: true } => (Row::CurSeize, String::new()),
+        Step::Put(..) | Step::Remove(_) | Step::Pass(_) => return None,
+    };
+    Some((row, format!("CUR=1{inputs}")))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1_000))]
+
+    #[test]
+    fn cursors_do_what_their_model_does(
+        descending: bool,
+        steps in prop::collection::vec(step(), 0..120),
+    ) {
+        let order = if descending { DESCENDING } else { LEXICAL };
+        let mut connection = Connection::new(order);
+        let now_ms = connection.host.now_ms;
+        let (records, place, backward) = Default::default();
+        let mut model = Model { descending, now_ms, records, place, backward };
+        // The place in the order that a walk was at before, and whether it went backward.
+        let mut walked: Option<(u8, bool)> = None;
+        for step in steps {
+            match step {
+                Step::Put(key, seconds) => {
+                    let at_ms = seconds.map(|seconds| model.now_ms + seconds * 1_000);
+                    connection.put(&name(key), at_ms.map_or(Expires::Never, Expires::At));
+                    model.records.insert(model.rank(key), at_ms);
+                }
+                Step::Remove(key) => {
+                    connection.remove(&name(key));
+                    model.records.remove(&model.rank(key));
+                }
+                Step::Pass(seconds) => {
+                    connection.host.now_ms += seconds * 1_000;
+                    model.now_ms = connection.host.now_ms;
+                    model.expire();
+                }
+                _ => {}
+            }
+            let Some((row, query)) = request(step) else { continue };
+            let rank = model.take(step);
+            let key = rank.map(|rank| name(model.rank(rank)));
+            let answer = connection.ask(row, &query);
+            let expected = match (row, &key) {
+                (_, None) => NO_RECORD.to_owned(),
+                (Row::CurGetKey, Some(key)) => format!("key={key}"),
+                (Row::CurSeize, Some(key)) => {
+                    prop_assert!(answer.starts_with(&format!("key={key} ")), "{answer}");
+                    answer.clone()
+                }
+                _ => String::new(),
+            };
+            prop_assert_eq!(answer, expected, "{:?}", step);
+            // Looks of one walk go one way. A jump, a turn and the end of the records end a walk.
+            let goes_on = walked.is_some_and(|(_, backward)| backward == model.backward);
+            match (step, rank) {
+                (Step::Jump(_) | Step::JumpBack(_), _) | (_, None) => walked = None,
+                (Step::Move { .. }, _) if !goes_on => walked = None,
+                (Step::Move { .. }, _) => {}
+                (_, Some(rank)) => {
+                    if let Some((before, backward)) = walked.filter(|_| goes_on) {
+                        let passes = if backward { rank <= before } else { rank >= before };
+                        prop_assert!(passes, "{rank} after {before}");
+                    }
+                    walked = Some((rank, model.backward));
+                }
+            }
+        }
+    }
+}
