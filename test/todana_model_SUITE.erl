@@ -108,9 +108,11 @@ watch(Keys, Writers) ->
     end.
 
 check(Property, Times) ->
-    ?assert(proper:quickcheck(Property, [
-        {numtests, Times}, quiet, {max_size, 30}
-    ])).
+    Options = [{numtests, Times}, quiet, {max_size, 30}],
+    case proper:counterexample(Property, Options) of
+        true -> ok;
+        Found -> ct:fail("It does not hold for~n~p", [Found])
+    end.
 
 %% ----------------------------------------------------------------- model ---
 

@@ -57,9 +57,11 @@ lexical_descending(_Config) -> check(lexical_descending).
 decimal_descending(_Config) -> check(decimal_descending).
 
 check(Order) ->
-    ?assert(proper:quickcheck(like_a_sorted_list(Order), [
-        {numtests, 300}, quiet, {max_size, 40}
-    ])).
+    Options = [{numtests, 300}, quiet, {max_size, 40}],
+    case proper:counterexample(like_a_sorted_list(Order), Options) of
+        true -> ok;
+        Found -> ct:fail("It does not hold for~n~p", [Found])
+    end.
 
 %% ----------------------------------------------------------------- model ---
 

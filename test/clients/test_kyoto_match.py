@@ -109,9 +109,10 @@ def test_similar_counts_bytes_or_characters(kyoto, database):
 
 
 def test_similar_in_what_is_no_utf8(kyoto, database):
-    """Is answered all the same."""
-    fill(kyoto, database, b"\xff\xfe", b"\xc3")
-    assert kyoto.call("match_similar", DB=database, origin=b"\xff", utf="").status == 200
+    """Bytes that are no UTF-8 are no characters: such keys are as near as empty ones."""
+    fill(kyoto, database, b"\xff\xfe", b"\xc3", b"ab")
+    for origin in (b"\xff", b""):
+        assert kyoto.matching("match_similar", DB=database, origin=origin, utf="") == [b"\xc3", b"\xff\xfe"]
 
 
 def test_matching_looks_at_one_database(kyoto):

@@ -261,7 +261,21 @@ def test_increment_double(kyoto, any_database):
     assert kyoto.call("increment_double", DB=any_database, key="n", num="1.5") == ok(num="1.500000")
     assert kyoto.value("n", DB=any_database) == fraction(1, 500_000_000_000_000)
     assert kyoto.call("increment_double", DB=any_database, key="n", num="-2") == ok(num="-0.500000")
-    assert kyoto.value("n", DB=any_database) == fraction(0, -500_000_000_000_000)
+    assert kyoto.value("n", DB=any_database) == fraction(-1, 500_000_000_000_000)
+
+
+def test_the_parts_of_increment_double_are_added_each(kyoto, any_database):
+    """Only one and more is carried; what has more than fifteen places is cut off."""
+    kyoto.call("increment_double", DB=any_database, key="n", num="1")
+    assert kyoto.call("increment_double", DB=any_database, key="n", num="-0.25") == ok(num="0.750000")
+    assert kyoto.value("n", DB=any_database) == fraction(1, -250_000_000_000_000)
+    kyoto.call("increment_double", DB=any_database, key="m", num="0.3")
+    assert kyoto.value("m", DB=any_database) == fraction(0, 299_999_999_999_999)
+
+
+def test_a_number_beyond_64_bits_wraps_around(kyoto):
+    """As does the sum."""
+    assert kyoto.call("increment", key="n", num="99999999999999999999") == ok(num=7766279631452241919)
 
 
 @pytest.mark.parametrize(

@@ -9,16 +9,17 @@
 //!  NaN       (i64::MIN, i64::MIN)
 //! ```
 //!
-//! All integers have their highest byte first. The parts of a fraction that is written here have
-//! one sign; others are read as their sum. Fractions are added as whole numbers of units, so that
-//! every machine comes to the same bytes.
+//! All integers have their highest byte first. The parts are added each on its own, and only a
+//! fraction of one and more is carried, as Kyoto Tycoon does: 1 and then -0.25 are stored as
+//! (1, -250000000000000). Fractions are cut off after fifteen places, in the arithmetic of an
+//! x87's 64 bits, on every machine.
 
 use crate::record::{is_past, resolve};
 use crate::{Error, Expires, Origin, Refusal, Reply};
 use todana_table::{Entry, Full, Keyspace, Meta, Slot};
 
 /// Units of a fraction in one.
-const UNITS: i128 = 1_000_000_000_000_000;
+const UNITS: i64 = 1_000_000_000_000_000;
 
 /// increment. Wraps around.
 pub(crate) fn increment_word<K: Keyspace, R: Reply>(
@@ -29,6 +30,10 @@ pub(crate) fn increment_word<K: Keyspace, R: Reply>(
     written: Written,
     reply: &mut R,
 ) {
+    let origin = match origin {
+        Origin::From(number) => Origin::From(number.wrapping_add(delta)),
+        origin => origin,
+    };
     let step = Step { delta, only_looks: delta == 0, origin, written };
     match step.take(space, key) {
         Ok(number) => reply.integer(number),
@@ -45,12 +50,13 @@ pub(crate) fn increment_fraction<K: Keyspace, R: Reply>(
     written: Written,
     reply: &mut R,
 ) {
+    let delta = f64::from_bits(delta_bits);
     let origin = match origin {
         Origin::Refuse => Origin::Refuse,
         Origin::Set => Origin::Set,
-        Origin::From(bits) => Origin::From(Fraction::of(f64::from_bits(bits))),
+        Origin::From(bits) if f64::from_bits(bits).is_nan() => Origin::Refuse,
+        Origin::From(bits) => Origin::From(Fraction::of(f64::from_bits(bits) + delta)),
     };
-    let delta = f64::from_bits(delta_bits);
     let step = Step { delta: Fraction::of(delta), only_looks: delta == 0.0, origin, written };
     match step.take(space, key) {
         Ok(sum) => reply.bytes(sum.to_bytes().as_ref()),
@@ -72,7 +78,8 @@ trait Counter: Copy {
     /// `None` where the bytes are not as many as they should be.
     fn from_bytes(bytes: &[u8]) -> Option<Self>;
     fn to_bytes(self) -> Self::Bytes;
-    fn plus(self, delta: Self) -> Self;
+    /// The sum, or nothing where the number stays as it is, whatever is added.
+    fn plus(self, delta: Self) -> Option<Self>;
 }
 
 /// One increment.
@@ -80,6 +87,7 @@ struct Step<C> {
     delta: C,
     /// There is nothing to add: a record stays as it is, its expiry too.
     only_looks: bool,
+    /// What a missing counter is afterwards.
     origin: Origin<C>,
     written: Written,
 }
@@ -118,8 +126,11 @@ impl<C: Counter> Step<C> {
             let new = match (self.origin, old) {
                 (Origin::Set, _) => self.delta,
                 (_, Some(old)) if self.only_looks => return Ok(old),
-                (_, Some(old)) => old.plus(self.delta),
-                (Origin::From(base), None) => base.plus(self.delta),
+                (_, Some(old)) => match old.plus(self.delta) {
+                    Some(sum) => sum,
+                    None => return Ok(old),
+                },
+                (Origin::From(number), None) => number,
                 (Origin::Refuse, None) => return Err(Unchanged::Absent),
             };
             self.put(slot, new)?;
@@ -150,8 +161,8 @@ impl Counter for i64 {
         self.to_be_bytes()
     }
 
-    fn plus(self, delta: i64) -> i64 {
-        self.wrapping_add(delta)
+    fn plus(self, delta: i64) -> Option<i64> {
+        Some(self.wrapping_add(delta))
     }
 }
 
@@ -162,12 +173,14 @@ enum Fraction {
     Infinite {
         negative: bool,
     },
-    /// In units. Its integer part is less than that of infinity.
-    Units(i128),
+    /// The integer part is neither that of an infinity nor that of its negative.
+    Parts {
+        integer: i64,
+        units: i64,
+    },
 }
 
 impl Fraction {
-    /// The nearest.
     fn of(number: f64) -> Fraction {
         if number.is_nan() {
             return Fraction::NotANumber;
@@ -176,20 +189,37 @@ impl Fraction {
         if number.abs() >= -(i64::MIN as f64) {
             return Fraction::Infinite { negative: number < 0.0 };
         }
-        let units = (number.fract() * UNITS as f64).round() as i128;
-        Fraction::of_units(number.trunc() as i128 * UNITS + units)
+        Fraction::of_parts((number.trunc() as i64).into(), units(number.fract()))
     }
 
-    fn of_units(units: i128) -> Fraction {
-        let integer = units / UNITS;
-        if integer >= i128::from(i64::MAX) {
-            Fraction::Infinite { negative: false }
-        } else if integer <= i128::from(i64::MIN) {
-            Fraction::Infinite { negative: true }
-        } else {
-            Fraction::Units(units)
+    fn of_parts(integer: i128, units: i64) -> Fraction {
+        match i64::try_from(integer) {
+            Ok(integer) if integer != i64::MIN && integer != i64::MAX => {
+                Fraction::Parts { integer, units }
+            }
+            _ => Fraction::Infinite { negative: integer < 0 },
         }
     }
+}
+
+/// The units in a number between -1 and 1: their product as an x87 has it, rounded to 64 bits, and
+/// then cut off.
+fn units(fract: f64) -> i64 {
+    let bits = fract.abs().to_bits();
+    let exponent = (bits >> 52) as u32;
+    // Below, even a fraction that is all ones comes to less than half a unit.
+    if exponent < 1023 - 52 {
+        return 0;
+    }
+    // The number is mantissa / 2^scale; its product with the units has 103 bits at most.
+    let (mantissa, scale) = (bits & ((1 << 52) - 1) | 1 << 52, 1023 + 52 - exponent);
+    let product = u128::from(mantissa) * UNITS as u128;
+    let spare = (128 - product.leading_zeros()).saturating_sub(64);
+    let (kept, cut) = (product >> spare, product & ((1 << spare) - 1));
+    let half = (1u128 << spare) >> 1;
+    let rounds_up = cut > half || (cut == half && spare > 0 && kept & 1 == 1);
+    let units = ((kept + u128::from(rounds_up)) << spare >> scale) as i64;
+    if fract < 0.0 { -units } else { units }
 }
 
 impl Counter for Fraction {
@@ -202,9 +232,7 @@ impl Counter for Fraction {
             (i64::MIN, i64::MIN) => Fraction::NotANumber,
             (i64::MIN, _) => Fraction::Infinite { negative: true },
             (i64::MAX, _) => Fraction::Infinite { negative: false },
-            (integer, fraction) => {
-                Fraction::of_units(i128::from(integer) * UNITS + i128::from(fraction))
-            }
+            (integer, units) => Fraction::Parts { integer, units },
         })
     }
 
@@ -213,7 +241,7 @@ impl Counter for Fraction {
             Fraction::NotANumber => (i64::MIN, i64::MIN),
             Fraction::Infinite { negative: true } => (i64::MIN, 0),
             Fraction::Infinite { negative: false } => (i64::MAX, 0),
-            Fraction::Units(units) => ((units / UNITS) as i64, (units % UNITS) as i64),
+            Fraction::Parts { integer, units } => (integer, units),
         };
         let mut bytes = [0; 16];
         bytes[..8].copy_from_slice(&integer.to_be_bytes());
@@ -221,12 +249,56 @@ impl Counter for Fraction {
         bytes
     }
 
-    /// Infinity and NaN stay what they are, whatever is added.
-    fn plus(self, delta: Fraction) -> Fraction {
-        match (self, delta) {
-            (Fraction::Units(units), Fraction::Units(delta)) => Fraction::of_units(units + delta),
-            (Fraction::Units(_), delta) => delta,
-            (sticky, _) => sticky,
+    fn plus(self, delta: Fraction) -> Option<Fraction> {
+        let Fraction::Parts { integer, units } = self else { return None };
+        let Fraction::Parts { integer: more, units: more_units } = delta else {
+            return Some(delta);
+        };
+        let mut integer = i128::from(integer) + i128::from(more);
+        let mut sum = i128::from(units) + i128::from(more_units);
+        let one = i128::from(UNITS);
+        if sum >= one {
+            (integer, sum) = (integer + 1, sum - one);
         }
+        // Kyoto Tycoon lets the sum wrap around. Here all that is whole in it is carried.
+        let units = match i64::try_from(sum) {
+            Ok(units) => units,
+            Err(_) => {
+                integer += sum / one;
+                (sum % one) as i64
+            }
+        };
+        Some(Fraction::of_parts(integer, units))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn units_are_cut_off() {
+        for (fract, expected) in [
+            (0.0, 0),
+            (0.5, 500_000_000_000_000),
+            (-0.25, -250_000_000_000_000),
+            (0.1, 100_000_000_000_000),
+            (0.3, 299_999_999_999_999),
+            (-0.3, -299_999_999_999_999),
+            (0.999_999_999_999_999_9, 999_999_999_999_999),
+            (1e-15, 1),
+            (9e-16, 0),
+            (f64::MIN_POSITIVE, 0),
+            (5e-324, 0),
+        ] {
+            assert_eq!(units(fract), expected, "{fract}");
+        }
+    }
+
+    #[test]
+    fn products_are_rounded_to_64_bits_before_they_are_cut_off() {
+        // The exact product is less than 4147 by 2^-66.
+        assert_eq!(units(4.147e-12), 4_147);
+        assert_eq!(units(-1.237e-11), -12_370);
     }
 }

@@ -122,20 +122,35 @@ pub fn parse_signed(text: &[u8]) -> Option<i64> {
     if negative { 0i64.checked_sub_unsigned(magnitude) } else { i64::try_from(magnitude).ok() }
 }
 
-/// An unsigned decimal integer as memcached reads one (C's `strtoull` up to the first space): white
-/// space before it, a plus sign, leading zeros, and anything after white space are tolerated.
+/// Longest value that is looked at as an unsigned number. memcached keeps longer ones in chunks,
+/// which are no numbers.
+const UNSIGNED_BYTES_MAX: usize = 512 << 10;
+
+/// An unsigned decimal integer as memcached reads one (C's `strtoull` up to white space or a zero
+/// byte): white space before it, a sign and leading zeros are tolerated. With a minus sign it is
+/// negated, and a number where that is below 2^63.
 fn parse_unsigned(text: &[u8]) -> Option<u64> {
+    if text.len() > UNSIGNED_BYTES_MAX {
+        return None;
+    }
     let is_space = |byte: &u8| byte.is_ascii_whitespace() || *byte == 0x0b;
     let start = text.iter().position(|byte| !is_space(byte))?;
-    let number = text[start..].split(is_space).next()?;
-    let digits = number.strip_prefix(b"+").unwrap_or(number);
+    let end = |byte: &u8| is_space(byte) || *byte == 0;
+    let number = text[start..].split(end).next()?;
+    let (is_negative, digits) = match number {
+        [b'-', digits @ ..] => (true, digits),
+        [b'+', digits @ ..] => (false, digits),
+        digits => (false, digits),
+    };
     if digits.is_empty() {
         return None;
     }
-    digits.iter().try_fold(0u64, |number, digit| match digit {
+    let magnitude = digits.iter().try_fold(0u64, |number, digit| match digit {
         b'0'..=b'9' => number.checked_mul(10)?.checked_add(u64::from(digit - b'0')),
         _ => None,
-    })
+    })?;
+    let number = if is_negative { magnitude.wrapping_neg() } else { magnitude };
+    (!is_negative || number <= i64::MAX as u64).then_some(number)
 }
 
 /// INCRBYFLOAT.
@@ -179,22 +194,41 @@ mod tests {
         assert_eq!(parse_signed(b"18446744073709551616"), None);
     }
 
+    /// What memcached 1.6.18 answers to `incr key 0`.
     #[test]
     fn unsigned_numbers_are_read_like_memcached() {
         let good = [
             ("0", 0),
             ("007", 7),
             ("9  ", 9),
+            ("1029 000", 1029),
             ("\t2", 2),
+            ("\r\n5", 5),
+            ("7\x0b", 7),
             ("+1", 1),
             ("1 abc", 1),
+            ("12\0abc", 12),
+            ("-0", 0),
+            (" -0", 0),
+            ("-18446744073709551615", 1),
+            ("-9223372036854775809", i64::MAX as u64),
             ("18446744073709551615", u64::MAX),
         ];
         for (text, number) in good {
             assert_eq!(parse_unsigned(text.as_bytes()), Some(number), "{text}");
         }
-        for text in ["", "  ", "+", "-1", "-0", "1abc", "0x1", "1.5", "18446744073709551616"] {
+        let bad = ["", "  ", "+", "-", "- 1", "-1", "+-1", "-+1", "\0", "1abc", "0x1", "1.5"];
+        let beyond = ["18446744073709551616", "-18446744073709551616", "-9223372036854775808"];
+        for text in bad.into_iter().chain(beyond) {
             assert_eq!(parse_unsigned(text.as_bytes()), None, "{text}");
         }
+    }
+
+    #[test]
+    fn a_long_value_is_no_unsigned_number() {
+        let mut text = vec![b'0'; UNSIGNED_BYTES_MAX];
+        assert_eq!(parse_unsigned(&text), Some(0));
+        text.push(b'0');
+        assert_eq!(parse_unsigned(&text), None);
     }
 }

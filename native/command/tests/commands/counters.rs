@@ -149,17 +149,19 @@ fn a_counter_whose_expiry_has_passed_is_gone() {
 }
 
 #[test]
-fn fractions_carry_between_their_parts() {
+fn the_parts_of_fractions_are_added_each_and_ones_are_carried() {
     let unit = 1_000_000_000_000_000;
     let cases = [
+        (1.0, -0.25, (1, -unit / 4)),
         (1.5, 0.75, (2, unit / 4)),
-        (-1.5, -0.75, (-2, -unit / 4)),
-        (1.5, -2.0, (0, -unit / 2)),
-        (-1.5, 2.0, (0, unit / 2)),
+        (-1.5, -0.75, (-1, -5 * unit / 4)),
+        (1.5, -2.0, (-1, unit / 2)),
+        (-1.5, 2.0, (1, -unit / 2)),
         (0.1, 0.2, (0, 3 * unit / 10)),
-        (0.999_999_999_999_999_9, 0.0, (1, 0)),
+        (0.3, 0.0, (0, 299_999_999_999_999)),
+        (0.999_999_999_999_999_9, 0.0, (0, 999_999_999_999_999)),
         (0.5, 0.5, (1, 0)),
-        (-0.5, -0.5, (-1, 0)),
+        (-0.5, -0.5, (0, -unit)),
         (1e-16, 1e-16, (0, 0)),
     ];
     for (base, delta, (integer, rest)) in cases {
@@ -171,13 +173,36 @@ fn fractions_carry_between_their_parts() {
 }
 
 #[test]
-fn parts_of_two_signs_are_read_as_their_sum() {
+fn a_missing_fraction_is_the_sum_of_doubles() {
+    let mut store = Store::new();
+    assert_eq!(store.run(fraction(-0.25, Origin::From(1.0))), parts(0, 750_000_000_000_000));
+    store.run(Command::Clear { at_ms: None });
+    assert_eq!(store.run(fraction(1.0, Origin::From(f64::NAN))), REFUSED);
+    assert_eq!(stored(&mut store), None);
+}
+
+#[test]
+fn parts_are_kept_as_they_were_stored() {
     let mut store = Store::new();
     let value = [2i64.to_be_bytes(), (-500_000_000_000_000i64).to_be_bytes()].concat();
     store_bytes(&mut store, &value);
-    assert_eq!(store.run(fraction(1.0, Origin::Refuse)), parts(2, 500_000_000_000_000));
-    store_bytes(&mut store, &[0i64.to_be_bytes(), i64::MAX.to_be_bytes()].concat());
-    assert_eq!(store.run(fraction(1.0, Origin::Refuse)), parts(9_224, 372_036_854_775_807));
+    assert_eq!(store.run(fraction(1.0, Origin::Refuse)), parts(3, -500_000_000_000_000));
+    store_bytes(&mut store, &[0i64.to_be_bytes(), 2_500_000_000_000_000i64.to_be_bytes()].concat());
+    assert_eq!(store.run(fraction(1.0, Origin::Refuse)), parts(2, 1_500_000_000_000_000));
+}
+
+#[test]
+fn a_fraction_that_leaves_64_bits_is_carried() {
+    for (sign, rest) in [(1, i64::MAX), (-1, i64::MIN)] {
+        let mut store = Store::new();
+        store_bytes(&mut store, &[0i64.to_be_bytes(), rest.to_be_bytes()].concat());
+        let Answer::Bytes(sum) = store.run(fraction(0.5 * f64::from(sign), Origin::Refuse)) else {
+            panic!("a sum");
+        };
+        let part = |at: usize| i64::from_be_bytes(sum[at..at + 8].try_into().unwrap());
+        let units = i128::from(part(0)) * 1_000_000_000_000_000 + i128::from(part(8));
+        assert_eq!(units, i128::from(rest) + i128::from(sign) * 500_000_000_000_000);
+    }
 }
 
 #[test]
@@ -220,6 +245,8 @@ fn infinity_and_nan_stay_until_they_are_set() {
         for delta in [0.0, 1.0, -1e300, f64::INFINITY, f64::NEG_INFINITY, f64::NAN] {
             assert_eq!(store.run(fraction(delta, Origin::Refuse)), parts(integer, rest));
         }
+        let kept = stored(&mut store).map(|(_, _, expires_at_ms)| expires_at_ms);
+        assert_eq!(kept, Some(Some(9_000_000)), "nothing was written");
         assert_eq!(store.run(fraction(1.0, Origin::Set)), parts(1, 0));
     }
 }

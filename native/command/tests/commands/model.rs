@@ -25,6 +25,8 @@ trait Number: Copy + Default + PartialEq {
     fn read(bytes: &[u8]) -> Self;
     fn bytes(self) -> Vec<u8>;
     fn plus(self, delta: Self) -> Self;
+    /// Whether it stays as it is, whatever is added.
+    fn stays(self) -> bool;
 }
 
 impl Number for i64 {
@@ -38,38 +40,59 @@ impl Number for i64 {
     fn plus(self, delta: i64) -> i64 {
         (i128::from(self) + i128::from(delta)) as i64
     }
+    fn stays(self) -> bool {
+        false
+    }
 }
 
-const UNITS: i128 = 1_000_000_000_000_000;
-/// From here on, and down from its negative, is infinity; beyond the latter is NaN.
-const INFINITE: i128 = i64::MAX as i128 * UNITS;
+/// Of a fraction, in one.
+const UNITS: i64 = 1_000_000_000_000_000;
 
-/// A fraction in units of 10^-15.
+/// An integer part, and units of 10^-15.
 #[derive(Clone, Copy, Default, PartialEq)]
-struct Units(i128);
+struct Parts(i64, i64);
 
-impl Number for Units {
+impl Parts {
+    fn of_eighths(eighths: i64) -> Parts {
+        Parts(eighths / 8, eighths % 8 * (UNITS / 8))
+    }
+}
+
+impl Number for Parts {
     const BYTES: usize = 16;
-    fn read(bytes: &[u8]) -> Units {
+    fn read(bytes: &[u8]) -> Parts {
         match (i64::read(&bytes[..8]), i64::read(&bytes[8..])) {
-            (i64::MIN, i64::MIN) => Units(i128::MIN),
-            (i64::MIN, _) => Units(-INFINITE - UNITS),
-            (i64::MAX, _) => Units(INFINITE),
-            (integer, rest) => Units(i128::from(integer) * UNITS + i128::from(rest)),
+            // Infinities have no fraction; what is no number has.
+            (i64::MIN, rest) if rest != i64::MIN => Parts(i64::MIN, 0),
+            (i64::MAX, _) => Parts(i64::MAX, 0),
+            (integer, rest) => Parts(integer, rest),
         }
     }
     fn bytes(self) -> Vec<u8> {
-        let (integer, rest) = match self.0 {
-            i128::MIN => (i64::MIN, i64::MIN),
-            units if units >= INFINITE => (i64::MAX, 0),
-            units if units <= -INFINITE - UNITS => (i64::MIN, 0),
-            units => ((units / UNITS) as i64, (units % UNITS) as i64),
-        };
-        [integer.to_be_bytes(), rest.to_be_bytes()].concat()
+        [self.0.to_be_bytes(), self.1.to_be_bytes()].concat()
     }
-    fn plus(self, delta: Units) -> Units {
-        let is_finite = self.0 < INFINITE && self.0 > -INFINITE - UNITS;
-        if is_finite { Units(self.0 + delta.0) } else { self }
+    fn plus(self, delta: Parts) -> Parts {
+        let mut integer = i128::from(self.0) + i128::from(delta.0);
+        let mut units = i128::from(self.1) + i128::from(delta.1);
+        let carried = match units {
+            _ if units >= i128::from(UNITS)
+                && units - i128::from(UNITS) <= i128::from(i64::MAX) =>
+            {
+                1
+            }
+            _ if units < i128::from(i64::MIN) => units / i128::from(UNITS),
+            _ => 0,
+        };
+        integer += carried;
+        units -= carried * i128::from(UNITS);
+        match integer {
+            _ if integer >= i128::from(i64::MAX) => Parts(i64::MAX, 0),
+            _ if integer <= i128::from(i64::MIN) => Parts(i64::MIN, 0),
+            _ => Parts(integer as i64, units as i64),
+        }
+    }
+    fn stays(self) -> bool {
+        self.0 == i64::MIN || self.0 == i64::MAX
     }
 }
 
@@ -259,17 +282,14 @@ impl Model {
             }
             Action::Add { delta, initial, expires } => self.add(key, delta, initial, expires),
             Action::AddWord { delta, origin, expires } => {
-                self.count(key, delta, origin, expires).map_or_else(|it| it, Answer::Integer)
+                let starts = |number: i64| number.plus(delta);
+                let new = self.count(key, delta, origin, starts, expires);
+                new.map_or_else(|it| it, Answer::Integer)
             }
             Action::AddEighths { delta, origin, expires } => {
-                let eighths = |number: i64| Units(i128::from(number) * UNITS / 8);
-                let origin = match origin {
-                    Origin::Refuse => Origin::Refuse,
-                    Origin::Set => Origin::Set,
-                    Origin::From(number) => Origin::From(eighths(number)),
-                };
-                let new = self.count(key, eighths(delta), origin, expires);
-                new.map_or_else(|it| it, |units| Answer::Bytes(units.bytes()))
+                let starts = |number: i64| Parts::of_eighths(number + delta);
+                let new = self.count(key, Parts::of_eighths(delta), origin, starts, expires);
+                new.map_or_else(|it| it, |parts| Answer::Bytes(parts.bytes()))
             }
             Action::Compare { old: expected, new, expires } => {
                 if expected.value(old.as_ref()) != old.as_ref().map(|held| &held.value[..]) {
@@ -330,12 +350,14 @@ impl Model {
         }
     }
 
-    /// Adds to a counter that [`Number`] reads and writes.
+    /// Adds to a counter that [`Number`] reads and writes. `starts` says what a missing one is
+    /// afterwards.
     fn count<N: Number>(
         &mut self,
         key: usize,
         delta: N,
-        origin: Origin<N>,
+        origin: Origin<i64>,
+        starts: impl Fn(i64) -> N,
         expires: Expires,
     ) -> Result<N, Answer> {
         let old = self.held.get(&key).cloned();
@@ -348,8 +370,9 @@ impl Model {
         };
         let new = match (origin, number) {
             (Origin::Set, _) => delta,
-            (_, Some(number)) if delta == N::default() => return Ok(number),
-            (_, Some(number)) | (Origin::From(number), None) => number.plus(delta),
+            (_, Some(number)) if delta == N::default() || number.stays() => return Ok(number),
+            (_, Some(number)) => number.plus(delta),
+            (Origin::From(number), None) => starts(number),
             (Origin::Refuse, None) => return Err(Answer::Refused(Refusal::Absent)),
         };
         let expires_at_ms = self.expiry(expires, old.as_ref());
@@ -390,7 +413,7 @@ impl Model {
                 }
             }
             Delta::WrappingAdd(_) | Delta::SaturatingSubtract(_) => {
-                let Ok(number) = start.parse::<u64>() else {
+                let Some(number) = unsigned(start.as_bytes()) else {
                     return Answer::Error(Error::NotAnInteger);
                 };
                 match delta {
@@ -404,6 +427,27 @@ impl Model {
         self.put(key, sum.clone().into_bytes(), flags, expires_at_ms);
         Answer::Number(sum)
     }
+}
+
+/// What C's `strtoull` makes of a value, as memcached calls it: white space, a sign and digits, and
+/// then white space, a zero byte, or the end. What is negative is a number if it wraps around to
+/// less than 2^63.
+fn unsigned(value: &[u8]) -> Option<u64> {
+    let text: String = value.iter().map(|byte| char::from(*byte)).collect();
+    let spaces = [' ', '\t', '\n', '\u{b}', '\u{c}', '\r'];
+    let text = text.trim_start_matches(spaces);
+    let (negative, text) = match text.strip_prefix('-') {
+        Some(rest) => (true, rest),
+        None => (false, text.strip_prefix('+').unwrap_or(text)),
+    };
+    let digits: String = text.chars().take_while(char::is_ascii_digit).collect();
+    let ends = text[digits.len()..].chars().next().is_none_or(|c| c == '\0' || spaces.contains(&c));
+    let number = digits.parse::<u64>().ok().filter(|_| ends)?;
+    if !negative {
+        return Some(number);
+    }
+    let wrapped = 0u64.wrapping_sub(number);
+    (wrapped < 1 << 63).then_some(wrapped)
 }
 
 /// `held` is the record before the action.
@@ -485,7 +529,22 @@ fn expected() -> impl Strategy<Value = Expected> {
 fn values() -> impl Strategy<Value = Vec<u8>> {
     // The last are counters of fixed width, or halves of one.
     let counters: [&[u8]; 4] = [&[0; 8], &[0xff; 8], &[0; 16], &[0xff; 16]];
-    let numbers = ["0", "-0", "01", "7", "-3", "+1", "9223372036854775807", "18446744073709551615"];
+    let numbers = [
+        "0",
+        "-0",
+        "01",
+        "7",
+        "-3",
+        "+1",
+        " 7",
+        "8 9",
+        "5\0x",
+        "5\u{b}",
+        "- 5",
+        "9223372036854775807",
+        "18446744073709551615",
+        "-18446744073709551615",
+    ];
     prop_oneof![
         proptest::sample::select(numbers.to_vec()).prop_map(|text| text.as_bytes().to_vec()),
         proptest::sample::select(counters.to_vec()).prop_map(<[u8]>::to_vec),

@@ -48,7 +48,8 @@ fn introduction(group: Group) -> &'static str {
             "`CUR` is a number of the client's choice, which counts on its connection only. With \
              `step` the cursor moves on afterwards, in the direction of its last move: after \
              `cur_jump_back` or `cur_step_back` that is backward. Moves backward need an ordered \
-             database. A cursor whose record is removed, by anyone, is on the one that follows."
+             database. A cursor whose record is removed, by anyone, moves on in the same direction: \
+             a walk never returns to what it has passed."
         }
         Group::Rest => {
             "`/key` is a key in database 0, `/1/key` or `/%25/key` in another; a slash in a key \
@@ -105,13 +106,14 @@ const CHAPTERS: &[(&str, &[&str])] = &[
         "Numbers and times",
         &[
             "Numbers are read leniently: blanks, a sign, digits, and whatever follows. What is no \
-             number is 0, what is too large the largest there is.",
+             number is 0, what is too large wraps around in 64 bits.",
             "`xt` is in seconds from now, or, negative, since 1970. From 2^40 - 1 on it means \
              never. A record lives to the end of that second. Outputs tell it in seconds since \
              1970, and only where the record expires. In a database with `#ktopts=p` there is no \
              `xt`.",
             "`increment` adds to 64 bits, signed, stored as 8 bytes with the highest first, and \
-             wraps around. `increment_double` adds to 16 bytes: a whole part, and 10^-15ths. \
+             wraps around. `increment_double` adds to 16 bytes: a whole part, and 10^-15ths, of \
+             which only one and more is carried: 1 and then -0.25 are stored as 1 and -0.25. \
              `orig` is what a missing number counts as (0); with `try` there must be one, with \
              `set` it does not count what there was. A `num` of 0 changes nothing. `cas` without \
              `oval` expects no record, without `nval` it removes one.",
@@ -308,6 +310,18 @@ const DIFFERENCES: &[[&str; 4]] = &[
         "one rule for both ways by HTTP",
     ],
     [
+        "`increment_double` from 2^63 on",
+        "stores -infinity, or wraps around",
+        "infinity of the number's sign, stored and returned",
+        "C leaves open what becomes of such numbers",
+    ],
+    [
+        "`num` and `orig` of `increment_double`",
+        "read digit by digit with 64 bits, sixteen digits at most",
+        "the nearest double",
+        "the same in all but the last of 53 bits, and there seldom",
+    ],
+    [
         "`match_*` and expired records",
         "tells those that were not collected yet",
         "passes over them",
@@ -330,6 +344,18 @@ const DIFFERENCES: &[[&str; 4]] = &[
         "any origin",
         "an origin of at most 1,024 characters",
         "a distance takes time by both lengths",
+    ],
+    [
+        "A cursor that goes backward and whose record another client removes",
+        "on the record that follows it, which the walk has passed",
+        "on the record before it",
+        "a walk should not return the same record twice",
+    ],
+    [
+        "Direction of cursors on `+`",
+        "`step`, `cur_remove` and `cur_seize` always go forward",
+        "the direction of the last move, as on `%`",
+        "one order, one behaviour",
     ],
     [
         "A cursor whose record is removed and stored again before its next look",

@@ -15,16 +15,13 @@ use todana_command::Expires;
 pub(super) const XT_MAX: u64 = (1 << 40) - 1;
 
 /// A whole number: blanks, a sign, digits, and whatever follows. What is no number is 0, what is
-/// too large the largest.
+/// too large wraps around.
 pub(super) fn integer(text: &[u8]) -> i64 {
     let (is_negative, digits) = signed(text);
-    let mut number = 0_i64;
-    for digit in digits.iter().take_while(|byte| byte.is_ascii_digit()) {
-        let digit = i64::from(digit - b'0');
-        // Counted downwards, where there is one number more.
-        number = number.saturating_mul(10).saturating_sub(digit);
-    }
-    if is_negative { number } else { number.saturating_neg() }
+    let digits = digits.iter().take_while(|byte| byte.is_ascii_digit());
+    let number = digits
+        .fold(0_i64, |number, digit| number.wrapping_mul(10).wrapping_add(i64::from(digit - b'0')));
+    if is_negative { number.wrapping_neg() } else { number }
 }
 
 /// A fraction: like a whole number, with a decimal point, an exponent, `inf` and `nan`.
@@ -124,8 +121,10 @@ mod tests {
             ("x", 0),
             ("- 5", 0),
             ("1.9", 1),
-            ("99999999999999999999", i64::MAX),
-            ("-99999999999999999999", i64::MIN),
+            ("99999999999999999999", 7_766_279_631_452_241_919),
+            ("-99999999999999999999", -7_766_279_631_452_241_919),
+            ("9223372036854775808", i64::MIN),
+            ("18446744073709551615", -1),
             ("-9223372036854775808", i64::MIN),
             ("9223372036854775807", i64::MAX),
         ] {

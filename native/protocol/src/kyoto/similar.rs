@@ -31,8 +31,10 @@ pub(super) struct Origin {
 impl Origin {
     /// Prepares an origin for comparisons by code points (`utf`) or by bytes.
     pub(super) fn new(origin: &[u8], utf: bool) -> Result<Origin, TooLong> {
+        // Kyoto Cabinet takes it for a string of C there.
+        let end = origin.iter().position(|byte| utf && *byte == 0).unwrap_or(origin.len());
         let mut text = Vec::new();
-        for character in characters(origin, utf) {
+        for character in characters(&origin[..end], utf) {
             if text.len() == ORIGIN_CHARACTERS_MAX {
                 return Err(TooLong);
             }
@@ -54,7 +56,7 @@ impl Origin {
 
     /// The distance of a key, if it is at most `limit`.
     pub(super) fn distance(&mut self, key: &[u8], limit: usize) -> Option<usize> {
-        let length = if self.utf { characters(key, true).count() } else { key.len() };
+        let length = self.length(key);
         if length.abs_diff(self.characters) > limit {
             return None;
         }
@@ -70,9 +72,19 @@ impl Origin {
         (distance <= limit).then_some(distance)
     }
 
-    /// What one comparison with a key of so many bytes costs at most, in words.
-    pub(super) fn work(&self, key_bytes: usize) -> usize {
-        key_bytes.saturating_mul(self.words.max(1))
+    /// What one comparison with a key costs at most, in words.
+    pub(super) fn work(&self, key: &[u8], limit: usize) -> usize {
+        let length = self.length(key);
+        let counting = if self.utf { key.len() / 8 } else { 0 };
+        if length.abs_diff(self.characters) > limit {
+            return counting;
+        }
+        length.saturating_mul(self.words.max(1)).saturating_add(counting)
+    }
+
+    /// Characters of a key.
+    fn length(&self, key: &[u8]) -> usize {
+        if self.utf { characters(key, true).count() } else { key.len() }
     }
 
     /// Moves on by one character of the key. Returns how the distance of the last row changes.
@@ -101,16 +113,39 @@ impl Origin {
     }
 }
 
-/// The characters of a key. By code points, each byte that belongs to none is a character of its
-/// own, different from all code points.
+/// The characters of a key: its bytes, or its code points as Kyoto Cabinet finds them. A byte that
+/// begins none is no character, nor is a sequence that the key's end or a zero byte cuts off, or
+/// that could have been shorter. Of the bytes that follow the first, nothing is checked.
 fn characters(key: &[u8], utf: bool) -> impl Iterator<Item = u32> {
-    let bytes = if utf { &[] } else { key };
-    let chunks = if utf { key } else { &[] };
-    let points = chunks.utf8_chunks().flat_map(|chunk| {
-        let invalid = chunk.invalid().iter().map(|byte| 0x11_0000 + u32::from(*byte));
-        chunk.valid().chars().map(u32::from).chain(invalid)
-    });
-    bytes.iter().map(|byte| u32::from(*byte)).chain(points)
+    let mut rest = key;
+    std::iter::from_fn(move || {
+        loop {
+            let (&first, after) = rest.split_first()?;
+            rest = after;
+            let first = u32::from(first);
+            // Bytes that follow, bits of the first that count, and the least there has to be.
+            let (following, mask, least) = match first {
+                _ if !utf => return Some(first),
+                0..=0x7f => return Some(first),
+                0x80..=0xdf => (1, 0x1f, 0x80),
+                0xe0..=0xef => (2, 0x0f, 0x800),
+                0xf0..=0xf7 => (3, 0x07, 0x1_0000),
+                0xf8..=0xfb => (4, 0x03, 0x20_0000),
+                0xfc..=0xfd => (5, 0x01, 0x400_0000),
+                _ => continue,
+            };
+            let Some((bytes, after)) = rest.split_at_checked(following) else { continue };
+            if bytes.contains(&0) {
+                continue;
+            }
+            rest = after;
+            let point =
+                bytes.iter().fold(first & mask, |point, byte| point << 6 | u32::from(byte & 0x3f));
+            if point >= least {
+                return Some(point);
+            }
+        }
+    })
 }
 
 #[cfg(test)]
@@ -167,10 +202,36 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_are_no_utf8_are_characters_of_their_own() {
-        assert_eq!(distance(b"a\xffb", b"ab", true, 9), Some(1));
-        assert_eq!(distance(b"a\xffb", b"a\xfeb", true, 9), Some(1));
-        assert_eq!(distance(b"\xe2\x82", "€".as_bytes(), true, 9), Some(2));
+    fn bytes_that_are_no_utf8_are_no_characters() {
+        assert_eq!(distance(b"a\xffb", b"ab", true, 9), Some(0));
+        assert_eq!(distance(b"", b"\xff\xfe\x80", true, 0), Some(0));
+        assert_eq!(distance(b"\xe2\x82", "€".as_bytes(), true, 9), Some(1));
+        // Cut off by a zero byte, and longer than it had to be.
+        assert_eq!(distance(b"", b"\xe2\x82\0x", true, 9), Some(2));
+        assert_eq!(distance(b"", b"\xc1\x81", true, 0), Some(0));
+    }
+
+    #[test]
+    fn an_origin_of_code_points_ends_at_a_zero_byte() {
+        assert_eq!(distance(b"ab\0cd", b"ab", true, 9), Some(0));
+        assert_eq!(distance(b"ab\0cd", b"ab", false, 9), Some(3));
+    }
+
+    #[test]
+    fn a_key_out_of_reach_is_not_compared() {
+        let origin = |utf| Origin::new(&[b'a'; ORIGIN_CHARACTERS_MAX], utf).expect("short");
+        let key = [b'a'; 64 << 10];
+        assert_eq!(origin(false).work(&key, 10), 0);
+        assert_eq!(origin(true).work(&key, 10), key.len() / 8);
+        assert_eq!(origin(true).work(&key, key.len()), key.len() / 8 + key.len() * 16);
+    }
+
+    #[test]
+    fn whatever_follows_a_first_byte_belongs_to_it() {
+        let text = |key: &[u8]| characters(key, true).collect::<Vec<u32>>();
+        assert_eq!(text(b"\xc3ab"), [0xe1, 0x62]);
+        assert_eq!(text("é€𝄞".as_bytes()), [0xe9, 0x20ac, 0x1d11e]);
+        assert_eq!(text(b"\xf8\x88\x80\x80\x80\xfc\x84\x80\x80\x80\x80"), [0x20_0000, 0x400_0000]);
     }
 
     #[test]

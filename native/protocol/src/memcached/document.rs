@@ -77,8 +77,8 @@ const DIFFERENCES: &[(&str, &[&str])] = &[
              change the expiry; memcached keeps the token then. `gats` and `mg c T` tell the new \
              one. Tokens are below 2^48.",
             "`decr` stores the number as it is; memcached pads it with spaces to its former \
-             length. Leading zeros and trailing spaces count as a number, what else `strtoull` \
-             accepts (`+1`, ` 1`, `1 2`) does not.",
+             length. What C's `strtoull` accepts is a number, as there: `007`, `+1`, ` 1`, `1 2`, \
+             and `-0`.",
             "Records that came by another protocol have flags 0, and `h` and `l` of `mg` are 0 \
              for them until they are written by memcached.",
         ],

@@ -206,13 +206,13 @@ impl Wanted {
         }
     }
 
-    /// What a look at a key of so many bytes costs at most.
-    fn work(&self, key_bytes: usize) -> usize {
+    /// What a look at a key costs at most.
+    fn work(&self, key: &[u8]) -> usize {
         match self {
             Wanted::Prefix(_) => 0,
-            Wanted::Expression(expression) => expression.work(key_bytes),
+            Wanted::Expression(expression) => expression.work(key.len()),
             // A word of a distance costs half as much as a state of an expression may.
-            Wanted::Near { origin, .. } => origin.work(key_bytes) / 2,
+            Wanted::Near { origin, range } => origin.work(key, *range) / 2,
         }
     }
 }
@@ -228,7 +228,7 @@ impl Slice {
         key: &[u8],
         outputs: &mut Outputs,
     ) -> Result<(), Failure> {
-        let work = sieve.wanted.work(key.len());
+        let work = sieve.wanted.work(key);
         if work > KEY_WORK_MAX {
             return Err(TOO_MUCH_WORK);
         }
