@@ -38,6 +38,15 @@ def test_get_of_very_many_keys(memcached):
     memcached.talk(b"get " + names + b"\r\n", b"".join(b"VALUE key%d 0 3\r\nabc\r\n" % i for i in range(300)) + b"END\r\n")
 
 
+@pytest.mark.parametrize("count", [260, 750, 4000])
+def test_get_of_very_many_long_keys(memcached, count):
+    """A line of get may be longer than any other."""
+    keys = [b"%0250d" % i for i in range(count)]
+    memcached.send(b"".join(b"set %s 0 0 3 noreply\r\nabc\r\n" % key for key in keys[::2]))
+    values = b"".join(b"VALUE %s 0 3\r\nabc\r\n" % key for key in keys[::2])
+    memcached.talk(b"get " + b" ".join(keys) + b"\r\nmn\r\n", values + b"END\r\nMN\r\n")
+
+
 def test_gets_adds_the_cas_token(memcached):
     """gets answers a unique number with each record."""
     memcached.command("set a 0 0 1", "x")

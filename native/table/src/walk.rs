@@ -26,6 +26,9 @@ const SPARE_KEYS_MAX: usize = 1_024;
 const MORE_KEYS: usize = 128;
 /// Keys copied at once from shards: to take many costs no more than to take one.
 const SHARD_KEYS_MAX: usize = 1_024;
+/// Entries of shards that a step looks at before it takes what it has, which is nothing where all
+/// of them have expired.
+const SHARD_ENTRIES_MAX: usize = 8_192;
 /// Keys are copied until there are so many bytes of them.
 const BATCH_BYTES_MAX: usize = 64 * 1024;
 
@@ -97,7 +100,16 @@ impl Rest<'_> {
         }
     }
 
-    /// Copies the next keys. Returns whether there may be more, which is never so without any.
+    /// Where to go on when nothing was copied.
+    fn after(self) -> Option<Vec<u8>> {
+        match self {
+            Rest::Ordered(_) => None,
+            Rest::Sharded(steps) => steps.after,
+        }
+    }
+
+    /// Copies the next keys. Returns whether there may be more. If so without any key, this step
+    /// has looked at enough.
     fn copy(&mut self, space: &impl Look, now_ms: u64, wanted: usize, to: &mut Batch) -> bool {
         match self {
             Rest::Ordered(steps) => steps.copy(wanted, to),
@@ -117,7 +129,8 @@ pub(crate) fn step<S: Keyspace + Look>(
     let mut rest = match &core.ordered {
         Some(ordered) => Rest::Ordered(Steps::new(ordered, walk)),
         None if walk.keys == KeyRange::All && !walk.reverse => {
-            Rest::Sharded(ShardSteps { core, after: walk.after.map(<[u8]>::to_vec) })
+            let after = walk.after.map(<[u8]>::to_vec);
+            Rest::Sharded(ShardSteps { core, after, looked_at: 0 })
         }
         None => return Err(NotOrdered),
     };
@@ -148,6 +161,9 @@ pub(crate) fn step<S: Keyspace + Look>(
         if !more {
             return Ok(Walked::End);
         }
+        if batch.len() == 0 {
+            return Ok(rest.after().map_or(Walked::End, Walked::Until));
+        }
         wanted = left.max(MORE_KEYS);
     }
 }
@@ -156,6 +172,8 @@ pub(crate) fn step<S: Keyspace + Look>(
 struct ShardSteps<'a> {
     core: &'a Core,
     after: Option<Vec<u8>>,
+    /// Entries that this step has looked at, live or not.
+    looked_at: usize,
 }
 
 impl ShardSteps<'_> {
@@ -164,11 +182,28 @@ impl ShardSteps<'_> {
         let first = self.after.as_deref().map_or(0, |after| self.core.locate(after).1);
         for shard in first..self.core.shard_count {
             let after = self.after.as_deref().filter(|_| shard == first);
-            let select = |records: &Records| select(records, after, now_ms, most, to);
-            let Some(more) = space.look(shard, now_ms, select) else { return false };
-            if more || to.is_full(most) {
+            let (mut passed, mut looked_at) = (None, self.looked_at);
+            let look = |records: &Records| {
+                looked_at += records.index.len();
+                let more = select(records, after, now_ms, most, to);
+                if looked_at >= SHARD_ENTRIES_MAX && to.len() == 0 {
+                    let keys = records.index.iter().map(|entry| entry.entry().key());
+                    let highest = keys.max().filter(|key| after.is_none_or(|after| *key > after));
+                    passed = highest.map(<[u8]>::to_vec);
+                }
+                more
+            };
+            let Some(more) = space.look(shard, now_ms, look) else { return false };
+            self.looked_at = looked_at;
+            if more || to.is_full(most) || looked_at >= SHARD_ENTRIES_MAX && to.len() > 0 {
                 self.after = to.last().map(<[u8]>::to_vec);
                 return more || shard + 1 < self.core.shard_count;
+            }
+            // All of this shard has been passed. Where there was nothing to pass, one of those that
+            // follow ends the step: it has to lead on.
+            if let Some(passed) = passed {
+                self.after = Some(passed);
+                return shard + 1 < self.core.shard_count;
             }
         }
         false
@@ -209,4 +244,62 @@ fn select(
         to.push(key);
     }
     more
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Meta, Options, Slot, Table};
+
+    const EXPIRED: usize = 10 * SHARD_ENTRIES_MAX;
+
+    /// A table of entries that have expired at 10 ms, and some that have not.
+    fn table(live: &[&[u8]]) -> Table {
+        let table = Table::new(Options { shards: Some(256), ..Options::default() });
+        let put = |key: &[u8], expires_at_ms| {
+            let meta = Meta { expires_at_ms, ..Meta::default() };
+            table.update(key, 1, |slot: &mut Slot<'_>| slot.put(&[b"value"], meta)).unwrap();
+        };
+        (0..EXPIRED).for_each(|number| put(format!("old{number}").as_bytes(), Some(10)));
+        live.iter().for_each(|key| put(key, None));
+        table
+    }
+
+    /// All keys that a walk visits, and its steps.
+    fn walk(table: &Table) -> (Vec<Vec<u8>>, usize) {
+        let (mut keys, mut after, mut steps) = (Vec::new(), None, 0);
+        loop {
+            let walk = Walk { after: after.as_deref(), count: 32, ..Walk::default() };
+            let visit = |entry: Entry<'_>| keys.push(entry.key().to_vec());
+            let walked = table.walk(&walk, 10, visit).unwrap();
+            steps += 1;
+            let Walked::Until(key) = walked else { return (keys, steps) };
+            after = Some(key);
+        }
+    }
+
+    #[test]
+    fn a_step_over_shards_of_expired_entries_ends() {
+        // Shards are of about equal size: a step looks at one more than its limit at most.
+        let steps_min = EXPIRED / (SHARD_ENTRIES_MAX + 2 * EXPIRED / 256);
+        let (keys, steps) = walk(&table(&[]));
+        assert!(keys.is_empty() && steps >= steps_min, "{steps} steps");
+        let live: Vec<&[u8]> = vec![b"a", b"b", b"c", b"d", b"e"];
+        let (mut keys, steps) = walk(&table(&live));
+        keys.sort();
+        assert_eq!(keys, live);
+        assert!(steps >= steps_min, "{steps} steps");
+    }
+
+    #[test]
+    fn shards_that_are_too_large_for_a_step_are_passed_all_the_same() {
+        let table = Table::new(Options { shards: Some(1), ..Options::default() });
+        for number in 0..SHARD_ENTRIES_MAX + 1 {
+            let meta = Meta { expires_at_ms: Some(10), ..Meta::default() };
+            let put = |slot: &mut Slot<'_>| slot.put(&[b""], meta);
+            table.update(&number.to_be_bytes(), 1, put).unwrap();
+        }
+        let (keys, steps) = walk(&table);
+        assert!(keys.is_empty() && steps <= 2, "{steps} steps");
+    }
 }

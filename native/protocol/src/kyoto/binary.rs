@@ -281,7 +281,12 @@ impl Bulk {
             Kind::Get => {
                 self.keep(turn, start);
                 self.reply[1..5].copy_from_slice(&count);
-                turn.out.append(&mut self.reply);
+                if turn.out.is_empty() {
+                    // However long it is, it is not copied once more.
+                    std::mem::swap(turn.out, &mut self.reply);
+                } else {
+                    turn.out.append(&mut self.reply);
+                }
             }
         }
         if !self.silent && matches!(self.kind, Kind::Set | Kind::Remove) {

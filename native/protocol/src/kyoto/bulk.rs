@@ -1,7 +1,8 @@
 //! `set_bulk`, `remove_bulk` and `get_bulk`.
 //!
-//! With `atomic` all records are one step, however many they are. Without, they are done one by one
-//! in the order of their keys, a slice of them a turn, and other clients come in between.
+//! With `atomic` all records are one step, with the locks of all of them held: so there is a limit
+//! on how many they are. Without, they are done one by one in the order of their keys, a slice of
+//! them a turn, and other clients come in between.
 
 use super::failure::Failure;
 use super::inputs::Inputs;
@@ -18,6 +19,13 @@ const SLICE_ROWS: usize = 1024;
 
 /// Bytes of keys and values of one slice.
 const SLICE_BYTES: usize = 256 << 10;
+
+/// Most records of an atomic bulk. To store so many takes some 16 milliseconds, in a table larger
+/// than the caches.
+const ATOMIC_RECORDS_MAX: usize = 32_768;
+
+/// Most bytes of values that an atomic bulk stores.
+const ATOMIC_BYTES_MAX: usize = 16 << 20;
 
 /// What is done with the records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,10 +83,19 @@ impl Bulk {
         outputs: &mut Outputs,
     ) -> Result<(), Failure> {
         let database = self.database;
+        if inputs.records().nth(ATOMIC_RECORDS_MAX).is_some() {
+            return Err(Failure::TOO_MANY_AT_ONCE);
+        }
         if self.kind == Kind::Set {
             let pairs: Vec<(&[u8], &[u8])> = inputs.records().collect();
+            let mut bytes = 0;
             for (key, value) in &pairs {
                 admit(turn, key, value)?;
+                bytes += value.len();
+            }
+            // A single record is no longer than one may be.
+            if pairs.len() > 1 && bytes > ATOMIC_BYTES_MAX {
+                return Err(Failure::TOO_MANY_AT_ONCE);
             }
             let (pairs, condition, expires) = (&pairs[..], Condition::Always, self.expires);
             order(turn, database, &Command::SetMany { pairs, condition, expires })?;

@@ -48,8 +48,8 @@ fn introduction(group: Group) -> &'static str {
             "`CUR` is a number of the client's choice, which counts on its connection only. With \
              `step` the cursor moves on afterwards, in the direction of its last move: after \
              `cur_jump_back` or `cur_step_back` that is backward. Moves backward need an ordered \
-             database. A cursor whose record is removed, by anyone, moves on in the same direction: \
-             a walk never returns to what it has passed."
+             database. A cursor whose record is removed, by anyone, moves on in the same \
+             direction: a walk never returns to what it has passed."
         }
         Group::Rest => {
             "`/key` is a key in database 0, `/1/key` or `/%25/key` in another; a slash in a key \
@@ -174,9 +174,10 @@ const LIMITS: &[(&str, &str, &str)] = &[
         "500 `DB: 9: system error: the connection has too many cursors`",
     ),
     (
-        "Expired records in a row that a cursor passes over",
-        "some thousands",
-        "500 `DB: 9: system error: too many expired records in a row; try again`",
+        "Bulk with `atomic`",
+        "32,768 records; 16 MiB of values that are stored",
+        "500 `DB: 9: system error: too many records for one step; send fewer, or without atomic`, \
+         and nothing is done",
     ),
     ("Time to wait", "24 hours", "waits no longer"),
     ("Databases", "16", "the server does not start"),
@@ -211,7 +212,8 @@ const DIFFERENCES: &[[&str; 4]] = &[
     [
         "Long procedures",
         "run to their end, some under the database's lock",
-        "go on slice by slice between other clients' requests; `atomic` bulks alone are one step",
+        "go on slice by slice between other clients' requests; `atomic` bulks alone are one step, \
+         and have a limit for it",
         "one client must not hold up the others",
     ],
     [

@@ -47,6 +47,10 @@ impl Failure {
         Failure::new(Status::Internal, "DB: 9: system error: the value is too long");
     pub(super) const FULL: Failure =
         Failure::new(Status::Internal, "DB: 9: system error: the database is full");
+    pub(super) const TOO_MANY_AT_ONCE: Failure = Failure::new(
+        Status::Internal,
+        "DB: 9: system error: too many records for one step; send fewer, or without atomic",
+    );
     pub(super) const REPLY_TOO_LONG: Failure =
         Failure::new(Status::Internal, "DB: 9: system error: the reply is too long");
     pub(super) const NO_COMMANDS: Failure =

@@ -50,6 +50,8 @@ pub(super) enum Work {
     Search(Box<Search>),
     Vacuum(Vacuum),
     Echo(Echo),
+    /// A move of a cursor over many expired records.
+    Cursor(Option<Chosen>),
 }
 
 /// Begins a procedure that may take several turns; runs one that does not to its end, and returns
@@ -72,16 +74,35 @@ pub(super) fn begin<H: Host>(
         }
         Row::Echo => return Ok(Some(Work::Echo(Echo::default()))),
         Row::Vacuum => return Ok(Some(Work::Vacuum(Vacuum::begin(target.database?, inputs)))),
-        _ => return perform(turn, cursors, procedure, target, inputs, outputs).map(|()| None),
+        _ => {
+            let cursor = target.cursor;
+            let done = perform(turn, cursors, procedure, target, inputs, outputs);
+            let is_unfinished = cursors::is_unfinished(&done);
+            return if is_unfinished {
+                Ok(Some(Work::Cursor(cursor)))
+            } else {
+                done.map(|()| None)
+            };
+        }
     };
     Ok(Some(Work::Bulk(Bulk::new(turn, kind, target.database?, inputs))))
 }
 
 impl Work {
+    /// Bytes that it keeps beside its inputs and outputs.
+    pub(super) fn held_bytes(&self) -> usize {
+        match self {
+            Work::Search(search) => search.held_bytes(),
+            Work::Bulk(_) | Work::Vacuum(_) | Work::Echo(_) | Work::Cursor(_) => 0,
+        }
+    }
+
     /// Goes on for a slice. True when the procedure is done.
     pub(super) fn step<H: Host>(
         &mut self,
         turn: &mut Turn<'_, H>,
+        cursors: &mut Cursors,
+        row: Row,
         inputs: &Inputs<'_>,
         outputs: &mut Outputs,
     ) -> Result<bool, Failure> {
@@ -90,6 +111,10 @@ impl Work {
             Work::Search(search) => search.step(turn, outputs),
             Work::Vacuum(vacuum) => vacuum.step(turn),
             Work::Echo(echo) => Ok(echo.step(inputs, outputs)),
+            Work::Cursor(chosen) => {
+                let done = cursors::resume(turn, cursors, row, *chosen, inputs, outputs);
+                if cursors::is_unfinished(&done) { Ok(false) } else { done.map(|()| true) }
+            }
         }
     }
 }

@@ -92,7 +92,10 @@ impl Task {
         let kept = match &self.stage {
             Stage::Read(reading) => reading.held_bytes(),
             Stage::Wait(inputs) => inputs.held_bytes(),
-            Stage::Run(running) => running.inputs.held_bytes() + running.outputs.held_bytes(),
+            Stage::Run(running) => {
+                let Running { inputs, outputs, work } = &**running;
+                inputs.held_bytes() + outputs.held_bytes() + work.held_bytes()
+            }
             Stage::Word(wording, _) => wording.held_bytes(),
         };
         size_of::<Task>() + kept
@@ -138,7 +141,7 @@ pub(super) fn resume<H: Host>(
         }
         Stage::Run(running) => {
             let Running { inputs, outputs, work } = *running;
-            go_on(turn, procedure, inputs, outputs, work)
+            go_on(turn, cursors, procedure, inputs, outputs, work)
         }
         Stage::Word(wording, status) => word(turn, procedure, wording, status),
     }
@@ -185,7 +188,10 @@ fn run<H: Host>(
         procedures::begin(turn, cursors, &procedure, target, &inputs, &mut outputs)
     });
     match begun {
-        Ok(Some(work)) => go_on(turn, procedure, inputs, outputs, work),
+        Ok(Some(Work::Cursor(cursor))) => {
+            pause_run(procedure, inputs, outputs, Work::Cursor(cursor))
+        }
+        Ok(Some(work)) => go_on(turn, cursors, procedure, inputs, outputs, work),
         Ok(None) => conclude(turn, procedure, &inputs, outputs, Ok(())),
         Err(failure) => conclude(turn, procedure, &inputs, outputs, Err(failure)),
     }
@@ -194,16 +200,14 @@ fn run<H: Host>(
 /// Goes on with a procedure for a slice.
 fn go_on<H: Host>(
     turn: &mut Turn<'_, H>,
+    cursors: &mut Cursors,
     procedure: Procedure,
     inputs: Inputs<'_>,
     mut outputs: Outputs,
     mut work: Work,
 ) -> Step {
-    match work.step(turn, &inputs, &mut outputs) {
-        Ok(false) => {
-            let inputs = inputs.into_owned();
-            pause(procedure, Stage::Run(Box::new(Running { inputs, outputs, work })))
-        }
+    match work.step(turn, cursors, procedure.row, &inputs, &mut outputs) {
+        Ok(false) => pause_run(procedure, inputs, outputs, work),
         Ok(true) => conclude(turn, procedure, &inputs, outputs, Ok(())),
         Err(failure) => conclude(turn, procedure, &inputs, outputs, Err(failure)),
     }
@@ -265,6 +269,11 @@ fn word<H: Host>(
             failed: true,
         }),
     }
+}
+
+fn pause_run(procedure: Procedure, inputs: Inputs<'_>, outputs: Outputs, work: Work) -> Step {
+    let inputs = inputs.into_owned();
+    pause(procedure, Stage::Run(Box::new(Running { inputs, outputs, work })))
 }
 
 fn pause(procedure: Procedure, stage: Stage) -> Step {

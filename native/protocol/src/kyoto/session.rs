@@ -3,7 +3,7 @@
 //! Nothing of the input is copied for a request that is wholly there: it waits in the input until
 //! its last byte has come. Three kinds of requests are taken out as they come instead, and leave
 //! their state here: bodies in chunks, bulks of the binary protocol, and procedures that go on
-//! ([`Pending`]) after their request is gone.
+//! ([`Pending`]) after their request is gone. Long answers go out in pieces, too.
 
 use super::access::{self, Refused};
 use super::binary::{self, Bulk};
@@ -58,13 +58,17 @@ struct Chunked {
     chunks: Chunks,
 }
 
-/// A procedure that takes several turns, and how it is to be answered.
+/// What takes several turns.
 #[derive(Debug)]
-struct Pending {
-    task: Box<rpc::Task>,
-    keep_alive: bool,
-    with_body: bool,
+enum Pending {
+    /// A procedure, and how it is to be answered.
+    Task { task: Box<rpc::Task>, keep_alive: bool, with_body: bool },
+    /// The rest of an answer.
+    Body { body: Vec<u8>, sent: usize, keep_alive: bool },
 }
+
+/// Bytes of an answer that go out in one turn.
+const SENT_BYTES: usize = 256 << 10;
 
 /// What became of the front of the input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -152,8 +156,12 @@ impl Session for KyotoSession {
             State::Chunked(chunked) => chunked.head.capacity() + chunked.chunks.body.capacity(),
             State::Bulk(bulk) => bulk.held_bytes(),
         };
-        let task = self.pending.as_ref().map_or(0, |pending| pending.task.held_bytes());
-        state + task + self.cursors.held_bytes()
+        let pending = match &self.pending {
+            None => 0,
+            Some(Pending::Task { task, .. }) => task.held_bytes(),
+            Some(Pending::Body { body, .. }) => body.capacity(),
+        };
+        state + pending + self.cursors.held_bytes()
     }
 }
 
@@ -340,9 +348,31 @@ impl KyotoSession {
     }
 
     fn resume<H: Host>(&mut self, turn: &mut Turn<'_, H>, pending: Pending) -> Step {
-        let Pending { task, keep_alive, with_body } = pending;
-        let step = rpc::resume(turn, &mut self.cursors, task);
-        self.settle(turn, step, (keep_alive, with_body), 0, &[])
+        match pending {
+            Pending::Task { task, keep_alive, with_body } => {
+                let step = rpc::resume(turn, &mut self.cursors, task);
+                self.settle(turn, step, (keep_alive, with_body), 0, &[])
+            }
+            Pending::Body { body, sent, keep_alive } => self.send(turn, body, sent, keep_alive),
+        }
+    }
+
+    /// Sends more of a long answer, of which this much is sent.
+    #[cold]
+    fn send<H: Host>(
+        &mut self,
+        turn: &mut Turn<'_, H>,
+        body: Vec<u8>,
+        sent: usize,
+        keep_alive: bool,
+    ) -> Step {
+        let end = body.len().min(sent + SENT_BYTES);
+        turn.out.extend_from_slice(&body[sent..end]);
+        if end < body.len() {
+            self.pending = Some(Pending::Body { body, sent: end, keep_alive });
+            return Step::Yield(0);
+        }
+        if keep_alive { Step::Done(0) } else { Step::Close }
     }
 
     /// Sends the answer of a procedure, or keeps what is left of it to do.
@@ -360,15 +390,23 @@ impl KyotoSession {
                 let Answer { status, content_type, body, row, failed } = answer;
                 let headers: [(&str, &[u8]); 1] = [("Content-Type", content_type.as_bytes())];
                 let response = Response { status, keep_alive, length: None, headers: &headers };
-                response.write(turn.out, &self.common, &body, with_body);
                 let name = [COMMANDS[row as usize].as_bytes()];
-                turn.observe(row, failed, if words.is_empty() { &name } else { words });
+                let words = if words.is_empty() { &name } else { words };
+                if with_body && body.len() > SENT_BYTES {
+                    let head = Response { length: Some(body.len()), ..response };
+                    head.write_head(turn.out, &self.common);
+                    turn.observe(row, failed, words);
+                    self.pending = Some(Pending::Body { body, sent: 0, keep_alive });
+                    return Step::Yield(taken);
+                }
+                response.write(turn.out, &self.common, &body, with_body);
+                turn.observe(row, failed, words);
                 return if keep_alive { Step::Done(taken) } else { Step::Close };
             }
             rpc::Step::Pause(task) => (task, Step::Yield(taken)),
             rpc::Step::Wait { ms, task } => (task, Step::Wait { taken, ms }),
         };
-        self.pending = Some(Pending { task: task.0, keep_alive, with_body });
+        self.pending = Some(Pending::Task { task: task.0, keep_alive, with_body });
         task.1
     }
 

@@ -56,7 +56,9 @@ const DIFFERENCES: &[(&str, &[&str])] = &[
              counts the key and its own header too.",
             "A line longer than 64 KiB (an option) is answered `CLIENT_ERROR line too long` and \
              the connection is closed; memcached closes without a word from 2 KiB on unless the \
-             line is a `get`.",
+             line is a `get` or `gets`. Those have no limit here either: their keys are read as \
+             they come. If a key beyond the first 64 KiB is wrong, the values of those before it \
+             may have been sent before the `CLIENT_ERROR`.",
             "Client flags beyond 32 bits, and lengths beyond 31 bits in `ms`, are refused; \
              memcached takes what is left of them in fewer bits.",
             "An opaque token may have 32 bytes, as documented; memcached 1.6.18 takes 31, and any \

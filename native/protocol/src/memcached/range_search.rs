@@ -106,7 +106,9 @@ fn read<H: Host>(
     if !turn.admits_key(from) || !turn.admits_key(to) {
         return Err(BAD_FORMAT);
     }
-    let limit = unsigned(limit).and_then(|limit| usize::try_from(limit).ok());
+    // Digits alone, without a sign.
+    let limit = unsigned(limit).filter(|_| limit[0].is_ascii_digit());
+    let limit = limit.and_then(|limit| usize::try_from(limit).ok());
     let left = limit.filter(|limit| (1..=LIMIT_MAX).contains(limit)).ok_or(USAGE)?;
     let reverse = match *direction {
         b"asc" => false,

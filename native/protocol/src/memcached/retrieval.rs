@@ -8,6 +8,8 @@
 //!
 //! One line may name thousands of keys of large values, so the answer can stop between two keys:
 //! the session then keeps a [`Retrieval`] and goes on with the rest of the line in its next turn.
+//! A line of `get` or `gets` that is longer than lines may be comes in pieces. What was answered
+//! for one cannot be taken back when a later one has a word that is no key.
 
 use super::answer::Writing;
 use super::line::{Words, signed};
@@ -44,6 +46,8 @@ pub(super) enum Retrieved {
     All,
     /// The turn ended before this many last bytes of the line.
     Until { left: usize },
+    /// There is a word that is no key, and nothing of the line was answered but that.
+    Refused,
 }
 
 /// Answers `gat` and `gats`; `words` are what follows the name. `None` where the line is answered
@@ -72,6 +76,23 @@ pub(super) fn get_and_touch<H: Host>(
 /// Answers for the keys that `words` still has, until the output is full.
 #[inline]
 pub(super) fn retrieve<H: Host>(
+    turn: &mut Turn<'_, H>,
+    retrieval: Retrieval,
+    words: Words<'_>,
+    line: &[u8],
+    output_bytes_max: usize,
+) -> Retrieved {
+    let retrieved = retrieve_piece(turn, retrieval, words, line, output_bytes_max);
+    if retrieved == Retrieved::All {
+        turn.out.extend_from_slice(b"END\r\n");
+        turn.observe(retrieval.row, false, line);
+    }
+    retrieved
+}
+
+/// The same where more of the line is to come.
+#[inline]
+pub(super) fn retrieve_piece<H: Host>(
     turn: &mut Turn<'_, H>,
     retrieval: Retrieval,
     mut words: Words<'_>,
@@ -106,8 +127,6 @@ pub(super) fn retrieve<H: Host>(
             return Retrieved::Until { left: words.rest().len() };
         }
     }
-    turn.out.extend_from_slice(b"END\r\n");
-    turn.observe(retrieval.row, false, line);
     Retrieved::All
 }
 
@@ -116,6 +135,13 @@ pub(super) fn retrieve<H: Host>(
 pub(super) fn no_keys<H: Host>(turn: &mut Turn<'_, H>, retrieval: Retrieval, line: &[u8]) {
     turn.say("ERROR");
     turn.observe(retrieval.row, true, line);
+}
+
+/// A line of keys that has a word which is none.
+#[cold]
+pub(super) fn no_key<H: Host>(turn: &mut Turn<'_, H>, retrieval: Retrieval) {
+    turn.say(BAD_FORMAT);
+    turn.observe(retrieval.row, true, &[]);
 }
 
 #[cold]
@@ -128,5 +154,5 @@ fn refuse<H: Host>(
     turn.out.truncate(start);
     turn.say(BAD_FORMAT);
     turn.observe(retrieval.row, true, line);
-    Retrieved::All
+    Retrieved::Refused
 }

@@ -4,6 +4,9 @@
 //! the end of a line, how many bytes the request under way needs, what is left of a value that is
 //! passed over, what is done with the rest of a line of keys, and a search on its way. Nothing of
 //! the input is copied but the bounds of a search.
+//!
+//! A line is taken when all of it is there, and is not longer than a limit. Those of `get` and
+//! `gets` alone may be: they are taken in pieces, as many whole keys as are within the limit.
 
 use super::line::{Words, is_http};
 use super::range_search::{self, Search};
@@ -12,7 +15,7 @@ use super::table::Row;
 use super::turn::Turn;
 use super::{ahead, authentication, keys, meta, meta_set, server, stats, storage};
 use crate::{Budget, Host, Next, Progress, Session};
-use memchr::memchr;
+use memchr::{memchr, memrchr};
 
 /// First byte of a request of memcached's binary protocol, which lines never begin with.
 const BINARY_REQUEST: u8 = 0x80;
@@ -38,10 +41,27 @@ enum State {
     Request,
     /// A value that nobody wants, of so many bytes.
     Unwanted(u64),
+    /// The rest of a line that nobody wants.
+    UnwantedLine,
     /// More keys of a line that was begun.
     Keys(Retrieval),
     /// The end of the line of a search that was begun.
     Search,
+}
+
+/// What is at the front of the input.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Front<'i> {
+    /// A line without its end, and where its body would begin.
+    Line(&'i [u8], usize),
+    /// Whole keys of a line that is too long to be taken at once.
+    Keys(&'i [u8]),
+    /// Part of a line.
+    Unfinished,
+    /// A word that is too long for a key, in a line of keys.
+    NoKey(Retrieval),
+    /// What closes the connection. That was said.
+    Refused,
 }
 
 /// What became of a request.
@@ -90,6 +110,15 @@ impl Session for MemcachedSession {
                 self.state = State::Request;
                 continue;
             }
+            if self.state == State::UnwantedLine {
+                let end = memchr(b'\n', rest);
+                consumed += end.map_or(rest.len(), |end| end + 1);
+                if end.is_none() {
+                    break Next::Read { wanted: 1 };
+                }
+                self.state = State::Request;
+                continue;
+            }
             if rest.len() < self.needed || rest.is_empty() {
                 break Next::Read { wanted: self.needed.saturating_sub(rest.len()) };
             }
@@ -101,8 +130,26 @@ impl Session for MemcachedSession {
                 fetched = consumed.saturating_add(ahead::fetch_for_requests(turn.host, rest));
             }
             requests_left -= 1;
-            let Some((line, body)) = self.line(&mut turn, rest) else { break Next::Close };
-            let Some(line) = line else { break Next::Read { wanted: 0 } };
+            let (line, body) = match self.front(&mut turn, rest) {
+                Front::Line(line, body) => (line, body),
+                Front::Keys(keys) => match self.keys(&mut turn, keys, budget.output_bytes_max) {
+                    (taken, true) => {
+                        consumed += taken;
+                        continue;
+                    }
+                    (taken, false) => {
+                        consumed += taken;
+                        break Next::Yield;
+                    }
+                },
+                Front::Unfinished => break Next::Read { wanted: 0 },
+                Front::NoKey(retrieval) => {
+                    retrieval::no_key(&mut turn, retrieval);
+                    self.consumed(0, State::UnwantedLine);
+                    continue;
+                }
+                Front::Refused => break Next::Close,
+            };
             match self.respond(&mut turn, line, rest, body, budget.output_bytes_max) {
                 Step::Consumed(bytes) => consumed += self.consumed(bytes, State::Request),
                 Step::Swallow { body, bytes } => {
@@ -156,35 +203,67 @@ impl MemcachedSession {
         bytes
     }
 
-    /// The line at the front of the input without its end, and where its body would begin. The line
-    /// is `None` where its end is missing; all is `None` where the connection must close, which was
-    /// said then.
+    /// What is at the front of the input.
     #[inline]
-    fn line<'i, H: Host>(
-        &mut self,
-        turn: &mut Turn<'_, H>,
-        input: &'i [u8],
-    ) -> Option<(Option<&'i [u8]>, usize)> {
+    fn front<'i, H: Host>(&mut self, turn: &mut Turn<'_, H>, input: &'i [u8]) -> Front<'i> {
         if input.first() == Some(&BINARY_REQUEST) && self.state == State::Request {
             turn.say("CLIENT_ERROR the binary protocol is not supported");
-            return None;
+            return Front::Refused;
         }
         let limits = turn.host.limits();
         let line_bytes_max = match self.authenticated {
             true => limits.line_bytes_max,
             false => limits.line_bytes_max.min(limits.unauthenticated_argument_bytes_max),
         };
-        let found = memchr(b'\n', input.get(self.searched..)?).map(|at| at + self.searched);
-        if found.unwrap_or(input.len()) > line_bytes_max {
-            turn.say("CLIENT_ERROR line too long");
-            return None;
-        }
-        let Some(end) = found else {
+        let window = &input[..input.len().min(line_bytes_max.saturating_add(1))];
+        let unsearched = window.get(self.searched..).unwrap_or_default();
+        let Some(end) = memchr(b'\n', unsearched).map(|at| at + self.searched) else {
+            if window.len() > line_bytes_max {
+                return self.piece(turn, &window[..line_bytes_max]);
+            }
             self.searched = input.len();
-            return Some((None, 0));
+            return Front::Unfinished;
         };
         let line = &input[..end];
-        Some((Some(line.strip_suffix(b"\r").unwrap_or(line)), end + 1))
+        Front::Line(line.strip_suffix(b"\r").unwrap_or(line), end + 1)
+    }
+
+    /// The keys at the front of a line that is too long, of which this much is there.
+    #[cold]
+    fn piece<'i, H: Host>(&self, turn: &mut Turn<'_, H>, start: &'i [u8]) -> Front<'i> {
+        let keys = &start[..memrchr(b' ', start).unwrap_or(0)];
+        match self.state {
+            State::Keys(retrieval) if keys.is_empty() => Front::NoKey(retrieval),
+            State::Keys(_) => Front::Keys(keys),
+            State::Request if self.authenticated && is_get(keys) => Front::Keys(keys),
+            _ => {
+                turn.say("CLIENT_ERROR line too long");
+                Front::Refused
+            }
+        }
+    }
+
+    /// Answers for the keys of a piece of a line. Returns how many bytes of it are done with, and
+    /// whether that is all.
+    #[cold]
+    fn keys<H: Host>(
+        &mut self,
+        turn: &mut Turn<'_, H>,
+        piece: &[u8],
+        output_bytes_max: usize,
+    ) -> (usize, bool) {
+        let mut words = Words::of(piece);
+        let retrieval = match self.state {
+            State::Keys(retrieval) => retrieval,
+            _ => Retrieval::get(words.next() == Some(b"gets")),
+        };
+        match retrieval::retrieve_piece(turn, retrieval, words, piece, output_bytes_max) {
+            Retrieved::All => (self.consumed(piece.len(), State::Keys(retrieval)), true),
+            Retrieved::Until { left } => {
+                (self.consumed(piece.len() - left, State::Keys(retrieval)), false)
+            }
+            Retrieved::Refused => (self.consumed(piece.len(), State::UnwantedLine), true),
+        }
     }
 
     /// Answers the request whose line is at the front of `input`.
@@ -310,7 +389,15 @@ fn retrieve<H: Host>(
     output_bytes_max: usize,
 ) -> Step {
     match retrieval::retrieve(turn, retrieval, words, line, output_bytes_max) {
-        Retrieved::All => Step::Consumed(body),
+        Retrieved::All | Retrieved::Refused => Step::Consumed(body),
         Retrieved::Until { left } => Step::Pause { at: line.len() - left, retrieval },
     }
+}
+
+/// Whether a line that begins so asks for keys, and not for a range of them.
+fn is_get(start: &[u8]) -> bool {
+    let mut words = Words::of(start);
+    matches!(words.next(), Some(b"get" | b"gets"))
+        && !range_search::is_search(&words)
+        && words.next().is_some()
 }

@@ -13,9 +13,9 @@ use std::collections::VecDeque;
 use todana_command::{Command, Condition, Expires, Record, Set};
 use todana_table::{Bound, KeyRange, Keyspace};
 
-/// Steps of a walk that one move of a cursor takes at most. Each passes over some thousand expired
-/// records.
-const WALKS_MAX: usize = 8;
+/// Steps of a walk that a cursor takes in one turn at most: one that reads ahead, and one that
+/// looks at what was read. Each passes over some thousand expired records.
+const WALKS_MAX: usize = 2;
 /// Times that a write is tried whose record is removed by others in between.
 const TRIES_MAX: usize = 64;
 /// Keys that are read ahead where there is no order: a step of a walk costs much there.
@@ -23,10 +23,10 @@ const AHEAD_KEYS: usize = 32;
 /// Bytes of keys read ahead beyond which no more are kept.
 const AHEAD_BYTES: usize = 16 << 10;
 
-const TOO_MANY_EXPIRED: Failure = Failure::new(
-    Status::Internal,
-    "DB: 9: system error: too many expired records in a row; try again",
-);
+/// A move came to its end in this turn, among expired records, and goes on in the next. No client
+/// sees it.
+pub(super) const UNFINISHED: Failure =
+    Failure::new(Status::Internal, "DB: 9: system error: too many expired records in a row");
 const TOO_MANY_REMOVED: Failure = Failure::new(
     Status::Internal,
     "DB: 9: system error: records are removed faster than they are found; try again",
@@ -82,6 +82,11 @@ impl Cursor {
         self.ahead.clear();
     }
 
+    /// Goes on with a move that is [`UNFINISHED`].
+    pub(super) fn resume<H: Host>(&mut self, turn: &mut Turn<'_, H>) -> Result<(), Failure> {
+        self.find(turn, &mut |_| {})
+    }
+
     /// Moves to the first record, or to a key: the first record from there on, or the very one
     /// where there is no order.
     pub(super) fn jump<H: Host>(
@@ -90,11 +95,12 @@ impl Cursor {
         key: Option<&[u8]>,
     ) -> Result<(), Failure> {
         self.unset();
+        self.backward = false;
         match key {
-            None => self.walk(turn, KeyRange::All, None, false, &mut |_| {})?,
+            None => self.walk(turn, KeyRange::All, None, &mut |_| {})?,
             Some(key) if self.is_ordered(turn) => {
                 let keys = KeyRange::Between(Bound::Included(key), Bound::Unbounded);
-                self.walk(turn, keys, None, false, &mut |_| {})?;
+                self.walk(turn, keys, None, &mut |_| {})?;
             }
             Some(key) => {
                 if !self.stand_on(turn, key, &mut |_| {})? {
@@ -102,7 +108,6 @@ impl Cursor {
                 }
             }
         }
-        self.backward = false;
         Ok(())
     }
 
@@ -114,13 +119,12 @@ impl Cursor {
     ) -> Result<(), Failure> {
         self.check_order(turn)?;
         self.unset();
+        self.backward = true;
         let keys = match key {
             None => KeyRange::All,
             Some(key) => KeyRange::Between(Bound::Unbounded, Bound::Included(key)),
         };
-        self.walk(turn, keys, None, true, &mut |_| {})?;
-        self.backward = true;
-        Ok(())
+        self.walk(turn, keys, None, &mut |_| {})
     }
 
     /// Moves to the record that follows. Where others removed the record, the cursor is on the one
@@ -221,7 +225,7 @@ impl Cursor {
     fn leave<H: Host>(&mut self, turn: &mut Turn<'_, H>) -> Result<(), Failure> {
         match self.go(turn, &mut |_| {}) {
             // The next look goes on from where this one came to.
-            Err(failure) if failure == TOO_MANY_EXPIRED => Ok(()),
+            Err(failure) if failure == UNFINISHED => Ok(()),
             Err(failure) if failure == Failure::NO_RECORD => Ok(()),
             other => other,
         }
@@ -230,16 +234,15 @@ impl Cursor {
     /// Moves to the record beside the place, in the cursor's direction.
     fn go<H: Host>(&mut self, turn: &mut Turn<'_, H>, look: Look<'_>) -> Result<(), Failure> {
         let key = self.place.take().ok_or(Failure::NO_RECORD)?.key;
-        self.walk(turn, KeyRange::All, Some(key), self.backward, look)
+        self.walk(turn, KeyRange::All, Some(key), look)
     }
 
-    /// Moves to the first of these records.
+    /// Moves to the first of these records in the cursor's direction.
     fn walk<H: Host>(
         &mut self,
         turn: &mut Turn<'_, H>,
         keys: KeyRange<'_>,
         mut after: Option<Vec<u8>>,
-        reverse: bool,
         look: Look<'_>,
     ) -> Result<(), Failure> {
         self.place = None;
@@ -255,7 +258,7 @@ impl Cursor {
             let command = Command::Range {
                 keys,
                 after: after.as_deref(),
-                reverse,
+                reverse: self.backward,
                 count,
                 values: is_ordered,
             };
@@ -281,7 +284,7 @@ impl Cursor {
         }
         // The next move goes on from here.
         self.place = after.map(|key| Place { key, expires_at_ms: Some(0) });
-        Err(TOO_MANY_EXPIRED)
+        Err(UNFINISHED)
     }
 
     /// Looks at the record of a key and stays on it, if there is one.

@@ -66,10 +66,38 @@ impl Cursors {
         Ok(Some(Chosen { number, known: false }))
     }
 
+    fn get(&mut self, chosen: Option<Chosen>) -> Result<&mut Cursor, Failure> {
+        let chosen = chosen.and_then(|chosen| self.cursors.get_mut(&chosen.number));
+        chosen.ok_or(Failure::NO_SUCH_CURSOR)
+    }
+
     /// Takes all cursors on a database off their places: it was cleared.
     pub(super) fn unset(&mut self, database: usize) {
         let on_it = self.cursors.values_mut().filter(|cursor| cursor.database() == database);
         on_it.for_each(Cursor::unset);
+    }
+}
+
+/// Whether a procedure came to its end in this turn, and [`resume`] goes on with it in the next.
+pub(super) fn is_unfinished(done: &Result<(), Failure>) -> bool {
+    matches!(done, Err(failure) if *failure == cursor::UNFINISHED)
+}
+
+/// Goes on with a procedure.
+pub(super) fn resume<H: Host>(
+    turn: &mut Turn<'_, H>,
+    cursors: &mut Cursors,
+    row: Row,
+    chosen: Option<Chosen>,
+    inputs: &Inputs<'_>,
+    outputs: &mut Outputs,
+) -> Result<(), Failure> {
+    match row {
+        // The move is what goes on; to begin it again would lead elsewhere.
+        Row::CurJump | Row::CurJumpBack | Row::CurStep | Row::CurStepBack => {
+            cursors.get(chosen)?.resume(turn)
+        }
+        _ => run(turn, cursors, row, chosen, inputs, outputs),
     }
 }
 
@@ -85,8 +113,7 @@ pub(super) fn run<H: Host>(
     if row == Row::CurDelete {
         return delete(cursors, chosen);
     }
-    let chosen = chosen.and_then(|chosen| cursors.cursors.get_mut(&chosen.number));
-    let cursor = chosen.ok_or(Failure::NO_SUCH_CURSOR)?;
+    let cursor = cursors.get(chosen)?;
     let step = inputs.has(b"step");
     match row {
         Row::CurJump => cursor.jump(turn, inputs.get(b"key")),
@@ -147,6 +174,7 @@ fn get<H: Host>(
     let done = look(cursor, turn, outputs);
     match &done {
         Ok(()) => turn.lookups.0 += 1,
+        Err(_) if is_unfinished(&done) => {}
         Err(_) => turn.lookups.1 += 1,
     }
     done

@@ -121,7 +121,7 @@ impl Model {
                 self.backward = false;
                 let (rank, at_ms) = self.place?;
                 let is_gone = !self.records.contains_key(&rank);
-                if is_gone && !at_ms.is_some_and(|at_ms| at_ms <= self.now_ms) {
+                if is_gone && at_ms.is_none_or(|at_ms| at_ms > self.now_ms) {
                     let rank = self.go(rank)?;
                     return self.go(rank);
                 }

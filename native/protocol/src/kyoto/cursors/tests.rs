@@ -18,6 +18,8 @@ pub(super) const DESCENDING: Option<KeyOrder> =
 pub(super) struct Connection {
     pub(super) host: FakeHost,
     cursors: Cursors,
+    /// That the last procedure took.
+    turns: usize,
 }
 
 impl Connection {
@@ -26,7 +28,7 @@ impl Connection {
         let databases = Arc::new(Databases::with_options(&options));
         let mut host = FakeHost::on(databases, ProtocolName::Kyoto);
         host.kyoto.databases = vec![Default::default(); 2];
-        Connection { host, cursors: Cursors::default() }
+        Connection { host, cursors: Cursors::default(), turns: 0 }
     }
 
     /// With records whose values are their keys in capitals.
@@ -64,7 +66,14 @@ impl Connection {
         let mut outputs = Outputs::default();
         let chosen = self.cursors.choose(&inputs, database);
         let done = chosen.and_then(|chosen| {
-            run(&mut turn, &mut self.cursors, row, chosen, &inputs, &mut outputs)
+            let cursors = &mut self.cursors;
+            let mut done = run(&mut turn, cursors, row, chosen, &inputs, &mut outputs);
+            self.turns = 1;
+            while is_unfinished(&done) {
+                done = resume(&mut turn, cursors, row, chosen, &inputs, &mut outputs);
+                self.turns += 1;
+            }
+            done
         });
         let (hits, misses) = turn.lookups;
         self.host.lookups.0 += hits;
@@ -400,6 +409,35 @@ fn expired_records_are_passed_over() {
     connection.check(Row::CurGetKey, "CUR=1", "key=d");
     connection.check(Row::CurJumpBack, "CUR=1&key=c", "");
     connection.check(Row::CurGetKey, "CUR=1", "key=b");
+}
+
+#[test]
+fn many_expired_records_are_passed_over_in_several_turns() {
+    /// What a turn looks at: two commands, of eight steps of a walk over 1,024 keys each.
+    const KEYS_PER_TURN: usize = 16_384;
+    let mut connection = Connection::with(LEXICAL, &["a", "z"]);
+    let expired = 5 * KEYS_PER_TURN;
+    for number in 0..expired {
+        connection.put(&format!("m{number:06}"), Expires::At(START_MS + 1_000));
+    }
+    connection.host.now_ms += 1_000;
+    for (row, query, key) in [
+        (Row::CurJump, "CUR=1&key=b", "z"),
+        (Row::CurStepBack, "CUR=1", "a"),
+        (Row::CurStep, "CUR=1", "z"),
+        (Row::CurJumpBack, "CUR=1&key=y", "a"),
+    ] {
+        connection.check(row, query, "");
+        assert!(connection.turns >= expired / KEYS_PER_TURN, "{row:?}: {}", connection.turns);
+        connection.check(Row::CurGetKey, "CUR=1", &format!("key={key}"));
+        assert_eq!(connection.turns, 1);
+    }
+    // A look that steps leaves the way to the next one.
+    connection.check(Row::CurJump, "CUR=1", "");
+    connection.check(Row::CurGetKey, "CUR=1&step", "key=a");
+    connection.check(Row::CurSeize, "CUR=1", "key=z value=Z");
+    assert!(connection.turns > 1);
+    assert_eq!(connection.host.lookups, (6, 0), "no turn is taken for a miss");
 }
 
 #[test]

@@ -28,6 +28,8 @@ const COSTLY_KEYS: usize = 256;
 /// expression beside a byte of a key: up to 20 ns where the search has to follow them all, which
 /// makes this a millisecond; far less as a rule.
 const SLICE_WORK: usize = 1 << 16;
+/// Bytes that a match takes beside its key while its distance is kept.
+const NEAREST_BYTES: usize = 96;
 /// Most work that a single key may make: some milliseconds at the worst.
 const KEY_WORK_MAX: usize = 1 << 18;
 
@@ -114,6 +116,11 @@ impl Search {
         let bytes_max = turn.host.limits().output_bytes_max;
         let sieve = Sieve { wanted, matches_max, matches: 0, nearest, nearest_bytes, bytes_max };
         Ok(Search { database, road, unseen: VecDeque::new(), sieve })
+    }
+
+    /// Bytes of the matches that it keeps until all are known.
+    pub(super) fn held_bytes(&self) -> usize {
+        self.sieve.nearest_bytes
     }
 
     /// Goes on for a slice. True when all matches are among the outputs.
@@ -264,12 +271,12 @@ impl Sieve {
     /// Keeps a match until all are known.
     fn keep(&mut self, distance: usize, key: &[u8]) -> Result<(), Failure> {
         if self.nearest.insert((distance, key.to_vec())) {
-            self.nearest_bytes += key.len();
+            self.nearest_bytes += key.len() + NEAREST_BYTES;
         }
         if self.nearest.len() > self.matches_max
             && let Some((_, key)) = self.nearest.pop_last()
         {
-            self.nearest_bytes -= key.len();
+            self.nearest_bytes -= key.len() + NEAREST_BYTES;
         }
         if self.nearest_bytes > self.bytes_max { Err(Failure::REPLY_TOO_LONG) } else { Ok(()) }
     }
@@ -292,6 +299,7 @@ impl Sieve {
                 outputs.insert_number("num", self.matches);
                 return Ok(true);
             };
+            self.nearest_bytes -= key.len() + NEAREST_BYTES;
             self.tell(&key, outputs)?;
         }
         Ok(false)

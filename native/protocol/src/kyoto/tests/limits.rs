@@ -81,3 +81,36 @@ fn a_procedure_that_waits_is_resumed_without_further_input() {
     );
     assert!(answer.ends_with("closed"), "{answer}");
 }
+
+#[test]
+fn a_long_answer_goes_out_in_pieces() {
+    const PIECE_BYTES: usize = 256 << 10;
+    let mut session = KyotoSession::default();
+    let mut host = FakeHost::new(ProtocolName::Kyoto);
+    let budget = Budget { requests_max: 100, output_bytes_max: 10_000 };
+    let echo = |connection: &str| {
+        let body = format!("key\t{}\n", "v".repeat(1 << 20));
+        let length = body.len();
+        format!(
+            "POST /rpc/echo HTTP/1.1\r\n{connection}Content-Type: text/tab-separated-values\r\n\
+             Content-Length: {length}\r\n\r\n{body}"
+        )
+    };
+    let mut input = (echo("") + &echo("Connection: close\r\n")).into_bytes();
+    let (mut answers, mut turns) = (Vec::new(), 0);
+    loop {
+        let mut output = Vec::new();
+        let progress = session.advance(&input, &mut output, &mut host, budget);
+        input.drain(..progress.consumed);
+        assert!(output.len() <= PIECE_BYTES + 1_000, "{} bytes in a turn", output.len());
+        answers.extend(output);
+        turns += 1;
+        if progress.next == Next::Close {
+            break;
+        }
+    }
+    assert!(turns >= 2 * (1 << 20) / PIECE_BYTES, "{turns} turns");
+    // It is longer than a column may be that is not encoded.
+    let body = format!("key\t{}\n", "v".repeat(1 << 20));
+    assert_eq!(String::from_utf8(answers).unwrap().matches(&body).count(), 2);
+}

@@ -101,6 +101,62 @@ fn lines_have_up_to_the_limit() {
     assert_eq!(conversation.ask("x"), "CLIENT_ERROR line too long\r\nclosed");
 }
 
+/// Keys of the greatest length, as a line names them.
+fn many_keys(count: usize) -> Vec<String> {
+    (0..count).map(|number| format!("{number:0>250}")).collect()
+}
+
+#[test]
+fn a_line_of_keys_may_be_longer_than_other_lines() {
+    let keys = many_keys(1_000);
+    for (name, token) in [("get", ""), ("gets", " ")] {
+        let line = format!(" {name} {}  \r\nmn\r\n", keys.join("  "));
+        for piece_bytes in [1_000, 65_536, 100_003, line.len()] {
+            let mut conversation = Conversation::new();
+            let max = conversation.host.limits.line_bytes_max;
+            assert!(line.len() > 3 * max);
+            for key in &keys[500..] {
+                conversation.ask(format!("set {key} 0 0 1\r\nx\r\n"));
+            }
+            let mut answer = String::new();
+            for piece in line.as_bytes().chunks(piece_bytes) {
+                answer += &conversation.ask(piece);
+                assert!(conversation.waiting.len() <= max, "more than a line waits");
+            }
+            let found = answer.matches(&format!(" 0 1{token}")).count();
+            assert_eq!(found, 500, "{name} {piece_bytes}");
+            assert!(answer.starts_with(&format!("VALUE {} 0 1{token}", keys[500])), "{name}");
+            assert!(answer.ends_with("x\r\nEND\r\nMN\r\n"), "{name} {piece_bytes}");
+        }
+    }
+}
+
+#[test]
+fn a_long_line_of_keys_is_passed_over_from_a_word_that_is_none() {
+    let keys = many_keys(1_000).join(" ");
+    let long = "x".repeat(100_000);
+    for bad in ["a\tb", &long[..251], &long] {
+        let mut conversation = Conversation::new();
+        conversation.ask(format!("set {} 0 0 1\r\nx\r\n", &keys[..250]));
+        let answer = conversation.ask(format!("get {keys} {bad} {keys}\r\nmn\r\n"));
+        let found = format!("VALUE {} 0 1\r\nx\r\n", &keys[..250]);
+        assert_eq!(answer, format!("{found}{BAD_FORMAT}MN\r\n"), "{}", bad.len());
+    }
+}
+
+#[test]
+fn other_long_lines_close_the_connection() {
+    let keys = many_keys(1_000).join(" ");
+    for start in ["gat 0", "gats 0", "mg", "delete", "get mio:range-search a b 1", "gett", "x"] {
+        let answer = Conversation::new().ask(format!("{start} {keys}\r\n"));
+        assert_eq!(answer, "CLIENT_ERROR line too long\r\nclosed", "{start}");
+    }
+    let mut conversation = Conversation::new();
+    conversation.host.password = Some("secret".into());
+    let answer = conversation.ask(format!("get {keys}\r\n"));
+    assert_eq!(answer, "CLIENT_ERROR line too long\r\nclosed");
+}
+
 #[test]
 fn a_large_value_is_passed_over_as_it_comes() {
     let mut conversation = Conversation::new();

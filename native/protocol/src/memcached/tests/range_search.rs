@@ -75,6 +75,8 @@ fn a_wrong_form_is_said() {
         "a b -1 asc",
         "a b x asc",
         "a b 65537 asc",
+        "a b +5 asc",
+        "a b -5 asc",
         "a b 99999999999999999999 asc",
         "a b 10 asc c",
         "a b 10 asc c d e f g",

@@ -53,6 +53,38 @@ fn many_records_are_stored_found_and_removed() {
 }
 
 #[test]
+fn an_atomic_bulk_has_a_limit_and_does_nothing_beyond_it() {
+    const TOO_MANY: &str = "500 ERROR=DB: 9: system error: too many records for one step; send \
+                            fewer, or without atomic";
+    let body =
+        |count: usize| -> String { (0..count).map(|number| format!("_{number:05}\t\n")).collect() };
+    let mut conversation = conversation();
+    let mut bulk = |name: &str, body: String| {
+        let answer = ask(&mut conversation, post(&format!("/rpc/{name}"), TABS, body));
+        if answer.rows().len() > 1 { answer.rows().len().to_string() } else { answer.text() }
+    };
+    assert_eq!(bulk("set_bulk?atomic", body(32_769)), TOO_MANY);
+    assert_eq!(bulk("get_bulk", body(32_769)), "200 num=0");
+    assert_eq!(bulk("set_bulk?atomic", body(32_768)), "200 num=32768");
+    assert_eq!(bulk("get_bulk?atomic", body(32_769)), TOO_MANY);
+    assert_eq!(bulk("get_bulk?atomic", body(32_768)), "32769");
+    assert_eq!(bulk("remove_bulk?atomic", body(32_769)), TOO_MANY);
+    assert_eq!(bulk("remove_bulk", body(32_769)), "200 num=32768");
+}
+
+#[test]
+fn an_atomic_bulk_stores_no_more_than_so_many_bytes() {
+    let mut conversation = conversation();
+    let half = "x".repeat(8 << 20);
+    let body = |more: &str| format!("_a\t{half}\n_b\t{half}{more}\n");
+    let answer = ask(&mut conversation, post("/rpc/set_bulk?atomic", TABS, body("y")));
+    assert!(answer.text().starts_with("500 ERROR=DB: 9: system error: too many"));
+    assert_eq!(call(&mut conversation, "check", "key=a"), "450 ERROR=DB: 7: no record: no record");
+    let answer = ask(&mut conversation, post("/rpc/set_bulk?atomic", TABS, body("")));
+    assert_eq!(answer.text(), "200 num=2");
+}
+
+#[test]
 fn of_many_records_with_few_names_the_last_counts() {
     let mut conversation = conversation();
     let body: String = (0..30_000).map(|at| format!("_{}\t{at}\n", at % 10)).collect();
