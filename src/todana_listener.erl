@@ -2,7 +2,8 @@
 %%
 %% Network clients are served by native threads, never by this process. It
 %% starts them, and stops them when it ends. Killed, it cannot: then the threads
-%% go on until its successor stops them and binds the addresses again.
+%% go on until its successor stops them and binds the addresses again. If they
+%% are stopped behind its back, it ends, and its successor starts them again.
 %%
 %% Its argument is printed in supervisor reports, so it names the password's
 %% file; the password is read at each start, and kept by the threads only.
@@ -11,7 +12,7 @@
 -behaviour(gen_server).
 
 -export([start_link/1, addresses/0, info/0]).
--export([init/1, handle_call/3, handle_cast/2, terminate/2]).
+-export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
 
 -doc "Starts the server with the settings of `todana_options`.".
 -spec start_link(map()) -> gen_server:start_ret().
@@ -62,16 +63,42 @@ serve(Settings) ->
     end.
 
 -spec handle_call(addresses | info, gen_server:from(), todana_nif:server()) ->
-    {reply, term(), todana_nif:server()}.
+    {reply, term(), todana_nif:server()}
+    | {stop, {listener, binary()}, term(), todana_nif:server()}.
 handle_call(addresses, _From, Server) ->
-    Addresses = [
-        {binary_to_atom(Protocol), address(binary_to_list(Ip), Port)}
-     || {Protocol, Ip, Port} <- todana_nif:server_addresses(Server)
-    ],
-    {reply, Addresses, Server};
+    case ask(fun todana_nif:server_addresses/1, Server) of
+        stopped ->
+            {stop, stopped(), [], Server};
+        Bound ->
+            Addresses = [
+                {binary_to_atom(Protocol), address(binary_to_list(Ip), Port)}
+             || {Protocol, Ip, Port} <- Bound
+            ],
+            {reply, Addresses, Server}
+    end;
 handle_call(info, _From, Server) ->
-    Info = todana_nif:server_info(Server),
-    {reply, #{binary_to_atom(Name) => V || {Name, V} <- Info}, Server}.
+    case ask(fun todana_nif:server_info/1, Server) of
+        stopped ->
+            {stop, stopped(), #{}, Server};
+        Info ->
+            {reply, #{binary_to_atom(Name) => V || {Name, V} <- Info}, Server}
+    end.
+
+%% A server that an instance of the native library started which was purged
+%% since is none to the present one. It stops when this process lets go of it.
+-spec ask(fun((todana_nif:server()) -> Answer), todana_nif:server()) ->
+    Answer | stopped.
+ask(Ask, Server) ->
+    try
+        Ask(Server)
+    catch
+        error:badarg -> stopped
+    end.
+
+%% Why this process ends, and the supervisor starts another.
+-spec stopped() -> {listener, binary()}.
+stopped() ->
+    {listener, ~"the server was stopped with its native library"}.
 
 -spec address(string(), 0..65535) -> string().
 address(Ip, Port) ->
@@ -85,6 +112,16 @@ address(Ip, Port) ->
 handle_cast(_Message, Server) ->
     {noreply, Server}.
 
+%% Told by native code when somebody else has stopped the server.
+-spec handle_info(term(), todana_nif:server()) ->
+    {noreply, todana_nif:server()}
+    | {stop, {listener, binary()}, todana_nif:server()}.
+handle_info({todana_server, stopped}, Server) ->
+    {stop, stopped(), Server};
+handle_info(_Message, Server) ->
+    {noreply, Server}.
+
 -spec terminate(term(), todana_nif:server()) -> ok.
 terminate(_Reason, Server) ->
-    todana_nif:server_stop(Server).
+    _ = ask(fun todana_nif:server_stop/1, Server),
+    ok.

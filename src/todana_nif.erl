@@ -50,6 +50,7 @@
     server_stop_all/0,
     server_addresses/1,
     server_info/1,
+    instances/0,
     forward_interrupt/0
 ]).
 
@@ -232,7 +233,7 @@ handle(_) -> erlang:nif_error(not_loaded).
     | misuse().
 options(_) -> erlang:nif_error(not_loaded).
 
--spec counts(table()) -> [{binary(), non_neg_integer()}] | misuse().
+-spec counts(reference()) -> [{binary(), non_neg_integer()}] | misuse().
 counts(_) -> erlang:nif_error(not_loaded).
 
 -spec count(table()) -> non_neg_integer() | misuse().
@@ -264,11 +265,15 @@ server_stop(_) -> erlang:nif_error(not_loaded).
 -spec server_stop_all() -> ok.
 server_stop_all() -> erlang:nif_error(not_loaded).
 
--spec server_addresses(server()) -> [{binary(), binary(), 0..65535}].
+-spec server_addresses(server()) ->
+    [{binary(), binary(), 0..65535}] | stopped.
 server_addresses(_) -> erlang:nif_error(not_loaded).
 
 -spec server_info(server()) -> [{binary(), number() | binary()}].
 server_info(_) -> erlang:nif_error(not_loaded).
+
+-spec instances() -> pos_integer().
+instances() -> erlang:nif_error(not_loaded).
 
 -spec forward_interrupt() -> ok | error.
 forward_interrupt() -> erlang:nif_error(not_loaded).

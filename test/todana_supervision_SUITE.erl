@@ -6,6 +6,8 @@
 
 -export([all/0, init_per_testcase/2, end_per_testcase/2]).
 -export([log/2]).
+%% Called in another node
+-export([reload_under_a_server/0, collect_the_old/1]).
 -export([
     embedded_opens_no_port/1,
     embedded_refuses_unknown_options/1,
@@ -23,6 +25,8 @@
     the_sweeper_frees_memory/1,
     closing_while_reading/1,
     reloading_the_library/1,
+    a_late_unload_leaves_the_new_server/1,
+    a_server_that_was_stopped_comes_back/1,
     values_are_whole_while_rewritten/1
 ]).
 
@@ -44,6 +48,8 @@ all() ->
         the_sweeper_frees_memory,
         closing_while_reading,
         reloading_the_library,
+        a_late_unload_leaves_the_new_server,
+        a_server_that_was_stopped_comes_back,
         values_are_whole_while_rewritten
     ].
 
@@ -176,10 +182,10 @@ the_password_is_not_logged(Config) ->
     ok = file:delete(File),
     exit(whereis(todana_listener), kill),
     wait_until(fun() -> whereis(todana_sup) =:= undefined end),
-    timer:sleep(50),
+    Last = receive_logged("no such file"),
     ok = logger:remove_handler(?MODULE),
     ok = logger:set_primary_config(level, Level),
-    Logged = logged(),
+    Logged = Last ++ logged(),
     ?assert(length(Logged) >= 2),
     [?assertEqual(nomatch, string:find(Text, Secret)) || Text <- Logged],
     ?assert(lists:any(
@@ -198,6 +204,17 @@ logged() ->
     receive
         {logged, Text} -> [Text | logged()]
     after 0 -> []
+    end.
+
+%% What is logged until this is among it.
+receive_logged(Part) ->
+    receive
+        {logged, Text} ->
+            case string:find(Text, Part) of
+                nomatch -> [Text | receive_logged(Part)];
+                _ -> [Text]
+            end
+    after 60_000 -> error({not_logged, Part})
     end.
 
 a_vanished_password_file(Config) ->
@@ -328,6 +345,67 @@ reloading_the_library(_Config) ->
     {ok, _} = application:ensure_all_started(todana),
     is_kept(kept).
 
+%% An instance of the library that was purged is unloaded when the last of its
+%% resources is collected. By then the next one has a server of its own. In a
+%% node of its own, where nothing else is left of the old instance.
+a_late_unload_leaves_the_new_server(_Config) ->
+    {ok, Peer, _} = peer:start_link(#{
+        connection => standard_io, args => ["-pa" | code:get_path()]
+    }),
+    Call = fun(Function, Arguments) ->
+        peer:call(Peer, ?MODULE, Function, Arguments, infinity)
+    end,
+    {Holder, Listener, Address} = Call(reload_under_a_server, []),
+    ?assertEqual(~"+PONG\r\n", ask(Address, ~"PING\r\n")),
+    ok = Call(collect_the_old, [Holder]),
+    ?assertEqual(~"+PONG\r\n", ask(Address, ~"PING\r\n")),
+    ?assertEqual(Listener, peer:call(Peer, erlang, whereis, [todana_listener])),
+    peer:stop(Peer).
+
+reload_under_a_server() ->
+    _ = application:load(todana),
+    listen(),
+    fill(kept),
+    ok = todana:put(kept, large, binary:copy(~"x", 5000)),
+    Me = self(),
+    Holder = spawn(fun() ->
+        {ok, Value} = todana:get(kept, large),
+        Me ! {held, byte_size(Value)},
+        receive drop -> 5000 = byte_size(Value) end
+    end),
+    receive {held, 5000} -> ok end,
+    ok = todana:delete(kept, large),
+    _ = code:purge(todana_nif),
+    true = code:delete(todana_nif),
+    _ = code:purge(todana_nif),
+    {module, todana_nif} = code:load_file(todana_nif),
+    is_kept(kept),
+    ok = application:stop(todana),
+    listen(),
+    is_kept(kept),
+    2 = todana_nif:instances(),
+    {Holder, whereis(todana_listener), address()}.
+
+collect_the_old(Holder) ->
+    Holder ! drop,
+    wait_until(fun() ->
+        _ = [erlang:garbage_collect(Pid) || Pid <- processes()],
+        todana_nif:instances() =:= 1
+    end).
+
+a_server_that_was_stopped_comes_back(_Config) ->
+    listen(),
+    Pid = whereis(todana_listener),
+    ok = todana_nif:server_stop_all(),
+    _ = restarted(todana_listener, Pid),
+    ?assertEqual(~"+PONG\r\n", ask(address(), ~"PING\r\n")),
+    %% What the process would say of a server that it lost without a word.
+    Again = whereis(todana_listener),
+    sys:replace_state(Again, fun(_Server) -> make_ref() end),
+    ?assertEqual([], todana_listener:addresses()),
+    _ = restarted(todana_listener, Again),
+    ?assertEqual(~"+PONG\r\n", ask(address(), ~"PING\r\n")).
+
 %% Readers keep what they read while it is replaced, deleted and freed.
 values_are_whole_while_rewritten(_Config) ->
     {ok, _} = application:ensure_all_started(todana),
@@ -382,7 +460,7 @@ address() ->
 ask({Ip, Port}, Request) ->
     {ok, Socket} = gen_tcp:connect(Ip, Port, [binary, {active, false}]),
     ok = gen_tcp:send(Socket, Request),
-    {ok, Reply} = gen_tcp:recv(Socket, 0, 5000),
+    {ok, Reply} = gen_tcp:recv(Socket, 0, 60_000),
     ok = gen_tcp:close(Socket),
     Reply.
 
@@ -404,14 +482,14 @@ restarted(Name, Old) ->
 %% Initialised: it answers system messages.
 is_idle(Pid) ->
     try
-        _ = sys:get_state(Pid, 1000),
+        _ = sys:get_state(Pid, 60_000),
         true
     catch
         exit:_ -> false
     end.
 
 wait_until(Condition) ->
-    wait_until(Condition, 500).
+    wait_until(Condition, 6000).
 
 wait_until(Condition, 0) ->
     error({never, Condition});

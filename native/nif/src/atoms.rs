@@ -55,6 +55,8 @@ rustler::atoms! {
     unbounded,
     done,
     more,
+    todana_server,
+    stopped,
     raw,
     term,
     evict,

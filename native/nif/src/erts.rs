@@ -1,6 +1,7 @@
 //! What rustler has no safe word for: resources with takeover, and terms made without its wrapper.
 
 use crate::{scan, server, store, values};
+use rustler::LocalPid;
 use rustler::sys::*;
 use std::ffi::{CStr, c_void};
 use std::marker::PhantomData;
@@ -181,6 +182,18 @@ pub(crate) unsafe fn release(object: *mut c_void) {
     unsafe { enif_release_resource(object) };
 }
 
+/// Sends a message that `make` makes, from a thread that is not the BEAM's.
+pub(crate) fn send(to: LocalPid, make: impl FnOnce(RawEnv) -> Raw) {
+    // SAFETY: the environment is ours until it is freed, and the message was made in it. Sending
+    // without a caller's environment is allowed here.
+    unsafe {
+        let env = enif_alloc_env();
+        let message = make(env);
+        enif_send(ptr::null_mut(), to.as_c_arg(), env, message);
+        enif_free_env(env);
+    }
+}
+
 /// Runs a plain NIF: a panic becomes an exception of class error.
 #[inline]
 pub(crate) fn guard(env: RawEnv, work: impl FnOnce() -> Raw) -> Raw {
@@ -215,6 +228,12 @@ pub(crate) fn nil(env: RawEnv) -> Raw {
 pub(crate) fn is_nil(env: RawEnv, term: Raw) -> bool {
     // SAFETY: `env` is the present call's and so is the term.
     unsafe { enif_is_empty_list(env, term) != 0 }
+}
+
+/// Whether a term is `[]` or has a head and a tail.
+pub(crate) fn is_list(env: RawEnv, term: Raw) -> bool {
+    // SAFETY: `env` is the present call's and so is the term.
+    unsafe { enif_is_list(env, term) != 0 }
 }
 
 /// Whether a term is an atom.
@@ -313,9 +332,27 @@ pub(crate) fn make_u64(env: RawEnv, number: u64) -> Raw {
     unsafe { enif_make_uint64(env, number) }
 }
 
+/// Bytes that are copied (into memory that may be new) in a hundredth of a time slice.
+const BYTES_PER_PERCENT: usize = 8 << 10;
+
+/// Tells the scheduler that so many bytes were copied, or will be, by this call. A time slice is
+/// about 1 ms or 4,000 reductions; a call alone counts as one, so that a process could otherwise
+/// copy 4,000 large values before another one has its turn. On a dirty scheduler, and for what takes
+/// no more than some microseconds, nothing is told.
+#[inline]
+pub(crate) fn bill(env: RawEnv, bytes: usize) {
+    if bytes >= BYTES_PER_PERCENT {
+        consume_percent(env, bytes / BYTES_PER_PERCENT);
+    }
+}
+
 /// Tells the scheduler how much of a time slice (about 1 ms) the call took.
 pub(crate) fn consume_timeslice(env: RawEnv, elapsed: std::time::Duration) {
-    let percent = (elapsed.as_micros() / 10).clamp(1, 100) as i32;
+    consume_percent(env, (elapsed.as_micros() / 10) as usize);
+}
+
+#[cold]
+fn consume_percent(env: RawEnv, percent: usize) {
     // SAFETY: `env` is the present call's.
-    unsafe { enif_consume_timeslice(env, percent) };
+    unsafe { enif_consume_timeslice(env, percent.clamp(1, 100) as i32) };
 }

@@ -19,9 +19,11 @@
 //!
 //! # What runs where
 //!
-//! One-key functions run on normal schedulers. Functions over many keys stop after half a
-//! millisecond and say where to go on; the loop is in Erlang. What may take longer (`open`,
-//! `close`, `clear`, servers, values beyond [`codec::DIRTY_BYTES`]) runs on dirty schedulers.
+//! One-key functions run on normal schedulers, and bill what takes more than some microseconds
+//! ([`erts::bill`]). Functions over many keys stop after half a millisecond and say where to go on;
+//! the loop is in Erlang. What may take longer (`open`, `close`, `clear`, `counts`, servers, values
+//! beyond [`codec::DIRTY_BYTES`]) runs on dirty schedulers. No call holds a normal scheduler longer
+//! than 2 ms.
 
 mod atoms;
 mod codec;
@@ -41,11 +43,12 @@ mod store;
 mod tables;
 mod values;
 
+use parking_lot::Mutex;
 use rustler::codegen_runtime::inventory;
 use rustler::sys::{ErlNifEntry, ErlNifEnv, ErlNifFunc, ErlNifTerm};
 use std::ffi::{c_int, c_void};
+use std::ptr;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU8, Ordering};
 
 /// The table of functions, leaked: the BEAM keeps pointers into it.
 struct Entry(ErlNifEntry);
@@ -75,11 +78,41 @@ pub extern "C" fn nif_init() -> *const ErlNifEntry {
     &raw const entry.0
 }
 
-/// Its address tells whether two loads met the same library image.
-static IMAGE: AtomicU8 = AtomicU8::new(0);
+/// The module instances that this library image serves: the addresses of their private data. There
+/// may be several, since an instance that was purged is unloaded only when the last of its resources
+/// is collected, which may be long after the next was loaded.
+static INSTANCES: Mutex<Vec<Instance>> = Mutex::new(Vec::new());
 
-fn image() -> *mut c_void {
-    (&raw const IMAGE).cast_mut().cast()
+/// The address of an instance's private data.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Instance(usize);
+
+impl Instance {
+    fn new() -> Instance {
+        // Not of size 0, so that each has an address of its own.
+        let instance = Instance(Box::into_raw(Box::new(0_u8)).addr());
+        INSTANCES.lock().push(instance);
+        instance
+    }
+
+    fn count() -> usize {
+        INSTANCES.lock().len()
+    }
+
+    /// What the BEAM keeps for it.
+    fn private(self) -> *mut c_void {
+        ptr::without_provenance_mut(self.0)
+    }
+
+    fn of_private(private: *mut c_void) -> Instance {
+        Instance(private.addr())
+    }
+
+    /// The instance that a call came through.
+    fn of_call(env: rustler::Env<'_>) -> Instance {
+        // SAFETY: the environment is the present call's.
+        Instance::of_private(unsafe { rustler::sys::enif_priv_data(env.as_c_arg()) })
+    }
 }
 
 unsafe extern "C" fn load(
@@ -87,9 +120,9 @@ unsafe extern "C" fn load(
     private: *mut *mut c_void,
     _info: ErlNifTerm,
 ) -> c_int {
-    // SAFETY: the BEAM passes a valid place for our private data.
-    unsafe { *private = image() };
     let loaded = std::panic::catch_unwind(|| {
+        // SAFETY: the BEAM passes a valid place for our private data.
+        unsafe { *private = Instance::new().private() };
         todana_table::set_pin_release(values::release_pin);
         // SAFETY: `env` is the environment of a load callback.
         let open = unsafe { erts::open_resource_types(env) };
@@ -100,8 +133,9 @@ unsafe extern "C" fn load(
     c_int::from(!loaded.unwrap_or(false))
 }
 
-/// A second load of the Erlang module. Tables, servers and their threads belong to the image that
-/// made them, so only the same image may take over; a rebuilt library needs a restart of the node.
+/// A second load of the Erlang module, which takes over the servers of the first. Tables, servers
+/// and their threads belong to the image that made them, so only the same image may take over; a
+/// rebuilt library needs a restart of the node.
 unsafe extern "C" fn upgrade(
     env: *mut ErlNifEnv,
     private: *mut *mut c_void,
@@ -109,31 +143,34 @@ unsafe extern "C" fn upgrade(
     _info: ErlNifTerm,
 ) -> c_int {
     // SAFETY: the BEAM passes the place of the old module's private data.
-    if unsafe { *old_private } != image() {
-        return 2;
-    }
-    LOADS.fetch_add(1, Ordering::Relaxed);
-    // SAFETY: the BEAM passes a valid place for our private data.
-    unsafe { *private = image() };
-    // The types of the old instance are taken over, its resources stay what they are.
-    // SAFETY: `env` is the environment of an upgrade callback.
-    let open = std::panic::catch_unwind(|| unsafe { erts::open_resource_types(env) });
-    c_int::from(!open.unwrap_or(false))
+    let old = Instance::of_private(unsafe { *old_private });
+    let loaded = std::panic::catch_unwind(|| {
+        if !INSTANCES.lock().contains(&old) {
+            return 2;
+        }
+        let new = Instance::new();
+        server::hand_over(old, new);
+        // SAFETY: the BEAM passes a valid place for our private data.
+        unsafe { *private = new.private() };
+        // The types of the old instance are taken over, its resources stay what they are.
+        // SAFETY: `env` is the environment of an upgrade callback.
+        c_int::from(!unsafe { erts::open_resource_types(env) })
+    });
+    loaded.unwrap_or(1)
 }
 
-/// How many module instances beyond the first are loaded.
-static LOADS: AtomicU8 = AtomicU8::new(0);
-
-unsafe extern "C" fn unload(_env: *mut ErlNifEnv, _private: *mut c_void) {
-    // With two instances of the module loaded the other one goes on using the servers.
-    let others = LOADS
-        .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |loads| loads.checked_sub(1))
-        .is_ok();
-    if !others {
-        // A panic has nowhere to go here.
-        let _ = std::panic::catch_unwind(|| {
-            server::stop_all();
+unsafe extern "C" fn unload(_env: *mut ErlNifEnv, private: *mut c_void) {
+    let instance = Instance::of_private(private);
+    // A panic has nowhere to go here.
+    let _ = std::panic::catch_unwind(|| {
+        server::stop_those_of(instance);
+        let is_last = {
+            let mut instances = INSTANCES.lock();
+            instances.retain(|other| *other != instance);
+            instances.is_empty()
+        };
+        if is_last {
             todana_table::reaper::stop();
-        });
-    }
+        }
+    });
 }

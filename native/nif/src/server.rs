@@ -1,11 +1,11 @@
 //! Servers: started and stopped by a listener process, registered here so that none outlives the
 //! library.
 
-use crate::erts::{ResourceRef, ResourceType};
-use crate::{atoms, database};
+use crate::erts::{self, ResourceRef, ResourceType};
+use crate::{Instance, atoms, database};
 use parking_lot::Mutex;
 use rustler::types::atom::Atom;
-use rustler::{Encoder, Env, Error, NifResult, Term};
+use rustler::{Encoder, Env, Error, LocalPid, NifResult, Term};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use todana_protocol::kyoto::{KyotoDatabase, KyotoKind, KyotoSettings};
@@ -33,22 +33,70 @@ impl Drop for Running {
     }
 }
 
-static RUNNING: Mutex<Vec<Arc<Server>>> = Mutex::new(Vec::new());
+/// A server that runs.
+#[derive(Clone)]
+struct Registered {
+    server: Arc<Server>,
+    /// The module instance whose servers it is one of.
+    instance: Instance,
+    /// The listener process, which is told when the server is stopped by somebody else.
+    owner: LocalPid,
+}
+
+static RUNNING: Mutex<Vec<Registered>> = Mutex::new(Vec::new());
+
+fn is_running(server: &Arc<Server>) -> bool {
+    RUNNING.lock().iter().any(|other| Arc::ptr_eq(&other.server, server))
+}
 
 fn stop(server: &Arc<Server>) {
     server.stop();
-    RUNNING.lock().retain(|other| !Arc::ptr_eq(other, server));
+    RUNNING.lock().retain(|other| !Arc::ptr_eq(&other.server, server));
 }
 
-/// Stops every server and joins its threads.
-pub(crate) fn stop_all() {
-    let running = RUNNING.lock().clone();
-    for server in &running {
-        stop(server);
+/// Stops servers, joins their threads, and tells the listener processes: `{todana_server,
+/// stopped}`.
+fn stop_and_tell(servers: Vec<Registered>) {
+    if servers.is_empty() {
+        return;
+    }
+    let work = move || {
+        for running in &servers {
+            stop(&running.server);
+            erts::send(running.owner, |env| {
+                let words = [atoms::todana_server(), atoms::stopped()];
+                erts::tuple(env, &words.map(|word| word.as_c_arg()))
+            });
+        }
+    };
+    // Not on a scheduler, where a message without a process as its sender may not be sent.
+    if let Ok(thread) = std::thread::Builder::new().name("todana_stop".into()).spawn(work) {
+        // Its panic was reported when it happened.
+        let _ = thread.join();
     }
 }
 
-/// The same for a listener process that follows one which was killed.
+/// Stops every server.
+fn stop_all() {
+    let running = RUNNING.lock().clone();
+    stop_and_tell(running);
+}
+
+/// Stops the servers of an instance that is unloaded.
+pub(crate) fn stop_those_of(instance: Instance) {
+    let mut running = RUNNING.lock().clone();
+    running.retain(|running| running.instance == instance);
+    stop_and_tell(running);
+}
+
+/// Makes the servers of one instance those of another.
+pub(crate) fn hand_over(from: Instance, to: Instance) {
+    for running in RUNNING.lock().iter_mut().filter(|running| running.instance == from) {
+        running.instance = to;
+    }
+}
+
+/// Stops every server, for a listener process that follows one which was killed.
 #[rustler::nif(schedule = "DirtyIo")]
 fn server_stop_all() -> Atom {
     stop_all();
@@ -63,7 +111,11 @@ fn server_start<'a>(env: Env<'a>, settings: Term<'a>) -> NifResult<Term<'a>> {
     Ok(match Server::start(config) {
         Ok(server) => {
             let server = Arc::new(server);
-            RUNNING.lock().push(Arc::clone(&server));
+            RUNNING.lock().push(Registered {
+                server: Arc::clone(&server),
+                instance: Instance::of_call(env),
+                owner: env.pid(),
+            });
             let resource: ResourceRef<Running> = SERVER.make(Running { server }, 0);
             // SAFETY: the term was made in this environment.
             let term = unsafe { Term::new(env, resource.term(env.as_c_arg())) };
@@ -86,16 +138,21 @@ fn server_stop<'a>(env: Env<'a>, server: Term<'a>) -> NifResult<Atom> {
     Ok(atoms::ok())
 }
 
-/// `[{Protocol, Ip, Port}]`, as bound.
+/// `[{Protocol, Ip, Port}]`, as bound; `stopped` where the server does not run any more.
 #[rustler::nif]
-fn server_addresses<'a>(env: Env<'a>, server: Term<'a>) -> NifResult<Vec<(String, String, u16)>> {
-    let addresses = server_of(env, server)?.addresses();
-    Ok(addresses
+fn server_addresses<'a>(env: Env<'a>, server: Term<'a>) -> NifResult<Term<'a>> {
+    let server = server_of(env, server)?;
+    if !is_running(server) {
+        return Ok(atoms::stopped().encode(env));
+    }
+    let addresses: Vec<(String, String, u16)> = server
+        .addresses()
         .iter()
         .map(|(protocol, address)| {
             (protocol_word(*protocol).to_owned(), address.ip().to_string(), address.port())
         })
-        .collect())
+        .collect();
+    Ok(addresses.encode(env))
 }
 
 fn protocol_word(protocol: ProtocolName) -> &'static str {
@@ -104,6 +161,13 @@ fn protocol_word(protocol: ProtocolName) -> &'static str {
         ProtocolName::Memcached => "memcached",
         ProtocolName::Kyoto => "kyoto",
     }
+}
+
+/// How many instances of the module are loaded, or purged and not unloaded yet because resources of
+/// theirs are alive.
+#[rustler::nif]
+fn instances() -> usize {
+    Instance::count()
 }
 
 /// Figures of a server as `[{Name, Number | Text}]`.
