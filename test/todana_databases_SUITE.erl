@@ -14,8 +14,12 @@
     an_order_stays_where_a_database_is_open/1,
     exchanged_databases_are_no_change/1,
     bad_names_keep_the_application_from_starting/1,
-    ignored_parameters_are_logged_once/1
+    ignored_parameters_are_logged_once/1,
+    a_look_is_a_use_whoever_looks/1,
+    what_is_taken_is_what_goes/1
 ]).
+%% Called in the other node
+-export([take_all/1, others/1]).
 %% For the logger of the other node
 -export([log/2]).
 
@@ -28,7 +32,9 @@ all() ->
         an_order_stays_where_a_database_is_open,
         exchanged_databases_are_no_change,
         bad_names_keep_the_application_from_starting,
-        ignored_parameters_are_logged_once
+        ignored_parameters_are_logged_once,
+        a_look_is_a_use_whoever_looks,
+        what_is_taken_is_what_goes
     ].
 
 init_per_testcase(_Case, Config) ->
@@ -148,6 +154,97 @@ ignored_parameters_are_logged_once(Config) ->
         Lines
     ).
 
+%% memcached's meta commands tell whether a record was fetched since it was
+%% stored (`h'), and when it was used last (`l').
+a_look_is_a_use_whoever_looks(Config) ->
+    Addresses = serve(Config, [resp, memcached, kyoto]),
+    #{resp := Resp, memcached := Memcached, kyoto := Kyoto} = Addresses,
+    {ok, _} = todana(Config, open, [db0, #{}]),
+    Looks = [
+        {get, fun() -> {ok, ~"v"} = todana(Config, get, [db0, ~"k"]) end},
+        {get_entry, fun() ->
+            {ok, #{value := ~"v"}} = todana(Config, get_entry, [db0, ~"k"])
+        end},
+        {get_many, fun() ->
+            #{~"k" := ~"v"} = todana(Config, get_many, [db0, [~"k"]])
+        end},
+        {resp, fun() ->
+            ~"$1\r\nv\r\n" = say(Resp, ~"GET k\r\n")
+        end},
+        {resp_touch, fun() -> ~":1\r\n" = say(Resp, ~"TOUCH k\r\n") end},
+        {memcached, fun() ->
+            ~"VALUE k 0 1\r\nv\r\nEND\r\n" = say(Memcached, ~"get k\r\n")
+        end},
+        {kyoto, fun() ->
+            <<"HTTP/1.1 200 OK\r\n", _/binary>> =
+                say(Kyoto, ~"GET /k HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+        end}
+    ],
+    [
+        begin
+            ~"HD\r\n" = say(Memcached, ~"ms k 1\r\nv\r\n"),
+            Before = say(Memcached, ~"mg k h t\r\n"),
+            ?assertEqual({Who, ~"HD h0 t-1\r\n"}, {Who, Before}),
+            ~"HD\r\n" = say(Memcached, ~"ms k 1\r\nv\r\n"),
+            Look(),
+            After = say(Memcached, ~"mg k h t\r\n"),
+            ?assertEqual({Who, ~"HD h1 t-1\r\n"}, {Who, After})
+        end
+     || {Who, Look} <- Looks
+    ].
+
+%% Both databases have the same keys, and records of the same versions: what is
+%% taken from the one and removed from the other is seen by what is left.
+what_is_taken_is_what_goes(Config) ->
+    #{resp := Resp} = serve(Config, [resp]),
+    Keys = [integer_to_binary(N) || N <- lists:seq(1, 50_000)],
+    [
+        begin
+            {ok, _} = todana(Config, open, [Database, #{}]),
+            Value = atom_to_binary(Database),
+            Pairs = [{Key, Value} || Key <- Keys],
+            ok = todana(Config, put_many, [Database, Pairs])
+        end
+     || Database <- [db0, db1]
+    ],
+    Me = self(),
+    Exchanger = spawn_link(fun() ->
+        Socket = connect(Resp),
+        Me ! exchanging,
+        exchange_until_told(Socket, Me)
+    end),
+    receive exchanging -> ok end,
+    Peer = proplists:get_value(peer, Config),
+    Taken = peer:call(Peer, ?MODULE, take_all, [Keys], infinity),
+    Exchanger ! {stop, self()},
+    receive stopped -> ok end,
+    Left = peer:call(Peer, ?MODULE, others, [Keys], infinity),
+    ?assertEqual([], [
+        {Key, Got, Rest}
+     || {Key, Got, Rest} <- lists:zip3(Keys, Taken, Left), [Got] =:= Rest
+    ]),
+    ?assertEqual(50_000, length(lists:append(Left))).
+
+take_all(Keys) ->
+    [element(2, {ok, _} = todana:take(db0, Key)) || Key <- Keys].
+
+%% What is left in either database of each key.
+others(Keys) ->
+    [
+        [Value || Database <- [db0, db1],
+                  {ok, Value} <- [todana:get(Database, Key)]]
+     || Key <- Keys
+    ].
+
+exchange_until_told(Socket, Me) ->
+    Exchanges = binary:copy(~"SWAPDB 0 1\r\n", 1000),
+    ok = gen_tcp:send(Socket, Exchanges),
+    {ok, _} = gen_tcp:recv(Socket, 5 * 1000, 60_000),
+    receive
+        {stop, Me} -> Me ! stopped
+    after 0 -> exchange_until_told(Socket, Me)
+    end.
+
 %% A logger's handler that keeps what it is told.
 log(#{msg := {Format, Arguments}}, _Config) ->
     Line = lists:flatten(io_lib:format(Format, Arguments)),
@@ -174,6 +271,34 @@ refused(Config, Databases) ->
 stop(Config) ->
     peer:call(proplists:get_value(peer, Config), application, stop, [todana]).
 
+%% Starts the application with listeners: where they listen.
+serve(Config, Protocols) ->
+    Peer = proplists:get_value(peer, Config),
+    [
+        ok = peer:call(Peer, application, set_env, [
+            todana,
+            list_to_atom("listen_" ++ atom_to_list(Protocol)),
+            "127.0.0.1:0"
+        ])
+     || Protocol <- Protocols
+    ],
+    {ok, _} = peer:call(Peer, application, ensure_all_started, [todana]),
+    maps:from_list(peer:call(Peer, todana_listener, addresses, [])).
+
+connect(Address) ->
+    [_, Port] = string:split(Address, ":"),
+    {ok, Socket} = gen_tcp:connect("127.0.0.1", list_to_integer(Port),
+                                   [binary, {active, false}]),
+    Socket.
+
+%% One request whose reply comes in one piece.
+say(Address, Request) ->
+    Socket = connect(Address),
+    ok = gen_tcp:send(Socket, Request),
+    {ok, Reply} = gen_tcp:recv(Socket, 0, 60_000),
+    ok = gen_tcp:close(Socket),
+    Reply.
+
 %% SWAPDB, as a Redis client sends it.
 exchange(Config, One, Other) ->
     Peer = proplists:get_value(peer, Config),
@@ -182,7 +307,7 @@ exchange(Config, One, Other) ->
     {ok, Socket} = gen_tcp:connect("127.0.0.1", list_to_integer(Port),
                                    [binary, {active, false}]),
     ok = gen_tcp:send(Socket, io_lib:format("SWAPDB ~b ~b\r\n", [One, Other])),
-    {ok, ~"+OK\r\n"} = gen_tcp:recv(Socket, 0, 5000),
+    {ok, ~"+OK\r\n"} = gen_tcp:recv(Socket, 0, 60_000),
     gen_tcp:close(Socket).
 
 todana(Config, Function, Arguments) ->

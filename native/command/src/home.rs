@@ -12,6 +12,13 @@ use todana_table::{Entry, KeyOrder, Keyspace, Locked, NotOrdered, Slot, Table, W
 
 /// A keyspace whose keys can be locked together.
 pub(crate) trait Home: Keyspace {
+    /// See [`Table::read_in_place`].
+    fn read_in_place<R>(
+        &self,
+        key: &[u8],
+        now_ms: u64,
+        look: impl FnOnce(Option<Entry<'_>>) -> R,
+    ) -> R;
     /// Locks the shards of these keys.
     fn lock<'k>(&self, keys: impl IntoIterator<Item = &'k [u8]> + Clone, now_ms: u64)
     -> Locked<'_>;
@@ -20,6 +27,16 @@ pub(crate) trait Home: Keyspace {
 }
 
 impl Home for Table {
+    #[inline]
+    fn read_in_place<R>(
+        &self,
+        key: &[u8],
+        now_ms: u64,
+        look: impl FnOnce(Option<Entry<'_>>) -> R,
+    ) -> R {
+        Table::read_in_place(self, key, now_ms, look)
+    }
+
     fn lock<'k>(
         &self,
         keys: impl IntoIterator<Item = &'k [u8]> + Clone,
@@ -64,6 +81,26 @@ impl<'a> Numbered<'a> {
 }
 
 impl Home for Numbered<'_> {
+    #[inline]
+    fn read_in_place<R>(
+        &self,
+        key: &[u8],
+        now_ms: u64,
+        look: impl FnOnce(Option<Entry<'_>>) -> R,
+    ) -> R {
+        let mut look = Some(look);
+        loop {
+            let (table, order) = self.table();
+            let result = table.read_in_place(key, now_ms, |entry| {
+                let look = if self.is_still(order) { look.take() } else { None };
+                look.map(|look| look(entry))
+            });
+            if let Some(result) = result {
+                return result;
+            }
+        }
+    }
+
     fn lock<'k>(
         &self,
         keys: impl IntoIterator<Item = &'k [u8]> + Clone,

@@ -5,7 +5,7 @@
 //! no storage above it.
 //!
 //! A command's meaning is one function, in the file of its subject: `strings`, `numbers`,
-//! `counters`, `bits`, `compare`, `keys`, `range`, `expiry`, `lease`, `lcs`. The functions see a
+//! `look_up`, `counters`, `bits`, `compare`, `keys`, `range`, `expiry`, `lease`, `lcs`. The functions see a
 //! table through `Keyspace`, so the same code runs with a lock for each key and inside a [`Batch`].
 
 #![forbid(unsafe_code)]
@@ -26,6 +26,7 @@ mod home;
 mod keys;
 mod lcs;
 mod lease;
+mod look_up;
 mod numbers;
 mod page;
 mod pairs;
@@ -43,6 +44,7 @@ pub use databases::{DATABASES, Databases};
 pub use encode::{Malformed, Scratch};
 pub use execute::{Context, VALUE_BYTES_MAX, execute, execute_on, prefetch};
 pub use glob::{Glob, glob};
+pub use look_up::{Place, look_up, take};
 pub use numbers::parse_signed;
 pub use reply::*;
 pub use slices::{Begun, STEP_KEYS_MAX, execute_slice};

@@ -1,5 +1,6 @@
 //! Values as strings of bytes: read, store, extend, cut.
 
+use crate::look_up;
 use crate::record::{Kept, check, fresh_access, is_past, record_of, resolve};
 use crate::{Condition, Context, Error, Expires, Refusal, Reply, Set, Side};
 use todana_table::{
@@ -9,17 +10,22 @@ use todana_table::{
 /// GET, `get`, `todana:get`.
 #[inline]
 pub(crate) fn get<K: Keyspace, R: Reply>(space: &K, key: &[u8], now_ms: u64, reply: &mut R) {
-    space.read(key, now_ms, |entry| match entry {
+    look_up::get(space, key, now_ms, |entry| tell(entry, reply));
+}
+
+/// Answers with a record, if there is one: with a handle of a large one.
+#[inline]
+fn tell<R: Reply>(entry: Option<Entry<'_>>, reply: &mut R) {
+    match entry {
         Some(entry) => {
             let is_large = entry.value().len() >= KEPT_BYTES_MIN;
             match if is_large { entry.share() } else { None } {
                 Some(large) => reply.kept(large),
                 None => reply.record(record_of(&entry)),
             }
-            entry.note_access(now_ms);
         }
         None => reply.none(),
-    });
+    }
 }
 
 /// Values from this length on are given to a reply by a handle.
@@ -371,20 +377,7 @@ pub(crate) fn set_range<K: Keyspace, R: Reply>(
 
 /// GETDEL, `todana:take`.
 pub(crate) fn take<K: Keyspace, R: Reply>(space: &K, key: &[u8], now_ms: u64, reply: &mut R) {
-    let large = space.update(key, now_ms, |slot| {
-        let large = match slot.entry() {
-            Some(entry) => tell_or_keep(&entry, reply),
-            None => {
-                reply.none();
-                return None;
-            }
-        };
-        slot.remove();
-        large
-    });
-    if let Some(large) = large {
-        reply.kept(large);
-    }
+    look_up::take_from(space, key, now_ms, |entry| tell(entry, reply));
 }
 
 /// Replies with a small record. A large one is for the caller to reply with when the lock is gone.

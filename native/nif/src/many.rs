@@ -14,19 +14,28 @@ use todana_command::{Command, Condition, Set};
 const SLICE: Duration = Duration::from_micros(500);
 /// How many keys between two looks at the clock.
 const KEYS_PER_LOOK: usize = 16;
-/// So many bytes that are copied count as one key.
-const BYTES_PER_KEY: usize = 4 << 10;
+/// So many bytes that are copied or decoded count as one key.
+const BYTES_PER_KEY: usize = 512;
+/// A list counts as so many bytes, since its elements are walked: after it the clock is looked at.
+const LIST_BYTES: usize = KEYS_PER_LOOK * BYTES_PER_KEY;
 
 /// What one element of a list amounted to.
 struct Step {
-    /// Bytes that were copied.
+    /// Bytes that were copied, decoded or walked.
     bytes: usize,
     /// Why the slice is to end.
     failure: Option<Raw>,
 }
 
 impl Step {
-    const FREE: Step = Step { bytes: 0, failure: None };
+    fn of(bytes: usize) -> Step {
+        Step { bytes, failure: None }
+    }
+}
+
+/// What a term that may be a list costs beyond its bytes.
+fn list_bytes(env: erts::RawEnv, term: Raw) -> usize {
+    if erts::is_list(env, term) { LIST_BYTES } else { 0 }
 }
 
 /// How a slice ended.
@@ -104,11 +113,13 @@ fn get_many<'a>(env: Env<'a>, table: Term<'a>, keys: Term<'a>, found: Term<'a>) 
     };
     let mut list = found.as_c_arg();
     let done = slice(env, keys.as_c_arg(), |key| {
+        let mut bytes = list_bytes(raw_env, key);
         // SAFETY: the key is part of this call's argument.
-        if let Some(value) = unsafe { point::look_up(store, raw_env, key, 0)? } {
-            list = erts::cons(raw_env, erts::tuple(raw_env, &[key, value]), list);
+        if let Some(found) = unsafe { point::look_up(store, raw_env, key, 0)? } {
+            list = erts::cons(raw_env, erts::tuple(raw_env, &[key, found.term]), list);
+            bytes += found.bytes;
         }
-        Ok(Step::FREE)
+        Ok(Step::of(bytes))
     });
     // SAFETY: the list was made in this environment.
     ended(env, done, unsafe { Term::new(env, list) })
@@ -136,9 +147,8 @@ fn put_many<'a>(
     let done = slice(env, pairs.as_c_arg(), |pair| {
         let (mut key_room, mut value_room) = (Room::new(), Room::new());
         // SAFETY: the pair is part of this call's argument.
-        let (key, value) =
+        let (key, value, bytes) =
             unsafe { pair_of(store, raw_env, pair, 0, &mut key_room, &mut value_room)? };
-        let bytes = key.len() + value.len();
         let command = Command::Set(Set {
             key,
             value,
@@ -153,7 +163,7 @@ fn put_many<'a>(
         match answers.only() {
             Answer::Stored(_) | Answer::Done => {
                 written += 1;
-                Ok(Step { bytes, failure: None })
+                Ok(Step::of(bytes))
             }
             answer => Ok(Step { bytes, failure: Some(reply::fact(raw_env, answer)) }),
         }
@@ -161,6 +171,8 @@ fn put_many<'a>(
     ended(env, done, written.encode(env))
 }
 
+/// Key and value of a pair, and how many bytes they count as.
+///
 /// # Safety
 /// As of [`codec::key`].
 unsafe fn pair_of<'a>(
@@ -170,15 +182,16 @@ unsafe fn pair_of<'a>(
     form: u32,
     key_room: &'a mut Room,
     value_room: &'a mut Room,
-) -> Result<(&'a [u8], &'a [u8]), Misuse> {
+) -> Result<(&'a [u8], &'a [u8], usize), Misuse> {
     // SAFETY: see the function.
     unsafe {
         let Some(&[key, value]) = erts::elements(env, pair) else {
             return Err(Misuse::Argument(2, atoms::not_a_pair()));
         };
+        let lists = list_bytes(env, key) + list_bytes(env, value);
         let key = codec::key(store, env, key, form, key_room)?;
         let value = codec::value(store, env, value, form, 2, value_room)?;
-        Ok((key, value))
+        Ok((key, value, lists + key.len() + value.len()))
     }
 }
 
@@ -233,9 +246,9 @@ fn set_many<'a>(
     while let Some((pair, tail)) = erts::uncons(raw_env, rest) {
         let (mut key_room, mut value_room) = (Room::new(), Room::new());
         // SAFETY: the pair is part of this call's argument.
-        let (key, value) =
+        let (key, value, pair_bytes) =
             unsafe { pair_of(store, raw_env, pair, form, &mut key_room, &mut value_room)? };
-        bytes += key.len() + value.len();
+        bytes += pair_bytes;
         if bytes > DIRTY_BYTES && form & ON_DIRTY == 0 {
             return Err(Misuse::Dirty);
         }
@@ -267,13 +280,13 @@ fn delete_many<'a>(env: Env<'a>, table: Term<'a>, keys: Term<'a>, deleted: u64) 
     let done = slice(env, keys.as_c_arg(), |key| {
         let mut room = Room::new();
         // SAFETY: the key is part of this call's argument.
-        let key = unsafe { codec::key(store, raw_env, key, 0, &mut room)? };
+        let bytes = unsafe { codec::key(store, raw_env, key, 0, &mut room)? };
         let mut answers = Answers::default();
-        store.execute(&Command::Delete { keys: &[key] }, &mut answers);
+        store.execute(&Command::Delete { keys: &[bytes] }, &mut answers);
         if let Answer::Integer(number) = answers.only() {
             deleted += number.unsigned_abs();
         }
-        Ok(Step::FREE)
+        Ok(Step::of(bytes.len() + list_bytes(raw_env, key)))
     });
     ended(env, done, deleted.encode(env))
 }

@@ -76,14 +76,22 @@ unsafe extern "C" fn get(env: RawEnv, argc: c_int, argv: *const Raw) -> Raw {
                 .and_then(|store| look_up(store, env, arguments[1], form(env, arguments, 2)))
         };
         match result {
-            Ok(Some(term)) => term,
+            Ok(Some(found)) => found.term,
             Ok(None) => atoms::error().as_c_arg(),
             Err(misuse) => misuse.raw(env),
         }
     })
 }
 
-/// `{ok, Value}`, or `{encoded, Bytes}`, if there is a record.
+/// A record that was found.
+pub(crate) struct Found {
+    /// `{ok, Value}` or `{encoded, Bytes}`.
+    pub(crate) term: Raw,
+    /// Bytes of the value.
+    pub(crate) bytes: usize,
+}
+
+/// The record of a key, if there is one.
 ///
 /// # Safety
 /// `env` and `key` belong to the present call.
@@ -93,20 +101,21 @@ pub(crate) unsafe fn look_up(
     env: RawEnv,
     key: Raw,
     form: u32,
-) -> Result<Option<Raw>, Misuse> {
+) -> Result<Option<Found>, Misuse> {
     let mut room = Room::new();
     // SAFETY: see the function.
     let key = unsafe { codec::key(store, env, key, form, &mut room)? };
     let mut copy = [const { MaybeUninit::<u8>::uninit() }; COPY_BYTES_MAX];
-    let seen = store.read(key, tick_ms(), |entry| look(store, env, entry, &mut copy));
+    let seen = store.look_up(key, tick_ms(), |entry| look(store, env, entry, &mut copy));
     store.note_look(!matches!(seen, Seen::Nothing));
     Ok(match seen {
         Seen::Nothing => None,
-        Seen::Term(term) => Some(term),
+        Seen::Term(term, bytes) => Some(Found { term, bytes }),
         Seen::Copy(len) => {
             // SAFETY: `look` initialised that many bytes.
-            let bytes = unsafe { std::slice::from_raw_parts(copy.as_ptr().cast::<u8>(), len) };
-            Some(reply::value(env, codec::decode_copy(store.codec, env, bytes)))
+            let value = unsafe { std::slice::from_raw_parts(copy.as_ptr().cast::<u8>(), len) };
+            let term = reply::value(env, codec::decode_copy(store.codec, env, value));
+            Some(Found { term, bytes: len })
         }
     })
 }
@@ -116,8 +125,8 @@ const COPY_BYTES_MAX: usize = 255;
 
 enum Seen {
     Nothing,
-    /// The answer, made in place.
-    Term(Raw),
+    /// The answer, made in place, and the length of the value.
+    Term(Raw, usize),
     /// So many bytes were copied; the answer is made of them once the shard's lock is gone.
     Copy(usize),
 }
@@ -141,7 +150,7 @@ fn look(
     let decoded = codec::decode(store.codec, env, value, |bytes| {
         values::pinned(env, &entry, bytes).unwrap_or_else(|| values::copied(env, bytes))
     });
-    Seen::Term(reply::value(env, decoded))
+    Seen::Term(reply::value(env, decoded), value.len())
 }
 
 /// `put(Table, Key, Value [, Form]) -> ok | {error, full}`

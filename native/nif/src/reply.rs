@@ -14,8 +14,6 @@ use todana_command::{Error, LcsSpan, LeaseState, Record, Refusal, Reply, parse_s
 pub(crate) enum Answer {
     Done,
     None,
-    /// A record as the function words it.
-    Record(Raw),
     Stored(u64),
     Refused(Refusal),
     Integer(i64),
@@ -163,9 +161,7 @@ pub(crate) fn expiry(env: RawEnv, expires_at_ms: Option<u64>) -> Raw {
 /// `ok`, `error` or `{error, Reason}` for an answer that carries nothing else.
 pub(crate) fn fact(env: RawEnv, answer: Answer) -> Raw {
     match answer {
-        Answer::Done | Answer::Stored(_) | Answer::Flag(true) | Answer::Record(_) => {
-            atoms::ok().as_c_arg()
-        }
+        Answer::Done | Answer::Stored(_) | Answer::Flag(true) => atoms::ok().as_c_arg(),
         Answer::None | Answer::Flag(false) => atoms::error().as_c_arg(),
         Answer::Refused(refusal) => failed(env, refused(refusal)),
         Answer::Failed(error) => failed(env, reason(error)),

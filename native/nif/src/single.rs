@@ -1,7 +1,7 @@
 //! The other functions of one key.
 
 use crate::codec::{self, Decoded, Misuse, ON_DIRTY, Room};
-use crate::erts::Raw;
+use crate::erts::{Raw, RawEnv};
 use crate::reply::{self, Answer, Answers};
 use crate::store::{Store, now_ms};
 use crate::{atoms, tables, values};
@@ -10,6 +10,7 @@ use rustler::{Encoder, Env, Term};
 use todana_command::{
     Command, Condition, Delta, ExpireWhen, Expires, Increment, Initial, Refusal, Set,
 };
+use todana_table::Entry;
 
 /// The table that the term means, on a normal scheduler.
 fn store_of<'a>(env: Env<'a>, table: Term<'a>) -> Result<&'a Store, Misuse> {
@@ -55,14 +56,6 @@ fn fact<'a>(env: Env<'a>, answer: Result<Answer, Misuse>) -> Term<'a> {
     match answer {
         Ok(answer) => wrap(env, reply::fact(env.as_c_arg(), answer)),
         Err(misuse) => misuse.term(env),
-    }
-}
-
-/// Words an answer that may be a record.
-fn record<'a>(env: Env<'a>, answer: Result<Answer, Misuse>) -> Term<'a> {
-    match answer {
-        Ok(Answer::Record(term)) => wrap(env, term),
-        answer => fact(env, answer),
     }
 }
 
@@ -190,12 +183,11 @@ struct Looked {
 
 fn look(env: Env<'_>, store: &Store, key: &[u8]) -> Option<Looked> {
     let (env, now_ms) = (env.as_c_arg(), now_ms());
-    store.read(key, now_ms, |entry| {
+    store.look_up(key, now_ms, |entry| {
         let entry = entry?;
         let value = codec::decode(store.codec, env, entry.value(), |bytes| {
             values::pinned(env, &entry, bytes).unwrap_or_else(|| values::copied(env, bytes))
         });
-        entry.note_access(now_ms);
         let (version, flags, expires_at_ms) =
             (entry.version(), entry.flags(), entry.expires_at_ms());
         Some(Looked { value, version, flags, expires_at_ms })
@@ -219,27 +211,28 @@ fn get_entry<'a>(env: Env<'a>, table: Term<'a>, key: Term<'a>, form: u32) -> Ter
 
 /// `take(Table, Key, Form) -> {ok, Value} | {encoded, Bytes} | error`
 ///
-/// The value is lent, not copied, and then the record removed if it still is that one.
+/// A large value is lent, not copied.
 #[rustler::nif]
 fn take<'a>(env: Env<'a>, table: Term<'a>, key: Term<'a>, form: u32) -> Term<'a> {
+    let raw_env = env.as_c_arg();
+    let mut room = Room::new();
     let taken = store_of(env, table).and_then(|store| {
-        let mut room = Room::new();
         let key = key_of(store, key, form, &mut room)?;
-        loop {
-            let Some(looked) = look(env, store, key) else { return Ok(Answer::None) };
-            let condition = Condition::IfVersion(looked.version);
-            let mut answers = Answers::default();
-            store.execute(&Command::DeleteIf { key, condition }, &mut answers);
-            match answers.only() {
-                // Somebody wrote in between.
-                Answer::Refused(Refusal::VersionDiffers) => (),
-                Answer::Refused(Refusal::Absent) => return Ok(Answer::None),
-                Answer::Failed(error) => return Ok(Answer::Failed(error)),
-                _ => return Ok(Answer::Record(reply::value(env.as_c_arg(), looked.value))),
-            }
-        }
+        Ok(store.take(key, |entry| entry.map(|entry| taken(raw_env, store, &entry))))
     });
-    record(env, taken)
+    match taken {
+        Ok(Some(value)) => wrap(env, reply::value(raw_env, value)),
+        Ok(None) => atoms::error().encode(env),
+        Err(misuse) => misuse.term(env),
+    }
+}
+
+fn taken(env: RawEnv, store: &Store, entry: &Entry<'_>) -> Decoded {
+    let shared = entry.share();
+    codec::decode(store.codec, env, entry.value(), |bytes| match &shared {
+        Some(shared) if bytes.len() > values::HEAP_BYTES_MAX => values::lent(env, shared, bytes),
+        _ => values::copied(env, bytes),
+    })
 }
 
 /// `is_key(Table, Key, Form) -> boolean()`
@@ -296,14 +289,20 @@ fn expire<'a>(
     let answer = store_of(env, table).and_then(|store| {
         let expires = expires(store, expiry).ok_or(bad_option(3))?;
         on_key(env, table, key, form, |key, run| {
-            // `Expire` tells whether the expiry changed, we whether there is a record.
+            // `Expire` tells whether the expiry changed, we whether there is a record: where it
+            // has no expiry already, that it is there and has none.
             let when = ExpireWhen::default();
-            Ok(match run(&Command::Expire { key, expires, when }) {
-                Answer::Flag(false) => match run(&Command::Exists { keys: &[key] }) {
-                    Answer::Integer(number) => Answer::Flag(number > 0),
-                    answer => answer,
-                },
-                answer => answer,
+            Ok(loop {
+                match run(&Command::Expire { key, expires, when }) {
+                    Answer::Flag(false) if expires == Expires::Never => (),
+                    answer => break answer,
+                }
+                match run(&Command::Expiry { key }) {
+                    // Somebody gave it one in between.
+                    Answer::Expiry(Some(_)) => (),
+                    Answer::Expiry(None) => break Answer::Done,
+                    answer => break answer,
+                }
             })
         })
     });

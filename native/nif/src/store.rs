@@ -5,7 +5,7 @@ use crate::erts::{Raw, ResourceType};
 use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
-use todana_command::{Command, Context, Databases, Expires, Reply, VALUE_BYTES_MAX};
+use todana_command::{Command, Context, Databases, Expires, Place, Reply, VALUE_BYTES_MAX};
 use todana_table::{Entry, Options, Table};
 
 /// Resources that are handles of tables.
@@ -88,33 +88,29 @@ impl Store {
         }
     }
 
-    /// Looks at a record under its shard's lock. A database's number that came to mean another
-    /// table on the way (`SWAPDB`) is looked up again, as the waist does it.
+    /// Where its keys are, for the waist.
     #[inline]
-    pub(crate) fn read<R>(
+    fn place(&self) -> Place<'_> {
+        match &self.home {
+            Home::Own(table) => Place::Table(table),
+            Home::Database(databases, number) => Place::Database(databases, *number),
+        }
+    }
+
+    /// Looks at a record under its shard's lock.
+    #[inline]
+    pub(crate) fn look_up<R>(
         &self,
         key: &[u8],
         now_ms: u64,
         look: impl FnOnce(Option<Entry<'_>>) -> R,
     ) -> R {
-        match &self.home {
-            Home::Own(table) => table.read_in_place(key, now_ms, look),
-            Home::Database(databases, number) => {
-                let mut look = Some(look);
-                loop {
-                    let index = databases.index(*number);
-                    let table = &databases.tables()[index];
-                    let seen = table.read_in_place(key, now_ms, |entry| {
-                        let is_still = databases.index(*number) == index;
-                        let look = if is_still { look.take() } else { None };
-                        look.map(|look| look(entry))
-                    });
-                    if let Some(seen) = seen {
-                        return seen;
-                    }
-                }
-            }
-        }
+        todana_command::look_up(self.place(), key, now_ms, look)
+    }
+
+    /// Removes a record and looks at it, at a large one without its shard's lock.
+    pub(crate) fn take<R>(&self, key: &[u8], look: impl FnOnce(Option<Entry<'_>>) -> R) -> R {
+        todana_command::take(self.place(), key, now_ms(), look)
     }
 
     pub(crate) fn database_number(&self) -> Option<usize> {
