@@ -17,8 +17,10 @@ Facts are returned (`{ok, Value} | error`, `{error, Reason}`); misuse raises
 `badarg` and names the argument. An `{error, Reason}` of a write says that
 nothing was written.
 
-Pids, ports and references in a table with codec `term` carry their node's name:
+With codec `term`, a key may hold pids, ports and references: it stays the same
+key when the node becomes distributed. In a value they carry the node's name:
 those stored before distribution started are not equal to the same ones after.
+A key may hold no fun but an external one (`fun M:F/A`).
 
 A table of type `ordered_set` keeps its keys in order: `range/4`, `prefix/3` and
 their relatives walk over it.
@@ -90,7 +92,11 @@ process to own a record.
 -type table() :: atom() | handle().
 -doc "What `open/2` returns, and `handle/1`.".
 -opaque handle() :: reference().
--doc "With codec `raw`: iodata, up to 64 KiB. With codec `term`: any term.".
+-doc """
+With codec `raw`: iodata of up to 64 KiB, as a list of up to 81,920 elements.
+With codec `term`: any term without local funs, of up to 64 KiB in the external
+term format.
+""".
 -type key() :: term().
 -doc "With codec `raw`: iodata, read as a binary. With `term`: any term.".
 -type value() :: term().
@@ -118,7 +124,7 @@ greatest, or descending.
 - `entries_max`, `bytes_max`: limits; default none
 - `when_full`: what a write does at a limit: `evict` (default) what is used
   least, or `refuse` with `{error, full}`
-- `shards`: how many locks the table has; default 4,096
+- `shards`: how many locks the table has, at most 65,536; default 4,096
 """.
 -type open_options() :: #{
     type => set | ordered_set,
@@ -276,7 +282,11 @@ it is misuse once the table is closed, also when another has its name.
 """.
 -spec handle(table()) -> handle().
 handle(Table) ->
-    answer(handle, [Table], todana_nif:handle(Table)).
+    handle(Table, handle).
+
+-spec handle(table(), atom()) -> handle().
+handle(Table, Function) ->
+    answer(Function, [Table], todana_nif:handle(Table)).
 
 %% --------------------------------------------------------------- one key ---
 
@@ -308,7 +318,8 @@ get(Table, Key, Default) ->
 get_slowly(_Table, _Key, {encoded, Bytes}) ->
     {ok, todana_codec:decode(Bytes)};
 get_slowly(Table, Key, encode) ->
-    case todana_nif:get(Table, todana_codec:key(Key), ?ENCODED) of
+    Encoded = encoded(get, [Table, Key], Key),
+    case todana_nif:get(Table, Encoded, ?ENCODED) of
         {encoded, Bytes} -> {ok, todana_codec:decode(Bytes)};
         Result -> answer(get, [Table, Key], Result)
     end;
@@ -355,7 +366,8 @@ put(Table, Key, Value) ->
 
 -spec put_slowly(table(), key(), value(), term()) -> ok | {error, full}.
 put_slowly(Table, Key, Value, encode) ->
-    {K, V} = {todana_codec:key(Key), todana_codec:value(Value)},
+    K = encoded(put, [Table, Key, Value], Key),
+    V = todana_codec:value(Value),
     case todana_nif:put(Table, K, V, ?ENCODED) of
         dirty ->
             Handle = handle(Table),
@@ -437,7 +449,10 @@ put_with(Table, Key, Value, Wanted) ->
     end,
     case Put(Key, Value, 0) of
         encode ->
-            Put(todana_codec:key(Key), todana_codec:value(Value), ?ENCODED);
+            case todana_codec:key(Key) of
+                {badarg, _, _} = Misuse -> Misuse;
+                Bytes -> Put(Bytes, todana_codec:value(Value), ?ENCODED)
+            end;
         Done ->
             Done
     end.
@@ -769,10 +784,7 @@ bytes(Table) ->
 -doc "Removes all records; returns how many there were.".
 -spec clear(table()) -> non_neg_integer().
 clear(Table) ->
-    case todana_nif:handle(Table) of
-        {badarg, _, _} = Misuse -> todana_error:raise(clear, [Table], Misuse);
-        Handle -> answer(clear, [Table], todana_nif:clear(Handle))
-    end.
+    answer(clear, [Table], todana_nif:clear(handle(Table, clear))).
 
 -doc """
 Figures of a table since it was made: `entries`, `entries_with_expiry`, `bytes`,
@@ -781,7 +793,7 @@ of `get/2,3`, `get_many/2` and `fetch/3,4` on this node.
 """.
 -spec stats(table()) -> #{atom() => non_neg_integer()}.
 stats(Table) ->
-    case todana_nif:counts(Table) of
+    case todana_nif:counts(handle(Table, stats)) of
         Counts when is_list(Counts) ->
             #{binary_to_atom(Name) => Count || {Name, Count} <- Counts};
         Misuse ->
@@ -797,10 +809,20 @@ stats(Table) ->
 on_key(Function, Arguments, Key, Call) ->
     Result =
         case Call(Key, 0) of
-            encode -> Call(todana_codec:key(Key), ?ENCODED);
+            encode -> Call(encoded(Function, Arguments, Key), ?ENCODED);
             Done -> Done
         end,
     answer(Function, Arguments, Result).
+
+%% The bytes of a key that native code leaves to Erlang.
+-spec encoded(atom(), [term()], key()) -> binary().
+encoded(Function, Arguments, Key) ->
+    case todana_codec:key(Key) of
+        {badarg, _, _} = Misuse ->
+            todana_error:raise(Function, Arguments, Misuse);
+        Bytes ->
+            Bytes
+    end.
 
 -spec facts(atom(), [term()], term()) -> ok | {error, full}.
 facts(Function, Arguments, Result) ->

@@ -35,7 +35,11 @@ format_error(_Reason, [{_M, _F, _Arguments, Location} | _]) ->
 -spec text(term()) -> iodata().
 text(no_such_table) -> "no open table of this name, or a closed handle";
 text(not_iodata) -> "not iodata, which a table with codec raw needs";
-text(key_too_long) -> "longer than a key may be (64 KiB)";
+text(key_too_long) ->
+    "longer than a key may be (64 KiB; a list of 81,920 elements)";
+text(local_fun) ->
+    "holds a fun that is not external (fun M:F/A): such a key would change "
+    "with its code and its node";
 text(value_too_long) -> "longer than a value may be";
 text(not_an_integer) -> "not an integer of 64 bits";
 text(not_a_list) -> "not a list";

@@ -24,7 +24,7 @@ get(Table, Keys, Found) ->
         {more, Rest, Some} ->
             get(Table, Rest, Some);
         {encode, [Key | Rest], Some} ->
-            case todana_nif:get(Table, todana_codec:key(Key), ?ENCODED) of
+            case encoded(Key, fun(K, F) -> todana_nif:get(Table, K, F) end) of
                 error -> get(Table, Rest, Some);
                 {badarg, _, _} = Misuse -> Misuse;
                 Value -> get(Table, Rest, [{Key, Value} | Some])
@@ -47,8 +47,7 @@ put(Table, Pairs, #{atomic := true} = Wanted) when is_list(Pairs) ->
         encode ->
             case are_pairs(Pairs) of
                 true ->
-                    Encoded = encode(Pairs),
-                    put_all(Table, Encoded, Expires, IfAbsent, ?ENCODED);
+                    put_encoded(Table, Pairs, Expires, IfAbsent);
                 false ->
                     {badarg, 2, not_a_pair}
             end;
@@ -94,9 +93,14 @@ are_pairs([]) -> true;
 are_pairs([{_, _} | Rest]) -> are_pairs(Rest);
 are_pairs(_) -> false.
 
--spec encode([{term(), term()}]) -> [{binary(), binary()}].
-encode(Pairs) ->
-    [{todana_codec:key(K), todana_codec:value(V)} || {K, V} <- Pairs].
+-spec put_encoded(todana:table(), [{term(), term()}], term(), boolean()) ->
+    ok | {error, atom()} | todana_nif:misuse().
+put_encoded(Table, Pairs, Expires, IfAbsent) ->
+    Encoded = [{todana_codec:key(K), todana_codec:value(V)} || {K, V} <- Pairs],
+    case [Misuse || {{badarg, _, _} = Misuse, _} <- Encoded] of
+        [] -> put_all(Table, Encoded, Expires, IfAbsent, ?ENCODED);
+        [Misuse | _] -> Misuse
+    end.
 
 -spec put_each(todana:table(), [{term(), term()}], term()) ->
     ok | {error, atom()} | todana_nif:misuse().
@@ -106,8 +110,13 @@ put_each(Table, Pairs, Expires) ->
             ok;
         {more, Rest, _Written} ->
             put_each(Table, Rest, Expires);
-        {Why, [Pair | Rest], _Written} when Why =:= encode; Why =:= dirty ->
-            case put_one(Table, Pair, Expires) of
+        {encode, [Pair | Rest], _Written} ->
+            case put_encoded(Table, [Pair], Expires, false) of
+                ok -> put_each(Table, Rest, Expires);
+                Failure -> Failure
+            end;
+        {dirty, [Pair | Rest], _Written} ->
+            case put_all_dirty(Table, [Pair], Expires, false, 0) of
                 ok -> put_each(Table, Rest, Expires);
                 Failure -> Failure
             end;
@@ -115,17 +124,6 @@ put_each(Table, Pairs, Expires) ->
             Failure;
         Misuse ->
             Misuse
-    end.
-
-%% A pair that needs Erlang's encoder or a dirty scheduler.
--spec put_one(todana:table(), {term(), term()}, term()) ->
-    ok | {error, atom()} | todana_nif:misuse().
-put_one(Table, Pair, Expires) ->
-    case put_all_dirty(Table, [Pair], Expires, false, 0) of
-        encode ->
-            put_all_dirty(Table, encode([Pair]), Expires, false, ?ENCODED);
-        Result ->
-            Result
     end.
 
 -doc "Removes records; how many there were.".
@@ -145,8 +143,8 @@ delete(Table, Keys, Deleted) ->
         {more, Rest, Some} ->
             delete(Table, Rest, Some);
         {encode, [Key | Rest], Some} ->
-            Bytes = todana_codec:key(Key),
-            case todana_nif:delete(Table, Bytes, always, ?ENCODED) of
+            Delete = fun(K, F) -> todana_nif:delete(Table, K, always, F) end,
+            case encoded(Key, Delete) of
                 ok -> delete(Table, Rest, Some + 1);
                 error -> delete(Table, Rest, Some);
                 Misuse -> Misuse
@@ -155,4 +153,13 @@ delete(Table, Keys, Deleted) ->
             Misuse;
         Misuse ->
             Misuse
+    end.
+
+%% Calls with a key that native code leaves to Erlang to encode.
+-spec encoded(term(), fun((binary(), todana_nif:form()) -> Result)) ->
+    Result | todana_error:cause().
+encoded(Key, Call) ->
+    case todana_codec:key(Key) of
+        {badarg, _, _} = Misuse -> Misuse;
+        Bytes -> Call(Bytes, ?ENCODED)
     end.

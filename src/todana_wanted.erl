@@ -9,6 +9,8 @@
 -type kind() ::
     open | put | expiring | expiry | counter | many | fetch | range.
 
+%% What goes over all shards (clear, for example) goes over so many at most.
+-define(SHARDS_MAX, 65_536).
 %% Most records of a page of a range.
 -define(LIMIT_MAX, 1000).
 
@@ -91,7 +93,8 @@ is_good(_, Flag, Value) when Flag =:= reverse; Flag =:= keys_only ->
     is_boolean(Value);
 is_good(_, codec, Codec) -> Codec =:= raw orelse Codec =:= term;
 is_good(_, when_full, What) -> What =:= evict orelse What =:= refuse;
-is_good(_, shards, N) -> is_integer(N) andalso N > 0 andalso N =< 1 bsl 20;
+is_good(_, shards, N) -> is_integer(N) andalso N > 0
+    andalso N =< ?SHARDS_MAX;
 is_good(_, Limit, infinity) when
     Limit =:= entries_max; Limit =:= bytes_max
 -> true;

@@ -322,7 +322,7 @@ stops(Config, Signal) ->
     {ok, Idle} = gen_tcp:connect(Address, list_to_integer(Number), []),
     ?assertEqual(~"+PONG\r\n", ask(Address, Number, ~"PING\r\n")),
     ?assertEqual(0, stop(Port, Signal)),
-    receive {tcp_closed, Idle} -> ok after 5000 -> error(open) end,
+    receive {tcp_closed, Idle} -> ok after 60_000 -> error(open) end,
     ?assertEqual({error, econnrefused},
                  gen_tcp:connect(Address, list_to_integer(Number), [])).
 
@@ -389,7 +389,7 @@ collect(Port, Out) ->
         {Port, {data, {eol, Line}}} -> collect(Port, Out ++ Line ++ "\n");
         {Port, {data, {noeol, Line}}} -> collect(Port, Out ++ Line);
         {Port, {exit_status, Status}} -> {Status, Out}
-    after 20_000 ->
+    after 120_000 ->
         error({still_running, Out})
     end.
 
@@ -458,7 +458,7 @@ ready(Port) ->
     receive
         {Port, {data, {eol, Line}}} -> Line;
         {Port, {exit_status, Status}} -> error({exit_status, Status})
-    after 20_000 -> error(not_ready)
+    after 120_000 -> error(not_ready)
     end.
 
 stop(Port, Signal) ->
@@ -466,14 +466,14 @@ stop(Port, Signal) ->
     [] = os:cmd(lists:concat(["kill -", Signal, " ", Pid])),
     receive
         {Port, {exit_status, Status}} -> Status
-    after 20_000 -> error(does_not_stop)
+    after 120_000 -> error(does_not_stop)
     end.
 
 ask(Ip, Number, Request) ->
     {ok, Socket} =
         gen_tcp:connect(Ip, list_to_integer(Number), [binary, {active, false}]),
     ok = gen_tcp:send(Socket, Request),
-    {ok, Reply} = gen_tcp:recv(Socket, 0, 5000),
+    {ok, Reply} = gen_tcp:recv(Socket, 0, 60_000),
     ok = gen_tcp:close(Socket),
     Reply.
 

@@ -328,8 +328,9 @@ results_of_any_kind_arrive_whole(_Config) ->
         begin
             Leader = fetch(N, computes(Me, Result)),
             receive {computing, Leader} -> ok end,
+            Coordinator = coordinator_of(Leader),
             Waiter = fetch(N, computes(Me, {ok, another})),
-            nobody_computes(20),
+            wait_until(fun() -> waiting(Coordinator) =:= 1 end),
             Leader ! go,
             ?assertEqual(Result, result(Leader)),
             ?assertEqual(Result, result(Waiter))
@@ -426,7 +427,7 @@ run(Do) ->
 result(Pid) ->
     receive
         {result, Pid, Result} -> Result
-    after 10_000 -> error({no_result, Pid})
+    after 120_000 -> error({no_result, Pid})
     end.
 
 computes(Me, Result) ->

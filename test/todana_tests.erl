@@ -3,6 +3,10 @@
 
 -include_lib("eunit/include/eunit.hrl").
 
+%% No verdict depends on the machine: EUnit's own five seconds are not enough
+%% for a test that copies megabytes while others want the processor.
+-define(TIMEOUT_S, 600).
+
 %% ------------------------------------------------------------- fixtures ---
 
 api_test_() ->
@@ -17,7 +21,7 @@ api_test_() ->
                 {"limits", fun limits/1}
             ]
         ]},
-        {"names are given back", {timeout, 120, fun many_names/0}}
+        {"names are given back", {timeout, ?TIMEOUT_S, fun many_names/0}}
     ]}.
 
 both() ->
@@ -36,6 +40,9 @@ both() ->
         {"snapshot of the dead", fun snapshot_of_the_dead/1},
         {"large values", fun large_values/1},
         {"large values together", fun large_together/1},
+        {"long lists", fun long_lists/1},
+        {"large values cost reductions", fun large_values_cost_reductions/1},
+        {"large terms of a page", fun large_terms_of_a_page/1},
         {"values outlive their records", fun values_outlive/1},
         {"statistics", fun counted_looks/1}
     ].
@@ -58,7 +65,7 @@ close(_Tables) ->
 %% Each table in turn, cleared before.
 with_tables(Title, Test) ->
     fun(Tables) ->
-        {Title, fun() ->
+        {Title, {timeout, ?TIMEOUT_S, fun() ->
             lists:foreach(
                 fun(Table) ->
                     _ = todana:clear(Table),
@@ -66,7 +73,7 @@ with_tables(Title, Test) ->
                 end,
                 Tables
             )
-        end}
+        end}}
     end.
 
 is_term(Table) ->
@@ -194,8 +201,9 @@ expiry(T) ->
         {ok, #{expires_at_ms := At}} when At =:= Now + 1_000_000,
         todana:get_entry(T, ~"k")
     ),
-    ok = todana:put(T, ~"k", ~"v", #{ttl_ms => 30}),
+    ok = todana:put(T, ~"k", ~"v", #{ttl_ms => 600_000}),
     ?assertEqual({ok, ~"v"}, todana:get(T, ~"k")),
+    ok = todana:put(T, ~"k", ~"v", #{ttl_ms => 1}),
     %% A record may be seen one tick of the clock longer.
     timer:sleep(50),
     ?assertEqual(error, todana:get(T, ~"k")),
@@ -301,7 +309,7 @@ snapshot_of_the_dead(T) ->
             Result -> Result
         end
     end,
-    ?assertEqual({ok, 0}, Again(500)).
+    ?assertEqual({ok, 0}, Again(6000)).
 
 large_values(T) ->
     Sizes = [1, 63, 64, 65, 66, 200, 254, 255, 256, 257, 1000, 8191, 8192,
@@ -357,6 +365,96 @@ large_together(T) ->
                     [Large, Large, Large], [~"x" | binary:copy(Large, 3)]
                 ]
             ]
+    end.
+
+%% Lists that are no keys and no values: nobody walks to their ends, where it
+%% would be seen that they are not even iodata.
+long_lists(T) ->
+    case is_term(T) of
+        true ->
+            ok;
+        false ->
+            Long = lists:duplicate(65_537, $x) ++ [not_a_byte],
+            Empty = lists:duplicate(81_921, []) ++ [not_a_byte],
+            Deep = lists:foldl(fun(_, L) -> [L] end, [not_a_byte],
+                               lists:seq(1, 81_921)),
+            [
+                ?assertEqual(#{2 => key_too_long}, cause(Call))
+             || Key <- [Long, [Long], Empty, Deep],
+                Call <- [
+                    fun() -> todana:get(T, Key) end,
+                    fun() -> todana:get_entry(T, Key) end,
+                    fun() -> todana:put(T, Key, ~"v") end,
+                    fun() -> todana:delete(T, Key) end,
+                    fun() -> todana:get_many(T, [~"k", Key]) end,
+                    fun() -> todana:put_many(T, [{Key, ~"v"}]) end
+                ]
+            ],
+            ?assertEqual(#{2 => not_iodata},
+                         cause(fun() -> todana:get(T, [$x, not_a_byte]) end)),
+            ?assertEqual(#{2 => not_iodata},
+                         cause(fun() -> todana:get(T, [~"x" | y]) end)),
+            ?assertEqual(#{2 => not_iodata},
+                         cause(fun() -> todana:get(T, [256]) end)),
+            Longest = binary:copy(~"x", 65_536),
+            Spaced = [[[], [X]] || <<X>> <= binary:part(Longest, 0, 20_000)],
+            [
+                begin
+                    ?assertEqual(ok, todana:put(T, Key, ~"v")),
+                    ?assertEqual({ok, ~"v"},
+                                 todana:take(T, iolist_to_binary(Key)))
+                end
+             || Key <- [
+                    binary_to_list(Longest), [Longest], [[] | Longest],
+                    [Spaced | ~"end"], lists:duplicate(81_920, []), [[], "a"]
+                ]
+            ],
+            %% Two to the 50th bytes, as a list of a hundred cells.
+            Endless = lists:foldl(fun(_, L) -> [L, L] end, [~"x", $y],
+                                  lists:seq(1, 50)),
+            ?assertEqual(#{3 => value_too_long},
+                         cause(fun() -> todana:put(T, ~"k", Endless) end)),
+            ?assertEqual(error, todana:get(T, ~"k"))
+    end.
+
+cause(Call) ->
+    try Call() of
+        Result -> {no_misuse, Result}
+    catch
+        error:badarg:Stack ->
+            [{todana, _, _, Info} | _] = Stack,
+            maps:get(cause, proplists:get_value(error_info, Info))
+    end.
+
+%% A process that copies large values is scheduled out as one that computes as
+%% long.
+large_values_cost_reductions(T) ->
+    Value = rand:bytes(1 bsl 20),
+    Put = fun() -> ok = todana:put(T, ~"k", Value) end,
+    PutWith = fun() -> ok = todana:put(T, ~"k", Value, #{flags => 1}) end,
+    [?assert(reductions(Do, 20) > 20 * 1000) || Do <- [Put, PutWith]],
+    ?assert(reductions(fun() -> todana:get(T, ~"k") end, 20) < 20 * 100).
+
+reductions(Do, Times) ->
+    {reductions, Before} = process_info(self(), reductions),
+    _ = [Do() || _ <- lists:seq(1, Times)],
+    {reductions, After} = process_info(self(), reductions),
+    After - Before.
+
+%% Native code decodes some of a page, and leaves the rest to Erlang.
+large_terms_of_a_page(T) ->
+    case is_term(T) of
+        false ->
+            ok;
+        true ->
+            Term = {lists:seq(1, 500)},
+            Bytes = byte_size(term_to_binary(Term)),
+            Pairs = [{N, Term} || N <- lists:seq(1, 2000)],
+            ok = todana:put_many(T, Pairs),
+            {_, Page} = todana_nif:scan(T, 0, 1000),
+            Decoded = [ok || {_, _} <- Page],
+            ?assert(length(Decoded) * Bytes =< 16_384),
+            ?assertEqual(Pairs, lists:sort(scan_all(T, start, 100)))
     end.
 
 values_outlive(T) ->
@@ -489,6 +587,7 @@ misuse(T) ->
     Bad(3, fun() -> todana:fold(fun(_, _, A) -> A end, 0, none) end),
     Bad(3, fun() -> todana:fetch(T, ~"k", not_a_fun) end),
     Bad(2, fun() -> todana:put(T, binary:copy(~"k", 65_537), ~"v") end),
+    Bad(2, fun() -> todana:open(too_many_shards, #{shards => 65_537}) end),
     ok = todana:put(T, binary:copy(~"k", 65_535), ~"v"),
     case is_term(T) of
         true ->

@@ -66,18 +66,17 @@ pub(crate) fn get<K: Keyspace, R>(
     space.read(key, now_ms, used(now_ms, look))
 }
 
-/// The look that a use is: what it sees is the record as it was before.
+/// The look that a use is. Nobody sees in a record when it was used last, so it is noted before.
 #[inline]
 fn used<R>(
     now_ms: u64,
     look: impl FnOnce(Option<Entry<'_>>) -> R,
 ) -> impl FnOnce(Option<Entry<'_>>) -> R {
     move |entry| {
-        let looked = look(entry);
-        if let Some(entry) = entry {
+        if let Some(entry) = &entry {
             entry.note_access(now_ms);
         }
-        looked
+        look(entry)
     }
 }
 

@@ -7,14 +7,30 @@
 //! '-', '0'..'9'   an integer of 64 bits, as the decimal text that Increment works on
 //! 0               a binary: its bytes follow
 //! 1               an atom: its name in UTF-8 follows
+//! 2               a key with identifiers of this node inside: see `todana_codec`, which encodes and
+//!                 decodes it
 //! 131             any other term in the external term format, which starts with this byte
 //! ```
 //!
 //! **Keys are canonical**: keys that are `=:=` have the same bytes, others have others. Integers,
 //! atoms and binaries have one text each. The external format of a term is a function of the term
-//! as long as there is no map in it (the order of a map's keys is not specified) and no fun (which
-//! may hold maps); such keys are encoded by the Erlang side with `term_to_binary(Term,
-//! [deterministic])`, as are large ones, since that function yields and ours does not.
+//! as long as there is nothing in it of these:
+//!
+//! - a map: the order of its keys is not specified;
+//! - a pid, port or reference of this node: it holds the node's name, which changes when
+//!   distribution starts;
+//! - a fun: it may hold both.
+//!
+//! Such keys are encoded by the Erlang side, as are large ones, since `term_to_binary` yields and
+//! what is done here does not.
+//!
+//! # How long a call may take
+//!
+//! What is copied or walked here is bounded: keys by [`KEY_BYTES_MAX`] and [`KEY_CELLS_MAX`], values
+//! by [`DIRTY_BYTES`] and [`CELLS_MAX`] (beyond that they come back on a dirty scheduler), terms by
+//! [`NODES_MAX`] and [`EXTERNAL_BYTES_MAX`]. What takes more than some microseconds is billed as
+//! reductions ([`erts::bill`]), so that a process which does it in a loop is scheduled out as any
+//! other.
 
 use crate::atoms;
 use crate::erts::{self, Raw, RawEnv};
@@ -37,6 +53,9 @@ const NODES_MAX: usize = 64;
 /// Terms with longer binaries inside are encoded by the Erlang side, and longer external terms
 /// decoded there.
 const EXTERNAL_BYTES_MAX: usize = 8 << 10;
+
+/// A byte of an external term takes as long as so many that are copied.
+const EXTERNAL_WEIGHT: usize = 16;
 
 /// Bits of the `form` argument: the Erlang side has encoded the key or the value itself.
 pub(crate) const KEY_ENCODED: u32 = 1;
@@ -146,9 +165,12 @@ pub(crate) unsafe fn key<'a>(
     // SAFETY: see the function.
     let bytes = unsafe {
         if store.codec == Codec::Raw || form & KEY_ENCODED != 0 {
-            raw(env, term, 2)?
+            match erts::binary(env, term) {
+                Some(bytes) => bytes,
+                None => flat_key(env, term, room)?,
+            }
         } else {
-            encode(env, term, room)?
+            encode(env, term, room, Use::Key)?
         }
     };
     if bytes.len() > KEY_BYTES_MAX {
@@ -176,17 +198,22 @@ pub(crate) unsafe fn value<'a>(
             if form & ON_DIRTY == 0 && is_long_list(env, term, &mut (0, 0), 0) {
                 return Err(Misuse::Dirty);
             }
-            raw(env, term, argument)?
+            match erts::binary(env, term) {
+                Some(bytes) => bytes,
+                None => flat_value(env, term, store.value_bytes_max, argument)?,
+            }
         } else {
-            encode(env, term, room)?
+            encode(env, term, room, Use::Value)?
         }
     };
-    if bytes.len() > DIRTY_BYTES && form & ON_DIRTY == 0 {
-        return Err(Misuse::Dirty);
-    }
     if bytes.len() > store.value_bytes_max {
         return Err(Misuse::Argument(argument, atoms::value_too_long()));
     }
+    if bytes.len() > DIRTY_BYTES && form & ON_DIRTY == 0 {
+        return Err(Misuse::Dirty);
+    }
+    // The table copies it.
+    erts::bill(env, bytes.len());
     Ok(bytes)
 }
 
@@ -222,23 +249,158 @@ unsafe fn is_long_list(env: RawEnv, term: Raw, walked: &mut (usize, usize), dept
     walked.0 > 0 && tail.is_some_and(|bytes| bytes.len() + walked.1 > DIRTY_BYTES)
 }
 
+/// Elements of an iolist that a key may be given as, those of lists inside it included: a key of
+/// single bytes has fewer. So the list that is no key is not walked to its end.
+const KEY_CELLS_MAX: usize = KEY_BYTES_MAX + (16 << 10);
+
+/// The bytes of a key that is an iolist.
+///
 /// # Safety
 /// As of [`key`].
-#[inline]
-unsafe fn raw<'a>(env: RawEnv, term: Raw, argument: i64) -> Result<&'a [u8], Misuse> {
+#[cold]
+unsafe fn flat_key(env: RawEnv, list: Raw, room: &mut Room) -> Result<&[u8], Misuse> {
+    let too_long = || Misuse::Argument(2, atoms::key_too_long());
+    let flat = &mut room.heap;
+    flat.clear();
     // SAFETY: see the function.
-    unsafe {
-        if let Some(bytes) = erts::binary(env, term) {
-            return Ok(bytes);
+    let cells = unsafe {
+        walk(env, list, KEY_CELLS_MAX, |part| {
+            match part {
+                Part::Byte(byte) => flat.push(byte),
+                Part::Bytes(bytes) if flat.len() + bytes.len() <= KEY_BYTES_MAX => {
+                    flat.extend_from_slice(bytes);
+                }
+                Part::Bytes(_) => return false,
+            }
+            flat.len() <= KEY_BYTES_MAX
+        })
+    };
+    let cells = cells.map_err(|unwalked| match unwalked {
+        Unwalked::Stopped => too_long(),
+        Unwalked::NotIodata => Misuse::Argument(2, atoms::not_iodata()),
+    })?;
+    erts::bill(env, cells * CELL_BYTES + flat.len());
+    Ok(flat)
+}
+
+/// The bytes of a value that is an iolist, a copy. Its length is added up first: an iolist may stand
+/// for far more bytes than it takes itself.
+///
+/// # Safety
+/// As of [`key`].
+#[cold]
+unsafe fn flat_value<'a>(
+    env: RawEnv,
+    list: Raw,
+    bytes_max: usize,
+    argument: i64,
+) -> Result<&'a [u8], Misuse> {
+    let mut length = 0usize;
+    // SAFETY: see the function.
+    let walked = unsafe {
+        walk(env, list, 2 * bytes_max, |part| {
+            length += match part {
+                Part::Byte(_) => 1,
+                Part::Bytes(bytes) => bytes.len(),
+            };
+            length <= bytes_max
+        })
+    };
+    let not_iodata = || Misuse::Argument(argument, atoms::not_iodata());
+    match walked {
+        Ok(cells) => erts::bill(env, cells * CELL_BYTES),
+        Err(Unwalked::Stopped) => {
+            return Err(Misuse::Argument(argument, atoms::value_too_long()));
         }
-        erts::iodata(env, term).ok_or_else(|| Misuse::Argument(argument, atoms::not_iodata()))
+        Err(Unwalked::NotIodata) => return Err(not_iodata()),
     }
+    // SAFETY: see the function.
+    unsafe { erts::iodata(env, list).ok_or_else(not_iodata) }
+}
+
+/// To walk over an element takes about as long as to copy this many bytes.
+const CELL_BYTES: usize = 64;
+
+/// What an iolist is made of.
+enum Part<'a> {
+    Byte(u8),
+    Bytes(&'a [u8]),
+}
+
+/// Why an iolist was not walked to its end.
+enum Unwalked {
+    /// It has too many elements, or who looks at them wants no more.
+    Stopped,
+    NotIodata,
+}
+
+/// Shows the parts of an iolist until `each` says false, and returns how many elements it has.
+///
+/// # Safety
+/// As of [`key`].
+unsafe fn walk<'a>(
+    env: RawEnv,
+    list: Raw,
+    cells_max: usize,
+    mut each: impl FnMut(Part<'a>) -> bool,
+) -> Result<usize, Unwalked> {
+    let mut cells = 0;
+    // What follows the lists that contain the present one.
+    let mut outer: Vec<Raw> = Vec::new();
+    let mut rest = list;
+    loop {
+        while let Some((head, tail)) = erts::uncons(env, rest) {
+            cells += 1;
+            if cells > cells_max {
+                return Err(Unwalked::Stopped);
+            }
+            rest = tail;
+            if erts::is_nil(env, head) {
+                continue;
+            }
+            let byte = erts::get_i64(env, head).map(u8::try_from);
+            // SAFETY: see the function.
+            let wanted = if let Some(byte) = byte {
+                each(Part::Byte(byte.map_err(|_| Unwalked::NotIodata)?))
+            } else if let Some(bytes) = unsafe { erts::binary(env, head) } {
+                each(Part::Bytes(bytes))
+            } else if erts::is_list(env, head) {
+                outer.push(tail);
+                rest = head;
+                true
+            } else {
+                return Err(Unwalked::NotIodata);
+            };
+            if !wanted {
+                return Err(Unwalked::Stopped);
+            }
+        }
+        if !erts::is_nil(env, rest) {
+            // SAFETY: see the function.
+            let bytes = unsafe { erts::binary(env, rest) }.ok_or(Unwalked::NotIodata)?;
+            if !each(Part::Bytes(bytes)) {
+                return Err(Unwalked::Stopped);
+            }
+        }
+        match outer.pop() {
+            Some(tail) => rest = tail,
+            None => return Ok(cells),
+        }
+    }
+}
+
+/// What a term is encoded for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Use {
+    /// Equal terms have equal bytes, now and later.
+    Key,
+    Value,
 }
 
 /// # Safety
 /// As of [`key`].
 #[inline]
-unsafe fn encode(env: RawEnv, term: Raw, room: &mut Room) -> Result<&[u8], Misuse> {
+unsafe fn encode(env: RawEnv, term: Raw, room: &mut Room, used: Use) -> Result<&[u8], Misuse> {
     // SAFETY: see the function.
     if let Some(bytes) = unsafe { erts::binary(env, term) } {
         if bytes.len() > DIRTY_BYTES {
@@ -266,14 +428,14 @@ unsafe fn encode(env: RawEnv, term: Raw, room: &mut Room) -> Result<&[u8], Misus
         return Ok(room.tagged(ATOM, &name[..length]));
     }
     // SAFETY: see the function.
-    unsafe { external(env, term, room) }
+    unsafe { external(env, term, room, used) }
 }
 
 /// # Safety
 /// As of [`key`].
-unsafe fn external(env: RawEnv, term: Raw, room: &mut Room) -> Result<&[u8], Misuse> {
+unsafe fn external(env: RawEnv, term: Raw, room: &mut Room, used: Use) -> Result<&[u8], Misuse> {
     // SAFETY: see the function.
-    if !unsafe { is_small_and_canonical(env, term, &mut { NODES_MAX }, 16) } {
+    if !unsafe { is_small_and_canonical(env, term, used, &mut { NODES_MAX }, 16) } {
         return Err(Misuse::Encode);
     }
     let mut binary = MaybeUninit::uninit();
@@ -285,6 +447,7 @@ unsafe fn external(env: RawEnv, term: Raw, room: &mut Room) -> Result<&[u8], Mis
         let mut binary: ErlNifBinary = binary.assume_init();
         let bytes = room.plain(std::slice::from_raw_parts(binary.data, binary.size));
         enif_release_binary(&mut binary);
+        erts::bill(env, bytes.len() * EXTERNAL_WEIGHT);
         Ok(bytes)
     }
 }
@@ -293,7 +456,13 @@ unsafe fn external(env: RawEnv, term: Raw, room: &mut Room) -> Result<&[u8], Mis
 ///
 /// # Safety
 /// `env` and `term` belong to the present call.
-unsafe fn is_small_and_canonical(env: RawEnv, term: Raw, nodes: &mut usize, depth: u32) -> bool {
+unsafe fn is_small_and_canonical(
+    env: RawEnv,
+    term: Raw,
+    used: Use,
+    nodes: &mut usize,
+    depth: u32,
+) -> bool {
     if *nodes == 0 || depth == 0 {
         return false;
     }
@@ -301,11 +470,13 @@ unsafe fn is_small_and_canonical(env: RawEnv, term: Raw, nodes: &mut usize, dept
     // SAFETY: see the function.
     unsafe {
         match enif_term_type(env, term) {
-            ErlNifTermType::ERL_NIF_TERM_TYPE_ATOM
-            | ErlNifTermType::ERL_NIF_TERM_TYPE_FLOAT
-            | ErlNifTermType::ERL_NIF_TERM_TYPE_PID
+            ErlNifTermType::ERL_NIF_TERM_TYPE_ATOM | ErlNifTermType::ERL_NIF_TERM_TYPE_FLOAT => {
+                true
+            }
+            // Of this node or another: a reference does not say.
+            ErlNifTermType::ERL_NIF_TERM_TYPE_PID
             | ErlNifTermType::ERL_NIF_TERM_TYPE_PORT
-            | ErlNifTermType::ERL_NIF_TERM_TYPE_REFERENCE => true,
+            | ErlNifTermType::ERL_NIF_TERM_TYPE_REFERENCE => used == Use::Value,
             // Larger integers may be of any length.
             ErlNifTermType::ERL_NIF_TERM_TYPE_INTEGER => erts::get_i64(env, term).is_some(),
             ErlNifTermType::ERL_NIF_TERM_TYPE_BITSTRING => {
@@ -313,21 +484,21 @@ unsafe fn is_small_and_canonical(env: RawEnv, term: Raw, nodes: &mut usize, dept
             }
             ErlNifTermType::ERL_NIF_TERM_TYPE_TUPLE => {
                 erts::elements(env, term).is_some_and(|elements| {
-                    elements
-                        .iter()
-                        .all(|element| is_small_and_canonical(env, *element, nodes, depth - 1))
+                    elements.iter().all(|element| {
+                        is_small_and_canonical(env, *element, used, nodes, depth - 1)
+                    })
                 })
             }
             ErlNifTermType::ERL_NIF_TERM_TYPE_LIST => {
                 let mut rest = term;
                 while let Some((head, tail)) = erts::uncons(env, rest) {
-                    if !is_small_and_canonical(env, head, nodes, depth - 1) {
+                    if !is_small_and_canonical(env, head, used, nodes, depth - 1) {
                         return false;
                     }
                     rest = tail;
                 }
                 enif_is_empty_list(env, rest) != 0
-                    || is_small_and_canonical(env, rest, nodes, depth - 1)
+                    || is_small_and_canonical(env, rest, used, nodes, depth - 1)
             }
             _ => false,
         }
@@ -353,12 +524,30 @@ pub(crate) fn decode(
     if codec == Codec::Raw {
         return Decoded::Term(binary(bytes));
     }
+    decode_within(codec, env, bytes, &mut { EXTERNAL_BYTES_MAX }, binary)
+}
+
+/// The same where many terms are decoded: external terms of more bytes together than `left` are
+/// left to the Erlang side.
+#[inline]
+pub(crate) fn decode_within(
+    codec: Codec,
+    env: RawEnv,
+    bytes: &[u8],
+    left: &mut usize,
+    binary: impl FnOnce(&[u8]) -> Raw,
+) -> Decoded {
+    if codec == Codec::Raw {
+        return Decoded::Term(binary(bytes));
+    }
     match bytes.split_first() {
         Some((&BINARY, rest)) => Decoded::Term(binary(rest)),
         Some((&ATOM, name)) => {
             atom(env, name).map_or(Decoded::Encoded(binary(bytes)), Decoded::Term)
         }
-        Some((&EXTERNAL, _)) if bytes.len() <= EXTERNAL_BYTES_MAX => {
+        Some((&EXTERNAL, _)) if bytes.len() <= (*left).min(EXTERNAL_BYTES_MAX) => {
+            *left -= bytes.len();
+            erts::bill(env, bytes.len() * EXTERNAL_WEIGHT);
             let mut term = MaybeUninit::uninit();
             // SAFETY: valid bytes; on success the term was written. They were made by this codec,
             // on this node.
@@ -381,11 +570,6 @@ pub(crate) fn decode(
 /// Like [`decode`], copying.
 pub(crate) fn decode_copy(codec: Codec, env: RawEnv, bytes: &[u8]) -> Decoded {
     decode(codec, env, bytes, |bytes| values::copied(env, bytes))
-}
-
-/// The key that the bytes stand for.
-pub(crate) fn decode_key(codec: Codec, env: RawEnv, bytes: &[u8]) -> Decoded {
-    decode_copy(codec, env, bytes)
 }
 
 fn atom(env: RawEnv, name: &[u8]) -> Option<Raw> {

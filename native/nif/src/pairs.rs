@@ -14,9 +14,17 @@ pub(crate) struct Pairs {
     keys_only: bool,
     /// Bytes of small records.
     copied: Vec<u8>,
+    /// Bytes of the keys of records that are lent.
+    lent_key_bytes: usize,
     taken: Vec<Taken>,
     terms: Vec<Raw>,
+    /// Bytes of external terms that may be decoded still.
+    external_left: usize,
 }
+
+/// Bytes of external terms that are decoded for one page, up to 1 ms; the Erlang side decodes the
+/// others.
+const EXTERNAL_BYTES_PER_PAGE: usize = 16 << 10;
 
 /// A record that is no term yet.
 enum Taken {
@@ -32,8 +40,10 @@ impl Pairs {
             codec,
             keys_only: false,
             copied: Vec::new(),
+            lent_key_bytes: 0,
             taken: Vec::new(),
             terms: Vec::new(),
+            external_left: EXTERNAL_BYTES_PER_PAGE,
         }
     }
 
@@ -55,9 +65,29 @@ impl Pairs {
         self.terms.len()
     }
 
+    /// Bytes of keys and values that were pushed and are no terms yet; not those of lent values.
+    pub(crate) fn bytes(&self) -> usize {
+        self.copied.len() + self.lent_key_bytes
+    }
+
+    /// The key that was pushed last and is no term yet.
+    pub(crate) fn last_key(&self) -> Option<&[u8]> {
+        match self.taken.last()? {
+            Taken::Lent(shared) => Some(shared.entry().key()),
+            Taken::Copied(key_end, _) => {
+                let start = self.taken.iter().rev().skip(1).find_map(|taken| match taken {
+                    Taken::Copied(_, value_end) => Some(*value_end),
+                    Taken::Lent(_) => None,
+                });
+                Some(&self.copied[start.unwrap_or(0)..*key_end])
+            }
+        }
+    }
+
     /// Takes a record. May run under a shard's lock.
     pub(crate) fn push(&mut self, entry: &Entry<'_>) {
         if let Some(shared) = entry.share() {
+            self.lent_key_bytes += entry.key().len();
             self.taken.push(Taken::Lent(shared));
             return;
         }
@@ -72,43 +102,32 @@ impl Pairs {
     /// Makes terms of what was pushed.
     pub(crate) fn finish(&mut self) {
         let mut from = 0;
-        let mut taken = std::mem::take(&mut self.taken);
-        for taken in taken.drain(..) {
-            let term = match taken {
+        let (env, codec) = (self.env, self.codec);
+        let left = &mut self.external_left;
+        let mut copied = |bytes: &[u8]| {
+            codec::decode_within(codec, env, bytes, left, |bytes| values::copied(env, bytes))
+        };
+        for taken in self.taken.drain(..) {
+            let (key, value) = match taken {
                 Taken::Copied(key_end, value_end) => {
-                    let key = &self.copied[from..key_end];
+                    let key = copied(&self.copied[from..key_end]);
                     let value = &self.copied[key_end..value_end];
                     from = value_end;
-                    self.term(key, || codec::decode_copy(self.codec, self.env, value))
+                    (key, (!self.keys_only).then(|| copied(value)))
                 }
                 Taken::Lent(shared) => {
                     let entry = shared.entry();
-                    self.term(entry.key(), || self.lent(&shared, entry.value()))
+                    let key = copied(entry.key());
+                    (key, (!self.keys_only).then(|| lent(env, codec, &shared, entry.value())))
                 }
             };
-            self.terms.push(term);
+            self.terms.push(match (key, value) {
+                (key, Some(value)) => reply::pair(env, key, value),
+                (Decoded::Term(key) | Decoded::Encoded(key), None) => key,
+            });
         }
         self.copied.clear();
-        self.taken = taken;
-    }
-
-    /// What [`reply::pair`] makes of them; or the key.
-    fn term(&self, key: &[u8], value: impl FnOnce() -> Decoded) -> Raw {
-        let key = codec::decode_key(self.codec, self.env, key);
-        match key {
-            Decoded::Term(key) | Decoded::Encoded(key) if self.keys_only => key,
-            key => reply::pair(self.env, key, value()),
-        }
-    }
-
-    fn lent(&self, shared: &Shared, value: &[u8]) -> Decoded {
-        codec::decode(self.codec, self.env, value, |bytes| {
-            if bytes.len() > values::HEAP_BYTES_MAX {
-                values::lent(self.env, shared, bytes)
-            } else {
-                values::copied(self.env, bytes)
-            }
-        })
+        self.lent_key_bytes = 0;
     }
 
     /// The terms as a list.
@@ -116,4 +135,15 @@ impl Pairs {
         let nil = erts::nil(self.env);
         self.terms.iter().rev().fold(nil, |list, term| erts::cons(self.env, *term, list))
     }
+}
+
+/// A value that is lent. External terms are not decoded here: they are large.
+fn lent(env: RawEnv, codec: Codec, shared: &Shared, value: &[u8]) -> Decoded {
+    codec::decode_within(codec, env, value, &mut 0, |bytes| {
+        if bytes.len() > values::HEAP_BYTES_MAX {
+            values::lent(env, shared, bytes)
+        } else {
+            values::copied(env, bytes)
+        }
+    })
 }

@@ -14,6 +14,8 @@ use todana_table::{Bound, KeyRange, Keyspace, Walk, Walked};
 const PAGE: Duration = Duration::from_micros(500);
 /// Most records between two looks at the clock.
 const STEP: usize = 100;
+/// Bytes of keys and small values between them: the step goes on behind the last record that fits.
+const STEP_BYTES_MAX: usize = 256 << 10;
 
 /// `range(Table, Range, After, Reverse, Count, KeysOnly) -> {Next, Records}`: a page of records in
 /// order, and the key to go on after, `done` at the end. `Range` is `{between, From, To}` or
@@ -63,20 +65,31 @@ fn page<'a>(
         Pairs::new(raw_env, store.codec)
     };
     let now_ms = now_ms();
+    let mut step = STEP;
     loop {
         let walk = Walk {
             keys,
             after: next.as_deref().or(given),
             reverse,
-            count: (count - pairs.len()).min(STEP),
+            count: (count - pairs.len()).min(step),
         };
         pairs.reserve(walk.count);
-        let walked = table.walk(&walk, now_ms, |entry| pairs.push(&entry));
-        pairs.finish();
-        next = match walked.or(Err(not_ordered()))? {
-            Walked::End => None,
-            Walked::Until(key) => Some(key),
+        let mut is_cut = false;
+        let walked = table.walk(&walk, now_ms, |entry| {
+            is_cut = pairs.bytes() >= STEP_BYTES_MAX;
+            if !is_cut {
+                pairs.push(&entry);
+            }
+        });
+        let walked = walked.or(Err(not_ordered()))?;
+        next = match (walked, pairs.last_key()) {
+            (_, Some(last)) if is_cut => Some(last.to_vec()),
+            (Walked::End, _) => None,
+            (Walked::Until(key), _) => Some(key),
         };
+        // Where keys are long, not many are looked up in vain.
+        step = if is_cut { STEP / 16 } else { STEP };
+        pairs.finish();
         if next.is_none() || pairs.len() >= count || started.elapsed() > PAGE {
             break;
         }

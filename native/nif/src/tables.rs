@@ -31,6 +31,8 @@ use todana_table::{Keyspace, Limits, Options, WhenFull};
 /// Tables that can be open at one time.
 const TABLES_MAX: usize = 4096;
 const SLOTS_LEN: usize = 2 * TABLES_MAX;
+/// Shards that the first write may make, on a normal scheduler: it takes some 50 microseconds.
+const SHARDS_MADE_LATE_MAX: usize = 4_096;
 
 struct Slot {
     /// An atom's term; 0 is nobody's, and ends a search. A slot whose table was closed keeps its
@@ -147,6 +149,13 @@ fn open<'a>(
     let limits = Limits { entries_max, bytes_max, when_full };
     let order = order::of_word(order);
     let options = Options { shards, limits, order, ..Options::default() };
+    let mut made = None;
+    if shards.is_some_and(|shards| shards > SHARDS_MADE_LATE_MAX) {
+        // Here, and not by the first write; and before the lock, which look-ups of handles wait for.
+        let store = Store::own(name.as_c_arg(), codec, ttl_ms, options.clone());
+        store.table().prepare();
+        made = Some(store);
+    }
     let mut open = OPEN.lock();
     if let Some(found) = open.iter().find(|open| open.store.name == name.as_c_arg()) {
         let store = &found.store;
@@ -156,7 +165,8 @@ fn open<'a>(
             && store.database_number().is_none();
         return if same { handle_term(env, found) } else { env.error_tuple(atoms::exists()) };
     }
-    publish(env, &mut open, Store::own(name.as_c_arg(), codec, ttl_ms, options))
+    let store = made.unwrap_or_else(|| Store::own(name.as_c_arg(), codec, ttl_ms, options));
+    publish(env, &mut open, store)
 }
 
 fn same_options(one: &Options, other: &Options) -> bool {
@@ -311,11 +321,11 @@ fn options<'a>(env: Env<'a>, table: Term<'a>) -> Term<'a> {
     (name, codec, store.ttl_ms, limits, order, store.database_number()).encode(env)
 }
 
-/// Counts as a list of pairs.
-#[rustler::nif]
-fn counts<'a>(env: Env<'a>, table: Term<'a>) -> Term<'a> {
-    // SAFETY: both belong to this call, which runs on a normal scheduler.
-    let store = match unsafe { get(env.as_c_arg(), table.as_c_arg()) } {
+/// Counts as a list of pairs; each shard is looked at.
+#[rustler::nif(schedule = "DirtyCpu")]
+fn counts<'a>(env: Env<'a>, handle: Term<'a>) -> Term<'a> {
+    // SAFETY: both belong to this call.
+    let store = match unsafe { by_handle(env.as_c_arg(), handle.as_c_arg()) } {
         Ok(store) => store,
         Err(misuse) => return misuse.term(env),
     };

@@ -249,6 +249,7 @@ impl<'a> Entry<'a> {
 
     /// Records a look: sets `last_s` and `fetched`. Nothing happens where the entry keeps no access
     /// word.
+    #[inline]
     pub fn note_access(&self, now_ms: u64) {
         if let Some(word) = self.access_word() {
             Access::note(word, now_ms);

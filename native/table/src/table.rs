@@ -31,6 +31,11 @@ impl Table {
         Table { core: Core::new(options) }
     }
 
+    /// Makes the shards now. Otherwise the first write does, which waits for it then.
+    pub fn prepare(&self) {
+        self.core.shards_for_write();
+    }
+
     #[cfg(test)]
     pub(crate) fn core(&self) -> &Core {
         &self.core
