@@ -194,7 +194,8 @@ range(_, _, _, _, _, _) -> erlang:nif_error(not_loaded).
 -spec snapshot(table()) -> {ok, snapshot()} | {error, busy} | misuse().
 snapshot(_) -> erlang:nif_error(not_loaded).
 
--spec snapshot_next(snapshot(), pos_integer()) -> {more | done, [pair()]}.
+-spec snapshot_next(snapshot(), pos_integer()) ->
+    {more | done | abandoned, [pair()]}.
 snapshot_next(_, _) -> erlang:nif_error(not_loaded).
 
 -spec snapshot_end(snapshot()) -> ok.

@@ -76,12 +76,12 @@ over(Function, Acc, [Pair | Pairs]) ->
 
 -doc "Folds over a snapshot. It ends with the fold, however that ends.".
 -spec fold_snapshot(fun((term(), term(), Acc) -> Acc), Acc, todana:table()) ->
-    {ok, Acc} | {error, busy} | {badarg, 3, term()}.
+    {ok, Acc} | {error, busy | abandoned} | {badarg, 3, term()}.
 fold_snapshot(Function, Acc, Table) ->
     case todana_nif:snapshot(Table) of
         {ok, Snapshot} ->
             try
-                {ok, over_snapshot(Function, Acc, Snapshot)}
+                over_snapshot(Function, Acc, Snapshot)
             after
                 todana_nif:snapshot_end(Snapshot)
             end;
@@ -93,11 +93,13 @@ fold_snapshot(Function, Acc, Table) ->
 
 -spec over_snapshot(
     fun((term(), term(), Acc) -> Acc), Acc, todana_nif:snapshot()
-) -> Acc.
+) -> {ok, Acc} | {error, abandoned}.
 over_snapshot(Function, Acc0, Snapshot) ->
     case todana_nif:snapshot_next(Snapshot, ?COUNT) of
         {done, Pairs} ->
-            over(Function, Acc0, Pairs);
+            {ok, over(Function, Acc0, Pairs)};
+        {abandoned, _} ->
+            {error, abandoned};
         {more, Pairs} ->
             over_snapshot(Function, over(Function, Acc0, Pairs), Snapshot)
     end.

@@ -37,6 +37,7 @@ both() ->
         {"scan and fold", fun scan_and_fold/1},
         {"snapshot", fun snapshot/1},
         {"snapshot without expired records", fun snapshot_without_expired/1},
+        {"snapshot abandoned", fun snapshot_abandoned/1},
         {"snapshot of the dead", fun snapshot_of_the_dead/1},
         {"large values", fun large_values/1},
         {"large values together", fun large_together/1},
@@ -281,6 +282,21 @@ snapshot(T) ->
     )),
     ?assertMatch({ok, 4000},
                  todana:fold_snapshot(fun(_, _, N) -> N + 1 end, 0, T)).
+
+snapshot_abandoned(_T) ->
+    T = another,
+    {ok, _} = todana:open(T, #{bytes_max => 1_000_000}),
+    Pairs = [{integer_to_binary(N), <<0:8000>>} || N <- lists:seq(1, 800)],
+    ok = todana:put_many(T, Pairs),
+    Rewrite = fun
+        (_, _, first) -> todana:put_many(T, Pairs);
+        (_, _, ok) -> ok
+    end,
+    ?assertEqual({error, abandoned}, todana:fold_snapshot(Rewrite, first, T)),
+    Count = fun(_, _, N) -> N + 1 end,
+    ?assertEqual({ok, 800}, todana:fold_snapshot(Count, 0, T)),
+    ?assertMatch(#{kept_bytes := 0}, todana:stats(T)),
+    ok = todana:close(T).
 
 snapshot_without_expired(T) ->
     Now = os:system_time(millisecond),

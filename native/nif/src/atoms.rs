@@ -33,6 +33,7 @@ rustler::atoms! {
     reply_too_large,
     exists,
     busy,
+    abandoned,
     has_records,
     in_use,
     // Values of options and replies.

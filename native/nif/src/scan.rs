@@ -7,7 +7,7 @@ use crate::{atoms, tables};
 use parking_lot::Mutex;
 use rustler::{Encoder, Env, Term};
 use std::time::{Duration, Instant};
-use todana_table::{Keyspace, Snapshot};
+use todana_table::{Abandoned, Keyspace, Snapshot};
 
 /// Resources that are snapshots being read.
 pub(crate) static SNAPSHOT: ResourceType<Reading> = ResourceType::new(c"todana_snapshot");
@@ -75,7 +75,8 @@ fn snapshot<'a>(env: Env<'a>, table: Term<'a>) -> Term<'a> {
     (atoms::ok(), term).encode(env)
 }
 
-/// `snapshot_next(Snapshot, Count) -> {more | done, Pairs}`; the snapshot ends with `done`.
+/// `snapshot_next(Snapshot, Count) -> {more | done | abandoned, Pairs}`; the snapshot ends with
+/// anything but `more`. A table with a limit abandons it where it would keep too much.
 #[rustler::nif]
 fn snapshot_next<'a>(env: Env<'a>, snapshot: Term<'a>, count: usize) -> Term<'a> {
     let started = Instant::now();
@@ -86,10 +87,10 @@ fn snapshot_next<'a>(env: Env<'a>, snapshot: Term<'a>, count: usize) -> Term<'a>
     };
     let mut guard = reading.snapshot.lock();
     let mut pairs = Pairs::new(raw_env, reading.codec);
-    let mut more = guard.is_some();
+    let mut step = if guard.is_some() { Ok(true) } else { Ok(false) };
     if let Some(snapshot) = guard.as_mut() {
-        while more && pairs.len() < count && started.elapsed() <= PAGE {
-            more = snapshot.next_part(PART.min(count - pairs.len()), |entry| {
+        while step == Ok(true) && pairs.len() < count && started.elapsed() <= PAGE {
+            step = snapshot.next_part(PART.min(count - pairs.len()), |entry| {
                 if !entry.is_expired(reading.now_ms) {
                     pairs.push(&entry);
                 }
@@ -97,13 +98,18 @@ fn snapshot_next<'a>(env: Env<'a>, snapshot: Term<'a>, count: usize) -> Term<'a>
             pairs.finish();
         }
     }
-    let ended = if more { None } else { guard.take() };
+    let ended = if step == Ok(true) { None } else { guard.take() };
     drop(guard);
     drop(ended);
     erts::consume_timeslice(raw_env, started.elapsed());
     // SAFETY: the list was made in this environment.
     let list = unsafe { Term::new(env, pairs.list()) };
-    (if more { atoms::more() } else { atoms::done() }, list).encode(env)
+    let word = match step {
+        Ok(true) => atoms::more(),
+        Ok(false) => atoms::done(),
+        Err(Abandoned) => atoms::abandoned(),
+    };
+    (word, list).encode(env)
 }
 
 /// Ends a snapshot, before its end too. On a dirty scheduler: another call may be reading it.

@@ -335,6 +335,7 @@ fn counts<'a>(env: Env<'a>, handle: Term<'a>) -> Term<'a> {
         ("entries", counts.entries),
         ("entries_with_expiry", counts.entries_with_expiry),
         ("bytes", counts.bytes),
+        ("kept_bytes", counts.kept_bytes),
         ("index_bytes", counts.index_bytes),
         ("expired", counts.expired),
         ("evicted", counts.evicted),

@@ -28,6 +28,8 @@ pub struct Budget {
     refuse: AtomicBool,
     /// Room that is to be made beyond what the limit asks for, see [`crate::eviction`].
     wanted_bytes: AtomicI64,
+    /// Bytes that are in memory only for snapshots of the tables.
+    pub(crate) kept: AtomicI64,
     tables: Mutex<Vec<Weak<Core>>>,
 }
 
@@ -40,6 +42,7 @@ impl Budget {
             reserved: AtomicI64::new(0),
             refuse: AtomicBool::new(when_full == WhenFull::Refuse),
             wanted_bytes: AtomicI64::new(0),
+            kept: AtomicI64::new(0),
             tables: Mutex::default(),
         }
     }

@@ -52,14 +52,15 @@ impl Core {
         snapshot: u32,
         locked: impl Iterator<Item = &'r mut Records>,
     ) -> (u64, Vec<HashTable<EntryBox>>) {
+        // With all locks held nobody else counts, and what is counted is what was taken.
+        let gone = self.gauges.all();
+        let mean_bytes = gone.bytes / gone.entries.max(1);
         let garbage = locked
             .enumerate()
             .map(|(shard, records)| {
-                Writer::new(self, shards, shard, records, snapshot).take_index()
+                Writer::new(self, shards, shard, records, snapshot).take_index(mean_bytes)
             })
             .collect();
-        // With all locks held nobody else counts, and what is counted is what was taken.
-        let gone = self.gauges.all();
         self.discharge(gone);
         (gone.entries as u64, garbage)
     }

@@ -69,6 +69,8 @@ pub(crate) struct Gauges {
     pub(crate) entries: AtomicI64,
     pub(crate) bytes: AtomicI64,
     expiring: AtomicI64,
+    /// Bytes in memory for a snapshot alone.
+    pub(crate) kept: AtomicI64,
 }
 
 impl Gauges {
@@ -262,7 +264,8 @@ impl Core {
                 return Err(Full);
             }
             if self.limits.refuse() {
-                (entries_max, bytes_max) = (self.limits.entries_max(), self.limits.bytes_max());
+                entries_max = self.limits.entries_max();
+                bytes_max = self.limits.bytes_max() - self.gauges.kept.load(Relaxed);
             } else {
                 bytes_max = bytes_ceiling(self.limits.bytes_max(), change.bytes);
             }
@@ -289,7 +292,7 @@ impl Core {
             return Err(Full);
         }
         let most = match budget.when_full() {
-            WhenFull::Refuse => bytes_max,
+            WhenFull::Refuse => bytes_max - budget.kept.load(Relaxed),
             WhenFull::Evict => bytes_ceiling(bytes_max, change),
         };
         let grown = budget.bytes.grow_within(change, most, &budget.reserved);
@@ -311,6 +314,7 @@ impl Core {
             entries: self.len(),
             entries_with_expiry: u64::try_from(self.gauges.expiring.load(Relaxed)).unwrap_or(0),
             bytes: self.bytes(),
+            kept_bytes: u64::try_from(self.gauges.kept.load(Relaxed)).unwrap_or(0),
             index_bytes: index_bytes as u64,
             expired: self.tallies.expired.load(Relaxed),
             evicted: self.tallies.evicted.load(Relaxed),

@@ -9,6 +9,9 @@ pub struct Counts {
     pub entries_with_expiry: u64,
     /// Bytes of entries.
     pub bytes: u64,
+    /// Bytes that are in memory only for a snapshot that is being read. Of cleared tables, an
+    /// estimate by the mean size of an entry.
+    pub kept_bytes: u64,
     /// Bytes of the shards, their indexes and deadlines, and of the keys in order where the table
     /// has one.
     pub index_bytes: u64,

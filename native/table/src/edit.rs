@@ -582,7 +582,8 @@ mod tests {
             if entry.key() == KEY {
                 seen = entry.value().to_vec();
             }
-        }) {}
+        }) == Ok(true)
+        {}
         assert_eq!(seen, old);
         drop(snapshot);
         assert_eq!(changed(), 1, "the snapshot is over");

@@ -14,7 +14,7 @@
 
 /// Of seven bytes these are 231, for which malloc takes 240.
 const BLOCK: usize = 33;
-/// Room is added to the last block in steps of this.
+/// Room is added to the first block in steps of this.
 const STEP: usize = 4;
 const CHILDREN: usize = 4;
 
@@ -101,16 +101,22 @@ impl<T: Copy + Ord> Heap<T> {
     }
 
     fn push_last(&mut self, item: T) {
-        if self.last.len() == self.last.capacity() {
-            self.last.reserve_exact(STEP);
+        let len = self.last.len();
+        if len == self.last.capacity() {
+            // Only the first block grows: what growing leaves behind is of sizes that few need.
+            let room = if self.full.is_empty() { STEP } else { BLOCK };
+            self.last.reserve_exact(room.min(BLOCK - len));
         }
         self.last.push(item);
-        if let Ok(block) = <&[T; BLOCK]>::try_from(&*self.last) {
+        if self.last.len() == BLOCK {
             if self.full.len() == self.full.capacity() {
-                self.full.reserve_exact((self.full.len() / 8).max(2));
+                self.full.reserve_exact((self.full.len() / 8).max(4));
             }
-            self.full.push(Box::new(*block));
-            self.last = Vec::new();
+            // Its capacity is its length.
+            let block = std::mem::take(&mut self.last).into_boxed_slice();
+            if let Ok(block) = block.try_into() {
+                self.full.push(block);
+            }
         }
     }
 
@@ -193,9 +199,9 @@ mod tests {
         for number in 0..10_000u64 {
             heap.push([number as u8; 7]);
             let len = heap.len();
-            assert!(heap.allocated() <= len * 7 + len / BLOCK * 10 + STEP * 7 + 40);
+            assert!(heap.allocated() <= (len + BLOCK) * 7 + len / BLOCK * 10 + 40);
         }
         while heap.pop().is_some() {}
-        assert!(heap.allocated() <= BLOCK * 7 + 2 * STEP * 8);
+        assert!(heap.allocated() <= BLOCK * 7 + 2 * STEP * 16);
     }
 }

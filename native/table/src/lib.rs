@@ -64,5 +64,5 @@ pub use prefetch::PREFETCH_KEYS_MAX;
 pub use range::{Bound, Comparison, KeyOrder, KeyRange, NotOrdered, Walk, Walked};
 pub use reservation::{Growth, entry_bytes, grown_entry_bytes};
 pub use slot::{Prepared, Slot};
-pub use snapshot::Snapshot;
+pub use snapshot::{Abandoned, Snapshot};
 pub use table::Table;

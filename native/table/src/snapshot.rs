@@ -21,23 +21,33 @@
 //! lock) what a write with the new number did reads the new number too. A batch reads once for all
 //! its shards, so it is in or out as a whole.
 //!
+//! Where the table has a limit, what is kept is bounded ([`Core::keep`]). A writer that would keep
+//! too much takes the number back. The snapshot finds that out with its next step. Writers let go of
+//! what is kept of a shard, unless the snapshot is visiting that.
+//!
 //! Ownership: copied pointers own nothing. They are valid until their `Kept` is taken from its
-//! shard, because the shard's index or the limbo owns the entries until then, and only the snapshot
-//! takes a `Kept`.
+//! shard, because the shard's index or the limbo owns the entries until then. Only the snapshot takes
+//! a `Kept` that is visited. A writer may take another one of a snapshot that was abandoned; the
+//! pointers are in there, and go with it.
 
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::{Acquire, Release, SeqCst};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use std::vec;
 
 use hashbrown::{HashTable, hash_table};
 
 use crate::core::Core;
 use crate::entry::{Alias, Entry, EntryBox};
+use crate::limits::WhenFull;
 use crate::reaper;
 use crate::shard::Records;
 use crate::table::Table;
+
+/// The part of a limit that a snapshot may keep where entries are evicted: a half. Eviction goes by
+/// the bytes of live entries; it could not make room of what is kept.
+const KEPT_SHARE: i64 = 2;
 
 /// One preserved shard that the snapshot did not visit yet.
 pub(crate) struct Kept {
@@ -46,6 +56,10 @@ pub(crate) struct Kept {
     version: u64,
     /// Whether the shard was cleared since: what is in its index now is younger.
     cleared: bool,
+    /// Whether the snapshot has taken the entries to look at them.
+    visited: bool,
+    /// What is in memory for the snapshot alone, as it was counted.
+    bytes: i64,
     /// What left the index (and perhaps some younger entries).
     limbo: Limbo,
 }
@@ -68,14 +82,28 @@ struct Limbo {
 impl Kept {
     /// Remembers a shard's entries; `version` is the table's last.
     pub(crate) fn of(index: &HashTable<EntryBox>, version: u64) -> Kept {
+        let bytes = index.len() * size_of::<Alias>();
         let preserved = Preserved::Copied(index.iter().map(EntryBox::alias).collect());
-        Kept { preserved, version, cleared: false, limbo: Limbo::default() }
+        Kept::new(preserved, version, false, bytes as i64)
     }
 
-    /// Takes over the index of a shard that is cleared.
-    pub(crate) fn whole(index: HashTable<EntryBox>, version: u64) -> Kept {
-        let preserved = Preserved::Whole(index);
-        Kept { preserved, version, cleared: true, limbo: Limbo::default() }
+    /// Takes over the index of a shard that is cleared, whose entries have so many bytes.
+    pub(crate) fn whole(index: HashTable<EntryBox>, version: u64, bytes: i64) -> Kept {
+        Kept::new(Preserved::Whole(index), version, true, bytes)
+    }
+
+    fn new(preserved: Preserved, version: u64, cleared: bool, bytes: i64) -> Kept {
+        Kept { preserved, version, cleared, visited: false, bytes, limbo: Limbo::default() }
+    }
+
+    /// What is in memory for the snapshot alone.
+    pub(crate) fn bytes(&self) -> i64 {
+        self.bytes
+    }
+
+    /// Whether the snapshot may be looking at the entries.
+    pub(crate) fn is_visited(&self) -> bool {
+        self.visited
     }
 
     /// Keeps an entry that left the index if it was there, and gives it back otherwise.
@@ -83,6 +111,7 @@ impl Kept {
         if !self.needs(&entry.entry()) {
             return Some(entry);
         }
+        self.bytes += entry.entry().bytes() as i64;
         self.limbo.entries.push(entry);
         None
     }
@@ -93,16 +122,23 @@ impl Kept {
         !self.cleared && entry.version() <= self.version
     }
 
-    /// Keeps the index of a shard that is cleared, and gives it back where all of it is younger.
-    pub(crate) fn retire_all(&mut self, index: HashTable<EntryBox>) -> HashTable<EntryBox> {
+    /// Keeps the index of a shard that is cleared, whose entries have so many bytes, and gives it
+    /// back where all of it is younger.
+    pub(crate) fn retire_all(
+        &mut self,
+        index: HashTable<EntryBox>,
+        bytes: i64,
+    ) -> HashTable<EntryBox> {
         if std::mem::replace(&mut self.cleared, true) {
             return index;
         }
+        self.bytes += bytes;
         self.limbo.index = index;
         HashTable::new()
     }
 
-    fn dispose(self) {
+    /// Lets go of everything. The caller corrects what was counted.
+    pub(crate) fn dispose(self) {
         if let Preserved::Whole(index) = self.preserved {
             reaper::dispose(index);
         }
@@ -115,7 +151,8 @@ impl Kept {
 ///
 /// Entries that had expired but were not collected are part of it; so are entries whose scheduled
 /// clear is due but was not applied (any operation with the time applies it). While it lives, what
-/// is removed from shards it did not visit yet stays in memory.
+/// is removed from shards it did not visit yet stays in memory. Where the table has a limit, that
+/// is bounded: see [`Abandoned`].
 pub struct Snapshot<'a> {
     core: Arc<Core>,
     number: u32,
@@ -123,6 +160,47 @@ pub struct Snapshot<'a> {
     /// What is left of the shard before that. Its [`Kept`] is in place until nothing is.
     visiting: Visiting,
     table: PhantomData<&'a Table>,
+}
+
+/// The snapshot ended before its time, because the table would have kept too much for it: half of
+/// the limit where entries are evicted, and what the limit leaves beside the entries where writes
+/// are refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Abandoned;
+
+impl fmt::Display for Abandoned {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the snapshot was abandoned, because it kept too much memory")
+    }
+}
+
+impl std::error::Error for Abandoned {}
+
+impl Core {
+    /// Counts what is kept for the snapshot of this number alone (less, where it is let go of), and
+    /// abandons the snapshot where that is too much: writers preserve nothing for it any more, and
+    /// let go of what is kept of the shards that they change.
+    pub(crate) fn keep(&self, bytes: i64, snapshot: u32) {
+        let kept = self.gauges.kept.fetch_add(bytes, Relaxed) + bytes;
+        let all_kept = self.budget.as_ref().map(|it| it.kept.fetch_add(bytes, Relaxed) + bytes);
+        if bytes > 0 && self.is_too_much(kept, all_kept.unwrap_or(0)) {
+            // An error says that it has ended.
+            let _ = self.snapshot.compare_exchange(snapshot, 0, SeqCst, SeqCst);
+        }
+    }
+
+    fn is_too_much(&self, kept: i64, all_kept: i64) -> bool {
+        let beyond = |bytes: i64, kept: i64, max: i64, refuse: bool| {
+            max != i64::MAX && kept > if refuse { max - bytes } else { max / KEPT_SHARE }
+        };
+        let limits = &self.limits;
+        beyond(self.bytes() as i64, kept, limits.bytes_max(), limits.refuse())
+            || self.budget.as_ref().is_some_and(|budget| {
+                let refuse = budget.when_full() == WhenFull::Refuse;
+                let max = budget.bytes_max.load(Relaxed);
+                beyond(budget.bytes.load(Relaxed), all_kept, max, refuse)
+            })
+    }
 }
 
 /// Entries of a shard that is being visited.
@@ -163,9 +241,17 @@ impl Snapshot<'_> {
     /// nothing left. With the first entries of a shard, the pointers to all of them are copied.
     ///
     /// `visit` runs without any lock, so it may take its time and may use the table.
-    pub fn next_part(&mut self, count: usize, mut visit: impl FnMut(Entry<'_>)) -> bool {
-        if self.visiting.is_empty() && !self.next_shard() {
-            return false;
+    pub fn next_part(
+        &mut self,
+        count: usize,
+        mut visit: impl FnMut(Entry<'_>),
+    ) -> Result<bool, Abandoned> {
+        if !self.is_abandoned() && self.visiting.is_empty() && !self.next_shard() {
+            return Ok(false);
+        }
+        if self.is_abandoned() {
+            self.leave();
+            return Err(Abandoned);
         }
         match &mut self.visiting {
             Visiting::Copied(aliases) => {
@@ -182,7 +268,13 @@ impl Snapshot<'_> {
         if self.visiting.is_empty() {
             self.leave();
         }
-        true
+        Ok(true)
+    }
+
+    /// Whether writers do not look after this snapshot any more. To be asked after the shard of the
+    /// next entries was locked: who changed it without preserving it had the lock before.
+    fn is_abandoned(&self) -> bool {
+        self.core.snapshot.load(SeqCst) != self.number
     }
 
     /// Turns to the next shard. False where there is none.
@@ -200,14 +292,19 @@ impl Snapshot<'_> {
     fn preserved(&self, shard: usize) -> Visiting {
         let Some(shards) = self.core.shards() else { return Visiting::nothing() };
         let records = &mut *shards.get(shard).lock();
+        if self.is_abandoned() {
+            return Visiting::nothing();
+        }
         if records.snapshot != self.number {
             records.snapshot = self.number;
-            records.kept = Some(Box::new(Kept::of(&records.index, self.core.version())));
+            let kept = Kept::of(&records.index, self.core.version());
+            self.core.keep(kept.bytes(), self.number);
+            records.kept = Some(Box::new(kept));
         }
-        let preserved = records
-            .kept
-            .as_mut()
-            .map(|kept| std::mem::replace(&mut kept.preserved, Preserved::Copied(Vec::new())));
+        let preserved = records.kept.as_mut().map(|kept| {
+            kept.visited = true;
+            std::mem::replace(&mut kept.preserved, Preserved::Copied(Vec::new()))
+        });
         match preserved {
             Some(Preserved::Copied(aliases)) => Visiting::Copied(aliases.into_iter()),
             Some(Preserved::Whole(index)) => Visiting::Whole(index.into_iter()),
@@ -232,6 +329,7 @@ impl Snapshot<'_> {
         let take = |records: &mut Records| records.kept.take();
         let kept = take(&mut shards.get(shard).lock());
         if let Some(kept) = kept {
+            self.core.keep(-kept.bytes, 0);
             kept.dispose();
         }
     }

@@ -159,11 +159,12 @@ impl Writer<'_> {
     /// Takes out everything but the keys in the table's order, whatever there is in one step, and
     /// leaves the accounting to a caller who clears all shards. What no snapshot needs is returned,
     /// to be disposed of when the locks are gone.
-    pub(crate) fn take_index(&mut self) -> HashTable<EntryBox> {
+    pub(crate) fn take_index(&mut self, mean_bytes: i64) -> HashTable<EntryBox> {
         self.records.deadlines = None;
         self.shards.note_first_deadline(self.shard, self.records);
         self.shards.hint(self.shard).clear();
         let index = std::mem::take(&mut self.records.index);
+        let bytes = index.len() as i64 * mean_bytes;
         let version = self.core.version();
         if !index.is_empty() {
             // No entry has a higher one, and to look for the highest would mean to touch them all.
@@ -171,20 +172,35 @@ impl Writer<'_> {
         }
         if self.must_preserve() {
             self.records.snapshot = self.snapshot;
-            self.records.kept = Some(Box::new(Kept::whole(index, version)));
+            self.core.keep(bytes, self.snapshot);
+            self.records.kept = Some(Box::new(Kept::whole(index, version, bytes)));
             return HashTable::new();
         }
-        match &mut self.records.kept {
-            Some(kept) => kept.retire_all(index),
-            None => index,
-        }
+        self.let_go();
+        let Some(kept) = &mut self.records.kept else { return index };
+        let before = kept.bytes();
+        let index = kept.retire_all(index, bytes);
+        self.core.keep(kept.bytes() - before, self.snapshot);
+        index
     }
 
     /// Copies the shard's pointers for the running snapshot, unless that has them already.
     fn preserve(&mut self) {
         if self.must_preserve() {
             self.records.snapshot = self.snapshot;
-            self.records.kept = Some(Box::new(Kept::of(&self.records.index, self.core.version())));
+            let kept = Kept::of(&self.records.index, self.core.version());
+            self.core.keep(kept.bytes(), self.snapshot);
+            self.records.kept = Some(Box::new(kept));
+        }
+    }
+
+    /// Lets go of what is kept for a snapshot that was abandoned.
+    fn let_go(&mut self) {
+        if self.snapshot == 0
+            && let Some(kept) = self.records.kept.take_if(|kept| !kept.is_visited())
+        {
+            self.core.keep(-kept.bytes(), 0);
+            kept.dispose();
         }
     }
 
@@ -195,12 +211,17 @@ impl Writer<'_> {
 
     /// Drops an entry that is out of the index, or hands it to the snapshot that still needs it.
     fn retire(&mut self, entry: EntryBox) {
-        let entry = match &mut self.records.kept {
-            Some(kept) => kept.retire(entry),
-            None => Some(entry),
-        };
-        if let Some(entry) = entry {
-            self.discard(entry);
+        if self.records.kept.is_none() {
+            return self.discard(entry);
+        }
+        self.let_go();
+        let Some(kept) = &mut self.records.kept else { return self.discard(entry) };
+        let before = kept.bytes();
+        let entry = kept.retire(entry);
+        let bytes = kept.bytes() - before;
+        match entry {
+            Some(entry) => self.discard(entry),
+            None => self.core.keep(bytes, self.snapshot),
         }
     }
 

@@ -1,7 +1,10 @@
 //! What a table promises, one behaviour at a time.
 
+use std::sync::Arc;
+
 use todana_table::{
-    Access, Budget, Full, Keyspace, Limits, Meta, Options, Prepared, Table, WhenFull,
+    Abandoned, Access, Budget, Full, Keyspace, Limits, Meta, Options, Prepared, Slot, Table,
+    WhenFull,
 };
 
 const NOW_MS: u64 = 1_800_000_000_000;
@@ -22,6 +25,13 @@ fn set_meta(table: &impl Keyspace, key: &[u8], value: &[u8], meta: Meta) -> u64 
 fn fill(table: &impl Keyspace, keys: std::ops::Range<u8>, value: &[u8]) {
     for key in keys {
         set(table, &[key], value);
+    }
+}
+
+/// Sets four-byte keys.
+fn fill_many(table: &impl Keyspace, keys: std::ops::Range<u32>, value: &[u8]) {
+    for key in keys {
+        set(table, &key.to_le_bytes(), value);
     }
 }
 
@@ -255,9 +265,85 @@ fn deadlines_without_an_entry_do_not_pile_up() {
     let before = bytes();
     churn(50);
     churn(100);
-    // Seven bytes each, two for each entry and some 64 more in each shard, and growth.
-    assert!(bytes() < before + 1_000, "{before} {}", bytes());
+    // 10,000 more deadlines of seven bytes. Left are, in each shard, some 64 beyond two for each
+    // entry, or fewer where others were just dropped.
+    assert!(bytes() < before + 5_000, "{before} {}", bytes());
     assert_eq!(table.sweep(NOW_MS + 1_000_000, 1_000), (100, false));
+}
+
+#[test]
+fn what_a_snapshot_keeps_is_counted_until_it_goes() {
+    let table = Table::new(Options { shards: Some(16), ..Options::default() });
+    fill_many(&table, 0..1_000, b"old");
+    let (bytes, kept) = (table.bytes(), || table.counts().kept_bytes);
+    let snapshot = table.snapshot().unwrap();
+    assert_eq!(kept(), 0);
+    fill_many(&table, 0..1_000, b"new");
+    // A pointer for each entry besides.
+    assert_eq!((table.bytes(), kept()), (bytes, bytes + 8 * 1_000));
+    fill_many(&table, 0..1_000, b"newer");
+    assert_eq!(kept(), bytes + 8 * 1_000);
+    drop(snapshot);
+    assert_eq!(kept(), 0);
+    let mut snapshot = table.snapshot().unwrap();
+    table.clear();
+    assert_eq!(kept(), bytes);
+    fill_many(&table, 0..10, b"v");
+    table.clear();
+    assert_eq!(kept(), bytes);
+    while snapshot.next_part(10, |_| ()).unwrap() {}
+    assert_eq!(kept(), 0);
+}
+
+#[test]
+fn a_full_table_refuses_writes_for_the_sake_of_what_a_snapshot_keeps() {
+    let bytes_max = Some(100_000);
+    let limits = Limits { bytes_max, when_full: WhenFull::Refuse, ..Limits::default() };
+    let table = Table::new(Options { shards: Some(16), limits, ..Options::default() });
+    fill_many(&table, 0..1_500, b"old");
+    let snapshot = table.snapshot().unwrap();
+    for key in 0..1_000u32 {
+        table.update(&key.to_le_bytes(), NOW_MS, |slot| slot.remove());
+    }
+    let put = |key: u32| {
+        let put = |slot: &mut Slot<'_>| slot.put(&[b"new"], Meta::default());
+        table.update(&key.to_le_bytes(), NOW_MS, put)
+    };
+    let written = (10_000..13_000).take_while(|&key| put(key).is_ok()).count();
+    assert!((1_000..1_300).contains(&written), "{written}");
+    let counts = table.counts();
+    assert!(counts.bytes + counts.kept_bytes <= 100_000);
+    drop(snapshot);
+    assert!(put(0).is_ok());
+}
+
+#[test]
+fn a_snapshot_that_keeps_half_of_a_limit_is_abandoned() {
+    let bytes_max = Some(100_000);
+    for by_budget in [false, true] {
+        let budget = Arc::new(Budget::new(100_000, WhenFull::Evict));
+        let limits = Limits { bytes_max, ..Limits::default() };
+        let options = Options { shards: Some(16), ..Options::default() };
+        let table = Table::new(if by_budget {
+            Options { budget: Some(budget), ..options }
+        } else {
+            Options { limits, ..options }
+        });
+        fill_many(&table, 0..2_000, b"old");
+        let mut snapshot = table.snapshot().unwrap();
+        assert_eq!(snapshot.next_part(1, |_| ()), Ok(true));
+        for round in 0..20 {
+            fill_many(&table, 0..2_000, b"new");
+            let kept = table.counts().kept_bytes;
+            assert!(kept <= 52_000, "{kept} in round {round}");
+        }
+        assert!(table.snapshot().is_none(), "until its owner lets go of it");
+        assert_eq!(snapshot.next_part(1, |_| panic!("a visit")), Err(Abandoned));
+        assert_eq!(snapshot.next_part(1, |_| panic!("a visit")), Err(Abandoned));
+        drop(snapshot);
+        assert_eq!(table.counts().kept_bytes, 0);
+        assert!(table.snapshot().is_some());
+    }
 }
 
 #[test]
@@ -589,7 +675,8 @@ fn a_snapshot_is_a_point_in_time() {
     let mut step = 0u8;
     while snapshot.next_part(usize::MAX, |entry| {
         assert!(seen.insert(entry.key().to_vec(), entry.value().to_vec()).is_none());
-    }) {
+    }) == Ok(true)
+    {
         set(&table, &[step], b"new");
         set(&table, &[step, step], b"new");
         table.update(&[199 - step], NOW_MS, |slot| slot.remove());
@@ -614,7 +701,8 @@ fn an_owned_snapshot_outlives_the_table() {
     while snapshot.next_part(usize::MAX, |entry| {
         assert_eq!(entry.value(), b"v");
         seen += 1;
-    }) {}
+    }) == Ok(true)
+    {}
     assert_eq!(seen, 1);
 }
 
