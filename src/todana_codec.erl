@@ -21,9 +21,9 @@ The bytes of a key: equal keys, and only they, have equal bytes, now and later.
 
 The external format of a pid, port or reference of this node holds the node's
 name, which changes when distribution starts. So a key with one inside is kept
-with their texts (`<0.84.0>`) or numbers, which do not. A fun, unless it is external, is
-misuse: its bytes hold all that it closes over, its creator, and its code's
-version.
+with their texts (`<0.84.0>`) or numbers, which do not. A fun, unless it is
+external, is misuse: its bytes hold all that it closes over, its creator, and
+its code's version.
 """.
 -spec key(term()) -> binary() | {badarg, 2, local_fun}.
 key(Term) ->
