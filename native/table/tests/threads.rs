@@ -530,7 +530,8 @@ fn bytes_that_somebody_sees_do_not_change_however_values_are_shared_and_edited()
             let seen = assert_unmixed(entry.value());
             thread::yield_now();
             assert_eq!(assert_unmixed(entry.value()), seen);
-        }) == Ok(true) {}
+        }) == Ok(true)
+        {}
         thread::yield_now();
     };
     together(vec![
