@@ -25,6 +25,12 @@ pub trait Host {
     fn requires_password(&self) -> bool;
     /// Compares in constant time. True where no password is set.
     fn check_password(&self, password: &[u8]) -> bool;
+    /// How long the answer to the password that is checked next is to be held back, right or wrong,
+    /// since many wrong ones came from this client's address. The session asks before it checks,
+    /// and sleeps ([`Next::Sleep`](crate::Next::Sleep)).
+    fn password_delay_ms(&self) -> u64 {
+        0
+    }
     /// Notes that the session lets this client do what a password protects: it need not be closed
     /// for not authenticating in time. A right password alone does not say so, where the name of
     /// the user is wrong.

@@ -73,6 +73,7 @@ pub struct Budget {
 mod tests {
     use super::*;
     use crate::ProtocolName;
+    use crate::kyoto::KyotoSession;
     use crate::memcached::MemcachedSession;
     use crate::resp::RespSession;
     use crate::testing::FakeHost;
@@ -96,6 +97,86 @@ mod tests {
             let input = format!("set x 0 0 9\r\n{secret}\r\n");
             session.advance(input.as_bytes(), &mut Vec::new(), &mut host, budget);
             assert_eq!(host.authenticated, authenticated, "{input}");
+        }
+    }
+
+    #[test]
+    fn the_answer_to_a_password_is_held_back_right_or_wrong() {
+        let budget = Budget { requests_max: 128, output_bytes_max: 1 << 16 };
+        let slow = |protocol| {
+            let mut host = FakeHost::new(protocol);
+            host.password = Some(b"secret".to_vec());
+            host.password_delay_ms = 700;
+            host
+        };
+        let mut output = Vec::new();
+        for (input, answer) in [
+            (
+                "AUTH guess\r\n",
+                "-WRONGPASS invalid username-password pair or user is disabled.\r\n",
+            ),
+            ("AUTH secret\r\n", "+OK\r\n"),
+            ("HELLO 3 AUTH default guess\r\n", "-WRONGPASS invalid"),
+            ("HELLO 3 AUTH default secret\r\n", "%7\r\n"),
+        ] {
+            let mut host = slow(ProtocolName::Resp);
+            let input = [input, "PING\r\n"].concat();
+            output.clear();
+            let mut session = RespSession::default();
+            let progress = session.advance(input.as_bytes(), &mut output, &mut host, budget);
+            let consumed = input.len() - 6;
+            assert_eq!(progress, Progress { consumed, next: Next::Sleep { ms: 700 } });
+            assert!(output.starts_with(answer.as_bytes()), "{input}");
+        }
+        for (secret, answer) in
+            [("guess!", "CLIENT_ERROR authentication failure\r\n"), ("secret", "STORED\r\n")]
+        {
+            let mut host = slow(ProtocolName::Memcached);
+            let input = format!("set x 0 0 6\r\n{secret}\r\nmn\r\n");
+            output.clear();
+            let mut session = MemcachedSession::default();
+            let progress = session.advance(input.as_bytes(), &mut output, &mut host, budget);
+            let consumed = input.len() - 4;
+            assert_eq!(progress, Progress { consumed, next: Next::Sleep { ms: 700 } });
+            assert_eq!(output, answer.as_bytes());
+        }
+        for (password, answer) in [("Omd1ZXNz", "HTTP/1.1 401"), ("OnNlY3JldA==", "HTTP/1.1 404")] {
+            let mut host = slow(ProtocolName::Kyoto);
+            let input = format!("GET /k HTTP/1.1\r\nAuthorization: Basic {password}\r\n\r\n");
+            output.clear();
+            let mut session = KyotoSession::default();
+            let progress = session.advance(input.as_bytes(), &mut output, &mut host, budget);
+            assert_eq!(progress, Progress { consumed: 0, next: Next::Sleep { ms: 700 } });
+            assert!(output.is_empty() && !host.authenticated);
+            let progress = session.advance(input.as_bytes(), &mut output, &mut host, budget);
+            assert!(!matches!(progress.next, Next::Sleep { .. }), "{password}");
+            assert!(output.starts_with(answer.as_bytes()), "{password}");
+        }
+    }
+
+    #[test]
+    fn what_is_asked_before_a_page_may_send_spares_no_delay() {
+        let budget = Budget { requests_max: 128, output_bytes_max: 1 << 16 };
+        let mut host = FakeHost::new(ProtocolName::Kyoto);
+        host.password = Some(b"secret".to_vec());
+        host.password_delay_ms = 700;
+        host.kyoto.origins = vec!["https://example.org".into()];
+        let guess = "Authorization: Basic Omd1ZXNz\r\n\r\n";
+        let asked = format!(
+            "OPTIONS /k HTTP/1.1\r\nOrigin: https://example.org\r\n\
+             Access-Control-Request-Method: GET\r\n{guess}"
+        );
+        let input = format!("{asked}GET /k HTTP/1.1\r\n{guess}");
+        let (mut session, mut output, mut consumed, mut slept) =
+            (KyotoSession::default(), Vec::new(), 0, 0);
+        loop {
+            let input = &input.as_bytes()[consumed..];
+            let progress = session.advance(input, &mut output, &mut host, budget);
+            consumed += progress.consumed;
+            match progress.next {
+                Next::Sleep { .. } => slept += 1,
+                next => break assert_eq!((next, slept), (Next::Close, 2)),
+            }
         }
     }
 

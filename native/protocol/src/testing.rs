@@ -26,6 +26,8 @@ pub struct FakeHost {
     pub limits: Limits,
     /// The password, if clients need one.
     pub password: Option<Vec<u8>>,
+    /// How long answers to passwords are to be held back.
+    pub password_delay_ms: u64,
     /// Whether the session said that the client has authenticated.
     pub authenticated: bool,
     /// The client of the connection.
@@ -82,6 +84,7 @@ impl FakeHost {
             now_ms: START_MS,
             limits: Limits::default(),
             password: None,
+            password_delay_ms: 0,
             authenticated: false,
             client: client(7, protocol),
             others: Vec::new(),
@@ -147,6 +150,9 @@ impl Host for FakeHost {
     }
     fn check_password(&self, password: &[u8]) -> bool {
         self.password.as_deref().is_none_or(|set| set == password)
+    }
+    fn password_delay_ms(&self) -> u64 {
+        self.password_delay_ms
     }
     fn note_authenticated(&mut self) {
         self.authenticated = true;

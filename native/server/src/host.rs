@@ -6,11 +6,12 @@
 use crate::clients::Clients;
 use crate::clock::{Clock, Moment};
 use crate::conditions::{Conditions, Place, Wait};
+use crate::guesses::Guesses;
 use crate::inbox::{Inbox, Message};
 use crate::memory::ProcessUsage;
 use crate::options::Settings;
 use crate::slow_log::SlowLog;
-use crate::statistics::{LoopStatistics, Totals};
+use crate::statistics::{LoopStatistics, Totals, counts_since};
 use crate::{Config, password};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
@@ -18,6 +19,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use todana_command::{DATABASES, Databases};
 use todana_protocol::kyoto::KyotoSettings;
 use todana_protocol::{Client, CommandStats, Host, Limits, ProtocolName, ServerInfo, SlowEntry};
+use todana_table::Counts;
 
 /// The time of a turn, by what its commands took: the one that passes it is the last.
 const TURN_NS: u64 = 2_000_000;
@@ -39,6 +41,7 @@ pub(crate) struct Shared {
     pub(crate) commands_per_second: AtomicU64,
     /// What those clients hold that are about to be closed for the memory of all.
     pub(crate) condemned_bytes: AtomicU64,
+    pub(crate) guesses: Guesses,
     /// Sums at the last reset.
     pub(crate) baseline: Mutex<Totals>,
 }
@@ -68,7 +71,9 @@ impl Shared {
 
     pub(crate) fn reset_stats(&self) {
         let mut baseline = self.baseline.lock().unwrap_or_else(PoisonError::into_inner);
+        let tables = self.config.databases.tables();
         *baseline = self.totals();
+        baseline.tables = tables.iter().map(|table| table.counts()).collect();
     }
 
     /// Asks the loop that serves this client to close it.
@@ -120,8 +125,17 @@ impl Shared {
             resident_bytes_peak: usage.resident_bytes_peak,
             system_memory_bytes: crate::memory::system_memory_bytes().unwrap_or(0),
             cpu_seconds: usage.cpu_seconds,
-            databases: (0..DATABASES).map(|n| self.config.databases.table(n).counts()).collect(),
+            databases: (0..DATABASES).map(|number| self.counts(number)).collect(),
         }
+    }
+
+    /// Counts of a database, since the last reset where they only grow.
+    fn counts(&self, number: usize) -> Counts {
+        let databases = &self.config.databases;
+        let index = databases.index(number);
+        let counts = databases.tables()[index].counts();
+        let baseline = self.baseline.lock().unwrap_or_else(PoisonError::into_inner);
+        baseline.tables.get(index).map_or(counts, |before| counts_since(counts, before))
     }
 }
 
@@ -216,8 +230,13 @@ impl Host for TurnHost<'_> {
         let right = password::equal(secret, password);
         if !right {
             self.statistics.authentication_failures.add(1);
+            self.shared.guesses.note_failure(self.client.address.ip(), self.now_ms);
         }
         right
+    }
+
+    fn password_delay_ms(&self) -> u64 {
+        self.shared.guesses.delay_ms(self.client.address.ip(), self.now_ms)
     }
 
     fn note_authenticated(&mut self) {

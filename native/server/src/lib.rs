@@ -14,6 +14,7 @@ mod config;
 mod connection;
 mod door;
 mod event_loop;
+mod guesses;
 mod histogram;
 mod host;
 mod inbox;

@@ -153,6 +153,8 @@ impl Settings {
                 let seconds = whole(&name, value, 0, i32::MAX as u64)?;
                 self.idle_timeout_ms.store(seconds * 1_000, Relaxed);
             }
+            // What the option is already may be said again.
+            _ if self.given.iter().any(|(given, old)| *given == name && old == value) => {}
             _ if self.given.iter().any(|(given, _)| *given == name) => {
                 return Err(format!("option {name} cannot be changed while the server runs"));
             }

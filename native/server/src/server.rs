@@ -79,6 +79,7 @@ impl Server {
             started_at_ms: wall_ms(),
             commands_per_second: 0.into(),
             condemned_bytes: 0.into(),
+            guesses: Default::default(),
             baseline: Default::default(),
             config,
         });

@@ -8,6 +8,7 @@
 use crate::histogram::{self, BUCKETS, Counter, Histogram};
 use std::sync::OnceLock;
 use todana_protocol::{CommandStats, ProtocolName, kyoto, memcached, resp};
+use todana_table::Counts;
 
 /// The counters of one loop. Aligned so that two loops share no cache line (nor a pair of them).
 #[derive(Debug)]
@@ -22,6 +23,8 @@ pub(crate) struct LoopStatistics {
     pub(crate) output_limit_disconnections: Counter,
     /// Turns that panicked.
     pub(crate) panics: Counter,
+    /// Most messages, sleepers or closed clients of one round.
+    pub(crate) round_most: Counter,
     /// Clients closed because all together held too much.
     pub(crate) evicted_clients: Counter,
     /// Bytes that this loop holds for its clients now: buffers, and what sessions keep.
@@ -63,6 +66,7 @@ impl LoopStatistics {
             authentication_failures: Counter::default(),
             output_limit_disconnections: Counter::default(),
             panics: Counter::default(),
+            round_most: Counter::default(),
             evicted_clients: Counter::default(),
             held_bytes: Counter::default(),
             by_command: [0, 1, 2].map(|p| (0..command_count(p)).map(|_| OnceLock::new()).collect()),
@@ -96,6 +100,8 @@ pub(crate) struct Totals {
     pub(crate) evicted_clients: u64,
     pub(crate) connections_total: u64,
     pub(crate) connections_rejected: u64,
+    /// What the tables count, by their indexes; empty before the first reset.
+    pub(crate) tables: Vec<Counts>,
     by_command: [Vec<CommandTotals>; PROTOCOLS],
 }
 
@@ -160,6 +166,17 @@ impl Totals {
     /// What a protocol's commands cost, by table index.
     pub(crate) fn command_stats(&self, protocol: ProtocolName) -> Vec<CommandStats> {
         self.by_command[index(protocol)].iter().map(CommandTotals::stats).collect()
+    }
+}
+
+/// Takes off what a table had counted before a reset. What it holds now stays.
+pub(crate) fn counts_since(now: Counts, baseline: &Counts) -> Counts {
+    Counts {
+        expired: now.expired.saturating_sub(baseline.expired),
+        evicted: now.evicted.saturating_sub(baseline.evicted),
+        refused: now.refused.saturating_sub(baseline.refused),
+        version: now.version.saturating_sub(baseline.version),
+        ..now
     }
 }
 

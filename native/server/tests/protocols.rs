@@ -166,3 +166,29 @@ fn nothing_lives_longer_than_from_its_clients_now_to_the_moment_of_its_end() {
         assert!(left_ms.clone().is_ok_and(|left_ms| left_ms <= 10_000), "{left_ms:?}");
     }
 }
+
+#[test]
+fn a_reset_sets_back_what_tables_count_too() {
+    let server = Server::start(config(Backend::Native, 100)).unwrap();
+    let (resp, memcached) = (connect(&server, 0), connect(&server, 1));
+    let counted = || {
+        let info = server.info();
+        let sum = |what: fn(&todana_table::Counts) -> u64| info.databases.iter().map(what).sum();
+        let sums: [u64; 2] = [sum(|counts| counts.expired), sum(|counts| counts.version)];
+        sums
+    };
+    let expire = |key: &str| {
+        expect(&resp, &format!("SET {key} 1 PX 1\r\n"), "+OK\r\n");
+        std::thread::sleep(std::time::Duration::from_millis(5));
+        expect(&resp, &format!("GET {key}\r\nSET {key} 2\r\n"), "$-1\r\n+OK\r\n");
+    };
+    expire("a");
+    until("it is counted", || counted()[1] >= 2);
+    expect(&resp, "CONFIG RESETSTAT\r\n", "+OK\r\n");
+    assert_eq!(counted(), [0, 0]);
+    expect(&resp, "SET b 1\r\nSWAPDB 0 1\r\n", "+OK\r\n+OK\r\n");
+    assert_eq!(counted()[1], 1, "the counts follow their tables");
+    expect(&memcached, "stats reset\r\n", "RESET\r\n");
+    assert_eq!(counted(), [0, 0]);
+    assert_eq!(server.info().databases.iter().map(|counts| counts.entries).sum::<u64>(), 2);
+}

@@ -23,6 +23,8 @@ use std::borrow::Cow;
 #[derive(Debug, Default)]
 pub struct KyotoSession {
     authenticated: bool,
+    /// The answer to the password of the request under way was held back for as long as it had to.
+    delayed: bool,
     state: State,
     /// A procedure that goes on before anything else of the input is looked at.
     pending: Option<Pending>,
@@ -82,6 +84,8 @@ pub(super) enum Step {
     Yield(usize),
     /// So many bytes are done with, and a signal is waited for.
     Wait { taken: usize, ms: u64 },
+    /// Nothing is done with the request for so long; then it is looked at again.
+    Sleep { ms: u64 },
     /// The connection ends.
     Close,
 }
@@ -137,6 +141,7 @@ impl Session for KyotoSession {
                     consumed += taken;
                     break Next::Wait { ms };
                 }
+                Step::Sleep { ms } => break Next::Sleep { ms },
                 Step::Close => break Next::Close,
             }
         };
@@ -223,6 +228,7 @@ impl KyotoSession {
         self.seen = Seen::default();
         self.needed = 0;
         self.continued = false;
+        self.delayed = false;
     }
 
     #[inline]
@@ -242,6 +248,13 @@ impl KyotoSession {
             }
             Found::Bad(why) => return self.refuse(turn, (Status::BadRequest, why), None),
         };
+        if !self.authenticated && !self.delayed && head.authorization.is_some() {
+            let ms = turn.host.password_delay_ms();
+            if ms > 0 {
+                self.delayed = true;
+                return Step::Sleep { ms };
+            }
+        }
         let has_body = !matches!(head.body, Body::None | Body::Bytes(0));
         if let Err(refused) = self.admit(turn, &head) {
             let reason = (refused.status, refused.why);

@@ -42,11 +42,15 @@ pub(super) fn answer<H: Host>(
     let total = body.saturating_add(length).saturating_add(2);
     let Some(block) = input.get(body..total) else { return Step::Missing(total) };
     let (secret, end) = block.split_at(length);
+    let delay_ms = turn.host.password_delay_ms();
     *authenticated = end == b"\r\n" && turn.host.check_password(password(secret));
     turn.say(if *authenticated { "STORED" } else { FAILURE });
     // Neither the line nor the password is for the slow log.
     turn.observe(Row::Authenticate, !*authenticated, &[]);
-    Step::Consumed(total)
+    match delay_ms {
+        0 => Step::Consumed(total),
+        ms => Step::Sleep { bytes: total, ms },
+    }
 }
 
 /// Length of the value of a `set`; key, flags and expiry may be anything.

@@ -69,6 +69,8 @@ enum Front<'i> {
 pub(super) enum Step {
     /// Answered; the next request begins there.
     Consumed(usize),
+    /// The same, but the answer is held back for so long.
+    Sleep { bytes: usize, ms: u64 },
     /// It has this many bytes, which are not all there. Nothing was said or done.
     Missing(usize),
     /// Answered, but so many bytes of its value are to be passed over from `body` on.
@@ -152,6 +154,10 @@ impl Session for MemcachedSession {
             };
             match self.respond(&mut turn, line, rest, body, budget.output_bytes_max) {
                 Step::Consumed(bytes) => consumed += self.consumed(bytes, State::Request),
+                Step::Sleep { bytes, ms } => {
+                    consumed += self.consumed(bytes, State::Request);
+                    break Next::Sleep { ms };
+                }
                 Step::Swallow { body, bytes } => {
                     consumed += self.consumed(body, State::Unwanted(bytes));
                 }

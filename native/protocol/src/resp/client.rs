@@ -2,11 +2,11 @@
 
 use super::call::{Call, Done, Flow};
 use super::connection::USER;
-use super::encoder::{Failure, quoted};
+use super::encoder::Failure;
 use super::number;
 use super::request::SYNTAX;
 use crate::{Client, ClientNames, Host, ProtocolName};
-use std::fmt::Write;
+use std::io::Write;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, MutexGuard};
 
@@ -63,7 +63,7 @@ impl<H: Host> Call<'_, '_, H> {
         let (word, is_library) = match option.to_ascii_lowercase().as_slice() {
             b"lib-name" => ("lib-name", true),
             b"lib-ver" => ("lib-ver", false),
-            _ => return Err(format!("ERR Unrecognized option '{}'", quoted(option)).into()),
+            _ => return Err(Failure::quoting("ERR Unrecognized option '", option, "'")),
         };
         check_name(word, value)?;
         let mut names = names(self.host.client());
@@ -184,7 +184,7 @@ impl<H: Host> Call<'_, '_, H> {
                 }
                 b"type" => filter.none |= !is_normal(value)?,
                 b"user" if value == USER.as_bytes() => {}
-                b"user" => return Err(format!("ERR No such user '{}'", quoted(value)).into()),
+                b"user" => return Err(Failure::quoting("ERR No such user '", value, "'")),
                 b"addr" => filter.address = Some(value),
                 b"laddr" => filter.local_address = Some(value),
                 b"skipme" if value.eq_ignore_ascii_case(b"yes") => filter.skip_me = true,
@@ -233,7 +233,7 @@ fn is_normal(kind: &[u8]) -> Result<bool, Failure> {
     match kind.to_ascii_lowercase().as_slice() {
         b"normal" => Ok(true),
         b"master" | b"replica" | b"slave" | b"pubsub" => Ok(false),
-        _ => Err(format!("ERR Unknown client type '{}'", quoted(kind)).into()),
+        _ => Err(Failure::quoting("ERR Unknown client type '", kind, "'")),
     }
 }
 
@@ -248,53 +248,54 @@ fn switch(word: &[u8]) -> Result<bool, Failure> {
 /// One client's line, with every field that Redis has; what has no meaning here has its neutral
 /// value.
 fn line(client: &Client, now_ms: u64, text: &mut Vec<u8>) {
-    let names = names(client).clone();
-    let ClientNames { name, library, library_version } = names;
     let since_s = |at_ms: u64| now_ms.saturating_sub(at_ms) / 1000;
     let queued = client.queued.load(Relaxed);
     let output = client.output_bytes.load(Relaxed);
     let input = client.input_bytes.load(Relaxed);
-    let mut flags = String::new();
-    for (flag, set) in [
-        ('x', queued != usize::MAX),
-        ('c', client.killed.load(Relaxed)),
-        ('e', client.no_evict.load(Relaxed)),
-    ] {
-        flags.extend(set.then_some(flag));
-    }
-    if flags.is_empty() {
-        flags.push('N');
-    }
     let commands = match client.protocol {
         ProtocolName::Resp => super::COMMANDS,
         ProtocolName::Memcached => crate::memcached::COMMANDS,
         ProtocolName::Kyoto => crate::kyoto::COMMANDS,
     };
     let command = commands.get(client.last_command.load(Relaxed)).unwrap_or(&"NULL");
-    let queued = i64::try_from(queued).unwrap_or(-1);
-    let mut head = String::new();
-    let mut tail = String::new();
-    // Writing to a string does not fail.
+    let names = names(client);
+    // Writing to a vector does not fail.
     let _ = write!(
-        head,
+        text,
         "id={} addr={} laddr={} fd={} name=",
         client.id, client.address, client.local_address, client.fd
     );
+    text.extend_from_slice(&names.name);
     let _ = write!(
-        tail,
-        " age={} idle={} flags={flags} db={} sub=0 psub=0 ssub=0 multi={queued} watch={} \
-         qbuf={input} qbuf-free=0 argv-mem=0 multi-mem=0 rbs=0 rbp=0 obl={output} oll=0 omem=0 \
-         tot-mem={} events=r cmd={command} user={USER} redir=-1 resp={} lib-name=",
+        text,
+        " age={} idle={} flags=",
         since_s(client.connected_at_ms),
         since_s(client.active_at_ms.load(Relaxed)),
+    );
+    let begin = text.len();
+    for (flag, set) in [
+        (b'x', queued != usize::MAX),
+        (b'c', client.killed.load(Relaxed)),
+        (b'e', client.no_evict.load(Relaxed)),
+    ] {
+        text.extend(set.then_some(flag));
+    }
+    if text.len() == begin {
+        text.push(b'N');
+    }
+    let _ = write!(
+        text,
+        " db={} sub=0 psub=0 ssub=0 multi={} watch={} qbuf={input} qbuf-free=0 argv-mem=0 \
+         multi-mem=0 rbs=0 rbp=0 obl={output} oll=0 omem=0 tot-mem={} events=r cmd={command} \
+         user={USER} redir=-1 resp={} lib-name=",
         client.database.load(Relaxed),
+        i64::try_from(queued).unwrap_or(-1),
         client.watched.load(Relaxed),
         client.held_bytes.load(Relaxed).max((input + output) as u64),
         client.resp_version.load(Relaxed),
     );
-    for part in [head.as_bytes(), &name, tail.as_bytes(), &library, b" lib-ver=", &library_version]
-    {
-        text.extend_from_slice(part);
-    }
+    text.extend_from_slice(&names.library);
+    text.extend_from_slice(b" lib-ver=");
+    text.extend_from_slice(&names.library_version);
     text.push(b'\n');
 }

@@ -64,7 +64,7 @@ impl<H: Host> Call<'_, '_, H> {
 
     pub(super) fn command_list(&mut self) -> Done {
         let names: Vec<&str> = match self.arguments[2..] {
-            [] => commands().map(|name| name.spec().name).collect(),
+            [] => NAMES.iter().map(|name| name.spec().name).collect(),
             [filter, by, what] if filter.eq_ignore_ascii_case(b"filterby") => {
                 // Subcommands are listed too where a filter finds them.
                 let all = NAMES.iter().map(|name| name.spec());

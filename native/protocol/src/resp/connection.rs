@@ -2,7 +2,7 @@
 
 use super::call::{Call, Done, Flow};
 use super::client::check_name;
-use super::encoder::{Failure, quoted};
+use super::encoder::Failure;
 use super::request::{SYNTAX, database};
 use super::{REDIS_VERSION, number};
 use crate::Host;
@@ -47,8 +47,8 @@ impl<'a> Hello<'a> {
                 name = Some(wanted);
                 at += 2;
             } else {
-                let option = quoted(option);
-                return Err(format!("ERR Syntax error in HELLO option '{option}'").into());
+                let text = "ERR Syntax error in HELLO option '";
+                return Err(Failure::quoting(text, option, "'"));
             }
         }
         Ok(Hello { resp3, credentials, name })
@@ -68,8 +68,13 @@ impl<H: Host> Call<'_, '_, H> {
 
     pub(super) fn hello(&mut self) -> Done {
         let Hello { resp3, credentials, name } = Hello::read(self.arguments)?;
+        let mut after = Flow::Continue;
         if let Some((user, password)) = credentials {
-            self.authenticate(user, password)?;
+            after = self.after_password();
+            if let Err(failure) = self.authenticate(user, password) {
+                self.encoder.error(&failure);
+                return Ok(after);
+            }
         }
         if !self.state.authenticated {
             let text = "NOAUTH HELLO must be called with the client already authenticated, \
@@ -85,7 +90,7 @@ impl<H: Host> Call<'_, '_, H> {
             self.set_version(resp3);
         }
         self.greet();
-        Ok(Flow::Continue)
+        Ok(after)
     }
 
     fn greet(&mut self) {
@@ -127,8 +132,21 @@ impl<H: Host> Call<'_, '_, H> {
             [_, user, password] => (*user, *password),
             _ => return Err(SYNTAX),
         };
-        self.authenticate(user, password)?;
-        self.ok()
+        let after = self.after_password();
+        match self.authenticate(user, password) {
+            Ok(()) => self.encoder.ok(),
+            Err(failure) => self.encoder.error(&failure),
+        }
+        Ok(after)
+    }
+
+    /// What follows a password that is checked now: a sleep, where many wrong ones came from this
+    /// address. The answer goes out after it.
+    fn after_password(&self) -> Flow {
+        match self.host.password_delay_ms() {
+            0 => Flow::Continue,
+            ms => Flow::Sleep(ms),
+        }
     }
 
     /// A wrong password does not take away what an earlier one gave.

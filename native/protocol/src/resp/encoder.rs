@@ -7,8 +7,44 @@ use todana_table::Shared;
 /// Most bytes of a client's text that an error repeats.
 pub(super) const ERROR_QUOTE_BYTES_MAX: usize = 128;
 
-/// A failure in words, with its code: `ERR syntax error`.
-pub(super) type Failure = Cow<'static, str>;
+/// A failure in words, with its code: `ERR syntax error`. Bytes, since it may repeat a client's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Failure(Cow<'static, [u8]>);
+
+impl Failure {
+    pub(super) const fn new(text: &'static str) -> Failure {
+        Failure(Cow::Borrowed(text.as_bytes()))
+    }
+
+    /// A failure that repeats a client's text.
+    pub(super) fn quoting(before: &str, text: &[u8], after: &str) -> Failure {
+        Failure([before.as_bytes(), quoted(text), after.as_bytes()].concat().into())
+    }
+}
+
+impl From<&'static str> for Failure {
+    fn from(text: &'static str) -> Failure {
+        Failure::new(text)
+    }
+}
+
+impl From<String> for Failure {
+    fn from(text: String) -> Failure {
+        Failure(text.into_bytes().into())
+    }
+}
+
+impl From<Vec<u8>> for Failure {
+    fn from(text: Vec<u8>) -> Failure {
+        Failure(text.into())
+    }
+}
+
+impl AsRef<[u8]> for Failure {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
+    }
+}
 
 /// Appends replies to the output.
 #[derive(Debug)]
@@ -97,14 +133,15 @@ impl<'o> Encoder<'o> {
 
     /// `-text`, which begins with a code. CR and LF become spaces.
     #[cold]
-    pub(super) fn error(&mut self, text: &str) {
+    pub(super) fn error(&mut self, text: &(impl AsRef<[u8]> + ?Sized)) {
+        let text = text.as_ref();
         self.failed = true;
         if !self.fits(text.len()) {
             return;
         }
         self.out.push(b'-');
         let plain = |byte| if byte == b'\r' || byte == b'\n' { b' ' } else { byte };
-        self.out.extend(text.bytes().map(plain));
+        self.out.extend(text.iter().copied().map(plain));
         self.out.extend_from_slice(b"\r\n");
     }
 
@@ -223,9 +260,9 @@ impl<'o> Encoder<'o> {
 }
 
 /// A client's text for an error: cut, and ended at a zero byte as a C string would be.
-pub(super) fn quoted(text: &[u8]) -> Cow<'_, str> {
+pub(super) fn quoted(text: &[u8]) -> &[u8] {
     let end = text.iter().position(|&byte| byte == 0).unwrap_or(text.len());
-    String::from_utf8_lossy(&text[..end.min(ERROR_QUOTE_BYTES_MAX)])
+    &text[..end.min(ERROR_QUOTE_BYTES_MAX)]
 }
 
 #[cfg(test)]
@@ -255,7 +292,7 @@ mod tests {
     #[test]
     fn errors_are_one_line() {
         assert_eq!(encoded(false, |e| e.error("ERR a\r\nb")), r"-ERR a  b\r\n");
-        assert_eq!(quoted(b"ab\0c"), "ab");
+        assert_eq!(quoted(b"ab\0c"), b"ab");
         assert_eq!(quoted(&[b'x'; 200]).len(), 128);
     }
 

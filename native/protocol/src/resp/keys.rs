@@ -1,6 +1,6 @@
 //! Keys, whatever their values are, and whole databases.
 
-use super::encoder::{Failure, quoted};
+use super::encoder::Failure;
 use super::request::{Built, NO_SUCH_DATABASE, NOT_AN_INTEGER, Request, SYNTAX};
 use super::shape::Shape;
 use super::strings::Unit;
@@ -83,7 +83,7 @@ impl<'a> Request<'a> {
                 b"xx" => &mut when.if_some,
                 b"gt" => &mut when.if_later,
                 b"lt" => &mut when.if_earlier,
-                _ => return Err(format!("ERR Unsupported option {}", quoted(option)).into()),
+                _ => return Err(Failure::quoting("ERR Unsupported option ", option, "")),
             };
             *flag = true;
         }
@@ -154,7 +154,7 @@ impl<'a> Request<'a> {
     /// A database number whose range is checked later.
     fn swapped(&self, at: usize, otherwise: &'static str) -> Result<usize, Failure> {
         let number = number::integer(self.arguments[at]).filter(|it| i32::try_from(*it).is_ok());
-        let number = number.ok_or(Failure::Borrowed(otherwise))?;
+        let number = number.ok_or(Failure::new(otherwise))?;
         Ok(usize::try_from(number).unwrap_or(usize::MAX))
     }
 

@@ -6,7 +6,6 @@ use super::shape::Shape;
 use super::table::Name;
 use super::{bits, keys, range, strings};
 use smallvec::SmallVec;
-use std::borrow::Cow;
 use todana_command::{Command, DATABASES};
 
 /// Arguments of a request; the few of most requests need no allocation.
@@ -35,10 +34,10 @@ pub(super) struct Request<'a> {
     pub(super) random: u64,
 }
 
-pub(super) const SYNTAX: Failure = Cow::Borrowed("ERR syntax error");
+pub(super) const SYNTAX: Failure = Failure::new("ERR syntax error");
 pub(super) const NOT_AN_INTEGER: Failure =
-    Cow::Borrowed("ERR value is not an integer or out of range");
-pub(super) const NO_SUCH_DATABASE: Failure = Cow::Borrowed("ERR DB index is out of range");
+    Failure::new("ERR value is not an integer or out of range");
+pub(super) const NO_SUCH_DATABASE: Failure = Failure::new("ERR DB index is out of range");
 
 /// Whether a command's arguments are keys and values in turn.
 #[inline]

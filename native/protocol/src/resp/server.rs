@@ -1,7 +1,7 @@
 //! The server: CONFIG, TIME, MEMORY, DEBUG, LOLWUT.
 
 use super::call::{Call, Done, Flow};
-use super::encoder::{Failure, quoted};
+use super::encoder::Failure;
 use super::info::used_bytes;
 use super::pattern::Names;
 use super::request::SYNTAX;
@@ -74,9 +74,8 @@ impl<H: Host> Call<'_, '_, H> {
             let Some((name, old)) =
                 known.iter().find(|(known, _)| known.as_bytes().eq_ignore_ascii_case(name))
             else {
-                let shown = quoted(name);
-                let text = "ERR Unknown option or number of arguments for CONFIG SET";
-                return Err(format!("{text} - '{shown}'").into());
+                let text = "ERR Unknown option or number of arguments for CONFIG SET - '";
+                return Err(Failure::quoting(text, name, "'"));
             };
             if changes.iter().any(|(other, ..)| other == name) {
                 return Err(not_set(name, "duplicate parameter"));

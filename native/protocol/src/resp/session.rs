@@ -207,15 +207,12 @@ fn admitted<H: Host>(
         // DEBUG tells an unknown subcommand and wrong arguments in the same words.
         let found = found.filter(|it| name != Name::Debug || it.spec().takes(arguments.len()));
         let Some(subcommand) = found else {
-            let container = spec.name.to_ascii_uppercase();
-            let word = quoted(word);
-            let text = match name {
-                Name::Debug => {
-                    format!("unknown subcommand or wrong number of arguments for '{word}'")
-                }
-                _ => format!("unknown subcommand '{word}'"),
+            let unknown = match name {
+                Name::Debug => "ERR unknown subcommand or wrong number of arguments for '",
+                _ => "ERR unknown subcommand '",
             };
-            return Err((Some(name), format!("ERR {text}. Try {container} HELP.").into()));
+            let help = format!("'. Try {} HELP.", spec.name.to_ascii_uppercase());
+            return Err((Some(name), Failure::quoting(unknown, word, &help)));
         };
         name = subcommand;
         spec = name.spec();
@@ -306,17 +303,20 @@ fn observe_lookups<H: Host>(encoder: &mut Encoder<'_>, host: &mut H) {
 #[cold]
 fn unknown_command(arguments: &[&[u8]]) -> Failure {
     use super::encoder::ERROR_QUOTE_BYTES_MAX;
-    let mut listed = String::new();
+    let mut text = Vec::from(b"ERR unknown command '");
+    text.extend_from_slice(quoted(arguments[0]));
+    text.extend_from_slice(b"', with args beginning with: ");
+    let begin = text.len();
     for argument in &arguments[1..] {
-        let Some(room) = ERROR_QUOTE_BYTES_MAX.checked_sub(listed.len()).filter(|room| *room > 0)
-        else {
+        let listed = text.len() - begin;
+        let Some(room) = ERROR_QUOTE_BYTES_MAX.checked_sub(listed).filter(|room| *room > 0) else {
             break;
         };
-        let shown = quoted(&argument[..argument.len().min(room)]);
-        listed.push_str(&format!("'{shown}' "));
+        text.push(b'\'');
+        text.extend_from_slice(quoted(&argument[..argument.len().min(room)]));
+        text.extend_from_slice(b"' ");
     }
-    let name = quoted(arguments[0]);
-    format!("ERR unknown command '{name}', with args beginning with: {listed}").into()
+    text.into()
 }
 
 impl State {

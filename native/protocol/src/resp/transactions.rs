@@ -168,8 +168,9 @@ impl State {
     ) {
         if name == Some(Name::Exec) {
             self.forget(host);
-            let reason = failure.strip_prefix("ERR ").unwrap_or(&failure);
-            let text = format!("EXECABORT Transaction discarded because of: {reason}");
+            let reason = failure.as_ref();
+            let reason = reason.strip_prefix(b"ERR ").unwrap_or(reason);
+            let text = [b"EXECABORT Transaction discarded because of: ", reason].concat();
             return encoder.error(&text);
         }
         if let Some(transaction) = &mut self.transaction {

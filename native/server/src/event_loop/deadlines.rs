@@ -1,7 +1,7 @@
 //! What a loop does because of the time: waking sleepers, closing clients that are overdue, keeping
 //! the rate.
 
-use super::{EventLoop, NEVER, RESUMED, TICK_NS};
+use super::{EventLoop, NEVER, RESUMED, ROUND_MAX, TICK_NS};
 use crate::door::Door;
 use crate::poller::{self, Ready};
 use crate::statistics::index;
@@ -13,7 +13,7 @@ use todana_protocol::ProtocolName;
 impl<D: Door> EventLoop<D> {
     /// How long the wait may take.
     pub(super) fn timeout(&self) -> Option<Duration> {
-        if !self.yielded.is_empty() {
+        if !(self.yielded.is_empty() && self.messages.is_empty() && self.doomed.is_empty()) {
             return Some(Duration::ZERO);
         }
         // Loop 0 keeps the rate of commands; others have nothing to do once a second without
@@ -29,10 +29,38 @@ impl<D: Door> EventLoop<D> {
     }
 
     pub(super) fn wake_sleepers(&mut self, now_ns: u64) {
-        while self.sleepers.first().is_some_and(|(at_ns, _)| *at_ns <= now_ns) {
+        let mut woken = 0;
+        while woken < ROUND_MAX && self.sleepers.first().is_some_and(|(at_ns, _)| *at_ns <= now_ns)
+        {
             if let Some((_, slot)) = self.sleepers.pop_first() {
                 self.resume(slot);
+                woken += 1;
             }
+        }
+        if woken > 0 {
+            self.note_round(woken);
+        }
+    }
+
+    /// Notes how many sleepers, messages or closed clients a round had, for tests.
+    pub(super) fn note_round(&self, count: usize) {
+        let most = &self.part().statistics.round_most;
+        if count as u64 > most.get() {
+            most.set(count as u64);
+        }
+    }
+
+    /// Closes some of the clients that are to be closed for the time.
+    pub(super) fn close_doomed(&mut self) {
+        let count = self.doomed.len().min(ROUND_MAX);
+        for _ in 0..count {
+            let Some((slot, id)) = self.doomed.pop_front() else { break };
+            if self.connections.get(slot).is_some_and(|it| it.client.id == id) {
+                self.close(slot);
+            }
+        }
+        if count > 0 {
+            self.note_round(count);
         }
     }
 
@@ -57,16 +85,15 @@ impl<D: Door> EventLoop<D> {
         true
     }
 
-    /// Closes sleeping connections whose clients have left behind input that waits. Without this,
-    /// a client could hold a place for as long as it asked to wait, with no socket of its own.
-    fn close_those_that_left(&mut self) {
+    /// Dooms sleeping connections whose clients have left behind input that waits. Without this, a
+    /// client could hold a place for as long as it asked to wait, with no socket of its own.
+    fn doom_those_that_left(&mut self) {
         let asleep = self.sleepers.iter().filter_map(|(_, slot)| {
             let connection = self.connections.get(*slot).filter(|it| it.hides_its_end())?;
-            Some((*slot, connection.as_ref().as_fd()))
+            Some(((*slot, connection.client.id), connection.as_ref().as_fd()))
         });
-        for slot in poller::ended(asleep) {
-            self.close(slot);
-        }
+        let left = poller::ended(asleep);
+        self.doomed.extend(left);
     }
 
     /// What is due about once a second.
@@ -79,7 +106,10 @@ impl<D: Door> EventLoop<D> {
             self.commands_at_tick = commands;
         }
         self.next_tick_ns = now_ns + TICK_NS;
-        self.close_those_that_left();
+        if !self.doomed.is_empty() {
+            return;
+        }
+        self.doom_those_that_left();
         self.close_all_evicted();
         let config = &self.shared.config;
         let buffered = self.part().statistics.held_bytes.get();
@@ -96,7 +126,7 @@ impl<D: Door> EventLoop<D> {
             let part = &self.shared.loops[self.number];
             let Some(connection) = self.connections.get_mut(slot) else { continue };
             if connection.is_overdue(&self.shared, &part.statistics, now_ms) {
-                self.close(slot);
+                self.doomed.push_back((slot, connection.client.id));
             }
         }
     }

@@ -29,8 +29,8 @@ impl<D: Door> EventLoop<D> {
         }
     }
 
-    /// Closes chosen clients whose message went astray, as in a panic: memory would seem to be about
-    /// to become free for ever.
+    /// Closes chosen clients whose message went astray, as in a panic: memory would seem to be on
+    /// its way to be freed for ever.
     pub(super) fn close_all_evicted(&mut self) {
         if self.shared.condemned_bytes.load(Relaxed) == 0 {
             return;

@@ -38,6 +38,9 @@ impl<D: Door> EventLoop<D> {
             self.close(slot);
         }
         let now_ns = self.now_ns();
-        self.take_messages(now_ns);
+        self.take_messages();
+        while !self.messages.is_empty() {
+            self.carry_out_messages(now_ns);
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! What a client may not do.
 
 use super::*;
+use crate::clock::wall_ms;
 
 #[test]
 fn clients_beyond_the_limit_are_told_and_closed() {
@@ -209,6 +210,32 @@ fn clients_must_authenticate_in_time() {
 }
 
 #[test]
+fn all_connections_of_an_address_share_its_wrong_passwords() {
+    each(
+        |config| config.password = Some(b"secret".to_vec()),
+        |server| {
+            let address = "127.0.0.1".parse().unwrap();
+            let delay_ms = || server.shared.guesses.delay_ms(address, wall_ms());
+            let mut known = Peer::connect(server);
+            assert_eq!(known.ask("auth secret"), "true");
+            for _ in 0..5 {
+                assert_eq!(Peer::connect(server).ask("auth guess"), "false");
+            }
+            // Some may be forgiven by now, where the machine is slow.
+            assert!([100, 200].contains(&delay_ms()), "{}", delay_ms());
+            // A right password is held back, and accepted.
+            let begun = Instant::now();
+            assert_eq!(Peer::connect(server).ask("auth secret"), "true");
+            assert!(begun.elapsed() >= Duration::from_millis(100));
+            assert_eq!(known.ask("not slowed"), "not slowed");
+            // A guesser that leaves while it is held back keeps no place.
+            Peer::connect(server).send("auth guess\nx");
+            until("it is gone", || server.info().connections == 1);
+        },
+    );
+}
+
+#[test]
 fn a_client_is_killed_by_its_id() {
     each(
         |_| {},
@@ -255,6 +282,7 @@ fn options_change_while_the_server_runs() {
                 peer.ask("set bind 0.0.0.0"),
                 "option bind cannot be changed while the server runs"
             );
+            assert_eq!(peer.ask("set bind 127.0.0.1"), "ok");
             assert_eq!(peer.ask("set nonsense 1"), "there is no option of this name");
             assert_eq!(peer.ask("set requirepass x"), "there is no option of this name");
         },

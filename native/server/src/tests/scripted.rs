@@ -84,6 +84,10 @@ impl Session for ScriptedDoor {
                 }
                 "work" => std::thread::sleep(Duration::from_millis(number() as u64)),
                 "auth" | "stranger" => {
+                    next = match host.password_delay_ms() {
+                        0 => None,
+                        ms => Some(Next::Sleep { ms }),
+                    };
                     let right = host.check_password(argument.as_bytes());
                     if right && word == "auth" {
                         host.note_authenticated();

@@ -261,6 +261,34 @@ fn a_server_with_waiting_clients_stops() {
 }
 
 #[test]
+fn many_that_are_woken_killed_or_late_at_once_take_several_rounds() {
+    const COUNT: usize = 150;
+    each(
+        |config| config.idle_timeout_ms = Some(1_000_000),
+        |server| {
+            let most = || server.shared.loops.iter().map(|it| it.statistics.round_most.get()).max();
+            let mut peers = waiters(server, COUNT, "a", 60_000);
+            let mut other = Peer::connect(server);
+            assert_eq!(other.ask("signal a all"), COUNT.to_string());
+            peers.iter_mut().for_each(|peer| assert_eq!(peer.line(), "signalled"));
+            // All sleep until the same moment, as far as that can be had.
+            for peer in &mut peers {
+                peer.send("sleep 300\n");
+            }
+            peers.iter_mut().for_each(|peer| assert_eq!(peer.line(), "slept"));
+            for client in server.shared.clients.list() {
+                if client.address != other.socket().local_addr().unwrap() {
+                    server.shared.kill(client.id);
+                }
+            }
+            until("all are killed", || server.info().connections == 1);
+            assert_eq!(other.ask("x"), "x");
+            assert!(most() <= Some(64), "{:?} in one round", most());
+        },
+    );
+}
+
+#[test]
 fn many_wait_and_each_is_woken_once() {
     const COUNT: usize = 150;
     each(

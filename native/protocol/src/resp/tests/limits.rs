@@ -279,6 +279,21 @@ fn a_list_of_clients_is_bounded() {
 }
 
 #[test]
+fn what_is_no_utf8_is_repeated_byte_by_byte() {
+    let (mut session, mut host) = (RespSession::default(), host());
+    let input = b"*2\r\n$3\r\n\xff\xfe\n\r\n$2\r\n\xc3a\r\n*2\r\n$6\r\nCLIENT\r\n$1\r\n\x80\r\n";
+    let outcome = converse(&mut session, &mut host, [&input[..]]);
+    let answers = [
+        &b"-ERR unknown command '\xff\xfe ', with args beginning with: '\xc3a' \r\n"[..],
+        &b"-ERR unknown subcommand '\x80'. Try CLIENT HELP.\r\n"[..],
+    ];
+    assert_eq!(
+        outcome.output.escape_ascii().to_string(),
+        answers.concat().escape_ascii().to_string()
+    );
+}
+
+#[test]
 fn error_texts_are_cut_and_stay_on_their_line() {
     script(
         r#"

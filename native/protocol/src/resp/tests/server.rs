@@ -5,6 +5,28 @@ use crate::{CommandStats, ServerInfo};
 use std::sync::Mutex;
 
 #[test]
+#[ignore = "a measurement: cargo test --release -p todana_protocol -- --ignored --nocapture"]
+fn timing_a_list_of_ten_thousand_clients() {
+    let (mut session, mut host) = (RespSession::default(), host());
+    host.others = (8..10_008).map(|id| crate::testing::client(id, ProtocolName::Resp)).collect();
+    for line in ["CLIENT LIST", "CLIENT KILL ADDR 1.2.3.4:5 MAXAGE 1", "INFO clients"] {
+        let request = array(line);
+        let begun = std::time::Instant::now();
+        let outcome = converse(&mut session, &mut host, [request.as_slice()]);
+        eprintln!("{line}: {} bytes in {:?}", outcome.output.len(), begun.elapsed());
+    }
+}
+
+#[test]
+fn a_list_of_all_commands_has_the_subcommands() {
+    let (mut session, mut host) = (RespSession::default(), host());
+    let list = ask(&mut session, &mut host, "COMMAND LIST");
+    for name in ["get", "config|get", "client|kill", "command|list"] {
+        assert!(list.contains(&format!("${} {name} ", name.len())), "{name}");
+    }
+}
+
+#[test]
 fn the_table_of_commands_is_told() {
     script(
         r#"
