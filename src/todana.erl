@@ -762,8 +762,8 @@ fold(Function, Acc, Table) ->
 Folds over the records as they are now, whatever is written meanwhile. One
 snapshot of a table can be read at a time: `{error, busy}`. A table with
 `bytes_max` gives a snapshot up where the records that are changed or removed
-meanwhile, which stay in memory for it, take more than half of that, or more than
-is left where the table refuses writes: `{error, abandoned}`.
+meanwhile, which stay in memory for it, take more than half of that, or more
+than is left where the table refuses writes: `{error, abandoned}`.
 """.
 -spec fold_snapshot(fun((key(), value(), Acc) -> Acc), Acc, table()) ->
     {ok, Acc} | {error, busy | abandoned}.
@@ -791,9 +791,9 @@ clear(Table) ->
 
 -doc """
 Figures of a table since it was made: `entries`, `entries_with_expiry`, `bytes`,
-`kept_bytes` (in memory only for a snapshot), `index_bytes`, `expired`, `evicted`,
-`refused`, `version`; `hits` and `misses` of `get/2,3`, `get_many/2` and
-`fetch/3,4` on this node.
+`kept_bytes` (in memory only for a snapshot), `index_bytes`, `expired`,
+`evicted`, `refused`, `version`; `hits` and `misses` of `get/2,3`,
+`get_many/2` and `fetch/3,4` on this node.
 """.
 -spec stats(table()) -> #{atom() => non_neg_integer()}.
 stats(Table) ->

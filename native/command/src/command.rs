@@ -29,7 +29,8 @@ pub enum Command<'a> {
     /// Position of the first bit that is `bit`, or -1 (rules of Redis' BITPOS). Reply: `integer`.
     BitPosition { key: &'a [u8], bit: bool, start: Option<i64>, end: Option<i64>, unit: Unit },
     /// Longest common subsequence of two values (Redis' LCS), whose lengths multiplied are at most
-    /// 2^25, which takes up to ten milliseconds; in a batch 2^18. Reply: `bytes`, `integer`, `matches`, or
+    /// 2^25, which takes up to ten milliseconds; in a batch 2^18. Reply: `bytes`, `integer`,
+    /// `matches`, or
     /// `error(ValueTooLarge)`.
     LongestCommon { keys: [&'a [u8]; 2], want: LcsWant },
     /// How many of these keys exist, repeated ones counted again. Reply: `integer`.

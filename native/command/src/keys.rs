@@ -190,8 +190,8 @@ pub(crate) fn scan<K: Keyspace, R: Reply>(
     page.tell(reply);
 }
 
-/// All at once: for who holds the locks, or nobody waits for. `None` where the keys are so long that
-/// a batch may not compare them all.
+/// All at once: for who holds the locks, or nobody waits for. `None` where the keys are so long
+/// that a batch may not compare them all.
 fn collected<K: Keyspace>(
     space: &K,
     mut collection: Collection,

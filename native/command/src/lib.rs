@@ -5,8 +5,9 @@
 //! no storage above it.
 //!
 //! A command's meaning is one function, in the file of its subject: `strings`, `numbers`,
-//! `look_up`, `counters`, `bits`, `compare`, `keys`, `range`, `expiry`, `lease`, `lcs`. The functions see a
-//! table through `Keyspace`, so the same code runs with a lock for each key and inside a [`Batch`].
+//! `look_up`, `counters`, `bits`, `compare`, `keys`, `range`, `expiry`, `lease`, `lcs`. The
+//! functions see a table through `Keyspace`, so the same code runs with a lock for each key and
+//! inside a [`Batch`].
 
 #![forbid(unsafe_code)]
 

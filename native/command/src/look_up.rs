@@ -1,8 +1,8 @@
 //! The look at one key, whoever asks: GET, `get`, `todana:get` and their relatives.
 //!
 //! Doors that build their answer while they look at the record (Erlang's, which lends large values
-//! instead of copying them) call [`look_up`] and [`take`]; [`execute`](crate::execute) goes the same
-//! way. So a look means the same everywhere: it finds a database that was exchanged on the way
+//! instead of copying them) call [`look_up`] and [`take`]; [`execute`](crate::execute) goes the
+//! same way. So a look means the same everywhere: it finds a database that was exchanged on the way
 //! (`home.rs`), and counts as a use of the record.
 
 use crate::Databases;

@@ -7,8 +7,8 @@
 //! '-', '0'..'9'   an integer of 64 bits, as the decimal text that Increment works on
 //! 0               a binary: its bytes follow
 //! 1               an atom: its name in UTF-8 follows
-//! 2               a key with identifiers of this node inside: see `todana_codec`, which encodes and
-//!                 decodes it
+//! 2               a key with identifiers of this node inside: see `todana_codec`, which encodes
+//!                 and decodes it
 //! 131             any other term in the external term format, which starts with this byte
 //! ```
 //!
@@ -26,11 +26,11 @@
 //!
 //! # How long a call may take
 //!
-//! What is copied or walked here is bounded: keys by [`KEY_BYTES_MAX`] and [`KEY_CELLS_MAX`], values
-//! by [`DIRTY_BYTES`] and [`CELLS_MAX`] (beyond that they come back on a dirty scheduler), terms by
-//! [`NODES_MAX`] and [`EXTERNAL_BYTES_MAX`]. What takes more than some microseconds is billed as
-//! reductions ([`erts::bill`]), so that a process which does it in a loop is scheduled out as any
-//! other.
+//! What is copied or walked here is bounded: keys by [`KEY_BYTES_MAX`] and [`KEY_CELLS_MAX`],
+//! values by [`DIRTY_BYTES`] and [`CELLS_MAX`] (beyond that they come back on a dirty scheduler),
+//! terms by [`NODES_MAX`] and [`EXTERNAL_BYTES_MAX`]. What takes more than some microseconds is
+//! billed as reductions ([`erts::bill`]), so that a process which does it in a loop is scheduled
+//! out as any other.
 
 use crate::atoms;
 use crate::erts::{self, Raw, RawEnv};
@@ -283,8 +283,8 @@ unsafe fn flat_key(env: RawEnv, list: Raw, room: &mut Room) -> Result<&[u8], Mis
     Ok(flat)
 }
 
-/// The bytes of a value that is an iolist, a copy. Its length is added up first: an iolist may stand
-/// for far more bytes than it takes itself.
+/// The bytes of a value that is an iolist, a copy. Its length is added up first: an iolist may
+/// stand for far more bytes than it takes itself.
 ///
 /// # Safety
 /// As of [`key`].

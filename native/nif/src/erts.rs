@@ -337,8 +337,8 @@ const BYTES_PER_PERCENT: usize = 8 << 10;
 
 /// Tells the scheduler that so many bytes were copied, or will be, by this call. A time slice is
 /// about 1 ms or 4,000 reductions; a call alone counts as one, so that a process could otherwise
-/// copy 4,000 large values before another one has its turn. On a dirty scheduler, and for what takes
-/// no more than some microseconds, nothing is told.
+/// copy 4,000 large values before another one has its turn. On a dirty scheduler, and for what
+/// takes no more than some microseconds, nothing is told.
 #[inline]
 pub(crate) fn bill(env: RawEnv, bytes: usize) {
     if bytes >= BYTES_PER_PERCENT {

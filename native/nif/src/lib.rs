@@ -79,8 +79,8 @@ pub extern "C" fn nif_init() -> *const ErlNifEntry {
 }
 
 /// The module instances that this library image serves: the addresses of their private data. There
-/// may be several, since an instance that was purged is unloaded only when the last of its resources
-/// is collected, which may be long after the next was loaded.
+/// may be several, since an instance that was purged is unloaded only when the last of its
+/// resources is collected, which may be long after the next was loaded.
 static INSTANCES: Mutex<Vec<Instance>> = Mutex::new(Vec::new());
 
 /// The address of an instance's private data.

@@ -44,8 +44,8 @@ fn scan<'a>(env: Env<'a>, table: Term<'a>, cursor: u64, count: usize) -> Term<'a
 /// Entries of a snapshot between two looks at the clock.
 const PART: usize = 64;
 
-/// A snapshot being read by one process. Where that dies, a scheduler collects it: to end a snapshot
-/// takes a step for each shard, and what was kept is freed by the table's reaper.
+/// A snapshot being read by one process. Where that dies, a scheduler collects it: to end a
+/// snapshot takes a step for each shard, and what was kept is freed by the table's reaper.
 pub(crate) struct Reading {
     snapshot: Mutex<Option<Snapshot<'static>>>,
     /// The time it shows: what had expired then is not seen.

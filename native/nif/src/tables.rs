@@ -151,7 +151,8 @@ fn open<'a>(
     let options = Options { shards, limits, order, ..Options::default() };
     let mut made = None;
     if shards.is_some_and(|shards| shards > SHARDS_MADE_LATE_MAX) {
-        // Here, and not by the first write; and before the lock, which look-ups of handles wait for.
+        // Here, and not by the first write; and before the lock, which look-ups of handles wait
+        // for.
         let store = Store::own(name.as_c_arg(), codec, ttl_ms, options.clone());
         store.table().prepare();
         made = Some(store);

@@ -19,8 +19,8 @@
 //! their own evictions free in any case ([`UNREFUSED_BYTES`]) are never refused, so that a lowered
 //! limit does not stop them.
 //!
-//! Where there is much to evict, a sample of sixteen gives up four entries, under one lock: which of
-//! them goes first does not matter then, and it costs a quarter.
+//! Where there is much to evict, a sample of sixteen gives up four entries, under one lock: which
+//! of them goes first does not matter then, and it costs a quarter.
 
 use std::cell::Cell;
 use std::sync::Arc;

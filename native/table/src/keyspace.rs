@@ -72,8 +72,8 @@ pub trait Keyspace {
     fn random<R>(&self, seed: u64, now_ms: u64, look: impl FnOnce(Option<Entry<'_>>) -> R) -> R;
     /// Removes everything; returns how many entries that were.
     fn clear(&self) -> u64;
-    /// Whether writes of up to so many bytes, of a step of several, may be refused for want of room,
-    /// so that room for all of them has to be reserved first. Never where each call locks for
+    /// Whether writes of up to so many bytes, of a step of several, may be refused for want of
+    /// room, so that room for all of them has to be reserved first. Never where each call locks for
     /// itself.
     fn refuses(&self, largest_bytes: u64) -> bool {
         let _ = largest_bytes;

@@ -55,8 +55,8 @@ struct Order {
     cleared: bool,
 }
 
-/// Large entries that one step replaces go to the reaper at once, up to this many bytes. Beyond, the
-/// step frees them itself, so that no step makes garbage faster than it is freed.
+/// Large entries that one step replaces go to the reaper at once, up to this many bytes. Beyond,
+/// the step frees them itself, so that no step makes garbage faster than it is freed.
 const REAPED_BYTES_MAX: usize = 64 * 1024 * 1024;
 
 #[derive(Default)]
@@ -101,16 +101,21 @@ impl<'a> Locked<'a> {
 
     /// The hash of a key, and its shard.
     fn find(&self, key: &[u8]) -> (u64, &Held<'a>) {
-        let (hash, shard) = self.core.locate(key);
-        let position = if self.holds_all() {
-            Some(shard)
-        } else {
-            self.held.binary_search_by_key(&shard, |held| held.shard).ok()
-        };
-        let Some(position) = position else {
+        let Some(found) = self.find_held(key) else {
             panic!("the key {} was not named when the table was locked", key.escape_ascii());
         };
-        (hash, &self.held[position])
+        found
+    }
+
+    /// The same where the key's shard may not be locked.
+    fn find_held(&self, key: &[u8]) -> Option<(u64, &Held<'a>)> {
+        let (hash, shard) = self.core.locate(key);
+        let position = if self.holds_all() {
+            shard
+        } else {
+            self.held.binary_search_by_key(&shard, |held| held.shard).ok()?
+        };
+        Some((hash, &self.held[position]))
     }
 
     fn holds_all(&self) -> bool {
@@ -213,18 +218,22 @@ impl Keyspace for Locked<'_> {
         }
     }
 
-    /// The shards' lines came with their locks; indexes and entries did not. A shard that a closure
-    /// of the caller looks at is left out.
+    /// The shards' lines came with their locks; indexes and entries did not. A shard that is not
+    /// locked is left out, and so is one that a closure of the caller looks at.
     fn prefetch(&self, keys: &[&[u8]]) {
         prefetch::in_two_steps(
             keys,
             |key| {
-                let (hash, held) = self.find(key);
-                self.shards.hint(held.shard).fetch(hash);
-                (hash, held)
+                let found = self.find_held(key);
+                if let Some((hash, held)) = found {
+                    self.shards.hint(held.shard).fetch(hash);
+                }
+                found
             },
-            |&(hash, held)| {
-                if let Ok(records) = held.records.try_borrow() {
+            |found| {
+                if let &Some((hash, held)) = found
+                    && let Ok(records) = held.records.try_borrow()
+                {
                     prefetch::fetch_entries_of(&records, hash, prefetch::ENTRY_LINES_MAX);
                 }
             },

@@ -36,7 +36,8 @@ const SLICE_BYTES: usize = 4 * 1024 * 1024;
 const INLINE_PIECES_MAX: usize = if THREADLESS { usize::MAX } else { 256 };
 /// Garbage of more bytes than this is handed over, however few pieces there are.
 const INLINE_BYTES_MAX: usize = if THREADLESS { usize::MAX } else { 1024 * 1024 };
-/// Miri takes a thread that is there when the process ends for a mistake. The unit tests end theirs.
+/// Miri takes a thread that is there when the process ends for a mistake. The unit tests end
+/// theirs.
 const THREADLESS: bool = cfg!(miri) && !cfg!(test);
 
 /// Something that may take long to free.

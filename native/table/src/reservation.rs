@@ -207,8 +207,8 @@ mod tests {
         Growth { entries, bytes: entries * each, largest_bytes: each }
     }
 
-    /// Tables that hold four entries of a one-byte key and 100 bytes, by their own limits or by that
-    /// of a budget, and refuse more.
+    /// Tables that hold four entries of a one-byte key and 100 bytes, by their own limits or by
+    /// that of a budget, and refuse more.
     fn options() -> [Options; 3] {
         let bytes = growth(4, 100).bytes;
         let when_full = WhenFull::Refuse;

@@ -22,13 +22,13 @@
 //! its shards, so it is in or out as a whole.
 //!
 //! Where the table has a limit, what is kept is bounded ([`Core::keep`]). A writer that would keep
-//! too much takes the number back. The snapshot finds that out with its next step. Writers let go of
-//! what is kept of a shard, unless the snapshot is visiting that.
+//! too much takes the number back. The snapshot finds that out with its next step. Writers let go
+//! of what is kept of a shard, unless the snapshot is visiting that.
 //!
 //! Ownership: copied pointers own nothing. They are valid until their `Kept` is taken from its
-//! shard, because the shard's index or the limbo owns the entries until then. Only the snapshot takes
-//! a `Kept` that is visited. A writer may take another one of a snapshot that was abandoned; the
-//! pointers are in there, and go with it.
+//! shard, because the shard's index or the limbo owns the entries until then. Only the snapshot
+//! takes a `Kept` that is visited. A writer may take another one of a snapshot that was abandoned;
+//! the pointers are in there, and go with it.
 
 use std::fmt;
 use std::marker::PhantomData;

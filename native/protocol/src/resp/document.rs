@@ -36,13 +36,14 @@ const DIFFERENCES: &[&str] = &[
      of their own, and after that of a queued command EXEC refuses.",
     "All commands of one EXEC together are at most 65,536 units of work, since nobody else can use \
      their keys meanwhile; beyond that EXEC answers `EXECABORT Transaction discarded because of: \
-     the commands are too much work for one step`, and nothing is done. A key counts 1 (one that is \
-     removed 2, a pair of MSET 4, a second key of RENAME, COPY and MOVE 2), and so does each watched key; a KiB of \
-     values that are sent 3, and so does one that APPEND, SETRANGE or SETBIT find in a value that \
-     they have to copy, or GETRANGE answers; a KiB that BITCOUNT or BITPOS looks at 2; LCS 256; DBSIZE, SCAN, KEYS, \
-     RANGE, PREFIX and RANDOMKEY 256 and 3 for each record that they may look at (KEYS: all of the \
-     database; SCAN: COUNT and a shard; RANGE: twice LIMIT and 1,024); FLUSHDB 1,024 unless the \
-     database is empty. So KEYS takes part in EXEC up to some 20,000 keys.",
+     the commands are too much work for one step`, and nothing is done. A key counts 1 (one that \
+     is removed 2, a pair of MSET 4, a second key of RENAME, COPY and MOVE 2), and so does each \
+     watched key; a KiB of values that are sent 3, and so does one that APPEND, SETRANGE or SETBIT \
+     find in a value that they have to copy, or GETRANGE answers; a KiB that BITCOUNT or BITPOS \
+     looks at 2; LCS 256; DBSIZE, SCAN, KEYS, RANGE, PREFIX and RANDOMKEY 256 and 3 for each \
+     record that they may look at (KEYS: all of the database; SCAN: COUNT and a shard; RANGE: \
+     twice LIMIT and 1,024); FLUSHDB 1,024 unless the database is empty. So KEYS takes part in EXEC \
+     up to some 20,000 keys.",
     "Where the memory limit is reached and nothing is evicted, EXEC is refused as a whole with \
      `EXECABORT Transaction discarded because of: OOM ...` unless there is room for all that its \
      commands may add. Room that the same EXEC makes by removing and shortening does not count, \
@@ -56,12 +57,12 @@ const DIFFERENCES: &[&str] = &[
      counted.",
     "`SCAN` may return more than COUNT keys: whole shards at a time. Cursors count shards. A COUNT \
      beyond 4,096 counts as that.",
-    "`KEYS` goes on in slices, and other clients are served in between: it returns every key that is \
-     there from its beginning to its end, once, and what comes or goes meanwhile or not. More than \
-     256 MiB of keys, 8 bytes counted beside each, are an error.",
+    "`KEYS` goes on in slices, and other clients are served in between: it returns every key that \
+     is there from its beginning to its end, once; keys that come or go meanwhile may or may not \
+     be among them. More than 256 MiB of keys, 8 bytes counted beside each, are an error.",
     "`DEL`, `UNLINK`, `EXISTS`, `TOUCH` and `MGET` are one step up to 4,096 keys; beyond that each \
-     4,096 keys are. `MSET` and `MSETNX` are one step, and take 16,384 pairs at most. Answers of more than \
-     256 KiB of KEYS, SCAN, RANGE, PREFIX and MGET are written in slices.",
+     4,096 keys are. `MSET` and `MSETNX` are one step, and take 16,384 pairs at most. Answers of \
+     more than 256 KiB of KEYS, SCAN, RANGE, PREFIX and MGET are written in slices.",
     "`SCAN TYPE` with a type other than `string` finds nothing.",
     "`FLUSHDB` and `FLUSHALL` remove at once, with ASYNC too.",
     "`INCRBYFLOAT` reckons with the 80-bit fractions of x87 on every processor, and answers what \

@@ -217,6 +217,7 @@ fn host_with_room(bytes: u64) -> FakeHost {
 fn a_full_store_refuses_while_queueing_and_as_a_whole() {
     let value = "v".repeat(1_000);
     let entry = todana_table::entry_bytes(1, 1_000, &todana_table::Meta::default());
+    let refused = "OOM command not allowed when used memory > 'maxmemory'.";
     let text = format!(
         r#"
         > SET a {value}
@@ -228,7 +229,7 @@ fn a_full_store_refuses_while_queueing_and_as_a_whole() {
         > SET c {value}
         +QUEUED
         > EXEC
-        -EXECABORT Transaction discarded because of: OOM command not allowed when used memory > 'maxmemory'.
+        -EXECABORT Transaction discarded because of: {refused}
         > DBSIZE
         :1
         > WATCH a b c d
