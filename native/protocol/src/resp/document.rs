@@ -42,8 +42,8 @@ const DIFFERENCES: &[&str] = &[
      find in a value that they have to copy, or GETRANGE answers; a KiB that BITCOUNT or BITPOS \
      looks at 2; LCS 256; DBSIZE, SCAN, KEYS, RANGE, PREFIX and RANDOMKEY 256 and 3 for each \
      record that they may look at (KEYS: all of the database; SCAN: COUNT and a shard; RANGE: \
-     twice LIMIT and 1,024); FLUSHDB 1,024 unless the database is empty. So KEYS takes part in EXEC \
-     up to some 20,000 keys.",
+     twice LIMIT and 1,024); FLUSHDB 1,024 unless the database is empty. So KEYS takes part in \
+     EXEC up to some 20,000 keys.",
     "Where the memory limit is reached and nothing is evicted, EXEC is refused as a whole with \
      `EXECABORT Transaction discarded because of: OOM ...` unless there is room for all that its \
      commands may add. Room that the same EXEC makes by removing and shortening does not count, \
