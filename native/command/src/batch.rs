@@ -13,34 +13,27 @@ use crate::keys::{Transfer, transfer};
 use crate::plan::{LockedTables, Plan, is_due};
 use crate::work::{self, BATCH_UNITS_MAX};
 use crate::{Command, Context, Databases, Error, Reply, range};
-use todana_table::{Full, Keyspace, Locked, PREFETCH_KEYS_MAX, Walk};
+use todana_table::{Full, Keyspace, Locked, PREFETCH_KEYS_MAX, Seen, Walk};
 
-/// A key's version when it was watched; 0 where it was absent.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// What a key was when it was watched.
+#[derive(Debug)]
 pub struct Watch {
     /// Database number at that time.
-    pub database: usize,
+    pub(crate) database: usize,
     /// Which table that was (numbers move with SWAPDB).
-    pub table: usize,
-    /// The key.
-    pub key: Vec<u8>,
-    /// The version.
-    pub version: u64,
-    /// A version of the table from before the look: where the key was absent, whatever has a higher
-    /// one came later.
-    pub table_version: u64,
+    table: usize,
+    pub(crate) key: Vec<u8>,
+    /// `None` in a database that does not exist, where no key ever changes.
+    seen: Option<Seen>,
 }
 
-/// Notes a key's version now. In a database that does not exist no key ever changes.
+/// Begins to watch a key: notes what it is now. The watch ends when what is returned is dropped.
 pub fn watch(databases: &Databases, database: usize, key: &[u8], now_ms: u64) -> Watch {
     let key = key.to_vec();
-    let mut watch = Watch { database, table: DATABASES, key, version: 0, table_version: 0 };
+    let mut watch = Watch { database, table: DATABASES, key, seen: None };
     while let Some(index) = databases.order().index(database) {
-        let table = &*databases.tables()[index];
         watch.table = index;
-        watch.table_version = table.version();
-        watch.version =
-            table.read(&watch.key, now_ms, |entry| entry.map_or(0, |entry| entry.version()));
+        watch.seen = Some(databases.tables()[index].see(&watch.key, now_ms));
         if databases.order().index(database) == Some(index) {
             break;
         }
@@ -51,27 +44,18 @@ pub fn watch(databases: &Databases, database: usize, key: &[u8], now_ms: u64) ->
 impl Watch {
     /// Whether the key is as it was. That another table took the number's place does not matter to
     /// a key that neither has. A key that was absent, and is again, must not have been there in
-    /// between: where another key of its shard came and went instead, that is taken for a change.
-    fn holds(
-        &self,
-        databases: &Databases,
-        order: Order,
-        tables: &LockedTables<'_>,
-        now_ms: u64,
-    ) -> bool {
+    /// between.
+    fn holds(&self, order: Order, tables: &LockedTables<'_>, now_ms: u64) -> bool {
         let Some(index) = order.index(self.database) else { return true };
-        // Not just a read: what has expired is to be collected, and thereby counted as removed.
-        let version_now = |table: &Locked<'_>| {
-            table.update(&self.key, now_ms, |slot| slot.entry().map_or(0, |entry| entry.version()))
+        let version = |table: &Locked<'_>| {
+            table.read(&self.key, now_ms, |entry| entry.map(|entry| entry.version()))
         };
-        let version = tables[index].as_ref().map_or(0, version_now);
-        if version != self.version {
-            return false;
+        let version = tables[index].as_ref().and_then(version);
+        match &self.seen {
+            Some(Seen::Version(seen)) => index == self.table && version == Some(*seen),
+            Some(Seen::Absent(absence)) => version.is_none() && absence.lasts(),
+            None => true,
         }
-        if version != 0 {
-            return index == self.table;
-        }
-        databases.tables()[self.table].removed_version(&self.key) <= self.table_version
     }
 }
 
@@ -174,7 +158,7 @@ impl<'t> Step<'t> {
             if databases.order() != order || !plan.still_fits(databases, &tables) {
                 continue;
             }
-            if !watches_hold(batch, databases, order, &tables, context.now_ms) {
+            if !watches_hold(batch, order, &tables, context.now_ms) {
                 return Ok(None);
             }
             if admission {
@@ -289,13 +273,7 @@ impl<'t> Step<'t> {
     }
 }
 
-fn watches_hold(
-    batch: &Batch<'_>,
-    databases: &Databases,
-    order: Order,
-    tables: &LockedTables<'_>,
-    now_ms: u64,
-) -> bool {
+fn watches_hold(batch: &Batch<'_>, order: Order, tables: &LockedTables<'_>, now_ms: u64) -> bool {
     batch.watches.chunks(PREFETCH_KEYS_MAX).all(|watches| {
         let mut keys = [&[][..]; PREFETCH_KEYS_MAX];
         keys.iter_mut().zip(watches).for_each(|(place, watch)| *place = &watch.key);
@@ -305,7 +283,7 @@ fn watches_hold(
         {
             table.prefetch(&keys[..watches.len()]);
         }
-        watches.iter().all(|watch| watch.holds(databases, order, tables, now_ms))
+        watches.iter().all(|watch| watch.holds(order, tables, now_ms))
     })
 }
 

@@ -9,6 +9,7 @@ use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
 
+use crate::absences::Absences;
 use crate::budget::{Budget, Padded};
 use crate::counts::Counts;
 use crate::entry::VERSION_END;
@@ -49,6 +50,8 @@ pub(crate) struct Core {
     pub(crate) shard_count: usize,
     /// The keys in order, where the table has one.
     pub(crate) ordered: Option<Ordered>,
+    /// Absent keys that are watched.
+    pub(crate) absences: Absences,
 
     pub(crate) gauges: Padded<Gauges>,
     /// What steps of several writes have reserved of the limits.
@@ -113,6 +116,7 @@ impl Core {
             budget: options.budget,
             shard_count,
             ordered: options.order.map(Ordered::new),
+            absences: Absences::default(),
             gauges: Padded::default(),
             reserved: Reserved::default(),
             clear_turn: Mutex::new(()),

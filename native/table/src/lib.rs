@@ -21,6 +21,7 @@
 //! of an ordered table take the locks of its order below a shard's; so tables can be locked one
 //! after another in any fixed order.
 
+mod absences;
 mod body;
 mod budget;
 mod clear;
@@ -52,6 +53,7 @@ mod table;
 mod walk;
 mod writer;
 
+pub use absences::{Absence, Seen};
 pub use budget::{Budget, Padded};
 pub use counts::Counts;
 pub use edit::{Draft, Edit};

@@ -4,10 +4,7 @@
 //! shard, index, entry; and that of a hint, by which the index is fetched while the shard is on the
 //! way ([`crate::prefetch`]).
 
-use std::sync::atomic::{
-    AtomicU64,
-    Ordering::{Acquire, Relaxed, Release},
-};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use hashbrown::HashTable;
 
@@ -144,9 +141,6 @@ pub(crate) struct Shards {
     expiry_hints: Box<[AtomicU64]>,
     /// Where each shard's index is.
     index_hints: Box<[Hint]>,
-    /// For each shard the highest version that was taken out of it: tells who saw that a key was
-    /// absent whether it may have been there since.
-    removed_versions: Box<[AtomicU64]>,
 }
 
 impl Shards {
@@ -156,7 +150,6 @@ impl Shards {
             shards: std::iter::repeat_with(shard).take(count).collect(),
             expiry_hints: (0..count).map(|_| AtomicU64::new(NEVER_MS)).collect(),
             index_hints: (0..count).map(|_| Hint::default()).collect(),
-            removed_versions: (0..count).map(|_| AtomicU64::new(0)).collect(),
         }
     }
 
@@ -196,24 +189,9 @@ impl Shards {
         }
     }
 
-    pub(crate) fn removed_version(&self, shard: usize) -> u64 {
-        self.removed_versions[shard].load(Acquire)
-    }
-
-    /// Notes that an entry of this version was taken out of a shard, whose lock the caller holds.
-    #[inline]
-    pub(crate) fn note_removed(&self, shard: usize, version: u64) {
-        let highest = &self.removed_versions[shard];
-        // Relaxed: only who holds the lock writes.
-        if version > highest.load(Relaxed) {
-            highest.store(version, Release);
-        }
-    }
-
     pub(crate) fn own_bytes(&self) -> usize {
         size_of_val(&*self.shards)
             + size_of_val(&*self.expiry_hints)
             + size_of_val(&*self.index_hints)
-            + size_of_val(&*self.removed_versions)
     }
 }

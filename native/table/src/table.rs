@@ -36,6 +36,10 @@ impl Table {
         self.core.shards_for_write();
     }
 
+    pub(crate) fn shared_core(&self) -> &Arc<Core> {
+        &self.core
+    }
+
     #[cfg(test)]
     pub(crate) fn core(&self) -> &Core {
         &self.core
@@ -89,16 +93,6 @@ impl Table {
     /// The version of the last write. Takes no lock.
     pub fn version(&self) -> u64 {
         self.core.version()
-    }
-
-    /// Who saw that a key was absent, after [`Table::version`] was `version`, learns here whether
-    /// it may have been there since and is gone again: where this is higher. It is the highest
-    /// version that was removed from the key's shard (or a higher one), so a neighbour's end can be
-    /// taken for the key's. An expired entry counts when it is collected. Takes no lock; exact
-    /// while the caller holds the key's.
-    pub fn removed_version(&self, key: &[u8]) -> u64 {
-        let shard = self.core.locate(key).1;
-        self.core.shards().map_or(0, |shards| shards.removed_version(shard))
     }
 
     /// From this moment on, entries written before it do not exist any more (memcached `flush_all

@@ -116,6 +116,7 @@ impl Writer<'_> {
                 if let Some(ordered) = &self.core.ordered {
                     ordered.insert(entry.entry().key());
                 }
+                self.core.absences.note_created(hash);
                 let buckets = self.records.index.num_buckets();
                 let bucket = self.records.insert(hash, entry, &self.core.hash);
                 // An index without entries does not tell where it is; the first one does.
@@ -145,7 +146,6 @@ impl Writer<'_> {
         let Ok(occupied) = self.records.index.get_bucket_entry(bucket) else { return false };
         let (entry, _) = occupied.remove();
         self.core.discharge(change_of(&entry.entry()));
-        self.shards.note_removed(self.shard, entry.entry().version());
         self.tally(why, 1);
         let expires = entry.entry().expires_at_ms().is_some();
         self.retire(entry);
@@ -166,10 +166,6 @@ impl Writer<'_> {
         let index = std::mem::take(&mut self.records.index);
         let bytes = index.len() as i64 * mean_bytes;
         let version = self.core.version();
-        if !index.is_empty() {
-            // No entry has a higher one, and to look for the highest would mean to touch them all.
-            self.shards.note_removed(self.shard, version);
-        }
         if self.must_preserve() {
             self.records.snapshot = self.snapshot;
             self.core.keep(bytes, self.snapshot);

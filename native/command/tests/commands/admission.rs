@@ -46,7 +46,8 @@ fn commands_on_single_keys_are_a_unit_each() {
     too_much(&store, &delete, most / 2 + 1);
     let keys = vec![&b"k"[..]; most];
     too_much(&store, &Command::Exists { keys: &keys }, 2);
-    let watched = vec![watch(&store.databases, 0, b"k", store.now_ms); most];
+    let watch = |_| watch(&store.databases, 0, b"k", store.now_ms);
+    let watched: Vec<_> = (0..most).map(watch).collect();
     let (mut recorder, get) = (Recorder::default(), [(0, Command::Get { key: b"k" })]);
     let batch = Batch { watches: &watched, commands: &get };
     let done = execute_batch(&store.databases, &batch, store.context(), &mut recorder, |_, _| {});

@@ -102,9 +102,11 @@ fn a_watched_key_that_changed_stops_the_batch() {
 fn a_watched_key_that_came_and_went_stops_the_batch() {
     let mut store = Store::new();
     let read = [(0, Command::Get { key: b"k" })];
-    let endings: [fn(&mut Store); 5] = [
+    let endings: [fn(&mut Store); 7] = [
         |store| drop(store.run(Command::Delete { keys: &[b"k"] })),
         |store| drop(store.run(Command::Rename { from: b"k", to: b"other", if_absent: false })),
+        |store| drop(store.run(Command::Move { key: b"k", database: 1 })),
+        |store| drop(store.run(Command::ClearAll { at_ms: None })),
         |store| drop(store.run(Command::Clear { at_ms: None })),
         |store| {
             let (expires, when) = (Expires::At(store.now_ms + 10), ExpireWhen::default());
@@ -125,7 +127,68 @@ fn a_watched_key_that_came_and_went_stops_the_batch() {
         end(&mut store);
         assert_eq!(store.get("k"), None);
         assert!(run(&store, &watches, &read).is_none(), "{number}");
+        store.run(Command::ClearAll { at_ms: None });
     }
+}
+
+#[test]
+fn a_watched_key_that_others_bring_and_take_away_stops_the_batch() {
+    let mut store = Store::new();
+    let beginnings: [fn(&mut Store); 4] = [
+        |store| drop(store.run(Command::Rename { from: b"old", to: b"k", if_absent: false })),
+        |store| {
+            let (from, to) = (b"old", b"k");
+            store.run(Command::Copy { from, to, database: None, replace: false });
+        },
+        |store| drop(store.run(increment(b"k", 1))),
+        |store| {
+            let commands = [(0, Command::Set(Set::new(b"k", b"v")))];
+            assert!(run(store, &[], &commands).is_some());
+        },
+    ];
+    for (number, begin) in beginnings.into_iter().enumerate() {
+        store.set("old", "v");
+        let watches = [watch(&store.databases, 0, b"k", store.now_ms)];
+        begin(&mut store);
+        assert_eq!(store.run(Command::Delete { keys: &[b"k"] }), Answer::Integer(1), "{number}");
+        assert!(run(&store, &watches, &[]).is_none(), "{number}");
+    }
+}
+
+#[test]
+fn what_becomes_of_other_keys_does_not_matter_to_a_watched_absent_one() {
+    let mut store = Store::new();
+    let watches = [watch(&store.databases, 0, b"k", store.now_ms)];
+    // Enough that every shard has seen some come and go.
+    for number in 0..60_000 {
+        let key = number.to_string();
+        store.set(&key, "v");
+        if number % 2 == 0 {
+            store.run(Command::Delete { keys: &[key.as_bytes()] });
+        }
+    }
+    store.run(Command::Clear { at_ms: None });
+    let set = [(0, Command::Set(Set::new(b"k", b"v")))];
+    assert!(run(&store, &watches, &set).is_some());
+    // What the batch itself brought stops the same watches.
+    assert!(run(&store, &watches, &set).is_none());
+}
+
+#[test]
+fn a_watched_absent_key_follows_its_database_through_a_swap() {
+    let swap = || Command::Swap { first: 0, second: 1 };
+    let mut store = Store::new();
+    let watches = [watch(&store.databases, 0, b"k", store.now_ms)];
+    store.run(swap());
+    assert!(run(&store, &watches, &[]).is_some(), "neither table has it");
+    store.set("k", "v");
+    assert!(run(&store, &watches, &[]).is_none(), "the new table has it");
+    store.run(swap());
+    store.set("k", "v");
+    store.run(Command::Delete { keys: &[b"k"] });
+    store.run(swap());
+    store.run(Command::Delete { keys: &[b"k"] });
+    assert!(run(&store, &watches, &[]).is_none(), "it came and went before the swap");
 }
 
 #[test]

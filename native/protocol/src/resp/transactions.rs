@@ -12,7 +12,7 @@ use crate::Host;
 use std::collections::HashSet;
 use std::sync::atomic::Ordering::Relaxed;
 use todana_command::{Batch, Command, Context, Inadmissible, Watch, execute_batch, watch};
-use todana_table::Shared;
+use todana_table::{Absence, Shared};
 
 /// Most commands between MULTI and EXEC.
 pub(super) const QUEUED_COMMANDS_MAX: usize = 65_536;
@@ -34,7 +34,7 @@ const COMMAND_BYTES: usize = size_of::<(Name, usize)>()
 const ARGUMENT_BYTES: usize = size_of::<usize>() + 2 * size_of::<&[u8]>();
 
 /// What a watched key takes beside its bytes, which are kept twice.
-const WATCH_BYTES: usize = size_of::<Watch>() + 2 * size_of::<(usize, Vec<u8>)>();
+const WATCH_BYTES: usize = size_of::<Watch>() + 2 * size_of::<(usize, Vec<u8>)>() + Absence::BYTES;
 
 /// Commands queued since MULTI, with their own copy of the arguments.
 #[derive(Debug, Default)]
