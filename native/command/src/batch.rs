@@ -67,6 +67,9 @@ pub struct Batch<'a> {
     pub watches: &'a [Watch],
     /// Database number and command, in order.
     pub commands: &'a [(usize, Command<'a>)],
+    /// Units of work that whoever carries out the batch does besides, which count towards
+    /// [`BATCH_UNITS_MAX`].
+    pub other_units: u64,
 }
 
 /// Why a batch was not begun. Nothing was done.
@@ -116,7 +119,7 @@ pub(crate) fn execute_alone<R: Reply>(
     reply: &mut R,
 ) {
     let commands = [(database, command.clone())];
-    let batch = Batch { watches: &[], commands: &commands };
+    let batch = Batch { other_units: 0, watches: &[], commands: &commands };
     if let Ok(Some(mut step)) = Step::begin(databases, &batch, context, false) {
         step.execute(database, command, reply);
         step.end();

@@ -13,6 +13,7 @@
 //! | a KiB that APPEND, SETRANGE, SETBIT find in a value that they may have to copy | 3 |
 //! | a KiB that GETRANGE answers | 3 |
 //! | a KiB that BITCOUNT and BITPOS look at | 2 |
+//! | what a session answers itself, as INFO | by its own table |
 //! | LCS, whose values have a bound of their own in a batch | 256 |
 //! | a command about a whole database, for the locks of all shards | 256 |
 //! | a record that KEYS, SCAN, RANGE or RANDOMKEY may look at | 3 |
@@ -52,7 +53,7 @@ pub(crate) fn looked_at(bytes: usize) -> u64 {
 
 /// Units of a batch, but for what depends on the lengths of values.
 pub(crate) fn units_of(batch: &Batch<'_>, databases: &Databases, mut order: Order) -> u64 {
-    let mut units = batch.watches.len() as u64;
+    let mut units = batch.other_units.saturating_add(batch.watches.len() as u64);
     for (database, command) in batch.commands {
         if let Command::Swap { first, second } = *command {
             order = order.swapped(first, second).unwrap_or(order);

@@ -12,7 +12,7 @@ use todana_table::{Budget, Growth, Keyspace, Limits, Meta, Options, WhenFull, en
 
 fn run(store: &Store, commands: &[(usize, Command<'_>)]) -> Result<Vec<Answer>, Inadmissible> {
     let mut recorder = Recorder::default();
-    let batch = Batch { watches: &[], commands };
+    let batch = Batch { other_units: 0, watches: &[], commands };
     execute_batch(&store.databases, &batch, store.context(), &mut recorder, |_, _| {})?;
     Ok(recorder.answers)
 }
@@ -49,7 +49,7 @@ fn commands_on_single_keys_are_a_unit_each() {
     let watch = |_| watch(&store.databases, 0, b"k", store.now_ms);
     let watched: Vec<_> = (0..most).map(watch).collect();
     let (mut recorder, get) = (Recorder::default(), [(0, Command::Get { key: b"k" })]);
-    let batch = Batch { watches: &watched, commands: &get };
+    let batch = Batch { other_units: 0, watches: &watched, commands: &get };
     let done = execute_batch(&store.databases, &batch, store.context(), &mut recorder, |_, _| {});
     assert_eq!(done, Err(Inadmissible::TooMuchWork));
 }
@@ -132,7 +132,7 @@ fn large_values_are_replied_by_handles() {
     ];
     for (commands, kept) in [(&commands[..1], 0), (&commands[1..2], 1), (&commands[2..], 3)] {
         let mut recorder = Recorder::default();
-        let batch = Batch { watches: &[], commands };
+        let batch = Batch { other_units: 0, watches: &[], commands };
         let done =
             execute_batch(&store.databases, &batch, store.context(), &mut recorder, |_, _| {});
         assert_eq!((done, recorder.kept), (Ok(true), kept));

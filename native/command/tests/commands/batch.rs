@@ -20,7 +20,7 @@ fn increment(key: &[u8], delta: i64) -> Command<'_> {
 
 fn run(store: &Store, watches: &[Watch], commands: &[(usize, Command<'_>)]) -> Option<Vec<Answer>> {
     let mut recorder = Recorder::default();
-    let batch = Batch { watches, commands };
+    let batch = Batch { other_units: 0, watches, commands };
     let mut indexes = Vec::new();
     let context = store.context();
     let done = execute_batch(&store.databases, &batch, context, &mut recorder, |_, index| {

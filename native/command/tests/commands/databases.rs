@@ -28,7 +28,8 @@ fn a_database_that_does_not_exist_is_an_error_everywhere() {
         for database in [16, usize::MAX] {
             assert_eq!(store.run_in(database, command.clone()), error, "{command:?}");
             let mut recorder = Recorder::default();
-            let batch = Batch { watches: &[], commands: &[(database, command.clone())] };
+            let batch =
+                Batch { other_units: 0, watches: &[], commands: &[(database, command.clone())] };
             let context = store.context();
             let done = execute_batch(&store.databases, &batch, context, &mut recorder, |_, _| {});
             assert_eq!(done, Ok(true));
@@ -41,7 +42,7 @@ fn a_database_that_does_not_exist_is_an_error_everywhere() {
     let copy = Command::Copy { from: b"k", to: b"l", database: Some(99), replace };
     assert_eq!(store.run(copy), error);
     let watched = [watch(&store.databases, 16, b"k", store.now_ms)];
-    let batch = Batch { watches: &watched, commands: &[] };
+    let batch = Batch { other_units: 0, watches: &watched, commands: &[] };
     let mut recorder = Recorder::default();
     let done = execute_batch(&store.databases, &batch, store.context(), &mut recorder, |_, _| {});
     assert_eq!(done, Ok(true));
@@ -87,7 +88,7 @@ fn a_clear_in_a_batch_can_wait_for_its_time() {
     let mut store = Store::new();
     let at_ms = Some(store.now_ms + 1_000);
     let commands = [(0, Command::Clear { at_ms }), (0, Command::Set(Set::new(b"k", b"v")))];
-    let batch = Batch { watches: &[], commands: &commands };
+    let batch = Batch { other_units: 0, watches: &[], commands: &commands };
     let mut recorder = Recorder::default();
     let done = execute_batch(&store.databases, &batch, store.context(), &mut recorder, |_, _| {});
     assert_eq!(done, Ok(true));
@@ -111,7 +112,7 @@ fn a_swapped_in_data_set_is_never_missed() {
     };
     let batch = move |commands: &[(usize, Command<'_>)]| {
         let mut recorder = Recorder::default();
-        let batch = Batch { watches: &[], commands };
+        let batch = Batch { other_units: 0, watches: &[], commands };
         let done =
             execute_batch(&store.databases, &batch, store.context(), &mut recorder, |_, _| {});
         assert_eq!(done, Ok(true));

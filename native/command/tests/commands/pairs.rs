@@ -35,7 +35,7 @@ fn refused_pairs_leave_no_trace() {
     }
     assert_eq!(store.run(Command::Expiry { key: b"a" }), Answer::Expiry(None));
     // Nothing that is watched has changed.
-    let batch = Batch { watches: &watched, commands: &[] };
+    let batch = Batch { other_units: 0, watches: &watched, commands: &[] };
     let mut recorder = crate::recorder::Recorder::default();
     let done = execute_batch(&store.databases, &batch, store.context(), &mut recorder, |_, _| {});
     assert_eq!(done, Ok(true));

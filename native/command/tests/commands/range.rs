@@ -129,7 +129,7 @@ fn a_batch_passes_over_a_thousand() {
     };
     let commands = [(0, after(None)), (0, after(Some(b"")))];
     let mut recorder = Recorder::default();
-    let batch = Batch { watches: &[], commands: &commands };
+    let batch = Batch { other_units: 0, watches: &[], commands: &commands };
     let done = execute_batch(&store.databases, &batch, store.context(), &mut recorder, |_, _| {});
     assert_eq!(done, Ok(true));
     // The first found a key before them, the second none.
@@ -192,7 +192,7 @@ fn a_batch_sees_what_it_wrote() {
     let commands =
         [(0, Command::Set(Set::new(b"a", b"2"))), (0, values), (1, range(KeyRange::All))];
     let mut recorder = Recorder::default();
-    let batch = Batch { watches: &[], commands: &commands };
+    let batch = Batch { other_units: 0, watches: &[], commands: &commands };
     let done = execute_batch(&store.databases, &batch, store.context(), &mut recorder, |_, _| {});
     assert_eq!(done, Ok(true));
     let shown = [Answer::Slice(None, 2), value("1"), value("2"), Answer::Slice(None, 0)];

@@ -40,7 +40,7 @@ fn a_sweep_in_a_batch_does_nothing() {
     let store = store();
     let commands = [(0, Command::Sweep { work_max: 64 }), (0, Command::Count)];
     let mut recorder = Recorder::default();
-    let batch = Batch { watches: &[], commands: &commands };
+    let batch = Batch { other_units: 0, watches: &[], commands: &commands };
     let done = execute_batch(&store.databases, &batch, store.context(), &mut recorder, |_, _| {});
     assert_eq!(done, Ok(true));
     assert_eq!(recorder.answers, [Answer::Flag(false), Answer::Integer(21)]);

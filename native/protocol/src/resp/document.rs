@@ -43,7 +43,13 @@ const DIFFERENCES: &[&str] = &[
      looks at 2; LCS 256; DBSIZE, SCAN, KEYS, RANGE, PREFIX and RANDOMKEY 256 and 3 for each \
      record that they may look at (KEYS: all of the database; SCAN: COUNT and a shard; RANGE: \
      twice LIMIT and 1,024); FLUSHDB 1,024 unless the database is empty. So KEYS takes part in \
-     EXEC up to some 20,000 keys.",
+     EXEC up to some 20,000 keys. What the connection or the server answers counts 1 for each \
+     word and 3 for a KiB; beside that INFO, MEMORY STATS, MEMORY DOCTOR, LOLWUT and CONFIG \
+     RESETSTAT 3,072 (INFO 1 for each client too); COMMAND, COMMAND INFO, COMMAND DOCS and \
+     LATENCY HISTOGRAM 512; COMMAND LIST, CONFIG GET, CONFIG SET, CLIENT LIST, CLIENT KILL, \
+     SLOWLOG GET and HELP 64; each word of COMMAND INFO, COMMAND DOCS, LATENCY HISTOGRAM, CONFIG \
+     GET and CONFIG SET 5 more; a KiB of patterns of CONFIG GET and COMMAND LIST 512; each client \
+     4 for CLIENT LIST and 1 for CLIENT KILL; each entry of the slow log 8 for SLOWLOG GET.",
     "Where the memory limit is reached and nothing is evicted, EXEC is refused as a whole with \
      `EXECABORT Transaction discarded because of: OOM ...` unless there is room for all that its \
      commands may add. Room that the same EXEC makes by removing and shortening does not count, \
@@ -97,7 +103,9 @@ const DIFFERENCES: &[&str] = &[
      `redis_version` is the version that is followed. Fields of features that are not there are 0, \
      and `errorstats` is empty.",
     "All commands of one turn of an event loop see the same time; what is watched counts as \
-     changed by any write, also one that stored the same value.",
+     changed by any write, also one that stored the same value. A key that was absent, where \
+     SWAPDB gives the watched number another database, must be absent from that at EXEC, and not \
+     have come about in the former one since WATCH.",
     "`EXEC` carries out all commands on records first, as one step, then those that answer from \
      the connection or the server (INFO, TIME ...); the answers are in the order of the commands.",
 ];

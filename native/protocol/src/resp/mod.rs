@@ -54,6 +54,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 mod transactions;
+mod work;
 
 pub use document::{dictionary, document};
 pub use session::RespSession;

@@ -8,6 +8,7 @@ use super::session::{State, observe};
 use super::shape::{FULL, Shape};
 use super::spec::DENYOOM;
 use super::table::Name;
+use super::work::Work;
 use crate::Host;
 use std::collections::HashSet;
 use std::sync::atomic::Ordering::Relaxed;
@@ -240,7 +241,8 @@ impl<H: Host> Call<'_, '_, H> {
         let requests = requests(&transaction.commands, &arguments);
         let paired: Vec<Pairs<'_>> = requests.iter().map(paired).collect();
         let (parts, commands) = self.parts(&requests, &paired);
-        let batch = Batch { watches: &watches.list, commands: &commands };
+        let other_units = self.units_of_own(&parts);
+        let batch = Batch { watches: &watches.list, commands: &commands, other_units };
         let Some(replies) = self.execute(&batch, &parts).map_err(aborted)? else {
             self.encoder.null_array();
             return Ok(Flow::Continue);
@@ -250,6 +252,17 @@ impl<H: Host> Call<'_, '_, H> {
         }
         self.encoder.array(parts.len());
         Ok(self.assemble(&requests, parts, &replies))
+    }
+
+    /// Units of what the session answers itself, among the batch's commands.
+    fn units_of_own(&self, parts: &[Part<'_>]) -> u64 {
+        let mut work = Work::new(&*self.host);
+        for part in parts {
+            if let Part::Local(name, arguments) = part {
+                work.add(*name, arguments);
+            }
+        }
+        work.units
     }
 
     /// Builds what can be built, following SELECT and HELLO. Returns the batch's commands with

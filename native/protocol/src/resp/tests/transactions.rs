@@ -296,6 +296,63 @@ fn too_much_work_for_one_step_is_refused() {
 }
 
 #[test]
+fn what_the_session_answers_itself_is_work_too() {
+    let refused = "-EXECABORT Transaction discarded because of: \
+                   the commands are too much work for one step";
+    let mut host = host();
+    let other = |id| crate::testing::client(id, ProtocolName::Resp);
+    host.others = (100..200).map(other).collect();
+    (0..128).for_each(|micros| crate::Host::log_slow(&host, micros, &[b"GET", b"k"]));
+    let docs = format!("COMMAND DOCS{}", " get".repeat(1_000));
+    let patterns = format!("CONFIG GET{}", " a".repeat(1_000));
+    let long = format!("ECHO {}", "x".repeat(1 << 20));
+    // How often one EXEC takes each: 65,536 units, by what one costs.
+    for (line, units) in [
+        ("PING", 1),
+        ("TIME", 1),
+        ("SELECT 1", 2),
+        ("INFO everything", 3_072 + 101 + 2),
+        ("MEMORY STATS", 3_072 + 2),
+        ("MEMORY DOCTOR", 3_072 + 2),
+        ("LOLWUT", 3_072 + 1),
+        ("CONFIG RESETSTAT", 3_072 + 2),
+        ("COMMAND", 512 + 5 + 1),
+        ("COMMAND DOCS", 512 + 2 * 6),
+        (&docs, 512 + 1_002 * 6 + 11),
+        ("LATENCY HISTOGRAM", 512 + 2 * 6),
+        ("CONFIG GET *", 64 + 5 + 3 * 6),
+        (&patterns, 64 + 1_004 + 1_002 * 6 + 2),
+        ("CLIENT LIST", 64 + 4 * 101 + 2),
+        ("CLIENT KILL ID 1", 64 + 101 + 4),
+        ("SLOWLOG GET", 64 + 128 * 8 + 2),
+        ("CLIENT HELP", 64 + 2),
+        (&long, 2 + 3 * 1_024),
+    ] {
+        let most = 65_536 / units;
+        for count in [most, most + 1] {
+            if count > super::super::transactions::QUEUED_COMMANDS_MAX {
+                continue;
+            }
+            let mut session = RespSession::default();
+            ask(&mut session, &mut host, "MULTI");
+            for _ in 0..count {
+                assert_eq!(ask(&mut session, &mut host, line), "+QUEUED");
+            }
+            let answer = ask(&mut session, &mut host, "EXEC");
+            assert_eq!(answer == refused, count > most, "{count} of {line:.40}");
+        }
+    }
+    // Together with what is done on records.
+    let mut session = RespSession::default();
+    let keys = (0..65_000).map(|number| format!("k{number}")).collect::<Vec<_>>().join(" ");
+    for line in ["SET k0 v", "MULTI", "DEL k0", &format!("EXISTS {keys}"), "LOLWUT"] {
+        ask(&mut session, &mut host, line);
+    }
+    assert_eq!(ask(&mut session, &mut host, "EXEC"), refused);
+    assert_eq!(ask(&mut session, &mut host, "GET k0"), "$1 v");
+}
+
+#[test]
 fn quit_in_a_transaction_closes() {
     let outcome = raw(b"MULTI\r\nSET k 1\r\nQUIT\r\nEXEC\r\n");
     assert_eq!((shown(&outcome.output).as_str(), outcome.closed), ("+OK +QUEUED +OK", true));
