@@ -26,16 +26,21 @@ pub(crate) fn compare_value<K: Keyspace, R: Reply>(
         Err(Full) => return reply.error(Error::Full),
     };
     // Large values are compared without the lock. Only one that another was put in place of
-    // meanwhile is compared again.
-    let same_version = match old {
+    // meanwhile is compared again. The handle keeps the value's bytes as they are and where they
+    // are, so the same place means the same value; a version does not, since the database may be
+    // another table by then (SWAPDB).
+    let same = match old {
         Some(old) if old.len() >= PREPARED_BYTES_MIN => space.read(key, context.now_ms, |entry| {
-            entry.filter(|entry| entry.value() == old).map(|entry| entry.version())
+            entry.filter(|entry| entry.value() == old).and_then(|entry| entry.share())
         }),
         _ => None,
     };
     space.update(key, context.now_ms, |slot| {
         let entry = slot.entry();
-        let is_same = same_version.is_some() && entry.map(|entry| entry.version()) == same_version;
+        let is_same = same
+            .as_ref()
+            .zip(entry)
+            .is_some_and(|(same, entry)| std::ptr::eq(&**same, entry.value()));
         if !is_same && entry.as_ref().map(Entry::value) != old {
             return reply.refused(Refusal::ValueDiffers);
         }

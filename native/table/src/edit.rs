@@ -21,9 +21,10 @@
 //! Every edit makes a new entry with a new version.
 
 use std::cell::Cell;
+use std::ptr;
 
 use crate::body::{BODY_BYTES_MIN, Body, body_bytes, capacity_for};
-use crate::core::Change;
+use crate::core::{Change, Core};
 use crate::entry::{Entry, EntryBox, Shared};
 use crate::limits::Full;
 use crate::meta::Meta;
@@ -226,9 +227,9 @@ impl<'a> Draft<'a> {
     }
 
     /// What was made for this entry, if anything.
-    fn made_for(&mut self, entry: Option<&Entry<'_>>) -> Option<Result<Body, Full>> {
+    fn made_for(&mut self, core: &Core, entry: Option<&Entry<'_>>) -> Option<Result<Body, Full>> {
         match &mut self.state {
-            State::Made(source, made) if source.is(entry) => Some(made.take().ok_or(Full)),
+            State::Made(source, made) if source.is(core, entry) => Some(made.take().ok_or(Full)),
             _ => None,
         }
     }
@@ -246,6 +247,9 @@ impl std::fmt::Debug for Draft<'_> {
 
 /// The value that a draft is made of.
 struct Source {
+    /// The table's address: a number may mean another table by the second lock (`SWAPDB`), and
+    /// versions are the same in many tables.
+    table: usize,
     /// 0 where there is no entry.
     version: u64,
     shared: Option<Shared>,
@@ -254,26 +258,29 @@ struct Source {
 }
 
 impl Source {
-    fn of(entry: Option<&Entry<'_>>) -> Source {
+    fn of(core: &Core, entry: Option<&Entry<'_>>) -> Source {
         let shared = entry.and_then(Entry::share);
         let copied = match (entry, &shared) {
             (Some(entry), None) => entry.value().to_vec(),
             _ => Vec::new(),
         };
-        Source { version: entry.map_or(0, Entry::version), shared, copied }
+        let table = ptr::from_ref(core).addr();
+        Source { table, version: entry.map_or(0, Entry::version), shared, copied }
     }
 
     fn value(&self) -> &[u8] {
         self.shared.as_deref().unwrap_or(&self.copied)
     }
 
-    /// Whether an entry has the same value, as far as that is known at a glance: its version, or
-    /// the same bytes of the same body. They have not changed, since this is one of their owners.
-    fn is(&self, entry: Option<&Entry<'_>>) -> bool {
-        let Some(entry) = entry else { return self.version == 0 };
-        if entry.version() == self.version {
+    /// Whether an entry has the same value, as far as that is known at a glance: its version in
+    /// the same table, or the same bytes of the same body. They have not changed, since this is
+    /// one of their owners.
+    fn is(&self, core: &Core, entry: Option<&Entry<'_>>) -> bool {
+        let version = entry.map_or(0, Entry::version);
+        if version == self.version && ptr::from_ref(core).addr() == self.table {
             return true;
         }
+        let Some(entry) = entry else { return false };
         let Some(shared) = &self.shared else { return false };
         let same = |mine: &Body| entry.with_body(|body| body.is(mine)).unwrap_or(false);
         shared.entry().with_body(same).unwrap_or(false) && entry.value().len() == shared.len()
@@ -293,7 +300,7 @@ impl Slot<'_> {
             let entry = plan.build(self.key(), value, &meta).ok_or(Full)?;
             return self.place(entry, Charge::Within).map(Some);
         }
-        if let Some(body) = draft.made_for(old.as_ref()) {
+        if let Some(body) = draft.made_for(self.writer.core, old.as_ref()) {
             let entry = EntryBox::over(self.key(), body?, plan.len, &meta).ok_or(Full)?;
             return self.place(entry, Charge::Within).map(Some);
         }
@@ -313,7 +320,7 @@ impl Slot<'_> {
         // What will be refused need not be copied first.
         let new_bytes = (body_bytes(plan.len) + self.key().len()) as i64;
         self.admit(new_bytes)?;
-        let source = Source::of(self.entry().as_ref());
+        let source = Source::of(self.writer.core, self.entry().as_ref());
         draft.spent = Some(std::mem::replace(&mut draft.state, State::Wanted(source, slack_max)));
         Ok(None)
     }
@@ -424,6 +431,28 @@ mod tests {
             let meta = slot.entry().map(|entry| entry.meta()).unwrap_or_default();
             slot.put_edited(draft, meta).transpose()
         })
+    }
+
+    #[test]
+    fn a_draft_of_one_table_is_not_placed_in_another() {
+        let (first, second) = (table(), table());
+        put(&first, KEY, &[1; 2 * LOCKED_BYTES_MAX]);
+        put(&second, KEY, &[2; 3 * LOCKED_BYTES_MAX]);
+        assert_eq!(first.version(), second.version());
+        let mut draft = Draft::new(Edit::Append(b"x"));
+        let mut put_edited = |table: &Table| {
+            let written =
+                table.update(KEY, NOW_MS, |slot| slot.put_edited(&mut draft, Meta::default()));
+            draft.make();
+            written.expect("room").is_some()
+        };
+        // As when two databases are exchanged between the two locks.
+        assert!(!put_edited(&first) && !put_edited(&second) && put_edited(&second));
+        second.read(KEY, NOW_MS, |entry| {
+            let value = entry.expect("a record").value();
+            assert_eq!(value.len(), 3 * LOCKED_BYTES_MAX + 1);
+            assert!(value.starts_with(&[2; 3 * LOCKED_BYTES_MAX]) && value.ends_with(b"x"));
+        });
     }
 
     /// Bytes that an edit copied under the lock.

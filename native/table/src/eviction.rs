@@ -169,9 +169,14 @@ impl Core {
     /// much room is made, beyond what the limits ask for, until the sweeper finds it made.
     #[cold]
     pub(crate) fn want_room(&self, added_bytes: i64) {
-        self.limits.want(added_bytes.min(self.limits.bytes_max()));
-        if let Some(budget) = &self.budget {
-            budget.want(added_bytes.min(budget.bytes_max.load(Relaxed)));
+        // What never fits is not waited for: everything else would go for it, in vain.
+        if added_bytes <= self.limits.bytes_max() {
+            self.limits.want(added_bytes);
+        }
+        if let Some(budget) = &self.budget
+            && added_bytes <= budget.bytes_max.load(Relaxed)
+        {
+            budget.want(added_bytes);
         }
     }
 

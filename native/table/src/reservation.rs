@@ -230,6 +230,14 @@ mod tests {
     }
 
     #[test]
+    fn what_never_fits_evicts_nothing() {
+        let limits = Limits { bytes_max: Some(100_000), ..Limits::default() };
+        let core = Core::new(Options { limits, ..Options::default() });
+        assert_eq!(core.reserve(&growth(1, 200_000)).err(), Some(Full));
+        assert_eq!(core.limits.bytes_aim(), 100_000);
+    }
+
+    #[test]
     fn reserved_room_is_left_alone_until_the_step_ends() {
         for options in options() {
             let core = Core::new(options);
