@@ -444,8 +444,15 @@ ended({Pid, Monitor}, Reason) ->
 %% One process computes, the others give up waiting for it, all at one time.
 -spec fetch_timeouts(pos_integer()) -> ok.
 fetch_timeouts(Count) ->
-    Compute = fun() -> receive done -> {error, none} end end,
+    Self = self(),
+    Compute = fun() ->
+        Self ! {self(), computes},
+        receive done -> {error, none} end
+    end,
     First = spawn_monitor(fun() -> todana:fetch(db4, ~"slow", Compute) end),
+    %% One of the others that came before it would compute for ever.
+    {Leader, _} = First,
+    receive {Leader, computes} -> ok end,
     Waiters = [
         spawn_monitor(fun() ->
             todana:fetch(db4, ~"slow", Compute, #{timeout_ms => 500})
