@@ -55,13 +55,15 @@ impl Core {
         // With all locks held nobody else counts, and what is counted is what was taken.
         let gone = self.gauges.all();
         let mean_bytes = gone.bytes / gone.entries.max(1);
+        // First, so that no byte counts both as stored and as kept for the snapshot, which would
+        // be too much for the limit.
+        self.discharge(gone);
         let garbage = locked
             .enumerate()
             .map(|(shard, records)| {
                 Writer::new(self, shards, shard, records, snapshot).take_index(mean_bytes)
             })
             .collect();
-        self.discharge(gone);
         (gone.entries as u64, garbage)
     }
 

@@ -21,6 +21,7 @@ use crate::range::KeyOrder;
 use crate::reaper;
 use crate::reservation::Reserved;
 use crate::shard::{NEVER_MS, Shard, Shards};
+use crate::snapshot::Abandonment;
 
 const SHARDS_DEFAULT: usize = 4_096;
 /// What a small table gets.
@@ -61,6 +62,7 @@ pub(crate) struct Core {
     pub(crate) clear_turn: Mutex<()>,
     pub(crate) snapshots: AtomicU32,
     pub(crate) snapshot_taken: AtomicBool,
+    pub(crate) abandoned: Abandonment,
     pub(crate) sweep_from: AtomicUsize,
     pub(crate) tallies: Tallies,
 }
@@ -122,6 +124,7 @@ impl Core {
             clear_turn: Mutex::new(()),
             snapshots: AtomicU32::new(0),
             snapshot_taken: AtomicBool::new(false),
+            abandoned: Abandonment::default(),
             sweep_from: AtomicUsize::new(0),
             tallies: Tallies::default(),
         });

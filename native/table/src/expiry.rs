@@ -23,8 +23,9 @@ impl Core {
     /// See [`Table::sweep`](crate::Table::sweep).
     pub(crate) fn sweep(&self, now_ms: u64, work_max: usize) -> (u64, bool) {
         let (removed, due) = self.sweep_expired(now_ms, work_max);
+        let kept = self.sweep_kept(work_max);
         let more = self.make_some_room(now_ms);
-        (removed, due || more)
+        (removed, due || kept || more)
     }
 
     fn sweep_expired(&self, now_ms: u64, work_max: usize) -> (u64, bool) {

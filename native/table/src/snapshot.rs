@@ -23,17 +23,21 @@
 //!
 //! Where the table has a limit, what is kept is bounded ([`Core::keep`]). A writer that would keep
 //! too much takes the number back. The snapshot finds that out with its next step. Writers let go
-//! of what is kept of a shard, unless the snapshot is visiting that.
+//! of what is kept of a shard, unless the snapshot is visiting that. So does the sweeper, shard by
+//! shard: a full table that refuses writes has no writers.
 //!
 //! Ownership: copied pointers own nothing. They are valid until their `Kept` is taken from its
 //! shard, because the shard's index or the limbo owns the entries until then. Only the snapshot
-//! takes a `Kept` that is visited. A writer may take another one of a snapshot that was abandoned;
-//! the pointers are in there, and go with it.
+//! takes a `Kept` that is visited. A writer or the sweeper may take another one of a snapshot that
+//! was abandoned; the pointers are in there, and go with it.
 
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
+use std::sync::atomic::{
+    AtomicU64,
+    Ordering::{Acquire, Relaxed, Release, SeqCst},
+};
 use std::vec;
 
 use hashbrown::{HashTable, hash_table};
@@ -44,6 +48,7 @@ use crate::limits::WhenFull;
 use crate::reaper;
 use crate::shard::Records;
 use crate::table::Table;
+use crate::writer::Writer;
 
 /// The part of a limit that a snapshot may keep where entries are evicted: a half. Eviction goes by
 /// the bytes of live entries; it could not make room of what is kept.
@@ -183,10 +188,31 @@ impl Core {
     pub(crate) fn keep(&self, bytes: i64, snapshot: u32) {
         let kept = self.gauges.kept.fetch_add(bytes, Relaxed) + bytes;
         let all_kept = self.budget.as_ref().map(|it| it.kept.fetch_add(bytes, Relaxed) + bytes);
-        if bytes > 0 && self.is_too_much(kept, all_kept.unwrap_or(0)) {
+        if bytes > 0 && snapshot != 0 && self.is_too_much(kept, all_kept.unwrap_or(0)) {
             // An error says that it has ended.
-            let _ = self.snapshot.compare_exchange(snapshot, 0, SeqCst, SeqCst);
+            if self.snapshot.compare_exchange(snapshot, 0, SeqCst, SeqCst).is_ok() {
+                self.abandoned.begin(snapshot);
+            }
         }
+    }
+
+    /// Lets go of what is kept for a snapshot that was abandoned, in up to `shards_max` shards from
+    /// where the last call ended. Whether there are more.
+    pub(crate) fn sweep_kept(&self, shards_max: usize) -> bool {
+        let (Some(shards), Some(left)) = (self.shards(), self.abandoned.left()) else {
+            return false;
+        };
+        let end = left.shard.saturating_add(shards_max).min(self.shard_count);
+        for shard in left.shard..end {
+            // Writers that read the snapshot's number before it was taken back still have the
+            // lock: what they preserve is seen here.
+            let mut records = shards.get(shard).lock();
+            let snapshot = self.running_snapshot();
+            Writer::new(self, shards, shard, &mut records, snapshot).let_go();
+        }
+        let more = end < self.shard_count;
+        self.abandoned.go_on(left, if more { end } else { DONE });
+        more
     }
 
     fn is_too_much(&self, kept: i64, all_kept: i64) -> bool {
@@ -200,6 +226,43 @@ impl Core {
                 let max = budget.bytes_max.load(Relaxed);
                 beyond(budget.bytes.load(Relaxed), all_kept, max, refuse)
             })
+    }
+}
+
+/// What the sweeper has still to do about the snapshot that was abandoned last: its number, and the
+/// next shard.
+pub(crate) struct Abandonment(AtomicU64);
+
+#[derive(Clone, Copy)]
+struct Left {
+    word: u64,
+    shard: usize,
+}
+
+/// The next shard where there is nothing to do.
+const DONE: usize = u32::MAX as usize;
+
+impl Default for Abandonment {
+    fn default() -> Abandonment {
+        Abandonment(AtomicU64::new(DONE as u64))
+    }
+}
+
+impl Abandonment {
+    fn begin(&self, number: u32) {
+        self.0.store(u64::from(number) << u32::BITS, SeqCst);
+    }
+
+    fn left(&self) -> Option<Left> {
+        let word = self.0.load(SeqCst);
+        let shard = word as u32 as usize;
+        (shard != DONE).then_some(Left { word, shard })
+    }
+
+    /// Notes how far a call came, unless another snapshot was abandoned meanwhile.
+    fn go_on(&self, left: Left, shard: usize) {
+        let word = left.word - left.shard as u64 + shard as u64;
+        let _ = self.0.compare_exchange(left.word, word, SeqCst, SeqCst);
     }
 }
 

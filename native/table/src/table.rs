@@ -107,7 +107,8 @@ impl Table {
     /// Removes expired entries, going on where the last call ended. Returns how many were removed,
     /// and whether more may be left. The work is bounded by `work_max`: a step finds one entry that
     /// has expired, or finds out that there is none in a place where one might have been. Goes on
-    /// to make room, too, where a lowered limit left much to evict.
+    /// to make room, too, where a lowered limit left much to evict, and to let go of what is kept
+    /// for a snapshot that was abandoned, in up to `work_max` shards a call.
     pub fn sweep(&self, now_ms: u64, work_max: usize) -> (u64, bool) {
         self.core.sweep(now_ms, work_max)
     }

@@ -191,7 +191,7 @@ impl Writer<'_> {
     }
 
     /// Lets go of what is kept for a snapshot that was abandoned.
-    fn let_go(&mut self) {
+    pub(crate) fn let_go(&mut self) {
         if self.snapshot == 0
             && let Some(kept) = self.records.kept.take_if(|kept| !kept.is_visited())
         {
