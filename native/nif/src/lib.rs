@@ -22,8 +22,9 @@
 //! One-key functions run on normal schedulers, and bill what takes more than some microseconds
 //! ([`erts::bill`]). Functions over many keys stop after half a millisecond and say where to go on;
 //! the loop is in Erlang. What may take longer (`open`, `close`, `clear`, `counts`, servers, values
-//! beyond [`codec::DIRTY_BYTES`]) runs on dirty schedulers. No call holds a normal scheduler longer
-//! than 2 ms.
+//! beyond [`codec::DIRTY_BYTES`], steps over the large shards of a table that has few, see `scan`)
+//! runs on dirty schedulers. No call holds a normal scheduler longer than 2 ms, but for a write to
+//! such a table that moves an index.
 
 mod atoms;
 mod codec;
@@ -88,11 +89,27 @@ static INSTANCES: Mutex<Vec<Instance>> = Mutex::new(Vec::new());
 struct Instance(usize);
 
 impl Instance {
+    /// Registers another instance.
     fn new() -> Instance {
         // Not of size 0, so that each has an address of its own.
         let instance = Instance(Box::into_raw(Box::new(0_u8)).addr());
-        INSTANCES.lock().push(instance);
+        let mut instances = INSTANCES.lock();
+        instances.push(instance);
+        // Under the lock, so that no instance that goes meanwhile takes itself for the last.
+        todana_table::reaper::start();
         instance
+    }
+
+    /// Forgets the instance. With the last one the reaper stops.
+    fn forget(self) {
+        let mut instances = INSTANCES.lock();
+        instances.retain(|other| *other != self);
+        let stopped = instances.is_empty().then(todana_table::reaper::stop);
+        // Without the lock: what the thread is freeing may end another instance.
+        drop(instances);
+        if let Some(stopped) = stopped {
+            stopped.join();
+        }
     }
 
     fn count() -> usize {
@@ -121,14 +138,16 @@ unsafe extern "C" fn load(
     _info: ErlNifTerm,
 ) -> c_int {
     let loaded = std::panic::catch_unwind(|| {
+        // First, since it may fail: then there is no instance.
+        // SAFETY: `env` is the environment of a load callback.
+        if !unsafe { erts::open_resource_types(env) } {
+            return false;
+        }
+        todana_table::set_pin_release(values::release_pin);
+        tables::renew_handles();
         // SAFETY: the BEAM passes a valid place for our private data.
         unsafe { *private = Instance::new().private() };
-        todana_table::set_pin_release(values::release_pin);
-        // SAFETY: `env` is the environment of a load callback.
-        let open = unsafe { erts::open_resource_types(env) };
-        tables::renew_handles();
-        todana_table::reaper::start();
-        open
+        true
     });
     c_int::from(!loaded.unwrap_or(false))
 }
@@ -148,13 +167,17 @@ unsafe extern "C" fn upgrade(
         if !INSTANCES.lock().contains(&old) {
             return 2;
         }
+        // The types of the old instance are taken over, its resources stay what they are. First,
+        // since it may fail: then there is no new instance, and the servers stay with the old one.
+        // SAFETY: `env` is the environment of an upgrade callback.
+        if !unsafe { erts::open_resource_types(env) } {
+            return 1;
+        }
         let new = Instance::new();
         server::hand_over(old, new);
         // SAFETY: the BEAM passes a valid place for our private data.
         unsafe { *private = new.private() };
-        // The types of the old instance are taken over, its resources stay what they are.
-        // SAFETY: `env` is the environment of an upgrade callback.
-        c_int::from(!unsafe { erts::open_resource_types(env) })
+        0
     });
     loaded.unwrap_or(1)
 }
@@ -164,13 +187,6 @@ unsafe extern "C" fn unload(_env: *mut ErlNifEnv, private: *mut c_void) {
     // A panic has nowhere to go here.
     let _ = std::panic::catch_unwind(|| {
         server::stop_those_of(instance);
-        let is_last = {
-            let mut instances = INSTANCES.lock();
-            instances.retain(|other| *other != instance);
-            instances.is_empty()
-        };
-        if is_last {
-            todana_table::reaper::stop();
-        }
+        instance.forget();
     });
 }

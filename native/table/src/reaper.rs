@@ -9,8 +9,10 @@
 //! without any lock, and yields the processor in between, so that other threads get their turn even
 //! where they outnumber the processors.
 //!
-//! [`stop`] joins the thread; it is called before the code may be unloaded. What is queued then
-//! stays queued until [`start`]; in between, [`dispose`] frees on the spot.
+//! [`stop`] ends the thread, before the code may be unloaded. What is queued then stays queued
+//! until [`start`]; in between, [`dispose`] frees on the spot. A start does not wait for the thread
+//! that was stopped before it: each thread knows how many stops came before it, and ends when there
+//! is another, however soon the reaper is started again.
 //!
 //! The queue has no limit: entries are freed faster than they are made. [`pending_entries`] reports
 //! how many wait.
@@ -131,10 +133,28 @@ pub fn pending_entries() -> usize {
     REAPER.pending.load(Acquire)
 }
 
-/// Joins the thread, after the slice that it is freeing. From now on garbage is freed by whoever
+/// Lets the thread end, after the slice that it is freeing. From now on garbage is freed by whoever
 /// disposes of it; what is queued waits for [`start`].
-pub fn stop() {
-    REAPER.stop();
+pub fn stop() -> Stopped {
+    REAPER.stop()
+}
+
+/// A thread of the reaper that was told to end.
+#[must_use = "it is to be joined before its code goes"]
+#[derive(Debug)]
+pub struct Stopped(Option<JoinHandle<()>>);
+
+impl Stopped {
+    /// Waits until it has ended. The caller may be that thread itself, since to free an entry may
+    /// end what its pin belonged to: then it ends later.
+    pub fn join(self) {
+        if let Some(thread) = self.0
+            && thread.thread().id() != thread::current().id()
+        {
+            // An error is the panic of a pin's release, which was reported when it happened.
+            let _ = thread.join();
+        }
+    }
 }
 
 /// Lets the thread run (again), which is how a process begins. What is queued is freed.
@@ -152,15 +172,23 @@ struct Reaper {
 
 struct State {
     queue: VecDeque<Garbage>,
-    /// What a thread that was stopped had begun to free.
-    begun: Option<Pieces>,
+    /// What threads that were stopped had begun to free.
+    begun: Vec<Pieces>,
     thread: Option<JoinHandle<()>>,
     stopped: bool,
+    /// How often it was stopped.
+    stops: u64,
 }
 
 impl Reaper {
     const fn new() -> Reaper {
-        let state = State { queue: VecDeque::new(), begun: None, thread: None, stopped: false };
+        let state = State {
+            queue: VecDeque::new(),
+            begun: Vec::new(),
+            thread: None,
+            stopped: false,
+            stops: 0,
+        };
         Reaper { state: Mutex::new(state), wake: Condvar::new(), pending: AtomicUsize::new(0) }
     }
 
@@ -190,22 +218,17 @@ impl Reaper {
     fn start(&'static self) {
         let mut state = self.state.lock();
         state.stopped = false;
-        if !state.queue.is_empty() || state.begun.is_some() {
+        if !state.queue.is_empty() || !state.begun.is_empty() {
             self.runs(&mut state);
         }
     }
 
-    fn stop(&self) {
-        let thread = {
-            let mut state = self.state.lock();
-            state.stopped = true;
-            self.wake.notify_one();
-            state.thread.take()
-        };
-        if let Some(thread) = thread {
-            // An error is the panic of a pin's release, which was reported when it happened.
-            let _ = thread.join();
-        }
+    fn stop(&self) -> Stopped {
+        let mut state = self.state.lock();
+        state.stopped = true;
+        state.stops += 1;
+        self.wake.notify_all();
+        Stopped(state.thread.take())
     }
 
     /// Makes sure that the thread runs. False where it may not, or cannot.
@@ -215,31 +238,40 @@ impl Reaper {
         }
         if state.thread.as_ref().is_none_or(JoinHandle::is_finished) {
             let thread = thread::Builder::new().name("todana_reaper".into());
-            state.thread = thread.spawn(|| self.run()).ok();
+            let stops = state.stops;
+            state.thread = thread.spawn(move || self.run(stops)).ok();
         }
         state.thread.is_some()
     }
 
-    fn run(&self) {
+    /// The thread that was started after so many stops.
+    fn run(&'static self, stops: u64) {
         let mut begun: Option<Pieces> = None;
         loop {
-            let Some(mut pieces) = self.next(begun) else { return };
+            let Some(mut pieces) = self.next(begun, stops) else { return };
             begun = self.free_slice(&mut pieces).then_some(pieces);
             thread::yield_now();
         }
     }
 
     /// What is to be freed next: waits for it. `None` when the thread is to end.
-    fn next(&self, begun: Option<Pieces>) -> Option<Pieces> {
+    fn next(&'static self, begun: Option<Pieces>, stops: u64) -> Option<Pieces> {
         let mut state = self.state.lock();
-        if begun.is_some() {
-            state.begun = begun;
+        let goes_on = state.stops == stops;
+        if let Some(begun) = begun {
+            if goes_on {
+                return Some(begun);
+            }
+            state.begun.push(begun);
+            // A later start may have found nothing to do.
+            self.runs(&mut state);
+            self.wake.notify_one();
         }
         loop {
-            if state.stopped {
+            if state.stops != stops {
                 return None;
             }
-            if let Some(begun) = state.begun.take() {
+            if let Some(begun) = state.begun.pop() {
                 return Some(begun);
             }
             if let Some(garbage) = state.queue.pop_front() {
@@ -304,9 +336,9 @@ mod tests {
         assert!(has_thread(reaper));
         reaper.dispose([entries(2, INLINE_BYTES_MAX / 2).into()]);
         wait_until_idle(reaper);
-        reaper.stop();
+        reaper.stop().join();
         let state = reaper.state.lock();
-        assert!(state.queue.is_empty() && state.begun.is_none() && state.thread.is_none());
+        assert!(state.queue.is_empty() && state.begun.is_empty() && state.thread.is_none());
     }
 
     #[test]
@@ -329,17 +361,52 @@ mod tests {
     #[test]
     fn what_a_stopped_thread_left_is_freed_after_the_next_start() {
         let reaper = reaper();
-        reaper.state.lock().begun = Some(Garbage::from(entries(1_000, 10)).pieces());
+        reaper.state.lock().begun.push(Garbage::from(entries(1_000, 10)).pieces());
         reaper.state.lock().queue.push_back(entries(1_000, 10).into());
         reaper.pending.store(2_000, Relaxed);
-        reaper.stop();
+        reaper.stop().join();
         reaper.dispose([entries(1_000, 10).into()]);
         assert!(!has_thread(reaper), "freed on the spot");
         assert_eq!(reaper.pending.load(Relaxed), 2_000);
         reaper.start();
         wait_until_idle(reaper);
-        reaper.stop();
-        reaper.stop();
+        reaper.stop().join();
+        reaper.stop().join();
         assert!(!has_thread(reaper));
+    }
+
+    #[test]
+    fn a_thread_that_was_stopped_ends_though_the_reaper_was_started_again() {
+        let reaper = reaper();
+        // A thread that is busy while the reaper is stopped and started, and then comes back.
+        let begun = Garbage::from(entries(1_000, 10)).pieces();
+        reaper.pending.store(1_000, Relaxed);
+        drop(reaper.stop());
+        reaper.start();
+        assert!(!has_thread(reaper), "there was nothing to do");
+        assert!(reaper.next(Some(begun), 0).is_none(), "it ends");
+        assert!(has_thread(reaper), "another one frees what it had begun");
+        wait_until_idle(reaper);
+        reaper.stop().join();
+        reaper.start();
+        reaper.dispose([entries(1_000, 10).into()]);
+        wait_until_idle(reaper);
+        reaper.stop().join();
+    }
+
+    #[test]
+    fn the_thread_itself_may_stop_the_reaper() {
+        let reaper = reaper();
+        let (done, is_done) = std::sync::mpsc::channel();
+        let stop = std::iter::once_with(move || {
+            reaper.stop().join();
+            let _ = done.send(());
+            0
+        });
+        reaper.pending.store(1, Relaxed);
+        reaper.state.lock().begun.push(Box::new(stop));
+        reaper.start();
+        is_done.recv().expect("it did not wait for itself");
+        wait_until_idle(reaper);
     }
 }

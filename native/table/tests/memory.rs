@@ -48,7 +48,7 @@ static COUNTING: Counting = Counting;
 
 /// Runs a test and makes sure that it leaves nothing behind.
 fn without_leak(test: impl FnOnce()) {
-    reaper::stop();
+    reaper::stop().join();
     let before = BLOCKS.get();
     test();
     assert_eq!(BLOCKS.get(), before);
