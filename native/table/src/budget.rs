@@ -72,10 +72,14 @@ impl Budget {
         self.bytes_max() != i64::MAX
     }
 
+    /// What eviction reduces the bytes to.
+    pub(crate) fn bytes_aim(&self) -> i64 {
+        self.bytes_max() - self.wanted_bytes.load(Relaxed)
+    }
+
     /// Whether entries have to be evicted now.
     pub(crate) fn must_evict(&self) -> bool {
-        let aim = self.bytes_max.load(Relaxed) - self.wanted_bytes.load(Relaxed);
-        self.bytes.load(Relaxed) > aim && self.when_full() == WhenFull::Evict
+        self.bytes.load(Relaxed) > self.bytes_aim() && self.when_full() == WhenFull::Evict
     }
 
     pub(crate) fn join(&self, table: &Arc<Core>) {

@@ -13,7 +13,7 @@ use crate::absences::Absences;
 use crate::budget::{Budget, Padded};
 use crate::counts::Counts;
 use crate::entry::VERSION_END;
-use crate::eviction::bytes_ceiling;
+use crate::eviction::{Refusal, bytes_ceiling};
 use crate::hash::{KeyHash, ShardMap};
 use crate::limits::{Full, Gauge, LiveLimits, Options, WhenFull};
 use crate::ordered::Ordered;
@@ -280,7 +280,7 @@ impl Core {
         self.gauges.entries.grow_within(change.entries, entries_max, &self.reserved.entries)?;
         if self.gauges.bytes.grow_within(change.bytes, bytes_max, &self.reserved.bytes).is_err() {
             self.gauges.entries.change(-change.entries);
-            self.want_room(change.bytes);
+            self.want_room(Refusal::Own, change.bytes);
             return Err(Full);
         }
         if self.charge_budget(change.bytes, entry_bytes).is_err() {
@@ -303,7 +303,7 @@ impl Core {
             WhenFull::Evict => bytes_ceiling(bytes_max, change),
         };
         let grown = budget.bytes.grow_within(change, most, &budget.reserved);
-        grown.inspect_err(|Full| self.want_room(change))
+        grown.inspect_err(|Full| self.want_room(Refusal::Shared, change))
     }
 
     /// Accounts for entries that went.

@@ -24,7 +24,6 @@
 
 use std::cell::Cell;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 
 use crate::core::{Change, Core};
 use crate::entry::{EntryBox, FREQUENCY_MAX};
@@ -93,6 +92,13 @@ impl Written {
     }
 }
 
+/// The limit that refused a write: the table's own, or that of the budget which it shares.
+#[derive(Clone, Copy)]
+pub(crate) enum Refusal {
+    Own,
+    Shared,
+}
+
 /// Where a victim is to come from.
 enum From<'a> {
     Own(&'a Core),
@@ -102,13 +108,13 @@ enum From<'a> {
 impl Core {
     /// Evicts until the limits are kept, but not what the caller just wrote; if that alone is too
     /// much, not what it wrote last. Ends before, where that would take long and enough was done
-    /// for one call. The caller holds no lock of this table.
-    pub(crate) fn make_room(&self, written: Written) {
+    /// for one call. The caller holds no lock of this table. Returns how many went.
+    pub(crate) fn make_room(&self, written: Written) -> i64 {
         let Written { first_version, last_version, now_ms, grown } = written;
         let (mut failures, mut evictions) = (0, 0);
         while failures < FAILURES_MAX && evictions < EVICTIONS_MAX + grown.entries.max(0) {
             let spare_version = if failures == 0 { first_version } else { last_version };
-            let Some(source) = self.source() else { return };
+            let Some(source) = self.source() else { break };
             let (core, spare_version) = match &source {
                 From::Own(core) => (*core, spare_version),
                 From::Sibling(core) => (&**core, u64::MAX),
@@ -120,6 +126,7 @@ impl Core {
             failures = if evicted == 0 { failures + 1 } else { 0 };
             evictions += evicted;
         }
+        evictions
     }
 
     /// Makes room on behalf of no write. Whether there is more to be done.
@@ -130,11 +137,13 @@ impl Core {
             self.budget.iter().for_each(|budget| budget.want(0));
             return false;
         }
-        let before = self.tallies.evicted.load(Relaxed);
-        let (first_version, last_version) = (u64::MAX, u64::MAX);
-        self.make_room(Written { first_version, last_version, now_ms, grown: Change::default() });
-        // Where nothing could be evicted, trying again at once is of no use.
-        self.tallies.evicted.load(Relaxed) > before && self.source().is_some()
+        let (first_version, last_version, grown) = (u64::MAX, u64::MAX, Change::default());
+        let evicted = self.make_room(Written { first_version, last_version, now_ms, grown });
+        if evicted == 0 {
+            // What is wanted cannot be made, and trying again at once is of no use.
+            self.want_less();
+        }
+        evicted > 0 && self.source().is_some()
     }
 
     /// The table that must give up an entry, if any.
@@ -165,18 +174,29 @@ impl Core {
                 || self.bytes() as i64 > self.limits.bytes_aim())
     }
 
-    /// Notes that a write was refused for want of room that eviction can make. Where it can, that
-    /// much room is made, beyond what the limits ask for, until the sweeper finds it made.
+    /// Notes that a limit refused a write for want of room that eviction can make: so much room is
+    /// made, beyond what that limit asks for and no other, until the sweeper finds it made, or
+    /// finds that it cannot be made.
     #[cold]
-    pub(crate) fn want_room(&self, added_bytes: i64) {
+    pub(crate) fn want_room(&self, refused_by: Refusal, added_bytes: i64) {
         // What never fits is not waited for: everything else would go for it, in vain.
-        if added_bytes <= self.limits.bytes_max() {
-            self.limits.want(added_bytes);
+        match (refused_by, &self.budget) {
+            (Refusal::Own, _) if added_bytes <= self.limits.bytes_max() => {
+                self.limits.want(added_bytes);
+            }
+            (Refusal::Shared, Some(budget)) if added_bytes <= budget.bytes_max() => {
+                budget.want(added_bytes);
+            }
+            _ => {}
         }
-        if let Some(budget) = &self.budget
-            && added_bytes <= budget.bytes_max.load(Relaxed)
-        {
-            budget.want(added_bytes);
+    }
+
+    /// Wants no room any more where nothing could be evicted for it.
+    fn want_less(&self) {
+        if self.must_evict() {
+            self.limits.want(0);
+        } else if let Some(budget) = &self.budget {
+            budget.want(0);
         }
     }
 
@@ -344,4 +364,71 @@ pub(crate) fn random() -> u64 {
         state.set(x);
         x.wrapping_mul(0x2545_f491_4f6c_dd1d)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Budget, Growth, Limits, Options, Table, WhenFull};
+
+    const NOW_MS: u64 = 1_800_000_000_000;
+    const MIB: i64 = 1 << 20;
+
+    /// A table with a limit and its sibling without one, in a budget, with so many bytes of entries
+    /// each, of which none is there to be evicted.
+    fn siblings(own_max: i64, shared_max: i64, own: i64, sibling: i64) -> [Table; 2] {
+        let budget = Arc::new(Budget::new(shared_max, WhenFull::Evict));
+        let table = |bytes_max: Option<i64>, bytes: i64| {
+            let bytes_max = bytes_max.map(|max| max as u64);
+            let limits = Limits { bytes_max, ..Limits::default() };
+            let budget = Some(Arc::clone(&budget));
+            let core = Core::new(Options { shards: Some(4), limits, budget, ..Options::default() });
+            core.add(Change { bytes, ..Change::default() });
+            Table::of(core)
+        };
+        [table(Some(own_max), own), table(None, sibling)]
+    }
+
+    /// Whether a write of so many bytes is refused, alone or in a step of several.
+    fn refused(table: &Table, bytes: i64) -> [bool; 2] {
+        let alone = table.core().charge(Change { bytes, ..Change::default() }, bytes);
+        let growth = Growth { entries: 1, bytes: bytes as u64, largest_bytes: bytes as u64 };
+        [alone.is_err(), table.core().reserve(&growth).is_err()]
+    }
+
+    /// Bytes for which room is wanted below the table's own limit, and the shared one.
+    fn wanted(table: &Table) -> [i64; 2] {
+        let (limits, budget) = (&table.core().limits, &table.core().budget);
+        let shared = budget.as_ref().map_or(0, |budget| budget.bytes_max() - budget.bytes_aim());
+        [limits.bytes_max() - limits.bytes_aim(), shared]
+    }
+
+    #[test]
+    fn only_the_limit_that_refused_a_write_makes_room_for_it() {
+        let [own, _sibling] = siblings(16 * MIB, 64 * MIB, 24 * MIB, 36 * MIB);
+        assert_eq!(refused(&own, 8 * MIB), [true; 2]);
+        assert_eq!(wanted(&own), [8 * MIB, 0]);
+        let [own, _sibling] = siblings(64 * MIB, 64 * MIB, MIB, 71 * MIB);
+        assert_eq!(refused(&own, 8 * MIB), [true; 2]);
+        assert_eq!(wanted(&own), [0, 8 * MIB]);
+        // What never fits is not wanted.
+        assert_eq!(refused(&own, 65 * MIB), [true; 2]);
+        assert_eq!(wanted(&own), [0, 8 * MIB]);
+    }
+
+    #[test]
+    fn what_is_wanted_lapses_when_it_is_there_or_cannot_be_made() {
+        for [own_max, shared_max] in [[16 * MIB, 64 * MIB], [64 * MIB, 16 * MIB]] {
+            for can_be_made in [false, true] {
+                let [own, _sibling] = siblings(own_max, shared_max, 24 * MIB, 0);
+                assert_eq!(refused(&own, 8 * MIB), [true; 2]);
+                assert_eq!(wanted(&own).iter().sum::<i64>(), 8 * MIB);
+                if can_be_made {
+                    own.core().add(Change { bytes: -24 * MIB, ..Change::default() });
+                }
+                assert!(!own.sweep(NOW_MS, 10).1);
+                assert_eq!(wanted(&own), [0; 2]);
+            }
+        }
+    }
 }

@@ -18,7 +18,7 @@ use crate::body::{BODY_BYTES_MIN, capacity_for};
 use crate::budget::Budget;
 use crate::core::{Change, Core};
 use crate::entry;
-use crate::eviction::bytes_ceiling;
+use crate::eviction::{Refusal, bytes_ceiling};
 use crate::limits::{Full, Gauge, WhenFull};
 use crate::meta::Meta;
 
@@ -83,13 +83,13 @@ impl Core {
         })
     }
 
-    /// Reserves room, or refuses, and wants room to be made. Nothing is reserved where nothing is
-    /// refused for want of room; what is too large for the table alone is refused there too.
+    /// Reserves room, or refuses, and wants room where there was too little. Nothing is reserved
+    /// where nothing is refused for want of room; what is too large for the table alone is refused
+    /// there too.
     pub(crate) fn reserve(&self, growth: &Growth) -> Result<Change, Full> {
         let reserved = self.reserve_own(growth);
         if reserved.is_err() {
             self.note_refused();
-            self.want_room(i64::try_from(growth.bytes).unwrap_or(i64::MAX));
         }
         reserved
     }
@@ -116,6 +116,7 @@ impl Core {
         let reserved = self.gauges.bytes.reserve(&self.reserved.bytes, bytes, bytes_max);
         if reserved.is_err() {
             self.reserved.entries.change(-entries);
+            self.want_room(Refusal::Own, bytes);
             return Err(Full);
         }
         if let Some(budget) = &self.budget {
@@ -126,6 +127,7 @@ impl Core {
             if budget.bytes.reserve(&budget.reserved, bytes, bytes_max).is_err() {
                 self.reserved.entries.change(-entries);
                 self.reserved.bytes.change(-bytes);
+                self.want_room(Refusal::Shared, bytes);
                 return Err(Full);
             }
         }
