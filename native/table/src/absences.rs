@@ -10,6 +10,10 @@
 //! relaxed loads do: who adds an entry has the lock after who registered its hash, and finds at
 //! least what that one counted.
 //!
+//! Clocks differ a little from thread to thread. An entry with an expiry may have been absent to
+//! who looked, and be alive to who replaces it; so its replacement counts as a creation, too.
+//! Nobody learns of that in vain: who registered the hash did not see this entry.
+//!
 //! Where no absent key was ever watched, adding an entry costs one load, of a word that only the
 //! first registration writes; later one or two more, and a lock only where somebody watches one of
 //! the few keys that share a section with the new one.
@@ -260,6 +264,21 @@ mod tests {
         assert!(after.lasts());
         drop(after);
         assert!(absence(&table, b"k").lasts());
+    }
+
+    #[test]
+    fn who_sees_an_entry_expired_learns_of_its_replacement_by_a_clock_that_is_behind() {
+        const FAR_MS: u64 = NOW_MS + 86_400_000;
+        for at_ms in [NOW_MS + 1, FAR_MS] {
+            let table = table();
+            let meta = Meta { expires_at_ms: Some(at_ms), ..Meta::default() };
+            table.update(b"k", NOW_MS, |slot| slot.put(&[b"v"], meta)).expect("room");
+            let Seen::Absent(absence) = table.see(b"k", at_ms) else { panic!("it has expired") };
+            put(&table, b"other");
+            assert!(absence.lasts());
+            put(&table, b"k");
+            assert!(!absence.lasts(), "{at_ms}");
+        }
     }
 
     #[test]

@@ -107,6 +107,11 @@ impl Writer<'_> {
             bucket.and_then(|bucket| Some((bucket, self.records.index.get_bucket_mut(bucket)?)));
         let bucket = match replaced {
             Some((bucket, place)) => {
+                // By a clock that is ahead of this writer's, the old entry may have expired: then
+                // somebody may watch for its absence. Nobody does who saw it.
+                if old_expiry_ms.is_some() {
+                    self.core.absences.note_created(hash);
+                }
                 entry.set_frequency(place.frequency());
                 let old = std::mem::replace(place, entry);
                 self.retire(old);
