@@ -313,10 +313,8 @@ impl Core {
     }
 
     pub(crate) fn counts(&self) -> Counts {
-        let index_bytes = self.shards().map_or(0, |shards| {
-            let indexes: usize = shards.iter().map(|shard| shard.lock_to_read().bytes()).sum();
-            shards.own_bytes() + indexes
-        }) + self.ordered.as_ref().map_or(0, Ordered::bytes);
+        let index_bytes = self.shards().map_or(0, Shards::bytes)
+            + self.ordered.as_ref().map_or(0, Ordered::bytes);
         Counts {
             entries: self.len(),
             entries_with_expiry: u64::try_from(self.gauges.expiring.load(Relaxed)).unwrap_or(0),

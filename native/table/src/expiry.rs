@@ -14,6 +14,7 @@ use crate::deadlines::{Deadlines, Fragment};
 use crate::entry::EntryBox;
 use crate::hash::KeyHash;
 use crate::reaper;
+use crate::shard::Records;
 use crate::writer::{Removal, Writer};
 
 /// Deadlines looked at while a shard is locked.
@@ -64,8 +65,8 @@ impl Writer<'_> {
     pub(crate) fn remove_expired(&mut self, now_ms: u64, work_max: usize) -> (u64, usize) {
         let (mut removed, mut work) = (0, 0);
         while work < work_max {
-            let Some(deadlines) = &mut self.records.deadlines else { break };
-            let Some(fragment) = deadlines.pop_due(now_ms) else { break };
+            let pop = |records: &mut Records| records.deadlines.as_mut()?.pop_due(now_ms);
+            let Some(fragment) = self.change_deadlines(pop) else { break };
             work += 1;
             for hash in fragment.hashes(self.records.index.num_buckets()) {
                 while let Some(bucket) = self.find_expired(hash, fragment, now_ms) {
@@ -75,7 +76,7 @@ impl Writer<'_> {
             // Others of the same fragment, or an entry that took the place of the one whose
             // deadline it was.
             if let Some(at_ms) = earliest_ms(&self.records.index, fragment, &self.core.hash) {
-                self.add_deadline(fragment, at_ms, now_ms);
+                self.change_deadlines(|records| records.add_deadline(fragment, at_ms, now_ms));
             }
         }
         self.shards.note_first_deadline(self.shard, self.records);
@@ -110,40 +111,57 @@ impl Writer<'_> {
     }
 
     fn expire_at(&mut self, hash: u64, is_new: bool, at_ms: u64, now_ms: u64) {
-        let deadlines =
-            self.records.deadlines.get_or_insert_with(|| Box::new(Deadlines::new(now_ms)));
-        if is_new {
-            deadlines.add_entry();
-        }
-        if deadlines.is_crowded() {
-            self.tidy_deadlines();
-        }
-        self.add_deadline(Fragment::of(hash), at_ms, now_ms);
+        let hasher = &self.core.hash;
+        self.change_deadlines(|records| {
+            let deadlines =
+                records.deadlines.get_or_insert_with(|| Box::new(Deadlines::new(now_ms)));
+            if is_new {
+                deadlines.add_entry();
+            }
+            if deadlines.is_crowded() {
+                records.tidy_deadlines(hasher);
+            }
+            records.add_deadline(Fragment::of(hash), at_ms, now_ms);
+        });
         self.shards.note_first_deadline(self.shard, self.records);
-    }
-
-    fn add_deadline(&mut self, fragment: Fragment, at_ms: u64, now_ms: u64) {
-        if let Some(deadlines) = &mut self.records.deadlines {
-            deadlines.push(fragment, at_ms, now_ms);
-        }
     }
 
     /// Takes note that an entry that had an expiry went, or has none any more.
     pub(crate) fn forget_expiry(&mut self) {
-        let Some(deadlines) = &mut self.records.deadlines else { return };
-        if !deadlines.remove_entry() {
-            self.records.deadlines = None;
-        } else if deadlines.is_abandoned() {
-            self.tidy_deadlines();
-        }
+        let hasher = &self.core.hash;
+        self.change_deadlines(|records| {
+            let Some(deadlines) = &mut records.deadlines else { return };
+            if !deadlines.remove_entry() {
+                records.deadlines = None;
+            } else if deadlines.is_abandoned() {
+                records.tidy_deadlines(hasher);
+            }
+        });
         self.shards.note_first_deadline(self.shard, self.records);
+    }
+
+    /// Changes the deadlines, and notes how many bytes they take then.
+    #[inline]
+    fn change_deadlines<R>(&mut self, change: impl FnOnce(&mut Records) -> R) -> R {
+        let before = self.records.deadline_bytes();
+        let result = change(self.records);
+        self.shards.note_deadline_bytes(before, self.records.deadline_bytes());
+        result
+    }
+}
+
+impl Records {
+    fn add_deadline(&mut self, fragment: Fragment, at_ms: u64, now_ms: u64) {
+        if let Some(deadlines) = &mut self.deadlines {
+            deadlines.push(fragment, at_ms, now_ms);
+        }
     }
 
     /// Drops deadlines that no entry needs.
     #[cold]
-    fn tidy_deadlines(&mut self) {
-        let (index, hasher) = (&self.records.index, &self.core.hash);
-        if let Some(deadlines) = &mut self.records.deadlines {
+    fn tidy_deadlines(&mut self, hasher: &KeyHash) {
+        let index = &self.index;
+        if let Some(deadlines) = &mut self.deadlines {
             deadlines.replace(|fragment| earliest_ms(index, fragment, hasher));
         }
     }
@@ -178,15 +196,23 @@ mod tests {
     use crate::keyspace::Keyspace;
     use crate::limits::{Limits, Options};
     use crate::meta::Meta;
+    use crate::shard::{Shard, Shards};
     use crate::table::Table;
 
     use super::*;
 
     const START_MS: u64 = 1_800_000_000_000;
 
-    /// Panics where an entry could be missed by the sweeper, or where there are too many deadlines.
+    /// Panics where an entry could be missed by the sweeper, where there are too many deadlines, or
+    /// where the bytes of indexes and deadlines are not those that are counted.
     fn assert_sound(core: &Core) {
         let Some(shards) = core.shards() else { return };
+        let allocated = |shard: &Shard| {
+            let records = shard.lock();
+            records.index.allocation_size() + records.deadline_bytes()
+        };
+        let allocated: usize = shards.iter().map(allocated).sum();
+        assert_eq!(shards.bytes() - Shards::new(core.shard_count).bytes(), allocated);
         for (number, shard) in shards.iter().enumerate() {
             let records = shard.lock();
             let mut expiring = 0;

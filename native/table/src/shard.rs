@@ -4,13 +4,15 @@
 //! shard, index, entry; and that of a hint, by which the index is fetched while the shard is on the
 //! way ([`crate::prefetch`]).
 
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
 
 use hashbrown::HashTable;
 
+use crate::budget::Padded;
 use crate::deadlines::Deadlines;
 use crate::entry::{Entry, EntryBox};
 use crate::hash::KeyHash;
+use crate::limits::Gauge;
 use crate::prefetch::Hint;
 use crate::readers::{Biased, Locked, LockedToRead};
 use crate::snapshot::Kept;
@@ -77,10 +79,10 @@ impl Records {
         self.deadlines.as_ref().map_or(NEVER_MS, |deadlines| deadlines.first_ms())
     }
 
-    /// Bytes of memory, without that of entries.
-    pub(crate) fn bytes(&self) -> usize {
-        let deadlines = self.deadlines.as_ref().map_or(0, |deadlines| deadlines.allocated());
-        self.index.allocation_size() + deadlines
+    /// Bytes of the deadlines.
+    #[inline]
+    pub(crate) fn deadline_bytes(&self) -> usize {
+        self.deadlines.as_ref().map_or(0, |deadlines| deadlines.allocated())
     }
 
     /// Gives memory back once the index is less than an eighth full.
@@ -141,6 +143,9 @@ pub(crate) struct Shards {
     expiry_hints: Box<[AtomicU64]>,
     /// Where each shard's index is.
     index_hints: Box<[Hint]>,
+    /// Bytes of all indexes and deadlines. Changed where one of them allocates; apart from what
+    /// every look reads.
+    bytes: Padded<AtomicI64>,
 }
 
 impl Shards {
@@ -150,6 +155,7 @@ impl Shards {
             shards: std::iter::repeat_with(shard).take(count).collect(),
             expiry_hints: (0..count).map(|_| AtomicU64::new(NEVER_MS)).collect(),
             index_hints: (0..count).map(|_| Hint::default()).collect(),
+            bytes: Padded::default(),
         }
     }
 
@@ -189,9 +195,40 @@ impl Shards {
         }
     }
 
-    pub(crate) fn own_bytes(&self) -> usize {
+    /// Notes that a shard's index moved, which had so many buckets before.
+    #[cold]
+    pub(crate) fn note_moved(&self, shard: usize, index: &HashTable<EntryBox>, buckets: usize) {
+        self.hint(shard).set(index);
+        // A bucket takes an entry and a byte of control.
+        const BUCKET_BYTES: i64 = size_of::<EntryBox>() as i64 + 1;
+        let grown = index.num_buckets() as i64 - buckets as i64;
+        // An index without any allocation has one bucket.
+        let first = buckets <= 1 && grown > 0;
+        self.bytes.change(if first {
+            index.allocation_size() as i64
+        } else {
+            grown * BUCKET_BYTES
+        });
+    }
+
+    /// Notes that the index and the deadlines of a shard are taken out.
+    pub(crate) fn note_taken(&self, shard: usize, records: &Records) {
+        self.hint(shard).clear();
+        let bytes = records.index.allocation_size() + records.deadline_bytes();
+        self.bytes.change(-(bytes as i64));
+    }
+
+    /// Notes that the deadlines of a shard take other bytes than before.
+    #[inline]
+    pub(crate) fn note_deadline_bytes(&self, before: usize, after: usize) {
+        self.bytes.change(after as i64 - before as i64);
+    }
+
+    /// Bytes of memory, without that of entries.
+    pub(crate) fn bytes(&self) -> usize {
         size_of_val(&*self.shards)
             + size_of_val(&*self.expiry_hints)
             + size_of_val(&*self.index_hints)
+            + usize::try_from(self.bytes.load(Relaxed)).unwrap_or(0)
     }
 }

@@ -125,8 +125,7 @@ impl Writer<'_> {
                 let buckets = self.records.index.num_buckets();
                 let bucket = self.records.insert(hash, entry, &self.core.hash);
                 // An index without entries does not tell where it is; the first one does.
-                let known = if self.records.index.len() == 1 { 0 } else { buckets };
-                self.note_index(known);
+                self.note_index(buckets, self.records.index.len() == 1);
                 bucket
             }
         };
@@ -165,9 +164,9 @@ impl Writer<'_> {
     /// leaves the accounting to a caller who clears all shards. What no snapshot needs is returned,
     /// to be disposed of when the locks are gone.
     pub(crate) fn take_index(&mut self, mean_bytes: i64) -> HashTable<EntryBox> {
+        self.shards.note_taken(self.shard, self.records);
         self.records.deadlines = None;
         self.shards.note_first_deadline(self.shard, self.records);
-        self.shards.hint(self.shard).clear();
         let index = std::mem::take(&mut self.records.index);
         let bytes = index.len() as i64 * mean_bytes;
         let version = self.core.version();
@@ -258,15 +257,15 @@ impl Writer<'_> {
     fn shrink(&mut self) {
         let buckets = self.records.index.num_buckets();
         self.records.shrink(&self.core.hash);
-        self.note_index(buckets);
+        self.note_index(buckets, false);
     }
 
-    /// Tells where the index is if it moved, which it does only where the number of its buckets,
-    /// once `buckets`, changes.
+    /// Tells where the index is and how large, if it moved, which it does only where the number of
+    /// its buckets, once `buckets`, changes; or if nobody knows yet.
     #[inline]
-    fn note_index(&self, buckets: usize) {
-        if self.records.index.num_buckets() != buckets {
-            self.shards.hint(self.shard).set(&self.records.index);
+    fn note_index(&self, buckets: usize, is_unknown: bool) {
+        if self.records.index.num_buckets() != buckets || is_unknown {
+            self.shards.note_moved(self.shard, &self.records.index, buckets);
         }
     }
 
