@@ -124,7 +124,11 @@ greatest, or descending.
 - `entries_max`, `bytes_max`: limits; default none
 - `when_full`: what a write does at a limit: `evict` (default) what is used
   least, or `refuse` with `{error, full}`
-- `shards`: how many locks the table has, at most 65,536; default 4,096
+- `shards`: how many parts with a lock of their own the table has, at most
+  65,536; default 4,096, or fewer where the limits allow fewer than 32,768
+  records. A step that goes over a whole part, for example a page of a scan,
+  keeps writers of that part waiting: about 1,000 records a part are a good
+  measure
 """.
 -type open_options() :: #{
     type => set | ordered_set,
@@ -737,6 +741,10 @@ A page of records, and where to go on. `count` is about how many (default 100).
 What is in the table from the first page to the last is returned at least once;
 what comes or goes meanwhile may be. No lock is held between pages, and a
 cursor costs nothing to keep or to forget.
+
+A page consists of whole shards of the table (`t:open_options/0`). Where these
+have more than 1,024 records on average, it has as many at least, and is read on
+a dirty scheduler.
 """.
 -spec scan(table(), start | cursor(), #{count => pos_integer()}) ->
     {[{key(), value()}], cursor() | done}.

@@ -27,9 +27,11 @@
     put_all_dirty/5,
     delete_many/3,
     scan/3,
+    scan_dirty/3,
     range/6,
     snapshot/1,
     snapshot_next/2,
+    snapshot_next_dirty/2,
     snapshot_end/1,
     open/6,
     open_database/2,
@@ -42,6 +44,7 @@
     count/1,
     bytes/1,
     sweep/2,
+    sweep_dirty/2,
     time_ms/0,
     set_memory_limit/2,
     set_databases/1,
@@ -181,6 +184,10 @@ delete_many(_, _, _) -> erlang:nif_error(not_loaded).
     {non_neg_integer(), [pair()]} | misuse().
 scan(_, _, _) -> erlang:nif_error(not_loaded).
 
+-spec scan_dirty(reference(), non_neg_integer(), pos_integer()) ->
+    {non_neg_integer(), [pair()]} | misuse().
+scan_dirty(_, _, _) -> erlang:nif_error(not_loaded).
+
 -spec range(
     table(),
     {between, bound(), bound()} | {prefix, key()},
@@ -195,8 +202,12 @@ range(_, _, _, _, _, _) -> erlang:nif_error(not_loaded).
 snapshot(_) -> erlang:nif_error(not_loaded).
 
 -spec snapshot_next(snapshot(), pos_integer()) ->
-    {more | done | abandoned, [pair()]}.
+    {more | done | abandoned, [pair()]} | misuse().
 snapshot_next(_, _) -> erlang:nif_error(not_loaded).
+
+-spec snapshot_next_dirty(snapshot(), pos_integer()) ->
+    {more | done | abandoned, [pair()]} | misuse().
+snapshot_next_dirty(_, _) -> erlang:nif_error(not_loaded).
 
 -spec snapshot_end(snapshot()) -> ok.
 snapshot_end(_) -> erlang:nif_error(not_loaded).
@@ -246,6 +257,10 @@ bytes(_) -> erlang:nif_error(not_loaded).
 -spec sweep(table(), pos_integer()) ->
     {non_neg_integer(), boolean()} | misuse().
 sweep(_, _) -> erlang:nif_error(not_loaded).
+
+-spec sweep_dirty(reference(), pos_integer()) ->
+    {non_neg_integer(), boolean()} | misuse().
+sweep_dirty(_, _) -> erlang:nif_error(not_loaded).
 
 -spec time_ms() -> non_neg_integer().
 time_ms() -> erlang:nif_error(not_loaded).

@@ -26,7 +26,7 @@ scan(_Table, _Cursor, _Options) ->
 page(Table, Cursor, #{count := Count} = Options) when
     is_integer(Count), Count > 0, map_size(Options) =:= 1
 ->
-    case todana_nif:scan(Table, Cursor, min(Count, 1000)) of
+    case native(Table, Cursor, min(Count, 1000)) of
         {0, Pairs} -> {decoded(Pairs), done};
         {Next, Pairs} when is_integer(Next) -> {decoded(Pairs), {cursor, Next}};
         Misuse -> Misuse
@@ -35,6 +35,20 @@ page(Table, Cursor, Options) when Options =:= #{} ->
     page(Table, Cursor, #{count => ?COUNT});
 page(_Table, _Cursor, _Options) ->
     {badarg, 3, {bad_option, count}}.
+
+%% On a dirty scheduler where the table has few and large shards.
+-spec native(todana:table(), non_neg_integer(), pos_integer()) ->
+    {non_neg_integer(), [term()]} | todana_nif:misuse().
+native(Table, Cursor, Count) ->
+    case todana_nif:scan(Table, Cursor, Count) of
+        dirty ->
+            case todana_nif:handle(Table) of
+                {badarg, _, _} = Misuse -> Misuse;
+                Handle -> todana_nif:scan_dirty(Handle, Cursor, Count)
+            end;
+        Result ->
+            Result
+    end.
 
 -spec decoded([term()]) -> [{term(), term()}].
 decoded(Pairs) ->
@@ -57,7 +71,7 @@ fold(Function, Acc, Table) ->
     fun((term(), term(), Acc) -> Acc), Acc, todana:table(), non_neg_integer()
 ) -> {ok, Acc} | {badarg, 3, term()}.
 fold(Function, Acc0, Table, Cursor) ->
-    case todana_nif:scan(Table, Cursor, ?COUNT) of
+    case native(Table, Cursor, ?COUNT) of
         {badarg, 1, Cause} ->
             {badarg, 3, Cause};
         {Next, Pairs} ->
@@ -95,11 +109,19 @@ fold_snapshot(Function, Acc, Table) ->
     fun((term(), term(), Acc) -> Acc), Acc, todana_nif:snapshot()
 ) -> {ok, Acc} | {error, abandoned}.
 over_snapshot(Function, Acc0, Snapshot) ->
-    case todana_nif:snapshot_next(Snapshot, ?COUNT) of
+    case part(Snapshot) of
         {done, Pairs} ->
             {ok, over(Function, Acc0, Pairs)};
         {abandoned, _} ->
             {error, abandoned};
         {more, Pairs} ->
             over_snapshot(Function, over(Function, Acc0, Pairs), Snapshot)
+    end.
+
+-spec part(todana_nif:snapshot()) ->
+    {more | done | abandoned, [term()]} | todana_nif:misuse().
+part(Snapshot) ->
+    case todana_nif:snapshot_next(Snapshot, ?COUNT) of
+        dirty -> todana_nif:snapshot_next_dirty(Snapshot, ?COUNT);
+        Result -> Result
     end.

@@ -54,9 +54,17 @@ sweep_tables() ->
 
 -spec sweep_table(reference(), non_neg_integer()) -> non_neg_integer().
 sweep_table(Handle, Removed) ->
-    case todana_nif:sweep(Handle, ?RECORDS_PER_SLICE) of
+    case slice(Handle) of
         {More, true} -> sweep_table(Handle, Removed + More);
         {Last, false} -> Removed + Last;
         %% Closed meanwhile.
         {badarg, _, _} -> Removed
+    end.
+
+-spec slice(reference()) ->
+    {non_neg_integer(), boolean()} | todana_nif:misuse().
+slice(Handle) ->
+    case todana_nif:sweep(Handle, ?RECORDS_PER_SLICE) of
+        dirty -> todana_nif:sweep_dirty(Handle, ?RECORDS_PER_SLICE);
+        Result -> Result
     end.

@@ -21,6 +21,7 @@ api_test_() ->
                 {"limits", fun limits/1}
             ]
         ]},
+        {"large shards", {timeout, ?TIMEOUT_S, fun large_shards/0}},
         {"names are given back", {timeout, ?TIMEOUT_S, fun many_names/0}}
     ]}.
 
@@ -698,6 +699,40 @@ many_names() ->
         end,
         Left
     ).
+
+%% What goes over whole shards leaves the normal schedulers where these are
+%% large, and does the same.
+large_shards() ->
+    Pairs = [{<<N:32>>, integer_to_binary(N)} || N <- lists:seq(1, 65_537)],
+    {ok, T} = todana:open(large, #{shards => 1}),
+    ok = todana:put_many(T, lists:sublist(Pairs, 1024)),
+    ?assertMatch({0, [_ | _]}, todana_nif:scan(large, 0, 1)),
+    ?assertMatch({0, false}, todana_nif:sweep(large, 1)),
+    ok = todana:put_many(T, Pairs),
+    ?assertEqual(dirty, todana_nif:scan(large, 0, 1)),
+    ?assertEqual(dirty, todana_nif:sweep(large, 1)),
+    ?assertMatch({badarg, 1, _}, todana_nif:scan_dirty(large, 0, 1)),
+    Collect = fun(K, V, Acc) -> [{K, V} | Acc] end,
+    [
+        begin
+            ?assertEqual(Pairs, lists:sort(scan_all(Table, start, 1))),
+            Folded = todana:fold(Collect, [], Table),
+            ?assertEqual(Pairs, lists:sort(Folded))
+        end
+     || Table <- [large, T]
+    ],
+    {ok, Snapshot} = todana_nif:snapshot(T),
+    ?assertEqual(dirty, todana_nif:snapshot_next(Snapshot, 10)),
+    ?assertMatch({more, [_, _]}, todana_nif:snapshot_next_dirty(Snapshot, 2)),
+    ?assertMatch({more, [_, _]}, todana_nif:snapshot_next(Snapshot, 2)),
+    ok = todana_nif:snapshot_end(Snapshot),
+    {ok, Kept} = todana:fold_snapshot(Collect, [], T),
+    ?assertEqual(Pairs, lists:sort(Kept)),
+    Past = #{expires_at_ms => 1},
+    ok = todana:put_many(T, lists:sublist(Pairs, 1000), Past),
+    _ = todana_sweeper:sweep(),
+    ?assertEqual(64_537, todana:count(T)),
+    ok = todana:close(T).
 
 limits(_T) ->
     {ok, _} = todana:open(full, #{

@@ -1,8 +1,9 @@
 //! Scans and snapshots, a bounded page at a time.
 
+use crate::codec::Misuse;
 use crate::erts::{self, ResourceType};
 use crate::pairs::Pairs;
-use crate::store::{Codec, now_ms};
+use crate::store::{Codec, Store, now_ms};
 use crate::{atoms, tables};
 use parking_lot::Mutex;
 use rustler::{Encoder, Env, Term};
@@ -14,18 +15,44 @@ pub(crate) static SNAPSHOT: ResourceType<Reading> = ResourceType::new(c"todana_s
 
 /// A page ends after this time, whatever it holds: with the shard that is being read.
 const PAGE: Duration = Duration::from_micros(500);
+/// Records of a shard, on average, that a scan reads on a normal scheduler: it reads shards as a
+/// whole, a record in about a microsecond. Where there are more, it runs on a dirty scheduler; and
+/// so does the sweeper, which may move a whole index or tidy all deadlines of a shard.
+const SHARD_RECORDS_MAX: u64 = 1_024;
+/// The same for the copy of a shard's pointers with which a snapshot begins to read it, a pointer
+/// in a nanosecond or two.
+const COPIED_RECORDS_MAX: u64 = 65_536;
+
+/// Whether a call that goes over whole shards of the table has to leave the normal schedulers.
+pub(crate) fn has_large_shards(store: &Store) -> bool {
+    store.table().shard_len() > SHARD_RECORDS_MAX
+}
 
 /// `scan(Table, Cursor, Count) -> {NextCursor, Pairs}`, the cursor being 0 at the end; see
-/// [`reply::pair`].
+/// [`reply::pair`](crate::reply::pair).
 #[rustler::nif]
 fn scan<'a>(env: Env<'a>, table: Term<'a>, cursor: u64, count: usize) -> Term<'a> {
+    // SAFETY: both belong to the present call, which runs on a normal scheduler.
+    match unsafe { tables::get(env.as_c_arg(), table.as_c_arg()) } {
+        Ok(store) if has_large_shards(store) => Misuse::Dirty.term(env),
+        Ok(store) => page(env, store, cursor, count),
+        Err(misuse) => misuse.term(env),
+    }
+}
+
+/// The same by a handle.
+#[rustler::nif(schedule = "DirtyCpu")]
+fn scan_dirty<'a>(env: Env<'a>, handle: Term<'a>, cursor: u64, count: usize) -> Term<'a> {
+    // SAFETY: both belong to the present call.
+    match unsafe { tables::by_handle(env.as_c_arg(), handle.as_c_arg()) } {
+        Ok(store) => page(env, store, cursor, count),
+        Err(misuse) => misuse.term(env),
+    }
+}
+
+fn page<'a>(env: Env<'a>, store: &Store, cursor: u64, count: usize) -> Term<'a> {
     let started = Instant::now();
     let raw_env = env.as_c_arg();
-    // SAFETY: both belong to the present call, which runs on a normal scheduler.
-    let store = match unsafe { tables::get(raw_env, table.as_c_arg()) } {
-        Ok(store) => store,
-        Err(misuse) => return misuse.term(env),
-    };
     let (table, now_ms) = (store.table(), now_ms());
     let mut pairs = Pairs::new(raw_env, store.codec);
     let mut next = cursor;
@@ -79,16 +106,31 @@ fn snapshot<'a>(env: Env<'a>, table: Term<'a>) -> Term<'a> {
 /// anything but `more`. A table with a limit abandons it where it would keep too much.
 #[rustler::nif]
 fn snapshot_next<'a>(env: Env<'a>, snapshot: Term<'a>, count: usize) -> Term<'a> {
+    part(env, snapshot, count, COPIED_RECORDS_MAX)
+}
+
+/// The same, however large a shard is.
+#[rustler::nif(schedule = "DirtyCpu")]
+fn snapshot_next_dirty<'a>(env: Env<'a>, snapshot: Term<'a>, count: usize) -> Term<'a> {
+    part(env, snapshot, count, u64::MAX)
+}
+
+/// The next records, up to a shard of more than `copied_max` of them: that is for a call of its
+/// own, on a dirty scheduler.
+fn part<'a>(env: Env<'a>, snapshot: Term<'a>, count: usize, copied_max: u64) -> Term<'a> {
     let started = Instant::now();
     let raw_env = env.as_c_arg();
     // SAFETY: both belong to the present call.
     let Some(reading) = (unsafe { SNAPSHOT.get(raw_env, snapshot.as_c_arg()) }) else {
-        return crate::codec::Misuse::Argument(1, atoms::no_such_table()).term(env);
+        return Misuse::Argument(1, atoms::no_such_table()).term(env);
     };
     let mut guard = reading.snapshot.lock();
     let mut pairs = Pairs::new(raw_env, reading.codec);
     let mut step = if guard.is_some() { Ok(true) } else { Ok(false) };
     if let Some(snapshot) = guard.as_mut() {
+        if snapshot.copies_next() > copied_max {
+            return Misuse::Dirty.term(env);
+        }
         while step == Ok(true) && pairs.len() < count && started.elapsed() <= PAGE {
             step = snapshot.next_part(PART.min(count - pairs.len()), |entry| {
                 if !entry.is_expired(reading.now_ms) {
@@ -96,6 +138,9 @@ fn snapshot_next<'a>(env: Env<'a>, snapshot: Term<'a>, count: usize) -> Term<'a>
                 }
             });
             pairs.finish();
+            if snapshot.copies_next() > COPIED_RECORDS_MAX {
+                break;
+            }
         }
     }
     let ended = if step == Ok(true) { None } else { guard.take() };

@@ -19,6 +19,7 @@ use crate::codec::Misuse;
 use crate::database;
 use crate::erts::{self, Raw, RawEnv, ResourceRef};
 use crate::order;
+use crate::scan;
 use crate::store::{Codec, HANDLE, Store};
 use parking_lot::Mutex;
 use rustler::types::atom::Atom;
@@ -322,7 +323,7 @@ fn options<'a>(env: Env<'a>, table: Term<'a>) -> Term<'a> {
     (name, codec, store.ttl_ms, limits, order, store.database_number()).encode(env)
 }
 
-/// Counts as a list of pairs; each shard is looked at.
+/// Counts as a list of pairs.
 #[rustler::nif(schedule = "DirtyCpu")]
 fn counts<'a>(env: Env<'a>, handle: Term<'a>) -> Term<'a> {
     // SAFETY: both belong to this call.
@@ -351,12 +352,26 @@ fn counts<'a>(env: Env<'a>, handle: Term<'a>) -> Term<'a> {
 /// Removes a few expired records: `{Removed, MoreAreDue}`.
 #[rustler::nif]
 fn sweep<'a>(env: Env<'a>, table: Term<'a>, work_max: usize) -> Term<'a> {
-    let started = std::time::Instant::now();
     // SAFETY: both belong to this call, which runs on a normal scheduler.
-    let store = match unsafe { get(env.as_c_arg(), table.as_c_arg()) } {
-        Ok(store) => store,
-        Err(misuse) => return misuse.term(env),
-    };
+    match unsafe { get(env.as_c_arg(), table.as_c_arg()) } {
+        Ok(store) if scan::has_large_shards(store) => Misuse::Dirty.term(env),
+        Ok(store) => sweep_some(env, store, work_max),
+        Err(misuse) => misuse.term(env),
+    }
+}
+
+/// The same by a handle.
+#[rustler::nif(schedule = "DirtyCpu")]
+fn sweep_dirty<'a>(env: Env<'a>, handle: Term<'a>, work_max: usize) -> Term<'a> {
+    // SAFETY: both belong to this call.
+    match unsafe { by_handle(env.as_c_arg(), handle.as_c_arg()) } {
+        Ok(store) => sweep_some(env, store, work_max),
+        Err(misuse) => misuse.term(env),
+    }
+}
+
+fn sweep_some<'a>(env: Env<'a>, store: &Store, work_max: usize) -> Term<'a> {
+    let started = std::time::Instant::now();
     let swept = store.table().sweep(crate::store::now_ms(), work_max);
     erts::consume_timeslice(env.as_c_arg(), started.elapsed());
     swept.encode(env)

@@ -169,6 +169,11 @@ impl Core {
         u64::try_from(self.gauges.entries.load(Relaxed)).unwrap_or(0)
     }
 
+    /// Entries of a shard on average, and none of them has many more.
+    pub(crate) fn shard_len(&self) -> u64 {
+        self.len() / self.shard_count as u64
+    }
+
     pub(crate) fn order(&self) -> Option<KeyOrder> {
         self.ordered.as_ref().map(|ordered| ordered.order)
     }

@@ -334,6 +334,12 @@ impl Snapshot<'_> {
         Ok(true)
     }
 
+    /// Entries whose pointers the next part may copy before it visits any: those of a shard, or
+    /// none where it goes on within one.
+    pub fn copies_next(&self) -> u64 {
+        if self.visiting.is_empty() { self.core.shard_len() } else { 0 }
+    }
+
     /// Whether writers do not look after this snapshot any more. To be asked after the shard of the
     /// next entries was locked: who changed it without preserving it had the lock before.
     fn is_abandoned(&self) -> bool {

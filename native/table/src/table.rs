@@ -124,7 +124,14 @@ impl Table {
         self.core.shard_count
     }
 
-    /// Counts since the table was made. Takes each shard's lock for a moment.
+    /// Entries of a shard on average. What goes over a whole shard in one step takes that long: a
+    /// step of a scan, the first of a snapshot in each shard, an index that grows or shrinks, and
+    /// deadlines that are tidied. Takes no lock.
+    pub fn shard_len(&self) -> u64 {
+        self.core.shard_len()
+    }
+
+    /// Counts since the table was made. Takes no lock.
     pub fn counts(&self) -> Counts {
         self.core.counts()
     }
