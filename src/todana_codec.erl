@@ -79,30 +79,33 @@ is_local(Fun) when is_function(Fun) ->
 is_local(Term) ->
     text(Term) =/= none.
 
-%% The type and text of an identifier of this node. In a text, the node is 0.
-%% References go by their numbers: list_to_ref/1 does not take those that name a
-%% resource.
+%% The type and text of an identifier of this node. In a text, the node is 0,
+%% but so it is for what an earlier run of a node of this name made: that is
+%% told by its creation, and is not ours. References go by their numbers:
+%% list_to_ref/1 does not take those that name a resource.
 -spec text(term()) -> {pid | port | reference, binary()} | none.
 text(Pid) when is_pid(Pid) ->
     case pid_to_list(Pid) of
-        "<0." ++ _ = Text -> {pid, list_to_binary(Text)};
+        "<0." ++ _ = Text -> text(pid, Text, list_to_pid(Text) =:= Pid);
         _ -> none
     end;
 text(Port) when is_port(Port) ->
     case port_to_list(Port) of
-        "#Port<0." ++ _ = Text -> {port, list_to_binary(Text)};
+        "#Port<0." ++ _ = Text -> text(port, Text, list_to_port(Text) =:= Port);
         _ -> none
     end;
 text(Reference) when is_reference(Reference) ->
-    case ref_to_list(Reference) of
-        "#Ref<0." ++ _ ->
-            {_, _, Numbers} = parts(Reference),
-            {reference, Numbers};
-        _ ->
-            none
+    {_, Node, Numbers} = parts(Reference),
+    case parts(make_ref()) of
+        {_, Node, _} -> {reference, Numbers};
+        _ -> none
     end;
 text(_Term) ->
     none.
+
+-spec text(pid | port, string(), boolean()) -> {pid | port, binary()} | none.
+text(Type, Text, true) -> {Type, list_to_binary(Text)};
+text(_Type, _Text, false) -> none.
 
 %% The external format of a reference: what it begins with, node and creation,
 %% and its numbers of 4 bytes each.

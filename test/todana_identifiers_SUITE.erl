@@ -11,6 +11,7 @@
     keys_come_back_as_they_were/1,
     keys_stay_when_distribution_starts/1,
     identifiers_of_other_nodes_stay_theirs/1,
+    identifiers_of_an_earlier_run_stay_its/1,
     resources_are_keys/1,
     local_funs_are_misuse/1
 ]).
@@ -24,6 +25,7 @@ all() ->
         keys_come_back_as_they_were,
         keys_stay_when_distribution_starts,
         identifiers_of_other_nodes_stay_theirs,
+        identifiers_of_an_earlier_run_stay_its,
         resources_are_keys,
         local_funs_are_misuse
     ].
@@ -94,36 +96,46 @@ identifier() ->
         exactly(alias()),
         exactly(elsewhere(pid)),
         exactly(elsewhere(reference)),
+        exactly(earlier(pid)),
+        exactly(earlier(port)),
+        exactly(earlier(reference)),
         exactly(fun erlang:abs/1)
     ]).
 
-%% An identifier of a node with another name. In the external term format a
-%% name stands behind two bytes, or behind four in a reference.
-elsewhere(Type) ->
-    Local =
-        case Type of
-            pid -> self();
-            reference -> make_ref()
-        end,
+%% An identifier of a node with another name.
+elsewhere(Type) -> moved(local(Type), ~"other@somewhere").
+
+%% One that a node with this name made before it was started again.
+earlier(Type) -> moved(local(Type), atom_to_binary(node())).
+
+%% An identifier of this node, with another node and creation. In the external
+%% term format a name stands behind two bytes, or behind four in a reference.
+moved(Local, Other) ->
     Name = atom_to_binary(node()),
     Length = byte_size(Name),
     Bytes = term_to_binary(Local),
     [Before, After] = binary:split(Bytes, <<119, Length, Name/binary>>),
-    Other = ~"other@somewhere",
     %% With a creation that is not 0, which stands for any.
-    <<Id:(byte_size(After) - 4)/binary, _:32>> = pid_last(Type, After),
-    Moved = pid_first(Type, Id, <<7:32>>),
+    <<Id:(byte_size(After) - 4)/binary, Creation:32>> = id_first(Local, After),
+    Moved = id_last(Local, Id, <<(Creation bxor 7):32>>),
     binary_to_term(<<
         Before/binary, 119, (byte_size(Other)), Other/binary, Moved/binary
     >>).
 
-%% The creation is the last of a pid, and the first of a reference.
-pid_last(pid, After) -> After;
-pid_last(reference, <<Creation:4/binary, Id/binary>>) ->
-    <<Id/binary, Creation/binary>>.
+local(pid) -> self();
+local(port) -> hd(erlang:ports());
+local(reference) -> make_ref().
 
-pid_first(pid, Id, Creation) -> <<Id/binary, Creation/binary>>;
-pid_first(reference, Id, Creation) -> <<Creation/binary, Id/binary>>.
+%% The creation is the first of a reference, and the last of the others.
+id_first(Local, <<Creation:4/binary, Id/binary>>) when is_reference(Local) ->
+    <<Id/binary, Creation/binary>>;
+id_first(_, After) ->
+    After.
+
+id_last(Local, Id, Creation) when is_reference(Local) ->
+    <<Creation/binary, Id/binary>>;
+id_last(_, Id, Creation) ->
+    <<Id/binary, Creation/binary>>.
 
 keys_stay_when_distribution_starts(_Config) ->
     {ok, Peer, _} = peer:start_link(#{
@@ -180,6 +192,22 @@ identifiers_of_other_nodes_stay_theirs(_Config) ->
     ?assertEqual({ok, remote}, todana:get(?TABLE, Remote)),
     Kept = todana:fold(fun(K, _, Acc) -> [K | Acc] end, [], ?TABLE),
     ?assertEqual(lists:sort([Local, Remote]), lists:sort(Kept)).
+
+identifiers_of_an_earlier_run_stay_its(_Config) ->
+    Locals = [local(Type) || Type <- [pid, port, reference]],
+    [stays_its(L, moved(L, atom_to_binary(node()))) || L <- Locals].
+
+stays_its(Local, Earlier) ->
+    ?assertNotEqual(Local, Earlier),
+    %% Nothing that is shown tells them apart.
+    ?assertEqual(io_lib:format("~p", [Local]), io_lib:format("~p", [Earlier])),
+    ok = todana:put(?TABLE, Local, local),
+    ok = todana:put(?TABLE, Earlier, earlier),
+    ?assertEqual({ok, local}, todana:get(?TABLE, Local)),
+    ?assertEqual({ok, earlier}, todana:get(?TABLE, Earlier)),
+    Kept = todana:fold(fun(K, _, Acc) -> [K | Acc] end, [], ?TABLE),
+    ?assertEqual(lists:sort([Local, Earlier]), lists:sort(Kept)),
+    2 = todana:clear(?TABLE).
 
 %% A table of ETS, a handle: references that are more than their numbers.
 resources_are_keys(_Config) ->
