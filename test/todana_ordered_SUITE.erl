@@ -339,13 +339,19 @@ expired_records_are_passed_over(_Config) ->
     Keys = [<<N:32>> || N <- lists:seq(1, 3000)],
     ok = todana:put_many(?TABLE, [{K, ~""} || K <- Keys], #{ttl_ms => 1}),
     ok = todana:put(?TABLE, <<3001:32>>, ~"last"),
-    timer:sleep(30),
-    ?assertEqual({ok, <<3001:32>>}, todana:first(?TABLE)),
+    first_becomes(<<3001:32>>),
     ?assertEqual({ok, <<3001:32>>}, todana:next(?TABLE, <<5:32>>)),
     ?assertEqual(error, todana:prev(?TABLE, <<3001:32>>)),
     ?assertEqual([{<<3001:32>>, ~"last"}],
                  range(?TABLE, first, last, #{limit => 10})),
     ok = todana:close(?TABLE).
+
+%% A record may be seen one tick of the clock longer than it lives.
+first_becomes(Key) ->
+    case todana:first(?TABLE) of
+        {ok, Key} -> ok;
+        _ -> timer:sleep(5), first_becomes(Key)
+    end.
 
 large_records(_Config) ->
     {ok, _} = open(lexical),

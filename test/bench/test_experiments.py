@@ -170,7 +170,7 @@ def test_a_browser_renders_the_report(tiny_run, tmp_path):
     subprocess.run(
         [CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--window-size=1280,2400", f"--screenshot={picture}",
          (tiny_run / "report.html").as_uri()],
-        check=True, capture_output=True, timeout=60,
+        check=True, capture_output=True, timeout=300,
     )  # fmt: skip
     # A blank page of this size packs to less than 20 kB.
     assert picture.stat().st_size > 60_000
