@@ -11,6 +11,23 @@ the_page_is_fresh_test() ->
         unicode:characters_to_binary(todana_options_page:page()), Page
     ).
 
+every_limit_is_on_its_page_test() ->
+    Root = root(filename:absname(code:which(?MODULE))),
+    {ok, Page} = file:read_file(filename:join(Root, "docs/limits.md")),
+    Limits = [
+        Name
+     || Name <- lists:map(fun atom_to_binary/1, todana_options:names()),
+        match =:= re:run(
+            Name, "(max|limit|hard|soft|soft_ms|timeout_ms)$",
+            [{capture, none}]
+        )
+    ],
+    ?assert(length(Limits) > 15),
+    [
+        ?assertNotEqual({nomatch, Name}, {string:find(Page, Name), Name})
+     || Name <- Limits
+    ].
+
 root(Path) ->
     case filelib:is_regular(filename:join(Path, "rebar.config")) of
         true -> Path;
