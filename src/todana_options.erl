@@ -94,10 +94,13 @@ clients() ->
             "Most clients at one time. More are told so and turned away. "
             "The default with the event back end `select` is 960."),
         row(G, idle_timeout_ms, {integer, 1, ?MAX, off}, "off",
-            "Clients that are silent for so many milliseconds are closed."),
+            "Clients that send nothing and take no reply for so many "
+            "milliseconds are closed, unless the server is at work on a "
+            "request of theirs, or they wait for a signal."),
         row(G, authentication_timeout_ms, {integer, 1, ?MAX}, "10000",
             "With a password: clients that have not given it after so many "
-            "milliseconds are closed."),
+            "milliseconds are closed. A password that came in time counts, "
+            "however long its answer is held back."),
         row(G, tcp_keepalive_s, {integer, 1, 32767, off}, "300",
             "TCP keepalive in seconds."),
         row(G, clients_memory_limit, {bytes, 0, 1024 * ?TB, auto}, "auto",

@@ -24,8 +24,9 @@ pub enum Next {
     /// The budget of this turn is used up with complete requests left in the input: call again,
     /// after others had theirs.
     Yield,
-    /// Nothing is to be executed on this connection or sent to it for so long (`DEBUG SLEEP`), then
-    /// the output goes out. Other connections go on.
+    /// Nothing is to be executed on this connection or sent to it for so long (`DEBUG SLEEP`, the
+    /// answer to a password), then the output goes out, also to a client that has ended its sending
+    /// side meanwhile. Other connections go on.
     Sleep {
         /// Milliseconds.
         ms: u64,
@@ -58,6 +59,9 @@ pub trait Session {
     /// keys, bodies in part, results collected so far. Asked for after each turn, so it adds up
     /// what is known already.
     fn held_bytes(&self) -> usize;
+
+    /// Whether a reply has gone to the output in part, so that nothing but its rest may follow.
+    fn is_mid_reply(&self) -> bool;
 }
 
 /// How much one turn may do.

@@ -33,9 +33,11 @@ pub struct Config {
     pub kyoto_timeout_ms: Option<u64>,
     /// Most clients at one time.
     pub connections_max: usize,
-    /// Clients silent for so long are closed; `None` never.
+    /// Clients that send and take nothing for so long are closed, unless a request of theirs is
+    /// under way; `None` never.
     pub idle_timeout_ms: Option<u64>,
-    /// Clients that have not authenticated for so long are closed, where a password is set.
+    /// Clients that have not authenticated for so long are closed, where a password is set. The
+    /// delay of an answer to a password that came before is not counted.
     pub authentication_timeout_ms: u64,
     /// Most bytes of unparsed input that one client may hold.
     pub input_bytes_max: usize,

@@ -56,6 +56,14 @@ impl Session for ProtocolDoor {
             ProtocolDoor::Kyoto(session) => session.held_bytes(),
         }
     }
+
+    fn is_mid_reply(&self) -> bool {
+        match self {
+            ProtocolDoor::Resp(session) => session.is_mid_reply(),
+            ProtocolDoor::Memcached(session) => session.is_mid_reply(),
+            ProtocolDoor::Kyoto(session) => session.is_mid_reply(),
+        }
+    }
 }
 
 /// Why the server itself ends a connection with a word.

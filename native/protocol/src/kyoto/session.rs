@@ -168,6 +168,11 @@ impl Session for KyotoSession {
         };
         state + pending + self.cursors.held_bytes()
     }
+
+    fn is_mid_reply(&self) -> bool {
+        // A bulk is answered in another protocol than the words that a server has for its end.
+        matches!(self.state, State::Bulk(_)) || matches!(self.pending, Some(Pending::Body { .. }))
+    }
 }
 
 impl KyotoSession {

@@ -191,6 +191,10 @@ impl Session for MemcachedSession {
     fn held_bytes(&self) -> usize {
         self.search.as_ref().map_or(0, |search| search.held_bytes())
     }
+
+    fn is_mid_reply(&self) -> bool {
+        matches!(self.state, State::Keys(_) | State::Search)
+    }
 }
 
 impl MemcachedSession {

@@ -133,6 +133,10 @@ impl Session for RespSession {
     fn held_bytes(&self) -> usize {
         self.parser.held_bytes() + self.state.held_bytes()
     }
+
+    fn is_mid_reply(&self) -> bool {
+        self.state.begun.is_some()
+    }
 }
 
 fn bounds(state: &State, limits: &Limits) -> Bounds {

@@ -67,6 +67,10 @@ impl<D: Door> Connection<D> {
     /// Sends what waits.
     pub(super) fn flush(&mut self, turn: &Turn<'_>) -> Result<(), Errno> {
         let sent = self.send(&self.output[self.output_start..], turn.statistics)?;
+        if sent > 0 {
+            // Who takes replies is not silent.
+            self.client.active_at_ms.store(turn.clock.wall_ms(), Relaxed);
+        }
         self.output_start += sent;
         if self.output_start == self.output.len() {
             self.output = Vec::new();

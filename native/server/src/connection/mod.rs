@@ -5,6 +5,8 @@
 //! into buffers of its own, and those are given back as soon as they are empty.
 
 mod buffers;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use buffers::{NO_SIGNAL, say_goodbye};
 
@@ -29,6 +31,9 @@ pub(crate) const INPUT_BYTES: usize = 64 << 10;
 const CARRY_BYTES_MAX: usize = 16 << 10;
 /// What one turn of a connection may do before others have theirs.
 const BUDGET: Budget = Budget { requests_max: 128, output_bytes_max: 256 << 10 };
+/// A client that sends no more sleeps on for so long at most: it may have left, and have asked for
+/// many sleeps before. No single sleep is longer. Tests do not wait as long.
+const ENDED_SLEEP_NS_MAX: u64 = if cfg!(test) { 3_000_000_000 } else { 60_000_000_000 };
 
 /// What a connection needs from its loop during a turn.
 pub(crate) struct Turn<'a> {
@@ -78,6 +83,8 @@ pub(crate) struct Connection<D> {
     pub(crate) wakes_at_ns: Option<u64>,
     /// Of these two it is `Next::Sleep`: replies are held back until then.
     mute: bool,
+    /// When the loop first saw, while replies were held back, that the client sends no more.
+    end_seen_at_ns: Option<u64>,
     /// The condition that the session waits for.
     wait: Option<Wait>,
     /// Input holds what the session has not looked at yet.
@@ -107,6 +114,7 @@ impl<D: Door> Connection<D> {
             queued: false,
             wakes_at_ns: None,
             mute: false,
+            end_seen_at_ns: None,
             wait: None,
             pending: false,
             ended: false,
@@ -120,10 +128,10 @@ impl<D: Door> Connection<D> {
     /// and one send.
     pub(crate) fn turn(&mut self, turn: &mut Turn<'_>, ready: Ready) -> Verdict {
         let sleeping = self.wakes_at_ns.is_some();
-        if sleeping && (ready.gone || ready.readable && self.has_left()) {
+        let mute = sleeping && self.mute;
+        if sleeping && (ready.gone || !mute && ready.readable && self.has_left()) {
             return Verdict::Close;
         }
-        let mute = sleeping && self.mute;
         if ready.writable && !mute && self.waiting() > 0 && self.flush(turn).is_err() {
             return Verdict::Close;
         }
@@ -134,7 +142,12 @@ impl<D: Door> Connection<D> {
         let held = self.closing || self.waiting() > turn.shared.config.output_bytes_soft;
         let verdict = match () {
             () if held || self.queued => self.settle(ready),
-            () if self.pending => self.execute(turn, false, turn.clock.now()),
+            () if self.pending => {
+                // The client is not silent: its own request is under way.
+                let now = turn.clock.now();
+                self.client.active_at_ms.store(now.wall_ms(), Relaxed);
+                self.execute(turn, false, now)
+            }
             () if ready.readable && !self.ended => self.receive(turn),
             () => self.settle(ready),
         };
@@ -148,19 +161,31 @@ impl<D: Door> Connection<D> {
         self.wakes_at_ns.is_some() && !self.interest.read
     }
 
-    /// Whether the client of a sleeping connection has ended it. What it sent before that and was
+    /// Whether the client of a waiting connection has ended it. What it sent before that and was
     /// not received yet hides the end from this call; the loop looks for such ends once a second
     /// ([`Connection::hides_its_end`]).
     ///
     /// A client that ended only its sending side, and would still take a reply, looks the same:
-    /// the two can be told apart by sending something, and there is nothing to send. It is taken
-    /// for one that has left, so that no signal is spent on a client that nobody is behind.
+    /// the two can be told apart by sending something, and there is nothing to send. While it
+    /// waits for a signal it is taken for one that has left, so that no signal is spent on a
+    /// client that nobody is behind. An answer that is held back is sent all the same: see
+    /// [`Connection::has_left_by`].
     fn has_left(&self) -> bool {
         let mut byte = [0u8];
         match rustix::net::recv(&self.socket, &mut byte, RecvFlags::PEEK | RecvFlags::DONTWAIT) {
             Ok((_, received)) => received == 0,
             Err(error) => !matches!(error, Errno::AGAIN | Errno::INTR),
         }
+    }
+
+    /// Whether a sleeping client whose end was seen is to be closed. Where an answer is held back,
+    /// the client may still read it, for so long.
+    pub(crate) fn has_left_by(&mut self, now_ns: u64) -> bool {
+        if !self.mute {
+            return true;
+        }
+        let seen_at_ns = *self.end_seen_at_ns.get_or_insert(now_ns);
+        now_ns.saturating_sub(seen_at_ns) >= ENDED_SLEEP_NS_MAX
     }
 
     /// Nothing to do now: is there anything to wait for?
@@ -299,9 +324,9 @@ impl<D: Door> Connection<D> {
     }
 
     /// Says why the connection is closed for the memory of all clients, where the client has taken
-    /// its replies so far.
+    /// its replies so far and none is sent in part.
     pub(crate) fn say_evicted(&mut self) {
-        if self.waiting() == 0 {
+        if self.waiting() == 0 && !self.session.is_mid_reply() {
             let words = door::words(self.client.protocol, Refusal::ClientsHoldTooMuch);
             self.output.extend_from_slice(words);
         }
@@ -346,11 +371,20 @@ impl<D: Door> Connection<D> {
             statistics.output_limit_disconnections.add(1);
             return true;
         }
-        let since_connected = now_ms.saturating_sub(self.client.connected_at_ms);
+        let active_at_ms = self.client.active_at_ms.load(Relaxed);
+        let sleeping = self.wakes_at_ns.is_some();
+        // A password that came in time is checked, or its answer sent, however long that is held
+        // back. One that comes later is not.
+        let tried_at_ms = if sleeping && self.mute { active_at_ms } else { now_ms };
+        let since_connected = tried_at_ms.saturating_sub(self.client.connected_at_ms);
         if !self.authenticated && since_connected >= config.authentication_timeout_ms {
             return true;
         }
-        let idle_ms = now_ms.saturating_sub(self.client.active_at_ms.load(Relaxed));
+        if sleeping || self.queued {
+            // Its own request is under way.
+            return false;
+        }
+        let idle_ms = now_ms.saturating_sub(active_at_ms);
         let is_longer = |timeout_ms| timeout_ms > 0 && idle_ms >= timeout_ms;
         is_longer(shared.settings.idle_timeout_ms())
             || self.lacks_the_rest() && is_longer(config.kyoto_timeout_ms.unwrap_or(0))

@@ -87,13 +87,16 @@ impl<D: Door> EventLoop<D> {
 
     /// Dooms sleeping connections whose clients have left behind input that waits. Without this, a
     /// client could hold a place for as long as it asked to wait, with no socket of its own.
-    fn doom_those_that_left(&mut self) {
+    fn doom_those_that_left(&mut self, now_ns: u64) {
         let asleep = self.sleepers.iter().filter_map(|(_, slot)| {
             let connection = self.connections.get(*slot).filter(|it| it.hides_its_end())?;
             Some(((*slot, connection.client.id), connection.as_ref().as_fd()))
         });
-        let left = poller::ended(asleep);
-        self.doomed.extend(left);
+        for (slot, id) in poller::ended(asleep) {
+            if self.connections.get_mut(slot).is_some_and(|it| it.has_left_by(now_ns)) {
+                self.doomed.push_back((slot, id));
+            }
+        }
     }
 
     /// What is due about once a second.
@@ -109,7 +112,7 @@ impl<D: Door> EventLoop<D> {
         if !self.doomed.is_empty() {
             return;
         }
-        self.doom_those_that_left();
+        self.doom_those_that_left(now_ns);
         self.close_all_evicted();
         let config = &self.shared.config;
         let buffered = self.part().statistics.held_bytes.get();

@@ -32,6 +32,17 @@ fn the_client_that_holds_most_is_closed_and_the_others_live() {
 }
 
 #[test]
+fn nothing_is_said_in_the_middle_of_a_reply() {
+    each(limited, |server| {
+        let mut peer = Peer::connect(server);
+        assert_eq!(peer.ask("begin 900000"), "begin 900000");
+        until("that is counted", || server.info().client_buffer_bytes == 900_000);
+        assert_eq!(Peer::connect(server).ask("hold 100001"), "hold 100001");
+        assert_eq!(peer.rest(), b"");
+    });
+}
+
+#[test]
 fn twelve_that_grow_at_once_never_hold_more_than_the_limit_and_a_turn_on_each_loop() {
     const STEP_BYTES: u64 = 10_000;
     each(limited, |server| {

@@ -2,6 +2,8 @@
 
 use super::*;
 use crate::clock::wall_ms;
+use std::net::Shutdown;
+use std::sync::atomic::Ordering::Relaxed;
 
 #[test]
 fn clients_beyond_the_limit_are_told_and_closed() {
@@ -131,6 +133,29 @@ fn idle_clients_are_closed_and_busy_ones_are_not() {
     );
 }
 
+#[test]
+fn a_client_is_active_while_it_is_served_and_when_it_takes_replies() {
+    each(
+        |_| {},
+        |server| {
+            let mut peer = Peer::connect(server);
+            let sent_at_ms = wall_ms();
+            peer.send("work 40\nlast\n");
+            assert_eq!((peer.line(), peer.line()), ("work 40".into(), "last".into()));
+            let active_at_ms = || server.shared.clients.list()[0].active_at_ms.load(Relaxed);
+            // The second request was executed in a turn of its own, after the first.
+            assert!(active_at_ms() >= sent_at_ms + 39);
+
+            peer.send("big 50000000\n");
+            until("output waits", || server.info().client_buffer_bytes > 1_000_000);
+            std::thread::sleep(Duration::from_millis(50));
+            let read_at_ms = wall_ms();
+            assert_eq!(peer.line().len(), 50_000_000);
+            assert!(active_at_ms() >= read_at_ms);
+        },
+    );
+}
+
 /// Kyoto Tycoon's timeout of half-sent requests on the first listener, and none on the second.
 fn half_sent_requests_for(ms: Option<u64>) -> impl Fn(&mut Config) {
     move |config| {
@@ -192,7 +217,7 @@ fn other_clients_than_those_with_half_a_kyoto_request_are_let_be() {
 fn clients_must_authenticate_in_time() {
     let limits = |config: &mut Config| {
         config.password = Some(b"secret".to_vec());
-        config.authentication_timeout_ms = 1_000;
+        config.authentication_timeout_ms = 4_000;
     };
     each(limits, |server| {
         let mut known = Peer::connect(server);
@@ -200,8 +225,9 @@ fn clients_must_authenticate_in_time() {
             (known.ask("auth wrong"), known.ask("auth secret")),
             ("false".into(), "true".into())
         );
-        let (mut unknown, mut stranger) = (Peer::connect(server), Peer::connect(server));
+        let mut unknown = Peer::connect(server);
         assert_eq!(unknown.ask("auth guess"), "false");
+        let mut stranger = Peer::connect(server);
         assert_eq!(stranger.ask("stranger secret"), "true", "but the user's name is wrong");
         assert_eq!((unknown.rest(), stranger.rest()), (vec![], vec![]));
         assert_eq!(known.ask("still here"), "still here");
@@ -231,6 +257,26 @@ fn all_connections_of_an_address_share_its_wrong_passwords() {
             // A guesser that leaves while it is held back keeps no place.
             Peer::connect(server).send("auth guess\nx");
             until("it is gone", || server.info().connections == 1);
+        },
+    );
+}
+
+#[test]
+fn a_client_that_sends_no_more_is_told_whether_its_password_is_right() {
+    each(
+        |config| config.password = Some(b"secret".to_vec()),
+        |server| {
+            let address = "127.0.0.1".parse().unwrap();
+            (0..16).for_each(|_| server.shared.guesses.note_failure(address, wall_ms()));
+            for (requests, answers) in
+                [("auth secret\nx\n", "true\nx\n"), ("auth guess\n", "false\n")]
+            {
+                assert!(server.shared.guesses.delay_ms(address, wall_ms()) >= 100);
+                let mut peer = Peer::connect(server);
+                peer.send(requests).socket().shutdown(Shutdown::Write).unwrap();
+                assert_eq!(peer.rest(), answers.as_bytes());
+            }
+            until("nobody is left", || server.info().connections == 0);
         },
     );
 }

@@ -5,7 +5,7 @@
 
 mod clients_memory;
 mod limits;
-mod scripted;
+pub(crate) mod scripted;
 mod stopping;
 mod traffic;
 mod waiting;
@@ -25,7 +25,7 @@ use todana_table::{Budget, Options, Table, WhenFull};
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// What a test needs by default: two loops, no limits that matter.
-fn config(backend: Backend) -> Config {
+pub(crate) fn config(backend: Backend) -> Config {
     let budget = Arc::new(Budget::new(i64::MAX, WhenFull::Refuse));
     let options = Options { shards: Some(1), budget: Some(budget.clone()), ..Options::default() };
     Config {

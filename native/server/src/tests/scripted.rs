@@ -20,6 +20,7 @@ use todana_protocol::{Budget, Host, Next, Progress, ProtocolName, Session};
 /// | `get NAME` | the option's value |
 /// | `reset` | sets counters back |
 /// | `hold N` | the same line, and N bytes held from then on |
+/// | `begin N` | the same line, as the beginning of a long reply, and N bytes held from then on |
 /// | `keep` | the same line, after `CLIENT NO-EVICT ON` |
 /// | `miss` | counts a look-up that found nothing |
 /// | `fail` | counts an error |
@@ -32,11 +33,12 @@ pub(crate) struct ScriptedDoor {
     protocol: ProtocolName,
     waiting: bool,
     held: usize,
+    mid_reply: bool,
 }
 
 impl Door for ScriptedDoor {
     fn open(protocol: ProtocolName) -> ScriptedDoor {
-        ScriptedDoor { protocol, waiting: false, held: 0 }
+        ScriptedDoor { protocol, waiting: false, held: 0, mid_reply: false }
     }
 }
 
@@ -105,6 +107,7 @@ impl Session for ScriptedDoor {
                     answer = found.map_or("none".into(), |(_, value)| value);
                 }
                 "hold" => self.held = number(),
+                "begin" => (self.held, self.mid_reply) = (number(), true),
                 "keep" => host.client().no_evict.store(true, Relaxed),
                 "reset" => host.reset_stats(),
                 "miss" => host.observe_lookups(0, 1),
@@ -138,5 +141,9 @@ impl Session for ScriptedDoor {
 
     fn held_bytes(&self) -> usize {
         self.held
+    }
+
+    fn is_mid_reply(&self) -> bool {
+        self.mid_reply
     }
 }

@@ -1,0 +1,44 @@
+//! Which time limits apply to a connection in which state.
+
+use super::*;
+use crate::tests::scripted::ScriptedDoor;
+use crate::{Backend, Server, clients, poller};
+
+/// Limits of 1,000 ms, and a connection that came at 0 and last sent something at 500.
+fn overdue(change: impl Fn(&mut Connection<ScriptedDoor>), now_ms: u64) -> bool {
+    let config = crate::Config {
+        password: Some(b"secret".to_vec()),
+        authentication_timeout_ms: 1_000,
+        idle_timeout_ms: Some(1_000),
+        ..crate::tests::config(Backend::Native)
+    };
+    let server = Server::start_with::<ScriptedDoor>(config, poller::open).unwrap();
+    let socket = TcpStream::connect(server.addresses()[0].1).unwrap();
+    let mut connection = Connection::<ScriptedDoor>::new(socket, clients::tests::client(1), true);
+    connection.client.active_at_ms.store(500, Relaxed);
+    change(&mut connection);
+    connection.is_overdue(&server.shared, &LoopStatistics::new(), now_ms)
+}
+
+#[test]
+fn a_silent_client_is_idle_unless_its_own_request_is_under_way() {
+    assert_eq!([1_499, 1_500].map(|now_ms| overdue(|_| (), now_ms)), [false, true]);
+    assert!(!overdue(|it| it.queued = true, 100_000), "it has another turn to come");
+    assert!(!overdue(|it| it.wakes_at_ns = Some(1), 100_000), "it waits for a signal");
+    // One that does not take its replies is not under way.
+    assert!(overdue(|it| (it.pending, it.output) = (true, vec![0; 10]), 1_500));
+}
+
+#[test]
+fn a_password_that_came_in_time_is_checked_however_late() {
+    let sleeping = |it: &mut Connection<ScriptedDoor>| {
+        (it.authenticated, it.mute, it.wakes_at_ns) = (false, true, Some(1));
+    };
+    assert!(!overdue(sleeping, 100_000));
+    let late = |it: &mut Connection<ScriptedDoor>| {
+        sleeping(it);
+        it.client.active_at_ms.store(1_000, Relaxed);
+    };
+    assert!(overdue(late, 1_000), "one that came too late is not");
+    assert!(overdue(|it| it.authenticated = false, 1_000));
+}
