@@ -11,6 +11,11 @@ pub(crate) const PAGE_BYTES_MAX: usize = 256 << 20;
 /// Most bytes of a step of a walk. With one value beyond that, and words around each, it is still a
 /// reply that a client may wait for.
 pub(crate) const WALK_BYTES_MAX: usize = 16 << 20;
+/// Values from this length on count for a page only while the table has let go of them: some
+/// thousand at most in a page of a walk.
+const LOOKED_AT_BYTES_MIN: usize = 16 << 10;
+/// Most records whose owner is asked for between two slices of a scan.
+const LOOKED_AT_MAX: usize = 4_096;
 /// What the words of an answer take beside each record, about.
 const ITEM_WORDS_BYTES: usize = 16;
 /// Most entries that a walk visits before a look at the size of the page.
@@ -35,6 +40,11 @@ pub(crate) struct Page {
     rests: Vec<Rest>,
     /// Bytes of large values, which are counted and not copied.
     counted_bytes: usize,
+    /// Which of them are [`LOOKED_AT_BYTES_MIN`] and more: few, so that each can be asked whether
+    /// the table still has it.
+    lent: Vec<usize>,
+    /// Bytes of those that are.
+    lent_bytes: usize,
 }
 
 /// What a page keeps of a record beside its key.
@@ -52,8 +62,9 @@ enum Rest {
 
 impl Page {
     pub(crate) fn new(values: bool, bytes_max: usize) -> Page {
-        let (bytes, items, rests) = Default::default();
-        Page { values, bytes_max, bytes, items, last_start: 0, rests, counted_bytes: 0 }
+        let (bytes, items, rests, lent) = Default::default();
+        let (last_start, counted_bytes, lent_bytes) = (0, 0, 0);
+        Page { values, bytes_max, bytes, items, last_start, rests, counted_bytes, lent, lent_bytes }
     }
 
     pub(crate) fn is_full(&self) -> bool {
@@ -66,9 +77,17 @@ impl Page {
         self.items.len()
     }
 
-    /// Bytes that the page holds, or keeps from being freed.
+    /// Bytes that the page holds, or keeps from being freed: a large value that the table still has
+    /// is the table's.
     pub(crate) fn held_bytes(&self) -> usize {
-        self.bytes.capacity() + self.items.capacity() * size_of::<usize>() + self.counted_bytes
+        let lists = (self.items.capacity() + self.lent.capacity()) * size_of::<usize>()
+            + self.rests.capacity() * size_of::<Rest>();
+        let own = |at: &usize| match &self.rests[*at] {
+            Rest::Counted(shared) => shared.own_bytes(),
+            Rest::Copied { .. } => 0,
+        };
+        let lent: usize = self.lent.iter().map(own).sum();
+        self.bytes.capacity() + lists + self.counted_bytes - self.lent_bytes + lent
     }
 
     /// Walks until `walk.count` entries were seen, the page is full, or so many steps ended
@@ -125,6 +144,10 @@ impl Page {
         self.rests.push(match entry.share() {
             Some(shared) => {
                 self.counted_bytes += value.len();
+                if value.len() >= LOOKED_AT_BYTES_MIN {
+                    self.lent.push(self.rests.len());
+                    self.lent_bytes += value.len();
+                }
                 Rest::Counted(shared)
             }
             None => {
@@ -265,7 +288,9 @@ impl Collection {
     }
 
     pub(crate) fn held_bytes(&self) -> usize {
-        self.page.held_bytes() + self.pending.len() * size_of::<Shared>()
+        let next = self.pending.iter().rev().take(LOOKED_AT_MAX);
+        let own: usize = next.map(Shared::own_bytes).sum();
+        self.page.held_bytes() + self.pending.capacity() * size_of::<Shared>() + own
     }
 }
 

@@ -81,6 +81,15 @@ impl Kept {
         }
     }
 
+    /// Bytes that are in memory for this alone: a record that is counted is the table's as long as
+    /// that has it.
+    pub(crate) fn own_bytes(&self) -> usize {
+        match self {
+            Kept::Counted(shared) => shared.own_bytes(),
+            Kept::Copied { value, .. } => value.capacity(),
+        }
+    }
+
     pub(crate) fn value(&self) -> &[u8] {
         match self {
             Kept::Counted(shared) => shared.entry().value(),

@@ -52,13 +52,15 @@ enum Stage {
 }
 
 impl Begun {
-    /// Bytes that it keeps for its command.
+    /// Bytes that are in memory for its command alone, as far as can be said with a look at some
+    /// thousand records.
     pub fn held_bytes(&self) -> usize {
         match &*self.0 {
             Stage::Collecting(_, collection) => collection.held_bytes(),
             Stage::Telling(page, _) => page.held_bytes(),
             Stage::Fetching { rest, .. } => {
-                rest.iter().flatten().map(|kept| kept.value().len()).sum()
+                let own: usize = rest.iter().flatten().map(Kept::own_bytes).sum();
+                own + rest.capacity() * size_of::<Option<Kept>>()
             }
             Stage::Preparing(prepared) => prepared.iter().map(Prepared::bytes).sum(),
             Stage::Walking(_) | Stage::Counting { .. } => 0,

@@ -146,6 +146,11 @@ impl Body {
         self.header().capacity as usize
     }
 
+    /// How many references there are now.
+    pub(crate) fn references(&self) -> usize {
+        self.header().references.load(Relaxed) as usize
+    }
+
     /// Whether ours is the only reference. Acquire: what others did with the bytes happened before.
     pub(crate) fn is_sole(&self) -> bool {
         self.header().references.load(Acquire) == 1

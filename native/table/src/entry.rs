@@ -97,6 +97,9 @@ const COMPACT_HEADER_BYTES: usize = 8;
 const WIDE_HEADER_BYTES: usize = size_of::<WideHeader>();
 const _: () = assert!(WIDE_HEADER_BYTES == 32);
 
+/// What is in the place of the pin once the table has let go of the entry: no address of anything.
+const LET_GO: *mut c_void = ptr::without_provenance_mut(1);
+
 /// Bytes before the key of an entry with this tag.
 fn key_offset(tag: usize) -> usize {
     body_offset(tag) + field(tag, BODY, 8) + field(tag, FLAGS, 4)
@@ -598,7 +601,7 @@ impl Drop for EntryBox {
         if let Some(header) = self.entry().wide() {
             // Relaxed: pins are made by who looks at the shard in place or has its lock, and both
             // are ordered with this.
-            release_pin(header.pin.swap(ptr::null_mut(), Relaxed));
+            release_pin(header.pin.swap(LET_GO, Relaxed));
             // SAFETY: the box owned one reference and is gone.
             unsafe { release_reference(self.tagged) };
         } else {
@@ -678,6 +681,22 @@ impl Shared {
     /// The entry.
     pub fn entry(&self) -> Entry<'_> {
         Entry { tagged: self.tagged, locked: false, borrow: PhantomData }
+    }
+
+    /// Bytes that only handles like this keep in memory. While the table, or a snapshot of it, has
+    /// the entry, these are none: it counts them itself. Afterwards they are this handle's part of
+    /// the entry, where it has several, and of its body, where several entries share that: over
+    /// all handles, no byte counts twice.
+    pub fn own_bytes(&self) -> usize {
+        let entry = self.entry();
+        let Some(header) = entry.wide() else { return 0 };
+        if header.pin.load(Relaxed) != LET_GO {
+            return 0;
+        }
+        // Others come and go meanwhile. All that can be wrong is this number, for a moment.
+        let part_of_body = |body: &Body| body_bytes(body.capacity()).div_ceil(body.references());
+        let bytes = allocated_bytes(entry.size()) + entry.with_body(part_of_body).unwrap_or(0);
+        bytes.div_ceil(header.references.load(Relaxed) as usize)
     }
 
     /// The handle as one word, to be kept by foreign code; [`Shared::from_raw`] takes it back.

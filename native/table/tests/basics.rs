@@ -721,6 +721,33 @@ fn shared_entries_outlive_their_keys() {
     assert_eq!(another.entry().key(), b"large");
 }
 
+#[test]
+fn bytes_are_a_handles_own_once_the_table_has_let_go_of_them() {
+    let table = table();
+    set(&table, b"wide", &[1; 1_000]);
+    set(&table, b"bodied", &[2; 60_000]);
+    let share = |key: &[u8]| table.read(key, NOW_MS, |it| it.unwrap().share()).unwrap();
+    let (wide, bodied) = (share(b"wide"), share(b"bodied"));
+    assert_eq!((wide.own_bytes(), bodied.own_bytes()), (0, 0));
+    set(&table, b"wide", b"new");
+    // Another expiry is another entry over the same body, which the table still has.
+    let meta = Meta { expires_at_ms: Some(NOW_MS + 1_000), ..Meta::default() };
+    table.update(b"bodied", NOW_MS, |slot| slot.put_same(&bodied.entry(), meta)).unwrap();
+    assert!((1_000..1_100).contains(&wide.own_bytes()), "{}", wide.own_bytes());
+    assert!((30_000..30_100).contains(&bodied.own_bytes()), "{}", bodied.own_bytes());
+    let (another, copy) = (share(b"bodied"), bodied.clone());
+    table.update(b"bodied", NOW_MS, |slot| slot.remove());
+    let all = bodied.own_bytes() + copy.own_bytes() + another.own_bytes();
+    assert!((60_000..60_300).contains(&all), "three handles, two entries, one body: {all}");
+    // What a snapshot needs is the table's.
+    set(&table, b"wide", &[1; 1_000]);
+    let wide = share(b"wide");
+    let snapshot = table.snapshot().unwrap();
+    set(&table, b"wide", b"new");
+    assert_eq!(wide.own_bytes(), 0);
+    drop(snapshot);
+}
+
 /// A table full of small entries.
 fn full_table(bytes_max: u64) -> Table {
     let table = table();

@@ -13,7 +13,7 @@ fn ordered(order: KeyOrder) -> FakeHost {
     FakeHost::on(Arc::new(Databases::with_options(&options)), ProtocolName::Resp)
 }
 
-fn lexical() -> FakeHost {
+pub(super) fn lexical() -> FakeHost {
     ordered(KeyOrder::default())
 }
 

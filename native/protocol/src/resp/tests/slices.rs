@@ -141,6 +141,33 @@ fn large_values_are_told_in_many_turns() {
 }
 
 #[test]
+fn a_client_holds_of_its_answer_what_the_table_has_no_more() {
+    const VALUE_BYTES: usize = 50_000;
+    let value = "x".repeat(VALUE_BYTES);
+    let new: Vec<String> = (0..40).map(|number| format!("key:{number} new")).collect();
+    let all_new = format!("MSET {}", new.join(" "));
+    for command in [format!("MGET {}", names(0, 40)), "PREFIX key: WITHVALUES".into()] {
+        let (mut host, mut other) = (range::lexical(), RespSession::default());
+        for number in 0..40 {
+            ask(&mut other, &mut host, &format!("SET key:{number} {value}"));
+        }
+        let mut session = RespSession::default();
+        let (mut rest, mut held) = (array(&command), Vec::new());
+        for meanwhile in ["PING", "SET key:39 new", &all_new] {
+            let progress = session.advance(&rest, &mut Vec::new(), &mut host, BUDGET);
+            assert_eq!((progress.next, session.is_mid_reply()), (Next::Yield, true));
+            rest.drain(..progress.consumed);
+            ask(&mut other, &mut host, meanwhile);
+            held.push(session.held_bytes());
+        }
+        assert!(held[0] < 20_000, "{command}: {held:?}");
+        let one = held[1] - held[0];
+        assert!((VALUE_BYTES..VALUE_BYTES + 1_000).contains(&one), "{command}: {held:?}");
+        assert!(held[2] > 10 * VALUE_BYTES, "{command}: {held:?}");
+    }
+}
+
+#[test]
 fn pairs_are_made_ready_in_turns_and_stored_in_one() {
     let (mut host, mut session) = (host(), RespSession::default());
     let value = "x".repeat(100_000);
