@@ -145,6 +145,7 @@ unsafe extern "C" fn load(
         }
         todana_table::set_pin_release(values::release_pin);
         tables::renew_handles();
+        todana_table::malloc::join_freed_blocks();
         // SAFETY: the BEAM passes a valid place for our private data.
         unsafe { *private = Instance::new().private() };
         true

@@ -38,6 +38,7 @@ mod heap;
 mod keyspace;
 mod limits;
 mod locked;
+pub mod malloc;
 mod meta;
 mod ordered;
 mod prefetch;
