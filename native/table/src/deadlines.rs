@@ -30,6 +30,8 @@
 //! Times are relative to a base at most 37 days before the present. What expires more than 49 days
 //! after the base has a deadline that is too early.
 
+use std::cmp::Ordering;
+
 use crate::heap::Heap;
 use crate::shard::NEVER_MS;
 
@@ -57,7 +59,7 @@ fn base_at(now_ms: u64) -> u32 {
 }
 
 /// The bits of a hash by which entries are found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Fragment(u32);
 
 impl Fragment {
@@ -77,19 +79,34 @@ impl Fragment {
 }
 
 /// Time and fragment, the time first: compared as numbers, the earlier one is less.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Deadline([u8; DEADLINE_BYTES]);
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Deadline([u8; DEADLINE_BYTES]);
+
+impl Ord for Deadline {
+    #[inline]
+    fn cmp(&self, other: &Deadline) -> Ordering {
+        self.word().cmp(&other.word())
+    }
+}
+
+impl PartialOrd for Deadline {
+    #[inline]
+    fn partial_cmp(&self, other: &Deadline) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
 
 impl Deadline {
     fn new(time: u32, fragment: Fragment) -> Deadline {
         let word = u64::from(time) << FRAGMENT_BITS | u64::from(fragment.0);
-        let [_, bytes @ ..] = word.to_be_bytes();
+        let [bytes @ .., _] = word.to_le_bytes();
         Deadline(bytes)
     }
 
+    #[inline]
     fn word(self) -> u64 {
         let [a, b, c, d, e, f, g] = self.0;
-        u64::from_be_bytes([0, a, b, c, d, e, f, g])
+        u64::from_le_bytes([a, b, c, d, e, f, g, 0])
     }
 
     fn time(self) -> u32 {
@@ -126,6 +143,16 @@ impl Deadlines {
     pub(crate) fn first_ms(&self) -> u64 {
         let first = self.heap.first();
         first.map_or(NEVER_MS, |deadline| self.base_ms() + u64::from(deadline.time()))
+    }
+
+    /// The fragment of the earliest deadline.
+    pub(crate) fn first_fragment(&self) -> Option<Fragment> {
+        self.heap.first().map(Deadline::fragment)
+    }
+
+    /// The heap, to fetch its memory.
+    pub(crate) fn heap(&self) -> &Heap<Deadline> {
+        &self.heap
     }
 
     /// Bytes of memory.

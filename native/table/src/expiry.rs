@@ -13,12 +13,18 @@ use crate::core::Core;
 use crate::deadlines::{Deadlines, Fragment};
 use crate::entry::EntryBox;
 use crate::hash::KeyHash;
+use crate::prefetch;
 use crate::reaper;
-use crate::shard::Records;
+use crate::shard::{Records, Shards};
 use crate::writer::{Removal, Writer};
 
 /// Deadlines looked at while a shard is locked.
 const LOCKED_WORK_MAX: usize = 128;
+/// Shards that are fetched from memory together. Where entries expire one after another, each is in
+/// another shard, and everything that it takes to remove it has long left the caches.
+const SHARDS_AHEAD: usize = 16;
+/// The same of entries of one shard.
+const ENTRIES_AHEAD: usize = 8;
 
 impl Core {
     /// See [`Table::sweep`](crate::Table::sweep).
@@ -36,26 +42,50 @@ impl Core {
             return (0, false);
         }
         let from = self.sweep_from.load(Relaxed);
+        let all = (from..self.shard_count).chain(0..from);
+        let mut due = all.filter(|&shard| shards.expiry_hint(shard) <= now_ms);
         let (mut removed, mut work_left) = (0, work_max);
-        for shard in (from..self.shard_count).chain(0..from) {
-            while shards.expiry_hint(shard) <= now_ms {
-                if work_left == 0 {
-                    self.sweep_from.store(shard, Relaxed);
-                    return (removed, true);
+        loop {
+            let (mut group, mut count) = ([0; SHARDS_AHEAD], 0);
+            for shard in due.by_ref().take(SHARDS_AHEAD.min(work_left.max(1))) {
+                group[count] = shard;
+                count += 1;
+            }
+            if count == 0 {
+                return (removed, false);
+            }
+            let group = &group[..count];
+            prefetch::fetch_due(shards, group);
+            for &shard in group {
+                while shards.expiry_hint(shard) <= now_ms {
+                    if work_left == 0 {
+                        self.sweep_from.store(shard, Relaxed);
+                        return (removed, true);
+                    }
+                    let (here, work) = self.sweep_shard(shards, shard, now_ms, work_left);
+                    removed += here;
+                    // To lock a shard counts, so that the work ends whatever is found there.
+                    work_left -= work.max(1);
                 }
-                let mut records = shards.get(shard).lock();
-                let snapshot = self.running_snapshot();
-                let mut writer = Writer::new(self, shards, shard, &mut records, snapshot);
-                let (here, work) = writer.remove_expired(now_ms, work_left.min(LOCKED_WORK_MAX));
-                let garbage = writer.garbage;
-                drop(records);
-                reaper::dispose(garbage);
-                removed += here;
-                // To lock a shard counts, so that the work ends whatever is found there.
-                work_left -= work.max(1);
             }
         }
-        (removed, false)
+    }
+
+    fn sweep_shard(
+        &self,
+        shards: &Shards,
+        shard: usize,
+        now_ms: u64,
+        work_max: usize,
+    ) -> (u64, usize) {
+        let mut records = shards.get(shard).lock();
+        let snapshot = self.running_snapshot();
+        let mut writer = Writer::new(self, shards, shard, &mut records, snapshot);
+        let swept = writer.remove_expired(now_ms, work_max.min(LOCKED_WORK_MAX));
+        let garbage = writer.garbage;
+        drop(records);
+        reaper::dispose(garbage);
+        swept
     }
 }
 
@@ -64,23 +94,61 @@ impl Writer<'_> {
     /// many entries there were, and at how many deadlines it looked.
     pub(crate) fn remove_expired(&mut self, now_ms: u64, work_max: usize) -> (u64, usize) {
         let (mut removed, mut work) = (0, 0);
-        while work < work_max {
-            let pop = |records: &mut Records| records.deadlines.as_mut()?.pop_due(now_ms);
-            let Some(fragment) = self.change_deadlines(pop) else { break };
-            work += 1;
-            for hash in fragment.hashes(self.records.index.num_buckets()) {
-                while let Some(bucket) = self.find_expired(hash, fragment, now_ms) {
-                    removed += u64::from(self.remove(bucket, Removal::Expired));
-                }
+        loop {
+            let mut due = [Fragment::default(); ENTRIES_AHEAD];
+            let count = self.pop_due(&mut due, work_max - work, now_ms);
+            if count == 0 {
+                break;
             }
-            // Others of the same fragment, or an entry that took the place of the one whose
-            // deadline it was.
-            if let Some(at_ms) = earliest_ms(&self.records.index, fragment, &self.core.hash) {
-                self.change_deadlines(|records| records.add_deadline(fragment, at_ms, now_ms));
-            }
+            work += count;
+            let due = &due[..count];
+            self.fetch(due);
+            due.iter().for_each(|&fragment| removed += self.remove_fragment(fragment, now_ms));
         }
         self.shards.note_first_deadline(self.shard, self.records);
         (removed, work)
+    }
+
+    /// Takes out deadlines that have passed, `max` at most. Returns how many.
+    fn pop_due(&mut self, due: &mut [Fragment], max: usize, now_ms: u64) -> usize {
+        self.change_deadlines(|records| {
+            let Some(deadlines) = &mut records.deadlines else { return 0 };
+            let mut count = 0;
+            for place in due.iter_mut().take(max) {
+                let Some(fragment) = deadlines.pop_due(now_ms) else { break };
+                *place = fragment;
+                count += 1;
+            }
+            count
+        })
+    }
+
+    /// Fetches the entries of these fragments, so that they are waited for together.
+    fn fetch(&self, due: &[Fragment]) {
+        if due.len() > 1 {
+            let buckets = self.records.index.num_buckets();
+            let hashes = || due.iter().filter_map(|fragment| fragment.hashes(buckets).next());
+            let hint = self.shards.hint(self.shard);
+            hashes().for_each(|hash| hint.fetch(hash));
+            hashes().for_each(|hash| prefetch::fetch_entries_of(self.records, hash, 1));
+        }
+    }
+
+    /// Takes out the entries of a fragment that have expired, and puts a deadline back for others.
+    /// Returns how many they were.
+    fn remove_fragment(&mut self, fragment: Fragment, now_ms: u64) -> u64 {
+        let mut removed = 0;
+        for hash in fragment.hashes(self.records.index.num_buckets()) {
+            while let Some(bucket) = self.find_expired(hash, fragment, now_ms) {
+                removed += u64::from(self.remove(bucket, Removal::Expired));
+            }
+        }
+        // Others of the same fragment, or an entry that took the place of the one whose
+        // deadline it was.
+        if let Some(at_ms) = earliest_ms(&self.records.index, fragment, &self.core.hash) {
+            self.change_deadlines(|records| records.add_deadline(fragment, at_ms, now_ms));
+        }
+        removed
     }
 
     /// The bucket of an entry of this fragment that has expired.
@@ -196,7 +264,7 @@ mod tests {
     use crate::keyspace::Keyspace;
     use crate::limits::{Limits, Options};
     use crate::meta::Meta;
-    use crate::shard::{Shard, Shards};
+    use crate::shard::Shard;
     use crate::table::Table;
 
     use super::*;

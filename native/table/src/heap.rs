@@ -9,14 +9,17 @@
 //!   last   [ 99 .. 104    ]
 //! ```
 //!
-//! Each item has four children, at `4 n + 1` and after: fewer steps, thus fewer cache misses, than
-//! with two.
+//! Each item has eight children, at `8 n + 1` and after: fewer steps than with two, and what a step
+//! compares lies side by side, so fewer cache misses.
 
 /// Of seven bytes these are 231, for which malloc takes 240.
 const BLOCK: usize = 33;
-/// Room is added to the first block in steps of this.
+/// The room of the first block while it grows. Each step leaves a hole in malloc's heap, so there
+/// are few: of seven bytes these take 48 and 112.
+const FIRST_ROOM: [usize; 2] = [5, 14];
+/// Room for pointers to blocks is added in steps of at least this.
 const STEP: usize = 4;
-const CHILDREN: usize = 4;
+const CHILDREN: usize = 8;
 
 /// A heap, the least item first.
 pub(crate) struct Heap<T> {
@@ -64,6 +67,21 @@ impl<T: Copy + Ord> Heap<T> {
         Some(first)
     }
 
+    /// What tells where the first items are.
+    pub(crate) fn directory(&self) -> usize {
+        self.full.as_ptr().addr()
+    }
+
+    /// Where the first items are.
+    pub(crate) fn front(&self) -> usize {
+        self.full.first().map_or(self.last.as_ptr().addr(), |block| block.as_ptr().addr())
+    }
+
+    /// Where the last item is, which takes the place of one that is taken out.
+    pub(crate) fn back(&self) -> usize {
+        self.last.as_ptr().wrapping_add(self.last.len()).addr()
+    }
+
     /// The items, in no order.
     pub(crate) fn into_vec(self) -> Vec<T> {
         let mut items = Vec::with_capacity(self.len());
@@ -103,9 +121,10 @@ impl<T: Copy + Ord> Heap<T> {
     fn push_last(&mut self, item: T) {
         let len = self.last.len();
         if len == self.last.capacity() {
-            // Only the first block grows: what growing leaves behind is of sizes that few need.
-            let room = if self.full.is_empty() { STEP } else { BLOCK };
-            self.last.reserve_exact(room.min(BLOCK - len));
+            // Only the first block grows.
+            let rooms = if self.full.is_empty() { &FIRST_ROOM[..] } else { &[] };
+            let room = rooms.iter().find(|room| **room > len).unwrap_or(&BLOCK);
+            self.last.reserve_exact(room - len);
         }
         self.last.push(item);
         if self.last.len() == BLOCK {

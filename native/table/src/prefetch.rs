@@ -27,6 +27,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use hashbrown::HashTable;
 
 use crate::core::Core;
+use crate::deadlines::Deadlines;
 use crate::entry::EntryBox;
 use crate::shard::{Records, Shards};
 
@@ -41,6 +42,8 @@ const LINE_BYTES: usize = 64;
 pub(crate) const ENTRY_LINES_MAX: usize = 3;
 /// The same of small entries, which may begin anywhere in a line.
 const ENTRY_LINES_MIN: usize = 2;
+/// The same of a heap of deadlines: its first block has four.
+const HEAP_LINES: usize = 4;
 /// Keys of a walk that are fetched together.
 const GROUP: usize = 8;
 /// User addresses are below 2^48 (see [`crate::entry`]): a hint has room for a size above them.
@@ -125,16 +128,20 @@ impl Core {
 
 /// Takes the first step for each of the keys, [`PREFETCH_KEYS_MAX`] at most, then the second.
 #[inline(always)]
-pub(crate) fn in_two_steps<P>(
+pub(crate) fn in_two_steps<P: Copy + Default>(
     keys: &[&[u8]],
     fetch_place: impl Fn(&[u8]) -> P,
     fetch_entries: impl Fn(&P),
 ) {
-    let mut places: [Option<P>; PREFETCH_KEYS_MAX] = [const { None }; PREFETCH_KEYS_MAX];
-    for (place, key) in places.iter_mut().zip(keys) {
-        *place = FETCHES.then(|| fetch_place(key));
+    if !FETCHES {
+        return;
     }
-    places.iter().flatten().for_each(fetch_entries);
+    let mut places = [P::default(); PREFETCH_KEYS_MAX];
+    let places = &mut places[..keys.len().min(PREFETCH_KEYS_MAX)];
+    for (place, key) in places.iter_mut().zip(keys) {
+        *place = fetch_place(key);
+    }
+    places.iter().for_each(fetch_entries);
 }
 
 /// The second step, for a shard that nobody has locked.
@@ -156,6 +163,43 @@ pub(crate) fn fetch_entries_of(records: &Records, hash: u64, lines: usize) {
             }
         }
         false
+    });
+}
+
+/// Fetches what it takes to remove the first entry that has expired from each of these shards: what
+/// [`crate::deadlines`] keeps, the place in the index, the entry.
+pub(crate) fn fetch_due(shards: &Shards, due: &[usize]) {
+    if !FETCHES || due.len() < 2 {
+        return;
+    }
+    let each = |step: &dyn Fn(&Hint, &Records, &Deadlines)| {
+        for &shard in due {
+            if let Some(records) = shards.get(shard).try_lock_to_read()
+                && let Some(deadlines) = &records.deadlines
+            {
+                step(shards.hint(shard), &records, deadlines);
+            }
+        }
+    };
+    let hash = |records: &Records, deadlines: &Deadlines| {
+        deadlines.first_fragment()?.hashes(records.index.num_buckets()).next()
+    };
+    due.iter().for_each(|&shard| fetch(std::ptr::from_ref(shards.get(shard)).addr()));
+    each(&|_, _, deadlines| fetch(std::ptr::from_ref(deadlines).addr()));
+    each(&|_, _, deadlines| {
+        fetch(deadlines.heap().directory());
+        fetch(deadlines.heap().back());
+    });
+    each(&|_, _, deadlines| {
+        let front = deadlines.heap().front();
+        (0..HEAP_LINES).for_each(|line| fetch(front + line * LINE_BYTES));
+    });
+    each(&|hint, records, deadlines| {
+        hash(records, deadlines).into_iter().for_each(|hash| hint.fetch(hash));
+    });
+    each(&|_, records, deadlines| {
+        let hash = hash(records, deadlines);
+        hash.into_iter().for_each(|hash| fetch_entries_of(records, hash, ENTRY_LINES_MIN));
     });
 }
 
