@@ -5,7 +5,7 @@ use crate::{Condition, Expires, Record, Refusal};
 use todana_table::{Access, Entry, Full, Meta, Shared, Slot};
 
 /// The record that doors see of an entry.
-#[inline]
+#[inline(always)]
 pub(crate) fn record_of<'a>(entry: &Entry<'a>) -> Record<'a> {
     Record::of(entry)
 }

@@ -104,6 +104,8 @@ pub(crate) struct Room {
     digits: itoa::Buffer,
     inline: [MaybeUninit<u8>; Room::INLINE],
     heap: Vec<u8>,
+    /// Whether the term was none of the simple ones: it was walked, not only copied.
+    walked: bool,
 }
 
 impl Room {
@@ -115,7 +117,14 @@ impl Room {
             digits: itoa::Buffer::new(),
             inline: [const { MaybeUninit::uninit() }; Room::INLINE],
             heap: Vec::new(),
+            walked: false,
         }
+    }
+
+    /// Whether the key that is in it was a list or another term that had to be walked.
+    #[inline]
+    pub(crate) fn was_walked(&self) -> bool {
+        self.walked
     }
 
     /// `tag`, then `bytes`.
@@ -260,6 +269,7 @@ const KEY_CELLS_MAX: usize = KEY_BYTES_MAX + (16 << 10);
 #[cold]
 unsafe fn flat_key(env: RawEnv, list: Raw, room: &mut Room) -> Result<&[u8], Misuse> {
     let too_long = || Misuse::Argument(2, atoms::key_too_long());
+    room.walked = true;
     let flat = &mut room.heap;
     flat.clear();
     // SAFETY: see the function.
@@ -434,6 +444,7 @@ unsafe fn encode(env: RawEnv, term: Raw, room: &mut Room, used: Use) -> Result<&
 /// # Safety
 /// As of [`key`].
 unsafe fn external(env: RawEnv, term: Raw, room: &mut Room, used: Use) -> Result<&[u8], Misuse> {
+    room.walked = true;
     // SAFETY: see the function.
     if !unsafe { is_small_and_canonical(env, term, used, &mut { NODES_MAX }, 16) } {
         return Err(Misuse::Encode);

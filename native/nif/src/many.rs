@@ -33,9 +33,9 @@ impl Step {
     }
 }
 
-/// What a term that may be a list costs beyond its bytes.
-fn list_bytes(env: erts::RawEnv, term: Raw) -> usize {
-    if erts::is_list(env, term) { LIST_BYTES } else { 0 }
+/// What a term costs beyond its bytes that may have been walked.
+fn walked_bytes(walked: bool) -> usize {
+    if walked { LIST_BYTES } else { 0 }
 }
 
 /// How a slice ended.
@@ -113,13 +113,12 @@ fn get_many<'a>(env: Env<'a>, table: Term<'a>, keys: Term<'a>, found: Term<'a>) 
     };
     let mut list = found.as_c_arg();
     let done = slice(env, keys.as_c_arg(), |key| {
-        let mut bytes = list_bytes(raw_env, key);
+        let mut looked = point::Looked::default();
         // SAFETY: the key is part of this call's argument.
-        if let Some(found) = unsafe { point::look_up(store, raw_env, key, 0)? } {
-            list = erts::cons(raw_env, erts::tuple(raw_env, &[key, found.term]), list);
-            bytes += found.bytes;
+        if let Some(value) = unsafe { point::look_up(store, raw_env, key, 0, &mut looked)? } {
+            list = erts::cons(raw_env, erts::tuple(raw_env, &[key, value]), list);
         }
-        Ok(Step::of(bytes))
+        Ok(Step::of(looked.bytes + walked_bytes(looked.walked)))
     });
     // SAFETY: the list was made in this environment.
     ended(env, done, unsafe { Term::new(env, list) })
@@ -188,7 +187,8 @@ unsafe fn pair_of<'a>(
         let Some(&[key, value]) = erts::elements(env, pair) else {
             return Err(Misuse::Argument(2, atoms::not_a_pair()));
         };
-        let lists = list_bytes(env, key) + list_bytes(env, value);
+        let is_list = |term| walked_bytes(erts::is_list(env, term));
+        let lists = is_list(key) + is_list(value);
         let key = codec::key(store, env, key, form, key_room)?;
         let value = codec::value(store, env, value, form, 2, value_room)?;
         Ok((key, value, lists + key.len() + value.len()))
@@ -286,7 +286,8 @@ fn delete_many<'a>(env: Env<'a>, table: Term<'a>, keys: Term<'a>, deleted: u64) 
         if let Answer::Integer(number) = answers.only() {
             deleted += number.unsigned_abs();
         }
-        Ok(Step::of(bytes.len() + list_bytes(raw_env, key)))
+        let length = bytes.len();
+        Ok(Step::of(length + walked_bytes(room.was_walked())))
     });
     ended(env, done, deleted.encode(env))
 }

@@ -207,7 +207,17 @@ impl Core {
     }
 
     /// Accounts for a write that leaves an entry of `entry_bytes`, or refuses it.
+    #[inline]
     pub(crate) fn charge(&self, change: Change, entry_bytes: i64) -> Result<(), Full> {
+        if self.is_limited() {
+            return self.charge_limited(change, entry_bytes);
+        }
+        self.add(change);
+        Ok(())
+    }
+
+    #[inline(never)]
+    fn charge_limited(&self, change: Change, entry_bytes: i64) -> Result<(), Full> {
         let charged = self.charge_own(change, entry_bytes);
         if charged.is_err() {
             self.note_refused();
@@ -237,6 +247,7 @@ impl Core {
     }
 
     /// Accounts for what no limit refuses.
+    #[inline]
     pub(crate) fn add(&self, change: Change) {
         self.gauges.entries.change(change.entries);
         self.gauges.bytes.change(change.bytes);

@@ -176,14 +176,24 @@ impl<'a> Entry<'a> {
     /// The value.
     #[inline]
     pub fn value(&self) -> &'a [u8] {
+        if self.tag() & BODY != 0 {
+            return self.value_of_body();
+        }
         let (key_len, value_len) = self.lengths();
-        let start = match self.with_body(|body| body.bytes().cast_const()) {
-            Some(bytes) => bytes,
-            None => self.at(key_offset(self.tag()) + key_len),
-        };
-        // SAFETY: the value follows the key, or is in the body; it has `value_len` initialised
-        // bytes, which nobody changes during `'a` (see `body.rs` for those of a body).
-        unsafe { std::slice::from_raw_parts(start, value_len) }
+        // SAFETY: the value follows the key and has `value_len` initialised bytes, which nobody
+        // changes during `'a`.
+        unsafe { std::slice::from_raw_parts(self.at(key_offset(self.tag()) + key_len), value_len) }
+    }
+
+    #[cold]
+    fn value_of_body(&self) -> &'a [u8] {
+        let (_, value_len) = self.lengths();
+        match self.with_body(|body| body.bytes().cast_const()) {
+            // SAFETY: the value is in the body and has `value_len` initialised bytes, which nobody
+            // changes during `'a` (see `body.rs`).
+            Some(start) => unsafe { std::slice::from_raw_parts(start, value_len) },
+            None => &[],
+        }
     }
 
     /// The version of the write that made this entry: unique and growing within its table, below
@@ -233,13 +243,17 @@ impl<'a> Entry<'a> {
     /// entries share counts for each of them, with all its capacity.
     #[inline]
     pub fn bytes(&self) -> usize {
-        let own = allocated_bytes(self.size());
-        if self.tag() & BODY == 0 { own } else { own + self.bytes_of_body() }
+        if self.tag() & BODY != 0 {
+            return self.bytes_with_body();
+        }
+        let (key_len, value_len) = self.lengths();
+        allocated_bytes(key_offset(self.tag()) + key_len + value_len)
     }
 
     #[cold]
-    fn bytes_of_body(&self) -> usize {
-        self.with_body(|body| body_bytes(body.capacity())).unwrap_or(0)
+    fn bytes_with_body(&self) -> usize {
+        let body_bytes = self.with_body(|body| body_bytes(body.capacity()));
+        allocated_bytes(self.size()) + body_bytes.unwrap_or(0)
     }
 
     /// Looks at the body, where the entry has one.
@@ -416,10 +430,11 @@ unsafe impl Sync for EntryBox {}
 impl EntryBox {
     /// An entry whose value is the parts, one after another. `None` when it is too long or memory
     /// is short.
+    #[inline]
     pub(crate) fn build(key: &[u8], parts: &[&[u8]], meta: &Meta) -> Option<EntryBox> {
         let value_len = parts.iter().try_fold(0usize, |sum, part| sum.checked_add(part.len()))?;
         if value_len >= BODY_BYTES_MIN {
-            return EntryBox::over(key, Body::of(parts, value_len)?, value_len, meta);
+            return EntryBox::build_body(key, parts, value_len, meta);
         }
         copies::note(value_len);
         // SAFETY: every byte of the value is written below, before anybody can look at it.
@@ -437,8 +452,14 @@ impl EntryBox {
         Some(entry)
     }
 
+    #[cold]
+    fn build_body(key: &[u8], parts: &[&[u8]], value_len: usize, meta: &Meta) -> Option<EntryBox> {
+        EntryBox::over(key, Body::of(parts, value_len)?, value_len, meta)
+    }
+
     /// An entry whose value is the first `value_len` bytes of a body, all of them written or to be
     /// written before anybody looks.
+    #[inline(never)]
     pub(crate) fn over(key: &[u8], body: Body, value_len: usize, meta: &Meta) -> Option<EntryBox> {
         assert!(value_len <= body.capacity());
         // SAFETY: the value is in the body.
@@ -455,8 +476,11 @@ impl EntryBox {
 
     /// Allocates, and writes everything but version (0) and a value that is not in a body.
     ///
+    /// Always inlined: most entries have no body, and pay nothing for those that have one.
+    ///
     /// # Safety
     /// The caller writes the whole value before anybody looks at it, unless it is in a body.
+    #[inline(always)]
     unsafe fn allocate(
         key: &[u8],
         value_len: usize,
@@ -563,6 +587,12 @@ impl EntryBox {
         }
     }
 
+    /// Whether the entry may be large.
+    #[inline]
+    pub(crate) fn is_wide(&self) -> bool {
+        self.tagged.addr().get() & WIDE != 0
+    }
+
     /// Whether the box is the only owner of the entry, and the entry of its body. Handles and pins
     /// are owners; aliases are none, and the caller's affair. False where there is no body.
     pub(crate) fn is_sole(&self) -> bool {
@@ -597,16 +627,28 @@ impl EntryBox {
 }
 
 impl Drop for EntryBox {
+    #[inline]
     fn drop(&mut self) {
+        if self.is_wide() {
+            return self.release_wide();
+        }
+        // SAFETY: compact entries are owned by the box alone.
+        unsafe { deallocate(self.tagged) };
+    }
+}
+
+impl EntryBox {
+    /// What dropping the box of a wide entry does.
+    #[inline(never)]
+    fn release_wide(&mut self) {
         if let Some(header) = self.entry().wide() {
             // Relaxed: pins are made by who looks at the shard in place or has its lock, and both
-            // are ordered with this.
-            release_pin(header.pin.swap(LET_GO, Relaxed));
+            // are ordered with this. Nobody makes one any more.
+            let pin = header.pin.load(Relaxed);
+            header.pin.store(LET_GO, Relaxed);
+            release_pin(pin);
             // SAFETY: the box owned one reference and is gone.
             unsafe { release_reference(self.tagged) };
-        } else {
-            // SAFETY: compact entries are owned by the box alone.
-            unsafe { deallocate(self.tagged) };
         }
     }
 }
@@ -621,7 +663,8 @@ unsafe fn release_reference(tagged: NonNull<u8>) {
     let references = unsafe { &(*untag(tagged).cast::<WideHeader>()).references };
     // Release: what we did with the entry happens before it is freed; Acquire: so does what the
     // others did.
-    if references.fetch_sub(1, AcqRel) == 1 {
+    // Who finds its own reference alone knows that nobody can make another.
+    if references.load(Acquire) == 1 || references.fetch_sub(1, AcqRel) == 1 {
         // SAFETY: that was the last reference.
         unsafe { deallocate(tagged) };
     }
@@ -629,10 +672,13 @@ unsafe fn release_reference(tagged: NonNull<u8>) {
 
 /// # Safety
 /// Nobody uses the entry any more.
+#[inline]
 unsafe fn deallocate(tagged: NonNull<u8>) {
     let entry = Entry { tagged, locked: false, borrow: PhantomData };
     let size = entry.size();
-    if let Some(body) = entry.body_start() {
+    if tagged.addr().get() & WIDE != 0
+        && let Some(body) = entry.body_start()
+    {
         // SAFETY: the entry's own reference, and the entry is gone.
         drop(unsafe { Body::from_raw(body) });
     }

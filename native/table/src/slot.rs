@@ -76,18 +76,25 @@ impl<'a> Slot<'a> {
         Slot { writer, key, hash, now_ms, bucket, written: None, refused: false, taken_out }
     }
 
-    /// Ends the work on the key: what was written, and what is to be freed without the lock.
+    /// Ends the work on the key: what was written, where a limit wants to know, and what is to be
+    /// freed without the lock.
+    #[inline]
     pub(crate) fn finish(mut self, now_ms: u64) -> (Option<Written>, Vec<EntryBox>) {
-        let grown = self.writer.grown;
+        let is_limited = self.writer.core.is_limited();
+        let written = if is_limited { self.what_was_written(now_ms) } else { None };
+        (written, std::mem::take(&mut self.writer.garbage))
+    }
+
+    #[inline(never)]
+    fn what_was_written(&self, now_ms: u64) -> Option<Written> {
         // What was refused makes room all the same, so that it fits at another time.
         let next = || self.refused.then(|| self.writer.core.version() + 1);
-        let written = self.written.or_else(next).map(|version| Written {
+        self.written.or_else(next).map(|version| Written {
             first_version: version,
             last_version: version,
             now_ms,
-            grown,
-        });
-        (written, std::mem::take(&mut self.writer.garbage))
+            grown: self.writer.grown,
+        })
     }
 
     /// Whether the key has lost its entry, but not yet its place in the table's order; what is to

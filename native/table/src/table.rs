@@ -212,10 +212,11 @@ impl Keyspace for Table {
         let result = change(&mut slot);
         let (written, garbage) = slot.finish(now_ms);
         drop(records);
-        reaper::dispose(garbage);
-        if let Some(written) = written
-            && core.is_limited()
-        {
+        // Looked at here, since hardly any write has garbage.
+        if !garbage.is_empty() {
+            reaper::dispose(garbage);
+        }
+        if let Some(written) = written {
             core.make_room(written);
         }
         result

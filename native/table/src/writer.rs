@@ -185,13 +185,19 @@ impl Writer<'_> {
     }
 
     /// Copies the shard's pointers for the running snapshot, unless that has them already.
+    #[inline]
     fn preserve(&mut self) {
         if self.must_preserve() {
-            self.records.snapshot = self.snapshot;
-            let kept = Kept::of(&self.records.index, self.core.version());
-            self.core.keep(kept.bytes(), self.snapshot);
-            self.records.kept = Some(Box::new(kept));
+            self.preserve_now();
         }
+    }
+
+    #[cold]
+    fn preserve_now(&mut self) {
+        self.records.snapshot = self.snapshot;
+        let kept = Kept::of(&self.records.index, self.core.version());
+        self.core.keep(kept.bytes(), self.snapshot);
+        self.records.kept = Some(Box::new(kept));
     }
 
     /// Lets go of what is kept for a snapshot that was abandoned.
@@ -210,10 +216,16 @@ impl Writer<'_> {
     }
 
     /// Drops an entry that is out of the index, or hands it to the snapshot that still needs it.
+    #[inline]
     fn retire(&mut self, entry: EntryBox) {
-        if self.records.kept.is_none() {
-            return self.discard(entry);
+        match &self.records.kept {
+            None => self.discard(entry),
+            Some(_) => self.retire_kept(entry),
         }
+    }
+
+    #[cold]
+    fn retire_kept(&mut self, entry: EntryBox) {
         self.let_go();
         let Some(kept) = &mut self.records.kept else { return self.discard(entry) };
         let before = kept.bytes();
@@ -227,7 +239,15 @@ impl Writer<'_> {
 
     /// Drops an entry, or has it dropped without the lock. Where a body has other owners, only the
     /// entry over it goes, which is small; and who edits the value next finds one owner less.
+    #[inline]
     fn discard(&mut self, entry: EntryBox) {
+        if entry.is_wide() {
+            self.discard_wide(entry);
+        }
+    }
+
+    #[inline(never)]
+    fn discard_wide(&mut self, entry: EntryBox) {
         if entry.entry().bytes() >= LARGE_BYTES && !entry.shares_body() {
             self.garbage.push(entry);
         }
@@ -288,6 +308,7 @@ impl Change {
 }
 
 /// What one entry counts for.
+#[inline(always)]
 fn change_of(entry: &Entry<'_>) -> Change {
     Change {
         entries: 1,
