@@ -411,7 +411,11 @@ mod tests {
         let [own, _sibling] = siblings(64 * MIB, 64 * MIB, MIB, 71 * MIB);
         assert_eq!(refused(&own, 8 * MIB), [true; 2]);
         assert_eq!(wanted(&own), [0, 8 * MIB]);
-        // What never fits is not wanted.
+        // What never fits is not wanted, nor is a step whose writes never fit together.
+        let (bytes, largest_bytes) = (65 << 20, 1 << 20);
+        let growth = Growth { entries: 65, bytes, largest_bytes };
+        assert!(own.core().reserve(&growth).is_err());
+        assert_eq!(wanted(&own), [0, 8 * MIB]);
         assert_eq!(refused(&own, 65 * MIB), [true; 2]);
         assert_eq!(wanted(&own), [0, 8 * MIB]);
     }
