@@ -3,9 +3,10 @@
 use crate::recorder::{Answer, Recorder, Store, value};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use todana_command::{
-    Batch, Command, ExpireWhen, Expires, Set, execute, execute_batch, execute_on, watch,
+    Batch, Command, ExpireWhen, Expires, Place, Set, execute, execute_batch, execute_on, take,
+    watch,
 };
-use todana_table::{Limits, Options, Table, WhenFull};
+use todana_table::{Entry, Keyspace, Limits, Meta, Options, Slot, Table, WhenFull};
 
 #[test]
 fn a_database_that_does_not_exist_is_an_error_everywhere() {
@@ -258,4 +259,29 @@ fn the_last_of_several_values_for_a_key_stays() {
             }
         }
     }
+}
+
+/// Who waits for a record's lock while databases are exchanged takes the record of the database
+/// that has the number then, and leaves the other alone.
+#[test]
+fn a_record_is_taken_from_the_database_that_has_the_number_now() {
+    let store = Store::new();
+    let databases = &store.databases;
+    for (database, value) in [(0, b"zero"), (1, b"one.")] {
+        let table = &databases.tables()[database];
+        let put = |slot: &mut Slot<'_>| slot.put(&[value], Meta::default());
+        table.update(b"k", 1, put).expect("room");
+    }
+    let locked = databases.tables()[0].lock([&b"k"[..]], 1);
+    std::thread::scope(|scope| {
+        let look = |entry: Option<Entry<'_>>| entry.map(|entry| entry.value().to_vec());
+        let taker = scope.spawn(move || take(Place::Database(databases, 0), b"k", 1, look));
+        // So that it waits for the lock. If it comes later, the test says nothing, and holds.
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        assert!(databases.swap(0, 1));
+        drop(locked);
+        assert_eq!(taker.join().expect("no panic").as_deref(), Some(&b"one."[..]));
+    });
+    let lens = databases.tables().iter().map(|table| table.len()).take(2);
+    assert_eq!(lens.collect::<Vec<_>>(), [1, 0]);
 }
