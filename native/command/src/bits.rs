@@ -1,7 +1,7 @@
 //! Values as strings of bits. Bit 0 is the highest bit of the first byte.
 
 use crate::strings::{clamp, clamp_each};
-use crate::{Context, Error, Reply, Span, Unit};
+use crate::{Command, Context, Error, Reply, Span, Unit};
 use todana_table::{Edit, Entry, Full, Keyspace, Meta};
 
 /// GETBIT.
@@ -65,9 +65,7 @@ pub(crate) fn bit_count<K: Keyspace, R: Reply>(
 ) {
     let count = space.read(key, now_ms, |entry| {
         let value = entry.as_ref().map_or(&[][..], Entry::value);
-        let span = span.unwrap_or(Span { start: 0, end: -1, unit: Unit::Byte });
-        let Some((first, last)) = bit_span(&span, value.len(), clamp) else { return 0 };
-        count_ones(value, first, last)
+        Look::counting(span, value.len()).map_or(0, |look| look.finish(value))
     });
     reply.integer(count);
 }
@@ -118,27 +116,95 @@ pub(crate) fn bit_position<K: Keyspace, R: Reply>(
     let position = space.read(key, now_ms, |entry| {
         let Some(entry) = entry else { return if search.bit { -1 } else { 0 } };
         let value = entry.value();
-        let (start, end) = (search.start.unwrap_or(0), search.end.unwrap_or(-1));
-        let span = Span { start, end, unit: search.unit };
-        let Some((first, last)) = bit_span(&span, value.len(), clamp_each) else { return -1 };
-        match find(value, search.bit, first, last) {
-            Some(position) => position as i64,
-            None if !search.bit && search.end.is_none() => value.len() as i64 * 8,
-            None => -1,
-        }
+        Look::searching(search, value.len()).map_or(-1, |look| look.finish(value))
     });
     reply.integer(position);
 }
 
-fn find(value: &[u8], bit: bool, first: usize, last: usize) -> Option<usize> {
-    let flip = if bit { 0 } else { 0xff };
-    for (index, byte) in value[..=last / 8].iter().enumerate().skip(first / 8) {
-        let before = if index == first / 8 { 0xff >> (first % 8) } else { 0xff };
-        let wanted = (byte ^ flip) & before;
-        if wanted != 0 {
-            let position = index * 8 + wanted.leading_zeros() as usize;
-            return (position <= last).then_some(position);
+/// BITCOUNT or BITPOS on its way through a value.
+#[derive(Debug)]
+pub(crate) struct Look {
+    /// The bits that are left to look at.
+    next: usize,
+    last: usize,
+    aim: Aim,
+}
+
+#[derive(Debug)]
+enum Aim {
+    /// Ones that were counted.
+    Count(i64),
+    /// The bit that is looked for, and what is answered where there is none.
+    Find(bool, i64),
+}
+
+impl Look {
+    /// Of a command, at a value of this length; `None` where there is nothing to look at.
+    pub(crate) fn at(command: &Command<'_>, bytes: usize) -> Option<Look> {
+        match *command {
+            Command::BitCount { span, .. } => Look::counting(span, bytes),
+            Command::BitPosition { bit, start, end, unit, .. } => {
+                Look::searching(&Search { bit, start, end, unit }, bytes)
+            }
+            _ => None,
         }
     }
-    None
+
+    fn counting(span: Option<Span>, bytes: usize) -> Option<Look> {
+        let span = span.unwrap_or(Span { start: 0, end: -1, unit: Unit::Byte });
+        let (next, last) = bit_span(&span, bytes, clamp)?;
+        Some(Look { next, last, aim: Aim::Count(0) })
+    }
+
+    fn searching(search: &Search, bytes: usize) -> Option<Look> {
+        let (start, end) = (search.start.unwrap_or(0), search.end.unwrap_or(-1));
+        let span = Span { start, end, unit: search.unit };
+        let (next, last) = bit_span(&span, bytes, clamp_each)?;
+        let goes_on = !search.bit && search.end.is_none();
+        let none = if goes_on { bytes as i64 * 8 } else { -1 };
+        Some(Look { next, last, aim: Aim::Find(search.bit, none) })
+    }
+
+    fn finish(mut self, value: &[u8]) -> i64 {
+        self.go_on(value, usize::MAX).unwrap_or(0)
+    }
+
+    /// Looks at so many bytes more. Returns the answer when it is known.
+    pub(crate) fn go_on(&mut self, value: &[u8], bytes_max: usize) -> Option<i64> {
+        let (first, end) = (self.next, (self.next / 8).saturating_add(bytes_max));
+        let last = self.last.min(end.saturating_mul(8) - 1);
+        self.next = last + 1;
+        let is_done = last == self.last;
+        match &mut self.aim {
+            Aim::Count(count) => {
+                *count += count_ones(value, first, last);
+                is_done.then_some(*count)
+            }
+            Aim::Find(bit, none) => {
+                let found = find(value, *bit, first, last).map(|position| position as i64);
+                found.or(is_done.then_some(*none))
+            }
+        }
+    }
+}
+
+/// The first such bit of a part of a value.
+fn find(value: &[u8], bit: bool, first: usize, last: usize) -> Option<usize> {
+    let flip = if bit { 0 } else { 0xff };
+    let start = first / 8;
+    let found = |index: usize, ones: u8| {
+        let position = index * 8 + ones.leading_zeros() as usize;
+        (position <= last).then_some(position)
+    };
+    let ones = (value[start] ^ flip) & (0xff >> (first % 8));
+    if ones != 0 {
+        return found(start, ones);
+    }
+    let rest = &value[start + 1..=last / 8];
+    // Most of a long value is passed over sixteen bytes at a time.
+    let (words, _) = rest.as_chunks::<16>();
+    let other = words.iter().position(|word| *word != [flip; 16]);
+    let passed = other.unwrap_or(words.len()) * 16;
+    let index = passed + rest[passed..].iter().position(|byte| *byte != flip)?;
+    found(start + 1 + index, rest[index] ^ flip)
 }

@@ -92,7 +92,9 @@ fn execute_in<H: Home, R: Reply>(home: &H, command: &Command<'_>, context: Conte
             let locked = home.lock(keys.iter().copied(), context.now_ms);
             let rest = strings::get_many_small(&locked, keys, context.now_ms, reply);
             drop(locked);
-            strings::tell_kept(&keys[keys.len() - rest.len()..], &rest, reply);
+            for (key, kept) in keys[keys.len() - rest.len()..].iter().zip(rest) {
+                strings::tell_kept(key, kept, reply);
+            }
         }
         Command::Exists { keys } | Command::Delete { keys } | Command::NoteAccess { keys }
             if keys.len() > 1 =>

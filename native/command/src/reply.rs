@@ -4,6 +4,7 @@
 //! table to the client's buffer (or the process' heap) in one copy. Each door implements the trait
 //! with its own words.
 
+use std::ops::Range;
 use todana_table::{Entry, Shared};
 
 /// A record as the doors see it. Borrowed from the table for the duration of the call.
@@ -116,6 +117,10 @@ pub trait Reply {
     /// the batch's locks are gone.
     fn kept(&mut self, shared: Shared) {
         self.record(Record::of(&shared.entry()));
+    }
+    /// A part of a large value, by a handle that keeps it.
+    fn part(&mut self, shared: Shared, range: Range<usize>) {
+        self.bytes(shared.get(range).unwrap_or_default());
     }
     /// A record with what a lease tells.
     fn lease(&mut self, record: Record<'_>, state: LeaseState);

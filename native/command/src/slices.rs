@@ -11,6 +11,8 @@
 //! | MSET, MSETNX | all pairs | makes entries of 2,048 pairs or 2 MiB before it |
 //! | KEYS, SCAN | a shard | 2,048 records and the rest of a shard |
 //! | RANGE, PREFIX | a record | what is there, or 8,192 keys that are passed over |
+//! | SET of a large value | the record | copies 2 MiB before it |
+//! | BITCOUNT, BITPOS in a large value | the value as it was at the beginning | looks at 4 MiB |
 //!
 //! Whatever is answered is worded in slices of 256 KiB. KEYS returns every key that is there from
 //! its beginning to its end, once, out of the database that had the number at its beginning.
@@ -18,9 +20,12 @@
 use crate::home::{Home, Numbered};
 use crate::page::{Collection, EARLY_ENDS_MAX, Page, Told};
 use crate::record::Kept;
-use crate::{Command, Context, Databases, Error, Reply, execute, keys, pairs, range, strings};
+use crate::{
+    Command, Context, Databases, Error, Reply, Set, bits, execute, execute::dispatch, keys, pairs,
+    range, strings,
+};
 use std::sync::Arc;
-use todana_table::{Full, NotOrdered, Prepared, Table, Walk, Walked};
+use todana_table::{Filling, Full, Keyspace, NotOrdered, Prepared, Shared, Table, Walk, Walked};
 
 /// Most keys of a command that are one step.
 pub const STEP_KEYS_MAX: usize = 4_096;
@@ -30,6 +35,11 @@ pub(crate) const SLICE_RECORDS: usize = 2_048;
 pub(crate) const SLICE_STEPS: usize = 1 << 20;
 /// Bytes of answers in a slice, and one record more.
 const SLICE_REPLY_BYTES: usize = 256 << 10;
+
+/// Values from this length on are copied in slices of as much: about a millisecond.
+const SLICE_COPY_BYTES: usize = 2 << 20;
+/// Bytes whose bits a slice looks at: about a millisecond.
+const SLICE_BITS_BYTES: usize = 4 << 20;
 
 /// A command that was begun by [`execute_slice`], and how far it came.
 #[derive(Debug)]
@@ -49,6 +59,10 @@ enum Stage {
     Fetching { done: usize, rest: Vec<Option<Kept>> },
     /// Entries are made.
     Preparing(Vec<Prepared>),
+    /// A large value is copied.
+    Filling(Filling),
+    /// The bits of a large value are looked at.
+    Looking(Shared, bits::Look),
 }
 
 impl Begun {
@@ -63,6 +77,8 @@ impl Begun {
                 own + rest.capacity() * size_of::<Option<Kept>>()
             }
             Stage::Preparing(prepared) => prepared.iter().map(Prepared::bytes).sum(),
+            Stage::Filling(filling) => filling.len(),
+            Stage::Looking(value, _) => value.own_bytes(),
             Stage::Walking(_) | Stage::Counting { .. } => 0,
         }
     }
@@ -76,7 +92,10 @@ impl Command<'_> {
             Command::Keys { .. }
             | Command::Scan { .. }
             | Command::Range { .. }
-            | Command::SetMany { .. } => true,
+            | Command::SetMany { .. }
+            | Command::BitCount { .. }
+            | Command::BitPosition { .. } => true,
+            Command::Set(set) => set.value.len() >= SLICE_COPY_BYTES,
             Command::GetMany { keys } => keys.len() > 1,
             Command::Delete { keys } | Command::Exists { keys } | Command::NoteAccess { keys } => {
                 keys.len() > STEP_KEYS_MAX
@@ -139,6 +158,10 @@ pub fn execute_slice<R: Reply>(
                 _ => Vec::new(),
             };
             slice.store(&pairs::Pairs { pairs, condition, expires }, prepared)
+        }
+        (Command::Set(set), stage) => slice.set(set, stage),
+        (Command::BitCount { .. } | Command::BitPosition { .. }, stage) => {
+            slice.look(command, stage)
         }
         _ => {
             execute(databases, database, command, context, slice.reply);
@@ -242,9 +265,53 @@ impl<R: Reply> Slice<'_, R> {
         {
             let key = keys[done - rest.len() - 1];
             bytes += kept.as_ref().map_or(0, |kept| kept.value().len());
-            strings::tell_kept(&[key], &[kept], self.reply);
+            strings::tell_kept(key, kept, self.reply);
         }
         (done < keys.len() || !rest.is_empty()).then_some(Stage::Fetching { done, rest })
+    }
+
+    fn set(self, set: &Set<'_>, stage: Option<Stage>) -> Option<Stage> {
+        let filling = match stage {
+            Some(Stage::Filling(filling)) => Ok(filling),
+            _ => Filling::new(set.value.len()),
+        };
+        let Ok(mut filling) = filling else {
+            self.reply.error(Error::Full);
+            return None;
+        };
+        let rest = &set.value[filling.filled()..];
+        filling.push(&rest[..rest.len().min(SLICE_COPY_BYTES)]);
+        if filling.filled() < filling.len() {
+            return Some(Stage::Filling(filling));
+        }
+        strings::set_filled(&self.home, set, filling, self.context.now_ms, self.reply);
+        None
+    }
+
+    fn look(self, command: &Command<'_>, stage: Option<Stage>) -> Option<Stage> {
+        let now_ms = self.context.now_ms;
+        let (value, mut look) = match (stage, command) {
+            (Some(Stage::Looking(value, look)), _) => (value, look),
+            (_, Command::BitCount { key, .. } | Command::BitPosition { key, .. }) => {
+                let begun = self.home.read(key, now_ms, |entry| {
+                    let entry = entry.filter(|entry| entry.value().len() > SLICE_BITS_BYTES)?;
+                    Some((entry.share()?, bits::Look::at(command, entry.value().len())?))
+                });
+                let Some(begun) = begun else {
+                    dispatch(&self.home, command, self.context, self.reply);
+                    return None;
+                };
+                begun
+            }
+            _ => return None,
+        };
+        match look.go_on(&value, SLICE_BITS_BYTES) {
+            None => Some(Stage::Looking(value, look)),
+            Some(result) => {
+                self.reply.integer(result);
+                None
+            }
+        }
     }
 
     fn store(self, pairs: &pairs::Pairs<'_>, mut prepared: Vec<Prepared>) -> Option<Stage> {

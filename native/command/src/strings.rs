@@ -4,7 +4,7 @@ use crate::look_up;
 use crate::record::{Kept, check, fresh_access, is_past, record_of, resolve};
 use crate::{Condition, Context, Error, Expires, Refusal, Reply, Set, Side};
 use todana_table::{
-    Access, Edit, Entry, Full, Keyspace, Meta, PREFETCH_KEYS_MAX, Prepared, Shared, Slot,
+    Access, Edit, Entry, Filling, Full, Keyspace, Meta, PREFETCH_KEYS_MAX, Prepared, Shared, Slot,
 };
 
 /// GET, `get`, `todana:get`.
@@ -91,13 +91,12 @@ pub(crate) fn get_each_small<K: Keyspace, R: Reply>(
     rest
 }
 
-/// The replies for what was taken out of the table. The locks are gone.
-pub(crate) fn tell_kept<R: Reply>(keys: &[&[u8]], rest: &[Option<Kept>], reply: &mut R) {
-    for (key, kept) in keys.iter().zip(rest) {
-        match kept {
-            Some(kept) => reply.record(kept.record(key)),
-            None => reply.none(),
-        }
+/// The reply for what was taken out of the table. The locks are gone.
+pub(crate) fn tell_kept<R: Reply>(key: &[u8], kept: Option<Kept>, reply: &mut R) {
+    match kept {
+        Some(Kept::Counted(large)) if large.len() >= KEPT_BYTES_MIN => reply.kept(large),
+        Some(kept) => reply.record(kept.record(key)),
+        None => reply.none(),
     }
 }
 
@@ -119,14 +118,38 @@ pub(crate) fn set<K: Keyspace, R: Reply>(space: &K, set: &Set<'_>, now_ms: u64, 
 /// The same where the value is large, or the old record is asked for.
 #[inline(never)]
 fn set_with_care<K: Keyspace, R: Reply>(space: &K, set: &Set<'_>, now_ms: u64, reply: &mut R) {
-    let mut prepared = None;
-    if set.value.len() >= PREPARED_BYTES_MIN {
-        let meta = new_meta(set, None, now_ms).unwrap_or_default();
-        match Prepared::new(set.key, &[set.value], meta) {
-            Ok(entry) => prepared = Some(entry),
-            Err(Full) => return reply.error(Error::Full),
-        }
+    if set.value.len() < PREPARED_BYTES_MIN {
+        return set_prepared(space, set, None, now_ms, reply);
     }
+    let meta = new_meta(set, None, now_ms).unwrap_or_default();
+    match Prepared::new(set.key, &[set.value], meta) {
+        Ok(entry) => set_prepared(space, set, Some(entry), now_ms, reply),
+        Err(Full) => reply.error(Error::Full),
+    }
+}
+
+/// The same where the value was copied already.
+pub(crate) fn set_filled<K: Keyspace, R: Reply>(
+    space: &K,
+    set: &Set<'_>,
+    value: Filling,
+    now_ms: u64,
+    reply: &mut R,
+) {
+    let meta = new_meta(set, None, now_ms).unwrap_or_default();
+    match value.prepared(set.key, meta) {
+        Ok(entry) => set_prepared(space, set, Some(entry), now_ms, reply),
+        Err(Full) => reply.error(Error::Full),
+    }
+}
+
+fn set_prepared<K: Keyspace, R: Reply>(
+    space: &K,
+    set: &Set<'_>,
+    mut prepared: Option<Prepared>,
+    now_ms: u64,
+    reply: &mut R,
+) {
     let (stored, old) = space.update(set.key, now_ms, |slot| {
         let old = if set.return_old { slot.entry().as_ref().map(Kept::of) } else { None };
         (store(slot, set, &mut prepared, now_ms), old)
@@ -232,13 +255,20 @@ pub(crate) fn get_range<K: Keyspace, R: Reply>(
     now_ms: u64,
     reply: &mut R,
 ) {
-    space.read(key, now_ms, |entry| {
+    let large = space.read(key, now_ms, |entry| {
         let value = entry.as_ref().map_or(&[][..], Entry::value);
-        match clamp(start, end, value.len()) {
-            Some((first, last)) => reply.bytes(&value[first..=last]),
-            None => reply.bytes(b""),
+        let range = clamp(start, end, value.len()).map_or(0..0, |(first, last)| first..last + 1);
+        if range.len() >= KEPT_BYTES_MIN
+            && let Some(large) = entry.as_ref().and_then(Entry::share)
+        {
+            return Some((large, range));
         }
+        reply.bytes(&value[range]);
+        None
     });
+    if let Some((large, range)) = large {
+        reply.part(large, range);
+    }
 }
 
 /// First and last index of a span by Redis' rules; `None` where it is empty.

@@ -1,5 +1,6 @@
 //! What a session may ask of the server it lives in.
 
+use crate::Splice;
 use crate::kyoto::KyotoSettings;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -41,6 +42,9 @@ pub trait Host {
     fn clients(&self) -> Vec<Arc<Client>>;
     /// Asks the loop that owns this client to close it. False if there is no such client.
     fn kill(&self, id: u64) -> bool;
+    /// Takes a part of a large value that is sent with the output of this turn. Those of one turn
+    /// come in the order of their places.
+    fn splice(&mut self, splice: Splice);
     /// Counts one executed command (an index into the protocol's command table), whether it failed,
     /// and the time since the last observation of this turn. Returns the time in microseconds
     /// if it belongs in the slow log.

@@ -1,6 +1,8 @@
 //! What every protocol's session looks like to an event loop.
 
 use crate::Host;
+use std::ops::Range;
+use todana_table::Shared;
 
 /// What one call of [`Session::advance`] did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,8 +47,9 @@ pub enum Next {
 /// A connection's protocol state.
 pub trait Session {
     /// Executes complete requests at the front of `input`, at most `requests_max` of them, and
-    /// appends the replies to `output`. Stops early when `output` grows beyond
-    /// `output_bytes_max`, or the host says that the turn is over (then `Next::Yield`).
+    /// appends the replies to `output`, but for parts of large values: those go to
+    /// [`Host::splice`]. Stops early when the replies grow beyond `output_bytes_max`, or the host
+    /// says that the turn is over (then `Next::Yield`).
     fn advance<H: Host>(
         &mut self,
         input: &[u8],
@@ -62,6 +65,24 @@ pub trait Session {
 
     /// Whether a reply has gone to the output in part, so that nothing but its rest may follow.
     fn is_mid_reply(&self) -> bool;
+}
+
+/// A part of a large value that belongs into the output, and is sent without being copied there.
+#[derive(Debug)]
+pub struct Splice {
+    /// Bytes of the output that go out before it.
+    pub at: usize,
+    /// The value.
+    pub value: Shared,
+    /// What of it is sent.
+    pub range: Range<usize>,
+}
+
+impl Splice {
+    /// The bytes that are sent.
+    pub fn bytes(&self) -> &[u8] {
+        self.value.get(self.range.clone()).unwrap_or_default()
+    }
 }
 
 /// How much one turn may do.

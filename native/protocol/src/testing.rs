@@ -4,7 +4,7 @@
 use crate::kyoto::{KyotoDatabase, KyotoSettings};
 use crate::{
     Budget, Client, ClientNames, CommandStats, Host, Limits, Next, Progress, ProtocolName,
-    ServerInfo, Session, SlowEntry,
+    ServerInfo, Session, SlowEntry, Splice,
 };
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -64,6 +64,8 @@ pub struct FakeHost {
     pub signals: Vec<(Vec<u8>, bool)>,
     /// How many clients wait for any name.
     pub waiting: usize,
+    /// Parts of large values that belong into the output of the last turn.
+    pub splices: Vec<Splice>,
     /// Options.
     pub options: Mutex<Vec<(String, String)>>,
 }
@@ -103,6 +105,7 @@ impl FakeHost {
             signalled: false,
             signals: Vec::new(),
             waiting: 0,
+            splices: Vec::new(),
             options: Mutex::default(),
         }
     }
@@ -135,7 +138,20 @@ pub fn client(id: u64, protocol: ProtocolName) -> Arc<Client> {
     })
 }
 
+impl FakeHost {
+    /// Puts the parts of large values into the output where they belong.
+    pub fn put_splices_into(&mut self, output: &mut Vec<u8>) {
+        for splice in self.splices.drain(..).rev() {
+            output.splice(splice.at..splice.at, splice.bytes().iter().copied());
+        }
+    }
+}
+
 impl Host for FakeHost {
+    fn splice(&mut self, splice: Splice) {
+        assert!(self.splices.last().is_none_or(|last| last.at <= splice.at));
+        self.splices.push(splice);
+    }
     fn databases(&self) -> &Databases {
         &self.databases
     }
@@ -284,6 +300,7 @@ pub fn converse_in_turns<'i, S: Session>(
         loop {
             let mut turn = Vec::new();
             let Progress { consumed, next } = session.advance(&buffer, &mut turn, host, budget);
+            host.put_splices_into(&mut turn);
             assert!(consumed <= buffer.len(), "consumed more than was offered");
             buffer.drain(..consumed);
             outcome.output.extend_from_slice(&turn);

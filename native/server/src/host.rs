@@ -18,7 +18,9 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use todana_command::{DATABASES, Databases};
 use todana_protocol::kyoto::KyotoSettings;
-use todana_protocol::{Client, CommandStats, Host, Limits, ProtocolName, ServerInfo, SlowEntry};
+use todana_protocol::{
+    Client, CommandStats, Host, Limits, ProtocolName, ServerInfo, SlowEntry, Splice,
+};
 use todana_table::Counts;
 
 /// The time of a turn, by what its commands took: the one that passes it is the last.
@@ -160,6 +162,8 @@ pub(crate) struct TurnHost<'a> {
     hits: u64,
     misses: u64,
     authenticated: bool,
+    /// Parts of large values in the output of this turn.
+    splices: Vec<Splice>,
 }
 
 impl<'a> TurnHost<'a> {
@@ -189,18 +193,20 @@ impl<'a> TurnHost<'a> {
             hits: 0,
             misses: 0,
             authenticated: false,
+            splices: Vec::new(),
         }
     }
 
-    /// Ends the turn. True if the session counts the client as authenticated.
-    pub(crate) fn finish(self) -> bool {
+    /// Ends the turn. Returns whether the session counts the client as authenticated, and the parts
+    /// of large values that belong into the output.
+    pub(crate) fn finish(self) -> (bool, Vec<Splice>) {
         let statistics = self.statistics;
         statistics.commands.add(self.commands);
         if self.hits + self.misses > 0 {
             statistics.hits.add(self.hits);
             statistics.misses.add(self.misses);
         }
-        self.authenticated
+        (self.authenticated, self.splices)
     }
 }
 
@@ -253,6 +259,10 @@ impl Host for TurnHost<'_> {
 
     fn kill(&self, id: u64) -> bool {
         self.shared.kill(id)
+    }
+
+    fn splice(&mut self, splice: Splice) {
+        self.splices.push(splice);
     }
 
     #[inline]

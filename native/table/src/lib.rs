@@ -66,6 +66,6 @@ pub use meta::{Access, Meta};
 pub use prefetch::PREFETCH_KEYS_MAX;
 pub use range::{Bound, Comparison, KeyOrder, KeyRange, NotOrdered, Walk, Walked};
 pub use reservation::{Growth, entry_bytes, grown_entry_bytes};
-pub use slot::{Prepared, Slot};
+pub use slot::{Filling, Prepared, Slot};
 pub use snapshot::{Abandoned, Snapshot};
 pub use table::Table;

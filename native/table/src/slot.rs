@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use crate::body::Body;
 use crate::entry::{Entry, EntryBox};
 use crate::eviction::{self, Written};
 use crate::limits::Full;
@@ -39,6 +40,57 @@ impl Prepared {
 impl fmt::Debug for Prepared {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Prepared").field(&self.entry.entry()).finish()
+    }
+}
+
+/// A large value that is copied part by part, before an entry is made of it.
+pub struct Filling {
+    body: Body,
+    filled: usize,
+    len: usize,
+}
+
+impl Filling {
+    /// Room for a value of this length.
+    pub fn new(len: usize) -> Result<Filling, Full> {
+        Ok(Filling { body: Body::new(len, len, false).ok_or(Full)?, filled: 0, len })
+    }
+
+    /// The length of the value.
+    #[allow(clippy::len_without_is_empty)]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Bytes that are there.
+    pub fn filled(&self) -> usize {
+        self.filled
+    }
+
+    /// Adds the next bytes.
+    ///
+    /// # Panics
+    /// If the value becomes longer than was said.
+    pub fn push(&mut self, bytes: &[u8]) {
+        assert!(bytes.len() <= self.len - self.filled, "within the value");
+        // SAFETY: the body is ours alone until an entry is made of it, which takes `self`.
+        unsafe { self.body.write(self.filled, bytes) };
+        self.filled += bytes.len();
+    }
+
+    /// The entry.
+    ///
+    /// # Panics
+    /// If a part of the value is not there.
+    pub fn prepared(self, key: &[u8], meta: Meta) -> Result<Prepared, Full> {
+        assert!(self.filled == self.len, "all of the value is there");
+        Ok(Prepared { entry: EntryBox::over(key, self.body, self.len, &meta).ok_or(Full)? })
+    }
+}
+
+impl fmt::Debug for Filling {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Filling").field("filled", &self.filled).field("len", &self.len).finish()
     }
 }
 

@@ -4,6 +4,7 @@ use super::failure::Failure;
 use super::turn::Turn;
 use crate::Host;
 use todana_command::{Command, Error, LcsSpan, LeaseState, Record, Refusal, Reply};
+use todana_table::Shared;
 
 /// The reply to a command beside its records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,9 +38,22 @@ pub(super) fn ask<H: Host>(
     command: &Command<'_>,
     tell: impl FnMut(Option<Record<'_>>),
 ) -> Outcome {
-    let mut told = Told { tell, outcome: Outcome::Done };
+    let mut told = Told { tell, outcome: Outcome::Done, large: None };
     turn.execute(database, command, &mut told);
     told.outcome
+}
+
+/// The same for one record. If its value is large, a handle is returned, and `tell` need not copy
+/// it.
+pub(super) fn ask_for_one<H: Host>(
+    turn: &mut Turn<'_, H>,
+    database: usize,
+    command: &Command<'_>,
+    tell: impl FnMut(Option<Record<'_>>),
+) -> (Outcome, Option<Shared>) {
+    let mut told = Told { tell, outcome: Outcome::Done, large: None };
+    turn.execute(database, command, &mut told);
+    (told.outcome, told.large)
 }
 
 /// Has a command carried out that answers no records.
@@ -54,6 +68,8 @@ pub(super) fn order<H: Host>(
 struct Told<F> {
     tell: F,
     outcome: Outcome,
+    /// The last record, if its value is large.
+    large: Option<Shared>,
 }
 
 impl<F: FnMut(Option<Record<'_>>)> Reply for Told<F> {
@@ -64,6 +80,10 @@ impl<F: FnMut(Option<Record<'_>>)> Reply for Told<F> {
     }
     fn record(&mut self, record: Record<'_>) {
         (self.tell)(Some(record));
+    }
+    fn kept(&mut self, shared: Shared) {
+        self.record(Record::of(&shared.entry()));
+        self.large = Some(shared);
     }
     fn lease(&mut self, record: Record<'_>, _state: LeaseState) {
         self.record(record);

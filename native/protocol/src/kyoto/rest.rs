@@ -11,7 +11,7 @@
 
 use super::failure::Failure;
 use super::http::{Common, Dated, Head, Method, Response, Status};
-use super::outcome::{Outcome, ask};
+use super::outcome::{Outcome, ask, ask_for_one};
 use super::table::Row;
 use super::turn::Turn;
 use super::{date, numbers, records, url};
@@ -19,7 +19,7 @@ use crate::Host;
 use memchr::memchr;
 use smallvec::SmallVec;
 use std::borrow::Cow;
-use todana_command::{Command, Condition, Expires, Refusal, Set};
+use todana_command::{Command, Condition, Expires, KEPT_BYTES_MIN, Refusal, Set};
 
 /// A request for one record.
 struct Request<'r> {
@@ -96,9 +96,10 @@ impl Request<'_> {
 
     #[inline]
     fn get<H: Host>(&self, turn: &mut Turn<'_, H>, with_value: bool) -> Status {
-        // Written while the record is in hand, so that its value is copied once.
+        // Written while the record is in hand, so that its value is copied once, or not at all.
         let mut out = std::mem::take(turn.out);
-        let outcome = ask(turn, self.database, &Command::Get { key: self.key }, |record| {
+        let get = Command::Get { key: self.key };
+        let (outcome, large) = ask_for_one(turn, self.database, &get, |record| {
             let Some(record) = record else { return };
             let expires_at_ms = record.expires_at_ms.filter(|_| self.expiring);
             let xt = expires_at_ms.and_then(numbers::xt_of).map(Dated::of);
@@ -107,11 +108,14 @@ impl Request<'_> {
             let length = Some(record.value.len());
             let response = self.response(Status::Ok, headers);
             Response { length, ..response }.write_head(&mut out, self.common);
-            if with_value {
+            if with_value && record.value.len() < KEPT_BYTES_MIN {
                 out.extend_from_slice(record.value);
             }
         });
         *turn.out = out;
+        if let Some(value) = large.filter(|_| with_value) {
+            turn.splice(value);
+        }
         match outcome {
             Outcome::Done => {
                 turn.lookups.0 += 1;

@@ -109,7 +109,7 @@ impl Session for KyotoSession {
             self.authenticated = true;
         }
         self.common.date.set(host.now_ms() / 1000);
-        let mut turn = Turn { host, out: output, lookups: (0, 0) };
+        let mut turn = Turn::new(host, output);
         let mut consumed = 0;
         let mut requests_left = budget.requests_max;
         let next = loop {
@@ -117,7 +117,8 @@ impl Session for KyotoSession {
             if self.pending.is_none() && (rest.is_empty() || rest.len() < self.needed) {
                 break self.read(self.needed.saturating_sub(rest.len()));
             }
-            let enough = turn.out.len() > budget.output_bytes_max || turn.host.turn_is_over();
+            let output_bytes = turn.out.len().saturating_add(turn.spliced_bytes);
+            let enough = output_bytes > budget.output_bytes_max || turn.host.turn_is_over();
             if requests_left == 0 || enough {
                 break Next::Yield;
             }

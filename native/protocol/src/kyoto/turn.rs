@@ -2,20 +2,28 @@
 
 use super::settings::{KyotoDatabase, KyotoSettings};
 use super::table::Row;
-use crate::{Host, ProtocolName};
+use crate::{Host, ProtocolName, Splice};
 use std::sync::atomic::Ordering::Relaxed;
 use todana_command::{Command, Context, Reply, execute};
+use todana_table::Shared;
 
 /// One call of `advance`.
 #[derive(Debug)]
 pub(super) struct Turn<'t, H> {
     pub(super) host: &'t mut H,
     pub(super) out: &'t mut Vec<u8>,
+    /// Bytes of large values that are sent with it.
+    pub(super) spliced_bytes: usize,
     /// Key look-ups that found something, and that did not.
     pub(super) lookups: (u64, u64),
 }
 
-impl<H: Host> Turn<'_, H> {
+impl<'t, H: Host> Turn<'t, H> {
+    /// A call that begins.
+    pub(super) fn new(host: &'t mut H, out: &'t mut Vec<u8>) -> Turn<'t, H> {
+        Turn { host, out, spliced_bytes: 0, lookups: (0, 0) }
+    }
+
     /// Has a command carried out on a database that there is.
     #[inline]
     pub(super) fn execute<R: Reply>(
@@ -27,6 +35,13 @@ impl<H: Host> Turn<'_, H> {
         let value_bytes_max = self.host.limits().value_bytes_max;
         let context = Context { now_ms: self.host.now_ms(), value_bytes_max };
         execute(self.host.databases(), database, command, context, reply);
+    }
+
+    /// Sends a large value after what is in the output.
+    pub(super) fn splice(&mut self, value: Shared) {
+        let (at, range) = (self.out.len(), 0..value.len());
+        self.spliced_bytes += range.len();
+        self.host.splice(Splice { at, value, range });
     }
 
     /// The settings of this door.

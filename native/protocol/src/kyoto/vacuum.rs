@@ -47,7 +47,8 @@ mod tests {
     /// A host with this many records that have expired, and one that has not.
     fn host(expired: usize) -> FakeHost {
         let mut host = FakeHost::new(ProtocolName::Kyoto);
-        let mut turn = Turn { host: &mut host, out: &mut Vec::new(), lookups: (0, 0) };
+        let mut out = Vec::new();
+        let mut turn = Turn::new(&mut host, &mut out);
         for number in 0..expired {
             let key = number.to_string();
             let set = Set::new(key.as_bytes(), b"value");
@@ -60,7 +61,8 @@ mod tests {
     }
 
     fn count(host: &mut FakeHost) -> Outcome {
-        let mut turn = Turn { host, out: &mut Vec::new(), lookups: (0, 0) };
+        let mut out = Vec::new();
+        let mut turn = Turn::new(host, &mut out);
         order(&mut turn, 0, &Command::Count).expect("a count")
     }
 
@@ -69,7 +71,8 @@ mod tests {
         let mut reading = Reading::new(query.as_bytes(), None, b"".into()).expect("a query");
         assert!(reading.step(), "a short query");
         let mut vacuum = Vacuum::begin(0, &reading.finish().expect("few inputs"));
-        let mut turn = Turn { host, out: &mut Vec::new(), lookups: (0, 0) };
+        let mut out = Vec::new();
+        let mut turn = Turn::new(host, &mut out);
         (1..).find(|_| vacuum.step(&mut turn) == Ok(true)).expect("an end")
     }
 

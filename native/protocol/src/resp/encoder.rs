@@ -1,6 +1,8 @@
 //! Replies into bytes, in RESP2 or RESP3.
 
+use crate::Splice;
 use std::borrow::Cow;
+use std::ops::Range;
 use todana_command::KEPT_BYTES_MIN;
 use todana_table::Shared;
 
@@ -64,11 +66,10 @@ pub(super) struct Encoder<'o> {
     pub(super) now_ms: u64,
     /// Look-ups that found something, and did not.
     pub(super) lookups: (u64, u64),
-    /// Large values that are not copied yet, each with its place in `out`; `None` where they are
-    /// copied at once.
-    pub(super) kept: Option<Vec<(usize, Shared)>>,
+    /// Parts of large values that belong into `out`, in the order of their places.
+    pub(super) splices: Vec<Splice>,
     /// Their bytes.
-    pub(super) kept_bytes: usize,
+    pub(super) spliced_bytes: usize,
 }
 
 impl<'o> Encoder<'o> {
@@ -80,7 +81,7 @@ impl<'o> Encoder<'o> {
     ) -> Encoder<'o> {
         let shape = super::shape::Shape::Plain;
         let (failed, overflowed, lookups) = (false, false, (0, 0));
-        let (kept, kept_bytes) = (None, 0);
+        let (splices, spliced_bytes) = (Vec::new(), 0);
         Encoder {
             out,
             resp3,
@@ -90,8 +91,22 @@ impl<'o> Encoder<'o> {
             shape,
             now_ms,
             lookups,
-            kept,
-            kept_bytes,
+            splices,
+            spliced_bytes,
+        }
+    }
+
+    /// Bytes of all replies.
+    #[inline]
+    pub(super) fn len(&self) -> usize {
+        self.out.len().saturating_add(self.spliced_bytes)
+    }
+
+    /// Takes back the replies after the first `len` bytes of `out`.
+    pub(super) fn truncate(&mut self, len: usize) {
+        self.out.truncate(len);
+        while let Some(splice) = self.splices.pop_if(|splice| splice.at > len) {
+            self.spliced_bytes -= splice.range.len();
         }
     }
 
@@ -99,7 +114,7 @@ impl<'o> Encoder<'o> {
     /// written from now on.
     #[inline]
     fn fits(&mut self, bytes: usize) -> bool {
-        let bytes = self.out.len().saturating_add(self.kept_bytes).saturating_add(bytes);
+        let bytes = self.len().saturating_add(bytes);
         let fits = !self.overflowed && bytes <= self.bytes_max;
         self.overflowed = !fits;
         fits
@@ -173,19 +188,25 @@ impl<'o> Encoder<'o> {
         self.out.extend_from_slice(b"\r\n");
     }
 
-    /// A large bulk string, to be copied later.
-    pub(super) fn bulk_kept(&mut self, value: Shared) {
-        if self.kept.is_none() || value.len() < KEPT_BYTES_MIN {
-            return self.bulk(&value);
+    /// A part of a large value as a bulk string, which is not copied.
+    pub(super) fn bulk_of(&mut self, value: Shared, range: Range<usize>) {
+        if range.len() < KEPT_BYTES_MIN {
+            return self.bulk(value.get(range).unwrap_or_default());
         }
-        if !self.fits(value.len()) {
+        if !self.fits(range.len()) {
             return;
         }
-        self.header(b'$', value.len() as i64);
-        self.kept_bytes += value.len();
-        let place = self.out.len();
+        self.header(b'$', range.len() as i64);
+        self.splice(value, range);
         self.out.extend_from_slice(b"\r\n");
-        self.kept.get_or_insert_default().push((place, value));
+    }
+
+    /// A part of a large value that belongs here, and for which there is room.
+    pub(super) fn splice(&mut self, value: Shared, range: Range<usize>) {
+        if self.fits(range.len()) {
+            self.spliced_bytes += range.len();
+            self.splices.push(Splice { at: self.out.len(), value, range });
+        }
     }
 
     pub(super) fn text(&mut self, text: &str) {

@@ -62,7 +62,7 @@ impl Session for RespSession {
         let mut ahead = Ahead::default();
         let next = loop {
             let rest = &input[consumed..];
-            let enough = encoder.out.len() > budget.output_bytes_max || host.turn_is_over();
+            let enough = encoder.len() > budget.output_bytes_max || host.turn_is_over();
             if requests_left == 0 || enough {
                 break if rest.is_empty() { Next::Read { wanted: 0 } } else { Next::Yield };
             }
@@ -123,6 +123,7 @@ impl Session for RespSession {
             }
         };
         observe_lookups(&mut encoder, host);
+        std::mem::take(&mut encoder.splices).into_iter().for_each(|splice| host.splice(splice));
         if state.authenticated {
             host.note_authenticated();
         }
@@ -184,7 +185,7 @@ fn respond<H: Host>(
         }
     };
     if state.silent || state.skip_this {
-        encoder.out.truncate(start);
+        encoder.truncate(start);
     }
     if state.begun.is_some() {
         state.skip_next = state.skip_this;

@@ -1,6 +1,7 @@
 //! How the waist's answers are worded for each command.
 
 use super::encoder::Encoder;
+use std::ops::Range;
 use todana_command::{Error, LcsSpan, LeaseState, Record, Refusal, Reply};
 use todana_table::Shared;
 
@@ -87,7 +88,8 @@ impl Reply for Encoder<'_> {
     fn kept(&mut self, shared: Shared) {
         if self.shape == Shape::Plain {
             self.lookups.0 += 1;
-            return self.bulk_kept(shared);
+            let range = 0..shared.len();
+            return self.bulk_of(shared, range);
         }
         self.record(Record::of(&shared.entry()));
     }
@@ -141,6 +143,10 @@ impl Reply for Encoder<'_> {
 
     fn bytes(&mut self, bytes: &[u8]) {
         self.bulk(bytes);
+    }
+
+    fn part(&mut self, shared: Shared, range: Range<usize>) {
+        self.bulk_of(shared, range);
     }
 
     fn expiry(&mut self, expires_at_ms: Option<u64>) {

@@ -9,11 +9,11 @@ use super::shape::{FULL, Shape};
 use super::spec::DENYOOM;
 use super::table::Name;
 use super::work::Work;
-use crate::Host;
+use crate::{Host, Splice};
 use std::collections::HashSet;
 use std::sync::atomic::Ordering::Relaxed;
 use todana_command::{Batch, Command, Context, Inadmissible, Watch, execute_batch, watch};
-use todana_table::{Absence, Shared};
+use todana_table::Absence;
 
 /// Most commands between MULTI and EXEC.
 pub(super) const QUEUED_COMMANDS_MAX: usize = 65_536;
@@ -251,7 +251,7 @@ impl<H: Host> Call<'_, '_, H> {
             return Ok(Flow::Close);
         }
         self.encoder.array(parts.len());
-        Ok(self.assemble(&requests, parts, &replies))
+        Ok(self.assemble(&requests, parts, replies))
     }
 
     /// Units of what the session answers itself, among the batch's commands.
@@ -320,10 +320,9 @@ impl<H: Host> Call<'_, '_, H> {
         let limits = self.host.limits();
         let context =
             Context { now_ms: self.encoder.now_ms, value_bytes_max: limits.value_bytes_max };
-        let room = limits.output_bytes_max.saturating_sub(self.encoder.out.len());
+        let room = limits.output_bytes_max.saturating_sub(self.encoder.len());
         let (resp3, now_ms) = (self.encoder.resp3, self.encoder.now_ms);
         let mut encoder = Encoder::new(&mut replies.bytes, resp3, room, now_ms);
-        encoder.kept = Some(Vec::new());
         let ends = &mut replies.ends;
         let each = |encoder: &mut Encoder<'_>, index: usize| {
             if index > 0 {
@@ -341,7 +340,8 @@ impl<H: Host> Call<'_, '_, H> {
         self.encoder.overflowed |= encoder.overflowed;
         self.encoder.lookups.0 += encoder.lookups.0;
         self.encoder.lookups.1 += encoder.lookups.1;
-        replies.kept = encoder.kept.unwrap_or_default();
+        let splices = std::mem::take(&mut encoder.splices);
+        replies.splices = splices;
         Ok(Some(replies))
     }
 
@@ -350,21 +350,23 @@ impl<H: Host> Call<'_, '_, H> {
         &mut self,
         requests: &[(Name, &[&[u8]])],
         parts: Vec<Part<'_>>,
-        replies: &Replies,
+        replies: Replies,
     ) -> Flow {
         let mut start = 0;
         let mut ends = replies.ends.iter();
-        let mut kept = replies.kept.iter().peekable();
+        let mut splices = replies.splices.into_iter().peekable();
         let mut flow = Flow::Continue;
         for (&(name, arguments), part) in requests.iter().zip(parts) {
             self.encoder.failed = false;
             match part {
                 Part::Store(..) => {
                     let &(end, failed) = ends.next().unwrap_or(&(start, false));
-                    while let Some((place, value)) = kept.next_if(|(place, _)| *place < end) {
-                        self.encoder.replies(&replies.bytes[start..*place]);
-                        self.encoder.replies(value);
-                        start = *place;
+                    while let Some(Splice { at, value, range }) =
+                        splices.next_if(|splice| splice.at < end)
+                    {
+                        self.encoder.replies(&replies.bytes[start..at]);
+                        self.encoder.splice(value, range);
+                        start = at;
                     }
                     self.encoder.replies(&replies.bytes[start..end]);
                     self.encoder.failed = failed;
@@ -404,8 +406,8 @@ struct Replies {
     bytes: Vec<u8>,
     /// The end of each reply, and whether it was an error.
     ends: Vec<(usize, bool)>,
-    /// Large values, each with its place in `bytes`.
-    kept: Vec<(usize, Shared)>,
+    /// Parts of large values that belong into `bytes`.
+    splices: Vec<Splice>,
 }
 
 /// The queued commands, each with its own arguments.

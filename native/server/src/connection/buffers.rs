@@ -7,6 +7,7 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags};
 use std::net::{Shutdown, TcpStream};
 use std::sync::atomic::Ordering::Relaxed;
+use todana_protocol::Splice;
 
 /// A loop's buffer for output that grew beyond this is given back after the turn.
 const OUTPUT_BYTES_KEPT: usize = 1 << 20;
@@ -45,18 +46,31 @@ impl<D: Door> Connection<D> {
     }
 
     /// Sends the turn's output; what the socket does not take, waits.
-    pub(super) fn deliver(&mut self, turn: &mut Turn<'_>) -> Result<(), Errno> {
+    pub(super) fn deliver(
+        &mut self,
+        turn: &mut Turn<'_>,
+        splices: &mut Vec<Splice>,
+    ) -> Result<(), Errno> {
         if turn.output.is_empty() {
             return Ok(());
         }
-        if self.waiting() > 0 {
-            self.output.append(turn.output);
+        let waited = self.waiting() > 0;
+        if !splices.is_empty() {
+            self.output.push_spliced(turn.output, splices);
+            if !waited {
+                self.flush(turn)?;
+            }
+        } else if waited {
+            self.output.push(std::mem::take(turn.output), 0);
         } else {
-            let sent = self.send(turn.output, turn.statistics)?;
+            let sent = match rustix::net::send(&self.socket, turn.output, NO_SIGNAL) {
+                Ok(sent) => sent,
+                Err(Errno::AGAIN | Errno::INTR) => 0,
+                Err(error) => return Err(error),
+            };
+            self.count_sent(sent, turn.statistics);
             if sent < turn.output.len() {
-                self.output = std::mem::take(turn.output);
-                self.output_start = sent;
-                self.output.shrink_to_fit();
+                self.output.push(std::mem::take(turn.output), sent);
             }
         }
         turn.output.clear();
@@ -66,38 +80,26 @@ impl<D: Door> Connection<D> {
 
     /// Sends what waits.
     pub(super) fn flush(&mut self, turn: &Turn<'_>) -> Result<(), Errno> {
-        let sent = self.send(&self.output[self.output_start..], turn.statistics)?;
+        let sent = self.output.send(&self.socket)?;
         if sent > 0 {
             // Who takes replies is not silent.
             self.client.active_at_ms.store(turn.clock.wall_ms(), Relaxed);
         }
-        self.output_start += sent;
-        if self.output_start == self.output.len() {
-            self.output = Vec::new();
-            self.output_start = 0;
-        } else if self.output_start > self.output.len() / 2 {
-            self.output.drain(..self.output_start);
-            self.output.shrink_to_fit();
-            self.output_start = 0;
-        }
+        self.count_sent(sent, turn.statistics);
         Ok(())
     }
 
-    fn send(&self, bytes: &[u8], statistics: &LoopStatistics) -> Result<usize, Errno> {
-        let sent = match rustix::net::send(&self.socket, bytes, NO_SIGNAL) {
-            Ok(sent) => sent,
-            Err(Errno::AGAIN | Errno::INTR) => 0,
-            Err(error) => return Err(error),
-        };
+    fn count_sent(&self, sent: usize, statistics: &LoopStatistics) {
         statistics.output_bytes.add(sent as u64);
         let traffic = &self.client.traffic_bytes[1];
         traffic.store(traffic.load(Relaxed) + sent as u64, Relaxed);
-        Ok(sent)
     }
 
     /// Tells the loop's gauge and the client's own figures what is held for it.
     pub(crate) fn note_held(&mut self, statistics: &LoopStatistics) {
-        let bytes = self.input.capacity() + self.output.capacity() + self.session.held_bytes();
+        // What of a buffer was never written to is not in memory.
+        let input_bytes = self.input.capacity().min(self.input.len() * 2);
+        let bytes = input_bytes + self.output.held_bytes() + self.session.held_bytes();
         let bytes = bytes as u64;
         if bytes == 0 && self.held_bytes == 0 {
             return;

@@ -5,6 +5,7 @@
 //! into buffers of its own, and those are given back as soon as they are empty.
 
 mod buffers;
+mod outgoing;
 #[cfg(test)]
 mod tests;
 
@@ -16,6 +17,7 @@ use crate::door::{self, Door, Refusal};
 use crate::host::{Shared, TurnHost};
 use crate::poller::{Interest, Ready};
 use crate::statistics::LoopStatistics;
+use outgoing::Outgoing;
 use rustix::io::Errno;
 use rustix::net::RecvFlags;
 use std::net::TcpStream;
@@ -29,6 +31,8 @@ pub(crate) const INPUT_BYTES: usize = 64 << 10;
 /// An incomplete request up to this length goes on in the loop's buffer; a longer one in the
 /// connection's own.
 const CARRY_BYTES_MAX: usize = 16 << 10;
+/// A request of which so much has come is received into a buffer for all of it.
+const LARGE_BYTES: usize = 1 << 20;
 /// What one turn of a connection may do before others have theirs.
 const BUDGET: Budget = Budget { requests_max: 128, output_bytes_max: 256 << 10 };
 /// A client that sends no more sleeps on for so long at most: it may have left, and have asked for
@@ -70,9 +74,8 @@ pub(crate) struct Connection<D> {
     input_start: usize,
     /// The request under way is known to lack so many bytes.
     wanted: usize,
-    /// Replies not sent begin at `output_start`.
-    output: Vec<u8>,
-    output_start: usize,
+    /// Replies that were not sent.
+    output: Outgoing,
     /// Since when more than the soft limit waits, in milliseconds of wall time; 0 if it does not.
     over_soft_since_ms: u64,
     /// What the poller watches for.
@@ -107,8 +110,7 @@ impl<D: Door> Connection<D> {
             input: Vec::new(),
             input_start: 0,
             wanted: 0,
-            output: Vec::new(),
-            output_start: 0,
+            output: Outgoing::default(),
             over_soft_since_ms: 0,
             interest: Interest::READ,
             queued: false,
@@ -206,8 +208,10 @@ impl<D: Door> Connection<D> {
             turn.input.extend_from_slice(&self.input);
             &mut *turn.input
         } else {
-            // Memory follows what the client has sent, not what it announced.
-            self.input.reserve_exact(self.wanted.clamp(CARRY_BYTES_MAX, carried.max(INPUT_BYTES)));
+            // Memory follows what the client has sent, not what it announced. Address space for a
+            // large request is taken at once: to grow it would copy what is there.
+            let most = if carried >= LARGE_BYTES { usize::MAX } else { carried.max(INPUT_BYTES) };
+            self.input.reserve_exact(self.wanted.clamp(CARRY_BYTES_MAX, most));
             &mut self.input
         };
         let room = rustix::buffer::spare_capacity(buffer);
@@ -245,7 +249,9 @@ impl<D: Door> Connection<D> {
         let wait = &mut self.wait;
         let mut host = TurnHost::begin(shared, statistics, clock, &self.client, place, wait, now);
         let progress = self.session.advance(input, turn.output, &mut host, BUDGET);
-        self.authenticated |= host.finish();
+        let (authenticated, splices) = host.finish();
+        self.authenticated |= authenticated;
+        let mut splices = splices;
         if in_loop_buffer {
             self.keep_input(turn.input, progress.consumed);
         } else {
@@ -269,7 +275,7 @@ impl<D: Door> Connection<D> {
             Next::Sleep { ms } => {
                 // As in Redis, what was answered before goes out after the sleep.
                 (self.pending, self.mute) = (true, true);
-                self.output.append(turn.output);
+                self.output.push_spliced(turn.output, &mut splices);
                 self.end_wait(shared);
                 return Verdict::Sleep { ms };
             }
@@ -282,7 +288,7 @@ impl<D: Door> Connection<D> {
         if wait_ms.is_none() {
             self.end_wait(shared);
         }
-        if self.deliver(turn).is_err() {
+        if self.deliver(turn, &mut splices).is_err() {
             return Verdict::Close;
         }
         if self.waiting() > shared.config.output_bytes_hard {
@@ -328,7 +334,7 @@ impl<D: Door> Connection<D> {
     pub(crate) fn say_evicted(&mut self) {
         if self.waiting() == 0 && !self.session.is_mid_reply() {
             let words = door::words(self.client.protocol, Refusal::ClientsHoldTooMuch);
-            self.output.extend_from_slice(words);
+            self.output.push(words.to_vec(), 0);
         }
     }
 
@@ -339,7 +345,7 @@ impl<D: Door> Connection<D> {
 
     /// Bytes of replies that wait.
     pub(crate) fn waiting(&self) -> usize {
-        self.output.len() - self.output_start
+        self.output.len()
     }
 
     /// What the poller should watch for. A reason not to read that will pass by itself changes

@@ -51,7 +51,7 @@ impl Connection {
 
     fn others(&mut self, database: usize, command: &Command<'_>) {
         let mut out = Vec::new();
-        let mut turn = Turn { host: &mut self.host, out: &mut out, lookups: (0, 0) };
+        let mut turn = Turn::new(&mut self.host, &mut out);
         see(&mut turn, database, command, &mut |_| {}).expect("a command that succeeds");
     }
 
@@ -62,7 +62,7 @@ impl Connection {
         let inputs = reading.finish().expect("few inputs");
         let database = self.host.kyoto.resolve(inputs.get(b"DB").unwrap_or_default());
         let mut out = Vec::new();
-        let mut turn = Turn { host: &mut self.host, out: &mut out, lookups: (0, 0) };
+        let mut turn = Turn::new(&mut self.host, &mut out);
         let mut outputs = Outputs::default();
         let chosen = self.cursors.choose(&inputs, database);
         let done = chosen.and_then(|chosen| {

@@ -23,21 +23,24 @@ fn host(order: Option<KeyOrder>, keys: &[&[u8]]) -> FakeHost {
 
 fn put(host: &mut FakeHost, key: &[u8], expires: Expires) {
     let set = Set { expires, ..Set::new(key, b"value") };
-    let mut turn = Turn { host, out: &mut Vec::new(), lookups: (0, 0) };
+    let mut out = Vec::new();
+    let mut turn = Turn::new(host, &mut out);
     see(&mut turn, 0, &Command::Set(set), &mut |_| {}).expect("a value that is stored");
 }
 
 fn begin(host: &mut FakeHost, row: Row, query: &str) -> Result<Search, Failure> {
     let mut reading = Reading::new(query.as_bytes(), None, b"".into()).expect("a query");
     assert!(reading.step(), "a short query");
-    let turn = Turn { host, out: &mut Vec::new(), lookups: (0, 0) };
+    let mut out = Vec::new();
+    let turn = Turn::new(host, &mut out);
     Search::begin(&turn, row, 0, &reading.finish().expect("few inputs"))
 }
 
 /// What a search puts out, and the rows after each of its steps.
 fn run(host: &mut FakeHost, row: Row, query: &str) -> Result<(Outputs, Vec<usize>), Failure> {
     let mut search = begin(host, row, query)?;
-    let mut turn = Turn { host, out: &mut Vec::new(), lookups: (0, 0) };
+    let mut out = Vec::new();
+    let mut turn = Turn::new(host, &mut out);
     let (mut outputs, mut rows) = (Outputs::default(), Vec::new());
     loop {
         let done = search.step(&mut turn, &mut outputs)?;
@@ -258,7 +261,8 @@ fn the_work_of_a_step_is_bounded_too() {
         let most = SLICE_WORK / search.sieve.wanted.work(&[b'x'; 5_003]) + 1;
         let (_, rows) = run(host, row, &query).expect("a search that succeeds");
         assert!(rows.len() >= 200 / most, "{row:?} takes {} steps", rows.len());
-        let mut turn = Turn { host, out: &mut Vec::new(), lookups: (0, 0) };
+        let mut out = Vec::new();
+        let mut turn = Turn::new(host, &mut out);
         let done = search.step(&mut turn, &mut Outputs::default());
         assert_eq!(done, Ok(false));
         assert!(search.unseen.len() >= COSTLY_KEYS.min(200) - most, "the rest waits");
@@ -283,7 +287,8 @@ fn keys_that_are_there_all_the_time_are_found_once_while_others_come_and_go() {
         for number in 0.. {
             let key = format!("other{number}");
             put(host, key.as_bytes(), Expires::Never);
-            let mut turn = Turn { host, out: &mut Vec::new(), lookups: (0, 0) };
+            let mut out = Vec::new();
+            let mut turn = Turn::new(host, &mut out);
             let gone = format!("other{}", number - number % 2);
             let keys: &[&[u8]] = &[gone.as_bytes()];
             see(&mut turn, 0, &Command::Delete { keys }, &mut |_| {}).expect("a removal");

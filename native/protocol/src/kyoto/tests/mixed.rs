@@ -88,7 +88,8 @@ fn a_record_that_lives_longer_than_a_time_can_tell_lives_for_ever() {
     // As other protocols can store it.
     let prepare = |host: &mut FakeHost| {
         let set = Set { expires: Expires::At((1 << 40) * 1000), ..Set::new(b"a", b"x") };
-        let mut turn = Turn { host, out: &mut Vec::new(), lookups: (0, 0) };
+        let mut out = Vec::new();
+        let mut turn = Turn::new(host, &mut out);
         order(&mut turn, 0, &Command::Set(set)).expect("a value that is stored");
     };
     assert_eq!(answers_with(GET, prepare), got("x"));

@@ -36,6 +36,7 @@ fn turns(
     loop {
         let mut output = Vec::new();
         let Progress { consumed, next } = session.advance(&rest, &mut output, host, BUDGET);
+        host.put_splices_into(&mut output);
         rest.drain(..consumed);
         answers.push(output);
         match next {
@@ -156,6 +157,7 @@ fn a_client_holds_of_its_answer_what_the_table_has_no_more() {
         for meanwhile in ["PING", "SET key:39 new", &all_new] {
             let progress = session.advance(&rest, &mut Vec::new(), &mut host, BUDGET);
             assert_eq!((progress.next, session.is_mid_reply()), (Next::Yield, true));
+            host.splices.clear();
             rest.drain(..progress.consumed);
             ask(&mut other, &mut host, meanwhile);
             held.push(session.held_bytes());
@@ -164,6 +166,89 @@ fn a_client_holds_of_its_answer_what_the_table_has_no_more() {
         let one = held[1] - held[0];
         assert!((VALUE_BYTES..VALUE_BYTES + 1_000).contains(&one), "{command}: {held:?}");
         assert!(held[2] > 10 * VALUE_BYTES, "{command}: {held:?}");
+    }
+}
+
+#[test]
+fn a_large_value_is_sent_out_of_the_table() {
+    let (mut host, mut session) = (host(), RespSession::default());
+    let value = "x".repeat(100_000);
+    ask(&mut session, &mut host, &format!("SET big {value}"));
+    let commands = ["GET big", "MGET small big", "GETRANGE big 1 -2", "GETEX big", "GETDEL big"];
+    for (command, bytes) in commands.into_iter().zip([100_000, 100_000, 99_998, 100_000, 100_000]) {
+        for silent in [true, false] {
+            if silent && command == "GETDEL big" {
+                continue;
+            }
+            if silent {
+                ask(&mut session, &mut host, "CLIENT REPLY SKIP");
+            }
+            let mut output = Vec::new();
+            let input = array(command);
+            while let Next::Yield = session.advance(&input, &mut output, &mut host, BUDGET).next {}
+            let spliced: usize = host.splices.iter().map(|splice| splice.bytes().len()).sum();
+            assert_eq!(spliced, if silent { 0 } else { bytes }, "{command}");
+            assert!(output.len() < 100, "{command}");
+            host.splices.clear();
+        }
+    }
+}
+
+#[test]
+fn a_transaction_sends_large_values_between_its_other_replies() {
+    let (mut host, mut session) = (host(), RespSession::default());
+    let value = "x".repeat(20_000);
+    let lines = [&format!("SET big {value}"), "MULTI", "GET big", "PING", "GETRANGE big 0 -1"];
+    for line in lines {
+        ask(&mut session, &mut host, line);
+    }
+    let reply = ask(&mut session, &mut host, "EXEC");
+    assert_eq!(reply, format!("*3 $20000 {value} +PONG $20000 {value}"));
+}
+
+#[test]
+fn a_large_value_is_copied_in_turns_and_stored_in_one() {
+    let (mut host, mut session) = (host(), RespSession::default());
+    ask(&mut session, &mut host, "SET big old");
+    let value: String = (0..900_000).map(|number| format!("{number:07}")).collect();
+    for (line, reply) in [
+        (format!("SET big {value} GET"), "$3 old"),
+        (format!("SET big {value} XX KEEPTTL"), "+OK"),
+        (format!("SETNX big {value}"), ":0"),
+        (format!("PSETEX other 100000 {value}"), "+OK"),
+    ] {
+        let is_first = reply == "$3 old";
+        let answers = turns(&mut session, &mut host, &array(&line), |host, _| {
+            let seen = ask(&mut RespSession::default(), host, "GET big");
+            assert_eq!(is_first, seen == "$3 old");
+        });
+        // Two MiB a turn.
+        assert_eq!((answers.len(), shown(&answers.concat())), (4, reply.to_owned()));
+    }
+    for key in ["big", "other"] {
+        let seen = ask(&mut RespSession::default(), &mut host, &format!("GET {key}"));
+        assert!(seen.ends_with(&value), "{key}");
+    }
+}
+
+#[test]
+fn bits_of_a_large_value_are_looked_at_in_turns() {
+    let (mut host, mut session) = (host(), RespSession::default());
+    host.limits.value_bytes_max = 64 << 20;
+    let bit = 20 * 8 * (1 << 20) + 5;
+    ask(&mut session, &mut host, &format!("SETBIT big {bit} 1"));
+    for (line, reply, turns_min) in [
+        ("BITCOUNT big".to_owned(), ":1".to_owned(), 5),
+        ("BITPOS big 1".to_owned(), format!(":{bit}"), 5),
+        ("BITPOS big 0".to_owned(), ":0".to_owned(), 1),
+        (format!("BITPOS big 1 0 {} BIT", bit - 1), ":-1".to_owned(), 5),
+        (format!("BITCOUNT big 9 {} BIT", bit - 1), ":0".to_owned(), 5),
+    ] {
+        let answers = turns(&mut session, &mut host, &array(&line), |host, _| {
+            ask(&mut RespSession::default(), host, "SETBIT big 0 0");
+        });
+        assert!(answers.len() >= turns_min, "{line}: {}", answers.len());
+        assert_eq!(shown(&answers.concat()), reply, "{line}");
     }
 }
 
