@@ -39,6 +39,8 @@ pub(super) struct Cursor {
     /// Its direction: where a step after a look goes, and where it goes when its record is removed.
     backward: bool,
     place: Option<Place>,
+    /// Moves of a step that are still to be made, the one under way included.
+    moves: u8,
     /// Keys that followed the place when they were read, where there is no order.
     ahead: VecDeque<Vec<u8>>,
 }
@@ -62,7 +64,7 @@ type Look<'l> = &'l mut dyn FnMut(&Record<'_>);
 
 impl Cursor {
     pub(super) fn new(database: usize) -> Cursor {
-        Cursor { database, backward: false, place: None, ahead: VecDeque::new() }
+        Cursor { database, backward: false, place: None, moves: 0, ahead: VecDeque::new() }
     }
 
     /// Bytes that it keeps, with room for all the keys that it may read ahead.
@@ -79,12 +81,19 @@ impl Cursor {
     /// Takes it off its place.
     pub(super) fn unset(&mut self) {
         self.place = None;
+        self.moves = 0;
         self.ahead.clear();
     }
 
     /// Goes on with a move that is [`UNFINISHED`].
     pub(super) fn resume<H: Host>(&mut self, turn: &mut Turn<'_, H>) -> Result<(), Failure> {
-        self.find(turn, &mut |_| {})
+        match self.find(turn, &mut |_| {}) {
+            Ok(()) => {
+                self.moves = self.moves.saturating_sub(1);
+                self.make_moves(turn)
+            }
+            failed => self.fail_moves(failed),
+        }
     }
 
     /// Moves to the first record, or to a key: the first record from there on, or the very one
@@ -133,10 +142,28 @@ impl Cursor {
         let Place { key, expires_at_ms } = self.place.clone().ok_or(Failure::NO_RECORD)?;
         self.backward = false;
         let has_expired = expires_at_ms.is_some_and(|at_ms| at_ms <= turn.host.now_ms());
-        if !has_expired && !self.stand_on(turn, &key, &mut |_| {})? {
-            self.go(turn, &mut |_| {})?;
+        let is_gone = !has_expired && !self.stand_on(turn, &key, &mut |_| {})?;
+        self.moves = 1 + u8::from(is_gone);
+        self.make_moves(turn)
+    }
+
+    /// Makes the moves of a step that are left.
+    fn make_moves<H: Host>(&mut self, turn: &mut Turn<'_, H>) -> Result<(), Failure> {
+        while self.moves > 0 {
+            match self.go(turn, &mut |_| {}) {
+                Ok(()) => self.moves -= 1,
+                failed => return self.fail_moves(failed),
+            }
         }
-        self.go(turn, &mut |_| {})
+        Ok(())
+    }
+
+    /// A move failed: those behind it are not made, unless it goes on in another turn.
+    fn fail_moves(&mut self, failed: Result<(), Failure>) -> Result<(), Failure> {
+        if failed.as_ref() != Err(&UNFINISHED) {
+            self.moves = 0;
+        }
+        failed
     }
 
     /// Moves to the record before, whether there still is one at its place or not.

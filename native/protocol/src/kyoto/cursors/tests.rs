@@ -432,12 +432,22 @@ fn many_expired_records_are_passed_over_in_several_turns() {
         connection.check(Row::CurGetKey, "CUR=1", &format!("key={key}"));
         assert_eq!(connection.turns, 1);
     }
+    // A step from a record that others removed makes two moves, each in as many turns as it takes.
+    for key in ["b", "zz"] {
+        connection.put(key, Expires::Never);
+    }
+    connection.check(Row::CurJump, "CUR=1&key=b", "");
+    connection.remove("b");
+    connection.check(Row::CurStep, "CUR=1", "");
+    assert!(connection.turns >= expired / KEYS_PER_TURN);
+    connection.check(Row::CurGetKey, "CUR=1", "key=zz");
+    connection.remove("zz");
     // A look that steps leaves the way to the next one.
     connection.check(Row::CurJump, "CUR=1", "");
     connection.check(Row::CurGetKey, "CUR=1&step", "key=a");
     connection.check(Row::CurSeize, "CUR=1", "key=z value=Z");
     assert!(connection.turns > 1);
-    assert_eq!(connection.host.lookups, (6, 0), "no turn is taken for a miss");
+    assert_eq!(connection.host.lookups, (7, 0), "no turn is taken for a miss");
 }
 
 #[test]
