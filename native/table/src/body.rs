@@ -40,7 +40,7 @@ use crate::entry::allocated_bytes;
 
 /// Values from this length on have a body. At this size one more allocation and one more cache miss
 /// cost next to nothing; below it a copy costs less than a microsecond.
-pub(crate) const BODY_BYTES_MIN: usize = 16 * 1024;
+pub const BODY_BYTES_MIN: usize = 16 * 1024;
 
 /// Most bytes that a body that grows gets beyond what it needs.
 const SLACK_BYTES_MAX: usize = 64 * 1024 * 1024;

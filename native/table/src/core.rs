@@ -10,6 +10,7 @@ use std::sync::{Arc, OnceLock};
 use parking_lot::Mutex;
 
 use crate::absences::Absences;
+use crate::body::capacity_for;
 use crate::budget::{Budget, Padded};
 use crate::counts::Counts;
 use crate::entry::VERSION_END;
@@ -257,6 +258,24 @@ impl Core {
         }
     }
 
+    /// How long a value that has grown to `len` bytes may become before it has to move again, for
+    /// certain where the room for that was reserved, see [`Core::slack_max`].
+    pub(crate) fn grown_length(&self, len: usize) -> usize {
+        /// More than a key, a header and what the allocator adds.
+        const BESIDE_BYTES: usize = 256 << 10;
+        let new_bytes = i64::try_from(len.saturating_add(BESIDE_BYTES)).unwrap_or(i64::MAX);
+        let slack = |max: i64, refuse: bool| match (max, refuse) {
+            (i64::MAX, _) | (_, true) => i64::MAX,
+            (max, false) => max.saturating_sub(new_bytes).min(max / 16),
+        };
+        let own = slack(self.limits.bytes_max(), self.limits.refuse());
+        let shared = |budget: &Arc<Budget>| {
+            slack(budget.bytes_max(), budget.when_full() == WhenFull::Refuse)
+        };
+        let most = own.min(self.budget.as_ref().map_or(i64::MAX, shared));
+        capacity_for(len, usize::try_from(most).unwrap_or(0))
+    }
+
     /// Most bytes that a value may get beyond what it needs, in an entry that has `new_bytes`
     /// without them and takes the place of one of `old_bytes`. Where writes are refused, all that
     /// is left, and not reserved by others than the caller, who has `left_bytes`; where entries are
@@ -268,11 +287,13 @@ impl Core {
             (max, false) => max.saturating_sub(new_bytes).min(max / 16),
         };
         let limits = &self.limits;
-        let taken = |bytes: i64, reserved: &AtomicI64| bytes + reserved.load(SeqCst) - left_bytes;
-        let bytes = taken(self.bytes() as i64, &self.reserved.bytes);
+        let taken = |bytes: i64, kept: &AtomicI64, reserved: &AtomicI64| {
+            bytes + kept.load(Relaxed) + reserved.load(SeqCst) - left_bytes
+        };
+        let bytes = taken(self.bytes() as i64, &self.gauges.kept, &self.reserved.bytes);
         let mut most = slack(bytes, limits.bytes_max(), limits.refuse());
         if let Some(budget) = &self.budget {
-            let bytes = taken(budget.bytes.load(Relaxed), &budget.reserved);
+            let bytes = taken(budget.bytes.load(Relaxed), &budget.kept, &budget.reserved);
             let max = budget.bytes_max.load(Relaxed);
             most = most.min(slack(bytes, max, budget.when_full() == WhenFull::Refuse));
         }

@@ -55,6 +55,7 @@ mod walk;
 mod writer;
 
 pub use absences::{Absence, Seen};
+pub use body::BODY_BYTES_MIN;
 pub use budget::{Budget, Padded};
 pub use counts::Counts;
 pub use edit::{Draft, Edit};

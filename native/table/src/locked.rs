@@ -128,6 +128,14 @@ impl<'a> Locked<'a> {
         assert!(self.holds_all(), "{operation} sees the whole table and needs lock_all");
     }
 
+    /// How long a value that has grown to `len` bytes may become before it has to move again, for
+    /// certain where the step has reserved room for it ([`grown_entry_bytes`]).
+    ///
+    /// [`grown_entry_bytes`]: crate::grown_entry_bytes
+    pub fn grown_length(&self, len: usize) -> usize {
+        self.core.grown_length(len)
+    }
+
     /// Frees large entries, or has them freed; not at the end of the step, which may replace many.
     fn dispose(&self, entries: Vec<EntryBox>) {
         if entries.is_empty() {

@@ -12,7 +12,10 @@
 
 use std::cell::Cell;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering::SeqCst};
+use std::sync::atomic::{
+    AtomicI64,
+    Ordering::{Relaxed, SeqCst},
+};
 
 use crate::body::{BODY_BYTES_MIN, capacity_for};
 use crate::budget::Budget;
@@ -72,14 +75,15 @@ impl Core {
     pub(crate) fn is_full(&self) -> bool {
         let least = entry::bytes_for(0, 0, &Meta::default()) as i64;
         let lacks = |bytes: i64, max: i64| bytes.saturating_add(least) > max;
+        let taken = |bytes: &AtomicI64, kept: &AtomicI64| bytes.load(SeqCst) + kept.load(Relaxed);
         let own = self.limits.any() && self.limits.refuse() && {
             let entries = self.gauges.entries.load(SeqCst);
             entries >= self.limits.entries_max()
-                || lacks(self.gauges.bytes.load(SeqCst), self.limits.bytes_max())
+                || lacks(taken(&self.gauges.bytes, &self.gauges.kept), self.limits.bytes_max())
         };
         own || self.budget.as_ref().is_some_and(|budget| {
             budget.when_full() == WhenFull::Refuse
-                && lacks(budget.bytes.load(SeqCst), budget.bytes_max())
+                && lacks(taken(&budget.bytes, &budget.kept), budget.bytes_max())
         })
     }
 
@@ -109,7 +113,9 @@ impl Core {
         let (entries, bytes) = (number(growth.entries), number(growth.bytes));
         let (entries_max, bytes_max) = match (limits.any(), limits.refuse()) {
             (false, _) => (i64::MAX, i64::MAX),
-            (true, true) => (limits.entries_max(), limits.bytes_max()),
+            (true, true) => {
+                (limits.entries_max(), limits.bytes_max() - self.gauges.kept.load(Relaxed))
+            }
             (true, false) => (i64::MAX, bytes_ceiling(limits.bytes_max(), largest)),
         };
         self.gauges.entries.reserve(&self.reserved.entries, entries, entries_max)?;
@@ -121,7 +127,7 @@ impl Core {
         }
         if let Some(budget) = &self.budget {
             let bytes_max = match budget.when_full() {
-                WhenFull::Refuse => budget.bytes_max(),
+                WhenFull::Refuse => budget.bytes_max() - budget.kept.load(Relaxed),
                 WhenFull::Evict => bytes_ceiling(budget.bytes_max(), largest),
             };
             if budget.bytes.reserve(&budget.reserved, bytes, bytes_max).is_err() {
@@ -277,6 +283,33 @@ mod tests {
             }
             assert!(table.is_full());
             assert_eq!(table.counts().refused, 2);
+        }
+    }
+
+    #[test]
+    fn room_that_a_snapshot_keeps_is_not_there_to_be_reserved() {
+        let [own, _, shared] = options();
+        for options in [own, shared] {
+            let table = Table::new(options);
+            let max = growth(4, 100).bytes;
+            for (key, len) in [(b"a", 100), (b"b", 100), (b"c", 100), (b"d", 80)] {
+                put(&table, key, &vec![7; len]).expect("room for four");
+            }
+            let left = || max - table.bytes() - table.counts().kept_bytes;
+            let snapshot = table.snapshot().expect("the only one");
+            table.update(b"d", NOW_MS, |slot| slot.remove());
+            let reserve = |bytes| {
+                let growth = Growth { entries: 1, bytes, largest_bytes: bytes };
+                table.lock([&b"d"[..]], NOW_MS).reserve(growth)
+            };
+            let rest = left();
+            assert!(rest < 32 && table.is_full(), "{rest}");
+            assert_eq!(reserve(rest + 1), Err(Full));
+            reserve(rest).expect("what is left");
+            drop(snapshot);
+            assert!(!table.is_full() && left() > rest);
+            let rest = left();
+            reserve(rest).expect("it is back");
         }
     }
 
