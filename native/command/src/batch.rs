@@ -13,6 +13,7 @@ use crate::keys::{Transfer, transfer};
 use crate::plan::{LockedTables, Plan, is_due};
 use crate::work::{self, BATCH_UNITS_MAX};
 use crate::{Command, Context, Databases, Error, Reply, range};
+use std::sync::Arc;
 use todana_table::{Full, Keyspace, Locked, PREFETCH_KEYS_MAX, Seen, Walk};
 
 /// What a key was when it was watched.
@@ -22,14 +23,14 @@ pub struct Watch {
     pub(crate) database: usize,
     /// Which table that was (numbers move with SWAPDB).
     table: usize,
-    pub(crate) key: Vec<u8>,
+    pub(crate) key: Arc<[u8]>,
     /// `None` in a database that does not exist, where no key ever changes.
     seen: Option<Seen>,
 }
 
 /// Begins to watch a key: notes what it is now. The watch ends when what is returned is dropped.
 pub fn watch(databases: &Databases, database: usize, key: &[u8], now_ms: u64) -> Watch {
-    let key = key.to_vec();
+    let key = key.into();
     let mut watch = Watch { database, table: DATABASES, key, seen: None };
     while let Some(index) = databases.order().index(database) {
         watch.table = index;
@@ -42,6 +43,11 @@ pub fn watch(databases: &Databases, database: usize, key: &[u8], now_ms: u64) ->
 }
 
 impl Watch {
+    /// The key.
+    pub fn key(&self) -> &Arc<[u8]> {
+        &self.key
+    }
+
     /// Whether the key is as it was. That another table took the number's place does not matter to
     /// a key that neither has. A key that was absent, and is again, must not have been there in
     /// between.
@@ -298,10 +304,18 @@ fn admit(
     tables: &LockedTables<'_>,
     context: Context,
 ) -> Result<(), Inadmissible> {
-    if !foresight::is_needed(batch, tables) {
+    let is_needed = foresight::is_needed(batch, tables);
+    // What was empty before the locks, or had fewer records, need not be so now.
+    let of_whole_table = |(_, command): &(usize, Command<'_>)| {
+        command.sees_all() || command.clears(context.now_ms).is_some()
+    };
+    if !is_needed && !batch.commands.iter().any(of_whole_table) {
         return Ok(());
     }
-    let Foresight { units, growth } = foresight::foresee(batch, tables, order, context);
+    let Foresight { units, growth } = match is_needed {
+        true => foresight::foresee(batch, tables, order, context),
+        false => Foresight::default(),
+    };
     if units.saturating_add(work::units_of(batch, databases, order)) > BATCH_UNITS_MAX {
         return Err(Inadmissible::TooMuchWork);
     }

@@ -12,9 +12,11 @@ use crate::databases::{DATABASES, Order};
 use crate::plan::LockedTables;
 use crate::record::is_past;
 use crate::work::{self, BATCH_UNITS_MAX};
-use crate::{Batch, Command, Condition, Context, Expires};
+use crate::{Batch, Command, Condition, Context, Expires, Side};
 use std::collections::HashMap;
-use todana_table::{Growth, Keyspace, Locked, Meta, entry_bytes, grown_entry_bytes};
+use todana_table::{
+    BODY_BYTES_MIN, Growth, Keyspace, Locked, Meta, entry_bytes, grown_entry_bytes,
+};
 
 /// Longest text that INCRBYFLOAT stores, and more than any other counter does.
 const NUMBER_BYTES_MAX: usize = 5 * 1_024;
@@ -24,7 +26,11 @@ const INTEGER_BYTES_MAX: usize = 20;
 /// More than an entry takes beside its key and its value.
 const ENTRY_BYTES_BESIDE: u64 = 128;
 
+/// New values of this length and more are mapped by the system, which has zeroed pages for nothing.
+const MAPPED_BYTES_MIN: usize = 32 << 20;
+
 /// What a batch will do.
+#[derive(Default)]
 pub(crate) struct Foresight {
     /// Work that depends on the lengths of values.
     pub(crate) units: u64,
@@ -40,15 +46,18 @@ struct Size {
     room_bytes: u64,
     /// Length of the value at most; `None` where there is no record for certain.
     most_length: Option<usize>,
+    /// Length of the value at least; 0 where there may be none.
+    least_length: usize,
     /// What the entry keeps beside the value at most.
     meta: Meta,
-    /// Bytes of the value that need not be copied again before the value is changed.
+    /// Up to this length the value is changed in the allocation that it has.
     copied_bytes: usize,
 }
 
 const ABSENT: Size = Size {
     room_bytes: 0,
     most_length: None,
+    least_length: 0,
     meta: Meta { expires_at_ms: None, flags: 0, access: None },
     copied_bytes: 0,
 };
@@ -102,7 +111,7 @@ pub(crate) fn foresee(
         context,
         sizes: HashMap::with_capacity(batch.commands.len()),
         cleared: [false; DATABASES],
-        foresight: Foresight { units: 0, growth: Default::default() },
+        foresight: Foresight::default(),
     };
     let mut order = order;
     for (database, command) in batch.commands {
@@ -137,6 +146,16 @@ struct Written {
     meta: Meta,
 }
 
+/// A value that is changed within, or at an end.
+struct Changed {
+    /// Its length then, at most and at least.
+    most: usize,
+    least: usize,
+    /// Bytes between its end and what is written, at most.
+    zeroes: usize,
+    expires: Expires,
+}
+
 impl<'a> Foreseen<'_, '_, 'a> {
     fn command(&mut self, index: usize, order: Order, command: &Command<'a>) {
         match *command {
@@ -157,17 +176,28 @@ impl<'a> Foreseen<'_, '_, 'a> {
                     self.expire((index, key), expires);
                 }
             }
-            Command::Concat { key, bytes, expires, .. } => {
-                let length = self.size((index, key)).most_length.unwrap_or(0);
-                self.change((index, key), length.saturating_add(bytes.len()), expires);
+            Command::Concat { key, bytes, side, create, condition, expires } => {
+                let Size { most_length, least_length, .. } = self.size((index, key));
+                let max = self.context.value_bytes_max;
+                let most = most_length.unwrap_or(0).saturating_add(bytes.len());
+                let is_certain =
+                    condition == Condition::Always && most <= max && (create || least_length > 0);
+                let least = least_length + if is_certain { bytes.len() } else { 0 };
+                // Where it would be longer, it stays as it is.
+                let most = most.min(max.max(most_length.unwrap_or(0)));
+                self.change((index, key), Changed { most, least, zeroes: 0, expires });
+                if side == Side::Prepend {
+                    // Next time everything moves again.
+                    self.lend((index, key));
+                }
             }
             Command::SetRange { key, offset, bytes } if !bytes.is_empty() => {
                 let offset = usize::try_from(offset).unwrap_or(usize::MAX);
-                self.reach((index, key), offset.saturating_add(bytes.len()));
+                self.reach((index, key), offset, bytes.len());
             }
             Command::SetBit { key, offset, .. } => {
                 let byte = usize::try_from(offset / 8).unwrap_or(usize::MAX);
-                self.reach((index, key), byte.saturating_add(1));
+                self.reach((index, key), byte, 1);
             }
             Command::Increment(ref increment) => {
                 let expires = increment.initial.map_or(increment.expires, |(_, expires)| expires);
@@ -201,9 +231,15 @@ impl<'a> Foreseen<'_, '_, 'a> {
                     self.moved((index, key), (other, key));
                 }
             }
-            Command::Delete { keys } => keys.iter().for_each(|key| self.remove((index, key))),
-            Command::Take { key } | Command::DeleteIf { key, .. } => self.remove((index, key)),
+            Command::Delete { keys } => keys.iter().for_each(|key| self.forget((index, key))),
+            Command::Take { key } => self.forget((index, key)),
+            Command::DeleteIf { key, .. } => self.remove((index, key)),
+            Command::Get { key } => self.lend((index, key)),
+            Command::GetMany { keys } => keys.iter().for_each(|key| self.lend((index, key))),
             Command::Expire { key, expires, .. } | Command::GetAndExpire { key, expires } => {
+                if let Command::GetAndExpire { .. } = command {
+                    self.lend((index, key));
+                }
                 let size = self.size((index, key));
                 let meta = self.meta(expires, size.meta);
                 self.sizes.insert((index, key), Size { meta, ..size });
@@ -240,6 +276,7 @@ impl<'a> Foreseen<'_, '_, 'a> {
                 entry.map(|entry| Size {
                     room_bytes: entry.bytes() as u64,
                     most_length: Some(entry.value().len()),
+                    least_length: entry.value().len(),
                     meta: entry.meta(),
                     copied_bytes: 0,
                 })
@@ -268,7 +305,16 @@ impl<'a> Foreseen<'_, '_, 'a> {
             _ => length,
         };
         let most_length = Some(most_length);
-        self.sizes.insert(at, Size { room_bytes, most_length, meta, copied_bytes: 0 });
+        let least_length = if certain { length } else { size.least_length.min(length) };
+        let copied_bytes = 0;
+        self.sizes.insert(at, Size { room_bytes, most_length, least_length, meta, copied_bytes });
+    }
+
+    /// A reply may keep the value: who changes it copies it first.
+    fn lend(&mut self, at: (usize, &'a [u8])) {
+        if let Some(size) = self.sizes.get_mut(&at) {
+            size.copied_bytes = 0;
+        }
     }
 
     /// Counts what an entry of so many bytes at most adds to what is set aside. Returns what is
@@ -283,33 +329,51 @@ impl<'a> Foreseen<'_, '_, 'a> {
     }
 
     /// A value is changed within, or behind its end.
-    fn change(&mut self, at: (usize, &'a [u8]), length: usize, expires: Expires) {
-        if length > self.context.value_bytes_max {
-            return;
-        }
+    fn change(&mut self, at: (usize, &'a [u8]), changed: Changed) {
+        let Changed { most, least, zeroes, expires } = changed;
         let size = self.size(at);
         let old_length = size.most_length.unwrap_or(0);
-        let mut copied_bytes = size.copied_bytes;
-        if length > copied_bytes {
-            // It moves to an allocation of its own, a quarter larger.
-            self.foresight.units += work::copied(old_length);
-            copied_bytes = grown(length);
-        }
+        let table = self.tables[at.0].as_ref();
+        let (units, copied_bytes) = if most < BODY_BYTES_MIN {
+            // A short value is written anew each time.
+            (work::written(most), 0)
+        } else if most <= size.copied_bytes {
+            (work::written(zeroes), size.copied_bytes)
+        } else {
+            // It moves to an allocation of its own, where one that was empty gets no room beyond
+            // its length.
+            let zeroes = if zeroes < MAPPED_BYTES_MIN { zeroes } else { 0 };
+            let room = match size.least_length {
+                0 => least,
+                _ => table.map_or(0, |table| table.grown_length(least)),
+            };
+            (work::copied(old_length) + work::written(zeroes), room)
+        };
+        self.foresight.units = self.foresight.units.saturating_add(units);
         let meta = self.meta(expires, size.meta);
         // Where its room was less, it has moved again.
-        let bytes = grown_entry_bytes(at.1.len(), length, &meta);
+        let bytes = grown_entry_bytes(at.1.len(), most, &meta);
         // It does not become smaller.
         let room_bytes = self.set_aside(at, bytes, size.room_bytes);
-        let most_length = Some(old_length.max(length));
-        self.sizes.insert(at, Size { room_bytes, most_length, meta, copied_bytes });
+        let most_length = Some(old_length.max(most));
+        let least_length = size.least_length.max(least);
+        self.sizes.insert(at, Size { room_bytes, most_length, least_length, meta, copied_bytes });
     }
 
-    /// A value is changed up to this length, which it has then at least.
-    fn reach(&mut self, at: (usize, &'a [u8]), end: usize) {
-        let length = self.size(at).most_length.unwrap_or(0);
-        if end <= self.context.value_bytes_max {
-            self.change(at, end.max(length), Expires::Keep);
+    /// Bytes of a value are written, and zeroes between its end and them.
+    fn reach(&mut self, at: (usize, &'a [u8]), offset: usize, count: usize) {
+        let end = offset.saturating_add(count);
+        if end > self.context.value_bytes_max {
+            return;
         }
+        let Size { most_length, least_length, .. } = self.size(at);
+        let changed = Changed {
+            most: end.max(most_length.unwrap_or(0)),
+            least: end.max(least_length),
+            zeroes: offset.saturating_sub(least_length),
+            expires: Expires::Keep,
+        };
+        self.change(at, changed);
     }
 
     /// A short value is written in place of what is there, or is not.
@@ -331,30 +395,40 @@ impl<'a> Foreseen<'_, '_, 'a> {
         let bytes = beside.max(source.room_bytes + to.1.len() as u64 + ENTRY_BYTES_BESIDE);
         let room_bytes = self.set_aside(to, bytes, 1);
         let most_length = target.most_length.max(source.most_length);
-        let meta = source.meta;
-        self.sizes.insert(to, Size { room_bytes, most_length, meta, copied_bytes: 0 });
+        let least_length = target.least_length.min(source.least_length);
+        let (meta, copied_bytes) = (source.meta, 0);
+        self.sizes.insert(to, Size { room_bytes, most_length, least_length, meta, copied_bytes });
     }
 
     /// RENAME and MOVE need no room: see [`todana_table::Slot::put_moved`].
     fn moved(&mut self, from: (usize, &'a [u8]), to: (usize, &'a [u8])) {
         let (source, target) = (self.size(from), self.size(to));
         let most_length = source.most_length.max(target.most_length);
-        let room_bytes = source.room_bytes.min(target.room_bytes);
+        let least_length = source.least_length.min(target.least_length);
+        // What was set aside for a longer key is not there for this one.
+        let least = entry_bytes(to.1.len(), source.least_length, &Meta::default());
+        let room_bytes = source.room_bytes.min(target.room_bytes).min(least);
+        let copied_bytes = 0;
         let meta = Meta {
             expires_at_ms: source.meta.expires_at_ms.or(target.meta.expires_at_ms),
             flags: source.meta.flags | target.meta.flags,
             access: source.meta.access.or(target.meta.access),
         };
-        self.sizes.insert(to, Size { room_bytes, most_length, meta, copied_bytes: 0 });
+        self.sizes.insert(to, Size { room_bytes, most_length, least_length, meta, copied_bytes });
         if from != to {
             self.remove(from);
         }
     }
 
+    /// There is no record from now on.
+    fn forget(&mut self, at: (usize, &'a [u8])) {
+        self.sizes.insert(at, ABSENT);
+    }
+
     /// A record is removed, or may be.
     fn remove(&mut self, at: (usize, &'a [u8])) {
         let size = self.size(at);
-        self.sizes.insert(at, Size { room_bytes: 0, copied_bytes: 0, ..size });
+        self.sizes.insert(at, Size { room_bytes: 0, least_length: 0, copied_bytes: 0, ..size });
     }
 
     /// A record gets an expiry that has passed, and is removed by it.
@@ -370,9 +444,4 @@ impl<'a> Foreseen<'_, '_, 'a> {
         self.cleared[index] = true;
         self.sizes.retain(|(table, _), _| *table != index);
     }
-}
-
-/// The room that a value of this length has after it has grown.
-fn grown(length: usize) -> usize {
-    length.saturating_add(length / 4)
 }

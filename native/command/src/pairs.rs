@@ -2,11 +2,15 @@
 
 use crate::record::{check, is_past, resolve};
 use crate::{Condition, Error, Expires, Reply};
+use std::collections::HashSet;
 use todana_table::{Entry, Full, Growth, Keyspace, Meta, PREFETCH_KEYS_MAX, Prepared};
 
 /// Entries that are made at a time, where others wait, and bytes of values at which that ends.
 const SLICE_PAIRS: usize = 2_048;
 const SLICE_BYTES: usize = 2 << 20;
+
+/// Pairs among which those of the same key are found by comparing each with each.
+const FEW_PAIRS: usize = 8;
 
 /// Pairs of key and value that are written under one condition and expiry.
 #[derive(Clone, Copy)]
@@ -59,6 +63,26 @@ impl Pairs<'_> {
         Some(Ok(prepared.len() == self.pairs.len()))
     }
 
+    /// Positions of the pairs whose key comes again behind them.
+    fn superseded(&self) -> HashSet<usize> {
+        let mut superseded = HashSet::new();
+        if self.pairs.len() <= FEW_PAIRS {
+            for (position, (key, _)) in self.pairs.iter().enumerate() {
+                if self.pairs[position + 1..].iter().any(|(other, _)| other == key) {
+                    superseded.insert(position);
+                }
+            }
+            return superseded;
+        }
+        let mut behind = HashSet::with_capacity(self.pairs.len());
+        for (position, (key, _)) in self.pairs.iter().enumerate().rev() {
+            if !behind.insert(key) {
+                superseded.insert(position);
+            }
+        }
+        superseded
+    }
+
     fn entries(&self, expiry: impl Fn(&[u8]) -> Option<u64>) -> Result<Vec<Prepared>, Full> {
         let entry = |(key, value): &(&[u8], &[u8])| {
             Prepared::new(key, &[value], Meta { expires_at_ms: expiry(key), ..Meta::default() })
@@ -72,7 +96,8 @@ impl Pairs<'_> {
 ///
 /// All are written or none is, and of none that is written there is a trace: the entries are there
 /// and room for them is reserved before the first is put in its place, which then cannot fail. A
-/// key that is named twice keeps its last value, and has room reserved for each.
+/// key that is named twice keeps its last value, and where a write may be refused it is written
+/// once: its entries before the last are neither counted nor do they make room for others.
 pub(crate) fn set_many<K: Keyspace, R: Reply>(
     space: &K,
     pairs: &Pairs<'_>,
@@ -100,13 +125,30 @@ pub(crate) fn set_many<K: Keyspace, R: Reply>(
         |key: &[u8]| space.read(key, now_ms, |entry| resolve(pairs.expires, entry.as_ref()));
     let prepared = prepared.unwrap_or_else(|| pairs.entries(present_expiry));
     let Ok(prepared) = prepared else { return reply.error(Error::Full) };
-    if space.reserve(growth(space, pairs, &prepared, now_ms)) == Err(Full) {
+    let largest_bytes = prepared.iter().map(|entry| entry.bytes() as u64).max().unwrap_or(0);
+    let refuses = space.refuses(largest_bytes);
+    let superseded = if refuses { pairs.superseded() } else { HashSet::new() };
+    let mut growth = Growth { largest_bytes, ..Growth::default() };
+    if refuses {
+        each_key(space, pairs, |position, key| {
+            if !superseded.contains(&position) {
+                let present = |entry: Option<Entry<'_>>| entry.map(|entry| entry.bytes() as u64);
+                let present = space.read(key, now_ms, present);
+                growth.entries += u64::from(present.is_none());
+                let bytes = prepared[position].bytes() as u64;
+                growth.bytes += bytes.saturating_sub(present.unwrap_or(0));
+            }
+        });
+    }
+    if space.reserve(growth) == Err(Full) {
         return reply.error(Error::Full);
     }
     let mut prepared = prepared.into_iter();
     let mut written = Ok(());
-    each_key(space, pairs, |_, key| {
-        if let Some(entry) = prepared.next() {
+    each_key(space, pairs, |position, key| {
+        if let Some(entry) = prepared.next()
+            && !superseded.contains(&position)
+        {
             let put = space.update(key, now_ms, |slot| slot.put_prepared(entry).map(|_| ()));
             written = written.and(put);
         }
@@ -116,22 +158,6 @@ pub(crate) fn set_many<K: Keyspace, R: Reply>(
         // There was room: the table has used up its versions, and takes no writes any more.
         Err(Full) => reply.error(Error::Full),
     }
-}
-
-/// What the entries add to the table.
-fn growth<K: Keyspace>(space: &K, pairs: &Pairs<'_>, prepared: &[Prepared], now_ms: u64) -> Growth {
-    let largest_bytes = prepared.iter().map(|entry| entry.bytes() as u64).max().unwrap_or(0);
-    let mut growth = Growth { largest_bytes, ..Growth::default() };
-    if space.refuses(largest_bytes) {
-        each_key(space, pairs, |position, key| {
-            let present = |entry: Option<Entry<'_>>| entry.map(|entry| entry.bytes() as u64);
-            let present = space.read(key, now_ms, present);
-            growth.entries += u64::from(present.is_none());
-            let bytes = prepared[position].bytes() as u64;
-            growth.bytes += bytes.saturating_sub(present.unwrap_or(0));
-        });
-    }
-    growth
 }
 
 /// Visits the keys, fetching from memory what the next ones need.

@@ -6,22 +6,24 @@
 //!
 //! | of a batch | units |
 //! |---|---|
-//! | a key that a command names, or that is watched | 1 |
-//! | a key that DEL or GETDEL removes, a second key (RENAME, COPY, MOVE) | 2 |
-//! | a pair of MSET | 4 |
+//! | a key that a command names | 1 |
+//! | a key that DEL or GETDEL removes, a second key (RENAME, COPY, MOVE), a watched key | 2 |
+//! | a pair of MSET | 6 |
 //! | a KiB of arguments | 3 |
 //! | a KiB that APPEND, SETRANGE, SETBIT find in a value that they may have to copy | 3 |
+//! | a KiB of zeroes that SETRANGE and SETBIT write before their bytes | 1 |
+//! | a KiB that one of these three makes of a value of less than 16 KiB, which it writes anew | 1 |
 //! | a KiB that GETRANGE answers | 3 |
 //! | a KiB that BITCOUNT and BITPOS look at | 2 |
 //! | what a session answers itself, as INFO | by its own table |
 //! | LCS, whose values have a bound of their own in a batch | 256 |
 //! | a command about a whole database, for the locks of all shards | 256 |
 //! | a record that KEYS, SCAN, RANGE or RANDOMKEY may look at | 3 |
-//! | a database that is cleared, unless it is empty | 1,024 |
+//! | a database that is cleared, unless it is empty and the batch does nothing else in it | 1,024 |
 //!
 //! The lengths of values are known under the locks only, so what depends on them is added there,
-//! before the first command ([`crate::foresight`]). Large values are replied by handles, and
-//! copied when the locks are gone ([`crate::Reply::kept`]).
+//! before the first command ([`crate::foresight`]). Values from 256 bytes on are replied by handles,
+//! and copied when the locks are gone ([`crate::Reply::kept`]).
 
 use crate::databases::{DATABASES, Order};
 use crate::keys::SCAN_RECORDS_MAX;
@@ -34,16 +36,24 @@ pub const BATCH_UNITS_MAX: u64 = 65_536;
 /// Keys that a step of RANGE may pass over in a batch, where it cannot go on later.
 pub(crate) const BATCH_RANGE_SPARE_KEYS: u64 = 1_024;
 
+const WATCH_UNITS: u64 = 2;
+const PAIR_UNITS: u64 = 6;
 const KIB_COPIED_UNITS: u64 = 3;
 const KIB_READ_UNITS: u64 = 2;
+const KIB_WRITTEN_UNITS: u64 = 1;
 const RECORD_UNITS: u64 = 3;
 const TABLE_UNITS: u64 = 256;
-const CLEAR_UNITS: u64 = 1_024;
+const SHARDS_CLEARED_PER_UNIT: usize = 4;
 const LCS_UNITS: u64 = 256;
 
 /// Units for bytes that are copied.
 pub(crate) fn copied(bytes: usize) -> u64 {
     (bytes as u64).saturating_mul(KIB_COPIED_UNITS) / 1_024
+}
+
+/// Units for zeroes that are written, and for short values that are written anew.
+pub(crate) fn written(bytes: usize) -> u64 {
+    (bytes as u64).saturating_mul(KIB_WRITTEN_UNITS) / 1_024
 }
 
 /// Units for bytes that are looked at.
@@ -53,22 +63,51 @@ pub(crate) fn looked_at(bytes: usize) -> u64 {
 
 /// Units of a batch, but for what depends on the lengths of values.
 pub(crate) fn units_of(batch: &Batch<'_>, databases: &Databases, mut order: Order) -> u64 {
-    let mut units = batch.other_units.saturating_add(batch.watches.len() as u64);
+    let used = used(batch, order);
+    let clear = |index: usize| {
+        let table = &databases.tables()[index];
+        let is_empty = !used[index] && table.is_empty();
+        1 + if is_empty { 0 } else { (table.shards() / SHARDS_CLEARED_PER_UNIT) as u64 }
+    };
+    let mut units = batch.other_units.saturating_add(batch.watches.len() as u64 * WATCH_UNITS);
     for (database, command) in batch.commands {
         if let Command::Swap { first, second } = *command {
             order = order.swapped(first, second).unwrap_or(order);
         }
-        let table = order.index(*database).map(|index| &*databases.tables()[index]);
+        let index = order.index(*database);
         units = units.saturating_add(match command {
-            Command::ClearAll { .. } => databases.tables().iter().map(|table| clear(table)).sum(),
-            _ => table.map_or(1, |table| units_of_command(command, table)),
+            Command::ClearAll { .. } => (0..DATABASES).map(clear).sum(),
+            Command::Clear { .. } => index.map_or(1, clear),
+            _ => index.map_or(1, |index| units_of_command(command, &databases.tables()[index])),
         });
     }
     units
 }
 
-fn clear(table: &Table) -> u64 {
-    1 + if table.is_empty() { 0 } else { CLEAR_UNITS / DATABASES as u64 }
+/// The tables in which a batch does something else than to clear them, or watches a key: what is
+/// empty before it may
+/// not be so when its clear comes.
+fn used(batch: &Batch<'_>, mut order: Order) -> [bool; DATABASES] {
+    let mut used = [false; DATABASES];
+    let mut note = |index: Option<usize>| {
+        if let Some(index) = index {
+            used[index] = true;
+        }
+    };
+    batch.watches.iter().for_each(|watch| note(order.index(watch.database)));
+    for (database, command) in batch.commands {
+        match *command {
+            Command::Swap { first, second } => {
+                order = order.swapped(first, second).unwrap_or(order);
+            }
+            Command::Clear { .. } | Command::ClearAll { .. } | Command::Sweep { .. } => {}
+            _ => {
+                note(order.index(*database));
+                note(command.destination().and_then(|(other, _)| order.index(other)));
+            }
+        }
+    }
+    used
 }
 
 fn units_of_command(command: &Command<'_>, table: &Table) -> u64 {
@@ -77,7 +116,7 @@ fn units_of_command(command: &Command<'_>, table: &Table) -> u64 {
     match *command {
         Command::Set(ref set) => 1 + copied(set.value.len()),
         Command::SetMany { pairs, .. } => {
-            pairs.iter().map(|(_, value)| 4 + copied(value.len())).sum()
+            pairs.iter().map(|(_, value)| PAIR_UNITS + copied(value.len())).sum()
         }
         Command::Concat { bytes, .. } | Command::SetRange { bytes, .. } => 1 + copied(bytes.len()),
         Command::CompareValue { old, new, .. } => {
@@ -102,7 +141,6 @@ fn units_of_command(command: &Command<'_>, table: &Table) -> u64 {
         Command::Keys { .. } => records(u64::MAX),
         // It draws until it has found a shard that is not empty.
         Command::RandomKey { .. } => TABLE_UNITS,
-        Command::Clear { .. } => 1 + if table.is_empty() { 0 } else { CLEAR_UNITS },
         _ => 1,
     }
 }

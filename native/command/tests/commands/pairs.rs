@@ -90,3 +90,34 @@ fn a_key_that_is_named_twice_keeps_its_last_value() {
     assert_eq!(store.run(set_many(&[(b"a", b"1"), (b"c", b"1")], past)), Answer::Done);
     assert_eq!(store.run(Command::Count), Answer::Integer(1));
 }
+
+#[test]
+fn a_key_that_is_named_twice_is_written_once_where_there_is_a_limit() {
+    // Room for one, of which the present value takes a tenth.
+    let mut store = full_with(1, &Meta::default());
+    let (long, short) = ([b'l'; 100], [b's'; 10]);
+    for values in [[&long[..], &long], [&short, &long]] {
+        store.set("a", "0123456789");
+        let table = store.databases.table(0).clone();
+        // Among few pairs, and among many.
+        for times in [1, 100] {
+            let pairs: Vec<(&[u8], &[u8])> = [(&b"a"[..], values[0])]
+                .repeat(times)
+                .into_iter()
+                .chain([(&b"a"[..], values[1])])
+                .collect();
+            let before = table.version();
+            assert_eq!(store.run(set_many(&pairs, Expires::Never)), Answer::Done);
+            assert_eq!(table.version(), before + 1);
+            assert_eq!(store.get("a").map(String::into_bytes).as_deref(), Some(values[1]));
+            store.set("a", "0123456789");
+            let batch = [(0, set_many(&pairs, Expires::Never))];
+            let batch = Batch { other_units: 0, watches: &[], commands: &batch };
+            let mut recorder = crate::recorder::Recorder::default();
+            let context = store.context();
+            let done = execute_batch(&store.databases, &batch, context, &mut recorder, |_, _| {});
+            assert_eq!((done, recorder.answers), (Ok(true), vec![Answer::Done]));
+            store.set("a", "0123456789");
+        }
+    }
+}
