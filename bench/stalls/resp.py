@@ -9,6 +9,10 @@ from stalls.row import DECIMAL, EVICTING, EXPIRING, ORDERED, SCRATCH, SPARE, Row
 from wire import encode
 
 VALUE = b"value:0123456789"
+# Most keys that a client may watch.
+WATCHED_KEYS_MAX = 8_192
+# Most pairs of MSET.
+PAIRS_MAX = 8_192
 # Clients that queue at the same time.
 QUEUING = 12
 # Beyond what the pattern of KEYS may have.
@@ -147,9 +151,11 @@ def _values(sizes) -> list[Row]:
 def _keys(sizes) -> list[Row]:
     """Commands of many keys."""
     many = f"{sizes.keys:,} keys"
+    watched = min(sizes.keys, WATCHED_KEYS_MAX)
     each = lambda word: lambda: call(word, *keys(sizes.keys))  # noqa: E731
     back = lambda: stored(sizes.keys)  # noqa: E731
     pairs = f"{sizes.pairs:,} pairs"
+    fewer = min(sizes.pairs, PAIRS_MAX)
 
     def row(label, covers, request, prepare=None, **named):
         return Row("resp", label, (covers,), request, prepare, **named)
@@ -160,10 +166,10 @@ def _keys(sizes) -> list[Row]:
         row(f"TOUCH of {many}", "touch", each("TOUCH")),
         row(f"DEL of {many}", "del", each("DEL"), back, is_once=True),
         row(f"UNLINK of {many}", "unlink", each("UNLINK"), back, is_once=True),
-        row(f"MSET of {pairs}", "mset", lambda: mset(sizes.pairs)),
-        row(f"MSETNX of {pairs}", "msetnx", lambda: mset(sizes.pairs, word="MSETNX"), lambda: call("DEL", *keys(sizes.pairs)), is_once=True),
-        row(f"MSETNX of {pairs}, refused", "msetnx", lambda: mset(sizes.pairs, word="MSETNX")),
-        row(f"WATCH of {many}", "watch", lambda: call("WATCH", *keys(sizes.keys)) + call("UNWATCH")),
+        row(f"MSET of {fewer:,} pairs", "mset", lambda: mset(fewer)),
+        row(f"MSETNX of {fewer:,} pairs", "msetnx", lambda: mset(fewer, word="MSETNX"), lambda: call("DEL", *keys(fewer)), is_once=True),
+        row(f"MSETNX of {fewer:,} pairs, refused", "msetnx", lambda: mset(fewer, word="MSETNX")),
+        row(f"WATCH of {watched:,} keys", "watch", lambda: call("WATCH", *keys(watched)) + call("UNWATCH")),
         row(f"COMMAND GETKEYS of {pairs}", "command|getkeys", lambda: encode("COMMAND", "GETKEYS", "MSET", *[b"k"] * (2 * sizes.pairs - 4))),
         row(f"COMMAND GETKEYSANDFLAGS of {pairs}", "command|getkeysandflags", lambda: encode("COMMAND", "GETKEYSANDFLAGS", "MSET", *[b"k"] * (2 * sizes.pairs - 4))),
     ]  # fmt: skip
@@ -243,6 +249,8 @@ def _transactions(sizes) -> list[Row]:
     text = size_text(sizes.medium_bytes)
     largest = size_text(sizes.value_bytes)
     many = f"{sizes.commands:,}"
+    watched = min(sizes.keys, WATCHED_KEYS_MAX)
+    pairs = min(sizes.pairs, PAIRS_MAX)
     lcs = lambda: call("SET", "big", "ab" * (1 << 21)) + call("SET", "small", "ba" * 32)  # noqa: E731
 
     def row(label, commands, prepare=None, **named):
@@ -256,7 +264,7 @@ def _transactions(sizes) -> list[Row]:
         row(f"{many} GETs", lambda: [call("GET", each) for each in keys(sizes.commands)], is_once=True),
         row(f"{many} INCRs of one key", lambda: [call("INCR", "stalls:n", times=sizes.commands)], key=b"stalls:n", is_once=True),
         row(f"30 MGETs of {sizes.keys:,} keys", lambda: [call("MGET", *keys(sizes.keys), times=30)], is_once=True),
-        row(f"30 MSETs of {sizes.pairs:,} pairs", lambda: [mset(sizes.pairs)] * 30, is_once=True),
+        row(f"30 MSETs of {pairs:,} pairs", lambda: [mset(pairs)] * 30, is_once=True),
         row(f"DEL of {sizes.keys:,} keys", lambda: [call("DEL", *keys(sizes.keys))], lambda: stored(sizes.keys), is_once=True),
         row("20 KEYS none*", lambda: [call("KEYS", "none*", times=20)], is_once=True),
         row("20 SCANs with COUNT of all", lambda: [call("SCAN", 0, "MATCH", "none*", "COUNT", sizes.records, times=20)], is_once=True),
@@ -274,7 +282,7 @@ def _transactions(sizes) -> list[Row]:
         scratch(f"200 BITPOSs in {largest}", lambda: [call("BITPOS", "big", 1, times=200)], lambda: call("SET", "big", bytes(sizes.value_bytes))),
         scratch(f"3 GETs of {largest}", lambda: [call("GET", "big", times=3)], lambda: call("SET", "big", b"x" * sizes.value_bytes)),
         # As much as one step may be: what is above was admitted before there was a bound, and shows that it is refused.
-        row(f"MSET of {sizes.pairs // 2:,} pairs", lambda: [mset(sizes.pairs // 2)], is_once=True),
+        row(f"MSET of {pairs:,} pairs", lambda: [mset(pairs)], is_once=True),
         row(f"DEL of {sizes.keys // 2:,} keys", lambda: [call("DEL", *keys(sizes.keys // 2))], lambda: stored(sizes.keys // 2), is_once=True),
         row(f"MGET of {sizes.keys:,} keys", lambda: [call("MGET", *keys(sizes.keys))], is_once=True),
         row("RANGE, LIMIT 10000", lambda: [call("RANGE", "", "", "LIMIT", 10_000)], database=ORDERED, needs=(ORDERED,), is_once=True),
@@ -282,7 +290,7 @@ def _transactions(sizes) -> list[Row]:
         scratch(f"3 BITCOUNTs of {text}", lambda: [call("BITCOUNT", "big", times=3)], medium),
         scratch(f"2 APPENDs to {text}", lambda: [call("APPEND", "big", "x", times=2)], medium),
         scratch("200 SETs of 100 KiB", lambda: [call("SET", "big", b"x" * 102_400, times=200)], medium),
-        Row("resp", f"EXEC after WATCH of {sizes.keys:,} keys", ("exec",), lambda: call("WATCH", *keys(sizes.keys)) + transaction(call("GET", key(1))), is_once=True),
+        Row("resp", f"EXEC after WATCH of {watched:,} keys", ("exec",), lambda: call("WATCH", *keys(watched)) + transaction(call("GET", key(1))), is_once=True),
         Row("resp", f"DISCARD of {many} commands", ("discard",), lambda: call("MULTI") + call("SET", "key", "value", times=sizes.commands) + call("DISCARD"), is_once=True),
         Row("resp", f"{QUEUING} clients that queue {size_text(sizes.queued_bytes)} each", ("multi",), lambda: b"", action=lambda host, spent: _queue(host, sizes, spent)),
     ]  # fmt: skip

@@ -49,7 +49,6 @@ pub use look_up::{Place, look_up, take};
 pub use numbers::parse_signed;
 pub use reply::*;
 pub use slices::{Begun, STEP_KEYS_MAX, execute_slice};
-pub use strings::KEPT_BYTES_MIN;
 pub use todana_table::PREFETCH_KEYS_MAX;
 pub use todana_table::{Bound, KeyRange};
 pub use work::BATCH_UNITS_MAX;

@@ -7,6 +7,9 @@
 use std::ops::Range;
 use todana_table::{Entry, Shared};
 
+/// Values from this length on are given to a reply by a handle, unless it wants others.
+pub const KEPT_BYTES_MIN: usize = 16 << 10;
+
 /// A record as the doors see it. Borrowed from the table for the duration of the call.
 #[derive(Clone, Copy, Debug)]
 pub struct Record<'a> {
@@ -113,8 +116,13 @@ pub trait Reply {
     fn none(&mut self);
     /// A record.
     fn record(&mut self, record: Record<'_>);
+    /// Whether a value of this length is to be given by [`Reply::kept`].
+    #[inline]
+    fn keeps(&self, value_bytes: usize) -> bool {
+        value_bytes >= KEPT_BYTES_MIN
+    }
     /// A large record, by a handle that keeps it: whoever answers a batch can copy the value when
-    /// the batch's locks are gone.
+    /// the batch's locks are gone, and others in turns.
     fn kept(&mut self, shared: Shared) {
         self.record(Record::of(&shared.entry()));
     }

@@ -18,8 +18,8 @@ pub(crate) fn get<K: Keyspace, R: Reply>(space: &K, key: &[u8], now_ms: u64, rep
 fn tell<R: Reply>(entry: Option<Entry<'_>>, reply: &mut R) {
     match entry {
         Some(entry) => {
-            let is_large = entry.value().len() >= KEPT_BYTES_MIN;
-            match if is_large { entry.share() } else { None } {
+            let is_kept = reply.keeps(entry.value().len());
+            match if is_kept { entry.share() } else { None } {
                 Some(large) => reply.kept(large),
                 None => reply.record(record_of(&entry)),
             }
@@ -27,9 +27,6 @@ fn tell<R: Reply>(entry: Option<Entry<'_>>, reply: &mut R) {
         None => reply.none(),
     }
 }
-
-/// Values from this length on are given to a reply by a handle.
-pub const KEPT_BYTES_MIN: usize = 16 << 10;
 
 /// MGET, `get` of several keys.
 #[inline]
@@ -94,7 +91,7 @@ pub(crate) fn get_each_small<K: Keyspace, R: Reply>(
 /// The reply for what was taken out of the table. The locks are gone.
 pub(crate) fn tell_kept<R: Reply>(key: &[u8], kept: Option<Kept>, reply: &mut R) {
     match kept {
-        Some(Kept::Counted(large)) if large.len() >= KEPT_BYTES_MIN => reply.kept(large),
+        Some(Kept::Counted(large)) if reply.keeps(large.len()) => reply.kept(large),
         Some(kept) => reply.record(kept.record(key)),
         None => reply.none(),
     }
@@ -258,7 +255,7 @@ pub(crate) fn get_range<K: Keyspace, R: Reply>(
     let large = space.read(key, now_ms, |entry| {
         let value = entry.as_ref().map_or(&[][..], Entry::value);
         let range = clamp(start, end, value.len()).map_or(0..0, |(first, last)| first..last + 1);
-        if range.len() >= KEPT_BYTES_MIN
+        if reply.keeps(range.len())
             && let Some(large) = entry.as_ref().and_then(Entry::share)
         {
             return Some((large, range));

@@ -22,8 +22,8 @@
 //! | a database that is cleared, unless it is empty and the batch does nothing else in it | 1,024 |
 //!
 //! The lengths of values are known under the locks only, so what depends on them is added there,
-//! before the first command ([`crate::foresight`]). Values from 256 bytes on are replied by handles,
-//! and copied when the locks are gone ([`crate::Reply::kept`]).
+//! before the first command ([`crate::foresight`]). Values from 256 bytes on are replied by
+//! handles, and copied when the locks are gone ([`crate::Reply::kept`]).
 
 use crate::databases::{DATABASES, Order};
 use crate::keys::SCAN_RECORDS_MAX;

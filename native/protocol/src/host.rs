@@ -49,6 +49,16 @@ pub trait Host {
     /// and the time since the last observation of this turn. Returns the time in microseconds
     /// if it belongs in the slow log.
     fn observe(&mut self, protocol: ProtocolName, command: usize, failed: bool) -> Option<u64>;
+    /// Takes the time, in nanoseconds, since the last observation of this turn: a command took it
+    /// that goes on in a later turn, and is observed when it is done.
+    fn pause(&mut self) -> u64 {
+        0
+    }
+    /// A command goes on that took so much time in its turns before: the next observation counts
+    /// that, too.
+    fn resume(&mut self, nanos: u64) {
+        let _ = nanos;
+    }
     /// Whether the time of this turn is used up, by what was observed: the session yields before
     /// the next command.
     fn turn_is_over(&self) -> bool {

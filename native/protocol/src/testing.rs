@@ -40,6 +40,12 @@ pub struct FakeHost {
     pub keep_observed: bool,
     /// Number of observed commands.
     pub commands: u64,
+    /// Nanoseconds that each turn of a command takes.
+    pub turn_ns: u64,
+    /// What the command under way took in its turns before.
+    pub resumed_ns: u64,
+    /// What the last observed command took in all its turns.
+    pub observed_ns: u64,
     /// Look-ups that found something or did not.
     pub lookups: (u64, u64),
     /// The number of observed commands at which the turn is over.
@@ -93,6 +99,9 @@ impl FakeHost {
             observed: Vec::new(),
             keep_observed: false,
             commands: 0,
+            turn_ns: 1,
+            resumed_ns: 0,
+            observed_ns: 0,
             lookups: (0, 0),
             turn_ends_at: u64::MAX,
             slow_us: None,
@@ -189,10 +198,17 @@ impl Host for FakeHost {
     }
     fn observe(&mut self, protocol: ProtocolName, command: usize, failed: bool) -> Option<u64> {
         self.commands += 1;
+        self.observed_ns = self.pause();
         if self.keep_observed {
             self.observed.push((protocol, command, failed));
         }
         self.slow_us
+    }
+    fn pause(&mut self) -> u64 {
+        self.turn_ns + std::mem::take(&mut self.resumed_ns)
+    }
+    fn resume(&mut self, nanos: u64) {
+        self.resumed_ns = nanos;
     }
     fn turn_is_over(&self) -> bool {
         self.commands >= self.turn_ends_at

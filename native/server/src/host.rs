@@ -157,6 +157,8 @@ pub(crate) struct TurnHost<'a> {
     observed_at: u64,
     /// Time of all commands of the turn.
     spent_ns: u64,
+    /// What the command under way took in its turns before.
+    resumed_ns: u64,
     // Counted here and told to the loop's counters once per turn.
     commands: u64,
     hits: u64,
@@ -189,6 +191,7 @@ impl<'a> TurnHost<'a> {
             slow_log_ns: shared.settings.slow_log_ns(),
             observed_at: now.raw,
             spent_ns: 0,
+            resumed_ns: 0,
             commands: 0,
             hits: 0,
             misses: 0,
@@ -267,13 +270,23 @@ impl Host for TurnHost<'_> {
 
     #[inline]
     fn observe(&mut self, protocol: ProtocolName, command: usize, failed: bool) -> Option<u64> {
+        let nanos = self.pause();
+        self.commands += 1;
+        self.statistics.record(protocol, command, failed, nanos);
+        (nanos >= self.slow_log_ns).then_some(nanos / 1_000)
+    }
+
+    #[inline]
+    fn pause(&mut self) -> u64 {
         let now = self.clock.raw();
         let nanos = self.clock.nanos(self.observed_at, now);
         self.observed_at = now;
         self.spent_ns += nanos;
-        self.commands += 1;
-        self.statistics.record(protocol, command, failed, nanos);
-        (nanos >= self.slow_log_ns).then_some(nanos / 1_000)
+        nanos + std::mem::take(&mut self.resumed_ns)
+    }
+
+    fn resume(&mut self, nanos: u64) {
+        self.resumed_ns = nanos;
     }
 
     #[inline]

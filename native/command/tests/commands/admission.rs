@@ -130,7 +130,7 @@ fn zeroes_are_work_in_whatever_room_they_are_written() {
     let far = |offset: u64| [(0, Command::SetBit { key: b"new", offset: 8 * offset, bit: true })];
     let delete = (0, Command::Delete { keys: &[b"new"] });
     for (offset, times) in [(200u64 << 10, 322), (33 << 20, 21_845)] {
-        admits(&store, &[], &[&far(offset)[..], &[delete.clone()]].concat(), times);
+        admits(&store, &[], &[&far(offset)[..], std::slice::from_ref(&delete)].concat(), times);
     }
 }
 

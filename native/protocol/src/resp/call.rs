@@ -5,7 +5,7 @@ use super::lookup::subcommands;
 use super::server::SLEEP_MS_MAX;
 use super::session::State;
 use super::table::Name;
-use crate::Host;
+use crate::{Host, Next};
 
 /// What happens after a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,6 +19,16 @@ pub(super) enum Flow {
 }
 
 impl Flow {
+    /// What a turn ends with that does not go on.
+    #[inline]
+    pub(super) fn ends(self) -> Option<Next> {
+        match self {
+            Flow::Continue => None,
+            Flow::Sleep(ms) => Some(Next::Sleep { ms }),
+            Flow::Close => Some(Next::Close),
+        }
+    }
+
     /// What happens after two commands of one request: the end comes in any case, and sleeps add
     /// up to the longest.
     pub(super) fn and(self, other: Flow) -> Flow {

@@ -31,25 +31,27 @@ const DIFFERENCES: &[&str] = &[
     "A count or length longer than 64 bytes is refused at once, with Redis' words; Redis waits for \
      64 KiB.",
     "Before authentication an inline line is limited to 10 words and 16 KiB, as arrays are.",
-    "Commands queued by MULTI are 65,536 at most, and so are keys of WATCH; together they may hold \
-     128 MiB, some hundred bytes of bookkeeping for each counted. Beyond that they answer an error \
-     of their own, and after that of a queued command EXEC refuses.",
+    "Commands queued by MULTI are 65,536 at most and may hold 128 MiB; keys of WATCH are 8,192 at \
+     most and may hold 8 MiB. Some hundred bytes of bookkeeping count for each. Beyond that they \
+     answer an error of their own, and after that of a queued command EXEC refuses.",
     "All commands of one EXEC together are at most 65,536 units of work, since nobody else can use \
      their keys meanwhile; beyond that EXEC answers `EXECABORT Transaction discarded because of: \
      the commands are too much work for one step`, and nothing is done. A key counts 1 (one that \
-     is removed 2, a pair of MSET 4, a second key of RENAME, COPY and MOVE 2), and so does each \
-     watched key; a KiB of values that are sent 3, and so does one that APPEND, SETRANGE or SETBIT \
-     find in a value that they have to copy, or GETRANGE answers; a KiB that BITCOUNT or BITPOS \
-     looks at 2; LCS 256; DBSIZE, SCAN, KEYS, RANGE, PREFIX and RANDOMKEY 256 and 3 for each \
-     record that they may look at (KEYS: all of the database; SCAN: COUNT and a shard; RANGE: \
-     twice LIMIT and 1,024); FLUSHDB 1,024 unless the database is empty. So KEYS takes part in \
-     EXEC up to some 20,000 keys. What the connection or the server answers counts 1 for each \
-     word and 3 for a KiB; beside that INFO, MEMORY STATS, MEMORY DOCTOR, LOLWUT and CONFIG \
-     RESETSTAT 3,072 (INFO 1 for each client too); COMMAND, COMMAND INFO, COMMAND DOCS and \
-     LATENCY HISTOGRAM 512; COMMAND LIST, CONFIG GET, CONFIG SET, CLIENT LIST, CLIENT KILL, \
-     SLOWLOG GET and HELP 64; each word of COMMAND INFO, COMMAND DOCS, LATENCY HISTOGRAM, CONFIG \
-     GET and CONFIG SET 5 more; a KiB of patterns of CONFIG GET and COMMAND LIST 512; each client \
-     4 for CLIENT LIST and 1 for CLIENT KILL; each entry of the slow log 8 for SLOWLOG GET.",
+     is removed or watched 2, a pair of MSET 6, a second key of RENAME, COPY and MOVE 2); a KiB of \
+     values that are sent 3, and so does one that APPEND, SETRANGE or SETBIT find in a value that \
+     they have to copy, or GETRANGE answers; a KiB of zeroes that SETRANGE or SETBIT write before \
+     their bytes 1, and so does one of a value below 16 KiB that these three make; a KiB that \
+     BITCOUNT or BITPOS looks at 2; LCS 256; DBSIZE, SCAN, KEYS, RANGE, PREFIX and RANDOMKEY 256 \
+     and 3 for each record that they may look at (KEYS: all of the database; SCAN: COUNT and a \
+     shard; RANGE: twice LIMIT and 1,024); FLUSHDB, and FLUSHALL for each database, 1,024 where \
+     the database has records or the same EXEC does something else in it. So KEYS takes part in \
+     EXEC up to some 20,000 keys. What the connection or the server answers counts 1 for each word \
+     and 3 for a KiB; beside that INFO, MEMORY STATS, MEMORY DOCTOR, LOLWUT and CONFIG RESETSTAT \
+     3,072 (INFO 1 for each client too); COMMAND, COMMAND INFO, COMMAND DOCS and LATENCY HISTOGRAM \
+     512; COMMAND LIST, CONFIG GET, CONFIG SET, CLIENT LIST, CLIENT KILL, SLOWLOG GET and HELP 64; \
+     each word of COMMAND INFO, COMMAND DOCS, LATENCY HISTOGRAM, CONFIG GET and CONFIG SET 5 more; \
+     a KiB of patterns of CONFIG GET and COMMAND LIST 512; each client 4 for CLIENT LIST and 1 for \
+     CLIENT KILL; each entry of the slow log 8 for SLOWLOG GET.",
     "Where the memory limit is reached and nothing is evicted, EXEC is refused as a whole with \
      `EXECABORT Transaction discarded because of: OOM ...` unless there is room for all that its \
      commands may add. Room that the same EXEC makes by removing and shortening does not count, \
@@ -67,8 +69,9 @@ const DIFFERENCES: &[&str] = &[
      is there from its beginning to its end, once; keys that come or go meanwhile may or may not \
      be among them. More than 256 MiB of keys, 8 bytes counted beside each, are an error.",
     "`DEL`, `UNLINK`, `EXISTS`, `TOUCH` and `MGET` are one step up to 4,096 keys; beyond that each \
-     4,096 keys are. `MSET` and `MSETNX` are one step, and take 16,384 pairs at most. Answers of \
-     more than 256 KiB of KEYS, SCAN, RANGE, PREFIX and MGET are written in slices.",
+     4,096 keys are. `MSET` and `MSETNX` are one step, and take 8,192 pairs at most. Answers of \
+     more than 256 KiB of KEYS, SCAN, RANGE, PREFIX, MGET and EXEC, and larger values, are written \
+     in slices.",
     "`SCAN TYPE` with a type other than `string` finds nothing.",
     "`FLUSHDB` and `FLUSHALL` remove at once, with ASYNC too.",
     "`INCRBYFLOAT` reckons with the 80-bit fractions of x87 on every processor, and answers what \

@@ -70,6 +70,8 @@ pub(super) struct Encoder<'o> {
     pub(super) splices: Vec<Splice>,
     /// Their bytes.
     pub(super) spliced_bytes: usize,
+    /// From which length on values are large.
+    pub(super) spliced_bytes_min: usize,
 }
 
 impl<'o> Encoder<'o> {
@@ -81,7 +83,7 @@ impl<'o> Encoder<'o> {
     ) -> Encoder<'o> {
         let shape = super::shape::Shape::Plain;
         let (failed, overflowed, lookups) = (false, false, (0, 0));
-        let (splices, spliced_bytes) = (Vec::new(), 0);
+        let (splices, spliced_bytes, spliced_bytes_min) = (Vec::new(), 0, KEPT_BYTES_MIN);
         Encoder {
             out,
             resp3,
@@ -93,6 +95,7 @@ impl<'o> Encoder<'o> {
             lookups,
             splices,
             spliced_bytes,
+            spliced_bytes_min,
         }
     }
 
@@ -190,7 +193,7 @@ impl<'o> Encoder<'o> {
 
     /// A part of a large value as a bulk string, which is not copied.
     pub(super) fn bulk_of(&mut self, value: Shared, range: Range<usize>) {
-        if range.len() < KEPT_BYTES_MIN {
+        if range.len() < self.spliced_bytes_min {
             return self.bulk(value.get(range).unwrap_or_default());
         }
         if !self.fits(range.len()) {
@@ -330,6 +333,30 @@ mod tests {
         encoder.array(2);
         encoder.error("ERR x");
         assert!(out.is_empty());
+    }
+
+    #[test]
+    fn large_values_are_left_out_and_counted() {
+        use todana_command::Reply;
+        let (mut out, mut values) = (Vec::new(), Vec::new());
+        let table = todana_table::Table::new(todana_table::Options::default());
+        for len in [255, 256, 600] {
+            todana_table::Keyspace::update(&table, b"k", 1, |slot| {
+                slot.put(&[&vec![b'v'; len]], Default::default()).unwrap();
+                values.push(slot.entry().unwrap().share());
+            });
+        }
+        assert!(values.remove(0).is_none(), "a small entry cannot be lent");
+        let mut encoder = Encoder::new(&mut out, false, 1_000, 0);
+        encoder.spliced_bytes_min = super::super::tail::BATCH_VALUE_BYTES_MIN;
+        assert!(!encoder.keeps(255) && encoder.keeps(256));
+        for value in values.into_iter().flatten() {
+            encoder.kept(value.clone());
+            encoder.kept(value);
+        }
+        assert!(encoder.overflowed);
+        assert_eq!(encoder.splices.len(), 2);
+        assert_eq!(out.escape_ascii().to_string(), r"$256\r\n\r\n$256\r\n\r\n");
     }
 
     #[test]

@@ -51,6 +51,7 @@ mod spec;
 mod strings;
 mod syntax;
 mod table;
+mod tail;
 #[cfg(test)]
 mod tests;
 mod transactions;

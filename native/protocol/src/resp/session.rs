@@ -9,6 +9,7 @@ use super::parser::{Bounds, Parser, Step};
 use super::request::{Arguments, Request, pairs, takes_pairs, wrong_arity};
 use super::spec::{CONTAINER, NO_AUTH, SKIP_SLOWLOG};
 use super::table::Name;
+use super::tail::Tail;
 use super::transactions::{Transaction, Watches};
 use crate::{Budget, Host, Limits, Next, Progress, ProtocolName, Session};
 use std::sync::atomic::Ordering::Relaxed;
@@ -39,6 +40,10 @@ pub(super) struct State {
     pub(super) watches: Watches,
     /// The request at the front of the input was begun, and goes on here.
     begun: Option<Begun>,
+    /// Nanoseconds that it took so far.
+    begun_ns: u64,
+    /// The rest of the answer to the transaction before the input.
+    pub(super) tail: Option<Tail>,
     random: u64,
 }
 
@@ -60,7 +65,11 @@ impl Session for RespSession {
         let mut consumed = 0;
         let mut requests_left = budget.requests_max;
         let mut ahead = Ahead::default();
+        let mut ended = state.tell(&mut encoder, budget.output_bytes_max);
         let next = loop {
+            if let Some(next) = ended {
+                break next;
+            }
             let rest = &input[consumed..];
             let enough = encoder.len() > budget.output_bytes_max || host.turn_is_over();
             if requests_left == 0 || enough {
@@ -112,10 +121,11 @@ impl Session for RespSession {
             }
             consumed += length;
             requests_left -= 1;
-            match flow {
-                Flow::Continue => {}
-                Flow::Sleep(ms) => break Next::Sleep { ms },
-                Flow::Close => break Next::Close,
+            if state.tail.is_none() {
+                ended = flow.ends();
+            } else {
+                state.tail.iter_mut().for_each(|tail| tail.then = flow);
+                ended = state.tell(&mut encoder, budget.output_bytes_max);
             }
             if bounds.unauthenticated == state.authenticated {
                 bounds = self::bounds(state, host.limits());
@@ -136,7 +146,7 @@ impl Session for RespSession {
     }
 
     fn is_mid_reply(&self) -> bool {
-        self.state.begun.is_some()
+        self.state.begun.is_some() || self.state.tail.is_some()
     }
 }
 
@@ -186,6 +196,7 @@ fn respond<H: Host>(
     };
     if state.silent || state.skip_this {
         encoder.truncate(start);
+        state.tail = None;
     }
     if state.begun.is_some() {
         state.skip_next = state.skip_this;
@@ -264,15 +275,20 @@ fn carry_out<H: Host>(
         Some(Ok((command, shape))) => {
             encoder.shape = shape;
             let context = Context { now_ms, value_bytes_max };
-            let (databases, database) = (host.databases(), state.database);
             if command.is_long() {
                 let before = state.begun.take();
+                if before.is_some() {
+                    host.resume(state.begun_ns);
+                }
+                let (databases, database) = (host.databases(), state.database);
                 let after = execute_slice(databases, database, &command, context, before, encoder);
                 state.begun = after;
                 if state.begun.is_some() {
+                    state.begun_ns = host.pause();
                     return Flow::Continue;
                 }
             } else {
+                let (databases, database) = (host.databases(), state.database);
                 execute(databases, database, &command, context, encoder);
             }
         }
@@ -331,6 +347,19 @@ impl State {
         self.transaction.as_ref().map_or(0, Transaction::held_bytes)
             + self.watches.held_bytes()
             + self.begun.as_ref().map_or(0, Begun::held_bytes)
+            + self.tail.as_ref().map_or(0, Tail::held_bytes)
+    }
+
+    /// Writes what remains of an answer, as much as a turn may. Returns what happens next where
+    /// that is not the next request.
+    fn tell(&mut self, encoder: &mut Encoder<'_>, output_bytes_max: usize) -> Option<Next> {
+        let tail = self.tail.as_mut()?;
+        if !tail.write(encoder, output_bytes_max) {
+            return Some(Next::Yield);
+        }
+        let then = tail.then;
+        self.tail = None;
+        then.ends()
     }
 
     /// A number that differs each time: xorshift, begun with the client's number and the time.

@@ -85,6 +85,11 @@ impl Reply for Encoder<'_> {
         }
     }
 
+    #[inline]
+    fn keeps(&self, value_bytes: usize) -> bool {
+        value_bytes >= self.spliced_bytes_min
+    }
+
     fn kept(&mut self, shared: Shared) {
         if self.shape == Shape::Plain {
             self.lookups.0 += 1;

@@ -8,7 +8,7 @@ use super::table::Name;
 use todana_command::{Command, Condition, Delta, Expires, Increment, Initial, LcsWant, Set, Side};
 
 /// Most pairs of MSET and MSETNX, which are one step: some fifteen milliseconds.
-pub(super) const PAIRS_MAX: usize = 16_384;
+pub(super) const PAIRS_MAX: usize = 8_192;
 
 pub(super) fn build<'a>(request: &Request<'a>) -> Built<'a> {
     let arguments = request.arguments;

@@ -8,18 +8,26 @@ use super::session::{State, observe};
 use super::shape::{FULL, Shape};
 use super::spec::DENYOOM;
 use super::table::Name;
+use super::tail::{BATCH_VALUE_BYTES_MIN, Tail};
 use super::work::Work;
 use crate::{Host, Splice};
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use todana_command::{Batch, Command, Context, Inadmissible, Watch, execute_batch, watch};
-use todana_table::Absence;
+use todana_command::{
+    Batch, Command, Context, Inadmissible, Watch, execute_batch, prefetch, watch,
+};
+use todana_table::{Absence, PREFETCH_KEYS_MAX};
 
 /// Most commands between MULTI and EXEC.
 pub(super) const QUEUED_COMMANDS_MAX: usize = 65_536;
 
-/// Most keys that a client watches.
-pub(super) const WATCHED_KEYS_MAX: usize = 65_536;
+/// Most keys that a client watches. To watch one takes about a microsecond, and so does to forget
+/// it.
+pub(super) const WATCHED_KEYS_MAX: usize = 8_192;
+
+/// Most bytes that a client's watched keys hold, bookkeeping included.
+const WATCHED_BYTES_MAX: usize = 8 << 20;
 
 /// What EXEC needs for a command beside its arguments.
 const COMMAND_BYTES: usize = size_of::<(Name, usize)>()
@@ -34,8 +42,9 @@ const COMMAND_BYTES: usize = size_of::<(Name, usize)>()
 /// pairs or the keys.
 const ARGUMENT_BYTES: usize = size_of::<usize>() + 2 * size_of::<&[u8]>();
 
-/// What a watched key takes beside its bytes, which are kept twice.
-const WATCH_BYTES: usize = size_of::<Watch>() + 2 * size_of::<(usize, Vec<u8>)>() + Absence::BYTES;
+/// What a watched key takes beside its bytes: itself, its place among those that are known, with
+/// room to grow, and the counts and the allocation of the key.
+const WATCH_BYTES: usize = size_of::<Watch>() + 2 * size_of::<Arc<[u8]>>() + 32 + Absence::BYTES;
 
 /// Commands queued since MULTI, with their own copy of the arguments.
 #[derive(Debug, Default)]
@@ -68,8 +77,8 @@ impl Transaction {
 pub(super) struct Watches {
     /// Each key as it was.
     list: Vec<Watch>,
-    /// Database and key of each.
-    known: HashSet<(usize, Vec<u8>)>,
+    /// The keys of each database.
+    known: BTreeMap<usize, HashSet<Arc<[u8]>>>,
     /// Bytes that all this holds.
     bytes: usize,
 }
@@ -89,22 +98,27 @@ impl Watches {
         now_ms: u64,
         host: &H,
     ) -> Result<(), Failure> {
-        let wanted = (database, key.to_vec());
-        if self.known.contains(&wanted) {
+        let known = self.known.entry(database).or_default();
+        if known.contains(key) {
             return Ok(());
         }
         if self.list.len() >= WATCHED_KEYS_MAX {
-            return Err(format!("ERR more than {WATCHED_KEYS_MAX} watched keys").into());
+            return Err(too_many_watched());
         }
-        let bytes = self.bytes.saturating_add(2 * key.len() + WATCH_BYTES);
-        if bytes > host.limits().queued_bytes_max {
+        let bytes = self.bytes.saturating_add(key.len() + WATCH_BYTES);
+        if bytes > host.limits().queued_bytes_max.min(WATCHED_BYTES_MAX) {
             return Err("ERR watched keys take too many bytes".into());
         }
         self.bytes = bytes;
-        self.list.push(watch(host.databases(), database, key, now_ms));
-        self.known.insert(wanted);
+        let watch = watch(host.databases(), database, key, now_ms);
+        known.insert(watch.key().clone());
+        self.list.push(watch);
         Ok(())
     }
+}
+
+fn too_many_watched() -> Failure {
+    format!("ERR more than {WATCHED_KEYS_MAX} watched keys").into()
 }
 
 /// What becomes of a queued command.
@@ -214,8 +228,17 @@ impl<H: Host> Call<'_, '_, H> {
         let database = self.state.database;
         let watches = &mut self.state.watches;
         let (now_ms, host) = (self.encoder.now_ms, &*self.host);
-        let added =
-            self.arguments[1..].iter().try_for_each(|key| watches.add(database, key, now_ms, host));
+        let keys = &self.arguments[1..];
+        if keys.len() > WATCHED_KEYS_MAX {
+            // Known ones among them cost something, too.
+            return Err(too_many_watched());
+        }
+        let added = keys.chunks(PREFETCH_KEYS_MAX).try_for_each(|keys| {
+            if keys.len() > 1 {
+                prefetch(host.databases(), database, keys);
+            }
+            keys.iter().try_for_each(|key| watches.add(database, key, now_ms, host))
+        });
         host.client().watched.store(watches.list.len(), Relaxed);
         added?;
         self.ok()
@@ -323,6 +346,7 @@ impl<H: Host> Call<'_, '_, H> {
         let room = limits.output_bytes_max.saturating_sub(self.encoder.len());
         let (resp3, now_ms) = (self.encoder.resp3, self.encoder.now_ms);
         let mut encoder = Encoder::new(&mut replies.bytes, resp3, room, now_ms);
+        encoder.spliced_bytes_min = BATCH_VALUE_BYTES_MIN;
         let ends = &mut replies.ends;
         let each = |encoder: &mut Encoder<'_>, index: usize| {
             if index > 0 {
@@ -345,32 +369,28 @@ impl<H: Host> Call<'_, '_, H> {
         Ok(Some(replies))
     }
 
-    /// Writes the replies in the order of the commands, answering the session's own among them.
+    /// Brings the replies into the order of the commands, answering the session's own among them.
     fn assemble(
         &mut self,
         requests: &[(Name, &[&[u8]])],
         parts: Vec<Part<'_>>,
         replies: Replies,
     ) -> Flow {
-        let mut start = 0;
-        let mut ends = replies.ends.iter();
-        let mut splices = replies.splices.into_iter().peekable();
+        let mut ends = replies.ends.into_iter();
+        let mut tail = Tail::new(replies.bytes, replies.splices);
+        let spliced_bytes = self.encoder.spliced_bytes;
+        // Until the end all of it counts towards the greatest length of an answer.
+        self.encoder.spliced_bytes += tail.bytes();
+        let start = self.encoder.out.len();
+        // What the session answers itself, with its place among the replies.
+        let mut own: Vec<(usize, Vec<u8>)> = Vec::new();
+        let mut place = 0;
         let mut flow = Flow::Continue;
         for (&(name, arguments), part) in requests.iter().zip(parts) {
             self.encoder.failed = false;
             match part {
                 Part::Store(..) => {
-                    let &(end, failed) = ends.next().unwrap_or(&(start, false));
-                    while let Some(Splice { at, value, range }) =
-                        splices.next_if(|splice| splice.at < end)
-                    {
-                        self.encoder.replies(&replies.bytes[start..at]);
-                        self.encoder.splice(value, range);
-                        start = at;
-                    }
-                    self.encoder.replies(&replies.bytes[start..end]);
-                    self.encoder.failed = failed;
-                    start = end;
+                    (place, self.encoder.failed) = ends.next().unwrap_or((place, false));
                 }
                 Part::Fail(failure) => self.encoder.error(&failure),
                 Part::Local(name, arguments) => {
@@ -385,8 +405,18 @@ impl<H: Host> Call<'_, '_, H> {
             if self.encoder.overflowed {
                 return Flow::Close;
             }
+            let words = &self.encoder.out[start..];
+            self.encoder.spliced_bytes += words.len();
+            match own.last_mut() {
+                _ if words.is_empty() => {}
+                Some((last, before)) if *last == place => before.extend_from_slice(words),
+                _ => own.push((place, words.to_vec())),
+            }
+            self.encoder.out.truncate(start);
         }
-        self.encoder.failed = false;
+        tail.insert(own);
+        self.state.tail = Some(tail);
+        (self.encoder.failed, self.encoder.spliced_bytes) = (false, spliced_bytes);
         flow
     }
 }

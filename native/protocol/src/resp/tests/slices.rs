@@ -72,6 +72,11 @@ fn keys_are_collected_and_told_in_many_turns() {
     assert_eq!(text.matches('$').count(), told);
     assert!(text.ends_with("+PONG\r\n"));
     assert_eq!(host.commands, 2 + 2 * (answers.len() as u64 - 1), "it is one call");
+    // What it took is the time of all its turns.
+    let answers = turns(&mut session, &mut host, &array("KEYS *"), |_, _| {});
+    assert_eq!((host.turn_ns, host.observed_ns), (1, answers.len() as u64));
+    ask(&mut session, &mut host, "PING");
+    assert_eq!(host.observed_ns, 1);
 }
 
 #[test]
@@ -250,6 +255,47 @@ fn bits_of_a_large_value_are_looked_at_in_turns() {
         assert!(answers.len() >= turns_min, "{line}: {}", answers.len());
         assert_eq!(shown(&answers.concat()), reply, "{line}");
     }
+}
+
+#[test]
+fn a_transaction_answers_in_as_many_turns_as_it_takes() {
+    let (mut host, mut session) = (host(), RespSession::default());
+    let value = "x".repeat(1_000);
+    ask(&mut session, &mut host, &format!("SET k {value}"));
+    ask(&mut session, &mut host, "MULTI");
+    for number in 0..4_000 {
+        ask(&mut session, &mut host, if number % 9 == 0 { "TIME" } else { "GET k" });
+    }
+    let input = [array("EXEC"), array("PING")].concat();
+    let answers = turns(&mut session, &mut host, &input, |host, _| {
+        // They are as they were at the beginning.
+        ask(&mut RespSession::default(), host, "FLUSHALL");
+    });
+    assert!(answers.iter().all(|answer| answer.len() <= REPLY_BYTES_MAX));
+    assert!(answers.len() >= 13, "{} turns", answers.len());
+    let text = String::from_utf8(answers.concat()).unwrap();
+    assert!(text.starts_with("*4000\r\n*2\r\n$10\r\n") && text.ends_with("x\r\n+PONG\r\n"));
+    assert_eq!((text.matches(&*value).count(), text.matches("*2\r\n").count()), (3_555, 445));
+    assert_eq!(session.held_bytes(), 0);
+}
+
+#[test]
+fn what_follows_a_large_value_waits_for_it() {
+    let mut host = host();
+    let value = "x".repeat(1 << 20);
+    ask(&mut RespSession::default(), &mut host, &format!("SET k {value}"));
+    let mut play = |lines: &[&str]| {
+        let input: Vec<u8> = lines.iter().flat_map(|line| array(line)).collect();
+        converse(&mut RespSession::default(), &mut host, [&*input])
+    };
+    let outcome = play(&["MULTI", "GET k", "DEBUG SLEEP 0.05", "EXEC", "PING"]);
+    assert_eq!((outcome.closed, outcome.slept_ms), (false, 50));
+    assert!(outcome.output.ends_with(b"x\r\n+OK\r\n+PONG\r\n"));
+    let outcome = play(&["MULTI", "GET k", "CLIENT KILL ID 7 SKIPME no", "EXEC", "PING"]);
+    assert!(outcome.closed && outcome.output.ends_with(b"x\r\n:1\r\n"));
+    let outcome =
+        play(&["CLIENT REPLY SKIP", "GET k", "CLIENT REPLY OFF", "MULTI", "GET k", "EXEC"]);
+    assert_eq!((outcome.closed, outcome.output.len()), (false, 0));
 }
 
 #[test]
