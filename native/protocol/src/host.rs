@@ -40,6 +40,8 @@ pub trait Host {
     fn client(&self) -> &Arc<Client>;
     /// All clients, in the order of their ids.
     fn clients(&self) -> Vec<Arc<Client>>;
+    /// The first of them whose ids are above this one, at most so many.
+    fn clients_after(&self, id: u64, count: usize) -> Vec<Arc<Client>>;
     /// Asks the loop that owns this client to close it. False if there is no such client.
     fn kill(&self, id: u64) -> bool;
     /// Takes a part of a large value that is sent with the output of this turn. Those of one turn

@@ -191,6 +191,9 @@ impl Host for FakeHost {
         clients.sort_by_key(|client| client.id);
         clients
     }
+    fn clients_after(&self, id: u64, count: usize) -> Vec<Arc<Client>> {
+        self.clients().into_iter().filter(|client| client.id > id).take(count).collect()
+    }
     fn kill(&self, id: u64) -> bool {
         let clients = self.clients();
         let found = clients.iter().find(|client| client.id == id);

@@ -2,6 +2,7 @@
 
 use crate::statistics::PROTOCOLS;
 use std::collections::BTreeMap;
+use std::ops::Bound;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use todana_protocol::Client;
@@ -74,6 +75,13 @@ impl Clients {
     /// All clients in the order of their ids.
     pub(crate) fn list(&self) -> Vec<Arc<Client>> {
         self.by_id().values().map(|place| place.client.clone()).collect()
+    }
+
+    /// The first clients whose ids are above this one, in their order.
+    pub(crate) fn after(&self, id: u64, count: usize) -> Vec<Arc<Client>> {
+        let by_id = self.by_id();
+        let above = by_id.range((Bound::Excluded(id), Bound::Unbounded));
+        above.take(count).map(|(_, place)| place.client.clone()).collect()
     }
 
     /// Where a client is served.
@@ -152,6 +160,7 @@ pub(crate) mod tests {
         clients.add(Place { client: first.clone(), event_loop: 1, slot: 7 });
         assert_eq!(clients.by_protocol(), [1, 0, 0]);
         assert_eq!(clients.find(first.id).map(|place| place.slot), Some(7));
+        assert_eq!([0, first.id].map(|id| clients.after(id, 2).len()), [1, 0]);
         clients.remove(&first);
         clients.remove(&first);
         assert_eq!((clients.count(), clients.by_protocol()), ((1, 2), [0, 0, 0]));

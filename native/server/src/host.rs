@@ -260,6 +260,10 @@ impl Host for TurnHost<'_> {
         self.shared.clients.list()
     }
 
+    fn clients_after(&self, id: u64, count: usize) -> Vec<Arc<Client>> {
+        self.shared.clients.after(id, count)
+    }
+
     fn kill(&self, id: u64) -> bool {
         self.shared.kill(id)
     }

@@ -5,6 +5,7 @@ use super::connection::USER;
 use super::encoder::Failure;
 use super::number;
 use super::request::SYNTAX;
+use super::session::Unfinished;
 use crate::{Client, ClientNames, Host, ProtocolName};
 use std::io::Write;
 use std::sync::atomic::Ordering::Relaxed;
@@ -12,6 +13,22 @@ use std::sync::{Arc, MutexGuard};
 
 /// Longest name of a client, of its library or of the library's version.
 const NAME_BYTES_MAX: usize = 256;
+/// Clients that CLIENT LIST describes in a turn: a millisecond or two.
+const CLIENTS_PER_TURN: usize = 1_024;
+
+/// How far CLIENT LIST came: the length of its answer is known only when all are described.
+#[derive(Debug, Default)]
+pub(super) struct Listing {
+    /// The last client that is described, or has no place in the answer.
+    after: u64,
+    text: Vec<u8>,
+}
+
+impl Listing {
+    pub(super) fn held_bytes(&self) -> usize {
+        self.text.capacity()
+    }
+}
 
 /// Checks that a name, called so, can stand in a line of CLIENT LIST.
 pub(super) fn check_name(what: &str, name: &[u8]) -> Result<(), Failure> {
@@ -111,35 +128,45 @@ impl<H: Host> Call<'_, '_, H> {
         self.encoder.now_ms
     }
 
+    /// Goes on with the list, a number of clients a turn: whoever is there all the time is in it
+    /// once.
     pub(super) fn client_list(&mut self) -> Done {
-        let mut clients = self.host.clients();
+        let mut wanted = None;
         match self.arguments[2..] {
             [] => {}
             [option, kind] if option.eq_ignore_ascii_case(b"type") => {
                 if !is_normal(kind)? {
-                    clients.clear();
+                    wanted = Some(Vec::new());
                 }
             }
             [option, ref ids @ ..] if option.eq_ignore_ascii_case(b"id") && !ids.is_empty() => {
-                let mut wanted = Vec::with_capacity(ids.len());
+                let mut numbers = Vec::with_capacity(ids.len());
                 for id in ids {
                     let id = number::integer(id).ok_or("ERR Invalid client ID")?;
-                    wanted.push(u64::try_from(id).unwrap_or(0));
+                    numbers.push(u64::try_from(id).unwrap_or(0));
                 }
-                wanted.sort_unstable();
-                clients.retain(|client| wanted.binary_search(&client.id).is_ok());
+                numbers.sort_unstable();
+                wanted = Some(numbers);
             }
             _ => return Err(SYNTAX),
         }
-        let mut text = Vec::new();
+        let Listing { mut after, mut text } = match self.state.begun.take() {
+            Some(Unfinished::Listing(listing)) => listing,
+            _ => Listing::default(),
+        };
+        let clients = self.host.clients_after(after, CLIENTS_PER_TURN);
         for client in &clients {
-            line(client, self.now_ms(), &mut text);
-            if text.len() > self.encoder.bytes_max {
-                // Too long for an answer, whatever follows.
-                break;
+            after = client.id;
+            if wanted.as_ref().is_none_or(|ids| ids.binary_search(&client.id).is_ok()) {
+                line(client, self.now_ms(), &mut text);
             }
         }
-        self.encoder.verbatim(&text);
+        // Beyond that it is too long for an answer, whatever follows.
+        if clients.len() == CLIENTS_PER_TURN && text.len() <= self.encoder.bytes_max {
+            self.state.begun = Some(Unfinished::Listing(Listing { after, text }));
+        } else {
+            self.encoder.verbatim(&text);
+        }
         Ok(Flow::Continue)
     }
 

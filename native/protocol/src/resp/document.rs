@@ -85,6 +85,8 @@ const DIFFERENCES: &[&str] = &[
     "`CONFIG REWRITE` is refused. `CONFIG SET` takes options that can change at run time, and for \
      others their present value. Options of features that are not there have Redis' default in \
      `CONFIG GET` where clients ask for them.",
+    "`CLIENT LIST` goes on in slices of 1,024 clients, and other clients are served in between: \
+     it returns every client that is there from its beginning to its end, once.",
     "`CLIENT LIST` has a field `watch=` (Redis 7.4); `qbuf-free`, `argv-mem`, `multi-mem`, `rbs`, \
      `rbp`, `oll` and `omem` are 0, and `obl` is all output that waits. `CLIENT KILL` knows MAXAGE \
      (Redis 7.4). There are no CLIENT CACHING, GETREDIR, PAUSE, TRACKING, TRACKINGINFO, UNBLOCK \

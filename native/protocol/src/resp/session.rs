@@ -3,6 +3,7 @@
 
 use super::ahead::Ahead;
 use super::call::{Call, Flow};
+use super::client::Listing;
 use super::encoder::{Encoder, Failure, quoted};
 use super::lookup;
 use super::parser::{Bounds, Parser, Step};
@@ -39,12 +40,30 @@ pub(super) struct State {
     pub(super) transaction: Option<Transaction>,
     pub(super) watches: Watches,
     /// The request at the front of the input was begun, and goes on here.
-    begun: Option<Begun>,
+    pub(super) begun: Option<Unfinished>,
     /// Nanoseconds that it took so far.
     begun_ns: u64,
     /// The rest of the answer to the transaction before the input.
     pub(super) tail: Option<Tail>,
     random: u64,
+}
+
+/// A request that goes on in the next turn.
+#[derive(Debug)]
+pub(super) enum Unfinished {
+    /// A command of the waist.
+    Command(Begun),
+    /// CLIENT LIST.
+    Listing(Listing),
+}
+
+impl Unfinished {
+    fn held_bytes(&self) -> usize {
+        match self {
+            Unfinished::Command(begun) => begun.held_bytes(),
+            Unfinished::Listing(listing) => listing.held_bytes(),
+        }
+    }
 }
 
 impl Session for RespSession {
@@ -146,7 +165,7 @@ impl Session for RespSession {
     }
 
     fn is_mid_reply(&self) -> bool {
-        self.state.begun.is_some() || self.state.tail.is_some()
+        matches!(self.state.begun, Some(Unfinished::Command(_))) || self.state.tail.is_some()
     }
 }
 
@@ -268,6 +287,9 @@ fn carry_out<H: Host>(
     let pairs = if takes_pairs(name) { pairs(arguments) } else { Default::default() };
     let value_bytes_max = host.limits().value_bytes_max;
     let now_ms = encoder.now_ms;
+    if state.begun.is_some() {
+        host.resume(state.begun_ns);
+    }
     let random = if name == Name::RandomKey { state.random(host) } else { 0 };
     let request = Request { name, arguments, pairs: &pairs, now_ms, value_bytes_max, random };
     let mut flow = Flow::Continue;
@@ -276,13 +298,13 @@ fn carry_out<H: Host>(
             encoder.shape = shape;
             let context = Context { now_ms, value_bytes_max };
             if command.is_long() {
-                let before = state.begun.take();
-                if before.is_some() {
-                    host.resume(state.begun_ns);
-                }
+                let before = match state.begun.take() {
+                    Some(Unfinished::Command(begun)) => Some(begun),
+                    _ => None,
+                };
                 let (databases, database) = (host.databases(), state.database);
                 let after = execute_slice(databases, database, &command, context, before, encoder);
-                state.begun = after;
+                state.begun = after.map(Unfinished::Command);
                 if state.begun.is_some() {
                     state.begun_ns = host.pause();
                     return Flow::Continue;
@@ -297,6 +319,10 @@ fn carry_out<H: Host>(
             observe_lookups(encoder, host);
             flow = Call { name, arguments, state, encoder, host }.run();
             encoder.resp3 = state.resp3;
+            if state.begun.is_some() {
+                state.begun_ns = host.pause();
+                return Flow::Continue;
+            }
         }
     }
     observe(name, arguments, encoder.failed, host);
@@ -346,7 +372,7 @@ impl State {
     fn held_bytes(&self) -> usize {
         self.transaction.as_ref().map_or(0, Transaction::held_bytes)
             + self.watches.held_bytes()
-            + self.begun.as_ref().map_or(0, Begun::held_bytes)
+            + self.begun.as_ref().map_or(0, Unfinished::held_bytes)
             + self.tail.as_ref().map_or(0, Tail::held_bytes)
     }
 

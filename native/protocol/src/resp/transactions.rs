@@ -396,7 +396,12 @@ impl<H: Host> Call<'_, '_, H> {
                 Part::Local(name, arguments) => {
                     let (state, encoder) = (&mut *self.state, &mut *self.encoder);
                     let host = &mut *self.host;
-                    let after = Call { name, arguments, state, encoder, host }.run();
+                    let mut call = Call { name, arguments, state, encoder, host };
+                    let mut after = call.run();
+                    // What goes on elsewhere is bounded here by what it costs.
+                    while call.state.begun.is_some() {
+                        after = call.run();
+                    }
                     self.encoder.resp3 = self.state.resp3;
                     flow = flow.and(after);
                 }

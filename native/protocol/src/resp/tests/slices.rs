@@ -312,6 +312,40 @@ fn pairs_are_made_ready_in_turns_and_stored_in_one() {
 }
 
 #[test]
+fn clients_are_listed_in_many_turns() {
+    let (mut host, mut session) = (host(), RespSession::default());
+    let client = |id| crate::testing::client(id, ProtocolName::Resp);
+    host.others = (8..8_008).map(client).collect();
+    let input = [array("CLIENT LIST"), array("PING")].concat();
+    let answers = turns(&mut session, &mut host, &input, |host, turn| {
+        // One that is described leaves, and one comes.
+        host.others.remove(0);
+        host.others.push(client(10_000 + turn as u64));
+    });
+    // The last of the list's eight turns has its answer, and fills the output.
+    assert_eq!(answers.len(), 9);
+    assert!(answers[..7].iter().all(Vec::is_empty));
+    let text = String::from_utf8(answers.concat()).unwrap();
+    let ids: Vec<u64> = text
+        .lines()
+        .filter_map(|line| line.strip_prefix("id=")?.split(' ').next()?.parse().ok())
+        .collect();
+    assert!(ids.is_sorted_by(|one, next| one < next), "each once");
+    assert!((8..8_008).all(|id| ids.binary_search(&id).is_ok()));
+    assert!(text.ends_with("+PONG\r\n"));
+    assert_eq!(host.commands, 2);
+    // Some of them are found in as many turns; in EXEC all are found in one.
+    let count = |answer: &[u8]| String::from_utf8_lossy(answer).matches("id=").count();
+    let line = array("CLIENT LIST ID 7000 500 501 1");
+    let answers = turns(&mut session, &mut host, &line, |_, _| {});
+    assert_eq!((answers.len(), count(&answers.concat())), (8, 3));
+    ask(&mut session, &mut host, "MULTI");
+    ask(&mut session, &mut host, "CLIENT LIST");
+    let answers = turns(&mut session, &mut host, &array("EXEC"), |host, _| host.others.clear());
+    assert_eq!(count(&answers.concat()), 8_001);
+}
+
+#[test]
 fn a_page_of_scan_is_bounded_whatever_its_count() {
     let (mut host, mut session) = (filled(60_000), RespSession::default());
     let (mut cursor, mut pages) = ("0".to_owned(), 0);
