@@ -111,6 +111,7 @@ pub(crate) fn foresee(
         context,
         sizes: HashMap::with_capacity(batch.commands.len()),
         cleared: [false; DATABASES],
+        known: [false; DATABASES],
         foresight: Foresight::default(),
     };
     let mut order = order;
@@ -135,6 +136,8 @@ struct Foreseen<'t, 'l, 'a> {
     sizes: HashMap<(usize, &'a [u8]), Size>,
     /// Tables that the batch has cleared.
     cleared: [bool; DATABASES],
+    /// Tables of which there are sizes.
+    known: [bool; DATABASES],
     foresight: Foresight,
 }
 
@@ -254,6 +257,7 @@ impl<'a> Foreseen<'_, '_, 'a> {
                 };
                 let asked = usize::try_from(asked).unwrap_or(usize::MAX);
                 self.foresight.units += work::copied(length.min(asked));
+                self.lend((index, key));
             }
             Command::BitCount { key, .. } | Command::BitPosition { key, .. } => {
                 let length = self.size((index, key)).most_length.unwrap_or(0);
@@ -270,6 +274,7 @@ impl<'a> Foreseen<'_, '_, 'a> {
             return *size;
         }
         let (index, key) = at;
+        self.known[index] = true;
         let table = self.tables[index].as_ref().filter(|_| !self.cleared[index]);
         let size = table.and_then(|table| {
             table.read(key, self.context.now_ms, |entry| {
@@ -442,6 +447,8 @@ impl<'a> Foreseen<'_, '_, 'a> {
 
     fn clear(&mut self, index: usize) {
         self.cleared[index] = true;
-        self.sizes.retain(|(table, _), _| *table != index);
+        if std::mem::take(&mut self.known[index]) {
+            self.sizes.retain(|(table, _), _| *table != index);
+        }
     }
 }

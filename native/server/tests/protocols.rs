@@ -52,6 +52,70 @@ fn pipelines_and_large_values_pass_in_any_pieces() {
     until("all buffers are given back", || server.info().client_buffer_bytes == 0);
 }
 
+/// A request as an array of bulk strings.
+fn array(words: &[&str]) -> String {
+    let bulk = |word: &&str| format!("${}\r\n{word}\r\n", word.len());
+    format!("*{}\r\n", words.len()) + &words.iter().map(bulk).collect::<String>()
+}
+
+#[test]
+fn a_turn_may_end_where_a_large_value_begins() {
+    let server = Server::start(config(Backend::Native, 100)).unwrap();
+    let mut stream = connect(&server, 0);
+    let [small, other, large] = [200, 224, 300_000].map(|len| "v".repeat(len));
+    for (key, value) in [("small", &small), ("other", &other), ("large", &large)] {
+        expect(&stream, &array(&["SET", key, value]), "+OK\r\n");
+    }
+    let gets = [&["small"; 1_258][..], &["other", "other", "large"]].concat();
+    let queued = gets.iter().map(|key| array(&["GET", key])).collect::<String>();
+    let bulk = |value: &str| format!("${}\r\n{value}\r\n", value.len());
+    let before =
+        format!("*1261\r\n{}{}$300000\r\n", bulk(&small).repeat(1_258), bulk(&other).repeat(2));
+    assert_eq!(before.len(), 256 << 10, "as much as a turn may answer");
+    expect(&stream, "MULTI\r\n", "+OK\r\n");
+    expect(&stream, &queued, &"+QUEUED\r\n".repeat(1_261));
+    stream.write_all(b"EXEC\r\nPING\r\n").unwrap();
+    let answer = format!("{before}{large}\r\n+PONG\r\n");
+    let mut bytes = vec![0; answer.len()];
+    stream.read_exact(&mut bytes).unwrap();
+    assert!(bytes == answer.as_bytes());
+}
+
+#[test]
+fn large_values_that_wait_for_a_client_are_limited() {
+    const VALUE_BYTES: usize = 32 << 20;
+    // It is made without being sent.
+    let store = format!("DEL k\r\nSETRANGE k {} v\r\n", VALUE_BYTES - 1);
+    let limited = |soft_ms, memory_bytes| {
+        let mut config = config(Backend::Native, 100);
+        (config.output_bytes_soft, config.output_soft_ms) = (1 << 20, soft_ms);
+        config.clients_memory_limit_bytes = Some(memory_bytes);
+        Server::start(config).unwrap()
+    };
+    // The table has the value, so that it counts for nobody; but nobody takes it.
+    let server = limited(1_000, 1 << 30);
+    let writer = connect(&server, 0);
+    expect(&writer, &store, &format!(":0\r\n:{VALUE_BYTES}\r\n"));
+    let mut silent = connect(&server, 0);
+    silent.write_all(b"GET k\r\n").unwrap();
+    until("it is closed", || server.info().output_limit_disconnections == 1);
+    // Each waits for another value, which only its output keeps.
+    let server = limited(3_600_000, 3 * VALUE_BYTES as u64 / 2);
+    let writer = connect(&server, 0);
+    let silent: Vec<_> = (0..2)
+        .map(|number| {
+            expect(&writer, &store, &format!(":{number}\r\n:{VALUE_BYTES}\r\n"));
+            let mut silent = connect(&server, 0);
+            silent.write_all(b"GET k\r\n").unwrap();
+            until("it waits", || server.info().hits == number + 1);
+            silent
+        })
+        .collect();
+    expect(&writer, &array(&["DEL", "k"]), ":1\r\n");
+    until("one is closed", || server.info().evicted_clients == 1);
+    drop(silent);
+}
+
 #[test]
 fn a_sleep_is_answered_when_it_is_over() {
     let server = Server::start(config(Backend::Native, 100)).unwrap();

@@ -54,6 +54,9 @@ impl Core {
     ) -> (u64, Vec<HashTable<EntryBox>>) {
         // With all locks held nobody else counts, and what is counted is what was taken.
         let gone = self.gauges.all();
+        if gone.entries == 0 && shards.are_bare() {
+            return (0, Vec::new());
+        }
         let mean_bytes = gone.bytes / gone.entries.max(1);
         // First, so that no byte counts both as stored and as kept for the snapshot, which would
         // be too much for the limit.

@@ -224,6 +224,11 @@ impl Shards {
         self.bytes.change(after as i64 - before as i64);
     }
 
+    /// Whether no shard has anything allocated.
+    pub(crate) fn are_bare(&self) -> bool {
+        self.bytes.load(Relaxed) == 0
+    }
+
     /// Bytes of memory, without that of entries.
     pub(crate) fn bytes(&self) -> usize {
         size_of_val(&*self.shards)

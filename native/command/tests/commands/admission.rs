@@ -149,7 +149,9 @@ fn who_has_a_reply_of_a_value_makes_the_next_edit_copy_it() {
     assert_eq!(store.run(Command::Set(Set::new(b"k", &large))), Answer::Stored);
     let write = (0, Command::SetRange { key: b"k", offset: 0, bytes: b"x" });
     let get_and_expire = Command::GetAndExpire { key: b"k", expires: Expires::Never };
-    for get in [Command::Get { key: b"k" }, Command::GetMany { keys: &[b"k"] }, get_and_expire] {
+    let part = Command::GetRange { key: b"k", start: 0, end: 255 };
+    let many = Command::GetMany { keys: &[b"k"] };
+    for get in [Command::Get { key: b"k" }, many, get_and_expire, part] {
         admits(&store, &[], &[write.clone(), (0, get)], 2);
     }
     let lengthen = Command::Expire { key: b"k", expires: Expires::Never, when: Default::default() };

@@ -51,7 +51,7 @@ impl<D: Door> Connection<D> {
         turn: &mut Turn<'_>,
         splices: &mut Vec<Splice>,
     ) -> Result<(), Errno> {
-        if turn.output.is_empty() {
+        if turn.output.is_empty() && splices.is_empty() {
             return Ok(());
         }
         let waited = self.waiting() > 0;

@@ -210,8 +210,11 @@ impl<D: Door> Connection<D> {
         } else {
             // Memory follows what the client has sent, not what it announced. Address space for a
             // large request is taken at once: to grow it would copy what is there.
-            let most = if carried >= LARGE_BYTES { usize::MAX } else { carried.max(INPUT_BYTES) };
-            self.input.reserve_exact(self.wanted.clamp(CARRY_BYTES_MAX, most));
+            let large = carried >= LARGE_BYTES && self.input.try_reserve_exact(self.wanted).is_ok();
+            if !large {
+                let most = carried.max(INPUT_BYTES);
+                self.input.reserve_exact(self.wanted.clamp(CARRY_BYTES_MAX, most));
+            }
             &mut self.input
         };
         let room = rustix::buffer::spare_capacity(buffer);

@@ -15,7 +15,7 @@ use super::NO_SIGNAL;
 /// Most bytes of one system call: what it copies, other clients wait for.
 const SEND_BYTES_MAX: usize = 1 << 20;
 /// Most pieces of one system call.
-const SEND_PIECES_MAX: usize = 16;
+const SEND_PIECES_MAX: usize = 64;
 
 /// Replies in their order.
 #[derive(Debug, Default)]
@@ -79,7 +79,7 @@ impl Outgoing {
     /// Adds bytes with parts of values between them.
     pub(super) fn push_spliced(&mut self, bytes: &[u8], splices: &mut Vec<Splice>) {
         let mut start = 0;
-        for splice in splices.drain(..) {
+        for splice in splices.drain(..).filter(|splice| !splice.bytes().is_empty()) {
             self.push(bytes[start..splice.at].to_vec(), 0);
             start = splice.at;
             self.left += splice.bytes().len();

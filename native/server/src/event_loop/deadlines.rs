@@ -99,6 +99,22 @@ impl<D: Door> EventLoop<D> {
         }
     }
 
+    /// Sums the replies that wait, and notes what they hold: of large values nothing until the table
+    /// lets go of them, which no turn of their client would see.
+    fn note_waiting(&mut self) -> u64 {
+        let statistics = &self.shared.loops[self.number].statistics;
+        let mut waiting = 0;
+        for slot in self.connections.numbers() {
+            if let Some(connection) = self.connections.get_mut(slot)
+                && connection.waiting() > 0
+            {
+                waiting += connection.waiting() as u64;
+                connection.note_held(statistics);
+            }
+        }
+        waiting
+    }
+
     /// What is due about once a second.
     pub(super) fn tick(&mut self, now_ns: u64) {
         if self.number == 0 {
@@ -114,13 +130,16 @@ impl<D: Door> EventLoop<D> {
         }
         self.doom_those_that_left(now_ns);
         self.close_all_evicted();
+        let waiting = self.note_waiting();
+        if self.shared.clients_hold_too_much() {
+            self.evict();
+        }
         let config = &self.shared.config;
-        let buffered = self.part().statistics.held_bytes.get();
         let kyoto_clients = self.shared.clients.by_protocol()[index(ProtocolName::Kyoto)];
         let watched = config.password.is_some()
             || config.kyoto_timeout_ms.is_some() && kyoto_clients > 0
             || self.shared.settings.idle_timeout_ms() > 0
-            || buffered > config.output_bytes_soft as u64;
+            || waiting > config.output_bytes_soft as u64;
         if !watched {
             return;
         }
