@@ -610,9 +610,9 @@ put_many(Table, Pairs) ->
     put_many(Table, Pairs, #{}).
 
 -doc """
-Stores pairs. With `atomic => true` as one step: nobody sees a part of them, and
-an error says that none was stored. Otherwise one after another, and those
-before an `{error, full}` are stored.
+Stores pairs. With `atomic => true` as one step, for at most 32,768 pairs:
+nobody sees a part of them, and an error says that none was stored. Otherwise
+one after another, and those before an `{error, full}` are stored.
 """.
 -spec put_many(
     table(), [{key(), value()}] | #{key() => value()}, many_options()

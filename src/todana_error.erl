@@ -43,6 +43,8 @@ text(local_fun) ->
 text(value_too_long) -> "longer than a value may be";
 text(not_an_integer) -> "not an integer of 64 bits";
 text(not_a_list) -> "not a list";
+text({too_many_pairs, Most}) ->
+    io_lib:format("more than ~b pairs to be stored as one step", [Most]);
 text(not_ordered) -> "a table that is not ordered";
 text(not_a_pair) -> "holds something that is no {Key, Value}";
 text(not_a_function) -> "not a function of that arity";

@@ -7,6 +7,8 @@
 -define(ENCODED, 3).
 %% Beyond this an atomic write runs on a dirty scheduler.
 -define(PAIRS_MAX, 100).
+%% Others wait while so many are put in their places: some ten milliseconds.
+-define(ATOMIC_PAIRS_MAX, 32768).
 
 -doc "Keys that have a record, with their values.".
 -spec get(todana:table(), [term()]) -> map() | todana_nif:misuse().
@@ -43,7 +45,10 @@ put(Table, Pairs, Wanted) when is_map(Pairs) ->
 put(Table, Pairs, #{atomic := true} = Wanted) when is_list(Pairs) ->
     #{expires := Expires, only := Only} = Wanted,
     IfAbsent = Only =:= absent,
-    case put_all(Table, Pairs, Expires, IfAbsent, 0) of
+    IsLonger = is_longer(Pairs, ?ATOMIC_PAIRS_MAX),
+    case IsLonger orelse put_all(Table, Pairs, Expires, IfAbsent, 0) of
+        true ->
+            {badarg, 2, {too_many_pairs, ?ATOMIC_PAIRS_MAX}};
         encode ->
             case are_pairs(Pairs) of
                 true ->

@@ -49,7 +49,7 @@ def rows(sizes: Sizes) -> list[Row]:
         row(f"put/3, the value a list of {sizes.key_characters:,} characters", "put/3", "put_long_value", is_once=True),
         row(f"get_many/2 of {many} keys", "get_many/2", "get_many", is_once=True),
         row(f"put_many/2 of {many} pairs", "put_many/2", "put_many", is_once=True),
-        row(f"put_many/3 of {many} pairs, atomic", "put_many/3", "put_many_atomic", is_once=True),
+        row(f"put_many/3 of {sizes.keys // 2:,} pairs, atomic", "put_many/3", "put_many_atomic", is_once=True),
         row(f"put_many/3 of {sizes.bulk:,} pairs, atomic", "put_many/3", "put_many_atomic_most", is_once=True),
         row(f"delete_many/2 of {many} keys", "delete_many/2", "delete_many", is_once=True),
         row("fold_range/5 of all", "fold_range/5", "fold_range", database=ORDERED, needs=(ORDERED,), is_once=True),

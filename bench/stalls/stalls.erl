@@ -345,7 +345,7 @@ row(put_many, #{many := Count}) ->
     Pairs = pairs(Count),
     ?ROW(todana:put_many(db0, Pairs));
 row(put_many_atomic, #{many := Count}) ->
-    Pairs = pairs(Count),
+    Pairs = pairs(Count div 2),
     ?ROW(todana:put_many(db0, Pairs, #{atomic => true}));
 row(put_many_atomic_most, #{bulk := Count}) ->
     Pairs = pairs(Count),

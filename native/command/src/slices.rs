@@ -10,7 +10,7 @@
 //! | DEL, UNLINK, EXISTS, TOUCH, MGET | up to 4,096 keys | 4,096 keys |
 //! | MSET, MSETNX | all pairs | makes entries of 2,048 pairs or 2 MiB before it |
 //! | KEYS, SCAN | a shard | 2,048 records and the rest of a shard |
-//! | RANGE, PREFIX | a record | what is there, or 8,192 keys that are passed over |
+//! | RANGE, PREFIX | a record | 2,048 records, or 8,192 keys that are passed over |
 //! | SET of a large value | the record | copies 2 MiB before it |
 //! | BITCOUNT, BITPOS in a large value | the value as it was at the beginning | looks at 4 MiB |
 //!
@@ -18,11 +18,11 @@
 //! its beginning to its end, once, out of the database that had the number at its beginning.
 
 use crate::home::{Home, Numbered};
-use crate::page::{Collection, EARLY_ENDS_MAX, Page, Told};
+use crate::page::{Collection, EARLY_ENDS_MAX, Page, Told, WALK_BYTES_MAX};
 use crate::record::Kept;
 use crate::{
     Command, Context, Databases, Error, Reply, Set, bits, execute, execute::dispatch, keys, pairs,
-    range, strings,
+    strings,
 };
 use std::sync::Arc;
 use todana_table::{Filling, Full, Keyspace, NotOrdered, Prepared, Shared, Table, Walk, Walked};
@@ -49,8 +49,8 @@ pub struct Begun(Box<Stage>);
 enum Stage {
     /// KEYS and SCAN look at records.
     Collecting(Arc<Table>, Collection),
-    /// RANGE passes over keys, and goes on after this one.
-    Walking(Vec<u8>),
+    /// RANGE collects records, and goes on after this key.
+    Walking(Page, Vec<u8>),
     /// What was found is told.
     Telling(Page, Told),
     /// So many keys are done, and so many of them were found.
@@ -71,7 +71,7 @@ impl Begun {
     pub fn held_bytes(&self) -> usize {
         match &*self.0 {
             Stage::Collecting(_, collection) => collection.held_bytes(),
-            Stage::Telling(page, _) => page.held_bytes(),
+            Stage::Telling(page, _) | Stage::Walking(page, _) => page.held_bytes(),
             Stage::Fetching { rest, .. } => {
                 let own: usize = rest.iter().flatten().map(Kept::own_bytes).sum();
                 own + rest.capacity() * size_of::<Option<Kept>>()
@@ -79,7 +79,7 @@ impl Begun {
             Stage::Preparing(prepared) => prepared.iter().map(Prepared::bytes).sum(),
             Stage::Filling(filling) => filling.len(),
             Stage::Looking(value, _) => value.own_bytes(),
-            Stage::Walking(_) | Stage::Counting { .. } => 0,
+            Stage::Counting { .. } => 0,
         }
     }
 }
@@ -136,12 +136,12 @@ pub fn execute_slice<R: Reply>(
             slice.collect(command, table, collection)
         }
         (&Command::Range { keys, after, reverse, count, values }, stage) => {
-            let walk = Walk { keys, after, reverse, count };
-            match &stage {
-                Some(Stage::Walking(after)) => {
-                    slice.walk(&Walk { after: Some(after), ..walk }, values)
+            let walk = Walk { keys, after, reverse, count: count.max(1) };
+            match stage {
+                Some(Stage::Walking(page, after)) => {
+                    slice.walk(&Walk { after: Some(&after), ..walk }, page)
                 }
-                _ => slice.walk(&walk, values),
+                _ => slice.walk(&walk, Page::new(values, WALK_BYTES_MAX)),
             }
         }
         (Command::Delete { .. } | Command::Exists { .. } | Command::NoteAccess { .. }, stage) => {
@@ -199,24 +199,24 @@ impl<R: Reply> Slice<'_, R> {
         self.tell(page, Told::default())
     }
 
-    fn walk(self, walk: &Walk<'_>, values: bool) -> Option<Stage> {
-        let now_ms = self.context.now_ms;
-        match range::walked(&self.home, walk, values, EARLY_ENDS_MAX, now_ms) {
-            Err(NotOrdered) => self.reply.error(Error::NotOrdered),
+    fn walk(self, walk: &Walk<'_>, mut page: Page) -> Option<Stage> {
+        let slice = Walk { count: walk.count.min(page.len() + SLICE_RECORDS), ..*walk };
+        let walked = page.walk(&self.home, &slice, EARLY_ENDS_MAX, self.context.now_ms);
+        let after = match walked {
+            Err(NotOrdered) => {
+                self.reply.error(Error::NotOrdered);
+                return None;
+            }
+            Ok(Walked::End) => None,
             // An empty answer would tell the end.
-            Ok((page, Walked::Until(after))) if page.len() == 0 => {
-                return Some(Stage::Walking(after));
+            Ok(Walked::Until(key)) if page.len() == 0 => return Some(Stage::Walking(page, key)),
+            Ok(Walked::Until(key)) if page.len() == slice.count && slice.count < walk.count => {
+                return Some(Stage::Walking(page, key));
             }
-            Ok((page, walked)) => {
-                let after = match &walked {
-                    Walked::End => None,
-                    Walked::Until(key) => Some(&key[..]),
-                };
-                self.reply.slice(after, page.len());
-                return self.tell(page, Told::default());
-            }
-        }
-        None
+            Ok(Walked::Until(key)) => Some(key),
+        };
+        self.reply.slice(after.as_deref(), page.len());
+        self.tell(page, Told::default())
     }
 
     fn tell(self, page: Page, told: Told) -> Option<Stage> {

@@ -8,8 +8,9 @@
 //! |---|---|
 //! | a key that a command names | 1 |
 //! | a key that DEL or GETDEL removes, a second key (RENAME, COPY, MOVE), a watched key | 2 |
-//! | a pair of MSET | 6 |
+//! | a pair of MSET | 5 |
 //! | a KiB of arguments | 3 |
+//! | a word of a command that a session queues | 1, by the session |
 //! | a KiB that APPEND, SETRANGE, SETBIT find in a value that they may have to copy | 3 |
 //! | a KiB of zeroes that SETRANGE and SETBIT write before their bytes | 1 |
 //! | a KiB that one of these three makes of a value of less than 16 KiB, which it writes anew | 1 |
@@ -37,7 +38,7 @@ pub const BATCH_UNITS_MAX: u64 = 65_536;
 pub(crate) const BATCH_RANGE_SPARE_KEYS: u64 = 1_024;
 
 const WATCH_UNITS: u64 = 2;
-const PAIR_UNITS: u64 = 6;
+const PAIR_UNITS: u64 = 5;
 const KIB_COPIED_UNITS: u64 = 3;
 const KIB_READ_UNITS: u64 = 2;
 const KIB_WRITTEN_UNITS: u64 = 1;

@@ -31,13 +31,15 @@ const DIFFERENCES: &[&str] = &[
     "A count or length longer than 64 bytes is refused at once, with Redis' words; Redis waits for \
      64 KiB.",
     "Before authentication an inline line is limited to 10 words and 16 KiB, as arrays are.",
-    "Commands queued by MULTI are 65,536 at most and may hold 128 MiB; keys of WATCH are 8,192 at \
-     most and may hold 8 MiB. Some hundred bytes of bookkeeping count for each. Beyond that they \
+    "Commands queued by MULTI have 65,536 words at most and may hold 128 MiB; keys of WATCH are \
+     8,192 at most and may hold 8 MiB. Some hundred bytes of bookkeeping count for each. Beyond \
+     that they \
      answer an error of their own, and after that of a queued command EXEC refuses.",
     "All commands of one EXEC together are at most 65,536 units of work, since nobody else can use \
      their keys meanwhile; beyond that EXEC answers `EXECABORT Transaction discarded because of: \
-     the commands are too much work for one step`, and nothing is done. A key counts 1 (one that \
-     is removed or watched 2, a pair of MSET 6, a second key of RENAME, COPY and MOVE 2); a KiB of \
+     the commands are too much work for one step`, and nothing is done. Each word \
+     counts 1, and beside that a key 1 (one that \
+     is removed or watched 2, a pair of MSET 5, a second key of RENAME, COPY and MOVE 2); a KiB of \
      values that are sent 3, and so does one that APPEND, SETRANGE or SETBIT find in a value that \
      they have to copy, or GETRANGE answers; a KiB of zeroes that SETRANGE or SETBIT write before \
      their bytes 1, and so does one of a value below 16 KiB that these three make; a KiB that \
@@ -45,8 +47,8 @@ const DIFFERENCES: &[&str] = &[
      and 3 for each record that they may look at (KEYS: all of the database; SCAN: COUNT and a \
      shard; RANGE: twice LIMIT and 1,024); FLUSHDB, and FLUSHALL for each database, 1,024 where \
      the database has records or the same EXEC does something else in it. So KEYS takes part in \
-     EXEC up to some 20,000 keys. What the connection or the server answers counts 1 for each word \
-     and 3 for a KiB; beside that INFO, MEMORY STATS, MEMORY DOCTOR, LOLWUT and CONFIG RESETSTAT \
+     EXEC up to some 20,000 keys. What the connection or the server answers counts 3 for a KiB of \
+     words; beside that INFO, MEMORY STATS, MEMORY DOCTOR, LOLWUT and CONFIG RESETSTAT \
      3,072 (INFO 1 for each client too); COMMAND, COMMAND INFO, COMMAND DOCS and LATENCY HISTOGRAM \
      512; COMMAND LIST, CONFIG GET, CONFIG SET, CLIENT LIST, CLIENT KILL, SLOWLOG GET and HELP 64; \
      each word of COMMAND INFO, COMMAND DOCS, LATENCY HISTOGRAM, CONFIG GET and CONFIG SET 5 more; \

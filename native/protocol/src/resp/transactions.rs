@@ -15,12 +15,12 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use todana_command::{
-    Batch, Command, Context, Inadmissible, Watch, execute_batch, prefetch, watch,
+    BATCH_UNITS_MAX, Batch, Command, Context, Inadmissible, Watch, execute_batch, prefetch, watch,
 };
 use todana_table::{Absence, PREFETCH_KEYS_MAX};
 
-/// Most commands between MULTI and EXEC.
-pub(super) const QUEUED_COMMANDS_MAX: usize = 65_536;
+/// Most words of all commands between MULTI and EXEC, their names included: each is a unit of work.
+pub(super) const QUEUED_WORDS_MAX: usize = BATCH_UNITS_MAX as usize;
 
 /// Most keys that a client watches. To watch one takes about a microsecond, and so does to forget
 /// it.
@@ -152,8 +152,8 @@ impl State {
             transaction.broken = true;
             return Err(FULL.into());
         }
-        let refusal = if transaction.commands.len() >= QUEUED_COMMANDS_MAX {
-            Some(format!("ERR more than {QUEUED_COMMANDS_MAX} queued commands").into())
+        let refusal = if transaction.ends.len() + arguments.len() > QUEUED_WORDS_MAX {
+            Some(format!("ERR more than {QUEUED_WORDS_MAX} words in queued commands").into())
         } else if held.saturating_add(bytes) > host.limits().queued_bytes_max {
             Some("ERR queued commands take too many bytes".into())
         } else {
@@ -264,7 +264,7 @@ impl<H: Host> Call<'_, '_, H> {
         let requests = requests(&transaction.commands, &arguments);
         let paired: Vec<Pairs<'_>> = requests.iter().map(paired).collect();
         let (parts, commands) = self.parts(&requests, &paired);
-        let other_units = self.units_of_own(&parts);
+        let other_units = self.units_of_own(&requests, &parts);
         let batch = Batch { watches: &watches.list, commands: &commands, other_units };
         let Some(replies) = self.execute(&batch, &parts).map_err(aborted)? else {
             self.encoder.null_array();
@@ -277,15 +277,17 @@ impl<H: Host> Call<'_, '_, H> {
         Ok(self.assemble(&requests, parts, replies))
     }
 
-    /// Units of what the session answers itself, among the batch's commands.
-    fn units_of_own(&self, parts: &[Part<'_>]) -> u64 {
-        let mut work = Work::new(&*self.host);
-        for part in parts {
-            if let Part::Local(name, arguments) = part {
-                work.add(*name, arguments);
+    /// Units of what the session does beside the batch: the words of its commands, and what it
+    /// answers itself.
+    fn units_of_own(&self, requests: &[(Name, &[&[u8]])], parts: &[Part<'_>]) -> u64 {
+        let (mut work, mut words) = (Work::new(&*self.host), 0);
+        for ((_, arguments), part) in requests.iter().zip(parts) {
+            match part {
+                Part::Local(name, arguments) => work.add(*name, arguments),
+                _ => words += arguments.len() as u64,
             }
         }
-        work.units
+        work.units + words
     }
 
     /// Builds what can be built, following SELECT and HELLO. Returns the batch's commands with

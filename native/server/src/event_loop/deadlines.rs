@@ -99,8 +99,8 @@ impl<D: Door> EventLoop<D> {
         }
     }
 
-    /// Sums the replies that wait, and notes what they hold: of large values nothing until the table
-    /// lets go of them, which no turn of their client would see.
+    /// Sums the replies that wait, and notes what they hold: of large values nothing until the
+    /// table lets go of them, which no turn of their client would see.
     fn note_waiting(&mut self) -> u64 {
         let statistics = &self.shared.loops[self.number].statistics;
         let mut waiting = 0;

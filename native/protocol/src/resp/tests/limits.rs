@@ -150,7 +150,7 @@ fn queued_commands_are_bounded() {
 
 #[test]
 fn short_queued_commands_are_counted_and_weighed() {
-    let most = super::super::transactions::QUEUED_COMMANDS_MAX;
+    let most = super::super::transactions::QUEUED_WORDS_MAX;
     let play = |limits: Limits, commands: usize| {
         let mut host = FakeHost { limits, ..host() };
         let output = converse(
@@ -163,7 +163,7 @@ fn short_queued_commands_are_counted_and_weighed() {
     let done = play(Limits::default(), most);
     assert!(done.ends_with("+PONG +PONG +PONG") && !done.contains("-E"));
     let refused = play(Limits::default(), most + 1);
-    let told = "+QUEUED -ERR more than 65536 queued commands \
+    let told = "+QUEUED -ERR more than 65536 words in queued commands \
                 -EXECABORT Transaction discarded because of previous errors. +PONG";
     assert!(refused.ends_with(told));
     // A short command takes several hundred bytes, not the four of its name.
