@@ -20,7 +20,10 @@ EXCEPTIONS: dict[str, str] = {
     "kyoto: set_bulk of": "the longest step of a request with a million inputs, of which there may be 1,048,576, is some 25 ms",
     "kyoto: match_prefix of all": "the longest step of an answer of five million keys is some 25 ms; `max` bounds it",
     "erlang: fetch/4 with": "30,000 processes give up at one time, and wait for a scheduler among themselves; no key waits for another",
-    "resp: 1,000,000 records that expire at one time": "a slice of the sweeper removes 256 records",
+    "erlang: put_many/3 of 1,000,000 pairs, atomic": "it is refused, and the error carries the pairs: the Erlang VM copies them "
+    "when the process ends; an atomic `put_many/3` takes 32,768 pairs at most",
+    "erlang: fold_range/5 of all": "the figure includes the garbage collections of the process that folds five million records",
+    "erlang: fold_snapshot/3": "the figure includes the garbage collections of the process that folds five million records",
 }
 
 
