@@ -73,7 +73,7 @@ pub struct Batch<'a> {
     pub watches: &'a [Watch],
     /// Database number and command, in order.
     pub commands: &'a [(usize, Command<'a>)],
-    /// Units of work that whoever carries out the batch does besides, which count towards
+    /// Units of work that the caller does beside the commands. They count towards
     /// [`BATCH_UNITS_MAX`].
     pub other_units: u64,
 }

@@ -169,7 +169,7 @@ impl Look {
         self.go_on(value, usize::MAX).unwrap_or(0)
     }
 
-    /// Looks at so many bytes more. Returns the answer when it is known.
+    /// Examines up to `bytes_max` more bytes. Returns the answer once it is known.
     pub(crate) fn go_on(&mut self, value: &[u8], bytes_max: usize) -> Option<i64> {
         let (first, end) = (self.next, (self.next / 8).saturating_add(bytes_max));
         let last = self.last.min(end.saturating_mul(8) - 1);

@@ -13,7 +13,10 @@ pub(crate) fn range<K: Keyspace, R: Reply>(
     now_ms: u64,
     reply: &mut R,
 ) {
-    range_within(space, walk, values, EARLY_ENDS_MAX, now_ms, reply);
+    match walked(space, walk, values, EARLY_ENDS_MAX, now_ms) {
+        Ok((page, walked)) => tell(&page, &walked, reply),
+        Err(NotOrdered) => reply.error(Error::NotOrdered),
+    }
 }
 
 /// The same where it cannot go on later, since locks are held until its end: it ends after few keys
@@ -35,22 +38,8 @@ pub(crate) fn range_at_once<K: Keyspace, R: Reply>(
     }
 }
 
-fn range_within<K: Keyspace, R: Reply>(
-    space: &K,
-    walk: &Walk<'_>,
-    values: bool,
-    early_ends_max: usize,
-    now_ms: u64,
-    reply: &mut R,
-) {
-    match walked(space, walk, values, early_ends_max, now_ms) {
-        Ok((page, walked)) => tell(&page, &walked, reply),
-        Err(NotOrdered) => reply.error(Error::NotOrdered),
-    }
-}
-
 /// What a walk finds, and where it ended.
-pub(crate) fn walked<K: Keyspace>(
+fn walked<K: Keyspace>(
     space: &K,
     walk: &Walk<'_>,
     values: bool,

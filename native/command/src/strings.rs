@@ -115,14 +115,11 @@ pub(crate) fn set<K: Keyspace, R: Reply>(space: &K, set: &Set<'_>, now_ms: u64, 
 /// The same where the value is large, or the old record is asked for.
 #[inline(never)]
 fn set_with_care<K: Keyspace, R: Reply>(space: &K, set: &Set<'_>, now_ms: u64, reply: &mut R) {
-    if set.value.len() < PREPARED_BYTES_MIN {
-        return set_prepared(space, set, None, now_ms, reply);
-    }
-    let meta = new_meta(set, None, now_ms).unwrap_or_default();
-    match Prepared::new(set.key, &[set.value], meta) {
-        Ok(entry) => set_prepared(space, set, Some(entry), now_ms, reply),
-        Err(Full) => reply.error(Error::Full),
-    }
+    let prepared = (set.value.len() >= PREPARED_BYTES_MIN).then(|| {
+        let meta = new_meta(set, None, now_ms).unwrap_or_default();
+        Prepared::new(set.key, &[set.value], meta)
+    });
+    set_prepared(space, set, prepared.transpose(), now_ms, reply);
 }
 
 /// The same where the value was copied already.
@@ -134,19 +131,17 @@ pub(crate) fn set_filled<K: Keyspace, R: Reply>(
     reply: &mut R,
 ) {
     let meta = new_meta(set, None, now_ms).unwrap_or_default();
-    match value.prepared(set.key, meta) {
-        Ok(entry) => set_prepared(space, set, Some(entry), now_ms, reply),
-        Err(Full) => reply.error(Error::Full),
-    }
+    set_prepared(space, set, value.prepared(set.key, meta).map(Some), now_ms, reply);
 }
 
 fn set_prepared<K: Keyspace, R: Reply>(
     space: &K,
     set: &Set<'_>,
-    mut prepared: Option<Prepared>,
+    prepared: Result<Option<Prepared>, Full>,
     now_ms: u64,
     reply: &mut R,
 ) {
+    let Ok(mut prepared) = prepared else { return reply.error(Error::Full) };
     let (stored, old) = space.update(set.key, now_ms, |slot| {
         let old = if set.return_old { slot.entry().as_ref().map(Kept::of) } else { None };
         (store(slot, set, &mut prepared, now_ms), old)

@@ -85,9 +85,8 @@ pub(crate) fn units_of(batch: &Batch<'_>, databases: &Databases, mut order: Orde
     units
 }
 
-/// The tables in which a batch does something else than to clear them, or watches a key: what is
-/// empty before it may
-/// not be so when its clear comes.
+/// The tables in which a batch watches a key or does something other than a clear: one that is
+/// empty before the batch may have records when its clear comes.
 fn used(batch: &Batch<'_>, mut order: Order) -> [bool; DATABASES] {
     let mut used = [false; DATABASES];
     let mut note = |index: Option<usize>| {

@@ -38,9 +38,7 @@ pub(super) fn ask<H: Host>(
     command: &Command<'_>,
     tell: impl FnMut(Option<Record<'_>>),
 ) -> Outcome {
-    let mut told = Told { tell, outcome: Outcome::Done, large: None };
-    turn.execute(database, command, &mut told);
-    told.outcome
+    ask_for_one(turn, database, command, tell).0
 }
 
 /// The same for one record. If its value is large, a handle is returned, and `tell` need not copy

@@ -366,8 +366,7 @@ impl<H: Host> Call<'_, '_, H> {
         self.encoder.overflowed |= encoder.overflowed;
         self.encoder.lookups.0 += encoder.lookups.0;
         self.encoder.lookups.1 += encoder.lookups.1;
-        let splices = std::mem::take(&mut encoder.splices);
-        replies.splices = splices;
+        replies.splices = encoder.splices;
         Ok(Some(replies))
     }
 

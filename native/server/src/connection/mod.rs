@@ -252,9 +252,8 @@ impl<D: Door> Connection<D> {
         let wait = &mut self.wait;
         let mut host = TurnHost::begin(shared, statistics, clock, &self.client, place, wait, now);
         let progress = self.session.advance(input, turn.output, &mut host, BUDGET);
-        let (authenticated, splices) = host.finish();
+        let (authenticated, mut splices) = host.finish();
         self.authenticated |= authenticated;
-        let mut splices = splices;
         if in_loop_buffer {
             self.keep_input(turn.input, progress.consumed);
         } else {
