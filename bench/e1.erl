@@ -65,14 +65,14 @@ cell({Kind, Size, Spread} = Keys, Entries, Plan) ->
     #{rounds := Rounds, clients := Clients} = Plan,
     Pairs = [pair(Keys, N) || N <- lists:seq(1, Entries)],
     Names = names(Keys, Pairs),
-    Opened = turns:open([
+    Opened = interleave:open([
         {Arm, fun() ->
             Store = open(Arm, Keys, Pairs),
             fun() -> measure(Store, Names, Plan) end
         end}
      || Arm <- arms(), does(Arm, Clients)
     ]),
-    Played = turns:play(Rounds, turns:warm_up(Opened)),
+    Played = interleave:play(Rounds, interleave:warm_up(Opened)),
     lists:foreach(
         fun({Arm, _} = Found) ->
             Named = #{
@@ -82,7 +82,7 @@ cell({Kind, Size, Spread} = Keys, Entries, Plan) ->
                 clients => Clients,
                 arm => Arm
             },
-            Figures = turns:figures(Found, fun told/1),
+            Figures = interleave:figures(Found, fun told/1),
             io:put_chars([json:encode(maps:merge(Named, Figures)), $\n])
         end,
         Played
@@ -150,7 +150,7 @@ measure(Store, Names, #{cell_ms := CellMs, clients := Clients}) ->
      || N <- lists:seq(1, Clients),
         First <- [N * 7919 rem tuple_size(Names) + 1]
     ],
-    turns:together(CellMs, Works).
+    interleave:together(CellMs, Works).
 
 %% A hundred reads between two looks at the clock.
 -spec work(term(), tuple(), integer(), pos_integer(), non_neg_integer()) ->

@@ -30,7 +30,7 @@ def run(plan, say) -> list[dict]:
         for each in keys
         for clients in plan["clients"]
     ]
-    return nodes.results("e1", runs, say, also=["turns"])
+    return nodes.results("e1", runs, say, also=["interleave"])
 
 
 def told(keys, value_bytes, spread, clients) -> list[dict]:

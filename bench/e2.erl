@@ -64,22 +64,22 @@ open(Mnesia) ->
 
 -spec cell(pos_integer(), map()) -> ok.
 cell(Processes, #{rounds := Rounds} = Plan) ->
-    Opened = turns:open([
+    Opened = interleave:open([
         {Arm, fun() ->
             Store = open(Arm),
             fun() -> measure(Arm, Store, Processes, Plan) end
         end}
      || Arm <- arms()
     ]),
-    Warm = turns:warm_up(Opened),
+    Warm = interleave:warm_up(Opened),
     ok = todana_profile:reset(),
-    Played = turns:play(Rounds, Warm),
+    Played = interleave:play(Rounds, Warm),
     Profile = todana_profile:report(),
     lists:foreach(
         fun({Arm, _} = Found) ->
             Named = #{arm => Arm, processes => Processes},
             Told = fun(Samples) -> told(Arm, Samples, Profile) end,
-            print(maps:merge(Named, turns:figures(Found, Told)))
+            print(maps:merge(Named, interleave:figures(Found, Told)))
         end,
         Played
     ).
@@ -110,7 +110,7 @@ print(Cell) ->
 measure(Arm, Store, Processes, #{cell_ms := CellMs}) ->
     Labels = {{Arm, update}, {Arm, read}},
     Work = fun(End) -> work(Arm, Store, Labels, End, 0) end,
-    turns:together(CellMs, lists:duplicate(Processes, Work)).
+    interleave:together(CellMs, lists:duplicate(Processes, Work)).
 
 -spec work(arm(), term(), {term(), term()}, integer(), non_neg_integer()) ->
     non_neg_integer().

@@ -23,4 +23,4 @@ def run(plan, say) -> list[dict]:
         ([*times, processes], [{"arm": arm, "processes": processes} for arm in ARMS]) for processes in plan["processes"]
     ]
     runs.append(([*times, "profilers"], [{"profiler": name} for name in PROFILERS]))
-    return nodes.results("e2", runs, say, also=["turns"])
+    return nodes.results("e2", runs, say, also=["interleave"])

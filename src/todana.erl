@@ -846,9 +846,9 @@ answer(Function, Arguments, {badarg, _, _} = Misuse) ->
 answer(_Function, _Arguments, Result) ->
     Result.
 
--spec wanted(atom(), [term()], todana_wanted:kind(), map()) -> map().
+-spec wanted(atom(), [term()], todana_call_options:kind(), map()) -> map().
 wanted(Function, Arguments, Kind, Options) ->
-    case todana_wanted:read(Kind, Options) of
+    case todana_call_options:read(Kind, Options) of
         {ok, Wanted} ->
             Wanted;
         {error, Cause} ->

@@ -18,7 +18,7 @@
 -spec range(todana:table(), term(), term(), term()) ->
     page() | todana_error:cause().
 range(Table, From, To, Options) ->
-    case todana_wanted:read(range, Options) of
+    case todana_call_options:read(range, Options) of
         {ok, Wanted} ->
             Range = {between, bound(first, From), bound(last, To)},
             of_bound(page(Table, Range, Wanted));
@@ -29,7 +29,7 @@ range(Table, From, To, Options) ->
 -doc "A page of the records whose keys begin with these bytes.".
 -spec prefix(todana:table(), term(), term()) -> page() | todana_error:cause().
 prefix(Table, Prefix, Options) ->
-    case todana_wanted:read(range, Options) of
+    case todana_call_options:read(range, Options) of
         {ok, Wanted} -> page(Table, {prefix, Prefix}, Wanted);
         {error, Cause} -> {badarg, 3, Cause}
     end.

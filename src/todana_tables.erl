@@ -18,7 +18,7 @@
 -spec open(term(), term()) ->
     {ok, reference()} | {error, atom()} | todana_error:cause().
 open(Name, Options) when is_atom(Name) ->
-    case {database(Name), todana_wanted:read(open, Options)} of
+    case {database(Name), todana_call_options:read(open, Options)} of
         {none, {ok, Wanted}} ->
             call({open, Name, Wanted});
         {Number, _} when is_integer(Number), map_size(Options) > 0 ->

@@ -29,13 +29,13 @@ TINY = [
 RUNS = [([name], [{"arm": name}]) for name in ("first", "second", "third")]
 # One arm raises, one does not open, one goes on.
 TURNS = """
-    Opened = turns:open([
+    Opened = interleave:open([
         {raises, fun() -> fun() -> error(broken) end end},
         {shut, fun() -> exit(shut) end},
         {good, fun() -> fun() -> 1 end end}
     ]),
-    Played = turns:play(2, turns:warm_up(Opened)),
-    Told = [turns:figures(Arm, fun(Samples) -> #{samples => Samples} end) || Arm <- Played],
+    Played = interleave:play(2, interleave:warm_up(Opened)),
+    Told = [interleave:figures(Arm, fun(Samples) -> #{samples => Samples} end) || Arm <- Played],
     io:format("~0tp", [Told]),
     halt().
 """
@@ -124,7 +124,7 @@ def test_a_server_that_keeps_connections_open_is_a_failure(monkeypatch):
 
 def test_an_arm_that_fails_has_no_more_turns_and_the_others_go_on(tmp_path):
     environment = machine.erlang_environment()
-    subprocess.run(["erlc", "-o", tmp_path, BENCH / "turns.erl"], check=True, env=environment)
+    subprocess.run(["erlc", "-o", tmp_path, BENCH / "interleave.erl"], check=True, env=environment)
     command = ["erl", "-noinput", "-kernel", "logger_level", "none", "-pa", tmp_path, "-eval", TURNS]
     told = subprocess.run(command, check=True, env=environment, capture_output=True, text=True, timeout=300).stdout
     raises, shut, good = told.split("#{")[1:]

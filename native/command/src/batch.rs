@@ -6,7 +6,7 @@
 //! locked tables. A command that fails does not undo the ones before it; nobody else sees a state
 //! in between.
 
-use crate::databases::{DATABASES, Order};
+use crate::databases::{DATABASES, DatabaseMap};
 use crate::execute::{NO_CLEAR, dispatch};
 use crate::foresight::{self, Foresight};
 use crate::keys::{Transfer, transfer};
@@ -32,10 +32,10 @@ pub struct Watch {
 pub fn watch(databases: &Databases, database: usize, key: &[u8], now_ms: u64) -> Watch {
     let key = key.into();
     let mut watch = Watch { database, table: DATABASES, key, seen: None };
-    while let Some(index) = databases.order().index(database) {
+    while let Some(index) = databases.map().index(database) {
         watch.table = index;
         watch.seen = Some(databases.tables()[index].see(&watch.key, now_ms));
-        if databases.order().index(database) == Some(index) {
+        if databases.map().index(database) == Some(index) {
             break;
         }
     }
@@ -51,8 +51,8 @@ impl Watch {
     /// Whether the key is as it was. That another table took the number's place does not matter to
     /// a key that neither has. A key that was absent, and is again, must not have been there in
     /// between.
-    fn holds(&self, order: Order, tables: &LockedTables<'_>, now_ms: u64) -> bool {
-        let Some(index) = order.index(self.database) else { return true };
+    fn holds(&self, map: DatabaseMap, tables: &LockedTables<'_>, now_ms: u64) -> bool {
+        let Some(index) = map.index(self.database) else { return true };
         let version = |table: &Locked<'_>| {
             table.read(&self.key, now_ms, |entry| entry.map(|entry| entry.version()))
         };
@@ -102,7 +102,9 @@ pub fn execute_batch<R: Reply>(
     reply: &mut R,
     mut each: impl FnMut(&mut R, usize),
 ) -> Result<bool, Inadmissible> {
-    let Some(mut step) = Step::begin(databases, batch, context, true)? else { return Ok(false) };
+    let Some(mut step) = LockedBatch::begin(databases, batch, context, true)? else {
+        return Ok(false);
+    };
     let mut fetched = 0;
     for (index, (database, command)) in batch.commands.iter().enumerate() {
         if index == fetched {
@@ -126,64 +128,70 @@ pub(crate) fn execute_alone<R: Reply>(
 ) {
     let commands = [(database, command.clone())];
     let batch = Batch { other_units: 0, watches: &[], commands: &commands };
-    if let Ok(Some(mut step)) = Step::begin(databases, &batch, context, false) {
+    if let Ok(Some(mut step)) = LockedBatch::begin(databases, &batch, context, false) {
         step.execute(database, command, reply);
         step.end();
     }
 }
 
 /// A batch on its way, with everything locked.
-struct Step<'t> {
+struct LockedBatch<'t> {
     databases: &'t Databases,
     tables: LockedTables<'t>,
-    /// The order as the next command finds it.
-    order: Order,
+    /// The databases as the next command finds them.
+    map: DatabaseMap,
     context: Context,
     /// Clears to schedule when the locks are gone: table and time.
     clears: Vec<(usize, u64)>,
 }
 
-impl<'t> Step<'t> {
-    /// Locks and checks. `None` where a watch failed. Without `admission` it is not asked how much
-    /// the batch does.
+impl<'t> LockedBatch<'t> {
+    /// Locks the shards and checks the watches; `None` if one fails. `admission` also checks that
+    /// the batch is not too much work and that there is room for its writes.
     ///
-    /// The batch happens at the moment when, with all locks held, the order of the databases is
-    /// found unchanged, or is exchanged for the one that the batch leaves. What others see of
-    /// another order before the batch's commands are through is not in the way: the records
-    /// concerned are locked.
+    /// The batch happens at the moment when, with all locks held, the map of the databases is
+    /// found unchanged, or is replaced by the map after the batch. Other threads may see the new
+    /// map before the batch's commands have run; that does no harm, because the records concerned
+    /// are locked.
     fn begin(
         databases: &'t Databases,
         batch: &Batch<'_>,
         context: Context,
         admission: bool,
-    ) -> Result<Option<Step<'t>>, Inadmissible> {
+    ) -> Result<Option<LockedBatch<'t>>, Inadmissible> {
         loop {
-            let order = databases.order();
-            if admission && work::units_of(batch, databases, order) > BATCH_UNITS_MAX {
+            let map = databases.map();
+            if admission && work::units_of(batch, databases, map) > BATCH_UNITS_MAX {
                 return Err(Inadmissible::TooMuchWork);
             }
-            let plan = Plan::of(batch, order, context.now_ms);
+            let plan = Plan::of(batch, map, context.now_ms);
             let tables = plan.lock(databases, context.now_ms);
-            if databases.order() != order || !plan.still_fits(databases, &tables) {
+            if databases.map() != map || !plan.still_fits(databases, &tables) {
                 continue;
             }
-            if !watches_hold(batch, order, &tables, context.now_ms) {
+            if !watches_hold(batch, map, &tables, context.now_ms) {
                 return Ok(None);
             }
             if admission {
-                admit(batch, databases, order, &tables, context)?;
+                admit(batch, databases, map, &tables, context)?;
             }
-            if databases.reorder(order, plan.order) {
-                return Ok(Some(Step { databases, tables, order, context, clears: Vec::new() }));
+            if databases.remap(map, plan.map) {
+                return Ok(Some(LockedBatch {
+                    databases,
+                    tables,
+                    map,
+                    context,
+                    clears: Vec::new(),
+                }));
             }
         }
     }
 
     fn execute<R: Reply>(&mut self, database: usize, command: &Command<'_>, reply: &mut R) {
         match *command {
-            Command::Swap { first, second } => match self.order.swapped(first, second) {
-                Some(order) => {
-                    self.order = order;
+            Command::Swap { first, second } => match self.map.swapped(first, second) {
+                Some(map) => {
+                    self.map = map;
                     reply.done();
                 }
                 None => reply.error(Error::NoSuchDatabase),
@@ -192,7 +200,7 @@ impl<'t> Step<'t> {
                 (0..DATABASES).for_each(|index| self.clear(index, at_ms));
                 reply.done();
             }
-            Command::Clear { at_ms } => match self.order.index(database) {
+            Command::Clear { at_ms } => match self.map.index(database) {
                 Some(index) => {
                     self.clear(index, at_ms);
                     reply.done();
@@ -250,7 +258,7 @@ impl<'t> Step<'t> {
     }
 
     fn table(&self, database: usize) -> Option<(usize, &Locked<'t>)> {
-        let index = self.order.index(database)?;
+        let index = self.map.index(database)?;
         Some((index, self.tables[index].as_ref()?))
     }
 
@@ -282,17 +290,22 @@ impl<'t> Step<'t> {
     }
 }
 
-fn watches_hold(batch: &Batch<'_>, order: Order, tables: &LockedTables<'_>, now_ms: u64) -> bool {
+fn watches_hold(
+    batch: &Batch<'_>,
+    map: DatabaseMap,
+    tables: &LockedTables<'_>,
+    now_ms: u64,
+) -> bool {
     batch.watches.chunks(PREFETCH_KEYS_MAX).all(|watches| {
         let mut keys = [&[][..]; PREFETCH_KEYS_MAX];
         keys.iter_mut().zip(watches).for_each(|(place, watch)| *place = &watch.key);
         let same = watches.iter().all(|watch| watch.database == watches[0].database);
-        if let Some(index) = order.index(watches[0].database).filter(|_| same)
+        if let Some(index) = map.index(watches[0].database).filter(|_| same)
             && let Some(table) = &tables[index]
         {
             table.prefetch(&keys[..watches.len()]);
         }
-        watches.iter().all(|watch| watch.holds(order, tables, now_ms))
+        watches.iter().all(|watch| watch.holds(map, tables, now_ms))
     })
 }
 
@@ -300,7 +313,7 @@ fn watches_hold(batch: &Batch<'_>, order: Order, tables: &LockedTables<'_>, now_
 fn admit(
     batch: &Batch<'_>,
     databases: &Databases,
-    order: Order,
+    map: DatabaseMap,
     tables: &LockedTables<'_>,
     context: Context,
 ) -> Result<(), Inadmissible> {
@@ -313,10 +326,10 @@ fn admit(
         return Ok(());
     }
     let Foresight { units, growth } = match is_needed {
-        true => foresight::foresee(batch, tables, order, context),
+        true => foresight::foresee(batch, tables, map, context),
         false => Foresight::default(),
     };
-    if units.saturating_add(work::units_of(batch, databases, order)) > BATCH_UNITS_MAX {
+    if units.saturating_add(work::units_of(batch, databases, map)) > BATCH_UNITS_MAX {
         return Err(Inadmissible::TooMuchWork);
     }
     // What an earlier table has reserved goes with its locks where a later one refuses.

@@ -32,7 +32,7 @@ pub enum Command<'a> {
     /// 2^25, which takes up to ten milliseconds; in a batch 2^18. Reply: `bytes`, `integer`,
     /// `matches`, or
     /// `error(ValueTooLarge)`.
-    LongestCommon { keys: [&'a [u8]; 2], want: LcsWant },
+    Lcs { keys: [&'a [u8]; 2], want: LcsWant },
     /// How many of these keys exist, repeated ones counted again. Reply: `integer`.
     Exists { keys: &'a [&'a [u8]] },
     /// When the record expires. Reply: `expiry`, or `none` without a record.
@@ -71,7 +71,7 @@ pub enum Command<'a> {
     /// Adds to a signed number of 64 bits that is stored as 8 bytes, the highest first, and wraps
     /// around (Kyoto Tycoon's increment). A `delta` of 0 changes nothing where there is a record.
     /// Reply: `integer`, `refused(Absent)`, or `error(NotACounter)`.
-    IncrementWord { key: &'a [u8], delta: i64, origin: Origin<i64>, expires: Expires },
+    IncrementBinary { key: &'a [u8], delta: i64, origin: Origin<i64>, expires: Expires },
     /// Adds to a fraction that is stored as 16 bytes (Kyoto Tycoon's increment_double): the bits of
     /// the doubles `delta` and `origin`. Reply: `bytes` (the new value), `refused(Absent)`, or
     /// `error(NotACounter)`.

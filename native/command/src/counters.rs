@@ -34,7 +34,7 @@ pub(crate) fn increment_word<K: Keyspace, R: Reply>(
         Origin::From(number) => Origin::From(number.wrapping_add(delta)),
         origin => origin,
     };
-    let step = Step { delta, only_looks: delta == 0, origin, written };
+    let step = Increment { delta, only_looks: delta == 0, origin, written };
     match step.take(space, key) {
         Ok(number) => reply.integer(number),
         Err(unchanged) => unchanged.tell(reply),
@@ -57,7 +57,7 @@ pub(crate) fn increment_fraction<K: Keyspace, R: Reply>(
         Origin::From(bits) if f64::from_bits(bits).is_nan() => Origin::Refuse,
         Origin::From(bits) => Origin::From(Fraction::of(f64::from_bits(bits) + delta)),
     };
-    let step = Step { delta: Fraction::of(delta), only_looks: delta == 0.0, origin, written };
+    let step = Increment { delta: Fraction::of(delta), only_looks: delta == 0.0, origin, written };
     match step.take(space, key) {
         Ok(sum) => reply.bytes(sum.to_bytes().as_ref()),
         Err(unchanged) => unchanged.tell(reply),
@@ -83,7 +83,7 @@ trait Counter: Copy {
 }
 
 /// One increment.
-struct Step<C> {
+struct Increment<C> {
     delta: C,
     /// There is nothing to add: a record stays as it is, its expiry too.
     only_looks: bool,
@@ -115,7 +115,7 @@ impl From<Full> for Unchanged {
     }
 }
 
-impl<C: Counter> Step<C> {
+impl<C: Counter> Increment<C> {
     /// The number that the record has afterwards.
     fn take<K: Keyspace>(&self, space: &K, key: &[u8]) -> Result<C, Unchanged> {
         space.update(key, self.written.now_ms, |slot| {

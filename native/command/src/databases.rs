@@ -10,18 +10,18 @@ use todana_table::{Options, Table};
 /// Number of databases.
 pub const DATABASES: usize = 16;
 
-/// Sixteen tables and the order in which they are numbered.
+/// Sixteen tables and the map from numbers to tables.
 #[derive(Debug)]
 pub struct Databases {
     tables: [Arc<Table>; DATABASES],
     /// Four bits a database, the lowest are those of database 0: the index of its table.
-    order: AtomicU64,
+    map: AtomicU64,
 }
 
 impl Databases {
     /// Databases over these tables, numbered as they come.
     pub fn new(tables: [Arc<Table>; DATABASES]) -> Databases {
-        Databases { tables, order: AtomicU64::new(0xfedc_ba98_7654_3210) }
+        Databases { tables, map: AtomicU64::new(0xfedc_ba98_7654_3210) }
     }
 
     /// Sixteen empty tables, all with these options.
@@ -44,7 +44,7 @@ impl Databases {
     /// From [`DATABASES`] on.
     #[inline]
     pub fn index(&self, number: usize) -> usize {
-        let index = self.order().index(number);
+        let index = self.map().index(number);
         index.unwrap_or_else(|| panic!("there are {DATABASES} databases, numbered from 0"))
     }
 
@@ -55,48 +55,48 @@ impl Databases {
 
     /// Exchanges two databases; false where one of them does not exist.
     pub fn swap(&self, first: usize, second: usize) -> bool {
-        let swapped = |order| Order(order).swapped(first, second).map(|order| order.0);
-        self.order.fetch_update(SeqCst, SeqCst, swapped).is_ok()
+        let swapped = |map| DatabaseMap(map).swapped(first, second).map(|map| map.0);
+        self.map.fetch_update(SeqCst, SeqCst, swapped).is_ok()
     }
 
     /// The same databases, numbered as they are now, with other tables in place of those at some
     /// indexes.
     pub fn with_tables(&self, replace: impl Fn(usize) -> Option<Arc<Table>>) -> Databases {
         let table = |index: usize| replace(index).unwrap_or_else(|| self.tables[index].clone());
-        let order = AtomicU64::new(self.order().0);
-        Databases { tables: std::array::from_fn(table), order }
+        let map = AtomicU64::new(self.map().0);
+        Databases { tables: std::array::from_fn(table), map }
     }
 
     /// Which table each number means now.
     #[inline]
-    pub(crate) fn order(&self) -> Order {
-        Order(self.order.load(SeqCst))
+    pub(crate) fn map(&self) -> DatabaseMap {
+        DatabaseMap(self.map.load(SeqCst))
     }
 
-    /// Changes the order if it is `old` still; false where it is not.
-    pub(crate) fn reorder(&self, old: Order, new: Order) -> bool {
+    /// Changes the map if it is `old` still; false where it is not.
+    pub(crate) fn remap(&self, old: DatabaseMap, new: DatabaseMap) -> bool {
         if old == new {
-            return self.order() == old;
+            return self.map() == old;
         }
-        self.order.compare_exchange(old.0, new.0, SeqCst, SeqCst).is_ok()
+        self.map.compare_exchange(old.0, new.0, SeqCst, SeqCst).is_ok()
     }
 }
 
 /// Which table each database number means, at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Order(u64);
+pub(crate) struct DatabaseMap(u64);
 
-impl Order {
+impl DatabaseMap {
     /// The index of a database's table, if there is such a database.
     #[inline]
     pub(crate) fn index(self, number: usize) -> Option<usize> {
         (number < DATABASES).then(|| (self.0 >> (number * 4)) as usize & 0xf)
     }
 
-    /// The order with two databases exchanged, if there are both.
-    pub(crate) fn swapped(self, first: usize, second: usize) -> Option<Order> {
+    /// The map with two databases exchanged, if there are both.
+    pub(crate) fn swapped(self, first: usize, second: usize) -> Option<DatabaseMap> {
         let difference = (self.index(first)? ^ self.index(second)?) as u64;
-        Some(Order(self.0 ^ (difference << (first * 4)) ^ (difference << (second * 4))))
+        Some(DatabaseMap(self.0 ^ (difference << (first * 4)) ^ (difference << (second * 4))))
     }
 }
 

@@ -404,7 +404,7 @@ enums! {
         4 GetBit { key, offset }
         5 BitCount { key, span }
         6 BitPosition { key, bit, start, end, unit }
-        7 LongestCommon { keys, want }
+        7 Lcs { keys, want }
         8 Exists { keys }
         9 Expiry { key }
         10 MemoryUsage { key }
@@ -433,7 +433,7 @@ enums! {
         34 ClearAll { at_ms }
         35 Swap { first, second }
         36 Concat { key, bytes, side, create, condition, expires }
-        37 IncrementWord { key, delta, origin, expires }
+        37 IncrementBinary { key, delta, origin, expires }
         38 IncrementFraction { key, delta_bits, origin, expires }
         39 CompareValue { key, old, new, expires }
         40 Range { keys, after, reverse, count, values }

@@ -1,6 +1,6 @@
 //! From a command to the function that means it.
 
-use crate::home::{Home, Numbered};
+use crate::target::{Numbered, Target};
 use crate::{Command, Databases, Error, Reply};
 use crate::{
     batch, bits, compare, counters, expiry, keys, lcs, lease, numbers, pairs, range, strings,
@@ -31,7 +31,7 @@ pub fn execute<R: Reply>(
     context: Context,
     reply: &mut R,
 ) {
-    let Some(home) = Numbered::new(databases, database) else {
+    let Some(target) = Numbered::new(databases, database) else {
         return reply.error(Error::NoSuchDatabase);
     };
     match command {
@@ -42,7 +42,7 @@ pub fn execute<R: Reply>(
         | Command::Swap { .. } => {
             batch::execute_alone(databases, database, command, context, reply)
         }
-        _ => execute_in(&home, command, context, reply),
+        _ => execute_in(&target, command, context, reply),
     }
 }
 
@@ -50,8 +50,8 @@ pub fn execute<R: Reply>(
 /// commands ahead. At most [`PREFETCH_KEYS_MAX`](todana_table::PREFETCH_KEYS_MAX) keys. Nothing
 /// happens where there is no such database.
 pub fn prefetch(databases: &Databases, database: usize, keys: &[&[u8]]) {
-    if let Some(home) = Numbered::new(databases, database) {
-        home.prefetch(keys);
+    if let Some(target) = Numbered::new(databases, database) {
+        target.prefetch(keys);
     }
 }
 
@@ -76,20 +76,25 @@ pub fn execute_on<R: Reply>(table: &Table, command: &Command<'_>, context: Conte
 
 /// Carries out a command that needs no more than one table.
 #[inline]
-fn execute_in<H: Home, R: Reply>(home: &H, command: &Command<'_>, context: Context, reply: &mut R) {
+fn execute_in<H: Target, R: Reply>(
+    target: &H,
+    command: &Command<'_>,
+    context: Context,
+    reply: &mut R,
+) {
     match command {
-        Command::LongestCommon { keys, want } => {
+        Command::Lcs { keys, want } => {
             let values =
-                lcs::Values::read(&home.lock(*keys, context.now_ms), *keys, context.now_ms);
+                lcs::Values::read(&target.lock(*keys, context.now_ms), *keys, context.now_ms);
             values.longest_common(*want, lcs::WORDS_MAX, reply);
         }
         Command::Rename { from, to, .. } | Command::Copy { from, to, database: None, .. } => {
-            dispatch(&home.lock([*from, *to], context.now_ms), command, context, reply);
+            dispatch(&target.lock([*from, *to], context.now_ms), command, context, reply);
         }
         // Several keys are one step for everybody, also where they are only looked at: who stores
         // two values together must not be seen half done.
         Command::GetMany { keys } if keys.len() > 1 => {
-            let locked = home.lock(keys.iter().copied(), context.now_ms);
+            let locked = target.lock(keys.iter().copied(), context.now_ms);
             let rest = strings::get_many_small(&locked, keys, context.now_ms, reply);
             drop(locked);
             for (key, kept) in keys[keys.len() - rest.len()..].iter().zip(rest) {
@@ -99,19 +104,19 @@ fn execute_in<H: Home, R: Reply>(home: &H, command: &Command<'_>, context: Conte
         Command::Exists { keys } | Command::Delete { keys } | Command::NoteAccess { keys }
             if keys.len() > 1 =>
         {
-            dispatch(&home.lock(keys.iter().copied(), context.now_ms), command, context, reply);
+            dispatch(&target.lock(keys.iter().copied(), context.now_ms), command, context, reply);
         }
         Command::Sweep { work_max } => {
-            let (_, more) = home.sweep(context.now_ms, *work_max);
+            let (_, more) = target.sweep(context.now_ms, *work_max);
             reply.flag(more);
         }
         Command::SetMany { pairs, condition, expires } => {
             let pairs = pairs::Pairs { pairs, condition: *condition, expires: *expires };
             let prepared = pairs.prepare(context.now_ms);
-            let locked = home.lock(pairs.pairs.iter().map(|(key, _)| *key), context.now_ms);
+            let locked = target.lock(pairs.pairs.iter().map(|(key, _)| *key), context.now_ms);
             pairs::set_many(&locked, &pairs, prepared, context.now_ms, reply);
         }
-        _ => dispatch(home, command, context, reply),
+        _ => dispatch(target, command, context, reply),
     }
 }
 
@@ -179,7 +184,7 @@ fn dispatch_rest<K: Keyspace, R: Reply>(
         Command::IncrementFloat { key, delta } => {
             numbers::increment_float(space, key, delta, now_ms, reply);
         }
-        Command::IncrementWord { key, delta, origin, expires } => {
+        Command::IncrementBinary { key, delta, origin, expires } => {
             let written = counters::Written { now_ms, expires };
             counters::increment_word(space, key, delta, origin, written, reply);
         }
@@ -191,7 +196,7 @@ fn dispatch_rest<K: Keyspace, R: Reply>(
             let comparison = compare::Comparison { old, new, expires };
             compare::compare_value(space, key, &comparison, context, reply);
         }
-        Command::LongestCommon { keys, want } => {
+        Command::Lcs { keys, want } => {
             let values = lcs::Values::read(space, keys, now_ms);
             values.longest_common(want, lcs::BATCH_WORDS_MAX, reply);
         }

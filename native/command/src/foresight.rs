@@ -8,7 +8,7 @@
 //! values is not counted, what a condition may refuse is counted as written, and a value that grows
 //! is counted with the quarter that it gets beyond its need.
 
-use crate::databases::{DATABASES, Order};
+use crate::databases::{DATABASES, DatabaseMap};
 use crate::plan::LockedTables;
 use crate::record::is_past;
 use crate::work::{self, BATCH_UNITS_MAX};
@@ -91,7 +91,7 @@ fn largest_bytes(command: &Command<'_>) -> u64 {
         Command::CompareValue { key, new, .. } => key.len() + new.map_or(0, <[u8]>::len),
         Command::Copy { .. } | Command::IncrementFloat { .. } => return u64::MAX,
         Command::Increment(increment) => increment.key.len(),
-        Command::IncrementWord { key, .. }
+        Command::IncrementBinary { key, .. }
         | Command::IncrementFraction { key, .. }
         | Command::Lease { key, .. } => key.len(),
         _ => return 0,
@@ -103,7 +103,7 @@ fn largest_bytes(command: &Command<'_>) -> u64 {
 pub(crate) fn foresee(
     batch: &Batch<'_>,
     tables: &LockedTables<'_>,
-    order: Order,
+    map: DatabaseMap,
     context: Context,
 ) -> Foresight {
     let mut foreseen = Foreseen {
@@ -114,14 +114,14 @@ pub(crate) fn foresee(
         known: [false; DATABASES],
         foresight: Foresight::default(),
     };
-    let mut order = order;
+    let mut map = map;
     for (database, command) in batch.commands {
         if let Command::Swap { first, second } = *command {
-            order = order.swapped(first, second).unwrap_or(order);
+            map = map.swapped(first, second).unwrap_or(map);
         }
-        let Some(index) = order.index(*database) else { continue };
+        let Some(index) = map.index(*database) else { continue };
         if tables[index].is_some() {
-            foreseen.command(index, order, command);
+            foreseen.command(index, map, command);
         }
         if foreseen.foresight.units > BATCH_UNITS_MAX {
             break;
@@ -160,7 +160,7 @@ struct Changed {
 }
 
 impl<'a> Foreseen<'_, '_, 'a> {
-    fn command(&mut self, index: usize, order: Order, command: &Command<'a>) {
+    fn command(&mut self, index: usize, map: DatabaseMap, command: &Command<'a>) {
         match *command {
             Command::Set(ref set) => {
                 let at = (index, set.key);
@@ -209,7 +209,7 @@ impl<'a> Foreseen<'_, '_, 'a> {
             Command::IncrementFloat { key, .. } => {
                 self.count((index, key), NUMBER_BYTES_MAX, Expires::Keep);
             }
-            Command::IncrementWord { key, expires, .. }
+            Command::IncrementBinary { key, expires, .. }
             | Command::IncrementFraction { key, expires, .. } => {
                 self.count((index, key), INTEGER_BYTES_MAX, expires);
             }
@@ -222,7 +222,7 @@ impl<'a> Foreseen<'_, '_, 'a> {
             }
             Command::Lease { key, .. } => self.count((index, key), 0, Expires::At(u64::MAX)),
             Command::Copy { from, to, database, .. } => {
-                if let Some(other) = database.map_or(Some(index), |number| order.index(number)) {
+                if let Some(other) = database.map_or(Some(index), |number| map.index(number)) {
                     self.copy((index, from), (other, to));
                 }
             }
@@ -230,7 +230,7 @@ impl<'a> Foreseen<'_, '_, 'a> {
                 self.moved((index, from), (index, to));
             }
             Command::Move { key, database } => {
-                if let Some(other) = order.index(database) {
+                if let Some(other) = map.index(database) {
                     self.moved((index, key), (other, key));
                 }
             }

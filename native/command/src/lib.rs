@@ -23,7 +23,6 @@ mod expiry;
 mod float;
 mod foresight;
 mod glob;
-mod home;
 mod keys;
 mod lcs;
 mod lease;
@@ -37,6 +36,7 @@ mod record;
 mod reply;
 mod slices;
 mod strings;
+mod target;
 mod work;
 
 pub use batch::*;

@@ -3,10 +3,10 @@
 //! Doors that build their answer while they look at the record (Erlang's, which lends large values
 //! instead of copying them) call [`look_up`] and [`take`]; [`execute`](crate::execute) goes the
 //! same way. So a look means the same everywhere: it finds a database that was exchanged on the way
-//! (`home.rs`), and counts as a use of the record.
+//! (`target.rs`), and counts as a use of the record.
 
 use crate::Databases;
-use crate::home::{Home, Numbered};
+use crate::target::{Numbered, Target};
 use todana_table::{Entry, Keyspace, Table};
 
 /// Where keys are.
@@ -30,7 +30,7 @@ pub fn look_up<R>(
     match place {
         Place::Table(table) => table.read_in_place(key, now_ms, used(now_ms, look)),
         Place::Database(databases, number) => match Numbered::new(databases, number) {
-            Some(home) => home.read_in_place(key, now_ms, used(now_ms, look)),
+            Some(target) => target.read_in_place(key, now_ms, used(now_ms, look)),
             None => look(None),
         },
     }
@@ -48,7 +48,7 @@ pub fn take<R>(
     match place {
         Place::Table(table) => take_from(table, key, now_ms, look),
         Place::Database(databases, number) => match Numbered::new(databases, number) {
-            Some(home) => take_from(&home, key, now_ms, look),
+            Some(target) => take_from(&target, key, now_ms, look),
             None => look(None),
         },
     }

@@ -1,6 +1,6 @@
 //! What a batch needs to lock.
 
-use crate::databases::{DATABASES, Order};
+use crate::databases::{DATABASES, DatabaseMap};
 use crate::{Batch, Command, Databases};
 use todana_table::{Keyspace, Locked};
 
@@ -35,26 +35,26 @@ impl<'a> Need<'a> {
     }
 }
 
-/// What a batch needs of all tables, and the order that it leaves.
+/// What a batch needs of all tables, and the map that it leaves.
 pub(crate) struct Plan<'a> {
     pub(crate) needs: [Need<'a>; DATABASES],
-    /// The order after the batch's own swaps.
-    pub(crate) order: Order,
+    /// The map after the batch's own swaps.
+    pub(crate) map: DatabaseMap,
 }
 
 impl<'a> Plan<'a> {
-    pub(crate) fn of(batch: &Batch<'a>, mut order: Order, now_ms: u64) -> Plan<'a> {
+    pub(crate) fn of(batch: &Batch<'a>, mut map: DatabaseMap, now_ms: u64) -> Plan<'a> {
         let mut needs: [Need<'_>; DATABASES] = Default::default();
         for watch in batch.watches {
-            if let Some(index) = order.index(watch.database) {
+            if let Some(index) = map.index(watch.database) {
                 needs[index].add_key(&watch.key);
             }
         }
         for (database, command) in batch.commands {
             if let Command::Swap { first, second } = *command {
-                order = order.swapped(first, second).unwrap_or(order);
+                map = map.swapped(first, second).unwrap_or(map);
             }
-            let Some(index) = order.index(*database) else { continue };
+            let Some(index) = map.index(*database) else { continue };
             match command.clears(now_ms) {
                 Some(true) => needs.iter_mut().for_each(Need::add_emptiness),
                 Some(false) => needs[index].add_emptiness(),
@@ -62,12 +62,12 @@ impl<'a> Plan<'a> {
                 None => command.each_key(|key| needs[index].add_key(key)),
             }
             if let Some((other, key)) = command.destination()
-                && let Some(index) = order.index(other)
+                && let Some(index) = map.index(other)
             {
                 needs[index].add_key(key);
             }
         }
-        Plan { needs, order }
+        Plan { needs, map }
     }
 
     /// Locks what is needed, table by table.
@@ -146,7 +146,7 @@ impl<'a> Command<'a> {
             | Command::SetRange { key, .. }
             | Command::SetBit { key, .. }
             | Command::IncrementFloat { key, .. }
-            | Command::IncrementWord { key, .. }
+            | Command::IncrementBinary { key, .. }
             | Command::IncrementFraction { key, .. }
             | Command::CompareValue { key, .. }
             | Command::DeleteIf { key, .. }
@@ -161,7 +161,7 @@ impl<'a> Command<'a> {
             | Command::Exists { keys }
             | Command::Delete { keys }
             | Command::NoteAccess { keys } => keys.iter().for_each(|key| visit(key)),
-            Command::LongestCommon { keys, .. } => keys.into_iter().for_each(visit),
+            Command::Lcs { keys, .. } => keys.into_iter().for_each(visit),
             Command::SetMany { pairs, .. } => pairs.iter().for_each(|(key, _)| visit(key)),
             Command::Rename { from, to, .. } | Command::Copy { from, to, database: None, .. } => {
                 visit(from);

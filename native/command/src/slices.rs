@@ -17,9 +17,9 @@
 //! Whatever is answered is worded in slices of 256 KiB. KEYS returns every key that is there from
 //! its beginning to its end, once, out of the database that had the number at its beginning.
 
-use crate::home::{Home, Numbered};
 use crate::page::{Collection, EARLY_ENDS_MAX, Page, Told, WALK_BYTES_MAX};
 use crate::record::Kept;
+use crate::target::{Numbered, Target};
 use crate::{
     Command, Context, Databases, Error, Reply, Set, bits, execute, execute::dispatch, keys, pairs,
     strings,
@@ -115,12 +115,12 @@ pub fn execute_slice<R: Reply>(
     begun: Option<Begun>,
     reply: &mut R,
 ) -> Option<Begun> {
-    let Some(home) = Numbered::new(databases, database) else {
+    let Some(target) = Numbered::new(databases, database) else {
         reply.error(Error::NoSuchDatabase);
         return None;
     };
     let stage = begun.map(|begun| *begun.0);
-    let slice = Slice { home, context, reply };
+    let slice = Slice { target, context, reply };
     let stage = match (command, stage) {
         (_, Some(Stage::Telling(page, told))) => slice.tell(page, told),
         (Command::Keys { pattern }, None) => {
@@ -172,7 +172,7 @@ pub fn execute_slice<R: Reply>(
 }
 
 struct Slice<'a, R> {
-    home: Numbered<'a>,
+    target: Numbered<'a>,
     context: Context,
     reply: &'a mut R,
 }
@@ -201,7 +201,7 @@ impl<R: Reply> Slice<'_, R> {
 
     fn walk(self, walk: &Walk<'_>, mut page: Page) -> Option<Stage> {
         let slice = Walk { count: walk.count.min(page.len() + SLICE_RECORDS), ..*walk };
-        let walked = page.walk(&self.home, &slice, EARLY_ENDS_MAX, self.context.now_ms);
+        let walked = page.walk(&self.target, &slice, EARLY_ENDS_MAX, self.context.now_ms);
         let after = match walked {
             Err(NotOrdered) => {
                 self.reply.error(Error::NotOrdered);
@@ -231,7 +231,7 @@ impl<R: Reply> Slice<'_, R> {
             return None;
         };
         let step = &keys[done..keys.len().min(done + STEP_KEYS_MAX)];
-        let locked = self.home.lock(step.iter().copied(), self.context.now_ms);
+        let locked = self.target.lock(step.iter().copied(), self.context.now_ms);
         let found = found + keys::found(&locked, command, step, self.context.now_ms);
         let done = done + step.len();
         if done < keys.len() {
@@ -253,7 +253,7 @@ impl<R: Reply> Slice<'_, R> {
         if rest.is_empty() {
             let step = &keys[done..keys.len().min(done + STEP_KEYS_MAX)];
             let now_ms = self.context.now_ms;
-            let locked = self.home.lock(step.iter().copied(), now_ms);
+            let locked = self.target.lock(step.iter().copied(), now_ms);
             rest = strings::get_each_small(&locked, step, now_ms, self.reply);
             done += step.len();
             // The last is told first, from the end.
@@ -284,7 +284,7 @@ impl<R: Reply> Slice<'_, R> {
         if filling.filled() < filling.len() {
             return Some(Stage::Filling(filling));
         }
-        strings::set_filled(&self.home, set, filling, self.context.now_ms, self.reply);
+        strings::set_filled(&self.target, set, filling, self.context.now_ms, self.reply);
         None
     }
 
@@ -293,12 +293,12 @@ impl<R: Reply> Slice<'_, R> {
         let (value, mut look) = match (stage, command) {
             (Some(Stage::Looking(value, look)), _) => (value, look),
             (_, Command::BitCount { key, .. } | Command::BitPosition { key, .. }) => {
-                let begun = self.home.read(key, now_ms, |entry| {
+                let begun = self.target.read(key, now_ms, |entry| {
                     let entry = entry.filter(|entry| entry.value().len() > SLICE_BITS_BYTES)?;
                     Some((entry.share()?, bits::Look::at(command, entry.value().len())?))
                 });
                 let Some(begun) = begun else {
-                    dispatch(&self.home, command, self.context, self.reply);
+                    dispatch(&self.target, command, self.context, self.reply);
                     return None;
                 };
                 begun
@@ -322,7 +322,7 @@ impl<R: Reply> Slice<'_, R> {
             Some(Err(Full)) => Some(Err(Full)),
             None => None,
         };
-        let locked = self.home.lock(pairs.pairs.iter().map(|(key, _)| *key), now_ms);
+        let locked = self.target.lock(pairs.pairs.iter().map(|(key, _)| *key), now_ms);
         pairs::set_many(&locked, pairs, prepared, now_ms, self.reply);
         None
     }

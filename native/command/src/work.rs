@@ -26,7 +26,7 @@
 //! before the first command ([`crate::foresight`]). Values from 256 bytes on are replied by
 //! handles, and copied when the locks are gone ([`crate::Reply::kept`]).
 
-use crate::databases::{DATABASES, Order};
+use crate::databases::{DATABASES, DatabaseMap};
 use crate::keys::SCAN_RECORDS_MAX;
 use crate::{Batch, Command, Databases};
 use todana_table::{Keyspace, Table};
@@ -63,8 +63,8 @@ pub(crate) fn looked_at(bytes: usize) -> u64 {
 }
 
 /// Units of a batch, but for what depends on the lengths of values.
-pub(crate) fn units_of(batch: &Batch<'_>, databases: &Databases, mut order: Order) -> u64 {
-    let used = used(batch, order);
+pub(crate) fn units_of(batch: &Batch<'_>, databases: &Databases, mut map: DatabaseMap) -> u64 {
+    let used = used(batch, map);
     let clear = |index: usize| {
         let table = &databases.tables()[index];
         let is_empty = !used[index] && table.is_empty();
@@ -73,9 +73,9 @@ pub(crate) fn units_of(batch: &Batch<'_>, databases: &Databases, mut order: Orde
     let mut units = batch.other_units.saturating_add(batch.watches.len() as u64 * WATCH_UNITS);
     for (database, command) in batch.commands {
         if let Command::Swap { first, second } = *command {
-            order = order.swapped(first, second).unwrap_or(order);
+            map = map.swapped(first, second).unwrap_or(map);
         }
-        let index = order.index(*database);
+        let index = map.index(*database);
         units = units.saturating_add(match command {
             Command::ClearAll { .. } => (0..DATABASES).map(clear).sum(),
             Command::Clear { .. } => index.map_or(1, clear),
@@ -87,23 +87,23 @@ pub(crate) fn units_of(batch: &Batch<'_>, databases: &Databases, mut order: Orde
 
 /// The tables in which a batch watches a key or does something other than a clear: one that is
 /// empty before the batch may have records when its clear comes.
-fn used(batch: &Batch<'_>, mut order: Order) -> [bool; DATABASES] {
+fn used(batch: &Batch<'_>, mut map: DatabaseMap) -> [bool; DATABASES] {
     let mut used = [false; DATABASES];
     let mut note = |index: Option<usize>| {
         if let Some(index) = index {
             used[index] = true;
         }
     };
-    batch.watches.iter().for_each(|watch| note(order.index(watch.database)));
+    batch.watches.iter().for_each(|watch| note(map.index(watch.database)));
     for (database, command) in batch.commands {
         match *command {
             Command::Swap { first, second } => {
-                order = order.swapped(first, second).unwrap_or(order);
+                map = map.swapped(first, second).unwrap_or(map);
             }
             Command::Clear { .. } | Command::ClearAll { .. } | Command::Sweep { .. } => {}
             _ => {
-                note(order.index(*database));
-                note(command.destination().and_then(|(other, _)| order.index(other)));
+                note(map.index(*database));
+                note(command.destination().and_then(|(other, _)| map.index(other)));
             }
         }
     }
@@ -128,7 +128,7 @@ fn units_of_command(command: &Command<'_>, table: &Table) -> u64 {
         }
         Command::Delete { keys } => 2 * keys.len() as u64,
         Command::Take { .. } => 2,
-        Command::LongestCommon { .. } => LCS_UNITS,
+        Command::Lcs { .. } => LCS_UNITS,
         Command::Count => TABLE_UNITS,
         Command::Scan { count, .. } => {
             // Whole shards, of which some are twice as full as others.

@@ -99,23 +99,23 @@ impl Misuse {
     }
 }
 
-/// Room for bytes that a term becomes: keys and small values need no allocation.
-pub(crate) struct Room {
+/// A buffer for an encoded term. Keys and small values need no allocation.
+pub(crate) struct EncodeBuffer {
     digits: itoa::Buffer,
-    inline: [MaybeUninit<u8>; Room::INLINE],
+    inline: [MaybeUninit<u8>; EncodeBuffer::INLINE],
     heap: Vec<u8>,
     /// Whether the term was none of the simple ones: it was walked, not only copied.
     walked: bool,
 }
 
-impl Room {
+impl EncodeBuffer {
     const INLINE: usize = 264;
 
     #[inline]
-    pub(crate) fn new() -> Room {
-        Room {
+    pub(crate) fn new() -> EncodeBuffer {
+        EncodeBuffer {
             digits: itoa::Buffer::new(),
-            inline: [const { MaybeUninit::uninit() }; Room::INLINE],
+            inline: [const { MaybeUninit::uninit() }; EncodeBuffer::INLINE],
             heap: Vec::new(),
             walked: false,
         }
@@ -131,10 +131,10 @@ impl Room {
     #[inline]
     fn tagged(&mut self, tag: u8, bytes: &[u8]) -> &[u8] {
         let len = bytes.len() + 1;
-        if len <= Room::INLINE {
+        if len <= EncodeBuffer::INLINE {
             self.inline[0].write(tag);
             let to = self.inline[1..].as_mut_ptr().cast::<u8>();
-            // SAFETY: there is room for `len` bytes, the copy does not overlap, and then they are
+            // SAFETY: there is buffer for `len` bytes, the copy does not overlap, and then they are
             // initialised.
             unsafe {
                 std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len());
@@ -169,17 +169,17 @@ pub(crate) unsafe fn key<'a>(
     env: RawEnv,
     term: Raw,
     form: u32,
-    room: &'a mut Room,
+    buffer: &'a mut EncodeBuffer,
 ) -> Result<&'a [u8], Misuse> {
     // SAFETY: see the function.
     let bytes = unsafe {
         if store.codec == Codec::Raw || form & KEY_ENCODED != 0 {
             match erts::binary(env, term) {
                 Some(bytes) => bytes,
-                None => flat_key(env, term, room)?,
+                None => flat_key(env, term, buffer)?,
             }
         } else {
-            encode(env, term, room, Use::Key)?
+            encode(env, term, buffer, Use::Key)?
         }
     };
     if bytes.len() > KEY_BYTES_MAX {
@@ -199,7 +199,7 @@ pub(crate) unsafe fn value<'a>(
     term: Raw,
     form: u32,
     argument: i64,
-    room: &'a mut Room,
+    buffer: &'a mut EncodeBuffer,
 ) -> Result<&'a [u8], Misuse> {
     // SAFETY: see the function.
     let bytes = unsafe {
@@ -212,7 +212,7 @@ pub(crate) unsafe fn value<'a>(
                 None => flat_value(env, term, store.value_bytes_max, argument)?,
             }
         } else {
-            encode(env, term, room, Use::Value)?
+            encode(env, term, buffer, Use::Value)?
         }
     };
     if bytes.len() > store.value_bytes_max {
@@ -267,10 +267,10 @@ const KEY_CELLS_MAX: usize = KEY_BYTES_MAX + (16 << 10);
 /// # Safety
 /// As of [`key`].
 #[cold]
-unsafe fn flat_key(env: RawEnv, list: Raw, room: &mut Room) -> Result<&[u8], Misuse> {
+unsafe fn flat_key(env: RawEnv, list: Raw, buffer: &mut EncodeBuffer) -> Result<&[u8], Misuse> {
     let too_long = || Misuse::Argument(2, atoms::key_too_long());
-    room.walked = true;
-    let flat = &mut room.heap;
+    buffer.walked = true;
+    let flat = &mut buffer.heap;
     flat.clear();
     // SAFETY: see the function.
     let cells = unsafe {
@@ -410,19 +410,24 @@ enum Use {
 /// # Safety
 /// As of [`key`].
 #[inline]
-unsafe fn encode(env: RawEnv, term: Raw, room: &mut Room, used: Use) -> Result<&[u8], Misuse> {
+unsafe fn encode(
+    env: RawEnv,
+    term: Raw,
+    buffer: &mut EncodeBuffer,
+    used: Use,
+) -> Result<&[u8], Misuse> {
     // SAFETY: see the function.
     if let Some(bytes) = unsafe { erts::binary(env, term) } {
         if bytes.len() > DIRTY_BYTES {
             return Err(Misuse::Encode);
         }
-        return Ok(room.tagged(BINARY, bytes));
+        return Ok(buffer.tagged(BINARY, bytes));
     }
     if let Some(number) = erts::get_i64(env, term) {
-        return Ok(room.digits.format(number).as_bytes());
+        return Ok(buffer.digits.format(number).as_bytes());
     }
     let mut name = [0u8; 4 * 255 + 1];
-    // SAFETY: valid environment and term; the buffer has room for the longest atom of 255
+    // SAFETY: valid environment and term; the buffer has buffer for the longest atom of 255
     // characters and a zero.
     let length = unsafe {
         enif_get_atom(
@@ -435,16 +440,21 @@ unsafe fn encode(env: RawEnv, term: Raw, room: &mut Room, used: Use) -> Result<&
     };
     if length > 0 {
         let length = usize::try_from(length - 1).unwrap_or_default();
-        return Ok(room.tagged(ATOM, &name[..length]));
+        return Ok(buffer.tagged(ATOM, &name[..length]));
     }
     // SAFETY: see the function.
-    unsafe { external(env, term, room, used) }
+    unsafe { external(env, term, buffer, used) }
 }
 
 /// # Safety
 /// As of [`key`].
-unsafe fn external(env: RawEnv, term: Raw, room: &mut Room, used: Use) -> Result<&[u8], Misuse> {
-    room.walked = true;
+unsafe fn external(
+    env: RawEnv,
+    term: Raw,
+    buffer: &mut EncodeBuffer,
+    used: Use,
+) -> Result<&[u8], Misuse> {
+    buffer.walked = true;
     // SAFETY: see the function.
     if !unsafe { is_small_and_canonical(env, term, used, &mut { NODES_MAX }, 16) } {
         return Err(Misuse::Encode);
@@ -456,7 +466,7 @@ unsafe fn external(env: RawEnv, term: Raw, room: &mut Room, used: Use) -> Result
             return Err(Misuse::Encode);
         }
         let mut binary: ErlNifBinary = binary.assume_init();
-        let bytes = room.plain(std::slice::from_raw_parts(binary.data, binary.size));
+        let bytes = buffer.plain(std::slice::from_raw_parts(binary.data, binary.size));
         enif_release_binary(&mut binary);
         erts::bill(env, bytes.len() * EXTERNAL_WEIGHT);
         Ok(bytes)

@@ -1,7 +1,7 @@
 //! Functions over many keys, in slices: each call works for at most half a millisecond and says
 //! what is left.
 
-use crate::codec::{self, DIRTY_BYTES, Misuse, ON_DIRTY, Room};
+use crate::codec::{self, DIRTY_BYTES, EncodeBuffer, Misuse, ON_DIRTY};
 use crate::erts::{self, Raw};
 use crate::reply::{self, Answer, Answers};
 use crate::store::Store;
@@ -20,16 +20,16 @@ const BYTES_PER_KEY: usize = 512;
 const LIST_BYTES: usize = KEYS_PER_LOOK * BYTES_PER_KEY;
 
 /// What one element of a list amounted to.
-struct Step {
+struct Element {
     /// Bytes that were copied, decoded or walked.
     bytes: usize,
     /// Why the slice is to end.
     failure: Option<Raw>,
 }
 
-impl Step {
-    fn of(bytes: usize) -> Step {
-        Step { bytes, failure: None }
+impl Element {
+    fn of(bytes: usize) -> Element {
+        Element { bytes, failure: None }
     }
 }
 
@@ -54,7 +54,7 @@ enum Ended {
 fn slice<'a>(
     env: Env<'a>,
     list: Raw,
-    mut each: impl FnMut(Raw) -> Result<Step, Misuse>,
+    mut each: impl FnMut(Raw) -> Result<Element, Misuse>,
 ) -> (Ended, Raw) {
     let started = Instant::now();
     let raw_env = env.as_c_arg();
@@ -63,8 +63,8 @@ fn slice<'a>(
     let ended = loop {
         let Some((head, tail)) = erts::uncons(raw_env, rest) else { break end_of(raw_env, rest) };
         match each(head) {
-            Ok(Step { failure: Some(failure), .. }) => break Ended::Failed(failure),
-            Ok(Step { bytes, .. }) => keys += 1 + bytes / BYTES_PER_KEY,
+            Ok(Element { failure: Some(failure), .. }) => break Ended::Failed(failure),
+            Ok(Element { bytes, .. }) => keys += 1 + bytes / BYTES_PER_KEY,
             Err(misuse) => break Ended::Stopped(misuse),
         }
         rest = tail;
@@ -118,7 +118,7 @@ fn get_many<'a>(env: Env<'a>, table: Term<'a>, keys: Term<'a>, found: Term<'a>) 
         if let Some(value) = unsafe { point::look_up(store, raw_env, key, 0, &mut looked)? } {
             list = erts::cons(raw_env, erts::tuple(raw_env, &[key, value]), list);
         }
-        Ok(Step::of(looked.bytes + walked_bytes(looked.walked)))
+        Ok(Element::of(looked.bytes + walked_bytes(looked.walked)))
     });
     // SAFETY: the list was made in this environment.
     ended(env, done, unsafe { Term::new(env, list) })
@@ -144,10 +144,10 @@ fn put_many<'a>(
     };
     let mut written = written;
     let done = slice(env, pairs.as_c_arg(), |pair| {
-        let (mut key_room, mut value_room) = (Room::new(), Room::new());
+        let (mut key_buffer, mut value_buffer) = (EncodeBuffer::new(), EncodeBuffer::new());
         // SAFETY: the pair is part of this call's argument.
         let (key, value, bytes) =
-            unsafe { pair_of(store, raw_env, pair, 0, &mut key_room, &mut value_room)? };
+            unsafe { pair_of(store, raw_env, pair, 0, &mut key_buffer, &mut value_buffer)? };
         let command = Command::Set(Set {
             key,
             value,
@@ -162,9 +162,9 @@ fn put_many<'a>(
         match answers.only() {
             Answer::Stored(_) | Answer::Done => {
                 written += 1;
-                Ok(Step::of(bytes))
+                Ok(Element::of(bytes))
             }
-            answer => Ok(Step { bytes, failure: Some(reply::fact(raw_env, answer)) }),
+            answer => Ok(Element { bytes, failure: Some(reply::fact(raw_env, answer)) }),
         }
     });
     ended(env, done, written.encode(env))
@@ -179,8 +179,8 @@ unsafe fn pair_of<'a>(
     env: erts::RawEnv,
     pair: Raw,
     form: u32,
-    key_room: &'a mut Room,
-    value_room: &'a mut Room,
+    key_buffer: &'a mut EncodeBuffer,
+    value_buffer: &'a mut EncodeBuffer,
 ) -> Result<(&'a [u8], &'a [u8], usize), Misuse> {
     // SAFETY: see the function.
     unsafe {
@@ -189,8 +189,8 @@ unsafe fn pair_of<'a>(
         };
         let is_list = |term| walked_bytes(erts::is_list(env, term));
         let lists = is_list(key) + is_list(value);
-        let key = codec::key(store, env, key, form, key_room)?;
-        let value = codec::value(store, env, value, form, 2, value_room)?;
+        let key = codec::key(store, env, key, form, key_buffer)?;
+        let value = codec::value(store, env, value, form, 2, value_buffer)?;
         Ok((key, value, lists + key.len() + value.len()))
     }
 }
@@ -244,10 +244,10 @@ fn set_many<'a>(
     let mut bytes = 0;
     let mut rest = pairs.as_c_arg();
     while let Some((pair, tail)) = erts::uncons(raw_env, rest) {
-        let (mut key_room, mut value_room) = (Room::new(), Room::new());
+        let (mut key_buffer, mut value_buffer) = (EncodeBuffer::new(), EncodeBuffer::new());
         // SAFETY: the pair is part of this call's argument.
         let (key, value, pair_bytes) =
-            unsafe { pair_of(store, raw_env, pair, form, &mut key_room, &mut value_room)? };
+            unsafe { pair_of(store, raw_env, pair, form, &mut key_buffer, &mut value_buffer)? };
         bytes += pair_bytes;
         if bytes > DIRTY_BYTES && form & ON_DIRTY == 0 {
             return Err(Misuse::Dirty);
@@ -278,16 +278,16 @@ fn delete_many<'a>(env: Env<'a>, table: Term<'a>, keys: Term<'a>, deleted: u64) 
     };
     let mut deleted = deleted;
     let done = slice(env, keys.as_c_arg(), |key| {
-        let mut room = Room::new();
+        let mut buffer = EncodeBuffer::new();
         // SAFETY: the key is part of this call's argument.
-        let bytes = unsafe { codec::key(store, raw_env, key, 0, &mut room)? };
+        let bytes = unsafe { codec::key(store, raw_env, key, 0, &mut buffer)? };
         let mut answers = Answers::default();
         store.execute(&Command::Delete { keys: &[bytes] }, &mut answers);
         if let Answer::Integer(number) = answers.only() {
             deleted += number.unsigned_abs();
         }
         let length = bytes.len();
-        Ok(Step::of(length + walked_bytes(room.was_walked())))
+        Ok(Element::of(length + walked_bytes(buffer.was_walked())))
     });
     ended(env, done, deleted.encode(env))
 }

@@ -13,7 +13,7 @@
 //! comparison, in the same rounds: `ets:lookup` 144, `ets:insert` 99, `todana:get` by name 78.
 
 use crate::atoms;
-use crate::codec::{self, Misuse, ON_DIRTY, Room};
+use crate::codec::{self, EncodeBuffer, Misuse, ON_DIRTY};
 use crate::erts::{self, Raw, RawEnv, guard};
 use crate::reply::{self, Answers};
 use crate::store::{Store, tick_ms};
@@ -106,14 +106,14 @@ pub(crate) unsafe fn look_up(
     form: u32,
     looked: &mut Looked,
 ) -> Result<Option<Raw>, Misuse> {
-    let mut room = Room::new();
+    let mut buffer = EncodeBuffer::new();
     // SAFETY: see the function.
-    let key = unsafe { codec::key(store, env, key, form, &mut room)? };
+    let key = unsafe { codec::key(store, env, key, form, &mut buffer)? };
     let mut copy = [const { MaybeUninit::<u8>::uninit() }; COPY_BYTES_MAX];
     let bytes = &mut looked.bytes;
     let seen = store.look_up(key, tick_ms(), |entry| look(store, env, entry, &mut copy, bytes));
     store.note_look(!matches!(seen, Seen::Nothing));
-    looked.walked = room.was_walked();
+    looked.walked = buffer.was_walked();
     Ok(match seen {
         Seen::Nothing => None,
         Seen::Term(term) => Some(term),
@@ -196,11 +196,11 @@ unsafe extern "C" fn put_dirty(env: RawEnv, argc: c_int, argv: *const Raw) -> Ra
 /// `env` and `arguments` belong to the present call.
 #[inline]
 unsafe fn store_value(store: &Store, env: RawEnv, arguments: &[Raw], form: u32) -> Raw {
-    let (mut key_room, mut value_room) = (Room::new(), Room::new());
+    let (mut key_buffer, mut value_buffer) = (EncodeBuffer::new(), EncodeBuffer::new());
     // SAFETY: see the function.
     let parts = unsafe {
-        codec::key(store, env, arguments[1], form, &mut key_room).and_then(|key| {
-            codec::value(store, env, arguments[2], form, 3, &mut value_room)
+        codec::key(store, env, arguments[1], form, &mut key_buffer).and_then(|key| {
+            codec::value(store, env, arguments[2], form, 3, &mut value_buffer)
                 .map(|value| (key, value))
         })
     };

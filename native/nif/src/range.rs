@@ -1,6 +1,6 @@
 //! Ranges of ordered tables, a bounded page at a time.
 
-use crate::codec::{self, Misuse, Room};
+use crate::codec::{self, EncodeBuffer, Misuse};
 use crate::erts::{self, Raw, RawEnv};
 use crate::pairs::Pairs;
 use crate::store::{Store, now_ms};
@@ -54,8 +54,8 @@ fn page<'a>(
     if table.order().is_none() {
         return Err(not_ordered());
     }
-    let mut rooms = [Room::new(), Room::new()];
-    let keys = key_range(store, keys, &mut rooms)?;
+    let mut buffers = [EncodeBuffer::new(), EncodeBuffer::new()];
+    let keys = key_range(store, keys, &mut buffers)?;
     // SAFETY: the term belongs to the present call.
     let given = unsafe { erts::binary(raw_env, after.as_c_arg()) };
     let mut next: Option<Vec<u8>> = None;
@@ -112,12 +112,12 @@ fn not_ordered() -> Misuse {
 fn key_range<'a>(
     store: &Store,
     term: Term<'_>,
-    rooms: &'a mut [Room; 2],
+    buffers: &'a mut [EncodeBuffer; 2],
 ) -> Result<KeyRange<'a>, Misuse> {
     let env = term.get_env().as_c_arg();
     // SAFETY: the term belongs to the present call.
     let words = unsafe { erts::elements(env, term.as_c_arg()) }.unwrap_or_default();
-    let [first, second] = rooms;
+    let [first, second] = buffers;
     match *words {
         [word, from, to] if is(word, atoms::between()) => Ok(KeyRange::Between(
             bound(store, env, from, 2, first)?,
@@ -135,16 +135,16 @@ fn bound<'a>(
     env: RawEnv,
     term: Raw,
     argument: i64,
-    room: &'a mut Room,
+    buffer: &'a mut EncodeBuffer,
 ) -> Result<Bound<'a>, Misuse> {
     // SAFETY: the term belongs to the present call.
     match unsafe { erts::elements(env, term) } {
         None if is(term, atoms::unbounded()) => Ok(Bound::Unbounded),
         Some(&[word, bytes]) if is(word, atoms::included()) => {
-            Ok(Bound::Included(key(store, env, bytes, argument, room)?))
+            Ok(Bound::Included(key(store, env, bytes, argument, buffer)?))
         }
         Some(&[word, bytes]) if is(word, atoms::excluded()) => {
-            Ok(Bound::Excluded(key(store, env, bytes, argument, room)?))
+            Ok(Bound::Excluded(key(store, env, bytes, argument, buffer)?))
         }
         _ => Err(Misuse::Argument(argument, atoms::bad_option())),
     }
@@ -155,10 +155,10 @@ fn key<'a>(
     env: RawEnv,
     term: Raw,
     argument: i64,
-    room: &'a mut Room,
+    buffer: &'a mut EncodeBuffer,
 ) -> Result<&'a [u8], Misuse> {
-    // SAFETY: the term belongs to the present call, and so does the room.
-    let key = unsafe { codec::key(store, env, term, 0, room) };
+    // SAFETY: the term belongs to the present call, and so does the buffer.
+    let key = unsafe { codec::key(store, env, term, 0, buffer) };
     key.map_err(|misuse| match misuse {
         Misuse::Argument(_, cause) => Misuse::Argument(argument, cause),
         other => other,

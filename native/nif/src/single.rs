@@ -1,6 +1,6 @@
 //! The other functions of one key.
 
-use crate::codec::{self, Decoded, Misuse, ON_DIRTY, Room};
+use crate::codec::{self, Decoded, EncodeBuffer, Misuse, ON_DIRTY};
 use crate::erts::{Raw, RawEnv};
 use crate::reply::{self, Answer, Answers};
 use crate::store::{Store, now_ms};
@@ -27,10 +27,10 @@ fn key_of<'a>(
     store: &Store,
     key: Term<'_>,
     form: u32,
-    room: &'a mut Room,
+    buffer: &'a mut EncodeBuffer,
 ) -> Result<&'a [u8], Misuse> {
-    // SAFETY: the term belongs to the present call, and so does the room.
-    unsafe { codec::key(store, key.get_env().as_c_arg(), key.as_c_arg(), form, room) }
+    // SAFETY: the term belongs to the present call, and so does the buffer.
+    unsafe { codec::key(store, key.get_env().as_c_arg(), key.as_c_arg(), form, buffer) }
 }
 
 /// Carries out what `command` makes of the key, and words the answer.
@@ -42,8 +42,8 @@ fn on_key<'a>(
     command: impl FnOnce(&[u8], &mut dyn FnMut(&Command<'_>) -> Answer) -> Result<Answer, Misuse>,
 ) -> Result<Answer, Misuse> {
     let store = store_of(env, table)?;
-    let mut room = Room::new();
-    let key = key_of(store, key, form, &mut room)?;
+    let mut buffer = EncodeBuffer::new();
+    let key = key_of(store, key, form, &mut buffer)?;
     command(key, &mut |command| {
         let mut answers = Answers::default();
         store.execute(command, &mut answers);
@@ -155,10 +155,10 @@ fn stored<'a>(env: Env<'a>, answer: Result<Answer, Misuse>) -> Term<'a> {
 fn set(store: &Store, terms: [Term<'_>; 4], flags: u32, form: u32) -> Result<Answer, Misuse> {
     let [key, value, only, expiry] = terms;
     let env = key.get_env().as_c_arg();
-    let (mut key_room, mut value_room) = (Room::new(), Room::new());
-    let key = key_of(store, key, form, &mut key_room)?;
-    // SAFETY: the term belongs to the present call, and so does the room.
-    let value = unsafe { codec::value(store, env, value.as_c_arg(), form, 3, &mut value_room)? };
+    let (mut key_buffer, mut value_buffer) = (EncodeBuffer::new(), EncodeBuffer::new());
+    let key = key_of(store, key, form, &mut key_buffer)?;
+    // SAFETY: the term belongs to the present call, and so does the buffer.
+    let value = unsafe { codec::value(store, env, value.as_c_arg(), form, 3, &mut value_buffer)? };
     let command = Command::Set(Set {
         key,
         value,
@@ -197,9 +197,9 @@ fn look(env: Env<'_>, store: &Store, key: &[u8]) -> Option<Looked> {
 /// `get_entry(Table, Key, Form) -> {Value, Version, Flags, ExpiresAtMs, IsEncoded} | error`
 #[rustler::nif]
 fn get_entry<'a>(env: Env<'a>, table: Term<'a>, key: Term<'a>, form: u32) -> Term<'a> {
-    let mut room = Room::new();
+    let mut buffer = EncodeBuffer::new();
     let looked = store_of(env, table)
-        .and_then(|store| Ok(look(env, store, key_of(store, key, form, &mut room)?)));
+        .and_then(|store| Ok(look(env, store, key_of(store, key, form, &mut buffer)?)));
     match looked {
         Ok(Some(Looked { value, version, flags, expires_at_ms })) => {
             wrap(env, reply::entry(env.as_c_arg(), value, version, flags, expires_at_ms))
@@ -215,9 +215,9 @@ fn get_entry<'a>(env: Env<'a>, table: Term<'a>, key: Term<'a>, form: u32) -> Ter
 #[rustler::nif]
 fn take<'a>(env: Env<'a>, table: Term<'a>, key: Term<'a>, form: u32) -> Term<'a> {
     let raw_env = env.as_c_arg();
-    let mut room = Room::new();
+    let mut buffer = EncodeBuffer::new();
     let taken = store_of(env, table).and_then(|store| {
-        let key = key_of(store, key, form, &mut room)?;
+        let key = key_of(store, key, form, &mut buffer)?;
         Ok(store.take(key, |entry| entry.map(|entry| taken(raw_env, store, &entry))))
     });
     match taken {

@@ -33,13 +33,13 @@ pub(crate) struct Store {
     /// What the table was opened with, to tell whether a second `open` means the same.
     pub(crate) options: Options,
     pub(crate) value_bytes_max: usize,
-    home: Home,
+    backing: Backing,
     closed: AtomicBool,
     /// Boxed, because the BEAM aligns resources for 8 bytes only.
     looks: Box<[Looks; STRIPES]>,
 }
 
-enum Home {
+enum Backing {
     Own(Table),
     Database(Arc<Databases>, usize),
 }
@@ -58,22 +58,28 @@ const STRIPES: usize = 16;
 impl Store {
     pub(crate) fn own(name: Raw, codec: Codec, ttl_ms: Option<u64>, options: Options) -> Store {
         let table = Table::new(options.clone());
-        Store::new(name, codec, ttl_ms, options, Home::Own(table))
+        Store::new(name, codec, ttl_ms, options, Backing::Own(table))
     }
 
     /// A numbered database of the server; raw, because every client sees the same bytes.
     pub(crate) fn database(name: Raw, databases: Arc<Databases>, number: usize) -> Store {
-        Store::new(name, Codec::Raw, None, Options::default(), Home::Database(databases, number))
+        Store::new(name, Codec::Raw, None, Options::default(), Backing::Database(databases, number))
     }
 
-    fn new(name: Raw, codec: Codec, ttl_ms: Option<u64>, options: Options, home: Home) -> Store {
+    fn new(
+        name: Raw,
+        codec: Codec,
+        ttl_ms: Option<u64>,
+        options: Options,
+        backing: Backing,
+    ) -> Store {
         Store {
             name,
             codec,
             ttl_ms,
             options,
             value_bytes_max: VALUE_BYTES_MAX,
-            home,
+            backing,
             closed: AtomicBool::new(false),
             looks: Box::default(),
         }
@@ -82,18 +88,18 @@ impl Store {
     /// The table behind it now: which one a database's number means may change (`SWAPDB`).
     #[inline]
     pub(crate) fn table(&self) -> &Table {
-        match &self.home {
-            Home::Own(table) => table,
-            Home::Database(databases, number) => databases.table(*number),
+        match &self.backing {
+            Backing::Own(table) => table,
+            Backing::Database(databases, number) => databases.table(*number),
         }
     }
 
     /// Where its keys are, for the waist.
     #[inline]
     fn place(&self) -> Place<'_> {
-        match &self.home {
-            Home::Own(table) => Place::Table(table),
-            Home::Database(databases, number) => Place::Database(databases, *number),
+        match &self.backing {
+            Backing::Own(table) => Place::Table(table),
+            Backing::Database(databases, number) => Place::Database(databases, *number),
         }
     }
 
@@ -114,9 +120,9 @@ impl Store {
     }
 
     pub(crate) fn database_number(&self) -> Option<usize> {
-        match &self.home {
-            Home::Own(_) => None,
-            Home::Database(_, number) => Some(*number),
+        match &self.backing {
+            Backing::Own(_) => None,
+            Backing::Database(_, number) => Some(*number),
         }
     }
 
@@ -143,9 +149,9 @@ impl Store {
     #[inline]
     fn execute_at<R: Reply>(&self, now_ms: u64, command: &Command<'_>, reply: &mut R) {
         let context = Context { now_ms, value_bytes_max: self.value_bytes_max };
-        match &self.home {
-            Home::Own(table) => todana_command::execute_on(table, command, context, reply),
-            Home::Database(databases, number) => {
+        match &self.backing {
+            Backing::Own(table) => todana_command::execute_on(table, command, context, reply),
+            Backing::Database(databases, number) => {
                 todana_command::execute(databases, *number, command, context, reply);
             }
         }

@@ -2,17 +2,17 @@
 //!
 //! Opening and closing is done by one Erlang process, so it may take a lock. Looking a table up by
 //! name happens in every read and takes none: an atom's term is the same word everywhere, so a name
-//! is found by comparing words in [`SLOTS`].
+//! is found by comparing words in [`BUCKETS`].
 //!
 //! # Why a look-up by name is safe while the table is closed
 //!
-//! A slot holds an address, not a reference. The references that keep the table alive are owned by
-//! the registry and by a handle in a persistent term (`todana_tables`), which the Erlang side
-//! erases after [`close`] has emptied the slot. Erasing a persistent term frees it only after every
-//! process of the node was scheduled out and scanned; a process that runs a NIF on a normal
-//! scheduler is not. So whoever read the slot before it was emptied is done with the table before
-//! it can go. Functions on dirty schedulers do not have this protection: they are given the
-//! handle's term ([`by_handle`]).
+//! A bucket holds an address, not a reference. Two references keep the table alive: one in the
+//! registry, and one in a handle, which is a persistent term (`todana_tables`). The Erlang side
+//! erases that term after [`close`] has emptied the bucket. The VM frees an erased term only after
+//! it has scheduled out and scanned every process of the node, and it does not schedule out a
+//! process that runs a NIF on a normal scheduler. A NIF that read the bucket before it was emptied
+//! has therefore returned before the table is freed. Functions on dirty schedulers do not have this
+//! protection: they receive the handle's term ([`by_handle`]).
 
 use crate::atoms;
 use crate::codec::Misuse;
@@ -31,21 +31,21 @@ use todana_table::{Keyspace, Limits, Options, WhenFull};
 
 /// Tables that can be open at one time.
 const TABLES_MAX: usize = 4096;
-const SLOTS_LEN: usize = 2 * TABLES_MAX;
+const BUCKETS_LEN: usize = 2 * TABLES_MAX;
 /// Shards that the first write may make, on a normal scheduler: it takes some 50 microseconds.
 const SHARDS_MADE_LATE_MAX: usize = 4_096;
 
-struct Slot {
-    /// An atom's term; 0 is nobody's, and ends a search. A slot whose table was closed keeps its
+struct Bucket {
+    /// An atom's term; 0 is nobody's, and ends a search. A bucket whose table was closed keeps its
     /// name where others follow, so that searches go on to them, until another table takes it.
     name: AtomicUsize,
     /// Null where no table is open.
     store: AtomicPtr<Store>,
 }
 
-static SLOTS: [Slot; SLOTS_LEN] =
-    [const { Slot { name: AtomicUsize::new(0), store: AtomicPtr::new(ptr::null_mut()) } };
-        SLOTS_LEN];
+static BUCKETS: [Bucket; BUCKETS_LEN] =
+    [const { Bucket { name: AtomicUsize::new(0), store: AtomicPtr::new(ptr::null_mut()) } };
+        BUCKETS_LEN];
 
 /// A table that is open, and the resource that its handles are.
 struct Open {
@@ -71,22 +71,22 @@ fn word(name: Raw) -> usize {
 }
 
 #[inline]
-fn first_slot(word: usize) -> usize {
+fn first_bucket(word: usize) -> usize {
     // Atom terms are small numbers shifted by six bits.
-    (word >> 6) % SLOTS_LEN
+    (word >> 6) % BUCKETS_LEN
 }
 
-/// The slots where a name may be, in the order of a search.
+/// The buckets where a name may be, in the order of a search.
 #[inline]
-fn slots_from(first: usize) -> impl Iterator<Item = &'static Slot> {
-    (0..SLOTS_LEN).map(move |step| &SLOTS[(first + step) % SLOTS_LEN])
+fn buckets_from(first: usize) -> impl Iterator<Item = &'static Bucket> {
+    (0..BUCKETS_LEN).map(move |step| &BUCKETS[(first + step) % BUCKETS_LEN])
 }
 
 #[inline]
-fn find(word: usize) -> Option<&'static Slot> {
-    for slot in slots_from(first_slot(word)) {
-        match slot.name.load(Ordering::Acquire) {
-            name if name == word => return Some(slot),
+fn find(word: usize) -> Option<&'static Bucket> {
+    for bucket in buckets_from(first_bucket(word)) {
+        match bucket.name.load(Ordering::Acquire) {
+            name if name == word => return Some(bucket),
             0 => return None,
             _ => (),
         }
@@ -106,10 +106,10 @@ pub(crate) unsafe fn get<'a>(env: RawEnv, term: Raw) -> Result<&'a Store, Misuse
         return unsafe { by_handle(env, term) };
     }
     let name = word(term);
-    let slot = find(name).ok_or_else(no_such_table)?;
+    let bucket = find(name).ok_or_else(no_such_table)?;
     // SAFETY: see the module's essay; null after `close`.
-    match unsafe { slot.store.load(Ordering::Acquire).as_ref() } {
-        // Another table may have taken the slot since its name was read.
+    match unsafe { bucket.store.load(Ordering::Acquire).as_ref() } {
+        // Another table may have taken the bucket since its name was read.
         Some(store) if word(store.name) == name => Ok(store),
         _ => Err(no_such_table()),
     }
@@ -210,25 +210,25 @@ fn publish<'a>(env: Env<'a>, open: &mut Vec<Open>, store: Store) -> Term<'a> {
     let address = Arc::as_ptr(&store).cast_mut();
     let opened = Open { handle: HANDLE.make(Arc::clone(&store), 0), store };
     let answer = handle_term(env, &opened);
-    let Some(slot) = slot_for(name) else { return env.error_tuple(atoms::full()) };
+    let Some(bucket) = bucket_for(name) else { return env.error_tuple(atoms::full()) };
     // The name first: who sees the store sees whose it is.
-    slot.name.store(name, Ordering::Release);
-    slot.store.store(address, Ordering::Release);
+    bucket.name.store(name, Ordering::Release);
+    bucket.store.store(address, Ordering::Release);
     open.push(opened);
     answer
 }
 
-/// The slot for a table that opens: the one of its name, else the first where none is open. Called
-/// with [`OPEN`] locked.
-fn slot_for(name: usize) -> Option<&'static Slot> {
+/// The bucket for a table that is being opened: the bucket of its name, or else the first one
+/// without an open table. Called with [`OPEN`] locked.
+fn bucket_for(name: usize) -> Option<&'static Bucket> {
     let mut free = None;
-    for slot in slots_from(first_slot(name)) {
-        let taken = slot.name.load(Ordering::Relaxed);
+    for bucket in buckets_from(first_bucket(name)) {
+        let taken = bucket.name.load(Ordering::Relaxed);
         if taken == name {
-            return Some(slot);
+            return Some(bucket);
         }
-        if free.is_none() && slot.store.load(Ordering::Relaxed).is_null() {
-            free = Some(slot);
+        if free.is_none() && bucket.store.load(Ordering::Relaxed).is_null() {
+            free = Some(bucket);
         }
         if taken == 0 {
             break;
@@ -237,26 +237,27 @@ fn slot_for(name: usize) -> Option<&'static Slot> {
     free
 }
 
-/// Empties the slot of a name, and gives back those at the end of its row that nobody needs to pass
-/// any more. Called with [`OPEN`] locked.
+/// Empties the bucket of a name, and frees the buckets at the end of its probe sequence that no
+/// search needs to pass any more. Called with [`OPEN`] locked.
 fn give_back(name: usize) {
-    let first = first_slot(name);
-    let at = |step: usize| &SLOTS[(first + step) % SLOTS_LEN];
-    let Some(mut step) = (0..SLOTS_LEN).find(|step| at(*step).name.load(Ordering::Relaxed) == name)
+    let first = first_bucket(name);
+    let at = |step: usize| &BUCKETS[(first + step) % BUCKETS_LEN];
+    let Some(mut step) =
+        (0..BUCKETS_LEN).find(|step| at(*step).name.load(Ordering::Relaxed) == name)
     else {
         return;
     };
     at(step).store.store(ptr::null_mut(), Ordering::Release);
     // One lap is enough; the row of `first` may begin before it.
-    for _ in 0..SLOTS_LEN {
-        let slot = at(step);
-        let is_open = !slot.store.load(Ordering::Relaxed).is_null();
+    for _ in 0..BUCKETS_LEN {
+        let bucket = at(step);
+        let is_open = !bucket.store.load(Ordering::Relaxed).is_null();
         let is_last = at(step + 1).name.load(Ordering::Relaxed) == 0;
         if is_open || !is_last {
             return;
         }
-        slot.name.store(0, Ordering::Release);
-        step += SLOTS_LEN - 1;
+        bucket.name.store(0, Ordering::Release);
+        step += BUCKETS_LEN - 1;
     }
 }
 

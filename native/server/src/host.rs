@@ -5,13 +5,13 @@
 
 use crate::clients::Clients;
 use crate::clock::{Clock, Moment};
-use crate::conditions::{Conditions, Place, Wait};
 use crate::guesses::Guesses;
 use crate::inbox::{Inbox, Message};
 use crate::memory::ProcessUsage;
 use crate::options::Settings;
 use crate::slow_log::SlowLog;
 use crate::statistics::{LoopStatistics, Totals, counts_since};
+use crate::waiters::{Place, Wait, Waiters};
 use crate::{Config, password};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
@@ -33,7 +33,7 @@ pub(crate) struct Shared {
     pub(crate) addresses: Vec<(ProtocolName, SocketAddr)>,
     pub(crate) settings: Settings,
     pub(crate) clients: Clients,
-    pub(crate) conditions: Conditions,
+    pub(crate) waiters: Waiters,
     pub(crate) loops: Vec<LoopPart>,
     pub(crate) backend_name: &'static str,
     pub(crate) slow_log: SlowLog,
@@ -329,12 +329,12 @@ impl Host for TurnHost<'_> {
         self.end_wait();
         // Nobody can signal a longer name either: the time passes, and nothing is kept for it.
         if name.len() <= self.shared.config.limits.key_bytes_max {
-            *self.wait = Some(self.shared.conditions.begin(name, self.place));
+            *self.wait = Some(self.shared.waiters.begin(name, self.place));
         }
     }
 
     fn end_wait(&mut self) -> bool {
-        self.wait.take().is_some_and(|wait| self.shared.conditions.end(wait))
+        self.wait.take().is_some_and(|wait| self.shared.waiters.end(wait))
     }
 
     fn signal(&mut self, name: &[u8], all: bool) -> usize {

@@ -9,7 +9,6 @@
 mod clients;
 mod clients_memory;
 mod clock;
-mod conditions;
 mod config;
 mod connection;
 mod door;
@@ -29,6 +28,7 @@ mod slow_log;
 mod statistics;
 #[cfg(test)]
 mod tests;
+mod waiters;
 
 pub use config::*;
 pub use server::*;

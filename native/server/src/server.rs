@@ -71,7 +71,7 @@ impl Server {
             addresses: listeners.iter().map(|l| (l.protocol, l.address)).collect(),
             settings: Settings::new(&config, ceiling),
             clients: Default::default(),
-            conditions: Default::default(),
+            waiters: Default::default(),
             loops: parts,
             backend_name: ends[0].1.name(),
             slow_log: Default::default(),

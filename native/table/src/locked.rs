@@ -40,7 +40,7 @@ pub struct Locked<'a> {
     snapshot: u32,
     garbage: RefCell<Garbage>,
     written: Cell<Option<Written>>,
-    order: RefCell<Order>,
+    order: RefCell<OrderChanges>,
     /// What the step has reserved, and not used.
     left: Left,
 }
@@ -48,7 +48,7 @@ pub struct Locked<'a> {
 /// What is left to be done about the table's order when the step ends: who walks over it, without a
 /// lock, is not to miss a key that the step takes out and puts back.
 #[derive(Default)]
-struct Order {
+struct OrderChanges {
     /// Keys whose entries were taken out.
     removed: Vec<Box<[u8]>>,
     /// Whether all were.
@@ -158,7 +158,7 @@ impl Locked<'_> {
     /// Takes from the table's order what was taken from the table. Returns what is to be dropped
     /// after the locks.
     fn settle_order(&mut self) -> Option<Leaves> {
-        let Order { removed, cleared } = std::mem::take(self.order.get_mut());
+        let OrderChanges { removed, cleared } = std::mem::take(self.order.get_mut());
         let ordered = self.core.ordered.as_ref()?;
         if cleared {
             let held = self.held.iter_mut();

@@ -6,9 +6,9 @@
 //!
 //! # How
 //!
-//! Each thread that looks in place ([`Biased::read_in_place`]) has a [`Slot`], which names the lock
-//! that the thread is reading, if any. A lock is *biased* or it is not (Dice and Kogan, "BRAVO",
-//! 2019):
+//! Each thread that reads in place ([`Biased::read_in_place`]) has a [`ReaderSlot`], which names
+//! the lock that the thread is reading, if any. A lock is *biased* or it is not (Dice and Kogan,
+//! "BRAVO", 2019):
 //!
 //! ```text
 //! look in place                               lock
@@ -88,15 +88,15 @@ const YIELDS_TRIED: u32 = 2;
 
 /// What one thread reads. Two lines, since processors fetch them in pairs.
 #[repr(align(128))]
-struct Slot {
+struct ReaderSlot {
     /// The address of the lock that the owner is reading, 0 for none.
     reading: AtomicUsize,
     /// Whether a thread owns the slot.
     owned: AtomicBool,
 }
 
-static ALL: [Slot; SLOTS] =
-    [const { Slot { reading: AtomicUsize::new(0), owned: AtomicBool::new(false) } }; SLOTS];
+static ALL: [ReaderSlot; SLOTS] =
+    [const { ReaderSlot { reading: AtomicUsize::new(0), owned: AtomicBool::new(false) } }; SLOTS];
 
 /// Slots from this one on were never owned.
 static MARK: AtomicUsize = AtomicUsize::new(0);
@@ -108,7 +108,7 @@ enum Own {
     Unknown,
     /// There was none left.
     None,
-    Slot(&'static Slot),
+    ReaderSlot(&'static ReaderSlot),
 }
 
 /// Gives the slot back when the thread ends.
@@ -120,17 +120,17 @@ thread_local! {
 
 impl Drop for Owner {
     fn drop(&mut self) {
-        if let Own::Slot(slot) = self.0.replace(Own::None) {
+        if let Own::ReaderSlot(slot) = self.0.replace(Own::None) {
             // Release: what the thread did with the slot happens before what its next owner does.
             slot.owned.store(false, Release);
         }
     }
 }
 
-impl Slot {
+impl ReaderSlot {
     /// This thread's slot, if it has one that names no lock.
     #[inline]
-    fn free() -> Option<&'static Slot> {
+    fn free() -> Option<&'static ReaderSlot> {
         // An error means that the thread is ending.
         let slot = OWNER.try_with(Owner::slot).ok()??;
         // Not free: the caller looks from within a look at another table.
@@ -143,7 +143,7 @@ impl Slot {
         for (number, slot) in ALL.iter().enumerate() {
             if !slot.owned.load(Relaxed) && !slot.owned.swap(true, Acquire) {
                 MARK.fetch_max(number + 1, SeqCst);
-                return Own::Slot(slot);
+                return Own::ReaderSlot(slot);
             }
         }
         Own::None
@@ -152,19 +152,19 @@ impl Slot {
 
 impl Owner {
     #[inline]
-    fn slot(&self) -> Option<&'static Slot> {
+    fn slot(&self) -> Option<&'static ReaderSlot> {
         if let Own::Unknown = self.0.get() {
-            self.0.set(Slot::claim());
+            self.0.set(ReaderSlot::claim());
         }
         match self.0.get() {
-            Own::Slot(slot) => Some(slot),
+            Own::ReaderSlot(slot) => Some(slot),
             _ => None,
         }
     }
 }
 
 /// A slot that names a lock, until this is dropped (also when the look panics).
-struct Looking(&'static Slot);
+struct Looking(&'static ReaderSlot);
 
 impl Drop for Looking {
     #[inline]
@@ -203,7 +203,7 @@ impl<T> Biased<T> {
     #[inline]
     pub(crate) fn read_in_place<R>(&self, look: impl FnOnce(&T) -> R) -> R {
         if self.biased.load(Relaxed)
-            && let Some(slot) = Slot::free()
+            && let Some(slot) = ReaderSlot::free()
         {
             slot.reading.swap(self.address(), SeqCst);
             let looking = Looking(slot);
@@ -221,7 +221,7 @@ impl<T> Biased<T> {
     fn read_locked<R>(&self, look: impl FnOnce(&T) -> R) -> R {
         let value = self.lock_to_read();
         // No bias for the sake of a thread that can make no use of it.
-        if !self.biased.load(Relaxed) && Slot::free().is_some() {
+        if !self.biased.load(Relaxed) && ReaderSlot::free().is_some() {
             let looks = self.looks.load(Relaxed) + 1;
             if looks < LOOKS_MIN {
                 self.looks.store(looks, Relaxed);
@@ -469,7 +469,7 @@ mod tests {
             });
         }
         assert_eq!(MARK.load(SeqCst), SLOTS);
-        assert!(Slot::free().is_some(), "all were given back");
+        assert!(ReaderSlot::free().is_some(), "all were given back");
     }
 
     /// Short, for Miri with many seeds: weak memory shows itself by chance.

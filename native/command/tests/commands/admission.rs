@@ -244,7 +244,7 @@ fn a_long_subsequence_is_an_error_of_its_own_in_a_batch() {
     for (key, value) in ["a", "b", "c"].iter().zip(&values) {
         store.set(key, value);
     }
-    let lcs = |keys: [&'static [u8]; 2]| Command::LongestCommon { keys, want: LcsWant::Length };
+    let lcs = |keys: [&'static [u8]; 2]| Command::Lcs { keys, want: LcsWant::Length };
     let commands = [(0, lcs([b"a", b"a"])), (0, lcs([b"b", b"c"])), (0, Command::Count)];
     let refused = Answer::Error(Error::ValueTooLarge);
     assert_eq!(run(&store, &commands), Ok(vec![Answer::Integer(512), refused, Answer::Integer(3)]));

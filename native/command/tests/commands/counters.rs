@@ -4,7 +4,7 @@ use crate::recorder::{Answer, Store};
 use todana_command::{Command, Error, Expires, Origin, Refusal, Set};
 
 fn word(delta: i64, origin: Origin<i64>) -> Command<'static> {
-    Command::IncrementWord { key: b"n", delta, origin, expires: Expires::Never }
+    Command::IncrementBinary { key: b"n", delta, origin, expires: Expires::Never }
 }
 
 fn fraction(delta: f64, origin: Origin<f64>) -> Command<'static> {
@@ -129,7 +129,7 @@ fn a_written_counter_has_the_expiry_of_the_command_and_keeps_its_flags() {
     for (expires, expires_at_ms) in cases {
         store_bytes(&mut store, &[0; 8]);
         let origin = Origin::Refuse;
-        store.run(Command::IncrementWord { key: b"n", delta: 1, origin, expires });
+        store.run(Command::IncrementBinary { key: b"n", delta: 1, origin, expires });
         assert_eq!(stored(&mut store), Some((1i64.to_be_bytes().into(), 9, expires_at_ms)));
         store_bytes(&mut store, &[0; 16]);
         let (delta_bits, origin) = (1f64.to_bits(), Origin::Refuse);
@@ -143,7 +143,7 @@ fn a_written_counter_has_the_expiry_of_the_command_and_keeps_its_flags() {
 fn a_counter_whose_expiry_has_passed_is_gone() {
     let mut store = Store::new();
     let (origin, expires) = (Origin::From(1), Expires::At(1));
-    let command = Command::IncrementWord { key: b"n", delta: 1, origin, expires };
+    let command = Command::IncrementBinary { key: b"n", delta: 1, origin, expires };
     assert_eq!(store.run(command), Answer::Integer(2));
     assert_eq!(stored(&mut store), None);
 }

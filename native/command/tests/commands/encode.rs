@@ -151,7 +151,7 @@ impl Dice {
                 end: self.perhaps(Dice::signed),
                 unit: self.unit(),
             },
-            7 => Command::LongestCommon { keys: [key, self.key()], want: self.want() },
+            7 => Command::Lcs { keys: [key, self.key()], want: self.want() },
             8 => Command::Exists { keys },
             9 => Command::Expiry { key },
             10 => Command::MemoryUsage { key },
@@ -201,7 +201,7 @@ impl Dice {
                 condition: self.condition(),
                 expires: self.expires(),
             },
-            37 => Command::IncrementWord {
+            37 => Command::IncrementBinary {
                 key,
                 delta: self.signed(),
                 origin: self.origin(Dice::signed),

@@ -175,7 +175,7 @@ fn the_longest_common_subsequence_is_that_of_redis_documentation() {
     let mut store = Store::new();
     store.set("a", "ohmytext");
     store.set("b", "mynewtext");
-    let lcs = |want| Command::LongestCommon { keys: [b"a", b"b"], want };
+    let lcs = |want| Command::Lcs { keys: [b"a", b"b"], want };
     assert_eq!(store.run(lcs(LcsWant::Text)), Answer::Bytes(b"mytext".into()));
     assert_eq!(store.run(lcs(LcsWant::Length)), Answer::Integer(6));
     let spans = |length_min| LcsWant::Spans { length_min, with_lengths: true };

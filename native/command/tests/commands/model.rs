@@ -476,7 +476,7 @@ fn command<'a>(key: &'a [u8], action: &'a Action, held: Option<&'a Held>) -> Opt
             Command::Increment(increment)
         }
         Action::AddWord { delta, origin, expires } => {
-            Command::IncrementWord { key, delta, origin, expires }
+            Command::IncrementBinary { key, delta, origin, expires }
         }
         Action::AddEighths { delta, origin, expires } => {
             let bits = |eighths: i64| (eighths as f64 / 8.0).to_bits();

@@ -20,7 +20,7 @@
 
 use super::numbers;
 use super::outcome::{Outcome, ask};
-use super::session::Step;
+use super::session::Flow;
 use super::table::{COMMANDS, Row};
 use super::turn::Turn;
 use crate::Host;
@@ -81,15 +81,15 @@ impl Header {
 }
 
 /// Answers that there is something wrong; the connection ends.
-pub(super) fn refuse<H: Host>(turn: &mut Turn<'_, H>) -> Step {
+pub(super) fn refuse<H: Host>(turn: &mut Turn<'_, H>) -> Flow {
     turn.out.push(ERROR);
     turn.observe(Row::Unknown, true, &[]);
-    Step::Close
+    Flow::Close
 }
 
 /// Reads the header of a request at the front of the input, which is not empty, and says where its
 /// records begin.
-pub(super) fn begin<H: Host>(turn: &mut Turn<'_, H>, input: &[u8]) -> Result<(Bulk, usize), Step> {
+pub(super) fn begin<H: Host>(turn: &mut Turn<'_, H>, input: &[u8]) -> Result<(Bulk, usize), Flow> {
     let (kind, row, header_bytes) = match input[0] {
         0xb8 => (Kind::Set, Row::BinarySetBulk, 9),
         0xb9 => (Kind::Remove, Row::BinaryRemoveBulk, 9),
@@ -98,15 +98,15 @@ pub(super) fn begin<H: Host>(turn: &mut Turn<'_, H>, input: &[u8]) -> Result<(Bu
         0xb1 => {
             turn.out.push(ERROR);
             turn.observe(Row::BinaryReplication, true, &[]);
-            return Err(Step::Close);
+            return Err(Flow::Close);
         }
         _ => {
             turn.observe(Row::Unknown, true, &[]);
-            return Err(Step::Close);
+            return Err(Flow::Close);
         }
     };
     if input.len() < header_bytes {
-        return Err(Step::missing(input, header_bytes));
+        return Err(Flow::missing(input, header_bytes));
     }
     let flags = u32_at(input, 1);
     let mut bulk = Bulk {
@@ -144,7 +144,7 @@ impl Bulk {
         input: &[u8],
         mut at: usize,
         output_bytes_max: usize,
-    ) -> Step {
+    ) -> Flow {
         let start = turn.out.len();
         if self.kind == Kind::Get && !self.is_begun {
             turn.out.extend_from_slice(&[0xba, 0, 0, 0, 0]);
@@ -159,7 +159,7 @@ impl Bulk {
                 self.skip -= taken as u64;
                 at += taken;
                 if self.skip > 0 {
-                    return Step::Read { taken: at, needed: 0, wanted: 0 };
+                    return Flow::Read { taken: at, needed: 0, wanted: 0 };
                 }
                 continue;
             }
@@ -168,12 +168,12 @@ impl Bulk {
             }
             if records == RECORDS_PER_TURN || turn.out.len() > output_bytes_max {
                 self.keep(turn, start);
-                return Step::Yield(at);
+                return Flow::Yield(at);
             }
             let Some(header) = self.header(rest) else {
                 self.keep(turn, start);
                 let needed = self.header_bytes();
-                return Step::Read { taken: at, needed, wanted: needed - rest.len() };
+                return Flow::Read { taken: at, needed, wanted: needed - rest.len() };
             };
             let limits = turn.host.limits();
             if header.key_bytes > limits.key_bytes_max
@@ -186,7 +186,7 @@ impl Bulk {
             } else if rest.len() < header.total() {
                 self.keep(turn, start);
                 let needed = header.total();
-                return Step::Read { taken: at, needed, wanted: needed - rest.len() };
+                return Flow::Read { taken: at, needed, wanted: needed - rest.len() };
             } else {
                 if records.is_multiple_of(PREFETCH_KEYS_MAX) {
                     self.fetch_ahead(turn, rest);
@@ -268,7 +268,7 @@ impl Bulk {
     }
 
     /// Answers a bulk whose last record is done.
-    fn finish<H: Host>(&mut self, turn: &mut Turn<'_, H>, start: usize, at: usize) -> Step {
+    fn finish<H: Host>(&mut self, turn: &mut Turn<'_, H>, start: usize, at: usize) -> Flow {
         let count = self.count.to_be_bytes();
         match self.kind {
             _ if self.silent => {}
@@ -298,16 +298,16 @@ impl Bulk {
             self.kind == Kind::Script,
             &[COMMANDS[self.row as usize].as_bytes()],
         );
-        Step::Done(at)
+        Flow::Done(at)
     }
 
-    fn fail<H: Host>(&mut self, turn: &mut Turn<'_, H>, start: usize) -> Step {
+    fn fail<H: Host>(&mut self, turn: &mut Turn<'_, H>, start: usize) -> Flow {
         turn.out.truncate(start);
         if !self.silent {
             turn.out.push(ERROR);
         }
         turn.observe(self.row, true, &[COMMANDS[self.row as usize].as_bytes()]);
-        Step::Close
+        Flow::Close
     }
 
     /// Takes what a get found in this turn out of the output.

@@ -12,7 +12,7 @@
 //!   |- rest    GET HEAD PUT DELETE of one key          date     times as REST words them
 //!   |- binary  bulk operations, record by record
 //!   `- rpc     common parameters, tasks                reading, inputs: the map that it takes
-//!      `- procedures   which row does what             outputs, wording: the map that it gives
+//!      `- procedures   which row does what             outputs, writer: the map that it gives
 //!         |- records   set to seize                    columns, url: their encodings
 //!         |- bulk      several keys                    numbers  lenient numbers, expiry times
 //!         |- cursors   cur_*                           matching, vacuum  match_*, vacuum
@@ -23,6 +23,7 @@
 
 mod access;
 mod binary;
+mod body_writer;
 mod bulk;
 mod columns;
 mod cursors;
@@ -32,6 +33,7 @@ mod document;
 mod failure;
 mod http;
 mod inputs;
+mod levenshtein;
 mod matching;
 mod numbers;
 mod outcome;
@@ -44,7 +46,6 @@ mod rest;
 mod rpc;
 mod session;
 mod settings;
-mod similar;
 mod sorting;
 mod status;
 mod table;
@@ -54,7 +55,6 @@ mod turn;
 mod url;
 mod vacuum;
 mod walk;
-mod wording;
 
 pub use session::KyotoSession;
 pub use settings::{KyotoDatabase, KyotoKind, KyotoSettings};

@@ -2,7 +2,7 @@
 //!
 //! Rows go out in byte order of the names as they are sent. Columns are encoded, all or none, where
 //! one of them is long or has control characters in it: by Base64 or URL encoding, whichever is
-//! shorter by a rough guess. `wording.rs` does it.
+//! shorter by a rough guess. `writer.rs` does it.
 
 use super::columns::Encoding;
 use smallvec::SmallVec;

@@ -60,7 +60,7 @@ pub(super) fn increment<H: Host>(
         },
     };
     let (delta, expires) = (numbers::integer(delta), expires(turn, database, inputs));
-    let command = Command::IncrementWord { key, delta, origin, expires };
+    let command = Command::IncrementBinary { key, delta, origin, expires };
     match ask(turn, database, &command, |_| {}) {
         // Kyoto Tycoon's own word for a failure, though it was stored.
         Outcome::Number(i64::MIN) | Outcome::Refused(_) => Err(Failure::INCONSISTENT),

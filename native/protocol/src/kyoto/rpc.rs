@@ -8,6 +8,7 @@
 //! long stops after a slice and becomes a [`Task`], which owns all it needs; the session comes back
 //! to it after other connections had their turns.
 
+use super::body_writer::{BodyWriter, Worded};
 use super::cursors::Cursors;
 use super::failure::Failure;
 use super::http::Status;
@@ -19,7 +20,6 @@ use super::reading::Reading;
 use super::records::Done;
 use super::table::Row;
 use super::turn::Turn;
-use super::wording::{Worded, Wording};
 use crate::Host;
 use std::borrow::Cow;
 
@@ -42,7 +42,7 @@ pub(super) struct Call<'i> {
 
 /// What became of a request in this turn.
 #[derive(Debug)]
-pub(super) enum Step {
+pub(super) enum Handled {
     Answered(Answer),
     /// There is more to do: [`resume`] in a turn to come.
     Pause(Box<Task>),
@@ -75,7 +75,7 @@ enum Stage {
     Read(Reading<'static>),
     Wait(Inputs<'static>),
     Run(Box<Running>),
-    Word(Wording, Status),
+    Word(BodyWriter, Status),
 }
 
 /// A procedure under way.
@@ -96,7 +96,7 @@ impl Task {
                 let Running { inputs, outputs, work } = &**running;
                 inputs.held_bytes() + outputs.held_bytes() + work.held_bytes()
             }
-            Stage::Word(wording, _) => wording.held_bytes(),
+            Stage::Word(writer, _) => writer.held_bytes(),
         };
         size_of::<Task>() + kept
     }
@@ -107,7 +107,7 @@ pub(super) fn begin<H: Host>(
     turn: &mut Turn<'_, H>,
     cursors: &mut Cursors,
     call: Call<'_>,
-) -> Step {
+) -> Handled {
     let procedure = Procedure::of(call.name);
     let Some(mut reading) = Reading::new(call.query, call.content_type, call.body) else {
         return fail(turn, procedure, Failure::INVALID_PARAMETERS);
@@ -123,11 +123,11 @@ pub(super) fn resume<H: Host>(
     turn: &mut Turn<'_, H>,
     cursors: &mut Cursors,
     mut task: Box<Task>,
-) -> Step {
+) -> Handled {
     if let Stage::Read(reading) = &mut task.stage
         && !reading.step()
     {
-        return Step::Pause(task);
+        return Handled::Pause(task);
     }
     let Task { procedure, stage } = *task;
     match stage {
@@ -143,7 +143,7 @@ pub(super) fn resume<H: Host>(
             let Running { inputs, outputs, work } = *running;
             go_on(turn, cursors, procedure, inputs, outputs, work)
         }
-        Stage::Word(wording, status) => word(turn, procedure, wording, status),
+        Stage::Word(writer, status) => word(turn, procedure, writer, status),
     }
 }
 
@@ -153,7 +153,7 @@ fn admit<H: Host>(
     cursors: &mut Cursors,
     procedure: Procedure,
     reading: Reading<'_>,
-) -> Step {
+) -> Handled {
     let inputs = match reading.finish() {
         Ok(inputs) => inputs,
         Err(failure) => return fail(turn, procedure, failure),
@@ -164,7 +164,7 @@ fn admit<H: Host>(
     turn.host.begin_wait(name);
     let ms = inputs.get(b"WAITTIME").map_or(WAIT_MS, wait_ms);
     let stage = Stage::Wait(inputs.into_owned());
-    Step::Wait { ms, task: Box::new(Task { procedure, stage }) }
+    Handled::Wait { ms, task: Box::new(Task { procedure, stage }) }
 }
 
 /// What `WAITTIME` says.
@@ -180,7 +180,7 @@ fn run<H: Host>(
     cursors: &mut Cursors,
     procedure: Procedure,
     inputs: Inputs<'_>,
-) -> Step {
+) -> Handled {
     let database = turn.settings().resolve(inputs.get(b"DB").unwrap_or_default());
     let mut outputs = Outputs::default();
     let begun = cursors.choose(&inputs, database).and_then(|cursor| {
@@ -205,7 +205,7 @@ fn go_on<H: Host>(
     inputs: Inputs<'_>,
     mut outputs: Outputs,
     mut work: Work,
-) -> Step {
+) -> Handled {
     match work.step(turn, cursors, procedure.row, &inputs, &mut outputs) {
         Ok(false) => pause_run(procedure, inputs, outputs, work),
         Ok(true) => conclude(turn, procedure, &inputs, outputs, Ok(())),
@@ -220,7 +220,7 @@ fn conclude<H: Host>(
     inputs: &Inputs<'_>,
     mut outputs: Outputs,
     done: Done,
-) -> Step {
+) -> Handled {
     let forgets_cursor = procedure.row == Row::CurDelete && done.is_ok();
     let status = match done {
         Ok(()) => Status::Ok,
@@ -234,36 +234,36 @@ fn conclude<H: Host>(
         let waiting = turn.host.signal(name, inputs.has(b"SIGNALBROAD"));
         outputs.insert_number("SIGNALED", waiting);
     }
-    word(turn, procedure, Wording::new(outputs), status)
+    word(turn, procedure, BodyWriter::new(outputs), status)
 }
 
 /// Answers with a failure before the procedure was run.
-fn fail<H: Host>(turn: &mut Turn<'_, H>, procedure: Procedure, failure: Failure) -> Step {
+fn fail<H: Host>(turn: &mut Turn<'_, H>, procedure: Procedure, failure: Failure) -> Handled {
     let mut outputs = Outputs::default();
     outputs.insert(b"ERROR", failure.text.as_bytes());
-    word(turn, procedure, Wording::new(outputs), failure.status)
+    word(turn, procedure, BodyWriter::new(outputs), failure.status)
 }
 
 fn word<H: Host>(
     turn: &mut Turn<'_, H>,
     procedure: Procedure,
-    mut wording: Wording,
+    mut writer: BodyWriter,
     status: Status,
-) -> Step {
-    match wording.step(turn.host.limits().output_bytes_max) {
-        Worded::All => Step::Answered(Answer {
+) -> Handled {
+    match writer.step(turn.host.limits().output_bytes_max) {
+        Worded::All => Handled::Answered(Answer {
             status,
-            content_type: wording.content_type(),
-            body: wording.into_body(),
+            content_type: writer.content_type(),
+            body: writer.into_body(),
             row: procedure.row,
             failed: status != Status::Ok,
         }),
-        Worded::More => pause(procedure, Stage::Word(wording, status)),
+        Worded::More => pause(procedure, Stage::Word(writer, status)),
         // An error of a few words is not too long again: the limit is far above it.
         Worded::TooLong if status == Status::Ok => fail(turn, procedure, Failure::REPLY_TOO_LONG),
-        Worded::TooLong => Step::Answered(Answer {
+        Worded::TooLong => Handled::Answered(Answer {
             status,
-            content_type: wording.content_type(),
+            content_type: writer.content_type(),
             body: Vec::new(),
             row: procedure.row,
             failed: true,
@@ -271,11 +271,11 @@ fn word<H: Host>(
     }
 }
 
-fn pause_run(procedure: Procedure, inputs: Inputs<'_>, outputs: Outputs, work: Work) -> Step {
+fn pause_run(procedure: Procedure, inputs: Inputs<'_>, outputs: Outputs, work: Work) -> Handled {
     let inputs = inputs.into_owned();
     pause(procedure, Stage::Run(Box::new(Running { inputs, outputs, work })))
 }
 
-fn pause(procedure: Procedure, stage: Stage) -> Step {
-    Step::Pause(Box::new(Task { procedure, stage }))
+fn pause(procedure: Procedure, stage: Stage) -> Handled {
+    Handled::Pause(Box::new(Task { procedure, stage }))
 }

@@ -74,7 +74,7 @@ const SENT_BYTES: usize = 256 << 10;
 
 /// What became of the front of the input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Step {
+pub(super) enum Flow {
     /// So many bytes are done with.
     Done(usize),
     /// So many bytes are done with, and more are wanted after what follows them. It makes no sense
@@ -90,10 +90,10 @@ pub(super) enum Step {
     Close,
 }
 
-impl Step {
+impl Flow {
     /// Nothing can be done with these bytes before so many are there.
-    pub(super) fn missing(input: &[u8], needed: usize) -> Step {
-        Step::Read { taken: 0, needed, wanted: needed.saturating_sub(input.len()) }
+    pub(super) fn missing(input: &[u8], needed: usize) -> Flow {
+        Flow::Read { taken: 0, needed, wanted: needed.saturating_sub(input.len()) }
     }
 }
 
@@ -128,22 +128,22 @@ impl Session for KyotoSession {
                 None => self.step(&mut turn, rest, budget.output_bytes_max),
             };
             match step {
-                Step::Done(taken) => consumed += taken,
-                Step::Read { taken, needed, wanted } => {
+                Flow::Done(taken) => consumed += taken,
+                Flow::Read { taken, needed, wanted } => {
                     self.needed = needed;
                     consumed += taken;
                     break self.read(wanted);
                 }
-                Step::Yield(taken) => {
+                Flow::Yield(taken) => {
                     consumed += taken;
                     break Next::Yield;
                 }
-                Step::Wait { taken, ms } => {
+                Flow::Wait { taken, ms } => {
                     consumed += taken;
                     break Next::Wait { ms };
                 }
-                Step::Sleep { ms } => break Next::Sleep { ms },
-                Step::Close => break Next::Close,
+                Flow::Sleep { ms } => break Next::Sleep { ms },
+                Flow::Close => break Next::Close,
             }
         };
         let (hits, misses) = turn.lookups;
@@ -184,7 +184,7 @@ impl KyotoSession {
         turn: &mut Turn<'_, H>,
         input: &[u8],
         output_bytes_max: usize,
-    ) -> Step {
+    ) -> Flow {
         match &mut self.state {
             State::Request if is_binary(input[0]) => {
                 if !self.authenticated {
@@ -210,8 +210,8 @@ impl KyotoSession {
         input: &[u8],
         from: usize,
         output_bytes_max: usize,
-    ) -> Step {
-        let State::Bulk(bulk) = &mut self.state else { return Step::Close };
+    ) -> Flow {
+        let State::Bulk(bulk) = &mut self.state else { return Flow::Close };
         self.needed = 0;
         let step = bulk.go_on(turn, input, from, output_bytes_max);
         if bulk.is_over() {
@@ -238,7 +238,7 @@ impl KyotoSession {
     }
 
     #[inline]
-    fn http<H: Host>(&mut self, turn: &mut Turn<'_, H>, input: &[u8]) -> Step {
+    fn http<H: Host>(&mut self, turn: &mut Turn<'_, H>, input: &[u8]) -> Flow {
         let limits = turn.host.limits();
         let head_bytes_max = match self.authenticated {
             true => limits.line_bytes_max,
@@ -247,10 +247,10 @@ impl KyotoSession {
         self.common.origin.clear();
         let (head, length) = match find(input, &mut self.seen, head_bytes_max) {
             Found::Head(head, length) => (head, length),
-            Found::Unfinished => return Step::Read { taken: 0, needed: 0, wanted: 0 },
+            Found::Unfinished => return Flow::Read { taken: 0, needed: 0, wanted: 0 },
             Found::Other => {
                 turn.observe(Row::Unknown, true, &[]);
-                return Step::Close;
+                return Flow::Close;
             }
             Found::Bad(why) => return self.refuse(turn, (Status::BadRequest, why), None),
         };
@@ -258,7 +258,7 @@ impl KyotoSession {
             let ms = turn.host.password_delay_ms();
             if ms > 0 {
                 self.delayed = true;
-                return Step::Sleep { ms };
+                return Flow::Sleep { ms };
             }
         }
         let has_body = !matches!(head.body, Body::None | Body::Bytes(0));
@@ -270,14 +270,14 @@ impl KyotoSession {
             refuse(turn.out, &self.common, reason, true, head.method != Method::Head);
             turn.observe(Row::Unknown, true, &[head.name, head.target]);
             self.becomes(State::Request);
-            return Step::Done(length);
+            return Flow::Done(length);
         }
         if head.is_preflight {
             let keep_alive = head.keep_alive && !has_body;
             answer_preflight(turn.out, &self.common, keep_alive);
             turn.observe(Row::Unknown, false, &[head.name, head.target]);
             self.becomes(State::Request);
-            return if keep_alive { Step::Done(length) } else { Step::Close };
+            return if keep_alive { Flow::Done(length) } else { Flow::Close };
         }
         let body_bytes_max = turn.settings().body_bytes_max;
         let body_bytes = match head.body {
@@ -293,7 +293,7 @@ impl KyotoSession {
                 let head = input[..length].to_vec();
                 let (headers, chunks) = (self.seen.headers(), Chunks::default());
                 self.becomes(State::Chunked(Box::new(Chunked { head, headers, chunks })));
-                return Step::Done(length);
+                return Flow::Done(length);
             }
         };
         // Whether the body is there already or not: what is sent does not depend on that.
@@ -307,7 +307,7 @@ impl KyotoSession {
                 self.becomes(State::Request);
                 self.answer(turn, &head, Cow::Borrowed(body), total)
             }
-            None => Step::missing(input, total),
+            None => Flow::missing(input, total),
         }
     }
 
@@ -323,8 +323,8 @@ impl KyotoSession {
         access::check_password(turn.host, &mut self.authenticated, head)
     }
 
-    fn chunked<H: Host>(&mut self, turn: &mut Turn<'_, H>, input: &[u8]) -> Step {
-        let State::Chunked(chunked) = &mut self.state else { return Step::Close };
+    fn chunked<H: Host>(&mut self, turn: &mut Turn<'_, H>, input: &[u8]) -> Flow {
+        let State::Chunked(chunked) = &mut self.state else { return Flow::Close };
         let taken = match chunked.chunks.take(input, turn.settings().body_bytes_max) {
             Ok(taken) => taken,
             Err(Trouble::Invalid) => {
@@ -334,14 +334,14 @@ impl KyotoSession {
         };
         if !chunked.chunks.is_whole() {
             let wanted = chunked.chunks.wanted();
-            return Step::Read { taken, needed: 0, wanted };
+            return Flow::Read { taken, needed: 0, wanted };
         }
         let (head, headers) = (std::mem::take(&mut chunked.head), chunked.headers);
         let body = std::mem::take(&mut chunked.chunks.body);
         self.becomes(State::Request);
         match parse(&head, headers) {
             Found::Head(head, _) => self.answer(turn, &head, Cow::Owned(body), taken),
-            _ => Step::Close,
+            _ => Flow::Close,
         }
     }
 
@@ -353,12 +353,12 @@ impl KyotoSession {
         head: &Head<'_>,
         body: Cow<'_, [u8]>,
         taken: usize,
-    ) -> Step {
+    ) -> Flow {
         let (path, query) = head.path_and_query();
         let body = if head.method.takes_body() { body } else { Cow::Borrowed(&[][..]) };
         let Some(name) = path.strip_prefix(b"/rpc/") else {
             rest::answer(turn, &self.common, head, path, &body);
-            return if head.keep_alive { Step::Done(taken) } else { Step::Close };
+            return if head.keep_alive { Flow::Done(taken) } else { Flow::Close };
         };
         let call = Call { name, query, content_type: head.content_type, body };
         let step = rpc::begin(turn, &mut self.cursors, call);
@@ -366,7 +366,7 @@ impl KyotoSession {
         self.settle(turn, step, how, taken, &[head.name, head.target])
     }
 
-    fn resume<H: Host>(&mut self, turn: &mut Turn<'_, H>, pending: Pending) -> Step {
+    fn resume<H: Host>(&mut self, turn: &mut Turn<'_, H>, pending: Pending) -> Flow {
         match pending {
             Pending::Task { task, keep_alive, with_body } => {
                 let step = rpc::resume(turn, &mut self.cursors, task);
@@ -384,14 +384,14 @@ impl KyotoSession {
         body: Vec<u8>,
         sent: usize,
         keep_alive: bool,
-    ) -> Step {
+    ) -> Flow {
         let end = body.len().min(sent + SENT_BYTES);
         turn.out.extend_from_slice(&body[sent..end]);
         if end < body.len() {
             self.pending = Some(Pending::Body { body, sent: end, keep_alive });
-            return Step::Yield(0);
+            return Flow::Yield(0);
         }
-        if keep_alive { Step::Done(0) } else { Step::Close }
+        if keep_alive { Flow::Done(0) } else { Flow::Close }
     }
 
     /// Sends the answer of a procedure, or keeps what is left of it to do.
@@ -399,13 +399,13 @@ impl KyotoSession {
     fn settle<H: Host>(
         &mut self,
         turn: &mut Turn<'_, H>,
-        step: rpc::Step,
+        step: rpc::Handled,
         (keep_alive, with_body): (bool, bool),
         taken: usize,
         words: &[&[u8]],
-    ) -> Step {
+    ) -> Flow {
         let task = match step {
-            rpc::Step::Answered(answer) => {
+            rpc::Handled::Answered(answer) => {
                 let Answer { status, content_type, body, row, failed } = answer;
                 let headers: [(&str, &[u8]); 1] = [("Content-Type", content_type.as_bytes())];
                 let response = Response { status, keep_alive, length: None, headers: &headers };
@@ -416,14 +416,14 @@ impl KyotoSession {
                     head.write_head(turn.out, &self.common);
                     turn.observe(row, failed, words);
                     self.pending = Some(Pending::Body { body, sent: 0, keep_alive });
-                    return Step::Yield(taken);
+                    return Flow::Yield(taken);
                 }
                 response.write(turn.out, &self.common, &body, with_body);
                 turn.observe(row, failed, words);
-                return if keep_alive { Step::Done(taken) } else { Step::Close };
+                return if keep_alive { Flow::Done(taken) } else { Flow::Close };
             }
-            rpc::Step::Pause(task) => (task, Step::Yield(taken)),
-            rpc::Step::Wait { ms, task } => (task, Step::Wait { taken, ms }),
+            rpc::Handled::Pause(task) => (task, Flow::Yield(taken)),
+            rpc::Handled::Wait { ms, task } => (task, Flow::Wait { taken, ms }),
         };
         self.pending = Some(Pending::Task { task: task.0, keep_alive, with_body });
         task.1
@@ -436,11 +436,11 @@ impl KyotoSession {
         turn: &mut Turn<'_, H>,
         reason: (Status, &str),
         head: Option<&Head<'_>>,
-    ) -> Step {
+    ) -> Flow {
         let with_body = head.is_none_or(|head| head.method != Method::Head);
         refuse(turn.out, &self.common, reason, false, with_body);
         turn.observe(Row::Unknown, true, &[reason.1.as_bytes()]);
-        Step::Close
+        Flow::Close
     }
 }
 

@@ -9,7 +9,7 @@
 //! another, and may be left out where the password has no space in it.
 
 use super::line::{Words, is_http, unsigned};
-use super::session::Step;
+use super::session::Flow;
 use super::table::Row;
 use super::turn::Turn;
 use crate::Host;
@@ -24,23 +24,23 @@ pub(super) fn answer<H: Host>(
     line: &[u8],
     input: &[u8],
     body: usize,
-) -> Step {
+) -> Flow {
     let Some(length) = secret_length(line) else {
         if is_http(line) {
-            return Step::Close;
+            return Flow::Close;
         }
         turn.say("CLIENT_ERROR unauthenticated");
         turn.observe(Row::Unknown, true, &[]);
-        return Step::Consumed(body);
+        return Flow::Consumed(body);
     };
     let length_max = turn.host.limits().unauthenticated_argument_bytes_max;
     let Some(length) = usize::try_from(length).ok().filter(|&length| length <= length_max) else {
         turn.say(FAILURE);
         turn.observe(Row::Authenticate, true, &[]);
-        return Step::Close;
+        return Flow::Close;
     };
     let total = body.saturating_add(length).saturating_add(2);
-    let Some(block) = input.get(body..total) else { return Step::Missing(total) };
+    let Some(block) = input.get(body..total) else { return Flow::Missing(total) };
     let (secret, end) = block.split_at(length);
     let delay_ms = turn.host.password_delay_ms();
     *authenticated = end == b"\r\n" && turn.host.check_password(password(secret));
@@ -48,8 +48,8 @@ pub(super) fn answer<H: Host>(
     // Neither the line nor the password is for the slow log.
     turn.observe(Row::Authenticate, !*authenticated, &[]);
     match delay_ms {
-        0 => Step::Consumed(total),
-        ms => Step::Sleep { bytes: total, ms },
+        0 => Flow::Consumed(total),
+        ms => Flow::Sleep { bytes: total, ms },
     }
 }
 

@@ -13,7 +13,7 @@ use super::exptime;
 use super::line::{Words, unsigned};
 use super::meta::{OPTIONS_TOO_LONG, fail, is_short, parse};
 use super::meta_flags::{KeyBuffer, MetaRequest, too_many};
-use super::session::Step;
+use super::session::Flow;
 use super::storage::{self, BAD_CHUNK, Body, OUT_OF_MEMORY, TOO_LARGE};
 use super::table::Row;
 use super::turn::{BAD_FORMAT, Turn};
@@ -27,19 +27,19 @@ pub(super) fn set<H: Host>(
     line: &[u8],
     input: &[u8],
     body: usize,
-) -> Step {
+) -> Flow {
     let (Some(key), length) = (words.next(), words.next()) else {
         fail(turn, Row::Ms, "ERROR", line);
-        return Step::Consumed(body);
+        return Flow::Consumed(body);
     };
     let length = length.and_then(unsigned).filter(|&length| length <= storage::ANNOUNCED_BYTES_MAX);
     let Some(length) = length.filter(|_| is_short(key)) else {
         fail(turn, Row::Ms, BAD_FORMAT, line);
-        return Step::Consumed(body);
+        return Flow::Consumed(body);
     };
     if too_many(&words, 3) {
         fail(turn, Row::Ms, OPTIONS_TOO_LONG, line);
-        return Step::Consumed(body);
+        return Flow::Consumed(body);
     }
     let mut buffer: KeyBuffer = [0; _];
     let parsed = parse(turn, key, words, &mut buffer)
@@ -48,7 +48,7 @@ pub(super) fn set<H: Host>(
         Ok(parsed) => parsed,
         Err(text) => {
             fail(turn, Row::Ms, text, line);
-            return Step::Swallow { body, bytes: length.saturating_add(2) };
+            return Flow::Swallow { body, bytes: length.saturating_add(2) };
         }
     };
     let (value, consumed) = match storage::take_value(turn, length, input, body) {
@@ -61,7 +61,7 @@ pub(super) fn set<H: Host>(
         }
         Body::Broken(consumed) => {
             fail(turn, Row::Ms, BAD_CHUNK, line);
-            return Step::Consumed(consumed);
+            return Flow::Consumed(consumed);
         }
     };
     let outcome = turn.execute(&mode.command(&request, value, turn.now_ms()), Writing::Silent);
@@ -91,7 +91,7 @@ pub(super) fn set<H: Host>(
         }
     };
     turn.observe(Row::Ms, failed, line);
-    Step::Consumed(consumed)
+    Flow::Consumed(consumed)
 }
 
 /// What `ms` does, by its mode flag.

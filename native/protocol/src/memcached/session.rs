@@ -66,7 +66,7 @@ enum Front<'i> {
 
 /// What became of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Step {
+pub(super) enum Flow {
     /// Answered; the next request begins there.
     Consumed(usize),
     /// The same, but the answer is held back for so long.
@@ -153,28 +153,28 @@ impl Session for MemcachedSession {
                 Front::Refused => break Next::Close,
             };
             match self.respond(&mut turn, line, rest, body, budget.output_bytes_max) {
-                Step::Consumed(bytes) => consumed += self.consumed(bytes, State::Request),
-                Step::Sleep { bytes, ms } => {
+                Flow::Consumed(bytes) => consumed += self.consumed(bytes, State::Request),
+                Flow::Sleep { bytes, ms } => {
                     consumed += self.consumed(bytes, State::Request);
                     break Next::Sleep { ms };
                 }
-                Step::Swallow { body, bytes } => {
+                Flow::Swallow { body, bytes } => {
                     consumed += self.consumed(body, State::Unwanted(bytes));
                 }
-                Step::Missing(bytes) => {
+                Flow::Missing(bytes) => {
                     self.needed = bytes;
                     self.searched = body - 1;
                     break Next::Read { wanted: bytes.saturating_sub(rest.len()) };
                 }
-                Step::Pause { at, retrieval } => {
+                Flow::Pause { at, retrieval } => {
                     consumed += self.consumed(at, State::Keys(retrieval));
                     break Next::Yield;
                 }
-                Step::PauseSearch { at } => {
+                Flow::PauseSearch { at } => {
                     consumed += self.consumed(at, State::Search);
                     break Next::Yield;
                 }
-                Step::Close => break Next::Close,
+                Flow::Close => break Next::Close,
             }
         };
         let lookups = turn.lookups;
@@ -285,7 +285,7 @@ impl MemcachedSession {
         input: &[u8],
         body: usize,
         output_bytes_max: usize,
-    ) -> Step {
+    ) -> Flow {
         let mut words = Words::of(line);
         if let State::Keys(retrieval) = self.state {
             return retrieve(turn, retrieval, words, line, body, output_bytes_max);
@@ -302,7 +302,7 @@ impl MemcachedSession {
                 let retrieval = Retrieval::get(name == b"gets");
                 if words.clone().next().is_none() {
                     retrieval::no_keys(turn, retrieval, line);
-                    return Step::Consumed(body);
+                    return Flow::Consumed(body);
                 }
                 if range_search::is_search(&words) {
                     self.search = range_search::begin(turn, name == b"gets", words, line);
@@ -316,7 +316,7 @@ impl MemcachedSession {
                     Some(retrieval) => {
                         retrieve(turn, retrieval, words, line, body, output_bytes_max)
                     }
-                    None => Step::Consumed(body),
+                    None => Flow::Consumed(body),
                 };
             }
             b"set" => return storage::store(turn, Row::Set, words, line, input, body),
@@ -342,9 +342,9 @@ impl MemcachedSession {
             b"shutdown" => Row::Shutdown,
             b"quit" => {
                 turn.observe(Row::Quit, false, line);
-                return Step::Close;
+                return Flow::Close;
             }
-            _ if is_http(line) => return Step::Close,
+            _ if is_http(line) => return Flow::Close,
             _ => Row::Unknown,
         };
         match row {
@@ -367,7 +367,7 @@ impl MemcachedSession {
             }
             _ => keys::answer(turn, row, words, line),
         }
-        Step::Consumed(body)
+        Flow::Consumed(body)
     }
 
     /// Goes on with the search, if there is one.
@@ -378,14 +378,14 @@ impl MemcachedSession {
         line: &[u8],
         body: usize,
         output_bytes_max: usize,
-    ) -> Step {
+    ) -> Flow {
         if let Some(search) = &mut self.search
             && !range_search::go_on(turn, search, line, output_bytes_max)
         {
-            return Step::PauseSearch { at: line.len() };
+            return Flow::PauseSearch { at: line.len() };
         }
         self.search = None;
-        Step::Consumed(body)
+        Flow::Consumed(body)
     }
 }
 
@@ -397,10 +397,10 @@ fn retrieve<H: Host>(
     line: &[u8],
     body: usize,
     output_bytes_max: usize,
-) -> Step {
+) -> Flow {
     match retrieval::retrieve(turn, retrieval, words, line, output_bytes_max) {
-        Retrieved::All | Retrieved::Refused => Step::Consumed(body),
-        Retrieved::Until { left } => Step::Pause { at: line.len() - left, retrieval },
+        Retrieved::All | Retrieved::Refused => Flow::Consumed(body),
+        Retrieved::Until { left } => Flow::Pause { at: line.len() - left, retrieval },
     }
 }
 

@@ -11,7 +11,7 @@
 use super::answer::{Outcome, Writing};
 use super::exptime;
 use super::line::{Arguments, Words, signed, unsigned};
-use super::session::Step;
+use super::session::Flow;
 use super::table::Row;
 use super::turn::{BAD_FORMAT, Turn};
 use crate::Host;
@@ -44,7 +44,7 @@ pub(super) fn store<H: Host>(
     line: &[u8],
     input: &[u8],
     body: usize,
-) -> Step {
+) -> Flow {
     let expected = if row == Row::Cas { 5 } else { 4 };
     let arguments = match Arguments::of(words) {
         Some(arguments) if (expected..=expected + 1).contains(&arguments.as_slice().len()) => {
@@ -53,14 +53,14 @@ pub(super) fn store<H: Host>(
         _ => {
             turn.say("ERROR");
             turn.observe(row, true, line);
-            return Step::Consumed(body);
+            return Flow::Consumed(body);
         }
     };
     let noreply = arguments.noreply();
     let Some(request) = parse(turn, row, arguments.as_slice()) else {
         turn.say_unless(noreply, BAD_FORMAT);
         turn.observe(row, true, line);
-        return Step::Consumed(body);
+        return Flow::Consumed(body);
     };
     let (value, consumed) = match take_value(turn, request.value_bytes, input, body) {
         Body::Whole(value, consumed) => (value, consumed),
@@ -76,14 +76,14 @@ pub(super) fn store<H: Host>(
         Body::Broken(consumed) => {
             turn.say_unless(noreply, BAD_CHUNK);
             turn.observe(row, true, line);
-            return Step::Consumed(consumed);
+            return Flow::Consumed(consumed);
         }
     };
     let outcome = carry_out(turn, row, &request, value);
     let (text, row, failed) = reply(outcome, row);
     turn.say_unless(noreply, text);
     turn.observe(row, failed, line);
-    Step::Consumed(consumed)
+    Flow::Consumed(consumed)
 }
 
 fn parse<'l, H: Host>(turn: &Turn<'_, H>, row: Row, arguments: &[&'l [u8]]) -> Option<Request<'l>> {
@@ -159,9 +159,9 @@ pub(super) enum Body<'i> {
     /// All of it, and where the next request begins.
     Whole(&'i [u8], usize),
     /// Not all there yet.
-    Missing(Step),
+    Missing(Flow),
     /// Longer than a value may be; passed over.
-    TooLarge(Step),
+    TooLarge(Flow),
     /// Not followed by CR LF; the next request begins there.
     Broken(usize),
 }
@@ -177,11 +177,13 @@ pub(super) fn take_value<'i, H: Host>(
     let length = match usize::try_from(value_bytes) {
         Ok(length) if length <= turn.value_max() => length,
         _ => {
-            return Body::TooLarge(Step::Swallow { body, bytes: value_bytes.saturating_add(2) });
+            return Body::TooLarge(Flow::Swallow { body, bytes: value_bytes.saturating_add(2) });
         }
     };
     let total = body.saturating_add(length).saturating_add(2);
-    let Some(block) = input.get(body..total) else { return Body::Missing(Step::Missing(total)) };
+    let Some(block) = input.get(body..total) else {
+        return Body::Missing(Flow::Missing(total));
+    };
     match block.split_at(length) {
         (value, b"\r\n") => Body::Whole(value, total),
         _ => Body::Broken(total),

@@ -2,8 +2,8 @@
 
 use super::encoder::Failure;
 use super::number;
+use super::reply_format::ReplyFormat;
 use super::request::{Built, Request, SYNTAX};
-use super::shape::Shape;
 use super::table::Name;
 use todana_command::{Command, Span, Unit};
 
@@ -47,7 +47,7 @@ pub(super) fn build<'a>(request: &Request<'a>) -> Built<'a> {
             Command::BitPosition { key, bit, start, end, unit }
         }
     };
-    Ok((command, Shape::Plain))
+    Ok((command, ReplyFormat::Plain))
 }
 
 impl Request<'_> {

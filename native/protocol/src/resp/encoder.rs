@@ -61,8 +61,8 @@ pub(super) struct Encoder<'o> {
     /// Whether it was. What is in `out` then is not a sequence of replies any more.
     pub(super) overflowed: bool,
     /// How the reply under way is worded.
-    pub(super) shape: super::shape::Shape,
-    /// Now, for shapes that tell time to live.
+    pub(super) format: super::reply_format::ReplyFormat,
+    /// Now, for formats that tell time to live.
     pub(super) now_ms: u64,
     /// Look-ups that found something, and did not.
     pub(super) lookups: (u64, u64),
@@ -81,7 +81,7 @@ impl<'o> Encoder<'o> {
         bytes_max: usize,
         now_ms: u64,
     ) -> Encoder<'o> {
-        let shape = super::shape::Shape::Plain;
+        let format = super::reply_format::ReplyFormat::Plain;
         let (failed, overflowed, lookups) = (false, false, (0, 0));
         let (splices, spliced_bytes, spliced_bytes_min) = (Vec::new(), 0, KEPT_BYTES_MIN);
         Encoder {
@@ -90,7 +90,7 @@ impl<'o> Encoder<'o> {
             failed,
             bytes_max,
             overflowed,
-            shape,
+            format,
             now_ms,
             lookups,
             splices,

@@ -1,8 +1,8 @@
 //! Keys, whatever their values are, and whole databases.
 
 use super::encoder::Failure;
+use super::reply_format::ReplyFormat;
 use super::request::{Built, NO_SUCH_DATABASE, NOT_AN_INTEGER, Request, SYNTAX};
-use super::shape::Shape;
 use super::strings::Unit;
 use super::table::Name;
 use super::{number, pattern};
@@ -15,18 +15,19 @@ pub(super) fn build<'a>(request: &Request<'a>) -> Built<'a> {
     let arguments = request.arguments;
     let key = arguments.get(1).copied().unwrap_or_default();
     let second = arguments.get(2).copied().unwrap_or_default();
-    let plain = |command| Ok((command, Shape::Plain));
-    let expiry =
-        |absolute, seconds| Ok((Command::Expiry { key }, Shape::Expiry { absolute, seconds }));
+    let plain = |command| Ok((command, ReplyFormat::Plain));
+    let expiry = |absolute, seconds| {
+        Ok((Command::Expiry { key }, ReplyFormat::Expiry { absolute, seconds }))
+    };
     match request.name {
         Name::Del | Name::Unlink => plain(Command::Delete { keys: &arguments[1..] }),
         Name::Exists => {
             let keys = &arguments[1..];
-            Ok((Command::Exists { keys }, Shape::Found(keys.len())))
+            Ok((Command::Exists { keys }, ReplyFormat::Found(keys.len())))
         }
         Name::Touch => {
             let keys = &arguments[1..];
-            Ok((Command::NoteAccess { keys }, Shape::Found(keys.len())))
+            Ok((Command::NoteAccess { keys }, ReplyFormat::Found(keys.len())))
         }
         Name::Expire => request.expire(Unit::SECONDS),
         Name::PExpire => request.expire(Unit::MILLISECONDS),
@@ -40,7 +41,7 @@ pub(super) fn build<'a>(request: &Request<'a>) -> Built<'a> {
             let when = ExpireWhen { if_some: true, ..ExpireWhen::default() };
             plain(Command::Expire { key, expires: Expires::Never, when })
         }
-        Name::Type => Ok((Command::Exists { keys: &arguments[1..] }, Shape::Type)),
+        Name::Type => Ok((Command::Exists { keys: &arguments[1..] }, ReplyFormat::Type)),
         Name::KeysOf => {
             pattern::check(key)?;
             plain(Command::Keys { pattern: key })
@@ -48,10 +49,10 @@ pub(super) fn build<'a>(request: &Request<'a>) -> Built<'a> {
         Name::Scan => request.scan(),
         Name::RandomKey => plain(Command::RandomKey { seed: request.random }),
         Name::RenameTo => {
-            Ok((Command::Rename { from: key, to: second, if_absent: false }, Shape::Rename))
+            Ok((Command::Rename { from: key, to: second, if_absent: false }, ReplyFormat::Rename))
         }
         Name::RenameNx => {
-            Ok((Command::Rename { from: key, to: second, if_absent: true }, Shape::RenameNx))
+            Ok((Command::Rename { from: key, to: second, if_absent: true }, ReplyFormat::RenameNx))
         }
         Name::CopyTo => request.copy(),
         Name::Move => plain(Command::Move { key, database: request.database(2)? }),
@@ -66,10 +67,10 @@ pub(super) fn build<'a>(request: &Request<'a>) -> Built<'a> {
             }
             plain(Command::Swap { first, second })
         }
-        Name::ObjectEncoding => Ok((Command::Get { key: second }, Shape::Encoding)),
-        Name::ObjectFreq => Ok((Command::Get { key: second }, Shape::Untold)),
-        Name::ObjectIdleTime => Ok((Command::Get { key: second }, Shape::Always(0))),
-        Name::ObjectRefCount => Ok((Command::Get { key: second }, Shape::Always(1))),
+        Name::ObjectEncoding => Ok((Command::Get { key: second }, ReplyFormat::Encoding)),
+        Name::ObjectFreq => Ok((Command::Get { key: second }, ReplyFormat::Untold)),
+        Name::ObjectIdleTime => Ok((Command::Get { key: second }, ReplyFormat::Always(0))),
+        Name::ObjectRefCount => Ok((Command::Get { key: second }, ReplyFormat::Always(1))),
         _ => request.memory_usage(),
     }
 }
@@ -97,14 +98,14 @@ impl<'a> Request<'a> {
         let number = self.integer(2)?;
         let at_ms = self.moment(unit, number).ok_or_else(|| self.invalid_expiry())?;
         let (key, expires) = (self.arguments[1], Expires::At(at_ms));
-        Ok((Command::Expire { key, expires, when }, Shape::Plain))
+        Ok((Command::Expire { key, expires, when }, ReplyFormat::Plain))
     }
 
     fn scan(&self) -> Built<'a> {
         let Some(cursor) = number::cursor(self.arguments[1]) else {
             return Err("ERR invalid cursor".into());
         };
-        let (mut count, mut pattern, mut shape) = (SCAN_COUNT, None, Shape::Plain);
+        let (mut count, mut pattern, mut format) = (SCAN_COUNT, None, ReplyFormat::Plain);
         for option in self.arguments[2..].chunks(2) {
             let &[word, value] = option else { return Err(SYNTAX) };
             if word.eq_ignore_ascii_case(b"count") {
@@ -115,12 +116,12 @@ impl<'a> Request<'a> {
                 pattern = Some(value);
             } else if word.eq_ignore_ascii_case(b"type") {
                 let known = value.eq_ignore_ascii_case(b"string");
-                shape = if known { Shape::Plain } else { Shape::NoKeys };
+                format = if known { ReplyFormat::Plain } else { ReplyFormat::NoKeys };
             } else {
                 return Err(SYNTAX);
             }
         }
-        Ok((Command::Scan { cursor, count, pattern, values: false }, shape))
+        Ok((Command::Scan { cursor, count, pattern, values: false }, format))
     }
 
     fn copy(&self) -> Built<'a> {
@@ -138,7 +139,7 @@ impl<'a> Request<'a> {
             at += 1;
         }
         let (from, to) = (self.arguments[1], self.arguments[2]);
-        Ok((Command::Copy { from, to, database, replace }, Shape::Plain))
+        Ok((Command::Copy { from, to, database, replace }, ReplyFormat::Plain))
     }
 
     /// Checks the options of FLUSHDB and FLUSHALL, which change nothing: removal is always at once.
@@ -168,6 +169,6 @@ impl<'a> Request<'a> {
                 return Err(SYNTAX);
             }
         }
-        Ok((Command::MemoryUsage { key: self.arguments[2] }, Shape::Plain))
+        Ok((Command::MemoryUsage { key: self.arguments[2] }, ReplyFormat::Plain))
     }
 }

@@ -22,9 +22,9 @@
 //!  ($-1, *-1)   ($)              (*)           ($)                          (*)
 //! ```
 //!
-//! The commands are data ([`table`]); those that concern records are built for the waist by the
-//! module of their group and worded by [`shape`], the others are answered here. What differs from
-//! Redis is listed in `docs/commands-resp.md`, which [`document`] writes.
+//! The commands are data ([`table`]). The module of a command's group parses the commands on
+//! records, and [`reply_format`] formats their replies; this module answers the other commands
+//! itself. `docs/commands-resp.md`, which [`document`] writes, lists the differences from Redis.
 
 mod ahead;
 mod bits;
@@ -43,10 +43,10 @@ mod number;
 mod parser;
 mod pattern;
 mod range;
+mod reply_format;
 mod request;
 mod server;
 mod session;
-mod shape;
 mod spec;
 mod strings;
 mod syntax;

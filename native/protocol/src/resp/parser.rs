@@ -24,7 +24,7 @@ pub(super) struct Bounds {
 
 /// How far the parser came.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Step {
+pub(super) enum Parsed {
     /// A complete request of this many bytes; its arguments are in [`Parser::arguments`].
     Request(usize),
     /// This many bytes that ask for nothing: an empty line or array.
@@ -93,25 +93,25 @@ impl Parser {
     /// Goes on with the request whose first byte is the first of `input`, which holds at least what
     /// the last call saw unless that call completed a request.
     #[inline]
-    pub(super) fn advance(&mut self, input: &[u8], bounds: Bounds) -> Step {
+    pub(super) fn advance(&mut self, input: &[u8], bounds: Bounds) -> Parsed {
         if let Some(length) = self.again.take() {
-            return Step::Request(length);
+            return Parsed::Request(length);
         }
         if let Stage::Start = self.stage {
             self.ranges.clear();
             match input.first() {
-                None => return Step::Incomplete(0),
+                None => return Parsed::Incomplete(0),
                 Some(b'*') => {}
                 Some(_) => return self.inline(input, bounds),
             }
             let (count, end) = match number_line(input, 1) {
                 Line::Number(count, end) => (count, end),
-                Line::Incomplete => return Step::Incomplete(0),
+                Line::Incomplete => return Parsed::Incomplete(0),
                 Line::Invalid => return broken("invalid multibulk length"),
                 Line::TooLong => return broken("too big mbulk count string"),
             };
             if count <= 0 {
-                return Step::Nothing(end);
+                return Parsed::Nothing(end);
             }
             let count = usize::try_from(count).unwrap_or(usize::MAX);
             if count > bounds.arguments_max {
@@ -128,7 +128,7 @@ impl Parser {
     }
 
     #[inline]
-    fn arguments_of_array(&mut self, input: &[u8], bounds: Bounds) -> Step {
+    fn arguments_of_array(&mut self, input: &[u8], bounds: Bounds) -> Parsed {
         loop {
             let (left, length) = match self.stage {
                 Stage::Body(left, length) => (left, length),
@@ -142,22 +142,22 @@ impl Parser {
             let end = self.position + length;
             if input.len() < end + 2 {
                 self.stage = Stage::Body(left, length);
-                return Step::Incomplete(end + 2 - input.len());
+                return Parsed::Incomplete(end + 2 - input.len());
             }
             self.ranges.push((self.position, end));
             self.position = end + 2;
             if left == 1 {
                 self.stage = Stage::Start;
-                return Step::Request(take(&mut self.position));
+                return Parsed::Request(take(&mut self.position));
             }
             self.stage = Stage::Arguments(left - 1);
         }
     }
 
     #[inline]
-    fn length_line(&mut self, input: &[u8], bounds: Bounds) -> Result<usize, Step> {
+    fn length_line(&mut self, input: &[u8], bounds: Bounds) -> Result<usize, Parsed> {
         match input.get(self.position) {
-            None => return Err(Step::Incomplete(0)),
+            None => return Err(Parsed::Incomplete(0)),
             Some(b'$') => {}
             Some(&other) => {
                 return Err(broken(&format!("expected '$', got '{}'", char::from(other))));
@@ -165,7 +165,7 @@ impl Parser {
         }
         let (length, end) = match number_line(input, self.position + 1) {
             Line::Number(length, end) => (length, end),
-            Line::Incomplete => return Err(Step::Incomplete(0)),
+            Line::Incomplete => return Err(Parsed::Incomplete(0)),
             Line::Invalid => return Err(broken("invalid bulk length")),
             Line::TooLong => return Err(broken("too big bulk count string")),
         };
@@ -180,13 +180,13 @@ impl Parser {
     }
 
     #[cold]
-    fn inline(&mut self, input: &[u8], bounds: Bounds) -> Step {
+    fn inline(&mut self, input: &[u8], bounds: Bounds) -> Parsed {
         let line_bytes_max = bounds.line_bytes_max;
         let Some(found) = memchr(b'\n', &input[self.position..]) else {
             self.position = input.len();
             return match input.len() > line_bytes_max {
                 true => broken("too big inline request"),
-                false => Step::Incomplete(0),
+                false => Parsed::Incomplete(0),
             };
         };
         let end = take(&mut self.position) + found;
@@ -195,20 +195,20 @@ impl Parser {
         }
         let line = input[..end].strip_suffix(b"\r").unwrap_or(&input[..end]);
         if inline::is_http(line) {
-            return Step::Http;
+            return Parsed::Http;
         }
         self.unquoted.clear();
         if !inline::split(line, &mut self.unquoted, &mut self.ranges) {
             return broken("unbalanced quotes in request");
         }
         if self.ranges.is_empty() {
-            return Step::Nothing(end + 1);
+            return Parsed::Nothing(end + 1);
         }
         if self.ranges.len() > bounds.arguments_max {
             return broken("unauthenticated multibulk length");
         }
         self.is_inline = true;
-        Step::Request(end + 1)
+        Parsed::Request(end + 1)
     }
 
     /// The arguments of the request that [`Parser::advance`] completed in `input`, in order.
@@ -233,8 +233,8 @@ impl Parser {
     }
 }
 
-fn broken(what: &str) -> Step {
-    Step::Broken(format!("Protocol error: {what}"))
+fn broken(what: &str) -> Parsed {
+    Parsed::Broken(format!("Protocol error: {what}"))
 }
 
 pub(super) enum Line {
@@ -298,11 +298,11 @@ mod tests {
         unauthenticated: false,
     };
 
-    fn whole(input: &[u8]) -> (Step, Vec<Vec<u8>>) {
+    fn whole(input: &[u8]) -> (Parsed, Vec<Vec<u8>>) {
         let mut parser = Parser::default();
         let step = parser.advance(input, BOUNDS);
         let arguments = match step {
-            Step::Request(_) => parser.arguments(input).map(<[u8]>::to_vec).collect(),
+            Parsed::Request(_) => parser.arguments(input).map(<[u8]>::to_vec).collect(),
             _ => Vec::new(),
         };
         (step, arguments)
@@ -311,37 +311,37 @@ mod tests {
     #[test]
     fn an_array_of_bulk_strings_is_a_request() {
         let input = b"*2\r\n$3\r\nGET\r\n$1\r\nk\r\nrest";
-        assert_eq!(whole(input), (Step::Request(20), vec![b"GET".to_vec(), b"k".to_vec()]));
+        assert_eq!(whole(input), (Parsed::Request(20), vec![b"GET".to_vec(), b"k".to_vec()]));
     }
 
     #[test]
     fn bytes_known_to_be_missing_are_told() {
-        assert_eq!(whole(b"*1\r\n$50\r\nabc").0, Step::Incomplete(49));
-        assert_eq!(whole(b"*1\r\n$5").0, Step::Incomplete(0));
+        assert_eq!(whole(b"*1\r\n$50\r\nabc").0, Parsed::Incomplete(49));
+        assert_eq!(whole(b"*1\r\n$5").0, Parsed::Incomplete(0));
     }
 
     #[test]
     fn empty_arrays_and_lines_ask_for_nothing() {
-        assert_eq!(whole(b"*0\r\n").0, Step::Nothing(4));
-        assert_eq!(whole(b"*-1\r\n").0, Step::Nothing(5));
-        assert_eq!(whole(b"\r\n").0, Step::Nothing(2));
-        assert_eq!(whole(b"  \n").0, Step::Nothing(3));
+        assert_eq!(whole(b"*0\r\n").0, Parsed::Nothing(4));
+        assert_eq!(whole(b"*-1\r\n").0, Parsed::Nothing(5));
+        assert_eq!(whole(b"\r\n").0, Parsed::Nothing(2));
+        assert_eq!(whole(b"  \n").0, Parsed::Nothing(3));
     }
 
     #[test]
     fn limits_hold_at_their_edge_and_not_beyond() {
         let request = |length: usize| format!("*1\r\n${length}\r\n{}\r\n", "x".repeat(length));
-        assert_eq!(whole(request(100).as_bytes()).0, Step::Request(4 + 6 + 102));
+        assert_eq!(whole(request(100).as_bytes()).0, Parsed::Request(4 + 6 + 102));
         assert_eq!(whole(request(101).as_bytes()).0, broken("invalid bulk length"));
-        assert_eq!(whole(request(0).as_bytes()).0, Step::Request(4 + 4 + 2));
+        assert_eq!(whole(request(0).as_bytes()).0, Parsed::Request(4 + 4 + 2));
         assert_eq!(whole(b"*1\r\n$-1\r\n").0, broken("invalid bulk length"));
-        assert_eq!(whole(b"*4\r\n").0, Step::Incomplete(0));
+        assert_eq!(whole(b"*4\r\n").0, Parsed::Incomplete(0));
         assert_eq!(whole(b"*5\r\n").0, broken("invalid multibulk length"));
         let line = |length: usize| format!("{}\n", "x".repeat(length));
-        assert_eq!(whole(line(64).as_bytes()).0, Step::Request(65));
+        assert_eq!(whole(line(64).as_bytes()).0, Parsed::Request(65));
         assert_eq!(whole(line(65).as_bytes()).0, broken("too big inline request"));
         assert_eq!(whole(&[b'x'; 65]).0, broken("too big inline request"));
-        assert_eq!(whole(&[b'x'; 64]).0, Step::Incomplete(0));
+        assert_eq!(whole(&[b'x'; 64]).0, Parsed::Incomplete(0));
     }
 
     #[test]
@@ -360,8 +360,8 @@ mod tests {
         let input = [b"*1\r\n$1000000\r\n".as_slice(), &[b'x'; 1_000_000], b"\r\n"].concat();
         let mut parser = Parser::default();
         for end in 1..input.len() {
-            assert!(matches!(parser.advance(&input[..end], bounds), Step::Incomplete(_)));
+            assert!(matches!(parser.advance(&input[..end], bounds), Parsed::Incomplete(_)));
         }
-        assert_eq!(parser.advance(&input, bounds), Step::Request(input.len()));
+        assert_eq!(parser.advance(&input, bounds), Parsed::Request(input.len()));
     }
 }

@@ -10,8 +10,8 @@
 //! most: only an empty one is the end.
 
 use super::encoder::Failure;
+use super::reply_format::ReplyFormat;
 use super::request::{Built, NOT_AN_INTEGER, Request, SYNTAX};
-use super::shape::Shape;
 use super::{number, table::Name};
 use todana_command::{Bound, Command, KeyRange};
 
@@ -28,8 +28,8 @@ pub(super) fn build<'a>(request: &Request<'a>) -> Built<'a> {
     };
     let options = Options::read(options)?;
     let Options { after, reverse, count, values } = options;
-    let shape = if values { Shape::Pairs } else { Shape::Range };
-    Ok((Command::Range { keys, after, reverse, count, values }, shape))
+    let format = if values { ReplyFormat::Pairs } else { ReplyFormat::Range };
+    Ok((Command::Range { keys, after, reverse, count, values }, format))
 }
 
 /// An empty bound is no bound: every key is behind it where it is the first, and before it where it

@@ -2,7 +2,7 @@
 
 use super::encoder::Failure;
 use super::number;
-use super::shape::Shape;
+use super::reply_format::ReplyFormat;
 use super::table::Name;
 use super::{bits, keys, range, strings};
 use smallvec::SmallVec;
@@ -15,7 +15,7 @@ pub(super) type Arguments<'a> = SmallVec<[&'a [u8]; 8]>;
 pub(super) type Pairs<'a> = SmallVec<[(&'a [u8], &'a [u8]); 4]>;
 
 /// A command for the waist and the wording of its answer, or why there is none.
-pub(super) type Built<'a> = Result<(Command<'a>, Shape), Failure>;
+pub(super) type Built<'a> = Result<(Command<'a>, ReplyFormat), Failure>;
 
 /// A request that has the right number of arguments.
 #[derive(Clone, Copy, Debug)]
@@ -69,7 +69,7 @@ impl<'a> Request<'a> {
             Set, SetBit, SetEx, SetNx, SetRange, StrLen, SubStr, SwapDb, Touch, Ttl, Type, Unlink,
         };
         Some(match self.name {
-            Get => Ok((Command::Get { key: self.arguments[1] }, Shape::Plain)),
+            Get => Ok((Command::Get { key: self.arguments[1] }, ReplyFormat::Plain)),
             Set => self.set(),
             SetNx | SetEx | PSetEx | GetSet | GetDel | GetEx | Append | StrLen | GetRange
             | SubStr | SetRange | MGet | MSet | MSetNx | Incr | Decr | IncrBy | DecrBy

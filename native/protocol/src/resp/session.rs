@@ -6,7 +6,7 @@ use super::call::{Call, Flow};
 use super::client::Listing;
 use super::encoder::{Encoder, Failure, quoted};
 use super::lookup;
-use super::parser::{Bounds, Parser, Step};
+use super::parser::{Bounds, Parsed, Parser};
 use super::request::{Arguments, Request, pairs, takes_pairs, wrong_arity};
 use super::spec::{CONTAINER, NO_AUTH, SKIP_SLOWLOG};
 use super::table::Name;
@@ -106,7 +106,7 @@ impl Session for RespSession {
                 (length, respond(state, read.name, arguments, length, &mut encoder, host))
             } else {
                 match parser.advance(rest, bounds) {
-                    Step::Request(length) => {
+                    Parsed::Request(length) => {
                         let arguments: Arguments<'_> = parser.arguments(rest).collect();
                         let name = lookup::command(arguments[0]);
                         let flow = respond(state, name, &arguments, length, &mut encoder, host);
@@ -120,15 +120,15 @@ impl Session for RespSession {
                         (length, flow)
                     }
                     // Empty requests count too, or a flood of them would hold the thread.
-                    Step::Nothing(length) => (length, Flow::Continue),
-                    Step::Incomplete(wanted) => break Next::Read { wanted },
-                    Step::Broken(text) => {
+                    Parsed::Nothing(length) => (length, Flow::Continue),
+                    Parsed::Incomplete(wanted) => break Next::Read { wanted },
+                    Parsed::Broken(text) => {
                         if !state.silent {
                             encoder.error(&format!("ERR {text}"));
                         }
                         break Next::Close;
                     }
-                    Step::Http => break Next::Close,
+                    Parsed::Http => break Next::Close,
                 }
             };
             if encoder.overflowed {
@@ -294,8 +294,8 @@ fn carry_out<H: Host>(
     let request = Request { name, arguments, pairs: &pairs, now_ms, value_bytes_max, random };
     let mut flow = Flow::Continue;
     match request.build() {
-        Some(Ok((command, shape))) => {
-            encoder.shape = shape;
+        Some(Ok((command, format))) => {
+            encoder.format = format;
             let context = Context { now_ms, value_bytes_max };
             if command.is_long() {
                 let before = match state.begun.take() {

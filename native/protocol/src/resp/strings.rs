@@ -2,8 +2,8 @@
 
 use super::encoder::Failure;
 use super::number;
+use super::reply_format::ReplyFormat;
 use super::request::{Built, NOT_AN_INTEGER, Request, SYNTAX, wrong_arity};
-use super::shape::Shape;
 use super::table::Name;
 use todana_command::{Command, Condition, Delta, Expires, Increment, Initial, LcsWant, Set, Side};
 
@@ -13,11 +13,11 @@ pub(super) const PAIRS_MAX: usize = 8_192;
 pub(super) fn build<'a>(request: &Request<'a>) -> Built<'a> {
     let arguments = request.arguments;
     let key = arguments[1];
-    let plain = |command| Ok((command, Shape::Plain));
+    let plain = |command| Ok((command, ReplyFormat::Plain));
     match request.name {
         Name::SetNx => {
             let set = Set { condition: Condition::IfAbsent, ..stored(key, arguments[2]) };
-            Ok((Command::Set(set), Shape::OneOrZero))
+            Ok((Command::Set(set), ReplyFormat::OneOrZero))
         }
         Name::SetEx | Name::PSetEx => {
             let seconds = request.name == Name::SetEx;
@@ -47,12 +47,12 @@ pub(super) fn build<'a>(request: &Request<'a>) -> Built<'a> {
             if request.pairs.len() > PAIRS_MAX {
                 return Err(format!("ERR more than {PAIRS_MAX} pairs").into());
             }
-            let (condition, shape) = match request.name {
-                Name::MSet => (Condition::Always, Shape::Plain),
-                _ => (Condition::IfAbsent, Shape::OneOrZero),
+            let (condition, format) = match request.name {
+                Name::MSet => (Condition::Always, ReplyFormat::Plain),
+                _ => (Condition::IfAbsent, ReplyFormat::OneOrZero),
             };
             let (pairs, expires) = (request.pairs, Expires::Never);
-            Ok((Command::SetMany { pairs, condition, expires }, shape))
+            Ok((Command::SetMany { pairs, condition, expires }, format))
         }
         Name::Incr => plain(added(key, 1)),
         Name::Decr => plain(added(key, -1)),
@@ -96,7 +96,7 @@ impl<'a> Request<'a> {
         if self.arguments.len() > 3 {
             self.set_options(&mut set)?;
         }
-        Ok((Command::Set(set), Shape::Plain))
+        Ok((Command::Set(set), ReplyFormat::Plain))
     }
 
     fn set_options(&self, set: &mut Set<'a>) -> Result<(), Failure> {
@@ -143,13 +143,13 @@ impl<'a> Request<'a> {
                 // Only a key that is there has an expiry that can be wrong.
                 Err(failure) => {
                     let integer = failure != NOT_AN_INTEGER;
-                    return Ok((Command::Get { key }, Shape::GetExFailure { integer }));
+                    return Ok((Command::Get { key }, ReplyFormat::GetExFailure { integer }));
                 }
             },
             None if expiry.other => Command::GetAndExpire { key, expires: Expires::Never },
             None => Command::Get { key },
         };
-        Ok((command, Shape::Plain))
+        Ok((command, ReplyFormat::Plain))
     }
 
     fn set_range(&self) -> Built<'a> {
@@ -161,7 +161,7 @@ impl<'a> Request<'a> {
             [] => Command::Length { key },
             bytes => Command::SetRange { key, offset, bytes },
         };
-        Ok((command, Shape::Plain))
+        Ok((command, ReplyFormat::Plain))
     }
 
     fn lcs(&self) -> Built<'a> {
@@ -193,7 +193,7 @@ impl<'a> Request<'a> {
             (false, false) => LcsWant::Text,
         };
         let keys = [self.arguments[1], self.arguments[2]];
-        Ok((Command::LongestCommon { keys, want }, Shape::Plain))
+        Ok((Command::Lcs { keys, want }, ReplyFormat::Plain))
     }
 
     fn expires_in(&self, at: usize, seconds: bool) -> Result<Expires, Failure> {

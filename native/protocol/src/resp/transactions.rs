@@ -3,9 +3,9 @@
 
 use super::call::{Call, Done, Flow};
 use super::encoder::{Encoder, Failure};
+use super::reply_format::{FULL, ReplyFormat};
 use super::request::{self, Pairs, Request, pairs, takes_pairs};
 use super::session::{State, observe};
-use super::shape::{FULL, Shape};
 use super::spec::DENYOOM;
 use super::table::Name;
 use super::tail::{BATCH_VALUE_BYTES_MIN, Tail};
@@ -35,7 +35,7 @@ const COMMAND_BYTES: usize = size_of::<(Name, usize)>()
     + size_of::<Pairs<'_>>()
     + size_of::<Part<'_>>()
     + size_of::<(usize, Command<'_>)>()
-    + size_of::<(Shape, bool)>()
+    + size_of::<(ReplyFormat, bool)>()
     + size_of::<(usize, bool)>();
 
 /// What EXEC needs for an argument beside its bytes: its end, itself, and its place among the
@@ -124,7 +124,7 @@ fn too_many_watched() -> Failure {
 /// What becomes of a queued command.
 enum Part<'a> {
     /// One of the batch, answered in RESP3 or not.
-    Store(Shape, bool),
+    Store(ReplyFormat, bool),
     /// Its arguments are wrong, or its password.
     Fail(Failure),
     /// The session answers it.
@@ -306,9 +306,9 @@ impl<H: Host> Call<'_, '_, H> {
             let random = self.state.random(self.host);
             let request = Request { name, arguments, pairs, now_ms, value_bytes_max, random };
             parts.push(match request.build() {
-                Some(Ok((command, shape))) => {
+                Some(Ok((command, format))) => {
                     commands.push((database, command));
-                    Part::Store(shape, resp3)
+                    Part::Store(format, resp3)
                 }
                 Some(Err(failure)) => Part::Fail(failure),
                 None if name == Name::Hello => match self.foresee_hello(arguments) {
@@ -336,11 +336,11 @@ impl<H: Host> Call<'_, '_, H> {
         batch: &Batch<'_>,
         parts: &[Part<'_>],
     ) -> Result<Option<Replies>, Inadmissible> {
-        let shapes = parts.iter().filter_map(|part| match part {
-            Part::Store(shape, resp3) => Some((*shape, *resp3)),
+        let formats = parts.iter().filter_map(|part| match part {
+            Part::Store(format, resp3) => Some((*format, *resp3)),
             _ => None,
         });
-        let shapes: Vec<(Shape, bool)> = shapes.collect();
+        let formats: Vec<(ReplyFormat, bool)> = formats.collect();
         let mut replies = Replies::default();
         let limits = self.host.limits();
         let context =
@@ -355,12 +355,12 @@ impl<H: Host> Call<'_, '_, H> {
                 ends.push((encoder.out.len(), encoder.failed));
             }
             encoder.failed = false;
-            (encoder.shape, encoder.resp3) = shapes[index];
+            (encoder.format, encoder.resp3) = formats[index];
         };
         if !execute_batch(self.host.databases(), batch, context, &mut encoder, each)? {
             return Ok(None);
         }
-        if !shapes.is_empty() {
+        if !formats.is_empty() {
             ends.push((encoder.out.len(), encoder.failed));
         }
         self.encoder.overflowed |= encoder.overflowed;

@@ -12,11 +12,11 @@ mod tests;
 pub(crate) use buffers::{NO_SIGNAL, say_goodbye};
 
 use crate::clock::{Clock, Moment};
-use crate::conditions::{Place, Wait};
 use crate::door::{self, Door, Refusal};
 use crate::host::{Shared, TurnHost};
 use crate::poller::{Interest, Ready};
 use crate::statistics::LoopStatistics;
+use crate::waiters::{Place, Wait};
 use outgoing::Outgoing;
 use rustix::io::Errno;
 use rustix::net::RecvFlags;
@@ -319,7 +319,7 @@ impl<D: Door> Connection<D> {
     /// Takes the client out of the queue of the condition that it waits for.
     fn end_wait(&mut self, shared: &Shared) {
         if let Some(wait) = self.wait.take() {
-            shared.conditions.end(wait);
+            shared.waiters.end(wait);
         }
     }
 

@@ -41,7 +41,6 @@ mod evicting;
 mod stopping;
 
 use crate::clock::Clock;
-use crate::conditions::Place;
 use crate::connection::{Connection, INPUT_BYTES, Turn, Verdict};
 use crate::door::Door;
 use crate::host::{LoopPart, Shared};
@@ -49,6 +48,7 @@ use crate::inbox::{Message, Waker};
 use crate::listener::{self, Listener};
 use crate::poller::{Interest, Poller, Ready, Sources, Token};
 use crate::slots::Slots;
+use crate::waiters::Place;
 use std::collections::{BTreeSet, VecDeque};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};

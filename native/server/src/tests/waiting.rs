@@ -5,18 +5,18 @@ use std::net::Shutdown;
 
 /// As many clients that wait for `name`, in the order in which they began.
 fn waiters(server: &Server, count: usize, name: &str, ms: u64) -> Vec<Peer> {
-    let before = server.shared.conditions.count().1;
+    let before = server.shared.waiters.count().1;
     let wait = |number| {
         let mut peer = Peer::connect(server);
         peer.send(&format!("wait {name} {ms}\n"));
-        until("the client waits", || server.shared.conditions.count().1 == before + number);
+        until("the client waits", || server.shared.waiters.count().1 == before + number);
         peer
     };
     (1..=count).map(wait).collect()
 }
 
 fn nobody_waits(server: &Server) -> bool {
-    server.shared.conditions.count() == (0, 0)
+    server.shared.waiters.count() == (0, 0)
 }
 
 /// Long enough for what must not happen to happen.
@@ -107,7 +107,7 @@ fn an_earlier_deadline_does_not_end_a_later_wait() {
                 })
                 .unwrap();
             peer.send("wait a 600000\n");
-            until("the client waits again", || server.shared.conditions.count().1 == 1);
+            until("the client waits again", || server.shared.waiters.count().1 == 1);
             std::thread::sleep(Duration::from_millis(ms + 100));
             assert!(hears_nothing(&peer));
             assert_eq!(signaller.ask("signal a"), "1");
@@ -139,7 +139,7 @@ fn what_was_answered_before_a_wait_goes_out_at_once() {
             let mut peer = Peer::connect(server);
             peer.send("before\nbig 3000000\nwait a 60000\n");
             assert_eq!((peer.line(), peer.line().len()), ("before".into(), 3_000_000));
-            until("the client waits", || server.shared.conditions.count().1 == 1);
+            until("the client waits", || server.shared.waiters.count().1 == 1);
             pause();
             assert!(hears_nothing(&peer));
             assert_eq!(Peer::connect(server).ask("signal a"), "1");
@@ -155,7 +155,7 @@ fn requests_behind_a_wait_are_executed_after_it() {
         |server| {
             let mut peer = Peer::connect(server);
             peer.send("wait a 60000\nsignal b\nbegun ");
-            until("the client waits", || server.shared.conditions.count().1 == 1);
+            until("the client waits", || server.shared.waiters.count().1 == 1);
             peer.send("and ended\n").send("last\n");
             pause();
             assert!(hears_nothing(&peer));
@@ -298,7 +298,7 @@ fn many_wait_and_each_is_woken_once() {
             for peer in &mut peers {
                 peer.send("wait a 60000\nafter\n");
             }
-            until("all wait", || server.shared.conditions.count() == (1, COUNT));
+            until("all wait", || server.shared.waiters.count() == (1, COUNT));
             let signal = |_| {
                 let mut signaller = Peer::connect(server);
                 std::thread::spawn(move || {

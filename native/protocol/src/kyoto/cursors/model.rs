@@ -8,7 +8,7 @@ use todana_command::Expires;
 
 /// What a client or others do.
 #[derive(Clone, Copy, Debug)]
-enum Step {
+enum Action {
     /// Others store a record, which lives for so many seconds.
     Put(u8, Option<u64>),
     /// Others remove one.
@@ -31,19 +31,19 @@ enum Step {
     },
 }
 
-fn step() -> impl Strategy<Value = Step> {
+fn step() -> impl Strategy<Value = Action> {
     // The model counts on no key at the very ends.
     let key = || b'a'..=b'h';
     prop_oneof![
-        4 => (key(), prop::option::of(1u64..4)).prop_map(|(key, ttl)| Step::Put(key, ttl)),
-        3 => key().prop_map(Step::Remove),
-        1 => (1u64..3).prop_map(Step::Pass),
-        1 => prop::option::of(key()).prop_map(Step::Jump),
-        1 => prop::option::of(key()).prop_map(Step::JumpBack),
-        4 => any::<bool>().prop_map(|backward| Step::Move { backward }),
-        6 => any::<bool>().prop_map(|step| Step::Look { step }),
-        1 => any::<bool>().prop_map(|step| Step::SetValue { step }),
-        2 => any::<bool>().prop_map(|look| Step::Take { look }),
+        4 => (key(), prop::option::of(1u64..4)).prop_map(|(key, ttl)| Action::Put(key, ttl)),
+        3 => key().prop_map(Action::Remove),
+        1 => (1u64..3).prop_map(Action::Pass),
+        1 => prop::option::of(key()).prop_map(Action::Jump),
+        1 => prop::option::of(key()).prop_map(Action::JumpBack),
+        4 => any::<bool>().prop_map(|backward| Action::Move { backward }),
+        6 => any::<bool>().prop_map(|step| Action::Look { step }),
+        1 => any::<bool>().prop_map(|step| Action::SetValue { step }),
+        2 => any::<bool>().prop_map(|look| Action::Take { look }),
     ]
 }
 
@@ -96,28 +96,28 @@ impl Model {
     }
 
     /// Which key a step of the client finds.
-    fn take(&mut self, step: Step) -> Option<u8> {
+    fn take(&mut self, step: Action) -> Option<u8> {
         match step {
-            Step::Jump(key) => {
+            Action::Jump(key) => {
                 self.backward = false;
                 match key.map(|key| self.rank(key)) {
                     None => self.go(0),
                     Some(rank) => self.go(rank - 1),
                 }
             }
-            Step::JumpBack(key) => {
+            Action::JumpBack(key) => {
                 self.backward = true;
                 match key.map(|key| self.rank(key)) {
                     None => self.go(u8::MAX),
                     Some(rank) => self.go(rank + 1),
                 }
             }
-            Step::Move { backward: true } => {
+            Action::Move { backward: true } => {
                 self.backward = true;
                 let (rank, _) = self.place?;
                 self.go(rank)
             }
-            Step::Move { backward: false } => {
+            Action::Move { backward: false } => {
                 self.backward = false;
                 let (rank, at_ms) = self.place?;
                 let is_gone = !self.records.contains_key(&rank);
@@ -127,14 +127,14 @@ impl Model {
                 }
                 self.go(rank)
             }
-            Step::Look { step } => {
+            Action::Look { step } => {
                 let rank = self.find()?;
                 if step {
                     self.go(rank);
                 }
                 Some(rank)
             }
-            Step::SetValue { step } => {
+            Action::SetValue { step } => {
                 let rank = self.find()?;
                 self.records.insert(rank, None);
                 self.place = Some((rank, None));
@@ -143,13 +143,13 @@ impl Model {
                 }
                 Some(rank)
             }
-            Step::Take { .. } => {
+            Action::Take { .. } => {
                 let rank = self.find()?;
                 self.records.remove(&rank);
                 self.go(rank);
                 Some(rank)
             }
-            Step::Put(..) | Step::Remove(_) | Step::Pass(_) => None,
+            Action::Put(..) | Action::Remove(_) | Action::Pass(_) => None,
         }
     }
 }
@@ -159,19 +159,19 @@ fn name(key: u8) -> String {
 }
 
 /// What the client's procedure and its inputs are.
-fn request(step: Step) -> Option<(Row, String)> {
+fn request(step: Action) -> Option<(Row, String)> {
     let key = |key: Option<u8>| key.map(|key| format!("&key={}", name(key))).unwrap_or_default();
     let flag = |step: bool| if step { "&step" } else { "" };
     let (row, inputs) = match step {
-        Step::Jump(to) => (Row::CurJump, key(to)),
-        Step::JumpBack(to) => (Row::CurJumpBack, key(to)),
-        Step::Move { backward: false } => (Row::CurStep, String::new()),
-        Step::Move { backward: true } => (Row::CurStepBack, String::new()),
-        Step::Look { step } => (Row::CurGetKey, flag(step).to_owned()),
-        Step::SetValue { step } => (Row::CurSetValue, format!("&value=x{}", flag(step))),
-        Step::Take { look: false } => (Row::CurRemove, String::new()),
-        Step::Take { look: true } => (Row::CurSeize, String::new()),
-        Step::Put(..) | Step::Remove(_) | Step::Pass(_) => return None,
+        Action::Jump(to) => (Row::CurJump, key(to)),
+        Action::JumpBack(to) => (Row::CurJumpBack, key(to)),
+        Action::Move { backward: false } => (Row::CurStep, String::new()),
+        Action::Move { backward: true } => (Row::CurStepBack, String::new()),
+        Action::Look { step } => (Row::CurGetKey, flag(step).to_owned()),
+        Action::SetValue { step } => (Row::CurSetValue, format!("&value=x{}", flag(step))),
+        Action::Take { look: false } => (Row::CurRemove, String::new()),
+        Action::Take { look: true } => (Row::CurSeize, String::new()),
+        Action::Put(..) | Action::Remove(_) | Action::Pass(_) => return None,
     };
     Some((row, format!("CUR=1{inputs}")))
 }
@@ -193,16 +193,16 @@ proptest! {
         let mut walked: Option<(u8, bool)> = None;
         for step in steps {
             match step {
-                Step::Put(key, seconds) => {
+                Action::Put(key, seconds) => {
                     let at_ms = seconds.map(|seconds| model.now_ms + seconds * 1_000);
                     connection.put(&name(key), at_ms.map_or(Expires::Never, Expires::At));
                     model.records.insert(model.rank(key), at_ms);
                 }
-                Step::Remove(key) => {
+                Action::Remove(key) => {
                     connection.remove(&name(key));
                     model.records.remove(&model.rank(key));
                 }
-                Step::Pass(seconds) => {
+                Action::Pass(seconds) => {
                     connection.host.now_ms += seconds * 1_000;
                     model.now_ms = connection.host.now_ms;
                     model.expire();
@@ -226,9 +226,9 @@ proptest! {
             // Looks of one walk go one way. A jump, a turn and the end of the records end a walk.
             let goes_on = walked.is_some_and(|(_, backward)| backward == model.backward);
             match (step, rank) {
-                (Step::Jump(_) | Step::JumpBack(_), _) | (_, None) => walked = None,
-                (Step::Move { .. }, _) if !goes_on => walked = None,
-                (Step::Move { .. }, _) => {}
+                (Action::Jump(_) | Action::JumpBack(_), _) | (_, None) => walked = None,
+                (Action::Move { .. }, _) if !goes_on => walked = None,
+                (Action::Move { .. }, _) => {}
                 (_, Some(rank)) => {
                     if let Some((before, backward)) = walked.filter(|_| goes_on) {
                         let passes = if backward { rank <= before } else { rank >= before };

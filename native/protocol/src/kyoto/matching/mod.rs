@@ -8,9 +8,9 @@
 use super::failure::Failure;
 use super::http::Status;
 use super::inputs::Inputs;
+use super::levenshtein::Origin;
 use super::outputs::Outputs;
 use super::regular::Expression;
-use super::similar::Origin;
 use super::table::Row;
 use super::turn::Turn;
 use super::walk::see;

@@ -1,17 +1,17 @@
-//! Where a command's keys live: a table by itself, or a numbered database.
+//! What a command runs on: a table, or a numbered database.
 //!
-//! A number may come to mean another table while a command is on its way: between looking the table
-//! up and locking the key somebody may swap two databases and clear the old one, as is done to
-//! replace a whole data set at once. A command that went on would miss a record that was in both
-//! sets, or write to the one that is gone. So [`Numbered`] looks again when it has the lock,
-//! and starts over where the number means another table by then.
+//! A SWAPDB may give a number another table while a command runs: one client may swap two databases
+//! and clear the old one, to replace a whole data set at once, between the moment when another
+//! command finds the table and the moment when it locks the key. That command would miss a record
+//! that is in both data sets, or write to the one that was cleared. [`Numbered`] therefore checks
+//! the map again when it holds the lock, and starts over if the number means another table.
 
 use crate::Databases;
-use crate::databases::{DATABASES, Order};
+use crate::databases::{DATABASES, DatabaseMap};
 use todana_table::{Entry, KeyOrder, Keyspace, Locked, NotOrdered, Slot, Table, Walk, Walked};
 
 /// A keyspace whose keys can be locked together.
-pub(crate) trait Home: Keyspace {
+pub(crate) trait Target: Keyspace {
     /// See [`Table::read_in_place`].
     fn read_in_place<R>(
         &self,
@@ -26,7 +26,7 @@ pub(crate) trait Home: Keyspace {
     fn sweep(&self, now_ms: u64, work_max: usize) -> (u64, bool);
 }
 
-impl Home for Table {
+impl Target for Table {
     #[inline]
     fn read_in_place<R>(
         &self,
@@ -65,22 +65,22 @@ impl<'a> Numbered<'a> {
         (number < DATABASES).then_some(Numbered { databases, number })
     }
 
-    /// The database's table, and the order by which it is that.
+    /// The table that the number means, and the map that says so.
     #[inline]
-    fn table(&self) -> (&'a Table, Order) {
-        let order = self.databases.order();
-        let index = order.index(self.number).unwrap_or_default();
-        (&self.databases.tables()[index], order)
+    fn table(&self) -> (&'a Table, DatabaseMap) {
+        let map = self.databases.map();
+        let index = map.index(self.number).unwrap_or_default();
+        (&self.databases.tables()[index], map)
     }
 
-    /// Whether no databases were exchanged since.
+    /// Whether the map is unchanged.
     #[inline]
-    fn is_still(&self, order: Order) -> bool {
-        self.databases.order() == order
+    fn is_still(&self, map: DatabaseMap) -> bool {
+        self.databases.map() == map
     }
 }
 
-impl Home for Numbered<'_> {
+impl Target for Numbered<'_> {
     #[inline]
     fn read_in_place<R>(
         &self,
@@ -90,9 +90,9 @@ impl Home for Numbered<'_> {
     ) -> R {
         let mut look = Some(look);
         loop {
-            let (table, order) = self.table();
+            let (table, map) = self.table();
             let result = table.read_in_place(key, now_ms, |entry| {
-                let look = if self.is_still(order) { look.take() } else { None };
+                let look = if self.is_still(map) { look.take() } else { None };
                 look.map(|look| look(entry))
             });
             if let Some(result) = result {
@@ -107,15 +107,15 @@ impl Home for Numbered<'_> {
         now_ms: u64,
     ) -> Locked<'_> {
         loop {
-            let (table, order) = self.table();
+            let (table, map) = self.table();
             let locked = table.lock(keys.clone(), now_ms);
-            if self.is_still(order) {
+            if self.is_still(map) {
                 return locked;
             }
         }
     }
 
-    /// Who exchanges databases meanwhile has another one swept.
+    /// A concurrent SWAPDB may cause the other database to be swept.
     fn sweep(&self, now_ms: u64, work_max: usize) -> (u64, bool) {
         self.table().0.sweep(now_ms, work_max)
     }
@@ -126,9 +126,9 @@ impl Keyspace for Numbered<'_> {
     fn read<R>(&self, key: &[u8], now_ms: u64, look: impl FnOnce(Option<Entry<'_>>) -> R) -> R {
         let mut look = Some(look);
         loop {
-            let (table, order) = self.table();
+            let (table, map) = self.table();
             let result = table.read(key, now_ms, |entry| {
-                let look = if self.is_still(order) { look.take() } else { None };
+                let look = if self.is_still(map) { look.take() } else { None };
                 look.map(|look| look(entry))
             });
             if let Some(result) = result {
@@ -141,9 +141,9 @@ impl Keyspace for Numbered<'_> {
     fn update<R>(&self, key: &[u8], now_ms: u64, change: impl FnOnce(&mut Slot<'_>) -> R) -> R {
         let mut change = Some(change);
         loop {
-            let (table, order) = self.table();
+            let (table, map) = self.table();
             let result = table.update(key, now_ms, |slot| {
-                let change = if self.is_still(order) { change.take() } else { None };
+                let change = if self.is_still(map) { change.take() } else { None };
                 change.map(|change| change(slot))
             });
             if let Some(result) = result {

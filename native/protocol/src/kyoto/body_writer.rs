@@ -12,7 +12,7 @@ const SLICE_ROWS: usize = 4096;
 
 /// Outputs that are being worded.
 #[derive(Debug)]
-pub(super) struct Wording {
+pub(super) struct BodyWriter {
     outputs: Outputs,
     encoding: Option<Encoding>,
     /// Names as they are sent, where that is not as they are.
@@ -44,13 +44,13 @@ pub(super) enum Worded {
     TooLong,
 }
 
-impl Wording {
+impl BodyWriter {
     /// Bytes kept between turns.
     pub(super) fn held_bytes(&self) -> usize {
         self.outputs.held_bytes() + self.names.capacity() + self.body.capacity()
     }
 
-    pub(super) fn new(mut outputs: Outputs) -> Wording {
+    pub(super) fn new(mut outputs: Outputs) -> BodyWriter {
         let encoding = outputs.encoding();
         let length = outputs.bytes.len() + 2 * outputs.lines.len();
         let length = match encoding {
@@ -66,7 +66,7 @@ impl Wording {
             }
         };
         let body = Vec::with_capacity(length);
-        Wording { outputs, encoding, names: Vec::new(), stage, body }
+        BodyWriter { outputs, encoding, names: Vec::new(), stage, body }
     }
 
     /// Goes on for a slice.
@@ -110,8 +110,9 @@ impl Wording {
 
     /// Encodes names. True when all are.
     fn encode_names(&mut self) -> bool {
-        let Wording { outputs, encoding: Some(encoding), names, stage: Stage::Names(done), .. } =
-            self
+        let BodyWriter {
+            outputs, encoding: Some(encoding), names, stage: Stage::Names(done), ..
+        } = self
         else {
             return true;
         };

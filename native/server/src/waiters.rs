@@ -17,7 +17,7 @@
 //! is read when the connection sleeps already. So whoever was taken by a signal is woken.
 //!
 //! Whether the signal came or the time was over is not what woke the connection but whether the
-//! registry still held the ticket when the session asked ([`Conditions::end`]). A deadline and a
+//! registry still held the ticket when the session asked ([`Waiters::end`]). A deadline and a
 //! signal that come together therefore have one outcome, and the signaller's count agrees with it.
 //! The message of a signal that lost this race to the deadline is still on its way. It names a
 //! ticket which the connection holds no more, whatever it waits for by then, and wakes nobody.
@@ -35,7 +35,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Who waits for what.
 #[derive(Debug, Default)]
-pub(crate) struct Conditions {
+pub(crate) struct Waiters {
     registry: Mutex<Registry>,
 }
 
@@ -53,7 +53,7 @@ pub(crate) struct Place {
     pub(crate) slot: usize,
 }
 
-/// A wait that has begun. It must be given back to [`Conditions::end`].
+/// A wait that has begun. It must be given back to [`Waiters::end`].
 #[derive(Debug)]
 #[must_use]
 pub(crate) struct Wait {
@@ -70,7 +70,7 @@ pub(crate) struct Signalled {
     pub(crate) woken: BTreeMap<u64, Place>,
 }
 
-impl Conditions {
+impl Waiters {
     fn registry(&self) -> MutexGuard<'_, Registry> {
         self.registry.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -124,7 +124,7 @@ impl Shared {
     /// Signals one client that waits for this name, or all, and has their loops wake them. Returns
     /// how many waited.
     pub(crate) fn signal(&self, name: &[u8], all: bool) -> usize {
-        let Signalled { waiting, woken } = self.conditions.signal(name, all);
+        let Signalled { waiting, woken } = self.waiters.signal(name, all);
         for (ticket, Place { event_loop, slot }) in woken {
             self.loops[event_loop].inbox.send(Message::Wake { slot, ticket });
         }
@@ -149,54 +149,54 @@ mod tests {
 
     #[test]
     fn a_signal_takes_the_first_that_came() {
-        let conditions = Conditions::default();
-        let waits: Vec<Wait> = (0..3).map(|slot| conditions.begin(b"a", place(slot))).collect();
-        let other = conditions.begin(b"b", place(9));
-        let first = conditions.signal(b"a", false);
+        let waiters = Waiters::default();
+        let waits: Vec<Wait> = (0..3).map(|slot| waiters.begin(b"a", place(slot))).collect();
+        let other = waiters.begin(b"b", place(9));
+        let first = waiters.signal(b"a", false);
         assert_eq!((first.waiting, slots(&first)), (3, vec![0]));
-        let rest = conditions.signal(b"a", true);
+        let rest = waiters.signal(b"a", true);
         assert_eq!((rest.waiting, slots(&rest)), (2, vec![1, 2]));
-        assert_eq!(conditions.signal(b"a", true), Signalled::default());
-        assert!(waits.into_iter().all(|wait| conditions.end(wait)));
-        assert!(!conditions.end(other));
-        assert_eq!(conditions.count(), (0, 0));
+        assert_eq!(waiters.signal(b"a", true), Signalled::default());
+        assert!(waits.into_iter().all(|wait| waiters.end(wait)));
+        assert!(!waiters.end(other));
+        assert_eq!(waiters.count(), (0, 0));
     }
 
     #[test]
     fn who_ends_a_wait_before_the_signal_is_passed_over() {
-        let conditions = Conditions::default();
-        let [first, second] = [0, 1].map(|slot| conditions.begin(b"a", place(slot)));
-        assert!(!conditions.end(first));
-        assert_eq!(slots(&conditions.signal(b"a", false)), [1]);
+        let waiters = Waiters::default();
+        let [first, second] = [0, 1].map(|slot| waiters.begin(b"a", place(slot)));
+        assert!(!waiters.end(first));
+        assert_eq!(slots(&waiters.signal(b"a", false)), [1]);
         // A new wait for the same name is not the one that was signalled.
-        let again = conditions.begin(b"a", place(1));
+        let again = waiters.begin(b"a", place(1));
         assert!(again.ticket > second.ticket);
-        assert!(conditions.end(second) && !conditions.end(again));
+        assert!(waiters.end(second) && !waiters.end(again));
     }
 
     #[test]
     fn every_wait_ends_once_however_threads_meet() {
         const WAITERS: usize = 4;
         const ROUNDS: usize = 5_000;
-        let conditions = Conditions::default();
+        let waiters = Waiters::default();
         let (signalled, running) = (AtomicUsize::new(0), AtomicUsize::new(WAITERS));
         let (mut taken, mut most) = (HashSet::new(), 0);
         thread::scope(|scope| {
             for slot in 0..WAITERS {
-                let (conditions, signalled, running) = (&conditions, &signalled, &running);
+                let (waiters, signalled, running) = (&waiters, &signalled, &running);
                 scope.spawn(move || {
                     for round in 0..ROUNDS {
-                        let wait = conditions.begin(&[(round % 3) as u8], place(slot));
+                        let wait = waiters.begin(&[(round % 3) as u8], place(slot));
                         if round % 2 == 0 {
                             thread::yield_now();
                         }
-                        signalled.fetch_add(conditions.end(wait).into(), SeqCst);
+                        signalled.fetch_add(waiters.end(wait).into(), SeqCst);
                     }
                     running.fetch_sub(1, SeqCst);
                 });
             }
             for name in (0..3u8).cycle() {
-                let found = conditions.signal(&[name], name == 2);
+                let found = waiters.signal(&[name], name == 2);
                 most = most.max(found.waiting);
                 for (ticket, _) in found.woken {
                     assert!(taken.insert(ticket), "ticket {ticket} was taken twice");
@@ -208,6 +208,6 @@ mod tests {
         });
         assert_eq!(taken.len(), signalled.into_inner());
         assert!(!taken.is_empty() && most <= WAITERS);
-        assert_eq!(conditions.count(), (0, 0));
+        assert_eq!(waiters.count(), (0, 0));
     }
 }

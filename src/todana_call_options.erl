@@ -1,5 +1,5 @@
 %% Option maps of the API, read into what native code takes.
--module(todana_wanted).
+-module(todana_call_options).
 -moduledoc false.
 
 -export([read/2]).

@@ -4,7 +4,7 @@
 %% Used by e1.erl and e2.erl. Each arm has a process, which opens its store and
 %% starts its clients: what goes wrong with one stays with it. An arm that has
 %% failed has no more turns.
--module(turns).
+-module(interleave).
 
 -export([open/1, warm_up/1, play/2, figures/2, together/2]).
 

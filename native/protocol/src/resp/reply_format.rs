@@ -7,7 +7,7 @@ use todana_table::Shared;
 
 /// How the answers of one command are worded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Shape {
+pub(super) enum ReplyFormat {
     /// Values and keys as bulk strings, numbers as integers, nothing as null, done as OK.
     Plain,
     /// Done or stored is 1, refused is 0.
@@ -52,8 +52,8 @@ pub(super) const FULL: &str = "OOM command not allowed when used memory > 'maxme
 impl Reply for Encoder<'_> {
     #[inline]
     fn done(&mut self) {
-        match self.shape {
-            Shape::OneOrZero | Shape::RenameNx => self.integer(1),
+        match self.format {
+            ReplyFormat::OneOrZero | ReplyFormat::RenameNx => self.integer(1),
             _ => self.ok(),
         }
     }
@@ -61,26 +61,26 @@ impl Reply for Encoder<'_> {
     #[inline]
     fn none(&mut self) {
         self.lookups.1 += 1;
-        match self.shape {
-            Shape::Expiry { .. } => self.integer(-2),
+        match self.format {
+            ReplyFormat::Expiry { .. } => self.integer(-2),
             _ => self.null(),
         }
     }
 
     #[inline]
     fn record(&mut self, record: Record<'_>) {
-        if self.shape == Shape::Pairs {
+        if self.format == ReplyFormat::Pairs {
             return self.pair(record);
         }
         self.lookups.0 += 1;
-        match self.shape {
-            Shape::Encoding => self.text(encoding(record.value)),
-            Shape::Always(number) => self.integer(number),
-            Shape::GetExFailure { integer: false } => Reply::error(self, Error::NotAnInteger),
-            Shape::GetExFailure { integer: true } => {
+        match self.format {
+            ReplyFormat::Encoding => self.text(encoding(record.value)),
+            ReplyFormat::Always(number) => self.integer(number),
+            ReplyFormat::GetExFailure { integer: false } => Reply::error(self, Error::NotAnInteger),
+            ReplyFormat::GetExFailure { integer: true } => {
                 self.error("ERR invalid expire time in 'getex' command");
             }
-            Shape::Untold => self.error("ERR access frequency is not tracked"),
+            ReplyFormat::Untold => self.error("ERR access frequency is not tracked"),
             _ => self.bulk(record.value),
         }
     }
@@ -91,7 +91,7 @@ impl Reply for Encoder<'_> {
     }
 
     fn kept(&mut self, shared: Shared) {
-        if self.shape == Shape::Plain {
+        if self.format == ReplyFormat::Plain {
             self.lookups.0 += 1;
             let range = 0..shared.len();
             return self.bulk_of(shared, range);
@@ -109,25 +109,25 @@ impl Reply for Encoder<'_> {
     }
 
     fn refused(&mut self, refusal: Refusal) {
-        match self.shape {
-            Shape::Rename | Shape::RenameNx if refusal == Refusal::Absent => {
+        match self.format {
+            ReplyFormat::Rename | ReplyFormat::RenameNx if refusal == Refusal::Absent => {
                 self.error("ERR no such key");
             }
-            Shape::OneOrZero | Shape::RenameNx => self.integer(0),
+            ReplyFormat::OneOrZero | ReplyFormat::RenameNx => self.integer(0),
             _ => self.null(),
         }
     }
 
     #[inline]
     fn integer(&mut self, number: i64) {
-        match self.shape {
-            Shape::Found(asked) => {
+        match self.format {
+            ReplyFormat::Found(asked) => {
                 let found = u64::try_from(number).unwrap_or(0);
                 self.lookups.0 += found;
                 self.lookups.1 += (asked as u64).saturating_sub(found);
                 Encoder::integer(self, number);
             }
-            Shape::Type => self.simple(if number > 0 { "string" } else { "none" }),
+            ReplyFormat::Type => self.simple(if number > 0 { "string" } else { "none" }),
             _ => Encoder::integer(self, number),
         }
     }
@@ -157,8 +157,8 @@ impl Reply for Encoder<'_> {
     fn expiry(&mut self, expires_at_ms: Option<u64>) {
         self.lookups.0 += 1;
         let Some(at_ms) = expires_at_ms else { return Encoder::integer(self, -1) };
-        let (absolute, seconds) = match self.shape {
-            Shape::Expiry { absolute, seconds } => (absolute, seconds),
+        let (absolute, seconds) = match self.format {
+            ReplyFormat::Expiry { absolute, seconds } => (absolute, seconds),
             _ => (true, false),
         };
         let ms = if absolute { at_ms } else { at_ms.saturating_sub(self.now_ms) };
@@ -172,19 +172,19 @@ impl Reply for Encoder<'_> {
     fn page(&mut self, cursor: u64, length: usize) {
         self.array(2);
         self.bulk(itoa::Buffer::new().format(cursor).as_bytes());
-        self.array(if self.shape == Shape::NoKeys { 0 } else { length });
+        self.array(if self.format == ReplyFormat::NoKeys { 0 } else { length });
     }
 
     fn slice(&mut self, _after: Option<&[u8]>, length: usize) {
-        match self.shape {
-            Shape::Pairs if !self.resp3 => self.array(2 * length),
+        match self.format {
+            ReplyFormat::Pairs if !self.resp3 => self.array(2 * length),
             _ => self.array(length),
         }
     }
 
     #[inline]
     fn key(&mut self, key: &[u8]) {
-        if self.shape != Shape::NoKeys {
+        if self.format != ReplyFormat::NoKeys {
             self.bulk(key);
         }
     }
