@@ -4,29 +4,29 @@
 //! body     | references 4 | filled 4 | capacity 4 | unused 4 | bytes: capacity |
 //! ```
 //!
-//! An entry refers to a body and has a length of its own: it sees the bytes `0..length` and never
-//! looks beyond. So another expiry, another key or another length are a new small entry over the
-//! same body, whatever the value's size.
+//! An entry refers to a body and has its own length: it exposes the bytes `0..length` and never
+//! reads beyond them. So a new expiry, key or length needs only a new small entry over the same
+//! body, whatever the size of the value.
 //!
 //! # Who may write to a body
 //!
-//! *Bytes that an entry sees never change while anybody but one writer can look at them.* That
-//! leaves two ways to write:
+//! *Bytes that an entry exposes never change while any thread other than one writer can read them.*
+//! This leaves two ways to write:
 //!
-//! * **Behind everybody's end.** All entries of a body see at most `filled` bytes. Whoever moves
-//!   `filled` from its own entry's length to a higher one by compare-exchange ([`Body::claim`])
-//!   owns the bytes in between, and nobody sees them before an entry of the new length is
-//!   published under a shard's lock. Two entries of one length that both extend it: one wins, the
-//!   other makes a body of its own.
-//! * **In place, alone.** Where the body has one owner, the entry, and the entry has one owner, the
+//! * **Behind everybody's end.** All entries of a body expose at most `filled` bytes. A thread that
+//!   moves `filled` from the length of its own entry to a higher one by compare-exchange
+//!   ([`Body::claim`]) owns the bytes in between, and no other thread sees them before an entry of
+//!   the new length is published under a shard's lock. If two entries of the same length both
+//!   extend the body, one wins and the other makes a body of its own.
+//! * **In place, alone.** If the body has one owner, the entry, and the entry has one owner, the
 //!   index of a shard that is locked exclusively, and no snapshot has a second pointer to the entry
-//!   ([`crate::snapshot`]), there is nobody else: handles and pins count as owners
-//!   ([`crate::entry`]), who looks in place keeps the lock from being taken ([`crate::readers`]),
-//!   and a new owner can only come from an old one or from who has the lock. The same state permits
-//!   to move the bytes ([`Body::grow`]).
+//!   ([`crate::snapshot`]), then no other thread can read the bytes: handles and pins count as
+//!   owners ([`crate::entry`]), in-place readers keep the lock from being taken
+//!   ([`crate::readers`]), and a new owner can only be made from an existing one or by the lock
+//!   holder. The same state permits moving the bytes ([`Body::grow`]).
 //!
-//! The caller of the second way decides on it (`Writer::is_sole`); the writes themselves go through
-//! raw pointers and no reference to the bytes is alive meanwhile.
+//! The caller of the second way checks this condition (`Writer::is_sole`). The writes themselves go
+//! through raw pointers, and no reference to the bytes is alive meanwhile.
 
 use std::alloc::{self, Layout};
 use std::ptr::{self, NonNull};
@@ -38,20 +38,20 @@ use std::sync::atomic::{
 use crate::copies;
 use crate::entry::allocated_bytes;
 
-/// Values from this length on have a body. At this size one more allocation and one more cache miss
-/// cost next to nothing; below it a copy costs less than a microsecond.
+/// Values of this length and more have a body. At this size one more allocation and one more cache
+/// miss cost next to nothing; below it a copy takes less than a microsecond.
 pub const BODY_BYTES_MIN: usize = 16 * 1024;
 
-/// Most bytes that a body that grows gets beyond what it needs.
+/// The most spare capacity that a growing body gets.
 const SLACK_BYTES_MAX: usize = 64 * 1024 * 1024;
 
 const ALIGN: usize = 8;
 
-/// What starts a body.
+/// The start of a body.
 #[repr(C)]
 struct Header {
     references: AtomicU32,
-    /// No entry sees more bytes than this.
+    /// No entry exposes more bytes than this.
     filled: AtomicU32,
     capacity: u32,
     unused: u32,
@@ -60,14 +60,14 @@ struct Header {
 const HEADER_BYTES: usize = size_of::<Header>();
 const _: () = assert!(HEADER_BYTES == 16);
 
-/// The capacity for a value that has grown to `len`, where values may take `room` bytes more: a
-/// quarter more, so that a value that is extended again and again is copied a bounded number of
-/// times for each of its bytes.
+/// The capacity for a value that has grown to `len`, if values may take `room` bytes more: a
+/// quarter more than `len`, so that a value that is extended repeatedly is copied a bounded number
+/// of times for each of its bytes.
 pub(crate) fn capacity_for(len: usize, room: usize) -> usize {
     len.saturating_add((len / 4).min(SLACK_BYTES_MAX).min(room)).min(u32::MAX as usize)
 }
 
-/// Bytes that a body of this capacity takes in memory, the allocator's own included.
+/// Bytes that a body of this capacity takes in memory, including the allocator's overhead.
 pub(crate) fn body_bytes(capacity: usize) -> usize {
     allocated_bytes(HEADER_BYTES + capacity)
 }
@@ -78,31 +78,31 @@ pub(crate) struct Body {
     start: NonNull<Header>,
 }
 
-// SAFETY: a body is counted atomically and allocated by the thread-safe global allocator; its bytes
-// are written only by who owns them alone, see above.
+// SAFETY: a body is counted atomically and allocated by the thread-safe global allocator; only the
+// sole owner of its bytes writes them, see the module documentation.
 unsafe impl Send for Body {}
 // SAFETY: as above.
 unsafe impl Sync for Body {}
 
 impl Body {
-    /// A body whose first `len` bytes the caller writes before anybody can see them, and which has
-    /// room for `capacity`. Its bytes are zeroes if `zeroed`. `None` where that is too much or
-    /// memory is short.
+    /// A body with room for `capacity` bytes, of which the caller writes the first `len` before any
+    /// other thread can read them. Its bytes are zero if `zeroed`. `None` if that is too much or
+    /// the allocation fails.
     pub(crate) fn new(len: usize, capacity: usize, zeroed: bool) -> Option<Body> {
         debug_assert!(len <= capacity);
         let (filled, capacity) = (u32::try_from(len).ok()?, u32::try_from(capacity).ok()?);
         let layout = layout(capacity)?;
-        // SAFETY: the size is at least that of a header, thus not zero.
+        // SAFETY: the size is at least that of a header, so it is not zero.
         let raw =
             unsafe { if zeroed { alloc::alloc_zeroed(layout) } else { alloc::alloc(layout) } };
         let start = NonNull::new(raw)?.cast::<Header>();
         let (references, filled) = (AtomicU32::new(1), AtomicU32::new(filled));
-        // SAFETY: there is room for a header, and nobody else has the pointer.
+        // SAFETY: there is room for a header, and no other thread has the pointer.
         unsafe { start.write(Header { references, filled, capacity, unused: 0 }) };
         Some(Body { start })
     }
 
-    /// A body with these bytes and no more room.
+    /// A body that contains these bytes and has no spare capacity.
     pub(crate) fn of(parts: &[&[u8]], len: usize) -> Option<Body> {
         let body = Body::new(len, len, false)?;
         let mut at = 0;
@@ -118,7 +118,7 @@ impl Body {
     /// Another reference.
     pub(crate) fn share(&self) -> Body {
         let before = self.header().references.fetch_add(1, Relaxed);
-        // Wrapping would free bytes in use; give up before that.
+        // Wrapping around would free bytes in use; abort before that.
         if before > u32::MAX / 2 {
             std::process::abort();
         }
@@ -127,8 +127,7 @@ impl Body {
 
     /// Takes over the reference that [`Body::into_raw`] gave away.
     ///
-    /// # Safety
-    /// `raw` came from `into_raw` and is taken over once.
+    /// # Safety `raw` was returned by `into_raw` and is taken over only once.
     pub(crate) unsafe fn from_raw(raw: NonNull<u8>) -> Body {
         Body { start: raw.cast() }
     }
@@ -146,12 +145,13 @@ impl Body {
         self.header().capacity as usize
     }
 
-    /// How many references there are now.
+    /// The current number of references.
     pub(crate) fn references(&self) -> usize {
         self.header().references.load(Relaxed) as usize
     }
 
-    /// Whether ours is the only reference. Acquire: what others did with the bytes happened before.
+    /// Whether ours is the only reference. Acquire: what other threads did with the bytes happened
+    /// before.
     pub(crate) fn is_sole(&self) -> bool {
         self.header().references.load(Acquire) == 1
     }
@@ -162,24 +162,24 @@ impl Body {
         self.start.as_ptr().cast::<u8>().wrapping_add(HEADER_BYTES)
     }
 
-    /// Makes the bytes from `len` to `new_len` the caller's, to write them. False where somebody
-    /// has taken them, or where there is no room.
+    /// Gives the caller the bytes from `len` to `new_len` to write. False if another thread has
+    /// taken them, or if the capacity does not suffice.
     ///
     /// The caller has a reference to an entry of the body that has this `len`.
     pub(crate) fn claim(&self, len: usize, new_len: usize) -> bool {
         let (Ok(from), Ok(to)) = (u32::try_from(len), u32::try_from(new_len)) else { return false };
-        // Relaxed: the exchange only decides who writes; what is written is published by a lock.
+        // Relaxed: the exchange only decides which thread writes; a lock publishes what it writes.
         to <= self.header().capacity
             && self.header().filled.compare_exchange(from, to, Relaxed, Relaxed).is_ok()
     }
 
-    /// Gives back what [`Body::claim`] gave, where nobody can have seen it.
+    /// Undoes a [`Body::claim`] that no other thread can have seen.
     pub(crate) fn unclaim(&self, len: usize, new_len: usize) {
         let (Ok(from), Ok(to)) = (u32::try_from(new_len), u32::try_from(len)) else { return };
         let _ = self.header().filled.compare_exchange(from, to, Relaxed, Relaxed);
     }
 
-    /// Says how many bytes are seen. Only while the caller alone has the body.
+    /// Sets how many bytes are exposed. Only while the caller is the sole owner of the body.
     pub(crate) fn set_filled(&self, len: usize) {
         debug_assert!(len <= self.capacity());
         self.header().filled.store(u32::try_from(len).unwrap_or(u32::MAX), Relaxed);
@@ -188,11 +188,12 @@ impl Body {
     /// Writes bytes at `at`.
     ///
     /// # Safety
-    /// The range is the caller's to write (see above) and no reference to it is alive.
+    /// The caller may write this range (see the module documentation) and no reference to it is
+    /// alive.
     pub(crate) unsafe fn write(&self, at: usize, bytes: &[u8]) {
         assert!(at.checked_add(bytes.len()).is_some_and(|end| end <= self.capacity()));
         copies::note(bytes.len());
-        // SAFETY: within the allocation; nobody else looks at or writes the range.
+        // SAFETY: within the allocation; no other thread reads or writes the range.
         unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), self.bytes().add(at), bytes.len()) };
     }
 
@@ -203,15 +204,13 @@ impl Body {
     pub(crate) unsafe fn write_zeroes(&self, at: usize, len: usize) {
         assert!(at.checked_add(len).is_some_and(|end| end <= self.capacity()));
         copies::note(len);
-        // SAFETY: within the allocation; nobody else looks at or writes the range.
+        // SAFETY: within the allocation; no other thread reads or writes the range.
         unsafe { ptr::write_bytes(self.bytes().add(at), 0, len) };
     }
 
-    /// Gives the body more room, which may move it. False, and nothing changed, where memory is
-    /// short.
+    /// Enlarges the body, which may move it. False, and nothing changed, if the allocation fails.
     ///
-    /// # Safety
-    /// The body has no other owner, and no pointer to it is used afterwards but this one.
+    /// # Safety The body has no other owner, and the caller uses no other pointer to it afterwards.
     pub(crate) unsafe fn grow(&mut self, capacity: usize) -> bool {
         let old = self.header().capacity;
         let Some((capacity, new)) =
@@ -231,15 +230,16 @@ impl Body {
     }
 
     fn header(&self) -> &Header {
-        // SAFETY: our reference keeps the body; what changes in the header beside others is atomic.
+        // SAFETY: our reference keeps the body alive; the header fields that others change are
+        // atomic.
         unsafe { self.start.as_ref() }
     }
 }
 
 impl Drop for Body {
     fn drop(&mut self) {
-        // Release: what we did with the bytes happens before they are freed; Acquire: so does what
-        // the others did.
+        // Release: what we did with the bytes happens before they are freed. Acquire: so does what
+        // the other owners did.
         if self.header().references.fetch_sub(1, AcqRel) == 1 {
             let capacity = self.header().capacity;
             if let Some(layout) = layout(capacity) {

@@ -1,12 +1,12 @@
 //! One entry: an immutable allocation, and the tagged pointer that owns it.
 //!
 //! An entry is written once and never changed; a write makes another entry and swaps the pointer.
-//! What little may change lives beside the immutable bytes: the access word (atomic), the pin and
-//! the reference count of large entries (atomic), and the use frequency (in the pointer, under the
-//! shard's lock).
+//! The little that may change lives beside the immutable bytes: the access word (atomic), the pin
+//! and the reference count of large entries (atomic), and the use frequency (in the pointer, under
+//! the shard's lock).
 //!
-//! There are three layouts. Small entries, by far the most, must not pay for what only large ones
-//! need:
+//! There are three layouts. Small entries, by far the most frequent, must not pay for what only
+//! large ones need:
 //!
 //! ```text
 //! compact  | version 48, key_len 8, value_len 8 |
@@ -19,29 +19,29 @@
 //!          | expiry? 8 | access? 8 | body 8 | key |
 //! ```
 //!
-//! A 16-byte key with a 16-byte value takes 40 bytes, which is exactly what glibc's malloc has room
-//! for in its 48-byte chunk. An entry is compact when key and value both have at most 255 bytes.
+//! A 16-byte key with a 16-byte value takes 40 bytes, which exactly fills a 48-byte chunk of
+//! glibc's malloc. An entry is compact if key and value both have at most 255 bytes.
 //!
-//! A value of [`BODY_BYTES_MIN`] or more lies apart from its entry, in a [`Body`] that entries may
-//! share: another expiry, key or length of such a value is a new small entry, and the value is not
-//! copied. `body.rs` says who may write to a body. In every layout the value is one slice.
+//! A value of [`BODY_BYTES_MIN`] or more is stored apart from its entry, in a [`Body`] that entries
+//! may share: to change the expiry, the key or the length of such a value, a write makes a new
+//! small entry and does not copy the value. `body.rs` defines who may write to a body. In every
+//! layout the value is one slice.
 //!
-//! Which layout, and which optional fields there are, is told by the pointer and not by the
-//! allocation: user addresses on every 64-bit system we know are 48-bit numbers, sign-extended, so
-//! the upper 16 bits are free for
+//! The pointer, not the allocation, indicates the layout and which optional fields are present: on
+//! every 64-bit system that we know, user addresses are 48-bit numbers, sign-extended, so the upper
+//! 16 bits are free for
 //!
 //! ```text
 //! bit  48 wide | 49 expiry | 50 flags (compact only) | 51 access
 //!      52..58 use frequency | 58 body | 59..64 unused
 //! ```
 //!
-//! The assumption is checked for each allocation. The pointer keeps its provenance throughout: bits
-//! are changed by `map_addr` only, and the untagged pointer is the one that the allocator gave.
+//! Each allocation checks this assumption. The pointer keeps its provenance throughout: only
+//! `map_addr` changes its bits, and the untagged pointer is the one that the allocator returned.
 //!
-//! Who owns what: [`EntryBox`] owns an entry on behalf of a table (or of a snapshot's limbo).
-//! [`Entry`] borrows one. [`Shared`] is a counted handle of a wide entry that may outlive the
-//! table's interest in it; compact entries are never shared, since copying 255 bytes costs less
-//! than counting.
+//! Ownership: [`EntryBox`] owns an entry on behalf of a table (or of a snapshot's limbo). [`Entry`]
+//! borrows one. [`Shared`] is a counted handle of a wide entry that may outlive the table's
+//! ownership; compact entries are never shared, since copying 255 bytes costs less than counting.
 
 use std::alloc::{self, Layout};
 use std::ffi::c_void;
@@ -74,15 +74,15 @@ const FREQUENCY_MASK: usize = (FREQUENCY_MAX as usize) << FREQUENCY_SHIFT;
 const BODY: usize = 1 << 58;
 const ADDRESS_MASK: usize = (1 << 48) - 1;
 
-/// The highest use frequency that a pointer can tell.
+/// The highest use frequency that a pointer can hold.
 pub(crate) const FREQUENCY_MAX: u8 = 63;
-/// Versions are below this.
+/// Every version is below this.
 pub(crate) const VERSION_END: u64 = 1 << 48;
 /// The longest key and the longest value of a compact entry.
 const COMPACT_MAX: usize = u8::MAX as usize;
 const ALIGN: usize = 8;
 
-/// What starts a wide entry.
+/// The start of a wide entry.
 #[repr(C)]
 struct WideHeader {
     references: AtomicU32,
@@ -97,7 +97,7 @@ const COMPACT_HEADER_BYTES: usize = 8;
 const WIDE_HEADER_BYTES: usize = size_of::<WideHeader>();
 const _: () = assert!(WIDE_HEADER_BYTES == 32);
 
-/// What is in the place of the pin once the table has let go of the entry: no address of anything.
+/// Stored in place of the pin once the table has released the entry; not the address of anything.
 const LET_GO: *mut c_void = ptr::without_provenance_mut(1);
 
 /// Bytes before the key of an entry with this tag.
@@ -115,12 +115,12 @@ fn fields_offset(tag: usize) -> usize {
     COMPACT_HEADER_BYTES + field(tag, WIDE, WIDE_HEADER_BYTES - COMPACT_HEADER_BYTES)
 }
 
-/// The size of an optional field: `bytes` where the tag has `bit`, otherwise 0.
+/// The size of an optional field: `bytes` if `bit` is set in the tag, otherwise 0.
 fn field(tag: usize, bit: usize, bytes: usize) -> usize {
     ((tag & bit) >> bit.trailing_zeros()) * bytes
 }
 
-/// The tag of an entry of this shape.
+/// The tag of an entry with these lengths and metadata.
 fn tag_of(key_len: usize, value_len: usize, has_body: bool, meta: &Meta) -> usize {
     let bit = |set: bool, bit: usize| if set { bit } else { 0 };
     let wide = key_len > COMPACT_MAX || value_len > COMPACT_MAX || has_body;
@@ -131,7 +131,7 @@ fn tag_of(key_len: usize, value_len: usize, has_body: bool, meta: &Meta) -> usiz
         | bit(meta.flags != 0 && !wide, FLAGS)
 }
 
-/// Bytes that an entry of this shape counts for, whose value was written in one piece.
+/// Bytes that such an entry counts for, if its value was written in one piece.
 pub(crate) fn bytes_for(key_len: usize, value_len: usize, meta: &Meta) -> usize {
     let has_body = value_len >= BODY_BYTES_MIN;
     let before_value = key_offset(tag_of(key_len, value_len, has_body, meta)) + key_len;
@@ -142,12 +142,12 @@ pub(crate) fn bytes_for(key_len: usize, value_len: usize, meta: &Meta) -> usize 
 }
 
 /// Bytes that an allocation of `size` takes in memory: glibc's malloc adds 8 and rounds up to 16,
-/// and others are near.
+/// and other allocators come close.
 pub(crate) fn allocated_bytes(size: usize) -> usize {
     (size + 8).next_multiple_of(16).max(32)
 }
 
-/// The address that the allocator gave: the tag replaced by the sign extension of bit 47.
+/// The address that the allocator returned: the tag replaced by the sign extension of bit 47.
 fn untag(tagged: NonNull<u8>) -> *mut u8 {
     tagged.as_ptr().map_addr(|address| ((address << 16).cast_signed() >> 16).cast_unsigned())
 }
@@ -157,8 +157,8 @@ fn untag(tagged: NonNull<u8>) -> *mut u8 {
 pub struct Entry<'a> {
     /// Invariant: points to an initialised entry that stays allocated for `'a`.
     tagged: NonNull<u8>,
-    /// Whether the table cannot let go of the entry during `'a` (its shard is locked,
-    /// or looked at in place), which is what a pin needs.
+    /// Whether the table cannot release the entry during `'a` (its shard is locked or read in
+    /// place). A pin requires this.
     locked: bool,
     borrow: PhantomData<&'a [u8]>,
 }
@@ -222,25 +222,25 @@ impl<'a> Entry<'a> {
         if tag & FLAGS == 0 {
             return 0;
         }
-        // SAFETY: the tag says that a compact entry has flags, and they lie directly before the
-        // key. All fields before them have 8 bytes, so they are aligned.
+        // SAFETY: the tag indicates that a compact entry has flags, and they lie directly before
+        // the key. All fields before them have 8 bytes, so they are aligned.
         unsafe { self.at(key_offset(tag) - 4).cast::<u32>().read() }
     }
 
-    /// When the entry stops to exist.
+    /// When the entry expires.
     #[inline]
     pub fn expires_at_ms(&self) -> Option<u64> {
         let tag = self.tag();
         if tag & EXPIRY == 0 {
             return None;
         }
-        // SAFETY: the tag says that there is an expiry; it is the first optional field, and
-        // 8-aligned like the entry.
+        // SAFETY: the tag indicates an expiry; it is the first optional field, and 8-aligned like
+        // the entry.
         Some(unsafe { self.at(fields_offset(tag)).cast::<u64>().read() })
     }
 
-    /// Bytes that the entry's allocations take, the allocator's own included. A body that several
-    /// entries share counts for each of them, with all its capacity.
+    /// Bytes that the entry's allocations take, including the allocator's overhead. A body that
+    /// several entries share counts for each of them, with its whole capacity.
     #[inline]
     pub fn bytes(&self) -> usize {
         if self.tag() & BODY != 0 {
@@ -256,16 +256,15 @@ impl<'a> Entry<'a> {
         allocated_bytes(self.size()) + body_bytes.unwrap_or(0)
     }
 
-    /// Looks at the body, where the entry has one.
-    pub(crate) fn with_body<R>(&self, look: impl FnOnce(&Body) -> R) -> Option<R> {
+    /// Calls `read` with the body, if the entry has one.
+    pub(crate) fn with_body<R>(&self, read: impl FnOnce(&Body) -> R) -> Option<R> {
         let start = self.body_start()?;
-        // SAFETY: the entry owns a reference to the body as long as it lives; this borrows it.
+        // SAFETY: the entry owns a reference to the body as long as it lives; this only borrows it.
         let body = ManuallyDrop::new(unsafe { Body::from_raw(start) });
-        Some(look(&body))
+        Some(read(&body))
     }
 
-    /// Records a look: sets `last_s` and `fetched`. Nothing happens where the entry keeps no access
-    /// word.
+    /// Records a read: sets `last_s` and `fetched`. Does nothing if the entry has no access word.
     #[inline]
     pub fn note_access(&self, now_ms: u64) {
         if let Some(word) = self.access_word() {
@@ -273,35 +272,34 @@ impl<'a> Entry<'a> {
         }
     }
 
-    /// Whether the entry does not exist any more at `now_ms`.
+    /// Whether the entry has expired at `now_ms`.
     #[inline]
     pub fn is_expired(&self, now_ms: u64) -> bool {
         self.expires_at_ms().is_some_and(|at_ms| at_ms <= now_ms)
     }
 
-    /// A counted handle by which the value outlives this look. `None` for small entries: copy
-    /// those.
+    /// A counted handle that keeps the value after this read. `None` for small entries: copy those.
     pub fn share(&self) -> Option<Shared> {
         let header = self.wide()?;
         count_reference(header);
         Some(Shared { tagged: self.tagged })
     }
 
-    /// The entry's pin, made by `make` where there is none yet.
+    /// The entry's pin; `make` creates it if there is none yet.
     ///
     /// A pin is an object of the caller (a BEAM resource) that owns the [`Shared`] handle given to
-    /// `make`. The table keeps it beside the entry and gives it to the hook of
-    /// [`set_pin_release`] when it lets go of the entry, so it is alive at least until this
-    /// look ends. Where two looks at once find none, both make one, and one of the two goes to the
-    /// hook at once. `None` for small entries, and for entries not looked at in place
-    /// (use [`Table::read_in_place`](crate::Table::read_in_place)), since such a pin could be
-    /// released while in use.
+    /// `make`. The table keeps it beside the entry and passes it to the hook of [`set_pin_release`]
+    /// when it releases the entry, so the pin lives at least until this read ends. If two
+    /// concurrent reads find no pin, both make one, and one of the two goes to the hook at once.
+    /// Returns `None` for small entries, and for entries that are not read in place (use
+    /// [`Table::read_in_place`](crate::Table::read_in_place)), since such a pin could be released
+    /// while in use.
     pub fn pin(&self, make: impl FnOnce(Shared) -> NonNull<c_void>) -> Option<NonNull<c_void>> {
         let header = self.wide()?;
         if !self.locked {
             return None;
         }
-        // Acquire: another look, beside this one, may have made it.
+        // Acquire: a concurrent read may have made it.
         if let Some(pin) = NonNull::new(header.pin.load(Acquire)) {
             return Some(pin);
         }
@@ -316,7 +314,7 @@ impl<'a> Entry<'a> {
         }
     }
 
-    /// Replaces the access word; false where the entry keeps none.
+    /// Replaces the access word; false if the entry has none.
     pub(crate) fn set_access(&self, access: Access) -> bool {
         match self.access_word() {
             Some(word) => {
@@ -339,8 +337,8 @@ impl<'a> Entry<'a> {
         if self.tag() & WIDE == 0 {
             return None;
         }
-        // SAFETY: the tag says that the entry starts with a `WideHeader`, initialised and alive for
-        // `'a`. What changes in it is atomic.
+        // SAFETY: the tag indicates that the entry starts with a `WideHeader`, initialised and
+        // alive for `'a`. The fields that change are atomic.
         Some(unsafe { &*self.at(0).cast::<WideHeader>() })
     }
 
@@ -362,7 +360,7 @@ impl<'a> Entry<'a> {
         }
     }
 
-    /// Bytes that were asked of the allocator for the entry itself.
+    /// Size of the entry's own allocation.
     fn size(&self) -> usize {
         let (key_len, value_len) = self.lengths();
         let beside_key = if self.tag() & BODY == 0 { value_len } else { 0 };
@@ -374,8 +372,8 @@ impl<'a> Entry<'a> {
         if tag & BODY == 0 {
             return None;
         }
-        // SAFETY: the tag says that there is a pointer to a body, 8-aligned like the entry, before
-        // the key. Only who has the entry alone changes it.
+        // SAFETY: the tag indicates a pointer to a body before the key, 8-aligned like the entry.
+        // Only the sole owner of the entry changes it.
         Some(unsafe { self.at(body_offset(tag)).cast::<NonNull<u8>>().read() })
     }
 
@@ -385,8 +383,8 @@ impl<'a> Entry<'a> {
             return None;
         }
         let offset = fields_offset(tag) + field(tag, EXPIRY, 8);
-        // SAFETY: the tag says that there is an access word; it follows the expiry, is 8-aligned
-        // like the entry, and is only ever used as an atomic once the entry is published.
+        // SAFETY: the tag indicates an access word; it follows the expiry, is 8-aligned like the
+        // entry, and is only used as an atomic once the entry is published.
         Some(unsafe { &*self.at(offset).cast::<AtomicU64>() })
     }
 }
@@ -404,8 +402,8 @@ impl fmt::Debug for Entry<'_> {
 
 fn count_reference(header: &WideHeader) {
     let before = header.references.fetch_add(1, Relaxed);
-    // Wrapping would free an entry in use. Two thousand million handles are leaked handles; give up
-    // before that.
+    // Wrapping around would free an entry in use. Two thousand million handles can only be leaked
+    // handles; abort before that.
     if before > u32::MAX / 2 {
         std::process::abort();
     }
@@ -413,23 +411,24 @@ fn count_reference(header: &WideHeader) {
 
 /// The table's ownership of one entry: a tagged pointer, the size of a pointer.
 ///
-/// Dropping it lets go of the entry: the pin is released, and the memory goes with the last
+/// Dropping it releases the entry: the pin goes to its hook, and the memory is freed with the last
 /// [`Shared`].
 pub(crate) struct EntryBox {
-    /// Invariant: an entry whose one table reference is ours.
+    /// Invariant: an entry whose single table reference is ours.
     tagged: NonNull<u8>,
 }
 
-// SAFETY: an entry is immutable but for atomics, and allocated by the thread-safe global allocator;
-// nothing in it belongs to a thread. What pins are made of is for `set_pin_release` to promise.
+// SAFETY: an entry is immutable except for atomics, and is allocated by the thread-safe global
+// allocator; nothing in it belongs to a thread. The caller of `set_pin_release` is responsible for
+// what pins are made of.
 unsafe impl Send for EntryBox {}
-// SAFETY: as above; `&EntryBox` gives `Entry`, whose changes are atomic. `pin` relies on who looks:
-// see `locked`.
+// SAFETY: as above; `&EntryBox` gives `Entry`, whose changes are atomic. `pin` relies on the lock
+// of the reader: see `locked`.
 unsafe impl Sync for EntryBox {}
 
 impl EntryBox {
-    /// An entry whose value is the parts, one after another. `None` when it is too long or memory
-    /// is short.
+    /// An entry whose value is the concatenation of the parts. `None` if it is too long or the
+    /// allocation fails.
     #[inline]
     pub(crate) fn build(key: &[u8], parts: &[&[u8]], meta: &Meta) -> Option<EntryBox> {
         let value_len = parts.iter().try_fold(0usize, |sum, part| sum.checked_add(part.len()))?;
@@ -437,13 +436,13 @@ impl EntryBox {
             return EntryBox::build_body(key, parts, value_len, meta);
         }
         copies::note(value_len);
-        // SAFETY: every byte of the value is written below, before anybody can look at it.
+        // SAFETY: every byte of the value is written below, before any thread can read it.
         let entry = unsafe { EntryBox::allocate(key, value_len, None, meta)? };
         let offset = key_offset(entry.entry().tag()) + key.len();
         let mut to = untag(entry.tagged).wrapping_add(offset);
         for part in parts {
-            // SAFETY: the parts' lengths sum up to the value's, the new allocation overlaps with
-            // nothing.
+            // SAFETY: the lengths of the parts add up to that of the value, and the new allocation
+            // overlaps with nothing.
             unsafe {
                 ptr::copy_nonoverlapping(part.as_ptr(), to, part.len());
                 to = to.add(part.len());
@@ -457,8 +456,8 @@ impl EntryBox {
         EntryBox::over(key, Body::of(parts, value_len)?, value_len, meta)
     }
 
-    /// An entry whose value is the first `value_len` bytes of a body, all of them written or to be
-    /// written before anybody looks.
+    /// An entry whose value is the first `value_len` bytes of a body. They are all written, or will
+    /// be written before any thread reads them.
     #[inline(never)]
     pub(crate) fn over(key: &[u8], body: Body, value_len: usize, meta: &Meta) -> Option<EntryBox> {
         assert!(value_len <= body.capacity());
@@ -466,7 +465,7 @@ impl EntryBox {
         unsafe { EntryBox::allocate(key, value_len, Some(body), meta) }
     }
 
-    /// An entry with the value of another one, which it shares if that has a body.
+    /// An entry with the value of another one, shared if that value is in a body.
     pub(crate) fn same_value(key: &[u8], value_of: &Entry<'_>, meta: &Meta) -> Option<EntryBox> {
         match value_of.with_body(Body::share) {
             Some(body) => EntryBox::over(key, body, value_of.lengths().1, meta),
@@ -474,12 +473,12 @@ impl EntryBox {
         }
     }
 
-    /// Allocates, and writes everything but version (0) and a value that is not in a body.
+    /// Allocates, and writes everything except the version (0) and a value that is not in a body.
     ///
-    /// Always inlined: most entries have no body, and pay nothing for those that have one.
+    /// Always inlined: most entries have no body, and must not pay for those that have one.
     ///
-    /// # Safety
-    /// The caller writes the whole value before anybody looks at it, unless it is in a body.
+    /// # Safety The caller writes the whole value before any thread reads it, unless it is in a
+    /// body.
     #[inline(always)]
     unsafe fn allocate(
         key: &[u8],
@@ -492,7 +491,7 @@ impl EntryBox {
         let tag = tag_of(key.len(), value_len, body.is_some(), meta);
         let size = key_offset(tag) + key.len() + if body.is_some() { 0 } else { value_len };
         let layout = Layout::from_size_align(size, ALIGN).ok()?;
-        // SAFETY: the size is at least that of a header, thus not zero.
+        // SAFETY: the size is at least that of a header, so it is not zero.
         let raw = unsafe { alloc::alloc(layout) };
         let start = NonNull::new(raw)?;
         let tagged = NonNull::new(raw.map_addr(|address| (address & ADDRESS_MASK) | tag));
@@ -502,8 +501,8 @@ impl EntryBox {
             return None;
         };
         // SAFETY: `start` has room for the header of the tag's layout, then 8-byte fields, then the
-        // flags, then the key; all offsets are below `size` and aligned as in `Entry`'s
-        // accessors, and nobody else has the pointer yet.
+        // flags, then the key; all offsets are below `size` and aligned as in `Entry`'s accessors,
+        // and no other thread has the pointer yet.
         unsafe {
             if tag & WIDE != 0 {
                 start.cast::<WideHeader>().write(WideHeader {
@@ -540,11 +539,11 @@ impl EntryBox {
         Some(EntryBox { tagged })
     }
 
-    /// Gives an entry that is not published yet its version.
+    /// Sets the version of an entry that is not published yet.
     pub(crate) fn set_version(&mut self, version: u64) {
         debug_assert!(version < VERSION_END);
         let start = untag(self.tagged);
-        // SAFETY: both headers are initialised and ours alone before publication; the tag says
+        // SAFETY: both headers are initialised and ours alone before publication; the tag indicates
         // which one it is.
         unsafe {
             if self.tagged.addr().get() & WIDE != 0 {
@@ -556,25 +555,25 @@ impl EntryBox {
         }
     }
 
-    /// The entry, for as long as the table owns it. Whoever borrows the box holds the shard's
-    /// lock or looks in place.
+    /// The entry, for as long as the table owns it. Whoever borrows the box holds the shard's lock
+    /// or reads in place.
     #[inline]
     pub(crate) fn entry(&self) -> Entry<'_> {
         Entry { tagged: self.tagged, locked: true, borrow: PhantomData }
     }
 
-    /// Where the entry is in memory.
+    /// The entry's address in memory.
     #[inline]
     pub(crate) fn address(&self) -> usize {
         untag(self.tagged).addr()
     }
 
-    /// A second pointer to the entry, which owns nothing.
+    /// A second pointer to the entry that owns nothing.
     pub(crate) fn alias(&self) -> Alias {
         Alias { tagged: self.tagged }
     }
 
-    /// How much the entry was used, 0 to [`FREQUENCY_MAX`].
+    /// How often the entry was used, 0 to [`FREQUENCY_MAX`].
     pub(crate) fn frequency(&self) -> u8 {
         ((self.tagged.addr().get() & FREQUENCY_MASK) >> FREQUENCY_SHIFT) as u8
     }
@@ -593,34 +592,35 @@ impl EntryBox {
         self.tagged.addr().get() & WIDE != 0
     }
 
-    /// Whether the box is the only owner of the entry, and the entry of its body. Handles and pins
-    /// are owners; aliases are none, and the caller's affair. False where there is no body.
+    /// Whether the box is the only owner of the entry, and the entry the only owner of its body.
+    /// Handles and pins are owners; aliases are not, and the caller must consider them. False if
+    /// there is no body.
     pub(crate) fn is_sole(&self) -> bool {
         let entry = self.entry();
         let owns_entry = entry.wide().is_some_and(|header| {
-            // Acquire: what others did with the entry happened before.
+            // Acquire: what other threads did with the entry happened before.
             header.references.load(Acquire) == 1 && header.pin.load(Acquire).is_null()
         });
         owns_entry && entry.with_body(Body::is_sole).unwrap_or(false)
     }
 
-    /// Whether the value stays in memory when the entry goes, because others own it too.
+    /// Whether the value stays in memory when the entry is freed, because it has other owners.
     pub(crate) fn shares_body(&self) -> bool {
         self.entry().with_body(|body| !body.is_sole()).unwrap_or(false)
     }
 
-    /// Gives the entry's body more room. False, and nothing changed, where memory is short.
+    /// Enlarges the entry's body. False, and nothing changed, if the allocation fails.
     ///
-    /// # Safety
-    /// [`EntryBox::is_sole`] holds, there is no alias, and the value is not looked at meanwhile.
+    /// # Safety [`EntryBox::is_sole`] holds, there is no alias, and no thread reads the value
+    /// meanwhile.
     pub(crate) unsafe fn grow_body(&mut self, capacity: usize) -> bool {
         let Some(start) = self.entry().body_start() else { return false };
-        // SAFETY: the entry's own reference, which is put back below.
+        // SAFETY: this is the entry's own reference, which is put back below.
         let mut body = unsafe { Body::from_raw(start) };
-        // SAFETY: the only reference; the one other pointer to it is replaced below.
+        // SAFETY: the only reference; the only other pointer to it is replaced below.
         let grown = unsafe { body.grow(capacity) };
         let to = untag(self.tagged).wrapping_add(body_offset(self.entry().tag()));
-        // SAFETY: where the tag says that the pointer is, and nobody else looks at the entry.
+        // SAFETY: this is where the tag places the pointer, and no other thread reads the entry.
         unsafe { to.cast::<NonNull<u8>>().write(body.into_raw()) };
         grown
     }
@@ -632,38 +632,37 @@ impl Drop for EntryBox {
         if self.is_wide() {
             return self.release_wide();
         }
-        // SAFETY: compact entries are owned by the box alone.
+        // SAFETY: the box is the only owner of a compact entry.
         unsafe { deallocate(self.tagged) };
     }
 }
 
 impl EntryBox {
-    /// What dropping the box of a wide entry does.
+    /// Drops the box of a wide entry.
     #[inline(never)]
     fn release_wide(&mut self) {
         if let Some(header) = self.entry().wide() {
-            // Relaxed: pins are made by who looks at the shard in place or has its lock, and both
-            // are ordered with this. Nobody makes one any more.
+            // Relaxed: only threads that read the shard in place or hold its lock make pins, and
+            // both are ordered with this. No thread makes one after this.
             let pin = header.pin.load(Relaxed);
             header.pin.store(LET_GO, Relaxed);
             release_pin(pin);
-            // SAFETY: the box owned one reference and is gone.
+            // SAFETY: the box owned one reference and no longer uses it.
             unsafe { release_reference(self.tagged) };
         }
     }
 }
 
-/// Gives up one reference of a wide entry, and the entry with the last one.
+/// Gives up one reference to a wide entry, and frees the entry with the last one.
 ///
-/// # Safety
-/// The caller owns a reference to the wide entry and does not use the entry afterwards.
+/// # Safety The caller owns a reference to the wide entry and does not use the entry afterwards.
 unsafe fn release_reference(tagged: NonNull<u8>) {
     // SAFETY: our reference keeps the header alive until the decrement; only the counter is
-    // touched.
+    // accessed.
     let references = unsafe { &(*untag(tagged).cast::<WideHeader>()).references };
-    // Release: what we did with the entry happens before it is freed; Acquire: so does what the
-    // others did.
-    // Who finds its own reference alone knows that nobody can make another.
+    // Release: what we did with the entry happens before it is freed. Acquire: so does what the
+    // other owners did. A thread that finds only its own reference knows that no other thread can
+    // make another.
     if references.load(Acquire) == 1 || references.fetch_sub(1, AcqRel) == 1 {
         // SAFETY: that was the last reference.
         unsafe { deallocate(tagged) };
@@ -671,7 +670,7 @@ unsafe fn release_reference(tagged: NonNull<u8>) {
 }
 
 /// # Safety
-/// Nobody uses the entry any more.
+/// No thread uses the entry any more.
 #[inline]
 unsafe fn deallocate(tagged: NonNull<u8>) {
     let entry = Entry { tagged, locked: false, borrow: PhantomData };
@@ -679,7 +678,7 @@ unsafe fn deallocate(tagged: NonNull<u8>) {
     if tagged.addr().get() & WIDE != 0
         && let Some(body) = entry.body_start()
     {
-        // SAFETY: the entry's own reference, and the entry is gone.
+        // SAFETY: this is the entry's own reference, and the entry is about to be freed.
         drop(unsafe { Body::from_raw(body) });
     }
     // SAFETY: this is the layout of `EntryBox::allocate`: the size is a function of tag and
@@ -687,38 +686,38 @@ unsafe fn deallocate(tagged: NonNull<u8>) {
     unsafe { alloc::dealloc(untag(tagged), Layout::from_size_align_unchecked(size, ALIGN)) };
 }
 
-/// A pointer to an entry that somebody else owns. See [`crate::snapshot`] for who keeps the
-/// promise.
+/// A pointer to an entry that another object owns. [`crate::snapshot`] explains what keeps the
+/// entry alive.
 pub(crate) struct Alias {
     tagged: NonNull<u8>,
 }
 
-// SAFETY: an alias is but an address; using it is unsafe and says what for.
+// SAFETY: an alias is only an address; using it is unsafe and states its conditions.
 unsafe impl Send for Alias {}
 // SAFETY: as above.
 unsafe impl Sync for Alias {}
 
 impl Alias {
-    /// The entry, looked at without a lock.
+    /// The entry, read without a lock.
     ///
-    /// # Safety
-    /// The owner keeps the entry throughout `'a`.
+    /// # Safety The owner keeps the entry throughout `'a`.
     pub(crate) unsafe fn entry<'a>(&self) -> Entry<'a> {
         Entry { tagged: self.tagged, locked: false, borrow: PhantomData }
     }
 }
 
-/// A counted handle of a large entry: its bytes stay while the handle lives, whatever becomes of
-/// the key.
+/// A counted handle of a large entry: its bytes stay in memory while the handle lives, even if the
+/// key is overwritten or removed.
 pub struct Shared {
     /// Invariant: a wide entry, of which we own one reference.
     tagged: NonNull<u8>,
 }
 
-/// The handle that a pin owns, see [`Entry::pin`].
+/// The handle that a pin owns; see [`Entry::pin`].
 pub type PinnedEntry = Shared;
 
-// SAFETY: counted atomically, immutable but for atomics, freed by the thread-safe global allocator.
+// SAFETY: counted atomically, immutable except for atomics, freed by the thread-safe global
+// allocator.
 unsafe impl Send for Shared {}
 // SAFETY: as above.
 unsafe impl Sync for Shared {}
@@ -729,31 +728,31 @@ impl Shared {
         Entry { tagged: self.tagged, locked: false, borrow: PhantomData }
     }
 
-    /// Bytes that only handles like this keep in memory. While the table, or a snapshot of it, has
-    /// the entry, these are none: it counts them itself. Afterwards they are this handle's part of
-    /// the entry, where it has several, and of its body, where several entries share that: over
-    /// all handles, no byte counts twice.
+    /// Bytes that only handles like this one keep in memory. While the table, or a snapshot of it,
+    /// owns the entry, the result is 0, since the table counts the bytes itself. Afterwards it is
+    /// this handle's share of the entry, divided by the number of its handles, and of the entry's
+    /// body, divided by the number of entries that share it: summed over all handles, no byte
+    /// counts twice.
     pub fn own_bytes(&self) -> usize {
         let entry = self.entry();
         let Some(header) = entry.wide() else { return 0 };
         if header.pin.load(Relaxed) != LET_GO {
             return 0;
         }
-        // Others come and go meanwhile. All that can be wrong is this number, for a moment.
+        // Other handles come and go meanwhile. Only this number can be wrong, for a moment.
         let part_of_body = |body: &Body| body_bytes(body.capacity()).div_ceil(body.references());
         let bytes = allocated_bytes(entry.size()) + entry.with_body(part_of_body).unwrap_or(0);
         bytes.div_ceil(header.references.load(Relaxed) as usize)
     }
 
-    /// The handle as one word, to be kept by foreign code; [`Shared::from_raw`] takes it back.
+    /// The handle as one word, for foreign code to keep; [`Shared::from_raw`] takes it back.
     pub fn into_raw(self) -> NonNull<c_void> {
         ManuallyDrop::new(self).tagged.cast()
     }
 
-    /// Takes back what [`Shared::into_raw`] gave.
+    /// Takes back what [`Shared::into_raw`] returned.
     ///
-    /// # Safety
-    /// `raw` came from `into_raw` and is taken back once.
+    /// # Safety `raw` was returned by `into_raw` and is taken back only once.
     pub unsafe fn from_raw(raw: NonNull<c_void>) -> Shared {
         Shared { tagged: raw.cast() }
     }
@@ -778,7 +777,7 @@ impl Deref for Shared {
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        // SAFETY: we own one reference, and are gone.
+        // SAFETY: we own one reference and do not use it afterwards.
         unsafe { release_reference(self.tagged) };
     }
 }
@@ -791,8 +790,8 @@ impl fmt::Debug for Shared {
 
 static PIN_RELEASE: OnceLock<fn(*mut c_void)> = OnceLock::new();
 
-/// Sets what is called with a pin when its table lets go of the entry; once per process, later
-/// calls change nothing.
+/// Sets the function that receives a pin when its table releases the entry. It can be set once per
+/// process; later calls change nothing.
 ///
 /// The hook may run on any thread and under a shard's lock: it must be brief and must not call the
 /// table. Returns whether this call set it.

@@ -1,69 +1,74 @@
-//! A lock whose readers, where they are many, write nothing that others read.
+//! A mutex whose readers, on a frequently read lock, write nothing that other threads read.
 //!
-//! A mutex makes each look at a shard two writes to the shard's cache line, and two threads that
-//! look at the same keys pass that line to and fro all the time. Here a look writes to a line that
-//! the thread has for itself, and only reads the shard.
+//! With a plain mutex, each read of a shard writes twice to the shard's cache line, and two threads
+//! that read the same keys move that line back and forth between their processors. Here a reader
+//! writes to a cache line of its own and only reads the shard.
 //!
 //! # How
 //!
 //! Each thread that reads in place ([`Biased::read_in_place`]) has a [`ReaderSlot`], which names
-//! the lock that the thread is reading, if any. A lock is *biased* or it is not (Dice and Kogan,
-//! "BRAVO", 2019):
+//! the lock that the thread is reading, if any. A lock is either *biased* (towards readers) or not
+//! (Dice and Kogan, "BRAVO", 2019):
 //!
 //! ```text
-//! look in place                               lock
-//!   biased? (else look under the mutex)         take the mutex
+//! read in place                               lock
+//!   biased? (else read under the mutex)         take the mutex
 //!   slot := this lock                           biased?
-//!   still biased?                                 not biased any more
+//!   still biased?                                 clear the bias
 //!     (else slot := none, use the mutex)          wait until no slot names this lock
-//!   look                                        change
-//!   slot := none                                give the mutex back
+//!   read                                        change
+//!   slot := none                                release the mutex
 //! ```
 //!
-//! A lock begins without bias. [`LOOKS_MIN`] looks under the mutex with no change between them make
-//! it biased, the next change makes it unbiased. So a lock that is mostly changed is a mutex and
-//! one more load, and what a change costs extra is paid once in that many looks.
+//! A lock is created unbiased. [`READS_MIN`] reads under the mutex without a change between them
+//! make it biased; the next change makes it unbiased. So a lock that is mostly written costs a
+//! mutex and one more load, and the extra cost of revoking the bias arises at most once in
+//! `READS_MIN` reads.
 //!
-//! [`Biased::lock_to_read`] is for who wants to look without a slot: it takes the mutex and nothing
-//! else, which keeps out all but those who look in place, and they do no harm to each other.
+//! [`Biased::lock_to_read`] is for readers that cannot use a slot. It takes the mutex and does
+//! nothing else: this excludes everyone but the in-place readers, and readers do not disturb each
+//! other.
 //!
-//! # Why nobody looks at what is being changed
+//! # Why no reader sees a change in progress
 //!
-//! Only who has the mutex sets or clears the bias, so that each who locks knows what it is. Let T
-//! be a reader's second look at the bias, which found it set, and let W lock.
+//! Only the holder of the mutex sets or clears the bias, so every thread that locks knows its
+//! value. Let T be a reader's second load of the bias, which found it set, and let W be a writer
+//! that holds the lock.
 //!
-//! * If T read what was set *after* W (by somebody who had the mutex after W): the bias is set with
-//!   release and T acquires, so all that W did happens before the look.
-//! * Otherwise T read what was set *before* W. Since then it was cleared, by W or by one who had
-//!   the mutex before W; take the last of them, C, who did not give up, since the bias stayed
-//!   cleared. T precedes C's clearing in the order of that word's changes. The slot's change and
-//!   T, and C's clearing and its look at the slot, are sequentially consistent, so in their one
-//!   order slot's change < T < C's clearing < C's look at the slot. Thus C saw the slot name the
-//!   lock, or what the thread wrote there afterwards; it went on only in the second case.
-//!   Whatever the thread writes to its slot afterwards it writes with release (and so does the
-//!   next thread that gets the slot, which acquired it from this one), and C's look acquires: the
-//!   look happens before all that C did from then on, and so before W.
+//! * If T read a bias that was set *after* W (by a later holder of the mutex): the bias is set with
+//!   a release store and T is an acquire load, so everything that W did happens before the read.
+//! * Otherwise T read a bias that was set *before* W. Since then it was cleared, by W or by an
+//!   earlier holder of the mutex. Let C be the last thread that cleared it; C did not give up,
+//!   since the bias stayed cleared. T precedes C's clearing in the modification order of the bias.
+//!   The store to the slot and T, and C's clearing and C's load of the slot, are sequentially
+//!   consistent, so in their single total order: store to the slot < T < C's clearing < C's load of
+//!   the slot. Thus C's load returned either the address of this lock or a value that the thread
+//!   stored in the slot later, and C continued only in the second case. Every later store of the
+//!   thread to its slot is a release store (and so are those of the slot's next owner, which
+//!   acquired the slot from this thread), and C's load acquires. So the read happens before
+//!   everything that C did from then on, and therefore before W.
 //!
-//! So every look is ordered with every change as by a mutex, and what was concluded from the mutex
-//! still holds (the scheduled clear, the point in time of a snapshot). What is new is that looks
-//! are not ordered with one another: what a look changes must be atomic.
+//! So every read is ordered with every change as by a mutex, and everything that relied on the
+//! mutex still holds (the scheduled clear, the point in time of a snapshot). The one difference is
+//! that reads are not ordered with each other: whatever a read modifies must be atomic.
 //!
-//! [`MARK`] tells how many slots there are to look at. A thread raises it before it uses its slot,
-//! also sequentially consistent: who clears the bias and then reads a mark that is too low did both
-//! before the mark was raised, hence before T, which would have found the bias cleared.
+//! [`MARK`] is the number of slots that a writer has to check. A thread raises it before it uses
+//! its slot, also sequentially consistently. A writer that clears the bias and then reads a mark
+//! that is too low did both before the mark was raised, hence before T, and T would have found the
+//! bias cleared.
 //!
-//! Who only tries to lock does not wait long for a look to end. Where it gives up, it sets the bias
-//! again before it gives the mutex back, since otherwise the next to lock would not look for
-//! readers.
+//! A thread that only tries to lock does not wait long for a reader. If it gives up, it sets the
+//! bias again before it releases the mutex: otherwise the next thread to lock would not check the
+//! slots.
 //!
-//! No fences: ThreadSanitizer does not know them.
+//! There are no fences, because ThreadSanitizer does not support them.
 //!
 //! # What it costs
 //!
-//! A look: one atomic exchange, on a line that stays in the thread's cache (a mutex: two, on the
-//! shard's). A change of an unbiased lock: one load. A change of a biased one: an exchange, and a
-//! load for each thread that ever looked in place at the same time as others. Memory: 8 KB for the
-//! process.
+//! An in-place read: one atomic exchange, on a line that stays in the thread's cache (a mutex: two,
+//! on the shard's line). A change of an unbiased lock: one load. A change of a biased lock: an
+//! exchange, and a load for each thread that ever read in place at the same time as others. Memory:
+//! 8 KB for the process.
 
 use std::cell::{Cell, UnsafeCell};
 use std::hint;
@@ -77,19 +82,19 @@ use std::thread;
 
 use parking_lot::{Mutex, MutexGuard};
 
-/// Threads that can look in place; the others look under the mutex.
+/// Threads that can read in place; further threads read under the mutex.
 const SLOTS: usize = 64;
-/// Looks under the mutex, no change between them, that make a lock biased.
-const LOOKS_MIN: u8 = 16;
-/// Looks at a slot before the thread that waits for it lets others run.
+/// Reads under the mutex, without a change between them, that make a lock biased.
+const READS_MIN: u8 = 16;
+/// Times that a waiting thread polls a slot before it yields the processor.
 const SPINS: u32 = 100;
-/// Times that who tries to lock lets others run before it gives up.
+/// Times that a thread that only tries to lock yields before it gives up.
 const YIELDS_TRIED: u32 = 2;
 
-/// What one thread reads. Two lines, since processors fetch them in pairs.
+/// What one thread is reading. Two cache lines, since processors fetch lines in pairs.
 #[repr(align(128))]
 struct ReaderSlot {
-    /// The address of the lock that the owner is reading, 0 for none.
+    /// The address of the lock that the owner is reading; 0 is none.
     reading: AtomicUsize,
     /// Whether a thread owns the slot.
     owned: AtomicBool,
@@ -98,15 +103,15 @@ struct ReaderSlot {
 static ALL: [ReaderSlot; SLOTS] =
     [const { ReaderSlot { reading: AtomicUsize::new(0), owned: AtomicBool::new(false) } }; SLOTS];
 
-/// Slots from this one on were never owned.
+/// Slots from this index on were never owned.
 static MARK: AtomicUsize = AtomicUsize::new(0);
 
 /// This thread's slot.
 #[derive(Clone, Copy)]
 enum Own {
-    /// Not asked for yet.
+    /// Not requested yet.
     Unknown,
-    /// There was none left.
+    /// No slot was left.
     None,
     ReaderSlot(&'static ReaderSlot),
 }
@@ -128,16 +133,16 @@ impl Drop for Owner {
 }
 
 impl ReaderSlot {
-    /// This thread's slot, if it has one that names no lock.
+    /// This thread's slot, if it has one and the slot names no lock.
     #[inline]
     fn free() -> Option<&'static ReaderSlot> {
         // An error means that the thread is ending.
         let slot = OWNER.try_with(Owner::slot).ok()??;
-        // Not free: the caller looks from within a look at another table.
+        // Not free: the caller is inside a read of another table.
         (slot.reading.load(Relaxed) == 0).then_some(slot)
     }
 
-    /// A slot that nobody owns becomes the caller's.
+    /// Claims a slot that has no owner.
     #[cold]
     fn claim() -> Own {
         for (number, slot) in ALL.iter().enumerate() {
@@ -163,29 +168,29 @@ impl Owner {
     }
 }
 
-/// A slot that names a lock, until this is dropped (also when the look panics).
-struct Looking(&'static ReaderSlot);
+/// Keeps the slot set to a lock until it is dropped (also if the read panics).
+struct InPlaceRead(&'static ReaderSlot);
 
-impl Drop for Looking {
+impl Drop for InPlaceRead {
     #[inline]
     fn drop(&mut self) {
-        // Release: the look happens before whatever is done by who sees the slot free.
+        // Release: the read happens before whatever another thread does that sees the slot empty.
         self.0.reading.store(0, Release);
     }
 }
 
-/// A lock over a `T`, see above.
+/// A lock over a `T`; see the module documentation.
 pub(crate) struct Biased<T> {
     mutex: Mutex<()>,
-    /// Whether threads may look in place. Changed by who has the mutex.
+    /// Whether threads may read in place. Changed only by the holder of the mutex.
     biased: AtomicBool,
-    /// Looks under the mutex since the last change. Changed by who has the mutex.
-    looks: AtomicU8,
+    /// Reads under the mutex since the last change. Changed only by the holder of the mutex.
+    reads: AtomicU8,
     value: UnsafeCell<T>,
 }
 
-// SAFETY: the value is reached by one thread that changes it (`T: Send`) or by several that look
-// (`T: Sync`), never both at a time: see above.
+// SAFETY: the value is accessed either by one thread that changes it (`T: Send`) or by several that
+// read it (`T: Sync`), never both at once; see the module documentation.
 unsafe impl<T: Send + Sync> Sync for Biased<T> {}
 
 impl<T> Biased<T> {
@@ -193,59 +198,60 @@ impl<T> Biased<T> {
         Biased {
             mutex: Mutex::new(()),
             biased: AtomicBool::new(false),
-            looks: AtomicU8::new(0),
+            reads: AtomicU8::new(0),
             value: UnsafeCell::new(value),
         }
     }
 
-    /// Looks without writing to the lock, where it is biased. Other looks may be going on. `look`
-    /// must not use the lock.
+    /// Reads without writing to the lock if it is biased. Other threads may read at the same time.
+    /// `read` must not use the lock.
     #[inline]
-    pub(crate) fn read_in_place<R>(&self, look: impl FnOnce(&T) -> R) -> R {
+    pub(crate) fn read_in_place<R>(&self, read: impl FnOnce(&T) -> R) -> R {
         if self.biased.load(Relaxed)
             && let Some(slot) = ReaderSlot::free()
         {
             slot.reading.swap(self.address(), SeqCst);
-            let looking = Looking(slot);
+            let in_progress = InPlaceRead(slot);
             if self.biased.load(SeqCst) {
-                // SAFETY: who changes the value clears the bias and then waits until the slot does
-                // not name this lock, which it does until `looking` drops: see above.
-                let result = look(unsafe { &*self.value.get() });
-                drop(looking);
+                // SAFETY: a writer clears the bias and then waits until the slot no longer names
+                // this lock, and the slot names it until `in_progress` drops; see the module
+                // documentation.
+                let result = read(unsafe { &*self.value.get() });
+                drop(in_progress);
                 return result;
             }
         }
-        self.read_locked(look)
+        self.read_locked(read)
     }
 
-    fn read_locked<R>(&self, look: impl FnOnce(&T) -> R) -> R {
+    fn read_locked<R>(&self, read: impl FnOnce(&T) -> R) -> R {
         let value = self.lock_to_read();
-        // No bias for the sake of a thread that can make no use of it.
+        // A thread without a free slot gains nothing from a bias, so its reads do not count.
         if !self.biased.load(Relaxed) && ReaderSlot::free().is_some() {
-            let looks = self.looks.load(Relaxed) + 1;
-            if looks < LOOKS_MIN {
-                self.looks.store(looks, Relaxed);
+            let reads = self.reads.load(Relaxed) + 1;
+            if reads < READS_MIN {
+                self.reads.store(reads, Relaxed);
             } else {
-                self.looks.store(0, Relaxed);
+                self.reads.store(0, Relaxed);
                 self.set_biased();
             }
         }
-        look(&value)
+        read(&value)
     }
 
-    /// Locks; nobody else looks or changes anything meanwhile.
+    /// Locks exclusively: no other thread reads or changes the value meanwhile.
     #[inline]
     pub(crate) fn lock(&self) -> Locked<'_, T> {
         let mutex = self.mutex.lock();
         if self.biased.load(Relaxed) {
             self.clear_bias(u32::MAX);
         } else {
-            self.looks.store(0, Relaxed);
+            self.reads.store(0, Relaxed);
         }
         Locked::new(self, mutex)
     }
 
-    /// Locks, unless another has the lock or a look takes long.
+    /// Locks exclusively, unless another thread holds the lock or a reader takes long.
     #[inline]
     pub(crate) fn try_lock(&self) -> Option<Locked<'_, T>> {
         let mutex = self.mutex.try_lock()?;
@@ -253,30 +259,30 @@ impl<T> Biased<T> {
             self.set_biased();
             return None;
         }
-        self.looks.store(0, Relaxed);
+        self.reads.store(0, Relaxed);
         Some(Locked::new(self, mutex))
     }
 
-    /// Locks to look only: others may look in place meanwhile, but nobody changes anything.
+    /// Locks for reading: other threads may read in place meanwhile, but none changes the value.
     #[inline]
     pub(crate) fn lock_to_read(&self) -> LockedToRead<'_, T> {
         LockedToRead { lock: self, _mutex: self.mutex.lock() }
     }
 
-    /// Like [`Biased::lock_to_read`], unless another has the lock.
+    /// Like [`Biased::lock_to_read`], unless another thread holds the lock.
     #[inline]
     pub(crate) fn try_lock_to_read(&self) -> Option<LockedToRead<'_, T>> {
         Some(LockedToRead { lock: self, _mutex: self.mutex.try_lock()? })
     }
 
-    /// Lets threads look in place. The caller has the mutex.
+    /// Permits in-place reads. The caller holds the mutex.
     fn set_biased(&self) {
-        // Release: what was changed before happens before their looks.
+        // Release: earlier changes happen before these reads.
         self.biased.store(true, Release);
     }
 
-    /// Lets nobody look in place any more, and waits until nobody does; false if it gave up. The
-    /// caller has the mutex.
+    /// Forbids in-place reads and waits until those in progress end; false if it gave up. The
+    /// caller holds the mutex.
     #[cold]
     fn clear_bias(&self, yields_max: u32) -> bool {
         self.biased.swap(false, SeqCst);
@@ -304,7 +310,7 @@ impl<T> Biased<T> {
     }
 }
 
-/// A locked value, to be changed.
+/// An exclusively locked value.
 pub(crate) struct Locked<'a, T> {
     lock: &'a Biased<T>,
     _mutex: MutexGuard<'a, ()>,
@@ -329,7 +335,7 @@ impl<T> Deref for Locked<'_, T> {
 
     #[inline]
     fn deref(&self) -> &T {
-        // SAFETY: we have the mutex, so nobody else changes the value.
+        // SAFETY: we hold the mutex, so no other thread changes the value.
         unsafe { &*self.lock.value.get() }
     }
 }
@@ -337,14 +343,14 @@ impl<T> Deref for Locked<'_, T> {
 impl<T> DerefMut for Locked<'_, T> {
     #[inline]
     fn deref_mut(&mut self) -> &mut T {
-        // SAFETY: we have the mutex and waited for the looks in place to end, and no other begins
-        // before the mutex is gone, since only who has it sets the bias. `&mut self` keeps our own
-        // apart.
+        // SAFETY: we hold the mutex and waited for the in-place reads to end. No other begins
+        // before we release the mutex, since only its holder sets the bias. `&mut self` excludes
+        // our own reads.
         unsafe { &mut *self.lock.value.get() }
     }
 }
 
-/// A locked value, to be looked at.
+/// A value locked for reading.
 pub(crate) struct LockedToRead<'a, T> {
     lock: &'a Biased<T>,
     _mutex: MutexGuard<'a, ()>,
@@ -355,7 +361,7 @@ impl<T> Deref for LockedToRead<'_, T> {
 
     #[inline]
     fn deref(&self) -> &T {
-        // SAFETY: we have the mutex, so nobody changes the value.
+        // SAFETY: we hold the mutex, so no thread changes the value.
         unsafe { &*self.lock.value.get() }
     }
 }
@@ -368,28 +374,28 @@ mod tests {
     use std::sync::mpsc;
     use std::time::Duration;
 
-    /// Slots are the process's; one test takes them all.
+    /// Slots belong to the process, and one test takes them all.
     static TURN: Mutex<()> = Mutex::new(());
 
     /// A biased lock.
     fn biased<T>(value: T) -> Biased<T> {
         let lock = Biased::new(value);
-        (0..LOOKS_MIN).for_each(|_| lock.read_in_place(|_| ()));
+        (0..READS_MIN).for_each(|_| lock.read_in_place(|_| ()));
         assert!(lock.biased.load(SeqCst));
         lock
     }
 
     #[test]
-    fn changes_end_the_bias_and_looks_bring_it_back() {
+    fn a_change_clears_the_bias_and_reads_restore_it() {
         let _turn = TURN.lock();
         let lock = biased(1);
         *lock.lock() += 1;
         assert!(!lock.biased.load(SeqCst));
-        for _ in 1..LOOKS_MIN {
+        for _ in 1..READS_MIN {
             assert_eq!(lock.read_in_place(|value| *value), 2);
         }
         drop(lock.lock());
-        for _ in 1..LOOKS_MIN {
+        for _ in 1..READS_MIN {
             lock.read_in_place(|_| ());
         }
         assert!(!lock.biased.load(SeqCst), "counted from the last change on");
@@ -400,12 +406,12 @@ mod tests {
     }
 
     #[test]
-    fn looks_do_not_exclude_each_other_even_within_each_other() {
+    fn nested_reads_do_not_exclude_each_other() {
         let _turn = TURN.lock();
         let (lock, other) = (biased(1), biased(2));
         lock.read_in_place(|one| {
             other.read_in_place(|two| assert_eq!((*one, *two), (1, 2)));
-            // The inner look has taken nothing away from the outer one.
+            // The inner read did not release the outer one.
             assert!(lock.try_lock().is_none());
             assert!(lock.try_lock_to_read().is_some());
             assert!(other.try_lock().is_some());
@@ -414,67 +420,68 @@ mod tests {
     }
 
     #[test]
-    fn a_look_that_panics_ends() {
+    fn a_read_that_panics_ends() {
         let _turn = TURN.lock();
         let lock = biased(());
-        let panicked = catch_unwind(AssertUnwindSafe(|| lock.read_in_place(|()| panic!("look"))));
+        let panicked =
+            catch_unwind(AssertUnwindSafe(|| lock.read_in_place(|()| panic!("in a read"))));
         assert!(panicked.is_err());
         drop(lock.lock());
     }
 
     #[test]
-    fn who_locks_waits_for_looks_also_after_another_gave_up() {
+    fn a_writer_waits_for_reads_even_after_another_gave_up() {
         let _turn = TURN.lock();
         let lock = &biased(0);
-        let (looks, begun) = mpsc::channel();
+        let (started, begun) = mpsc::channel();
         let (end, ending) = mpsc::channel::<()>();
         thread::scope(|scope| {
             scope.spawn(move || {
                 lock.read_in_place(|value| {
-                    looks.send(()).expect("somebody waits");
-                    ending.recv().expect("somebody ends it");
+                    started.send(()).expect("a receiver");
+                    ending.recv().expect("a message");
                     assert_eq!(*value, 0);
                 });
             });
-            begun.recv().expect("a look");
+            begun.recv().expect("a read");
             assert!(lock.try_lock().is_none());
             assert!(lock.try_lock().is_none());
             let writer = scope.spawn(|| *lock.lock() = 1);
             thread::sleep(Duration::from_millis(20));
             assert!(!writer.is_finished());
-            end.send(()).expect("a look");
+            end.send(()).expect("a read");
         });
         assert_eq!(lock.read_in_place(|value| *value), 1);
     }
 
     #[test]
-    fn more_threads_than_slots_can_look_at_once() {
+    fn more_threads_than_slots_can_read_at_once() {
         let _turn = TURN.lock();
         let lock = &biased([7; 4]);
         for _ in 0..if cfg!(miri) { 1 } else { 3 } {
-            // Slots given back are owned again, so the last ones always find none.
+            // Slots that were returned are owned again, so the last threads always find none.
             let threads = SLOTS + 6;
             let all = &Barrier::new(threads);
             thread::scope(|scope| {
-                let look = || {
+                let read = || {
                     for _ in 0..3 {
                         assert_eq!(lock.read_in_place(|value| *value), [7; 4]);
                     }
                     all.wait();
                     lock.lock().fill(7);
                 };
-                let all: Vec<_> = (0..threads).map(|_| scope.spawn(look)).collect();
-                // The scope alone does not wait until the slots are given back.
+                let all: Vec<_> = (0..threads).map(|_| scope.spawn(read)).collect();
+                // The scope alone does not wait until the slots are returned.
                 all.into_iter().for_each(|thread| thread.join().expect("no panic"));
             });
         }
         assert_eq!(MARK.load(SeqCst), SLOTS);
-        assert!(ReaderSlot::free().is_some(), "all were given back");
+        assert!(ReaderSlot::free().is_some(), "all slots were returned");
     }
 
-    /// Short, for Miri with many seeds: weak memory shows itself by chance.
+    /// Short, for Miri with many seeds: weak memory effects show up only by chance.
     #[test]
-    fn no_look_sees_a_change_half_made() {
+    fn no_read_sees_a_partial_change() {
         let _turn = TURN.lock();
         let lock = &biased([0u64; 2]);
         let rounds = if cfg!(miri) { 3 } else { 20_000 };
@@ -482,7 +489,7 @@ mod tests {
             for _ in 0..2 {
                 scope.spawn(move || {
                     let mut last = 0;
-                    for _ in 0..rounds * (usize::from(LOOKS_MIN) + 2) {
+                    for _ in 0..rounds * (usize::from(READS_MIN) + 2) {
                         let [one, two] = lock.read_in_place(|value| *value);
                         assert_eq!(one, two);
                         assert!(one >= last);
