@@ -1,22 +1,23 @@
-//! Keys that were absent when somebody looked, and whether they were created since.
+//! Watches absent keys, and reports whether they were created since.
 //!
-//! A key that is there has a version, by which who looked before knows it again. A key that is
-//! absent has nothing: who looked must learn of its creation, also where it is gone again. So who
-//! wants to know registers the key's hash, and whoever adds an entry counts the hash as created.
-//! (Two keys with the same 64 bits of hash are taken for one; the hash is keyed by a secret.)
+//! A key that is present has a version, by which a client that read it recognises it again. An
+//! absent key has no version, and the client must learn of its creation even if the key was removed
+//! again. So the client registers the key's hash, and every thread that adds an entry counts the
+//! hash as created. (Two keys with the same 64-bit hash are treated as one; the hash is keyed by a
+//! secret.)
 //!
-//! Nothing falls between a look and its registration: both are done under the lock of the key's
-//! shard, and so are an entry's addition and the look at the registry before it. It is also why
-//! relaxed loads do: who adds an entry has the lock after who registered its hash, and finds at
-//! least what that one counted.
+//! No creation falls between a read and its registration: both happen under the lock of the key's
+//! shard, and so do the addition of an entry and the check of the registry before it. This is also
+//! why relaxed loads suffice: a thread that adds an entry takes the lock after the thread that
+//! registered the hash, and finds at least what that thread counted.
 //!
-//! Clocks differ a little from thread to thread. An entry with an expiry may have been absent to
-//! who looked, and be alive to who replaces it; so its replacement counts as a creation, too.
-//! Nobody learns of that in vain: who registered the hash did not see this entry.
+//! Clocks differ slightly between threads. An entry with an expiry may appear absent to the thread
+//! that read it and alive to the thread that replaces it, so its replacement counts as a creation,
+//! too. This causes no false report: the thread that registered the hash did not see this entry.
 //!
-//! Where no absent key was ever watched, adding an entry costs one load, of a word that only the
-//! first registration writes; later one or two more, and a lock only where somebody watches one of
-//! the few keys that share a section with the new one.
+//! If no absent key was ever watched, adding an entry costs one load, of a word that only the first
+//! registration writes. Afterwards it costs one or two more, and a lock only if one of the few keys
+//! in the same section as the new key is watched.
 
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -29,14 +30,14 @@ use crate::budget::Padded;
 use crate::core::Core;
 use crate::table::Table;
 
-/// Parts of the registry, each with a lock of its own: however much is watched, none is large
-/// enough that its growth would hold up a writer for long.
+/// Parts of the registry, each with its own lock: no part grows so large that its growth delays a
+/// writer for long.
 const SECTIONS: usize = 256;
 
-/// The hash bits that choose the section, from this one on. Others choose the place in it.
+/// The lowest of the hash bits that choose the section. Other bits choose the place in it.
 const SECTION_BITS_FROM: u32 = 48;
 
-/// Hashes that an unused section keeps room for.
+/// Number of hashes for which an unused section keeps capacity.
 const SPARE_CAPACITY: usize = 28;
 
 /// What is watched in one table.
@@ -46,14 +47,14 @@ pub(crate) struct Absences {
 }
 
 struct Registry {
-    /// How many [`Absence`]s there are.
+    /// Number of [`Absence`]s.
     watched: Padded<AtomicUsize>,
     sections: [Section; SECTIONS],
 }
 
 #[derive(Default)]
 struct Section {
-    /// Hashes in it, readable without the lock.
+    /// Number of hashes in it, readable without the lock.
     len: AtomicUsize,
     hashes: Mutex<HashTable<Watched>>,
 }
@@ -62,12 +63,12 @@ struct Section {
 struct Watched {
     hash: u64,
     watchers: usize,
-    /// Keys of this hash that were created since the first of the present watchers came.
+    /// Keys of this hash that were created since the first of the present watchers registered.
     creations: u64,
 }
 
 impl Absences {
-    /// Takes note that an entry is added. The caller has its shard's lock.
+    /// Records that an entry is added. The caller holds its shard's lock.
     #[inline]
     pub(crate) fn note_created(&self, hash: u64) {
         if let Some(registry) = self.registry.get()
@@ -77,7 +78,7 @@ impl Absences {
         }
     }
 
-    /// Begins to watch a hash. The caller has its shard's lock. Returns how often it was created.
+    /// Starts to watch a hash. The caller holds its shard's lock. Returns how often it was created.
     fn register(&self, hash: u64) -> u64 {
         let registry = self.registry.get_or_init(|| {
             let sections = std::array::from_fn(|_| Section::default());
@@ -137,7 +138,7 @@ impl Registry {
     }
 }
 
-/// What a key was when it was looked at, to tell later whether it changed.
+/// The state of a key when it was read, to determine later whether it changed.
 #[derive(Debug)]
 pub enum Seen {
     /// It had an entry of this version.
@@ -155,10 +156,10 @@ pub struct Absence {
 }
 
 impl Absence {
-    /// Bytes that the table needs for one at most, beside the value itself.
+    /// The most memory that the table needs for one, beside the value itself.
     pub const BYTES: usize = 2 * (size_of::<Watched>() + 1);
 
-    /// Whether the key was never created since. Exact while the caller has the key's lock.
+    /// Whether the key was not created since. Exact while the caller holds the key's lock.
     pub fn lasts(&self) -> bool {
         self.core.absences.creations(self.hash) == Some(self.creations)
     }
@@ -177,7 +178,8 @@ impl fmt::Debug for Absence {
 }
 
 impl Table {
-    /// Looks at a key, to tell later whether it changed. Not a use that eviction would count.
+    /// Reads the state of a key, to determine later whether it changed. Eviction does not count
+    /// this as a use.
     pub fn see(&self, key: &[u8], now_ms: u64) -> Seen {
         let core = self.shared_core();
         core.apply_schedule(now_ms);
@@ -251,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn who_looks_later_does_not_see_what_came_before() {
+    fn a_later_watcher_does_not_see_earlier_creations() {
         let table = table();
         let before = absence(&table, b"k");
         put(&table, b"k");
@@ -267,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn who_sees_an_entry_expired_learns_of_its_replacement_by_a_clock_that_is_behind() {
+    fn a_watcher_of_an_expired_entry_sees_its_replacement_by_a_slower_clock() {
         const FAR_MS: u64 = NOW_MS + 86_400_000;
         for at_ms in [NOW_MS + 1, FAR_MS] {
             let table = table();
@@ -295,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn no_creation_falls_between_a_look_and_its_registration() {
+    fn no_creation_falls_between_a_read_and_its_registration() {
         let rounds = if cfg!(miri) { 10 } else { 2_000 };
         let table = table();
         std::thread::scope(|scope| {
@@ -307,7 +309,8 @@ mod tests {
             });
             while !writer.is_finished() {
                 if let Seen::Absent(absence) = table.see(b"k", NOW_MS) {
-                    // Asked under the lock, as batches do: whoever finds an entry was told of it.
+                    // Read under the lock, as batches do: the creation of a visible entry must have
+                    // been counted.
                     let locked = table.lock([&b"k"[..]], NOW_MS);
                     let present = locked.read(b"k", NOW_MS, |entry| entry.is_some());
                     assert!(!(present && absence.lasts()));

@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use crate::core::Core;
 use crate::limits::WhenFull;
 
-/// A byte limit that several tables share. Made by [`Budget::new`].
+/// A byte limit that several tables share. Created by [`Budget::new`].
 ///
 /// The tables of a budget make room for each other: a write to an empty table may evict from its
 /// siblings.
@@ -21,14 +21,14 @@ use crate::limits::WhenFull;
 pub struct Budget {
     /// Bytes of entries in all tables of the budget.
     pub bytes: Padded<AtomicI64>,
-    /// The limit; `i64::MAX` is none. May change while tables use it.
+    /// The limit; `i64::MAX` is no limit. May change while tables use it.
     pub bytes_max: AtomicI64,
-    /// Bytes that steps of several writes have reserved.
+    /// Bytes that operations of several writes have reserved.
     pub(crate) reserved: AtomicI64,
     refuse: AtomicBool,
-    /// Room that is to be made beyond what the limit asks for, see [`crate::eviction`].
+    /// Room to make beyond what the limit requires; see [`crate::eviction`].
     wanted_bytes: AtomicI64,
-    /// Bytes that are in memory only for snapshots of the tables.
+    /// Bytes that are in memory only because of snapshots of the tables.
     pub(crate) kept: AtomicI64,
     tables: Mutex<Vec<Weak<Core>>>,
 }
@@ -47,17 +47,17 @@ impl Budget {
         }
     }
 
-    /// Asks for room for so many bytes, 0 for none. The last one who asks is heard.
+    /// Requests room for this many bytes, 0 for none. The last request replaces earlier ones.
     pub(crate) fn want(&self, bytes: i64) {
         self.wanted_bytes.store(bytes, Relaxed);
     }
 
-    /// What a write does that would pass the limit.
+    /// What happens to a write that would exceed the limit.
     pub fn when_full(&self) -> WhenFull {
         if self.refuse.load(Relaxed) { WhenFull::Refuse } else { WhenFull::Evict }
     }
 
-    /// Changes what a write does that would pass the limit.
+    /// Changes what happens to a write that would exceed the limit.
     pub fn set_when_full(&self, when_full: WhenFull) {
         self.refuse.store(when_full == WhenFull::Refuse, SeqCst);
     }
@@ -72,7 +72,7 @@ impl Budget {
         self.bytes_max() != i64::MAX
     }
 
-    /// What eviction reduces the bytes to.
+    /// The number of bytes that eviction aims for.
     pub(crate) fn bytes_aim(&self) -> i64 {
         self.bytes_max() - self.wanted_bytes.load(Relaxed)
     }
@@ -88,8 +88,8 @@ impl Budget {
         tables.push(Arc::downgrade(table));
     }
 
-    /// A table of the budget, chosen with a likelihood in proportion to its bytes; `dice` is the
-    /// random number.
+    /// A random table of the budget, chosen with a probability proportional to its bytes; `dice` is
+    /// the random number.
     pub(crate) fn choose(&self, dice: u64) -> Option<Arc<Core>> {
         let tables: Vec<Arc<Core>> = self.tables.lock().iter().filter_map(Weak::upgrade).collect();
         let total: u64 = tables.iter().map(|table| table.bytes()).sum();

@@ -1,8 +1,9 @@
-//! How many bytes of values are copied while a shard is locked: what tests hold to a bound.
+//! Counts the bytes of values that are copied while a shard is locked, so that tests can bound
+//! them.
 //!
-//! In other builds there is nothing here.
+//! In other builds this module does nothing.
 
-/// Notes that bytes of a value were copied or written.
+/// Records that bytes of a value were copied or written.
 #[inline(always)]
 pub(crate) fn note(bytes: usize) {
     #[cfg(test)]
@@ -30,7 +31,7 @@ mod tests {
         }
     }
 
-    /// Bytes that this thread copied under locks while it did something.
+    /// Bytes that this thread copies under locks while it runs `act`.
     pub(crate) fn under_locks<R>(act: impl FnOnce() -> R) -> (usize, R) {
         let before = COPIED.get();
         let result = act();

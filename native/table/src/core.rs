@@ -25,41 +25,41 @@ use crate::shard::{NEVER_MS, Shard, Shards};
 use crate::snapshot::Abandonment;
 
 const SHARDS_DEFAULT: usize = 4_096;
-/// What a small table gets.
+/// The number of shards of a small table.
 const SHARDS_MIN: usize = 64;
 const SHARDS_MAX: usize = 1 << 20;
 
-/// The number of shards that the options ask for. A table that is to stay small gets fewer by
-/// default: a sample for eviction is quickly found where shards are not mostly empty.
+/// The number of shards that the options require. A table with a small limit gets fewer by default,
+/// because eviction finds a sample quickly only if most shards are not empty.
 fn shard_count(options: &Options) -> usize {
     let entries_max = options.limits.entries_max.and_then(|max| usize::try_from(max).ok());
     let few = entries_max.map_or(SHARDS_DEFAULT, |max| (max / 8).clamp(SHARDS_MIN, SHARDS_DEFAULT));
     options.shards.unwrap_or(few).clamp(1, SHARDS_MAX).next_power_of_two()
 }
 
-/// One table. The first fields are read by every operation and hardly ever written; `gauges`, which
-/// every write changes, has cache lines of its own.
+/// One table. Every operation reads the first fields, and hardly any writes them; `gauges`, which
+/// every write changes, has its own cache lines.
 pub(crate) struct Core {
     shards: OnceLock<Shards>,
     pub(crate) hash: KeyHash,
     pub(crate) map: ShardMap,
-    /// When entries die, see [`crate::clear`].
+    /// When entries are cleared; see [`crate::clear`].
     pub(crate) clear_at_ms: AtomicU64,
-    /// The running snapshot, 0 for none, see [`crate::snapshot`].
+    /// The running snapshot, 0 for none; see [`crate::snapshot`].
     pub(crate) snapshot: AtomicU32,
     pub(crate) limits: LiveLimits,
     pub(crate) budget: Option<Arc<Budget>>,
     pub(crate) shard_count: usize,
-    /// The keys in order, where the table has one.
+    /// The keys in order, if the table is ordered.
     pub(crate) ordered: Option<Ordered>,
     /// Absent keys that are watched.
     pub(crate) absences: Absences,
 
     pub(crate) gauges: Padded<Gauges>,
-    /// What steps of several writes have reserved of the limits.
+    /// What operations of several writes have reserved of the limits.
     pub(crate) reserved: Reserved,
 
-    /// Held while a clear is scheduled, or a due one applied.
+    /// Held while a clear is scheduled or applied.
     pub(crate) clear_turn: Mutex<()>,
     pub(crate) snapshots: AtomicU32,
     pub(crate) snapshot_taken: AtomicBool,
@@ -75,12 +75,12 @@ pub(crate) struct Gauges {
     pub(crate) entries: AtomicI64,
     pub(crate) bytes: AtomicI64,
     expiring: AtomicI64,
-    /// Bytes in memory for a snapshot alone.
+    /// Bytes in memory only because of a snapshot.
     pub(crate) kept: AtomicI64,
 }
 
 impl Gauges {
-    /// All that is counted now.
+    /// The present counts.
     pub(crate) fn all(&self) -> Change {
         Change {
             entries: self.entries.load(Relaxed),
@@ -90,7 +90,7 @@ impl Gauges {
     }
 }
 
-/// Events since the table was made.
+/// Events since the table was created.
 #[derive(Default)]
 pub(crate) struct Tallies {
     pub(crate) expired: AtomicU64,
@@ -98,7 +98,7 @@ pub(crate) struct Tallies {
     pub(crate) refused: AtomicU64,
 }
 
-/// What a write does to the gauges.
+/// The change that a write makes to the gauges.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Change {
     pub(crate) entries: i64,
@@ -135,13 +135,13 @@ impl Core {
         core
     }
 
-    /// The shards, where anything was ever written.
+    /// The shards, if anything was ever written.
     #[inline]
     pub(crate) fn shards(&self) -> Option<&Shards> {
         self.shards.get()
     }
 
-    /// The shards, made where there are none yet.
+    /// The shards, created if there are none yet.
     #[inline]
     pub(crate) fn shards_for_write(&self) -> &Shards {
         match self.shards.get() {
@@ -170,7 +170,7 @@ impl Core {
         u64::try_from(self.gauges.entries.load(Relaxed)).unwrap_or(0)
     }
 
-    /// Entries of a shard on average, and none of them has many more.
+    /// Mean number of entries in a shard; no shard has many more.
     pub(crate) fn shard_len(&self) -> u64 {
         self.len() / self.shard_count as u64
     }
@@ -183,7 +183,7 @@ impl Core {
         self.gauges.expiring.load(Relaxed) > 0
     }
 
-    /// The running snapshot. Read after the locks are held: see [`crate::snapshot`].
+    /// The running snapshot. Read this after taking the locks: see [`crate::snapshot`].
     #[inline]
     pub(crate) fn running_snapshot(&self) -> u32 {
         self.snapshot.load(Acquire)
@@ -194,14 +194,14 @@ impl Core {
         self.gauges.version.load(Relaxed)
     }
 
-    /// The next version. A table takes 2^48 writes (a million a second for nine years) and refuses
-    /// any more.
+    /// The next version. A table accepts 2^48 writes (a million a second for nine years) and
+    /// refuses any more.
     pub(crate) fn next_version(&self) -> Result<u64, Full> {
         let version = self.gauges.version.fetch_add(1, Relaxed) + 1;
         if version < VERSION_END { Ok(version) } else { Err(Full) }
     }
 
-    /// Whether any limit applies, so that use is to be noted and room to be made.
+    /// Whether any limit applies, so that uses must be recorded and room must be made.
     #[inline]
     pub(crate) fn is_limited(&self) -> bool {
         self.limits.any() || self.budget.as_ref().is_some_and(|budget| budget.is_limited())
@@ -230,9 +230,9 @@ impl Core {
         self.tallies.refused.fetch_add(1, Relaxed);
     }
 
-    /// Accounts for a write that may pass a limit at which others are refused. What is alone beyond
-    /// a limit that eviction keeps is still refused: everything else would have to go for it, in
-    /// vain.
+    /// Accounts for a write that may exceed a limit at which other writes are refused. An entry
+    /// that alone exceeds a limit enforced by eviction is still refused: otherwise everything else
+    /// would be evicted for it, in vain.
     pub(crate) fn charge_anyway(&self, change: Change, entry_bytes: i64) -> Result<(), Full> {
         let limits = &self.limits;
         let beyond_own = entry_bytes > limits.bytes_max() || limits.entries_max() == 0;
@@ -247,7 +247,7 @@ impl Core {
         Ok(())
     }
 
-    /// Accounts for what no limit refuses.
+    /// Accounts for a change that no limit refuses.
     #[inline]
     pub(crate) fn add(&self, change: Change) {
         self.gauges.entries.change(change.entries);
@@ -258,10 +258,10 @@ impl Core {
         }
     }
 
-    /// How long a value that has grown to `len` bytes may become before it has to move again, for
-    /// certain where the room for that was reserved, see [`Core::slack_max`].
+    /// The length to which a value of `len` bytes, which has just grown, may grow before it has to
+    /// move again. The result is certain if the room for it was reserved; see [`Core::slack_max`].
     pub(crate) fn grown_length(&self, len: usize) -> usize {
-        /// More than a key, a header and what the allocator adds.
+        /// More than a key, a header and the allocator's overhead.
         const BESIDE_BYTES: usize = 256 << 10;
         let new_bytes = i64::try_from(len.saturating_add(BESIDE_BYTES)).unwrap_or(i64::MAX);
         let slack = |max: i64, refuse: bool| match (max, refuse) {
@@ -276,10 +276,10 @@ impl Core {
         capacity_for(len, usize::try_from(most).unwrap_or(0))
     }
 
-    /// Most bytes that a value may get beyond what it needs, in an entry that has `new_bytes`
-    /// without them and takes the place of one of `old_bytes`. Where writes are refused, all that
-    /// is left, and not reserved by others than the caller, who has `left_bytes`; where entries are
-    /// evicted, a sixteenth of the limit.
+    /// The most spare capacity that a value may get, in an entry that has `new_bytes` without it
+    /// and replaces one of `old_bytes`. In a table that refuses writes, this is all the room that
+    /// is left and not reserved by others than the caller, who has `left_bytes`; in a table that
+    /// evicts, a sixteenth of the limit.
     pub(crate) fn slack_max(&self, new_bytes: i64, old_bytes: i64, left_bytes: i64) -> usize {
         let slack = |bytes: i64, max: i64, refuse: bool| match (max, refuse) {
             (i64::MAX, _) => i64::MAX,
@@ -303,7 +303,7 @@ impl Core {
     pub(crate) fn charge_own(&self, change: Change, entry_bytes: i64) -> Result<(), Full> {
         let (mut entries_max, mut bytes_max) = (i64::MAX, i64::MAX);
         if self.limits.any() {
-            // What can never fit is refused even where eviction could empty the table.
+            // An entry that can never fit is refused even if eviction could empty the table.
             if entry_bytes > self.limits.bytes_max() || self.limits.entries_max() == 0 {
                 return Err(Full);
             }
@@ -343,7 +343,7 @@ impl Core {
         grown.inspect_err(|Full| self.want_room(Refusal::Shared, change))
     }
 
-    /// Accounts for entries that went.
+    /// Accounts for entries that were removed.
     pub(crate) fn discharge(&self, change: Change) {
         let Change { entries, bytes, expiring } = change;
         self.add(Change { entries: -entries, bytes: -bytes, expiring: -expiring });
@@ -372,7 +372,8 @@ impl Drop for Core {
             budget.bytes.change(-self.gauges.bytes.load(Relaxed));
         }
         if let Some(shards) = self.shards() {
-            // What a snapshot kept went when that ended, which is before its table drops.
+            // What a snapshot kept was freed when the snapshot ended, which is before its table
+            // drops.
             let index = |shard: &Shard| std::mem::take(&mut shard.lock().index);
             reaper::dispose_all(shards.iter().map(index));
         }

@@ -1,19 +1,19 @@
-//! What a table tells about itself.
+//! Counts of one table.
 
-/// Counts since a table was made.
+/// Counts since a table was created.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Live and not yet collected entries.
+    /// Entries, including expired ones that are not collected yet.
     pub entries: u64,
     /// Entries that have an expiry.
     pub entries_with_expiry: u64,
     /// Bytes of entries.
     pub bytes: u64,
-    /// Bytes that are in memory only for a snapshot that is being read. Of cleared tables, an
-    /// estimate by the mean size of an entry.
+    /// Bytes that are in memory only because of a snapshot. For cleared tables this is an estimate
+    /// from the mean size of an entry.
     pub kept_bytes: u64,
-    /// Bytes of the shards, their indexes and deadlines, and of the keys in order where the table
-    /// has one.
+    /// Bytes of the shards, their indexes and deadlines, and of the sorted keys if the table is
+    /// ordered.
     pub index_bytes: u64,
     /// Entries removed because they expired.
     pub expired: u64,

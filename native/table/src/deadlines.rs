@@ -6,28 +6,30 @@
 //!   | ms since base 32 | hash: bits 57..64 (7) | hash: bits 0..17 (17) |
 //! ```
 //!
-//! That fragment is what the index needs to find a key: hashbrown begins a search at the lowest
+//! This fragment is all that the index needs to find a key: hashbrown begins a search at the lowest
 //! bits of the hash, as many as there are buckets, and compares the highest seven. So the entries
-//! of a fragment are found without their key; in an index of more than 2^17 buckets, the bits
-//! between are tried one after the other. Several entries may have the same fragment, which does no
-//! harm: they are looked at together.
+//! of a fragment are found without their key; in an index of more than 2^17 buckets, all values of
+//! the missing bits are tried in turn. Several entries may have the same fragment, which is
+//! harmless: they are checked together.
 //!
 //! # Deadlines come early, never late
 //!
-//! For each entry with an expiry there is a deadline of its fragment that is not later. So what has
-//! expired is found by looking at the deadlines that have passed, and nothing else. In return,
-//! deadlines may be too early, or of no entry at all:
+//! For each entry with an expiry there is a deadline of its fragment that is not later. So checking
+//! the deadlines that have passed finds every expired entry. In return, deadlines may be too early,
+//! or belong to no entry:
 //!
-//! * An entry that takes the place of one that expires no later adds nothing. When the old deadline
-//!   has passed and the entry is still alive, it is put back with the entry's own time. A key that
-//!   is written again and again with the same time to live has one deadline all the time.
-//! * A deadline whose entry was removed is dropped when it has passed. Those of entries that are
-//!   removed and made anew, or whose expiry is brought forward, may become many: where there are
-//!   more than two for each entry, all are compared with the index, and one for each fragment is
-//!   left ([`Deadlines::replace`]). The next time comes after as many writes again, so that a write
-//!   pays for a few deadlines, and the table for no more than two for each entry.
+//! * An entry that replaces one that expires no later adds nothing. When the old deadline has
+//!   passed and the new entry is still alive, the deadline is reinserted with the new entry's time.
+//!   A key that is rewritten repeatedly with the same time to live has one deadline all the time.
+//! * A deadline whose entry was removed is dropped when it has passed. The deadlines of entries
+//!   that are removed and created again, or whose expiry is brought forward, may become many. If
+//!   there are more than two for each entry, all are compared with the index, and only one for each
+//!   fragment remains ([`Deadlines::replace`]). This happens again only after a similar number of
+//!   writes, so that a write pays for a few deadlines, and the table holds no more than two for
+//!   each entry.
 //!
-//! Times are relative to a base at most 37 days before the present. What expires more than 49 days
+//! Times are relative to a base at most 37 days in the past. An entry that expires more than 49
+//! days after the base has a deadline that is too early.
 //! after the base has a deadline that is too early.
 
 use std::cmp::Ordering;
@@ -35,30 +37,30 @@ use std::cmp::Ordering;
 use crate::heap::Heap;
 use crate::shard::NEVER_MS;
 
-/// Hash bits of a fragment, from the lowest on. Few in unit tests, so that entries share fragments.
+/// Lowest hash bits in a fragment. Few in unit tests, so that entries share fragments.
 const LOW_BITS: u32 = if cfg!(test) { 1 } else { 17 };
-/// The hash bits from this one on are in it, too.
+/// The hash bits from this one up are in the fragment, too.
 const TAG_SHIFT: u32 = 57;
 const FRAGMENT_BITS: u32 = LOW_BITS + (u64::BITS - TAG_SHIFT);
 const DEADLINE_BYTES: usize = 7;
 const _: () = assert!(u32::BITS + FRAGMENT_BITS <= DEADLINE_BYTES as u32 * 8);
 
-/// The base of the first deadline is this much before the present.
+/// The base of the first deadline is this far in the past.
 const BASE_AGE_MS: u64 = 1 << 30;
 /// Bases are multiples of this, so that they take four bytes.
 const BASE_UNIT_MS: u64 = 1 << 20;
-/// A base that is older is moved.
+/// An older base is moved forward.
 const BASE_AGE_MAX_MS: u64 = 3 << 30;
 
-/// Deadlines beyond two for each entry.
+/// Deadlines allowed beyond two for each entry.
 const SPARE: usize = 64;
 
-/// The base of deadlines that are made now.
+/// The base of deadlines that are created now.
 fn base_at(now_ms: u64) -> u32 {
     u32::try_from(now_ms.saturating_sub(BASE_AGE_MS) / BASE_UNIT_MS).unwrap_or(u32::MAX)
 }
 
-/// The bits of a hash by which entries are found.
+/// The bits of a hash that suffice to find entries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Fragment(u32);
 
@@ -69,7 +71,8 @@ impl Fragment {
         Fragment(((hash >> TAG_SHIFT) << LOW_BITS | low) as u32)
     }
 
-    /// Hashes by which a search in an index of so many buckets finds what has this fragment.
+    /// Hashes with which a search in an index of this many buckets finds the entries of this
+    /// fragment.
     pub(crate) fn hashes(self, buckets: usize) -> impl Iterator<Item = u64> {
         let bits = u64::from(self.0);
         let hash = (bits >> LOW_BITS) << TAG_SHIFT | bits & ((1 << LOW_BITS) - 1);
@@ -127,7 +130,7 @@ pub(crate) struct Deadlines {
     entries: u32,
 }
 
-/// With malloc's own eight, 64 bytes for a shard.
+/// With malloc's overhead of eight bytes, 64 bytes for a shard.
 const _: () = assert!(size_of::<Deadlines>() <= 56);
 
 impl Deadlines {
@@ -139,7 +142,7 @@ impl Deadlines {
         u64::from(self.base) * BASE_UNIT_MS
     }
 
-    /// The earliest deadline; [`NEVER_MS`] where there is none.
+    /// The earliest deadline; [`NEVER_MS`] if there is none.
     pub(crate) fn first_ms(&self) -> u64 {
         let first = self.heap.first();
         first.map_or(NEVER_MS, |deadline| self.base_ms() + u64::from(deadline.time()))
@@ -150,7 +153,7 @@ impl Deadlines {
         self.heap.first().map(Deadline::fragment)
     }
 
-    /// The heap, to fetch its memory.
+    /// The heap, so that its memory can be prefetched.
     pub(crate) fn heap(&self) -> &Heap<Deadline> {
         &self.heap
     }
@@ -170,7 +173,7 @@ impl Deadlines {
         self.entries
     }
 
-    /// Whether there is a deadline of a fragment that is not later.
+    /// Whether the fragment has a deadline that is not later.
     #[cfg(test)]
     pub(crate) fn covers(&self, fragment: Fragment, at_ms: u64) -> bool {
         let at_ms = at_ms.max(self.base_ms());
@@ -185,20 +188,20 @@ impl Deadlines {
         self.entries += 1;
     }
 
-    /// Counts an entry that went, or lost its expiry. False where it was the last: then no deadline
-    /// is of use.
+    /// Subtracts an entry that was removed, or lost its expiry. False if it was the last: then no
+    /// deadline is needed.
     pub(crate) fn remove_entry(&mut self) -> bool {
         self.entries -= 1;
         self.entries > 0
     }
 
-    /// Whether there are so many deadlines without an entry that they are to be
+    /// Whether there are so many deadlines without an entry that they must be
     /// [replaced](Deadlines::replace) before another is added.
     pub(crate) fn is_crowded(&self) -> bool {
         self.heap.len() >= 2 * self.entries as usize + SPARE
     }
 
-    /// The same where entries are removed, which is not to cost as much.
+    /// Like [`Deadlines::is_crowded`], for removals, which must not cost as much.
     pub(crate) fn is_abandoned(&self) -> bool {
         self.heap.len() >= 4 * self.entries as usize + SPARE
     }
@@ -209,7 +212,7 @@ impl Deadlines {
         self.heap.push(self.deadline(fragment, at_ms));
     }
 
-    /// Takes the earliest deadline, if it has passed.
+    /// Removes the earliest deadline, if it has passed.
     pub(crate) fn pop_due(&mut self, now_ms: u64) -> Option<Fragment> {
         self.keep_base(now_ms);
         if self.first_ms() > now_ms {
@@ -218,7 +221,7 @@ impl Deadlines {
         self.heap.pop().map(Deadline::fragment)
     }
 
-    /// Leaves one deadline for each fragment: `earliest_ms` tells when the first of its entries
+    /// Keeps one deadline for each fragment: `earliest_ms` returns when the first of its entries
     /// expires, if there is any.
     pub(crate) fn replace(&mut self, mut earliest_ms: impl FnMut(Fragment) -> Option<u64>) {
         let mut deadlines = std::mem::take(&mut self.heap).into_vec();
@@ -240,8 +243,8 @@ impl Deadlines {
         Deadline::new(u32::try_from(time).unwrap_or(u32::MAX), fragment)
     }
 
-    /// Moves the base where it is too old, or after the present because the clock was set back:
-    /// then all deadlines have passed and are put back by whoever sweeps.
+    /// Moves the base if it is too old, or if it is in the future because the clock was set back:
+    /// then all deadlines count as passed, and the sweeper reinserts them.
     fn keep_base(&mut self, now_ms: u64) {
         let base_ms = self.base_ms();
         if base_ms <= now_ms && now_ms - base_ms <= BASE_AGE_MAX_MS {
@@ -267,11 +270,11 @@ mod tests {
     const DAY_MS: u64 = 24 * 60 * 60 * 1_000;
 
     #[test]
-    fn a_fragment_finds_its_hash_however_many_buckets_there_are() {
+    fn a_fragment_finds_its_hash_with_any_number_of_buckets() {
         for hash in [0, u64::MAX, 0x0123_4567_89ab_cdef, 0xfedc_ba98_7654_3210] {
             let fragment = Fragment::of(hash);
             for bits in 0..24 {
-                // Where a search begins, and what it compares.
+                // The start of a search, and what it compares.
                 let start = |hash: u64| (hash & ((1 << bits) - 1), hash >> TAG_SHIFT);
                 let found = fragment.hashes(1 << bits).any(|other| start(other) == start(hash));
                 assert!(found, "{hash:x} {bits}");
@@ -282,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn deadlines_come_in_order_and_not_before_their_time() {
+    fn deadlines_are_due_in_order_and_not_early() {
         let mut deadlines = Deadlines::new(NOW_MS);
         for after in [5, 3, 9, 3, 0] {
             deadlines.push(Fragment(after), NOW_MS + u64::from(after), NOW_MS);
@@ -318,11 +321,11 @@ mod tests {
     }
 
     #[test]
-    fn a_base_that_moves_leaves_deadlines_in_their_place() {
+    fn moving_the_base_does_not_change_deadlines() {
         let mut deadlines = Deadlines::new(NOW_MS);
         deadlines.push(Fragment(1), NOW_MS + 35 * DAY_MS, NOW_MS);
         deadlines.push(Fragment(2), NOW_MS + 30 * DAY_MS, NOW_MS);
-        // Later than a deadline can be.
+        // Later than a deadline can represent.
         deadlines.push(Fragment(3), NOW_MS + 400 * DAY_MS, NOW_MS);
         let mut now_ms = NOW_MS;
         while now_ms < NOW_MS + 30 * DAY_MS {

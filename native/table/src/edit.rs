@@ -1,22 +1,21 @@
-//! Changing a part of a value, so that nobody waits while a large one is copied.
+//! Changes a part of a value without making other threads wait while a large value is copied.
 //!
-//! An [`Edit`] of a value of [`BODY_BYTES_MIN`] and more is carried out in the first of these ways
-//! that is open to it (`body.rs` says why they are sound):
+//! An [`Edit`] of a value of [`BODY_BYTES_MIN`] or more is carried out in the first of these ways
+//! that is possible (`body.rs` argues why they are sound):
 //!
-//! 1. behind the end, in room that the body has left; or in place, where nobody else can see the
-//!    bytes. Written under the shard's lock are the bytes of the edit, and no others;
-//! 2. the same after the body got more room, where nobody else has it and it is so large that the
-//!    system moves pages instead of copying them ([`MOVED_BYTES_MIN`]);
-//! 3. in a new body, with room to grow. Up to [`LOCKED_BYTES_MAX`] it is copied under the lock.
-//!    More is copied without: the [`Draft`] keeps the value that it saw, the caller lets go of the
-//!    lock, has the draft made, and takes the lock again. If the value is another one by then,
-//!    the draft is made again; after [`ROUNDS_MAX`] rounds the copy is made under the lock.
+//! 1. behind the end, in the spare capacity of the body, or in place, if no other thread can see
+//!    the bytes. Only the bytes of the edit are written under the shard's lock;
+//! 2. the same after enlarging the body, if it has no other owner and is so large that the system
+//!    moves pages instead of copying them ([`MOVED_BYTES_MIN`]);
+//! 3. in a new body, with room to grow. Up to [`LOCKED_BYTES_MAX`] is copied under the lock. More
+//!    is copied without the lock: the [`Draft`] keeps the value that it read, the caller releases
+//!    the lock, makes the draft, and takes the lock again. If the value has changed by then, the
+//!    draft is made again; after [`ROUNDS_MAX`] rounds the copy is made under the lock.
 //!
-//! Large edits ([`LOCKED_BYTES_MAX`]) of any kind are drafts as well: the room behind the end is
-//! claimed and written without the lock, too.
+//! Large edits ([`LOCKED_BYTES_MAX`]) of any kind are drafts as well: the spare capacity behind the
+//! end is claimed and written without the lock, too.
 //!
-//! In a batch ([`Locked`](crate::Locked)) there is no time without locks, and copies are made under
-//! them.
+//! A batch ([`Locked`](crate::Locked)) holds its locks throughout, so it makes copies under them.
 //!
 //! Every edit makes a new entry with a new version.
 
@@ -31,15 +30,15 @@ use crate::meta::Meta;
 use crate::slot::Slot;
 use crate::writer::Charge;
 
-/// Bytes of values that an edit may write while a shard is locked: some 20 microseconds.
+/// Bytes of values that an edit may write while a shard is locked: about 20 microseconds.
 pub(crate) const LOCKED_BYTES_MAX: usize = 256 * 1024;
 
-/// From this size on, an allocation is mapped by itself, whatever was allocated and freed before,
+/// From this size on, an allocation is always mapped separately, regardless of earlier allocations,
 /// and grows by moving its pages (glibc: DEFAULT_MMAP_THRESHOLD_MAX).
 const MOVED_BYTES_MIN: usize = 32 * 1024 * 1024;
 
-/// Drafts that are made in vain, because others change the value meanwhile, before the lock is kept
-/// for the copy.
+/// Drafts that may fail, because other threads change the value meanwhile, before the copy is made
+/// under the lock.
 const ROUNDS_MAX: u32 = 4;
 
 /// A change of a part of a value.
@@ -47,27 +46,27 @@ const ROUNDS_MAX: u32 = 4;
 pub enum Edit<'a> {
     /// Bytes after the end.
     Append(&'a [u8]),
-    /// Bytes before the beginning.
+    /// Bytes before the start.
     Prepend(&'a [u8]),
-    /// Bytes from `at` on. What lies between the old end and `at` becomes zeroes.
+    /// Bytes from `at` on. The gap between the old end and `at` is filled with zeros.
     Write {
-        /// Where they begin.
+        /// Where they start.
         at: usize,
         /// The bytes.
         bytes: &'a [u8],
     },
-    /// Some bits of one byte. What lies between the old end and `at` becomes zeroes.
+    /// Some bits of one byte. The gap between the old end and `at` is filled with zeros.
     SetBits {
         /// The byte.
         at: usize,
         /// The bits.
         mask: u8,
-        /// Whether they are to be ones.
+        /// Whether to set the bits.
         on: bool,
     },
 }
 
-/// The bytes that an edit brings.
+/// The bytes that an edit inserts.
 #[derive(Clone, Copy)]
 enum Bytes<'a> {
     Given(&'a [u8]),
@@ -83,8 +82,8 @@ impl Bytes<'_> {
     }
 }
 
-/// What an edit makes of a value: its first `before` bytes, `zeroes`, `bytes`, and the value from
-/// `after` on.
+/// The result of an edit: the first `before` bytes of the value, then `zeroes`, then `bytes`, then
+/// the value from `after` on.
 #[derive(Clone, Copy)]
 struct Plan<'a> {
     old_len: usize,
@@ -117,7 +116,7 @@ impl<'a> Plan<'a> {
         Plan { old_len, before, zeroes: at - before, bytes, after, len }
     }
 
-    /// Whether all that stays of the old value stays where it is.
+    /// Whether everything that remains of the old value stays at its place.
     fn stays(&self) -> bool {
         self.after == self.old_len || self.after == self.before + self.bytes.as_slice().len()
     }
@@ -127,7 +126,7 @@ impl<'a> Plan<'a> {
         self.before == self.old_len
     }
 
-    /// Bytes to write where what stays is there already.
+    /// Bytes to write if the remaining part is already in place.
     fn written(&self) -> usize {
         self.zeroes.saturating_add(self.bytes.as_slice().len())
     }
@@ -140,13 +139,13 @@ impl<'a> Plan<'a> {
         EntryBox::build(key, &parts, meta)
     }
 
-    /// A body of its own for the new value, with some room.
+    /// A body of its own for the new value, with spare capacity.
     fn copy(&self, old: &[u8], slack_max: usize) -> Option<Body> {
         let capacity = match self.old_len {
             0 => self.len,
             _ => capacity_for(self.len, slack_max),
         };
-        // The system has zeroed pages for nothing.
+        // The system provides zeroed pages for free.
         let zeroed = self.zeroes > LOCKED_BYTES_MAX;
         let body = Body::new(self.len, capacity, zeroed)?;
         let tail = &old[self.after..];
@@ -162,13 +161,12 @@ impl<'a> Plan<'a> {
         Some(body)
     }
 
-    /// Writes what is new into a body that has the rest.
+    /// Writes the new bytes into a body that already has the others.
     ///
-    /// # Safety
-    /// The bytes from `before` on, as many as are [`written`](Plan::written), are the caller's to
-    /// write, see [`Body`].
+    /// # Safety The caller may write [`written`](Plan::written) bytes from `before` on; see
+    /// [`Body`].
     unsafe fn write(&self, body: &Body) {
-        // SAFETY: the caller's promise.
+        // SAFETY: as the caller promises.
         unsafe {
             body.write_zeroes(self.before, self.zeroes);
             body.write(self.before + self.zeroes, self.bytes.as_slice());
@@ -176,14 +174,14 @@ impl<'a> Plan<'a> {
     }
 }
 
-/// An edit on its way: see the top of the file and [`Keyspace::edit`](crate::Keyspace::edit).
+/// An edit in progress: see the top of the file and [`Keyspace::edit`](crate::Keyspace::edit).
 pub struct Draft<'a> {
     edit: Edit<'a>,
     /// Whether everything is done under the locks.
     at_once: bool,
     rounds: u32,
     state: State,
-    /// What was made in vain, to be dropped without the lock.
+    /// A draft that became useless, to be dropped without the lock.
     spent: Option<State>,
 }
 
@@ -192,22 +190,22 @@ enum State {
     #[default]
     Idle,
     Wanted(Source, usize),
-    /// The new value, `None` where memory was short.
+    /// The new value; `None` if the allocation failed.
     Made(Source, Option<Body>),
 }
 
 impl<'a> Draft<'a> {
-    /// An edit that may be made between locks.
+    /// An edit that may be made without the lock.
     pub(crate) fn new(edit: Edit<'a>) -> Draft<'a> {
         Draft { edit, at_once: false, rounds: 0, state: State::Idle, spent: None }
     }
 
-    /// An edit under locks that stay.
+    /// An edit under locks that are held throughout.
     pub(crate) fn at_once(edit: Edit<'a>) -> Draft<'a> {
         Draft { at_once: true, ..Draft::new(edit) }
     }
 
-    /// Makes what is wanted. The caller has no lock.
+    /// Makes the draft, if one is needed. The caller holds no lock.
     pub(crate) fn make(&mut self) {
         self.spent = None;
         let State::Wanted(source, slack_max) = std::mem::take(&mut self.state) else { return };
@@ -226,7 +224,7 @@ impl<'a> Draft<'a> {
         self.state = State::Made(source, made);
     }
 
-    /// What was made for this entry, if anything.
+    /// The body that was made for this entry, if any.
     fn made_for(&mut self, core: &Core, entry: Option<&Entry<'_>>) -> Option<Result<Body, Full>> {
         match &mut self.state {
             State::Made(source, made) if source.is(core, entry) => Some(made.take().ok_or(Full)),
@@ -245,15 +243,15 @@ impl std::fmt::Debug for Draft<'_> {
     }
 }
 
-/// The value that a draft is made of.
+/// The value from which a draft is made.
 struct Source {
-    /// The table's address: a number may mean another table by the second lock (`SWAPDB`), and
-    /// versions are the same in many tables.
+    /// The table's address. A database number may mean another table by the second lock (`SWAPDB`),
+    /// and versions repeat across tables.
     table: usize,
-    /// 0 where there is no entry.
+    /// 0 if there is no entry.
     version: u64,
     shared: Option<Shared>,
-    /// The value where it is not shared.
+    /// The value if it is not shared.
     copied: Vec<u8>,
 }
 
@@ -272,9 +270,9 @@ impl Source {
         self.shared.as_deref().unwrap_or(&self.copied)
     }
 
-    /// Whether an entry has the same value, as far as that is known at a glance: its version in
-    /// the same table, or the same bytes of the same body. They have not changed, since this is
-    /// one of their owners.
+    /// Whether an entry has the same value, as far as that is cheap to determine: its version in
+    /// the same table, or the same bytes of the same body. These bytes have not changed, since this
+    /// source is one of their owners.
     fn is(&self, core: &Core, entry: Option<&Entry<'_>>) -> bool {
         let version = entry.map_or(0, Entry::version);
         if version == self.version && ptr::from_ref(core).addr() == self.table {
@@ -289,9 +287,9 @@ impl Source {
 
 impl Slot<'_> {
     /// Writes a new entry whose value is that of the present one, changed by the draft's edit; no
-    /// entry counts as an empty value. Returns its version, or `None` where nothing was written
-    /// because the draft is to be made first: then the closure of
-    /// [`Keyspace::edit`](crate::Keyspace::edit) returns `None` as well, and is called again.
+    /// entry counts as an empty value. Returns its version, or `None` if nothing was written
+    /// because the draft has to be made first: then the closure of
+    /// [`Keyspace::edit`](crate::Keyspace::edit) must return `None` as well, and is called again.
     pub fn put_edited(&mut self, draft: &mut Draft<'_>, meta: Meta) -> Result<Option<u64>, Full> {
         let old = self.entry();
         let value = old.as_ref().map_or(&[][..], Entry::value);
@@ -317,7 +315,7 @@ impl Slot<'_> {
             let entry = EntryBox::over(self.key(), body, plan.len, &meta).ok_or(Full)?;
             return self.place(entry, Charge::Within).map(Some);
         }
-        // What will be refused need not be copied first.
+        // An edit that will be refused need not be copied first.
         let new_bytes = (body_bytes(plan.len) + self.key().len()) as i64;
         self.admit(new_bytes)?;
         let source = Source::of(self.writer.core, self.entry().as_ref());
@@ -325,7 +323,7 @@ impl Slot<'_> {
         Ok(None)
     }
 
-    /// Writes a new entry over the present one's body; `None` where that cannot be.
+    /// Writes a new entry over the present one's body; `None` if that is not possible.
     fn put_over_body(
         &mut self,
         plan: &Plan<'_>,
@@ -362,8 +360,8 @@ impl Slot<'_> {
         if let Some(entry) = self.entry() {
             entry.with_body(|body| match placed {
                 // SAFETY: either the bytes behind the old end were claimed, or the body had one
-                // owner, of which nobody else knew, and whose place the new entry has now. The
-                // lock is still ours, and no slice of the value is alive.
+                // owner, unknown to any other thread, and the new entry now has its place. We still
+                // hold the lock, and no slice of the value is alive.
                 Ok(_) => unsafe { plan.write(body) },
                 Err(Full) => body.unclaim(plan.old_len, plan.len),
             });
@@ -371,7 +369,7 @@ impl Slot<'_> {
         placed.map(Some)
     }
 
-    /// Gives a body more room where it is; the caller made sure that nobody else has it.
+    /// Enlarges a body in place; the caller made sure that it has no other owner.
     fn grow_body(&mut self, bucket: usize, capacity: usize) {
         let Some(entry) = self.entry() else { return };
         let old = entry.with_body(Body::capacity).unwrap_or(capacity);
@@ -386,8 +384,8 @@ impl Slot<'_> {
         if charged.is_err() {
             return;
         }
-        // SAFETY: `is_sole` was asked under this lock, and said that there is no other owner and
-        // no alias; nobody looks at the value.
+        // SAFETY: `is_sole` was checked under this lock, and showed that there is no other owner
+        // and no alias; no thread reads the value.
         let grow = |place: &mut EntryBox| unsafe { place.grow_body(capacity) };
         if self.writer.records.index.get_bucket_mut(bucket).is_some_and(grow) {
             self.writer.grown.add(change);
@@ -396,9 +394,9 @@ impl Slot<'_> {
         }
     }
 
-    /// Bytes that a body of `len` bytes in place of the present value may get beyond what it needs.
+    /// Spare capacity that a body of `len` bytes in place of the present value may get.
     fn slack_max(&self, len: usize) -> usize {
-        /// More than a header and what the allocator adds.
+        /// More than a header and the allocator's overhead.
         const BESIDE_BYTES: usize = 256;
         let old_bytes = self.entry().map_or(0, |entry| entry.bytes());
         let new_bytes = body_bytes(len) + self.key().len() + BESIDE_BYTES;
@@ -434,7 +432,7 @@ mod tests {
     }
 
     #[test]
-    fn a_draft_of_one_table_is_not_placed_in_another() {
+    fn a_draft_of_one_table_is_not_used_in_another() {
         let (first, second) = (table(), table());
         put(&first, KEY, &[1; 2 * LOCKED_BYTES_MAX]);
         put(&second, KEY, &[2; 3 * LOCKED_BYTES_MAX]);
@@ -446,7 +444,7 @@ mod tests {
             draft.make();
             written.expect("room").is_some()
         };
-        // As when two databases are exchanged between the two locks.
+        // As if two databases were exchanged between the two locks.
         assert!(!put_edited(&first) && !put_edited(&second) && put_edited(&second));
         second.read(KEY, NOW_MS, |entry| {
             let value = entry.expect("a record").value();
@@ -470,7 +468,7 @@ mod tests {
         space.read(key, NOW_MS, |entry| entry.expect("a live entry").value().as_ptr().addr())
     }
 
-    /// What an edit makes of a value, put down simply.
+    /// The result of an edit, computed in the simplest way.
     fn edited(old: &[u8], edit: Edit<'_>) -> Vec<u8> {
         let mut new = old.to_vec();
         match edit {
@@ -496,7 +494,7 @@ mod tests {
     }
 
     #[test]
-    fn every_edit_of_every_length_makes_the_same_value_in_each_way() {
+    fn every_edit_of_every_length_gives_the_same_value_in_each_way() {
         for old_len in lengths() {
             for len in lengths() {
                 let old: Vec<u8> = (0..old_len).map(|byte| byte as u8).collect();
@@ -531,7 +529,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_change_the_value_copies_none_of_it() {
+    fn operations_that_keep_the_value_copy_none_of_it() {
         let table = table();
         let len = 1 << 20;
         put(&table, KEY, &vec![7; len]);
@@ -551,7 +549,7 @@ mod tests {
     }
 
     #[test]
-    fn appending_again_and_again_copies_few_bytes_and_few_of_them_under_the_lock() {
+    fn repeated_appends_copy_few_bytes_and_few_under_the_lock() {
         let table = table();
         let piece = [1; 1_000];
         let (mut locked, mut moves, mut len) = (0, 0, 0);
@@ -566,13 +564,13 @@ mod tests {
         assert_eq!(value(&table, KEY), vec![1; len]);
         // A quarter more each time: from 16 KiB to 8 MiB in 28 steps.
         assert!(moves <= 30, "the value moved {moves} times");
-        // The value itself; what grows up to 256 KiB by quarters; and 16 KiB piece by piece.
+        // The value itself, what grows up to 256 KiB by quarters, and 16 KiB piece by piece.
         let most = len + 6 * LOCKED_BYTES_MAX + 9 * BODY_BYTES_MIN;
         assert!(locked <= most, "{locked} bytes were copied under the lock");
     }
 
     #[test]
-    fn a_byte_of_a_value_changes_in_place_only_where_nobody_else_sees_it() {
+    fn a_byte_changes_in_place_only_if_the_value_has_one_owner() {
         let len = BODY_BYTES_MIN;
         let table = table();
         put(&table, KEY, &vec![0; len]);
@@ -619,7 +617,7 @@ mod tests {
     }
 
     #[test]
-    fn two_that_extend_one_body_do_not_see_each_other() {
+    fn two_entries_that_extend_one_body_do_not_see_each_other() {
         let table = table();
         let old = vec![1; BODY_BYTES_MIN];
         put(&table, KEY, &old);
@@ -637,13 +635,13 @@ mod tests {
 
     #[test]
     #[cfg_attr(miri, ignore = "large values")]
-    fn a_large_copy_is_made_without_the_lock_until_that_was_in_vain_too_often() {
+    fn a_large_copy_is_made_without_the_lock_until_it_fails_too_often() {
         let table = table();
         let len = 4 * LOCKED_BYTES_MAX;
         put(&table, KEY, &vec![1; len]);
         assert_eq!(locked_bytes(&table, KEY, Edit::Prepend(b"zero")), 0);
         assert_eq!(value(&table, KEY).len(), len + 4);
-        // Others write the key while drafts of it are made.
+        // Other threads write the key while drafts of it are made.
         let (mut rounds, mut locked) = (0, 0);
         let what = Edit::Prepend(b"more");
         table
@@ -658,7 +656,7 @@ mod tests {
         assert_eq!(u32::from(rounds), ROUNDS_MAX + 1);
         assert!(locked > len);
         assert_eq!(value(&table, KEY)[..5], *b"more\x05");
-        // Another expiry does not matter to a draft.
+        // A new expiry does not invalidate a draft.
         let mut rounds = 0;
         table
             .edit(KEY, NOW_MS, what, |slot, draft| {
@@ -673,14 +671,14 @@ mod tests {
 
     #[test]
     #[cfg_attr(miri, ignore = "large values")]
-    fn a_very_large_value_grows_where_it_is() {
+    fn a_very_large_value_grows_in_place() {
         let table = table();
         put(&table, KEY, &vec![1; MOVED_BYTES_MIN]);
         let bytes = table.bytes();
         assert_eq!(locked_bytes(&table, KEY, Edit::Append(b"more")), 4);
         let grown = table.bytes();
         assert!(grown > bytes + MOVED_BYTES_MIN as u64 / 5);
-        // As much as is asked for, written without the lock.
+        // As much as was requested, written without the lock.
         let more = vec![2; 2 * LOCKED_BYTES_MAX];
         assert_eq!(locked_bytes(&table, KEY, Edit::Append(&more)), 0);
         assert_eq!(table.bytes(), grown);
@@ -691,7 +689,7 @@ mod tests {
     }
 
     #[test]
-    fn room_to_grow_does_not_make_an_edit_fail() {
+    fn spare_capacity_does_not_make_an_edit_fail() {
         let len = BODY_BYTES_MIN;
         for when_full in [WhenFull::Refuse, WhenFull::Evict] {
             let table = table();

@@ -1,26 +1,27 @@
 //! Making room in tables that have a limit.
 //!
-//! The policy is sampled least-frequently-used: look at some sixteen entries, take out one that has
-//! expired, or else the one least used, or among equals the oldest. There are no lists to maintain:
-//! use is six bits in the pointer, a logarithmic counter that a look bumps with falling
-//! probability. What was sampled and stayed is sometimes bumped down, so that former favourites
-//! fade: about one step in the time in which the table replaces all its entries twice.
+//! The policy is sampled least-frequently-used: sample about sixteen entries and evict one that has
+//! expired, or else the least used one, or among equals the oldest. There are no lists to maintain:
+//! the use frequency is six bits in the pointer, a logarithmic counter that a read increments with
+//! decreasing probability. Sampled entries that are not evicted are sometimes decremented, so that
+//! formerly popular entries fade: by about one step in the time in which the table replaces all its
+//! entries twice.
 //!
-//! Room is made after the write, when the writer has no lock, so a limit may be exceeded for that
-//! moment by what the writers are just writing. All locks here are only tried: the caller may hold
-//! locks of sibling tables in the budget, and whoever holds one is not to be waited for. What could
-//! not be evicted therefore is left to the next write.
+//! Room is made after the write, when the writer holds no lock, so for that moment a limit may be
+//! exceeded by the size of the current writes. All locks here are only tried: the caller may hold
+//! locks of sibling tables in the budget, and must not wait for another lock holder. What could not
+//! be evicted is therefore left to the next write.
 //!
 //! One call evicts as many entries as it added, and [`EVICTIONS_MAX`] more; later writes and the
-//! sweeper do the rest. More may be left to them where a limit was lowered, or where a value takes
-//! the room of thousands of entries. What values may take beyond the limit meanwhile is bounded
+//! sweeper do the rest. There is more to do after a limit was lowered, or if a value takes the room
+//! of thousands of entries. Until then, values may exceed the limit only by a bounded amount
 //! ([`overshoot_bytes`]): a write that would go further is refused, and evicts all the same. The
-//! sweeper then makes room for it as well, so that it can be tried again. Writes that add less than
+//! sweeper then makes room for it as well, so that a retry succeeds. Writes that add less than
 //! their own evictions free in any case ([`UNREFUSED_BYTES`]) are never refused, so that a lowered
 //! limit does not stop them.
 //!
-//! Where there is much to evict, a sample of sixteen gives up four entries, under one lock: which
-//! of them goes first does not matter then, and it costs a quarter.
+//! If there is much to evict, a sample of sixteen yields four entries under one lock: which of them
+//! goes first no longer matters, and this costs a quarter.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -32,31 +33,31 @@ use crate::reaper;
 use crate::shard::{Records, Shards};
 use crate::writer::{Removal, Writer};
 
-/// Entries looked at to find one victim.
+/// Entries examined to find one victim.
 const SAMPLE: usize = 16;
-/// Shards looked at for one sample; more than a few only in tables with fewer entries than shards.
+/// Shards examined for one sample; more than a few only in tables with fewer entries than shards.
 const SAMPLE_SHARDS_MAX: usize = 1_024;
-/// Samples without a victim, in a row, after which making room is left to the next write.
+/// Consecutive samples without a victim after which making room is left to the next write.
 const FAILURES_MAX: u32 = 8;
-/// Entries that one call evicts beyond as many as its writes added.
+/// Entries that one call evicts in addition to as many as its writes added.
 const EVICTIONS_MAX: i64 = 256;
-/// Entries that a call evicts one of a sample; from then on it takes [`VICTIMS`] of each.
+/// Entries that a call evicts one per sample; after them it takes [`VICTIMS`] per sample.
 const EVICTIONS_CHOSEN: i64 = 8;
-/// Entries that a sample gives up where there are many to evict.
+/// Entries that a sample yields if there are many to evict.
 const VICTIMS: usize = 4;
-/// A write that adds no more than this is not refused while room is made: as many bytes are freed
-/// by the evictions of one call, if the entries are as small as can be.
+/// A write that adds no more than this is not refused while room is made: the evictions of one call
+/// free this many bytes even if all entries have the minimum size.
 const UNREFUSED_BYTES: i64 = EVICTIONS_MAX * 32;
-/// Bytes that a table with a small limit may take beyond it for a while.
+/// Bytes by which a table with a small limit may exceed it temporarily.
 const OVERSHOOT_BYTES_MIN: i64 = 8 * 1024 * 1024;
 
-/// Bytes that large values may take beyond a limit until room is made for them: a sixteenth of the
-/// limit, or 8 MiB.
+/// Bytes by which large values may exceed a limit until room is made for them: a sixteenth of the
+/// limit, or 8 MiB if that is more.
 pub(crate) fn overshoot_bytes(bytes_max: i64) -> i64 {
     (bytes_max / 16).max(OVERSHOOT_BYTES_MIN)
 }
 
-/// How far a write that adds so many bytes may go where a limit is kept by eviction.
+/// Up to how many bytes a write that adds this many may go, if a limit is enforced by eviction.
 pub(crate) fn bytes_ceiling(bytes_max: i64, added_bytes: i64) -> i64 {
     match added_bytes {
         ..=UNREFUSED_BYTES => i64::MAX,
@@ -64,12 +65,12 @@ pub(crate) fn bytes_ceiling(bytes_max: i64, added_bytes: i64) -> i64 {
     }
 }
 
-/// The entry to take out.
+/// The entry to evict.
 struct Victim {
     shard: usize,
     bucket: usize,
     version: u64,
-    /// Lower goes first: live or not, use, version.
+    /// The lowest goes first: expired or not, use, version.
     rank: (bool, u8, u64),
 }
 
@@ -84,7 +85,7 @@ pub(crate) struct Written {
 }
 
 impl Written {
-    /// What was written in two steps.
+    /// The sum of two writes.
     pub(crate) fn and(self, later: Written) -> Written {
         let Written { last_version, now_ms, mut grown, .. } = later;
         grown.add(self.grown);
@@ -92,23 +93,24 @@ impl Written {
     }
 }
 
-/// The limit that refused a write: the table's own, or that of the budget which it shares.
+/// The limit that refused a write: the table's own, or that of the shared budget.
 #[derive(Clone, Copy)]
 pub(crate) enum Refusal {
     Own,
     Shared,
 }
 
-/// Where a victim is to come from.
+/// The table that gives up the victim.
 enum From<'a> {
     Own(&'a Core),
     Sibling(Arc<Core>),
 }
 
 impl Core {
-    /// Evicts until the limits are kept, but not what the caller just wrote; if that alone is too
-    /// much, not what it wrote last. Ends before, where that would take long and enough was done
-    /// for one call. The caller holds no lock of this table. Returns how many went.
+    /// Evicts until the limits are met, sparing what the caller just wrote; if that alone is too
+    /// much, sparing only its last write. Stops earlier if that would take long and one call has
+    /// done its part. The caller holds no lock of this table. Returns how many entries were
+    /// evicted.
     pub(crate) fn make_room(&self, written: Written) -> i64 {
         let Written { first_version, last_version, now_ms, grown } = written;
         let (mut failures, mut evictions) = (0, 0);
@@ -129,10 +131,10 @@ impl Core {
         evictions
     }
 
-    /// Makes room on behalf of no write. Whether there is more to be done.
+    /// Makes room on behalf of no write. Returns whether there is more to do.
     pub(crate) fn make_some_room(&self, now_ms: u64) -> bool {
         if self.source().is_none() {
-            // What was wanted is there.
+            // The requested room is there.
             self.limits.want(0);
             self.budget.iter().for_each(|budget| budget.want(0));
             return false;
@@ -140,7 +142,7 @@ impl Core {
         let (first_version, last_version, grown) = (u64::MAX, u64::MAX, Change::default());
         let evicted = self.make_room(Written { first_version, last_version, now_ms, grown });
         if evicted == 0 {
-            // What is wanted cannot be made, and trying again at once is of no use.
+            // The requested room cannot be made, and trying again at once is useless.
             self.want_less();
         }
         evicted > 0 && self.source().is_some()
@@ -162,7 +164,7 @@ impl Core {
         })
     }
 
-    /// Whether this table or its budget has to give up entries.
+    /// Whether this table or its budget must give up entries.
     fn is_over(&self) -> bool {
         self.must_evict() || self.budget.as_ref().is_some_and(|budget| budget.must_evict())
     }
@@ -174,12 +176,13 @@ impl Core {
                 || self.bytes() as i64 > self.limits.bytes_aim())
     }
 
-    /// Notes that a limit refused a write for want of room that eviction can make: so much room is
-    /// made, beyond what that limit asks for and no other, until the sweeper finds it made, or
-    /// finds that it cannot be made.
+    /// Records that a limit refused a write for lack of room that eviction can make. Eviction then
+    /// makes this much room beyond what that one limit requires, until the sweeper finds it made,
+    /// or finds that it cannot be made.
     #[cold]
     pub(crate) fn want_room(&self, refused_by: Refusal, added_bytes: i64) {
-        // What never fits is not waited for: everything else would go for it, in vain.
+        // A write that never fits requests nothing: everything else would be evicted for it, in
+        // vain.
         match (refused_by, &self.budget) {
             (Refusal::Own, _) if added_bytes <= self.limits.bytes_max() => {
                 self.limits.want(added_bytes);
@@ -191,7 +194,7 @@ impl Core {
         }
     }
 
-    /// Wants no room any more where nothing could be evicted for it.
+    /// Drops the requests for room if nothing could be evicted for them.
     fn want_less(&self) {
         if self.must_evict() {
             self.limits.want(0);
@@ -200,7 +203,7 @@ impl Core {
         }
     }
 
-    /// Takes the worst entry of a sample out. Returns how many went.
+    /// Evicts the worst entry of a sample. Returns how many were evicted.
     fn evict_one(&self, now_ms: u64, spare_version: u64) -> i64 {
         let Some(shards) = self.shards() else { return 0 };
         let Some(victim) = self.sample(shards, now_ms, spare_version) else { return 0 };
@@ -208,8 +211,8 @@ impl Core {
         self.evict(shards, records, &[Some(victim)])
     }
 
-    /// Takes some of the worst entries of one shard out. Returns how many went; where the shard is
-    /// sparse, a sample of several shards gives up one.
+    /// Evicts some of the worst entries of one shard. Returns how many; if the shard is sparse,
+    /// evicts one entry from a sample of several shards.
     fn evict_some(&self, now_ms: u64, spare_version: u64) -> i64 {
         let Some(shards) = self.shards() else { return 0 };
         let shard = self.map.shard(random());
@@ -223,7 +226,7 @@ impl Core {
         self.evict_one(now_ms, spare_version)
     }
 
-    /// Takes entries of one shard out, those of them that are still there.
+    /// Evicts entries of one shard, if they are still there.
     fn evict(
         &self,
         shards: &Shards,
@@ -252,7 +255,7 @@ impl Core {
         evicted
     }
 
-    /// Looks at neighbouring shards from a random one on until it has seen enough entries.
+    /// Samples neighbouring shards from a random one on until it has seen enough entries.
     fn sample(&self, shards: &Shards, now_ms: u64, spare_version: u64) -> Option<Victim> {
         let (mut worst, mut seen) = (Worst::<1>::default(), 0);
         let from = self.map.shard(random());
@@ -297,7 +300,7 @@ impl<const N: usize> Worst<N> {
     }
 }
 
-/// Looks at up to `count` entries of one shard, from a random bucket on. Returns how many there
+/// Samples up to `count` entries of one shard, from a random bucket on. Returns how many there
 /// were.
 fn sample_shard<const N: usize>(
     records: &mut Records,
@@ -337,8 +340,7 @@ fn sample_shard<const N: usize>(
     seen
 }
 
-/// Notes that an entry was used: every time at first, then every second, every fourth time and so
-/// on.
+/// Records a use of an entry: at first every use counts, then every second, every fourth and so on.
 pub(crate) fn note_use(entry: &mut EntryBox) {
     let frequency = entry.frequency();
     let doubts = (1u64 << (frequency / 4)) - 1;
@@ -347,7 +349,7 @@ pub(crate) fn note_use(entry: &mut EntryBox) {
     }
 }
 
-/// A random number that nobody's safety depends on (xorshift64*, one state per thread).
+/// A random number that need not be secure (xorshift64*, one state per thread).
 pub(crate) fn random() -> u64 {
     thread_local! {
         static STATE: Cell<u64> = const { Cell::new(0) };
@@ -355,7 +357,7 @@ pub(crate) fn random() -> u64 {
     STATE.with(|state| {
         let mut x = state.get();
         if x == 0 {
-            // The address differs between threads, which is all that is asked.
+            // The address differs between threads, which suffices.
             x = std::ptr::from_ref(state).addr() as u64 | 1;
         }
         x ^= x >> 12;
@@ -374,8 +376,8 @@ mod tests {
     const NOW_MS: u64 = 1_800_000_000_000;
     const MIB: i64 = 1 << 20;
 
-    /// A table with a limit and its sibling without one, in a budget, with so many bytes of entries
-    /// each, of which none is there to be evicted.
+    /// A table with a limit and a sibling without one, in a budget, with these byte counts, but no
+    /// entries that could be evicted.
     fn siblings(own_max: i64, shared_max: i64, own: i64, sibling: i64) -> [Table; 2] {
         let budget = Arc::new(Budget::new(shared_max, WhenFull::Evict));
         let table = |bytes_max: Option<i64>, bytes: i64| {
@@ -389,14 +391,14 @@ mod tests {
         [table(Some(own_max), own), table(None, sibling)]
     }
 
-    /// Whether a write of so many bytes is refused, alone or in a step of several.
+    /// Whether a write of this many bytes is refused, alone or in an operation of several writes.
     fn refused(table: &Table, bytes: i64) -> [bool; 2] {
         let alone = table.core().charge(Change { bytes, ..Change::default() }, bytes);
         let growth = Growth { entries: 1, bytes: bytes as u64, largest_bytes: bytes as u64 };
         [alone.is_err(), table.core().reserve(&growth).is_err()]
     }
 
-    /// Bytes for which room is wanted below the table's own limit, and the shared one.
+    /// Bytes of room requested below the table's own limit, and below the shared one.
     fn wanted(table: &Table) -> [i64; 2] {
         let (limits, budget) = (&table.core().limits, &table.core().budget);
         let shared = budget.as_ref().map_or(0, |budget| budget.bytes_max() - budget.bytes_aim());
@@ -404,14 +406,15 @@ mod tests {
     }
 
     #[test]
-    fn only_the_limit_that_refused_a_write_makes_room_for_it() {
+    fn only_the_limit_that_refused_a_write_requests_room() {
         let [own, _sibling] = siblings(16 * MIB, 64 * MIB, 24 * MIB, 36 * MIB);
         assert_eq!(refused(&own, 8 * MIB), [true; 2]);
         assert_eq!(wanted(&own), [8 * MIB, 0]);
         let [own, _sibling] = siblings(64 * MIB, 64 * MIB, MIB, 71 * MIB);
         assert_eq!(refused(&own, 8 * MIB), [true; 2]);
         assert_eq!(wanted(&own), [0, 8 * MIB]);
-        // What never fits is not wanted, nor is a step whose writes never fit together.
+        // A write that never fits requests nothing, nor does a batch whose writes never fit
+        // together.
         let (bytes, largest_bytes) = (65 << 20, 1 << 20);
         let growth = Growth { entries: 65, bytes, largest_bytes };
         assert!(own.core().reserve(&growth).is_err());
@@ -421,7 +424,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wanted_lapses_when_it_is_there_or_cannot_be_made() {
+    fn a_request_for_room_ends_when_the_room_is_made_or_cannot_be_made() {
         for [own_max, shared_max] in [[16 * MIB, 64 * MIB], [64 * MIB, 16 * MIB]] {
             for can_be_made in [false, true] {
                 let [own, _sibling] = siblings(own_max, shared_max, 24 * MIB, 0);

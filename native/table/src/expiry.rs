@@ -1,8 +1,8 @@
-//! Removing what has expired, and the sweeper that does so where nobody looks.
+//! Removes expired entries, in particular those that nobody reads.
 //!
-//! Expired entries are invisible to everybody at once (each look compares the time); sweeping only
-//! gives their memory back. What it costs does not depend on how many entries there are: each shard
-//! knows its [deadlines](crate::deadlines), and its first one is copied to where the sweeper reads
+//! Expired entries become invisible to everyone at once (each read compares the time); sweeping
+//! only frees their memory. Its cost does not depend on the number of entries: each shard knows its
+//! [deadlines](crate::deadlines), and the first one is copied to a place that the sweeper reads
 //! without locks.
 
 use std::sync::atomic::Ordering::Relaxed;
@@ -18,12 +18,12 @@ use crate::reaper;
 use crate::shard::{Records, Shards};
 use crate::writer::{Removal, Writer};
 
-/// Deadlines looked at while a shard is locked.
+/// Deadlines processed while a shard is locked.
 const LOCKED_WORK_MAX: usize = 128;
-/// Shards that are fetched from memory together. Where entries expire one after another, each is in
-/// another shard, and everything that it takes to remove it has long left the caches.
+/// Shards that are prefetched together. If entries expire one after another, each is in another
+/// shard, and everything that is needed to remove it has long left the caches.
 const SHARDS_AHEAD: usize = 16;
-/// The same of entries of one shard.
+/// Entries of one shard that are prefetched together.
 const ENTRIES_AHEAD: usize = 8;
 
 impl Core {
@@ -64,7 +64,7 @@ impl Core {
                     }
                     let (here, work) = self.sweep_shard(shards, shard, now_ms, work_left);
                     removed += here;
-                    // To lock a shard counts, so that the work ends whatever is found there.
+                    // Locking a shard counts as work, so that a call ends whatever it finds.
                     work_left -= work.max(1);
                 }
             }
@@ -90,8 +90,8 @@ impl Core {
 }
 
 impl Writer<'_> {
-    /// Takes out entries that have expired, looking at `work_max` deadlines at most. Returns how
-    /// many entries there were, and at how many deadlines it looked.
+    /// Removes expired entries, processing at most `work_max` deadlines. Returns how many entries
+    /// it removed, and how many deadlines it processed.
     pub(crate) fn remove_expired(&mut self, now_ms: u64, work_max: usize) -> (u64, usize) {
         let (mut removed, mut work) = (0, 0);
         loop {
@@ -109,7 +109,7 @@ impl Writer<'_> {
         (removed, work)
     }
 
-    /// Takes out deadlines that have passed, `max` at most. Returns how many.
+    /// Removes deadlines that have passed, `max` at most. Returns how many.
     fn pop_due(&mut self, due: &mut [Fragment], max: usize, now_ms: u64) -> usize {
         self.change_deadlines(|records| {
             let Some(deadlines) = &mut records.deadlines else { return 0 };
@@ -123,7 +123,7 @@ impl Writer<'_> {
         })
     }
 
-    /// Fetches the entries of these fragments, so that they are waited for together.
+    /// Prefetches the entries of these fragments, so that their cache misses overlap.
     fn fetch(&self, due: &[Fragment]) {
         if due.len() > 1 {
             let buckets = self.records.index.num_buckets();
@@ -134,8 +134,8 @@ impl Writer<'_> {
         }
     }
 
-    /// Takes out the entries of a fragment that have expired, and puts a deadline back for others.
-    /// Returns how many they were.
+    /// Removes the expired entries of a fragment, and reinserts a deadline if others remain.
+    /// Returns how many it removed.
     fn remove_fragment(&mut self, fragment: Fragment, now_ms: u64) -> u64 {
         let mut removed = 0;
         for hash in fragment.hashes(self.records.index.num_buckets()) {
@@ -143,15 +143,15 @@ impl Writer<'_> {
                 removed += u64::from(self.remove(bucket, Removal::Expired));
             }
         }
-        // Others of the same fragment, or an entry that took the place of the one whose
-        // deadline it was.
+        // Other entries of the same fragment, or an entry that replaced the one whose deadline this
+        // was.
         if let Some(at_ms) = earliest_ms(&self.records.index, fragment, &self.core.hash) {
             self.change_deadlines(|records| records.add_deadline(fragment, at_ms, now_ms));
         }
         removed
     }
 
-    /// The bucket of an entry of this fragment that has expired.
+    /// The bucket of an expired entry of this fragment.
     fn find_expired(&self, hash: u64, fragment: Fragment, now_ms: u64) -> Option<usize> {
         let hasher = &self.core.hash;
         self.records.index.find_bucket_index(hash, |entry| {
@@ -159,8 +159,7 @@ impl Writer<'_> {
         })
     }
 
-    /// Takes note of the expiry of an entry that is written in place of one that had another one,
-    /// or none.
+    /// Records the expiry of an entry that replaces one with another expiry, or with none.
     #[inline]
     pub(crate) fn note_expiry(
         &mut self,
@@ -194,7 +193,7 @@ impl Writer<'_> {
         self.shards.note_first_deadline(self.shard, self.records);
     }
 
-    /// Takes note that an entry that had an expiry went, or has none any more.
+    /// Records that an entry with an expiry was removed, or lost its expiry.
     pub(crate) fn forget_expiry(&mut self) {
         let hasher = &self.core.hash;
         self.change_deadlines(|records| {
@@ -208,7 +207,7 @@ impl Writer<'_> {
         self.shards.note_first_deadline(self.shard, self.records);
     }
 
-    /// Changes the deadlines, and notes how many bytes they take then.
+    /// Changes the deadlines, and records how many bytes they take afterwards.
     #[inline]
     fn change_deadlines<R>(&mut self, change: impl FnOnce(&mut Records) -> R) -> R {
         let before = self.records.deadline_bytes();
@@ -239,7 +238,7 @@ impl Records {
 fn earliest_ms(index: &HashTable<EntryBox>, fragment: Fragment, hasher: &KeyHash) -> Option<u64> {
     let mut earliest_ms: Option<u64> = None;
     for hash in fragment.hashes(index.num_buckets()) {
-        // No entry is the right one, so the search visits all that may be.
+        // No entry matches, so the search visits all candidates.
         let _ = index.find(hash, |entry| {
             if let Some(at_ms) = entry.entry().expires_at_ms()
                 && fragment_of(entry, hasher) == fragment
@@ -271,8 +270,8 @@ mod tests {
 
     const START_MS: u64 = 1_800_000_000_000;
 
-    /// Panics where an entry could be missed by the sweeper, where there are too many deadlines, or
-    /// where the bytes of indexes and deadlines are not those that are counted.
+    /// Panics if the sweeper could miss an entry, if there are too many deadlines, or if the bytes
+    /// of indexes and deadlines differ from the count.
     fn assert_sound(core: &Core) {
         let Some(shards) = core.shards() else { return };
         let allocated = |shard: &Shard| {
@@ -306,7 +305,7 @@ mod tests {
         })]
 
         #[test]
-        fn no_entry_with_an_expiry_is_without_a_deadline(
+        fn every_entry_with_an_expiry_has_a_deadline(
             operations in prop::collection::vec((0..16u8, 0..600u16, 0..2_000u64), 0..1_500),
             shards in 1..4usize,
         ) {

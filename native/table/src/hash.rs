@@ -1,16 +1,16 @@
-//! The key hash, and which shard a hash belongs to.
+//! The key hash, and the mapping from hashes to shards.
 //!
-//! Keys come from strangers, so the hash is keyed by a seed that is random for each table: who
-//! cannot guess it cannot choose keys that share a bucket. One 64-bit hash serves twice, with
-//! different bits each time: hashbrown places an entry by the lowest bits and tells it apart by the
-//! top seven; the shard comes from the bits between.
+//! Clients choose the keys, so each table hashes them with a random seed: a client that cannot
+//! guess the seed cannot choose keys that share a bucket. One 64-bit hash serves twice, with
+//! different bits each time: hashbrown places an entry by the lowest bits and compares the top
+//! seven; the shard comes from the bits between.
 //!
-//! Shards are deliberately not equally likely. A shard's index doubles when it is full, and with
-//! equal shards all of them would do so at about the same number of entries: the table would have a
-//! hiccup there, and just after it half of its index would be empty. So the expected load falls
-//! evenly from 1.5 times the mean (first shard) to 0.75 times (last shard). Wherever the
-//! table stands, some shards are nearly full and some have just grown, which keeps the index near
-//! its mean of 14 to 15 bytes per entry and spreads the growth.
+//! The shards are deliberately not equally likely. A shard's index doubles when it is full, and
+//! equal shards would all do so at about the same number of entries: the table would pause there,
+//! and just after it half of its index would be empty. So the expected load falls evenly from 1.5
+//! times the mean (first shard) to 0.75 times (last shard). At any size of the table, some shards
+//! are nearly full and some have just grown, which keeps the index near its mean of 14 to 15 bytes
+//! per entry and spreads the growth.
 
 use std::hash::{BuildHasher, RandomState};
 
@@ -42,7 +42,7 @@ pub(crate) struct ShardMap {
     scale: u64,
 }
 
-/// The hash bits that choose the shard: 31 of them, from bit 24 on.
+/// The hash bits that choose the shard: 31 bits, from bit 24 on.
 const SHARD_BITS_FROM: u32 = 24;
 const SHARD_BITS: u32 = 31;
 
@@ -53,8 +53,8 @@ impl ShardMap {
         ShardMap { scale: shards as u64 * 4 / 3 }
     }
 
-    /// With u in [0, 1) taken from the hash, the shard is (2u + u^2) / 3 of the way: its slope
-    /// grows from 2/3 to 4/3.
+    /// With u in [0, 1) taken from the hash, the shard is the fraction (2u + u^2) / 3 of the way:
+    /// its slope grows from 2/3 to 4/3.
     #[inline]
     pub(crate) fn shard(&self, hash: u64) -> usize {
         let u = (hash >> SHARD_BITS_FROM) & ((1 << SHARD_BITS) - 1);

@@ -1,27 +1,27 @@
-//! A heap of small items, the least first, in blocks that stay where they are.
+//! A min-heap of small items, in blocks that never move.
 //!
-//! A vector that grows leaves blocks of many sizes behind, which a heap full of entries has little
-//! use for: for 1,000-byte entries that took 18 bytes for each item of seven. So items are in
-//! blocks of one size, and the last of them, which grows with its items:
+//! A growing vector leaves freed blocks of many sizes behind, which a malloc heap full of entries
+//! can hardly reuse: with 1,000-byte entries, this took 18 bytes for each item of seven. So items
+//! are stored in blocks of one size, and the last block grows with its items:
 //!
 //! ```text
 //!   full   [ 0 .. 32 ]  [ 33 .. 65 ]  [ 66 .. 98 ]
 //!   last   [ 99 .. 104    ]
 //! ```
 //!
-//! Each item has eight children, at `8 n + 1` and after: fewer steps than with two, and what a step
-//! compares lies side by side, so fewer cache misses.
+//! Each item has eight children, at `8 n + 1` and after: this takes fewer steps than two children
+//! would, and the items that a step compares are adjacent, so there are fewer cache misses.
 
-/// Of seven bytes these are 231, for which malloc takes 240.
+/// 231 bytes of seven-byte items, for which malloc takes 240.
 const BLOCK: usize = 33;
-/// The room of the first block while it grows. Each step leaves a hole in malloc's heap, so there
-/// are few: of seven bytes these take 48 and 112.
+/// The capacities of the first block while it grows. Each step leaves a hole in malloc's heap, so
+/// there are few: with seven-byte items they take 48 and 112 bytes.
 const FIRST_ROOM: [usize; 2] = [5, 14];
-/// Room for pointers to blocks is added in steps of at least this.
+/// Capacity for pointers to blocks is added in steps of at least this.
 const STEP: usize = 4;
 const CHILDREN: usize = 8;
 
-/// A heap, the least item first.
+/// A heap that yields the least item first.
 pub(crate) struct Heap<T> {
     full: Vec<Box<[T; BLOCK]>>,
     /// Fewer than [`BLOCK`] items.
@@ -57,7 +57,7 @@ impl<T: Copy + Ord> Heap<T> {
         self.rise(self.len() - 1, item);
     }
 
-    /// Takes the least item out.
+    /// Removes the least item.
     pub(crate) fn pop(&mut self) -> Option<T> {
         let first = self.first()?;
         let last = self.pop_last()?;
@@ -67,22 +67,22 @@ impl<T: Copy + Ord> Heap<T> {
         Some(first)
     }
 
-    /// What tells where the first items are.
+    /// The address of the pointers to the blocks, for prefetching.
     pub(crate) fn directory(&self) -> usize {
         self.full.as_ptr().addr()
     }
 
-    /// Where the first items are.
+    /// The address of the first items.
     pub(crate) fn front(&self) -> usize {
         self.full.first().map_or(self.last.as_ptr().addr(), |block| block.as_ptr().addr())
     }
 
-    /// Where the last item is, which takes the place of one that is taken out.
+    /// The address of the last item, which moves to the place of a removed one.
     pub(crate) fn back(&self) -> usize {
         self.last.as_ptr().wrapping_add(self.last.len()).addr()
     }
 
-    /// The items, in no order.
+    /// The items, in no particular order.
     pub(crate) fn into_vec(self) -> Vec<T> {
         let mut items = Vec::with_capacity(self.len());
         self.full.iter().for_each(|block| items.extend_from_slice(&**block));
@@ -92,7 +92,7 @@ impl<T: Copy + Ord> Heap<T> {
 
     /// A heap of these items.
     pub(crate) fn from_vec(mut items: Vec<T>) -> Heap<T> {
-        // What is sorted is a heap.
+        // A sorted vector is a heap.
         items.sort_unstable();
         let mut heap = Heap::default();
         items.into_iter().for_each(|item| heap.push_last(item));
@@ -131,7 +131,7 @@ impl<T: Copy + Ord> Heap<T> {
             if self.full.len() == self.full.capacity() {
                 self.full.reserve_exact((self.full.len() / 8).max(4));
             }
-            // Its capacity is its length.
+            // Its capacity equals its length.
             let block = std::mem::take(&mut self.last).into_boxed_slice();
             if let Ok(block) = block.try_into() {
                 self.full.push(block);
@@ -150,7 +150,7 @@ impl<T: Copy + Ord> Heap<T> {
         self.last.pop()
     }
 
-    /// Moves the place at `at` up to where the item belongs, and puts it there.
+    /// Moves the gap at `at` up to where the item belongs, and puts the item there.
     fn rise(&mut self, mut at: usize, item: T) {
         while at > 0 {
             let parent = (at - 1) / CHILDREN;
@@ -164,7 +164,7 @@ impl<T: Copy + Ord> Heap<T> {
         self.set(at, item);
     }
 
-    /// Moves the place at `at` down to where the item belongs, and puts it there.
+    /// Moves the gap at `at` down to where the item belongs, and puts the item there.
     fn sink(&mut self, mut at: usize, item: T) {
         let len = self.len();
         loop {
@@ -190,7 +190,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn items_come_in_order_whatever_comes_in_between() {
+    fn items_are_popped_in_order_between_pushes() {
         let (mut heap, mut model) = (Heap::default(), BinaryHeap::new());
         let mut dice = 1u64;
         for round in 0..20_000u64 {
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn little_room_is_unused() {
+    fn little_capacity_is_unused() {
         let mut heap = Heap::default();
         for number in 0..10_000u64 {
             heap.push([number as u8; 7]);

@@ -1,4 +1,4 @@
-//! What single-key commands need of a table, locked or not.
+//! The operations that single-key commands need, on a table or on held locks.
 
 use crate::edit::{Draft, Edit};
 use crate::entry::Entry;
@@ -7,20 +7,21 @@ use crate::range::{KeyOrder, NotOrdered, Walk, Walked};
 use crate::reservation::Growth;
 use crate::slot::Slot;
 
-/// What single-key commands need: a table that locks for each call, or one whose locks are held
-/// ([`Locked`](crate::Locked)).
+/// The operations that single-key commands need: implemented by a table that locks for each call,
+/// and by one whose locks are held ([`Locked`](crate::Locked)).
 ///
-/// The closures of [`Table`](crate::Table) run under a shard's lock unless it says otherwise: they
-/// must not call the same table.
+/// Unless stated otherwise, closures given to a [`Table`](crate::Table) run under a shard's lock:
+/// they must not call the same table.
 pub trait Keyspace {
-    /// Looks at one entry. Large entries are counted and looked at after the lock is gone, so
-    /// `look` may copy at leisure.
+    /// Reads one entry. A large entry is counted and read after the lock is released, so `look` may
+    /// copy at leisure.
     fn read<R>(&self, key: &[u8], now_ms: u64, look: impl FnOnce(Option<Entry<'_>>) -> R) -> R;
-    /// Reads and writes one key as one step.
+    /// Reads and writes one key atomically.
     fn update<R>(&self, key: &[u8], now_ms: u64, change: impl FnOnce(&mut Slot<'_>) -> R) -> R;
-    /// Reads and changes one key as one step, by an edit that may take long: it is drafted between
-    /// two looks at the key where it has to copy a large value. `change` returns `None` where
-    /// [`Slot::put_edited`] did, and is called again; what it does before is done each time.
+    /// Reads and changes one key atomically, by an edit that may take long: if it has to copy a
+    /// large value, it makes a draft between two reads of the key. `change` must return `None` if
+    /// [`Slot::put_edited`] did, and is then called again; everything before that call in `change`
+    /// is repeated.
     fn edit<R>(
         &self,
         key: &[u8],
@@ -36,51 +37,51 @@ pub trait Keyspace {
             draft.make();
         }
     }
-    /// Begins to fetch from memory what reads or writes of these keys will need, at most
-    /// [`PREFETCH_KEYS_MAX`](crate::PREFETCH_KEYS_MAX) of them, so that who comes for several keys
-    /// waits for all at once. Changes nothing.
+    /// Prefetches what reads or writes of these keys will need, for at most
+    /// [`PREFETCH_KEYS_MAX`](crate::PREFETCH_KEYS_MAX) keys, so that the cache misses of several
+    /// keys overlap. Changes nothing.
     fn prefetch(&self, keys: &[&[u8]]);
-    /// Entries, expired ones that were not collected yet included.
+    /// Number of entries, including expired ones that were not collected yet.
     fn len(&self) -> u64;
-    /// The same, without those that a clear takes which is due at `now_ms`.
+    /// Like [`Keyspace::len`], without the entries that a clear due at `now_ms` removes.
     fn len_at(&self, now_ms: u64) -> u64;
-    /// True where [`Keyspace::len`] is 0.
+    /// Whether [`Keyspace::len`] is 0.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
-    /// Visits whole shards from `cursor` on (0 starts) until at least `count` entries were seen,
-    /// and returns the next cursor, 0 at the end. Every entry present from start to end is
+    /// Visits whole shards from `cursor` on (0 starts) until it has seen at least `count` entries,
+    /// and returns the next cursor, 0 at the end. Every entry that is present from start to end is
     /// visited at least once.
     fn scan(&self, cursor: u64, count: usize, now_ms: u64, visit: impl FnMut(Entry<'_>)) -> u64;
-    /// How the table is ordered; `None` is not at all.
+    /// How the table is ordered; `None` if it is not.
     fn order(&self) -> Option<KeyOrder>;
-    /// Visits live entries in order. Looks at some thousand keys beyond those it visits at most
-    /// (others may have expired), so it may end early. A key that is there from the first step of a
-    /// walk to the last is visited exactly once. A range that is empty or inverted has no keys.
-    /// With a count of 0 nothing is visited, and the walk stays where it is: it goes on after
-    /// [`Walk::after`], and ends where there is none.
+    /// Visits live entries in order. Examines at most some thousand keys beyond those it visits
+    /// (others may have expired), so it may end early. A key that is present from the first step of
+    /// a walk to the last is visited exactly once. An empty or inverted range has no keys. With a
+    /// count of 0 nothing is visited, and the walk stays where it is: it continues after
+    /// [`Walk::after`], and ends if there is none.
     ///
-    /// What a walk of a [`Table`](crate::Table) sees is explained in `ordered/mod.rs`; its closure
-    /// runs like that of [`Keyspace::read`], for each entry anew.
+    /// `ordered/mod.rs` explains what a walk of a [`Table`](crate::Table) sees; its closure runs
+    /// like that of [`Keyspace::read`], separately for each entry.
     fn walk(
         &self,
         walk: &Walk<'_>,
         now_ms: u64,
         visit: impl FnMut(Entry<'_>),
     ) -> Result<Walked, NotOrdered>;
-    /// Looks at an entry chosen by `seed`; `None` where no live entry is found.
+    /// Reads an entry chosen by `seed`; `None` if no live entry is found.
     fn random<R>(&self, seed: u64, now_ms: u64, look: impl FnOnce(Option<Entry<'_>>) -> R) -> R;
-    /// Removes everything; returns how many entries that were.
+    /// Removes all entries; returns how many there were.
     fn clear(&self) -> u64;
-    /// Whether writes of up to so many bytes, of a step of several, may be refused for want of
-    /// room, so that room for all of them has to be reserved first. Never where each call locks for
-    /// itself.
+    /// Whether writes of up to this many bytes, as part of an operation of several writes, may be
+    /// refused for lack of room, so that room for all of them has to be reserved first. Always
+    /// false if each call locks separately.
     fn refuses(&self, largest_bytes: u64) -> bool {
         let _ = largest_bytes;
         false
     }
-    /// Reserves room for the writes of a step, see [`Locked`](crate::Locked). Does nothing where
-    /// each call locks for itself.
+    /// Reserves room for the writes of an operation; see [`Locked`](crate::Locked). Does nothing if
+    /// each call locks separately.
     fn reserve(&self, growth: Growth) -> Result<(), Full> {
         let _ = growth;
         Ok(())

@@ -1,14 +1,14 @@
-//! The table: the one place where records live.
+//! The table: the one place that stores records.
 //!
 //! A table maps byte-string keys to immutable entries. It knows nothing of protocols, clocks or
-//! processes: time is a parameter of every call, in milliseconds since the Unix epoch, and whoever
-//! calls decides what to do with a record while it is looked at.
+//! processes: time is a parameter of every call, in milliseconds since the Unix epoch, and the
+//! caller decides what to do with a record while it is being read.
 //!
 //! ```text
-//! Table, Locked          the two ways in: a lock for each call, or locks held over several
+//! Table, Locked          two ways to use a table: a lock for each call, or locks held over several
 //!    |                   (Keyspace is what both can do)
-//!   Core                 one table's state: hash, limits, gauges, and 4,096 shards, made with
-//!    |                   the first write
+//!   Core                 the state of one table: hash, limits, gauges, and 4,096 shards, which the
+//!    |                   first write creates
 //!   Shard                one cache line: a lock over an index of tagged pointers (Records),
 //!    |                   changed by Writer only
 //!   EntryBox -> entry    one allocation, written once
@@ -16,10 +16,10 @@
 //!   Ordered              beside the shards of an ordered table: its keys, sorted, for walks
 //! ```
 //!
-//! Locks: at most one shard at a time, except for `Locked` and clearing, which take several in
-//! ascending order. Who holds a lock waits for no other (eviction only tries), except that writers
-//! of an ordered table take the locks of its order below a shard's; so tables can be locked one
-//! after another in any fixed order.
+//! Locks: a thread holds at most one shard's lock at a time, except for `Locked` and clearing,
+//! which take several in ascending order. A lock holder waits for no other lock (eviction only
+//! tries), except that writers of an ordered table take the locks of its order while they hold a
+//! shard's. So several tables can be locked one after another in any fixed order.
 
 mod absences;
 mod body;

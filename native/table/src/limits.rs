@@ -1,4 +1,4 @@
-//! How much a table may hold, and what a write does that would pass a limit.
+//! How much a table may hold, and what happens to a write that would exceed a limit.
 
 use std::sync::Arc;
 use std::sync::atomic::{
@@ -9,37 +9,37 @@ use std::sync::atomic::{
 use crate::budget::Budget;
 use crate::range::KeyOrder;
 
-/// What to build a table with.
+/// The options of a new table.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// Number of shards, rounded up to a power of two. `None` is 4,096, or fewer (64 at least)
-    /// where the limits allow fewer than 32,768 entries.
+    /// Number of shards, rounded up to a power of two. `None` means 4,096, or fewer (64 at least)
+    /// if the limits allow fewer than 32,768 entries.
     pub shards: Option<usize>,
     /// Limits of this table alone.
     pub limits: Limits,
     /// A byte budget shared with other tables (the sixteen databases of a server share one).
     pub budget: Option<Arc<Budget>>,
-    /// How the table is ordered; `None` is not at all.
+    /// How the table is ordered; `None` if it is not.
     pub order: Option<KeyOrder>,
     /// Seed of the key hash; `None` draws a random one.
     pub seed: Option<u64>,
 }
 
-/// How much a table may hold, and what happens then.
+/// How much a table may hold, and what happens when it is full.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Limits {
-    /// Most entries; `None` is no limit.
+    /// Maximum number of entries; `None` is no limit.
     pub entries_max: Option<u64>,
-    /// Most bytes of entries, see [`Table::bytes`](crate::Table::bytes); `None` is no limit.
+    /// Maximum bytes of entries, see [`Table::bytes`](crate::Table::bytes); `None` is no limit.
     pub bytes_max: Option<u64>,
-    /// What a write does that would pass a limit.
+    /// What happens to a write that would exceed a limit.
     pub when_full: WhenFull,
 }
 
-/// What a write does that would pass a limit.
+/// What happens to a write that would exceed a limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WhenFull {
-    /// Sampled entries that are used least make room.
+    /// The least used of some sampled entries are evicted.
     #[default]
     Evict,
     /// The write is refused with [`Full`].
@@ -59,12 +59,12 @@ impl std::fmt::Display for Full {
 
 impl std::error::Error for Full {}
 
-/// A limit that may change while it is used; `i64::MAX` is none.
+/// Limits that may change while they are in use; `i64::MAX` is no limit.
 pub(crate) struct LiveLimits {
     entries_max: AtomicI64,
     bytes_max: AtomicI64,
     refuse: AtomicBool,
-    /// Room that is to be made beyond what the limit asks for, see [`crate::eviction`].
+    /// Room to make beyond what the limit requires; see [`crate::eviction`].
     wanted_bytes: AtomicI64,
 }
 
@@ -96,12 +96,12 @@ impl LiveLimits {
         self.bytes_max.load(Relaxed)
     }
 
-    /// What eviction reduces the bytes to.
+    /// The number of bytes that eviction aims for.
     pub(crate) fn bytes_aim(&self) -> i64 {
         self.bytes_max() - self.wanted_bytes.load(Relaxed)
     }
 
-    /// Asks for room for so many bytes, 0 for none. The last one who asks is heard.
+    /// Requests room for this many bytes, 0 for none. The last request replaces earlier ones.
     pub(crate) fn want(&self, bytes: i64) {
         self.wanted_bytes.store(bytes, Relaxed);
     }
@@ -117,11 +117,11 @@ impl LiveLimits {
     }
 }
 
-/// A number that many threads add to, sometimes up to a limit only.
+/// A number that many threads add to, optionally up to a limit.
 pub(crate) trait Gauge {
-    /// Adds `change`, unless that is growth beyond `max` less what others have reserved.
+    /// Adds `change`, unless it grows beyond `max` less what others have reserved.
     fn grow_within(&self, change: i64, max: i64, reserved: &AtomicI64) -> Result<(), Full>;
-    /// Adds `change`. Nothing is written where it is 0: the cache line stays with its owner.
+    /// Adds `change`. Writes nothing if it is 0: the cache line stays with its owner.
     fn change(&self, change: i64);
 }
 
@@ -130,9 +130,8 @@ impl Gauge for AtomicI64 {
         if change == 0 {
             return Ok(());
         }
-        // Added first and taken back when too much, so that the limit holds among many writers
-        // without a loop.
-        // SeqCst, and `reserved` is read after it: see `reservation.rs`.
+        // Added first and taken back if it is too much, so that the limit holds among many writers
+        // without a loop. SeqCst, and `reserved` is read after it: see `reservation.rs`.
         let after = self.fetch_add(change, SeqCst).wrapping_add(change);
         if change > 0 && max != i64::MAX && after.saturating_add(reserved.load(SeqCst)) > max {
             self.fetch_sub(change, Relaxed);

@@ -1,16 +1,16 @@
-//! What we ask of the C library's `malloc`, where that is glibc's.
+//! Configures the C library's `malloc`, if that is glibc's.
 //!
-//! glibc puts small blocks that are freed (up to 128 bytes) on lists of their own, its *fastbins*,
-//! and joins them with their free neighbours only when somebody asks for more than a kilobyte:
-//! then all of them, under the arena's lock. After a clear of five million small entries that takes
-//! some 40 ms of a request that has nothing to do with it. Without fastbins, each block is joined
-//! when it is freed, which is the reaper's work where there are many.
+//! glibc puts small freed blocks (up to 128 bytes) on separate lists, its *fastbins*, and coalesces
+//! them with their free neighbours only when a thread requests more than a kilobyte: then all of
+//! them at once, under the arena's lock. After a clear of five million small entries, an unrelated
+//! request takes 40 ms because of this. Without fastbins, each block is coalesced when it is freed,
+//! which is the reaper's work if there are many.
 //!
-//! What is written again and again is not slower for that: seven blocks of each size, which each
-//! thread keeps for itself, come before the fastbins.
+//! Repeated writes do not become slower: seven blocks of each size, which each thread keeps for
+//! itself, are used before the fastbins.
 
-/// Has blocks joined when they are freed, in the whole process. Does nothing where the C library is
-/// another one.
+/// Makes malloc coalesce blocks when they are freed, in the whole process. Does nothing with other
+/// C libraries.
 pub fn join_freed_blocks() {
     #[cfg(all(target_os = "linux", target_env = "gnu", not(miri)))]
     {
@@ -18,7 +18,7 @@ pub fn join_freed_blocks() {
         unsafe extern "C" {
             fn mallopt(parameter: c_int, value: c_int) -> c_int;
         }
-        /// Of `malloc.h`: the largest request that is served from a fastbin.
+        /// From `malloc.h`: the largest request that is served from a fastbin.
         const M_MXFAST: c_int = 1;
         // SAFETY: the function as `malloc.h` declares it. It may be called at any time: it takes
         // the lock of malloc's main arena.

@@ -1,29 +1,29 @@
-//! What an entry carries beside its key and value.
+//! What an entry stores beside its key and value.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// What an entry carries beside key and value.
+/// What an entry stores beside key and value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Meta {
-    /// When the entry stops to exist, in milliseconds since the Unix epoch; `None` is never.
+    /// When the entry expires, in milliseconds since the Unix epoch; `None` is never.
     pub expires_at_ms: Option<u64>,
     /// The client's opaque flags (memcached).
     pub flags: u32,
-    /// Whether the entry keeps an [`Access`] word (memcached's `h`, `l` and its stale and win
+    /// The [`Access`] word, if the entry keeps one (memcached's `h`, `l` and its stale and win
     /// marks).
     pub access: Option<Access>,
 }
 
-/// When and how an entry was looked at. Kept only by entries whose door asked for it.
+/// When and how an entry was read. Only entries whose protocol requested it keep this.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Access {
-    /// Second of the last look, since the Unix epoch.
+    /// Second of the last read, since the Unix epoch.
     pub last_s: u32,
     /// Whether it was fetched since it was stored.
     pub fetched: bool,
     /// Whether it is marked stale (memcached `md I`).
     pub stale: bool,
-    /// Whether some client was told that it won the right to recache.
+    /// Whether a client has been granted the right to recache it.
     pub won: bool,
 }
 
@@ -32,7 +32,7 @@ const STALE: u64 = 1 << 33;
 const WON: u64 = 1 << 34;
 
 impl Access {
-    /// The word that an entry stores: seconds below, marks above.
+    /// The word that an entry stores: seconds in the low half, marks above.
     pub(crate) fn to_word(self) -> u64 {
         let mark = |set: bool, bit: u64| if set { bit } else { 0 };
         u64::from(self.last_s)
@@ -50,11 +50,12 @@ impl Access {
         }
     }
 
-    /// Notes a look in a stored word, leaving the other marks alone.
+    /// Records a read in a stored word, without changing the other marks.
     pub(crate) fn note(word: &AtomicU64, now_ms: u64) {
         let last_s = u64::from(u32::try_from(now_ms / 1_000).unwrap_or(u32::MAX));
         let marks = !u64::from(u32::MAX);
-        // Readers note looks beside each other; a plain load and store could undo another's mark.
+        // Readers record reads concurrently; a plain load and store could undo another reader's
+        // mark.
         let noted = |old: u64| Some((old & marks) | last_s | FETCHED);
         let _ = word.fetch_update(Relaxed, Relaxed, noted);
     }
@@ -78,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn noting_a_look_keeps_the_other_marks() {
+    fn noting_a_read_keeps_the_other_marks() {
         let before = Access { stale: true, won: true, ..Access::default() };
         let word = AtomicU64::new(before.to_word());
         Access::note(&word, 1_700_000_000_999);
