@@ -16,7 +16,7 @@ FUZZ_SECONDS = 60
 .DEFAULT_GOAL := help
 .PHONY: help run build release clean distclean toolchain deps native \
 	test test-native test-erlang test-clients test-hostile fuzz-smoke fuzz docs \
-	test-bench check lint lint-native lint-erlang tidy bench bench-quick
+	test-bench check lint lint-native lint-erlang tidy bench bench-quick report
 
 help: ## list these targets
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1|\2/p' Makefile | \
@@ -86,6 +86,10 @@ bench: build deps ## measure against what one would pick instead; EXPERIMENT=sta
 
 bench-quick: build deps ## the five published experiments, in some minutes
 	@bench/run --quick --experiments
+
+report: deps ## write the pages of raw results, without measuring
+	@bench/experiments --docs docs
+	@bench/report
 
 docs: build ## write the pages that come from tables in the code
 	@TODANA_WRITE_DOCS=1 $(CARGO) test --quiet --locked $(NATIVE) \
