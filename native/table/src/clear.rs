@@ -1,14 +1,13 @@
-//! Removing everything, now or at a set time.
+//! Removes all entries, now or at a set time.
 //!
-//! A clear is one step to everybody: it holds all locks while each shard's index is taken out as a
-//! whole (some tens of nanoseconds per shard, whatever is in it). The reaper frees the entries, or
-//! the running snapshot keeps the whole index. The order of an ordered table is replaced by an
-//! empty one.
+//! A clear is atomic: it holds all locks while it takes out each shard's index as a whole (some
+//! tens of nanoseconds per shard, however many entries it has). The reaper frees the entries, or
+//! the running snapshot keeps the whole index. An empty order replaces that of an ordered table.
 //!
-//! A scheduled clear is applied by the first operation at or after its time, whichever that is:
-//! every call compares its `now_ms` with one relaxed load. An operation on a
-//! [`Locked`](crate::Locked) table may not lock what its caller did not, so the time counts at
-//! which the table was locked: a clear that becomes due later waits for the locks like any other.
+//! The first operation at or after its time applies a scheduled clear: every call compares its
+//! `now_ms` with one relaxed load. An operation on a [`Locked`](crate::Locked) table may not take
+//! locks that its caller did not take, so the time at which the table was locked counts: a clear
+//! that becomes due later waits for the locks like any other operation.
 
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 
@@ -21,7 +20,7 @@ use crate::shard::{NEVER_MS, Records, Shard, Shards};
 use crate::writer::Writer;
 
 impl Core {
-    /// Removes everything as one step; returns how many entries that were.
+    /// Removes everything atomically; returns how many entries there were.
     pub(crate) fn clear_all(&self) -> u64 {
         self.clear_and(|| ())
     }
@@ -44,22 +43,22 @@ impl Core {
         removed
     }
 
-    /// Clears all shards, which the caller has locked; the garbage is to be disposed of after the
-    /// locks.
+    /// Clears all shards, which the caller has locked; the caller disposes of the garbage after
+    /// releasing the locks.
     pub(crate) fn clear_locked<'r>(
         &self,
         shards: &Shards,
         snapshot: u32,
         locked: impl Iterator<Item = &'r mut Records>,
     ) -> (u64, Vec<HashTable<EntryBox>>) {
-        // With all locks held nobody else counts, and what is counted is what was taken.
+        // With all locks held no other thread counts, and the counts are those of what was taken.
         let gone = self.gauges.all();
         if gone.entries == 0 && shards.are_bare() {
             return (0, Vec::new());
         }
         let mean_bytes = gone.bytes / gone.entries.max(1);
-        // First, so that no byte counts both as stored and as kept for the snapshot, which would
-        // be too much for the limit.
+        // First, so that no byte counts both as stored and as kept for the snapshot, which could
+        // exceed the limit.
         self.discharge(gone);
         let garbage = locked
             .enumerate()
@@ -70,13 +69,13 @@ impl Core {
         (gone.entries as u64, garbage)
     }
 
-    /// Schedules a clear in place of the one that was scheduled before.
+    /// Schedules a clear, replacing the previous one.
     pub(crate) fn schedule_clear(&self, at_ms: u64) {
         let _turn = self.clear_turn.lock();
         self.clear_at_ms.store(at_ms, SeqCst);
     }
 
-    /// Applies the scheduled clear if its time has come. The caller holds no lock of this table.
+    /// Applies the scheduled clear if it is due. The caller holds no lock of this table.
     #[inline]
     pub(crate) fn apply_schedule(&self, now_ms: u64) {
         if now_ms >= self.clear_at_ms.load(Relaxed) {
@@ -86,10 +85,10 @@ impl Core {
 
     #[cold]
     fn apply_due_clear(&self, now_ms: u64) {
-        // Who comes second waits here until the table is clear, and only then reads or writes.
+        // A second thread waits here until the table is clear, and only then reads or writes.
         let _turn = self.clear_turn.lock();
         if now_ms >= self.clear_at_ms.load(SeqCst) {
-            // While the locks are held, so that those who hold some see one state throughout.
+            // While the locks are held, so that threads that hold some see one state throughout.
             self.clear_and(|| self.clear_at_ms.store(NEVER_MS, SeqCst));
         }
     }

@@ -1,25 +1,26 @@
-//! Keys that will be asked for soon: their cache lines are fetched while there is other work.
+//! Prefetches the cache lines of keys that will be needed soon, while other work is done.
 //!
-//! Finding a key in a table that is larger than the caches means waiting for memory three times,
-//! each time for an address that only the line before it tells:
+//! Finding a key in a table that is larger than the caches takes three cache misses in a row, each
+//! at an address that only the previous line contains:
 //!
 //! ```text
 //!   shard (lock, where the index is)  ->  index (control bytes, tagged pointer)  ->  entry
 //! ```
 //!
-//! For a single key, the second step need not wait for the first: a [`Hint`], which lies apart from
-//! the shard, tells where its index is (`Shards::ahead`). And clients send requests in pipelines
-//! and ask for many keys at once, and walks look up one key after the other: the waits of different
-//! keys can overlap. So each step is taken for a group of keys before the next:
+//! For a single key, the second step need not wait for the first: a [`Hint`], stored apart from the
+//! shard, has the address of its index (`Shards::ahead`). Clients also send requests in pipelines
+//! and ask for many keys at once, and walks look up one key after another: the cache misses of
+//! different keys can overlap. So each step is taken for a group of keys before the next step:
 //!
 //! 1. Hash every key, and fetch its shard's line and the place in the index where the key belongs.
-//!    The shard, whose line is still on its way, is not asked where its index is: the hint is.
-//! 2. Lock every shard in turn and look the hash up, which tells the entries that may be the key's;
-//!    fetch their first lines. A shard that is locked by somebody is left out.
+//!    The address of the index comes from the hint, since the shard's line is still on its way.
+//! 2. Lock every shard in turn and look up the hash, which finds the entries that may be the key's;
+//!    fetch their first lines. A shard that another thread has locked is skipped.
 //!
-//! The ordinary look-ups that follow find in the cache what they need. Walks take the first step
-//! for the next group already while one is looked up ([`Ahead`]). Nothing depends on any of this: a
-//! prefetch of an address that is no longer, or never was, that of an index does no harm.
+//! The ordinary look-ups that follow find what they need in the cache. Walks take the first step
+//! for the next group while the current one is looked up ([`Ahead`]). Correctness does not depend
+//! on any of this: a prefetch of an address that no longer is, or never was, that of an index does
+//! no harm.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -31,25 +32,25 @@ use crate::deadlines::Deadlines;
 use crate::entry::EntryBox;
 use crate::shard::{Records, Shards};
 
-/// Keys that are fetched together: about as many lines as a processor has on the way at one time.
+/// Keys that are fetched together: about as many lines as a processor can have in flight at a time.
 pub const PREFETCH_KEYS_MAX: usize = 16;
 
-/// Whether there is an instruction for it here; without one, all this would be work for nothing.
+/// Whether this target has a prefetch instruction; without one, all this would be wasted work.
 const FETCHES: bool = cfg!(all(target_arch = "x86_64", not(miri)));
 
 const LINE_BYTES: usize = 64;
-/// Lines of an entry that are fetched: a key and a value of some hundred bytes together.
+/// Lines fetched of an entry: a key and a value of some hundred bytes together.
 pub(crate) const ENTRY_LINES_MAX: usize = 3;
-/// The same of small entries, which may begin anywhere in a line.
+/// Lines fetched of a small entry, which may begin anywhere in a line.
 const ENTRY_LINES_MIN: usize = 2;
-/// The same of a heap of deadlines: its first block has four.
+/// Lines fetched of a heap of deadlines: its first block has four.
 const HEAP_LINES: usize = 4;
 /// Keys of a walk that are fetched together.
 const GROUP: usize = 8;
 /// User addresses are below 2^48 (see [`crate::entry`]): a hint has room for a size above them.
 const SIZE_SHIFT: u32 = 48;
 
-/// Where a shard's index is, readable without the lock. It may be out of date.
+/// Where a shard's index is, readable without the lock. It may be stale.
 ///
 /// hashbrown keeps buckets and control bytes in one allocation, the buckets backwards:
 ///
@@ -58,13 +59,13 @@ const SIZE_SHIFT: u32 = 48;
 ///                                           ^ the hint's address
 /// ```
 ///
-/// One word holds that address and, in its upper 16 bits, the binary logarithm of n. A key's search
-/// begins at the control byte that the lowest bits of its hash tell.
+/// One word holds that address and, in its upper 16 bits, the binary logarithm of n. The search for
+/// a key begins at the control byte that the lowest bits of its hash select.
 #[derive(Default)]
 pub(crate) struct Hint(AtomicUsize);
 
 impl Hint {
-    /// Notes where an index is now. The caller holds the shard's lock.
+    /// Stores where an index is now. The caller holds the shard's lock.
     #[cold]
     pub(crate) fn set(&self, index: &HashTable<EntryBox>) {
         let buckets = index.num_buckets();
@@ -78,7 +79,7 @@ impl Hint {
             }
             _ => 0,
         };
-        // Relaxed: nobody follows the address.
+        // Relaxed: no thread dereferences the address.
         self.0.store(word, Relaxed);
     }
 
@@ -100,14 +101,15 @@ impl Hint {
         let control = word & ((1 << SIZE_SHIFT) - 1);
         let bucket = hash as usize & ((1 << (word >> SIZE_SHIFT)) - 1);
         fetch(control.wrapping_add(bucket));
-        // Entries are near the place where the search begins: mostly this bucket or one of the
+        // Entries are near the place where the search begins: mostly in this bucket or one of the
         // next.
         fetch(control.wrapping_sub((bucket + 1) * size_of::<EntryBox>()));
     }
 }
 
 impl Core {
-    /// Fetches what the next look-ups of these keys will need, [`PREFETCH_KEYS_MAX`] at most.
+    /// Prefetches what the next look-ups of these keys will need, for at most [`PREFETCH_KEYS_MAX`]
+    /// keys.
     pub(crate) fn prefetch(&self, keys: &[&[u8]]) {
         let Some(shards) = self.shards().filter(|_| FETCHES) else { return };
         in_two_steps(
@@ -126,7 +128,8 @@ impl Core {
     }
 }
 
-/// Takes the first step for each of the keys, [`PREFETCH_KEYS_MAX`] at most, then the second.
+/// Takes the first step for each of the keys, at most [`PREFETCH_KEYS_MAX`] of them, then the
+/// second.
 #[inline(always)]
 pub(crate) fn in_two_steps<P: Copy + Default>(
     keys: &[&[u8]],
@@ -144,7 +147,7 @@ pub(crate) fn in_two_steps<P: Copy + Default>(
     places.iter().for_each(fetch_entries);
 }
 
-/// The second step, for a shard that nobody has locked.
+/// The second step, for a shard that no thread has locked.
 #[inline(always)]
 fn fetch_entries(shards: &Shards, (hash, shard): (u64, usize), lines: usize) {
     if let Some(records) = shards.get(shard).try_lock_to_read() {
@@ -152,10 +155,10 @@ fn fetch_entries(shards: &Shards, (hash, shard): (u64, usize), lines: usize) {
     }
 }
 
-/// The second step: so many lines of each entry that may be the one with this hash.
+/// The second step: fetches up to `lines` lines of each entry that may have this hash.
 #[inline(always)]
 pub(crate) fn fetch_entries_of(records: &Records, hash: u64, lines: usize) {
-    // No entry is the right one, so the search visits all that may be.
+    // No entry matches, so the search visits all candidates.
     let _ = records.index.find(hash, |entry| {
         for line in 0..ENTRY_LINES_MAX {
             if line < lines {
@@ -166,8 +169,8 @@ pub(crate) fn fetch_entries_of(records: &Records, hash: u64, lines: usize) {
     });
 }
 
-/// Fetches what it takes to remove the first entry that has expired from each of these shards: what
-/// [`crate::deadlines`] keeps, the place in the index, the entry.
+/// Prefetches everything that is needed to remove the first expired entry of each of these shards:
+/// its [deadlines](crate::deadlines), the place in the index, and the entry.
 pub(crate) fn fetch_due(shards: &Shards, due: &[usize]) {
     if !FETCHES || due.len() < 2 {
         return;
@@ -203,11 +206,11 @@ pub(crate) fn fetch_due(shards: &Shards, due: &[usize]) {
     });
 }
 
-/// What a row of keys needs that are looked up one after the other.
+/// Prefetches for a sequence of keys that are looked up one after another.
 pub(crate) struct Ahead<'a> {
     core: &'a Core,
     shards: Option<&'a Shards>,
-    /// Hash and shard of the keys of the group that is looked up next, and of the one after it.
+    /// Hash and shard of the keys of the current group, and of the next one.
     places: [(u64, usize); 2 * GROUP],
     /// Lines of an entry of the table's mean size.
     lines: usize,
@@ -221,12 +224,13 @@ impl<'a> Ahead<'a> {
         Ahead { core, shards, places: [(0, 0); 2 * GROUP], lines }
     }
 
-    /// For who holds the locks: fetches nothing.
+    /// For callers that hold the locks: fetches nothing.
     pub(crate) fn idle(core: &'a Core) -> Ahead<'a> {
         Ahead { core, shards: None, places: [(0, 0); 2 * GROUP], lines: 0 }
     }
 
-    /// Fetches for the key at this place and those after it. Is called for each place in turn.
+    /// Prefetches for the key at this position and those after it. To be called for each position
+    /// in turn.
     #[inline]
     pub(crate) fn of<'b>(&mut self, at: usize, len: usize, key: impl Fn(usize) -> &'b [u8]) {
         if at.is_multiple_of(GROUP)
@@ -265,14 +269,14 @@ impl<'a> Ahead<'a> {
     }
 }
 
-/// Asks for the cache line of an address. Any number may be given.
+/// Prefetches the cache line of an address. Any number is allowed.
 #[inline(always)]
 fn fetch(address: usize) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        // SAFETY: a prefetch is no access: it reads nothing into the program, and an address that
-        // is not mapped makes it do nothing. SSE, which it needs, is part of x86_64.
+        // SAFETY: a prefetch is not an access: it reads nothing into the program, and does nothing
+        // for an address that is not mapped. SSE, which it needs, is part of x86_64.
         unsafe { _mm_prefetch::<_MM_HINT_T0>(std::ptr::without_provenance(address)) };
     }
     #[cfg(not(all(target_arch = "x86_64", not(miri))))]
@@ -288,7 +292,7 @@ mod tests {
 
     const NOW_MS: u64 = 1_800_000_000_000;
 
-    /// Panics unless the hint tells where the index is, so far as the index tells.
+    /// Panics unless each hint has the address of its index, so far as an index reveals it.
     fn assert_right(core: &Core) {
         let shards = core.shards().expect("something was written");
         let index = &shards.get(0).lock().index;
@@ -330,7 +334,7 @@ mod tests {
 
     #[test]
     #[cfg_attr(any(miri, not(target_arch = "x86_64")), ignore = "nothing is fetched")]
-    fn places_are_found_before_their_keys_are_looked_up() {
+    fn places_are_computed_before_the_look_ups() {
         let core = Core::new(Options::default());
         let table = crate::Table::of(core.clone());
         table.update(b"any", NOW_MS, |slot| slot.put(&[], Meta::default())).expect("room");
@@ -349,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn any_number_of_keys_may_be_named() {
+    fn any_number_of_keys_may_be_prefetched() {
         let table = crate::Table::new(Options::default());
         let names: Vec<[u8; 1]> = (0..40).map(|key| [key]).collect();
         let keys: Vec<&[u8]> = names.iter().map(<[u8; 1]>::as_slice).collect();

@@ -1,15 +1,15 @@
-//! Which part of a table to walk over, in which order.
+//! The part of a table to walk over, and in which order.
 
 /// How an ordered table compares keys.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct KeyOrder {
-    /// What decides between two keys.
+    /// How two keys compare.
     pub comparison: Comparison,
-    /// Whether the order is turned round.
+    /// Whether the order is reversed.
     pub descending: bool,
 }
 
-/// What decides between two keys.
+/// How two keys compare.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Comparison {
     /// Their bytes.
@@ -24,52 +24,52 @@ pub enum Comparison {
 pub enum Bound<'a> {
     /// The key itself is in the range.
     Included(&'a [u8]),
-    /// The range ends beside the key.
+    /// The range ends at the key and excludes it.
     Excluded(&'a [u8]),
-    /// The range goes on to the end of the table.
+    /// The range extends to the end of the table.
     #[default]
     Unbounded,
 }
 
-/// Keys to walk over. Their order is the table's.
+/// Keys to walk over, in the table's order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum KeyRange<'a> {
-    /// All. The only range that a table without an order has: it is walked forward only, in some
-    /// order that stays the same.
+    /// All keys. A table without an order supports only this range, forward, in some order that
+    /// does not change.
     #[default]
     All,
-    /// From the first bound, which the order puts before the second, to that. In a descending
+    /// From the first bound to the second, which the order puts after the first. In a descending
     /// order the first is the higher one.
     Between(Bound<'a>, Bound<'a>),
-    /// Those that begin with these bytes. In a decimal order they are not side by side: all keys
-    /// are looked at.
+    /// Keys that begin with these bytes. In a decimal order they are not adjacent: all keys are
+    /// examined.
     Prefix(&'a [u8]),
 }
 
-/// One step of a walk over a table in its order. The next step begins after the key that this one
-/// ended with: nothing is kept, and no lock is held, between two.
+/// One step of a walk over a table in its order. The next step begins after the last key of this
+/// one: between two steps no state is kept and no lock is held.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Walk<'a> {
-    /// The keys.
+    /// The range of keys.
     pub keys: KeyRange<'a>,
-    /// Where to go on: after this key, in the direction of the walk. The key need not be there.
+    /// Where to continue: after this key, in the direction of the walk. The key need not exist.
     pub after: Option<&'a [u8]>,
     /// Whether to walk from the end to the beginning.
     pub reverse: bool,
-    /// Most entries to visit.
+    /// Maximum number of entries to visit.
     pub count: usize,
 }
 
 /// Where a step of a walk ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Walked {
-    /// There is nothing more.
+    /// There are no more keys.
     End,
-    /// Go on after this key. There may be nothing more.
+    /// Continue after this key. There may be no more keys.
     Until(Vec<u8>),
 }
 
-/// The table is not ordered, or not in a way that this walk could follow.
+/// The table is not ordered, or its order does not permit this walk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NotOrdered;
 

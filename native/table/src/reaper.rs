@@ -1,21 +1,21 @@
-//! The reaper: a background thread that frees what is large.
+//! The reaper: a background thread that frees large amounts of memory.
 //!
-//! To free a million entries takes a tenth of a second and more. No caller waits for that: whoever
-//! takes a whole index, the leaves of an order, very large entries, or what a snapshot kept out of
-//! a table hands it to [`dispose`], which costs a push on a queue and is safe under a shard's lock.
-//! Small garbage is freed on the spot, since handing it over would cost more.
+//! Freeing a million entries takes a tenth of a second and more. No caller waits for that: code
+//! that takes a whole index, the leaves of an order, very large entries, or what a snapshot kept
+//! out of a table hands it to [`dispose`], which costs a push on a queue and is safe under a
+//! shard's lock. Small garbage is freed on the spot, since handing it over would cost more.
 //!
-//! The process has one such thread. It starts with the first garbage. It frees a slice at a time,
-//! without any lock, and yields the processor in between, so that other threads get their turn even
-//! where they outnumber the processors.
+//! The process has one reaper thread, which starts with the first garbage. It frees one slice at a
+//! time, without any lock, and yields the processor between slices, so that other threads run even
+//! if they outnumber the processors.
 //!
-//! [`stop`] ends the thread, before the code may be unloaded. What is queued then stays queued
-//! until [`start`]; in between, [`dispose`] frees on the spot. A start does not wait for the thread
-//! that was stopped before it: each thread knows how many stops came before it, and ends when there
-//! is another, however soon the reaper is started again.
+//! [`stop`] ends the thread, before the code may be unloaded. Garbage queued at that time stays
+//! queued until [`start`]; in between, [`dispose`] frees on the spot. A start does not wait for the
+//! previous thread: each thread knows how many stops preceded it, and ends when there is another,
+//! however soon the reaper is started again.
 //!
-//! The queue has no limit: entries are freed faster than they are made. [`pending_entries`] reports
-//! how many wait.
+//! The queue has no limit, since entries are freed faster than they are created.
+//! [`pending_entries`] reports the length of the queue.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{
@@ -32,23 +32,22 @@ use crate::ordered::Leaves;
 
 /// Pieces (entries or leaves) that the thread frees before it yields.
 const SLICE_PIECES: usize = 256;
-/// Bytes after which it yields before that.
+/// Bytes that the thread frees before it yields earlier.
 const SLICE_BYTES: usize = 4 * 1024 * 1024;
 /// Garbage of up to this many pieces is freed on the spot, unless they are large.
 const INLINE_PIECES_MAX: usize = if THREADLESS { usize::MAX } else { 256 };
 /// Garbage of more bytes than this is handed over, however few pieces there are.
 const INLINE_BYTES_MAX: usize = if THREADLESS { usize::MAX } else { 1024 * 1024 };
-/// Miri takes a thread that is there when the process ends for a mistake. The unit tests end
-/// theirs.
+/// Miri reports threads that are alive at process exit as an error. The unit tests end theirs.
 const THREADLESS: bool = cfg!(miri) && !cfg!(test);
 
 /// Something that may take long to free.
 pub(crate) enum Garbage {
     /// Entries that were in the index of a shard.
     Index(HashTable<EntryBox>),
-    /// What is left of such an index.
+    /// The rest of such an index.
     Rest(hash_table::IntoIter<EntryBox>),
-    /// Entries that were taken out one by one.
+    /// Entries that were removed one by one.
     Entries(Vec<EntryBox>),
     /// The keys of an ordered table.
     Leaves(Leaves),
@@ -78,7 +77,7 @@ impl From<Leaves> for Garbage {
     }
 }
 
-/// Garbage that is freed piece by piece: each step frees one and yields its bytes.
+/// Garbage that is freed piece by piece: each step frees one and yields its size in bytes.
 type Pieces = Box<dyn Iterator<Item = usize> + Send>;
 
 impl Garbage {
@@ -95,7 +94,7 @@ impl Garbage {
         let bytes = |entry: &EntryBox| entry.entry().bytes();
         match self {
             Garbage::Index(index) => index.iter().map(bytes).sum(),
-            // Nobody can look at them without taking them.
+            // The entries cannot be read without taking them out.
             Garbage::Rest(rest) => rest.len().saturating_mul(INLINE_BYTES_MAX),
             Garbage::Entries(entries) => entries.iter().map(bytes).sum(),
             Garbage::Leaves(_) => 0,
@@ -113,8 +112,8 @@ impl Garbage {
     }
 }
 
-/// Frees garbage, or hands it to the thread where that could take long. Takes no lock but the
-/// queue's, which nobody holds for longer than a push.
+/// Frees garbage, or hands it to the thread if that could take long. Takes no lock except the
+/// queue's, which no thread holds for longer than a push.
 #[inline]
 pub(crate) fn dispose(garbage: impl Into<Garbage>) {
     let garbage = garbage.into();
@@ -128,36 +127,36 @@ pub(crate) fn dispose_all<G: Into<Garbage>>(garbage: impl IntoIterator<Item = G>
     REAPER.dispose(garbage.into_iter().map(Into::into));
 }
 
-/// Entries (and leaves) that wait to be freed.
+/// Entries (and leaves) waiting to be freed.
 pub fn pending_entries() -> usize {
     REAPER.pending.load(Acquire)
 }
 
-/// Lets the thread end, after the slice that it is freeing. From now on garbage is freed by whoever
-/// disposes of it; what is queued waits for [`start`].
+/// Stops the thread after the slice that it is freeing. From now on, the caller of [`dispose`]
+/// frees garbage; what is queued waits for [`start`].
 pub fn stop() -> Stopped {
     REAPER.stop()
 }
 
-/// A thread of the reaper that was told to end.
-#[must_use = "it is to be joined before its code goes"]
+/// A reaper thread that was asked to end.
+#[must_use = "join it before the code is unloaded"]
 #[derive(Debug)]
 pub struct Stopped(Option<JoinHandle<()>>);
 
 impl Stopped {
-    /// Waits until it has ended. The caller may be that thread itself, since to free an entry may
-    /// end what its pin belonged to: then it ends later.
+    /// Waits until it has ended. The caller may be that thread itself, since freeing an entry may
+    /// end the object that owned its pin: then the thread ends later.
     pub fn join(self) {
         if let Some(thread) = self.0
             && thread.thread().id() != thread::current().id()
         {
-            // An error is the panic of a pin's release, which was reported when it happened.
+            // An error is a panic in the release of a pin, which was reported when it happened.
             let _ = thread.join();
         }
     }
 }
 
-/// Lets the thread run (again), which is how a process begins. What is queued is freed.
+/// Lets the thread run (again); a process begins in this state. Queued garbage is freed.
 pub fn start() {
     REAPER.start();
 }
@@ -172,11 +171,11 @@ struct Reaper {
 
 struct State {
     queue: VecDeque<Garbage>,
-    /// What threads that were stopped had begun to free.
+    /// What stopped threads had begun to free.
     begun: Vec<Pieces>,
     thread: Option<JoinHandle<()>>,
     stopped: bool,
-    /// How often it was stopped.
+    /// Number of stops.
     stops: u64,
 }
 
@@ -211,7 +210,7 @@ impl Reaper {
                 self.wake.notify_one();
             }
         }
-        // Without a thread, here.
+        // No thread: free it here.
         drop(garbage);
     }
 
@@ -231,7 +230,7 @@ impl Reaper {
         Stopped(state.thread.take())
     }
 
-    /// Makes sure that the thread runs. False where it may not, or cannot.
+    /// Ensures that the thread runs. False if it must not run, or cannot be started.
     fn runs(&'static self, state: &mut State) -> bool {
         if state.stopped {
             return false;
@@ -244,7 +243,7 @@ impl Reaper {
         state.thread.is_some()
     }
 
-    /// The thread that was started after so many stops.
+    /// The body of the thread that was started after this many stops.
     fn run(&'static self, stops: u64) {
         let mut begun: Option<Pieces> = None;
         loop {
@@ -254,7 +253,7 @@ impl Reaper {
         }
     }
 
-    /// What is to be freed next: waits for it. `None` when the thread is to end.
+    /// Waits for the next garbage to free. `None` when the thread must end.
     fn next(&'static self, begun: Option<Pieces>, stops: u64) -> Option<Pieces> {
         let mut state = self.state.lock();
         let goes_on = state.stops == stops;
@@ -281,14 +280,14 @@ impl Reaper {
         }
     }
 
-    /// Frees some pieces. Whether there may be more.
+    /// Frees some pieces. Returns whether there may be more.
     fn free_slice(&self, pieces: &mut Pieces) -> bool {
         let (mut freed, mut bytes) = (0, 0);
         while freed < SLICE_PIECES && bytes < SLICE_BYTES {
             let Some(piece_bytes) = pieces.next() else { break };
             (freed, bytes) = (freed + 1, bytes + piece_bytes);
         }
-        // Release: whoever sees that nothing is pending sees what the entries' owners did.
+        // Release: a thread that sees nothing pending also sees what the entries' owners did.
         self.pending.fetch_sub(freed, Release);
         freed == SLICE_PIECES || bytes >= SLICE_BYTES
     }
@@ -359,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_stopped_thread_left_is_freed_after_the_next_start() {
+    fn the_rest_of_a_stopped_thread_is_freed_after_the_next_start() {
         let reaper = reaper();
         reaper.state.lock().begun.push(Garbage::from(entries(1_000, 10)).pieces());
         reaper.state.lock().queue.push_back(entries(1_000, 10).into());
@@ -376,9 +375,9 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_that_was_stopped_ends_though_the_reaper_was_started_again() {
+    fn a_stopped_thread_ends_even_if_the_reaper_restarts() {
         let reaper = reaper();
-        // A thread that is busy while the reaper is stopped and started, and then comes back.
+        // A thread that is busy while the reaper is stopped and restarted, and then continues.
         let begun = Garbage::from(entries(1_000, 10)).pieces();
         reaper.pending.store(1_000, Relaxed);
         drop(reaper.stop());
@@ -395,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn the_thread_itself_may_stop_the_reaper() {
+    fn the_reaper_thread_may_stop_itself() {
         let reaper = reaper();
         let (done, is_done) = std::sync::mpsc::channel();
         let stop = std::iter::once_with(move || {
@@ -406,7 +405,7 @@ mod tests {
         reaper.pending.store(1, Relaxed);
         reaper.state.lock().begun.push(Box::new(stop));
         reaper.start();
-        is_done.recv().expect("it did not wait for itself");
+        is_done.recv().expect("the thread did not wait for itself");
         wait_until_idle(reaper);
     }
 }

@@ -1,14 +1,15 @@
-//! Room that a step of several writes reserves before its first one.
+//! Room that an operation of several writes reserves before the first write.
 //!
-//! A table that refuses writes at a limit may refuse any of them, and a step that found that out in
-//! the middle could not take back what it had written: others may have taken the room meanwhile.
-//! So a step reserves what it may need, under its locks and before it writes. What is reserved
-//! stands beside the gauges of what there is, and other writers leave it alone; each write of the
-//! step turns a part of it into what there is, and the end of the step gives the rest back.
+//! A table that refuses writes at a limit may refuse any of them, and an operation that found this
+//! out halfway could not undo its earlier writes: others may have taken the room meanwhile. So the
+//! operation reserves what it may need, under its locks and before it writes. Gauges of reserved
+//! room stand beside the gauges of used room, and other writers leave reserved room alone. Each
+//! write of the operation turns a part of the reserved room into used room, and the end of the
+//! operation returns the rest.
 //!
-//! Two writers that reach for the last bytes by different ways, one by a reservation and one by a
-//! plain write, both add first and then look at the sum of both gauges: at least one of them sees
-//! the other, and takes back what it added.
+//! If two writers reach for the last bytes, one by a reservation and one by a plain write, both
+//! first add and then check the sum of both gauges: at least one of them sees the other, and takes
+//! back what it added.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -25,7 +26,7 @@ use crate::eviction::{Refusal, bytes_ceiling};
 use crate::limits::{Full, Gauge, WhenFull};
 use crate::meta::Meta;
 
-/// What a step of several writes may add to a table at most.
+/// The most that an operation of several writes may add to a table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Growth {
     /// Entries.
@@ -41,7 +42,7 @@ pub fn entry_bytes(key_len: usize, value_len: usize, meta: &Meta) -> u64 {
     entry::bytes_for(key_len, value_len, meta) as u64
 }
 
-/// The same where the value has grown to this length, and may have got room to grow further.
+/// Like [`entry_bytes`], for a value that has grown to this length and may have spare capacity.
 pub fn grown_entry_bytes(key_len: usize, value_len: usize, meta: &Meta) -> u64 {
     let room = if value_len >= BODY_BYTES_MIN { usize::MAX } else { 0 };
     entry_bytes(key_len, capacity_for(value_len, room), meta)
@@ -54,13 +55,13 @@ pub(crate) struct Reserved {
     pub(crate) bytes: AtomicI64,
 }
 
-/// What is left of a step's own reservation; `None` before it made one.
+/// The remainder of an operation's own reservation; `None` before it made one.
 pub(crate) type Left = Cell<Option<Change>>;
 
 impl Core {
-    /// Whether a write of so many bytes may be refused for want of room: by a table, or a budget,
-    /// that refuses what would pass its limit, or where a large one goes too far beyond a limit
-    /// that eviction keeps.
+    /// Whether a write of this many bytes may be refused for lack of room: by a table, or a budget,
+    /// that refuses writes beyond its limit, or because a large value would go too far beyond a
+    /// limit that eviction enforces.
     pub(crate) fn refuses(&self, largest_bytes: u64) -> bool {
         let largest = i64::try_from(largest_bytes).unwrap_or(i64::MAX);
         let evicts_for_all = bytes_ceiling(0, largest) == i64::MAX;
@@ -87,8 +88,8 @@ impl Core {
         })
     }
 
-    /// Reserves room, or refuses, and wants room where there was too little. Nothing is reserved
-    /// where nothing is refused for want of room; what is too large for the table alone is refused
+    /// Reserves room or refuses; if it refuses, it requests room. Reserves nothing if nothing is
+    /// refused for lack of room, except that an entry too large for the table alone is refused
     /// there too.
     pub(crate) fn reserve(&self, growth: &Growth) -> Result<Change, Full> {
         let reserved = self.reserve_own(growth);
@@ -140,7 +141,7 @@ impl Core {
         Ok(Change { entries, bytes, expiring: 0 })
     }
 
-    /// Gives a reservation back, or a part of it.
+    /// Returns a reservation, or a part of it.
     pub(crate) fn release(&self, reserved: Change) {
         self.reserved.entries.change(-reserved.entries);
         self.reserved.bytes.change(-reserved.bytes);
@@ -149,8 +150,8 @@ impl Core {
         }
     }
 
-    /// Accounts for a write of a step that has `left` reserved. What is beyond that is charged as
-    /// other writes are.
+    /// Accounts for a write of an operation that has `left` reserved. Whatever exceeds the
+    /// reservation is charged like other writes.
     pub(crate) fn charge_reserved(
         &self,
         change: Change,
@@ -182,9 +183,9 @@ impl Core {
     }
 }
 
-/// A gauge of what there is, beside one of what is reserved.
+/// A gauge of used room, beside one of reserved room.
 trait Reserve {
-    /// Reserves so much, unless that passes `max` together with what there is.
+    /// Reserves this amount, unless it would exceed `max` together with what is used.
     fn reserve(&self, reserved: &AtomicI64, amount: i64, max: i64) -> Result<(), Full>;
 }
 
@@ -215,8 +216,8 @@ mod tests {
         Growth { entries, bytes: entries * each, largest_bytes: each }
     }
 
-    /// Tables that hold four entries of a one-byte key and 100 bytes, by their own limits or by
-    /// that of a budget, and refuse more.
+    /// Options for tables that hold four entries of a one-byte key and 100 bytes, by their own
+    /// limits or by that of a budget, and refuse more.
     fn options() -> [Options; 3] {
         let bytes = growth(4, 100).bytes;
         let when_full = WhenFull::Refuse;
@@ -231,14 +232,14 @@ mod tests {
         ]
     }
 
-    /// Keys of one byte, each of another shard.
+    /// Keys of one byte, each in another shard.
     fn apart(table: &Core) -> impl Iterator<Item = [u8; 1]> {
         let mut seen = std::collections::HashSet::new();
         (0..=u8::MAX).map(|key| [key]).filter(move |key| seen.insert(table.locate(key).1))
     }
 
     #[test]
-    fn what_never_fits_evicts_nothing() {
+    fn a_reservation_that_never_fits_evicts_nothing() {
         let limits = Limits { bytes_max: Some(100_000), ..Limits::default() };
         let core = Core::new(Options { limits, ..Options::default() });
         assert_eq!(core.reserve(&growth(1, 200_000)).err(), Some(Full));
@@ -246,21 +247,21 @@ mod tests {
     }
 
     #[test]
-    fn reserved_room_is_left_alone_until_the_step_ends() {
+    fn reserved_room_is_not_used_by_others_until_the_operation_ends() {
         for options in options() {
             let core = Core::new(options);
             let table = Table::of(core.clone());
             let keys: Vec<[u8; 1]> = apart(&core).take(5).collect();
             let value = [7; 100];
             let step = table.lock(keys[..3].iter().map(|key| &key[..]), NOW_MS);
-            step.reserve(growth(3, 100)).expect("there is room for four");
-            assert_eq!(table.len(), 0, "what is reserved is not there");
-            put(&table, &keys[3], &value).expect("there is room for one more");
-            assert_eq!(put(&table, &keys[4], &value), Err(Full), "it would take the step's room");
+            step.reserve(growth(3, 100)).expect("room for four");
+            assert_eq!(table.len(), 0, "reserved room is not used yet");
+            put(&table, &keys[3], &value).expect("room for one more");
+            assert_eq!(put(&table, &keys[4], &value), Err(Full), "the room is reserved");
             for key in &keys[..2] {
-                put(&step, key, &value).expect("it was reserved");
+                put(&step, key, &value).expect("room that was reserved");
             }
-            assert_eq!(put(&table, &keys[4], &value), Err(Full), "the third is still to come");
+            assert_eq!(put(&table, &keys[4], &value), Err(Full), "the third is still reserved");
             drop(step);
             put(&table, &keys[4], &value).expect("the third was not written");
             assert_eq!(put(&table, &keys[2], &value), Err(Full));
@@ -275,7 +276,7 @@ mod tests {
             assert_eq!(step.reserve(growth(5, 100)), Err(Full));
             step.reserve(growth(2, 100)).expect("room");
             assert_eq!(step.reserve(growth(5, 100)), Err(Full));
-            step.reserve(growth(4, 100)).expect("of which it has two");
+            step.reserve(growth(4, 100)).expect("two are reserved already");
             drop(step);
             for key in [b"a", b"b", b"c", b"d"] {
                 assert!(!table.is_full());
@@ -287,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn room_that_a_snapshot_keeps_is_not_there_to_be_reserved() {
+    fn room_that_a_snapshot_keeps_cannot_be_reserved() {
         let [own, _, shared] = options();
         for options in [own, shared] {
             let table = Table::new(options);
@@ -305,27 +306,27 @@ mod tests {
             let rest = left();
             assert!(rest < 32 && table.is_full(), "{rest}");
             assert_eq!(reserve(rest + 1), Err(Full));
-            reserve(rest).expect("what is left");
+            reserve(rest).expect("room that is left");
             drop(snapshot);
             assert!(!table.is_full() && left() > rest);
             let rest = left();
-            reserve(rest).expect("it is back");
+            reserve(rest).expect("room that was released");
         }
     }
 
     #[test]
-    fn where_a_table_evicts_only_what_it_cannot_hold_is_refused() {
+    fn a_table_that_evicts_refuses_only_what_it_cannot_hold() {
         let bytes = growth(4, 100).bytes;
         let limits = Limits { bytes_max: Some(bytes), ..Limits::default() };
         let table = Table::new(Options { limits, ..Options::default() });
         let step = table.lock([&b"a"[..]], NOW_MS);
         assert!(!step.refuses(1_000) && step.refuses(1 << 20));
-        step.reserve(growth(1_000, 100)).expect("others make room");
+        step.reserve(growth(1_000, 100)).expect("room made by eviction");
         assert_eq!(step.reserve(growth(1, 1_000)), Err(Full));
     }
 
     #[test]
-    fn an_entry_counts_for_as_many_bytes_as_was_foreseen() {
+    fn an_entry_counts_for_the_predicted_number_of_bytes() {
         let table = Table::new(Options::default());
         for meta in
             [Meta::default(), Meta { expires_at_ms: Some(NOW_MS + 1), flags: 3, access: None }]

@@ -1,8 +1,8 @@
-//! Walking over a table, and choosing one entry at random.
+//! Scans a table, and chooses one entry at random.
 //!
 //! The cursor is the number of the next shard. Whole shards are visited under their lock, and a key
-//! never changes its shard, so however a shard's index grows or shrinks in between, an entry that
-//! is there from start to end is visited.
+//! never moves to another shard. So an entry that is present from start to end is visited, however
+//! the index of its shard grows or shrinks meanwhile.
 
 use std::iter;
 
@@ -12,11 +12,11 @@ use crate::core::Core;
 use crate::entry::{Entry, EntryBox, Shared};
 use crate::hash::ShardMap;
 
-/// Random buckets tried in a shard before its buckets are taken in order.
+/// Random buckets tried in a shard before its buckets are examined in order.
 const PROBES: u32 = 32;
 
-/// The step of a scan: from `cursor` on, `visit_shard` is called for one shard after the other
-/// until `count` entries were seen.
+/// One step of a scan: from `cursor` on, calls `visit_shard` for one shard after another until it
+/// has seen `count` entries.
 pub(crate) fn walk(
     shards: usize,
     cursor: u64,
@@ -57,7 +57,7 @@ impl Core {
                 }
             }
             drop(records);
-            // Large entries wait until the lock is gone: visiting may mean copying.
+            // Large entries wait until the lock is released: visiting may mean copying.
             large.drain(..).for_each(|shared| visit(shared.entry()));
             seen
         })
@@ -69,15 +69,15 @@ pub(crate) fn live(index: &HashTable<EntryBox>, now_ms: u64) -> impl Iterator<It
     index.iter().map(EntryBox::entry).filter(move |entry| !entry.is_expired(now_ms))
 }
 
-/// The shards in an order of chance. The first is drawn as keys are, so that the entries of a full
-/// table are equally likely; the others come shuffled, so that an entry of a nearly empty table is
-/// not likelier for the empty shards before it.
+/// The shards in random order. The first is drawn with the probabilities that keys have, so that
+/// the entries of a full table are equally likely; the others are shuffled, so that in a nearly
+/// empty table an entry is not more likely because of empty shards before it.
 pub(crate) fn shuffled(map: &ShardMap, shards: usize, dice: u64) -> impl Iterator<Item = usize> {
     debug_assert!(shards.is_power_of_two());
     let mask = shards as u64 - 1;
     let half = shards.trailing_zeros() / 2;
     let (add, multiply, again) = (dice, mix(dice) | 1, mix(!dice) | 1);
-    // Every step of it can be undone within the mask, so each shard comes once.
+    // Every step is invertible within the mask, so each shard comes once.
     let shuffle = move |shard: u64| {
         let mut x = shard.wrapping_add(add).wrapping_mul(multiply) & mask;
         x ^= x >> half.max(1);
@@ -87,7 +87,7 @@ pub(crate) fn shuffled(map: &ShardMap, shards: usize, dice: u64) -> impl Iterato
     iter::once(map.shard(dice)).chain((0..=mask).map(shuffle))
 }
 
-/// A live entry of the shard, all equally likely as long as the index is not nearly empty.
+/// A live entry of the shard; all are equally likely unless the index is nearly empty.
 pub(crate) fn choose(index: &HashTable<EntryBox>, mut dice: u64, now_ms: u64) -> Option<Entry<'_>> {
     if index.is_empty() {
         return None;

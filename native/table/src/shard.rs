@@ -1,8 +1,8 @@
 //! One shard: a lock over an index of entries.
 //!
-//! A shard fills exactly one cache line, lock included, so that finding a key costs three lines:
-//! shard, index, entry; and that of a hint, by which the index is fetched while the shard is on the
-//! way ([`crate::prefetch`]).
+//! A shard fills exactly one cache line, lock included, so that finding a key costs three lines
+//! (shard, index, entry) and that of a hint, by which the index is fetched while the shard's line
+//! is on its way ([`crate::prefetch`]).
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
 
@@ -20,15 +20,15 @@ use crate::snapshot::Kept;
 /// An expiry that never comes.
 pub(crate) const NEVER_MS: u64 = u64::MAX;
 
-/// Room in a shard's first index (32 buckets, 312 bytes). Smaller ones would soon be outgrown, and
-/// what they leave in the heap is too small for most entries: at 100,000 entries that costs more
+/// Capacity of a shard's first index (32 buckets, 312 bytes). Smaller ones would soon be outgrown,
+/// and the blocks they leave are too small for most entries: at 100,000 entries that costs more
 /// than it saves.
 const CAPACITY_MIN: usize = 28;
 
-/// What a shard's lock guards.
+/// The data guarded by a shard's lock.
 pub(crate) struct Records {
     pub(crate) index: HashTable<EntryBox>,
-    /// When entries expire, where any ever had an expiry.
+    /// When entries expire, if any ever had an expiry.
     pub(crate) deadlines: Option<Box<Deadlines>>,
     /// What the running snapshot still needs of this shard.
     pub(crate) kept: Option<Box<Kept>>,
@@ -73,7 +73,7 @@ impl Records {
         self.index.insert_unique(hash, entry, rehash).bucket_index()
     }
 
-    /// No entry expires before this; [`NEVER_MS`] where none has an expiry.
+    /// No entry expires before this; [`NEVER_MS`] if none has an expiry.
     #[inline]
     pub(crate) fn first_deadline_ms(&self) -> u64 {
         self.deadlines.as_ref().map_or(NEVER_MS, |deadlines| deadlines.first_ms())
@@ -85,11 +85,12 @@ impl Records {
         self.deadlines.as_ref().map_or(0, |deadlines| deadlines.allocated())
     }
 
-    /// Gives memory back once the index is less than an eighth full.
+    /// Releases memory once the index is less than an eighth full.
     pub(crate) fn shrink(&mut self, hasher: &KeyHash) {
         let (len, buckets) = (self.index.len(), self.index.num_buckets());
         if buckets > CAPACITY_MIN * 2 && len < buckets / 8 {
-            // Twice the present size, so that a table that swings does not grow again at once.
+            // Twice the present size, so that a table whose size oscillates does not grow again at
+            // once.
             let capacity = (len * 2).max(CAPACITY_MIN);
             self.index.shrink_to(capacity, |entry| hasher.of(entry.entry().key()));
         }
@@ -105,7 +106,7 @@ pub(crate) struct Shard {
 const _: () = assert!(size_of::<Shard>() == 64);
 
 impl Shard {
-    /// Locks it, to change something.
+    /// Locks it for writing.
     #[inline]
     pub(crate) fn lock(&self) -> Locked<'_, Records> {
         self.records.lock()
@@ -116,7 +117,7 @@ impl Shard {
         self.records.try_lock()
     }
 
-    /// Locks it, to look.
+    /// Locks it for reading.
     #[inline]
     pub(crate) fn lock_to_read(&self) -> LockedToRead<'_, Records> {
         self.records.lock_to_read()
@@ -127,24 +128,25 @@ impl Shard {
         self.records.try_lock_to_read()
     }
 
-    /// Looks without a lock where looks are frequent, see [`crate::readers`].
+    /// Reads without a lock if reads are frequent; see [`crate::readers`].
     #[inline]
     pub(crate) fn read_in_place<R>(&self, look: impl FnOnce(&Records) -> R) -> R {
         self.records.read_in_place(look)
     }
 }
 
-/// All shards of a table. Made with the first write, so that an unused table costs next to nothing.
+/// All shards of a table. The first write creates them, so that an unused table costs next to
+/// nothing.
 pub(crate) struct Shards {
     shards: Box<[Shard]>,
     /// For each shard its first deadline, before which no entry expires, or [`NEVER_MS`]. Readable
-    /// without the lock and 16 to a cache line pair: looking through them all takes the sweeper a
+    /// without the lock and 16 to a pair of cache lines: the sweeper checks all of them in a
     /// microsecond or two.
     expiry_hints: Box<[AtomicU64]>,
     /// Where each shard's index is.
     index_hints: Box<[Hint]>,
-    /// Bytes of all indexes and deadlines. Changed where one of them allocates; apart from what
-    /// every look reads.
+    /// Bytes of all indexes and deadlines. Changed when one of them allocates; kept apart from what
+    /// every look-up reads.
     bytes: Padded<AtomicI64>,
 }
 
@@ -168,7 +170,7 @@ impl Shards {
         self.shards.iter()
     }
 
-    /// The shard of a key with this hash, and its place in the index is fetched meanwhile.
+    /// The shard of a key with this hash; also prefetches its place in the index.
     #[inline]
     pub(crate) fn ahead(&self, shard: usize, hash: u64) -> &Shard {
         self.hint(shard).fetch(hash);
@@ -189,20 +191,20 @@ impl Shards {
     pub(crate) fn note_first_deadline(&self, shard: usize, records: &Records) {
         let first_ms = records.first_deadline_ms();
         let hint = &self.expiry_hints[shard];
-        // Relaxed: only a hint; whoever acts on it takes the lock first.
+        // Relaxed: only a hint; a thread that acts on it takes the lock first.
         if hint.load(Relaxed) != first_ms {
             hint.store(first_ms, Relaxed);
         }
     }
 
-    /// Notes that a shard's index moved, which had so many buckets before.
+    /// Records that a shard's index moved; it had this many buckets before.
     #[cold]
     pub(crate) fn note_moved(&self, shard: usize, index: &HashTable<EntryBox>, buckets: usize) {
         self.hint(shard).set(index);
-        // A bucket takes an entry and a byte of control.
+        // A bucket takes an entry and a control byte.
         const BUCKET_BYTES: i64 = size_of::<EntryBox>() as i64 + 1;
         let grown = index.num_buckets() as i64 - buckets as i64;
-        // An index without any allocation has one bucket.
+        // An index without an allocation has one bucket.
         let first = buckets <= 1 && grown > 0;
         self.bytes.change(if first {
             index.allocation_size() as i64
@@ -211,25 +213,25 @@ impl Shards {
         });
     }
 
-    /// Notes that the index and the deadlines of a shard are taken out.
+    /// Records that the index and the deadlines of a shard are taken out.
     pub(crate) fn note_taken(&self, shard: usize, records: &Records) {
         self.hint(shard).clear();
         let bytes = records.index.allocation_size() + records.deadline_bytes();
         self.bytes.change(-(bytes as i64));
     }
 
-    /// Notes that the deadlines of a shard take other bytes than before.
+    /// Records that the size of a shard's deadlines changed.
     #[inline]
     pub(crate) fn note_deadline_bytes(&self, before: usize, after: usize) {
         self.bytes.change(after as i64 - before as i64);
     }
 
-    /// Whether no shard has anything allocated.
+    /// Whether no shard has allocated anything.
     pub(crate) fn are_bare(&self) -> bool {
         self.bytes.load(Relaxed) == 0
     }
 
-    /// Bytes of memory, without that of entries.
+    /// Bytes of memory, without the entries.
     pub(crate) fn bytes(&self) -> usize {
         size_of_val(&*self.shards)
             + size_of_val(&*self.expiry_hints)

@@ -1,35 +1,37 @@
-//! A point in time of one table, while writers go on.
+//! A point in time of one table that does not stop writers.
 //!
 //! Entries are immutable, so a snapshot only has to remember which entries there were, and to keep
 //! them. It remembers nothing at first:
 //!
-//! 1. To begin is to store a new number in `Core::snapshot`. That store is the point in time.
+//! 1. A snapshot begins by storing a new number in `Core::snapshot`. That store is the point in
+//!    time.
 //! 2. A writer reads the number once, after it has taken all locks it needs (one shard's, or a
-//!    batch's). Where the number is that of a snapshot for which a shard was not preserved yet, the
+//!    batch's). If the number is that of a snapshot for which a shard is not preserved yet, the
 //!    writer first copies the shard's pointers ([`Kept`]).
-//! 3. An entry that goes while its shard is preserved and not visited moves to the shard's limbo
-//!    instead of being freed, unless it is younger than the copy.
+//! 3. An entry that is removed while its shard is preserved and not visited moves to the shard's
+//!    limbo instead of being freed, unless it is younger than the copy.
 //! 4. A clear hands the snapshot the whole index of a shard, whether its pointers were copied or
-//!    not: a step a shard, whatever is in it.
+//!    not: one step per shard, however many entries it has.
 //! 5. The snapshot visits one shard after another, a part at a time: it takes the copied pointers,
-//!    or copies them now, looks at the entries without the lock, and then frees the limbo.
+//!    or copies them now, reads the entries without the lock, and then frees the limbo.
 //!
-//! Why that is a point in time: a write that read the old number holds its locks since before it
-//! read, so whoever could know of a write with the new number and then looks at the first one's
-//! shard waits for it; the first may be ordered before the point and the other after it. A visit
-//! cannot miss the former, since it takes the same lock. Causality is kept: who has seen (through a
-//! lock) what a write with the new number did reads the new number too. A batch reads once for all
-//! its shards, so it is in or out as a whole.
+//! Why that is a point in time: a write that read the old number has held its locks since before it
+//! read. A thread that knows of a write with the new number and then reads the first writer's shard
+//! waits for that writer; so the first write may be ordered before the point and the second after
+//! it. A visit cannot miss the first write, since it takes the same lock. Causality is kept: a
+//! thread that has seen (through a lock) the effect of a write with the new number reads the new
+//! number too. A batch reads the number once for all its shards, so the snapshot contains all of
+//! the batch or nothing.
 //!
-//! Where the table has a limit, what is kept is bounded ([`Core::keep`]). A writer that would keep
-//! too much takes the number back. The snapshot finds that out with its next step. Writers let go
-//! of what is kept of a shard, unless the snapshot is visiting that. So does the sweeper, shard by
-//! shard: a full table that refuses writes has no writers.
+//! If the table has a limit, the memory that a snapshot keeps is bounded ([`Core::keep`]). A writer
+//! that would keep too much resets the number. The snapshot finds this out in its next step.
+//! Writers then release what is kept of a shard, unless the snapshot is visiting it. The sweeper
+//! does the same, shard by shard: a full table that refuses writes has no writers.
 //!
 //! Ownership: copied pointers own nothing. They are valid until their `Kept` is taken from its
-//! shard, because the shard's index or the limbo owns the entries until then. Only the snapshot
-//! takes a `Kept` that is visited. A writer or the sweeper may take another one of a snapshot that
-//! was abandoned; the pointers are in there, and go with it.
+//! shard, because until then the shard's index or the limbo owns the entries. Only the snapshot
+//! takes a `Kept` that is being visited. A writer or the sweeper may take another one, of a
+//! snapshot that was abandoned; the pointers are in it, and are dropped with it.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -50,26 +52,26 @@ use crate::shard::Records;
 use crate::table::Table;
 use crate::writer::Writer;
 
-/// The part of a limit that a snapshot may keep where entries are evicted: a half. Eviction goes by
-/// the bytes of live entries; it could not make room of what is kept.
+/// The part of a limit that a snapshot may keep in a table that evicts: one half. Eviction
+/// considers only the bytes of live entries, so it could not free what is kept.
 const KEPT_SHARE: i64 = 2;
 
-/// One preserved shard that the snapshot did not visit yet.
+/// A preserved shard that the snapshot has not finished visiting.
 pub(crate) struct Kept {
     preserved: Preserved,
-    /// Entries up to this version were there.
+    /// Entries up to this version were present.
     version: u64,
     /// Whether the shard was cleared since: what is in its index now is younger.
     cleared: bool,
-    /// Whether the snapshot has taken the entries to look at them.
+    /// Whether the snapshot has taken the entries to visit them.
     visited: bool,
-    /// What is in memory for the snapshot alone, as it was counted.
+    /// Bytes in memory only because of the snapshot, as counted.
     bytes: i64,
-    /// What left the index (and perhaps some younger entries).
+    /// Entries removed from the index (and perhaps some younger ones).
     limbo: Limbo,
 }
 
-/// Every entry there was.
+/// All entries that were present.
 enum Preserved {
     /// Each entry is in the index or in limbo.
     Copied(Vec<Alias>),
@@ -85,14 +87,14 @@ struct Limbo {
 }
 
 impl Kept {
-    /// Remembers a shard's entries; `version` is the table's last.
+    /// Records a shard's entries; `version` is the table's last.
     pub(crate) fn of(index: &HashTable<EntryBox>, version: u64) -> Kept {
         let bytes = index.len() * size_of::<Alias>();
         let preserved = Preserved::Copied(index.iter().map(EntryBox::alias).collect());
         Kept::new(preserved, version, false, bytes as i64)
     }
 
-    /// Takes over the index of a shard that is cleared, whose entries have so many bytes.
+    /// Takes over the index of a shard that is cleared, whose entries have this many bytes.
     pub(crate) fn whole(index: HashTable<EntryBox>, version: u64, bytes: i64) -> Kept {
         Kept::new(Preserved::Whole(index), version, true, bytes)
     }
@@ -101,17 +103,17 @@ impl Kept {
         Kept { preserved, version, cleared, visited: false, bytes, limbo: Limbo::default() }
     }
 
-    /// What is in memory for the snapshot alone.
+    /// Bytes in memory only because of the snapshot.
     pub(crate) fn bytes(&self) -> i64 {
         self.bytes
     }
 
-    /// Whether the snapshot may be looking at the entries.
+    /// Whether the snapshot may be reading the entries.
     pub(crate) fn is_visited(&self) -> bool {
         self.visited
     }
 
-    /// Keeps an entry that left the index if it was there, and gives it back otherwise.
+    /// Keeps an entry that left the index if the snapshot needs it, and returns it otherwise.
     pub(crate) fn retire(&mut self, entry: EntryBox) -> Option<EntryBox> {
         if !self.needs(&entry.entry()) {
             return Some(entry);
@@ -121,14 +123,14 @@ impl Kept {
         None
     }
 
-    /// Whether an entry of the shard may be one that was there, so that it must neither go nor
-    /// change.
+    /// Whether the snapshot may need an entry of the shard, so that it must not be freed or
+    /// changed.
     pub(crate) fn needs(&self, entry: &Entry<'_>) -> bool {
         !self.cleared && entry.version() <= self.version
     }
 
-    /// Keeps the index of a shard that is cleared, whose entries have so many bytes, and gives it
-    /// back where all of it is younger.
+    /// Keeps the index of a shard that is cleared, whose entries have this many bytes, and returns
+    /// it if all of it is younger.
     pub(crate) fn retire_all(
         &mut self,
         index: HashTable<EntryBox>,
@@ -142,7 +144,7 @@ impl Kept {
         HashTable::new()
     }
 
-    /// Lets go of everything. The caller corrects what was counted.
+    /// Releases everything. The caller corrects the counts.
     pub(crate) fn dispose(self) {
         if let Preserved::Whole(index) = self.preserved {
             reaper::dispose(index);
@@ -155,21 +157,21 @@ impl Kept {
 /// A point in time of one table.
 ///
 /// Entries that had expired but were not collected are part of it; so are entries whose scheduled
-/// clear is due but was not applied (any operation with the time applies it). While it lives, what
-/// is removed from shards it did not visit yet stays in memory. Where the table has a limit, that
-/// is bounded: see [`Abandoned`].
+/// clear is due but was not applied (any operation with the time applies it). While the snapshot
+/// lives, entries removed from shards that it has not visited yet stay in memory. If the table has
+/// a limit, this memory is bounded: see [`Abandoned`].
 pub struct Snapshot<'a> {
     core: Arc<Core>,
     number: u32,
     next_shard: usize,
-    /// What is left of the shard before that. Its [`Kept`] is in place until nothing is.
+    /// The rest of the shard before that. Its [`Kept`] stays in place until nothing is left.
     visiting: Visiting,
     table: PhantomData<&'a Table>,
 }
 
-/// The snapshot ended before its time, because the table would have kept too much for it: half of
-/// the limit where entries are evicted, and what the limit leaves beside the entries where writes
-/// are refused.
+/// The snapshot ended early, because the table would have kept too much memory for it: half of the
+/// limit in a table that evicts, and what the limit leaves beside the entries in a table that
+/// refuses writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Abandoned;
 
@@ -182,30 +184,30 @@ impl fmt::Display for Abandoned {
 impl std::error::Error for Abandoned {}
 
 impl Core {
-    /// Counts what is kept for the snapshot of this number alone (less, where it is let go of), and
-    /// abandons the snapshot where that is too much: writers preserve nothing for it any more, and
-    /// let go of what is kept of the shards that they change.
+    /// Counts bytes that are kept only for the snapshot of this number (a negative number for bytes
+    /// that are released), and abandons the snapshot if that is too much: writers then preserve
+    /// nothing more for it, and release what is kept of the shards that they change.
     pub(crate) fn keep(&self, bytes: i64, snapshot: u32) {
         let kept = self.gauges.kept.fetch_add(bytes, Relaxed) + bytes;
         let all_kept = self.budget.as_ref().map(|it| it.kept.fetch_add(bytes, Relaxed) + bytes);
         if bytes > 0 && snapshot != 0 && self.is_too_much(kept, all_kept.unwrap_or(0)) {
-            // An error says that it has ended.
+            // An error means that it has ended.
             if self.snapshot.compare_exchange(snapshot, 0, SeqCst, SeqCst).is_ok() {
                 self.abandoned.begin(snapshot);
             }
         }
     }
 
-    /// Lets go of what is kept for a snapshot that was abandoned, in up to `shards_max` shards from
-    /// where the last call ended. Whether there are more.
+    /// Releases what is kept for a snapshot that was abandoned, in up to `shards_max` shards from
+    /// where the last call ended. Returns whether there are more.
     pub(crate) fn sweep_kept(&self, shards_max: usize) -> bool {
         let (Some(shards), Some(left)) = (self.shards(), self.abandoned.left()) else {
             return false;
         };
         let end = left.shard.saturating_add(shards_max).min(self.shard_count);
         for shard in left.shard..end {
-            // Writers that read the snapshot's number before it was taken back still have the
-            // lock: what they preserve is seen here.
+            // Writers that read the snapshot's number before it was reset still hold the lock: what
+            // they preserve is seen here.
             let mut records = shards.get(shard).lock();
             let snapshot = self.running_snapshot();
             Writer::new(self, shards, shard, &mut records, snapshot).let_go();
@@ -229,8 +231,8 @@ impl Core {
     }
 }
 
-/// What the sweeper has still to do about the snapshot that was abandoned last: its number, and the
-/// next shard.
+/// The sweeper's remaining work on the snapshot that was abandoned last: its number, and the next
+/// shard.
 pub(crate) struct Abandonment(AtomicU64);
 
 #[derive(Clone, Copy)]
@@ -239,7 +241,7 @@ struct Left {
     shard: usize,
 }
 
-/// The next shard where there is nothing to do.
+/// The next shard when there is nothing to do.
 const DONE: usize = u32::MAX as usize;
 
 impl Default for Abandonment {
@@ -259,7 +261,7 @@ impl Abandonment {
         (shard != DONE).then_some(Left { word, shard })
     }
 
-    /// Notes how far a call came, unless another snapshot was abandoned meanwhile.
+    /// Records how far a call came, unless another snapshot was abandoned meanwhile.
     fn go_on(&self, left: Left, shard: usize) {
         let word = left.word - left.shard as u64 + shard as u64;
         let _ = self.0.compare_exchange(left.word, word, SeqCst, SeqCst);
@@ -268,7 +270,7 @@ impl Abandonment {
 
 /// Entries of a shard that is being visited.
 enum Visiting {
-    /// Index or limbo own them.
+    /// Owned by the index or the limbo.
     Copied(vec::IntoIter<Alias>),
     /// They are freed one by one.
     Whole(hash_table::IntoIter<EntryBox>),
@@ -293,15 +295,15 @@ impl Snapshot<'_> {
         if core.snapshot_taken.swap(true, Acquire) {
             return None;
         }
-        // 0 says that none is running.
+        // 0 means that none is running.
         let number = core.snapshots.fetch_add(1, SeqCst).wrapping_add(1).max(1);
         core.snapshot.store(number, SeqCst);
         let (core, visiting) = (Arc::clone(core), Visiting::nothing());
         Some(Snapshot { core, number, next_shard: 0, visiting, table: PhantomData })
     }
 
-    /// Visits the next entries, at most `count` of them and of one shard only; false when there was
-    /// nothing left. With the first entries of a shard, the pointers to all of them are copied.
+    /// Visits the next entries, at most `count` of them and of one shard only; false when nothing
+    /// was left. With the first entries of a shard, the pointers to all its entries are copied.
     ///
     /// `visit` runs without any lock, so it may take its time and may use the table.
     pub fn next_part(
@@ -320,7 +322,7 @@ impl Snapshot<'_> {
             Visiting::Copied(aliases) => {
                 for alias in aliases.by_ref().take(count) {
                     // SAFETY: the shard's `Kept` is in place, since only `leave` takes it before
-                    // this snapshot drops, so index or limbo own the entry.
+                    // this snapshot drops, so the index or the limbo owns the entry.
                     visit(unsafe { alias.entry() });
                 }
             }
@@ -335,18 +337,19 @@ impl Snapshot<'_> {
     }
 
     /// Entries whose pointers the next part may copy before it visits any: those of a shard, or
-    /// none where it goes on within one.
+    /// none if it continues within one.
     pub fn copies_next(&self) -> u64 {
         if self.visiting.is_empty() { self.core.shard_len() } else { 0 }
     }
 
-    /// Whether writers do not look after this snapshot any more. To be asked after the shard of the
-    /// next entries was locked: who changed it without preserving it had the lock before.
+    /// Whether writers no longer preserve entries for this snapshot. To be called after locking the
+    /// shard of the next entries: a writer that changed it without preserving it held the lock
+    /// before.
     fn is_abandoned(&self) -> bool {
         self.core.snapshot.load(SeqCst) != self.number
     }
 
-    /// Turns to the next shard. False where there is none.
+    /// Moves to the next shard. False if there is none.
     fn next_shard(&mut self) -> bool {
         if self.next_shard >= self.core.shard_count || self.core.shards().is_none() {
             return false;
@@ -357,7 +360,7 @@ impl Snapshot<'_> {
         true
     }
 
-    /// Takes the entries of a shard, leaving the rest of its [`Kept`] in place.
+    /// Takes the entries of a shard, and leaves the rest of its [`Kept`] in place.
     fn preserved(&self, shard: usize) -> Visiting {
         let Some(shards) = self.core.shards() else { return Visiting::nothing() };
         let records = &mut *shards.get(shard).lock();
@@ -381,7 +384,7 @@ impl Snapshot<'_> {
         }
     }
 
-    /// Ends what the shard that was visited last does for this snapshot.
+    /// Ends the work for this snapshot in the shard that was visited last.
     fn leave(&mut self) {
         let visited = std::mem::replace(&mut self.visiting, Visiting::nothing());
         if let Some(shard) = self.next_shard.checked_sub(1) {
@@ -392,7 +395,7 @@ impl Snapshot<'_> {
         }
     }
 
-    /// Ends what the shard does for this snapshot.
+    /// Ends the work for this snapshot in the shard.
     fn release(&self, shard: usize) {
         let Some(shards) = self.core.shards() else { return };
         let take = |records: &mut Records| records.kept.take();

@@ -31,7 +31,7 @@ impl Table {
         Table { core: Core::new(options) }
     }
 
-    /// Makes the shards now. Otherwise the first write does, which waits for it then.
+    /// Creates the shards now. Otherwise the first write does, and takes longer.
     pub fn prepare(&self) {
         self.core.shards_for_write();
     }
@@ -50,9 +50,8 @@ impl Table {
         Table { core }
     }
 
-    /// Like [`Keyspace::read`], but what is looked at stays in its place meanwhile, large
-    /// entries too, and who wants to change the shard waits: `look` must be brief. Several
-    /// threads may look at once.
+    /// Like [`Keyspace::read`], but the entry stays in place during the read, large or not, and
+    /// writers of the shard wait: `look` must be brief. Several threads may read at once.
     pub fn read_in_place<R>(
         &self,
         key: &[u8],
@@ -71,11 +70,11 @@ impl Table {
 
     /// Locks the shards of these keys, in shard order (no deadlock between callers).
     ///
-    /// Who locks several tables does so in one order everywhere. While a thread holds locks of a
-    /// table, it may use that table through them only.
+    /// Callers that lock several tables must do so in the same order everywhere. While a thread
+    /// holds locks of a table, it may use the table only through them.
     ///
     /// A clear that is due at `now_ms` is applied first. One that becomes due while the locks are
-    /// held takes place after that.
+    /// held is applied afterwards.
     pub fn lock<'k>(&self, keys: impl IntoIterator<Item = &'k [u8]>, now_ms: u64) -> Locked<'_> {
         Locked::some(&self.core, keys, now_ms)
     }
@@ -95,20 +94,19 @@ impl Table {
         self.core.version()
     }
 
-    /// From this moment on, entries written before it do not exist any more (memcached `flush_all
-    /// DELAY`).
+    /// Removes all present entries at a set time (memcached `flush_all DELAY`).
     ///
-    /// The first operation at or after `at_ms` applies it. A later call takes the place of one
-    /// whose time has not come; `u64::MAX` cancels.
+    /// The first operation at or after `at_ms` applies the clear, which removes every entry written
+    /// before it. A later call replaces one whose time has not come; `u64::MAX` cancels it.
     pub fn schedule_clear(&self, at_ms: u64) {
         self.core.schedule_clear(at_ms);
     }
 
-    /// Removes expired entries, going on where the last call ended. Returns how many were removed,
-    /// and whether more may be left. The work is bounded by `work_max`: a step finds one entry that
-    /// has expired, or finds out that there is none in a place where one might have been. Goes on
-    /// to make room, too, where a lowered limit left much to evict, and to let go of what is kept
-    /// for a snapshot that was abandoned, in up to `work_max` shards a call.
+    /// Removes expired entries, continuing where the last call ended. Returns how many were
+    /// removed, and whether more may be left. The work is bounded by `work_max`: one unit finds one
+    /// expired entry, or finds that there is none in a place where one might have been. Also makes
+    /// room if a lowered limit left much to evict, and releases what is kept for an abandoned
+    /// snapshot, in up to `work_max` shards per call.
     pub fn sweep(&self, now_ms: u64, work_max: usize) -> (u64, bool) {
         self.core.sweep(now_ms, work_max)
     }
@@ -124,9 +122,9 @@ impl Table {
         self.core.shard_count
     }
 
-    /// Entries of a shard on average. What goes over a whole shard in one step takes that long: a
-    /// step of a scan, the first of a snapshot in each shard, an index that grows or shrinks, and
-    /// deadlines that are tidied. Takes no lock.
+    /// Mean number of entries in a shard, which determines how long operations on a whole shard
+    /// take: a step of a scan, the first step of a snapshot in each shard, growing or shrinking an
+    /// index, and cleaning up deadlines. Takes no lock.
     pub fn shard_len(&self) -> u64 {
         self.core.shard_len()
     }
@@ -142,7 +140,8 @@ impl Table {
         self.core.limits.set(limits);
     }
 
-    /// Begins a point-in-time snapshot; writers go on. One at a time: `None` while another lives.
+    /// Begins a point-in-time snapshot that does not stop writers. One at a time: `None` while
+    /// another lives.
     pub fn snapshot(&self) -> Option<Snapshot<'_>> {
         Snapshot::begin(&self.core)
     }
@@ -154,7 +153,7 @@ impl Table {
     }
 }
 
-/// The live entry of a key, whose use is noted where that matters.
+/// The live entry of a key; records its use if the table needs that.
 #[inline]
 pub(crate) fn find_live<'r>(
     core: &Core,
@@ -212,7 +211,7 @@ impl Keyspace for Table {
         let result = change(&mut slot);
         let (written, garbage) = slot.finish(now_ms);
         drop(records);
-        // Looked at here, since hardly any write has garbage.
+        // Checked here, since hardly any write has garbage.
         if !garbage.is_empty() {
             reaper::dispose(garbage);
         }

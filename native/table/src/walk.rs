@@ -1,13 +1,13 @@
-//! Walking over a table in its order, step by step.
+//! Walks over a table in its order, step by step.
 //!
 //! A step copies keys a batch at a time, from the order of an ordered table ([`crate::ordered`]
-//! says what a walk sees) or from one shard after the other, and looks each of them up as any
+//! explains what a walk sees) or from one shard after another, and looks up each of them as any
 //! reader does. No lock is held while keys are looked up, nor between two steps.
 //!
-//! A table without an order is walked by shard and, within a shard, by the bytes of the keys, since
-//! that is the same for as long as the table lives, and where to go on is told by any key. To find
-//! the next keys means to look at all of the shard, some hundred entries in a table of a million:
-//! who wants everything takes many keys a step, or scans.
+//! A table without an order is walked by shard and, within a shard, by the bytes of the keys: this
+//! order is constant for the lifetime of the table, and any key determines where to continue.
+//! Finding the next keys means examining the whole shard, some hundred entries in a table of a
+//! million: a caller that wants everything should take many keys per step, or scan.
 
 use std::collections::BinaryHeap;
 
@@ -20,28 +20,28 @@ use crate::range::{KeyRange, NotOrdered, Walk, Walked};
 use crate::scan;
 use crate::shard::Records;
 
-/// Keys that a step looks at beyond those that it visits.
+/// Keys that a step examines in addition to those that it visits.
 const SPARE_KEYS_MAX: usize = 1_024;
-/// Keys wanted when the first ones were not enough.
+/// Keys copied if the first ones were not enough.
 const MORE_KEYS: usize = 128;
-/// Keys copied at once from shards: to take many costs no more than to take one.
+/// Keys copied at once from shards: taking many costs no more than taking one.
 const SHARD_KEYS_MAX: usize = 1_024;
-/// Entries of shards that a step looks at before it takes what it has, which is nothing where all
-/// of them have expired.
+/// Entries of shards that a step examines before it takes what it has, which is nothing if all of
+/// them have expired.
 const SHARD_ENTRIES_MAX: usize = 8_192;
-/// Keys are copied until there are so many bytes of them.
+/// Keys are copied until they have this many bytes.
 const BATCH_BYTES_MAX: usize = 64 * 1024;
 
-/// What can look at one shard of a table.
+/// Reads single shards of a table.
 pub(crate) trait Look {
-    /// What fetches memory for the look-ups that a walk makes.
+    /// The prefetcher for the look-ups of a walk.
     fn ahead(&self) -> Ahead<'_>;
 
-    /// Looks at a shard under its lock; `None` where nothing was ever written.
+    /// Reads a shard under its lock; `None` if nothing was ever written.
     fn look<R>(&self, shard: usize, now_ms: u64, look: impl FnOnce(&Records) -> R) -> Option<R>;
 }
 
-/// Keys on their way to be looked up.
+/// Keys to be looked up.
 #[derive(Default)]
 pub(crate) struct Batch {
     bytes: Vec<u8>,
@@ -79,7 +79,7 @@ impl Batch {
     }
 }
 
-/// What is left of a walk.
+/// The rest of a walk.
 enum Rest<'a> {
     Ordered(Steps<'a>),
     Sharded(ShardSteps<'a>),
@@ -100,7 +100,7 @@ impl Rest<'_> {
         }
     }
 
-    /// Where to go on when nothing was copied.
+    /// Where to continue if nothing was copied.
     fn after(self) -> Option<Vec<u8>> {
         match self {
             Rest::Ordered(_) => None,
@@ -108,8 +108,8 @@ impl Rest<'_> {
         }
     }
 
-    /// Copies the next keys. Returns whether there may be more. If so without any key, this step
-    /// has looked at enough.
+    /// Copies the next keys. Returns whether there may be more. If it returns true without any key,
+    /// this step has examined enough.
     fn copy(&mut self, space: &impl Look, now_ms: u64, wanted: usize, to: &mut Batch) -> bool {
         match self {
             Rest::Ordered(steps) => steps.copy(wanted, to),
@@ -168,11 +168,11 @@ pub(crate) fn step<S: Keyspace + Look>(
     }
 }
 
-/// What is left of a walk over a table without an order.
+/// The rest of a walk over a table without an order.
 struct ShardSteps<'a> {
     core: &'a Core,
     after: Option<Vec<u8>>,
-    /// Entries that this step has looked at, live or not.
+    /// Entries that this step has examined, live or not.
     looked_at: usize,
 }
 
@@ -199,8 +199,8 @@ impl ShardSteps<'_> {
                 self.after = to.last().map(<[u8]>::to_vec);
                 return more || shard + 1 < self.core.shard_count;
             }
-            // All of this shard has been passed. Where there was nothing to pass, one of those that
-            // follow ends the step: it has to lead on.
+            // All of this shard has been passed. If there was nothing to pass, one of the following
+            // shards ends the step, since it must advance.
             if let Some(passed) = passed {
                 self.after = Some(passed);
                 return shard + 1 < self.core.shard_count;
@@ -280,7 +280,7 @@ mod tests {
 
     #[test]
     fn a_step_over_shards_of_expired_entries_ends() {
-        // Shards are of about equal size: a step looks at one more than its limit at most.
+        // Shards are of about equal size: a step examines at most one more than its limit.
         let steps_min = EXPIRED / (SHARD_ENTRIES_MAX + 2 * EXPIRED / 256);
         let (keys, steps) = walk(&table(&[]));
         assert!(keys.is_empty() && steps >= steps_min, "{steps} steps");
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn shards_that_are_too_large_for_a_step_are_passed_all_the_same() {
+    fn shards_that_are_too_large_for_a_step_are_passed() {
         let table = Table::new(Options { shards: Some(1), ..Options::default() });
         for number in 0..SHARD_ENTRIES_MAX + 1 {
             let meta = Meta { expires_at_ms: Some(10), ..Meta::default() };

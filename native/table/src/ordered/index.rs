@@ -6,15 +6,16 @@
 //!   leaf (RwLock)   apple, date   fig, grape    pear, plum   at most 128 keys or 8 KiB
 //! ```
 //!
-//! A leaf has the keys from its bound up to the next leaf's. Bounds never change, the first is
-//! empty, and together the leaves cover all keys, so the map tells for any key which leaf it is in.
-//! To add or take out a key is to share the map and lock one leaf. Only where a leaf is full, or
-//! has become nearly empty, the map is locked, and whatever led there looked at again.
+//! A leaf contains the keys from its bound up to the next leaf's. Bounds never change, the first is
+//! empty, and together the leaves cover all keys, so the map determines for any key which leaf
+//! contains it. Adding or removing a key takes the map's lock shared and locks one leaf. Only if a
+//! leaf is full, or has become nearly empty, is the map locked exclusively; the condition is then
+//! checked again.
 //!
-//! A full leaf is split in halves, except where the new key is its last or its first: then that key
-//! begins a leaf of its own, so that keys which come in order leave full leaves behind.
+//! A full leaf is split in halves, unless the new key is its last or its first: then that key
+//! begins a new leaf, so that keys inserted in order leave full leaves behind.
 //!
-//! The bound of a new leaf is not its first key but as little of it as tells it from the key
+//! The bound of a new leaf is not its first key but the shortest prefix of it that is above the key
 //! before.
 
 use std::collections::BTreeMap;
@@ -28,10 +29,10 @@ use crate::walk::Batch;
 
 const LEAF_KEYS_MAX: usize = if cfg!(test) { 8 } else { 128 };
 const LEAF_BYTES_MAX: usize = if cfg!(test) { 256 } else { 8 * 1024 };
-/// A leaf that shrinks to so many keys, or a half, a quarter and so on of that, is joined with a
+/// A leaf that shrinks to this many keys, or a half, a quarter and so on of that, is joined with a
 /// neighbour that has room.
 const LEAF_KEYS_FEW: usize = LEAF_KEYS_MAX / 8;
-/// What the map spends on a leaf, its bound not included: the map's nodes are three quarters full.
+/// Bytes of the map for one leaf, without its bound: the map's nodes are three quarters full.
 const LEAF_OVERHEAD_BYTES: usize = (size_of::<Leaf>() + size_of::<Box<[u8]>>()) * 4 / 3;
 
 type Leaf = RwLock<Keys>;
@@ -54,7 +55,7 @@ impl Index {
         self.bytes.load(Relaxed)
     }
 
-    /// Adds a key, unless it is there.
+    /// Adds a key, unless it is present.
     pub(crate) fn insert(&self, key: &[u8]) {
         if let Some(leaf) = leaf_of(&self.leaves.read(), key)
             && self.try_insert(&mut leaf.write(), key)
@@ -64,7 +65,7 @@ impl Index {
         self.insert_split(key);
     }
 
-    /// False where there is no room in the leaf.
+    /// False if there is no room in the leaf.
     fn try_insert(&self, leaf: &mut Keys, key: &[u8]) -> bool {
         let Err(at) = leaf.find(key) else { return true };
         let room = has_room(leaf.len() + 1, leaf.bytes() + key.len());
@@ -74,7 +75,7 @@ impl Index {
         room
     }
 
-    /// Adds a key with the whole map locked, splitting its leaf as often as that takes.
+    /// Adds a key with the whole map locked, splitting its leaf as often as necessary.
     #[cold]
     fn insert_split(&self, key: &[u8]) {
         let leaves = &mut *self.leaves.write();
@@ -101,7 +102,7 @@ impl Index {
         }
     }
 
-    /// Takes a key out, if it is there.
+    /// Removes a key, if it is present.
     pub(crate) fn remove(&self, key: &[u8]) {
         let few = {
             let leaves = self.leaves.read();
@@ -117,7 +118,7 @@ impl Index {
         }
     }
 
-    /// Joins the leaf of a key with a neighbour, where they fit into one with room to spare.
+    /// Joins the leaf of a key with a neighbour, if both fit into one with room to spare.
     #[cold]
     fn join(&self, key: &[u8]) {
         let leaves = &mut *self.leaves.write();
@@ -153,7 +154,7 @@ impl Index {
         true
     }
 
-    /// Copies keys of a range, at most `most`, in ascending order or, `reverse`, in descending
+    /// Copies at most `most` keys of a range, in ascending order or, with `reverse`, in descending
     /// order. Returns whether the range has more of them. With long keys it may copy fewer than
     /// `most`, but at least one.
     pub(crate) fn copy(
@@ -179,7 +180,7 @@ impl Index {
         copy_forward(from.map(|(_, leaf)| leaf), range, most, to)
     }
 
-    /// Puts another index's keys in place of these, as one step. Returns what is to be dropped.
+    /// Replaces all keys by those of another index, as one step. Returns what has to be dropped.
     pub(crate) fn replace(&self, with: Index) -> Leaves {
         let leaves = &mut *self.leaves.write();
         self.bytes.store(with.bytes.into_inner(), Relaxed);
@@ -191,20 +192,20 @@ impl Index {
         leaves.insert(bound, RwLock::new(keys));
     }
 
-    /// Changes a leaf and keeps account of its memory.
+    /// Changes a leaf and updates the memory count.
     fn changing<R>(&self, leaf: &mut Keys, change: impl FnOnce(&mut Keys) -> R) -> R {
         let before = leaf.allocated();
         let result = change(leaf);
         let after = leaf.allocated();
         if after != before {
-            // Wrapping, as atomics do: what is less is added as a very large number.
+            // Wrapping, like atomics: a decrease is added as a very large number.
             self.bytes.fetch_add(after.wrapping_sub(before), Relaxed);
         }
         result
     }
 }
 
-/// Whether a leaf may have so many keys and bytes. A longer key has a leaf for itself.
+/// Whether a leaf may have this many keys and bytes. A longer key has a leaf of its own.
 fn has_room(len: usize, bytes: usize) -> bool {
     len <= 1 || (len <= LEAF_KEYS_MAX && bytes <= LEAF_BYTES_MAX)
 }
@@ -226,13 +227,13 @@ fn bound_of<'l>(leaves: &'l Leaves, key: &[u8]) -> Option<&'l [u8]> {
     leaves.range::<[u8], _>((Unbounded, Included(key))).next_back().map(|(bound, _)| &**bound)
 }
 
-/// The shortest front of `key` that is above the key before.
+/// The shortest prefix of `key` that is above the key before.
 fn bound_between(before: &[u8], key: &[u8]) -> Box<[u8]> {
     let same = before.iter().zip(key).take_while(|(left, right)| left == right).count();
     Box::from(&key[..key.len().min(same + 1)])
 }
 
-/// Whether no key can be in a range: a map refuses to be asked for some of these.
+/// Whether no key can be in a range: a map panics when asked for some of these.
 fn is_empty((low, high): Range<'_>) -> bool {
     match (low, high) {
         (Unbounded, _) | (_, Unbounded) => false,
@@ -241,7 +242,7 @@ fn is_empty((low, high): Range<'_>) -> bool {
     }
 }
 
-/// Where the keys of a range are in a leaf.
+/// The positions of a range's keys in a leaf.
 fn places(leaf: &Keys, (low, high): Range<'_>) -> (usize, usize) {
     let from = match low {
         Unbounded => 0,
@@ -329,7 +330,7 @@ mod tests {
         }
     }
 
-    /// Panics where leaves are not what the index relies on.
+    /// Panics if the leaves violate an invariant of the index.
     fn assert_sound(index: &Index) {
         let leaves = index.leaves.read();
         let mut bytes = 0;
@@ -378,7 +379,7 @@ mod tests {
         })]
 
         #[test]
-        fn an_index_does_what_a_sorted_set_does(
+        fn an_index_behaves_like_a_sorted_set(
             changes in prop::collection::vec((0..300u16, 0..5u8), 0..400),
             mostly_added in any::<bool>(),
             queries in prop::collection::vec((any::<[u8; 2]>(), 0..300u16, 0..300u16), 5),
@@ -414,7 +415,7 @@ mod tests {
         }
     }
 
-    /// How full leaves are after these keys came in this order.
+    /// How full leaves are after inserting these keys in this order.
     fn keys_per_leaf(numbers: impl Iterator<Item = u32>) -> usize {
         let index = Index::default();
         let mut count = 0;
@@ -428,16 +429,16 @@ mod tests {
     }
 
     #[test]
-    fn keys_that_come_in_order_fill_their_leaves() {
+    fn keys_inserted_in_order_fill_their_leaves() {
         assert_eq!(keys_per_leaf(0..8_000), LEAF_KEYS_MAX);
         assert_eq!(keys_per_leaf((0..8_000).rev()), LEAF_KEYS_MAX);
-        // Ten sequences in turn.
+        // Ten interleaved sequences.
         let numbers = (0..8_000).map(|number| number % 10 * 10_000 + number / 10);
         assert!(keys_per_leaf(numbers) >= LEAF_KEYS_MAX - 1);
     }
 
     #[test]
-    fn keys_that_come_in_any_order_leave_no_leaf_nearly_empty() {
+    fn keys_inserted_in_any_order_leave_no_leaf_nearly_empty() {
         let mixed = (0..8_000u32).map(|number| number.wrapping_mul(0x9e37_79b1).reverse_bits());
         assert!(keys_per_leaf(mixed) >= LEAF_KEYS_MAX / 2);
     }

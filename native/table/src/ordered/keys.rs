@@ -1,21 +1,21 @@
-//! Keys in ascending order, packed one behind another into one block.
+//! Keys in ascending order, packed one after another into one block.
 //!
 //! ```text
 //!   bytes  | apple | fig | grape |
 //!   ends         5     8      13
 //! ```
 //!
-//! A key costs its bytes and four more. Finding one is a binary search within some two kilobytes;
-//! adding or taking out moves what is behind it, which a processor does faster than it would wait
-//! for one cache line.
+//! A key costs its bytes and four more. Finding one is a binary search within about two kilobytes.
+//! Adding or removing one moves the bytes behind it, which takes a processor less time than one
+//! cache miss.
 
-/// Memory is added in steps of so many bytes and ends, rather than doubled: a table has many
+/// Memory grows in steps of this many bytes and ends, instead of doubling: a table has many
 /// thousands of blocks, and half of a doubled one would be empty.
 const BYTES_STEP: usize = 128;
 const ENDS_STEP: usize = 16;
 
-/// Some keys. Whoever adds them keeps their order, and keeps them few: all together stay below
-/// 4 GiB, since no key of an ordered table is longer than [`super::KEY_BYTES_MAX`].
+/// Some keys. The caller that adds them keeps them in order and small in number: all together stay
+/// below 4 GiB, since no key of an ordered table is longer than [`super::KEY_BYTES_MAX`].
 #[derive(Default)]
 pub(crate) struct Keys {
     bytes: Vec<u8>,
@@ -54,7 +54,7 @@ impl Keys {
         Some(self.get(self.len().checked_sub(1)?))
     }
 
-    /// Where a key is, or would be.
+    /// The position of a key, or where it would be.
     pub(crate) fn find(&self, key: &[u8]) -> Result<usize, usize> {
         let (mut low, mut high) = (0, self.len());
         while low < high {
@@ -76,8 +76,8 @@ impl Keys {
         self.bytes.copy_within(start..len, start + key.len());
         self.bytes[start..start + key.len()].copy_from_slice(key);
         self.ends.insert(at, start as u32);
-        // Wrapping, here and below, since checks keep the processor from taking several at a time:
-        // the sum of all lengths has room.
+        // Wrapping, here and below, since overflow checks prevent vectorization: the sum of all
+        // lengths fits.
         let added = key.len() as u32;
         self.ends[at..].iter_mut().for_each(|end| *end = end.wrapping_add(added));
     }
@@ -93,7 +93,7 @@ impl Keys {
         shrink(&mut self.ends, ENDS_STEP);
     }
 
-    /// Takes out the keys from a place on.
+    /// Removes the keys from a position on and returns them.
     pub(crate) fn split_off(&mut self, at: usize) -> Keys {
         let start = self.start(at);
         let mut tail = Keys::default();
@@ -105,7 +105,7 @@ impl Keys {
         tail
     }
 
-    /// Adds keys that are all behind these.
+    /// Appends keys that are all above these.
     pub(crate) fn append(&mut self, other: &Keys) {
         self.append_range(other, 0);
     }
@@ -122,7 +122,7 @@ impl Keys {
     }
 }
 
-/// Makes room for `more` elements.
+/// Reserves room for `more` elements.
 fn grow<T>(list: &mut Vec<T>, more: usize, step: usize) {
     let wanted = list.len() + more;
     if wanted > list.capacity() {
@@ -130,7 +130,7 @@ fn grow<T>(list: &mut Vec<T>, more: usize, step: usize) {
     }
 }
 
-/// Gives memory back that has not been of use for a while.
+/// Releases memory that has been unused for a while.
 fn shrink<T>(list: &mut Vec<T>, step: usize) {
     if list.capacity() - list.len() > 2 * step {
         list.shrink_to(list.len().next_multiple_of(step));
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_come_back_in_order_whatever_order_they_came_in() {
+    fn keys_are_in_order_after_insertion_in_any_order() {
         let keys = keys(&[b"fig", b"", b"grape", b"apple", b"figs"]);
         assert_eq!(listed(&keys), [&b""[..], b"apple", b"fig", b"figs", b"grape"]);
         assert_eq!(keys.last(), Some(&b"grape"[..]));
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn two_parts_make_the_whole_again() {
+    fn appending_restores_a_split_block() {
         for at in 0..=4 {
             let mut left = keys(&[b"a", b"bb", b"", b"ccc"]);
             let right = left.split_off(at);

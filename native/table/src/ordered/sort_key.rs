@@ -1,23 +1,24 @@
-//! Keys as bytes whose order is that of the table.
+//! Sort keys: keys as bytes whose lexical order is the order of the table.
 //!
-//! Lexical tables sort their keys as they are. Decimal ones sort by the number at the front of a
-//! key, then by its bytes; there a sort key is the number, written so that comparing bytes compares
-//! numbers, and the key itself behind it, which so comes back and decides between equals.
+//! Lexical tables sort their keys as they are. Decimal ones sort by the number at the start of a
+//! key, then by its bytes. There, a sort key is the number, encoded so that comparing bytes
+//! compares numbers, followed by the key itself, which can thus be recovered and decides between
+//! equal numbers.
 //!
-//! The number is what Kyoto Cabinet takes for it: after blanks and control characters an optional
-//! `-`, digits, and optionally `.` and more digits. No number counts as 0. There is no limit of
-//! length and no rounding. With zeroes at both ends taken off it is 0.d1 d2 .. dn * 10^e, where
-//! neither d1 nor dn is 0:
+//! The number is parsed as Kyoto Cabinet does: after blanks and control characters an optional `-`,
+//! digits, and optionally `.` and more digits. No number counts as 0. There is no limit of length
+//! and no rounding. Without leading and trailing zeros it is 0.d1 d2 .. dn * 10^e, where neither d1
+//! nor dn is 0:
 //!
 //! ```text
 //!   0          80
 //!   positive   82 + 32 + e           -32 <= e < 32
-//!              81 or c2, e as 8 bytes  below, above (the sign bit turned)
+//!              81 or c2, e as 8 bytes  below, above (sign bit inverted)
 //!              then two digits a byte, 1 + 10 d1 + d2 and so on, and 00
-//!   negative   like the positive number, every bit turned
+//!   negative   like the positive number, every bit inverted
 //! ```
 //!
-//! No number's bytes begin another's, so where the key begins is known.
+//! No number's encoding is a prefix of another's, so the start of the key is known.
 
 use std::borrow::Cow;
 
@@ -34,7 +35,7 @@ const SMALL_EXPONENTS: std::ops::Range<i64> = -32..32;
 const EXPONENT_BYTES: usize = 8;
 const DIGITS_END: u8 = 0;
 
-/// The bytes that an index sorts a key by.
+/// The bytes by which an index sorts a key.
 pub(crate) fn of(comparison: Comparison, key: &[u8]) -> Cow<'_, [u8]> {
     match comparison {
         Comparison::Lexical => Cow::Borrowed(key),
@@ -42,7 +43,7 @@ pub(crate) fn of(comparison: Comparison, key: &[u8]) -> Cow<'_, [u8]> {
     }
 }
 
-/// The key that a sort key was made of.
+/// The key from which a sort key was made.
 pub(crate) fn key(comparison: Comparison, sort_key: &[u8]) -> &[u8] {
     match comparison {
         Comparison::Lexical => sort_key,
@@ -58,7 +59,7 @@ fn decimal(key: &[u8]) -> Vec<u8> {
     sort_key
 }
 
-/// Bytes of the number in front of a key.
+/// Length of the encoded number at the start of a sort key.
 fn number_bytes(sort_key: &[u8]) -> usize {
     let Some(&head) = sort_key.first() else { return 0 };
     if head == ZERO {
@@ -72,10 +73,10 @@ fn number_bytes(sort_key: &[u8]) -> usize {
     end.map_or(sort_key.len(), |end| digits + end + 1)
 }
 
-/// A decimal number in its key, without zeroes at the ends; no digits are 0.
+/// A decimal number in its key, without leading and trailing zeros; zero has no digits.
 struct Number<'k> {
     negative: bool,
-    /// The power of ten that 0.ddd is multiplied with.
+    /// The power of ten that multiplies 0.ddd.
     exponent: i64,
     integer: &'k [u8],
     fraction: &'k [u8],
@@ -138,7 +139,7 @@ impl<'k> Number<'k> {
     }
 }
 
-/// The longest front whose bytes are all of a kind, and the rest.
+/// The longest prefix whose bytes are all of one kind, and the rest.
 fn split(bytes: &[u8], kind: impl Fn(&u8) -> bool) -> (&[u8], &[u8]) {
     bytes.split_at(bytes.iter().take_while(|byte| kind(byte)).count())
 }
@@ -163,7 +164,7 @@ mod tests {
         sort_key[..number_bytes(&sort_key)].to_vec()
     }
 
-    /// Each group's keys are equal in number, and less than those of the next group.
+    /// The keys of each group have equal numbers, less than those of the next group.
     fn assert_ascending(groups: &[&[&str]]) {
         for (rank, group) in groups.iter().enumerate() {
             for (other_rank, other_group) in groups.iter().enumerate() {
@@ -178,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn whole_numbers_sort_by_value_whatever_their_length() {
+    fn whole_numbers_of_any_length_sort_by_value() {
         assert_ascending(&[
             &["-1000"],
             &["-101"],
@@ -247,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_number_counts_as_zero_and_what_follows_one_is_ignored() {
+    fn other_text_counts_as_zero_and_text_after_a_number_is_ignored() {
         assert_ascending(&[
             &["-7", " -7 apples", "\t\x7f-7e3"],
             &["apple", "-apple", "--7", "+7", "- 7", ",5"],
@@ -263,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_comes_back_from_its_sort_key() {
+    fn a_sort_key_yields_its_key() {
         let keys: [&[u8]; 8] =
             [b"", b"\0", b"\xff\xff", b"-12.50 x", b"0", b"-\x80", &[b'9'; 500], b"-0.001"];
         for key in keys {

@@ -1,4 +1,4 @@
-//! One walk's way through the order: what range of sort keys is left of it.
+//! The progress of one walk: the range of sort keys that is left.
 
 use std::ops::Bound as End;
 
@@ -9,14 +9,14 @@ use crate::walk::Batch;
 /// Keys copied at once.
 const COPY_KEYS_MAX: usize = 128;
 
-/// What is left of a walk.
+/// The rest of a walk.
 pub(crate) struct Steps<'a> {
     ordered: &'a Ordered,
     low: End<Vec<u8>>,
     high: End<Vec<u8>>,
-    /// Whether sort keys are walked over in descending order.
+    /// Whether the walk visits sort keys in descending order.
     backward: bool,
-    /// What keys have to begin with, where the range does not say it.
+    /// A prefix that keys must have, if the range does not ensure it.
     prefix: &'a [u8],
 }
 
@@ -48,11 +48,12 @@ impl<'a> Steps<'a> {
         steps
     }
 
-    /// Whether a key of the range is one to visit.
+    /// Whether to visit this key of the range.
     #[inline]
     pub(crate) fn wants(&self, key: &[u8]) -> bool {
-        // To compare nothing is not free: glibc's `memcmp` loads, under an empty mask, from where
-        // an empty slice points, and such a load from an address that is not mapped takes 60 ns.
+        // Comparing nothing is not free: glibc's `memcmp` loads, under an empty mask, from the
+        // address of an empty slice, and such a load from an address that is not mapped takes 60
+        // ns.
         self.prefix.is_empty() || key.starts_with(self.prefix)
     }
 
@@ -61,7 +62,7 @@ impl<'a> Steps<'a> {
         sort_key::key(self.ordered.order.comparison, batch.get(at))
     }
 
-    /// Copies the next keys, about as many as wanted. Returns whether there are more.
+    /// Copies the next keys, about as many as requested. Returns whether there are more.
     pub(crate) fn copy(&mut self, wanted: usize, to: &mut Batch) -> bool {
         let range = (borrowed(&self.low), borrowed(&self.high));
         let most = wanted.min(COPY_KEYS_MAX);
@@ -72,7 +73,7 @@ impl<'a> Steps<'a> {
         more
     }
 
-    /// Leaves out a sort key, and all before it on the way.
+    /// Excludes a sort key and all before it in the direction of the walk.
     fn go_beyond(&mut self, sort_key: Vec<u8>) {
         let nearer = match if self.backward { &self.high } else { &self.low } {
             End::Unbounded => true,
@@ -98,7 +99,7 @@ fn borrowed(end: &End<Vec<u8>>) -> End<&[u8]> {
     end.as_ref().map(Vec::as_slice)
 }
 
-/// What comes after all bytes with this prefix, if anything.
+/// The first byte string after all strings with this prefix, if any.
 fn after_all_with(prefix: &[u8]) -> Option<Vec<u8>> {
     let last = prefix.iter().rposition(|&byte| byte != u8::MAX)?;
     let mut after = prefix[..=last].to_vec();
@@ -111,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_comes_after_a_prefix_has_its_last_byte_raised_that_can_be() {
+    fn the_end_of_a_prefix_increments_its_last_byte_below_255() {
         assert_eq!(after_all_with(b"ab"), Some(b"ac".to_vec()));
         assert_eq!(after_all_with(b"a\xff\xff"), Some(b"b".to_vec()));
         assert_eq!(after_all_with(b"\xff\xff"), None);
