@@ -2,30 +2,30 @@
 -moduledoc """
 A key-value store inside the node.
 
-A table belongs to the node: no process owns it, and none stands between a
-caller and a record. `open/2` makes a table or finds it; every function takes
-its name, or the handle that `open/2` returned.
+A table belongs to the node: no process owns it, and callers read and write
+records without sending a message. `open/2` creates a table or finds an open
+one; every function takes its name, or the handle that `open/2` returned.
 
     {ok, _} = todana:open(sessions, #{codec => term}),
     ok = todana:put(sessions, {user, 7}, #{name => ~"Ada"}),
     {ok, #{name := ~"Ada"}} = todana:get(sessions, {user, 7}).
 
-The databases `db0` to `db15` are those that network clients see; open them by
-these names.
+Network clients use the databases `db0` to `db15`; open them by these names.
 
-Facts are returned (`{ok, Value} | error`, `{error, Reason}`); misuse raises
-`badarg` and names the argument. An `{error, Reason}` of a write says that
-nothing was written.
+Functions return facts (`{ok, Value} | error`, `{error, Reason}`). Misuse raises
+`badarg` and names the argument. If a write returns `{error, Reason}`, it has
+written nothing.
 
-With codec `term`, a key may hold pids, ports and references: it stays the same
-key when the node becomes distributed. In a value they carry the node's name:
-those stored before distribution started are not equal to the same ones after.
-A key may hold no fun but an external one (`fun M:F/A`).
+With codec `term`, a key may contain pids, ports and references. It stays the
+same key when the node becomes distributed. In a value, identifiers include the
+node's name: an identifier stored before distribution started does not compare
+equal to the same identifier afterwards. The only funs that a key may contain
+are external ones (`fun M:F/A`).
 
 A table of type `ordered_set` keeps its keys in order: `range/4`, `prefix/3` and
-their relatives walk over it.
+related functions walk over it.
 
-Not here: transactions over several calls, and anything that would need a
+This module has no transactions over several calls, and nothing that requires a
 process to own a record.
 """.
 
@@ -90,7 +90,7 @@ process to own a record.
 
 -doc "The name of an open table, or its handle.".
 -type table() :: atom() | handle().
--doc "What `open/2` returns, and `handle/1`.".
+-doc "Identifies an open table; `open/2` and `handle/1` return it.".
 -opaque handle() :: reference().
 -doc """
 With codec `raw`: iodata of up to 64 KiB, as a list of up to 81,920 elements.
@@ -100,9 +100,9 @@ term format.
 -type key() :: term().
 -doc "With codec `raw`: iodata, read as a binary. With `term`: any term.".
 -type value() :: term().
--doc "Of the write that made the record; grows with every write to a table.".
+-doc "Number of the write that stored the record; each write increases it.".
 -type version() :: non_neg_integer().
--doc "A record with all that belongs to it.".
+-doc "A record: its value and its metadata.".
 -type entry() :: #{
     value := value(),
     version := version(),
@@ -110,9 +110,9 @@ term format.
     expires_at_ms := non_neg_integer() | infinity
 }.
 -doc """
-What an ordered table goes by: the bytes of keys, or the decimal number at their
-front (keys without one count as 0) and then their bytes; from the least to the
-greatest, or descending.
+The order of the keys of an ordered table: by their bytes, or by the decimal
+number at their beginning (0 for keys without one) and then by their bytes;
+ascending, or descending.
 """.
 -type order() ::
     lexical | decimal | lexical_descending | decimal_descending.
@@ -120,15 +120,15 @@ greatest, or descending.
 - `type`: `set` (default), or `ordered_set`, which needs codec `raw`
 - `order`: of an `ordered_set`; default `lexical`
 - `codec`: `raw` (default) or `term`
-- `ttl_ms`: expiry of records that are written without one
+- `ttl_ms`: time to live of records that are written without an expiry
 - `entries_max`, `bytes_max`: limits; default none
-- `when_full`: what a write does at a limit: `evict` (default) what is used
-  least, or `refuse` with `{error, full}`
-- `shards`: how many parts with a lock of their own the table has, at most
-  65,536; default 4,096, or fewer where the limits allow fewer than 32,768
-  records. A step that goes over a whole part, for example a page of a scan,
-  keeps writers of that part waiting: about 1,000 records a part are a good
-  measure
+- `when_full`: what a write does at a limit: `evict` (default) removes the least
+  used records, `refuse` returns `{error, full}`
+- `shards`: number of parts of the table, each with its own lock, at most
+  65,536; default 4,096, or fewer if the limits allow fewer than 32,768
+  records. A step that visits a whole shard, for example a page of a scan,
+  blocks writers of that shard: about 1,000 records per shard are a good
+  choice
 """.
 -type open_options() :: #{
     type => set | ordered_set,
@@ -143,7 +143,7 @@ greatest, or descending.
 -doc """
 - `ttl_ms`: milliseconds to live; `keep` leaves the record's expiry as it is.
   Default: the table's `ttl_ms`
-- `expires_at_ms`: the same as a time, see `os:system_time/1`
+- `expires_at_ms`: the time of expiry, in milliseconds of `os:system_time/1`
 - `flags`: a number that memcached clients see
 - `only`: write only if there is no record (`absent`), if there is one
   (`present`), or if it has this version
@@ -155,7 +155,7 @@ greatest, or descending.
     only => absent | present | {version, version()}
 }.
 -doc """
-- `initial`: what a missing counter counts as; default 0
+- `initial`: the value that a missing counter starts from; default 0
 - `ttl_ms`, `expires_at_ms`: expiry of a counter that this call creates; an
   existing counter keeps its own
 """.
@@ -165,7 +165,7 @@ greatest, or descending.
     expires_at_ms => non_neg_integer()
 }.
 -doc """
-- `atomic`: all pairs in one step which nobody sees half done, or none
+- `atomic`: store all pairs in one step, or none; no reader sees a part of them
 - `only`: with `atomic`, write only if none of the keys has a record
 - `ttl_ms`, `expires_at_ms`: as in `t:put_options/0`
 """.
@@ -176,8 +176,8 @@ greatest, or descending.
     expires_at_ms => non_neg_integer()
 }.
 -doc """
-- `timeout_ms`: how long to wait for another process' computation; default
-  5,000. One's own may take any time
+- `timeout_ms`: how long to wait for another process's computation; default
+  5,000. It does not limit the caller's own computation
 - the others: how to store the value, as in `t:put_options/0`
 """.
 -type fetch_options() :: #{
@@ -186,15 +186,15 @@ greatest, or descending.
     expires_at_ms => non_neg_integer(),
     flags => 0..16#ffffffff
 }.
--doc "Where a scan goes on.".
+-doc "The position at which a scan continues.".
 -opaque cursor() :: {cursor, pos_integer()}.
--doc "An end of a range: a key that is in it, or one beside which it ends.".
+-doc "An end of a range: a key, included in the range or excluded from it.".
 -type bound() :: key() | {excluded, key()}.
 -doc """
-- `limit`: most records of the page, from 1 to 1,000; default 100
-- `reverse`: whether to go from the end of the range to its beginning
-- `keys_only`: whether to return keys instead of pairs
-- `cursor`: where to go on, as the page before told; default `start`
+- `limit`: maximum number of records in the page, 1 to 1,000; default 100
+- `reverse`: walk from the end of the range to its beginning
+- `keys_only`: return keys instead of pairs
+- `cursor`: the cursor that the previous page returned; default `start`
 """.
 -type range_options() :: #{
     limit => 1..1000,
@@ -202,7 +202,7 @@ greatest, or descending.
     keys_only => boolean(),
     cursor => start | range_cursor()
 }.
--doc "Where a range goes on.".
+-doc "The position at which a range continues.".
 -opaque range_cursor() :: {cursor, binary()}.
 
 -define(ENCODED, 3).
@@ -210,8 +210,8 @@ greatest, or descending.
 %% ---------------------------------------------------------------- tables ---
 
 -doc """
-Makes a table, or finds the open one of this name. `{error, exists}` if that one
-has other options.
+Creates a table, or finds the open one of this name. Returns `{error, exists}`
+if the open one has other options.
 """.
 -spec open(atom(), open_options()) ->
     {ok, handle()} | {error, exists | full}.
@@ -224,8 +224,8 @@ open(Name, Options) ->
     end.
 
 -doc """
-Closes a table for everybody and frees its records. A database (`db0`) goes on
-being served to the network, with its records.
+Closes a table for all processes and frees its records. A database (`db0`) keeps
+its records, and network clients can still use it.
 """.
 -spec close(table()) -> ok.
 close(Table) ->
@@ -237,8 +237,8 @@ list() ->
     lists:sort([Name || {Name, _} <- todana_nif:tables()]).
 
 -doc """
-Name and options of a table; `order` of an `ordered_set`, `database` of those
-that the network sees.
+Name and options of a table. `order` is present for an `ordered_set`, and
+`database` for the tables of network clients.
 """.
 -spec info(table()) -> #{
     name := atom(),
@@ -281,8 +281,9 @@ or_infinity(nil) -> infinity;
 or_infinity(Limit) -> Limit.
 
 -doc """
-The handle of a table. It is no faster than the name, but means this very table:
-it is misuse once the table is closed, also when another has its name.
+The handle of a table. It is no faster than the name, but identifies this very
+table: after the table is closed, using the handle is misuse, even if another
+table has the same name.
 """.
 -spec handle(table()) -> handle().
 handle(Table) ->
@@ -357,7 +358,7 @@ is_key(Table, Key) ->
     on_key(is_key, [Table, Key], Key, Look).
 
 -doc """
-Stores a value. `{error, full}` only in a table that refuses writes at its
+Stores a value. Returns `{error, full}` only if the table refuses writes at its
 limit, or cannot make room.
 """.
 -spec put(table(), key(), value()) -> ok | {error, full}.
@@ -387,8 +388,9 @@ put_slowly(Table, Key, Value, Misuse) ->
     facts(put, [Table, Key, Value], Misuse).
 
 -doc """
-Stores a value with an expiry, flags, or a condition. Where the condition does
-not hold: `{error, present}`, `{error, absent}` or `{error, version_differs}`.
+Stores a value with an expiry, flags, or a condition. If the condition does not
+hold, returns `{error, present}`, `{error, absent}` or
+`{error, version_differs}`.
 """.
 -spec put(table(), key(), value(), put_options()) ->
     ok | {error, full | present | absent | version_differs}.
@@ -401,9 +403,9 @@ put(Table, Key, Value, Options) ->
     end.
 
 -doc """
-Stores a value if the record still has the version that `get_entry/2` told.
-Returns the new version. The record never expires, unless by the table's
-`ttl_ms`; see `compare_and_swap/5`.
+Stores a value if the record still has the version that `get_entry/2` returned.
+Returns the new version. The record gets the table's `ttl_ms`, or never expires
+if the table has none; `compare_and_swap/5` takes an expiry.
 """.
 -spec compare_and_swap(table(), key(), version(), value()) ->
     {ok, version()} | {error, absent | version_differs | full}.
@@ -411,7 +413,7 @@ compare_and_swap(Table, Key, Version, Value) ->
     Arguments = [Table, Key, Version, Value],
     swap(Arguments, Table, Key, Version, Value, #{}).
 
--doc "The same with options; `only` is not one of them.".
+-doc "`compare_and_swap/4` with the options of `put/4` except `only`.".
 -spec compare_and_swap(table(), key(), version(), value(), put_options()) ->
     {ok, version()} | {error, absent | version_differs | full}.
 compare_and_swap(Table, Key, Version, Value, Options) ->
@@ -491,8 +493,9 @@ delete(Table, Key, Options) ->
 
 -doc """
 Adds to a counter and returns its new value; `error` if there is no record.
-`{error, not_an_integer}` if the record is no counter, `{error, overflow}` if
-the sum has more than 64 bits. A counter's expiry stays.
+Returns `{error, not_an_integer}` if the value is not a counter, and
+`{error, overflow}` if the sum does not fit in 64 bits. The expiry of the
+counter does not change.
 """.
 -spec update_counter(table(), key(), integer()) ->
     {ok, integer()} | error | {error, not_an_integer | overflow | full}.
@@ -502,7 +505,7 @@ update_counter(Table, Key, Increment) ->
     end,
     on_key(update_counter, [Table, Key, Increment], Key, Count).
 
--doc "The same, and makes the counter where there is none.".
+-doc "`update_counter/3` that creates the counter if there is none.".
 -spec update_counter(table(), key(), integer(), counter_options()) ->
     {ok, integer()} | {error, not_an_integer | overflow | full}.
 update_counter(Table, Key, Increment, Options) ->
@@ -516,7 +519,7 @@ update_counter(Table, Key, Increment, Options) ->
     end,
     on_key(update_counter, Arguments, Key, Count).
 
--doc "Milliseconds that a record has to live.".
+-doc "The time until a record expires, in milliseconds.".
 -spec ttl(table(), key()) -> {ok, non_neg_integer() | infinity} | error.
 ttl(Table, Key) ->
     Look = fun(K, Form) -> todana_nif:expiry(Table, K, Form) end,
@@ -527,8 +530,8 @@ ttl(Table, Key) ->
     end.
 
 -doc """
-Changes the expiry of a record: milliseconds to live, or with
-`#{expires_at_ms => Time}` the time when it goes. `error` if there is none.
+Changes the expiry of a record: milliseconds to live, or the time of expiry with
+`#{expires_at_ms => Time}`. Returns `error` if there is no record.
 """.
 -spec expire(table(), key(), TtlMs | #{expires_at_ms := AtMs}) ->
     ok | error
@@ -545,7 +548,7 @@ expire(Table, Key, When) ->
     Expire = fun(K, Form) -> todana_nif:expire(Table, K, Expires, Form) end,
     on_key(expire, [Table, Key, When], Key, Expire).
 
--doc "Takes the expiry from a record. `error` if there is none.".
+-doc "Removes the expiry of a record. `error` if there is no record.".
 -spec persist(table(), key()) -> ok | error.
 persist(Table, Key) ->
     Persist = fun(K, Form) -> todana_nif:expire(Table, K, never, Form) end,
@@ -560,14 +563,16 @@ fetch(Table, Key, Compute) ->
     fetch(Table, Key, Compute, #{}).
 
 -doc """
-The value of a key; if there is none, `Compute` makes it, and it is stored.
+The value of a key. If there is none, `Compute` computes the value, and `fetch`
+stores it.
 
-However many processes want the same missing key, one runs `Compute`, in its own
-process, and the others wait for its result. If it crashes, it gets its
-exception and one of the others takes over. `{error, Reason}` is stored
-nowhere and is everybody's result. `{ok, Value, PutOptions}` decides how the
-value is stored when it is known. `{error, timeout}` after waiting `timeout_ms`
-for another process.
+If several processes call `fetch` for the same missing key, one of them runs
+`Compute`, and the others wait for its result. If `Compute` raises, the process
+that runs it gets the exception, and one of the others computes instead. If
+`Compute` returns `{error, Reason}`, nothing is stored and all of them return
+it. With `{ok, Value, PutOptions}`, the computation chooses how the value is
+stored. A process that has waited `timeout_ms` for another one returns
+`{error, timeout}`.
 """.
 -spec fetch(table(), key(), Compute, fetch_options()) ->
     {ok, value()} | {error, term()}
@@ -577,7 +582,7 @@ when
     ).
 fetch(Table, Key, Compute, Options) when is_function(Compute, 0) ->
     Arguments = [Table, Key, Compute, Options],
-    %% Also before a hit: misuse does not depend on what is in the table.
+    %% Read before a hit, too: misuse must not depend on the table's contents.
     Wanted = fetch_wanted(Arguments, Options),
     case get(Table, Key) of
         {ok, _} = Found ->
@@ -598,7 +603,7 @@ fetch_wanted(Arguments, Options) ->
 
 %% ---------------------------------------------------------- several keys ---
 
--doc "Those of the keys that have a record, with their values.".
+-doc "The values of those keys that have a record.".
 -spec get_many(table(), [key()]) -> #{key() => value()}.
 get_many(Table, Keys) ->
     answer(get_many, [Table, Keys], todana_many:get(Table, Keys)).
@@ -610,9 +615,9 @@ put_many(Table, Pairs) ->
     put_many(Table, Pairs, #{}).
 
 -doc """
-Stores pairs. With `atomic => true` as one step, for at most 32,768 pairs:
-nobody sees a part of them, and an error says that none was stored. Otherwise
-one after another, and those before an `{error, full}` are stored.
+Stores pairs. With `atomic => true`, stores up to 32,768 pairs in one step: no
+reader sees a part of them, and after an error none is stored. Otherwise stores
+one pair after another; the pairs before an `{error, full}` are stored.
 """.
 -spec put_many(
     table(), [{key(), value()}] | #{key() => value()}, many_options()
@@ -622,7 +627,7 @@ put_many(Table, Pairs, Options) ->
     Wanted = wanted(put_many, Arguments, many, Options),
     answer(put_many, Arguments, todana_many:put(Table, Pairs, Wanted)).
 
--doc "Removes records; returns how many there were.".
+-doc "Removes records; returns the number removed.".
 -spec delete_many(table(), [key()]) -> non_neg_integer().
 delete_many(Table, Keys) ->
     answer(delete_many, [Table, Keys], todana_many:delete(Table, Keys)).
@@ -631,7 +636,7 @@ delete_many(Table, Keys) ->
 
 -doc """
 A page of at most 100 records from one key to another in the table's order, and
-where to go on: `range/4` without options.
+the cursor of the next page: `range/4` without options.
 """.
 -spec range(table(), first | bound(), last | bound()) ->
     {[{key(), value()}], range_cursor() | done}.
@@ -639,17 +644,17 @@ range(Table, From, To) ->
     range(Table, From, To, #{}).
 
 -doc """
-A page of the records from one key to another in the table's order, and where to
-go on. `first` and `last` are the ends of the table.
+A page of the records from one key to another in the table's order, and the
+cursor of the next page. `first` and `last` are the ends of the table.
 
-- `limit`: most records of the page, from 1 to 1,000; default 100
-- `reverse`: whether to begin at `To`; default `false`
-- `keys_only`: whether to return keys instead of pairs; default `false`
-- `cursor`: where to go on, as the page before told; default `start`
+- `limit`: maximum number of records in the page, 1 to 1,000; default 100
+- `reverse`: begin at `To`; default `false`
+- `keys_only`: return keys instead of pairs; default `false`
+- `cursor`: the cursor that the previous page returned; default `start`
 
-A page may have fewer records than `limit`, even none, and yet not be the last:
-only `done` tells the end. A record that is there from the first page to the
-last is returned exactly once. No lock is held between pages.
+A page may have fewer records than `limit`, even none, and not be the last: only
+`done` indicates the end. A record that exists from the first page to the last
+is returned exactly once. No lock is held between pages.
 """.
 -spec range(table(), first | bound(), last | bound(), range_options()) ->
     {[{key(), value()}] | [key()], range_cursor() | done}.
@@ -659,7 +664,7 @@ range(Table, From, To, Options) ->
 
 -doc """
 A page of at most 100 records whose keys begin with these bytes, in order, and
-where to go on: `prefix/3` without options.
+the cursor of the next page: `prefix/3` without options.
 """.
 -spec prefix(table(), iodata()) ->
     {[{key(), value()}], range_cursor() | done}.
@@ -667,9 +672,9 @@ prefix(Table, Prefix) ->
     prefix(Table, Prefix, #{}).
 
 -doc """
-A page of the records whose keys begin with these bytes, in order, and where to
-go on. The options (`limit`, `reverse`, `keys_only`, `cursor`) and promises are
-those of `range/4`.
+A page of the records whose keys begin with these bytes, in order, and the
+cursor of the next page. The options (`limit`, `reverse`, `keys_only`, `cursor`)
+and guarantees are those of `range/4`.
 """.
 -spec prefix(table(), iodata(), range_options()) ->
     {[{key(), value()}] | [key()], range_cursor() | done}.
@@ -688,21 +693,24 @@ last(Table) ->
     answer(last, [Table], todana_ranges:one(Table, first, last, true)).
 
 -doc """
-The key that follows this one in order, which need not be there; `error` if none
-does.
+The first key after this one in order; `error` if there is none. The given key
+need not exist.
 """.
 -spec next(table(), key()) -> {ok, key()} | error.
 next(Table, Key) ->
     Result = todana_ranges:one(Table, {excluded, Key}, last, false),
     answer(next, [Table, Key], Result).
 
--doc "The key before this one, which need not be there; `error` if none is.".
+-doc """
+The last key before this one in order; `error` if there is none. The given key
+need not exist.
+""".
 -spec prev(table(), key()) -> {ok, key()} | error.
 prev(Table, Key) ->
     Result = todana_ranges:one(Table, first, {excluded, Key}, true),
     answer(prev, [Table, Key], Result).
 
--doc "Folds over a range in order, with the promises of `range/4`.".
+-doc "Folds over a range in order, with the guarantees of `range/4`.".
 -spec fold_range(
     fun((key(), value(), Acc) -> Acc),
     Acc,
@@ -736,15 +744,16 @@ scan(Table, Cursor) ->
     scan(Table, Cursor, #{}).
 
 -doc """
-A page of records, and where to go on. `count` is about how many (default 100).
+A page of records, and the cursor of the next page. `count` is the approximate
+number of records in the page (default 100).
 
-What is in the table from the first page to the last is returned at least once;
-what comes or goes meanwhile may be. No lock is held between pages, and a
-cursor costs nothing to keep or to forget.
+A record that exists from the first page to the last is returned at least once;
+a record that is created or removed meanwhile may be returned. No lock is held
+between pages, and a cursor costs nothing to keep or to drop.
 
-A page consists of whole shards of the table (`t:open_options/0`). Where these
-have more than 1,024 records on average, it has as many at least, and is read on
-a dirty scheduler.
+A page consists of whole shards of the table (`t:open_options/0`). If the shards
+have more than 1,024 records on average, a page has at least as many, and a
+dirty scheduler reads it.
 """.
 -spec scan(table(), start | cursor(), #{count => pos_integer()}) ->
     {[{key(), value()}], cursor() | done}.
@@ -753,8 +762,8 @@ scan(Table, Cursor, Options) ->
     answer(scan, [Table, Cursor, Options], Result).
 
 -doc """
-Folds over all records, with the promises of `scan/3`; in an ordered table in
-order, with those of `range/4`.
+Folds over all records, with the guarantees of `scan/3`; over an ordered table
+in order, with the guarantees of `range/4`.
 """.
 -spec fold(fun((key(), value(), Acc) -> Acc), Acc, table()) -> Acc.
 fold(Function, Acc, Table) when is_function(Function, 3) ->
@@ -767,11 +776,13 @@ fold(Function, Acc, Table) ->
     todana_error:raise(fold, [Function, Acc, Table], Misuse).
 
 -doc """
-Folds over the records as they are now, whatever is written meanwhile. One
-snapshot of a table can be read at a time: `{error, busy}`. A table with
-`bytes_max` gives a snapshot up where the records that are changed or removed
-meanwhile, which stay in memory for it, take more than half of that, or more
-than is left where the table refuses writes: `{error, abandoned}`.
+Folds over the records as they are now; concurrent writes do not affect it. Only
+one snapshot of a table can be read at a time; others return `{error, busy}`.
+
+Records that are changed or removed meanwhile stay in memory for the snapshot. A
+table with `bytes_max` abandons the snapshot (`{error, abandoned}`) if they take
+more than half of `bytes_max`, or, if the table refuses writes, more than the
+memory that is left.
 """.
 -spec fold_snapshot(fun((key(), value(), Acc) -> Acc), Acc, table()) ->
     {ok, Acc} | {error, busy | abandoned}.
@@ -782,24 +793,24 @@ fold_snapshot(Function, Acc, Table) ->
     Misuse = {badarg, 1, not_a_function},
     todana_error:raise(fold_snapshot, [Function, Acc, Table], Misuse).
 
--doc "Number of records, expired ones that were not collected yet included.".
+-doc "Number of records, including expired ones that are not yet removed.".
 -spec count(table()) -> non_neg_integer().
 count(Table) ->
     answer(count, [Table], todana_nif:count(Table)).
 
--doc "Bytes that the records take, exact, without the table's index.".
+-doc "Exact number of bytes of all records, without the table's index.".
 -spec bytes(table()) -> non_neg_integer().
 bytes(Table) ->
     answer(bytes, [Table], todana_nif:bytes(Table)).
 
--doc "Removes all records; returns how many there were.".
+-doc "Removes all records; returns the number removed.".
 -spec clear(table()) -> non_neg_integer().
 clear(Table) ->
     answer(clear, [Table], todana_nif:clear(handle(Table, clear))).
 
 -doc """
-Figures of a table since it was made: `entries`, `entries_with_expiry`, `bytes`,
-`kept_bytes` (in memory only for a snapshot), `index_bytes`, `expired`,
+Statistics of a table since it was created: `entries`, `entries_with_expiry`,
+`bytes`, `kept_bytes` (in memory only for a snapshot), `index_bytes`, `expired`,
 `evicted`, `refused`, `version`; `hits` and `misses` of `get/2,3`,
 `get_many/2` and `fetch/3,4` on this node.
 """.
@@ -814,7 +825,7 @@ stats(Table) ->
 
 %% ---------------------------------------------------------------- shared ---
 
-%% Calls again with the key encoded where native code asks for it.
+%% Calls native code, and once more with the encoded key if it asks for that.
 -spec on_key(
     atom(), [term()], key(), fun((term(), todana_nif:form()) -> term())
 ) -> term().
@@ -826,7 +837,7 @@ on_key(Function, Arguments, Key, Call) ->
         end,
     answer(Function, Arguments, Result).
 
-%% The bytes of a key that native code leaves to Erlang.
+%% The bytes of a key that native code does not encode itself.
 -spec encoded(atom(), [term()], key()) -> binary().
 encoded(Function, Arguments, Key) ->
     case todana_codec:key(Key) of

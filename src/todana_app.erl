@@ -1,4 +1,4 @@
-%% The application: reads its environment, starts what it asks for.
+%% The application: reads its environment and starts the processes.
 %%
 %% Without options it opens no port and touches nothing outside itself.
 -module(todana_app).
@@ -33,8 +33,8 @@ start(#{databases := Databases} = Options) ->
             Other
     end.
 
-%% The databases outlive the application. What they are may not change under
-%% their records.
+%% The databases outlive the application. Their type and order cannot change
+%% while they contain records.
 -spec set_databases(todana_config:options()) -> ok | {error, string()}.
 set_databases(#{databases := Databases}) ->
     Natives = [todana_kyoto_database:native(D) || D <- Databases],
@@ -55,8 +55,8 @@ kept(in_use, Number) ->
         "node: restart the node"
     ]).
 
-%% Set in any case: the databases outlive the application, and so would the
-%% limit of an earlier start.
+%% Always sets the limit: the databases outlive the application, and so would
+%% the limit of an earlier start.
 -spec limit_memory(todana_config:options()) -> ok.
 limit_memory(#{memory_limit := off, memory_policy := Policy}) ->
     todana_nif:set_memory_limit(nil, Policy);

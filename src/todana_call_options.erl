@@ -1,4 +1,4 @@
-%% Option maps of the API, read into what native code takes.
+%% Checks the option maps of the API and converts them for native code.
 -module(todana_call_options).
 -moduledoc false.
 
@@ -9,12 +9,12 @@
 -type kind() ::
     open | put | expiring | expiry | counter | many | fetch | range.
 
-%% What goes over all shards (clear, for example) goes over so many at most.
+%% Limits the work of functions that visit all shards, for example clear.
 -define(SHARDS_MAX, 65_536).
-%% Most records of a page of a range.
+%% Maximum number of records in a page of a range.
 -define(LIMIT_MAX, 1000).
 
--doc "All options of this kind, with defaults, or what is wrong.".
+-doc "All options of this kind, with defaults; or the cause of the error.".
 -spec read(kind(), term()) -> {ok, map()} | {error, term()}.
 read(Kind, Options) when is_map(Options) ->
     Allowed = allowed(Kind),

@@ -6,7 +6,9 @@
 
 -export([main/1, help/0]).
 
--doc "Does what the arguments say. Returns only where it serves.".
+-doc """
+Executes the command in the arguments. Returns only if it starts a server.
+""".
 -spec main([string()]) -> ok | no_return().
 main(Arguments) ->
     ok = quiet_logger(),
@@ -65,12 +67,12 @@ flags(Names, Flags) ->
         throw([hd(Late), ": flags come before the names of databases"]),
     databases(Names, Flags).
 
-%% What stands behind the flags.
+%% The names of databases after the flags.
 -spec databases([string()], map()) -> map().
 databases([], Flags) ->
     Flags;
 databases(_Names, #{databases := _}) ->
-    throw("databases are named twice, by --databases and behind the flags");
+    throw("databases are named twice, by --databases and after the flags");
 databases(Names, Flags) ->
     Broken = [Name || Name <- Names, string:lexemes(Name, " \t") =/= [Name]],
     Broken =:= [] orelse
@@ -109,7 +111,7 @@ start(Flags) ->
     ok = serve(load(Flags)),
     ready().
 
-%% Serves from now on, until it is stopped.
+%% Starts the server, which runs until it is stopped.
 -spec serve({todana_config:loaded(), string()}) -> ok.
 serve({Loaded, File}) ->
     _ = application:load(todana),
@@ -122,7 +124,7 @@ serve({Loaded, File}) ->
         todana_options:all()
     ),
     application:set_env(todana, config_file, File),
-    %% Failures of the start are told by us, in one line.
+    %% The command line prints a failure to start itself, in one line.
     #{level := Level} = logger:get_primary_config(),
     ok = logger:set_primary_config(level, none),
     ok = native(),
@@ -131,7 +133,7 @@ serve({Loaded, File}) ->
     case Started of
         {ok, _} ->
             #{databases := {Databases, _}} = Loaded,
-            %% Was lost with the rest of the log.
+            %% The log was off when the application logged them.
             todana_kyoto_database:log_remarks(Databases);
         {error, Reason} ->
             throw(why(Reason))
@@ -170,7 +172,7 @@ ktserver({ok, Command}) ->
 log({none, Level}) ->
     logger:set_primary_config(level, Level);
 log({File, Level}) ->
-    %% The handler would make the directory.
+    %% The handler would create the directory.
     filelib:is_dir(filename:dirname(File)) orelse
         throw(["-log: ", File, ": ", file:format_error(enoent)]),
     ok = logger:remove_handler(default),
@@ -193,7 +195,7 @@ pid_file(File) ->
             throw(["-pid: ", File, ": ", file:format_error(Reason)])
     end.
 
-%% The first call into the native library: it loads, or says why not.
+%% Calls the native library for the first time, which loads it.
 -spec native() -> ok.
 native() ->
     try
@@ -205,12 +207,12 @@ native() ->
                   "run `make build`")
     end.
 
-%% The line that tells a supervisor, or a person, that clients may come.
+%% Reports to the supervisor or the user that the server accepts clients.
 -spec ready() -> ok.
 ready() ->
     Addresses = todana_listener:addresses(),
     Addresses =/= [] orelse
-        logger:warning("nothing is listened on: every listener is off"),
+        logger:warning("no address to listen on: every listener is off"),
     io:put_chars([ready(Addresses), $\n]).
 
 -spec ready([{atom(), string()}]) -> iodata().
@@ -223,7 +225,7 @@ ready(Addresses) ->
     ],
     ["todana ready", Listeners].
 
-%% The sentence inside the reasons that supervisors and applications wrap.
+%% Finds the sentence in the nested reasons of supervisors and applications.
 -spec why(term()) -> iodata().
 why({listener, Sentence}) -> Sentence;
 why({todana, Sentence}) when is_list(Sentence) -> Sentence;
@@ -255,7 +257,7 @@ show(Flags) ->
     Lines = [
         begin
             #{Name := {Value, Origin}} = Loaded,
-            %% Padded by hand: a field's width would also cut what is longer.
+            %% string:pad/2, because a field width would truncate longer text.
             Text = string:pad(todana_option_type:format(Type, Value), 24),
             io_lib:format("~-*ts = ~ts # ~ts~n",
                           [Width, Name, Text, where(Origin, Name, File)])
@@ -277,7 +279,7 @@ check(Flags) ->
     ok = remarks(Loaded),
     finish("the configuration is good\n").
 
-%% What a start would put into the log, and in the same place.
+%% Prints the remarks that `start' would log, to standard error as well.
 -spec remarks(todana_config:loaded()) -> ok.
 remarks(#{databases := {Databases, _Origin}}) ->
     Remarks = todana_kyoto_database:remarks(Databases),
@@ -298,13 +300,13 @@ help() ->
         "                serve, in the foreground; Ctrl-C or SIGTERM stops\n"
         "                kinds: - : hash, * cache (#capcnt #capsiz), "
         "+ % ordered (#rcomp)\n"
-        "  ktserver      the same by the command line of Kyoto Tycoon's "
+        "  ktserver      the same with the command line of Kyoto Tycoon's "
         "server;\n"
         "                see `todana help ktserver`\n"
-        "  config show   every option, its value and where it comes from\n"
-        "  config check  say whether the options are good\n"
-        "  version       say which version this is\n"
-        "  help          this text\n\n"
+        "  config show   print every option, its value and its source\n"
+        "  config check  check the options\n"
+        "  version       print the version\n"
+        "  help          print this text\n\n"
         "Options are flags (--listen-resp off), environment variables\n"
         "(TODANA_LISTEN_RESP=off) or keys of the configuration file\n"
         "(listen_resp = off), in this order. Flags and their defaults:\n\n",
@@ -331,7 +333,7 @@ version() ->
     ["todana ", Version, " (Erlang/OTP ", erlang:system_info(otp_release),
      ")\n"].
 
-%% Standard output is for what was asked; the log goes to standard error.
+%% Standard output is for the output of commands; the log uses standard error.
 -spec quiet_logger() -> ok.
 quiet_logger() ->
     _ = logger:remove_handler(default),

@@ -1,6 +1,6 @@
-%% The codec `term' where the native library leaves it to Erlang: large terms,
-%% and keys with maps, funs, pids, ports or references inside.
-%% native/nif/src/codec.rs has the format.
+%% The codec `term' for terms that the native library does not encode itself:
+%% large terms, and keys that contain maps, funs, pids, ports or references.
+%% native/nif/src/codec.rs documents the format.
 -module(todana_codec).
 -moduledoc false.
 
@@ -12,18 +12,19 @@
 -define(INTEGER_MIN, -16#8000000000000000).
 -define(INTEGER_MAX, 16#7fffffffffffffff).
 
-%% Marks what stands for an identifier in a key of kind ?LOCAL: {?MARK, Type,
-%% Text}. A tuple that begins with it becomes {?MARK, tuple, Tuple}.
+%% In a key of kind ?LOCAL, {?MARK, Type, Text} represents an identifier. A
+%% tuple whose first element is ?MARK becomes {?MARK, tuple, Tuple}.
 -define(MARK, '$local').
 
 -doc """
-The bytes of a key: equal keys, and only they, have equal bytes, now and later.
+The bytes of a key. Two keys have equal bytes if and only if they are equal, now
+and later.
 
-The external format of a pid, port or reference of this node holds the node's
-name, which changes when distribution starts. So a key with one inside is kept
-with their texts (`<0.84.0>`) or numbers, which do not. A fun, unless it is
-external, is misuse: its bytes hold all that it closes over, its creator, and
-its code's version.
+The external format of a pid, port or reference of this node includes the node's
+name, which changes when distribution starts. A key that contains one is
+therefore encoded with its text (`<0.84.0>`) or its numbers, which do not
+change. A fun that is not external is misuse: its bytes include the variables of
+its environment, its creator, and the version of its code.
 """.
 -spec key(term()) -> binary() | {badarg, 2, local_fun}.
 key(Term) ->
@@ -62,10 +63,10 @@ decode(<<?ATOM, Name/binary>>) -> binary_to_atom(Name);
 decode(<<?LOCAL, Bytes/binary>>) -> unmarked(binary_to_term(Bytes));
 decode(Bytes) -> binary_to_integer(Bytes).
 
-%% Whether there is an identifier of this node in a term.
+%% Whether a term contains an identifier of this node.
 -spec is_local(term()) -> boolean().
 is_local([Head | Tail]) ->
-    %% Both, so that a fun behind an identifier is found.
+    %% No short circuit: a fun after an identifier must be found.
     is_local(Head) or is_local(Tail);
 is_local(Tuple) when is_tuple(Tuple) ->
     is_local(tuple_to_list(Tuple));
@@ -79,10 +80,10 @@ is_local(Fun) when is_function(Fun) ->
 is_local(Term) ->
     text(Term) =/= none.
 
-%% The type and text of an identifier of this node. In a text, the node is 0,
-%% but so it is for what an earlier run of a node of this name made: that is
-%% told by its creation, and is not ours. References go by their numbers:
-%% list_to_ref/1 does not take those that name a resource.
+%% The type and text of an identifier of this node. The text of an identifier
+%% from an earlier run of a node with this name also begins with 0; it differs
+%% in its creation and does not belong to this node. References are encoded by
+%% their numbers, because list_to_ref/1 does not accept references to resources.
 -spec text(term()) -> {pid | port | reference, binary()} | none.
 text(Pid) when is_pid(Pid) ->
     case pid_to_list(Pid) of
@@ -107,8 +108,8 @@ text(_Term) ->
 text(Type, Text, true) -> {Type, list_to_binary(Text)};
 text(_Type, _Text, false) -> none.
 
-%% The external format of a reference: what it begins with, node and creation,
-%% and its numbers of 4 bytes each.
+%% The external format of a reference: its tag, node and creation, and its
+%% numbers of 4 bytes each.
 -spec parts(reference()) -> {binary(), binary(), binary()}.
 parts(Reference) ->
     <<Head:2/binary, Count:16, Rest/binary>> = term_to_binary(Reference),
@@ -152,13 +153,13 @@ unmarked(Map) when is_map(Map) ->
 unmarked(Term) ->
     Term.
 
--doc "A record of a page, which native code may have left encoded.".
+-doc "Decodes a record of a page if native code has not decoded it.".
 -spec pair({K, V} | nonempty_improper_list(term(), term())) ->
     {K | term(), V | term()}.
 pair({_Key, _Value} = Pair) -> Pair;
 pair([Key | Value]) -> {maybe_decode(Key), maybe_decode(Value)}.
 
--doc "A value that was found.".
+-doc "Decodes a value if native code has not decoded it.".
 -spec found({ok | encoded, term()}) -> term().
 found({ok, Value}) -> Value;
 found({encoded, Bytes}) -> decode(Bytes).

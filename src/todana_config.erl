@@ -1,8 +1,8 @@
-%% Where the values of options come from, and what they amount to.
+%% Reads the values of options from their sources and checks them.
 %%
 %% As a server: flag, else environment variable, else configuration file, else
-%% default. Embedded: the application's environment, else default. What is
-%% unknown or ill-typed is refused by name.
+%% default. Embedded: the application's environment, else default. An unknown
+%% option, or a value of the wrong type, is an error that names the option.
 -module(todana_config).
 -moduledoc false.
 
@@ -18,7 +18,7 @@
 -type texts() :: #{todana_options:name() => string()}.
 -type flags() :: #{config => string(), todana_options:name() => string()}.
 
-%% Variables of this name space that are not options.
+%% Variables that begin with TODANA_ and are not options.
 -define(OTHER_VARIABLES, [
     "TODANA_CONFIG", "TODANA_NATIVE", "TODANA_DEBIAN_MIRROR"
 ]).
@@ -26,13 +26,13 @@
 %% Keys of the application's environment that are not options.
 -define(OTHER_KEYS, [included_applications, config_file, pid_file]).
 
-%% More than any password.
+%% Longer than any password.
 -define(PASSWORD_FILE_BYTES_MAX, 4096).
 
-%% The file mode's bits for writing by the group and by everybody.
+%% The bits of the file mode that allow the group and others to write.
 -define(WRITTEN_BY_OTHERS, 8#022).
 
-%% Descriptors that `select' watches, less those that are no connections.
+%% Descriptors that `select' supports, minus those not used for connections.
 -define(SELECT_CONNECTIONS_MAX, 960).
 
 -doc "The options of an embedded application.".
@@ -67,7 +67,7 @@ set_or_default(#{name := Name} = Option, Given) ->
         #{} -> {parse(Option, default(Option), ""), default}
     end.
 
-%% A default must not be what another option makes impossible.
+%% Adjusts defaults that would contradict the value of another option.
 -spec fit_defaults(loaded()) -> loaded().
 fit_defaults(Loaded) ->
     fit_body(fit_connections(Loaded)).
@@ -105,14 +105,14 @@ text(Value) ->
     end.
 
 -doc """
-The options of a server, with their origins, from flags as they were given.
-Returns the path of the configuration file as well.
+The options of a server and their origins, from the given flags and the other
+sources. Also returns the path of the configuration file.
 """.
 -spec load(flags()) -> {ok, loaded(), File :: string()} | {error, string()}.
 load(Flags) ->
     load(Flags, #{}).
 
--doc "The same with other defaults than those of the option table.".
+-doc "`load/1` with defaults that override those of the option table.".
 -spec load(flags(), texts()) ->
     {ok, loaded(), File :: string()} | {error, string()}.
 load(Flags, Defaults) ->
@@ -151,7 +151,7 @@ origin(Option, Flags, Env, InFile, File) ->
             {parse(Option, Default, ""), default}
     end.
 
-%% Databases are named without a flag as well.
+%% Databases can also be named without a flag.
 -spec flag(todana_options:name()) -> string().
 flag(databases) -> "";
 flag(Name) -> todana_options:flag(Name) ++ ": ".
@@ -187,8 +187,8 @@ read_file(File) ->
             throw(sentence("~ts: ~ts", [File, file:format_error(Reason)]))
     end.
 
-%% `key = value', with comments behind a `#' that begins a line or follows a
-%% blank: names of databases have others inside.
+%% `key = value'. A `#' starts a comment only at the beginning of the line or
+%% after a blank, because names of databases contain `#'.
 -spec line(string(), pos_integer(), binary(), texts()) -> texts().
 line(File, Number, Line, Texts) ->
     Code = re:replace(Line, "(^|[ \\t])#.*", "", [dotall, {return, binary}]),
@@ -224,9 +224,9 @@ variables() ->
         not is_service(Variable)
     }.
 
-%% What Kubernetes tells the containers of a namespace about a service that is
-%% called todana: TODANA_SERVICE_HOST, TODANA_PORT, TODANA_PORT_6379_TCP and so
-%% on.
+%% The variables that Kubernetes sets in the containers of a namespace for a
+%% service called todana: TODANA_SERVICE_HOST, TODANA_PORT, TODANA_PORT_6379_TCP
+%% and so on.
 -spec is_service(string()) -> boolean().
 is_service("TODANA_SERVICE_" ++ _) -> true;
 is_service("TODANA_PORT") -> true;
@@ -269,7 +269,7 @@ hint(Text) ->
         error -> ""
     end.
 
--doc "Rules that concern several options.".
+-doc "Checks the rules that concern several options.".
 -spec check(options()) -> ok | {error, string()}.
 check(#{password_file := off} = Options) ->
     Open = [
@@ -285,7 +285,8 @@ check(#{password_file := off} = Options) ->
             Text = todana_option_type:format(addresses, [Address]),
             {error, sentence(
                 "~ts: ~ts is not a loopback address: set password_file, so "
-                "that not everybody may read and write", [Name, Text])}
+                "that only clients with the password can read and write",
+                [Name, Text])}
     end;
 check(#{password_file := File} = Options) ->
     case password(File) of
@@ -293,7 +294,7 @@ check(#{password_file := File} = Options) ->
         {error, Sentence} -> {error, Sentence}
     end.
 
-%% Sizes of which one has to fit into another.
+%% Checks the sizes of which one must not exceed another.
 -spec sizes(options()) -> ok | {error, string()}.
 sizes(#{output_bytes_soft := Soft, output_bytes_hard := Hard}) when
     Soft > Hard
@@ -312,8 +313,8 @@ is_loopback({0, 0, 0, 0, 0, 0, 0, 1}) -> true;
 is_loopback(_) -> false.
 
 -doc """
-The password: the first line of the file, `nil` without one. Read when it is
-needed, so that no process' arguments or state hold it.
+The password: the first line of the file, `nil` without a file. Read only when
+needed, so that the arguments and the state of processes do not contain it.
 """.
 -spec password(off | string()) -> {ok, nil | binary()} | {error, string()}.
 password(off) ->
@@ -334,7 +335,7 @@ password(File) ->
             {error, no_password(File, Why)}
     end.
 
-%% Whoever may write the file chooses the password.
+%% A user with write access to the file could choose the password.
 -spec not_written_by_others(string()) ->
     ok | {error, file:posix() | badarg | string()}.
 not_written_by_others(File) ->
@@ -370,7 +371,7 @@ read_password(File) ->
 no_password(File, Why) ->
     sentence("password_file: ~ts: ~ts", [File, Why]).
 
--doc "What the native server is started with, but for the password.".
+-doc "The settings of the native server, without the password.".
 -spec settings(options()) -> map().
 settings(Options) ->
     #{databases := Databases, kyoto_hosts := Hosts, kyoto_origins := Origins} =

@@ -38,20 +38,20 @@ text(not_iodata) -> "not iodata, which a table with codec raw needs";
 text(key_too_long) ->
     "longer than a key may be (64 KiB; a list of 81,920 elements)";
 text(local_fun) ->
-    "holds a fun that is not external (fun M:F/A): such a key would change "
-    "with its code and its node";
+    "contains a fun that is not external (fun M:F/A): such a key would "
+    "change with its code and its node";
 text(value_too_long) -> "longer than a value may be";
 text(not_an_integer) -> "not an integer of 64 bits";
 text(not_a_list) -> "not a list";
 text({too_many_pairs, Most}) ->
-    io_lib:format("more than ~b pairs to be stored as one step", [Most]);
-text(not_ordered) -> "a table that is not ordered";
-text(not_a_pair) -> "holds something that is no {Key, Value}";
+    io_lib:format("more than ~b pairs to store in one step", [Most]);
+text(not_ordered) -> "not an ordered table";
+text(not_a_pair) -> "contains an element that is not {Key, Value}";
 text(not_a_function) -> "not a function of that arity";
 text(not_an_atom) -> "not an atom";
 text(not_a_cursor) -> "not a cursor that scan/2,3 returned";
 text(not_a_version) -> "not a version that get_entry/2 returned";
-text(recursive) -> "this process is computing this very key already";
+text(recursive) -> "this process is already computing this key";
 text(not_running) -> "the application todana is not running";
 text(bad_option) -> "an option has a value of the wrong type";
 text({bad_option, Name}) ->

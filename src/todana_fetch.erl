@@ -1,13 +1,13 @@
-%% What `todana:fetch' does when there is no record: one caller computes it.
+%% `todana:fetch' for a missing record: one of the callers computes the value.
 %%
-%% Who computes is decided by `todana_flight'. A hit never comes here.
+%% `todana_flight' chooses that caller. A hit does not reach this module.
 -module(todana_fetch).
 -moduledoc false.
 
 -export([miss/4]).
 
 %% How often and how long to wait for a coordinator that is being restarted;
-%% after that everybody computes alone.
+%% after that, each caller computes the value itself.
 -define(RETRIES_MAX, 10).
 -define(RETRY_MS, 10).
 
@@ -25,7 +25,7 @@ miss(Table, Key, Compute, Wanted) ->
             join(Id, Table, Key, Compute, Wanted, Deadline, ?RETRIES_MAX)
     end.
 
-%% Iodata of the same bytes is the same key.
+%% Iodata with the same bytes is the same key.
 -spec key(tuple(), term()) -> term().
 key({_, raw, _, _, _, _}, Key) -> iolist_to_binary(Key);
 key(_, Key) -> Key.
@@ -56,7 +56,7 @@ join(Id, Table, Key, Compute, Wanted, Deadline, Retries) ->
 ) -> {ok, term()} | {error, term()}.
 lead(Flight, Table, Key, Compute, Wanted) ->
     try
-        %% It may have been stored since this process looked.
+        %% Another process may have stored the value since the miss.
         case todana:get(Table, Key) of
             {ok, _} = Found -> Found;
             error -> compute(Table, Key, Compute, Wanted)
@@ -86,7 +86,7 @@ compute(Table, Key, Compute, Wanted) ->
             error({bad_return_value, Other})
     end.
 
-%% A table that has no room is no reason to withhold the value.
+%% If the table has no room, the caller gets the value all the same.
 -spec store(todana:table(), term(), term(), map()) -> {ok, term()}.
 store(Table, Key, Value, Options) ->
     case todana:put(Table, Key, Value, maps:without([only], Options)) of

@@ -1,15 +1,16 @@
-%% Decides who computes a missing key: the first that asks leads, the others
-%% wait. If the leader dies or gives up, the first of the waiting leads.
+%% Decides which process computes a missing key: the first to ask becomes the
+%% leader, the others wait. If the leader dies or gives up, the process that has
+%% waited longest becomes the leader.
 %%
-%% However many wait for one key, the other keys of a coordinator do not: those
-%% who wait are rows of an ordered ETS table, so that each comes and goes by
-%% itself, and a result is delivered in slices, with the coordinator's other
-%% messages in between.
+%% Thousands of waiters for one key do not delay the other keys of a
+%% coordinator: each waiter is a row of an ordered ETS table, which can be
+%% inserted and deleted alone, and the coordinator sends a result in slices and
+%% handles its other messages in between.
 %%
-%% Only misses come here, and they are spread over ?FLIGHTS processes by key. A
-%% coordinator that crashes forgets its flights: leaders finish and store what
-%% they computed, waiters ask again. So at that moment, and only then, a key may
-%% be computed twice.
+%% Only misses reach this module. The key selects one of the processes in
+%% ?NAMES. A coordinator that crashes loses its flights: leaders finish and
+%% store their results, and waiters ask again. This is the only case in which a
+%% key may be computed twice.
 -module(todana_flight).
 -moduledoc false.
 -behaviour(gen_server).
@@ -19,20 +20,20 @@
 
 -export_type([flight/0]).
 
-%% A table's handle, and a key as the table tells keys apart.
+%% A table's handle, and a key in the form in which the table compares keys.
 -type id() :: {reference(), term()}.
 -opaque flight() :: {atom(), id(), reference()}.
-%% The place of one join among all joins of a coordinator.
+%% The sequence number of a join in its coordinator.
 -type arrival() :: pos_integer().
 -type result() :: {plain | encoded, term()}.
 
 -record(flight, {
-    %% The join that began it; its rows in the table of who waits begin with it.
+    %% The join that began it. The keys of its waiters' rows begin with it.
     number :: arrival(),
     leader :: pid(),
-    %% The join by which the leader came.
+    %% The join of the leader.
     leader_number :: arrival(),
-    %% Monitors the leader and names this leadership.
+    %% Monitors the leader and identifies its time as the leader.
     monitor :: reference()
 }).
 
@@ -41,12 +42,12 @@
     next = 1 :: arrival(),
     %% {{Flight, Join}, Alias, Pid}
     waiting :: ets:table(),
-    %% Flights that landed, and whose results are being delivered. Not empty:
-    %% a message `deliver' is on its way.
+    %% Landed flights whose results are still being sent. If it is not empty,
+    %% a message `deliver' is in the mailbox.
     landed = queue:new() :: queue:queue({arrival(), result()})
 }).
 
-%% Processes that are sent a result between two looks at the other messages.
+%% Results to send before the coordinator handles its other messages.
 -define(DELIVERIES_PER_SLICE, 100).
 
 -define(NAMES,
@@ -55,8 +56,8 @@
 ).
 
 -doc """
-Becomes the leader, or waits for the leader's result. The timeout is for the
-waiting only: a coordinator says at once which of the two it is.
+Becomes the leader, or waits for the leader's result. The timeout applies only
+to waiting: a coordinator replies immediately if the caller is to lead.
 """.
 -spec join(id(), timeout()) ->
     {lead, flight()} | {landed, term()} | timeout | recursive | down.
@@ -80,7 +81,7 @@ wait(Name, Id, Number, Alias, TimeoutMs) ->
         {'DOWN', Alias, process, _, _} -> down
     after TimeoutMs ->
         erlang:demonitor(Alias, [flush]),
-        %% It may have come since; from here on none will.
+        %% The result may have arrived since; after this line none can.
         receive
             {Alias, Answer} -> answer(Name, Id, Answer)
         after 0 ->
@@ -98,14 +99,14 @@ answer(_Name, _Id, {landed, {encoded, Bytes}}) ->
     {landed, binary_to_term(Bytes)};
 answer(_Name, _Id, recursive) -> recursive.
 
--doc "The leader's result, for all who wait.".
+-doc "Sends the leader's result to all waiters.".
 -spec land(flight(), term()) -> ok.
 land({Name, Id, Monitor}, Result) ->
     gen_server:cast(Name, {land, Id, Monitor, packed(Result)}).
 
-%% The coordinator sends a result to everybody who waits, so it has to be small
-%% however large the value is. A binary is shared, not copied; each process
-%% decodes it in its own time.
+%% The coordinator sends a result to every waiter, so the message must be small
+%% even if the value is large. A binary is shared, not copied, and each process
+%% decodes it itself.
 -spec packed(term()) -> result().
 packed({Kind, Value} = Result) when
     is_atom(Kind), is_binary(Value);
@@ -116,7 +117,7 @@ packed({Kind, Value} = Result) when
 packed(Result) ->
     {encoded, term_to_binary(Result)}.
 
--doc "The leader gives up; another is to lead.".
+-doc "The leader gives up, and the next waiter becomes the leader.".
 -spec abandon(flight()) -> ok.
 abandon({Name, Id, Monitor}) ->
     gen_server:cast(Name, {abandon, Id, Monitor}).
@@ -174,14 +175,14 @@ handle_cast({abandon, Id, Monitor}, #state{flights = Flights} = State) ->
 handle_cast({leave, Id, Number}, #state{flights = Flights} = State) ->
     case Flights of
         #{Id := #flight{leader_number = Number, monitor = Monitor}} ->
-            %% It was made the leader when it had stopped to wait.
+            %% It became the leader after it had stopped waiting.
             erlang:demonitor(Monitor, [flush]),
             {noreply, hand_over(Id, State)};
         #{Id := #flight{number = Flight}} ->
             true = ets:delete(State#state.waiting, {Flight, Number}),
             {noreply, State};
         #{} ->
-            %% It landed; if the result is on its way still, it reaches nobody.
+            %% The flight has landed. A result still being sent reaches no one.
             {noreply, State}
     end.
 
@@ -200,8 +201,8 @@ handle_info(deliver, #state{landed = Landed} = State) ->
 handle_info(_Message, State) ->
     {noreply, State}.
 
-%% Sends a result to some of those who wait; to the others when the messages
-%% that came meanwhile, and the other results, have had their turn.
+%% Sends a result to the next slice of waiters. The remaining ones follow after
+%% the messages that have arrived meanwhile and the other results.
 -spec deliver(arrival(), result(), #state{}) -> #state{}.
 deliver(Number, Result, #state{waiting = Waiting, landed = Landed} = State) ->
     case deliver_to(?DELIVERIES_PER_SLICE, Waiting, Number, Result) of
@@ -225,7 +226,8 @@ deliver_to(Most, Waiting, Number, Result) ->
             all
     end.
 
-%% The first of the waiting leads. If it is dead, its monitor says so at once.
+%% The first waiter becomes the leader. If it is dead, its monitor fires at
+%% once.
 -spec hand_over(id(), #state{}) -> #state{}.
 hand_over(Id, #state{flights = Flights, waiting = Waiting} = State) ->
     #{Id := #flight{number = Number}} = Flights,
@@ -238,7 +240,7 @@ hand_over(Id, #state{flights = Flights, waiting = Waiting} = State) ->
             State#state{flights = Flights#{Id := Led}}
     end.
 
-%% Who waits longest for a flight, and waits no more.
+%% Removes and returns the process that has waited longest for a flight.
 -spec take_first(ets:table(), arrival()) ->
     {arrival(), reference(), pid()} | none.
 take_first(Waiting, Number) ->

@@ -1,8 +1,9 @@
 %% The command line of Kyoto Tycoon's server, `bin/todana ktserver'.
 %%
-%% Options come first; what follows the first name of a database is one, too.
-%% An option whose silent absence would lose data or break a promise is refused;
-%% one that is about how ktserver works inside is taken and remarked upon.
+%% Options come first; every argument after the first name of a database is also
+%% the name of a database. An option is refused if ignoring it would lose data
+%% or break a promise. An option that only concerns the internals of ktserver is
+%% accepted, and a remark is logged.
 -module(todana_ktserver).
 -moduledoc false.
 
@@ -12,13 +13,13 @@
 
 -type log() :: {none | string(), none | error | notice | info}.
 -type command() :: #{
-    %% Options of `todana_options' that were given, and other defaults.
+    %% The given options, and defaults that differ from `todana_options'.
     flags := todana_config:flags(),
     defaults := todana_config:texts(),
     databases := [string()],
     log := log(),
     pid_file := none | string(),
-    %% Whether the address is ours, because only a port was given, or nothing.
+    %% Whether Todana chose the address, because -host was not given.
     own_host := boolean(),
     remarks := [string()]
 }.
@@ -29,7 +30,7 @@
 -define(PORT, "1978").
 -define(THREADS_MAX, 64).
 
--doc "What the arguments say.".
+-doc "Parses the arguments.".
 -spec parse([string()]) -> parsed().
 parse(Arguments) ->
     try
@@ -43,7 +44,7 @@ parse(Arguments) ->
         throw:Sentence -> {error, Sentence}
     end.
 
-%% Options of ktserver: what they are followed by, and what becomes of them.
+%% An option of ktserver: whether a value follows it, and how it is handled.
 -spec option(string()) ->
     {value | flag, used | useless | {no, string()}} | none.
 option(Option) ->
@@ -118,7 +119,7 @@ options(["-" ++ _ = Option | Rest], Given, Useless) ->
 options(Databases, Given, Useless) ->
     {Given, Useless, Databases}.
 
-%% All at once, so that nobody meets them one start after the other.
+%% All refused options, so that a user sees them in one attempt.
 -spec refused([string()]) -> [string()].
 refused([]) ->
     [];
@@ -156,7 +157,7 @@ command(Given, Useless, Databases) ->
         ]
     }.
 
-%% The quietest that was given counts.
+%% If several are given, the quietest counts.
 -spec levels() -> [{string(), none | error | notice | info}].
 levels() ->
     [{"-li", info}, {"-ls", notice}, {"-le", error}, {"-lz", none}].
@@ -183,7 +184,7 @@ address(Given) when
 address(_Given) ->
     [].
 
-%% Seconds, perhaps with a fraction; 0 is never.
+%% Seconds, with an optional fraction; 0 means never.
 -spec timeout(given()) -> [{atom(), string()}].
 timeout(#{"-tout" := Text}) ->
     Ms =
@@ -209,7 +210,7 @@ threads(#{"-th" := Text}) ->
 threads(_Given) ->
     [].
 
-%% A number, perhaps with one of the units that stand for powers of 1,024.
+%% A number with an optional unit, which is a power of 1,024.
 -spec number(string(), string(), integer(), integer()) -> integer().
 number(Option, Text, Min, Max) ->
     case todana_kyoto_database:quantity(Text) of
@@ -220,13 +221,13 @@ number(Option, Text, Min, Max) ->
                            "~b", [Option, Text, Min, Max]))
     end.
 
--doc "What is to be said of the options as they were found everywhere.".
+-doc "Remarks on the options, after all sources have been read.".
 -spec remarks(command(), todana_config:loaded()) -> [string()].
 remarks(#{own_host := true}, #{listen_kyoto := {[_ | _], Origin}}) when
     Origin =:= default; Origin =:= flag
 ->
-    ["without -host, ktserver listens on all addresses; this is " ?HOST
-     " only, because others need a password"];
+    ["without -host, ktserver listens on all addresses; Todana listens on "
+     ?HOST " only, because other addresses require a password"];
 remarks(_Command, _Loaded) ->
     [].
 
@@ -237,9 +238,9 @@ help() ->
         "usage: todana ktserver [OPTIONS] [--] [DATABASE...]\n\n"
         "The command line of Kyoto Tycoon's server. Every option of "
         "`todana help` may be\ngiven as an environment variable.\n\n"
-        "RESP and memcached are off here, unless TODANA_LISTEN_RESP or\n"
-        "TODANA_LISTEN_MEMCACHED say otherwise.\n"
-        "Kyoto Tycoon's protocols know no password, but for HTTP Basic: for "
+        "RESP and memcached are off, unless TODANA_LISTEN_RESP or\n"
+        "TODANA_LISTEN_MEMCACHED is set.\n"
+        "The only password in Kyoto Tycoon's protocols is HTTP Basic: for "
         "clients on\nother machines use a tunnel, or a proxy that adds the "
         "header.\n\n"
         "Databases (`:` without any), at most 16, in memory: - + : * %, "
@@ -250,20 +251,19 @@ help() ->
         "                 loopback needs a password, and so\n"
         "                 TODANA_PASSWORD_FILE\n"
         "  -port N        default " ?PORT "\n"
-        "  -tout SECONDS  for which a client may pause inside a request; "
+        "  -tout SECONDS  the longest pause of a client inside a request; "
         "default 30,\n"
-        "                 0 for ever\n"
-        "  -th N          threads, more than 64 are 64; default one for each "
-        "CPU\n"
+        "                 0 for no limit\n"
+        "  -th N          threads, at most 64; default one for each CPU\n"
         "  -log FILE      append to this file; default standard error. Single\n"
         "                 requests are not logged\n"
         "  -li -ls -le -lz  log all (default), warnings and notices, errors, "
         "nothing\n"
-        "  -pid FILE      holds the process' number while it serves\n\n"
-        "Taken and without a meaning here, which the log tells:\n"
+        "  -pid FILE      write the process ID to this file while serving\n\n"
+        "Accepted without an effect; the log names them:\n"
         "  -ulim -uasi -sid -oat -oas -onl -otl -onr -asi -ash -bgsi -bgsc "
         "-cmd\n  -mport -rts -riv -plex\n\n"
-        "Refused, because what they promise is not there:\n"
+        "Refused, because Todana does not support them:\n"
         "  -ulog -bgs -mhost -ord -scr -plsv -pldb -dmn\n"
     ].
 

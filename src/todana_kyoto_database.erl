@@ -1,8 +1,8 @@
 %% Databases by Kyoto Cabinet's names: `path[#parameter=value]...'.
 %%
-%% The last part of the path, or `#type=', tells the kind. What a name means, or
-%% a sentence that says why it means nothing. What is kept is what a table in
-%% memory can do; the rest is told by `remarks/1'.
+%% The last part of the path, or `#type=', selects the kind. A name is parsed
+%% into a database, or into a sentence that describes the error. Parameters that
+%% a table in memory does not support are ignored; `remarks/1' names them.
 -module(todana_kyoto_database).
 -moduledoc false.
 
@@ -16,33 +16,33 @@
     lexical | decimal | lexical_descending | decimal_descending.
 -type limit() :: pos_integer() | nil.
 -type database() :: #{
-    %% As it was given.
+    %% The name as the user gave it.
     text := string(),
-    %% The last part of the path, by which requests name it.
+    %% The last part of the path, which requests use as the name.
     name := string(),
     kind := kind(),
-    %% `nil' is a database without an order.
+    %% `nil' for a database without an order.
     order := order() | nil,
-    %% Records never expire by the Kyoto Tycoon port.
+    %% Whether the Kyoto Tycoon port ignores expiry times.
     persistent := boolean(),
     entries_max := limit(),
     bytes_max := limit(),
     cache_entries_max := limit(),
     cache_bytes_max := limit(),
-    %% Parameters that mean nothing here, without their values: one of them is
-    %% a password.
+    %% Parameters without an effect. Their values are omitted, because one of
+    %% them is a password.
     ignored := [string()]
 }.
 
-%% How many there are: `todana_command::DATABASES'.
+%% The number of databases: `todana_command::DATABASES'.
 -define(DATABASES_MAX, 16).
 
 -doc "The databases of a server, in their order.".
 -spec parse_all([string()]) -> {ok, [database()]} | {error, string()}.
 parse_all([]) ->
-    {error, "no database is named; `:` is the plainest"};
+    {error, "no database is named; name at least one, for example `:`"};
 parse_all(Texts) when length(Texts) > ?DATABASES_MAX ->
-    {error, sentence("~b databases are named, but there are ~b at most",
+    {error, sentence("~b databases are named, but at most ~b are supported",
                      [length(Texts), ?DATABASES_MAX])};
 parse_all(Texts) ->
     try
@@ -51,7 +51,7 @@ parse_all(Texts) ->
         throw:Sentence -> {error, Sentence}
     end.
 
--doc "The database that a name means.".
+-doc "Parses the name of a database.".
 -spec parse(string()) -> {ok, database()} | {error, string()}.
 parse(Text) ->
     try
@@ -82,15 +82,15 @@ database(Text) ->
 
 -spec kind(string(), kind() | file | none) -> kind().
 kind(Text, file) ->
-    fail("database `~ts` is one of files; databases are in memory only for "
-         "now, durable ones come later", [Text]);
+    fail("database `~ts` would be stored in files, but only databases in "
+         "memory are supported", [Text]);
 kind(Text, none) ->
-    fail("database `~ts` is of no kind that there is: name it -, +, :, * or "
-         "%, or add #type= and one of these", [Text]);
+    fail("database `~ts` has no known kind: name it -, +, :, * or %, or add "
+         "#type= and one of these", [Text]);
 kind(_Text, Kind) ->
     Kind.
 
-%% What the name itself says: a sign, or what follows its last dot.
+%% The kind from the name: a sign, or the suffix after the last dot.
 -spec sign(string()) -> kind() | file | none.
 sign(Name) ->
     case string:split(Name, ".", trailing) of
@@ -112,7 +112,7 @@ suffix(Suffix) ->
     ],
     found(Suffix, Suffixes).
 
-%% What `#type=' says: a sign, a suffix, or a word.
+%% The kind from `#type=': a sign, a suffix, or a word.
 -spec word(string()) -> kind() | file | none.
 word(Word) ->
     Words = [
@@ -233,8 +233,8 @@ limit(Key, Value, Database) ->
     end.
 
 -doc """
-A number in the notation of Kyoto Cabinet: digits, and perhaps a letter, small
-or large, that stands for a power of 1,024. A `b` may follow the letter, as in
+A number in the notation of Kyoto Cabinet: digits, and an optional letter in
+either case that stands for a power of 1,024. A `b` may follow the letter, as in
 the sizes of options.
 """.
 -spec quantity(string()) -> {ok, non_neg_integer()} | error.
@@ -256,7 +256,9 @@ bad(Key, Value, Expected, #{text := Text}) ->
     fail("database `~ts`: ~ts is `~ts`, but should be ~ts",
          [Text, Key, Value, Expected]).
 
--doc "Order and limits of the native table, of which the smaller ones count.".
+-doc """
+Order and limits of the native table. Of two limits, the lower one counts.
+""".
 -spec native(database()) -> {order() | nil, limit(), limit()}.
 native(Database) ->
     #{
@@ -266,10 +268,10 @@ native(Database) ->
         cache_entries_max := CacheEntriesMax,
         cache_bytes_max := CacheBytesMax
     } = Database,
-    %% Atoms are greater than numbers.
+    %% In Erlang's term order, atoms are greater than numbers.
     {Order, min(EntriesMax, CacheEntriesMax), min(BytesMax, CacheBytesMax)}.
 
--doc "What the native server is told of a database.".
+-doc "The settings of a database for the native server.".
 -spec setting(database()) ->
     {binary(), 16..33, boolean(), limit(), limit(), limit(), limit()}.
 setting(Database) ->
@@ -285,7 +287,7 @@ setting(Database) ->
     {unicode:characters_to_binary(Name), number(Kind), Persistent,
      EntriesMax, BytesMax, CacheEntriesMax, CacheBytesMax}.
 
-%% Kyoto Cabinet's numbers.
+%% Kyoto Cabinet's type numbers.
 -spec number(kind()) -> 16..33.
 number(proto_hash) -> 16;
 number(proto_tree) -> 17;
@@ -293,17 +295,17 @@ number(stash) -> 24;
 number(cache_hash) -> 32;
 number(cache_tree) -> 33.
 
--doc "A sentence for each database with parameters that mean nothing here.".
+-doc "A sentence for each database that has parameters without an effect.".
 -spec remarks([database()]) -> [string()].
 remarks(Databases) ->
     [
-        sentence("database ~b (`~ts`): without meaning here: ~ts",
+        sentence("database ~b (`~ts`): parameters without an effect: ~ts",
                  [Number, Name, lists:join(", ", Ignored)])
      || {Number, #{name := Name, ignored := [_ | _] = Ignored}} <-
             lists:enumerate(0, Databases)
     ].
 
--doc "Puts them into the log.".
+-doc "Logs the remarks.".
 -spec log_remarks([database()]) -> ok.
 log_remarks(Databases) ->
     lists:foreach(

@@ -1,12 +1,14 @@
-%% Owns the server that the network talks to.
+%% Owns the network server.
 %%
-%% Network clients are served by native threads, never by this process. It
-%% starts them, and stops them when it ends. Killed, it cannot: then the threads
-%% go on until its successor stops them and binds the addresses again. If they
-%% are stopped behind its back, it ends, and its successor starts them again.
+%% Native threads serve the clients; this process only starts the threads, and
+%% stops them when it terminates. If it is killed, the threads continue until
+%% its successor stops them and binds the addresses again. If something else
+%% stops the threads, this process terminates, and its successor starts them
+%% again.
 %%
-%% Its argument is printed in supervisor reports, so it names the password's
-%% file; the password is read at each start, and kept by the threads only.
+%% Supervisor reports print its argument, so the argument contains the name of
+%% the password file. The process reads the password at each start and does not
+%% keep it; only the threads do.
 -module(todana_listener).
 -moduledoc false.
 -behaviour(gen_server).
@@ -24,7 +26,7 @@ start_link(Settings) ->
 addresses() ->
     call(addresses, []).
 
--doc "Figures of the server, `#{}` without one.".
+-doc "Statistics of the server, `#{}` without one.".
 -spec info() -> #{atom() => number() | binary()}.
 info() ->
     call(info, #{}).
@@ -51,7 +53,7 @@ init(Settings) ->
             {error, {listener, unicode:characters_to_binary(Sentence)}}
     end.
 
-%% An exception would carry the settings, and so the password, into the log.
+%% An exception would write the settings, and so the password, to the log.
 -spec serve(map()) ->
     {ok, todana_nif:server()} | {error, {listener, binary()}}.
 serve(Settings) ->
@@ -84,8 +86,8 @@ handle_call(info, _From, Server) ->
             {reply, #{binary_to_atom(Name) => V || {Name, V} <- Info}, Server}
     end.
 
-%% A server that an instance of the native library started which was purged
-%% since is none to the present one. It stops when this process lets go of it.
+%% The present instance of the native library does not know a server that a
+%% purged instance started. Such a server stops when this process releases it.
 -spec ask(fun((todana_nif:server()) -> Answer), todana_nif:server()) ->
     Answer | stopped.
 ask(Ask, Server) ->
@@ -95,7 +97,7 @@ ask(Ask, Server) ->
         error:badarg -> stopped
     end.
 
-%% Why this process ends, and the supervisor starts another.
+%% The reason to terminate; the supervisor then starts another listener.
 -spec stopped() -> {listener, binary()}.
 stopped() ->
     {listener, ~"the server was stopped with its native library"}.
@@ -112,7 +114,7 @@ address(Ip, Port) ->
 handle_cast(_Message, Server) ->
     {noreply, Server}.
 
-%% Told by native code when somebody else has stopped the server.
+%% Native code sends this message if something else has stopped the server.
 -spec handle_info(term(), todana_nif:server()) ->
     {noreply, todana_nif:server()}
     | {stop, {listener, binary()}, todana_nif:server()}.

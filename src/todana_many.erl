@@ -1,13 +1,13 @@
-%% Functions over many keys: the loops around native slices.
+%% Functions on many keys: each loops over native calls of bounded length.
 -module(todana_many).
 -moduledoc false.
 
 -export([get/2, put/3, delete/2]).
 
 -define(ENCODED, 3).
-%% Beyond this an atomic write runs on a dirty scheduler.
+%% An atomic write of more pairs runs on a dirty scheduler.
 -define(PAIRS_MAX, 100).
-%% Others wait while so many are put in their places: some ten milliseconds.
+%% An atomic write of this many pairs holds its locks for some ten milliseconds.
 -define(ATOMIC_PAIRS_MAX, 32768).
 
 -doc "Keys that have a record, with their values.".
@@ -131,7 +131,7 @@ put_each(Table, Pairs, Expires) ->
             Misuse
     end.
 
--doc "Removes records; how many there were.".
+-doc "Removes records; returns the number removed.".
 -spec delete(todana:table(), [term()]) ->
     non_neg_integer() | todana_nif:misuse().
 delete(Table, Keys) when is_list(Keys) ->
@@ -160,7 +160,7 @@ delete(Table, Keys, Deleted) ->
             Misuse
     end.
 
-%% Calls with a key that native code leaves to Erlang to encode.
+%% Calls with the encoded key, if native code does not encode it itself.
 -spec encoded(term(), fun((binary(), todana_nif:form()) -> Result)) ->
     Result | todana_error:cause().
 encoded(Key, Call) ->

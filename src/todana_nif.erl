@@ -1,9 +1,9 @@
 %% The native library, function by function.
 %%
-%% Not an API: arguments are positional, `Form' tells what the caller has
-%% encoded, and misuse is answered, not raised. Who calls: `todana' and the
-%% processes of the application. What each function answers is written beside
-%% it in native/nif/src.
+%% Not an API: arguments are positional, `Form' indicates which arguments the
+%% caller has encoded, and misuse is returned, not raised. `todana' and the
+%% processes of the application call it. native/nif/src documents the results of
+%% each function.
 -module(todana_nif).
 -moduledoc false.
 
@@ -71,8 +71,9 @@
 %% Bit 1: the key is encoded, bit 2: the value is, bit 4: on a dirty scheduler.
 -type form() :: 0..7.
 
-%% `encode': encode key and value, and call again. `dirty': call the same
-%% function's dirty brother. Otherwise: which argument is wrong, and why.
+%% `encode': encode key and value, and call again. `dirty': call the variant of
+%% the function for dirty schedulers. Otherwise: the wrong argument and the
+%% cause.
 -type misuse() :: encode | dirty | {badarg, pos_integer(), atom()}.
 
 -type expires() ::

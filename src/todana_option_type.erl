@@ -1,12 +1,12 @@
-%% What the values of options look like: text to value, value to text.
+%% The types of options: converts text to values and values to text.
 -module(todana_option_type).
 -moduledoc false.
 
 -export([parse/2, format/2, describe/1]).
 
 -doc """
-The value that a text stands for, or what was expected instead; `refused` with a
-whole sentence where the text's own words are needed to say what is wrong.
+Parses the value of an option. An `error` describes the expected form; `refused`
+has a complete sentence, which quotes the text.
 """.
 -spec parse(todana_options:type(), string()) ->
     {ok, term()} | {error, string()} | {refused, string()}.
@@ -72,7 +72,7 @@ value({choice, Words}, Text) ->
         [] -> error
     end.
 
-%% In small letters, as they are compared.
+%% In lower case, because names are compared without regard to case.
 -spec names(string()) -> [string()].
 names(Text) ->
     [
@@ -99,7 +99,7 @@ or_word(Word, Text, Type) ->
         _ -> value(Type, Text)
     end.
 
-%% At most 18 digits: more than any option takes.
+%% At most 18 digits, which is more than any option accepts.
 -spec digits(string()) -> {ok, non_neg_integer()} | error.
 digits(Text) ->
     case string:take(Text, "0123456789") of
@@ -135,7 +135,7 @@ address(Ip, Port) ->
         _ -> error
     end.
 
--doc "A value as it would be written in a file.".
+-doc "A value in the notation of the configuration file.".
 -spec format(todana_options:type(), term()) -> string().
 format(addresses, []) ->
     "off";
@@ -176,17 +176,17 @@ written({Ip, Port}) when tuple_size(Ip) =:= 8 ->
 written({Ip, Port}) ->
     lists:concat([inet:ntoa(Ip), ":", Port]).
 
--doc "What a value of this type looks like, for people.".
+-doc "Describes the values of a type to a user.".
 -spec describe(todana_options:type()) -> string().
 describe(addresses) ->
-    "HOST:PORT with an IP address, several with commas, or `off`";
+    "HOST:PORT with an IP address, several separated by commas, or `off`";
 describe(databases) ->
-    "at most 16 names as of ktserver, with blanks between them";
+    "up to 16 names as in ktserver, separated by blanks";
 describe(hosts) ->
-    "names of hosts with commas between them, `*` for any, or `off`";
+    "names of hosts separated by commas, `*` for any, or `off`";
 describe(origins) ->
-    "origins such as `https://example.org` with commas between them, `*` for "
-    "any, or `off`";
+    "origins such as `https://example.org` separated by commas, `*` for any, "
+    "or `off`";
 describe(file) ->
     "the path of a file, or `off`";
 describe({integer, Min, Max}) ->

@@ -1,6 +1,7 @@
-%% The options, once. From these rows come the keys of the configuration file,
-%% the flags, the TODANA_* variables, the keys of the application's environment,
-%% `todana config show', `--help' and docs/configuration.md.
+%% The only definition of the options. From these rows are derived the keys of
+%% the configuration file, the flags, the TODANA_* variables, the keys of the
+%% application's environment, `todana config show', `--help' and
+%% docs/configuration.md.
 -module(todana_options).
 -moduledoc false.
 
@@ -23,9 +24,9 @@
 -type option() :: #{
     name := name(),
     type := type(),
-    %% As it would be written in a file.
+    %% In the notation of the configuration file.
     default := string(),
-    %% Where the default differs when embedded in another release.
+    %% The default when embedded in another release, if it differs.
     embedded => string(),
     group := string(),
     doc := string()
@@ -48,23 +49,25 @@ listeners() ->
     [
         (row(G, listen_resp, addresses, "127.0.0.1:6379",
             "Addresses for Redis clients (RESP2 and RESP3), separated by "
-            "commas. Port 0 takes any free port. An address that is not a "
-            "loopback address needs `password_file`."))#{embedded => "off"},
+            "commas. Port 0 selects any free port. An address that is not a "
+            "loopback address requires `password_file`."))#{embedded => "off"},
         (row(G, listen_memcached, addresses, "127.0.0.1:11211",
             "Addresses for memcached clients."))#{embedded => "off"},
         (row(G, listen_kyoto, addresses, "127.0.0.1:1978",
-            "Addresses for Kyoto Tycoon clients, by HTTP and by its binary "
+            "Addresses for Kyoto Tycoon clients, for HTTP and for its binary "
             "protocol."))#{embedded => "off"},
         row(G, password_file, file, "off",
-            "A file with the password that clients must give, in its first "
-            "line: at most 4kb, which none but its owner may write. Without "
-            "one, only loopback addresses may be listened on."),
+            "A file whose first line is the password that clients must give. "
+            "The file has at most 4kb, and only its owner may write it. "
+            "Without a password, the server listens on loopback addresses "
+            "only."),
         row(G, event_loops, {integer, 1, 1024, auto}, "auto",
-            "Threads that serve clients. `auto` is one for each CPU online."),
+            "Threads that serve clients. `auto` is one for each online CPU."),
         row(G, event_backend, {choice, [native, portable, poll, select]},
             "native",
-            "How threads learn of ready sockets. `native` is the best the "
-            "system has; `select` takes descriptors below 1,024 only.")
+            "The system interface that reports ready sockets. `native` is "
+            "the best one of the system; `select` supports only descriptors "
+            "below 1,024.")
     ].
 
 -spec memory() -> [option()].
@@ -72,18 +75,21 @@ memory() ->
     G = "Memory",
     [
         row(G, memory_limit, {bytes, ?MB, 1024 * ?TB, off}, "off",
-            "Most bytes of records in the databases `db0` to `db15` together. "
-            "Tables that Erlang code opens have limits of their own."),
+            "Maximum number of bytes of the records of all databases (`db0` "
+            "to `db15`) together. Tables that Erlang code opens have their own "
+            "limits."),
         row(G, memory_policy, {choice, [evict, refuse]}, "evict",
-            "What a write does at the limit: `evict` the records that are "
-            "used least, or `refuse` the write. Where records are evicted, "
-            "large values may take a sixteenth of the limit, or 8 MiB, beyond "
-            "it until room is made; a write that would take more is refused, "
-            "and the room for it is made meanwhile."),
+            "What a write does at the limit: `evict` removes the least used "
+            "records, `refuse` returns an error. With `evict`, large values "
+            "may exceed the limit by a sixteenth of it, or by 8 MiB if that is "
+            "more, until enough records are evicted. A write that would "
+            "exceed that is refused; the server then evicts records, so that "
+            "a retry succeeds."),
         row(G, sweep_interval_ms, {integer, 1, ?MAX}, "100",
-            "How often expired records are freed, and room is made that large "
-            "values took beyond the limit, in milliseconds. Expired records "
-            "are invisible from the moment they expire in any case.")
+            "Interval in milliseconds at which the sweeper frees expired "
+            "records, and evicts records if large values have exceeded the "
+            "limit. Clients never see an expired record, even before the "
+            "sweeper frees it.")
     ].
 
 -spec clients() -> [option()].
@@ -91,34 +97,38 @@ clients() ->
     G = "Clients",
     [
         row(G, connections_max, {integer, 1, 1_000_000}, "10000",
-            "Most clients at one time. More are told so and turned away. "
-            "The default with the event back end `select` is 960."),
+            "Maximum number of connected clients. The server sends further "
+            "clients an error and closes the connection. The default with the "
+            "event back end `select` is 960."),
         row(G, idle_timeout_ms, {integer, 1, ?MAX, off}, "off",
-            "Clients that send nothing and take no reply for so many "
-            "milliseconds are closed, unless the server is at work on a "
-            "request of theirs, or they wait for a signal."),
+            "The server closes a client that has neither sent a request nor "
+            "received a reply for this number of milliseconds, unless the "
+            "server is executing a request of the client, or the client waits "
+            "for a signal."),
         row(G, authentication_timeout_ms, {integer, 1, ?MAX}, "10000",
-            "With a password: clients that have not given it after so many "
-            "milliseconds are closed. A password that came in time counts, "
-            "however long its answer is held back."),
+            "If a password is set, the server closes a client that has not "
+            "sent it within this number of milliseconds. The time at which the "
+            "server receives the password counts, not the time at which it "
+            "replies."),
         row(G, tcp_keepalive_s, {integer, 1, 32767, off}, "300",
-            "TCP keepalive in seconds."),
+            "Idle time before TCP keepalive probes, in seconds."),
         row(G, clients_memory_limit, {bytes, 0, 1024 * ?TB, auto}, "auto",
-            "Most bytes that the server holds for all clients together: "
-            "requests under way, commands queued by MULTI, replies that "
-            "wait. Beyond it the client that holds most is closed. `auto` is "
-            "an eighth of the memory of the machine or container, at least "
-            "256mb; 0 is no limit."),
+            "Maximum number of bytes that the server holds for all clients "
+            "together: incomplete requests, commands queued by MULTI, and "
+            "pending replies. Above the limit, the server closes the client "
+            "that holds most. `auto` is an eighth of the memory of the machine "
+            "or container, at least 256mb; 0 is no limit."),
         row(G, input_bytes_max, {bytes, 64 * ?KB, ?TB}, "128mb",
-            "Most bytes of a request under way that one client may make the "
-            "server hold."),
+            "Maximum number of bytes of an incomplete request that the "
+            "server holds for one client."),
         row(G, output_bytes_hard, {bytes, 64 * ?KB, ?TB}, "256mb",
-            "A client with more output waiting is closed at once."),
+            "The server closes a client with more pending output "
+            "immediately."),
         row(G, output_bytes_soft, {bytes, 64 * ?KB, ?TB}, "32mb",
-            "A client with more output waiting for `output_soft_ms` is "
-            "closed."),
+            "The server closes a client that has had more pending output for "
+            "`output_soft_ms`."),
         row(G, output_soft_ms, {integer, 1, ?MAX}, "60000",
-            "See `output_bytes_soft`, in milliseconds.")
+            "The time for `output_bytes_soft`, in milliseconds.")
     ].
 
 -spec requests() -> [option()].
@@ -126,21 +136,24 @@ requests() ->
     G = "Requests",
     [
         row(G, key_bytes_max, {bytes, 1, ?MB}, "64kb",
-            "Longest key. memcached has 250 bytes at most in any case."),
+            "Maximum length of a key. With memcached, a key has at most 250 "
+            "bytes in any case."),
         row(G, value_bytes_max, {bytes, 1, 512 * ?MB}, "64mb",
-            "Longest value by RESP."),
+            "Maximum length of a value in RESP."),
         row(G, memcached_value_bytes_max, {bytes, 1, 512 * ?MB}, "1mb",
-            "Longest value by memcached."),
+            "Maximum length of a value in the memcached protocol."),
         row(G, arguments_max, {integer, 1, 1_048_576}, "65536",
-            "Most arguments of a RESP command."),
+            "Maximum number of arguments of a RESP command."),
         row(G, line_bytes_max, {bytes, 64, 16 * ?MB}, "64kb",
-            "Longest inline or text line."),
+            "Maximum length of an inline command or a line of text."),
         row(G, unauthenticated_arguments_max, {integer, 1, 1_048_576}, "10",
-            "Most arguments of a command before the password was given."),
+            "Maximum number of arguments of a command before the client has "
+            "authenticated."),
         row(G, unauthenticated_argument_bytes_max, {bytes, 1, ?MB}, "16kb",
-            "Longest argument before the password was given."),
+            "Maximum length of an argument before the client has "
+            "authenticated."),
         row(G, queued_bytes_max, {bytes, 1, ?TB}, "128mb",
-            "Most bytes that the commands between MULTI and EXEC may take.")
+            "Maximum number of bytes of the commands between MULTI and EXEC.")
     ].
 
 -spec kyoto() -> [option()].
@@ -148,24 +161,27 @@ kyoto() ->
     G = "Kyoto Tycoon",
     [
         row(G, databases, databases, ":",
-            "The databases, `db0` first, by Kyoto Cabinet's names. `+` and "
-            "`%` are ordered, by the number at the front of keys with "
-            "`#rcomp=dec`; `*#capcnt=100000` holds so many records at most. "
-            "Those after the last name are like `:`, and Kyoto Tycoon clients "
-            "do not see them. After the flags of `start`, names may stand by "
-            "themselves."),
+            "The databases, beginning with `db0`, as Kyoto Cabinet names "
+            "them. `+` and `%` are ordered: by the bytes of the keys, or with "
+            "`#rcomp=dec` by the decimal number at their beginning. "
+            "`*#capcnt=100000` holds at most 100,000 records. The databases "
+            "after the last name are like `:`, and Kyoto Tycoon clients do not "
+            "see them. The names may also follow the flags of `start`, without "
+            "this flag."),
         row(G, kyoto_hosts, hosts, "off",
-            "Names that the `Host` of an HTTP request may have, beside "
-            "`localhost` and addresses. Others are refused, so that a web "
-            "page cannot reach the server under a name of its own."),
+            "Names that the `Host` of an HTTP request may have, besides "
+            "`localhost` and addresses. The server refuses other names, so "
+            "that a web page cannot reach it through a DNS name of the page's "
+            "author."),
         row(G, kyoto_origins, origins, "off",
-            "Web pages that may send requests from a browser."),
+            "Origins of the web pages that may send requests from a browser."),
         row(G, kyoto_body_bytes_max, {bytes, 1, 256 * ?MB}, "64mb",
-            "Longest body of a request; at most `input_bytes_max`, which the "
-            "default follows."),
+            "Maximum length of the body of a request; at most "
+            "`input_bytes_max`. The default is lowered to `input_bytes_max` if "
+            "that is less."),
         row(G, kyoto_timeout_ms, {integer, 1, ?MAX, off}, "30000",
-            "A client that has sent a part of a request, and then nothing for "
-            "so many milliseconds, is closed.")
+            "The server closes a client that has sent a part of a request, and "
+            "then nothing for this number of milliseconds.")
     ].
 
 -spec observing() -> [option()].
@@ -173,9 +189,10 @@ observing() ->
     G = "Observing",
     [
         row(G, slow_log_us, {integer, 0, ?MAX, off}, "10000",
-            "Commands that take as many microseconds are in the slow log."),
+            "The slow log records commands that take at least this number of "
+            "microseconds."),
         row(G, slow_log_entries_max, {integer, 0, 1_000_000}, "128",
-            "Most entries in the slow log.")
+            "Maximum number of entries in the slow log.")
     ].
 
 -spec row(string(), name(), type(), string(), string()) -> option().
@@ -193,7 +210,7 @@ row(Group, Name, Type, Default, Doc) ->
 names() ->
     [Name || #{name := Name} <- all()].
 
--doc "The option that a text names.".
+-doc "Looks up an option by its name as text.".
 -spec find(string()) -> {ok, option()} | error.
 find(Text) ->
     Found = [O || #{name := Name} = O <- all(), atom_to_list(Name) =:= Text],
@@ -213,7 +230,7 @@ flag(Name) ->
 variable(Name) ->
     "TODANA_" ++ string:uppercase(atom_to_list(Name)).
 
--doc "The name that was probably meant, if one is near.".
+-doc "The most similar option name, if one is similar enough.".
 -spec nearest(string()) -> {ok, string()} | error.
 nearest(Text) ->
     Ranked = [

@@ -4,10 +4,10 @@
 
 -export([scan/3, fold/3, fold_snapshot/3]).
 
-%% About how many records one native call returns.
+%% Approximate number of records that one native call returns.
 -define(COUNT, 100).
 
--doc "A page and the cursor of the next.".
+-doc "A page and the cursor of the next page.".
 -spec scan(todana:table(), term(), term()) ->
     {[{term(), term()}], {cursor, pos_integer()} | done}
     | todana_nif:misuse().
@@ -36,7 +36,7 @@ page(Table, Cursor, Options) when Options =:= #{} ->
 page(_Table, _Cursor, _Options) ->
     {badarg, 3, {bad_option, count}}.
 
-%% On a dirty scheduler where the table has few and large shards.
+%% Runs on a dirty scheduler if the table has few and large shards.
 -spec native(todana:table(), non_neg_integer(), pos_integer()) ->
     {non_neg_integer(), [term()]} | todana_nif:misuse().
 native(Table, Cursor, Count) ->
@@ -54,7 +54,7 @@ native(Table, Cursor, Count) ->
 decoded(Pairs) ->
     [todana_codec:pair(Pair) || Pair <- Pairs].
 
--doc "Folds over the pages of a scan; in order where a table is ordered.".
+-doc "Folds over the pages of a scan; in order if the table is ordered.".
 -spec fold(fun((term(), term(), Acc) -> Acc), Acc, todana:table()) ->
     {ok, Acc} | {badarg, 3, term()}.
 fold(Function, Acc, Table) ->
@@ -88,7 +88,7 @@ over(Function, Acc, [Pair | Pairs]) ->
     {Key, Value} = todana_codec:pair(Pair),
     over(Function, Function(Key, Value, Acc), Pairs).
 
--doc "Folds over a snapshot. It ends with the fold, however that ends.".
+-doc "Folds over a snapshot, and releases it even if the function raises.".
 -spec fold_snapshot(fun((term(), term(), Acc) -> Acc), Acc, todana:table()) ->
     {ok, Acc} | {error, busy | abandoned} | {badarg, 3, term()}.
 fold_snapshot(Function, Acc, Table) ->

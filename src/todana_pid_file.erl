@@ -1,12 +1,11 @@
-%% The file with the number of the operating system's process, for who stops a
-%% server by it. It is there from when the server is ready until it ends in an
-%% orderly way.
+%% The PID file. It exists from the moment the server is ready until the server
+%% shuts down in an orderly way.
 -module(todana_pid_file).
 -moduledoc false.
 
 -export([write/1, remove/0]).
 
--doc "Writes the file, whatever was there.".
+-doc "Writes the file, and overwrites an existing one.".
 -spec write(file:filename()) -> ok | {error, file:posix() | badarg}.
 write(File) ->
     case file:write_file(File, [os:getpid(), $\n]) of
@@ -18,8 +17,7 @@ write(File) ->
 -spec remove() -> ok.
 remove() ->
     case application:get_env(todana, pid_file) of
-        %% The environment stays as it is: at the node's end nobody is left who
-        %% could change it.
+        %% The environment need not be reset: the node is shutting down.
         {ok, File} ->
             _ = file:delete(File),
             ok;

@@ -1,7 +1,7 @@
 -module(todana_profile).
 -moduledoc """
-How often, and how long: a start/stop profiler that costs a fraction of a
-microsecond and has no process in the way.
+A start/stop profiler: counts the calls of a label and measures their time. A
+measurement costs a fraction of a microsecond and sends no message.
 
     todana_profile:start(insert),
     ...
@@ -10,33 +10,34 @@ microsecond and has no process in the way.
     todana_profile:run({lookup, Table}, fun() -> lookup(Table, Key) end),
     io:put_chars(todana_profile:format(todana_profile:report())).
 
-A label is any term. `start/1` and `stop/1` pair within one process and may be
-nested, also with the same label; what was started inside and not stopped when
-its surroundings are (an exception passed by) is dropped. A process that dies in
-between leaves nothing behind: its call is not counted.
+A label is any term. `start/1` and `stop/1` form a pair within one process.
+Pairs may be nested, even with the same label. If an exception skips an inner
+`stop/1`, stopping the outer pair drops the inner call. If a process dies before
+it calls `stop/1`, the call is not counted.
 
-`run/2` stops whatever happens: use it where an exception may pass by and
-nothing around it is measured, for a start that is never stopped stays in the
-process.
+`run/2` stops the measurement even if the function raises. Use it if an
+exception is possible and no outer pair would drop the call, because a start
+that is never stopped stays in the process.
 
 Each label has an array of counters, found through a persistent term: calls,
-nanoseconds, and a histogram with sixteen steps to each doubling, so percentiles
-are right within 3.2 %. The first use of a label makes them. Labels stay for the
-life of the node, with about 5 KB for each scheduler: use few of them.
+nanoseconds, and a histogram with sixteen buckets per doubling, so percentiles
+are accurate within 3.2 %. The first use of a label creates the array. Labels
+exist for the life of the node and take about 5 KB per scheduler: use few of
+them.
 """.
 
 -export([start/1, stop/1, run/2, report/0, reset/0, format/1]).
 -ifdef(TEST).
 -export([count/2, bucket/1, middle/1]).
 -endif.
-%% For the shell, which asks it to explain an exception.
+%% The shell calls it to explain an exception.
 -export([format_error/2]).
 
 -export_type([label/0, row/0]).
 
--doc "What is measured.".
+-doc "The name of a measurement.".
 -type label() :: term().
--doc "What is known of a label. A call includes what is called inside.".
+-doc "The figures of a label. The time of a call includes nested calls.".
 -type row() :: #{
     label := label(),
     calls := pos_integer(),
@@ -53,11 +54,11 @@ life of the node, with about 5 KB for each scheduler: use few of them.
 -define(CALLS, 1).
 -define(NANOSECONDS, 2).
 -define(FIRST_BUCKET, 3).
-%% Below 2^STEP_BITS nanoseconds each has a bucket of its own; from there on
-%% each doubling has 2^STEP_BITS.
+%% Below 2^STEP_BITS nanoseconds, each nanosecond has its own bucket; above,
+%% each doubling has 2^STEP_BITS buckets.
 -define(STEP_BITS, 4).
 -define(STEPS, (1 bsl ?STEP_BITS)).
-%% Up to 2^44 nanoseconds, five hours; what takes longer counts as that.
+%% Up to 2^44 nanoseconds, five hours; longer calls count as five hours.
 -define(BITS, 44).
 -define(BUCKETS, ((?BITS - ?STEP_BITS + 1) * ?STEPS)).
 
@@ -72,7 +73,7 @@ start(Label) ->
     put(?OPEN, [Label, erlang:monotonic_time() | Open]),
     ok.
 
--doc "Ends the call of this process that began last with this label.".
+-doc "Ends the most recent call of this process with this label.".
 -spec stop(label()) -> ok.
 stop(Label) ->
     Now = erlang:monotonic_time(),
@@ -84,8 +85,8 @@ stop(Label) ->
             error(badarg, [Label], [{error_info, #{}}])
     end.
 
-%% When the innermost call of this label began, and the calls around it. What is
-%% inside it was not stopped.
+%% The start time of the innermost call of this label, and the calls around it.
+%% Calls inside it were not stopped and are dropped.
 -spec begun(label(), list() | undefined) -> {integer(), list()} | not_begun.
 begun(Label, [Label, Started | Around]) -> {Started, Around};
 begun(Label, [_Inside, _Started | Around]) -> begun(Label, Around);
@@ -98,8 +99,8 @@ format_error(badarg, _Stacktrace) ->
     #{1 => <<"this process has not started it, or not inside this run/2">>}.
 
 -doc """
-Measures a function, also when it raises. What the function starts and does not
-stop is dropped, and it cannot stop what was started around it.
+Measures a function, even if it raises. Calls that the function starts and does
+not stop are dropped, and it cannot stop a call that was started outside it.
 """.
 -spec run(label(), fun(() -> Result)) -> Result.
 run(Label, Function) when is_function(Function, 0) ->
@@ -128,7 +129,7 @@ count(Label, Elapsed) ->
     counters:add(Counters, ?NANOSECONDS, Nanoseconds),
     counters:add(Counters, ?FIRST_BUCKET + bucket(Nanoseconds), 1).
 
-%% Where two processes come with a new label at once, both use the first array.
+%% If two processes use a new label at the same time, both get the first array.
 -spec new(label()) -> counters:counters_ref().
 new(Label) ->
     New = counters:new(?FIRST_BUCKET + ?BUCKETS, [write_concurrency]),
@@ -139,7 +140,7 @@ new(Label) ->
         error:badarg -> persistent_term:get(?KEY(Label))
     end.
 
-%% The bucket of a time, counted from 0.
+%% The index of a time's bucket, from 0.
 -spec bucket(non_neg_integer()) -> non_neg_integer().
 bucket(Nanoseconds) when Nanoseconds < ?STEPS ->
     max(Nanoseconds, 0);
@@ -169,12 +170,12 @@ middle(Bucket) ->
     (Bucket rem ?STEPS + ?STEPS) * Width + (Width - 1) / 2.
 
 -doc """
-The labels that were called, most seconds first. Calls that end while the
-counters are read may be counted in one figure and not yet in another.
+The labels that were called, in descending order of total time. A call that ends
+while the counters are read may be counted in one figure and not in another.
 """.
 -spec report() -> [row()].
 report() ->
-    %% Looked at once: a reset meanwhile must not leave a row without calls.
+    %% Read only once: a concurrent reset must not leave a row without calls.
     Rows = [
         row(Label, Calls, Counters)
      || {Label, Counters} <- labels(),
@@ -206,7 +207,7 @@ row(Label, Calls, Counters) ->
         p99_us => percentile(99, Histogram)
     }.
 
-%% The time that so many of a hundred calls took at most, in microseconds.
+%% A percentile of the times of calls, in microseconds.
 -spec percentile(pos_integer(), [{non_neg_integer(), pos_integer()}]) ->
     float().
 percentile(Percent, Histogram) ->
@@ -225,7 +226,7 @@ percentile_from(Left, [{_Bucket, Count} | Rest]) ->
 percentile_from(_Left, []) ->
     0.0.
 
--doc "Sets all counters to zero. Calls under way are counted when they end.".
+-doc "Sets all counters to zero. Calls in progress are counted when they end.".
 -spec reset() -> ok.
 reset() ->
     lists:foreach(
@@ -265,7 +266,7 @@ cells(#{label := Label, seconds := Seconds, calls := Calls} = Row) ->
 widths(Line) ->
     [string:length(Cell) || Cell <- Line].
 
-%% The label to the left, figures to the right.
+%% The label is aligned to the left, figures to the right.
 -spec line([{string(), non_neg_integer()}]) -> unicode:chardata().
 line([{Label, Width} | Figures]) ->
     [

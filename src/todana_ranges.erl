@@ -1,6 +1,6 @@
 %% Walks over ordered tables, a page at a time.
 %%
-%% Nothing is kept between two pages: the cursor is the key where the last one
+%% No state is kept between two pages: the cursor is the key where the last page
 %% ended.
 -module(todana_ranges).
 -moduledoc false.
@@ -14,7 +14,7 @@
     {between, todana_nif:bound(), todana_nif:bound()} | {prefix, term()}.
 -type page() :: {[term()], {cursor, binary()} | done}.
 
--doc "A page of the records between two ends, and where to go on.".
+-doc "A page of the records between two ends, and the next page's cursor.".
 -spec range(todana:table(), term(), term(), term()) ->
     page() | todana_error:cause().
 range(Table, From, To, Options) ->
@@ -39,7 +39,7 @@ bound(End, End) -> unbounded;
 bound(_End, {excluded, Key}) -> {excluded, Key};
 bound(_End, Key) -> {included, Key}.
 
-%% The second and the third argument may be more than keys.
+%% The second and the third argument may also be bounds, not only keys.
 -spec of_bound(Result) -> Result | todana_error:cause().
 of_bound({badarg, 2, not_iodata}) -> {badarg, 2, {not_a_bound, first}};
 of_bound({badarg, 3, not_iodata}) -> {badarg, 3, {not_a_bound, last}};
@@ -64,7 +64,7 @@ page(Table, Range, Wanted) ->
         Misuse -> Misuse
     end.
 
--doc "The first key of a range, or the last.".
+-doc "The first or the last key of a range.".
 -spec one(todana:table(), term(), term(), boolean()) ->
     {ok, term()} | error | todana_error:cause().
 one(Table, From, To, Reverse) ->
@@ -77,7 +77,7 @@ one_after(Table, Range, After, Reverse) ->
     case todana_nif:range(Table, Range, After, Reverse, 1, true) of
         {_, [Key | _]} -> {ok, Key};
         {done, []} -> error;
-        %% Only records that had expired were met so far.
+        %% The walk has met only expired records so far.
         {Next, []} -> one_after(Table, Range, Next, Reverse);
         %% The argument is the only key of next/2 and prev/2.
         {badarg, 3, Cause} -> {badarg, 2, Cause};

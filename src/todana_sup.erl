@@ -1,14 +1,14 @@
-%% The processes of the application. None of them holds a record: whichever
-%% dies, only its own service pauses.
+%% Supervises the processes of the application. None of them holds a record: if
+%% one dies, only its own service pauses.
 %%
 %%     todana_sup
 %%     |- todana_tables         opens and closes tables
 %%     |- todana_sweeper        frees expired records
-%%     |- todana_flight_1..8    who computes a missing key
-%%     `- todana_listener       the server, if something is to be listened on
+%%     |- todana_flight_1..8    choose the process that computes a missing key
+%%     `- todana_listener       the server, if an address is configured
 %%
-%% Flat on purpose: a supervisor below this one that is killed would find its
-%% named children still dying when it is started again.
+%% Flat on purpose: if a supervisor below this one were killed and restarted,
+%% its named children might still be terminating.
 -module(todana_sup).
 -moduledoc false.
 -behaviour(supervisor).
@@ -53,7 +53,7 @@ listener(Options) ->
                 #{
                     id => todana_listener,
                     start => {todana_listener, start_link, [Settings]},
-                    %% Joining the threads takes a moment at most.
+                    %% Joining the threads takes only a moment.
                     shutdown => 10_000
                 }
             ]

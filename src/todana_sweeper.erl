@@ -1,8 +1,8 @@
-%% Removes expired records that nobody looks at.
+%% Removes expired records in the background.
 %%
-%% Expired records are gone for readers in any case; this frees their memory.
-%% Every interval each table is swept until nothing is due, in slices which the
-%% scheduler may interrupt.
+%% Readers never see an expired record; this process frees the memory. At each
+%% interval it sweeps every table until no record is due, in slices between
+%% which the scheduler may run other processes.
 -module(todana_sweeper).
 -moduledoc false.
 -behaviour(gen_server).
@@ -10,7 +10,7 @@
 -export([start_link/1, sweep/0]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2]).
 
-%% To remove a record takes two microseconds or less.
+%% Removing a record takes two microseconds or less.
 -define(RECORDS_PER_SLICE, 256).
 
 -doc "Starts the process.".
@@ -18,7 +18,7 @@
 start_link(IntervalMs) ->
     gen_server:start_link({local, ?MODULE}, ?MODULE, IntervalMs, []).
 
--doc "Sweeps now; how many records were removed.".
+-doc "Sweeps now; returns the number of records removed.".
 -spec sweep() -> non_neg_integer().
 sweep() ->
     gen_server:call(?MODULE, sweep, infinity).
@@ -57,7 +57,7 @@ sweep_table(Handle, Removed) ->
     case slice(Handle) of
         {More, true} -> sweep_table(Handle, Removed + More);
         {Last, false} -> Removed + Last;
-        %% Closed meanwhile.
+        %% The table has been closed meanwhile.
         {badarg, _, _} -> Removed
     end.
 

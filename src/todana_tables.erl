@@ -1,9 +1,9 @@
 %% Opens and closes tables, one at a time.
 %%
-%% The tables are not this process': they are in the native registry, and a
-%% restart finds them there. What it keeps is a persistent term for each handle,
-%% for a reason told in native/nif/src/tables.rs: it frees a closed table only
-%% when no process can be looking at it any more.
+%% This process does not own the tables: they are in the native registry, where
+%% a restarted process finds them. It keeps a persistent term for each handle,
+%% so that a closed table is freed only when no process can still access it;
+%% native/nif/src/tables.rs explains how.
 -module(todana_tables).
 -moduledoc false.
 -behaviour(gen_server).
@@ -61,7 +61,7 @@ call(Request) ->
     try
         gen_server:call(?MODULE, Request, infinity)
     catch
-        %% Not there, or on its way out: perhaps done, perhaps not.
+        %% Not running, or terminating: the request may have been executed.
         exit:{_, {gen_server, call, _}} -> {badarg, 1, not_running}
     end.
 
@@ -106,7 +106,7 @@ handle_call({close, Handle}, _From, State) ->
             {reply, Misuse, State};
         Options ->
             Name = element(1, Options),
-            %% It is there, unless this process was killed before it put it.
+            %% Missing only if the process was killed before it stored the term.
             persistent_term:put(?KEY(Name), Handle),
             Result = todana_nif:close(Handle),
             _ = persistent_term:erase(?KEY(Name)),

@@ -148,8 +148,8 @@ config_check(Config) ->
     %% What a start would warn of.
     Odd = [":#capcnt=1", ":", ":#zkey=secret"],
     Warnings =
-        "todana: database 0 (`:`): without meaning here: capcnt\n"
-        "todana: database 2 (`:`): without meaning here: zkey\n",
+        "todana: database 0 (`:`): parameters without an effect: capcnt\n"
+        "todana: database 2 (`:`): parameters without an effect: zkey\n",
     ?assertEqual({0, "the configuration is good\n", Warnings},
                  todana(Config, ["config", "check" | Odd])),
     ?assertMatch({0, _, Warnings}, todana(Config, ["config", "show" | Odd])),
@@ -236,8 +236,8 @@ nothing_to_listen_on(Config) ->
         "--listen-kyoto", "off", ":#bnum=1k"
     ]),
     ?assertEqual({0, "todana ready"}, {Status, Line}),
-    ?assertMatch({_, [_ | _]}, {Log, string:find(Log, "nothing is listened")}),
-    ?assertMatch({_, [_ | _]}, {Log, string:find(Log, "here: bnum")}).
+    ?assertMatch({_, [_ | _]}, {Log, string:find(Log, "no address to listen")}),
+    ?assertMatch({_, [_ | _]}, {Log, string:find(Log, "an effect: bnum")}).
 
 ktserver(Config) ->
     {0, Help, ""} = todana(Config, ["ktserver", "--help"]),
@@ -289,7 +289,7 @@ ktserver_log_and_pid(Config) ->
      || Line <- [
             ~"ktserver: -oat has no meaning here",
             ~"ktserver: -asi has no meaning here",
-            ~"without meaning here: opts",
+            ~"parameters without an effect: opts",
             ~"127.0.0.1 only"
         ]
     ],

@@ -148,8 +148,8 @@ ignored_parameters_are_logged_once(Config) ->
     Lines = peer:call(Peer, application, get_env, [kernel, ?MODULE, []]),
     ?assertEqual(
         [
-            "database 0 (`:`): without meaning here: bnum, opts",
-            "database 2 (`*`): without meaning here: zkey"
+            "database 0 (`:`): parameters without an effect: bnum, opts",
+            "database 2 (`*`): parameters without an effect: zkey"
         ],
         Lines
     ).

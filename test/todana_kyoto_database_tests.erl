@@ -86,10 +86,12 @@ what_means_nothing_is_named_without_its_value_test() ->
         ":#bnum=1m#zkey=secret#bnum=2#odd", "%", ":#capcnt=1#rcomp=dec"
     ]],
     [First, Second] = todana_kyoto_database:remarks(Databases),
-    ?assertEqual("database 0 (`:`): without meaning here: bnum, zkey, odd",
-                 First),
-    ?assertEqual("database 2 (`:`): without meaning here: capcnt, rcomp",
-                 Second).
+    ?assertEqual(
+        "database 0 (`:`): parameters without an effect: bnum, zkey, odd", First
+    ),
+    ?assertEqual(
+        "database 2 (`:`): parameters without an effect: capcnt, rcomp", Second
+    ).
 
 refused_test_() ->
     [
@@ -102,7 +104,7 @@ refused_test_() ->
             {"", ["kind"]},
             {"stash", ["kind"]}, {"a.grass", ["kind"]},
             {"x#type=what", ["x#type=what", "kind"]},
-            {"a.kch", ["`a.kch`", "files", "later"]},
+            {"a.kch", ["`a.kch`", "files", "in memory"]},
             {"a.kct", ["files"]}, {"a.kcd", ["files"]}, {"a.kcf", ["files"]},
             {"a.kcx", ["files"]}, {"a.txt", ["files"]}, {"a.tsv", ["files"]},
             {"a.csv", ["files"]}, {":#type=tree", ["files"]},
@@ -125,7 +127,7 @@ sixteen_are_enough_test() ->
     {ok, Databases} = todana_kyoto_database:parse_all(Names(16)),
     ?assertEqual(16, length(Databases)),
     {error, Sentence} = todana_kyoto_database:parse_all(Names(17)),
-    ?assertMatch([_ | _], string:find(Sentence, "16 at most")),
+    ?assertMatch([_ | _], string:find(Sentence, "at most 16")),
     ?assertMatch({error, _}, todana_kyoto_database:parse_all([])).
 
 they_keep_their_order_test() ->
