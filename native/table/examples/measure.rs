@@ -1,4 +1,4 @@
-//! How fast one thread is, and how many bytes an entry takes.
+//! Measures the speed of one thread, and the bytes of an entry.
 //!
 //! ```text
 //! cargo run --release -p todana_table --example measure            everything
@@ -103,7 +103,7 @@ fn speed_of(entries: u64, value_bytes: usize) {
     );
 }
 
-/// Best of some rounds over all indexes.
+/// The best of several rounds over all indexes.
 fn time(order: &[usize], mut operation: impl FnMut(usize)) -> f64 {
     let rounds = (3_000_000 / order.len()).max(1);
     let mut best = f64::MAX;
@@ -160,11 +160,11 @@ fn threads() {
         println!("{name:>40}: {}", all.join(" "));
     };
     for _ in 0..3 {
-        show("looks in place, one thread", &[alone((&order, read))]);
-        show("looks in place, two threads", &both((&order, read), (&other_order, read)));
+        show("in-place reads, one thread", &[alone((&order, read))]);
+        show("in-place reads, two threads", &both((&order, read), (&other_order, read)));
         show("locked reads, one thread", &[alone((&order, locked))]);
         show("writes, one thread", &[alone((&order, write))]);
-        show("writes | looks in place", &both((&order, write), (&other_order, read)));
+        show("writes | in-place reads", &both((&order, write), (&other_order, read)));
         show("writes | locked reads", &both((&order, write), (&other_order, locked)));
         for n in [2, 10, 30, 100] {
             show(&format!("one write in {n}, one thread"), &[alone((&order, mixed(n)))]);
@@ -184,7 +184,7 @@ fn rate(order: &[usize], operation: impl Fn(usize)) -> f64 {
     count as f64 / start.elapsed().as_secs_f64() / 1e6
 }
 
-/// On a thread of its own, like [`both`]: the same code for one as for two.
+/// On a thread of its own, like [`both`], so that one and two threads run the same code.
 fn alone(one: Load<'_, impl Fn(usize) + Send>) -> f64 {
     let run = move || rate(one.0, one.1);
     std::thread::scope(|scope| scope.spawn(run).join().expect("a rate"))
@@ -200,7 +200,7 @@ fn both(one: Load<'_, impl Fn(usize) + Send>, other: Load<'_, impl Fn(usize) + S
     })
 }
 
-/// A cache of a tenth of the keys, asked with a Zipf distribution, misses filled.
+/// A cache for a tenth of the keys, requested with a Zipf distribution; misses are filled.
 fn eviction() {
     println!(
         "eviction: keys, limit, hit ratio of a Zipf load (0.99), ns per write of a new key at the \
@@ -254,7 +254,7 @@ impl Zipf {
     }
 }
 
-/// Entries that expire at a steady rate: a thousandth of the table after the other.
+/// Entries that expire at a steady rate: one thousandth of the table after another.
 fn expiry() {
     println!("expiry: entries, CPU time in us for each of those that expire, keys in random order");
     for entries in [1_000_000, 4_000_000, 10_000_000] {
@@ -267,7 +267,7 @@ fn expiry() {
             put.expect("room");
         }
         let (start, mut removed) = (cpu_ns(), 0);
-        // The sweeper comes every 100 ms.
+        // The sweeper runs every 100 ms.
         for step in 1..=30 {
             loop {
                 let (some, more) = table.sweep(NOW_MS + step * 100, 512);
@@ -307,7 +307,7 @@ fn resident(entries: u64, value_bytes: usize, expiring: bool) {
     let budget = Arc::new(Budget::new(i64::MAX, WhenFull::Evict));
     let options = || Options { budget: Some(Arc::clone(&budget)), ..Options::default() };
     let value = vec![b'v'; value_bytes];
-    // Code is resident once it ran; that is not to be counted.
+    // Code becomes resident when it first runs; do not count it.
     let warm_up = Table::new(Options { shards: Some(2), ..options() });
     (0..50).for_each(|number| put(&warm_up, &key(number), b"v"));
     drop(warm_up);

@@ -1,4 +1,4 @@
-//! What an order costs, and how fast walks are.
+//! Measures the cost of an order, and the speed of walks.
 //!
 //! ```text
 //! cargo run --release -p todana_table --example ordered          everything
@@ -8,9 +8,10 @@
 //! cargo run --release -p todana_table --example ordered memory   bytes of the order per entry
 //! ```
 //!
-//! The tables of a comparison take turns, each figure is the median of all turns; the same kind of
-//! table at both ends shows how far figures can be trusted. Memory is
-//! measured in a child process for each case, as growth of the resident set (Linux only).
+//! Runs on the tables of a comparison are interleaved, and each figure is the median of all runs.
+//! The same kind of table is measured first and last; the difference between the two shows the
+//! noise. Memory is measured in a child process for each case, as growth of the resident set (Linux
+//! only).
 
 use std::hint::black_box;
 use std::process::Command;
@@ -70,8 +71,8 @@ fn remove(table: &Table, key: &[u8]) {
     table.update(key, NOW_MS, |slot| slot.remove());
 }
 
-/// Another seed is another order: who looks entries up in the order in which they were made goes
-/// through memory from one end to the other.
+/// Another seed gives another order: looking up entries in the order of their creation would
+/// traverse memory from one end to the other.
 fn shuffled(len: u64, seed: u64) -> Vec<u64> {
     let mut order: Vec<u64> = (0..len).collect();
     let mut dice = Dice(0x9e37_79b9_7f4a_7c15 ^ seed);
@@ -102,7 +103,7 @@ type Operation = (&'static str, fn(&Table, &[u8]));
 fn points() {
     const OPERATIONS: [Operation; 4] =
         [("get", get), ("overwrite", put), ("delete", remove), ("insert", put)];
-    /// Operations on one table before it is the other's turn: too few to be interrupted often.
+    /// Operations on one table before the next table's run: few enough to be rarely interrupted.
     const TURN: usize = 1_000;
     println!("ns per operation, one thread, 16-byte keys in pseudo-random order");
     println!(
@@ -192,12 +193,12 @@ fn memory() {
     }
 }
 
-/// Prints bytes per entry: of all indexes as they are counted, and of the resident set.
+/// Prints bytes per entry: of all indexes as counted, and of the resident set.
 fn resident(order: &str, arrival: &str, entries: u64) {
     let numbers: Vec<u64> =
         if arrival == "random" { shuffled(entries, 0) } else { (0..entries).collect() };
     let comparison = (order == "ordered").then_some(Comparison::Lexical);
-    // Code is resident once it ran; that is not to be counted.
+    // Code becomes resident when it first runs; do not count it.
     let warm_up = table(comparison);
     (0..50).for_each(|number| put(&warm_up, &key(number)));
     drop(warm_up);

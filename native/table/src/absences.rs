@@ -40,7 +40,7 @@ const SECTION_BITS_FROM: u32 = 48;
 /// Number of hashes for which an unused section keeps capacity.
 const SPARE_CAPACITY: usize = 28;
 
-/// What is watched in one table.
+/// The absent keys of one table that are watched.
 #[derive(Default)]
 pub(crate) struct Absences {
     registry: OnceLock<Box<Registry>>,

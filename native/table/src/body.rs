@@ -8,7 +8,7 @@
 //! reads beyond them. So a new expiry, key or length needs only a new small entry over the same
 //! body, whatever the size of the value.
 //!
-//! # Who may write to a body
+//! # When a body may be written
 //!
 //! *Bytes that an entry exposes never change while any thread other than one writer can read them.*
 //! This leaves two ways to write:

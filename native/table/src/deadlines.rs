@@ -195,8 +195,8 @@ impl Deadlines {
         self.entries > 0
     }
 
-    /// Whether there are so many deadlines without an entry that they must be
-    /// [replaced](Deadlines::replace) before another is added.
+    /// Whether so much of the heap belongs to no entry that it must be
+    /// [replaced](Deadlines::replace) before another deadline is added.
     pub(crate) fn is_crowded(&self) -> bool {
         self.heap.len() >= 2 * self.entries as usize + SPARE
     }

@@ -1,7 +1,7 @@
 //! Changes a part of a value without making other threads wait while a large value is copied.
 //!
-//! An [`Edit`] of a value of [`BODY_BYTES_MIN`] or more is carried out in the first of these ways
-//! that is possible (`body.rs` argues why they are sound):
+//! An [`Edit`] of a value of [`BODY_BYTES_MIN`] or more is made in the first of these ways that is
+//! possible (`body.rs` argues why they are sound):
 //!
 //! 1. behind the end, in the spare capacity of the body, or in place, if no other thread can see
 //!    the bytes. Only the bytes of the edit are written under the shard's lock;

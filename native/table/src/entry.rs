@@ -555,8 +555,8 @@ impl EntryBox {
         }
     }
 
-    /// The entry, for as long as the table owns it. Whoever borrows the box holds the shard's lock
-    /// or reads in place.
+    /// The entry, for as long as the table owns it. A thread that borrows the box holds the shard's
+    /// lock or reads in place.
     #[inline]
     pub(crate) fn entry(&self) -> Entry<'_> {
         Entry { tagged: self.tagged, locked: true, borrow: PhantomData }

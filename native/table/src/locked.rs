@@ -1,4 +1,4 @@
-//! A table some or all of whose shards are locked by this thread: several keys as one step.
+//! A table with some or all of its shards locked by this thread: several keys as one step.
 
 use std::cell::{Cell, RefCell, RefMut};
 use std::fmt;
@@ -24,44 +24,44 @@ use crate::table::find_live;
 use crate::walk::{self, Look};
 use crate::writer::Writer;
 
-/// A table some or all of whose shards are locked by this thread: several keys as one step.
+/// A table with some or all of its shards locked by this thread: several keys as one step.
 ///
-/// Calls with a key whose shard is not locked panic: the caller named too few keys. So do calls
-/// about the whole table where not every shard is locked, and updates from within a closure that
-/// looks at the same shard.
+/// Calls with a key whose shard is not locked panic: the caller named too few keys. Calls about the
+/// whole table panic if not every shard is locked, and so do updates from within a closure that
+/// reads the same shard.
 ///
-/// A scheduled clear that becomes due while the table is locked takes place after that.
+/// A scheduled clear that becomes due while the table is locked is applied afterwards.
 pub struct Locked<'a> {
     core: &'a Core,
     shards: &'a Shards,
-    /// In shard order; where all are held, the position is the shard.
+    /// In shard order; if all are held, the position is the shard.
     held: Vec<Held<'a>>,
-    /// Read once for all shards: the whole step is in a snapshot, or nothing of it is.
+    /// Read once for all shards: a snapshot contains all of the batch or nothing.
     snapshot: u32,
     garbage: RefCell<Garbage>,
     written: Cell<Option<Written>>,
     order: RefCell<OrderChanges>,
-    /// What the step has reserved, and not used.
+    /// What the batch has reserved and not used.
     left: Left,
 }
 
-/// What is left to be done about the table's order when the step ends: who walks over it, without a
-/// lock, is not to miss a key that the step takes out and puts back.
+/// Pending changes of the table's order when the batch ends: a walk, which takes no lock, must not
+/// miss a key that the batch takes out and puts back.
 #[derive(Default)]
 struct OrderChanges {
     /// Keys whose entries were taken out.
     removed: Vec<Box<[u8]>>,
-    /// Whether all were.
+    /// Whether all of them were.
     cleared: bool,
 }
 
-/// Large entries that one step replaces go to the reaper at once, up to this many bytes. Beyond,
-/// the step frees them itself, so that no step makes garbage faster than it is freed.
+/// Large entries that a batch replaces go to the reaper at once, up to this many bytes. Beyond that
+/// the batch frees them itself, so that no batch makes garbage faster than it is freed.
 const REAPED_BYTES_MAX: usize = 64 * 1024 * 1024;
 
 #[derive(Default)]
 struct Garbage {
-    /// What is freed when the locks are gone.
+    /// Indexes to free after the locks are released.
     indexes: Vec<HashTable<EntryBox>>,
     /// Bytes that went to the reaper.
     reaped_bytes: usize,
@@ -107,7 +107,7 @@ impl<'a> Locked<'a> {
         found
     }
 
-    /// The same where the key's shard may not be locked.
+    /// Like [`Locked::find`], for a key whose shard may not be locked.
     fn find_held(&self, key: &[u8]) -> Option<(u64, &Held<'a>)> {
         let (hash, shard) = self.core.locate(key);
         let position = if self.holds_all() {
@@ -123,20 +123,22 @@ impl<'a> Locked<'a> {
     }
 
     /// # Panics
-    /// Where not every shard is locked.
+    /// If not every shard is locked.
     fn assert_all(&self, operation: &str) {
         assert!(self.holds_all(), "{operation} sees the whole table and needs lock_all");
     }
 
-    /// How long a value that has grown to `len` bytes may become before it has to move again, for
-    /// certain where the step has reserved room for it ([`grown_entry_bytes`]).
+    /// The length to which a value of `len` bytes, which has just grown, may grow before it has to
+    /// move again. The result is certain if the batch has reserved room for it
+    /// ([`grown_entry_bytes`]).
     ///
     /// [`grown_entry_bytes`]: crate::grown_entry_bytes
     pub fn grown_length(&self, len: usize) -> usize {
         self.core.grown_length(len)
     }
 
-    /// Frees large entries, or has them freed; not at the end of the step, which may replace many.
+    /// Frees large entries, or hands them to the reaper, before the batch ends, since it may
+    /// replace many.
     fn dispose(&self, entries: Vec<EntryBox>) {
         if entries.is_empty() {
             return;
@@ -155,8 +157,8 @@ impl<'a> Locked<'a> {
 }
 
 impl Locked<'_> {
-    /// Takes from the table's order what was taken from the table. Returns what is to be dropped
-    /// after the locks.
+    /// Removes from the table's order the keys that were removed from the table. Returns what has
+    /// to be dropped after the locks are released.
     fn settle_order(&mut self) -> Option<Leaves> {
         let OrderChanges { removed, cleared } = std::mem::take(self.order.get_mut());
         let ordered = self.core.ordered.as_ref()?;
@@ -177,11 +179,11 @@ impl Locked<'_> {
 
 impl<'a> Held<'a> {
     /// # Panics
-    /// Where a closure of the caller is looking at the shard.
+    /// If a closure of the caller is reading the shard.
     fn borrow_mut(&self) -> RefMut<'_, readers::Locked<'a, Records>> {
         match self.records.try_borrow_mut() {
             Ok(records) => records,
-            Err(_) => panic!("a locked shard is used while a closure looks at one of its entries"),
+            Err(_) => panic!("a locked shard is used while a closure reads one of its entries"),
         }
     }
 }
@@ -209,7 +211,7 @@ impl Keyspace for Locked<'_> {
         result
     }
 
-    /// All under the locks.
+    /// Everything happens under the locks.
     fn edit<R>(
         &self,
         key: &[u8],
@@ -219,15 +221,15 @@ impl Keyspace for Locked<'_> {
     ) -> R {
         let mut draft = Draft::at_once(edit);
         loop {
-            // Once is enough: such a draft is never to be made first.
+            // Once is enough: such a draft never has to be made first.
             if let Some(result) = self.update(key, now_ms, |slot| change(slot, &mut draft)) {
                 return result;
             }
         }
     }
 
-    /// The shards' lines came with their locks; indexes and entries did not. A shard that is not
-    /// locked is left out, and so is one that a closure of the caller looks at.
+    /// The locks brought the shards' lines into the cache, but not indexes and entries. Skips
+    /// shards that are not locked, and those that a closure of the caller is reading.
     fn prefetch(&self, keys: &[&[u8]]) {
         prefetch::in_two_steps(
             keys,
@@ -253,7 +255,7 @@ impl Keyspace for Locked<'_> {
         self.core.len()
     }
 
-    /// The table was locked without what was to be cleared.
+    /// Locking the table applied the clears that were due.
     fn len_at(&self, _: u64) -> u64 {
         self.len()
     }
@@ -312,12 +314,12 @@ impl Keyspace for Locked<'_> {
         self.core.refuses(largest_bytes)
     }
 
-    /// Sees to it that writes up to this growth, from now to the end of the step, find room: what
-    /// the step has reserved and not used is part of it. Other writers cannot take the room
-    /// meanwhile; what the step does not use is given back at its end. Room that the step itself
-    /// makes by removals does not count.
+    /// Ensures that writes up to this growth, from now to the end of the batch, find room; what the
+    /// batch has reserved and not used is part of it. Other writers cannot take the room meanwhile,
+    /// and the end of the batch returns what it did not use. Room that the batch itself makes by
+    /// removals does not count.
     ///
-    /// An error means that nothing more is reserved than before.
+    /// An error means that the reservation is unchanged.
     fn reserve(&self, growth: Growth) -> Result<(), Full> {
         let mut left = self.left.get().unwrap_or_default();
         let missing = |wanted: u64, left: i64| wanted.saturating_sub(left.unsigned_abs());

@@ -296,14 +296,14 @@ mod tests {
     fn assert_right(core: &Core) {
         let shards = core.shards().expect("something was written");
         let index = &shards.get(0).lock().index;
-        let told = shards.hint(0).0.load(Relaxed);
+        let hint = shards.hint(0).0.load(Relaxed);
         let buckets = index.num_buckets();
         for bucket in 0..buckets {
             let Some(entry) = index.get_bucket(bucket) else { continue };
-            let control = told & ((1 << SIZE_SHIFT) - 1);
+            let control = hint & ((1 << SIZE_SHIFT) - 1);
             let address = std::ptr::from_ref(entry).addr();
             assert_eq!(control - (bucket + 1) * size_of::<EntryBox>(), address);
-            assert_eq!(1 << (told >> SIZE_SHIFT), buckets);
+            assert_eq!(1 << (hint >> SIZE_SHIFT), buckets);
         }
     }
 

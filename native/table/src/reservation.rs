@@ -48,7 +48,7 @@ pub fn grown_entry_bytes(key_len: usize, value_len: usize, meta: &Meta) -> u64 {
     entry_bytes(key_len, capacity_for(value_len, room), meta)
 }
 
-/// What is reserved of a limit.
+/// The reserved part of a limit.
 #[derive(Debug, Default)]
 pub(crate) struct Reserved {
     pub(crate) entries: AtomicI64,

@@ -1,4 +1,4 @@
-//! One key under its shard's lock: what a read-modify-write works on.
+//! One key under its shard's lock, as a read-modify-write operation sees it.
 
 use std::fmt;
 
@@ -9,14 +9,14 @@ use crate::limits::Full;
 use crate::meta::{Access, Meta};
 use crate::writer::{Charge, Removal, Writer};
 
-/// An entry made before its shard is locked, so that copying a large value holds nobody up. See
-/// [`Slot::put_prepared`].
+/// An entry built before its shard is locked, so that copying a large value delays no other thread.
+/// See [`Slot::put_prepared`].
 pub struct Prepared {
     entry: EntryBox,
 }
 
 impl Prepared {
-    /// An entry whose value is the parts, one after another.
+    /// An entry whose value is the concatenation of the parts.
     pub fn new(key: &[u8], value: &[&[u8]], meta: Meta) -> Result<Prepared, Full> {
         Ok(Prepared { entry: EntryBox::build(key, value, &meta).ok_or(Full)? })
     }
@@ -26,7 +26,7 @@ impl Prepared {
         self.entry.entry().key()
     }
 
-    /// The entry, to write others with its value ([`Slot::put_same`]).
+    /// The entry, so that others can share its value ([`Slot::put_same`]).
     pub fn entry(&self) -> Entry<'_> {
         self.entry.entry()
     }
@@ -43,7 +43,7 @@ impl fmt::Debug for Prepared {
     }
 }
 
-/// A large value that is copied part by part, before an entry is made of it.
+/// A large value that is copied in parts before an entry is made from it.
 pub struct Filling {
     body: Body,
     filled: usize,
@@ -51,7 +51,7 @@ pub struct Filling {
 }
 
 impl Filling {
-    /// Room for a value of this length.
+    /// Allocates a value of this length.
     pub fn new(len: usize) -> Result<Filling, Full> {
         Ok(Filling { body: Body::new(len, len, false).ok_or(Full)?, filled: 0, len })
     }
@@ -62,7 +62,7 @@ impl Filling {
         self.len
     }
 
-    /// Bytes that are there.
+    /// Number of bytes copied so far.
     pub fn filled(&self) -> usize {
         self.filled
     }
@@ -70,10 +70,10 @@ impl Filling {
     /// Adds the next bytes.
     ///
     /// # Panics
-    /// If the value becomes longer than was said.
+    /// If the value would exceed its length.
     pub fn push(&mut self, bytes: &[u8]) {
         assert!(bytes.len() <= self.len - self.filled, "within the value");
-        // SAFETY: the body is ours alone until an entry is made of it, which takes `self`.
+        // SAFETY: the body is ours alone until an entry is made from it, which consumes `self`.
         unsafe { self.body.write(self.filled, bytes) };
         self.filled += bytes.len();
     }
@@ -81,7 +81,7 @@ impl Filling {
     /// The entry.
     ///
     /// # Panics
-    /// If a part of the value is not there.
+    /// If a part of the value is missing.
     pub fn prepared(self, key: &[u8], meta: Meta) -> Result<Prepared, Full> {
         assert!(self.filled == self.len, "all of the value is there");
         Ok(Prepared { entry: EntryBox::over(key, self.body, self.len, &meta).ok_or(Full)? })
@@ -94,7 +94,7 @@ impl fmt::Debug for Filling {
     }
 }
 
-/// One key under its shard's lock: what a read-modify-write works on.
+/// One key under its shard's lock, as a read-modify-write operation sees it.
 pub struct Slot<'a> {
     pub(crate) writer: Writer<'a>,
     key: &'a [u8],
@@ -103,15 +103,15 @@ pub struct Slot<'a> {
     /// The bucket of the key's live entry.
     pub(crate) bucket: Option<usize>,
     written: Option<u64>,
-    /// Whether something was not written for want of room.
+    /// Whether a write was refused for lack of room.
     refused: bool,
-    /// Whether an entry was taken out. Its key is in the table's order until the work on it ends:
-    /// nobody is to miss a key that is taken out and put back as one step.
+    /// Whether an entry was taken out. Its key stays in the table's order until the operation on it
+    /// ends: no walk may miss a key that is taken out and put back in one operation.
     taken_out: bool,
 }
 
 impl<'a> Slot<'a> {
-    /// Looks the key up, collecting its entry if that has expired.
+    /// Looks up the key, and collects its entry if that has expired.
     pub(crate) fn find(mut writer: Writer<'a>, key: &'a [u8], hash: u64, now_ms: u64) -> Slot<'a> {
         let mut bucket = writer.records.find_bucket(hash, key);
         let mut taken_out = false;
@@ -128,8 +128,8 @@ impl<'a> Slot<'a> {
         Slot { writer, key, hash, now_ms, bucket, written: None, refused: false, taken_out }
     }
 
-    /// Ends the work on the key: what was written, where a limit wants to know, and what is to be
-    /// freed without the lock.
+    /// Ends the operation on the key. Returns what was written, if a limit applies, and what must
+    /// be freed without the lock.
     #[inline]
     pub(crate) fn finish(mut self, now_ms: u64) -> (Option<Written>, Vec<EntryBox>) {
         let is_limited = self.writer.core.is_limited();
@@ -139,7 +139,7 @@ impl<'a> Slot<'a> {
 
     #[inline(never)]
     fn what_was_written(&self, now_ms: u64) -> Option<Written> {
-        // What was refused makes room all the same, so that it fits at another time.
+        // A refused write evicts all the same, so that a retry succeeds.
         let next = || self.refused.then(|| self.writer.core.version() + 1);
         self.written.or_else(next).map(|version| Written {
             first_version: version,
@@ -149,8 +149,8 @@ impl<'a> Slot<'a> {
         })
     }
 
-    /// Whether the key has lost its entry, but not yet its place in the table's order; what is to
-    /// be done about that is the caller's task from now on.
+    /// Whether the key has lost its entry, but is still in the table's order; from now on the
+    /// caller is responsible for removing it from the order.
     pub(crate) fn leaves_key(&mut self) -> bool {
         std::mem::take(&mut self.taken_out) && self.bucket.is_none()
     }
@@ -165,56 +165,54 @@ impl<'a> Slot<'a> {
         self.writer.records.bucket(self.bucket?)
     }
 
-    /// Writes a new entry whose value is the parts, one after another. Returns its version.
+    /// Writes a new entry whose value is the concatenation of the parts. Returns its version.
     pub fn put(&mut self, value: &[&[u8]], meta: Meta) -> Result<u64, Full> {
         let entry = EntryBox::build(self.key, value, &meta).ok_or(Full)?;
         self.place(entry, Charge::Within)
     }
 
-    /// Writes a new entry with the value of another one, which is shared and not copied where it
-    /// is large.
+    /// Writes a new entry with the value of another one. A large value is shared, not copied.
     pub fn put_same(&mut self, value_of: &Entry<'_>, meta: Meta) -> Result<u64, Full> {
         let entry = EntryBox::same_value(self.key, value_of, &meta).ok_or(Full)?;
         self.place(entry, Charge::Within)
     }
 
-    /// Writes an entry that was made beforehand.
+    /// Writes an entry that was built beforehand.
     ///
-    /// # Panics
-    /// Where it was made for another key.
+    /// # Panics If it was built for another key.
     pub fn put_prepared(&mut self, prepared: Prepared) -> Result<u64, Full> {
         assert!(prepared.key() == self.key, "an entry was prepared for another key");
         self.place(prepared.entry, Charge::Within)
     }
 
-    /// Writes an entry in place of one that the caller removes from elsewhere in the same step. No
-    /// limit refuses it that it does not pass alone: nothing is added but for the difference of two
-    /// keys.
+    /// Writes an entry in place of one that the caller removes elsewhere in the same operation.
+    /// Limits do not refuse it unless it alone exceeds one, since it adds nothing except for the
+    /// difference of two keys.
     pub fn put_moved(&mut self, value: &[u8], meta: Meta) -> Result<u64, Full> {
         let entry = EntryBox::build(self.key, &[value], &meta).ok_or(Full)?;
         self.place(entry, Charge::Anyway)
     }
 
-    /// Like [`Slot::put_moved`], with the value of another entry, as [`Slot::put_same`] has it.
+    /// Like [`Slot::put_moved`], with the value of another entry, like [`Slot::put_same`].
     pub fn put_same_moved(&mut self, value_of: &Entry<'_>, meta: Meta) -> Result<u64, Full> {
         let entry = EntryBox::same_value(self.key, value_of, &meta).ok_or(Full)?;
         self.place(entry, Charge::Anyway)
     }
 
-    /// Writes the present value again with other metadata, as a new version. `None` where there is
-    /// no entry. A table that refuses writes takes it at its limit too: what it may add are a few
+    /// Rewrites the present value with other metadata, as a new version. `None` if there is no
+    /// entry. A table that refuses writes accepts it even at its limit, since it adds at most a few
     /// bytes of metadata.
     pub fn set_meta(&mut self, meta: Meta) -> Option<Result<u64, Full>> {
         let entry = EntryBox::same_value(self.key, &self.entry()?, &meta);
         Some(entry.ok_or(Full).and_then(|entry| self.place(entry, Charge::Anyway)))
     }
 
-    /// Changes the access word in place (no new version). False where there is no entry or no word.
+    /// Changes the access word in place (no new version). False if there is no entry or no word.
     pub fn set_access(&mut self, access: Access) -> bool {
         self.entry().is_some_and(|entry| entry.set_access(access))
     }
 
-    /// Removes the entry. False where there was none.
+    /// Removes the entry. False if there was none.
     pub fn remove(&mut self) -> bool {
         match self.bucket.take() {
             Some(bucket) => {
@@ -226,7 +224,7 @@ impl<'a> Slot<'a> {
         }
     }
 
-    /// Refuses what would be refused now: an entry of so many bytes in place of the present one.
+    /// Checks whether an entry of this many bytes in place of the present one would be refused now.
     pub(crate) fn admit(&mut self, new_bytes: i64) -> Result<(), Full> {
         let admitted = self.writer.admits(new_bytes, self.bucket);
         admitted.inspect_err(|Full| self.refused = true)

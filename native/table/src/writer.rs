@@ -1,9 +1,9 @@
-//! Changing one locked shard: the only code that adds entries to an index or takes them out.
+//! Changes one locked shard: the only code that adds entries to an index or removes them.
 //!
-//! Everything that writes (commands, expiry, eviction, clearing) goes through a [`Writer`], so that
-//! accounting and the running snapshot are looked after in one place. A writer never calls out
-//! while a change is half made: values are filled before, so a panic of the caller's code leaves
-//! the shard as it was.
+//! All writes (commands, expiry, eviction, clearing) go through a [`Writer`], so that accounting
+//! and the running snapshot are maintained in one place. A writer never calls foreign code in the
+//! middle of a change: values are filled before, so a panic in the caller's code leaves the shard
+//! unchanged.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -17,7 +17,7 @@ use crate::reservation::Left;
 use crate::shard::{Records, Shards};
 use crate::snapshot::Kept;
 
-/// Why an entry goes.
+/// Why an entry is removed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Removal {
     Asked,
@@ -29,7 +29,7 @@ pub(crate) enum Removal {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Charge {
     Within,
-    /// What is stored grows by a few bytes at the most.
+    /// The stored bytes grow by a few at most.
     Anyway,
 }
 
@@ -41,16 +41,16 @@ pub(crate) struct Writer<'a> {
     pub(crate) records: &'a mut Records,
     /// The snapshot that was running when the locks were taken, 0 for none.
     pub(crate) snapshot: u32,
-    /// What the step of several writes that this is one of has reserved.
+    /// What the enclosing operation of several writes has reserved.
     pub(crate) left: Option<&'a Left>,
     /// What the writes added, less what they replaced.
     pub(crate) grown: Change,
-    /// Large entries that went: to be dropped when the lock is gone.
+    /// Large entries that were removed, to be dropped after the lock is released.
     pub(crate) garbage: Vec<EntryBox>,
 }
 
-/// From this size on, giving an allocation back may mean unmapping pages, which is not for a locked
-/// shard.
+/// From this size on, freeing an allocation may unmap pages, which takes too long while a shard is
+/// locked.
 const LARGE_BYTES: usize = 64 * 1024;
 
 impl<'a> Writer<'a> {
@@ -67,7 +67,7 @@ impl<'a> Writer<'a> {
 }
 
 impl Writer<'_> {
-    /// Puts an entry in place of the one in `bucket`, or adds it. Returns its bucket and version.
+    /// Replaces the entry in `bucket`, or adds one. Returns its bucket and version.
     pub(crate) fn put(
         &mut self,
         mut entry: EntryBox,
@@ -107,8 +107,9 @@ impl Writer<'_> {
             bucket.and_then(|bucket| Some((bucket, self.records.index.get_bucket_mut(bucket)?)));
         let bucket = match replaced {
             Some((bucket, place)) => {
-                // By a clock that is ahead of this writer's, the old entry may have expired: then
-                // somebody may watch for its absence. Nobody does who saw it.
+                // According to a clock that is ahead of this writer's, the old entry may have
+                // expired: then a thread may watch for its absence. No thread that saw the entry
+                // does.
                 if old_expiry_ms.is_some() {
                     self.core.absences.note_created(hash);
                 }
@@ -124,7 +125,7 @@ impl Writer<'_> {
                 self.core.absences.note_created(hash);
                 let buckets = self.records.index.num_buckets();
                 let bucket = self.records.insert(hash, entry, &self.core.hash);
-                // An index without entries does not tell where it is; the first one does.
+                // An index without entries does not reveal its address; the first entry does.
                 self.note_index(buckets, self.records.index.len() == 1);
                 bucket
             }
@@ -133,7 +134,7 @@ impl Writer<'_> {
         Ok((bucket, version))
     }
 
-    /// Takes out the entry in `bucket`. False where there is none.
+    /// Removes the entry in `bucket`. False if there is none.
     pub(crate) fn remove(&mut self, bucket: usize, why: Removal) -> bool {
         if let Some(ordered) = &self.core.ordered
             && let Some(entry) = self.records.bucket(bucket)
@@ -143,8 +144,8 @@ impl Writer<'_> {
         self.take_out(bucket, why)
     }
 
-    /// Like [`Writer::remove`], but leaves the key in the table's order, to a caller who may put an
-    /// entry in its place before anybody else can look.
+    /// Like [`Writer::remove`], but leaves the key in the table's order, for a caller that may put
+    /// an entry in its place before any other thread can read it.
     pub(crate) fn take_out(&mut self, bucket: usize, why: Removal) -> bool {
         self.preserve();
         let Ok(occupied) = self.records.index.get_bucket_entry(bucket) else { return false };
@@ -160,9 +161,9 @@ impl Writer<'_> {
         true
     }
 
-    /// Takes out everything but the keys in the table's order, whatever there is in one step, and
-    /// leaves the accounting to a caller who clears all shards. What no snapshot needs is returned,
-    /// to be disposed of when the locks are gone.
+    /// Takes out all entries in one step, however many there are, but leaves the keys in the
+    /// table's order, and leaves the accounting to a caller that clears all shards. Returns what no
+    /// snapshot needs, to be disposed of after the locks are released.
     pub(crate) fn take_index(&mut self, mean_bytes: i64) -> HashTable<EntryBox> {
         self.shards.note_taken(self.shard, self.records);
         self.records.deadlines = None;
@@ -184,7 +185,7 @@ impl Writer<'_> {
         index
     }
 
-    /// Copies the shard's pointers for the running snapshot, unless that has them already.
+    /// Copies the shard's pointers for the running snapshot, unless it has them already.
     #[inline]
     fn preserve(&mut self) {
         if self.must_preserve() {
@@ -200,7 +201,7 @@ impl Writer<'_> {
         self.records.kept = Some(Box::new(kept));
     }
 
-    /// Lets go of what is kept for a snapshot that was abandoned.
+    /// Releases what is kept for a snapshot that was abandoned.
     pub(crate) fn let_go(&mut self) {
         if self.snapshot == 0
             && let Some(kept) = self.records.kept.take_if(|kept| !kept.is_visited())
@@ -210,12 +211,12 @@ impl Writer<'_> {
         }
     }
 
-    /// Whether a snapshot is running that has not been given this shard's entries.
+    /// Whether a snapshot is running that does not have this shard's entries yet.
     fn must_preserve(&self) -> bool {
         self.snapshot != 0 && self.records.snapshot != self.snapshot
     }
 
-    /// Drops an entry that is out of the index, or hands it to the snapshot that still needs it.
+    /// Drops an entry that left the index, or hands it to the snapshot that still needs it.
     #[inline]
     fn retire(&mut self, entry: EntryBox) {
         match &self.records.kept {
@@ -237,8 +238,9 @@ impl Writer<'_> {
         }
     }
 
-    /// Drops an entry, or has it dropped without the lock. Where a body has other owners, only the
-    /// entry over it goes, which is small; and who edits the value next finds one owner less.
+    /// Drops an entry, at once or after the lock is released. If its body has other owners, only
+    /// the small entry over the body is freed, and the next editor of the value finds one owner
+    /// less.
     #[inline]
     fn discard(&mut self, entry: EntryBox) {
         if entry.is_wide() {
@@ -253,17 +255,17 @@ impl Writer<'_> {
         }
     }
 
-    /// Whether nobody but the index can see the value in this bucket, or come to see it before the
-    /// lock is gone: only then may its bytes be changed, see [`crate::body`].
+    /// Whether no other thread can see the value in this bucket now, or before the lock is
+    /// released: only then may its bytes be changed; see [`crate::body`].
     pub(crate) fn is_sole(&mut self, bucket: usize) -> bool {
-        // A running snapshot is to have its aliases before anything is changed.
+        // A running snapshot must have its aliases before anything is changed.
         self.preserve();
         let Ok(place) = self.records.index.get_bucket(bucket).ok_or(()) else { return false };
         let kept = self.records.kept.as_ref();
         !kept.is_some_and(|kept| kept.needs(&place.entry())) && place.is_sole()
     }
 
-    /// Refuses what [`Writer::put`] would refuse now: an entry of so many bytes in place of the one
+    /// Checks whether [`Writer::put`] would refuse an entry of this many bytes in place of the one
     /// in the bucket.
     pub(crate) fn admits(&self, new_bytes: i64, bucket: Option<usize>) -> Result<(), Full> {
         let old = bucket.and_then(|bucket| self.records.bucket(bucket));
@@ -280,8 +282,9 @@ impl Writer<'_> {
         self.note_index(buckets, false);
     }
 
-    /// Tells where the index is and how large, if it moved, which it does only where the number of
-    /// its buckets, once `buckets`, changes; or if nobody knows yet.
+    /// Stores the index's address and size for prefetching, if the index moved, which it does only
+    /// when the number of its buckets (before: `buckets`) changes, or if the address is not known
+    /// yet.
     #[inline]
     fn note_index(&self, buckets: usize, is_unknown: bool) {
         if self.records.index.num_buckets() != buckets || is_unknown {

@@ -1,11 +1,11 @@
-//! Snapshots that a limit ends before their time, and what becomes of what was kept for them.
+//! Snapshots that a limit ends early, and the release of what was kept for them.
 
 use todana_table::{Abandoned, Full, Keyspace, Limits, Meta, Options, Slot, Table, WhenFull};
 
 const NOW_MS: u64 = 1_800_000_000_000;
 const SHARDS: usize = 16;
 const BYTES_MAX: u64 = 100_000;
-/// So full that there is room for the pointers of two or three shards.
+/// So full that there is room for the pointers of only two or three shards.
 const NEARLY: u64 = 96_000;
 
 fn put(table: &Table, key: u32) -> Result<u64, Full> {
@@ -17,7 +17,7 @@ fn remove(table: &Table, key: u32) -> bool {
     table.update(&key.to_le_bytes(), NOW_MS, |slot| slot.remove())
 }
 
-/// A table that refuses writes, with up to so many bytes of entries. Their number, too.
+/// A table that refuses writes, with up to this many bytes of entries, and the number of entries.
 fn refusing(bytes: u64) -> (Table, u32) {
     let when_full = WhenFull::Refuse;
     let limits = Limits { bytes_max: Some(BYTES_MAX), when_full, ..Limits::default() };
@@ -39,30 +39,30 @@ fn the_sweeper_frees_what_a_full_table_keeps_for_an_abandoned_snapshot() {
         if begun {
             assert_eq!(snapshot.next_part(1, |_| ()), Ok(true));
         }
-        // Each shard that is changed is copied first, until there is no room.
+        // Each shard is copied before its first change, until there is no room.
         let mut removed = 0;
         while table.bytes() + kept(&table) <= BYTES_MAX {
             assert!(remove(&table, removed));
             removed += 1;
         }
-        assert_eq!(put(&table, entries), Err(Full), "of what is kept");
+        assert_eq!(put(&table, entries), Err(Full), "because of the kept memory");
         let mut sweeps = 0;
         while table.sweep(NOW_MS, 1).1 {
             sweeps += 1;
         }
         assert!(sweeps >= SHARDS - 1, "one shard at a time");
         assert!(put(&table, entries).is_ok());
-        assert_eq!(kept(&table) > 0, begun, "of the shard that the snapshot may be looking at");
+        assert_eq!(kept(&table) > 0, begun, "for the shard that the snapshot may be reading");
         assert_eq!(snapshot.next_part(1, |_| panic!("a visit")), Err(Abandoned));
         assert_eq!(kept(&table), 0);
-        // That is all that the sweeper has to do about it.
+        // The sweeper has nothing else to do about it.
         drop(snapshot);
         assert!(!table.sweep(NOW_MS, 1).1);
     }
 }
 
 #[test]
-fn a_clear_leaves_room_for_the_snapshot_that_keeps_what_it_takes() {
+fn a_clear_leaves_room_for_the_snapshot_that_keeps_the_entries() {
     let (table, entries) = refusing(BYTES_MAX);
     let mut snapshot = table.snapshot().expect("the only one");
     assert_eq!(table.clear(), u64::from(entries));

@@ -1,4 +1,4 @@
-//! What a table promises, one behaviour at a time.
+//! The guarantees of a table, one behaviour at a time.
 
 use std::sync::Arc;
 
@@ -48,7 +48,7 @@ fn expiring(at_ms: u64) -> Meta {
 }
 
 #[test]
-fn keys_and_values_of_every_length_come_back() {
+fn keys_and_values_of_every_length_are_returned() {
     let table = table();
     let lengths = [0, 1, 7, 8, 9, 254, 255, 256, 257, 1_000, 65_536, 1_000_000];
     // Interpreters are slow.
@@ -64,7 +64,7 @@ fn keys_and_values_of_every_length_come_back() {
 }
 
 #[test]
-fn every_combination_of_metadata_comes_back() {
+fn every_combination_of_metadata_is_returned() {
     let table = table();
     for value_len in [5, 300] {
         for bits in 0..8 {
@@ -172,7 +172,7 @@ fn access_changes_in_place() {
 }
 
 #[test]
-fn an_entry_is_gone_at_its_expiry_and_not_before() {
+fn an_entry_expires_on_time_and_not_before() {
     let table = table();
     set_meta(&table, b"k", b"v", expiring(NOW_MS + 10));
     assert!(get_at(&table, b"k", NOW_MS + 9).is_some());
@@ -185,7 +185,7 @@ fn an_entry_is_gone_at_its_expiry_and_not_before() {
 }
 
 #[test]
-fn a_sweep_does_so_much_work_and_goes_on_where_it_ended() {
+fn a_sweep_does_bounded_work_and_continues_where_it_ended() {
     let table = table();
     for key in 0..1_000u32 {
         set_meta(&table, &key.to_le_bytes(), b"v", expiring(NOW_MS + 1 + u64::from(key % 2)));
@@ -202,7 +202,7 @@ fn a_sweep_does_so_much_work_and_goes_on_where_it_ended() {
 }
 
 #[test]
-fn what_a_sweep_costs_does_not_depend_on_how_many_entries_there_are() {
+fn the_cost_of_a_sweep_does_not_depend_on_the_number_of_entries() {
     for others in [0, 10_000u32] {
         let table = Table::new(Options { shards: Some(4), ..Options::default() });
         for key in 0..others {
@@ -218,19 +218,19 @@ fn what_a_sweep_costs_does_not_depend_on_how_many_entries_there_are() {
 }
 
 #[test]
-fn a_key_that_is_written_again_and_again_is_looked_at_once() {
+fn a_key_that_is_rewritten_repeatedly_has_one_deadline() {
     let table = table();
     for after in 0..1_000 {
         set_meta(&table, b"session", b"v", expiring(NOW_MS + 1_000 + after));
     }
-    // Its first time has passed, and it lives on.
+    // Its first deadline has passed, and it is still alive.
     assert_eq!(table.sweep(NOW_MS + 1_000, 1), (0, false));
     assert_eq!(table.sweep(NOW_MS + 1_998, 1), (0, false));
     assert_eq!(table.sweep(NOW_MS + 1_999, 1), (1, false));
 }
 
 #[test]
-fn what_expires_in_years_is_there_until_then() {
+fn an_entry_that_expires_in_years_lives_until_then() {
     const DAY_MS: u64 = 24 * 60 * 60 * 1_000;
     let table = table();
     let times = [1, 30, 50, 400, 4_000].map(|days| NOW_MS + days * DAY_MS);
@@ -253,7 +253,7 @@ fn deadlines_without_an_entry_do_not_pile_up() {
     let churn = |from: u64| {
         for round in from..from + 50 {
             for key in 0..100u8 {
-                // Removed and made anew, or made to expire earlier than before.
+                // Removed and created again, or set to expire earlier than before.
                 if key % 2 == 0 {
                     table.update(&[key], NOW_MS, |slot| slot.remove());
                 }
@@ -265,21 +265,21 @@ fn deadlines_without_an_entry_do_not_pile_up() {
     let before = bytes();
     churn(50);
     churn(100);
-    // 10,000 more deadlines of seven bytes. Left are, in each shard, some 64 beyond two for each
-    // entry, or fewer where others were just dropped.
+    // 10,000 more deadlines of seven bytes. In each shard there remain about 64 beyond two for each
+    // entry, or fewer if others were just dropped.
     assert!(bytes() < before + 5_000, "{before} {}", bytes());
     assert_eq!(table.sweep(NOW_MS + 1_000_000, 1_000), (100, false));
 }
 
 #[test]
-fn what_a_snapshot_keeps_is_counted_until_it_goes() {
+fn memory_kept_for_a_snapshot_is_counted_until_it_is_freed() {
     let table = Table::new(Options { shards: Some(16), ..Options::default() });
     fill_many(&table, 0..1_000, b"old");
     let (bytes, kept) = (table.bytes(), || table.counts().kept_bytes);
     let snapshot = table.snapshot().unwrap();
     assert_eq!(kept(), 0);
     fill_many(&table, 0..1_000, b"new");
-    // A pointer for each entry besides.
+    // In addition, a pointer for each entry.
     assert_eq!((table.bytes(), kept()), (bytes, bytes + 8 * 1_000));
     fill_many(&table, 0..1_000, b"newer");
     assert_eq!(kept(), bytes + 8 * 1_000);
@@ -296,7 +296,7 @@ fn what_a_snapshot_keeps_is_counted_until_it_goes() {
 }
 
 #[test]
-fn a_full_table_refuses_writes_for_the_sake_of_what_a_snapshot_keeps() {
+fn a_full_table_counts_memory_kept_for_a_snapshot() {
     let bytes_max = Some(100_000);
     let limits = Limits { bytes_max, when_full: WhenFull::Refuse, ..Limits::default() };
     let table = Table::new(Options { shards: Some(16), limits, ..Options::default() });
@@ -337,7 +337,7 @@ fn a_snapshot_that_keeps_half_of_a_limit_is_abandoned() {
             let kept = table.counts().kept_bytes;
             assert!(kept <= 52_000, "{kept} in round {round}");
         }
-        assert!(table.snapshot().is_none(), "until its owner lets go of it");
+        assert!(table.snapshot().is_none(), "until its owner drops it");
         assert_eq!(snapshot.next_part(1, |_| panic!("a visit")), Err(Abandoned));
         assert_eq!(snapshot.next_part(1, |_| panic!("a visit")), Err(Abandoned));
         drop(snapshot);
@@ -366,7 +366,7 @@ fn clear_removes_everything_and_counts_it() {
 }
 
 #[test]
-fn a_scheduled_clear_takes_what_was_written_before_its_time() {
+fn a_scheduled_clear_removes_entries_written_before_its_time() {
     let table = table();
     set(&table, b"a", b"1");
     table.schedule_clear(NOW_MS + 100);
@@ -379,7 +379,7 @@ fn a_scheduled_clear_takes_what_was_written_before_its_time() {
 }
 
 #[test]
-fn a_later_schedule_takes_the_place_of_a_pending_one() {
+fn a_later_schedule_replaces_a_pending_one() {
     let table = table();
     set(&table, b"a", b"1");
     table.schedule_clear(NOW_MS + 100);
@@ -404,7 +404,7 @@ fn a_batch_begins_with_a_due_clear() {
 }
 
 #[test]
-fn a_locked_table_counts_nothing_that_a_due_clear_takes() {
+fn a_locked_table_counts_no_entries_that_a_due_clear_removes() {
     let table = table();
     fill(&table, 0..100, b"old");
     table.schedule_clear(NOW_MS);
@@ -477,9 +477,8 @@ fn a_panic_in_a_closure_leaves_the_shard_usable_and_unchanged() {
         assert!(std::panic::catch_unwind(attempt).is_err());
     };
     update(&|_| panic!("at once"));
-    let look = std::panic::AssertUnwindSafe(|| {
-        table.read_in_place(b"k", NOW_MS, |_| panic!("while looking"))
-    });
+    let look =
+        std::panic::AssertUnwindSafe(|| table.read_in_place(b"k", NOW_MS, |_| panic!("in a read")));
     assert!(std::panic::catch_unwind(look).is_err());
     let batch = std::panic::AssertUnwindSafe(|| {
         let _locked = table.lock_all(NOW_MS);
@@ -502,7 +501,8 @@ fn random_reaches_every_entry() {
     assert!(seen.iter().all(|&times| (20..500).contains(&times)), "{seen:?}");
 }
 
-/// With far more shards than entries, the empty ones before an entry must not weigh.
+/// With far more shards than entries, the empty ones before an entry must not affect its
+/// probability.
 #[test]
 #[cfg_attr(miri, ignore = "many calls")]
 fn random_is_fair_to_few_entries() {
@@ -550,7 +550,7 @@ fn refusing_tables_refuse_growth_only() {
 }
 
 #[test]
-fn limits_refuse_neither_metadata_nor_what_moves() {
+fn limits_refuse_neither_metadata_nor_moves() {
     let budget = std::sync::Arc::new(Budget::new(i64::MAX, WhenFull::Refuse));
     let limits = Limits { entries_max: Some(1), bytes_max: Some(48), when_full: WhenFull::Refuse };
     let table = Table::new(Options { limits, budget: Some(budget.clone()), ..Options::default() });
@@ -590,7 +590,7 @@ fn a_lowered_limit_is_reached_in_steps() {
     let left = table.len();
     assert!((5_000..8_000).contains(&left), "{left} are left after some writes");
     assert!(table.sweep(NOW_MS, 1).1);
-    assert!((left - 500..left).contains(&table.len()), "a sweep goes on");
+    assert!((left - 500..left).contains(&table.len()), "a sweep continues");
     while table.sweep(NOW_MS, 1).1 {}
     assert_eq!(table.len(), 2_000);
     // A large batch, and large values, make room for all that they add.
@@ -722,7 +722,7 @@ fn shared_entries_outlive_their_keys() {
 }
 
 #[test]
-fn bytes_are_a_handles_own_once_the_table_has_let_go_of_them() {
+fn a_handle_owns_its_bytes_once_the_table_has_released_them() {
     let table = table();
     set(&table, b"wide", &[1; 1_000]);
     set(&table, b"bodied", &[2; 60_000]);
@@ -730,7 +730,7 @@ fn bytes_are_a_handles_own_once_the_table_has_let_go_of_them() {
     let (wide, bodied) = (share(b"wide"), share(b"bodied"));
     assert_eq!((wide.own_bytes(), bodied.own_bytes()), (0, 0));
     set(&table, b"wide", b"new");
-    // Another expiry is another entry over the same body, which the table still has.
+    // A new expiry makes another entry over the same body, which the table still has.
     let meta = Meta { expires_at_ms: Some(NOW_MS + 1_000), ..Meta::default() };
     table.update(b"bodied", NOW_MS, |slot| slot.put_same(&bodied.entry(), meta)).unwrap();
     assert!((1_000..1_100).contains(&wide.own_bytes()), "{}", wide.own_bytes());
@@ -739,7 +739,7 @@ fn bytes_are_a_handles_own_once_the_table_has_let_go_of_them() {
     table.update(b"bodied", NOW_MS, |slot| slot.remove());
     let all = bodied.own_bytes() + copy.own_bytes() + another.own_bytes();
     assert!((60_000..60_300).contains(&all), "three handles, two entries, one body: {all}");
-    // What a snapshot needs is the table's.
+    // What a snapshot needs belongs to the table.
     set(&table, b"wide", &[1; 1_000]);
     let wide = share(b"wide");
     let snapshot = table.snapshot().unwrap();
@@ -776,7 +776,7 @@ fn one_large_write_evicts_a_bounded_number_and_sweeps_do_the_rest() {
         assert!(now - evicted <= 256 + 4, "{} evictions for one write", now - evicted);
         evicted = now;
     }
-    assert!(table.bytes() > bytes_max + (1 << 20), "most is left to be done");
+    assert!(table.bytes() > bytes_max + (1 << 20), "most of the eviction is still to be done");
     let mut sweeps = 0;
     while table.sweep(NOW_MS, 1).1 {
         let now = table.counts().evicted;
@@ -785,13 +785,13 @@ fn one_large_write_evicts_a_bounded_number_and_sweeps_do_the_rest() {
     }
     assert!(sweeps > 100);
     assert!((bytes_max - 1_000..=bytes_max).contains(&table.bytes()), "{} bytes", table.bytes());
-    // The newest and largest entries are not what went.
+    // The newest and largest entries were not evicted.
     assert!((0..10u8).all(|round| get(&table, &[round]).is_some()));
 }
 
 #[test]
 #[cfg_attr(miri, ignore = "many entries")]
-fn what_large_writes_take_beyond_a_limit_is_bounded() {
+fn large_writes_exceed_a_limit_by_a_bounded_amount() {
     const OVERSHOOT_BYTES: u64 = 8 << 20;
     let bytes_max = 4 << 20;
     let budget = std::sync::Arc::new(Budget::new(i64::MAX, WhenFull::Evict));
@@ -817,16 +817,16 @@ fn what_large_writes_take_beyond_a_limit_is_bounded() {
             put.is_err()
         });
         assert!((6..9).contains(&refused.expect("a refusal")), "{refused:?}");
-        // Small writes go on meanwhile, and so does eviction.
+        // Small writes succeed meanwhile, and so does eviction.
         let bytes = table.bytes();
         set(&table, b"small", b"v");
         assert!(table.bytes() < bytes);
-        // What was refused fits when the sweeper has made room for it.
+        // The refused write fits when the sweeper has made room for it.
         while table.sweep(NOW_MS, 1).1 {}
         assert!(table.bytes() <= bytes_max - (1 << 20), "{} bytes", table.bytes());
         put_large(&table, b"again", 1 << 20).unwrap();
         assert!(table.bytes() <= bytes_max);
-        // And only until then.
+        // The room is not kept any longer than that.
         while table.sweep(NOW_MS, 1).1 {}
         set(&table, b"small", b"w");
         assert_eq!(get(&table, b"small").as_deref(), Some(&b"w"[..]));
@@ -837,11 +837,11 @@ fn what_large_writes_take_beyond_a_limit_is_bounded() {
 
 #[test]
 #[cfg_attr(miri, ignore = "many entries")]
-fn a_value_larger_than_all_overshoot_fits_into_a_full_table_at_the_second_try() {
+fn a_value_larger_than_the_overshoot_fits_into_a_full_table_at_the_second_try() {
     let bytes_max = 20 << 20;
     let table = full_table(bytes_max);
     assert_eq!(put_large(&table, b"large", 16 << 20), Err(Full));
-    assert!(table.counts().evicted > 0, "it is worked at");
+    assert!(table.counts().evicted > 0, "eviction has begun");
     while table.sweep(NOW_MS, 1).1 {}
     put_large(&table, b"large", 16 << 20).unwrap();
     assert!(table.bytes() <= bytes_max);

@@ -1,5 +1,5 @@
-//! Whoever takes much out of a table neither frees it nor copies anything for each entry: the
-//! reaper's thread frees it all.
+//! Callers that take many entries out of a table neither free them nor copy anything for each
+//! entry: the reaper's thread frees everything.
 //!
 //! Blocks are counted thread by thread, so this says nothing about time.
 
@@ -12,7 +12,7 @@ use todana_table::{KeyOrder, Keyspace, Meta, Options, Table, reaper};
 const NOW_MS: u64 = 1_800_000_000_000;
 const ENTRIES: u32 = 50_000;
 const SHARDS: usize = 16;
-/// What a step for each shard may allocate, a place in the queue included.
+/// The most that a step for each shard may allocate, including a place in the queue.
 const SHARD_BYTES_MAX: usize = 2_048;
 
 thread_local! {
@@ -56,7 +56,7 @@ fn filled(order: Option<KeyOrder>) -> Table {
     table
 }
 
-/// Runs `step` and makes sure that this thread did a step a shard, and that the reaper freed the
+/// Runs `step` and checks that this thread did one step per shard, and that the reaper freed the
 /// entries (and their keys in order).
 fn assert_bounded(name: &str, step: impl FnOnce()) {
     let blocks = BLOCKS.load(SeqCst);
@@ -73,7 +73,7 @@ fn assert_bounded(name: &str, step: impl FnOnce()) {
 
 /// The only test, since it counts what the whole process frees.
 #[test]
-fn what_takes_everything_out_takes_a_step_for_each_shard() {
+fn taking_all_entries_out_takes_one_step_per_shard() {
     for order in [None, Some(KeyOrder::default())] {
         let table = filled(order);
         assert_bounded("a clear", || assert_eq!(table.clear(), u64::from(ENTRIES)));

@@ -1,4 +1,4 @@
-//! What batches of writes to large values take in memory while they run.
+//! The memory that batches of writes to large values take while they run.
 //!
 //! Alone in its process, because it counts what the whole process allocates.
 
@@ -10,7 +10,7 @@ use todana_table::{Edit, Keyspace, Meta, Options, Table};
 
 const NOW_MS: u64 = 1_800_000_000_000;
 const VALUE_BYTES: usize = 8 << 20;
-/// What is small beside a value.
+/// Less than this is small compared with a value.
 const SMALL_BYTES: usize = 1 << 20;
 /// Garbage that may wait for the reaper's thread.
 const REAPED_BYTES_MAX: usize = 64 << 20;
@@ -52,7 +52,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static COUNTING: Counting = Counting;
 
-/// The most bytes that were allocated at a time while a batch ran, beyond those before it.
+/// The most bytes allocated at any time while a batch ran, beyond those before it.
 fn peak(table: &Table, batch: impl FnOnce(&todana_table::Locked<'_>)) -> usize {
     let locked = table.lock_all(NOW_MS);
     let before = LIVE.load(SeqCst);
@@ -89,7 +89,7 @@ fn a_batch_that_extends_a_value_keeps_one_copy() {
 }
 
 #[test]
-fn a_batch_that_copies_a_value_again_and_again_shares_it() {
+fn a_batch_that_copies_a_value_repeatedly_shares_it() {
     let _turn = TURN.lock();
     let table = table();
     let peak = peak(&table, |locked| {

@@ -1,4 +1,4 @@
-//! What is freed leaves nothing for a later request to tidy up.
+//! A clear leaves no blocks for a later request to coalesce.
 
 #![cfg(all(target_os = "linux", target_env = "gnu", not(miri)))]
 
@@ -26,7 +26,7 @@ unsafe extern "C" {
     fn mallinfo2() -> MallocInfo;
 }
 
-/// Fills a table, clears it, and returns how many of its blocks were freed without being joined
+/// Fills a table, clears it, and returns the number of its freed blocks that were not coalesced
 /// with their neighbours.
 fn unjoined_blocks() -> usize {
     let table = Table::new(Options::default());
@@ -42,9 +42,9 @@ fn unjoined_blocks() -> usize {
     unsafe { mallinfo2().smblks }
 }
 
-/// The only test, since it counts what is free in the whole process.
+/// The only test, since it counts the free blocks of the whole process.
 #[test]
-fn no_request_joins_what_a_clear_freed() {
+fn no_request_coalesces_the_blocks_of_a_clear() {
     malloc::join_freed_blocks();
     assert_eq!(unjoined_blocks(), 0);
 }

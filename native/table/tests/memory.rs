@@ -1,7 +1,7 @@
 //! Every entry is freed, exactly once, and every pin released.
 //!
-//! The reaper is stopped, so that each thread frees its own garbage. What the reaper's thread frees
-//! is the subject of its unit tests.
+//! The reaper is stopped, so that each thread frees its own garbage. The reaper's unit tests check
+//! what its thread frees.
 //!
 //! Alone in its process, because it counts what the whole process allocates. Under AddressSanitizer
 //! (nightly):
@@ -46,7 +46,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static COUNTING: Counting = Counting;
 
-/// Runs a test and makes sure that it leaves nothing behind.
+/// Runs a test and checks that it leaks nothing.
 fn without_leak(test: impl FnOnce()) {
     reaper::stop().join();
     let before = BLOCKS.get();
@@ -68,7 +68,7 @@ fn fill(table: &Table, entries: u32) {
 }
 
 #[test]
-fn a_table_gives_everything_back_when_it_drops() {
+fn a_dropped_table_frees_everything() {
     without_leak(|| fill(&Table::new(Options::default()), 5_000));
 }
 
@@ -113,7 +113,7 @@ fn an_index_shrinks_after_mass_removal() {
 }
 
 #[test]
-fn a_snapshot_frees_what_it_kept() {
+fn a_snapshot_frees_the_entries_it_kept() {
     without_leak(|| {
         let table = Table::new(Options { shards: Some(16), ..Options::default() });
         fill(&table, 1_000);
@@ -137,7 +137,7 @@ fn a_visitor_that_panics_leaks_nothing() {
         let table = Table::new(Options { shards: Some(1), ..Options::default() });
         fill(&table, 100);
         let mut snapshot = table.snapshot().expect("the only one");
-        // Not by `panic!`, since printing the backtrace allocates for good.
+        // Not by `panic!`, since printing the backtrace allocates memory that is never freed.
         let visit = || snapshot.next_part(usize::MAX, |_| std::panic::resume_unwind(Box::new(())));
         assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(visit)).is_err());
         drop(snapshot);
@@ -147,12 +147,13 @@ fn a_visitor_that_panics_leaks_nothing() {
 
 static RELEASED: AtomicI64 = AtomicI64::new(0);
 
-/// What a NIF's resource is here: a box that owns the counted handle.
+/// The counterpart of a NIF's resource: a box that owns the counted handle.
 fn make_pin(shared: Shared) -> NonNull<c_void> {
     NonNull::from(Box::leak(Box::new(shared))).cast()
 }
 
-/// What the NIF does when the table lets go: it gives up the table's reference of the resource.
+/// What the NIF does when the table releases the entry: it gives up the table's reference to the
+/// resource.
 fn release(pin: *mut c_void) {
     RELEASED.fetch_add(1, SeqCst);
     // SAFETY: pins are made by `make_pin`, and released once.
@@ -160,7 +161,7 @@ fn release(pin: *mut c_void) {
 }
 
 #[test]
-fn a_pin_is_made_once_and_released_when_the_table_lets_go() {
+fn a_pin_is_made_once_and_released_with_the_entry() {
     set_pin_release(release);
     without_leak(|| {
         let table = Table::new(Options::default());

@@ -40,7 +40,7 @@ fn step(table: &impl Keyspace, walk: Walk<'_>) -> (Vec<String>, Walked) {
     (keys, walked)
 }
 
-/// The keys of a whole walk, `count` a step.
+/// The keys of a whole walk, `count` per step.
 fn keys_by(table: &impl Keyspace, walk: Walk<'_>, count: usize) -> Vec<String> {
     let (mut all, mut after) = (Vec::new(), walk.after.map(<[u8]>::to_vec));
     loop {
@@ -77,7 +77,7 @@ fn a_lexical_table_walks_by_bytes() {
 }
 
 #[test]
-fn a_decimal_table_walks_by_the_numbers_in_front_then_by_bytes() {
+fn a_decimal_table_walks_by_leading_numbers_then_by_bytes() {
     let table = ordered(Comparison::Decimal, false);
     fill(&table, &["10", "9", "-1", "apple", "9 b", "9 a", "0.5", "-10", "009"]);
     let ascending = ["-10", "-1", "apple", "0.5", "009", "9", "9 a", "9 b", "10"];
@@ -85,7 +85,7 @@ fn a_decimal_table_walks_by_the_numbers_in_front_then_by_bytes() {
 }
 
 #[test]
-fn a_descending_table_walks_the_other_way_round() {
+fn a_descending_table_walks_in_reverse() {
     for comparison in [Comparison::Lexical, Comparison::Decimal] {
         let table = ordered(comparison, true);
         fill(&table, &["1", "2", "3", "02"]);
@@ -115,7 +115,7 @@ fn bounds_are_in_the_order_of_the_table() {
 }
 
 #[test]
-fn an_empty_or_inverted_range_has_nothing() {
+fn an_empty_or_inverted_range_has_no_keys() {
     let table = lexical();
     fill(&table, &["a", "b", "c"]);
     for (first, second) in [
@@ -151,7 +151,7 @@ fn a_prefix_is_found_in_every_order() {
 }
 
 #[test]
-fn a_prefix_of_the_highest_bytes_has_no_end_but_the_tables() {
+fn a_prefix_of_the_highest_bytes_extends_to_the_end_of_the_table() {
     let table = lexical();
     for key in [&b"\xff"[..], b"\xff\xff", b"\xff\xff\x01", b"\xff\x00", b"a\xff", b"b"] {
         set(&table, key);
@@ -178,7 +178,7 @@ fn steps_of_any_size_make_the_same_walk() {
 }
 
 #[test]
-fn a_walk_goes_on_after_a_key_that_is_not_there() {
+fn a_walk_continues_after_an_absent_key() {
     let table = lexical();
     fill(&table, &["a", "c", "e"]);
     let after = |after, reverse| {
@@ -192,7 +192,7 @@ fn a_walk_goes_on_after_a_key_that_is_not_there() {
 }
 
 #[test]
-fn where_to_go_on_does_not_widen_the_range() {
+fn the_start_key_does_not_widen_the_range() {
     let table = lexical();
     fill(&table, &["a", "b", "c", "d"]);
     let range = KeyRange::Between(included("b"), included("c"));
@@ -207,7 +207,7 @@ fn where_to_go_on_does_not_widen_the_range() {
 }
 
 #[test]
-fn a_full_step_that_ends_with_the_last_key_says_so() {
+fn a_full_step_that_ends_with_the_last_key_reports_the_end() {
     let table = lexical();
     fill(&table, &["a", "b", "c"]);
     let ended = |count| step(&table, Walk { count, ..Walk::default() }).1;
@@ -227,7 +227,7 @@ fn a_step_of_nothing_stays_where_it_is() {
 }
 
 #[test]
-fn expired_entries_are_passed_over_some_thousand_a_step() {
+fn a_step_skips_some_thousand_expired_entries() {
     let table = lexical();
     for number in 0..3_000u32 {
         let meta = Meta { expires_at_ms: Some(NOW_MS + 1), ..Meta::default() };
@@ -249,7 +249,7 @@ fn expired_entries_are_passed_over_some_thousand_a_step() {
 }
 
 #[test]
-fn what_goes_in_any_way_leaves_the_order() {
+fn every_kind_of_removal_removes_the_key_from_the_order() {
     let table = lexical();
     let all = || keys(&table, ALL, false);
     fill(&table, &["a", "b", "c", "d"]);
@@ -265,12 +265,12 @@ fn what_goes_in_any_way_leaves_the_order() {
 }
 
 #[test]
-fn the_order_takes_memory_for_keys_that_are_there_alone() {
+fn the_order_takes_memory_only_for_present_keys() {
     let table = lexical();
     let bytes = || table.counts().index_bytes;
     set(&table, b"first");
     let fresh = bytes();
-    // No shard's hash grows for so few, so it is the order that does.
+    // No shard's index grows for this few keys, so any growth is that of the order.
     let meta = Meta { expires_at_ms: Some(NOW_MS + 1), ..Meta::default() };
     let put = |number: u8| {
         let key = [b"a long key that takes much memory".as_slice(), &[number]].concat();
@@ -302,7 +302,7 @@ fn the_order_takes_memory_for_keys_that_are_there_alone() {
 }
 
 #[test]
-fn a_batch_walks_over_what_it_did_itself() {
+fn a_batch_walks_over_its_own_changes() {
     let table = lexical();
     fill(&table, &["a", "b", "c"]);
     let locked = table.lock_all(NOW_MS);
@@ -336,7 +336,7 @@ fn a_batch_of_some_keys_cannot_walk() {
 }
 
 #[test]
-fn a_table_without_an_order_is_walked_forward_over_everything_only() {
+fn a_table_without_an_order_supports_only_full_forward_walks() {
     let table = unordered();
     fill(&table, &["a"]);
     let between = KeyRange::Between(Bound::Unbounded, Bound::Unbounded);
@@ -348,7 +348,7 @@ fn a_table_without_an_order_is_walked_forward_over_everything_only() {
 }
 
 #[test]
-fn an_unused_table_has_nothing_to_walk_over() {
+fn a_walk_over_an_unused_table_is_empty() {
     for table in [lexical(), unordered()] {
         let walk = Walk { count: 1, ..Walk::default() };
         assert_eq!(step(&table, walk), (vec![], Walked::End));
@@ -356,7 +356,7 @@ fn an_unused_table_has_nothing_to_walk_over() {
 }
 
 #[test]
-fn a_walk_without_an_order_goes_on_after_a_key_that_is_gone() {
+fn a_walk_without_an_order_continues_after_a_removed_key() {
     let table = unordered();
     (0..100u32).for_each(|number| set(&table, number.to_string().as_bytes()));
     let mut left = keys(&table, ALL, false);
@@ -376,7 +376,7 @@ fn a_walk_without_an_order_goes_on_after_a_key_that_is_gone() {
 }
 
 #[test]
-fn the_table_tells_its_order() {
+fn the_table_returns_its_order() {
     let table = ordered(Comparison::Decimal, true);
     let order = Some(KeyOrder { comparison: Comparison::Decimal, descending: true });
     assert_eq!((table.order(), table.lock_all(NOW_MS).order()), (order, order));

@@ -1,4 +1,4 @@
-//! Any sequence of operations leaves the table as a simple model says.
+//! After any sequence of operations, a table equals a simple model.
 
 use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence;
@@ -13,9 +13,9 @@ proptest! {
     })]
 
     #[test]
-    fn a_table_does_what_its_model_does(
+    fn a_table_behaves_like_its_model(
         operations in prop::collection::vec(any::<[u8; model::OPERATION_BYTES]>(), 0..400),
-        // Left over bytes choose the mode and the number of shards.
+        // Remaining bytes choose the mode and the number of shards.
         rest in prop::collection::vec(any::<u8>(), 0..model::OPERATION_BYTES),
     ) {
         let mut bytes = operations.concat();

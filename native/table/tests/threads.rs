@@ -1,5 +1,4 @@
-//! Many threads on one table: readers see only what was written, and points in time are points in
-//! time.
+//! Many threads on one table: readers see only what was written, and snapshots are points in time.
 //!
 //! Under ThreadSanitizer (nightly; the standard library must be instrumented too, hence
 //! `rust-src`):
@@ -27,13 +26,13 @@ mod together;
 
 const NOW_MS: u64 = 1_800_000_000_000;
 
-/// A value that tells its key and its stamp in every eight bytes.
+/// A value that repeats its key and its stamp in every eight bytes.
 fn value_of(key: u64, stamp: u64) -> Vec<u8> {
     let words = if stamp.is_multiple_of(3) { 40 + stamp % 50 } else { 1 + stamp % 20 };
     (0..words).flat_map(|_| (key << 32 | stamp & 0xffff_ffff).to_le_bytes()).collect()
 }
 
-/// Panics where key and value do not belong together, or are not of one write.
+/// Panics if key and value do not belong together, or are not from one write.
 fn assert_whole(entry: &Entry<'_>) {
     let key = u64::from_le_bytes(entry.key().try_into().expect("8 bytes"));
     let (words, rest) = entry.value().as_chunks::<8>();
@@ -64,7 +63,7 @@ fn write(space: &impl Keyspace, dice: &mut Dice, keys: u64, now_ms: u64) {
 }
 
 #[test]
-fn readers_see_only_what_was_written_whatever_else_goes_on() {
+fn readers_see_only_complete_writes_during_all_other_operations() {
     const KEYS: u64 = 2_000;
     let budget = Arc::new(Budget::new(150_000, WhenFull::Evict));
     let options = || Options {
@@ -148,8 +147,8 @@ fn release_pin(pin: *mut c_void) {
 }
 
 #[test]
-fn looks_in_place_see_only_what_was_written_whatever_else_goes_on() {
-    // Few keys, so that threads meet, and no limit, so that looks in place take no lock.
+fn in_place_readers_see_only_complete_writes_during_all_other_operations() {
+    // Few keys, so that threads collide, and no limit, so that in-place reads take no lock.
     const KEYS: u64 = 24;
     set_pin_release(release_pin);
     let table = &Table::new(Options { shards: Some(8), ..Options::default() });
@@ -164,7 +163,7 @@ fn looks_in_place_see_only_what_was_written_whatever_else_goes_on() {
                 entry.note_access(now());
                 if let Some(pin) = entry.pin(make_pin) {
                     assert_eq!(entry.pin(make_pin), Some(pin));
-                    // SAFETY: a pin made by `make_pin`, which lives until the look ends at least.
+                    // SAFETY: a pin made by `make_pin`, which lives at least until the read ends.
                     let shared = unsafe { pin.cast::<Shared>().as_ref() };
                     assert_eq!(shared.entry().version(), entry.version());
                     assert_whole(&shared.entry());
@@ -210,7 +209,7 @@ fn looks_in_place_see_only_what_was_written_whatever_else_goes_on() {
             0 => drop(table.clear()),
             1 => table.schedule_clear(now() + 2),
             2 => drop(table.lock_all(now()).clear()),
-            // For a moment looks in place take the lock, and writes make room.
+            // For a moment in-place reads take the lock, and writes make room.
             3 => table.set_limits(Limits { entries_max: Some(KEYS / 2), ..Limits::default() }),
             _ => table.set_limits(Limits::default()),
         }
@@ -233,9 +232,9 @@ fn looks_in_place_see_only_what_was_written_whatever_else_goes_on() {
 }
 
 #[test]
-fn looks_in_place_go_by_the_order_of_changes() {
-    // One counts up in one key and then in another, so who looks at the other first never sees
-    // more there.
+fn in_place_readers_see_changes_in_order() {
+    // A writer counts up in one key and then in another, so a reader that reads the other key first
+    // never sees a higher number there.
     let table = &Table::new(Options { shards: Some(4), ..Options::default() });
     let (first, second) = (&0u64.to_le_bytes(), &1u64.to_le_bytes());
     let count = |key: &[u8; 8], round: u64| {
@@ -264,7 +263,7 @@ fn looks_in_place_go_by_the_order_of_changes() {
     together(vec![Box::new(read), Box::new(read), Box::new(read), Box::new(write)]);
 }
 
-/// What is counted is what is there.
+/// The counts match the entries.
 fn assert_sums(table: &Table) {
     let (mut entries, mut bytes, mut expiring) = (0, 0, 0);
     table.scan(0, usize::MAX, 0, |entry| {
@@ -297,7 +296,7 @@ fn transfer(table: &Table, dice: &mut Dice) {
         |key: &[u8]| locked.read(key, NOW_MS, |entry| amount(&entry.expect("an account")));
     let moved = dice.roll(balance(&from) + 1);
     let (left, right) = (balance(&from) - moved, balance(&to) + moved);
-    // Some accounts have large entries, so that both kinds are moved about.
+    // Some accounts have large entries, so that transfers involve both kinds.
     let padding = vec![0; if dice.roll(2) == 0 { 300 } else { 0 }];
     for (key, amount) in [(from, left), (to, right)] {
         let parts: [&[u8]; 2] = [&amount.to_le_bytes(), &padding];
@@ -306,7 +305,7 @@ fn transfer(table: &Table, dice: &mut Dice) {
 }
 
 #[test]
-fn a_clear_that_is_cancelled_while_a_batch_applies_it_leaves_nothing_to_the_next() {
+fn a_clear_cancelled_while_a_batch_applies_it_affects_no_later_operation() {
     let table = &Table::new(Options { shards: Some(4), ..Options::default() });
     let key = &b"key"[..];
     let put = || {
@@ -334,7 +333,7 @@ fn a_clear_that_is_cancelled_while_a_batch_applies_it_leaves_nothing_to_the_next
 }
 
 #[test]
-fn batches_are_in_a_snapshot_or_out_of_it_as_a_whole() {
+fn a_snapshot_contains_all_of_a_batch_or_nothing() {
     let table = &Table::new(Options { shards: Some(64), ..Options::default() });
     for account in 0..ACCOUNTS {
         let put = |slot: &mut todana_table::Slot<'_>| {
@@ -367,7 +366,7 @@ fn batches_are_in_a_snapshot_or_out_of_it_as_a_whole() {
 
 #[test]
 fn a_snapshot_keeps_the_order_of_one_writer() {
-    // One writer counts up in key after key, so in any point in time the numbers fall by at most
+    // One writer counts up in key after key, so at any point in time the numbers fall by at most
     // one, once.
     const KEYS: u64 = 100;
     let table = &Table::new(Options { shards: Some(32), ..Options::default() });
@@ -401,7 +400,7 @@ fn a_snapshot_keeps_the_order_of_one_writer() {
 }
 
 #[test]
-fn a_scan_visits_what_stays_while_the_table_grows_and_shrinks() {
+fn a_scan_visits_all_lasting_entries_while_the_table_grows_and_shrinks() {
     const STAYING: u64 = 500;
     let table = &Table::new(Options { shards: Some(16), ..Options::default() });
     let put = |key: u64| {
@@ -442,7 +441,7 @@ fn a_scan_visits_what_stays_while_the_table_grows_and_shrinks() {
     together(vec![Box::new(swell), Box::new(scan), Box::new(scan), Box::new(fetch)]);
 }
 
-/// Words of a large value before what is added to it, and of each addition.
+/// Words of a large value before an addition, and of each addition.
 const BASE_WORDS: usize = 2_100;
 const ADDED_WORDS: usize = 16;
 
@@ -450,7 +449,7 @@ fn words(stamp: u64, count: usize) -> Vec<u8> {
     std::iter::repeat_n(stamp.to_le_bytes(), count).flatten().collect()
 }
 
-/// Panics where a value was seen while it was written. Returns its first word and its length.
+/// Panics if the value was read while it was written. Returns its first word and its length.
 fn assert_unmixed(value: &[u8]) -> (u64, usize) {
     let (words, rest) = value.as_chunks::<8>();
     assert!(rest.is_empty());
@@ -462,7 +461,7 @@ fn assert_unmixed(value: &[u8]) -> (u64, usize) {
 }
 
 #[test]
-fn bytes_that_somebody_sees_do_not_change_however_values_are_shared_and_edited() {
+fn visible_bytes_never_change_while_values_are_shared_and_edited() {
     const KEYS: u64 = 6;
     set_pin_release(release_pin);
     let table = &Table::new(Options { shards: Some(2), ..Options::default() });

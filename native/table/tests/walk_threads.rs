@@ -1,4 +1,5 @@
-//! Walks beside threads that make and remove keys: what is there all the time is seen exactly once.
+//! Walks beside threads that create and remove keys: a key that is always present is seen exactly
+//! once.
 //!
 //! Under ThreadSanitizer like `threads`.
 
@@ -13,7 +14,7 @@ use together::{Action, Dice, together};
 mod together;
 
 const NOW_MS: u64 = 1_800_000_000_000;
-/// All keys that may be there. Every tenth is there all the time.
+/// All keys that may be present. Every tenth is always present.
 const KEYS: u64 = if cfg!(miri) { 300 } else { 4_000 };
 
 fn key_of(number: u64) -> [u8; 5] {
@@ -38,8 +39,8 @@ fn fill(space: &impl Keyspace) {
     (0..KEYS).step_by(10).for_each(|number| space.update(&key_of(number), NOW_MS, put));
 }
 
-/// Makes or removes keys that are not there all the time: some here and there, or all from one on,
-/// so that leaves are split and joined.
+/// Creates or removes keys that are not always present: some here and there, or all from one on, so
+/// that leaves are split and joined.
 fn churn(table: &Table, clock: &AtomicU64, dice: &mut Dice) {
     let now_ms = clock.load(SeqCst);
     let from = dice.roll(KEYS);
@@ -62,7 +63,7 @@ fn churn(table: &Table, clock: &AtomicU64, dice: &mut Dice) {
     }
 }
 
-/// Takes fixed keys out and puts them back as one step: for everybody else they are always there.
+/// Takes fixed keys out and puts them back in one step: other threads always find them.
 fn replace(table: &Table, dice: &mut Dice) {
     let key = key_of(dice.roll(KEYS / 10) * 10);
     let other = key_of(dice.roll(KEYS / 10) * 10);
@@ -130,7 +131,7 @@ fn walks_beside_writers(order: Option<KeyOrder>) {
         actions.push(Box::new(|dice| walk(table, clock, true, dice)));
     }
     together(actions);
-    // What is left in the order is what is left in the table.
+    // The order contains exactly the keys of the table.
     clock.fetch_add(10, SeqCst);
     while table.sweep(clock.load(SeqCst), 64).1 {}
     let mut visited = 0;
@@ -140,17 +141,17 @@ fn walks_beside_writers(order: Option<KeyOrder>) {
 }
 
 #[test]
-fn a_lexical_table_shows_what_is_always_there_exactly_once() {
+fn a_walk_of_a_lexical_table_visits_lasting_keys_exactly_once() {
     walks_beside_writers(Some(KeyOrder::default()));
 }
 
 #[test]
-fn a_descending_decimal_table_shows_what_is_always_there_exactly_once() {
+fn a_walk_of_a_descending_decimal_table_visits_lasting_keys_exactly_once() {
     let order = KeyOrder { comparison: Comparison::Decimal, descending: true };
     walks_beside_writers(Some(order));
 }
 
 #[test]
-fn a_table_without_an_order_shows_what_is_always_there_exactly_once() {
+fn a_walk_of_a_table_without_an_order_visits_lasting_keys_exactly_once() {
     walks_beside_writers(None);
 }

@@ -1,4 +1,4 @@
-//! Any sequence of operations leaves a table whose walks are those of a simple model.
+//! After any sequence of operations, the walks of a table equal those of a simple model.
 
 use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence;
@@ -15,7 +15,7 @@ proptest! {
     #[test]
     fn walks_see_what_their_model_sees(
         operations in prop::collection::vec(any::<[u8; walk_model::OPERATION_BYTES]>(), 0..150),
-        // Left over bytes choose the order and the number of shards.
+        // Remaining bytes choose the order and the number of shards.
         rest in prop::collection::vec(any::<u8>(), 1..walk_model::OPERATION_BYTES),
     ) {
         let mut bytes = operations.concat();

@@ -1,7 +1,8 @@
-//! A table beside a model of it: operations decoded from bytes, run on both, compared at each step.
+//! A table beside a model of it: decodes operations from bytes, runs them on both, and compares at
+//! each step.
 //!
-//! Used by the property test next to this and by the fuzz target. Six bytes are one operation, so
-//! that taking some out leaves the others what they were.
+//! The property test in this folder and the fuzz target use it. Six bytes are one operation, so
+//! that removing some leaves the others unchanged.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,7 +19,7 @@ pub(crate) const OPERATION_BYTES: usize = 6;
 const KEYS: u8 = 40;
 const START_MS: u64 = 1_800_000_000_000;
 
-/// What one key can go through, in a table or in a batch.
+/// An operation on one key, in a table or in a batch.
 #[derive(Clone, Copy, Debug)]
 enum KeyOperation {
     Read,
@@ -33,7 +34,7 @@ enum KeyOperation {
         len: usize,
         meta: u8,
     },
-    /// Takes a handle of the entry.
+    /// Takes a handle to the entry.
     Share,
     /// Writes the value of the last handle that was taken.
     PutSame {
@@ -107,13 +108,13 @@ impl Operation {
     }
 }
 
-/// What the model knows of an entry.
+/// The model's view of an entry.
 #[derive(Clone)]
 struct Row {
     value: Vec<u8>,
     meta: Meta,
     version: u64,
-    /// Of the entry: once it was seen, with the room that its value has.
+    /// Size of the entry: once it was read, including the spare capacity of its value.
     bytes: u64,
 }
 
@@ -131,7 +132,8 @@ impl std::fmt::Debug for Row {
     }
 }
 
-/// Values from this length on are apart from their entries, where they may have room to grow.
+/// Values of this length and more are stored apart from their entries, with possible spare
+/// capacity.
 const BODY_BYTES_MIN: usize = 16 * 1024;
 
 impl Row {
@@ -149,8 +151,8 @@ impl Row {
         self.meta.expires_at_ms.is_none_or(|at_ms| at_ms > now_ms)
     }
 
-    /// The entry's bytes, reckoned from the layout as it is documented, with a value that has so
-    /// much more room.
+    /// The entry's bytes, computed from the documented layout, for a value with this much spare
+    /// capacity.
     fn bytes(&self, key: &[u8], room: usize) -> u64 {
         let allocated = |bytes: usize| (bytes + 8).div_ceil(16).max(2) as u64 * 16;
         let has_body = self.value.len() >= BODY_BYTES_MIN;
@@ -164,7 +166,7 @@ impl Row {
         allocated(bytes + key.len()) + body
     }
 
-    /// Notes what the entry takes, which is what it must.
+    /// Records the entry's bytes after checking them against the layout.
     fn note_bytes(&mut self, key: &[u8], bytes: u64) {
         let room = self.value.len() / 4;
         let expected = self.bytes(key, 0)..=self.bytes(key, room);
@@ -175,12 +177,12 @@ impl Row {
 
 type Rows = BTreeMap<Vec<u8>, Row>;
 
-/// What has to hold between table and model.
+/// The relation that must hold between table and model.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Mode {
-    /// They are the same.
+    /// They are equal.
     Exact,
-    /// They are the same, and the model foretells refusals.
+    /// They are equal, and the model predicts refusals.
     Refuse,
     /// The table may have fewer entries, but none that is not the model's.
     Evict,
@@ -190,20 +192,20 @@ struct Model<'t> {
     table: &'t Table,
     mode: Mode,
     limits: Limits,
-    /// Expired rows may linger here, as they may in the table.
+    /// Expired rows may linger here, as in the table.
     rows: Rows,
     now_ms: u64,
     clear_at_ms: u64,
     stamp: u32,
     version: u64,
     snapshot: Option<(Snapshot<'t>, Rows, u64, Rows)>,
-    /// Handles, and what they must show whatever becomes of their keys.
+    /// Handles, and the values that they must show even after their keys change.
     handles: Vec<(Shared, Row)>,
     /// Whether some values are large. It takes time to compare them.
     large: bool,
 }
 
-/// Prints how it came to a failure.
+/// Prints the operations that led to a failure.
 struct Trace(Vec<Operation>);
 
 impl Drop for Trace {
@@ -214,7 +216,7 @@ impl Drop for Trace {
     }
 }
 
-/// Runs the operations on a table and on the model. Panics where they differ.
+/// Runs the operations on a table and on the model. Panics if they differ.
 pub(crate) fn run(bytes: &[u8]) {
     let (operations, rest) = bytes.as_chunks::<OPERATION_BYTES>();
     let mode = match rest.first().map_or(0, |byte| byte % 3) {
@@ -284,7 +286,7 @@ impl<'t> Model<'t> {
 
     fn step(&mut self, operation: Operation) {
         if self.mode == Mode::Refuse {
-            // What is refused depends on what is stored, so let that be what the model knows.
+            // Refusals depend on what is stored, so make that equal to the model first.
             self.collect();
         }
         let version = self.version;
@@ -318,7 +320,7 @@ impl<'t> Model<'t> {
         self.assert_limits(version);
     }
 
-    /// What any operation with the time does first.
+    /// The first effect of any operation that has the time.
     fn observe(&mut self) {
         if self.now_ms >= self.clear_at_ms {
             self.clear_at_ms = u64::MAX;
@@ -338,7 +340,7 @@ impl<'t> Model<'t> {
         self.rows.get(key).filter(|row| row.is_live(self.now_ms))
     }
 
-    /// Compares what was seen at a key with what is expected there.
+    /// Compares what was read at a key with the model.
     fn compare(&mut self, key: &[u8], seen: Option<Row>) {
         if self.mode == Mode::Evict && seen.is_none() && self.live(key).is_some() {
             self.rows.remove(key);
@@ -406,7 +408,7 @@ impl<'t> Model<'t> {
     }
 
     fn change_access(&mut self, key: &[u8], change: impl Fn(Access) -> Access) {
-        // A snapshot shows the access words of now: they are not part of the immutable entry.
+        // A snapshot shows the present access words: they are not part of the immutable entry.
         let snapshot = self.snapshot.iter_mut().flat_map(|(_, rows, ..)| rows.get_mut(key));
         let Some(row) = self.rows.get(key) else { return };
         let version = row.version;
@@ -424,17 +426,17 @@ impl<'t> Model<'t> {
         self.wrote(key, value, meta, put);
     }
 
-    /// In some cases some keys have values around the length from which they are shared.
+    /// In some cases some keys have values near the length from which they are shared.
     fn len(&self, number: u8, len: usize) -> usize {
         let large = self.large && number.is_multiple_of(8) && len >= 200;
         if large { BODY_BYTES_MIN - 400 + len } else { len }
     }
 
     fn edit(&mut self, space: &impl Keyspace, key: &[u8], choice: u8, len: usize, meta: u8) {
-        // One that is never seen alive has room that the model does not learn of.
+        // An entry that is never read alive has spare capacity unknown to the model.
         let (bytes, meta) = (self.value(len), self.meta(meta | 16));
         let mut value = self.live(key).map(|row| row.value.clone()).unwrap_or_default();
-        // Some go far beyond the end, which takes a draft.
+        // Some go far beyond the end, which requires a draft.
         let at = match choice / 8 {
             0..=9 => len / 2,
             10..=19 => value.len() / 2,
@@ -449,7 +451,7 @@ impl<'t> Model<'t> {
             _ => Edit::Write { at, bytes: &bytes },
         };
         match edit {
-            // Nothing is limited but the model's time.
+            // The only limit is the model's running time.
             _ if value.len() > 1 << 20 => return,
             Edit::Append(bytes) => value.extend_from_slice(bytes),
             Edit::Prepend(bytes) => value = [bytes, &value].concat(),
@@ -475,7 +477,7 @@ impl<'t> Model<'t> {
         self.wrote(key, value, meta, put);
     }
 
-    /// What handles show has not changed, but for the access word.
+    /// The values of handles have not changed, except for the access word.
     fn drop_handles(&mut self) {
         for (handle, row) in self.handles.drain(..) {
             let seen = Row::of(&handle.entry());
@@ -493,7 +495,7 @@ impl<'t> Model<'t> {
             if self.mode == Mode::Evict {
                 return self.wrote(key, value, meta, put);
             }
-            // A table that may not evict takes other metadata at its limit too.
+            // A table that may not evict accepts other metadata even at its limit.
             self.version += 1;
             assert_eq!(put, Ok(self.version));
             let row = Row::new(key, value, meta, self.version);
@@ -501,17 +503,17 @@ impl<'t> Model<'t> {
         }
     }
 
-    /// Notes a write, or makes sure that its refusal was right.
+    /// Records a write, or checks that its refusal was right.
     fn wrote(&mut self, key: &[u8], value: Vec<u8>, meta: Meta, put: Result<u64, Full>) {
         let row = Row::new(key, value, meta, self.version + 1);
-        // An expired entry is collected by the update, even where its write is refused.
+        // The update collects an expired entry even if its write is refused.
         if self.live(key).is_none() {
             self.rows.remove(key);
         }
         let room = row.value.len() / 4;
         if self.is_refused(key, &row, 0) == self.is_refused(key, &row, room) {
             let refused = self.is_refused(key, &row, 0);
-            // What a snapshot keeps, which the model does not know, counts against the limit.
+            // What a snapshot keeps counts against the limit, and the model does not know it.
             let kept = self.snapshot.is_some() && self.mode == Mode::Refuse;
             assert!(put.is_err() == refused || kept && !refused, "{row:?}");
         }
@@ -522,7 +524,7 @@ impl<'t> Model<'t> {
         }
     }
 
-    /// Whether the table must refuse an entry whose value has so much more room.
+    /// Whether the table must refuse an entry whose value has this much spare capacity.
     fn is_refused(&self, key: &[u8], row: &Row, room: usize) -> bool {
         let entries_max = self.limits.entries_max.unwrap_or(u64::MAX);
         let bytes_max = self.limits.bytes_max.unwrap_or(u64::MAX);
@@ -593,7 +595,7 @@ impl<'t> Model<'t> {
     fn scan(&mut self, cursor: u8, count: u8) {
         self.observe();
         if self.mode == Mode::Exact && count == 0 {
-            // An empty step still goes on.
+            // An empty step still advances.
             let next = self.table.scan(u64::from(cursor), 0, self.now_ms, |_| ());
             assert!(next == 0 || next == u64::from(cursor) + 1);
         }
@@ -642,7 +644,7 @@ impl<'t> Model<'t> {
     }
 
     fn begin_snapshot(&mut self) {
-        // Applies a due clear, which a snapshot cannot do: it has no time.
+        // Applies a due clear, which a snapshot cannot do, since it has no time.
         self.observe();
         self.table.sweep(self.now_ms, 0);
         let begun = self.table.snapshot();
@@ -689,7 +691,7 @@ impl<'t> Model<'t> {
         self.table.set_limits(self.limits);
     }
 
-    /// After a write the table keeps its limits (they may have been lowered since the last one).
+    /// After a write the table keeps its limits (they may have been lowered since the last write).
     fn assert_limits(&self, version_before: u64) {
         if self.mode == Mode::Evict && self.version > version_before {
             assert!(self.table.len() <= self.limits.entries_max.unwrap_or(u64::MAX));
@@ -697,7 +699,7 @@ impl<'t> Model<'t> {
         }
     }
 
-    /// Compares everything, sums included.
+    /// Compares everything, including sums.
     fn check(&mut self) {
         self.collect();
         self.scan(0, 255);

@@ -1,15 +1,15 @@
-//! Threads that do things at the same time, for a bounded time.
+//! Runs actions on several threads at the same time, for a bounded time.
 
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long each test goes on.
+/// How long each test runs.
 pub(crate) fn duration() -> Duration {
     Duration::from_millis(if cfg!(miri) { 100 } else { 2_000 })
 }
 
-/// A xorshift sequence: threads differ by seed.
+/// A xorshift sequence; each thread has its own seed.
 pub(crate) struct Dice(pub(crate) u64);
 
 impl Dice {
@@ -23,7 +23,7 @@ impl Dice {
 
 pub(crate) type Action<'a> = Box<dyn FnMut(&mut Dice) + Send + 'a>;
 
-/// Runs the closures in a loop, each on a thread of its own, until the time is over or one of them
+/// Runs the closures in a loop, each on its own thread, until the time is over or one of them
 /// panics.
 pub(crate) fn together(actions: Vec<Action<'_>>) {
     let over = AtomicBool::new(false);
@@ -33,7 +33,7 @@ pub(crate) fn together(actions: Vec<Action<'_>>) {
             let over = &over;
             scope.spawn(move || {
                 let mut dice = Dice(0x9e37_79b9_7f4a_7c15 ^ (number as u64 + 1));
-                // At least once, however late a slow machine lets the thread begin.
+                // At least once, even if a slow machine starts the thread late.
                 loop {
                     let stop = StopOnPanic(over);
                     action(&mut dice);

@@ -1,12 +1,11 @@
 //! Walks over a table beside a model of them: operations decoded from bytes, run on both.
 //!
-//! The model has the keys that should be there, and compares orders in a way of its own. It follows
-//! walks that go on while the table changes, too: each key that was there from the first step to
-//! the last must have been visited, all visits must be in order, and no visit may be of a key that
-//! is not there.
+//! The model has the keys that should be present, and compares keys with code of its own. It also
+//! follows walks that continue while the table changes: each key that was present from the first
+//! step to the last must have been visited, all visits must be in order, and no visit may be of a
+//! key that is not present.
 //!
-//! Used by the property test `walks` and by the fuzz target `ordered`. Eight bytes are one
-//! operation.
+//! The property test `walks` and the fuzz target `ordered` use it. Eight bytes are one operation.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,7 +19,7 @@ use todana_table::{
 pub(crate) const OPERATION_BYTES: usize = 8;
 
 const START_MS: u64 = 1_800_000_000_000;
-/// Keys that a step may look at beyond those it visits.
+/// Keys that a step may examine in addition to those it visits.
 const SPARE_KEYS_MAX: usize = 1_024;
 
 #[derive(Clone, Copy, Debug)]
@@ -71,7 +70,7 @@ enum Operation {
     },
 }
 
-/// A range and a direction, not yet with keys.
+/// A range and a direction, without keys yet.
 #[derive(Clone, Copy, Debug)]
 struct Way {
     kind: u8,
@@ -120,7 +119,7 @@ fn key_of(number: u16) -> Vec<u8> {
     }
 }
 
-/// The number in front of a key, as text without zeroes at the ends.
+/// The number at the start of a key, as text without leading and trailing zeros.
 #[derive(PartialEq, Eq)]
 struct Number {
     negative: bool,
@@ -174,7 +173,7 @@ fn compare(order: KeyOrder, left: &[u8], right: &[u8]) -> Ordering {
     if order.descending { ascending.reverse() } else { ascending }
 }
 
-/// A range with keys of its own.
+/// A range with its own keys.
 #[derive(Clone, Debug)]
 enum Range {
     All,
@@ -227,14 +226,14 @@ impl Range {
     }
 }
 
-/// A walk that goes on while the table changes.
+/// A walk that continues while the table changes.
 struct Walking {
     range: Range,
     reverse: bool,
     after: Option<Vec<u8>>,
-    /// Keys that were there from its first step on, and were not visited yet.
+    /// Keys that were present from its first step on, and were not visited yet.
     awaited: BTreeSet<Vec<u8>>,
-    /// What was visited last.
+    /// The key that was visited last.
     last: Option<Vec<u8>>,
 }
 
@@ -248,7 +247,7 @@ struct Model<'t> {
     walking: Option<Walking>,
 }
 
-/// Prints how it came to a failure.
+/// Prints the operations that led to a failure.
 struct Trace(Vec<Operation>);
 
 impl Drop for Trace {
@@ -259,7 +258,7 @@ impl Drop for Trace {
     }
 }
 
-/// Runs the operations on a table and on the model. Panics where they differ.
+/// Runs the operations on a table and on the model. Panics if they differ.
 pub(crate) fn run(bytes: &[u8]) {
     let (operations, rest) = bytes.as_chunks::<OPERATION_BYTES>();
     let choice = rest.first().map_or(0, |byte| byte % 5);
@@ -330,7 +329,7 @@ impl Model<'_> {
             Operation::Evict { entries_max } => self.evict(entries_max),
             Operation::Walk(way) => {
                 self.observe();
-                // Without an order a step looks at a whole shard: not thousands of them.
+                // Without an order a step examines a whole shard, so it must visit many keys.
                 let count = usize::from(way.count).max(1).max(self.rows.len() / 64);
                 self.walk(&Range::of(way), way.reverse, count);
             }
@@ -339,7 +338,7 @@ impl Model<'_> {
         }
     }
 
-    /// What any operation with the time does first.
+    /// The first effect of any operation that has the time.
     fn observe(&mut self) {
         if self.now_ms >= self.clear_at_ms {
             self.clear_at_ms = u64::MAX;
@@ -414,8 +413,8 @@ impl Model<'_> {
         self.remove(&locked, removed);
         self.put(&locked, put, None);
         if clear {
-            // What is put again afterwards was there all the time for everybody else, but the model
-            // need not know.
+            // For other threads, a key that is put again afterwards was always present, but the
+            // model need not know that.
             locked.clear();
             self.lose_all();
             self.put(&locked, put, None);
@@ -449,7 +448,7 @@ impl Model<'_> {
         let inside = |key: &&Vec<u8>| self.is_live(key) && range.contains(order, key);
         let mut keys: Vec<Vec<u8>> = self.rows.keys().filter(inside).cloned().collect();
         if order.comparison == Comparison::Decimal {
-            // By their bytes they are sorted already.
+            // They are sorted by their bytes already.
             keys.sort_by_cached_key(|key| Number::of(key));
         }
         if reverse != order.descending {
@@ -462,7 +461,7 @@ impl Model<'_> {
         self.walk_in(self.table, range, reverse, count);
     }
 
-    /// Walks to the end, the table unchanged meanwhile.
+    /// Walks to the end, while the table is unchanged.
     fn walk_in(&self, space: &impl Keyspace, range: &Range, reverse: bool, count: usize) {
         let (mut seen, mut after) = (Vec::new(), None::<Vec<u8>>);
         loop {
@@ -477,8 +476,8 @@ impl Model<'_> {
                 }
                 Ok(Walked::End) => break,
                 Ok(Walked::Until(key)) => {
-                    // A step that visits little has looked at much (in a batch that has cleared the
-                    // table, at keys that were there before).
+                    // A step that visits few keys has examined many (in a batch that has cleared
+                    // the table, keys that were present before).
                     let visited = seen.len() - before;
                     let much = self.table.len() as usize >= SPARE_KEYS_MAX;
                     assert!(visited == count || much || !std::ptr::addr_eq(space, self.table));
@@ -500,7 +499,7 @@ impl Model<'_> {
 
     fn begin_walk(&mut self, way: Way) {
         self.observe();
-        // Tells the table the time, which to begin a walk does not.
+        // Gives the table the time, which beginning a walk does not.
         self.table.sweep(self.now_ms, 0);
         let (range, reverse) = match self.order {
             Some(_) => (Range::of(way), way.reverse),
