@@ -1,5 +1,5 @@
-//! Tells the linker that this library stays in memory once it is loaded, and that the BEAM has the
-//! `enif_*` functions.
+//! Links the library so that it stays in memory once it is loaded, and so that the BEAM provides
+//! the `enif_*` functions.
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");

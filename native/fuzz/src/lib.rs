@@ -1,15 +1,15 @@
-//! Fuzz targets as plain functions: bytes in, a panic where something is wrong.
+//! Fuzz targets as plain functions that take bytes and panic if they find an error.
 //!
 //! The same functions run in two ways:
 //!
 //! ```text
-//! make fuzz          coverage-guided, as long as you like
-//! make fuzz-smoke    all targets over their seeds and a fixed run of mutations
+//! make fuzz          coverage-guided, for as long as you like
+//! make fuzz-smoke    all targets over their seeds and a fixed sequence of mutations
 //! ```
 //!
-//! A new target is a function in this crate, a line in [`TARGETS`], and for libFuzzer a wrapper in
-//! `fuzz_targets/` with its `[[bin]]`. Its seeds are the files of `seeds/<name>/`; without any,
-//! mutations start from an empty input.
+//! To add a target, write a function in this crate, add a line to [`TARGETS`], and, for libFuzzer,
+//! a wrapper in `fuzz_targets/` with its `[[bin]]`. Its seeds are the files in `seeds/<name>/`;
+//! without any, mutations start from an empty input.
 
 mod kyoto;
 mod memcached;

@@ -1,11 +1,11 @@
-//! Bytes to a memcached session: whole and in pieces, with and without a password, under small
-//! limits.
+//! Feeds bytes to a memcached session: whole and in pieces, with and without a password, under
+//! small limits.
 
 use todana_protocol::ProtocolName;
 use todana_protocol::memcached::MemcachedSession;
 use todana_protocol::testing::survive;
 
-/// Plays the bytes to sessions and compares what they answer.
+/// Feeds the bytes to sessions and compares their responses.
 pub fn memcached(data: &[u8]) {
     survive::<MemcachedSession>(ProtocolName::Memcached, data);
 }

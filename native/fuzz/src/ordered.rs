@@ -1,6 +1,6 @@
 //! Walks over ordered and other tables, compared with a model at each step.
 
-// The model is the property test's own.
+// The model is that of the property test.
 #[path = "../../table/tests/walk_model/mod.rs"]
 mod walk_model;
 

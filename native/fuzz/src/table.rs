@@ -1,6 +1,6 @@
 //! Operations on a table, compared with a model at each step.
 
-// The model is the property test's own.
+// The model is that of the property test.
 #[path = "../../table/tests/model/mod.rs"]
 mod model;
 

@@ -1,5 +1,5 @@
-//! Functions over many keys, in slices: each call works for at most half a millisecond and says
-//! what is left.
+//! Functions over many keys, in slices: each call works for at most half a millisecond and returns
+//! the remaining keys.
 
 use crate::codec::{self, DIRTY_BYTES, EncodeBuffer, Misuse, ON_DIRTY};
 use crate::erts::{self, Raw};
@@ -10,20 +10,20 @@ use rustler::{Encoder, Env, Term};
 use std::time::{Duration, Instant};
 use todana_command::{Command, Condition, Set};
 
-/// How long one slice works.
+/// Duration of one slice.
 const SLICE: Duration = Duration::from_micros(500);
-/// How many keys between two looks at the clock.
+/// Number of keys between two reads of the clock.
 const KEYS_PER_LOOK: usize = 16;
-/// So many bytes that are copied or decoded count as one key.
+/// This many copied or decoded bytes count as one key.
 const BYTES_PER_KEY: usize = 512;
-/// A list counts as so many bytes, since its elements are walked: after it the clock is looked at.
+/// Bytes that a list counts as, since its elements are walked: the clock is read after it.
 const LIST_BYTES: usize = KEYS_PER_LOOK * BYTES_PER_KEY;
 
-/// What one element of a list amounted to.
+/// The work done for one element of a list.
 struct Element {
     /// Bytes that were copied, decoded or walked.
     bytes: usize,
-    /// Why the slice is to end.
+    /// The reason to end the slice, if any.
     failure: Option<Raw>,
 }
 
@@ -33,18 +33,18 @@ impl Element {
     }
 }
 
-/// What a term costs beyond its bytes that may have been walked.
+/// The cost of a term beyond its bytes, if it had to be walked.
 fn walked_bytes(walked: bool) -> usize {
     if walked { LIST_BYTES } else { 0 }
 }
 
 /// How a slice ended.
 enum Ended {
-    /// All keys are done.
+    /// All keys were processed.
     Done,
-    /// The slice is over.
+    /// The slice's time is over.
     More,
-    /// The next key (or value) is one that the Erlang side has to encode.
+    /// The Erlang side has to encode the next key (or value).
     Stopped(Misuse),
     /// A write failed for this reason.
     Failed(Raw),
@@ -79,7 +79,7 @@ fn slice<'a>(
     (ended, rest)
 }
 
-/// A list ends with `[]`, or it is none.
+/// A proper list ends with `[]`.
 fn end_of(env: erts::RawEnv, rest: Raw) -> Ended {
     if erts::is_nil(env, rest) {
         Ended::Done
@@ -102,7 +102,7 @@ fn ended<'a>(env: Env<'a>, ended: (Ended, Raw), result: Term<'a>) -> Term<'a> {
     }
 }
 
-/// `get_many(Table, Keys, Found)`: `Found` grows by `{Key, {ok, Value} | {encoded, Bytes}}`.
+/// `get_many(Table, Keys, Found)`: prepends `{Key, {ok, Value} | {encoded, Bytes}}` to `Found`.
 #[rustler::nif]
 fn get_many<'a>(env: Env<'a>, table: Term<'a>, keys: Term<'a>, found: Term<'a>) -> Term<'a> {
     let raw_env = env.as_c_arg();
@@ -124,7 +124,7 @@ fn get_many<'a>(env: Env<'a>, table: Term<'a>, keys: Term<'a>, found: Term<'a>) 
     ended(env, done, unsafe { Term::new(env, list) })
 }
 
-/// `put_many(Table, Pairs, Expires, Written)`: each pair by itself.
+/// `put_many(Table, Pairs, Expires, Written)`: writes each pair separately.
 #[rustler::nif]
 fn put_many<'a>(
     env: Env<'a>,
@@ -170,10 +170,9 @@ fn put_many<'a>(
     ended(env, done, written.encode(env))
 }
 
-/// Key and value of a pair, and how many bytes they count as.
+/// Key and value of a pair, and the number of bytes that they count as.
 ///
-/// # Safety
-/// As of [`codec::key`].
+/// # Safety As for [`codec::key`].
 unsafe fn pair_of<'a>(
     store: &Store,
     env: erts::RawEnv,
@@ -195,8 +194,8 @@ unsafe fn pair_of<'a>(
     }
 }
 
-/// `put_all(Table, Pairs, Expires, OnlyIfAllAbsent, Form) -> ok | {error, Reason}`: one atomic
-/// step, for few pairs.
+/// `put_all(Table, Pairs, Expires, OnlyIfAllAbsent, Form) -> ok | {error, Reason}`: writes a few
+/// pairs atomically.
 #[rustler::nif]
 fn put_all<'a>(
     env: Env<'a>,
@@ -213,7 +212,7 @@ fn put_all<'a>(
         .unwrap_or_else(|misuse| misuse.term(env))
 }
 
-/// The same for many pairs; the table is given by its handle.
+/// Like `put_all`, for many pairs; takes the table's handle.
 #[rustler::nif(schedule = "DirtyCpu")]
 fn put_all_dirty<'a>(
     env: Env<'a>,

@@ -1,7 +1,7 @@
-//! The two functions that are called most, without a binding's wrapper.
+//! The two functions that are called most, without rustler's wrapper.
 //!
-//! Nanoseconds a call in a loop of 13 ns, one process, 16-byte keys and values, the least of 400
-//! interleaved rounds of 5,000 calls on a busy machine of two cores (OTP 29, rustler 0.39):
+//! Nanoseconds per call in a loop of 13 ns, one process, 16-byte keys and values, the minimum of
+//! 400 interleaved rounds of 5,000 calls on a busy machine with two cores (OTP 29, rustler 0.39):
 //!
 //! | function | plain | rustler's | the wrapper's part |
 //! |---|---|---|---|
@@ -9,8 +9,9 @@
 //! | `put`, by handle | 106 | 118 | 11 % |
 //! | `update_counter`, by handle | 128 | 138 | 8 % |
 //!
-//! What costs less than a tenth is left to rustler, so `update_counter` is in `single`. For
-//! comparison, in the same rounds: `ets:lookup` 144, `ets:insert` 99, `todana:get` by name 78.
+//! If the wrapper costs less than a tenth, the function is left to rustler; so `update_counter` is
+//! in `single`. For comparison, in the same rounds: `ets:lookup` 144, `ets:insert` 99, `todana:get`
+//! by name 78.
 
 use crate::atoms;
 use crate::codec::{self, EncodeBuffer, Misuse, ON_DIRTY};
@@ -55,7 +56,7 @@ unsafe fn arguments<'a>(argc: c_int, argv: *const Raw) -> &'a [Raw] {
     unsafe { std::slice::from_raw_parts(argv, argc as usize) }
 }
 
-/// The optional last argument: what the Erlang side has encoded itself.
+/// The optional last argument: which arguments the Erlang side has encoded.
 #[inline]
 fn form(env: RawEnv, arguments: &[Raw], at: usize) -> u32 {
     match arguments.get(at) {
@@ -85,7 +86,7 @@ unsafe extern "C" fn get(env: RawEnv, argc: c_int, argv: *const Raw) -> Raw {
     })
 }
 
-/// What a look took, for who looks at many keys.
+/// The cost of a look-up, for functions over many keys.
 #[derive(Default)]
 pub(crate) struct Looked {
     /// Bytes of the value.
@@ -94,7 +95,7 @@ pub(crate) struct Looked {
     pub(crate) walked: bool,
 }
 
-/// The record of a key, if there is one: `{ok, Value}` or `{encoded, Bytes}`.
+/// The record of a key, if it exists: `{ok, Value}` or `{encoded, Bytes}`.
 ///
 /// # Safety
 /// `env` and `key` belong to the present call.
@@ -129,18 +130,19 @@ pub(crate) unsafe fn look_up(
 /// Values of compact entries fit; larger ones can be pinned.
 const COPY_BYTES_MAX: usize = 255;
 
-/// What fits in two registers: a larger one went through memory, which cost 5 ns.
+/// Fits in two registers: a larger result was passed through memory, which cost 5 ns.
 enum Seen {
     Nothing,
-    /// The answer, made in place.
+    /// The answer, complete.
     Term(Raw),
-    /// So many bytes were copied; the answer is made of them once the shard's lock is gone.
+    /// This many bytes were copied; the answer is made from them after the shard's lock is
+    /// released.
     Copy(usize),
 }
 
 const _: () = assert!(size_of::<Seen>() == 16);
 
-/// Runs under the shard's lock: copies what is small, pins what is large and tells its length.
+/// Runs under the shard's lock: copies a small value, and pins a large one.
 #[inline]
 fn look(
     store: &Store,
@@ -178,7 +180,7 @@ unsafe extern "C" fn put(env: RawEnv, argc: c_int, argv: *const Raw) -> Raw {
     })
 }
 
-/// The same for long values; the table is given by its handle.
+/// Like `put`, for long values; takes the table's handle.
 unsafe extern "C" fn put_dirty(env: RawEnv, argc: c_int, argv: *const Raw) -> Raw {
     guard(env, || {
         // SAFETY: the BEAM's arguments, used during this call.

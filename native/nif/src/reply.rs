@@ -1,7 +1,7 @@
 //! A command's reply as terms.
 //!
-//! A reply becomes a list of [`Answer`]s in the order in which `execute` gives them; each NIF words
-//! them for its caller.
+//! A reply becomes a list of [`Answer`]s in the order in which `execute` gives them; each NIF
+//! converts them to the terms that its caller expects.
 
 use crate::atoms;
 use crate::codec::Decoded;
@@ -22,11 +22,11 @@ pub(crate) enum Answer {
     Flag(bool),
     Expiry(Option<u64>),
     Failed(Error),
-    /// Of a command that no NIF uses.
+    /// The reply of a command that no NIF uses.
     Other,
 }
 
-/// Collects the replies of one command that answers facts. Records are looked at by
+/// Collects the replies of a command that returns no records. Records are read by
 /// [`Store::read`](crate::store::Store::read), which lends large values.
 #[derive(Default)]
 pub(crate) struct Answers {
@@ -35,7 +35,7 @@ pub(crate) struct Answers {
 }
 
 impl Answers {
-    /// The reply of a command that has one.
+    /// The answer of a command that has exactly one.
     pub(crate) fn only(self) -> Answer {
         self.first.unwrap_or(Answer::Other)
     }
@@ -110,7 +110,7 @@ pub(crate) fn value(env: RawEnv, decoded: Decoded) -> Raw {
     }
 }
 
-/// `{Value, Version, Flags, ExpiresAtMs, IsEncoded}`, with `infinity` for never.
+/// `{Value, Version, Flags, ExpiresAtMs, IsEncoded}`, with `infinity` for no expiry.
 pub(crate) fn entry(
     env: RawEnv,
     value: Decoded,
@@ -131,8 +131,8 @@ pub(crate) fn entry(
     )
 }
 
-/// `{Key, Value}`, or `[{Key, IsKeyEncoded} | {Value, IsValueEncoded}]` where the Erlang side has
-/// to decode.
+/// `{Key, Value}`, or `[{Key, IsKeyEncoded} | {Value, IsValueEncoded}]` if the Erlang side has to
+/// decode.
 pub(crate) fn pair(env: RawEnv, key: Decoded, value: Decoded) -> Raw {
     if let (Decoded::Term(key), Decoded::Term(value)) = (&key, &value) {
         return erts::tuple(env, &[*key, *value]);
@@ -158,7 +158,7 @@ pub(crate) fn expiry(env: RawEnv, expires_at_ms: Option<u64>) -> Raw {
     }
 }
 
-/// `ok`, `error` or `{error, Reason}` for an answer that carries nothing else.
+/// `ok`, `error` or `{error, Reason}` for an answer that carries no other value.
 pub(crate) fn fact(env: RawEnv, answer: Answer) -> Raw {
     match answer {
         Answer::Done | Answer::Stored(_) | Answer::Flag(true) => atoms::ok().as_c_arg(),
@@ -181,7 +181,7 @@ fn refused(refusal: Refusal) -> Atom {
     }
 }
 
-/// The word for an error of the waist.
+/// The atom for an error of a command.
 pub(crate) fn reason(error: Error) -> Atom {
     match error {
         Error::NotAnInteger => atoms::not_an_integer(),
@@ -194,7 +194,7 @@ pub(crate) fn reason(error: Error) -> Atom {
         Error::SameObject => atoms::same_object(),
         Error::ReplyTooLarge | Error::TooManyKeys => atoms::reply_too_large(),
         Error::NotOrdered => atoms::not_ordered(),
-        // The waist may learn of more ways to fail.
+        // The command crate may add errors.
         #[allow(unreachable_patterns, reason = "see above")]
         _ => atoms::undefined(),
     }

@@ -10,25 +10,25 @@ use rustler::{Encoder, Env, Term};
 use std::time::{Duration, Instant};
 use todana_table::{Abandoned, Keyspace, Snapshot};
 
-/// Resources that are snapshots being read.
+/// Resources for snapshots that are being read.
 pub(crate) static SNAPSHOT: ResourceType<Reading> = ResourceType::new(c"todana_snapshot");
 
-/// A page ends after this time, whatever it holds: with the shard that is being read.
+/// A page ends after this time, whatever it contains, but not before the current shard is finished.
 const PAGE: Duration = Duration::from_micros(500);
-/// Records of a shard, on average, that a scan reads on a normal scheduler: it reads shards as a
-/// whole, a record in about a microsecond. Where there are more, it runs on a dirty scheduler; and
-/// so does the sweeper, which may move a whole index or tidy all deadlines of a shard.
+/// Mean number of records in a shard up to which a scan runs on a normal scheduler: it reads whole
+/// shards, a record in about a microsecond. If there are more, it runs on a dirty scheduler, and so
+/// does the sweeper, which may move a whole index or clean up all deadlines of a shard.
 const SHARD_RECORDS_MAX: u64 = 1_024;
-/// The same for the copy of a shard's pointers with which a snapshot begins to read it, a pointer
-/// in a nanosecond or two.
+/// The same for the copy of a shard's pointers with which a snapshot starts to read it; a pointer
+/// takes a nanosecond or two.
 const COPIED_RECORDS_MAX: u64 = 65_536;
 
-/// Whether a call that goes over whole shards of the table has to leave the normal schedulers.
+/// Whether a call that processes whole shards of the table must not run on a normal scheduler.
 pub(crate) fn has_large_shards(store: &Store) -> bool {
     store.table().shard_len() > SHARD_RECORDS_MAX
 }
 
-/// `scan(Table, Cursor, Count) -> {NextCursor, Pairs}`, the cursor being 0 at the end; see
+/// `scan(Table, Cursor, Count) -> {NextCursor, Pairs}`; the cursor is 0 at the end. For pairs, see
 /// [`reply::pair`](crate::reply::pair).
 #[rustler::nif]
 fn scan<'a>(env: Env<'a>, table: Term<'a>, cursor: u64, count: usize) -> Term<'a> {
@@ -40,7 +40,7 @@ fn scan<'a>(env: Env<'a>, table: Term<'a>, cursor: u64, count: usize) -> Term<'a
     }
 }
 
-/// The same by a handle.
+/// Like `scan`, with a handle.
 #[rustler::nif(schedule = "DirtyCpu")]
 fn scan_dirty<'a>(env: Env<'a>, handle: Term<'a>, cursor: u64, count: usize) -> Term<'a> {
     // SAFETY: both belong to the present call.
@@ -68,14 +68,14 @@ fn page<'a>(env: Env<'a>, store: &Store, cursor: u64, count: usize) -> Term<'a> 
     (next, unsafe { Term::new(env, pairs.list()) }).encode(env)
 }
 
-/// Entries of a snapshot between two looks at the clock.
+/// Entries of a snapshot between two reads of the clock.
 const PART: usize = 64;
 
-/// A snapshot being read by one process. Where that dies, a scheduler collects it: to end a
-/// snapshot takes a step for each shard, and what was kept is freed by the table's reaper.
+/// A snapshot that one process is reading. If the process dies, a scheduler collects the snapshot:
+/// ending it takes one step per shard, and the table's reaper frees what was kept.
 pub(crate) struct Reading {
     snapshot: Mutex<Option<Snapshot<'static>>>,
-    /// The time it shows: what had expired then is not seen.
+    /// The time that the snapshot shows: records that had expired by then are skipped.
     now_ms: u64,
     codec: Codec,
 }
@@ -90,7 +90,7 @@ fn snapshot<'a>(env: Env<'a>, table: Term<'a>) -> Term<'a> {
     };
     let now_ms = now_ms();
     let table = store.table();
-    // A clear that is due comes before the snapshot.
+    // A due clear must be applied before the snapshot.
     table.sweep(now_ms, 0);
     let Some(snapshot) = table.snapshot_owned() else {
         return env.error_tuple(atoms::busy());
@@ -102,21 +102,21 @@ fn snapshot<'a>(env: Env<'a>, table: Term<'a>) -> Term<'a> {
     (atoms::ok(), term).encode(env)
 }
 
-/// `snapshot_next(Snapshot, Count) -> {more | done | abandoned, Pairs}`; the snapshot ends with
-/// anything but `more`. A table with a limit abandons it where it would keep too much.
+/// `snapshot_next(Snapshot, Count) -> {more | done | abandoned, Pairs}`; any result but `more` ends
+/// the snapshot. A table with a limit abandons a snapshot that would keep too much memory.
 #[rustler::nif]
 fn snapshot_next<'a>(env: Env<'a>, snapshot: Term<'a>, count: usize) -> Term<'a> {
     part(env, snapshot, count, COPIED_RECORDS_MAX)
 }
 
-/// The same, however large a shard is.
+/// Like `snapshot_next`, for shards of any size.
 #[rustler::nif(schedule = "DirtyCpu")]
 fn snapshot_next_dirty<'a>(env: Env<'a>, snapshot: Term<'a>, count: usize) -> Term<'a> {
     part(env, snapshot, count, u64::MAX)
 }
 
-/// The next records, up to a shard of more than `copied_max` of them: that is for a call of its
-/// own, on a dirty scheduler.
+/// Returns the next records, but stops before a shard of more than `copied_max` records: it needs a
+/// separate call, on a dirty scheduler.
 fn part<'a>(env: Env<'a>, snapshot: Term<'a>, count: usize, copied_max: u64) -> Term<'a> {
     let started = Instant::now();
     let raw_env = env.as_c_arg();
@@ -157,7 +157,7 @@ fn part<'a>(env: Env<'a>, snapshot: Term<'a>, count: usize, copied_max: u64) -> 
     (word, list).encode(env)
 }
 
-/// Ends a snapshot, before its end too. On a dirty scheduler: another call may be reading it.
+/// Ends a snapshot, possibly early. On a dirty scheduler, since another call may be reading it.
 #[rustler::nif(schedule = "DirtyCpu")]
 fn snapshot_end<'a>(env: Env<'a>, snapshot: Term<'a>) -> Term<'a> {
     // SAFETY: both belong to the present call.

@@ -1,4 +1,4 @@
-//! The other functions of one key.
+//! The other functions on one key.
 
 use crate::codec::{self, Decoded, EncodeBuffer, Misuse, ON_DIRTY};
 use crate::erts::{Raw, RawEnv};
@@ -12,7 +12,7 @@ use todana_command::{
 };
 use todana_table::Entry;
 
-/// The table that the term means, on a normal scheduler.
+/// The table that the term identifies, on a normal scheduler.
 fn store_of<'a>(env: Env<'a>, table: Term<'a>) -> Result<&'a Store, Misuse> {
     // SAFETY: both belong to the present call, which runs on a normal scheduler.
     unsafe { tables::get(env.as_c_arg(), table.as_c_arg()) }
@@ -33,7 +33,7 @@ fn key_of<'a>(
     unsafe { codec::key(store, key.get_env().as_c_arg(), key.as_c_arg(), form, buffer) }
 }
 
-/// Carries out what `command` makes of the key, and words the answer.
+/// Runs the command that `command` makes from the key, and converts the answer.
 fn on_key<'a>(
     env: Env<'a>,
     table: Term<'a>,
@@ -51,7 +51,7 @@ fn on_key<'a>(
     })
 }
 
-/// Words an answer that is a fact or misuse.
+/// Converts an answer that carries no value, or a misuse.
 fn fact<'a>(env: Env<'a>, answer: Result<Answer, Misuse>) -> Term<'a> {
     match answer {
         Ok(answer) => wrap(env, reply::fact(env.as_c_arg(), answer)),
@@ -59,7 +59,7 @@ fn fact<'a>(env: Env<'a>, answer: Result<Answer, Misuse>) -> Term<'a> {
     }
 }
 
-/// An expiry as the Erlang side words it: `table | never | keep | {at, Ms} | {ttl, Ms}`.
+/// An expiry as the Erlang side passes it: `table | never | keep | {at, Ms} | {ttl, Ms}`.
 pub(crate) fn expires(store: &Store, term: Term<'_>) -> Option<Expires> {
     if let Ok((word, ms)) = term.decode::<(Atom, u64)>() {
         return if word == atoms::at() {
@@ -82,7 +82,7 @@ pub(crate) fn expires(store: &Store, term: Term<'_>) -> Option<Expires> {
     }
 }
 
-/// A condition as the Erlang side words it: `always | absent | present | {version, Version}`.
+/// A condition as the Erlang side passes it: `always | absent | present | {version, Version}`.
 fn condition(term: Term<'_>) -> Option<Condition> {
     if let Ok((word, version)) = term.decode::<(Atom, u64)>() {
         return (word == atoms::version()).then_some(Condition::IfVersion(version));
@@ -108,10 +108,7 @@ fn bad_option(argument: i64) -> Misuse {
 /// `put_with(Table, Key, Value, Condition, Expires, Flags, Form) -> {ok, Version} | {error,
 /// Reason}`
 #[rustler::nif]
-#[allow(
-    clippy::too_many_arguments,
-    reason = "positional on purpose: the Erlang side has read the map"
-)]
+#[allow(clippy::too_many_arguments, reason = "positional, since the Erlang side has read the map")]
 fn put_with<'a>(
     env: Env<'a>,
     table: Term<'a>,
@@ -126,7 +123,7 @@ fn put_with<'a>(
     stored(env, store.and_then(|store| set(store, [key, value, only, expiry], flags, form)))
 }
 
-/// The same for long values; the table is given by its handle.
+/// Like `put_with`, for long values; takes the table's handle.
 #[rustler::nif(schedule = "DirtyCpu")]
 #[allow(clippy::too_many_arguments, reason = "as `put_with`")]
 fn put_with_dirty<'a>(
@@ -173,7 +170,7 @@ fn set(store: &Store, terms: [Term<'_>; 4], flags: u32, form: u32) -> Result<Ans
     Ok(answers.only())
 }
 
-/// A record that was looked at, its value as [`codec::decode`] words it: a large one is lent.
+/// A record that was read, with its value as from [`codec::decode`]: a large one is lent.
 struct Looked {
     value: Decoded,
     version: u64,
@@ -211,7 +208,7 @@ fn get_entry<'a>(env: Env<'a>, table: Term<'a>, key: Term<'a>, form: u32) -> Ter
 
 /// `take(Table, Key, Form) -> {ok, Value} | {encoded, Bytes} | error`
 ///
-/// A large value is lent, not copied.
+/// Lends a large value instead of copying it.
 #[rustler::nif]
 fn take<'a>(env: Env<'a>, table: Term<'a>, key: Term<'a>, form: u32) -> Term<'a> {
     let raw_env = env.as_c_arg();
@@ -289,8 +286,8 @@ fn expire<'a>(
     let answer = store_of(env, table).and_then(|store| {
         let expires = expires(store, expiry).ok_or(bad_option(3))?;
         on_key(env, table, key, form, |key, run| {
-            // `Expire` tells whether the expiry changed, we whether there is a record: where it
-            // has no expiry already, that it is there and has none.
+            // `Expire` reports whether the expiry changed; this function reports whether the record
+            // exists. They differ if it had no expiry already, and is to have none.
             let when = ExpireWhen::default();
             Ok(loop {
                 match run(&Command::Expire { key, expires, when }) {
@@ -298,7 +295,7 @@ fn expire<'a>(
                     answer => break answer,
                 }
                 match run(&Command::Expiry { key }) {
-                    // Somebody gave it one in between.
+                    // Another process set one in between.
                     Answer::Expiry(Some(_)) => (),
                     Answer::Expiry(None) => break Answer::Done,
                     answer => break answer,
@@ -336,7 +333,7 @@ fn update_counter_with<'a>(
     counted(env, increment(env, table, key, delta, Some((initial, expiry)), form))
 }
 
-/// Adds to a counter. The expiry that it has stays.
+/// Adds to a counter. An existing expiry remains.
 fn increment<'a>(
     env: Env<'a>,
     table: Term<'a>,
@@ -392,7 +389,7 @@ fn bytes<'a>(env: Env<'a>, table: Term<'a>) -> Term<'a> {
     }
 }
 
-/// `handle(Table) -> Handle`, of a name or a handle
+/// `handle(Table) -> Handle`, from a name or a handle
 #[rustler::nif]
 fn handle<'a>(env: Env<'a>, table: Term<'a>) -> Term<'a> {
     match tables::handle_of(env, table) {

@@ -1,25 +1,26 @@
-//! How bytes of the table become binaries of a process.
+//! Converts bytes of the table to binaries of a process.
 //!
-//! | bytes | becomes | costs |
+//! | bytes | result | cost |
 //! |---|---|---|
 //! | up to 64 | a heap binary, copied | 10 ns |
 //! | 65 to 255 | a resource binary over a slab, copied | 35 ns |
-//! | 65 on, slabs exhausted or entry gone | a fresh reference-counted binary, copied | 90 ns |
+//! | 65 and more, if no slab or no entry is left | a new reference-counted binary, copied | 90 ns |
 //! | of a wide entry | a resource binary over the entry itself, no copy | 25 ns |
 //!
 //! **Slabs.** Each scheduler thread has a resource of [`SLAB_BYTES`] and copies values into it one
-//! after another; each copy is a resource binary that keeps the whole slab alive. A process that
-//! keeps one small value could so keep 32 KB; to bound that, no new slab is made while
-//! [`SLABS_MAX`] are alive, and values are fresh binaries of their own until some are gone. So kept
-//! values cost at most [`SLABS_MAX`] times [`SLAB_BYTES`] (16 MB) more than their own size.
-//! `binary:copy/1` frees a value from its slab, as it frees a sub-binary from its origin.
+//! after another. Each copy is a resource binary that keeps the whole slab alive, so a process that
+//! keeps one small value may keep 32 KB. To bound this, no new slab is made while [`SLABS_MAX`] are
+//! alive; until some are freed, values become separate binaries. So kept values cost at most
+//! [`SLABS_MAX`] times [`SLAB_BYTES`] (16 MB) more than their own size. `binary:copy/1` detaches a
+//! value from its slab, as it detaches a sub-binary from its original.
 //!
-//! **Pins.** A wide entry (key or value beyond 255 bytes) is counted. On its first read by Erlang a
-//! resource is made which owns one count, and is kept beside the entry; every read returns a binary
-//! over the entry's own bytes, held by this resource. When the entry is replaced, the table gives
-//! up its reference to the resource; the bytes go when the last binary is collected. Like any large
-//! binary in Erlang, a value that a process still refers to stays in memory after its record is
-//! gone, and is then counted by `erlang:memory(binary)` no more than by `todana:bytes/1`.
+//! **Pins.** A wide entry (key or value beyond 255 bytes) has a reference count. Its first read by
+//! Erlang creates a resource that owns one reference and is stored beside the entry; every read
+//! returns a binary over the entry's own bytes, which keeps this resource alive. When the entry is
+//! replaced, the table gives up its reference to the resource; the bytes are freed when the last
+//! binary is collected. Like any large binary in Erlang, a value that a process still refers to
+//! stays in memory after its record is removed; neither `erlang:memory(binary)` nor
+//! `todana:bytes/1` counts it then.
 
 use crate::erts::{self, Raw, RawEnv, ResourceRef, ResourceType};
 use rustler::sys::{enif_make_new_binary, enif_make_resource_binary};
@@ -35,10 +36,10 @@ pub(crate) const HEAP_BYTES_MAX: usize = 64;
 const SLAB_VALUE_BYTES_MAX: usize = 255;
 /// Bytes of a slab.
 const SLAB_BYTES: usize = 32 << 10;
-/// Slabs that may be alive at one time.
+/// Maximum number of slabs alive at one time.
 const SLABS_MAX: usize = 512;
 
-/// Resources that keep an entry.
+/// Resources that own a reference to an entry.
 pub(crate) static PIN: ResourceType<PinnedEntry> = ResourceType::new(c"todana_pin");
 /// Resources that are slabs.
 pub(crate) static SLAB: ResourceType<Slab> = ResourceType::new(c"todana_slab");
@@ -75,7 +76,7 @@ pub(crate) fn copied(env: RawEnv, bytes: &[u8]) -> Raw {
     }
 }
 
-/// A binary of its own: on the process' heap up to 64 bytes.
+/// A separate binary: on the process heap up to 64 bytes.
 #[inline]
 fn fresh(env: RawEnv, bytes: &[u8]) -> Raw {
     let mut term = MaybeUninit::uninit();
@@ -95,7 +96,7 @@ fn in_slab(env: RawEnv, bytes: &[u8]) -> Option<Raw> {
         }
         let filling = filling.as_mut()?;
         let slab = filling.slab.as_ptr();
-        // SAFETY: `SLAB_BYTES` follow the payload. Those from `used` on were given to nobody, and
+        // SAFETY: `SLAB_BYTES` follow the payload. Those from `used` on belong to no binary, and
         // there are enough; no other thread fills this slab. The resource keeps the bytes alive as
         // long as the binary.
         let term = unsafe {
@@ -103,7 +104,7 @@ fn in_slab(env: RawEnv, bytes: &[u8]) -> Option<Raw> {
             std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len());
             enif_make_resource_binary(env, slab.cast(), to.cast(), bytes.len())
         };
-        // Aligned, so that comparing and copying words is cheap for whoever reads it.
+        // Aligned, so that the reader can compare and copy whole words efficiently.
         filling.used += bytes.len().next_multiple_of(8);
         Some(term)
     })
@@ -117,7 +118,7 @@ fn new_slab() -> Option<ResourceRef<Slab>> {
     Some(SLAB.make(Slab { _private: () }, SLAB_BYTES))
 }
 
-/// A binary over the entry's own bytes, which are part of its value; `None` where the entry has to
+/// A binary over the entry's own bytes, which must be part of its value; `None` if the entry has to
 /// be copied.
 #[inline]
 pub(crate) fn pinned(env: RawEnv, entry: &Entry<'_>, bytes: &[u8]) -> Option<Raw> {
@@ -129,8 +130,8 @@ pub(crate) fn pinned(env: RawEnv, entry: &Entry<'_>, bytes: &[u8]) -> Option<Raw
     Some(term)
 }
 
-/// A binary over the bytes of an entry that is counted already, which are part of its value: for
-/// who looks without the shard's lock.
+/// A binary over the bytes of an entry that already has a counted handle; the bytes must be part of
+/// its value. For reads without the shard's lock.
 pub(crate) fn lent(env: RawEnv, shared: &Shared, bytes: &[u8]) -> Raw {
     let owner = PIN.make(shared.clone(), 0);
     // SAFETY: a live resource that we made; it owns a count of the entry, so the bytes live as long
@@ -140,7 +141,7 @@ pub(crate) fn lent(env: RawEnv, shared: &Shared, bytes: &[u8]) -> Raw {
     }
 }
 
-/// What the table calls with a pin when it lets go of the entry.
+/// The table calls this with a pin when it releases the entry.
 pub(crate) fn release_pin(pin: *mut c_void) {
     // SAFETY: the table owned the reference that `pinned` gave it.
     unsafe { erts::release(pin) };

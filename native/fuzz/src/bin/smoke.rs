@@ -1,13 +1,13 @@
-//! Runs every target over its seeds and over mutations of them: the part of fuzzing that belongs
-//! into every test run.
+//! Runs every target over its seeds and over mutations of them: the part of fuzzing that belongs in
+//! every test run.
 //!
 //! ```text
 //! smoke [--seconds N | --iterations N] [target ...]
 //! ```
 //!
 //! The mutations come from a fixed sequence, so with `--iterations` (default 20,000 for each
-//! target) a run repeats exactly. A failing input is written to `artifacts/<target>/` and named.
-//! The last line is `N passed, M failed`, counting inputs.
+//! target) a run is exactly reproducible. A failing input is written to `artifacts/<target>/`, and
+//! its path is printed. The last line is `N passed, M failed`, counting inputs.
 
 use std::fs;
 use std::panic;
@@ -19,10 +19,10 @@ use todana_fuzz::{TARGETS, Target};
 
 const ITERATIONS_DEFAULT: u64 = 20_000;
 const INPUT_BYTES_MAX: usize = 4_096;
-/// After so many failures of a target the rest is likely to be more of the same.
+/// After this many failures of a target, further ones are likely to have the same cause.
 const FAILURES_MAX: u64 = 5;
 
-/// How long each target is fed with mutations.
+/// How long to feed mutations to each target.
 #[derive(Clone, Copy)]
 enum Effort {
     Iterations(u64),
@@ -67,13 +67,13 @@ fn arguments(mut words: impl Iterator<Item = String>) -> Result<(Effort, Vec<Str
             "--seconds" => effort = Effort::Seconds(number()?),
             "--iterations" => effort = Effort::Iterations(number()?),
             name if TARGETS.iter().any(|target| target.0 == name) => names.push(word),
-            _ => return Err(format!("there is no target {word}")),
+            _ => return Err(format!("unknown target {word}")),
         }
     }
     Ok((effort, names))
 }
 
-/// Feeds one target with its seeds and with mutations.
+/// Feeds one target its seeds and mutations.
 fn run(target: Target, effort: Effort) -> Outcome {
     let seeds = seeds(target.0);
     let mut outcome = Outcome::default();
@@ -104,7 +104,7 @@ fn feed((name, function): Target, input: &[u8], outcome: &mut Outcome) {
     }
 }
 
-/// Writes a failing input down, under a name that depends on its content.
+/// Writes a failing input to a file whose name depends on its content.
 fn keep(name: &str, input: &[u8]) -> PathBuf {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("artifacts").join(name);
     let fnv = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3);
@@ -115,7 +115,7 @@ fn keep(name: &str, input: &[u8]) -> PathBuf {
     path
 }
 
-/// The seeds of a target, in the order of their names.
+/// The seeds of a target, sorted by name.
 fn seeds(name: &str) -> Vec<Vec<u8>> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("seeds").join(name);
     let files = fs::read_dir(folder).into_iter().flatten().flatten();
@@ -128,7 +128,7 @@ fn seeds(name: &str) -> Vec<Vec<u8>> {
     seeds
 }
 
-/// A seed with some changes: what fuzzers do first.
+/// A seed with some changes, as the first mutations of fuzzers are.
 fn mutation(seeds: &[Vec<u8>], dice: &mut Dice) -> Vec<u8> {
     let mut input = seeds[dice.roll(seeds.len())].clone();
     for _ in 0..=dice.roll(8) {
@@ -143,7 +143,7 @@ fn mutation(seeds: &[Vec<u8>], dice: &mut Dice) -> Vec<u8> {
                 input.splice(at..at, (0..len).map(|_| dice.byte()));
             }
             5 => {
-                // Something from a seed, perhaps another one.
+                // A part of a seed, perhaps of another one.
                 let other = &seeds[dice.roll(seeds.len())];
                 let from = dice.roll(other.len() + 1);
                 let to = from + dice.roll(other.len() - from + 1);
@@ -175,7 +175,7 @@ impl Dice {
         ((self.next() >> 32) as usize) % sides.max(1)
     }
 
-    /// A byte; often one that formats care about.
+    /// A byte; often one with a meaning in the formats.
     fn byte(&mut self) -> u8 {
         const INTERESTING: &[u8] = b"\r\n\0 \t:$*-+09aZ\x7f\x80\xff";
         if self.roll(3) == 0 {
