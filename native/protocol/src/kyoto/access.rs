@@ -1,15 +1,16 @@
-//! Whom the port answers.
+//! Which requests the port accepts.
 //!
-//! Kyoto Tycoon's HTTP is within reach of every web page that its user's browser shows, and a page
-//! can send a request without asking anybody. So a request must name this server by an address, a
-//! loopback name or a name of its settings (a page that has its own name resolved to our address
-//! sends that name), and must not come from a page of another site. ktserver looks at neither.
+//! Every web page that a user's browser shows can reach Kyoto Tycoon's HTTP port, and a page can
+//! send a request without anyone's consent. A request must therefore name this server by an
+//! address, a loopback name or a name from its settings (a page whose own name resolves to our
+//! address sends that name), and must not come from a page of another site. ktserver checks
+//! neither.
 //!
-//! Pages of an allowed origin may read what is answered, and their browsers are told so when they
-//! ask (`OPTIONS`), which they do without a password.
+//! Pages of an allowed origin may read the responses. Their browsers ask for that permission first
+//! (`OPTIONS`), without a password.
 //!
-//! A password is asked for by HTTP's `Basic` scheme, with any user name. Who has told it once on a
-//! connection need not tell it again.
+//! Passwords use HTTP's `Basic` scheme, with any user name. A connection that has authenticated
+//! once needs no password in its later requests.
 
 use super::http::{Head, Status};
 use super::settings::KyotoSettings;
@@ -20,16 +21,16 @@ use memchr::{memchr, memrchr};
 use smallvec::{SmallVec, smallvec};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// A request that is not answered otherwise: the status and why.
+/// The response to a refused request: its status and the reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Refused {
     pub(super) status: Status,
     pub(super) why: &'static str,
-    /// Whether more requests are taken on the connection.
+    /// Whether the connection stays open for more requests.
     pub(super) keep_alive: bool,
 }
 
-/// Says whether a request is refused for where it was sent to, or where it comes from.
+/// Refuses a request if its target or its sender is not allowed.
 pub(super) fn check_sender(settings: &KyotoSettings, head: &Head<'_>) -> Result<(), Refused> {
     let forbidden = |why| Err(Refused { status: Status::Forbidden, why, keep_alive: false });
     if !head.host.is_none_or(|name| admits_host(settings, name)) {
@@ -41,8 +42,7 @@ pub(super) fn check_sender(settings: &KyotoSettings, head: &Head<'_>) -> Result<
     }
 }
 
-/// Says whether a request is refused for its password, and notes where its client has
-/// authenticated.
+/// Refuses a request without the right password, and records that the connection has authenticated.
 pub(super) fn check_password<H: Host>(
     host: &H,
     authenticated: &mut bool,
@@ -78,7 +78,7 @@ fn admits_host(settings: &KyotoSettings, host: &[u8]) -> bool {
 
 fn without_port(host: &[u8]) -> &[u8] {
     match memrchr(b':', host) {
-        // A colon within the brackets of an IPv6 address begins no port.
+        // The last colon inside the brackets of an IPv6 address does not begin a port.
         Some(at) if host[at + 1..].iter().all(u8::is_ascii_digit) => &host[..at],
         _ => host,
     }
@@ -99,7 +99,7 @@ fn is_loopback(name: &[u8]) -> bool {
     last.eq_ignore_ascii_case(NAME) && (labels.is_empty() || labels.ends_with(b"."))
 }
 
-/// Whether the request comes from no page of a browser, or from one that may send it.
+/// Whether the request comes from no web page, or from a page that may send it.
 fn admits_origin(settings: &KyotoSettings, head: &Head<'_>) -> bool {
     let is_known = |origin: &[u8]| {
         let mut origins = settings.origins.iter();
@@ -108,13 +108,13 @@ fn admits_origin(settings: &KyotoSettings, head: &Head<'_>) -> bool {
     if let Some(origin) = head.origin {
         return is_known(origin);
     }
-    // Browsers leave `Origin` out where a page only looks, but not this.
+    // Browsers omit `Origin` from some reads, but they send this header.
     if let Some(site) = head.fetch_site {
         let is_foreign =
             site.eq_ignore_ascii_case(b"cross-site") || site.eq_ignore_ascii_case(b"same-site");
         return !is_foreign || is_known(b"*");
     }
-    // Older ones know only this. An address that a person typed has none.
+    // Older browsers send only this header. A request for an address that a person typed has none.
     match head.referer {
         None | Some(b"") => true,
         Some(page) => {
@@ -124,8 +124,8 @@ fn admits_origin(settings: &KyotoSettings, head: &Head<'_>) -> bool {
     }
 }
 
-/// The origin of a page, `https://example.org:8080`, and its host and port. All of what is no
-/// address of a page.
+/// The origin of a page, such as `https://example.org:8080`, and its host and port. The whole text
+/// for both if it is not the address of a page.
 fn origin_and_host(page: &[u8]) -> (&[u8], &[u8]) {
     let Some(at) = memchr::memmem::find(page, b"://") else { return (page, page) };
     let begin = at + 3;

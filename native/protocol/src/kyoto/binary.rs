@@ -13,10 +13,11 @@
 //!                   BF
 //! ```
 //!
-//! Numbers are big-endian. Each record is executed as soon as all of it is there, so that a bulk of
-//! any length needs the memory of one record; only what a get found is kept, since the reply begins
-//! with its number. What is wrong is answered `BF` and the connection closed; records that came
-//! before stay as they are. With flag 1 nothing at all is answered.
+//! Numbers are big-endian. Each record is processed as soon as it has arrived completely, so a bulk
+//! of any length needs the memory of one record. Only the records found by a get are kept, because
+//! the reply begins with their number. After an invalid request the server sends `BF` and closes
+//! the connection; records processed before it keep their changes. With flag 1 the server sends no
+//! reply at all.
 
 use super::numbers;
 use super::outcome::{Outcome, ask};
@@ -30,47 +31,47 @@ use todana_command::{Command, Condition, Expires, PREFETCH_KEYS_MAX, Set, prefet
 /// The error reply.
 const ERROR: u8 = 0xbf;
 
-/// The flag that asks for silence.
+/// The flag that suppresses the reply.
 const NO_REPLY: u32 = 1;
 
 /// Records of one turn.
 const RECORDS_PER_TURN: usize = 1024;
 
-/// What a bulk does with its records.
+/// What a bulk does to its records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Set,
     Remove,
     Get,
-    /// Passes them over: there are no scripts.
+    /// Skips the records: there are no scripts.
     Script,
 }
 
-/// A bulk whose header was read.
+/// A bulk whose header has been read.
 #[derive(Debug)]
 pub(super) struct Bulk {
     kind: Kind,
     row: Row,
     silent: bool,
-    /// Records to come.
+    /// Number of records that have not been processed.
     left: u32,
-    /// Records stored, removed or found.
+    /// Number of records stored, removed or found.
     count: u32,
-    /// Bytes to pass over before the next record.
+    /// Bytes to skip before the next record.
     skip: u64,
-    /// What a get found in earlier turns, behind the header of the reply.
+    /// The records that a get found in earlier turns, after the header of the reply.
     reply: Vec<u8>,
     is_begun: bool,
     is_over: bool,
 }
 
-/// What the front of a record says of it.
+/// The header of one record.
 struct Header {
     database: usize,
     key_bytes: usize,
     value_bytes: usize,
     xt: i64,
-    /// Its own length.
+    /// The length of the header itself.
     bytes: usize,
 }
 
@@ -80,15 +81,15 @@ impl Header {
     }
 }
 
-/// Answers that there is something wrong; the connection ends.
+/// Sends the error reply; the connection ends.
 pub(super) fn refuse<H: Host>(turn: &mut Turn<'_, H>) -> Flow {
     turn.out.push(ERROR);
     turn.observe(Row::Unknown, true, &[]);
     Flow::Close
 }
 
-/// Reads the header of a request at the front of the input, which is not empty, and says where its
-/// records begin.
+/// Reads the header of the request at the front of the input, which is not empty. Returns the bulk
+/// and the offset of its first record.
 pub(super) fn begin<H: Host>(turn: &mut Turn<'_, H>, input: &[u8]) -> Result<(Bulk, usize), Flow> {
     let (kind, row, header_bytes) = match input[0] {
         0xb8 => (Kind::Set, Row::BinarySetBulk, 9),
@@ -132,12 +133,12 @@ impl Bulk {
         self.reply.capacity()
     }
 
-    /// Whether all is done and answered.
+    /// Whether every record has been processed and the reply sent.
     pub(super) fn is_over(&self) -> bool {
         self.is_over
     }
 
-    /// Goes on with the records that are there from `at` on.
+    /// Continues with the records that have arrived, from offset `at`.
     pub(super) fn go_on<H: Host>(
         &mut self,
         turn: &mut Turn<'_, H>,
@@ -207,7 +208,7 @@ impl Bulk {
         }
     }
 
-    /// Does what is to be done with one record of a database that there is.
+    /// Processes one record of an existing database.
     #[inline]
     fn record<H: Host>(
         &mut self,
@@ -239,7 +240,7 @@ impl Bulk {
                         (true, _) => i64::MAX.unsigned_abs(),
                         (false, at_ms) => at_ms.and_then(numbers::xt_of).unwrap_or(numbers::XT_MAX),
                     };
-                    // Room for the numbers as well.
+                    // Reserves space for the numbers as well.
                     out.reserve(
                         18_usize.saturating_add(key.len()).saturating_add(record.value.len()),
                     );
@@ -267,7 +268,7 @@ impl Bulk {
         Ok(())
     }
 
-    /// Answers a bulk whose last record is done.
+    /// Replies to a bulk whose last record has been processed.
     fn finish<H: Host>(&mut self, turn: &mut Turn<'_, H>, start: usize, at: usize) -> Flow {
         let count = self.count.to_be_bytes();
         match self.kind {
@@ -282,7 +283,7 @@ impl Bulk {
                 self.keep(turn, start);
                 self.reply[1..5].copy_from_slice(&count);
                 if turn.out.is_empty() {
-                    // However long it is, it is not copied once more.
+                    // A swap, so that even a long reply is not copied again.
                     std::mem::swap(turn.out, &mut self.reply);
                 } else {
                     turn.out.append(&mut self.reply);
@@ -310,7 +311,7 @@ impl Bulk {
         Flow::Close
     }
 
-    /// Takes what a get found in this turn out of the output.
+    /// Moves the records that a get found in this turn out of the output.
     fn keep<H: Host>(&mut self, turn: &mut Turn<'_, H>, start: usize) {
         self.reply.extend_from_slice(&turn.out[start..]);
         turn.out.truncate(start);
@@ -324,7 +325,7 @@ impl Bulk {
         }
     }
 
-    /// The front of the record at the front of the input, if all of that is there.
+    /// The header of the record at the front of the input, if it has arrived completely.
     #[inline]
     fn header(&self, input: &[u8]) -> Option<Header> {
         let bytes = self.header_bytes();
@@ -355,7 +356,7 @@ impl Bulk {
         })
     }
 
-    /// Has the memory fetched that the next records need, as far as they are there.
+    /// Prefetches the memory of the next records, as far as their keys have arrived.
     fn fetch_ahead<H: Host>(&self, turn: &Turn<'_, H>, mut input: &[u8]) {
         let mut keys: SmallVec<[&[u8]; PREFETCH_KEYS_MAX]> = SmallVec::new();
         let mut database = None;
@@ -369,7 +370,7 @@ impl Bulk {
             keys.push(&record[header.bytes..header.bytes + header.key_bytes]);
             input = rest;
         }
-        // The wait for one key overlaps with nothing.
+        // With a single key there is nothing to overlap the fetch with.
         if let Some(database) = database
             && keys.len() > 1
         {
@@ -378,7 +379,7 @@ impl Bulk {
     }
 }
 
-/// The number at this offset, where there is one.
+/// The number at this offset, if there is one.
 #[inline]
 fn u32_at(input: &[u8], at: usize) -> u32 {
     match input.get(at..).and_then(|rest| rest.first_chunk()) {

@@ -1,21 +1,21 @@
-//! Outputs as the body of a response, a slice at a time.
+//! Writes outputs as the body of a response, a slice at a time.
 
 use super::columns::Encoding;
 use super::outputs::{Line, Outputs};
 use super::sorting::Sorting;
 
-/// Bytes worded in one slice; a multiple of 3, so that pieces of Base64 fit together.
+/// Bytes written in one slice; a multiple of 3, so that pieces of Base64 fit together.
 const SLICE_BYTES: usize = 3 << 16;
 
-/// Rows worded in one slice.
+/// Rows written in one slice.
 const SLICE_ROWS: usize = 4096;
 
-/// Outputs that are being worded.
+/// A body that is being written.
 #[derive(Debug)]
 pub(super) struct BodyWriter {
     outputs: Outputs,
     encoding: Option<Encoding>,
-    /// Names as they are sent, where that is not as they are.
+    /// Encoded names, if the encoding changes them.
     names: Vec<u8>,
     stage: Stage,
     body: Vec<u8>,
@@ -23,24 +23,24 @@ pub(super) struct BodyWriter {
 
 #[derive(Debug)]
 enum Stage {
-    /// Names are encoded; this many are.
+    /// Encodes names; this many are encoded.
     Names(usize),
     Sort(Sorting<Line>),
-    /// Rows are written.
+    /// Writes rows.
     Write {
-        /// The row under way.
+        /// The current row.
         row: usize,
-        /// Bytes of its value that are written; `None` before its name.
+        /// Bytes of its value written so far; `None` before its name.
         written: Option<usize>,
     },
 }
 
-/// How far wording came.
+/// The result of one slice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Worded {
     All,
     More,
-    /// The body grew longer than it may.
+    /// The body exceeds its limit.
     TooLong,
 }
 
@@ -69,7 +69,7 @@ impl BodyWriter {
         BodyWriter { outputs, encoding, names: Vec::new(), stage, body }
     }
 
-    /// Goes on for a slice.
+    /// Writes one slice.
     pub(super) fn step(&mut self, body_bytes_max: usize) -> Worded {
         loop {
             match &mut self.stage {
@@ -103,12 +103,12 @@ impl BodyWriter {
         }
     }
 
-    /// The body, when all is worded.
+    /// The complete body.
     pub(super) fn into_body(self) -> Vec<u8> {
         self.body
     }
 
-    /// Encodes names. True when all are.
+    /// Encodes names. True when all are encoded.
     fn encode_names(&mut self) -> bool {
         let BodyWriter {
             outputs, encoding: Some(encoding), names, stage: Stage::Names(done), ..
@@ -140,7 +140,7 @@ impl BodyWriter {
             Stage::Write { row: 0, written: None }
         } else {
             let lines = std::mem::take(&mut self.outputs.lines).into_vec();
-            // Encoding makes three bytes of one at most.
+            // Encoding a byte produces at most three.
             let name_bytes_max = self.outputs.name_bytes_max.saturating_mul(3);
             Stage::Sort(Sorting::new(lines, name_bytes_max))
         };

@@ -1,8 +1,8 @@
 //! `set_bulk`, `remove_bulk` and `get_bulk`.
 //!
-//! With `atomic` all records are one step, with the locks of all of them held: so there is a limit
-//! on how many they are. Without, they are done one by one in the order of their keys, a slice of
-//! them a turn, and other clients come in between.
+//! With `atomic`, all records are processed in one step under the locks of all of them, so their
+//! number is limited. Otherwise they are processed one by one in the order of their keys, one slice
+//! in each turn, and other clients' requests run in between.
 
 use super::failure::Failure;
 use super::inputs::Inputs;
@@ -14,20 +14,20 @@ use crate::Host;
 use smallvec::SmallVec;
 use todana_command::{Command, Condition, Expires, PREFETCH_KEYS_MAX, Set, prefetch};
 
-/// Records of one slice.
+/// Records in one slice.
 const SLICE_ROWS: usize = 1024;
 
-/// Bytes of keys and values of one slice.
+/// Bytes of keys and values in one slice.
 const SLICE_BYTES: usize = 256 << 10;
 
-/// Most records of an atomic bulk. To store so many takes some 16 milliseconds, in a table larger
-/// than the caches.
+/// Most records in an atomic bulk. Storing that many takes about 16 milliseconds in a table larger
+/// than the processor's caches.
 const ATOMIC_RECORDS_MAX: usize = 32_768;
 
 /// Most bytes of values that an atomic bulk stores.
 const ATOMIC_BYTES_MAX: usize = 16 << 20;
 
-/// What is done with the records.
+/// The operation on the records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Set,
@@ -35,16 +35,16 @@ pub(super) enum Kind {
     Get,
 }
 
-/// A bulk request under way.
+/// A bulk request in progress.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bulk {
     kind: Kind,
     database: usize,
     expires: Expires,
     is_atomic: bool,
-    /// Where the next record is among the inputs.
+    /// The position of the next record among the inputs.
     position: usize,
-    /// Records that were stored, removed or found.
+    /// Number of records stored, removed or found.
     count: u64,
 }
 
@@ -60,7 +60,7 @@ impl Bulk {
         Bulk { kind, database, expires, is_atomic, position, count: 0 }
     }
 
-    /// Goes on for a slice. True when all records are done.
+    /// Processes one slice. True when all records are processed.
     pub(super) fn step<H: Host>(
         &mut self,
         turn: &mut Turn<'_, H>,
@@ -93,7 +93,7 @@ impl Bulk {
                 admit(turn, key, value)?;
                 bytes += value.len();
             }
-            // A single record is no longer than one may be.
+            // A single record cannot exceed the limit of one value.
             if pairs.len() > 1 && bytes > ATOMIC_BYTES_MAX {
                 return Err(Failure::TOO_MANY_AT_ONCE);
             }
@@ -134,7 +134,7 @@ impl Bulk {
         }
     }
 
-    /// False where records are left for the next turn.
+    /// Returns false if records are left for the next turn.
     fn one_by_one<H: Host>(
         &mut self,
         turn: &mut Turn<'_, H>,
@@ -190,12 +190,12 @@ impl Bulk {
                 }
             }
             Kind::Get => {
-                let tell = |record: Option<todana_command::Record<'_>>| {
+                let visit = |record: Option<todana_command::Record<'_>>| {
                     if let Some(record) = record {
                         outputs.insert_record(key, record.value);
                     }
                 };
-                let outcome = ask(turn, self.database, &Command::Get { key }, tell);
+                let outcome = ask(turn, self.database, &Command::Get { key }, visit);
                 match outcome.check()? {
                     Outcome::Absent => turn.lookups.1 += 1,
                     _ => {

@@ -1,4 +1,4 @@
-//! Columns of tab-separated values: names and values, encoded or as they are.
+//! Columns of tab-separated values: names and values, encoded or plain.
 //!
 //! ```text
 //!   colenc=B    YWJj            Base64
@@ -6,7 +6,7 @@
 //!   colenc=U    a%62c           URL encoding
 //! ```
 //!
-//! Columns may be long, so both directions work on pieces of them.
+//! Columns may be long, so both directions process them in pieces.
 
 use super::url;
 use base64::Engine;
@@ -14,7 +14,7 @@ use base64::alphabet::STANDARD;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use smallvec::SmallVec;
 
-/// How columns are encoded.
+/// The encoding of columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Encoding {
     Base64,
@@ -22,7 +22,7 @@ pub(super) enum Encoding {
     Url,
 }
 
-/// Takes missing padding, and bits beyond the last byte, as no error.
+/// Accepts missing padding, and bits after the last byte.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
     &STANDARD,
     GeneralPurposeConfig::new()
@@ -31,7 +31,7 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
 );
 
 impl Encoding {
-    /// The encoding of this letter.
+    /// The encoding that this letter selects.
     pub(super) fn of_letter(letter: u8) -> Option<Encoding> {
         match letter.to_ascii_uppercase() {
             b'B' => Some(Encoding::Base64),
@@ -41,7 +41,7 @@ impl Encoding {
         }
     }
 
-    /// The encoding that a media type says by `colenc`.
+    /// The encoding that the `colenc` parameter of a media type selects.
     pub(super) fn of_media_type(media_type: &[u8]) -> Option<Encoding> {
         media_type.split(|&byte| byte == b';').skip(1).find_map(|parameter| {
             let equals = parameter.iter().position(|&byte| byte == b'=')?;
@@ -53,8 +53,8 @@ impl Encoding {
         })
     }
 
-    /// Encodes a piece of a column whose length is a multiple of 3, or the last. Nothing is ever
-    /// sent quoted-printable.
+    /// Encodes a piece of a column whose length is a multiple of 3, or the last piece.
+    /// Quoted-printable is never sent.
     pub(super) fn encode_piece(self, bytes: &[u8], out: &mut Vec<u8>) {
         match self {
             Encoding::Base64 => {
@@ -72,9 +72,9 @@ impl Encoding {
 #[derive(Debug)]
 pub(super) struct Decoder {
     encoding: Encoding,
-    /// What the last piece broke off: less than four characters of Base64, or of an escape.
+    /// The incomplete end of the last piece: fewer than four characters of Base64, or of an escape.
     carried: SmallVec<[u8; 4]>,
-    /// Padding was seen: the rest of the column stands for nothing.
+    /// Padding was seen; the rest of the column is ignored.
     ended: bool,
 }
 
@@ -83,7 +83,7 @@ impl Decoder {
         Decoder { encoding, carried: SmallVec::new(), ended: false }
     }
 
-    /// Decodes a piece; `last`: nothing follows.
+    /// Decodes a piece. `last` means that no piece follows.
     pub(super) fn push(&mut self, piece: &[u8], last: bool, out: &mut Vec<u8>) {
         match self.encoding {
             Encoding::Base64 => self.push_base64(piece, last, out),
@@ -92,12 +92,12 @@ impl Decoder {
         }
     }
 
-    /// Foreign characters are skipped, and nothing counts behind the padding.
+    /// Skips characters outside the alphabet, and everything after the padding.
     fn push_base64(&mut self, piece: &[u8], last: bool, out: &mut Vec<u8>) {
         let mut rest = piece;
         if self.carried.is_empty() && !self.ended {
             let whole = if last { piece.len() } else { piece.len() / 4 * 4 };
-            // Padding in the middle of a column is left to the careful way.
+            // The slow path handles padding in the middle of a column.
             if (last || !piece[..whole].ends_with(b"=")) && decode_groups(&piece[..whole], out) {
                 rest = &piece[whole..];
             }
@@ -119,7 +119,7 @@ impl Decoder {
             }
         }
         if last {
-            // A single character is less than a byte.
+            // A single character holds less than a byte.
             if self.carried.len() > 1 {
                 decode_groups(&self.carried, out);
             }
@@ -150,7 +150,7 @@ impl Decoder {
     }
 }
 
-/// Decodes Base64 that has nothing foreign in it. False, with nothing written, where it has.
+/// Decodes Base64 without foreign characters. Returns false, and writes nothing, if there are any.
 fn decode_groups(text: &[u8], out: &mut Vec<u8>) -> bool {
     let start = out.len();
     out.resize(start + text.len().div_ceil(4) * 3, 0);
@@ -159,8 +159,8 @@ fn decode_groups(text: &[u8], out: &mut Vec<u8>) -> bool {
     decoded.is_ok()
 }
 
-/// Decodes quoted-printable text up to an escape that it breaks off. An `=` that begins no escape
-/// is dropped.
+/// Decodes quoted-printable text up to an incomplete escape. Drops an `=` that does not begin an
+/// escape.
 fn decode_quoted(text: &[u8], last: bool, out: &mut Vec<u8>) -> usize {
     let mut at = 0;
     while let Some(&byte) = text.get(at) {
@@ -262,7 +262,7 @@ mod tests {
             bytes in prop::collection::vec(any::<u8>(), 0..100),
             piece in 1_usize..50,
         ) {
-            // Other people's encoder, without the line breaks that no column can have.
+            // An independent encoder, without the line breaks that a column cannot have.
             let text: Vec<u8> = bytes
                 .iter()
                 .flat_map(|byte| quoted_printable::encode_binary([*byte]))

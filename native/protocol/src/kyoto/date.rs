@@ -1,15 +1,15 @@
-//! Times as REST's `X-Kt-Xt` words them.
+//! Times in the form of REST's `X-Kt-Xt`.
 //!
 //! ```text
 //!   1795262400                           seconds since the Unix epoch, also 0x6b01a2c0
-//!   2026-11-21T12:00:00+09:00            W3CDTF; what is left out from the right is the first
+//!   2026-11-21T12:00:00+09:00            W3CDTF; omitted parts have their first value
 //!   Sat, 21 Nov 2026 12:00:00 GMT        RFC 1123; RFC 822 has years of two digits
 //! ```
 
 use super::numbers::XT_MAX;
 
-/// The last second in which a record is to live, by a text of REST. `None` is for ever: also where
-/// the text is no time.
+/// The last second of a record's life, from a text of REST. `None` means that the record does not
+/// expire; text that is not a time means the same.
 pub(super) fn parse(text: &[u8]) -> Option<u64> {
     let text = text.trim_ascii();
     let second = number(text).or_else(|| w3c(text)).or_else(|| rfc_822(text))?;
@@ -75,11 +75,11 @@ fn rfc_822(text: &[u8]) -> Option<i64> {
     rest.0.is_empty().then(|| moment([year, month, day], time, zone_s))?
 }
 
-/// What is left of a text.
+/// The rest of a text.
 struct Rest<'t>(&'t [u8]);
 
 impl<'t> Rest<'t> {
-    /// A number of so many digits, at least and at most.
+    /// A number with at least `least` and at most `most` digits.
     fn digits(&mut self, least: usize, most: usize) -> Option<i64> {
         let count = self.0.iter().take(most).take_while(|byte| byte.is_ascii_digit()).count();
         if count < least {
@@ -100,7 +100,7 @@ impl<'t> Rest<'t> {
         self.0 = self.0.trim_ascii_start();
     }
 
-    /// What is between the parts of a date.
+    /// Skips what separates the parts of a date.
     fn separator(&mut self) {
         self.blanks();
         self.skip(b"-");
@@ -121,7 +121,7 @@ impl<'t> Rest<'t> {
         Some([hour, minute, second])
     }
 
-    /// Seconds that a zone is east of Greenwich; nothing is Greenwich.
+    /// Seconds that a zone is east of Greenwich; without a zone, 0.
     fn zone_s(&mut self) -> Option<i64> {
         let sign = match self.0.first() {
             Some(b'+') => 1,
@@ -136,7 +136,7 @@ impl<'t> Rest<'t> {
     }
 }
 
-/// The zones that RFC 822 names, but for those of the military.
+/// The zones of RFC 822 except the military ones.
 fn zone_s(name: &[u8]) -> Option<i64> {
     let hours = match name.to_ascii_uppercase().as_slice() {
         b"" | b"GMT" | b"UT" | b"UTC" | b"Z" => 0,
@@ -163,8 +163,8 @@ fn moment(
     (is_date && is_time).then_some(seconds)
 }
 
-/// Days since the Unix epoch in the Gregorian calendar. Years begin in March here, so that the day
-/// that some years have more is their last.
+/// Days since the Unix epoch in the Gregorian calendar. Here years begin in March, so that the leap
+/// day is the last day of its year.
 fn days(year: i64, month: i64, day: i64) -> i64 {
     let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
     let leap_days = year.div_euclid(4) - year.div_euclid(100) + year.div_euclid(400);
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_time_or_none_to_come_is_never() {
+    fn invalid_and_far_times_mean_never() {
         for text in [
             "",
             "x",
@@ -237,7 +237,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_a_response_tells_is_understood(xt in 1..253_402_300_799_u64) {
+        fn the_time_in_a_response_can_be_parsed(xt in 1..253_402_300_799_u64) {
             prop_assert_eq!(parse(Dated::of(xt).text()), Some(xt));
         }
 

@@ -1,6 +1,6 @@
 //! Why a procedure failed: the status and the text that clients see.
 //!
-//! The texts are ktserver's, word for word: clients compare them.
+//! The texts are the same as ktserver's, because clients compare them.
 
 use super::http::Status;
 use std::borrow::Cow;
@@ -10,7 +10,7 @@ use todana_command::{Error, Refusal};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Failure {
     pub(super) status: Status,
-    /// What `ERROR` says.
+    /// The text of `ERROR`.
     pub(super) text: Cow<'static, str>,
 }
 
@@ -60,7 +60,7 @@ impl Failure {
         Failure { status, text: Cow::Borrowed(text) }
     }
 
-    /// There is no procedure of this name.
+    /// No procedure has this name.
     pub(super) fn no_procedure(name: &[u8]) -> Failure {
         let name = String::from_utf8_lossy(name);
         let text = format!("not implemented: {name}");

@@ -1,4 +1,4 @@
-//! The inputs of a procedure: a map from names to values, out of the query and the body.
+//! The inputs of a procedure: a map from names to values, taken from the query and the body.
 //!
 //! ```text
 //!   ?DB=1&key=a%20b                                    the query is form data
@@ -6,8 +6,8 @@
 //!   Content-Type: text/tab-separated-values; colenc=U  name TAB value LF, encoded or not
 //! ```
 //!
-//! Of fields with the same name the last counts. Columns that need no decoding stay where they are
-//! in the body; the others are decoded into one buffer (`reading.rs`).
+//! If a name occurs several times, its last field counts. Columns without encoding stay where they
+//! are in the body; the others are decoded into one buffer (`reading.rs`).
 
 use smallvec::SmallVec;
 use std::borrow::Cow;
@@ -17,15 +17,15 @@ use std::cmp::Ordering;
 #[derive(Debug, Default)]
 pub(super) struct Inputs<'i> {
     pub(super) text: Text<'i>,
-    /// In order of names; of those with the same name, the last counts.
+    /// Sorted by name; if a name occurs several times, its last field counts.
     pub(super) fields: SmallVec<[Field; 8]>,
 }
 
-/// The bytes of names and values.
+/// The bytes that hold names and values.
 #[derive(Debug, Default)]
 pub(super) struct Text<'i> {
     pub(super) body: Cow<'i, [u8]>,
-    /// Bytes that stand for others, addressed as if they followed the body.
+    /// Decoded bytes, addressed as if they followed the body.
     pub(super) decoded: Vec<u8>,
 }
 
@@ -60,7 +60,7 @@ impl Text<'_> {
         Text { body: Cow::Owned(self.body.into_owned()), decoded: self.decoded }
     }
 
-    /// What was decoded since the buffer had this length.
+    /// The bytes decoded since the buffer had this length.
     pub(super) fn decoded_since(&self, start: usize) -> Span {
         span(self.body.len() + start, self.decoded.len() - start)
     }
@@ -70,7 +70,7 @@ pub(super) fn compare(text: &Text<'_>, left: &Field, right: &Field) -> Ordering 
     text.bytes(left.name).cmp(text.bytes(right.name))
 }
 
-/// Offsets were checked to fit when reading began.
+/// The caller checked that these offsets fit when reading began.
 pub(super) fn span(at: usize, length: usize) -> Span {
     let [at, length] = [at, length].map(|number| u32::try_from(number).unwrap_or(u32::MAX));
     Span { at, length }
@@ -89,24 +89,25 @@ impl Inputs<'_> {
         (self.text.bytes(field.name) == name).then(|| self.text.bytes(field.value))
     }
 
-    /// Whether there is a value of this name, whatever it is.
+    /// Whether a field of this name exists.
     pub(super) fn has(&self, name: &[u8]) -> bool {
         self.get(name).is_some()
     }
 
-    /// The next name and value, in order of names, and moves on behind it.
+    /// Returns the next name and value in order of names, and advances the position.
     pub(super) fn next_field(&self, position: &mut usize) -> Option<(&[u8], &[u8])> {
         let field = self.field_at(position)?;
         Some((self.text.bytes(field.name), self.text.bytes(field.value)))
     }
 
-    /// Where the records of a bulk request begin: fields whose names begin with `_`.
+    /// The position of the first record of a bulk request: the first field whose name begins with
+    /// `_`.
     pub(super) fn records_start(&self) -> usize {
         self.fields.partition_point(|field| self.text.bytes(field.name) < b"_".as_slice())
     }
 
-    /// The next record, a key without its `_` and a value, and moves on behind it. In byte order of
-    /// keys.
+    /// Returns the next record, a key without its `_` and a value, in byte order of keys, and
+    /// advances the position.
     pub(super) fn next_record(&self, position: &mut usize) -> Option<(&[u8], &[u8])> {
         let (name, value) = self.next_field(position)?;
         Some((name.strip_prefix(b"_")?, value))
@@ -118,13 +119,13 @@ impl Inputs<'_> {
         std::iter::from_fn(move || self.next_record(&mut position))
     }
 
-    /// Inputs that can be kept when the request's bytes are gone.
+    /// Inputs that own their bytes.
     pub(super) fn into_owned(self) -> Inputs<'static> {
         Inputs { text: self.text.into_owned(), fields: self.fields }
     }
 
-    /// The field at a position, and moves on behind it. Fields are passed over that another with
-    /// the same name follows.
+    /// Returns the field at a position, and advances the position. Skips a field if another one
+    /// with the same name follows.
     fn field_at(&self, position: &mut usize) -> Option<Field> {
         loop {
             let field = *self.fields.get(*position)?;

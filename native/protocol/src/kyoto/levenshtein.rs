@@ -1,8 +1,9 @@
-//! How far two keys are apart: Levenshtein's distance, on bytes or on code points.
+//! The Levenshtein distance of two keys, in bytes or in code points.
 //!
-//! The column of the distance matrix is kept as its differences, one bit a row (G. Myers 1999, in
-//! the form of H. Hyyrö 2003), so that a character of a key costs one step for every 64 characters
-//! of the origin. A key is given up as soon as what is left of it cannot bring it within the limit.
+//! A column of the distance matrix is stored as its differences, one bit for each row (G. Myers
+//! 1999, in the form of H. Hyyrö 2003), so a character of a key costs one step for every 64
+//! characters of the origin. The comparison stops as soon as the rest of a key cannot bring its
+//! distance within the limit.
 
 /// Longest origin, in characters.
 pub(super) const ORIGIN_CHARACTERS_MAX: usize = 1_024;
@@ -11,19 +12,19 @@ pub(super) const ORIGIN_CHARACTERS_MAX: usize = 1_024;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct TooLong;
 
-/// What keys are compared with.
+/// The text that keys are compared with.
 #[derive(Debug)]
 pub(super) struct Origin {
     utf: bool,
-    /// Its length.
+    /// Its length in characters.
     characters: usize,
-    /// Words of 64 rows that a column takes.
+    /// Number of 64-row words in a column.
     words: usize,
-    /// The characters it has, sorted.
+    /// Its distinct characters, sorted.
     distinct: Vec<u32>,
-    /// For each of these: the rows where it stands.
+    /// For each distinct character, the rows that contain it.
     rows: Vec<u64>,
-    /// A column: where the distance is one more than in the row above, and where it is one less.
+    /// A column: the rows whose distance is one more, and one less, than in the row above.
     more: Vec<u64>,
     less: Vec<u64>,
 }
@@ -31,7 +32,7 @@ pub(super) struct Origin {
 impl Origin {
     /// Prepares an origin for comparisons by code points (`utf`) or by bytes.
     pub(super) fn new(origin: &[u8], utf: bool) -> Result<Origin, TooLong> {
-        // Kyoto Cabinet takes it for a string of C there.
+        // Kyoto Cabinet treats a UTF origin as a C string, which ends at its first zero byte.
         let end = origin.iter().position(|byte| utf && *byte == 0).unwrap_or(origin.len());
         let mut text = Vec::new();
         for character in characters(&origin[..end], utf) {
@@ -72,7 +73,7 @@ impl Origin {
         (distance <= limit).then_some(distance)
     }
 
-    /// What one comparison with a key costs at most, in words.
+    /// The most words that one comparison with a key processes.
     pub(super) fn work(&self, key: &[u8], limit: usize) -> usize {
         let length = self.length(key);
         let counting = if self.utf { key.len() / 8 } else { 0 };
@@ -82,16 +83,16 @@ impl Origin {
         length.saturating_mul(self.words.max(1)).saturating_add(counting)
     }
 
-    /// Characters of a key.
+    /// Length of a key in characters.
     fn length(&self, key: &[u8]) -> usize {
         if self.utf { characters(key, true).count() } else { key.len() }
     }
 
-    /// Moves on by one character of the key. Returns how the distance of the last row changes.
+    /// Advances by one character of the key. Returns the change of the distance in the last row.
     fn add(&mut self, character: u32) -> isize {
         let found = self.distinct.binary_search(&character).ok();
         let last = (self.characters.wrapping_sub(1)) % 64;
-        // The row above the first is the length of the key so far: it grows.
+        // Above the first row, the distance is the length of the key so far: it grows.
         let mut carry = 1;
         for word in 0..self.words {
             let (more, less) = (self.more[word], self.less[word]);
@@ -114,8 +115,9 @@ impl Origin {
 }
 
 /// The characters of a key: its bytes, or its code points as Kyoto Cabinet finds them. A byte that
-/// begins none is no character, nor is a sequence that the key's end or a zero byte cuts off, or
-/// that could have been shorter. Of the bytes that follow the first, nothing is checked.
+/// cannot begin a code point is skipped. So is a sequence that is cut off by the end of the key or
+/// by a zero byte, and one that is longer than necessary. The bytes after the first are not
+/// checked.
 fn characters(key: &[u8], utf: bool) -> impl Iterator<Item = u32> {
     let mut rest = key;
     std::iter::from_fn(move || {
@@ -123,7 +125,8 @@ fn characters(key: &[u8], utf: bool) -> impl Iterator<Item = u32> {
             let (&first, after) = rest.split_first()?;
             rest = after;
             let first = u32::from(first);
-            // Bytes that follow, bits of the first that count, and the least there has to be.
+            // Number of bytes that follow, the mask of the first byte, and the least valid code
+            // point.
             let (following, mask, least) = match first {
                 _ if !utf => return Some(first),
                 0..=0x7f => return Some(first),
@@ -206,7 +209,7 @@ mod tests {
         assert_eq!(distance(b"a\xffb", b"ab", true, 9), Some(0));
         assert_eq!(distance(b"", b"\xff\xfe\x80", true, 0), Some(0));
         assert_eq!(distance(b"\xe2\x82", "€".as_bytes(), true, 9), Some(1));
-        // Cut off by a zero byte, and longer than it had to be.
+        // A sequence cut off by a zero byte, and an overlong one.
         assert_eq!(distance(b"", b"\xe2\x82\0x", true, 9), Some(2));
         assert_eq!(distance(b"", b"\xc1\x81", true, 0), Some(0));
     }
@@ -248,7 +251,7 @@ mod tests {
         assert_eq!(origin.distance(b"origin", 99), Some(0));
     }
 
-    /// Two letters, and the halves of a third.
+    /// Two letters, and the two bytes of a third.
     fn letters() -> impl Strategy<Value = Vec<u8>> {
         prop::collection::vec(prop::sample::select(vec![b'a', b'b', 0xc3, 0xa4]), 0..200)
     }

@@ -1,25 +1,25 @@
-//! Kyoto Tycoon: HTTP (TSV-RPC and REST) and the binary protocol, on one port, as ktserver 0.9.56
-//! speaks them.
+//! Kyoto Tycoon: HTTP (TSV-RPC and REST) and the binary protocol on one port, compatible with
+//! ktserver 0.9.56.
 //!
 //! ```text
-//!   first byte of a request          what it is
+//!   first byte of a request          protocol
 //!   0x00, 0x80 .. 0xff               binary protocol: B8 set_bulk, B9 remove_bulk, BA get_bulk,
 //!                                    B4 play_script, B1 replication
 //!   anything else                    HTTP: /rpc/NAME is TSV-RPC, any other path is a key
 //!
-//!   session    which of them; turns, tasks that take several turns, waiting
-//!   |- http    request heads, bodies, responses        access   whom the port answers
-//!   |- rest    GET HEAD PUT DELETE of one key          date     times as REST words them
+//!   session    chooses the protocol; turns, tasks that take several turns, waiting
+//!   |- http    request heads, bodies, responses        access   which requests are accepted
+//!   |- rest    GET HEAD PUT DELETE of one key          date     times in REST's form
 //!   |- binary  bulk operations, record by record
-//!   `- rpc     common parameters, tasks                reading, inputs: the map that it takes
-//!      `- procedures   which row does what             outputs, writer: the map that it gives
+//!   `- rpc     common parameters, tasks                reading, inputs: the map of inputs
+//!      `- procedures   which row calls what            outputs, body_writer: the map of outputs
 //!         |- records   set to seize                    columns, url: their encodings
 //!         |- bulk      several keys                    numbers  lenient numbers, expiry times
 //!         |- cursors   cur_*                           matching, vacuum  match_*, vacuum
-//!         `- status    report, status, echo            failure  statuses and their words
+//!         `- status    report, status, echo            failure  statuses and their texts
 //! ```
 //!
-//! Where it differs from ktserver is said in `docs/commands-kyoto.md`.
+//! `docs/commands-kyoto.md` lists the differences from ktserver.
 
 mod access;
 mod binary;

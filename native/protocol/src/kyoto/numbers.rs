@@ -1,21 +1,21 @@
-//! Numbers as Kyoto Tycoon reads them, and its expiry times.
+//! Numbers in Kyoto Tycoon's syntax, and its expiry times.
 //!
 //! ```text
 //!   xt = 60            in 60 seconds
 //!   xt = -1700000000   at that moment, in seconds since 1970
-//!   no xt              never; so is anything from 2^40 - 1 on
+//!   no xt              never; so is any value from 2^40 - 1 on
 //! ```
 //!
-//! A record lives to the end of the second `xt`: it expires, in the milliseconds of the table, at
-//! the beginning of the next.
+//! A record lives to the end of the second `xt`: in the milliseconds of the table, it expires at
+//! the beginning of the next second.
 
 use todana_command::Expires;
 
-/// The moment that means never, in seconds.
+/// The second that means never.
 pub(super) const XT_MAX: u64 = (1 << 40) - 1;
 
-/// A whole number: blanks, a sign, digits, and whatever follows. What is no number is 0, what is
-/// too large wraps around.
+/// A whole number: blanks, a sign, digits, and any other text. Text that is not a number is 0; a
+/// number that is too large wraps around.
 pub(super) fn integer(text: &[u8]) -> i64 {
     let (is_negative, digits) = signed(text);
     let digits = digits.iter().take_while(|byte| byte.is_ascii_digit());
@@ -24,7 +24,7 @@ pub(super) fn integer(text: &[u8]) -> i64 {
     if is_negative { number.wrapping_neg() } else { number }
 }
 
-/// A fraction: like a whole number, with a decimal point, an exponent, `inf` and `nan`.
+/// A fraction: like a whole number, but with a decimal point, an exponent, `inf` or `nan`.
 pub(super) fn fraction(text: &[u8]) -> f64 {
     let (is_negative, rest) = signed(text);
     let begins_with =
@@ -60,7 +60,7 @@ fn decimal(text: &[u8]) -> f64 {
     std::str::from_utf8(&text[..end]).ok().and_then(|text| text.parse().ok()).unwrap_or(0.0)
 }
 
-/// Whether there is a minus sign, and what follows blanks and sign.
+/// Whether there is a minus sign, and the text after blanks and sign.
 fn signed(text: &[u8]) -> (bool, &[u8]) {
     let blanks = text.iter().take_while(|byte| **byte <= b' ').count();
     match &text[blanks..] {
@@ -70,7 +70,7 @@ fn signed(text: &[u8]) -> (bool, &[u8]) {
     }
 }
 
-/// The expiry that `xt` gives.
+/// The expiry that `xt` sets.
 pub(super) fn expires(xt: Option<i64>, now_ms: u64) -> Expires {
     let Some(xt) = xt else { return Expires::Never };
     let seconds = xt.unsigned_abs();
@@ -78,19 +78,19 @@ pub(super) fn expires(xt: Option<i64>, now_ms: u64) -> Expires {
     if at_s >= XT_MAX { Expires::Never } else { Expires::At(expires_at_ms(at_s)) }
 }
 
-/// The moment in milliseconds at which a record is gone that lives to the end of this second.
+/// The moment in milliseconds at which a record expires that lives to the end of this second.
 pub(super) fn expires_at_ms(xt_absolute: u64) -> u64 {
     xt_absolute.saturating_add(1).saturating_mul(1000)
 }
 
-/// The last second in which a record lives; nothing where it is later than can be told, as other
-/// protocols may have it.
+/// The last second of a record's life. `None` if it is too late for Kyoto Tycoon's format, as a
+/// record written by another protocol may be.
 pub(super) fn xt_of(expires_at_ms: u64) -> Option<u64> {
     Some(expires_at_ms.saturating_sub(1) / 1000).filter(|&xt| xt < XT_MAX)
 }
 
-/// A stored fraction: a whole part and 10^-15ths, both 64 bits and signed. Infinities have the
-/// largest or smallest whole part, and what is no number has the smallest twice.
+/// A stored fraction: a whole part and 10^-15ths, both signed 64-bit numbers. An infinity has the
+/// largest or smallest whole part; NaN has the smallest number in both parts.
 pub(super) fn stored_fraction(bytes: &[u8]) -> Option<f64> {
     let halves = bytes.as_chunks::<8>();
     let (&[whole, parts], []) = (halves.0, halves.1) else { return None };
@@ -102,7 +102,7 @@ pub(super) fn stored_fraction(bytes: &[u8]) -> Option<f64> {
     })
 }
 
-/// A fraction with six places.
+/// A fraction with six decimal places.
 pub(super) fn fraction_text(number: f64) -> String {
     if number.is_nan() { "nan".into() } else { format!("{number:.6}") }
 }
@@ -178,7 +178,7 @@ mod tests {
         for xt in [0, 1, 1_700_000_000, XT_MAX - 1] {
             assert_eq!(xt_of(expires_at_ms(xt)), Some(xt));
         }
-        // Other protocols expire within a second, or later than there is a time for.
+        // Other protocols can set expiries within a second, or later than this format can express.
         assert_eq!(xt_of(1_700_000_000_001), Some(1_700_000_000));
         assert_eq!(xt_of(1_700_000_000_000), Some(1_699_999_999));
         assert_eq!(xt_of(expires_at_ms(XT_MAX)), None);

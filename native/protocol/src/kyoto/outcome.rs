@@ -1,4 +1,4 @@
-//! What a command came to, for procedures that word it later.
+//! The outcome of a command, for procedures that format it later.
 
 use super::failure::Failure;
 use super::turn::Turn;
@@ -6,12 +6,12 @@ use crate::Host;
 use todana_command::{Command, Error, LcsSpan, LeaseState, Record, Refusal, Reply};
 use todana_table::Shared;
 
-/// The reply to a command beside its records.
+/// The reply to a command, without its records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
-    /// It was done, and there is nothing more to say.
+    /// The command succeeded; there is no further result.
     Done,
-    /// There is no such record.
+    /// The record does not exist.
     Absent,
     Number(i64),
     Flag(bool),
@@ -20,7 +20,7 @@ pub(super) enum Outcome {
 }
 
 impl Outcome {
-    /// Failures as errors.
+    /// Converts failures to errors.
     pub(super) fn check(self) -> Result<Outcome, Failure> {
         match self {
             Outcome::Refused(refusal) => Err(refusal.into()),
@@ -30,31 +30,31 @@ impl Outcome {
     }
 }
 
-/// Has a command carried out. `tell` gets its records and byte strings while they are in hand; a
-/// record that is missing is told as `None`.
+/// Executes a command and calls `visit` with its records and byte strings while they are borrowed;
+/// with `None` for a missing record.
 pub(super) fn ask<H: Host>(
     turn: &mut Turn<'_, H>,
     database: usize,
     command: &Command<'_>,
-    tell: impl FnMut(Option<Record<'_>>),
+    visit: impl FnMut(Option<Record<'_>>),
 ) -> Outcome {
-    ask_for_one(turn, database, command, tell).0
+    ask_for_one(turn, database, command, visit).0
 }
 
-/// The same for one record. If its value is large, a handle is returned, and `tell` need not copy
+/// The same for one record. If its value is large, this returns a handle, and `visit` need not copy
 /// it.
 pub(super) fn ask_for_one<H: Host>(
     turn: &mut Turn<'_, H>,
     database: usize,
     command: &Command<'_>,
-    tell: impl FnMut(Option<Record<'_>>),
+    visit: impl FnMut(Option<Record<'_>>),
 ) -> (Outcome, Option<Shared>) {
-    let mut told = Told { tell, outcome: Outcome::Done, large: None };
-    turn.execute(database, command, &mut told);
-    (told.outcome, told.large)
+    let mut visitor = Visitor { visit, outcome: Outcome::Done, large: None };
+    turn.execute(database, command, &mut visitor);
+    (visitor.outcome, visitor.large)
 }
 
-/// Has a command carried out that answers no records.
+/// Executes a command whose reply has no records.
 pub(super) fn order<H: Host>(
     turn: &mut Turn<'_, H>,
     database: usize,
@@ -63,21 +63,21 @@ pub(super) fn order<H: Host>(
     ask(turn, database, command, |_| {}).check()
 }
 
-struct Told<F> {
-    tell: F,
+struct Visitor<F> {
+    visit: F,
     outcome: Outcome,
     /// The last record, if its value is large.
     large: Option<Shared>,
 }
 
-impl<F: FnMut(Option<Record<'_>>)> Reply for Told<F> {
+impl<F: FnMut(Option<Record<'_>>)> Reply for Visitor<F> {
     fn done(&mut self) {}
     fn none(&mut self) {
         self.outcome = Outcome::Absent;
-        (self.tell)(None);
+        (self.visit)(None);
     }
     fn record(&mut self, record: Record<'_>) {
-        (self.tell)(Some(record));
+        (self.visit)(Some(record));
     }
     fn kept(&mut self, shared: Shared) {
         self.record(Record::of(&shared.entry()));

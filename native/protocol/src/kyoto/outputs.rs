@@ -1,13 +1,13 @@
-//! The outputs of a procedure: a map from names to values, and how it is sent.
+//! The outputs of a procedure: a map from names to values, and the choice of their encoding.
 //!
-//! Rows go out in byte order of the names as they are sent. Columns are encoded, all or none, where
-//! one of them is long or has control characters in it: by Base64 or URL encoding, whichever is
-//! shorter by a rough guess. `writer.rs` does it.
+//! Rows are sent in byte order of their encoded names. If a column is long or contains control
+//! characters, all columns are encoded, by Base64 or URL encoding, whichever an estimate finds
+//! shorter. `body_writer.rs` writes them.
 
 use super::columns::Encoding;
 use smallvec::SmallVec;
 
-/// Bytes of a column that the choice of the encoding looks at.
+/// Bytes of a column that the choice of the encoding considers.
 const COLUMN_BYTES: usize = 255;
 
 /// The outputs.
@@ -15,17 +15,17 @@ const COLUMN_BYTES: usize = 255;
 pub(super) struct Outputs {
     pub(super) bytes: Vec<u8>,
     pub(super) lines: SmallVec<[Line; 4]>,
-    /// Whether the names came in order so far, each once.
+    /// Whether the names so far came in order and without duplicates.
     pub(super) in_order: bool,
-    /// Bytes of the longest name.
+    /// Length of the longest name.
     pub(super) name_bytes_max: usize,
     needs_encoding: bool,
-    /// About how long all would be encoded.
+    /// Estimated total lengths, encoded.
     base64_bytes: usize,
     url_bytes: usize,
 }
 
-/// Where a name and its value are.
+/// The spans of a name and its value.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Line {
     pub(super) name: (usize, usize),
@@ -47,7 +47,7 @@ impl Default for Outputs {
 }
 
 impl Outputs {
-    /// Adds a row. Of rows with the same name the last counts.
+    /// Adds a row. If a name occurs several times, its last row counts.
     pub(super) fn insert(&mut self, name: &[u8], value: &[u8]) {
         self.bytes.reserve(name.len() + value.len());
         self.bytes.extend_from_slice(name);
@@ -77,19 +77,19 @@ impl Outputs {
         self.bytes.len()
     }
 
-    /// Takes all rows back.
+    /// Removes all rows.
     pub(super) fn clear(&mut self) {
         *self = Outputs::default();
     }
 
-    /// How the columns are to be encoded.
+    /// The encoding of the columns.
     pub(super) fn encoding(&self) -> Option<Encoding> {
         let shorter =
             if self.base64_bytes < self.url_bytes { Encoding::Base64 } else { Encoding::Url };
         self.needs_encoding.then_some(shorter)
     }
 
-    /// Adds the row of the name that the last so many bytes are.
+    /// Adds a row whose name is the last `name_bytes` bytes.
     fn add(&mut self, name_bytes: usize, value: &[u8]) {
         let end = self.bytes.len();
         let name = (end - name_bytes, end);
@@ -106,7 +106,7 @@ impl Outputs {
         self.lines.push(Line { name, value });
     }
 
-    /// Counts a column for the choice of the encoding.
+    /// Counts a column towards the choice of the encoding.
     fn weigh(&mut self, start: usize, end: usize) {
         let length = (end - start).min(COLUMN_BYTES);
         self.needs_encoding |= end - start > COLUMN_BYTES;
@@ -118,8 +118,7 @@ impl Outputs {
     }
 }
 
-/// Whether the guess takes a byte for one that needs no escape. (Some that it takes for plain are
-/// escaped all the same.)
+/// Whether the estimate takes a byte for one that needs no escape. (It is wrong for some of them.)
 fn is_plain(byte: u8) -> bool {
     byte.is_ascii_alphanumeric()
         || matches!(byte, b'_' | b'.' | b'!' | b'~' | b'*' | b'\'' | b'(' | b')' | b'-')

@@ -1,4 +1,4 @@
-//! The procedures by their rows: what each needs, and who carries it out.
+//! The procedures by their rows: what each needs, and which function implements it.
 
 use super::bulk::{Bulk, Kind};
 use super::cursors::{self, Chosen, Cursors};
@@ -15,16 +15,16 @@ use super::{status, url};
 use crate::Host;
 use todana_command::{Command, Condition};
 
-/// Which procedure is called.
+/// The procedure that a request calls.
 #[derive(Clone, Debug)]
 pub(super) struct Procedure {
     pub(super) row: Row,
-    /// Its name where there is no such procedure, else empty.
+    /// The name of an unknown procedure; otherwise empty.
     unknown: Vec<u8>,
 }
 
 impl Procedure {
-    /// The procedure of a name that is still URL-encoded.
+    /// The procedure of a URL-encoded name.
     pub(super) fn of(encoded: &[u8]) -> Procedure {
         if let Some(row) = Row::procedure(encoded) {
             return Procedure { row, unknown: Vec::new() };
@@ -37,24 +37,24 @@ impl Procedure {
     }
 }
 
-/// What a procedure works on.
+/// The database and the inputs of a procedure.
 pub(super) struct Target {
     pub(super) database: Result<usize, Failure>,
     pub(super) cursor: Option<Chosen>,
 }
 
-/// What is left to do of a procedure.
+/// The remaining work of a procedure.
 #[derive(Debug)]
 pub(super) enum Work {
     Bulk(Bulk),
     Search(Box<Search>),
     Vacuum(Vacuum),
     Echo(Echo),
-    /// A move of a cursor over many expired records.
+    /// A cursor's move over many expired records.
     Cursor(Option<Chosen>),
 }
 
-/// Begins a procedure that may take several turns; runs one that does not to its end, and returns
+/// Begins a procedure that may take several turns. Runs any other procedure to its end, and returns
 /// `None`.
 pub(super) fn begin<H: Host>(
     turn: &mut Turn<'_, H>,
@@ -97,7 +97,7 @@ impl Work {
         }
     }
 
-    /// Goes on for a slice. True when the procedure is done.
+    /// Continues for a slice. True when the procedure is complete.
     pub(super) fn step<H: Host>(
         &mut self,
         turn: &mut Turn<'_, H>,

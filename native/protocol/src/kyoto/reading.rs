@@ -1,8 +1,8 @@
-//! Reading the inputs of a procedure, a slice at a time.
+//! Reads the inputs of a procedure, a slice at a time.
 //!
-//! A body may have 64 MiB, in one value or in millions of small ones. A slice does about as much of
-//! it as a turn has time for, whatever it consists of: looking for the end of a field, decoding a
-//! column and sorting can all stop in the middle.
+//! A body may have 64 MiB, in one value or in millions of small ones. Searching for the end of a
+//! field, decoding a column and sorting can each stop in the middle, so a slice takes about the
+//! same time whatever the body contains.
 
 use super::columns::{Decoder, Encoding};
 use super::failure::Failure;
@@ -18,7 +18,7 @@ const SLICE_BYTES: usize = 256 << 10;
 /// Rows read in one slice.
 const SLICE_ROWS: usize = 4096;
 
-/// Most inputs of a request: each takes memory beside its bytes, which may be one or two.
+/// Most inputs of a request. Each takes memory beside its bytes, which may be only one or two.
 const INPUTS_MAX: usize = 1 << 20;
 
 /// Inputs that are being read.
@@ -26,32 +26,32 @@ const INPUTS_MAX: usize = 1 << 20;
 pub(super) struct Reading<'i> {
     text: Text<'i>,
     fields: SmallVec<[Field; 8]>,
-    /// Bytes of the longest name.
+    /// Length of the longest name.
     name_bytes_max: usize,
     format: Format,
-    /// Where the field under way begins in the body.
+    /// The offset of the current field in the body.
     at: usize,
-    /// Where the body's last field ends.
+    /// The end of the body's last field.
     end: usize,
-    /// How far its end was looked for.
+    /// How far the search for the end of the field has come.
     searched: usize,
     stage: Stage,
 }
 
-/// What a body is.
+/// The format of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Format {
     Form,
     Tabs(Option<Encoding>),
-    /// Nothing that has inputs in it.
+    /// A format without inputs.
     Foreign,
 }
 
 #[derive(Debug)]
 enum Stage {
-    /// The end of a field is looked for.
+    /// Searching for the end of a field.
     Seek,
-    /// The columns of a field are decoded.
+    /// Decoding the columns of a field.
     Decode(Columns),
     Sort(Sorting<Field>),
 }
@@ -61,13 +61,13 @@ enum Stage {
 struct Columns {
     decoder: Decoder,
     encoding: Encoding,
-    /// What is left of the column under way, in the body.
+    /// The rest of the current column, in the body.
     rest: (usize, usize),
-    /// Where it begins among what was decoded.
+    /// Its beginning in the decoded bytes.
     start: usize,
-    /// The name, once it is decoded.
+    /// The name, once decoded.
     name: Option<Span>,
-    /// Where the value is, in the body.
+    /// The span of the value in the body.
     value: (usize, usize),
 }
 
@@ -77,7 +77,7 @@ impl<'i> Reading<'i> {
         self.text.held_bytes() + self.fields.capacity() * size_of::<Field>()
     }
 
-    /// Begins. `None` where the request is longer than offsets can say.
+    /// Begins. `None` if the request is too long for 32-bit offsets.
     pub(super) fn new(
         query: &[u8],
         content_type: Option<&[u8]>,
@@ -86,7 +86,7 @@ impl<'i> Reading<'i> {
         let format = content_type.map_or(Format::Foreign, Format::of);
         let body = if format == Format::Foreign { Cow::Borrowed(&b""[..]) } else { body };
         let encoding = format.encoding();
-        // Decoding makes nothing longer; what the query says may be decoded twice.
+        // Decoding never lengthens the text; the query may be decoded twice.
         let decoded_max = query.len() * 2 + encoding.map_or(0, |_| body.len());
         u32::try_from(body.len().checked_add(decoded_max)?).ok()?;
         let mut text = Text { body, decoded: Vec::with_capacity(decoded_max) };
@@ -98,7 +98,7 @@ impl<'i> Reading<'i> {
         Some(Reading { text, fields, name_bytes_max, format, at: 0, end, searched: 0, stage })
     }
 
-    /// Goes on for a slice. True when all is read.
+    /// Reads one slice. True when all is read.
     pub(super) fn step(&mut self) -> bool {
         let (mut bytes, mut rows) = (SLICE_BYTES, SLICE_ROWS);
         loop {
@@ -146,7 +146,7 @@ impl<'i> Reading<'i> {
         Ok(Inputs { text: self.text, fields })
     }
 
-    /// The same, for when the request's bytes are gone.
+    /// The same, independent of the request's bytes.
     pub(super) fn into_owned(self) -> Reading<'static> {
         Reading {
             text: self.text.into_owned(),
@@ -160,7 +160,7 @@ impl<'i> Reading<'i> {
         }
     }
 
-    /// Looks for the end of the field under way. A form ends with its first NUL.
+    /// Searches for the end of the current field. A form ends at its first NUL.
     fn seek(&mut self, bytes: &mut usize) -> Option<usize> {
         let limit = self.end.min(self.searched.saturating_add(*bytes));
         let piece = &self.text.body[self.searched..limit];
@@ -185,7 +185,7 @@ impl<'i> Reading<'i> {
         Some(end)
     }
 
-    /// Takes the field under way, which ends here, and moves on to the next.
+    /// Ends the current field here and moves on to the next.
     fn begin_field(&mut self, end: usize) {
         let start = self.at;
         self.at = end + 1;
@@ -231,7 +231,7 @@ impl<'i> Reading<'i> {
 }
 
 impl Format {
-    /// What a media type says; only its beginning counts.
+    /// The format that a media type names; only its beginning counts.
     fn of(media_type: &[u8]) -> Format {
         let begins_with = |prefix: &[u8]| {
             media_type.get(..prefix.len()).is_some_and(|start| start.eq_ignore_ascii_case(prefix))
@@ -255,7 +255,7 @@ impl Format {
 }
 
 impl Columns {
-    /// Decodes on. The field, when both its columns are done.
+    /// Decodes further. Returns the field when both its columns are complete.
     fn step(&mut self, text: &mut Text<'_>, bytes: &mut usize) -> Option<Field> {
         loop {
             let (at, end) = self.rest;

@@ -9,10 +9,10 @@ use super::turn::Turn;
 use crate::Host;
 use todana_command::{Command, Condition, Expires, Origin, Record, Set, Side};
 
-/// What came of a procedure.
+/// The result of a procedure.
 pub(super) type Done = Result<(), Failure>;
 
-/// `set`, `add` and `replace`, by their conditions.
+/// `set`, `add` and `replace`, which differ in their condition.
 pub(super) fn set<H: Host>(
     turn: &mut Turn<'_, H>,
     database: usize,
@@ -62,7 +62,7 @@ pub(super) fn increment<H: Host>(
     let (delta, expires) = (numbers::integer(delta), expires(turn, database, inputs));
     let command = Command::IncrementBinary { key, delta, origin, expires };
     match ask(turn, database, &command, |_| {}) {
-        // Kyoto Tycoon's own word for a failure, though it was stored.
+        // Kyoto Tycoon reports this number as a failure although it was stored.
         Outcome::Number(i64::MIN) | Outcome::Refused(_) => Err(Failure::INCONSISTENT),
         Outcome::Number(number) => {
             outputs.insert_number("num", number);
@@ -132,7 +132,7 @@ pub(super) fn remove<H: Host>(
     }
 }
 
-/// `get` and `seize`, by their commands.
+/// `get` and `seize`, depending on the command.
 pub(super) fn read<H: Host>(
     turn: &mut Turn<'_, H>,
     database: usize,
@@ -143,7 +143,7 @@ pub(super) fn read<H: Host>(
     let key = required(inputs, b"key")?;
     look(turn, database, &command(key), |record, is_persistent| {
         outputs.insert(b"value", record.value);
-        tell_expiry(&record, is_persistent, outputs);
+        add_expiry(&record, is_persistent, outputs);
     })
 }
 
@@ -157,7 +157,7 @@ pub(super) fn check<H: Host>(
     let key = required(inputs, b"key")?;
     look(turn, database, &Command::Get { key }, |record, is_persistent| {
         outputs.insert_number("vsiz", record.value.len());
-        tell_expiry(&record, is_persistent, outputs);
+        add_expiry(&record, is_persistent, outputs);
     })
 }
 
@@ -166,17 +166,17 @@ pub(super) fn clear<H: Host>(turn: &mut Turn<'_, H>, database: usize) -> Done {
     order(turn, database, &Command::Clear { at_ms: None }).map(drop)
 }
 
-/// Looks for one record and counts the look.
+/// Looks up one record and counts the look-up.
 fn look<H: Host>(
     turn: &mut Turn<'_, H>,
     database: usize,
     command: &Command<'_>,
-    mut tell: impl FnMut(Record<'_>, bool),
+    mut visit: impl FnMut(Record<'_>, bool),
 ) -> Done {
     let is_persistent = turn.database(database).persistent;
     let outcome = ask(turn, database, command, |record| {
         if let Some(record) = record {
-            tell(record, is_persistent);
+            visit(record, is_persistent);
         }
     });
     match outcome.check()? {
@@ -191,12 +191,12 @@ fn look<H: Host>(
     }
 }
 
-/// The value of an input that there must be.
+/// The value of a required input.
 pub(super) fn required<'i>(inputs: &'i Inputs<'_>, name: &[u8]) -> Result<&'i [u8], Failure> {
     inputs.get(name).ok_or(Failure::INVALID_PARAMETERS)
 }
 
-/// Refuses to write what is longer than it may be.
+/// Refuses keys and values that exceed their limits.
 pub(super) fn admit<H: Host>(turn: &Turn<'_, H>, key: &[u8], value: &[u8]) -> Done {
     let limits = turn.host.limits();
     if key.len() > limits.key_bytes_max {
@@ -208,7 +208,7 @@ pub(super) fn admit<H: Host>(turn: &Turn<'_, H>, key: &[u8], value: &[u8]) -> Do
     }
 }
 
-/// The expiry that a write gives.
+/// The expiry that a write sets.
 pub(super) fn expires<H: Host>(
     turn: &Turn<'_, H>,
     database: usize,
@@ -220,8 +220,8 @@ pub(super) fn expires<H: Host>(
     numbers::expires(inputs.get(b"xt").map(numbers::integer), turn.host.now_ms())
 }
 
-/// Adds `xt` where the record expires.
-pub(super) fn tell_expiry(record: &Record<'_>, is_persistent: bool, outputs: &mut Outputs) {
+/// Adds `xt` if the record expires.
+pub(super) fn add_expiry(record: &Record<'_>, is_persistent: bool, outputs: &mut Outputs) {
     if let (Some(xt), false) = (record.expires_at_ms.and_then(numbers::xt_of), is_persistent) {
         outputs.insert_number("xt", xt);
     }

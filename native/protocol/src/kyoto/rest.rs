@@ -1,13 +1,13 @@
-//! One record by its path.
+//! Requests for one record by its path.
 //!
 //! ```text
 //!   GET /key                    database 0             200, 404
 //!   HEAD /1/key                 database 1             200 with the value's length, 404
-//!   PUT /casket.kch/a%20b       by name                201, 450 where X-Kt-Mode does not allow it
+//!   PUT /casket.kch/a%20b       by name                201, 450 if X-Kt-Mode does not allow it
 //!   DELETE //key                database 0             204, 404
 //! ```
 //!
-//! A key with a slash in it needs the segment of its database before it, or `%2F`.
+//! A key that contains a slash needs its database as the first segment, or `%2F`.
 
 use super::failure::Failure;
 use super::http::{Common, Dated, Head, Method, Response, Status};
@@ -62,7 +62,7 @@ pub(super) fn answer<H: Host>(
     turn.observe(row, status as u16 >= 400, &[head.name, head.target]);
 }
 
-/// The bytes that a part of a path stands for. Most parts stand for themselves.
+/// Decodes a part of a path. Most parts need no decoding.
 #[inline]
 fn decoded(part: &[u8]) -> Cow<'_, [u8]> {
     let is_plain = |byte: &u8| matches!(byte, 0x21..=0x7e) && *byte != b'%' && *byte != b'+';
@@ -96,7 +96,8 @@ impl Request<'_> {
 
     #[inline]
     fn get<H: Host>(&self, turn: &mut Turn<'_, H>, with_value: bool) -> Status {
-        // Written while the record is in hand, so that its value is copied once, or not at all.
+        // The response is written while the entry is borrowed, so that its value is copied once or
+        // not at all.
         let mut out = std::mem::take(turn.out);
         let get = Command::Get { key: self.key };
         let (outcome, large) = ask_for_one(turn, self.database, &get, |record| {
@@ -174,7 +175,7 @@ impl Request<'_> {
         Response { status, keep_alive: self.head.keep_alive, length: Some(0), headers }
     }
 
-    /// Answers without a body.
+    /// Sends a response without a body.
     #[inline]
     fn say<H: Host>(
         &self,

@@ -1,12 +1,12 @@
 //! TSV-RPC: `/rpc/NAME`, from a request to its answer.
 //!
 //! ```text
-//!   read the inputs -> WAIT -> DB -> CUR -> the procedure -> SIGNAL -> word the outputs
+//!   read the inputs -> WAIT -> DB -> CUR -> the procedure -> SIGNAL -> write the outputs
 //! ```
 //!
-//! A small request passes through all of that in one call, on borrowed bytes. Whatever may take
-//! long stops after a slice and becomes a [`Task`], which owns all it needs; the session comes back
-//! to it after other connections had their turns.
+//! A small request passes through all stages in one call, on borrowed bytes. A stage that may take
+//! long stops after a slice and becomes a [`Task`], which owns its data; the session resumes it
+//! after other connections had their turns.
 
 use super::body_writer::{BodyWriter, Worded};
 use super::cursors::Cursors;
@@ -23,16 +23,16 @@ use super::turn::Turn;
 use crate::Host;
 use std::borrow::Cow;
 
-/// Milliseconds that a client waits that does not say how long.
+/// Default time that a client waits, in milliseconds.
 const WAIT_MS: u64 = 30_000;
 
-/// Most milliseconds that a client waits.
+/// Longest time that a client waits, in milliseconds.
 const WAIT_MS_MAX: u64 = 24 * 60 * 60 * 1_000;
 
 /// A request.
 #[derive(Debug)]
 pub(super) struct Call<'i> {
-    /// What follows `/rpc/`, still URL-encoded.
+    /// The text after `/rpc/`, still URL-encoded.
     pub(super) name: &'i [u8],
     pub(super) query: &'i [u8],
     pub(super) content_type: Option<&'i [u8]>,
@@ -40,13 +40,13 @@ pub(super) struct Call<'i> {
     pub(super) body: Cow<'i, [u8]>,
 }
 
-/// What became of a request in this turn.
+/// What happened to a request in this turn.
 #[derive(Debug)]
 pub(super) enum Handled {
     Answered(Answer),
-    /// There is more to do: [`resume`] in a turn to come.
+    /// There is more to do: call [`resume`] in a later turn.
     Pause(Box<Task>),
-    /// [`resume`] when the signal comes that [`Host::begin_wait`] waits for, or after this time.
+    /// Call [`resume`] when the signal of [`Host::begin_wait`] arrives, or after this time.
     Wait {
         ms: u64,
         task: Box<Task>,
@@ -78,7 +78,7 @@ enum Stage {
     Word(BodyWriter, Status),
 }
 
-/// A procedure under way.
+/// A procedure in progress.
 #[derive(Debug)]
 struct Running {
     inputs: Inputs<'static>,
@@ -118,7 +118,7 @@ pub(super) fn begin<H: Host>(
     pause(procedure, Stage::Read(reading.into_owned()))
 }
 
-/// Goes on with a request.
+/// Continues a request.
 pub(super) fn resume<H: Host>(
     turn: &mut Turn<'_, H>,
     cursors: &mut Cursors,
@@ -147,7 +147,7 @@ pub(super) fn resume<H: Host>(
     }
 }
 
-/// Goes on when all is read: waits for a signal first where the request says so.
+/// Continues when all inputs are read; waits for a signal first if the request asks for it.
 fn admit<H: Host>(
     turn: &mut Turn<'_, H>,
     cursors: &mut Cursors,
@@ -167,10 +167,10 @@ fn admit<H: Host>(
     Handled::Wait { ms, task: Box::new(Task { procedure, stage }) }
 }
 
-/// What `WAITTIME` says.
+/// The time in `WAITTIME`.
 fn wait_ms(seconds: &[u8]) -> u64 {
     let ms = numbers::fraction(seconds) * 1000.0;
-    // NaN is not above 0 either.
+    // This is false for NaN too.
     if ms > 0.0 { (ms.ceil() as u64).min(WAIT_MS_MAX) } else { WAIT_MS }
 }
 
@@ -197,7 +197,7 @@ fn run<H: Host>(
     }
 }
 
-/// Goes on with a procedure for a slice.
+/// Runs a procedure for one slice.
 fn go_on<H: Host>(
     turn: &mut Turn<'_, H>,
     cursors: &mut Cursors,
@@ -213,7 +213,7 @@ fn go_on<H: Host>(
     }
 }
 
-/// Signals, when the procedure has run, and words what it came to.
+/// Sends the signal after the procedure has run, and writes its outputs.
 fn conclude<H: Host>(
     turn: &mut Turn<'_, H>,
     procedure: Procedure,
@@ -237,7 +237,7 @@ fn conclude<H: Host>(
     word(turn, procedure, BodyWriter::new(outputs), status)
 }
 
-/// Answers with a failure before the procedure was run.
+/// Answers with a failure before the procedure runs.
 fn fail<H: Host>(turn: &mut Turn<'_, H>, procedure: Procedure, failure: Failure) -> Handled {
     let mut outputs = Outputs::default();
     outputs.insert(b"ERROR", failure.text.as_bytes());
@@ -259,7 +259,7 @@ fn word<H: Host>(
             failed: status != Status::Ok,
         }),
         Worded::More => pause(procedure, Stage::Word(writer, status)),
-        // An error of a few words is not too long again: the limit is far above it.
+        // The error itself is short: it is always below the limit.
         Worded::TooLong if status == Status::Ok => fail(turn, procedure, Failure::REPLY_TOO_LONG),
         Worded::TooLong => Handled::Answered(Answer {
             status,

@@ -1,9 +1,10 @@
-//! A connection: which protocol each request is in, and requests that take several turns.
+//! A connection: distinguishes the protocol of each request, and resumes requests that take several
+//! turns.
 //!
-//! Nothing of the input is copied for a request that is wholly there: it waits in the input until
-//! its last byte has come. Three kinds of requests are taken out as they come instead, and leave
-//! their state here: bodies in chunks, bulks of the binary protocol, and procedures that go on
-//! ([`Pending`]) after their request is gone. Long answers go out in pieces, too.
+//! A request waits in the input until its last byte has arrived, and is then processed without a
+//! copy. Three kinds of requests are consumed as they arrive instead, with their state kept here:
+//! chunked bodies, bulks of the binary protocol, and procedures that continue ([`Pending`]) after
+//! their request has been consumed. Long responses are sent in pieces too.
 
 use super::access::{self, Refused};
 use super::binary::{self, Bulk};
@@ -23,75 +24,75 @@ use std::borrow::Cow;
 #[derive(Debug, Default)]
 pub struct KyotoSession {
     authenticated: bool,
-    /// The answer to the password of the request under way was held back for as long as it had to.
+    /// The response to the password of the current request has already been delayed.
     delayed: bool,
     state: State,
-    /// A procedure that goes on before anything else of the input is looked at.
+    /// A procedure that must continue before any other input is processed.
     pending: Option<Pending>,
     cursors: Cursors,
-    /// What is known of the head at the front of the input.
+    /// The known part of the head at the front of the input.
     seen: Seen,
-    /// Bytes that the request at the front of the input is known to have.
+    /// Known length in bytes of the request at the front of the input.
     needed: usize,
-    /// Whether that request was told to go on.
+    /// Whether `100 Continue` was sent for that request.
     continued: bool,
-    /// What the headers of the answer to the request under way will have.
+    /// Headers common to the response of the current request.
     common: Common,
 }
 
-/// What the bytes at the front of the input are.
+/// What the bytes at the front of the input belong to.
 #[derive(Debug, Default)]
 enum State {
     /// A request.
     #[default]
     Request,
-    /// The body of a request whose head is kept.
+    /// The body of a request whose head has been consumed.
     Chunked(Box<Chunked>),
     /// Records of a bulk.
     Bulk(Bulk),
 }
 
-/// A request whose body comes in chunks.
+/// A request with a chunked body.
 #[derive(Debug)]
 struct Chunked {
     head: Vec<u8>,
-    /// Where the headers begin in it.
+    /// The offset of its headers.
     headers: usize,
     chunks: Chunks,
 }
 
-/// What takes several turns.
+/// Work that takes several turns.
 #[derive(Debug)]
 enum Pending {
-    /// A procedure, and how it is to be answered.
+    /// A procedure, and the form of its response.
     Task { task: Box<rpc::Task>, keep_alive: bool, with_body: bool },
-    /// The rest of an answer.
+    /// The rest of a response.
     Body { body: Vec<u8>, sent: usize, keep_alive: bool },
 }
 
-/// Bytes of an answer that go out in one turn.
+/// Bytes of a response sent in one turn.
 const SENT_BYTES: usize = 256 << 10;
 
-/// What became of the front of the input.
+/// What happened to the front of the input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Flow {
-    /// So many bytes are done with.
+    /// This many bytes were consumed.
     Done(usize),
-    /// So many bytes are done with, and more are wanted after what follows them. It makes no sense
-    /// to look again before `needed` bytes are there.
+    /// `taken` bytes were consumed, and `wanted` more are needed after the rest. The session need
+    /// not be called again before `needed` bytes have arrived.
     Read { taken: usize, needed: usize, wanted: usize },
-    /// So many bytes are done with, and the turn is over.
+    /// This many bytes were consumed, and the turn is over.
     Yield(usize),
-    /// So many bytes are done with, and a signal is waited for.
+    /// `taken` bytes were consumed, and the request waits for a signal.
     Wait { taken: usize, ms: u64 },
-    /// Nothing is done with the request for so long; then it is looked at again.
+    /// The request is delayed for this time and then processed again.
     Sleep { ms: u64 },
     /// The connection ends.
     Close,
 }
 
 impl Flow {
-    /// Nothing can be done with these bytes before so many are there.
+    /// Nothing can be processed before `needed` bytes have arrived.
     pub(super) fn missing(input: &[u8], needed: usize) -> Flow {
         Flow::Read { taken: 0, needed, wanted: needed.saturating_sub(input.len()) }
     }
@@ -171,13 +172,13 @@ impl Session for KyotoSession {
     }
 
     fn is_mid_reply(&self) -> bool {
-        // A bulk is answered in another protocol than the words that a server has for its end.
+        // Responses to a bulk are in a protocol other than the error that a closing server sends.
         matches!(self.state, State::Bulk(_)) || matches!(self.pending, Some(Pending::Body { .. }))
     }
 }
 
 impl KyotoSession {
-    /// Deals with the front of the input, which is not empty.
+    /// Processes the front of the input, which is not empty.
     #[inline]
     fn step<H: Host>(
         &mut self,
@@ -220,14 +221,14 @@ impl KyotoSession {
         step
     }
 
-    /// Asks for more input. In the middle of a request that is a byte at least, also where all of
-    /// the input was taken: else the connection would pass for idle, and never be closed.
+    /// Asks for more input. In the middle of a request it asks for at least one byte, even if all
+    /// input was consumed: otherwise the connection would count as idle and never be closed.
     fn read(&self, wanted: usize) -> Next {
         let is_between = matches!(self.state, State::Request);
         Next::Read { wanted: if is_between { wanted } else { wanted.max(1) } }
     }
 
-    /// Notes that what was known of the front of the input is no longer so.
+    /// Forgets what was known of the front of the input.
     #[inline]
     fn becomes(&mut self, state: State) {
         self.state = state;
@@ -296,7 +297,8 @@ impl KyotoSession {
                 return Flow::Done(length);
             }
         };
-        // Whether the body is there already or not: what is sent does not depend on that.
+        // Sent whether or not the body has already arrived, so that responses do not depend on
+        // timing.
         if head.expects_continue && body_bytes > 0 && !self.continued {
             self.continued = true;
             turn.out.extend_from_slice(CONTINUE);
@@ -311,8 +313,8 @@ impl KyotoSession {
         }
     }
 
-    /// Says whether a request is refused. One that is admitted as a preflight only is not to be
-    /// carried out: it needs no password.
+    /// Decides whether a request is refused. A preflight is admitted without a password, since it
+    /// executes nothing.
     #[inline]
     fn admit<H: Host>(&mut self, turn: &Turn<'_, H>, head: &Head<'_>) -> Result<(), Refused> {
         access::check_sender(turn.settings(), head)?;
@@ -345,7 +347,7 @@ impl KyotoSession {
         }
     }
 
-    /// Answers a request that is wholly there; its last bytes are the first `taken` of the input.
+    /// Answers a complete request; its last bytes are the first `taken` of the input.
     #[inline]
     fn answer<H: Host>(
         &mut self,
@@ -376,7 +378,7 @@ impl KyotoSession {
         }
     }
 
-    /// Sends more of a long answer, of which this much is sent.
+    /// Sends more of a long response.
     #[cold]
     fn send<H: Host>(
         &mut self,
@@ -394,7 +396,7 @@ impl KyotoSession {
         if keep_alive { Flow::Done(0) } else { Flow::Close }
     }
 
-    /// Sends the answer of a procedure, or keeps what is left of it to do.
+    /// Sends the response of a procedure, or keeps the remaining work.
     #[inline]
     fn settle<H: Host>(
         &mut self,
@@ -429,7 +431,7 @@ impl KyotoSession {
         task.1
     }
 
-    /// Answers a request that is not carried out; the connection ends.
+    /// Answers a request that was not executed; the connection ends.
     #[cold]
     fn refuse<H: Host>(
         &mut self,
@@ -444,10 +446,10 @@ impl KyotoSession {
     }
 }
 
-/// What a body is told that is longer than the settings say.
+/// The response to a body that exceeds the limit.
 const TOO_LARGE: (Status, &str) = (Status::TooLarge, "request entity too large");
 
-/// Whether a request that begins with this byte is in the binary protocol.
+/// Whether the first byte of a request belongs to the binary protocol.
 fn is_binary(first: u8) -> bool {
     first == 0 || first >= 0x80
 }

@@ -1,14 +1,14 @@
-//! What Kyoto Tycoon's clients are told of the databases, and whom the port answers.
+//! What Kyoto Tycoon clients see of the databases, and which requests the port accepts.
 
-/// Settings of the Kyoto Tycoon door.
+/// Settings of the Kyoto Tycoon protocol.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KyotoSettings {
-    /// Databases 0 to n - 1, as Kyoto Tycoon's clients see them; at least one, at most
+    /// Databases 0 to n - 1, as Kyoto Tycoon clients see them; at least one, at most
     /// [`todana_command::DATABASES`].
     pub databases: Vec<KyotoDatabase>,
-    /// Names that a request's `Host` may have beside loopback names and addresses; `*` is any.
+    /// Names that a request's `Host` may have beside loopback names and addresses; `*` allows any.
     pub hosts: Vec<String>,
-    /// Origins (`https://example.org`) whose pages may send requests; `*` is any.
+    /// Origins (`https://example.org`) whose pages may send requests; `*` allows any.
     pub origins: Vec<String>,
     /// Longest body of a request.
     pub body_bytes_max: usize,
@@ -25,14 +25,14 @@ impl Default for KyotoSettings {
     }
 }
 
-/// A database by Kyoto Tycoon's name.
+/// A database under its Kyoto Tycoon name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KyotoDatabase {
     /// The name without its parameters: `:`, `*`, `%`.
     pub name: String,
-    /// What the name stands for.
+    /// The kind of database that the name selects.
     pub kind: KyotoKind,
-    /// `ktopts=p`: records never expire by this door, which neither takes nor tells a time.
+    /// `ktopts=p`: in this protocol, records have no expiry; times are ignored and not returned.
     pub persistent: bool,
     /// `ktcapcnt`, if given.
     pub entries_max: Option<u64>,
@@ -86,8 +86,9 @@ impl KyotoKind {
 }
 
 impl KyotoSettings {
-    /// The database that a request means by `DB` or by the first segment of a path: nothing is
-    /// database 0, digits are a number, anything else a name, of which the last counts.
+    /// The database that a request selects by `DB` or by the first segment of a path: an empty text
+    /// is database 0, digits are a number, anything else is a name. If several databases have the
+    /// name, the last one counts.
     pub fn resolve(&self, id: &[u8]) -> Option<usize> {
         if id.is_empty() {
             return Some(0);

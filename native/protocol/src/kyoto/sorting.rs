@@ -1,48 +1,49 @@
-//! Putting many rows in order, a slice at a time.
+//! Sorts many rows, a slice at a time.
 //!
-//! Runs of a thousand rows are sorted first, then pairs of runs are merged until one is left. Each
-//! step does a bounded part of that, so that a request with a million rows does not hold the loop.
-//! Of rows that take long to compare, runs and steps have fewer.
-//! Rows that come in order, as those of most clients do, are not merged at all.
+//! Runs of a thousand rows are sorted first; then pairs of runs are merged until one is left. Each
+//! step does a bounded part of this, so that a request with a million rows does not block the event
+//! loop. If rows take long to compare, runs and steps have fewer of them. Rows that arrive in
+//! order, as most clients send them, are not merged at all.
 
 use std::cmp::Ordering;
 
 /// Most rows sorted at once.
 const RUN_ROWS: usize = 1024;
 
-/// Bytes that the rows sorted at once may have in common.
+/// Most bytes that comparisons within one run may read for a row.
 const RUN_BYTES: usize = 256 << 10;
 
-/// Runs that are sorted, or rows as of so many runs that are merged, in a step.
+/// Runs sorted in one step, or rows merged in one step as a number of runs.
 const RUNS_PER_STEP: usize = 4;
 
-/// Rows that are being put in order. Equal ones keep theirs.
+/// Rows that are being sorted. The sort is stable.
 #[derive(Debug)]
 pub(super) struct Sorting<T> {
     rows: Vec<T>,
-    /// Where the rows of this pass go.
+    /// The output of this pass.
     merged: Vec<T>,
-    /// Length of the runs that are sorted at once.
+    /// Length of the runs that are sorted first.
     first_run: usize,
-    /// Length of the runs that are in order; 0 while they are made.
+    /// Length of the sorted runs; 0 while the first runs are made.
     run: usize,
-    /// While runs are made: rows done. Then: the first of the pair of runs being merged.
+    /// While the first runs are made, the number of sorted rows; then the first of the two runs
+    /// that are being merged.
     start: usize,
-    /// Next rows of the two runs.
+    /// The next rows of the two runs.
     left: usize,
     right: usize,
     in_order: bool,
 }
 
 impl<T: Copy> Sorting<T> {
-    /// Rows of which a comparison reads at most so many bytes.
+    /// Sorts rows of which a comparison reads at most `row_bytes_max` bytes.
     pub(super) fn new(rows: Vec<T>, row_bytes_max: usize) -> Sorting<T> {
         let (merged, in_order) = (Vec::new(), true);
         let first_run = (RUN_BYTES / row_bytes_max.max(1)).clamp(1, RUN_ROWS);
         Sorting { rows, merged, first_run, run: 0, start: 0, left: 0, right: 0, in_order }
     }
 
-    /// Goes on for a slice. True when all are in order.
+    /// Continues for a slice. True when all rows are sorted.
     pub(super) fn step(&mut self, compare: impl Fn(&T, &T) -> Ordering) -> bool {
         let mut count = RUNS_PER_STEP * self.first_run;
         while self.run == 0 {
@@ -93,7 +94,7 @@ impl<T: Copy> Sorting<T> {
         true
     }
 
-    /// The rows, when they are in order.
+    /// The sorted rows.
     pub(super) fn into_rows(self) -> Vec<T> {
         self.rows
     }

@@ -1,7 +1,7 @@
-//! `report` and `status`: figures under the names that Kyoto Tycoon's tools look for.
+//! `report` and `status`: statistics under the names that Kyoto Tycoon's tools expect.
 //!
-//! What this server does not know is left out of `report`, as Kyoto Tycoon does on systems that do
-//! not tell it. In `status` a name that has no meaning here stays, with 0, or -1 for no limit.
+//! `report` omits what this server does not know, as Kyoto Tycoon does on systems that do not
+//! report it. In `status`, a name without a meaning here has the value 0, or -1 for no limit.
 
 use super::failure::Failure;
 use super::inputs::Inputs;
@@ -16,7 +16,7 @@ use std::fmt::{Display, Write};
 use todana_command::Command;
 use todana_table::{Comparison, Counts, KeyOrder, Keyspace};
 
-/// The release whose protocol is spoken here.
+/// The release whose protocol this server implements.
 const KYOTO_VERSION: &str = "0.9.56";
 
 /// Rows that a slice of `echo` returns.
@@ -25,19 +25,19 @@ const SLICE_ROWS: usize = 4096;
 /// Bytes after which a slice of `echo` ends.
 const SLICE_BYTES: usize = 256 << 10;
 
-/// `echo`, under way: the inputs, of which so many fields are done.
+/// `echo`, in progress: the number of fields returned so far.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Echo {
     position: usize,
 }
 
 impl Echo {
-    /// Goes on for a slice. True when all is returned.
+    /// Continues for a slice. True when all fields are returned.
     pub(super) fn step(&mut self, inputs: &Inputs<'_>, outputs: &mut Outputs) -> bool {
         let (signals, start) = (inputs.has(b"SIGNAL"), outputs.bytes());
         for _ in 0..SLICE_ROWS {
             let Some((name, value)) = inputs.next_field(&mut self.position) else { return true };
-            // This name is the signal's own.
+            // This name belongs to the signal.
             if !(signals && name == b"SIGNALED") {
                 outputs.insert(name, value);
             }
@@ -49,7 +49,7 @@ impl Echo {
     }
 }
 
-/// `synchronize`: there is nothing to write. There are no commands either.
+/// `synchronize`: there is nothing to write, and no command to run.
 pub(super) fn synchronize(inputs: &Inputs<'_>) -> Done {
     if inputs.has(b"command") { Err(Failure::NO_COMMANDS) } else { Ok(()) }
 }
@@ -86,7 +86,7 @@ pub(super) fn status<H: Host>(
 fn cache(rows: &mut Rows<'_>, settings: &KyotoDatabase) {
     rows.add("capcnt", limit(settings.cache_entries_max));
     rows.add("capsiz", limit(settings.cache_bytes_max));
-    // There are no buckets, formats and files that these could tell of.
+    // There are no buckets, formats or files that these could describe.
     for name in ["bnum", "chksum", "fmtver", "librev", "libver", "opts", "recovered", "reorganized"]
     {
         rows.add(name, 0);
@@ -94,7 +94,7 @@ fn cache(rows: &mut Rows<'_>, settings: &KyotoDatabase) {
 }
 
 fn tree(rows: &mut Rows<'_>, counts: &Counts, order: Option<KeyOrder>) {
-    // All records are in memory, and there are no pages.
+    // All records are in memory; there are no pages.
     rows.add("cusage", counts.bytes);
     for name in ["first", "icnt", "last", "lcnt", "pccap", "pnum", "psiz", "root"] {
         rows.add(name, 0);
@@ -145,7 +145,7 @@ fn server(rows: &mut Rows<'_>, info: &ServerInfo, now_us: u64) {
     let running_us = now_us.saturating_sub(info.started_at_ms.saturating_mul(1000));
     let [_, _, connections] = info.connections_by_protocol;
     rows.add("serv_conn_count", connections);
-    // Requests do not queue for a thread: each is carried out by the loop that reads it.
+    // Requests do not queue for a thread: the event loop that reads a request executes it.
     rows.add("serv_task_count", 0);
     rows.add("serv_thread_count", info.event_loops);
     rows.add("serv_current_time", seconds(now_us));
@@ -161,7 +161,7 @@ fn server(rows: &mut Rows<'_>, info: &ServerInfo, now_us: u64) {
     rows.add("sys_ru_stime", format_args!("{system_s:.6}"));
 }
 
-/// Calls, and calls that failed, of the groups of procedures.
+/// Calls and failed calls, by group of procedures.
 fn counters(rows: &mut Rows<'_>, stats: &[CommandStats]) {
     let [mut set, mut remove, mut get, mut script, mut misc] = [(0_u64, 0_u64); 5];
     for (count, row) in COUNTS.iter().zip(stats) {
@@ -213,7 +213,7 @@ fn seconds(us: u64) -> String {
     format!("{}.{:06}", us / 1_000_000, us % 1_000_000)
 }
 
-/// Rows of figures.
+/// Rows of statistics.
 struct Rows<'o> {
     outputs: &'o mut Outputs,
     text: String,

@@ -1,4 +1,4 @@
-//! What a handler has in hand: the host, the output, and the way to the waist.
+//! What a handler uses: the host, the output, and access to the commands.
 
 use super::settings::{KyotoDatabase, KyotoSettings};
 use super::table::Row;
@@ -12,19 +12,19 @@ use todana_table::Shared;
 pub(super) struct Turn<'t, H> {
     pub(super) host: &'t mut H,
     pub(super) out: &'t mut Vec<u8>,
-    /// Bytes of large values that are sent with it.
+    /// Bytes of large values that are sent with the output.
     pub(super) spliced_bytes: usize,
-    /// Key look-ups that found something, and that did not.
+    /// Key look-ups that hit, and that missed.
     pub(super) lookups: (u64, u64),
 }
 
 impl<'t, H: Host> Turn<'t, H> {
-    /// A call that begins.
+    /// Begins a call.
     pub(super) fn new(host: &'t mut H, out: &'t mut Vec<u8>) -> Turn<'t, H> {
         Turn { host, out, spliced_bytes: 0, lookups: (0, 0) }
     }
 
-    /// Has a command carried out on a database that there is.
+    /// Executes a command on an existing database.
     #[inline]
     pub(super) fn execute<R: Reply>(
         &mut self,
@@ -37,25 +37,25 @@ impl<'t, H: Host> Turn<'t, H> {
         execute(self.host.databases(), database, command, context, reply);
     }
 
-    /// Sends a large value after what is in the output.
+    /// Sends a large value after the present output.
     pub(super) fn splice(&mut self, value: Shared) {
         let (at, range) = (self.out.len(), 0..value.len());
         self.spliced_bytes += range.len();
         self.host.splice(Splice { at, value, range });
     }
 
-    /// The settings of this door.
+    /// The settings of this protocol.
     pub(super) fn settings(&self) -> &KyotoSettings {
         self.host.kyoto()
     }
 
-    /// What is known of a database beside its number; that of database 0 where there is none.
+    /// The settings of a database; those of database 0 if it has none.
     pub(super) fn database(&self, number: usize) -> &KyotoDatabase {
         let databases = &self.host.kyoto().databases;
         databases.get(number).unwrap_or(&databases[0])
     }
 
-    /// Counts a request that was answered, and puts it into the slow log if it belongs there.
+    /// Counts an answered request, and adds it to the slow log if it was slow.
     #[inline]
     pub(super) fn observe(&mut self, row: Row, failed: bool, words: &[&[u8]]) {
         let index = row as usize;

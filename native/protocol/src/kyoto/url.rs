@@ -1,10 +1,10 @@
-//! URL encoding as Kyoto Tycoon has it.
+//! URL encoding in Kyoto Tycoon's form.
 
-/// Decodes the front of `text`, up to an escape that `text` breaks off. `last`: nothing follows, so
-/// that a broken escape stands for nothing. Returns how many bytes were done.
+/// Decodes the front of `text`, up to an incomplete escape, and returns the number of bytes
+/// processed. `last` means that no text follows; an incomplete escape is then dropped.
 ///
-/// `+` is a blank. Bytes that do not belong into a URL are dropped: blanks, control characters,
-/// and all above 0x7e.
+/// `+` is a blank. Bytes that a URL cannot contain are dropped: blanks, control characters, and all
+/// above 0x7e.
 pub(super) fn decode_piece(text: &[u8], last: bool, out: &mut Vec<u8>) -> usize {
     let mut at = 0;
     while let Some(&byte) = text.get(at) {
@@ -94,7 +94,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_was_encoded_is_decoded(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+        fn encoded_text_decodes_to_the_original(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
             let mut text = Vec::new();
             encode(&bytes, &mut text);
             prop_assert_eq!(decode(&text), bytes);

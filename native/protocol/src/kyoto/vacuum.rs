@@ -1,4 +1,4 @@
-//! `vacuum`: frees what expired records take, a slice a turn.
+//! `vacuum`: frees the memory of expired records, a slice in each turn.
 
 use super::failure::Failure;
 use super::inputs::Inputs;
@@ -11,23 +11,23 @@ use todana_command::Command;
 /// Expired records that a slice removes.
 const SLICE_RECORDS: usize = 512;
 
-/// A vacuum under way.
+/// A vacuum in progress.
 #[derive(Debug)]
 pub(super) struct Vacuum {
     database: usize,
-    /// Expired records that may still be removed.
+    /// How many more expired records may be removed.
     records_left: usize,
 }
 
 impl Vacuum {
-    /// All that is due, or no more than `step` records where that is more than 1.
+    /// Removes all expired records, or at most `step` records if that is more than 1.
     pub(super) fn begin(database: usize, inputs: &Inputs<'_>) -> Vacuum {
         let steps = inputs.get(b"step").map_or(0, numbers::integer);
         let records_left = if steps > 1 { usize::try_from(steps).ok() } else { None };
         Vacuum { database, records_left: records_left.unwrap_or(usize::MAX) }
     }
 
-    /// Goes on for a slice. True when all is done.
+    /// Continues for a slice. True when the vacuum is complete.
     pub(super) fn step<H: Host>(&mut self, turn: &mut Turn<'_, H>) -> Result<bool, Failure> {
         let work_max = self.records_left.min(SLICE_RECORDS);
         let outcome = order(turn, self.database, &Command::Sweep { work_max })?;
@@ -44,7 +44,7 @@ mod tests {
     use crate::testing::{FakeHost, START_MS};
     use todana_command::{Expires, Set};
 
-    /// A host with this many records that have expired, and one that has not.
+    /// A host with `expired` expired records, and one that has not expired.
     fn host(expired: usize) -> FakeHost {
         let mut host = FakeHost::new(ProtocolName::Kyoto);
         let mut out = Vec::new();

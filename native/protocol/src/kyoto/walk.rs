@@ -1,27 +1,27 @@
-//! Looks at single records and steps over a database, as cursors and searches need them.
+//! Reads single records and steps over a database, for cursors and searches.
 
 use super::failure::Failure;
 use super::turn::Turn;
 use crate::Host;
 use todana_command::{Command, Error, LcsSpan, LeaseState, Record, Refusal, Reply};
 
-/// What came of a command.
+/// The result of a command.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Seen {
-    /// Number of records or keys that were looked at.
+    /// Number of records or keys visited.
     pub(super) found: usize,
     /// A condition did not hold.
     pub(super) refused: bool,
-    /// The key after which a walk goes on; `None` is the end.
+    /// The key after which the walk continues; `None` at the end.
     pub(super) after: Option<Vec<u8>>,
-    /// The cursor with which a scan goes on; 0 is the end.
+    /// The cursor with which the scan continues; 0 at the end.
     pub(super) cursor: u64,
     /// Whether there is more to sweep.
     pub(super) more: bool,
 }
 
-/// Has a command carried out and looks at each record of its reply. Where the reply is keys, their
-/// records have nothing else.
+/// Executes a command and visits each record of its reply. If the reply consists of keys, their
+/// records have no other fields.
 pub(super) fn see<H: Host>(
     turn: &mut Turn<'_, H>,
     database: usize,

@@ -1,9 +1,9 @@
-//! The keys of a pipeline, told to the table before they are asked for.
+//! Prefetches the keys of a pipeline.
 //!
-//! Looking many keys up costs much less where the memory that each of them needs is fetched
-//! together (see [`todana_command::prefetch`]). So the session looks through the requests that wait
-//! in the input for their keys. It only looks: what it takes for a key may turn out to be none, and
-//! every request is read properly when its turn has come.
+//! Looking up many keys costs much less if the memory that they need is fetched together (see
+//! [`todana_command::prefetch`]). The session therefore scans the waiting requests for keys. The
+//! scan is only a hint: a word that it takes for a key may turn out to be something else, and every
+//! request is parsed properly in its turn.
 
 use super::line::{Words, unsigned};
 use super::turn::DATABASE;
@@ -12,35 +12,35 @@ use memchr::memchr;
 use smallvec::SmallVec;
 use todana_command::{PREFETCH_KEYS_MAX, prefetch};
 
-/// Bytes of input that are looked through at most.
+/// Most bytes of input to scan.
 const BYTES_MAX: usize = 16 << 10;
 
-/// Keys to be fetched.
+/// Keys to prefetch.
 type Keys<'i> = SmallVec<[&'i [u8]; PREFETCH_KEYS_MAX]>;
 
-/// Fetches for the requests at the front of the input, which is at the beginning of a request.
-/// Returns how many bytes were looked through.
+/// Prefetches for the requests at the front of the input, which begins with a request. Returns the
+/// number of bytes scanned.
 pub(super) fn fetch_for_requests<H: Host>(host: &H, input: &[u8]) -> usize {
     let (keys, end) = keys_of_requests(&input[..input.len().min(BYTES_MAX)]);
     fetch(host, &keys);
     end
 }
 
-/// Fetches for the keys at the front of a line.
+/// Prefetches for the keys at the front of a line.
 pub(super) fn fetch_for_words<H: Host>(host: &H, words: Words<'_>) {
     let keys: Keys<'_> = words.take(PREFETCH_KEYS_MAX).collect();
     fetch(host, &keys);
 }
 
 fn fetch<H: Host>(host: &H, keys: &[&[u8]]) {
-    // The wait for one key overlaps with nothing.
+    // With a single key there is nothing to overlap the fetch with.
     if keys.len() > 1 {
         prefetch(host.databases(), DATABASE, keys);
     }
 }
 
-/// The keys of requests, and where the request after them begins. A line of several keys has none
-/// here: see [`super::retrieval`].
+/// The keys of requests, and the offset of the request after them. Lines with several keys are left
+/// to [`super::retrieval`].
 fn keys_of_requests(input: &[u8]) -> (Keys<'_>, usize) {
     let mut keys = Keys::new();
     let mut at = 0;

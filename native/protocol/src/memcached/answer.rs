@@ -1,4 +1,4 @@
-//! What `execute` answers, in memcached's words.
+//! Formats the replies of `execute` for memcached.
 
 use super::exptime::left_s;
 use super::meta_flags::MetaRequest;
@@ -6,30 +6,30 @@ use super::range_search::Found;
 use super::turn::{Lookups, is_word};
 use todana_command::{Error, LcsSpan, LeaseState, Record, Refusal, Reply};
 
-/// How a record is written. All other answers are kept as an [`Outcome`] and worded by the
-/// command's handler.
+/// How a record is written. All other replies are kept as an [`Outcome`], which the command's
+/// handler formats.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Writing<'a> {
-    /// Not at all.
+    /// Nothing is written.
     Silent,
     /// `VALUE <key> <flags> <bytes>`, and the value.
     Value,
     /// The same with the CAS token.
     ValueWithCas,
-    /// The same for each record that a step of a search finds, which is not counted as a look-up.
+    /// The same for each record in a step of a search; these do not count as look-ups.
     Found(&'a Found),
     /// The value alone, on a line.
     Number,
-    /// `HD` or `VA` with the flags asked for.
+    /// `HD` or `VA` with the requested flags.
     Meta(&'a MetaRequest<'a>),
-    /// The line of `me`, up to what only the table can tell.
+    /// The line of `me`, up to the fields that only the table knows.
     Debug(&'a [u8]),
 }
 
-/// What a command came to.
+/// The outcome of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
-    /// Done; where there was a record to write, it is written.
+    /// Done; a record, if there was one, has been written.
     Done,
     /// No record.
     Missed,
@@ -43,7 +43,7 @@ pub(super) enum Outcome {
     Failed(Error),
 }
 
-/// Writes records to the output and keeps the outcome.
+/// Writes records to the output and stores the outcome.
 #[derive(Debug)]
 pub(super) struct Answer<'a> {
     pub(super) out: &'a mut Vec<u8>,
@@ -56,7 +56,8 @@ pub(super) struct Answer<'a> {
 impl Answer<'_> {
     #[inline]
     fn value(&mut self, record: Record<'_>, with_cas: bool) {
-        // Room for the words and numbers as well, so that nothing below asks again.
+        // Reserves space for the words and numbers as well, so that no write below has to grow the
+        // buffer.
         self.out.reserve(record.key.len().saturating_add(record.value.len()).saturating_add(64));
         self.out.extend_from_slice(b"VALUE ");
         self.out.extend_from_slice(record.key);
@@ -105,7 +106,7 @@ impl Reply for Answer<'_> {
         match self.writing {
             Writing::Value => self.value(record, false),
             Writing::ValueWithCas => self.value(record, true),
-            // A key with a line's end in it would begin a reply of its own.
+            // A key that contains a line end would begin a reply of its own.
             Writing::Found(found) if !is_word(record.key) => return found.leave_out(),
             Writing::Found(found) => return self.value(record, found.with_cas),
             _ => return,
@@ -169,7 +170,7 @@ impl Reply for Answer<'_> {
         self.outcome = Outcome::Done;
     }
 
-    // No command of this protocol is answered by what follows.
+    // No command of this protocol has the replies below.
     fn flag(&mut self, _flag: bool) {}
     fn bytes(&mut self, _bytes: &[u8]) {}
     fn expiry(&mut self, _expires_at_ms: Option<u64>) {}

@@ -5,8 +5,8 @@
 //!   username password\r\n         STORED\r\n, or CLIENT_ERROR authentication failure\r\n
 //! ```
 //!
-//! memcached compares both words with its password file. Here every user name is as good as
-//! another, and may be left out where the password has no space in it.
+//! memcached compares both words with its password file. Todana accepts any user name, and the user
+//! name may be omitted if the password contains no space.
 
 use super::line::{Words, is_http, unsigned};
 use super::session::Flow;
@@ -45,7 +45,7 @@ pub(super) fn answer<H: Host>(
     let delay_ms = turn.host.password_delay_ms();
     *authenticated = end == b"\r\n" && turn.host.check_password(password(secret));
     turn.say(if *authenticated { "STORED" } else { FAILURE });
-    // Neither the line nor the password is for the slow log.
+    // The slow log must contain neither the line nor the password.
     turn.observe(Row::Authenticate, !*authenticated, &[]);
     match delay_ms {
         0 => Flow::Consumed(total),
@@ -62,7 +62,7 @@ fn secret_length(line: &[u8]) -> Option<u64> {
     unsigned(words.nth(3)?)
 }
 
-/// What follows the user name, or all where there is none.
+/// The text after the user name, or all of it without one.
 fn password(secret: &[u8]) -> &[u8] {
     match memchr(b' ', secret) {
         Some(space) => &secret[space + 1..],

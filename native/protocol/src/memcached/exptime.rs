@@ -1,14 +1,14 @@
-//! Times as memcached's clients write them.
+//! Times in memcached's form.
 
 use todana_command::Expires;
 
-/// Up to here a time counts from now, beyond it since the Unix epoch: 30 days in seconds.
+/// 30 days in seconds: up to here a time is relative, beyond it counts from the Unix epoch.
 const RELATIVE_S_MAX: i64 = 60 * 60 * 24 * 30;
 
-/// How far the clocks of two event loops may be apart.
+/// Most by which the clocks of two event loops differ.
 const CLOCKS_APART_MS: u64 = 20;
 
-/// The expiry that a client's number means: 0 is never, a negative number is the past.
+/// The expiry that a client's number sets: 0 is never, a negative number is in the past.
 pub(super) fn expires(exptime_s: i64, now_ms: u64) -> Expires {
     match exptime_s {
         0 => Expires::Never,
@@ -16,10 +16,10 @@ pub(super) fn expires(exptime_s: i64, now_ms: u64) -> Expires {
     }
 }
 
-/// The moment that a client's number means, in milliseconds since the Unix epoch.
+/// The moment of a client's number, in milliseconds since the Unix epoch.
 pub(super) fn moment_ms(exptime_s: i64, now_ms: u64) -> u64 {
     match exptime_s {
-        // The first millisecond that there was: as much in the past as can be.
+        // The first millisecond of the epoch, the earliest moment there is.
         ..0 => 1,
         0 => now_ms,
         1..=RELATIVE_S_MAX => now_ms.saturating_add(milliseconds(exptime_s)),
@@ -27,9 +27,10 @@ pub(super) fn moment_ms(exptime_s: i64, now_ms: u64) -> u64 {
     }
 }
 
-/// Seconds left to live as `t` and `me` tell them, -1 is for ever. Begun ones count, but for their
-/// first 20 ms: event loops read the clock once a turn, so one may be some milliseconds behind the
-/// one that stored the record, and would tell a second more than the client asked for.
+/// Seconds left to live as `t` and `me` report them; -1 is for ever. Fractions are rounded up,
+/// except for the first 20 ms of a second: event loops read the clock once in each turn, so a loop
+/// may be some milliseconds behind the one that stored the record, and would report one second more
+/// than the client set.
 pub(super) fn left_s(expires_at_ms: Option<u64>, now_ms: u64) -> i64 {
     match expires_at_ms {
         None => -1,

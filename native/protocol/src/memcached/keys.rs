@@ -8,13 +8,13 @@ use super::turn::{BAD_FORMAT, Turn};
 use crate::Host;
 use todana_command::{Command, Condition, Delta, Error, Expires, Increment};
 
-/// What a value that is no number is told.
+/// The reply if the value is not a number.
 pub(super) const NOT_A_NUMBER: &str =
     "CLIENT_ERROR cannot increment or decrement non-numeric value";
 
 const DELETE_USAGE: &str = "CLIENT_ERROR bad command line format.  Usage: delete <key> [noreply]";
 
-/// Text (none where it was written already), row of statistics, whether it failed.
+/// The reply (`None` if it is already written), the row of statistics, whether the command failed.
 type Answered = (Option<&'static str>, Row, bool);
 
 /// Answers one of the commands of this file.
@@ -27,7 +27,7 @@ pub(super) fn answer<H: Host>(turn: &mut Turn<'_, H>, row: Row, words: Words<'_>
             return turn.observe(row, true, line);
         }
     };
-    // A lone word of `delete` is the key, whatever it says.
+    // A single word after `delete` is the key, whatever it is.
     let noreply = arguments.as_slice().len() > 1 && arguments.noreply();
     let key = arguments.as_slice()[0];
     let (text, row, failed) = if !turn.admits_key(key) {
@@ -46,7 +46,7 @@ pub(super) fn answer<H: Host>(turn: &mut Turn<'_, H>, row: Row, words: Words<'_>
 }
 
 fn delete<H: Host>(turn: &mut Turn<'_, H>, key: &[u8], more: &[&[u8]]) -> Answered {
-    // A time of 0 is left over from early versions of memcached.
+    // Early versions of memcached sent a time of 0 here.
     if !matches!(more, [] | [b"0"] | [b"noreply"] | [b"0", b"noreply"]) {
         return (Some(DELETE_USAGE), Row::Delete, true);
     }
@@ -61,7 +61,7 @@ fn touch<H: Host>(turn: &mut Turn<'_, H>, key: &[u8], exptime: &[u8]) -> Answere
     let Some(exptime_s) = signed(exptime) else {
         return (Some("CLIENT_ERROR invalid exptime argument"), Row::Touch, true);
     };
-    // A touch is a look as well, which EXPIRE is not; so the record is fetched, and not written.
+    // A touch counts as a look-up, which EXPIRE does not; so the record is fetched but not written.
     let expires = exptime::expires(exptime_s, turn.now_ms());
     match turn.execute(&Command::GetAndExpire { key, expires }, Writing::Silent) {
         Outcome::Done => (Some("TOUCHED"), Row::Touch, false),

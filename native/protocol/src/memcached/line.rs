@@ -7,7 +7,7 @@
 
 use memchr::memchr;
 
-/// The words of a line, cut at spaces as they are asked for.
+/// The words of a line, split at spaces on demand.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Words<'l> {
     rest: &'l [u8],
@@ -18,7 +18,7 @@ impl<'l> Words<'l> {
         Words { rest: line }
     }
 
-    /// What was not asked for yet.
+    /// The words not read yet.
     pub(super) fn rest(&self) -> &'l [u8] {
         self.rest
     }
@@ -38,10 +38,10 @@ impl<'l> Iterator for Words<'l> {
     }
 }
 
-/// Most arguments that a command with a fixed number of them takes.
+/// Most arguments of a command with a fixed number of them.
 const ARGUMENTS_MAX: usize = 7;
 
-/// The arguments of a command that takes a fixed number of them.
+/// The arguments of a command with a fixed number of them.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Arguments<'l> {
     words: [&'l [u8]; ARGUMENTS_MAX],
@@ -49,7 +49,7 @@ pub(super) struct Arguments<'l> {
 }
 
 impl<'l> Arguments<'l> {
-    /// `None` where there are more than any such command takes.
+    /// `None` if there are more than any such command takes.
     pub(super) fn of(words: Words<'l>) -> Option<Arguments<'l>> {
         let mut arguments = Arguments { words: [&[]; ARGUMENTS_MAX], len: 0 };
         for word in words {
@@ -63,13 +63,13 @@ impl<'l> Arguments<'l> {
         &self.words[..self.len]
     }
 
-    /// Whether the last word asks for silence.
+    /// Whether the last word suppresses the reply.
     pub(super) fn noreply(&self) -> bool {
         self.as_slice().last() == Some(&b"noreply".as_slice())
     }
 }
 
-/// An unsigned decimal number of 64 bits; a plus sign may stand before it.
+/// An unsigned 64-bit decimal number, with an optional plus sign.
 pub(super) fn unsigned(word: &[u8]) -> Option<u64> {
     let digits = word.strip_prefix(b"+").unwrap_or(word);
     if digits.is_empty() {
@@ -84,7 +84,7 @@ pub(super) fn unsigned(word: &[u8]) -> Option<u64> {
     })
 }
 
-/// A signed decimal number of 64 bits.
+/// A signed 64-bit decimal number.
 pub(super) fn signed(word: &[u8]) -> Option<i64> {
     match word.strip_prefix(b"-") {
         Some(digits) if digits.first() == Some(&b'+') => None,
@@ -93,7 +93,7 @@ pub(super) fn signed(word: &[u8]) -> Option<i64> {
     }
 }
 
-/// Whether a line is one of HTTP's: a request of a browser that was talked into connecting here.
+/// Whether a line belongs to HTTP: a web page may make a browser connect to this port.
 #[cold]
 pub(super) fn is_http(line: &[u8]) -> bool {
     const METHODS: [&[u8]; 9] =

@@ -14,7 +14,7 @@ use todana_command::{
 };
 
 pub(super) const OPTIONS_TOO_LONG: &str = "CLIENT_ERROR options flags too long";
-/// What `md` and `ma` say of any flag they cannot take.
+/// The error of `md` and `ma` for any invalid flag.
 const WRONG_FLAG: &str = "CLIENT_ERROR invalid or duplicate flag";
 
 /// Answers `mg`.
@@ -191,12 +191,12 @@ pub(super) fn parse<'l, H: Host>(
     MetaRequest::parse(turn, key, words, buffer)
 }
 
-/// Whether a key as sent, base64 or not, is short enough.
+/// Whether the length of a key as sent, base64 or not, is within the limit.
 pub(super) fn is_short(key: &[u8]) -> bool {
     key.len() <= super::turn::KEY_BYTES_MAX
 }
 
-/// What `md` and `ma` make of an error in their flags.
+/// Replaces an error in the flags of `md` and `ma`.
 fn summary(text: &'static str) -> &'static str {
     match text {
         BAD_FORMAT => BAD_FORMAT,

@@ -9,7 +9,7 @@
 //!      |    `----------- the key is base64
 //!      `---------------- key as sent
 //!
-//!   VA 5 t60 O7 kYWI= b\r\n       what was asked for, in that order, then Z, X and W
+//!   VA 5 t60 O7 kYWI= b\r\n       the requested items in order, then Z, X and W
 //!   hello\r\n
 //! ```
 
@@ -22,7 +22,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use todana_command::{LeaseState, Record};
 
-/// Most words of a meta command, its name and key included.
+/// Most words of a meta command, including its name and key.
 const WORDS_MAX: usize = 19;
 
 /// Longest opaque token, in bytes.
@@ -31,7 +31,7 @@ const OPAQUE_BYTES_MAX: usize = 32;
 const BAD_TOKEN: &str = "CLIENT_ERROR bad token in command line format";
 const INVALID_FLAG: &str = "CLIENT_ERROR invalid flag";
 
-/// Room for a decoded key: base64 of at most 250 characters.
+/// Space for a decoded key: base64 of at most 250 characters.
 pub(super) type KeyBuffer = [u8; 192];
 
 /// A meta command's key and flags.
@@ -39,9 +39,9 @@ pub(super) type KeyBuffer = [u8; 192];
 pub(super) struct MetaRequest<'l> {
     /// The key, decoded.
     pub(super) key: &'l [u8],
-    /// The key as it was sent.
+    /// The key as sent.
     pub(super) sent_key: &'l [u8],
-    /// The flags as they were sent.
+    /// The flags as sent.
     flags: Words<'l>,
     /// `q`.
     pub(super) quiet: bool,
@@ -59,20 +59,20 @@ pub(super) struct MetaRequest<'l> {
     pub(super) client_flags: u32,
     /// `T`: new expiry.
     pub(super) exptime_s: Option<i64>,
-    /// `N`: expiry of a record made where there is none.
+    /// `N`: expiry of a record created on a miss.
     pub(super) vivify_s: Option<i64>,
-    /// `R`: the record is to be renewed when it has less time than this.
+    /// `R`: a record with less time left than this should be recached.
     pub(super) recache_s: Option<i64>,
-    /// `D`: what to add.
+    /// `D`: the amount to add.
     pub(super) delta: Option<u64>,
-    /// `J`: number to begin with.
+    /// `J`: initial number.
     pub(super) initial: Option<u64>,
     /// `M`: mode.
     pub(super) mode: Option<u8>,
 }
 
 impl<'l> MetaRequest<'l> {
-    /// Reads the flags in `words`. The error is the line to answer.
+    /// Parses the flags in `words`. The error is the line to answer.
     pub(super) fn parse<H: Host>(
         turn: &Turn<'_, H>,
         sent_key: &'l [u8],
@@ -133,7 +133,7 @@ impl<'l> MetaRequest<'l> {
             b'O' if token.len() > OPAQUE_BYTES_MAX => {
                 return Err("CLIENT_ERROR opaque token too long");
             }
-            // To be returned, or hints for proxies.
+            // Items to return, or hints for proxies.
             b'c' | b'f' | b'h' | b'k' | b'l' | b's' | b't' | b'O' | b'P' | b'L' => {}
             _ => return Err(INVALID_FLAG),
         }
@@ -183,8 +183,8 @@ impl<'l> MetaRequest<'l> {
         self.write_value(out, record);
     }
 
-    /// Writes a line without a record: its code and what is returned in any case, and the CAS token
-    /// where one is given and asked for.
+    /// Writes a line without a record: its code, the items returned in any case, and the CAS token
+    /// if it exists and was requested.
     pub(super) fn write_line(&self, out: &mut Vec<u8>, code: &str, version: Option<u64>) {
         out.extend_from_slice(code.as_bytes());
         for word in self.flags.clone() {
@@ -213,7 +213,7 @@ impl<'l> MetaRequest<'l> {
         }
     }
 
-    /// Writes what comes back as it was sent.
+    /// Writes an item that is returned as sent.
     fn write_echo(&self, out: &mut Vec<u8>, word: &[u8]) {
         match word[0] {
             b'k' => {
@@ -232,7 +232,8 @@ impl<'l> MetaRequest<'l> {
     }
 }
 
-/// Whether a meta command has more words than any of them takes; `before` stand before its flags.
+/// Whether a meta command has more words than any of them takes; `before` is the number of words
+/// before its flags.
 pub(super) fn too_many(flags: &Words<'_>, before: usize) -> bool {
     flags.clone().nth(WORDS_MAX - before).is_some()
 }

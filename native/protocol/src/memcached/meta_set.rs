@@ -5,8 +5,8 @@
 //!   hello\r\n                     HD c81\r\n
 //! ```
 //!
-//! Where the line is wrong but its length is known, the value is passed over, so that it is not
-//! taken for commands.
+//! If the line is invalid but its length is known, the value is skipped, so that it is not taken
+//! for commands.
 
 use super::answer::{Outcome, Writing};
 use super::exptime;
@@ -20,7 +20,7 @@ use super::turn::{BAD_FORMAT, Turn};
 use crate::Host;
 use todana_command::{Command, Condition, Error, Expires, Refusal, Set, Side};
 
-/// Answers `ms`, whose line is at the front of `input`; `body` is where the value begins.
+/// Answers `ms`, whose line is at the front of `input`; the value begins at `body`.
 pub(super) fn set<H: Host>(
     turn: &mut Turn<'_, H>,
     mut words: Words<'_>,
@@ -94,7 +94,7 @@ pub(super) fn set<H: Host>(
     Flow::Consumed(consumed)
 }
 
-/// What `ms` does, by its mode flag.
+/// The mode of `ms`, by its flag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum SetMode {
     Set,
@@ -116,15 +116,14 @@ impl SetMode {
         }
     }
 
-    /// Whether this is a compare-and-set in memcached's eyes, which says `NF` where others say
-    /// `NS`.
+    /// Whether memcached regards this as a compare-and-set, which answers `NF` instead of `NS`.
     fn compares(self, request: &MetaRequest<'_>) -> bool {
         request.compare.is_some() && matches!(self, SetMode::Set | SetMode::Replace)
     }
 
     fn command<'c>(self, request: &MetaRequest<'c>, value: &'c [u8], now_ms: u64) -> Command<'c> {
         let compare = request.compare.map(|version| match (request.invalidate, self) {
-            // What was computed from an older record is stored, but as stale.
+            // A value computed from an older record is stored, but marked as stale.
             (true, SetMode::Set) => Condition::NotNewer(version),
             _ => Condition::IfVersion(version),
         });

@@ -1,19 +1,19 @@
-//! memcached: the text protocol and its meta commands, as memcached 1.6 speaks them.
+//! memcached: the text protocol and its meta commands, compatible with memcached 1.6.
 //!
 //! ```text
 //!   set alpha 7 60 5\r\n                a line; CR may be missing
-//!   hello\r\n                           for storage commands: so many bytes of value, then CR LF
+//!   hello\r\n                           for storage commands: the value, then CR LF
 //!
-//!   STORED\r\n                          the answer: a line,
+//!   STORED\r\n                          the reply: a line,
 //!
 //!   VALUE alpha 7 5\r\n                 or for retrieval: a line and a value for each record,
 //!   hello\r\n
 //!   END\r\n                             and a last line
 //! ```
 //!
-//! A session works on database 0. It speaks neither the binary protocol nor UDP, and it closes on a
-//! line of HTTP. Where it differs from memcached is said in `docs/commands-memcached.md`, whose
-//! table is made from the one in `table.rs`.
+//! A session works on database 0. It supports neither the binary protocol nor UDP, and it closes
+//! the connection on a line of HTTP. `docs/commands-memcached.md`, whose table is generated from
+//! `table.rs`, lists the differences from memcached.
 
 mod ahead;
 mod answer;

@@ -1,5 +1,4 @@
-//! `get mio:range-search`: records of an ordered database in their order, as the store Mio answered
-//! it.
+//! `get mio:range-search`: records of an ordered database in order, in the syntax of the store Mio.
 //!
 //! ```text
 //!   get mio:range-search a m 2 asc\r\n        VALUE a 0 1\r\n     both ends included,
@@ -9,9 +8,9 @@
 //!                                             END\r\n
 //! ```
 //!
-//! Records whose keys no line can hold (longer than 250 bytes, with blanks or control characters)
-//! are left out. `gets` tells tokens too. An answer goes on over as many turns as it takes; what
-//! others write meanwhile is seen.
+//! Records whose keys cannot stand in a line (longer than 250 bytes, or with blanks or control
+//! characters) are left out. `gets` also returns tokens. A reply takes as many turns as it needs,
+//! and sees what other clients write meanwhile.
 
 use super::answer::{Outcome, Writing};
 use super::line::{Arguments, Words, unsigned};
@@ -21,12 +20,12 @@ use crate::Host;
 use std::cell::{Cell, RefCell};
 use todana_command::{Bound, Command, KeyRange};
 
-/// The key that means a search, where there are more words on the line.
+/// The key that selects a search if more words follow it.
 pub(super) const KEY: &[u8] = b"mio:range-search";
 
-/// Most records that a search answers.
+/// Most records in a reply.
 const LIMIT_MAX: usize = 65_536;
-/// Records that are asked for at once.
+/// Records read at a time.
 const STEP: usize = 32;
 
 const NOT_ORDERED: &str =
@@ -35,16 +34,16 @@ const NOT_ORDERED: &str =
 const USAGE: &str = "CLIENT_ERROR bad command line format.  \
                      Usage: get mio:range-search <from> <to> <limit, 1 to 65536> asc|desc";
 
-/// A search on its way.
+/// A search in progress.
 #[derive(Debug)]
 pub(super) struct Search {
     with_cas: bool,
     from: Vec<u8>,
     to: Vec<u8>,
     reverse: bool,
-    /// Records that may still be answered.
+    /// How many more records the reply may contain.
     left: usize,
-    /// Where to go on.
+    /// The key after which the search continues.
     after: Option<Vec<u8>>,
 }
 
@@ -56,18 +55,18 @@ impl Search {
     }
 }
 
-/// What a step of a search found.
+/// The result of one step of a search.
 #[derive(Debug, Default)]
 pub(super) struct Found {
     pub(super) with_cas: bool,
-    /// Records that are told.
+    /// Number of records written.
     pub(super) count: Cell<usize>,
-    /// Where to go on; `None` is the end.
+    /// The key after which the search continues; `None` at the end.
     pub(super) after: RefCell<Option<Vec<u8>>>,
 }
 
 impl Found {
-    /// A record is not told after all.
+    /// Takes back the count of a record that is left out.
     pub(super) fn leave_out(&self) {
         self.count.set(self.count.get().saturating_sub(1));
     }
@@ -76,14 +75,14 @@ impl Found {
 /// Whether the words after `get` or `gets` are a search. The name alone is a key.
 #[inline]
 pub(super) fn is_search(words: &Words<'_>) -> bool {
-    // Most lines are told apart by their first bytes.
+    // The first bytes rule out most lines.
     words.rest().trim_ascii_start().starts_with(KEY) && {
         let mut words = words.clone();
         words.next() == Some(KEY) && words.next().is_some()
     }
 }
 
-/// The search that the words ask for. `None` where the line is answered already.
+/// The search that the words describe. `None` if the line has been answered.
 pub(super) fn begin<H: Host>(
     turn: &mut Turn<'_, H>,
     with_cas: bool,
@@ -106,7 +105,7 @@ fn read<H: Host>(
     if !turn.admits_key(from) || !turn.admits_key(to) {
         return Err(BAD_FORMAT);
     }
-    // Digits alone, without a sign.
+    // Digits without a sign.
     let limit = unsigned(limit).filter(|_| limit[0].is_ascii_digit());
     let limit = limit.and_then(|limit| usize::try_from(limit).ok());
     let left = limit.filter(|limit| (1..=LIMIT_MAX).contains(limit)).ok_or(USAGE)?;
@@ -119,7 +118,7 @@ fn read<H: Host>(
     Ok(Search { with_cas, from, to, reverse, left, after: None })
 }
 
-/// Answers until the output is full. Whether there is nothing left to say.
+/// Writes records until the output is full. True when the search is complete.
 pub(super) fn go_on<H: Host>(
     turn: &mut Turn<'_, H>,
     search: &mut Search,
@@ -146,7 +145,7 @@ pub(super) fn go_on<H: Host>(
             return true;
         }
         search.left = search.left.saturating_sub(found.count.get());
-        // Then it has passed over keys, perhaps thousands of them, or has read many bytes.
+        // Such a step has skipped keys, perhaps thousands of them, or has read many bytes.
         is_tired = found.count.get() < count;
         search.after = found.after.into_inner();
         if search.after.is_none() {

@@ -6,10 +6,10 @@
 //!                                 END\r\n                 beta is missing: no line for it
 //! ```
 //!
-//! One line may name thousands of keys of large values, so the answer can stop between two keys:
-//! the session then keeps a [`Retrieval`] and goes on with the rest of the line in its next turn.
-//! A line of `get` or `gets` that is longer than lines may be comes in pieces. What was answered
-//! for one cannot be taken back when a later one has a word that is no key.
+//! One line may name thousands of keys with large values, so the reply can stop between two keys:
+//! the session then keeps a [`Retrieval`] and continues with the rest of the line in its next turn.
+//! A line of `get` or `gets` that exceeds the limit of lines is processed in pieces. The reply to
+//! one piece cannot be taken back when a later piece contains an invalid key.
 
 use super::answer::Writing;
 use super::line::{Words, signed};
@@ -22,12 +22,12 @@ use todana_command::{Command, Expires, PREFETCH_KEYS_MAX};
 /// Keys looked up in one turn.
 const KEYS_PER_TURN: usize = 1024;
 
-/// What is done with the keys of a line.
+/// The operation on the keys of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Retrieval {
     row: Row,
     with_cas: bool,
-    /// The expiry that `gat` gives.
+    /// The expiry that `gat` sets.
     expires: Option<Expires>,
 }
 
@@ -39,19 +39,18 @@ impl Retrieval {
     }
 }
 
-/// What became of a line of keys.
+/// The result of a line of keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Retrieved {
-    /// Answered to the end.
+    /// The reply is complete.
     All,
-    /// The turn ended before this many last bytes of the line.
+    /// The turn ended before the last `left` bytes of the line.
     Until { left: usize },
-    /// There is a word that is no key, and nothing of the line was answered but that.
+    /// The line contains an invalid key; only the error was sent.
     Refused,
 }
 
-/// Answers `gat` and `gats`; `words` are what follows the name. `None` where the line is answered
-/// already.
+/// Answers `gat` and `gats`; `words` follow the name. `None` if the line has been answered.
 pub(super) fn get_and_touch<H: Host>(
     turn: &mut Turn<'_, H>,
     with_cas: bool,
@@ -73,7 +72,7 @@ pub(super) fn get_and_touch<H: Host>(
     Some(Retrieval { row, with_cas, expires: Some(expires) })
 }
 
-/// Answers for the keys that `words` still has, until the output is full.
+/// Answers for the remaining keys in `words`, until the output is full.
 #[inline]
 pub(super) fn retrieve<H: Host>(
     turn: &mut Turn<'_, H>,
@@ -90,7 +89,7 @@ pub(super) fn retrieve<H: Host>(
     retrieved
 }
 
-/// The same where more of the line is to come.
+/// The same if more of the line will follow.
 #[inline]
 pub(super) fn retrieve_piece<H: Host>(
     turn: &mut Turn<'_, H>,
@@ -102,7 +101,7 @@ pub(super) fn retrieve_piece<H: Host>(
     let start = turn.out.len();
     let mut keys = 0_usize;
     loop {
-        // A single key was looked for among the requests that wait, see `ahead`.
+        // A single key was prefetched with the waiting requests; see `ahead`.
         if keys.is_multiple_of(PREFETCH_KEYS_MAX) && words.clone().nth(1).is_some() {
             ahead::fetch_for_words(turn.host, words.clone());
         }
@@ -119,8 +118,8 @@ pub(super) fn retrieve_piece<H: Host>(
         if (turn.out.len() > output_bytes_max || keys >= KEYS_PER_TURN)
             && words.clone().next().is_some()
         {
-            // The line fails as a whole or not at all, and what was said cannot be taken back in
-            // the next turn.
+            // The line fails as a whole or not at all, and a reply cannot be taken back in the next
+            // turn.
             if !words.clone().all(|key| turn.admits_key(key)) {
                 return refuse(turn, retrieval, start, line);
             }
@@ -137,7 +136,7 @@ pub(super) fn no_keys<H: Host>(turn: &mut Turn<'_, H>, retrieval: Retrieval, lin
     turn.observe(retrieval.row, true, line);
 }
 
-/// A line of keys that has a word which is none.
+/// The error of a line that contains an invalid key.
 #[cold]
 pub(super) fn no_key<H: Host>(turn: &mut Turn<'_, H>, retrieval: Retrieval) {
     turn.say(BAD_FORMAT);

@@ -8,7 +8,8 @@ use super::turn::{BAD_FORMAT, Turn};
 use crate::Host;
 use todana_command::Command;
 
-/// The version of memcached whose protocol is spoken here. Clients that ask for a version go by it.
+/// The version of memcached whose protocol this server implements. Clients decide by it which
+/// features to use.
 const PROTOCOL_VERSION: &str = "1.6.18";
 
 /// Answers `flush_all`.
@@ -36,7 +37,7 @@ pub(super) fn flush_all<H: Host>(turn: &mut Turn<'_, H>, words: Words<'_>, line:
     turn.observe(Row::FlushAll, false, line);
 }
 
-/// Answers `verbosity`: there is nothing that a client could make more or less verbose.
+/// Answers `verbosity`, which has no effect.
 pub(super) fn verbosity<H: Host>(turn: &mut Turn<'_, H>, words: Words<'_>, line: &[u8]) {
     let arguments = match Arguments::of(words) {
         Some(arguments) if (1..=2).contains(&arguments.as_slice().len()) => arguments,
@@ -63,7 +64,7 @@ pub(super) fn shutdown<H: Host>(turn: &mut Turn<'_, H>, line: &[u8]) {
     turn.observe(Row::Shutdown, true, line);
 }
 
-/// The level of the protocol, then who speaks it.
+/// The version of the protocol, then the name of this server.
 pub(super) fn version_text(own: &str) -> String {
     format!("{PROTOCOL_VERSION}-todana-{own}")
 }

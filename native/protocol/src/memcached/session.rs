@@ -1,12 +1,12 @@
 //! A connection: bytes to lines, lines to commands.
 //!
-//! Between two calls the session keeps five words: how far the front of the input was searched for
-//! the end of a line, how many bytes the request under way needs, what is left of a value that is
-//! passed over, what is done with the rest of a line of keys, and a search on its way. Nothing of
-//! the input is copied but the bounds of a search.
+//! Between two calls the session keeps five values: how far it has searched the front of the input
+//! for the end of a line, how many bytes the current request needs, how much of a skipped value is
+//! left, the state of a line of keys, and a search in progress. It copies nothing from the input
+//! except the bounds of a search.
 //!
-//! A line is taken when all of it is there, and is not longer than a limit. Those of `get` and
-//! `gets` alone may be: they are taken in pieces, as many whole keys as are within the limit.
+//! A line is processed when it is complete, and must not exceed a limit. Only lines of `get` and
+//! `gets` may be longer: they are processed in pieces, with as many whole keys as fit the limit.
 
 use super::line::{Words, is_http};
 use super::range_search::{self, Search};
@@ -17,7 +17,7 @@ use super::{ahead, authentication, keys, meta, meta_set, server, stats, storage}
 use crate::{Budget, Host, Next, Progress, Session};
 use memchr::{memchr, memrchr};
 
-/// First byte of a request of memcached's binary protocol, which lines never begin with.
+/// First byte of a request in memcached's binary protocol; a line never begins with it.
 const BINARY_REQUEST: u8 = 0x80;
 
 /// A memcached connection.
@@ -25,59 +25,60 @@ const BINARY_REQUEST: u8 = 0x80;
 pub struct MemcachedSession {
     authenticated: bool,
     state: State,
-    /// Bytes at the front of the input that hold no end of line.
+    /// Number of bytes at the front of the input without a line end.
     searched: usize,
-    /// Bytes that the request at the front of the input is known to have.
+    /// Known length in bytes of the request at the front of the input.
     needed: usize,
-    /// The search that [`State::Search`] goes on with.
+    /// The search that [`State::Search`] continues.
     search: Option<Box<Search>>,
 }
 
-/// What the bytes at the front of the input are.
+/// What the bytes at the front of the input belong to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum State {
     /// A request.
     #[default]
     Request,
-    /// A value that nobody wants, of so many bytes.
+    /// A value to be skipped, with this many bytes left.
     Unwanted(u64),
-    /// The rest of a line that nobody wants.
+    /// The rest of a line to be skipped.
     UnwantedLine,
-    /// More keys of a line that was begun.
+    /// More keys of a line whose beginning has been processed.
     Keys(Retrieval),
-    /// The end of the line of a search that was begun.
+    /// The end of the line of a search that has begun.
     Search,
 }
 
-/// What is at the front of the input.
+/// The front of the input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Front<'i> {
-    /// A line without its end, and where its body would begin.
+    /// A line without its end, and the offset of its body.
     Line(&'i [u8], usize),
-    /// Whole keys of a line that is too long to be taken at once.
+    /// Whole keys of a line that is too long to be processed at once.
     Keys(&'i [u8]),
-    /// Part of a line.
+    /// An incomplete line.
     Unfinished,
     /// A word that is too long for a key, in a line of keys.
     NoKey(Retrieval),
-    /// What closes the connection. That was said.
+    /// An error that closes the connection. The reply has been written.
     Refused,
 }
 
-/// What became of a request.
+/// What happened to a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Flow {
-    /// Answered; the next request begins there.
+    /// Answered; the next request begins at this offset.
     Consumed(usize),
-    /// The same, but the answer is held back for so long.
+    /// The same, but the reply is delayed by `ms`.
     Sleep { bytes: usize, ms: u64 },
-    /// It has this many bytes, which are not all there. Nothing was said or done.
+    /// The request has this many bytes, which have not all arrived. Nothing was written or
+    /// executed.
     Missing(usize),
-    /// Answered, but so many bytes of its value are to be passed over from `body` on.
+    /// Answered, but `bytes` of its value, from `body` on, must be skipped.
     Swallow { body: usize, bytes: u64 },
-    /// Answered in part; the keys from there on are for the next turn.
+    /// Answered in part; the next turn continues with the key at this offset.
     Pause { at: usize, retrieval: Retrieval },
-    /// The same of a search, whose line ends there.
+    /// The same for a search, whose line ends at this offset.
     PauseSearch { at: usize },
     /// The connection ends.
     Close,
@@ -96,8 +97,8 @@ impl Session for MemcachedSession {
         }
         let mut turn = Turn::new(host, output);
         let mut consumed = 0;
-        // Where the input was not looked through for keys yet. That begins with the second request:
-        // a single one, as most clients send, is not to pay for it.
+        // The offset up to which keys have been prefetched. Prefetching begins with the second
+        // request, so that a single request, as most clients send, does not pay for it.
         let mut fetched = 1;
         let mut requests_left = budget.requests_max;
         let next = loop {
@@ -198,13 +199,13 @@ impl Session for MemcachedSession {
 }
 
 impl MemcachedSession {
-    /// Whether the front of the input is the beginning of a request that nobody looked at.
+    /// Whether the front of the input is the beginning of a new request.
     #[inline]
     fn is_before_request(&self) -> bool {
         self.authenticated && self.state == State::Request && self.searched == 0 && self.needed == 0
     }
 
-    /// Notes that the request at the front of the input is done with.
+    /// Records that the request at the front of the input is complete.
     #[inline]
     fn consumed(&mut self, bytes: usize, state: State) -> usize {
         self.state = state;
@@ -213,7 +214,7 @@ impl MemcachedSession {
         bytes
     }
 
-    /// What is at the front of the input.
+    /// Examines the front of the input.
     #[inline]
     fn front<'i, H: Host>(&mut self, turn: &mut Turn<'_, H>, input: &'i [u8]) -> Front<'i> {
         if input.first() == Some(&BINARY_REQUEST) && self.state == State::Request {
@@ -238,7 +239,7 @@ impl MemcachedSession {
         Front::Line(line.strip_suffix(b"\r").unwrap_or(line), end + 1)
     }
 
-    /// The keys at the front of a line that is too long, of which this much is there.
+    /// The keys at the front of a line that is too long, as far as they have arrived.
     #[cold]
     fn piece<'i, H: Host>(&self, turn: &mut Turn<'_, H>, start: &'i [u8]) -> Front<'i> {
         let keys = &start[..memrchr(b' ', start).unwrap_or(0)];
@@ -253,8 +254,8 @@ impl MemcachedSession {
         }
     }
 
-    /// Answers for the keys of a piece of a line. Returns how many bytes of it are done with, and
-    /// whether that is all.
+    /// Answers for the keys in a piece of a line. Returns the number of bytes processed, and
+    /// whether the piece is complete.
     #[cold]
     fn keys<H: Host>(
         &mut self,
@@ -370,7 +371,7 @@ impl MemcachedSession {
         Flow::Consumed(body)
     }
 
-    /// Goes on with the search, if there is one.
+    /// Continues the search, if there is one.
     #[cold]
     fn search<H: Host>(
         &mut self,
@@ -404,7 +405,7 @@ fn retrieve<H: Host>(
     }
 }
 
-/// Whether a line that begins so asks for keys, and not for a range of them.
+/// Whether a line with this beginning is a retrieval and not a range search.
 fn is_get(start: &[u8]) -> bool {
     let mut words = Words::of(start);
     matches!(words.next(), Some(b"get" | b"gets"))

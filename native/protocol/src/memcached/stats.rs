@@ -1,7 +1,7 @@
 //! `stats`.
 //!
-//! The names are memcached's, so that its exporters and clients find them. What this server does
-//! not know, or has nothing like, is left out rather than made up.
+//! The names are memcached's, so that its exporters and clients find them. Values that this server
+//! does not know or does not have are omitted.
 
 use super::line::Words;
 use super::server::version_text;
@@ -12,7 +12,7 @@ use std::fmt::Display;
 use std::io::Write;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Answers `stats`; further words are passed over, as memcached does.
+/// Answers `stats`; further words are ignored, as in memcached.
 pub(super) fn answer<H: Host>(turn: &mut Turn<'_, H>, mut words: Words<'_>, line: &[u8]) {
     let known = match words.next() {
         None => general(turn),
@@ -45,7 +45,7 @@ impl Calls {
         rows.iter().filter_map(|&row| self.0.get(row as usize)).map(|stats| stats.calls).sum()
     }
 
-    /// Calls that came out well.
+    /// Successful calls.
     fn good(&self, rows: &[Row]) -> u64 {
         self.of(rows).saturating_sub(self.errors(rows))
     }
@@ -81,7 +81,7 @@ fn general<H: Host>(turn: &mut Turn<'_, H>) -> bool {
         stat(out, "hash_bytes", counts.index_bytes);
         stat(out, "bytes", counts.bytes);
         stat(out, "curr_items", counts.entries);
-        // Every write makes an item, as in memcached.
+        // Every write creates an item, as in memcached.
         stat(out, "total_items", counts.version);
         stat(out, "evictions", counts.evicted);
         stat(out, "reclaimed", counts.expired);
@@ -95,7 +95,7 @@ fn commands(out: &mut Vec<u8>, info: &ServerInfo, calls: &Calls) {
         FlushAll, Incr, IncrMiss, Ma, MaDecr, MaDecrMiss, MaMiss, Md, MdMiss, Me, Mg, Mn, Ms,
         Prepend, Replace, Set, Touch, TouchMiss,
     };
-    // Look-ups are counted by key, and for all protocols together.
+    // Look-ups are counted by key, for all protocols together.
     stat(out, "cmd_get", info.hits.saturating_add(info.misses));
     stat(
         out,
@@ -146,7 +146,7 @@ fn settings<H: Host>(turn: &mut Turn<'_, H>) -> bool {
     end(turn)
 }
 
-/// There are no slab classes here: all records are in the first.
+/// There are no slab classes; the first class reports all records.
 fn items<H: Host>(turn: &mut Turn<'_, H>) -> bool {
     let info = turn.host.server_info();
     if let Some(counts) = info.databases.get(DATABASE).filter(|counts| counts.entries > 0) {
@@ -158,7 +158,7 @@ fn items<H: Host>(turn: &mut Turn<'_, H>) -> bool {
     end(turn)
 }
 
-/// There are no slab classes here; what they would have taken in all is what the entries take.
+/// There are no slab classes; the total is the memory of the entries.
 fn slabs<H: Host>(turn: &mut Turn<'_, H>) -> bool {
     let info = turn.host.server_info();
     let bytes = info.databases.get(DATABASE).map_or(0, |counts| counts.bytes);

@@ -5,8 +5,9 @@
 //!   hello\r\n                     STORED\r\n
 //! ```
 //!
-//! The value is looked at when all of it is there. One that is too long is passed over as it comes;
-//! a `set` then removes the record, so that nobody reads a value that its owner believes replaced.
+//! A value is processed when it has arrived completely. A value that is too long is skipped as it
+//! arrives; a `set` then removes the record, so that no client reads a value that its owner
+//! believes replaced.
 
 use super::answer::{Outcome, Writing};
 use super::exptime;
@@ -17,8 +18,8 @@ use super::turn::{BAD_FORMAT, Turn};
 use crate::Host;
 use todana_command::{Command, Condition, Error, Expires, Refusal, Set, Side};
 
-/// Longest value that a client may announce; beyond it the line is refused and the value taken for
-/// commands, as memcached does.
+/// Longest value that a client may announce. A line that announces more is refused and its value is
+/// taken for commands, as in memcached.
 pub(super) const ANNOUNCED_BYTES_MAX: u64 = i32::MAX as u64 - 2;
 
 pub(super) const TOO_LARGE: &str = "SERVER_ERROR object too large for cache";
@@ -34,8 +35,7 @@ struct Request<'l> {
     token: u64,
 }
 
-/// Answers a storage command whose line is at the front of `input`; `body` is where the value
-/// begins.
+/// Answers a storage command whose line is at the front of `input`; the value begins at `body`.
 #[inline]
 pub(super) fn store<H: Host>(
     turn: &mut Turn<'_, H>,
@@ -143,30 +143,30 @@ fn reply(outcome: Outcome, row: Row) -> (&'static str, Row, bool) {
         (Outcome::Refused(Refusal::Absent), Row::Cas) => ("NOT_FOUND", Row::CasMiss, false),
         (Outcome::Refused(_), Row::Cas) => ("EXISTS", Row::CasBadval, false),
         (Outcome::Refused(_), _) => ("NOT_STORED", row, false),
-        // memcached has no other word for a value that grew too long.
+        // memcached has no other reply for a value that became too long.
         (Outcome::Failed(Error::ValueTooLarge), _) => ("NOT_STORED", row, true),
         _ => (OUT_OF_MEMORY, row, true),
     }
 }
 
-/// Removes what a `set` that could not be done was to replace.
+/// Removes the record that a failed `set` should have replaced.
 pub(super) fn remove<H: Host>(turn: &mut Turn<'_, H>, key: &[u8]) {
     turn.execute(&Command::DeleteIf { key, condition: Condition::Always }, Writing::Silent);
 }
 
 /// The value after a line.
 pub(super) enum Body<'i> {
-    /// All of it, and where the next request begins.
+    /// The whole value, and the offset of the next request.
     Whole(&'i [u8], usize),
-    /// Not all there yet.
+    /// Not complete yet.
     Missing(Flow),
-    /// Longer than a value may be; passed over.
+    /// Longer than a value may be; it is skipped.
     TooLarge(Flow),
-    /// Not followed by CR LF; the next request begins there.
+    /// Not followed by CR LF; the next request begins at this offset.
     Broken(usize),
 }
 
-/// Takes a value of `value_bytes` that begins at `body`.
+/// Reads a value of `value_bytes` that begins at `body`.
 #[inline]
 pub(super) fn take_value<'i, H: Host>(
     turn: &Turn<'_, H>,

@@ -1,5 +1,4 @@
-//! The commands as data: what they are called, what they take, what they do, and how they are
-//! counted.
+//! The commands as data: their names, arguments, effects and rows of statistics.
 
 /// What a row of statistics counts.
 #[cfg(test)]
@@ -7,7 +6,7 @@
 pub(super) enum Kind {
     /// A command as `docs/commands-memcached.md` lists it: group, arguments, summary.
     Command(Group, &'static str, &'static str),
-    /// Calls of a command that came out in a certain way, kept apart for `stats`.
+    /// Calls of a command with a certain outcome, counted separately for `stats`.
     Outcome,
 }
 
@@ -42,8 +41,8 @@ macro_rules! rows {
         pub(super) enum Row { $($row,)* }
 
         /// Names of the commands, in the order of their statistics. Some rows count the calls of a
-        /// command that came out in one way (`incr_miss`); the row of the command itself counts its
-        /// other calls then.
+        /// command with a certain outcome (`incr_miss`); the row of the command itself then counts
+        /// its other calls.
         pub const COMMANDS: &[&str] = &[$($name,)*];
 
         /// What each row counts.

@@ -1,4 +1,4 @@
-//! What a command's handler has in hand: the host, the output, and the way to the waist.
+//! What a command's handler uses: the host, the output, and access to the commands.
 
 use super::answer::{Answer, Outcome, Writing};
 use super::line::Words;
@@ -13,10 +13,10 @@ pub(super) const DATABASE: usize = 0;
 /// Longest key in bytes.
 pub(super) const KEY_BYTES_MAX: usize = 250;
 
-/// What a line that does not fit its command is told.
+/// The error for a line that does not fit its command.
 pub(super) const BAD_FORMAT: &str = "CLIENT_ERROR bad command line format";
 
-/// Key look-ups that found something and did not.
+/// Key look-ups that hit and that missed.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Lookups {
     pub(super) hits: u64,
@@ -36,7 +36,7 @@ impl<'t, H: Host> Turn<'t, H> {
         Turn { host, out, lookups: Lookups::default() }
     }
 
-    /// Has a command carried out.
+    /// Executes a command.
     #[inline]
     pub(super) fn execute(&mut self, command: &Command<'_>, writing: Writing<'_>) -> Outcome {
         let context = Context { now_ms: self.host.now_ms(), value_bytes_max: self.value_max() };
@@ -51,7 +51,7 @@ impl<'t, H: Host> Turn<'t, H> {
         answer.outcome
     }
 
-    /// Counts an executed command, and puts it into the slow log if it belongs there.
+    /// Counts an executed command, and adds it to the slow log if it was slow.
     #[inline]
     pub(super) fn observe(&mut self, row: Row, failed: bool, line: &[u8]) {
         let index = row as usize;
@@ -63,7 +63,7 @@ impl<'t, H: Host> Turn<'t, H> {
 
     #[cold]
     fn log_slow(&self, micros: u64, line: &[u8]) {
-        /// As many as Redis keeps.
+        /// The number of arguments that Redis keeps too.
         const ARGUMENTS_MAX: usize = 32;
         let words: Vec<&[u8]> = Words::of(line).take(ARGUMENTS_MAX).collect();
         self.host.log_slow(micros, &words);
@@ -76,7 +76,7 @@ impl<'t, H: Host> Turn<'t, H> {
         self.out.extend_from_slice(b"\r\n");
     }
 
-    /// Writes a line unless the client asked for silence.
+    /// Writes a line unless the client suppressed the reply.
     #[inline]
     pub(super) fn say_unless(&mut self, noreply: bool, text: &str) {
         if !noreply {
@@ -93,15 +93,15 @@ impl<'t, H: Host> Turn<'t, H> {
         self.host.limits().memcached_value_bytes_max
     }
 
-    /// Whether a key may be used: not too long, neither spaces nor control characters in it.
+    /// Whether a key is valid: within the length limit, without spaces and control characters.
     #[inline]
     pub(super) fn admits_key(&self, key: &[u8]) -> bool {
         key.len() <= self.host.limits().key_bytes_max && is_word(key)
     }
 }
 
-/// Whether a key can stand in a line: not too long, neither spaces nor control characters in it.
-/// Keys that come by other doors need not be so.
+/// Whether a key can stand in a line: within the length limit, without spaces and control
+/// characters. Keys written through other protocols may not.
 #[inline]
 pub(super) fn is_word(key: &[u8]) -> bool {
     key.len() <= KEY_BYTES_MAX && key.iter().all(|&byte| byte > b' ' && byte != 0x7f)

@@ -1,8 +1,9 @@
-//! One cursor: where it stands and how it moves.
+//! One cursor: its position and its moves.
 //!
-//! A cursor remembers a key, and the table knows nothing of it. What became of the key's record is
-//! found out at the next look: where it is gone, the cursor goes on in its direction, whoever
-//! removed it. A walk therefore never returns to what it has passed, whatever others write.
+//! A cursor remembers a key, and the table does not know the cursor. The next operation on the
+//! cursor finds out whether the key's record still exists. If the record is gone, whoever removed
+//! it, the cursor moves on in its direction. A walk therefore never returns to a key that it has
+//! passed, whatever other clients write.
 
 use super::super::failure::Failure;
 use super::super::turn::Turn;
@@ -13,18 +14,18 @@ use std::collections::VecDeque;
 use todana_command::{Command, Condition, Expires, Record, Set};
 use todana_table::{Bound, KeyRange, Keyspace};
 
-/// Steps of a walk that a cursor takes in one turn at most: one that reads ahead, and one that
-/// looks at what was read. Each passes over some thousand expired records.
+/// Most steps of a walk that a cursor takes in one turn: one that reads ahead, and one that reads
+/// the records. Each skips up to some thousands of expired records.
 const WALKS_MAX: usize = 2;
-/// Times that a write is tried whose record is removed by others in between.
+/// Most attempts of a write whose record other clients keep removing.
 const TRIES_MAX: usize = 64;
-/// Keys that are read ahead where there is no order: a step of a walk costs much there.
+/// Keys read ahead in a table without an order, where a step of a walk is expensive.
 const AHEAD_KEYS: usize = 32;
-/// Bytes of keys read ahead beyond which no more are kept.
+/// No further keys are read ahead once they take this many bytes.
 const AHEAD_BYTES: usize = 16 << 10;
 
-/// A move came to its end in this turn, among expired records, and goes on in the next. No client
-/// sees it.
+/// A move ran out of its turn among expired records and continues in the next turn. Clients never
+/// see this failure.
 pub(super) const UNFINISHED: Failure =
     Failure::new(Status::Internal, "DB: 9: system error: too many expired records in a row");
 const TOO_MANY_REMOVED: Failure = Failure::new(
@@ -36,24 +37,25 @@ const TOO_MANY_REMOVED: Failure = Failure::new(
 #[derive(Debug)]
 pub(super) struct Cursor {
     database: usize,
-    /// Its direction: where a step after a look goes, and where it goes when its record is removed.
+    /// Its direction: where a step after a read goes, and where the cursor goes when its record is
+    /// removed.
     backward: bool,
     place: Option<Place>,
-    /// Moves of a step that are still to be made, the one under way included.
+    /// Moves of a step that are still to be made, the current one included.
     moves: u8,
-    /// Keys that followed the place when they were read, where there is no order.
+    /// Keys that followed the position when they were read, in a table without an order.
     ahead: VecDeque<Vec<u8>>,
 }
 
-/// Where a cursor stands.
+/// The position of a cursor.
 #[derive(Clone, Debug)]
 struct Place {
     key: Vec<u8>,
-    /// When its record was to expire as it was last seen.
+    /// The expiry of its record when it was last read.
     expires_at_ms: Option<u64>,
 }
 
-/// What is done to the record that a cursor is on.
+/// A change of the record at the cursor.
 enum Write<'w> {
     Set(&'w [u8], Expires),
     Remove,
@@ -67,7 +69,7 @@ impl Cursor {
         Cursor { database, backward: false, place: None, moves: 0, ahead: VecDeque::new() }
     }
 
-    /// Bytes that it keeps, with room for all the keys that it may read ahead.
+    /// Bytes that it keeps, including space for all the keys that it may read ahead.
     pub(super) fn held_bytes(&self) -> usize {
         let place = self.place.as_ref().map_or(0, |place| place.key.capacity());
         let ahead = if self.ahead.is_empty() { 0 } else { AHEAD_BYTES };
@@ -78,14 +80,14 @@ impl Cursor {
         self.database
     }
 
-    /// Takes it off its place.
+    /// Clears its position.
     pub(super) fn unset(&mut self) {
         self.place = None;
         self.moves = 0;
         self.ahead.clear();
     }
 
-    /// Goes on with a move that is [`UNFINISHED`].
+    /// Continues a move that is [`UNFINISHED`].
     pub(super) fn resume<H: Host>(&mut self, turn: &mut Turn<'_, H>) -> Result<(), Failure> {
         match self.find(turn, &mut |_| {}) {
             Ok(()) => {
@@ -96,8 +98,8 @@ impl Cursor {
         }
     }
 
-    /// Moves to the first record, or to a key: the first record from there on, or the very one
-    /// where there is no order.
+    /// Moves to the first record, or to a key: to the first record at or after the key in a table
+    /// with an order, to exactly that key in one without.
     pub(super) fn jump<H: Host>(
         &mut self,
         turn: &mut Turn<'_, H>,
@@ -120,7 +122,7 @@ impl Cursor {
         Ok(())
     }
 
-    /// Moves to the last record, or to a key: the last record up to there.
+    /// Moves to the last record, or to a key: to the last record at or before it.
     pub(super) fn jump_back<H: Host>(
         &mut self,
         turn: &mut Turn<'_, H>,
@@ -136,8 +138,8 @@ impl Cursor {
         self.walk(turn, keys, None, &mut |_| {})
     }
 
-    /// Moves to the record that follows. Where others removed the record, the cursor is on the one
-    /// that follows it already, and moves to the next.
+    /// Moves to the next record. If another client removed the cursor's record, the cursor is
+    /// already on the record that followed it, and moves one further.
     pub(super) fn step<H: Host>(&mut self, turn: &mut Turn<'_, H>) -> Result<(), Failure> {
         let Place { key, expires_at_ms } = self.place.clone().ok_or(Failure::NO_RECORD)?;
         self.backward = false;
@@ -147,7 +149,7 @@ impl Cursor {
         self.make_moves(turn)
     }
 
-    /// Makes the moves of a step that are left.
+    /// Makes the remaining moves of a step.
     fn make_moves<H: Host>(&mut self, turn: &mut Turn<'_, H>) -> Result<(), Failure> {
         while self.moves > 0 {
             match self.go(turn, &mut |_| {}) {
@@ -158,7 +160,8 @@ impl Cursor {
         Ok(())
     }
 
-    /// A move failed: those behind it are not made, unless it goes on in another turn.
+    /// After a failed move the remaining moves are dropped, unless the failed one continues in
+    /// another turn.
     fn fail_moves(&mut self, failed: Result<(), Failure>) -> Result<(), Failure> {
         if failed.as_ref() != Err(&UNFINISHED) {
             self.moves = 0;
@@ -166,15 +169,14 @@ impl Cursor {
         failed
     }
 
-    /// Moves to the record before, whether there still is one at its place or not.
+    /// Moves to the previous record, whether or not the record at the position still exists.
     pub(super) fn step_back<H: Host>(&mut self, turn: &mut Turn<'_, H>) -> Result<(), Failure> {
         self.check_order(turn)?;
         self.backward = true;
         self.go(turn, &mut |_| {})
     }
 
-    /// Looks at the record, then moves on if told so. That there is nothing to move on to is no
-    /// failure.
+    /// Reads the record, then steps if asked to. Reaching the end is not a failure.
     pub(super) fn look<H: Host>(
         &mut self,
         turn: &mut Turn<'_, H>,
@@ -185,7 +187,7 @@ impl Cursor {
         if step { self.leave(turn) } else { Ok(()) }
     }
 
-    /// Stores a value in place of the record's, then moves on if told so.
+    /// Replaces the record's value, then steps if asked to.
     pub(super) fn set_value<H: Host>(
         &mut self,
         turn: &mut Turn<'_, H>,
@@ -210,7 +212,7 @@ impl Cursor {
         self.leave(turn)
     }
 
-    /// Looks at the record, removes it in the same step, and moves on in the cursor's direction.
+    /// Reads and removes the record in one step, and moves on in the cursor's direction.
     pub(super) fn seize<H: Host>(
         &mut self,
         turn: &mut Turn<'_, H>,
@@ -220,7 +222,7 @@ impl Cursor {
         self.leave(turn)
     }
 
-    /// Writes to the record. Where that is gone, to the one the cursor is on then.
+    /// Writes to the record; if it is gone, to the record that the cursor is on then.
     fn write<H: Host>(
         &mut self,
         turn: &mut Turn<'_, H>,
@@ -242,23 +244,23 @@ impl Cursor {
         Err(TOO_MANY_REMOVED)
     }
 
-    /// Looks at the record that the cursor is on. Where that is gone, at the next in its direction.
+    /// Reads the record at the cursor; if it is gone, the next one in its direction.
     fn find<H: Host>(&mut self, turn: &mut Turn<'_, H>, look: Look<'_>) -> Result<(), Failure> {
         let key = self.place.as_ref().ok_or(Failure::NO_RECORD)?.key.clone();
         if self.stand_on(turn, &key, look)? { Ok(()) } else { self.go(turn, look) }
     }
 
-    /// Moves on, if there is something to move on to.
+    /// Moves on, if there is a record to move on to.
     fn leave<H: Host>(&mut self, turn: &mut Turn<'_, H>) -> Result<(), Failure> {
         match self.go(turn, &mut |_| {}) {
-            // The next look goes on from where this one came to.
+            // The next operation continues from the present position.
             Err(failure) if failure == UNFINISHED => Ok(()),
             Err(failure) if failure == Failure::NO_RECORD => Ok(()),
             other => other,
         }
     }
 
-    /// Moves to the record beside the place, in the cursor's direction.
+    /// Moves to the neighbouring record in the cursor's direction.
     fn go<H: Host>(&mut self, turn: &mut Turn<'_, H>, look: Look<'_>) -> Result<(), Failure> {
         let key = self.place.take().ok_or(Failure::NO_RECORD)?.key;
         self.walk(turn, KeyRange::All, Some(key), look)
@@ -309,12 +311,12 @@ impl Cursor {
                 }
             }
         }
-        // The next move goes on from here.
+        // The next move continues from here.
         self.place = after.map(|key| Place { key, expires_at_ms: Some(0) });
         Err(UNFINISHED)
     }
 
-    /// Looks at the record of a key and stays on it, if there is one.
+    /// Moves to the record of a key, if it exists.
     fn stand_on<H: Host>(
         &mut self,
         turn: &mut Turn<'_, H>,

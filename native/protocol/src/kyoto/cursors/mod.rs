@@ -1,8 +1,8 @@
 //! Cursors: `cur_jump` to `cur_delete`.
 //!
-//! A connection has cursors by number. A number that is not known yet makes one, whatever the
-//! procedure, on the database of the request; a known one stays with the database it was made on.
-//! Cursors end with their connection.
+//! A connection's cursors have numbers. A procedure with an unknown number creates a cursor on the
+//! database of the request; a known cursor stays with the database on which it was created. Cursors
+//! end with their connection.
 
 mod cursor;
 #[cfg(test)]
@@ -22,7 +22,7 @@ use cursor::Cursor;
 use std::collections::HashMap;
 use todana_command::Record;
 
-/// Most cursors of a connection.
+/// Most cursors per connection.
 const CURSORS_MAX: usize = 1_024;
 
 const TOO_MANY: Failure =
@@ -38,7 +38,7 @@ pub(super) struct Cursors {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Chosen {
     number: u64,
-    /// Whether it was there before.
+    /// Whether it existed before the request.
     known: bool,
 }
 
@@ -48,7 +48,8 @@ impl Cursors {
         self.cursors.values().map(Cursor::held_bytes).sum()
     }
 
-    /// The cursor that the input `CUR` means, made if there is none and a database to make it on.
+    /// The cursor that the input `CUR` names. Creates it if it does not exist and there is a
+    /// database for it.
     pub(super) fn choose(
         &mut self,
         inputs: &Inputs<'_>,
@@ -71,19 +72,19 @@ impl Cursors {
         chosen.ok_or(Failure::NO_SUCH_CURSOR)
     }
 
-    /// Takes all cursors on a database off their places: it was cleared.
+    /// Clears the positions of all cursors on a database that was cleared.
     pub(super) fn unset(&mut self, database: usize) {
         let on_it = self.cursors.values_mut().filter(|cursor| cursor.database() == database);
         on_it.for_each(Cursor::unset);
     }
 }
 
-/// Whether a procedure came to its end in this turn, and [`resume`] goes on with it in the next.
+/// Whether a procedure ran out of its turn, so that [`resume`] must continue it in the next.
 pub(super) fn is_unfinished(done: &Result<(), Failure>) -> bool {
     matches!(done, Err(failure) if *failure == cursor::UNFINISHED)
 }
 
-/// Goes on with a procedure.
+/// Continues a procedure.
 pub(super) fn resume<H: Host>(
     turn: &mut Turn<'_, H>,
     cursors: &mut Cursors,
@@ -93,7 +94,7 @@ pub(super) fn resume<H: Host>(
     outputs: &mut Outputs,
 ) -> Result<(), Failure> {
     match row {
-        // The move is what goes on; to begin it again would lead elsewhere.
+        // The move itself continues; starting it again would lead to another record.
         Row::CurJump | Row::CurJumpBack | Row::CurStep | Row::CurStepBack => {
             cursors.get(chosen)?.resume(turn)
         }
@@ -101,7 +102,7 @@ pub(super) fn resume<H: Host>(
     }
 }
 
-/// Runs the procedure `cur_*` that a row is.
+/// Runs the `cur_*` procedure of a row.
 pub(super) fn run<H: Host>(
     turn: &mut Turn<'_, H>,
     cursors: &mut Cursors,
@@ -130,18 +131,18 @@ pub(super) fn run<H: Host>(
         }),
         Row::CurGet => get(turn, cursor, outputs, |cursor, turn, outputs| {
             let is_persistent = turn.database(cursor.database()).persistent;
-            cursor.look(turn, step, &mut |record| tell(record, is_persistent, outputs))
+            cursor.look(turn, step, &mut |record| add_record(record, is_persistent, outputs))
         }),
         Row::CurSeize => get(turn, cursor, outputs, |cursor, turn, outputs| {
             let is_persistent = turn.database(cursor.database()).persistent;
-            cursor.seize(turn, &mut |record| tell(record, is_persistent, outputs))
+            cursor.seize(turn, &mut |record| add_record(record, is_persistent, outputs))
         }),
         _ => Err(Failure::NOT_IMPLEMENTED),
     }
 }
 
-/// `cur_delete`. A cursor that this very request made stays: ktserver knows the procedure only
-/// where there was one.
+/// `cur_delete`. A cursor that this request created stays, because ktserver deletes only cursors
+/// that existed before the request.
 fn delete(cursors: &mut Cursors, chosen: Option<Chosen>) -> Result<(), Failure> {
     match chosen {
         Some(Chosen { number, known: true }) => {
@@ -164,7 +165,7 @@ fn set_value<H: Host>(
     cursor.set_value(turn, value, expires, step)
 }
 
-/// Looks at a record by a cursor and counts the look.
+/// Reads a record by a cursor and counts the look-up.
 fn get<H: Host>(
     turn: &mut Turn<'_, H>,
     cursor: &mut Cursor,
@@ -180,13 +181,13 @@ fn get<H: Host>(
     done
 }
 
-fn tell(record: &Record<'_>, is_persistent: bool, outputs: &mut Outputs) {
+fn add_record(record: &Record<'_>, is_persistent: bool, outputs: &mut Outputs) {
     outputs.insert(b"key", record.key);
     outputs.insert(b"value", record.value);
-    records::tell_expiry(record, is_persistent, outputs);
+    records::add_expiry(record, is_persistent, outputs);
 }
 
-/// The number of a cursor, from 0 to 2^63 - 1: digits, whatever follows.
+/// The number of a cursor, from 0 to 2^63 - 1. Text after the digits is ignored.
 fn number(text: &[u8]) -> Option<u64> {
     let digits = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
     let digits = std::str::from_utf8(&text[..digits]).ok()?;

@@ -1,4 +1,4 @@
-//! Cursors against a model of them, with writes by others and records that expire in between.
+//! Compares cursors with a model, while other clients write and records expire.
 
 use super::tests::{Connection, DESCENDING, LEXICAL, NO_RECORD};
 use crate::kyoto::table::Row;
@@ -6,14 +6,14 @@ use proptest::prelude::*;
 use std::collections::BTreeMap;
 use todana_command::Expires;
 
-/// What a client or others do.
+/// An action of the client or of other clients.
 #[derive(Clone, Copy, Debug)]
 enum Action {
-    /// Others store a record, which lives for so many seconds.
+    /// Another client stores a record, which expires after this many seconds.
     Put(u8, Option<u64>),
-    /// Others remove one.
+    /// Another client removes a record.
     Remove(u8),
-    /// So many seconds pass.
+    /// This many seconds pass.
     Pass(u64),
     Jump(Option<u8>),
     JumpBack(Option<u8>),
@@ -32,7 +32,7 @@ enum Action {
 }
 
 fn step() -> impl Strategy<Value = Action> {
-    // The model counts on no key at the very ends.
+    // The model does not cover keys at the very ends.
     let key = || b'a'..=b'h';
     prop_oneof![
         4 => (key(), prop::option::of(1u64..4)).prop_map(|(key, ttl)| Action::Put(key, ttl)),
@@ -47,29 +47,29 @@ fn step() -> impl Strategy<Value = Action> {
     ]
 }
 
-/// Records by their place in the order, and a cursor on one of them.
+/// Records by their rank in the order, and a cursor on one of them.
 struct Model {
     descending: bool,
     now_ms: u64,
-    /// When each record expires.
+    /// The expiry of each record.
     records: BTreeMap<u8, Option<u64>>,
-    /// The place in the order, and when the record there was to expire as it was last seen.
+    /// The cursor's rank, and the expiry of its record when it was last read.
     place: Option<(u8, Option<u64>)>,
     backward: bool,
 }
 
 impl Model {
-    /// Where a key stands in the order, and the other way round.
+    /// The rank of a key in the order, and the reverse.
     fn rank(&self, key: u8) -> u8 {
         if self.descending { u8::MAX - key } else { key }
     }
 
-    /// Forgets what has expired.
+    /// Removes expired records.
     fn expire(&mut self) {
         self.records.retain(|_, at_ms| at_ms.is_none_or(|at_ms| at_ms > self.now_ms));
     }
 
-    /// Goes to the record beside a place, or off.
+    /// Moves to the record beside a rank, or off the records.
     fn go(&mut self, beside: u8) -> Option<u8> {
         let found = match self.backward {
             false => self.records.range(beside.saturating_add(1)..).next(),
@@ -83,7 +83,7 @@ impl Model {
         self.place.map(|(rank, _)| rank)
     }
 
-    /// The record that the cursor is on: its own, or the next in its direction.
+    /// The record at the cursor: its own, or the next in its direction.
     fn find(&mut self) -> Option<u8> {
         let (rank, _) = self.place?;
         match self.records.get(&rank) {
@@ -95,7 +95,7 @@ impl Model {
         }
     }
 
-    /// Which key a step of the client finds.
+    /// The key that a client's action finds.
     fn take(&mut self, step: Action) -> Option<u8> {
         match step {
             Action::Jump(key) => {
@@ -158,7 +158,7 @@ fn name(key: u8) -> String {
     char::from(key).to_string()
 }
 
-/// What the client's procedure and its inputs are.
+/// The procedure of a client's action and its inputs.
 fn request(step: Action) -> Option<(Row, String)> {
     let key = |key: Option<u8>| key.map(|key| format!("&key={}", name(key))).unwrap_or_default();
     let flag = |step: bool| if step { "&step" } else { "" };
@@ -189,7 +189,7 @@ proptest! {
         let now_ms = connection.host.now_ms;
         let (records, place, backward) = Default::default();
         let mut model = Model { descending, now_ms, records, place, backward };
-        // The place in the order that a walk was at before, and whether it went backward.
+        // The rank before the last move of a walk, and whether it went backward.
         let mut walked: Option<(u8, bool)> = None;
         for step in steps {
             match step {
@@ -223,7 +223,8 @@ proptest! {
                 _ => String::new(),
             };
             prop_assert_eq!(answer, expected, "{:?}", step);
-            // Looks of one walk go one way. A jump, a turn and the end of the records end a walk.
+            // All moves of a walk have one direction. A jump, a change of direction and the end of
+            // the records end a walk.
             let goes_on = walked.is_some_and(|(_, backward)| backward == model.backward);
             match (step, rank) {
                 (Action::Jump(_) | Action::JumpBack(_), _) | (_, None) => walked = None,

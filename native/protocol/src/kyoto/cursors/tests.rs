@@ -18,7 +18,7 @@ pub(super) const DESCENDING: Option<KeyOrder> =
 pub(super) struct Connection {
     pub(super) host: FakeHost,
     cursors: Cursors,
-    /// That the last procedure took.
+    /// Turns that the last procedure took.
     turns: usize,
 }
 
@@ -31,14 +31,14 @@ impl Connection {
         Connection { host, cursors: Cursors::default(), turns: 0 }
     }
 
-    /// With records whose values are their keys in capitals.
+    /// A database whose values are their keys in capitals.
     fn with(order: Option<KeyOrder>, keys: &[&str]) -> Connection {
         let mut connection = Connection::new(order);
         keys.iter().for_each(|key| connection.put(key, Expires::Never));
         connection
     }
 
-    /// What others write.
+    /// A write by another client.
     pub(super) fn put(&mut self, key: &str, expires: Expires) {
         let value = key.to_uppercase();
         let set = Set { expires, ..Set::new(key.as_bytes(), value.as_bytes()) };
@@ -55,7 +55,7 @@ impl Connection {
         see(&mut turn, database, command, &mut |_| {}).expect("a command that succeeds");
     }
 
-    /// A request: the outputs as `name=value` in order of their coming, or the error.
+    /// Sends a request. Returns the outputs as `name=value` in order of arrival, or the error.
     pub(super) fn ask(&mut self, row: Row, query: &str) -> String {
         let mut reading = Reading::new(query.as_bytes(), None, b"".into()).expect("a query");
         assert!(reading.step(), "a short query");
@@ -413,7 +413,7 @@ fn expired_records_are_passed_over() {
 
 #[test]
 fn many_expired_records_are_passed_over_in_several_turns() {
-    /// What a turn looks at: two commands, of eight steps of a walk over 1,024 keys each.
+    /// Keys visited in a turn: two commands, each of eight steps of a walk over 1,024 keys.
     const KEYS_PER_TURN: usize = 16_384;
     let mut connection = Connection::with(LEXICAL, &["a", "z"]);
     let expired = 5 * KEYS_PER_TURN;
@@ -432,7 +432,8 @@ fn many_expired_records_are_passed_over_in_several_turns() {
         connection.check(Row::CurGetKey, "CUR=1", &format!("key={key}"));
         assert_eq!(connection.turns, 1);
     }
-    // A step from a record that others removed makes two moves, each in as many turns as it takes.
+    // A step from a record that another client removed makes two moves, each over as many turns as
+    // needed.
     for key in ["b", "zz"] {
         connection.put(key, Expires::Never);
     }
@@ -442,7 +443,7 @@ fn many_expired_records_are_passed_over_in_several_turns() {
     assert!(connection.turns >= expired / KEYS_PER_TURN);
     connection.check(Row::CurGetKey, "CUR=1", "key=zz");
     connection.remove("zz");
-    // A look that steps leaves the way to the next one.
+    // A read that steps leaves its move to the next operation.
     connection.check(Row::CurJump, "CUR=1", "");
     connection.check(Row::CurGetKey, "CUR=1&step", "key=a");
     connection.check(Row::CurSeize, "CUR=1", "key=z value=Z");

@@ -1,14 +1,14 @@
-//! Bodies in chunks.
+//! Chunked bodies.
 //!
 //! ```text
-//!   5;extension\r\n       hexadecimal length; extensions mean nothing here
+//!   5;extension\r\n       hexadecimal length; extensions are ignored
 //!   hello\r\n
 //!   0\r\n
-//!   Trailer: x\r\n        trailers neither
+//!   Trailer: x\r\n        trailers are ignored too
 //!   \r\n
 //! ```
 //!
-//! Chunks are taken out of the input as they come, so that what waits is a line at most.
+//! Chunks are consumed as they arrive, so at most one line waits in the input.
 
 use httparse::{Status, parse_chunk_size};
 use memchr::memchr;
@@ -19,39 +19,39 @@ const LINE_BYTES_MAX: usize = 1024;
 /// Most bytes of trailers.
 const TRAILER_BYTES_MAX: usize = 64 << 10;
 
-/// What is wrong with a body.
+/// Why a body is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::kyoto) enum Trouble {
-    /// These are no chunks.
+    /// The chunks are malformed.
     Invalid,
-    /// More bytes than a body may have.
+    /// The body exceeds its limit.
     TooLarge,
 }
 
-/// A body whose chunks are coming.
+/// A chunked body that is being received.
 #[derive(Debug, Default)]
 pub(in crate::kyoto) struct Chunks {
-    /// What came so far.
+    /// The bytes received so far.
     pub(in crate::kyoto) body: Vec<u8>,
     next: Next,
 }
 
-/// What is to come next.
+/// The next part of the body.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Next {
     /// The length of a chunk.
     #[default]
     Length,
-    /// So many bytes of a chunk, and the end of a line.
+    /// This many more bytes of a chunk, and the end of a line.
     Bytes(usize),
-    /// A line after the last chunk; so many bytes of such lines were there.
+    /// A line after the last chunk; `bytes` is the length of the trailers so far.
     Trailer { bytes: usize },
     /// Nothing.
     End,
 }
 
 impl Chunks {
-    /// Takes what is there, and says how much that was.
+    /// Consumes the available input and returns the number of bytes consumed.
     pub(in crate::kyoto) fn take(
         &mut self,
         input: &[u8],
@@ -79,7 +79,7 @@ impl Chunks {
         }
     }
 
-    /// Whether all is there.
+    /// Whether the body is complete.
     pub(in crate::kyoto) fn is_whole(&self) -> bool {
         self.next == Next::End
     }
@@ -98,7 +98,7 @@ impl Chunks {
         }
         match parse_chunk_size(input) {
             Ok(Status::Complete((bytes, length))) => {
-                // An extension could hide a line from whoever ends lines at LF alone.
+                // An extension could hide a line from a peer that ends lines at LF alone.
                 let has_one_line = memchr(b'\n', input) == Some(bytes - 1);
                 if bytes > LINE_BYTES_MAX || !has_one_line {
                     return Err(Trouble::Invalid);
@@ -149,7 +149,7 @@ impl Chunks {
 mod tests {
     use super::*;
 
-    /// The body, and what is left of the input.
+    /// The body and the rest of the input.
     fn decode(
         input: &[u8],
         body_bytes_max: usize,
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_chunk_is_refused() {
+    fn malformed_chunks_are_refused() {
         let long = [b"1;", [b'x'; 2000].as_slice(), b"\r\nx\r\n0\r\n\r\n"].concat();
         let trailers = [b"0\r\n".as_slice(), &b"a: b\r\n".repeat(20_000), b"\r\n"].concat();
         let wrong: [&[u8]; 9] = [

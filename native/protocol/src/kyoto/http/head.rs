@@ -2,13 +2,13 @@
 //!
 //! ```text
 //!   PUT /key?ignored HTTP/1.1\r\n      the first line decides whether this is HTTP at all:
-//!   Host: localhost:1978\r\n           anything else ends the connection without a word, as soon
-//!   Content-Length: 5\r\n              as it is read
+//!   Host: localhost:1978\r\n           any other line closes the connection without a reply,
+//!   Content-Length: 5\r\n              as soon as it has been read
 //!   \r\n
 //! ```
 //!
-//! A head that does not end yet is not parsed, and what was looked through is not looked through
-//! again: a client that sends byte by byte costs no more than one that sends all at once.
+//! An incomplete head is not parsed, and no byte is searched twice for the end of the head: a
+//! client that sends byte by byte costs no more than one that sends everything at once.
 
 use httparse::{EMPTY_HEADER, Header, Status, parse_headers};
 use memchr::{memchr, memchr_iter};
@@ -19,10 +19,10 @@ const LINE_BYTES_MAX: usize = 8191;
 /// Most headers.
 const HEADERS_MAX: usize = 128;
 
-/// Headers that a request usually has at most.
+/// Most headers of a usual request.
 const HEADERS_USUAL: usize = 16;
 
-/// How a request is made. Case counts.
+/// The method of a request. Methods are case-sensitive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::kyoto) enum Method {
     Get,
@@ -45,25 +45,25 @@ impl Method {
         }
     }
 
-    /// Whether a body means something to it. Where not, it is passed over.
+    /// Whether the method uses a body. The body of any other method is skipped.
     pub(in crate::kyoto) fn takes_body(self) -> bool {
         matches!(self, Method::Post | Method::Put | Method::Other)
     }
 }
 
-/// What follows the head.
+/// The body that follows the head.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in crate::kyoto) enum Body {
     /// Nothing.
     #[default]
     None,
-    /// So many bytes.
+    /// This many bytes.
     Bytes(u64),
     /// Chunks.
     Chunks,
 }
 
-/// A head. Of headers that came twice the last counts.
+/// A head. If a header occurs twice, the last one counts.
 #[derive(Clone, Debug)]
 pub(in crate::kyoto) struct Head<'i> {
     /// The method as it was sent.
@@ -77,7 +77,7 @@ pub(in crate::kyoto) struct Head<'i> {
     pub(in crate::kyoto) expects_continue: bool,
     pub(in crate::kyoto) host: Option<&'i [u8]>,
     pub(in crate::kyoto) origin: Option<&'i [u8]>,
-    /// Whether a browser asks with it what a page of another site may send.
+    /// Whether this is a CORS preflight: a browser asks what a page of another site may send.
     pub(in crate::kyoto) is_preflight: bool,
     /// `Sec-Fetch-Site`
     pub(in crate::kyoto) fetch_site: Option<&'i [u8]>,
@@ -92,7 +92,7 @@ pub(in crate::kyoto) struct Head<'i> {
 }
 
 impl<'i> Head<'i> {
-    /// The target up to its first question mark, and what follows that.
+    /// The target up to its first question mark, and the text after it.
     pub(in crate::kyoto) fn path_and_query(&self) -> (&'i [u8], &'i [u8]) {
         match memchr(b'?', self.target) {
             Some(at) => (&self.target[..at], &self.target[at + 1..]),
@@ -101,36 +101,36 @@ impl<'i> Head<'i> {
     }
 }
 
-/// How much of a head that did not end was looked at.
+/// How much of an incomplete head has been examined.
 #[derive(Clone, Copy, Debug, Default)]
 pub(in crate::kyoto) struct Seen {
-    /// Where the headers begin; 0 before the request line was read.
+    /// The offset of the headers; 0 before the request line has been read.
     headers: usize,
-    /// Bytes in which the end that is looked for does not begin.
+    /// Number of bytes that do not contain the beginning of the end.
     searched: usize,
 }
 
 impl Seen {
-    /// Where the headers begin, once a head was found.
+    /// The offset of the headers, once a head was found.
     pub(in crate::kyoto) fn headers(&self) -> usize {
         self.headers
     }
 }
 
-/// What the front of the input is.
+/// What the input begins with.
 #[derive(Clone, Debug)]
 pub(in crate::kyoto) enum Found<'i> {
-    /// A head of so many bytes.
+    /// A head of this length.
     Head(Head<'i>, usize),
-    /// The beginning of one.
+    /// An incomplete head.
     Unfinished,
-    /// No HTTP.
+    /// Not HTTP.
     Other,
-    /// HTTP with something wrong in it.
+    /// Invalid HTTP.
     Bad(&'static str),
 }
 
-/// Looks for a head of at most `bytes_max` at the front of the input.
+/// Searches for a head of at most `bytes_max` at the front of the input.
 #[inline]
 pub(in crate::kyoto) fn find<'i>(input: &'i [u8], seen: &mut Seen, bytes_max: usize) -> Found<'i> {
     let is_first_look = seen.searched == 0;
@@ -139,7 +139,8 @@ pub(in crate::kyoto) fn find<'i>(input: &'i [u8], seen: &mut Seen, bytes_max: us
     }
     if seen.headers == 0 {
         let found = memchr(b'\n', &input[seen.searched..]).map(|at| at + seen.searched);
-        // The CR before the end does not count; where no end came yet, the last byte may be one.
+        // The CR before the end does not count. While the end is missing, the last byte may be that
+        // CR.
         let has_cr = found.is_none_or(|end| end > 0 && input[end - 1] == b'\r');
         let line_bytes_max = LINE_BYTES_MAX.min(bytes_max) + usize::from(has_cr);
         if found.unwrap_or(input.len()) > line_bytes_max {
@@ -155,7 +156,7 @@ pub(in crate::kyoto) fn find<'i>(input: &'i [u8], seen: &mut Seen, bytes_max: us
         (seen.headers, seen.searched) = (end + 1, end);
     }
     let bounded = &input[..input.len().min(bytes_max.max(seen.headers))];
-    // Nearly always a head comes in one piece, and its end need not be looked for.
+    // A head nearly always arrives in one piece; then there is no need to search for its end.
     if is_first_look && let found @ Found::Head(..) = parse(bounded, seen.headers) {
         return found;
     }
@@ -169,7 +170,7 @@ pub(in crate::kyoto) fn find<'i>(input: &'i [u8], seen: &mut Seen, bytes_max: us
     }
 }
 
-/// Whether an empty line follows what was searched.
+/// Whether an empty line follows the bytes already searched.
 fn ends(input: &[u8], seen: &mut Seen) -> bool {
     for at in memchr_iter(b'\n', &input[seen.searched..]) {
         let at = at + seen.searched;
@@ -229,7 +230,7 @@ impl<'i> RequestLine<'i> {
         is_sound.then_some(RequestLine { name, target, is_1_1 })
     }
 
-    /// The head of this line and these headers.
+    /// The head with this request line and these headers.
     fn with(self, headers: &[Header<'i>]) -> Result<Head<'i>, &'static str> {
         let mut head = Head {
             name: self.name,
@@ -250,7 +251,7 @@ impl<'i> RequestLine<'i> {
         };
         for header in headers {
             let is = |name: &str| header.name.eq_ignore_ascii_case(name);
-            // By length first: most headers are of no interest.
+            // The length is compared first, because most headers are irrelevant.
             match header.name.len() {
                 4 if is("host") => head.host = Some(header.value),
                 6 if is("origin") => head.origin = Some(header.value),
@@ -282,14 +283,14 @@ impl<'i> RequestLine<'i> {
             }
         }
         head.is_preflight &= head.origin.is_some();
-        // Whoever stands between a client of HTTP/1.0 and us does not know chunks, and would take
-        // what follows them for something else.
+        // A proxy between an HTTP/1.0 client and this server does not know chunks, and would take
+        // the bytes after them for another message.
         head.keep_alive &= self.is_1_1 || head.body != Body::Chunks;
         Ok(head)
     }
 }
 
-/// What a `Content-Length` makes of the body that is known so far.
+/// The body after a `Content-Length`, given the body known so far.
 fn with_length(body: Body, value: &[u8]) -> Result<Body, &'static str> {
     const TROUBLE: &str = "invalid content length";
     let is_number = !value.is_empty() && value.iter().all(u8::is_ascii_digit);
@@ -310,7 +311,7 @@ fn keeps_alive(value: &[u8], or: bool) -> bool {
     keeps
 }
 
-/// Whether a method may have this byte.
+/// Whether a method may contain this byte.
 fn is_token(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }

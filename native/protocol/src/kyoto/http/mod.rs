@@ -1,9 +1,9 @@
-//! HTTP/1.0 and 1.1 as ktserver speaks them: request heads, bodies in chunks, responses.
+//! HTTP/1.0 and 1.1 in ktserver's form: request heads, chunked bodies, responses.
 //!
-//! Stricter than ktserver where two readers of one request could differ about where it ends: two
-//! lengths that differ, a length that is no number, a length beside `Transfer-Encoding`, another
-//! encoding than `chunked`, and header lines that HTTP does not know are answered 400, and the
-//! connection is closed.
+//! This implementation is stricter than ktserver if two readers of a request could disagree about
+//! where it ends. Two different lengths, a length that is not a number, a length beside
+//! `Transfer-Encoding`, an encoding other than `chunked`, and malformed header lines are answered
+//! with status 400, and the connection is closed.
 
 mod chunks;
 mod head;

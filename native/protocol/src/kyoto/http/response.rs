@@ -4,7 +4,7 @@
 //!   HTTP/1.1 200 OK\r\n
 //!   Server: Todana/0.1.0\r\n
 //!   Date: Sat, 21 Nov 2026 12:00:00 GMT\r\n
-//!   Connection: close\r\n                         only where it will be
+//!   Connection: close\r\n                         only if the connection will be closed
 //!   Content-Length: 5\r\n
 //!   <other headers, sorted by name>\r\n
 //!   \r\n
@@ -16,10 +16,10 @@ use smallvec::SmallVec;
 use std::io::Write;
 use std::time::{Duration, SystemTime};
 
-/// What `Expect: 100-continue` is answered.
+/// The reply to `Expect: 100-continue`.
 pub(in crate::kyoto) const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 
-/// What became of a request.
+/// The status of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::kyoto) enum Status {
     Ok = 200,
@@ -30,7 +30,7 @@ pub(in crate::kyoto) enum Status {
     Forbidden = 403,
     NotFound = 404,
     TooLarge = 413,
-    /// Kyoto Tycoon's own: no record, duplicate, other value.
+    /// Kyoto Tycoon's own status: no record, duplicate, or another value.
     Logical = 450,
     Internal = 500,
     NotImplemented = 501,
@@ -39,7 +39,7 @@ pub(in crate::kyoto) enum Status {
 }
 
 impl Status {
-    /// Number and reason, as the status line has them.
+    /// Number and reason phrase, as in the status line.
     pub(in crate::kyoto) fn words(self) -> &'static str {
         match self {
             Status::Ok => "200 OK",
@@ -58,17 +58,17 @@ impl Status {
     }
 }
 
-/// The current second as headers word it. Worded once a second, not once a response.
+/// The current second in the form of headers, formatted once a second and not for each response.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::kyoto) struct Dated {
     second: u64,
     text: [u8; DATE_BYTES],
 }
 
-/// Bytes of a date: `Sat, 21 Nov 2026 12:00:00 GMT`.
+/// Length of a date: `Sat, 21 Nov 2026 12:00:00 GMT`.
 const DATE_BYTES: usize = 29;
 
-/// The last second that a date of this form can tell.
+/// The last second that a date of this form can express.
 const SECOND_MAX: u64 = 253_402_300_799;
 
 impl Default for Dated {
@@ -78,14 +78,14 @@ impl Default for Dated {
 }
 
 impl Dated {
-    /// The date of a second since the Unix epoch; the last of the year 9999 for what comes later.
+    /// The date of a second since the Unix epoch; the end of the year 9999 for later seconds.
     pub(in crate::kyoto) fn of(second: u64) -> Dated {
         let mut dated = Dated::default();
         dated.set(second);
         dated
     }
 
-    /// Goes on to another second.
+    /// Changes to another second.
     #[inline]
     pub(in crate::kyoto) fn set(&mut self, second: u64) {
         if second != self.second {
@@ -106,12 +106,12 @@ impl Dated {
     }
 }
 
-/// What the headers of all responses to a client have in common.
+/// Headers common to all responses to a client.
 #[derive(Clone, Debug, Default)]
 pub(in crate::kyoto) struct Common {
     pub(in crate::kyoto) date: Dated,
-    /// The origin of the page that sent the request, where pages of it may read the response; else
-    /// nothing.
+    /// The origin of the page that sent the request if its pages may read the response; otherwise
+    /// empty.
     pub(in crate::kyoto) origin: Vec<u8>,
 }
 
@@ -120,9 +120,9 @@ pub(in crate::kyoto) struct Common {
 pub(in crate::kyoto) struct Response<'r> {
     pub(in crate::kyoto) status: Status,
     pub(in crate::kyoto) keep_alive: bool,
-    /// What `Content-Length` says; without one there is no such header (`HEAD`).
+    /// The value of `Content-Length`; `None` omits the header (`HEAD`).
     pub(in crate::kyoto) length: Option<usize>,
-    /// Further headers, sorted by name. Their values have no line ends in them.
+    /// Further headers, sorted by name. Their values contain no line ends.
     pub(in crate::kyoto) headers: &'r [(&'static str, &'r [u8])],
 }
 
@@ -131,15 +131,15 @@ const SERVER: &[u8] =
     concat!("\r\nServer: Todana/", env!("CARGO_PKG_VERSION"), "\r\nDate: ").as_bytes();
 
 impl Response<'_> {
-    /// A response without a body or headers of its own.
+    /// A response without a body or further headers.
     pub(in crate::kyoto) fn of(status: Status) -> Response<'static> {
         Response { status, keep_alive: true, length: None, headers: &[] }
     }
 
-    /// Writes the head; the body is to follow.
+    /// Writes the head; the body follows.
     #[inline]
     pub(in crate::kyoto) fn write_head(&self, out: &mut Vec<u8>, common: &Common) {
-        // Room for what follows, so that few of the writes below have to ask.
+        // Reserves space, so that few of the writes below have to grow the buffer.
         out.reserve(256);
         out.extend_from_slice(b"HTTP/1.1 ");
         out.extend_from_slice(self.status.words().as_bytes());
@@ -159,8 +159,8 @@ impl Response<'_> {
         out.extend_from_slice(b"\r\n\r\n");
     }
 
-    /// The headers, and those without which a browser does not let a page of another origin read
-    /// the response.
+    /// Writes the headers, including those that a browser requires before a page of another origin
+    /// may read the response.
     #[cold]
     fn headers_for_a_page<'h>(
         &'h self,
@@ -173,7 +173,7 @@ impl Response<'_> {
         headers
     }
 
-    /// Writes a response whose body is there already; `with_body` is false for `HEAD`.
+    /// Writes a response with a complete body; `with_body` is false for `HEAD`.
     #[inline]
     pub(in crate::kyoto) fn write(
         self,
@@ -200,7 +200,7 @@ fn write_headers(headers: &[(&'static str, &[u8])], out: &mut Vec<u8>) {
     }
 }
 
-/// Answers a browser that asks whether a page of an allowed origin may send a request.
+/// Answers a preflight: a browser asks whether a page of an allowed origin may send a request.
 #[cold]
 pub(in crate::kyoto) fn answer_preflight(out: &mut Vec<u8>, common: &Common, keep_alive: bool) {
     let headers: [(&str, &[u8]); 2] = [
@@ -211,8 +211,8 @@ pub(in crate::kyoto) fn answer_preflight(out: &mut Vec<u8>, common: &Common, kee
     Response { status, keep_alive, length, headers: &headers }.write_head(out, common);
 }
 
-/// Answers a request that was not carried out, with a sentence as its body: the status line and
-/// `why` in parentheses. Headers beside `Content-Type` may follow it.
+/// Answers a request that was not executed. The body is a sentence: the status line and `why` in
+/// parentheses. More headers may follow `Content-Type`.
 #[cold]
 pub(in crate::kyoto) fn refuse(
     out: &mut Vec<u8>,

@@ -1,9 +1,9 @@
-//! `match_prefix`, `match_regex`, `match_similar`: searches through all keys, a slice a turn.
+//! `match_prefix`, `match_regex`, `match_similar`: searches through all keys, a slice in each turn.
 //!
-//! A slice ends after so many keys, or so much work: an expression or an edit distance may cost
-//! much for a single key. Keys that were read and not looked at wait for the next slice. A search
-//! sees each key that is there from its beginning to its end, once; one that comes or goes
-//! meanwhile, perhaps.
+//! A slice ends after a number of keys or an amount of work, because an expression or an edit
+//! distance may be expensive for a single key. Keys that were read but not compared wait for the
+//! next slice. A search sees every key that exists during the whole search exactly once. It may or
+//! may not see a key that is created or removed meanwhile.
 
 use super::failure::Failure;
 use super::http::Status;
@@ -20,17 +20,17 @@ use std::collections::{BTreeSet, VecDeque};
 use todana_command::Command;
 use todana_table::{Comparison, KeyRange, Keyspace};
 
-/// Most keys that a slice looks at.
+/// Most keys compared in a slice.
 const SLICE_KEYS: usize = 1_024;
-/// Keys that are read at a time where a look at each may cost much.
+/// Keys read at a time if comparing each may be expensive.
 const COSTLY_KEYS: usize = 256;
-/// Work of the expressions and distances in a slice, after which it ends. A unit is a state of an
-/// expression beside a byte of a key: up to 20 ns where the search has to follow them all, which
-/// makes this a millisecond; far less as a rule.
+/// Most work on expressions and distances in a slice. A unit is one state of an expression for one
+/// byte of a key: up to 20 ns if the search has to follow all states, which makes this about a
+/// millisecond; usually far less.
 const SLICE_WORK: usize = 1 << 16;
-/// Bytes that a match takes beside its key while its distance is kept.
+/// Bytes that a match occupies beside its key while its distance is kept.
 const NEAREST_BYTES: usize = 96;
-/// Most work that a single key may make: some milliseconds at the worst.
+/// Most work for a single key: some milliseconds in the worst case.
 const KEY_WORK_MAX: usize = 1 << 18;
 
 const TOO_MUCH_WORK: Failure = Failure::new(
@@ -38,37 +38,37 @@ const TOO_MUCH_WORK: Failure = Failure::new(
     "DB: 9: system error: there is a key too long for this expression",
 );
 
-/// A search under way.
+/// A search in progress.
 #[derive(Debug)]
 pub(super) struct Search {
     database: usize,
     road: Road,
-    /// Keys that were read and not looked at yet.
+    /// Keys that were read but not compared yet.
     unseen: VecDeque<Vec<u8>>,
     sieve: Sieve,
 }
 
-/// How the keys are come by.
+/// The source of the keys.
 #[derive(Debug)]
 enum Road {
-    /// In order, those that begin with a prefix or all, after a key.
+    /// In order, the keys after `after`: those with a prefix, or all.
     Walk {
         prefix: Option<Vec<u8>>,
         after: Option<Vec<u8>>,
     },
-    /// Without order, from this cursor on.
+    /// Without an order, from this cursor on.
     Scan(u64),
     End,
 }
 
-/// What keys are looked for, and those that were found.
+/// The condition of the search, and the matches found.
 #[derive(Debug)]
 struct Sieve {
     wanted: Wanted,
     matches_max: usize,
-    /// Matches among the outputs.
+    /// Number of matches among the outputs.
     matches: usize,
-    /// Matches by distance, where that is their order: they go out at the end.
+    /// Matches sorted by distance, if that is their order: they are written at the end.
     nearest: BTreeSet<(usize, Vec<u8>)>,
     nearest_bytes: usize,
     bytes_max: usize,
@@ -81,7 +81,7 @@ enum Wanted {
     Near { origin: Origin, range: usize },
 }
 
-/// What a slice did so far.
+/// Progress within a slice.
 #[derive(Debug, Default)]
 struct Slice {
     keys: usize,
@@ -89,7 +89,7 @@ struct Slice {
 }
 
 impl Search {
-    /// Begins the search that a row is.
+    /// Begins the search of a row.
     pub(super) fn begin<H: Host>(
         turn: &Turn<'_, H>,
         row: Row,
@@ -118,12 +118,12 @@ impl Search {
         Ok(Search { database, road, unseen: VecDeque::new(), sieve })
     }
 
-    /// Bytes of the matches that it keeps until all are known.
+    /// Bytes of the matches that are kept until all are known.
     pub(super) fn held_bytes(&self) -> usize {
         self.sieve.nearest_bytes
     }
 
-    /// Goes on for a slice. True when all matches are among the outputs.
+    /// Continues for a slice. True when all matches are among the outputs.
     pub(super) fn step<H: Host>(
         &mut self,
         turn: &mut Turn<'_, H>,
@@ -148,7 +148,7 @@ impl Search {
         self.sieve.conclude(outputs)
     }
 
-    /// Reads keys and looks at them, as far as this slice goes.
+    /// Reads and compares keys within the bounds of this slice.
     fn read<H: Host>(
         &mut self,
         turn: &mut Turn<'_, H>,
@@ -213,12 +213,12 @@ impl Wanted {
         }
     }
 
-    /// What a look at a key costs at most.
+    /// The most work that comparing a key takes.
     fn work(&self, key: &[u8]) -> usize {
         match self {
             Wanted::Prefix(_) => 0,
             Wanted::Expression(expression) => expression.work(key.len()),
-            // A word of a distance costs half as much as a state of an expression may.
+            // A word of a distance costs at most half as much as a state of an expression.
             Wanted::Near { origin, range } => origin.work(key, *range) / 2,
         }
     }
@@ -246,15 +246,15 @@ impl Slice {
 }
 
 impl Sieve {
-    /// Whether no key can change the outcome any more.
+    /// Whether no further key can change the result.
     fn is_full(&self) -> bool {
         self.matches >= self.matches_max
     }
 
     fn look(&mut self, key: &[u8], outputs: &mut Outputs) -> Result<(), Failure> {
         match &mut self.wanted {
-            Wanted::Prefix(prefix) if key.starts_with(prefix) => self.tell(key, outputs),
-            Wanted::Expression(expression) if expression.matches(key) => self.tell(key, outputs),
+            Wanted::Prefix(prefix) if key.starts_with(prefix) => self.add(key, outputs),
+            Wanted::Expression(expression) if expression.matches(key) => self.add(key, outputs),
             Wanted::Near { origin, range } => {
                 let worst = self.nearest.last().map(|(distance, _)| *distance);
                 let is_crowded = self.nearest.len() >= self.matches_max;
@@ -268,7 +268,7 @@ impl Sieve {
         }
     }
 
-    /// Keeps a match until all are known.
+    /// Keeps a match until all matches are known.
     fn keep(&mut self, distance: usize, key: &[u8]) -> Result<(), Failure> {
         if self.nearest.insert((distance, key.to_vec())) {
             self.nearest_bytes += key.len() + NEAREST_BYTES;
@@ -282,7 +282,7 @@ impl Sieve {
     }
 
     /// Adds a match to the outputs.
-    fn tell(&mut self, key: &[u8], outputs: &mut Outputs) -> Result<(), Failure> {
+    fn add(&mut self, key: &[u8], outputs: &mut Outputs) -> Result<(), Failure> {
         if self.is_full() {
             return Ok(());
         }
@@ -292,7 +292,7 @@ impl Sieve {
         if outputs.bytes() > self.bytes_max { Err(Failure::REPLY_TOO_LONG) } else { Ok(()) }
     }
 
-    /// Adds what was kept to the outputs, a slice of it. True when there is no more.
+    /// Adds a slice of the kept matches to the outputs. True when none are left.
     fn conclude(&mut self, outputs: &mut Outputs) -> Result<bool, Failure> {
         for _ in 0..SLICE_KEYS {
             let Some((_, key)) = self.nearest.pop_first() else {
@@ -300,7 +300,7 @@ impl Sieve {
                 return Ok(true);
             };
             self.nearest_bytes -= key.len() + NEAREST_BYTES;
-            self.tell(&key, outputs)?;
+            self.add(&key, outputs)?;
         }
         Ok(false)
     }

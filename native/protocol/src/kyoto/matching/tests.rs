@@ -36,7 +36,7 @@ fn begin(host: &mut FakeHost, row: Row, query: &str) -> Result<Search, Failure> 
     Search::begin(&turn, row, 0, &reading.finish().expect("few inputs"))
 }
 
-/// What a search puts out, and the rows after each of its steps.
+/// The outputs of a search, and the number of rows after each of its steps.
 fn run(host: &mut FakeHost, row: Row, query: &str) -> Result<(Outputs, Vec<usize>), Failure> {
     let mut search = begin(host, row, query)?;
     let mut out = Vec::new();
@@ -51,7 +51,7 @@ fn run(host: &mut FakeHost, row: Row, query: &str) -> Result<(Outputs, Vec<usize
     }
 }
 
-/// What a search finds, in the order of the ranks, and its `num`; or the error.
+/// The keys that a search finds, in the order of their ranks, and its `num`; or the error.
 fn find(host: &mut FakeHost, row: Row, query: &str) -> Result<Vec<String>, String> {
     let (outputs, _) = run(host, row, query).map_err(|failure| failure.text.into_owned())?;
     let text = |(start, end): (usize, usize)| outputs.bytes[start..end].escape_ascii().to_string();
@@ -78,7 +78,7 @@ fn check(host: &mut FakeHost, row: Row, query: &str, expected: &[&str]) {
     assert_eq!(find(host, row, query).expect("a search that succeeds"), expected, "{query}");
 }
 
-/// Where there is no order, matches are compared without theirs.
+/// Without an order, the order of matches is not compared.
 #[track_caller]
 fn check_set(host: &mut FakeHost, row: Row, query: &str, expected: &[&str]) {
     let mut found = find(host, row, query).expect("a search that succeeds");

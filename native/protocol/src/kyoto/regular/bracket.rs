@@ -10,8 +10,8 @@ pub(super) struct Set {
 }
 
 impl Set {
-    /// Reads a bracket expression, the opening bracket of which is read already. Returns what
-    /// follows it too.
+    /// Reads a bracket expression after its opening bracket. Returns the set and the rest of the
+    /// pattern.
     pub(super) fn read(rest: &[u8]) -> Result<(Set, &[u8]), NotCompiled> {
         let mut reader = Reader { rest, set: Set::default() };
         reader.expression()?;
@@ -26,7 +26,7 @@ impl Set {
         self.bits[usize::from(byte >> 7)] >> (byte & 0x7f) & 1 == 1
     }
 
-    /// As the `regex` crate writes it.
+    /// The set in the syntax of the `regex` crate.
     pub(super) fn written(&self) -> String {
         if self.bits == [0; 2] {
             return r"[^\x00-\xFF]".into();
@@ -47,20 +47,20 @@ impl Set {
     }
 }
 
-/// A bracket expression half read.
+/// A bracket expression that is being read.
 struct Reader<'p> {
     rest: &'p [u8],
     set: Set,
 }
 
-/// What stands in a bracket expression.
+/// An element of a bracket expression.
 enum Element {
     Byte(u8),
     Class,
 }
 
 impl Reader<'_> {
-    /// All up to the closing bracket.
+    /// Reads everything up to the closing bracket.
     fn expression(&mut self) -> Result<(), NotCompiled> {
         let negated = self.skip(b"^");
         let mut first = true;
@@ -95,7 +95,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// One element of a bracket expression; a class is added to the set.
+    /// Reads one element; adds a class to the set at once.
     fn element(&mut self) -> Result<Element, NotCompiled> {
         let [opening, kind @ (b':' | b'.' | b'='), rest @ ..] = self.rest else {
             let (byte, rest) = self.rest.split_first().ok_or(NotCompiled)?;

@@ -1,13 +1,14 @@
-//! Regular expressions as ktserver has them: POSIX extended in the C locale, with what glibc adds
-//! (`\w \W \s \S \b \B \< \>`), searched anywhere in the key, which ends at its first NUL.
+//! Regular expressions in the syntax of ktserver: POSIX extended in the C locale with glibc's
+//! additions (`\w \W \s \S \b \B \< \>`), searched anywhere in the key, which ends at its first
+//! NUL.
 //!
-//! An expression is translated to one of the `regex` crate, whose search takes time linear in the
-//! key. What glibc refuses is refused (`*a`, `a{2,1}`, `[b-a]`, `(`, `^*`); what it takes for
-//! itself is (`)`, `}`, `\d`). Two things differ:
+//! An expression is translated to the syntax of the `regex` crate, whose search takes time linear
+//! in the key. Patterns that glibc refuses are refused (`*a`, `a{2,1}`, `[b-a]`, `(`, `^*`), and
+//! characters that glibc takes literally are literal (`)`, `}`, `\d`). There are two differences:
 //!
-//! - back-references (`\1`) are refused: nothing is known that searches them in linear time;
-//! - so are expressions whose automaton would have more than [`STATES_MAX`] states, such as
-//!   `(.{100}){100}`, or that are longer than [`EXPRESSION_BYTES_MAX`] bytes.
+//! - Back-references (`\1`) are refused, because no linear-time algorithm for them is known.
+//! - Expressions are refused if their automaton would have more than [`STATES_MAX`] states, such as
+//!   `(.{100}){100}`, or if they are longer than [`EXPRESSION_BYTES_MAX`] bytes.
 
 mod bracket;
 #[cfg(test)]
@@ -19,9 +20,9 @@ use translation::Translation;
 
 /// Longest expression in bytes.
 const EXPRESSION_BYTES_MAX: usize = 4_096;
-/// Most states of an expression, about.
+/// Most states of an expression, approximately.
 const STATES_MAX: usize = 4_096;
-/// Most bytes of a compiled expression, and of each cache that a search keeps.
+/// Most bytes of a compiled expression, and of each cache that a search uses.
 const COMPILED_BYTES_MAX: usize = 1 << 20;
 
 /// The expression is wrong, or too large.
@@ -52,12 +53,12 @@ impl Expression {
         regex.map(|regex| Expression { regex, states }).map_err(|_| NotCompiled)
     }
 
-    /// Whether it matches anywhere in a key.
+    /// Whether the expression matches anywhere in a key.
     pub(super) fn matches(&self, key: &[u8]) -> bool {
         self.regex.is_match(until_nul(key))
     }
 
-    /// Steps that a look at a key of so many bytes takes at most.
+    /// Most steps that matching a key of this length takes.
     pub(super) fn work(&self, key_bytes: usize) -> usize {
         key_bytes.saturating_mul(self.states)
     }

@@ -1,36 +1,36 @@
-//! From an extended expression of POSIX to one of the `regex` crate.
+//! Translates a POSIX extended expression to the syntax of the `regex` crate.
 
 use super::bracket::Set;
 use super::{NotCompiled, STATES_MAX};
 use std::fmt::Write;
 
-/// Most repetitions that glibc lets an expression ask for.
+/// Most repetitions that glibc accepts.
 const REPETITIONS_MAX: u32 = 0x7fff;
 
-/// An expression half translated.
+/// An expression that is being translated.
 pub(super) struct Translation<'p> {
     rest: &'p [u8],
     out: String,
-    /// States of the group under way, that of `atom` not included.
+    /// States of the current group, without those of `atom`.
     states: usize,
-    /// What a repetition would repeat.
+    /// The atom that a repetition would repeat.
     atom: Option<Atom>,
-    /// The groups around: where each begins, and the states before it.
+    /// The enclosing groups: where each begins, and the states before it.
     groups: Vec<(usize, usize)>,
 }
 
-/// What a repetition repeats: all from `start` to the end of the output.
+/// The operand of a repetition: the output from `start` to the end.
 struct Atom {
     start: usize,
     states: usize,
     repeat: Option<Repeat>,
 }
 
-/// How often: at least, and at most (`None` is any number).
+/// The least and the most repetitions; `None` is unbounded.
 type Repeat = (u32, Option<u32>);
 
 impl<'p> Translation<'p> {
-    /// The translation, and about how many states it has.
+    /// The translation, and its approximate number of states.
     pub(super) fn of(pattern: &'p [u8]) -> Result<(String, usize), NotCompiled> {
         let out = String::with_capacity(4 * pattern.len());
         let mut translation =
@@ -145,7 +145,7 @@ impl<'p> Translation<'p> {
         Ok(())
     }
 
-    /// Nothing more will repeat the atom.
+    /// Ends the atom: no repetition follows.
     fn end_atom(&mut self) -> Result<(), NotCompiled> {
         let Some(Atom { states, repeat, .. }) = self.atom.take() else { return Ok(()) };
         let mut states = states;
@@ -157,7 +157,7 @@ impl<'p> Translation<'p> {
         if self.states > STATES_MAX { Err(NotCompiled) } else { Ok(()) }
     }
 
-    /// The rest of `{m}`, `{m,}`, `{m,n}` or `{,n}`.
+    /// Reads the rest of `{m}`, `{m,}`, `{m,n}` or `{,n}`.
     fn interval(&mut self) -> Result<Repeat, NotCompiled> {
         let end = memchr::memchr(b'}', self.rest).ok_or(NotCompiled)?;
         let inside = &self.rest[..end];
@@ -184,7 +184,7 @@ fn number(digits: &[u8]) -> Result<u32, NotCompiled> {
     if number > REPETITIONS_MAX { Err(NotCompiled) } else { Ok(number) }
 }
 
-/// Two of `*`, `+` and `?`, one after the other, as one; nothing for others.
+/// Combines two of `*`, `+` and `?` that follow one another; `None` for other repetitions.
 fn both(first: Repeat, second: Repeat) -> Option<Repeat> {
     let simple = |repeat| matches!(repeat, (0 | 1, None) | (0, Some(1)));
     if !simple(first) || !simple(second) {
@@ -194,7 +194,7 @@ fn both(first: Repeat, second: Repeat) -> Option<Repeat> {
     Some((first.0.min(second.0), most))
 }
 
-/// How many states a repetition makes of those it repeats.
+/// The number of states after a repetition.
 fn times(states: usize, (least, most): Repeat) -> Result<usize, NotCompiled> {
     let copies = most.unwrap_or(least.saturating_add(1)).max(1) as usize;
     let states = states.saturating_add(1).saturating_mul(copies);

@@ -1,4 +1,4 @@
-//! Whom the port answers.
+//! Which requests the port accepts.
 
 use super::{Conversation, answers, answers_with};
 use crate::kyoto::KyotoSession;
@@ -115,7 +115,7 @@ fn pages_of_the_settings_may_read_what_is_answered() {
     let page = get("Origin: https://example.org\r\n");
     let read = readable(MISS, "X-Kt").replace("X-Kt", "Vary: Origin\nX-Kt");
     assert_eq!(answers_with(&page, with_origin), read);
-    // What others ask on the same connection is not meant for pages.
+    // Responses to other requests on the same connection are not readable for pages.
     let own = get("");
     let input = [&page, &own, &page, &own].map(String::as_str).concat();
     assert_eq!(answers_with(input, with_origin), (read + MISS).repeat(2));

@@ -12,7 +12,7 @@ use todana_table::{Limits, Options, Table, WhenFull};
 const FOR_EVER: i64 = i64::MAX;
 const SILENT: u32 = 1;
 
-/// A bulk of records that are worded already.
+/// A bulk of encoded records.
 fn bulk(magic: u8, flags: u32, records: &[Vec<u8>]) -> Vec<u8> {
     let count = records.len() as u32;
     let header = [&[magic][..], &flags.to_be_bytes(), &count.to_be_bytes()].concat();
@@ -43,19 +43,19 @@ fn count(magic: u8, count: u32) -> Vec<u8> {
     [&[magic][..], &count.to_be_bytes()].concat()
 }
 
-/// What a get answers.
+/// The reply to a get.
 fn hits(records: &[Vec<u8>]) -> Vec<u8> {
     [count(0xba, records.len() as u32), records.concat()].concat()
 }
 
-/// `xt` of a record that never expires.
+/// The `xt` of a record that never expires.
 const NEVER: i64 = 0xff_ffff_ffff;
 
 fn hit(k: &str, value: &str) -> Vec<u8> {
     pair(0, k, value, NEVER)
 }
 
-/// Asserts what a new connection answers, however the input is cut.
+/// Asserts the reply of a new connection, however the input is cut.
 #[track_caller]
 fn check(input: &[Vec<u8>], output: &[Vec<u8>], closed: bool) {
     check_with(input, output, closed, |_| {});
@@ -125,7 +125,7 @@ fn empty_bulks_are_answered() {
 #[test]
 fn times_are_from_now_or_negative() {
     let now = (START_MS / 1000) as i64;
-    for (xt, told) in [
+    for (xt, returned) in [
         (0, Some(now)),
         (60, Some(now + 60)),
         (-now - 9, Some(now + 9)),
@@ -139,7 +139,8 @@ fn times_are_from_now_or_negative() {
         (i64::MIN, Some(NEVER)),
     ] {
         let input = [bulk(0xb8, 0, &[pair(0, "a", "x", xt)]), get(&["a"])];
-        let found: Vec<_> = told.map(|told| pair(0, "a", "x", told)).into_iter().collect();
+        let found: Vec<_> =
+            returned.map(|returned| pair(0, "a", "x", returned)).into_iter().collect();
         check(&input, &[count(0xb8, 1), hits(&found)], false);
     }
 }

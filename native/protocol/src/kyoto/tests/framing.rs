@@ -1,4 +1,4 @@
-//! Section 1 of the specification: requests and responses of HTTP, whatever they ask for.
+//! Section 1 of the specification: HTTP requests and responses, whatever their purpose.
 
 use super::{Conversation, answers, answers_with};
 use crate::kyoto::KyotoSession;
@@ -9,7 +9,7 @@ const MISS: &str = "HTTP/1.1 404 Not Found\nContent-Length: 0\n\
 const CREATED: &str = "HTTP/1.1 201 Created\nContent-Length: 0\n\
     Location: http://localhost:6379/a\n\n";
 
-/// A response that is a sentence, after which the connection is closed.
+/// A response with a sentence as its body, after which the connection closes.
 fn refusal(status: &str, why: &str) -> String {
     let length = status.len() + why.len() + 4;
     format!(
@@ -74,7 +74,7 @@ fn a_connection_goes_on_as_version_and_header_say() {
 }
 
 #[test]
-fn what_is_no_request_closes_without_a_word() {
+fn anything_but_a_request_closes_silently() {
     for line in [
         "\r\n",
         "GET\r\n",
@@ -178,7 +178,7 @@ fn a_body_without_a_length_is_empty() {
 }
 
 #[test]
-fn what_is_no_chunk_is_refused() {
+fn malformed_chunks_are_refused() {
     for chunk in ["x\r\n", "1\r\nab\r\n", "\r\n", "-1\r\n"] {
         let input = format!("PUT /a HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n{chunk}");
         assert_eq!(answers(input), refusal("400 Bad Request", "invalid chunk"), "{chunk}");

@@ -1,4 +1,4 @@
-//! What one turn may do, and procedures that take several.
+//! The bounds of one turn, and procedures that take several.
 
 use super::Conversation;
 use crate::kyoto::KyotoSession;
@@ -110,7 +110,7 @@ fn a_long_answer_goes_out_in_pieces() {
         }
     }
     assert!(turns >= 2 * (1 << 20) / PIECE_BYTES, "{turns} turns");
-    // It is longer than a column may be that is not encoded.
+    // It is longer than an unencoded column may be.
     let body = format!("key\t{}\n", "v".repeat(1 << 20));
     assert_eq!(String::from_utf8(answers).unwrap().matches(&body).count(), 2);
 }

@@ -85,7 +85,7 @@ fn procedures_close_where_the_client_asks_for_it() {
 
 #[test]
 fn a_record_that_lives_longer_than_a_time_can_tell_lives_for_ever() {
-    // As other protocols can store it.
+    // A value as other protocols can store it.
     let prepare = |host: &mut FakeHost| {
         let set = Set { expires: Expires::At((1 << 40) * 1000), ..Set::new(b"a", b"x") };
         let mut out = Vec::new();

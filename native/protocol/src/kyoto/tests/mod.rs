@@ -31,7 +31,7 @@ impl Conversation {
         }
     }
 
-    /// Sends bytes, whole, and returns all that came of it.
+    /// Sends bytes in one piece, and returns everything that the session sent.
     fn send(&mut self, input: impl AsRef<[u8]>) -> Outcome {
         self.waiting.extend_from_slice(input.as_ref());
         let outcome = converse(&mut self.session, &mut self.host, [self.waiting.as_slice()]);
@@ -45,13 +45,13 @@ impl Conversation {
     }
 }
 
-/// What a new connection answers to these bytes, as [`shown`], which must be the same however they
-/// are cut.
+/// The response of a new connection to these bytes, in the form of [`shown`], which must not depend
+/// on how they are cut.
 fn answers(input: impl AsRef<[u8]>) -> String {
     answers_with(input, |_| {})
 }
 
-/// The same where the host is not as hosts are at first.
+/// The same, with a host that `prepare` has changed.
 fn answers_with(input: impl AsRef<[u8]>, prepare: impl Fn(&mut FakeHost)) -> String {
     let start = || {
         let mut host = FakeHost::new(ProtocolName::Kyoto);
@@ -61,8 +61,8 @@ fn answers_with(input: impl AsRef<[u8]>, prepare: impl Fn(&mut FakeHost)) -> Str
     shown(&converse_in_every_way(start, input.as_ref(), |outcome| outcome))
 }
 
-/// An answer as text: the two headers that every response has are left out, line ends are LF,
-/// bytes that are no text are escaped, and `closed` is at the end where the connection is.
+/// A response as text: without the two headers that every response has, with LF as line ends, with
+/// non-text bytes escaped, and with `closed` at the end if the connection closed.
 fn shown(outcome: &Outcome) -> String {
     let mut text = String::new();
     for byte in &outcome.output {

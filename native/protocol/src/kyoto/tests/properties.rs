@@ -81,9 +81,9 @@ proptest! {
         survive::<KyotoSession>(ProtocolName::Kyoto, &[&circumstances[..], &input].concat());
     }
 
-    /// What is left unconsumed is an unfinished head, body or record, within their limits.
+    /// Unconsumed input is an incomplete head, body or record, within the limits.
     #[test]
-    fn what_waits_is_bounded(input in requests(), repeat in 1..100_usize) {
+    fn unconsumed_input_is_bounded(input in requests(), repeat in 1..100_usize) {
         let mut conversation = Conversation::new();
         let limits = &mut conversation.host.limits;
         (limits.key_bytes_max, limits.value_bytes_max, limits.line_bytes_max) = (30, 100, 300);

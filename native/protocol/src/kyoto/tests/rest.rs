@@ -165,7 +165,7 @@ fn a_time_that_has_passed_stores_nothing_that_can_be_read() {
 }
 
 #[test]
-fn what_is_no_time_is_for_ever() {
+fn invalid_times_mean_never() {
     for xt in ["0", "-1", "x", "1099511627775"] {
         let input = put("/a", &format!("X-Kt-Xt: {xt}\r\n"), "x") + &get("/a");
         assert_eq!(answers(input), created("/a") + &got("x"), "{xt}");

@@ -91,7 +91,7 @@ fn values_do_not_grow_beyond_the_limit() {
 fn lines_have_up_to_the_limit() {
     let mut conversation = Conversation::new();
     let max = conversation.host.limits.line_bytes_max;
-    // The limit is on the line with its CR.
+    // The limit applies to the line including its CR.
     let line = |length: usize| format!("get {}\r\n", " ".repeat(length - 5));
     assert_eq!(conversation.ask(line(max - 1)), "ERROR\r\n");
     assert_eq!(conversation.ask(line(max)), "ERROR\r\n");
@@ -101,7 +101,7 @@ fn lines_have_up_to_the_limit() {
     assert_eq!(conversation.ask("x"), "CLIENT_ERROR line too long\r\nclosed");
 }
 
-/// Keys of the greatest length, as a line names them.
+/// Keys of the greatest length, as they stand in a line.
 fn many_keys(count: usize) -> Vec<String> {
     (0..count).map(|number| format!("{number:0>250}")).collect()
 }

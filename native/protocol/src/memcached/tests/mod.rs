@@ -29,7 +29,7 @@ impl Conversation {
         }
     }
 
-    /// Sends bytes, whole, and returns all that came of it.
+    /// Sends bytes in one piece, and returns everything that the session sent.
     fn send(&mut self, input: impl AsRef<[u8]>) -> Outcome {
         self.waiting.extend_from_slice(input.as_ref());
         let outcome = converse(&mut self.session, &mut self.host, [self.waiting.as_slice()]);
@@ -37,8 +37,8 @@ impl Conversation {
         outcome
     }
 
-    /// Sends bytes and returns the answer as text, with `closed` at its end where the connection
-    /// is.
+    /// Sends bytes and returns the reply as text, with `closed` at its end if the connection
+    /// closed.
     fn ask(&mut self, input: impl AsRef<[u8]>) -> String {
         let outcome = self.send(input);
         let mut answer = String::from_utf8_lossy(&outcome.output).into_owned();

@@ -123,7 +123,7 @@ proptest! {
         prop_assert_eq!(closed, cut_closed);
     }
 
-    /// What is left unconsumed is an unfinished line or value, within their limits.
+    /// Unconsumed input is an incomplete line or value, within the limits.
     #[test]
     fn what_waits_is_bounded(input in requests(), repeat in 1..200_usize) {
         let mut conversation = Conversation::new();

@@ -7,7 +7,7 @@ use crate::{CommandStats, ProtocolName};
 use todana_command::{Command, Set};
 use todana_table::Counts;
 
-/// Names of the rows that a request was counted in, with `!` where it failed.
+/// Names of the rows that counted a request, with `!` if it failed.
 fn counted(conversation: &mut Conversation, input: &str) -> String {
     conversation.host.keep_observed = true;
     conversation.host.observed.clear();
@@ -59,7 +59,7 @@ fn lookups_are_counted_by_key() {
     let mut conversation = Conversation::new();
     conversation.ask("set a 0 0 1\r\nx\r\nget a b c\r\nmg a\r\nmg b\r\nmg c N0\r\ngat 0 a c d\r\n");
     assert_eq!(conversation.host.lookups, (4, 5));
-    // Neither stores nor removals nor touches are look-ups.
+    // Stores, removals and touches are not look-ups.
     conversation.ask(
         "touch a 0\r\ntouch z 0\r\nincr z 1\r\ndelete z\r\nadd a 0 0 1\r\nx\r\nme a\r\nme z\r\n",
     );

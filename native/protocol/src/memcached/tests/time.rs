@@ -1,6 +1,6 @@
 use super::Conversation;
 
-/// Stores `a` for so long, lets so many milliseconds pass, and looks whether it is there.
+/// Stores `a` with an expiry, lets `passed_ms` pass, and returns whether it exists.
 fn lives(exptime: &str, passed_ms: u64) -> bool {
     let mut conversation = Conversation::new();
     assert_eq!(conversation.ask(format!("set a 0 {exptime} 1\r\nx\r\n")), "STORED\r\n");
@@ -18,12 +18,12 @@ fn records_live_as_long_as_they_were_given() {
     assert!(!lives("-9223372036854775808", 0));
     assert!(lives("2592000", 2_592_000_000 - 1));
     assert!(!lives("2592000", 2_592_000_000));
-    // From here on it is a moment, long gone.
+    // From here on it is an absolute time, long past.
     assert!(!lives("2592001", 0));
     assert!(!lives("1700000000", 0));
     assert!(lives("1700000001", 999));
     assert!(!lives("1700000001", 1000));
-    // Beyond the 32 bits that memcached has.
+    // More than the 32 bits that memcached uses.
     assert!(lives("4294967296", year_ms));
     assert!(lives("9223372036854775807", 1000 * year_ms));
 }

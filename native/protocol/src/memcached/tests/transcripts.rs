@@ -1,5 +1,4 @@
-//! Conversations that were held with memcached: the answers must be the same, however the input is
-//! cut.
+//! Recorded conversations with memcached: the replies must be the same, however the input is cut.
 
 use super::{Conversation, MemcachedSession};
 use crate::ProtocolName;
@@ -7,7 +6,7 @@ use crate::testing::{FakeHost, converse_in_every_way};
 
 const TRANSCRIPT: &str = include_str!("../../../transcripts/memcached.txt");
 
-/// Conversations longer than this are not replayed in every way, only at once.
+/// Longer conversations are replayed in one piece only.
 const CUT_BYTES_MAX: usize = 8 << 10;
 
 struct Exchange {
@@ -25,7 +24,7 @@ fn conversations() -> Vec<(&'static str, Vec<Exchange>)> {
                 let (request, answer) = (request.to_owned(), String::new());
                 exchanges.push(Exchange { request, answer });
             }
-            // Ours, where there is one, comes after memcached's.
+            // Our own reply, if there is one, follows memcached's.
             (Some("< " | "~ "), Some(answer), Some((_, exchanges))) => {
                 exchanges.last_mut().expect("a request before its answer").answer =
                     answer.to_owned();
@@ -50,8 +49,8 @@ fn answers_are_those_of_memcached() {
                 output = outcome.output;
                 closed = outcome.closed;
             }
-            if let Some(told) = tokens(&output).pop() {
-                token = told;
+            if let Some(newest) = tokens(&output).pop() {
+                token = newest;
             }
             let mut got = with_tokens_hidden(&output);
             if closed {
@@ -75,8 +74,8 @@ fn answers_do_not_depend_on_how_the_input_is_cut() {
             let request = expand(&exchange.request.replace("{cas}", &token));
             let output = conversation.send(&request).output;
             input.extend_from_slice(&request);
-            if let Some(told) = tokens(&output).pop() {
-                token = told;
+            if let Some(newest) = tokens(&output).pop() {
+                token = newest;
             }
         }
         if input.len() > CUT_BYTES_MAX {
@@ -87,7 +86,7 @@ fn answers_do_not_depend_on_how_the_input_is_cut() {
     }
 }
 
-/// The bytes that a line of the transcript stands for: `{x*3}` is `xxx`, escapes are as in Rust.
+/// The bytes that a line of the transcript describes: `{x*3}` is `xxx`, escapes are as in Rust.
 fn expand(text: &str) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut rest = text;
@@ -131,7 +130,7 @@ fn tokens(answer: &[u8]) -> Vec<String> {
     tokens
 }
 
-/// An answer with `#` for CAS tokens and `%` for sizes of entries.
+/// A reply with `#` for CAS tokens and `%` for sizes of entries.
 fn with_tokens_hidden(answer: &[u8]) -> Vec<u8> {
     each_word(answer, |word| match word.token {
         Some(token) => {
@@ -150,7 +149,7 @@ struct Word<'a> {
     token: Option<&'a [u8]>,
 }
 
-/// Rebuilds an answer word by word.
+/// Rebuilds a reply word by word.
 fn each_word(answer: &[u8], mut change: impl FnMut(Word<'_>) -> Vec<u8>) -> Vec<u8> {
     let mut rebuilt = Vec::new();
     for (at, line) in answer.split(|&byte| byte == b'\n').enumerate() {

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 const FORM: &str = "application/x-www-form-urlencoded";
 const TABS: &str = "text/tab-separated-values";
 
-/// What `echo` makes of a query and a body.
+/// The reply of `echo` to a query and a body.
 fn echo(query: &str, content_type: &str, body: impl AsRef<[u8]>) -> String {
     ask(&mut conversation(), post(&format!("/rpc/echo{query}"), content_type, body)).text()
 }
@@ -70,7 +70,7 @@ fn quoted_printable_is_understood() {
     assert_eq!(echo("", content_type, "a=3D\t=E3=81b\n"), "200 a==\\xe3\\x81b");
 }
 
-/// Content type and body of what `echo` says to one input.
+/// Content type and body of the reply of `echo` to one input.
 fn sent(name: &str, value: &[u8]) -> (String, Vec<u8>) {
     let mut body = Vec::new();
     let encoding = crate::kyoto::columns::Encoding::Url;

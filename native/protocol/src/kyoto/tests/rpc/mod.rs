@@ -1,4 +1,4 @@
-//! Procedures, by whole conversations.
+//! Procedures, in whole conversations.
 
 mod encodings;
 mod parameters;
@@ -73,7 +73,7 @@ fn conversation() -> Conversation {
     Conversation { session: KyotoSession::default(), host: host(), waiting: Vec::new() }
 }
 
-/// A response taken apart.
+/// A parsed response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Answer {
     status: u16,
@@ -115,7 +115,7 @@ impl Answer {
     }
 }
 
-/// Sends a request and takes its answer apart.
+/// Sends a request and parses its response.
 fn ask(conversation: &mut Conversation, request: impl AsRef<[u8]>) -> Answer {
     let output = conversation.send(request).output;
     let end = output.windows(4).position(|four| four == b"\r\n\r\n").expect("a whole head") + 4;

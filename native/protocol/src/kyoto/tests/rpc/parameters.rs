@@ -70,7 +70,7 @@ fn any_procedure_makes_a_cursor_on_its_database() {
     let mut conversation = conversation();
     assert_eq!(call(&mut conversation, "set_bulk", "DB=1&_a=1&_b=2"), "200 num=2");
     assert_eq!(call(&mut conversation, "void", "DB=1&CUR=5"), "200");
-    // Where it is known, the database is not looked at.
+    // A known cursor makes the database irrelevant.
     assert_eq!(call(&mut conversation, "cur_jump", "DB=9&CUR=5"), "200");
     assert_eq!(call(&mut conversation, "cur_get_key", "CUR=5"), "200 key=a");
 }

@@ -1,4 +1,4 @@
-//! Requests that take several turns come to the same as small ones.
+//! Requests that take several turns have the same result as small ones.
 
 use super::{Answer, ask, call, conversation, host, post};
 use crate::kyoto::KyotoSession;
@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 const TABS: &str = "text/tab-separated-values";
 
-/// Keys in an order that is none, of different lengths.
+/// Keys in no particular order, of different lengths.
 fn key(number: usize) -> String {
     let scattered = number.wrapping_mul(7919) % 20_011;
     format!("{scattered:x}-{}", "k".repeat(scattered % 7))
@@ -19,7 +19,7 @@ fn records(count: usize) -> BTreeMap<String, String> {
 
 fn body(records: &BTreeMap<String, String>, with_values: bool) -> String {
     let mut body = String::new();
-    // Not in their order.
+    // In reverse order.
     for (key, value) in records.iter().rev() {
         let value = if with_values { value } else { "" };
         body += &format!("_{key}\t{value}\n");
@@ -180,7 +180,7 @@ fn many_inputs_are_echoed_in_slices() {
         turns += 1;
     }
     assert!(output.ends_with(rows.as_bytes()), "what was sent comes back");
-    // Four less if the procedure itself were one.
+    // It would be four fewer if the procedure ran in one turn.
     assert!(turns >= 16, "{turns} turns for 20,000 rows");
 }
 

@@ -6,7 +6,7 @@
 //!   > get key=a value=a\x20b        a request: its name, then its inputs; escapes are as in Rust
 //!   450                             the answer: its status,
 //!     ERROR: no such database       and its rows in their order
-//!   @ 1000                          so many milliseconds pass
+//!   @ 1000                          this many milliseconds pass
 //! ```
 
 use super::{ask, conversation, host, post};
@@ -23,7 +23,7 @@ const FILES: [&str; 5] = [
     include_str!("../transcripts/cursor.txt"),
 ];
 
-/// Conversations longer than this are not cut everywhere.
+/// Longer conversations are not cut everywhere.
 const CUT_BYTES_MAX: usize = 1536;
 
 macro_rules! procedures {
@@ -82,7 +82,7 @@ struct Exchange {
     outputs: Rows,
 }
 
-/// How inputs are sent.
+/// The encoding of the inputs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
     Query,
@@ -105,7 +105,7 @@ fn play(name: &str) {
                 Event::Exchange(exchange) => {
                     let answer = ask(&mut conversation, exchange.request(form));
                     let mut rows = answer.rows();
-                    // Base64 has an order of its own.
+                    // The Base64 forms have another order.
                     rows.sort();
                     let got = (answer.status, shown(&rows));
                     let wanted = (exchange.status, shown(&exchange.outputs));
@@ -124,7 +124,7 @@ fn shown(rows: &Rows) -> Vec<String> {
     rows.iter().map(show).collect()
 }
 
-/// What is said about a procedure.
+/// The events of a procedure.
 fn events(name: &str) -> Vec<Event> {
     let mut events = Vec::new();
     let mut is_meant = false;
@@ -208,7 +208,7 @@ impl Exchange {
     }
 }
 
-/// The bytes that a text stands for.
+/// The bytes that an escaped text describes.
 fn unescape(text: &str) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut rest = text.as_bytes();
