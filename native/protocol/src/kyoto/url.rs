@@ -94,7 +94,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn encoded_text_decodes_to_the_original(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+        fn encoded_text_decodes_to_itself(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
             let mut text = Vec::new();
             encode(&bytes, &mut text);
             prop_assert_eq!(decode(&text), bytes);

@@ -1,8 +1,8 @@
 //! One cursor: its position and its moves.
 //!
 //! A cursor remembers a key, and the table does not know the cursor. The next operation on the
-//! cursor finds out whether the key's record still exists. If the record is gone, whoever removed
-//! it, the cursor moves on in its direction. A walk therefore never returns to a key that it has
+//! cursor finds out whether the key's record still exists. If the record is gone, the
+//! cursor moves on in its direction. A walk therefore never returns to a key that it has
 //! passed, whatever other clients write.
 
 use super::super::failure::Failure;
