@@ -1,8 +1,8 @@
-"""Plots as SVG that follows the reader's colours, light or dark: by matplotlib, with its colours named afterwards."""
+"""Plots as SVG by matplotlib. Its colours become names of a style sheet, which follows the reader's light or dark theme."""
 
 from __future__ import annotations
 
-import dataclasses
+import html
 import io
 import re
 import statistics
@@ -13,8 +13,8 @@ matplotlib.use("svg")
 import matplotlib.pyplot as pyplot  # noqa: E402
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator  # noqa: E402
 
-# What matplotlib draws with, and what a reader sees: by day, by night. Arms have the colours of Okabe and Ito, which
-# people who see fewer colours tell apart; shapes of markers say the same once more.
+# The colours that matplotlib draws with, and those that a reader sees: light, dark. Arms have the colours of Okabe and Ito,
+# which colour-blind people can distinguish; markers differ as well.
 INK, MUTED, GRID, PAPER = "#010101", "#020202", "#030303", "#050505"
 COLOURS = {
     INK: ("ink", "#1b1f24", "#e8eaed"),
@@ -32,67 +32,46 @@ COLOURS = {
 TODANA = "#040401"
 ARMS = ["#040402", "#040403", "#040404", "#040405", "#040406", "#040407"]
 MARKERS = ["s", "^", "D", "v", "P", "X"]
+# Inches. A panel stays readable at the width of a phone.
+WIDTH, HEIGHT, LEGEND_ROW = 5.6, 3.9, 0.23
+# Legends with longer labels have one column.
+LABEL_OF_TWO_COLUMNS_MAX = 30
 FONT = "system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', sans-serif"
 
 
-@dataclasses.dataclass(frozen=True)
-class Series:
-    """A line, or a bar where there is one point: the rounds at each place; published figures have one round."""
-
-    label: str
-    points: dict
-    kind: str = "baseline"  # or "todana", "published"
-
-
-@dataclasses.dataclass(frozen=True)
-class Panel:
-    """Axes. `bars` draws one bar a series instead of lines, or a dot where the scale is logarithmic."""
-
-    title: str
-    x: str
-    y: str
-    series: list
-    bars: bool = False
-    log_y: bool = True
-
-
-def svg(name, panels) -> str:
-    """Panels side by side, as one SVG element with a style sheet of its own."""
+def svgs(name, panels) -> dict:
+    """Each panel of an experiment as one SVG element with a style sheet of its own, by the panel's name."""
     settings = {
         "svg.fonttype": "none", "svg.hashsalt": name, "font.family": "sans-serif", "font.size": 10.5,
         "text.color": INK, "axes.labelcolor": MUTED, "axes.edgecolor": MUTED, "xtick.color": MUTED, "ytick.color": MUTED,
         "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True, "grid.color": GRID,
         "grid.linewidth": 0.8, "axes.axisbelow": True, "legend.frameon": False,
     }  # fmt: skip
+    styles = _styles(panels)
     with matplotlib.rc_context(settings):
-        figure, axes = pyplot.subplots(1, len(panels), figsize=(5.4 * len(panels), 4.6), squeeze=False)
-        styles = _styles(panels)
-        for one, panel in zip(axes[0], panels):
-            (_bars if panel.bars else _lines)(one, panel, styles)
-            one.set_title(panel.title, loc="left", fontweight="bold", fontsize=11.5, pad=12)
-        _legends(figure, axes[0])
-        text = io.StringIO()
-        figure.savefig(text, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
-        pyplot.close(figure)
-    return _named(name, text.getvalue())
+        return {panel.name: _named(f"{name}-{panel.name}", panel.title, _drawn(panel, styles)) for panel in panels}
 
 
-def _legends(figure, axes):
-    """One legend for all where one panel has every label, else one under each panel."""
-    found = [dict(zip(*reversed(one.get_legend_handles_labels()))) for one in axes]
-    largest = max(found, key=len)
-    look = {"labelcolor": INK, "handlelength": 2.6}
-    if all(set(each) <= set(largest) for each in found):
-        rows = -(-len(largest) // 4)
-        if rows:
-            figure.legend(largest.values(), largest.keys(), loc="lower center", ncols=4, columnspacing=2.4, **look)
-        figure.tight_layout(rect=(0, 0.045 + 0.05 * rows, 1, 1), w_pad=3)
-        return
-    for one, labels in zip(axes, found):
+def _drawn(panel, styles):
+    count = len(panel.series)
+    height = 1.4 + 0.32 * count if panel.bars else HEIGHT
+    figure, axes = pyplot.subplots(figsize=(WIDTH, max(height, 3.0)))
+    (_bars if panel.bars else _lines)(axes, panel, styles)
+    axes.set_title(panel.title, loc="left", fontweight="bold", fontsize=11.5, pad=12)
+    if not panel.bars:
+        handles, labels = axes.get_legend_handles_labels()
+        columns = 2 if max(map(len, labels), default=0) <= LABEL_OF_TWO_COLUMNS_MAX else 1
         if labels:
-            one.legend(loc="upper left", bbox_to_anchor=(-0.12, -0.17), ncols=1, fontsize=10, **look)
-    figure.set_figheight(figure.get_figheight() + 0.24 * len(largest))
-    figure.tight_layout(w_pad=3)
+            rows = -(-len(labels) // columns)
+            figure.set_figheight(HEIGHT + LEGEND_ROW * rows)
+            figure.legend(handles, labels, loc="lower left", ncols=columns, fontsize=10, labelcolor=INK, handlelength=2.6)
+            figure.tight_layout(rect=(0, (LEGEND_ROW * rows + 0.1) / figure.get_figheight(), 1, 1))
+    else:
+        figure.tight_layout()
+    text = io.StringIO()
+    figure.savefig(text, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
+    pyplot.close(figure)
+    return text.getvalue()
 
 
 def _styles(panels):
@@ -113,7 +92,7 @@ def _styles(panels):
             else:
                 colour, marker = free.pop(0) if free else (INK, "*")
                 styles[series.label] = {"color": colour, "marker": marker, "linewidth": 1.6, "markersize": 5, "zorder": 3}
-    # A second arm of Todana's is told by its line, where there are lines.
+    # Further arms of Todana differ by their lines.
     lines = {series.label for panel in panels if not panel.bars for series in panel.series}
     own = [style for label, style in styles.items() if style["color"] == TODANA and label in lines]
     for style, (dashes, marker) in zip(own[1:], [("--", "s"), (":", "^"), ("-.", "D")]):
@@ -184,31 +163,31 @@ def _short(value, _position=None):
 
 
 def on_paper(plot) -> str:
-    """A plot with a background of its own, for pages of which nobody knows whether they are light or dark."""
+    """A plot with a background of its own, for pages that may be light or dark."""
     paper = '<rect width="100%" height="100%" style="fill: var(--plot-paper)"/>'
     return plot.replace("</style>", "</style>" + paper, 1)
 
 
-def _named(name, text) -> str:
-    """Colours become names that the style sheet gives, ids become the plot's own, so that several stand on one page."""
+def _named(name, title, text) -> str:
+    """Replaces colours by names of the style sheet, and makes ids unique, so that several plots fit on one page."""
     text = text[text.index("<svg") :]
     for colour, (word, _, _) in COLOURS.items():
         text = text.replace(colour, f"var(--plot-{word})")
-    # Only the style sheet may hold colours: attributes cannot name them.
+    # Only a style can name colours of the style sheet, attributes cannot.
     text = re.sub(r' (fill|stroke)="(var\([^"]*\))"', r' style="\1: \2"', text)
     text = re.sub(r'\bid="', f'id="{name}-', text)
     text = re.sub(r'(href="|url\()#', rf"\1#{name}-", text)
     text = re.sub(r"<metadata>.*?</metadata>\s*", "", text, flags=re.S)
     text = re.sub(r"(font: [^;\"]*?)(?:'[^']*'(?:, )?)+[^;\"]*", lambda found: found[1] + FONT.replace("'", ""), text)
-    text = re.sub(r'<svg [^>]*viewBox="([^"]*)"[^>]*>', _opening(name), text, count=1, flags=re.S)
+    text = re.sub(r'<svg [^>]*viewBox="([^"]*)"[^>]*>', _opening(title), text, count=1, flags=re.S)
     return re.sub(r"[ \t]+\n", "\n", text).strip() + "\n"
 
 
-def _opening(name):
+def _opening(title):
     day = "; ".join(f"--plot-{word}: {light}" for word, light, _ in COLOURS.values())
     night = "; ".join(f"--plot-{word}: {dark}" for word, _, dark in COLOURS.values())
     return (
         '<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" '
-        rf'viewBox="\1" class="plot" role="img" aria-label="Plot of experiment {name.upper()}">'
+        rf'viewBox="\1" class="plot" role="img" aria-label="{html.escape(title)}">'
         f"<style>.plot {{ {day} }} @media (prefers-color-scheme: dark) {{ .plot {{ {night} }} }}</style>"
     )

@@ -1,10 +1,11 @@
-"""The published columns of the five experiments: the only figures in the reports that were not measured by bench/run.
+"""The published figures of the five experiments, the only ones in the report that bench/run did not measure.
 
-They are the authors' own, from their own machines: compare shapes with them, not speeds.
+They come from the machines of their authors: compare shapes with them, not speeds.
 """
 
 from __future__ import annotations
 
+YEARS = {"e1": 2014, "e2": 2010, "e3": 2014, "e4": 2017, "e5": 2014}
 SOURCES = {
     "e1": "published 2014, OTP 17.3, 16 cores / 32 threads",
     "e2": "published 2010, a distributed store over a skip graph",

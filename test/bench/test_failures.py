@@ -18,7 +18,7 @@ import e4  # noqa: E402
 import local  # noqa: E402
 import machine  # noqa: E402
 import nodes  # noqa: E402
-import sections  # noqa: E402
+from findings import SECTIONS  # noqa: E402
 import servers  # noqa: E402
 
 TINY = [
@@ -140,7 +140,7 @@ def test_a_failed_arm_of_e1_shows_in_its_row(gone):
         else {**cell, "reads_per_second": [1e6] * 3, "cpu_us_per_read": [None] * 3}
         for cell in e1.told("integer", 8, "spread", 1)
     ]  # fmt: skip
-    (row,) = sections.e1(results).tables[0].rows
+    (row,) = SECTIONS["e1"](results).tables[0].rows
     assert [cell.reason for cell in row[1:] if cell.missing == "failed"] == ["gone"]
 
 
@@ -148,6 +148,6 @@ def test_a_dead_node_of_e2_shows_in_each_of_its_cells():
     figures = {"operations_per_second": [1e6] * 3, "profile": []}
     results = [{"arm": arm, "processes": 1, **figures} for arm in e2.ARMS]
     results += [{"arm": arm, "processes": 2, "failed": "gone"} for arm in e2.ARMS]
-    first, second = sections.e2(results).tables[0].rows
+    first, second = SECTIONS["e2"](results).tables[0].rows
     assert not any(cell.missing for cell in first[1:])
     assert sum(cell.missing == "failed" for cell in second[1:]) == len(e2.ARMS)
