@@ -2,26 +2,36 @@
 //!
 //! `SWAPDB` changes which table a number means, never a table. The sixteen table indexes, four bits
 //! each, are one atomic word, so that a swap is one step for everybody.
+//!
+//! Observers observe a number. If `SWAPDB` gives a number another table, its observers move to that
+//! table, and [`EventKind::Swap`](todana_table::EventKind::Swap) is the first event that they see
+//! of it. A write to the table between the change of the map and that event is not reported, so an
+//! observer reads the database again after the event, and then misses nothing.
 
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
-use todana_table::{Options, Table};
+
+use parking_lot::Mutex;
+use todana_table::{Observer, Options, Table, TooManyObservers};
 
 /// Number of databases.
 pub const DATABASES: usize = 16;
 
 /// Sixteen tables and the map from numbers to tables.
-#[derive(Debug)]
 pub struct Databases {
     tables: [Arc<Table>; DATABASES],
     /// Four bits a database, the lowest are those of database 0: the index of its table.
     map: AtomicU64,
+    /// Held while observers come, go or move.
+    observing: Mutex<()>,
 }
 
 impl Databases {
     /// Databases over these tables, numbered as they come.
     pub fn new(tables: [Arc<Table>; DATABASES]) -> Databases {
-        Databases { tables, map: AtomicU64::new(0xfedc_ba98_7654_3210) }
+        let map = AtomicU64::new(0xfedc_ba98_7654_3210);
+        Databases { tables, map, observing: Mutex::new(()) }
     }
 
     /// Sixteen empty tables, all with these options.
@@ -55,8 +65,13 @@ impl Databases {
 
     /// Exchanges two databases; false where one of them does not exist.
     pub fn swap(&self, first: usize, second: usize) -> bool {
-        let swapped = |map| DatabaseMap(map).swapped(first, second).map(|map| map.0);
-        self.map.fetch_update(SeqCst, SeqCst, swapped).is_ok()
+        loop {
+            let map = self.map();
+            let Some(swapped) = map.swapped(first, second) else { return false };
+            if self.remap(map, swapped) {
+                return true;
+            }
+        }
     }
 
     /// The same databases, numbered as they are now, with other tables in place of those at some
@@ -64,7 +79,7 @@ impl Databases {
     pub fn with_tables(&self, replace: impl Fn(usize) -> Option<Arc<Table>>) -> Databases {
         let table = |index: usize| replace(index).unwrap_or_else(|| self.tables[index].clone());
         let map = AtomicU64::new(self.map().0);
-        Databases { tables: std::array::from_fn(table), map }
+        Databases { tables: std::array::from_fn(table), map, observing: Mutex::new(()) }
     }
 
     /// Which table each number means now.
@@ -78,7 +93,44 @@ impl Databases {
         if old == new {
             return self.map() == old;
         }
-        self.map.compare_exchange(old.0, new.0, SeqCst, SeqCst).is_ok()
+        let _turn = self.observing.lock();
+        if self.map.compare_exchange(old.0, new.0, SeqCst, SeqCst).is_err() {
+            return false;
+        }
+        let moved = (0..DATABASES).filter_map(|number| {
+            let (from, to) = (old.index(number)?, new.index(number)?);
+            (from != to).then(|| (to, self.tables[from].take_observers()))
+        });
+        // All are taken before the first is given.
+        for (to, observers) in moved.collect::<Vec<_>>() {
+            self.tables[to].adopt_observers(observers);
+        }
+        true
+    }
+
+    /// Adds an observer of a database, whichever table that is.
+    ///
+    /// # Panics
+    /// If there is no such database.
+    pub fn observe(
+        &self,
+        number: usize,
+        observer: Arc<dyn Observer>,
+    ) -> Result<(), TooManyObservers> {
+        let _turn = self.observing.lock();
+        self.table(number).observe(observer)
+    }
+
+    /// Removes an observer of a database. False if it is not one.
+    pub fn forget(&self, observer: &Arc<dyn Observer>) -> bool {
+        let _turn = self.observing.lock();
+        self.tables.iter().any(|table| table.forget(observer))
+    }
+}
+
+impl fmt::Debug for Databases {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Databases").field("tables", &self.tables).finish_non_exhaustive()
     }
 }
 
@@ -102,6 +154,8 @@ impl DatabaseMap {
 
 #[cfg(test)]
 mod tests {
+    use todana_table::{Event, EventKind, Keyspace, Meta, Slot};
+
     use super::*;
 
     #[test]
@@ -113,6 +167,42 @@ mod tests {
         let indexes: Vec<usize> = (0..DATABASES).map(|number| databases.index(number)).collect();
         assert_eq!(indexes, [3, 1, 2, 15, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 0]);
         assert!(!databases.swap(0, 16));
+    }
+
+    #[test]
+    fn observers_follow_the_number() {
+        struct Seen(Mutex<Vec<(EventKind, Vec<u8>)>>);
+        impl Observer for Seen {
+            fn observe(&self, event: &Event<'_>) {
+                self.0.lock().push((event.kind, event.key.to_vec()));
+            }
+        }
+        let databases = Databases::with_options(&Options::default());
+        let put = |number: usize, key: &[u8]| {
+            let put = |slot: &mut Slot<'_>| slot.put(&[], Meta::default()).map(drop);
+            databases.table(number).update(key, 1, put).expect("room");
+        };
+        let seen = [0, 1, 2].map(|number| {
+            let seen = Arc::new(Seen(Mutex::default()));
+            databases.observe(number, seen.clone()).expect("the first");
+            seen
+        });
+        databases.swap(0, 1);
+        (0..4).for_each(|number| put(number, &[number as u8]));
+        // As a batch with several exchanges does it: a rotation.
+        let old = databases.map();
+        let new = old.swapped(0, 1).and_then(|map| map.swapped(1, 2)).expect("databases");
+        assert!(databases.remap(old, new));
+        (0..4).for_each(|number| put(number, &[number as u8]));
+        for (number, seen) in seen.into_iter().enumerate() {
+            let put = (EventKind::Put, vec![number as u8]);
+            let swap = (EventKind::Swap, vec![]);
+            let once = if number < 2 { vec![swap.clone()] } else { vec![] };
+            let expected = [once, vec![put.clone(), swap, put]].concat();
+            assert_eq!(*seen.0.lock(), expected, "{number}");
+            let observer: Arc<dyn Observer> = seen;
+            assert!(databases.forget(&observer) && !databases.forget(&observer));
+        }
     }
 
     #[test]

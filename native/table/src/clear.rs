@@ -15,6 +15,7 @@ use hashbrown::HashTable;
 
 use crate::core::Core;
 use crate::entry::EntryBox;
+use crate::observers::EventKind;
 use crate::reaper;
 use crate::shard::{NEVER_MS, Records, Shard, Shards};
 use crate::writer::Writer;
@@ -55,6 +56,9 @@ impl Core {
         let gone = self.gauges.all();
         if gone.entries == 0 && shards.are_bare() {
             return (0, Vec::new());
+        }
+        if gone.entries > 0 && self.is_observed() {
+            self.report(EventKind::Clear, &[], self.version());
         }
         let mean_bytes = gone.bytes / gone.entries.max(1);
         // First, so that no byte counts both as stored and as kept for the snapshot, which could

@@ -1,6 +1,7 @@
 //! The state of one table, shared by its handle, its snapshots and its budget.
 
 use std::iter;
+use std::mem::offset_of;
 use std::sync::atomic::{
     AtomicBool, AtomicI64, AtomicU32, AtomicU64, AtomicUsize,
     Ordering::{Acquire, Relaxed, SeqCst},
@@ -17,6 +18,7 @@ use crate::entry::VERSION_END;
 use crate::eviction::{Refusal, bytes_ceiling};
 use crate::hash::{KeyHash, ShardMap};
 use crate::limits::{Full, Gauge, LiveLimits, Options, WhenFull};
+use crate::observers::Observers;
 use crate::ordered::Ordered;
 use crate::range::KeyOrder;
 use crate::reaper;
@@ -47,6 +49,8 @@ pub(crate) struct Core {
     pub(crate) clear_at_ms: AtomicU64,
     /// The running snapshot, 0 for none; see [`crate::snapshot`].
     pub(crate) snapshot: AtomicU32,
+    /// Whether there are [`observers`](crate::observers).
+    pub(crate) observed: AtomicBool,
     pub(crate) limits: LiveLimits,
     pub(crate) budget: Option<Arc<Budget>>,
     pub(crate) shard_count: usize,
@@ -56,6 +60,7 @@ pub(crate) struct Core {
     pub(crate) absences: Absences,
 
     pub(crate) gauges: Padded<Gauges>,
+    pub(crate) observers: Observers,
     /// What operations of several writes have reserved of the limits.
     pub(crate) reserved: Reserved,
 
@@ -67,6 +72,11 @@ pub(crate) struct Core {
     pub(crate) sweep_from: AtomicUsize,
     pub(crate) tallies: Tallies,
 }
+
+/// Each write reads both.
+const _: () =
+    assert!(offset_of!(Core, snapshot) / LINE_BYTES == offset_of!(Core, observed) / LINE_BYTES);
+const LINE_BYTES: usize = 64;
 
 /// What writes change.
 #[derive(Default)]
@@ -115,12 +125,14 @@ impl Core {
             map: ShardMap::new(shard_count),
             clear_at_ms: AtomicU64::new(NEVER_MS),
             snapshot: AtomicU32::new(0),
+            observed: AtomicBool::new(false),
             limits: LiveLimits::new(options.limits),
             budget: options.budget,
             shard_count,
             ordered: options.order.map(Ordered::new),
             absences: Absences::default(),
             gauges: Padded::default(),
+            observers: Observers::default(),
             reserved: Reserved::default(),
             clear_turn: Mutex::new(()),
             snapshots: AtomicU32::new(0),

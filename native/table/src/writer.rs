@@ -12,6 +12,7 @@ use hashbrown::HashTable;
 use crate::core::{Change, Core};
 use crate::entry::{Entry, EntryBox};
 use crate::limits::Full;
+use crate::observers::EventKind;
 use crate::ordered;
 use crate::reservation::Left;
 use crate::shard::{Records, Shards};
@@ -23,6 +24,16 @@ pub(crate) enum Removal {
     Asked,
     Expired,
     Evicted,
+}
+
+impl Removal {
+    fn event_kind(self) -> EventKind {
+        match self {
+            Removal::Asked => EventKind::Delete,
+            Removal::Expired => EventKind::Expire,
+            Removal::Evicted => EventKind::Evict,
+        }
+    }
 }
 
 /// Whether limits may refuse a write.
@@ -131,7 +142,19 @@ impl Writer<'_> {
             }
         };
         self.note_expiry(hash, old_expiry_ms, expires_at_ms, now_ms);
+        if self.core.is_observed() {
+            self.report(bucket, EventKind::Put);
+        }
         Ok((bucket, version))
+    }
+
+    /// Reports what was done to the entry in a bucket, or is about to be done.
+    #[cold]
+    #[inline(never)]
+    fn report(&self, bucket: usize, kind: EventKind) {
+        if let Some(entry) = self.records.bucket(bucket) {
+            self.core.report(kind, entry.key(), entry.version());
+        }
     }
 
     /// Removes the entry in `bucket`. False if there is none.
@@ -147,6 +170,9 @@ impl Writer<'_> {
     /// Like [`Writer::remove`], but leaves the key in the table's order, for a caller that may put
     /// an entry in its place before any other thread can read it.
     pub(crate) fn take_out(&mut self, bucket: usize, why: Removal) -> bool {
+        if self.core.is_observed() {
+            self.report(bucket, why.event_kind());
+        }
         self.preserve();
         let Ok(occupied) = self.records.index.get_bucket_entry(bucket) else { return false };
         let (entry, _) = occupied.remove();

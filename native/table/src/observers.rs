@@ -1,0 +1,164 @@
+//! Observers of a table: every change is reported, in the order of each key.
+//!
+//! [`Writer`](crate::writer::Writer) and [`Core::clear_locked`] are the only code that changes an
+//! index, so they report every change, whatever caused it: commands, batches, expiry, eviction and
+//! clears. A change is reported while its shard is locked (a clear: all shards), so events of one
+//! key arrive in the order of its changes, and an event of a clear separates what came before from
+//! what came after. Events of different keys have no order.
+//!
+//! A table without observers pays for a load and a branch per change. The flag is in the cache line
+//! of [`Core::snapshot`], which every writer reads in any case.
+//!
+//! Values are not part of an event. An observer would have to copy each value under the lock, and
+//! to bound what it keeps by bytes instead of by events; a reader of the table gets the present
+//! value, without a copy if it is large.
+//!
+//! An observer that was added between two steps sees every change of the later one. A batch that is
+//! in progress meanwhile may be observed in part.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use parking_lot::RwLock;
+
+use crate::core::Core;
+use crate::table::Table;
+
+/// Observers of one table. Each of them is called for each change.
+pub const OBSERVERS_MAX: usize = 32;
+
+/// What happened to a key, or to all keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum EventKind {
+    /// A record was written: its value, or only its expiry or flags.
+    Put,
+    /// A record was removed by a command.
+    Delete,
+    /// A record was removed because it had expired.
+    Expire,
+    /// A record was removed to make room.
+    Evict,
+    /// All records were removed.
+    Clear,
+    /// The database has become another table (`SWAPDB`).
+    Swap,
+}
+
+impl EventKind {
+    /// All kinds.
+    pub const ALL: [EventKind; 6] = [
+        EventKind::Put,
+        EventKind::Delete,
+        EventKind::Expire,
+        EventKind::Evict,
+        EventKind::Clear,
+        EventKind::Swap,
+    ];
+
+    /// Whether the event is about all keys of the table.
+    pub fn concerns_all(self) -> bool {
+        matches!(self, EventKind::Clear | EventKind::Swap)
+    }
+}
+
+/// One change of a table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Event<'a> {
+    /// What happened.
+    pub kind: EventKind,
+    /// The key; empty if the event is about all keys.
+    pub key: &'a [u8],
+    /// The version of the record that was written or removed; if the event is about all keys, that
+    /// of the table's last write.
+    pub version: u64,
+}
+
+/// Code that is called for every change of a table.
+pub trait Observer: Send + Sync {
+    /// Sees a change. The caller holds locks of the table: the observer must not call the table,
+    /// wait for a thread that does, or panic.
+    fn observe(&self, event: &Event<'_>);
+}
+
+/// The table has [`OBSERVERS_MAX`] observers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TooManyObservers;
+
+impl fmt::Display for TooManyObservers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "a table has at most {OBSERVERS_MAX} observers")
+    }
+}
+
+impl std::error::Error for TooManyObservers {}
+
+/// The observers of a table.
+pub(crate) type Observers = RwLock<Vec<Arc<dyn Observer>>>;
+
+impl Core {
+    /// Whether changes are to be reported.
+    #[inline]
+    pub(crate) fn is_observed(&self) -> bool {
+        // Relaxed: a writer that locks a shard after another thread looked at it, having added an
+        // observer, sees the flag by way of the lock.
+        self.observed.load(Relaxed)
+    }
+
+    /// Reports a change. The caller holds the lock of the key's shard, or all locks.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn report(&self, kind: EventKind, key: &[u8], version: u64) {
+        let event = Event { kind, key, version };
+        self.observers.read().iter().for_each(|observer| observer.observe(&event));
+    }
+}
+
+impl Table {
+    /// Adds an observer, which sees every later change.
+    pub fn observe(&self, observer: Arc<dyn Observer>) -> Result<(), TooManyObservers> {
+        let core = self.shared_core();
+        let mut observers = core.observers.write();
+        if observers.len() >= OBSERVERS_MAX {
+            return Err(TooManyObservers);
+        }
+        observers.push(observer);
+        core.observed.store(true, Relaxed);
+        Ok(())
+    }
+
+    /// Removes an observer, which is not called any more when this returns. False if it is not
+    /// one.
+    pub fn forget(&self, observer: &Arc<dyn Observer>) -> bool {
+        let core = self.shared_core();
+        let mut observers = core.observers.write();
+        let Some(at) = observers.iter().position(|other| Arc::ptr_eq(other, observer)) else {
+            return false;
+        };
+        let removed = observers.swap_remove(at);
+        core.observed.store(!observers.is_empty(), Relaxed);
+        drop(observers);
+        drop(removed);
+        true
+    }
+
+    /// Removes all observers, to let another table have them.
+    pub fn take_observers(&self) -> Vec<Arc<dyn Observer>> {
+        let core = self.shared_core();
+        let mut observers = core.observers.write();
+        core.observed.store(false, Relaxed);
+        std::mem::take(&mut observers)
+    }
+
+    /// Adds observers that observed another table under the same number until now. Their next event
+    /// is [`EventKind::Swap`], and the events of this table follow it.
+    pub fn adopt_observers(&self, adopted: Vec<Arc<dyn Observer>>) {
+        let core = self.shared_core();
+        let mut observers = core.observers.write();
+        let event = Event { kind: EventKind::Swap, key: &[], version: core.version() };
+        adopted.iter().for_each(|observer| observer.observe(&event));
+        observers.extend(adopted);
+        core.observed.store(!observers.is_empty(), Relaxed);
+    }
+}
