@@ -88,7 +88,7 @@ bench-quick: build deps ## the five published experiments, in some minutes
 	@bench/run --quick --experiments
 
 report: deps ## write the pages of raw results, without measuring
-	@bench/experiments --docs docs
+	@bench/experiments --docs docs --readme README.md
 	@bench/report
 
 docs: build ## write the pages that come from tables in the code

@@ -86,10 +86,10 @@ def _summary(report):
     failed = sum(", failed:" in line for line in findings.gaps(report))
     note = f'<p class="missing">{plural(failed, "gap")} of this run: see <a href="#gaps">below</a>.</p>' if failed else ""
     return (
-        f'<section id="summary"><h2>Summary</h2>{note}<div class="scroll"><table><thead><tr>{heads}</tr></thead>'
-        f"<tbody>{''.join(rows)}</tbody></table></div><p>{key}</p>"
+        f'<section id="summary"><h2>Summary</h2>{note}<div class="sides"><div class="scroll"><table><thead><tr>{heads}</tr></thead>'
+        f"<tbody>{''.join(rows)}</tbody></table></div><div><p>{key}</p>"
         f"<p>Counts are configurations; ratios are those of the medians. {text(findings.rule(report))}</p>"
-        f'<div id="losses"><p><strong>{findings.lost_words(report)}</strong></p>{_list(lost)}</div></section>'
+        f'<div id="losses"><p><strong>{findings.lost_words(report)}</strong></p>{_list(lost)}</div></div></div></section>'
     )
 
 

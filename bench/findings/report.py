@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 from pathlib import Path
 
+from .e5 import DEFAULT_BACK_END
 from .section import Claim, Contest, Section, plural, times
 
 ABSENT = "not measured in this run"
@@ -197,6 +198,28 @@ def lost_words(report) -> str:
     if not any(section.contests for section in report.sections):
         return "Nothing in this run compares Todana with a peer."
     return f"Todana loses in these comparisons, {how}:" if all_losses(report) else f"Todana loses in no configuration {how}."
+
+
+def brief(report) -> str:
+    """Todana's results in some sentences, for README."""
+    facts = next(iter(report.machines.values()))
+    sums = totals(report)
+    parts = []
+    for back_end, words in (("", "in local configurations (E1, E2)"), (f"{DEFAULT_BACK_END} (default)", "on the default event back end (E5)")):
+        if back_end in sums:
+            better, noise, worse = sums[back_end]
+            parts.append(f"{words}, better than the peer in {better}, worse in {worse} and within the noise in {noise}")
+    lost = {}
+    for section in report.sections:
+        for standing in report.standings(section):
+            if section.own == "Todana" and (count := standing.counts[-1]):
+                peer = standing.peer + (f" on `{standing.back_end}`" if standing.back_end else "")
+                lost[peer] = lost.get(peer, 0) + count
+    named = ", ".join(f"{peer} {count}" for peer, count in sorted(lost.items(), key=lambda item: -item[1]))
+    return (
+        f"In the run of {facts['date']} ({facts['cpu']}, {facts['cores']} cores, commit {facts['versions']['todana']}) Todana was, "
+        f"{'; '.join(parts)}. " + (f"Configurations lost, by peer: {named}." if named else "It lost in no configuration.")
+    )
 
 
 def leanings(report, section) -> list[str]:

@@ -498,9 +498,11 @@ def test_the_page_for_the_repository_has_its_plots_beside_it(tmp_path):
     ElementTree.parse(tmp_path / "docs" / "experiments" / "e1-reads.svg")
 
 
-def test_the_committed_page_is_that_of_the_committed_results(tmp_path):
+def test_the_committed_pages_are_those_of_the_committed_results(tmp_path):
+    shutil.copy(ROOT / "README.md", tmp_path)
     command = [sys.executable, BENCH / "experiments", "--output", tmp_path / "report.html", "--docs", tmp_path / "docs"]
-    subprocess.run(command, check=True, stdout=subprocess.PIPE)
+    subprocess.run([*command, "--readme", tmp_path / "README.md"], check=True, stdout=subprocess.PIPE)
+    assert (ROOT / "README.md").read_text() == (tmp_path / "README.md").read_text(), "run make report"
     written = (tmp_path / "docs" / "experiments.md").read_text()
     results = re.search(r"from \[raw results\]\((.*?)\)", written)[1]
     place = "../" + str((tmp_path / "docs" / results).resolve().relative_to(ROOT))
