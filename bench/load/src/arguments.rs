@@ -13,14 +13,14 @@ const USAGE: &str = "usage: todana_load --address HOST:PORT
 are drawn at random. `--active` lets only so many connections send: the others
 are open and silent.";
 
-/// What to do.
+/// The parameters of a run.
 #[derive(Clone, Debug)]
 pub struct Arguments {
     pub address: SocketAddr,
     pub protocol: Protocol,
     pub operation: Operation,
     pub connections: usize,
-    /// How many of them send; all where not given.
+    /// Number of connections that send requests; all if not given.
     pub active: Option<usize>,
     pub pipeline: usize,
     pub threads: usize,
@@ -30,13 +30,13 @@ pub struct Arguments {
     pub ttl_s: u64,
     pub seed: u64,
     pub seconds: f64,
-    /// Ends the run instead of the time, where given.
+    /// Ends the run in place of the time, if given.
     pub requests: Option<u64>,
     pub sequential: bool,
 }
 
 impl Arguments {
-    /// Reads the command line, or explains it and exits.
+    /// Parses the command line, or prints the error and exits.
     pub fn from_command_line() -> Arguments {
         let mut arguments = Arguments {
             address: SocketAddr::from(([127, 0, 0, 1], 0)),
@@ -65,7 +65,7 @@ impl Arguments {
             arguments.set(&flag, &value);
         }
         if arguments.address.port() == 0 {
-            refuse("--address is missing");
+            refuse("--address is required");
         }
         arguments.threads = arguments.threads.clamp(1, arguments.connections.max(1));
         arguments
@@ -101,13 +101,13 @@ impl Arguments {
             "--seed" => self.seed = number(flag, value),
             "--seconds" => self.seconds = number(flag, value),
             "--requests" => self.requests = Some(number(flag, value)),
-            _ => refuse(&format!("there is no flag {flag}")),
+            _ => refuse(&format!("unknown flag {flag}")),
         }
     }
 }
 
 fn number<T: std::str::FromStr>(flag: &str, value: &str) -> T {
-    value.parse().unwrap_or_else(|_| refuse(&format!("{flag}: `{value}` is not what it takes")))
+    value.parse().unwrap_or_else(|_| refuse(&format!("{flag}: `{value}` is not valid")))
 }
 
 fn refuse(why: &str) -> ! {

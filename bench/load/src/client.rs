@@ -1,4 +1,4 @@
-//! Connections and the loop that keeps them busy.
+//! Connections, and the loop that drives them.
 
 use crate::Tally;
 use crate::arguments::Arguments;
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 const READ_BYTES: usize = 64 << 10;
 
-/// One connection: at most one batch under way.
+/// One connection: at most one batch in flight.
 struct Connection {
     socket: TcpStream,
     output: Vec<u8>,
@@ -26,7 +26,7 @@ struct Connection {
 pub struct Worker {
     poll: Poll,
     connections: Vec<Connection>,
-    /// The first so many send; the others are open and silent.
+    /// The first `active` connections send; the others are open and silent.
     active: usize,
     requests: Requests,
     random: u64,
@@ -34,7 +34,7 @@ pub struct Worker {
 }
 
 impl Worker {
-    /// Connects this thread's share.
+    /// Opens this thread's share of the connections.
     pub fn connect(arguments: &Arguments, thread: usize) -> Worker {
         let share = (arguments.connections + thread) / arguments.threads;
         let active = arguments.active.unwrap_or(arguments.connections);
@@ -61,7 +61,7 @@ impl Worker {
                 }
             })
             .collect();
-        // Each new socket tells once that it is writable: that is no part of the run.
+        // Each new socket reports once that it is writable; that is not part of the run.
         let mut events = Events::with_capacity(1_024);
         loop {
             poll.poll(&mut events, Some(Duration::ZERO)).expect("the system has a poller");
@@ -85,7 +85,7 @@ impl Worker {
         }
     }
 
-    /// Works until the time or the number of requests is over and every reply has come.
+    /// Works until the time or the number of requests is over and every reply has arrived.
     pub fn run(&mut self, arguments: &Arguments, claimed: &AtomicU64) -> Tally {
         let mut tally = Tally::default();
         let mut events = Events::with_capacity(1_024);
@@ -161,7 +161,7 @@ impl Worker {
             self.requests.write(&mut connection.output, key);
         }
         connection.sent_at = now;
-        // What does not fit now goes when the socket is writable; a failure shows in the next read.
+        // The rest is sent when the socket is writable; an error shows in the next read.
         let _ = connection.send();
         true
     }
@@ -210,7 +210,7 @@ impl Connection {
                 Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
                 Ok(count) => {
                     self.take_replies(protocol, &buffer[..count], tally);
-                    // A short read has emptied the socket: what comes later is a new event.
+                    // A short read has emptied the socket: later bytes cause a new event.
                     if count < buffer.len() {
                         return Ok(self.finish(tally));
                     }
@@ -224,7 +224,7 @@ impl Connection {
         }
     }
 
-    /// Counts the complete replies; only a reply's beginning is copied, to wait for its end.
+    /// Counts the complete replies; only an incomplete reply is copied, until the rest arrives.
     fn take_replies(&mut self, protocol: Protocol, received: &[u8], tally: &mut Tally) {
         if self.input.is_empty() {
             let taken = count_replies(protocol, received, &mut self.awaited, tally);
@@ -246,7 +246,7 @@ impl Connection {
     }
 }
 
-/// Skips the complete replies at the front of the input; their length.
+/// Counts the complete replies at the start of the input, and returns their length.
 fn count_replies(
     protocol: Protocol,
     input: &[u8],

@@ -1,4 +1,4 @@
-//! Latencies in nanoseconds, kept to about 1.6 % in 64 buckets per power of two.
+//! Latencies in nanoseconds, with a precision of about 1.6 % (64 buckets per power of two).
 
 const STEPS_LOG2: u32 = 6;
 const STEPS: usize = 1 << STEPS_LOG2;
@@ -36,7 +36,7 @@ impl Histogram {
         self.max = self.max.max(value);
     }
 
-    /// Adds what another has seen.
+    /// Adds the observations of another histogram.
     pub fn merge(&mut self, other: &Histogram) {
         for (mine, theirs) in self.counts.iter_mut().zip(&other.counts) {
             *mine += theirs;
@@ -45,7 +45,7 @@ impl Histogram {
         self.max = self.max.max(other.max);
     }
 
-    /// The value that this share of the observations does not exceed.
+    /// The value that this fraction of the observations does not exceed.
     pub fn percentile(&self, share: f64) -> u64 {
         let wanted = (share * self.total as f64).ceil() as u64;
         let mut seen = 0;

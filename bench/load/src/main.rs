@@ -1,12 +1,13 @@
 //! A closed-loop load generator for RESP, memcached text and Kyoto Tycoon.
 //!
 //! Each connection sends a batch of `--pipeline` requests, waits for all their replies, and sends
-//! the next batch; the latency of a batch counts for each of its requests. Threads share nothing
-//! but the clock.
+//! the next batch; the latency of a batch counts for each of its requests. Threads share only the
+//! clock.
 //!
-//! It connects, prints `ready`, waits for a line on standard input, works for `--seconds` (or
-//! `--requests`), prints one line of JSON, and closes its connections when standard input ends. The
-//! caller reads CPU times after `ready` and before that end: connecting and closing are no work.
+//! The program connects, prints `ready`, waits for a line on standard input, works for `--seconds`
+//! (or `--requests`), prints one line of JSON, and closes its connections when standard input ends.
+//! The caller reads CPU times after `ready` and before the end, so connecting and closing are not
+//! measured.
 
 mod arguments;
 mod client;
@@ -20,7 +21,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Barrier};
 use std::time::Instant;
 
-/// What one thread has seen.
+/// The results of one thread.
 #[derive(Default)]
 struct Tally {
     requests: u64,

@@ -1,20 +1,20 @@
-//! Requests and replies of all protocols: written and skipped with as little work as possible.
+//! Requests and replies of all protocols, written and skipped with as little work as possible.
 
 use memchr::memchr;
 use std::io::Write;
 
-/// Which words are spoken.
+/// The protocol to use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protocol {
     Resp,
     Memcached,
-    /// Kyoto Tycoon's TSV-RPC over HTTP, one record a request.
+    /// Kyoto Tycoon's TSV-RPC over HTTP, one record per request.
     Kyoto,
     /// Kyoto Tycoon's binary protocol: a batch is one bulk request.
     KyotoBinary,
 }
 
-/// What is asked for.
+/// The operation to request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
     Get,
@@ -22,7 +22,7 @@ pub enum Operation {
     Delete,
 }
 
-/// What a reply was.
+/// The kind of a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
     Done,
@@ -33,7 +33,7 @@ pub enum Answer {
 /// Bytes of a key: `key:` and twelve digits.
 pub const KEY_BYTES: usize = 16;
 
-/// Writes requests into a buffer. The parts that never change are made once.
+/// Writes requests into a buffer. The constant parts are built once.
 pub struct Requests {
     before_batch: Vec<u8>,
     before_key: Vec<u8>,
@@ -86,7 +86,7 @@ impl Requests {
                     writeln!(rest, "xt\t{ttl_s}").expect("to memory");
                 }
                 let body_bytes = b"key\t\n".len() + KEY_BYTES + rest.len();
-                // The headers that the C++ client sends, in its order.
+                // The headers that the C++ client sends, in the same order.
                 write!(
                     before_key,
                     "POST /rpc/{name} HTTP/1.1\r\nHost: :1978\r\nContent-Length: {body_bytes}\r\n\
@@ -129,7 +129,7 @@ impl Requests {
         Requests { before_batch, before_key, after_key, is_bulk }
     }
 
-    /// Begins a batch of so many keys. Returns how many replies it will have.
+    /// Begins a batch of `count` keys. Returns the number of replies it will have.
     pub fn begin(&self, out: &mut Vec<u8>, count: u64) -> usize {
         out.extend_from_slice(&self.before_batch);
         if self.is_bulk {
@@ -153,7 +153,7 @@ impl Requests {
     }
 }
 
-/// The first complete reply: its length and what it was. `None` if it is not there yet.
+/// The first complete reply: its length and its kind. `None` if it is incomplete.
 pub fn reply(protocol: Protocol, input: &[u8]) -> Option<(usize, Answer)> {
     match protocol {
         Protocol::Kyoto => return http_reply(input),
@@ -190,8 +190,8 @@ fn http_reply(input: &[u8]) -> Option<(usize, Answer)> {
     (input.len() >= head + length).then_some((head + length, answer))
 }
 
-/// A frame: so many records were stored or removed, or all that were found. What a bulk request
-/// missed is not counted.
+/// A frame: the number of records that were stored or removed, or all that were found. Keys that a
+/// bulk request missed are not counted.
 fn binary_reply(input: &[u8]) -> Option<(usize, Answer)> {
     let word = |at: usize| Some(u32::from_be_bytes(input.get(at..at + 4)?.try_into().ok()?));
     let (magic, count) = match *input.first()? {
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_are_what_the_protocols_say() {
+    fn requests_match_the_protocols() {
         use Operation::{Delete, Get, Set};
         use Protocol::{Kyoto, Memcached, Resp};
         assert_eq!(request(Resp, Get, 0), "*2\r\n$3\r\nGET\r\n$16\r\nkey:000000000042\r\n");
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn replies_are_found_only_when_they_are_whole() {
+    fn replies_are_found_only_when_they_are_complete() {
         let cases: [(Protocol, &[u8], Answer); 13] = [
             (Protocol::Resp, b"+OK\r\n", Answer::Done),
             (Protocol::Resp, b"$3\r\na\nb\r\n", Answer::Done),

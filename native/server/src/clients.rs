@@ -1,4 +1,4 @@
-//! The clients of a server: who they are, and which loop serves them.
+//! The clients of a server: their attributes, and the loop that serves each.
 
 use crate::statistics::PROTOCOLS;
 use std::collections::BTreeMap;
@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use todana_protocol::Client;
 
-/// All clients of a server. Locked when one comes or goes, or somebody looks: never for a request.
+/// All clients of a server. Locked when a client connects or leaves and when the list is read,
+/// never for a request.
 #[derive(Debug, Default)]
 pub(crate) struct Clients {
     by_id: Mutex<BTreeMap<u64, Place>>,
@@ -28,12 +29,12 @@ pub(crate) struct Place {
 }
 
 impl Clients {
-    /// All clients by their ids, while nobody comes or goes.
+    /// All clients by their ids; none can connect or leave while this is held.
     pub(crate) fn by_id(&self) -> MutexGuard<'_, BTreeMap<u64, Place>> {
         self.by_id.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes one of `max` places. False, and counted as rejected, where there is none.
+    /// Takes one of `max` places. False, and counted as rejected, if none is free.
     pub(crate) fn admit(&self, max: usize) -> bool {
         let count = self.count.fetch_add(1, Ordering::Relaxed) + 1;
         if count > max {
@@ -45,7 +46,7 @@ impl Clients {
         true
     }
 
-    /// Gives back the place of a connection that was admitted but could not be served.
+    /// Returns the place of a connection that was admitted but could not be served.
     pub(crate) fn dismiss(&self) {
         self.count.fetch_sub(1, Ordering::Relaxed);
         self.rejected.fetch_add(1, Ordering::Relaxed);
@@ -56,14 +57,14 @@ impl Clients {
         self.last_id.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// Makes an admitted client known.
+    /// Registers an admitted client.
     pub(crate) fn add(&self, place: Place) {
         self.by_protocol[crate::statistics::index(place.client.protocol)]
             .fetch_add(1, Ordering::Relaxed);
         self.by_id().insert(place.client.id, place);
     }
 
-    /// Forgets a client and gives back its place.
+    /// Removes a client and frees its place.
     pub(crate) fn remove(&self, client: &Client) {
         if self.by_id().remove(&client.id).is_some() {
             self.count.fetch_sub(1, Ordering::Relaxed);
@@ -72,12 +73,12 @@ impl Clients {
         }
     }
 
-    /// All clients in the order of their ids.
+    /// All clients, ordered by id.
     pub(crate) fn list(&self) -> Vec<Arc<Client>> {
         self.by_id().values().map(|place| place.client.clone()).collect()
     }
 
-    /// The first clients whose ids are above this one, in their order.
+    /// The first clients whose ids are above this one, in order.
     pub(crate) fn after(&self, id: u64, count: usize) -> Vec<Arc<Client>> {
         let by_id = self.by_id();
         let above = by_id.range((Bound::Excluded(id), Bound::Unbounded));
@@ -89,24 +90,24 @@ impl Clients {
         self.by_id().get(&id).cloned()
     }
 
-    /// Clients now, and most at one time.
+    /// The current number of clients, and the highest so far.
     pub(crate) fn count(&self) -> (u64, u64) {
         let count = self.count.load(Ordering::Relaxed) as u64;
         (count, self.peak.load(Ordering::Relaxed) as u64)
     }
 
-    /// Clients that were admitted, and those turned away.
+    /// The numbers of clients that were admitted and that were rejected.
     pub(crate) fn totals(&self) -> (u64, u64) {
         (self.total.load(Ordering::Relaxed), self.rejected.load(Ordering::Relaxed))
     }
 
-    /// Clients of each protocol now.
+    /// The current number of clients of each protocol.
     pub(crate) fn by_protocol(&self) -> [u64; PROTOCOLS] {
         [0, 1, 2].map(|protocol: usize| self.by_protocol[protocol].load(Ordering::Relaxed))
     }
 }
 
-/// A client as it is on arrival.
+/// The description of a client when it connects.
 pub(crate) fn arriving(id: u64, fd: i32, now_ms: u64, accepted: &crate::inbox::Accepted) -> Client {
     Client {
         id,

@@ -1,22 +1,22 @@
-//! One clock for latencies, deadlines and the time of day, at the price of reading a counter.
+//! One clock for latencies, deadlines and the time of day, as cheap as reading a counter.
 //!
-//! Reading the processor's time-stamp counter costs about half of what `Instant::now` does, which
-//! is felt where each command is timed. The time of day is carried on by the counter for a
-//! quarter of a millisecond at most, then taken from the system again. What the two clocks come to
-//! differ by meanwhile is less than a microsecond, in which the time of day is told.
+//! Reading the processor's time-stamp counter costs about half of `Instant::now`, which matters
+//! because each command is timed. The time of day is extrapolated by the counter for at most a
+//! quarter of a millisecond, then read from the system again. In this time the two clocks drift
+//! apart by less than a microsecond, the resolution of the time of day.
 //!
-//! A turn reads the clock after its bytes were received, so no request's time is older than its
-//! arrival: a client that compares it with its own clock, on the same machine, never sees it before
-//! the moment of sending.
+//! A turn reads the clock after its bytes were received, so the time of a request is never before
+//! its arrival: a client that compares it with its own clock, on the same machine, never sees it
+//! before the moment of sending.
 
 use std::cell::Cell;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// How long the counter is trusted to carry on the time of day.
+/// How long the counter may extrapolate the time of day.
 const WALL_TRUSTED_NS: u64 = 250_000;
-/// Longest time that taking the time of day may have taken, if it is to be trusted at once.
+/// Longest time that reading the time of day may take, for the result to be accepted at once.
 const READING_NS_MAX: u64 = 2_000;
-/// How often it is taken again otherwise: a thread may be interrupted in between.
+/// How often it is read again otherwise: a thread may be interrupted in between.
 const READINGS_MAX: usize = 3;
 
 /// A loop's clock.
@@ -24,7 +24,7 @@ const READINGS_MAX: usize = 3;
 pub(crate) struct Clock {
     source: quanta::Clock,
     start: u64,
-    /// The time of day in microseconds, and the reading of the counter it belongs to.
+    /// The time of day in microseconds, and the counter value to which it belongs.
     wall_us: Cell<u64>,
     wall_at: Cell<u64>,
 }
@@ -47,8 +47,8 @@ impl Moment {
 }
 
 impl Clock {
-    /// May take a fraction of a second the first time in a process, where the counter must be
-    /// measured.
+    /// May take a fraction of a second the first time in a process, if the counter's frequency must
+    /// be measured.
     pub(crate) fn new() -> Clock {
         let source = quanta::Clock::new();
         let start = source.raw();
@@ -57,7 +57,7 @@ impl Clock {
         clock
     }
 
-    /// The counter: only for the other functions here.
+    /// The counter; its value has a meaning only for the other functions of the clock.
     #[inline]
     pub(crate) fn raw(&self) -> u64 {
         self.source.raw()
@@ -69,12 +69,12 @@ impl Clock {
         self.source.delta_as_nanos(from, to)
     }
 
-    /// Nanoseconds since the clock was made: what deadlines are in.
+    /// Nanoseconds since the clock was created; the unit of deadlines.
     pub(crate) fn uptime_ns(&self, raw: u64) -> u64 {
         self.nanos(self.start, raw)
     }
 
-    /// Now, by both clocks.
+    /// The present time by both clocks.
     #[inline]
     pub(crate) fn now(&self) -> Moment {
         let raw = self.raw();
@@ -91,8 +91,8 @@ impl Clock {
         self.now().wall_ms()
     }
 
-    /// Takes the time of day from the system. It belongs to the counter as it was just before: the
-    /// time that is carried on may be early, by no more than the reading took, and is never late.
+    /// Reads the time of day from the system, and assigns it to the counter value just before: the
+    /// extrapolated time may be early by up to the duration of the reading, and is never late.
     fn take_wall(&self) {
         for _ in 0..READINGS_MAX {
             let at = self.raw();
@@ -105,7 +105,7 @@ impl Clock {
     }
 }
 
-/// The system's time of day in microseconds since the Unix epoch, begun ones included.
+/// The system's time of day in microseconds since the Unix epoch, rounded up.
 fn wall_us() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     since.map_or(0, |since| since.as_nanos().div_ceil(1_000) as u64)
@@ -125,15 +125,15 @@ mod tests {
     }
 
     #[test]
-    fn the_time_of_day_is_not_before_what_the_system_said_last() {
+    fn the_time_of_day_is_never_before_the_systems_last_reading() {
         let clock = Clock::new();
         for round in 0..200_000 {
             let before = system_us();
             let now = clock.now();
-            // The counter may have been measured some thousandths too slow.
+            // The measured frequency of the counter may be some thousandths too low.
             assert!(now.wall_us + 1 >= before, "{} after {before}", now.wall_us);
             if round % 1_000 == 0 {
-                // Some of what it carries on is nearly as old as it may be.
+                // Some extrapolations are nearly as long as they may be.
                 std::thread::sleep(std::time::Duration::from_micros(200));
             }
         }

@@ -1,17 +1,17 @@
-//! Which session serves a connection, and the words for clients that get none.
+//! The session for each connection, and the messages for clients that get none.
 
 use todana_protocol::kyoto::KyotoSession;
 use todana_protocol::memcached::MemcachedSession;
 use todana_protocol::resp::RespSession;
 use todana_protocol::{Budget, Host, Progress, ProtocolName, Session};
 
-/// A kind of session that loops can make for arriving connections.
+/// A kind of session that loops can open for arriving connections.
 pub(crate) trait Door: Session + Send + 'static {
     /// A session for a new connection.
     fn open(protocol: ProtocolName) -> Self;
 }
 
-/// The sessions of all protocols. The larger ones are boxed by themselves, if they want to be.
+/// The sessions of all protocols. The larger ones box their state themselves.
 #[expect(
     clippy::large_enum_variant,
     reason = "some 200 bytes a connection, one pointer less to follow"
@@ -66,18 +66,18 @@ impl Session for ProtocolDoor {
     }
 }
 
-/// Why the server itself ends a connection with a word.
+/// Why the server itself ends a connection with a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
-    /// There are as many clients as may be, or the loop cannot watch one more.
+    /// The maximum number of clients is reached, or the loop cannot watch one more.
     TooManyClients,
     /// The request under way is longer than the input limit.
     InputTooLong,
-    /// All clients together hold too much, and this one holds most.
+    /// All clients together exceed the memory limit, and this one holds most.
     ClientsHoldTooMuch,
 }
 
-/// What a client of this protocol is told before its connection is closed.
+/// The message that a client of this protocol receives before its connection is closed.
 pub(crate) fn words(protocol: ProtocolName, refusal: Refusal) -> &'static [u8] {
     match (protocol, refusal) {
         (ProtocolName::Resp, Refusal::TooManyClients) => b"-ERR max number of clients reached\r\n",

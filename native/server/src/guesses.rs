@@ -1,16 +1,17 @@
-//! Wrong passwords, counted by the address they came from, so that guessing is slow.
+//! Counts wrong passwords by client address, so that guessing is slow.
 //!
-//! The first few failures of an address cost nothing: people mistype. From then on the answer to
-//! each further password from there, right or wrong, is held back for a while that doubles with
-//! each failure up to [`DELAY_MS_MAX`]. The connection sleeps meanwhile; no thread waits and nobody
-//! else notices. Connections that have authenticated are not slowed, and a right password is always
-//! accepted in the end: an address cannot be locked out by somebody who shares it.
+//! The first few failures of an address cost nothing, because people mistype. From then on the
+//! reply to each further password from that address, right or wrong, is delayed; the delay doubles
+//! with each failure up to [`DELAY_MS_MAX`]. The connection sleeps meanwhile; no thread waits and
+//! no other client is affected. Connections that have authenticated are not slowed down, and a
+//! right password is always accepted in the end: nobody can lock out the other users of a shared
+//! address.
 //!
-//! Right passwords are held back too. If they were not, silence for some milliseconds would tell
-//! that a password is wrong, and the next connection could try another.
+//! Replies to right passwords are delayed too. Otherwise a short silence would reveal that a
+//! password is wrong, and the next connection could try another.
 //!
-//! All connections of an address share its count, and with IPv6 all of its /64 network: such a
-//! network is given to a single machine. One failure is forgiven every [`FORGIVEN_MS`].
+//! All connections of an address share its count, and so does a whole IPv6 /64 network, because
+//! such a network is assigned to a single machine. One failure is forgiven every [`FORGIVEN_MS`].
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr};
@@ -19,22 +20,23 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Failures that cost nothing.
 const FREE_FAILURES: u32 = 3;
-/// How long the answer is held back after one failure more.
+/// The delay after the first failure that is not free.
 const DELAY_MS: u64 = 100;
-/// The longest time that an answer is held back.
+/// The longest delay.
 const DELAY_MS_MAX: u64 = 1_000;
-/// After so many milliseconds one failure is forgiven.
+/// One failure is forgiven after this time.
 const FORGIVEN_MS: u64 = 10_000;
-/// Failures are counted up to here: then all is forgiven in less than three minutes.
+/// Failures are counted up to this number, so all are forgiven in less than three minutes.
 const FAILURES_MAX: u32 = 16;
-/// Most addresses to remember. Beyond them the one that failed longest ago is forgotten.
+/// Maximum number of addresses to remember. Beyond it, the one that failed longest ago is
+/// forgotten.
 const ADDRESSES_MAX: usize = 4_096;
 
-/// What is remembered.
+/// The remembered addresses.
 #[derive(Debug, Default)]
 pub(crate) struct Guesses {
     by_address: Mutex<HashMap<u64, Failures>>,
-    /// Addresses remembered. Nearly always 0, and then nothing is locked.
+    /// Number of remembered addresses. Nearly always 0, and then nothing is locked.
     count: AtomicUsize,
 }
 
@@ -42,12 +44,12 @@ pub(crate) struct Guesses {
 #[derive(Clone, Copy, Debug)]
 struct Failures {
     count: u32,
-    /// Since when failures are forgiven.
+    /// The time from which failures are forgiven.
     since_ms: u64,
 }
 
 impl Failures {
-    /// What is left of them by now.
+    /// The failures that remain at this time.
     fn by(self, now_ms: u64) -> Failures {
         let forgiven = now_ms.saturating_sub(self.since_ms) / FORGIVEN_MS;
         let count = u64::from(self.count).saturating_sub(forgiven);
@@ -60,7 +62,7 @@ impl Guesses {
         self.by_address.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How long the answer to a password from this address is to be held back.
+    /// How long to delay the reply to a password from this address.
     pub(crate) fn delay_ms(&self, address: IpAddr, now_ms: u64) -> u64 {
         if self.count.load(Relaxed) == 0 {
             return 0;
@@ -72,7 +74,7 @@ impl Guesses {
         }
     }
 
-    /// Notes a wrong password.
+    /// Records a wrong password.
     pub(crate) fn note_failure(&self, address: IpAddr, now_ms: u64) {
         let mut by_address = self.by_address();
         let network = network(address);
@@ -95,12 +97,12 @@ impl Guesses {
     }
 }
 
-/// The network that is one party: an IPv4 address, or the first half of one of IPv6.
+/// The network that counts as one client: an IPv4 address, or the first half of an IPv6 address.
 fn network(address: IpAddr) -> u64 {
     let of_ipv4 = |ip: Ipv4Addr| u64::from(u32::from(ip));
     match address {
         IpAddr::V4(ip) => of_ipv4(ip),
-        // The first half of an IPv6 address in use is not as small as an IPv4 address.
+        // The first half of an IPv6 address in use is greater than any IPv4 address.
         IpAddr::V6(ip) => match ip.to_ipv4_mapped() {
             Some(ip) => of_ipv4(ip),
             None => (u128::from(ip) >> 64) as u64,
@@ -131,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn an_hour_of_guessing_comes_to_some_thousand_guesses_a_connection() {
+    fn an_hour_of_guessing_is_limited_to_some_thousand_guesses_per_connection() {
         let (guesses, mut now_ms, mut tried) = (Guesses::default(), 0, 0);
         while now_ms < 3_600_000 {
             now_ms += guesses.delay_ms(ip("10.0.0.1"), now_ms);
@@ -166,13 +168,13 @@ mod tests {
         }
         assert_eq!(guesses.delay_ms(address(0), 10_000), 0);
         assert_eq!(guesses.delay_ms(address(9_999), 10_000), 200);
-        // Those that are forgiven make room first.
+        // Forgiven addresses make room first.
         (0..5).for_each(|_| guesses.note_failure(address(1 << 20), 100_000));
         assert_eq!(guesses.count.load(Relaxed), 1);
     }
 
     #[test]
-    fn a_network_of_ipv6_is_one_party() {
+    fn an_ipv6_network_counts_as_one_client() {
         let guesses = Guesses::default();
         (0..5).for_each(|_| guesses.note_failure(ip("2001:db8::1"), 0));
         assert_eq!(guesses.delay_ms(ip("2001:db8::ffff"), 0), 200);

@@ -1,18 +1,18 @@
-//! Latencies in logarithmic buckets, each power of two cut in eight: within 12.5 percent of the
-//! truth.
+//! Latencies in logarithmic buckets, with eight buckets per power of two: within 12.5 percent of
+//! the true value.
 //!
 //! The unit is 1/1,024 microsecond, so that powers of two of microseconds fall on bucket bounds and
-//! Redis' histogram can be told exactly. One thread writes with plain loads and stores; others read
-//! at any time.
+//! Redis' histogram can be reported exactly. One thread writes with plain loads and stores; others
+//! read at any time.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A number that one thread writes and all may read.
+/// A number that one thread writes and all threads may read.
 #[derive(Debug, Default)]
 pub(crate) struct Counter(AtomicU64);
 
 impl Counter {
-    /// Adds. Only the owning thread may call this: it is no atomic step.
+    /// Adds. Only the owning thread may call this, since it is not atomic.
     #[inline]
     pub(crate) fn add(&self, amount: u64) {
         self.0.store(self.0.load(Ordering::Relaxed).wrapping_add(amount), Ordering::Relaxed);
@@ -28,10 +28,10 @@ impl Counter {
     }
 }
 
-/// Bits of a value that choose the bucket within a power of two.
+/// Bits of a value that select the bucket within a power of two.
 const FINE_BITS: u32 = 3;
 const FINE: usize = 1 << FINE_BITS;
-/// Values from 2^36 units (67 seconds) on share the last bucket.
+/// Values of 2^36 units (67 seconds) and more share the last bucket.
 const POWERS: usize = 36;
 /// Number of buckets.
 pub(crate) const BUCKETS: usize = (POWERS - FINE_BITS as usize + 1) * FINE;
@@ -52,7 +52,7 @@ impl Histogram {
     pub(crate) fn record(&self, nanos: u64) {
         self.0[bucket(nanos)].add(1);
     }
-    /// The buckets now.
+    /// The present buckets.
     pub(crate) fn buckets(&self) -> impl Iterator<Item = u64> + '_ {
         self.0.iter().map(Counter::get)
     }
@@ -78,8 +78,8 @@ fn lower_bound(bucket: usize) -> u64 {
     ((FINE + bucket % FINE) as u64) << power
 }
 
-/// The value in microseconds below which `quantile` of the counts lie: the middle of its bucket. 0
-/// where nothing was counted.
+/// The value in microseconds below which this quantile of the counts lies: the middle of its
+/// bucket. 0 if nothing was counted.
 pub(crate) fn quantile_us(buckets: &[u64], quantile: f64) -> f64 {
     let count: u64 = buckets.iter().sum();
     let rank = (count as f64 * quantile).ceil().max(1.0) as u64;
@@ -93,12 +93,12 @@ pub(crate) fn quantile_us(buckets: &[u64], quantile: f64) -> f64 {
     0.0
 }
 
-/// Counts per power of two of microseconds: bucket `i` holds those up to `2^i` microseconds. No
-/// empty buckets at the end.
+/// Counts per power of two of microseconds: bucket `i` holds those up to `2^i` microseconds.
+/// Trailing empty buckets are omitted.
 pub(crate) fn powers_us(buckets: &[u64]) -> Vec<u64> {
     let mut powers = Vec::new();
     for (index, calls) in buckets.iter().enumerate().filter(|(_, calls)| **calls > 0) {
-        // A bucket lies wholly within a power of two: that of its lower bound. 2^10 units are one
+        // A bucket lies entirely within a power of two: that of its lower bound. 2^10 units are one
         // microsecond.
         let power = lower_bound(index).checked_ilog2().map_or(0, |power| power.saturating_sub(9));
         if powers.len() <= power as usize {
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn bounds_are_strictly_growing_and_meet_their_buckets() {
+    fn bounds_increase_strictly_and_match_their_buckets() {
         for index in 0..BUCKETS - 1 {
             assert!(lower_bound(index) < lower_bound(index + 1));
             // Rounding between nanoseconds and units may only move a bound by one.
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn powers_of_two_hold_what_lies_below_them() {
+    fn powers_of_two_count_the_values_below_them() {
         assert_eq!(powers_us(&filled([0, 500, 900, 1_100, 3_900, 4_100])), [3, 1, 1, 1]);
         assert!(powers_us(&filled([])).is_empty());
         assert_eq!(powers_us(&filled((0..1_000).map(|i| i * i))).iter().sum::<u64>(), 1_000);

@@ -8,16 +8,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use todana_protocol::ProtocolName;
 
-/// What a loop is told.
+/// A message to a loop.
 #[derive(Debug)]
 pub(crate) enum Message {
     /// A connection to serve from now on.
     Serve(Accepted),
     /// Close this client, if `slot` still holds it.
     Kill { slot: usize, id: u64 },
-    /// Close this client for the memory of all, if `slot` still holds it.
+    /// Close this client to free memory for all, if `slot` still holds it.
     Evict { slot: usize, id: u64 },
-    /// The wait of this ticket is over, if the connection in `slot` still waits by it.
+    /// The wait of this ticket was signalled; wake the connection in `slot` if it still waits with
+    /// it.
     Wake { slot: usize, ticket: u64 },
     /// Close everything and end.
     Stop,
@@ -32,7 +33,7 @@ pub(crate) struct Accepted {
     pub(crate) local_address: SocketAddr,
 }
 
-/// The sending side: shared by all threads.
+/// The sending side, shared by all threads.
 #[derive(Debug)]
 pub(crate) struct Inbox {
     messages: Mutex<Vec<Message>>,
@@ -54,11 +55,11 @@ impl Inbox {
         Ok((Inbox { messages: Mutex::default(), woken: AtomicBool::new(false), wake }, Waker(wait)))
     }
 
-    /// Adds a message and wakes the loop, unless a wake-up is under way.
+    /// Adds a message and wakes the loop, unless a wake-up is already on its way.
     pub(crate) fn send(&self, message: Message) {
         self.messages.lock().unwrap_or_else(PoisonError::into_inner).push(message);
         if !self.woken.swap(true, Ordering::AcqRel) {
-            // A full socket wakes as well as one more byte.
+            // A full socket wakes the loop as well as one more byte would.
             let _ = (&self.wake).write(&[1]);
         }
     }

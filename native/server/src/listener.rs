@@ -8,7 +8,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 use todana_protocol::ProtocolName;
 
-/// Connections that the system completes before we accept them. It has a limit of its own.
+/// Connections that the system completes before we accept them. The system has its own limit.
 const BACKLOG: i32 = 1_024;
 
 /// A bound socket.
@@ -20,7 +20,7 @@ pub(crate) struct Listener {
 }
 
 impl Listener {
-    /// Binds, or says in one sentence why not.
+    /// Binds, or returns one sentence that says why not.
     pub(crate) fn bind(protocol: ProtocolName, address: SocketAddr) -> Result<Self, StartError> {
         let socket = bound(address).map_err(|error| {
             StartError(format!("cannot listen on {address}: {}", in_words(&error)))
@@ -29,7 +29,7 @@ impl Listener {
         Ok(Listener { socket, protocol, address })
     }
 
-    /// The address that a connection of this listener came to.
+    /// The local address of a connection to this listener.
     pub(crate) fn local_address(&self, socket: &TcpStream) -> SocketAddr {
         match self.address.ip().is_unspecified() {
             true => socket.local_addr().unwrap_or(self.address),
@@ -48,7 +48,7 @@ fn bound(address: SocketAddr) -> io::Result<TcpListener> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
     socket.set_reuse_address(true)?;
     if address.is_ipv6() {
-        // `[::]` and `0.0.0.0` are two listeners, on every system.
+        // `[::]` and `0.0.0.0` are separate listeners on every system.
         socket.set_only_v6(true)?;
     }
     socket.bind(&address.into())?;
@@ -57,7 +57,7 @@ fn bound(address: SocketAddr) -> io::Result<TcpListener> {
     Ok(socket.into())
 }
 
-/// A system's error without its number.
+/// The text of a system error without its number.
 pub(crate) fn in_words(error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::AddrInUse => "address already in use".into(),
@@ -94,7 +94,8 @@ fn is_loopback(ip: IpAddr) -> bool {
     }
 }
 
-/// Prepares an accepted socket. What the system refuses here is no reason to refuse the client.
+/// Configures an accepted socket. If the system refuses an option, the client is served all the
+/// same.
 pub(crate) fn prepare(socket: &TcpStream, keepalive_s: Option<u32>) -> io::Result<()> {
     socket.set_nonblocking(true)?;
     let _ = socket.set_nodelay(true);
@@ -117,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn loopback_is_what_no_other_machine_reaches() {
+    fn only_loopback_addresses_count_as_local() {
         let loopback = ["127.0.0.1", "127.9.9.9", "::1", "::ffff:127.0.0.1"];
         let exposed = ["0.0.0.0", "::", "10.0.0.1", "::ffff:10.0.0.1", "fe80::1"];
         assert!(loopback.iter().all(|ip| is_loopback(ip.parse().unwrap())));

@@ -1,26 +1,26 @@
-//! What the process takes from the machine. Read when asked for, never kept.
+//! The memory and CPU time of the process. Read on request, never stored.
 
 use nix::sys::resource::{UsageWho, getrusage};
 
-/// Figures of the whole process, the Erlang node included.
+/// Figures of the whole process, including the Erlang node.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ProcessUsage {
-    /// Resident bytes now; 0 where the system has no `/proc`.
+    /// Resident bytes; 0 if the system has no `/proc`.
     pub(crate) resident_bytes: u64,
-    /// Most resident bytes ever.
+    /// The highest number of resident bytes so far.
     pub(crate) resident_bytes_peak: u64,
     /// Seconds of CPU, system and user.
     pub(crate) cpu_seconds: [f64; 2],
 }
 
 impl ProcessUsage {
-    /// Asks the system.
+    /// Reads the figures from the system.
     pub(crate) fn now() -> ProcessUsage {
         let resident_bytes = resident_bytes().unwrap_or(0);
         let Ok(usage) = getrusage(UsageWho::RUSAGE_SELF) else {
             return ProcessUsage { resident_bytes, ..ProcessUsage::default() };
         };
-        // Kilobytes everywhere but on macOS.
+        // Kilobytes everywhere except on macOS.
         let unit = if cfg!(target_os = "macos") { 1 } else { 1_024 };
         let peak = u64::try_from(usage.max_rss()).unwrap_or(0) * unit;
         let seconds =
@@ -47,12 +47,12 @@ pub(crate) fn system_memory_bytes() -> Option<u64> {
     Some(kilobytes * 1_024)
 }
 
-/// Bytes of memory that this process may take: the machine's, or its container's where that is
-/// less.
+/// Bytes of memory that this process may use: the machine's, or its container's if that is less.
 pub(crate) fn available_bytes() -> Option<u64> {
     let limits = ["/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"];
     let limits = limits.into_iter().filter_map(|file| std::fs::read_to_string(file).ok());
-    // Without a limit there is the word `max`, or a number larger than any machine's memory.
+    // Without a limit the file contains the word `max`, or a number larger than any machine's
+    // memory.
     limits.filter_map(|text| text.trim().parse().ok()).chain(system_memory_bytes()).min()
 }
 

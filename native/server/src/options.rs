@@ -193,7 +193,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn memory_is_spelt_as_redis_spells_it() {
+    fn memory_sizes_are_spelt_as_in_redis() {
         let spelt = ["0", "17", "17b", "1k", "1kb", "2M", "100mb", "3g", "1GB"];
         let bytes = [0, 17, 17, 1_000, 1_024, 2_000_000, 100 << 20, 3_000_000_000, 1 << 30];
         assert_eq!(spelt.map(memory_bytes), bytes.map(Some));
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn whole_numbers_are_held_to_their_range() {
+    fn whole_numbers_outside_their_range_are_refused() {
         assert_eq!(whole("timeout", "0", 0, 5), Ok(0));
         assert_eq!(whole("timeout", "5", 0, 5), Ok(5));
         let refused = Err("timeout must be a whole number from 0 to 5".to_string());

@@ -1,13 +1,13 @@
-//! Comparing passwords without telling by time how much was right.
+//! Compares passwords in a time that does not reveal how much of a guess was right.
 
 use std::hint::black_box;
 use subtle::{Choice, ConstantTimeEq};
 
-/// Whether both are equal. Takes a time that depends on the length of `given` alone, which its
-/// sender knows anyway.
+/// Whether both are equal. The time depends only on the length of `given`, which its sender knows
+/// anyway.
 pub(crate) fn equal(secret: &[u8], given: &[u8]) -> bool {
     let mut same: Choice = (secret.len() as u64).ct_eq(&(given.len() as u64));
-    // With another length the result stands already; the walk is for the clock.
+    // If the lengths differ, the result is already known; the comparison only takes the same time.
     let secret = if secret.is_empty() { &[0][..] } else { secret };
     let mut index = 0;
     for byte in given {

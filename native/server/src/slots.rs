@@ -1,9 +1,9 @@
-//! The connections of a loop, numbered.
+//! Numbered storage for the connections of a loop.
 
 use std::ops::Range;
 
-/// Values in numbered slots. A slot that becomes free is not used again before [`Slots::recycle`]:
-/// numbers that are still in somebody's hands within a turn of the loop cannot mean another value.
+/// Values in numbered slots. A slot that becomes free is not reused before [`Slots::recycle`], so a
+/// number that is still in use within a round of the loop cannot refer to another value.
 #[derive(Debug)]
 pub(crate) struct Slots<T> {
     slots: Vec<Option<T>>,
@@ -17,7 +17,7 @@ impl<T> Slots<T> {
         Slots { slots: Vec::new(), free: Vec::new(), freed: Vec::new(), occupied: 0 }
     }
 
-    /// The number that the next [`Slots::insert`] will give.
+    /// The number that the next [`Slots::insert`] will return.
     pub(crate) fn vacant(&self) -> usize {
         self.free.last().copied().unwrap_or(self.slots.len())
     }
@@ -51,7 +51,7 @@ impl<T> Slots<T> {
         Some(value)
     }
 
-    /// Lets freed slots be used again.
+    /// Makes freed slots available again.
     pub(crate) fn recycle(&mut self) {
         self.free.append(&mut self.freed);
         if self.occupied == 0 && self.slots.len() > 1_024 {
@@ -64,7 +64,7 @@ impl<T> Slots<T> {
         self.occupied
     }
 
-    /// All numbers given so far, free ones included.
+    /// The range of all numbers used so far, including free ones.
     pub(crate) fn numbers(&self) -> Range<usize> {
         0..self.slots.len()
     }
@@ -75,7 +75,7 @@ mod tests {
     use super::Slots;
 
     #[test]
-    fn a_freed_number_rests_until_it_is_recycled() {
+    fn a_freed_number_is_not_reused_until_it_is_recycled() {
         let mut slots = Slots::new();
         assert_eq!((slots.insert('a'), slots.insert('b')), (0, 1));
         assert_eq!((slots.remove(0), slots.remove(0)), (Some('a'), None));

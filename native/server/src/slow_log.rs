@@ -1,12 +1,12 @@
-//! The slow log: the newest commands that took long, cut as Redis cuts them.
+//! The slow log: the latest commands that took long, truncated as Redis does.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use todana_protocol::{Client, SlowEntry};
 
-/// Most arguments kept of a command; the last one then tells how many there were.
+/// Maximum number of arguments kept of a command; the last one then says how many more there were.
 const ARGUMENTS_MAX: usize = 32;
-/// Most bytes kept of an argument.
+/// Maximum bytes kept of an argument.
 const ARGUMENT_BYTES_MAX: usize = 128;
 
 /// Shared by all loops; locked only for commands that were slow, and for readers.
@@ -16,7 +16,7 @@ pub(crate) struct SlowLog(Mutex<State>);
 #[derive(Debug, Default)]
 struct State {
     next_id: u64,
-    /// Newest first.
+    /// Latest first.
     entries: VecDeque<SlowEntry>,
 }
 
@@ -25,7 +25,7 @@ impl SlowLog {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds an entry and forgets the oldest beyond `entries_max`.
+    /// Adds an entry and removes the oldest ones beyond `entries_max`.
     pub(crate) fn add(
         &self,
         client: &Client,
@@ -43,7 +43,7 @@ impl SlowLog {
         state.entries.truncate(entries_max);
     }
 
-    /// The newest entries, newest first.
+    /// The latest entries, latest first.
     pub(crate) fn newest(&self, count: Option<usize>) -> Vec<SlowEntry> {
         self.state().entries.iter().take(count.unwrap_or(usize::MAX)).cloned().collect()
     }
@@ -53,7 +53,7 @@ impl SlowLog {
         self.state().entries.len()
     }
 
-    /// Forgets all entries; their numbers are not given again.
+    /// Removes all entries; their numbers are not reused.
     pub(crate) fn clear(&self) {
         self.state().entries.clear();
     }

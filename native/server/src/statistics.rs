@@ -1,9 +1,8 @@
-//! What the loops count.
+//! The counters of the loops.
 //!
-//! Each loop writes its own counters and nobody else does, so counting costs no atomic
-//! read-modify-write and no shared cache line. Whoever asks sums over the loops. Resetting
-//! therefore never touches a counter: it keeps the sums of that moment, and they are taken off from
-//! then on.
+//! Only the loop itself writes its counters, so counting costs no atomic read-modify-write and no
+//! shared cache line. Readers sum over the loops. Resetting therefore never changes a counter: it
+//! stores the current sums, which later readers subtract.
 
 use crate::histogram::{self, BUCKETS, Counter, Histogram};
 use std::sync::OnceLock;
@@ -23,11 +22,11 @@ pub(crate) struct LoopStatistics {
     pub(crate) output_limit_disconnections: Counter,
     /// Turns that panicked.
     pub(crate) panics: Counter,
-    /// Most messages, sleepers or closed clients of one round.
+    /// The highest number of messages, sleepers or closed clients in one round.
     pub(crate) round_most: Counter,
-    /// Clients closed because all together held too much.
+    /// Clients closed because all clients together held too much memory.
     pub(crate) evicted_clients: Counter,
-    /// Bytes that this loop holds for its clients now: buffers, and what sessions keep.
+    /// Bytes that this loop holds for its clients now: buffers, and the state of sessions.
     pub(crate) held_bytes: Counter,
     by_command: [Box<[OnceLock<Box<CommandCounters>>]>; PROTOCOLS],
 }
@@ -42,7 +41,7 @@ struct CommandCounters {
 /// Number of protocols.
 pub(crate) const PROTOCOLS: usize = 3;
 
-/// Index of a protocol where there is one thing for each.
+/// Index of a protocol in arrays that have one element for each.
 pub(crate) fn index(protocol: ProtocolName) -> usize {
     match protocol {
         ProtocolName::Resp => 0,
@@ -73,7 +72,7 @@ impl LoopStatistics {
         }
     }
 
-    /// Counts one call. The counters of a command are made when it is first called.
+    /// Counts one call. The counters of a command are created with its first call.
     #[inline]
     pub(crate) fn record(&self, protocol: ProtocolName, command: usize, failed: bool, nanos: u64) {
         let Some(counters) = self.by_command[index(protocol)].get(command) else { return };
@@ -86,7 +85,7 @@ impl LoopStatistics {
     }
 }
 
-/// Sums over loops, of one moment.
+/// Sums over loops at one moment.
 #[derive(Debug, Default)]
 pub(crate) struct Totals {
     pub(crate) commands: u64,
@@ -100,7 +99,7 @@ pub(crate) struct Totals {
     pub(crate) evicted_clients: u64,
     pub(crate) connections_total: u64,
     pub(crate) connections_rejected: u64,
-    /// What the tables count, by their indexes; empty before the first reset.
+    /// The counts of the tables, by their indexes; empty before the first reset.
     pub(crate) tables: Vec<Counts>,
     by_command: [Vec<CommandTotals>; PROTOCOLS],
 }
@@ -109,7 +108,7 @@ pub(crate) struct Totals {
 struct CommandTotals {
     errors: u64,
     nanos: u64,
-    /// Empty or [`BUCKETS`] long.
+    /// Empty, or [`BUCKETS`] long.
     latency: Vec<u64>,
 }
 
@@ -140,7 +139,7 @@ impl Totals {
         totals
     }
 
-    /// Takes off what was counted before a reset.
+    /// Subtracts what was counted before a reset.
     pub(crate) fn since(mut self, baseline: &Totals) -> Totals {
         self.commands = self.commands.saturating_sub(baseline.commands);
         self.errors = self.errors.saturating_sub(baseline.errors);
@@ -163,13 +162,13 @@ impl Totals {
         self
     }
 
-    /// What a protocol's commands cost, by table index.
+    /// The statistics of a protocol's commands, by table index.
     pub(crate) fn command_stats(&self, protocol: ProtocolName) -> Vec<CommandStats> {
         self.by_command[index(protocol)].iter().map(CommandTotals::stats).collect()
     }
 }
 
-/// Takes off what a table had counted before a reset. What it holds now stays.
+/// Subtracts what a table had counted before a reset. Its present contents stay.
 pub(crate) fn counts_since(now: Counts, baseline: &Counts) -> Counts {
     Counts {
         expired: now.expired.saturating_sub(baseline.expired),

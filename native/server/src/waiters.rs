@@ -1,31 +1,33 @@
 //! Clients that wait for a named signal, without holding a thread (Kyoto Tycoon's `WAIT` and
 //! `SIGNAL`).
 //!
-//! One registry for all loops: a name leads to those that wait for it, in the order in which they
-//! came. A waiter is known by its **ticket**, a number that is given once in the life of a server.
-//! There are three ways out of the registry, each under its one lock, so that a ticket leaves
-//! exactly once:
+//! One registry serves all loops. It maps a name to the clients that wait for it, in order of
+//! arrival. A waiter is identified by its **ticket**, a number that is never reused in the life of
+//! a server. There are three ways out of the registry, each under its one lock, so that a ticket
+//! leaves exactly once:
 //!
-//! - a signal takes it. Its loop is sent [`Message::Wake`] with the ticket;
-//! - its session goes on because the time is over, and ends the wait;
+//! - a signal takes it. Its loop receives [`Message::Wake`] with the ticket;
+//! - its session continues because the time is over, and ends the wait;
 //! - its connection closes.
 //!
-//! # Why no wake-up is lost or doubled
+//! # Why no wake-up is lost or duplicated
 //!
-//! A client is entered during its own turn, before its loop puts the connection to sleep. A signal
-//! may come between the two, but its message goes to the loop that is busy with that very turn, and
-//! is read when the connection sleeps already. So whoever was taken by a signal is woken.
+//! A client is registered during its own turn, before its loop puts the connection to sleep. A
+//! signal may arrive between the two, but its message goes to the loop that is executing this very
+//! turn, and that loop reads it when the connection already sleeps. So a client taken by a signal
+//! always wakes up.
 //!
-//! Whether the signal came or the time was over is not what woke the connection but whether the
-//! registry still held the ticket when the session asked ([`Waiters::end`]). A deadline and a
-//! signal that come together therefore have one outcome, and the signaller's count agrees with it.
-//! The message of a signal that lost this race to the deadline is still on its way. It names a
-//! ticket which the connection holds no more, whatever it waits for by then, and wakes nobody.
+//! Whether the outcome is the signal or the time-out does not depend on what woke the connection,
+//! but on whether the registry still held the ticket when the session ended the wait
+//! ([`Waiters::end`]). So a deadline and a signal that arrive together have one outcome, and the
+//! count returned to the signaller agrees with it. The message of a signal that lost this race to
+//! the deadline is still on its way. It contains a ticket that the connection no longer holds, even
+//! if it waits for something else by then, so it wakes nothing.
 //!
-//! A signal that finds nobody leaves no trace. One that finds a client whose end has not been
-//! noticed yet is spent on it, as it is in Kyoto Tycoon.
+//! A signal that finds no waiter has no effect. A signal that finds a client whose disconnection is
+//! not noticed yet is spent on it, as in Kyoto Tycoon.
 //!
-//! There are at most as many waiters as connections. A name of which nobody waits takes no memory.
+//! There are at most as many waiters as connections. A name without waiters takes no memory.
 
 use crate::host::Shared;
 use crate::inbox::Message;
@@ -33,7 +35,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Who waits for what.
+/// The clients that wait, by name.
 #[derive(Debug, Default)]
 pub(crate) struct Waiters {
     registry: Mutex<Registry>,
@@ -41,7 +43,7 @@ pub(crate) struct Waiters {
 
 #[derive(Debug, Default)]
 struct Registry {
-    /// Never an empty list. Tickets grow, so their order is that of arrival.
+    /// No list is empty. Tickets increase, so their order is that of arrival.
     waiting: HashMap<Arc<[u8]>, BTreeMap<u64, Place>>,
     last_ticket: u64,
 }
@@ -53,7 +55,7 @@ pub(crate) struct Place {
     pub(crate) slot: usize,
 }
 
-/// A wait that has begun. It must be given back to [`Waiters::end`].
+/// A wait that has begun. It must be returned to [`Waiters::end`].
 #[derive(Debug)]
 #[must_use]
 pub(crate) struct Wait {
@@ -61,12 +63,12 @@ pub(crate) struct Wait {
     pub(crate) ticket: u64,
 }
 
-/// What a signal found.
+/// The result of a signal.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Signalled {
-    /// How many waited.
+    /// Number of waiters found.
     pub(crate) waiting: usize,
-    /// Those of them that are to be woken, with their tickets, in the order in which they came.
+    /// The waiters to wake up, with their tickets, in order of arrival.
     pub(crate) woken: BTreeMap<u64, Place>,
 }
 
@@ -75,7 +77,7 @@ impl Waiters {
         self.registry.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Enters a waiter behind those that wait for this name already.
+    /// Registers a waiter behind those that already wait for this name.
     pub(crate) fn begin(&self, name: &[u8], place: Place) -> Wait {
         let mut registry = self.registry();
         registry.last_ticket += 1;
@@ -97,7 +99,7 @@ impl Waiters {
         signalled
     }
 
-    /// Takes the first of those that wait for this name, or all.
+    /// Takes the first waiter for this name, or all.
     pub(crate) fn signal(&self, name: &[u8], all: bool) -> Signalled {
         let mut registry = self.registry();
         let Some(waiters) = registry.waiting.get_mut(name) else { return Signalled::default() };
@@ -112,7 +114,7 @@ impl Waiters {
         Signalled { waiting, woken }
     }
 
-    /// Names that somebody waits for, and waiters of all of them.
+    /// Number of names with waiters, and of waiters of all names.
     #[cfg(test)]
     pub(crate) fn count(&self) -> (usize, usize) {
         let registry = self.registry();
@@ -121,8 +123,8 @@ impl Waiters {
 }
 
 impl Shared {
-    /// Signals one client that waits for this name, or all, and has their loops wake them. Returns
-    /// how many waited.
+    /// Signals the first client that waits for this name, or all, and sends their loops the
+    /// wake-ups. Returns how many waited.
     pub(crate) fn signal(&self, name: &[u8], all: bool) -> usize {
         let Signalled { waiting, woken } = self.waiters.signal(name, all);
         for (ticket, Place { event_loop, slot }) in woken {
@@ -148,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_signal_takes_the_first_that_came() {
+    fn a_signal_takes_the_first_waiter() {
         let waiters = Waiters::default();
         let waits: Vec<Wait> = (0..3).map(|slot| waiters.begin(b"a", place(slot))).collect();
         let other = waiters.begin(b"b", place(9));
@@ -163,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn who_ends_a_wait_before_the_signal_is_passed_over() {
+    fn a_wait_that_ended_before_the_signal_is_skipped() {
         let waiters = Waiters::default();
         let [first, second] = [0, 1].map(|slot| waiters.begin(b"a", place(slot)));
         assert!(!waiters.end(first));
@@ -175,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn every_wait_ends_once_however_threads_meet() {
+    fn every_wait_ends_once_under_concurrency() {
         const WAITERS: usize = 4;
         const ROUNDS: usize = 5_000;
         let waiters = Waiters::default();

@@ -79,7 +79,7 @@ fn a_thousand_clients_wait_without_a_thread_and_one_signal_wakes_them() {
 }
 
 #[test]
-fn half_sent_requests_hold_no_more_memory_than_was_sent() {
+fn half_sent_requests_take_no_more_memory_than_was_sent() {
     let _alone = DESCRIPTORS.lock().unwrap_or_else(PoisonError::into_inner);
     let clients = affordable(2_000);
     let head = "POST /rpc/set HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 1000000\r\n\r\n";

@@ -20,7 +20,7 @@ fn held(count: usize) -> Vec<File> {
 }
 
 #[test]
-fn a_connection_that_select_cannot_watch_is_turned_away_and_the_server_lives() {
+fn a_connection_that_select_cannot_watch_is_refused_and_the_server_survives() {
     let _alone = DESCRIPTORS.lock().unwrap_or_else(PoisonError::into_inner);
     let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
     if hard < 1_200 {

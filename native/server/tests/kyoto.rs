@@ -93,7 +93,7 @@ fn each(change: impl Fn(&mut Config), test: impl Fn(&Server)) {
 }
 
 #[test]
-fn http_and_binary_mix_on_one_connection_and_other_doors_see_the_records() {
+fn http_and_binary_mix_on_one_connection_and_other_protocols_see_the_records() {
     each(
         |_| {},
         |server| {
@@ -119,7 +119,7 @@ fn http_and_binary_mix_on_one_connection_and_other_doors_see_the_records() {
 }
 
 #[test]
-fn requests_may_come_byte_by_byte() {
+fn requests_may_arrive_byte_by_byte() {
     each(
         |_| {},
         |server| {
@@ -158,7 +158,7 @@ fn a_signal_releases_a_waiting_procedure() {
 }
 
 #[test]
-fn a_signal_that_does_not_come_is_waited_for_as_long_as_asked() {
+fn a_wait_without_a_signal_takes_the_requested_time() {
     each(
         |_| {},
         |server| {
@@ -175,7 +175,7 @@ fn a_signal_that_does_not_come_is_waited_for_as_long_as_asked() {
 }
 
 #[test]
-fn a_client_too_many_is_told_by_http() {
+fn a_client_beyond_the_limit_receives_an_http_error() {
     each(
         |config| config.connections_max = 1,
         |server| {

@@ -30,7 +30,7 @@ fn resp_and_memcached_see_the_same_records() {
 }
 
 #[test]
-fn pipelines_and_large_values_pass_in_any_pieces() {
+fn pipelines_and_large_values_pass_in_pieces_of_any_size() {
     let server = Server::start(config(Backend::Native, 100)).unwrap();
     let mut stream = connect(&server, 0);
     let value = "v".repeat(3_000_000);
@@ -117,7 +117,7 @@ fn large_values_that_wait_for_a_client_are_limited() {
 }
 
 #[test]
-fn a_sleep_is_answered_when_it_is_over() {
+fn a_sleep_is_answered_when_it_ends() {
     let server = Server::start(config(Backend::Native, 100)).unwrap();
     let stream = connect(&server, 0);
     let begun = std::time::Instant::now();
@@ -126,7 +126,7 @@ fn a_sleep_is_answered_when_it_is_over() {
 }
 
 #[test]
-fn the_slow_log_holds_what_was_slow() {
+fn the_slow_log_contains_slow_commands() {
     let server = Server::start(config(Backend::Native, 100)).unwrap();
     let stream = connect(&server, 0);
     expect(&stream, "SLOWLOG LEN\r\n", ":0\r\n");
@@ -135,7 +135,7 @@ fn the_slow_log_holds_what_was_slow() {
 }
 
 #[test]
-fn a_password_is_asked_for() {
+fn a_password_is_required() {
     let mut config = config(Backend::Native, 100);
     config.password = Some(b"secret".to_vec());
     let server = Server::start(config).unwrap();
@@ -149,7 +149,7 @@ fn a_password_is_asked_for() {
 }
 
 #[test]
-fn commands_queued_by_many_clients_are_held_to_one_limit() {
+fn commands_queued_by_many_clients_share_one_limit() {
     const LIMIT_BYTES: u64 = 8 << 20;
     /// What the turns of two loops may add: each receives at most 64 KiB, and keeps some of it as
     /// input and the rest as queued commands with their bookkeeping.
@@ -216,7 +216,7 @@ fn the_time_of_a_request_lies_between_its_sending_and_its_answer() {
 }
 
 #[test]
-fn nothing_lives_longer_than_from_its_clients_now_to_the_moment_of_its_end() {
+fn no_record_outlives_its_expiry_by_the_clients_clock() {
     let server = Server::start(config(Backend::Native, 100)).unwrap();
     let stream = connect(&server, 0);
     for _ in 0..1_000 {
@@ -232,7 +232,7 @@ fn nothing_lives_longer_than_from_its_clients_now_to_the_moment_of_its_end() {
 }
 
 #[test]
-fn a_reset_sets_back_what_tables_count_too() {
+fn a_reset_also_resets_the_counts_of_tables() {
     let server = Server::start(config(Backend::Native, 100)).unwrap();
     let (resp, memcached) = (connect(&server, 0), connect(&server, 1));
     let counted = || {

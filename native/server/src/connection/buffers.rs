@@ -1,4 +1,4 @@
-//! What a connection keeps between turns, and getting rid of it.
+//! The buffers that a connection keeps between turns, and how they are freed.
 
 use super::{CARRY_BYTES_MAX, Connection, Turn};
 use crate::door::Door;
@@ -9,18 +9,18 @@ use std::net::{Shutdown, TcpStream};
 use std::sync::atomic::Ordering::Relaxed;
 use todana_protocol::Splice;
 
-/// A loop's buffer for output that grew beyond this is given back after the turn.
+/// A loop's output buffer that grew beyond this is freed after the turn.
 const OUTPUT_BYTES_KEPT: usize = 1 << 20;
 
-/// A client that is gone is an error of `send`, never a signal. Apple's systems have an option of
-/// the socket for that, see [`crate::listener::prepare`].
+/// A disconnected client causes an error of `send`, never a signal. On Apple's systems this is an
+/// option of the socket; see [`crate::listener::prepare`].
 #[cfg(not(target_vendor = "apple"))]
 pub(crate) const NO_SIGNAL: SendFlags = SendFlags::NOSIGNAL;
 #[cfg(target_vendor = "apple")]
 pub(crate) const NO_SIGNAL: SendFlags = SendFlags::empty();
 
 impl<D: Door> Connection<D> {
-    /// Keeps what follows `consumed` in the loop's buffer for the next turn.
+    /// Keeps the bytes after `consumed` in the loop's buffer for the next turn.
     pub(super) fn keep_input(&mut self, buffer: &[u8], consumed: usize) {
         let rest = &buffer[consumed..];
         self.input_start = 0;
@@ -32,8 +32,8 @@ impl<D: Door> Connection<D> {
         }
     }
 
-    /// Gives back an empty buffer, and moves the rest to the front where the session waits for more
-    /// of it.
+    /// Frees an empty buffer, and moves the remaining bytes to the front if the session waits for
+    /// more of them.
     pub(super) fn trim_input(&mut self, compact: bool) {
         if self.input_start == self.input.len() {
             self.input = Vec::new();
@@ -45,7 +45,7 @@ impl<D: Door> Connection<D> {
         }
     }
 
-    /// Sends the turn's output; what the socket does not take, waits.
+    /// Sends the turn's output; the part that the socket does not accept waits.
     pub(super) fn deliver(
         &mut self,
         turn: &mut Turn<'_>,
@@ -78,11 +78,11 @@ impl<D: Door> Connection<D> {
         Ok(())
     }
 
-    /// Sends what waits.
+    /// Sends waiting output.
     pub(super) fn flush(&mut self, turn: &Turn<'_>) -> Result<(), Errno> {
         let sent = self.output.send(&self.socket)?;
         if sent > 0 {
-            // Who takes replies is not silent.
+            // A client that takes replies is not idle.
             self.client.active_at_ms.store(turn.clock.wall_ms(), Relaxed);
         }
         self.count_sent(sent, turn.statistics);
@@ -95,9 +95,9 @@ impl<D: Door> Connection<D> {
         traffic.store(traffic.load(Relaxed) + sent as u64, Relaxed);
     }
 
-    /// Tells the loop's gauge and the client's own figures what is held for it.
+    /// Updates the loop's gauge and the client's own figures of what is held for it.
     pub(crate) fn note_held(&mut self, statistics: &LoopStatistics) {
-        // What of a buffer was never written to is not in memory.
+        // The part of a buffer that was never written is not in memory.
         let input_bytes = self.input.capacity().min(self.input.len() * 2);
         let bytes = input_bytes + self.output.held_bytes() + self.session.held_bytes();
         let bytes = bytes as u64;
@@ -117,7 +117,7 @@ impl<D: Door> Connection<D> {
     }
 }
 
-/// Shuts the sending side and takes what has arrived, without waiting and without end.
+/// Shuts down the sending side and receives what has arrived, without blocking and within a bound.
 pub(crate) fn say_goodbye(socket: &TcpStream, buffer: &mut Vec<u8>) {
     let _ = socket.shutdown(Shutdown::Write);
     for _ in 0..16 {

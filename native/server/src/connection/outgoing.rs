@@ -1,5 +1,5 @@
-//! Replies that a client has not taken yet: bytes, and parts of large values between them. A large
-//! value is sent out of the table's own memory, however slowly the client takes it.
+//! Replies that a client has not taken yet: bytes, interleaved with parts of large values. A large
+//! value is sent from the table's own memory, however slowly the client takes it.
 
 use std::collections::VecDeque;
 use std::io::IoSlice;
@@ -12,18 +12,18 @@ use todana_protocol::Splice;
 
 use super::NO_SIGNAL;
 
-/// Most bytes of one system call: what it copies, other clients wait for.
+/// Maximum bytes of one system call: other clients wait while it copies.
 const SEND_BYTES_MAX: usize = 1 << 20;
-/// Most pieces of one system call.
+/// Maximum pieces of one system call.
 const SEND_PIECES_MAX: usize = 64;
 
-/// Replies in their order.
+/// Replies in order.
 #[derive(Debug, Default)]
 pub(super) struct Outgoing {
     pieces: VecDeque<Piece>,
     /// Bytes of the first piece that were sent.
     sent: usize,
-    /// Bytes that were not sent.
+    /// Bytes that are not sent yet.
     left: usize,
 }
 
@@ -43,13 +43,13 @@ impl Piece {
 }
 
 impl Outgoing {
-    /// Bytes that were not sent.
+    /// Bytes that are not sent yet.
     #[inline]
     pub(super) fn len(&self) -> usize {
         self.left
     }
 
-    /// Bytes that are in memory for this client. A value counts once the table has let go of it.
+    /// Bytes that are in memory for this client. A value counts once the table has released it.
     #[inline]
     pub(super) fn held_bytes(&self) -> usize {
         let held = |piece: &Piece| match piece {
@@ -59,7 +59,7 @@ impl Outgoing {
         self.pieces.iter().map(held).sum()
     }
 
-    /// Adds bytes, of which so many were sent already.
+    /// Adds bytes, of which `sent` were sent already.
     pub(super) fn push(&mut self, mut bytes: Vec<u8>, sent: usize) {
         debug_assert!(sent == 0 || self.left == 0);
         if bytes.len() <= sent {
@@ -88,7 +88,7 @@ impl Outgoing {
         self.push(bytes[start..].to_vec(), 0);
     }
 
-    /// Sends what the socket takes of it, up to a bound. Returns how much that was.
+    /// Sends what the socket accepts, up to a bound. Returns how much that was.
     pub(super) fn send(&mut self, socket: impl AsFd) -> Result<usize, Errno> {
         let mut slices = [IoSlice::new(&[]); SEND_PIECES_MAX];
         let (mut count, mut room, mut start) = (0, SEND_BYTES_MAX, self.sent);
@@ -111,7 +111,7 @@ impl Outgoing {
         Ok(sent)
     }
 
-    /// Drops what was sent.
+    /// Drops the bytes that were sent.
     fn forget(&mut self, sent: usize) {
         self.left -= sent;
         self.sent += sent;
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_sent_is_what_was_added_in_its_order() {
+    fn bytes_are_sent_in_the_order_in_which_they_were_added() {
         let table = Table::new(Options { shards: Some(16), ..Options::default() });
         let (near, mut far) = UnixStream::pair().unwrap();
         near.set_nonblocking(true).unwrap();
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_counts_as_a_whole_when_the_table_has_let_go_of_it() {
+    fn a_value_counts_as_a_whole_once_the_table_has_released_it() {
         let table = Table::new(Options { shards: Some(16), ..Options::default() });
         let mut clients = [Outgoing::default(), Outgoing::default()];
         for client in &mut clients {

@@ -21,7 +21,7 @@ fn overdue(change: impl Fn(&mut Connection<ScriptedDoor>), now_ms: u64) -> bool 
 }
 
 #[test]
-fn a_silent_client_is_idle_unless_its_own_request_is_under_way() {
+fn a_silent_client_is_idle_unless_its_request_is_in_progress() {
     assert_eq!([1_499, 1_500].map(|now_ms| overdue(|_| (), now_ms)), [false, true]);
     assert!(!overdue(|it| it.queued = true, 100_000), "it has another turn to come");
     assert!(!overdue(|it| it.wakes_at_ns = Some(1), 100_000), "it waits for a signal");
@@ -34,7 +34,7 @@ fn a_silent_client_is_idle_unless_its_own_request_is_under_way() {
 }
 
 #[test]
-fn a_password_that_came_in_time_is_checked_however_late() {
+fn a_password_that_arrived_in_time_is_checked_even_if_delayed() {
     let sleeping = |it: &mut Connection<ScriptedDoor>| {
         (it.authenticated, it.mute, it.wakes_at_ns) = (false, true, Some(1));
     };

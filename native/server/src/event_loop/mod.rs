@@ -1,39 +1,39 @@
 //! A loop: one thread, one poller, its connections.
 //!
-//! # How one turn goes
+//! # The phases of a round
 //!
-//! The loop waits until sockets are ready, its inbox has messages, or the next deadline comes.
+//! The loop waits until sockets are ready, its inbox has messages, or the next deadline expires.
 //! Then, in this order:
 //!
-//! 1. **Ready sockets.** Each ready connection gets one turn: one `recv` into the loop's buffer,
-//!    the session executes the complete requests in it (at most 128, 256 KiB of replies or some
-//!    2 ms), one
-//!    `send`. A connection costs two system calls per turn, however many requests were in it, and
-//!    `epoll_wait` is shared by all that are ready. There is no second `recv` to hear that nothing
-//!    is left: the poller is level-triggered and will say so. Interest in writing is taken up when
-//!    a `send` took less than everything, and dropped when nothing waits: a client that reads its
-//!    replies causes no `epoll_ctl` at all.
-//! 2. **Yielded connections.** Those that used up their budget earlier have another turn, once
-//!    each. While there are any, the wait does not block. So a client with a million pipelined
-//!    requests delays another by one turn of its own.
-//! 3. **Sleepers** whose time has come (`DEBUG SLEEP` pauses a connection, not a loop, and so does
+//! 1. **Ready sockets.** Each ready connection gets one turn: one `recv` into the loop's buffer;
+//!    the session executes the complete requests in it (at most 128, 256 KiB of replies or some 2
+//!    ms); one `send`. A connection costs two system calls per turn, however many requests it
+//!    contained, and all ready connections share one `epoll_wait`. There is no second `recv` to
+//!    learn that nothing is left: the poller is level-triggered and will report if there is more.
+//!    The loop starts to watch for writability when a `send` was incomplete, and stops when nothing
+//!    waits: a client that reads its replies causes no `epoll_ctl` at all.
+//! 2. **Yielded connections.** Those that used up their budget earlier get another turn, once each.
+//!    While there are any, the wait does not block. So a client with a million pipelined requests
+//!    delays another by one turn of its own.
+//! 3. **Sleepers** whose time is over (`DEBUG SLEEP` pauses a connection, not a loop, and so does
 //!    waiting for a signal).
-//! 4. **Messages**: connections given by loop 0, clients to be killed or woken by a signal, the
-//!    order to stop. Like sleepers and clients that are closed for the time, at most 64 a round:
-//!    `CLIENT KILL` of 10,000 clients, or the common end of as many waits, holds nobody up.
+//! 4. **Messages**: connections assigned by loop 0, clients to be killed or woken by a signal, the
+//!    order to stop. Like sleepers and clients that exceeded a time limit, at most 64 per round:
+//!    `CLIENT KILL` of 10,000 clients, or the simultaneous end of as many waits, delays no other
+//!    client.
 //! 5. **Once a second** the deadlines of clients: idle, not authenticated, not reading, in the
-//!    middle of a Kyoto Tycoon request. A walk over
-//!    all connections is cheap at that rate (10,000 take less than half a millisecond) and is left
-//!    out where no deadline is set. Sleepers whose clients have left behind unread input are closed
-//!    then too: the back ends do not report an end that input hides.
+//!    middle of a Kyoto Tycoon request. A walk over all connections is cheap at that rate (10,000
+//!    take less than half a millisecond) and is skipped if no deadline is set. At the same time the
+//!    loop closes sleepers whose clients disconnected and left unread input: the back ends do not
+//!    report a disconnection that input hides.
 //!
-//! Numbers of connections that were closed in a round are not used again before its end, so an
-//! event or message for a closed connection finds an empty slot, never a stranger.
+//! Slots of connections that were closed in a round are not reused before its end, so an event or
+//! message for a closed connection finds an empty slot, never another connection.
 //!
 //! Loop 0 also accepts, and gives each connection to the loop that has the fewest. There is no
-//! thread for accepting: it would wake for each connection only to wake another.
+//! thread for accepting: it would wake up for each connection only to wake another.
 //!
-//! A panic in a turn is caught. Its connection is closed, the loop goes on.
+//! A panic in a turn is caught. Its connection is closed, and the loop continues.
 
 mod accepting;
 mod deadlines;
@@ -60,17 +60,17 @@ use std::time::Duration;
 const WAKER: Token = 0;
 const FIRST_LISTENER: Token = 1;
 const FIRST_CONNECTION: Token = 64;
-/// Most listeners of a server.
+/// Maximum number of listeners of a server.
 pub(crate) const LISTENERS_MAX: usize = FIRST_CONNECTION - FIRST_LISTENER;
 const TICK_NS: u64 = 1_000_000_000;
 const NEVER: u64 = u64::MAX;
-/// Most sleepers woken in one round, most messages carried out, and most clients closed for the
-/// time. What is left is for the next round, after the sockets that are ready.
+/// Maximum numbers of sleepers woken, messages processed, and clients closed for a time limit in
+/// one round. The rest is left to the next round, after the ready sockets.
 const ROUND_MAX: usize = 64;
 
 const RESUMED: Ready = Ready { token: 0, readable: false, writable: false, gone: false };
 
-/// What a loop runs on. The poller is dropped before the descriptors it watches.
+/// The state of a loop. The poller is dropped before the descriptors it watches.
 pub(crate) struct EventLoop<D> {
     poller: Box<dyn Poller>,
     number: usize,
@@ -80,13 +80,13 @@ pub(crate) struct EventLoop<D> {
     listeners: Vec<Listener>,
     connections: Slots<Box<Connection<D>>>,
     ready: Vec<Ready>,
-    /// Slots with another turn to come.
+    /// Slots that get another turn.
     yielded: VecDeque<usize>,
     /// Deadline and slot of each sleeping client.
     sleepers: BTreeSet<(u64, usize)>,
-    /// Messages that are to be carried out yet.
+    /// Messages to be processed.
     messages: VecDeque<Message>,
-    /// Slots and ids of clients to be closed for the time.
+    /// Slots and ids of clients to be closed because of a time limit.
     doomed: VecDeque<(usize, u64)>,
     input: Vec<u8>,
     output: Vec<u8>,
@@ -95,7 +95,7 @@ pub(crate) struct EventLoop<D> {
     accept_again_ns: u64,
     complain_again_ns: u64,
     evictions: evicting::Told,
-    /// The end of the grace, once the loop was told to stop.
+    /// The end of the grace period, once the loop was asked to stop.
     stop_at_ns: u64,
 }
 
@@ -118,8 +118,7 @@ impl<D> Sources for Owned<'_, D> {
 }
 
 impl<D: Door> EventLoop<D> {
-    /// A loop that has registered its waker and listeners. It fails where the back end cannot watch
-    /// them.
+    /// A loop that has registered its waker and listeners. Fails if the back end cannot watch them.
     pub(crate) fn new(
         number: usize,
         shared: Arc<Shared>,
@@ -155,14 +154,14 @@ impl<D: Door> EventLoop<D> {
         })
     }
 
-    /// Serves until told to stop.
+    /// Serves until it is asked to stop.
     pub(crate) fn run(mut self) {
         while !self.is_over() {
-            // Turns catch the panics of sessions; one from here would be ours, and must not take
-            // the others with it.
+            // Turns catch the panics of sessions; one that arrives here is the loop's own, and must
+            // not end the other connections.
             if catch_unwind(AssertUnwindSafe(|| self.round())).is_err() {
                 self.part().statistics.panics.add(1);
-                eprintln!("todana: event loop {} panicked and goes on", self.number);
+                eprintln!("todana: event loop {} panicked and continues", self.number);
                 self.ready.clear();
                 std::thread::sleep(Duration::from_millis(10));
             }
@@ -221,7 +220,7 @@ impl<D: Door> EventLoop<D> {
         self.clock.uptime_ns(self.clock.raw())
     }
 
-    /// Gives a connection its turn and carries out the verdict.
+    /// Gives a connection its turn and acts on the verdict.
     fn turn(&mut self, slot: usize, ready: Ready) {
         let Some(connection) = self.connections.get_mut(slot) else { return };
         let part = &self.shared.loops[self.number];
@@ -268,7 +267,7 @@ impl<D: Door> EventLoop<D> {
         }
     }
 
-    /// Brings what the poller watches for in line with what the connection wants.
+    /// Updates what the poller watches for to what the connection wants.
     fn watch(&mut self, slot: usize, unheard: bool) {
         let Some(connection) = self.connections.get_mut(slot) else { return };
         let wanted = connection.interest_wanted(&self.shared, unheard);
@@ -285,7 +284,7 @@ impl<D: Door> EventLoop<D> {
     fn close(&mut self, slot: usize) {
         self.rouse(slot);
         let Some(connection) = self.connections.remove(slot) else { return };
-        // It can only fail for a descriptor that is not watched.
+        // This can only fail for a descriptor that is not watched.
         let _ = self.poller.deregister(connection.as_ref().as_fd(), FIRST_CONNECTION + slot);
         let part = &self.shared.loops[self.number];
         self.shared.clients.remove(&connection.client);

@@ -1,10 +1,10 @@
-//! How a loop ends.
+//! Ends a loop.
 
 use super::{EventLoop, FIRST_LISTENER, NEVER};
 use crate::door::Door;
 use std::os::fd::AsFd;
 
-/// How long clients may take their last replies when the server stops.
+/// How long clients have to take their last replies when the server stops.
 const GRACE_NS: u64 = 250_000_000;
 
 impl<D: Door> EventLoop<D> {
@@ -26,13 +26,13 @@ impl<D: Door> EventLoop<D> {
         }
     }
 
-    /// Whether the loop was told to stop and has nothing more to wait for.
+    /// Whether the loop was asked to stop and has nothing left to wait for.
     pub(super) fn is_over(&self) -> bool {
         let told = self.stop_at_ns != NEVER;
         told && (self.connections.len() == 0 || self.now_ns() >= self.stop_at_ns)
     }
 
-    /// Closes what is left, connections that were still on their way here included.
+    /// Closes the remaining connections, including those on their way to this loop.
     pub(super) fn end(mut self) {
         for slot in self.connections.numbers() {
             self.close(slot);

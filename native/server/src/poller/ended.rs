@@ -1,9 +1,9 @@
-//! Which sockets the other side has ended, although input waits in them that nobody has received.
+//! Finds sockets whose peer has closed its side while unread input waits in them.
 //!
-//! A socket that is not watched for reading says nothing of its end, and one that is says so only
-//! behind the bytes that wait. Linux, FreeBSD and illumos report the end before those are received
-//! (`POLLRDHUP`), whatever the back end is. Other systems report only that both directions are
-//! closed.
+//! A socket that is not watched for reading does not report its end, and one that is watched
+//! reports it only after the waiting bytes are received. Linux, FreeBSD and illumos report the end
+//! before that (`POLLRDHUP`), with every back end. Other systems report only that both directions
+//! are closed.
 
 use rustix::event::{PollFd, PollFlags, Timespec};
 use std::os::fd::BorrowedFd;
@@ -23,7 +23,8 @@ const END: PollFlags = PollFlags::RDHUP;
 )))]
 const END: PollFlags = PollFlags::empty();
 
-/// The numbers of those sockets that have been ended. One system call, which does not wait.
+/// The numbers of the sockets whose peer has closed its side. One system call, which does not
+/// block.
 pub(crate) fn ended<'s, N>(sockets: impl Iterator<Item = (N, BorrowedFd<'s>)>) -> Vec<N> {
     let (numbers, mut polled): (Vec<N>, Vec<PollFd<'_>>) =
         sockets.map(|(number, socket)| (number, PollFd::from_borrowed_fd(socket, END))).unzip();

@@ -1,9 +1,9 @@
-//! epoll without detours: one system call per wait.
+//! epoll directly: one system call per wait.
 //!
-//! The `polling` crate serves epoll too, but sets a timer descriptor and re-arms its notifier
-//! around each wait: five system calls where this is one, which is felt when few connections are
-//! busy (with one, a fifth of the CPU of a request). Elsewhere [`super::portable`] is the native
-//! back end.
+//! The `polling` crate supports epoll too, but sets a timer descriptor and re-arms its notifier
+//! around each wait: five system calls instead of one, which matters when few connections are busy
+//! (with one, a fifth of the CPU time of a request). On other systems [`super::portable`] is the
+//! native back end.
 
 use super::{Interest, Poller, Ready, Sources, Token};
 use rustix::event::{Timespec, epoll};
@@ -12,7 +12,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::time::Duration;
 
-/// Most events of one wait.
+/// Maximum number of events of one wait.
 const EVENTS_MAX: usize = 512;
 
 pub(super) struct Epoll {
@@ -79,8 +79,7 @@ impl Poller for Epoll {
     }
 }
 
-/// Rounded up to milliseconds: with these, `epoll_wait` does on kernels that have no
-/// `epoll_pwait2`.
+/// Rounds up to milliseconds, so that `epoll_wait` suffices on kernels without `epoll_pwait2`.
 fn whole_milliseconds(timeout: Duration) -> Timespec {
     let milliseconds = timeout.as_nanos().div_ceil(1_000_000).min(86_400_000) as i64;
     Timespec { tv_sec: milliseconds / 1_000, tv_nsec: (milliseconds % 1_000 * 1_000_000) as _ }

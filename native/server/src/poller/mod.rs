@@ -1,15 +1,15 @@
-//! How a loop learns which of its sockets are ready.
+//! Reports which sockets of a loop are ready.
 //!
-//! The contract is **level-triggered**: as long as a source is readable and its interest says
+//! The contract is **level-triggered**: as long as a source is readable and its interest includes
 //! `read`, every wait reports it. A back end may report a source that is not ready (the loop's
-//! calls do not block), never forget one that is.
+//! calls do not block), but must never omit one that is.
 //!
-//! The loop owns its sockets; a poller knows them by token. Where a system call wants descriptors
-//! on each wait (`poll`, `select`), the poller borrows them from [`Sources`] for just that call, so
-//! no back end ever holds a descriptor number that may have been closed.
+//! The loop owns its sockets; a poller identifies them by token. If a system call needs the
+//! descriptors for each wait (`poll`, `select`), the poller borrows them from [`Sources`] for just
+//! that call, so no back end ever holds a descriptor number that may have been closed.
 //!
-//! Waking a waiting loop is no business of this trait: a [`crate::inbox::Waker`] is a source like
-//! any other.
+//! Waking a waiting loop is not part of this trait: a [`crate::inbox::Waker`] is a source like any
+//! other.
 
 mod ended;
 #[cfg(any(target_os = "linux", target_os = "android"))]
@@ -29,10 +29,10 @@ use std::io;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
-/// A source as its owner numbers it.
+/// The number that its owner gave to a source.
 pub(crate) type Token = usize;
 
-/// What a source is watched for.
+/// The events that a source is watched for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Interest {
     pub(crate) read: bool,
@@ -44,7 +44,7 @@ impl Interest {
     pub(crate) const READ: Interest = Interest { read: true, write: false };
 }
 
-/// What a wait found.
+/// The result of a wait for one source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Ready {
     pub(crate) token: Token,
@@ -52,8 +52,8 @@ pub(crate) struct Ready {
     pub(crate) readable: bool,
     /// There is room to send, or an error to find.
     pub(crate) writable: bool,
-    /// The connection is dead in both directions. Some back ends report it whatever the interest,
-    /// some never.
+    /// The connection is closed in both directions. Some back ends always report this regardless of
+    /// the interest, some never.
     pub(crate) gone: bool,
 }
 
@@ -63,18 +63,18 @@ pub(crate) trait Sources {
     fn descriptor(&self, token: Token) -> Option<BorrowedFd<'_>>;
 }
 
-/// One way of waiting.
+/// One mechanism of waiting.
 pub(crate) trait Poller: Send {
-    /// The name to show.
+    /// The displayed name.
     fn name(&self) -> &'static str;
-    /// Begins to watch. Fails where the back end cannot watch this descriptor.
+    /// Starts to watch. Fails if the back end cannot watch this descriptor.
     fn register(&mut self, fd: BorrowedFd<'_>, token: Token, interest: Interest) -> io::Result<()>;
-    /// Changes what a registered source is watched for.
+    /// Changes the events that a registered source is watched for.
     fn modify(&mut self, fd: BorrowedFd<'_>, token: Token, interest: Interest) -> io::Result<()>;
-    /// Ends watching. Must come before the descriptor is closed.
+    /// Stops watching. Must be called before the descriptor is closed.
     fn deregister(&mut self, fd: BorrowedFd<'_>, token: Token) -> io::Result<()>;
-    /// Waits until a source is ready or the time is over (`None`: no limit) and appends what is
-    /// ready. A signal or nothing at all may end a wait early.
+    /// Waits until a source is ready or the time is over (`None`: no limit) and appends the ready
+    /// sources. A wait may also end early, for a signal or for no reason.
     fn wait(
         &mut self,
         sources: &dyn Sources,
@@ -96,7 +96,7 @@ pub(crate) fn open(backend: Backend) -> io::Result<Box<dyn Poller>> {
     })
 }
 
-/// A back end of sources that are reported once until they are armed again: event ports, imitated.
+/// A back end whose sources are reported once until they are re-armed, as with event ports.
 #[cfg(test)]
 pub(crate) fn open_oneshot() -> io::Result<Box<dyn Poller>> {
     Ok(Box::new(portable::Portable::open_oneshot()?))

@@ -1,4 +1,4 @@
-//! `poll(2)`: everywhere, at a cost that grows with the connections of a loop.
+//! `poll(2)`: available everywhere; its cost grows with the number of connections of a loop.
 
 use super::{Interest, Poller, Ready, Sources, Token, watched::Watched};
 use rustix::event::{PollFd, PollFlags, Timespec};
@@ -9,7 +9,7 @@ use std::time::Duration;
 #[derive(Default)]
 pub(super) struct Poll {
     watched: Watched,
-    /// Tokens of the descriptors handed to the system, in their order.
+    /// Tokens of the descriptors passed to the system, in the same order.
     tokens: Vec<Token>,
 }
 

@@ -1,8 +1,8 @@
-//! What the `polling` crate finds best on a system: kqueue on BSD and macOS, event ports on illumos
-//! and Solaris, epoll.
+//! The mechanism that the `polling` crate selects on a system: kqueue on BSD and macOS, event ports
+//! on illumos and Solaris, epoll.
 //!
-//! Event ports report each source once; such sources are armed again before the next wait, so that
-//! the contract (level-triggered) holds everywhere.
+//! Event ports report each source once; such sources are re-armed before the next wait, so that the
+//! contract (level-triggered) holds everywhere.
 
 use super::{Interest, Poller, Ready, Sources, Token, watched::Watched};
 use polling::{Event, Events, PollMode};
@@ -15,7 +15,7 @@ pub(super) struct Portable {
     mode: PollMode,
     events: Events,
     watched: Watched,
-    /// Sources that were reported and must be armed again. Empty in level mode.
+    /// Sources that were reported and must be re-armed. Empty in level mode.
     spent: Vec<Token>,
 }
 
@@ -61,9 +61,9 @@ impl Poller for Portable {
 
     #[allow(unsafe_code)]
     fn register(&mut self, fd: BorrowedFd<'_>, token: Token, interest: Interest) -> io::Result<()> {
-        // SAFETY: `polling` asks that a source be deleted before it is closed. The loop deregisters
-        // each source before it drops it, and a loop that ends drops this poller before its
-        // sources.
+        // SAFETY: `polling` requires that a source is deleted before it is closed. The loop
+        // deregisters each source before it drops it, and a loop that ends drops this poller before
+        // its sources.
         unsafe {
             self.poller.add_with_mode(fd.as_raw_fd(), event(token, interest), self.mode)?;
         }
@@ -97,7 +97,7 @@ impl Poller for Portable {
             }
         }
         self.events.clear();
-        // One that cannot be armed keeps none of the others from being heard.
+        // A source that cannot be re-armed must not prevent reports of the others.
         let timeout = if failure.is_some() { Some(Duration::ZERO) } else { timeout };
         self.poller.wait(&mut self.events, timeout)?;
         for event in self.events.iter() {

@@ -1,4 +1,4 @@
-//! `select(2)`: for systems and sandboxes where nothing else is left. Descriptors below 1,024 only;
+//! `select(2)`: for systems and sandboxes that permit nothing else. Descriptors below 1,024 only;
 //! others are refused.
 
 use super::{Interest, Poller, Ready, Sources, Token, watched::Watched};
@@ -9,7 +9,7 @@ use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::time::Duration;
 
-/// Descriptors from here on cannot be watched.
+/// Descriptors from this number on cannot be watched.
 pub(crate) const DESCRIPTORS_MAX: usize = FD_SETSIZE;
 
 #[derive(Default)]

@@ -109,7 +109,7 @@ fn interest_decides_what_is_reported() {
 }
 
 #[test]
-fn a_source_without_room_is_not_writable() {
+fn a_source_with_a_full_buffer_is_not_writable() {
     each(1, Interest { read: false, write: true }, |bench| {
         assert!(bench.wait(SOON)[0].writable, "{}", bench.name);
         let socket = bench.sockets.0[0].as_mut().unwrap();
@@ -119,7 +119,7 @@ fn a_source_without_room_is_not_writable() {
 }
 
 #[test]
-fn the_end_of_the_other_side_is_readable() {
+fn the_end_of_the_peer_is_readable() {
     each(2, Interest::READ, |bench| {
         bench.peers.remove(0);
         assert_eq!(bench.readable(SOON), [0], "{}", bench.name);
@@ -127,7 +127,7 @@ fn the_end_of_the_other_side_is_readable() {
 }
 
 #[test]
-fn a_source_taken_out_is_never_reported_and_its_token_may_be_used_again() {
+fn a_removed_source_is_never_reported_and_its_token_may_be_reused() {
     each(3, Interest::READ, |bench| {
         for peer in &mut bench.peers {
             peer.write_all(b"x").unwrap();
@@ -150,7 +150,7 @@ fn a_source_taken_out_is_never_reported_and_its_token_may_be_used_again() {
 fn a_wait_ends_with_its_time() {
     each(1, Interest::READ, |bench| {
         let begun = Instant::now();
-        // An early end is allowed, so wait as the loop does: until the time has come.
+        // An early end is allowed, so wait as the loop does: until the time is over.
         while begun.elapsed() < Duration::from_millis(30) {
             let left = Duration::from_millis(30).saturating_sub(begun.elapsed());
             assert_eq!(bench.wait(Some(left)), [], "{}", bench.name);
@@ -159,7 +159,7 @@ fn a_wait_ends_with_its_time() {
 }
 
 #[test]
-fn a_source_that_cannot_be_armed_again_keeps_no_other_from_being_heard() {
+fn a_source_that_cannot_be_rearmed_does_not_block_the_others() {
     let oneshot = Box::new(portable::Portable::open_oneshot().unwrap());
     let mut bench = Bench::with("oneshot", oneshot, 3, Interest::READ);
     for peer in &mut bench.peers {

@@ -1,10 +1,11 @@
-//! What the back ends without a kernel-side list remember: tokens and their interest, dense.
+//! The list of tokens and their interest, for back ends without a kernel-side list.
 
 use super::{Interest, Token};
 
 const ABSENT: u32 = u32::MAX;
 
-/// A set of tokens with an interest each. Everything is O(1); walking is over a dense array.
+/// A set of tokens, each with an interest. Every operation is O(1); iteration is over a dense
+/// array.
 #[derive(Debug, Default)]
 pub(super) struct Watched {
     entries: Vec<(Token, Interest)>,
@@ -26,7 +27,7 @@ impl Watched {
         }
     }
 
-    /// Forgets a token.
+    /// Removes a token.
     pub(super) fn remove(&mut self, token: Token) {
         let Some(position) = self.positions.get(token).copied().filter(|p| *p != ABSENT) else {
             return;
@@ -49,7 +50,7 @@ impl Watched {
         self.entries.len()
     }
 
-    /// Tokens that are watched for anything.
+    /// Tokens that are watched for any event.
     pub(super) fn active(&self) -> impl Iterator<Item = (Token, Interest)> + '_ {
         self.entries.iter().copied().filter(|(_, interest)| *interest != Interest::NONE)
     }

@@ -32,7 +32,7 @@ fn the_client_that_holds_most_is_closed_and_the_others_live() {
 }
 
 #[test]
-fn nothing_is_said_in_the_middle_of_a_reply() {
+fn no_message_is_sent_in_the_middle_of_a_reply() {
     each(limited, |server| {
         let mut peer = Peer::connect(server);
         assert_eq!(peer.ask("begin 900000"), "begin 900000");
@@ -43,7 +43,7 @@ fn nothing_is_said_in_the_middle_of_a_reply() {
 }
 
 #[test]
-fn twelve_that_grow_at_once_never_hold_more_than_the_limit_and_a_turn_on_each_loop() {
+fn twelve_growing_clients_exceed_the_limit_by_at_most_one_turn_per_loop() {
     const STEP_BYTES: u64 = 10_000;
     each(limited, |server| {
         let mut witness = Peer::connect(server);
@@ -77,7 +77,7 @@ fn twelve_that_grow_at_once_never_hold_more_than_the_limit_and_a_turn_on_each_lo
 }
 
 #[test]
-fn a_client_that_asked_to_be_kept_comes_last() {
+fn a_client_with_no_evict_is_closed_last() {
     each(limited, |server| {
         let [mut kept, mut other, mut third] = [(); 3].map(|()| Peer::connect(server));
         assert_eq!(
@@ -96,7 +96,7 @@ fn a_client_that_asked_to_be_kept_comes_last() {
 }
 
 #[test]
-fn the_limit_is_an_option_that_may_change() {
+fn the_limit_can_be_changed_at_run_time() {
     each(limited, |server| {
         let mut peer = Peer::connect(server);
         assert_eq!(peer.ask("get maxmemory-clients"), "1000000");

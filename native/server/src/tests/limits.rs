@@ -6,7 +6,7 @@ use std::net::Shutdown;
 use std::sync::atomic::Ordering::Relaxed;
 
 #[test]
-fn clients_beyond_the_limit_are_told_and_closed() {
+fn clients_beyond_the_limit_receive_an_error_and_are_closed() {
     each(
         |config| config.connections_max = 2,
         |server| {
@@ -86,7 +86,7 @@ fn a_client_that_reads_nothing_is_held_and_then_closed() {
 }
 
 #[test]
-fn a_held_client_goes_on_when_it_reads() {
+fn a_held_client_continues_when_it_reads() {
     each(
         |config| config.output_bytes_soft = 100_000,
         |server| {
@@ -183,7 +183,7 @@ fn a_kyoto_client_that_sends_half_a_request_is_closed() {
 }
 
 #[test]
-fn half_a_request_may_take_as_long_as_it_likes_without_a_timeout() {
+fn half_a_request_may_take_any_time_without_a_timeout() {
     each(half_sent_requests_for(None), |server| {
         let mut peer = Peer::connect(server);
         peer.send("half");
@@ -193,7 +193,7 @@ fn half_a_request_may_take_as_long_as_it_likes_without_a_timeout() {
 }
 
 #[test]
-fn other_clients_than_those_with_half_a_kyoto_request_are_let_be() {
+fn the_kyoto_timeout_affects_only_clients_with_half_a_request() {
     each(half_sent_requests_for(Some(3_000)), |server| {
         let [mut idle, mut waiting, mut slow] = [(); 3].map(|()| Peer::connect(server));
         assert_eq!(idle.ask("x"), "x");
@@ -237,7 +237,7 @@ fn clients_must_authenticate_in_time() {
 }
 
 #[test]
-fn all_connections_of_an_address_share_its_wrong_passwords() {
+fn all_connections_of_an_address_share_its_count_of_wrong_passwords() {
     each(
         |config| config.password = Some(b"secret".to_vec()),
         |server| {
@@ -263,7 +263,7 @@ fn all_connections_of_an_address_share_its_wrong_passwords() {
 }
 
 #[test]
-fn a_client_that_sends_no_more_is_told_whether_its_password_is_right() {
+fn a_client_that_has_ended_its_side_still_gets_the_result_of_auth() {
     each(
         |config| config.password = Some(b"secret".to_vec()),
         |server| {

@@ -36,7 +36,7 @@ fn other_machines_need_a_password() {
 }
 
 #[test]
-fn select_is_refused_more_connections_than_it_can_watch() {
+fn select_refuses_more_connections_than_it_can_watch() {
     let mut config = config(Backend::Select);
     config.connections_max = 10_000;
     let sentence =
@@ -76,7 +76,7 @@ fn stopping_ends_idle_busy_and_stuck_clients_alike() {
 }
 
 #[test]
-fn replies_under_way_have_a_grace() {
+fn replies_in_flight_have_a_grace_period() {
     each(
         |_| {},
         |server| {

@@ -21,7 +21,7 @@ fn pipelined_requests_are_answered_in_order() {
 }
 
 #[test]
-fn a_request_may_come_byte_by_byte() {
+fn a_request_may_arrive_byte_by_byte() {
     each(
         |_| {},
         |server| {
@@ -47,7 +47,7 @@ fn a_request_may_come_byte_by_byte() {
 }
 
 #[test]
-fn long_requests_go_on_over_many_turns() {
+fn long_requests_continue_over_many_turns() {
     each(
         |_| {},
         |server| {
@@ -98,7 +98,7 @@ fn a_client_that_ends_its_side_gets_all_answers() {
 }
 
 #[test]
-fn a_client_that_vanishes_in_a_request_leaves_nothing() {
+fn a_client_that_disconnects_in_a_request_leaves_nothing() {
     each(
         |_| {},
         |server| {
@@ -118,7 +118,7 @@ fn a_client_that_vanishes_in_a_request_leaves_nothing() {
 }
 
 #[test]
-fn the_session_may_close_and_its_last_words_arrive() {
+fn the_last_replies_arrive_when_the_session_closes() {
     each(
         |_| {},
         |server| {
@@ -153,7 +153,7 @@ fn a_sleeping_connection_delays_no_other() {
 }
 
 #[test]
-fn a_client_that_leaves_while_it_sleeps_gives_its_place_back() {
+fn a_client_that_disconnects_while_it_sleeps_frees_its_place() {
     each(
         |_| {},
         |server| {
@@ -200,7 +200,7 @@ fn a_flood_does_not_starve_another_client() {
 }
 
 #[test]
-fn commands_that_take_long_are_a_turn_each() {
+fn each_slow_command_takes_one_turn() {
     each(
         |config| config.event_loops = Some(1),
         |server| {
@@ -218,7 +218,7 @@ fn commands_that_take_long_are_a_turn_each() {
 }
 
 #[test]
-fn a_panic_closes_its_connection_alone() {
+fn a_panic_closes_only_its_connection() {
     for backend in [Backend::Native, Backend::Poll] {
         let server = Server::start_with::<ScriptedDoor>(config(backend), poller::open).unwrap();
         let mut peers: Vec<Peer> = (0..4).map(|_| Peer::connect(&server)).collect();

@@ -33,7 +33,7 @@ fn hears_nothing(peer: &Peer) -> bool {
 }
 
 #[test]
-fn a_signal_wakes_the_client_that_came_first_whichever_loop_it_is_on() {
+fn a_signal_wakes_the_first_waiter_on_any_loop() {
     each(
         |_| {},
         |server| {
@@ -53,7 +53,7 @@ fn a_signal_wakes_the_client_that_came_first_whichever_loop_it_is_on() {
 }
 
 #[test]
-fn a_signal_to_all_wakes_all_that_wait_for_this_name() {
+fn a_signal_to_all_wakes_all_waiters_for_this_name() {
     each(
         |_| {},
         |server| {
@@ -74,7 +74,7 @@ fn a_signal_to_all_wakes_all_that_wait_for_this_name() {
 }
 
 #[test]
-fn a_wait_is_over_when_its_time_is() {
+fn a_wait_ends_when_its_time_is_over() {
     each(
         |_| {},
         |server| {
@@ -117,7 +117,7 @@ fn an_earlier_deadline_does_not_end_a_later_wait() {
 }
 
 #[test]
-fn a_name_longer_than_a_key_may_be_is_waited_for_in_vain() {
+fn a_wait_for_a_name_that_is_too_long_times_out() {
     each(
         |config| config.limits.key_bytes_max = 3,
         |server| {
@@ -132,7 +132,7 @@ fn a_name_longer_than_a_key_may_be_is_waited_for_in_vain() {
 }
 
 #[test]
-fn what_was_answered_before_a_wait_goes_out_at_once() {
+fn replies_before_a_wait_are_sent_at_once() {
     each(
         |_| {},
         |server| {
@@ -169,7 +169,7 @@ fn requests_behind_a_wait_are_executed_after_it() {
 }
 
 #[test]
-fn a_client_that_leaves_while_it_waits_is_signalled_no_more() {
+fn a_client_that_disconnects_while_it_waits_is_not_signalled() {
     each(
         |_| {},
         |server| {
@@ -188,7 +188,7 @@ fn a_client_that_leaves_while_it_waits_is_signalled_no_more() {
 }
 
 #[test]
-fn clients_that_leave_behind_more_input_keep_no_place() {
+fn disconnected_clients_with_unread_input_free_their_places() {
     each(
         |_| {},
         |server| {
@@ -211,7 +211,7 @@ fn clients_that_leave_behind_more_input_keep_no_place() {
 }
 
 #[test]
-fn a_client_that_waits_and_has_sent_more_stays() {
+fn a_waiting_client_that_has_sent_more_stays() {
     each(
         |_| {},
         |server| {
@@ -261,7 +261,7 @@ fn a_server_with_waiting_clients_stops() {
 }
 
 #[test]
-fn many_that_are_woken_killed_or_late_at_once_take_several_rounds() {
+fn many_simultaneous_wake_ups_kills_or_timeouts_take_several_rounds() {
     const COUNT: usize = 150;
     each(
         |config| config.idle_timeout_ms = Some(1_000_000),
@@ -289,7 +289,7 @@ fn many_that_are_woken_killed_or_late_at_once_take_several_rounds() {
 }
 
 #[test]
-fn many_wait_and_each_is_woken_once() {
+fn many_waiters_are_each_woken_once() {
     const COUNT: usize = 150;
     each(
         |_| {},
