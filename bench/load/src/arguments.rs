@@ -10,7 +10,7 @@ const USAGE: &str = "usage: todana_load --address HOST:PORT
     [--value-bytes 100] [--ttl-s 0] [--seed 1]
     [--seconds 2 | --requests N] [--sequential]
 `--sequential` takes the keys in order, once (to load a table); otherwise they
-are drawn at random. `--active` lets only so many connections send: the others
+are drawn at random. `--active` lets only N connections send: the others
 are open and silent.";
 
 /// The parameters of a run.

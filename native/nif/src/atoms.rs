@@ -1,13 +1,13 @@
-//! Atoms, made once.
+//! Atoms, created once.
 
 rustler::atoms! {
     ok,
     error,
-    // Asks the Erlang side to encode key and value itself.
+    // The Erlang side must encode key and value itself.
     encode,
-    // The bytes are an encoded term, left for the Erlang side to decode.
+    // The bytes are an encoded term that the Erlang side must decode.
     encoded,
-    // Asks the Erlang side to call again on a dirty scheduler.
+    // The Erlang side must call again on a dirty scheduler.
     dirty,
     // Misuse: `{badarg, Argument, Cause}`.
     badarg,
@@ -20,7 +20,7 @@ rustler::atoms! {
     not_a_pair,
     not_ordered,
     bad_option,
-    // Facts.
+    // Results.
     present,
     absent,
     version_differs,

@@ -1,7 +1,7 @@
-//! Terms as the bytes that a table keeps, and back.
+//! Converts terms to the bytes that a table stores, and back.
 //!
-//! Codec `raw`: iodata is its bytes, and bytes are a binary. Codec `term`: any term. The first byte
-//! tells the kind:
+//! With codec `raw`, iodata is stored as its bytes, and bytes are returned as a binary. With codec
+//! `term`, any term can be stored. The first byte indicates the kind:
 //!
 //! ```text
 //! '-', '0'..'9'   an integer of 64 bits, as the decimal text that Increment works on
@@ -12,25 +12,25 @@
 //! 131             any other term in the external term format, which starts with this byte
 //! ```
 //!
-//! **Keys are canonical**: keys that are `=:=` have the same bytes, others have others. Integers,
-//! atoms and binaries have one text each. The external format of a term is a function of the term
-//! as long as there is nothing in it of these:
+//! **Keys are canonical**: keys that are `=:=` have the same bytes, and other keys have different
+//! bytes. Integers, atoms and binaries have one representation each. The external format of a term
+//! is a function of the term unless the term contains one of these:
 //!
 //! - a map: the order of its keys is not specified;
-//! - a pid, port or reference of this node: it holds the node's name, which changes when
+//! - a pid, port or reference of this node: it contains the node's name, which changes when
 //!   distribution starts;
-//! - a fun: it may hold both.
+//! - a fun: it may contain both.
 //!
-//! Such keys are encoded by the Erlang side, as are large ones, since `term_to_binary` yields and
-//! what is done here does not.
+//! The Erlang side encodes such keys, and also large ones, since `term_to_binary` yields and the
+//! code here does not.
 //!
 //! # How long a call may take
 //!
-//! What is copied or walked here is bounded: keys by [`KEY_BYTES_MAX`] and [`KEY_CELLS_MAX`],
-//! values by [`DIRTY_BYTES`] and [`CELLS_MAX`] (beyond that they come back on a dirty scheduler),
-//! terms by [`NODES_MAX`] and [`EXTERNAL_BYTES_MAX`]. What takes more than some microseconds is
-//! billed as reductions ([`erts::bill`]), so that a process which does it in a loop is scheduled
-//! out as any other.
+//! The work done here is bounded: keys by [`KEY_BYTES_MAX`] and [`KEY_CELLS_MAX`], values by
+//! [`DIRTY_BYTES`] and [`CELLS_MAX`] (longer ones are passed again on a dirty scheduler), terms by
+//! [`NODES_MAX`] and [`EXTERNAL_BYTES_MAX`]. Work of more than some microseconds is charged as
+//! reductions ([`erts::bill`]), so that a process that does it in a loop is scheduled out like any
+//! other.
 
 use crate::atoms;
 use crate::erts::{self, Raw, RawEnv};
@@ -46,37 +46,36 @@ const BINARY: u8 = 0;
 const ATOM: u8 = 1;
 const EXTERNAL: u8 = 131;
 
-/// Values beyond this are copied on a dirty scheduler.
+/// Longer values are copied on a dirty scheduler.
 pub(crate) const DIRTY_BYTES: usize = 1 << 20;
-/// Terms of more nodes than this are encoded by the Erlang side.
+/// The Erlang side encodes terms of more nodes than this.
 const NODES_MAX: usize = 64;
-/// Terms with longer binaries inside are encoded by the Erlang side, and longer external terms
-/// decoded there.
+/// The Erlang side encodes terms that contain longer binaries, and decodes longer external terms.
 const EXTERNAL_BYTES_MAX: usize = 8 << 10;
 
-/// A byte of an external term takes as long as so many that are copied.
+/// Decoding a byte of an external term takes as long as copying this many bytes.
 const EXTERNAL_WEIGHT: usize = 16;
 
-/// Bits of the `form` argument: the Erlang side has encoded the key or the value itself.
+/// A bit of the `form` argument: the Erlang side has encoded the key itself.
 pub(crate) const KEY_ENCODED: u32 = 1;
-/// See [`KEY_ENCODED`].
+/// A bit of the `form` argument: the Erlang side has encoded the value itself.
 pub(crate) const VALUE_ENCODED: u32 = 2;
 /// The call runs on a dirty scheduler.
 pub(crate) const ON_DIRTY: u32 = 4;
 
-/// Why a call cannot be carried out as it is.
+/// Why a call cannot be executed as it is.
 #[derive(Clone, Copy)]
 pub(crate) enum Misuse {
-    /// The Erlang side is to encode key and value.
+    /// The Erlang side must encode key and value.
     Encode,
-    /// The Erlang side is to call again on a dirty scheduler.
+    /// The Erlang side must call again on a dirty scheduler.
     Dirty,
     /// An argument, counted from 1, is wrong.
     Argument(i64, Atom),
 }
 
 impl Misuse {
-    /// What the Erlang side is answered.
+    /// The term that the Erlang side receives.
     #[cold]
     pub(crate) fn raw(self, env: RawEnv) -> Raw {
         match self {
@@ -89,7 +88,7 @@ impl Misuse {
         }
     }
 
-    /// The same for rustler's functions.
+    /// Like [`Misuse::raw`], for rustler's functions.
     pub(crate) fn term<'a>(self, env: Env<'a>) -> Term<'a> {
         match self {
             Misuse::Encode => atoms::encode().encode(env),
@@ -104,7 +103,7 @@ pub(crate) struct EncodeBuffer {
     digits: itoa::Buffer,
     inline: [MaybeUninit<u8>; EncodeBuffer::INLINE],
     heap: Vec<u8>,
-    /// Whether the term was none of the simple ones: it was walked, not only copied.
+    /// Whether the term had to be walked, and not only copied.
     walked: bool,
 }
 
@@ -121,7 +120,7 @@ impl EncodeBuffer {
         }
     }
 
-    /// Whether the key that is in it was a list or another term that had to be walked.
+    /// Whether the key in the buffer was a list or another term that had to be walked.
     #[inline]
     pub(crate) fn was_walked(&self) -> bool {
         self.walked
@@ -226,16 +225,16 @@ pub(crate) unsafe fn value<'a>(
     Ok(bytes)
 }
 
-/// Cells of an iolist that are walked before it counts as long.
+/// An iolist of more cells than this counts as long.
 const CELLS_MAX: usize = 8 << 10;
-/// How deep an iolist may be before it counts as long.
+/// An iolist of more levels than this counts as long.
 const DEPTH_MAX: u32 = 64;
 
-/// Whether a term is a list whose flattening takes long, told without flattening it. `walked`
-/// counts cells and bytes. What is no iodata is left to who flattens.
+/// Whether a term is a list that takes long to flatten, determined without flattening it. `walked`
+/// counts cells and bytes. Elements that are not iodata are detected later, by flattening.
 ///
 /// # Safety
-/// As of [`key`].
+/// As for [`key`].
 unsafe fn is_long_list(env: RawEnv, term: Raw, walked: &mut (usize, usize), depth: u32) -> bool {
     let mut rest = term;
     while let Some((head, tail)) = erts::uncons(env, rest) {
@@ -258,8 +257,9 @@ unsafe fn is_long_list(env: RawEnv, term: Raw, walked: &mut (usize, usize), dept
     walked.0 > 0 && tail.is_some_and(|bytes| bytes.len() + walked.1 > DIRTY_BYTES)
 }
 
-/// Elements of an iolist that a key may be given as, those of lists inside it included: a key of
-/// single bytes has fewer. So the list that is no key is not walked to its end.
+/// Maximum number of elements of an iolist that is a key, including those of lists inside it; a key
+/// that consists of single bytes has fewer. So a list that is too long for a key is not walked to
+/// its end.
 const KEY_CELLS_MAX: usize = KEY_BYTES_MAX + (16 << 10);
 
 /// The bytes of a key that is an iolist.
@@ -293,11 +293,11 @@ unsafe fn flat_key(env: RawEnv, list: Raw, buffer: &mut EncodeBuffer) -> Result<
     Ok(flat)
 }
 
-/// The bytes of a value that is an iolist, a copy. Its length is added up first: an iolist may
-/// stand for far more bytes than it takes itself.
+/// The bytes of a value that is an iolist, as a copy. Its length is computed first, because an
+/// iolist may represent far more bytes than it occupies.
 ///
 /// # Safety
-/// As of [`key`].
+/// As for [`key`].
 #[cold]
 unsafe fn flat_value<'a>(
     env: RawEnv,
@@ -328,10 +328,10 @@ unsafe fn flat_value<'a>(
     unsafe { erts::iodata(env, list).ok_or_else(not_iodata) }
 }
 
-/// To walk over an element takes about as long as to copy this many bytes.
+/// Walking over an element takes about as long as copying this many bytes.
 const CELL_BYTES: usize = 64;
 
-/// What an iolist is made of.
+/// An element of an iolist.
 enum Part<'a> {
     Byte(u8),
     Bytes(&'a [u8]),
@@ -339,15 +339,16 @@ enum Part<'a> {
 
 /// Why an iolist was not walked to its end.
 enum Unwalked {
-    /// It has too many elements, or who looks at them wants no more.
+    /// It has too many elements, or `each` has stopped the walk.
     Stopped,
     NotIodata,
 }
 
-/// Shows the parts of an iolist until `each` says false, and returns how many elements it has.
+/// Passes the elements of an iolist to `each` until that returns false, and returns how many there
+/// are.
 ///
 /// # Safety
-/// As of [`key`].
+/// As for [`key`].
 unsafe fn walk<'a>(
     env: RawEnv,
     list: Raw,
@@ -355,7 +356,7 @@ unsafe fn walk<'a>(
     mut each: impl FnMut(Part<'a>) -> bool,
 ) -> Result<usize, Unwalked> {
     let mut cells = 0;
-    // What follows the lists that contain the present one.
+    // The tails of the lists that contain the present one.
     let mut outer: Vec<Raw> = Vec::new();
     let mut rest = list;
     loop {
@@ -399,7 +400,7 @@ unsafe fn walk<'a>(
     }
 }
 
-/// What a term is encoded for.
+/// The purpose for which a term is encoded.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Use {
     /// Equal terms have equal bytes, now and later.
@@ -408,7 +409,7 @@ enum Use {
 }
 
 /// # Safety
-/// As of [`key`].
+/// As for [`key`].
 #[inline]
 unsafe fn encode(
     env: RawEnv,
@@ -447,7 +448,7 @@ unsafe fn encode(
 }
 
 /// # Safety
-/// As of [`key`].
+/// As for [`key`].
 unsafe fn external(
     env: RawEnv,
     term: Raw,
@@ -473,7 +474,7 @@ unsafe fn external(
     }
 }
 
-/// Whether the external format of a term is a function of the term, and cheap to make.
+/// Whether the external format of a term is a function of the term, and cheap to compute.
 ///
 /// # Safety
 /// `env` and `term` belong to the present call.
@@ -494,7 +495,7 @@ unsafe fn is_small_and_canonical(
             ErlNifTermType::ERL_NIF_TERM_TYPE_ATOM | ErlNifTermType::ERL_NIF_TERM_TYPE_FLOAT => {
                 true
             }
-            // Of this node or another: a reference does not say.
+            // A reference does not reveal whether it is of this node.
             ErlNifTermType::ERL_NIF_TERM_TYPE_PID
             | ErlNifTermType::ERL_NIF_TERM_TYPE_PORT
             | ErlNifTermType::ERL_NIF_TERM_TYPE_REFERENCE => used == Use::Value,
@@ -526,7 +527,7 @@ unsafe fn is_small_and_canonical(
     }
 }
 
-/// A term as it was, or its bytes for the Erlang side to decode.
+/// A decoded term, or bytes that the Erlang side must decode.
 pub(crate) enum Decoded {
     /// The term.
     Term(Raw),
@@ -534,7 +535,7 @@ pub(crate) enum Decoded {
     Encoded(Raw),
 }
 
-/// The term that the bytes stand for. `binary` makes a binary of (a part of) them.
+/// The term that the bytes represent. `binary` makes a binary of (a part of) them.
 #[inline]
 pub(crate) fn decode(
     codec: Codec,
@@ -548,8 +549,8 @@ pub(crate) fn decode(
     decode_within(codec, env, bytes, &mut { EXTERNAL_BYTES_MAX }, binary)
 }
 
-/// The same where many terms are decoded: external terms of more bytes together than `left` are
-/// left to the Erlang side.
+/// Like [`decode`], for many terms: once external terms of `left` bytes have been decoded, further
+/// ones are left to the Erlang side.
 #[inline]
 pub(crate) fn decode_within(
     codec: Codec,
@@ -570,8 +571,8 @@ pub(crate) fn decode_within(
             *left -= bytes.len();
             erts::bill(env, bytes.len() * EXTERNAL_WEIGHT);
             let mut term = MaybeUninit::uninit();
-            // SAFETY: valid bytes; on success the term was written. They were made by this codec,
-            // on this node.
+            // SAFETY: valid bytes; on success the term was written. This codec made the bytes on
+            // this node.
             unsafe {
                 if enif_binary_to_term(env, bytes.as_ptr(), bytes.len(), term.as_mut_ptr(), 0) == 0
                 {
@@ -588,7 +589,7 @@ pub(crate) fn decode_within(
     }
 }
 
-/// Like [`decode`], copying.
+/// Like [`decode`], with a copy.
 pub(crate) fn decode_copy(codec: Codec, env: RawEnv, bytes: &[u8]) -> Decoded {
     decode(codec, env, bytes, |bytes| values::copied(env, bytes))
 }

@@ -1,7 +1,7 @@
 //! The numbered databases: the tables that network clients and local processes share.
 //!
-//! Made once for the node: a server that is restarted serves the same records. Their order is
-//! decided when they are made; limits may change with every start of the application.
+//! They are created once for the node, so a restarted server serves the same records. Their order
+//! is fixed when they are created; limits may change with every start of the application.
 
 use crate::atoms;
 use crate::order;
@@ -14,7 +14,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use todana_command::{DATABASES, Databases};
 use todana_table::{Budget, KeyOrder, Keyspace, Limits, Options, Table, WhenFull};
 
-/// What a database is to be.
+/// The requested properties of a database.
 #[derive(Clone, Copy, Default)]
 struct Wanted {
     order: Option<KeyOrder>,
@@ -24,19 +24,19 @@ struct Wanted {
 struct Shared {
     databases: Arc<Databases>,
     budget: Arc<Budget>,
-    /// Of each table, by its index.
+    /// The limits of each table, by its index.
     limits: [Limits; DATABASES],
 }
 
-/// Locked for a moment, never while a command is carried out. Who holds it may clone what it is
-/// about, and nobody else can.
+/// Locked only briefly, never while a command is executed. Only the lock holder may clone the
+/// databases.
 static SHARED: Mutex<Option<Shared>> = Mutex::new(None);
 
-/// Why databases stay as they are.
+/// Why databases cannot change.
 enum Refused {
-    /// The records of this one would come to be in another order, or in none.
+    /// The records of this database would have to change their order.
     HasRecords(usize),
-    /// Somebody may be about to write to this one, which would be replaced.
+    /// Another process may be about to write to this database, which would be replaced.
     InUse(usize),
 }
 
@@ -48,11 +48,11 @@ impl Shared {
         Shared { databases, budget, limits: wanted.map(|wanted| wanted.limits) }
     }
 
-    /// Changes limits; and the order of databases that are empty and that nobody knows yet. A
-    /// handle or a server would go on with the old ones.
+    /// Changes limits, and the order of databases that are empty and not in use: a handle or a
+    /// server would continue with the old ones.
     ///
-    /// What is wanted of a number is wanted of the table that had it at first: who has exchanged
-    /// two databases since, and starts again with the same names, wants no change.
+    /// A request for a number applies to the table that had the number at first: an application
+    /// that has exchanged two databases and restarts with the same settings requests no change.
     fn change(&mut self, wanted: &[Wanted; DATABASES]) -> Result<(), Refused> {
         let tables = self.databases.tables();
         let differs = |index: &usize| tables[*index].order() != wanted[*index].order;
@@ -88,25 +88,25 @@ fn with_shared<R>(look: impl FnOnce(&mut Shared) -> R) -> R {
     look(shared.get_or_insert_with(|| Shared::new(&[Wanted::default(); DATABASES])))
 }
 
-/// The databases, if there is one of this number.
+/// The databases, if there is one with this number.
 pub(crate) fn databases(number: usize) -> Option<Arc<Databases>> {
     (number < DATABASES).then(|| with_shared(|shared| Arc::clone(&shared.databases)))
 }
 
-/// The limits that a database was given, if there is one of this number.
+/// The configured limits of a database, if there is one with this number.
 pub(crate) fn limits(number: usize) -> Limits {
     let of_table = |shared: &mut Shared| shared.limits[shared.databases.index(number)];
     if number < DATABASES { with_shared(of_table) } else { Limits::default() }
 }
 
-/// What a server needs.
+/// The databases and their budget, for a server.
 pub(crate) fn for_server() -> (Arc<Databases>, Arc<Budget>) {
     with_shared(|shared| (Arc::clone(&shared.databases), Arc::clone(&shared.budget)))
 }
 
 /// `set_databases([{Order, EntriesMax, BytesMax}]) -> ok | {error, {has_records | in_use,
-/// Number}}`: what databases are from now on, `nil` being no order and no limit. Those behind the
-/// last are plain.
+/// Number}}`: sets the properties of the databases; `nil` is no order or no limit. Databases beyond
+/// the end of the list are plain.
 #[rustler::nif(schedule = "DirtyCpu")]
 fn set_databases<'a>(
     env: Env<'a>,
@@ -144,7 +144,7 @@ fn set_memory_limit(bytes_max: Option<i64>, when_full: Atom) -> Atom {
     atoms::ok()
 }
 
-/// Milliseconds since the Unix epoch, by the clock that expiry goes by.
+/// Milliseconds since the Unix epoch, by the clock that expiry uses.
 #[rustler::nif]
 fn time_ms() -> u64 {
     now_ms()

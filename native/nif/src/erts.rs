@@ -14,7 +14,7 @@ pub(crate) type Raw = ErlNifTerm;
 /// The environment of one call.
 pub(crate) type RawEnv = *mut ErlNifEnv;
 
-/// A type of resources whose payload starts with a `T`.
+/// A resource type whose payload starts with a `T`.
 pub(crate) struct ResourceType<T> {
     name: &'static CStr,
     id: AtomicPtr<ErlNifResourceType>,
@@ -43,8 +43,8 @@ impl<T> ResourceType<T> {
 
     /// A resource holding `payload`, followed by `extra` uninitialised bytes.
     pub(crate) fn make(&self, payload: T, extra: usize) -> ResourceRef<T> {
-        // SAFETY: the type is open since the library was loaded; the memory is ours until it is
-        // published.
+        // SAFETY: the type has been open since the library was loaded; the memory is ours until it
+        // is published.
         unsafe {
             let object = enif_alloc_resource(self.id(), size_of::<T>() + extra).cast::<T>();
             object.write(payload);
@@ -52,7 +52,7 @@ impl<T> ResourceType<T> {
         }
     }
 
-    /// The payload behind a term, as long as the call lasts.
+    /// The payload of a resource term, valid for the duration of the call.
     ///
     /// # Safety
     /// `env` and `term` belong to the present call, and `'a` does not outlast it.
@@ -71,7 +71,7 @@ impl<T> ResourceType<T> {
 }
 
 unsafe extern "C" {
-    /// The same function as rustler declares, with flags as the number that the header means.
+    /// The function that rustler declares, but with the flags as a number, as in the C header.
     #[link_name = "enif_open_resource_type"]
     fn open_resource_type(
         env: RawEnv,
@@ -101,10 +101,10 @@ unsafe fn open_type(
 }
 
 unsafe extern "C" fn destroy<T>(_env: RawEnv, object: *mut c_void) {
-    // A panic has nowhere to go here.
+    // A panic cannot be reported here.
     let _ = std::panic::catch_unwind(|| {
-        // SAFETY: the BEAM calls this once, when nobody refers to the resource; `make` wrote the
-        // payload.
+        // SAFETY: the BEAM calls this once, when there is no reference to the resource; `make`
+        // wrote the payload.
         unsafe { object.cast::<T>().drop_in_place() };
     });
 }
@@ -127,7 +127,7 @@ pub(crate) struct ResourceRef<T> {
     object: ptr::NonNull<T>,
 }
 
-// SAFETY: resources are counted atomically; what is in them may be shared and sent, so may the
+// SAFETY: resources are counted atomically; their payload may be shared and sent, and so may the
 // reference.
 unsafe impl<T: Send + Sync> Send for ResourceRef<T> {}
 // SAFETY: as above.
@@ -140,7 +140,8 @@ impl<T> ResourceRef<T> {
         unsafe { enif_make_resource(env, self.object.as_ptr().cast()) }
     }
 
-    /// The address of the payload, owned no more: [`release`] gives it back.
+    /// Gives up ownership and returns the address of the payload; [`release`] takes the reference
+    /// back.
     pub(crate) fn into_raw(self) -> ptr::NonNull<T> {
         std::mem::ManuallyDrop::new(self).object
     }
@@ -285,7 +286,7 @@ pub(crate) unsafe fn binary<'a>(env: RawEnv, term: Raw) -> Option<&'a [u8]> {
     }
 }
 
-/// The bytes of iodata; of a list they are a copy that lives as long as the call.
+/// The bytes of iodata. For a list this is a copy that lives as long as the call.
 ///
 /// # Safety
 /// `'a` does not outlast the call.
@@ -335,10 +336,10 @@ pub(crate) fn make_u64(env: RawEnv, number: u64) -> Raw {
 /// Bytes that are copied (into memory that may be new) in a hundredth of a time slice.
 const BYTES_PER_PERCENT: usize = 8 << 10;
 
-/// Tells the scheduler that so many bytes were copied, or will be, by this call. A time slice is
-/// about 1 ms or 4,000 reductions; a call alone counts as one, so that a process could otherwise
-/// copy 4,000 large values before another one has its turn. On a dirty scheduler, and for what
-/// takes no more than some microseconds, nothing is told.
+/// Reports to the scheduler that this call copied, or will copy, this many bytes. A time slice is
+/// about 1 ms or 4,000 reductions; without this a call counts as one reduction, so a process could
+/// copy 4,000 large values before another runs. Reports nothing on a dirty scheduler, or if the
+/// copy takes no more than some microseconds.
 #[inline]
 pub(crate) fn bill(env: RawEnv, bytes: usize) {
     if bytes >= BYTES_PER_PERCENT {
@@ -346,7 +347,7 @@ pub(crate) fn bill(env: RawEnv, bytes: usize) {
     }
 }
 
-/// Tells the scheduler how much of a time slice (about 1 ms) the call took.
+/// Reports to the scheduler how much of a time slice (about 1 ms) the call took.
 pub(crate) fn consume_timeslice(env: RawEnv, elapsed: std::time::Duration) {
     consume_percent(env, (elapsed.as_micros() / 10) as usize);
 }

@@ -1,29 +1,31 @@
 //! The boundary between Erlang and the native table.
 //!
-//! Thin by intent: terms become a [`todana_command::Command`], its reply becomes terms. What a
-//! command means is said in `todana_command`; how a record is kept in `todana_table`.
+//! It is deliberately thin: terms become a [`todana_command::Command`], and its reply becomes
+//! terms. `todana_command` defines what a command means, and `todana_table` how a record is stored.
 //!
-//! # What lives how long
+//! # Lifetimes
 //!
 //! Tables belong to the node. They are in a registry of this library (`tables`), which stays mapped
-//! once it is loaded (`-z nodelete`), so no death of a process, not even a purge of the Erlang
-//! module, loses a record; a restarted application finds its tables again. A table goes when it is
-//! closed. Servers are native too and are registered (`server`): [`unload`] stops those that the
-//! Erlang side has not stopped, and the table's reaper, so no thread of ours outlives our code.
+//! once it is loaded (`-z nodelete`), so neither the death of a process nor a purge of the Erlang
+//! module loses a record; a restarted application finds its tables again. Only closing a table
+//! removes it. Servers are native too and are registered (`server`): [`unload`] stops those that
+//! the Erlang side has not stopped, and the table's reaper, so no thread of this library outlives
+//! its code.
 //!
-//! # Two ways to be called
+//! # Two kinds of functions
 //!
-//! Most functions are rustler's. Its wrapper costs about 10 ns a call, a tenth of a read and of a
-//! write, so `get` and `put` are plain NIFs: `point` has the figures. Both kinds turn a panic into
-//! an Erlang exception.
+//! Most functions use rustler's wrapper. It costs about 10 ns per call, a tenth of a read or a
+//! write, so `get` and `put` are plain NIFs: `point` has the measurements. Both kinds turn a panic
+//! into an Erlang exception.
 //!
-//! # What runs where
+//! # Schedulers
 //!
-//! One-key functions run on normal schedulers, and bill what takes more than some microseconds
-//! ([`erts::bill`]). Functions over many keys stop after half a millisecond and say where to go on;
-//! the loop is in Erlang. What may take longer (`open`, `close`, `clear`, `counts`, servers, values
-//! beyond [`codec::DIRTY_BYTES`], steps over the large shards of a table that has few, see `scan`)
-//! runs on dirty schedulers. No call holds a normal scheduler longer than 2 ms, but for a write to
+//! Functions on one key run on normal schedulers, and charge reductions if they take more than some
+//! microseconds ([`erts::bill`]). Functions over many keys stop after half a millisecond and return
+//! where to continue; the loop is in Erlang. Functions that may take longer (`open`, `close`,
+//! `clear`, `counts`, servers, values beyond [`codec::DIRTY_BYTES`], steps over the large shards of
+//! a table that has few, see `scan`) run on dirty schedulers. No call holds a normal scheduler for
+//! more than 2 ms, except for a write that moves an index of such a table.
 //! such a table that moves an index.
 
 mod atoms;
@@ -54,14 +56,15 @@ use std::sync::OnceLock;
 /// The table of functions, leaked: the BEAM keeps pointers into it.
 struct Entry(ErlNifEntry);
 
-// SAFETY: the entry is written once, before anybody sees it, and points to leaked memory only.
+// SAFETY: the entry is written once, before any other thread sees it, and points to leaked memory
+// only.
 unsafe impl Send for Entry {}
 // SAFETY: as above.
 unsafe impl Sync for Entry {}
 
-/// What the BEAM calls to learn of this library's functions.
+/// Called by the BEAM to obtain this library's functions.
 ///
-/// `rustler::init!` is not used because it leaves no room for `upgrade` and `unload`.
+/// `rustler::init!` is not used because it does not support `upgrade` and `unload`.
 #[unsafe(no_mangle)]
 pub extern "C" fn nif_init() -> *const ErlNifEntry {
     static ENTRY: OnceLock<Entry> = OnceLock::new();
@@ -80,8 +83,8 @@ pub extern "C" fn nif_init() -> *const ErlNifEntry {
 }
 
 /// The module instances that this library image serves: the addresses of their private data. There
-/// may be several, since an instance that was purged is unloaded only when the last of its
-/// resources is collected, which may be long after the next was loaded.
+/// may be several, since a purged instance is unloaded only when the last of its resources is
+/// collected, which may be long after the next instance was loaded.
 static INSTANCES: Mutex<Vec<Instance>> = Mutex::new(Vec::new());
 
 /// The address of an instance's private data.
@@ -91,21 +94,22 @@ struct Instance(usize);
 impl Instance {
     /// Registers another instance.
     fn new() -> Instance {
-        // Not of size 0, so that each has an address of its own.
+        // Not of size 0, so that each has its own address.
         let instance = Instance(Box::into_raw(Box::new(0_u8)).addr());
         let mut instances = INSTANCES.lock();
         instances.push(instance);
-        // Under the lock, so that no instance that goes meanwhile takes itself for the last.
+        // Under the lock, so that an instance that is unloaded meanwhile does not take itself for
+        // the last.
         todana_table::reaper::start();
         instance
     }
 
-    /// Forgets the instance. With the last one the reaper stops.
+    /// Removes the instance. With the last one the reaper stops.
     fn forget(self) {
         let mut instances = INSTANCES.lock();
         instances.retain(|other| *other != self);
         let stopped = instances.is_empty().then(todana_table::reaper::stop);
-        // Without the lock: what the thread is freeing may end another instance.
+        // Without the lock: freeing entries may unload another instance.
         drop(instances);
         if let Some(stopped) = stopped {
             stopped.join();
@@ -116,7 +120,7 @@ impl Instance {
         INSTANCES.lock().len()
     }
 
-    /// What the BEAM keeps for it.
+    /// The pointer that the BEAM stores for it.
     fn private(self) -> *mut c_void {
         ptr::without_provenance_mut(self.0)
     }
@@ -125,7 +129,7 @@ impl Instance {
         Instance(private.addr())
     }
 
-    /// The instance that a call came through.
+    /// The instance that a call belongs to.
     fn of_call(env: rustler::Env<'_>) -> Instance {
         // SAFETY: the environment is the present call's.
         Instance::of_private(unsafe { rustler::sys::enif_priv_data(env.as_c_arg()) })
@@ -146,7 +150,7 @@ unsafe extern "C" fn load(
         todana_table::set_pin_release(values::release_pin);
         tables::renew_handles();
         todana_table::malloc::join_freed_blocks();
-        // SAFETY: the BEAM passes a valid place for our private data.
+        // SAFETY: the BEAM passes a valid location for our private data.
         unsafe { *private = Instance::new().private() };
         true
     });
@@ -154,21 +158,21 @@ unsafe extern "C" fn load(
 }
 
 /// A second load of the Erlang module, which takes over the servers of the first. Tables, servers
-/// and their threads belong to the image that made them, so only the same image may take over; a
-/// rebuilt library needs a restart of the node.
+/// and their threads belong to the image that created them, so only the same image may take over; a
+/// rebuilt library requires a restart of the node.
 unsafe extern "C" fn upgrade(
     env: *mut ErlNifEnv,
     private: *mut *mut c_void,
     old_private: *mut *mut c_void,
     _info: ErlNifTerm,
 ) -> c_int {
-    // SAFETY: the BEAM passes the place of the old module's private data.
+    // SAFETY: the BEAM passes the location of the old module's private data.
     let old = Instance::of_private(unsafe { *old_private });
     let loaded = std::panic::catch_unwind(|| {
         if !INSTANCES.lock().contains(&old) {
             return 2;
         }
-        // The types of the old instance are taken over, its resources stay what they are. First,
+        // The types of the old instance are taken over, and its resources do not change. First,
         // since it may fail: then there is no new instance, and the servers stay with the old one.
         // SAFETY: `env` is the environment of an upgrade callback.
         if !unsafe { erts::open_resource_types(env) } {
@@ -176,7 +180,7 @@ unsafe extern "C" fn upgrade(
         }
         let new = Instance::new();
         server::hand_over(old, new);
-        // SAFETY: the BEAM passes a valid place for our private data.
+        // SAFETY: the BEAM passes a valid location for our private data.
         unsafe { *private = new.private() };
         0
     });
@@ -185,7 +189,7 @@ unsafe extern "C" fn upgrade(
 
 unsafe extern "C" fn unload(_env: *mut ErlNifEnv, private: *mut c_void) {
     let instance = Instance::of_private(private);
-    // A panic has nowhere to go here.
+    // A panic cannot be reported here.
     let _ = std::panic::catch_unwind(|| {
         server::stop_those_of(instance);
         instance.forget();

@@ -172,7 +172,8 @@ fn put_many<'a>(
 
 /// Key and value of a pair, and the number of bytes that they count as.
 ///
-/// # Safety As for [`codec::key`].
+/// # Safety
+/// As for [`codec::key`].
 unsafe fn pair_of<'a>(
     store: &Store,
     env: erts::RawEnv,

@@ -1,11 +1,11 @@
-//! The orders of tables, as words.
+//! Converts the orders of tables to atoms and back.
 
 use crate::atoms;
 use rustler::types::atom::Atom;
 use todana_table::{Comparison, KeyOrder};
 
-/// The order that a word means; none is no order, and so is a word that the Erlang side does not
-/// let through.
+/// The order that an atom denotes; none means no order, and so does an atom that the Erlang side
+/// does not let through.
 pub(crate) fn of_word(word: Option<Atom>) -> Option<KeyOrder> {
     let word = word?;
     let order = |comparison, descending| Some(KeyOrder { comparison, descending });

@@ -1,4 +1,4 @@
-//! Records of a page, as terms for a process.
+//! Converts the records of a page to terms for a process.
 
 use crate::codec::{self, Decoded};
 use crate::erts::{self, Raw, RawEnv};
@@ -6,29 +6,29 @@ use crate::store::Codec;
 use crate::{reply, values};
 use todana_table::{Entry, Shared};
 
-/// Records for a process, in the order in which they come. Small ones are copied while they are
-/// looked at, and become terms when no lock is held any more; large values are lent.
+/// Records for a process, in the order of arrival. Small ones are copied while they are being read,
+/// and become terms when no lock is held; large values are lent.
 pub(crate) struct Pairs {
     env: RawEnv,
     codec: Codec,
     keys_only: bool,
-    /// Bytes of small records.
+    /// The bytes of small records.
     copied: Vec<u8>,
-    /// Bytes of the keys of records that are lent.
+    /// Total length of the keys of lent records.
     lent_key_bytes: usize,
     taken: Vec<Taken>,
     terms: Vec<Raw>,
-    /// Bytes of external terms that may be decoded still.
+    /// Bytes of external terms that may still be decoded.
     external_left: usize,
 }
 
-/// Bytes of external terms that are decoded for one page, up to 1 ms; the Erlang side decodes the
-/// others.
+/// Bytes of external terms that are decoded for one page, which takes up to 1 ms; the Erlang side
+/// decodes the others.
 const EXTERNAL_BYTES_PER_PAGE: usize = 16 << 10;
 
-/// A record that is no term yet.
+/// A record that is not a term yet.
 enum Taken {
-    /// Where its key and its value end among the copied bytes.
+    /// The ends of its key and its value among the copied bytes.
     Copied(usize, usize),
     Lent(Shared),
 }
@@ -52,7 +52,7 @@ impl Pairs {
         Pairs { keys_only: true, ..Pairs::new(env, codec) }
     }
 
-    /// Makes room for about so many records that are to be pushed.
+    /// Reserves memory for about this many further records.
     pub(crate) fn reserve(&mut self, records: usize) {
         const BYTES: usize = 64;
         self.copied.reserve(records * BYTES);
@@ -60,17 +60,17 @@ impl Pairs {
         self.terms.reserve(records);
     }
 
-    /// How many records became terms.
+    /// Number of records that became terms.
     pub(crate) fn len(&self) -> usize {
         self.terms.len()
     }
 
-    /// Bytes of keys and values that were pushed and are no terms yet; not those of lent values.
+    /// Bytes of keys and values that were pushed and are not terms yet, without lent values.
     pub(crate) fn bytes(&self) -> usize {
         self.copied.len() + self.lent_key_bytes
     }
 
-    /// The key that was pushed last and is no term yet.
+    /// The key that was pushed last, if it is not a term yet.
     pub(crate) fn last_key(&self) -> Option<&[u8]> {
         match self.taken.last()? {
             Taken::Lent(shared) => Some(shared.entry().key()),
@@ -84,7 +84,7 @@ impl Pairs {
         }
     }
 
-    /// Takes a record. May run under a shard's lock.
+    /// Adds a record. May run under a shard's lock.
     pub(crate) fn push(&mut self, entry: &Entry<'_>) {
         if let Some(shared) = entry.share() {
             self.lent_key_bytes += entry.key().len();
@@ -99,7 +99,7 @@ impl Pairs {
         self.taken.push(Taken::Copied(key_end, self.copied.len()));
     }
 
-    /// Makes terms of what was pushed.
+    /// Makes terms of the pushed records.
     pub(crate) fn finish(&mut self) {
         let mut from = 0;
         let (env, codec) = (self.env, self.codec);
@@ -137,7 +137,7 @@ impl Pairs {
     }
 }
 
-/// A value that is lent. External terms are not decoded here: they are large.
+/// A value that is lent. External terms are not decoded here, since they are large.
 fn lent(env: RawEnv, codec: Codec, shared: &Shared, value: &[u8]) -> Decoded {
     codec::decode_within(codec, env, value, &mut 0, |bytes| {
         if bytes.len() > values::HEAP_BYTES_MAX {

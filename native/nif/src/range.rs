@@ -10,9 +10,9 @@ use rustler::{Encoder, Env, Term};
 use std::time::{Duration, Instant};
 use todana_table::{Bound, KeyRange, Keyspace, Walk, Walked};
 
-/// A page ends after this time, whatever it holds: with the step that is being taken.
+/// A page ends after this time, whatever it contains, but not before the current step is finished.
 const PAGE: Duration = Duration::from_micros(500);
-/// Most records between two looks at the clock.
+/// Maximum number of records between two reads of the clock.
 const STEP: usize = 100;
 /// Bytes of keys and small values between them: the step goes on behind the last record that fits.
 const STEP_BYTES_MAX: usize = 256 << 10;
@@ -50,7 +50,7 @@ fn page<'a>(
     let started = Instant::now();
     let raw_env = env.as_c_arg();
     let table = store.table();
-    // Before the keys, which are no bytes where a table is not ordered.
+    // Checked before the keys are encoded, since in an unordered table they may not be bytes.
     if table.order().is_none() {
         return Err(not_ordered());
     }
@@ -87,7 +87,7 @@ fn page<'a>(
             (Walked::End, _) => None,
             (Walked::Until(key), _) => Some(key),
         };
-        // Where keys are long, not many are looked up in vain.
+        // If keys are long, a smaller step looks up fewer of them in vain.
         step = if is_cut { STEP / 16 } else { STEP };
         pairs.finish();
         if next.is_none() || pairs.len() >= count || started.elapsed() > PAGE {

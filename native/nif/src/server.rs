@@ -1,5 +1,5 @@
-//! Servers: started and stopped by a listener process, registered here so that none outlives the
-//! library.
+//! Servers: a listener process starts and stops them, and they are registered here so that none
+//! outlives the library.
 
 use crate::erts::{self, ResourceRef, ResourceType};
 use crate::{Instance, atoms, database};
@@ -15,31 +15,31 @@ use todana_server::{Backend, Config, Server, StartError};
 /// Resources that are servers.
 pub(crate) static SERVER: ResourceType<Running> = ResourceType::new(c"todana_server");
 
-/// A server's resource. Without its process the server goes on until the resource is collected,
-/// then it stops.
+/// A server's resource. If its process dies, the server runs until the resource is collected, and
+/// then stops.
 pub(crate) struct Running {
     server: Arc<Server>,
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // Collected by a scheduler, which must not wait for threads. `stop_all` finds the server
-        // until it has stopped.
+        // A scheduler collects the resource and must not wait for threads. `stop_all` finds the
+        // server until it has stopped.
         let server = Arc::clone(&self.server);
         let stop = move || stop(&server);
         if let Err(error) = std::thread::Builder::new().name("todana_stop".into()).spawn(stop) {
-            eprintln!("todana: an abandoned server goes on: {error}");
+            eprintln!("todana: cannot stop an abandoned server: {error}");
         }
     }
 }
 
-/// A server that runs.
+/// A running server.
 #[derive(Clone)]
 struct Registered {
     server: Arc<Server>,
-    /// The module instance whose servers it is one of.
+    /// The module instance that the server belongs to.
     instance: Instance,
-    /// The listener process, which is told when the server is stopped by somebody else.
+    /// The listener process, which is notified when another process stops the server.
     owner: LocalPid,
 }
 
@@ -54,9 +54,9 @@ fn stop(server: &Arc<Server>) {
     RUNNING.lock().retain(|other| !Arc::ptr_eq(&other.server, server));
 }
 
-/// Stops servers, joins their threads, and tells the listener processes: `{todana_server,
+/// Stops servers, joins their threads, and notifies the listener processes: `{todana_server,
 /// stopped}`.
-fn stop_and_tell(servers: Vec<Registered>) {
+fn stop_and_notify(servers: Vec<Registered>) {
     if servers.is_empty() {
         return;
     }
@@ -69,9 +69,9 @@ fn stop_and_tell(servers: Vec<Registered>) {
             });
         }
     };
-    // Not on a scheduler, where a message without a process as its sender may not be sent.
+    // Not on a scheduler, where a message must have a process as its sender.
     if let Ok(thread) = std::thread::Builder::new().name("todana_stop".into()).spawn(work) {
-        // Its panic was reported when it happened.
+        // A panic of the thread was reported when it happened.
         let _ = thread.join();
     }
 }
@@ -79,24 +79,24 @@ fn stop_and_tell(servers: Vec<Registered>) {
 /// Stops every server.
 fn stop_all() {
     let running = RUNNING.lock().clone();
-    stop_and_tell(running);
+    stop_and_notify(running);
 }
 
-/// Stops the servers of an instance that is unloaded.
+/// Stops the servers of an instance that is being unloaded.
 pub(crate) fn stop_those_of(instance: Instance) {
     let mut running = RUNNING.lock().clone();
     running.retain(|running| running.instance == instance);
-    stop_and_tell(running);
+    stop_and_notify(running);
 }
 
-/// Makes the servers of one instance those of another.
+/// Transfers the servers of one instance to another.
 pub(crate) fn hand_over(from: Instance, to: Instance) {
     for running in RUNNING.lock().iter_mut().filter(|running| running.instance == from) {
         running.instance = to;
     }
 }
 
-/// Stops every server, for a listener process that follows one which was killed.
+/// Stops every server, for a listener process that replaces one that was killed.
 #[rustler::nif(schedule = "DirtyIo")]
 fn server_stop_all() -> Atom {
     stop_all();
@@ -138,7 +138,7 @@ fn server_stop<'a>(env: Env<'a>, server: Term<'a>) -> NifResult<Atom> {
     Ok(atoms::ok())
 }
 
-/// `[{Protocol, Ip, Port}]`, as bound; `stopped` where the server does not run any more.
+/// `[{Protocol, Ip, Port}]`, as bound; `stopped` if the server no longer runs.
 #[rustler::nif]
 fn server_addresses<'a>(env: Env<'a>, server: Term<'a>) -> NifResult<Term<'a>> {
     let server = server_of(env, server)?;
@@ -163,8 +163,8 @@ fn protocol_word(protocol: ProtocolName) -> &'static str {
     }
 }
 
-/// How many instances of the module are loaded, or purged and not unloaded yet because resources of
-/// theirs are alive.
+/// Number of loaded instances of the module, including instances that were purged and not unloaded
+/// yet because some of their resources are alive.
 #[rustler::nif]
 fn instances() -> usize {
     Instance::count()

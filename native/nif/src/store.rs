@@ -11,26 +11,26 @@ use todana_table::{Entry, Options, Table};
 /// Resources that are handles of tables.
 pub(crate) static HANDLE: ResourceType<Arc<Store>> = ResourceType::new(c"todana_table");
 
-/// The longest key, in bytes as the table sees it.
+/// Maximum length of a key, in bytes as the table stores it.
 pub(crate) const KEY_BYTES_MAX: usize = 64 << 10;
 
 /// How terms become keys and values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Codec {
-    /// Keys and values are iodata, and come back as binaries.
+    /// Keys and values are iodata, and are returned as binaries.
     Raw,
     /// Keys and values are any terms, see [`crate::codec`].
     Term,
 }
 
-/// A table as the Erlang side knows it.
+/// A table as the Erlang side sees it.
 pub(crate) struct Store {
-    /// The name, an atom's term (atoms are the same in every environment).
+    /// The name, as an atom's term (atoms are the same in every environment).
     pub(crate) name: Raw,
     pub(crate) codec: Codec,
-    /// Expiry of records written without one.
+    /// Expiry of records that are written without one.
     pub(crate) ttl_ms: Option<u64>,
-    /// What the table was opened with, to tell whether a second `open` means the same.
+    /// The options with which the table was opened, compared by a second `open`.
     pub(crate) options: Options,
     pub(crate) value_bytes_max: usize,
     backing: Backing,
@@ -44,7 +44,7 @@ enum Backing {
     Database(Arc<Databases>, usize),
 }
 
-/// Hits and misses seen by one thread (or by several: then they share the cost).
+/// Hits and misses counted by one thread (or by several, which then share the cost).
 // Two cache lines: processors fetch them in pairs.
 #[repr(align(128))]
 #[derive(Default)]
@@ -61,7 +61,7 @@ impl Store {
         Store::new(name, codec, ttl_ms, options, Backing::Own(table))
     }
 
-    /// A numbered database of the server; raw, because every client sees the same bytes.
+    /// A numbered database of the server; its codec is raw, because all clients see the same bytes.
     pub(crate) fn database(name: Raw, databases: Arc<Databases>, number: usize) -> Store {
         Store::new(name, Codec::Raw, None, Options::default(), Backing::Database(databases, number))
     }
@@ -85,7 +85,7 @@ impl Store {
         }
     }
 
-    /// The table behind it now: which one a database's number means may change (`SWAPDB`).
+    /// The table that is behind it now. For a database this may change (`SWAPDB`).
     #[inline]
     pub(crate) fn table(&self) -> &Table {
         match &self.backing {
@@ -94,7 +94,7 @@ impl Store {
         }
     }
 
-    /// Where its keys are, for the waist.
+    /// The target of commands: a table, or a numbered database.
     #[inline]
     fn place(&self) -> Place<'_> {
         match &self.backing {
@@ -103,7 +103,7 @@ impl Store {
         }
     }
 
-    /// Looks at a record under its shard's lock.
+    /// Reads a record under its shard's lock.
     #[inline]
     pub(crate) fn look_up<R>(
         &self,
@@ -114,7 +114,7 @@ impl Store {
         todana_command::look_up(self.place(), key, now_ms, look)
     }
 
-    /// Removes a record and looks at it, at a large one without its shard's lock.
+    /// Removes a record and reads it; a large one is read without its shard's lock.
     pub(crate) fn take<R>(&self, key: &[u8], look: impl FnOnce(Option<Entry<'_>>) -> R) -> R {
         todana_command::take(self.place(), key, now_ms(), look)
     }
@@ -135,12 +135,13 @@ impl Store {
         self.closed.store(true, Relaxed);
     }
 
-    /// Carries out a command.
+    /// Executes a command.
     pub(crate) fn execute<R: Reply>(&self, command: &Command<'_>, reply: &mut R) {
         self.execute_at(now_ms(), command, reply);
     }
 
-    /// Carries out a command that sets no expiry, as of the last clock tick: see [`tick_ms`].
+    /// Executes a command that sets no expiry, with the time of the last clock tick: see
+    /// [`tick_ms`].
     #[inline]
     pub(crate) fn execute_at_tick<R: Reply>(&self, command: &Command<'_>, reply: &mut R) {
         self.execute_at(tick_ms(), command, reply);
@@ -171,13 +172,13 @@ impl Store {
     pub(crate) fn note_look(&self, hit: bool) {
         let looks = &self.looks[stripe()];
         let counter = if hit { &looks.hits } else { &looks.misses };
-        // Not `fetch_add`: stripes are shared between threads only on nodes with more schedulers
-        // than stripes, and a count lost now and then in a statistic is cheaper than a locked
-        // instruction in every read.
+        // Not `fetch_add`: threads share a stripe only on nodes with more schedulers than stripes,
+        // and a statistic that loses a count now and then is cheaper than a locked instruction in
+        // every read.
         counter.store(counter.load(Relaxed).wrapping_add(1), Relaxed);
     }
 
-    /// Look-ups by this node's processes that found something, and that did not.
+    /// Numbers of look-ups by this node's processes that found a record, and that did not.
     pub(crate) fn looks(&self) -> (u64, u64) {
         self.looks.iter().fold((0, 0), |(hits, misses), looks| {
             (hits + looks.hits.load(Relaxed), misses + looks.misses.load(Relaxed))
@@ -204,9 +205,9 @@ pub(crate) fn now_ms() -> u64 {
     clock_ms(libc::CLOCK_REALTIME)
 }
 
-/// The same from the kernel's last clock tick, where there is such a clock: never later than
-/// [`now_ms`], at most one tick (1 to 10 ms) earlier, and several times cheaper. For look-ups: a
-/// record may be seen a tick longer than it lives.
+/// Milliseconds since the Unix epoch at the kernel's last clock tick, if there is such a clock:
+/// never later than [`now_ms`], at most one tick (1 to 10 ms) earlier, and several times cheaper.
+/// For look-ups: a record may be visible for a tick longer than it lives.
 #[inline]
 pub(crate) fn tick_ms() -> u64 {
     #[cfg(any(target_os = "linux", target_os = "android"))]
@@ -218,7 +219,7 @@ pub(crate) fn tick_ms() -> u64 {
 #[inline]
 fn clock_ms(clock: libc::clockid_t) -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: a valid place for the result. The call cannot fail with a clock that exists; if it
+    // SAFETY: a valid location for the result. The call cannot fail with a clock that exists; if it
     // did, the time would be 0 and nothing would expire.
     unsafe { libc::clock_gettime(clock, &mut time) };
     (time.tv_sec as u64).wrapping_mul(1000).wrapping_add(time.tv_nsec as u64 / 1_000_000)

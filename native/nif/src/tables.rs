@@ -1,8 +1,8 @@
 //! The registry: tables by name, for the whole node.
 //!
-//! Opening and closing is done by one Erlang process, so it may take a lock. Looking a table up by
-//! name happens in every read and takes none: an atom's term is the same word everywhere, so a name
-//! is found by comparing words in [`BUCKETS`].
+//! One Erlang process opens and closes tables, so these functions may take a lock. Every read by
+//! name looks up the table, and takes no lock: an atom's term is the same word everywhere, so
+//! comparing words finds a name in [`BUCKETS`].
 //!
 //! # Why a look-up by name is safe while the table is closed
 //!
@@ -29,17 +29,18 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 use todana_table::{Keyspace, Limits, Options, WhenFull};
 
-/// Tables that can be open at one time.
+/// Maximum number of open tables.
 const TABLES_MAX: usize = 4096;
 const BUCKETS_LEN: usize = 2 * TABLES_MAX;
-/// Shards that the first write may make, on a normal scheduler: it takes some 50 microseconds.
+/// Number of shards that the first write may create on a normal scheduler: this takes some 50
+/// microseconds.
 const SHARDS_MADE_LATE_MAX: usize = 4_096;
 
 struct Bucket {
-    /// An atom's term; 0 is nobody's, and ends a search. A bucket whose table was closed keeps its
-    /// name where others follow, so that searches go on to them, until another table takes it.
+    /// An atom's term; 0 is free, and ends a search. A bucket whose table was closed keeps its name
+    /// if others follow it, so that searches continue to them, until another table takes it.
     name: AtomicUsize,
-    /// Null where no table is open.
+    /// Null if no table is open.
     store: AtomicPtr<Store>,
 }
 
@@ -47,7 +48,7 @@ static BUCKETS: [Bucket; BUCKETS_LEN] =
     [const { Bucket { name: AtomicUsize::new(0), store: AtomicPtr::new(ptr::null_mut()) } };
         BUCKETS_LEN];
 
-/// A table that is open, and the resource that its handles are.
+/// An open table, and the resource for its handles.
 struct Open {
     store: Arc<Store>,
     handle: ResourceRef<Arc<Store>>,
@@ -56,7 +57,7 @@ struct Open {
 /// The references that keep open tables alive.
 static OPEN: Mutex<Vec<Open>> = Mutex::new(Vec::new());
 
-/// Makes new handles: those made before the library was unloaded have a type that is no more.
+/// Makes new handles: those made before the library was unloaded have a type that no longer exists.
 pub(crate) fn renew_handles() {
     for open in OPEN.lock().iter_mut() {
         open.handle = HANDLE.make(Arc::clone(&open.store), 0);
@@ -76,7 +77,7 @@ fn first_bucket(word: usize) -> usize {
     (word >> 6) % BUCKETS_LEN
 }
 
-/// The buckets where a name may be, in the order of a search.
+/// The buckets that may contain a name, in the order of a search.
 #[inline]
 fn buckets_from(first: usize) -> impl Iterator<Item = &'static Bucket> {
     (0..BUCKETS_LEN).map(move |step| &BUCKETS[(first + step) % BUCKETS_LEN])
@@ -94,7 +95,7 @@ fn find(word: usize) -> Option<&'static Bucket> {
     None
 }
 
-/// The table that a name or a handle means, on a normal scheduler.
+/// The table that a name or a handle denotes, on a normal scheduler.
 ///
 /// # Safety
 /// `env` and `term` belong to the present call, it runs on a normal scheduler, and `'a` does not
@@ -115,7 +116,7 @@ pub(crate) unsafe fn get<'a>(env: RawEnv, term: Raw) -> Result<&'a Store, Misuse
     }
 }
 
-/// The table that a handle means, on any scheduler.
+/// The table that a handle denotes, on any scheduler.
 ///
 /// # Safety
 /// `env` and `term` belong to the present call, and `'a` does not outlast it.
@@ -132,8 +133,8 @@ fn no_such_table() -> Misuse {
     Misuse::Argument(1, atoms::no_such_table())
 }
 
-/// Opens a table, or finds the one of that name. `{ok, Handle}`, or `{error, exists}` when it has
-/// other options. The options were checked by the Erlang side.
+/// Opens a table, or finds the one of that name. `{ok, Handle}`, or `{error, exists}` if it has
+/// other options. The Erlang side has checked the options.
 #[rustler::nif(schedule = "DirtyCpu")]
 fn open<'a>(
     env: Env<'a>,
@@ -152,8 +153,8 @@ fn open<'a>(
     let options = Options { shards, limits, order, ..Options::default() };
     let mut made = None;
     if shards.is_some_and(|shards| shards > SHARDS_MADE_LATE_MAX) {
-        // Here, and not by the first write; and before the lock, which look-ups of handles wait
-        // for.
+        // Here, and not in the first write; and before taking the lock, for which look-ups of
+        // handles wait.
         let store = Store::own(name.as_c_arg(), codec, ttl_ms, options.clone());
         store.table().prepare();
         made = Some(store);
@@ -179,7 +180,7 @@ fn same_options(one: &Options, other: &Options) -> bool {
         && one.order == other.order
 }
 
-/// Opens a database of the server by a name, or finds it.
+/// Opens a database of the server under a name, or finds it.
 #[rustler::nif(schedule = "DirtyCpu")]
 fn open_database<'a>(env: Env<'a>, name: Atom, number: usize) -> Term<'a> {
     let Some(databases) = database::databases(number) else {
@@ -211,7 +212,7 @@ fn publish<'a>(env: Env<'a>, open: &mut Vec<Open>, store: Store) -> Term<'a> {
     let opened = Open { handle: HANDLE.make(Arc::clone(&store), 0), store };
     let answer = handle_term(env, &opened);
     let Some(bucket) = bucket_for(name) else { return env.error_tuple(atoms::full()) };
-    // The name first: who sees the store sees whose it is.
+    // The name first: a thread that sees the store must see the name that belongs to it.
     bucket.name.store(name, Ordering::Release);
     bucket.store.store(address, Ordering::Release);
     open.push(opened);
@@ -238,7 +239,7 @@ fn bucket_for(name: usize) -> Option<&'static Bucket> {
 }
 
 /// Empties the bucket of a name, and frees the buckets at the end of its probe sequence that no
-/// search needs to pass any more. Called with [`OPEN`] locked.
+/// search has to pass any more. Called with [`OPEN`] locked.
 fn give_back(name: usize) {
     let first = first_bucket(name);
     let at = |step: usize| &BUCKETS[(first + step) % BUCKETS_LEN];
@@ -248,7 +249,7 @@ fn give_back(name: usize) {
         return;
     };
     at(step).store.store(ptr::null_mut(), Ordering::Release);
-    // One lap is enough; the row of `first` may begin before it.
+    // One pass is enough; the sequence of `first` may begin before it.
     for _ in 0..BUCKETS_LEN {
         let bucket = at(step);
         let is_open = !bucket.store.load(Ordering::Relaxed).is_null();
@@ -261,7 +262,7 @@ fn give_back(name: usize) {
     }
 }
 
-/// Closes a table by its handle: empties it and forgets the name. The caller erases the persistent
+/// Closes a table by its handle: empties it and removes the name. The caller erases the persistent
 /// term afterwards.
 #[rustler::nif(schedule = "DirtyCpu")]
 fn close<'a>(env: Env<'a>, handle: Term<'a>) -> Term<'a> {
@@ -301,8 +302,8 @@ fn tables(env: Env<'_>) -> Vec<(Term<'_>, Term<'_>)> {
         .collect()
 }
 
-/// What a table was opened with, and a database is: `{Name, Codec, TtlMs, {EntriesMax, BytesMax,
-/// WhenFull}, Order, Database}`.
+/// The options of a table, and the number of a database: `{Name, Codec, TtlMs, {EntriesMax,
+/// BytesMax, WhenFull}, Order, Database}`.
 #[rustler::nif]
 fn options<'a>(env: Env<'a>, table: Term<'a>) -> Term<'a> {
     // SAFETY: both belong to this call, which runs on a normal scheduler.
@@ -361,7 +362,7 @@ fn sweep<'a>(env: Env<'a>, table: Term<'a>, work_max: usize) -> Term<'a> {
     }
 }
 
-/// The same by a handle.
+/// Like `sweep`, with a handle.
 #[rustler::nif(schedule = "DirtyCpu")]
 fn sweep_dirty<'a>(env: Env<'a>, handle: Term<'a>, work_max: usize) -> Term<'a> {
     // SAFETY: both belong to this call.

@@ -1,4 +1,4 @@
-//! A server without Erlang around it: for measuring and for profilers.
+//! A server without Erlang, for measurements and profilers.
 //!
 //!     cargo run --release --example serve -- [resp=PORT] [memcached=PORT] [kyoto=PORT] [loops=N]
 //!         [backend=native|portable|poll|select] [connections=N] [password=TEXT] [shards=N]

@@ -1,17 +1,18 @@
-//! What all clients hold together, and who goes when it is too much.
+//! Limits the memory that all clients hold together, and chooses the clients to close when it is
+//! exceeded.
 //!
 //! Each loop keeps a gauge of what its clients hold ([`LoopStatistics::held_bytes`]): their buffers
-//! and what their sessions keep between turns. After a turn that made a connection hold more, its
-//! loop sums the gauges. If the sum is above the limit, the clients that hold most are chosen,
-//! whichever loops serve them, until what the others hold fits. So the sum exceeds the limit by at
-//! most what one turn on each loop can add.
+//! and the state of their sessions between turns. After a turn that made a connection hold more,
+//! its loop sums the gauges. If the sum exceeds the limit, the clients that hold most are chosen,
+//! on whichever loop, until what the others hold fits. So the sum exceeds the limit by at most what
+//! one turn on each loop can add.
 //!
-//! A chosen client is counted no more ([`Shared::condemned_bytes`]): its loop may take a moment to
-//! close it, and nobody else is to be chosen in its place meanwhile. Nor does a client that holds
-//! something have more of it received then, or the sum would go on growing.
+//! A chosen client is no longer counted ([`Shared::condemned_bytes`]): its loop may take a moment
+//! to close it, and no other client should be chosen in its place meanwhile. Until then, no client
+//! that holds something receives more input, or the sum would continue to grow.
 //!
-//! Clients that said `CLIENT NO-EVICT ON` come last: they are counted, and chosen only where no
-//! other client holds anything. Redis never closes them, and has no bound then.
+//! Clients that sent `CLIENT NO-EVICT ON` are chosen last: they are counted, and chosen only if no
+//! other client holds anything. Redis never closes them, and so has no bound.
 //!
 //! [`LoopStatistics::held_bytes`]: crate::statistics::LoopStatistics
 
@@ -20,14 +21,14 @@ use crate::host::Shared;
 use std::sync::atomic::Ordering::Relaxed;
 use todana_protocol::Client;
 
-/// By default clients may hold this share of the machine's memory: one part of so many.
+/// By default clients may hold one part in this many of the machine's memory.
 const SHARE: u64 = 8;
-/// But at least so much.
+/// The minimum of the default.
 const LEAST_BYTES: u64 = 256 << 20;
-/// The default where the machine's memory is not known.
+/// The default if the machine's memory is not known.
 const UNKNOWN_BYTES: u64 = 1 << 30;
 
-/// The default limit on a machine with so much memory.
+/// The default limit on a machine with this much memory.
 pub(crate) fn default_limit_bytes(machine_bytes: Option<u64>) -> u64 {
     machine_bytes.map_or(UNKNOWN_BYTES, |bytes| bytes / SHARE).max(LEAST_BYTES)
 }
@@ -38,7 +39,7 @@ impl Shared {
         self.loops.iter().map(|part| part.statistics.held_bytes.get()).sum()
     }
 
-    /// Whether clients hold more than the limit, apart from those that are about to be closed.
+    /// Whether clients hold more than the limit, without those that are about to be closed.
     #[inline]
     pub(crate) fn clients_hold_too_much(&self) -> bool {
         self.clients_excess_bytes() > 0
@@ -54,11 +55,11 @@ impl Shared {
         }
     }
 
-    /// Chooses the clients to close. Whoever calls has each of them closed.
+    /// Chooses the clients to close. The caller must have each of them closed.
     #[cold]
     pub(crate) fn choose_offenders(&self) -> Vec<Place> {
-        // One loop chooses at a time, and no client goes meanwhile: one that is marked here is
-        // still to be closed.
+        // One loop chooses at a time, and no client leaves meanwhile: a client marked here is still
+        // to be closed.
         let by_id = self.clients.by_id();
         let mut excess = self.clients_excess_bytes();
         if excess == 0 {
@@ -85,7 +86,7 @@ impl Shared {
         chosen
     }
 
-    /// Notes that a client is gone, and what it held with it.
+    /// Subtracts what a client held that is gone.
     pub(crate) fn forget_condemned(&self, client: &Client) {
         let held = client.evicted_bytes.swap(0, Relaxed);
         if held > 0 {

@@ -1,4 +1,4 @@
-//! What a server is started with.
+//! The configuration of a server.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -62,16 +62,16 @@ pub struct Config {
     pub options: Vec<(String, String)>,
 }
 
-/// How event loops learn of ready sockets.
+/// The mechanism that reports ready sockets to event loops.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Backend {
-    /// What the system does best: epoll, kqueue, event ports.
+    /// The best mechanism of the system: epoll, kqueue, event ports.
     #[default]
     Native,
-    /// What the `polling` crate takes: the same as `Native` where that is not epoll.
+    /// The choice of the `polling` crate: the same as `Native` except on systems with epoll.
     Portable,
     /// `poll(2)`.
     Poll,
-    /// `select(2)`: descriptors below 1,024 only.
+    /// `select(2)`: only descriptors below 1,024.
     Select,
 }

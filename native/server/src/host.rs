@@ -1,4 +1,4 @@
-//! The server as its sessions see it.
+//! The interface of the server to its sessions.
 //!
 //! [`Shared`] is the one value that all threads of a server hold; [`TurnHost`] lends it to a
 //! session for one turn of one connection, together with that loop's counters.
@@ -23,10 +23,10 @@ use todana_protocol::{
 };
 use todana_table::Counts;
 
-/// The time of a turn, by what its commands took: the one that passes it is the last.
+/// The time limit of a turn: the command that exceeds it is the last of the turn.
 const TURN_NS: u64 = 2_000_000;
 
-/// What all threads of a server hold together.
+/// The state that all threads of a server share.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) config: Config,
@@ -39,21 +39,21 @@ pub(crate) struct Shared {
     pub(crate) slow_log: SlowLog,
     pub(crate) run_id: String,
     pub(crate) started_at_ms: u64,
-    /// Commands of the last second, told by loop 0.
+    /// Commands in the last second, written by loop 0.
     pub(crate) commands_per_second: AtomicU64,
-    /// What those clients hold that are about to be closed for the memory of all.
+    /// Bytes held by clients that are about to be closed to free memory.
     pub(crate) condemned_bytes: AtomicU64,
     pub(crate) guesses: Guesses,
     /// Sums at the last reset.
     pub(crate) baseline: Mutex<Totals>,
 }
 
-/// What other threads see of a loop.
+/// The part of a loop's state that other threads see.
 #[derive(Debug)]
 pub(crate) struct LoopPart {
     pub(crate) inbox: Inbox,
     pub(crate) statistics: LoopStatistics,
-    /// Connections given to this loop and not closed yet.
+    /// Connections assigned to this loop and not closed yet.
     pub(crate) connections: AtomicUsize,
 }
 
@@ -131,7 +131,7 @@ impl Shared {
         }
     }
 
-    /// Counts of a database, since the last reset where they only grow.
+    /// Counts of a database; counters that only grow are relative to the last reset.
     fn counts(&self, number: usize) -> Counts {
         let databases = &self.config.databases;
         let index = databases.index(number);
@@ -148,18 +148,18 @@ pub(crate) struct TurnHost<'a> {
     clock: &'a Clock,
     client: &'a Arc<Client>,
     place: Place,
-    /// What this client waits for, kept by its connection.
+    /// The client's wait, which its connection keeps.
     wait: &'a mut Option<Wait>,
     now_ms: u64,
     now_us: u64,
     slow_log_ns: u64,
-    /// Reading of the clock at the last observation.
+    /// Clock reading at the last observation.
     observed_at: u64,
     /// Time of all commands of the turn.
     spent_ns: u64,
-    /// What the command under way took in its turns before.
+    /// Time that the present command took in earlier turns.
     resumed_ns: u64,
-    // Counted here and told to the loop's counters once per turn.
+    // Counted here and added to the loop's counters once per turn.
     commands: u64,
     hits: u64,
     misses: u64,
@@ -169,7 +169,7 @@ pub(crate) struct TurnHost<'a> {
 }
 
 impl<'a> TurnHost<'a> {
-    /// Begins a turn at `now`, when its input was there.
+    /// Begins a turn at `now`, after its input arrived.
     pub(crate) fn begin(
         shared: &'a Shared,
         statistics: &'a LoopStatistics,
@@ -200,8 +200,8 @@ impl<'a> TurnHost<'a> {
         }
     }
 
-    /// Ends the turn. Returns whether the session counts the client as authenticated, and the parts
-    /// of large values that belong into the output.
+    /// Ends the turn. Returns whether the session considers the client authenticated, and the parts
+    /// of large values that belong in the output.
     pub(crate) fn finish(self) -> (bool, Vec<Splice>) {
         let statistics = self.statistics;
         statistics.commands.add(self.commands);
@@ -327,7 +327,7 @@ impl Host for TurnHost<'_> {
 
     fn begin_wait(&mut self, name: &[u8]) {
         self.end_wait();
-        // Nobody can signal a longer name either: the time passes, and nothing is kept for it.
+        // No client can signal a longer name either: the time passes, and nothing is stored for it.
         if name.len() <= self.shared.config.limits.key_bytes_max {
             *self.wait = Some(self.shared.waiters.begin(name, self.place));
         }

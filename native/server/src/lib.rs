@@ -1,8 +1,8 @@
 //! The network side: listeners, connections, event loops, limits, statistics.
 //!
-//! Knows sockets and time, nothing of Erlang, and of protocols only that they are
-//! [`todana_protocol::Session`]s. Where to begin: [`Server::start`], then the essay on top of
-//! `event_loop.rs`.
+//! It knows sockets and time, but nothing of Erlang, and of protocols only that they are
+//! [`todana_protocol::Session`]s. Start reading at [`Server::start`], then the module documentation
+//! of `event_loop`.
 
 #![deny(unsafe_code)]
 

@@ -21,10 +21,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use todana_protocol::{CommandStats, ProtocolName, ServerInfo};
 
-/// With `select`, descriptors that the process has for other things than connections.
+/// With `select`, the number of descriptors that the process needs for other purposes than
+/// connections.
 const SELECT_RESERVE: usize = 64;
 
-/// Why a server did not start: one sentence for the person who started it.
+/// Why a server did not start: one sentence for the operator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StartError(pub String);
 
@@ -44,7 +45,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Binds all listeners and starts the loops. Nothing is left behind where it fails.
+    /// Binds all listeners and starts the loops. If it fails, nothing remains.
     pub fn start(config: Config) -> Result<Server, StartError> {
         Server::start_with::<ProtocolDoor>(config, poller::open)
     }
@@ -91,7 +92,7 @@ impl Server {
                 .map_err(|error| cannot("watch the listening sockets", &error))?;
             event_loops.push(event_loop);
         }
-        // From here on a failure stops what runs, by dropping the server.
+        // From here on a failure stops what was started, by dropping the server.
         let server = Server { shared, threads: Mutex::default() };
         for (number, event_loop) in event_loops.into_iter().enumerate() {
             let thread =
@@ -112,7 +113,7 @@ impl Server {
 
     /// Closes listeners and clients, stops the loops and joins their threads. Safe to call twice.
     ///
-    /// Replies that are made already have a quarter of a second to be taken by their clients.
+    /// Clients have a quarter of a second to receive replies that were already made.
     pub fn stop(&self) {
         let mut threads = self.threads();
         for part in &self.shared.loops {
@@ -136,8 +137,8 @@ impl Server {
         self.shared.totals_since_reset().command_stats(protocol)
     }
 
-    /// Turns of a connection that panicked. Their connections were closed; any but 0 is an error in
-    /// Todana.
+    /// Turns of connections that panicked. These connections were closed; any number but 0 is a bug
+    /// in Todana.
     pub fn panics(&self) -> u64 {
         self.shared.loops.iter().map(|part| part.statistics.panics.get()).sum()
     }
@@ -153,7 +154,8 @@ fn cannot(what: &str, error: &io::Error) -> StartError {
     StartError(format!("cannot {what}: {}", listener::in_words(error)))
 }
 
-/// Refuses what cannot work. Returns how many connections could be allowed at run time.
+/// Refuses configurations that cannot work. Returns how many connections could be allowed at run
+/// time.
 fn check(config: &Config) -> Result<usize, StartError> {
     listener::check_exposure(config)?;
     if config.listeners.len() > LISTENERS_MAX {
@@ -191,11 +193,11 @@ fn open_loop(
     Ok((part, waker, open(backend)?))
 }
 
-/// Starts a loop's thread with signals blocked: they belong to the process around us (the Erlang
+/// Starts a loop's thread with signals blocked: they belong to the surrounding process (the Erlang
 /// node).
 fn spawn<D: Door>(number: usize, event_loop: EventLoop<D>) -> io::Result<JoinHandle<()>> {
     let mut blocked = SigSet::all();
-    // These are about the thread itself, and blocking them would only hide a crash.
+    // These concern the thread itself, and blocking them would only hide a crash.
     for signal in [Signal::SIGSEGV, Signal::SIGBUS, Signal::SIGFPE, Signal::SIGILL] {
         blocked.remove(signal);
     }

@@ -1,5 +1,4 @@
-//! Many clients of the Kyoto Tycoon door that all want nothing but time: in a process of its own,
-//! for their descriptors.
+//! Many Kyoto Tycoon clients that only wait: in a separate process, because of their descriptors.
 
 mod serving;
 
@@ -15,7 +14,8 @@ const BACK_ENDS: [Backend; 3] = [Backend::Native, Backend::Portable, Backend::Po
 /// One test at a time.
 static DESCRIPTORS: Mutex<()> = Mutex::new(());
 
-/// Connections that a test may have, both sides of them being in this process: at most `wanted`.
+/// The number of connections that a test may open, both ends of which are in this process: at most
+/// `wanted`.
 fn affordable(wanted: usize) -> usize {
     let descriptors = 2 * wanted as u64 + 300;
     let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
@@ -64,7 +64,7 @@ fn a_thousand_clients_wait_without_a_thread_and_one_signal_wakes_them() {
         for peer in &mut peers {
             peer.get_mut().write_all(wait.as_bytes()).unwrap();
         }
-        // What is behind the waits is kept.
+        // The input behind the waits is kept.
         let kept = (behind.len() * waiters) as u64;
         until("all wait", || server.info().client_buffer_bytes >= kept);
         expect(&connect(&server, 0), "PING\r\n", "+PONG\r\n");

@@ -1,5 +1,5 @@
-//! What happens when descriptors run out, or have numbers that `select` cannot watch. In a process
-//! of its own, because it takes the descriptors of the whole process.
+//! Behaviour when descriptors run out, or have numbers that `select` cannot watch. In a separate
+//! process, because it takes the descriptors of the whole process.
 
 mod serving;
 
@@ -57,7 +57,7 @@ fn a_server_without_free_descriptors_accepts_later() {
         expect(&early, "PING\r\n", "+PONG\r\n");
         setrlimit(Resource::RLIMIT_NOFILE, 256.min(soft), hard).unwrap();
         let mut taken = held(300);
-        // Room for the client's side of one connection, and none for the server's.
+        // Leaves descriptors for the client's end of one connection, and none for the server's.
         taken.pop();
         let late = connect(&server, 0);
         let before = cpu_ms();

@@ -1,5 +1,5 @@
-//! Kyoto Tycoon's sessions behind the real loops: both of its protocols on one connection, waiting,
-//! and what the server itself has to say to its clients.
+//! Kyoto Tycoon's sessions in the real loops: both of its protocols on one connection, waiting, and
+//! the messages of the server itself to its clients.
 
 mod serving;
 
@@ -32,7 +32,7 @@ impl Client {
         self
     }
 
-    /// The next response: its status, its headers but those that vary, its body.
+    /// The next response: its status, its constant headers, its body.
     fn response(&mut self) -> (String, Vec<String>, String) {
         let mut lines = Vec::new();
         loop {
@@ -52,7 +52,7 @@ impl Client {
         (status, lines, String::from_utf8(body).unwrap())
     }
 
-    /// Calls a procedure, with inputs as a query.
+    /// Calls a procedure, with its inputs as a query string.
     fn call(&mut self, procedure: &str) -> (String, String) {
         let request = format!("GET /rpc/{procedure} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n");
         let (status, _, body) = self.send(request.as_bytes()).response();
@@ -70,7 +70,7 @@ impl Client {
         assert_eq!(bytes.escape_ascii().to_string(), answer.escape_ascii().to_string());
     }
 
-    /// Whatever comes until the server closes.
+    /// Everything that arrives until the server closes.
     fn rest(&mut self) -> String {
         let mut rest = String::new();
         self.0.read_to_string(&mut rest).unwrap();
@@ -102,7 +102,7 @@ fn http_and_binary_mix_on_one_connection_and_other_protocols_see_the_records() {
             assert_eq!(client.call("get?key=k"), ok("value\tone\n"));
             client.send(BINARY_GET).expect_binary("one");
             expect(&connect(server, 0), "GET k\r\n", "$3\r\none\r\n");
-            // All at once.
+            // All in one write.
             let set = b"POST /rpc/set HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 11\r\n\
                 Content-Type: text/tab-separated-values\r\n\r\nkey\tk\nvalue\ttwo\n";
             let set = String::from_utf8_lossy(set).replace("Length: 11", "Length: 16");
@@ -264,7 +264,7 @@ fn kyoto_clients_and_their_calls_are_counted_as_such() {
     assert!(info.contains(line), "{line} is not in {info}");
 }
 
-/// What RESP's `INFO` says.
+/// A section of RESP's `INFO`.
 fn ask_info(server: &Server) -> String {
     let mut stream = BufReader::new(connect(server, 0));
     stream.get_mut().write_all(b"INFO\r\n").unwrap();

@@ -1,4 +1,4 @@
-//! The real sessions behind the real loops: just enough to know that they meet.
+//! The real sessions in the real loops: just enough to know that they work together.
 
 mod serving;
 
@@ -84,7 +84,7 @@ fn a_turn_may_end_where_a_large_value_begins() {
 #[test]
 fn large_values_that_wait_for_a_client_are_limited() {
     const VALUE_BYTES: usize = 32 << 20;
-    // It is made without being sent.
+    // The reply is built without being sent.
     let store = format!("DEL k\r\nSETRANGE k {} v\r\n", VALUE_BYTES - 1);
     let limited = |soft_ms, memory_bytes| {
         let mut config = config(Backend::Native, 100);
@@ -92,14 +92,14 @@ fn large_values_that_wait_for_a_client_are_limited() {
         config.clients_memory_limit_bytes = Some(memory_bytes);
         Server::start(config).unwrap()
     };
-    // The table has the value, so that it counts for nobody; but nobody takes it.
+    // The table holds the value, so it counts for no client; but the client does not take it.
     let server = limited(1_000, 1 << 30);
     let writer = connect(&server, 0);
     expect(&writer, &store, &format!(":0\r\n:{VALUE_BYTES}\r\n"));
     let mut silent = connect(&server, 0);
     silent.write_all(b"GET k\r\n").unwrap();
     until("it is closed", || server.info().output_limit_disconnections == 1);
-    // Each waits for another value, which only its output keeps.
+    // Each waits for another value, which only its output keeps alive.
     let server = limited(3_600_000, 3 * VALUE_BYTES as u64 / 2);
     let writer = connect(&server, 0);
     let silent: Vec<_> = (0..2)
@@ -184,7 +184,7 @@ fn commands_queued_by_many_clients_share_one_limit() {
     until("all is given back", || server.info().client_buffer_bytes == 0);
 }
 
-/// The bulk strings of an answer.
+/// The bulk strings of a reply.
 fn bulks(stream: &TcpStream, request: &str, count: usize) -> Vec<u64> {
     let mut stream = BufReader::new(stream);
     stream.get_mut().write_all(request.as_bytes()).unwrap();
@@ -207,7 +207,7 @@ fn the_time_of_a_request_lies_between_its_sending_and_its_answer() {
             let sent_us = now_us();
             let time = bulks(&stream, "TIME\r\n", 2);
             let told_us = time[0] * 1_000_000 + time[1];
-            // Begun microseconds count.
+            // Microseconds are rounded up.
             assert!((sent_us..=now_us() + 1).contains(&told_us), "{told_us}, sent at {sent_us}");
             parts_of_milliseconds += u32::from(!told_us.is_multiple_of(1_000));
         }

@@ -127,7 +127,8 @@ impl Body {
 
     /// Takes over the reference that [`Body::into_raw`] gave away.
     ///
-    /// # Safety `raw` was returned by `into_raw` and is taken over only once.
+    /// # Safety
+    /// `raw` was returned by `into_raw` and is taken over only once.
     pub(crate) unsafe fn from_raw(raw: NonNull<u8>) -> Body {
         Body { start: raw.cast() }
     }
@@ -210,7 +211,8 @@ impl Body {
 
     /// Enlarges the body, which may move it. False, and nothing changed, if the allocation fails.
     ///
-    /// # Safety The body has no other owner, and the caller uses no other pointer to it afterwards.
+    /// # Safety
+    /// The body has no other owner, and the caller uses no other pointer to it afterwards.
     pub(crate) unsafe fn grow(&mut self, capacity: usize) -> bool {
         let old = self.header().capacity;
         let Some((capacity, new)) =

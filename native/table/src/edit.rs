@@ -163,8 +163,8 @@ impl<'a> Plan<'a> {
 
     /// Writes the new bytes into a body that already has the others.
     ///
-    /// # Safety The caller may write [`written`](Plan::written) bytes from `before` on; see
-    /// [`Body`].
+    /// # Safety
+    /// The caller may write [`written`](Plan::written) bytes from `before` on; see [`Body`].
     unsafe fn write(&self, body: &Body) {
         // SAFETY: as the caller promises.
         unsafe {

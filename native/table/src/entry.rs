@@ -477,8 +477,8 @@ impl EntryBox {
     ///
     /// Always inlined: most entries have no body, and must not pay for those that have one.
     ///
-    /// # Safety The caller writes the whole value before any thread reads it, unless it is in a
-    /// body.
+    /// # Safety
+    /// The caller writes the whole value before any thread reads it, unless it is in a body.
     #[inline(always)]
     unsafe fn allocate(
         key: &[u8],
@@ -611,8 +611,8 @@ impl EntryBox {
 
     /// Enlarges the entry's body. False, and nothing changed, if the allocation fails.
     ///
-    /// # Safety [`EntryBox::is_sole`] holds, there is no alias, and no thread reads the value
-    /// meanwhile.
+    /// # Safety
+    /// [`EntryBox::is_sole`] holds, there is no alias, and no thread reads the value meanwhile.
     pub(crate) unsafe fn grow_body(&mut self, capacity: usize) -> bool {
         let Some(start) = self.entry().body_start() else { return false };
         // SAFETY: this is the entry's own reference, which is put back below.
@@ -655,7 +655,8 @@ impl EntryBox {
 
 /// Gives up one reference to a wide entry, and frees the entry with the last one.
 ///
-/// # Safety The caller owns a reference to the wide entry and does not use the entry afterwards.
+/// # Safety
+/// The caller owns a reference to the wide entry and does not use the entry afterwards.
 unsafe fn release_reference(tagged: NonNull<u8>) {
     // SAFETY: our reference keeps the header alive until the decrement; only the counter is
     // accessed.
@@ -700,7 +701,8 @@ unsafe impl Sync for Alias {}
 impl Alias {
     /// The entry, read without a lock.
     ///
-    /// # Safety The owner keeps the entry throughout `'a`.
+    /// # Safety
+    /// The owner keeps the entry throughout `'a`.
     pub(crate) unsafe fn entry<'a>(&self) -> Entry<'a> {
         Entry { tagged: self.tagged, locked: false, borrow: PhantomData }
     }
@@ -752,7 +754,8 @@ impl Shared {
 
     /// Takes back what [`Shared::into_raw`] returned.
     ///
-    /// # Safety `raw` was returned by `into_raw` and is taken back only once.
+    /// # Safety
+    /// `raw` was returned by `into_raw` and is taken back only once.
     pub unsafe fn from_raw(raw: NonNull<c_void>) -> Shared {
         Shared { tagged: raw.cast() }
     }

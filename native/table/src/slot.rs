@@ -179,7 +179,8 @@ impl<'a> Slot<'a> {
 
     /// Writes an entry that was built beforehand.
     ///
-    /// # Panics If it was built for another key.
+    /// # Panics
+    /// If it was built for another key.
     pub fn put_prepared(&mut self, prepared: Prepared) -> Result<u64, Full> {
         assert!(prepared.key() == self.key, "an entry was prepared for another key");
         self.place(prepared.entry, Charge::Within)

@@ -104,12 +104,12 @@ impl<D: Door> Connection<D> {
         if bytes == 0 && self.held_bytes == 0 {
             return;
         }
-        self.tell_held(statistics, bytes);
+        self.report_held(statistics, bytes);
         self.client.input_bytes.store(self.input.len() - self.input_start, Relaxed);
         self.client.output_bytes.store(self.waiting(), Relaxed);
     }
 
-    pub(super) fn tell_held(&mut self, statistics: &LoopStatistics, bytes: u64) {
+    pub(super) fn report_held(&mut self, statistics: &LoopStatistics, bytes: u64) {
         let gauge = &statistics.held_bytes;
         gauge.set((gauge.get() + bytes).saturating_sub(self.held_bytes));
         self.held_bytes = bytes;

@@ -1,8 +1,8 @@
-//! One connection: a socket, its session, and whatever bytes had to be kept between turns.
+//! One connection: a socket, its session, and the bytes that must be kept between turns.
 //!
-//! An idle connection keeps none: bytes are received into the loop's buffer and replies are made in
-//! the loop's buffer. Only an incomplete request, or replies that the client does not take, move
-//! into buffers of its own, and those are given back as soon as they are empty.
+//! An idle connection keeps none: bytes are received into the loop's buffer, and replies are made
+//! in the loop's buffer. Only an incomplete request, or replies that the client does not take, move
+//! into the connection's own buffers, and those are freed as soon as they are empty.
 
 mod buffers;
 mod outgoing;
@@ -26,20 +26,20 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use todana_protocol::{Budget, Client, Next, ProtocolName};
 
-/// Size of a loop's buffer for input: what one turn receives at most of small requests.
+/// Size of a loop's input buffer: the most that one turn receives of small requests.
 pub(crate) const INPUT_BYTES: usize = 64 << 10;
-/// An incomplete request up to this length goes on in the loop's buffer; a longer one in the
+/// An incomplete request up to this length continues in the loop's buffer; a longer one in the
 /// connection's own.
 const CARRY_BYTES_MAX: usize = 16 << 10;
-/// A request of which so much has come is received into a buffer for all of it.
+/// Once this much of a request has arrived, the rest is received into a buffer of its full length.
 const LARGE_BYTES: usize = 1 << 20;
-/// What one turn of a connection may do before others have theirs.
+/// The work that one turn of a connection may do before other connections get theirs.
 const BUDGET: Budget = Budget { requests_max: 128, output_bytes_max: 256 << 10 };
-/// A client that sends no more sleeps on for so long at most: it may have left, and have asked for
-/// many sleeps before. No single sleep is longer. Tests do not wait as long.
+/// How long a client that has ended its sending side may continue to sleep: it may have
+/// disconnected after requesting many sleeps. No single sleep is longer. Tests use a shorter time.
 const ENDED_SLEEP_NS_MAX: u64 = if cfg!(test) { 3_000_000_000 } else { 60_000_000_000 };
 
-/// What a connection needs from its loop during a turn.
+/// The parts of the loop that a connection needs during a turn.
 pub(crate) struct Turn<'a> {
     pub(crate) shared: &'a Shared,
     pub(crate) statistics: &'a LoopStatistics,
@@ -51,14 +51,14 @@ pub(crate) struct Turn<'a> {
     pub(crate) output: &'a mut Vec<u8>,
 }
 
-/// What is to become of a connection after a turn.
+/// What the loop does with a connection after a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// It goes on when its socket is ready.
+    /// It continues when its socket is ready.
     Wait,
-    /// It has more to execute: another turn, after the others had theirs.
+    /// It has more to execute: another turn, after the other connections had theirs.
     Yield,
-    /// It goes on after so many milliseconds.
+    /// It continues after this many milliseconds.
     Sleep {
         ms: u64,
     },
@@ -69,35 +69,37 @@ pub(crate) struct Connection<D> {
     socket: TcpStream,
     pub(crate) client: Arc<Client>,
     session: D,
-    /// Bytes received and not consumed begin at `input_start`.
+    /// Unconsumed input begins at `input_start`.
     input: Vec<u8>,
     input_start: usize,
-    /// The request under way is known to lack so many bytes.
+    /// The number of bytes that the request in progress is known to lack.
     wanted: usize,
     /// Replies that were not sent.
     output: Outgoing,
-    /// Since when more than the soft limit waits, in milliseconds of wall time; 0 if it does not.
+    /// When the waiting output first exceeded the soft limit, in milliseconds of wall time; 0 if it
+    /// does not.
     over_soft_since_ms: u64,
     /// What the poller watches for.
     pub(crate) interest: Interest,
-    /// The loop will call for another turn by itself.
+    /// The loop will start another turn by itself.
     pub(crate) queued: bool,
-    /// When `Next::Sleep` or `Next::Wait` is over, by the loop's clock.
+    /// When `Next::Sleep` or `Next::Wait` ends, by the loop's clock.
     pub(crate) wakes_at_ns: Option<u64>,
-    /// Of these two it is `Next::Sleep`: replies are held back until then.
+    /// Whether that is `Next::Sleep`: replies are held back until then.
     mute: bool,
-    /// When the loop first saw, while replies were held back, that the client sends no more.
+    /// When the loop first noticed, while replies were held back, that the client has ended its
+    /// sending side.
     end_seen_at_ns: Option<u64>,
-    /// The condition that the session waits for.
+    /// The signal that the session waits for.
     wait: Option<Wait>,
-    /// Input holds what the session has not looked at yet.
+    /// Input contains bytes that the session has not examined yet.
     pending: bool,
-    /// The client will send nothing more.
+    /// The client has ended its sending side.
     ended: bool,
     /// Nothing more is executed; the connection closes when its output is sent.
     closing: bool,
     authenticated: bool,
-    /// Bytes told to the loop's gauge.
+    /// Bytes reported to the loop's gauge.
     pub(crate) held_bytes: u64,
 }
 
@@ -145,7 +147,7 @@ impl<D: Door> Connection<D> {
         let verdict = match () {
             () if held || self.queued => self.settle(ready),
             () if self.pending => {
-                // The client is not silent: its own request is under way.
+                // The client is not idle: its own request is in progress.
                 let now = turn.clock.now();
                 self.client.active_at_ms.store(now.wall_ms(), Relaxed);
                 self.execute(turn, false, now)
@@ -157,21 +159,20 @@ impl<D: Door> Connection<D> {
         verdict
     }
 
-    /// Whether this connection sleeps and is not watched for reading, since input waits that nobody
-    /// wants yet: then the poller does not hear of the client's end.
+    /// Whether this connection sleeps and is not watched for reading, because of input that is not
+    /// wanted yet: then the poller does not report the client's end.
     pub(crate) fn hides_its_end(&self) -> bool {
         self.wakes_at_ns.is_some() && !self.interest.read
     }
 
-    /// Whether the client of a waiting connection has ended it. What it sent before that and was
-    /// not received yet hides the end from this call; the loop looks for such ends once a second
+    /// Whether the client of a waiting connection has ended its side. Unread input that it sent
+    /// before hides the end from this call; the loop checks for such ends once a second
     /// ([`Connection::hides_its_end`]).
     ///
     /// A client that ended only its sending side, and would still take a reply, looks the same:
-    /// the two can be told apart by sending something, and there is nothing to send. While it
-    /// waits for a signal it is taken for one that has left, so that no signal is spent on a
-    /// client that nobody is behind. An answer that is held back is sent all the same: see
-    /// [`Connection::has_left_by`].
+    /// only sending something could distinguish the two, and there is nothing to send. While it
+    /// waits for a signal it counts as disconnected, so that no signal is spent on a client that no
+    /// longer exists. A delayed reply is sent all the same: see [`Connection::has_left_by`].
     fn has_left(&self) -> bool {
         let mut byte = [0u8];
         match rustix::net::recv(&self.socket, &mut byte, RecvFlags::PEEK | RecvFlags::DONTWAIT) {
@@ -180,8 +181,8 @@ impl<D: Door> Connection<D> {
         }
     }
 
-    /// Whether a sleeping client whose end was seen is to be closed. Where an answer is held back,
-    /// the client may still read it, for so long.
+    /// Whether to close a sleeping client whose end was seen. If a reply is held back, the client
+    /// may still read it, within a time limit.
     pub(crate) fn has_left_by(&mut self, now_ns: u64) -> bool {
         if !self.mute {
             return true;
@@ -190,7 +191,7 @@ impl<D: Door> Connection<D> {
         now_ns.saturating_sub(seen_at_ns) >= ENDED_SLEEP_NS_MAX
     }
 
-    /// Nothing to do now: is there anything to wait for?
+    /// The verdict when there is nothing to do now, depending on whether anything is expected.
     fn settle(&self, ready: Ready) -> Verdict {
         let done = self.waiting() == 0 && (self.closing || self.ended && !self.pending);
         if done || ready.gone { Verdict::Close } else { Verdict::Wait }
@@ -209,7 +210,7 @@ impl<D: Door> Connection<D> {
             &mut *turn.input
         } else {
             // Memory follows what the client has sent, not what it announced. Address space for a
-            // large request is taken at once: to grow it would copy what is there.
+            // large request is reserved at once, because growing it would copy the present bytes.
             let large = carried >= LARGE_BYTES && self.input.try_reserve_exact(self.wanted).is_ok();
             if !large {
                 let most = carried.max(INPUT_BYTES);
@@ -224,11 +225,11 @@ impl<D: Door> Connection<D> {
             Err(_) => return Verdict::Close,
         };
         if received == 0 {
-            // Whatever was complete has been executed: the rest never will be.
+            // All complete requests have been executed; the incomplete one never will be.
             self.ended = true;
             return self.settle(Ready { token: 0, readable: false, writable: false, gone: false });
         }
-        // Not before: what was received may not be older than its own time.
+        // Not before: the time of a request must not be before its arrival.
         let now = turn.clock.now();
         turn.statistics.input_bytes.add(received as u64);
         let traffic = &self.client.traffic_bytes[0];
@@ -244,8 +245,8 @@ impl<D: Door> Connection<D> {
         self.execute(turn, in_loop_buffer, now)
     }
 
-    /// Has the session execute what is in the loop's buffer or in the connection's own, and sends
-    /// the replies.
+    /// Lets the session execute the input in the loop's buffer or in the connection's own, and
+    /// sends the replies.
     fn execute(&mut self, turn: &mut Turn<'_>, in_loop_buffer: bool, now: Moment) -> Verdict {
         let Turn { shared, statistics, clock, place, .. } = *turn;
         let input = if in_loop_buffer { &turn.input[..] } else { &self.input[self.input_start..] };
@@ -275,7 +276,7 @@ impl<D: Door> Connection<D> {
             }
             Next::Yield => self.pending = true,
             Next::Sleep { ms } => {
-                // As in Redis, what was answered before goes out after the sleep.
+                // As in Redis, earlier replies are sent after the sleep.
                 (self.pending, self.mute) = (true, true);
                 self.output.push_spliced(turn.output, &mut splices);
                 self.end_wait(shared);
@@ -306,24 +307,24 @@ impl<D: Door> Connection<D> {
         }
     }
 
-    /// Whether so much output waits that nothing more is executed.
+    /// Whether the waiting output is so large that nothing more is executed.
     fn is_held(&self, shared: &Shared) -> bool {
         self.waiting() > shared.config.output_bytes_soft
     }
 
-    /// Whether the session waits by this ticket.
+    /// Whether the session waits with this ticket.
     pub(crate) fn waits_by(&self, ticket: u64) -> bool {
         self.wait.as_ref().is_some_and(|wait| wait.ticket == ticket)
     }
 
-    /// Takes the client out of the queue of the condition that it waits for.
+    /// Removes the client from the list of waiters.
     fn end_wait(&mut self, shared: &Shared) {
         if let Some(wait) = self.wait.take() {
             shared.waiters.end(wait);
         }
     }
 
-    /// Executes nothing more and closes when the output is sent.
+    /// Executes nothing more, and closes when the output is sent.
     pub(crate) fn close_after_output(&mut self) {
         self.closing = true;
         self.pending = false;
@@ -331,8 +332,8 @@ impl<D: Door> Connection<D> {
         self.input_start = 0;
     }
 
-    /// Says why the connection is closed for the memory of all clients, where the client has taken
-    /// its replies so far and none is sent in part.
+    /// Sends the reason why the connection is closed for the memory of all clients, if the client
+    /// has taken its replies so far and none is partly sent.
     pub(crate) fn say_evicted(&mut self) {
         if self.waiting() == 0 && !self.session.is_mid_reply() {
             let words = door::words(self.client.protocol, Refusal::ClientsHoldTooMuch);
@@ -340,19 +341,20 @@ impl<D: Door> Connection<D> {
         }
     }
 
-    /// Tries once to send what waits. True if nothing waits any more or never will be sent.
+    /// Tries once to send the waiting output. True if nothing waits any more, or if it can never be
+    /// sent.
     pub(crate) fn last_flush(&mut self, turn: &Turn<'_>) -> bool {
         self.waiting() == 0 || self.flush(turn).is_err() || self.waiting() == 0
     }
 
-    /// Bytes of replies that wait.
+    /// Bytes of waiting replies.
     pub(crate) fn waiting(&self) -> usize {
         self.output.len()
     }
 
-    /// What the poller should watch for. A reason not to read that will pass by itself changes
-    /// nothing unless the poller was heard in vain (`unheard`): that saves two system calls
-    /// where it does pass.
+    /// The interest that the poller should have. A temporary reason not to read changes nothing,
+    /// unless the poller has reported in vain (`unheard`): this saves two system calls if the
+    /// reason passes.
     pub(crate) fn interest_wanted(&self, shared: &Shared, unheard: bool) -> Interest {
         let never = self.ended || self.closing;
         let sleeping = self.wakes_at_ns.is_some();
@@ -363,7 +365,7 @@ impl<D: Door> Connection<D> {
         }
     }
 
-    /// Whether a time limit has passed. Called about once a second.
+    /// Whether a time limit was exceeded. Called about once a second.
     pub(crate) fn is_overdue(
         &mut self,
         shared: &Shared,
@@ -381,15 +383,15 @@ impl<D: Door> Connection<D> {
         }
         let active_at_ms = self.client.active_at_ms.load(Relaxed);
         let sleeping = self.wakes_at_ns.is_some();
-        // A password that came in time is checked, or its answer sent, however long that is held
-        // back. One that comes later is not.
+        // A password that arrived in time is checked, or its reply sent, however long that is
+        // delayed. A later one is not.
         let tried_at_ms = if sleeping && self.mute { active_at_ms } else { now_ms };
         let since_connected = tried_at_ms.saturating_sub(self.client.connected_at_ms);
         if !self.authenticated && since_connected >= config.authentication_timeout_ms {
             return true;
         }
         if sleeping || self.queued {
-            // Its own request is under way.
+            // Its own request is in progress.
             return false;
         }
         let idle_ms = now_ms.saturating_sub(active_at_ms);
@@ -398,15 +400,15 @@ impl<D: Door> Connection<D> {
             || self.lacks_the_rest() && is_longer(config.kyoto_timeout_ms.unwrap_or(0))
     }
 
-    /// Whether a part of a Kyoto Tycoon request is here and the rest is waited for.
+    /// Whether a part of a Kyoto Tycoon request has arrived and the rest is expected.
     fn lacks_the_rest(&self) -> bool {
         self.client.protocol == ProtocolName::Kyoto
             && !self.pending
             && (self.input.len() > self.input_start || self.wanted > 0)
     }
 
-    /// Ends the connection. Where the client still sends, its bytes are taken first: a socket
-    /// closed over unread bytes is reset, and the client would lose our last words.
+    /// Ends the connection. If the client still sends, its bytes are received first: closing a
+    /// socket with unread bytes resets the connection, and the client would lose the last replies.
     pub(crate) fn close(
         mut self,
         shared: &Shared,
@@ -414,7 +416,7 @@ impl<D: Door> Connection<D> {
         buffer: &mut Vec<u8>,
     ) {
         self.end_wait(shared);
-        self.tell_held(statistics, 0);
+        self.report_held(statistics, 0);
         shared.forget_condemned(&self.client);
         if self.closing && !self.ended {
             say_goodbye(&self.socket, buffer);

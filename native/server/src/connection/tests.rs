@@ -1,10 +1,10 @@
-//! Which time limits apply to a connection in which state.
+//! The time limits that apply to a connection in each state.
 
 use super::*;
 use crate::tests::scripted::ScriptedDoor;
 use crate::{Backend, Server, clients, poller};
 
-/// Limits of 1,000 ms, and a connection that came at 0 and last sent something at 500.
+/// Limits of 1,000 ms, and a connection that connected at 0 and last sent something at 500.
 fn overdue(change: impl Fn(&mut Connection<ScriptedDoor>), now_ms: u64) -> bool {
     let config = crate::Config {
         password: Some(b"secret".to_vec()),
@@ -25,7 +25,7 @@ fn a_silent_client_is_idle_unless_its_request_is_in_progress() {
     assert_eq!([1_499, 1_500].map(|now_ms| overdue(|_| (), now_ms)), [false, true]);
     assert!(!overdue(|it| it.queued = true, 100_000), "it has another turn to come");
     assert!(!overdue(|it| it.wakes_at_ns = Some(1), 100_000), "it waits for a signal");
-    // One that does not take its replies is not under way.
+    // A client that does not take its replies has no request in progress.
     let waits = |it: &mut Connection<_>| {
         it.pending = true;
         it.output.push(vec![0; 10], 0);

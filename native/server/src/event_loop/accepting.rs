@@ -1,4 +1,4 @@
-//! Accepting connections, and giving each to the loop that has the fewest.
+//! Accepts connections, and gives each to the loop that has the fewest.
 
 use super::{EventLoop, FIRST_CONNECTION, FIRST_LISTENER, NEVER};
 use crate::clients::{self, Place};
@@ -13,11 +13,11 @@ use std::os::fd::{AsFd, AsRawFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Most connections accepted from one listener before others have their turn.
+/// Maximum number of connections accepted from one listener before other sockets are served.
 const ACCEPTS_MAX: usize = 64;
-/// How long accepting rests when the system has no descriptors left.
+/// How long accepting pauses when the system has no descriptors left.
 const REST_NS: u64 = 100_000_000;
-/// How often the log may say so.
+/// Minimum interval between log messages about this.
 const COMPLAINT_NS: u64 = 60_000_000_000;
 
 impl<D: Door> EventLoop<D> {
@@ -50,8 +50,8 @@ impl<D: Door> EventLoop<D> {
         }
     }
 
-    /// The system has no descriptors or memory for another connection. Asking again at once would
-    /// only burn CPU.
+    /// The system has no descriptors or memory for another connection. Retrying at once would only
+    /// waste CPU time.
     fn rest_from_accepting(&mut self, error: &io::Error) {
         let now_ns = self.now_ns();
         if now_ns >= self.complain_again_ns {
@@ -68,7 +68,7 @@ impl<D: Door> EventLoop<D> {
         }
     }
 
-    /// Tells a client that there is no place for it.
+    /// Sends a client the message that there is no place for it.
     fn refuse(&mut self, accepted: Accepted) {
         let words = door::words(accepted.protocol, Refusal::TooManyClients);
         let flags = NO_SIGNAL | SendFlags::DONTWAIT;
@@ -76,7 +76,7 @@ impl<D: Door> EventLoop<D> {
         say_goodbye(&accepted.socket, &mut self.input);
     }
 
-    /// Begins to serve an admitted connection.
+    /// Starts to serve an admitted connection.
     pub(super) fn serve(&mut self, accepted: Accepted) {
         let slot = self.connections.vacant();
         let fd = accepted.socket.as_fd();

@@ -1,5 +1,5 @@
-//! What a loop does because of the time: waking sleepers, closing clients that are overdue, keeping
-//! the rate.
+//! Time-dependent work of a loop: waking sleepers, closing clients that exceeded a time limit,
+//! measuring the rate of commands.
 
 use super::{EventLoop, NEVER, RESUMED, ROUND_MAX, TICK_NS};
 use crate::door::Door;
@@ -16,7 +16,7 @@ impl<D: Door> EventLoop<D> {
         if !(self.yielded.is_empty() && self.messages.is_empty() && self.doomed.is_empty()) {
             return Some(Duration::ZERO);
         }
-        // Loop 0 keeps the rate of commands; others have nothing to do once a second without
+        // Loop 0 measures the rate of commands; the others have no work each second if they have no
         // connections.
         let ticks = self.number == 0 || self.connections.len() > 0;
         let tick = if ticks { self.next_tick_ns } else { NEVER };
@@ -42,7 +42,7 @@ impl<D: Door> EventLoop<D> {
         }
     }
 
-    /// Notes how many sleepers, messages or closed clients a round had, for tests.
+    /// Records how many sleepers, messages or closed clients a round had, for tests.
     pub(super) fn note_round(&self, count: usize) {
         let most = &self.part().statistics.round_most;
         if count as u64 > most.get() {
@@ -50,7 +50,7 @@ impl<D: Door> EventLoop<D> {
         }
     }
 
-    /// Closes some of the clients that are to be closed for the time.
+    /// Closes some of the clients that exceeded a time limit.
     pub(super) fn close_doomed(&mut self) {
         let count = self.doomed.len().min(ROUND_MAX);
         for _ in 0..count {
@@ -64,15 +64,15 @@ impl<D: Door> EventLoop<D> {
         }
     }
 
-    /// Has a sleeping connection go on.
+    /// Lets a sleeping connection continue.
     pub(super) fn resume(&mut self, slot: usize) {
         if self.rouse(slot) {
             if let Some(connection) = self.connections.get_mut(slot) {
-                // The client was not silent meanwhile: we did not listen.
+                // The client was not idle meanwhile: the loop did not read from it.
                 let now_ms = self.clock.wall_ms();
                 connection.client.active_at_ms.store(now_ms, Relaxed);
             }
-            // The answer is owed: try to send at once.
+            // A reply is due: try to send at once.
             self.turn(slot, Ready { writable: true, ..RESUMED });
         }
     }
@@ -85,8 +85,9 @@ impl<D: Door> EventLoop<D> {
         true
     }
 
-    /// Dooms sleeping connections whose clients have left behind input that waits. Without this, a
-    /// client could hold a place for as long as it asked to wait, with no socket of its own.
+    /// Marks sleeping connections for closing if their clients disconnected and left unread input.
+    /// Without this, a client could occupy a place for as long as it asked to wait, without a
+    /// socket of its own.
     fn doom_those_that_left(&mut self, now_ns: u64) {
         let asleep = self.sleepers.iter().filter_map(|(_, slot)| {
             let connection = self.connections.get(*slot).filter(|it| it.hides_its_end())?;
@@ -99,8 +100,8 @@ impl<D: Door> EventLoop<D> {
         }
     }
 
-    /// Sums the replies that wait, and notes what they hold: of large values nothing until the
-    /// table lets go of them, which no turn of their client would see.
+    /// Sums the waiting replies, and updates what they hold: a large value counts only once the
+    /// table has released it, which no turn of the client would notice.
     fn note_waiting(&mut self) -> u64 {
         let statistics = &self.shared.loops[self.number].statistics;
         let mut waiting = 0;
@@ -115,7 +116,7 @@ impl<D: Door> EventLoop<D> {
         waiting
     }
 
-    /// What is due about once a second.
+    /// The work that is due about once a second.
     pub(super) fn tick(&mut self, now_ns: u64) {
         if self.number == 0 {
             let commands: u64 = self.shared.loops.iter().map(|l| l.statistics.commands.get()).sum();

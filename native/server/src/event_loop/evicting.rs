@@ -1,22 +1,22 @@
-//! Closing the clients that hold most where all together hold too much.
+//! Closes the clients that hold most when all clients together hold too much.
 
 use super::EventLoop;
 use crate::door::Door;
 use crate::inbox::Message;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// How often the log may speak of it.
+/// Minimum interval between log messages about this.
 const COMPLAINT_NS: u64 = 1_000_000_000;
 
-/// What the log was told of closed clients.
+/// The state of the log messages about closed clients.
 #[derive(Debug, Default)]
-pub(super) struct Told {
+pub(super) struct EvictionLog {
     again_ns: u64,
     untold: u64,
 }
 
 impl<D: Door> EventLoop<D> {
-    /// Has the largest offenders closed, each by its own loop.
+    /// Has the clients that hold most closed, each by its own loop.
     #[cold]
     pub(super) fn evict(&mut self) {
         for place in self.shared.choose_offenders() {
@@ -29,8 +29,8 @@ impl<D: Door> EventLoop<D> {
         }
     }
 
-    /// Closes chosen clients whose message went astray, as in a panic: memory would seem to be on
-    /// its way to be freed for ever.
+    /// Closes chosen clients whose message was lost, as in a panic: otherwise their memory would
+    /// count as about to be freed for ever.
     pub(super) fn close_all_evicted(&mut self) {
         if self.shared.condemned_bytes.load(Relaxed) == 0 {
             return;
@@ -44,7 +44,7 @@ impl<D: Door> EventLoop<D> {
         }
     }
 
-    /// Closes a client that was chosen, if the slot still holds it.
+    /// Closes a client that was chosen, if the slot still contains it.
     pub(super) fn close_evicted(&mut self, slot: usize, id: u64) {
         let found = self.connections.get_mut(slot).filter(|it| it.client.id == id);
         let Some(connection) = found else { return };
@@ -62,7 +62,7 @@ impl<D: Door> EventLoop<D> {
         self.evictions.again_ns = now_ns + COMPLAINT_NS;
         let others = match std::mem::take(&mut self.evictions.untold) {
             0 => String::new(),
-            count => format!(" ({count} more since the last such line)"),
+            count => format!(" ({count} more since the last such message)"),
         };
         eprintln!(
             "todana: closed a {:?} client at {} that held {held} bytes, since all clients held \

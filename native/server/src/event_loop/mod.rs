@@ -94,7 +94,7 @@ pub(crate) struct EventLoop<D> {
     commands_at_tick: u64,
     accept_again_ns: u64,
     complain_again_ns: u64,
-    evictions: evicting::Told,
+    evictions: evicting::EvictionLog,
     /// The end of the grace period, once the loop was asked to stop.
     stop_at_ns: u64,
 }
@@ -149,7 +149,7 @@ impl<D: Door> EventLoop<D> {
             commands_at_tick: 0,
             accept_again_ns: NEVER,
             complain_again_ns: 0,
-            evictions: evicting::Told::default(),
+            evictions: evicting::EvictionLog::default(),
             stop_at_ns: NEVER,
         })
     }

@@ -28,8 +28,8 @@ impl<D: Door> EventLoop<D> {
 
     /// Whether the loop was asked to stop and has nothing left to wait for.
     pub(super) fn is_over(&self) -> bool {
-        let told = self.stop_at_ns != NEVER;
-        told && (self.connections.len() == 0 || self.now_ns() >= self.stop_at_ns)
+        let stopping = self.stop_at_ns != NEVER;
+        stopping && (self.connections.len() == 0 || self.now_ns() >= self.stop_at_ns)
     }
 
     /// Closes the remaining connections, including those on their way to this loop.

@@ -19,7 +19,7 @@ fn the_client_that_holds_most_is_closed_and_the_others_live() {
             assert_eq!(peer.ask(&format!("hold {bytes}")), format!("hold {bytes}"));
         }
         until("all is counted", || server.info().client_buffer_bytes == LIMIT_BYTES);
-        // One more byte, by the smallest of all.
+        // One more byte, from the client that holds least.
         assert_eq!(peers[3].ask("hold 50001"), "hold 50001");
         assert_eq!(peers.remove(1).rest(), LAST_WORDS);
         for peer in &mut peers {
@@ -87,7 +87,7 @@ fn a_client_with_no_evict_is_closed_last() {
         other.send("hold 300000\n");
         assert!(other.rest().ends_with(LAST_WORDS));
         assert_eq!(kept.ask("x"), "x");
-        // With nobody else to close, the limit holds all the same.
+        // With no other client to close, the limit is still enforced.
         kept.send("hold 1000001\n");
         assert!(kept.rest().ends_with(LAST_WORDS));
         assert_eq!(third.ask("x"), "x");

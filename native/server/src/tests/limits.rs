@@ -1,4 +1,4 @@
-//! What a client may not do.
+//! The limits of a client.
 
 use super::*;
 use crate::clock::wall_ms;
@@ -38,7 +38,7 @@ fn a_request_longer_than_the_input_limit_ends_the_connection() {
             assert_eq!(peer.ask(&line).len(), 99_998);
             peer.send(&"y".repeat(100_001));
             assert_eq!(peer.rest(), b"-ERR Protocol error: too big input buffer\r\n");
-            // What is announced counts as well, before it is there.
+            // The announced length counts as well, before the bytes arrive.
             let mut peer = Peer::connect(server);
             assert_eq!(peer.ask("swallow 200000"), "-ERR Protocol error: too big input buffer");
             until("both are gone", || server.info().connections == 0);
@@ -143,7 +143,7 @@ fn a_client_is_active_while_it_is_served_and_when_it_takes_replies() {
             peer.send("work 40\nlast\n");
             assert_eq!((peer.line(), peer.line()), ("work 40".into(), "last".into()));
             let active_at_ms = || server.shared.clients.list()[0].active_at_ms.load(Relaxed);
-            // The second request was executed in a turn of its own, after the first.
+            // The second request was executed in a separate turn, after the first.
             assert!(active_at_ms() >= sent_at_ms + 39);
 
             peer.send("big 50000000\n");
@@ -205,7 +205,7 @@ fn the_kyoto_timeout_affects_only_clients_with_half_a_request() {
             std::thread::sleep(Duration::from_millis(700));
         }
         assert_eq!((slow.ask(""), idle.ask("y")), ("abcdef".into(), "y".into()));
-        // Time begins anew when the wait is over.
+        // The time limit starts again when the wait ends.
         assert_eq!(
             (waiting.line(), waiting.ask(" and whole")),
             ("late".into(), "half and whole".into())
@@ -248,14 +248,14 @@ fn all_connections_of_an_address_share_its_count_of_wrong_passwords() {
             for _ in 0..5 {
                 assert_eq!(Peer::connect(server).ask("auth guess"), "false");
             }
-            // Some may be forgiven by now, where the machine is slow.
+            // Some may be forgiven by now, if the machine is slow.
             assert!([100, 200].contains(&delay_ms()), "{}", delay_ms());
-            // A right password is held back, and accepted.
+            // A right password is delayed, and accepted.
             let begun = Instant::now();
             assert_eq!(Peer::connect(server).ask("auth secret"), "true");
             assert!(begun.elapsed() >= Duration::from_millis(100));
             assert_eq!(known.ask("not slowed"), "not slowed");
-            // A guesser that leaves while it is held back keeps no place.
+            // A guesser that disconnects while its reply is delayed frees its place.
             Peer::connect(server).send("auth guess\nx");
             until("it is gone", || server.info().connections == 1);
         },
@@ -298,7 +298,7 @@ fn a_client_is_killed_by_its_id() {
             let killed = peers.iter_mut().find(|p| p.socket().local_addr().unwrap() == address);
             assert_eq!(killed.unwrap().rest(), b"");
             assert_eq!(server.shared.clients.list().len(), 3);
-            // A client that kills itself is answered first.
+            // A client that kills itself gets its reply first.
             let own = clients.iter().find(|c| c.address == killer).unwrap().id;
             assert_eq!(peers[0].ask(&format!("kill {own}")), "true");
             assert_eq!(peers[0].rest(), b"");

@@ -1,7 +1,7 @@
-//! The server over real loopback sockets, once for each back end, with sessions made for testing.
+//! The server over real loopback sockets, once for each back end, with scripted sessions.
 //!
-//! Waits have generous ends and are over as soon as what they wait for is there: nothing here
-//! asserts how fast.
+//! Waits have generous time limits and end as soon as their condition holds: no test here asserts a
+//! speed.
 
 mod clients_memory;
 mod limits;
@@ -24,7 +24,7 @@ use todana_table::{Budget, Options, Table, WhenFull};
 /// Longer than anything takes on a machine that works.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// What a test needs by default: two loops, no limits that matter.
+/// The default of tests: two loops, no limits that matter.
 pub(crate) fn config(backend: Backend) -> Config {
     let budget = Arc::new(Budget::new(i64::MAX, WhenFull::Refuse));
     let options = Options { shards: Some(1), budget: Some(budget.clone()), ..Options::default() };
@@ -56,7 +56,7 @@ pub(crate) fn config(backend: Backend) -> Config {
     }
 }
 
-/// Runs a test on a server of each back end, with `change` made to the configuration.
+/// Runs a test on a server with each back end, after applying `change` to the configuration.
 fn each(change: impl Fn(&mut Config), test: impl Fn(&Server)) {
     for backend in [Backend::Native, Backend::Portable, Backend::Poll, Backend::Select] {
         let mut config = config(backend);
@@ -77,12 +77,12 @@ fn each(change: impl Fn(&mut Config), test: impl Fn(&Server)) {
     test(&server.unwrap());
 }
 
-/// What illumos has: sources that are reported once until they are armed again.
+/// As on illumos: sources are reported once until they are re-armed.
 fn oneshot(_: Backend) -> io::Result<Box<dyn Poller>> {
     poller::open_oneshot()
 }
 
-/// A client that speaks in lines.
+/// A client that sends and receives lines.
 struct Peer {
     stream: BufReader<TcpStream>,
 }
@@ -107,7 +107,7 @@ impl Peer {
         self.stream.read_line(&mut line).unwrap();
         line.trim_end().to_string()
     }
-    /// The next line; `None` where the connection is closed, in good order or not.
+    /// The next line; `None` if the connection is closed, in good order or not.
     fn try_line(&mut self) -> Option<String> {
         let mut line = String::new();
         let read = self.stream.read_line(&mut line).ok()?;
@@ -126,7 +126,7 @@ impl Peer {
     }
 }
 
-/// Waits until something is so.
+/// Waits until a condition holds.
 fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !is_so() {
@@ -135,7 +135,7 @@ fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// Whether clients came and none is left.
+/// Whether clients connected and none is left.
 fn gone(server: &Server) -> bool {
     let info = server.info();
     info.connections_total > 0 && info.connections == 0

@@ -1,4 +1,4 @@
-//! A session made for testing: one request is one line.
+//! A session for tests: one request is one line.
 
 use crate::door::Door;
 use std::sync::atomic::Ordering::Relaxed;
@@ -11,16 +11,16 @@ use todana_protocol::{Budget, Host, Next, Progress, ProtocolName, Session};
 /// | `sleep MS` | `slept`, when the time is over |
 /// | `wait NAME MS` | `signalled` or `late` |
 /// | `signal NAME [all]` | how many waited |
-/// | `work MS` | the same line, after keeping the loop busy for so long |
+/// | `work MS` | the same line, after keeping the loop busy for this long |
 /// | `auth PASSWORD` | `true` or `false` |
-/// | `stranger PASSWORD` | the same by a user that there is not |
+/// | `stranger PASSWORD` | the same with an unknown user name |
 /// | `slow` | an entry in the slow log, and `slow` |
 /// | `kill ID` | whether there is such a client |
 /// | `set NAME VALUE` | sets an option; `ok` or the error |
 /// | `get NAME` | the option's value |
-/// | `reset` | sets counters back |
+/// | `reset` | resets counters |
 /// | `hold N` | the same line, and N bytes held from then on |
-/// | `begin N` | the same line, as the beginning of a long reply, and N bytes held from then on |
+/// | `begin N` | the same line, as the start of a long reply, and N bytes held from then on |
 /// | `keep` | the same line, after `CLIENT NO-EVICT ON` |
 /// | `miss` | counts a look-up that found nothing |
 /// | `fail` | counts an error |

@@ -1,4 +1,4 @@
-//! Requests and replies, however they are cut.
+//! Requests and replies, in pieces of any size.
 
 use super::*;
 
@@ -105,7 +105,7 @@ fn a_client_that_disconnects_in_a_request_leaves_nothing() {
             for unread in [false, true] {
                 let mut peer = Peer::connect(server);
                 assert_eq!(peer.ask("x"), "x");
-                // A reply that nobody reads makes the end a reset.
+                // A reply that is not read turns the end into a reset.
                 peer.send(if unread { "big 100000\nhal" } else { "hal" });
                 std::thread::sleep(Duration::from_millis(20));
                 drop(peer);
@@ -181,7 +181,7 @@ fn a_flood_does_not_starve_another_client() {
             let reader = std::thread::spawn(move || {
                 (0..300_000).for_each(|_| assert_eq!(flood.line(), "flood"));
             });
-            // One answer comes within one turn of the flood, which is 128 requests: count what the
+            // One reply takes at most one turn of the flood, which is 128 requests: count what the
             // server did meanwhile.
             let mut worst = 0;
             until("the flood is over", || {
@@ -192,8 +192,7 @@ fn a_flood_does_not_starve_another_client() {
             });
             sender.join().unwrap();
             reader.join().unwrap();
-            // The kernel may keep the test from running for many turns; starving would be all
-            // 300,000.
+            // The kernel may delay the test for many turns; starvation would be all 300,000.
             assert!(worst < 150_000, "{worst} requests went before one answer");
         },
     );

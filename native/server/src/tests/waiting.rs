@@ -3,7 +3,7 @@
 use super::*;
 use std::net::Shutdown;
 
-/// As many clients that wait for `name`, in the order in which they began.
+/// This many clients that wait for `name`, in the order in which they began.
 fn waiters(server: &Server, count: usize, name: &str, ms: u64) -> Vec<Peer> {
     let before = server.shared.waiters.count().1;
     let wait = |number| {
@@ -19,13 +19,13 @@ fn nobody_waits(server: &Server) -> bool {
     server.shared.waiters.count() == (0, 0)
 }
 
-/// Long enough for what must not happen to happen.
+/// Long enough for an unwanted event to happen.
 fn pause() {
     std::thread::sleep(Duration::from_millis(30));
 }
 
-/// Whether nothing has come for this client.
-fn hears_nothing(peer: &Peer) -> bool {
+/// Whether nothing has arrived for this client.
+fn receives_nothing(peer: &Peer) -> bool {
     peer.socket().set_nonblocking(true).unwrap();
     let heard = peer.socket().peek(&mut [0]);
     peer.socket().set_nonblocking(false).unwrap();
@@ -43,7 +43,7 @@ fn a_signal_wakes_the_first_waiter_on_any_loop() {
                 assert_eq!(signaller.ask("signal a"), waiting.to_string());
                 assert_eq!(peers.remove(0).line(), "signalled");
                 pause();
-                assert!(peers.iter().all(hears_nothing));
+                assert!(peers.iter().all(receives_nothing));
             }
             assert_eq!(signaller.ask("signal a"), "0");
             assert!(nobody_waits(server));
@@ -64,7 +64,7 @@ fn a_signal_to_all_wakes_all_waiters_for_this_name() {
             peers.iter_mut().for_each(|peer| assert_eq!(peer.line(), "signalled"));
             assert_eq!(peers[0].ask("awake"), "awake");
             assert_eq!(
-                (signaller.ask("signal a all"), hears_nothing(&other[0])),
+                (signaller.ask("signal a all"), receives_nothing(&other[0])),
                 ("0".into(), true)
             );
             assert_eq!(signaller.ask("signal b all"), "1");
@@ -94,7 +94,7 @@ fn an_earlier_deadline_does_not_end_a_later_wait() {
         |_| {},
         |server| {
             let mut signaller = Peer::connect(server);
-            // A slow machine may let the first wait be over before the signal comes.
+            // On a slow machine the first wait may end before the signal arrives.
             let (mut peer, ms) = [150, 1_500, 15_000]
                 .into_iter()
                 .find_map(|ms| {
@@ -109,7 +109,7 @@ fn an_earlier_deadline_does_not_end_a_later_wait() {
             peer.send("wait a 600000\n");
             until("the client waits again", || server.shared.waiters.count().1 == 1);
             std::thread::sleep(Duration::from_millis(ms + 100));
-            assert!(hears_nothing(&peer));
+            assert!(receives_nothing(&peer));
             assert_eq!(signaller.ask("signal a"), "1");
             assert_eq!(peer.line(), "signalled");
         },
@@ -141,7 +141,7 @@ fn replies_before_a_wait_are_sent_at_once() {
             assert_eq!((peer.line(), peer.line().len()), ("before".into(), 3_000_000));
             until("the client waits", || server.shared.waiters.count().1 == 1);
             pause();
-            assert!(hears_nothing(&peer));
+            assert!(receives_nothing(&peer));
             assert_eq!(Peer::connect(server).ask("signal a"), "1");
             assert_eq!(peer.line(), "signalled");
         },
@@ -158,7 +158,7 @@ fn requests_behind_a_wait_are_executed_after_it() {
             until("the client waits", || server.shared.waiters.count().1 == 1);
             peer.send("and ended\n").send("last\n");
             pause();
-            assert!(hears_nothing(&peer));
+            assert!(receives_nothing(&peer));
             let mut other = waiters(server, 1, "b", 60_000);
             assert_eq!(Peer::connect(server).ask("signal a"), "1");
             let lines: Vec<String> = (0..4).map(|_| peer.line()).collect();
@@ -223,7 +223,7 @@ fn a_waiting_client_that_has_sent_more_stays() {
                 .socket()
                 .shutdown(Shutdown::Write);
             left.unwrap();
-            // The loops have looked for those that left when this one is gone.
+            // When this one is gone, the loops have checked for disconnected clients.
             until("the other is gone", || server.info().connections == 1);
             assert_eq!(Peer::connect(server).ask("signal a"), "1");
             assert_eq!((peer.line(), peer.line()), ("signalled".into(), "next".into()));
@@ -271,7 +271,7 @@ fn many_simultaneous_wake_ups_kills_or_timeouts_take_several_rounds() {
             let mut other = Peer::connect(server);
             assert_eq!(other.ask("signal a all"), COUNT.to_string());
             peers.iter_mut().for_each(|peer| assert_eq!(peer.line(), "signalled"));
-            // All sleep until the same moment, as far as that can be had.
+            // All sleep until the same moment, as far as possible.
             for peer in &mut peers {
                 peer.send("sleep 300\n");
             }
@@ -312,7 +312,7 @@ fn many_waiters_are_each_woken_once() {
             for peer in &mut peers {
                 assert_eq!((peer.line(), peer.line()), ("signalled".into(), "after".into()));
             }
-            assert!(nobody_waits(server) && peers.iter().all(hears_nothing));
+            assert!(nobody_waits(server) && peers.iter().all(receives_nothing));
         },
     );
 }

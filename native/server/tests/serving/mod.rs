@@ -1,4 +1,4 @@
-//! What the tests of the whole server share.
+//! Code shared by the tests of the whole server.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -54,7 +54,7 @@ pub(crate) fn connect(server: &Server, listener: usize) -> TcpStream {
     stream
 }
 
-/// Sends a request and reads just as much as the answer should have.
+/// Sends a request and reads exactly as many bytes as the expected reply has.
 pub(crate) fn expect(mut stream: &TcpStream, request: &str, answer: &str) {
     stream.write_all(request.as_bytes()).unwrap();
     let mut bytes = vec![0; answer.len()];
@@ -62,7 +62,7 @@ pub(crate) fn expect(mut stream: &TcpStream, request: &str, answer: &str) {
     assert_eq!(String::from_utf8_lossy(&bytes), answer);
 }
 
-/// Waits until something is so.
+/// Waits until a condition holds.
 #[allow(dead_code)]
 pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let begun = Instant::now();
