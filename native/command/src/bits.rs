@@ -19,7 +19,7 @@ pub(crate) fn get_bit<K: Keyspace, R: Reply>(
     reply.integer(bit.unwrap_or(false).into());
 }
 
-/// SETBIT. What lies between the old end and the bit becomes zero.
+/// SETBIT. Fills the gap between the old end and the bit with zeroes.
 pub(crate) fn set_bit<K: Keyspace, R: Reply>(
     space: &K,
     key: &[u8],
@@ -38,7 +38,7 @@ pub(crate) fn set_bit<K: Keyspace, R: Reply>(
             slot.entry().map_or((&[][..], Meta::default()), |entry| (entry.value(), entry.meta()));
         let was_set = value.get(at).is_some_and(|byte| byte & mask(offset) != 0);
         if was_set == bit && at < value.len() {
-            // Nothing changes, so nothing is written: no watch fails for it.
+            // Nothing changes, so nothing is written, and watches of the key do not fail.
             reply.integer(was_set.into());
             return Some(());
         }
@@ -70,8 +70,8 @@ pub(crate) fn bit_count<K: Keyspace, R: Reply>(
     reply.integer(count);
 }
 
-/// First and last bit of a span, cut to the value by one of the rules for that; `None` where it is
-/// empty.
+/// First and last bit of a span, clamped to the value by one of the rules for that; `None` if the
+/// span is empty.
 fn bit_span(
     span: &Span,
     bytes: usize,
@@ -97,7 +97,7 @@ fn count_ones(value: &[u8], first: usize, last: usize) -> i64 {
     whole - i64::from(before.count_ones()) - i64::from(after.count_ones())
 }
 
-/// What [`bit_position`] looks for, and where.
+/// The arguments of [`bit_position`].
 pub(crate) struct Search {
     pub(crate) bit: bool,
     pub(crate) start: Option<i64>,
@@ -105,7 +105,7 @@ pub(crate) struct Search {
     pub(crate) unit: Unit,
 }
 
-/// BITPOS. A value without an explicit end is taken to go on with zeroes.
+/// BITPOS. Without an explicit end, the value counts as if zeroes followed it.
 pub(crate) fn bit_position<K: Keyspace, R: Reply>(
     space: &K,
     key: &[u8],
@@ -121,10 +121,10 @@ pub(crate) fn bit_position<K: Keyspace, R: Reply>(
     reply.integer(position);
 }
 
-/// BITCOUNT or BITPOS on its way through a value.
+/// A BITCOUNT or BITPOS in progress.
 #[derive(Debug)]
 pub(crate) struct Look {
-    /// The bits that are left to look at.
+    /// The next bit to examine.
     next: usize,
     last: usize,
     aim: Aim,
@@ -132,14 +132,14 @@ pub(crate) struct Look {
 
 #[derive(Debug)]
 enum Aim {
-    /// Ones that were counted.
+    /// The number of ones so far.
     Count(i64),
-    /// The bit that is looked for, and what is answered where there is none.
+    /// The bit to find, and the answer if there is none.
     Find(bool, i64),
 }
 
 impl Look {
-    /// Of a command, at a value of this length; `None` where there is nothing to look at.
+    /// Begins a command at a value of this length; `None` if there are no bits to examine.
     pub(crate) fn at(command: &Command<'_>, bytes: usize) -> Option<Look> {
         match *command {
             Command::BitCount { span, .. } => Look::counting(span, bytes),
@@ -188,7 +188,7 @@ impl Look {
     }
 }
 
-/// The first such bit of a part of a value.
+/// The first bit of this kind in a part of a value.
 fn find(value: &[u8], bit: bool, first: usize, last: usize) -> Option<usize> {
     let flip = if bit { 0 } else { 0xff };
     let start = first / 8;
@@ -201,7 +201,7 @@ fn find(value: &[u8], bit: bool, first: usize, last: usize) -> Option<usize> {
         return found(start, ones);
     }
     let rest = &value[start + 1..=last / 8];
-    // Most of a long value is passed over sixteen bytes at a time.
+    // A long value is scanned sixteen bytes at a time.
     let (words, _) = rest.as_chunks::<16>();
     let other = words.iter().position(|word| *word != [flip; 16]);
     let passed = other.unwrap_or(words.len()) * 16;

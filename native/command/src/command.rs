@@ -1,9 +1,9 @@
-//! The one enum that every request becomes.
+//! The enum that every request becomes.
 //!
-//! A command is a plain value: absolute times, no randomness, nothing that depends on the
-//! connection it came from. It can be queued, replayed on another node and executed twice with the
-//! same result. Protocols only build commands and word their replies; what a command means is
-//! written once, in `execute`.
+//! A command is a plain value: times are absolute, nothing is random, and nothing depends on the
+//! connection that sent it. It can be queued, replayed on another node and executed twice with the
+//! same result. Protocols only build commands and format their replies; `execute` alone defines the
+//! meaning of a command.
 
 use todana_table::KeyRange;
 
@@ -14,8 +14,8 @@ pub enum Command<'a> {
     // ---- one key, read ----
     /// The record of a key. Reply: `record` or `none`.
     Get { key: &'a [u8] },
-    /// The records of several keys, in order, as they are at one moment.
-    /// Reply: `list(n)`, then `record` or `none` for each.
+    /// The records of several keys, in order, all of the same moment. Reply: `list(n)`, then
+    /// `record` or `none` for each.
     GetMany { keys: &'a [&'a [u8]] },
     /// Length of the value in bytes, 0 without a record. Reply: `integer`.
     Length { key: &'a [u8] },
@@ -24,32 +24,31 @@ pub enum Command<'a> {
     GetRange { key: &'a [u8], start: i64, end: i64 },
     /// One bit. Reply: `integer`.
     GetBit { key: &'a [u8], offset: u64 },
-    /// Number of set bits in a span (all of the value if `None`). Reply: `integer`.
+    /// Number of set bits in a span (in the whole value if `None`). Reply: `integer`.
     BitCount { key: &'a [u8], span: Option<Span> },
     /// Position of the first bit that is `bit`, or -1 (rules of Redis' BITPOS). Reply: `integer`.
     BitPosition { key: &'a [u8], bit: bool, start: Option<i64>, end: Option<i64>, unit: Unit },
-    /// Longest common subsequence of two values (Redis' LCS), whose lengths multiplied are at most
-    /// 2^25, which takes up to ten milliseconds; in a batch 2^18. Reply: `bytes`, `integer`,
-    /// `matches`, or
-    /// `error(ValueTooLarge)`.
+    /// Longest common subsequence of two values (Redis' LCS). The product of their lengths is at
+    /// most 2^25, which takes up to ten milliseconds; in a batch 2^18. Reply: `bytes`, `integer`,
+    /// `matches`, or `error(ValueTooLarge)`.
     Lcs { keys: [&'a [u8]; 2], want: LcsWant },
-    /// How many of these keys exist, repeated ones counted again. Reply: `integer`.
+    /// How many of these keys exist; repeated keys count again. Reply: `integer`.
     Exists { keys: &'a [&'a [u8]] },
-    /// When the record expires. Reply: `expiry`, or `none` without a record.
+    /// The expiry of the record. Reply: `expiry`, or `none` without a record.
     Expiry { key: &'a [u8] },
-    /// Bytes that the record takes in the table. Reply: `integer`, or `none`.
+    /// Bytes that the record occupies in the table. Reply: `integer`, or `none`.
     MemoryUsage { key: &'a [u8] },
-    /// The record with memcached's meta reading: vivify, recache, touch, stale marks. Reply:
-    /// `lease` or `none`.
+    /// The record in the manner of memcached's meta get: vivify, recache, touch, stale marks.
+    /// Reply: `lease` or `none`.
     Lease { key: &'a [u8], options: LeaseOptions },
 
     // ---- one key, write ----
-    /// Stores a value. Reply: `stored(version)`, or `refused`; with `return_old`: the old `record`
-    /// or `none` instead (`refused` follows Redis' `SET .. GET`: the old record is the reply
-    /// either way).
+    /// Stores a value. Reply: `stored(version)`, or `refused`; with `return_old`, the old `record`
+    /// or `none` instead (`refused` follows Redis' `SET .. GET`: the old record is the reply in
+    /// either case).
     Set(Set<'a>),
-    /// Adds bytes at an end of the value. With `create`, a missing record counts as empty; else
-    /// `refused(Absent)`. Reply: `length(new length, version)`.
+    /// Adds bytes at one end of the value. With `create`, a missing record counts as empty;
+    /// otherwise the reply is `refused(Absent)`. Reply: `length(new length, version)`.
     Concat {
         key: &'a [u8],
         bytes: &'a [u8],
@@ -63,23 +62,23 @@ pub enum Command<'a> {
     /// Sets one bit, zero-padded. Reply: `integer` (the old bit).
     SetBit { key: &'a [u8], offset: u64, bit: bool },
     /// Adds to a decimal number; every protocol's increment and decrement. Reply: `number`,
-    /// `refused(Absent)` where there is no record and no `initial`, or `error`.
+    /// `refused(Absent)` without a record and `initial`, or `error`.
     Increment(Increment<'a>),
     /// Adds to a decimal fraction in x87 arithmetic (Redis' INCRBYFLOAT). Reply: `bytes` (the new
     /// text).
     IncrementFloat { key: &'a [u8], delta: &'a [u8] },
-    /// Adds to a signed number of 64 bits that is stored as 8 bytes, the highest first, and wraps
-    /// around (Kyoto Tycoon's increment). A `delta` of 0 changes nothing where there is a record.
-    /// Reply: `integer`, `refused(Absent)`, or `error(NotACounter)`.
+    /// Adds to a signed 64-bit number that is stored as 8 big-endian bytes, and wraps around (Kyoto
+    /// Tycoon's increment). A `delta` of 0 does not change an existing record. Reply: `integer`,
+    /// `refused(Absent)`, or `error(NotACounter)`.
     IncrementBinary { key: &'a [u8], delta: i64, origin: Origin<i64>, expires: Expires },
-    /// Adds to a fraction that is stored as 16 bytes (Kyoto Tycoon's increment_double): the bits of
-    /// the doubles `delta` and `origin`. Reply: `bytes` (the new value), `refused(Absent)`, or
+    /// Adds to a fraction that is stored as 16 bytes (Kyoto Tycoon's increment_double). `delta` and
+    /// `origin` are the bits of doubles. Reply: `bytes` (the new value), `refused(Absent)`, or
     /// `error(NotACounter)`.
     IncrementFraction { key: &'a [u8], delta_bits: u64, origin: Origin<u64>, expires: Expires },
-    /// Stores `new`, or removes the record without one, where the value is `old` (without one:
-    /// where there is no record). Reply: `done`, or `refused(ValueDiffers)`.
+    /// Stores `new`, or removes the record if `new` is `None`, provided that the value is `old`
+    /// (`None`: that there is no record). Reply: `done`, or `refused(ValueDiffers)`.
     CompareValue { key: &'a [u8], old: Option<&'a [u8]>, new: Option<&'a [u8]>, expires: Expires },
-    /// Removes keys. Reply: `integer` (how many there were).
+    /// Removes keys. Reply: `integer` (how many existed).
     Delete { keys: &'a [&'a [u8]] },
     /// Removes one key under a condition. Reply: `done`, or `refused`.
     DeleteIf { key: &'a [u8], condition: Condition },
@@ -92,49 +91,48 @@ pub enum Command<'a> {
     GetAndExpire { key: &'a [u8], expires: Expires },
     /// Changes the expiry. Reply: `flag`.
     Expire { key: &'a [u8], expires: Expires, when: ExpireWhen },
-    /// Counts existing keys and notes that they were looked at (Redis' TOUCH). Reply: `integer`.
+    /// Counts existing keys and records an access to each (Redis' TOUCH). Reply: `integer`.
     NoteAccess { keys: &'a [&'a [u8]] },
 
     // ---- several keys, always one atomic step ----
-    /// Stores pairs. `IfAbsent` stores all or, if one key exists, none. Reply: `done` or
+    /// Stores pairs. `IfAbsent` stores all of them, or none if any key exists. Reply: `done` or
     /// `refused(Present)`.
     SetMany { pairs: &'a [(&'a [u8], &'a [u8])], condition: Condition, expires: Expires },
     /// Renames. Reply: `done`, `refused(Present)` with `if_absent`, or `refused(Absent)` without a
     /// source.
     Rename { from: &'a [u8], to: &'a [u8], if_absent: bool },
-    /// Copies, also into another database. Reply: `flag`.
+    /// Copies a record, optionally to another database. Reply: `flag`.
     Copy { from: &'a [u8], to: &'a [u8], database: Option<usize>, replace: bool },
-    /// Moves to another database. Reply: `flag`.
+    /// Moves a record to another database. Reply: `flag`.
     Move { key: &'a [u8], database: usize },
 
     // ---- the whole database ----
     /// Number of records. Reply: `integer`.
     Count,
-    /// A page of keys. It looks at `count` records, or 4,096 where that is more, and at the rest of
-    /// a shard. Reply: `page(next cursor, n)`, then n times `key` (or `record` with
-    /// `values`).
+    /// A page of keys. Visits `count` records, but at most 4,096, and the rest of a shard. Reply:
+    /// `page(next cursor, n)`, then n times `key` (or `record` with `values`).
     Scan { cursor: u64, count: usize, pattern: Option<&'a [u8]>, values: bool },
-    /// A step of a walk over the database in its order. It may end before its count, where it holds
-    /// many bytes or passed over thousands of keys (they have expired, or a prefix is not found at
-    /// once); in a batch after a thousand, where `error(TooManyKeys)` tells that nothing was found
-    /// before. Reply: `slice(key to go on after, n)`, then n
-    /// times `key` (or `record` with `values`); `error(NotOrdered)`.
+    /// A step of a walk over the database in order. The step may end before `count` if it holds
+    /// many bytes, or has skipped thousands of keys (because they have expired, or a prefix is not
+    /// found at once). In a batch it ends after a thousand skipped keys, with `error(TooManyKeys)`
+    /// if it found none before. Reply: `slice(key after which to continue, n)`, then n times `key`
+    /// (or `record` with `values`); `error(NotOrdered)`.
     Range {
         keys: KeyRange<'a>,
         after: Option<&'a [u8]>,
         reverse: bool,
-        // 0 is taken for 1.
+        // 0 counts as 1.
         count: usize,
         values: bool,
     },
-    /// Removes expired records, about so many at most: see [`todana_table::Table::sweep`]. Nobody
-    /// sees a difference but in counts. Reply: `flag` (whether more may be due).
+    /// Removes about `work_max` expired records at most: see [`todana_table::Table::sweep`]. Only
+    /// the counts change visibly. Reply: `flag` (whether more may be due).
     Sweep { work_max: usize },
     /// All keys that match. Reply: `list(n)`, then n times `key`.
     Keys { pattern: &'a [u8] },
-    /// Some key; the seed decides which. Reply: `key` or `none`.
+    /// A random key, chosen by the seed. Reply: `key` or `none`.
     RandomKey { seed: u64 },
-    /// Removes all records, now or (`at_ms`) at a moment to come. Reply: `done`.
+    /// Removes all records, at once or at the later time `at_ms`. Reply: `done`.
     Clear { at_ms: Option<u64> },
 
     // ---- all databases ----
@@ -151,15 +149,15 @@ pub struct Set<'a> {
     pub key: &'a [u8],
     /// The value.
     pub value: &'a [u8],
-    /// Opaque flags to keep with the record.
+    /// Opaque flags that are stored with the record.
     pub flags: u32,
     /// Condition on the present record.
     pub condition: Condition,
     /// The new record's expiry.
     pub expires: Expires,
-    /// Whether the reply is the old record.
+    /// Whether to reply with the old record.
     pub return_old: bool,
-    /// Whether the record keeps an access word (records that come by memcached do).
+    /// Whether the record has an access word (records written by memcached clients do).
     pub track_access: bool,
 }
 
@@ -183,19 +181,19 @@ impl<'a> Set<'a> {
 pub struct Increment<'a> {
     /// The key.
     pub key: &'a [u8],
-    /// What to add.
+    /// The amount to add.
     pub delta: Delta,
-    /// Value to store, as it is, where there is no record, and its expiry; `None` refuses instead.
+    /// The value that is stored if there is no record, and its expiry; `None` refuses instead.
     pub initial: Option<(Initial, Expires)>,
     /// Condition on the present record.
     pub condition: Condition,
     /// Expiry of the incremented record.
     pub expires: Expires,
-    /// Whether a record made by `initial` keeps an access word.
+    /// Whether a record created by `initial` has an access word.
     pub track_access: bool,
 }
 
-/// What an increment adds, and in which arithmetic.
+/// The amount that an increment adds, and the arithmetic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Delta {
     /// Signed 64 bit; overflow is an error (Redis, Erlang). The stored text must be a strict
@@ -207,23 +205,23 @@ pub enum Delta {
     SaturatingSubtract(u64),
 }
 
-/// The number a missing counter starts with.
+/// The initial number of a missing counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Initial {
-    /// The counter counts as 0 and the delta is added (Redis).
+    /// The counter counts as 0, and the delta is added (Redis).
     Zero,
     /// This number is stored and returned; nothing is added (memcached `ma N J`).
     Exactly(u64),
-    /// The counter counts as this number and the delta is added (Erlang).
+    /// The counter counts as this number, and the delta is added (Erlang).
     From(i64),
 }
 
-/// What a missing counter counts as (Kyoto Tycoon's `orig`).
+/// The initial number of a missing counter (Kyoto Tycoon's `orig`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin<T> {
-    /// There must be one.
+    /// The command is refused.
     Refuse,
-    /// The counter is set to what would be added, whatever it is.
+    /// The counter is set to the delta.
     Set,
     /// This number.
     From(T),
@@ -241,38 +239,37 @@ pub enum Condition {
     IfPresent,
     /// The record must have this version.
     IfVersion(u64),
-    /// There must be a record, of this version or a later one. A value that is stored over a later
-    /// version is marked stale and leaves expiry and win mark as they are (memcached `ms` with
-    /// `I`).
+    /// There must be a record of this version or a later one. A value that replaces a later version
+    /// is marked stale, and keeps the expiry and the win mark (memcached `ms` with `I`).
     NotNewer(u64),
 }
 
-/// What a write does to the expiry.
+/// The expiry after a write.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Expires {
     /// The record never expires.
     #[default]
     Never,
-    /// The expiry that the record has stays (never, for a new one).
+    /// The record keeps its expiry; a new record never expires.
     Keep,
-    /// Milliseconds since the Unix epoch. A moment that has passed removes the record.
+    /// Milliseconds since the Unix epoch. A time in the past removes the record.
     At(u64),
 }
 
-/// When [`Command::Expire`] applies (Redis' NX, XX, GT, LT).
+/// The conditions of [`Command::Expire`] (Redis' NX, XX, GT, LT).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ExpireWhen {
-    /// Only where there is no expiry yet.
+    /// Only if there is no expiry yet.
     pub if_none: bool,
-    /// Only where there is one.
+    /// Only if there is an expiry.
     pub if_some: bool,
-    /// Only where the new one is later (no expiry counts as infinitely late).
+    /// Only if the new expiry is later (no expiry counts as infinitely late).
     pub if_later: bool,
-    /// Only where the new one is earlier.
+    /// Only if the new expiry is earlier.
     pub if_earlier: bool,
 }
 
-/// Which end of the value.
+/// An end of the value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
     /// After the last byte.
@@ -281,18 +278,18 @@ pub enum Side {
     Prepend,
 }
 
-/// A span of a value, inclusive, negative from the end.
+/// A span of a value: inclusive offsets, negative ones from the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
     /// First.
     pub start: i64,
     /// Last.
     pub end: i64,
-    /// What is counted.
+    /// The unit of the offsets.
     pub unit: Unit,
 }
 
-/// What the offsets of a bit command count.
+/// The unit of a bit command's offsets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Unit {
     /// Bytes.
@@ -302,7 +299,7 @@ pub enum Unit {
     Bit,
 }
 
-/// What LCS is asked for.
+/// The result that LCS returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LcsWant {
     /// The subsequence.
@@ -311,7 +308,7 @@ pub enum LcsWant {
     Length,
     /// The matching spans.
     Spans {
-        /// Shortest span to list.
+        /// The shortest span to list.
         length_min: usize,
         /// Whether each span's length is listed.
         with_lengths: bool,
@@ -321,16 +318,16 @@ pub enum LcsWant {
 /// Options of [`Command::Lease`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LeaseOptions {
-    /// Make an empty record with this expiry where there is none; the caller wins the right to
-    /// fill it.
+    /// Creates an empty record with this expiry if there is none; the caller wins the right to fill
+    /// it.
     pub vivify: Option<Expires>,
-    /// The first caller wins the right to recache once less than this many milliseconds are left
-    /// to live.
+    /// The first caller wins the right to recache once the record has less than this many
+    /// milliseconds left.
     pub recache_below_ms: Option<u64>,
     /// New expiry for the record.
     pub touch: Option<Expires>,
-    /// Do not note the look.
+    /// Do not record the access.
     pub quiet_access: bool,
-    /// Nobody wins by this look (`me`).
+    /// This call never wins (`me`).
     pub never_win: bool,
 }

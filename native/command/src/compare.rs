@@ -1,18 +1,18 @@
-//! Writes under a condition on the value itself.
+//! Writes with a condition on the value itself.
 
 use crate::record::{is_past, resolve};
 use crate::strings::PREPARED_BYTES_MIN;
 use crate::{Context, Error, Expires, Refusal, Reply};
 use todana_table::{Entry, Full, Keyspace, Meta, Prepared};
 
-/// What [`compare_value`] expects, and what it leaves.
+/// The arguments of [`compare_value`]: the expected value and the new one.
 pub(crate) struct Comparison<'a> {
     pub(crate) old: Option<&'a [u8]>,
     pub(crate) new: Option<&'a [u8]>,
     pub(crate) expires: Expires,
 }
 
-/// Kyoto Tycoon's cas. The new value is a stored one: no flags, no access word.
+/// Kyoto Tycoon's cas. The new record has no flags and no access word.
 pub(crate) fn compare_value<K: Keyspace, R: Reply>(
     space: &K,
     key: &[u8],
@@ -25,9 +25,9 @@ pub(crate) fn compare_value<K: Keyspace, R: Reply>(
         Ok(prepared) => prepared,
         Err(Full) => return reply.error(Error::Full),
     };
-    // Large values are compared without the lock. Only one that another was put in place of
-    // meanwhile is compared again. The handle keeps the value's bytes as they are and where they
-    // are, so the same place means the same value; a version does not, since the database may be
+    // Large values are compared without the lock, and compared again only if another write has
+    // replaced the value meanwhile. The handle keeps the value's bytes unchanged and in place, so
+    // the same address means the same value. The version is not enough, since the database may be
     // another table by then (SWAPDB).
     let same = match old {
         Some(old) if old.len() >= PREPARED_BYTES_MIN => space.read(key, context.now_ms, |entry| {

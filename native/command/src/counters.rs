@@ -1,7 +1,7 @@
 //! Counters of fixed width (Kyoto Tycoon's increment and increment_double).
 //!
 //! ```text
-//!  word       8 bytes   i64
+//!  binary     8 bytes   i64
 //!  fraction  16 bytes   i64 integer part | i64 fraction in units of 10^-15
 //!
 //!  1.5       (1, 500000000000000)        -1.5      (-1, -500000000000000)
@@ -9,16 +9,16 @@
 //!  NaN       (i64::MIN, i64::MIN)
 //! ```
 //!
-//! All integers have their highest byte first. The parts are added each on its own, and only a
-//! fraction of one and more is carried, as Kyoto Tycoon does: 1 and then -0.25 are stored as
-//! (1, -250000000000000). Fractions are cut off after fifteen places, in the arithmetic of an
-//! x87's 64 bits, on every machine.
+//! All integers are big-endian. The two parts are added separately, and only a fraction of one or
+//! more is carried, as in Kyoto Tycoon: 1 and then -0.25 are stored as (1, -250000000000000).
+//! Fractions are truncated after fifteen places, in the arithmetic of an x87's 64 bits on every
+//! machine.
 
 use crate::record::{is_past, resolve};
 use crate::{Error, Expires, Origin, Refusal, Reply};
 use todana_table::{Entry, Full, Keyspace, Meta, Slot};
 
-/// Units of a fraction in one.
+/// Units of the fraction in one.
 const UNITS: i64 = 1_000_000_000_000_000;
 
 /// increment. Wraps around.
@@ -41,7 +41,7 @@ pub(crate) fn increment_word<K: Keyspace, R: Reply>(
     }
 }
 
-/// increment_double. Delta and origin are doubles, as bits.
+/// increment_double. Delta and origin are the bits of doubles.
 pub(crate) fn increment_fraction<K: Keyspace, R: Reply>(
     space: &K,
     key: &[u8],
@@ -64,30 +64,30 @@ pub(crate) fn increment_fraction<K: Keyspace, R: Reply>(
     }
 }
 
-/// When a counter is written, and the expiry it is written with.
+/// Whether a counter is written, and its expiry.
 #[derive(Clone, Copy)]
 pub(crate) struct Written {
     pub(crate) now_ms: u64,
     pub(crate) expires: Expires,
 }
 
-/// A number that is stored as bytes of fixed length.
+/// A number stored as bytes of fixed length.
 trait Counter: Copy {
     type Bytes: AsRef<[u8]>;
 
-    /// `None` where the bytes are not as many as they should be.
+    /// `None` if the bytes do not have the right length.
     fn from_bytes(bytes: &[u8]) -> Option<Self>;
     fn to_bytes(self) -> Self::Bytes;
-    /// The sum, or nothing where the number stays as it is, whatever is added.
+    /// The sum, or `None` if no delta changes the number.
     fn plus(self, delta: Self) -> Option<Self>;
 }
 
 /// One increment.
 struct Increment<C> {
     delta: C,
-    /// There is nothing to add: a record stays as it is, its expiry too.
+    /// The delta is zero: a record, including its expiry, stays unchanged.
     only_looks: bool,
-    /// What a missing counter is afterwards.
+    /// The initial value of a missing counter.
     origin: Origin<C>,
     written: Written,
 }
@@ -116,7 +116,7 @@ impl From<Full> for Unchanged {
 }
 
 impl<C: Counter> Increment<C> {
-    /// The number that the record has afterwards.
+    /// Returns the number that the record has afterwards.
     fn take<K: Keyspace>(&self, space: &K, key: &[u8]) -> Result<C, Unchanged> {
         space.update(key, self.written.now_ms, |slot| {
             let old = match slot.entry() {
@@ -173,7 +173,7 @@ enum Fraction {
     Infinite {
         negative: bool,
     },
-    /// The integer part is neither that of an infinity nor that of its negative.
+    /// The integer part is not one that stands for an infinity or NaN.
     Parts {
         integer: i64,
         units: i64,
@@ -185,7 +185,8 @@ impl Fraction {
         if number.is_nan() {
             return Fraction::NotANumber;
         }
-        // 2^63 and more do not fit the integer part; what is less has one that is exact.
+        // 2^63 and larger numbers do not fit the integer part; smaller ones have an exact integer
+        // part.
         if number.abs() >= -(i64::MIN as f64) {
             return Fraction::Infinite { negative: number < 0.0 };
         }
@@ -202,16 +203,16 @@ impl Fraction {
     }
 }
 
-/// The units in a number between -1 and 1: their product as an x87 has it, rounded to 64 bits, and
-/// then cut off.
+/// The units in a number between -1 and 1: their product in x87 arithmetic, rounded to 64 bits and
+/// then truncated.
 fn units(fract: f64) -> i64 {
     let bits = fract.abs().to_bits();
     let exponent = (bits >> 52) as u32;
-    // Below, even a fraction that is all ones comes to less than half a unit.
+    // Below this exponent, even the largest mantissa is less than half a unit.
     if exponent < 1023 - 52 {
         return 0;
     }
-    // The number is mantissa / 2^scale; its product with the units has 103 bits at most.
+    // The number is mantissa / 2^scale; its product with the units has at most 103 bits.
     let (mantissa, scale) = (bits & ((1 << 52) - 1) | 1 << 52, 1023 + 52 - exponent);
     let product = u128::from(mantissa) * UNITS as u128;
     let spare = (128 - product.leading_zeros()).saturating_sub(64);
@@ -260,7 +261,7 @@ impl Counter for Fraction {
         if sum >= one {
             (integer, sum) = (integer + 1, sum - one);
         }
-        // Kyoto Tycoon lets the sum wrap around. Here all that is whole in it is carried.
+        // Kyoto Tycoon lets the sum wrap around. Todana carries its whole part.
         let units = match i64::try_from(sum) {
             Ok(units) => units,
             Err(_) => {

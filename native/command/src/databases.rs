@@ -1,7 +1,7 @@
 //! The numbered databases of a server.
 //!
-//! `SWAPDB` changes which table a number means, never a table. The sixteen table indexes, four bits
-//! each, are one atomic word, so that a swap is one step for everybody.
+//! `SWAPDB` changes which table a number means; it never changes a table. The sixteen table
+//! indexes, four bits each, are one atomic word, so a swap is atomic for all threads.
 //!
 //! Observers observe a number. If `SWAPDB` gives a number another table, its observers move to that
 //! table, and [`EventKind::Swap`](todana_table::EventKind::Swap) is the first event that they see
@@ -21,14 +21,14 @@ pub const DATABASES: usize = 16;
 /// Sixteen tables and the map from numbers to tables.
 pub struct Databases {
     tables: [Arc<Table>; DATABASES],
-    /// Four bits a database, the lowest are those of database 0: the index of its table.
+    /// The index of each database's table, four bits each; the lowest are those of database 0.
     map: AtomicU64,
     /// Held while observers come, go or move.
     observing: Mutex<()>,
 }
 
 impl Databases {
-    /// Databases over these tables, numbered as they come.
+    /// Databases over these tables, numbered in their order.
     pub fn new(tables: [Arc<Table>; DATABASES]) -> Databases {
         let map = AtomicU64::new(0xfedc_ba98_7654_3210);
         Databases { tables, map, observing: Mutex::new(()) }
@@ -39,19 +39,19 @@ impl Databases {
         Databases::new(std::array::from_fn(|_| Arc::new(Table::new(options.clone()))))
     }
 
-    /// The table that database `number` is now.
+    /// The present table of database `number`.
     ///
     /// # Panics
-    /// From [`DATABASES`] on.
+    /// If `number` is [`DATABASES`] or more.
     #[inline]
     pub fn table(&self, number: usize) -> &Arc<Table> {
         &self.tables[self.index(number)]
     }
 
-    /// The index of that table: numbers move with `SWAPDB`, indexes do not.
+    /// The index of that table. `SWAPDB` changes numbers, never indexes.
     ///
     /// # Panics
-    /// From [`DATABASES`] on.
+    /// If `number` is [`DATABASES`] or more.
     #[inline]
     pub fn index(&self, number: usize) -> usize {
         let index = self.map().index(number);
@@ -63,7 +63,7 @@ impl Databases {
         &self.tables
     }
 
-    /// Exchanges two databases; false where one of them does not exist.
+    /// Exchanges two databases; false if one of them does not exist.
     pub fn swap(&self, first: usize, second: usize) -> bool {
         loop {
             let map = self.map();
@@ -74,21 +74,20 @@ impl Databases {
         }
     }
 
-    /// The same databases, numbered as they are now, with other tables in place of those at some
-    /// indexes.
+    /// Databases with the same numbers, but with other tables at some indexes.
     pub fn with_tables(&self, replace: impl Fn(usize) -> Option<Arc<Table>>) -> Databases {
         let table = |index: usize| replace(index).unwrap_or_else(|| self.tables[index].clone());
         let map = AtomicU64::new(self.map().0);
         Databases { tables: std::array::from_fn(table), map, observing: Mutex::new(()) }
     }
 
-    /// Which table each number means now.
+    /// The table that each number means now.
     #[inline]
     pub(crate) fn map(&self) -> DatabaseMap {
         DatabaseMap(self.map.load(SeqCst))
     }
 
-    /// Changes the map if it is `old` still; false where it is not.
+    /// Replaces the map if it is still `old`; false if it is not.
     pub(crate) fn remap(&self, old: DatabaseMap, new: DatabaseMap) -> bool {
         if old == new {
             return self.map() == old;
@@ -134,7 +133,7 @@ impl fmt::Debug for Databases {
     }
 }
 
-/// Which table each database number means, at one moment.
+/// The table that each database number means, at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct DatabaseMap(u64);
 
@@ -145,7 +144,7 @@ impl DatabaseMap {
         (number < DATABASES).then(|| (self.0 >> (number * 4)) as usize & 0xf)
     }
 
-    /// The map with two databases exchanged, if there are both.
+    /// The map with two databases exchanged, if both exist.
     pub(crate) fn swapped(self, first: usize, second: usize) -> Option<DatabaseMap> {
         let difference = (self.index(first)? ^ self.index(second)?) as u64;
         Some(DatabaseMap(self.0 ^ (difference << (first * 4)) ^ (difference << (second * 4))))

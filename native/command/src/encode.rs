@@ -3,8 +3,8 @@
 //! ```text
 //!  format 1 | variant 1 | fields, in the order of the variant's definition
 //!
-//!  u64, u32, usize     LEB128: seven bits a byte, lowest first, the high bit says that more follow
-//!  i64                 the same of its zigzag form (0, -1, 1, -2 become 0, 1, 2, 3)
+//!  u64, u32, usize     LEB128: seven bits a byte, lowest first, the high bit means more
+//!  i64                 LEB128 of its zigzag form (0, -1, 1, -2 become 0, 1, 2, 3)
 //!  bool                one byte, 0 or 1
 //!  bytes               length, bytes
 //!  list                number of items, items
@@ -17,10 +17,9 @@
 //!                      Keep, no access word
 //! ```
 //!
-//! The numbers below are for ever: a variant that goes leaves a gap, and one whose fields change
-//! gets a new number. What reads may trust nothing: decoding arbitrary bytes ends in a command or
-//! in [`Malformed`], and takes at most sixteen times the memory of the bytes (a list of empty
-//! keys).
+//! The numbers below never change: a removed variant leaves a gap, and a variant with changed
+//! fields gets a new number. The decoder trusts nothing: arbitrary bytes yield a command or
+//! [`Malformed`], and take at most sixteen times the memory of the bytes (a list of empty keys).
 
 use crate::{
     Bound, Command, Condition, Delta, ExpireWhen, Expires, Increment, Initial, KeyRange, LcsWant,
@@ -30,7 +29,7 @@ use crate::{
 /// The first byte of every encoded command.
 const FORMAT: u8 = 1;
 
-/// The bytes are no command of a known format.
+/// The bytes are not a command of a known format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Malformed;
 
@@ -42,7 +41,7 @@ impl std::fmt::Display for Malformed {
 
 impl std::error::Error for Malformed {}
 
-/// Room for a decoded command's list of keys or pairs.
+/// Storage for a decoded command's list of keys or pairs.
 #[derive(Debug, Default)]
 pub struct Scratch<'b> {
     keys: Vec<&'b [u8]>,
@@ -50,7 +49,7 @@ pub struct Scratch<'b> {
 }
 
 impl Command<'_> {
-    /// Appends the command as bytes. Encoded commands can follow each other without a mark between.
+    /// Appends the command as bytes. Encoded commands may follow each other without a separator.
     pub fn encode(&self, out: &mut Vec<u8>) {
         out.push(FORMAT);
         self.put(out);
@@ -72,10 +71,10 @@ impl Command<'_> {
     }
 }
 
-/// What is left to decode.
+/// The bytes that are not decoded yet.
 struct Input<'b, 's> {
     rest: &'b [u8],
-    /// Gone once a list was decoded: no command has two.
+    /// `None` once a list was decoded: no command has two.
     scratch: Option<&'s mut Scratch<'b>>,
 }
 
@@ -94,12 +93,12 @@ impl<'b> Input<'b, '_> {
     }
 }
 
-/// What can be written.
+/// A type that can be encoded.
 trait Put {
     fn put(&self, out: &mut Vec<u8>);
 }
 
-/// What can be read: from bytes of life `'b`, with room of life `'s`.
+/// A type that can be decoded, from bytes of lifetime `'b` with storage of lifetime `'s`.
 trait Take<'b, 's>: Sized {
     fn take(input: &mut Input<'b, 's>) -> Result<Self, Malformed>;
 }
@@ -146,7 +145,7 @@ impl Take<'_, '_> for i64 {
     }
 }
 
-/// Integers that are written as `u64`.
+/// Integers encoded as `u64`.
 macro_rules! as_u64 {
     ($($type:ty)*) => { $(
         impl Put for $type {

@@ -98,7 +98,7 @@ fn execute_in<H: Target, R: Reply>(
             let rest = strings::get_many_small(&locked, keys, context.now_ms, reply);
             drop(locked);
             for (key, kept) in keys[keys.len() - rest.len()..].iter().zip(rest) {
-                strings::tell_kept(key, kept, reply);
+                strings::reply_with_kept(key, kept, reply);
             }
         }
         Command::Exists { keys } | Command::Delete { keys } | Command::NoteAccess { keys }

@@ -1,7 +1,7 @@
-//! When records end.
+//! Expiry of records.
 
 use crate::record::{is_past, resolve};
-use crate::strings::tell_or_keep;
+use crate::strings::reply_or_keep;
 use crate::{Error, ExpireWhen, Expires, Reply};
 use todana_table::{Full, Keyspace, Meta, Slot};
 
@@ -63,7 +63,7 @@ pub(crate) fn get_and_expire<K: Keyspace, R: Reply>(
         let (old, new) = (entry.expires_at_ms(), resolve(expires, Some(&entry)));
         entry.note_access(now_ms);
         if is_past(new, now_ms) {
-            let large = tell_or_keep(&entry, reply);
+            let large = reply_or_keep(&entry, reply);
             slot.remove();
             return large;
         }
@@ -71,15 +71,15 @@ pub(crate) fn get_and_expire<K: Keyspace, R: Reply>(
             reply.error(Error::Full);
             return None;
         }
-        // Shown as it is from now on, so that its version is good for a compare-and-set (`gats`).
-        tell_or_keep(&slot.entry()?, reply)
+        // Shown in its new state, so that its version suits a compare-and-set (`gats`).
+        reply_or_keep(&slot.entry()?, reply)
     });
     if let Some(large) = large {
         reply.kept(large);
     }
 }
 
-/// Gives the slot's record another expiry, or removes it where that has passed.
+/// Changes the expiry of the slot's record, or removes the record if the new expiry has passed.
 pub(crate) fn change(
     slot: &mut Slot<'_>,
     expires_at_ms: Option<u64>,

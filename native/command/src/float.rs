@@ -1,20 +1,20 @@
 //! Decimal fractions, for INCRBYFLOAT.
 //!
-//! Redis reads, adds and prints C's `long double`, and what it prints is what is stored; so the
-//! same texts need the same arithmetic. That is the x87 format (64-bit mantissa), here in software,
-//! and printing with 17 decimals, correctly rounded and without trailing zeros: 0.1 + 0.2 is 0.3.
-//! The result is the same on every processor; it differs from Redis only where Redis runs on one
-//! whose `long double` is another format (ARM).
+//! Redis reads, adds and prints C's `long double` and stores the printed text, so the same texts
+//! require the same arithmetic. This is the x87 format (64-bit mantissa), here in software, printed
+//! with 17 decimals, correctly rounded and without trailing zeros: 0.1 + 0.2 is 0.3. The result is
+//! the same on every processor. It differs from Redis only if Redis runs on a processor whose `long
+//! double` has another format (ARM).
 
 use crate::Error;
 use rustc_apfloat::Float;
 use rustc_apfloat::ieee::X87DoubleExtended as LongDouble;
 use std::fmt::Write;
 
-/// Decimals that a result keeps at most.
+/// Most decimals of a result.
 const DECIMALS: usize = 17;
 const TEN_TO_DECIMALS: u128 = 10u128.pow(DECIMALS as u32);
-/// Longer texts are no numbers, as they would not fit Redis' buffer.
+/// Longer texts are not numbers, because they would not fit Redis' buffer.
 const TEXT_BYTES_MAX: usize = 5 * 1024 - 1;
 
 /// Adds two decimal texts: the stored value and the client's number.
@@ -24,8 +24,8 @@ pub(crate) fn add(value: &[u8], delta: &[u8]) -> Result<String, Error> {
     if sum.is_finite() { Ok(print(sum)) } else { Err(Error::NotFinite) }
 }
 
-/// The number that C's `strtold` reads, if it reads all of the text without leaving the range. No
-/// NaN.
+/// The number that C's `strtold` reads, if it consumes the whole text and stays in range. NaN is
+/// refused.
 fn parse(text: &[u8]) -> Option<LongDouble> {
     let text = std::str::from_utf8(text).ok().filter(|text| text.len() <= TEXT_BYTES_MAX)?;
     let (negative, magnitude) = match text.strip_prefix('-') {
@@ -62,7 +62,7 @@ fn parse_finite(text: &str) -> Option<LongDouble> {
     }
     let is_zero = !significand.contains(|digit: char| digit.is_digit(base) && digit != '0');
     if is_zero {
-        // Whatever the exponent says.
+        // Whatever the exponent is.
         return Some(LongDouble::ZERO);
     }
     let number: LongDouble = match (hexadecimal, exponent) {
@@ -88,11 +88,11 @@ fn print(number: LongDouble) -> String {
     text
 }
 
-/// `scaled / 2^shift`, to the nearest, to even between two, as units of the last decimal.
+/// `scaled / 2^shift`, rounded half to even, in units of the last decimal.
 fn print_scaled(scaled: u128, shift: u32) -> String {
     let units = match scaled.checked_shr(shift) {
-        // The product has at most 121 bits, so what is shifted out altogether is less than half a
-        // unit.
+        // The product has at most 121 bits, so a fraction that is shifted out entirely is less than
+        // half a unit.
         None => 0,
         Some(units) => {
             let rest = scaled - (units << shift);
@@ -105,9 +105,9 @@ fn print_scaled(scaled: u128, shift: u32) -> String {
     text
 }
 
-/// `mantissa * 2^shift`, which is whole and may have 4,933 digits.
+/// `mantissa * 2^shift`, a whole number of up to 4,933 digits.
 fn print_whole(mantissa: u64, mut shift: u32) -> String {
-    /// What a limb counts to.
+    /// The base of a limb.
     const LIMB: u64 = 1_000_000_000;
     /// `LIMB << STEP` and a carry fit into 64 bits.
     const STEP: u32 = 32;
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn what_c_would_not_read_to_the_end_is_no_number() {
+    fn texts_that_c_does_not_read_to_the_end_are_refused() {
         let texts = [
             "",
             " 1",

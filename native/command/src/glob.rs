@@ -1,18 +1,18 @@
 //! Glob patterns of KEYS and SCAN: `*`, `?`, `[abc]`, `[a-z]`, `[^a]`, `\x`.
 //!
-//! Stars cut a pattern into segments. Each but the first and the last, which are tied to the ends
-//! of the text, is searched from where the one before it was found: an earlier place is never worse
-//! than a later one. A long segment is searched with a bit for each of its items (Shift-And): bit i
-//! says that the items up to i match the bytes before this place,
+//! Stars split a pattern into segments. The first and the last are anchored at the ends of the
+//! text; every other segment is searched from the end of the match before it, since an earlier
+//! match is never worse than a later one. A long segment is searched with one bit for each of its
+//! items (Shift-And): bit i means that the items up to i match the bytes before this position,
 //!
 //! ```text
 //! next = ((bits << 1) | 1) & items that the byte matches
 //! ```
 //!
-//! so the cost is that of the text times the words of the longest segment, whatever both are made
-//! of. A short segment is compared at each place.
+//! so the cost is the length of the text times the words of the longest segment, for every pattern
+//! and text. A short segment is compared at each position.
 
-/// Items from which a segment has masks: at less than that, comparing is as fast.
+/// Segments with at least this many items have masks; below, comparing is as fast.
 const MASKED_ITEMS_MIN: usize = 9;
 const WORD_BITS: usize = u64::BITS as usize;
 
@@ -21,30 +21,30 @@ type Set = [u64; 4];
 
 const ANY: Set = [u64::MAX; 4];
 
-/// A pattern, ready to be compared with many texts.
+/// A pattern, prepared for comparison with many texts.
 #[derive(Clone, Debug)]
 pub struct Glob {
     segments: Vec<Segment>,
-    /// Whether the first segment is at the beginning of the text, and the last at its end.
+    /// Whether the first segment is anchored at the beginning of the text, and the last at its end.
     ends: [bool; 2],
-    /// Steps for each byte of a text, at most.
+    /// Most steps for each byte of a text.
     steps_per_byte: usize,
 }
 
 #[derive(Clone, Debug, Default)]
 struct Segment {
     items: Vec<Set>,
-    /// For each byte, which items match it.
+    /// For each byte, the items that match it.
     masks: Vec<u64>,
 }
 
-/// Whether the whole text matches the pattern. Bytes, no character sets.
+/// Whether the whole text matches the pattern. Compares bytes, not characters.
 pub fn glob(pattern: &[u8], text: &[u8]) -> bool {
     Glob::new(pattern).matches(text)
 }
 
 impl Glob {
-    /// Reads a pattern. Every sequence of bytes is one.
+    /// Parses a pattern. Every sequence of bytes is valid.
     pub fn new(mut pattern: &[u8]) -> Glob {
         let mut segments = vec![Segment::default()];
         let starts_open = pattern.first() == Some(&b'*');
@@ -61,7 +61,7 @@ impl Glob {
             }
         }
         let tied = [!starts_open, !ends_open];
-        // Two stars are one.
+        // Consecutive stars count as one.
         let is_one = segments.len() == 1;
         segments.retain(|segment| is_one || !segment.items.is_empty());
         let last = segments.len().saturating_sub(1);
@@ -78,12 +78,12 @@ impl Glob {
         Glob { segments, ends: tied, steps_per_byte }
     }
 
-    /// Steps that a text of this length takes at most; a step is about a nanosecond.
+    /// Most steps for a text of this length; a step is about a nanosecond.
     pub fn steps(&self, text_len: usize) -> usize {
         text_len.saturating_mul(self.steps_per_byte).saturating_add(1)
     }
 
-    /// Whether the whole text matches. Bytes, no character sets.
+    /// Whether the whole text matches. Compares bytes, not characters.
     pub fn matches(&self, mut text: &[u8]) -> bool {
         let mut segments = &self.segments[..];
         let [at_start, at_end] = self.ends;
@@ -133,7 +133,7 @@ impl Segment {
             && self.items.iter().zip(text).all(|(set, byte)| holds(set, *byte))
     }
 
-    /// The end of the first place where the segment is found.
+    /// The end of the first match of the segment.
     fn find_end(&self, text: &[u8]) -> Option<usize> {
         let len = self.items.len();
         if self.masks.is_empty() {
@@ -168,7 +168,7 @@ fn add(set: &mut Set, byte: u8) {
     set[usize::from(byte) / WORD_BITS] |= 1 << (usize::from(byte) % WORD_BITS);
 }
 
-/// What the first item of a pattern matches, and its length. The item is no star.
+/// The set that the first item of a pattern matches, and the item's length. The item is not a star.
 fn item(pattern: &[u8]) -> (Set, usize) {
     let one = |byte| {
         let mut set = [0; 4];
@@ -184,7 +184,8 @@ fn item(pattern: &[u8]) -> (Set, usize) {
     }
 }
 
-/// The set that starts at `[`, and its length. A set without end reaches to the end of the pattern.
+/// The set that starts at `[`, and its length. An unterminated set extends to the end of the
+/// pattern.
 fn set(pattern: &[u8]) -> (Set, usize) {
     let negated = pattern.get(1) == Some(&b'^');
     let mut at = if negated { 2 } else { 1 };
@@ -218,7 +219,7 @@ mod tests {
     use super::{Glob, glob};
     use proptest::prelude::*;
 
-    /// The plain way: which places of the text each item may end at.
+    /// The simple method: the positions of the text at which each item may end.
     fn plain(mut pattern: &[u8], text: &[u8]) -> bool {
         let mut places: Vec<usize> = vec![0];
         while !pattern.is_empty() {

@@ -187,7 +187,7 @@ pub(crate) fn scan<K: Keyspace, R: Reply>(
         return reply.error(Error::TooManyKeys);
     };
     reply.page(next, page.len());
-    page.tell(reply);
+    page.write(reply);
 }
 
 /// All at once: for who holds the locks, or nobody waits for. `None` where the keys are so long
@@ -212,7 +212,7 @@ pub(crate) fn keys<K: Keyspace, R: Reply>(space: &K, pattern: &[u8], now_ms: u64
         return reply.error(Error::ReplyTooLarge);
     }
     reply.list(page.len());
-    page.tell(reply);
+    page.write(reply);
 }
 
 /// RANDOMKEY.

@@ -1,17 +1,17 @@
 //! The longest common subsequence of two values.
 //!
-//! The textbook keeps a number for each pair of prefixes. Two neighbours in a row of that table
-//! differ by 0 or 1, so a row is kept as bits here, and computed 64 columns at a time (Crochemore
-//! et al., 2001): for each byte of the first value, with `matches` the positions of that byte in
-//! the second,
+//! The textbook algorithm keeps a number for each pair of prefixes. Two neighbours in a row of that
+//! table differ by 0 or 1, so this one stores a row as bits and computes 64 columns at a time
+//! (Crochemore et al., 2001): for each byte of the first value, with `matches` the positions of
+//! that byte in the second,
 //!
 //! ```text
 //! next = (row + (row & matches)) | (row & !matches)   a bit of 0: the length grows in this column
 //! ```
 //!
-//! which is all that the way back needs. The columns are the bytes of the shorter value, whichever
-//! that is. Time and memory go by the words of all rows: at the bound that is 4 MiB and five to ten
-//! milliseconds, most of them for memory that is touched for the first time.
+//! The rows are sufficient for backtracking. The columns are the bytes of the shorter value. Time
+//! and memory are proportional to the words of all rows: at the bound these are 4 MiB and five to
+//! ten milliseconds, most of them spent on touching memory for the first time.
 
 use crate::record::Kept;
 use crate::{Error, LcsSpan, LcsWant, Reply};
@@ -19,22 +19,22 @@ use todana_table::Keyspace;
 
 /// Most words of all rows: two values of 5.7 KiB, or one of 512 KiB and one of 64 bytes.
 pub(crate) const WORDS_MAX: usize = 1 << 19;
-/// The same in a batch, where locks are held meanwhile: two values of 512 bytes.
+/// The same in a batch, which holds locks meanwhile: two values of 512 bytes.
 pub(crate) const BATCH_WORDS_MAX: usize = 1 << 12;
 
 const WORD_BITS: usize = u64::BITS as usize;
 
-/// Two values whose longest common subsequence is asked for, out of the table.
+/// Two values read from the table for LCS.
 pub(crate) struct Values([Option<Kept>; 2]);
 
 impl Values {
-    /// Takes the values; copying large ones is not needed. A missing record counts as an empty
-    /// value.
+    /// Reads the values, large ones by handle. A missing record counts as an empty value.
     pub(crate) fn read<K: Keyspace>(space: &K, keys: [&[u8]; 2], now_ms: u64) -> Values {
         Values(keys.map(|key| space.read(key, now_ms, |entry| entry.as_ref().map(Kept::of))))
     }
 
-    /// LCS. Takes its time: locks should be gone by now, or `words_max` be small.
+    /// LCS. This may be slow: the caller must have released its locks, or `words_max` must be
+    /// small.
     pub(crate) fn longest_common<R: Reply>(&self, want: LcsWant, words_max: usize, reply: &mut R) {
         let [first, second] =
             self.0.each_ref().map(|kept| kept.as_ref().map_or(&[][..], Kept::value));
@@ -54,17 +54,17 @@ impl Values {
     }
 }
 
-/// For each prefix of the longer value (or only for all of it), in which columns, the bytes of the
-/// shorter one, the length grows.
+/// For each prefix of the longer value (or only for the whole value), the columns, which are the
+/// bytes of the shorter value, in which the length grows.
 struct Rows {
     words: Vec<u64>,
     words_per_row: usize,
-    /// Whether the rows are those of the second value.
+    /// Whether the rows belong to the second value.
     turned: bool,
 }
 
 impl Rows {
-    /// `None` where the rows are beyond the bound, or memory is short.
+    /// `None` if the rows exceed the bound, or memory is short.
     fn of(first: &[u8], second: &[u8], keep_all: bool, words_max: usize) -> Option<Rows> {
         let turned = first.len() < second.len();
         let (long, short) = if turned { (second, first) } else { (first, second) };
@@ -88,11 +88,11 @@ impl Rows {
         Some(Rows { words, words_per_row, turned })
     }
 
-    /// Length of the subsequence: the columns of the last row in which it grows.
+    /// Length of the subsequence: the number of columns in which the last row grows.
     fn length(&self) -> usize {
         let last_row = &self.words[self.words.len() - self.words_per_row..];
         let grows: usize = last_row.iter().map(|word| word.count_zeros() as usize).sum();
-        // The last word's bits behind the last column never become 0.
+        // The last word's bits beyond the last column never become 0.
         grows
     }
 
@@ -114,12 +114,13 @@ impl Rows {
         length as usize
     }
 
-    /// The pairs of equal bytes that make up the subsequence, last first; among several, those that
-    /// Redis chooses: it leaves a byte of the first value out only where leaving out one of the
-    /// second would make the subsequence shorter.
+    /// The pairs of equal bytes in the subsequence, last first. Of several subsequences it chooses
+    /// the same as Redis: it skips a byte of the first value only if skipping one of the second
+    /// would make the subsequence shorter.
     fn pairs(&self, first: &[u8], second: &[u8], mut each: impl FnMut(usize, usize)) {
         let (mut i, mut j) = (first.len(), second.len());
-        // Kept for the turned case, whose rows do not tell at once what a row less would mean.
+        // Used in the turned case only, whose rows do not show directly what one row fewer would
+        // mean.
         let mut length = if i > 0 && j > 0 && self.turned { self.length() } else { 0 };
         while i > 0 && j > 0 {
             if first[i - 1] == second[j - 1] {
@@ -135,7 +136,7 @@ impl Rows {
                     (j, length) = (j - 1, without_second);
                 }
             } else if self.grows(i - 1, j - 1) {
-                // Without this column the subsequence is shorter, without this row it is not.
+                // Without this column the subsequence is shorter; without this row it is not.
                 i -= 1;
             } else {
                 j -= 1;
@@ -150,7 +151,7 @@ impl Rows {
         text
     }
 
-    /// Runs of pairs that lie side by side in both values, last first.
+    /// Runs of pairs that are adjacent in both values, last first.
     fn spans(&self, first: &[u8], second: &[u8]) -> Vec<LcsSpan> {
         let mut spans: Vec<LcsSpan> = Vec::new();
         self.pairs(first, second, |i, j| match spans.last_mut() {
@@ -163,7 +164,7 @@ impl Rows {
     }
 }
 
-/// One row from the one above.
+/// Computes a row from the one above.
 fn advance(row: &mut [u64], matches: &[u64]) {
     let mut carry = false;
     for (word, matches) in row.iter_mut().zip(matches) {
@@ -175,9 +176,10 @@ fn advance(row: &mut [u64], matches: &[u64]) {
     }
 }
 
-/// Where each byte of the longer value occurs in the shorter, as bits.
+/// The positions of each byte of the longer value in the shorter, as bits.
 struct Positions {
-    /// Where a byte's words start, in rows; `None` for those that the longer does not have.
+    /// The start of a byte's words, in rows; `None` for bytes that the longer value does not
+    /// contain.
     rows: [Option<usize>; 256],
     words: Vec<u64>,
     words_per_row: usize,
@@ -193,7 +195,8 @@ impl Positions {
                 count - 1
             });
         }
-        // As many rows at the most as the longer value has bytes, so this keeps to the bound too.
+        // There are at most as many rows as the longer value has bytes, so the bound holds for
+        // these too.
         let mut words = zeroed(count * words_per_row)?;
         for (column, byte) in short.iter().enumerate() {
             if let Some(row) = rows[usize::from(*byte)] {
@@ -220,7 +223,7 @@ fn zeroed(words: usize) -> Option<Vec<u64>> {
 mod tests {
     use super::*;
 
-    /// The textbook's table and Redis' way back.
+    /// The textbook algorithm with Redis' backtracking.
     fn plain(first: &[u8], second: &[u8]) -> Vec<(usize, usize)> {
         let mut table = vec![vec![0u32; second.len() + 1]; first.len() + 1];
         for i in 1..=first.len() {

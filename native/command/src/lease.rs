@@ -1,9 +1,8 @@
-//! Leases: one of many readers is told to make the record anew, the others go on with what there
-//! is.
+//! Leases: of many readers, one is asked to recompute the record; the others use the present one.
 //!
-//! The words are those of memcached's meta commands: a reader *wins* the right to recache a record
-//! that is missing (vivify), old (recache) or marked *stale*; until it stores a new one, later
-//! readers learn that somebody has won already.
+//! The terms are those of memcached's meta commands. A reader *wins* the right to recache a record
+//! that is missing (vivify), old (recache) or marked *stale*. Until it stores a new one, later
+//! readers learn that another reader has won.
 
 use crate::expiry;
 use crate::record::{check, fresh_access, is_past, record_of, resolve, seconds};
@@ -18,7 +17,7 @@ pub(crate) fn lease<K: Keyspace, R: Reply>(
     now_ms: u64,
     reply: &mut R,
 ) {
-    // Most looks change nothing but the access word. They need no more than a reader's turn.
+    // Most reads change only the access word, and need no lock.
     let settled = space.read(key, now_ms, |entry| match entry {
         None if options.vivify.is_none() => {
             reply.none();
@@ -56,7 +55,7 @@ pub(crate) fn lease<K: Keyspace, R: Reply>(
     }
 }
 
-/// Makes an empty record that its maker is to fill.
+/// Creates an empty record that the caller must fill.
 fn vivify<R: Reply>(slot: &mut Slot<'_>, options: LeaseOptions, now_ms: u64, reply: &mut R) {
     let Some(expires) = options.vivify else { return reply.none() };
     let access = Some(Access { won: true, fetched: !options.quiet_access, ..fresh_access(now_ms) });
@@ -73,7 +72,7 @@ fn vivify<R: Reply>(slot: &mut Slot<'_>, options: LeaseOptions, now_ms: u64, rep
     }
 }
 
-/// What this reader learns of the record, and whether it wins.
+/// The state of the record for this reader, and whether the reader wins.
 fn look(entry: &Entry<'_>, options: LeaseOptions, now_ms: u64) -> LeaseState {
     let access = entry.meta().access.unwrap_or_else(|| fresh_access(now_ms));
     let left_ms = entry.expires_at_ms().map(|at_ms| at_ms.saturating_sub(now_ms));
@@ -88,12 +87,13 @@ fn look(entry: &Entry<'_>, options: LeaseOptions, now_ms: u64) -> LeaseState {
     }
 }
 
-/// Remembers that somebody has won. A record without an access word gets one.
+/// Records that a reader has won. A record without an access word gets one.
 fn mark_won(slot: &mut Slot<'_>, now_ms: u64) {
     let Some(meta) = slot.entry().map(|entry| entry.meta()) else { return };
     let access = Access { won: true, ..meta.access.unwrap_or_else(|| fresh_access(now_ms)) };
     if !slot.set_access(access) {
-        // Without room for the word the next reader wins as well, which costs work but no data.
+        // If there is no room for the word, the next reader wins too, which costs work but loses no
+        // data.
         let _ = slot.set_meta(Meta { access: Some(access), ..meta });
     }
 }
@@ -111,7 +111,7 @@ fn show<R: Reply>(
     reply.lease(record_of(entry), state);
 }
 
-/// The same under a lock: a large record is for the caller to show when the lock is gone.
+/// The same under a lock: returns a large record, which the caller shows after releasing the lock.
 fn show_or_keep<R: Reply>(
     entry: &Entry<'_>,
     state: LeaseState,
@@ -128,7 +128,7 @@ fn show_or_keep<R: Reply>(
     large
 }
 
-/// Shows the record with its new expiry; one that ends now is shown for the last time.
+/// Shows the record with its new expiry. A record that expires now is shown for the last time.
 fn show_touched<R: Reply>(
     slot: &mut Slot<'_>,
     touch: Expires,
@@ -150,7 +150,7 @@ fn show_touched<R: Reply>(
     large
 }
 
-/// `md` with `I`: the record stays, marked stale, as a new version; the next reader wins.
+/// `md` with `I`: marks the record stale, as a new version; the next reader wins.
 pub(crate) fn invalidate<K: Keyspace, R: Reply>(
     space: &K,
     key: &[u8],

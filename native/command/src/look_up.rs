@@ -1,25 +1,25 @@
-//! The look at one key, whoever asks: GET, `get`, `todana:get` and their relatives.
+//! Reading one key, for every protocol: GET, `get`, `todana:get` and their relatives.
 //!
-//! Doors that build their answer while they look at the record (Erlang's, which lends large values
-//! instead of copying them) call [`look_up`] and [`take`]; [`execute`](crate::execute) goes the
-//! same way. So a look means the same everywhere: it finds a database that was exchanged on the way
-//! (`target.rs`), and counts as a use of the record.
+//! Callers that build their reply while they borrow the record (Erlang's, which lends large values
+//! instead of copying them) call [`look_up`] and [`take`]; [`execute`](crate::execute) does the
+//! same. A read therefore has one meaning everywhere: it notices a concurrent SWAPDB (`target.rs`),
+//! and it counts as a use of the record.
 
 use crate::Databases;
 use crate::target::{Numbered, Target};
 use todana_table::{Entry, Keyspace, Table};
 
-/// Where keys are.
+/// The location of a key.
 #[derive(Clone, Copy)]
 pub enum Place<'a> {
-    /// A table that is no database.
+    /// A table that is not a database.
     Table(&'a Table),
     /// A database, by its number.
     Database(&'a Databases, usize),
 }
 
-/// Looks at the live record of a key in its place: who wants to change it waits, so `look` must be
-/// brief. There is nothing in a database that does not exist.
+/// Reads the live record of a key in place. Writers of its shard wait meanwhile, so `look` must be
+/// brief. A database that does not exist has no records.
 #[inline]
 pub fn look_up<R>(
     place: Place<'_>,
@@ -36,8 +36,8 @@ pub fn look_up<R>(
     }
 }
 
-/// Removes the record of a key and looks at it, as one step. A large one is looked at when the lock
-/// is gone.
+/// Removes the record of a key and passes it to `look`, as one step. A large record is passed after
+/// the lock is released.
 #[inline]
 pub fn take<R>(
     place: Place<'_>,
@@ -54,8 +54,8 @@ pub fn take<R>(
     }
 }
 
-/// Looks at a record, and notes that it was used. A large one may be looked at when the lock is
-/// gone.
+/// Reads a record, and records the access. A large one may be passed to `look` after the lock is
+/// released.
 #[inline]
 pub(crate) fn get<K: Keyspace, R>(
     space: &K,
@@ -66,7 +66,8 @@ pub(crate) fn get<K: Keyspace, R>(
     space.read(key, now_ms, used(now_ms, look))
 }
 
-/// The look that a use is. Nobody sees in a record when it was used last, so it is noted before.
+/// Reads a record and records the access. The access time is not visible in a record, so it is
+/// recorded first.
 #[inline]
 fn used<R>(
     now_ms: u64,
@@ -80,7 +81,7 @@ fn used<R>(
     }
 }
 
-/// [`take`], from a table or from one whose locks are held.
+/// [`take`], from a table whose locks may already be held.
 pub(crate) fn take_from<K: Keyspace, R>(
     space: &K,
     key: &[u8],

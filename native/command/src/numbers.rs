@@ -1,5 +1,4 @@
-//! Values as decimal numbers. Every protocol's increment and decrement is [`increment`], and only
-//! that.
+//! Values as decimal numbers. Every protocol's increment and decrement is [`increment`].
 
 use crate::float;
 use crate::record::{check, fresh_access, is_past, record_of, resolve};
@@ -45,7 +44,7 @@ fn new_meta(expires: Expires, increment: &Increment<'_>, now_ms: u64) -> Meta {
     }
 }
 
-/// A number as it is stored. Signed and unsigned arithmetic share the range from 0 to 2^63 - 1.
+/// A number as stored. Signed and unsigned arithmetic share the range from 0 to 2^63 - 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Number {
     Signed(i64),
@@ -122,13 +121,13 @@ pub fn parse_signed(text: &[u8]) -> Option<i64> {
     if negative { 0i64.checked_sub_unsigned(magnitude) } else { i64::try_from(magnitude).ok() }
 }
 
-/// Longest value that is looked at as an unsigned number. memcached keeps longer ones in chunks,
-/// which are no numbers.
+/// Longest value that may be an unsigned number. memcached stores longer ones in chunks, which are
+/// not numbers.
 const UNSIGNED_BYTES_MAX: usize = 512 << 10;
 
-/// An unsigned decimal integer as memcached reads one (C's `strtoull` up to white space or a zero
-/// byte): white space before it, a sign and leading zeros are tolerated. With a minus sign it is
-/// negated, and a number where that is below 2^63.
+/// An unsigned decimal integer in memcached's syntax (C's `strtoull` up to white space or a zero
+/// byte): leading white space, a sign and leading zeros are accepted. With a minus sign the number
+/// is negated, and accepted if the result is below 2^63.
 fn parse_unsigned(text: &[u8]) -> Option<u64> {
     if text.len() > UNSIGNED_BYTES_MAX {
         return None;
@@ -194,7 +193,7 @@ mod tests {
         assert_eq!(parse_signed(b"18446744073709551616"), None);
     }
 
-    /// What memcached 1.6.18 answers to `incr key 0`.
+    /// The reply of memcached 1.6.18 to `incr key 0`.
     #[test]
     fn unsigned_numbers_are_read_like_memcached() {
         let good = [

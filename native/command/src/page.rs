@@ -1,53 +1,53 @@
-//! Pages of records: what a scan or a walk over a database collects before it replies, since the
-//! number of replies goes out before the first of them.
+//! Pages of records: a scan or a walk collects its records before it replies, since the reply
+//! begins with their number.
 
 use crate::glob::Glob;
 use crate::record::record_of;
 use crate::{Record, Reply};
 use todana_table::{Entry, Keyspace, NotOrdered, Shared, Walk, Walked};
 
-/// Most bytes of keys and values in one page of a scan: as many as may wait for a client.
+/// Most bytes of keys and values in one page of a scan; as many as may wait for one client.
 pub(crate) const PAGE_BYTES_MAX: usize = 256 << 20;
-/// Most bytes of a step of a walk. With one value beyond that, and words around each, it is still a
-/// reply that a client may wait for.
+/// Most bytes of a step of a walk. One larger value, with the framing of each record, still makes a
+/// reply that may wait for a client.
 pub(crate) const WALK_BYTES_MAX: usize = 16 << 20;
-/// Values from this length on count for a page only while the table has let go of them: some
-/// thousand at most in a page of a walk.
+/// Values of this length and more count towards a page only while the table no longer has them: at
+/// most some thousand in a page of a walk.
 const LOOKED_AT_BYTES_MIN: usize = 16 << 10;
-/// Most records whose owner is asked for between two slices of a scan.
+/// Most records whose owner is checked between two slices of a scan.
 const LOOKED_AT_MAX: usize = 4_096;
-/// What the words of an answer take beside each record, about.
+/// Approximate framing of each record in a reply, in bytes.
 const ITEM_WORDS_BYTES: usize = 16;
-/// Most entries that a walk visits before a look at the size of the page.
+/// Most entries that a walk visits before it checks the size of the page.
 const STEP: usize = 1_024;
-/// Steps of a walk that may end early before its page does. Each looked at 1,024 keys that are not
-/// in the page: they have expired and were not collected yet, or have another prefix. Together that
-/// takes a few milliseconds.
+/// Most steps of a walk that may end early before its page ends. Each visits 1,024 keys that are
+/// not in the page, because they have expired and are not collected yet, or have another prefix.
+/// Together that takes a few milliseconds.
 pub(crate) const EARLY_ENDS_MAX: usize = 8;
 
-/// Records that were found: their number goes out before the first of them.
+/// The records found: the reply begins with their number.
 #[derive(Debug)]
 pub(crate) struct Page {
     values: bool,
     bytes_max: usize,
     /// Keys, and the values of small records, one after another.
     bytes: Vec<u8>,
-    /// Where each key ends.
+    /// The end of each key.
     items: Vec<usize>,
-    /// Where the last key begins.
+    /// The start of the last key.
     last_start: usize,
-    /// The rest of each record, where values are wanted.
+    /// The rest of each record, if values were requested.
     rests: Vec<Rest>,
-    /// Bytes of large values, which are counted and not copied.
+    /// Bytes of large values, which are referenced and not copied.
     counted_bytes: usize,
-    /// Which of them are [`LOOKED_AT_BYTES_MIN`] and more: few, so that each can be asked whether
-    /// the table still has it.
+    /// The positions of values of at least [`LOOKED_AT_BYTES_MIN`]: few enough to check for each
+    /// whether the table still has it.
     lent: Vec<usize>,
-    /// Bytes of those that are.
+    /// Total bytes of these values.
     lent_bytes: usize,
 }
 
-/// What a page keeps of a record beside its key.
+/// What a page stores of a record beside its key.
 #[derive(Debug)]
 enum Rest {
     Counted(Shared),
@@ -77,8 +77,8 @@ impl Page {
         self.items.len()
     }
 
-    /// Bytes that the page holds, or keeps from being freed: a large value that the table still has
-    /// is the table's.
+    /// Bytes that the page holds or keeps from being freed. A large value that the table still has
+    /// does not count.
     pub(crate) fn held_bytes(&self) -> usize {
         let lists = (self.items.capacity() + self.lent.capacity()) * size_of::<usize>()
             + self.rests.capacity() * size_of::<Rest>();
@@ -90,8 +90,8 @@ impl Page {
         self.bytes.capacity() + lists + self.counted_bytes - self.lent_bytes + lent
     }
 
-    /// Walks until `walk.count` entries were seen, the page is full, or so many steps ended
-    /// early. Returns where to go on.
+    /// Walks until it has visited `walk.count` entries, the page is full, or [`EARLY_ENDS_MAX`]
+    /// steps ended early. Returns the key after which to continue.
     pub(crate) fn walk<K: Keyspace>(
         &mut self,
         space: &K,
@@ -157,20 +157,31 @@ impl Page {
         });
     }
 
-    /// Replies with each record, or its key where values were not asked for.
-    pub(crate) fn tell<R: Reply>(&self, reply: &mut R) {
-        self.tell_some(Told::default(), usize::MAX, reply);
+    /// Replies with each record, or with its key if values were not requested.
+    pub(crate) fn write<R: Reply>(&self, reply: &mut R) {
+        self.write_some(Progress::default(), usize::MAX, reply);
     }
 
-    /// The same from a place on, until so many bytes were told. Returns where to go on.
-    pub(crate) fn tell_some<R: Reply>(&self, from: Told, bytes_max: usize, reply: &mut R) -> Told {
+    /// The same from a position on, for about `bytes_max` bytes. Returns the position at which to
+    /// continue.
+    pub(crate) fn write_some<R: Reply>(
+        &self,
+        from: Progress,
+        bytes_max: usize,
+        reply: &mut R,
+    ) -> Progress {
         self.each(from, bytes_max, |record| {
             if self.values { reply.record(record) } else { reply.key(record.key) }
         })
     }
 
-    fn each(&self, from: Told, bytes_max: usize, mut visit: impl FnMut(Record<'_>)) -> Told {
-        let Told { mut item, mut start } = from;
+    fn each(
+        &self,
+        from: Progress,
+        bytes_max: usize,
+        mut visit: impl FnMut(Record<'_>),
+    ) -> Progress {
+        let Progress { mut item, mut start } = from;
         let mut bytes = 0;
         while item < self.items.len() && bytes < bytes_max {
             let end = self.items[item];
@@ -189,39 +200,39 @@ impl Page {
             visit(record);
             item += 1;
         }
-        Told { item, start }
+        Progress { item, start }
     }
 }
 
-/// How far a page was told.
+/// A position in a page's reply.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Told {
+pub(crate) struct Progress {
     item: usize,
-    /// Where the next key begins.
+    /// The start of the next key.
     start: usize,
 }
 
-impl Told {
+impl Progress {
     /// Number of records.
     pub(crate) fn len(self) -> usize {
         self.item
     }
 }
 
-/// What a scan collects, a slice at a time.
+/// The records that a scan collects, a slice at a time.
 #[derive(Debug)]
 pub(crate) struct Collection {
-    /// Where the scan goes on; 0 after its end.
+    /// The cursor at which the scan continues; 0 after its end.
     cursor: u64,
-    /// Records to look at.
+    /// Number of records to visit.
     left: usize,
     glob: Option<Glob>,
     page: Page,
-    /// Records that were seen and not compared yet: a shard may have many long keys.
+    /// Records visited but not compared yet: a shard may have many long keys.
     pending: Vec<Shared>,
-    /// Whether there is nothing more to look at.
+    /// Whether all records have been visited.
     ended: bool,
-    /// Whether all is wanted, or nothing: what a full page has no room for is left out.
+    /// Whether the caller needs all records or none; a full page then leaves the rest out.
     all: bool,
 }
 
@@ -242,8 +253,9 @@ impl Collection {
         Collection { all: true, ..Collection::new(0, usize::MAX, Some(pattern), false) }
     }
 
-    /// Goes on, with so many records and so many steps of comparing and copying keys, about a
-    /// nanosecond each, in all shards that are begun. Whether it is done.
+    /// Visits `records` records and does `steps` steps of comparing and copying keys, about a
+    /// nanosecond each, and finishes each shard that it begins. True when the collection is
+    /// complete.
     pub(crate) fn collect<K: Keyspace>(
         &mut self,
         space: &K,
@@ -277,12 +289,12 @@ impl Collection {
         self.ended && self.pending.is_empty()
     }
 
-    /// Records still to look at.
+    /// Number of records still to visit.
     pub(crate) fn left(&self) -> usize {
         self.left
     }
 
-    /// The next cursor, and what was found.
+    /// The next cursor, and the records found.
     pub(crate) fn end(self) -> (u64, Page) {
         (self.cursor, self.page)
     }
@@ -295,7 +307,7 @@ impl Collection {
 }
 
 impl Page {
-    /// Takes a record that matches, and counts the steps of finding that out.
+    /// Adds a record if it matches, and counts the steps of the comparison.
     fn look(&mut self, glob: &Option<Glob>, steps: &mut usize, all: bool, entry: &Entry<'_>) {
         if all && self.is_full() {
             return;
@@ -323,7 +335,8 @@ mod tests {
         table
     }
 
-    /// All records from a cursor on, in a page of so many bytes; and where the scan goes on.
+    /// All records from a cursor on, in a page of `bytes_max`; and the cursor at which the scan
+    /// continues.
     fn page(table: &Table, cursor: u64, values: bool, bytes_max: usize) -> (u64, Page) {
         let mut collection = Collection::new(cursor, usize::MAX, None, values);
         collection.page.bytes_max = bytes_max;
@@ -347,14 +360,14 @@ mod tests {
             loop {
                 let full;
                 (cursor, full) = page(&table, cursor, true, 10_000);
-                let mut told = Told::default();
-                while told.len() < full.len() {
-                    let before = told.len();
-                    told = full.each(told, 3_000, |record| {
+                let mut written = Progress::default();
+                while written.len() < full.len() {
+                    let before = written.len();
+                    written = full.each(written, 3_000, |record| {
                         assert_eq!(record.value, value);
                         found.push(record.key.to_vec());
                     });
-                    let bytes = (told.len() - before - 1) * (4 + value.len() + ITEM_WORDS_BYTES);
+                    let bytes = (written.len() - before - 1) * (4 + value.len() + ITEM_WORDS_BYTES);
                     assert!(bytes < 3_000);
                 }
                 pages += 1;

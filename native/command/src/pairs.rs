@@ -5,14 +5,14 @@ use crate::{Condition, Error, Expires, Reply};
 use std::collections::HashSet;
 use todana_table::{Entry, Full, Growth, Keyspace, Meta, PREFETCH_KEYS_MAX, Prepared};
 
-/// Entries that are made at a time, where others wait, and bytes of values at which that ends.
+/// Most entries prepared at a time if other clients wait, and the bytes of values that end a slice.
 const SLICE_PAIRS: usize = 2_048;
 const SLICE_BYTES: usize = 2 << 20;
 
-/// Pairs among which those of the same key are found by comparing each with each.
+/// Up to this number of pairs, duplicate keys are found by comparing each pair of keys.
 const FEW_PAIRS: usize = 8;
 
-/// Pairs of key and value that are written under one condition and expiry.
+/// Pairs of key and value that are written under one condition and with one expiry.
 #[derive(Clone, Copy)]
 pub(crate) struct Pairs<'a> {
     pub(crate) pairs: &'a [(&'a [u8], &'a [u8])],
@@ -21,13 +21,13 @@ pub(crate) struct Pairs<'a> {
 }
 
 impl Pairs<'_> {
-    /// Whether the records are gone as soon as they are written.
+    /// Whether the expiry has passed, so that writing the records removes them.
     fn are_past(&self, now_ms: u64) -> bool {
         matches!(self.expires, Expires::At(at_ms) if is_past(Some(at_ms), now_ms))
     }
 
-    /// Makes the entries, so that nobody waits while the values are copied. `None` where they
-    /// depend on the present records, or are not needed.
+    /// Prepares the entries before any lock is taken, because copying the values may be slow.
+    /// `None` if the entries depend on the present records, or are not needed.
     pub(crate) fn prepare(&self, now_ms: u64) -> Option<Result<Vec<Prepared>, Full>> {
         let mut prepared = Vec::new();
         loop {
@@ -39,7 +39,7 @@ impl Pairs<'_> {
         }
     }
 
-    /// Makes some of the entries, after those that were made. Whether these are all.
+    /// Prepares more entries after those in `prepared`. True when all are prepared.
     pub(crate) fn prepare_some(
         &self,
         prepared: &mut Vec<Prepared>,
@@ -63,7 +63,7 @@ impl Pairs<'_> {
         Some(Ok(prepared.len() == self.pairs.len()))
     }
 
-    /// Positions of the pairs whose key comes again behind them.
+    /// Positions of pairs whose key occurs again later.
     fn superseded(&self) -> HashSet<usize> {
         let mut superseded = HashSet::new();
         if self.pairs.len() <= FEW_PAIRS {
@@ -91,13 +91,13 @@ impl Pairs<'_> {
     }
 }
 
-/// MSET, MSETNX, `todana:put_all`. The caller holds the locks of all keys. `prepared` is what
-/// [`Pairs::prepare`] made before them.
+/// MSET, MSETNX, `todana:put_all`. The caller holds the locks of all keys. `prepared` is the result
+/// of [`Pairs::prepare`] from before the locks.
 ///
-/// All are written or none is, and of none that is written there is a trace: the entries are there
-/// and room for them is reserved before the first is put in its place, which then cannot fail. A
-/// key that is named twice keeps its last value, and where a write may be refused it is written
-/// once: its entries before the last are neither counted nor do they make room for others.
+/// All records are written or none, and a refused write leaves no trace: the entries exist and room
+/// for them is reserved before the first one is inserted, so inserting cannot fail. A repeated key
+/// keeps its last value. If a write may be refused, a repeated key is written only once: its
+/// earlier entries are neither counted nor do they evict others.
 pub(crate) fn set_many<K: Keyspace, R: Reply>(
     space: &K,
     pairs: &Pairs<'_>,
@@ -155,12 +155,12 @@ pub(crate) fn set_many<K: Keyspace, R: Reply>(
     });
     match written {
         Ok(()) => reply.done(),
-        // There was room: the table has used up its versions, and takes no writes any more.
+        // There was room: the table has used up its versions and accepts no more writes.
         Err(Full) => reply.error(Error::Full),
     }
 }
 
-/// Visits the keys, fetching from memory what the next ones need.
+/// Visits the keys, while prefetching the next ones.
 fn each_key<K: Keyspace>(space: &K, pairs: &Pairs<'_>, mut visit: impl FnMut(usize, &[u8])) {
     for (chunk, pairs) in pairs.pairs.chunks(PREFETCH_KEYS_MAX).enumerate() {
         let mut keys = [&[][..]; PREFETCH_KEYS_MAX];

@@ -1,11 +1,11 @@
-//! Walks over a database in its order.
+//! Walks over a database in order.
 
 use crate::page::{EARLY_ENDS_MAX, Page, WALK_BYTES_MAX};
 use crate::{Error, Reply};
 use todana_table::{Keyspace, NotOrdered, Walk, Walked};
 
-/// RANGE, PREFIX, `mio:range-search`, Kyoto's cursors and searches. At least one key is asked for:
-/// where there is none to go on after, there must be nothing more.
+/// RANGE, PREFIX, `mio:range-search`, Kyoto's cursors and searches. The caller asks for at least
+/// one key: a step without a key after which to continue means the end.
 pub(crate) fn range<K: Keyspace, R: Reply>(
     space: &K,
     walk: &Walk<'_>,
@@ -14,13 +14,13 @@ pub(crate) fn range<K: Keyspace, R: Reply>(
     reply: &mut R,
 ) {
     match walked(space, walk, values, EARLY_ENDS_MAX, now_ms) {
-        Ok((page, walked)) => tell(&page, &walked, reply),
+        Ok((page, walked)) => write(&page, &walked, reply),
         Err(NotOrdered) => reply.error(Error::NotOrdered),
     }
 }
 
-/// The same where it cannot go on later, since locks are held until its end: it ends after few keys
-/// that it passed over, and that is an error where it found none before.
+/// The same if the walk cannot continue later, because locks are held until its end: it ends after
+/// few skipped keys, and that is an error if it has found none.
 pub(crate) fn range_at_once<K: Keyspace, R: Reply>(
     space: &K,
     walk: &Walk<'_>,
@@ -34,11 +34,11 @@ pub(crate) fn range_at_once<K: Keyspace, R: Reply>(
     };
     match walked {
         Walked::Until(_) if page.len() == 0 => reply.error(Error::TooManyKeys),
-        walked => tell(&page, &walked, reply),
+        walked => write(&page, &walked, reply),
     }
 }
 
-/// What a walk finds, and where it ended.
+/// The result of a walk, and the key at which it ended.
 fn walked<K: Keyspace>(
     space: &K,
     walk: &Walk<'_>,
@@ -52,11 +52,11 @@ fn walked<K: Keyspace>(
     Ok((page, walked))
 }
 
-fn tell<R: Reply>(page: &Page, walked: &Walked, reply: &mut R) {
+fn write<R: Reply>(page: &Page, walked: &Walked, reply: &mut R) {
     let after = match walked {
         Walked::End => None,
         Walked::Until(key) => Some(&key[..]),
     };
     reply.slice(after, page.len());
-    page.tell(reply);
+    page.write(reply);
 }

@@ -1,10 +1,10 @@
-//! What commands share when they look at an entry: the record they show, the conditions they check,
+//! What commands share when they read an entry: the record they show, the conditions they check,
 //! the metadata they write.
 
 use crate::{Condition, Expires, Record, Refusal};
 use todana_table::{Access, Entry, Full, Meta, Shared, Slot};
 
-/// The record that doors see of an entry.
+/// The record of an entry, as protocols see it.
 #[inline(always)]
 pub(crate) fn record_of<'a>(entry: &Entry<'a>) -> Record<'a> {
     Record::of(entry)
@@ -27,7 +27,7 @@ pub(crate) fn check(condition: Condition, entry: Option<&Entry<'_>>) -> Result<(
     }
 }
 
-/// The expiry that a write leaves.
+/// The expiry after a write.
 #[inline]
 pub(crate) fn resolve(expires: Expires, entry: Option<&Entry<'_>>) -> Option<u64> {
     match expires {
@@ -37,7 +37,7 @@ pub(crate) fn resolve(expires: Expires, entry: Option<&Entry<'_>>) -> Option<u64
     }
 }
 
-/// Whether a record with this expiry is gone already.
+/// Whether a record with this expiry has expired already.
 #[inline]
 pub(crate) fn is_past(expires_at_ms: Option<u64>, now_ms: u64) -> bool {
     expires_at_ms.is_some_and(|at_ms| at_ms <= now_ms)
@@ -48,17 +48,18 @@ pub(crate) fn fresh_access(now_ms: u64) -> Access {
     Access { last_s: seconds(now_ms), ..Access::default() }
 }
 
-/// The second of a moment, as access words keep it.
+/// The second of a moment, in the form of access words.
 pub(crate) fn seconds(now_ms: u64) -> u32 {
     u32::try_from(now_ms / 1_000).unwrap_or(u32::MAX)
 }
 
-/// A record that outlives the look at its entry: large ones are counted, small ones copied.
+/// A record that outlives the borrow of its entry: a reference to a large one, a copy of a small
+/// one.
 #[derive(Debug)]
 pub(crate) enum Kept {
     /// The entry itself.
     Counted(Shared),
-    /// What was in it.
+    /// A copy of its contents.
     Copied {
         /// The value.
         value: Vec<u8>,
@@ -81,8 +82,8 @@ impl Kept {
         }
     }
 
-    /// Bytes that are in memory for this alone: a record that is counted is the table's as long as
-    /// that has it.
+    /// Bytes of memory that only this holds. A referenced record belongs to the table as long as
+    /// the table has it.
     pub(crate) fn own_bytes(&self) -> usize {
         match self {
             Kept::Counted(shared) => shared.own_bytes(),

@@ -1,16 +1,16 @@
-//! What a command answers, as calls on a writer.
+//! A command's reply, as calls on a writer.
 //!
-//! `execute` calls these methods while the record is in hand, so that a value travels from the
-//! table to the client's buffer (or the process' heap) in one copy. Each door implements the trait
-//! with its own words.
+//! `execute` calls these methods while it borrows the record, so that a value is copied once on its
+//! way from the table to the client's buffer (or the process' heap). Each protocol implements the
+//! trait in its own format.
 
 use std::ops::Range;
 use todana_table::{Entry, Shared};
 
-/// Values from this length on are given to a reply by a handle, unless it wants others.
+/// A reply receives values of this length and more by a handle, unless it chooses another limit.
 pub const KEPT_BYTES_MIN: usize = 16 << 10;
 
-/// A record as the doors see it. Borrowed from the table for the duration of the call.
+/// A record as the protocols see it. Borrowed from the table for the duration of the call.
 #[derive(Clone, Copy, Debug)]
 pub struct Record<'a> {
     /// The key.
@@ -19,14 +19,14 @@ pub struct Record<'a> {
     pub value: &'a [u8],
     /// Opaque client flags.
     pub flags: u32,
-    /// Version of the write that made it: the CAS token.
+    /// Version of the write that stored it: the CAS token.
     pub version: u64,
     /// Expiry in milliseconds since the Unix epoch.
     pub expires_at_ms: Option<u64>,
 }
 
 impl<'a> Record<'a> {
-    /// The record of an entry. Always inlined: most callers want a part of it.
+    /// The record of an entry. Always inlined, because most callers use only a part of it.
     #[inline(always)]
     pub fn of(entry: &Entry<'a>) -> Record<'a> {
         Record {
@@ -39,62 +39,62 @@ impl<'a> Record<'a> {
     }
 }
 
-/// What a leased read tells beside the record (memcached's meta get).
+/// What a leased read returns beside the record (memcached's meta get).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LeaseState {
-    /// This caller is to recache (`W`).
+    /// This caller should recache (`W`).
     pub won: bool,
-    /// Some other caller was told so before (`Z`).
+    /// Another caller has won before (`Z`).
     pub already_won: bool,
     /// The record is marked stale (`X`).
     pub stale: bool,
-    /// Whether it had been fetched before this look (`h`).
+    /// Whether the record was read before (`h`).
     pub fetched_before: bool,
-    /// Seconds since the last look before this one (`l`).
+    /// Seconds since the previous access (`l`).
     pub idle_s: u64,
-    /// The record was made by this very call (vivify).
+    /// This call created the record (vivify).
     pub created: bool,
 }
 
-/// Why a conditional write did not apply. Nothing was changed.
+/// Why a conditional write did not apply. Nothing changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// There is a record already.
+    /// A record exists.
     Present,
-    /// There is no record.
+    /// No record exists.
     Absent,
     /// The record has another version.
     VersionDiffers,
-    /// The record has another value, or there is one where none was expected or none where one was.
+    /// The record has another value; or a record exists and none was expected, or the reverse.
     ValueDiffers,
 }
 
-/// Why a command failed. Nothing was changed.
+/// Why a command failed. Nothing changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Error {
-    /// The value is not a decimal integer of 64 bits.
+    /// The value is not a 64-bit decimal integer.
     NotAnInteger,
     /// The value is not a decimal number.
     NotAFloat,
-    /// Addition would leave the range of signed 64 bits.
+    /// The sum is out of the range of signed 64-bit integers.
     Overflow,
-    /// Addition would give NaN or infinity.
+    /// The sum is NaN or infinity.
     NotFinite,
-    /// The new value would be longer than a value may be.
+    /// The new value would exceed the limit of values.
     ValueTooLarge,
-    /// The table is at its limit and may not, or could not, evict.
+    /// The table is at its limit and may not evict, or could not.
     Full,
     /// There is no such database.
     NoSuchDatabase,
     /// Source and destination are the same.
     SameObject,
-    /// The value is no counter of the kind that was asked for.
+    /// The value is not a counter of the requested kind.
     NotACounter,
-    /// The table is not ordered, or not in the way that was asked for.
+    /// The table is not ordered, or has another order.
     NotOrdered,
-    /// What was asked for is more than one reply may hold.
+    /// The result exceeds the limit of one reply.
     ReplyTooLarge,
-    /// To find what was asked for, more keys would have to be looked at than a batch may.
+    /// The command would have to visit more keys than a batch may.
     TooManyKeys,
 }
 
@@ -107,30 +107,30 @@ pub struct LcsSpan {
     pub second: (usize, usize),
 }
 
-/// Where a command's answer goes. See [`Command`](crate::Command) for which of these each command
-/// calls.
+/// Receives a command's reply. [`Command`](crate::Command) lists which of these methods each
+/// command calls.
 pub trait Reply {
-    /// The write was done and there is nothing more to say.
+    /// The write succeeded and has no further result.
     fn done(&mut self);
-    /// There is no such record.
+    /// The record does not exist.
     fn none(&mut self);
     /// A record.
     fn record(&mut self, record: Record<'_>);
-    /// Whether a value of this length is to be given by [`Reply::kept`].
+    /// Whether a value of this length is passed to [`Reply::kept`].
     #[inline]
     fn keeps(&self, value_bytes: usize) -> bool {
         value_bytes >= KEPT_BYTES_MIN
     }
-    /// A large record, by a handle that keeps it: whoever answers a batch can copy the value when
-    /// the batch's locks are gone, and others in turns.
+    /// A large record, as a handle that keeps it alive: the reply to a batch can copy the value
+    /// after the batch's locks are released, and other replies can copy it in turns.
     fn kept(&mut self, shared: Shared) {
         self.record(Record::of(&shared.entry()));
     }
-    /// A part of a large value, by a handle that keeps it.
+    /// A part of a large value, as a handle that keeps it alive.
     fn part(&mut self, shared: Shared, range: Range<usize>) {
         self.bytes(shared.get(range).unwrap_or_default());
     }
-    /// A record with what a lease tells.
+    /// A record and the state of its lease.
     fn lease(&mut self, record: Record<'_>, state: LeaseState);
     /// A value was stored as this version.
     fn stored(&mut self, version: u64);
@@ -142,21 +142,22 @@ pub trait Reply {
     fn number(&mut self, record: Record<'_>);
     /// The new length of a value, and its version.
     fn length(&mut self, length: usize, version: u64);
-    /// Whether something was done.
+    /// Whether the command had an effect.
     fn flag(&mut self, flag: bool);
-    /// Bytes that are no record.
+    /// Bytes that are not a record.
     fn bytes(&mut self, bytes: &[u8]);
     /// An expiry in milliseconds since the Unix epoch, or never.
     fn expiry(&mut self, expires_at_ms: Option<u64>);
     /// This many replies follow.
     fn list(&mut self, length: usize);
-    /// A page: the cursor to go on with (0 is the end); `length` replies follow.
+    /// A page: the cursor with which to continue (0 at the end); `length` replies follow.
     fn page(&mut self, cursor: u64, length: usize);
-    /// A step of a walk: the key to go on after (`None` is the end); `length` replies follow.
+    /// A step of a walk: the key after which to continue (`None` at the end); `length` replies
+    /// follow.
     fn slice(&mut self, after: Option<&[u8]>, length: usize);
     /// A key.
     fn key(&mut self, key: &[u8]);
-    /// LCS spans, last match first, and the total length. `with_lengths`: list each span's length
+    /// LCS spans, last match first, and the total length. `with_lengths` lists each span's length
     /// too.
     fn matches(&mut self, spans: &[LcsSpan], length: usize, with_lengths: bool);
     /// The command failed.

@@ -17,7 +17,7 @@
 //! Whatever is answered is worded in slices of 256 KiB. KEYS returns every key that is there from
 //! its beginning to its end, once, out of the database that had the number at its beginning.
 
-use crate::page::{Collection, EARLY_ENDS_MAX, Page, Told, WALK_BYTES_MAX};
+use crate::page::{Collection, EARLY_ENDS_MAX, Page, Progress, WALK_BYTES_MAX};
 use crate::record::Kept;
 use crate::target::{Numbered, Target};
 use crate::{
@@ -52,7 +52,7 @@ enum Stage {
     /// RANGE collects records, and goes on after this key.
     Walking(Page, Vec<u8>),
     /// What was found is told.
-    Telling(Page, Told),
+    Replying(Page, Progress),
     /// So many keys are done, and so many of them were found.
     Counting { done: usize, found: i64 },
     /// So many keys are done, but for the last records, which are told.
@@ -71,7 +71,7 @@ impl Begun {
     pub fn held_bytes(&self) -> usize {
         match &*self.0 {
             Stage::Collecting(_, collection) => collection.held_bytes(),
-            Stage::Telling(page, _) | Stage::Walking(page, _) => page.held_bytes(),
+            Stage::Replying(page, _) | Stage::Walking(page, _) => page.held_bytes(),
             Stage::Fetching { rest, .. } => {
                 let own: usize = rest.iter().flatten().map(Kept::own_bytes).sum();
                 own + rest.capacity() * size_of::<Option<Kept>>()
@@ -122,7 +122,7 @@ pub fn execute_slice<R: Reply>(
     let stage = begun.map(|begun| *begun.0);
     let slice = Slice { target, context, reply };
     let stage = match (command, stage) {
-        (_, Some(Stage::Telling(page, told))) => slice.tell(page, told),
+        (_, Some(Stage::Replying(page, written))) => slice.write(page, written),
         (Command::Keys { pattern }, None) => {
             let collection = Collection::of_all(pattern);
             slice.collect(command, databases.table(database).clone(), collection)
@@ -196,7 +196,7 @@ impl<R: Reply> Slice<'_, R> {
             }
             _ => self.reply.list(page.len()),
         }
-        self.tell(page, Told::default())
+        self.write(page, Progress::default())
     }
 
     fn walk(self, walk: &Walk<'_>, mut page: Page) -> Option<Stage> {
@@ -216,12 +216,12 @@ impl<R: Reply> Slice<'_, R> {
             Ok(Walked::Until(key)) => Some(key),
         };
         self.reply.slice(after.as_deref(), page.len());
-        self.tell(page, Told::default())
+        self.write(page, Progress::default())
     }
 
-    fn tell(self, page: Page, told: Told) -> Option<Stage> {
-        let told = page.tell_some(told, SLICE_REPLY_BYTES, self.reply);
-        (told.len() < page.len()).then_some(Stage::Telling(page, told))
+    fn write(self, page: Page, written: Progress) -> Option<Stage> {
+        let written = page.write_some(written, SLICE_REPLY_BYTES, self.reply);
+        (written.len() < page.len()).then_some(Stage::Replying(page, written))
     }
 
     fn count(self, command: &Command<'_>, done: usize, found: i64) -> Option<Stage> {
@@ -265,7 +265,7 @@ impl<R: Reply> Slice<'_, R> {
         {
             let key = keys[done - rest.len() - 1];
             bytes += kept.as_ref().map_or(0, |kept| kept.value().len());
-            strings::tell_kept(key, kept, self.reply);
+            strings::reply_with_kept(key, kept, self.reply);
         }
         (done < keys.len() || !rest.is_empty()).then_some(Stage::Fetching { done, rest })
     }

@@ -1,4 +1,4 @@
-//! Values as strings of bytes: read, store, extend, cut.
+//! Values as byte strings: read, store, extend, cut.
 
 use crate::look_up;
 use crate::record::{Kept, check, fresh_access, is_past, record_of, resolve};
@@ -10,12 +10,12 @@ use todana_table::{
 /// GET, `get`, `todana:get`.
 #[inline]
 pub(crate) fn get<K: Keyspace, R: Reply>(space: &K, key: &[u8], now_ms: u64, reply: &mut R) {
-    look_up::get(space, key, now_ms, |entry| tell(entry, reply));
+    look_up::get(space, key, now_ms, |entry| reply_with(entry, reply));
 }
 
-/// Answers with a record, if there is one: with a handle of a large one.
+/// Replies with a record, if there is one; with a handle if it is large.
 #[inline]
-fn tell<R: Reply>(entry: Option<Entry<'_>>, reply: &mut R) {
+fn reply_with<R: Reply>(entry: Option<Entry<'_>>, reply: &mut R) {
     match entry {
         Some(entry) => {
             let is_kept = reply.keeps(entry.value().len());
@@ -45,8 +45,8 @@ pub(crate) fn get_many<K: Keyspace, R: Reply>(
     }
 }
 
-/// MGET with the locks held, up to the first large value. What follows is taken out of the table
-/// for [`tell_kept`]: a large value is not to be copied to the client while others wait.
+/// MGET with the locks held, up to the first large value. The rest is read from the table for
+/// [`reply_with_kept`], so that no large value is copied to the client while others wait.
 pub(crate) fn get_many_small<K: Keyspace, R: Reply>(
     space: &K,
     keys: &[&[u8]],
@@ -88,8 +88,8 @@ pub(crate) fn get_each_small<K: Keyspace, R: Reply>(
     rest
 }
 
-/// The reply for what was taken out of the table. The locks are gone.
-pub(crate) fn tell_kept<R: Reply>(key: &[u8], kept: Option<Kept>, reply: &mut R) {
+/// The reply for a record read earlier. The locks are released.
+pub(crate) fn reply_with_kept<R: Reply>(key: &[u8], kept: Option<Kept>, reply: &mut R) {
     match kept {
         Some(Kept::Counted(large)) if reply.keeps(large.len()) => reply.kept(large),
         Some(kept) => reply.record(kept.record(key)),
@@ -97,7 +97,7 @@ pub(crate) fn tell_kept<R: Reply>(key: &[u8], kept: Option<Kept>, reply: &mut R)
     }
 }
 
-/// Values from this length on are copied before the shard is locked, or after.
+/// Values of this length and more are copied before the shard is locked, or after.
 pub(crate) const PREPARED_BYTES_MIN: usize = 4_096;
 
 /// SET and its relatives, memcached's storage commands, `todana:put`.
@@ -108,11 +108,11 @@ pub(crate) fn set<K: Keyspace, R: Reply>(space: &K, set: &Set<'_>, now_ms: u64, 
     }
     space.update(set.key, now_ms, |slot| match store(slot, set, &mut None, now_ms) {
         Ok(version) => reply.stored(version),
-        Err(unstored) => unstored.tell(reply),
+        Err(unstored) => unstored.reply(reply),
     });
 }
 
-/// The same where the value is large, or the old record is asked for.
+/// The same if the value is large, or the old record is requested.
 #[inline(never)]
 fn set_with_care<K: Keyspace, R: Reply>(space: &K, set: &Set<'_>, now_ms: u64, reply: &mut R) {
     let prepared = (set.value.len() >= PREPARED_BYTES_MIN).then(|| {
@@ -122,7 +122,7 @@ fn set_with_care<K: Keyspace, R: Reply>(space: &K, set: &Set<'_>, now_ms: u64, r
     set_prepared(space, set, prepared.transpose(), now_ms, reply);
 }
 
-/// The same where the value was copied already.
+/// The same if the value has been copied already.
 pub(crate) fn set_filled<K: Keyspace, R: Reply>(
     space: &K,
     set: &Set<'_>,
@@ -146,14 +146,14 @@ fn set_prepared<K: Keyspace, R: Reply>(
         let old = if set.return_old { slot.entry().as_ref().map(Kept::of) } else { None };
         (store(slot, set, &mut prepared, now_ms), old)
     });
-    // Without the lock, as the old value may be large.
+    // Without the lock, because the old value may be large.
     match (stored, old) {
         (Err(Unstored::Full), _) => reply.error(Error::Full),
         (_, Some(Kept::Counted(old))) => reply.kept(old),
         (_, Some(old)) => reply.record(old.record(set.key)),
         (_, None) if set.return_old => reply.none(),
         (Ok(version), _) => reply.stored(version),
-        (Err(unstored), _) => unstored.tell(reply),
+        (Err(unstored), _) => unstored.reply(reply),
     }
 }
 
@@ -164,7 +164,7 @@ enum Unstored {
 }
 
 impl Unstored {
-    fn tell<R: Reply>(self, reply: &mut R) {
+    fn reply<R: Reply>(self, reply: &mut R) {
         match self {
             Unstored::Refused(refusal) => reply.refused(refusal),
             Unstored::Full => reply.error(Error::Full),
@@ -178,8 +178,8 @@ impl From<Full> for Unstored {
     }
 }
 
-/// Stores what was prepared, or else the value. What is not stored stays with the caller, who drops
-/// it without the lock.
+/// Stores the prepared entry, or else the value. An entry that is not stored stays with the caller,
+/// who drops it without the lock.
 #[inline]
 fn store(
     slot: &mut Slot<'_>,
@@ -202,8 +202,8 @@ fn store(
     Ok(version)
 }
 
-/// The metadata of a record that is set. `None` where they depend on the present record and that is
-/// not given.
+/// The metadata of a record that is set. `None` if it depends on the present record, which is not
+/// given.
 #[inline]
 fn new_meta(set: &Set<'_>, present: Option<Option<Entry<'_>>>, now_ms: u64) -> Option<Meta> {
     let depends = set.expires == Expires::Keep || matches!(set.condition, Condition::NotNewer(_));
@@ -218,7 +218,7 @@ fn new_meta(set: &Set<'_>, present: Option<Option<Entry<'_>>>, now_ms: u64) -> O
 fn inherited_meta(set: &Set<'_>, entry: Option<Entry<'_>>, now_ms: u64) -> Meta {
     let fresh = set.track_access.then(|| fresh_access(now_ms));
     match (set.condition, entry) {
-        // The writer comes late: what it brings is stale from the start, and changes nothing else.
+        // The writer is late: its value is stale from the start, and changes nothing else.
         (Condition::NotNewer(version), Some(entry)) if entry.version() > version => {
             let won = entry.meta().access.is_some_and(|access| access.won);
             let access = Access { stale: true, won, ..fresh_access(now_ms) };
@@ -263,17 +263,17 @@ pub(crate) fn get_range<K: Keyspace, R: Reply>(
     }
 }
 
-/// First and last index of a span by Redis' rules; `None` where it is empty.
+/// First and last index of a span by Redis' rules; `None` if it is empty.
 pub(crate) fn clamp(start: i64, end: i64, len: usize) -> Option<(usize, usize)> {
-    // Where both count from the end, a start behind the end is empty before either is cut to the
-    // value.
+    // If both offsets count from the end, a start after the end makes the span empty before either
+    // is clamped to the value.
     if start < 0 && end < 0 && start > end {
         return None;
     }
     clamp_each(start, end, len)
 }
 
-/// The same, but a start and an end before the value both mean its first byte, whichever is first
+/// The same, but a start and an end before the value both mean its first byte, in either order
 /// (BITPOS).
 pub(crate) fn clamp_each(start: i64, end: i64, len: usize) -> Option<(usize, usize)> {
     let len = i64::try_from(len).ok()?;
@@ -286,7 +286,7 @@ pub(crate) fn clamp_each(start: i64, end: i64, len: usize) -> Option<(usize, usi
     Some((usize::try_from(first).ok()?, usize::try_from(last).ok()?))
 }
 
-/// What [`concat`] adds, and when.
+/// The arguments of [`concat`].
 pub(crate) struct Added<'a> {
     pub(crate) bytes: &'a [u8],
     pub(crate) side: Side,
@@ -311,7 +311,7 @@ pub(crate) fn concat<K: Keyspace, R: Reply>(
         let meta = match extended_meta(slot.entry(), added, context) {
             Ok(meta) => meta,
             Err(unextended) => {
-                unextended.tell(reply);
+                unextended.reply(reply);
                 return Some(());
             }
         };
@@ -330,14 +330,14 @@ pub(crate) fn concat<K: Keyspace, R: Reply>(
     });
 }
 
-/// Why nothing is added.
+/// Why nothing was added.
 enum Unextended {
     Refused(Refusal),
     TooLarge,
 }
 
 impl Unextended {
-    fn tell<R: Reply>(self, reply: &mut R) {
+    fn reply<R: Reply>(self, reply: &mut R) {
         match self {
             Unextended::Refused(refusal) => reply.refused(refusal),
             Unextended::TooLarge => reply.error(Error::ValueTooLarge),
@@ -360,13 +360,13 @@ fn extended_meta(
         return Err(Unextended::TooLarge);
     }
     let expires_at_ms = resolve(added.expires, entry.as_ref());
-    // An extended value is a stored one: nobody has fetched it, and it is not stale.
+    // An extended value counts as newly stored: it has not been read, and it is not stale.
     let old = entry.map(|entry| entry.meta()).unwrap_or_default();
     let access = old.access.map(|_| fresh_access(context.now_ms));
     Ok(Meta { expires_at_ms, access, ..old })
 }
 
-/// SETRANGE. What lies between the old end and the offset becomes zero bytes.
+/// SETRANGE. Fills the gap between the old end and the offset with zero bytes.
 pub(crate) fn set_range<K: Keyspace, R: Reply>(
     space: &K,
     key: &[u8],
@@ -399,11 +399,12 @@ pub(crate) fn set_range<K: Keyspace, R: Reply>(
 
 /// GETDEL, `todana:take`.
 pub(crate) fn take<K: Keyspace, R: Reply>(space: &K, key: &[u8], now_ms: u64, reply: &mut R) {
-    look_up::take_from(space, key, now_ms, |entry| tell(entry, reply));
+    look_up::take_from(space, key, now_ms, |entry| reply_with(entry, reply));
 }
 
-/// Replies with a small record. A large one is for the caller to reply with when the lock is gone.
-pub(crate) fn tell_or_keep<R: Reply>(entry: &Entry<'_>, reply: &mut R) -> Option<Shared> {
+/// Replies with a small record. Returns a large one, with which the caller replies after releasing
+/// the lock.
+pub(crate) fn reply_or_keep<R: Reply>(entry: &Entry<'_>, reply: &mut R) -> Option<Shared> {
     let large = entry.share();
     if large.is_none() {
         reply.record(record_of(entry));

@@ -173,7 +173,7 @@ impl Keyspace for Numbered<'_> {
         self.table().0.order()
     }
 
-    /// Steps of a walk go over the table that the number means at the start of each.
+    /// Steps of a walk use the table that the number means at the start of each.
     fn walk(
         &self,
         walk: &Walk<'_>,

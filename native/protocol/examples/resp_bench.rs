@@ -1,10 +1,12 @@
 //! Nanoseconds per pipelined RESP command, session and table together, without sockets:
 //!
-//!     cargo run --release -p todana_protocol --features testing --example resp_bench -- [keys]
-//! [value bytes] [depth]
+//! ```sh
+//! cargo run --release -p todana_protocol --features testing --example resp_bench -- \
+//!     [keys] [value bytes] [depth]
+//! ```
 //!
-//! The host is the one of the tests: it counts commands and reads no clock. Where the system tells
-//! the thread's own processor time (Linux), that is what is counted, so that other work on the
+//! The host is the one of the tests: it counts commands and reads no clock. If the system reports
+//! the thread's own processor time (Linux), the benchmark uses it, so that other work on the
 //! machine disturbs less.
 
 use std::hint::black_box;
@@ -31,8 +33,8 @@ fn array(words: &[&[u8]]) -> Vec<u8> {
 
 /// Processor time of this thread, or else the time since `epoch`.
 fn now_ns(epoch: &Instant) -> u64 {
-    let told = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
-    let processor_ns = told.split_whitespace().next().and_then(|word| word.parse().ok());
+    let schedstat = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    let processor_ns = schedstat.split_whitespace().next().and_then(|word| word.parse().ok());
     processor_ns.unwrap_or_else(|| epoch.elapsed().as_nanos() as u64)
 }
 

@@ -1,8 +1,8 @@
-//! Doors without doors' hinges: protocols as pure state machines.
+//! The protocols as pure state machines.
 //!
-//! A session takes bytes and gives bytes. It parses requests into commands, has them executed, and
-//! words the replies. It does no I/O, owns no socket and reads no clock: what it needs from the
-//! server around it comes through [`Host`].
+//! A session takes bytes and returns bytes. It parses requests into commands, executes them, and
+//! formats the replies. It does no I/O, owns no socket and reads no clock: it reaches the server
+//! only through [`Host`].
 
 #![forbid(unsafe_code)]
 

@@ -1,55 +1,55 @@
-//! What every protocol's session looks like to an event loop.
+//! The interface of every protocol's session to an event loop.
 
 use crate::Host;
 use std::ops::Range;
 use todana_table::Shared;
 
-/// What one call of [`Session::advance`] did.
+/// The result of one call of [`Session::advance`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
-    /// Bytes at the front of the input that are done with. The caller drops them.
+    /// Bytes at the front of the input that the session has consumed. The caller drops them.
     pub consumed: usize,
-    /// What the session wants next.
+    /// What the session needs next.
     pub next: Next,
 }
 
-/// What a session wants next.
+/// What a session needs next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// More bytes; `wanted` is how many more are known to be missing for the request under way (0
-    /// if unknown). The loop may size its buffer by it up to a bound of its own, never beyond
-    /// the input limit.
+    /// More bytes; `wanted` is the known number of missing bytes of the current request (0 if
+    /// unknown). The loop may size its buffer by it, up to a bound of its own and never beyond the
+    /// limit of the input.
     Read {
-        /// Bytes known to be missing.
+        /// Known number of missing bytes.
         wanted: usize,
     },
-    /// The budget of this turn is used up with complete requests left in the input: call again,
-    /// after others had theirs.
+    /// The budget of this turn is used up, and the input still contains complete requests: call
+    /// again after other connections had their turns.
     Yield,
-    /// Nothing is to be executed on this connection or sent to it for so long (`DEBUG SLEEP`, the
-    /// answer to a password), then the output goes out, also to a client that has ended its sending
-    /// side meanwhile. Other connections go on.
+    /// Execute nothing on this connection and send nothing to it for this time (`DEBUG SLEEP`, the
+    /// reply to a password). Then send the output, even if the client has shut down its sending
+    /// side meanwhile. Other connections are not affected.
     Sleep {
         /// Milliseconds.
         ms: u64,
     },
-    /// Send what is in the output, then call again when the signal comes for which
-    /// [`Host::begin_wait`] was called, or after so long. Nothing is executed on this connection
-    /// meanwhile; other connections go on.
+    /// Send the output, then call again when the signal of [`Host::begin_wait`] arrives, or after
+    /// this time. Nothing is executed on this connection meanwhile; other connections are not
+    /// affected.
     Wait {
         /// Milliseconds.
         ms: u64,
     },
-    /// Send what is in the output, then close.
+    /// Send the output, then close.
     Close,
 }
 
 /// A connection's protocol state.
 pub trait Session {
-    /// Executes complete requests at the front of `input`, at most `requests_max` of them, and
-    /// appends the replies to `output`, but for parts of large values: those go to
-    /// [`Host::splice`]. Stops early when the replies grow beyond `output_bytes_max`, or the host
-    /// says that the turn is over (then `Next::Yield`).
+    /// Executes up to `requests_max` complete requests at the front of `input` and appends their
+    /// replies to `output`, except for parts of large values, which go to [`Host::splice`]. Stops
+    /// early, and returns `Next::Yield`, when the replies exceed `output_bytes_max` or the host
+    /// ends the turn.
     fn advance<H: Host>(
         &mut self,
         input: &[u8],
@@ -58,34 +58,33 @@ pub trait Session {
         budget: Budget,
     ) -> Progress;
 
-    /// Bytes that the session itself keeps between turns for its client: queued commands, watched
-    /// keys, bodies in part, results collected so far. Asked for after each turn, so it adds up
-    /// what is known already.
+    /// Bytes that the session keeps for its client between turns: queued commands, watched keys,
+    /// partial bodies, collected results. Called after each turn, so it only adds up known numbers.
     fn held_bytes(&self) -> usize;
 
-    /// Whether a reply has gone to the output in part, so that nothing but its rest may follow.
+    /// Whether a reply is partly in the output, so that only its rest may follow.
     fn is_mid_reply(&self) -> bool;
 }
 
-/// A part of a large value that belongs into the output, and is sent without being copied there.
+/// A part of a large value that belongs into the output, and is sent without a copy.
 #[derive(Debug)]
 pub struct Splice {
-    /// Bytes of the output that go out before it.
+    /// Number of bytes of the output that precede it.
     pub at: usize,
     /// The value.
     pub value: Shared,
-    /// What of it is sent.
+    /// The part of the value.
     pub range: Range<usize>,
 }
 
 impl Splice {
-    /// The bytes that are sent.
+    /// The bytes of the part.
     pub fn bytes(&self) -> &[u8] {
         self.value.get(self.range.clone()).unwrap_or_default()
     }
 }
 
-/// How much one turn may do.
+/// Bounds of one turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Budget {
     /// Requests.

@@ -1,5 +1,5 @@
-//! A host without a server, for tests, benches and fuzz targets: its clock stands still until told
-//! otherwise, and what a session asked of it can be read back.
+//! A host without a server, for tests, benchmarks and fuzz targets. Its clock stands still until a
+//! test moves it, and it records the calls of the session.
 
 use crate::kyoto::{KyotoDatabase, KyotoSettings};
 use crate::{
@@ -12,10 +12,10 @@ use std::sync::{Arc, Mutex};
 use todana_command::{DATABASES, Databases};
 use todana_table::{Options, Table};
 
-/// The moment at which a new host's clock stands: 2023-11-14 22:13:20 UTC.
+/// The time of a new host's clock: 2023-11-14 22:13:20 UTC.
 pub const START_MS: u64 = 1_700_000_000_000;
 
-/// A host whose every answer is a field.
+/// A host whose answers are fields.
 #[derive(Debug)]
 pub struct FakeHost {
     /// Empty databases of few shards; `Arc` so that several hosts can share them.
@@ -26,9 +26,9 @@ pub struct FakeHost {
     pub limits: Limits,
     /// The password, if clients need one.
     pub password: Option<Vec<u8>>,
-    /// How long answers to passwords are to be held back.
+    /// The delay of replies to passwords.
     pub password_delay_ms: u64,
-    /// Whether the session said that the client has authenticated.
+    /// Whether the session has reported that the client authenticated.
     pub authenticated: bool,
     /// The client of the connection.
     pub client: Arc<Client>,
@@ -42,15 +42,15 @@ pub struct FakeHost {
     pub commands: u64,
     /// Nanoseconds that each turn of a command takes.
     pub turn_ns: u64,
-    /// What the command under way took in its turns before.
+    /// Nanoseconds of the current command's earlier turns.
     pub resumed_ns: u64,
-    /// What the last observed command took in all its turns.
+    /// Nanoseconds of all turns of the last observed command.
     pub observed_ns: u64,
-    /// Look-ups that found something or did not.
+    /// Look-ups that hit, and that missed.
     pub lookups: (u64, u64),
     /// The number of observed commands at which the turn is over.
     pub turn_ends_at: u64,
-    /// What `observe` says of every command.
+    /// The result of `observe` for every command.
     pub slow_us: Option<u64>,
     /// The slow log, oldest first.
     pub slow_log: Mutex<Vec<SlowEntry>>,
@@ -58,19 +58,19 @@ pub struct FakeHost {
     pub info: ServerInfo,
     /// Statistics of commands returned as they are.
     pub stats: Vec<CommandStats>,
-    /// Times that statistics were set back.
+    /// Number of times that statistics were reset.
     pub stats_resets: AtomicUsize,
-    /// Settings of the Kyoto Tycoon door.
+    /// Settings of the Kyoto Tycoon protocol.
     pub kyoto: KyotoSettings,
-    /// Names waited for, one after another.
+    /// Names of the waits, in order.
     pub waits: Vec<Vec<u8>>,
-    /// Whether waits end by a signal.
+    /// Whether a signal ends each wait.
     pub signalled: bool,
-    /// Names signalled, and whether to all.
+    /// Names signalled, and whether all waiters were signalled.
     pub signals: Vec<(Vec<u8>, bool)>,
     /// How many clients wait for any name.
     pub waiting: usize,
-    /// Parts of large values that belong into the output of the last turn.
+    /// Parts of large values in the output of the last turn.
     pub splices: Vec<Splice>,
     /// Options.
     pub options: Mutex<Vec<(String, String)>>,
@@ -85,7 +85,7 @@ impl FakeHost {
         FakeHost::on(Arc::new(Databases::new(tables)), protocol)
     }
 
-    /// A host on databases that others may use too.
+    /// A host on databases that other hosts may share.
     pub fn on(databases: Arc<Databases>, protocol: ProtocolName) -> FakeHost {
         FakeHost {
             databases,
@@ -120,7 +120,7 @@ impl FakeHost {
     }
 }
 
-/// A client as a listener would make it, at address `127.0.0.1:50000 + id`.
+/// A client as a listener would create it, at address `127.0.0.1:50000 + id`.
 pub fn client(id: u64, protocol: ProtocolName) -> Arc<Client> {
     let port = 50_000 + u16::try_from(id).unwrap_or(0);
     Arc::new(Client {
@@ -148,7 +148,7 @@ pub fn client(id: u64, protocol: ProtocolName) -> Arc<Client> {
 }
 
 impl FakeHost {
-    /// Puts the parts of large values into the output where they belong.
+    /// Inserts the parts of large values into the output.
     pub fn put_splices_into(&mut self, output: &mut Vec<u8>) {
         for splice in self.splices.drain(..).rev() {
             output.splice(splice.at..splice.at, splice.bytes().iter().copied());
@@ -277,24 +277,25 @@ impl Host for FakeHost {
     }
 }
 
-/// What a conversation came to.
+/// The result of a conversation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
-    /// Everything the session said.
+    /// All output of the session.
     pub output: Vec<u8>,
-    /// Whether it asked to close; the rest of the input was not offered then.
+    /// Whether the session asked to close; the rest of the input was not offered then.
     pub closed: bool,
-    /// Milliseconds it asked to sleep, in all. The host's clock does not move.
+    /// Total milliseconds of the requested sleeps. The host's clock does not move.
     pub slept_ms: u64,
-    /// Bytes left unconsumed.
+    /// Number of unconsumed bytes.
     pub left: usize,
 }
 
-/// Turns in a row that may consume nothing: a request may take several.
+/// Most consecutive turns without consumption: a request may take several.
 const IDLE_TURNS_MAX: usize = 10_000;
 
-/// Feeds pieces of input to a session as an event loop would: appended to a buffer, each offered
-/// until the session wants more. Small budgets, so that yielding is always part of the play.
+/// Passes pieces of input to a session as an event loop would: appends each to a buffer, and offers
+/// the buffer until the session needs more. The budgets are small, so that every test includes
+/// yielding.
 pub fn converse<'i, S: Session>(
     session: &mut S,
     host: &mut FakeHost,
@@ -341,9 +342,9 @@ pub fn converse_in_turns<'i, S: Session>(
     outcome
 }
 
-/// Plays the same input whole in turns of few and of many requests, cut in two at every offset, and
-/// byte by byte, each time with a new session and host, and returns the outcome, which must be the
-/// same every time. `same` can blank out what may differ.
+/// Plays the same input in turns of few and of many requests, cut in two at every offset, and byte
+/// by byte, each time with a new session and host. Returns the outcome, which must be the same
+/// every time. `same` can blank out differences that are allowed.
 pub fn converse_in_every_way<S: Session>(
     mut start: impl FnMut() -> (S, FakeHost),
     input: &[u8],
@@ -367,7 +368,7 @@ pub fn converse_in_every_way<S: Session>(
     whole
 }
 
-/// Two databases of which the second has no times, small bodies, and an origin that is allowed.
+/// Two databases, of which the second is persistent, small bodies, and an allowed origin.
 fn small_kyoto() -> KyotoSettings {
     let persistent = KyotoDatabase { persistent: true, ..KyotoDatabase::default() };
     let databases = vec![KyotoDatabase::default(), persistent];
@@ -379,9 +380,9 @@ fn readable(outcome: &Outcome) -> (String, bool, u64) {
     (outcome.output.escape_ascii().to_string(), outcome.closed, outcome.slept_ms)
 }
 
-/// Plays arbitrary bytes to a session, whole and in pieces, and panics unless both come to the same
-/// and keep within the limits. The first two bytes choose the circumstances. For property tests and
-/// fuzz targets.
+/// Plays arbitrary bytes to a session, whole and in pieces, and panics unless both have the same
+/// outcome and keep within the limits. The first two bytes choose the configuration. For property
+/// tests and fuzz targets.
 pub fn survive<S: Session + Default>(protocol: ProtocolName, data: &[u8]) {
     let [circumstances, piece, input @ ..] = data else { return };
     let limits = Limits {
@@ -407,6 +408,6 @@ pub fn survive<S: Session + Default>(protocol: ProtocolName, data: &[u8]) {
     let whole = play(&mut std::iter::once(input), 128);
     let pieces = play(&mut input.chunks(usize::from(*piece).max(1)), 3);
     assert_eq!(readable(&whole), readable(&pieces));
-    // Every turn ends soon after its limit, and there are no more turns than bytes.
+    // Every turn ends soon after its limit, and there are at most as many turns as bytes.
     assert!(whole.closed || whole.left <= 40 * 4_100 + 400, "{} bytes kept", whole.left);
 }

@@ -1,4 +1,5 @@
-//! Files of the repository that are written from tables in the code: reference pages, dictionaries.
+//! Files of the repository that are generated from tables in the code: reference pages,
+//! dictionaries.
 
 /// Lines of at most 120 columns, all but the first indented.
 pub(crate) fn wrapped(text: &str, indent: &str) -> String {
@@ -19,7 +20,7 @@ pub(crate) fn wrapped(text: &str, indent: &str) -> String {
     lines
 }
 
-/// Compares a file with what it should be, or writes it where asked to.
+/// Compares a file with its expected text, or writes it if the environment asks for that.
 #[cfg(test)]
 pub(crate) fn is_written(path: &str, contents: &str) {
     let path = std::path::PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..").join(path);

@@ -1,5 +1,4 @@
-//! Whether a batch is begun at all: how much work it may be, and whether there is room for all of
-//! it.
+//! Admission of batches: the bound on their work, and room for all their writes.
 
 use crate::recorder::{Answer, Recorder, Store};
 use proptest::prelude::*;
@@ -66,7 +65,7 @@ fn a_database_that_the_batch_itself_uses_is_not_cleared_for_nothing() {
         let both = |times: usize| vec![[(0, other.clone()), (0, clear.clone())]; times].concat();
         assert!(run(&store, &both(63)).is_ok());
         assert_eq!(run(&store, &both(64)), Err(Inadmissible::TooMuchWork));
-        // Nor where it is used later, or by another number.
+        // A later use, or a use by another number, does not change that.
         let mut clears = in_database(clear.clone(), 64);
         clears.push((0, other.clone()));
         assert_eq!(run(&store, &clears), Err(Inadmissible::TooMuchWork));
@@ -87,7 +86,7 @@ fn a_database_that_the_batch_itself_uses_is_not_cleared_for_nothing() {
     assert_eq!(run(&store, &with_all(64)), Err(Inadmissible::TooMuchWork));
 }
 
-/// Whether as many of these commands as are told are admitted, and no more.
+/// Checks that `most` of these commands are admitted, and not one more.
 fn admits(
     store: &Store,
     before: &[(usize, Command<'_>)],
@@ -106,13 +105,13 @@ fn a_value_that_was_empty_has_no_room_to_grow_into() {
     let store = Store { value_bytes_max: 64 << 20, ..Store::new() };
     let far = |key| (0, Command::SetRange { key, offset: (7 << 20) - 1, bytes: b"x" });
     let of = |key| [far(key), (0, append(key, b"x"))];
-    // Each is 7,167 units for zeroes, and 21,504 for the first that is appended.
+    // Each takes 7,167 units for zeroes, and the first that is appended takes 21,504.
     assert!(run(&store, &[of(b"a"), of(b"b")].concat()).is_ok());
     assert_eq!(
         run(&store, &[of(b"c"), of(b"d"), of(b"e")].concat()),
         Err(Inadmissible::TooMuchWork)
     );
-    // From then on it has room.
+    // After that the value has spare capacity.
     let again = [(0, append(b"f", b"x"))];
     admits(&store, &of(b"f"), &again, 65_536 - 7_167 - 21_504 - 2);
 }
@@ -126,7 +125,7 @@ fn zeroes_are_work_in_whatever_room_they_are_written() {
     let fill = (0, Command::SetRange { key: b"k", offset: (20 << 20) - 1, bytes: b"x" });
     let get = [(0, Command::Get { key: b"other" })];
     admits(&store, &[grow, fill], &get, 65_536 - 3 * (16 << 10) - 2 - 4_095);
-    // In a new allocation, too, unless the system has them.
+    // In a new allocation too, unless the system maps its pages.
     let far = |offset: u64| [(0, Command::SetBit { key: b"new", offset: 8 * offset, bit: true })];
     let delete = (0, Command::Delete { keys: &[b"new"] });
     for (offset, times) in [(200u64 << 10, 322), (33 << 20, 21_845)] {
@@ -143,7 +142,7 @@ fn short_values_are_work_each_time_that_they_are_written_anew() {
 }
 
 #[test]
-fn who_has_a_reply_of_a_value_makes_the_next_edit_copy_it() {
+fn a_handle_in_a_reply_makes_the_next_edit_copy_the_value() {
     let mut store = Store { value_bytes_max: 64 << 20, ..Store::new() };
     let large = vec![b'l'; 8 << 20];
     assert_eq!(store.run(Command::Set(Set::new(b"k", &large))), Answer::Stored);
@@ -187,7 +186,7 @@ fn a_record_that_is_renamed_has_no_room_of_its_former_key() {
 }
 
 #[test]
-fn what_looks_at_a_whole_database_costs_by_its_records() {
+fn commands_on_a_whole_database_cost_by_its_records() {
     let mut store = Store::new();
     for number in 0..5_000 {
         store.set(&number.to_string(), "v");
@@ -197,7 +196,7 @@ fn what_looks_at_a_whole_database_costs_by_its_records() {
     too_much(&store, &keys, 5);
     let scan = |count| Command::Scan { cursor: 0, count, pattern: None, values: false };
     assert!(run(&store, &in_database(scan(10), 50)).is_ok());
-    // Where it is asked for more than a page may look at, that is what counts.
+    // COUNT is limited to the records that a page may visit.
     too_much(&store, &scan(usize::MAX), 6);
     too_much(&store, &Command::Count, 257);
     too_much(&store, &Command::RandomKey { seed: 7 }, 257);
@@ -216,10 +215,10 @@ fn bytes_count_those_of_arguments_and_those_that_are_found() {
     assert!(run(&store, &in_database(Command::Set(Set::new(b"m", &mega)), 16)).is_ok());
     too_much(&store, &Command::Set(Set::new(b"m", &mega)), 23);
     assert_eq!(store.run(Command::Set(Set::new(b"l", &large))), Answer::Stored);
-    // It is copied once, and has room then.
+    // The value is copied once and then has spare capacity.
     let answers = run(&store, &in_database(append(b"l", b"x"), 200)).unwrap();
     assert_eq!(answers[199], Answer::Length((8 << 20) + 200));
-    // Who has the old value makes the next write copy it.
+    // A handle to the old value makes the next write copy it.
     let (copy, bit) = (
         Command::Copy { from: b"l", to: b"other", database: None, replace: true },
         Command::SetBit { key: b"l", offset: 0, bit: true },
@@ -279,7 +278,7 @@ fn large_values_are_replied_by_handles() {
     assert!(run(&store, &in_database(range(99), 10_000)).is_ok());
 }
 
-/// Databases that share so many bytes and refuse more.
+/// Databases that share a limit of `bytes` and refuse more.
 fn room_for(bytes: u64) -> Store {
     let budget = Some(Arc::new(Budget::new(bytes.cast_signed(), WhenFull::Refuse)));
     let databases = Databases::with_options(&Options { budget, ..Options::default() });
@@ -301,14 +300,14 @@ fn where_there_is_room_for_half_nothing_is_done() {
     assert_eq!((store.databases.table(0).len(), store.databases.table(0).version()), (0, 0));
     assert_eq!(run(&store, &sets[..8]).map(|it| it.len()), Ok(8));
     assert!(!store.databases.table(0).is_full());
-    // Others of the same lengths take their places.
+    // Other records of the same lengths replace them.
     assert_eq!(run(&store, &[&sets[..8], &sets[..8]].concat()).map(|it| it.len()), Ok(16));
     assert_eq!(run(&store, &sets[8..9]), Err(Inadmissible::Full));
-    // Room that a batch makes itself does not count.
+    // Room that the batch itself frees does not count.
     let commands = [(0, Command::Delete { keys: &[b"10"] }), sets[8].clone()];
     assert_eq!(run(&store, &commands), Err(Inadmissible::Full));
     assert_eq!(store.databases.table(0).len(), 8);
-    // What needs no room is done, full or not.
+    // Commands that need no room succeed although the table is full.
     let rest = [
         (0, Command::Rename { from: b"10", to: b"xx", if_absent: false }),
         (0, Command::Move { key: b"11", database: 3 }),
@@ -331,7 +330,7 @@ fn a_limit_on_records_is_looked_at_too() {
 }
 
 #[test]
-fn what_never_fits_is_refused_where_a_table_evicts() {
+fn writes_larger_than_the_limit_are_refused_despite_eviction() {
     let limits = Limits { bytes_max: Some(10_000), ..Limits::default() };
     let databases = Databases::with_options(&Options { limits, ..Options::default() });
     let store = Store { databases, ..Store::new() };
@@ -388,7 +387,7 @@ fn command(numbers: (u8, u8, u8, usize)) -> (usize, Command<'static>) {
 }
 
 proptest! {
-    /// Whatever is admitted finds room, and what it does not use is given back.
+    /// An admitted batch finds room, and returns the room that it does not use.
     #[test]
     fn no_admitted_command_fails_for_want_of_room(
         room in 1_000u64..200_000,
@@ -411,7 +410,7 @@ proptest! {
             let least = entry_bytes(0, 0, &Meta::default());
             let left = room.saturating_sub(bytes(&store));
             prop_assert_eq!(store.databases.table(0).is_full(), left < least);
-            // All that is left can be reserved, and no more.
+            // All the remaining room can be reserved, and no more.
             let all = store.databases.table(0).lock_all(store.now_ms);
             let growth = |bytes| Growth { bytes, ..Growth::default() };
             prop_assert!(all.reserve(growth(left)).is_ok());

@@ -156,10 +156,10 @@ fn a_watched_key_that_others_bring_and_take_away_stops_the_batch() {
 }
 
 #[test]
-fn what_becomes_of_other_keys_does_not_matter_to_a_watched_absent_one() {
+fn changes_of_other_keys_do_not_break_a_watch_of_an_absent_key() {
     let mut store = Store::new();
     let watches = [watch(&store.databases, 0, b"k", store.now_ms)];
-    // Enough that every shard has seen some come and go.
+    // Enough for every shard to see records come and go.
     for number in 0..60_000 {
         let key = number.to_string();
         store.set(&key, "v");
@@ -170,7 +170,7 @@ fn what_becomes_of_other_keys_does_not_matter_to_a_watched_absent_one() {
     store.run(Command::Clear { at_ms: None });
     let set = [(0, Command::Set(Set::new(b"k", b"v")))];
     assert!(run(&store, &watches, &set).is_some());
-    // What the batch itself brought stops the same watches.
+    // A batch's own writes break the same watches.
     assert!(run(&store, &watches, &set).is_none());
 }
 

@@ -1,4 +1,4 @@
-//! Bits: bit 0 is the highest of the first byte.
+//! Bits: bit 0 is the highest bit of the first byte.
 
 use crate::recorder::{Answer, Store};
 use todana_command::{Command, Set, Span, Unit};
@@ -56,8 +56,8 @@ fn the_first_bit_of_a_kind_is_found() {
     assert_eq!(store.run(find(true, Some(2), None, Unit::Byte)), Answer::Integer(16));
     assert_eq!(store.run(find(true, Some(7), Some(15), Unit::Bit)), Answer::Integer(8));
     assert_eq!(store.run(find(true, Some(0), Some(7), Unit::Bit)), Answer::Integer(-1));
-    // Both before the value: both mean its first byte. BITCOUNT and GETRANGE see an empty span
-    // there.
+    // Both offsets are before the value, so both mean its first byte. For BITCOUNT and GETRANGE the
+    // span is empty.
     assert_eq!(store.run(find(false, Some(-8), Some(-20), Unit::Byte)), Answer::Integer(0));
     let span = Some(Span { start: -8, end: -20, unit: Unit::Byte });
     assert_eq!(store.run(Command::BitCount { key: b"k", span }), Answer::Integer(0));

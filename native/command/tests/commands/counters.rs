@@ -206,7 +206,7 @@ fn a_fraction_that_leaves_64_bits_is_carried() {
 }
 
 #[test]
-fn what_does_not_fit_is_infinite() {
+fn sums_out_of_range_are_infinite() {
     let cases = [
         (f64::INFINITY, INFINITE),
         (f64::NEG_INFINITY, MINUS_INFINITE),

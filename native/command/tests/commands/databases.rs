@@ -1,4 +1,4 @@
-//! Numbered databases: exchanging, clearing, and what others see of it.
+//! Numbered databases: exchanging, clearing, and what other clients see of it.
 
 use crate::recorder::{Answer, Recorder, Store, value};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -131,7 +131,7 @@ fn a_swapped_in_data_set_is_never_missed() {
             }),
             scope.spawn(move || {
                 while !stop.load(SeqCst) {
-                    // By a batch, which sees one order of the databases throughout.
+                    // In a batch, which sees one map of the databases throughout.
                     let answers = batch(&[(0, get.clone()), (0, Command::Count)]);
                     assert_eq!(answers, [value("v"), Answer::Integer(1)]);
                 }
@@ -153,7 +153,7 @@ fn a_swapped_in_data_set_is_never_missed() {
     });
 }
 
-/// What adds nothing but a few bytes of metadata is done in a full server too, as in Redis.
+/// Commands that add only a few bytes of metadata succeed in a full server too, as in Redis.
 #[test]
 fn a_full_server_still_moves_and_lets_expire() {
     let budget = std::sync::Arc::new(todana_table::Budget::new(i64::MAX, WhenFull::Refuse));
@@ -184,7 +184,7 @@ fn a_full_server_still_moves_and_lets_expire() {
     assert_eq!(budget.bytes.load(SeqCst), sum as i64);
 }
 
-/// Pairs that do not fit are taken back, although others use the room that was free in between.
+/// Pairs that do not fit are taken back, although other clients use the free room in between.
 #[test]
 fn pairs_that_do_not_fit_are_taken_back_among_writers() {
     let limits =
@@ -203,7 +203,7 @@ fn pairs_that_do_not_fit_are_taken_back_among_writers() {
     std::thread::scope(|scope| {
         let run = &run;
         scope.spawn(move || {
-            // Takes all room there is, again and again.
+            // Repeatedly takes all the free room.
             while !stop.load(SeqCst) {
                 let keys: Vec<_> = (0..200u32).map(u32::to_le_bytes).collect();
                 for key in &keys {
@@ -261,8 +261,8 @@ fn the_last_of_several_values_for_a_key_stays() {
     }
 }
 
-/// Who waits for a record's lock while databases are exchanged takes the record of the database
-/// that has the number then, and leaves the other alone.
+/// A command that waits for a record's lock while databases are exchanged takes the record of the
+/// database that has the number afterwards, and leaves the other one unchanged.
 #[test]
 fn a_record_is_taken_from_the_database_that_has_the_number_now() {
     let store = Store::new();
@@ -276,7 +276,8 @@ fn a_record_is_taken_from_the_database_that_has_the_number_now() {
     std::thread::scope(|scope| {
         let look = |entry: Option<Entry<'_>>| entry.map(|entry| entry.value().to_vec());
         let taker = scope.spawn(move || take(Place::Database(databases, 0), b"k", 1, look));
-        // So that it waits for the lock. If it comes later, the test says nothing, and holds.
+        // Gives the command time to wait for the lock. If it comes later, the test passes without
+        // testing this.
         std::thread::sleep(std::time::Duration::from_millis(20));
         assert!(databases.swap(0, 1));
         drop(locked);

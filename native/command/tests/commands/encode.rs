@@ -10,7 +10,7 @@ const KEYS: &[&[u8]] = &[b"", b"k", b"key", &[0xff; 300], b"\0\r\n", b"k"];
 const PAIRS: &[(&[u8], &[u8])] = &[(b"a", b"1"), (b"", b""), (b"a", &[7; 1000])];
 const NUMBERS: &[u64] = &[0, 1, 127, 128, 300, 1 << 32, i64::MAX as u64, u64::MAX];
 
-/// Makes commands out of a number, as if it were dice.
+/// Builds commands from the digits of a number, as if from dice.
 struct Dice(u64);
 
 impl Dice {
@@ -132,7 +132,7 @@ impl Dice {
         Span { start: self.signed(), end: self.signed(), unit: self.unit() }
     }
 
-    /// The variant of this number in the code.
+    /// The variant with this number in the encoding.
     fn command(&mut self, variant: usize) -> Command<'static> {
         let (key, keys) = (self.key(), self.some_of(KEYS));
         let at_ms = self.perhaps(Dice::number);
@@ -233,7 +233,7 @@ impl Dice {
 
 /// The number of the last variant.
 const LAST: usize = 41;
-/// The number of a variant that is no more.
+/// The number of a removed variant.
 const GONE: usize = 13;
 
 fn variants() -> impl Iterator<Item = usize> {
@@ -248,7 +248,7 @@ fn encoded(command: &Command<'_>) -> Vec<u8> {
 
 proptest! {
     #[test]
-    fn what_is_encoded_is_decoded_and_the_rest_is_left(seed: u64, rest: Vec<u8>) {
+    fn encoded_commands_decode_and_leave_the_rest(seed: u64, rest: Vec<u8>) {
         for variant in variants() {
             let command = Dice(seed).command(variant);
             let mut bytes = encoded(&command);
@@ -311,9 +311,9 @@ fn lengths_that_lie_are_malformed() {
         b"",
         b"\x02\x1d",
         b"\x01\xff",
-        // A number whose variant is gone.
+        // The number of a removed variant.
         b"\x01\x0d\x01k\x00\x00\x00\x00",
-        // A key, a list and a number longer than there is.
+        // The lengths of a key, a list and a number exceed the input.
         b"\x01\x00\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01k",
         b"\x01\x01\xff\xff\xff\xff\xff\xff\xff\xff\x7f\x01k",
         b"\x01\x20\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01",

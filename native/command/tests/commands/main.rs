@@ -1,4 +1,4 @@
-//! What each command means, by subject, and batches among threads.
+//! The meaning of each command, by subject, and batches on several threads.
 
 mod admission;
 mod batch;

@@ -1,4 +1,4 @@
-//! Single-key commands against a model of two dozen lines each: a map, a clock, and no cleverness.
+//! Compares single-key commands with a model of two dozen lines each: a map and a clock.
 
 use crate::recorder::{Answer, Store};
 use proptest::prelude::*;
@@ -25,7 +25,7 @@ trait Number: Copy + Default + PartialEq {
     fn read(bytes: &[u8]) -> Self;
     fn bytes(self) -> Vec<u8>;
     fn plus(self, delta: Self) -> Self;
-    /// Whether it stays as it is, whatever is added.
+    /// Whether no delta changes the number.
     fn stays(self) -> bool;
 }
 
@@ -45,10 +45,10 @@ impl Number for i64 {
     }
 }
 
-/// Of a fraction, in one.
+/// Units of a fraction in one.
 const UNITS: i64 = 1_000_000_000_000_000;
 
-/// An integer part, and units of 10^-15.
+/// An integer part, and a fraction in units of 10^-15.
 #[derive(Clone, Copy, Default, PartialEq)]
 struct Parts(i64, i64);
 
@@ -62,7 +62,7 @@ impl Number for Parts {
     const BYTES: usize = 16;
     fn read(bytes: &[u8]) -> Parts {
         match (i64::read(&bytes[..8]), i64::read(&bytes[8..])) {
-            // Infinities have no fraction; what is no number has.
+            // An infinity has no fraction; NaN has one.
             (i64::MIN, rest) if rest != i64::MIN => Parts(i64::MIN, 0),
             (i64::MAX, _) => Parts(i64::MAX, 0),
             (integer, rest) => Parts(integer, rest),
@@ -122,7 +122,7 @@ enum Action {
     GetRange { start: i64, end: i64 },
 }
 
-/// What a comparison expects: the value as it is, or this.
+/// The value that a comparison expects: the present one, or this.
 #[derive(Clone, Debug)]
 enum Expected {
     AsItIs,
@@ -168,19 +168,19 @@ impl Model {
         }
     }
 
-    /// Stores under a version that is not known yet.
+    /// Stores a record whose version is not known yet.
     fn put(&mut self, key: usize, value: Vec<u8>, flags: u32, expires_at_ms: Option<u64>) {
         self.held.insert(key, Held { value, flags, expires_at_ms, version: u64::MAX });
     }
 
-    /// The new value in place of the old, flags and expiry as they were.
+    /// Replaces the value; flags and expiry stay.
     fn change(&mut self, key: usize, value: Vec<u8>) {
         let (flags, expires_at_ms) =
             self.held.get(&key).map_or((0, None), |held| (held.flags, held.expires_at_ms));
         self.put(key, value, flags, expires_at_ms);
     }
 
-    /// Nothing that has expired exists.
+    /// Removes expired records.
     fn drop_expired(&mut self) {
         let now_ms = self.now_ms;
         self.held.retain(|_, held| held.expires_at_ms.is_none_or(|at_ms| at_ms > now_ms));
@@ -211,7 +211,7 @@ impl Model {
                 let refusal = Model::refusal(condition, old.as_ref());
                 if refusal.is_none() {
                     let expires_at_ms = match condition {
-                        // Late, so that nothing but the value and its flags changes.
+                        // Late, so that only the value and its flags change.
                         Condition::NotNewer(version)
                             if old.as_ref().is_some_and(|held| held.version > version) =>
                         {
@@ -312,7 +312,7 @@ impl Model {
             Action::Expire { expires, when } => {
                 let Some(held) = old else { return Answer::Flag(false) };
                 let new = self.expiry(expires, Some(&held));
-                // Never is later than all times.
+                // Never is later than any time.
                 let late = |at_ms: Option<u64>| at_ms.map_or(u128::MAX, u128::from);
                 let (from, to) = (held.expires_at_ms, new);
                 let stays = (when.if_none && from.is_some())
@@ -350,8 +350,8 @@ impl Model {
         }
     }
 
-    /// Adds to a counter that [`Number`] reads and writes. `starts` says what a missing one is
-    /// afterwards.
+    /// Adds to a counter that [`Number`] reads and writes. `starts` is the result for a missing
+    /// counter.
     fn count<N: Number>(
         &mut self,
         key: usize,
@@ -404,7 +404,7 @@ impl Model {
         };
         let sum = match delta {
             Delta::Signed(delta) => {
-                // The only text that reads as a number and prints the same.
+                // Only a text that is printed in the same way is a number.
                 let number = start.parse::<i64>().ok().filter(|n| n.to_string() == start);
                 let Some(number) = number else { return Answer::Error(Error::NotAnInteger) };
                 match number.checked_add(delta) {
@@ -429,8 +429,8 @@ impl Model {
     }
 }
 
-/// What C's `strtoull` makes of a value, as memcached calls it: white space, a sign and digits, and
-/// then white space, a zero byte, or the end. What is negative is a number if it wraps around to
+/// The number in a value by C's `strtoull`, as memcached calls it: white space, a sign and digits,
+/// and then white space, a zero byte, or the end. A negative number counts if it wraps around to
 /// less than 2^63.
 fn unsigned(value: &[u8]) -> Option<u64> {
     let text: String = value.iter().map(|byte| char::from(*byte)).collect();
@@ -450,7 +450,7 @@ fn unsigned(value: &[u8]) -> Option<u64> {
     (wrapped < 1 << 63).then_some(wrapped)
 }
 
-/// `held` is the record before the action.
+/// The command of an action; `held` is the record before it.
 fn command<'a>(key: &'a [u8], action: &'a Action, held: Option<&'a Held>) -> Option<Command<'a>> {
     Some(match *action {
         Action::Wait { .. } => return None,
@@ -527,7 +527,7 @@ fn expected() -> impl Strategy<Value = Expected> {
 }
 
 fn values() -> impl Strategy<Value = Vec<u8>> {
-    // The last are counters of fixed width, or halves of one.
+    // The last values are counters of fixed width, or halves of one.
     let counters: [&[u8]; 4] = [&[0; 8], &[0xff; 8], &[0; 16], &[0xff; 16]];
     let numbers = [
         "0",
@@ -620,7 +620,7 @@ proptest! {
             }
             store.now_ms = model.now_ms;
             model.drop_expired();
-            // The model learns the version of what was written, and checks the record on the way.
+            // The model learns the version of the write, and checks the record as well.
             let shown = store.run(Command::Get { key: KEYS[*key] });
             let version = store.version;
             match model.held.get_mut(key) {

@@ -74,7 +74,7 @@ fn flags_and_expiry_survive() {
 }
 
 #[test]
-fn what_is_no_number_stays_as_it_is() {
+fn other_values_than_numbers_stay_unchanged() {
     let mut store = Store::new();
     store.set("n", "abc");
     assert_eq!(store.run(add(Delta::Signed(1), None)), Answer::Error(Error::NotAnInteger));

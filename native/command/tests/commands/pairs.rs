@@ -1,4 +1,4 @@
-//! Several pairs at once where there is no room: all or nothing, and of nothing there is no trace.
+//! Several pairs at once without enough room: all or nothing, and without a trace.
 
 use crate::recorder::{Answer, Store};
 use std::sync::Arc;
@@ -34,12 +34,12 @@ fn refused_pairs_leave_no_trace() {
         assert_eq!(state(), before);
     }
     assert_eq!(store.run(Command::Expiry { key: b"a" }), Answer::Expiry(None));
-    // Nothing that is watched has changed.
+    // No watched key has changed.
     let batch = Batch { other_units: 0, watches: &watched, commands: &[] };
     let mut recorder = crate::recorder::Recorder::default();
     let done = execute_batch(&store.databases, &batch, store.context(), &mut recorder, |_, _| {});
     assert_eq!(done, Ok(true));
-    // The room is there for others.
+    // The room is available to other commands.
     assert_eq!(store.run(set_many(&[a, b], expires)), Answer::Done);
     assert_eq!(store.run(set_many(&[a, b], Expires::Keep)), Answer::Done);
     assert_eq!(
@@ -93,13 +93,13 @@ fn a_key_that_is_named_twice_keeps_its_last_value() {
 
 #[test]
 fn a_key_that_is_named_twice_is_written_once_where_there_is_a_limit() {
-    // Room for one, of which the present value takes a tenth.
+    // Room for one record, of which the present value takes a tenth.
     let mut store = full_with(1, &Meta::default());
     let (long, short) = ([b'l'; 100], [b's'; 10]);
     for values in [[&long[..], &long], [&short, &long]] {
         store.set("a", "0123456789");
         let table = store.databases.table(0).clone();
-        // Among few pairs, and among many.
+        // With few pairs, and with many.
         for times in [1, 100] {
             let pairs: Vec<(&[u8], &[u8])> = [(&b"a"[..], values[0])]
                 .repeat(times)

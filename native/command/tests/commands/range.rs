@@ -81,7 +81,7 @@ fn a_count_of_none_is_one() {
     assert_eq!(store.all(command), slice(Some("a"), &["a"]));
 }
 
-/// A store of three keys, the last two of which come after so many that have expired.
+/// A store of three keys; `count` expired records precede the last two.
 fn with_expired(count: usize) -> Store {
     let mut store = ordered();
     for number in 0..count {
@@ -132,7 +132,7 @@ fn a_batch_passes_over_a_thousand() {
     let batch = Batch { other_units: 0, watches: &[], commands: &commands };
     let done = execute_batch(&store.databases, &batch, store.context(), &mut recorder, |_, _| {});
     assert_eq!(done, Ok(true));
-    // The first found a key before them, the second none.
+    // The first range found a key before the expired records, the second found none.
     let [Answer::Slice(Some(_), 1), Answer::Key(_), Answer::Error(Error::TooManyKeys)] =
         recorder.answers.as_slice()
     else {
@@ -212,7 +212,7 @@ fn keys() -> impl Strategy<Value = Vec<u8>> {
     proptest::collection::vec(0..3u8, 0..4)
 }
 
-/// A key, and whether it is in the range.
+/// A key, and whether the range includes it.
 type End = Option<(Vec<u8>, bool)>;
 
 fn ends() -> impl Strategy<Value = End> {

@@ -1,4 +1,4 @@
-//! A door without a protocol: collects answers as values.
+//! A protocol without bytes: collects replies as values.
 
 use todana_command::{
     Command, Context, Databases, Error, LcsSpan, LeaseState, Record, Refusal, Reply, execute,
@@ -32,14 +32,14 @@ pub(crate) fn value(bytes: &str) -> Answer {
     Answer::Record { value: bytes.into(), flags: 0, expires_at_ms: None }
 }
 
-/// Collects answers, and the version of the last record or write.
+/// Collects replies, and the version of the last record or write.
 #[derive(Default)]
 pub(crate) struct Recorder {
     pub(crate) answers: Vec<Answer>,
     pub(crate) version: u64,
     /// Called with each record.
     pub(crate) on_record: Option<Box<dyn FnMut()>>,
-    /// Records that came by a handle.
+    /// Records passed by a handle.
     pub(crate) kept: usize,
 }
 
@@ -135,7 +135,7 @@ impl Store {
         Store::with_order(None)
     }
 
-    /// Databases of which each has this order.
+    /// Databases with this order.
     pub(crate) fn with_order(order: Option<todana_table::KeyOrder>) -> Store {
         let options = todana_table::Options { shards: Some(64), order, ..Default::default() };
         let databases = Databases::with_options(&options);

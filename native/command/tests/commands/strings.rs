@@ -183,8 +183,8 @@ fn a_record_is_taken_once() {
     assert_eq!(store.run(Command::Take { key: b"k" }), Answer::None);
 }
 
-/// Has another thread write the keys with each record that is replied with, which it can do only
-/// where they are not locked.
+/// Makes another thread write the keys for each record of a reply, which succeeds only if the keys
+/// are not locked.
 fn write_meanwhile(table: Arc<Table>, keys: &[&str]) -> Option<Box<dyn FnMut()>> {
     let keys: Vec<Vec<u8>> = keys.iter().map(|key| key.as_bytes().to_vec()).collect();
     Some(Box::new(move || {
@@ -226,7 +226,7 @@ fn a_large_record_that_is_changed_is_told_without_the_lock() {
     }
 }
 
-/// Where a key's value is in memory.
+/// The address of a key's value.
 fn address(store: &Store, key: &[u8]) -> usize {
     let look = |entry: Option<Entry<'_>>| entry.map(|entry| entry.value().as_ptr().addr());
     store.databases.table(0).read(key, 1, look).expect("a record")
@@ -256,7 +256,7 @@ fn a_large_value_stays_where_it_is_while_all_around_it_changes() {
     assert_eq!(store.run(Command::Move { key: b"l", database: 1 }), Answer::Flag(true));
     assert_eq!(address(&store, b"copy"), before);
     assert_eq!(store.run(Command::Length { key: b"copy" }), Answer::Integer(1 << 20));
-    // What two records share, neither of them changes for the other.
+    // A change of one record does not change the value that it shares with another.
     store.run(Command::SetRange { key: b"copy", offset: 0, bytes: b"mine" });
     assert_ne!(address(&store, b"copy"), before);
     let look = |entry: Option<Entry<'_>>| entry.map(|entry| entry.value()[..4].to_vec());

@@ -1,4 +1,4 @@
-//! Removing what has expired.
+//! Removing expired records.
 
 use crate::recorder::{Answer, Recorder, Store};
 use todana_command::{Batch, Command, Expires, Set, execute_batch};

@@ -1,13 +1,12 @@
-//! Requests that are complete in the input, read several at a time before the first is executed.
+//! Parses several complete requests of the input before the first is executed.
 //!
-//! A pipeline brings many keys at once, and looking them all up costs much less where the memory
-//! that each of them needs is fetched together (see [`todana_command::prefetch`]). So the session
-//! reads up to [`REQUESTS_MAX`] requests ahead. Only plain ones: arrays of few arguments, wholly
-//! there, within the bounds. Whatever else is next (something incomplete, long, inline or broken)
-//! ends the reading, and the resumable [`Parser`](super::parser::Parser) takes it when its turn has
-//! come.
+//! A pipeline brings many keys at once, and looking them all up costs much less if the memory that
+//! they need is fetched together (see [`todana_command::prefetch`]). The session therefore parses
+//! up to [`REQUESTS_MAX`] requests ahead, but only plain ones: complete arrays of few arguments,
+//! within the bounds. Any other request (incomplete, long, inline or invalid) ends the parsing
+//! ahead, and the resumable [`Parser`](super::parser::Parser) handles it in its turn.
 //!
-//! Nothing of this outlives a turn: what was read and not executed is simply read again.
+//! Nothing of this outlives a turn: requests that were parsed but not executed are parsed again.
 
 use super::lookup;
 use super::parser::{Bounds, Line, number_line};
@@ -15,9 +14,9 @@ use super::table::Name;
 use smallvec::SmallVec;
 use todana_command::PREFETCH_KEYS_MAX;
 
-/// Requests read ahead.
+/// Most requests parsed ahead.
 const REQUESTS_MAX: usize = PREFETCH_KEYS_MAX;
-/// Arguments of a request that is read ahead.
+/// Most arguments of a request that is parsed ahead.
 const ARGUMENTS_MAX: usize = 8;
 
 /// Requests at the front of the input, in order.
@@ -26,27 +25,27 @@ pub(super) struct Ahead<'i> {
     /// The arguments of all requests, one after another.
     arguments: SmallVec<[&'i [u8]; 4 * REQUESTS_MAX]>,
     requests: SmallVec<[Read; REQUESTS_MAX]>,
-    /// How many of the requests, and of the arguments, were taken.
+    /// How many of the requests, and of the arguments, have been taken.
     requests_taken: usize,
     arguments_taken: usize,
 }
 
-/// One request that was read.
+/// One parsed request.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Read {
     /// Its length in bytes.
     pub(super) length: usize,
-    /// The command that its first argument names, if any.
+    /// The command that its first argument names, if there is one.
     pub(super) name: Option<Name>,
     /// The number of its arguments.
     count: usize,
 }
 
-/// The first keys of requests that were read ahead.
+/// The first keys of the requests parsed ahead.
 pub(super) type FirstKeys<'i> = SmallVec<[&'i [u8]; PREFETCH_KEYS_MAX]>;
 
 impl<'i> Ahead<'i> {
-    /// Reads from the front of the input, in place of what was read before.
+    /// Parses the front of the input, and replaces the earlier result.
     pub(super) fn read(&mut self, input: &'i [u8], bounds: Bounds, requests_max: usize) {
         self.forget();
         let mut rest = input;
@@ -62,7 +61,7 @@ impl<'i> Ahead<'i> {
         }
     }
 
-    /// Forgets what was read and not taken.
+    /// Forgets the requests that were not taken.
     pub(super) fn forget(&mut self) {
         self.arguments.clear();
         self.requests.clear();
@@ -79,13 +78,13 @@ impl<'i> Ahead<'i> {
         Some((read, &self.arguments[start..self.arguments_taken]))
     }
 
-    /// Whether everything that was read was taken.
+    /// Whether all requests have been taken.
     #[inline]
     pub(super) fn is_empty(&self) -> bool {
         self.requests_taken == self.requests.len()
     }
 
-    /// The first key of each request that has one, where there are several requests.
+    /// The first key of each request that has one, if there are several requests.
     pub(super) fn first_keys(&self) -> FirstKeys<'i> {
         let mut keys = FirstKeys::new();
         if self.requests.len() < 2 {
@@ -102,7 +101,7 @@ impl<'i> Ahead<'i> {
     }
 
     /// Appends the arguments of the request at the front of the input and returns its length, if it
-    /// is one to be read ahead.
+    /// may be parsed ahead.
     #[inline]
     fn request(&mut self, input: &'i [u8], bounds: Bounds) -> Option<usize> {
         let (count, mut at) = line(input, 0, b'*', bounds.arguments_max.min(ARGUMENTS_MAX))?;
@@ -111,7 +110,7 @@ impl<'i> Ahead<'i> {
         }
         for _ in 0..count {
             let (length, start) = line(input, at, b'$', bounds.argument_bytes_max)?;
-            // Both are lengths of what is in memory, or bounded by the limits: no overflow.
+            // Both are lengths of bytes in memory, or bounded by the limits: no overflow.
             at = start + length + 2;
             if at > input.len() {
                 return None;
@@ -122,7 +121,7 @@ impl<'i> Ahead<'i> {
     }
 }
 
-/// The number in a line that begins at `at` with `kind`, and where the next line begins.
+/// The number in a line that begins at `at` with `kind`, and the offset of the next line.
 #[inline]
 fn line(input: &[u8], at: usize, kind: u8, most: usize) -> Option<(usize, usize)> {
     if *input.get(at)? != kind {

@@ -13,13 +13,13 @@ use std::sync::{Arc, MutexGuard};
 
 /// Longest name of a client, of its library or of the library's version.
 const NAME_BYTES_MAX: usize = 256;
-/// Clients that CLIENT LIST describes in a turn: a millisecond or two.
+/// Clients that CLIENT LIST describes in one turn: a millisecond or two.
 const CLIENTS_PER_TURN: usize = 1_024;
 
-/// How far CLIENT LIST came: the length of its answer is known only when all are described.
+/// Progress of CLIENT LIST: the length of its reply is known only when all clients are described.
 #[derive(Debug, Default)]
 pub(super) struct Listing {
-    /// The last client that is described, or has no place in the answer.
+    /// The last client that has been described, or has left.
     after: u64,
     text: Vec<u8>,
 }
@@ -30,7 +30,7 @@ impl Listing {
     }
 }
 
-/// Checks that a name, called so, can stand in a line of CLIENT LIST.
+/// Checks that a name can stand in a line of CLIENT LIST.
 pub(super) fn check_name(what: &str, name: &[u8]) -> Result<(), Failure> {
     if name.len() > NAME_BYTES_MAX {
         return Err(format!("ERR {what} cannot be longer than {NAME_BYTES_MAX} bytes.").into());
@@ -42,7 +42,7 @@ pub(super) fn check_name(what: &str, name: &[u8]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The names of a client; those a panicking thread left are as good as any.
+/// The names of a client; a panic of another thread leaves them valid.
 fn names(client: &Client) -> MutexGuard<'_, ClientNames> {
     client.names.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
@@ -128,8 +128,8 @@ impl<H: Host> Call<'_, '_, H> {
         self.encoder.now_ms
     }
 
-    /// Goes on with the list, a number of clients a turn: whoever is there all the time is in it
-    /// once.
+    /// Continues the list with a number of clients in each turn. A client that stays connected is
+    /// listed exactly once.
     pub(super) fn client_list(&mut self) -> Done {
         let mut wanted = None;
         match self.arguments[2..] {
@@ -161,7 +161,7 @@ impl<H: Host> Call<'_, '_, H> {
                 line(client, self.now_ms(), &mut text);
             }
         }
-        // Beyond that it is too long for an answer, whatever follows.
+        // Beyond that the reply is too long, whatever follows.
         if clients.len() == CLIENTS_PER_TURN && text.len() <= self.encoder.bytes_max {
             self.state.begun = Some(Unfinished::Listing(Listing { after, text }));
         } else {
@@ -227,16 +227,16 @@ impl<H: Host> Call<'_, '_, H> {
     }
 }
 
-/// Which clients to kill.
+/// The clients to kill.
 #[derive(Default)]
 struct Filter<'a> {
     id: Option<u64>,
     address: Option<&'a [u8]>,
     local_address: Option<&'a [u8]>,
-    /// Connected for at least so many seconds.
+    /// Connected for at least this many seconds.
     age_s: Option<u64>,
     skip_me: bool,
-    /// A type that no client has was asked for.
+    /// The filter names a type that no client has.
     none: bool,
 }
 
@@ -255,7 +255,7 @@ impl Filter<'_> {
     }
 }
 
-/// Whether a type of clients is that of all our clients.
+/// Whether a type of clients includes all our clients.
 fn is_normal(kind: &[u8]) -> Result<bool, Failure> {
     match kind.to_ascii_lowercase().as_slice() {
         b"normal" => Ok(true),
@@ -272,8 +272,7 @@ fn switch(word: &[u8]) -> Result<bool, Failure> {
     }
 }
 
-/// One client's line, with every field that Redis has; what has no meaning here has its neutral
-/// value.
+/// One client's line with every field of Redis; fields without a meaning here have a neutral value.
 fn line(client: &Client, now_ms: u64, text: &mut Vec<u8>) {
     let since_s = |at_ms: u64| now_ms.saturating_sub(at_ms) / 1000;
     let queued = client.queued.load(Relaxed);

@@ -10,12 +10,12 @@ use std::sync::atomic::Ordering::Relaxed;
 
 const WRONG_PASSWORD: &str = "WRONGPASS invalid username-password pair or user is disabled.";
 
-/// The only user there is.
+/// The only user.
 pub(super) const USER: &str = "default";
 
-/// What a HELLO asks for.
+/// The arguments of HELLO.
 struct Hello<'a> {
-    /// Another version: whether it is RESP3.
+    /// Another version, if given: whether it is RESP3.
     resp3: Option<bool>,
     /// User and password.
     credentials: Option<(&'a [u8], &'a [u8])>,
@@ -56,8 +56,8 @@ impl<'a> Hello<'a> {
 }
 
 impl<H: Host> Call<'_, '_, H> {
-    /// Which version a HELLO will have chosen, of a client that is authenticated; why none, if it
-    /// will fail.
+    /// The version that a HELLO of an authenticated client will choose; an error if the HELLO will
+    /// fail.
     pub(super) fn foresee_hello(&self, arguments: &[&[u8]]) -> Result<Option<bool>, Failure> {
         let hello = Hello::read(arguments)?;
         if let Some((user, password)) = hello.credentials {
@@ -140,8 +140,8 @@ impl<H: Host> Call<'_, '_, H> {
         Ok(after)
     }
 
-    /// What follows a password that is checked now: a sleep, where many wrong ones came from this
-    /// address. The answer goes out after it.
+    /// The effect of checking a password now: a sleep, if this address has sent many wrong ones.
+    /// The reply is sent after it.
     fn after_password(&self) -> Flow {
         match self.host.password_delay_ms() {
             0 => Flow::Continue,
@@ -149,7 +149,7 @@ impl<H: Host> Call<'_, '_, H> {
         }
     }
 
-    /// A wrong password does not take away what an earlier one gave.
+    /// A wrong password does not revoke an earlier authentication.
     fn authenticate(&mut self, user: &[u8], password: &[u8]) -> Result<(), Failure> {
         self.check_credentials(user, password)?;
         self.state.authenticated = true;
@@ -157,7 +157,8 @@ impl<H: Host> Call<'_, '_, H> {
     }
 
     fn check_credentials(&self, user: &[u8], password: &[u8]) -> Result<(), Failure> {
-        // The password is compared whoever asks, so that time does not tell which users there are.
+        // The password is compared for every user name, so that the time does not reveal which
+        // users exist.
         let right = self.host.check_password(password);
         if !right || user != USER.as_bytes() {
             return Err(WRONG_PASSWORD.into());

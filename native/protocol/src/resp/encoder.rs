@@ -1,4 +1,4 @@
-//! Replies into bytes, in RESP2 or RESP3.
+//! Encodes replies in RESP2 or RESP3.
 
 use crate::Splice;
 use std::borrow::Cow;
@@ -6,10 +6,11 @@ use std::ops::Range;
 use todana_command::KEPT_BYTES_MIN;
 use todana_table::Shared;
 
-/// Most bytes of a client's text that an error repeats.
+/// Most bytes of a client's text that an error quotes.
 pub(super) const ERROR_QUOTE_BYTES_MAX: usize = 128;
 
-/// A failure in words, with its code: `ERR syntax error`. Bytes, since it may repeat a client's.
+/// The text of a failure with its code: `ERR syntax error`. Bytes, since it may quote a client's
+/// text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Failure(Cow<'static, [u8]>);
 
@@ -18,7 +19,7 @@ impl Failure {
         Failure(Cow::Borrowed(text.as_bytes()))
     }
 
-    /// A failure that repeats a client's text.
+    /// A failure that quotes a client's text.
     pub(super) fn quoting(before: &str, text: &[u8], after: &str) -> Failure {
         Failure([before.as_bytes(), quoted(text), after.as_bytes()].concat().into())
     }
@@ -52,25 +53,26 @@ impl AsRef<[u8]> for Failure {
 #[derive(Debug)]
 pub(super) struct Encoder<'o> {
     pub(super) out: &'o mut Vec<u8>,
-    /// Whether the client said HELLO 3.
+    /// Whether the client has switched to RESP3 (`HELLO 3`).
     pub(super) resp3: bool,
     /// Whether an error was written.
     pub(super) failed: bool,
-    /// Bytes at which output is given up.
+    /// Most bytes of output.
     pub(super) bytes_max: usize,
-    /// Whether it was. What is in `out` then is not a sequence of replies any more.
+    /// Whether the output exceeded them. The content of `out` is then not a valid sequence of
+    /// replies.
     pub(super) overflowed: bool,
-    /// How the reply under way is worded.
+    /// The format of the current reply.
     pub(super) format: super::reply_format::ReplyFormat,
-    /// Now, for formats that tell time to live.
+    /// The current time, for formats that show the time to live.
     pub(super) now_ms: u64,
-    /// Look-ups that found something, and did not.
+    /// Look-ups that hit, and that missed.
     pub(super) lookups: (u64, u64),
-    /// Parts of large values that belong into `out`, in the order of their places.
+    /// Parts of large values that belong into `out`, in the order of their positions.
     pub(super) splices: Vec<Splice>,
-    /// Their bytes.
+    /// Their total length.
     pub(super) spliced_bytes: usize,
-    /// From which length on values are large.
+    /// Values of at least this length are large.
     pub(super) spliced_bytes_min: usize,
 }
 
@@ -105,7 +107,7 @@ impl<'o> Encoder<'o> {
         self.out.len().saturating_add(self.spliced_bytes)
     }
 
-    /// Takes back the replies after the first `len` bytes of `out`.
+    /// Removes the replies after the first `len` bytes of `out`.
     pub(super) fn truncate(&mut self, len: usize) {
         self.out.truncate(len);
         while let Some(splice) = self.splices.pop_if(|splice| splice.at > len) {
@@ -113,7 +115,7 @@ impl<'o> Encoder<'o> {
         }
     }
 
-    /// Whether so many bytes more, give or take a header, are within the limit. If not, nothing is
+    /// Whether this many more bytes, apart from a header, are within the limit. If not, nothing is
     /// written from now on.
     #[inline]
     fn fits(&mut self, bytes: usize) -> bool {
@@ -123,14 +125,14 @@ impl<'o> Encoder<'o> {
         fits
     }
 
-    /// Replies that are worded already.
+    /// Replies that are already encoded.
     pub(super) fn replies(&mut self, bytes: &[u8]) {
         if self.fits(bytes.len()) {
             self.out.extend_from_slice(bytes);
         }
     }
 
-    /// A kind and what follows it on its line.
+    /// A type byte and the rest of its line.
     #[inline]
     fn line(&mut self, kind: u8, text: &[u8]) {
         if self.fits(text.len()) {
@@ -174,7 +176,7 @@ impl<'o> Encoder<'o> {
         self.line(b':', digits);
     }
 
-    /// A number of bytes, entries or moments.
+    /// A number of bytes, entries or milliseconds.
     pub(super) fn count(&mut self, number: u64) {
         self.integer(i64::try_from(number).unwrap_or(i64::MAX));
     }
@@ -184,14 +186,14 @@ impl<'o> Encoder<'o> {
         if !self.fits(bytes.len()) {
             return;
         }
-        // One reservation, so that what follows does not ask for room again.
+        // One reservation, so that the writes below do not have to grow the buffer.
         self.out.reserve(bytes.len() + 32);
         self.header(b'$', bytes.len() as i64);
         self.out.extend_from_slice(bytes);
         self.out.extend_from_slice(b"\r\n");
     }
 
-    /// A part of a large value as a bulk string, which is not copied.
+    /// A part of a large value as a bulk string, without a copy.
     pub(super) fn bulk_of(&mut self, value: Shared, range: Range<usize>) {
         if range.len() < self.spliced_bytes_min {
             return self.bulk(value.get(range).unwrap_or_default());
@@ -204,7 +206,7 @@ impl<'o> Encoder<'o> {
         self.out.extend_from_slice(b"\r\n");
     }
 
-    /// A part of a large value that belongs here, and for which there is room.
+    /// A part of a large value at this position, which fits the limit.
     pub(super) fn splice(&mut self, value: Shared, range: Range<usize>) {
         if self.fits(range.len()) {
             self.spliced_bytes += range.len();
@@ -216,13 +218,13 @@ impl<'o> Encoder<'o> {
         self.bulk(text.as_bytes());
     }
 
-    /// Nothing, where there could have been a bulk string.
+    /// A null in place of a bulk string.
     #[inline]
     pub(super) fn null(&mut self) {
         self.replies(if self.resp3 { b"_\r\n" } else { b"$-1\r\n" });
     }
 
-    /// Nothing, where there could have been an array.
+    /// A null in place of an array.
     pub(super) fn null_array(&mut self) {
         self.replies(if self.resp3 { b"_\r\n" } else { b"*-1\r\n" });
     }
@@ -231,7 +233,7 @@ impl<'o> Encoder<'o> {
         self.header(b'*', length as i64);
     }
 
-    /// So many pairs follow; an array in RESP2.
+    /// Begins a map of `pairs` pairs; an array in RESP2.
     pub(super) fn map(&mut self, pairs: usize) {
         match self.resp3 {
             true => self.header(b'%', pairs as i64),
@@ -239,7 +241,7 @@ impl<'o> Encoder<'o> {
         }
     }
 
-    /// So many different elements follow; an array in RESP2.
+    /// Begins a set of `length` elements; an array in RESP2.
     pub(super) fn set(&mut self, length: usize) {
         self.header(if self.resp3 { b'~' } else { b'*' }, length as i64);
     }
@@ -253,7 +255,7 @@ impl<'o> Encoder<'o> {
         }
     }
 
-    /// Text for people; a bulk string in RESP2.
+    /// Text for humans; a bulk string in RESP2.
     pub(super) fn verbatim(&mut self, text: &[u8]) {
         if !self.resp3 {
             return self.bulk(text);
@@ -283,7 +285,7 @@ impl<'o> Encoder<'o> {
     }
 }
 
-/// A client's text for an error: cut, and ended at a zero byte as a C string would be.
+/// A client's text for an error: truncated, and ended at a zero byte as a C string would be.
 pub(super) fn quoted(text: &[u8]) -> &[u8] {
     let end = text.iter().position(|&byte| byte == 0).unwrap_or(text.len());
     &text[..end.min(ERROR_QUOTE_BYTES_MAX)]
@@ -326,7 +328,7 @@ mod tests {
         let mut encoder = Encoder::new(&mut out, false, 10, 0);
         encoder.bulk(&[b'x'; 11]);
         assert!(encoder.overflowed);
-        // Nor does it go on with what is shorter.
+        // Shorter replies are not written either.
         encoder.bulk(b"x");
         encoder.ok();
         encoder.null();

@@ -1,11 +1,11 @@
-//! INFO: figures of the server in the sections and names that clients and exporters look for.
+//! INFO: statistics of the server in the sections and names that clients and exporters expect.
 
 use super::call::{Call, Done, Flow};
 use super::{COMMANDS, REDIS_VERSION};
 use crate::{CommandStats, Host, ProtocolName, ServerInfo};
 use std::fmt::Write;
 
-/// Sections in their order, and whether INFO without arguments has them.
+/// The sections in order, and whether INFO without arguments includes them.
 const SECTIONS: [(&str, bool); 13] = [
     ("server", true),
     ("clients", true),
@@ -76,7 +76,7 @@ fn field(name: &str, value: impl ToString) -> (String, String) {
     (name.to_owned(), value.to_string())
 }
 
-/// Which sections are asked for.
+/// The requested sections.
 fn wanted(arguments: &[&[u8]]) -> [bool; SECTIONS.len()] {
     let mut wanted = SECTIONS.map(|(_, by_default)| by_default && arguments.is_empty());
     for argument in arguments {
@@ -145,7 +145,7 @@ fn clients(info: &ServerInfo, watching: &(usize, usize)) -> Fields {
     ]
 }
 
-/// Bytes for people: `1.50M`.
+/// Bytes in human-readable form: `1.50M`.
 fn human(bytes: u64) -> String {
     const UNITS: [&str; 5] = ["K", "M", "G", "T", "P"];
     if bytes < 1024 {
@@ -227,7 +227,7 @@ fn memory(info: &ServerInfo) -> Fields {
     ]
 }
 
-/// Nothing is written to disk yet; the fields are there because monitors alarm where they are
+/// Nothing is written to disk yet; the fields exist because monitors raise alarms if they are
 /// missing.
 fn persistence() -> Fields {
     vec![
@@ -330,7 +330,7 @@ fn cpu(info: &ServerInfo) -> Fields {
     names.iter().zip(seconds).map(|(name, it)| field(name, format!("{it:.6}"))).collect()
 }
 
-/// Commands that were called, by name.
+/// Commands with at least one call, by name.
 pub(super) fn called(
     stats: &[CommandStats],
 ) -> impl Iterator<Item = (&'static str, &CommandStats)> {
@@ -338,7 +338,7 @@ pub(super) fn called(
 }
 
 fn command_statistics(stats: &[CommandStats]) -> Fields {
-    let told = |(name, stats): (&str, &CommandStats)| {
+    let fields = |(name, stats): (&str, &CommandStats)| {
         let CommandStats { calls, errors, micros, .. } = stats;
         let each = micros / *calls as f64;
         let value = format!(
@@ -347,23 +347,23 @@ fn command_statistics(stats: &[CommandStats]) -> Fields {
         );
         field(&format!("cmdstat_{name}"), value)
     };
-    called(stats).map(told).collect()
+    called(stats).map(fields).collect()
 }
 
 fn latency_statistics(stats: &[CommandStats]) -> Fields {
-    let told = |(name, stats): (&str, &CommandStats)| {
+    let fields = |(name, stats): (&str, &CommandStats)| {
         let [p50, p99, p999] = stats.percentiles_us;
         let value = format!("p50={p50:.3},p99={p99:.3},p99.9={p999:.3}");
         field(&format!("latency_percentiles_usec_{name}"), value)
     };
-    called(stats).map(told).collect()
+    called(stats).map(fields).collect()
 }
 
 fn keyspace(info: &ServerInfo) -> Fields {
     let filled = info.databases.iter().enumerate().filter(|(_, counts)| counts.entries > 0);
-    let told = |(number, counts): (usize, &todana_table::Counts)| {
+    let fields = |(number, counts): (usize, &todana_table::Counts)| {
         let (keys, expires) = (counts.entries, counts.entries_with_expiry);
         field(&format!("db{number}"), format!("keys={keys},expires={expires},avg_ttl=0"))
     };
-    filled.map(told).collect()
+    filled.map(fields).collect()
 }

@@ -1,7 +1,7 @@
-//! Inline requests: a line of words, some in quotes, as a person types them into telnet.
+//! Inline requests: a line of words, some quoted, as a person types them into telnet.
 
-/// Whether a line is the beginning of an HTTP request or its `Host` header: a web page or a tricked
-/// server is talking.
+/// Whether a line is the beginning of an HTTP request or its `Host` header: a web page, or a server
+/// that was misled into connecting, is the client.
 pub(super) fn is_http(line: &[u8]) -> bool {
     const VERBS: [&[u8]; 8] =
         [b"POST", b"PUT", b"HEAD", b"PATCH", b"DELETE", b"OPTIONS", b"CONNECT", b"TRACE"];
@@ -13,16 +13,16 @@ pub(super) fn is_http(line: &[u8]) -> bool {
     if line.len() >= 5 && line[..5].eq_ignore_ascii_case(b"host:") {
         return true;
     }
-    // GET is a command too: it is HTTP where the line says so at its end.
+    // GET is a Redis command too; the end of the line shows whether it is HTTP.
     let last = line.rsplit(u8::is_ascii_whitespace).next().unwrap_or_default();
     word.eq_ignore_ascii_case(b"GET") && last.len() >= 5 && last[..5].eq_ignore_ascii_case(b"http/")
 }
 
-/// Splits a line into words, appended to `words` without their quotes, each with a range. False
-/// where quotes do not close, or close in the middle of a word.
+/// Splits a line into words, appended to `words` without their quotes, each with a range. False if
+/// quotes do not close, or close in the middle of a word.
 ///
-/// In double quotes, `\xHH`, `\n`, `\r`, `\t`, `\b` and `\a` mean what they mean in C and a
-/// backslash takes any other byte as it is; in single quotes only `\'` is special.
+/// In double quotes, `\xHH`, `\n`, `\r`, `\t`, `\b` and `\a` have their meaning in C, and a
+/// backslash before any other byte means that byte; in single quotes only `\'` is special.
 pub(super) fn split(line: &[u8], words: &mut Vec<u8>, ranges: &mut Vec<(usize, usize)>) -> bool {
     let is_space = |byte: u8| byte.is_ascii_whitespace() || byte == 0x0b || byte == 0;
     let mut at = 0;
@@ -80,7 +80,7 @@ fn escaped(byte: u8) -> u8 {
     }
 }
 
-/// The byte that `xHH` stands for.
+/// The byte that `xHH` encodes.
 fn hexadecimal(bytes: &[u8]) -> Option<u8> {
     let [b'x', high, low, ..] = bytes else { return None };
     let digit = |byte: u8| char::from(byte).to_digit(16);

@@ -1,15 +1,15 @@
-//! From the word a client sent to the command it names, without allocation: a table of slots made
-//! at compile time, hashed by length and three letters.
+//! Finds the command of a word without allocation, in a hash table built at compile time from the
+//! word's length and three of its letters.
 
 use super::table::{COMMANDS, NAMES, Name, TABLE};
 
 const SLOTS: usize = 512;
 const EMPTY: u8 = u8::MAX;
 
-/// Longest name that is no subcommand.
+/// Longest name of a command that is not a subcommand.
 const WORD_BYTES_MAX: usize = 16;
 
-/// For each hash the number of a command, or of an earlier hash's that found its slot taken.
+/// For each hash, the number of its command, or of another command whose slot was taken.
 static WORDS: [u8; SLOTS] = slots();
 
 const fn slots() -> [u8; SLOTS] {
@@ -41,7 +41,7 @@ const fn has_bar(name: &[u8]) -> bool {
     false
 }
 
-/// Letters count without their case. `word` is not empty.
+/// Ignores the case of letters. `word` is not empty.
 #[inline]
 const fn hash(word: &[u8]) -> usize {
     let length = word.len();
@@ -53,7 +53,7 @@ const fn hash(word: &[u8]) -> usize {
     (mixed >> 23) as usize
 }
 
-/// The command of this name, which is no subcommand.
+/// The command of this name; subcommands are excluded.
 #[inline]
 pub(super) fn command(word: &[u8]) -> Option<Name> {
     if word.is_empty() || word.len() > WORD_BYTES_MAX {
@@ -87,7 +87,7 @@ pub(super) fn subcommands(container: Name) -> impl Iterator<Item = Name> {
     follow.zip(&NAMES[number + 1..]).map(|(_, name)| *name)
 }
 
-/// The command or subcommand of a name as the table writes it, such as `client|list`.
+/// The command or subcommand of a full name in the form of the table, such as `client|list`.
 pub(super) fn by_full_name(word: &[u8]) -> Option<Name> {
     match word.iter().position(|&byte| byte == b'|') {
         None => command(word),

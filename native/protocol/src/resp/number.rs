@@ -1,11 +1,11 @@
-//! Numbers as Redis reads them from arguments: strictly.
+//! Numbers in Redis' strict syntax of arguments.
 
-/// A whole number of 64 bits: no plus sign, no leading zeros, no space. The numbers that clients
-/// write are read like the numbers that they store.
+/// A 64-bit whole number: no plus sign, no leading zeros, no space. Arguments have the same syntax
+/// as stored numbers.
 pub(super) use todana_command::parse_signed as integer;
 
-/// A cursor of SCAN: an unsigned number of 64 bits as C's `strtoul` reads it, which takes a sign
-/// and no digits at all.
+/// A cursor of SCAN: an unsigned 64-bit number in the syntax of C's `strtoul`, which accepts a
+/// sign, and an empty text as 0.
 pub(super) fn cursor(bytes: &[u8]) -> Option<u64> {
     let (negative, digits) = match bytes {
         [] => return Some(0),

@@ -1,15 +1,15 @@
-//! Requests out of bytes: arrays of bulk strings, and inline lines.
+//! Parses requests: arrays of bulk strings, and inline lines.
 //!
-//! The parser copies nothing and owns no input. It is shown the input from the first byte of the
-//! request under way and remembers how far it has looked, so that a request may arrive in any
-//! pieces and no byte is looked at twice: a large bulk string is skipped by its length, a long line
-//! is searched from where the search ended.
+//! The parser copies nothing and owns no input. The caller passes the input from the first byte of
+//! the current request, and the parser remembers how far it has come. A request may therefore
+//! arrive in any pieces, and no byte is examined twice: a large bulk string is skipped by its
+//! length, and the search for the end of a long line resumes at its last position.
 
 use super::inline;
 use memchr::memchr;
 use std::mem::take;
 
-/// What a client may send, given whether it has authenticated.
+/// Limits of a client's requests, which depend on whether it has authenticated.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bounds {
     /// Most arguments.
@@ -18,39 +18,39 @@ pub(super) struct Bounds {
     pub(super) argument_bytes_max: usize,
     /// Longest inline line.
     pub(super) line_bytes_max: usize,
-    /// Whether these are the bounds before authentication, which have their own words.
+    /// Whether these are the limits before authentication, which have their own error texts.
     pub(super) unauthenticated: bool,
 }
 
-/// How far the parser came.
+/// The result of parsing.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Parsed {
     /// A complete request of this many bytes; its arguments are in [`Parser::arguments`].
     Request(usize),
-    /// This many bytes that ask for nothing: an empty line or array.
+    /// This many bytes without a request: an empty line or array.
     Nothing(usize),
-    /// The request is not complete; so many bytes are known to be missing (0 if unknown).
+    /// The request is incomplete; the known number of missing bytes (0 if unknown).
     Incomplete(usize),
-    /// The client does not speak RESP. Answer this and close.
+    /// The client does not speak RESP. Send this error and close.
     Broken(String),
-    /// The client speaks HTTP. Close without an answer.
+    /// The client speaks HTTP. Close without a reply.
     Http,
 }
 
-/// Longest line that announces a count or a length. Any number fits.
+/// Longest line with a count or a length. Every number fits.
 const COUNT_LINE_BYTES_MAX: usize = 64;
 
-/// Arguments to keep room for between requests.
+/// Capacity in arguments that is kept between requests.
 const ARGUMENTS_KEPT: usize = 1024;
 
 #[derive(Clone, Copy, Debug, Default)]
 enum Stage {
-    /// Nothing but perhaps the beginning of a first line.
+    /// At most the beginning of a first line has arrived.
     #[default]
     Start,
-    /// So many arguments are to come.
+    /// This many arguments are missing.
     Arguments(usize),
-    /// So many arguments are to come, and the first of them has this length.
+    /// This many arguments are missing, and the first of them has this length.
     Body(usize, usize),
 }
 
@@ -58,19 +58,19 @@ enum Stage {
 #[derive(Debug, Default)]
 pub(super) struct Parser {
     stage: Stage,
-    /// What has been looked at of the request under way.
+    /// The position in the current request.
     position: usize,
     /// Start and end of each argument: offsets in the request, or in `unquoted` for an inline one.
     ranges: Vec<(usize, usize)>,
     /// Arguments of an inline request without their quotes.
     unquoted: Vec<u8>,
     is_inline: bool,
-    /// The length of the last request, where it is to be read again.
+    /// The length of the last request, if it must be processed again.
     again: Option<usize>,
 }
 
 impl Parser {
-    /// Bytes kept of the request under way, beyond the few that each connection may keep.
+    /// Bytes kept for the current request, beyond the few that each connection may keep.
     #[inline]
     pub(super) fn held_bytes(&self) -> usize {
         let ranges = self.ranges.capacity().saturating_sub(ARGUMENTS_KEPT);
@@ -78,20 +78,20 @@ impl Parser {
         ranges * size_of::<(usize, usize)>() + unquoted
     }
 
-    /// Whether no request is under way.
+    /// Whether there is no incomplete request.
     #[inline]
     pub(super) fn is_idle(&self) -> bool {
         matches!(self.stage, Stage::Start) && self.position == 0 && self.again.is_none()
     }
 
-    /// Says that the request that was completed last stays where it is, and is the next one too. It
-    /// is not parsed again: its arguments are known.
+    /// Keeps the last complete request in place as the next one too. It is not parsed again,
+    /// because its arguments are known.
     pub(super) fn stay(&mut self, length: usize) {
         self.again = Some(length);
     }
 
-    /// Goes on with the request whose first byte is the first of `input`, which holds at least what
-    /// the last call saw unless that call completed a request.
+    /// Continues with the request whose first byte is the first of `input`. The input holds at
+    /// least the bytes of the last call, unless that call completed a request.
     #[inline]
     pub(super) fn advance(&mut self, input: &[u8], bounds: Bounds) -> Parsed {
         if let Some(length) = self.again.take() {
@@ -221,7 +221,7 @@ impl Parser {
         self.ranges.iter().map(move |&(start, end)| &bytes[start..end])
     }
 
-    /// Gives back what an unusually long request made it keep.
+    /// Releases the memory that an unusually long request needed.
     #[inline]
     pub(super) fn shrink(&mut self) {
         if self.ranges.capacity() > ARGUMENTS_KEPT || self.unquoted.capacity() > ARGUMENTS_KEPT {
@@ -245,13 +245,12 @@ pub(super) enum Line {
     TooLong,
 }
 
-/// Reads a number and the two bytes that end its line. Like Redis, takes the byte after CR as it
-/// is.
+/// Parses a number and the two bytes that end its line. Like Redis, it accepts any byte after CR.
 #[inline]
 pub(super) fn number_line(input: &[u8], start: usize) -> Line {
     let mut number = 0;
     let mut at = start;
-    // Up to eight digits without a thought of overflow; everything else the long way.
+    // Up to eight digits cannot overflow; longer numbers take the slow path.
     while at < input.len() && at - start < 8 {
         match input[at] {
             digit @ b'0'..=b'9' => number = number * 10 + i64::from(digit - b'0'),

@@ -1,15 +1,15 @@
-//! Glob patterns over names of options and commands, and how long a pattern may be.
+//! Glob patterns over names of options and commands, and the limit of a pattern's length.
 
 use super::encoder::Failure;
 use todana_command::Glob;
 
-/// Longest pattern, over keys too.
+/// Longest pattern, including patterns over keys.
 const PATTERN_BYTES_MAX: usize = 1024;
 
-/// Most bytes of the patterns of one command.
+/// Most bytes in all patterns of one command.
 const PATTERNS_BYTES_MAX: usize = 16 * PATTERN_BYTES_MAX;
 
-/// Checks the length of a pattern, on which the cost of every comparison depends.
+/// Checks the length of a pattern, since the cost of every comparison depends on it.
 pub(super) fn check(pattern: &[u8]) -> Result<(), Failure> {
     match pattern.len() {
         0..=PATTERN_BYTES_MAX => Ok(()),
@@ -26,7 +26,7 @@ pub(super) fn check_all(patterns: &[&[u8]]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A glob pattern over names, in which letters count without their case.
+/// A glob pattern over names that ignores the case of letters.
 pub(super) struct Names(Glob);
 
 impl Names {

@@ -1,52 +1,52 @@
-//! How the waist's answers are worded for each command.
+//! Formats the replies of the store's commands.
 
 use super::encoder::Encoder;
 use std::ops::Range;
 use todana_command::{Error, LcsSpan, LeaseState, Record, Refusal, Reply};
 use todana_table::Shared;
 
-/// How the answers of one command are worded.
+/// The format of a command's reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ReplyFormat {
-    /// Values and keys as bulk strings, numbers as integers, nothing as null, done as OK.
+    /// Values and keys as bulk strings, numbers as integers, `none` as null, `done` as OK.
     Plain,
-    /// Done or stored is 1, refused is 0.
+    /// `done` and `stored` are 1, `refused` is 0.
     OneOrZero,
     /// RENAME: a missing source is an error.
     Rename,
-    /// RENAMENX: the same, and one or zero.
+    /// RENAMENX: the same, with one or zero.
     RenameNx,
-    /// EXISTS and TOUCH: how many there are of so many asked for.
+    /// EXISTS and TOUCH: how many of this many keys exist.
     Found(usize),
     /// TTL and PTTL, EXPIRETIME and PEXPIRETIME.
     Expiry {
-        /// A moment rather than what is left until it.
+        /// A moment rather than the time left.
         absolute: bool,
         /// Rounded to seconds.
         seconds: bool,
     },
-    /// TYPE, out of a number of records.
+    /// TYPE, from a list of records.
     Type,
     /// OBJECT ENCODING.
     Encoding,
-    /// A number that is the same for every record.
+    /// The same number for every record.
     Always(i64),
     /// OBJECT FREQ.
     Untold,
-    /// GETEX with an expiry that is wrong, if there is a record at all.
+    /// GETEX with an invalid expiry, which is an error only if the record exists.
     GetExFailure {
-        /// It is a number at least.
+        /// The expiry is a number at least.
         integer: bool,
     },
-    /// A page of SCAN none of whose keys have the type asked for.
+    /// A page of SCAN with a TYPE that no key has.
     NoKeys,
     /// RANGE and PREFIX.
     Range,
-    /// The same with values: pairs in RESP3, one after another in RESP2, as ZRANGE WITHSCORES is.
+    /// The same with values: pairs in RESP3, a flat list in RESP2, as in ZRANGE WITHSCORES.
     Pairs,
 }
 
-/// What a write is told that finds no room.
+/// The error of a write for which there is no room.
 pub(super) const FULL: &str = "OOM command not allowed when used memory > 'maxmemory'.";
 
 impl Reply for Encoder<'_> {
@@ -240,10 +240,10 @@ impl Encoder<'_> {
     }
 }
 
-/// Longest value that Redis keeps beside its object.
+/// Longest value that Redis stores beside its object.
 const EMBEDDED_BYTES_MAX: usize = 44;
 
-/// What Redis would call the form of this value.
+/// Redis' name for the encoding of this value.
 fn encoding(value: &[u8]) -> &'static str {
     if value.len() <= 20 && super::number::integer(value).is_some() {
         "int"

@@ -8,7 +8,7 @@ use super::request::SYNTAX;
 use super::{REDIS_VERSION, number, pattern};
 use crate::Host;
 
-/// Options that clients look for and that are as they are.
+/// Options that clients look for and that cannot be changed.
 const FIXED: &[(&str, &str)] = &[
     ("activedefrag", "no"),
     ("activerehashing", "yes"),
@@ -31,14 +31,14 @@ const FIXED: &[(&str, &str)] = &[
     ("stop-writes-on-bgsave-error", "no"),
 ];
 
-/// Longest sleep by DEBUG SLEEP, in seconds.
+/// Longest sleep of DEBUG SLEEP, in seconds.
 const SLEEP_SECONDS_MAX: u32 = 60;
 
-/// The same in milliseconds, and the longest that the sleeps of one EXEC come to.
+/// The same in milliseconds; also the longest total of the sleeps in one EXEC.
 pub(super) const SLEEP_MS_MAX: u64 = SLEEP_SECONDS_MAX as u64 * 1000;
 
 impl<H: Host> Call<'_, '_, H> {
-    /// All options: the server's, then those that nobody can change.
+    /// All options: the server's, then the constant ones.
     fn options(&self) -> Vec<(String, String)> {
         let mut options = self.host.options();
         let limits = self.host.limits();
@@ -89,7 +89,7 @@ impl<H: Host> Call<'_, '_, H> {
         }
         for (done, (name, value, _)) in changes.iter().enumerate() {
             let Err(reason) = self.host.set_option(name, value) else { continue };
-            // All or nothing: what was set goes back to what it was.
+            // All or nothing: restore the options that were already set.
             for (name, _, old) in &changes[..done] {
                 let _ = self.host.set_option(name, old);
             }
@@ -181,7 +181,7 @@ impl<H: Host> Call<'_, '_, H> {
                 format!("ERR value is out of range, a sleep is 0 to {SLEEP_SECONDS_MAX} seconds");
             return Err(text.into());
         }
-        // The event loop holds the answer back until the sleep is over.
+        // The event loop delays the reply until the sleep is over.
         self.encoder.ok();
         Ok(Flow::Sleep((seconds * 1000.0) as u64))
     }

@@ -1,9 +1,9 @@
-//! The small language in which the table describes arguments, read for people and for COMMAND DOCS.
+//! The language in which the table describes arguments, rendered for humans and for COMMAND DOCS.
 //!
 //! ```text
 //! key              an argument          seconds...        one or more of it
-//! NX               a word as it is      (key value)...    one or more groups
-//! EX seconds       a word and its argument, one thing
+//! NX               a literal word       (key value)...    one or more groups
+//! EX seconds       a word and its argument, one unit
 //! [NX|XX]          optional, one of     (a)|(b c)         one of
 //! ```
 
@@ -19,7 +19,7 @@ pub(super) struct Argument<'a> {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Kind<'a> {
-    /// An argument of the client's choice, after a word if it has one.
+    /// An argument chosen by the client, with a preceding word if it has one.
     Value { name: &'a str, token: Option<&'a str> },
     /// A word.
     Token(&'a str),
@@ -29,7 +29,7 @@ pub(super) enum Kind<'a> {
     Block(Vec<Argument<'a>>),
 }
 
-/// Names of arguments that are whole numbers.
+/// Names of arguments that are integers.
 const INTEGERS: &[&str] = &[
     "seconds",
     "milliseconds",
@@ -55,7 +55,7 @@ const INTEGERS: &[&str] = &[
 ];
 const KEYS: &[&str] = &["key", "key1", "key2", "newkey", "source", "destination"];
 
-/// Reads a description. The table's are well formed, which a test makes sure of.
+/// Parses a description. A test ensures that the table's descriptions are well formed.
 pub(super) fn parse(syntax: &str) -> Vec<Argument<'_>> {
     let mut rest = syntax;
     let mut alternatives = alternatives(&mut rest);
@@ -116,7 +116,7 @@ fn argument<'a>(rest: &mut &'a str) -> Argument<'a> {
     argument
 }
 
-/// A word takes the value after it along.
+/// Joins a word with the value that follows it.
 fn join<'a>(sequence: &mut Vec<Argument<'a>>, argument: Argument<'a>) {
     if let Some(Argument { kind: last @ Kind::Token(_), .. }) = sequence.last_mut()
         && let Kind::Token(token) = *last
@@ -151,7 +151,7 @@ fn one_of(alternatives: Vec<Vec<Argument<'_>>>) -> Argument<'_> {
     Argument { kind, optional: false, multiple: false }
 }
 
-/// The description as manuals write it: `key [key ...]`.
+/// The description in the form of manuals: `key [key ...]`.
 pub(super) fn for_people(syntax: &str) -> String {
     parse(syntax).iter().map(shown).collect::<Vec<_>>().join(" ")
 }
@@ -175,7 +175,7 @@ fn shown(argument: &Argument<'_>) -> String {
     }
 }
 
-/// Writes the arguments as COMMAND DOCS tells them.
+/// Encodes the arguments in the form of COMMAND DOCS.
 pub(super) fn encode(arguments: &[Argument<'_>], encoder: &mut Encoder<'_>) {
     encoder.array(arguments.len());
     for argument in arguments {

@@ -1,11 +1,11 @@
-//! The answer to a transaction: it goes out over as many turns as it takes, so that no turn copies
-//! more than it may answer.
+//! The reply to a transaction. It is sent over as many turns as needed, so that no turn copies more
+//! than one turn's output.
 //!
-//! The values are kept by handles. An answer is words, and pieces between them:
+//! Values are kept by handles. A reply consists of words, and pieces between them:
 //!
 //! ```text
 //! words   | *2 $3 .. $1048576 |        CRLF |
-//! pieces                      ^ the value   ^ what the session answered itself
+//! pieces                      ^ the value   ^ a reply of the session itself
 //! ```
 
 use super::call::Flow;
@@ -14,13 +14,13 @@ use crate::Splice;
 use std::collections::VecDeque;
 use todana_command::KEPT_BYTES_MIN;
 
-/// Values from this length on are not copied while a batch has its locks.
+/// Values of this length and more are not copied while a batch holds its locks.
 pub(super) const BATCH_VALUE_BYTES_MIN: usize = 256;
 
-/// Values of which it is asked, after a turn, whether the table still has them.
+/// Most values for which a turn checks whether the table still has them.
 const VALUES_LOOKED_AT_MAX: usize = 4_096;
 
-/// What stands between the words.
+/// A piece between the words.
 #[derive(Debug)]
 enum Piece {
     Value(Splice),
@@ -36,17 +36,17 @@ impl Piece {
     }
 }
 
-/// The rest of an answer.
+/// The rest of a reply.
 #[derive(Debug)]
 pub(super) struct Tail {
     words: Vec<u8>,
-    /// How many of them are written.
+    /// Number of words written.
     written: usize,
-    /// Each with its place in the words, in order.
+    /// Each piece with its position in the words, in order.
     pieces: VecDeque<(usize, Piece)>,
-    /// How much of the first is written.
+    /// Number of bytes written of the first piece.
     piece_written: usize,
-    /// What happens when all is written.
+    /// What happens when everything is written.
     pub(super) then: Flow,
 }
 
@@ -58,7 +58,7 @@ impl Tail {
         Tail { words, written: 0, pieces, piece_written: 0, then: Flow::Continue }
     }
 
-    /// Puts other words to their places, which are in order; none is within a reply.
+    /// Inserts other words at positions, which are in order and never within a reply.
     pub(super) fn insert(&mut self, others: Vec<(usize, Vec<u8>)>) {
         if others.is_empty() {
             return;
@@ -67,13 +67,13 @@ impl Tail {
         self.pieces.make_contiguous().sort_by_key(|(place, _)| *place);
     }
 
-    /// Bytes of the answer.
+    /// Length of the reply.
     pub(super) fn bytes(&self) -> usize {
         self.words.len() + self.pieces.iter().map(|(_, piece)| piece.bytes().len()).sum::<usize>()
     }
 
-    /// Bytes that are in memory for it alone, as far as can be said with a look at some thousand
-    /// values; those behind them count as a whole.
+    /// Bytes that only this reply holds in memory, as far as checking some thousand values can
+    /// show; later values count as a whole.
     pub(super) fn held_bytes(&self) -> usize {
         let held = |(at, (_, piece)): (usize, &(usize, Piece))| match piece {
             Piece::Value(splice) if at < VALUES_LOOKED_AT_MAX => splice.value.own_bytes(),
@@ -83,8 +83,8 @@ impl Tail {
         self.words.len() + self.pieces.iter().enumerate().map(held).sum::<usize>()
     }
 
-    /// Writes until there are `most` bytes of replies: large values by their handles, small ones
-    /// copied. Whether that was all.
+    /// Writes up to about `most` bytes of replies: large values by handle, small ones as copies.
+    /// True when everything is written.
     pub(super) fn write(&mut self, encoder: &mut Encoder<'_>, most: usize) -> bool {
         while let Some(room) = most.checked_sub(encoder.len()).filter(|room| *room > 0) {
             let place = self.pieces.front().map_or(self.words.len(), |(place, _)| *place);

@@ -1,4 +1,4 @@
-//! Conversations by subject: what a client sends, what it gets, however the bytes arrive.
+//! Conversations by subject: the requests of a client and its replies, however the bytes arrive.
 
 mod ahead;
 mod connection;
@@ -17,7 +17,7 @@ fn host() -> FakeHost {
     FakeHost::new(ProtocolName::Resp)
 }
 
-/// A line of words, some in double quotes, as an array of bulk strings.
+/// Encodes a line of words, some in double quotes, as an array of bulk strings.
 fn array(line: &str) -> Vec<u8> {
     let (mut words, mut ranges) = (Vec::new(), Vec::new());
     assert!(super::inline::split(line.as_bytes(), &mut words, &mut ranges), "{line}");
@@ -30,7 +30,7 @@ fn array(line: &str) -> Vec<u8> {
     bytes
 }
 
-/// Answers of a session to lines, CR LF shown as a space, other bytes escaped.
+/// The replies of a session as lines: CR LF is shown as a space, other bytes are escaped.
 fn shown(output: &[u8]) -> String {
     let text = output.escape_ascii().to_string().replace("\\r\\n", " ");
     text.replace("\\'", "'").replace("\\\"", "\"").trim_end().to_owned()
@@ -40,8 +40,8 @@ fn ask(session: &mut impl Session, host: &mut FakeHost, line: &str) -> String {
     shown(&converse(session, host, [array(line).as_slice()]).output)
 }
 
-/// Plays a script of `> request` and expected answers, one session after another line by line, then
-/// all at once in every cut of the bytes.
+/// Plays a script of `> request` and expected replies: in one session line by line, then all at
+/// once in every cut of the bytes.
 fn script(text: &str) {
     script_on(text, host);
 }
@@ -67,7 +67,7 @@ fn script_on(text: &str, mut start: impl FnMut() -> FakeHost) {
     assert_eq!(outcome.output.escape_ascii().to_string(), output.escape_ascii().to_string());
 }
 
-/// What comes of raw bytes, in every cut.
+/// The outcome of raw bytes, in every cut.
 fn raw(input: &[u8]) -> Outcome {
     converse_in_every_way(|| (RespSession::default(), host()), input, |it| it)
 }

@@ -125,7 +125,7 @@ proptest! {
 
     /// Unconsumed input is an incomplete line or value, within the limits.
     #[test]
-    fn what_waits_is_bounded(input in requests(), repeat in 1..200_usize) {
+    fn unconsumed_input_is_bounded(input in requests(), repeat in 1..200_usize) {
         let mut conversation = Conversation::new();
         conversation.host.limits.memcached_value_bytes_max = 100;
         conversation.host.limits.line_bytes_max = 300;

@@ -1,8 +1,8 @@
-//! Pipelines: reading ahead changes nothing but the time it takes.
+//! Pipelines: parsing ahead changes nothing but the time it takes.
 
 use super::*;
 
-/// The lines as one pipeline, between which raw bytes may stand.
+/// The lines as one pipeline, which may also contain raw bytes.
 fn pipeline(lines: &[&str]) -> Vec<u8> {
     lines.iter().flat_map(|line| array(line)).collect()
 }
@@ -20,7 +20,7 @@ fn a_long_pipeline_is_answered_in_order() {
 }
 
 #[test]
-fn what_cannot_be_read_ahead_is_answered_in_its_place() {
+fn requests_that_cannot_be_parsed_ahead_keep_their_place() {
     let long = format!("MGET {}", "a ".repeat(20));
     let mut input = pipeline(&["SET a 1", "INCR a"]);
     input.extend(b"GET a\r\n\r\n*0\r\n");

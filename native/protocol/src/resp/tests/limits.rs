@@ -1,11 +1,10 @@
-//! What a client may not do, and what becomes of one that speaks something else.
+//! The limits of a client, and clients that speak another protocol.
 
 use super::*;
 use crate::Limits;
 use proptest::prelude::*;
 
-/// What comes of bytes under limits, in every cut: the answer, and whether the connection was
-/// closed.
+/// The outcome of bytes under limits, in every cut: the replies, and whether the connection closed.
 fn under(limits: &Limits, password: Option<&[u8]>, input: &[u8]) -> (String, bool) {
     let start = || {
         let password = password.map(<[u8]>::to_vec);
@@ -163,10 +162,10 @@ fn short_queued_commands_are_counted_and_weighed() {
     let done = play(Limits::default(), most);
     assert!(done.ends_with("+PONG +PONG +PONG") && !done.contains("-E"));
     let refused = play(Limits::default(), most + 1);
-    let told = "+QUEUED -ERR more than 65536 words in queued commands \
+    let replied = "+QUEUED -ERR more than 65536 words in queued commands \
                 -EXECABORT Transaction discarded because of previous errors. +PONG";
-    assert!(refused.ends_with(told));
-    // A short command takes several hundred bytes, not the four of its name.
+    assert!(refused.ends_with(replied));
+    // A short command takes several hundred bytes, not only the four of its name.
     let refused = play(Limits { queued_bytes_max: 20_000, ..Limits::default() }, 100);
     assert!(refused.contains("-ERR queued commands take too many bytes"));
 }
@@ -186,13 +185,13 @@ fn watched_keys_are_bounded_and_cost_the_same_each() {
     assert_eq!(watch(most - 10, most), "+OK");
     let watched = || host.client.watched.load(std::sync::atomic::Ordering::Relaxed);
     assert_eq!(watched(), most);
-    // However often one is named, and whatever is watched before.
+    // Repeated keys count, and so do keys watched before.
     let again = format!("WATCH{}", " k".repeat(most + 1));
     assert_eq!(ask(&mut session, &mut host, &again), "-ERR more than 8192 watched keys");
     let limits = Limits { queued_bytes_max: 300, ..Limits::default() };
     let answers = "+OK -ERR watched keys take too many bytes";
     assert_eq!(under(&limits, None, &[array("WATCH a"), array("WATCH b c")].concat()).0, answers);
-    // Long keys are fewer.
+    // The limit of bytes admits fewer long keys.
     let (mut host, mut session) = (super::host(), RespSession::default());
     let mut watch = |digit: char, count: usize| {
         let key = |number| format!(" {}{number}", digit.to_string().repeat(60_000));
@@ -269,11 +268,11 @@ fn answers_of_a_transaction_are_bounded_together() {
     let limits = Limits { output_bytes_max: 5000, ..Limits::default() };
     for line in ["CLIENT HELP", "CLIENT ID", "PING", "GET k", "INCR n", "STRLEN k", "TIME"] {
         let mut host = FakeHost { limits: limits.clone(), ..host() };
-        // More of those that list something are too much work for one step.
+        // Fewer of the commands that list something, because they are more work.
         let count = if line == "CLIENT HELP" { 900 } else { 3000 };
         let input = transaction(&vec![line; count]);
         let mut session = RespSession::default();
-        // The answer to EXEC only: QUEUED has gone before in other turns.
+        // Only the reply to EXEC: the QUEUED replies were sent in earlier turns.
         let (queued, exec) =
             input.split_at(input.len() - array("EXEC").len() - array("PING").len());
         assert!(!converse(&mut session, &mut host, [queued]).closed, "{line}");
@@ -293,7 +292,7 @@ fn a_list_of_clients_is_bounded() {
 }
 
 #[test]
-fn what_is_no_utf8_is_repeated_byte_by_byte() {
+fn invalid_utf8_is_quoted_byte_by_byte() {
     let (mut session, mut host) = (RespSession::default(), host());
     let input = b"*2\r\n$3\r\n\xff\xfe\n\r\n$2\r\n\xc3a\r\n*2\r\n$6\r\nCLIENT\r\n$1\r\n\x80\r\n";
     let outcome = converse(&mut session, &mut host, [&input[..]]);
@@ -328,7 +327,7 @@ fn error_texts_are_cut_and_stay_on_their_line() {
     assert_eq!(shown(&raw(&long).output), text);
 }
 
-/// Lines that look like requests, so that arbitrary bytes come further than the first.
+/// Lines that resemble requests, so that arbitrary bytes get past the first check.
 fn requests() -> impl Strategy<Value = Vec<u8>> {
     let word = prop::sample::select(
         super::super::table::COMMANDS

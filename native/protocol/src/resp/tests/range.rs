@@ -144,7 +144,7 @@ fn values_come_as_redis_tells_scores() {
 }
 
 #[test]
-fn what_is_no_range_is_said() {
+fn invalid_ranges_are_errors() {
     script_on(
         r#"
         > RANGE a
@@ -271,7 +271,7 @@ fn a_thousand_keys_are_the_answer_unless_asked_for_more() {
     assert_eq!(ask(&mut session, &mut host, "RANGE 0 9 LIMIT 2000"), keys(0..1_500));
 }
 
-/// A host whose database is ordered by numbers, and has so many keys in front of two others.
+/// A host whose database is ordered by numbers, and has `count` keys before two others.
 fn numbered(count: usize) -> FakeHost {
     let host = ordered(KeyOrder { comparison: Comparison::Decimal, descending: false });
     let table = host.databases.table(0);

@@ -1,4 +1,4 @@
-//! Long commands: what a turn does of them, and what others see meanwhile.
+//! Long commands: the part of them that each turn does, and what other clients see meanwhile.
 
 use super::*;
 use crate::{Budget, Next, Progress};
@@ -7,7 +7,7 @@ use todana_command::STEP_KEYS_MAX;
 use todana_table::{Keyspace, Meta};
 
 const BUDGET: Budget = Budget { requests_max: 128, output_bytes_max: 256 << 10 };
-/// Bytes of answers in one turn, and the words of the one that passes it.
+/// Bytes of replies in one turn, and the framing of the one that exceeds the limit.
 const REPLY_BYTES_MAX: usize = (256 << 10) + 100;
 
 fn filled(keys: usize) -> FakeHost {
@@ -24,8 +24,8 @@ fn names(from: usize, to: usize) -> String {
     (from..to).map(|number| format!("key:{number}")).collect::<Vec<_>>().join(" ")
 }
 
-/// Plays a request turn by turn; `between` is called after each turn but the last. Returns what
-/// each turn answered.
+/// Plays a request turn by turn; calls `between` after each turn but the last. Returns the output
+/// of each turn.
 fn turns(
     session: &mut RespSession,
     host: &mut FakeHost,
@@ -53,26 +53,26 @@ fn turns(
 fn keys_are_collected_and_told_in_many_turns() {
     let (mut host, mut session) = (filled(40_000), RespSession::default());
     let other = |host: &mut FakeHost, turn: usize| {
-        // One that is there throughout is told, whatever comes and goes.
+        // Keys that exist throughout are returned, whatever comes and goes.
         let line = format!("MSET new:{turn} v key:{turn} w");
         ask(&mut RespSession::default(), host, &line);
         ask(&mut RespSession::default(), host, &format!("DEL key:{}", 39_999 - turn));
     };
     let input = [array("KEYS *"), array("PING")].concat();
     let answers = turns(&mut session, &mut host, &input, other);
-    // A turn looks at 2,048 records and what is left of a shard, of which there are sixteen.
+    // A turn visits 2,048 records and the rest of a shard; there are sixteen shards.
     assert!((8..=20).contains(&answers.len()), "{} turns", answers.len());
     assert!(answers.iter().all(|answer| answer.len() <= REPLY_BYTES_MAX));
     let text = String::from_utf8(answers.concat()).unwrap();
     let found: Vec<&str> = text.split("\r\n").filter(|word| word.starts_with("key:")).collect();
     let different: BTreeSet<&str> = found.iter().copied().collect();
-    assert_eq!(found.len(), different.len(), "none is told twice");
+    assert_eq!(found.len(), different.len(), "none is returned twice");
     assert!((0..39_900).all(|number| different.contains(&*format!("key:{number}"))));
-    let told: usize = text[1..].split("\r\n").next().unwrap().parse().unwrap();
-    assert_eq!(text.matches('$').count(), told);
+    let returned: usize = text[1..].split("\r\n").next().unwrap().parse().unwrap();
+    assert_eq!(text.matches('$').count(), returned);
     assert!(text.ends_with("+PONG\r\n"));
     assert_eq!(host.commands, 2 + 2 * (answers.len() as u64 - 1), "it is one call");
-    // What it took is the time of all its turns.
+    // Its time is the sum of all its turns.
     let answers = turns(&mut session, &mut host, &array("KEYS *"), |_, _| {});
     assert_eq!((host.turn_ns, host.observed_ns), (1, answers.len() as u64));
     ask(&mut session, &mut host, "PING");
@@ -121,7 +121,7 @@ fn many_keys_are_done_in_steps_of_thousands() {
     });
     assert_eq!(left, [count - STEP_KEYS_MAX, count - 2 * STEP_KEYS_MAX]);
     assert_eq!(shown(&answers.concat()), format!(":{count} :0"));
-    // As many as one step may be are one.
+    // The most keys of one step are one step.
     let (mut host, line) = (filled(STEP_KEYS_MAX), format!("UNLINK {}", names(0, STEP_KEYS_MAX)));
     let answers = turns(&mut session, &mut host, &array(&line), |_, _| panic!("a second turn"));
     assert_eq!(shown(&answers.concat()), format!(":{STEP_KEYS_MAX}"));
@@ -136,7 +136,7 @@ fn large_values_are_told_in_many_turns() {
     }
     let line = format!("MGET small {} none", names(0, 20));
     let answers = turns(&mut session, &mut host, &array(&line), |host, _| {
-        // They are as they were at the beginning.
+        // The values are those of the beginning.
         ask(&mut RespSession::default(), host, "FLUSHALL");
     });
     assert!(answers.iter().all(|answer| answer.len() <= REPLY_BYTES_MAX + value.len()));
@@ -227,7 +227,7 @@ fn a_large_value_is_copied_in_turns_and_stored_in_one() {
             let seen = ask(&mut RespSession::default(), host, "GET big");
             assert_eq!(is_first, seen == "$3 old");
         });
-        // Two MiB a turn.
+        // 2 MiB in each turn.
         assert_eq!((answers.len(), shown(&answers.concat())), (4, reply.to_owned()));
     }
     for key in ["big", "other"] {
@@ -268,7 +268,7 @@ fn a_transaction_answers_in_as_many_turns_as_it_takes() {
     }
     let input = [array("EXEC"), array("PING")].concat();
     let answers = turns(&mut session, &mut host, &input, |host, _| {
-        // They are as they were at the beginning.
+        // The values are those of the beginning.
         ask(&mut RespSession::default(), host, "FLUSHALL");
     });
     assert!(answers.iter().all(|answer| answer.len() <= REPLY_BYTES_MAX));
@@ -280,7 +280,7 @@ fn a_transaction_answers_in_as_many_turns_as_it_takes() {
 }
 
 #[test]
-fn what_follows_a_large_value_waits_for_it() {
+fn replies_after_a_large_value_wait_for_it() {
     let mut host = host();
     let value = "x".repeat(1 << 20);
     ask(&mut RespSession::default(), &mut host, &format!("SET k {value}"));
@@ -318,11 +318,11 @@ fn clients_are_listed_in_many_turns() {
     host.others = (8..8_008).map(client).collect();
     let input = [array("CLIENT LIST"), array("PING")].concat();
     let answers = turns(&mut session, &mut host, &input, |host, turn| {
-        // One that is described leaves, and one comes.
+        // A client that has been described leaves, and another one connects.
         host.others.remove(0);
         host.others.push(client(10_000 + turn as u64));
     });
-    // The last of the list's eight turns has its answer, and fills the output.
+    // Each of the list's eight turns is empty, and the last fills the output.
     assert_eq!(answers.len(), 9);
     assert!(answers[..7].iter().all(Vec::is_empty));
     let text = String::from_utf8(answers.concat()).unwrap();
@@ -334,7 +334,7 @@ fn clients_are_listed_in_many_turns() {
     assert!((8..8_008).all(|id| ids.binary_search(&id).is_ok()));
     assert!(text.ends_with("+PONG\r\n"));
     assert_eq!(host.commands, 2);
-    // Some of them are found in as many turns; in EXEC all are found in one.
+    // Outside EXEC, finding some of them takes as many turns; in EXEC all are found in one.
     let count = |answer: &[u8]| String::from_utf8_lossy(answer).matches("id=").count();
     let line = array("CLIENT LIST ID 7000 500 501 1");
     let answers = turns(&mut session, &mut host, &line, |_, _| {});
@@ -358,6 +358,6 @@ fn a_page_of_scan_is_bounded_whatever_its_count() {
             break;
         }
     }
-    // Sixteen shards of 3,750 on the average.
+    // Sixteen shards of 3,750 records on average.
     assert!(pages >= 7, "{pages} pages");
 }

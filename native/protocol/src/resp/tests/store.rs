@@ -1,4 +1,5 @@
-//! Records: the answers that a Redis gave to the same requests, and what no transcript can show.
+//! Records: the replies of a real Redis to the same requests, and tests that no transcript can
+//! express.
 
 use super::*;
 use crate::testing::START_MS;

@@ -189,7 +189,7 @@ fn only_a_hello_that_succeeds_changes_the_version() {
 }
 
 #[test]
-fn what_closes_in_a_transaction_closes_and_sleeps_add_up() {
+fn a_transaction_can_close_and_its_sleeps_add_up() {
     let play = |lines: &[&str]| {
         let lines = [&["MULTI"], lines, &["EXEC", "PING"]].concat();
         raw(format!("{}\r\n", lines.join("\r\n")).as_bytes())
@@ -204,7 +204,7 @@ fn what_closes_in_a_transaction_closes_and_sleeps_add_up() {
     assert_eq!(play(&["DEBUG SLEEP 50", "DEBUG SLEEP 50"]).slept_ms, 60_000);
 }
 
-/// A host that has room for so many bytes, and refuses more.
+/// A host with room for this many bytes, which refuses more.
 fn host_with_room(bytes: u64) -> FakeHost {
     use todana_command::Databases;
     use todana_table::{Budget, Options, WhenFull};
@@ -296,7 +296,7 @@ fn too_much_work_for_one_step_is_refused() {
 }
 
 #[test]
-fn what_the_session_answers_itself_is_work_too() {
+fn commands_that_the_session_answers_count_as_work() {
     let refused = "-EXECABORT Transaction discarded because of: \
                    the commands are too much work for one step";
     let mut host = host();
@@ -306,7 +306,7 @@ fn what_the_session_answers_itself_is_work_too() {
     let docs = format!("COMMAND DOCS{}", " get".repeat(1_000));
     let patterns = format!("CONFIG GET{}", " a".repeat(1_000));
     let long = format!("ECHO {}", "x".repeat(1 << 20));
-    // How often one EXEC takes each: 65,536 units, by what one costs.
+    // How many of each command fit one EXEC: 65,536 units, divided by the cost of one.
     for (line, units) in [
         ("PING", 1),
         ("TIME", 1),
@@ -342,7 +342,7 @@ fn what_the_session_answers_itself_is_work_too() {
             assert_eq!(answer == refused, count > most, "{count} of {line:.40}");
         }
     }
-    // Together with what is done on records.
+    // Together with commands on records.
     let mut session = RespSession::default();
     let keys = (0..65_000).map(|number| format!("k{number}")).collect::<Vec<_>>().join(" ");
     for line in ["SET k0 v", "MULTI", "DEL k0", &format!("EXISTS {keys}"), "LOLWUT"] {
