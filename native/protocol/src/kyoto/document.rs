@@ -12,55 +12,61 @@ After a change: make docs -->
 ";
 
 const INTRODUCTION: &[&str] = &[
-    "Todana speaks Kyoto Tycoon's protocols as ktserver 0.9.56 does, all on one port: procedures \
-     by HTTP (`POST /rpc/set`), one record by its path (`GET /key`), and bulks in binary. The \
-     records are those of the other protocols: database 0 here is database 0 of RESP. Which \
-     databases there are, and which of them are ordered, is said by the option `databases`.",
-    "A password is asked for by HTTP's `Basic` scheme, with any user name, once a connection. \
-     Requests whose `Host` is neither an address, nor `localhost`, nor among `kyoto_hosts`, and \
-     those that a page of another site sends, are answered 403. Pages of `kyoto_origins` may send \
-     requests and read what is answered (`Access-Control-Allow-Origin`); `OPTIONS` tells their \
-     browsers so, without a password. Of what a page loads without reading it, images and links, \
-     browsers say where it comes from to loopback addresses and over TLS alone: a port that is \
-     reached otherwise needs a password.",
-    "Kyoto Tycoon knows no passwords, so its clients send none, and the binary protocol has no \
-     word for one: over HTTP a connection must have authenticated before it is spoken. Clients as \
-     they are therefore reach this port on the server's own machine. From others they come through \
-     a tunnel, or a proxy on loopback that adds the `Authorization` header.",
+    "Todana implements Kyoto Tycoon's protocols as in ktserver 0.9.56, all of them on one port: \
+     procedures over HTTP (`POST /rpc/set`), single records by path (`GET /key`), and bulk \
+     requests in the binary protocol. All protocols share the databases: database 0 of Kyoto \
+     Tycoon is database 0 of RESP. The option `databases` sets the number of databases and their \
+     order.",
+    "The password is given with HTTP's `Basic` scheme, with any user name, once per connection. \
+     The server answers 403 to requests whose `Host` is neither an address, nor `localhost`, nor \
+     one of `kyoto_hosts`, and to requests from pages of other sites. Pages of `kyoto_origins` may \
+     send requests and read the answers (`Access-Control-Allow-Origin`); `OPTIONS` reports this to \
+     browsers without a password. If a page only loads a URL and does not read it (images, links), \
+     browsers state the origin only to loopback addresses and over TLS: a port that clients reach \
+     in another way needs a password.",
+    "Kyoto Tycoon's protocols have no password, so its clients cannot send one, and the binary \
+     protocol has no field for it: if a password is set, a connection must authenticate over HTTP \
+     before it uses the binary protocol. Unmodified clients therefore have to run on the server's \
+     machine. Clients on other machines connect through a tunnel, or through a proxy on loopback \
+     that adds the `Authorization` header.",
 ];
 
-/// How rows of a group are asked for.
+/// How clients send the requests of a group.
 fn introduction(group: Group) -> &'static str {
     match group {
-        Group::Server => "By any method of HTTP, under `/rpc/`. Inputs in capitals, see below.",
-        Group::Record => "`xt` is when the record expires. Without it a write makes it permanent.",
+        Group::Server => "With any HTTP method, under `/rpc/`. For inputs in capitals see below.",
+        Group::Record => {
+            "`xt` is the time when the record expires. A write without `xt` removes the expiry."
+        }
         Group::Bulk => {
-            "A record is an input whose name begins with `_`. With `atomic`, whatever its value, \
-             all are one step; without, they are done one by one in the order of their keys. `num` \
-             tells how many were stored, removed or found."
+            "Each input whose name begins with `_` is a record. If `atomic` is present, with any \
+             value, the request is one step; otherwise the server processes the records one by \
+             one, in the order of their keys. `num` is the number of records stored, removed or \
+             found."
         }
         Group::Match => {
-            "`max` is how many keys are wanted; all where it is missing or negative. Each key \
-             comes as `_key` with its rank, from 0; `num` tells how many. Keys that come or go \
-             during a search may be missed."
+            "`max` is the maximum number of keys; if it is missing or negative, there is no \
+             maximum. Each key is a line `_key` with its rank, from 0, as the value; `num` is the \
+             number of keys. A search may miss keys that are created or removed while it runs."
         }
         Group::Cursor => {
-            "`CUR` is a number of the client's choice, which counts on its connection only. With \
-             `step` the cursor moves on afterwards, in the direction of its last move: after \
-             `cur_jump_back` or `cur_step_back` that is backward. Moves backward need an ordered \
-             database. A cursor whose record is removed, by anyone, moves on in the same \
-             direction: a walk never returns to what it has passed."
+            "`CUR` is a number that the client chooses; it is valid only on its connection. With \
+             `step`, the cursor moves afterwards, in the direction of its last move: backward \
+             after `cur_jump_back` or `cur_step_back`. Moving backward needs an ordered database. \
+             If any client removes the record of a cursor, the cursor moves to the next record in \
+             the same direction: a walk never returns to records that it has passed."
         }
         Group::Rest => {
-            "`/key` is a key in database 0, `/1/key` or `/%25/key` in another; a slash in a key \
-             is `%2F` unless a database is named. `X-Kt-Mode` is `set`, `add` or `replace`, \
-             `X-Kt-Xt` a moment: seconds since 1970, or a date as of HTTP, RFC 822 or W3C. So \
-             `X-Kt-Xt: 60` was over in 1970, where the procedures' `xt=60` is a minute from now. A \
-             key in a path is bounded by the length of a request line."
+            "`/key` is a key in database 0, `/1/key` or `/%25/key` a key in another database. A \
+             slash in a key is written `%2F` unless a database is named. `X-Kt-Mode` is `set`, \
+             `add` or `replace`. `X-Kt-Xt` is a point in time: seconds since 1970, or a date in \
+             the format of HTTP, RFC 822 or W3C. `X-Kt-Xt: 60` is therefore a minute after the \
+             beginning of 1970, whereas `xt=60` of a procedure is a minute from now. The maximum \
+             length of a request line also limits the key in a path."
         }
         Group::Binary => {
-            "The first byte of a request says that it is binary. Each record is a step of its own. \
-             An error is the byte `BF`, after which the connection is closed."
+            "The first byte of a request identifies it as binary. Each record is a separate step. \
+             An error is the byte `BF`, after which the server closes the connection."
         }
     }
 }
@@ -69,101 +75,106 @@ const CHAPTERS: &[(&str, &[&str])] = &[
     (
         "Inputs",
         &[
-            "The query, and the body after it, are a map of names to values; of the same name, the \
-             last counts. A body of `application/x-www-form-urlencoded` is read as the query is. \
-             In one of `text/tab-separated-values` each line is a name, a tab and a value, and \
-             `colenc` says how both are encoded: `B` is Base64, `Q` quoted-printable, `U` URL \
-             encoding. It is applied to what the query said too. Bodies of other types are passed \
-             over.",
-            "In URL encoding `+` is a blank, and blanks, control characters and bytes above 0x7e \
-             are dropped. In Base64, characters that do not belong there are skipped.",
+            "The query, followed by the body, is a map of names to values; if a name occurs twice, \
+             the last value counts. The server reads a body of type \
+             `application/x-www-form-urlencoded` like the query. In a body of type \
+             `text/tab-separated-values`, each line is a name, a tab and a value, and `colenc` \
+             gives the encoding of both: `B` is Base64, `Q` quoted-printable, `U` URL encoding. \
+             The encoding also applies to the values of the query. Bodies of other types are \
+             ignored.",
+            "In URL encoding, `+` is a blank, and the server drops blanks, control characters and \
+             bytes above 0x7e. In Base64, it skips characters that are not part of the alphabet.",
         ],
     ),
     (
         "Outputs",
         &[
-            "Lines of names and values in byte order of the names as they are sent. All columns \
-             are encoded if one of them is longer than 255 bytes, or has a control character \
-             among its first 255 bytes: by `colenc=B` or `colenc=U`, whichever a rough guess \
-             takes for shorter.",
-            "200 is success. 400: an input is missing or wrong, or there is no such database or \
-             cursor. 450: no record, a record where there should be none, another value, a wrong \
-             expression. 500: what else can go wrong. 501: not implemented. 503: the time to wait \
-             was over. `ERROR` tells more: `DB: 7: no record: no record`.",
+            "Lines of names and values, in byte order of the names as they are sent. If one of the \
+             columns is longer than 255 bytes, or has a control character among its first 255 \
+             bytes, all columns are encoded with `colenc=B` or `colenc=U`; the server estimates \
+             which is shorter.",
+            "200 is success. 400: an input is missing or wrong, or the database or cursor does not \
+             exist. 450: there is no record, or there is one where none is allowed, or the value \
+             differs, or an expression is invalid. 500: any other error. 501: not implemented. \
+             503: `WAIT` has timed out. `ERROR` has the details: `DB: 7: no record: no record`.",
         ],
     ),
     (
         "Inputs of every procedure",
-        &["`WAIT` is the name of a signal to wait for before anything is done, for `WAITTIME` \
-        seconds, a day at most; 30 if it is missing, no number, or not above 0. A client that \
-        closes the connection, or its sending side, waits no more. `DB` is the number of a \
-        database or its name, 0 if missing. `CUR` makes a cursor on that database, if there is \
-        none of this number. `SIGNAL` is the name of a signal to give afterwards, also if the \
-        procedure failed: to one client that waits, or to all with `SIGNALBROAD`; `SIGNALED` \
-        tells how many waited."],
+        &["`WAIT` is the name of a signal. The procedure waits for this signal before it does \
+             anything, for `WAITTIME` seconds, up to a day; the default, also for text that is not \
+             a number or not above 0, is 30. If the client closes the connection, or its sending \
+             side, the wait ends. `DB` is the number or the name of a database, 0 by default. \
+             `CUR` creates a cursor in that database if the connection has none with this number. \
+             `SIGNAL` is the name of a signal that the server sends afterwards, even if the \
+             procedure failed: to one waiting client, or with `SIGNALBROAD` to all of them. \
+             `SIGNALED` is the number of clients that were waiting."],
     ),
     (
         "Numbers and times",
         &[
-            "Numbers are read leniently: blanks, a sign, digits, and whatever follows. What is no \
-             number is 0, what is too large wraps around in 64 bits.",
-            "`xt` is in seconds from now, or, negative, since 1970. From 2^40 - 1 on it means \
-             never. A record lives to the end of that second. Outputs tell it in seconds since \
-             1970, and only where the record expires. In a database with `#ktopts=p` there is no \
-             `xt`.",
-            "`increment` adds to 64 bits, signed, stored as 8 bytes with the highest first, and \
-             wraps around. `increment_double` adds to 16 bytes: a whole part, and 10^-15ths, of \
-             which only one and more is carried: 1 and then -0.25 are stored as 1 and -0.25. \
-             `orig` is what a missing number counts as (0); with `try` there must be one, with \
-             `set` it does not count what there was. A `num` of 0 changes nothing. `cas` without \
-             `oval` expects no record, without `nval` it removes one.",
+            "Numbers are parsed leniently: blanks, a sign and digits, and any text after them is \
+             ignored. Text that is not a number is 0; a number that does not fit in 64 bits wraps \
+             around.",
+            "`xt` is in seconds from now, or, if negative, in seconds since 1970. Values of 2^40 - \
+             1 and more mean never. A record exists until the end of that second. Outputs give \
+             `xt` in seconds since 1970, and only if the record expires. In a database with \
+             `#ktopts=p`, `xt` has no effect.",
+            "`increment` adds to a signed 64-bit number, which is stored as 8 bytes in big-endian \
+             order and wraps around. `increment_double` adds to a number of 16 bytes: an integral \
+             part, and a fraction in units of 10^-15. Only a fraction of 1 or more is carried into \
+             the integral part: 1 and then -0.25 are stored as 1 and -0.25. `orig` is the initial \
+             value of a missing number (0); with `try`, a missing number is an error; with `set`, \
+             the present number is ignored. A `num` of 0 changes nothing. `cas` without `oval` \
+             expects that there is no record; without `nval` it removes the record.",
         ],
     ),
 ];
 
 const DATABASES: &[&str] = &[
-    "Named at the start, by the option `databases` or after the flags: \
-     `bin/todana start ':' '*#capcnt=100000' '%'` serves three, 0 to 2. The last part of a name \
-     tells the kind.",
-    "Parameters follow the name, each behind a `#`: `capcnt` and `capsiz` (`*` only), `ktcapcnt` \
-     and `ktcapsiz` (the same for any kind), `ktopts=p` (no expiry by this port), `rcomp` (the \
-     order: `lex` by bytes, `dec` by the decimal number at the front of the key, `lexdesc`, \
-     `decdesc`), and `type` (a kind in place of the name's). Kyoto Cabinet's other parameters have \
-     no meaning here; the log says so at the start.",
+    "Databases are named at the start, with the option `databases` or after the flags: `bin/todana \
+     start ':' '*#capcnt=100000' '%'` serves three databases, 0 to 2. The last part of a name \
+     selects the kind.",
+    "Parameters follow the name, each after a `#`: `capcnt` and `capsiz` (`*` only), `ktcapcnt` \
+     and `ktcapsiz` (the same for any kind), `ktopts=p` (this port ignores expiry times), `rcomp` \
+     (the order: `lex` by bytes, `dec` by the decimal number at the beginning of the key, \
+     `lexdesc`, `decdesc`), and `type` (a kind instead of that of the name). Kyoto Cabinet's other \
+     parameters have no effect; the server logs them at the start.",
 ];
 
-/// Name, another way to say it, what it is.
+/// Name, suffix with the same meaning, description.
 const KINDS: &[[&str; 3]] = &[
-    [":", ".kcs", "a hash; the default"],
-    ["-", ".kcph", "a hash; Kyoto Cabinet has another structure behind it"],
-    ["*", ".kcc", "a hash that makes room beyond `#capcnt` records or `#capsiz` bytes"],
+    [":", ".kcs", "a hash table; the default"],
+    ["-", ".kcph", "a hash table; Kyoto Cabinet uses another structure"],
+    ["*", ".kcc", "a hash table that evicts records beyond `#capcnt` records or `#capsiz` bytes"],
     ["%", ".kcg", "ordered"],
-    ["+", ".kcpt", "ordered; Kyoto Cabinet has another structure behind it"],
+    ["+", ".kcpt", "ordered; Kyoto Cabinet uses another structure"],
 ];
 
-/// Limit, what happens beyond it.
+/// Subject, limit, what happens beyond it.
 const LIMITS: &[(&str, &str, &str)] = &[
-    ("Request line", "8191 bytes", "the connection is closed"),
+    ("Request line", "8191 bytes", "the server closes the connection"),
     (
         "Request line and headers",
-        "64 KiB, 16 KiB before a password is told; 128 headers",
-        "400, and the connection is closed",
+        "64 KiB, or 16 KiB before authentication; 128 headers",
+        "400, and the server closes the connection",
     ),
-    ("Body", "`kyoto_body_bytes_max` (64 MiB)", "413, and the connection is closed"),
-    ("Inputs", "1,048,576 a request", "400 `too many inputs`"),
+    ("Body", "`kyoto_body_bytes_max` (64 MiB)", "413, and the server closes the connection"),
+    ("Inputs", "1,048,576 per request", "400 `too many inputs`"),
     (
-        "Key that is written",
+        "Key of a write",
         "`key_bytes_max` (64 KiB)",
-        "500 `DB: 9: system error: the key is too long`; by REST in `X-Kt-Error`; in binary, where \
-         keys that are read count too, `BF`, and the connection is closed",
+        "500 `DB: 9: system error: the key is too long`; in REST, in `X-Kt-Error`. In the binary \
+         protocol, which also limits the keys of reads, `BF`, and the server closes the connection",
     ),
     (
-        "Value that is written",
+        "Value of a write",
         "`value_bytes_max` (64 MiB)",
-        "500 `DB: 9: system error: the value is too long`; by REST and in binary as with keys",
+        "500 `DB: 9: system error: the value is too long`; in REST and in the binary protocol as \
+         for keys",
     ),
     (
-        "Database that may not evict",
+        "Database that does not evict",
         "its limits, with `memory_policy=refuse`",
         "500 `DB: 9: system error: the database is full`",
     ),
@@ -174,160 +185,161 @@ const LIMITS: &[(&str, &str, &str)] = &[
         "500 `DB: 9: system error: the connection has too many cursors`",
     ),
     (
-        "Bulk with `atomic`",
-        "32,768 records; 16 MiB of values that are stored",
+        "Bulk request with `atomic`",
+        "32,768 records; 16 MiB of values to store",
         "500 `DB: 9: system error: too many records for one step; send fewer, or without atomic`, \
-         and nothing is done",
+         and nothing is changed",
     ),
-    ("Time to wait", "24 hours", "waits no longer"),
+    ("`WAITTIME`", "24 hours", "the wait ends after 24 hours"),
     ("Databases", "16", "the server does not start"),
 ];
 
-/// Subject, ktserver, Todana, why.
+/// Subject, ktserver, Todana, reason.
 const DIFFERENCES: &[[&str; 4]] = &[
     [
         "Databases",
-        "also in files",
+        "in memory and in files",
         "in memory: `-` `+` `:` `*` `%`",
         "Todana keeps records in memory",
     ],
     [
         "Scripts, update log, replication, snapshots, plug-ins",
-        "there, if set up",
-        "answered as by a ktserver that was started without: 501, 400, `BF`",
+        "available if configured",
+        "answered as by a ktserver that was started without them: 501, 400, `BF`",
         "Lua is not embedded, and there is no log yet",
     ],
     [
         "`synchronize` with `command`",
-        "runs a program of the server's machine",
+        "runs a program on the server's machine",
         "500 `DB: 15: miscellaneous error: there are no commands`",
         "clients should not start programs",
     ],
     [
         "Threads",
-        "a worker for each request, client that waits, half of a request; 64 at most",
-        "none: a client that waits, or is slow, holds nothing but its connection",
-        "slow clients must not stop others",
+        "one worker for each request, including clients that wait and incomplete requests; at most \
+         64",
+        "a client that waits or is slow occupies no thread, only its connection",
+        "slow clients must not block others",
     ],
     [
         "Long procedures",
-        "run to their end, some under the database's lock",
-        "go on slice by slice between other clients' requests; `atomic` bulks alone are one step, \
-         and have a limit for it",
-        "one client must not hold up the others",
+        "run to their end, some of them with the database locked",
+        "run in slices, and other clients are served in between; only bulk requests with `atomic` \
+         are one step, and they are limited",
+        "one client must not delay the others",
     ],
     [
         "Limits",
-        "256 MiB a key, value and body; longer keys are cut in `*`; 200 databases",
-        "see above; nothing is cut",
+        "256 MiB for a key, value and body; longer keys are truncated in `*`; 200 databases",
+        "see above; nothing is truncated",
         "one client must not take all memory",
     ],
     [
-        "Too many cursors",
-        "none are",
-        "the 1,025th of a connection is 500",
+        "Cursors of a connection",
+        "no limit",
+        "the 1,025th returns 500",
         "one client must not take all memory",
     ],
     [
         "`Host`, `Origin`, `Sec-Fetch-Site`, `Referer`",
-        "not looked at",
-        "looked at, see above: 403",
-        "every page in a browser can reach the port otherwise",
+        "ignored",
+        "checked, see above: 403",
+        "otherwise every page in a browser could use the port",
     ],
     [
         "`OPTIONS` with `Access-Control-Request-Method`",
-        "501, or the procedure is run",
-        "204 for pages of `kyoto_origins`, and nothing is run",
-        "browsers ask so before pages may send",
+        "501, or runs the procedure",
+        "204 for pages of `kyoto_origins`, without running anything",
+        "browsers send it before they allow a page to send a request",
     ],
     [
         "Password",
         "none",
-        "`Basic`: 401 without it. In binary there is no word for it: `BF` before a request by HTTP \
-         has told it",
-        "one password guards all ports",
+        "`Basic`: 401 without it. The binary protocol has no field for it: `BF` before the \
+         connection has authenticated over HTTP",
+        "one password protects all ports",
     ],
     [
         "Body with `GET`, `HEAD`, `DELETE`",
-        "taken for the next request",
-        "passed over",
-        "two readers of a request must not differ about its end",
+        "parsed as the next request",
+        "ignored",
+        "two parsers must agree on the end of a request",
     ],
     [
         "Length of a body",
-        "the last `Content-Length` counts, whatever it is, before chunks",
-        "lengths that differ or are no number, a length beside chunks, and codings other than \
-         `chunked` are 400, and the connection is closed",
+        "the last `Content-Length` counts, even if it is invalid, and has precedence over chunks",
+        "different or invalid lengths, a length together with chunks, and codings other than \
+         `chunked` are 400, and the server closes the connection",
         "the same",
     ],
     [
         "Chunks in HTTP/1.0",
-        "taken",
-        "taken, and the connection is closed after the answer",
+        "accepted",
+        "accepted, and the server closes the connection after the answer",
         "the same",
     ],
     [
         "Headers",
-        "a line of more than 8 KiB is taken for two; every CR is dropped; a line without a colon \
-         is passed over",
-        "what HTTP does not know is 400, and the connection is closed",
+        "a line of more than 8 KiB is parsed as two; every CR is dropped; a line without a colon \
+         is ignored",
+        "a malformed head is 400, and the server closes the connection",
         "the same",
     ],
-    ["`Expect: 100-continue`", "not looked at", "answered", "curl waits a second for it"],
+    ["`Expect: 100-continue`", "ignored", "answered", "curl waits a second for the answer"],
     ["`Server`", "`KyotoTycoon/0.9.56b`", "`Todana/` and its version", "it is another server"],
     [
-        "Room in `*` with `capcnt` and `capsiz`",
-        "the least recently used of 16 slots goes",
-        "of some sampled records the one used least goes",
-        "no order of use is kept for each record",
+        "Eviction in `*` with `capcnt` and `capsiz`",
+        "evicts the least recently used record of one of 16 slots",
+        "evicts the least used of some sampled records",
+        "the table does not keep the order of use",
     ],
     [
-        "Room with `ktcapcnt` and `ktcapsiz`",
-        "whatever a cursor stands on goes",
-        "the same as in `*`; the limits are never passed",
+        "Eviction with `ktcapcnt` and `ktcapsiz`",
+        "evicts the record at an internal cursor",
+        "as in `*`; the limits are never exceeded",
         "a record that was just stored should stay",
     ],
     [
-        "Order where there is none",
-        "buckets; in `*` 16 slots, the oldest first in each",
-        "some order that stays the same",
-        "hash tables differ",
+        "Order of databases that are not ordered",
+        "by buckets; in `*` by 16 slots, in each the oldest first",
+        "an arbitrary order that does not change",
+        "the hash tables differ",
     ],
     [
         "`-`",
-        "backward moves work in part",
-        "501, as with all databases without order",
+        "backward moves work in some cases",
+        "501, as in all databases that are not ordered",
         "it is not ordered",
     ],
     [
-        "`X-Kt-Xt` of a record that expires after 9999",
-        "a date of the year",
+        "`X-Kt-Xt` of a record that expires after the year 9999",
+        "a date in that year",
         "the last second of 9999",
-        "dates of HTTP have four digits for it",
+        "the dates of HTTP have four digits for the year",
     ],
     [
-        "REST, where the database fails",
-        "500 for what is not 404 or 450",
-        "the same; so are keys and values that are too long",
-        "one rule for both ways by HTTP",
+        "REST errors of the database",
+        "500 for errors other than 404 and 450",
+        "the same, also for keys and values that are too long",
+        "one rule for both HTTP interfaces",
     ],
     [
         "`increment_double` from 2^63 on",
         "stores -infinity, or wraps around",
-        "infinity of the number's sign, stored and returned",
-        "C leaves open what becomes of such numbers",
+        "stores and returns infinity with the sign of the number",
+        "the behaviour is undefined in C",
     ],
     [
         "`num` and `orig` of `increment_double`",
-        "read digit by digit with 64 bits, sixteen digits at most",
+        "parsed digit by digit with 64 bits, at most sixteen digits",
         "the nearest double",
-        "the same in all but the last of 53 bits, and there seldom",
+        "the two rarely differ, and only in the last of 53 bits",
     ],
     [
         "`match_*` and expired records",
-        "tells those that were not collected yet",
-        "passes over them",
-        "what cannot be read should not be found",
+        "return expired records that are not yet removed",
+        "skip expired records",
+        "a search should not find a record that cannot be read",
     ],
     [
         "`match_regex`",
@@ -338,19 +350,20 @@ const DIFFERENCES: &[[&str; 4]] = &[
     [
         "`match_regex` and long keys",
         "searched",
-        "500 where bytes of a key times states of the expression pass 2^18",
-        "one client must not hold up the others",
+        "500 if the length of a key in bytes, multiplied by the number of states of the \
+         expression, exceeds 2^18",
+        "one client must not delay the others",
     ],
     [
         "`match_similar`",
         "any origin",
         "an origin of at most 1,024 characters",
-        "a distance takes time by both lengths",
+        "computing a distance takes time proportional to both lengths",
     ],
     [
-        "A cursor that goes backward and whose record another client removes",
-        "on the record that follows it, which the walk has passed",
-        "on the record before it",
+        "A cursor that moves backward, after another client has removed its record",
+        "moves to the following record, which the walk has passed",
+        "moves to the preceding record",
         "a walk should not return the same record twice",
     ],
     [
@@ -360,52 +373,53 @@ const DIFFERENCES: &[[&str; 4]] = &[
         "one order, one behaviour",
     ],
     [
-        "A cursor whose record is removed and stored again before its next look",
-        "on the record that followed",
-        "on the record again",
-        "a cursor remembers a key, and the table knows nothing of it",
+        "A cursor whose record is removed and stored again before the cursor is used",
+        "on the following record",
+        "on the same record",
+        "a cursor stores a key, and the table does not know the cursors",
     ],
     [
         "`clear` by another connection",
-        "its cursors are not set any more",
-        "they go on with what is stored after their keys since",
+        "resets the cursors of all connections",
+        "cursors continue with records that are stored after their keys",
         "the same",
     ],
     [
         "`vacuum` with `step`",
-        "looks at so many records",
-        "removes at most so many expired records",
+        "visits `step` records",
+        "removes at most `step` expired records",
         "the table knows which records expire next",
     ],
     [
-        "Expired by other protocols",
+        "Records with an expiry from another protocol",
         "-",
-        "`xt` tells the last whole second; they expire within the next",
-        "Redis' times are in milliseconds",
+        "`xt` is the last whole second; they expire within the following one",
+        "Redis has times in milliseconds",
     ],
     [
         "`status`",
-        "figures of files and pages",
-        "the names are there, with 0; `size` is bytes of records and indexes",
-        "there are none of them",
+        "has figures of files and pages",
+        "these figures are 0; `size` is the number of bytes of records and indexes",
+        "Todana has neither files nor pages",
     ],
     [
         "`report`: memory",
         "`sys_mem_size`, `sys_mem_free`, `sys_mem_cached`",
-        "left out",
-        "figures that are not known are not made up",
+        "absent",
+        "Todana does not report figures that it does not know",
     ],
     [
         "`report`: `cnt_*`",
-        "by operation",
-        "by call: a bulk is one, by HTTP and in binary. A miss is a call that failed: any status \
-         but 2xx, also by REST; a bulk that found nothing has not failed",
-        "calls are what the server measures",
+        "counted per operation",
+        "counted per call: a bulk request counts as one, over HTTP and in the binary protocol. A \
+         miss is a call that failed: any status except 2xx, in REST too; a bulk request that found \
+         nothing has not failed",
+        "the server measures calls",
     ],
     [
         "`report`: `conf_*`",
         "versions and features of its build",
-        "0.9.56, the version of Todana, and what it has",
+        "0.9.56, the version of Todana, and its features",
         "it is another server",
     ],
 ];
@@ -421,14 +435,14 @@ fn document() -> String {
         page.push_str(&format!("## {group:?}\n\n{}\n", wrapped(introduction(group), "")));
         page.push_str("| Name | Inputs | |\n|---|---|---|\n");
         for (name, (of, inputs, summary)) in COMMANDS.iter().zip(PAGE) {
-            // What is no procedure has a row of the statistics only.
+            // `unknown` has a row in the statistics only.
             if *of == group && *name != "unknown" {
                 page.push_str(&format!("| `{name}` | {} | {summary} |\n", code(inputs)));
             }
         }
         page.push('\n');
     }
-    let [before, after] = DATABASES else { panic!("the table stands between two paragraphs") };
+    let [before, after] = DATABASES else { panic!("there are two paragraphs") };
     page.push_str(&format!("## Databases\n\n{}\n", wrapped(before, "")));
     page.push_str("| Name | or a name that ends in | |\n|---|---|---|\n");
     for [name, suffix, kind] in KINDS {
@@ -442,19 +456,19 @@ fn document() -> String {
             page.push('\n');
         }
     }
-    page.push_str("## Limits\n\n| What | At most | Beyond it |\n|---|---|---|\n");
+    page.push_str("## Limits\n\n| Subject | Limit | Beyond the limit |\n|---|---|---|\n");
     for (what, most, beyond) in LIMITS {
         page.push_str(&format!("| {what} | {most} | {beyond} |\n"));
     }
-    page.push_str("\n## What differs from ktserver 0.9.56\n\n");
-    page.push_str("| | ktserver | Todana | because |\n|---|---|---|---|\n");
+    page.push_str("\n## Differences from ktserver 0.9.56\n\n");
+    page.push_str("| | ktserver | Todana | reason |\n|---|---|---|---|\n");
     for [subject, theirs, ours, reason] in DIFFERENCES {
         page.push_str(&format!("| {subject} | {theirs} | {ours} | {reason} |\n"));
     }
     page
 }
 
-/// Names of inputs in the type of code.
+/// Formats the names of inputs as code.
 fn code(inputs: &str) -> String {
     if inputs.is_empty() || inputs == "anything" {
         return inputs.to_owned();

@@ -1,5 +1,4 @@
-//! The procedures and methods as data: what they are called, what they take, what they do, and how
-//! they are counted.
+//! The procedures and methods as data: name, inputs, summary, and the counter they belong to.
 
 /// Groups of the reference page, in the order of the specification.
 #[cfg(test)]
@@ -22,7 +21,7 @@ impl Group {
 #[cfg(test)]
 use Group::{Binary, Bulk, Cursor, Match, Record, Rest, Server};
 
-/// Which of `report`'s counters a row adds to.
+/// The counter of `report` that a row adds to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Count {
     Set,
@@ -44,7 +43,7 @@ macro_rules! rows {
         /// Names of procedures and methods, in the order of their statistics.
         pub const COMMANDS: &[&str] = &[$($name,)*];
 
-        /// What `report` counts, row by row.
+        /// The counter of each row.
         pub(super) const COUNTS: &[Count] = &[$(Count::$count,)*];
 
         /// Group, inputs and summary of each row, for the reference page.
@@ -52,7 +51,7 @@ macro_rules! rows {
         pub(super) const PAGE: &[(Group, &str, &str)] = &[$(($group, $inputs, $summary),)*];
 
         impl Row {
-            /// The procedure of this name.
+            /// Looks up a procedure by its name.
             pub(super) fn procedure(name: &[u8]) -> Option<Row> {
                 match name {
                     $(name if name == $name.as_bytes() && Row::$row.is_procedure() => {
@@ -66,7 +65,7 @@ macro_rules! rows {
 }
 
 impl Row {
-    /// Whether `/rpc/` has it.
+    /// Whether it is a procedure of `/rpc/`.
     pub(super) fn is_procedure(self) -> bool {
         (self as usize) < Row::RestGet as usize
     }
@@ -75,8 +74,8 @@ impl Row {
 rows! {
     Void "void" Server None "" "Does nothing.";
     Echo "echo" Server None "anything" "Returns its inputs.";
-    Report "report" Server None "" "Tells figures of the server.";
-    Status "status" Server Misc "DB" "Tells figures of a database.";
+    Report "report" Server None "" "Returns statistics of the server.";
+    Status "status" Server Misc "DB" "Returns statistics of a database.";
     PlayScript "play_script" Server Script "name, _key..." "Refused: there are no scripts.";
     TuneReplication "tune_replication" Server None "host, port, ts, iv"
         "Refused: there is no replication by this protocol.";
@@ -84,17 +83,17 @@ rows! {
     UlogRemove "ulog_remove" Server None "ts" "Refused: there is no update log.";
     Clear "clear" Record Misc "DB" "Removes all records.";
     Synchronize "synchronize" Record Misc "DB, hard, command"
-        "Succeeds: databases in memory have nothing to write.";
+        "Succeeds and does nothing: databases in memory need no writing to disk.";
     Set "set" Record Set "DB, key, value, xt" "Stores a value.";
-    Add "add" Record Set "DB, key, value, xt" "Stores a value where there is none.";
-    Replace "replace" Record Set "DB, key, value, xt" "Stores a value where there is one.";
+    Add "add" Record Set "DB, key, value, xt" "Stores a value if there is no record.";
+    Replace "replace" Record Set "DB, key, value, xt" "Stores a value if there is a record.";
     Append "append" Record Set "DB, key, value, xt" "Adds bytes to the end of a value.";
     Increment "increment" Record Set "DB, key, num, orig, xt"
         "Adds to a number that is stored as 8 bytes.";
     IncrementDouble "increment_double" Record Set "DB, key, num, orig, xt"
-        "Adds to a fraction that is stored as 16 bytes.";
+        "Adds to a decimal number that is stored as 16 bytes.";
     Cas "cas" Record Set "DB, key, oval, nval, xt"
-        "Stores or removes where the value is the one that is given.";
+        "Stores or removes the record if it has the given value.";
     Remove "remove" Record Remove "DB, key" "Removes a record.";
     Get "get" Record Get "DB, key" "Returns a value.";
     Check "check" Record Get "DB, key" "Returns the length of a value.";
@@ -103,15 +102,17 @@ rows! {
     RemoveBulk "remove_bulk" Bulk Remove "DB, atomic, _key..." "Removes records.";
     GetBulk "get_bulk" Bulk Get "DB, atomic, _key..." "Returns values.";
     Vacuum "vacuum" Record Misc "DB, step" "Frees expired records.";
-    MatchPrefix "match_prefix" Match Misc "DB, prefix, max" "Keys that begin with a prefix.";
-    MatchRegex "match_regex" Match Misc "DB, regex, max" "Keys that match an expression.";
+    MatchPrefix "match_prefix" Match Misc "DB, prefix, max"
+        "Returns the keys that begin with a prefix.";
+    MatchRegex "match_regex" Match Misc "DB, regex, max"
+        "Returns the keys that match an expression.";
     MatchSimilar "match_similar" Match Misc "DB, origin, range, utf, max"
-        "Keys within an edit distance.";
+        "Returns the keys within an edit distance.";
     CurJump "cur_jump" Cursor Misc "DB, CUR, key" "Moves a cursor to the first record or to a key.";
     CurJumpBack "cur_jump_back" Cursor Misc "DB, CUR, key"
         "Moves a cursor to the last record or back to a key.";
     CurStep "cur_step" Cursor Misc "CUR" "Moves a cursor to the next record.";
-    CurStepBack "cur_step_back" Cursor Misc "CUR" "Moves a cursor to the record before.";
+    CurStepBack "cur_step_back" Cursor Misc "CUR" "Moves a cursor to the previous record.";
     CurSetValue "cur_set_value" Cursor Set "CUR, value, xt, step"
         "Stores a value at a cursor.";
     CurRemove "cur_remove" Cursor Remove "CUR" "Removes the record at a cursor.";
@@ -119,7 +120,7 @@ rows! {
     CurGetValue "cur_get_value" Cursor Get "CUR, step" "Returns the value at a cursor.";
     CurGet "cur_get" Cursor Get "CUR, step" "Returns the record at a cursor.";
     CurSeize "cur_seize" Cursor Get "CUR" "Returns the record at a cursor and removes it.";
-    CurDelete "cur_delete" Cursor None "CUR" "Forgets a cursor.";
+    CurDelete "cur_delete" Cursor None "CUR" "Deletes a cursor.";
     RestGet "GET" Rest Get "" "Returns a value.";
     RestHead "HEAD" Rest Get "" "Returns the length of a value.";
     RestPut "PUT" Rest Set "X-Kt-Mode, X-Kt-Xt" "Stores a value.";
@@ -130,7 +131,7 @@ rows! {
     BinaryPlayScript "B4 play_script" Binary Script "" "Refused: there are no scripts.";
     BinaryReplication "B1 replication" Binary None ""
         "Refused: there is no replication by this protocol.";
-    Unknown "unknown" Server None "" "A procedure or method that there is not, or a bad request.";
+    Unknown "unknown" Server None "" "An unknown procedure or method, or a bad request.";
 }
 
 #[cfg(test)]

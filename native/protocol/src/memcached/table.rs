@@ -55,25 +55,25 @@ rows! {
     Set "set" Command(Storage, "key flags exptime bytes [noreply]",
         "Stores a value.");
     Add "add" Command(Storage, "key flags exptime bytes [noreply]",
-        "Stores a value where there is none.");
+        "Stores a value if there is no record.");
     Replace "replace" Command(Storage, "key flags exptime bytes [noreply]",
-        "Stores a value where there is one.");
+        "Stores a value if there is a record.");
     Append "append" Command(Storage, "key flags exptime bytes [noreply]",
-        "Adds bytes to the end of a value; flags and expiry stay.");
+        "Appends bytes to a value; flags and expiry do not change.");
     Prepend "prepend" Command(Storage, "key flags exptime bytes [noreply]",
-        "Adds bytes to the front of a value; flags and expiry stay.");
+        "Prepends bytes to a value; flags and expiry do not change.");
     Cas "cas" Command(Storage, "key flags exptime bytes token [noreply]",
-        "Stores a value where the record has not changed since its token was read.");
+        "Stores a value if the record has not changed since its token was read.");
     CasMiss "cas_miss" Outcome;
     CasBadval "cas_badval" Outcome;
     Get "get" Command(Retrieval, "key... | mio:range-search from to limit asc|desc",
-        "Returns values, or those of a range of keys.");
+        "Returns the values of keys, or of a range of keys.");
     Gets "gets" Command(Retrieval, "key... | mio:range-search from to limit asc|desc",
-        "Returns values with their tokens for cas, or those of a range of keys.");
+        "Returns the values and the tokens for cas of keys, or of a range of keys.");
     Gat "gat" Command(Retrieval, "exptime key...",
-        "Returns values and gives the records a new expiry.");
+        "Returns values and sets the expiry of the records.");
     Gats "gats" Command(Retrieval, "exptime key...",
-        "Returns values with their tokens and gives the records a new expiry.");
+        "Returns values with their tokens and sets the expiry of the records.");
     Delete "delete" Command(Deletion, "key [0] [noreply]",
         "Removes a record.");
     DeleteMiss "delete_miss" Outcome;
@@ -81,35 +81,35 @@ rows! {
         "Adds to an unsigned number of 64 bits, which wraps around.");
     IncrMiss "incr_miss" Outcome;
     Decr "decr" Command(Arithmetic, "key number [noreply]",
-        "Takes from an unsigned number of 64 bits, which stops at 0.");
+        "Subtracts from an unsigned number of 64 bits, which stops at 0.");
     DecrMiss "decr_miss" Outcome;
     Touch "touch" Command(Touch, "key exptime [noreply]",
-        "Gives a record a new expiry.");
+        "Sets the expiry of a record.");
     TouchMiss "touch_miss" Outcome;
     Me "me" Command(Meta, "key [b]",
-        "Tells what is known of a record beside its value.");
+        "Returns metadata of a record.");
     Mg "mg" Command(Meta, "key flag...",
-        "Returns what the flags ask for: value, token, time to live, and so on; can give leases.");
+        "Returns what the flags select: value, token, time to live, and so on; can grant leases.");
     Ms "ms" Command(Meta, "key bytes flag...",
-        "Stores, adds, replaces, appends or prepends, as its mode flag says.");
+        "Stores, adds, replaces, appends or prepends, depending on the mode flag.");
     Md "md" Command(Meta, "key flag...",
-        "Removes a record or marks it stale.");
+        "Removes a record or marks it as stale.");
     MdMiss "md_miss" Outcome;
     Ma "ma" Command(Meta, "key flag...",
-        "Adds to a number or takes from it; can make the record.");
+        "Increments or decrements a number; can create the record.");
     MaMiss "ma_miss" Outcome;
     MaDecr "ma_decr" Outcome;
     MaDecrMiss "ma_decr_miss" Outcome;
     Mn "mn" Command(Meta, "",
-        "Answers `MN`, which marks the end of a row of quiet commands.");
+        "Answers `MN`, which marks the end of a sequence of quiet commands.");
     FlushAll "flush_all" Command(Server, "[exptime] [noreply]",
-        "Removes all records of database 0, now or at a moment to come.");
+        "Removes all records of database 0, now or at a later time.");
     Version "version" Command(Server, "",
-        "Tells the level of the protocol and the version of the server.");
+        "Returns the level of the protocol and the version of the server.");
     Verbosity "verbosity" Command(Server, "level [noreply]",
         "Answers `OK` and changes nothing.");
     Stats "stats" Command(Server, "[settings | items | slabs | sizes | conns | reset]",
-        "Tells figures of the server, or sets its counters back.");
+        "Returns statistics of the server, or resets its counters.");
     Quit "quit" Command(Server, "",
         "Closes the connection.");
     Shutdown "shutdown" Command(Server, "[graceful]",
