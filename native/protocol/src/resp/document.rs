@@ -1,4 +1,4 @@
-//! The command table as a page of the documentation, and as words for the fuzzer.
+//! The command table as a page of the documentation, and as a dictionary for the fuzzer.
 
 use super::lookup::subcommands;
 use super::spec::{CONTAINER, DEPRECATED, Group, OWN};
@@ -12,134 +12,140 @@ const HEAD: &str = "\
 
 <!-- Written from the command table. After a change: make docs -->
 
-Todana speaks RESP2, and RESP3 after `HELLO 3`, as Redis 7.2 does: arguments, answers and the \
-words of errors are the
-same unless listed here. The values are strings; there are no lists, hashes, sets, sorted sets or \
-streams, no scripts,
-no publish and subscribe, no ACL users beside `default`, and no commands that wait.
+Todana implements RESP2, and RESP3 after `HELLO 3`, as in Redis 7.2: arguments, replies and error \
+texts are the same
+unless listed here. Values are strings. There are no lists, hashes, sets, sorted sets, streams, \
+scripts,
+publish and subscribe, ACL users other than `default`, or blocking commands.
 
-## What differs from Redis 7.2
+## Differences from Redis 7.2
 
 ";
 
 const DIFFERENCES: &[&str] = &[
-    "A key may be 64 KiB long (an error, the connection goes on), a value 64 MiB (a protocol \
-     error, as beyond `proto-max-bulk-len`); a command has at most 65,536 arguments. All of them \
-     are options.",
-    "A line that begins like an HTTP request, or with `Host:`, closes the connection without an \
-     answer; Redis knows `POST` and `Host:` only.",
-    "A count or length longer than 64 bytes is refused at once, with Redis' words; Redis waits for \
-     64 KiB.",
-    "Before authentication an inline line is limited to 10 words and 16 KiB, as arrays are.",
-    "Commands queued by MULTI have 65,536 words at most and may hold 128 MiB; keys of WATCH are \
-     8,192 at most and may hold 8 MiB. Some hundred bytes of bookkeeping count for each. Beyond \
-     that they \
-     answer an error of their own, and after that of a queued command EXEC refuses.",
-    "All commands of one EXEC together are at most 65,536 units of work, since nobody else can use \
-     their keys meanwhile; beyond that EXEC answers `EXECABORT Transaction discarded because of: \
-     the commands are too much work for one step`, and nothing is done. Each word \
-     counts 1, and beside that a key 1 (one that \
-     is removed or watched 2, a pair of MSET 5, a second key of RENAME, COPY and MOVE 2); a KiB of \
-     values that are sent 3, and so does one that APPEND, SETRANGE or SETBIT find in a value that \
-     they have to copy, or GETRANGE answers; a KiB of zeroes that SETRANGE or SETBIT write before \
-     their bytes 1, and so does one of a value below 16 KiB that these three make; a KiB that \
-     BITCOUNT or BITPOS looks at 2; LCS 256; DBSIZE, SCAN, KEYS, RANGE, PREFIX and RANDOMKEY 256 \
-     and 3 for each record that they may look at (KEYS: all of the database; SCAN: COUNT and a \
-     shard; RANGE: twice LIMIT and 1,024); FLUSHDB, and FLUSHALL for each database, 1,024 where \
-     the database has records or the same EXEC does something else in it. So KEYS takes part in \
-     EXEC up to some 20,000 keys. What the connection or the server answers counts 3 for a KiB of \
-     words; beside that INFO, MEMORY STATS, MEMORY DOCTOR, LOLWUT and CONFIG RESETSTAT \
-     3,072 (INFO 1 for each client too); COMMAND, COMMAND INFO, COMMAND DOCS and LATENCY HISTOGRAM \
-     512; COMMAND LIST, CONFIG GET, CONFIG SET, CLIENT LIST, CLIENT KILL, SLOWLOG GET and HELP 64; \
-     each word of COMMAND INFO, COMMAND DOCS, LATENCY HISTOGRAM, CONFIG GET and CONFIG SET 5 more; \
-     a KiB of patterns of CONFIG GET and COMMAND LIST 512; each client 4 for CLIENT LIST and 1 for \
-     CLIENT KILL; each entry of the slow log 8 for SLOWLOG GET.",
-    "Where the memory limit is reached and nothing is evicted, EXEC is refused as a whole with \
-     `EXECABORT Transaction discarded because of: OOM ...` unless there is room for all that its \
-     commands may add. Room that the same EXEC makes by removing and shortening does not count, \
-     and what a condition (NX, XX) may refuse counts as if it were written.",
-    "`LCS` takes values whose lengths multiplied are at most 2^25, as 5.7 KiB each or 512 KiB and \
-     64 bytes, which takes up to ten milliseconds; between MULTI and EXEC 2^18. Beyond that it \
-     answers `ERR string exceeds maximum allowed size (proto-max-bulk-len)`.",
-    "Names of clients, libraries and versions are 256 bytes long at most. A pattern (KEYS, SCAN, \
-     CONFIG GET, COMMAND LIST) is 1,024 bytes long at most, all those of one CONFIG GET 16 KiB.",
-    "A client for which more than 256 MiB of answers wait is closed, all answers of one EXEC \
-     counted.",
-    "`SCAN` may return more than COUNT keys: whole shards at a time. Cursors count shards. A COUNT \
-     beyond 4,096 counts as that.",
-    "`KEYS` goes on in slices, and other clients are served in between: it returns every key that \
-     is there from its beginning to its end, once; keys that come or go meanwhile may or may not \
-     be among them. More than 256 MiB of keys, 8 bytes counted beside each, are an error.",
-    "`DEL`, `UNLINK`, `EXISTS`, `TOUCH` and `MGET` are one step up to 4,096 keys; beyond that each \
-     4,096 keys are. `MSET` and `MSETNX` are one step, and take 8,192 pairs at most. Answers of \
-     more than 256 KiB of KEYS, SCAN, RANGE, PREFIX, MGET and EXEC, and larger values, are written \
-     in slices.",
+    "A key may have 64 KiB (a longer one is an error, and the connection stays open), a value 64 \
+     MiB (a longer one is a protocol error, as for `proto-max-bulk-len`). A command has at most \
+     65,536 arguments. All of these limits are options.",
+    "A line that begins like an HTTP request, or with `Host:`, closes the connection without a \
+     reply; Redis recognises only `POST` and `Host:`.",
+    "A count or length of more than 64 bytes is refused at once, with Redis' error text; Redis \
+     waits for 64 KiB.",
+    "Before authentication, an inline command is limited to 10 words and 16 KiB, as arrays are.",
+    "Commands queued by MULTI are limited to 65,536 words and 128 MiB, the keys of WATCH to 8,192 \
+     and 8 MiB. Each command and key also counts some hundred bytes of bookkeeping. A command \
+     beyond these limits returns a specific error; if it was a queued command, EXEC is then \
+     refused.",
+    "All commands of one EXEC together are limited to 65,536 units of work, because no other \
+     client can use their keys while EXEC runs. Above the limit, EXEC returns `EXECABORT \
+     Transaction discarded because of: the commands are too much work for one step` and executes \
+     nothing. The units are: 1 for each word, and additionally 1 for a key (2 for a key that is \
+     removed or watched, 5 for a pair of MSET, 2 for the second key of RENAME, COPY and MOVE). 3 \
+     for each KiB of values in the request, for each KiB of an existing value that APPEND, \
+     SETRANGE or SETBIT have to copy, and for each KiB that GETRANGE returns. 1 for each KiB of \
+     zeroes that SETRANGE or SETBIT write before their bytes, and for each KiB of a value below 16 \
+     KiB that these three commands create. 2 for each KiB that BITCOUNT or BITPOS read. 256 for \
+     LCS. 256 for DBSIZE, SCAN, KEYS, RANGE, PREFIX and RANDOMKEY, and 3 for each record that they \
+     may visit (KEYS: the whole database; SCAN: COUNT and a shard; RANGE: twice LIMIT and 1,024). \
+     1,024 for FLUSHDB, and for each database of FLUSHALL, if the database has records or the same \
+     EXEC also does something else in it. KEYS can therefore be part of EXEC in databases of up to \
+     some 20,000 keys. Commands about the connection or the server count 3 for each KiB of \
+     arguments, and additionally: 3,072 for INFO, MEMORY STATS, MEMORY DOCTOR, LOLWUT and CONFIG \
+     RESETSTAT (for INFO also 1 for each client); 512 for COMMAND, COMMAND INFO, COMMAND DOCS and \
+     LATENCY HISTOGRAM; 64 for COMMAND LIST, CONFIG GET, CONFIG SET, CLIENT LIST, CLIENT KILL, \
+     SLOWLOG GET and HELP; 5 for each word of COMMAND INFO, COMMAND DOCS, LATENCY HISTOGRAM, \
+     CONFIG GET and CONFIG SET; 512 for each KiB of patterns of CONFIG GET and COMMAND LIST; for \
+     each client, 4 in CLIENT LIST and 1 in CLIENT KILL; 8 for each slow log entry of SLOWLOG GET.",
+    "If the memory limit is reached and the server does not evict, EXEC is refused as a whole with \
+     `EXECABORT Transaction discarded because of: OOM ...`, unless there is room for everything \
+     that its commands may add. Memory that commands of the same EXEC free does not count as room, \
+     and a write counts even if its condition (NX, XX) may not hold.",
+    "`LCS` accepts values if the product of their lengths is at most 2^25, for example 5.7 KiB \
+     each, or 512 KiB and 64 bytes; this takes up to ten milliseconds. Between MULTI and EXEC, the \
+     limit is 2^18. Above it, LCS returns `ERR string exceeds maximum allowed size \
+     (proto-max-bulk-len)`.",
+    "Names of clients, libraries and versions have at most 256 bytes. A pattern (KEYS, SCAN, \
+     CONFIG GET, COMMAND LIST) has at most 1,024 bytes, all patterns of one CONFIG GET together 16 \
+     KiB.",
+    "The server closes a client for which more than 256 MiB of replies are pending, including all \
+     replies of one EXEC.",
+    "`SCAN` returns whole shards, and so may return more than COUNT keys. Cursors count shards. A \
+     COUNT above 4,096 has the effect of 4,096.",
+    "`KEYS` runs in slices, and the server serves other clients in between. It returns every key \
+     that exists from its beginning to its end, once; it may return or miss keys that are created \
+     or removed meanwhile. More than 256 MiB of keys, with 8 bytes added for each, are an error.",
+    "`DEL`, `UNLINK`, `EXISTS`, `TOUCH` and `MGET` are atomic up to 4,096 keys; with more, each \
+     group of 4,096 keys is atomic. `MSET` and `MSETNX` are atomic and accept at most 8,192 pairs. \
+     Replies of more than 256 KiB to KEYS, SCAN, RANGE, PREFIX, MGET and EXEC, and larger values, \
+     are sent in slices.",
     "`SCAN TYPE` with a type other than `string` finds nothing.",
-    "`FLUSHDB` and `FLUSHALL` remove at once, with ASYNC too.",
-    "`INCRBYFLOAT` reckons with the 80-bit fractions of x87 on every processor, and answers what \
-     Redis does there; on a processor whose `long double` is another (ARM), Redis' last digits \
+    "`FLUSHDB` and `FLUSHALL` remove the keys at once, even with ASYNC.",
+    "`INCRBYFLOAT` computes with the 80-bit numbers of x87 on every processor, and returns what \
+     Redis returns on x87. On a processor with a different `long double` (ARM), Redis' last digits \
      differ.",
-    "`OBJECT IDLETIME` is always 0, `OBJECT REFCOUNT` always 1, `OBJECT FREQ` always an error, and \
-     `OBJECT ENCODING` is what Redis would choose for a fresh value of these bytes (never `raw` \
-     for a short value that was appended to).",
-    "`MEMORY USAGE` is the size of the entry's allocation; there are no MEMORY MALLOC-STATS and \
-     PURGE.",
-    "`CONFIG REWRITE` is refused. `CONFIG SET` takes options that can change at run time, and for \
-     others their present value. Options of features that are not there have Redis' default in \
-     `CONFIG GET` where clients ask for them.",
-    "`CLIENT LIST` goes on in slices of 1,024 clients, and other clients are served in between: \
-     it returns every client that is there from its beginning to its end, once.",
+    "`OBJECT IDLETIME` is always 0, `OBJECT REFCOUNT` is always 1, and `OBJECT FREQ` is always an \
+     error. `OBJECT ENCODING` is the encoding that Redis would choose for a new value of these \
+     bytes (never `raw` for a short value that was appended to).",
+    "`MEMORY USAGE` is the size of the entry's allocation. MEMORY MALLOC-STATS and PURGE do not \
+     exist.",
+    "`CONFIG REWRITE` is refused. `CONFIG SET` accepts options that can change at run time; it \
+     accepts other options only with their present value. For options of features that Todana does \
+     not have, `CONFIG GET` returns Redis' default if clients rely on the option.",
+    "`CLIENT LIST` runs in slices of 1,024 clients, and the server serves other clients in \
+     between. It returns every client that is connected from its beginning to its end, once.",
     "`CLIENT LIST` has a field `watch=` (Redis 7.4); `qbuf-free`, `argv-mem`, `multi-mem`, `rbs`, \
-     `rbp`, `oll` and `omem` are 0, and `obl` is all output that waits. `CLIENT KILL` knows MAXAGE \
-     (Redis 7.4). There are no CLIENT CACHING, GETREDIR, PAUSE, TRACKING, TRACKINGINFO, UNBLOCK \
-     and UNPAUSE.",
-    "`CLIENT REPLY` between MULTI and EXEC silences all of EXEC's answer, and never breaks it in \
-     the middle.",
-    "`CLIENT NO-EVICT ON` keeps a client from being closed for the memory of all clients \
-     (`maxmemory-clients`) as long as others hold any; Redis never closes such a client. `CLIENT \
-     NO-TOUCH` has no effect.",
-    "`maxmemory-clients` is a number of bytes, no percentage. A client closed for it is told so \
-     (`-OOM ...`) where it has taken its replies; Redis closes it without a word.",
-    "`COMMAND DOCS` and all HELP texts are in other words; `COMMAND DOCS` has no history, \
-     and tells a command once however often it is named; `COMMAND INFO` takes 1,024 names at most.",
-    "`DEBUG SLEEP` holds its own connection only, and is the only DEBUG beside HELP; it takes \
-     strict numbers up to 60 seconds. Those of one EXEC add up, to 60 seconds at most.",
-    "`LATENCY LATEST`, `HISTORY`, `RESET` and `DOCTOR` never know of spikes; there is no LATENCY \
-     GRAPH.",
-    "`INFO` has `todana_version`, `event_loops` and counts by protocol beside Redis' fields; \
-     `redis_version` is the version that is followed. Fields of features that are not there are 0, \
-     and `errorstats` is empty.",
-    "All commands of one turn of an event loop see the same time; what is watched counts as \
-     changed by any write, also one that stored the same value. A key that was absent, where \
-     SWAPDB gives the watched number another database, must be absent from that at EXEC, and not \
-     have come about in the former one since WATCH.",
-    "`EXEC` carries out all commands on records first, as one step, then those that answer from \
-     the connection or the server (INFO, TIME ...); the answers are in the order of the commands.",
+     `rbp`, `oll` and `omem` are 0, and `obl` is all pending output. `CLIENT KILL` supports MAXAGE \
+     (Redis 7.4). CLIENT CACHING, GETREDIR, PAUSE, TRACKING, TRACKINGINFO, UNBLOCK and UNPAUSE do \
+     not exist.",
+    "`CLIENT REPLY` between MULTI and EXEC suppresses the whole reply of EXEC, never a part of it.",
+    "`CLIENT NO-EVICT ON` protects a client from being closed for the memory of all clients \
+     (`maxmemory-clients`) as long as other clients hold memory; Redis never closes such a client. \
+     `CLIENT NO-TOUCH` has no effect.",
+    "`maxmemory-clients` is a number of bytes, not a percentage. Before the server closes a client \
+     for this reason, it sends an error (`-OOM ...`) if the client has received its replies; Redis \
+     sends nothing.",
+    "The texts of `COMMAND DOCS` and of all HELP subcommands differ. `COMMAND DOCS` has no \
+     history, and returns a command once even if it is named several times. `COMMAND INFO` accepts \
+     at most 1,024 names.",
+    "`DEBUG SLEEP` delays only its own connection. Besides HELP, it is the only subcommand of \
+     DEBUG; it accepts only well-formed numbers up to 60 seconds. Several of them in one EXEC may \
+     sleep 60 seconds in total.",
+    "`LATENCY LATEST`, `HISTORY`, `RESET` and `DOCTOR` never report spikes. LATENCY GRAPH does not \
+     exist.",
+    "`INFO` has Redis' fields, and additionally `todana_version`, `event_loops` and counts by \
+     protocol; `redis_version` is the version of Redis that Todana follows. Fields of features \
+     that Todana does not have are 0, and `errorstats` is empty.",
+    "All commands in one turn of an event loop see the same time. Any write changes a watched key, \
+     even if it stores the same value. If a watched key was absent, and SWAPDB exchanges its \
+     database with another one, EXEC requires that the key is absent from the new database and was \
+     not created in the former one since WATCH.",
+    "`EXEC` first executes all commands on records, as one step, then the commands about the \
+     connection or the server (INFO, TIME ...); the replies are in the order of the commands.",
 ];
 
 const OWN_COMMANDS: &[&str] = &[
-    "`RANGE` and `PREFIX` need a database that is ordered, which those with the names `+` and `%` \
-     are (option `databases`, as in `todana start +`); in others they answer `ERR the database is \
-     not ordered`. The order is that of the keys' bytes, or what the database's name says \
+    "`RANGE` and `PREFIX` need an ordered database, which is one with the name `+` or `%` (option \
+     `databases`, as in `todana start +`); in other databases they return `ERR the database is not \
+     ordered`. The order is that of the keys' bytes, or the one in the database's name \
      (`%#rcomp=dec`).",
-    "`from` is the key that comes first in that order, also with REV, which walks from `to` down. \
-     Any bytes can be a key, but an empty `from` or `to` stands for the end of the database: \
-     `RANGE \"\" \"\"` is all of it, `RANGE user:7 \"\"` what comes from `user:7` on.",
-    "An answer has LIMIT keys at most, 1,000 where it is not given and 65,536 at most, and it ends \
-     beyond 16 MiB. To go on, the same command is sent again with AFTER and the last key of the \
-     answer, until an answer is empty; a shorter one than LIMIT need not be the last. The key \
-     after AFTER need not be there any more. A key that is there all the time is found exactly \
-     once; MULTI and EXEC show all of a range as of one moment.",
-    "Where a database is ordered by numbers, the keys of a prefix are not beside one another, and \
-     PREFIX looks at all keys. Where thousands of keys are passed over before the first that is \
-     found, because they have expired or have another prefix, the command goes on in later turns \
-     of the event loop, and other clients are served in between; between MULTI and EXEC it answers \
-     an error after a thousand. An answer ends early where thousands are passed over behind it \
-     (between MULTI and EXEC a thousand).",
-    "WITHVALUES answers keys and values in turn, and in RESP3 an array of pairs, as `ZRANGE \
+    "`from` is the key that comes first in that order, even with REV, which walks from `to` to \
+     `from`. A key may be any bytes, but an empty `from` or `to` stands for the end of the \
+     database: `RANGE \"\" \"\"` is the whole database, `RANGE user:7 \"\"` is everything from \
+     `user:7` on.",
+    "A reply has at most LIMIT keys (by default 1,000, at most 65,536), and it ends after 16 MiB. \
+     To continue, send the same command with AFTER and the last key of the reply, until a reply is \
+     empty; a reply with fewer than LIMIT keys need not be the last. The key after AFTER need not \
+     exist any more. A key that exists all the time is returned exactly once; with MULTI and EXEC, \
+     the whole range is from one point in time.",
+    "If a database is ordered by numbers, the keys with a prefix are not adjacent, and PREFIX \
+     visits all keys. If the command skips thousands of keys before it finds the first, because \
+     they have expired or have another prefix, it continues in later turns of the event loop, and \
+     the server serves other clients in between; between MULTI and EXEC it returns an error after \
+     a thousand skipped keys. After the first key is found, a reply ends early if the command \
+     skips thousands of keys (between MULTI and EXEC a thousand).",
+    "WITHVALUES returns keys and values alternately, and in RESP3 an array of pairs, as `ZRANGE \
      WITHSCORES` does.",
-    "`COMMAND` tells them with the flag `module`, `COMMAND DOCS` and `COMMAND LIST FILTERBY \
-     MODULE` as those of the module `todana`.",
+    "`COMMAND` returns them with the flag `module`, `COMMAND DOCS` and `COMMAND LIST FILTERBY \
+     MODULE` as commands of the module `todana`.",
 ];
 
 /// The page `docs/commands-resp.md`.
@@ -148,7 +154,7 @@ pub fn document() -> String {
     for difference in DIFFERENCES {
         page.push_str(&wrapped(&format!("- {difference}"), "  "));
     }
-    page.push_str("\n## What Redis does not have\n\n");
+    page.push_str("\n## Extensions\n\n");
     for paragraph in OWN_COMMANDS {
         page.push_str(&wrapped(&format!("- {paragraph}"), "  "));
     }
