@@ -1,4 +1,4 @@
-%% bin/todana as a person or a supervisor meets it.
+%% bin/todana as a user or a supervisor runs it.
 -module(todana_cli_SUITE).
 
 -include_lib("stdlib/include/assert.hrl").
@@ -12,7 +12,7 @@
     config_file/1,
     config_check/1,
     ready_line/1,
-    databases_behind_the_flags/1,
+    databases_after_the_flags/1,
     nothing_to_listen_on/1,
     ktserver/1,
     ktserver_log_and_pid/1,
@@ -33,7 +33,7 @@ all() ->
         config_file,
         config_check,
         ready_line,
-        databases_behind_the_flags,
+        databases_after_the_flags,
         nothing_to_listen_on,
         ktserver,
         ktserver_log_and_pid,
@@ -111,7 +111,7 @@ precedence(Config) ->
     ?assertEqual({"1", "file"}, Show(["--config", File], [])),
     ?assertEqual({"1", "file"}, Show([], [{"TODANA_CONFIG", File}])),
     ?assertEqual({"2", "env"}, Show(["--config", File], Env)),
-    %% Set by Kubernetes, for a service of this name.
+    %% Kubernetes sets these for a service called todana.
     Service = [
         {"TODANA_SERVICE_HOST", "10.0.0.1"},
         {"TODANA_SERVICE_PORT_RESP", "6379"},
@@ -145,7 +145,7 @@ config_check(Config) ->
                  todana(Config, ["config", "check"])),
     ?assertMatch({1, "", _},
                  todana(Config, ["config", "check", "--slow-log-us", "-1"])),
-    %% What a start would warn of.
+    %% The warnings that a start would log.
     Odd = [":#capcnt=1", ":", ":#zkey=secret"],
     Warnings =
         "todana: database 0 (`:`): parameters without an effect: capcnt\n"
@@ -153,7 +153,7 @@ config_check(Config) ->
     ?assertEqual({0, "the configuration is good\n", Warnings},
                  todana(Config, ["config", "check" | Odd])),
     ?assertMatch({0, _, Warnings}, todana(Config, ["config", "show" | Odd])),
-    %% A default follows what it has to fit into; what is given must fit.
+    %% A default is adjusted to the other option; a given value is refused.
     Small = ["--input-bytes-max", "1mb"],
     {0, Out, ""} = todana(Config, ["config", "show" | Small]),
     ?assertMatch({match, _},
@@ -178,7 +178,7 @@ ready_line(Config) ->
     ?assertEqual(~"$1\r\nv\r\n", ask(V6, Resp6, ~"GET k\r\n")),
     ?assertEqual(~"VALUE k 0 1\r\nv\r\nEND\r\n",
                  ask(V4, Memcached, ~"get k\r\n")),
-    %% An unknown first byte ends a connection; the port is there.
+    %% Only connects: an unknown first byte would close the connection.
     ?assertMatch({ok, _}, gen_tcp:connect(V4, list_to_integer(Kyoto), [])),
     ?assertEqual(0, stop(Port, "TERM")),
     {Port2, Line2} = start(Config, ["--listen-resp", "off",
@@ -188,7 +188,7 @@ ready_line(Config) ->
                         "^todana ready memcached=127\\.0\\.0\\.1:\\d+$")),
     ?assertEqual(0, stop(Port2, "TERM")).
 
-databases_behind_the_flags(Config) ->
+databases_after_the_flags(Config) ->
     Check = fun(Arguments) ->
         todana(Config, ["config", "show" | Arguments])
     end,
@@ -259,7 +259,7 @@ ktserver(Config) ->
             {["-port", "0", "-log", "/dev/null/x"], "-log"}
         ]
     ],
-    %% The Kyoto port only, unless the environment says otherwise.
+    %% Only the Kyoto port, unless the environment enables the others.
     {_, 0, Alone} = logged(Config, ["ktserver", "-port", "0", "--", "-", "%"]),
     ?assertMatch({match, _}, re:run(Alone, "^todana ready kyoto=[0-9.:]+$")),
     {_, 0, Also} = logged(
@@ -393,7 +393,7 @@ collect(Port, Out) ->
         error({still_running, Out})
     end.
 
-%% A tree like the one that was built, but for priv/.
+%% A copy of the built tree without priv/.
 without_the_library(Config) ->
     Program = proplists:get_value(program, Config),
     Root = filename:dirname(filename:dirname(Program)),
@@ -422,7 +422,7 @@ without_the_library(Config) ->
     ?assertMatch({_, [_ | _]}, {Error, string:find(Error, "make build")}),
     ?assertNot(filelib:is_file(Dump)).
 
-%% A running server and its first line.
+%% Starts a server and returns its first line.
 start(Config, Flags) ->
     start(Config, "start", Flags).
 
@@ -433,11 +433,11 @@ start(Config, Command, Flags) ->
     ]),
     {Port, ready(Port)}.
 
-%% Kyoto Tycoon's port is taken by nobody who does not ask for it.
+%% Kyoto Tycoon's port is off unless a case enables it.
 environment() ->
     [{"TODANA_LISTEN_KYOTO", "off"}].
 
-%% What a server logs, how it ends, and its first line.
+%% The log of a server, its exit status, and its first line.
 logged(Config, Arguments) ->
     logged(Config, Arguments, []).
 

@@ -1,6 +1,6 @@
-%% The databases that the option `databases' names, over starts of the
-%% application in one node. Each case has a node of its own: what databases are
-%% is decided once.
+%% The option `databases' over several starts of the application in one node.
+%% Each case has its own node, because the first start of a node determines the
+%% databases.
 -module(todana_databases_SUITE).
 
 -include_lib("stdlib/include/assert.hrl").
@@ -9,32 +9,32 @@
 -export([
     orders/1,
     limits_hold_and_may_change/1,
-    an_order_may_change_before_anybody_knows/1,
-    an_order_stays_under_records/1,
-    an_order_stays_where_a_database_is_open/1,
+    an_unused_database_may_change_order/1,
+    a_database_with_records_keeps_its_order/1,
+    an_open_database_keeps_its_order/1,
     exchanged_databases_are_no_change/1,
     bad_names_keep_the_application_from_starting/1,
     ignored_parameters_are_logged_once/1,
-    a_look_is_a_use_whoever_looks/1,
-    what_is_taken_is_what_goes/1
+    every_read_is_a_use/1,
+    take_removes_the_value_it_returns/1
 ]).
-%% Called in the other node
+%% Called in the peer node
 -export([take_all/1, others/1]).
-%% For the logger of the other node
+%% For the logger of the peer node
 -export([log/2]).
 
 all() ->
     [
         orders,
         limits_hold_and_may_change,
-        an_order_may_change_before_anybody_knows,
-        an_order_stays_under_records,
-        an_order_stays_where_a_database_is_open,
+        an_unused_database_may_change_order,
+        a_database_with_records_keeps_its_order,
+        an_open_database_keeps_its_order,
         exchanged_databases_are_no_change,
         bad_names_keep_the_application_from_starting,
         ignored_parameters_are_logged_once,
-        a_look_is_a_use_whoever_looks,
-        what_is_taken_is_what_goes
+        every_read_is_a_use,
+        take_removes_the_value_it_returns
     ].
 
 init_per_testcase(_Case, Config) ->
@@ -91,14 +91,14 @@ limits_hold_and_may_change(Config) ->
     ?assertMatch(#{entries_max := infinity}, todana(Config, info, [db1])),
     ?assertEqual(5000, Fill(db1)).
 
-an_order_may_change_before_anybody_knows(Config) ->
+an_unused_database_may_change_order(Config) ->
     ok = start(Config, ":"),
     ok = stop(Config),
     ok = start(Config, ": %"),
     {ok, _} = todana(Config, open, [db1, #{}]),
     ?assertEqual(lexical, order(Config, db1)).
 
-an_order_stays_under_records(Config) ->
+a_database_with_records_keeps_its_order(Config) ->
     ok = start(Config, "%"),
     {ok, _} = todana(Config, open, [db0, #{}]),
     ok = todana(Config, put, [db0, ~"k", ~"v"]),
@@ -110,7 +110,7 @@ an_order_stays_under_records(Config) ->
     ok = start(Config, "+"),
     ?assertEqual({ok, ~"v"}, todana(Config, get, [db0, ~"k"])).
 
-an_order_stays_where_a_database_is_open(Config) ->
+an_open_database_keeps_its_order(Config) ->
     ok = start(Config, ":"),
     {ok, _} = todana(Config, open, [db3, #{}]),
     ok = stop(Config),
@@ -154,9 +154,9 @@ ignored_parameters_are_logged_once(Config) ->
         Lines
     ).
 
-%% memcached's meta commands tell whether a record was fetched since it was
-%% stored (`h'), and when it was used last (`l').
-a_look_is_a_use_whoever_looks(Config) ->
+%% memcached's meta commands return whether a record was fetched since it was
+%% stored (`h'), and the time since its last use (`l').
+every_read_is_a_use(Config) ->
     Addresses = serve(Config, [resp, memcached, kyoto]),
     #{resp := Resp, memcached := Memcached, kyoto := Kyoto} = Addresses,
     {ok, _} = todana(Config, open, [db0, #{}]),
@@ -193,9 +193,10 @@ a_look_is_a_use_whoever_looks(Config) ->
      || {Who, Look} <- Looks
     ].
 
-%% Both databases have the same keys, and records of the same versions: what is
-%% taken from the one and removed from the other is seen by what is left.
-what_is_taken_is_what_goes(Config) ->
+%% Both databases have the same keys, with the same versions. If take/2 returned
+%% the value of one database and removed the record of the other, the remaining
+%% value would equal the returned one.
+take_removes_the_value_it_returns(Config) ->
     #{resp := Resp} = serve(Config, [resp]),
     Keys = [integer_to_binary(N) || N <- lists:seq(1, 50_000)],
     [
@@ -211,7 +212,7 @@ what_is_taken_is_what_goes(Config) ->
     Exchanger = spawn_link(fun() ->
         Socket = connect(Resp),
         Me ! exchanging,
-        exchange_until_told(Socket, Me)
+        exchange_until_stopped(Socket, Me)
     end),
     receive exchanging -> ok end,
     Peer = proplists:get_value(peer, Config),
@@ -228,7 +229,7 @@ what_is_taken_is_what_goes(Config) ->
 take_all(Keys) ->
     [element(2, {ok, _} = todana:take(db0, Key)) || Key <- Keys].
 
-%% What is left in either database of each key.
+%% The remaining values of each key in the two databases.
 others(Keys) ->
     [
         [Value || Database <- [db0, db1],
@@ -236,16 +237,16 @@ others(Keys) ->
      || Key <- Keys
     ].
 
-exchange_until_told(Socket, Me) ->
+exchange_until_stopped(Socket, Me) ->
     Exchanges = binary:copy(~"SWAPDB 0 1\r\n", 1000),
     ok = gen_tcp:send(Socket, Exchanges),
     {ok, _} = gen_tcp:recv(Socket, 5 * 1000, 60_000),
     receive
         {stop, Me} -> Me ! stopped
-    after 0 -> exchange_until_told(Socket, Me)
+    after 0 -> exchange_until_stopped(Socket, Me)
     end.
 
-%% A logger's handler that keeps what it is told.
+%% A logger handler that keeps the messages.
 log(#{msg := {Format, Arguments}}, _Config) ->
     Line = lists:flatten(io_lib:format(Format, Arguments)),
     Lines = application:get_env(kernel, ?MODULE, []),
@@ -271,7 +272,7 @@ refused(Config, Databases) ->
 stop(Config) ->
     peer:call(proplists:get_value(peer, Config), application, stop, [todana]).
 
-%% Starts the application with listeners: where they listen.
+%% Starts the application with listeners and returns their addresses.
 serve(Config, Protocols) ->
     Peer = proplists:get_value(peer, Config),
     [
@@ -291,7 +292,7 @@ connect(Address) ->
                                    [binary, {active, false}]),
     Socket.
 
-%% One request whose reply comes in one piece.
+%% Sends a request whose reply arrives in one piece.
 say(Address, Request) ->
     Socket = connect(Address),
     ok = gen_tcp:send(Socket, Request),

@@ -1,4 +1,4 @@
-%% fetch: one computes, the others wait; whatever happens to the one.
+%% fetch/3,4: one process computes, the others wait, even if it fails or dies.
 -module(todana_fetch_SUITE).
 
 -include_lib("stdlib/include/assert.hrl").
@@ -24,7 +24,7 @@
     other_keys_do_not_wait/1,
     a_full_table_withholds_nothing/1,
     many_keys_many_processes/1,
-    leaving_costs_the_same_however_many_wait/1,
+    leaving_costs_the_same_for_any_number_of_waiters/1,
     a_result_is_delivered_in_slices/1,
     results_of_any_kind_arrive_whole/1,
     a_large_result_does_not_pass_through_the_coordinator/1
@@ -49,7 +49,7 @@ all() ->
         other_keys_do_not_wait,
         a_full_table_withholds_nothing,
         many_keys_many_processes,
-        leaving_costs_the_same_however_many_wait,
+        leaving_costs_the_same_for_any_number_of_waiters,
         a_result_is_delivered_in_slices,
         results_of_any_kind_arrive_whole,
         a_large_result_does_not_pass_through_the_coordinator
@@ -157,7 +157,7 @@ the_timeout_is_not_for_computing(_Config) ->
     ],
     ?assertEqual([], element(2, process_info(self(), messages))).
 
-%% Iodata that is written differently, and a handle or a name.
+%% Different iodata with the same bytes, and a handle or a name.
 one_key_is_one_flight(_Config) ->
     {ok, Handle} = todana:open(raw_pages, #{}),
     Me = self(),
@@ -193,7 +193,7 @@ a_coordinator_may_die(_Config) ->
     Waiter = fetch(k, computes(Me, {ok, w})),
     nobody_computes(20),
     [exit(whereis(Name), kill) || Name <- todana_flight:names()],
-    %% The waiter asks the new coordinator, which knows of no leader.
+    %% The waiter asks the new coordinator, which does not know the leader.
     receive {computing, Waiter} -> Waiter ! go end,
     Leader ! go,
     ?assertEqual({ok, v}, result(Leader)),
@@ -238,13 +238,13 @@ many_keys_many_processes(_Config) ->
     [?assertEqual(done, result(Pid)) || Pid <- Pids],
     ?assertEqual(200, counters:get(Computed, 1)).
 
-%% Work is counted in reductions: what a process does, not how long it takes.
-leaving_costs_the_same_however_many_wait(_Config) ->
+%% Reductions measure the work of a process independently of its speed.
+leaving_costs_the_same_for_any_number_of_waiters(_Config) ->
     Few = reductions_per_leave(500),
     Many = reductions_per_leave(8000),
     ?assert(Many < 3 * Few, {Few, Many}).
 
-%% The coordinator's work while all who wait for a key time out.
+%% The coordinator's work per waiter when all waiters of a key leave.
 reductions_per_leave(Waiters) ->
     Me = self(),
     Leader = fetch(k, computes(Me, {ok, v})),
@@ -273,7 +273,7 @@ reductions_per_leave(Waiters) ->
     ok = todana:delete(pages, k),
     (After - Before) / Waiters.
 
-%% Called as the coordinator calls it, with this process as everybody.
+%% Calls the callbacks as gen_server would; this process is every waiter.
 a_result_is_delivered_in_slices(_Config) ->
     {ok, State0} = todana_flight:init([]),
     Join = fun(Id, Pid, Alias, State) ->
@@ -295,7 +295,7 @@ a_result_is_delivered_in_slices(_Config) ->
         todana_flight:handle_cast({land, id, Monitor, {plain, v}}, State2),
     Slice = delivered(),
     ?assert(Slice > 0 andalso Slice =< 100, Slice),
-    %% Between two slices, another key has its turn.
+    %% Between two slices, the coordinator handles another key.
     {{lead, _}, State4} = Join(another, Leader, Leader, State3),
     Slices = slices(State4),
     ?assertEqual(1000 - Slice, lists:sum(Slices)),
@@ -347,7 +347,7 @@ a_large_result_does_not_pass_through_the_coordinator(_Config) ->
     Waiter = fetch(k, computes(Me, {ok, another})),
     wait_until(fun() -> waiting(Coordinator) =:= 1 end),
     {max_heap_size, Unlimited} = process_info(Coordinator, max_heap_size),
-    %% In words; the list would take two million.
+    %% In machine words; the list would take two million.
     Limit = #{size => 1_000_000, kill => true, error_logger => false},
     sys:replace_state(Coordinator, fun(State) ->
         _ = process_flag(max_heap_size, Limit),
@@ -378,7 +378,7 @@ reductions(Pid) ->
 waiting(Coordinator) ->
     length(rows(Coordinator)).
 
-%% The state as of when all that was sent before was handled.
+%% The state after the coordinator has handled all earlier messages.
 rows(Coordinator) ->
     Me = self(),
     sys:replace_state(Coordinator, fun(State) ->

@@ -1,5 +1,5 @@
-%% Pids, ports and references in keys: the same keys whatever the node is called
-%% by then, and what comes back is what went in.
+%% Pids, ports and references in keys: a key stays the same when the node's name
+%% changes, and reading it returns the original term.
 -module(todana_identifiers_SUITE).
 
 -include_lib("proper/include/proper.hrl").
@@ -10,12 +10,12 @@
 -export([
     keys_come_back_as_they_were/1,
     keys_stay_when_distribution_starts/1,
-    identifiers_of_other_nodes_stay_theirs/1,
-    identifiers_of_an_earlier_run_stay_its/1,
+    identifiers_of_other_nodes_stay_different/1,
+    identifiers_of_an_earlier_run_stay_different/1,
     resources_are_keys/1,
     local_funs_are_misuse/1
 ]).
-%% Called in the other node
+%% Called in the peer node
 -export([fill/0, is_filled/0]).
 
 -define(TABLE, identifiers).
@@ -24,8 +24,8 @@ all() ->
     [
         keys_come_back_as_they_were,
         keys_stay_when_distribution_starts,
-        identifiers_of_other_nodes_stay_theirs,
-        identifiers_of_an_earlier_run_stay_its,
+        identifiers_of_other_nodes_stay_different,
+        identifiers_of_an_earlier_run_stay_different,
         resources_are_keys,
         local_funs_are_misuse
     ].
@@ -67,7 +67,7 @@ is_one_key(Key, Other) ->
             andalso
         1 =:= todana:delete_many(?TABLE, [Key]).
 
-%% Any term with identifiers inside, and what looks like those that are kept.
+%% Any term that contains identifiers, or terms that look like encoded ones.
 key() ->
     ?SIZED(Size, key(Size)).
 
@@ -105,17 +105,17 @@ identifier() ->
 %% An identifier of a node with another name.
 elsewhere(Type) -> moved(local(Type), ~"other@somewhere").
 
-%% One that a node with this name made before it was started again.
+%% An identifier from an earlier run of a node with this name.
 earlier(Type) -> moved(local(Type), atom_to_binary(node())).
 
-%% An identifier of this node, with another node and creation. In the external
-%% term format a name stands behind two bytes, or behind four in a reference.
+%% Changes node and creation of an identifier of this node. In the external term
+%% format the name follows two bytes, or four in a reference.
 moved(Local, Other) ->
     Name = atom_to_binary(node()),
     Length = byte_size(Name),
     Bytes = term_to_binary(Local),
     [Before, After] = binary:split(Bytes, <<119, Length, Name/binary>>),
-    %% With a creation that is not 0, which stands for any.
+    %% The creation must not be 0, which matches any creation.
     <<Id:(byte_size(After) - 4)/binary, Creation:32>> = id_first(Local, After),
     Moved = id_last(Local, Id, <<(Creation bxor 7):32>>),
     binary_to_term(<<
@@ -126,7 +126,7 @@ local(pid) -> self();
 local(port) -> hd(erlang:ports());
 local(reference) -> make_ref().
 
-%% The creation is the first of a reference, and the last of the others.
+%% The creation comes first in a reference, and last in the other types.
 id_first(Local, <<Creation:4/binary, Id/binary>>) when is_reference(Local) ->
     <<Id/binary, Creation/binary>>;
 id_first(_, After) ->
@@ -171,7 +171,7 @@ is_filled() ->
     true = length(Keys) =:= todana:delete_many(?TABLE, Keys),
     ok.
 
-%% The same in every call, whatever the node is called.
+%% Returns equal keys in every call, independently of the node's name.
 keys() ->
     Pid = whereis(?MODULE),
     Port = hd(lists:sort(erlang:ports())),
@@ -182,7 +182,7 @@ keys() ->
         {'$local', pid, ~"<0.1.0>"}
     ].
 
-identifiers_of_other_nodes_stay_theirs(_Config) ->
+identifiers_of_other_nodes_stay_different(_Config) ->
     Local = self(),
     Remote = elsewhere(pid),
     ?assertEqual('other@somewhere', node(Remote)),
@@ -193,13 +193,13 @@ identifiers_of_other_nodes_stay_theirs(_Config) ->
     Kept = todana:fold(fun(K, _, Acc) -> [K | Acc] end, [], ?TABLE),
     ?assertEqual(lists:sort([Local, Remote]), lists:sort(Kept)).
 
-identifiers_of_an_earlier_run_stay_its(_Config) ->
+identifiers_of_an_earlier_run_stay_different(_Config) ->
     Locals = [local(Type) || Type <- [pid, port, reference]],
     [stays_its(L, moved(L, atom_to_binary(node()))) || L <- Locals].
 
 stays_its(Local, Earlier) ->
     ?assertNotEqual(Local, Earlier),
-    %% Nothing that is shown tells them apart.
+    %% They are printed identically.
     ?assertEqual(io_lib:format("~p", [Local]), io_lib:format("~p", [Earlier])),
     ok = todana:put(?TABLE, Local, local),
     ok = todana:put(?TABLE, Earlier, earlier),
@@ -209,7 +209,7 @@ stays_its(Local, Earlier) ->
     ?assertEqual(lists:sort([Local, Earlier]), lists:sort(Kept)),
     2 = todana:clear(?TABLE).
 
-%% A table of ETS, a handle: references that are more than their numbers.
+%% An ETS table and a handle: references that refer to a resource.
 resources_are_keys(_Config) ->
     Ets = ets:new(some, []),
     true = ets:insert(Ets, {k, v}),

@@ -1,5 +1,5 @@
-%% The command line of Kyoto Tycoon's server: what is used, what is remarked
-%% upon, what is refused.
+%% The command line of Kyoto Tycoon's server: options that have an effect,
+%% options that are remarked upon, options that are refused.
 -module(todana_ktserver_tests).
 
 -include_lib("eunit/include/eunit.hrl").
@@ -76,14 +76,14 @@ pid_test() ->
 databases_test_() ->
     [
         ?_assertEqual([":"], databases([":"])),
-        %% Behind the first database everything is one.
+        %% Every argument after the first database is also a database.
         ?_assertEqual([":", "-th", "--"], databases([":", "-th", "--"])),
         ?_assertEqual(["-", "*"], databases(["-th", "1", "--", "-", "*"])),
         ?_assertEqual(["--help"], databases(["--", "--help"])),
         ?_assertEqual([], databases(["--"]))
     ].
 
-what_has_no_meaning_is_remarked_upon_once_test() ->
+options_without_effect_are_remarked_upon_once_test() ->
     #{remarks := Remarks, databases := [":"]} = parsed([
         "-ulim", "256m", "-uasi", "1", "-sid", "1", "-oat", "-oas", "-onl",
         "-otl", "-onr", "-asi", "5", "-ash", "-bgsi", "180", "-bgsc", "lzo",

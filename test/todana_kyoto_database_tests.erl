@@ -1,4 +1,5 @@
-%% Kyoto Cabinet's names of databases: what they mean, and why they are refused.
+%% Kyoto Cabinet's names of databases: their meaning, and names that are
+%% refused.
 -module(todana_kyoto_database_tests).
 
 -include_lib("eunit/include/eunit.hrl").
@@ -62,7 +63,7 @@ limits_test_() ->
             {":#ktcapcount=3#ktcap_size=1g", {nil, 3, 1 bsl 30}},
             {"%#ktcapsize=2t", {lexical, nil, 2 bsl 40}},
             {"*#capcnt=0#capsiz=-1", {nil, nil, nil}},
-            %% Only `*' is bounded by these.
+            %% These limit only `*'.
             {":#capcnt=5#capsiz=5", {nil, nil, nil}}
         ]
     ].
@@ -81,7 +82,7 @@ setting_test() ->
         )
     ).
 
-what_means_nothing_is_named_without_its_value_test() ->
+parameters_without_effect_are_named_without_values_test() ->
     Databases = [parsed(Text) || Text <- [
         ":#bnum=1m#zkey=secret#bnum=2#odd", "%", ":#capcnt=1#rcomp=dec"
     ]],
@@ -122,7 +123,7 @@ refused_test_() ->
         Named <- Words
     ].
 
-sixteen_are_enough_test() ->
+there_are_at_most_sixteen_databases_test() ->
     Names = fun(N) -> lists:duplicate(N, ":") end,
     {ok, Databases} = todana_kyoto_database:parse_all(Names(16)),
     ?assertEqual(16, length(Databases)),
@@ -130,6 +131,6 @@ sixteen_are_enough_test() ->
     ?assertMatch([_ | _], string:find(Sentence, "at most 16")),
     ?assertMatch({error, _}, todana_kyoto_database:parse_all([])).
 
-they_keep_their_order_test() ->
+databases_keep_their_order_test() ->
     {ok, Databases} = todana_kyoto_database:parse_all([":", "%", ":"]),
     ?assertEqual([":", "%", ":"], [Name || #{name := Name} <- Databases]).

@@ -1,5 +1,5 @@
-%% Random commands against a map, with both codecs: what the API answers is what
-%% the map would.
+%% Random commands, with both codecs: the API must return the same results as a
+%% model that uses a map.
 -module(todana_model_SUITE).
 
 -include_lib("proper/include/proper.hrl").
@@ -11,7 +11,7 @@
 %% PropEr
 -export([initial_state/0, command/1, precondition/2, postcondition/3,
          next_state/3]).
-%% What the commands call
+%% Called by the commands
 -export([put/3, put/4, get/2, entry/2, take/2, delete/2, is_key/2, count/3,
          put_many/3, get_many/2, delete_many/2, all_of/1, snapshot/1, clear/1,
          size_of/1, persist/2, swap/3]).
@@ -42,7 +42,7 @@ term_is_like_a_map(_Config) ->
 keys_are_canonical(_Config) ->
     {ok, _} = todana:open(?TABLE, #{codec => term}),
     check(?FORALL({A, B}, {any(), any()}, canonical(A, B)), 2000),
-    %% Equal maps that were built in different order, and neighbours.
+    %% Equal maps, built in a different order, and similar terms.
     Many = maps:from_list([{{k, N}, N} || N <- lists:seq(1, 100)]),
     Again = maps:from_list([{{k, N}, N} || N <- lists:seq(100, 1, -1)]),
     Grown = maps:remove(x, maps:merge(#{x => 1}, Again)),
@@ -68,7 +68,7 @@ canonical(A, B) ->
         lists:sort(fun before/2, Keys) =:=
             lists:sort(fun before/2, exactly_unique([A, B])).
 
-%% A total order that tells 1 and 1.0, 0.0 and -0.0 apart.
+%% A total order in which 1 differs from 1.0, and 0.0 from -0.0.
 before(A, B) ->
     term_to_binary(A, [deterministic]) =< term_to_binary(B, [deterministic]).
 
@@ -91,11 +91,11 @@ atomic_writes_are_whole(_Config) ->
      || W <- lists:seq(1, 4)
     ],
     watch(Keys, Writers),
-    %% Whoever wrote last wrote all of them.
+    %% The writer of the last batch wrote all keys.
     ?assertMatch([_], lists:usort(maps:values(todana:get_many(?TABLE, Keys)))),
     ok = todana:close(?TABLE).
 
-%% A snapshot is a point in time: it may not see half a write.
+%% A snapshot is from one point in time: it must not show part of a write.
 watch(_Keys, []) ->
     ok;
 watch(Keys, Writers) ->
@@ -225,7 +225,7 @@ next_state({Codec, Map}, _Result, {call, _, Name, [_ | Arguments]}) ->
     {_, Next} = model(Name, Arguments, Codec, Map),
     {Codec, Next}.
 
-%% What a map would answer, and what it would be then.
+%% The model: the result of a command, and the next map.
 model(put, [K, V], _, M) ->
     {ok, M#{K => V}};
 model(put, [K, V, absent], _, M) ->

@@ -1,10 +1,10 @@
-%% The option table, the forms of values, and the page made of it.
+%% The option table, the forms of values, and the generated page.
 -module(todana_options_tests).
 
 -include_lib("eunit/include/eunit.hrl").
 
 the_page_is_fresh_test() ->
-    %% Else: bin/todana config reference > docs/configuration.md
+    %% To update it: bin/todana config reference > docs/configuration.md
     Root = root(filename:absname(code:which(?MODULE))),
     {ok, Page} = file:read_file(filename:join(Root, "docs/configuration.md")),
     ?assertEqual(

@@ -1,5 +1,5 @@
-%% Ordered tables against a model: random writes, and every way to walk over
-%% what is there, in every order.
+%% Ordered tables against a model: random writes, and all functions that walk
+%% over the records, in every order.
 -module(todana_ordered_SUITE).
 
 -include_lib("proper/include/proper.hrl").
@@ -15,14 +15,14 @@
     stable_keys_are_seen_once/1,
     expired_records_are_passed_over/1,
     large_records/1,
-    pages_are_short_in_time/1,
+    pages_return_soon/1,
     info_and_open/1,
     misuse/1
 ]).
 %% PropEr
 -export([initial_state/0, command/1, precondition/2, postcondition/3,
          next_state/3]).
-%% What the commands call
+%% Called by the commands
 -export([put/3, put_many/2, delete/2, take/2, clear/1, get/2, count/1,
          range/4, prefix/3, first/1, last/1, next/2, prev/2, fold/1,
          fold_range/3]).
@@ -39,7 +39,7 @@ all() ->
         stable_keys_are_seen_once,
         expired_records_are_passed_over,
         large_records,
-        pages_are_short_in_time,
+        pages_return_soon,
         info_and_open,
         misuse
     ].
@@ -86,7 +86,7 @@ open(Order) ->
 initial_state() ->
     {lexical, #{}}.
 
-%% Keys that meet: numbers written in several ways, prefixes of one another.
+%% Keys that are likely to collide: numbers in several notations, and prefixes.
 key() ->
     frequency([
         {5, ?LET(N, integer(-20, 120), integer_to_binary(N))},
@@ -152,7 +152,7 @@ range(T, From, To, Options) ->
 prefix(T, Prefix, Options) ->
     pages(fun(O) -> todana:prefix(T, Prefix, O) end, Options).
 
-%% All pages, none of which is longer than it may be.
+%% Collects all pages, and checks that none exceeds the limit.
 pages(Page, #{limit := Limit} = Options) ->
     {Records, Next} = Page(Options),
     true = length(Records) =< Limit,
@@ -180,7 +180,7 @@ next_state({Order, Map}, _Result, {call, _, Name, [_ | Arguments]}) ->
     {_, Next} = model(Name, Arguments, Order, Map),
     {Order, Next}.
 
-%% What a sorted list would answer, and what the records would be then.
+%% The model: the result of a command, and the next records.
 model(put, [K, V], _, M) ->
     {ok, M#{K => V}};
 model(put_many, [Pairs], _, M) ->
@@ -260,7 +260,7 @@ is_before(lexical_descending, A, B) -> B =< A;
 is_before(decimal, A, B) -> {number(A), A} =< {number(B), B};
 is_before(decimal_descending, A, B) -> is_before(decimal, B, A).
 
-%% The number at the front of a key, with so many places that it is whole.
+%% The number at the beginning of a key, scaled to an integer.
 number(Key) ->
     {match, [Sign, Whole, Fraction]} = re:run(
         Key,
@@ -289,7 +289,7 @@ many_pages(_Config) ->
     ?assertNotEqual(done, Cursor),
     ok = todana:close(?TABLE).
 
-%% While others come and go, what stays is returned once, in order.
+%% A walk returns each stable key once, in order, while other keys change.
 stable_keys_are_seen_once(_Config) ->
     {ok, _} = open(lexical),
     Stable = [<<N:32>> || N <- lists:seq(0, 20_000, 10)],
@@ -323,7 +323,7 @@ churn(Seed) ->
 churn_on() ->
     case rand:uniform(20_000) of
         N when N rem 10 =:= 0 ->
-            %% An overwrite is no coming and going.
+            %% Overwriting a record keeps its key in place.
             ok = todana:put(?TABLE, <<N:32>>, ~"stays");
         N when N rem 3 =:= 0 ->
             _ = todana:delete(?TABLE, <<N:32>>);
@@ -346,7 +346,7 @@ expired_records_are_passed_over(_Config) ->
                  range(?TABLE, first, last, #{limit => 10})),
     ok = todana:close(?TABLE).
 
-%% A record may be seen one tick of the clock longer than it lives.
+%% A record may be visible for one clock tick after its expiry.
 first_becomes(Key) ->
     case todana:first(?TABLE) of
         {ok, Key} -> ok;
@@ -364,9 +364,9 @@ large_records(_Config) ->
     ?assertEqual([hd(Expected)], prefix(?TABLE, ~"1001k", #{limit => 20})),
     ok = todana:close(?TABLE).
 
-%% A prefix that few of many keys have, in an order that does not help: a page
-%% may be empty, but is soon there.
-pages_are_short_in_time(_Config) ->
+%% A rare prefix in an order that does not group the keys with a prefix: a page
+%% may be empty, but returns soon.
+pages_return_soon(_Config) ->
     {ok, _} = open(decimal),
     ok = todana:put_many(?TABLE, [
         {integer_to_binary(N), ~""}
@@ -453,7 +453,7 @@ misuse(_Config) ->
     ok = todana:close(plain),
     ok = todana:close(T).
 
-%% What is said to be wrong with which argument, in words too.
+%% The cause of a `badarg', after checking that its explanation names it.
 cause(Function, Arguments) ->
     try
         apply(todana, Function, Arguments)

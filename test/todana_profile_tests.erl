@@ -1,12 +1,12 @@
-%% The profiler: what is counted, and what is said of it.
+%% The profiler: counting, and reports.
 -module(todana_profile_tests).
 
 -include_lib("eunit/include/eunit.hrl").
 
-%% Labels are for ever: each test has its own, and looks at those only.
+%% Labels are never removed, so each test uses its own.
 -define(LABEL, {?MODULE, ?FUNCTION_NAME}).
 
-%% ----------------------------------------------------- what is counted ---
+%% ------------------------------------------------------------ counting ---
 
 a_pair_is_one_call_test() ->
     Started = erlang:monotonic_time(),
@@ -43,10 +43,10 @@ a_label_may_be_inside_itself_test() ->
     ok = todana_profile:stop(?LABEL),
     #{calls := Calls, seconds := Seconds} = row(?LABEL),
     ?assertEqual(2, Calls),
-    %% Both lasted as long as the pause.
+    %% Both calls include the pause.
     ?assert(Seconds >= 0.010).
 
-what_was_not_stopped_inside_is_dropped_test() ->
+inner_calls_not_stopped_are_dropped_test() ->
     Inside = {inside, ?LABEL},
     ok = todana_profile:start(?LABEL),
     ok = todana_profile:start(Inside),
@@ -56,7 +56,7 @@ what_was_not_stopped_inside_is_dropped_test() ->
     ?assertEqual(none, row(Inside)),
     ?assertError(badarg, todana_profile:stop(Inside)).
 
-labels_are_told_apart_exactly_test() ->
+labels_are_compared_exactly_test() ->
     Labels = [{?LABEL, 1}, {?LABEL, 1.0}, {?LABEL, ~"1"}],
     [pair(Label) || Label <- Labels],
     [?assertMatch(#{calls := 1}, row(Label)) || Label <- Labels].
@@ -109,7 +109,7 @@ run_counts_and_passes_on_test_() ->
     ].
 
 run_drops_what_is_left_open_inside_test_() ->
-    %% Also where it has run's own label.
+    %% Even if the inner call has the label of run/2.
     [
         ?_test(begin
             Around = {?MODULE, ?LINE, Inside, around},
@@ -146,7 +146,7 @@ run_leaves_the_process_as_it_was_test() ->
     end),
     ?assertEqual(Before, After).
 
-run_wants_a_function_without_arguments_test() ->
+run_requires_a_function_without_arguments_test() ->
     ?assertError(
         function_clause, todana_profile:run(?LABEL, fun(_) -> ok end)
     ).
@@ -161,8 +161,8 @@ a_process_that_dies_leaves_nothing_test() ->
     receive {'DOWN', Monitor, process, Pid, killed_inside} -> ok end,
     ?assertEqual(none, row(?LABEL)).
 
-processes_meet_at_a_new_label_test() ->
-    %% All begin to count at once; who comes second must not count elsewhere.
+processes_share_a_new_label_test() ->
+    %% All begin at the same time and must share one array of counters.
     Processes = 50,
     [
         begin
@@ -193,7 +193,7 @@ a_short_time_has_a_bucket_of_its_own_test() ->
     ).
 
 each_doubling_has_sixteen_steps_test_() ->
-    %% The last time before a doubling, and the first times of its steps.
+    %% The last time before a doubling, and the first time of each bucket.
     [
         ?_test(begin
             Step = 1 bsl (Bits - 4),
@@ -223,7 +223,7 @@ the_middle_of_a_bucket_is_near_all_of_it_test() ->
      || Ns <- Times
     ].
 
-what_takes_longer_counts_as_the_longest_test_() ->
+longer_calls_count_as_the_longest_test_() ->
     Longest = todana_profile:bucket((1 bsl 44) - 1),
     [
         ?_assertEqual(Longest, todana_profile:bucket(Ns))
@@ -301,7 +301,7 @@ after_a_reset_only_what_is_new_counts_test() ->
 
 %% --------------------------------------------------------------- format ---
 
-nothing_is_a_line_of_heads_test() ->
+an_empty_report_is_the_heading_test() ->
     ?assertEqual(
         ["label  seconds  calls  mean us  p50 us  p99 us"], lines([])
     ).
@@ -335,7 +335,7 @@ a_table_can_be_written_test() ->
     Text = todana_profile:format([made('戸棚', 1, 0.5)]),
     ?assert(is_binary(unicode:characters_to_binary(Text))).
 
-%% ---------------------------------------------------------- the tests' own ---
+%% ---------------------------------------------------------------- shared ---
 
 row(Label) ->
     Rows = todana_profile:report(),
@@ -348,7 +348,7 @@ pair(Label) ->
     ok = todana_profile:start(Label),
     ok = todana_profile:stop(Label).
 
-%% A call that took so long.
+%% Counts a call with this duration.
 count(Label, Nanoseconds) ->
     Unit = erlang:convert_time_unit(1, second, native),
     ?assertEqual(1_000_000_000, Unit),
@@ -372,13 +372,13 @@ since(Started) ->
 shuffled(List) ->
     [Each || {_, Each} <- lists:sort([{rand:uniform(), E} || E <- List])].
 
-%% The smallest time that so many of a hundred do not exceed.
+%% The percentile, computed from the sorted times.
 exact(Percent, Times) ->
     Sorted = lists:sort(Times),
     Rank = (Percent * length(Times) + 99) div 100,
     lists:nth(Rank, Sorted).
 
-%% Within one step of the histogram: a sixteenth of a doubling.
+%% Within one bucket of the histogram, which is a sixteenth of a doubling.
 near(Nanoseconds, Us) ->
     ?assert(abs(Us * 1.0e3 - Nanoseconds) =< Nanoseconds / 32).
 

@@ -1,12 +1,12 @@
-%% No process holds a record: kill any of them, or stop the application, and
-%% all records are there; listeners come back.
+%% No process holds a record: after any of them is killed, or the application is
+%% stopped, all records still exist, and listeners restart.
 -module(todana_supervision_SUITE).
 
 -include_lib("stdlib/include/assert.hrl").
 
 -export([all/0, init_per_testcase/2, end_per_testcase/2]).
 -export([log/2]).
-%% Called in another node
+%% Called in a peer node
 -export([reload_under_a_server/0, collect_the_old/1]).
 -export([
     embedded_opens_no_port/1,
@@ -71,7 +71,7 @@ embedded_opens_no_port(_Config) ->
     ?assertEqual(Before, sockets()),
     ?assertEqual([], todana:list()).
 
-%% Native sockets are not Erlang's to list: count the descriptors.
+%% Erlang cannot list native sockets, so this counts the descriptors.
 sockets() ->
     {ok, Descriptors} = file:list_dir("/proc/self/fd"),
     length([
@@ -163,7 +163,7 @@ the_listener_comes_back(_Config) ->
     _ = restarted(todana_listener, Pid),
     ?assertEqual(~"$1\r\nv\r\n", ask(address(), ~"GET k\r\n")).
 
-%% Whatever is logged when the listener starts, is killed and cannot start.
+%% Covers the logs of a start, a kill, and a start that fails.
 the_password_is_not_logged(Config) ->
     Secret = "hush_hush_hush",
     File = password_file(Config, Secret),
@@ -196,7 +196,7 @@ the_password_is_not_logged(Config) ->
 log(Event, #{config := #{to := Pid}}) ->
     Pid ! {logged, shown(Event)}.
 
-%% Everything there is in a term, binaries as text.
+%% Prints a whole term, with binaries as text.
 shown(Term) ->
     lists:flatten(io_lib:format("~0p", [Term])).
 
@@ -206,7 +206,7 @@ logged() ->
     after 0 -> []
     end.
 
-%% What is logged until this is among it.
+%% Receives log events up to the first that contains this text.
 receive_logged(Part) ->
     receive
         {logged, Text} ->
@@ -314,7 +314,7 @@ read_for_ever() ->
     read_for_ever().
 
 %% Purging the module unloads one instance of the library; the tables, and the
-%% values that processes hold, are not its.
+%% values that processes hold, remain.
 reloading_the_library(_Config) ->
     listen(),
     fill(kept),
@@ -345,9 +345,9 @@ reloading_the_library(_Config) ->
     {ok, _} = application:ensure_all_started(todana),
     is_kept(kept).
 
-%% An instance of the library that was purged is unloaded when the last of its
-%% resources is collected. By then the next one has a server of its own. In a
-%% node of its own, where nothing else is left of the old instance.
+%% A purged instance of the library is unloaded when its last resource is
+%% collected. By then the next instance has its own server. Runs in a separate
+%% node, in which nothing else refers to the old instance.
 a_late_unload_leaves_the_new_server(_Config) ->
     {ok, Peer, _} = peer:start_link(#{
         connection => standard_io, args => ["-pa" | code:get_path()]
@@ -399,14 +399,14 @@ a_server_that_was_stopped_comes_back(_Config) ->
     ok = todana_nif:server_stop_all(),
     _ = restarted(todana_listener, Pid),
     ?assertEqual(~"+PONG\r\n", ask(address(), ~"PING\r\n")),
-    %% What the process would say of a server that it lost without a word.
+    %% The listener's server is gone, and no message has reported this.
     Again = whereis(todana_listener),
     sys:replace_state(Again, fun(_Server) -> make_ref() end),
     ?assertEqual([], todana_listener:addresses()),
     _ = restarted(todana_listener, Again),
     ?assertEqual(~"+PONG\r\n", ask(address(), ~"PING\r\n")).
 
-%% Readers keep what they read while it is replaced, deleted and freed.
+%% Values stay intact for readers while writers replace and delete the records.
 values_are_whole_while_rewritten(_Config) ->
     {ok, _} = application:ensure_all_started(todana),
     {ok, _} = todana:open(values, #{shards => 4}),
@@ -479,7 +479,7 @@ restarted(Name, Old) ->
         is_pid(Pid) andalso Pid =/= Old andalso is_idle(Pid)
     end).
 
-%% Initialised: it answers system messages.
+%% A process that answers system messages is initialised.
 is_idle(Pid) ->
     try
         _ = sys:get_state(Pid, 60_000),

@@ -35,11 +35,11 @@ both() ->
         {"snapshot", fun snapshot/1},
         {"snapshot without expired records", fun snapshot_without_expired/1},
         {"snapshot abandoned", fun snapshot_abandoned/1},
-        {"snapshot of the dead", fun snapshot_of_the_dead/1},
+        {"snapshot whose reader dies", fun snapshot_of_the_dead/1},
         {"large values", fun large_values/1},
         {"large values together", fun large_together/1},
         {"long lists", fun long_lists/1},
-        {"what one call does is bounded", fun bounded_calls/1},
+        {"the work of one call is bounded", fun bounded_calls/1},
         {"large values cost reductions", fun large_values_cost_reductions/1},
         {"large terms of a page", fun large_terms_of_a_page/1},
         {"values outlive their records", fun values_outlive/1},
@@ -61,7 +61,7 @@ open() ->
 close(_Tables) ->
     [ok = todana:close(Name) || Name <- todana:list()].
 
-%% Each table in turn, cleared before.
+%% Runs the test with each table, after clearing it.
 with_tables(Title, Test) ->
     fun(Tables) ->
         {Title, fun() ->
@@ -203,7 +203,7 @@ expiry(T) ->
     ok = todana:put(T, ~"k", ~"v", #{ttl_ms => 600_000}),
     ?assertEqual({ok, ~"v"}, todana:get(T, ~"k")),
     ok = todana:put(T, ~"k", ~"v", #{ttl_ms => 1}),
-    %% A record may be seen one tick of the clock longer.
+    %% A record may be visible for one clock tick after its expiry.
     until(fun() -> todana:get(T, ~"k") =:= error end),
     ?assertEqual(ok, todana:put(T, ~"k", ~"v", #{only => absent})),
     ok = todana:put(T, ~"swept", ~"v", #{ttl_ms => 1}),
@@ -212,7 +212,7 @@ expiry(T) ->
         todana:count(T) =:= 1
     end).
 
-%% Waits until something is so. EUnit ends a wait that is in vain.
+%% Waits for a condition. EUnit's timeout ends a wait that does not succeed.
 until(IsSo) ->
     case IsSo() of
         true -> ok;
@@ -256,7 +256,7 @@ scan_and_fold(T) ->
     ?assertEqual(lists:sort(Pairs), lists:sort(Folded)),
     ?assertEqual(lists:sort(Pairs), lists:usort(scan_all(T, start, 10))),
     {Page, Cursor} = todana:scan(T),
-    %% Half a millisecond ends it before, on a slow machine.
+    %% On a slow machine, a page ends earlier, after half a millisecond.
     ?assert(length(Page) < 200),
     ?assertNotEqual(done, Cursor).
 
@@ -270,7 +270,7 @@ snapshot(T) ->
     Pairs = [{integer_to_binary(N), ~"old"} || N <- lists:seq(1, 2000)],
     ok = todana:put_many(T, Pairs),
     Collect = fun(K, V, Acc) ->
-        %% Written while the snapshot is read, and not to be seen in it.
+        %% A write during the fold, which the snapshot must not show.
         ok = todana:put(T, K, ~"new"),
         ok = todana:put(T, <<"more", K/binary>>, ~"new"),
         [{K, V} | Acc]
@@ -312,7 +312,7 @@ snapshot_without_expired(T) ->
     {ok, Keys} = todana:fold_snapshot(fun(K, _, A) -> [K | A] end, [], T),
     ?assertEqual([~"ever", ~"new"], lists:sort(Keys)).
 
-%% What was kept for a reader is given back when it dies.
+%% The records kept for a snapshot are freed when its reader dies.
 snapshot_of_the_dead(T) ->
     ok = todana:put_many(T, [{<<N:32>>, ~"v"} || N <- lists:seq(1, 2000)]),
     Me = self(),
@@ -348,7 +348,7 @@ large_values(T) ->
         Sizes
     ).
 
-%% Values that are not copied on a normal scheduler, and lists of long iolists.
+%% Values too large to copy on a normal scheduler, and lists of long iolists.
 large_together(T) ->
     Large = rand:bytes(600_000),
     Pairs = [{integer_to_binary(N), Large} || N <- lists:seq(1, 8)],
@@ -385,7 +385,7 @@ large_together(T) ->
             ]
     end.
 
-%% What native code leaves to a dirty scheduler, or to the next call.
+%% Native code delegates long work to a dirty scheduler or to the next call.
 bounded_calls(T) ->
     Large = binary:copy(~"x", (1 bsl 20) + 1),
     Half = {~"k", binary:copy(~"x", 600_000)},
@@ -404,8 +404,8 @@ bounded_calls(T) ->
     ?assertMatch({more, [_ | _], _}, todana_nif:get_many(T, Keys, [])),
     ?assertMatch({more, [_ | _], _}, todana_nif:delete_many(T, Keys, 0)).
 
-%% Lists that are no keys and no values: nobody walks to their ends, where it
-%% would be seen that they are not even iodata.
+%% Lists that are too long for keys and values are refused before the end of the
+%% list, which would show that they are not iodata at all.
 long_lists(T) ->
     case is_term(T) of
         true ->
@@ -463,8 +463,8 @@ cause(Call) ->
             maps:get(cause, proplists:get_value(error_info, Info))
     end.
 
-%% A process that copies large values is scheduled out as one that computes as
-%% long.
+%% A process that copies large values is charged reductions for the time, as one
+%% that computes.
 large_values_cost_reductions(T) ->
     Value = rand:bytes(1 bsl 20),
     Put = fun() -> ok = todana:put(T, ~"k", Value) end,
@@ -478,17 +478,18 @@ reductions(Do, Times) ->
     {reductions, After} = process_info(self(), reductions),
     After - Before.
 
-%% Native code decodes some of a page, and leaves the rest to Erlang.
+%% Native code decodes a part of a page, and Erlang the rest.
 large_terms_of_a_page(T) ->
     case is_term(T) of
         false ->
             ok;
         true ->
-            %% Small enough that it is copied; what is lent is not decoded.
+            %% Small enough to be copied; native code does not decode lent
+            %% values.
             Term = {lists:seq(1, 200)},
             Bytes = byte_size(term_to_binary(Term)),
             Pairs = [{N, Term} || N <- lists:seq(1, 1000)],
-            %% Of one shard, which is a page however slow the machine is.
+            %% One shard is one page, even on a slow machine.
             {ok, One} = todana:open(one_shard, #{codec => term, shards => 1}),
             ok = todana:put_many(One, Pairs),
             {0, Page} = todana_nif:scan(One, 0, 1000),
@@ -688,7 +689,7 @@ tables(_T) ->
     _ = todana:clear(db0),
     ok = todana:close(db0).
 
-%% More names than the registry has slots, some of them open at one time.
+%% More names than the registry has slots, of which only some are open at once.
 many_names() ->
     Name = fun(N) -> list_to_atom("name_" ++ integer_to_list(N)) end,
     Open = fun(N) ->
@@ -724,8 +725,8 @@ many_names() ->
         Left
     ).
 
-%% What goes over whole shards leaves the normal schedulers where these are
-%% large, and does the same.
+%% If shards are large, functions that visit whole shards run on dirty
+%% schedulers and return the same results.
 large_shards() ->
     Pairs = [{<<N:32>>, integer_to_binary(N)} || N <- lists:seq(1, 65_537)],
     {ok, T} = todana:open(large, #{shards => 1}),
