@@ -1,10 +1,10 @@
-# Everything a person or a machine does with this tree; `make help` lists it.
+# The targets to build, run and test this tree; `make help` lists them.
 #
-# A table of contents, not a build system: cargo and rebar3 decide what is
-# stale. Erlang comes from .toolchain/ where the host has none (tools/toolchain).
+# A list of commands, not a build system: cargo and rebar3 decide what is stale.
+# If the host has no Erlang, tools/toolchain unpacks one under .toolchain/.
 
 export PATH := $(CURDIR)/.toolchain/bin:$(PATH)
-# rebar3 writes colours even where nobody sees them.
+# rebar3 writes colours even if its output is not a terminal.
 ifeq ($(MAKE_TERMOUT),)
 export TERM := dumb
 endif
@@ -32,7 +32,7 @@ build: toolchain ## build the native engine and the Erlang application
 release: build ## a self-contained tarball, Erlang included
 	@tools/release
 
-test: toolchain deps ## everything that has to pass
+test: toolchain deps ## all checks and tests
 	@$(MAKE) --no-print-directory check
 	@$(MAKE) --no-print-directory test-native
 	@$(MAKE) --no-print-directory test-erlang
@@ -41,7 +41,7 @@ test: toolchain deps ## everything that has to pass
 	@$(MAKE) --no-print-directory test-bench
 	@$(MAKE) --no-print-directory fuzz-smoke
 
-# The NIF crate links only inside the VM: test-erlang is its test.
+# The NIF crate links only inside the VM; test-erlang tests it.
 test-native: ## the Rust crates' tests
 	@$(CARGO) test --locked $(NATIVE) --workspace --exclude todana_nif
 
@@ -55,17 +55,17 @@ test-clients: build deps ## real Redis and memcached clients against a server
 test-hostile: build deps ## broken, slow and greedy clients against a server
 	@tools/python -m pytest test/hostile
 
-test-bench: build deps ## the benchmarks' report, and tiny runs that make one
+test-bench: build deps ## the benchmarks' report, and tiny benchmark runs
 	@tools/python -m pytest test/bench
 
-fuzz-smoke: ## every fuzz target over its seeds and a fixed run of mutations
+fuzz-smoke: ## run each fuzz target on its seeds and on fixed mutations
 	@$(CARGO) run --quiet --release --locked \
 		--manifest-path native/fuzz/Cargo.toml --bin smoke
 
 fuzz: ## fuzz every target for FUZZ_SECONDS (60), guided by coverage
 	@tools/fuzz $(FUZZ_SECONDS)
 
-check: lint tidy ## everything a reviewer should not have to look for
+check: lint tidy ## the linters and the checks of style
 
 lint: lint-native lint-erlang ## the linters of both languages
 
@@ -78,25 +78,25 @@ lint-erlang: build ## xref and Dialyzer
 	@rebar3 xref
 	@rebar3 dialyzer
 
-tidy: ## line lengths, names, stray addresses
+tidy: ## line lengths, names, stray addresses, plain English
 	@tools/tidy
 
-bench: build deps ## measure against what one would pick instead; EXPERIMENT=stalls or e1 to e5
+bench: build deps ## measure against the alternatives; EXPERIMENT=stalls or e1 to e5
 	@bench/run $(if $(EXPERIMENT),--only $(EXPERIMENT))
 
-bench-quick: build deps ## the five published experiments, in some minutes
+bench-quick: build deps ## the five published experiments, in a few minutes
 	@bench/run --quick --experiments
 
 report: deps ## write the pages of raw results, without measuring
 	@bench/experiments --docs docs --readme README.md
 	@bench/report
 
-docs: build ## write the pages that come from tables in the code
+docs: build ## write the pages that are generated from tables in the code
 	@TODANA_WRITE_DOCS=1 $(CARGO) test --quiet --locked $(NATIVE) \
 		-p todana_protocol --features testing written
 	@bin/todana config reference > docs/configuration.md
 
-toolchain: ## get Erlang/OTP and rebar3 if the host has none
+toolchain: ## download Erlang/OTP and rebar3 if the host has none
 	@tools/toolchain
 
 deps: ## install the Debian packages the tests need, if missing
@@ -105,8 +105,8 @@ deps: ## install the Debian packages the tests need, if missing
 native: ## build the native engine only
 	@tools/native
 
-clean: ## remove what was built
+clean: ## remove the build results
 	rm -rf _build priv native/target native/fuzz/target
 
-distclean: clean ## and the toolchain, the Python environment, fuzz corpora
+distclean: clean ## also remove the toolchain, the Python environment, fuzz corpora
 	rm -rf .toolchain .venv native/fuzz/corpus native/fuzz/artifacts
