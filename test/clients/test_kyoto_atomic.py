@@ -1,4 +1,4 @@
-"""Section 6: what is one step, among many clients at once."""
+"""Section 6: atomic operations, with many concurrent clients."""
 
 import threading
 
@@ -14,7 +14,7 @@ ROUNDS = 150
 
 
 def together(address, play):
-    """What each of several clients at once comes to: `play(connection, number)`."""
+    """Runs `play(connection, number)` in several clients at once and returns their results."""
     results, failures = [None] * CLIENTS, []
 
     def run(number):
@@ -34,7 +34,7 @@ def together(address, play):
 
 
 def test_increments_are_not_lost(kyoto, database):
-    """Whole numbers and others."""
+    """No increment is lost, of integers and of decimal numbers."""
     def play(client, _):
         for _ in range(ROUNDS):
             client.call("increment", DB=database, key="n", num=1)
@@ -46,20 +46,20 @@ def test_increments_are_not_lost(kyoto, database):
 
 
 def test_appends_are_not_lost(kyoto, database):
-    """Each is somewhere."""
+    """Every appended text is in the value."""
     together(kyoto.address, lambda client, number: [client.call("append", DB=database, key="k", value=number) for _ in range(ROUNDS)])
     value = kyoto.value("k", DB=database)
     assert [value.count(b"%d" % number) for number in range(CLIENTS)] == [ROUNDS] * CLIENTS
 
 
 def test_one_client_adds(kyoto, database):
-    """And all others find it."""
+    """One client adds the record, and all others find it."""
     wins = together(kyoto.address, lambda client, _: [client.call("add", DB=database, key=i, value="v") == ok() for i in range(ROUNDS)])
     assert [sum(row) for row in zip(*wins)] == [1] * ROUNDS
 
 
 def test_one_client_seizes(kyoto, database):
-    """A record is taken once, by any way of taking it."""
+    """Only one client gets the record, whichever operation takes it."""
     kyoto.call("set_bulk", {f"_{i}": "v" for i in range(ROUNDS)}, DB=database)
 
     def play(client, number):
@@ -73,7 +73,7 @@ def test_one_client_seizes(kyoto, database):
 
 
 def test_cursors_seize_each_record_once(kyoto, database):
-    """Many clients empty a database."""
+    """Many clients empty a database, and each record is returned once."""
     kyoto.call("set_bulk", {f"_{i}": "v" for i in range(600)}, DB=database)
 
     def play(client, _):
@@ -89,7 +89,7 @@ def test_cursors_seize_each_record_once(kyoto, database):
 
 
 def test_cas_is_a_counter(kyoto, database):
-    """Tried until it holds."""
+    """Clients that retry `cas` until it succeeds count correctly."""
     kyoto.call("set", DB=database, key="k", value=0)
 
     def play(client, _):
@@ -106,7 +106,7 @@ def test_cas_is_a_counter(kyoto, database):
 
 
 def test_atomic_bulks_are_seen_whole(kyoto, empty, database):
-    """By atomic reads, and by MGET."""
+    """Atomic bulk reads and MGET see an atomic bulk write as a whole."""
     keys = [f"key{i}" for i in range(20)]
     kyoto.call("set_bulk", {"_" + key: "start" for key in keys}, DB=database, atomic="")
 
@@ -128,7 +128,7 @@ def test_atomic_bulks_are_seen_whole(kyoto, empty, database):
 
 
 def test_atomic_removals_are_seen_whole(kyoto, database):
-    """All are there, or none is."""
+    """Readers see all records or none."""
     rows = {f"_key{i}": "v" for i in range(20)}
 
     def play(client, number):

@@ -56,7 +56,7 @@ def ng_binary(empty, kyoto):
 
 
 def test_ukt_records(kt, database):
-    """One by one, by the binary protocol."""
+    """Single records in the binary protocol."""
     assert kt.set("k", "v", db=database) == 1
     assert kt.get("k", db=database) == "v"
     assert kt.get("none", db=database) is None
@@ -68,7 +68,7 @@ def test_ukt_records(kt, database):
 
 
 def test_ukt_records_in_bulk(kt, database):
-    """Many at once."""
+    """Bulk requests."""
     rows = {f"k{i}": f"v{i}" for i in range(1000)}
     assert kt.set_bulk(rows, db=database) == 1000
     assert kt.get_bulk([*rows, "none"], db=database) == rows
@@ -78,7 +78,7 @@ def test_ukt_records_in_bulk(kt, database):
 
 
 def test_ukt_details(kt):
-    """Databases and times of each record."""
+    """Each record has its database and expiry."""
     at = int(time.time()) + 10_000_000
     assert kt.set_bulk_details([(0, "a", "0", None), (1, "a", "1", at + 86400 * 180)]) == 2
     found = kt.get_bulk_details([(0, "a"), (1, "a"), (1, "none")])
@@ -88,7 +88,7 @@ def test_ukt_details(kt):
 
 
 def test_ukt_http(kt, database):
-    """The same by HTTP."""
+    """The same over HTTP."""
     assert kt.set_http("k", "v\0\n", db=database)
     assert kt.get_http("k", db=database) == "v\0\n"
     assert kt.get_http("none", db=database) is None
@@ -118,7 +118,7 @@ def test_ukt_conditions(kt, database):
 
 
 def test_ukt_numbers(kt, database):
-    """Whole ones and others."""
+    """Integers and decimal numbers."""
     assert kt.increment("n", db=database) == 1
     assert kt.increment("n", 10, db=database) == 11
     assert kt.increment("m", 5, orig=100, db=database) == 105
@@ -130,7 +130,7 @@ def test_ukt_numbers(kt, database):
 
 
 def test_ukt_expiry(kt):
-    """Seconds, spans and moments."""
+    """Seconds, durations and points in time."""
     now = int(time.time())
     kt.set("seconds", "v", expire_time=100)
     kt.set_http("span", "v", expire_time=datetime.timedelta(seconds=100))
@@ -140,7 +140,7 @@ def test_ukt_expiry(kt):
 
 
 def test_ukt_matching(kt, database):
-    """In the order of ranks."""
+    """Keys are returned in the order of their ranks."""
     kt.set_bulk({key: "v" for key in ("ab", "abc", "b", "ac")}, db=database)
     found = kt.match_prefix("a", db=database)
     assert sorted(found) == ["ab", "abc", "ac"]
@@ -153,7 +153,7 @@ def test_ukt_matching(kt, database):
 
 
 def test_ukt_cursor(kt, database):
-    """Both ways where there is an order."""
+    """Both directions, in an ordered database."""
     rows = {key: key.upper() for key in "abcde"}
     kt.set_bulk(rows, db=database)
     assert dict(kt.cursor(db=database)) == rows
@@ -187,7 +187,7 @@ def test_ukt_as_a_dict(kt):
 
 
 def test_ukt_server(kt, empty):
-    """What it tells of itself."""
+    """Statistics and the like."""
     kt.set("a", "1")
     report = kt.report()
     assert report["db_total_count"] == 1 and report["serv_proc_id"] in empty.pids
@@ -201,7 +201,7 @@ def test_ukt_server(kt, empty):
 
 
 def test_ukt_databases(kt):
-    """A default, and another one for a call."""
+    """A default database, and another one for a single call."""
     kt.set_database(TREE)
     kt.set("k", "tree")
     kt.set("k", "hash", db=HASH)
@@ -209,7 +209,7 @@ def test_ukt_databases(kt):
 
 
 def test_ukt_signals(kt, empty):
-    """A queue whose reader waits for what a writer brings."""
+    """A queue whose reader waits until a writer adds an item."""
     other = ukt.KyotoTycoon(*empty.kyoto, timeout=60)
     got = []
     reader = threading.Thread(target=lambda: got.append(other.SignalQueue("q", db=TREE, wait=60).consume()))
@@ -230,7 +230,7 @@ def test_ukt_signals(kt, empty):
 
 
 def test_ukt_serialised_values(kt_of_values):
-    """JSON, pickle."""
+    """Values serialised as JSON and with pickle."""
     value = {"list": [1, 2, 3], "text": "ü", "none": None}
     kt_of_values.set("k", value)
     assert kt_of_values.get("k") == kt_of_values.get_http("k") == value
@@ -238,7 +238,7 @@ def test_ukt_serialised_values(kt_of_values):
 
 
 def test_ukt_scripts(kt):
-    """There are none: an error that the client understands, and the connection stays."""
+    """There are no scripts: the client reports the error, and the connection stays open."""
     with pytest.raises(ukt.ProtocolError):
         kt.script("echo", {"a": "b"})
     kt.set("k", "v")
@@ -248,7 +248,7 @@ def test_ukt_scripts(kt):
 
 
 def test_ukt_replication(kt):
-    """There is none, and the client understands so."""
+    """There is no replication, and the client reports this."""
     with pytest.raises(ukt.KTError):
         next(iter(ReplicationClient(kt, sid=1).run()))
 
@@ -270,7 +270,7 @@ def test_ng_records(ng, database):
 
 
 def test_ng_append(ng):
-    """By get and cas; the client looks into database 0 whatever it is told."""
+    """The client implements append with get and cas, and always uses database 0."""
     assert ng.append("k", b"v") and ng.append("k", b"w")
     assert ng.get("k") == b"vw"
 
@@ -296,7 +296,7 @@ def test_ng_numbers(ng, database):
 
 
 def test_ng_matching(ng, database):
-    """Keys."""
+    """Keys that match."""
     ng.set_bulk({key: b"v" for key in ("ab", "abc", "b")}, db=database)
     assert sorted(ng.match_prefix("ab", db=database)) == ["ab", "abc"]
     assert len(ng.match_prefix("ab", limit=1, db=database)) == 1
@@ -305,7 +305,7 @@ def test_ng_matching(ng, database):
 
 
 def test_ng_cursor(ng, database):
-    """A walk, and what can be done on the way."""
+    """A walk, with changes on the way."""
     ng.set_bulk({key: key.encode() for key in "abc"}, db=database)
     with ng.cursor() as cursor:
         assert cursor.jump(db=database)
@@ -320,7 +320,7 @@ def test_ng_cursor(ng, database):
 
 
 def test_ng_server(ng):
-    """Figures."""
+    """Statistics."""
     ng.set("a", b"1")
     assert int(ng.report()["db_total_count"]) == 1
     assert ng.status()["count"] == "1" and ng.count() == 1 and ng.size() > 0
@@ -328,14 +328,14 @@ def test_ng_server(ng):
 
 
 def test_ng_expiry(ng):
-    """As REST words it."""
+    """Expiry times in the format of REST."""
     ng.set("k", b"v", expire=100)
     ng.set_bulk({"j": b"v"}, expire=100)
     assert ng.get("k") == ng.get("j") == b"v"
 
 
 def test_ng_binary(ng_binary, ng, database):
-    """The binary protocol beside HTTP."""
+    """The binary protocol and HTTP together."""
     assert ng_binary.set_bulk({"a": b"1", "b": bytes(range(256))}, db=database) == 2
     assert ng_binary.get_bulk(["a", "b", "none"], db=database) == {"a": b"1", "b": bytes(range(256))}
     assert ng.get("b", db=database) == bytes(range(256))

@@ -1,4 +1,4 @@
-"""curl: the client that everybody has."""
+"""curl, which is available everywhere."""
 
 import shutil
 import subprocess
@@ -13,7 +13,7 @@ TIMEOUT_S = 300
 
 
 def curl(server, target, *arguments, data=None):
-    """Runs curl on a path; its output, behind which stands the status."""
+    """Runs curl on a path; returns its output, followed by the status."""
     url = "http://%s:%d%s" % (*server.kyoto, target)
     command = ["curl", "--silent", "--show-error", "--noproxy", "*", "--write-out", "%{http_code}", *arguments, url]
     done = subprocess.run(command, input=data, capture_output=True, timeout=TIMEOUT_S, check=False)
@@ -39,14 +39,14 @@ def test_upload(empty, kyoto, megabytes):
 
 
 def test_upload_in_chunks(empty, kyoto):
-    """The length is not told."""
+    """The length is not announced."""
     data = b"x" * 3_000_000
     assert curl(empty, "/large", "--header", "Transfer-Encoding: chunked", "--upload-file", "-", data=data) == b"201"
     assert kyoto.value("large") == data
 
 
 def test_a_body_that_waits(empty, kyoto):
-    """Expect: 100-continue is answered at once, or passed over within curl's patience."""
+    """The server answers Expect: 100-continue at once, or curl stops waiting for it."""
     data = b"x" * 2_000_000
     arguments = ["--request", "PUT", "--header", "Expect: 100-continue", "--data-binary", "@-", "--max-time", "10"]
     assert curl(empty, "/large", *arguments, data=data) == b"201"
@@ -69,14 +69,14 @@ def test_forms(empty, kyoto):
 
 
 def test_queries(empty, kyoto):
-    """The whole request in the address."""
+    """The whole request is in the URL."""
     assert curl(empty, "/rpc/set?key=a&value=b") == b"200"
     assert curl(empty, "/rpc/get?key=a") == b"value\tb\n200"
     assert curl(empty, "/rpc/get?key=none") == b"ERROR\tDB: 7: no record: no record\n450"
 
 
 def test_maps(empty, kyoto):
-    """--data-binary with the type of maps."""
+    """--data-binary with the content type of maps."""
     header = ["--header", "Content-Type: text/tab-separated-values"]
     assert curl(empty, "/rpc/set_bulk", *header, "--data-binary", "_a\t1\n_b\t2\n") == b"num\t2\n200"
     assert curl(empty, "/rpc/match_prefix", *header, "--data-binary", "prefix\t\n") in (
@@ -86,7 +86,7 @@ def test_maps(empty, kyoto):
 
 
 def test_several_on_one_connection(empty, kyoto):
-    """curl keeps it."""
+    """curl keeps the connection open."""
     kyoto.call("set", key="k", value="v")
     url = "http://%s:%d/k" % empty.kyoto
     done = subprocess.run(

@@ -18,7 +18,7 @@ def fill(kyoto, database, keys="abcde"):
 
 
 def at(kyoto, cursor=1):
-    """The key that a cursor stands on."""
+    """The key at a cursor."""
     answer = kyoto.call("cur_get_key", CUR=cursor)
     return None if answer == NO_RECORD else answer.rows[b"key"].decode()
 
@@ -27,7 +27,7 @@ def at(kyoto, cursor=1):
 
 
 def test_all_keys_once(kyoto, any_database):
-    """In any database."""
+    """A walk returns each key once, in any database."""
     fill(kyoto, any_database, [f"k{i}" for i in range(500)])
     keys = kyoto.keys_by_cursor(DB=any_database)
     assert sorted(keys) == sorted(b"k%d" % i for i in range(500))
@@ -35,7 +35,7 @@ def test_all_keys_once(kyoto, any_database):
 
 @ORDERED
 def test_ordered_by_bytes(kyoto, tree):
-    """The shorter before the longer, unsigned."""
+    """Bytes are unsigned, and a shorter key comes before a longer one."""
     chance = random.Random(1)
     keys = {chance.randbytes(chance.randrange(5)) for _ in range(300)} | {b"", b"\0", b"\0\0", b"\xff", b"\x7f", b"\x80"}
     for key in keys:
@@ -51,7 +51,7 @@ def test_ordered_by_number(kyoto):
 
 @ORDERED
 def test_backwards(kyoto, tree):
-    """The same, the other way round."""
+    """The same in reverse order."""
     fill(kyoto, tree)
     kyoto.call("cur_jump_back", CUR=1, DB=tree)
     seen = [at(kyoto)]
@@ -66,7 +66,7 @@ def test_backwards(kyoto, tree):
 @ORDERED
 @pytest.mark.parametrize("key, first", [("", "b"), ("a", "b"), ("b", "b"), ("c", "d"), ("d", "d"), ("e", None)])
 def test_a_jump_lands_on_the_first_key_from_there(kyoto, tree, key, first):
-    """Greater or equal."""
+    """The first key that is greater or equal."""
     fill(kyoto, tree, "bd")
     assert kyoto.call("cur_jump", CUR=1, DB=tree, key=key) == (ok() if first else NO_RECORD)
     assert at(kyoto) == first
@@ -75,14 +75,14 @@ def test_a_jump_lands_on_the_first_key_from_there(kyoto, tree, key, first):
 @ORDERED
 @pytest.mark.parametrize("key, last", [("", None), ("a", None), ("b", "b"), ("c", "b"), ("d", "d"), ("e", "d")])
 def test_a_jump_back_lands_on_the_last_key_up_to_there(kyoto, tree, key, last):
-    """Less or equal."""
+    """The last key that is less or equal."""
     fill(kyoto, tree, "bd")
     assert kyoto.call("cur_jump_back", CUR=1, DB=tree, key=key) == (ok() if last else NO_RECORD)
     assert at(kyoto) == last
 
 
 def test_a_jump_in_an_unordered_database_is_exact(kyoto):
-    """Or fails."""
+    """If the key does not exist, the jump fails."""
     fill(kyoto, HASH, "bd")
     assert kyoto.call("cur_jump", CUR=1, DB=HASH, key="b") == ok()
     assert at(kyoto) == "b"
@@ -90,7 +90,7 @@ def test_a_jump_in_an_unordered_database_is_exact(kyoto):
 
 
 def test_a_failed_jump_unsets_the_cursor(kyoto, database):
-    """It stands nowhere then."""
+    """After a failed jump, the cursor has no position."""
     fill(kyoto, database)
     kyoto.call("cur_jump", CUR=1, DB=database)
     assert kyoto.call("cur_jump", CUR=1, DB=database, key="z") == NO_RECORD
@@ -100,7 +100,7 @@ def test_a_failed_jump_unsets_the_cursor(kyoto, database):
 
 
 def test_a_cursor_that_never_jumped(kyoto, database):
-    """Stands nowhere, but is there."""
+    """The cursor exists, but has no position."""
     fill(kyoto, database)
     assert kyoto.call("cur_get", CUR=1, DB=database) == NO_RECORD
     assert kyoto.call("cur_set_value", CUR=1, value="v") == NO_RECORD
@@ -109,7 +109,7 @@ def test_a_cursor_that_never_jumped(kyoto, database):
 
 @ORDERED
 def test_empty_and_binary_keys_can_be_jumped_to(kyoto, tree):
-    """The empty key is not the same as none."""
+    """An empty key differs from a missing one."""
     for key in (b"", b"\0", b"\xff\xff"):
         kyoto.call("set", DB=tree, key=key, value=key)
     assert kyoto.call("cur_jump_back", CUR=1, DB=tree, key="") == ok()
@@ -123,7 +123,7 @@ def test_empty_and_binary_keys_can_be_jumped_to(kyoto, tree):
 
 @ORDERED
 def test_the_direction_stays(kyoto, tree):
-    """After a jump or a step back, `step` goes backwards; after one forward, forwards."""
+    """After a jump or a step backward, `step` goes backward; after one forward, it goes forward."""
     fill(kyoto, tree)
     kyoto.call("cur_jump_back", CUR=1, DB=tree)
     assert [kyoto.done("cur_get_key", CUR=1, step="")["key"] for _ in range(2)] == [b"e", b"d"]
@@ -138,8 +138,8 @@ def test_the_direction_stays(kyoto, tree):
 
 
 @pytest.mark.parametrize("value", ["", "0", "false"])
-def test_step_counts_by_being_there(kyoto, value):
-    """Whatever it says."""
+def test_step_counts_by_its_presence(kyoto, value):
+    """The presence of `step` counts, not its value."""
     fill(kyoto, TREE, "ab")
     kyoto.call("cur_jump", CUR=1, DB=TREE)
     kyoto.call("cur_get", CUR=1, step=value)
@@ -148,7 +148,7 @@ def test_step_counts_by_being_there(kyoto, value):
 
 @ORDERED
 def test_steps_past_the_ends(kyoto, tree):
-    """Leave the cursor nowhere."""
+    """A step past an end leaves the cursor without a position."""
     fill(kyoto, tree, "ab")
     kyoto.call("cur_jump", CUR=1, DB=tree, key="b")
     assert kyoto.call("cur_step", CUR=1) == NO_RECORD
@@ -160,7 +160,7 @@ def test_steps_past_the_ends(kyoto, tree):
 
 @ORDERED
 def test_removal_goes_the_way_of_the_last_move(kyoto, tree):
-    """After a jump back to c: b, then a, then nothing."""
+    """After a jump back to c, removals return b, then a, then nothing."""
     fill(kyoto, tree)
     kyoto.call("cur_jump_back", CUR=1, DB=tree, key="c")
     assert kyoto.call("cur_remove", CUR=1) == ok()
@@ -174,7 +174,7 @@ def test_removal_goes_the_way_of_the_last_move(kyoto, tree):
 
 @ORDERED
 def test_listing_backwards_with_removal(kyoto, tree):
-    """As `ktremotemgr list -des -rm` does."""
+    """The sequence of `ktremotemgr list -des -rm`."""
     fill(kyoto, tree)
     kyoto.call("cur_jump_back", CUR=1, DB=tree)
     seen = []
@@ -187,7 +187,7 @@ def test_listing_backwards_with_removal(kyoto, tree):
 
 
 def test_a_record_that_others_remove(connect, database):
-    """Leaves the cursor on the following one."""
+    """The cursor moves to the following record."""
     kyoto, other = connect.kyoto(), connect.kyoto()
     fill(kyoto, database)
     order = [key.decode() for key in kyoto.keys_by_cursor(DB=database)]
@@ -198,8 +198,8 @@ def test_a_record_that_others_remove(connect, database):
 
 @ORDERED
 @pytest.mark.parametrize("jump, way", [("cur_jump", list("abcdefgh")), ("cur_jump_back", list("hgfedcba"))])
-def test_a_walk_beside_removals_never_turns(connect, tree, jump, way):
-    """Others remove the record that it is on, and one that it has passed."""
+def test_a_walk_during_removals_never_turns(connect, tree, jump, way):
+    """Other clients remove the record at the cursor, and one that it has passed."""
     kyoto, other = connect.kyoto(), connect.kyoto()
     fill(kyoto, tree, way)
     kyoto.call(jump, CUR=1, DB=tree)
@@ -215,7 +215,7 @@ def test_a_walk_beside_removals_never_turns(connect, tree, jump, way):
 
 
 def test_a_removed_record_that_comes_back(connect):
-    """The cursor stands at the next, unless it comes back before anybody looks."""
+    """The cursor is at the next record, unless the record is stored again before the cursor is used."""
     kyoto, other = connect.kyoto(), connect.kyoto()
     fill(kyoto, TREE, "ac")
     kyoto.call("cur_jump", CUR=1, DB=TREE, key="a")
@@ -226,7 +226,7 @@ def test_a_removed_record_that_comes_back(connect):
 
 
 def test_clear_unsets_cursors(connect, database):
-    """Those of other connections as well."""
+    """This includes the cursors of other connections."""
     kyoto, other = connect.kyoto(), connect.kyoto()
     fill(kyoto, database)
     kyoto.call("cur_jump", CUR=1, DB=database)
@@ -238,8 +238,8 @@ def test_clear_unsets_cursors(connect, database):
 
 
 @ORDERED
-def test_keys_that_come_ahead_are_seen(connect, tree):
-    """Those that come behind are not."""
+def test_keys_added_ahead_are_seen(connect, tree):
+    """Keys that are added behind the cursor are not seen."""
     kyoto, other = connect.kyoto(), connect.kyoto()
     fill(kyoto, tree, "bd")
     kyoto.call("cur_jump", CUR=1, DB=tree)
@@ -251,8 +251,8 @@ def test_keys_that_come_ahead_are_seen(connect, tree):
     assert seen == ["b", "c", "d"]
 
 
-def test_a_walk_beside_writes_sees_what_stays_once(connect, database):
-    """Records come and go around it."""
+def test_a_walk_during_writes_sees_stable_records_once(connect, database):
+    """A walk returns each stable record once while other records change."""
     kyoto, other = connect.kyoto(), connect.kyoto()
     fill(kyoto, database, [f"stays{i:03}" for i in range(200)])
     kyoto.call("cur_jump", CUR=1, DB=database)
@@ -272,20 +272,20 @@ def test_a_walk_beside_writes_sees_what_stays_once(connect, database):
 
 @pytest.mark.parametrize("number", [0, 1, 2**32, 2**63 - 1])
 def test_numbers_of_cursors(kyoto, database, number):
-    """Any from 0 to 2^63 - 1."""
+    """Any number from 0 to 2^63 - 1 names a cursor."""
     fill(kyoto, database)
     assert kyoto.call("cur_jump", CUR=number, DB=database) == ok()
     assert at(kyoto, number) is not None
 
 
 @pytest.mark.parametrize("number", ["-1", ""])
-def test_numbers_that_are_none(kyoto, number):
-    """Name no cursor."""
+def test_names_that_are_not_numbers(kyoto, number):
+    """Other texts do not name a cursor."""
     assert kyoto.call("cur_jump", CUR=number).status in (400, 450)
 
 
 def test_cursors_belong_to_their_connection(connect, database):
-    """The same number elsewhere is another cursor."""
+    """The same number on another connection is another cursor."""
     kyoto, other = connect.kyoto(), connect.kyoto()
     fill(kyoto, database)
     kyoto.call("cur_jump", CUR=1, DB=database)
@@ -293,7 +293,7 @@ def test_cursors_belong_to_their_connection(connect, database):
 
 
 def test_a_cursor_keeps_its_database(kyoto):
-    """DB counts for the request that makes it."""
+    """DB only matters in the request that creates the cursor."""
     fill(kyoto, TREE, "t")
     fill(kyoto, HASH, "h")
     kyoto.call("cur_jump", CUR=1, DB=TREE)
@@ -302,7 +302,7 @@ def test_a_cursor_keeps_its_database(kyoto):
 
 
 def test_any_request_makes_a_cursor(kyoto):
-    """Bound to the database of the request."""
+    """The cursor belongs to the database of the request."""
     fill(kyoto, TREE, "t")
     assert kyoto.call("void", CUR=5, DB=TREE) == ok()
     assert kyoto.call("cur_jump", CUR=5) == ok()
@@ -310,7 +310,7 @@ def test_any_request_makes_a_cursor(kyoto):
 
 
 def test_several_cursors(kyoto, database):
-    """Move on their own."""
+    """Cursors move independently."""
     fill(kyoto, database)
     for number in range(20):
         kyoto.call("cur_jump", CUR=number, DB=database)
@@ -321,18 +321,18 @@ def test_several_cursors(kyoto, database):
 
 
 def test_a_deleted_cursor_is_made_anew(kyoto, database):
-    """By the next request with its number, in that request's database."""
+    """The next request with its number creates it, in that request's database."""
     fill(kyoto, database)
     kyoto.call("cur_jump", CUR=1, DB=database)
     kyoto.call("cur_delete", CUR=1)
     assert kyoto.call("cur_get", CUR=1, DB=database) == NO_RECORD
 
 
-def test_deleting_a_cursor_that_there_is_not(kyoto):
-    """As ktserver answers it, against its documentation."""
+def test_deleting_an_unknown_cursor(kyoto):
+    """The answer is that of ktserver, not that of its documentation."""
     assert kyoto.call("cur_delete", CUR=77) == failed(501, "not implemented: cur_delete")
 
 
 def test_a_cursor_of_no_database(kyoto):
-    """Cannot be made."""
+    """The cursor cannot be created."""
     assert kyoto.call("cur_jump", CUR=1, DB="none").status == 400

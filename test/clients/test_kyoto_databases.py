@@ -29,13 +29,13 @@ def only_the_real_program(request):
     "identifier, number", [("", 0), ("0", 0), ("1", 1), ("06", 6), ("2x", 2), (":", 0), ("*", 2), ("-", 3), ("+", 4), ("%", 6)]
 )
 def test_databases_are_named_by_number_or_name(kyoto, identifier, number):
-    """Of equal names the last counts; parameters are no part of them."""
+    """If two databases have the same name, the last one counts; parameters are not part of a name."""
     assert kyoto.call("set", DB=identifier, key="k", value="v") == ok()
     assert [kyoto.count(n) for n in range(len(KYOTO_DATABASES))] == [int(n == number) for n in range(len(KYOTO_DATABASES))]
 
 
 def test_resp_selects_the_same_databases(kyoto, resp):
-    """By number."""
+    """RESP selects databases by number."""
     for number in range(len(KYOTO_DATABASES)):
         kyoto.call("set", DB=number, key="k", value=number)
         resp.call("SELECT", number)
@@ -44,7 +44,7 @@ def test_resp_selects_the_same_databases(kyoto, resp):
 
 @pytest.fixture(scope="module")
 def named(request):
-    """Databases of many names."""
+    """Databases with many kinds of names."""
     from fixtures import start
 
     names = ("a.kcs", "b.kcg", "dir/c.kcc", "d.kcph", "e.kcpt", "f#type=%", "%#rcomp=lexdesc", "%#rcomp=decdesc", ":#ktopts=p", "b.kcg")
@@ -58,7 +58,7 @@ def named(request):
     [("a.kcs", 0, 24), ("c.kcc", 2, 32), ("d.kcph", 3, 16), ("e.kcpt", 4, 17), ("f", 5, 33), ("%", 7, 33), (":", 8, 24), ("b.kcg", 9, 33)],
 )
 def test_suffixes_and_types(named, identifier, number, kind):
-    """What the last part of the path tells."""
+    """The last part of the path selects the kind."""
     with Kyoto(named.kyoto) as kyoto:
         kyoto.call("clear", DB=number)
         assert kyoto.done("status", DB=identifier)["realtype"] == b"%d" % kind
@@ -68,7 +68,7 @@ def test_suffixes_and_types(named, identifier, number, kind):
 
 @pytest.mark.parametrize("number, keys", [(6, [b"b", b"ab", b"a", b"9", b"10"]), (7, [b"10", b"9", b"b", b"ab", b"a"])])
 def test_descending_orders(named, number, keys):
-    """By bytes and by number, turned round."""
+    """Descending by bytes and by number."""
     with Kyoto(named.kyoto) as kyoto:
         kyoto.call("clear", DB=number)
         for key in keys:
@@ -79,24 +79,24 @@ def test_descending_orders(named, number, keys):
 
 @pytest.mark.parametrize("name", ["casket.kch", "casket.kct", "dir.kcd", "dir.kcf", "notes.txt", "x#type=tree", "/tmp/casket.kch#bnum=100"])
 def test_databases_of_files_are_refused(name):
-    """With a sentence that says why."""
+    """The error is a sentence that states the reason."""
     assert_refused(run("start", name), "memory")
 
 
 @pytest.mark.parametrize("name", ["", "casket", "x", "casket.kcz", "::", "a#type=nonesuch"])
 def test_names_without_a_kind_are_refused(name):
-    """With a sentence that says what there is."""
+    """The error is a sentence that lists the kinds."""
     assert run("start", name).returncode == 1
 
 
 @pytest.mark.parametrize("name", ["*#capcnt=x", "%#rcomp=upside", ":#ktcapcnt=1.5", "*#capsiz=99999999999999999999"])
 def test_bad_parameters_are_refused(name):
-    """What has a meaning has to make sense."""
+    """A known parameter must have a valid value."""
     assert_refused(run("start", name), "database")
 
 
 def test_sixteen_databases(start_server):
-    """As many as SELECT knows."""
+    """There are as many databases as SELECT accepts."""
     server = start_server(databases=("%",) * 16)
     with Kyoto(server.kyoto) as kyoto:
         assert kyoto.call("set", DB=15, key="k", value="v") == ok()
@@ -104,12 +104,12 @@ def test_sixteen_databases(start_server):
 
 
 def test_seventeen_databases():
-    """Are refused."""
+    """The server refuses to start."""
     assert_refused(run("start", *["%"] * 17), "16")
 
 
 def test_one_database_by_default(start_server):
-    """`:`; RESP has sixteen all the same."""
+    """The default is `:`; RESP has sixteen databases all the same."""
     server = start_server()
     with Kyoto(server.kyoto) as kyoto, wire.Resp(server.resp) as resp:
         report = kyoto.done("report")
@@ -118,8 +118,8 @@ def test_one_database_by_default(start_server):
         assert resp.call("SELECT", 15) == wire.OK
 
 
-def test_unknown_parameters_are_told_once(start_server):
-    """By name, in one line, without their values."""
+def test_unknown_parameters_are_logged_once(start_server):
+    """One line names the parameters, without their values."""
     server = start_server(databases=("%#bnum=1000#zkey=secret#nonesuch=1", ":"))
     assert wire.wait_until(lambda: "bnum" in server.output())
     lines = [line for line in server.output().splitlines() if "bnum" in line]
@@ -131,8 +131,8 @@ def test_unknown_parameters_are_told_once(start_server):
 
 
 @pytest.mark.parametrize("name", ["*#capcnt=100", ":#ktcapcnt=100", "%#ktcapcnt=100"])
-def test_a_database_holds_so_many_records(start_server, name):
-    """More push others out; status tells the limit."""
+def test_a_database_has_a_limit_of_records(start_server, name):
+    """Further records evict others; status returns the limit."""
     server = start_server(databases=(name, ":"))
     with Kyoto(server.kyoto) as kyoto:
         for start in range(0, 5000, 1000):
@@ -146,7 +146,7 @@ def test_a_database_holds_so_many_records(start_server, name):
         assert kyoto.count(1) == 500
 
 
-def test_a_database_holds_so_many_bytes(start_server):
+def test_a_database_has_a_limit_of_bytes(start_server):
     """The same with `capsiz`."""
     server = start_server(databases=("*#capsiz=1m",))
     with Kyoto(server.kyoto) as kyoto:
@@ -159,14 +159,14 @@ def test_a_database_holds_so_many_bytes(start_server):
 
 
 def ktserver(*arguments):
-    """Starts it as ktserver is started; its address."""
+    """Starts it like ktserver and returns its address."""
     process = served.Process([served.PROGRAM, "ktserver", *arguments])
     match = process.wait_for_line(re.compile(r"^todana ready\b.*\bkyoto=(\S+):(\d+)"), served.READY_TIMEOUT_S)
     return process, (match[1], int(match[2]))
 
 
 def test_ktserver(tmp_path):
-    """Options first, then databases; no other door is open."""
+    """Options come first, then databases; the other protocols are off."""
     pid_file = tmp_path / "pid"
     process, address = ktserver("-port", "0", "-host", "127.0.0.1", "-th", "2", "-tout", "5", "-ls", "-pid", str(pid_file), ":", "+")
     try:
@@ -182,7 +182,7 @@ def test_ktserver(tmp_path):
 
 
 def test_ktserver_without_databases():
-    """Has one, as ktserver."""
+    """Without arguments there is one database, as in ktserver."""
     process, address = ktserver("-port", "0", "-host", "127.0.0.1")
     try:
         with Kyoto(address) as kyoto:
@@ -193,7 +193,7 @@ def test_ktserver_without_databases():
 
 @pytest.mark.parametrize("arguments", [["-port"], ["-port", "x"], ["-nonesuch"], ["-port", "0", "casket.kch"], ["-port", "0", ":", "-th"]])
 def test_ktserver_refuses(arguments):
-    """What it cannot do, in one line; after the first database everything is a database."""
+    """One line names the unsupported option; every argument after the first database is a database."""
     done = subprocess.run([served.PROGRAM, "ktserver", *arguments], capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 1 and len(done.stderr.strip().splitlines()) == 1
 
@@ -201,7 +201,7 @@ def test_ktserver_refuses(arguments):
 @pytest.mark.parametrize(
     "arguments", [["-ulog", "/tmp/none"], ["-mhost", "localhost"], ["-scr", "x.lua"], ["-bgs", "/tmp/none"], ["-plsv", "x.so"]]
 )
-def test_ktserver_refuses_what_there_is_not(arguments):
-    """Replication, scripts, snapshots and plug-ins would be missed silently."""
+def test_ktserver_refuses_unsupported_features(arguments):
+    """Ignoring replication, scripts, snapshots and plug-ins would go unnoticed."""
     done = subprocess.run([served.PROGRAM, "ktserver", "-port", "0", *arguments], capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 1 and arguments[0] in done.stderr

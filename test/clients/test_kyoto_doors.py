@@ -1,4 +1,4 @@
-"""docs/kyoto-doors.md, row by row: what a write by one protocol looks like through the others."""
+"""docs/kyoto-doors.md, row by row: how a write through one protocol appears in the others."""
 
 import re
 import struct
@@ -20,7 +20,7 @@ PAGE = served.ROOT / "docs" / "kyoto-doors.md"
 
 @pytest.fixture(scope="module")
 def node(request):
-    """A node with three databases: ordered, not, and one without expiry by Kyoto's door."""
+    """A node with three databases: one ordered, one unordered, and one without expiry for Kyoto clients."""
     if request.config.getoption("--server") != "todana":
         pytest.skip("no Erlang node to talk to")
     started = Node(("%", ":", "%#ktopts=p"))
@@ -29,7 +29,7 @@ def node(request):
 
 
 class Doors:
-    """A connection at each door, and the node itself."""
+    """A connection in each protocol, and the node itself."""
 
     def __init__(self, node):
         self.kyoto, self.resp = Kyoto(node.addresses["kyoto"]), Resp(node.addresses["resp"])
@@ -41,7 +41,7 @@ class Doors:
             connection.close()
 
     def gets(self, key):
-        """The token, flags and value by memcached."""
+        """The token, flags and value in memcached's protocol."""
         self.memcached.send(b"gets %s\r\n" % key.encode())
         _, _, flags, length, token = self.memcached.line().split()
         value = self.memcached.take(int(length))
@@ -51,7 +51,7 @@ class Doors:
 
 @pytest.fixture
 def doors(node):
-    """All doors of empty databases."""
+    """Connections of all protocols to empty databases."""
     opened = Doors(node)
     assert opened.resp.call("FLUSHALL") == OK
     yield opened
@@ -59,7 +59,7 @@ def doors(node):
 
 
 def test_every_row_has_its_test():
-    """And every test its row."""
+    """Each row has a test, and each test a row."""
     rows = set(re.findall(r"^\| `([a-z0-9-]+)` \|", PAGE.read_text(), re.M))
     tests = {name.removeprefix("test_").replace("_", "-") for name in globals() if name.startswith("test_")} - {"every-row-has-its-test"}
     assert rows == tests
@@ -71,7 +71,7 @@ def test_every_row_has_its_test():
 @pytest.mark.parametrize("value", [b"hello", b"", BINARY.replace(b"\r\n", b"")])
 @pytest.mark.parametrize("way", ["set", "PUT", "B8"])
 def test_value_kyoto_to_all(doors, way, value):
-    """The same bytes."""
+    """All see the same bytes."""
     if way == "set":
         doors.kyoto.call("set", key="k", value=value)
     elif way == "PUT":
@@ -84,7 +84,7 @@ def test_value_kyoto_to_all(doors, way, value):
 
 
 def test_value_resp_to_kyoto(doors):
-    """Without a time."""
+    """The record has no `xt`."""
     doors.resp.call("SET", "k", BINARY)
     assert doors.kyoto.call("get", key="k") == ok(value=BINARY)
     assert doors.kyoto.ask("GET", "/k").body == BINARY
@@ -92,14 +92,14 @@ def test_value_resp_to_kyoto(doors):
 
 
 def test_value_memcached_to_kyoto(doors):
-    """Without flags."""
+    """Kyoto does not show the flags."""
     doors.memcached.command("set k 77 0 5", "hello")
     assert doors.kyoto.call("get", key="k") == ok(value="hello")
     assert doors.kyoto.call("check", key="k") == ok(vsiz=5)
 
 
 def test_value_erlang_to_kyoto(doors):
-    """What Erlang puts as bytes."""
+    """Kyoto sees the bytes that Erlang stores."""
     assert doors.erlang('todana:put(db1, <<"k">>, <<0, 1, 255>>)') == "ok"
     assert doors.kyoto.call("get", DB=1, key="k") == ok(value=b"\0\1\xff")
     doors.resp.call("SELECT", 1)
@@ -107,7 +107,7 @@ def test_value_erlang_to_kyoto(doors):
 
 
 def test_binary_keys(doors):
-    """Any bytes; memcached by Base64."""
+    """Keys may be any bytes; memcached uses Base64 for them."""
     doors.kyoto.call("set", key=b"a \0\n", value="v")
     assert doors.resp.call("GET", b"a \0\n") == b"v"
     assert doors.memcached.command("mg YSAACg== b v") == b"VA 1"
@@ -117,7 +117,7 @@ def test_binary_keys(doors):
 
 
 def test_empty_key(doors):
-    """A key like any other."""
+    """The empty key is a valid key."""
     doors.kyoto.call("set", key="", value="v")
     assert doors.resp.call("GET", "") == b"v"
     doors.resp.call("SET", "", "w")
@@ -127,7 +127,7 @@ def test_empty_key(doors):
 
 @pytest.mark.parametrize("length", [250, 251, 65_536])
 def test_long_keys(doors, length):
-    """memcached reaches 250 bytes."""
+    """memcached reaches keys of up to 250 bytes."""
     key = "k" * length
     assert doors.kyoto.call("set", key=key, value="v") == ok()
     assert doors.resp.call("GET", key) == b"v"
@@ -136,7 +136,7 @@ def test_long_keys(doors, length):
 
 
 def test_large_values(doors):
-    """What memcached could not store it reads."""
+    """memcached reads values that it could not store."""
     value = b"x" * 3_000_000
     doors.kyoto.call("set", key="k", value=value)
     assert doors.resp.call("GET", "k") == value
@@ -144,7 +144,7 @@ def test_large_values(doors):
 
 
 def test_removal(doors):
-    """For all."""
+    """A removal is effective for all."""
     for remove in (
         lambda: doors.kyoto.call("remove", key="k"),
         lambda: doors.kyoto.ask("DELETE", "/k"),
@@ -164,7 +164,7 @@ def test_removal(doors):
 
 
 def test_xt_to_resp(doors):
-    """To the end of the second."""
+    """The record exists until the end of the second."""
     second = int(time.time()) + 1000
     doors.kyoto.call("set", key="k", value="v", xt=-second)
     assert doors.resp.call("PEXPIRETIME", "k") == (second + 1) * 1000
@@ -173,14 +173,14 @@ def test_xt_to_resp(doors):
 
 
 def test_xt_to_memcached(doors):
-    """Seconds that are left."""
+    """memcached returns the remaining seconds."""
     doors.kyoto.call("set", key="k", value="v", xt=100)
     assert doors.memcached.command("mg k t") in (b"HD t99", b"HD t100", b"HD t101")
 
 
 @pytest.mark.parametrize("ms, less", [(0, 1), (1, 0), (999, 0)])
 def test_pexpireat_to_kyoto(doors, ms, less):
-    """The last second with the record in it."""
+    """`xt` is the last second in which the record exists."""
     second = int(time.time()) + 1000
     doors.resp.call("SET", "k", "v", "PXAT", second * 1000 + ms)
     assert doors.kyoto.call("get", key="k") == ok(value="v", xt=second - less)
@@ -188,7 +188,7 @@ def test_pexpireat_to_kyoto(doors, ms, less):
 
 
 def test_exptime_to_kyoto(doors):
-    """As RESP's times."""
+    """The rule is that of RESP's times."""
     second = int(time.time()) + 100_000
     doors.memcached.command(f"set k 0 {second} 1", "v")
     at_ms = doors.resp.call("PEXPIRETIME", "k")
@@ -197,7 +197,7 @@ def test_exptime_to_kyoto(doors):
 
 
 def test_xt_round_trip(doors):
-    """N is told as N."""
+    """`xt` N is returned as N."""
     second = int(time.time()) + 1000
     doors.kyoto.set_bulk((0, b"k", b"v", -second))
     assert doors.kyoto.xt("k") == second
@@ -208,7 +208,7 @@ def test_xt_round_trip(doors):
 
 @pytest.mark.parametrize("way", ["append", "set", "PUT", "B8"])
 def test_kyoto_writes_replace_expiry(doors, way):
-    """With none, where none is given."""
+    """A write without `xt` removes the expiry."""
     doors.resp.call("SET", "k", "v", "EX", 1000)
     if way == "PUT":
         doors.kyoto.ask("PUT", "/k", body=b"w")
@@ -220,7 +220,7 @@ def test_kyoto_writes_replace_expiry(doors, way):
 
 
 def test_resp_append_keeps_expiry(doors):
-    """The time is still told."""
+    """Kyoto still returns `xt`."""
     doors.kyoto.call("set", key="k", value="v", xt=1000)
     xt = doors.kyoto.xt("k")
     doors.resp.call("APPEND", "k", "w")
@@ -229,14 +229,14 @@ def test_resp_append_keeps_expiry(doors):
 
 
 def test_persist(doors):
-    """No time any more."""
+    """Kyoto returns no `xt` any more."""
     doors.kyoto.call("set", key="k", value="v", xt=1000)
     assert doors.resp.call("PERSIST", "k") == 1
     assert doors.kyoto.xt("k") is None
 
 
 def test_persistent_databases(doors):
-    """No time is told, and RESP's comes all the same."""
+    """Kyoto returns no `xt`, and the expiry set by RESP still takes effect."""
     doors.resp.call("SELECT", PERSISTENT)
     doors.resp.call("SET", "long", "v", "EX", 1000)
     doors.resp.call("SET", "short", "v", "PX", 30)
@@ -251,7 +251,7 @@ def test_persistent_databases(doors):
 
 
 def test_counter_of_kyoto(doors):
-    """No number to others."""
+    """Other protocols do not accept it as a number."""
     doors.kyoto.call("increment", key="n", num=100)
     assert doors.resp.call("GET", "n") == struct.pack(">q", 100)
     assert doors.resp.call("INCR", "n") == NOT_AN_INTEGER
@@ -260,7 +260,7 @@ def test_counter_of_kyoto(doors):
 
 
 def test_counter_of_resp(doors):
-    """No number to Kyoto, but for eight digits."""
+    """Kyoto does not accept it as a number, unless it has exactly eight digits."""
     doors.resp.call("INCRBY", "n", 41)
     doors.memcached.command("incr n 1")
     assert doors.kyoto.value("n") == b"42"
@@ -271,21 +271,21 @@ def test_counter_of_resp(doors):
 
 
 def test_fraction_of_kyoto(doors):
-    """Sixteen bytes."""
+    """The value has sixteen bytes."""
     doors.kyoto.call("increment_double", key="n", num="1.5")
     assert doors.resp.call("GET", "n") == struct.pack(">qq", 1, 500_000_000_000_000)
     assert isinstance(doors.resp.call("INCRBYFLOAT", "n", "1"), Error)
 
 
 def test_fraction_of_resp(doors):
-    """Decimal text."""
+    """The value is decimal text."""
     doors.resp.call("INCRBYFLOAT", "n", "1.5")
     assert doors.kyoto.value("n") == b"1.5"
     assert doors.kyoto.call("increment_double", key="n", num="1") == NO_NUMBER
 
 
 def test_counter_of_erlang(doors):
-    """Decimal text, as RESP's."""
+    """The value is decimal text, as in RESP."""
     assert doors.erlang('todana:update_counter(db0, <<"n">>, 5, #{initial => 0})') == "{ok,5}"
     assert doors.resp.call("INCR", "n") == 6
     assert doors.kyoto.value("n") == b"6"
@@ -297,7 +297,7 @@ def test_counter_of_erlang(doors):
 
 @pytest.mark.parametrize("way", ["set", "PUT", "B8", "SET"])
 def test_flags_replaced(doors, way):
-    """A new record."""
+    """The write creates a new record."""
     doors.memcached.command("set k 77 0 1", "v")
     if way == "PUT":
         doors.kyoto.ask("PUT", "/k", body=b"w")
@@ -311,7 +311,7 @@ def test_flags_replaced(doors, way):
 
 
 def test_flags_kept_by_append(doors):
-    """The same record, longer."""
+    """The record is the same, with a longer value."""
     doors.memcached.command("set k 77 0 1", "v")
     doors.kyoto.call("append", key="k", value="w")
     doors.memcached.talk(b"get k\r\n", b"VALUE k 77 2\r\nvw\r\nEND\r\n")
@@ -322,7 +322,7 @@ def test_flags_kept_by_append(doors):
     [("set", {"value": "v"}), ("append", {"value": ""}), ("cas", {"oval": "v", "nval": "v"}), ("replace", {"value": "v"})],
 )
 def test_cas_token(doors, procedure, rows):
-    """Another one after every write."""
+    """Every write changes the token."""
     doors.memcached.command("set k 0 0 1", "v")
     token, _, _ = doors.gets("k")
     assert doors.kyoto.call(procedure, rows, key="k") == ok()
@@ -335,7 +335,7 @@ def test_cas_token(doors, procedure, rows):
     [("set", {"value": "w"}), ("remove", {}), ("increment", {"num": "1"}), ("clear", {}), ("set_bulk", {"_k": "w"}), ("seize", {})],
 )
 def test_watch(doors, procedure, rows):
-    """Every write and removal."""
+    """WATCH detects every write and removal."""
     doors.resp.call("SET", "k", bytes(8))
     doors.resp.call("WATCH", "k")
     assert doors.kyoto.call(procedure, rows, key="k").status == 200
@@ -345,7 +345,7 @@ def test_watch(doors, procedure, rows):
 
 
 def test_compare_value(doors):
-    """Bytes of anybody."""
+    """`cas` compares the bytes, whichever protocol wrote them."""
     doors.resp.call("SET", "k", "v")
     assert doors.kyoto.call("cas", key="k", oval="x", nval="w") == CONFLICT
     doors.memcached.command("append k 0 0 1", "x")
@@ -354,7 +354,7 @@ def test_compare_value(doors):
 
 
 def test_add_and_replace(doors):
-    """What one made the other finds."""
+    """Each protocol finds the records of the others."""
     doors.resp.call("SET", "k", "v")
     assert doors.kyoto.call("add", key="k", value="w") == DUPLICATE
     assert doors.kyoto.ask("PUT", "/k", [("X-Kt-Mode", "replace")], b"w").status == 201
@@ -366,7 +366,7 @@ def test_add_and_replace(doors):
 
 
 def test_clear(doors):
-    """One database."""
+    """`clear` empties one database."""
     doors.resp.call("SET", "k", "v")
     doors.kyoto.call("set", DB=HASH, key="k", value="v")
     assert doors.kyoto.call("clear") == ok()
@@ -376,7 +376,7 @@ def test_clear(doors):
 
 
 def test_flush(doors):
-    """All of them, or database 0."""
+    """`FLUSHALL` empties all databases, `flush_all` database 0."""
     for flush, left in ((lambda: doors.memcached.command("flush_all"), b"v"), (lambda: doors.resp.call("FLUSHALL"), None)):
         for number in (TREE, HASH):
             doors.kyoto.call("set", DB=number, key="k", value="v")
@@ -385,14 +385,14 @@ def test_flush(doors):
 
 
 def test_count(doors):
-    """The same."""
+    """Both return the same number."""
     for i in range(10):
         doors.resp.call("SET", f"k{i}", "v")
     assert doors.kyoto.count() == doors.resp.call("DBSIZE") == 10
 
 
 def test_databases_by_number(doors):
-    """Under all clients at once."""
+    """A swap takes effect for all clients at once."""
     doors.kyoto.call("set", DB=HASH, key="k", value="v")
     assert doors.erlang('todana:get(db1, <<"k">>)') == '{ok,<<"v">>}'
     doors.resp.call("SELECT", HASH)
@@ -405,7 +405,7 @@ def test_databases_by_number(doors):
 
 @pytest.mark.parametrize("number", [TREE, HASH])
 def test_keys_and_scan(doors, number):
-    """All keys."""
+    """RESP returns all keys."""
     doors.kyoto.call("set_bulk", {f"_k{i}": i for i in range(100)}, DB=number)
     doors.resp.call("SELECT", number)
     assert len(doors.resp.call("KEYS", "k*")) == 100
@@ -414,7 +414,7 @@ def test_keys_and_scan(doors, number):
 
 
 def test_match_prefix(doors):
-    """In order."""
+    """Keys are returned in order."""
     doors.resp.call("MSET", "ab", 1, "aa", 2, "b", 3)
     doors.memcached.command("set ac 0 0 1", "v")
     assert doors.kyoto.call("match_prefix", prefix="a") == matches("aa", "ab", "ac")
@@ -423,7 +423,7 @@ def test_match_prefix(doors):
 
 @pytest.mark.parametrize("number", [TREE, HASH])
 def test_cursors(doors, number):
-    """Go on."""
+    """The cursor moves on to the next record."""
     doors.kyoto.call("set_bulk", {"_a": 1, "_b": 2, "_c": 3}, DB=number)
     order = doors.kyoto.keys_by_cursor(DB=number)
     doors.kyoto.call("cur_jump", CUR=1, DB=number)
@@ -433,27 +433,27 @@ def test_cursors(doors, number):
 
 
 def test_range_resp(doors):
-    """In order."""
+    """Keys are returned in order."""
     doors.kyoto.call("set_bulk", {"_b": 2, "_a": 1, "_c": 3})
     assert doors.resp.call("RANGE", "a", "b", "WITHVALUES") == [b"a", b"1", b"b", b"2"]
     assert doors.resp.call("PREFIX", "c") == [b"c"]
 
 
 def test_range_memcached(doors):
-    """In order, without what would break lines."""
+    """Records are returned in order, without keys that would break the lines."""
     doors.kyoto.call("set_bulk", {"_b": 2, "_a": 1, "_c": 3, "_a\r\n": 0, "_a b": 0})
     doors.memcached.talk(b"get mio:range-search a b 10 desc\r\n", b"VALUE b 0 1\r\n2\r\nVALUE a 0 1\r\n1\r\nEND\r\n")
 
 
 def test_range_erlang(doors):
-    """In order."""
+    """Records are returned in order."""
     doors.kyoto.call("set_bulk", {"_b": 2, "_a": 1, "_c": 3})
     assert doors.erlang('todana:range(db0, <<"a">>, <<"b">>)') == '{[{<<"a">>,<<"1">>},{<<"b">>,<<"2">>}],done}'
     assert doors.erlang('todana:prefix(db0, <<"c">>)') == '{[{<<"c">>,<<"3">>}],done}'
 
 
 def test_statistics(doors):
-    """Are shared."""
+    """Statistics include Kyoto clients."""
     def figure(name):
         info = doors.resp.call("INFO", "stats").decode()
         return int(re.search(rf"^{name}:(\d+)", info, re.M)[1])

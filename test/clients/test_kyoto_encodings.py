@@ -1,4 +1,4 @@
-"""Sections 2.1 and 2.2: maps as they come and go."""
+"""Sections 2.1 and 2.2: the encodings of maps."""
 
 import random
 
@@ -12,7 +12,7 @@ BINARY = bytes(range(256))
 
 
 def echo(kyoto, kind, body, query=""):
-    """The map that the server makes of a body."""
+    """The map that the server parses from a body."""
     headers = [] if kind is None else [("Content-Type", kind)]
     kyoto.send(http("POST", "/rpc/echo" + query, headers, body))
     return kyoto.answer()
@@ -23,7 +23,7 @@ def echo(kyoto, kind, body, query=""):
 
 @pytest.mark.parametrize("encoding", ["B", "Q", "U"])
 def test_every_encoding_carries_every_byte(kyoto, encoding):
-    """In names and in values."""
+    """Both names and values may contain every byte."""
     rows = {BINARY: BINARY[::-1], b"plain": b"text", b"": b""}
     kyoto.send(rpc("echo", rows, encoding))
     assert kyoto.answer() == ok(rows)
@@ -37,13 +37,13 @@ def test_every_encoding_carries_every_byte(kyoto, encoding):
     ],
 )
 def test_content_types_that_say_base64(kyoto, kind):
-    """In any case, quoted, among others."""
+    """The parameter is in any case, quoted, and among other parameters."""
     assert echo(kyoto, kind, to_tsv({"a": BINARY}, "B")) == ok(a=BINARY)
 
 
 @pytest.mark.parametrize("kind", ["application/octet-stream", "text/plain", "", None, "text/html", "x" + TSV])
 def test_bodies_of_other_types_are_passed_over(kyoto, kind):
-    """No error, no row."""
+    """The server ignores the body without an error."""
     assert echo(kyoto, kind, b"a\t1\n") == ok()
 
 
@@ -66,7 +66,7 @@ def test_bodies_of_other_types_are_passed_over(kyoto, kind):
     ],
 )
 def test_lines(kyoto, body, rows):
-    """Where columns and lines end."""
+    """The ends of columns and lines."""
     assert echo(kyoto, TSV, body) == ok(rows)
 
 
@@ -79,51 +79,51 @@ def test_lines(kyoto, body, rows):
     ],
 )
 def test_queries(kyoto, query, rows):
-    """As forms are encoded."""
+    """Queries are encoded like forms."""
     kyoto.send(http("GET", "/rpc/echo" + query))
     assert kyoto.answer() == ok(rows)
 
 
 def test_bytes_that_do_not_belong_into_a_url_vanish(kyoto):
-    """Without escapes: what lies beyond ASCII."""
+    """The server drops bytes outside ASCII that are not escaped."""
     kyoto.send(b"GET /rpc/echo?a=x\xc3\xa4\x80\xffy HTTP/1.1\r\nHost: localhost\r\n\r\n")
     assert kyoto.answer() == ok(a="xy")
 
 
 def test_forms(kyoto):
-    """A body like a query."""
+    """A form is encoded like a query."""
     assert echo(kyoto, FORM, to_form({"a": BINARY, "b": "x y"})) == ok(a=BINARY, b="x y")
     assert echo(kyoto, FORM + "; charset=utf-8", b"a=1;b=2") == ok(a=1, b=2)
     assert echo(kyoto, FORM.upper(), b"a=1") == ok(a=1)
 
 
 def test_forms_end_at_a_zero_byte(kyoto):
-    """What follows is not looked at."""
+    """The server ignores the rest."""
     assert echo(kyoto, FORM, b"a=1\0&b=2") == ok(a=1)
 
 
 def test_the_body_overwrites_the_query(kyoto):
-    """Row by row."""
+    """Rows of the body replace those of the query one by one."""
     assert echo(kyoto, TSV, b"b\t3\nc\t4\n", "?a=1&b=2") == ok(a=1, b=3, c=4)
 
 
 def test_a_query_beside_an_encoded_body_is_decoded_twice(kyoto):
-    """The encoding goes for the whole map."""
+    """The encoding applies to the whole map."""
     assert echo(kyoto, TSV + "; colenc=U", b"b\t%2B\n", "?a=%252B") == ok(a="+", b="+")
 
 
 def test_base64_passes_over_foreign_characters(kyoto):
-    """Spaces and the like."""
+    """The decoder skips blanks and other foreign characters."""
     assert echo(kyoto, TSV + "; colenc=B", b"Y W E=\tMS Iz*\n") == ok(aa='1"3')
 
 
 def test_quoted_printable_in_either_case(kyoto):
-    """Hexadecimal digits."""
+    """Hexadecimal digits may be in either case."""
     assert echo(kyoto, TSV + "; colenc=Q", b"a=3Db\t=c3=A4\n") == ok({"a=b": "ä".encode()})
 
 
 def test_url_columns_have_plus_signs_for_spaces(kyoto):
-    """As queries have."""
+    """As in queries."""
     assert echo(kyoto, TSV + "; colenc=U", b"a+b\tc%20d+e\n") == ok({"a b": "c d e"})
 
 
@@ -141,7 +141,7 @@ def test_url_columns_have_plus_signs_for_spaces(kyoto):
     ],
 )
 def test_the_encoding_of_an_answer(kyoto, rows, encoding):
-    """None, Base64 or URL, by length and bytes."""
+    """The encoding is none, Base64 or URL, depending on length and bytes."""
     assert encoding_of(rows) == encoding
     kyoto.send(rpc("echo", rows))
     response = kyoto.response()
@@ -149,7 +149,7 @@ def test_the_encoding_of_an_answer(kyoto, rows, encoding):
 
 
 def test_an_integer_of_eight_bytes_is_sent_in_base64(kyoto):
-    """Every byte of it."""
+    """All eight bytes arrive."""
     kyoto.call("increment", key="n", num=100)
     kyoto.send(rpc("get", {"key": "n"}))
     response = kyoto.response()
@@ -158,13 +158,13 @@ def test_an_integer_of_eight_bytes_is_sent_in_base64(kyoto):
 
 
 def test_url_columns_are_escaped_in_lower_case(kyoto):
-    """And more than is counted as plain."""
+    """More characters are escaped than the estimate assumes."""
     kyoto.send(rpc("echo", {"a": b"\n!~*'()-_.Z/\xff"}))
     assert kyoto.response().body == b"a\t%0a%21~%2a%27%28%29-_.Z%2f%ff\n"
 
 
 def test_rows_are_in_the_order_of_their_encoded_names(kyoto):
-    """Which is not that of the names."""
+    """This order differs from that of the names."""
     rows = {b"A": b"\n", b"a": b"1", b"\x80": b"2", b"~": b"3", b"0": b"4", b"%": b"5"}
     kyoto.send(rpc("echo", rows))
     response = kyoto.response()
@@ -175,7 +175,7 @@ def test_rows_are_in_the_order_of_their_encoded_names(kyoto):
 
 
 def test_no_row_is_no_byte(kyoto):
-    """Not even a line end."""
+    """The body is empty, without a line end."""
     kyoto.send(rpc("echo"))
     response = kyoto.response()
     assert (response.headers["Content-Length"], response.headers["Content-Type"]) == ("0", TSV)
@@ -183,7 +183,7 @@ def test_no_row_is_no_byte(kyoto):
 
 @pytest.mark.parametrize("seed", range(20))
 def test_random_maps(kyoto, seed):
-    """As ktserver would have sent them."""
+    """The map is encoded as ktserver would encode it."""
     chance = random.Random(seed)
     alphabets = [b"abcXYZ019", b"a\xe3\x80", b" !~*'()/%&", BINARY, b"\0\x7f\x1f"]
     for _ in range(25):

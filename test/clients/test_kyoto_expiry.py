@@ -19,19 +19,19 @@ ATTEMPTS = 100
 
 
 def now():
-    """This second, which may have begun since the server looked."""
+    """The present second; the server may have read its clock in the one before."""
     return int(time.time())
 
 
 @pytest.fixture(autouse=True)
 def began():
-    """When the test began."""
+    """The time at which the test began."""
     global BEGAN_S
     BEGAN_S = time.time()
 
 
 def assert_near(xt, expected):
-    """The second that was meant, or the one before it, or as many before as the test took so far."""
+    """Checks a second, with a tolerance of the one before it and the duration of the test so far."""
     assert xt is not None and expected - 1 - (time.time() - BEGAN_S) <= xt <= expected
 
 
@@ -42,13 +42,13 @@ def assert_near(xt, expected):
     "given, seconds", [("100", 100), ("+100", 100), (" 100", 100), ("100x", 100), ("0100", 100), ("1000000", 1_000_000), ("99.9", 99)]
 )
 def test_seconds_from_now(kyoto, database, given, seconds):
-    """Numbers are read leniently; the answer is the second since 1970."""
+    """Numbers are parsed leniently; the answer is the second since 1970."""
     kyoto.call("set", DB=database, key="k", value="v", xt=given)
     assert_near(kyoto.xt("k", DB=database), now() + seconds)
 
 
 def test_a_negative_time_is_a_second_since_1970(kyoto, database):
-    """Without its sign."""
+    """The answer has no sign."""
     at = now() + 1000
     kyoto.call("set", DB=database, key="k", value="v", xt=-at)
     assert kyoto.call("get", DB=database, key="k") == ok(value="v", xt=at)
@@ -57,27 +57,27 @@ def test_a_negative_time_is_a_second_since_1970(kyoto, database):
 
 
 def test_a_time_that_has_passed(kyoto, database):
-    """The write succeeds, and nobody sees the record."""
+    """The write succeeds, and no client sees the record."""
     assert kyoto.call("set", DB=database, key="k", value="v", xt=-1) == ok()
     assert kyoto.call("get", DB=database, key="k") == NO_RECORD
 
 
 @pytest.mark.parametrize("xt", [NEVER, NEVER + 1, (1 << 63) - 1, -NEVER, -(1 << 63), "9" * 30, NEVER - 1])
 def test_times_that_are_never(kyoto, database, xt):
-    """From 2^40 - 1 on no time is told."""
+    """From 2^40 - 1 on, no time is returned."""
     kyoto.call("set", DB=database, key="k", value="v", xt=xt)
     assert kyoto.call("get", DB=database, key="k") == ok(value="v")
 
 
 def test_the_last_second_before_never(kyoto, database):
-    """Is a time like any other."""
+    """It is returned like any other time."""
     kyoto.call("set", DB=database, key="k", value="v", xt=-(NEVER - 1))
     assert kyoto.xt("k", DB=database) == NEVER - 1
 
 
 @pytest.mark.parametrize("xt", ["", "x", "0", "-0", "-"])
-def test_what_is_no_number_is_now(kyoto, database, xt):
-    """The record lives to the end of this second."""
+def test_text_that_is_not_a_number_is_now(kyoto, database, xt):
+    """The record exists until the end of this second."""
     for _ in range(ATTEMPTS):
         second = now()
         kyoto.call("set", DB=database, key="k", value="v", xt=xt)
@@ -87,8 +87,8 @@ def test_what_is_no_number_is_now(kyoto, database, xt):
     assert answer == ok(value="v", xt=second)
 
 
-def test_databases_that_know_no_time(kyoto):
-    """ktopts=p: xt is not looked at."""
+def test_databases_without_expiry(kyoto):
+    """With ktopts=p, the server ignores xt."""
     for xt in (100, -1, 0):
         kyoto.call("set", DB=PERSISTENT, key="k", value="v", xt=xt)
         assert kyoto.call("get", DB=PERSISTENT, key="k") == ok(value="v")
@@ -117,28 +117,28 @@ def write(kyoto, database, procedure, **more):
 
 @pytest.mark.parametrize("procedure", WRITES)
 def test_a_write_without_a_time_is_for_ever(kyoto, database, procedure):
-    """Whatever the record had."""
+    """A write without xt removes the expiry."""
     write(kyoto, database, procedure)
     assert kyoto.xt("k", DB=database) is None
 
 
 @pytest.mark.parametrize("procedure", WRITES)
 def test_a_write_brings_its_time(kyoto, database, procedure):
-    """Whatever the record had."""
+    """A write with xt replaces the expiry."""
     write(kyoto, database, procedure, xt=100)
     assert_near(kyoto.xt("k", DB=database), now() + 100)
 
 
 @pytest.mark.parametrize("procedure", ["add", "append", "increment", "increment_double", "cas"])
 def test_a_write_that_makes_a_record_brings_its_time(kyoto, database, procedure):
-    """As `set` does."""
+    """Writes that create a record set its expiry, as `set` does."""
     kyoto.call(procedure, {"key": "k", "value": "v", "nval": "v", "num": "1"}, DB=database, xt=100)
     assert_near(kyoto.xt("k", DB=database), now() + 100)
 
 
 @pytest.mark.parametrize("atomic", [{}, {"atomic": ""}], ids=["one by one", "atomic"])
 def test_bulk_writes_have_one_time_for_all(kyoto, database, atomic):
-    """And clear it where none is given."""
+    """Without xt, a bulk write removes the expiry of all records."""
     kyoto.call("set_bulk", {"_a": 1, "_b": 2}, DB=database, xt=100, **atomic)
     assert_near(kyoto.xt("a", DB=database), now() + 100)
     assert_near(kyoto.xt("b", DB=database), now() + 100)
@@ -148,7 +148,7 @@ def test_bulk_writes_have_one_time_for_all(kyoto, database, atomic):
 
 @pytest.mark.parametrize("procedure", ["add", "cas", "increment"])
 def test_a_write_that_fails_leaves_the_time(kyoto, database, procedure):
-    """And the record."""
+    """A failed write changes neither the value nor the expiry."""
     at = now() + 1000
     kyoto.call("set", DB=database, key="k", value="v", xt=-at)
     assert kyoto.call(procedure, {"key": "k", "value": "w", "oval": "x", "nval": "w", "num": "1"}, DB=database, xt=5).status == 450
@@ -163,8 +163,8 @@ def test_adding_nothing_reads_a_counter(kyoto, database):
     assert kyoto.xt("n", DB=database) == at
 
 
-def test_reads_tell_the_time(kyoto, database):
-    """Cursors and the binary protocol; bulk reads do not."""
+def test_reads_return_the_time(kyoto, database):
+    """Cursors and the binary protocol return it; bulk reads do not."""
     at = now() + 1000
     kyoto.call("set", DB=database, key="k", value="v", xt=-at)
     kyoto.call("cur_jump", CUR=1, DB=database)
@@ -180,7 +180,7 @@ def test_reads_tell_the_time(kyoto, database):
 
 
 class Passed:
-    """What was seen before and after the records had expired."""
+    """The observations before and after the records had expired."""
 
     def __init__(self, kyoto):
         self.kyoto = kyoto
@@ -198,7 +198,7 @@ class Passed:
         self.in_the_second_after = self._look(2.1)
 
     def _look(self, after_s):
-        """The records at a time after their second began; on a slow machine it may have passed."""
+        """Reads the records at a time after their second began; on a slow machine, it may have ended."""
         time.sleep(max(0, self.second + after_s - time.time()))
         return {n: [self.kyoto.value(key, DB=n) for key in ("zero", "one")] for n in (HASH, TREE)}
 
@@ -224,12 +224,12 @@ def passed(server):
 
 @pytest.fixture(params=[HASH, TREE], ids=["hash", "tree"])
 def number(request):
-    """A database, without emptying it first."""
+    """A database, which is not emptied first."""
     return request.param
 
 
 def test_records_live_to_the_end_of_their_second(passed, number):
-    """0 is this second, 1 the next one."""
+    """0 is the present second, 1 the next one."""
     assert passed.late_in_this_second[number] == [b"v", b"v"]
     assert passed.in_the_next_second[number] == [None, b"v"]
     assert passed.in_the_second_after[number] == [None, None]
@@ -248,24 +248,24 @@ def test_records_live_to_the_end_of_their_second(passed, number):
     ],
 )
 def test_expired_records_are_absent(passed, number, procedure, key, rows, answer):
-    """To every procedure."""
+    """No procedure sees them."""
     assert passed.kyoto.call(procedure, rows, DB=number, key=key) == answer
 
 
-def test_append_begins_anew_where_a_record_has_expired(passed, number):
-    """Nothing of the old value is left."""
+def test_append_begins_anew_if_a_record_has_expired(passed, number):
+    """The new value does not include the old one."""
     passed.kyoto.call("append", DB=number, key="to append", value="w")
     assert passed.kyoto.value("to append", DB=number) == b"w"
 
 
 def test_expired_records_are_absent_to_bulk_reads(passed, number):
-    """HTTP and binary."""
+    """Over HTTP and in the binary protocol."""
     assert passed.kyoto.call("get_bulk", {"_one": "", "_stays": ""}, DB=number) == ok({"_stays": "v", "num": 1})
     assert passed.kyoto.get_bulk((number, b"one")) == []
 
 
 def test_cursors_pass_over_expired_records(passed, number):
-    """Even the one they stand on."""
+    """A cursor skips expired records, even the one at its position."""
     keys = passed.kyoto.keys_by_cursor(DB=number)
     assert b"stays" in keys and b"one" not in keys and b"zero" not in keys
     if number == TREE:
@@ -274,7 +274,7 @@ def test_cursors_pass_over_expired_records(passed, number):
 
 
 def test_expired_records_are_absent_to_rest(passed, number):
-    """GET says 404."""
+    """GET returns 404."""
     passed.kyoto.send(http("GET", f"/{number}/one"))
     assert passed.kyoto.response().status == 404
 
@@ -283,17 +283,17 @@ def test_expired_records_are_absent_to_rest(passed, number):
     "procedure, rows", [("match_prefix", {"prefix": "one"}), ("match_regex", {"regex": "^one$"}), ("match_similar", {"origin": "one"})]
 )
 def test_searches_pass_over_expired_records(passed, number, procedure, rows):
-    """Collected or not. ktserver shows those that were not collected yet."""
+    """Searches skip expired records that are not yet removed; ktserver returns those."""
     assert passed.kyoto.call(procedure, rows, DB=number) == matches()
 
 
-def test_nothing_expires_in_a_database_that_knows_no_time(passed):
+def test_nothing_expires_in_a_database_without_expiry(passed):
     """ktopts=p."""
     assert passed.kyoto.value("k", DB=PERSISTENT) == b"v"
 
 
 def test_an_expired_record_can_be_added(kyoto, database):
-    """Not while it lives."""
+    """A record cannot be added while it exists."""
     kyoto.call("set", DB=database, key="k", value="v", xt=100)
     assert kyoto.call("add", DB=database, key="k", value="w") == DUPLICATE
     kyoto.call("set", DB=database, key="k", value="v", xt=-1)

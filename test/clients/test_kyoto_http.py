@@ -1,4 +1,4 @@
-"""Section 1: how HTTP is framed on the Kyoto Tycoon port."""
+"""Section 1: HTTP framing on the Kyoto Tycoon port."""
 
 import re
 
@@ -15,7 +15,7 @@ SET_A = rpc("set", {"key": "a", "value": "b"})
 
 
 def after(connection, request, last=b"\r\n\r\n"):
-    """What is on the wire up to these bytes."""
+    """Reads from the connection up to these bytes."""
     connection.send(request)
     seen = bytearray()
     while not seen.endswith(last):
@@ -43,7 +43,7 @@ def test_the_whole_response_of_an_error(kyoto):
 
 
 def test_a_response_before_closing(kyoto):
-    """Connection: close stands behind the date."""
+    """`Connection: close` follows the date."""
     head = after(kyoto, http("POST", "/rpc/void", [("Connection", "close")]))
     assert [line.split(b":")[0] for line in head.split(b"\r\n")[1:-2]] == [
         b"Server", b"Date", b"Connection", b"Content-Length", b"Content-Type",
@@ -59,7 +59,7 @@ def test_a_response_before_closing(kyoto):
     ],
 )
 def test_keep_alive(kyoto, version, header, stays):
-    """Kept by default in 1.1, not in 1.0; the header decides otherwise."""
+    """By default the connection stays open in 1.1 and is closed in 1.0; the header overrides this."""
     headers = [] if header is None else [("Connection", header)]
     response = kyoto.ask("GET", "/rpc/void", headers, version=version)
     assert response.headers.get("Connection") == (None if stays else "close")
@@ -70,7 +70,7 @@ def test_keep_alive(kyoto, version, header, stays):
 
 
 def test_pipelined_requests(kyoto):
-    """Answers come in order, HTTP and binary requests mixed."""
+    """Answers to HTTP and binary requests arrive in order."""
     kyoto.send(
         SET_A
         + frame_of_set([(0, b"c", b"d", 100)])
@@ -95,7 +95,7 @@ def test_deep_pipelines(kyoto):
 
 @pytest.mark.one_backend
 def test_a_stream_cut_at_every_byte(connect):
-    """However it arrives, it is the same."""
+    """The answers do not depend on how the stream is split into packets."""
     stream = SET_A + http("GET", "/a") + frame_of_keys(GET_BULK, [(0, b"a")]) + rpc("check", {"key": "a"}, encoding="U")
     for at in range(1, len(stream)):
         with connect.kyoto() as kyoto:
@@ -108,7 +108,7 @@ def test_a_stream_cut_at_every_byte(connect):
 
 
 def test_a_request_byte_by_byte(kyoto):
-    """One packet a byte."""
+    """Each byte is sent in its own packet."""
     for byte in SET_A:
         kyoto.send(bytes([byte]))
     assert kyoto.answer() == ok()
@@ -130,20 +130,20 @@ def test_lines_end_at_lf(kyoto, request_bytes):
         "GET /a  HTTP/1.1", "GET /a b HTTP/1.1", "GET /a HTTP/11", "GET /a HTTP/1", " GET /a HTTP/1.1", "",
     ],
 )
-def test_a_bad_request_line_closes_without_a_word(kyoto, line):
-    """No reply, as ktserver does it."""
+def test_a_bad_request_line_closes_without_a_reply(kyoto, line):
+    """The server sends no reply, as ktserver does."""
     assert kyoto.ends_silently(line.encode() + b"\r\nHost: x\r\n\r\n")
 
 
 @pytest.mark.parametrize("method", ["GET", "POST", "PUT", "DELETE", "PATCH", "OPTIONS", "post", "X"])
 def test_any_method_runs_a_procedure(kyoto, method):
-    """Known or not."""
+    """Known and unknown methods run the procedure."""
     response = kyoto.ask(method, "/rpc/echo?a=1")
     assert (response.status, response.body) == (200, b"a\t1\n")
 
 
 def test_head_runs_a_procedure_and_has_no_body(kyoto):
-    """And no length either."""
+    """The answer has no length either."""
     response = kyoto.ask("HEAD", "/rpc/set?key=a&value=b")
     assert (response.status, response.headers.get("Content-Length"), response.headers["Content-Type"]) == (200, None, TSV)
     assert kyoto.value("a") == b"b"
@@ -151,20 +151,20 @@ def test_head_runs_a_procedure_and_has_no_body(kyoto):
 
 @pytest.mark.parametrize("method", ["PATCH", "get", "Put", "OPTIONS", "TRACE", "POST"])
 def test_unknown_methods_have_no_meaning_beside_procedures(kyoto, method):
-    """Methods are told apart by case."""
+    """Methods are case-sensitive."""
     response = kyoto.ask(method, "/a", body=b"")
     assert (response.status, response.body) == (501, b"")
 
 
 @pytest.mark.parametrize("name", ["content-type", "CONTENT-TYPE", "Content-type", "CoNtEnT-TyPe"])
 def test_header_names_in_any_case(kyoto, name):
-    """As HTTP has them."""
+    """Header names are case-insensitive in HTTP."""
     assert kyoto.ask("POST", "/rpc/echo", [(name, TSV)], b"a\t1\n").body == b"a\t1\n"
 
 
 @pytest.mark.parametrize("space", ["", " ", "    "])
 def test_spaces_before_a_header_value(kyoto, space):
-    """Are none of it."""
+    """The blanks are not part of the value."""
     kyoto.send(b"POST /rpc/echo HTTP/1.1\r\nHost: localhost\r\nContent-Length:%s4\r\nContent-Type:%s%s\r\n\r\na\t1\n" % (
         space.encode(), space.encode(), TSV.encode(),
     ))
@@ -172,34 +172,34 @@ def test_spaces_before_a_header_value(kyoto, space):
 
 
 def test_the_last_of_several_headers_counts(kyoto):
-    """Content-Type, here."""
+    """The last `Content-Type` counts."""
     assert kyoto.ask("POST", "/rpc/echo", [("Content-Type", "text/plain"), ("Content-Type", TSV)], b"a\t1\n").body == b"a\t1\n"
     assert kyoto.ask("POST", "/rpc/echo", [("Content-Type", TSV), ("Content-Type", "text/plain")], b"a\t1\n").body == b""
 
 
 def test_the_host_that_the_cpp_client_sends(kyoto):
-    """An empty name before the port."""
+    """The name before the port is empty."""
     kyoto.send(b"POST /rpc/void HTTP/1.1\r\nHost: :1978\r\nContent-Length: 0\r\nContent-Type: text/tab-separated-values\r\n\r\n")
     assert kyoto.answer() == ok()
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH"])
 def test_no_length_is_no_body(kyoto, method):
-    """No error either."""
+    """A missing length is not an error."""
     assert kyoto.ask(method, "/rpc/echo", [("Content-Type", TSV)]).body == b""
     assert kyoto.ask("GET", "/rpc/void").status == 200
 
 
 @pytest.mark.parametrize("method", ["GET", "HEAD", "DELETE"])
-def test_a_body_where_none_belongs_is_never_a_request(kyoto, method):
-    """It is passed over. ktserver takes it for the next request, by which one client could speak as another."""
+def test_an_unexpected_body_is_never_a_request(kyoto, method):
+    """The server ignores the body. ktserver parses it as a request, so that one client could send requests as another."""
     kyoto.send(http(method, "/rpc/void", body=SET_A) + http("GET", "/a"))
     kyoto.response(head=method == "HEAD")
     assert kyoto.response().status == 404
 
 
 def test_expect_is_answered_or_passed_over(kyoto):
-    """A client that waits is told to go on; one that does not gets the answer behind it."""
+    """The server answers 100 to a client that waits; a client that does not wait gets only the final answer."""
     body = b"a\t1\n"
     kyoto.send(http("POST", "/rpc/echo", [("Content-Type", TSV), ("Expect", "100-continue")], body))
     head = after(kyoto, b"", b"\r\n\r\n")
@@ -218,7 +218,7 @@ def test_expect_is_answered_or_passed_over(kyoto):
     ids=["two chunks", "one", "leading zero", "many"],
 )
 def test_chunked_bodies(kyoto, body):
-    """Chunks are put together, and the connection goes on."""
+    """The server joins the chunks, and the connection stays open."""
     kyoto.send(http("POST", "/rpc/echo", [("Content-Type", TSV), ("Transfer-Encoding", "chunked")]) + body)
     assert kyoto.answer() == ok(a=1, b=2)
     assert kyoto.call("void") == ok()
@@ -226,7 +226,7 @@ def test_chunked_bodies(kyoto, body):
 
 @pytest.mark.parametrize("size", [b"a", b"A", b"0a", b"000A"])
 def test_chunk_sizes_are_hexadecimal(kyoto, size):
-    """In either case."""
+    """The digits may be in either case."""
     kyoto.send(
         http("POST", "/rpc/echo", [("Content-Type", TSV), ("Transfer-Encoding", "chunked")]) + size + b"\r\na\t2345678\n\r\n0\r\n\r\n"
     )
@@ -235,7 +235,7 @@ def test_chunk_sizes_are_hexadecimal(kyoto, size):
 
 @pytest.mark.one_backend
 def test_a_chunked_body_cut_at_every_byte(connect):
-    """However it arrives, it is the same."""
+    """The answer does not depend on how the body is split into packets."""
     stream = http("POST", "/rpc/echo", [("Content-Type", TSV), ("Transfer-Encoding", "chunked")]) + chunked(b"a\t1\nb", b"\t2\n")
     for at in range(stream.index(b"\r\n\r\n"), len(stream)):
         with connect.kyoto() as kyoto:
@@ -246,7 +246,7 @@ def test_a_chunked_body_cut_at_every_byte(connect):
 
 @pytest.mark.parametrize("chunk", [b"x\r\n", b"-1\r\n", b"8\r\na\t1\nb\t2\nxx0\r\n\r\n", b"fffffffffffffffff\r\n"])
 def test_a_bad_chunk(kyoto, chunk):
-    """Is told, and the connection closed."""
+    """The server returns an error and closes the connection."""
     kyoto.send(http("POST", "/rpc/echo", [("Content-Type", TSV), ("Transfer-Encoding", "chunked")]) + chunk)
     response = kyoto.response()
     assert response.status in (400, 413)
@@ -257,7 +257,7 @@ def test_a_bad_chunk(kyoto, chunk):
 
 
 def test_a_body_that_ends_early(kyoto):
-    """Is told, and the connection closed."""
+    """The server returns an error and closes the connection."""
     kyoto.send(http("POST", "/rpc/echo", [("Content-Type", FORM), ("Content-Length", "10")]) + b"a=1")
     kyoto.half_close()
     rest = kyoto.rest()
@@ -265,14 +265,14 @@ def test_a_body_that_ends_early(kyoto):
 
 
 def test_a_head_that_ends_early(kyoto):
-    """Is not answered."""
+    """The server sends no answer."""
     kyoto.send(b"POST /rpc/void HTTP/1.1\r\nHost: local")
     kyoto.half_close()
     assert kyoto.rest() == b""
 
 
 def test_idle_connections_stay(kyoto):
-    """Nothing is said on a connection that says nothing."""
+    """The server sends nothing on an idle connection."""
     assert kyoto.call("void") == ok()
     assert kyoto.is_silent(0.3)
     assert kyoto.call("void") == ok()

@@ -1,4 +1,4 @@
-"""Limits on the Kyoto Tycoon port: one below, at the limit, one above, and nothing."""
+"""Limits on the Kyoto Tycoon port: one below, at the limit, one above, and zero."""
 
 import time
 
@@ -30,7 +30,7 @@ def small(request):
 
 @pytest.fixture
 def low(small):
-    """A connection to it, on empty databases."""
+    """A connection to the server with low limits, with empty databases."""
     with Kyoto(small.kyoto) as connection:
         for database in (0, 1):
             connection.call("clear", DB=database)
@@ -47,7 +47,7 @@ def assert_too_long(answer):
 
 @pytest.mark.parametrize("length", [0, 1, KEY_MAX - 1, KEY_MAX])
 def test_keys(low, database, length):
-    """By every way in."""
+    """All interfaces accept a key at the limit."""
     key = b"k" * length
     assert low.call("set", DB=database, key=key, value="v") == ok()
     assert low.call("set_bulk", {b"_" + key: b"w"}, DB=database) == ok(num=1)
@@ -60,13 +60,13 @@ def test_keys(low, database, length):
 @pytest.mark.parametrize("length", [KEY_MAX + 1, KEY_MAX * 5])
 @pytest.mark.parametrize("procedure", ["set", "add", "append", "increment", "increment_double", "cas"])
 def test_keys_that_are_too_long(low, database, procedure, length):
-    """Are an error of the database, and nothing is stored."""
+    """The server returns an error of the database and stores nothing."""
     assert_too_long(low.call(procedure, DB=database, key=b"k" * length, value="v", num="1", nval="v"))
     assert low.count(database) == 0
 
 
 def test_keys_that_are_too_long_by_rest(low):
-    """Are the same error, and nothing is stored or found."""
+    """REST returns the same error, and nothing is stored or found."""
     response = low.ask("PUT", "/" + "k" * (KEY_MAX + 1), body=b"v")
     assert (response.status, response.headers["X-Kt-Error"]) == (500, "DB: 9: system error: the key is too long")
     assert low.count() == 0
@@ -74,7 +74,7 @@ def test_keys_that_are_too_long_by_rest(low):
 
 
 def test_keys_that_are_too_long_by_binary(low):
-    """An error and the end; what came before stays."""
+    """The server returns an error and closes the connection; earlier records are stored."""
     low.send(frame_of_set([(0, b"a", b"1", INT64_MAX), (0, b"k" * (KEY_MAX + 1), b"v", INT64_MAX)]))
     assert low.rest() == FAILED
     with Kyoto(low.address) as other:
@@ -82,7 +82,7 @@ def test_keys_that_are_too_long_by_binary(low):
 
 
 def test_keys_that_are_too_long_in_bulk(low):
-    """One is enough for an error; atomic bulk stores nothing then."""
+    """One long key causes the error; an atomic bulk then stores nothing."""
     rows = {b"_a": b"1", b"_" + b"k" * (KEY_MAX + 1): b"v"}
     assert_too_long(low.call("set_bulk", rows, atomic=""))
     assert low.count() == 0
@@ -94,7 +94,7 @@ def test_keys_that_are_too_long_in_bulk(low):
 
 @pytest.mark.parametrize("length", [0, VALUE_MAX - 1, VALUE_MAX])
 def test_values(low, length):
-    """By every way in."""
+    """All interfaces accept a value at the limit."""
     value = b"x" * length
     assert low.call("set", key="a", value=value) == ok()
     assert low.call("append", key="b", value=value) == ok()
@@ -106,7 +106,7 @@ def test_values(low, length):
 
 @pytest.mark.parametrize("procedure", ["set", "add", "append", "cas"])
 def test_values_that_are_too_long(low, procedure):
-    """Are an error of the database, and nothing is stored."""
+    """The server returns an error of the database and stores nothing."""
     value = b"x" * (VALUE_MAX + 1)
     assert_too_long(
         low.call(procedure, key="k", value=value if procedure != "cas" else b"", **({"nval": value} if procedure == "cas" else {}))
@@ -115,7 +115,7 @@ def test_values_that_are_too_long(low, procedure):
 
 
 def test_values_that_grow_too_long(low):
-    """One byte more than fits is not appended."""
+    """An append beyond the limit fails."""
     low.call("set", key="k", value=b"x" * (VALUE_MAX - 1))
     assert low.call("append", key="k", value="y") == ok()
     assert_too_long(low.call("append", key="k", value="z"))
@@ -123,7 +123,7 @@ def test_values_that_grow_too_long(low):
 
 
 def test_values_that_are_too_long_by_rest(low):
-    """Are the same error."""
+    """REST returns the same error."""
     response = low.ask("PUT", "/k", body=b"x" * (VALUE_MAX + 1))
     assert (response.status, response.headers["X-Kt-Error"]) == (500, "DB: 9: system error: the value is too long")
     with Kyoto(low.address) as other:
@@ -131,7 +131,7 @@ def test_values_that_are_too_long_by_rest(low):
 
 
 def test_values_that_are_too_long_by_binary(low):
-    """An error and the end."""
+    """The server returns an error and closes the connection."""
     low.send(frame_of_set([(0, b"k", b"x" * (VALUE_MAX + 1), INT64_MAX)]))
     assert low.rest() == FAILED
 
@@ -141,7 +141,7 @@ def test_values_that_are_too_long_by_binary(low):
 
 @pytest.mark.parametrize("length", [0, 1, BODY_MAX - 1, BODY_MAX])
 def test_bodies(low, length):
-    """Whole or in chunks."""
+    """A body at the limit is accepted, whole or in chunks."""
     body = (b"a=" + b"x" * length)[:length]
     assert low.ask("POST", "/rpc/void", [("Content-Type", FORM)], body).status == 200
     low.send(http("POST", "/rpc/void", [("Transfer-Encoding", "chunked")]) + (chunked(body) if body else chunked()))
@@ -150,7 +150,7 @@ def test_bodies(low, length):
 
 @pytest.mark.parametrize("length", [BODY_MAX + 1, 1 << 28, 1 << 40, (1 << 64) - 1])
 def test_bodies_that_are_too_long(low, length):
-    """Are refused at their announcement, and the connection ends."""
+    """The server refuses them at the announced length and closes the connection."""
     low.send(http("POST", "/rpc/echo", [("Content-Type", TSV), ("Content-Length", str(length))]))
     response = low.response()
     assert (response.status, response.headers["Connection"]) == (413, "close")
@@ -161,14 +161,14 @@ def test_bodies_that_are_too_long(low, length):
 
 @pytest.mark.parametrize("chunks", [[b"x" * (BODY_MAX + 1)], [b"x" * BODY_MAX, b"x"], [b"xy" * 100] * 11])
 def test_chunks_that_are_too_long(low, chunks):
-    """Together, however they come."""
+    """The sum of the chunks counts, however they are split."""
     low.send(http("POST", "/rpc/echo", [("Content-Type", TSV), ("Transfer-Encoding", "chunked")]) + chunked(*chunks))
     assert low.response().status == 413
     assert low.is_closed()
 
 
 def test_the_default_takes_64_mib(kyoto):
-    """And not a byte more."""
+    """One byte more is refused."""
     value = b"x" * (64 << 20)
     assert kyoto.ask("PUT", "/k", body=value).status == 201
     assert kyoto.call("check", key="k") == ok(vsiz=len(value))
@@ -181,7 +181,7 @@ def test_the_default_takes_64_mib(kyoto):
 
 @pytest.mark.parametrize("length", [8190, 8191])
 def test_request_lines(kyoto, length):
-    """With everything but the line's end."""
+    """The limit includes everything but the line end."""
     frame = len("GET /rpc/echo?a= HTTP/1.1")
     value = "x" * (length - frame)
     response = kyoto.ask("GET", "/rpc/echo?a=" + value)
@@ -190,31 +190,31 @@ def test_request_lines(kyoto, length):
 
 @pytest.mark.parametrize("length", [8192, 8193, 100_000])
 def test_request_lines_that_are_too_long(kyoto, length):
-    """End the connection without a word."""
+    """The server closes the connection without a reply."""
     frame = len("GET /rpc/echo?a= HTTP/1.1")
     assert kyoto.ends_silently(http("GET", "/rpc/echo?a=" + "x" * (length - frame)))
 
 
 def test_a_request_line_without_an_end(kyoto):
-    """As well."""
+    """The same without a line end."""
     assert kyoto.ends_silently(b"GET /" + b"x" * 9000)
 
 
 @pytest.mark.parametrize("count", [1, 50, 100])
 def test_many_headers(kyoto, count):
-    """Dozens are fine."""
+    """Dozens of headers are accepted."""
     assert kyoto.ask("GET", "/rpc/void", [(f"X-{i}", "v") for i in range(count)]).status == 200
 
 
 def test_far_too_many_headers(kyoto):
-    """Are refused, and the connection ends."""
+    """The server refuses the request and closes the connection."""
     kyoto.send(http("GET", "/rpc/void", [(f"X-{i}", "v") for i in range(3000)]))
     answer = kyoto.rest()
     assert answer == b"" or answer.startswith(b"HTTP/1.1 400 ")
 
 
 def test_headers_without_an_end(kyoto):
-    """Are given up before they fill the memory."""
+    """The server refuses them before they fill the memory."""
     kyoto.send(b"GET /rpc/void HTTP/1.1\r\n")
     try:
         for _ in range(400):
@@ -228,7 +228,7 @@ def test_headers_without_an_end(kyoto):
 
 
 def test_a_count_allocates_nothing(server, kyoto):
-    """Four billion records announced, three sent."""
+    """A request announces four billion records and sends three."""
     before = server.resident_bytes()
     for magic in (SET_BULK, GET_BULK, REMOVE_BULK):
         with Kyoto(server.kyoto) as other:
@@ -239,7 +239,7 @@ def test_a_count_allocates_nothing(server, kyoto):
 
 
 def test_a_value_that_is_announced_allocates_little(server, kyoto):
-    """Up to the largest that is allowed."""
+    """For announced lengths up to the largest allowed."""
     before = server.resident_bytes()
     others = [Kyoto(server.kyoto) for _ in range(20)]
     for number, other in enumerate(others):
@@ -259,14 +259,14 @@ def test_a_value_that_is_announced_allocates_little(server, kyoto):
 
 @pytest.mark.parametrize("count", [1023, 1024])
 def test_cursors(kyoto, count):
-    """So many on one connection."""
+    """A connection may have 1,024 cursors."""
     kyoto.call("set", DB=1, key="k", value="v")
     assert {kyoto.call("cur_jump", DB=1, CUR=number).status for number in range(count)} == {200}
     assert kyoto.call("cur_get_key", CUR=count - 1) == ok(key="k")
 
 
 def test_too_many_cursors(kyoto):
-    """One more is an error, until one is deleted; those that there are go on."""
+    """The next one is an error until another is deleted; the existing cursors still work."""
     kyoto.call("set", DB=1, key="k", value="v")
     for number in range(1024):
         kyoto.call("cur_jump", DB=1, CUR=number)
@@ -279,7 +279,7 @@ def test_too_many_cursors(kyoto):
 @pytest.mark.parametrize("length, status", [(0, 200), (1023, 200), (1024, 200), (1025, 400), (100_000, 400)])
 @pytest.mark.parametrize("rows", [{}, {"utf": ""}], ids=["bytes", "characters"])
 def test_origins(kyoto, length, status, rows):
-    """Of likenesses: 1,024 characters."""
+    """The origin of a similarity search may have 1,024 characters."""
     origin = ("ä" if rows else "a") * length
     kyoto.call("set", key=origin[:1000], value="v")
     assert kyoto.call("match_similar", rows, origin=origin, range=100_000).status == status
@@ -312,12 +312,12 @@ def test_origins(kyoto, length, status, rows):
     ],
 )
 def test_options(flag, value, good):
-    """What may be asked for, and what is refused by name."""
+    """Accepted options, and options whose refusal names them."""
     done = run("config", "check", flag, value)
     assert done.returncode == (0 if good else 1), done
 
 
-def test_a_body_fits_into_what_is_held():
+def test_a_body_fits_into_the_input_limit():
     """kyoto_body_bytes_max is at most input_bytes_max."""
     assert run("config", "check", "--kyoto-body-bytes-max", "2mb", "--input-bytes-max", "1mb").returncode == 1
     assert run("config", "check", "--input-bytes-max", "1mb").returncode == 0
@@ -336,7 +336,7 @@ def test_a_body_fits_into_what_is_held():
     ],
 )
 def test_half_requests_are_given_up(low, start_of):
-    """After `kyoto_timeout_ms`."""
+    """The server closes the connection after `kyoto_timeout_ms`."""
     started = time.monotonic()
     low.send(start_of)
     assert low.is_closed()
@@ -344,14 +344,14 @@ def test_half_requests_are_given_up(low, start_of):
 
 
 def test_idle_connections_are_not(low):
-    """Between requests nothing is late."""
+    """Between requests, the timeout does not apply."""
     low.call("void")
     assert low.is_silent(2.5)
     assert low.call("void") == ok()
 
 
 def test_connections(start_server):
-    """At the limit a new one is turned away."""
+    """At the limit, the server refuses a new connection."""
     server = start_server("--connections-max", "3")
     connections = [Kyoto(server.kyoto) for _ in range(3)]
     assert all(connection.call("void") == ok() for connection in connections)

@@ -1,4 +1,4 @@
-"""Random procedures against a model: what a dictionary would have answered."""
+"""Random procedures against a model that uses a dictionary."""
 
 import random
 import struct
@@ -17,31 +17,31 @@ LATE = int(time.time()) + 100_000
 
 
 class Model:
-    """Records as (value, xt); xt None is never."""
+    """Records as (value, xt); xt is None for no expiry."""
 
     def __init__(self, persistent):
         self.persistent = persistent
         self.records = {}
 
     def put(self, key, value, xt):
-        """Stores; every write brings its time."""
+        """Stores a record with the expiry of the write."""
         self.records[key] = (value, None if self.persistent else xt)
         return ok()
 
     def add(self, key, value, xt):
-        """Only where there is none."""
+        """Stores only if there is no record."""
         return DUPLICATE if key in self.records else self.put(key, value, xt)
 
     def replace(self, key, value, xt):
-        """Only where there is one."""
+        """Stores only if there is a record."""
         return self.put(key, value, xt) if key in self.records else NO_RECORD
 
     def append(self, key, value, xt):
-        """At the end."""
+        """Appends to the value."""
         return self.put(key, self.records.get(key, (b"",))[0] + value, xt)
 
     def increment(self, key, num, xt):
-        """Eight bytes."""
+        """Adds to a number of eight bytes."""
         old = self.records.get(key, (bytes(8),))[0]
         if len(old) != 8:
             return NO_NUMBER
@@ -62,41 +62,41 @@ class Model:
         return self.put(key, new, xt)
 
     def get(self, key):
-        """Value and time."""
+        """Value and expiry."""
         return self.told(self.records[key]) if key in self.records else NO_RECORD
 
     @staticmethod
     def told(record, **more):
-        """A record as it is told."""
+        """A record as the server returns it."""
         return ok(more, value=record[0], **({} if record[1] is None else {"xt": record[1]}))
 
     def check(self, key):
-        """Length and time."""
+        """Length and expiry."""
         if key not in self.records:
             return NO_RECORD
         value, xt = self.records[key]
         return ok(vsiz=len(value), **({} if xt is None else {"xt": xt}))
 
     def remove(self, key):
-        """One record."""
+        """Removes one record."""
         return NO_RECORD if self.records.pop(key, None) is None else ok()
 
     def seize(self, key):
-        """Read and removed."""
+        """Reads and removes one record."""
         answer = self.get(key)
         self.records.pop(key, None)
         return answer
 
 
 def timed(xt):
-    """The input for an absolute time."""
+    """The `xt` input for an absolute time."""
     return {} if xt is None else {"xt": -xt}
 
 
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("number", [HASH, TREE, PROTO_TREE, PERSISTENT, DECIMAL])
 def test_records_are_those_of_a_dictionary(kyoto, number, seed):
-    """One by one, in bulk, by REST and in binary."""
+    """Single requests, bulk requests, REST and the binary protocol."""
     chance, model = random.Random(seed), Model(number == PERSISTENT)
 
     def value():
@@ -156,7 +156,7 @@ def test_records_are_those_of_a_dictionary(kyoto, number, seed):
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("number", [TREE, PROTO_TREE])
 def test_a_cursor_moves_as_over_a_sorted_list(kyoto, number, seed):
-    """Jumps, steps and removals, its own and others'."""
+    """Jumps, steps and removals, by the cursor and by other clients."""
     chance, records, position, forward = random.Random(seed), {}, None, True
 
     def beyond(key, forward, included):

@@ -1,4 +1,4 @@
-"""Section 3: a record is a resource."""
+"""Section 3: records as HTTP resources."""
 
 import time
 from email.utils import formatdate, parsedate_to_datetime
@@ -15,21 +15,21 @@ DUPLICATE = "DB: 6: record duplication: record duplication"
 
 
 def test_get(kyoto):
-    """The value is the body; nothing is said of its type."""
+    """The body is the value; there is no content type."""
     kyoto.call("set", key="k", value=BINARY)
     response = kyoto.ask("GET", "/k")
     assert (response.status, response.body, list(response.headers)) == (200, BINARY, ["Server", "Date", "Content-Length"])
 
 
 def test_get_of_nothing(kyoto):
-    """404, with the error in a header."""
+    """The answer is 404, with the error in a header."""
     response = kyoto.ask("GET", "/k")
     assert (response.status, response.headers["X-Kt-Error"]) == (404, NO_RECORD)
     assert "Content-Type" not in response.headers
 
 
 def test_head(kyoto):
-    """The length of the value."""
+    """The answer has the length of the value."""
     kyoto.call("set", key="k", value="hello")
     response = kyoto.ask("HEAD", "/k")
     assert (response.status, response.headers["Content-Length"]) == (200, "5")
@@ -37,21 +37,21 @@ def test_head(kyoto):
 
 
 def test_head_of_nothing(kyoto):
-    """404, with a length of none."""
+    """The answer is 404 with length 0."""
     response = kyoto.ask("HEAD", "/k")
     assert (response.status, response.headers["Content-Length"], response.headers["X-Kt-Error"]) == (404, "0", NO_RECORD)
 
 
 @pytest.mark.parametrize("value", [b"hello", b"", BINARY, b"x" * 2_000_000])
 def test_put(kyoto, value):
-    """The body is the value, whatever its type."""
+    """The body is the value, whatever its content type."""
     response = kyoto.ask("PUT", "/k", [("Content-Type", "image/png")], value)
     assert (response.status, response.body) == (201, b"")
     assert kyoto.value("k") == value
 
 
-def test_put_tells_where(kyoto):
-    """By the target as it was sent."""
+def test_put_returns_the_location(kyoto):
+    """`Location` repeats the target of the request."""
     response = kyoto.ask("PUT", "/1/a%20b?x=y", body=b"v")
     assert response.headers["Location"] in (
         f"http://localhost:{kyoto.address[1]}/1/a%20b?x=y",
@@ -60,7 +60,7 @@ def test_put_tells_where(kyoto):
 
 
 def test_put_overwrites(kyoto):
-    """With 201 again."""
+    """The answer is again 201."""
     assert [kyoto.ask("PUT", "/k", body=value).status for value in (b"a", b"b")] == [201, 201]
     assert kyoto.value("k") == b"b"
 
@@ -73,7 +73,7 @@ def test_put_overwrites(kyoto):
     ],
 )
 def test_put_modes(kyoto, mode, there, status):
-    """X-Kt-Mode, in any case."""
+    """`X-Kt-Mode` is case-insensitive."""
     if there:
         kyoto.call("set", key="k", value="old")
     response = kyoto.ask("PUT", "/k", [("X-Kt-Mode", mode)], b"new")
@@ -83,7 +83,7 @@ def test_put_modes(kyoto, mode, there, status):
 
 
 def test_delete(kyoto):
-    """204, and a length all the same."""
+    """The answer is 204, with a length."""
     kyoto.call("set", key="k", value="v")
     response = kyoto.ask("DELETE", "/k")
     assert (response.status, response.headers["Content-Length"]) == (204, "0")
@@ -93,7 +93,7 @@ def test_delete(kyoto):
 
 @pytest.mark.parametrize("method", ["POST", "OPTIONS", "PATCH"])
 def test_other_methods(kyoto, method):
-    """Are not implemented."""
+    """Other methods are not implemented."""
     response = kyoto.ask(method, "/k", body=b"v")
     assert (response.status, response.body) == (501, b"")
     assert kyoto.value("k") is None
@@ -112,7 +112,7 @@ def test_other_methods(kyoto, method):
     ],
 )
 def test_paths(kyoto, target, database, key):
-    """Database and key, each URL-encoded; one slash more is skipped."""
+    """Database and key are URL-encoded; one additional slash is skipped."""
     assert kyoto.ask("PUT", target, body=b"v").status == 201
     assert kyoto.call("get", DB=database, key=key) == ok(value="v")
     assert kyoto.ask("GET", target).body == b"v"
@@ -123,7 +123,7 @@ def test_paths(kyoto, target, database, key):
 @pytest.mark.parametrize("method", ["GET", "HEAD", "PUT", "DELETE"])
 @pytest.mark.parametrize("segment", ["none", "7", "99999999999999999999"])
 def test_an_unknown_database(kyoto, method, segment):
-    """Is told in the body."""
+    """The error is in the body."""
     response = kyoto.ask(method, f"/{segment}/k", body=b"" if method == "PUT" else None)
     assert response.status == 400 and "Content-Type" not in response.headers
     assert response.body == (b"" if method == "HEAD" else b"no such database\n")
@@ -133,7 +133,7 @@ def test_an_unknown_database(kyoto, method, segment):
 
 
 def at(seconds):
-    """A moment in all words that X-Kt-Xt understands."""
+    """A point in time in all formats of X-Kt-Xt."""
     moment = time.gmtime(seconds)
     east = time.gmtime(seconds + 9 * 3600)
     return {
@@ -145,14 +145,14 @@ def at(seconds):
 
 @pytest.mark.parametrize("words", at(0))
 def test_put_with_a_time(kyoto, words):
-    """An absolute one, however it is worded."""
+    """The time is absolute, in any format."""
     moment = int(time.time()) + 1000
     assert kyoto.ask("PUT", "/k", [("X-Kt-Xt", at(moment)[words])], b"v").status == 201
     assert kyoto.xt("k") == moment
 
 
-def test_get_and_head_tell_the_time(kyoto):
-    """As HTTP words dates."""
+def test_get_and_head_return_the_time(kyoto):
+    """The time is in HTTP's date format."""
     moment = int(time.time()) + 1000
     kyoto.call("set", key="k", value="v", xt=-moment)
     for method in ("GET", "HEAD"):
@@ -162,27 +162,27 @@ def test_get_and_head_tell_the_time(kyoto):
 
 @pytest.mark.parametrize("xt", ["0", "-1", "-9999999999", str(NEVER), str(NEVER + 1), "9" * 30])
 def test_times_that_are_never(kyoto, xt):
-    """Up to 0, and from 2^40 - 1 on."""
+    """Times up to 0, and from 2^40 - 1 on."""
     kyoto.ask("PUT", "/k", [("X-Kt-Xt", xt)], b"v")
     assert kyoto.call("get", key="k") == ok(value="v")
     assert "X-Kt-Xt" not in kyoto.ask("GET", "/k").headers
 
 
 def test_a_small_time_has_passed(kyoto):
-    """It is not a span."""
+    """X-Kt-Xt is not a duration."""
     assert kyoto.ask("PUT", "/k", [("X-Kt-Xt", "60")], b"v").status == 201
     assert kyoto.ask("GET", "/k").status == 404
 
 
 def test_put_without_a_time_is_for_ever(kyoto):
-    """Whatever the record had."""
+    """A write without X-Kt-Xt removes the expiry."""
     kyoto.call("set", key="k", value="v", xt=100)
     kyoto.ask("PUT", "/k", body=b"w")
     assert kyoto.xt("k") is None
 
 
 def test_header_names_in_any_case(kyoto):
-    """As HTTP has them."""
+    """Header names are case-insensitive in HTTP."""
     kyoto.call("set", key="k", value="v")
     assert kyoto.ask("PUT", "/k", [("x-kt-mode", "add")], b"w").status == 450
     assert kyoto.ask("PUT", "/k", [("X-KT-XT", "60")], b"w").status == 201
@@ -190,7 +190,7 @@ def test_header_names_in_any_case(kyoto):
 
 
 def test_pipelines(kyoto):
-    """A value in, out and away in one packet."""
+    """One packet stores, reads and removes a value."""
     kyoto.send(http("PUT", "/k", body=b"v") + http("GET", "/k") + http("HEAD", "/k") + http("DELETE", "/k") + http("GET", "/k"))
     answers = [kyoto.response(head=number == 2) for number in range(5)]
     assert [answer.status for answer in answers] == [201, 200, 200, 204, 404]

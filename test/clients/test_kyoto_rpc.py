@@ -1,4 +1,4 @@
-"""Section 2.7: every procedure by its name."""
+"""Section 2.7: each procedure."""
 
 import struct
 
@@ -23,12 +23,12 @@ SERVER_FIGURES = (
 
 
 def word(number):
-    """A number as increment stores it."""
+    """A number in the format of increment."""
     return struct.pack(">q", number)
 
 
 def fraction(whole, parts):
-    """A number as increment_double stores it."""
+    """A number in the format of increment_double."""
     return struct.pack(">qq", whole, parts)
 
 
@@ -41,18 +41,18 @@ def test_void(kyoto):
 
 
 def test_void_takes_anything(kyoto):
-    """An unknown database does not disturb a procedure that needs none."""
+    """The procedure ignores its inputs, even an unknown database."""
     assert kyoto.call("void", DB="none", key="x") == ok()
 
 
 def test_echo(kyoto):
-    """Returns its inputs, the common ones too."""
+    """Returns its inputs, including those common to all procedures."""
     assert kyoto.call("echo") == ok()
     assert kyoto.call("echo", {b"\0\xff": BINARY}, DB=0, a="", key="k") == ok({b"\0\xff": BINARY}, DB=0, a="", key="k")
 
 
 def test_report(kyoto, empty):
-    """Figures of the server."""
+    """Statistics of the server."""
     kyoto.call("set", key="a", value="b")
     rows = kyoto.done("report")
     assert [name for name in SERVER_FIGURES if name not in rows] == []
@@ -65,7 +65,7 @@ def test_report(kyoto, empty):
 
 
 def test_report_counts_operations(kyoto):
-    """By group, and what missed."""
+    """Counts by group, and misses."""
     def counters():
         return {name: int(value) for name, value in kyoto.done("report").items() if name.startswith("cnt_")}
 
@@ -85,7 +85,7 @@ def test_report_counts_operations(kyoto):
 
 
 def test_status(kyoto, any_database):
-    """Figures of a database."""
+    """Statistics of a database."""
     kyoto.call("set", DB=any_database, key="a", value="b")
     rows = kyoto.done("status", DB=any_database)
     assert rows["count"] == b"1"
@@ -97,7 +97,7 @@ def test_status(kyoto, any_database):
 
 
 def test_status_of_no_database(kyoto):
-    """Is an error."""
+    """An unknown database is an error."""
     assert kyoto.call("status", DB=len(KYOTO_DATABASES)) == NO_DATABASE
 
 
@@ -121,14 +121,14 @@ def test_ulog(kyoto, procedure):
 
 @pytest.mark.parametrize("name", ["nonesuch", "", "SET", "set/x", "set%20"])
 def test_an_unknown_procedure(kyoto, name):
-    """Is named in the error, decoded."""
+    """The error contains the decoded name."""
     answer = kyoto.ask("POST", "/rpc/" + name)
     assert answer.status == 501
     assert answer.body == b"ERROR\tnot implemented: %s\n" % name.replace("%20", " ").encode()
 
 
 def test_a_procedure_whose_name_is_encoded(kyoto):
-    """Is the one it names."""
+    """The server decodes the name."""
     assert kyoto.ask("POST", "/rpc/%76oid").status == 200
 
 
@@ -136,7 +136,7 @@ def test_a_procedure_whose_name_is_encoded(kyoto):
 
 
 def test_clear(kyoto, database):
-    """Removes all records of this database."""
+    """Removes all records of the database."""
     for number in (HASH, TREE):
         kyoto.call("set", DB=number, key="a", value="b")
     assert kyoto.call("clear", DB=database) == ok()
@@ -144,26 +144,26 @@ def test_clear(kyoto, database):
 
 
 def test_synchronize(kyoto, database):
-    """Succeeds, hard or not."""
+    """Succeeds with and without `hard`."""
     assert kyoto.call("synchronize", DB=database) == ok()
     assert kyoto.call("synchronize", DB=database, hard="") == ok()
 
 
 def test_synchronize_runs_no_command(kyoto):
-    """What a client names is never run."""
+    """The server never runs a program that a client names."""
     assert kyoto.call("synchronize", command="true") == failed(500, "DB: 15: miscellaneous error: there are no commands")
 
 
 def test_vacuum(kyoto, database):
-    """Succeeds, whole or by steps, and removes nothing that lives."""
+    """Succeeds with and without `step`, and removes no record that has not expired."""
     kyoto.call("set", DB=database, key="a", value="b")
     for steps in ({}, {"step": 0}, {"step": 1}, {"step": 100}, {"step": "x"}):
         assert kyoto.call("vacuum", DB=database, **steps) == ok()
     assert kyoto.value("a", DB=database) == b"b"
 
 
-def test_vacuum_collects_what_has_expired(kyoto, database):
-    """The count is down at once."""
+def test_vacuum_removes_expired_records(kyoto, database):
+    """The count decreases at once."""
     for i in range(50):
         kyoto.call("set", DB=database, key=f"k{i}", value="v", xt=-1)
     kyoto.call("set", DB=database, key="a", value="b")
@@ -177,13 +177,13 @@ def test_vacuum_collects_what_has_expired(kyoto, database):
 @pytest.mark.parametrize("key", [b"a", b"", BINARY, b"k" * 1000, "ä".encode(), b"two words", b"tab\tand\nline"])
 @pytest.mark.parametrize("value", [b"v", b"", BINARY, b"x" * 100_000])
 def test_set(kyoto, key, value):
-    """Any bytes, none as well."""
+    """The value may be any bytes, or empty."""
     assert kyoto.call("set", {b"key": key, b"value": value}) == ok()
     assert kyoto.call("get", key=key) == ok(value=value)
 
 
 def test_set_overwrites(kyoto, any_database):
-    """The new value is the value."""
+    """The new value replaces the old one."""
     for value in ("a", "longer", ""):
         assert kyoto.call("set", DB=any_database, key="k", value=value) == ok()
         assert kyoto.value("k", DB=any_database) == value.encode()
@@ -191,21 +191,21 @@ def test_set_overwrites(kyoto, any_database):
 
 
 def test_databases_are_apart(kyoto):
-    """The same key in each."""
+    """The same key exists in each database."""
     for number in range(len(KYOTO_DATABASES)):
         kyoto.call("set", DB=number, key="k", value=number)
     assert [kyoto.value("k", DB=number) for number in range(len(KYOTO_DATABASES))] == [b"%d" % n for n in range(len(KYOTO_DATABASES))]
 
 
 def test_add(kyoto, any_database):
-    """Only where there is none."""
+    """Stores only if there is no record."""
     assert kyoto.call("add", DB=any_database, key="k", value="a") == ok()
     assert kyoto.call("add", DB=any_database, key="k", value="b") == DUPLICATE
     assert kyoto.value("k", DB=any_database) == b"a"
 
 
 def test_replace(kyoto, any_database):
-    """Only where there is one."""
+    """Stores only if there is a record."""
     assert kyoto.call("replace", DB=any_database, key="k", value="a") == NO_RECORD
     assert kyoto.value("k", DB=any_database) is None
     kyoto.call("set", DB=any_database, key="k", value="a")
@@ -214,14 +214,14 @@ def test_replace(kyoto, any_database):
 
 
 def test_append(kyoto, any_database):
-    """At the end; makes what is not there."""
+    """Appends to the value; creates a missing record."""
     for value in (b"a", b"", b"\0b"):
         assert kyoto.call("append", DB=any_database, key="k", value=value) == ok()
     assert kyoto.value("k", DB=any_database) == b"a\0b"
 
 
 def test_increment(kyoto, any_database):
-    """Adds to eight bytes, the highest first."""
+    """Adds to eight bytes in big-endian order."""
     assert kyoto.call("increment", DB=any_database, key="n", num=5) == ok(num=5)
     assert kyoto.call("increment", DB=any_database, key="n", num=-7) == ok(num=-2)
     assert kyoto.value("n", DB=any_database) == word(-2)
@@ -241,7 +241,7 @@ def test_increment(kyoto, any_database):
     ],
 )
 def test_increment_with_an_origin(kyoto, stored, num, orig, answer, left):
-    """What a missing counter counts as, at the edges too."""
+    """The initial value of a missing counter, up to the limits."""
     if stored is not None:
         kyoto.call("set", key="n", value=stored)
     assert kyoto.call("increment", key="n", num=num, orig=orig) == answer
@@ -249,15 +249,15 @@ def test_increment_with_an_origin(kyoto, stored, num, orig, answer, left):
 
 
 @pytest.mark.parametrize("stored", [b"", b"5", b"1234567", b"123456789", fraction(1, 0)])
-def test_increment_of_what_is_no_counter(kyoto, stored):
-    """Is an error and changes nothing."""
+def test_increment_of_a_value_that_is_no_counter(kyoto, stored):
+    """The procedure fails and changes nothing."""
     kyoto.call("set", key="n", value=stored)
     assert kyoto.call("increment", key="n", num=1) == NO_NUMBER
     assert kyoto.value("n") == stored
 
 
 def test_increment_double(kyoto, any_database):
-    """Adds to whole and 10^-15 parts."""
+    """Adds integral parts and fractions in units of 10^-15."""
     assert kyoto.call("increment_double", DB=any_database, key="n", num="1.5") == ok(num="1.500000")
     assert kyoto.value("n", DB=any_database) == fraction(1, 500_000_000_000_000)
     assert kyoto.call("increment_double", DB=any_database, key="n", num="-2") == ok(num="-0.500000")
@@ -265,7 +265,7 @@ def test_increment_double(kyoto, any_database):
 
 
 def test_the_parts_of_increment_double_are_added_each(kyoto, any_database):
-    """Only one and more is carried; what has more than fifteen places is cut off."""
+    """Only a fraction of 1 or more is carried; digits beyond the fifteenth are truncated."""
     kyoto.call("increment_double", DB=any_database, key="n", num="1")
     assert kyoto.call("increment_double", DB=any_database, key="n", num="-0.25") == ok(num="0.750000")
     assert kyoto.value("n", DB=any_database) == fraction(1, -250_000_000_000_000)
@@ -274,7 +274,7 @@ def test_the_parts_of_increment_double_are_added_each(kyoto, any_database):
 
 
 def test_a_number_beyond_64_bits_wraps_around(kyoto):
-    """As does the sum."""
+    """The sum wraps around as well."""
     assert kyoto.call("increment", key="n", num="99999999999999999999") == ok(num=7766279631452241919)
 
 
@@ -292,7 +292,7 @@ def test_a_number_beyond_64_bits_wraps_around(kyoto):
     ],
 )
 def test_increment_double_with_an_origin(kyoto, stored, num, orig, answer, left):
-    """What a missing number counts as; what is infinite stays so."""
+    """The initial value of a missing number; an infinite number stays infinite."""
     if stored is not None:
         kyoto.call("set", key="n", value=stored)
     assert kyoto.call("increment_double", key="n", num=num, orig=orig) == answer
@@ -300,8 +300,8 @@ def test_increment_double_with_an_origin(kyoto, stored, num, orig, answer, left)
 
 
 @pytest.mark.parametrize("stored", [b"", b"1.5", word(1), b"x" * 15, b"x" * 17])
-def test_increment_double_of_what_is_none(kyoto, stored):
-    """Is an error and changes nothing."""
+def test_increment_double_of_a_value_that_is_no_number(kyoto, stored):
+    """The procedure fails and changes nothing."""
     kyoto.call("set", key="n", value=stored)
     assert kyoto.call("increment_double", key="n", num="1") == NO_NUMBER
     assert kyoto.value("n") == stored
@@ -319,7 +319,7 @@ def test_increment_double_of_what_is_none(kyoto, stored):
     ],
 )
 def test_cas(kyoto, database, stored, rows, answer, left):
-    """What is expected, what is wanted; nothing stands for no record."""
+    """Compares with the expected value and stores the new one; a missing input stands for no record."""
     if stored is not None:
         kyoto.call("set", DB=database, key="k", value=stored)
     assert kyoto.call("cas", rows, DB=database, key="k") == answer
@@ -327,7 +327,7 @@ def test_cas(kyoto, database, stored, rows, answer, left):
 
 
 def test_remove(kyoto, any_database):
-    """Only what is there."""
+    """Fails if there is no record."""
     kyoto.call("set", DB=any_database, key="k", value="v")
     assert kyoto.call("remove", DB=any_database, key="k") == ok()
     assert kyoto.call("remove", DB=any_database, key="k") == NO_RECORD
@@ -335,7 +335,7 @@ def test_remove(kyoto, any_database):
 
 
 def test_get(kyoto, any_database):
-    """The value alone for a record that lives for ever."""
+    """A record without an expiry has no `xt`."""
     assert kyoto.call("get", DB=any_database, key="k") == NO_RECORD
     kyoto.call("set", DB=any_database, key="k", value="v")
     assert kyoto.call("get", DB=any_database, key="k") == ok(value="v")
@@ -350,7 +350,7 @@ def test_check(kyoto, any_database):
 
 
 def test_seize(kyoto, any_database):
-    """Read and removed in one."""
+    """Reads and removes in one step."""
     kyoto.call("set", DB=any_database, key="k", value="v")
     assert kyoto.call("seize", DB=any_database, key="k") == ok(value="v")
     assert kyoto.call("seize", DB=any_database, key="k") == NO_RECORD
@@ -361,7 +361,7 @@ def test_seize(kyoto, any_database):
 
 @pytest.mark.parametrize("atomic", [{}, {"atomic": ""}], ids=["one by one", "atomic"])
 def test_set_bulk(kyoto, any_database, atomic):
-    """Names begin with an underscore; others are passed over."""
+    """Names begin with an underscore; other inputs are ignored."""
     answer = kyoto.call("set_bulk", {b"_a": b"1", b"__b": b"2", b"_": b"empty key", b"_\0": BINARY, b"x": b"no"}, DB=any_database, **atomic)
     assert answer == ok(num=4)
     assert kyoto.count(any_database) == 4
@@ -371,7 +371,7 @@ def test_set_bulk(kyoto, any_database, atomic):
 
 @pytest.mark.parametrize("atomic", [{}, {"atomic": ""}], ids=["one by one", "atomic"])
 def test_remove_bulk(kyoto, any_database, atomic):
-    """Counts what was there."""
+    """Returns the number of records removed."""
     kyoto.call("set_bulk", {"_a": 1, "_b": 2, "_c": 3}, DB=any_database)
     assert kyoto.call("remove_bulk", {"_a": "", "_c": "", "_none": ""}, DB=any_database, **atomic) == ok(num=2)
     assert kyoto.call("get_bulk", {"_a": "", "_b": "", "_c": ""}, DB=any_database) == ok({"_b": 2, "num": 1})
@@ -379,7 +379,7 @@ def test_remove_bulk(kyoto, any_database, atomic):
 
 @pytest.mark.parametrize("atomic", [{}, {"atomic": ""}], ids=["one by one", "atomic"])
 def test_get_bulk(kyoto, any_database, atomic):
-    """What is there, and how much; no expiry times."""
+    """Returns the records and their number, without expiry times."""
     kyoto.call("set_bulk", {"_a": 1, "_b": BINARY}, DB=any_database, xt=100)
     assert kyoto.call("get_bulk", {"_a": "", "_none": "", "_b": ""}, DB=any_database, **atomic) == ok({"_a": 1, "_b": BINARY, "num": 2})
 
@@ -387,12 +387,12 @@ def test_get_bulk(kyoto, any_database, atomic):
 @pytest.mark.parametrize("procedure", ["set_bulk", "remove_bulk", "get_bulk"])
 @pytest.mark.parametrize("rows", [{}, {"x": "1", "key": "2"}, {"atomic": ""}])
 def test_bulk_without_records(kyoto, procedure, rows):
-    """Counts none."""
+    """The number is 0."""
     assert kyoto.call(procedure, rows) == ok(num=0)
 
 
 def test_bulk_of_thousands(kyoto, database):
-    """Maps of many rows."""
+    """Maps with many rows."""
     rows = {b"_%05d" % i: b"%d" % i for i in range(3000)}
     assert kyoto.call("set_bulk", rows, DB=database, atomic="") == ok(num=3000)
     assert kyoto.call("get_bulk", dict.fromkeys(rows, b""), DB=database, atomic="") == ok({**rows, b"num": b"3000"})
@@ -403,20 +403,20 @@ def test_bulk_of_thousands(kyoto, database):
 
 
 def test_match_prefix(kyoto, database):
-    """Keys and their ranks."""
+    """Returns keys and their ranks."""
     kyoto.call("set_bulk", {"_ab": 1, "_b": 2}, DB=database)
     assert kyoto.call("match_prefix", DB=database, prefix="a") == matches("ab")
 
 
 def test_match_regex(kyoto, database):
-    """Keys that match, or an error."""
+    """Returns the keys that match, or an error."""
     kyoto.call("set_bulk", {"_ab": 1, "_b": 2}, DB=database)
     assert kyoto.call("match_regex", DB=database, regex="^a") == matches("ab")
     assert kyoto.call("match_regex", DB=database, regex="(") == BAD_EXPRESSION
 
 
 def test_match_similar(kyoto, database):
-    """Keys within a distance."""
+    """Returns the keys within a distance."""
     kyoto.call("set_bulk", {"_ab": 1, "_b": 2, "_xyz": 3}, DB=database)
     assert kyoto.call("match_similar", DB=database, origin="ab") == matches("ab", "b")
 
@@ -426,14 +426,14 @@ def test_match_similar(kyoto, database):
 
 @pytest.fixture
 def cursor(kyoto, database):
-    """A connection with cursor 1 on the first of three records."""
+    """A connection with cursor 1 at the first of three records."""
     kyoto.call("set_bulk", {"_a": 1, "_b": 2, "_c": 3}, DB=database)
     assert kyoto.call("cur_jump", CUR=1, DB=database) == ok()
     return kyoto
 
 
 def test_cur_jump(kyoto, database):
-    """To the first, or to a key."""
+    """Jumps to the first record, or to a key."""
     assert kyoto.call("cur_jump", CUR=1, DB=database) == NO_RECORD
     kyoto.call("set", DB=database, key="k", value="v")
     for key in ({}, {"key": "k"}):
@@ -443,7 +443,7 @@ def test_cur_jump(kyoto, database):
 
 
 def test_cur_jump_back(kyoto, database):
-    """To the last, or back to a key; ordered databases only."""
+    """Jumps to the last record, or back to a key; only in ordered databases."""
     kyoto.call("set_bulk", {"_a": 1, "_c": 3}, DB=database)
     if database == HASH:
         assert kyoto.call("cur_jump_back", CUR=1, DB=database) == NOT_ORDERED
@@ -455,12 +455,12 @@ def test_cur_jump_back(kyoto, database):
 
 
 def test_cur_step(cursor):
-    """To the next until there is none."""
+    """Steps to the next record until there is none."""
     assert [cursor.call("cur_step", CUR=1) for _ in range(4)] == [ok(), ok(), NO_RECORD, NO_RECORD]
 
 
 def test_cur_step_back(cursor, database):
-    """To the one before; ordered databases only."""
+    """Steps to the previous record; only in ordered databases."""
     if database == HASH:
         assert cursor.call("cur_step_back", CUR=1) == NOT_ORDERED
         return
@@ -471,7 +471,7 @@ def test_cur_step_back(cursor, database):
 
 
 def test_cur_set_value(cursor, database):
-    """At the cursor, and on."""
+    """Stores at the cursor, and moves it with `step`."""
     key = cursor.done("cur_get_key", CUR=1)["key"]
     assert cursor.call("cur_set_value", CUR=1, value="new") == ok()
     assert cursor.call("cur_get", CUR=1) == ok(key=key, value="new")
@@ -481,7 +481,7 @@ def test_cur_set_value(cursor, database):
 
 
 def test_cur_remove(cursor, database):
-    """And stands at the next."""
+    """Removes the record; the cursor is at the next one."""
     seen = []
     while (answer := cursor.call("cur_get_key", CUR=1)) != NO_RECORD:
         seen.append(answer.rows[b"key"])
@@ -493,7 +493,7 @@ def test_cur_remove(cursor, database):
 
 @pytest.mark.parametrize("procedure, columns", [("cur_get_key", {b"key"}), ("cur_get_value", {b"value"}), ("cur_get", {b"key", b"value"})])
 def test_cur_get(cursor, procedure, columns):
-    """Key, value or both, and on with `step`."""
+    """Returns key, value or both, and moves with `step`."""
     first = cursor.call(procedure, CUR=1)
     assert first.status == 200 and set(first.rows) == columns
     assert cursor.call(procedure, CUR=1, step="") == first
@@ -503,7 +503,7 @@ def test_cur_get(cursor, procedure, columns):
 
 
 def test_cur_seize(cursor, database):
-    """Read, removed and on."""
+    """Returns the record, removes it and moves on."""
     seen = [cursor.call("cur_seize", CUR=1) for _ in range(3)]
     assert sorted((answer.rows[b"key"], answer.rows[b"value"]) for answer in seen) == [(b"a", b"1"), (b"b", b"2"), (b"c", b"3")]
     assert cursor.call("cur_seize", CUR=1) == NO_RECORD
@@ -511,7 +511,7 @@ def test_cur_seize(cursor, database):
 
 
 def test_cur_delete(cursor):
-    """Forgets a cursor that there is."""
+    """Deletes an existing cursor."""
     assert cursor.call("cur_delete", CUR=1) == ok()
     assert cursor.call("cur_get", CUR=1) == NO_RECORD
 
@@ -529,7 +529,7 @@ def test_cur_delete(cursor):
     ],
 )
 def test_missing_inputs(kyoto, procedure, rows):
-    """Are an error."""
+    """A missing input is an error."""
     assert kyoto.call(procedure, rows) == INVALID
 
 
@@ -538,7 +538,7 @@ def test_missing_inputs(kyoto, procedure, rows):
     "cur_jump cur_jump_back cur_step cur_step_back cur_set_value cur_remove cur_get_key cur_get_value cur_get cur_seize".split(),
 )
 def test_a_missing_cursor(kyoto, procedure):
-    """Is an error."""
+    """A missing cursor is an error."""
     assert kyoto.call(procedure, value="v") == NO_CURSOR
 
 
@@ -549,13 +549,13 @@ def test_a_missing_cursor(kyoto, procedure):
 )
 @pytest.mark.parametrize("database_id", ["none", "7", "999999999999999999999999", "-1"])
 def test_an_unknown_database(kyoto, procedure, database_id):
-    """Is an error of every procedure that needs one."""
+    """It is an error of every procedure that uses a database."""
     rows = dict.fromkeys(["key", "value", "num", "prefix", "regex", "origin"], "1")
     assert kyoto.call(procedure, rows, DB=database_id) == NO_DATABASE
 
 
 def test_the_order_of_common_inputs_does_not_matter(kyoto):
-    """DB may stand anywhere, in the query as well."""
+    """DB may be anywhere, including the query."""
     kyoto.send(http("POST", "/rpc/set?DB=1&key=a&value=b"))
     assert kyoto.answer() == ok()
     assert (kyoto.value("a"), kyoto.value("a", DB=1)) == (None, b"b")

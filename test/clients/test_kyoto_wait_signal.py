@@ -14,7 +14,7 @@ WAIT_S = "600"
 
 
 def begin_waiting(connection, request):
-    """Sends a request that waits. The answer to the one before it, in the same piece, comes when the wait has begun."""
+    """Sends a request that waits, and reads the answer to the request before it, which shows that the wait has begun."""
     connection.send(rpc("void") + request)
     assert connection.answer() == ok()
 
@@ -28,18 +28,18 @@ def waiting(connect, name="x", procedure="void", count=1, **rows):
 
 
 def signal_all(kyoto, name, count):
-    """Signals until so many wait, and wakes them all."""
+    """Sends signals until this number of clients waits, and wakes them all."""
     assert wait_until(lambda: kyoto.done("void", SIGNAL=name, SIGNALBROAD="")["SIGNALED"] == b"%d" % count)
 
 
 def test_a_signal_that_nobody_waits_for(kyoto):
-    """Counts none, and is not remembered."""
+    """The signal counts 0 clients and is not stored."""
     assert kyoto.call("void", SIGNAL="x") == ok(SIGNALED=0)
     assert kyoto.call("void", WAIT="x", WAITTIME="0.05") == TIMED_OUT
 
 
 def test_a_signal_wakes_a_waiting_procedure(connect, kyoto):
-    """Which runs only then."""
+    """The procedure runs only after the signal."""
     (waiter,) = waiting(connect, procedure="get", key="k")
     assert waiter.is_silent()
     kyoto.call("set", key="k", value="v", SIGNAL="x")
@@ -47,7 +47,7 @@ def test_a_signal_wakes_a_waiting_procedure(connect, kyoto):
 
 
 def test_a_signal_after_a_procedure(connect, kyoto):
-    """Its answer says how many waited."""
+    """The answer has the number of clients that waited."""
     (waiter,) = waiting(connect)
     assert waiter.is_silent()
     assert kyoto.call("set", key="k", value="v", SIGNAL="x") == ok(SIGNALED=1)
@@ -55,7 +55,7 @@ def test_a_signal_after_a_procedure(connect, kyoto):
 
 
 def test_a_signal_after_a_procedure_that_failed(connect, kyoto):
-    """Is sent as well."""
+    """The server sends the signal all the same."""
     (waiter,) = waiting(connect)
     assert waiter.is_silent()
     answer = kyoto.call("get", key="none", SIGNAL="x")
@@ -64,7 +64,7 @@ def test_a_signal_after_a_procedure_that_failed(connect, kyoto):
 
 
 def test_a_signal_wakes_one(connect, kyoto):
-    """And tells how many were waiting."""
+    """The answer has the number of clients that were waiting."""
     waiters = waiting(connect, count=3)
     assert all(waiter.is_silent() for waiter in waiters)
     assert kyoto.call("void", SIGNAL="x") == ok(SIGNALED=3)
@@ -76,7 +76,7 @@ def test_a_signal_wakes_one(connect, kyoto):
 
 
 def test_a_broad_signal_wakes_all(connect, kyoto):
-    """Any value of SIGNALBROAD."""
+    """SIGNALBROAD may have any value."""
     waiters = waiting(connect, count=5)
     assert all(waiter.is_silent() for waiter in waiters)
     assert kyoto.call("void", SIGNAL="x", SIGNALBROAD="0") == ok(SIGNALED=5)
@@ -84,7 +84,7 @@ def test_a_broad_signal_wakes_all(connect, kyoto):
 
 
 def test_a_deleted_cursor_signals_nobody(connect, kyoto):
-    """As in ktserver: cur_delete is done before anything else is looked at."""
+    """As in ktserver, cur_delete runs before the server reads the other inputs."""
     (waiter,) = waiting(connect)
     assert waiter.is_silent()
     kyoto.call("void", CUR=1)
@@ -94,7 +94,7 @@ def test_a_deleted_cursor_signals_nobody(connect, kyoto):
 
 
 def test_names_are_apart(connect, kyoto):
-    """Any bytes."""
+    """Names may be any bytes."""
     name = bytes(range(256))
     waiter = connect.kyoto()
     begin_waiting(waiter, rpc("void", {"WAIT": name, "WAITTIME": WAIT_S}))
@@ -107,7 +107,7 @@ def test_names_are_apart(connect, kyoto):
 
 @pytest.mark.parametrize("seconds", ["0.05", " 0.05", "5e-2", "0.05s"])
 def test_time_runs_out(kyoto, seconds):
-    """Then the procedure does not run."""
+    """After the timeout, the procedure does not run."""
     started = time.monotonic()
     assert kyoto.call("set", key="k", value="v", WAIT="x", WAITTIME=seconds) == TIMED_OUT
     # Not after the half minute of those that name no time.
@@ -116,14 +116,14 @@ def test_time_runs_out(kyoto, seconds):
 
 
 def test_a_signal_behind_a_wait_that_ran_out(connect, kyoto):
-    """Is not sent, or finds nobody."""
+    """The signal is not sent, or reaches no client."""
     answer = kyoto.call("void", WAIT="x", WAITTIME="0.02", SIGNAL="y")
     assert answer.status == 503 and answer.rows[b"ERROR"] == b"the condition timed out"
 
 
 @pytest.mark.parametrize("seconds", ["0", "-1", "x", "", "inf", "1e300", "nan", "99999999999999999999"])
 def test_no_time_is_half_a_minute(connect, kyoto, seconds):
-    """Not none; and times without measure are long."""
+    """0 means the default, not no wait; very large times are limited."""
     waiter = connect.kyoto()
     begin_waiting(waiter, rpc("void", {"WAIT": "x", "WAITTIME": seconds}))
     assert waiter.is_silent(0.1)
@@ -132,7 +132,7 @@ def test_no_time_is_half_a_minute(connect, kyoto, seconds):
 
 
 def test_pipelined_requests_wait_as_well(connect, kyoto):
-    """Answers keep their order."""
+    """Answers arrive in order."""
     (waiter,) = waiting(connect)
     waiter.send(rpc("echo", {"a": "1"}) + http("GET", "/none"))
     assert waiter.is_silent()
@@ -143,7 +143,7 @@ def test_pipelined_requests_wait_as_well(connect, kyoto):
 
 
 def test_others_go_on_meanwhile(connect, kyoto):
-    """Far more waiting than ktserver has threads."""
+    """More clients wait than ktserver has threads."""
     waiters = waiting(connect, count=100)
     for i in range(200):
         assert kyoto.call("set", key="k", value=i) == ok()
@@ -151,8 +151,8 @@ def test_others_go_on_meanwhile(connect, kyoto):
     assert [waiter.answer() for waiter in waiters] == [ok()] * 100
 
 
-def test_a_waiting_client_that_goes(server, connect, kyoto):
-    """Is not counted any more."""
+def test_a_waiting_client_that_disconnects(server, connect, kyoto):
+    """The server no longer counts the client."""
     for leave in ("close", "reset"):
         (waiter,) = waiting(connect)
         assert waiter.is_silent()
@@ -161,7 +161,7 @@ def test_a_waiting_client_that_goes(server, connect, kyoto):
 
 
 def test_wait_in_a_query(connect, kyoto):
-    """The common inputs may stand anywhere."""
+    """The common inputs may be anywhere."""
     waiter = connect.kyoto()
     begin_waiting(waiter, http("GET", f"/rpc/echo?WAIT=x&WAITTIME={WAIT_S}&a=1"))
     assert waiter.is_silent()
@@ -169,14 +169,14 @@ def test_wait_in_a_query(connect, kyoto):
     assert waiter.answer() == ok(WAIT="x", WAITTIME=WAIT_S, a=1)
 
 
-def test_wait_comes_before_anything_is_looked_at(kyoto):
-    """An unknown database is told after the wait."""
+def test_wait_precedes_all_checks(kyoto):
+    """The server reports an unknown database after the wait."""
     assert kyoto.call("get", WAIT="x", WAITTIME="0.02", DB="none", key="k") == TIMED_OUT
     assert kyoto.call("nonesuch", WAIT="x", WAITTIME="0.02") in (TIMED_OUT, failed(501, "not implemented: nonesuch"))
 
 
 def test_two_clients_play_ping_pong(connect):
-    """A hundred signals there and back."""
+    """Two clients exchange a hundred signals."""
     ping, pong = connect.kyoto(), connect.kyoto()
     for i in range(100):
         pong.send(rpc("get", {"WAIT": "ping", "WAITTIME": WAIT_S, "key": "ball"}))
