@@ -89,7 +89,7 @@ bench-quick: build deps ## the five published experiments, in a few minutes
 
 report: deps ## write the pages of raw results, without measuring
 	@bench/experiments --docs docs --readme README.md
-	@bench/report
+	@bench/report --readme README.md
 
 docs: build ## write the pages that are generated from tables in the code
 	@TODANA_WRITE_DOCS=1 $(CARGO) test --quiet --locked $(NATIVE) \

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import html as escape_html
-import statistics
 from pathlib import Path
 
 import published
 from findings import report as findings
-from findings.section import Cell, plural
+from findings.section import plural
 
 STYLE = (Path(__file__).resolve().parent / "report.css").read_text()
 BAND = "Bands and dark lines span the rounds; grey dashes and grey bars are published figures from another machine."
@@ -38,18 +37,6 @@ def text(words) -> str:
     """Escaped, with `code` set as such."""
     parts = escape_html.escape(str(words)).split("`")
     return "".join(f"<code>{part}</code>" if index % 2 else part for index, part in enumerate(parts))
-
-
-def figures(cell: Cell) -> tuple[str, str]:
-    """A cell's figure, and its spread."""
-    if cell.missing:
-        return cell.missing, ""
-    if cell.text or not cell.values:
-        return cell.text or "-", ""
-    middle = cell.pattern.format(statistics.median(cell.values))
-    if len(cell.values) == 1:
-        return middle, ""
-    return middle, f"{cell.pattern.format(min(cell.values))} - {cell.pattern.format(max(cell.values))}"
 
 
 def _answer(report, section):
@@ -146,7 +133,7 @@ def _table(table):
     for label, *cells in table.rows:
         found = []
         for cell in cells:
-            middle, spread = figures(cell)
+            middle, spread = cell.shown
             css = "missing" if cell.missing else cell.kind
             title = f' title="{escape_html.escape(cell.reason)}"' if cell.reason else ""
             below = f'<span class="spread">{text(spread)}</span>' if spread else ""

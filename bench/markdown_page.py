@@ -5,7 +5,8 @@ from __future__ import annotations
 import published
 from findings import report as findings
 from findings.section import plural
-from html_page import BAND, figures
+from html_page import BAND
+from markdown import bullets, grid, table
 
 
 def markdown(report, results: str) -> str:
@@ -45,25 +46,16 @@ def _summary(report):
     for back_end, counts in findings.totals(report).items():
         rows.append(["**Todana, sum**", "all peers", back_end or "local (E1, E2)", *_counts(counts), ""])
     heads = ["Experiment", "Compared with", "Todana's back end", "Better", "Within the noise", "Worse", "Todana's median / peer's"]
-    return _rows(heads, rows, "|---|---|---|---:|---:|---:|---:|")
+    return grid(heads, rows, "|---|---|---|---:|---:|---:|---:|")
 
 
 def _losses(report):
-    return [f"**{findings.lost_words(report)}**", _list(findings.all_losses(report))]
+    return [f"**{findings.lost_words(report)}**", bullets(findings.all_losses(report))]
 
 
 def _counts(counts):
     better, noise, worse = counts
     return [f"{better:,}", f"{noise:,}", f"**{worse:,}**" if worse else "0"]
-
-
-def _rows(heads, rows, rule):
-    lines = ["| " + " | ".join(row) + " |" for row in [heads, *rows]]
-    return "\n".join([lines[0], rule, *lines[1:]])
-
-
-def _list(lines):
-    return "\n".join(f"- {line}" for line in lines)
 
 
 def _section(report, section, results):
@@ -75,27 +67,18 @@ def _section(report, section, results):
     parts.append(f"**Published.** {section.finding} ({published.SOURCES[section.name]})")
     if claims := report.claims(section):
         parts.append("**Today.**")
-        parts.append(_list([f"{claim.subject[0].upper() + claim.subject[1:]}: *{label}*. {claim.figures[0].upper() + claim.figures[1:]}." for claim, label in claims]))
+        parts.append(bullets([f"{claim.subject[0].upper() + claim.subject[1:]}: *{label}*. {claim.figures[0].upper() + claim.figures[1:]}." for claim, label in claims]))
     if section.contests:
         parts.append(f"**{section.own}** is" if section.own != "Todana" else "**Todana.**")
-        parts.append(_list([(f"on {each.back_end}, " if each.back_end else "") + findings.compared(each) for each in report.standings(section)]))
-        parts += ["**Losses.**", _list(findings.losses(report, section)) or "None beyond the noise."]
+        parts.append(bullets([(f"on {each.back_end}, " if each.back_end else "") + findings.compared(each) for each in report.standings(section)]))
+        parts += ["**Losses.**", bullets(findings.losses(report, section)) or "None beyond the noise."]
         if close := findings.leanings(report, section):
-            parts += ["**Within the noise, with a worse median.**", _list(close)]
+            parts += ["**Within the noise, with a worse median.**", bullets(close)]
     else:
         parts.append(f"**Todana.** {findings.stands(report, section)}")
-    parts += ["**Notes.**", _list(section.remarks)]
-    tables = "\n\n".join(_table(table) for table in section.tables)
+    parts += ["**Notes.**", bullets(section.remarks)]
+    tables = "\n\n".join(f"**{each.caption}**\n\n{table(each)}" for each in section.tables)
     return [*parts, f"<details>\n<summary>{plural(len(section.tables), 'table')}</summary>\n\n{tables}\n\n</details>"]
-
-
-def _table(table):
-    heads = [f"*{words}*" if kind == "published" else words for words, kind in table.heads]
-    rows = []
-    for label, *cells in table.rows:
-        found = [figures(cell) for cell in cells]
-        rows.append([label, *[f"{middle} ({spread})" if spread else middle for middle, spread in found]])
-    return f"**{table.caption}**\n\n" + _rows(heads, rows, "|---|" + "---:|" * (len(heads) - 1))
 
 
 def _provenance(report, results):
@@ -110,5 +93,5 @@ def _provenance(report, results):
         "\n".join(["| | |", "|---|---|", *[f"| {name} | {value} |" for name, value in findings.provenance(report)]]),
     ]
     if missing := findings.gaps(report):
-        parts.append("**Without figures.**\n\n" + _list(missing))
+        parts.append("**Without figures.**\n\n" + bullets(missing))
     return parts

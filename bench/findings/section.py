@@ -26,6 +26,18 @@ class Cell:
     reason: str = ""
     kind: str = "baseline"  # or "published", "todana", "ratio"
 
+    @property
+    def shown(self) -> tuple[str, str]:
+        """The median or the text, and the smallest and largest round."""
+        if self.missing:
+            return self.missing, ""
+        if self.text or not self.values:
+            return self.text or "-", ""
+        middle = self.pattern.format(statistics.median(self.values))
+        if len(self.values) == 1:
+            return middle, ""
+        return middle, f"{self.pattern.format(min(self.values))} - {self.pattern.format(max(self.values))}"
+
 
 @dataclasses.dataclass(frozen=True)
 class Table:
