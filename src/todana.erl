@@ -40,6 +40,7 @@ process to own a record.
     compare_and_swap/4, compare_and_swap/5,
     take/2,
     delete/2, delete/3,
+    update/3, update/4,
     update_counter/3, update_counter/4,
     ttl/2,
     expire/3,
@@ -81,6 +82,8 @@ process to own a record.
     counter_options/0,
     many_options/0,
     fetch_options/0,
+    update_options/0,
+    update_function/0,
     order/0,
     bound/0,
     range_options/0,
@@ -186,6 +189,36 @@ ascending, or descending.
     expires_at_ms => non_neg_integer(),
     flags => 0..16#ffffffff
 }.
+-doc """
+- `attempts`: how often the function is called at most; default 100
+- `ttl_ms`, `expires_at_ms`, `flags`: how to store the value, as in
+  `t:put_options/0`. By default a record keeps its expiry and its flags, and a
+  new record gets the table's `ttl_ms`
+""".
+-type update_options() :: #{
+    attempts => pos_integer() | infinity,
+    ttl_ms => pos_integer() | infinity | keep,
+    expires_at_ms => non_neg_integer(),
+    flags => 0..16#ffffffff
+}.
+-doc """
+Decides what becomes of a record. It is given what `get/2` would return, and
+returns
+
+- `{put, Value}` or `{put, Value, Options}` to store a value. `Options` may be
+  `ttl_ms`, `expires_at_ms` and `flags`
+- `delete` to remove the record
+- `keep` to leave everything as it is
+- `{error, Reason}` to leave everything as it is and make `Reason` the result
+""".
+-type update_function() :: fun(
+    ({ok, value()} | error) ->
+        {put, value()}
+        | {put, value(), put_options()}
+        | delete
+        | keep
+        | {error, term()}
+).
 -doc "The position at which a scan continues.".
 -opaque cursor() :: {cursor, pos_integer()}.
 -doc "An end of a range: a key, included in the range or excluded from it.".
@@ -336,7 +369,7 @@ get_slowly(Table, Key, Misuse) ->
 get_entry(Table, Key) ->
     Get = fun(K, Form) -> todana_nif:get_entry(Table, K, Form) end,
     case on_key(get_entry, [Table, Key], Key, Get) of
-        {Value, Version, Flags, ExpiresAtMs, IsEncoded} ->
+        {Value, Version, Flags, ExpiresAtMs, IsEncoded, _State} ->
             {ok, #{
                 value =>
                     case IsEncoded of
@@ -490,6 +523,49 @@ delete(Table, Key, #{version := Version} = Options) when
 delete(Table, Key, Options) ->
     Misuse = {badarg, 3, {bad_option, version}},
     todana_error:raise(delete, [Table, Key, Options], Misuse).
+
+-doc "`update/4` without options.".
+-spec update(table(), key(), update_function()) ->
+    {ok, value()} | ok | {error, conflict | full | term()}.
+update(Table, Key, Function) ->
+    update([Table, Key, Function], Table, Key, Function, #{}).
+
+-doc """
+Changes a record by a function of its present value:
+
+    {ok, 5} = todana:update(stock, apples, fun
+        ({ok, N}) when N > 0 -> {put, N - 1};
+        ({ok, 0}) -> {error, sold_out};
+        (error) -> {put, 5}
+    end).
+
+Returns `{ok, Value}` with the value that was stored, `ok` if the function
+returned `delete` or `keep`, and the function's `{error, Reason}`.
+
+Nothing is locked while the function runs. If another process changes the record
+meanwhile, the function is called again with the new value, so it should have no
+side effects. `{error, conflict}` if that happened `attempts` times,
+`{error, full}` if there is no room: nothing was written. An exception of the
+function is raised in the caller.
+
+For sums, `update_counter/3` is faster.
+""".
+-spec update(table(), key(), update_function(), update_options()) ->
+    {ok, value()} | ok | {error, conflict | full | term()}.
+update(Table, Key, Function, Options) ->
+    Arguments = [Table, Key, Function, Options],
+    update(Arguments, Table, Key, Function, Options).
+
+-spec update([term()], table(), key(), update_function(), update_options()) ->
+    {ok, value()} | ok | {error, term()}.
+update(Arguments, Table, Key, Function, Options) when
+    is_function(Function, 1)
+->
+    Wanted = wanted(update, Arguments, update, Options),
+    Result = todana_update:update(Table, Key, Function, Wanted),
+    answer(update, Arguments, Result);
+update(Arguments, _Table, _Key, _Function, _Options) ->
+    todana_error:raise(update, Arguments, {badarg, 3, not_a_function}).
 
 -doc """
 Adds to a counter and returns its new value; `error` if there is no record.

@@ -7,12 +7,24 @@
 -export_type([kind/0]).
 
 -type kind() ::
-    open | put | expiring | expiry | counter | many | fetch | range.
+    open
+    | put
+    | expiring
+    | expiry
+    | counter
+    | many
+    | fetch
+    | update
+    | updated
+    | transaction
+    | range.
 
 %% Limits the work of functions that visit all shards, for example clear.
 -define(SHARDS_MAX, 65_536).
 %% Maximum number of records in a page of a range.
 -define(LIMIT_MAX, 1000).
+%% How often an update or a transaction is attempted.
+-define(ATTEMPTS, 100).
 
 -doc "All options of this kind, with defaults; or the cause of the error.".
 -spec read(kind(), term()) -> {ok, map()} | {error, term()}.
@@ -36,7 +48,10 @@ allowed(expiring) -> [ttl_ms, expires_at_ms, flags];
 allowed(expiry) -> [ttl_ms, expires_at_ms];
 allowed(counter) -> [initial, ttl_ms, expires_at_ms];
 allowed(many) -> [atomic, only, ttl_ms, expires_at_ms];
-allowed(fetch) -> [timeout_ms, ttl_ms, expires_at_ms, flags].
+allowed(fetch) -> [timeout_ms, ttl_ms, expires_at_ms, flags];
+allowed(update) -> [attempts, ttl_ms, expires_at_ms, flags];
+allowed(updated) -> [ttl_ms, expires_at_ms, flags];
+allowed(transaction) -> [attempts].
 
 -spec check(kind(), map()) -> {ok, map()} | {error, term()}.
 check(_Kind, #{ttl_ms := _, expires_at_ms := _}) ->
@@ -67,7 +82,10 @@ check(Kind, Options) ->
 -spec is_good(kind(), atom(), term()) -> boolean().
 is_good(_, ttl_ms, N) when ?IS_POSITIVE(N) -> true;
 is_good(_, ttl_ms, infinity) -> true;
-is_good(Kind, ttl_ms, keep) -> lists:member(Kind, [put, expiring, many]);
+is_good(Kind, ttl_ms, keep) ->
+    lists:member(Kind, [put, expiring, many, update, updated]);
+is_good(_, attempts, infinity) -> true;
+is_good(_, attempts, N) when ?IS_POSITIVE(N) -> true;
 is_good(_, expires_at_ms, N) -> is_integer(N) andalso N >= 0
     andalso N < 1 bsl 63;
 is_good(_, flags, N) -> is_integer(N) andalso N >= 0 andalso N < 1 bsl 32;
@@ -128,6 +146,18 @@ defaults(range, Options) ->
         },
         Options
     );
+defaults(transaction, Options) ->
+    maps:merge(#{attempts => ?ATTEMPTS}, Options);
+defaults(update, Options) ->
+    maps:merge(#{attempts => ?ATTEMPTS}, defaults(updated, Options));
+defaults(updated, Options) ->
+    %% Only what was asked for: the rest is as the record has it.
+    case expires(Options) of
+        Kept when Kept =:= table; Kept =:= keep ->
+            maps:with([attempts, flags], Options);
+        Expires ->
+            (maps:with([attempts, flags], Options))#{expires => Expires}
+    end;
 defaults(_Kind, Options) ->
     Defaults = #{
         only => always,

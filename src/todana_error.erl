@@ -23,7 +23,7 @@ raise(Function, Arguments, {badarg, Number, Cause}) ->
 is_ours({Module, _, _, _}) ->
     lists:member(Module, [
         erlang, ?MODULE, todana, todana_many, todana_pages, todana_ranges,
-        todana_fetch
+        todana_fetch, todana_commit, todana_update
     ]).
 
 -doc "What `erl_error` prints for a raised `badarg`.".
@@ -56,6 +56,8 @@ text(not_running) -> "the application todana is not running";
 text(bad_option) -> "an option has a value of the wrong type";
 text({bad_option, Name}) ->
     io_lib:format("option ~tp has a value of the wrong type", [Name]);
+text({returned, Cause}) ->
+    ["returned a value or options that cannot be stored: ", text(Cause)];
 text({unknown_option, Name}) ->
     io_lib:format("there is no option ~tp", [Name]);
 text({needs, What, Name, Value}) ->

@@ -43,6 +43,9 @@
     counts/1,
     count/1,
     bytes/1,
+    key_bytes/3,
+    commit/4,
+    commit_dirty/4,
     sweep/2,
     sweep_dirty/2,
     time_ms/0,
@@ -131,8 +134,8 @@ put_with_dirty(_, _, _, _, _, _, _) -> erlang:nif_error(not_loaded).
 
 -spec get_entry(table(), key(), form()) ->
     {term(), non_neg_integer(), non_neg_integer(),
-     non_neg_integer() | infinity, boolean()}
-    | fact().
+     non_neg_integer() | infinity, boolean(), non_neg_integer()}
+    | error | misuse().
 get_entry(_, _, _) -> erlang:nif_error(not_loaded).
 
 -spec take(table(), key(), form()) -> value() | fact().
@@ -254,6 +257,18 @@ count(_) -> erlang:nif_error(not_loaded).
 
 -spec bytes(table()) -> non_neg_integer() | misuse().
 bytes(_) -> erlang:nif_error(not_loaded).
+
+-spec key_bytes(table(), key(), form()) -> binary() | misuse().
+key_bytes(_, _, _) -> erlang:nif_error(not_loaded).
+
+-spec commit(table(), [{key(), non_neg_integer()}], [tuple()], form()) ->
+    ok | conflict | {error, full | too_large} | misuse().
+commit(_, _, _, _) -> erlang:nif_error(not_loaded).
+
+-spec commit_dirty(
+    reference(), [{key(), non_neg_integer()}], [tuple()], form()
+) -> ok | conflict | {error, full | too_large} | misuse().
+commit_dirty(_, _, _, _) -> erlang:nif_error(not_loaded).
 
 -spec sweep(table(), pos_integer()) ->
     {non_neg_integer(), boolean()} | misuse().

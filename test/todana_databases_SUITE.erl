@@ -16,10 +16,11 @@
     bad_names_keep_the_application_from_starting/1,
     ignored_parameters_are_logged_once/1,
     every_read_is_a_use/1,
-    take_removes_the_value_it_returns/1
+    take_removes_the_value_it_returns/1,
+    an_update_is_of_the_database_that_was_read/1
 ]).
 %% Called in the peer node
--export([take_all/1, others/1]).
+-export([take_all/1, others/1, update_and_exchange/1]).
 %% For the logger of the peer node
 -export([log/2]).
 
@@ -34,7 +35,8 @@ all() ->
         bad_names_keep_the_application_from_starting,
         ignored_parameters_are_logged_once,
         every_read_is_a_use,
-        take_removes_the_value_it_returns
+        take_removes_the_value_it_returns,
+        an_update_is_of_the_database_that_was_read
     ].
 
 init_per_testcase(_Case, Config) ->
@@ -236,6 +238,27 @@ others(Keys) ->
                   {ok, Value} <- [todana:get(Database, Key)]]
      || Key <- Keys
     ].
+
+%% Databases that were filled alike have the same versions for the same keys.
+an_update_is_of_the_database_that_was_read(Config) ->
+    #{resp := Address} = serve(Config, [resp]),
+    [{ok, _} = todana(Config, open, [D, #{}]) || D <- [db0, db1]],
+    ok = todana(Config, put, [db0, ~"k", ~"0"]),
+    ok = todana(Config, put, [db1, ~"k", ~"1"]),
+    Peer = proplists:get_value(peer, Config),
+    {ok, ~"1 new"} =
+        peer:call(Peer, ?MODULE, update_and_exchange, [Address], 60_000),
+    ?assertEqual({ok, ~"1 new"}, todana(Config, get, [db0, ~"k"])),
+    ?assertEqual({ok, ~"0"}, todana(Config, get, [db1, ~"k"])).
+
+update_and_exchange(Address) ->
+    todana:update(db0, ~"k", fun
+        ({ok, ~"0"}) ->
+            ~"+OK\r\n" = say(Address, ~"SWAPDB 0 1\r\n"),
+            {put, ~"0 new"};
+        ({ok, ~"1"}) ->
+            {put, ~"1 new"}
+    end).
 
 exchange_until_stopped(Socket, Me) ->
     Exchanges = binary:copy(~"SWAPDB 0 1\r\n", 1000),

@@ -14,7 +14,7 @@
 %% Called by the commands
 -export([put/3, put/4, get/2, entry/2, take/2, delete/2, is_key/2, count/3,
          put_many/3, get_many/2, delete_many/2, all_of/1, snapshot/1, clear/1,
-         size_of/1, persist/2, swap/3]).
+         size_of/1, persist/2, swap/3, update/3]).
 
 -define(TABLE, model).
 
@@ -160,6 +160,7 @@ command({Codec, _}) ->
         {call, ?MODULE, count, [T, K, integer(-3, 3)]},
         {call, ?MODULE, swap, [T, K, V]},
         {call, ?MODULE, persist, [T, K]},
+        {call, ?MODULE, update, [T, K, decision(V)]},
         {call, ?MODULE, put_many, [T, list({K, V}), boolean()]},
         {call, ?MODULE, get_many, [T, list(K)]},
         {call, ?MODULE, delete_many, [T, list(K)]},
@@ -168,6 +169,9 @@ command({Codec, _}) ->
         {call, ?MODULE, size_of, [T]},
         {call, ?MODULE, clear, [T]}
     ]).
+
+decision(V) ->
+    oneof([{put, V}, delete, keep, {error, why}, twice]).
 
 put(T, K, V) -> todana:put(T, K, V).
 put(T, K, V, Only) -> todana:put(T, K, V, #{only => Only}).
@@ -199,6 +203,19 @@ swap(T, K, V) ->
         error ->
             todana:compare_and_swap(T, K, 1, V)
     end.
+
+%% `twice' doubles what is there.
+update(T, K, twice) ->
+    Twice = fun(V) -> <<(bytes(V))/binary, (bytes(V))/binary>> end,
+    todana:update(T, K, fun
+        ({ok, V}) -> {put, Twice(V)};
+        (error) -> {put, ~"none"}
+    end);
+update(T, K, Decision) ->
+    todana:update(T, K, fun(_) -> Decision end).
+
+bytes(V) when is_binary(V), byte_size(V) < 100 -> V;
+bytes(_) -> ~"other".
 
 all_of(T) ->
     todana:fold(fun(K, V, Acc) -> [{K, V} | Acc] end, [], T).
@@ -259,6 +276,21 @@ model(swap, [K, V], _, M) ->
         #{K := _} -> {true, M#{K := V}};
         #{} -> {{error, absent}, M}
     end;
+model(update, [K, twice], _, M) ->
+    New =
+        case M of
+            #{K := V} -> <<(bytes(V))/binary, (bytes(V))/binary>>;
+            #{} -> ~"none"
+        end,
+    {{ok, New}, M#{K => New}};
+model(update, [K, {put, V}], _, M) ->
+    {{ok, V}, M#{K => V}};
+model(update, [K, delete], _, M) ->
+    {ok, maps:remove(K, M)};
+model(update, [_, keep], _, M) ->
+    {ok, M};
+model(update, [_, {error, _} = Error], _, M) ->
+    {Error, M};
 model(put_many, [Pairs, _], _, M) ->
     {ok, maps:merge(M, maps:from_list(Pairs))};
 model(get_many, [Keys], _, M) ->

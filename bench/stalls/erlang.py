@@ -12,7 +12,7 @@ CONSTANT = {
     "put": "put/3", "put_with": "put/4", "compare_and_swap": "compare_and_swap/4",
     "compare_and_swap_with": "compare_and_swap/5", "take": "take/2", "delete": "delete/2", "delete_version": "delete/3",
     "update_counter": "update_counter/3", "update_counter_with": "update_counter/4", "ttl": "ttl/2", "expire": "expire/3",
-    "persist": "persist/2", "fetch": "fetch/3",
+    "persist": "persist/2", "fetch": "fetch/3", "update": "update/3", "update_with": "update/4",
 }  # fmt: skip
 IN_ORDER = {
     "range": "range/4", "range_default": "range/3", "prefix": "prefix/3", "prefix_default": "prefix/2", "first": "first/1",
@@ -43,6 +43,7 @@ def rows(sizes: Sizes) -> list[Row]:
         big(f"delete/2 of {text}", "delete/2", "delete_big"),
         big(f"expire/3 of {text}", "expire/3", "expire_big"),
         big(f"persist/2 of {text}", "persist/2", "persist_big"),
+        big(f"update/3 of {text}", "update/3", "update_big"),
         row(f"put/3 of {size_text(sizes.value_bytes * 15 // 16)} into a full, evicting table", "put/3", "put_evicting", database=EVICTING, needs=(EVICTING,), spoils=(EVICTING,), is_once=True),
         row(f"get/2, the key a list of {sizes.key_characters:,} characters", "get/2", "get_long_key", is_once=True),
         row(f"get/2, the key a nested list of {sizes.key_characters:,} characters", "get/2", "get_deep_key", is_once=True),

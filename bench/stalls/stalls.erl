@@ -323,6 +323,15 @@ row(update_counter, _) ->
     ?ROW(todana:update_counter(db4, ~"counter", 1));
 row(update_counter_with, _) ->
     ?ROW(todana:update_counter(db4, ~"counter", 1, #{initial => 0}));
+row(update, _) ->
+    ?ROW(todana:update(db0, key(1), fun({ok, Value}) -> {put, Value} end));
+row(update_with, _) ->
+    Rewrite = fun({ok, Value}) -> {put, Value} end,
+    ?ROW(todana:update(db0, key(1), Rewrite, #{attempts => 1}));
+row(update_big, Sizes) ->
+    with_big(Sizes, fun(Key) ->
+        {ok, _} = todana:update(db4, Key, fun({ok, Value}) -> {put, Value} end)
+    end);
 row(ttl, _) -> ?ROW(todana:ttl(db0, key(1)));
 row(expire, _) -> ?ROW(todana:expire(db0, key(2), 1_000_000));
 row(expire_big, Sizes) ->

@@ -37,6 +37,7 @@ mod reply;
 mod slices;
 mod strings;
 mod target;
+mod transaction;
 mod work;
 
 pub use batch::*;
@@ -51,4 +52,5 @@ pub use reply::*;
 pub use slices::{Begun, STEP_KEYS_MAX, execute_slice};
 pub use todana_table::PREFETCH_KEYS_MAX;
 pub use todana_table::{Bound, KeyRange};
+pub use transaction::{Check, KeyState, Transaction, Uncommitted, Write, commit, look_up_state};
 pub use work::BATCH_UNITS_MAX;

@@ -69,7 +69,7 @@ pub(crate) fn get<K: Keyspace, R>(
 /// Reads a record and records the access. The access time is not visible in a record, so it is
 /// recorded first.
 #[inline]
-fn used<R>(
+pub(crate) fn used<R>(
     now_ms: u64,
     look: impl FnOnce(Option<Entry<'_>>) -> R,
 ) -> impl FnOnce(Option<Entry<'_>>) -> R {

@@ -78,6 +78,47 @@ impl<'a> Numbered<'a> {
     fn is_still(&self, map: DatabaseMap) -> bool {
         self.databases.map() == map
     }
+
+    /// The index of the database's table by this map.
+    fn index(&self, map: DatabaseMap) -> usize {
+        map.index(self.number).unwrap_or_default()
+    }
+
+    /// As [`Target::read_in_place`]; also returns the index of the table that it looked at.
+    #[inline]
+    pub(crate) fn read_with_index<R>(
+        &self,
+        key: &[u8],
+        now_ms: u64,
+        look: impl FnOnce(Option<Entry<'_>>) -> R,
+    ) -> (R, usize) {
+        let mut look = Some(look);
+        loop {
+            let (table, map) = self.table();
+            let result = table.read_in_place(key, now_ms, |entry| {
+                let look = if self.is_still(map) { look.take() } else { None };
+                look.map(|look| look(entry))
+            });
+            if let Some(result) = result {
+                return (result, self.index(map));
+            }
+        }
+    }
+
+    /// As [`Target::lock`]; also returns the index of the table that it locked.
+    pub(crate) fn lock_with_index<'k>(
+        &self,
+        keys: impl IntoIterator<Item = &'k [u8]> + Clone,
+        now_ms: u64,
+    ) -> (Locked<'a>, usize) {
+        loop {
+            let (table, map) = self.table();
+            let locked = table.lock(keys.clone(), now_ms);
+            if self.is_still(map) {
+                return (locked, self.index(map));
+            }
+        }
+    }
 }
 
 impl Target for Numbered<'_> {
@@ -88,17 +129,7 @@ impl Target for Numbered<'_> {
         now_ms: u64,
         look: impl FnOnce(Option<Entry<'_>>) -> R,
     ) -> R {
-        let mut look = Some(look);
-        loop {
-            let (table, map) = self.table();
-            let result = table.read_in_place(key, now_ms, |entry| {
-                let look = if self.is_still(map) { look.take() } else { None };
-                look.map(|look| look(entry))
-            });
-            if let Some(result) = result {
-                return result;
-            }
-        }
+        self.read_with_index(key, now_ms, look).0
     }
 
     fn lock<'k>(
@@ -106,13 +137,7 @@ impl Target for Numbered<'_> {
         keys: impl IntoIterator<Item = &'k [u8]> + Clone,
         now_ms: u64,
     ) -> Locked<'_> {
-        loop {
-            let (table, map) = self.table();
-            let locked = table.lock(keys.clone(), now_ms);
-            if self.is_still(map) {
-                return locked;
-            }
-        }
+        self.lock_with_index(keys, now_ms).0
     }
 
     /// A concurrent SWAPDB may cause the other database to be swept.

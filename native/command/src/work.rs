@@ -8,7 +8,8 @@
 //! |---|---|
 //! | a key that a command names | 1 |
 //! | a key that DEL or GETDEL removes, a second key (RENAME, COPY, MOVE), a watched key | 2 |
-//! | a pair of MSET | 5 |
+//! | a key that an Erlang transaction has read | 2 |
+//! | a pair of MSET, a write of an Erlang transaction | 5 |
 //! | a KiB of arguments | 3 |
 //! | a word of a command that a session queues | 1, by the session |
 //! | a KiB that APPEND, SETRANGE, SETBIT find in a value that they may have to copy | 3 |
@@ -83,6 +84,11 @@ pub(crate) fn units_of(batch: &Batch<'_>, databases: &Databases, mut map: Databa
         });
     }
     units
+}
+
+/// Units of an optimistic transaction. Its values are copied before anything is locked.
+pub(crate) fn units_of_transaction(checks: usize, writes: usize) -> u64 {
+    (checks as u64 * WATCH_UNITS).saturating_add(writes as u64 * PAIR_UNITS)
 }
 
 /// The tables in which a batch watches a key or does something other than a clear: one that is

@@ -36,6 +36,8 @@ rustler::atoms! {
     abandoned,
     has_records,
     in_use,
+    conflict,
+    too_large,
     // Values of options and replies.
     always,
     version,

@@ -44,6 +44,7 @@ mod signal;
 mod single;
 mod store;
 mod tables;
+mod transaction;
 mod values;
 
 use parking_lot::Mutex;

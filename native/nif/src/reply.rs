@@ -110,13 +110,14 @@ pub(crate) fn value(env: RawEnv, decoded: Decoded) -> Raw {
     }
 }
 
-/// `{Value, Version, Flags, ExpiresAtMs, IsEncoded}`, with `infinity` for no expiry.
+/// `{Value, Version, Flags, ExpiresAtMs, IsEncoded, State}`, with `infinity` for no expiry.
 pub(crate) fn entry(
     env: RawEnv,
     value: Decoded,
     version: u64,
     flags: u32,
     expires_at_ms: Option<u64>,
+    state: u64,
 ) -> Raw {
     let (value, encoded) = parts(value);
     erts::tuple(
@@ -127,6 +128,7 @@ pub(crate) fn entry(
             erts::make_u64(env, u64::from(flags)),
             expiry(env, expires_at_ms),
             encoded,
+            erts::make_u64(env, state),
         ],
     )
 }

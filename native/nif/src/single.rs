@@ -4,11 +4,11 @@ use crate::codec::{self, Decoded, EncodeBuffer, Misuse, ON_DIRTY};
 use crate::erts::{Raw, RawEnv};
 use crate::reply::{self, Answer, Answers};
 use crate::store::{Store, now_ms};
-use crate::{atoms, tables, values};
+use crate::{atoms, tables, transaction, values};
 use rustler::types::atom::Atom;
 use rustler::{Encoder, Env, Term};
 use todana_command::{
-    Command, Condition, Delta, ExpireWhen, Expires, Increment, Initial, Refusal, Set,
+    Command, Condition, Delta, ExpireWhen, Expires, Increment, Initial, KeyState, Refusal, Set,
 };
 use todana_table::Entry;
 
@@ -178,9 +178,10 @@ struct Looked {
     expires_at_ms: Option<u64>,
 }
 
-fn look(env: Env<'_>, store: &Store, key: &[u8]) -> Option<Looked> {
-    let (env, now_ms) = (env.as_c_arg(), now_ms());
-    store.look_up(key, now_ms, |entry| {
+/// Looks at a record; also returns the state of the key.
+fn look(env: Env<'_>, store: &Store, key: &[u8]) -> (Option<Looked>, KeyState) {
+    let env = env.as_c_arg();
+    store.look_up_state(key, |entry| {
         let entry = entry?;
         let value = codec::decode(store.codec, env, entry.value(), |bytes| {
             values::pinned(env, &entry, bytes).unwrap_or_else(|| values::copied(env, bytes))
@@ -191,17 +192,21 @@ fn look(env: Env<'_>, store: &Store, key: &[u8]) -> Option<Looked> {
     })
 }
 
-/// `get_entry(Table, Key, Form) -> {Value, Version, Flags, ExpiresAtMs, IsEncoded} | error`
+/// `get_entry(Table, Key, Form) -> {Value, Version, Flags, ExpiresAtMs, IsEncoded, State} |
+/// error`. The state is what [`commit`](crate::transaction) compares.
 #[rustler::nif]
 fn get_entry<'a>(env: Env<'a>, table: Term<'a>, key: Term<'a>, form: u32) -> Term<'a> {
     let mut buffer = EncodeBuffer::new();
     let looked = store_of(env, table)
         .and_then(|store| Ok(look(env, store, key_of(store, key, form, &mut buffer)?)));
     match looked {
-        Ok(Some(Looked { value, version, flags, expires_at_ms })) => {
-            wrap(env, reply::entry(env.as_c_arg(), value, version, flags, expires_at_ms))
+        Ok((Some(looked), state)) => {
+            let Looked { value, version, flags, expires_at_ms } = looked;
+            let state = transaction::state_number(state);
+            let env_raw = env.as_c_arg();
+            wrap(env, reply::entry(env_raw, value, version, flags, expires_at_ms, state))
         }
-        Ok(None) => atoms::error().encode(env),
+        Ok((None, _)) => atoms::error().encode(env),
         Err(misuse) => misuse.term(env),
     }
 }

@@ -5,7 +5,10 @@ use crate::erts::{Raw, ResourceType};
 use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
-use todana_command::{Command, Context, Databases, Expires, Place, Reply, VALUE_BYTES_MAX};
+use todana_command::{
+    Command, Context, Databases, Expires, KeyState, Place, Reply, Transaction, Uncommitted,
+    VALUE_BYTES_MAX,
+};
 use todana_table::{Entry, Options, Table};
 
 /// Resources that are handles of tables.
@@ -112,6 +115,20 @@ impl Store {
         look: impl FnOnce(Option<Entry<'_>>) -> R,
     ) -> R {
         todana_command::look_up(self.place(), key, now_ms, look)
+    }
+
+    /// The same; also returns the state of the key.
+    pub(crate) fn look_up_state<R>(
+        &self,
+        key: &[u8],
+        look: impl FnOnce(Option<Entry<'_>>) -> R,
+    ) -> (R, KeyState) {
+        todana_command::look_up_state(self.place(), key, now_ms(), look)
+    }
+
+    /// Performs all writes, or none if a key is in another state than it was.
+    pub(crate) fn commit(&self, transaction: &Transaction<'_>) -> Result<(), Uncommitted> {
+        todana_command::commit(self.place(), transaction, now_ms())
     }
 
     /// Removes a record and reads it; a large one is read without its shard's lock.

@@ -16,3 +16,4 @@ mod range;
 mod recorder;
 mod strings;
 mod sweep;
+mod transactions;

@@ -1,0 +1,253 @@
+//! Optimistic transactions: several records written as one step, provided that the records that
+//! were read before have not changed since.
+//!
+//! A caller reads records one at a time with [`look_up_state`], which also returns the state of the
+//! key. [`commit`] then locks the shards of all keys, compares the states, reserves room for the
+//! writes, and performs them. Nobody sees a state in between. A refused transaction leaves no
+//! trace.
+//!
+//! A version identifies the write that made a record, so a record of the same version is the same
+//! record. An absent key has no such identity and needs none: a key that is absent again is in the
+//! same state, whatever happened in between. So a transaction needs no registration while it runs,
+//! and it is a plain value that can be encoded.
+//!
+//! How it differs from a [`Batch`](crate::Batch) with watches: a batch consists of commands, each
+//! of which may fail by itself. A transaction consists of writes that cannot fail once room is
+//! reserved, as those of `SetMany`.
+
+use crate::Expires;
+use crate::look_up::{Place, used};
+use crate::record::{is_past, resolve};
+use crate::target::Numbered;
+use crate::work::{self, BATCH_UNITS_MAX};
+use todana_table::{
+    Entry, Full, Growth, Keyspace, Locked, Meta, PREFETCH_KEYS_MAX, Prepared, Slot,
+};
+
+/// What a key was when it was read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeyState {
+    /// It had no record.
+    Absent,
+    /// It had a record.
+    Present {
+        /// The table that it was in, see [`Databases::index`](crate::Databases::index); 0 for a
+        /// table that is no database. Each table counts its versions separately.
+        table: usize,
+        /// The version of the record.
+        version: u64,
+    },
+}
+
+/// A key that must be what it was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Check<'a> {
+    /// The key.
+    pub key: &'a [u8],
+    /// What it was.
+    pub state: KeyState,
+}
+
+/// A write to one key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Write<'a> {
+    /// The key.
+    pub key: &'a [u8],
+    /// The new value and its flags and expiry; without one the record is removed.
+    pub put: Option<(&'a [u8], u32, Expires)>,
+}
+
+/// What is to be checked, and what is to be written then. No two writes have the same key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Transaction<'a> {
+    /// Keys that must be what they were.
+    pub checks: &'a [Check<'a>],
+    /// The writes.
+    pub writes: &'a [Write<'a>],
+}
+
+/// Why nothing was written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Uncommitted {
+    /// A key is not what it was.
+    Conflict,
+    /// The transaction is more work than one step may be, see [`BATCH_UNITS_MAX`].
+    TooMuchWork,
+    /// There is no room for what it would write.
+    Full,
+}
+
+impl From<Full> for Uncommitted {
+    fn from(_: Full) -> Uncommitted {
+        Uncommitted::Full
+    }
+}
+
+/// Looks at the record of a key as [`look_up`](crate::look_up) does; also returns the state of the
+/// key.
+#[inline]
+pub fn look_up_state<R>(
+    place: Place<'_>,
+    key: &[u8],
+    now_ms: u64,
+    look: impl FnOnce(Option<Entry<'_>>) -> R,
+) -> (R, KeyState) {
+    let mut version = None;
+    let look = used(now_ms, |entry: Option<Entry<'_>>| {
+        version = entry.as_ref().map(Entry::version);
+        look(entry)
+    });
+    let (looked, table) = match place {
+        Place::Table(table) => (table.read_in_place(key, now_ms, look), 0),
+        Place::Database(databases, number) => match Numbered::new(databases, number) {
+            Some(home) => home.read_with_index(key, now_ms, look),
+            None => (look(None), 0),
+        },
+    };
+    let state = match version {
+        Some(version) => KeyState::Present { table, version },
+        None => KeyState::Absent,
+    };
+    (looked, state)
+}
+
+/// Performs all writes, or returns an error and performs none.
+pub fn commit(
+    place: Place<'_>,
+    transaction: &Transaction<'_>,
+    now_ms: u64,
+) -> Result<(), Uncommitted> {
+    let Transaction { checks, writes } = *transaction;
+    if work::units_of_transaction(checks.len(), writes.len()) > BATCH_UNITS_MAX {
+        return Err(Uncommitted::TooMuchWork);
+    }
+    // Values are copied before anything is locked.
+    let prepared = writes.iter().map(|write| Change::prepare(write, now_ms));
+    let prepared: Vec<Change<'_>> = prepared.collect::<Result<_, Full>>()?;
+    let keys = checks.iter().map(|check| check.key).chain(writes.iter().map(|write| write.key));
+    let (locked, index) = match place {
+        Place::Table(table) => (table.lock(keys, now_ms), 0),
+        Place::Database(databases, number) => match Numbered::new(databases, number) {
+            Some(home) => home.lock_with_index(keys, now_ms),
+            None => return Err(Uncommitted::Conflict),
+        },
+    };
+    if !hold(&locked, index, checks, now_ms) {
+        return Err(Uncommitted::Conflict);
+    }
+    apply(&locked, writes, prepared, now_ms)
+}
+
+/// Whether the keys are what they were.
+fn hold(locked: &Locked<'_>, index: usize, checks: &[Check<'_>], now_ms: u64) -> bool {
+    checks.chunks(PREFETCH_KEYS_MAX).all(|chunk| {
+        prefetch(locked, chunk.iter().map(|check| check.key));
+        chunk.iter().all(|check| {
+            let version = |entry: Option<Entry<'_>>| entry.map(|entry| entry.version());
+            let present = locked.read(check.key, now_ms, version);
+            match check.state {
+                KeyState::Absent => present.is_none(),
+                KeyState::Present { table, version } => table == index && present == Some(version),
+            }
+        })
+    })
+}
+
+/// A write that is ready to be performed under the locks.
+enum Change<'a> {
+    Put(Prepared),
+    /// The expiry is that of the present record.
+    Keep(&'a [u8], u32),
+    Remove,
+}
+
+impl<'a> Change<'a> {
+    fn prepare(write: &Write<'a>, now_ms: u64) -> Result<Change<'a>, Full> {
+        Ok(match write.put {
+            Some((value, flags, Expires::Keep)) => Change::Keep(value, flags),
+            Some((value, flags, expires)) => {
+                let expires_at_ms = resolve(expires, None);
+                if is_past(expires_at_ms, now_ms) {
+                    return Ok(Change::Remove);
+                }
+                let meta = Meta { expires_at_ms, flags, access: None };
+                Change::Put(Prepared::new(write.key, &[value], meta)?)
+            }
+            None => Change::Remove,
+        })
+    }
+
+    /// Makes the entry of a write that depends on the present record.
+    fn complete(self, locked: &Locked<'_>, key: &[u8], now_ms: u64) -> Result<Change<'a>, Full> {
+        let Change::Keep(value, flags) = self else { return Ok(self) };
+        let expiry = |entry: Option<Entry<'_>>| resolve(Expires::Keep, entry.as_ref());
+        let expires_at_ms = locked.read(key, now_ms, expiry);
+        let meta = Meta { expires_at_ms, flags, access: None };
+        Ok(Change::Put(Prepared::new(key, &[value], meta)?))
+    }
+
+    fn bytes(&self) -> Option<u64> {
+        match self {
+            Change::Put(entry) => Some(entry.bytes() as u64),
+            Change::Keep(..) | Change::Remove => None,
+        }
+    }
+}
+
+/// Performs the writes, or none of them.
+fn apply(
+    locked: &Locked<'_>,
+    writes: &[Write<'_>],
+    changes: Vec<Change<'_>>,
+    now_ms: u64,
+) -> Result<(), Uncommitted> {
+    let mut ready = Vec::with_capacity(writes.len());
+    for (write, change) in writes.iter().zip(changes) {
+        ready.push(change.complete(locked, write.key, now_ms)?);
+    }
+    let largest_bytes = ready.iter().filter_map(Change::bytes).max().unwrap_or(0);
+    let mut growth = Growth { largest_bytes, ..Growth::default() };
+    if locked.refuses(largest_bytes) {
+        for (write, change) in writes.iter().zip(&ready) {
+            let Some(bytes) = change.bytes() else { continue };
+            let present = |entry: Option<Entry<'_>>| entry.map(|entry| entry.bytes() as u64);
+            let present = locked.read(write.key, now_ms, present);
+            growth.entries += u64::from(present.is_none());
+            growth.bytes += bytes.saturating_sub(present.unwrap_or(0));
+        }
+    }
+    locked.reserve(growth)?;
+    let mut written = Ok(());
+    let mut ready = ready.into_iter();
+    for chunk in writes.chunks(PREFETCH_KEYS_MAX) {
+        prefetch(locked, chunk.iter().map(|write| write.key));
+        for (write, change) in chunk.iter().zip(ready.by_ref()) {
+            let put = locked.update(write.key, now_ms, |slot| change_slot(slot, change));
+            written = written.and(put);
+        }
+    }
+    // There was room: where this fails, the table has used up its versions.
+    Ok(written?)
+}
+
+fn change_slot(slot: &mut Slot<'_>, change: Change<'_>) -> Result<(), Full> {
+    match change {
+        Change::Put(entry) => slot.put_prepared(entry).map(|_| ()),
+        Change::Keep(..) | Change::Remove => {
+            slot.remove();
+            Ok(())
+        }
+    }
+}
+
+/// Begins to fetch from memory what these keys need, of which there are few.
+fn prefetch<'a>(locked: &Locked<'_>, keys: impl Iterator<Item = &'a [u8]>) {
+    let mut places = [&[][..]; PREFETCH_KEYS_MAX];
+    let mut len = 0;
+    for (place, key) in places.iter_mut().zip(keys) {
+        (*place, len) = (key, len + 1);
+    }
+    if len > 1 {
+        locked.prefetch(&places[..len]);
+    }
+}

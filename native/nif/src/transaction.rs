@@ -1,0 +1,180 @@
+//! The commit of an optimistic transaction, and the bytes that identify a key in one.
+
+use crate::codec::{self, DIRTY_BYTES, EncodeBuffer, Misuse, ON_DIRTY};
+use crate::erts::{self, Raw, RawEnv};
+use crate::single;
+use crate::store::Store;
+use crate::{atoms, tables, values};
+use rustler::{Encoder, Env, Term};
+use todana_command::{Check, DATABASES, KeyState, Transaction, Uncommitted, Write};
+
+/// Checks and writes of one transaction; more of them are more work than a commit may be.
+const ITEMS_MAX: usize = 32_768;
+
+/// A state as a number: the version, then four bits for the index of the table. 0 where there is no
+/// record: the first version is 1.
+pub(crate) fn state_number(state: KeyState) -> u64 {
+    match state {
+        KeyState::Present { table, version } => version << 4 | table as u64,
+        KeyState::Absent => 0,
+    }
+}
+
+fn key_state(env: RawEnv, term: Raw) -> Option<KeyState> {
+    let number = u64::try_from(erts::get_i64(env, term)?).ok()?;
+    let (table, version) = ((number % DATABASES as u64) as usize, number >> 4);
+    Some(if number == 0 { KeyState::Absent } else { KeyState::Present { table, version } })
+}
+
+const _: () = assert!(DATABASES == 16);
+
+/// `key_bytes(Table, Key, Form) -> Bytes`: keys are the same if their bytes are.
+#[rustler::nif]
+fn key_bytes<'a>(env: Env<'a>, table: Term<'a>, key: Term<'a>, form: u32) -> Term<'a> {
+    let raw_env = env.as_c_arg();
+    let mut buffer = EncodeBuffer::new();
+    // SAFETY: all belong to the present call, which runs on a normal scheduler.
+    let bytes = unsafe {
+        tables::get(raw_env, table.as_c_arg())
+            .and_then(|store| codec::key(store, raw_env, key.as_c_arg(), form, &mut buffer))
+    };
+    match bytes {
+        // SAFETY: the term is made in this environment.
+        Ok(bytes) => unsafe { Term::new(env, values::copied(raw_env, bytes)) },
+        Err(misuse) => misuse.term(env),
+    }
+}
+
+/// `commit(Table, Checks, Writes, Form) -> ok | conflict | {error, full | too_large}`. A check is
+/// `{Key, State}`. A write is `{Key}` for a removal or `{Key, Value, Flags, Expires}`. Each list
+/// names a key at most once.
+#[rustler::nif]
+fn commit<'a>(
+    env: Env<'a>,
+    table: Term<'a>,
+    checks: Term<'a>,
+    writes: Term<'a>,
+    form: u32,
+) -> Term<'a> {
+    // SAFETY: both belong to the present call, which runs on a normal scheduler.
+    let store = unsafe { tables::get(env.as_c_arg(), table.as_c_arg()) };
+    store
+        .and_then(|store| committed(env, store, checks, writes, form))
+        .unwrap_or_else(|misuse| misuse.term(env))
+}
+
+/// The same for many keys or large values; the table is given by its handle.
+#[rustler::nif(schedule = "DirtyCpu")]
+fn commit_dirty<'a>(
+    env: Env<'a>,
+    table: Term<'a>,
+    checks: Term<'a>,
+    writes: Term<'a>,
+    form: u32,
+) -> Term<'a> {
+    // SAFETY: both belong to the present call.
+    let store = unsafe { tables::by_handle(env.as_c_arg(), table.as_c_arg()) };
+    store
+        .and_then(|store| committed(env, store, checks, writes, form | ON_DIRTY))
+        .unwrap_or_else(|misuse| misuse.term(env))
+}
+
+fn committed<'a>(
+    env: Env<'a>,
+    store: &Store,
+    checks: Term<'a>,
+    writes: Term<'a>,
+    form: u32,
+) -> Result<Term<'a>, Misuse> {
+    let raw_env = env.as_c_arg();
+    let (checked, written) = (items(raw_env, checks, 2)?, items(raw_env, writes, 3)?);
+    if checked.len() + written.len() > ITEMS_MAX {
+        return Ok(env.error_tuple(atoms::too_large()));
+    }
+    let mut check_buffers: Vec<EncodeBuffer> =
+        checked.iter().map(|_| EncodeBuffer::new()).collect();
+    let mut write_buffers: Vec<[EncodeBuffer; 2]> =
+        written.iter().map(|_| [EncodeBuffer::new(), EncodeBuffer::new()]).collect();
+    let checks: Vec<Check<'_>> = checked
+        .iter()
+        .zip(&mut check_buffers)
+        .map(|(item, buffer)| check(store, raw_env, *item, form, buffer))
+        .collect::<Result<_, Misuse>>()?;
+    let mut bytes = 0;
+    let mut writes = Vec::with_capacity(written.len());
+    for (item, buffers) in written.iter().zip(&mut write_buffers) {
+        let write = write(env, store, *item, form, buffers)?;
+        bytes += write.put.map_or(0, |(value, ..)| value.len());
+        if bytes > DIRTY_BYTES && form & ON_DIRTY == 0 {
+            return Err(Misuse::Dirty);
+        }
+        writes.push(write);
+    }
+    Ok(match store.commit(&Transaction { checks: &checks, writes: &writes }) {
+        Ok(()) => atoms::ok().encode(env),
+        Err(Uncommitted::Conflict) => atoms::conflict().encode(env),
+        Err(Uncommitted::TooMuchWork) => env.error_tuple(atoms::too_large()),
+        Err(Uncommitted::Full) => env.error_tuple(atoms::full()),
+    })
+}
+
+/// The elements of a list.
+fn items(env: RawEnv, list: Term<'_>, argument: i64) -> Result<Vec<Raw>, Misuse> {
+    let (mut items, mut rest) = (Vec::new(), list.as_c_arg());
+    while let Some((head, tail)) = erts::uncons(env, rest) {
+        items.push(head);
+        rest = tail;
+    }
+    if erts::is_nil(env, rest) { Ok(items) } else { Err(bad_item(argument)) }
+}
+
+fn bad_item(argument: i64) -> Misuse {
+    Misuse::Argument(argument, atoms::bad_option())
+}
+
+fn check<'a>(
+    store: &Store,
+    env: RawEnv,
+    item: Raw,
+    form: u32,
+    buffer: &'a mut EncodeBuffer,
+) -> Result<Check<'a>, Misuse> {
+    // SAFETY: the item is part of the present call's argument.
+    let parts = unsafe { erts::elements(env, item) };
+    let Some(&[key, state]) = parts else { return Err(bad_item(2)) };
+    let state = key_state(env, state).ok_or(bad_item(2))?;
+    // SAFETY: the key is part of the present call's argument.
+    let key = unsafe { codec::key(store, env, key, form, buffer)? };
+    Ok(Check { key, state })
+}
+
+fn write<'a>(
+    env: Env<'_>,
+    store: &Store,
+    item: Raw,
+    form: u32,
+    [key_buffer, value_buffer]: &'a mut [EncodeBuffer; 2],
+) -> Result<Write<'a>, Misuse> {
+    let raw_env = env.as_c_arg();
+    // SAFETY: the item is part of the present call's argument.
+    match unsafe { erts::elements(raw_env, item) } {
+        Some(&[key]) => {
+            // SAFETY: the key is part of the present call's argument.
+            let key = unsafe { codec::key(store, raw_env, key, form, key_buffer)? };
+            Ok(Write { key, put: None })
+        }
+        Some(&[key, value, flags, expiry]) => {
+            // SAFETY: the terms are parts of the present call's argument.
+            let (key, value, expiry) = unsafe {
+                let key = codec::key(store, raw_env, key, form, key_buffer)?;
+                let value = codec::value(store, raw_env, value, form, 3, value_buffer)?;
+                (key, value, Term::new(env, expiry))
+            };
+            let flags = erts::get_i64(raw_env, flags).and_then(|flags| u32::try_from(flags).ok());
+            let flags = flags.ok_or(bad_item(3))?;
+            let expires = single::expires(store, expiry).ok_or(bad_item(3))?;
+            Ok(Write { key, put: Some((value, flags, expires)) })
+        }
+        _ => Err(bad_item(3)),
+    }
+}

@@ -1,0 +1,97 @@
+%% `todana:update': a function of the present value decides what to store, and
+%% is called again if the record has changed meanwhile.
+%%
+%% Nothing is locked while the function runs. The write happens only if the
+%% record is still the one that the function was given.
+-module(todana_update).
+-moduledoc false.
+
+-export([update/4]).
+
+-type decide() :: fun(({ok, term()} | error) -> term()).
+-type result() :: {ok, term()} | ok | {error, term()}.
+
+-doc "See `todana:update/4`; options as `todana_call_options`
+reads them.".
+-spec update(todana:table(), term(), decide(), map()) ->
+    result() | todana_error:cause().
+update(Table, Key, Function, Wanted) ->
+    case todana_commit:key(Table, Key) of
+        {badarg, _, _} = Misuse -> Misuse;
+        Bytes -> attempt(Table, Bytes, Function, Wanted, 1)
+    end.
+
+-spec attempt(todana:table(), binary(), decide(), map(), pos_integer()) ->
+    result() | todana_error:cause().
+attempt(Table, Key, Function, Wanted, Attempt) ->
+    case todana_commit:read(Table, Key) of
+        {badarg, _, _} = Misuse ->
+            Misuse;
+        Read ->
+            case decided(Function(element(1, Read)), Key, Read, Wanted) of
+                {write, Write, Result} ->
+                    Checks = [{Key, element(2, Read)}],
+                    case todana_commit:commit(Table, Checks, [Write]) of
+                        ok ->
+                            Result;
+                        conflict ->
+                            again(Table, Key, Function, Wanted, Attempt);
+                        {badarg, 3, Cause} ->
+                            {badarg, 3, {returned, Cause}};
+                        Failure ->
+                            Failure
+                    end;
+                {done, Result} ->
+                    Result
+            end
+    end.
+
+-spec again(todana:table(), binary(), decide(), map(), pos_integer()) ->
+    result() | todana_error:cause().
+again(_Table, _Key, _Function, #{attempts := Attempts}, Attempts) ->
+    {error, conflict};
+again(Table, Key, Function, Wanted, Attempt) ->
+    ok = todana_commit:pause(Attempt),
+    attempt(Table, Key, Function, Wanted, Attempt + 1).
+
+%% The write that the function asks for and what to return after it, or what to
+%% return without a write.
+-spec decided(term(), binary(), tuple(), map()) ->
+    {write, todana_commit:write(), result()}
+    | {done, result() | todana_error:cause()}.
+decided({put, Value}, Key, Read, Wanted) ->
+    {write, put(Key, Value, Read, Wanted), {ok, Value}};
+decided({put, Value, Options}, Key, Read, Wanted) ->
+    case todana_call_options:read(updated, Options) of
+        {ok, Own} ->
+            Both = maps:merge(Wanted, Own),
+            {write, put(Key, Value, Read, Both), {ok, Value}};
+        {error, Cause} ->
+            {done, {badarg, 3, {returned, Cause}}}
+    end;
+decided(delete, Key, {{ok, _}, _, _}, _Wanted) ->
+    {write, {Key}, ok};
+decided(delete, _Key, _Absent, _Wanted) ->
+    {done, ok};
+decided(keep, _Key, _Read, _Wanted) ->
+    {done, ok};
+decided({error, _} = Error, _Key, _Read, _Wanted) ->
+    {done, Error};
+decided(Other, _Key, _Read, _Wanted) ->
+    error({bad_return_value, Other}).
+
+-spec put(binary(), term(), tuple(), map()) -> todana_commit:write().
+put(Key, Value, Read, Wanted) ->
+    #{flags := Flags, expires := Expires} =
+        maps:merge(present(Read), Wanted),
+    {Key, Value, Flags, Expires}.
+
+%% How a record is stored unless something else is asked for: as it is, or as
+%% any new record of the table.
+-spec present(tuple()) -> map().
+present({error, _}) ->
+    #{flags => 0, expires => table};
+present({_, _, #{flags := Flags, expires_at_ms := infinity}}) ->
+    #{flags => Flags, expires => never};
+present({_, _, #{flags := Flags, expires_at_ms := AtMs}}) ->
+    #{flags => Flags, expires => {at, AtMs}}.
