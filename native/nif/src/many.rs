@@ -113,12 +113,12 @@ fn get_many<'a>(env: Env<'a>, table: Term<'a>, keys: Term<'a>, found: Term<'a>) 
     };
     let mut list = found.as_c_arg();
     let done = slice(env, keys.as_c_arg(), |key| {
-        let mut looked = point::Looked::default();
+        let mut cost = point::LookUpCost::default();
         // SAFETY: the key is part of this call's argument.
-        if let Some(value) = unsafe { point::look_up(store, raw_env, key, 0, &mut looked)? } {
+        if let Some(value) = unsafe { point::look_up(store, raw_env, key, 0, &mut cost)? } {
             list = erts::cons(raw_env, erts::tuple(raw_env, &[key, value]), list);
         }
-        Ok(Element::of(looked.bytes + walked_bytes(looked.walked)))
+        Ok(Element::of(cost.bytes + walked_bytes(cost.walked)))
     });
     // SAFETY: the list was made in this environment.
     ended(env, done, unsafe { Term::new(env, list) })

@@ -75,7 +75,7 @@ unsafe extern "C" fn get(env: RawEnv, argc: c_int, argv: *const Raw) -> Raw {
             let arguments = arguments(argc, argv);
             tables::get(env, arguments[0]).and_then(|store| {
                 let form = form(env, arguments, 2);
-                look_up(store, env, arguments[1], form, &mut Looked::default())
+                look_up(store, env, arguments[1], form, &mut LookUpCost::default())
             })
         };
         match result {
@@ -88,7 +88,7 @@ unsafe extern "C" fn get(env: RawEnv, argc: c_int, argv: *const Raw) -> Raw {
 
 /// The cost of a look-up, for functions over many keys.
 #[derive(Default)]
-pub(crate) struct Looked {
+pub(crate) struct LookUpCost {
     /// Bytes of the value.
     pub(crate) bytes: usize,
     /// Whether the key was a list, or another term that had to be walked.
@@ -105,22 +105,23 @@ pub(crate) unsafe fn look_up(
     env: RawEnv,
     key: Raw,
     form: u32,
-    looked: &mut Looked,
+    cost: &mut LookUpCost,
 ) -> Result<Option<Raw>, Misuse> {
     let mut buffer = EncodeBuffer::new();
     // SAFETY: see the function.
     let key = unsafe { codec::key(store, env, key, form, &mut buffer)? };
     let mut copy = [const { MaybeUninit::<u8>::uninit() }; COPY_BYTES_MAX];
-    let bytes = &mut looked.bytes;
-    let seen = store.look_up(key, tick_ms(), |entry| look(store, env, entry, &mut copy, bytes));
+    let bytes = &mut cost.bytes;
+    let seen =
+        store.look_up(key, tick_ms(), |entry| read_entry(store, env, entry, &mut copy, bytes));
     store.note_look(!matches!(seen, Seen::Nothing));
-    looked.walked = buffer.was_walked();
+    cost.walked = buffer.was_walked();
     Ok(match seen {
         Seen::Nothing => None,
         Seen::Term(term) => Some(term),
         Seen::Copy(len) => {
-            looked.bytes = len;
-            // SAFETY: `look` initialised that many bytes.
+            cost.bytes = len;
+            // SAFETY: `read_entry` initialised that many bytes.
             let value = unsafe { std::slice::from_raw_parts(copy.as_ptr().cast::<u8>(), len) };
             Some(reply::value(env, codec::decode_copy(store.codec, env, value)))
         }
@@ -144,7 +145,7 @@ const _: () = assert!(size_of::<Seen>() == 16);
 
 /// Runs under the shard's lock: copies a small value, and pins a large one.
 #[inline]
-fn look(
+fn read_entry(
     store: &Store,
     env: RawEnv,
     entry: Option<Entry<'_>>,

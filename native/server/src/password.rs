@@ -25,7 +25,7 @@ mod tests {
     use super::equal;
 
     #[test]
-    fn only_the_very_same_bytes_are_equal() {
+    fn only_identical_passwords_are_equal() {
         assert!(equal(b"secret", b"secret"));
         assert!(equal(b"", b""));
         for wrong in [&b""[..], b"secre", b"secrets", b"Secret", b"secreT", b"secretsecret"] {

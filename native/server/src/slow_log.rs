@@ -86,7 +86,7 @@ mod tests {
     use crate::clients::tests::client;
 
     #[test]
-    fn keeps_the_newest_and_numbers_on_after_a_reset() {
+    fn keeps_the_latest_entries_and_continues_numbering_after_a_reset() {
         let (log, client) = (SlowLog::default(), client(1));
         (0..5).for_each(|micros| log.add(&client, 7_000, micros, &[b"get", b"k"], 3));
         assert_eq!(log.len(), 3);

@@ -111,7 +111,7 @@ impl Body {
             unsafe { body.write(at, part) };
             at += part.len();
         }
-        assert!(at == len, "the parts are the value");
+        assert!(at == len, "the parts do not add up to the value");
         Some(body)
     }
 

@@ -583,7 +583,7 @@ mod tests {
         };
         let mut changed = || change(&|what| locked_bytes(&table, KEY, what));
         assert_eq!((changed(), address(&table, KEY)), (1, before), "alone");
-        assert_eq!((changed(), address(&table, KEY)), (1, before), "alone still");
+        assert_eq!((changed(), address(&table, KEY)), (1, before), "still alone");
         put(&table, KEY, &old);
 
         let share = |entry: Option<Entry<'_>>| entry.and_then(|entry| entry.share());
@@ -602,8 +602,8 @@ mod tests {
 
         put(&table, KEY, &old);
         let mut snapshot = table.snapshot().expect("the only one");
-        assert!(changed() >= len, "a snapshot is to see the entry");
-        assert_eq!(changed(), 1, "and not what was written since");
+        assert!(changed() >= len, "the snapshot needs the entry");
+        assert_eq!(changed(), 1, "the snapshot does not need later writes");
         let mut seen = Vec::new();
         while snapshot.next_part(1, |entry| {
             if entry.key() == KEY {

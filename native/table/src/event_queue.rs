@@ -1,9 +1,9 @@
 //! A bounded queue of events, between the writers of a table and one reader.
 //!
 //! Writers append while they hold a lock of the table, so they never wait for the reader: if the
-//! queue is full, the event is dropped and counted. The gap is in the queue at its place, as
-//! [`Queued::Lost`], so the reader knows between which events it missed some, and events read plus
-//! events lost are the events that were made.
+//! queue is full, the event is dropped and counted. The gap is recorded at its position in the
+//! queue, as [`Queued::Lost`], so the reader knows between which events it missed some, and the
+//! number of events read plus that of events lost is the number of events that occurred.
 //!
 //! Events are packed into batches: a header of [`HEADER_BYTES`] and the key for each. The reader
 //! takes a whole batch in one step and reads it without the lock.
@@ -11,7 +11,7 @@
 //! ```text
 //! 0     kind, or LOST          13 bytes and the key
 //! 1     length of the key
-//! 5     version, or how many events were lost
+//! 5     version, or number of events lost
 //! 13    key
 //! ```
 
@@ -22,17 +22,17 @@ use parking_lot::Mutex;
 
 use crate::observers::{Event, EventKind};
 
-/// Bytes that an event takes beside its key.
+/// Bytes of an event beside its key.
 const HEADER_BYTES: usize = 13;
 /// Events of one batch.
 const BATCH_EVENTS_MAX: usize = 512;
-/// Bytes of a batch, unless one event has more.
+/// Maximum bytes of a batch, unless a single event has more.
 const BATCH_BYTES_MAX: usize = 16 * 1024;
 
 /// The kind of a gap.
 const LOST: u8 = u8::MAX;
 
-/// Which events a queue takes.
+/// The events that a queue accepts.
 #[derive(Clone, Debug, Default)]
 pub struct EventFilter {
     /// The kinds; an empty list is all.
@@ -41,7 +41,7 @@ pub struct EventFilter {
     pub keys: KeyFilter,
 }
 
-/// Which keys a queue is about.
+/// The keys whose events a queue accepts.
 #[derive(Clone, Debug, Default)]
 pub enum KeyFilter {
     /// All keys.
@@ -67,12 +67,12 @@ impl EventFilter {
     }
 }
 
-/// How much a queue holds.
+/// The capacity of a queue.
 #[derive(Clone, Copy, Debug)]
 pub struct QueueLimits {
-    /// Most events, gaps included.
+    /// Maximum number of events, including gaps.
     pub events_max: usize,
-    /// Most bytes of events: keys and headers. The memory of the queue is at most twice this.
+    /// Maximum bytes of events: keys and headers. The memory of the queue is at most twice this.
     pub bytes_max: usize,
 }
 
@@ -90,18 +90,18 @@ struct State {
     bytes: usize,
     /// Events that were dropped after the last one in the queue.
     lost: u64,
-    /// Whether the reader wants to be woken by the next event.
+    /// Whether the next event must wake the reader.
     waits: bool,
 }
 
 impl EventQueue {
-    /// An empty queue, whose reader wants to be woken.
+    /// An empty queue, whose reader will be woken by the first event.
     pub fn new(filter: EventFilter, limits: QueueLimits) -> EventQueue {
         let state = Mutex::new(State { waits: true, ..State::default() });
         EventQueue { filter, limits, state }
     }
 
-    /// Appends an event, or counts it as lost. True if the reader is to be woken.
+    /// Appends an event, or counts it as lost. True if the caller must wake the reader.
     #[must_use]
     pub fn push(&self, event: &Event<'_>) -> bool {
         if !self.filter.takes(event) {
@@ -126,8 +126,8 @@ impl EventQueue {
         std::mem::take(&mut state.waits)
     }
 
-    /// Takes the oldest events, and whether there are more. If there are none, the next event wakes
-    /// the reader.
+    /// Takes the oldest events, and returns whether there are more. If there are none, the next
+    /// event wakes the reader.
     pub fn take(&self) -> (EventBatch, bool) {
         let mut state = self.state.lock();
         let mut batch = state.batches.pop_front().unwrap_or_default();
@@ -141,7 +141,7 @@ impl EventQueue {
         (batch, more)
     }
 
-    /// Drops all events. The reader is not woken any more.
+    /// Drops all events. The reader is no longer woken.
     pub fn clear(&self) {
         let dropped = std::mem::take(&mut *self.state.lock());
         drop(dropped);
@@ -190,12 +190,12 @@ pub enum Queued<'a> {
 }
 
 impl EventBatch {
-    /// How many there are, gaps included.
+    /// Number of events, including gaps.
     pub fn len(&self) -> usize {
         self.events
     }
 
-    /// Whether there are none.
+    /// Whether there are no events.
     pub fn is_empty(&self) -> bool {
         self.events == 0
     }
@@ -218,7 +218,7 @@ impl EventBatch {
     }
 
     fn append(&mut self, kind: u8, number: u64, key: &[u8]) {
-        // Keys have 64 KiB at most; a longer one would be cut, not break the queue.
+        // Keys have at most 64 KiB; a longer one would be truncated and not corrupt the queue.
         let key = &key[..key.len().min(u32::MAX as usize)];
         self.events += 1;
         self.bytes.push(kind);
@@ -247,20 +247,20 @@ mod tests {
     }
 
     #[test]
-    fn a_gap_is_at_its_place() {
+    fn a_gap_is_recorded_at_its_position() {
         let queue = queue(2, 1 << 20);
-        assert!(queue.push(&put(b"a", 1)), "the reader waits");
-        assert!(!queue.push(&put(b"b", 2)), "it was woken");
+        assert!(queue.push(&put(b"a", 1)), "the reader must be woken");
+        assert!(!queue.push(&put(b"b", 2)), "the reader was woken already");
         assert!(!queue.push(&put(b"c", 3)) && !queue.push(&put(b"d", 4)));
         let (batch, more) = queue.take();
         let expected = [Queued::Event(put(b"a", 1)), Queued::Event(put(b"b", 2)), Queued::Lost(2)];
         assert_eq!((batch.iter().collect::<Vec<_>>(), more), (expected.to_vec(), false));
-        assert!(queue.push(&put(b"e", 5)), "it waits again");
+        assert!(queue.push(&put(b"e", 5)), "the reader must be woken again");
         assert_eq!(queue.take().0.iter().collect::<Vec<_>>(), [Queued::Event(put(b"e", 5))]);
     }
 
     #[test]
-    fn a_gap_between_batches_precedes_what_follows_it() {
+    fn a_gap_between_batches_precedes_the_next_event() {
         let queue = queue(BATCH_EVENTS_MAX + 2, 1 << 20);
         for at in 0..BATCH_EVENTS_MAX as u64 + 5 {
             let _ = queue.push(&put(b"k", at));
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_are_bounded_and_given_back() {
+    fn bytes_are_bounded_and_freed() {
         let queue = queue(usize::MAX, 3 * (HEADER_BYTES + 100));
         for round in 0..3 {
             for version in 0..5 {
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn a_filter_passes_what_concerns_its_keys() {
+    fn a_filter_passes_the_events_of_its_keys() {
         let filter = |keys| EventFilter { kinds: vec![EventKind::Put, EventKind::Clear], keys };
         let taken = |keys, event: &Event<'_>| filter(keys).takes(event);
         let prefix = || KeyFilter::Prefix(Box::from(&b"ab"[..]));

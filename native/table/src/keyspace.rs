@@ -13,9 +13,9 @@ use crate::slot::Slot;
 /// Unless stated otherwise, closures given to a [`Table`](crate::Table) run under a shard's lock:
 /// they must not call the same table.
 pub trait Keyspace {
-    /// Reads one entry. A large entry is counted and read after the lock is released, so `look` may
+    /// Reads one entry. A large entry is counted and read after the lock is released, so `read` may
     /// copy at leisure.
-    fn read<R>(&self, key: &[u8], now_ms: u64, look: impl FnOnce(Option<Entry<'_>>) -> R) -> R;
+    fn read<R>(&self, key: &[u8], now_ms: u64, read: impl FnOnce(Option<Entry<'_>>) -> R) -> R;
     /// Reads and writes one key atomically.
     fn update<R>(&self, key: &[u8], now_ms: u64, change: impl FnOnce(&mut Slot<'_>) -> R) -> R;
     /// Reads and changes one key atomically, by an edit that may take long: if it has to copy a
@@ -70,7 +70,7 @@ pub trait Keyspace {
         visit: impl FnMut(Entry<'_>),
     ) -> Result<Walked, NotOrdered>;
     /// Reads an entry chosen by `seed`; `None` if no live entry is found.
-    fn random<R>(&self, seed: u64, now_ms: u64, look: impl FnOnce(Option<Entry<'_>>) -> R) -> R;
+    fn random<R>(&self, seed: u64, now_ms: u64, read: impl FnOnce(Option<Entry<'_>>) -> R) -> R;
     /// Removes all entries; returns how many there were.
     fn clear(&self) -> u64;
     /// Whether writes of up to this many bytes, as part of an operation of several writes, may be

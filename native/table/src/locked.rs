@@ -21,7 +21,7 @@ use crate::scan;
 use crate::shard::{Records, Shards};
 use crate::slot::Slot;
 use crate::table::find_live;
-use crate::walk::{self, Look};
+use crate::walk::{self, ReadShard};
 use crate::writer::Writer;
 
 /// A table with some or all of its shards locked by this thread: several keys as one step.
@@ -189,9 +189,9 @@ impl<'a> Held<'a> {
 }
 
 impl Keyspace for Locked<'_> {
-    fn read<R>(&self, key: &[u8], now_ms: u64, look: impl FnOnce(Option<Entry<'_>>) -> R) -> R {
+    fn read<R>(&self, key: &[u8], now_ms: u64, read: impl FnOnce(Option<Entry<'_>>) -> R) -> R {
         let (hash, held) = self.find(key);
-        look(find_live(self.core, &mut held.borrow_mut(), hash, key, now_ms))
+        read(find_live(self.core, &mut held.borrow_mut(), hash, key, now_ms))
     }
 
     fn update<R>(&self, key: &[u8], now_ms: u64, change: impl FnOnce(&mut Slot<'_>) -> R) -> R {
@@ -288,16 +288,16 @@ impl Keyspace for Locked<'_> {
         walk::step(self, self.core, walk, now_ms, visit)
     }
 
-    fn random<R>(&self, seed: u64, now_ms: u64, look: impl FnOnce(Option<Entry<'_>>) -> R) -> R {
+    fn random<R>(&self, seed: u64, now_ms: u64, read: impl FnOnce(Option<Entry<'_>>) -> R) -> R {
         self.assert_all("random");
         let dice = scan::mix(seed);
         for shard in scan::shuffled(&self.core.map, self.held.len(), dice) {
             let records = self.held[shard].borrow_mut();
             if let Some(entry) = scan::choose(&records.index, dice, now_ms) {
-                return look(Some(entry));
+                return read(Some(entry));
             }
         }
-        look(None)
+        read(None)
     }
 
     fn clear(&self) -> u64 {
@@ -334,13 +334,13 @@ impl Keyspace for Locked<'_> {
     }
 }
 
-impl Look for Locked<'_> {
+impl ReadShard for Locked<'_> {
     fn ahead(&self) -> Ahead<'_> {
         Ahead::idle(self.core)
     }
 
-    fn look<R>(&self, shard: usize, _: u64, look: impl FnOnce(&Records) -> R) -> Option<R> {
-        Some(look(&self.held[shard].borrow_mut()))
+    fn read_shard<R>(&self, shard: usize, _: u64, read: impl FnOnce(&Records) -> R) -> Option<R> {
+        Some(read(&self.held[shard].borrow_mut()))
     }
 }
 

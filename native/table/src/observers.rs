@@ -9,12 +9,12 @@
 //! A table without observers pays for a load and a branch per change. The flag is in the cache line
 //! of [`Core::snapshot`], which every writer reads in any case.
 //!
-//! Values are not part of an event. An observer would have to copy each value under the lock, and
-//! to bound what it keeps by bytes instead of by events; a reader of the table gets the present
-//! value, without a copy if it is large.
+//! Events do not contain values. An observer would have to copy each value under the lock, and to
+//! bound what it keeps by bytes instead of by events; a reader of the table gets the present value,
+//! without a copy if it is large.
 //!
-//! An observer that was added between two steps sees every change of the later one. A batch that is
-//! in progress meanwhile may be observed in part.
+//! An observer that was added between two operations sees every change of the later one. A batch
+//! that is in progress meanwhile may be observed in part.
 
 use std::fmt;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ use parking_lot::RwLock;
 use crate::core::Core;
 use crate::table::Table;
 
-/// Observers of one table. Each of them is called for each change.
+/// Maximum number of observers of a table. Each of them is called for each change.
 pub const OBSERVERS_MAX: usize = 32;
 
 /// What happened to a key, or to all keys.
@@ -77,7 +77,7 @@ pub struct Event<'a> {
 
 /// Code that is called for every change of a table.
 pub trait Observer: Send + Sync {
-    /// Sees a change. The caller holds locks of the table: the observer must not call the table,
+    /// Reports a change. The caller holds locks of the table: the observer must not call the table,
     /// wait for a thread that does, or panic.
     fn observe(&self, event: &Event<'_>);
 }
@@ -98,11 +98,11 @@ impl std::error::Error for TooManyObservers {}
 pub(crate) type Observers = RwLock<Vec<Arc<dyn Observer>>>;
 
 impl Core {
-    /// Whether changes are to be reported.
+    /// Whether to report changes.
     #[inline]
     pub(crate) fn is_observed(&self) -> bool {
-        // Relaxed: a writer that locks a shard after another thread looked at it, having added an
-        // observer, sees the flag by way of the lock.
+        // Relaxed: a writer that locks a shard after another thread added an observer and then read
+        // that shard sees the flag because of the lock.
         self.observed.load(Relaxed)
     }
 
@@ -128,8 +128,8 @@ impl Table {
         Ok(())
     }
 
-    /// Removes an observer, which is not called any more when this returns. False if it is not
-    /// one.
+    /// Removes an observer, which is no longer called once this returns. False if it does not
+    /// observe the table.
     pub fn forget(&self, observer: &Arc<dyn Observer>) -> bool {
         let core = self.shared_core();
         let mut observers = core.observers.write();
@@ -143,7 +143,7 @@ impl Table {
         true
     }
 
-    /// Removes all observers, to let another table have them.
+    /// Removes all observers and returns them, for another table to adopt.
     pub fn take_observers(&self) -> Vec<Arc<dyn Observer>> {
         let core = self.shared_core();
         let mut observers = core.observers.write();

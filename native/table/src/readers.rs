@@ -398,7 +398,7 @@ mod tests {
         for _ in 1..READS_MIN {
             lock.read_in_place(|_| ());
         }
-        assert!(!lock.biased.load(SeqCst), "counted from the last change on");
+        assert!(!lock.biased.load(SeqCst), "reads count from the last change on");
         lock.read_in_place(|_| ());
         assert!(lock.biased.load(SeqCst));
         drop(lock.lock_to_read());

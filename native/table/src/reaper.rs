@@ -383,8 +383,8 @@ mod tests {
         drop(reaper.stop());
         reaper.start();
         assert!(!has_thread(reaper), "there was nothing to do");
-        assert!(reaper.next(Some(begun), 0).is_none(), "it ends");
-        assert!(has_thread(reaper), "another one frees what it had begun");
+        assert!(reaper.next(Some(begun), 0).is_none(), "the stopped thread ends");
+        assert!(has_thread(reaper), "another thread frees the rest");
         wait_until_idle(reaper);
         reaper.stop().join();
         reaper.start();

@@ -130,8 +130,8 @@ impl Shard {
 
     /// Reads without a lock if reads are frequent; see [`crate::readers`].
     #[inline]
-    pub(crate) fn read_in_place<R>(&self, look: impl FnOnce(&Records) -> R) -> R {
-        self.records.read_in_place(look)
+    pub(crate) fn read_in_place<R>(&self, read: impl FnOnce(&Records) -> R) -> R {
+        self.records.read_in_place(read)
     }
 }
 

@@ -72,7 +72,7 @@ impl Filling {
     /// # Panics
     /// If the value would exceed its length.
     pub fn push(&mut self, bytes: &[u8]) {
-        assert!(bytes.len() <= self.len - self.filled, "within the value");
+        assert!(bytes.len() <= self.len - self.filled, "the bytes exceed the value");
         // SAFETY: the body is ours alone until an entry is made from it, which consumes `self`.
         unsafe { self.body.write(self.filled, bytes) };
         self.filled += bytes.len();
@@ -83,7 +83,7 @@ impl Filling {
     /// # Panics
     /// If a part of the value is missing.
     pub fn prepared(self, key: &[u8], meta: Meta) -> Result<Prepared, Full> {
-        assert!(self.filled == self.len, "all of the value is there");
+        assert!(self.filled == self.len, "a part of the value is missing");
         Ok(Prepared { entry: EntryBox::over(key, self.body, self.len, &meta).ok_or(Full)? })
     }
 }

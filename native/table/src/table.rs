@@ -17,7 +17,7 @@ use crate::scan;
 use crate::shard::Records;
 use crate::slot::Slot;
 use crate::snapshot::Snapshot;
-use crate::walk::{self, Look};
+use crate::walk::{self, ReadShard};
 use crate::writer::Writer;
 
 /// A table.
@@ -51,21 +51,21 @@ impl Table {
     }
 
     /// Like [`Keyspace::read`], but the entry stays in place during the read, large or not, and
-    /// writers of the shard wait: `look` must be brief. Several threads may read at once.
+    /// writers of the shard wait: `read` must be brief. Several threads may read at once.
     pub fn read_in_place<R>(
         &self,
         key: &[u8],
         now_ms: u64,
-        look: impl FnOnce(Option<Entry<'_>>) -> R,
+        read: impl FnOnce(Option<Entry<'_>>) -> R,
     ) -> R {
         self.core.apply_schedule(now_ms);
-        let Some(shards) = self.core.shards() else { return look(None) };
+        let Some(shards) = self.core.shards() else { return read(None) };
         let (hash, shard) = self.core.locate(key);
         let shard = shards.ahead(shard, hash);
         if self.core.is_limited() {
-            return look(find_live(&self.core, &mut shard.lock(), hash, key, now_ms));
+            return read(find_live(&self.core, &mut shard.lock(), hash, key, now_ms));
         }
-        shard.read_in_place(|records| look(records.find_live(hash, key, now_ms)))
+        shard.read_in_place(|records| read(records.find_live(hash, key, now_ms)))
     }
 
     /// Locks the shards of these keys, in shard order (no deadlock between callers).
@@ -173,9 +173,9 @@ pub(crate) fn find_live<'r>(
 
 impl Keyspace for Table {
     #[inline]
-    fn read<R>(&self, key: &[u8], now_ms: u64, look: impl FnOnce(Option<Entry<'_>>) -> R) -> R {
+    fn read<R>(&self, key: &[u8], now_ms: u64, read: impl FnOnce(Option<Entry<'_>>) -> R) -> R {
         self.core.apply_schedule(now_ms);
-        let Some(shards) = self.core.shards() else { return look(None) };
+        let Some(shards) = self.core.shards() else { return read(None) };
         let (hash, shard) = self.core.locate(key);
         let shard = shards.ahead(shard, hash);
         if self.core.is_limited() {
@@ -183,19 +183,19 @@ impl Keyspace for Table {
             let entry = find_live(&self.core, &mut records, hash, key, now_ms);
             let shared = entry.and_then(|entry| entry.share());
             if shared.is_none() {
-                return look(entry);
+                return read(entry);
             }
             drop(records);
-            return look(shared.as_ref().map(Shared::entry));
+            return read(shared.as_ref().map(Shared::entry));
         }
         let records = shard.lock_to_read();
         let entry = records.find_live(hash, key, now_ms);
         match entry.and_then(|entry| entry.share()) {
             Some(shared) => {
                 drop(records);
-                look(Some(shared.entry()))
+                read(Some(shared.entry()))
             }
-            None => look(entry),
+            None => read(entry),
         }
     }
 
@@ -252,9 +252,9 @@ impl Keyspace for Table {
         walk::step(self, &self.core, walk, now_ms, visit)
     }
 
-    fn random<R>(&self, seed: u64, now_ms: u64, look: impl FnOnce(Option<Entry<'_>>) -> R) -> R {
+    fn random<R>(&self, seed: u64, now_ms: u64, read: impl FnOnce(Option<Entry<'_>>) -> R) -> R {
         self.core.apply_schedule(now_ms);
-        let Some(shards) = self.core.shards() else { return look(None) };
+        let Some(shards) = self.core.shards() else { return read(None) };
         let dice = scan::mix(seed);
         for shard in scan::shuffled(&self.core.map, self.core.shard_count, dice) {
             let records = shards.get(shard).lock_to_read();
@@ -262,13 +262,13 @@ impl Keyspace for Table {
                 return match entry.share() {
                     Some(shared) => {
                         drop(records);
-                        look(Some(shared.entry()))
+                        read(Some(shared.entry()))
                     }
-                    None => look(Some(entry)),
+                    None => read(Some(entry)),
                 };
             }
         }
-        look(None)
+        read(None)
     }
 
     fn clear(&self) -> u64 {
@@ -276,13 +276,13 @@ impl Keyspace for Table {
     }
 }
 
-impl Look for Table {
+impl ReadShard for Table {
     fn ahead(&self) -> Ahead<'_> {
         Ahead::new(&self.core)
     }
 
-    fn look<R>(&self, shard: usize, _: u64, look: impl FnOnce(&Records) -> R) -> Option<R> {
-        Some(look(&self.core.shards()?.get(shard).lock_to_read()))
+    fn read_shard<R>(&self, shard: usize, _: u64, read: impl FnOnce(&Records) -> R) -> Option<R> {
+        Some(read(&self.core.shards()?.get(shard).lock_to_read()))
     }
 }
 

@@ -33,12 +33,17 @@ const SHARD_ENTRIES_MAX: usize = 8_192;
 const BATCH_BYTES_MAX: usize = 64 * 1024;
 
 /// Reads single shards of a table.
-pub(crate) trait Look {
+pub(crate) trait ReadShard {
     /// The prefetcher for the look-ups of a walk.
     fn ahead(&self) -> Ahead<'_>;
 
     /// Reads a shard under its lock; `None` if nothing was ever written.
-    fn look<R>(&self, shard: usize, now_ms: u64, look: impl FnOnce(&Records) -> R) -> Option<R>;
+    fn read_shard<R>(
+        &self,
+        shard: usize,
+        now_ms: u64,
+        read: impl FnOnce(&Records) -> R,
+    ) -> Option<R>;
 }
 
 /// Keys to be looked up.
@@ -110,7 +115,7 @@ impl Rest<'_> {
 
     /// Copies the next keys. Returns whether there may be more. If it returns true without any key,
     /// this step has examined enough.
-    fn copy(&mut self, space: &impl Look, now_ms: u64, wanted: usize, to: &mut Batch) -> bool {
+    fn copy(&mut self, space: &impl ReadShard, now_ms: u64, wanted: usize, to: &mut Batch) -> bool {
         match self {
             Rest::Ordered(steps) => steps.copy(wanted, to),
             Rest::Sharded(steps) => steps.copy(space, now_ms, wanted, to),
@@ -119,7 +124,7 @@ impl Rest<'_> {
 }
 
 /// See [`Keyspace::walk`].
-pub(crate) fn step<S: Keyspace + Look>(
+pub(crate) fn step<S: Keyspace + ReadShard>(
     space: &S,
     core: &Core,
     walk: &Walk<'_>,
@@ -130,7 +135,7 @@ pub(crate) fn step<S: Keyspace + Look>(
         Some(ordered) => Rest::Ordered(Steps::new(ordered, walk)),
         None if walk.keys == KeyRange::All && !walk.reverse => {
             let after = walk.after.map(<[u8]>::to_vec);
-            Rest::Sharded(ShardSteps { core, after, looked_at: 0 })
+            Rest::Sharded(ShardSteps { core, after, examined: 0 })
         }
         None => return Err(NotOrdered),
     };
@@ -173,29 +178,29 @@ struct ShardSteps<'a> {
     core: &'a Core,
     after: Option<Vec<u8>>,
     /// Entries that this step has examined, live or not.
-    looked_at: usize,
+    examined: usize,
 }
 
 impl ShardSteps<'_> {
-    fn copy(&mut self, space: &impl Look, now_ms: u64, wanted: usize, to: &mut Batch) -> bool {
+    fn copy(&mut self, space: &impl ReadShard, now_ms: u64, wanted: usize, to: &mut Batch) -> bool {
         let most = wanted.min(SHARD_KEYS_MAX);
         let first = self.after.as_deref().map_or(0, |after| self.core.locate(after).1);
         for shard in first..self.core.shard_count {
             let after = self.after.as_deref().filter(|_| shard == first);
-            let (mut passed, mut looked_at) = (None, self.looked_at);
-            let look = |records: &Records| {
-                looked_at += records.index.len();
+            let (mut passed, mut examined) = (None, self.examined);
+            let read = |records: &Records| {
+                examined += records.index.len();
                 let more = select(records, after, now_ms, most, to);
-                if looked_at >= SHARD_ENTRIES_MAX && to.len() == 0 {
+                if examined >= SHARD_ENTRIES_MAX && to.len() == 0 {
                     let keys = records.index.iter().map(|entry| entry.entry().key());
                     let highest = keys.max().filter(|key| after.is_none_or(|after| *key > after));
                     passed = highest.map(<[u8]>::to_vec);
                 }
                 more
             };
-            let Some(more) = space.look(shard, now_ms, look) else { return false };
-            self.looked_at = looked_at;
-            if more || to.is_full(most) || looked_at >= SHARD_ENTRIES_MAX && to.len() > 0 {
+            let Some(more) = space.read_shard(shard, now_ms, read) else { return false };
+            self.examined = examined;
+            if more || to.is_full(most) || examined >= SHARD_ENTRIES_MAX && to.len() > 0 {
                 self.after = to.last().map(<[u8]>::to_vec);
                 return more || shard + 1 < self.core.shard_count;
             }

@@ -148,7 +148,7 @@ impl Writer<'_> {
         Ok((bucket, version))
     }
 
-    /// Reports what was done to the entry in a bucket, or is about to be done.
+    /// Reports a change to the entry in a bucket, after it was written or before it is removed.
     #[cold]
     #[inline(never)]
     fn report(&self, bucket: usize, kind: EventKind) {

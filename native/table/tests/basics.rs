@@ -107,7 +107,7 @@ fn versions_grow_with_every_write() {
 }
 
 #[test]
-fn parts_are_joined() {
+fn parts_are_concatenated() {
     let table = table();
     table.update(b"k", NOW_MS, |slot| slot.put(&[b"one", b"", b"two"], Meta::default())).unwrap();
     assert_eq!(get(&table, b"k").as_deref(), Some(&b"onetwo"[..]));
@@ -491,7 +491,7 @@ fn a_panic_in_a_closure_leaves_the_shard_usable_and_unchanged() {
 
 #[test]
 #[cfg_attr(miri, ignore = "many calls")]
-fn random_reaches_every_entry() {
+fn random_choice_reaches_every_entry() {
     let table = table();
     fill(&table, 0..50, b"v");
     let mut seen = [0u32; 50];
@@ -505,7 +505,7 @@ fn random_reaches_every_entry() {
 /// probability.
 #[test]
 #[cfg_attr(miri, ignore = "many calls")]
-fn random_is_fair_to_few_entries() {
+fn random_choice_is_fair_with_few_entries() {
     for seed in 0..20 {
         let table = Table::new(Options { seed: Some(seed), ..Options::default() });
         fill(&table, 0..3, b"v");
@@ -531,7 +531,7 @@ fn an_unused_table_has_no_shards() {
 }
 
 #[test]
-fn refusing_tables_refuse_growth_only() {
+fn a_table_that_refuses_writes_refuses_only_growth() {
     let limits = Limits { entries_max: Some(2), bytes_max: Some(200), when_full: WhenFull::Refuse };
     let table = Table::new(Options { limits, ..Options::default() });
     let put = |key: &[u8], len: usize| {

@@ -1,4 +1,4 @@
-//! The events of a table say what is in it: replayed, they lead to the same records.
+//! Replaying the events of a table leads to the same records.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
@@ -14,7 +14,7 @@ use todana_table::{
 
 const START_MS: u64 = 1_800_000_000_000;
 
-/// A queue, and how many events were made.
+/// A queue, and the number of events that occurred.
 struct Counted {
     queue: EventQueue,
     made: AtomicU64,
@@ -35,7 +35,7 @@ impl Observer for Counted {
     }
 }
 
-/// What the events say is in the table: the version of each key.
+/// The contents of the table according to the events: the version of each key.
 #[derive(Default)]
 struct Replica {
     versions: HashMap<Vec<u8>, u64>,
@@ -70,7 +70,7 @@ impl Replica {
                 assert!(self.versions.values().all(|version| *version <= event.version));
                 self.versions.clear();
             }
-            EventKind::Swap => panic!("nobody exchanges databases"),
+            EventKind::Swap => panic!("no databases are exchanged"),
         }
     }
 }
@@ -79,7 +79,7 @@ impl Replica {
 fn stored(table: &Table) -> HashMap<Vec<u8>, u64> {
     let (mut versions, mut cursor) = (HashMap::new(), 0);
     loop {
-        // Before anything expired.
+        // Before anything expires.
         cursor = table.scan(cursor, 1_000, 0, |entry| {
             versions.insert(entry.key().to_vec(), entry.version());
         });
@@ -89,7 +89,7 @@ fn stored(table: &Table) -> HashMap<Vec<u8>, u64> {
     }
 }
 
-/// Carries out one operation, by whatever way leads to a change.
+/// Executes one operation, in one of several ways that change the table.
 fn operate(table: &Table, operation: u8, key: u8, number: u16, now_ms: &mut u64) {
     let (name, other) = ([key; 3], [key ^ 1; 3]);
     let value = vec![key; usize::from(number) * 64];
@@ -105,7 +105,7 @@ fn operate(table: &Table, operation: u8, key: u8, number: u16, now_ms: &mut u64)
         0..=5 => drop(table.update(&name, *now_ms, |slot| slot.put(&[&value], meta))),
         6 => drop(table.update(&name, *now_ms, |slot| slot.remove())),
         7 => {
-            // Taken out and put back in one step, and the other way round.
+            // Taken out and put back in one operation, and the other way round.
             let _ = table.update(&name, *now_ms, |slot| {
                 slot.remove();
                 slot.put(&[b"again"], meta)
@@ -198,8 +198,8 @@ proptest! {
     }
 }
 
-/// Takes all events that there are. Returns how many were seen and how many were lost; the version
-/// of a key's events never goes back.
+/// Takes all present events. Returns how many were seen and how many were lost; the version of a
+/// key's events never decreases.
 fn drain(queue: &EventQueue, versions: &mut HashMap<Vec<u8>, u64>) -> (u64, u64) {
     let (mut seen, mut lost) = (0, 0);
     loop {
@@ -258,8 +258,8 @@ fn a_slow_reader_knows_how_many_events_it_lost() {
             scope.spawn(move || {
                 let (mut versions, mut seen, mut lost) = (HashMap::new(), 0, 0);
                 start.wait();
-                // Slower than the writers: it waits for more events than the queue holds, so most
-                // of them are lost.
+                // Slower than the writers: it waits for more events than the queue can hold, so
+                // most of them are lost.
                 let mut next = EVENTS_MAX as u64 * 4;
                 while !done.load(SeqCst) {
                     if counted.made.load(SeqCst) >= next {

@@ -217,7 +217,7 @@ fn a_full_step_that_ends_with_the_last_key_reports_the_end() {
 }
 
 #[test]
-fn a_step_of_nothing_stays_where_it_is() {
+fn a_step_with_count_0_stays_where_it_is() {
     let table = lexical();
     fill(&table, &["a"]);
     let after = Some(&b"Z"[..]);

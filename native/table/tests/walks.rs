@@ -13,7 +13,7 @@ proptest! {
     })]
 
     #[test]
-    fn walks_see_what_their_model_sees(
+    fn walks_see_the_same_keys_as_their_model(
         operations in prop::collection::vec(any::<[u8; walk_model::OPERATION_BYTES]>(), 0..150),
         // Remaining bytes choose the order and the number of shards.
         rest in prop::collection::vec(any::<u8>(), 1..walk_model::OPERATION_BYTES),

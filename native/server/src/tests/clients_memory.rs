@@ -12,7 +12,7 @@ fn limited(config: &mut Config) {
 const LAST_WORDS: &[u8] = b"-OOM clients take too much memory, and this one takes most\r\n";
 
 #[test]
-fn the_client_that_holds_most_is_closed_and_the_others_live() {
+fn the_client_that_holds_most_is_closed_and_the_others_stay() {
     each(limited, |server| {
         let mut peers: Vec<Peer> = (0..4).map(|_| Peer::connect(server)).collect();
         for (peer, bytes) in peers.iter_mut().zip([200_000, 500_000, 250_000, 50_000]) {

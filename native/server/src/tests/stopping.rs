@@ -12,7 +12,7 @@ fn refused(config: Config) -> String {
 }
 
 #[test]
-fn a_port_in_use_is_named_and_nothing_stays_bound() {
+fn an_error_names_the_port_in_use_and_nothing_stays_bound() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let free: SocketAddr = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let taken = (taken.local_addr().unwrap(), taken);

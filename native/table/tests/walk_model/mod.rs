@@ -533,7 +533,7 @@ impl Model<'_> {
             }
             walking.last = Some(key);
         }
-        match walked.expect("a walk that the table can do") {
+        match walked.expect("a walk that the table supports") {
             Walked::End => assert_eq!(walking.awaited, BTreeSet::new()),
             Walked::Until(key) => {
                 walking.after = Some(key);
