@@ -23,7 +23,8 @@ equal to the same identifier afterwards. The only funs that a key may contain
 are external ones (`fun M:F/A`).
 
 A table of type `ordered_set` keeps its keys in order: `range/4`, `prefix/3` and
-related functions walk over it.
+related functions walk over it. With codec `term` that is Erlang's term order,
+and its keys contain no pids, ports, references or funs.
 
 This module has no transactions over several calls, and nothing that requires a
 process to own a record.
@@ -113,15 +114,20 @@ term format.
     expires_at_ms := non_neg_integer() | infinity
 }.
 -doc """
-The order of the keys of an ordered table: by their bytes, or by the decimal
-number at their beginning (0 for keys without one) and then by their bytes;
-ascending, or descending.
+How an ordered table compares keys, ascending or descending:
+
+- `lexical`, `decimal` (codec `raw`): by their bytes, or by the decimal number
+  at their front (keys without one count as 0) and then by their bytes
+- `term` (codec `term`): in Erlang's term order. Where two keys compare equal
+  but differ, the first number that differs decides: an integer is before a
+  float of the same value, and `-0.0` before `0.0`
 """.
 -type order() ::
-    lexical | decimal | lexical_descending | decimal_descending.
+    lexical | decimal | lexical_descending | decimal_descending
+    | term | term_descending.
 -doc """
-- `type`: `set` (default), or `ordered_set`, which needs codec `raw`
-- `order`: of an `ordered_set`; default `lexical`
+- `type`: `set` (default) or `ordered_set`
+- `order`: of an `ordered_set`; default `lexical`, with codec `term` `term`
 - `codec`: `raw` (default) or `term`
 - `ttl_ms`: time to live of records that are written without an expiry
 - `entries_max`, `bytes_max`: limits; default none
@@ -221,8 +227,11 @@ returns
 ).
 -doc "The position at which a scan continues.".
 -opaque cursor() :: {cursor, pos_integer()}.
--doc "An end of a range: a key, included in the range or excluded from it.".
--type bound() :: key() | {excluded, key()}.
+-doc """
+An end of a range: a key, included in the range or excluded from it. With codec
+`term`, `{included, Key}` also names keys such as `first` and `{excluded, 1}`.
+""".
+-type bound() :: key() | {included, key()} | {excluded, key()}.
 -doc """
 - `limit`: maximum number of records in the page, 1 to 1,000; default 100
 - `reverse`: walk from the end of the range to its beginning
@@ -356,7 +365,7 @@ get(Table, Key, Default) ->
 get_slowly(_Table, _Key, {encoded, Bytes}) ->
     {ok, todana_codec:decode(Bytes)};
 get_slowly(Table, Key, encode) ->
-    Encoded = encoded(get, [Table, Key], Key),
+    Encoded = encoded(get, [Table, Key], Table, Key),
     case todana_nif:get(Table, Encoded, ?ENCODED) of
         {encoded, Bytes} -> {ok, todana_codec:decode(Bytes)};
         Result -> answer(get, [Table, Key], Result)
@@ -404,7 +413,7 @@ put(Table, Key, Value) ->
 
 -spec put_slowly(table(), key(), value(), term()) -> ok | {error, full}.
 put_slowly(Table, Key, Value, encode) ->
-    K = encoded(put, [Table, Key, Value], Key),
+    K = encoded(put, [Table, Key, Value], Table, Key),
     V = todana_codec:value(Value),
     case todana_nif:put(Table, K, V, ?ENCODED) of
         dirty ->
@@ -488,7 +497,7 @@ put_with(Table, Key, Value, Wanted) ->
     end,
     case Put(Key, Value, 0) of
         encode ->
-            case todana_codec:key(Key) of
+            case todana_codec:key(Table, Key) of
                 {badarg, _, _} = Misuse -> Misuse;
                 Bytes -> Put(Bytes, todana_codec:value(Value), ?ENCODED)
             end;
@@ -739,20 +748,32 @@ range(Table, From, To, Options) ->
     answer(range, [Table, From, To, Options], Result).
 
 -doc """
-A page of at most 100 records whose keys begin with these bytes, in order, and
-the cursor of the next page: `prefix/3` without options.
+A page of at most 100 records whose keys have a prefix, in order, and the cursor
+of the next page: `prefix/3` without options.
 """.
--spec prefix(table(), iodata()) ->
+-spec prefix(table(), iodata() | term()) ->
     {[{key(), value()}], range_cursor() | done}.
 prefix(Table, Prefix) ->
     prefix(Table, Prefix, #{}).
 
 -doc """
-A page of the records whose keys begin with these bytes, in order, and the
-cursor of the next page. The options (`limit`, `reverse`, `keys_only`, `cursor`)
-and guarantees are those of `range/4`.
+A page of the records whose keys have a prefix, in order, and the cursor of the
+next page. The options (`limit`, `reverse`, `keys_only`, `cursor`) and
+guarantees are those of `range/4`. With codec `raw`, a prefix is the first bytes
+of a key. With codec `term` it is one of these:
+
+- a tuple whose last elements are `'_'`: `{user, 7, '_'}` matches the tuples of
+  size 3 that begin with `user` and `7`. Elements may be such tuples:
+  `{{user, '_'}, '_'}`
+- a list with the tail `'_'`: `[user, 7 | '_']` matches the lists that begin
+  with these elements
+- a binary: matches the bitstrings that begin with its bytes
+
+Only `'_'` may follow a `'_'`, so that the matching keys are adjacent in the
+order. Parts match if they compare equal (`==`): `{1, '_'}` also matches
+`{1.0, a}`. In a map, `'_'` is an atom like any other.
 """.
--spec prefix(table(), iodata(), range_options()) ->
+-spec prefix(table(), iodata() | term(), range_options()) ->
     {[{key(), value()}] | [key()], range_cursor() | done}.
 prefix(Table, Prefix, Options) ->
     Result = todana_ranges:prefix(Table, Prefix, Options),
@@ -908,15 +929,17 @@ stats(Table) ->
 on_key(Function, Arguments, Key, Call) ->
     Result =
         case Call(Key, 0) of
-            encode -> Call(encoded(Function, Arguments, Key), ?ENCODED);
+            encode ->
+                [Table | _] = Arguments,
+                Call(encoded(Function, Arguments, Table, Key), ?ENCODED);
             Done -> Done
         end,
     answer(Function, Arguments, Result).
 
 %% The bytes of a key that native code does not encode itself.
--spec encoded(atom(), [term()], key()) -> binary().
-encoded(Function, Arguments, Key) ->
-    case todana_codec:key(Key) of
+-spec encoded(atom(), [term()], table(), key()) -> binary().
+encoded(Function, Arguments, Table, Key) ->
+    case todana_codec:key(Table, Key) of
         {badarg, _, _} = Misuse ->
             todana_error:raise(Function, Arguments, Misuse);
         Bytes ->

@@ -26,6 +26,14 @@
 %% How often an update or a transaction is attempted.
 -define(ATTEMPTS, 100).
 
+-define(IS_RAW_ORDER(Order),
+    (Order =:= lexical orelse Order =:= decimal orelse
+        Order =:= lexical_descending orelse Order =:= decimal_descending)
+).
+-define(IS_TERM_ORDER(Order),
+    (Order =:= term orelse Order =:= term_descending)
+).
+
 -doc "All options of this kind, with defaults; or the cause of the error.".
 -spec read(kind(), term()) -> {ok, map()} | {error, term()}.
 read(Kind, Options) when is_map(Options) ->
@@ -64,8 +72,13 @@ check(open, #{order := _} = Options) when
     not is_map_key(type, Options); map_get(type, Options) =/= ordered_set
 ->
     {error, {needs, order, type, ordered_set}};
-check(open, #{type := ordered_set, codec := Codec}) when Codec =/= raw ->
-    {error, {needs, ordered_set, codec, raw}};
+check(open, #{order := Order, codec := term}) when ?IS_RAW_ORDER(Order) ->
+    {error, {needs, Order, codec, raw}};
+check(open, #{order := Order} = Options) when
+    ?IS_TERM_ORDER(Order),
+    not is_map_key(codec, Options) orelse map_get(codec, Options) =:= raw
+->
+    {error, {needs, Order, codec, term}};
 check(Kind, Options) ->
     Bad = [N || {N, V} <- maps:to_list(Options), not is_good(Kind, N, V)],
     case lists:sort(Bad) of
@@ -100,9 +113,7 @@ is_good(_, timeout_ms, N) -> is_integer(N) andalso N >= 0
     andalso N < 1 bsl 32;
 is_good(_, type, Type) -> Type =:= set orelse Type =:= ordered_set;
 is_good(_, order, Order) ->
-    lists:member(Order, [
-        lexical, decimal, lexical_descending, decimal_descending
-    ]);
+    ?IS_RAW_ORDER(Order) orelse ?IS_TERM_ORDER(Order);
 is_good(range, limit, N) -> is_integer(N) andalso N > 0
     andalso N =< ?LIMIT_MAX;
 is_good(_, cursor, start) -> true;
@@ -168,7 +179,8 @@ defaults(_Kind, Options) ->
     },
     (maps:merge(Defaults, Options))#{expires => expires(Options)}.
 
--spec order(map()) -> lexical | nil.
+-spec order(map()) -> lexical | term | nil.
+order(#{type := ordered_set, codec := term}) -> term;
 order(#{type := ordered_set}) -> lexical;
 order(#{}) -> nil.
 

@@ -4,11 +4,14 @@
 -module(todana_codec).
 -moduledoc false.
 
--export([key/1, value/1, decode/1, pair/1, found/1]).
+-export([key/2, prefix/2, value/1, decode/1, pair/1, found/1]).
 
 -define(BINARY, 0).
 -define(ATOM, 1).
 -define(LOCAL, 2).
+-define(ORDERED, 3).
+%% Longer keys of ordered tables are decoded on a dirty scheduler.
+-define(DECODE_BYTES_MAX, 8192).
 -define(INTEGER_MIN, -16#8000000000000000).
 -define(INTEGER_MAX, 16#7fffffffffffffff).
 
@@ -25,7 +28,26 @@ name, which changes when distribution starts. A key that contains one is
 therefore encoded with its text (`<0.84.0>`) or its numbers, which do not
 change. A fun that is not external is misuse: its bytes include the variables of
 its environment, its creator, and the version of its code.
+
+An ordered table keeps other bytes, which compare like the terms:
+native/nif/src/ordered_key has the format.
 """.
+-spec key(todana:table(), term()) -> binary() | todana_error:cause().
+key(Table, Term) ->
+    case todana_nif:ordered_key(Table, Term, false) of
+        encode -> key(Term);
+        dirty -> todana_nif:ordered_key_dirty(Term, false);
+        Result -> Result
+    end.
+
+-doc "The bytes with which the keys of an ordered table begin that match.".
+-spec prefix(todana:table(), term()) -> binary() | todana_error:cause().
+prefix(Table, Prefix) ->
+    case todana_nif:ordered_key(Table, Prefix, true) of
+        dirty -> todana_nif:ordered_key_dirty(Prefix, true);
+        Result -> Result
+    end.
+
 -spec key(term()) -> binary() | {badarg, 2, local_fun}.
 key(Term) ->
     try is_local(Term) of
@@ -61,6 +83,9 @@ decode(<<131, _/binary>> = Bytes) -> binary_to_term(Bytes);
 decode(<<?BINARY, Bytes/binary>>) -> Bytes;
 decode(<<?ATOM, Name/binary>>) -> binary_to_atom(Name);
 decode(<<?LOCAL, Bytes/binary>>) -> unmarked(binary_to_term(Bytes));
+decode(<<?ORDERED, _/binary>> = Key) when byte_size(Key) > ?DECODE_BYTES_MAX ->
+    todana_nif:ordered_term_dirty(Key);
+decode(<<?ORDERED, _/binary>> = Key) -> todana_nif:ordered_term(Key);
 decode(Bytes) -> binary_to_integer(Bytes).
 
 %% Whether a term contains an identifier of this node.

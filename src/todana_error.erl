@@ -40,6 +40,14 @@ text(key_too_long) ->
 text(local_fun) ->
     "contains a fun that is not external (fun M:F/A): such a key would "
     "change with its code and its node";
+text(key_too_deep) ->
+    "nested more than 256 deep, which a key of an ordered table may not be";
+text(no_order) ->
+    "contains a pid, port, reference or fun: its order depends on the node's "
+    "name, so it cannot be in a key of an ordered table";
+text(not_a_prefix) ->
+    "not a prefix: a tuple or list whose last parts are the atom '_', for "
+    "example {user, 7, '_'} or [user | '_'], or the first bytes of a binary";
 text(value_too_long) -> "longer than a value may be";
 text(not_an_integer) -> "not an integer of 64 bits";
 text(not_a_list) -> "not a list";
@@ -66,7 +74,8 @@ text({not_between, Name, Min, Max}) ->
     io_lib:format("option ~tp should be a number from ~b to ~b",
                   [Name, Min, Max]);
 text({not_a_bound, End}) ->
-    io_lib:format("should be a key (iodata), {excluded, Key} or ~tp", [End]);
+    io_lib:format("should be a key (iodata), {included, Key}, {excluded, Key} "
+                  "or ~tp", [End]);
 text({database_option, Name}) ->
     io_lib:format("databases take no option ~tp: they are opened with #{}, "
                   "and the application's option `databases` says how they are "

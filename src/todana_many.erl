@@ -26,7 +26,8 @@ get(Table, Keys, Found) ->
         {more, Rest, Some} ->
             get(Table, Rest, Some);
         {encode, [Key | Rest], Some} ->
-            case encoded(Key, fun(K, F) -> todana_nif:get(Table, K, F) end) of
+            Get = fun(K, F) -> todana_nif:get(Table, K, F) end,
+            case encoded(Table, Key, Get) of
                 error -> get(Table, Rest, Some);
                 {badarg, _, _} = Misuse -> Misuse;
                 Value -> get(Table, Rest, [{Key, Value} | Some])
@@ -101,7 +102,10 @@ are_pairs(_) -> false.
 -spec put_encoded(todana:table(), [{term(), term()}], term(), boolean()) ->
     ok | {error, atom()} | todana_nif:misuse().
 put_encoded(Table, Pairs, Expires, IfAbsent) ->
-    Encoded = [{todana_codec:key(K), todana_codec:value(V)} || {K, V} <- Pairs],
+    Encoded = [
+        {todana_codec:key(Table, K), todana_codec:value(V)}
+     || {K, V} <- Pairs
+    ],
     case [Misuse || {{badarg, _, _} = Misuse, _} <- Encoded] of
         [] -> put_all(Table, Encoded, Expires, IfAbsent, ?ENCODED);
         [Misuse | _] -> Misuse
@@ -149,7 +153,7 @@ delete(Table, Keys, Deleted) ->
             delete(Table, Rest, Some);
         {encode, [Key | Rest], Some} ->
             Delete = fun(K, F) -> todana_nif:delete(Table, K, always, F) end,
-            case encoded(Key, Delete) of
+            case encoded(Table, Key, Delete) of
                 ok -> delete(Table, Rest, Some + 1);
                 error -> delete(Table, Rest, Some);
                 Misuse -> Misuse
@@ -161,10 +165,11 @@ delete(Table, Keys, Deleted) ->
     end.
 
 %% Calls with the encoded key, if native code does not encode it itself.
--spec encoded(term(), fun((binary(), todana_nif:form()) -> Result)) ->
-    Result | todana_error:cause().
-encoded(Key, Call) ->
-    case todana_codec:key(Key) of
+-spec encoded(
+    todana:table(), term(), fun((binary(), todana_nif:form()) -> Result)
+) -> Result | todana_error:cause().
+encoded(Table, Key, Call) ->
+    case todana_codec:key(Table, Key) of
         {badarg, _, _} = Misuse -> Misuse;
         Bytes -> Call(Bytes, ?ENCODED)
     end.

@@ -29,6 +29,10 @@
     scan/3,
     scan_dirty/3,
     range/6,
+    ordered_key/3,
+    ordered_key_dirty/2,
+    ordered_term/1,
+    ordered_term_dirty/1,
     snapshot/1,
     snapshot_next/2,
     snapshot_next_dirty/2,
@@ -63,7 +67,8 @@
 -on_load(load/0).
 
 -export_type([
-    table/0, key/0, form/0, misuse/0, server/0, snapshot/0, bound/0
+    table/0, key/0, form/0, misuse/0, server/0, snapshot/0, bound/0,
+    range/0
 ]).
 
 -type table() :: atom() | reference().
@@ -83,8 +88,10 @@
     table | never | keep | {at | ttl, non_neg_integer()}.
 -type condition() ::
     always | absent | present | {version, non_neg_integer()}.
--type order() :: todana_kyoto_database:order() | nil.
+-type order() ::
+    todana_kyoto_database:order() | term | term_descending | nil.
 -type bound() :: unbounded | {included | excluded, key()}.
+-type range() :: {between, bound(), bound()} | {prefix, term()}.
 -type value() :: {ok, term()} | {encoded, binary()}.
 -type fact() :: ok | error | {error, atom()} | misuse().
 %% A pair, or [{Key, IsEncoded} | {Value, IsEncoded}].
@@ -193,14 +200,26 @@ scan(_, _, _) -> erlang:nif_error(not_loaded).
 scan_dirty(_, _, _) -> erlang:nif_error(not_loaded).
 
 -spec range(
-    table(),
-    {between, bound(), bound()} | {prefix, key()},
-    binary() | nil,
-    boolean(),
-    pos_integer(),
-    boolean()
-) -> {binary() | done, [pair() | key()]} | misuse().
+    table(), range() | {encoded, range()}, binary() | nil, boolean(),
+    pos_integer(), boolean()
+) ->
+    {binary() | done, [{term(), term()} | key()]}
+    | {binary() | done, [pair()], term}
+    | misuse().
 range(_, _, _, _, _, _) -> erlang:nif_error(not_loaded).
+
+-spec ordered_key(table(), term(), boolean()) -> binary() | misuse().
+ordered_key(_, _, _) -> erlang:nif_error(not_loaded).
+
+-spec ordered_key_dirty(term(), boolean()) ->
+    binary() | {badarg, pos_integer(), atom()}.
+ordered_key_dirty(_, _) -> erlang:nif_error(not_loaded).
+
+-spec ordered_term(binary()) -> term().
+ordered_term(_) -> erlang:nif_error(not_loaded).
+
+-spec ordered_term_dirty(binary()) -> term().
+ordered_term_dirty(_) -> erlang:nif_error(not_loaded).
 
 -spec snapshot(table()) -> {ok, snapshot()} | {error, busy} | misuse().
 snapshot(_) -> erlang:nif_error(not_loaded).

@@ -10,8 +10,6 @@
 %% Records that one native call returns in a fold.
 -define(COUNT, 100).
 
--type range() ::
-    {between, todana_nif:bound(), todana_nif:bound()} | {prefix, term()}.
 -type page() :: {[term()], {cursor, binary()} | done}.
 
 -doc "A page of the records between two ends, and the next page's cursor.".
@@ -37,6 +35,7 @@ prefix(Table, Prefix, Options) ->
 -spec bound(first | last, term()) -> todana_nif:bound().
 bound(End, End) -> unbounded;
 bound(_End, {excluded, Key}) -> {excluded, Key};
+bound(_End, {included, Key}) -> {included, Key};
 bound(_End, Key) -> {included, Key}.
 
 %% The second and the third argument may also be bounds, not only keys.
@@ -45,7 +44,8 @@ of_bound({badarg, 2, not_iodata}) -> {badarg, 2, {not_a_bound, first}};
 of_bound({badarg, 3, not_iodata}) -> {badarg, 3, {not_a_bound, last}};
 of_bound(Result) -> Result.
 
--spec page(todana:table(), range(), map()) -> page() | todana_error:cause().
+-spec page(todana:table(), todana_nif:range(), map()) ->
+    page() | todana_error:cause().
 page(Table, Range, Wanted) ->
     #{
         limit := Limit,
@@ -58,7 +58,7 @@ page(Table, Range, Wanted) ->
             start -> nil;
             {cursor, Key} -> Key
         end,
-    case todana_nif:range(Table, Range, After, Reverse, Limit, KeysOnly) of
+    case native(Table, Range, After, Reverse, Limit, KeysOnly) of
         {done, Records} -> {Records, done};
         {Next, Records} when is_binary(Next) -> {Records, {cursor, Next}};
         Misuse -> Misuse
@@ -71,10 +71,12 @@ one(Table, From, To, Reverse) ->
     Range = {between, bound(first, From), bound(last, To)},
     one_after(Table, Range, nil, Reverse).
 
--spec one_after(todana:table(), range(), binary() | nil, boolean()) ->
+-spec one_after(
+    todana:table(), todana_nif:range(), binary() | nil, boolean()
+) ->
     {ok, term()} | error | todana_error:cause().
 one_after(Table, Range, After, Reverse) ->
-    case todana_nif:range(Table, Range, After, Reverse, 1, true) of
+    case native(Table, Range, After, Reverse, 1, true) of
         {_, [Key | _]} -> {ok, Key};
         {done, []} -> error;
         %% The walk has met only expired records so far.
@@ -96,11 +98,11 @@ fold(Function, Acc, Table, From, To) ->
     fun((term(), term(), Acc) -> Acc),
     Acc,
     todana:table(),
-    range(),
+    todana_nif:range(),
     binary() | nil
 ) -> {ok, Acc} | todana_error:cause().
 fold_after(Function, Acc0, Table, Range, After) ->
-    case todana_nif:range(Table, Range, After, false, ?COUNT, false) of
+    case native(Table, Range, After, false, ?COUNT, false) of
         {badarg, _, _} = Misuse ->
             {badarg, Number, Cause} = of_bound(Misuse),
             %% The table is the third argument of a fold.
@@ -115,4 +117,52 @@ fold_after(Function, Acc0, Table, Range, After) ->
                 done -> {ok, Acc};
                 _ -> fold_after(Function, Acc, Table, Range, Next)
             end
+    end.
+
+%% One native call; a second one where it leaves large keys to be encoded.
+-spec native(
+    todana:table(), todana_nif:range() | {encoded, todana_nif:range()},
+    binary() | nil, boolean(), pos_integer(), boolean()
+) -> {binary() | done, [term()]} | todana_error:cause().
+native(Table, Range, After, Reverse, Limit, KeysOnly) ->
+    case todana_nif:range(Table, Range, After, Reverse, Limit, KeysOnly) of
+        {Next, Records, term} when KeysOnly ->
+            Keys = [element(1, todana_codec:pair(Pair)) || Pair <- Records],
+            {Next, Keys};
+        {Next, Records, term} ->
+            {Next, [todana_codec:pair(Pair) || Pair <- Records]};
+        encode ->
+            case encoded(Table, Range) of
+                {badarg, _, _} = Misuse ->
+                    Misuse;
+                Encoded ->
+                    native(Table, {encoded, Encoded}, After, Reverse, Limit,
+                           KeysOnly)
+            end;
+        Result ->
+            Result
+    end.
+
+-spec encoded(todana:table(), todana_nif:range()) ->
+    todana_nif:range() | todana_error:cause().
+encoded(Table, {prefix, Prefix}) ->
+    case todana_codec:prefix(Table, Prefix) of
+        {badarg, _, _} = Misuse -> Misuse;
+        Bytes -> {prefix, Bytes}
+    end;
+encoded(Table, {between, From, To}) ->
+    case {encoded_bound(Table, From), encoded_bound(Table, To)} of
+        {{badarg, _, Cause}, _} -> {badarg, 2, Cause};
+        {_, {badarg, _, Cause}} -> {badarg, 3, Cause};
+        {Low, High} -> {between, Low, High}
+    end.
+
+-spec encoded_bound(todana:table(), todana_nif:bound()) ->
+    todana_nif:bound() | todana_error:cause().
+encoded_bound(_Table, unbounded) ->
+    unbounded;
+encoded_bound(Table, {End, Key}) ->
+    case todana_codec:key(Table, Key) of
+        {badarg, _, _} = Misuse -> Misuse;
+        Bytes -> {End, Bytes}
     end.

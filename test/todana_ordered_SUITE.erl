@@ -445,9 +445,7 @@ misuse(_Config) ->
             {open, [db1, #{type => ordered_set}], 2, {database_option, type}},
             {open, [db1, #{order => decimal}], 2, {database_option, order}},
             {open, [x, #{order => lexical}], 2,
-             {needs, order, type, ordered_set}},
-            {open, [x, #{type => ordered_set, codec => term}], 2,
-             {needs, ordered_set, codec, raw}}
+             {needs, order, type, ordered_set}}
         ]
     ],
     ok = todana:close(plain),

@@ -9,6 +9,7 @@
 //! 1               an atom: its name in UTF-8 follows
 //! 2               a key with identifiers of this node inside: see `todana_codec`, which encodes
 //!                 and decodes it
+//! 3               a key of an ordered table: see `ordered_key`
 //! 131             any other term in the external term format, which starts with this byte
 //! ```
 //!
@@ -34,6 +35,7 @@
 
 use crate::atoms;
 use crate::erts::{self, Raw, RawEnv};
+use crate::ordered_key::{self, ORDERED_KEY};
 use crate::store::{Codec, KEY_BYTES_MAX, Store};
 use crate::values;
 use rustler::sys::*;
@@ -126,6 +128,13 @@ impl EncodeBuffer {
         self.walked
     }
 
+    /// Empty, for a term that is walked.
+    pub(crate) fn unfilled(&mut self) -> &mut Vec<u8> {
+        self.walked = true;
+        self.heap.clear();
+        &mut self.heap
+    }
+
     /// `tag`, then `bytes`.
     #[inline]
     fn tagged(&mut self, tag: u8, bytes: &[u8]) -> &[u8] {
@@ -177,13 +186,27 @@ pub(crate) unsafe fn key<'a>(
                 Some(bytes) => bytes,
                 None => flat_key(env, term, buffer)?,
             }
-        } else {
+        } else if store.codec == Codec::Term {
             encode(env, term, buffer, Use::Key)?
+        } else {
+            ordered(env, term, buffer)?
         }
     };
     if bytes.len() > KEY_BYTES_MAX {
         return Err(Misuse::Argument(2, atoms::key_too_long()));
     }
+    Ok(bytes)
+}
+
+/// The bytes of a key of an ordered table.
+///
+/// # Safety
+/// As of [`key`].
+unsafe fn ordered(env: RawEnv, term: Raw, buffer: &mut EncodeBuffer) -> Result<&[u8], Misuse> {
+    let bytes = buffer.unfilled();
+    // SAFETY: see the function.
+    unsafe { ordered_key::encode(env, term, ordered_key::TERMS_MAX, bytes)? };
+    erts::bill(env, bytes.len() * EXTERNAL_WEIGHT);
     Ok(bytes)
 }
 
@@ -565,7 +588,7 @@ pub(crate) fn decode_within(
     match bytes.split_first() {
         Some((&BINARY, rest)) => Decoded::Term(binary(rest)),
         Some((&ATOM, name)) => {
-            atom(env, name).map_or(Decoded::Encoded(binary(bytes)), Decoded::Term)
+            erts::make_atom(env, name).map_or(Decoded::Encoded(binary(bytes)), Decoded::Term)
         }
         Some((&EXTERNAL, _)) if bytes.len() <= (*left).min(EXTERNAL_BYTES_MAX) => {
             *left -= bytes.len();
@@ -581,7 +604,13 @@ pub(crate) fn decode_within(
                 Decoded::Term(term.assume_init())
             }
         }
-        Some((&EXTERNAL, _)) | None => Decoded::Encoded(binary(bytes)),
+        Some((&ORDERED_KEY, _)) if bytes.len() <= (*left).min(EXTERNAL_BYTES_MAX) => {
+            *left -= bytes.len();
+            erts::bill(env, bytes.len() * EXTERNAL_WEIGHT);
+            ordered_key::decode(env, bytes)
+                .map_or_else(|| Decoded::Encoded(binary(bytes)), Decoded::Term)
+        }
+        Some((&EXTERNAL | &ORDERED_KEY, _)) | None => Decoded::Encoded(binary(bytes)),
         Some(_) => match parse_signed(bytes) {
             Some(number) => Decoded::Term(erts::make_i64(env, number)),
             None => Decoded::Encoded(binary(bytes)),
@@ -592,19 +621,4 @@ pub(crate) fn decode_within(
 /// Like [`decode`], with a copy.
 pub(crate) fn decode_copy(codec: Codec, env: RawEnv, bytes: &[u8]) -> Decoded {
     decode(codec, env, bytes, |bytes| values::copied(env, bytes))
-}
-
-fn atom(env: RawEnv, name: &[u8]) -> Option<Raw> {
-    let mut term = MaybeUninit::uninit();
-    // SAFETY: valid bytes of that length; on success the term was written.
-    unsafe {
-        let made = enif_make_new_atom_len(
-            env,
-            name.as_ptr().cast(),
-            name.len(),
-            term.as_mut_ptr(),
-            ErlNifCharEncoding::ERL_NIF_UTF8,
-        );
-        (made != 0).then(|| term.assume_init())
-    }
 }

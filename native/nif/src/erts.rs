@@ -333,6 +333,140 @@ pub(crate) fn make_u64(env: RawEnv, number: u64) -> Raw {
     unsafe { enif_make_uint64(env, number) }
 }
 
+/// An unsigned integer of 64 bits.
+pub(crate) fn get_u64(env: RawEnv, term: Raw) -> Option<u64> {
+    let mut number = 0;
+    // SAFETY: `env` is the present call's and so is the term.
+    (unsafe { enif_get_uint64(env, term, &mut number) } != 0).then_some(number)
+}
+
+/// The value of a float; 0 if the term is none.
+pub(crate) fn get_f64(env: RawEnv, term: Raw) -> f64 {
+    let mut number = 0.0;
+    // SAFETY: `env` is the present call's and so is the term.
+    unsafe { enif_get_double(env, term, &mut number) };
+    number
+}
+
+/// A float term, if the number is finite.
+pub(crate) fn make_f64(env: RawEnv, number: f64) -> Option<Raw> {
+    // SAFETY: `env` is the present call's, and the number is one that Erlang has.
+    number.is_finite().then(|| unsafe { enif_make_double(env, number) })
+}
+
+/// The type of a term.
+#[inline]
+pub(crate) fn term_type(env: RawEnv, term: Raw) -> ErlNifTermType {
+    // SAFETY: `env` is the present call's and so is the term.
+    unsafe { enif_term_type(env, term) }
+}
+
+/// The longest name of an atom: 255 characters of 4 bytes, and a zero.
+pub(crate) const ATOM_BYTES_MAX: usize = 4 * 255 + 1;
+
+/// The name of an atom in UTF-8; nothing if the term is none.
+pub(crate) fn atom_name(env: RawEnv, term: Raw, name: &mut [u8; ATOM_BYTES_MAX]) -> &[u8] {
+    // SAFETY: `env` is the present call's and so is the term; the array has room for the longest
+    // name.
+    let length = unsafe {
+        enif_get_atom(
+            env,
+            term,
+            name.as_mut_ptr().cast(),
+            ATOM_BYTES_MAX as u32,
+            ErlNifCharEncoding::ERL_NIF_UTF8,
+        )
+    };
+    // With the zero.
+    &name[..usize::try_from(length - 1).unwrap_or(0)]
+}
+
+/// The atom of a name in UTF-8, if there may be one.
+pub(crate) fn make_atom(env: RawEnv, name: &[u8]) -> Option<Raw> {
+    let mut term = MaybeUninit::uninit();
+    // SAFETY: valid bytes of that length; on success the term was written.
+    unsafe {
+        let made = enif_make_new_atom_len(
+            env,
+            name.as_ptr().cast(),
+            name.len(),
+            term.as_mut_ptr(),
+            ErlNifCharEncoding::ERL_NIF_UTF8,
+        );
+        (made != 0).then(|| term.assume_init())
+    }
+}
+
+/// How many keys a map has; 0 if the term is none.
+pub(crate) fn map_size(env: RawEnv, map: Raw) -> usize {
+    let mut size = 0;
+    // SAFETY: `env` is the present call's and so is the term.
+    unsafe { enif_get_map_size(env, map, &mut size) };
+    size
+}
+
+/// Passes the keys and values of a map to `each`, in no order, until it returns false.
+pub(crate) fn each_pair(env: RawEnv, map: Raw, mut each: impl FnMut(Raw, Raw) -> bool) {
+    let mut iterator = MaybeUninit::uninit();
+    let iterator = iterator.as_mut_ptr();
+    let first = ErlNifMapIteratorEntry::ERL_NIF_MAP_ITERATOR_HEAD;
+    // SAFETY: `env` is the present call's and so is the term. The iterator is used between its
+    // creation and its destruction only; a panic of `each` leaks it.
+    unsafe {
+        if enif_map_iterator_create(env, map, iterator, first) == 0 {
+            return;
+        }
+        let (mut key, mut value) = (map, map);
+        while enif_map_iterator_get_pair(env, iterator, &mut key, &mut value) != 0
+            && each(key, value)
+        {
+            enif_map_iterator_next(env, iterator);
+        }
+        enif_map_iterator_destroy(env, iterator);
+    }
+}
+
+/// The map of keys, which differ, and values.
+pub(crate) fn map(env: RawEnv, keys: &[Raw], values: &[Raw]) -> Option<Raw> {
+    if keys.len() != values.len() {
+        return None;
+    }
+    let mut map = MaybeUninit::uninit();
+    // SAFETY: the arrays have the same length, and their terms are the present call's; on success
+    // the map was written.
+    unsafe {
+        let (keys, values, length) = (keys.as_ptr(), values.as_ptr(), keys.len());
+        let made = enif_make_map_from_arrays(env, keys, values, length, map.as_mut_ptr());
+        (made != 0).then(|| map.assume_init())
+    }
+}
+
+/// A term in the external term format.
+pub(crate) fn to_external(env: RawEnv, term: Raw) -> Option<Vec<u8>> {
+    let mut binary = MaybeUninit::uninit();
+    // SAFETY: on success the structure owns a binary, whose bytes are copied before it is released.
+    unsafe {
+        if enif_term_to_binary(env, term, binary.as_mut_ptr()) == 0 {
+            return None;
+        }
+        let mut binary: ErlNifBinary = binary.assume_init();
+        let bytes = bytes_of(&binary).to_vec();
+        enif_release_binary(&mut binary);
+        Some(bytes)
+    }
+}
+
+/// The term whose external format consists of these parts.
+pub(crate) fn from_external(env: RawEnv, parts: &[&[u8]]) -> Option<Raw> {
+    let bytes = parts.concat();
+    let mut term = MaybeUninit::uninit();
+    // SAFETY: valid bytes; on success the term was written.
+    unsafe {
+        let read = enif_binary_to_term(env, bytes.as_ptr(), bytes.len(), term.as_mut_ptr(), 0);
+        (read != 0).then(|| term.assume_init())
+    }
+}
+
 /// Bytes that are copied (into memory that may be new) in a hundredth of a time slice.
 const BYTES_PER_PERCENT: usize = 8 << 10;
 

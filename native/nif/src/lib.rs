@@ -34,6 +34,7 @@ mod database;
 mod erts;
 mod many;
 mod order;
+mod ordered_key;
 mod pairs;
 mod point;
 mod range;

@@ -1,6 +1,7 @@
 //! Converts the orders of tables to atoms and back.
 
 use crate::atoms;
+use crate::store::Codec;
 use rustler::types::atom::Atom;
 use todana_table::{Comparison, KeyOrder};
 
@@ -9,11 +10,12 @@ use todana_table::{Comparison, KeyOrder};
 pub(crate) fn of_word(word: Option<Atom>) -> Option<KeyOrder> {
     let word = word?;
     let order = |comparison, descending| Some(KeyOrder { comparison, descending });
-    if word == atoms::lexical() {
+    // The keys of a table with codec `term` compare as bytes, see `ordered_key`.
+    if word == atoms::lexical() || word == atoms::term() {
         order(Comparison::Lexical, false)
     } else if word == atoms::decimal() {
         order(Comparison::Decimal, false)
-    } else if word == atoms::lexical_descending() {
+    } else if word == atoms::lexical_descending() || word == atoms::term_descending() {
         order(Comparison::Lexical, true)
     } else if word == atoms::decimal_descending() {
         order(Comparison::Decimal, true)
@@ -22,12 +24,14 @@ pub(crate) fn of_word(word: Option<Atom>) -> Option<KeyOrder> {
     }
 }
 
-/// The word for an order.
-pub(crate) fn word(order: KeyOrder) -> Atom {
-    match (order.comparison, order.descending) {
-        (Comparison::Lexical, false) => atoms::lexical(),
-        (Comparison::Decimal, false) => atoms::decimal(),
-        (Comparison::Lexical, true) => atoms::lexical_descending(),
-        (Comparison::Decimal, true) => atoms::decimal_descending(),
+/// The word for an order of a table with this codec.
+pub(crate) fn word(order: KeyOrder, codec: Codec) -> Atom {
+    match (codec, order.comparison, order.descending) {
+        (Codec::OrderedTerm, _, false) => atoms::term(),
+        (Codec::OrderedTerm, _, true) => atoms::term_descending(),
+        (_, Comparison::Lexical, false) => atoms::lexical(),
+        (_, Comparison::Decimal, false) => atoms::decimal(),
+        (_, Comparison::Lexical, true) => atoms::lexical_descending(),
+        (_, Comparison::Decimal, true) => atoms::decimal_descending(),
     }
 }

@@ -47,7 +47,8 @@ impl Pairs {
         }
     }
 
-    /// Of the records, their keys only.
+    /// Of the records, their keys only. Keys of codec `term` have the form of a pair with the value
+    /// `[]`: the Erlang side may have to decode them.
     pub(crate) fn keys(env: RawEnv, codec: Codec) -> Pairs {
         Pairs { keys_only: true, ..Pairs::new(env, codec) }
     }
@@ -123,7 +124,8 @@ impl Pairs {
             };
             self.terms.push(match (key, value) {
                 (key, Some(value)) => reply::pair(env, key, value),
-                (Decoded::Term(key) | Decoded::Encoded(key), None) => key,
+                (Decoded::Term(key), None) if codec == Codec::Raw => key,
+                (key, None) => reply::pair(env, key, Decoded::Term(erts::nil(env))),
             });
         }
         self.copied.clear();

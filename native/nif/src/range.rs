@@ -1,9 +1,10 @@
 //! Ranges of ordered tables, a bounded page at a time.
 
-use crate::codec::{self, EncodeBuffer, Misuse};
+use crate::codec::{self, EncodeBuffer, KEY_ENCODED, Misuse};
 use crate::erts::{self, Raw, RawEnv};
+use crate::ordered_key::{self, TERMS_MAX};
 use crate::pairs::Pairs;
-use crate::store::{Store, now_ms};
+use crate::store::{Codec, Store, now_ms};
 use crate::{atoms, tables, values};
 use rustler::types::atom::Atom;
 use rustler::{Encoder, Env, Term};
@@ -16,12 +17,17 @@ const PAGE: Duration = Duration::from_micros(500);
 const STEP: usize = 100;
 /// Bytes of keys and small values between them: the step goes on behind the last record that fits.
 const STEP_BYTES_MAX: usize = 256 << 10;
+/// The same where they are decoded.
+const DECODED_STEP_BYTES_MAX: usize = 32 << 10;
 
 /// `range(Table, Range, After, Reverse, Count, KeysOnly) -> {Next, Records}`: a page of records in
 /// order, and the key to go on after, `done` at the end. `Range` is `{between, From, To}` or
-/// `{prefix, Bytes}`; an end is `unbounded`, `{included, Key}` or `{excluded, Key}`. Misuse names
-/// the arguments of `todana:range/4`. With `KeysOnly`, records are keys; else see
-/// [`reply::pair`](crate::reply::pair).
+/// `{prefix, Prefix}`; an end is `unbounded`, `{included, Key}` or `{excluded, Key}`. With codec
+/// `term` the answer is `encode` where a key is large; then `Range` is `{encoded, Range}`, with the
+/// bytes of [`ordered_key`](crate::ordered_key). Misuse names the arguments of `todana:range/4`.
+///
+/// Records are pairs, see [`reply::pair`](crate::reply::pair), and with `KeysOnly` keys, see
+/// [`Pairs::keys`]. With codec `term` the answer is `{Next, Records, term}`.
 #[rustler::nif]
 fn range<'a>(
     env: Env<'a>,
@@ -64,6 +70,8 @@ fn page<'a>(
     } else {
         Pairs::new(raw_env, store.codec)
     };
+    let is_raw = store.codec == Codec::Raw;
+    let step_bytes_max = if is_raw { STEP_BYTES_MAX } else { DECODED_STEP_BYTES_MAX };
     let now_ms = now_ms();
     let mut step = STEP;
     loop {
@@ -76,7 +84,7 @@ fn page<'a>(
         pairs.reserve(walk.count);
         let mut is_cut = false;
         let walked = table.walk(&walk, now_ms, |entry| {
-            is_cut = pairs.bytes() >= STEP_BYTES_MAX;
+            is_cut = pairs.bytes() >= step_bytes_max;
             if !is_cut {
                 pairs.push(&entry);
             }
@@ -101,7 +109,7 @@ fn page<'a>(
     };
     // SAFETY: the terms were made in this environment.
     let (next, list) = unsafe { (Term::new(env, next), Term::new(env, pairs.list())) };
-    Ok((next, list).encode(env))
+    Ok(if is_raw { (next, list).encode(env) } else { (next, list, atoms::term()).encode(env) })
 }
 
 #[cold]
@@ -117,35 +125,45 @@ fn key_range<'a>(
     let env = term.get_env().as_c_arg();
     // SAFETY: the term belongs to the present call.
     let words = unsafe { erts::elements(env, term.as_c_arg()) }.unwrap_or_default();
+    let (words, form) = match *words {
+        // SAFETY: as above.
+        [word, range] if is(word, atoms::encoded()) => unsafe {
+            (erts::elements(env, range).unwrap_or_default(), KEY_ENCODED)
+        },
+        _ => (words, 0),
+    };
+    let key = |term, argument, buffer| key(store, env, term, form, argument, buffer);
     let [first, second] = buffers;
     match *words {
         [word, from, to] if is(word, atoms::between()) => Ok(KeyRange::Between(
-            bound(store, env, from, 2, first)?,
-            bound(store, env, to, 3, second)?,
+            bound(env, from, 2, |term| key(term, 2, first))?,
+            bound(env, to, 3, |term| key(term, 3, second))?,
         )),
-        [word, bytes] if is(word, atoms::prefix()) => {
-            Ok(KeyRange::Prefix(key(store, env, bytes, 2, first)?))
+        [word, prefix] if is(word, atoms::prefix()) => {
+            Ok(KeyRange::Prefix(if store.codec == Codec::OrderedTerm && form == 0 {
+                let bytes = first.unfilled();
+                // SAFETY: the term belongs to the present call.
+                unsafe { ordered_key::encode_prefix(env, prefix, TERMS_MAX, bytes)? };
+                bytes
+            } else {
+                key(prefix, 2, first)?
+            }))
         }
         _ => Err(Misuse::Argument(2, atoms::bad_option())),
     }
 }
 
 fn bound<'a>(
-    store: &Store,
     env: RawEnv,
     term: Raw,
     argument: i64,
-    buffer: &'a mut EncodeBuffer,
+    key: impl FnOnce(Raw) -> Result<&'a [u8], Misuse>,
 ) -> Result<Bound<'a>, Misuse> {
     // SAFETY: the term belongs to the present call.
     match unsafe { erts::elements(env, term) } {
         None if is(term, atoms::unbounded()) => Ok(Bound::Unbounded),
-        Some(&[word, bytes]) if is(word, atoms::included()) => {
-            Ok(Bound::Included(key(store, env, bytes, argument, buffer)?))
-        }
-        Some(&[word, bytes]) if is(word, atoms::excluded()) => {
-            Ok(Bound::Excluded(key(store, env, bytes, argument, buffer)?))
-        }
+        Some(&[word, term]) if is(word, atoms::included()) => Ok(Bound::Included(key(term)?)),
+        Some(&[word, term]) if is(word, atoms::excluded()) => Ok(Bound::Excluded(key(term)?)),
         _ => Err(Misuse::Argument(argument, atoms::bad_option())),
     }
 }
@@ -154,11 +172,12 @@ fn key<'a>(
     store: &Store,
     env: RawEnv,
     term: Raw,
+    form: u32,
     argument: i64,
     buffer: &'a mut EncodeBuffer,
 ) -> Result<&'a [u8], Misuse> {
     // SAFETY: the term belongs to the present call, and so does the buffer.
-    let key = unsafe { codec::key(store, env, term, 0, buffer) };
+    let key = unsafe { codec::key(store, env, term, form, buffer) };
     key.map_err(|misuse| match misuse {
         Misuse::Argument(_, cause) => Misuse::Argument(argument, cause),
         other => other,

@@ -24,6 +24,8 @@ pub(crate) enum Codec {
     Raw,
     /// Keys and values are any terms, see [`crate::codec`].
     Term,
+    /// The same in an ordered table, whose keys compare like terms, see [`crate::ordered_key`].
+    OrderedTerm,
 }
 
 /// A table as the Erlang side sees it.

@@ -145,11 +145,15 @@ fn open<'a>(
     shards: Option<usize>,
     order: Option<Atom>,
 ) -> Term<'a> {
-    let codec = if codec == atoms::term() { Codec::Term } else { Codec::Raw };
+    let order = order::of_word(order);
+    let codec = match (codec == atoms::term(), order.is_some()) {
+        (false, _) => Codec::Raw,
+        (true, false) => Codec::Term,
+        (true, true) => Codec::OrderedTerm,
+    };
     let (entries_max, bytes_max, when_full) = limits;
     let when_full = if when_full == atoms::refuse() { WhenFull::Refuse } else { WhenFull::Evict };
     let limits = Limits { entries_max, bytes_max, when_full };
-    let order = order::of_word(order);
     let options = Options { shards, limits, order, ..Options::default() };
     let mut made = None;
     if shards.is_some_and(|shards| shards > SHARDS_MADE_LATE_MAX) {
@@ -313,7 +317,7 @@ fn options<'a>(env: Env<'a>, table: Term<'a>) -> Term<'a> {
     };
     // SAFETY: an atom.
     let name = unsafe { Term::new(env, store.name) };
-    let codec = if store.codec == Codec::Term { atoms::term() } else { atoms::raw() };
+    let codec = if store.codec == Codec::Raw { atoms::raw() } else { atoms::term() };
     let limits = match store.database_number() {
         Some(number) => database::limits(number),
         None => store.options.limits,
@@ -321,7 +325,7 @@ fn options<'a>(env: Env<'a>, table: Term<'a>) -> Term<'a> {
     let when_full =
         if limits.when_full == WhenFull::Refuse { atoms::refuse() } else { atoms::evict() };
     let limits = (limits.entries_max, limits.bytes_max, when_full);
-    let order = store.table().order().map(order::word);
+    let order = store.table().order().map(|order| order::word(order, store.codec));
     (name, codec, store.ttl_ms, limits, order, store.database_number()).encode(env)
 }
 

@@ -1,0 +1,312 @@
+//! Terms to bytes.
+
+use super::*;
+use crate::erts::{Raw, RawEnv};
+use crate::store::KEY_BYTES_MAX;
+use rustler::sys::ErlNifTermType as Type;
+
+/// Appends the bytes of a key. [`Misuse::Encode`] if it has more than `terms_max` terms.
+///
+/// # Safety
+/// `env` and `term` belong to the present call.
+pub(crate) unsafe fn encode(
+    env: RawEnv,
+    term: Raw,
+    terms_max: usize,
+    to: &mut Vec<u8>,
+) -> Result<(), Misuse> {
+    to.reserve(INITIAL_BYTES);
+    to.push(ORDERED_KEY);
+    let mut encoder = Encoder::new(env, to, terms_max);
+    // SAFETY: see the function.
+    unsafe { encoder.term(term, Numbers::ByValue, 0)? };
+    let ties = encoder.ties;
+    to.extend_from_slice(&ties);
+    check_length(to)
+}
+
+/// Appends the bytes with which the keys begin that match a prefix: a term whose last parts are the
+/// atom `_`, or the first bytes of a binary.
+///
+/// # Safety
+/// `env` and `term` belong to the present call.
+pub(crate) unsafe fn encode_prefix(
+    env: RawEnv,
+    term: Raw,
+    terms_max: usize,
+    to: &mut Vec<u8>,
+) -> Result<(), Misuse> {
+    to.push(ORDERED_KEY);
+    // SAFETY: see the function.
+    if let Some(bytes) = unsafe { erts::binary(env, term) } {
+        to.push(BITSTRING);
+        if bytes.len() <= KEY_BYTES_MAX {
+            text::write_open(to, bytes);
+        }
+        return check_length(to).and(if bytes.len() > KEY_BYTES_MAX { too_long() } else { Ok(()) });
+    }
+    let mut encoder = Encoder::new(env, to, terms_max);
+    encoder.wildcard = Some(Wildcard { atom: atoms::wildcard().as_c_arg(), is_met: false });
+    // SAFETY: see the function.
+    unsafe { encoder.term(term, Numbers::ByValue, 0)? };
+    if encoder.wildcard.is_none_or(|wildcard| wildcard.is_met) {
+        check_length(to)
+    } else {
+        Err(Misuse::Argument(2, atoms::not_a_prefix()))
+    }
+}
+
+/// Most keys fit into these bytes.
+const INITIAL_BYTES: usize = 64;
+
+/// How numbers compare.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Numbers {
+    /// Integers and floats by value, then by their ties.
+    ByValue,
+    /// All integers before all floats: within the keys of a map.
+    ByType,
+}
+
+/// What matches any term in a prefix.
+#[derive(Clone, Copy)]
+struct Wildcard {
+    atom: Raw,
+    /// Whether there was one: only others may follow.
+    is_met: bool,
+}
+
+struct Encoder<'a> {
+    env: RawEnv,
+    to: &'a mut Vec<u8>,
+    ties: Vec<u8>,
+    /// Ties of 0 since the last one that is not.
+    integers: usize,
+    /// Terms that may still be encoded.
+    terms_left: usize,
+    is_dirty: bool,
+    wildcard: Option<Wildcard>,
+}
+
+impl<'a> Encoder<'a> {
+    fn new(env: RawEnv, to: &'a mut Vec<u8>, terms_max: usize) -> Encoder<'a> {
+        Encoder {
+            env,
+            to,
+            ties: Vec::new(),
+            integers: 0,
+            terms_left: terms_max,
+            is_dirty: terms_max == usize::MAX,
+            wildcard: None,
+        }
+    }
+
+    /// # Safety
+    /// The term belongs to the present call.
+    unsafe fn term(&mut self, mut term: Raw, numbers: Numbers, depth: u32) -> Result<(), Misuse> {
+        if depth > DEPTH_MAX {
+            return Err(Misuse::Argument(2, atoms::key_too_deep()));
+        }
+        let env = self.env;
+        // One round for each cell of a list.
+        loop {
+            self.terms_left = self.terms_left.checked_sub(1).ok_or(Misuse::Encode)?;
+            if self.to.len() > KEY_BYTES_MAX {
+                return too_long();
+            }
+            if let Some(wildcard) = &mut self.wildcard {
+                if term == wildcard.atom {
+                    wildcard.is_met = true;
+                    return Ok(());
+                }
+                if wildcard.is_met {
+                    return Err(Misuse::Argument(2, atoms::not_a_prefix()));
+                }
+            }
+            match erts::term_type(env, term) {
+                Type::ERL_NIF_TERM_TYPE_LIST => match erts::uncons(env, term) {
+                    Some((head, tail)) => {
+                        self.to.push(LIST);
+                        // SAFETY: see the function.
+                        unsafe { self.term(head, numbers, depth + 1)? };
+                        term = tail;
+                        continue;
+                    }
+                    None => self.to.push(NIL),
+                },
+                Type::ERL_NIF_TERM_TYPE_ATOM => self.atom(term),
+                Type::ERL_NIF_TERM_TYPE_INTEGER => self.integer(term, numbers)?,
+                Type::ERL_NIF_TERM_TYPE_FLOAT => self.float(term, numbers),
+                // SAFETY: see the function.
+                Type::ERL_NIF_TERM_TYPE_BITSTRING => unsafe { self.bitstring(term)? },
+                Type::ERL_NIF_TERM_TYPE_TUPLE => {
+                    // SAFETY: see the function.
+                    let elements = unsafe { erts::elements(env, term) }.unwrap_or_default();
+                    self.to.push(TUPLE);
+                    self.size(elements.len())?;
+                    for element in elements {
+                        // SAFETY: see the function.
+                        unsafe { self.term(*element, numbers, depth + 1)? };
+                    }
+                }
+                // SAFETY: see the function.
+                Type::ERL_NIF_TERM_TYPE_MAP => unsafe { self.map(term, numbers, depth)? },
+                _ => return Err(Misuse::Argument(2, atoms::no_order())),
+            }
+            return Ok(());
+        }
+    }
+
+    fn size(&mut self, size: usize) -> Result<(), Misuse> {
+        // Each part takes a byte at least.
+        if size > KEY_BYTES_MAX {
+            return too_long();
+        }
+        match u8::try_from(size) {
+            Ok(size) if size < LONG_SIZE => self.to.push(size),
+            _ => {
+                self.to.push(LONG_SIZE);
+                self.to.extend_from_slice(&(size as u32).to_be_bytes());
+            }
+        }
+        Ok(())
+    }
+
+    // Not inlined: the buffer would be in each frame of `term`.
+    #[inline(never)]
+    fn atom(&mut self, term: Raw) {
+        self.to.push(ATOM);
+        let mut name = [0; erts::ATOM_BYTES_MAX];
+        text::write(self.to, erts::atom_name(self.env, term, &mut name));
+    }
+
+    fn tie(&mut self, tie: u8) {
+        if tie == TIE_INTEGER {
+            self.integers += 1;
+        } else {
+            self.ties.resize(self.ties.len() + self.integers, TIE_INTEGER);
+            self.integers = 0;
+            self.ties.push(tie);
+        }
+    }
+
+    fn integer(&mut self, term: Raw, numbers: Numbers) -> Result<(), Misuse> {
+        if let Some(number) = erts::get_i64(self.env, term) {
+            number::write_integer(self.to, number < 0, number.unsigned_abs());
+        } else if let Some(number) = erts::get_u64(self.env, term) {
+            number::write_integer(self.to, false, number);
+        } else {
+            self.big_integer(term)?;
+        }
+        if numbers == Numbers::ByValue {
+            self.tie(TIE_INTEGER);
+        }
+        Ok(())
+    }
+
+    /// The BEAM shows an integer of more than 64 bits in the external format only, and its length
+    /// may be any.
+    #[cold]
+    fn big_integer(&mut self, term: Raw) -> Result<(), Misuse> {
+        let external = self.external(term)?;
+        let (negative, magnitude) = match *external.as_slice() {
+            [131, 110, _, sign, ref magnitude @ ..] => (sign != 0, magnitude),
+            [131, 111, _, _, _, _, sign, ref magnitude @ ..] => (sign != 0, magnitude),
+            _ => return too_long(),
+        };
+        if magnitude.len() > KEY_BYTES_MAX {
+            return too_long();
+        }
+        number::write_big_integer(self.to, negative, magnitude);
+        Ok(())
+    }
+
+    fn float(&mut self, term: Raw, numbers: Numbers) {
+        let float = erts::get_f64(self.env, term);
+        if numbers == Numbers::ByType {
+            let bits = float.to_bits();
+            let sortable = if float.is_sign_negative() { !bits } else { bits | 1 << 63 };
+            self.to.push(FLOAT);
+            self.to.extend_from_slice(&sortable.to_be_bytes());
+            return;
+        }
+        number::write_float(self.to, float);
+        if float == 0.0 && float.is_sign_negative() {
+            self.tie(TIE_MINUS_ZERO);
+        } else if float.fract() == 0.0 {
+            self.tie(TIE_FLOAT);
+        }
+    }
+
+    /// # Safety
+    /// The term belongs to the present call.
+    unsafe fn bitstring(&mut self, term: Raw) -> Result<(), Misuse> {
+        // SAFETY: see the function.
+        if let Some(bytes) = unsafe { erts::binary(self.env, term) } {
+            if bytes.len() > KEY_BYTES_MAX {
+                return too_long();
+            }
+            self.to.push(BITSTRING);
+            text::write(self.to, bytes);
+            return Ok(());
+        }
+        // Some bits at the end are no byte, which only the external format shows.
+        let external = self.external(term)?;
+        match *external.as_slice() {
+            [131, 77, _, _, _, _, bits, ref bytes @ ..] if bytes.len() <= KEY_BYTES_MAX => {
+                self.to.push(BITSTRING);
+                text::write_bits(self.to, bytes, bits);
+                Ok(())
+            }
+            _ => too_long(),
+        }
+    }
+
+    /// The external format of a term of any length: on dirty schedulers only.
+    fn external(&self, term: Raw) -> Result<Vec<u8>, Misuse> {
+        if !self.is_dirty {
+            return Err(Misuse::Encode);
+        }
+        erts::to_external(self.env, term).ok_or(Misuse::Argument(2, atoms::key_too_long()))
+    }
+
+    /// # Safety
+    /// The term belongs to the present call.
+    unsafe fn map(&mut self, map: Raw, numbers: Numbers, depth: u32) -> Result<(), Misuse> {
+        // Within a map, `_` is an atom like others.
+        let wildcard = self.wildcard.take();
+        self.to.push(MAP);
+        self.size(erts::map_size(self.env, map))?;
+        let start = self.to.len();
+        let mut pairs = Vec::new();
+        let mut result = Ok(());
+        erts::each_pair(self.env, map, |key, value| {
+            let key_start = self.to.len() - start;
+            // SAFETY: see the function.
+            result = unsafe { self.term(key, Numbers::ByType, depth + 1) };
+            pairs.push((key_start..self.to.len() - start, value));
+            result.is_ok()
+        });
+        result?;
+        let keys = self.to.split_off(start);
+        pairs.sort_unstable_by(|(one, _), (other, _)| keys[one.clone()].cmp(&keys[other.clone()]));
+        for (key, _) in &pairs {
+            self.to.extend_from_slice(&keys[key.clone()]);
+        }
+        for (_, value) in pairs {
+            // SAFETY: see the function.
+            unsafe { self.term(value, numbers, depth + 1)? };
+        }
+        self.wildcard = wildcard;
+        Ok(())
+    }
+}
+
+fn check_length(bytes: &[u8]) -> Result<(), Misuse> {
+    if bytes.len() > KEY_BYTES_MAX { too_long() } else { Ok(()) }
+}
+
+#[cold]
+fn too_long<T>() -> Result<T, Misuse> {
+    Err(Misuse::Argument(2, atoms::key_too_long()))
+}
