@@ -71,7 +71,7 @@ impl Session for ProtocolDoor {
 pub(crate) enum Refusal {
     /// The maximum number of clients is reached, or the loop cannot watch one more.
     TooManyClients,
-    /// The request under way is longer than the input limit.
+    /// The request in progress is longer than the input limit.
     InputTooLong,
     /// All clients together exceed the memory limit, and this one holds most.
     ClientsHoldTooMuch,

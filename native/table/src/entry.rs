@@ -168,8 +168,8 @@ impl<'a> Entry<'a> {
     #[inline]
     pub fn key(&self) -> &'a [u8] {
         let (key_len, _) = self.lengths();
-        // SAFETY: the key starts at `key_offset` and has `key_len` initialised bytes, which nobody
-        // changes during `'a`.
+        // SAFETY: the key starts at `key_offset` and has `key_len` initialised bytes, which no
+        // thread changes during `'a`.
         unsafe { std::slice::from_raw_parts(self.at(key_offset(self.tag())), key_len) }
     }
 
@@ -180,7 +180,7 @@ impl<'a> Entry<'a> {
             return self.value_of_body();
         }
         let (key_len, value_len) = self.lengths();
-        // SAFETY: the value follows the key and has `value_len` initialised bytes, which nobody
+        // SAFETY: the value follows the key and has `value_len` initialised bytes, which no thread
         // changes during `'a`.
         unsafe { std::slice::from_raw_parts(self.at(key_offset(self.tag()) + key_len), value_len) }
     }
@@ -189,14 +189,14 @@ impl<'a> Entry<'a> {
     fn value_of_body(&self) -> &'a [u8] {
         let (_, value_len) = self.lengths();
         match self.with_body(|body| body.bytes().cast_const()) {
-            // SAFETY: the value is in the body and has `value_len` initialised bytes, which nobody
-            // changes during `'a` (see `body.rs`).
+            // SAFETY: the value is in the body and has `value_len` initialised bytes, which no
+            // thread changes during `'a` (see `body.rs`).
             Some(start) => unsafe { std::slice::from_raw_parts(start, value_len) },
             None => &[],
         }
     }
 
-    /// The version of the write that made this entry: unique and growing within its table, below
+    /// The version of the write that made this entry: unique and increasing within its table, below
     /// 2^48.
     #[inline]
     pub fn version(&self) -> u64 {

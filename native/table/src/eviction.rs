@@ -1,4 +1,4 @@
-//! Making room in tables that have a limit.
+//! Makes room in tables that have a limit.
 //!
 //! The policy is sampled least-frequently-used: sample about sixteen entries and evict one that has
 //! expired, or else the least used one, or among equals the oldest. There are no lists to maintain:

@@ -1,4 +1,4 @@
-//! A mutex whose readers, on a frequently read lock, write nothing that other threads read.
+//! A lock whose readers, while reads are frequent, write only to a cache line of their own.
 //!
 //! With a plain mutex, each read of a shard writes twice to the shard's cache line, and two threads
 //! that read the same keys move that line back and forth between their processors. Here a reader
@@ -25,9 +25,8 @@
 //! mutex and one more load, and the extra cost of revoking the bias arises at most once in
 //! `READS_MIN` reads.
 //!
-//! [`Biased::lock_to_read`] is for readers that cannot use a slot. It takes the mutex and does
-//! nothing else: this excludes everyone but the in-place readers, and readers do not disturb each
-//! other.
+//! [`Biased::lock_to_read`] is for reads without a slot. It takes the mutex and does nothing else:
+//! this excludes everyone but the in-place readers, and readers do not disturb each other.
 //!
 //! # Why no reader sees a change in progress
 //!

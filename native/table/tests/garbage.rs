@@ -1,7 +1,7 @@
 //! Callers that take many entries out of a table neither free them nor copy anything for each
 //! entry: the reaper's thread frees everything.
 //!
-//! Blocks are counted thread by thread, so this says nothing about time.
+//! Blocks are counted thread by thread, so the test does not depend on timing.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -25,7 +25,7 @@ static BLOCKS: AtomicI64 = AtomicI64::new(0);
 
 struct Counting;
 
-// SAFETY: hands everything on to the system's allocator.
+// SAFETY: passes everything on to the system's allocator.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         BLOCKS.fetch_add(1, SeqCst);

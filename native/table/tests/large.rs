@@ -27,7 +27,7 @@ impl Counting {
     }
 }
 
-// SAFETY: hands everything on to the system's allocator.
+// SAFETY: passes everything on to the system's allocator.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         Counting::grown(layout.size());

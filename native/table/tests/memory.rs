@@ -28,7 +28,7 @@ thread_local! {
 
 struct Counting;
 
-// SAFETY: hands everything on to the system's allocator.
+// SAFETY: passes everything on to the system's allocator.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         BLOCKS.set(BLOCKS.get() + 1);

@@ -1,4 +1,4 @@
-//! One suite over all back ends: each must keep the same contract.
+//! One suite over all back ends: each must fulfil the same contract.
 
 use super::*;
 use std::io::{Read, Write};

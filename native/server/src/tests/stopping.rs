@@ -1,4 +1,4 @@
-//! Starting that fails, and stopping at any time.
+//! Failures to start, and stopping at any time.
 
 use super::*;
 use crate::StartError;

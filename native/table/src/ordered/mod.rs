@@ -6,10 +6,10 @@
 //! order takes no other locks but these.
 //!
 //! ```text
-//!   sort_key.rs   what the keys are sorted by
+//!   sort_key.rs   the bytes by which keys are sorted
 //!   keys.rs       some keys in one block of memory
 //!   index.rs      all keys: blocks under a map
-//!   steps.rs      one walk's way through them
+//!   steps.rs      the progress of one walk
 //! ```
 //!
 //! # What a walk sees

@@ -184,7 +184,7 @@ enum Mode {
     Exact,
     /// They are equal, and the model predicts refusals.
     Refuse,
-    /// The table may have fewer entries, but none that is not the model's.
+    /// The table may have fewer entries, but none that the model does not have.
     Evict,
 }
 
