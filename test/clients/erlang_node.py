@@ -1,4 +1,4 @@
-"""An Erlang node with Todana in it, to which a test can say Erlang."""
+"""An Erlang node with Todana, in which a test can evaluate Erlang expressions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import subprocess
 import served
 
 EBIN = served.ROOT / "_build" / "default" / "lib" / "todana" / "ebin"
-# Reads an expression a line and answers a line: its value, or why there is none.
+# Reads one expression per line and prints one line: its value, or the exception.
 LOOP = """
     F = fun(F) ->
         case io:get_line("") of
@@ -34,7 +34,7 @@ LOOP = """
 
 
 class Node:
-    """A node that listens on free ports; databases by Kyoto Tycoon's names."""
+    """A node that listens on free ports, with databases named as in Kyoto Tycoon."""
 
     def __init__(self, databases):
         options = {name: "127.0.0.1:0" for name in ("listen_resp", "listen_memcached", "listen_kyoto")}
@@ -53,7 +53,7 @@ class Node:
         assert set(self.addresses) == {"resp", "memcached", "kyoto"}, listed
 
     def say(self, expressions: str) -> str:
-        """The value of Erlang expressions, as Erlang words it."""
+        """Evaluates expressions and returns the value as Erlang prints it."""
         self.popen.stdin.write(expressions + ".\n")
         self.popen.stdin.flush()
         for line in self.popen.stdout:
@@ -62,7 +62,7 @@ class Node:
         raise served.NotStarted("the Erlang node has ended with %s" % self.popen.wait())
 
     def stop(self):
-        """Ends the node: its input ends."""
+        """Ends the node by closing its input."""
         self.popen.stdin.close()
         self.popen.stdout.close()
         try:

@@ -20,7 +20,7 @@ from kyoto_wire import Kyoto
 
 BACKENDS = ("native", "poll", "select")
 PASSWORD = "sesame-0pen"
-# select(2) has room for 1,024 descriptors.
+# select(2) supports 1,024 descriptors.
 FLAGS_OF_BACKEND = {"select": ("--connections-max", "900")}
 # Databases 0 to 6 of the shared server: every kind, then one without expiry and one in numeric order.
 KYOTO_DATABASES = (":", "%", "*", "-", "+", "%#ktopts=p", "%#rcomp=dec")
@@ -28,23 +28,23 @@ HASH, TREE, CACHE, PROTO_HASH, PROTO_TREE, PERSISTENT, DECIMAL = range(len(KYOTO
 
 
 def pytest_addoption(parser):
-    """Where the server comes from, and which event back ends are tried."""
+    """Options that select the server under test and the event back ends."""
     parser.addoption("--server", default="todana", help="todana | oracle | PATH | HOST:PORT,HOST:PORT")
     parser.addoption("--backends", default=",".join(BACKENDS), help="event back ends, comma-separated")
 
 
 def is_todana(config) -> bool:
-    """Whether the server under test is Todana in any form."""
+    """Whether the server under test is any form of Todana."""
     return config.getoption("--server") != "oracle"
 
 
 def can_start(config) -> bool:
-    """Whether the tests may start servers of their own with other flags."""
+    """Whether the tests may start servers with other flags."""
     return ":" not in config.getoption("--server")
 
 
 def pytest_configure(config):
-    """Says clearly when there is nothing to test yet."""
+    """Reports clearly that there is no server to test."""
     if config.getoption("--server") == "todana" and not (served.PROGRAM.exists() and _is_built()):
         raise pytest.UsageError("the server is not built: run `make build` first (or use --server oracle)")
 
@@ -54,7 +54,7 @@ def _is_built() -> bool:
 
 
 def pytest_generate_tests(metafunc):
-    """One run of each test for every event back end, unless it says that one is enough."""
+    """Runs each test once per event back end, unless the test is marked to run with one."""
     if "backend" not in metafunc.fixturenames:
         return
     backends = metafunc.config.getoption("--backends").split(",")
@@ -66,7 +66,7 @@ def pytest_generate_tests(metafunc):
 
 
 def pytest_collection_modifyitems(config, items):
-    """Skips what cannot hold for the chosen server."""
+    """Skips tests that do not apply to the chosen server."""
     if is_todana(config):
         return
     for item in items:
@@ -77,7 +77,7 @@ def pytest_collection_modifyitems(config, items):
 
 
 def start(config, *flags, **keywords):
-    """Starts the server under test with flags."""
+    """Starts the server under test with the given flags."""
     chosen = config.getoption("--server")
     if not can_start(config):
         pytest.skip("a running server is tested; none can be started")
@@ -88,13 +88,13 @@ def start(config, *flags, **keywords):
 
 
 def served_by_kyoto_too(config):
-    """What makes the shared server listen for Kyoto Tycoon's clients, if it is Todana."""
+    """The flags with which the shared server listens for Kyoto Tycoon clients, if it is Todana."""
     return {"databases": KYOTO_DATABASES} if is_todana(config) else {}
 
 
 @pytest.fixture(scope="session")
 def server(request, backend):
-    """The server that most tests share, one for each event back end."""
+    """The server that most tests share, one per event back end."""
     chosen = request.config.getoption("--server")
     if ":" in chosen:
         resp, memcached, *kyoto = [(host, int(port)) for host, _, port in (a.rpartition(":") for a in chosen.split(","))]
@@ -109,7 +109,7 @@ def server(request, backend):
 
 @pytest.fixture(scope="module")
 def ordered(request):
-    """A server whose database 0, memcached's own, is ordered."""
+    """A server whose database 0, which memcached uses, is ordered."""
     running = start(request.config, databases=("%", ":"))
     yield running
     running.stop()
@@ -117,7 +117,7 @@ def ordered(request):
 
 @pytest.fixture
 def start_server(request):
-    """Starts servers with flags of the test's own, and stops them after it."""
+    """Starts servers with flags that the test chooses, and stops them afterwards."""
     running = []
 
     def starter(*flags, **keywords):
@@ -132,7 +132,7 @@ def start_server(request):
 
 @pytest.fixture(scope="session")
 def guarded(request, tmp_path_factory):
-    """A server that asks for a password."""
+    """A server that requires a password."""
     directory = tmp_path_factory.mktemp("guarded")
     path = directory / "password"
     if is_todana(request.config):
@@ -150,7 +150,7 @@ def guarded(request, tmp_path_factory):
 
 @pytest.fixture
 def empty(server):
-    """The shared server without a record in it."""
+    """The shared server, without any record."""
     with wire.Resp(server.resp) as connection:
         assert connection.call("FLUSHALL") == wire.OK
     if server.kind == "oracle":
@@ -169,19 +169,19 @@ def connect(empty):
 
         @staticmethod
         def resp(**keywords):
-            """One more RESP connection."""
+            """Another RESP connection."""
             opened.append(wire.Resp(empty.resp, **keywords))
             return opened[-1]
 
         @staticmethod
         def memcached(**keywords):
-            """One more memcached connection."""
+            """Another memcached connection."""
             opened.append(wire.Memcached(empty.memcached, **keywords))
             return opened[-1]
 
         @staticmethod
         def kyoto(**keywords):
-            """One more Kyoto Tycoon connection."""
+            """Another Kyoto Tycoon connection."""
             if empty.kyoto is None:
                 pytest.skip("the server does not listen for Kyoto Tycoon's clients")
             opened.append(Kyoto(empty.kyoto, **keywords))
@@ -226,7 +226,7 @@ def database(request):
 
 @pytest.fixture(params=[HASH, TREE, CACHE, PROTO_HASH, PROTO_TREE, PERSISTENT, DECIMAL], ids=KYOTO_DATABASES)
 def any_database(request):
-    """The numbers of all databases, one after another."""
+    """The numbers of all databases."""
     return request.param
 
 
@@ -239,7 +239,7 @@ def client(empty):
 
 @pytest.fixture(params=[2, 3], ids=["resp2", "resp3"])
 def client_of_either_version(request, empty):
-    """A redis-py client that speaks RESP2, then RESP3."""
+    """A redis-py client that uses RESP2, then one that uses RESP3."""
     with redis.Redis(*empty.resp, socket_timeout=wire.TIMEOUT_S, protocol=request.param) as connected:
         yield connected
 

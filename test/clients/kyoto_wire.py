@@ -19,7 +19,7 @@ from wire import SLACK_S, Closed, Connection, to_bytes
 
 TSV = "text/tab-separated-values"
 FORM = "application/x-www-form-urlencoded"
-# Expiry times from here on mean never.
+# Expiry times from this value on mean never.
 NEVER = (1 << 40) - 1
 INT64_MAX = (1 << 63) - 1
 INT64_MIN = -(1 << 63)
@@ -34,7 +34,7 @@ COLUMN_SAFE = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz01
 
 
 class Response(NamedTuple):
-    """An HTTP response. Header names are as they were sent."""
+    """An HTTP response, with header names as they were sent."""
 
     status: int
     headers: dict[str, str]
@@ -76,12 +76,12 @@ def matches(*keys) -> Answer:
 
 
 def to_url(data) -> bytes:
-    """URL encoding of everything that is not plain."""
+    """URL-encodes all characters that are not plain."""
     return urllib.parse.quote_from_bytes(to_bytes(data), safe="").encode()
 
 
 def to_url_as_sent(data: bytes) -> bytes:
-    """URL encoding as the server words it: lower-case hex."""
+    """URL-encodes as the server does, with lower-case hexadecimal digits."""
     return re.sub(rb"%[0-9A-F]{2}", lambda match: match[0].lower(), to_url(data))
 
 
@@ -118,7 +118,7 @@ def encoding_of(rows) -> str | None:
 
 
 def tsv_as_sent(rows) -> tuple[str, bytes]:
-    """Content type and body that ktserver makes of a map."""
+    """The content type and the body that ktserver sends for a map."""
     encoding = encoding_of(rows)
     encoder = to_url_as_sent if encoding == "U" else ENCODERS[encoding]
     lines = sorted((encoder(name), encoder(value)) for name, value in rows.items())
@@ -138,7 +138,7 @@ def _from_tsv(kind: str, body: bytes) -> dict[bytes, bytes]:
 
 
 def http(method, target, headers=(), body=None, version="HTTP/1.1") -> bytes:
-    """A request; a body brings its length."""
+    """A request; a body also sets its length."""
     lines = [b"%s %s %s" % (to_bytes(method), to_bytes(target), to_bytes(version))]
     pairs = [("Host", "localhost"), *headers] if version == "HTTP/1.1" else [*headers]
     lines += [b"%s: %s" % (to_bytes(name), to_bytes(value)) for name, value in pairs]
@@ -216,35 +216,35 @@ class Kyoto(Connection):
         return Answer(response.status, _from_tsv(response.headers["Content-Type"], response.body))
 
     def call(self, procedure, rows=None, /, **named) -> Answer:
-        """Runs a procedure. A name that Python could not write is given in `rows`."""
+        """Runs a procedure. `rows` has the names that are not valid in Python."""
         self.send(rpc(procedure, {**(rows or {}), **named}))
         return self.answer()
 
     def done(self, procedure, rows=None, /, **named) -> dict[str, bytes]:
-        """Runs a procedure that has to succeed; its rows."""
+        """Runs a procedure that has to succeed, and returns its rows."""
         answer = self.call(procedure, rows, **named)
         assert answer.status == 200, (procedure, answer)
         return {name.decode("latin-1"): value for name, value in answer.rows.items()}
 
     def value(self, key, **named) -> bytes | None:
-        """The value of a key, None without a record."""
+        """The value of a key, or None if there is no record."""
         answer = self.call("get", key=key, **named)
         return None if answer == NO_RECORD else answer.rows[b"value"]
 
     def xt(self, key, **named) -> int | None:
-        """When a record expires, None if never."""
+        """The time at which a record expires, or None if it does not."""
         xt = self.done("get", key=key, **named).get("xt")
         return None if xt is None else int(xt)
 
     def matching(self, procedure, /, **named) -> list[bytes]:
-        """Keys that match_* finds, by rank."""
+        """The keys that match_* finds, by rank."""
         rows = self.call(procedure, **named).rows
         keys = {int(rank): key[1:] for key, rank in rows.items() if key.startswith(b"_")}
         assert sorted(keys) == list(range(int(rows[b"num"])))
         return [keys[rank] for rank in sorted(keys)]
 
     def keys_by_cursor(self, **named) -> list[bytes]:
-        """All keys, by a cursor that jumps to the first and steps."""
+        """All keys, read by a cursor that jumps to the first key and steps."""
         keys = []
         answer = self.call("cur_jump", CUR=1 << 62, **named)
         while answer.status == 200:
@@ -254,7 +254,7 @@ class Kyoto(Connection):
         return keys
 
     def count(self, database=0) -> int:
-        """Records of a database, expired ones that were not collected yet included."""
+        """The number of records of a database, including expired ones that are not yet removed."""
         return int(self.done("status", DB=database)["count"])
 
     def count_of(self, magic) -> int:
@@ -263,17 +263,17 @@ class Kyoto(Connection):
         return struct.unpack(">I", self.take(4))[0]
 
     def set_bulk(self, *records) -> int:
-        """Stores (database, key, value, xt) by the binary protocol."""
+        """Stores (database, key, value, xt) with the binary protocol."""
         self.send(frame_of_set(records))
         return self.count_of(SET_BULK)
 
     def remove_bulk(self, *keys) -> int:
-        """Removes (database, key) by the binary protocol."""
+        """Removes (database, key) with the binary protocol."""
         self.send(frame_of_keys(REMOVE_BULK, keys))
         return self.count_of(REMOVE_BULK)
 
     def get_bulk(self, *keys) -> list[tuple[int, bytes, bytes, int]]:
-        """Reads (database, key) by the binary protocol: (database, key, value, xt) of each hit."""
+        """Reads (database, key) with the binary protocol: (database, key, value, xt) of each hit."""
         self.send(frame_of_keys(GET_BULK, keys))
         return self.records()
 
@@ -286,7 +286,7 @@ class Kyoto(Connection):
         return found
 
     def ends_silently(self, data: bytes) -> bool:
-        """Whether the server closes after these bytes without a word."""
+        """Whether the server closes the connection after these bytes without a reply."""
         try:
             self.send(data)
             return self.rest() == b""

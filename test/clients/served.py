@@ -27,16 +27,16 @@ LISTENER = re.compile(r"\b(resp|memcached|kyoto)=(\S+):(\d+)")
 
 
 class NotStarted(Exception):
-    """The server ended or stayed silent instead of becoming ready."""
+    """The server ended, or printed nothing, before it was ready."""
 
 
 def die_with_parent():
-    """Lets the kernel end a child when the test runner is killed."""
+    """Makes the kernel end a child process if the test runner is killed."""
     ctypes.CDLL(None).prctl(1, signal.SIGTERM)
 
 
 def resident_bytes(pid: int) -> int:
-    """Resident memory of a process."""
+    """The resident memory of a process."""
     return _status_kilobytes(pid, "VmRSS") * 1024
 
 
@@ -48,18 +48,18 @@ def _status_kilobytes(pid, field):
 
 
 def descriptors(pid: int) -> int:
-    """Number of open file descriptors of a process."""
+    """The number of open file descriptors of a process."""
     return len(os.listdir(f"/proc/{pid}/fd"))
 
 
 def cpu_seconds(pid: int) -> float:
-    """CPU time of all threads of a process, user and system."""
+    """The CPU time of all threads of a process, user and system."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def children(pid: int) -> list[int]:
-    """Direct child processes."""
+    """The direct child processes."""
     found = []
     for task in Path(f"/proc/{pid}/task").glob("*/children"):
         found += [int(child) for child in task.read_text().split()]
@@ -67,7 +67,7 @@ def children(pid: int) -> list[int]:
 
 
 def free_port() -> int:
-    """A port that nobody listens on at the moment."""
+    """A port on which no process listens at the moment."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         return listener.getsockname()[1]
@@ -105,7 +105,7 @@ class Process:
             self._changed.notify_all()
 
     def wait_for_line(self, pattern, timeout_s):
-        """The first line that matches; NotStarted if the process ends or is silent for too long."""
+        """The first line that matches; raises NotStarted if the process ends or prints nothing for too long."""
         deadline = time.monotonic() + timeout_s
         seen = 0
         with self._changed:
@@ -125,7 +125,7 @@ class Process:
         return self.popen.poll() is None
 
     def stop(self, number=signal.SIGTERM) -> int:
-        """Sends a signal and waits for the exit status; kills what does not listen."""
+        """Sends a signal and waits for the exit status; kills the process if it does not react."""
         if self.is_alive():
             self.popen.send_signal(number)
         try:
@@ -151,7 +151,7 @@ class Server:
 
     @property
     def pid(self) -> int:
-        """The process that serves: a launcher's child if there is one. For the oracle, redis-server."""
+        """The process of the server: a launcher's child if there is one. For the oracle, redis-server."""
         pid = self.processes[0].popen.pid
         for child in children(pid):
             if Path(f"/proc/{child}/comm").read_text().startswith("beam"):
@@ -160,15 +160,15 @@ class Server:
 
     @property
     def pids(self) -> list[int]:
-        """All processes that serve: one for Todana, two for the oracle."""
+        """All processes of the server: one for Todana, two for the oracle."""
         return [self.pid] + [process.popen.pid for process in self.processes[1:]]
 
     def resident_bytes(self) -> int:
-        """Resident memory of all processes."""
+        """The resident memory of all processes."""
         return sum(resident_bytes(pid) for pid in self.pids)
 
     def descriptors(self) -> int:
-        """Open descriptors of all processes."""
+        """The number of open descriptors of all processes."""
         return sum(descriptors(pid) for pid in self.pids)
 
     def is_alive(self) -> bool:
@@ -176,16 +176,16 @@ class Server:
         return all(process.is_alive() for process in self.processes)
 
     def output(self) -> str:
-        """What the processes have printed."""
+        """The output of the processes."""
         return "\n".join(line for process in self.processes for line in process.lines)
 
     def stop(self, number=signal.SIGTERM) -> list[int]:
-        """Stops all processes; their exit statuses."""
+        """Stops all processes and returns their exit statuses."""
         return [process.stop(number) for process in self.processes]
 
 
 def start_todana(*flags, program=PROGRAM, environment=None, databases=()) -> Server:
-    """Starts Todana on free ports with these flags and waits for its ready line. Databases are named as Kyoto's are."""
+    """Starts Todana on free ports with these flags and waits for its ready line. Databases are named as in Kyoto Tycoon."""
     chosen = [str(flag) for flag in flags]
     for listener in ("--listen-resp", "--listen-memcached", "--listen-kyoto"):
         if listener not in chosen:
@@ -238,5 +238,5 @@ def start_oracle(redis_flags=(), memcached_flags=()) -> Server:
 
 
 def oracle_is_installed() -> bool:
-    """Whether Debian's servers are there."""
+    """Whether Debian's servers are installed."""
     return bool(shutil.which("redis-server") and shutil.which("memcached"))

@@ -19,14 +19,14 @@ pytestmark = [
 KEYS = ["a", "b", "c", "key:1", ""]
 VALUES = ["", "0", "1", "-1", "10", "3.5", "abc", "hello world", "\x00\xff", "9223372036854775807", " 7", "1e3", "x" * 70]
 NUMBERS = ["0", "1", "-1", "2", "7", "100", "-100", "x", "", "1.5", "9223372036854775807", "-9223372036854775808", "99999999999999999999"]
-# Since 7.2 BITCOUNT and BITPOS check their range even where there is no key: no wrong ranges here.
+# Since 7.2, BITCOUNT and BITPOS check their range even if there is no key: no wrong ranges here.
 WHOLE = ["0", "1", "-1", "2", "7", "100", "-100", "9223372036854775807", "-9223372036854775808"]
 TIMES = ["100000", "5000000", "0", "-1", "x", "9223372036854775807", "99999999999999999999"]
 PATTERNS = ["*", "a*", "?", "[ab]", "[^a]", "key:*", "", "\\a", "[", "[a-", "*:1"]
 BITS = ["0", "1", "2"]
 DATABASES = ["0", "1", "2", "15", "16", "-1", "x"]
 
-# Arguments in capitals are drawn from the lists above; `|` separates alternatives, a word in brackets may be left out.
+# Arguments in capitals are drawn from the lists above; `|` separates alternatives, and a word in brackets is optional.
 GRAMMAR = """
     GET KEY
     SET KEY VALUE [NX|XX] [GET] [KEEPTTL|EX_TIME|PX_TIME]
@@ -91,7 +91,7 @@ LISTS = {
 
 
 def draw(chance, word):
-    """The arguments that a word of the grammar stands for."""
+    """The arguments for a word of the grammar."""
     if word.startswith("["):
         if chance.random() < 0.6:
             return []
@@ -131,7 +131,7 @@ def _miscounted(chance, words):
 
 @pytest.fixture(scope="module")
 def server():
-    """Not the server that others share: random SWAPDBs leave databases of several kinds exchanged."""
+    """Not the shared server: random SWAPDBs leave databases of several kinds exchanged."""
     running = served.start_todana()
     yield running
     running.stop()
@@ -156,7 +156,7 @@ def memcached_server():
 @pytest.mark.parametrize("version", [2, 3])
 @pytest.mark.parametrize("seed", range(8))
 def test_random_commands_are_answered_as_by_redis(resp, redis_server, seed, version):
-    """The same commands in the same order: the same replies."""
+    """The same commands in the same order have the same replies."""
     chance = random.Random(1000 * version + seed)
     history = []
     with wire.Resp(redis_server.resp) as original:
@@ -171,7 +171,7 @@ def test_random_commands_are_answered_as_by_redis(resp, redis_server, seed, vers
 
 
 def _comparable(words, reply):
-    """What has to be equal: lifetimes may differ by a step of the clock, SCAN by its cursors."""
+    """Removes differences that are allowed: remaining times by one clock tick, cursors of SCAN."""
     name = words[0].upper()
     if name in (b"TTL", b"EXPIRETIME") and isinstance(reply, int) and reply > 2:
         return "a lifetime"
@@ -257,7 +257,7 @@ DATA = ["", "0", "5", "99", "abc", "hello", "-1", "1.5"]
 
 
 def random_memcached_request(chance, prefix):
-    """One request with its data block, and the marker behind it."""
+    """One request with its data block, followed by the marker."""
     line = chance.choice(MEMCACHED_GRAMMAR.strip().splitlines()).split()
     words, data = [line[0]], None
     for word in line[1:]:
@@ -280,7 +280,7 @@ def random_memcached_request(chance, prefix):
         else:
             words.append(word)
     if line[0] == "ma" and any(word[0] == "N" for word in words[2:]):
-        # memcached 1.6.18 answers a number it has made even where it was asked to be quiet.
+        # memcached 1.6.18 returns a number that it has created even in quiet mode.
         words = [word for word in words if word != "q"]
     if line[0] in ("set", "add", "replace", "append", "prepend", "cas", "incr", "touch", "delete") and chance.random() < 0.1:
         words.append("noreply")
@@ -290,7 +290,7 @@ def random_memcached_request(chance, prefix):
 
 @pytest.mark.parametrize("seed", range(8))
 def test_random_commands_are_answered_as_by_memcached(memcached, memcached_server, seed):
-    """The same requests in the same order: the same replies."""
+    """The same requests in the same order have the same replies."""
     chance = random.Random(seed)
     history = []
     with wire.Memcached(memcached_server.memcached) as original:

@@ -1,4 +1,4 @@
-"""The command line: what starts, what refuses to, what is shown, and how it ends."""
+"""The command line: options that start the server, options that are refused, output, and exit."""
 
 import os
 import re
@@ -20,7 +20,7 @@ TIMEOUT_S = 300
 
 @pytest.fixture(autouse=True)
 def only_the_real_program(request):
-    """The command line under test is bin/todana's."""
+    """The command line under test is that of bin/todana."""
     if request.config.getoption("--server") != "todana":
         pytest.skip("not bin/todana")
 
@@ -54,7 +54,7 @@ def settings(text):
 
 
 def test_ready_line_names_the_listeners(start_server):
-    """Port 0 is any free port; the line tells which."""
+    """Port 0 selects any free port, which the line reports."""
     server = start_server()
     assert server.resp[0] == "127.0.0.1" and server.resp[1] > 0
     assert server.memcached[1] > 0 and server.kyoto[1] > 0
@@ -71,7 +71,7 @@ def test_ready_line_names_the_listeners(start_server):
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=["SIGTERM", "SIGINT"])
 def test_signals_end_it_cleanly(start_server, number):
-    """SIGTERM and SIGINT end it with status 0, clients connected or not, and the port is free at once."""
+    """SIGTERM and SIGINT end the server with status 0, even with clients connected, and the port is free at once."""
     server = start_server()
     with wire.Resp(server.resp) as connected:
         connected.call("SET", "a", 1)
@@ -82,7 +82,7 @@ def test_signals_end_it_cleanly(start_server, number):
 
 
 def test_a_listener_can_be_off(start_server):
-    """`off` leaves a protocol out."""
+    """`off` disables a protocol."""
     server = start_server("--listen-memcached", "off")
     assert server.memcached is None and server.resp
     other = start_server("--listen-resp", "off", "--listen-kyoto", "off")
@@ -90,7 +90,7 @@ def test_a_listener_can_be_off(start_server):
 
 
 def test_several_addresses(start_server):
-    """A protocol may listen on several addresses, IPv6 too."""
+    """A protocol may listen on several addresses, including IPv6."""
     if not socket.has_ipv6 or not os.path.exists("/proc/net/if_inet6"):
         pytest.skip("no IPv6 here")
     server = start_server("--listen-resp", "127.0.0.1:0,127.0.0.2:0")
@@ -99,7 +99,7 @@ def test_several_addresses(start_server):
 
 @pytest.mark.parametrize("chosen", ["native", "poll", "select"])
 def test_event_back_ends(start_server, chosen):
-    """Each back end serves; INFO says which one it is."""
+    """Each back end serves clients; INFO reports which one is used."""
     server = start_server("--event-backend", chosen, "--event-loops", "2")
     with wire.Resp(server.resp) as resp:
         info = resp.call("INFO", "server").decode()
@@ -108,7 +108,7 @@ def test_event_back_ends(start_server, chosen):
 
 
 def test_a_back_end_lowers_the_default_only():
-    """What select cannot watch is no default with it, and refused where it is asked for."""
+    """With select, the default fits its limit, and a greater value is refused."""
     shown = run("config", "show", "--event-backend", "select").stdout
     assert re.search(r"^connections_max +=  *960 +# default$", shown, re.M)
     refused = run("start", "--event-backend", "select", "--connections-max", "2000")
@@ -116,7 +116,7 @@ def test_a_back_end_lowers_the_default_only():
 
 
 def test_a_port_in_use():
-    """The address is named."""
+    """The error names the address."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -126,7 +126,7 @@ def test_a_port_in_use():
 
 
 def test_an_unknown_flag():
-    """The flag is named, and what was probably meant."""
+    """The error names the flag and suggests a similar one."""
     assert_refused(run("start", "--listen-rsp", "127.0.0.1:0"), "--listen-rsp", "--listen-resp")
     assert_refused(run("start", "--nonesuch", "1"), "--nonesuch")
 
@@ -141,26 +141,26 @@ def test_an_unknown_flag():
     ],
 )
 def test_a_bad_value(flag, value):
-    """Flag and value are named."""
+    """The error names the flag and the value."""
     done = run("start", flag, value)
     assert_refused(done, flag.removeprefix("--").replace("-", "_"))
 
 
 def test_a_missing_value_and_a_flag_given_twice():
-    """Both are named."""
+    """The error names both."""
     assert_refused(run("start", "--listen-resp"), "--listen-resp")
     assert_refused(run("start", "--event-loops", "1", "--event-loops", "2"), "--event-loops")
 
 
 def test_unknown_commands():
-    """A command that is none."""
+    """The command does not exist."""
     assert_refused(run("nonesuch"), "nonesuch")
     assert_refused(run("start", "stray"), "stray")
     assert_refused(run("config", "nonesuch"), "config")
 
 
 def test_help_and_version():
-    """What a person tries first."""
+    """Common ways to ask for help."""
     for arguments in (["help"], ["--help"], ["start", "--help"], []):
         done = run(*arguments)
         assert done.returncode == 0
@@ -171,8 +171,8 @@ def test_help_and_version():
     assert done.stdout.startswith("todana ")
 
 
-def test_config_show_tells_origins(tmp_path):
-    """Flag before variable before file before default."""
+def test_config_show_prints_origins(tmp_path):
+    """A flag overrides a variable, a variable the file, the file the default."""
     path = tmp_path / "todana.conf"
     path.write_text("event_loops = 3\nconnections_max = 77 # a comment\nidle_timeout_ms = 5000\n")
     done = run(
@@ -195,7 +195,7 @@ def test_config_show_hides_no_option_that_help_names():
 
 
 def test_a_configuration_file_is_used(start_server, tmp_path):
-    """A server takes its options from the file."""
+    """A server reads its options from the file."""
     path = tmp_path / "todana.conf"
     path.write_text("# a comment\n\nconnections_max = 5\n")
     server = start_server("--config", path)
@@ -205,36 +205,36 @@ def test_a_configuration_file_is_used(start_server, tmp_path):
 
 @pytest.mark.parametrize("line", ["nonesuch = 1", "event_loops = x", "event_loops", "event_loops = 1\nevent_loops = 2"])
 def test_a_bad_configuration_file(tmp_path, line):
-    """The file, and where it can the line, are named."""
+    """The error names the file, and the line if possible."""
     path = tmp_path / "todana.conf"
     path.write_text(line + "\n")
     assert_refused(run("start", "--config", path), str(path))
 
 
 def test_a_missing_configuration_file(tmp_path):
-    """The file is named."""
+    """The error names the file."""
     assert_refused(run("start", "--config", tmp_path / "none"), "none")
 
 
 def test_an_unknown_variable():
-    """A misspelt variable is refused instead of ignored."""
+    """A misspelt variable is an error."""
     assert_refused(run("start", environment={"TODANA_LISTEN_RSP": "off"}), "TODANA_LISTEN_RSP")
 
 
 def test_config_check(tmp_path):
-    """Says whether the options are good without starting."""
+    """Checks the options without starting a server."""
     assert run("config", "check").returncode == 0
     assert_refused(run("config", "check", "--event-loops", "0"), "event")
 
 
 @pytest.mark.parametrize("flag", ["--listen-resp", "--listen-memcached", "--listen-kyoto"])
 def test_no_foreign_address_without_a_password(flag):
-    """Whoever could connect from elsewhere needs a password."""
+    """Without a password, addresses that other machines can reach are refused."""
     assert_refused(run("start", flag, "0.0.0.0:0"), "password")
 
 
 def test_a_foreign_address_with_a_password(start_server, tmp_path):
-    """With a password it may."""
+    """With a password they are accepted."""
     path = tmp_path / "password"
     path.write_text("secret\n")
     path.chmod(0o600)
@@ -245,7 +245,7 @@ def test_a_foreign_address_with_a_password(start_server, tmp_path):
 
 
 def test_a_password_file_that_is_missing_or_empty(tmp_path):
-    """Neither is a password."""
+    """An empty line or file is not a password."""
     assert_refused(run("start", "--password-file", tmp_path / "none"), "none")
     path = tmp_path / "empty"
     path.write_text("\n")
@@ -255,7 +255,7 @@ def test_a_password_file_that_is_missing_or_empty(tmp_path):
 
 @pytest.mark.parametrize("content", ["secret", "secret\n", "secret\r\n", "secret\nsecond line\n"])
 def test_the_password_is_the_first_line(start_server, tmp_path, content):
-    """The end of the line is not part of it."""
+    """The line end is not part of the password."""
     path = tmp_path / "password"
     path.write_bytes(content.encode())
     path.chmod(0o600)
@@ -265,7 +265,7 @@ def test_the_password_is_the_first_line(start_server, tmp_path, content):
 
 
 def test_the_password_is_never_shown(tmp_path):
-    """`config show` shows the path of the file, not what is in it."""
+    """`config show` prints the path of the file, not its contents."""
     path = tmp_path / "password"
     path.write_text("very-secret\n")
     path.chmod(0o600)

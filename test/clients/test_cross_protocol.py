@@ -1,4 +1,4 @@
-"""One record through both doors."""
+"""Records used through several protocols."""
 
 import pytest
 
@@ -8,20 +8,20 @@ pytestmark = pytest.mark.todana_only
 
 
 def test_a_record_of_redis_is_read_by_memcached(resp, memcached):
-    """The same bytes, flags 0."""
+    """RESP to memcached: the same bytes, with flags 0."""
     resp.call("SET", "greeting", "hello")
     memcached.talk(b"get greeting\r\n", b"VALUE greeting 0 5\r\nhello\r\nEND\r\n")
 
 
 def test_a_record_of_memcached_is_read_by_redis(resp, memcached):
-    """The same bytes."""
+    """memcached to RESP: the same bytes."""
     memcached.command("set greeting 5 0 5", "hello")
     assert resp.call("GET", "greeting") == b"hello"
     assert resp.call("STRLEN", "greeting") == 5
 
 
 def test_numbers_are_shared(resp, memcached):
-    """A number set by one is incremented by the other, both ways."""
+    """A number that one protocol stores can be incremented by the other, in both directions."""
     resp.call("SET", "n", 10)
     assert memcached.command("incr n 5") == b"15"
     assert resp.call("INCRBY", "n", 7) == 22
@@ -32,7 +32,7 @@ def test_numbers_are_shared(resp, memcached):
 
 
 def test_each_protocol_keeps_its_own_range(resp, memcached):
-    """memcached counts unsigned, Redis signed: what one cannot mean it refuses."""
+    """memcached's numbers are unsigned, Redis' are signed: each refuses a number that it cannot represent."""
     memcached.command("set n 0 0 20", str(2**64 - 1))
     assert resp.call("INCR", "n").text == "ERR value is not an integer or out of range"
     resp.call("SET", "n", -5)
@@ -40,7 +40,7 @@ def test_each_protocol_keeps_its_own_range(resp, memcached):
 
 
 def test_flags_survive_writes_that_keep_the_record(resp, memcached):
-    """APPEND, INCR and EXPIRE by Redis leave memcached's flags."""
+    """APPEND, INCR and EXPIRE keep memcached's flags."""
     memcached.command("set n 77 0 1", "5")
     resp.call("INCR", "n")
     resp.call("APPEND", "n", "0")
@@ -49,7 +49,7 @@ def test_flags_survive_writes_that_keep_the_record(resp, memcached):
 
 
 def test_flags_survive_rename_and_copy(resp, memcached):
-    """A record keeps its flags under another name."""
+    """A renamed record keeps its flags."""
     memcached.command("set a 77 0 1", "v")
     resp.call("COPY", "a", "b")
     resp.call("RENAME", "a", "c")
@@ -64,7 +64,7 @@ def test_set_by_redis_is_a_new_record(resp, memcached):
 
 
 def test_lifetimes_are_shared(resp, memcached):
-    """An expiry set by one is seen by the other."""
+    """An expiry set by one protocol applies to the other."""
     memcached.command("set a 0 100 1", "v")
     assert 100 - SLACK_S <= resp.call("TTL", "a") <= 100
     resp.call("SET", "b", "v", "EX", 50)
@@ -76,7 +76,7 @@ def test_lifetimes_are_shared(resp, memcached):
 
 
 def test_a_cas_token_notices_a_write_by_redis(resp, memcached):
-    """A write by any door changes the version."""
+    """A write through any protocol changes the version."""
     memcached.command("set a 0 0 1", "v")
     memcached.send(b"gets a\r\n")
     token = memcached.line().split()[-1]
@@ -86,7 +86,7 @@ def test_a_cas_token_notices_a_write_by_redis(resp, memcached):
 
 
 def test_a_watch_notices_a_write_by_memcached(resp, memcached):
-    """WATCH sees every door."""
+    """WATCH detects writes through every protocol."""
     resp.call("WATCH", "a")
     memcached.command("set a 0 0 1", "v")
     resp.call("MULTI")
@@ -95,7 +95,7 @@ def test_a_watch_notices_a_write_by_memcached(resp, memcached):
 
 
 def test_deletion_and_flush(resp, memcached):
-    """What one removes is gone for the other."""
+    """A record that one protocol removes does not exist for the other."""
     resp.call("SET", "a", 1)
     assert memcached.command("delete a") == b"DELETED"
     assert resp.call("EXISTS", "a") == 0
@@ -105,7 +105,7 @@ def test_deletion_and_flush(resp, memcached):
 
 
 def test_memcached_is_database_zero(resp, memcached):
-    """memcached sees database 0 only; flush_all leaves the others."""
+    """memcached uses database 0 only; flush_all does not affect the others."""
     resp.call("SELECT", 1)
     resp.call("SET", "a", 1)
     memcached.talk(b"get a\r\n", b"END\r\n")
@@ -114,7 +114,7 @@ def test_memcached_is_database_zero(resp, memcached):
 
 
 def test_long_keys_are_for_redis_only(resp, memcached):
-    """A key that memcached cannot name does not disturb it."""
+    """A key that memcached cannot name has no effect on it."""
     resp.call("SET", "k" * 1000, "v")
     resp.call("SET", "two words", "v")
     assert resp.call("DBSIZE") == 2
@@ -122,7 +122,7 @@ def test_long_keys_are_for_redis_only(resp, memcached):
 
 
 def test_a_large_value_of_redis_is_read_by_memcached(resp, memcached):
-    """The limit on memcached's values is one on what it stores."""
+    """The limit of memcached's values applies to writes only."""
     value = b"x" * 3_000_000
     resp.call("SET", "large", value)
     memcached.send(b"get large\r\n")
@@ -130,7 +130,7 @@ def test_a_large_value_of_redis_is_read_by_memcached(resp, memcached):
 
 
 def test_both_libraries(client, pymemcache_client):
-    """redis-py and pymemcache on the same record."""
+    """redis-py and pymemcache use the same record."""
     pymemcache_client.set("visits", "1")
     assert client.incr("visits") == 2
     assert pymemcache_client.incr("visits", 1) == 3

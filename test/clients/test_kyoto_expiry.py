@@ -269,7 +269,7 @@ def test_cursors_pass_over_expired_records(passed, number):
     keys = passed.kyoto.keys_by_cursor(DB=number)
     assert b"stays" in keys and b"one" not in keys and b"zero" not in keys
     if number == TREE:
-        # What comes after "at the cursor" in the order of keys and still lives.
+        # The next key after "at the cursor" that has not expired.
         assert passed.kyoto.call("cur_get_key", CUR=10 + number).rows[b"key"] > b"at the cursor"
 
 

@@ -63,10 +63,10 @@ class Model:
 
     def get(self, key):
         """Value and expiry."""
-        return self.told(self.records[key]) if key in self.records else NO_RECORD
+        return self.answer(self.records[key]) if key in self.records else NO_RECORD
 
     @staticmethod
-    def told(record, **more):
+    def answer(record, **more):
         """A record as the server returns it."""
         return ok(more, value=record[0], **({} if record[1] is None else {"xt": record[1]}))
 

@@ -156,8 +156,8 @@ def test_get_and_head_return_the_time(kyoto):
     moment = int(time.time()) + 1000
     kyoto.call("set", key="k", value="v", xt=-moment)
     for method in ("GET", "HEAD"):
-        told = kyoto.ask(method, "/k").headers["X-Kt-Xt"]
-        assert told == formatdate(moment, usegmt=True) and parsedate_to_datetime(told).timestamp() == moment
+        returned = kyoto.ask(method, "/k").headers["X-Kt-Xt"]
+        assert returned == formatdate(moment, usegmt=True) and parsedate_to_datetime(returned).timestamp() == moment
 
 
 @pytest.mark.parametrize("xt", ["0", "-1", "-9999999999", str(NEVER), str(NEVER + 1), "9" * 30])

@@ -32,7 +32,7 @@ def signal_all(kyoto, name, count):
     assert wait_until(lambda: kyoto.done("void", SIGNAL=name, SIGNALBROAD="")["SIGNALED"] == b"%d" % count)
 
 
-def test_a_signal_that_nobody_waits_for(kyoto):
+def test_a_signal_without_a_waiting_client(kyoto):
     """The signal counts 0 clients and is not stored."""
     assert kyoto.call("void", SIGNAL="x") == ok(SIGNALED=0)
     assert kyoto.call("void", WAIT="x", WAITTIME="0.05") == TIMED_OUT
@@ -83,7 +83,7 @@ def test_a_broad_signal_wakes_all(connect, kyoto):
     assert [waiter.answer() for waiter in waiters] == [ok()] * 5
 
 
-def test_a_deleted_cursor_signals_nobody(connect, kyoto):
+def test_a_deleted_cursor_signals_no_client(connect, kyoto):
     """As in ktserver, cur_delete runs before the server reads the other inputs."""
     (waiter,) = waiting(connect)
     assert waiter.is_silent()

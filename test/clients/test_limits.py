@@ -1,4 +1,4 @@
-"""Every limit one below, at and beyond it. Where a real maximum would be heavy, the option lowers it."""
+"""Every limit, one below, at the limit, and beyond it. If the real maximum would be too large, an option lowers it."""
 
 import pytest
 
@@ -37,7 +37,7 @@ def small(request):
 
 @pytest.fixture
 def low(small):
-    """A RESP connection to it, on an empty table."""
+    """A RESP connection to the server with low limits, with an empty table."""
     with wire.Resp(small.resp) as connection:
         connection.call("FLUSHALL")
         yield connection
@@ -45,7 +45,7 @@ def low(small):
 
 @pytest.fixture
 def low_memcached(small, low):
-    """A memcached connection to it."""
+    """A memcached connection to the server with low limits."""
     with wire.Memcached(small.memcached) as connection:
         yield connection
 
@@ -61,7 +61,7 @@ def test_keys_up_to_64_kib(resp, length):
 
 
 def test_a_key_beyond_64_kib(resp):
-    """One byte more is an error that leaves the connection."""
+    """One byte more is an error, and the connection stays open."""
     assert isinstance(resp.call("SET", b"k" * 65_537, "v"), Error)
     assert resp.call("DBSIZE") == 0
 
@@ -74,32 +74,32 @@ def test_values_up_to_64_mib(resp, length):
 
 
 def test_a_value_beyond_64_mib(resp):
-    """One byte more is a protocol error, told at the announcement."""
+    """One byte more is a protocol error as soon as the length is announced."""
     resp.send(b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$%d\r\n" % ((64 << 20) + 1))
     assert resp.rest() == b"-ERR Protocol error: invalid bulk length\r\n"
 
 
 @pytest.mark.parametrize("count", [65_535, 65_536])
 def test_arguments_up_to_65536(resp, count):
-    """65,536 arguments are a command."""
+    """A command may have 65,536 arguments."""
     assert resp.call("DEL", *[b"k"] * (count - 1)) == 0
 
 
 def test_more_than_65536_arguments(resp):
-    """One more is a protocol error, told at the announcement."""
+    """One more is a protocol error as soon as the count is announced."""
     resp.send(b"*65537\r\n")
     assert resp.rest() == b"-ERR Protocol error: invalid multibulk length\r\n"
 
 
 @pytest.mark.parametrize("length", [65_535, 65_536])
 def test_inline_lines_up_to_64_kib(resp, length):
-    """An inline line has up to 64 KiB before its LF."""
+    """An inline line may have 64 KiB before its LF."""
     resp.send(b"ECHO " + b"x" * (length - 5) + b"\n")
     assert resp.reply() == b"x" * (length - 5)
 
 
 def test_an_inline_line_beyond_64_kib(resp):
-    """More is a protocol error, with or without its end."""
+    """A longer line is a protocol error, with or without its end."""
     resp.send(b"ECHO " + b"x" * 70_000)
     assert resp.rest().startswith(b"-ERR Protocol error: too big inline request\r\n")
 
@@ -111,7 +111,7 @@ def test_memcached_values_up_to_1_mib(memcached, length):
 
 
 def test_a_memcached_value_beyond_1_mib(memcached):
-    """One byte more is refused in memcached's words."""
+    """One byte more is refused with memcached's error."""
     length = (1 << 20) + 1
     assert memcached.command("set k 0 0 %d" % length, b"x" * length) == b"SERVER_ERROR object too large for cache"
     assert memcached.command("mn") == b"MN"
@@ -122,7 +122,7 @@ def test_a_memcached_value_beyond_1_mib(memcached):
 
 @pytest.mark.parametrize("command", ["SET {} v", "GET {}", "INCR {}", "DEL {}", "EXISTS a {}", "MSET a 1 {} 2", "RENAME a {}", "COPY a {}"])
 def test_key_length(low, command):
-    """At the limit a key is a key; beyond it every command refuses."""
+    """A key at the limit is accepted; a longer one is refused by every command."""
     low.call("SET", "a", 1)
     at = low.call(*command.format("k" * KEY_BYTES_MAX).split())
     assert not isinstance(at, Error)
@@ -134,12 +134,12 @@ def test_key_length(low, command):
 
 @pytest.mark.parametrize("length", [0, VALUE_BYTES_MAX - 1, VALUE_BYTES_MAX])
 def test_value_length_within(low, length):
-    """Up to the limit a value is stored."""
+    """A value up to the limit is stored."""
     assert low.call("SET", "k", b"x" * length) == OK
 
 
 def test_value_length_beyond(low):
-    """Beyond it the announcement is refused."""
+    """A longer value is refused as soon as its length is announced."""
     low.send(encode("SET", "k", b"x" * (VALUE_BYTES_MAX + 1)))
     assert low.rest() == b"-ERR Protocol error: invalid bulk length\r\n"
 
@@ -153,7 +153,7 @@ def test_value_length_beyond(low):
     ids=["APPEND", "SETRANGE"],
 )
 def test_values_that_grow(low, command, within, beyond):
-    """A value cannot grow beyond the limit by any command."""
+    """No command lengthens a value beyond the limit."""
     low.call("SET", "k", "x" * (VALUE_BYTES_MAX - 10))
     too_long = Error("ERR string exceeds maximum allowed size (proto-max-bulk-len)")
     assert low.call(*command, beyond) == too_long
@@ -168,7 +168,7 @@ def test_setbit_beyond_the_value_limit(low):
 
 
 def test_memcached_append_beyond_the_value_limit(low_memcached):
-    """append and prepend are held to the limit of memcached's values."""
+    """append and prepend respect the limit of memcached's values."""
     low_memcached.command("set k 0 0 %d" % (MEMCACHED_VALUE_BYTES_MAX - 1), "x" * (MEMCACHED_VALUE_BYTES_MAX - 1))
     assert low_memcached.command("append k 0 0 1", "y") == b"STORED"
     assert low_memcached.command("append k 0 0 1", "y") in (b"NOT_STORED", b"SERVER_ERROR object too large for cache")
@@ -179,19 +179,19 @@ def test_memcached_append_beyond_the_value_limit(low_memcached):
 
 @pytest.mark.parametrize("count", [1, ARGUMENTS_MAX - 1, ARGUMENTS_MAX])
 def test_argument_count_within(low, count):
-    """Up to the limit a request is a request."""
+    """A request up to the limit is executed."""
     assert not isinstance(low.call(*(["PING"] if count == 1 else ["DEL"] + ["k"] * (count - 1))), Error)
 
 
 @pytest.mark.parametrize("count", [ARGUMENTS_MAX + 1, 1024, 1025, 2**31])
 def test_argument_count_beyond(low, count):
-    """Beyond it the announcement is refused."""
+    """A larger request is refused as soon as its count is announced."""
     low.send(b"*%d\r\n" % count)
     assert low.rest() == b"-ERR Protocol error: invalid multibulk length\r\n"
 
 
 def test_inline_length(low, small):
-    """At the limit, line end included but for its LF, a line is a request; beyond it an error."""
+    """A line at the limit, including its end except LF, is a request; a longer one is an error."""
     line = b"ECHO " + b"x" * (LINE_BYTES_MAX - 5)
     low.talk(line + b"\n", b"$%d\r\n%s\r\n" % (len(line) - 5, line[5:]))
     low.send(line + b"x\n")
@@ -199,7 +199,7 @@ def test_inline_length(low, small):
 
 
 def test_memcached_line_length(low_memcached):
-    """At the limit a line is a request; beyond it the client is told and closed, unless it asks for keys only."""
+    """A line at the limit is a request; a longer one is an error that closes the connection, except for get and gets."""
     line = b"get" + b" k" * ((LINE_BYTES_MAX - 3) // 2)
     assert low_memcached.command(line) == b"END"
     assert low_memcached.command(line + b" k" * 10) == b"END"
@@ -208,7 +208,7 @@ def test_memcached_line_length(low_memcached):
 
 
 def test_queued_bytes(low):
-    """MULTI holds only so much; the transaction that wants more is aborted, the connection goes on."""
+    """MULTI queues a limited number of bytes; beyond it the transaction is aborted, and the connection stays open."""
     low.call("MULTI")
     answers = [low.call("SET", "k", "x" * 100) for _ in range(30)]
     assert answers[0] == Status("QUEUED")
@@ -218,7 +218,7 @@ def test_queued_bytes(low):
 
 
 def test_connection_count(small, low):
-    """As many clients as allowed are served; the next is told so and closed; a place that gets free is given again."""
+    """Clients up to the limit are served; the next gets an error and is closed; a free place is used again."""
     connections = [wire.Resp(small.resp) for _ in range(CONNECTIONS_MAX - 1)]
     try:
         assert all(connection.call("PING") == Status("PONG") for connection in connections)
@@ -242,7 +242,7 @@ def test_connection_count(small, low):
 
 
 def test_output_hard_limit(start_server):
-    """An answer beyond the hard limit closes its client instead of being kept; others are served."""
+    """Output beyond the hard limit closes the client; others are served."""
     server = start_server("--output-bytes-hard", "1mb", "--output-bytes-soft", "1mb")
     with wire.Resp(server.resp) as greedy, wire.Resp(server.resp) as other:
         other.call("SET", "k", "x" * 1_000_000)
@@ -252,7 +252,7 @@ def test_output_hard_limit(start_server):
 
 
 def test_output_soft_limit(small, low):
-    """A client that stays above the soft limit for the time allowed is closed."""
+    """A client that stays above the soft limit for the permitted time is closed."""
     low.call("SET", "k", "x" * VALUE_BYTES_MAX)
     with wire.Resp(small.resp, receive_buffer_bytes=4096) as lazy:
         number = lazy.call("CLIENT", "ID")
@@ -278,31 +278,31 @@ def stranger(guarded):
 
 @pytest.mark.parametrize("count", [1, 9, 10])
 def test_strangers_arguments_within(stranger, count):
-    """Ten arguments may be sent by a stranger."""
+    """An unauthenticated client may send ten arguments."""
     assert stranger.call(*["SET"] * count).text.startswith(("NOAUTH", "ERR wrong number"))
 
 
 @pytest.mark.parametrize("count", [11, 100, 65_537])
 def test_strangers_arguments_beyond(stranger, count):
-    """Eleven may not."""
+    """Eleven arguments are refused."""
     stranger.send(b"*%d\r\n" % count)
     assert stranger.rest() == b"-ERR Protocol error: unauthenticated multibulk length\r\n"
 
 
 @pytest.mark.parametrize("length", [0, 16_383, 16_384])
 def test_strangers_argument_length_within(stranger, length):
-    """16 KiB may be sent by a stranger."""
+    """An unauthenticated client may send 16 KiB."""
     assert stranger.call("AUTH", "x" * length).text.startswith("WRONGPASS")
 
 
 def test_strangers_argument_length_beyond(stranger):
-    """One byte more may not."""
+    """One byte more is refused."""
     stranger.send(b"*2\r\n$4\r\nAUTH\r\n$16385\r\n")
     assert stranger.rest() == b"-ERR Protocol error: unauthenticated bulk length\r\n"
 
 
 def test_limits_are_lifted_by_the_password(stranger):
-    """After AUTH the ordinary limits hold."""
+    """After AUTH, the usual limits apply."""
     assert stranger.call("AUTH", PASSWORD) == OK
     assert stranger.call("SET", "k", "x" * 100_000) == OK
     assert stranger.call("DEL", *["k"] * 100) == 1
@@ -312,7 +312,7 @@ def test_limits_are_lifted_by_the_password(stranger):
 
 
 def test_idle_timeout(start_server):
-    """Silent clients are closed, speaking ones are not."""
+    """The server closes idle clients, and no others."""
     server = start_server("--idle-timeout-ms", 3000)
     with wire.Resp(server.resp) as silent, wire.Memcached(server.memcached) as silent_too, wire.Resp(server.resp) as speaking:
         silent.call("PING")
@@ -327,7 +327,7 @@ def test_idle_timeout(start_server):
 
 
 def test_authentication_timeout(start_server, tmp_path):
-    """Strangers that do not give the password in time are closed."""
+    """The server closes clients that do not authenticate in time."""
     path = tmp_path / "password"
     path.write_text(PASSWORD)
     path.chmod(0o600)
@@ -343,7 +343,7 @@ def test_authentication_timeout(start_server, tmp_path):
 
 
 def test_memory_limit_with_eviction(start_server):
-    """At the limit, records that are used least make room; the server's memory stays bounded."""
+    """At the limit, the least used records are evicted; the server's memory stays bounded."""
     server = start_server("--memory-limit", "20mb")
     with wire.Resp(server.resp) as connection:
         for start in range(0, 100_000, 1000):
@@ -358,7 +358,7 @@ def test_memory_limit_with_eviction(start_server):
 
 
 def test_memory_limit_with_refusal(start_server):
-    """With `refuse`, writes beyond the limit are errors, reads and deletions go on."""
+    """With `refuse`, writes beyond the limit are errors; reads and deletions still work."""
     server = start_server("--memory-limit", "2mb", "--memory-policy", "refuse")
     with wire.Resp(server.resp) as connection, wire.Memcached(server.memcached) as memcached:
         answers = {connection.call("SET", f"k{i}", "x" * 1000) for i in range(3000)}

@@ -1,4 +1,4 @@
-"""Thousands of idle connections beside a working one."""
+"""Thousands of idle connections together with an active one."""
 
 import resource
 
@@ -12,7 +12,7 @@ BYTES_PER_CONNECTION_MAX = 40 * 1024
 
 
 def allow_descriptors(count):
-    """Raises the limit of this process; skips where the host does not let it."""
+    """Raises the limit of this process; skips the test if the host does not allow it."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft >= count:
         return
@@ -23,7 +23,7 @@ def allow_descriptors(count):
 
 
 def open_many(address, kind, count):
-    """Opens connections, and says one word on each, so that the server has accepted them all."""
+    """Opens connections and sends a word on each, so that the server has accepted all of them."""
     connections = [kind(address) for _ in range(count)]
     for connection in connections:
         connection.send(b"PING\r\n" if kind is wire.Resp else b"mn\r\n")
@@ -33,15 +33,15 @@ def open_many(address, kind, count):
 
 
 def close_all(connections):
-    """Closes them."""
+    """Closes the connections."""
     for connection in connections:
         connection.close()
 
 
 @pytest.mark.parametrize("count", [500])
 def test_idle_connections_on_every_back_end(server, resp, count):
-    """Some hundred idle clients: others are served, memory is bounded, descriptors return."""
-    # Once it is answered, this connection is one of the descriptors.
+    """With some hundred idle clients, others are served, memory is bounded, and descriptors are freed."""
+    # After its reply, this connection is one of the descriptors.
     assert resp.call("PING") == Status("PONG")
     descriptors, resident = server.descriptors(), server.resident_bytes()
     idle = open_many(server.resp, wire.Resp, count)
@@ -59,7 +59,7 @@ def test_idle_connections_on_every_back_end(server, resp, count):
 @pytest.mark.one_backend
 @pytest.mark.todana_only
 def test_ten_thousand_idle_connections_and_load(start_server):
-    """10,000 idle clients of both protocols, load beside them, memory bounded, and an answer for each at the end."""
+    """10,000 idle clients of both protocols under load: memory is bounded, and each gets a reply at the end."""
     allow_descriptors(IDLE + 1000)
     server = start_server()
     resident = server.resident_bytes()
@@ -86,7 +86,7 @@ def _field(connection, section, name):
 
 
 def test_connections_come_and_go(server, resp):
-    """A thousand short connections leave nothing behind."""
+    """A thousand short connections leak nothing."""
     assert resp.call("PING") == Status("PONG")
     descriptors = server.descriptors()
     for i in range(1000):

@@ -10,7 +10,7 @@ UINT64_MAX = 2**64 - 1
 
 
 def test_incr(memcached):
-    """incr answers the new number and keeps the flags."""
+    """incr returns the new number and keeps the flags."""
     memcached.transcript("""
         > set n 5 0 2
         > 10
@@ -27,7 +27,7 @@ def test_incr(memcached):
 
 
 def test_a_number_that_gets_shorter(memcached):
-    """memcached may pad it with spaces at the end; a client reads the same number."""
+    """memcached may pad the number with spaces at the end; a client reads the same number."""
     memcached.command("set n 5 0 2", "10")
     memcached.talk(b"decr n 3\r\n", b"7\r\n")
     memcached.send(b"get n\r\n")
@@ -38,7 +38,7 @@ def test_a_number_that_gets_shorter(memcached):
 
 
 def test_a_missing_key_is_not_created(memcached):
-    """Counting starts with a set."""
+    """A counter must be created with set."""
     memcached.transcript("""
         > incr n 1
         NOT_FOUND
@@ -75,33 +75,33 @@ def test_decr_stops_at_zero(memcached):
 
 @pytest.mark.parametrize("value", [b"abc", b"1.5", b"-1", b"18446744073709551616", b"1x"])
 def test_a_value_that_is_no_number(memcached, value):
-    """Only unsigned 64-bit decimal numbers count."""
+    """Only unsigned 64-bit decimal numbers can be incremented."""
     memcached.talk(b"set n 0 0 %d\r\n%s\r\n" % (len(value), value), b"STORED\r\n")
     memcached.talk(b"incr n 1\r\n", b"CLIENT_ERROR cannot increment or decrement non-numeric value\r\n")
 
 
 @pytest.mark.parametrize("amount", ["x", "-1", "1.5", "18446744073709551616"])
 def test_an_amount_that_is_no_number(memcached, amount):
-    """The amount is held to the same range."""
+    """The amount has the same range."""
     memcached.command("set n 0 0 1", "1")
     assert memcached.command(f"incr n {amount}") == b"CLIENT_ERROR invalid numeric delta argument"
     memcached.talk(b"get n\r\n", b"VALUE n 0 1\r\n1\r\nEND\r\n")
 
 
 def test_too_few_words(memcached):
-    """incr needs an amount."""
+    """incr requires an amount."""
     memcached.talk(b"incr n\r\n", b"ERROR\r\n")
     memcached.talk(b"incr\r\n", b"ERROR\r\n")
 
 
 def test_noreply(memcached):
-    """incr works in silence."""
+    """With noreply, incr sends no reply."""
     memcached.command("set n 0 0 1", "1")
     memcached.talk(b"incr n 5 noreply\r\ndecr n 2 noreply\r\nget n\r\n", b"VALUE n 0 1\r\n4\r\nEND\r\n")
 
 
 def test_incr_keeps_flags_and_lifetime(memcached):
-    """Counting changes the value only."""
+    """incr changes only the value."""
     memcached.command("set n 42 100 1", "1")
     memcached.command("incr n 1")
     memcached.send(b"mg n f t\r\n")

@@ -27,7 +27,7 @@ def test_nothing_before_authentication(stranger, line):
 
 
 def test_the_right_password(stranger):
-    """After STORED, everything is open; the authentication itself stored nothing."""
+    """After STORED, all commands are available; the authentication itself stores nothing."""
     assert authenticate(stranger, f"default {PASSWORD}") == b"STORED"
     stranger.talk(b"get any_key\r\n", b"END\r\n")
     assert stranger.command("set k 0 0 1", "v") == b"STORED"
@@ -37,7 +37,7 @@ def test_the_right_password(stranger):
     "text", ["default wrong", f"default {PASSWORD[:-1]}", f"default {PASSWORD}x", "default ", "default", " "]
 )
 def test_a_wrong_password(stranger, text):
-    """Anything else is a failure, and the client stays outside."""
+    """Anything else is a failure, and the client remains unauthenticated."""
     answer = authenticate(stranger, text)
     assert answer in (b"CLIENT_ERROR authentication failure", b"CLIENT_ERROR bad authentication token format")
     try:
@@ -47,7 +47,7 @@ def test_a_wrong_password(stranger, text):
 
 
 def test_authentication_in_pieces(stranger):
-    """The authentication may come byte by byte."""
+    """The authentication may arrive byte by byte."""
     text = f"default {PASSWORD}"
     for byte in b"set a 0 0 %d\r\n%s\r\n" % (len(text), text.encode()):
         stranger.send(bytes([byte]))
@@ -55,7 +55,7 @@ def test_authentication_in_pieces(stranger):
 
 
 def test_a_huge_authentication_is_cut_off(guarded):
-    """A stranger cannot make the server hold much."""
+    """An unauthenticated client cannot make the server hold much memory."""
     with wire.Memcached(guarded.memcached) as stranger:
         try:
             stranger.send(b"set a 0 0 1000000\r\n" + b"x" * 1_000_000 + b"\r\n")
@@ -66,7 +66,7 @@ def test_a_huge_authentication_is_cut_off(guarded):
 
 
 def test_each_connection_authenticates(guarded):
-    """Authentication belongs to the connection."""
+    """Authentication applies to one connection."""
     with wire.Memcached(guarded.memcached) as first, wire.Memcached(guarded.memcached) as second:
         assert authenticate(first, f"default {PASSWORD}") == b"STORED"
         assert second.command("get k").startswith(b"CLIENT_ERROR")

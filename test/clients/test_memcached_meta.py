@@ -9,7 +9,7 @@ from wire import wait_until
 
 
 def token(line, flag):
-    """The token behind a flag of an answer line."""
+    """The token after a flag of an answer line."""
     for word in line.split()[1:]:
         if word[:1] == flag:
             return word[1:]
@@ -33,7 +33,7 @@ def test_mn(memcached):
 
 
 def test_mg_hit_and_miss(memcached):
-    """HD for a hit, EN for a miss, VA with the value where v asks for it."""
+    """HD for a hit, EN for a miss, VA with the value if v is given."""
     memcached.command("set k 7 0 5", "hello")
     memcached.transcript("""
         > mg missing
@@ -54,7 +54,7 @@ def test_mg_hit_and_miss(memcached):
 
 
 def test_mg_answers_flags_in_the_order_asked(memcached):
-    """Tokens come back in the order of the request."""
+    """Tokens are returned in the order of the request."""
     memcached.command("set k 7 0 5", "hello")
     memcached.transcript("""
         > mg k t k Oabc f s
@@ -65,7 +65,7 @@ def test_mg_answers_flags_in_the_order_asked(memcached):
 
 
 def test_mg_opaque_and_key_on_a_miss(memcached):
-    """A miss still names key and opaque, so that a pipeline can tell which."""
+    """A miss also returns key and opaque, which identify the request in a pipeline."""
     memcached.talk(b"mg missing k O1 v\r\n", b"EN kmissing O1\r\n")
     memcached.talk(b"md missing k O1\r\n", b"NF kmissing O1\r\n")
     memcached.talk(b"ma missing k O1\r\n", b"NF kmissing O1\r\n")
@@ -73,13 +73,13 @@ def test_mg_opaque_and_key_on_a_miss(memcached):
 
 
 def test_mg_quiet(memcached):
-    """q hides EN, so that a pipeline answers hits only."""
+    """q suppresses EN, so that a pipeline answers only hits."""
     memcached.command("set k 0 0 1", "x")
     memcached.talk(b"mg a v q\r\nmg k v q\r\nmg b v q\r\nmg k q k\r\nmn\r\n", b"VA 1\r\nx\r\nHD kk\r\nMN\r\n")
 
 
 def test_mg_base64_key(memcached):
-    """b takes the key in base64 and gives it back so."""
+    """With b, the key is sent and returned in base64."""
     binary = b"\x00\x01 key\xff"
     encoded = base64.b64encode(binary)
     memcached.talk(b"ms %s 2 b\r\nhi\r\n" % encoded, b"HD\r\n")
@@ -89,7 +89,7 @@ def test_mg_base64_key(memcached):
 
 
 def test_mg_ttl(memcached):
-    """t answers the seconds left, -1 for ever; T sets them."""
+    """t returns the remaining seconds, -1 for no expiry; T sets them."""
     memcached.command("set k 0 0 1", "x")
     memcached.talk(b"mg k t\r\n", b"HD t-1\r\n")
     memcached.command("mg k T100")
@@ -98,7 +98,7 @@ def test_mg_ttl(memcached):
 
 
 def test_mg_hit_before_and_last_access(memcached):
-    """h tells whether the record was read before, l how long ago; u leaves both alone."""
+    """h returns whether the record was read before, l the time since then; u changes neither."""
     memcached.command("set k 0 0 1", "x")
     memcached.transcript("""
         > mg k h u
@@ -113,7 +113,7 @@ def test_mg_hit_before_and_last_access(memcached):
 
 
 def test_mg_cas(memcached):
-    """c answers the CAS token."""
+    """c returns the CAS token."""
     memcached.command("set k 0 0 1", "x")
     first = cas_of(memcached, b"k")
     memcached.command("set k 0 0 1", "y")
@@ -121,7 +121,7 @@ def test_mg_cas(memcached):
 
 
 def test_mg_vivify(memcached):
-    """N makes an empty record on a miss: the first client wins, the others are told that somebody did."""
+    """N creates an empty record on a miss: the first client wins, and the others learn that there is a winner."""
     memcached.talk(b"mg k s v N30\r\n", b"VA 0 s0 W\r\n\r\n")
     memcached.talk(b"mg k s v N30\r\n", b"VA 0 s0 Z\r\n\r\n")
     assert 28 <= int(token(memcached.command("mg k t N30"), b"t")) <= 30
@@ -130,7 +130,7 @@ def test_mg_vivify(memcached):
 
 
 def test_mg_recache(memcached):
-    """R lets one client win when less than so much time is left."""
+    """R lets one client win if less than this time remains."""
     memcached.talk(b"ms k 1 T30\r\nx\r\n", b"HD\r\n")
     memcached.transcript("""
         > mg k v R10
@@ -146,7 +146,7 @@ def test_mg_recache(memcached):
 
 
 def test_mg_refuses(memcached):
-    """A key is needed, and known flags."""
+    """A key is required, and only known flags are valid."""
     assert memcached.command("mg").startswith((b"ERROR", b"CLIENT_ERROR"))
     assert memcached.command(b"mg " + b"k" * 251 + b" v").startswith(b"CLIENT_ERROR")
     memcached.command("set k 0 0 1", "x")
@@ -156,7 +156,7 @@ def test_mg_refuses(memcached):
 
 
 def test_mg_opaque_of_32_bytes(memcached):
-    """Opaque tokens have up to 32 bytes."""
+    """An opaque token has at most 32 bytes."""
     memcached.command("set k 0 0 1", "x")
     memcached.talk(b"mg k O%s\r\n" % (b"o" * 31), b"HD O%s\r\n" % (b"o" * 31))
     assert memcached.command(b"mg k O" + b"o" * 33).startswith(b"CLIENT_ERROR")
@@ -173,14 +173,14 @@ def test_ms_stores(memcached):
 
 
 def test_ms_returns_key_opaque_and_cas(memcached):
-    """k, O and c come back with the status."""
+    """The status line returns k, O and c."""
     memcached.talk(b"ms k 2 k O7\r\nhi\r\n", b"HD kk O7\r\n")
     answer = memcached.command("ms k 2 c", "hi")
     assert token(answer, b"c") == cas_of(memcached, b"k")
 
 
 def test_ms_modes(memcached):
-    """M: add, append, prepend, replace and set, as one letter."""
+    """M selects add, append, prepend, replace or set by one letter."""
     memcached.transcript("""
         > ms k 1 MA
         > x
@@ -220,7 +220,7 @@ def test_ms_modes(memcached):
 
 
 def test_ms_cas(memcached):
-    """C stores only against the token given."""
+    """C stores only if the record has this token."""
     memcached.talk(b"ms k 1 C1\r\nx\r\n", b"NF\r\n")
     memcached.command("ms k 1", "x")
     right = cas_of(memcached, b"k")
@@ -230,7 +230,7 @@ def test_ms_cas(memcached):
 
 
 def test_ms_invalidate(memcached):
-    """With I, a store against an older token goes through, and marks the record stale."""
+    """With I, a store with an older token succeeds and marks the record as stale."""
     memcached.command("ms k 1", "a")
     old = cas_of(memcached, b"k")
     memcached.command("ms k 1", "b")
@@ -242,12 +242,12 @@ def test_ms_invalidate(memcached):
 
 
 def test_ms_quiet(memcached):
-    """q hides HD, not failures."""
+    """q suppresses HD, but not failures."""
     memcached.talk(b"ms k 1 q\r\nx\r\nms k 1 q ME\r\nx\r\nmn\r\n", b"NS\r\nMN\r\n")
 
 
 def test_ms_refuses(memcached):
-    """Length and data are checked; nothing of the data is read as a command."""
+    """Length and data are checked; no data is parsed as a command."""
     assert memcached.command("ms k").startswith((b"ERROR", b"CLIENT_ERROR"))
     assert memcached.command("ms k abc").startswith(b"CLIENT_ERROR")
     memcached.send(b"ms k 2\r\nabcdef\r\n")
@@ -259,7 +259,7 @@ def test_ms_refuses(memcached):
 
 
 def test_ms_of_a_too_large_value(memcached):
-    """The limit of the text protocol holds."""
+    """The limit of the text protocol applies."""
     value = b"x" * (1024 * 1024 + 1)
     assert memcached.command("ms k %d" % len(value), value) == b"SERVER_ERROR object too large for cache"
     memcached.talk(b"mn\r\n", b"MN\r\n")
@@ -274,7 +274,7 @@ def test_ms_empty_value(memcached):
 
 
 def test_md(memcached):
-    """md deletes; NF where nothing was."""
+    """md deletes; the answer is NF if there is no record."""
     memcached.command("ms k 1", "x")
     memcached.transcript("""
         > md k
@@ -287,13 +287,13 @@ def test_md(memcached):
 
 
 def test_md_returns_key_and_opaque(memcached):
-    """k and O come back."""
+    """The answer returns k and O."""
     memcached.command("ms k 1", "x")
     memcached.talk(b"md k k O5\r\n", b"HD kk O5\r\n")
 
 
 def test_md_cas(memcached):
-    """C deletes only against the token given."""
+    """C deletes only if the record has this token."""
     memcached.command("ms k 1", "x")
     right = cas_of(memcached, b"k")
     memcached.talk(b"md k C%d\r\n" % (int(right) + 1000), b"EX\r\n")
@@ -301,13 +301,13 @@ def test_md_cas(memcached):
 
 
 def test_md_quiet(memcached):
-    """q hides HD; a miss is still told."""
+    """q suppresses HD, but not a miss."""
     memcached.command("ms k 1", "x")
     memcached.talk(b"md k q\r\nmd k q\r\nmn\r\n", b"NF\r\nMN\r\n")
 
 
 def test_md_marks_stale(memcached):
-    """I keeps the record as stale, with a new token: the next reader wins, later ones see Z; T limits its life."""
+    """I keeps the record as stale, with a new token: the next reader wins, later ones get Z; T sets its expiry."""
     memcached.command("ms k 1 T500", "x")
     before = cas_of(memcached, b"k")
     memcached.talk(b"md k I T30\r\n", b"HD\r\n")
@@ -324,7 +324,7 @@ def test_md_marks_stale(memcached):
 
 
 def test_ma(memcached):
-    """ma increments by 1, answers HD, or the number with v."""
+    """ma increments by 1 and answers HD, or the number with v."""
     memcached.transcript("""
         > ma n
         NF
@@ -355,7 +355,7 @@ def test_ma(memcached):
 
 
 def test_ma_creates(memcached):
-    """N with J makes the number on a miss."""
+    """N with J creates the number on a miss."""
     memcached.talk(b"ma n N100 J13 v\r\n", b"VA 2\r\n13\r\n")
     memcached.talk(b"ma n N100 J13 v\r\n", b"VA 2\r\n14\r\n")
     assert 98 <= int(token(memcached.command("mg n t"), b"t")) <= 100
@@ -369,7 +369,7 @@ def test_ma_wraps(memcached):
 
 
 def test_ma_ttl_and_cas(memcached):
-    """T sets the lifetime, t and c answer it and the new token; C compares."""
+    """T sets the expiry, t and c return it and the new token; C compares."""
     memcached.command("set n 0 0 1", "1")
     answer = memcached.command("ma n T100 t c")
     assert 98 <= int(token(answer, b"t")) <= 100
@@ -379,13 +379,13 @@ def test_ma_ttl_and_cas(memcached):
 
 
 def test_ma_quiet(memcached):
-    """q hides HD; a miss is still told."""
+    """q suppresses HD, but not a miss."""
     memcached.command("set n 0 0 1", "1")
     memcached.talk(b"ma n q\r\nma missing q\r\nmn\r\n", b"NF\r\nMN\r\n")
 
 
 def test_ma_key_and_opaque(memcached):
-    """k and O come back."""
+    """The answer returns k and O."""
     memcached.command("set n 0 0 1", "1")
     memcached.talk(b"ma n k O9 v\r\n", b"VA 1 kn O9\r\n2\r\n")
 
@@ -404,7 +404,7 @@ def test_ma_refuses(memcached):
 
 
 def test_me(memcached):
-    """me describes a record for people; EN where there is none."""
+    """me describes a record in readable text; EN if there is none."""
     memcached.talk(b"me missing\r\n", b"EN\r\n")
     memcached.command("ms k 5", "hello")
     line = memcached.command("me k")

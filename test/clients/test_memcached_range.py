@@ -1,4 +1,4 @@
-"""`get mio:range-search FROM TO LIMIT asc|desc`: an ordered database 0 by memcached, as Mio had it."""
+"""`get mio:range-search FROM TO LIMIT asc|desc`: memcached on an ordered database 0, as in Mio."""
 
 import random
 
@@ -22,7 +22,7 @@ def tree(ordered):
 
 
 def search(memcached, words, command="get"):
-    """Keys, flags and values that a search answers."""
+    """The keys, flags and values that a search returns."""
     memcached.send(f"{command} mio:range-search {words}\r\n".encode())
     found = []
     while (line := memcached.line()) != b"END":
@@ -41,24 +41,24 @@ def search(memcached, words, command="get"):
     ],
 )
 def test_search(tree, words, keys):
-    """Both ends are in it, the lower key comes first."""
+    """Both ends are included, and the lower key comes first."""
     assert [key for key, _, _ in search(tree, words)] == list(keys)
 
 
 def test_the_whole_answer(tree):
-    """Byte for byte, with flags."""
+    """Values match byte for byte, with flags."""
     tree.talk(b"get mio:range-search b c 5 asc\r\n", b"VALUE b 1 1\r\nB\r\nVALUE c 2 1\r\nC\r\nEND\r\n")
 
 
 def test_tokens(tree):
-    """With gets; they are those of the records."""
+    """gets returns the tokens of the records."""
     found = search(tree, "b c 5 asc", "gets")
     assert tree.command(b"cas b 0 0 1 " + found[0][3], "x") == b"STORED"
     assert tree.command(b"cas b 0 0 1 " + found[0][3], "y") == b"EXISTS"
 
 
 def test_a_search_is_followed_by_others(tree):
-    """Pipelined."""
+    """A search and other requests in one pipeline."""
     tree.talk(b"get mio:range-search a a 1 asc\r\nmn\r\nget e\r\n", b"VALUE a 0 1\r\nA\r\nEND\r\nMN\r\nVALUE e 4 1\r\nE\r\nEND\r\n")
 
 
@@ -66,26 +66,26 @@ def test_a_search_is_followed_by_others(tree):
     "words", ["a", "a b", "a b 1", "a b 0 asc", "a b -1 asc", "a b 65537 asc", "a b x asc", "a b 1 up", "a b 1 asc more"]
 )
 def test_bad_searches(tree, words):
-    """Are an error in memcached's words, and the connection goes on."""
+    """The errors are memcached's, and the connection stays open."""
     assert tree.command("get mio:range-search " + words).startswith(b"CLIENT_ERROR")
     assert tree.command("mn") == b"MN"
 
 
 def test_the_key_alone_is_a_key(tree):
-    """Where no more words follow."""
+    """A `get` of the key without further words reads the record."""
     tree.talk(b"get mio:range-search\r\n", b"END\r\n")
     assert tree.command("set mio:range-search 0 0 1", "v") == b"STORED"
     tree.talk(b"get mio:range-search\r\n", b"VALUE mio:range-search 0 1\r\nv\r\nEND\r\n")
 
 
 def test_an_unordered_database(memcached):
-    """Has no ranges."""
+    """The search fails in a database that is not ordered."""
     assert memcached.command("get mio:range-search a b 10 asc").startswith(b"SERVER_ERROR")
     assert memcached.command("mn") == b"MN"
 
 
 def test_many_records(tree):
-    """Over several turns, in order."""
+    """The answer takes several turns and is in order."""
     chance = random.Random(1)
     keys = [f"k{i:05}" for i in range(10_000)]
     for key in chance.sample(keys, len(keys)):
@@ -96,7 +96,7 @@ def test_many_records(tree):
 
 
 def test_records_of_other_doors(ordered, tree):
-    """Are in the same order."""
+    """Records of the other protocols are in the same order."""
     with Resp(ordered.resp) as resp:
         resp.call("SET", "bb", "v")
         resp.call("SET", "bc", "v", "PX", 1)
@@ -105,8 +105,8 @@ def test_records_of_other_doors(ordered, tree):
 
 
 @pytest.mark.parametrize("key", [b"b b", b"b\r\nEND", b"b 0 1\r\nx\r\nEND\r\nVALUE b", b"b\0", b"b\x7f", b"b" * 251], ids=repr)
-def test_keys_that_memcached_could_not_name_are_left_out(ordered, tree, key):
-    """They would be read as something else: other doors may write them."""
+def test_keys_that_memcached_cannot_name_are_omitted(ordered, tree, key):
+    """The search omits keys that memcached cannot parse, which other protocols may write."""
     with Resp(ordered.resp) as resp:
         assert resp.call("SET", key, "v") == wire.OK
     assert [key for key, *_ in search(tree, "a c 10 asc")] == ["a", "b", "c"]

@@ -1,4 +1,4 @@
-"""Retrieval, deletion and lifetime commands: get, gets, gat, gats, delete, touch, flush_all, and what frames them."""
+"""Retrieval, deletion and expiry: get, gets, gat, gats, delete, touch, flush_all, and the framing of requests."""
 
 import re
 import time
@@ -9,7 +9,7 @@ from wire import wait_until
 
 
 def test_get_of_several_keys(memcached):
-    """Records in the order asked, missing ones left out."""
+    """Records are in the order of the request, without missing ones."""
     memcached.transcript("""
         > set a 1 0 1
         > x
@@ -40,7 +40,7 @@ def test_get_of_very_many_keys(memcached):
 
 @pytest.mark.parametrize("count", [260, 750, 4000])
 def test_get_of_very_many_long_keys(memcached, count):
-    """A line of get may be longer than any other."""
+    """A line of get may be longer than other lines."""
     keys = [b"%0250d" % i for i in range(count)]
     memcached.send(b"".join(b"set %s 0 0 3 noreply\r\nabc\r\n" % key for key in keys[::2]))
     values = b"".join(b"VALUE %s 0 3\r\nabc\r\n" % key for key in keys[::2])
@@ -48,7 +48,7 @@ def test_get_of_very_many_long_keys(memcached, count):
 
 
 def test_gets_adds_the_cas_token(memcached):
-    """gets answers a unique number with each record."""
+    """gets returns a unique number with each record."""
     memcached.command("set a 0 0 1", "x")
     memcached.command("set b 0 0 1", "y")
     memcached.send(b"gets a b\r\n")
@@ -58,20 +58,20 @@ def test_gets_adds_the_cas_token(memcached):
 
 
 def test_get_without_a_key(memcached):
-    """get needs a key."""
+    """get requires a key."""
     memcached.talk(b"get\r\n", b"ERROR\r\n")
     memcached.talk(b"gets\r\n", b"ERROR\r\n")
     memcached.talk(b"get \r\n", b"ERROR\r\n")
 
 
 def test_get_with_a_too_long_key(memcached):
-    """A key beyond 250 bytes is a client error."""
+    """A key of more than 250 bytes is a client error."""
     assert memcached.command(b"get " + b"k" * 251).startswith(b"CLIENT_ERROR")
     memcached.talk(b"mn\r\n", b"MN\r\n")
 
 
 def test_gat_reads_and_touches(memcached):
-    """gat sets a new lifetime while it reads."""
+    """gat sets a new expiry and reads the value."""
     memcached.command("set k 3 0 1", "v")
     memcached.talk(b"gat 100 k\r\n", b"VALUE k 3 1\r\nv\r\nEND\r\n")
     assert 98 <= int(memcached.command("mg k t")[4:]) <= 100
@@ -90,12 +90,12 @@ def test_gats_adds_the_cas_token(memcached):
 
 
 def test_gat_with_a_bad_time(memcached):
-    """The time has to be a number."""
+    """The time must be a number."""
     assert memcached.command("gat x k") == b"CLIENT_ERROR invalid exptime argument"
 
 
 def test_touch(memcached):
-    """touch sets a new lifetime."""
+    """touch sets a new expiry."""
     memcached.command("set k 0 0 1", "v")
     memcached.transcript("""
         > touch k 100
@@ -110,7 +110,7 @@ def test_touch(memcached):
 
 
 def test_touch_noreply(memcached):
-    """touch works in silence."""
+    """With noreply, touch sends no reply."""
     memcached.command("set k 0 0 1", "v")
     memcached.talk(b"touch k 50 noreply\r\nmn\r\n", b"MN\r\n")
     assert 48 <= int(memcached.command("mg k t")[4:]) <= 50
@@ -145,7 +145,7 @@ def test_delete_takes_a_zero_and_noreply(memcached):
 
 
 def test_flush_all(memcached):
-    """flush_all empties; what is stored afterwards stays."""
+    """flush_all removes all records; records stored afterwards stay."""
     memcached.command("set k 0 0 1", "v")
     memcached.transcript("""
         > flush_all
@@ -167,13 +167,13 @@ def test_flush_all(memcached):
 
 @pytest.mark.one_backend
 def test_flush_all_with_a_delay(memcached):
-    """With a delay, what is older than the moment is gone from then on."""
+    """With a delay, records older than that time are removed when it arrives."""
     memcached.command("set old 0 0 1", "v")
     for delay_s in (2, 10, 40):
         started = time.monotonic()
         memcached.talk(b"flush_all %d\r\n" % delay_s, b"OK\r\n")
         is_there = memcached.command("mg old") == b"HD"
-        # memcached's clock ticks once a second; a slow machine may have let the moment pass.
+        # memcached's clock ticks once a second; on a slow machine, the time may have passed.
         if time.monotonic() - started < delay_s - 1:
             break
         memcached.command("set old 0 0 1", "v")
@@ -184,7 +184,7 @@ def test_flush_all_with_a_delay(memcached):
 
 
 def test_version(memcached):
-    """version answers one line."""
+    """version returns one line."""
     assert re.fullmatch(rb"VERSION \S+.*", memcached.command("version"))
 
 
@@ -195,20 +195,20 @@ def test_verbosity(memcached):
 
 
 def test_quit(memcached):
-    """quit closes without an answer."""
+    """quit closes the connection without an answer."""
     memcached.send(b"quit\r\n")
     assert memcached.rest() == b""
 
 
 def test_unknown_commands(memcached):
-    """What is no command is ERROR, and the connection goes on."""
+    """An unknown command is answered with ERROR, and the connection stays open."""
     for line in ("nonesuch", "Set k 0 0 1", "xget k"):
         memcached.talk(line.encode() + b"\r\n", b"ERROR\r\n")
     memcached.talk(b"mn\r\n", b"MN\r\n")
 
 
 def test_http_is_not_served(memcached):
-    """A browser that was tricked into speaking to the port is turned away."""
+    """The server closes the connection of a browser that was made to send a request to the port."""
     memcached.send(b"GET / HTTP/1.1\r\nHost: x\r\n\r\nset k 0 0 1\r\nv\r\n")
     assert memcached.is_closed()
 
@@ -236,14 +236,14 @@ def test_keys_are_bytes_without_spaces(memcached):
 
 
 def test_requests_after_half_close_are_answered(memcached):
-    """A client that has said all it wants still reads the answers."""
+    """A client that has closed its sending side still receives the answers."""
     memcached.send(b"set k 0 0 1\r\nv\r\nget k\r\nquit\r\n")
     memcached.half_close()
     assert memcached.rest() == b"STORED\r\nVALUE k 0 1\r\nv\r\nEND\r\n"
 
 
 def test_many_large_replies(memcached):
-    """Replies beyond the socket's buffers wait for the client and keep their order."""
+    """Replies that exceed the socket's buffers wait for the client and keep their order."""
     value = b"x" * 100_000
     memcached.command("set k 0 0 100000", value)
     memcached.send(b"get k\r\n" * 200 + b"mn\r\n")
@@ -253,7 +253,7 @@ def test_many_large_replies(memcached):
 
 
 def test_library_retrieval(pymemcache_client):
-    """The commands as pymemcache calls them."""
+    """The commands with pymemcache."""
     client = pymemcache_client
     client.set("k", "v")
     assert client.get("k") == b"v"

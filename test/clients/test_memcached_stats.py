@@ -16,12 +16,12 @@ GENERAL = """
 
 @pytest.mark.parametrize("name", GENERAL)
 def test_general_statistics(memcached, name):
-    """The fields that monitoring reads are there."""
+    """The fields that monitoring tools read exist."""
     assert name in memcached.stats()
 
 
 def test_statistics_are_sensible(memcached):
-    """Times, counts and limits have believable values."""
+    """Times, counts and limits have plausible values."""
     stats = memcached.stats()
     assert abs(int(stats["time"]) - time.time()) < SLACK_S
     assert int(stats["pid"]) > 0
@@ -60,7 +60,7 @@ def test_counters_follow_commands(memcached):
 
 
 def test_items_are_counted(memcached):
-    """curr_items and bytes follow what is stored."""
+    """curr_items and bytes change with the stored records."""
     empty = memcached.stats()
     for i in range(10):
         memcached.command(f"set k{i} 0 0 100", "x" * 100)
@@ -70,14 +70,14 @@ def test_items_are_counted(memcached):
 
 
 def test_settings(memcached):
-    """stats settings tells limits."""
+    """stats settings returns limits."""
     settings = memcached.stats("settings")
     assert {"maxbytes", "maxconns", "item_size_max", "evictions", "num_threads"} <= set(settings)
     assert int(settings["item_size_max"]) >= 1024 * 1024
 
 
 def test_items(memcached):
-    """stats items has rows of classes, or nothing where there are no records."""
+    """stats items has rows of classes, or nothing if there are no records."""
     memcached.command("set k 0 0 1", "v")
     rows = memcached.stats("items")
     assert any(name.endswith(":number") for name in rows)
@@ -85,12 +85,12 @@ def test_items(memcached):
 
 
 def test_unknown_groups(memcached):
-    """A group that is none is an error."""
+    """An unknown group is an error."""
     memcached.talk(b"stats nonesuch\r\n", b"ERROR\r\n")
 
 
 def test_reset(memcached):
-    """stats reset sets counters back."""
+    """stats reset resets the counters."""
     memcached.talk(b"get missing\r\n", b"END\r\n")
     assert memcached.command("stats reset") == b"RESET"
     stats = memcached.stats()

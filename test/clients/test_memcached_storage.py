@@ -18,7 +18,7 @@ def cas_of(memcached, key):
 
 
 def test_set(memcached):
-    """set stores, whatever was there."""
+    """set stores a value whether or not there is a record."""
     memcached.transcript("""
         > set k 0 0 5
         > hello
@@ -34,7 +34,7 @@ def test_set(memcached):
 
 
 def test_add(memcached):
-    """add stores only where nothing is."""
+    """add stores only if there is no record."""
     memcached.transcript("""
         > add k 0 0 1
         > a
@@ -50,7 +50,7 @@ def test_add(memcached):
 
 
 def test_replace(memcached):
-    """replace stores only where something is."""
+    """replace stores only if there is a record."""
     memcached.transcript("""
         > replace k 0 0 1
         > a
@@ -69,7 +69,7 @@ def test_replace(memcached):
 
 
 def test_append_and_prepend(memcached):
-    """append and prepend extend a value and keep its flags and lifetime."""
+    """append and prepend extend a value and keep its flags and expiry."""
     memcached.transcript("""
         > append k 0 0 1
         > x
@@ -94,7 +94,7 @@ def test_append_and_prepend(memcached):
 
 
 def test_cas(memcached):
-    """cas stores only what was not changed since."""
+    """cas stores only if the record has not changed since."""
     memcached.transcript("""
         > cas k 0 0 1 1
         > x
@@ -122,7 +122,7 @@ def test_every_change_has_a_new_cas_token(memcached, change):
 
 
 def test_the_cas_token_stays_while_nothing_changes(memcached):
-    """Reads and failed writes leave the token."""
+    """Reads and failed writes keep the token."""
     memcached.command("set k 0 0 1", "1")
     before = cas_of(memcached, b"k")
     memcached.command("add k 0 0 1", "2")
@@ -132,7 +132,7 @@ def test_the_cas_token_stays_while_nothing_changes(memcached):
 
 @pytest.mark.parametrize("verb", [b"set", b"add", b"replace", b"append", b"prepend"])
 def test_noreply(memcached, verb):
-    """noreply stores in silence."""
+    """With noreply, the server sends no reply."""
     if verb not in (b"set", b"add"):
         memcached.command("set k 0 0 1", "1")
     memcached.send(verb + b" k 0 0 1 noreply\r\n1\r\n")
@@ -142,14 +142,14 @@ def test_noreply(memcached, verb):
 
 
 def test_cas_noreply(memcached):
-    """cas has its noreply behind the token."""
+    """In cas, noreply follows the token."""
     memcached.command("set k 0 0 1", "1")
     memcached.send(b"cas k 0 0 1 %s noreply\r\n2\r\n" % cas_of(memcached, b"k"))
     memcached.talk(b"get k\r\n", b"VALUE k 0 1\r\n2\r\nEND\r\n")
 
 
 def test_values_are_binary_safe(memcached):
-    """A value is what its length says, line ends included."""
+    """The length determines the value, which may include line ends."""
     value = bytes(range(256)) + b"\r\nEND\r\n"
     assert memcached.command("set k 0 0 %d" % len(value), value) == b"STORED"
     memcached.talk(b"get k\r\n", b"VALUE k 0 %d\r\n%s\r\nEND\r\n" % (len(value), value))
@@ -162,20 +162,20 @@ def test_empty_value(memcached):
 
 @pytest.mark.parametrize("flags", [0, 1, 65535, 65536, 2**31, 2**32 - 1])
 def test_flags_are_32_bits(memcached, flags):
-    """Flags come back as they were given."""
+    """Flags are returned as they were stored."""
     memcached.command(f"set k {flags} 0 1", "v")
     memcached.talk(b"get k\r\n", b"VALUE k %d 1\r\nv\r\nEND\r\n" % flags)
 
 
 @pytest.mark.parametrize("line", ["set k -1 0 1", "set k x 0 1", "set k 0 x 1", "set k 0 0 x", "set k 0 0 -1"])
 def test_numbers_out_of_range(memcached, line):
-    """Numbers that are none are refused; the connection goes on or ends, but nothing is stored."""
+    """Malformed numbers are refused; the connection stays open or is closed, but nothing is stored."""
     assert memcached.command(line) == b"CLIENT_ERROR bad command line format"
 
 
 @pytest.mark.todana_only
 def test_flags_beyond_32_bits(memcached):
-    """Flags that would not come back as they were given are refused (memcached 1.6.18 cuts them)."""
+    """Flags that do not fit are refused (memcached 1.6.18 truncates them)."""
     memcached.send(b"set k 4294967296 0 1\r\nv\r\n")
     assert memcached.line().startswith(b"CLIENT_ERROR")
 
@@ -188,7 +188,7 @@ def test_too_few_words(memcached, line):
 
 
 def test_a_bad_data_chunk(memcached):
-    """A value that is longer than announced is refused, and nothing is stored."""
+    """A value longer than announced is refused, and nothing is stored."""
     memcached.send(b"set k 0 0 3\r\nabcdef\r\n")
     assert memcached.line() == b"CLIENT_ERROR bad data chunk"
     memcached.send(b"mn\r\n")
@@ -199,7 +199,7 @@ def test_a_bad_data_chunk(memcached):
 
 @pytest.mark.parametrize("length", [1, 249, 250])
 def test_keys_up_to_250_bytes(memcached, length):
-    """250 bytes is the longest key of the protocol."""
+    """A key of 250 bytes is the longest in the protocol."""
     key = b"k" * length
     memcached.talk(b"set %s 0 0 1\r\nv\r\n" % key, b"STORED\r\n")
     memcached.talk(b"get %s\r\n" % key, b"VALUE %s 0 1\r\nv\r\nEND\r\n" % key)
@@ -207,14 +207,14 @@ def test_keys_up_to_250_bytes(memcached, length):
 
 
 def test_a_key_of_251_bytes_is_refused(memcached):
-    """One byte more is a client error; the connection finds its way back."""
+    """One byte more is a client error; the server finds the next command."""
     memcached.send(b"set %s 0 0 5\r\nvalue\r\nmn\r\n" % (b"k" * 251))
     assert memcached.line() == b"CLIENT_ERROR bad command line format"
     assert memcached.line() in (b"ERROR", b"MN")
 
 
 def test_the_largest_value(memcached):
-    """Values up to about 1 MiB are stored (memcached needs some of the MiB for its own)."""
+    """Values up to about 1 MiB are stored (memcached needs a part of the MiB itself)."""
     value = b"x" * (1024 * 1024 - 512)
     assert memcached.command("set k 0 0 %d" % len(value), value) == b"STORED"
     memcached.send(b"get k\r\n")
@@ -224,7 +224,7 @@ def test_the_largest_value(memcached):
 
 
 def test_a_too_large_value_is_refused_and_the_old_one_is_gone(memcached):
-    """Beyond the limit: one error, the data is swallowed, the stale value does not survive."""
+    """Beyond the limit there is one error, the server skips the data, and the old value is removed."""
     memcached.command("set k 0 0 1", "v")
     value = b"x" * (1024 * 1024 + 1)
     assert memcached.command("set k 0 0 %d" % len(value), value) == b"SERVER_ERROR object too large for cache"
@@ -232,13 +232,13 @@ def test_a_too_large_value_is_refused_and_the_old_one_is_gone(memcached):
 
 
 def test_exptime_zero_never_expires(memcached):
-    """0 is for ever."""
+    """0 means no expiry."""
     memcached.command("set k 0 0 1", "v")
     assert memcached.command("mg k t") == b"HD t-1"
 
 
 def test_negative_exptime_is_over_at_once(memcached):
-    """A negative lifetime stores nothing that can be read."""
+    """A record with a negative expiry cannot be read."""
     memcached.transcript("""
         > set k 0 -1 1
         > v
@@ -249,14 +249,14 @@ def test_negative_exptime_is_over_at_once(memcached):
 
 
 def test_relative_exptime_up_to_30_days(memcached):
-    """Up to 30 days a lifetime counts from now."""
+    """Up to 30 days, an expiry counts from now."""
     memcached.command("set k 0 2592000 1", "v")
     left = int(memcached.command("mg k t")[4:])
     assert 2592000 - SLACK_S <= left <= 2592000
 
 
 def test_absolute_exptime_beyond_30_days(memcached):
-    """Beyond 30 days it is a point in time."""
+    """Beyond 30 days, an expiry is a point in time."""
     memcached.command("set k 0 %d 1" % (time.time() + 5000), "v")
     assert 5000 - SLACK_S <= int(memcached.command("mg k t")[4:]) <= 5001
     memcached.command("set k 0 2592001 1", "v")
@@ -264,7 +264,7 @@ def test_absolute_exptime_beyond_30_days(memcached):
 
 
 def test_a_record_expires(memcached):
-    """After its seconds a record is gone."""
+    """A record expires after its seconds."""
     memcached.command("set k 0 1 1", "v")
     memcached.talk(b"get k\r\n", b"VALUE k 0 1\r\nv\r\nEND\r\n")
     assert wait_until(lambda: memcached.command("mg k") == b"EN", step_s=0.05)
@@ -285,7 +285,7 @@ def test_a_pipeline_of_storage_commands(memcached):
 
 @pytest.mark.parametrize("cut", range(1, 20))
 def test_a_command_cut_at_every_offset(memcached, cut):
-    """Wherever a packet ends, the command is the same."""
+    """The result does not depend on how the command is split into packets."""
     request = b"set k 5 0 4\r\na\r\nb\r\n"
     memcached.send(request[:cut])
     time.sleep(0.001)
@@ -293,7 +293,7 @@ def test_a_command_cut_at_every_offset(memcached, cut):
 
 
 def test_library_storage(pymemcache_client):
-    """The commands as pymemcache calls them."""
+    """The commands with pymemcache."""
     client = pymemcache_client
     assert client.set("k", "v", expire=100) is True
     assert client.add("k", "w") is False

@@ -13,7 +13,7 @@ TIMEOUT_S = 300
 
 
 def run(server, *arguments):
-    """Runs redis-benchmark with --csv; its rows by the name of the test, and its messages."""
+    """Runs redis-benchmark with --csv; returns its rows by the name of the test, and its messages."""
     command = ["redis-benchmark", "-h", server.resp[0], "-p", str(server.resp[1]), "--csv", *arguments]
     done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
     assert done.returncode == 0, done
@@ -50,5 +50,5 @@ def test_large_values(empty):
 
 
 def test_a_command_of_ones_own(empty):
-    """Any command line may be measured."""
+    """Any command line can be measured."""
     assert len(run(empty, "-n", "2000", "-c", "10", "-r", "100", "getrange", "key:__rand_int__", "0", "10")) == 1

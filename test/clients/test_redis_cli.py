@@ -1,4 +1,4 @@
-"""redis-cli against the server, with the modes that people use."""
+"""redis-cli against the server, in its common modes."""
 
 import os
 import shutil
@@ -20,7 +20,7 @@ def command_line(server, *arguments):
 
 
 def run(server, *arguments, data=None):
-    """Runs redis-cli; its output, or a failure with its messages."""
+    """Runs redis-cli and returns its output; fails with its messages."""
     done = subprocess.run(command_line(server, *arguments), input=data, capture_output=True, timeout=TIMEOUT_S, check=False)
     assert done.returncode == 0, done
     return done.stdout.decode(errors="replace")
@@ -41,7 +41,7 @@ def test_commands_from_standard_input(empty):
 
 
 def test_resp3(empty):
-    """-3 says HELLO 3."""
+    """-3 sends HELLO 3."""
     assert run(empty, "-3", "set", "a", "1") == "OK\n"
     assert run(empty, "-3", "--no-raw", "get", "missing") == "(nil)\n"
     assert run(empty, "-3", "--no-raw", "config", "get", "databases") == '1# "databases" => "16"\n'
@@ -54,8 +54,8 @@ def test_database(empty):
     assert run(empty, "dbsize") == "0\n"
 
 
-def test_errors_are_told(empty):
-    """-e makes an error the exit status."""
+def test_errors_set_the_exit_status(empty):
+    """-e returns an error as the exit status."""
     done = subprocess.run(command_line(empty, "-e", "nonesuch"), capture_output=True, timeout=TIMEOUT_S, check=False)
     assert done.returncode == 1
     assert b"unknown command" in done.stderr + done.stdout
@@ -77,7 +77,7 @@ def test_bigkeys(empty):
 
 
 def test_memkeys(empty):
-    """--memkeys asks MEMORY USAGE of each key."""
+    """--memkeys sends MEMORY USAGE for each key."""
     run(empty, data=b"set small x\nset large " + b"y" * 500 + b"\n")
     assert '"large"' in run(empty, "--memkeys").split("summary")[1]
 
@@ -91,7 +91,7 @@ def test_pipe(empty):
 
 
 def test_pipe_counts_errors(empty):
-    """Errors in the stream are counted."""
+    """--pipe counts the errors in the stream."""
     assert "errors: 1, replies: 3" in subprocess.run(
         command_line(empty, "--pipe"),
         input=encode("SET", "a", "x") + encode("INCR", "a") + encode("GET", "a"),
@@ -101,7 +101,7 @@ def test_pipe_counts_errors(empty):
 
 @pytest.mark.one_backend
 def test_stat(empty):
-    """--stat prints a line of figures every interval."""
+    """--stat prints a line of statistics at each interval."""
     process = subprocess.Popen(command_line(empty, "--stat", "-i", "0.01"), stdout=subprocess.PIPE, text=True)
     try:
         lines = [process.stdout.readline() for _ in range(3)]
@@ -115,13 +115,13 @@ def test_stat(empty):
 @pytest.mark.one_backend
 def test_latency(empty):
     """--latency measures round trips."""
-    # It ends by itself after a second, since its output is no terminal.
+    # It ends after a second, because its output is not a terminal.
     done = subprocess.run(command_line(empty, "--latency", "--raw", "-i", "1"), capture_output=True, timeout=TIMEOUT_S, check=False)
     assert len(done.stdout.split()) >= 4
 
 
 def test_info_and_help_of_commands(empty):
-    """What a person types first."""
+    """The first commands that users try."""
     assert "redis_version:" in run(empty, "info", "server")
     assert "maxmemory" in run(empty, "config", "get", "maxmemory")
     assert run(empty, "command", "count").strip().isdigit()
@@ -133,11 +133,11 @@ def test_repeat(empty):
 
 
 def test_a_value_from_standard_input(empty):
-    """-x takes the last argument from standard input."""
+    """-x reads the last argument from standard input."""
     run(empty, "-x", "set", "blob", data=bytes(range(256)))
     assert run(empty, "strlen", "blob") == "256\n"
 
 
 def test_transactions(empty):
-    """MULTI in a session of redis-cli."""
+    """MULTI in an interactive session of redis-cli."""
     assert run(empty, data=b"multi\nset a 1\nincr a\nexec\n").split() == ["OK", "QUEUED", "QUEUED", "OK", "2"]

@@ -28,7 +28,7 @@ def test_bitcount_of_a_whole_value(resp):
 
 
 def test_bitcount_refuses_wrong_options(resp):
-    """Start and end come together, and the unit is BYTE or BIT."""
+    """Start and end are given together, and the unit is BYTE or BIT."""
     resp.transcript("""
         SET k foobar => +OK
         BITCOUNT k 0 1 HELLO => -ERR syntax error
@@ -38,7 +38,7 @@ def test_bitcount_refuses_wrong_options(resp):
 
 
 def test_bitcount_refuses_a_start_without_an_end(resp):
-    """A lone start is a syntax error."""
+    """A start without an end is a syntax error."""
     resp.call("SET", "k", "foobar")
     assert resp.call("BITCOUNT", "k", 0) == Error("ERR syntax error")
 
@@ -59,7 +59,7 @@ def test_bitpos_of_set_bits(resp):
 
 
 def test_bitpos_of_clear_bits(resp):
-    """Looking for 0 beyond the end finds the position after it, unless an end was given."""
+    """A search for 0 beyond the end finds the position after it, unless an end is given."""
     resp.transcript(r"""
         SET k "\xff\xf0\x00" => +OK
         BITPOS k 0 => 12
@@ -74,7 +74,7 @@ def test_bitpos_of_clear_bits(resp):
 
 
 def test_bitpos_refuses_wrong_arguments(resp):
-    """The bit is 0 or 1."""
+    """The bit must be 0 or 1."""
     resp.transcript("""
         SET k a => +OK
         BITPOS k 2 => -ERR The bit argument must be 1 or 0.
@@ -85,7 +85,7 @@ def test_bitpos_refuses_wrong_arguments(resp):
 
 
 def test_setbit_and_getbit(resp):
-    """SETBIT answers the old bit and grows the value; GETBIT beyond the end is 0."""
+    """SETBIT returns the old bit and lengthens the value; GETBIT beyond the end is 0."""
     resp.transcript(r"""
         SETBIT k 7 1 => 0
         SETBIT k 7 0 => 1
@@ -101,7 +101,7 @@ def test_setbit_and_getbit(resp):
 
 
 def test_setbit_refuses_wrong_arguments(resp):
-    """Offsets are below 2^32, bits are 0 or 1."""
+    """Offsets are below 2^32, and bits are 0 or 1."""
     offset_error = "-ERR bit offset is not an integer or out of range"
     resp.transcript(f"""
         SETBIT k -1 1 => {offset_error}
@@ -117,7 +117,7 @@ def test_setbit_refuses_wrong_arguments(resp):
 
 
 def test_setbit_keeps_expiry(resp):
-    """SETBIT changes the value, not the lifetime."""
+    """SETBIT changes the value, not the expiry."""
     resp.transcript("""
         SET k a EX 100 => +OK
         SETBIT k 0 1 => 0
@@ -126,7 +126,7 @@ def test_setbit_keeps_expiry(resp):
 
 
 def test_bits_against_a_model(resp):
-    """Counts and positions of random values agree with Python's own arithmetic."""
+    """Counts and positions of random values agree with those computed in Python."""
     chance = random.Random(7)
     for _ in range(60):
         value = chance.randbytes(chance.randrange(1, 40)) if chance.random() < 0.7 else bytes(chance.randrange(1, 20))
@@ -146,7 +146,7 @@ def test_wrong_number_of_arguments(resp, command):
 
 
 def test_library_bits(client_of_either_version):
-    """The commands as redis-py calls them."""
+    """The commands with redis-py."""
     client = client_of_either_version
     assert client.setbit("k", 7, 1) == 0
     assert client.getbit("k", 7) == 1

@@ -13,7 +13,7 @@ def fields(line):
 
 
 def test_id_grows(resp, connect):
-    """Every connection has a number of its own, later ones higher."""
+    """Every connection has its own number, and later ones have higher numbers."""
     first = resp.call("CLIENT", "ID")
     second = connect.resp().call("CLIENT", "ID")
     assert second > first
@@ -21,7 +21,7 @@ def test_id_grows(resp, connect):
 
 
 def test_info(resp):
-    """CLIENT INFO describes the connection that asks."""
+    """CLIENT INFO describes the connection that sends it."""
     resp.call("CLIENT", "SETNAME", "me")
     resp.call("SELECT", 3)
     own = fields(resp.call("CLIENT", "INFO"))
@@ -64,7 +64,7 @@ def test_list(resp, connect):
 
 
 def test_list_filters(resp, connect):
-    """By type and by id."""
+    """Filters by type and by id."""
     other = connect.resp()
     own_id, other_id = resp.call("CLIENT", "ID"), other.call("CLIENT", "ID")
     rows = [fields(line) for line in resp.call("CLIENT", "LIST", "ID", other_id, own_id).splitlines()]
@@ -79,7 +79,7 @@ def test_list_filters(resp, connect):
 
 
 def test_names(resp):
-    """A connection has no name until it gives itself one; the empty name takes it away."""
+    """A connection has no name until it sets one; the empty name removes it."""
     resp.transcript("""
         CLIENT GETNAME => nil
         CLIENT SETNAME worker-1 => +OK
@@ -92,7 +92,7 @@ def test_names(resp):
 
 
 def test_kill_by_id(resp, connect):
-    """CLIENT KILL ID closes one connection and answers how many it closed."""
+    """CLIENT KILL ID closes one connection and returns the number closed."""
     other = connect.resp()
     number = other.call("CLIENT", "ID")
     assert resp.call("CLIENT", "KILL", "ID", number) == 1
@@ -101,7 +101,7 @@ def test_kill_by_id(resp, connect):
 
 
 def test_kill_by_address(resp, connect):
-    """The old form answers OK; the new one counts."""
+    """The old form returns OK; the new one returns a count."""
     for words, answer in ((["CLIENT", "KILL"], OK), (["CLIENT", "KILL", "ADDR"], 1)):
         other = connect.resp()
         other.call("PING")
@@ -109,7 +109,7 @@ def test_kill_by_address(resp, connect):
         assert other.is_closed()
 
 
-def test_kill_skips_the_killer_unless_told(resp, connect):
+def test_kill_skips_the_caller_by_default(resp, connect):
     """SKIPME yes is the default of the filters."""
     other = connect.resp()
     other.call("PING")
@@ -119,7 +119,7 @@ def test_kill_skips_the_killer_unless_told(resp, connect):
 
 
 def test_kill_oneself(resp):
-    """A client may end itself; it still reads the answer."""
+    """A client may close itself; it still receives the reply."""
     number = resp.call("CLIENT", "ID")
     assert resp.call("CLIENT", "KILL", "ID", number, "SKIPME", "no") == 1
     assert resp.is_closed()
@@ -138,20 +138,20 @@ def test_kill_refuses(resp):
 
 
 def test_reply_off_and_on(resp):
-    """OFF silences everything until ON."""
+    """OFF suppresses all replies until ON."""
     resp.send(b"CLIENT REPLY OFF\r\nPING\r\nSET a 1\r\nNONESUCH\r\nCLIENT REPLY ON\r\nGET a\r\n")
     resp.hear(b"+OK\r\n$1\r\n1\r\n")
 
 
 def test_reply_skip(resp):
-    """SKIP silences the next command."""
+    """SKIP suppresses the reply to the next command."""
     resp.send(b"CLIENT REPLY SKIP\r\nSET a 1\r\nGET a\r\n")
     resp.hear(b"$1\r\n1\r\n")
     assert resp.call("CLIENT", "REPLY", "x") == Error("ERR syntax error")
 
 
 def test_no_evict(resp):
-    """NO-EVICT is on or off."""
+    """NO-EVICT accepts on or off."""
     resp.transcript("""
         CLIENT NO-EVICT on => +OK
         CLIENT NO-EVICT off => +OK
@@ -161,7 +161,7 @@ def test_no_evict(resp):
 
 @pytest.mark.since_redis_7_2
 def test_no_touch(resp):
-    """NO-TOUCH is on or off."""
+    """NO-TOUCH accepts on or off."""
     resp.transcript("""
         CLIENT NO-TOUCH on => +OK
         CLIENT NO-TOUCH off => +OK
@@ -181,7 +181,7 @@ def test_unknown_subcommands_and_arity(resp):
 
 
 def test_memcached_clients_are_listed_too(server, resp, memcached):
-    """Whoever is connected is in the list, by whichever door."""
+    """The list has the clients of all protocols."""
     if server.kind == "oracle":
         pytest.skip("two servers")
     memcached.command("version")

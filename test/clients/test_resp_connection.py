@@ -21,7 +21,7 @@ def stranger(guarded):
 
 
 def test_auth_without_a_password_configured(resp):
-    """AUTH on an open server tells that there is nothing to authenticate against."""
+    """AUTH on a server without a password returns an error that explains this."""
     error = Error(
         "ERR AUTH <password> called without any password configured for the default user. "
         "Are you sure your configuration is correct?"
@@ -32,13 +32,13 @@ def test_auth_without_a_password_configured(resp):
 
 
 def test_auth_as_default_user_of_an_open_server(resp):
-    """The default user of an open server needs no password, so any is right."""
+    """The default user of a server without a password accepts any password."""
     assert resp.call("AUTH", "default", "x") == OK
     assert resp.call("AUTH", "nobody", "x") == WRONGPASS
 
 
 def test_echo(resp):
-    """ECHO answers its argument."""
+    """ECHO returns its argument."""
     resp.transcript("""
         ECHO hello => "hello"
         ECHO "" => ""
@@ -47,7 +47,7 @@ def test_echo(resp):
 
 
 def test_hello_describes_the_server(resp):
-    """HELLO answers the properties of server and connection, flat in RESP2."""
+    """HELLO returns properties of server and connection, as a flat list in RESP2."""
     answer = resp.call("HELLO")
     fields = dict(zip(answer[::2], answer[1::2]))
     assert list(fields) == [b"server", b"version", b"proto", b"id", b"mode", b"role", b"modules"]
@@ -60,7 +60,7 @@ def test_hello_describes_the_server(resp):
 
 
 def test_hello_3_answers_a_map(resp):
-    """HELLO 3 switches before it answers; HELLO 2 switches back."""
+    """HELLO 3 switches the protocol before its reply; HELLO 2 switches back."""
     answer = resp.call("HELLO", 3)
     assert isinstance(answer, dict)
     assert answer[b"proto"] == 3
@@ -71,7 +71,7 @@ def test_hello_3_answers_a_map(resp):
 
 
 def test_hello_refuses_other_versions(resp):
-    """Only 2 and 3 are versions."""
+    """The only versions are 2 and 3."""
     resp.transcript("""
         HELLO 1 => -NOPROTO unsupported protocol version
         HELLO 4 => -NOPROTO unsupported protocol version
@@ -84,7 +84,7 @@ def test_hello_refuses_other_versions(resp):
 
 
 def test_hello_setname(resp):
-    """HELLO may name the connection."""
+    """HELLO may set the connection's name."""
     assert isinstance(resp.call("HELLO", 2, "SETNAME", "worker"), list)
     assert resp.call("CLIENT", "GETNAME") == b"worker"
     assert resp.call("HELLO", 2, "SETNAME", "two words") == Error(
@@ -93,7 +93,7 @@ def test_hello_setname(resp):
 
 
 def test_ping(resp):
-    """PING answers PONG, or its argument."""
+    """PING returns PONG, or its argument."""
     resp.transcript("""
         PING => +PONG
         PING hello => "hello"
@@ -102,20 +102,20 @@ def test_ping(resp):
 
 
 def test_quit_answers_and_closes(resp):
-    """QUIT is answered, then the server closes; what follows is not executed."""
+    """QUIT is answered, then the server closes the connection; it does not execute later requests."""
     resp.send(b"SET a 1\r\nQUIT\r\nSET a 2\r\n")
     assert resp.rest() == b"+OK\r\n+OK\r\n"
 
 
 def test_quit_runs_nothing_behind_it(resp, connect):
-    """Requests behind QUIT are dropped."""
+    """The server drops requests after QUIT."""
     resp.send(b"SET a 1\r\nQUIT\r\nSET a 2\r\n")
     resp.rest()
     assert connect.resp().call("GET", "a") == b"1"
 
 
 def test_reset(resp):
-    """RESET brings a connection back to its beginning: RESP2, database 0, no name, no transaction, no watch."""
+    """RESET restores the initial state: RESP2, database 0, no name, no transaction, no watch."""
     resp.call("HELLO", 3, "SETNAME", "n")
     resp.call("SELECT", 3)
     resp.call("MULTI")
@@ -129,7 +129,7 @@ def test_reset(resp):
 
 
 def test_select(resp):
-    """Databases 0 to 15."""
+    """SELECT accepts databases 0 to 15."""
     resp.transcript("""
         SELECT 0 => +OK
         SELECT 15 => +OK
@@ -142,7 +142,7 @@ def test_select(resp):
 
 @pytest.mark.one_backend
 def test_nothing_before_authentication(stranger):
-    """Every command but AUTH, HELLO, QUIT and RESET is refused."""
+    """Without authentication, every command except AUTH, HELLO, QUIT and RESET is refused."""
     for words in (["GET", "a"], ["PING"], ["SET", "a", 1], ["INFO"], ["MULTI"], ["CLIENT", "LIST"], ["COMMAND"], ["SELECT", 1]):
         assert stranger.call(*words) == NOAUTH, words
     assert stranger.call("RESET") == Status("RESET")
@@ -151,13 +151,13 @@ def test_nothing_before_authentication(stranger):
 
 @pytest.mark.one_backend
 def test_unknown_commands_before_authentication(stranger):
-    """A stranger learns what is no command, as with Redis, and nothing more."""
+    """As in Redis, an unauthenticated client learns whether a command exists, and nothing more."""
     assert stranger.call("FOO").text.startswith("ERR unknown command")
 
 
 @pytest.mark.one_backend
 def test_auth(stranger):
-    """The password opens the server, alone or for the user default."""
+    """The password authenticates, alone or with the user default."""
     assert stranger.call("AUTH", "wrong") == WRONGPASS
     assert stranger.call("AUTH", "default", "wrong") == WRONGPASS
     assert stranger.call("AUTH", "nobody", PASSWORD) == WRONGPASS
@@ -171,8 +171,8 @@ def test_auth(stranger):
 
 
 @pytest.mark.one_backend
-def test_a_failed_auth_keeps_what_was_reached(stranger):
-    """A wrong password after the right one is refused and changes nothing."""
+def test_a_failed_auth_keeps_the_connection_authenticated(stranger):
+    """A wrong password after the correct one is refused and changes nothing."""
     stranger.call("AUTH", PASSWORD)
     assert stranger.call("AUTH", "wrong") == WRONGPASS
     assert stranger.call("PING") == Status("PONG")
@@ -180,7 +180,7 @@ def test_a_failed_auth_keeps_what_was_reached(stranger):
 
 @pytest.mark.one_backend
 def test_reset_forgets_authentication(stranger):
-    """After RESET a client is a stranger again."""
+    """After RESET a client is unauthenticated."""
     stranger.call("AUTH", PASSWORD)
     assert stranger.call("RESET") == Status("RESET")
     assert stranger.call("GET", "a") == NOAUTH
@@ -188,7 +188,7 @@ def test_reset_forgets_authentication(stranger):
 
 @pytest.mark.one_backend
 def test_hello_auth(stranger):
-    """HELLO may authenticate; without it a stranger is told how."""
+    """HELLO may authenticate; without a password, the error explains how."""
     error = stranger.call("HELLO", 3)
     assert error.text.startswith("NOAUTH HELLO must be called with the client already authenticated")
     assert stranger.call("HELLO", 3, "AUTH", "default", "wrong") == WRONGPASS
@@ -200,7 +200,7 @@ def test_hello_auth(stranger):
 
 @pytest.mark.one_backend
 def test_library_authentication(guarded):
-    """redis-py with and without the password, in both versions of the protocol."""
+    """redis-py with and without the password, in both protocol versions."""
     once = Retry(NoBackoff(), 0)
     for version in (2, 3):
         with redis.Redis(*guarded.resp, password=PASSWORD, protocol=version, retry=once) as client:
@@ -212,7 +212,7 @@ def test_library_authentication(guarded):
 
 
 def test_library_connection(client_of_either_version):
-    """PING, ECHO and a database of one's own."""
+    """PING, ECHO and SELECT with redis-py."""
     client = client_of_either_version
     assert client.ping() is True
     assert client.echo("x") == b"x"

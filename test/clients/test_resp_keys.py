@@ -1,4 +1,4 @@
-"""Commands on keys of any kind, in the alphabetical order of Redis' generic group (SCAN has a file of its own)."""
+"""Commands on keys, in the alphabetical order of Redis' generic group (SCAN has its own file)."""
 
 import time
 
@@ -8,7 +8,7 @@ from wire import NOT_AN_INTEGER, OK, SLACK_S, Error, Status, wait_until
 
 
 def test_copy(resp):
-    """COPY leaves the source, refuses an existing destination unless told to REPLACE, and copies the lifetime."""
+    """COPY keeps the source, refuses an existing destination without REPLACE, and copies the expiry."""
     resp.transcript("""
         SET a 1 EX 100 => +OK
         COPY a b => 1
@@ -40,7 +40,7 @@ def test_copy_into_another_database(resp):
 
 @pytest.mark.parametrize("command", ["DEL", "UNLINK"])
 def test_del(resp, command):
-    """DEL and UNLINK answer how many keys were there; a key named twice counts once."""
+    """DEL and UNLINK return the number of keys removed; a key named twice counts once."""
     resp.transcript(f"""
         MSET a 1 b 2 => +OK
         {command} a b c a => 2
@@ -50,7 +50,7 @@ def test_del(resp, command):
 
 
 def test_exists_counts_each_mention(resp):
-    """EXISTS counts a key as often as it is named."""
+    """EXISTS counts a key each time it is named."""
     resp.transcript("""
         SET a 1 => +OK
         EXISTS a => 1
@@ -63,7 +63,7 @@ def test_exists_counts_each_mention(resp):
     "command, unit_ms", [("EXPIRE", 1000), ("PEXPIRE", 1)], ids=["EXPIRE", "PEXPIRE"]
 )
 def test_expire(resp, command, unit_ms):
-    """A lifetime is set on an existing key only; a time that is over deletes the key."""
+    """An expiry can be set only on an existing key; a time in the past deletes the key."""
     resp.transcript(f"""
         {command} missing 10 => 0
         SET k v => +OK
@@ -78,7 +78,7 @@ def test_expire(resp, command, unit_ms):
 
 
 def test_expire_conditions(resp):
-    """NX only without a lifetime, XX only with one, GT only to a later time, LT only to an earlier one."""
+    """NX requires no expiry, XX requires one, GT a later time, LT an earlier one."""
     resp.transcript("""
         SET k v => +OK
         EXPIRE k 100 XX => 0
@@ -99,7 +99,7 @@ def test_expire_conditions(resp):
 
 
 def test_expire_refuses_contradicting_conditions(resp):
-    """NX excludes the others; GT excludes LT."""
+    """NX excludes the other conditions; GT excludes LT."""
     nx = "-ERR NX and XX, GT or LT options at the same time are not compatible"
     resp.transcript(f"""
         SET k v => +OK
@@ -129,7 +129,7 @@ def test_expire_parses_strictly(resp, command):
     ],
 )
 def test_expire_refuses_times_beyond_64_bits(resp, command, amount):
-    """Milliseconds since the epoch have to fit 64 bits."""
+    """Milliseconds since the epoch must fit in 64 bits."""
     resp.call("SET", "k", "v")
     assert resp.call(command, "k", amount) == Error("ERR invalid expire time in '%s' command" % command.lower())
     assert resp.call("TTL", "k") == -1
@@ -155,7 +155,7 @@ def test_expireat_and_expiretime(resp):
 
 
 def test_a_key_expires(resp):
-    """After its time a key is gone for every command."""
+    """After its expiry a key does not exist for any command."""
     resp.call("SET", "k", "v", "PX", 60)
     resp.call("SET", "stays", "v")
     assert resp.call("GET", "k") == b"v"
@@ -171,7 +171,7 @@ def test_a_key_expires(resp):
 
 
 def test_expired_keys_leave_without_being_read(resp):
-    """The sweeper removes what nobody asks for."""
+    """The sweeper removes records that no client reads."""
     resp.call("MULTI")
     for i in range(200):
         resp.call("SET", f"k{i}", "v", "PX", 50)
@@ -202,20 +202,20 @@ def test_expired_keys_leave_without_being_read(resp):
     ],
 )
 def test_keys_patterns(resp, pattern, matches):
-    """KEYS understands *, ?, [set], [^set], [a-b] and backslash."""
+    """KEYS supports *, ?, [set], [^set], [a-b] and backslash."""
     for key in ("hallo", "hbllo", "heello", "hello", "hllo", "h[llo", "h*llo"):
         resp.call("SET", key, 1)
     assert sorted(resp.call("KEYS", pattern)) == sorted(key.encode() for key in matches)
 
 
 def test_keys_with_a_costly_pattern_answers_in_time(resp):
-    """A pattern of many stars is not exponential work, which nobody would live to see answered."""
+    """A pattern with many stars does not take exponential time."""
     resp.call("SET", "a" * 100, 1)
     assert resp.call("KEYS", "a*" * 30 + "b") == []
 
 
 def test_move(resp):
-    """MOVE takes a record with its lifetime to another database, if there is none of that name."""
+    """MOVE moves a record with its expiry to another database, if that has no such key."""
     resp.transcript("""
         SET a 1 EX 100 => +OK
         MOVE a 1 => 1
@@ -234,7 +234,7 @@ def test_move(resp):
 
 
 def test_object(resp):
-    """OBJECT describes a record: how it is kept, how often it is referred to, how long it was idle."""
+    """OBJECT describes a record: its encoding, its references, its idle time."""
     resp.transcript("""
         SET number 12345 => +OK
         SET text hello => +OK
@@ -254,7 +254,7 @@ def test_object(resp):
 
 
 def test_persist(resp):
-    """PERSIST removes the lifetime and says whether there was one."""
+    """PERSIST removes the expiry and returns whether there was one."""
     resp.transcript("""
         SET k v EX 100 => +OK
         PERSIST k => 1
@@ -265,14 +265,14 @@ def test_persist(resp):
 
 
 def test_randomkey(resp):
-    """RANDOMKEY answers one of the keys, and in the long run each of them."""
+    """RANDOMKEY returns one of the keys, and eventually each of them."""
     assert resp.call("RANDOMKEY") is None
     resp.call("MSET", "a", 1, "b", 2, "c", 3)
     assert {resp.call("RANDOMKEY") for _ in range(300)} == {b"a", b"b", b"c"}
 
 
 def test_rename(resp):
-    """RENAME replaces the destination, lifetime included; a record may be renamed to itself."""
+    """RENAME replaces the destination and its expiry; a record may be renamed to itself."""
     resp.transcript("""
         SET a 1 EX 100 => +OK
         SET b 2 => +OK
@@ -300,7 +300,7 @@ def test_renamenx(resp):
 
 
 def test_touch(resp):
-    """TOUCH counts the keys that are there."""
+    """TOUCH counts the keys that exist."""
     resp.transcript("""
         MSET a 1 b 2 => +OK
         TOUCH a b c => 2
@@ -308,7 +308,7 @@ def test_touch(resp):
 
 
 def test_ttl_and_pttl(resp):
-    """-2 for no key, -1 for no lifetime, else the rest of it, seconds rounded."""
+    """-2 for no key, -1 for no expiry, else the remaining time, in rounded seconds."""
     resp.transcript("""
         TTL k => -2
         PTTL k => -2
@@ -333,7 +333,7 @@ def test_type(resp):
 
 
 def test_dbsize_flushdb_and_flushall(resp):
-    """FLUSHDB empties the selected database, FLUSHALL every one."""
+    """FLUSHDB empties the selected database, FLUSHALL all databases."""
     resp.transcript("""
         MSET a 1 b 2 => +OK
         SELECT 1 => +OK
@@ -356,7 +356,7 @@ def test_dbsize_flushdb_and_flushall(resp):
 
 
 def test_swapdb(resp, connect):
-    """SWAPDB exchanges the contents of two databases at once, for connected clients too."""
+    """SWAPDB exchanges two databases at once, for connected clients too."""
     other = connect.resp()
     other.call("SELECT", 1)
     resp.transcript("""
@@ -374,7 +374,7 @@ def test_swapdb(resp, connect):
 
 
 def test_databases_are_separate(resp):
-    """Sixteen databases, each with its own keys."""
+    """There are sixteen databases, each with its own keys."""
     for number in range(16):
         assert resp.call("SELECT", number) == OK
         assert resp.call("SET", "k", number) == OK
@@ -399,7 +399,7 @@ def test_wrong_number_of_arguments(resp, command):
 
 
 def test_library_keys(client_of_either_version):
-    """The commands as redis-py calls them and converts their replies."""
+    """The commands and their replies with redis-py."""
     client = client_of_either_version
     client.set("a", 1)
     assert client.exists("a", "b") == 1

@@ -1,4 +1,4 @@
-"""The protocol itself: requests as arrays and as inline lines, reply shapes of RESP2 and RESP3, pipelining, errors."""
+"""The protocol: array and inline requests, reply formats of RESP2 and RESP3, pipelining, errors."""
 
 import random
 import time
@@ -19,7 +19,7 @@ def test_exact_bytes_of_the_simple_replies(resp):
 
 
 def test_exact_bytes_in_resp3(resp3):
-    """Null is a type of its own; counts stay integers; conditional SET answers null."""
+    """Null is a separate type; counts are integers; a conditional SET returns null."""
     resp3.talk(encode("GET", "x"), b"_\r\n")
     resp3.talk(encode("SET", "k", "v"), b"+OK\r\n")
     resp3.talk(encode("SET", "k", "v", "NX"), b"_\r\n")
@@ -35,13 +35,13 @@ def test_exact_bytes_in_resp3(resp3):
 
 
 def test_resp3_sets(resp3):
-    """Flags of a command are a set in RESP3."""
+    """The flags of a command are a set in RESP3."""
     (row,) = resp3.call("COMMAND", "INFO", "get")
     assert isinstance(row[2], Set)
 
 
 def test_inline_commands(resp):
-    """A line of words is a request; LF alone ends it as well."""
+    """A line of words is a request; LF alone ends it, too."""
     resp.talk(b"PING\r\n", b"+PONG\r\n")
     resp.talk(b"PING\n", b"+PONG\r\n")
     resp.talk(b"  SET   k    v  \r\n", b"+OK\r\n")
@@ -49,7 +49,7 @@ def test_inline_commands(resp):
 
 
 def test_empty_lines_are_no_requests(resp):
-    """Empty lines and empty arrays are passed over in silence."""
+    """Empty lines and empty arrays are ignored."""
     resp.talk(b"\r\n\r\n\n   \r\nPING\r\n", b"+PONG\r\n")
     resp.talk(b"*0\r\n*-1\r\n*-10\r\nPING\r\n", b"+PONG\r\n")
 
@@ -65,7 +65,7 @@ def test_inline_quotes(resp):
 
 @pytest.mark.parametrize("line", [b'SET k "unbalanced', b"SET k 'unbalanced", b'SET k "a"b', b"SET k 'a'b"])
 def test_unbalanced_quotes_close(resp, line):
-    """What cannot be read is a protocol error, and the connection ends."""
+    """A malformed request is a protocol error, and the connection is closed."""
     resp.send(line + b"\r\n")
     assert resp.rest() == b"-ERR Protocol error: unbalanced quotes in request\r\n"
 
@@ -90,14 +90,14 @@ def test_unbalanced_quotes_close(resp, line):
         (b"*2147483648\r\n", b"invalid multibulk length"),
     ],
 )
-def test_protocol_errors_are_told_and_close(resp, request_bytes, error):
-    """A malformed request is answered with one error, then the connection ends."""
+def test_protocol_errors_are_sent_and_close(resp, request_bytes, error):
+    """A malformed request gets one error, then the server closes the connection."""
     resp.send(request_bytes)
     assert resp.rest() == b"-ERR Protocol error: " + error + b"\r\n"
 
 
 def test_requests_before_a_protocol_error_are_answered(resp):
-    """A pipeline is served up to the malformed request."""
+    """The requests before the malformed one are executed."""
     resp.send(b"PING\r\n*1\r\n$x\r\nPING\r\n")
     assert resp.rest() == b"+PONG\r\n-ERR Protocol error: invalid bulk length\r\n"
 
@@ -112,7 +112,7 @@ def test_command_names_in_any_case(resp):
 
 
 def test_a_request_in_single_bytes(resp):
-    """A request may come in any number of pieces."""
+    """A request may arrive in any number of packets."""
     for byte in encode("SET", "k", "v" * 20):
         resp.send(bytes([byte]))
     assert resp.reply() == OK
@@ -120,7 +120,7 @@ def test_a_request_in_single_bytes(resp):
 
 @pytest.mark.parametrize("cut", range(1, 31))
 def test_a_request_cut_at_every_offset(resp, cut):
-    """Wherever a packet ends, the request is the same."""
+    """The result does not depend on how the request is split into packets."""
     request = encode("SET", "k", "val\r\n") + b"PING\r\n"
     resp.send(request[:cut])
     time.sleep(0.001)
@@ -128,14 +128,14 @@ def test_a_request_cut_at_every_offset(resp, cut):
 
 
 def test_a_large_pipeline_is_answered_in_order(resp):
-    """Thousands of requests in one stream, replies in their order."""
+    """Thousands of requests in one stream are answered in order."""
     count = 20_000
     resp.send(b"".join(encode("ECHO", i) for i in range(count)))
     resp.hear(b"".join(b"$%d\r\n%d\r\n" % (len(str(i)), i) for i in range(count)))
 
 
 def test_a_pipeline_with_errors_goes_on(resp):
-    """An error is the answer of its own request only."""
+    """An error is the reply to its request only."""
     resp.talk(
         b"SET k a\r\nINCR k\r\nNONESUCH\r\nGET k\r\n",
         b"+OK\r\n-ERR value is not an integer or out of range\r\n"
@@ -144,7 +144,7 @@ def test_a_pipeline_with_errors_goes_on(resp):
 
 
 def test_a_large_value_in_pieces(resp):
-    """A value larger than any buffer of a turn arrives whole."""
+    """A value larger than any buffer arrives complete."""
     value = random.Random(1).randbytes(5_000_000)
     request = encode("SET", "k", value)
     for start in range(0, len(request), 700_001):
@@ -154,7 +154,7 @@ def test_a_large_value_in_pieces(resp):
 
 
 def test_many_large_replies_in_a_pipeline(resp):
-    """Replies beyond the socket's buffers wait for the client and keep their order."""
+    """Replies that exceed the socket's buffers wait for the client and keep their order."""
     value = b"x" * 100_000
     resp.call("SET", "k", value)
     resp.send(encode("GET", "k") * 200 + encode("ECHO", "end"))
@@ -164,14 +164,14 @@ def test_many_large_replies_in_a_pipeline(resp):
 
 
 def test_requests_after_half_close_are_answered(resp):
-    """A client that has said all it wants still reads every answer."""
+    """A client that has closed its sending side still receives every reply."""
     resp.send(encode("SET", "k", "v") + encode("GET", "k"))
     resp.half_close()
     assert resp.rest() == b"+OK\r\n$1\r\nv\r\n"
 
 
 def test_http_is_not_served(resp, connect):
-    """A browser that was tricked into speaking to the port is turned away before its body is read as commands."""
+    """The server closes the connection of a browser before it parses the body as commands."""
     for line in (b"POST / HTTP/1.1\r\n", b"GET / HTTP/1.1\r\nHost: x\r\n"):
         own = connect.resp()
         own.send(line + (b"Host: localhost\r\n\r\nSET k v\r\n" if line.startswith(b"POST") else b"\r\nSET k v\r\n"))
@@ -180,20 +180,20 @@ def test_http_is_not_served(resp, connect):
 
 
 def test_errors_of_a_mistyped_word_are_no_status(resp):
-    """Error and status are different types on the wire."""
+    """Errors and statuses have different types."""
     assert isinstance(resp.call("NONESUCH"), Error)
     assert isinstance(resp.call("PING"), Status)
 
 
 def test_versions_live_side_by_side(resp, resp3):
-    """The version belongs to the connection."""
+    """The protocol version applies to one connection."""
     resp.talk(encode("GET", "x"), b"$-1\r\n")
     resp3.talk(encode("GET", "x"), b"_\r\n")
     resp.talk(encode("GET", "x"), b"$-1\r\n")
 
 
 def test_switching_the_version_inside_a_pipeline(resp):
-    """HELLO holds for the requests behind it."""
+    """HELLO applies to the requests that follow it."""
     resp.send(encode("GET", "x") + encode("HELLO", 3) + encode("GET", "x") + encode("HELLO", 2) + encode("GET", "x"))
     resp.hear(b"$-1\r\n")
     assert isinstance(resp.reply(), dict)

@@ -1,4 +1,4 @@
-"""RANGE and PREFIX: ordered databases by RESP."""
+"""RANGE and PREFIX on ordered databases."""
 
 import random
 
@@ -21,7 +21,7 @@ def tree(request, resp):
 
 
 def fill(resp, keys):
-    """Records whose value is the key, in capitals."""
+    """Records whose value is the key in capitals."""
     for key in keys:
         resp.call("SET", key, wire.to_bytes(key).upper())
 
@@ -39,34 +39,34 @@ def fill(resp, keys):
     ],
 )
 def test_range(tree, words, keys):
-    """Both ends are in it; AFTER goes on behind a key that need not be there."""
+    """Both ends are included; AFTER continues after a key that need not exist."""
     fill(tree, "abcde")
     assert tree.call("RANGE", *words.split()) == [key.encode() for key in keys]
 
 
 @pytest.mark.parametrize("from_, to, keys", [("", "", "abcde"), ("c", "", "cde"), ("", "c", "abc")])
 def test_an_empty_end_is_open(tree, from_, to, keys):
-    """All from there, or up to there."""
+    """An empty end stands for the end of the database."""
     fill(tree, "abcde")
     assert tree.call("RANGE", from_, to) == [key.encode() for key in keys]
 
 
 def test_range_with_values(tree):
-    """In turn."""
+    """Keys and values alternate."""
     fill(tree, "abc")
     assert tree.call("RANGE", "a", "b", "WITHVALUES") == [b"a", b"A", b"b", b"B"]
     assert tree.call("RANGE", "x", "y", "WITHVALUES") == []
 
 
 def test_range_with_values_in_resp3(empty, resp3):
-    """Pairs."""
+    """RESP3 returns pairs."""
     resp3.call("SELECT", TREE)
     fill(resp3, "ab")
     assert resp3.call("RANGE", "a", "b", "WITHVALUES") == [[b"a", b"A"], [b"b", b"B"]]
 
 
 def test_keys_of_any_bytes(tree):
-    """In the order of unsigned bytes, the shorter first; the empty key too."""
+    """Bytes are unsigned, and a shorter key comes first; the empty key is valid."""
     chance = random.Random(1)
     keys = sorted({chance.randbytes(chance.randrange(4)) for _ in range(300)} | {b"", b"\0", b"\xff\xff\xff"})
     for key in keys:
@@ -77,7 +77,7 @@ def test_keys_of_any_bytes(tree):
 
 
 def test_ranges_against_a_model(tree):
-    """A hundred random ones."""
+    """A hundred random ranges."""
     chance = random.Random(2)
     keys = sorted({b"%04d" % chance.randrange(10_000) for _ in range(500)})
     fill(tree, keys)
@@ -89,8 +89,8 @@ def test_ranges_against_a_model(tree):
         assert tree.call("RANGE", low, high, "LIMIT", limit, "AFTER", after, *(["REV"] if reverse else [])) == expected
 
 
-def test_pages_beside_writes(tree, connect):
-    """What stays is found once, whatever comes and goes."""
+def test_pages_during_writes(tree, connect):
+    """Stable keys are returned once while other keys change."""
     fill(tree, [f"stays{i:04}" for i in range(500)])
     seen, after = [], []
     while page := tree.call("RANGE", "", "", "LIMIT", 7, *after):
@@ -103,7 +103,7 @@ def test_pages_beside_writes(tree, connect):
 
 
 def test_expired_keys_are_passed_over(resp):
-    """At once."""
+    """RANGE and PREFIX skip expired records at once."""
     resp.call("SELECT", TREE)
     fill(resp, "abc")
     resp.call("PEXPIRE", "b", 1)
@@ -111,7 +111,7 @@ def test_expired_keys_are_passed_over(resp):
 
 
 def test_the_default_limit(tree):
-    """A thousand keys."""
+    """Without LIMIT, a reply has a thousand keys."""
     fill(tree, [f"{i:04}" for i in range(1200)])
     assert len(tree.call("RANGE", "", "")) == 1000
     assert len(tree.call("RANGE", "", "", "LIMIT", 65_536)) == 1200
@@ -130,33 +130,33 @@ def test_the_default_limit(tree):
     ],
 )
 def test_limits(tree, limit, answer):
-    """From 1 to 65,536."""
+    """LIMIT is from 1 to 65,536."""
     got = tree.call("RANGE", "", "", "LIMIT", limit)
     assert got == [] if answer is None else isinstance(got, Error) and answer in got.text
 
 
 @pytest.mark.parametrize("words", ["RANGE", "RANGE a", "PREFIX"])
 def test_missing_words(tree, words):
-    """The wrong number of arguments."""
+    """The error is that of a wrong number of arguments."""
     assert "wrong number of arguments" in tree.call(*words.split()).text
 
 
 @pytest.mark.parametrize("words", ["RANGE a b X", "RANGE a b LIMIT", "RANGE a b AFTER", "PREFIX a LIMIT", "PREFIX a b"])
 def test_bad_syntax(tree, words):
-    """Options that are none."""
+    """Unknown options are a syntax error."""
     assert tree.call(*words.split()) == SYNTAX_ERROR
 
 
 @pytest.mark.parametrize("number", [HASH, 2, 3, 15])
 @pytest.mark.parametrize("words", ["RANGE a b", "PREFIX a"])
 def test_unordered_databases(resp, number, words):
-    """Have no ranges."""
+    """The command fails in a database that is not ordered."""
     resp.call("SELECT", number)
     assert resp.call(*words.split()).text.startswith(NOT_ORDERED)
 
 
 def test_numeric_order(resp):
-    """rcomp=dec: by the number in front."""
+    """With rcomp=dec, keys are ordered by the number at their beginning."""
     resp.call("SELECT", DECIMAL)
     fill(resp, ["100", "20", "3", "-7", "1000"])
     assert resp.call("RANGE", "", "") == [b"-7", b"3", b"20", b"100", b"1000"]
@@ -175,13 +175,13 @@ def test_numeric_order(resp):
     ],
 )
 def test_prefix(tree, words, keys):
-    """Keys that begin so, the prefix itself among them."""
+    """Keys that begin with the prefix, including the prefix itself."""
     fill(tree, ["user:1", "user:2", "user:10", "use", "uses", "a", "z"])
     assert tree.call("PREFIX", *words.split()) == [key.encode() for key in keys]
 
 
 def test_prefixes_at_the_end_of_the_order(tree):
-    """Bytes of which there is no next."""
+    """No key follows the keys with this prefix."""
     for key in (b"\xfe", b"\xff", b"\xff\xff", b"\xff\xffx"):
         tree.call("SET", key, "v")
     assert tree.call("PREFIX", b"\xff") == [b"\xff", b"\xff\xff", b"\xff\xffx"]
@@ -190,7 +190,7 @@ def test_prefixes_at_the_end_of_the_order(tree):
 
 
 def test_prefix_with_values(tree):
-    """In turn."""
+    """Keys and values alternate."""
     fill(tree, ["ab", "ac"])
     assert tree.call("PREFIX", "a", "WITHVALUES") == [b"ab", b"AB", b"ac", b"AC"]
 
@@ -199,7 +199,7 @@ def test_prefix_with_values(tree):
 
 
 def test_in_a_transaction(tree):
-    """All of one moment."""
+    """The range is from one point in time."""
     fill(tree, "abc")
     assert tree.call("MULTI") == OK
     assert tree.call("SET", "bb", "v") == QUEUED
@@ -209,7 +209,7 @@ def test_in_a_transaction(tree):
 
 
 def test_every_write_is_in_order(tree):
-    """Whatever command made the key."""
+    """The range includes keys that any command creates."""
     tree.call("MSET", "m1", 1, "m2", 2)
     tree.call("APPEND", "append", "x")
     tree.call("INCR", "incr")
@@ -224,7 +224,7 @@ def test_every_write_is_in_order(tree):
 
 
 def test_moves_between_databases(resp):
-    """Into an order and out of it."""
+    """MOVE and COPY from an unordered to an ordered database."""
     resp.call("SELECT", HASH)
     fill(resp, "ab")
     resp.call("MOVE", "a", TREE)
@@ -234,7 +234,7 @@ def test_moves_between_databases(resp):
 
 
 def test_the_other_commands_know_ordered_databases(tree):
-    """KEYS, SCAN, RANDOMKEY, DBSIZE."""
+    """KEYS, SCAN, RANDOMKEY and DBSIZE work as usual."""
     fill(tree, [f"k{i:03}" for i in range(200)])
     assert tree.call("DBSIZE") == 200
     assert sorted(tree.call("KEYS", "k00?")) == [b"k00%d" % i for i in range(10)]
@@ -248,8 +248,8 @@ def test_the_other_commands_know_ordered_databases(tree):
     assert tree.call("RANDOMKEY").startswith(b"k")
 
 
-def test_command_tells_them(resp):
-    """Read-only, without keys."""
+def test_command_lists_them(resp):
+    """The commands are read-only and name no keys."""
     for name in ("range", "prefix"):
         (row,) = resp.call("COMMAND", "INFO", name)
         assert row[0] == name.encode() and wire.Status("readonly") in row[2]

@@ -1,4 +1,4 @@
-"""SCAN: the cursor, its options, and what it promises while keys come and go."""
+"""SCAN: the cursor, its options, and its guarantees while keys change."""
 
 import threading
 
@@ -8,7 +8,7 @@ from wire import NOT_AN_INTEGER, SYNTAX_ERROR, Error
 
 
 def scan_all(resp, *options):
-    """All keys of a full iteration, as often as they are returned, and the number of calls."""
+    """All keys of a full iteration, including repeated ones, and the number of calls."""
     cursor, keys, calls = b"0", [], 0
     while True:
         cursor, batch = resp.call("SCAN", cursor, *options)
@@ -20,7 +20,7 @@ def scan_all(resp, *options):
 
 
 def fill(resp, count, prefix="key:"):
-    """Sets so many keys and returns their names."""
+    """Sets this number of keys and returns their names."""
     names = [f"{prefix}{i}".encode() for i in range(count)]
     for start in range(0, count, 500):
         resp.call("MSET", *[word for name in names[start : start + 500] for word in (name, "v")])
@@ -28,13 +28,13 @@ def fill(resp, count, prefix="key:"):
 
 
 def test_empty_database(resp):
-    """An empty database is one step."""
+    """An empty database takes one step."""
     assert resp.call("SCAN", 0) == [b"0", []]
 
 
 @pytest.mark.parametrize("count", [1, 10, 1000, 100_000])
 def test_every_key_is_returned(resp, count):
-    """Whatever COUNT says, a full iteration returns each key."""
+    """A full iteration returns each key for any COUNT."""
     names = fill(resp, 3000)
     keys, _ = scan_all(resp, "COUNT", count)
     assert set(keys) == set(names)
@@ -42,7 +42,7 @@ def test_every_key_is_returned(resp, count):
 
 
 def test_a_step_is_bounded(resp):
-    """A step does about as much work as COUNT says, not the whole database."""
+    """A step does an amount of work in proportion to COUNT."""
     fill(resp, 20_000)
     _, calls = scan_all(resp, "COUNT", 100)
     assert calls > 20
@@ -52,7 +52,7 @@ def test_a_step_is_bounded(resp):
 
 
 def test_match(resp):
-    """MATCH filters what is returned."""
+    """MATCH filters the returned keys."""
     fill(resp, 300)
     fill(resp, 20, prefix="other:")
     keys, _ = scan_all(resp, "MATCH", "other:*", "COUNT", 50)
@@ -88,7 +88,7 @@ def test_cursors_are_parsed_strictly(resp, cursor):
 
 @pytest.mark.parametrize("cursor", ["1", "12345", "4294967296", "18446744073709551615"])
 def test_foreign_cursors_are_harmless(resp, cursor):
-    """Any 64-bit number is answered with a cursor and keys, and leads to an end."""
+    """Any 64-bit number is a valid cursor, and the iteration ends."""
     fill(resp, 100)
     following, _ = resp.call("SCAN", cursor, "COUNT", 100_000)
     for _ in range(5000):
@@ -99,7 +99,7 @@ def test_foreign_cursors_are_harmless(resp, cursor):
 
 
 def test_keys_present_throughout_are_returned_while_the_table_grows_and_shrinks(resp, connect):
-    """The guarantee: what is there from the first to the last step is returned at least once."""
+    """The guarantee: a key that exists from the first to the last step is returned at least once."""
     names = fill(resp, 2000, prefix="stays:")
     other = connect.resp()
     stop = threading.Event()
@@ -123,8 +123,8 @@ def test_keys_present_throughout_are_returned_while_the_table_grows_and_shrinks(
         thread.join()
 
 
-def test_an_iteration_survives_deletion_of_what_it_returns(resp):
-    """Deleting each returned key leaves an empty database at the end."""
+def test_an_iteration_survives_deletion_of_returned_keys(resp):
+    """Deleting each returned key leaves an empty database."""
     fill(resp, 1500)
     cursor = b"0"
     while True:

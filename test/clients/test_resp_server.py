@@ -39,12 +39,12 @@ def sections(text):
 
 
 def bytes_of(text):
-    """A name as bytes, whatever a library made of it."""
+    """A name as bytes, for any type that a library returns."""
     return text if isinstance(text, bytes) else text.encode()
 
 
 def test_command_lists_every_supported_command(resp):
-    """COMMAND names what is served; COMMAND COUNT counts it."""
+    """COMMAND returns the commands; COMMAND COUNT counts them."""
     rows = resp.call("COMMAND")
     names = {row[0].decode() for row in rows}
     assert set(SUPPORTED) <= names
@@ -64,12 +64,12 @@ def test_command_info(resp):
 
 
 def test_command_info_is_complete(resp):
-    """Each row has as many fields as Redis 7 documents."""
+    """Each row has the fields that Redis 7 documents."""
     assert {len(row) for row in resp.call("COMMAND")} == {10}
 
 
 def test_command_docs(resp):
-    """COMMAND DOCS describes a command; redis-cli reads it for its hints."""
+    """COMMAND DOCS describes a command; redis-cli uses it for hints."""
     name, fields = resp.call("COMMAND", "DOCS", "get")
     assert name == b"get"
     fields = dict(zip(fields[::2], fields[1::2]))
@@ -101,26 +101,26 @@ def test_command_list_filters(resp):
 
 
 def test_unknown_subcommand(resp):
-    """A container names the help of its own."""
+    """A container command names its HELP subcommand."""
     for container in ("COMMAND", "CONFIG", "MEMORY", "SLOWLOG", "LATENCY", "CLIENT", "OBJECT"):
         assert resp.call(container, "nonesuch") == Error(f"ERR unknown subcommand 'nonesuch'. Try {container} HELP.")
 
 
 def test_unknown_command_names_its_arguments(resp):
-    """Redis' words, with the arguments that follow."""
+    """The error is Redis', with the arguments that follow."""
     assert resp.call("NONESUCH") == Error("ERR unknown command 'NONESUCH', with args beginning with: ")
     assert resp.call("nonesuch", "a", "b") == Error("ERR unknown command 'nonesuch', with args beginning with: 'a' 'b' ")
 
 
 def test_an_error_never_holds_a_line_break(resp):
-    """What a client sends cannot forge a second reply through an error."""
+    """Bytes of a request cannot forge a second reply in an error text."""
     error = resp.call("FOO\r\n+OK", "a\r\nb")
     assert "\r" not in error.text and "\n" not in error.text
     assert resp.call("PING") == Status("PONG")
 
 
 def test_long_arguments_are_cut_in_errors(resp):
-    """An error text is bounded."""
+    """The length of an error text is limited."""
     assert len(resp.call("x" * 1000, "y" * 1000).text) < 400
 
 
@@ -136,19 +136,19 @@ def test_config_get(resp):
 
 
 def test_config_get_is_a_map_in_resp3(resp3):
-    """RESP3 answers a map."""
+    """In RESP3 the reply is a map."""
     assert resp3.call("CONFIG", "GET", "databases") == {b"databases": b"16"}
 
 
 @pytest.mark.parametrize("name", ["save", "appendonly", "maxclients", "maxmemory", "timeout", "databases"])
-def test_config_get_of_what_tools_ask_for(resp, name):
-    """redis-benchmark asks for save and appendonly, others for the limits."""
+def test_config_get_of_options_that_tools_read(resp, name):
+    """redis-benchmark reads save and appendonly, other clients read the limits."""
     answer = resp.call("CONFIG", "GET", name)
     assert answer[0] == name.encode()
 
 
 def test_config_set(resp):
-    """What can change at run time does, in one step for several options."""
+    """Options that can change at run time do, several of them in one step."""
     before = resp.call("CONFIG", "GET", "slowlog-log-slower-than")[1]
     try:
         assert resp.call("CONFIG", "SET", "slowlog-log-slower-than", 12345) == OK
@@ -158,7 +158,7 @@ def test_config_set(resp):
 
 
 def test_config_set_refuses(resp):
-    """Unknown options and impossible values are refused in Redis' words."""
+    """Unknown options and invalid values are refused with Redis' errors."""
     resp.transcript("""
         CONFIG SET nonesuch 1 => -ERR Unknown option or number of arguments for CONFIG SET - 'nonesuch'
         CONFIG SET maxmemory => -ERR wrong number of arguments for 'config|set' command
@@ -168,7 +168,7 @@ def test_config_set_refuses(resp):
 
 
 def test_config_resetstat(resp):
-    """CONFIG RESETSTAT sets the counters back."""
+    """CONFIG RESETSTAT resets the counters."""
     for _ in range(5):
         resp.call("GET", "missing")
     assert int(sections(resp.call("INFO", "stats"))["Stats"]["keyspace_misses"]) >= 5
@@ -177,15 +177,15 @@ def test_config_resetstat(resp):
 
 
 def test_debug_sleep_holds_its_own_connection(resp):
-    """DEBUG SLEEP answers after the time asked for."""
+    """DEBUG SLEEP replies after the given time."""
     started = time.monotonic()
     assert resp.call("DEBUG", "SLEEP", "0.2") == OK
     assert time.monotonic() - started >= 0.19
 
 
 @pytest.mark.todana_only
-def test_debug_sleep_holds_nobody_else(resp, connect):
-    """While one client sleeps, others are served, even by the same loop."""
+def test_debug_sleep_blocks_no_other_client(resp, connect):
+    """While one client sleeps, others are served, even by the same event loop."""
     sleeper, others = connect.resp(), [connect.resp() for _ in range(8)]
     sleeper.send(b"DEBUG SLEEP 60\r\n")
     for other in others * 10:
@@ -194,7 +194,7 @@ def test_debug_sleep_holds_nobody_else(resp, connect):
 
 
 def test_info_sections(resp):
-    """INFO without argument answers the default sections, each with CR LF lines."""
+    """INFO without arguments returns the default sections, with CR LF line ends."""
     found = sections(resp.call("INFO"))
     for section in ("Server", "Clients", "Memory", "Persistence", "Stats", "Replication", "CPU", "Cluster", "Keyspace"):
         assert section in found, section
@@ -202,13 +202,13 @@ def test_info_sections(resp):
 
 @pytest.mark.parametrize("field", READ_BY_CLIENTS)
 def test_info_has_the_fields_that_clients_read(resp, field):
-    """redis-py, redis-cli and the common exporters find what they look for."""
+    """INFO has the fields that redis-py, redis-cli and common exporters read."""
     fields = {name: value for section in sections(resp.call("INFO")).values() for name, value in section.items()}
     assert field in fields
 
 
 def test_info_of_one_section(resp):
-    """INFO takes sections by name, in any case, and answers nothing for unknown ones."""
+    """INFO accepts section names in any case, and ignores unknown ones."""
     assert list(sections(resp.call("INFO", "server"))) == ["Server"]
     assert list(sections(resp.call("INFO", "CLIENTS", "memory"))) == ["Clients", "Memory"]
     assert resp.call("INFO", "nonesuch") == b""
@@ -218,7 +218,7 @@ def test_info_of_one_section(resp):
 
 
 def test_info_keyspace(resp):
-    """A database with keys has a row, with the number of keys that expire."""
+    """A database with keys has a row, which includes the number of keys with an expiry."""
     resp.call("SET", "a", 1)
     resp.call("SET", "b", 1, "EX", 100)
     row = sections(resp.call("INFO", "keyspace"))["Keyspace"]["db0"]
@@ -244,7 +244,7 @@ def test_info_counts_commands(resp):
 
 
 def test_info_counts_clients(resp, connect):
-    """connected_clients follows the connections."""
+    """connected_clients is the number of connections."""
     def connected():
         return int(sections(resp.call("INFO", "clients"))["Clients"]["connected_clients"])
 
@@ -259,7 +259,7 @@ def test_info_counts_clients(resp, connect):
 
 
 def test_info_is_a_verbatim_string_in_resp3(resp3):
-    """RESP3 marks text for people."""
+    """RESP3 marks human-readable text."""
     answer = resp3.call("INFO", "server")
     assert isinstance(answer, Verbatim)
     assert answer.kind == "txt"
@@ -267,7 +267,7 @@ def test_info_is_a_verbatim_string_in_resp3(resp3):
 
 
 def test_latency(resp):
-    """LATENCY answers in its shapes; HISTOGRAM counts calls per command."""
+    """LATENCY replies have Redis' formats; HISTOGRAM counts calls per command."""
     resp.transcript("""
         LATENCY LATEST => []
         LATENCY HISTORY command => []
@@ -285,13 +285,13 @@ def test_latency(resp):
 
 
 def test_lolwut(resp):
-    """LOLWUT is a piece of art that ends with the version."""
+    """LOLWUT returns a drawing that ends with the version."""
     assert b"ver." in resp.call("LOLWUT")
     assert isinstance(resp.call("LOLWUT", "VERSION", "5", "1", "1", "1"), bytes)
 
 
 def test_memory_usage(resp):
-    """MEMORY USAGE answers the bytes of a record, key and overhead included."""
+    """MEMORY USAGE returns the bytes of a record, including key and overhead."""
     resp.call("SET", "k", "x" * 1000)
     small = resp.call("MEMORY", "USAGE", "k")
     assert 1000 < small < 3000
@@ -307,7 +307,7 @@ def test_memory_usage(resp):
 
 
 def test_slowlog(resp):
-    """A slow command is remembered with its time, its arguments and its client."""
+    """The slow log records a command with its time, its arguments and its client."""
     before = resp.call("CONFIG", "GET", "slowlog-log-slower-than")[1]
     try:
         resp.call("CLIENT", "SETNAME", "slow")
@@ -331,7 +331,7 @@ def test_slowlog(resp):
 
 
 def test_slowlog_cuts_long_arguments(resp):
-    """At most 32 arguments of 128 bytes are kept."""
+    """The slow log keeps at most 32 arguments of 128 bytes."""
     before = resp.call("CONFIG", "GET", "slowlog-log-slower-than")[1]
     try:
         resp.call("CONFIG", "SET", "slowlog-log-slower-than", 0)
@@ -356,7 +356,7 @@ def test_slowlog_refuses(resp):
 
 
 def test_time(resp):
-    """TIME answers seconds and microseconds."""
+    """TIME returns seconds and microseconds."""
     seconds, micros = resp.call("TIME")
     assert abs(int(seconds) - time.time()) < SLACK_S
     assert 0 <= int(micros) < 1_000_000

@@ -13,7 +13,7 @@ INT64_MIN = -(2**63)
 
 
 def test_append_creates_then_extends(resp):
-    """APPEND answers the new length and creates a missing key."""
+    """APPEND returns the new length and creates a missing key."""
     resp.transcript("""
         APPEND k Hello => 5
         APPEND k " World" => 11
@@ -23,7 +23,7 @@ def test_append_creates_then_extends(resp):
 
 
 def test_append_keeps_expiry(resp):
-    """APPEND changes the value, not the lifetime."""
+    """APPEND changes the value, not the expiry."""
     resp.call("SET", "k", "a", "EX", 100)
     resp.call("APPEND", "k", "b")
     assert 0 < resp.call("TTL", "k") <= 100
@@ -48,7 +48,7 @@ def test_decrby_refuses_the_smallest_number(resp):
 
 
 def test_decr_refuses_to_overflow(resp):
-    """A number stays within 64 bits, and a refused command changes nothing."""
+    """A number fits in 64 bits, and a refused command changes nothing."""
     resp.transcript(f"""
         SET k {INT64_MIN} => +OK
         DECR k => -ERR increment or decrement would overflow
@@ -67,7 +67,7 @@ def test_get_of_missing_and_empty(resp):
 
 @pytest.mark.parametrize("length", [0, 1, 63, 64, 65, 100, 1000, 4095, 4096, 16384, 65536, 1 << 20])
 def test_values_of_every_size_class(resp, length):
-    """A value comes back byte for byte, whatever its size."""
+    """A value of any size is returned byte for byte."""
     value = bytes(i * 7 % 256 for i in range(min(length, 251))) * (length // 251 + 1)
     value = value[:length]
     assert resp.call("SET", "k", value) == OK
@@ -76,7 +76,7 @@ def test_values_of_every_size_class(resp, length):
 
 
 def test_keys_and_values_are_binary_safe(resp):
-    """CR, LF, NUL and bytes above 127 are bytes like others."""
+    """CR, LF, NUL and bytes above 127 have no special meaning."""
     every_byte = bytes(range(256))
     assert resp.call("SET", every_byte, every_byte[::-1]) == OK
     assert resp.call("GET", every_byte) == every_byte[::-1]
@@ -84,7 +84,7 @@ def test_keys_and_values_are_binary_safe(resp):
 
 
 def test_empty_key(resp):
-    """The empty key is a key."""
+    """The empty key is valid."""
     resp.transcript("""
         SET "" v => +OK
         GET "" => "v"
@@ -93,7 +93,7 @@ def test_empty_key(resp):
 
 
 def test_getdel(resp):
-    """GETDEL answers the value and removes the key."""
+    """GETDEL returns the value and removes the key."""
     resp.transcript("""
         SET k v => +OK
         GETDEL k => "v"
@@ -103,7 +103,7 @@ def test_getdel(resp):
 
 
 def test_getex_without_options_keeps_the_lifetime(resp):
-    """GETEX alone is GET."""
+    """GETEX without options is GET."""
     resp.transcript("""
         SET k v EX 100 => +OK
         GETEX k => "v"
@@ -132,8 +132,8 @@ def test_getex_sets_and_removes_the_lifetime(resp):
     """)
 
 
-def test_getex_refuses_what_it_cannot_mean(resp):
-    """GETEX names its own command in the error."""
+def test_getex_refuses_invalid_options(resp):
+    """GETEX names itself in the error."""
     resp.transcript("""
         SET k v => +OK
         GETEX k EX => -ERR syntax error
@@ -150,7 +150,7 @@ def test_getex_refuses_what_it_cannot_mean(resp):
 
 @pytest.mark.parametrize("command", ["GETRANGE", "SUBSTR"])
 def test_getrange(resp, command):
-    """Both ends are included, negative offsets count from the end, and nothing is out of range."""
+    """Both ends are included, negative offsets count from the end, and no offset is out of range."""
     resp.transcript(f"""
         SET k "This is a string" => +OK
         {command} k 0 3 => "This"
@@ -170,7 +170,7 @@ def test_getrange(resp, command):
 
 
 def test_getset(resp):
-    """GETSET answers the old value, sets the new one and forgets the lifetime."""
+    """GETSET returns the old value, sets the new one and removes the expiry."""
     resp.transcript("""
         GETSET k a => nil
         EXPIRE k 100 => 1
@@ -192,7 +192,7 @@ def test_incr(resp):
 
 
 def test_incr_refuses_to_overflow(resp):
-    """A number stays within 64 bits."""
+    """A number fits in 64 bits."""
     resp.transcript(f"""
         SET k {INT64_MAX} => +OK
         INCR k => -ERR increment or decrement would overflow
@@ -205,7 +205,7 @@ def test_incr_refuses_to_overflow(resp):
     "value", ["", " 1", "1 ", "+1", "01", "-0", "1.0", "1e3", "0x10", "9223372036854775808", "-9223372036854775809", "a"]
 )
 def test_incr_parses_strictly(resp, value):
-    """Only the one spelling that the number itself would be written in is a number."""
+    """Only the canonical decimal text is a number."""
     resp.call("SET", "k", value)
     assert resp.call("INCR", "k") == NOT_AN_INTEGER
     assert resp.call("GET", "k") == value.encode()
@@ -213,13 +213,13 @@ def test_incr_parses_strictly(resp, value):
 
 @pytest.mark.parametrize("amount", ["", " 1", "+1", "01", "-0", "1.0", "9223372036854775808"])
 def test_incrby_parses_its_argument_strictly(resp, amount):
-    """The amount is held to the same spelling."""
+    """The amount must be canonical, too."""
     assert resp.call("INCRBY", "k", amount) == NOT_AN_INTEGER
     assert resp.call("EXISTS", "k") == 0
 
 
 def test_incr_keeps_expiry(resp):
-    """INCR changes the value, not the lifetime."""
+    """INCR changes the value, not the expiry."""
     resp.transcript("""
         SET k 1 EX 100 => +OK
         INCR k => 2
@@ -239,7 +239,7 @@ def test_incrby(resp):
 
 
 def test_incrbyfloat(resp):
-    """Results are written without exponent and without trailing zeros."""
+    """Results have no exponent and no trailing zeros."""
     resp.transcript("""
         SET k 10.50 => +OK
         INCRBYFLOAT k 0.1 => "10.6"
@@ -254,7 +254,7 @@ def test_incrbyfloat(resp):
     """)
 
 
-def test_incrbyfloat_refuses_what_is_not_a_finite_number(resp):
+def test_incrbyfloat_refuses_values_that_are_not_finite_numbers(resp):
     """NaN and infinity never become a value."""
     resp.transcript("""
         SET k 1 => +OK
@@ -274,7 +274,7 @@ def test_incrbyfloat_refuses_what_is_not_a_finite_number(resp):
 
 
 def test_incrbyfloat_keeps_expiry(resp):
-    """INCRBYFLOAT changes the value, not the lifetime."""
+    """INCRBYFLOAT changes the value, not the expiry."""
     resp.transcript("""
         SET k 1 EX 100 => +OK
         INCRBYFLOAT k 0.25 => "1.25"
@@ -283,7 +283,7 @@ def test_incrbyfloat_keeps_expiry(resp):
 
 
 def test_lcs(resp):
-    """LCS answers the string, its length or the matching ranges."""
+    """LCS returns the string, its length or the matching ranges."""
     resp.transcript("""
         MSET key1 ohmytext key2 mynewtext => +OK
         LCS key1 key2 => "mytext"
@@ -308,13 +308,13 @@ def test_lcs_refuses_wrong_options(resp):
 
 
 def test_lcs_idx_is_a_map_in_resp3(resp3):
-    """RESP3 answers a map with matches and len."""
+    """RESP3 returns a map with matches and len."""
     resp3.call("MSET", "key1", "ohmytext", "key2", "mynewtext")
     assert resp3.call("LCS", "key1", "key2", "IDX") == {b"matches": [[[4, 7], [5, 8]], [[2, 3], [0, 1]]], b"len": 6}
 
 
 def test_mget(resp):
-    """MGET answers in the order asked, null where there is nothing."""
+    """MGET returns values in the order of the keys, and null for a missing key."""
     resp.transcript("""
         MSET a 1 b 2 => +OK
         MGET a missing b a => ["1", nil, "2", "1"]
@@ -323,7 +323,7 @@ def test_mget(resp):
 
 
 def test_mset(resp):
-    """MSET sets all; the last of a repeated key wins; lifetimes are forgotten."""
+    """MSET sets all; the last value of a repeated key counts; expiry times are removed."""
     resp.transcript("""
         SET a 0 EX 100 => +OK
         MSET a 1 b 2 a 3 => +OK
@@ -334,7 +334,7 @@ def test_mset(resp):
 
 
 def test_msetnx_is_all_or_nothing(resp):
-    """MSETNX sets nothing if one of the keys is there."""
+    """MSETNX sets nothing if one of the keys exists."""
     resp.transcript("""
         MSETNX a 1 b 2 => 1
         MSETNX b 3 c 4 => 0
@@ -346,7 +346,7 @@ def test_msetnx_is_all_or_nothing(resp):
 
 
 def test_psetex(resp):
-    """PSETEX sets value and lifetime in milliseconds."""
+    """PSETEX sets a value with an expiry in milliseconds."""
     resp.transcript("""
         PSETEX k 100000 v => +OK
         TTL k => 100
@@ -357,7 +357,7 @@ def test_psetex(resp):
 
 
 def test_set_conditions(resp):
-    """NX sets only what is not there, XX only what is."""
+    """NX sets only a missing key, XX only an existing one."""
     resp.transcript("""
         SET k a XX => nil
         SET k a NX => +OK
@@ -369,7 +369,7 @@ def test_set_conditions(resp):
 
 
 def test_set_get_answers_the_old_value(resp):
-    """SET GET is GETSET with options; with NX it answers what is there and leaves it."""
+    """SET GET is GETSET with options; with NX it returns an existing value and keeps it."""
     resp.transcript("""
         SET k a GET => nil
         SET k b GET => "a"
@@ -384,7 +384,7 @@ def test_set_get_answers_the_old_value(resp):
 
 
 def test_set_lifetimes(resp):
-    """EX, PX, EXAT and PXAT, and KEEPTTL; a plain SET forgets the lifetime."""
+    """EX, PX, EXAT, PXAT and KEEPTTL; a plain SET removes the expiry."""
     at = int(time.time()) + 1000
     resp.transcript(f"""
         SET k v EX 100 => +OK
@@ -403,7 +403,7 @@ def test_set_lifetimes(resp):
 
 
 def test_set_with_a_past_time_leaves_nothing(resp):
-    """An absolute time that is over removes the key at once."""
+    """An absolute time in the past removes the key at once."""
     resp.transcript("""
         SET k v => +OK
         SET k v EXAT 1 => +OK
@@ -415,7 +415,7 @@ def test_set_with_a_past_time_leaves_nothing(resp):
 
 @pytest.mark.parametrize("option", ["EX", "PX", "EXAT", "PXAT"])
 def test_set_refuses_impossible_lifetimes(resp, option):
-    """Zero, negative, malformed and overflowing times are refused, each in Redis' words."""
+    """Zero, negative, malformed and overflowing times are refused, each with Redis' error."""
     resp.transcript(f"""
         SET k v {option} 0 => -ERR invalid expire time in 'set' command
         SET k v {option} -1 => -ERR invalid expire time in 'set' command
@@ -429,7 +429,7 @@ def test_set_refuses_impossible_lifetimes(resp, option):
 
 @pytest.mark.parametrize("option", ["EX", "PX", "EXAT"])
 def test_set_refuses_a_time_beyond_64_bits(resp, option):
-    """What does not fit 64-bit milliseconds since the epoch is refused."""
+    """A time that does not fit in 64-bit milliseconds since the epoch is refused."""
     assert resp.call("SET", "k", "v", option, INT64_MAX) == Error("ERR invalid expire time in 'set' command")
 
 
@@ -445,7 +445,7 @@ def test_set_refuses_contradicting_options(resp, options):
 
 
 def test_set_options_in_any_order_and_case(resp):
-    """Options are words, not positions."""
+    """Options may be in any order."""
     resp.transcript("""
         SET k v ex 100 nx get => nil
         SET k w Get xX pX 50000 => "v"
@@ -454,7 +454,7 @@ def test_set_options_in_any_order_and_case(resp):
 
 
 def test_setex(resp):
-    """SETEX sets value and lifetime in seconds."""
+    """SETEX sets a value with an expiry in seconds."""
     resp.transcript("""
         SETEX k 100 v => +OK
         TTL k => 100
@@ -466,7 +466,7 @@ def test_setex(resp):
 
 
 def test_setnx(resp):
-    """SETNX answers 1 if it set the key."""
+    """SETNX returns 1 if it has set the key."""
     resp.transcript("""
         SETNX k a => 1
         SETNX k b => 0
@@ -475,7 +475,7 @@ def test_setnx(resp):
 
 
 def test_setrange(resp):
-    """SETRANGE overwrites, pads with NUL, and an empty piece creates nothing."""
+    """SETRANGE overwrites and pads with NUL; an empty value creates nothing."""
     resp.transcript(r"""
         SET k "Hello World" => +OK
         SETRANGE k 6 Redis => 11
@@ -490,7 +490,7 @@ def test_setrange(resp):
 
 
 def test_setrange_refuses_impossible_offsets(resp):
-    """Negative offsets and results beyond the largest value are refused."""
+    """Negative offsets, and results longer than the largest value, are refused."""
     resp.transcript("""
         SETRANGE k -1 x => -ERR offset is out of range
         SETRANGE k x x => -ERR value is not an integer or out of range
@@ -501,7 +501,7 @@ def test_setrange_refuses_impossible_offsets(resp):
 
 
 def test_setrange_keeps_expiry(resp):
-    """SETRANGE changes the value, not the lifetime."""
+    """SETRANGE changes the value, not the expiry."""
     resp.transcript("""
         SET k abc EX 100 => +OK
         SETRANGE k 1 X => 3
@@ -510,7 +510,7 @@ def test_setrange_keeps_expiry(resp):
 
 
 def test_strlen(resp):
-    """STRLEN counts bytes; a missing key has none."""
+    """STRLEN counts bytes; a missing key has length 0."""
     resp.transcript("""
         SET k "Hello world" => +OK
         STRLEN k => 11
@@ -527,13 +527,13 @@ def test_strlen(resp):
     ],
 )
 def test_wrong_number_of_arguments(resp, command):
-    """Arity is checked before anything else, and the error names the command in lower case."""
+    """Arity is checked first, and the error names the command in lower case."""
     words = command.split()
     assert resp.call(*words) == Error("ERR wrong number of arguments for '%s' command" % words[0].lower())
 
 
 def test_library_strings(client_of_either_version):
-    """The commands as redis-py calls them and converts their replies, in both versions of the protocol."""
+    """The commands and their replies with redis-py, in both protocol versions."""
     client = client_of_either_version
     assert client.set("k", "v") is True
     assert client.set("k", "w", nx=True) is None
@@ -556,7 +556,7 @@ def test_library_strings(client_of_either_version):
 
 
 def test_increments_of_many_clients_add_up(server, empty):
-    """INCR is atomic: nothing is lost between connections."""
+    """INCR is atomic: no increment of several connections is lost."""
     def work():
         with redis.Redis(*server.resp) as own:
             for _ in range(200):

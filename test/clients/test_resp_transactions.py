@@ -10,7 +10,7 @@ from wire import NULL_ARRAY, OK, QUEUED, Error, Status, wait_until
 ABORTED = Error("EXECABORT Transaction discarded because of previous errors.")
 
 
-def test_exec_runs_what_was_queued(resp):
+def test_exec_runs_the_queued_commands(resp):
     """Commands are queued and answered together."""
     resp.transcript("""
         MULTI => +OK
@@ -23,7 +23,7 @@ def test_exec_runs_what_was_queued(resp):
 
 
 def test_nothing_is_visible_before_exec(resp, connect):
-    """Queued commands have not run."""
+    """Queued commands have not been executed."""
     other = connect.resp()
     resp.call("MULTI")
     resp.call("SET", "a", 1)
@@ -33,7 +33,7 @@ def test_nothing_is_visible_before_exec(resp, connect):
 
 
 def test_empty_transaction(resp):
-    """EXEC of nothing is an empty array."""
+    """EXEC without commands returns an empty array."""
     resp.transcript("""
         MULTI => +OK
         EXEC => []
@@ -41,7 +41,7 @@ def test_empty_transaction(resp):
 
 
 def test_discard(resp):
-    """DISCARD forgets the queue."""
+    """DISCARD drops the queued commands."""
     resp.transcript("""
         SET a 1 => +OK
         MULTI => +OK
@@ -53,12 +53,12 @@ def test_discard(resp):
 
 
 def test_exec_without_multi(resp):
-    """EXEC needs a MULTI."""
+    """EXEC requires MULTI."""
     assert resp.call("EXEC") == Error("ERR EXEC without MULTI")
 
 
 def test_multi_does_not_nest(resp):
-    """A second MULTI is an error that leaves the transaction usable."""
+    """A second MULTI is an error, and the transaction remains usable."""
     resp.transcript("""
         MULTI => +OK
         MULTI => -ERR MULTI calls can not be nested
@@ -76,7 +76,7 @@ def test_multi_does_not_nest(resp):
     ],
 )
 def test_a_command_that_cannot_be_queued_aborts(resp, command, error):
-    """An error at queueing time dooms the transaction."""
+    """An error while queueing aborts the transaction."""
     resp.call("MULTI")
     assert resp.call("SET", "a", 1) == QUEUED
     assert resp.call(*command.split()) == Error(error)
@@ -86,7 +86,7 @@ def test_a_command_that_cannot_be_queued_aborts(resp, command, error):
 
 
 def test_an_error_while_running_stops_nothing(resp):
-    """Commands that fail at run time answer an error in their place; the others have run."""
+    """A command that fails returns an error in its place; the others are executed."""
     resp.transcript("""
         MULTI => +OK
         SET a x => +QUEUED
@@ -97,8 +97,8 @@ def test_an_error_while_running_stops_nothing(resp):
     """)
 
 
-def test_watch_in_peace(resp):
-    """A watched key that nobody touches lets EXEC run."""
+def test_watch_without_a_change(resp):
+    """EXEC runs if no write has changed the watched key."""
     resp.transcript("""
         SET a 1 => +OK
         WATCH a b => +OK
@@ -117,7 +117,7 @@ def test_watch_in_peace(resp):
     ],
 )
 def test_a_change_by_another_client_stops_exec(resp, connect, change):
-    """Any write to a watched key makes EXEC answer null and run nothing."""
+    """After any write to a watched key, EXEC returns null and executes nothing."""
     other = connect.resp()
     other.call("MSET", "a", 1, "other", 1)
     if change.startswith("PERSIST"):
@@ -130,8 +130,8 @@ def test_a_change_by_another_client_stops_exec(resp, connect, change):
     assert resp.call("EXISTS", "ran") == 0
 
 
-def test_a_change_by_oneself_stops_exec_too(resp):
-    """A watch does not ask who wrote."""
+def test_a_change_by_the_same_client_stops_exec_too(resp):
+    """A watch also detects writes of the same connection."""
     resp.transcript("""
         WATCH a => +OK
         SET a 1 => +OK
@@ -143,7 +143,7 @@ def test_a_change_by_oneself_stops_exec_too(resp):
 
 
 def test_creating_and_deleting_a_watched_key_stops_exec(resp, connect):
-    """A key that is missing before and after, but was there in between, has changed."""
+    """A key that is absent before and after, but existed in between, has changed."""
     other = connect.resp()
     resp.call("WATCH", "a")
     other.call("SET", "a", 1)
@@ -154,8 +154,8 @@ def test_creating_and_deleting_a_watched_key_stops_exec(resp, connect):
 
 
 @pytest.mark.parametrize("harmless", ["GET a", "SET b 1", "TTL a", "EXISTS a", "SET a 2 NX", "DEL missing", "STRLEN a"])
-def test_what_changes_nothing_lets_exec_run(resp, connect, harmless):
-    """Reads and refused writes do not touch a watch."""
+def test_commands_without_a_change_let_exec_run(resp, connect, harmless):
+    """Reads and refused writes do not trigger a watch."""
     other = connect.resp()
     other.call("SET", "a", 1)
     resp.call("WATCH", "a")
@@ -200,11 +200,11 @@ def test_watch_inside_multi(resp):
 
 
 def test_an_expiring_watched_key(resp, connect):
-    """A key that was there when watched and expired meanwhile has changed."""
+    """A watched key that has expired meanwhile has changed."""
     for lifetime_ms in (50, 1000, 20_000):
         resp.call("SET", "a", 1, "PX", lifetime_ms)
         resp.call("WATCH", "a")
-        # A slow machine may have let it expire before it was watched.
+        # On a slow machine, the key may expire before WATCH.
         if resp.call("EXISTS", "a") == 1:
             break
     other = connect.resp()
@@ -215,7 +215,7 @@ def test_an_expiring_watched_key(resp, connect):
 
 
 def test_select_inside_multi(resp):
-    """SELECT is queued, holds for the commands behind it, and for the connection afterwards."""
+    """SELECT is queued; it applies to the following commands, and to the connection afterwards."""
     resp.transcript("""
         MULTI => +OK
         SET a 0 => +QUEUED
@@ -229,7 +229,7 @@ def test_select_inside_multi(resp):
 
 
 def test_disconnecting_discards(server, resp, connect):
-    """A transaction of a client that went away never ran."""
+    """If a client disconnects, its transaction is never executed."""
     other = connect.resp()
     other.call("MULTI")
     other.call("SET", "a", 1)
@@ -239,7 +239,7 @@ def test_disconnecting_discards(server, resp, connect):
 
 
 def test_resp3_null_and_array(resp3, connect):
-    """In RESP3 a failed EXEC is the null of RESP3."""
+    """In RESP3 an aborted EXEC returns RESP3's null."""
     other = connect.resp()
     resp3.call("WATCH", "a")
     other.call("SET", "a", 1)
@@ -257,7 +257,7 @@ def test_a_pipelined_transaction(resp):
 
 
 def test_transfers_conserve_the_sum(server, empty):
-    """Optimistic transfers between accounts by many clients never create or lose anything."""
+    """Optimistic transfers between accounts by many clients never create or lose money."""
     accounts = [f"account:{i}" for i in range(5)]
     with redis.Redis(*server.resp) as client:
         client.mset({account: 100 for account in accounts})
@@ -289,7 +289,7 @@ def test_transfers_conserve_the_sum(server, empty):
 
 @pytest.fixture
 def writer(server, empty):
-    """A client that keeps setting x and y to the same number, in one transaction each time."""
+    """A client that sets x and y to the same number, in one transaction each time."""
     stop = threading.Event()
 
     def write():
@@ -307,7 +307,7 @@ def writer(server, empty):
 
 
 def test_a_transaction_is_atomic_for_transactions(server, writer):
-    """Two GETs in a transaction never see half of another one."""
+    """Two GETs in a transaction never see a part of another one."""
     with redis.Redis(*server.resp) as reader:
         for _ in range(1000):
             x, y = reader.pipeline(transaction=True).get("x").get("y").execute()
@@ -315,7 +315,7 @@ def test_a_transaction_is_atomic_for_transactions(server, writer):
 
 
 def test_a_transaction_is_atomic_for_mget(server, writer):
-    """MGET reads its keys at one moment, as in Redis: it never sees half of a transaction."""
+    """As in Redis, MGET is atomic: it never sees a part of a transaction."""
     with redis.Redis(*server.resp) as reader:
         for _ in range(1000):
             x, y = reader.mget("x", "y")

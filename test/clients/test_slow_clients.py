@@ -1,4 +1,4 @@
-"""Clients that read slowly, send slowly, stop in the middle or vanish: none of them costs another client anything."""
+"""Clients that read slowly, send slowly, stop in the middle or vanish: none of them slows down another client."""
 
 import subprocess
 import sys
@@ -13,7 +13,7 @@ VALUE = b"x" * 100_000
 
 
 def stream(connection, request, times):
-    """Sends a request many times without reading; stops when the server stops taking it or closes. Bytes sent."""
+    """Sends a request many times without reading, until the server stops reading or closes. Returns the bytes sent."""
     connection.socket.settimeout(0.5)
     sent = 0
     try:
@@ -28,13 +28,13 @@ def stream(connection, request, times):
 
 
 def _descriptors(server, resp):
-    """Open descriptors of the server once it has accepted this connection."""
+    """The server's open descriptors after it has accepted this connection."""
     assert resp.call("PING") == Status("PONG")
     return server.descriptors()
 
 
 def test_a_client_that_reads_nothing_does_not_grow_the_server(server, connect, resp):
-    """Gigabytes of replies that nobody takes are not kept: the server stops reading, or closes."""
+    """The server does not keep gigabytes of unread replies: it stops reading requests, or closes the connection."""
     resp.call("SET", "k", VALUE)
     before = server.resident_bytes()
     lazy = [connect.resp(receive_buffer_bytes=4096) for _ in range(3)]
@@ -48,7 +48,7 @@ def test_a_client_that_reads_nothing_does_not_grow_the_server(server, connect, r
 
 @pytest.mark.todana_only
 def test_a_client_that_reads_nothing_costs_little(server, connect, resp):
-    """A bounded turn: far less than the hard limit is held for a client whose replies are small."""
+    """A turn is bounded: for small replies, the server holds far less than the hard limit."""
     resp.call("SET", "k", VALUE)
     before = server.resident_bytes()
     lazy = connect.resp(receive_buffer_bytes=4096)
@@ -58,7 +58,7 @@ def test_a_client_that_reads_nothing_costs_little(server, connect, resp):
 
 
 def test_a_memcached_client_that_reads_nothing(server, connect, memcached):
-    """The same through the other door."""
+    """The same with memcached's protocol."""
     memcached.command("set k 0 0 %d" % len(VALUE), VALUE)
     before = server.resident_bytes()
     lazy = [connect.memcached(receive_buffer_bytes=4096) for _ in range(3)]
@@ -69,7 +69,7 @@ def test_a_memcached_client_that_reads_nothing(server, connect, memcached):
 
 
 def test_a_lazy_client_that_wakes_up_gets_everything(connect, resp):
-    """Replies wait in order for a client that is only late."""
+    """Replies wait in order for a client that reads late."""
     resp.call("SET", "k", VALUE)
     lazy = connect.resp(receive_buffer_bytes=65536)
     lazy.send(encode("GET", "k") * 100)
@@ -78,8 +78,8 @@ def test_a_lazy_client_that_wakes_up_gets_everything(connect, resp):
         assert lazy.reply() == VALUE
 
 
-def test_slow_senders_do_not_hold_others(connect, resp):
-    """Half requests on many connections; everybody else is served."""
+def test_slow_senders_do_not_block_others(connect, resp):
+    """Many connections have sent half a request; all other clients are served."""
     request = encode("SET", "slow", "value")
     half = [connect.resp() for _ in range(50)]
     for i, connection in enumerate(half):
@@ -91,8 +91,8 @@ def test_slow_senders_do_not_hold_others(connect, resp):
         assert connection.reply() == OK
 
 
-def test_slow_memcached_senders_do_not_hold_others(connect, memcached):
-    """The same through the other door."""
+def test_slow_memcached_senders_do_not_block_others(connect, memcached):
+    """The same with memcached's protocol."""
     request = b"set slow 0 0 5\r\nvalue\r\n"
     half = [connect.memcached() for _ in range(50)]
     for i, connection in enumerate(half):
@@ -104,7 +104,7 @@ def test_slow_memcached_senders_do_not_hold_others(connect, memcached):
 
 
 def test_a_half_closed_half_request_ends(server, connect, resp):
-    """A request that can never be completed is given up, and its descriptor with it."""
+    """The server closes a connection whose request can never be completed, and frees its descriptor."""
     before = _descriptors(server, resp)
     for _ in range(20):
         connection = connect.resp()
@@ -116,7 +116,7 @@ def test_a_half_closed_half_request_ends(server, connect, resp):
 
 
 def test_abrupt_ends_leave_nothing(server, connect, resp):
-    """Connections reset in the middle of requests and replies."""
+    """Connections are reset in the middle of requests and replies."""
     resp.call("SET", "k", VALUE)
     before = _descriptors(server, resp)
     for i in range(100):
@@ -128,7 +128,7 @@ def test_abrupt_ends_leave_nothing(server, connect, resp):
 
 
 def test_a_pipeline_of_many_requests_shares_the_loop(connect, resp):
-    """Work per connection and turn is bounded: deep pipelines and a neighbour are all served."""
+    """The work per connection and turn is bounded: deep pipelines and another client are all served."""
     greedy = [connect.resp() for _ in range(4)]
     for connection in greedy:
         connection.send(encode("SET", "g", "v") * 20_000)
@@ -147,7 +147,7 @@ sys.stdin.read()
 
 
 def test_clients_killed_in_mid_request(server, resp):
-    """kill -9 of clients that were sending: their requests never happened, their descriptors return."""
+    """Clients are killed while they send: their requests are not executed, and their descriptors are freed."""
     before = _descriptors(server, resp)
     clients = [
         subprocess.Popen(

@@ -12,9 +12,9 @@ import struct
 import time
 from dataclasses import dataclass
 
-# A server that has not answered by then hangs: long enough for a machine that has much else to do.
+# A server that has not replied within this time hangs; the time allows for a busy machine.
 TIMEOUT_S = 60.0
-# By how much what a clock says may differ from what it would say on a machine that has nothing else to do.
+# The tolerance of measured times, which allows for a busy machine.
 SLACK_S = 30
 
 
@@ -48,7 +48,7 @@ class Push:
 
 
 class Set(list):
-    """A set of RESP3: its members may be of any type, so it is kept as a list."""
+    """A RESP3 set. Its members may have any type, so it is stored as a list."""
 
 
 class NullArray:
@@ -70,7 +70,7 @@ class Closed(Exception):
 
 
 def to_bytes(value) -> bytes:
-    """An argument as it goes over the wire."""
+    """An argument as bytes."""
     if isinstance(value, bytes):
         return value
     if isinstance(value, bytearray):
@@ -112,12 +112,12 @@ class Connection:
         self.socket.close()
 
     def reset(self):
-        """Closes the socket as a killed process with unread input would: RST instead of FIN."""
+        """Closes the socket like a killed process with unread input: RST instead of FIN."""
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.socket.close()
 
     def half_close(self):
-        """Says that nothing more will be sent, and keeps reading."""
+        """Closes the sending side, and keeps reading."""
         self.socket.shutdown(socket.SHUT_WR)
 
     def send(self, data: bytes):
@@ -134,7 +134,7 @@ class Connection:
         self.buffer += data
 
     def take(self, count: int) -> bytes:
-        """Exactly so many bytes."""
+        """Reads exactly this number of bytes."""
         while len(self.buffer) < count:
             self._fill()
         data = bytes(self.buffer[:count])
@@ -142,7 +142,7 @@ class Connection:
         return data
 
     def line(self) -> bytes:
-        """One line without its CR LF."""
+        """Reads one line, without its CR LF."""
         start = 0
         while True:
             end = self.buffer.find(b"\r\n", start)
@@ -155,7 +155,7 @@ class Connection:
         return line
 
     def hear(self, expected: bytes):
-        """Reads as many bytes as expected and compares; a shorter answer shows what was there."""
+        """Reads as many bytes as expected and compares them; the failure shows a shorter answer."""
         try:
             got = self.take(len(expected))
         except (Closed, TimeoutError):
@@ -169,7 +169,7 @@ class Connection:
         self.hear(expected)
 
     def is_silent(self, wait_s=0.1) -> bool:
-        """Whether nothing arrives for a while, and the connection stays open."""
+        """Whether no bytes arrive for a while and the connection stays open."""
         if self.buffer:
             return False
         self.socket.settimeout(wait_s)
@@ -184,7 +184,7 @@ class Connection:
         return False
 
     def is_closed(self, wait_s=TIMEOUT_S) -> bool:
-        """Whether the server closes the connection within this time; what it still sends is kept in the buffer."""
+        """Whether the server closes the connection within this time; bytes that it sends are kept in the buffer."""
         self.socket.settimeout(wait_s)
         deadline = time.monotonic() + wait_s
         try:
@@ -199,7 +199,7 @@ class Connection:
         return False
 
     def rest(self) -> bytes:
-        """Everything until the server closes the connection."""
+        """Reads until the server closes the connection."""
         try:
             while True:
                 self._fill()
@@ -307,7 +307,7 @@ class Memcached(Connection):
         return self.line()
 
     def lines_until(self, last: bytes) -> list[bytes]:
-        """Lines up to the one given, without it."""
+        """Reads lines up to the given one, and returns them without it."""
         lines = []
         while True:
             line = self.line()

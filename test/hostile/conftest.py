@@ -22,7 +22,7 @@ WAIT_S_MAX = 60.0
 
 
 class Witness:
-    """An honest client on all doors, in a thread of its own."""
+    """A well-behaved client on all ports, in its own thread."""
 
     def __init__(self, server):
         self.server = server
@@ -63,7 +63,7 @@ class Witness:
         assert kyoto.get_bulk((0, b"witness:kyoto"))[0][2] == value
 
     def check(self):
-        """Fails if the witness was answered wrongly or not at all since the last check."""
+        """Fails if the witness has received a wrong reply, or none, since the last check."""
         before = self.rounds
         served = wire.wait_until(lambda: self.failure or self.rounds >= before + 2, timeout_s=WAIT_S_MAX)
         if self.failure:
@@ -71,14 +71,14 @@ class Witness:
         assert served, "the witness is not answered"
 
     def stop(self):
-        """Ends the thread."""
+        """Stops the thread."""
         self._stop.set()
         self._thread.join(wire.TIMEOUT_S)
 
 
 @pytest.fixture(scope="session")
 def witness(server):
-    """The honest client beside the hostile ones."""
+    """The well-behaved client that runs during each test."""
     running = Witness(server)
     assert wire.wait_until(lambda: running.rounds > 0 or running.failure)
     yield running
@@ -87,12 +87,12 @@ def witness(server):
 
 @pytest.fixture
 def growth_bytes_max():
-    """How much resident memory may grow during a test; tests that store much have their own."""
+    """The permitted growth of resident memory during a test; tests that store much override it."""
     return GROWTH_BYTES_MAX
 
 
 def _empty(server, witness):
-    """Removes what the test has stored, between two rounds of the witness."""
+    """Removes the records of the test, between two rounds of the witness."""
     with witness.pause, wire.Resp(server.resp) as resp, wire.Memcached(server.memcached) as memcached:
         assert resp.call("FLUSHALL") == wire.OK
         assert memcached.command("flush_all") == b"OK"
@@ -100,7 +100,7 @@ def _empty(server, witness):
 
 @pytest.fixture(autouse=True)
 def undisturbed(request, server, witness, growth_bytes_max):
-    """The four promises, checked after every test."""
+    """The four guarantees, checked after every test."""
     if server.kind == "external":
         yield
         witness.check()

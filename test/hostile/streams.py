@@ -1,4 +1,4 @@
-"""Making hostile byte streams, and playing them on many connections at once."""
+"""Creates hostile byte streams and plays them on many connections at once."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NUMBERS = [
 
 
 def mutate(chance, data: bytes, dictionary) -> bytes:
-    """A few random changes: flipped, dropped, doubled and foreign bytes, other numbers, words of the protocol."""
+    """A few random changes: flipped, removed, duplicated and foreign bytes, other numbers, words of the protocol."""
     result = bytearray(data)
     for _ in range(chance.randrange(1, 6)):
         at = chance.randrange(len(result) + 1)
@@ -58,7 +58,7 @@ def _replace_number(chance, data):
 
 
 class Player:
-    """Plays one stream in its pieces on one connection, then says that no more will come and reads to the end."""
+    """Plays one stream in pieces on one connection, then closes the sending side and reads to the end."""
 
     def __init__(self, address, pieces):
         self.pieces = [piece for piece in pieces if piece]
@@ -69,7 +69,7 @@ class Player:
         self.socket.setblocking(False)
 
     def step(self):
-        """Sends the next piece, or as much of it as fits; after the last one closes the sending half."""
+        """Sends the next piece, or as much of it as fits; after the last one, closes the sending side."""
         try:
             if self.pieces:
                 sent = self.socket.send(self.pieces[0])
@@ -84,7 +84,7 @@ class Player:
             self.pieces = []
 
     def read(self):
-        """Takes what has arrived."""
+        """Reads the bytes that have arrived."""
         try:
             data = self.socket.recv(1 << 18)
         except BlockingIOError:
@@ -135,21 +135,21 @@ def _run(players, pause_s):
 
 
 def play_empty_safe(stream):
-    """A stream as its single piece; an empty one is closed at once."""
+    """A stream as a single piece; an empty one is closed at once."""
     return [stream] if stream else [b"\n"]
 
 
 def splits(stream):
-    """The stream cut in two at every offset."""
+    """The stream, split in two at every offset."""
     return [[stream[:at], stream[at:]] for at in range(1, len(stream))]
 
 
 def truncations(stream):
-    """Every true prefix of the stream."""
+    """Every proper prefix of the stream."""
     return [[stream[:at]] for at in range(1, len(stream))]
 
 
 def call(address, *arguments):
-    """One RESP request on a connection of its own."""
+    """One RESP request on a separate connection."""
     with wire.Resp(address) as connection:
         return connection.call(*arguments)

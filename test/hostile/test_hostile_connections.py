@@ -1,4 +1,4 @@
-"""Connections themselves as weapons: floods, resets, urgent data, drips, and strangers at a locked door."""
+"""Attacks by connections: floods, resets, urgent data, slow senders, and clients without the password."""
 
 import random
 import socket
@@ -12,19 +12,19 @@ from wire import Status, encode
 
 
 def doors(server):
-    """Every address that there is."""
+    """The addresses of all protocols."""
     return [address for address in (server.resp, server.memcached, server.kyoto) if address]
 
 
 def test_connections_that_say_nothing(server):
-    """Opened and closed at once, a thousand times on each door."""
+    """A thousand connections per port are opened and closed at once."""
     for _ in range(1000):
         for address in doors(server):
             socket.create_connection(address, 5).close()
 
 
 def test_connections_that_are_reset(server):
-    """RST at any moment."""
+    """RST at any time."""
     chance = random.Random(1)
     for i in range(500):
         connection = wire.Connection(doors(server)[i % len(doors(server))])
@@ -33,7 +33,7 @@ def test_connections_that_are_reset(server):
 
 
 def test_half_closed_at_once(server):
-    """A client that sends nothing and says so is let go."""
+    """The server releases a client that closes its sending side without a request."""
     for address in doors(server):
         with wire.Connection(address) as connection:
             connection.half_close()
@@ -41,7 +41,7 @@ def test_half_closed_at_once(server):
 
 
 def test_urgent_data(server):
-    """Out-of-band bytes are no trouble."""
+    """Out-of-band bytes have no effect."""
     with wire.Resp(server.resp) as connection:
         connection.send(b"PI")
         connection.socket.send(b"!", socket.MSG_OOB)
@@ -50,7 +50,7 @@ def test_urgent_data(server):
 
 
 def test_a_drip_on_hundreds_of_connections(server):
-    """One byte at a time on 300 connections; others are served meanwhile (the witness), and every request is answered."""
+    """One byte at a time on 300 connections: others are served (the witness), and every request is answered."""
     request = encode("ECHO", "drip")
     connections = [wire.Resp(server.resp) for _ in range(300)]
     try:
@@ -70,13 +70,13 @@ def test_a_flood_of_pipelines(server):
 
 
 def test_a_flood_of_errors(server):
-    """Errors are not dearer than answers."""
+    """An error costs no more than another reply."""
     play(server.resp, [[b"NONESUCH\r\n" * 10_000]] * 10)
     play(server.memcached, [[b"nonesuch\r\n" * 10_000]] * 10)
 
 
-def test_large_values_beside_small_requests(server):
-    """Values of many megabytes from several clients at once, in small pieces."""
+def test_large_values_with_small_requests(server):
+    """Several clients send values of many megabytes in small pieces."""
     value = b"x" * 3_000_000
     request = encode("SET", "large", value)
     pieces = [request[at : at + 65_536] for at in range(0, len(request), 65_536)]
@@ -91,14 +91,14 @@ def stranger(guarded):
 
 
 def test_strangers_are_limited_in_resp(stranger):
-    """Before authentication: few and short arguments, whatever is announced."""
+    """Before authentication, arguments are few and short, whatever lengths a client announces."""
     for request in (b"*1000\r\n", b"*11\r\n" + b"$1\r\na\r\n" * 11, b"*2\r\n$4\r\nAUTH\r\n$1000000\r\n" + b"x" * 100_000):
         (answer,) = play(stranger.resp, [[request]])
         assert answer.startswith(b"-ERR Protocol error: unauthenticated"), request[:20]
 
 
 def test_strangers_cannot_store(stranger):
-    """Nothing of what strangers send arrives in the table."""
+    """Nothing that unauthenticated clients send is stored."""
     play(stranger.resp, [[encode("SET", "hacked", 1)], [b"SET hacked 1\r\n"], [encode("MULTI") + encode("SET", "hacked", 1) + encode("EXEC")]])
     play(stranger.memcached, [[b"set hacked 0 0 3\r\nyes\r\n"], [b"add hacked 0 0 3\r\nyes\r\n"], [b"ms hacked 3\r\nyes\r\n"]])
     with wire.Resp(stranger.resp) as owner:
@@ -107,7 +107,7 @@ def test_strangers_cannot_store(stranger):
 
 
 def test_strangers_noise(stranger):
-    """Noise at the locked door."""
+    """Random bytes before authentication."""
     chance = random.Random(3)
     noise = [[chance.randbytes(chance.randrange(1, 300))] for _ in range(200)]
     play(stranger.resp, noise)
@@ -118,7 +118,7 @@ def test_strangers_noise(stranger):
 
 
 def test_guessing_passwords_does_not_disturb(stranger):
-    """Many wrong passwords are answered one by one; the right one still opens."""
+    """Many wrong passwords are answered one by one; the correct one is still accepted."""
     play(stranger.resp, [[b"".join(encode("AUTH", "guess%d" % i) for i in range(500))]] * 4)
     with wire.Resp(stranger.resp) as owner:
         assert owner.call("AUTH", PASSWORD) == wire.OK

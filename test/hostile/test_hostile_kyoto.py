@@ -26,7 +26,7 @@ from kyoto_wire import (
 )
 from streams import NUMBERS, mutate, play, play_empty_safe, splits, truncations
 
-# Statuses that ktserver gives, and those of requests that are not answered otherwise.
+# Statuses that ktserver returns, and those that only invalid requests get.
 STATUSES = {200, 201, 204, 400, 401, 403, 404, 413, 450, 500, 501, 503}
 
 REQUESTS = [
@@ -106,7 +106,7 @@ GARBAGE = {
 
 @pytest.fixture(autouse=True)
 def nothing_of_strangers(undisturbed, server):
-    """What was meant for another server stores nothing."""
+    """Requests of other protocols store nothing."""
     yield
     with Kyoto(server.kyoto) as kyoto:
         assert kyoto.call("check", key="hacked").status == 450
@@ -117,14 +117,14 @@ def nothing_of_strangers(undisturbed, server):
 
 @pytest.mark.parametrize("seed", range(6))
 def test_random_bytes(server, seed):
-    """Noise is answered with an error, passed over or waited for; at the end of it the connection ends."""
+    """The server answers noise with an error, ignores it or waits; when it ends, the connection is closed."""
     chance = random.Random(seed)
     play(server.kyoto, [[chance.randbytes(chance.randrange(1, 400))] for _ in range(200)])
 
 
 @pytest.mark.parametrize("seed", range(6))
 def test_random_bytes_behind_a_plausible_start(server, seed):
-    """Noise that the parser takes for the beginning of a request."""
+    """Noise after the beginning of a valid request."""
     chance = random.Random(seed)
     starts = [
         b"GET /",
@@ -144,7 +144,7 @@ def test_random_bytes_behind_a_plausible_start(server, seed):
 
 @pytest.mark.parametrize("seed", range(12))
 def test_mutated_requests(server, seed):
-    """Requests with a few bytes changed, whole and cut at a random place."""
+    """Requests with a few bytes changed, complete and truncated at a random place."""
     chance = random.Random(seed)
     streams = []
     for _ in range(200):
@@ -158,7 +158,7 @@ def test_mutated_requests(server, seed):
 @pytest.mark.one_backend
 @pytest.mark.parametrize("number", range(len(REQUESTS)))
 def test_split_at_every_offset(server, number):
-    """Cut in two anywhere, a stream has the answer of the whole."""
+    """A stream split in two at any place has the same answers as the whole."""
     stream = REQUESTS[number]
     play(server.kyoto, [[stream]])
     (whole,) = play(server.kyoto, [[stream]])
@@ -167,21 +167,21 @@ def test_split_at_every_offset(server, number):
 
 
 def _stable(answer):
-    """Without dates."""
+    """Answers without their dates."""
     return [line for line in answer.split(b"\r\n") if not line.startswith(b"Date: ")]
 
 
 @pytest.mark.one_backend
 @pytest.mark.parametrize("number", range(len(REQUESTS)))
 def test_truncated_at_every_offset(server, number):
-    """A stream that ends anywhere is answered as far as it was complete, and the connection ends."""
+    """If a stream ends anywhere, its complete requests are answered, and the connection is closed."""
     play(server.kyoto, truncations(REQUESTS[number]))
 
 
 @pytest.mark.one_backend
 @pytest.mark.parametrize("number", NUMBERS, ids=lambda number: number[:24].decode())
 def test_every_number_in_every_place(server, number):
-    """Lengths, times, counts and cursors of any size and spelling."""
+    """Lengths, times, counts and cursors of any size and notation."""
     streams = [
         b"PUT /k HTTP/1.1\r\nHost: localhost\r\nContent-Length: " + number + b"\r\n\r\nvalue",
         b"POST /rpc/echo HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n" + number + b"\r\nvalue\r\n0\r\n\r\n",
@@ -208,7 +208,7 @@ def test_every_number_in_every_place(server, number):
 
 @pytest.mark.parametrize("name", GARBAGE)
 def test_other_protocols(server, name):
-    """What was meant for another server harms nobody, and stores nothing."""
+    """Requests of other protocols have no effect and store nothing."""
     play(server.kyoto, [[GARBAGE[name]]] * 10)
     if len(GARBAGE[name]) < 1000:
         play(server.kyoto, splits(GARBAGE[name][:200]))
@@ -222,7 +222,7 @@ def test_other_protocols(server, name):
     "length", [1 << 28, (1 << 31) - 1, 1 << 31, (1 << 32) - 1, 1 << 32, (1 << 63) - 1, 1 << 63, (1 << 64) - 1, 1 << 64, 10**30]
 )
 def test_huge_lengths(server, length):
-    """Announced, never sent: refused, and nothing is reserved."""
+    """A length that is announced and not sent is refused, and no memory is reserved."""
     before = server.resident_bytes()
     for answer in play(server.kyoto, [[http("PUT", "/k", [("Content-Length", str(length))])]] * 20):
         assert answer.startswith((b"HTTP/1.1 413 ", b"HTTP/1.1 400 ")), answer
@@ -235,7 +235,7 @@ def test_huge_lengths(server, length):
     [b"fffffff", b"7fffffff", b"ffffffff", b"7fffffffffffffff", b"ffffffffffffffff", b"10000000000000000", b"f" * 100, b"0" * 2000 + b"5"],
 )
 def test_huge_chunks(server, size):
-    """As well."""
+    """The same with the sizes of chunks."""
     before = server.resident_bytes()
     stream = http("POST", "/rpc/echo", [("Content-Type", TSV), ("Transfer-Encoding", "chunked")]) + size + b"\r\nabc"
     for answer in play(server.kyoto, [[stream]] * 20):
@@ -245,7 +245,7 @@ def test_huge_chunks(server, size):
 
 @pytest.mark.one_backend
 def test_floods_of_headers(server):
-    """Endless, numerous, long: given up before they fill the memory."""
+    """Headers that are endless, numerous or long are refused before they fill the memory."""
     before = server.resident_bytes()
     flood = b"GET /k HTTP/1.1\r\n" + b"A: b\r\n" * 300_000
     long = b"GET /k HTTP/1.1\r\nA: " + b"x" * 2_000_000
@@ -277,7 +277,7 @@ SHAPES = {
 @pytest.mark.one_backend
 @pytest.mark.parametrize("shape", SHAPES)
 def test_request_smuggling(server, shape):
-    """Where two readers could differ on where a request ends, it is refused and the connection ends."""
+    """If two parsers could disagree on the end of a request, it is refused and the connection is closed."""
     stream = b"POST /rpc/void HTTP/1.1\r\nHost: localhost\r\n" + SHAPES[shape] + SMUGGLED
     (answer,) = play(server.kyoto, [[stream]])
     assert b" 201 Created" not in answer
@@ -287,7 +287,7 @@ def test_request_smuggling(server, shape):
 @pytest.mark.one_backend
 @pytest.mark.parametrize("length", [8191, 8192, 8193])
 def test_request_lines_at_the_limit(server, length):
-    """8,191 bytes are read, 8,192 end the connection."""
+    """8,191 bytes are accepted; 8,192 close the connection."""
     line = b"GET /" + b"k" * (length - len("GET / HTTP/1.1")) + b" HTTP/1.1"
     for pieces in ([line + b"\r\n\r\n"], [line[:4000], line[4000:], b"\r\n\r\n"], [line, b"\r\n\r\n"], [line + b"\n\n"]):
         (answer,) = play(server.kyoto, [pieces])
@@ -296,7 +296,7 @@ def test_request_lines_at_the_limit(server, length):
 
 @pytest.mark.one_backend
 def test_maps_of_many_rows(server):
-    """Two million empty rows in a body, a million fields in a query's form."""
+    """Two million empty rows in a body, a million fields in a form."""
     bodies = [
         (TSV, b"\t\n" * 2_000_000),
         (TSV, b"a\t\n" * 1_000_000),
@@ -317,7 +317,7 @@ def test_maps_of_many_rows(server):
 @pytest.mark.parametrize("count", [0, 1, 65536, 0x7FFFFFFF, 0xFFFFFFFF])
 @pytest.mark.parametrize("size", [0, 1, (256 << 20) - 1, 256 << 20, (256 << 20) + 1, 0x7FFFFFFF, 0xFFFFFFFF])
 def test_counts_and_sizes(server, magic, count, size):
-    """Announced, never sent: nothing is reserved, nothing stored."""
+    """For a count that is announced and not sent, no memory is reserved and nothing is stored."""
     before = server.resident_bytes()
     head = {
         SET_BULK: struct.pack(">IIHIIq", 0, count, 0, size, size, 0), PLAY_SCRIPT: struct.pack(">IIIII", 0, size, count, size, size),
@@ -341,8 +341,8 @@ def test_counts_of_empty_records(server):
 
 
 @pytest.mark.one_backend
-def test_half_sent_requests_hold_nobody(server):
-    """2,000 of them, against which ktserver's 16 threads would not last: others are served at once, in bounded memory."""
+def test_half_sent_requests_block_no_client(server):
+    """2,000 slow clients, too many for ktserver's 16 threads: others are served at once, in bounded memory."""
     halves = [
         b"G",
         b"GET /k HTTP/1.1\r\nHost: local",
@@ -370,7 +370,7 @@ def test_half_sent_requests_hold_nobody(server):
 
 
 def test_clients_that_do_not_read(server):
-    """Their answers wait in bounded memory."""
+    """Pending answers take bounded memory."""
     with Kyoto(server.kyoto) as kyoto:
         kyoto.call("set", key="large", value=b"x" * 100_000)
     before = server.resident_bytes()
@@ -391,18 +391,18 @@ def test_clients_that_do_not_read(server):
 
 
 def clients(resp):
-    """How many are connected."""
+    """The number of connected clients."""
     (line,) = [line for line in resp.call("INFO", "clients").splitlines() if line.startswith(b"connected_clients:")]
     return int(line.partition(b":")[2])
 
 
 @pytest.mark.one_backend
 def test_a_flood_of_waiting_clients(server):
-    """1,000 wait; all are woken at once, those that went are not counted."""
+    """1,000 clients wait and are all woken at once; clients that have disconnected are not counted."""
     waiters = [Kyoto(server.kyoto) for _ in range(1000)]
     try:
         for waiter in waiters:
-            # The first is answered when the second, which came with it, has begun to wait.
+            # The first request is answered when the second, in the same packet, has begun to wait.
             waiter.send(rpc("void") + rpc("void", {"WAIT": "flood", "WAITTIME": "600"}))
         for waiter in waiters:
             assert waiter.answer() == ok()
@@ -421,8 +421,8 @@ def test_a_flood_of_waiting_clients(server):
             waiter.close()
 
 
-def test_many_conditions(server):
-    """Each client waits for a name of its own, a long one, and for many one after another."""
+def test_many_signal_names(server):
+    """Each client waits for its own long name, and for many names one after another."""
     waiters = [Kyoto(server.kyoto) for _ in range(100)]
     for number, waiter in enumerate(waiters):
         waiter.send(b"".join(rpc("void", {"WAIT": b"%d-%d" % (number, i) + b"x" * 10_000, "WAITTIME": "0.001"}) for i in range(20)))
@@ -467,15 +467,15 @@ NASTY = [
 @pytest.mark.one_backend
 @pytest.mark.parametrize("number", range(len(NASTY)))
 def test_nasty_expressions(server, number):
-    """Are answered, whatever they ask for, and let others go on (the witness)."""
+    """Any expression is answered, and others are served meanwhile (the witness)."""
     with Kyoto(server.kyoto) as kyoto:
         kyoto.set_bulk(*[(0, b"a" * 60 + b"%d" % i, b"", INT64_MAX) for i in range(300)])
         assert kyoto.call("match_regex", regex=NASTY[number]).status in (200, 450, 500)
 
 
 @pytest.mark.one_backend
-def test_nasty_likenesses(server):
-    """Long origins against many long keys."""
+def test_expensive_similarity_searches(server):
+    """Similarity searches with long origins in many long keys."""
     with Kyoto(server.kyoto) as kyoto:
         kyoto.set_bulk(*[(1, b"a" * 1000 + b"%d" % i, b"", INT64_MAX) for i in range(500)])
         for rows in (
@@ -488,7 +488,7 @@ def test_nasty_likenesses(server):
 
 @pytest.mark.one_backend
 def test_a_flood_of_cursors(server):
-    """One connection asks for 20,000: memory stays bounded."""
+    """One connection creates 20,000 cursors: memory stays bounded."""
     before = server.resident_bytes()
     with Kyoto(server.kyoto) as kyoto:
         for start in range(0, 20_000, 1000):
@@ -501,7 +501,7 @@ def test_a_flood_of_cursors(server):
 # --- everything at once
 
 
-# Of each client; all of them together end within the time.
+# The number of operations of each client; all of them together end within the time.
 WICKED_OPERATIONS, WICKED_S_MAX = 2_000, 800
 
 
@@ -523,12 +523,12 @@ class Wicked(threading.Thread):
             self.failure = failure
 
     def key(self):
-        """Mostly one of a thousand, now and then any bytes."""
+        """Usually one of a thousand keys, occasionally any bytes."""
         chance = self.chance
         return chance.randbytes(chance.randrange(64)) if chance.random() < 0.1 else b"%08d" % chance.randrange(1000)
 
     def play(self, kyoto):
-        """One operation."""
+        """Executes one operation."""
         chance = self.chance
         rows = {"DB": chance.randrange(7)}
         if chance.random() < 0.5:
@@ -549,7 +549,7 @@ class Wicked(threading.Thread):
                 "max": 10,
             }
         elif procedure.startswith("cur_"):
-            # Database 0 has the witness' records, which a cursor could meet and remove.
+            # A cursor could remove the witness's records, which are in database 0.
             rows["DB"] = chance.randrange(1, 7)
             rows |= {"CUR": chance.randrange(3), "value": value}
             rows |= {"key": self.key()} if chance.random() < 0.5 else {}
@@ -570,7 +570,7 @@ class Wicked(threading.Thread):
         self.note(answer.status, {200, 450} | EXTRA.get("wait" if "WAIT" in rows else procedure, set()))
 
     def rest(self, kyoto, value):
-        """One of REST's methods."""
+        """Executes one of REST's methods."""
         method = self.chance.choice(["GET", "HEAD", "PUT", "DELETE"])
         key = "".join("%%%02x" % byte for byte in self.key())
         mode = self.chance.choice(["set", "add", "replace"])
@@ -578,7 +578,7 @@ class Wicked(threading.Thread):
         self.note(response.status, {"GET": {200, 404}, "HEAD": {200, 404}, "PUT": {201, 450}, "DELETE": {204, 404}}[method])
 
     def binary(self, kyoto, value):
-        """One of the binary protocol's."""
+        """Executes one request of the binary protocol."""
         keys = [(self.chance.randrange(8), self.key()) for _ in range(self.chance.randrange(10))]
         which = self.chance.randrange(3)
         if which == 0:
@@ -589,12 +589,12 @@ class Wicked(threading.Thread):
             assert len(kyoto.get_bulk(*keys)) <= len(keys)
 
     def note(self, status, expected):
-        """Counts a status; fails on one that ktserver would not give."""
+        """Counts a status; fails on one that ktserver would not return."""
         assert status in expected, status
         self.statuses[status] = self.statuses.get(status, 0) + 1
 
 
-# Statuses beside success and a logical error.
+# Statuses other than success and a logical error.
 EXTRA = {"wait": {503}, "cur_jump_back": {501}, "cur_step_back": {501}, "cur_delete": {501}}
 PROCEDURES = (
     "set add replace append increment increment_double cas remove check seize get get get get set_bulk remove_bulk get_bulk "
@@ -604,7 +604,7 @@ PROCEDURES = (
 
 @pytest.mark.one_backend
 def test_a_wicked_mix(server):
-    """Ten clients: no status that ktserver would not give, and every kind of answer is seen."""
+    """Ten clients get only statuses that ktserver returns, and every kind of answer occurs."""
     clients = [Wicked(server.kyoto, seed, WICKED_OPERATIONS) for seed in range(10)]
     for client in clients:
         client.start()

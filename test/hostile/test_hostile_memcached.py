@@ -49,14 +49,14 @@ GARBAGE = {
 
 @pytest.mark.parametrize("seed", range(20))
 def test_random_bytes(server, seed):
-    """Noise is answered with errors or waited for; at the end of it the connection ends."""
+    """The server answers noise with errors or waits; when it ends, the connection is closed."""
     chance = random.Random(seed)
     play(server.memcached, [[chance.randbytes(chance.randrange(1, 400))] for _ in range(250)])
 
 
 @pytest.mark.parametrize("seed", range(20))
 def test_random_bytes_behind_a_plausible_start(server, seed):
-    """Noise that the parser takes for the beginning of a request."""
+    """Noise after the beginning of a valid request."""
     chance = random.Random(seed)
     starts = [b"set k 0 0 ", b"set k 0 0 10\r\n", b"get ", b"mg k ", b"ms k 10 ", b"ms k 10\r\n", b"incr k ", b"cas k 0 0 1 ", b"ma k "]
     play(server.memcached, [[chance.choice(starts) + chance.randbytes(chance.randrange(1, 200))] for _ in range(250)])
@@ -64,7 +64,7 @@ def test_random_bytes_behind_a_plausible_start(server, seed):
 
 @pytest.mark.parametrize("seed", range(40))
 def test_mutated_requests(server, seed):
-    """Requests with a few bytes changed, whole and cut at a random place."""
+    """Requests with a few bytes changed, complete and truncated at a random place."""
     chance = random.Random(seed)
     streams = []
     for _ in range(250):
@@ -76,9 +76,9 @@ def test_mutated_requests(server, seed):
 
 @pytest.mark.parametrize("number", range(len(REQUESTS)))
 def test_split_at_every_offset(server, number):
-    """Cut in two anywhere, a stream has the answer of the whole."""
+    """A stream split in two at any place has the same answers as the whole."""
     stream = REQUESTS[number]
-    # Played once before, so that what it stores is there for each of the others.
+    # Played once before, so that its records exist for each of the others.
     play(server.memcached, [[stream]])
     (whole,) = play(server.memcached, [[stream]])
     for at, answer in enumerate(play(server.memcached, splits(stream)), start=1):
@@ -87,13 +87,13 @@ def test_split_at_every_offset(server, number):
 
 @pytest.mark.parametrize("number", range(len(REQUESTS)))
 def test_truncated_at_every_offset(server, number):
-    """A stream that ends anywhere is answered as far as it was complete, and the connection ends."""
+    """If a stream ends anywhere, its complete requests are answered, and the connection is closed."""
     play(server.memcached, truncations(REQUESTS[number]))
 
 
 @pytest.mark.parametrize("number", NUMBERS, ids=lambda number: number[:24].decode())
 def test_every_number_in_every_place(server, number):
-    """Lengths, times, flags, tokens and amounts of any size and spelling."""
+    """Lengths, times, flags, tokens and amounts of any size and notation."""
     places = [
         b"set k %s 0 1\r\nx\r\n", b"set k 0 %s 1\r\nx\r\n", b"set k 0 0 %s\r\nx\r\n", b"cas k 0 0 1 %s\r\nx\r\n", b"incr k %s\r\n", b"decr k %s\r\n",
         b"touch k %s\r\n", b"gat %s k\r\n", b"verbosity %s\r\n", b"delete k %s\r\n", b"ms k %s\r\nx\r\n", b"ms k 1 F%s\r\nx\r\n",
@@ -105,7 +105,7 @@ def test_every_number_in_every_place(server, number):
 
 @pytest.mark.parametrize("name", GARBAGE)
 def test_other_protocols(server, name):
-    """What was meant for another server harms nobody."""
+    """Requests of other protocols have no effect."""
     play(server.memcached, [[GARBAGE[name]]] * 10)
     play(server.memcached, splits(GARBAGE[name][:200]))
 
@@ -113,14 +113,14 @@ def test_other_protocols(server, name):
 @pytest.mark.todana_only
 @pytest.mark.parametrize("name", ["resp", "redis inline", "binary protocol"])
 def test_other_protocols_store_nothing(server, name):
-    """Requests of other protocols are not understood by accident."""
+    """Requests of other protocols are not parsed by accident."""
     play(server.memcached, [[GARBAGE[name]]])
     with wire.Memcached(server.memcached) as connection:
         connection.talk(b"get hacked\r\n", b"END\r\n")
 
 
 def test_lengths_announced_and_never_sent(server):
-    """Hundreds of clients that promise a large value cost what they send."""
+    """Hundreds of clients that announce a large value cost only the memory of the bytes sent."""
     resident = server.resident_bytes() if server.processes else 0
     connections = [wire.Memcached(server.memcached) for _ in range(400)]
     try:
@@ -136,25 +136,25 @@ def test_lengths_announced_and_never_sent(server):
 
 
 def test_an_endless_line(server):
-    """A line without an end is cut off."""
+    """A line without an end is refused."""
     play(server.memcached, [[b"A" * 1_000_000], [b"get " + b"k " * 500_000]])
 
 
 def test_control_characters_in_keys(server):
-    """Keys with NUL or other control characters make no trouble, whatever is answered."""
+    """Keys with NUL or other control characters have no effect on others."""
     play(server.memcached, [[b"set a%cb 0 0 1\r\nx\r\nget a%cb\r\n" % (i, i)] for i in range(256)])
 
 
 class TestLargeAnswers:
-    """Small requests with answers beyond any buffer."""
+    """Small requests with replies that exceed any buffer."""
 
     @pytest.fixture
     def growth_bytes_max(self):
-        """The hard limit of one client's output, and what the allocator keeps of it."""
+        """The hard limit of one client's output, and memory that the allocator keeps."""
         return 700 << 20
 
     def test_one_line_cannot_ask_for_gigabytes(self, server):
-        """get of the same large record thousands of times, never read: within the output limit, or closed."""
+        """Thousands of unread gets of the same large record stay within the output limit, or the connection is closed."""
         value = b"x" * 1_000_000
         with wire.Memcached(server.memcached) as connection:
             connection.command("set large 0 0 %d" % len(value), value)

@@ -60,14 +60,14 @@ GARBAGE = {
 
 @pytest.mark.parametrize("seed", range(20))
 def test_random_bytes(server, seed):
-    """Noise is answered with an error, passed over or waited for; at the end of it the connection ends."""
+    """The server answers noise with an error, ignores it or waits; when it ends, the connection is closed."""
     chance = random.Random(seed)
     play(server.resp, [[chance.randbytes(chance.randrange(1, 400))] for _ in range(250)])
 
 
 @pytest.mark.parametrize("seed", range(20))
 def test_random_bytes_behind_a_plausible_start(server, seed):
-    """Noise that the parser takes for the beginning of a request."""
+    """Noise after the beginning of a valid request."""
     chance = random.Random(seed)
     starts = [b"*3\r\n$3\r\nSET\r\n$", b"*2\r\n", b"*1\r\n$4\r\n", b"*65536\r\n$1\r\n", b"SET a ", b'ECHO "', b"*2\r\n$3\r\nGET\r\n$10\r\n"]
     play(server.resp, [[chance.choice(starts) + chance.randbytes(chance.randrange(1, 200))] for _ in range(250)])
@@ -75,7 +75,7 @@ def test_random_bytes_behind_a_plausible_start(server, seed):
 
 @pytest.mark.parametrize("seed", range(40))
 def test_mutated_requests(server, seed):
-    """Requests with a few bytes changed, whole and cut at a random place."""
+    """Requests with a few bytes changed, complete and truncated at a random place."""
     chance = random.Random(seed)
     streams = []
     for _ in range(250):
@@ -87,9 +87,9 @@ def test_mutated_requests(server, seed):
 
 @pytest.mark.parametrize("number", range(len(REQUESTS)))
 def test_split_at_every_offset(server, number):
-    """Cut in two anywhere, a stream has the answer of the whole."""
+    """A stream split in two at any place has the same answers as the whole."""
     stream = REQUESTS[number]
-    # Played once before, so that what it stores is there for each of the others.
+    # Played once before, so that its records exist for each of the others.
     play(server.resp, [[stream]])
     (whole,) = play(server.resp, [[stream]])
     for at, answer in enumerate(play(server.resp, splits(stream)), start=1):
@@ -97,20 +97,20 @@ def test_split_at_every_offset(server, number):
 
 
 def _stable(answer):
-    """Without the connection's number in the answer of HELLO."""
+    """Answers without the connection's number in HELLO."""
     return b"HELLO" if b"server" in answer[:20] and b"proto" in answer else answer
 
 
 @pytest.mark.parametrize("number", range(len(REQUESTS)))
 def test_truncated_at_every_offset(server, number):
-    """A stream that ends anywhere is answered as far as it was complete, and the connection ends."""
+    """If a stream ends anywhere, its complete requests are answered, and the connection is closed."""
     stream = REQUESTS[number]
     play(server.resp, truncations(stream))
 
 
 @pytest.mark.parametrize("seed", range(12))
 def test_mutated_streams_split_at_every_offset(server, seed):
-    """Malformed streams, too, are the same in any pieces: what one packet ends with, two end with."""
+    """Malformed streams, too, have the same answers in any split."""
     chance = random.Random(seed)
     for _ in range(4):
         stream = mutate(chance, chance.choice(REQUESTS[:6]), DICTIONARY)[:120]
@@ -120,7 +120,7 @@ def test_mutated_streams_split_at_every_offset(server, seed):
 
 @pytest.mark.parametrize("number", NUMBERS, ids=lambda number: number[:24].decode())
 def test_every_number_in_every_place(server, number):
-    """Counts and lengths of any size and spelling."""
+    """Counts and lengths of any size and notation."""
     places = [
         b"*%s\r\n$4\r\nPING\r\n", b"*1\r\n$%s\r\nPING\r\n", b"*2\r\n$3\r\nGET\r\n$%s\r\nk\r\n", b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$%s\r\nvalue\r\n",
         b"SETRANGE k %s x\r\n", b"GETRANGE k %s %s\r\n", b"SETBIT k %s 1\r\n", b"GETBIT k %s\r\n", b"INCRBY k %s\r\n", b"DECRBY k %s\r\n",
@@ -135,14 +135,14 @@ def test_every_number_in_every_place(server, number):
 
 @pytest.mark.parametrize("name", GARBAGE)
 def test_other_protocols(server, name):
-    """What was meant for another server harms nobody, and stores nothing."""
+    """Requests of other protocols have no effect and store nothing."""
     play(server.resp, [[GARBAGE[name]]] * 10)
     play(server.resp, splits(GARBAGE[name][:200]))
     assert call(server.resp, "EXISTS", "hacked") == 0
 
 
 def test_lengths_announced_and_never_sent(server):
-    """Hundreds of clients that promise the largest value cost what they send, not what they promise."""
+    """Hundreds of clients that announce the largest value cost only the memory of the bytes sent."""
     resident = server.resident_bytes() if server.processes else 0
     promises = [b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$67108864\r\nabc", b"*65536\r\n$3\r\nDEL\r\n", b"*1024\r\n", b"*2\r\n$67108864\r\nx"]
     connections = [wire.Resp(server.resp) for _ in range(400)]
@@ -158,14 +158,14 @@ def test_lengths_announced_and_never_sent(server):
 
 
 def test_deep_nesting(server):
-    """Arrays within arrays are refused at the first one."""
+    """Nested arrays are refused at the first one."""
     for depth in (2, 8, 9, 1000, 100_000):
         (answer,) = play(server.resp, [[b"*1\r\n" * depth]])
         assert answer.startswith(b"-ERR Protocol error")
 
 
 def test_very_many_arguments(server):
-    """Tens of thousands of empty arguments are one request."""
+    """Tens of thousands of empty arguments are a valid request."""
     (answer,) = play(server.resp, [[b"*60000\r\n$3\r\nDEL\r\n" + b"$0\r\n\r\n" * 59_999]])
     assert answer == b":0\r\n"
 
@@ -178,49 +178,49 @@ def test_more_arguments_than_allowed(server):
 
 
 def test_an_endless_inline_line(server):
-    """A line without an end is cut off with an error."""
+    """A line without an end is refused with an error."""
     (answer,) = play(server.resp, [[b"A" * 1_000_000]])
     assert answer in (b"-ERR Protocol error: too big inline request\r\n", b"")
 
 
 def test_an_endless_count(server):
-    """A count without an end is cut off with an error."""
+    """A count without an end is refused with an error."""
     for start in (b"*", b"*1\r\n$"):
         (answer,) = play(server.resp, [[start + b"1" * 1_000_000]])
         assert answer.startswith(b"-ERR Protocol error") or answer == b""
 
 
 def test_a_huge_offset_is_refused(server):
-    """One small request cannot ask for gigabytes."""
+    """One small request cannot cause a reply of gigabytes."""
     for words in (["SETRANGE", "k", 2**40, "x"], ["SETRANGE", "k", 2**31, "x"], ["SETBIT", "k", 2**33, 1]):
         assert isinstance(call(server.resp, *words), Error)
 
 
 def test_a_costly_pattern(server):
-    """Stars without end match in time."""
+    """A pattern of many stars is matched in bounded time."""
     call(server.resp, "SET", "a" * 200, 1)
     assert call(server.resp, "KEYS", "*a" * 40 + "b") == []
     assert call(server.resp, "SCAN", 0, "COUNT", 10**6, "MATCH", "*a" * 40 + "b")[1] == []
 
 
 def test_lcs_of_large_values(server):
-    """A quadratic command is refused or ends in time."""
+    """A quadratic command is refused or ends in bounded time."""
     call(server.resp, "MSET", "x", b"a" * 1_000_000, "y", b"ab" * 500_000)
     with wire.Resp(server.resp) as connection:
         assert isinstance(connection.call("LCS", "x", "y", "LEN"), (Error, int))
 
 
 class TestLargeAnswers:
-    """Small requests with answers beyond any buffer."""
+    """Small requests with replies that exceed any buffer."""
 
     @pytest.fixture
     def growth_bytes_max(self):
-        """The hard limit of one client's output, and what the allocator keeps of it."""
+        """The hard limit of one client's output, and memory that the allocator keeps."""
         return 700 << 20
 
     @pytest.mark.todana_only
     def test_one_request_cannot_ask_for_gigabytes(self, server):
-        """MGET of the same large value a thousand times, never read: within the output limit, or closed."""
+        """A thousand unread MGETs of the same large value stay within the output limit, or the connection is closed."""
         call(server.resp, "SET", "large", b"x" * 10_000_000)
         resident = server.resident_bytes() if server.processes else 0
         with wire.Resp(server.resp, receive_buffer_bytes=4096) as greedy:
@@ -230,7 +230,7 @@ class TestLargeAnswers:
                 assert server.resident_bytes() - resident < (2100 << 20 if server.kind == "oracle" else 600 << 20)
 
     def test_a_transaction_cannot_queue_gigabytes(self, server):
-        """What MULTI may hold is limited."""
+        """The memory of MULTI is limited."""
         resident = server.resident_bytes() if server.processes else 0
         with wire.Resp(server.resp) as greedy:
             greedy.call("MULTI")
