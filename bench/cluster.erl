@@ -1,5 +1,5 @@
-%% Peer nodes for measurements that need several: started side by side, each
-%% ended by its control connection when the node that measures goes away.
+%% Starts several peer nodes concurrently for a measurement. The control
+%% connection of each ends it when the measuring node ends.
 %%
 %% Used by e3.erl and e4.erl. Loopback, port mapper and cookie come from the
 %% environment that cluster.py makes; peers inherit it.
@@ -27,8 +27,8 @@ one_thread() ->
         " +sbwtdio none", " "
     ).
 
-%% Peers of these names, two for each scheduler at a time. All or none run when
-%% this returns. Progress is told by printed lines that are not JSON.
+%% Starts peers of these names, two for each scheduler at a time. All or none
+%% run when this returns. It prints its progress as lines that are not JSON.
 -spec start([string()], [string()], string()) ->
     {ok, [member()]} | {error, term()}.
 start(Names, Flags, Title) ->
@@ -56,20 +56,20 @@ start([Name | Names], Flags, Title, All, Width, Busy, Done)
 start(Names, Flags, Title, All, Width, Busy, Done) ->
     receive
         {started, Result} ->
-            tell(Title, length(Done) + 1, All),
+            report(Title, length(Done) + 1, All),
             start(Names, Flags, Title, All, Width, Busy - 1, [Result | Done])
     end.
 
--spec tell(string(), pos_integer(), pos_integer()) -> ok.
-tell(_Title, _Done, 1) ->
+-spec report(string(), pos_integer(), pos_integer()) -> ok.
+report(_Title, _Done, 1) ->
     ok;
-tell(Title, Done, All) when Done =:= All; Done rem 8 =:= 0 ->
+report(Title, Done, All) when Done =:= All; Done rem 8 =:= 0 ->
     io:format("~ts: ~b of ~b nodes started~n", [Title, Done, All]);
-tell(_Title, _Done, _All) ->
+report(_Title, _Done, _All) ->
     ok.
 
-%% peer:start/1 exits where a node does not come up. There is an answer whatever
-%% goes wrong, as start/7 waits for one.
+%% peer:start/1 exits if a node does not start. This returns a result in every
+%% case, because start/7 waits for one.
 -spec try_start(string(), [string()]) -> {ok, member()} | {error, term()}.
 try_start(Name, Flags) ->
     Code = filename:dirname(code:which(?MODULE)),
@@ -79,7 +79,7 @@ try_start(Name, Flags) ->
         longnames => true,
         connection => standard_io,
         wait_boot => ?BOOT_MS,
-        %% A node that starts while all ends must not leave a port mapper.
+        %% A node that starts while the run ends must not leave a port mapper.
         args => Flags ++ kernel_flags() ++ ["-start_epmd", "false", "-pa", Code]
     },
     try
@@ -91,7 +91,7 @@ try_start(Name, Flags) ->
         _:Why -> {error, Why}
     end.
 
-%% A node that came up and cannot be reached does not stay.
+%% A node that started but cannot be reached is stopped.
 -spec connect(pid(), node()) -> {ok, member()} | {error, term()}.
 connect(Control, Node) ->
     try
@@ -104,7 +104,7 @@ connect(Control, Node) ->
             {error, Reason}
     end.
 
-%% Nodes come and go here on purpose: `global` must not take that for a
+%% Nodes come and go here on purpose: `global` must not see that as a
 %% partition and disconnect others.
 -spec kernel_flags() -> [string()].
 kernel_flags() ->
@@ -127,7 +127,7 @@ stop(Members) ->
 nodes_of(Members) ->
     [Node || #{node := Node} <- Members].
 
-%% Waits until every node sees all others and nobody else.
+%% Waits until every node sees exactly the others.
 -spec await_mesh([member()]) -> ok.
 await_mesh(Members) ->
     Nodes = [node() | nodes_of(Members)],
@@ -151,7 +151,7 @@ await_mesh(Nodes, Deadline) ->
 seen() ->
     length(erlang:nodes()).
 
-%% CPU time of this node and of the members so far, of all their threads.
+%% CPU time of this node and of the members so far, all threads included.
 -spec cpu_us([member()]) -> non_neg_integer().
 cpu_us(Members) ->
     lists:sum([

@@ -1,4 +1,4 @@
-"""An Erlang cluster for one measurement: on loopback, with a port mapper and a cookie of its own; nothing is left."""
+"""An Erlang cluster for one measurement: on loopback, with its own port mapper and cookie. It leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from pathlib import Path
 from machine import erlang_environment
 from servers import served
 
-# What a node takes, with one thread of Erlang code (see one_thread/0 in cluster.erl).
+# Memory of a node with one thread of Erlang code (see one_thread/0 in cluster.erl).
 NODE_MEGABYTES = 70
 MAPPER_TIMEOUT_S = 10
 
 
 @contextlib.contextmanager
 def loopback(name):
-    """Flags and environment with which a node may start peers; the node's own name is given.
+    """Flags and environment of a node of this name that starts peers.
 
-    The cookie is a file that only its owner can read, so it stands on no command line.
+    The cookie is a file that only its owner can read, so it is on no command line.
     """
     with tempfile.TemporaryDirectory(prefix="todana-cluster-") as home:
         cookie = Path(home) / ".erlang.cookie"
@@ -33,7 +33,7 @@ def loopback(name):
         environment = {"HOME": home, "ERL_EPMD_ADDRESS": "127.0.0.1", "ERL_EPMD_PORT": str(port)}
         mapper = subprocess.Popen(
             ["epmd"],
-            stderr=subprocess.DEVNULL,  # it complains about who only looks whether it is there
+            stderr=subprocess.DEVNULL,  # it complains about connections that only check whether it listens
             env={**erlang_environment(), **environment},
             preexec_fn=served.die_with_parent,
         )
@@ -46,14 +46,14 @@ def loopback(name):
 
 
 def _flags(name):
-    # Nodes come and go on purpose: `global` must not take that for a partition and disconnect others.
+    # Nodes come and go on purpose: `global` must not see that as a partition and disconnect others.
     settings = {
         "inet_dist_use_interface": "{127,0,0,1}",
         "prevent_overlapping_partitions": "false",
         "logger_level": "error",
     }
     kernel = [word for setting in settings.items() for word in setting]
-    # Ctrl-C is for the program that measures: a node would stop to ask what to do.
+    # Ctrl-C is for the program that measures; a node would open its break menu.
     return ["+B", "i", "-start_epmd", "false", "-name", f"{name}@127.0.0.1", "-kernel", *kernel]
 
 
@@ -70,7 +70,7 @@ def _await_listener(port):
 
 
 def available_megabytes() -> int:
-    """Memory that programs can still have without swapping."""
+    """Memory available to programs without swapping."""
     for line in Path("/proc/meminfo").read_text().splitlines():
         if line.startswith("MemAvailable:"):
             return int(line.split()[1]) // 1024
@@ -78,7 +78,7 @@ def available_megabytes() -> int:
 
 
 def refusal(nodes) -> str | None:
-    """Why a cluster of so many nodes is not started here, or None."""
+    """The reason why this machine cannot run a cluster of this size, or None."""
     needed, available = nodes * NODE_MEGABYTES, available_megabytes()
     if needed <= available:
         return None

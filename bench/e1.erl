@@ -1,13 +1,14 @@
-%% E1: reads that scale. One store in five forms, read by 1 to 128 processes.
+%% E1: reads that scale. One store in several forms, read by 1 to 128 processes.
 %%
 %% Called by bench/run, which compiles it into a temporary directory:
 %%     erl -pa EBIN -run e1 main CELL_MS ROUNDS ENTRIES KEYS SIZE SPREAD CLIENTS
 %% Prints one line of JSON for each arm: the reads per second of each round, and
-%% the CPU time of a read (null where a round is too short for the system's
-%% clock of it). The arms take turns; one that fails prints {"failed": Reason}.
+%% the CPU time of a read (null if a round is too short for the system's clock
+%% of CPU time). The arms are interleaved; one that fails prints
+%% {"failed": Reason}.
 %%
 %%     dict_local  a dict in the reader's own process: the published serial run,
-%%                 so only where there is one client
+%%                 only with one client
 %%     dict        a process that owns a dict; each read is a call (published)
 %%     gen_server  the same with a map, in a gen_server
 %%     ets         a named, protected table with read_concurrency (as published)
@@ -20,7 +21,8 @@
 -export([init/1, handle_call/3, handle_cast/2]).
 
 -type arm() :: dict_local | dict | gen_server | ets | persistent | todana.
-%% What the keys are, how long the values, and whether all read one key.
+%% The type of the keys, the length of the values, and whether all clients read
+%% one key.
 -type keys() :: {integer | binary, pos_integer(), spread | hot}.
 
 
@@ -82,14 +84,14 @@ cell({Kind, Size, Spread} = Keys, Entries, Plan) ->
                 clients => Clients,
                 arm => Arm
             },
-            Figures = interleave:figures(Found, fun told/1),
+            Figures = interleave:figures(Found, fun rates/1),
             io:put_chars([json:encode(maps:merge(Named, Figures)), $\n])
         end,
         Played
     ).
 
--spec told([{float(), float() | null}]) -> map().
-told(Samples) ->
+-spec rates([{float(), float() | null}]) -> map().
+rates(Samples) ->
     {Reads, Cpu} = lists:unzip(Samples),
     #{reads_per_second => Reads, cpu_us_per_read => Cpu}.
 
@@ -152,7 +154,7 @@ measure(Store, Names, #{cell_ms := CellMs, clients := Clients}) ->
     ],
     interleave:together(CellMs, Works).
 
-%% A hundred reads between two looks at the clock.
+%% A hundred reads between two readings of the clock.
 -spec work(term(), tuple(), integer(), pos_integer(), non_neg_integer()) ->
     non_neg_integer().
 work(Store, Names, End, At, Count) ->

@@ -1,15 +1,15 @@
-%% E2: where a hot server keeps its state. One status that many processes update
-%% and read, in five places.
+%% E2: where a hot server keeps its state. Many processes update and read one
+%% status, which is stored in five ways.
 %%
 %% Called by bench/run, which compiles it into a temporary directory:
 %%     erl -pa EBIN -run e2 main CELL_MS ROUNDS PROCESSES
 %% Prints one line of JSON for each arm: operations per second of each round,
-%% the CPU time of an operation (null where a round is too short for the
-%% system's clock of it), and the profile of all rounds. The arms take turns;
-%% one that fails prints {"failed": Reason}. An operation is an update or a
-%% read, by turns. Each is profiled as it is counted: what that costs is in the
-%% figures of every arm. With `profilers` for PROCESSES, prints one line for
-%% each profiler: the microseconds that a pair of start and stop costs.
+%% the CPU time of an operation (null if a round is too short for the system's
+%% clock of CPU time), and the profile of all rounds. The arms are interleaved;
+%% one that fails prints {"failed": Reason}. Updates and reads alternate. Each
+%% is profiled while it is counted, and the cost of that is part of the figures
+%% of every arm. With `profilers` for PROCESSES, prints one line for each
+%% profiler: the microseconds of a pair of start and stop.
 %%
 %%     gen_server          the state of a process; each operation is a call
 %%     ets                 a public table (the published remedy)
@@ -78,16 +78,16 @@ cell(Processes, #{rounds := Rounds} = Plan) ->
     lists:foreach(
         fun({Arm, _} = Found) ->
             Named = #{arm => Arm, processes => Processes},
-            Told = fun(Samples) -> told(Arm, Samples, Profile) end,
-            print(maps:merge(Named, interleave:figures(Found, Told)))
+            Figures = fun(Samples) -> rates(Arm, Samples, Profile) end,
+            print(maps:merge(Named, interleave:figures(Found, Figures)))
         end,
         Played
     ).
 
--spec told(
+-spec rates(
     arm(), [{float(), float() | null}], [todana_profile:row()]
 ) -> map().
-told(Arm, Samples, Profile) ->
+rates(Arm, Samples, Profile) ->
     {Operations, Cpu} = lists:unzip(Samples),
     #{
         operations_per_second => Operations,
@@ -158,7 +158,7 @@ read(todana, Table) ->
     {ok, N} = todana:get(Table, status),
     N.
 
-%% The state is a status, or the table of the profiler that is a process.
+%% The state is a status, or the table of the profiler process.
 -spec init(integer() | profiler) -> {ok, integer() | ets:table()}.
 init(profiler) -> {ok, ets:new(e2_process_profile, [])};
 init(N) -> {ok, N}.
@@ -182,12 +182,12 @@ handle_cast({stop, Pid, Label, At}, Table) ->
 
 %% ------------------------------------------------------------- profiling ---
 
-%% What a pair of start and stop costs:
+%% Measures a pair of start and stop:
 %%     counters  todana_profile
 %%     ets       start times and sums in a public table, by the caller
-%%     process   as the original did it: both are cast to one process, with the
-%%               caller's clock; it keeps the start times in its dictionary and
-%%               the sums in a table. What it does for them counts as well.
+%%     process   the design of the original: both are cast to one process, with
+%%               the caller's clock; it keeps the start times in its dictionary
+%%               and the sums in a table. Its own work counts as well.
 -spec profiling(map()) -> ok.
 profiling(#{rounds := Rounds, cell_ms := CellMs}) ->
     Table = ets:new(e2_profile, [public]),
@@ -247,8 +247,8 @@ ets_pairs(Table, Left) ->
     add(Table, pair, Elapsed),
     ets_pairs(Table, Left - 1).
 
-%% The call is answered when all casts before it are done: the mailbox does not
-%% grow without end.
+%% The call returns when the process has handled all casts before it, so that
+%% its mailbox does not grow without bound.
 -spec process_pairs(pid(), non_neg_integer()) -> ok.
 process_pairs(Pid, 0) ->
     gen_server:call(Pid, await, infinity);

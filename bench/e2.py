@@ -1,4 +1,4 @@
-"""E2: where a hot server keeps its state; one status that processes update and read, in several places."""
+"""E2: where a hot server keeps its state; one status, stored in several ways, that processes update and read."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ PROFILERS = ("counters", "ets", "process")
 
 
 def steps(plan) -> int:
-    """Cells that `run` tells of."""
+    """The number of cells that `run` reports."""
     return len(ARMS) * len(plan["processes"]) + len(PROFILERS)
 
 

@@ -1,13 +1,13 @@
-%% E3: what distributed Erlang costs as the cluster grows, and what one process
-%% in the path does to a server with more schedulers.
+%% E3: what distributed Erlang costs as the cluster grows, and how one process
+%% in the path limits a server with more schedulers.
 %%
 %% Called by bench/run, which compiles it into a temporary directory:
 %%     erl -pa EBIN -run e3 main ROUNDS NODES ECHOES CALLS PROCESSES NAMES
 %%         SCHEDULERS CLIENTS OPERATIONS
 %% Prints one line of JSON for each cell, with the microseconds per operation of
-%% each round and the CPU time that its nodes spent on one (null where a round
-%% is too short for the system's clock of it). An operation that fails prints
-%% {"failed": Reason} for its cell, and the run goes on.
+%% each round and the CPU time of its nodes for each (null if a round is too
+%% short for the system's clock of CPU time). An operation that fails prints
+%% {"failed": Reason} for its cell, and the run continues.
 %%
 %% Part `nodes`: operations of one process beside 0, 1, 4.. other nodes.
 %%     add_node            start a node; it and this one are connected
@@ -17,13 +17,13 @@
 %%     monitor             monitor a process, kill it, receive DOWN
 %%     global_*            register, look up and unregister names
 %%     pg_join             join a group with one process (_everywhere: until
-%%                         every node has been told)
+%%                         every node knows)
 %%     pg_members, pg_leave
 %%
 %% Part `scale_up`: many operations of client nodes on one server node.
 %%     echo_many           over four echo servers for each scheduler
 %%     echo_one            over one echo server
-%%     erpc                remote calls, each in a process of its own
+%%     erpc                remote calls, each in a new process
 %%     rpc_one_process     remote calls through the process `rex`, as published
 -module(e3).
 
@@ -33,14 +33,14 @@
 
 -type step() ::
     echo_pid | echo_name | erpc | rpc | monitor | global | pg | add_node.
-%% Microseconds per operation: of the clock, of all CPUs.
+%% Microseconds per operation: elapsed time, and CPU time of all cores.
 -type cost() :: {float(), float() | null}.
 -type sample() :: #{atom() => cost()}.
 
 -define(STEP_MS, 180_000).
-%% CPU time is counted in steps of 10 ms: less than this says nothing.
+%% CPU time is counted in steps of 10 ms: less than this is no measurement.
 -define(CPU_US_MIN, 100_000).
-%% Names and groups are few; they are looked up more than once.
+%% There are few names and groups, so they are looked up several times.
 -define(PASSES, 100).
 
 -spec main([string()]) -> no_return().
@@ -79,7 +79,7 @@ print(Cell) ->
 text(Reason) ->
     iolist_to_binary(io_lib:format("~0tP", [Reason, 20])).
 
-%% What a step did in some time, in microseconds for each of Count operations.
+%% Times some work, in microseconds for each of Count operations.
 -spec timed([cluster:member()], pos_integer(), fun(() -> term())) ->
     cost().
 timed(Members, Count, Work) ->
@@ -98,8 +98,8 @@ since_us(Started) ->
     Elapsed = erlang:monotonic_time() - Started,
     erlang:convert_time_unit(Elapsed, native, nanosecond) / 1.0e3.
 
-%% Runs in a process of its own, so that what goes wrong there, and what it
-%% leaves in a mailbox, ends with it.
+%% Runs in a new process, so that its failure and the messages in its mailbox
+%% end with it.
 -spec guarded(fun(() -> Result)) -> {ok, Result} | {failed, binary()}.
 guarded(Work) ->
     {Pid, Monitor} = spawn_monitor(fun() -> exit({done, Work()}) end),
@@ -130,7 +130,7 @@ operations(add_node) ->
 operations(Step) ->
     [Step].
 
-%% Lets the cluster grow to Count peers and measures beside them.
+%% Grows the cluster to Count peers and measures with them.
 -spec nodes(non_neg_integer(), [cluster:member()], map()) ->
     [cluster:member()].
 nodes(Count, Members, Plan) ->
@@ -165,10 +165,10 @@ failed(Count, Reason) ->
         Operations
     ).
 
-%% All steps take turns in each round.
+%% The steps are interleaved, round by round.
 -spec rounds(non_neg_integer(), [cluster:member()], map()) -> ok.
 rounds(Count, Members, #{rounds := Rounds} = Plan) ->
-    %% The first round is to warm up, and not counted.
+    %% The first round warms up and is not counted.
     Samples = [
         {Step, Round, guarded(fun() -> step(Step, Members, Plan) end)}
      || Round <- lists:seq(0, Rounds),
@@ -309,7 +309,7 @@ step(add_node, Members, _Plan) ->
 passes() ->
     lists:seq(1, ?PASSES).
 
-%% The other nodes; where there are none, this one, as published.
+%% The other nodes; this node if there are none, as in the published run.
 -spec targets([cluster:member()]) -> [node()].
 targets([]) -> [node()];
 targets(Members) -> cluster:nodes_of(Members).
@@ -318,7 +318,7 @@ targets(Members) -> cluster:nodes_of(Members).
 pick(N, Targets) ->
     element(N rem tuple_size(Targets) + 1, Targets).
 
-%% Processes on all nodes in turn, in random order.
+%% Processes on all nodes, in random order.
 -spec victims([node()], pos_integer()) -> [pid()].
 victims(Nodes, Count) ->
     Share = max(1, Count div length(Nodes)),
@@ -398,7 +398,7 @@ scale_up_operations() ->
     map()
 ) -> ok.
 scale_up(Clients, Server, Members, Schedulers, #{rounds := Rounds} = Plan) ->
-    %% The first round is to warm up, and not counted.
+    %% The first round warms up and is not counted.
     Samples = [
         {{Online, Operation}, Round, guarded(fun() ->
             load(Operation, Online, Server, Members, Plan)
@@ -460,7 +460,7 @@ load(Operation, Online, Server, Members, #{operations := Operations}) ->
     ),
     #{Operation => Sample}.
 
-%% What a client node does.
+%% The work of a client node.
 -spec work(atom(), node(), tuple(), pos_integer()) -> ok.
 work(erpc, Node, _Servers, Count) ->
     erpcs({Node}, Count);
@@ -486,8 +486,8 @@ responses(Node, Requests) ->
 
 %% ------------------------------------------------------ on the peers ------
 
-%% What each node has, the one that measures included: an echo server and the
-%% process of pg's default scope. They belong to the node, not to the caller.
+%% Starts the processes that each node has, the measuring one included: an echo
+%% server and pg's default scope. They belong to the node, not to the caller.
 -spec serve() -> ok.
 serve() ->
     true = register(e3_echo, spawn(fun echo/0)),
@@ -507,7 +507,7 @@ echo() ->
 idle(Count) ->
     [spawn(fun() -> receive stop -> ok end end) || _ <- lists:seq(1, Count)].
 
-%% Tells when a group has its first member.
+%% Reports when a group has its first member.
 -spec watch(pid(), term()) -> ok.
 watch(Parent, Group) ->
     Monitor = monitor(process, Parent),

@@ -1,4 +1,4 @@
-"""E3: what distributed Erlang costs as the cluster grows, and what one process in the path costs a server."""
+"""E3: what distributed Erlang costs as the cluster grows, and how one process in the path limits a server."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ QUICK = {
 
 
 def run(plan, say) -> list[dict]:
-    """All cells, as e3.erl prints them; counts of nodes for which memory is missing are failed cells."""
+    """All cells, as e3.erl prints them; a node count that needs more memory than there is becomes a failed cell."""
     refused = {count: cluster.refusal(count) for count in plan["nodes"]}
     for reason in filter(None, refused.values()):
         say(f"e3: {reason}")
@@ -47,7 +47,7 @@ def run(plan, say) -> list[dict]:
     ]  # fmt: skip
     with cluster.loopback("e3") as (flags, environment):
         found = local.results("e3", arguments, say, also=["cluster"], flags=flags, environment=environment)
-    # More schedulers than cores would show how they share them, not what they add.
+    # More schedulers than cores would measure how they share cores.
     for cell in found:
         if cell["part"] == "scale_up":
             cell["scheduler_counts_left_out"] = left_out

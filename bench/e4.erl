@@ -4,30 +4,31 @@
 %%
 %% Called by bench/run, which compiles it into a temporary directory:
 %%     erl -pa EBIN -run e4 main ROUNDS DEADLINE_MS MESSAGES
-%% Prints one line of JSON for each mailbox and path: what each round found, or
-%% {"failed": Reason}. A round ends when every message has come back, or at
-%% its deadline, however many wait in the mailbox. Of those `sent`, some were
-%% `received`, and at the end some were `waiting` in the mailbox; the others are
-%% `lost`: they had not come back.
+%% Prints one line of JSON for each mailbox and path: the figures of each round,
+%% or {"failed": Reason}. A round ends when every message has come back, or at
+%% its deadline, even if messages wait in the mailbox. Of the messages `sent`,
+%% some are `received`, some are still `waiting` in the mailbox at the end, and
+%% the others are `lost`: they did not come back.
 %%
 %% Mailboxes of all processes in the path: on_heap, off_heap. Paths, both ways:
-%%     direct  a message each
+%%     direct  every message is sent separately
 %%     timer   a buffer on each node, as published: it sends 101 messages at
-%%             once, or what it has after 100 ms of quiet, newest first
-%%     load    a sender on each node that sends all it has as one list, at once
-%%             when it is idle, else when the list before has been taken; no
-%%             timer, and the order is kept
+%%             once, or fewer after 100 ms without a message, newest first
+%%     load    a sender on each node that sends all its messages as one list,
+%%             immediately if it is idle, otherwise when the previous list has
+%%             been taken; it needs no timer and keeps the order
 %%
-%% Where one process is in the path (timer, load), it numbers the messages in
-%% the order in which it takes them; messages that go directly have no order
-%% among each other (null). `out_of_order_there` counts those that the
-%% echo server received after a later one, `out_of_order` those that came back
-%% so. Only `load` promises an order. (Two buffers that turn the order round
-%% restore it as long as both send the same messages together.)
+%% A process in the path (timer, load) numbers the messages in the order in
+%% which it takes them; messages that are sent directly have no order (null).
+%% `out_of_order_there` counts the messages that the echo server received after
+%% a later one, `out_of_order` those that came back after a later one. Only
+%% `load` promises an order. (Two buffers that reverse the order restore it as
+%% long as both send the same messages together.)
 %%
-%% The queue is looked at from inside: when all are sent, as nothing was taken
-%% until then, and every 256 messages from there on. To ask from outside would
-%% change what is measured: the process would fetch its messages to answer.
+%% The receiver samples the length of its own queue: when all messages are sent,
+%% because it takes none until then, and after every 256 messages. A request
+%% from outside would change the measurement, because the process would have to
+%% fetch its messages to answer.
 -module(e4).
 
 -export([main/1]).
@@ -36,7 +37,7 @@
 
 -type mailbox() :: on_heap | off_heap.
 -type path() :: direct | timer | load.
-%% Of a process in the path: whom to give a message for the other node.
+%% The process that takes the messages for the other node.
 -type way() :: direct | pid().
 
 -define(PAYLOAD, <<"nineteen bytes long">>).
@@ -46,9 +47,9 @@
 -define(GATHERED, 100).
 -define(LOOK_EVERY, 256).
 -define(ANSWER_MS, 5_000).
-%% CPU time is counted in steps of 10 ms: less than this says nothing.
+%% CPU time is counted in steps of 10 ms: less than this is no measurement.
 -define(CPU_US_MIN, 100_000).
-%% After the last message: time for a duplicate to arrive.
+%% Time after the last message in which a duplicate can arrive.
 -define(AFTER_MS, 20).
 
 -spec main([string()]) -> no_return().
@@ -67,10 +68,10 @@ arms() ->
     [{Mailbox, Path}
      || Path <- [direct, timer, load], Mailbox <- [on_heap, off_heap]].
 
-%% All arms take turns in each round.
+%% The arms are interleaved, round by round.
 -spec cells(pos_integer(), [cluster:member()], map()) -> ok.
 cells(Count, Members, #{rounds := Rounds} = Plan) ->
-    %% Once each to warm up, not counted.
+    %% Each arm warms up once, which is not counted.
     _ = [guarded(Arm, min(Count, ?WARM_UP), Members, Plan) || Arm <- arms()],
     Samples = [
         {Arm, guarded(Arm, Count, Members, Plan)}
@@ -100,7 +101,7 @@ print(Cell) ->
 
 %% ------------------------------------------------------------ a round -----
 
-%% What happens to one round is not to happen to the next.
+%% A failure of one round does not affect the next.
 -spec guarded(
     {mailbox(), path()}, pos_integer(), [cluster:member()], map()
 ) -> {ok, map()} | {failed, binary()}.
@@ -187,7 +188,7 @@ report(Sent, Counts, Latencies, Started, Figures) ->
         sent => Sent,
         received => Received,
         waiting => Waiting,
-        %% What waits may be there twice.
+        %% Waiting messages may be duplicates.
         lost => max(0, Sent - Received - Waiting),
         duplicated => Duplicated,
         out_of_order => OutOfOrder,
@@ -205,14 +206,14 @@ percentile([], _Count, _Part) ->
 percentile(Sorted, Count, Part) ->
     lists:nth(max(1, ceil(Count * Part)), Sorted) / 1.0e3.
 
-%% Who has fallen behind by much says nothing.
+%% A process that has fallen behind does not answer in time.
 -spec ask(pid()) -> term().
 ask(Pid) ->
     Pid ! {ask, self()},
     receive {Pid, Answer} -> Answer after ?ANSWER_MS -> null end.
 
-%% One process for each message. Looks at the clock once in a thousand; past the
-%% deadline no more are sent.
+%% Starts one process for each message. Reads the clock after every thousand;
+%% after the deadline it sends no more.
 -spec flood(
     pos_integer(), pid(), pid(), way(), integer(), non_neg_integer()
 ) -> non_neg_integer().
@@ -303,7 +304,7 @@ wait_ms(_Missing, Until) ->
             past
     end.
 
-%% Counts collections of both generations, and the time they took.
+%% Counts garbage collections of both generations, and their time.
 -spec trace(non_neg_integer(), integer(), integer()) -> ok.
 trace(Count, Native, Since) ->
     receive
@@ -330,8 +331,8 @@ way(Mailbox, timer) ->
         [link, {message_queue_data, Mailbox}]
     );
 way(Mailbox, load) ->
-    %% Whoever takes lists is not who makes them: a list is taken at once,
-    %% however much waits to be sent.
+    %% The process that takes lists does not build them, so that it takes a list
+    %% immediately even if many messages wait to be sent.
     Taker = spawn_opt(fun take/0, [link, {message_queue_data, Mailbox}]),
     spawn_opt(
         fun() ->
@@ -344,7 +345,7 @@ way(Mailbox, load) ->
         [link, {message_queue_data, Mailbox}]
     ).
 
-%% Tells the processes of both nodes of each other.
+%% Introduces the processes of both nodes to each other.
 -spec join(way(), way()) -> ok.
 join(direct, direct) ->
     ok;
@@ -353,7 +354,7 @@ join(Near, Far) ->
     Far ! {join, Near},
     ok.
 
-%% A message for a process of the other node.
+%% Sends a message to a process of the other node.
 -spec give(way(), pid(), tuple()) -> ok.
 give(direct, To, Message) ->
     To ! Message,
@@ -362,7 +363,7 @@ give(Way, To, Message) ->
     Way ! {give, To, Message},
     ok.
 
-%% What is sent from the near side gets a number here; replies keep theirs.
+%% Numbers the messages of the near side; replies keep their number.
 -spec numbered(tuple(), non_neg_integer()) -> tuple().
 numbered({Counter, Id, SentAt, 0, Payload}, Number) ->
     {Counter, Id, SentAt, Number, Payload};
@@ -395,7 +396,7 @@ buffer(Far, Number, Held, Messages) ->
 deliver(Batch) ->
     lists:foreach(fun({To, Message}) -> To ! Message end, Batch).
 
-%% The sender by load: nothing is under way.
+%% The sender by load, with no list on its way.
 -spec idle(pid(), non_neg_integer()) -> no_return().
 idle(Taker, Number) ->
     receive
@@ -404,8 +405,8 @@ idle(Taker, Number) ->
             gather(Taker, Number + 1, 1, [First])
     end.
 
-%% All that is here already goes at once. In a flood the mailbox is never empty,
-%% so there is an end to looking for more.
+%% Sends all messages that have arrived as one list. In a flood the mailbox is
+%% never empty, so the length of a list is limited.
 -spec gather(pid(), non_neg_integer(), pos_integer(), [tuple()]) ->
     no_return().
 gather(Taker, Number, Count, Messages) when Count >= ?GATHERED ->
@@ -424,7 +425,8 @@ send(Taker, Number, Messages) ->
     Taker ! {batch, self(), lists:reverse(Messages)},
     busy(Taker, Number, 0, []).
 
-%% A list is under way: what comes meanwhile waits until it has been taken.
+%% The sender by load, with a list on its way: new messages wait until the list
+%% has been taken.
 -spec busy(pid(), non_neg_integer(), non_neg_integer(), [tuple()]) ->
     no_return().
 busy(Taker, Number, Count, Messages) ->

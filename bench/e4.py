@@ -1,4 +1,4 @@
-"""E4: what a flooded mailbox costs, and what batches in front of it are worth."""
+"""E4: what a flooded mailbox costs, and what batches in front of it gain."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ARMS = [(mailbox, path) for path in ("direct", "timer", "load") for mailbox in (
 
 
 def steps(plan) -> int:
-    """How often `run` says something: each cell and each round."""
+    """The number of reports of `run`: one for each cell and each round."""
     return (len(ARMS) + plan["rounds"]) * len(plan["messages"])
 
 

@@ -1,10 +1,10 @@
 """E5, the event loop: one request for each record, by ten clients as published and by thousands.
 
-Todana with each of its event back ends beside redis-server and memcached, by every protocol they speak. In a cell, a number
-of clients is connected, of which some or all are active: each takes the next record that nobody has taken, and waits for
-the reply. The phases set, get and delete follow each other, so that what is set is got and deleted.
+Todana with each of its event back ends is measured beside redis-server and memcached, by every protocol they speak. In a cell,
+some or all of the connected clients are active: each takes the next record that no other has taken and waits for the reply.
+The phases set, get and delete follow each other on the same records.
 
-System calls are counted in runs of their own, by strace, which slows a server down too much to be measured.
+System calls are counted in separate runs by strace, which slows a server down too much for other measurements.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from servers import served
 OPERATIONS = ("set", "get", "delete")
 BACKENDS = ("native", "poll", "select")
 VALUE_BYTES = 8
-# Descriptors that a server needs besides its connections (memcached and redis ask for 32 and more).
+# Descriptors that a server needs besides its connections (memcached and redis reserve 32 and more).
 SPARE_DESCRIPTORS = 128
 TRACE_TIMEOUT_S = 20
 
-# A round before the first warms up, with one in so many requests.
+# The warm-up round has the number of requests divided by this.
 WARM_UP_SHARE = 10
-# Requests of an arm whose back end looks at every connection each time it waits, where there are thousands: one in so many.
+# With at least this many connections, the requests of a back end that examines every connection are divided by SCAN_SHARE.
 SCAN_CONNECTIONS = 5_000
 SCAN_SHARE = 10
 
-# A cell: clients connected, clients active, requests of a phase; where they differ from all, rounds and protocols. Thousands
-# of connections take longer to open and close than to measure: fewer rounds and requests keep the experiment within minutes.
+# A cell: clients connected, clients active, requests per phase; rounds and protocols if they differ from the others. Thousands
+# of connections take longer to open and close than to measure, so fewer rounds and requests keep the experiment short.
 FULL = {
     "rounds": 5,
     "cells": [
@@ -59,7 +59,7 @@ QUICK = {
 
 
 def steps(plan) -> int:
-    """How often `run` says something."""
+    """The number of reports of `run`."""
     return sum((_rounds(cell, plan) + 2) * len(arms(cell)) for cell in plan["cells"])
 
 
@@ -68,7 +68,7 @@ def _rounds(cell, plan):
 
 
 def arms(cell) -> list[dict]:
-    """Todana with each back end by each protocol, and what is installed of the others."""
+    """Todana with each back end and protocol, and those of the others that are installed."""
     own = [
         {"server": "todana", "backend": backend, "protocol": protocol}
         for protocol in servers.protocols("todana")
@@ -89,7 +89,7 @@ def name(arm) -> str:
 
 
 def run(plan, say) -> list[dict]:
-    """All cells; within a cell the arms take turns, round by round."""
+    """All cells; within a cell the arms are interleaved, round by round."""
     _raise_descriptor_limit()
     return [result for cell in plan["cells"] for result in _cell(cell, plan, say)]
 
@@ -118,7 +118,7 @@ def _cell(cell, plan, say):
 
 
 class Arm:
-    """A server, met by one protocol in one cell; what goes wrong with it stays with it."""
+    """A server, by one protocol, in one cell. Its failure affects no other arm."""
 
     def __init__(self, what, cell, running):
         self.what = what
@@ -127,7 +127,7 @@ class Arm:
             self.cell["requests"] = max(cell["requests"] // SCAN_SHARE, cell["active"])
         self.samples = {operation: [] for operation in OPERATIONS}
         self.system_calls = {}
-        # Why there are no figures: "not_possible" or "failed", with the reason.
+        # The reason why there are no figures, under "not_possible" or "failed".
         self.missing = {}
         self.server = None
         try:
@@ -156,10 +156,10 @@ class Arm:
             return {}
 
     def trace(self, operations, requests):
-        """The three phases again; the system calls of those named are counted."""
+        """The three phases again, counting the system calls of the given operations."""
         if self.missing:
             return
-        # What strace sees between two requests, such as timers, must not weigh.
+        # Enough requests, so that system calls between them, such as timers, do not matter.
         requests = max(min(requests, self.cell["requests"]), self.cell["active"])
         try:
             for operation in OPERATIONS:
@@ -191,18 +191,18 @@ class Arm:
 
 
 class NotPossible(Exception):
-    """A server that says itself that it cannot serve so many, or a host that does not let it."""
+    """The server reports that it cannot serve this many connections, or the host does not allow them."""
 
 
 class Running(contextlib.ExitStack):
-    """The servers of a cell: one for each program and back end, whatever the protocols; all end with it."""
+    """The servers of a cell: one for each program and back end, shared by the protocols. All of them end with it."""
 
     def __init__(self):
         super().__init__()
         self.found = {}
 
     def server(self, what, connections):
-        """Starts it, or finds what another protocol's arm has started or could not."""
+        """Starts the server, or returns what an arm of another protocol has started or failed to start."""
         key = (what["server"], what["backend"])
         if key not in self.found:
             try:
@@ -222,9 +222,9 @@ def _start(what, connections):
     try:
         return servers.start(what["server"], *_flags(what, connections))
     except served.NotStarted as error:
-        said = str(error).splitlines()[-1]
-        if "serves at most" in said:
-            raise NotPossible(said.removeprefix("todana: ")) from error
+        report = str(error).splitlines()[-1]
+        if "serves at most" in report:
+            raise NotPossible(report.removeprefix("todana: ")) from error
         raise
 
 
@@ -240,7 +240,7 @@ def _flags(what, connections):
 
 
 class Tracer:
-    """Counts the system calls of a process and its threads from `with` to its end."""
+    """Counts the system calls of a process and its threads inside a `with` block."""
 
     def __init__(self, pid):
         self.pid = pid
@@ -256,7 +256,7 @@ class Tracer:
         line = self.process.stderr.readline()
         if "attached" not in line:
             self.process.wait(TRACE_TIMEOUT_S)
-            raise RuntimeError(line.strip() or "strace said nothing")
+            raise RuntimeError(line.strip() or "strace printed nothing")
 
     def __exit__(self, *_):
         self.process.send_signal(signal.SIGINT)

@@ -1,24 +1,25 @@
-%% Arms of one cell that take turns, round by round, so that what changes on the
-%% machine meanwhile meets each of them.
+%% Interleaves the arms of one cell, round by round, so that changes of the
+%% machine affect each of them.
 %%
 %% Used by e1.erl and e2.erl. Each arm has a process, which opens its store and
-%% starts its clients: what goes wrong with one stays with it. An arm that has
-%% failed has no more turns.
+%% starts its clients, so that a failure affects only its own arm. An arm that
+%% has failed runs no more rounds.
 -module(interleave).
 
 -export([open/1, warm_up/1, play/2, figures/2, together/2]).
 
 -export_type([measure/0]).
 
-%% One round.
+%% Runs one round.
 -type measure() :: fun(() -> term()).
 -type arm() :: {atom(), {pid(), reference(), [term()]} | {failed, binary()}}.
 
 -define(ROUND_MS, 60_000).
-%% The system counts CPU time in steps of 10 ms: below this, it tells nothing.
+%% The system counts CPU time in steps of 10 ms: less than this is no
+%% measurement.
 -define(CPU_US_MIN, 100_000).
 
-%% Each arm by its name, and what opens its store.
+%% Each arm by its name, and the function that opens its store.
 -spec open([{atom(), fun(() -> measure())}]) -> [arm()].
 open(Openers) ->
     [{Name, begin_arm(Open)} || {Name, Open} <- Openers].
@@ -53,18 +54,18 @@ warm_up(Arms) ->
      || Arm <- play(1, Arms)
     ].
 
-%% So many rounds.
+%% Runs the given number of rounds.
 -spec play(non_neg_integer(), [arm()]) -> [arm()].
 play(0, Arms) ->
     Arms;
 play(Rounds, Arms) ->
-    play(Rounds - 1, [{Name, turn(State)} || {Name, State} <- Arms]).
+    play(Rounds - 1, [{Name, round_of(State)} || {Name, State} <- Arms]).
 
--spec turn(State) -> State when
+-spec round_of(State) -> State when
     State :: {pid(), reference(), [term()]} | {failed, binary()}.
-turn({failed, _} = Failed) ->
+round_of({failed, _} = Failed) ->
     Failed;
-turn({Pid, Monitor, Samples}) ->
+round_of({Pid, Monitor, Samples}) ->
     Pid ! play,
     case answer(Pid, Monitor) of
         {ok, Sample} -> {Pid, Monitor, [Sample | Samples]};
@@ -83,16 +84,16 @@ answer(Pid, Monitor) ->
         {failed, <<"not done in time">>}
     end.
 
-%% What is told of an arm: its samples as figures, or why there are none.
+%% The result of an arm: its samples as figures, or the reason of its failure.
 -spec figures(arm(), fun(([term()]) -> map())) -> map().
-figures({_Name, {failed, Reason}}, _Told) ->
+figures({_Name, {failed, Reason}}, _Figures) ->
     #{failed => Reason};
-figures({_Name, {_Pid, _Monitor, Samples}}, Told) ->
-    Told(lists:reverse(Samples)).
+figures({_Name, {_Pid, _Monitor, Samples}}, Figures) ->
+    Figures(lists:reverse(Samples)).
 
-%% Processes that work side by side for so long, each told the time at which it
-%% ends, and returning how often it did its work: times per second of all of
-%% them together, and CPU microseconds of the node for each time.
+%% Runs processes concurrently for some time. Each gets the time at which it has
+%% to end and returns how often it did its work. Returns the rate of all of them
+%% together per second, and the CPU microseconds of the node for each time.
 -spec together(pos_integer(), [fun((integer()) -> non_neg_integer())]) ->
     {float(), float() | null}.
 together(Ms, Works) ->
@@ -124,7 +125,7 @@ together(Ms, Works) ->
 cpu_us(Spent, _Times) when Spent < ?CPU_US_MIN -> null;
 cpu_us(Spent, Times) -> Spent / Times.
 
-%% CPU time of this node so far, of all its threads.
+%% CPU time of this node so far, all threads included.
 -spec cpu_us() -> non_neg_integer().
 cpu_us() ->
     {ok, Bytes} = file:read_file("/proc/self/stat"),

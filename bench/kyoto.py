@@ -1,4 +1,4 @@
-"""Records by Kyoto Tycoon's protocols: ten clients, one request for each record, and bulk requests of the binary protocol."""
+"""Kyoto Tycoon's protocols: ten clients, one request per record, and bulk requests of the binary protocol."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ QUICK = {"rounds": 1, "records": 500, "bulk_records": 5_000, "bulks": [10]}
 
 
 def run(plan, say) -> list[dict]:
-    """All cells; within a cell the arms take turns, round by round."""
+    """All cells; within a cell the arms are interleaved, round by round."""
     running = {name: servers.start(name) for name in servers.peers()}
     try:
         say("kyoto: one request for each record")
@@ -31,7 +31,7 @@ def _cells(running, arms, rounds, records):
     samples = {(arm, operation): [] for operation in OPERATIONS for arm in arms}
     for round_number in range(rounds + 1):
         for arm in arms:
-            # The three phases follow each other, as in the experiment: what is set is got and deleted.
+            # The three phases follow each other on the same records, as in the experiment.
             for operation in OPERATIONS:
                 report = _phase(running, arm, operation, records)
                 # The first round warms up.

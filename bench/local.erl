@@ -28,13 +28,13 @@ main([CellMs, Rounds, Sizes, Processes, Keys]) ->
 integers(Text) ->
     [list_to_integer(Part) || Part <- string:split(Text, ",", all)].
 
-%% All arms of a cell take turns, so that what changes on the machine meanwhile
-%% meets each of them.
+%% The arms of a cell are interleaved, so that changes of the machine affect
+%% each of them.
 -spec cell(read | write, pos_integer(), pos_integer(), map()) -> ok.
 cell(Operation, Size, Processes, #{rounds := Rounds} = Plan) ->
     Arms = arms(Operation),
     Tables = [{Arm, fill(Arm, Size, Plan)} || Arm <- Arms],
-    %% One round to warm up, not counted.
+    %% One round warms up and is not counted.
     _ = [measure(Operation, T, Size, Processes, Plan) || {_, T} <- Tables],
     Samples = [
         {Arm, measure(Operation, Table, Size, Processes, Plan)}
@@ -155,7 +155,7 @@ since(Started) ->
     Elapsed = erlang:monotonic_time() - Started,
     erlang:convert_time_unit(Elapsed, native, nanosecond) / 1.0e9.
 
-%% Once through all keys between two looks at the clock.
+%% All keys once between two readings of the clock.
 -spec work(atom(), term(), tuple(), binary(), integer(), integer()) ->
     integer().
 work(Operation, Table, Names, Value, End, Count) ->

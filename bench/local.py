@@ -14,7 +14,7 @@ KEYS = 1000
 
 
 def ebin(root):
-    """Where a checkout's compiled modules are."""
+    """The directory of a checkout's compiled modules."""
     return root / "_build" / "default" / "lib" / "todana" / "ebin"
 
 
@@ -31,7 +31,7 @@ def run(plan, say) -> list[dict]:
 
 
 def results(module, arguments, say, progress=None, *, also=(), flags=(), environment=None) -> list[dict]:
-    """What a module of this directory prints, compiled with `also`: see run_node."""
+    """The results that a module of this directory prints, compiled together with `also`: see run_node."""
     with compiled(module, *also) as directory:
         return run_node(directory, module, arguments, say, progress, flags=flags, environment=environment)
 
@@ -46,7 +46,7 @@ def compiled(*modules):
 
 
 class NodeFailed(RuntimeError):
-    """A node that ended badly, and what it had told before."""
+    """A node that ended with an error, and the results that it printed before."""
 
     def __init__(self, reason, found):
         super().__init__(reason)
@@ -54,16 +54,17 @@ class NodeFailed(RuntimeError):
 
 
 def run_node(directory, module, arguments, say, progress=None, *, flags=(), environment=None, modules=EBIN) -> list[dict]:
-    """Runs main/1 of a module compiled there in a node of its own; the lines of JSON that it prints.
+    """Runs main/1 of a module of `directory` in its own node and returns the lines of JSON that it prints.
 
-    `progress` is a format of a cell's fields; without one, whatever names the cell is said. `flags` and `environment` are
-    the node's, `modules` are Todana's. Where the measurement is given up, the node ends as well; where the node ends badly, NodeFailed is raised.
+    `progress` is a format of a cell's fields; without one, all fields without figures are reported. `flags` and `environment`
+    are those of the node, `modules` is the directory of Todana's. The node ends with the measurement; NodeFailed is raised if it
+    ends with an error.
     """
     environment = {"ERL_CRASH_DUMP": os.devnull, **erlang_environment(), **(environment or {})}
     command = ["erl", "-noinput", *flags, "-pa", str(modules), "-pa", directory]
     command += ["-run", module, "main", *map(str, arguments)]
     process = subprocess.Popen(
-        # Without a terminal Ctrl-C ends the node, and opens no menu.
+        # Without a terminal, Ctrl-C ends the node and opens no menu.
         command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, errors="replace", env=environment,
         preexec_fn=served.die_with_parent,
     )  # fmt: skip
@@ -89,11 +90,11 @@ def run_node(directory, module, arguments, say, progress=None, *, flags=(), envi
 
 
 def described(module, cell) -> str:
-    """What names a cell, without its figures."""
+    """The fields of a cell without its figures."""
     names = [f"{name} {value}" for name, value in cell.items() if not isinstance(value, (list, dict))]
     return f"{module}: {', '.join(names)}"
 
 
 def numbers(found) -> str:
-    """Numbers as one argument."""
+    """Numbers as one argument of a program."""
     return ",".join(map(str, found))

@@ -1,4 +1,4 @@
-"""What a result has to say about the machine and the programs it was measured with."""
+"""The facts that a result states about the machine and the programs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 
 def facts(arguments, plan) -> dict:
-    """CPU, cores, memory, kernel, versions, command line and plan; nothing that names the machine."""
+    """CPU, cores, memory, kernel, versions, command line and plan, but nothing that identifies the machine."""
     return {
         "date": datetime.date.today().isoformat(),
         "kind": kind(),
@@ -29,17 +29,17 @@ def facts(arguments, plan) -> dict:
 
 
 def kind() -> str:
-    """Machines that look alike: cores and architecture."""
+    """Cores and architecture, as part of a directory name."""
     return f"{os.cpu_count()}-core-{platform.machine()}"
 
 
 def erlang_environment() -> dict:
-    """The environment in which erl is found."""
+    """An environment whose PATH contains erl."""
     return {**os.environ, "PATH": f"{ROOT / '.toolchain' / 'bin'}:{os.environ['PATH']}"}
 
 
 def versions() -> dict:
-    """What each program says of itself, those that are installed."""
+    """The version of each installed program."""
     found = {"todana": described(ROOT)}
     for program in ("redis-server", "memcached", "valkey-server"):
         if shutil.which(program):

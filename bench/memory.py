@@ -1,4 +1,4 @@
-"""Resident bytes per entry: (resident when loaded - resident when empty) / entries, each in a server of its own."""
+"""Resident bytes per entry: (resident when loaded - resident when empty) / entries, each in its own server."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ QUICK = {"rounds": 1, "entries": {"16": 50_000, "100": 50_000, "1000": 10_000}}
 
 
 def run(plan, say) -> list[dict]:
-    """All cells; the servers take turns, round by round."""
+    """All cells; the servers are interleaved, round by round."""
     results = []
     for value_bytes, entries in ((int(size), count) for size, count in plan["entries"].items()):
         for ttl_s in (0, TTL_S):
@@ -32,11 +32,11 @@ def run(plan, say) -> list[dict]:
 
 
 def measure(name, value_bytes, entries, ttl_s, program=servers.served.PROGRAM):
-    """Loads a server of its own; its resident bytes before and after. `program` is Todana's."""
+    """Starts a server, loads it, and returns its resident bytes before and after. `program` is Todana's."""
     server = servers.start(name, program=program)
     try:
         protocol = "memcached" if name == "memcached" else "resp"
-        # A first few connections and requests, so that buffers and threads count as empty.
+        # Some connections and requests first, so that buffers and threads count as part of the empty server.
         servers.load(server, protocol, "get", requests=1000, pipeline=50, connections=4)
         time.sleep(SETTLE_S)
         empty = server.resident_bytes()

@@ -12,12 +12,12 @@ QUICK = {"seconds": 0.3, "rounds": 1, "pipelines": [1, 16], "connections": [10]}
 
 
 def arms(names):
-    """Every server by every protocol it speaks."""
+    """Every server with every protocol that it speaks."""
     return [(name, protocol) for name in names for protocol in servers.protocols(name) if protocol != "kyoto"]
 
 
 def run(plan, say) -> list[dict]:
-    """All cells; within a cell the arms take turns, round by round."""
+    """All cells; within a cell the arms are interleaved, round by round."""
     names = servers.peers()
     running = {name: servers.start(name) for name in names}
     try:

@@ -1,4 +1,4 @@
-"""A node of its own for each cell of an experiment: one that dies takes no other cell with it."""
+"""One Erlang node per cell of an experiment, so that a node that dies affects no other cell."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ import local
 
 
 def results(module, runs, say, *, also=(), **options) -> list[dict]:
-    """What main/1 of the module prints for each run: its arguments, and what it is to tell of, where it cannot."""
+    """The results that main/1 of the module prints. A run is its arguments and the cells that are expected of it; a cell that it
+    does not print has failed."""
     found = []
     with local.compiled(module, *also) as directory:
-        for arguments, told in runs:
-            # A node that is asked to end does so without an error.
+        for arguments, expected in runs:
+            # A node that receives a request to end reports no error.
             cells, reason = [], "the Erlang node ended too early"
             try:
                 cells = local.run_node(directory, module, arguments, say, **options)
@@ -20,7 +21,7 @@ def results(module, runs, say, *, also=(), **options) -> list[dict]:
                 cells, reason = error.found, str(error)
             except (OSError, subprocess.SubprocessError) as error:
                 reason = str(error)
-            missing = [each for each in told if not any(each.items() <= cell.items() for cell in cells)]
+            missing = [each for each in expected if not any(each.items() <= cell.items() for cell in cells)]
             if missing:
                 say(f"{module}: failed: {reason}")
             found += cells + [{**each, "failed": reason} for each in missing]

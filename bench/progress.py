@@ -1,4 +1,4 @@
-"""What is going on: bars on a terminal, lines elsewhere; on standard error."""
+"""Progress on standard error: bars on a terminal, otherwise lines."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import tqdm
 
 
 class Progress:
-    """One bar for all parts, and one for the part that is measured: its text names cell and arm."""
+    """One bar for all parts, and one for the current part, whose text names cell and arm."""
 
     def __init__(self, parts):
         self.has_bars = sys.stderr.isatty()
@@ -17,24 +17,24 @@ class Progress:
         self.part = None
 
     def begin(self, name, steps):
-        """A part begins: as many steps as it will tell, where it knows."""
+        """A part begins; `steps` is the number of its reports, if it is known."""
         self.end()
         self.part = tqdm.tqdm(total=steps, desc=name, position=1, unit="arm", leave=False, disable=not self.has_bars)
 
     def end(self):
-        """A part has ended."""
+        """The current part has ended."""
         if self.part is not None:
             self.part.close()
             self.parts.update()
         self.part = None
 
     def close(self):
-        """All have."""
+        """All parts have ended."""
         self.end()
         self.parts.close()
 
     def say(self, text):
-        """A step."""
+        """Reports a step."""
         if not self.has_bars:
             print(time.strftime("%H:%M:%S"), text, file=sys.stderr, flush=True)
         elif self.part is not None:

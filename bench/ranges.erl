@@ -65,7 +65,7 @@ drop({ets, Table}) ->
 drop({todana, Table}) ->
     todana:close(Table).
 
-%% In random order, as keys come in life.
+%% Inserts the keys in random order, as applications do.
 -spec fill(table(), pos_integer()) -> table().
 fill(Table, Entries) ->
     Shuffled = lists:sort([{rand:uniform(), N} || N <- lists:seq(1, Entries)]),
@@ -86,7 +86,7 @@ cell(memory, Entries, Tables, _Keys, _Plan) ->
         Tables
     );
 cell(Operation, Entries, Tables, Keys, #{rounds := Rounds} = Plan) ->
-    %% One round to warm up, not counted.
+    %% One round warms up and is not counted.
     _ = [measure(Operation, Table, Keys, Plan) || {_, Table} <- Tables],
     Samples = [
         {Arm, measure(Operation, Table, Keys, Plan)}
@@ -120,7 +120,7 @@ measure(Operation, Table, Keys, #{cell_ms := CellMs, page := Page}) ->
     Elapsed = erlang:monotonic_time() - Started,
     erlang:convert_time_unit(Elapsed, native, nanosecond) / 1.0e3 / Count.
 
-%% Sixteen operations between two looks at the clock.
+%% Sixteen operations between two readings of the clock.
 -spec repeat(
     atom(), table(), tuple(), pos_integer(), integer(), pos_integer(),
     non_neg_integer()
@@ -161,14 +161,14 @@ operate(range, {todana, Table}, Key, Page) ->
     {_, _} = todana:range(Table, Key, last, #{limit => Page}),
     ok;
 operate(range, {ets, Table}, Key, Page) ->
-    %% A match specification would look at all entries before the key.
+    %% A match specification would examine all entries before the key.
     next(Table, Key, Page - 1, ets:lookup(Table, Key));
 operate(keys, {todana, Table}, Key, Page) ->
     Options = #{limit => Page, keys_only => true},
     {_, _} = todana:range(Table, Key, last, Options),
     ok.
 
-%% The page of an ETS table, entry by entry.
+%% Reads a page of an ETS table, entry by entry.
 -spec next(ets:table(), binary(), non_neg_integer(), [tuple()]) -> ok.
 next(_Table, _Key, 0, _Page) ->
     ok;

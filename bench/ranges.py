@@ -1,4 +1,4 @@
-"""Ordered tables beside hash tables, from Erlang: what a page of a range costs, and what order costs a single key."""
+"""Ordered tables beside hash tables, from Erlang: the cost of a page of a range, and of order for operations on one key."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The servers that are compared, and the generator that loads them all alike."""
+"""The servers that are compared, and the generator that loads all of them in the same way."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ LOAD = ROOT / "bench" / "load"
 GENERATOR = LOAD / "target" / "release" / "todana_load"
 MEMCACHED_MEGABYTES = 8192
 SETTLE_TIMEOUT_S = 30
-# Looks at an idle server: long enough for whoever asked whether it has started to be gone.
+# Samples of an idle server: enough time for the connection that checked its start to be closed.
 IDLE_LOOKS, IDLE_LOOK_S = 10, 0.02
-# Files that a server may open with its first clients, and keep.
+# Files that a server may open for its first clients and keep open.
 KEPT_DESCRIPTORS = 2
 # Todana's own arms: the kind of database 0.
 KINDS = {"todana": ":", "todana-ordered": "+"}
 
 
 def cores() -> tuple[list[int], list[int]]:
-    """Cores for servers and cores for the generator: half and half, or all for both where there is but one."""
+    """Cores for servers and cores for the generator: half for each, or the same one if there is only one."""
     available = sorted(os.sched_getaffinity(0))
     half = max(1, len(available) // 2)
     return available[:half], available[half:] or available
@@ -50,18 +50,18 @@ class Pinned:
 
 
 def build_generator():
-    """Builds bench/load if it is not there or stale; cargo decides."""
+    """Builds bench/load if cargo finds it missing or stale."""
     subprocess.run(["cargo", "build", "--release", "--quiet", "--locked"], cwd=LOAD, check=True)
 
 
 def peers() -> list[str]:
-    """Todana and what is installed of the others."""
+    """Todana and those of the others that are installed."""
     installed = {"redis": "redis-server", "valkey": "valkey-server", "memcached": "memcached"}
     return ["todana", *[name for name, program in installed.items() if shutil.which(program)]]
 
 
 def protocols(name) -> list[str]:
-    """What a server speaks, as the generator calls it."""
+    """The protocols that a server speaks, as the generator names them."""
     return {"todana": ["resp", "memcached", "kyoto"], "memcached": ["memcached"]}.get(name, ["resp"])
 
 
@@ -79,16 +79,17 @@ def start(name, *flags, program=served.PROGRAM):
 
 
 def address(server, protocol) -> str:
-    """Where a server speaks a protocol."""
+    """The address at which a server speaks a protocol."""
     host, port = getattr(server, protocol.partition("-")[0])
     return f"{host}:{port}"
 
 
 def load(server, protocol, operation, *, connections, meanwhile=None, **options) -> dict:
-    """Runs the generator once; its report, with the CPU time that the server spent meanwhile.
+    """Runs the generator once and returns its report, with the CPU time that the server used for it.
 
-    The time is that of requests and replies: it begins when the server has accepted all connections, and ends before they
-    are closed. `meanwhile` is a context that is entered and left at these moments. On return the server has closed them.
+    The time covers requests and replies: it begins when the server has accepted all connections, and ends before they are
+    closed. `meanwhile` is a context that is entered and left at these moments. When the function returns, the server has closed
+    all connections.
     """
     command = [str(GENERATOR), "--address", address(server, protocol), "--protocol", protocol, "--operation", operation]
     for name, value in {"connections": connections, **options}.items():
@@ -127,7 +128,7 @@ def load(server, protocol, operation, *, connections, meanwhile=None, **options)
 
 @functools.cache
 def idle_descriptors(server) -> int | None:
-    """Open files of a server that nobody is connected to; None where the system does not let us look at another user's."""
+    """Open files of a server without connections; None if the system does not show those of another user's process."""
     found = []
     for _ in range(IDLE_LOOKS):
         time.sleep(IDLE_LOOK_S)
@@ -135,12 +136,12 @@ def idle_descriptors(server) -> int | None:
             found.append(served.descriptors(server.pid))
         except PermissionError:
             return None
-    # Servers open a file now and then, and close it again.
+    # Servers open a file from time to time and close it again.
     return min(found)
 
 
 def parsed(line) -> dict:
-    """A line of JSON from a program; one that was ended meanwhile leaves a part of it, or nothing."""
+    """Parses a line of JSON from a program. A program that was ended leaves part of a line, or nothing."""
     try:
         return json.loads(line)
     except ValueError:
@@ -148,7 +149,7 @@ def parsed(line) -> dict:
 
 
 def _await(condition, otherwise):
-    """Waits for what a server does next, as otherwise it would count in what is measured then."""
+    """Waits until the server has finished, so that its work does not count in the next measurement."""
     deadline = time.monotonic() + SETTLE_TIMEOUT_S
     while not condition():
         if time.monotonic() > deadline:
@@ -157,9 +158,9 @@ def _await(condition, otherwise):
 
 
 def cpu_s(pid) -> float:
-    """CPU time of a process, ended threads included: in nanoseconds where the system has its clock, else in steps of 10 ms."""
+    """CPU time of a process, ended threads included: in nanoseconds if the system has a clock for it, else in steps of 10 ms."""
     try:
-        # The number that clock_getcpuclockid(3) gives on Linux.
+        # The number that clock_getcpuclockid(3) returns on Linux.
         return time.clock_gettime((~pid << 3) | 2)
     except OSError:
         return served.cpu_seconds(pid)

@@ -1,9 +1,9 @@
-"""Stalls: how long others wait, whatever a client or a process asks for.
+"""Stalls: how long other clients and processes wait for each request.
 
-One Erlang node with Todana and its listeners holds millions of records. Every command of each protocol, every function of the
-Erlang API and transactions of them are run with the arguments that cost most, while a client on each event loop and a process
-of the node ask for a record over and over. A row is the longest that one of these waited, how long a scheduler was occupied, and
-how much the node's memory grew.
+One Erlang node with Todana and its listeners stores millions of records. Every command of each protocol, every function of the
+Erlang API and transactions of them run with the arguments that cost most, while a client on each event loop and a process of the
+node read a record repeatedly. A row reports the longest wait of one of these, how long a scheduler was occupied, and how much
+the node's memory grew.
 """
 
 from __future__ import annotations
@@ -17,28 +17,29 @@ from machine import ROOT
 from stalls import erlang, exchange, host, kyoto, memcached, resp
 from stalls.row import EXPIRING, SIZES, Row, Sizes
 
-# `noise_rounds`: of the rows that show how much of a wait is the machine's own. `round_ms`: how long a command that can be repeated is. `row_s`: a command that takes longer is given up, and a row that has
-# taken as long has no more rounds. `run_s`: rows that come after that are left out.
+# `noise_rounds`: rounds of the rows without a request, which measure the machine itself. `round_ms`: how long a command that can
+# be repeated runs. `row_s`: the time limit of a command, and of a row: beyond it, the row has no more rounds. `run_s`: rows that
+# have not begun by then are left out.
 FULL = {"noise_rounds": 20, "rounds": 5, "rounds_spoiling": 3, "round_ms": 100, "row_s": 10, "rest_s": 60, "run_s": 1_400, "sizes": "full"}
 QUICK = {"noise_rounds": 10, "rounds": 1, "rounds_spoiling": 1, "round_ms": 20, "row_s": 3, "rest_s": 20, "run_s": 110, "sizes": "quick"}
 TINY = {"noise_rounds": 2, "rounds": 1, "rounds_spoiling": 1, "round_ms": 1, "row_s": 300, "rest_s": 5, "run_s": 3_600, "sizes": "tiny"}
-# After what took longer, the server is given the time to come to rest.
+# After a round that took longer than this, the suite waits until the server is at rest.
 LONG_S = 0.2
 
 
 def steps(plan) -> int:
-    """How often `run` says something."""
+    """The number of reports of `run`."""
     return len(rows(SIZES[plan["sizes"]]))
 
 
 def rows(sizes: Sizes) -> list[Row]:
-    """All rows; those that take away what others need come last."""
+    """All rows; those that remove records that other rows need come last."""
     found = [*_noise(), *resp.rows(sizes), *memcached.rows(sizes), *kyoto.rows(sizes), *erlang.rows(sizes)]
     return sorted(found, key=lambda row: bool(row.spoils))
 
 
 def _noise() -> list[Row]:
-    """Nothing, and a process beside that has nothing to do with Todana."""
+    """Rows without a request: an idle machine, and one on which another program is busy."""
     return [
         Row("none", "nothing", action=lambda node, spent_s: node.measured(lambda: time.sleep(spent_s) or b"")),
         Row("none", "a busy process", action=lambda node, spent_s: node.measured(lambda: _spin(spent_s))),
@@ -53,7 +54,7 @@ def _spin(seconds):
 
 
 def run(plan, say, *, checkout=ROOT, only=None) -> list[dict]:
-    """All rows, or those whose name has this text."""
+    """All rows, or those whose name contains the text `only`."""
     sizes = SIZES[plan["sizes"]]
     end = time.monotonic() + plan["run_s"]
     with local.compiled("stalls/stalls") as directory:
@@ -64,13 +65,13 @@ def run(plan, say, *, checkout=ROOT, only=None) -> list[dict]:
                 if only and only not in row.name and row.protocol != "none":
                     continue
                 found.append(_row(node, row, plan, end))
-                say(f"stalls: {row.name}: {_said(found[-1])}")
+                say(f"stalls: {row.name}: {_worst(found[-1])}")
             return found
         finally:
             node.end()
 
 
-def _said(found) -> str:
+def _worst(found) -> str:
     """The longest waits of a row in words."""
     if not found["rounds"]:
         return found["failed"]
@@ -82,7 +83,7 @@ def _said(found) -> str:
 
 
 def _row(node, row, plan, end) -> dict:
-    """The rounds of a row. A node that does not come to rest afterwards is started again."""
+    """The rounds of a row. A node that does not come to rest afterwards is restarted."""
     found = {"protocol": row.protocol, "row": row.label, "covers": list(row.covers), "is_constant": row.is_constant, "rounds": []}
     rounds = plan["noise_rounds" if row.protocol == "none" else "rounds_spoiling" if row.spoils else "rounds"]
     spent_s = 0.0
@@ -106,7 +107,7 @@ def _row(node, row, plan, end) -> dict:
 
 
 def _round(node, row, plan) -> dict:
-    """One round; what it found."""
+    """The figures of one round."""
     node.row, node.found = row, {"seconds": float(plan["row_s"])}
     node.ensure(row.needs)
     outcome, answer = "done", b""
@@ -131,7 +132,7 @@ def _round(node, row, plan) -> dict:
 
 
 def _ask(node, row, plan) -> bytes:
-    """Requests by one of the protocols, once or for as long as a round is."""
+    """Sends requests by one of the protocols, once or repeatedly for the length of a round."""
     select = resp.call("SELECT", row.database) if row.protocol == "resp" else b""
     client = node.client(row.protocol)
     client.ask(select + (row.prepare() if row.prepare else b""), plan["row_s"] * 3)
@@ -160,15 +161,15 @@ def _ask(node, row, plan) -> bytes:
 
 
 def _call(node, row, plan) -> tuple[str, str]:
-    """A call of the Erlang API by a process of the node: its result, and how it went."""
+    """Calls the Erlang API in a process of the node; returns the result and the outcome."""
     ready = node.say(f"{{prepare, {row.request}, {node.sizes.to_erlang()}}}")
     if ready != "ok":
         raise host.Stuck(f"{row.name}: {ready}")
     repeat_ms = 0 if row.is_once else plan["round_ms"]
-    told = node.measured(lambda: node.say(f"{{call, {repeat_ms}, {plan['row_s'] * 1000}}}"))
-    if "timed_out" in told:
+    reply = node.measured(lambda: node.say(f"{{call, {repeat_ms}, {plan['row_s'] * 1000}}}"))
+    if "timed_out" in reply:
         return "", "timed out"
-    if "failed" in told:
-        return told["failed"], "failed"
-    node.found |= {"seconds": round(told["seconds"], 6), "calls": told["calls"]}
-    return told["answer"], "done"
+    if "failed" in reply:
+        return reply["failed"], "failed"
+    node.found |= {"seconds": round(reply["seconds"], 6), "calls": reply["calls"]}
+    return reply["answer"], "done"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from stalls.row import DECIMAL, EVICTING, ORDERED, SCRATCH, Row, Sizes
 from stalls.resp import size_text
 
-# What stalls.erl calls it, and the function.
+# The name of the call in stalls.erl, and the function.
 CONSTANT = {
     "open": "open/2", "list": "list/0", "info": "info/1", "handle": "handle/1", "count": "count/1", "bytes": "bytes/1",
     "stats": "stats/1", "get": "get/2", "get_default": "get/3", "get_entry": "get_entry/2", "is_key": "is_key/2",
@@ -21,7 +21,7 @@ IN_ORDER = {
 
 
 def rows(sizes: Sizes) -> list[Row]:
-    """All of them; those that leave nothing to others come last."""
+    """All rows; those that empty a table come last."""
     text = size_text(sizes.value_bytes)
     many = f"{sizes.keys:,}"
 

@@ -1,4 +1,4 @@
-"""A connection that sends requests of any size and reads whatever comes back, without looking into it."""
+"""A connection that sends requests of any size and reads the replies without parsing them."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from kyoto_wire import rpc
 from wire import encode
 
 CHUNK_BYTES = 1 << 20
-# What is kept of the beginning and of the end of an answer.
+# The bytes that are kept of the beginning and of the end of an answer.
 SEEN_BYTES = 400
 
 
 class TimedOut(Exception):
-    """No end of the answer in time."""
+    """The answer did not end in time."""
 
 
 def resp_end(number):
-    """A request whose answer marks the end of all before it, and that answer."""
+    """A request whose answer marks the end of all answers before it, and that answer."""
     word = b"end-of-answer-%08d" % number
     return encode("ECHO", word), b"%s\r\n" % word
 
 
 def memcached_end(_number):
-    """The same for memcached: `mn` is there for it."""
+    """The same for memcached, by `mn`."""
     return b"mn\r\n", b"MN\r\n"
 
 
@@ -53,11 +53,11 @@ class Client:
         self.buffer = bytearray(CHUNK_BYTES)
 
     def close(self):
-        """Closes it."""
+        """Closes the connection."""
         self.socket.close()
 
     def ask(self, request, timeout_s, answer_bytes=None) -> bytes:
-        """Sends requests and reads their answers, to the end or that many bytes: their first and last bytes."""
+        """Sends requests and reads their answers, to the end or up to `answer_bytes`; returns their first and last bytes."""
         self.number += 1
         marker, last = ENDS[self.protocol](self.number) if answer_bytes is None else (b"", None)
         parts = [memoryview(part) for part in (request, marker) if part]
@@ -87,7 +87,7 @@ class Client:
 
 
 def refusal(protocol, answer) -> str:
-    """The words of an answer that refuses, else nothing."""
+    """The text of an error reply, or an empty string."""
     if answer.startswith(b"closed: "):
         return "connection closed"
     signs = {"resp": b"-", "memcached": b"SERVER_ERROR", "kyoto": b"HTTP/1.1 "}

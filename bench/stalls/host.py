@@ -1,4 +1,4 @@
-"""The node that is measured: Todana with its listeners, its probes, and how long those wait meanwhile."""
+"""The node that is measured: Todana with its listeners and its probes, and how long the probes wait."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from stalls.row import DECIMAL, EVICTING, EXPIRING, ORDERED, PLAIN, Sizes
 
 PROBE = Path(__file__).with_name("probe.py")
 EVENT_LOOPS = 2
-# Before something is measured the probes are at it.
+# The probes run for this long before a measurement begins.
 LEAD_S = 0.02
 START_S, FILL_S, PROBE_S = 180, 900, 5
-# A server that was kept busy is at rest again when no probe waits this long.
+# A server is at rest again when no probe waits this long.
 REST_US = 20_000
 ENTRY_BYTES = 48
 NICENESS = -10
@@ -34,7 +34,7 @@ class Stuck(RuntimeError):
 
 
 class Host:
-    """One node. What the last round found is in `found`."""
+    """One node. `found` has the figures of the last round."""
 
     def __init__(self, checkout, directory, sizes: Sizes):
         self.checkout, self.directory, self.sizes = checkout, directory, sizes
@@ -50,7 +50,7 @@ class Host:
         options |= {"databases": f'"{databases}"', "event_loops": str(EVENT_LOOPS)}
         flags = [word for name, value in options.items() for word in ("-todana", name, value)]
         ebin = local.ebin(self.checkout)
-        # Schedulers do not spin, as config/vm.args has it: the cores belong to others as well.
+        # Schedulers do not spin, as in config/vm.args, because other programs share the cores.
         self.process = subprocess.Popen(
             ["erl", "-noshell", "-boot", "no_dot_erlang", "+P", "262144", "+sbwt", "none", "+sbwtdcpu", "none", "+sbwtdio",
              "none", "-pa", str(ebin), "-pa", self.directory, *flags, "-run", "stalls", "main"],
@@ -59,10 +59,10 @@ class Host:
         )  # fmt: skip
         self.answers = queue.SimpleQueue()
         threading.Thread(target=self._read, args=(self.process.stdout, self.answers), daemon=True).start()
-        told = self._answer(START_S)
-        self.pid = told["pid"]
-        self.addresses = {name: _address(text) for name, text in told["addresses"].items()}
-        # The server gives a connection to the event loop that has the fewest: one for each.
+        facts = self._answer(START_S)
+        self.pid = facts["pid"]
+        self.addresses = {name: _address(text) for name, text in facts["addresses"].items()}
+        # The server assigns a connection to the event loop with the fewest, so each loop gets one probe.
         self.probes = [self._probe() for _ in range(EVENT_LOOPS)]
 
     def _read(self, lines, answers):
@@ -79,7 +79,7 @@ class Host:
         )  # fmt: skip
 
     def end(self):
-        """Ends the node and the probes, whatever they do."""
+        """Kills the node and the probes."""
         for client in self.clients.values():
             client.close()
         for process in (*getattr(self, "probes", ()), self.process):
@@ -87,7 +87,7 @@ class Host:
             process.communicate()
 
     def say(self, term, timeout_s=FILL_S):
-        """Gives the node a term, and waits for its answer."""
+        """Sends a term to the node and waits for its answer."""
         self.process.stdin.write(term + ".\n")
         self.process.stdin.flush()
         return self._answer(timeout_s)
@@ -104,7 +104,7 @@ class Host:
     # ------------------------------------------------------------- records ---
 
     def ensure(self, databases):
-        """Fills those that are not full."""
+        """Fills the databases that are not full."""
         for number in databases:
             if number not in self.full:
                 count = {DECIMAL: self.sizes.shard_records, EVICTING: self.sizes.evicting_bytes // ENTRY_BYTES}
@@ -113,16 +113,16 @@ class Host:
                 self.full.add(number)
 
     def fill_to_expire(self, number, count, after_s):
-        """Records that all expire at one time."""
+        """Stores records that all expire at the same time."""
         at_ms = int((time.time() + after_s) * 1000)
         self.say(f"{{fill, {{at, {at_ms}}}, db{number}, {count}}}")
 
     def spoil(self, databases):
-        """They are not full any more."""
+        """Marks databases as no longer full."""
         self.full -= set(databases)
 
     def drop(self, number):
-        """Empties a database, so that what is in it costs others nothing."""
+        """Empties a database, so that its records do not affect other rows."""
         self.spoil([number])
         self.say(f"{{clear, db{number}}}")
 
@@ -146,7 +146,7 @@ class Host:
     # ----------------------------------------------------------- measuring ---
 
     def measured(self, action):
-        """Runs something, and keeps in `found` how long the probes waited; raises what it raises."""
+        """Runs an action and stores in `found` how long the probes waited; its exceptions are passed on."""
         row, linger_s = self.row, self.row.linger_s
         self.say("occupied")
         for probe in self.probes:
@@ -168,7 +168,7 @@ class Host:
             self.found["occupied_ms"] = self.say("occupied")
 
     def _waits(self, started):
-        """What the probes say; of one that says nothing, that it waits since then, which is the least."""
+        """The longest waits of the probes. A probe that does not answer has waited since the start, at least."""
         for probe in self.probes:
             probe.stdin.write("end\n")
             probe.stdin.flush()
@@ -187,10 +187,10 @@ class Host:
         return {"network_us": longest, "local_us": local_us, "is_at_least": is_at_least}
 
     def rest(self, timeout_s):
-        """Waits until the server is at rest, or the time is over; Stuck if it does not answer at all."""
+        """Waits until the server is at rest or the time is over; raises Stuck if it does not answer at all."""
         deadline = time.monotonic() + timeout_s
         if any(probe is None for probe in self.probes):
-            # The places of probes that are gone are free once the server has seen it; all begin anew.
+            # The server frees the places of closed probes with a delay; all of them start again.
             for probe in filter(None, self.probes):
                 probe.kill()
                 probe.communicate()
@@ -204,7 +204,7 @@ class Host:
             pass
 
     def _is_quick(self, deadline) -> bool:
-        """Whether some requests in a row, on connections that are new, do not wait."""
+        """Whether several requests in a row, on new connections, do not wait."""
         clients = [self.connect("resp") for _ in range(EVENT_LOOPS)]
         try:
             for client in clients * 5:
@@ -222,7 +222,7 @@ class Host:
 
 
 def _favoured():
-    """For node and probes: where it may be, other programs on the machine come after them."""
+    """Gives node and probes a higher priority than other programs, if that is allowed."""
     served.die_with_parent()
     with contextlib.suppress(OSError):
         os.setpriority(os.PRIO_PROCESS, 0, NICENESS)
@@ -234,7 +234,7 @@ def _address(text):
 
 
 def _line(process, timeout_s):
-    """A line that a program prints, None if it prints none in time."""
+    """The next line that a program prints, None if it prints none in time."""
     found = queue.SimpleQueue()
     threading.Thread(target=lambda: found.put(process.stdout.readline()), daemon=True).start()
     try:
@@ -244,7 +244,7 @@ def _line(process, timeout_s):
 
 
 def _begin_peak(pid) -> int | None:
-    """Resident bytes; the highest mark begins anew. None where the system has no such mark."""
+    """Resident bytes, with the peak reset; None if the system records no peak."""
     try:
         Path(f"/proc/{pid}/clear_refs").write_text("5")
         return served.resident_bytes(pid)

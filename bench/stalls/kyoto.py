@@ -8,9 +8,9 @@ from stalls.resp import VALUE, size_text
 from kyoto_wire import frame_of_keys, frame_of_script, frame_of_set, http, rpc, GET_BULK, NEVER, REMOVE_BULK, REPLICATION
 
 TEXT = "text/tab-separated-values"
-# Of a value by REST, under the limit of a body.
+# Characters of the origin of match_similar.
 ORIGIN_CHARACTERS = 1_024
-# Records of one binary bulk whose reply is under its limit.
+# Records of one binary bulk whose reply is below its limit.
 BINARY_RECORDS = 500_000
 CONSTANT = {
     "void": {}, "echo": {"a": "b"}, "report": {}, "status": {}, "play_script": {"name": "none"},
@@ -21,7 +21,7 @@ CONSTANT = {
     "cas": {"key": key(1), "oval": "none", "nval": "x"}, "remove": {"key": "none"}, "get": {"key": key(1)},
     "check": {"key": key(1)}, "seize": {"key": "none"},
 }  # fmt: skip
-# Once a cursor is at the first record, or at the last.
+# Procedures of a cursor that is at the first record.
 CURSOR = {
     "cur_step": {}, "cur_set_value": {"value": VALUE}, "cur_get_key": {}, "cur_get_value": {}, "cur_get": {},
     "cur_delete": {},
@@ -29,7 +29,7 @@ CURSOR = {
 
 
 def body(lines) -> bytes:
-    """Lines of a body that is not encoded."""
+    """The lines of a body without encoding."""
     return b"".join(b"%s\t%s\n" % line for line in lines)
 
 
@@ -50,7 +50,7 @@ def names(count) -> list[tuple[bytes, bytes]]:
 
 
 def rows(sizes: Sizes) -> list[Row]:
-    """All of them; those that leave nothing to others come last."""
+    """All rows; those that empty a database come last."""
     return [*_constant(), *_values(sizes), *_bulks(sizes), *_matches(sizes), *_cursors(), *_ends()]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from stalls.row import Row, Sizes, key
 
 VALUE_BYTES = 1 << 20
-# Keys in one line: what fits into 64 KiB, and what memcached serves.
+# Keys in one line: as many as fit into 64 KiB, and as many as memcached serves.
 LINE_KEYS, LONG_LINE_KEYS = 3_500, 11_000
 CONSTANT = {
     "set": b"set key:000000000001 0 0 16\r\nvalue:0123456789\r\n", "add": b"add key:000000000001 0 0 1\r\nx\r\n",
@@ -19,7 +19,7 @@ CONSTANT = {
 
 
 def store(word, name, value, *more) -> bytes:
-    """A command that stores."""
+    """A storage command."""
     words = [word, name, b"0", b"0", b"%d" % len(value), *more]
     return b" ".join(words) + b"\r\n" + value + b"\r\n"
 
@@ -30,7 +30,7 @@ def many(word, count, first=1) -> bytes:
 
 
 def rows(sizes: Sizes) -> list[Row]:
-    """All of them; those that leave nothing to others come last."""
+    """All rows; those that empty the database come last."""
     value = b"x" * min(VALUE_BYTES, sizes.value_bytes)
     room = value[:-1024]
     put = lambda: store(b"set", b"big", value)  # noqa: E731

@@ -1,8 +1,8 @@
-"""A client of one event loop that asks for a record over and over, and reports its longest wait: a program of its own.
+"""A program: a client of one event loop that reads a record repeatedly and reports its longest wait.
 
     probe.py HOST PORT
 
-A line of its input is `begin DATABASE KEY`, or `end`; the answer to `end` is the longest wait in microseconds and the number of
+A line of its input is `begin DATABASE KEY` or `end`. The answer to `end` is the longest wait in microseconds and the number of
 round trips.
 """
 
@@ -14,17 +14,17 @@ import socket
 import sys
 import time
 
-# Between two round trips: the machine belongs to what is measured.
+# Pause between two round trips, so that the probe leaves the machine to the measured request.
 PAUSE_S = 0.0005
 
 
 def main(host, port):
-    """Waits for lines, and asks between `begin` and `end`."""
+    """Reads lines, and sends requests between `begin` and `end`."""
     gc.disable()
     connection = socket.create_connection((host, int(port)))
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     answer = connection.makefile("rb")
-    # Without a buffer, in which a line could wait unseen.
+    # Unbuffered, because poll would not see a line in a buffer.
     source = open(sys.stdin.fileno(), "rb", buffering=0)
     lines = select.poll()
     lines.register(source, select.POLLIN)
@@ -32,7 +32,7 @@ def main(host, port):
         _, database, key = line.decode().split()
         connection.sendall(command("SELECT", database))
         answer.readline()
-        # The length alone: it takes the lock of the record's shard, and does not send what may be long.
+        # STRLEN takes the lock of the record's shard and does not send the value, which may be long.
         request = command("STRLEN", key)
         longest, asked = 0, 0
         while not lines.poll(0):
@@ -47,7 +47,7 @@ def main(host, port):
 
 
 def command(*words) -> bytes:
-    """An array of RESP; keys may be longer than a line."""
+    """An array of RESP."""
     return b"*%d\r\n" % len(words) + b"".join(b"$%d\r\n%s\r\n" % (len(word), word.encode()) for word in words)
 
 

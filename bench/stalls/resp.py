@@ -9,15 +9,15 @@ from stalls.row import DECIMAL, EVICTING, EXPIRING, ORDERED, SCRATCH, SPARE, Row
 from wire import encode
 
 VALUE = b"value:0123456789"
-# Most keys that a client may watch.
+# The maximum number of keys that a client may watch.
 WATCHED_KEYS_MAX = 8_192
-# Most pairs of MSET.
+# The maximum number of pairs of MSET.
 PAIRS_MAX = 8_192
 # Clients that queue at the same time.
 QUEUING = 12
-# Beyond what the pattern of KEYS may have.
+# Longer than the pattern of KEYS may be.
 PATTERN_BYTES = 1_000
-# Subcommands and commands whose work depends on nothing that is stored or sent, with arguments.
+# Commands and subcommands of constant cost, with arguments.
 CONSTANT = {
     "setnx": ("key:000000000001", "x"), "incr": ("stalls:n",), "decr": ("stalls:n",), "incrby": ("stalls:n", 5),
     "decrby": ("stalls:n", 5), "incrbyfloat": ("stalls:f", "1.5"), "ttl": (key(1),), "pttl": (key(1),),
@@ -34,12 +34,12 @@ CONSTANT = {
     "latency|reset": (), "debug|help": (), "debug|sleep": (0.05,), "lolwut": ("VERSION", 5),
     "strlen": (key(1),), "getbit": (key(1), 7),
 }  # fmt: skip
-# They change what the connection is, or end it.
+# Commands that change the state of the connection or end it.
 FRESH = {"hello", "reset", "client|reply", "auth", "quit"}
 
 
 def call(*arguments, times=1) -> bytes:
-    """A command, as often as that."""
+    """A command, repeated `times` times."""
     return encode(*arguments) * times
 
 
@@ -59,13 +59,13 @@ def keys(count, first=1) -> list[bytes]:
 
 
 def stored(count) -> bytes:
-    """Stores the first keys again, by as many commands as it takes."""
+    """Stores the first keys again, by as many commands as that needs."""
     half = (count + 1) // 2
     return mset(half) + mset(count - half, half + 1)
 
 
 def hostile(length) -> str:
-    """A pattern that has to be tried at every place of a key, and fails at its end."""
+    """A pattern that matches up to the end of a key and fails there, at every position."""
     return "*" + "a" * (length - 2) + "b"
 
 
@@ -85,12 +85,12 @@ def _constant() -> list[Row]:
 
 
 def rows(sizes: Sizes) -> list[Row]:
-    """All of them; those that leave nothing to others come last."""
+    """All rows; those that empty a database come last."""
     return [*_constant(), *_values(sizes), *_keys(sizes), *_walks(sizes), *_server(sizes), *_transactions(sizes), *_limits(sizes), *_ends(sizes)]
 
 
 def _values(sizes) -> list[Row]:
-    """Commands that read or write one value, with the largest there may be."""
+    """Commands that read or write one value, of the maximum size."""
     big = b"x" * sizes.value_bytes
     room = b"x" * (sizes.value_bytes - 4096)
     text = size_text(sizes.value_bytes)
@@ -176,7 +176,7 @@ def _keys(sizes) -> list[Row]:
 
 
 def _walks(sizes) -> list[Row]:
-    """Commands that look at all of a database."""
+    """Commands that examine a whole database."""
     long_keys = [b"%04d" % number + b"a" * (sizes.long_key_bytes - 4) for number in range(200)]
     put_long = lambda: call("FLUSHDB") + b"".join(call("SET", each, "x") for each in long_keys)  # noqa: E731
     length = f"{sizes.long_key_bytes >> 10} KiB"
@@ -210,7 +210,7 @@ def _walks(sizes) -> list[Row]:
 
 
 def _server(sizes) -> list[Row]:
-    """Commands of clients and of the server whose cost grows with something."""
+    """Commands of clients and of the server whose cost grows with their arguments or the number of clients."""
     def row(label, covers, request, **named):
         return Row("resp", label, (covers,), request, **named)
 
@@ -232,7 +232,7 @@ def _server(sizes) -> list[Row]:
 
 
 def _crowd(host, sizes, request, spent_s):
-    """A request beside many clients that do nothing."""
+    """A request beside many idle clients."""
     crowd = [host.connect("resp") for _ in range(sizes.connections)]
     try:
         client = host.connect("resp")
@@ -244,11 +244,11 @@ def _crowd(host, sizes, request, spent_s):
 
 
 def _transactions(sizes) -> list[Row]:
-    """EXECs of as many commands as a transaction takes, or of as long ones."""
+    """EXECs of the maximum number of commands, or of the most expensive ones."""
     medium = lambda name="big": call("SET", name, b"x" * sizes.medium_bytes)  # noqa: E731
     text = size_text(sizes.medium_bytes)
     largest = size_text(sizes.value_bytes)
-    # What is admitted of each: a word of a command is a unit of work, a key one, and a value that is stored one more.
+    # The maximum that is admitted: each word of a command is a unit of work, each key one, and each stored value one more.
     written, read = sizes.commands // 4, sizes.commands // 3
     watched = min(sizes.keys, WATCHED_KEYS_MAX)
     pairs = min(sizes.pairs, PAIRS_MAX)
@@ -283,7 +283,7 @@ def _transactions(sizes) -> list[Row]:
         scratch(f"200 BITCOUNTs of {largest}", lambda: [call("BITCOUNT", "big", times=200)], lambda: call("SET", "big", b"x" * sizes.value_bytes)),
         scratch(f"200 BITPOSs in {largest}", lambda: [call("BITPOS", "big", 1, times=200)], lambda: call("SET", "big", bytes(sizes.value_bytes))),
         scratch(f"3 GETs of {largest}", lambda: [call("GET", "big", times=3)], lambda: call("SET", "big", b"x" * sizes.value_bytes)),
-        # As much as one step may be: what is above was admitted before there was a bound, and shows that it is refused.
+        # The largest batches that are admitted. Those above exceed the limit of work and show that they are refused.
         row(f"MSET of {pairs:,} pairs", lambda: [mset(pairs)], is_once=True),
         row(f"DEL of {sizes.keys // 3:,} keys", lambda: [call("DEL", *keys(sizes.keys // 3))], lambda: stored(sizes.keys // 3), is_once=True),
         row(f"MGET of {sizes.keys // 2:,} keys", lambda: [call("MGET", *keys(sizes.keys // 2))], is_once=True),
@@ -299,7 +299,7 @@ def _transactions(sizes) -> list[Row]:
 
 
 def _queue(host, sizes, spent_s):
-    """Clients that queue and never execute."""
+    """Clients that queue commands and never execute them."""
     value = b"x" * (4 << 20 if sizes.queued_bytes > 4 << 20 else sizes.queued_bytes // 2)
     times = sizes.queued_bytes // len(value)
     request, answer_bytes = call("MULTI") + call("SET", "key", value, times=times), len("+OK\r\n" + "+QUEUED\r\n" * times)
@@ -321,7 +321,7 @@ def _queue(host, sizes, spent_s):
 
 
 def _limits(sizes) -> list[Row]:
-    """Into a full database that evicts, and records that expire."""
+    """Writes into a full, evicting database, and records that expire."""
     def full(label, request):
         return Row("resp", label, ("set",), request, database=EVICTING, needs=(EVICTING,), spoils=(EVICTING,), is_once=True)
 
@@ -334,7 +334,7 @@ def _limits(sizes) -> list[Row]:
 
 
 def _ends(sizes) -> list[Row]:
-    """What takes everything away."""
+    """Commands that remove all records."""
     def row(label, covers, request, spoils=(0,), **named):
         return Row("resp", label, (covers,), request, spoils=spoils, is_once=True, linger_s=0.5, **named)
 
@@ -354,7 +354,7 @@ def _ends(sizes) -> list[Row]:
 
 
 def size_text(count) -> str:
-    """Bytes as people write them."""
+    """Bytes with a unit."""
     for unit, size in (("MiB", 1 << 20), ("KiB", 1 << 10)):
         if count >= size:
             return f"{count // size} {unit}"

@@ -1,18 +1,18 @@
-"""What a row of the suite is: something that somebody asks for, and what has to be there before."""
+"""A row of the suite: a request, and what it needs."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
-# Databases, as Kyoto Tycoon names them, and what is in them:
-# 0 many records; 1 many, ordered; 2 many that expire; 3 full, evicting; 4 and 5 what a row puts there; 6 ordered by numbers.
+# Databases by number: 0 many records; 1 many, ordered; 2 many that expire; 3 full, evicting; 4 and 5 for the records of a row;
+# 6 ordered by numbers.
 PLAIN, ORDERED, EXPIRING, EVICTING, SCRATCH, SPARE, DECIMAL = range(7)
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """How much: the worst that the default limits allow, or less to try it out."""
+    """Amounts: the worst that the default limits allow, or less for a trial."""
 
     records: int
     value_bytes: int  # value_bytes_max
@@ -30,7 +30,7 @@ class Sizes:
     queued_bytes: int  # by each of QUEUING clients
 
     def to_erlang(self) -> str:
-        """As stalls.erl takes them."""
+        """The amounts as a term for stalls.erl."""
         fields = ("records", "value_bytes", "bulk", "waiters", "key_characters", "shard_records")
         return "#{many => %d, %s}" % (self.keys, ", ".join(f"{name} => {getattr(self, name)}" for name in fields))
 
@@ -53,7 +53,7 @@ SIZES = {"full": FULL, "quick": QUICK, "tiny": TINY}
 
 
 def key(number) -> bytes:
-    """A key of the large databases, from 1 on."""
+    """A key of the large databases; the first has number 1."""
     return b"key:%012d" % number
 
 
@@ -64,29 +64,29 @@ class Row:
     protocol: str  # "resp", "memcached", "kyoto", "erlang" or "none"
     label: str
     covers: tuple[str, ...] = ()
-    # The bytes of one request, or of several; for Erlang the name of what stalls.erl calls.
+    # The bytes of one or several requests; for Erlang, the name of a call of stalls.erl.
     request: Callable[[], bytes] | str = b""
     # Requests before each round that are not measured.
     prepare: Callable[[], bytes] | None = None
     database: int = PLAIN
-    # Which record the probes ask for.
+    # The record that the probes read.
     key: bytes = key(1)
-    # Databases that must be full, and those that are not any more afterwards.
+    # Databases that must be full before, and those that are no longer full afterwards.
     needs: tuple[int, ...] = (PLAIN,)
     spoils: tuple[int, ...] = ()
-    # Once a round; otherwise as often as fits into its time.
+    # Runs once per round; otherwise as often as fits into its time.
     is_once: bool = False
     # A new connection for each request.
     is_fresh: bool = False
-    # What is done after the answer is measured for this long.
+    # The measurement continues for this long after the answer.
     linger_s: float = 0.0
-    # In place of a request: is given the host, and does all that is measured.
+    # A function of the host that runs instead of a request and does its own measuring.
     action: Callable | None = None
     probe: str = "get"
-    # Costs the same whatever is stored: shown by protocol, not one by one, where nobody waited.
+    # The cost is independent of arguments and stored records; the page lists these rows apart.
     is_constant: bool = False
 
     @property
     def name(self) -> str:
-        """Label and protocol: unlike every other row's."""
+        """Protocol and label, unique among the rows."""
         return f"{self.protocol}: {self.label}"

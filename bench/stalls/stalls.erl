@@ -1,7 +1,7 @@
 %% The node that bench/stalls measures: Todana with its listeners, a probe that
-%% reads a record over and over, and every call of the API, run on request.
+%% reads a record repeatedly, and every call of the API, run on request.
 %%
-%% Reads a term a line and answers each with a line of JSON:
+%% Reads one term per line and answers each with a line of JSON:
 %%     {fill, Kind, Table, Count}            loads records
 %%     {probe, Table, Key, get | fetch}      the probe begins
 %%     probed                                its longest wait, in microseconds
@@ -14,11 +14,11 @@
 
 -export([main/0]).
 
-%% Between two looks of the probe.
+%% Pause between two samples of the probe.
 -define(PAUSE_MS, 1).
 -define(LOOKS, 10).
 -define(BATCH, 1_000).
-%% Enough for what callers prepare: their own garbage is not to be measured.
+%% Enough for what callers prepare, so that their own garbage is not measured.
 -define(CALLER_HEAP_WORDS, 8_000_000).
 -define(READY_MS, 300_000).
 -define(PIECE_BYTES, 64).
@@ -82,9 +82,9 @@ handle({prepare, Name, Sizes}, State) ->
 handle({call, RepeatMs, TimeoutMs}, #{caller := Pid} = State) ->
     Pid ! {call, RepeatMs},
     receive
-        {Pid, Told} ->
+        {Pid, Found} ->
             receive {'DOWN', _, process, Pid, _} -> ok end,
-            {Told, State};
+            {Found, State};
         {'DOWN', _, process, Pid, Reason} ->
             {#{failed => words(Reason)}, State}
     after TimeoutMs ->
@@ -135,7 +135,8 @@ idle() ->
         {probe, Table, Key, How} -> probe(Table, Key, How, clock(), 0)
     end.
 
-%% A few looks, a pause, and how much later than that it goes on.
+%% Reads the record a few times, pauses, and measures how much longer than the
+%% pause that took.
 -spec probe(atom(), binary(), get | fetch, integer(), integer()) ->
     no_return().
 probe(Table, Key, How, Before, Longest) ->
@@ -168,7 +169,7 @@ clock() ->
 
 %% ---------------------------------------------------------------- filling ---
 
-%% By two processes; the keys are key:000000000001 and so on.
+%% Two processes store the keys key:000000000001 and so on.
 -spec fill(plain | expiring | {at, integer()}, atom(), pos_integer()) -> ok.
 fill(Kind, Table, Count) ->
     Half = Count div 2,
@@ -195,7 +196,7 @@ fill(Kind, Table, From, To, Count) ->
 batch(expiring) -> 50;
 batch(_Kind) -> ?BATCH.
 
-%% Those that expire do so over five minutes, evenly: 16,600 a second of five
+%% Expiring records expire evenly over five minutes: 16,600 per second of five
 %% million.
 -spec lifetime(term(), pos_integer(), pos_integer()) -> map().
 lifetime(plain, _At, _Count) -> #{};
@@ -229,13 +230,13 @@ caller(Parent, Name, Sizes) ->
     receive {call, RepeatMs} ->
         Started = clock(),
         {Result, Calls} = repeat(Call, Started + RepeatMs * 1000, 0),
-        Told = #{
+        Found = #{
             seconds => (clock() - Started) / 1.0e6,
             calls => Calls,
             answer => words(Result)
         },
         End(),
-        Parent ! {self(), Told}
+        Parent ! {self(), Found}
     end.
 
 -spec repeat(fun(() -> term()), integer(), non_neg_integer()) ->
@@ -249,7 +250,7 @@ repeat(Call, End, Calls) ->
 
 -define(ROW(Call), {fun() -> Call end, fun() -> ok end}).
 
-%% What is called, made ready, and what is done when all is over.
+%% Prepares a call; returns the call and the function that cleans up after it.
 -spec row(atom(), map()) -> {fun(() -> term()), fun(() -> term())}.
 row(open, _) ->
     {
@@ -392,7 +393,7 @@ row(fold_snapshot_one_shard, Sizes) ->
     one_shard(Sizes),
     ?ROW(todana:fold_snapshot(fun count/3, 0, stalls_shard));
 row(fold_snapshot_left, #{records := Records}) ->
-    %% Writes of another process make the snapshot keep what was there.
+    %% Writes of another process make the snapshot retain the old records.
     Reader = held_snapshot(db0),
     ok = fill(plain, db0, Records),
     ?ROW(ended(Reader, kill));
@@ -404,7 +405,7 @@ row(clear_one_shard, Sizes) ->
     one_shard(Sizes),
     ?ROW(todana:clear(stalls_shard)).
 
-%% What is longer than a key or value may be is misuse.
+%% A call whose key or value exceeds the limit raises badarg.
 -spec refused(fun(() -> term())) -> term().
 refused(Call) ->
     try Call() catch error:badarg -> badarg end.
@@ -428,7 +429,7 @@ one_shard(#{shard_records := Records}) ->
         _ -> fill(plain, stalls_shard, Records)
     end.
 
-%% A process that has begun to read a snapshot, and stays there.
+%% A process that begins to read a snapshot and does not continue.
 -spec held_snapshot(atom()) -> {pid(), reference()}.
 held_snapshot(Table) ->
     Self = self(),
@@ -450,7 +451,7 @@ ended({Pid, Monitor}, Reason) ->
     exit(Pid, Reason),
     receive {'DOWN', Monitor, process, Pid, _} -> ok end.
 
-%% One process computes, the others give up waiting for it, all at one time.
+%% One process computes; the others wait for it and time out at the same moment.
 -spec fetch_timeouts(pos_integer()) -> ok.
 fetch_timeouts(Count) ->
     Self = self(),
@@ -459,7 +460,7 @@ fetch_timeouts(Count) ->
         receive done -> {error, none} end
     end,
     First = spawn_monitor(fun() -> todana:fetch(db4, ~"slow", Compute) end),
-    %% One of the others that came before it would compute for ever.
+    %% If another process were first, it would compute for ever.
     {Leader, _} = First,
     receive {Leader, computes} -> ok end,
     Waiters = [

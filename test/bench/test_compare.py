@@ -1,4 +1,4 @@
-"""bench/compare: two checkouts measured in turn."""
+"""bench/compare: two checkouts, interleaved."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""What goes wrong with an arm or a node of an experiment stays with its cell."""
+"""A failure of an arm or a node of an experiment affects only its cell."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ TINY = [
     (e4, {"rounds": 1, "deadline_ms": 5_000, "messages": [10]}),
 ]
 RUNS = [([name], [{"arm": name}]) for name in ("first", "second", "third")]
-# One arm raises, one does not open, one goes on.
+# One arm raises an error, one does not open, one continues.
 TURNS = """
     Opened = interleave:open([
         {raises, fun() -> fun() -> error(broken) end end},
@@ -35,43 +35,43 @@ TURNS = """
         {good, fun() -> fun() -> 1 end end}
     ]),
     Played = interleave:play(2, interleave:warm_up(Opened)),
-    Told = [interleave:figures(Arm, fun(Samples) -> #{samples => Samples} end) || Arm <- Played],
-    io:format("~0tp", [Told]),
+    Figures = [interleave:figures(Arm, fun(Samples) -> #{samples => Samples} end) || Arm <- Played],
+    io:format("~0tp", [Figures]),
     halt().
 """
 
 
 @pytest.fixture
 def run_node(monkeypatch):
-    """Sets what is done in place of running a node, for the name of its arm."""
+    """Replaces the run of a node by a function of the name of its arm."""
 
-    def replace(told):
+    def replace(node):
         monkeypatch.setattr(local, "compiled", lambda *_: contextlib.nullcontext("nowhere"))
-        monkeypatch.setattr(local, "run_node", lambda _directory, _module, arguments, _say: told(*arguments))
+        monkeypatch.setattr(local, "run_node", lambda _directory, _module, arguments, _say: node(*arguments))
 
     return replace
 
 
 def dies_at(*names):
-    """Nodes of which these end too early."""
+    """Nodes of which those of these arms end too early."""
 
-    def told(name):
+    def node(name):
         if name in names:
             raise local.NodeFailed("the Erlang node ended with 137", [])
         return [{"arm": name, "figure": 1.0}]
 
-    return told
+    return node
 
 
-def test_what_a_node_told_before_it_died_is_kept(run_node):
-    def told(name):
+def test_what_a_node_printed_before_it_died_is_kept(run_node):
+    def node(name):
         raise local.NodeFailed("the Erlang node ended with 137", [{"arm": name, "figure": 1.0}])
 
-    run_node(told)
+    run_node(node)
     assert nodes.results("e0", RUNS, lambda _: None) == [{"arm": arm, "figure": 1.0} for arm in ("first", "second", "third")]
 
 
-def test_a_node_that_dies_takes_no_other_cell_with_it(run_node):
+def test_a_node_that_dies_affects_no_other_cell(run_node):
     run_node(dies_at("second"))
     said = []
     assert nodes.results("e0", RUNS, said.append) == [
@@ -82,20 +82,20 @@ def test_a_node_that_dies_takes_no_other_cell_with_it(run_node):
     assert said == ["e0: failed: the Erlang node ended with 137"]
 
 
-def test_an_experiment_of_which_every_node_dies_has_failed(run_node):
+def test_an_experiment_whose_nodes_all_die_has_failed(run_node):
     run_node(dies_at("first", "second", "third"))
     with pytest.raises(RuntimeError, match="ended with 137"):
         nodes.results("e0", RUNS, print)
 
 
-def test_cells_of_which_a_node_does_not_tell_have_failed(run_node):
+def test_cells_that_a_node_does_not_print_have_failed(run_node):
     run_node(lambda name: [] if name == "second" else [{"arm": name, "figures": [1.0]}])
     first, second, third = nodes.results("e0", RUNS, print)
     assert second == {"arm": "second", "failed": "the Erlang node ended too early"}
     assert "failed" not in {**first, **third}
 
 
-def test_an_experiment_of_which_no_node_tells_anything_has_failed(run_node):
+def test_an_experiment_whose_nodes_print_nothing_has_failed(run_node):
     run_node(lambda _name: [])
     with pytest.raises(RuntimeError, match="too early"):
         nodes.results("e0", RUNS, print)
@@ -108,11 +108,11 @@ def test_a_line_that_was_cut_off_is_a_failure_like_others(line):
 
 
 @pytest.mark.parametrize(("part", "plan"), TINY)
-def test_nodes_tell_of_the_cells_that_are_expected_of_them(part, plan):
+def test_nodes_print_the_cells_that_are_expected_of_them(part, plan):
     said = []
     found = part.run(plan, said.append)
     assert [each for each in found if "failed" in each] == []
-    # A cell that nobody expects is said as well.
+    # An unexpected cell would be reported too.
     assert len(said) == part.steps(plan)
 
 
@@ -122,12 +122,12 @@ def test_a_server_that_keeps_connections_open_is_a_failure(monkeypatch):
         servers._await(lambda: False, "still open")
 
 
-def test_an_arm_that_fails_has_no_more_turns_and_the_others_go_on(tmp_path):
+def test_an_arm_that_fails_has_no_more_rounds_and_the_others_continue(tmp_path):
     environment = machine.erlang_environment()
     subprocess.run(["erlc", "-o", tmp_path, BENCH / "interleave.erl"], check=True, env=environment)
     command = ["erl", "-noinput", "-kernel", "logger_level", "none", "-pa", tmp_path, "-eval", TURNS]
-    told = subprocess.run(command, check=True, env=environment, capture_output=True, text=True, timeout=300).stdout
-    raises, shut, good = told.split("#{")[1:]
+    printed = subprocess.run(command, check=True, env=environment, capture_output=True, text=True, timeout=300).stdout
+    raises, shut, good = printed.split("#{")[1:]
     assert "failed" in raises and "broken" in raises
     assert "failed" in shut and "shut" in shut
     assert good.startswith("samples => [1,1]")
@@ -138,7 +138,7 @@ def test_a_failed_arm_of_e1_shows_in_its_row(gone):
     results = [
         {**cell, "failed": "gone"} if cell["arm"] == gone
         else {**cell, "reads_per_second": [1e6] * 3, "cpu_us_per_read": [None] * 3}
-        for cell in e1.told("integer", 8, "spread", 1)
+        for cell in e1.expected("integer", 8, "spread", 1)
     ]  # fmt: skip
     (row,) = SECTIONS["e1"](results).tables[0].rows
     assert [cell.reason for cell in row[1:] if cell.missing == "failed"] == ["gone"]

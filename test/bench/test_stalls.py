@@ -1,4 +1,4 @@
-"""Stalls: no command without a row, and every row can be run. No test looks at how long anything waits."""
+"""Stalls: every command has a row, and every row runs. No test depends on how long anything waits."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def erlang_names():
 def test_every_command_has_a_row(names, rows):
     covered = {name for row in rows(FULL) for name in row.covers}
     assert names() - covered == set(), "commands without a row: bench/stalls must drive each"
-    assert covered - names() == set(), "rows of commands that there are not"
+    assert covered - names() == set(), "rows of commands that do not exist"
     assert len(names()) > 20
 
 
@@ -74,7 +74,7 @@ def test_names_of_rows_differ():
     assert sorted(set(names)) == sorted(names)
 
 
-def test_rows_that_take_from_others_come_last():
+def test_rows_that_remove_the_records_of_others_come_last():
     spoiling = [bool(row.spoils) for row in stalls.rows(FULL)]
     assert spoiling == sorted(spoiling)
 
@@ -88,7 +88,7 @@ def test_exceptions_are_rows_and_name_their_limit():
 
 @pytest.fixture(scope="module")
 def found():
-    """Results of every row, as small as can be."""
+    """Results of every row, with the smallest amounts."""
     said = []
     results = stalls.run(stalls.TINY, said.append)
     assert len(said) == stalls.steps(stalls.TINY)
@@ -102,7 +102,7 @@ def test_every_row_can_be_run(found):
     assert {label: words for label, words in outcomes.items() if words in ("timed out", "failed")} == {}
 
 
-def test_rounds_say_how_long_each_probe_waited(found):
+def test_rounds_report_how_long_each_probe_waited(found):
     for row in found:
         for one in row["rounds"]:
             assert len(one["network_us"]) == stalls.host.EVENT_LOOPS
@@ -137,13 +137,13 @@ def page(*rows, before=None):
     return latency.page(part(*rows), before, paths)
 
 
-def test_a_wait_is_judged_by_the_median_less_the_noise():
+def test_a_wait_counts_as_the_median_minus_the_noise():
     quick, slow = row("A", one(21.0), one(20.5), one(500.0)), row("B", one(21.5), one(22.0), one(1.0))
     assert "1 of 2 requests are within the rule" in page(quick, slow)
     assert "**B**" in page(quick, slow) and "**A**" not in page(quick, slow)
 
 
-def test_a_scheduler_that_is_occupied_is_told():
+def test_an_occupied_scheduler_is_reported():
     assert "**A**" in page(row("A", one(occupied_ms=3)))
     assert "**A**" not in page(row("A", one(occupied_ms=2)))
 
@@ -151,15 +151,15 @@ def test_a_scheduler_that_is_occupied_is_told():
 def test_an_exception_names_what_bounds_it(monkeypatch):
     monkeypatch.setitem(exceptions.EXCEPTIONS, "resp: A", "at most 7 of them")
     assert "| RESP: A | 99 | 0 | at most 7 of them |" in page(row("A", one(100.0)))
-    assert "nothing that is documented yet" in page(row("B", one(100.0)))
+    assert "no documented limit yet" in page(row("B", one(100.0)))
 
 
-def test_what_did_not_end_and_what_was_refused_are_told():
+def test_requests_that_did_not_end_or_were_refused_are_marked():
     text = page(row("A", one(outcome="timed out")), row("B", one(outcome="ERR too much")), {**row("C"), "failed": "no time was left"})
     assert "more than 500" in text and "500.0, ERR too much" in text and "no time was left" in text
 
 
-def test_an_earlier_state_is_shown_beside():
+def test_an_earlier_commit_is_shown_beside():
     text = page(row("A", one(2.0)), before=part(row("A", one(777.0))))
     assert "before: network (ms)" in text and "777.0" in text
 
