@@ -58,8 +58,13 @@ init(Settings) ->
     {ok, todana_nif:server()} | {error, {listener, binary()}}.
 serve(Settings) ->
     try todana_nif:server_start(Settings) of
-        {ok, Server} -> {ok, Server};
-        {error, Sentence} -> {error, {listener, Sentence}}
+        {ok, Server} ->
+            {ok, Server};
+        {error, Sentence} ->
+            {error, {listener, Sentence}};
+        {badarg, Name} ->
+            Sentence = <<"the server refuses its setting ", Name/binary>>,
+            {error, {listener, Sentence}}
     catch
         error:_ -> {error, {listener, ~"the server refuses its settings"}}
     end.

@@ -56,6 +56,7 @@
     set_memory_limit/2,
     set_databases/1,
     server_start/1,
+    server_options/0,
     server_stop/1,
     server_stop_all/0,
     server_addresses/1,
@@ -300,15 +301,21 @@ sweep_dirty(_, _) -> erlang:nif_error(not_loaded).
 -spec time_ms() -> non_neg_integer().
 time_ms() -> erlang:nif_error(not_loaded).
 
--spec set_memory_limit(pos_integer() | nil, evict | refuse) -> ok.
+-spec set_memory_limit(pos_integer() | nil, evict | refuse) ->
+    ok | {badarg, Name :: binary()}.
 set_memory_limit(_, _) -> erlang:nif_error(not_loaded).
 
 -spec set_databases([{order(), pos_integer() | nil, pos_integer() | nil}]) ->
     ok | {error, {has_records | in_use, 0..15}}.
 set_databases(_) -> erlang:nif_error(not_loaded).
 
--spec server_start(map()) -> {ok, server()} | {error, binary()}.
+-spec server_start(map()) ->
+    {ok, server()} | {error, binary()} | {badarg, Name :: binary()}.
 server_start(_) -> erlang:nif_error(not_loaded).
+
+-spec server_options() ->
+    [{todana_options:name(), todana_options:type(), Default :: binary()}].
+server_options() -> erlang:nif_error(not_loaded).
 
 -spec server_stop(server()) -> ok.
 server_stop(_) -> erlang:nif_error(not_loaded).

@@ -2,6 +2,11 @@
 %% the configuration file, the flags, the TODANA_* variables, the keys of the
 %% application's environment, `todana config show', `--help' and
 %% docs/configuration.md.
+%%
+%% Each option that native code reads has a second row there: `Config' in
+%% native/server/src/config.rs, `Limits' in native/protocol/src/host.rs,
+%% `KyotoSettings' in native/protocol/src/kyoto/settings.rs. The test
+%% todana_options_tests compares the two sides.
 -module(todana_options).
 -moduledoc false.
 
@@ -100,7 +105,7 @@ clients() ->
             "Maximum number of connected clients. The server sends further "
             "clients an error and closes the connection. The default with the "
             "event back end `select` is 960."),
-        row(G, idle_timeout_ms, {integer, 1, ?MAX, off}, "off",
+        row(G, idle_timeout_ms, {integer, 1, ?MAX * 1000, off}, "off",
             "The server closes a client that has neither sent a request nor "
             "received a reply for this number of milliseconds, unless the "
             "server is executing a request of the client, or the client waits "
@@ -188,7 +193,7 @@ kyoto() ->
 observing() ->
     G = "Observing",
     [
-        row(G, slow_log_us, {integer, 0, ?MAX, off}, "10000",
+        row(G, slow_log_us, {integer, 0, ?MAX * 1000, off}, "10000",
             "The slow log records commands that take at least this number of "
             "microseconds."),
         row(G, slow_log_entries_max, {integer, 0, 1_000_000}, "128",

@@ -34,6 +34,70 @@ root(Path) ->
         false -> root(filename:dirname(Path))
     end.
 
+%% Options that no native code reads under their names: the listeners go to it
+%% as one list, of the password file only the password, and the sweeper is an
+%% Erlang process.
+erlang_only() ->
+    [
+        listen_kyoto, listen_memcached, listen_resp, password_file,
+        sweep_interval_ms
+    ].
+
+both_sides_have_the_same_options_test() ->
+    Erlang = [
+        {Name, Type, list_to_binary(Default)}
+     || #{name := Name, type := Type, default := Default} <-
+            todana_options:all()
+    ],
+    Native = todana_nif:server_options(),
+    Names = fun(Options) -> lists:sort([Name || {Name, _, _} <- Options]) end,
+    ?assertEqual(erlang_only(), Names(Erlang) -- Names(Native)),
+    ?assertEqual([], Names(Native) -- Names(Erlang)),
+    Compared = [
+        Option
+     || {Name, _, _} = Option <- Erlang,
+        not lists:member(Name, erlang_only())
+    ],
+    ?assert(length(Compared) > 25),
+    %% What differs is printed as both sides have it.
+    ?assertEqual(Native -- Compared, Compared -- Native).
+
+a_wrong_setting_is_badarg_and_named_test() ->
+    {ok, Options} = todana_config:embedded(),
+    Settings = (todana_config:settings(Options))#{password => nil},
+    Start = fun todana_nif:server_start/1,
+    [
+        ?assertEqual(
+            {badarg, Name}, Start(Settings#{binary_to_atom(Name) => V})
+        )
+     || {Name, V} <- [
+            {~"event_backend", ~"epoll"},
+            {~"event_backend", ~"Native"},
+            {~"event_backend", nil},
+            {~"event_loops", 0},
+            {~"event_loops", ~"auto"},
+            {~"connections_max", nil},
+            {~"connections_max", 1_000_001},
+            {~"tcp_keepalive_s", 1 bsl 32},
+            {~"key_bytes_max", -1},
+            {~"databases", [~":"]},
+            {~"kyoto_hosts", ~"a"},
+            {~"kyoto_body_bytes_max", 257 bsl 20},
+            {~"listeners", [{~"gopher", ~"127.0.0.1:0"}]},
+            {~"password", secret},
+            {~"config_file", nil}
+        ]
+    ],
+    Native = [Name || {Name, _, _} <- todana_nif:server_options()],
+    [
+        ?assertEqual(
+            {badarg, atom_to_binary(Name)}, Start(maps:remove(Name, Settings))
+        )
+     || Name <- Native -- [memory_limit, memory_policy]
+    ],
+    ?assertEqual({badarg, ~"memory_policy"},
+                 todana_nif:set_memory_limit(nil, evicted)).
+
 the_limit_of_clients_memory_test_() ->
     {ok, #{type := Type}} = todana_options:find("clients_memory_limit"),
     Parse = fun(Text) -> todana_option_type:parse(Type, Text) end,

@@ -157,6 +157,35 @@ def test_config_set(resp):
         resp.call("CONFIG", "SET", "slowlog-log-slower-than", before)
 
 
+@pytest.mark.parametrize(
+    "name, value, redis_name, redis_value",
+    [
+        ("connections_max", "77", "maxclients", "77"),
+        ("memory_limit", "100mb", "maxmemory", "104857600"),
+        ("memory_policy", "refuse", "maxmemory-policy", "noeviction"),
+        ("clients_memory_limit", "300mb", "maxmemory-clients", "314572800"),
+        ("slow_log_us", "off", "slowlog-log-slower-than", "-1"),
+        ("slow_log_entries_max", "64", "slowlog-max-len", "64"),
+        ("idle_timeout_ms", "5000", "timeout", "5"),
+    ],
+)
+def test_both_names_of_an_option_agree(resp, name, value, redis_name, redis_value):
+    """An option has one value, which is shown and changed by Todana's name and by Redis'."""
+
+    def shown(option):
+        return resp.call("CONFIG", "GET", option)[1].decode()
+
+    before = shown(name)
+    try:
+        for setter, text in ((name, value), (redis_name, redis_value)):
+            assert resp.call("CONFIG", "SET", setter, text) == OK
+            assert (shown(name), shown(redis_name)) == (value, redis_value)
+            assert resp.call("CONFIG", "SET", name, before) == OK
+            assert shown(name) == before
+    finally:
+        resp.call("CONFIG", "SET", name, before)
+
+
 def test_config_set_refuses(resp):
     """Unknown options and invalid values are refused with Redis' errors."""
     resp.transcript("""

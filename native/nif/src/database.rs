@@ -132,16 +132,20 @@ fn set_databases<'a>(
     }
 }
 
-/// Sets how many bytes the databases may hold together, and what happens then.
+/// Sets how many bytes the databases may hold together, and what happens then. `{badarg,
+/// <<"memory_policy">>}` if there is no such policy.
 #[rustler::nif(schedule = "DirtyCpu")]
-fn set_memory_limit(bytes_max: Option<i64>, when_full: Atom) -> Atom {
+fn set_memory_limit<'a>(env: Env<'a>, bytes_max: Option<i64>, policy: Atom) -> Term<'a> {
+    let when_full = match policy {
+        policy if policy == atoms::evict() => WhenFull::Evict,
+        policy if policy == atoms::refuse() => WhenFull::Refuse,
+        _ => return (atoms::badarg(), "memory_policy").encode(env),
+    };
     with_shared(|shared| {
-        let when_full =
-            if when_full == atoms::refuse() { WhenFull::Refuse } else { WhenFull::Evict };
         shared.budget.set_when_full(when_full);
         shared.budget.bytes_max.store(bytes_max.unwrap_or(i64::MAX), Relaxed);
     });
-    atoms::ok()
+    atoms::ok().encode(env)
 }
 
 /// Milliseconds since the Unix epoch, by the clock that expiry uses.

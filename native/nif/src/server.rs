@@ -8,9 +8,9 @@ use rustler::types::atom::Atom;
 use rustler::{Encoder, Env, Error, LocalPid, NifResult, Term};
 use std::net::SocketAddr;
 use std::sync::Arc;
-use todana_protocol::kyoto::{KyotoDatabase, KyotoKind, KyotoSettings};
-use todana_protocol::{Limits, ProtocolName, ServerInfo};
-use todana_server::{Backend, Config, Server, StartError};
+use todana_protocol::kyoto::{KyotoDatabase, KyotoKind};
+use todana_protocol::{OptionType, OptionValue, ProtocolName, Range, ServerInfo};
+use todana_server::{Config, OptionInfo, Server, StartError};
 
 /// Resources that are servers.
 pub(crate) static SERVER: ResourceType<Running> = ResourceType::new(c"todana_server");
@@ -103,11 +103,14 @@ fn server_stop_all() -> Atom {
     atoms::ok()
 }
 
-/// `server_start(Settings) -> {ok, Server} | {error, Sentence}`. The settings are a map made by
-/// `todana_options`.
+/// `server_start(Settings) -> {ok, Server} | {error, Sentence} | {badarg, Name}`. The settings are
+/// a map that `todana_config` makes; `Name` is the one that is missing or wrong.
 #[rustler::nif(schedule = "DirtyIo")]
 fn server_start<'a>(env: Env<'a>, settings: Term<'a>) -> NifResult<Term<'a>> {
-    let config = config(settings)?;
+    let config = match config(settings) {
+        Ok(config) => config,
+        Err(WrongSetting(name)) => return Ok((atoms::badarg(), name).encode(env)),
+    };
     Ok(match Server::start(config) {
         Ok(server) => {
             let server = Arc::new(server);
@@ -234,75 +237,94 @@ fn server_info<'a>(env: Env<'a>, server: Term<'a>) -> NifResult<Vec<(&'static st
     Ok(info)
 }
 
-/// One setting; a missing or ill-typed one is a mistake of `todana_options`, hence badarg.
-fn setting<'a, T: rustler::Decoder<'a>>(settings: Term<'a>, name: &str) -> NifResult<T> {
-    let env = settings.get_env();
-    let name = Atom::from_str(env, name)?;
-    settings.map_get(name)?.decode()
+/// A setting of this name is missing or wrong.
+struct WrongSetting(&'static str);
+
+/// One setting that is no option.
+fn setting<'a, T: rustler::Decoder<'a>>(
+    settings: Term<'a>,
+    name: &'static str,
+) -> Result<T, WrongSetting> {
+    let value = look_up(settings, name).and_then(|value| value.decode());
+    value.map_err(|_| WrongSetting(name))
 }
 
-fn config(settings: Term<'_>) -> NifResult<Config> {
+fn look_up<'a>(settings: Term<'a>, name: &str) -> NifResult<Term<'a>> {
+    settings.map_get(Atom::from_str(settings.get_env(), name)?)
+}
+
+fn config(settings: Term<'_>) -> Result<Config, WrongSetting> {
     let (databases, budget) = database::for_server();
     let listeners: Vec<(String, String)> = setting(settings, "listeners")?;
     let listeners: Option<Vec<(ProtocolName, SocketAddr)>> =
         listeners.iter().map(|(protocol, address)| listener(protocol, address)).collect();
-    let backend: String = setting(settings, "event_backend")?;
     let password: Option<rustler::Binary<'_>> = setting(settings, "password")?;
-    Ok(Config {
+    let mut config = Config {
         databases,
         budget,
-        listeners: listeners.ok_or(Error::BadArg)?,
-        event_loops: setting(settings, "event_loops")?,
-        event_backend: match backend.as_str() {
-            "portable" => Backend::Portable,
-            "poll" => Backend::Poll,
-            "select" => Backend::Select,
-            _ => Backend::Native,
-        },
+        listeners: listeners.ok_or(WrongSetting("listeners"))?,
         password: password.map(|password| password.as_slice().to_vec()),
-        limits: limits(settings)?,
-        kyoto: kyoto(settings)?,
-        kyoto_timeout_ms: setting(settings, "kyoto_timeout_ms")?,
-        connections_max: setting(settings, "connections_max")?,
-        idle_timeout_ms: setting(settings, "idle_timeout_ms")?,
-        authentication_timeout_ms: setting(settings, "authentication_timeout_ms")?,
-        input_bytes_max: setting(settings, "input_bytes_max")?,
-        output_bytes_hard: setting(settings, "output_bytes_hard")?,
-        output_bytes_soft: setting(settings, "output_bytes_soft")?,
-        output_soft_ms: setting(settings, "output_soft_ms")?,
-        clients_memory_limit_bytes: setting(settings, "clients_memory_limit")?,
-        tcp_keepalive_s: setting(settings, "tcp_keepalive_s")?,
-        slow_log_us: setting(settings, "slow_log_us")?,
-        slow_log_entries_max: setting(settings, "slow_log_entries_max")?,
         config_file: setting(settings, "config_file")?,
         options: setting(settings, "options")?,
+        ..Config::default()
+    };
+    for OptionInfo { name, option_type, .. } in config.list_options() {
+        let value = look_up(settings, name).ok().and_then(|term| option_value(option_type, term));
+        let value = value.ok_or(WrongSetting(name))?;
+        config.set_option(name, value).map_err(|_| WrongSetting(name))?;
+    }
+    Ok(config)
+}
+
+/// The value of an option. Whether it is in its range is not checked here.
+fn option_value(option_type: OptionType, term: Term<'_>) -> Option<OptionValue> {
+    Some(match option_type {
+        OptionType::Integer(_) | OptionType::Bytes(_) => match term.decode::<Option<u64>>().ok()? {
+            Some(number) => OptionValue::Number(number),
+            None => OptionValue::Absent,
+        },
+        OptionType::Choice(_) => OptionValue::Word(term.decode().ok()?),
+        OptionType::Hosts | OptionType::Origins => OptionValue::Names(term.decode().ok()?),
+        OptionType::Databases => {
+            let terms: Vec<Term<'_>> = term.decode().ok()?;
+            let databases = terms.into_iter().map(kyoto_database).collect::<NifResult<_>>();
+            OptionValue::Databases(databases.ok()?)
+        }
     })
 }
 
-fn limits(settings: Term<'_>) -> NifResult<Limits> {
-    Ok(Limits {
-        key_bytes_max: setting(settings, "key_bytes_max")?,
-        value_bytes_max: setting(settings, "value_bytes_max")?,
-        memcached_value_bytes_max: setting(settings, "memcached_value_bytes_max")?,
-        arguments_max: setting(settings, "arguments_max")?,
-        line_bytes_max: setting(settings, "line_bytes_max")?,
-        unauthenticated_arguments_max: setting(settings, "unauthenticated_arguments_max")?,
-        unauthenticated_argument_bytes_max: setting(
-            settings,
-            "unauthenticated_argument_bytes_max",
-        )?,
-        queued_bytes_max: setting(settings, "queued_bytes_max")?,
-        ..Limits::default()
-    })
+/// `server_options() -> [{Name, Type, Default}]`: the options that native code knows, as
+/// `todana_options` has them, for the test that compares the two.
+#[rustler::nif(schedule = "DirtyCpu")]
+fn server_options(env: Env<'_>) -> NifResult<Vec<(Atom, Term<'_>, String)>> {
+    let config = Config::default();
+    let options = config.list_options().into_iter().chain(config.list_budget_options());
+    options
+        .map(|OptionInfo { name, option_type, text }| {
+            Ok((Atom::from_str(env, name)?, type_term(env, option_type)?, text))
+        })
+        .collect()
 }
 
-fn kyoto(settings: Term<'_>) -> NifResult<KyotoSettings> {
-    let databases: Vec<Term<'_>> = setting(settings, "databases")?;
-    Ok(KyotoSettings {
-        databases: databases.into_iter().map(kyoto_database).collect::<NifResult<_>>()?,
-        hosts: setting(settings, "kyoto_hosts")?,
-        origins: setting(settings, "kyoto_origins")?,
-        body_bytes_max: setting(settings, "kyoto_body_bytes_max")?,
+fn type_term(env: Env<'_>, option_type: OptionType) -> NifResult<Term<'_>> {
+    let atom = |name| Atom::from_str(env, name);
+    let number = |name, range: Range| {
+        let Range { min, max, word } = range;
+        Ok::<_, Error>(match word {
+            Some(word) => (atom(name)?, min, max, atom(word)?).encode(env),
+            None => (atom(name)?, min, max).encode(env),
+        })
+    };
+    Ok(match option_type {
+        OptionType::Integer(range) => number("integer", range)?,
+        OptionType::Bytes(range) => number("bytes", range)?,
+        OptionType::Choice(words) => {
+            let words: Vec<Atom> = words.iter().map(|word| atom(word)).collect::<NifResult<_>>()?;
+            (atom("choice")?, words).encode(env)
+        }
+        OptionType::Hosts => atom("hosts")?.encode(env),
+        OptionType::Origins => atom("origins")?.encode(env),
+        OptionType::Databases => atom("databases")?.encode(env),
     })
 }
 

@@ -2,6 +2,7 @@
 
 use crate::Splice;
 use crate::kyoto::KyotoSettings;
+use crate::options::{MB, TB, bytes, integer};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::Mutex;
@@ -96,43 +97,29 @@ pub trait Host {
     fn set_option(&self, name: &str, value: &str) -> Result<(), String>;
 }
 
-/// Limits that parsers enforce. They refuse a request beyond them and never truncate it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Limits {
-    /// Longest key (memcached: 250 at most in any case).
-    pub key_bytes_max: usize,
-    /// Longest value in RESP.
-    pub value_bytes_max: usize,
-    /// Longest value in memcached.
-    pub memcached_value_bytes_max: usize,
-    /// Most arguments of a RESP command.
-    pub arguments_max: usize,
-    /// Longest inline or text line.
-    pub line_bytes_max: usize,
-    /// Most arguments before authentication.
-    pub unauthenticated_arguments_max: usize,
-    /// Longest argument before authentication.
-    pub unauthenticated_argument_bytes_max: usize,
-    /// Most bytes of commands queued by MULTI.
-    pub queued_bytes_max: usize,
-    /// Most bytes of output that may wait for a client. Beyond that a session stops writing replies
-    /// and asks to close.
-    pub output_bytes_max: usize,
-}
-
-impl Default for Limits {
-    fn default() -> Limits {
-        Limits {
-            key_bytes_max: 64 << 10,
-            value_bytes_max: 64 << 20,
-            memcached_value_bytes_max: 1 << 20,
-            arguments_max: 65_536,
-            line_bytes_max: 64 << 10,
-            unauthenticated_arguments_max: 10,
-            unauthenticated_argument_bytes_max: 16 << 10,
-            queued_bytes_max: 128 << 20,
-            output_bytes_max: 256 << 20,
-        }
+crate::options! {
+    /// Limits that parsers enforce. They refuse a request beyond them and never truncate it.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct Limits {
+        /// Longest key (memcached: 250 at most in any case).
+        key_bytes_max: usize = 64 << 10, option bytes(1, MB);
+        /// Longest value in RESP.
+        value_bytes_max: usize = 64 << 20, option bytes(1, 512 * MB);
+        /// Longest value in memcached.
+        memcached_value_bytes_max: usize = 1 << 20, option bytes(1, 512 * MB);
+        /// Most arguments of a RESP command.
+        arguments_max: usize = 65_536, option integer(1, 1_048_576);
+        /// Longest inline or text line.
+        line_bytes_max: usize = 64 << 10, option bytes(64, 16 * MB);
+        /// Most arguments before authentication.
+        unauthenticated_arguments_max: usize = 10, option integer(1, 1_048_576);
+        /// Longest argument before authentication.
+        unauthenticated_argument_bytes_max: usize = 16 << 10, option bytes(1, MB);
+        /// Most bytes of commands queued by MULTI.
+        queued_bytes_max: usize = 128 << 20, option bytes(1, TB);
+        /// Most bytes of output that may wait for a client. Beyond that a session stops writing
+        /// replies and asks to close.
+        output_bytes_max: usize = 256 << 20;
     }
 }
 

@@ -9,11 +9,15 @@
 mod host;
 pub mod kyoto;
 pub mod memcached;
+mod options;
 pub mod resp;
 mod session;
+mod spelling;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 mod written;
 
 pub use host::*;
+pub use options::*;
 pub use session::*;
+pub use spelling::Spelling;

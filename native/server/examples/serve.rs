@@ -2,11 +2,11 @@
 //!
 //!     cargo run --release --example serve -- [resp=PORT] [memcached=PORT] [kyoto=PORT] [loops=N]
 //!         [backend=native|portable|poll|select] [connections=N] [password=TEXT] [shards=N]
-//!         [kinds=NAME,...] [ordered=DATABASE,...] [kyoto_timeout_ms=N]
+//!         [kinds=NAME,...] [ordered=DATABASE,...] [OPTION=VALUE]
 //!
 //! `kinds` are databases 0 and on as Kyoto Tycoon's clients see them, by the names `-`, `+`, `:`,
 //! `*` and `%`, of which `+` and `%` are ordered. `ordered` are further databases that keep their
-//! keys in order.
+//! keys in order. `OPTION` is a number, a size or a word of docs/configuration.md.
 //!
 //! It listens on 127.0.0.1 and serves until its standard input ends or it is killed.
 
@@ -14,41 +14,16 @@ use std::error::Error;
 use std::io::Read;
 use std::sync::Arc;
 use todana_command::{DATABASES, Databases};
-use todana_protocol::kyoto::{KyotoDatabase, KyotoKind, KyotoSettings};
-use todana_protocol::{Limits, ProtocolName};
-use todana_server::{Backend, Config, Server};
+use todana_protocol::ProtocolName;
+use todana_protocol::kyoto::{KyotoDatabase, KyotoKind};
+use todana_server::{Config, Server};
 use todana_table::{Budget, KeyOrder, Options, Table, WhenFull};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let budget = Arc::new(Budget::new(i64::MAX, WhenFull::Refuse));
     let mut ordered = [false; DATABASES];
     let mut table = Options { budget: Some(budget.clone()), ..Options::default() };
-    let mut config = Config {
-        databases: Arc::new(Databases::new(std::array::from_fn(|_| {
-            Arc::new(Table::new(Options { shards: Some(1), ..Options::default() }))
-        }))),
-        budget,
-        listeners: Vec::new(),
-        event_loops: None,
-        event_backend: Backend::Native,
-        password: None,
-        limits: Limits::default(),
-        kyoto: KyotoSettings::default(),
-        kyoto_timeout_ms: Some(30_000),
-        connections_max: 10_000,
-        idle_timeout_ms: None,
-        authentication_timeout_ms: 60_000,
-        input_bytes_max: 128 << 20,
-        output_bytes_hard: 256 << 20,
-        output_bytes_soft: 32 << 20,
-        output_soft_ms: 60_000,
-        clients_memory_limit_bytes: None,
-        tcp_keepalive_s: Some(300),
-        slow_log_us: Some(10_000),
-        slow_log_entries_max: 128,
-        config_file: String::new(),
-        options: Vec::new(),
-    };
+    let mut config = Config { budget, authentication_timeout_ms: 60_000, ..Config::default() };
     for argument in std::env::args().skip(1) {
         let (name, value) = argument.split_once('=').ok_or("arguments are NAME=VALUE")?;
         let listener =
@@ -57,10 +32,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             "resp" => config.listeners.push(listener(ProtocolName::Resp)?),
             "memcached" => config.listeners.push(listener(ProtocolName::Memcached)?),
             "kyoto" => config.listeners.push(listener(ProtocolName::Kyoto)?),
-            "loops" => config.event_loops = Some(value.parse()?),
-            "connections" => config.connections_max = value.parse()?,
             "password" => config.password = Some(value.into()),
-            "kyoto_timeout_ms" => config.kyoto_timeout_ms = Some(value.parse()?),
             "kinds" => {
                 let kinds = value.split(',').map(database).collect::<Result<Vec<_>, _>>()?;
                 for (ordered, database) in ordered.iter_mut().zip(&kinds) {
@@ -74,16 +46,7 @@ fn main() -> Result<(), Box<dyn Error>> {
                 }
             }
             "shards" => table.shards = Some(value.parse()?),
-            "backend" => {
-                config.event_backend = match value {
-                    "native" => Backend::Native,
-                    "portable" => Backend::Portable,
-                    "poll" => Backend::Poll,
-                    "select" => Backend::Select,
-                    _ => return Err("no such back end".into()),
-                }
-            }
-            _ => return Err(format!("no such argument: {name}").into()),
+            _ => set_option(&mut config, name, value)?,
         }
     }
     config.databases = Arc::new(Databases::new(std::array::from_fn(|number| {
@@ -96,6 +59,20 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     let _ = std::io::stdin().read(&mut [0]);
     Ok(())
+}
+
+/// Sets an option of the option table, by its name or its short name.
+fn set_option(config: &mut Config, name: &str, text: &str) -> Result<(), String> {
+    let name = match name {
+        "loops" => "event_loops",
+        "backend" => "event_backend",
+        "connections" => "connections_max",
+        name => name,
+    };
+    let known = config.list_options().into_iter().find(|option| option.name == name);
+    let option_type = known.ok_or_else(|| format!("no such argument: {name}"))?.option_type;
+    let value = option_type.parse(text).ok_or_else(|| format!("{name} must be {option_type}"))?;
+    config.set_option(name, value).map_err(|refused| format!("{name}: {refused:?}"))
 }
 
 /// A database by Kyoto Tycoon's name.

@@ -45,8 +45,14 @@ impl Shared {
         self.clients_excess_bytes() > 0
     }
 
+    /// The limit; 0 is none.
+    #[inline]
+    pub(crate) fn clients_memory_limit_bytes(&self) -> u64 {
+        self.config.clients_memory_limit.get().unwrap_or(0)
+    }
+
     fn clients_excess_bytes(&self) -> u64 {
-        match self.settings.clients_memory_limit_bytes() {
+        match self.clients_memory_limit_bytes() {
             0 => 0,
             limit => {
                 let condemned = self.condemned_bytes.load(Relaxed);

@@ -8,7 +8,7 @@ use crate::clock::{Clock, Moment};
 use crate::guesses::Guesses;
 use crate::inbox::{Inbox, Message};
 use crate::memory::ProcessUsage;
-use crate::options::Settings;
+use crate::options;
 use crate::slow_log::SlowLog;
 use crate::statistics::{LoopStatistics, Totals, counts_since};
 use crate::waiters::{Place, Wait, Waiters};
@@ -31,7 +31,8 @@ const TURN_NS: u64 = 2_000_000;
 pub(crate) struct Shared {
     pub(crate) config: Config,
     pub(crate) addresses: Vec<(ProtocolName, SocketAddr)>,
-    pub(crate) settings: Settings,
+    /// More connections than this cannot be allowed while the server runs.
+    pub(crate) connections_ceiling: usize,
     pub(crate) clients: Clients,
     pub(crate) waiters: Waiters,
     pub(crate) loops: Vec<LoopPart>,
@@ -105,7 +106,7 @@ impl Shared {
             started_at_ms: self.started_at_ms,
             connections,
             connections_peak,
-            connections_max: self.settings.connections_max() as u64,
+            connections_max: self.config.connections_max.get() as u64,
             connections_total: totals.connections_total,
             connections_rejected: totals.connections_rejected,
             connections_by_protocol: self.clients.by_protocol(),
@@ -118,11 +119,11 @@ impl Shared {
             errors: totals.errors,
             authentication_failures: totals.authentication_failures,
             client_buffer_bytes: self.clients_bytes(),
-            clients_memory_limit_bytes: self.settings.clients_memory_limit_bytes(),
+            clients_memory_limit_bytes: self.clients_memory_limit_bytes(),
             evicted_clients: totals.evicted_clients,
             output_limit_disconnections: totals.output_limit_disconnections,
-            memory_limit_bytes: self.settings.memory_limit_bytes(),
-            memory_policy: self.settings.memory_policy().to_string(),
+            memory_limit_bytes: options::memory_limit_bytes(&self.config.budget),
+            memory_policy: options::memory_policy(&self.config.budget).to_string(),
             resident_bytes: usage.resident_bytes,
             resident_bytes_peak: usage.resident_bytes_peak,
             system_memory_bytes: crate::memory::system_memory_bytes().unwrap_or(0),
@@ -188,7 +189,8 @@ impl<'a> TurnHost<'a> {
             wait,
             now_ms: now.wall_ms(),
             now_us: now.wall_us,
-            slow_log_ns: shared.settings.slow_log_ns(),
+            slow_log_ns: (shared.config.slow_log_us.get())
+                .map_or(u64::MAX, |us| us.saturating_mul(1_000)),
             observed_at: now.raw,
             spent_ns: 0,
             resumed_ns: 0,
@@ -305,7 +307,7 @@ impl Host for TurnHost<'_> {
     }
 
     fn log_slow(&self, micros: u64, arguments: &[&[u8]]) {
-        let entries_max = self.shared.settings.slow_log_entries_max();
+        let entries_max = self.shared.config.slow_log_entries_max.get();
         self.shared.slow_log.add(self.client, self.now_ms, micros, arguments, entries_max);
     }
 
@@ -354,10 +356,11 @@ impl Host for TurnHost<'_> {
     }
 
     fn options(&self) -> Vec<(String, String)> {
-        self.shared.settings.list()
+        self.shared.config.shown_options()
     }
 
     fn set_option(&self, name: &str, value: &str) -> Result<(), String> {
-        self.shared.settings.set(name, value)
+        let ceiling = self.shared.connections_ceiling as u64;
+        self.shared.config.change_option(name, value, ceiling)
     }
 }

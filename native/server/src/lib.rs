@@ -31,4 +31,5 @@ mod tests;
 mod waiters;
 
 pub use config::*;
+pub use options::{NotSet, OptionInfo};
 pub use server::*;

@@ -1,216 +1,317 @@
-//! Options that may change while the server runs, and how they are spelt.
+//! Options by name: set before the server starts, shown and changed while it runs.
 
-use crate::clients_memory::default_limit_bytes;
-use crate::{Config, memory};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use crate::Config;
+use crate::config::MEMORY_LIMIT;
+use std::sync::atomic::Ordering::Relaxed;
+use todana_protocol::kyoto::KyotoSettings;
+use todana_protocol::{Change, Limits, OptionRow, OptionType, OptionValue, Spelling};
 use todana_table::{Budget, WhenFull};
 
-/// The current values. Loops read them with plain loads.
-#[derive(Debug)]
-pub(crate) struct Settings {
-    budget: Arc<Budget>,
-    connections_max: AtomicUsize,
-    /// 0 is never.
-    idle_timeout_ms: AtomicU64,
-    /// `u64::MAX` is off.
-    slow_log_ns: AtomicU64,
-    slow_log_entries_max: AtomicUsize,
-    /// 0 is none.
-    clients_memory_limit_bytes: AtomicU64,
-    /// More connections than this cannot be allowed at run time.
-    connections_ceiling: usize,
-    /// All options as they were given, to show.
-    given: Vec<(String, String)>,
-}
-
-/// Options that this module shows and changes, in Redis' names.
-const CHANGEABLE: [&str; 7] = [
-    "maxclients",
-    "maxmemory",
-    "maxmemory-clients",
-    "maxmemory-policy",
-    "slowlog-log-slower-than",
-    "slowlog-max-len",
-    "timeout",
+/// Options that are kept in the budget, which databases have before there is a server.
+static OF_BUDGET: [OptionRow<Config>; 2] = [
+    OptionRow {
+        name: "memory_limit",
+        option_type: MEMORY_LIMIT,
+        change: Some(Change {
+            redis_name: "maxmemory",
+            spelling: Spelling::Bytes,
+            put: put_memory_limit,
+        }),
+        value: |config| match memory_limit_bytes(&config.budget) {
+            0 => OptionValue::Absent,
+            bytes => OptionValue::Number(bytes),
+        },
+        put: |config, value| put_memory_limit(config, value),
+    },
+    OptionRow {
+        name: "memory_policy",
+        option_type: OptionType::Choice(&["evict", "refuse"]),
+        change: Some(Change {
+            redis_name: "maxmemory-policy",
+            spelling: Spelling::Words(&POLICIES),
+            put: put_memory_policy,
+        }),
+        value: |config| OptionValue::Word(POLICIES[policy_index(&config.budget)].0.into()),
+        put: |config, value| put_memory_policy(config, value),
+    },
 ];
 
-impl Settings {
-    pub(crate) fn new(config: &Config, connections_ceiling: usize) -> Settings {
-        let slow_log_ns = config.slow_log_us.map_or(u64::MAX, |us| us.saturating_mul(1_000));
-        Settings {
-            budget: config.budget.clone(),
-            connections_max: config.connections_max.into(),
-            idle_timeout_ms: config.idle_timeout_ms.unwrap_or(0).into(),
-            slow_log_ns: slow_log_ns.into(),
-            slow_log_entries_max: config.slow_log_entries_max.into(),
-            clients_memory_limit_bytes: config
-                .clients_memory_limit_bytes
-                .unwrap_or_else(|| default_limit_bytes(memory::available_bytes()))
-                .into(),
-            connections_ceiling,
-            given: config.options.clone(),
-        }
-    }
+/// The policies, and what Redis calls them.
+const POLICIES: [(&str, &str); 2] = [("evict", "allkeys-lfu"), ("refuse", "noeviction")];
 
-    pub(crate) fn connections_max(&self) -> usize {
-        self.connections_max.load(Relaxed)
-    }
-    /// 0 is never.
-    pub(crate) fn idle_timeout_ms(&self) -> u64 {
-        self.idle_timeout_ms.load(Relaxed)
-    }
-    /// `u64::MAX` is off.
-    pub(crate) fn slow_log_ns(&self) -> u64 {
-        self.slow_log_ns.load(Relaxed)
-    }
-    pub(crate) fn slow_log_entries_max(&self) -> usize {
-        self.slow_log_entries_max.load(Relaxed)
-    }
-    /// 0 is none.
-    #[inline]
-    pub(crate) fn clients_memory_limit_bytes(&self) -> u64 {
-        self.clients_memory_limit_bytes.load(Relaxed)
-    }
-    /// 0 is none.
-    pub(crate) fn memory_limit_bytes(&self) -> u64 {
-        match self.budget.bytes_max.load(Relaxed) {
-            i64::MAX => 0,
-            bytes => bytes.max(0) as u64,
-        }
-    }
-    pub(crate) fn memory_policy(&self) -> &'static str {
-        match self.budget.when_full() {
-            WhenFull::Evict => "allkeys-lfu",
-            WhenFull::Refuse => "noeviction",
-        }
-    }
-
-    /// All options as name and value: those given at the start with their present values, and the
-    /// changeable ones.
-    pub(crate) fn list(&self) -> Vec<(String, String)> {
-        let given = self.given.iter().map(|(name, value)| {
-            (name.clone(), self.current(name).unwrap_or_else(|| value.clone()))
-        });
-        let missing = CHANGEABLE.iter().filter(|name| !self.given.iter().any(|(n, _)| n == *name));
-        let missing = missing.filter_map(|name| Some((name.to_string(), self.current(name)?)));
-        given.chain(missing).collect()
-    }
-
-    fn current(&self, name: &str) -> Option<String> {
-        Some(match name {
-            "maxclients" => self.connections_max().to_string(),
-            "maxmemory" => self.memory_limit_bytes().to_string(),
-            "maxmemory-clients" => self.clients_memory_limit_bytes().to_string(),
-            "maxmemory-policy" => self.memory_policy().to_string(),
-            "slowlog-log-slower-than" => match self.slow_log_ns() {
-                u64::MAX => "-1".to_string(),
-                nanos => (nanos / 1_000).to_string(),
-            },
-            "slowlog-max-len" => self.slow_log_entries_max().to_string(),
-            "timeout" => (self.idle_timeout_ms() / 1_000).to_string(),
-            _ => return None,
-        })
-    }
-
-    /// Changes an option. The error is a sentence without CR or LF.
-    pub(crate) fn set(&self, name: &str, value: &str) -> Result<(), String> {
-        let name = name.to_ascii_lowercase();
-        match name.as_str() {
-            "maxclients" => {
-                let max = whole(&name, value, 1, self.connections_ceiling as u64)?;
-                self.connections_max.store(max as usize, Relaxed);
-            }
-            "maxmemory" => {
-                let bytes = memory_bytes(value).filter(|bytes| *bytes < i64::MAX as u64);
-                let bytes = bytes.ok_or("maxmemory must be a number of bytes, such as 100mb")?;
-                let limit = if bytes == 0 { i64::MAX } else { bytes as i64 };
-                self.budget.bytes_max.store(limit, Relaxed);
-            }
-            "maxmemory-clients" => {
-                let bytes = memory_bytes(value);
-                let bytes =
-                    bytes.ok_or("maxmemory-clients must be a number of bytes, such as 100mb")?;
-                self.clients_memory_limit_bytes.store(bytes, Relaxed);
-            }
-            "maxmemory-policy" => self.budget.set_when_full(match value {
-                "allkeys-lfu" => WhenFull::Evict,
-                "noeviction" => WhenFull::Refuse,
-                _ => return Err("maxmemory-policy must be allkeys-lfu or noeviction".into()),
-            }),
-            "slowlog-log-slower-than" => {
-                let micros = value.parse::<i64>().map_err(
-                    |_| "slowlog-log-slower-than must be a whole number of microseconds",
-                )?;
-                let nanos = u64::try_from(micros).map_or(u64::MAX, |us| us.saturating_mul(1_000));
-                self.slow_log_ns.store(nanos, Relaxed);
-            }
-            "slowlog-max-len" => {
-                let entries = whole(&name, value, 0, 1_000_000)?;
-                self.slow_log_entries_max.store(entries as usize, Relaxed);
-            }
-            "timeout" => {
-                let seconds = whole(&name, value, 0, i32::MAX as u64)?;
-                self.idle_timeout_ms.store(seconds * 1_000, Relaxed);
-            }
-            // What the option is already may be said again.
-            _ if self.given.iter().any(|(given, old)| *given == name && old == value) => {}
-            _ if self.given.iter().any(|(given, _)| *given == name) => {
-                return Err(format!("option {name} cannot be changed while the server runs"));
-            }
-            _ => return Err("there is no option of this name".into()),
-        }
-        Ok(())
-    }
+fn policy_index(budget: &Budget) -> usize {
+    usize::from(budget.when_full() == WhenFull::Refuse)
 }
 
-fn whole(name: &str, value: &str, min: u64, max: u64) -> Result<u64, String> {
-    let number = value.parse().ok().filter(|number| (min..=max).contains(number));
-    number.ok_or_else(|| format!("{name} must be a whole number from {min} to {max}"))
+fn put_memory_policy(config: &Config, value: OptionValue) -> bool {
+    config.budget.set_when_full(match value {
+        OptionValue::Word(word) if word == POLICIES[0].0 => WhenFull::Evict,
+        OptionValue::Word(word) if word == POLICIES[1].0 => WhenFull::Refuse,
+        _ => return false,
+    });
+    true
 }
 
-/// `100`, `100b`, `1k` (1,000), `1kb` (1,024), `1m`, `1mb`, `1g`, `1gb`, in any case: as Redis
-/// spells bytes.
-fn memory_bytes(value: &str) -> Option<u64> {
-    let lower = value.to_ascii_lowercase();
-    let digits = lower.bytes().take_while(u8::is_ascii_digit).count();
-    let (number, unit) = lower.split_at(digits);
-    let unit: u64 = match unit {
-        "" | "b" => 1,
-        "k" => 1_000,
-        "kb" => 1 << 10,
-        "m" => 1_000_000,
-        "mb" => 1 << 20,
-        "g" => 1_000_000_000,
-        "gb" => 1 << 30,
-        _ => return None,
+fn put_memory_limit(config: &Config, value: OptionValue) -> bool {
+    let bytes = match value {
+        OptionValue::Absent => Some(i64::MAX),
+        OptionValue::Number(bytes) => i64::try_from(bytes).ok(),
+        _ => None,
     };
-    number.parse::<u64>().ok()?.checked_mul(unit)
+    if let Some(bytes) = bytes {
+        config.budget.bytes_max.store(bytes, Relaxed);
+    }
+    bytes.is_some()
+}
+
+/// The limit of a budget; 0 is none.
+pub(crate) fn memory_limit_bytes(budget: &Budget) -> u64 {
+    match budget.bytes_max.load(Relaxed) {
+        i64::MAX => 0,
+        bytes => bytes.max(0) as u64,
+    }
+}
+
+/// What a budget's tables do at its limit, in Redis' words.
+pub(crate) fn memory_policy(budget: &Budget) -> &'static str {
+    POLICIES[policy_index(budget)].1
+}
+
+/// Why an option was not set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NotSet {
+    /// There is none of this name.
+    Unknown,
+    /// It cannot have this value. Its type says which it can have.
+    Value(OptionType),
+}
+
+/// An option and its value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OptionInfo {
+    /// Its name.
+    pub name: &'static str,
+    /// Which values it may have.
+    pub option_type: OptionType,
+    /// Its value, as a configuration file has it.
+    pub text: String,
+}
+
+impl Config {
+    /// The options that are fields of a configuration, with their values.
+    pub fn list_options(&self) -> Vec<OptionInfo> {
+        list(Config::OPTIONS, self)
+            .chain(list(Limits::OPTIONS, &self.limits))
+            .chain(list(KyotoSettings::OPTIONS, &self.kyoto))
+            .collect()
+    }
+
+    /// The options that are kept in the budget: they are set before a server starts, and a server
+    /// that is started again does not set them back.
+    pub fn list_budget_options(&self) -> Vec<OptionInfo> {
+        list(&OF_BUDGET, self).collect()
+    }
+
+    /// Sets an option by its name. Refuses values out of its range.
+    pub fn set_option(&mut self, name: &str, value: OptionValue) -> Result<(), NotSet> {
+        if let Some(row) = find(Config::OPTIONS, name).or_else(|| find(&OF_BUDGET, name)) {
+            set(row, self, value)
+        } else if let Some(row) = find(Limits::OPTIONS, name) {
+            set(row, &mut self.limits, value)
+        } else if let Some(row) = find(KyotoSettings::OPTIONS, name) {
+            set(row, &mut self.kyoto, value)
+        } else {
+            Err(NotSet::Unknown)
+        }
+    }
+
+    /// Options as name and value: those given at the start, and those that may change, with their
+    /// present values, by both of their names.
+    pub(crate) fn shown_options(&self) -> Vec<(String, String)> {
+        let mut shown = self.options.clone();
+        let present = changeable().flat_map(|(row, change)| {
+            let value = (row.value)(self);
+            let redis = change.spelling.write(&value);
+            [(row.name, row.option_type.format(&value)), (change.redis_name, redis)]
+        });
+        for (name, text) in present {
+            match shown.iter_mut().find(|(given, _)| given == name) {
+                Some((_, given)) => *given = text,
+                None => shown.push((name.to_owned(), text)),
+            }
+        }
+        shown
+    }
+
+    /// Changes an option of a running server, by its name or Redis'. The error is a sentence
+    /// without CR or LF.
+    pub(crate) fn change_option(
+        &self,
+        name: &str,
+        text: &str,
+        connections_max: u64,
+    ) -> Result<(), String> {
+        let name = name.to_ascii_lowercase();
+        let row =
+            changeable().find(|(row, change)| [row.name, change.redis_name].contains(&&*name));
+        let Some((row, change)) = row else {
+            return match self.options.iter().find(|(given, _)| *given == name) {
+                None => Err("there is no option of this name".into()),
+                // What the option is already may be said again.
+                Some((_, value)) if value == text => Ok(()),
+                Some(_) => Err(format!("option {name} cannot be changed while the server runs")),
+            };
+        };
+        let mut option_type = row.option_type;
+        if let (OptionType::Integer(range), "connections_max") = (&mut option_type, row.name) {
+            range.max = range.max.min(connections_max);
+        }
+        let (value, expected) = if name == row.name {
+            (option_type.parse(text), option_type.to_string())
+        } else {
+            change.spelling.read(option_type, text)
+        };
+        if value == Some(OptionValue::Absent) && option_type.word() == Some("auto") {
+            return Err(format!("{name} can be auto only when the server starts"));
+        }
+        let changed = value.is_some_and(|value| (change.put)(self, value));
+        if changed { Ok(()) } else { Err(format!("{name} must be {expected}")) }
+    }
+}
+
+fn find<T>(rows: &'static [OptionRow<T>], name: &str) -> Option<&'static OptionRow<T>> {
+    rows.iter().find(|row| row.name == name)
+}
+
+fn set<T>(row: &OptionRow<T>, of: &mut T, value: OptionValue) -> Result<(), NotSet> {
+    if row.set(of, value) { Ok(()) } else { Err(NotSet::Value(row.option_type)) }
+}
+
+fn list<'a, T>(rows: &'static [OptionRow<T>], of: &'a T) -> impl Iterator<Item = OptionInfo> + 'a {
+    rows.iter().map(|row| OptionInfo {
+        name: row.name,
+        option_type: row.option_type,
+        text: row.option_type.format(&(row.value)(of)),
+    })
+}
+
+/// Options that may change while the server runs.
+fn changeable() -> impl Iterator<Item = (&'static OptionRow<Config>, &'static Change<Config>)> {
+    let rows = Config::OPTIONS.iter().chain(&OF_BUDGET);
+    rows.filter_map(|row| Some((row, row.change.as_ref()?)))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::HashSet;
+
+    fn all(config: &Config) -> Vec<OptionInfo> {
+        config.list_options().into_iter().chain(config.list_budget_options()).collect()
+    }
+
+    fn shown(config: &Config, name: &str) -> String {
+        let options = config.shown_options();
+        options.into_iter().find(|(shown, _)| shown == name).expect(name).1
+    }
 
     #[test]
-    fn memory_sizes_are_spelt_as_in_redis() {
-        let spelt = ["0", "17", "17b", "1k", "1kb", "2M", "100mb", "3g", "1GB"];
-        let bytes = [0, 17, 17, 1_000, 1_024, 2_000_000, 100 << 20, 3_000_000_000, 1 << 30];
-        assert_eq!(spelt.map(memory_bytes), bytes.map(Some));
-        for wrong in
-            ["", "mb", "-1", "1.5gb", "1tb", "1 mb", "99999999999999999999", "99999999999gb"]
-        {
-            assert_eq!(memory_bytes(wrong), None, "{wrong}");
+    fn names_are_unique_and_defaults_are_in_their_ranges() {
+        let mut config = Config::default();
+        let options = all(&config);
+        let names = options.iter().map(|option| option.name);
+        let redis = changeable().map(|(_, change)| change.redis_name);
+        assert!(names.chain(redis).all({
+            let mut seen = HashSet::new();
+            move |name| seen.insert(name)
+        }));
+        for OptionInfo { name, option_type, text } in options {
+            if let Some(value) = option_type.parse(&text) {
+                assert_eq!(config.set_option(name, value), Ok(()), "{name} is {text}");
+            } else {
+                assert_eq!(option_type.word(), None, "{name} is {text}");
+                assert!(!text.is_empty(), "{name}");
+            }
         }
     }
 
     #[test]
-    fn whole_numbers_outside_their_range_are_refused() {
-        assert_eq!(whole("timeout", "0", 0, 5), Ok(0));
-        assert_eq!(whole("timeout", "5", 0, 5), Ok(5));
-        let refused = Err("timeout must be a whole number from 0 to 5".to_string());
-        assert_eq!(whole("timeout", "6", 0, 5), refused);
-        assert_eq!(whole("timeout", "-1", 0, 5), refused);
-        assert_eq!(whole("timeout", "x", 0, 5), refused);
+    fn an_option_is_set_by_its_name_or_refused() {
+        let mut config = Config::default();
+        let number = |number| OptionValue::Number(number);
+        assert_eq!(config.set_option("key_bytes_max", number(1_000)), Ok(()));
+        assert_eq!(config.set_option("kyoto_body_bytes_max", number(2_000)), Ok(()));
+        assert_eq!(config.set_option("idle_timeout_ms", number(3_000)), Ok(()));
+        assert_eq!(config.set_option("memory_limit", number(4 << 20)), Ok(()));
+        assert_eq!(config.limits.key_bytes_max, 1_000);
+        assert_eq!(config.kyoto.body_bytes_max, 2_000);
+        assert_eq!(config.idle_timeout_ms.get(), Some(3_000));
+        assert_eq!(memory_limit_bytes(&config.budget), 4 << 20);
+        assert_eq!(config.set_option("nonsense", number(1)), Err(NotSet::Unknown));
+        let word = OptionValue::Word("epoll".into());
+        for (name, value) in [
+            ("event_backend", word.clone()),
+            ("key_bytes_max", word),
+            ("key_bytes_max", number(0)),
+            ("key_bytes_max", OptionValue::Absent),
+            ("memory_limit", number(1)),
+        ] {
+            let refused = config.set_option(name, value.clone());
+            assert!(matches!(refused, Err(NotSet::Value(_))), "{name} is {value:?}");
+        }
+        assert_eq!(config.limits.key_bytes_max, 1_000);
+    }
+
+    #[test]
+    fn both_names_of_an_option_show_the_same_value() {
+        let given = all(&Config::default()).into_iter();
+        let given = given.map(|option| (option.name.to_owned(), option.text)).collect();
+        let config = Config { options: given, ..Config::default() };
+        let mut names = Vec::new();
+        for (name, text, redis_name, redis) in [
+            ("connections_max", "77", "maxclients", "77"),
+            ("memory_limit", "100mb", "maxmemory", "104857600"),
+            ("memory_limit", "off", "maxmemory", "0"),
+            ("memory_policy", "refuse", "maxmemory-policy", "noeviction"),
+            ("memory_policy", "evict", "maxmemory-policy", "allkeys-lfu"),
+            ("clients_memory_limit", "0", "maxmemory-clients", "0"),
+            ("clients_memory_limit", "3kb", "maxmemory-clients", "3072"),
+            ("slow_log_us", "5", "slowlog-log-slower-than", "5"),
+            ("slow_log_us", "off", "slowlog-log-slower-than", "-1"),
+            ("slow_log_entries_max", "64", "slowlog-max-len", "64"),
+            ("idle_timeout_ms", "5000", "timeout", "5"),
+            ("idle_timeout_ms", "off", "timeout", "0"),
+        ] {
+            names.push(name);
+            for (by, value) in [(name, text), (redis_name, redis)] {
+                assert_eq!(config.change_option(by, value, 1_000), Ok(()), "{by} {value}");
+                let both = (shown(&config, name), shown(&config, redis_name));
+                assert_eq!(both, (text.into(), redis.into()), "after {by} {value}");
+            }
+        }
+        let tried = |(row, _): &(&OptionRow<Config>, _)| names.contains(&row.name);
+        assert!(changeable().all(|option| tried(&option)), "an option is missing above");
+    }
+
+    #[test]
+    fn a_change_out_of_range_says_what_is_expected() {
+        let config = Config::default();
+        for (name, text, reason) in [
+            ("maxclients", "961", "maxclients must be a whole number from 1 to 960"),
+            ("connections_max", "961", "connections_max must be a whole number from 1 to 960"),
+            (
+                "clients_memory_limit",
+                "auto",
+                "clients_memory_limit can be auto only when the server starts",
+            ),
+            ("memory_policy", "lru", "memory_policy must be evict or refuse"),
+            (
+                "memory_limit",
+                "1kb",
+                "memory_limit must be a number of bytes from 1mb to 1024tb or off",
+            ),
+        ] {
+            assert_eq!(config.change_option(name, text, 960), Err(reason.into()), "{name} {text}");
+        }
     }
 }

@@ -1,12 +1,14 @@
 //! A running server.
 
+use crate::clients_memory::default_limit_bytes;
 use crate::clock::wall_ms;
+use crate::config::CONNECTIONS_MAX;
 use crate::door::{Door, ProtocolDoor};
 use crate::event_loop::{EventLoop, LISTENERS_MAX};
 use crate::host::{LoopPart, Shared};
 use crate::inbox::{Inbox, Message, Waker};
 use crate::listener::{self, Listener};
-use crate::options::Settings;
+use crate::memory;
 use crate::poller::{self, Poller};
 use crate::statistics::LoopStatistics;
 use crate::{Backend, Config};
@@ -55,6 +57,10 @@ impl Server {
         open: fn(Backend) -> io::Result<Box<dyn Poller>>,
     ) -> Result<Server, StartError> {
         let ceiling = check(&config)?;
+        if config.clients_memory_limit.get().is_none() {
+            let limit = default_limit_bytes(memory::available_bytes());
+            config.clients_memory_limit.set(Some(limit));
+        }
         let listeners = config.listeners.iter();
         let listeners: Vec<Listener> = listeners
             .map(|(name, address)| Listener::bind(*name, *address))
@@ -70,7 +76,7 @@ impl Server {
         }
         let shared = Arc::new(Shared {
             addresses: listeners.iter().map(|l| (l.protocol, l.address)).collect(),
-            settings: Settings::new(&config, ceiling),
+            connections_ceiling: ceiling,
             clients: Default::default(),
             waiters: Default::default(),
             loops: parts,
@@ -162,15 +168,15 @@ fn check(config: &Config) -> Result<usize, StartError> {
         let given = config.listeners.len();
         return Err(StartError(format!("{given} listeners are more than {LISTENERS_MAX}")));
     }
-    if config.connections_max == 0 {
+    if config.connections_max.get() == 0 {
         return Err(StartError("a server for 0 connections serves nobody".into()));
     }
     if config.event_backend != Backend::Select {
-        return Ok(1_000_000);
+        return Ok(CONNECTIONS_MAX as usize);
     }
     let ceiling = poller::SELECT_DESCRIPTORS_MAX - SELECT_RESERVE;
-    if config.connections_max > ceiling {
-        let max = config.connections_max;
+    if config.connections_max.get() > ceiling {
+        let max = config.connections_max.get();
         return Err(StartError(format!(
             "the event back end select serves at most {ceiling} connections, but {max} are to be \
              allowed"

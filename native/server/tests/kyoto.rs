@@ -177,7 +177,7 @@ fn a_wait_without_a_signal_takes_the_requested_time() {
 #[test]
 fn a_client_beyond_the_limit_receives_an_http_error() {
     each(
-        |config| config.connections_max = 1,
+        |config| config.connections_max.set(1),
         |server| {
             let mut first = Client::connect(server);
             assert_eq!(first.call("void"), ok(""));

@@ -89,7 +89,7 @@ fn large_values_that_wait_for_a_client_are_limited() {
     let limited = |soft_ms, memory_bytes| {
         let mut config = config(Backend::Native, 100);
         (config.output_bytes_soft, config.output_soft_ms) = (1 << 20, soft_ms);
-        config.clients_memory_limit_bytes = Some(memory_bytes);
+        config.clients_memory_limit.set(Some(memory_bytes));
         Server::start(config).unwrap()
     };
     // The table holds the value, so it counts for no client; but the client does not take it.
@@ -154,8 +154,8 @@ fn commands_queued_by_many_clients_share_one_limit() {
     /// What the turns of two loops may add: each receives at most 64 KiB, and keeps some of it as
     /// input and the rest as queued commands with their bookkeeping.
     const TURNS_BYTES: u64 = 2 * (256 << 10);
-    let mut config = config(Backend::Native, 100);
-    config.clients_memory_limit_bytes = Some(LIMIT_BYTES);
+    let config = config(Backend::Native, 100);
+    config.clients_memory_limit.set(Some(LIMIT_BYTES));
     let server = Server::start(config).unwrap();
     let witness = connect(&server, 0);
     expect(&witness, "PING\r\n", "+PONG\r\n");

@@ -1,27 +1,22 @@
 //! What Kyoto Tycoon clients see of the databases, and which requests the port accepts.
 
-/// Settings of the Kyoto Tycoon protocol.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct KyotoSettings {
-    /// Databases 0 to n - 1, as Kyoto Tycoon clients see them; at least one, at most
-    /// [`todana_command::DATABASES`].
-    pub databases: Vec<KyotoDatabase>,
-    /// Names that a request's `Host` may have beside loopback names and addresses; `*` allows any.
-    pub hosts: Vec<String>,
-    /// Origins (`https://example.org`) whose pages may send requests; `*` allows any.
-    pub origins: Vec<String>,
-    /// Longest body of a request.
-    pub body_bytes_max: usize,
-}
+use crate::options::{MB, OptionType, bytes};
 
-impl Default for KyotoSettings {
-    fn default() -> KyotoSettings {
-        KyotoSettings {
-            databases: vec![KyotoDatabase::default()],
-            hosts: Vec::new(),
-            origins: Vec::new(),
-            body_bytes_max: 64 << 20,
-        }
+crate::options! {
+    /// Settings of the Kyoto Tycoon protocol.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct KyotoSettings {
+        /// Databases 0 to n - 1, as Kyoto Tycoon clients see them; at least one, at most
+        /// [`todana_command::DATABASES`].
+        databases: Vec<KyotoDatabase> = vec![KyotoDatabase::default()],
+            option OptionType::Databases;
+        /// Names that a request's `Host` may have beside loopback names and addresses; `*` allows
+        /// any.
+        hosts: Vec<String> = Vec::new(), option as kyoto_hosts: OptionType::Hosts;
+        /// Origins (`https://example.org`) whose pages may send requests; `*` allows any.
+        origins: Vec<String> = Vec::new(), option as kyoto_origins: OptionType::Origins;
+        /// Longest body of a request.
+        body_bytes_max: usize = 64 << 20, option as kyoto_body_bytes_max: bytes(1, 256 * MB);
     }
 }
 

@@ -395,9 +395,9 @@ impl<D: Door> Connection<D> {
             return false;
         }
         let idle_ms = now_ms.saturating_sub(active_at_ms);
-        let is_longer = |timeout_ms| timeout_ms > 0 && idle_ms >= timeout_ms;
-        is_longer(shared.settings.idle_timeout_ms())
-            || self.lacks_the_rest() && is_longer(config.kyoto_timeout_ms.unwrap_or(0))
+        let is_longer = |timeout_ms: Option<u64>| timeout_ms.is_some_and(|ms| idle_ms >= ms);
+        is_longer(config.idle_timeout_ms.get())
+            || self.lacks_the_rest() && is_longer(config.kyoto_timeout_ms)
     }
 
     /// Whether a part of a Kyoto Tycoon request has arrived and the rest is expected.

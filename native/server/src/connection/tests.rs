@@ -9,7 +9,7 @@ fn overdue(change: impl Fn(&mut Connection<ScriptedDoor>), now_ms: u64) -> bool 
     let config = crate::Config {
         password: Some(b"secret".to_vec()),
         authentication_timeout_ms: 1_000,
-        idle_timeout_ms: Some(1_000),
+        idle_timeout_ms: Some(1_000).into(),
         ..crate::tests::config(Backend::Native)
     };
     let server = Server::start_with::<ScriptedDoor>(config, poller::open).unwrap();

@@ -34,7 +34,7 @@ impl<D: Door> EventLoop<D> {
             };
             let (protocol, local_address) = (listener.protocol, listener.local_address(&socket));
             let accepted = Accepted { socket, protocol, address, local_address };
-            if !self.shared.clients.admit(self.shared.settings.connections_max()) {
+            if !self.shared.clients.admit(self.shared.config.connections_max.get()) {
                 self.refuse(accepted);
                 continue;
             }

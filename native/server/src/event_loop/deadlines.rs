@@ -139,7 +139,7 @@ impl<D: Door> EventLoop<D> {
         let kyoto_clients = self.shared.clients.by_protocol()[index(ProtocolName::Kyoto)];
         let watched = config.password.is_some()
             || config.kyoto_timeout_ms.is_some() && kyoto_clients > 0
-            || self.shared.settings.idle_timeout_ms() > 0
+            || config.idle_timeout_ms.get().is_some()
             || waiting > config.output_bytes_soft as u64;
         if !watched {
             return;

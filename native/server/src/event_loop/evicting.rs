@@ -69,7 +69,7 @@ impl<D: Door> EventLoop<D> {
              more than clients_memory_limit, {} bytes{others}",
             client.protocol,
             client.address,
-            self.shared.settings.clients_memory_limit_bytes()
+            self.shared.clients_memory_limit_bytes()
         );
     }
 }

@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering::Relaxed;
 #[test]
 fn clients_beyond_the_limit_receive_an_error_and_are_closed() {
     each(
-        |config| config.connections_max = 2,
+        |config| config.connections_max.set(2),
         |server| {
             let mut first = Peer::connect(server);
             let mut second = Peer::connect(server);
@@ -116,7 +116,7 @@ fn too_much_output_ends_the_connection_at_once() {
 #[test]
 fn idle_clients_are_closed_and_busy_ones_are_not() {
     each(
-        |config| config.idle_timeout_ms = Some(3_000),
+        |config| config.idle_timeout_ms.set(Some(3_000)),
         |server| {
             let (mut idle, mut busy) = (Peer::connect(server), Peer::connect(server));
             let begun = Instant::now();

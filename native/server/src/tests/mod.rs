@@ -18,7 +18,7 @@ use std::net::TcpStream;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use todana_command::Databases;
-use todana_protocol::{Limits, ProtocolName};
+use todana_protocol::ProtocolName;
 use todana_table::{Budget, Options, Table, WhenFull};
 
 /// Longer than anything takes on a machine that works.
@@ -36,23 +36,15 @@ pub(crate) fn config(backend: Backend) -> Config {
         listeners: vec![(ProtocolName::Resp, "127.0.0.1:0".parse().unwrap())],
         event_loops: Some(2),
         event_backend: backend,
-        password: None,
-        limits: Limits::default(),
-        kyoto: Default::default(),
-        kyoto_timeout_ms: Some(30_000),
-        connections_max: 900,
-        idle_timeout_ms: None,
+        connections_max: 900.into(),
         authentication_timeout_ms: 60_000,
         input_bytes_max: 1 << 20,
         output_bytes_hard: 64 << 20,
         output_bytes_soft: 1 << 20,
-        output_soft_ms: 60_000,
-        clients_memory_limit_bytes: Some(0),
-        tcp_keepalive_s: Some(300),
-        slow_log_us: None,
-        slow_log_entries_max: 128,
-        config_file: String::new(),
-        options: vec![("bind".into(), "127.0.0.1".into()), ("timeout".into(), "0".into())],
+        clients_memory_limit: Some(0).into(),
+        slow_log_us: None.into(),
+        options: vec![("bind".into(), "127.0.0.1".into())],
+        ..Config::default()
     }
 }
 

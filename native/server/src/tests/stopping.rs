@@ -37,8 +37,8 @@ fn other_machines_need_a_password() {
 
 #[test]
 fn select_refuses_more_connections_than_it_can_watch() {
-    let mut config = config(Backend::Select);
-    config.connections_max = 10_000;
+    let config = config(Backend::Select);
+    config.connections_max.set(10_000);
     let sentence =
         "the event back end select serves at most 960 connections, but 10000 are to be allowed";
     assert_eq!(refused(config), sentence);

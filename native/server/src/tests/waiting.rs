@@ -264,7 +264,7 @@ fn a_server_with_waiting_clients_stops() {
 fn many_simultaneous_wake_ups_kills_or_timeouts_take_several_rounds() {
     const COUNT: usize = 150;
     each(
-        |config| config.idle_timeout_ms = Some(1_000_000),
+        |config| config.idle_timeout_ms.set(Some(1_000_000)),
         |server| {
             let most = || server.shared.loops.iter().map(|it| it.statistics.round_most.get()).max();
             let mut peers = waiters(server, COUNT, "a", 60_000);

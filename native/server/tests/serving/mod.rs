@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use todana_command::Databases;
-use todana_protocol::{Limits, ProtocolName};
+use todana_protocol::ProtocolName;
 use todana_server::{Backend, Config, Server};
 use todana_table::{Budget, Options, Table, WhenFull};
 
@@ -26,23 +26,12 @@ pub(crate) fn config(backend: Backend, connections_max: usize) -> Config {
             .to_vec(),
         event_loops: Some(2),
         event_backend: backend,
-        password: None,
-        limits: Limits::default(),
-        kyoto: Default::default(),
-        kyoto_timeout_ms: Some(30_000),
-        connections_max,
-        idle_timeout_ms: None,
+        connections_max: connections_max.into(),
         authentication_timeout_ms: 60_000,
-        input_bytes_max: 128 << 20,
-        output_bytes_hard: 256 << 20,
-        output_bytes_soft: 32 << 20,
-        output_soft_ms: 60_000,
-        clients_memory_limit_bytes: Some(0),
+        clients_memory_limit: Some(0).into(),
         tcp_keepalive_s: None,
-        slow_log_us: None,
-        slow_log_entries_max: 128,
-        config_file: String::new(),
-        options: Vec::new(),
+        slow_log_us: None.into(),
+        ..Config::default()
     }
 }
 
