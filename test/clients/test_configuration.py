@@ -187,6 +187,16 @@ def test_config_show_prints_origins(tmp_path):
     assert shown["key_bytes_max"] == ("64kb", "default")
 
 
+def test_the_version_is_the_same_everywhere(start_server):
+    """`bin/todana version` and the answers of all protocols."""
+    version = run("version").stdout.split()[1]
+    server = start_server()
+    with wire.Resp(server.resp) as resp:
+        assert f"todana_version:{version}\r\n".encode() in resp.call("INFO", "server")
+    with Kyoto(server.kyoto) as http:
+        assert http.ask("POST", "/rpc/void").headers["Server"] == f"Todana/{version}"
+
+
 def test_config_show_hides_no_option_that_help_names():
     """Help and `config show` list the same options."""
     flags = {line.split()[0] for line in run("help").stdout.splitlines() if line.strip().startswith("--")} - {"--config"}

@@ -1,0 +1,51 @@
+%% The version is written in native/Cargo.toml and read from there. Texts that
+%% cannot read it are compared.
+-module(todana_version_tests).
+
+-include_lib("eunit/include/eunit.hrl").
+
+application_test() ->
+    _ = application:load(todana),
+    {ok, Version} = application:get_key(todana, vsn),
+    ?assertEqual(version(), list_to_binary(Version)).
+
+%% Crates answer clients with the version (`INFO', `version', `Server').
+crates_test_() ->
+    Lock = read("native/Cargo.lock"),
+    [
+        ?_assertEqual([version()], matches(Lock, [
+            "^name = \"", Crate, "\"\nversion = \"(.*)\"$"
+        ]))
+     || Crate <- [
+            "todana_command", "todana_nif", "todana_protocol",
+            "todana_server", "todana_table"
+        ]
+    ].
+
+changelog_test() ->
+    Headings = matches(read("CHANGELOG.md"), "^## \\[(.*)\\]"),
+    ?assertEqual(version(), hd(Headings)).
+
+production_page_test() ->
+    Names = matches(read("docs/production.md"), "todana-([0-9][0-9.]*[0-9])"),
+    ?assertEqual([version()], lists:usort(Names)).
+
+version() ->
+    [Version] = matches(read("native/Cargo.toml"), "^version = \"(.*)\"$"),
+    Version.
+
+matches(Text, Pattern) ->
+    Options = [global, multiline, {capture, [1], binary}],
+    {match, Found} = re:run(Text, Pattern, Options),
+    lists:append(Found).
+
+read(File) ->
+    Root = root(filename:absname(code:which(?MODULE))),
+    {ok, Text} = file:read_file(filename:join(Root, File)),
+    Text.
+
+root(Path) ->
+    case filelib:is_regular(filename:join(Path, "rebar.config")) of
+        true -> Path;
+        false -> root(filename:dirname(Path))
+    end.
