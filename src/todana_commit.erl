@@ -33,7 +33,7 @@
 key(Table, Key) ->
     case todana_nif:key_bytes(Table, Key, 0) of
         encode ->
-            case todana_codec:key(Key) of
+            case todana_codec:key(Table, Key) of
                 {badarg, _, _} = Misuse -> Misuse;
                 Bytes -> todana_nif:key_bytes(Table, Bytes, ?KEY_ENCODED)
             end;
