@@ -27,7 +27,7 @@ pub(crate) enum Answer {
 }
 
 /// Collects the replies of a command that returns no records. Records are read by
-/// [`Store::read`](crate::store::Store::read), which lends large values.
+/// [`Store::look_up`](crate::store::Store::look_up), which lends large values.
 #[derive(Default)]
 pub(crate) struct Answers {
     /// The first reply.

@@ -132,8 +132,8 @@ pub fn pending_entries() -> usize {
     REAPER.pending.load(Acquire)
 }
 
-/// Stops the thread after the slice that it is freeing. From now on, the caller of [`dispose`]
-/// frees garbage; what is queued waits for [`start`].
+/// Stops the thread after the slice that it is freeing. From now on, each thread frees its own
+/// garbage; what is queued waits for [`start`].
 pub fn stop() -> Stopped {
     REAPER.stop()
 }
