@@ -24,7 +24,7 @@ pub(crate) fn of_word(word: Option<Atom>) -> Option<KeyOrder> {
     }
 }
 
-/// The word for an order of a table with this codec.
+/// The atom for an order of a table with this codec.
 pub(crate) fn word(order: KeyOrder, codec: Codec) -> Atom {
     match (codec, order.comparison, order.descending) {
         (Codec::OrderedTerm, _, false) => atoms::term(),

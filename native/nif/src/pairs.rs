@@ -47,8 +47,8 @@ impl Pairs {
         }
     }
 
-    /// Of the records, their keys only. Keys of codec `term` have the form of a pair with the value
-    /// `[]`: the Erlang side may have to decode them.
+    /// Collects only the keys of the records. With codec `term` a key has the form of a pair with
+    /// the value `[]`, since the Erlang side may have to decode it.
     pub(crate) fn keys(env: RawEnv, codec: Codec) -> Pairs {
         Pairs { keys_only: true, ..Pairs::new(env, codec) }
     }

@@ -15,19 +15,21 @@ use todana_table::{Bound, KeyRange, Keyspace, Walk, Walked};
 const PAGE: Duration = Duration::from_micros(500);
 /// Maximum number of records between two reads of the clock.
 const STEP: usize = 100;
-/// Bytes of keys and small values between them: the step goes on behind the last record that fits.
+/// Maximum bytes of keys and small values per step: the next step continues after the last record
+/// that fits.
 const STEP_BYTES_MAX: usize = 256 << 10;
-/// The same where they are decoded.
+/// The same for keys that are decoded.
 const DECODED_STEP_BYTES_MAX: usize = 32 << 10;
 
 /// `range(Table, Range, After, Reverse, Count, KeysOnly) -> {Next, Records}`: a page of records in
-/// order, and the key to go on after, `done` at the end. `Range` is `{between, From, To}` or
-/// `{prefix, Prefix}`; an end is `unbounded`, `{included, Key}` or `{excluded, Key}`. With codec
-/// `term` the answer is `encode` where a key is large; then `Range` is `{encoded, Range}`, with the
-/// bytes of [`ordered_key`](crate::ordered_key). Misuse names the arguments of `todana:range/4`.
+/// order, and the key after which to continue, or `done` at the end. `Range` is `{between, From,
+/// To}` or `{prefix, Prefix}`; a bound is `unbounded`, `{included, Key}` or `{excluded, Key}`. With
+/// codec `term` the result is `encode` if a key is large; then `Range` must be `{encoded, Range}`,
+/// with the bytes of [`ordered_key`](crate::ordered_key). Misuse names the arguments of
+/// `todana:range/4`.
 ///
-/// Records are pairs, see [`reply::pair`](crate::reply::pair), and with `KeysOnly` keys, see
-/// [`Pairs::keys`]. With codec `term` the answer is `{Next, Records, term}`.
+/// Records are pairs, see [`reply::pair`](crate::reply::pair), or with `KeysOnly` keys, see
+/// [`Pairs::keys`]. With codec `term` the result is `{Next, Records, term}`.
 #[rustler::nif]
 fn range<'a>(
     env: Env<'a>,

@@ -22,9 +22,9 @@ pub(crate) const KEY_BYTES_MAX: usize = 64 << 10;
 pub(crate) enum Codec {
     /// Keys and values are iodata, and are returned as binaries.
     Raw,
-    /// Keys and values are any terms, see [`crate::codec`].
+    /// Keys and values are arbitrary terms; see [`crate::codec`].
     Term,
-    /// The same in an ordered table, whose keys compare like terms, see [`crate::ordered_key`].
+    /// Like `Term`, in an ordered table, whose keys compare like terms; see [`crate::ordered_key`].
     OrderedTerm,
 }
 

@@ -8,11 +8,11 @@ use crate::{atoms, tables, values};
 use rustler::{Encoder, Env, Term};
 use todana_command::{Check, DATABASES, KeyState, Transaction, Uncommitted, Write};
 
-/// Checks and writes of one transaction; more of them are more work than a commit may be.
+/// Maximum number of checks and writes of one transaction; more would take a commit too long.
 const ITEMS_MAX: usize = 32_768;
 
-/// A state as a number: the version, then four bits for the index of the table. 0 where there is no
-/// record: the first version is 1.
+/// A state as a number: the version, then four bits for the index of the table. 0 if there is no
+/// record, since the first version is 1.
 pub(crate) fn state_number(state: KeyState) -> u64 {
     match state {
         KeyState::Present { table, version } => version << 4 | table as u64,
@@ -28,7 +28,7 @@ fn key_state(env: RawEnv, term: Raw) -> Option<KeyState> {
 
 const _: () = assert!(DATABASES == 16);
 
-/// `key_bytes(Table, Key, Form) -> Bytes`: keys are the same if their bytes are.
+/// `key_bytes(Table, Key, Form) -> Bytes`: keys are equal if their bytes are equal.
 #[rustler::nif]
 fn key_bytes<'a>(env: Env<'a>, table: Term<'a>, key: Term<'a>, form: u32) -> Term<'a> {
     let raw_env = env.as_c_arg();
@@ -63,7 +63,7 @@ fn commit<'a>(
         .unwrap_or_else(|misuse| misuse.term(env))
 }
 
-/// The same for many keys or large values; the table is given by its handle.
+/// Like `commit`, for many keys or large values; takes the table's handle.
 #[rustler::nif(schedule = "DirtyCpu")]
 fn commit_dirty<'a>(
     env: Env<'a>,

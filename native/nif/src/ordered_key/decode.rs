@@ -1,4 +1,4 @@
-//! Bytes to terms.
+//! Decodes the bytes of a key to its term.
 
 use super::number::{Magnitude, Number};
 use super::text::Text;
@@ -6,7 +6,7 @@ use super::*;
 use crate::erts::{Raw, RawEnv};
 use crate::values;
 
-/// The term of a key's bytes. None if they are not a key's.
+/// The term of a key's bytes. None if they do not encode a key.
 pub(crate) fn decode(env: RawEnv, key: &[u8]) -> Option<Raw> {
     let (&ORDERED_KEY, bytes) = key.split_first()? else { return None };
     let mut decoder = Decoder { env, rest: bytes, ties: &[] };
@@ -15,14 +15,14 @@ pub(crate) fn decode(env: RawEnv, key: &[u8]) -> Option<Raw> {
     if ties.is_empty() {
         return Some(term);
     }
-    // Some of the numbers are floats. They are behind the term, whose end is known only now.
+    // Some of the numbers are floats. Their ties follow the term, whose end is known only now.
     Decoder { env, rest: bytes, ties }.term(true, 0)
 }
 
 struct Decoder<'k> {
     env: RawEnv,
     rest: &'k [u8],
-    /// Those of the numbers that follow.
+    /// The ties of the following numbers.
     ties: &'k [u8],
 }
 
@@ -85,7 +85,7 @@ impl Decoder<'_> {
             self.rest = rest;
             size = usize::try_from(u32::from_be_bytes(*bytes)).ok()?;
         }
-        // Each takes a byte at least.
+        // Each takes at least one byte.
         let mut terms = Vec::with_capacity(size.min(self.rest.len()));
         for _ in 0..size {
             terms.push(self.term(by_value, depth + 1)?);
@@ -93,7 +93,7 @@ impl Decoder<'_> {
         Some(terms)
     }
 
-    /// A list behind its first byte.
+    /// A list, without its first byte.
     fn list(&mut self, by_value: bool, depth: u32) -> Option<Raw> {
         let mut heads = vec![self.term(by_value, depth + 1)?];
         while let [LIST, rest @ ..] = self.rest {
@@ -129,7 +129,7 @@ impl Decoder<'_> {
         match number.magnitude()? {
             Magnitude::Small(magnitude) if !number.negative => Some(erts::make_u64(env, magnitude)),
             Magnitude::Small(magnitude) if magnitude <= 1 << 63 => {
-                // Also -2^63, which has no positive counterpart.
+                // This includes -2^63, which has no positive counterpart.
                 Some(erts::make_i64(env, (magnitude as i64).wrapping_neg()))
             }
             Magnitude::Small(magnitude) => self.big(true, &magnitude.to_le_bytes()),

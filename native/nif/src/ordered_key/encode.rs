@@ -1,4 +1,4 @@
-//! Terms to bytes.
+//! Encodes terms to bytes.
 
 use super::*;
 use crate::erts::{Raw, RawEnv};
@@ -25,8 +25,8 @@ pub(crate) unsafe fn encode(
     check_length(to)
 }
 
-/// Appends the bytes with which the keys begin that match a prefix: a term whose last parts are the
-/// atom `_`, or the first bytes of a binary.
+/// Appends the bytes with which all keys that match a prefix begin. A prefix is a term whose last
+/// parts are the atom `_`, or the first bytes of a binary.
 ///
 /// # Safety
 /// `env` and `term` belong to the present call.
@@ -68,11 +68,11 @@ enum Numbers {
     ByType,
 }
 
-/// What matches any term in a prefix.
+/// The atom that matches any term in a prefix.
 #[derive(Clone, Copy)]
 struct Wildcard {
     atom: Raw,
-    /// Whether there was one: only others may follow.
+    /// Whether a wildcard was found: only wildcards may follow.
     is_met: bool,
 }
 
@@ -80,7 +80,7 @@ struct Encoder<'a> {
     env: RawEnv,
     to: &'a mut Vec<u8>,
     ties: Vec<u8>,
-    /// Ties of 0 since the last one that is not.
+    /// Number of ties of 0 since the last other tie.
     integers: usize,
     /// Terms that may still be encoded.
     terms_left: usize,
@@ -108,7 +108,7 @@ impl<'a> Encoder<'a> {
             return Err(Misuse::Argument(2, atoms::key_too_deep()));
         }
         let env = self.env;
-        // One round for each cell of a list.
+        // One iteration for each cell of a list.
         loop {
             self.terms_left = self.terms_left.checked_sub(1).ok_or(Misuse::Encode)?;
             if self.to.len() > KEY_BYTES_MAX {
@@ -158,7 +158,7 @@ impl<'a> Encoder<'a> {
     }
 
     fn size(&mut self, size: usize) -> Result<(), Misuse> {
-        // Each part takes a byte at least.
+        // Each part takes at least one byte.
         if size > KEY_BYTES_MAX {
             return too_long();
         }
@@ -172,7 +172,7 @@ impl<'a> Encoder<'a> {
         Ok(())
     }
 
-    // Not inlined: the buffer would be in each frame of `term`.
+    // Not inlined: otherwise each frame of `term` would contain the buffer.
     #[inline(never)]
     fn atom(&mut self, term: Raw) {
         self.to.push(ATOM);
@@ -204,8 +204,8 @@ impl<'a> Encoder<'a> {
         Ok(())
     }
 
-    /// The BEAM shows an integer of more than 64 bits in the external format only, and its length
-    /// may be any.
+    /// The BEAM exposes an integer of more than 64 bits only in the external format, with any
+    /// length.
     #[cold]
     fn big_integer(&mut self, term: Raw) -> Result<(), Misuse> {
         let external = self.external(term)?;
@@ -250,7 +250,8 @@ impl<'a> Encoder<'a> {
             text::write(self.to, bytes);
             return Ok(());
         }
-        // Some bits at the end are no byte, which only the external format shows.
+        // A bitstring that does not end at a byte boundary; only the external format exposes its
+        // bits.
         let external = self.external(term)?;
         match *external.as_slice() {
             [131, 77, _, _, _, _, bits, ref bytes @ ..] if bytes.len() <= KEY_BYTES_MAX => {
@@ -262,7 +263,7 @@ impl<'a> Encoder<'a> {
         }
     }
 
-    /// The external format of a term of any length: on dirty schedulers only.
+    /// The external format of a term of any length; only for dirty schedulers.
     fn external(&self, term: Raw) -> Result<Vec<u8>, Misuse> {
         if !self.is_dirty {
             return Err(Misuse::Encode);
@@ -273,7 +274,7 @@ impl<'a> Encoder<'a> {
     /// # Safety
     /// The term belongs to the present call.
     unsafe fn map(&mut self, map: Raw, numbers: Numbers, depth: u32) -> Result<(), Misuse> {
-        // Within a map, `_` is an atom like others.
+        // Within a map, `_` is an ordinary atom.
         let wildcard = self.wildcard.take();
         self.to.push(MAP);
         self.size(erts::map_size(self.env, map))?;

@@ -32,11 +32,11 @@
 //!
 //! # Ties
 //!
-//! `1 == 1.0`, but both may be keys of one table. Erlang decides between equal numbers by nothing
-//! else; this encoding puts the integer first, as Erlang does for the keys of a map. It must do so
-//! only after it has compared everything else: `{1.0, 1} < {1, 2}`. Therefore a term contains each
+//! `1 == 1.0`, but both may be keys of one table. Erlang does not order equal numbers any further;
+//! this encoding puts the integer first, as Erlang does for the keys of a map. It must do so only
+//! after it has compared everything else: `{1.0, 1} < {1, 2}`. Therefore a term contains each
 //! number by value only, and the ties follow the whole term: one byte for each number that could be
-//! an integer or a float, in the order of the numbers, without the zeroes at the end. Most keys
+//! an integer or a float, in the order of the numbers, without trailing zero bytes. Most keys
 //! contain no such float and have no ties.
 //!
 //! ```text
@@ -50,8 +50,8 @@
 //!
 //! # Prefixes
 //!
-//! The bytes of a term up to a wildcard begin the bytes of each term that has the same parts there.
-//! So the keys that match a prefix are adjacent.
+//! The bytes of a term up to a wildcard are a prefix of the bytes of every term that has the same
+//! parts there. So the keys that match a prefix are adjacent.
 
 mod decode;
 mod encode;
@@ -87,9 +87,9 @@ const TIE_FLOAT: u8 = 2;
 
 /// How deeply the terms of a key may be nested. The tail of a list is not nested in it.
 const DEPTH_MAX: u32 = 256;
-/// Terms that are encoded on a normal scheduler. A larger key is encoded on a dirty one.
+/// Number of terms that are encoded on a normal scheduler. A larger key is encoded on a dirty one.
 pub(crate) const TERMS_MAX: usize = 1_024;
-/// Bytes of a key that is decoded on a normal scheduler.
+/// Maximum length of a key that is decoded on a normal scheduler.
 const DECODE_BYTES_MAX: usize = 8 << 10;
 
 /// `ordered_key(Table, Term, IsPrefix)`: the bytes of a key of this table, or of a prefix of keys;
@@ -110,7 +110,7 @@ fn ordered_key<'a>(env: Env<'a>, table: Term<'a>, term: Term<'a>, is_prefix: boo
     }
 }
 
-/// The same for a large term.
+/// Like `ordered_key`, for a large term.
 #[rustler::nif(schedule = "DirtyCpu")]
 fn ordered_key_dirty<'a>(env: Env<'a>, term: Term<'a>, is_prefix: bool) -> Term<'a> {
     encoded(env, term, is_prefix, usize::MAX).unwrap_or_else(|misuse| misuse.term(env))
@@ -142,7 +142,7 @@ fn ordered_term<'a>(env: Env<'a>, bytes: Term<'a>) -> Term<'a> {
     decoded(env, bytes, DECODE_BYTES_MAX)
 }
 
-/// The same for many bytes.
+/// Like `ordered_term`, for many bytes.
 #[rustler::nif(schedule = "DirtyCpu")]
 fn ordered_term_dirty<'a>(env: Env<'a>, bytes: Term<'a>) -> Term<'a> {
     decoded(env, bytes, usize::MAX)

@@ -14,7 +14,7 @@
 //! ```
 
 const ZERO: u8 = 0x80;
-/// Exponents below 0.
+/// Negative exponents.
 const TINY: u8 = 0x81;
 /// The exponent 0; the other exponents below [`SMALL_EXPONENTS`] follow.
 const SMALL: u8 = 0x82;
@@ -44,13 +44,13 @@ pub(super) fn write_integer(to: &mut Vec<u8>, negative: bool, magnitude: u64) {
     // Without the leading one, which may be the only bit.
     let fraction = magnitude.checked_shl(64 - exponent).unwrap_or(0);
     signed(to, negative, |to| {
-        // Less than 64.
+        // It is below 64.
         to.push(SMALL + exponent as u8);
         write_fraction(to, fraction);
     });
 }
 
-/// A float that is finite.
+/// A finite float.
 pub(super) fn write_float(to: &mut Vec<u8>, float: f64) {
     let bits = float.to_bits();
     let stored = bits << 12;
@@ -80,9 +80,9 @@ pub(super) fn write_float(to: &mut Vec<u8>, float: f64) {
     });
 }
 
-/// An integer of more than 64 bits, by its sign and its absolute value (little-endian). No float is
-/// equal to one of more than 1,024 bits: such an integer keeps the zeroes at its end, so that a
-/// short key does not become a long number.
+/// An integer of more than 64 bits, by its sign and its absolute value (little-endian). No float
+/// equals an integer of more than 1,024 bits; such an integer keeps its trailing zero bits, so that
+/// a short key does not become a long number.
 pub(super) fn write_big_integer(to: &mut Vec<u8>, negative: bool, magnitude: &[u8]) {
     let Some(top) = magnitude.iter().rposition(|byte| *byte != 0) else { return to.push(ZERO) };
     let magnitude = &magnitude[..=top];
@@ -97,7 +97,7 @@ pub(super) fn write_big_integer(to: &mut Vec<u8>, negative: bool, magnitude: &[u
     let lowest = lowest_byte * 8 + magnitude[lowest_byte].trailing_zeros() as usize;
     signed(to, negative, |to| {
         to.push(HUGE);
-        // A key with an exponent that needs more bits would be too long.
+        // A key whose exponent needs more bits would be too long.
         to.extend_from_slice(&(exponent as u32).to_be_bytes());
         // Bits of the fraction that are not written yet.
         let mut left = exponent;
@@ -113,7 +113,7 @@ pub(super) fn write_big_integer(to: &mut Vec<u8>, negative: bool, magnitude: &[u
     });
 }
 
-/// The 7 bits of a number below the given position, with zeroes where it has none.
+/// The 7 bits of a number below the given position, padded with zeroes.
 fn bits_below(magnitude: &[u8], end: usize) -> u8 {
     let start = end.saturating_sub(7);
     let low = magnitude[start / 8];
@@ -147,7 +147,7 @@ fn write_fraction(to: &mut Vec<u8>, mut fraction: u64) {
 /// A number in a key.
 pub(super) struct Number<'k> {
     pub(super) negative: bool,
-    /// None is 0.
+    /// None means 0.
     exponent: Option<i32>,
     /// The fraction, as it is in the key.
     groups: &'k [u8],
@@ -161,7 +161,7 @@ pub(super) enum Magnitude {
 }
 
 impl<'k> Number<'k> {
-    /// The number at the front, and what follows it.
+    /// The number at the start, and the bytes after it.
     pub(super) fn read(bytes: &'k [u8]) -> Option<(Number<'k>, &'k [u8])> {
         let (&head, rest) = bytes.split_first()?;
         if head == ZERO {
@@ -218,7 +218,7 @@ impl<'k> Number<'k> {
         fraction
     }
 
-    /// The absolute value of a number that is integral. None if the bytes are not a key's.
+    /// The absolute value of an integral number. None if the bytes do not encode a key.
     pub(super) fn magnitude(&self) -> Option<Magnitude> {
         let Some(exponent) = self.exponent else { return Some(Magnitude::Small(0)) };
         let exponent = usize::try_from(exponent).ok()?;
@@ -242,7 +242,7 @@ impl<'k> Number<'k> {
         Some(Magnitude::Big(magnitude))
     }
 
-    /// The number as a float, which it was. None if the bytes are not a key's.
+    /// The number as a float, if it was one. None if the bytes do not encode a key.
     pub(super) fn float(&self) -> Option<f64> {
         let Some(exponent) = self.exponent else { return Some(0.0) };
         let fraction = self.fraction() >> 12;

@@ -1,4 +1,4 @@
-//! Strings of bytes or bits that compare from left to right and end where their bytes say.
+//! Strings of bytes or bits that compare from left to right and contain their own end.
 //!
 //! ```text
 //! 00 n        the end, where only the upper n bits (1 to 7) of the last byte belong to the string
@@ -21,13 +21,13 @@ pub(super) fn write(to: &mut Vec<u8>, bytes: &[u8]) {
     to.push(END);
 }
 
-/// A string whose last byte counts for some of its upper bits only (1 to 7); the others are 0.
+/// A string of which only some upper bits (1 to 7) of the last byte belong to it; the others are 0.
 pub(super) fn write_bits(to: &mut Vec<u8>, bytes: &[u8], bits_of_last: u8) {
     write_open(to, bytes);
     to.extend_from_slice(&[END_IN_BYTE, bits_of_last]);
 }
 
-/// The bytes with which every string begins that begins with these.
+/// The bytes with which the encoding of every string with this prefix begins.
 pub(super) fn write_open(to: &mut Vec<u8>, mut bytes: &[u8]) {
     while let Some(at) = bytes.iter().position(|byte| *byte <= ESCAPE) {
         to.extend_from_slice(&bytes[..at]);
@@ -40,12 +40,12 @@ pub(super) fn write_open(to: &mut Vec<u8>, mut bytes: &[u8]) {
 /// A string in a key.
 pub(super) struct Text<'k> {
     pub(super) bytes: Cow<'k, [u8]>,
-    /// How many bits of the last byte belong to the string, where not all do.
+    /// Number of bits of the last byte that belong to the string, if not all do.
     pub(super) bits_of_last: Option<u8>,
 }
 
 impl<'k> Text<'k> {
-    /// The string at the front, and what follows it.
+    /// The string at the start, and the bytes after it.
     pub(super) fn read(key: &'k [u8]) -> Option<(Text<'k>, &'k [u8])> {
         let mut bytes = Cow::Borrowed(&[][..]);
         let mut rest = key;
