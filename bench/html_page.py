@@ -66,7 +66,7 @@ def _summary(report):
         if not section.contests:
             rows.append(_summary_row("no arm of Todana", None, "-"))
     rows.append('<tr class="group"><th scope="rowgroup" colspan="6"><span>Todana, sum over all peers</span></th></tr>')
-    rows += [_summary_row(f"on {back_end}" if back_end else "local (E1, E2)", counts, "") for back_end, counts in findings.totals(report).items()]
+    rows += [_summary_row(f"on {back_end}" if back_end else f"local ({findings.local(report)})", counts, "") for back_end, counts in findings.totals(report).items()]
     heads = "".join(f'<th scope="col">{words}</th>' for words in ("Compared with", "", "Better", "Within the noise", "Worse", "Todana / peer"))
     key = "".join(f'<span class="key {css}"></span> {words} ' for css, words in (("better", "better"), ("", "within the noise"), ("worse", "worse")))
     lost = findings.all_losses(report)

@@ -44,7 +44,7 @@ def _summary(report):
         if not section.contests and not section.failed:
             rows.append([first, "no arm of Todana", "-", "-", "-", "-", "-"])
     for back_end, counts in findings.totals(report).items():
-        rows.append(["**Todana, sum**", "all peers", back_end or "local (E1, E2)", *_counts(counts), ""])
+        rows.append(["**Todana, sum**", "all peers", back_end or f"local ({findings.local(report)})", *_counts(counts), ""])
     heads = ["Experiment", "Compared with", "Todana's back end", "Better", "Within the noise", "Worse", "Todana's median / peer's"]
     return grid(heads, rows, "|---|---|---|---:|---:|---:|---:|")
 

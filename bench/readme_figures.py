@@ -112,7 +112,8 @@ def _head(found):
         if len(values) > 1:
             raise Mixed(f"the results are of several {name}: {', '.join(map(str, sorted(values)))}")
     facts = machines[0]
-    dates = " to ".join(dict.fromkeys(sorted({each["date"] for each in (machines[0], machines[-1])})))
+    found_dates = [each["date"] for each in machines]
+    dates = " to ".join(dict.fromkeys((min(found_dates), max(found_dates))))
     # `Redis server v=7.0.15 sha=...` and `memcached 1.6.18`.
     peers = [
         f"{words} {facts['versions'][name].partition('v=')[2].split(' ')[0] or facts['versions'][name].split(' ')[-1]}"

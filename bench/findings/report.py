@@ -205,7 +205,7 @@ def brief(report) -> str:
     facts = next(iter(report.machines.values()))
     sums = totals(report)
     parts = []
-    for back_end, words in (("", "in local configurations (E1, E2)"), (f"{DEFAULT_BACK_END} (default)", "on the default event back end (E5)")):
+    for back_end, words in (("", f"in local configurations ({local(report)})"), (f"{DEFAULT_BACK_END} (default)", "on the default event back end (E5)")):
         if back_end in sums:
             better, noise, worse = sums[back_end]
             parts.append(f"{words}, better than the peer in {better}, worse in {worse} and within the noise in {noise}")
@@ -255,6 +255,12 @@ def rule(report) -> str:
             "rounds overlap, the difference is within the noise."
         )
     return "There are too few rounds to state an ordering: the page follows the medians, and another run may differ."
+
+
+def local(report) -> str:
+    """The experiments whose arms of Todana have no back end: `E1, E2`."""
+    names = [each.name.upper() for each in report.sections if each.own == "Todana" and any(not found.back_end for found in each.contests)]
+    return ", ".join(names)
 
 
 def totals(report) -> dict[str, tuple[int, int, int]]:
