@@ -119,7 +119,7 @@ fold_after(Function, Acc0, Table, Range, After) ->
             end
     end.
 
-%% One native call; a second one where it leaves large keys to be encoded.
+%% One native call, and a second one if Erlang has to encode large keys.
 -spec native(
     todana:table(), todana_nif:range() | {encoded, todana_nif:range()},
     binary() | nil, boolean(), pos_integer(), boolean()

@@ -1,9 +1,9 @@
-"""Options and fixtures that the suites share; each suite's conftest.py takes them from here.
+"""Options and fixtures that the suites share; each suite's conftest.py imports them.
 
-`pytest test/clients` tests `bin/todana`. `--server oracle` runs the same tests against redis-server and memcached: what
-fails there is a wrong test, unless it is marked as Todana's own or as newer than the oracle. `--server PATH` starts
-another program with the same flags, `--server HOST:PORT,...` uses a running one (RESP, memcached, Kyoto). Kyoto Tycoon
-has no oracle here: its suites test Todana only, started with `KYOTO_DATABASES`.
+`pytest test/clients` tests `bin/todana`. `--server oracle` runs the same tests against redis-server and memcached. A
+test that fails there is wrong, unless it is marked as specific to Todana or as newer than the oracle. `--server PATH`
+starts another program with the same flags, `--server HOST:PORT,...` uses a running one (RESP, memcached, Kyoto). Kyoto
+Tycoon has no oracle: its suites test only Todana, started with `KYOTO_DATABASES`.
 """
 
 from __future__ import annotations

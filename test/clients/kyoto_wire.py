@@ -1,7 +1,7 @@
-"""Raw sockets that speak Kyoto Tycoon: HTTP with TSV maps, REST, and the binary protocol.
+"""Raw sockets for Kyoto Tycoon's protocols: HTTP with TSV maps, REST, and the binary protocol.
 
-Replies are compared as they are on the wire: every response is checked for the layout that ktserver gives it, and
-every map for the encoding and the order that ktserver would have chosen.
+Replies are compared byte for byte: the client checks that every response has ktserver's layout, and every map the
+encoding and the order that ktserver would choose.
 """
 
 from __future__ import annotations

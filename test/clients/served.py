@@ -1,7 +1,7 @@
-"""Starting and stopping the server under test, and asking the system about its process.
+"""Starts and stops the server under test, and reads the resources of its process.
 
-The same interface starts Todana (`bin/todana start`), another program that takes the same flags and prints the same
-ready line, or Debian's redis-server and memcached, which serve as the oracle of the suites.
+The same interface starts Todana (`bin/todana start`), another program that accepts the same flags and prints the same
+ready line, or Debian's redis-server and memcached, which are the oracle of the suites.
 """
 
 from __future__ import annotations

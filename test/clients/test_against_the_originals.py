@@ -1,6 +1,6 @@
-"""Random commands to this server and to redis-server or memcached: every reply is the same, byte for byte.
+"""Random commands to this server and to redis-server or memcached: all replies are equal, byte for byte.
 
-Seeded, so a failure repeats. Skipped where the originals are not installed.
+The random numbers are seeded, so that a failure can be repeated. Skipped if the originals are not installed.
 """
 
 import random
@@ -202,9 +202,9 @@ FLOAT_TEXTS = [
 
 @pytest.mark.parametrize("base", ["0", "1.5", "-3", "1e3", "100000000000000000000", "0.1"])
 def test_floats_are_read_as_by_redis(resp, redis_server, base):
-    """INCRBYFLOAT over many spellings of numbers: the same errors, and the same numbers.
+    """INCRBYFLOAT with many notations of numbers: the same errors, and the same numbers.
 
-    Digits may differ where Redis shows the noise of the 80-bit arithmetic of one processor family.
+    Digits may differ if they are rounding errors of the 80-bit arithmetic of one processor family.
     """
     with wire.Resp(redis_server.resp) as original:
         for text in FLOAT_TEXTS:
@@ -304,7 +304,7 @@ def test_random_commands_are_answered_as_by_memcached(memcached, memcached_serve
 def _answer(connection, request):
     """The reply up to a marker.
 
-    Left out: which of several mistakes an error names, lifetimes, and the length of numbers, which memcached may pad.
+    Ignores which of several mistakes an error names, remaining times, and the padding of memcached's numbers.
     """
     connection.send(request + b"mn\r\n")
     lines = []

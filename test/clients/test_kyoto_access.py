@@ -1,6 +1,6 @@
-"""Whom the Kyoto Tycoon port answers: `Host`, `Origin`, and the password.
+"""Access to the Kyoto Tycoon port: `Host`, `Origin`, and the password.
 
-ktserver answers everybody. A web page could reach such a port through its visitor's browser, so this one looks.
+ktserver answers all requests, so a web page could reach it through its visitor's browser. Todana checks requests.
 """
 
 import base64

@@ -1,7 +1,7 @@
 """Kyoto Tycoon's clients from PyPI: ukt, and python-kyototycoon-ng.
 
-Of python-kyototycoon-ng what can work in today's Python is tested: it decodes Base64 with a function that Python 3.9
-dropped, so answers with short binary values fail in the client, with ktserver as well.
+python-kyototycoon-ng decodes Base64 with a function that Python 3.9 removed, so the client fails on answers with short
+binary values, from ktserver as well. The tests use the features that work.
 """
 
 import datetime

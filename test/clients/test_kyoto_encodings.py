@@ -18,7 +18,7 @@ def echo(kyoto, kind, body, query=""):
     return kyoto.answer()
 
 
-# --- maps that come
+# --- maps in requests
 
 
 @pytest.mark.parametrize("encoding", ["B", "Q", "U"])
@@ -127,7 +127,7 @@ def test_url_columns_have_plus_signs_for_spaces(kyoto):
     assert echo(kyoto, TSV + "; colenc=U", b"a+b\tc%20d+e\n") == ok({"a b": "c d e"})
 
 
-# --- maps that go; the client of this suite compares every one with the rule
+# --- maps in answers; the client of this suite checks the encoding of each
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
-"""Section 2.6: how long records live.
+"""Section 2.6: the expiry of records.
 
-A time is a whole second, and a record lives to the end of it. What needs time to pass shares one wait: `passed` writes
-records, waits until the last of them has expired, and keeps what was seen before and after.
+A time is a whole second, and a record exists until its end. Tests that need time to pass share one wait: `passed`
+writes records, reads them, waits until the last of them has expired, and reads them again.
 """
 
 import time
@@ -35,7 +35,7 @@ def assert_near(xt, expected):
     assert xt is not None and expected - 1 - (time.time() - BEGAN_S) <= xt <= expected
 
 
-# --- what xt means
+# --- the meaning of xt
 
 
 @pytest.mark.parametrize(

@@ -516,7 +516,7 @@ def test_cur_delete(cursor):
     assert cursor.call("cur_get", CUR=1) == NO_RECORD
 
 
-# --- what is missing
+# --- missing inputs
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
-"""Raw sockets that speak RESP and memcached, for tests that care about bytes.
+"""Raw sockets for RESP and memcached, for tests that compare bytes.
 
-The client libraries hide the difference between a status and a string, a null and a null array. This module keeps it:
-replies are read into types that compare equal only to the same shape.
+The client libraries hide the difference between a status and a string, a null and a null array. This module preserves
+it: replies are parsed into types that are equal only if their wire formats are.
 """
 
 from __future__ import annotations
@@ -258,8 +258,8 @@ class Resp(Connection):
     def transcript(self, text: str):
         """Plays lines of `COMMAND ARGUMENTS => REPLY` and compares each reply.
 
-        A reply is written as `+OK`, `-ERR text`, `12`, `"text"`, `nil`, `null_array` or a list of these. Of a TTL, the time
-        that the lines before it took may be gone.
+        A reply is written as `+OK`, `-ERR text`, `12`, `"text"`, `nil`, `null_array` or a list of these. A TTL may be less
+        by the duration of the lines before it.
         """
         started = time.monotonic()
         for line in text.strip().splitlines():
@@ -323,9 +323,9 @@ class Memcached(Connection):
         return {row[1]: row[2] if len(row) > 2 else "" for row in rows}
 
     def transcript(self, text: str):
-        """Plays lines that start with `> ` and compares the lines that come back.
+        """Sends the lines that start with `> ` and compares the other lines with the answers.
 
-        The last line sent before an answer ends the request; backslash escapes are understood in both directions.
+        The last line sent before an answer ends the request; both kinds of lines may have backslash escapes.
         """
         request, expected = bytearray(), bytearray()
         for line in text.strip().splitlines():

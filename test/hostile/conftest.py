@@ -1,8 +1,8 @@
-"""What every hostile test is surrounded by.
+"""The fixtures around every hostile test.
 
-While a test throws bytes at the server, a witness talks to it through all doors and checks each answer. After the
-test the server must be alive, the witness served without an error, file descriptors back where they
-were, and memory not grown beyond a bound. The server is started by the fixtures of the client suites.
+While a test sends hostile bytes, a witness uses the server with all protocols and checks each answer. After the test,
+the server must be alive, the witness must have had no error, the number of file descriptors must be as before, and
+memory may have grown only within a bound. The fixtures of the client suites start the server.
 """
 
 from __future__ import annotations

@@ -100,9 +100,9 @@ class Player:
 
 
 def play(address, streams, pause_s=0.001):
-    """Plays streams (lists of pieces), a few dozen at a time. The answers, in order.
+    """Plays streams (lists of pieces), a few dozen at a time, and returns the answers in order.
 
-    Fails if a connection is neither answered nor closed: after the last byte and the half-close the server has to end it.
+    Fails if a connection stays open: after the last byte and the half-close, the server has to close it.
     """
     answers = []
     for start in range(0, len(streams), TOGETHER):
