@@ -189,7 +189,7 @@ def losses(report, section, are_named=True) -> list[str]:
 
 def all_losses(report) -> list[str]:
     """The losses of all experiments."""
-    return [f"{section.name.upper()}: {line}" for section in report.sections for line in losses(report, section, are_named=False)]
+    return [f"{section.name.upper()}, {line}" for section in report.sections for line in losses(report, section, are_named=False)]
 
 
 def lost_words(report) -> str:
