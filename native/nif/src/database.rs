@@ -132,8 +132,8 @@ fn set_databases<'a>(
     }
 }
 
-/// Sets how many bytes the databases may hold together, and what happens then. `{badarg,
-/// <<"memory_policy">>}` if there is no such policy.
+/// Sets how many bytes the databases may hold together, and what happens when that is exceeded.
+/// `{badarg, <<"memory_policy">>}` if there is no such policy.
 #[rustler::nif(schedule = "DirtyCpu")]
 fn set_memory_limit<'a>(env: Env<'a>, bytes_max: Option<i64>, policy: Atom) -> Term<'a> {
     let when_full = match policy {

@@ -12,7 +12,7 @@ use todana_protocol::kyoto::{KyotoDatabase, KyotoKind};
 use todana_protocol::{OptionType, OptionValue, ProtocolName, Range, ServerInfo};
 use todana_server::{Config, OptionInfo, Server, StartError};
 
-/// Resources that are servers.
+/// Resources for servers.
 pub(crate) static SERVER: ResourceType<Running> = ResourceType::new(c"todana_server");
 
 /// A server's resource. If its process dies, the server runs until the resource is collected, and
@@ -103,8 +103,8 @@ fn server_stop_all() -> Atom {
     atoms::ok()
 }
 
-/// `server_start(Settings) -> {ok, Server} | {error, Sentence} | {badarg, Name}`. The settings are
-/// a map that `todana_config` makes; `Name` is the one that is missing or wrong.
+/// `server_start(Settings) -> {ok, Server} | {error, Sentence} | {badarg, Name}`. `todana_config`
+/// makes the map of settings; `Name` is the setting that is missing or wrong.
 #[rustler::nif(schedule = "DirtyIo")]
 fn server_start<'a>(env: Env<'a>, settings: Term<'a>) -> NifResult<Term<'a>> {
     let config = match config(settings) {
@@ -240,7 +240,7 @@ fn server_info<'a>(env: Env<'a>, server: Term<'a>) -> NifResult<Vec<(&'static st
 /// A setting of this name is missing or wrong.
 struct WrongSetting(&'static str);
 
-/// One setting that is no option.
+/// One setting that is not an option.
 fn setting<'a, T: rustler::Decoder<'a>>(
     settings: Term<'a>,
     name: &'static str,
@@ -276,7 +276,7 @@ fn config(settings: Term<'_>) -> Result<Config, WrongSetting> {
     Ok(config)
 }
 
-/// The value of an option. Whether it is in its range is not checked here.
+/// The value of an option. Its range is not checked here.
 fn option_value(option_type: OptionType, term: Term<'_>) -> Option<OptionValue> {
     Some(match option_type {
         OptionType::Integer(_) | OptionType::Bytes(_) => match term.decode::<Option<u64>>().ok()? {

@@ -8,7 +8,7 @@ use crate::{atoms, tables, values};
 use rustler::{Encoder, Env, Term};
 use todana_command::{Check, DATABASES, KeyState, Transaction, Uncommitted, Write};
 
-/// Maximum number of checks and writes of one transaction; more would take a commit too long.
+/// Maximum number of checks and writes of one transaction; a larger commit would take too long.
 const ITEMS_MAX: usize = 32_768;
 
 /// A state as a number: the version, then four bits for the index of the table. 0 if there is no

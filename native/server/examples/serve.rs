@@ -4,9 +4,10 @@
 //!         [backend=native|portable|poll|select] [connections=N] [password=TEXT] [shards=N]
 //!         [kinds=NAME,...] [ordered=DATABASE,...] [OPTION=VALUE]
 //!
-//! `kinds` are databases 0 and on as Kyoto Tycoon's clients see them, by the names `-`, `+`, `:`,
-//! `*` and `%`, of which `+` and `%` are ordered. `ordered` are further databases that keep their
-//! keys in order. `OPTION` is a number, a size or a word of docs/configuration.md.
+//! `kinds` are the databases from 0 on as Kyoto Tycoon's clients see them, by the names `-`, `+`,
+//! `:`, `*` and `%`, of which `+` and `%` are ordered. `ordered` are further databases that keep
+//! their keys in order. `OPTION` is an option of docs/configuration.md whose value is a number, a
+//! size or a word.
 //!
 //! It listens on 127.0.0.1 and serves until its standard input ends or it is killed.
 

@@ -31,7 +31,7 @@ const TURN_NS: u64 = 2_000_000;
 pub(crate) struct Shared {
     pub(crate) config: Config,
     pub(crate) addresses: Vec<(ProtocolName, SocketAddr)>,
-    /// More connections than this cannot be allowed while the server runs.
+    /// The number of connections cannot be raised above this while the server runs.
     pub(crate) connections_ceiling: usize,
     pub(crate) clients: Clients,
     pub(crate) waiters: Waiters,

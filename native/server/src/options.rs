@@ -7,7 +7,7 @@ use todana_protocol::kyoto::KyotoSettings;
 use todana_protocol::{Change, Limits, OptionRow, OptionType, OptionValue, Spelling};
 use todana_table::{Budget, WhenFull};
 
-/// Options that are kept in the budget, which databases have before there is a server.
+/// Options that are stored in the budget, which exists before a server does.
 static OF_BUDGET: [OptionRow<Config>; 2] = [
     OptionRow {
         name: "memory_limit",
@@ -36,7 +36,7 @@ static OF_BUDGET: [OptionRow<Config>; 2] = [
     },
 ];
 
-/// The policies, and what Redis calls them.
+/// The policies, and their names in Redis.
 const POLICIES: [(&str, &str); 2] = [("evict", "allkeys-lfu"), ("refuse", "noeviction")];
 
 fn policy_index(budget: &Budget) -> usize {
@@ -64,7 +64,7 @@ fn put_memory_limit(config: &Config, value: OptionValue) -> bool {
     bytes.is_some()
 }
 
-/// The limit of a budget; 0 is none.
+/// The limit of a budget; 0 is no limit.
 pub(crate) fn memory_limit_bytes(budget: &Budget) -> u64 {
     match budget.bytes_max.load(Relaxed) {
         i64::MAX => 0,
@@ -72,7 +72,7 @@ pub(crate) fn memory_limit_bytes(budget: &Budget) -> u64 {
     }
 }
 
-/// What a budget's tables do at its limit, in Redis' words.
+/// The policy of a budget at its limit, by Redis' name.
 pub(crate) fn memory_policy(budget: &Budget) -> &'static str {
     POLICIES[policy_index(budget)].1
 }
@@ -80,9 +80,9 @@ pub(crate) fn memory_policy(budget: &Budget) -> &'static str {
 /// Why an option was not set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NotSet {
-    /// There is none of this name.
+    /// There is no option of this name.
     Unknown,
-    /// It cannot have this value. Its type says which it can have.
+    /// The option cannot have this value. Its type describes the possible ones.
     Value(OptionType),
 }
 
@@ -91,9 +91,9 @@ pub enum NotSet {
 pub struct OptionInfo {
     /// Its name.
     pub name: &'static str,
-    /// Which values it may have.
+    /// The values that it may have.
     pub option_type: OptionType,
-    /// Its value, as a configuration file has it.
+    /// Its value, as written in a configuration file.
     pub text: String,
 }
 
@@ -106,8 +106,8 @@ impl Config {
             .collect()
     }
 
-    /// The options that are kept in the budget: they are set before a server starts, and a server
-    /// that is started again does not set them back.
+    /// The options that are stored in the budget: they are set before a server starts, and
+    /// restarting a server does not reset them.
     pub fn list_budget_options(&self) -> Vec<OptionInfo> {
         list(&OF_BUDGET, self).collect()
     }
@@ -125,8 +125,8 @@ impl Config {
         }
     }
 
-    /// Options as name and value: those given at the start, and those that may change, with their
-    /// present values, by both of their names.
+    /// Options as name and value: those given at the start, and the changeable ones with their
+    /// present values, under both of their names.
     pub(crate) fn shown_options(&self) -> Vec<(String, String)> {
         let mut shown = self.options.clone();
         let present = changeable().flat_map(|(row, change)| {
@@ -143,8 +143,8 @@ impl Config {
         shown
     }
 
-    /// Changes an option of a running server, by its name or Redis'. The error is a sentence
-    /// without CR or LF.
+    /// Changes an option of a running server, by its own name or Redis' name. The error is a
+    /// sentence without CR or LF.
     pub(crate) fn change_option(
         &self,
         name: &str,
@@ -157,7 +157,7 @@ impl Config {
         let Some((row, change)) = row else {
             return match self.options.iter().find(|(given, _)| *given == name) {
                 None => Err("there is no option of this name".into()),
-                // What the option is already may be said again.
+                // Setting an option to its present value is allowed.
                 Some((_, value)) if value == text => Ok(()),
                 Some(_) => Err(format!("option {name} cannot be changed while the server runs")),
             };

@@ -166,10 +166,10 @@ fn check(config: &Config) -> Result<usize, StartError> {
     listener::check_exposure(config)?;
     if config.listeners.len() > LISTENERS_MAX {
         let given = config.listeners.len();
-        return Err(StartError(format!("{given} listeners are more than {LISTENERS_MAX}")));
+        return Err(StartError(format!("{given} listeners exceed the maximum of {LISTENERS_MAX}")));
     }
     if config.connections_max.get() == 0 {
-        return Err(StartError("a server for 0 connections serves nobody".into()));
+        return Err(StartError("the maximum number of connections must not be 0".into()));
     }
     if config.event_backend != Backend::Select {
         return Ok(CONNECTIONS_MAX as usize);
@@ -178,8 +178,8 @@ fn check(config: &Config) -> Result<usize, StartError> {
     if config.connections_max.get() > ceiling {
         let max = config.connections_max.get();
         return Err(StartError(format!(
-            "the event back end select serves at most {ceiling} connections, but {max} are to be \
-             allowed"
+            "the event back end select serves at most {ceiling} connections, but the \
+             configured maximum is {max}"
         )));
     }
     Ok(ceiling)

@@ -151,8 +151,8 @@ fn a_password_is_required() {
 #[test]
 fn commands_queued_by_many_clients_share_one_limit() {
     const LIMIT_BYTES: u64 = 8 << 20;
-    /// What the turns of two loops may add: each receives at most 64 KiB, and keeps some of it as
-    /// input and the rest as queued commands with their bookkeeping.
+    /// The most that the turns of two loops may add: each receives at most 64 KiB, and keeps some
+    /// of it as input and the rest as queued commands with their bookkeeping.
     const TURNS_BYTES: u64 = 2 * (256 << 10);
     let config = config(Backend::Native, 100);
     config.clients_memory_limit.set(Some(LIMIT_BYTES));

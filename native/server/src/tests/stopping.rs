@@ -39,8 +39,8 @@ fn other_machines_need_a_password() {
 fn select_refuses_more_connections_than_it_can_watch() {
     let config = config(Backend::Select);
     config.connections_max.set(10_000);
-    let sentence =
-        "the event back end select serves at most 960 connections, but 10000 are to be allowed";
+    let sentence = "the event back end select serves at most 960 connections, but the configured \
+                    maximum is 10000";
     assert_eq!(refused(config), sentence);
 }
 
