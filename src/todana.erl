@@ -26,8 +26,8 @@ A table of type `ordered_set` keeps its keys in order: `range/4`, `prefix/3` and
 related functions walk over it. With codec `term` that is Erlang's term order,
 and its keys contain no pids, ports, references or funs.
 
-This module has no transactions over several calls, and nothing that requires a
-process to own a record.
+`update/3` changes one record by a function, `transaction/2` several records of
+a table. Nothing here requires a process to own a record.
 """.
 
 %% Tables
@@ -50,6 +50,7 @@ process to own a record.
 ]).
 %% Several keys
 -export([get_many/2, put_many/2, put_many/3, delete_many/2]).
+-export([transaction/2, transaction/3]).
 %% Ordered tables
 -export([
     range/3, range/4,
@@ -85,6 +86,7 @@ process to own a record.
     fetch_options/0,
     update_options/0,
     update_function/0,
+    transaction_options/0,
     order/0,
     bound/0,
     range_options/0,
@@ -225,6 +227,8 @@ returns
         | keep
         | {error, term()}
 ).
+-doc "`attempts`: how often the function is called at most; default 100.".
+-type transaction_options() :: #{attempts => pos_integer() | infinity}.
 -doc "The position at which a scan continues.".
 -opaque cursor() :: {cursor, pos_integer()}.
 -doc """
@@ -716,6 +720,60 @@ put_many(Table, Pairs, Options) ->
 -spec delete_many(table(), [key()]) -> non_neg_integer().
 delete_many(Table, Keys) ->
     answer(delete_many, [Table, Keys], todana_many:delete(Table, Keys)).
+
+-doc "`transaction/3` without options.".
+-spec transaction(table(), fun((todana_transaction:tx()) -> Result)) ->
+    Result | {error, conflict | full | too_large}
+when
+    Result :: ok | {ok, term()} | {error, term()}.
+transaction(Table, Function) ->
+    transaction([Table, Function], Table, Function, #{}).
+
+-doc """
+Reads and writes several records of one table as one step. The function is
+called with a transaction, for the functions of `m:todana_transaction`:
+
+    ok = todana:transaction(accounts, fun(Tx) ->
+        {ok, A} = todana_transaction:get(Tx, a),
+        {ok, B} = todana_transaction:get(Tx, b),
+        ok = todana_transaction:put(Tx, a, A - 1),
+        ok = todana_transaction:put(Tx, b, B + 1)
+    end).
+
+If the function returns `ok` or `{ok, Result}`, the writes happen, all at once,
+and this is what `transaction` returns. `{error, Reason}` makes no writes and is
+returned, as is the reason of `todana_transaction:abort/2`. An exception makes
+no writes and is raised in the caller.
+
+Nothing is locked while the function runs. If a record that it has read is
+changed before the end, the function is called again, so it should have no side
+effects: calls of this module in it are not part of the transaction.
+`{error, conflict}` if that happened `attempts` times, `{error, full}` if there
+is no room for all writes, `{error, too_large}` for more work than one step may
+be: twice the number of records read and five times the number of records
+written may be 65,536 at most.
+""".
+-spec transaction(
+    table(),
+    fun((todana_transaction:tx()) -> Result),
+    transaction_options()
+) -> Result | {error, conflict | full | too_large}
+when
+    Result :: ok | {ok, term()} | {error, term()}.
+transaction(Table, Function, Options) ->
+    transaction([Table, Function, Options], Table, Function, Options).
+
+-spec transaction(
+    [term()], table(), fun((todana_transaction:tx()) -> term()), map()
+) -> dynamic().
+transaction(Arguments, Table, Function, Options) when
+    is_function(Function, 1)
+->
+    Wanted = wanted(transaction, Arguments, transaction, Options),
+    Result = todana_transaction:run(Table, Function, Wanted),
+    answer(transaction, Arguments, Result);
+transaction(Arguments, _Table, _Function, _Options) ->
+    todana_error:raise(transaction, Arguments, {badarg, 2, not_a_function}).
 
 %% -------------------------------------------------------- ordered tables ---
 

@@ -4,7 +4,7 @@
 -module(todana_error).
 -moduledoc false.
 
--export([raise/3, format_error/2]).
+-export([raise/3, raise/4, format_error/2]).
 
 -export_type([cause/0]).
 
@@ -12,18 +12,23 @@
 
 -doc "Raises `badarg` as if from `todana:Function`.".
 -spec raise(atom(), [term()], cause()) -> no_return().
-raise(Function, Arguments, {badarg, Number, Cause}) ->
+raise(Function, Arguments, Misuse) ->
+    raise(todana, Function, Arguments, Misuse).
+
+-doc "Raises `badarg` as if from `Module:Function`.".
+-spec raise(module(), atom(), [term()], cause()) -> no_return().
+raise(Module, Function, Arguments, {badarg, Number, Cause}) ->
     Info = #{module => ?MODULE, cause => #{Number => Cause}},
     {current_stacktrace, Stack} = process_info(self(), current_stacktrace),
     Callers = lists:dropwhile(fun is_ours/1, Stack),
-    Frame = {todana, Function, Arguments, [{error_info, Info}]},
+    Frame = {Module, Function, Arguments, [{error_info, Info}]},
     erlang:raise(error, badarg, [Frame | Callers]).
 
 -spec is_ours(tuple()) -> boolean().
 is_ours({Module, _, _, _}) ->
     lists:member(Module, [
         erlang, ?MODULE, todana, todana_many, todana_pages, todana_ranges,
-        todana_fetch, todana_commit, todana_update
+        todana_fetch, todana_commit, todana_update, todana_transaction
     ]).
 
 -doc "What `erl_error` prints for a raised `badarg`.".
@@ -59,6 +64,9 @@ text(not_a_function) -> "not a function of that arity";
 text(not_an_atom) -> "not an atom";
 text(not_a_cursor) -> "not a cursor that scan/2,3 returned";
 text(not_a_version) -> "not a version that get_entry/2 returned";
+text(no_transaction) -> "not a transaction that this process is running";
+text(nested_transaction) ->
+    "this process is running a transaction, and transactions do not nest";
 text(recursive) -> "this process is already computing this key";
 text(not_running) -> "the application todana is not running";
 text(bad_option) -> "an option has a value of the wrong type";

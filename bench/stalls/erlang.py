@@ -13,6 +13,7 @@ CONSTANT = {
     "compare_and_swap_with": "compare_and_swap/5", "take": "take/2", "delete": "delete/2", "delete_version": "delete/3",
     "update_counter": "update_counter/3", "update_counter_with": "update_counter/4", "ttl": "ttl/2", "expire": "expire/3",
     "persist": "persist/2", "fetch": "fetch/3", "update": "update/3", "update_with": "update/4",
+    "transaction": "transaction/2", "transaction_with": "transaction/3",
 }  # fmt: skip
 IN_ORDER = {
     "range": "range/4", "range_default": "range/3", "prefix": "prefix/3", "prefix_default": "prefix/2", "first": "first/1",
@@ -52,6 +53,7 @@ def rows(sizes: Sizes) -> list[Row]:
         row(f"put_many/2 of {many} pairs", "put_many/2", "put_many", is_once=True),
         row(f"put_many/3 of {sizes.keys // 2:,} pairs, atomic", "put_many/3", "put_many_atomic", is_once=True),
         row(f"put_many/3 of {sizes.bulk:,} pairs, atomic", "put_many/3", "put_many_atomic_most", is_once=True),
+        row("transaction/2 that reads and writes 9,000 keys", "transaction/2", "transaction_most", is_once=True),
         row(f"delete_many/2 of {many} keys", "delete_many/2", "delete_many", is_once=True),
         row("fold_range/5 of all", "fold_range/5", "fold_range", database=ORDERED, needs=(ORDERED,), is_once=True),
         row("scan/1", "scan/1", "scan"),

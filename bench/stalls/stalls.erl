@@ -333,6 +333,16 @@ row(update_big, Sizes) ->
     with_big(Sizes, fun(Key) ->
         {ok, _} = todana:update(db4, Key, fun({ok, Value}) -> {put, Value} end)
     end);
+row(transaction, _) ->
+    ?ROW(todana:transaction(db0, fun(Tx) -> rewrite(Tx, key(1)) end));
+row(transaction_with, _) ->
+    Options = #{attempts => 1},
+    ?ROW(todana:transaction(db0, fun(Tx) -> rewrite(Tx, key(1)) end, Options));
+row(transaction_most, #{many := Count}) ->
+    Keys = keys(min(9_000, Count)),
+    ?ROW(todana:transaction(db0, fun(Tx) ->
+        lists:foreach(fun(Key) -> ok = rewrite(Tx, Key) end, Keys)
+    end));
 row(ttl, _) -> ?ROW(todana:ttl(db0, key(1)));
 row(expire, _) -> ?ROW(todana:expire(db0, key(2), 1_000_000));
 row(expire_big, Sizes) ->
@@ -404,6 +414,11 @@ row(clear_snapshot, _) ->
 row(clear_one_shard, Sizes) ->
     one_shard(Sizes),
     ?ROW(todana:clear(stalls_shard)).
+
+-spec rewrite(todana_transaction:tx(), binary()) -> ok.
+rewrite(Tx, Key) ->
+    Value = todana_transaction:get(Tx, Key, ~"none"),
+    todana_transaction:put(Tx, Key, Value).
 
 %% A call whose key or value exceeds the limit raises badarg.
 -spec refused(fun(() -> term())) -> term().
