@@ -65,7 +65,7 @@ pub(crate) const VALUE_ENCODED: u32 = 2;
 /// The call runs on a dirty scheduler.
 pub(crate) const ON_DIRTY: u32 = 4;
 
-/// Why a call cannot be executed as it is.
+/// Why a call cannot be executed as requested.
 #[derive(Clone, Copy)]
 pub(crate) enum Misuse {
     /// The Erlang side must encode key and value.
@@ -201,7 +201,7 @@ pub(crate) unsafe fn key<'a>(
 /// The bytes of a key of an ordered table.
 ///
 /// # Safety
-/// As of [`key`].
+/// As for [`key`].
 unsafe fn ordered(env: RawEnv, term: Raw, buffer: &mut EncodeBuffer) -> Result<&[u8], Misuse> {
     let bytes = buffer.unfilled();
     // SAFETY: see the function.
@@ -288,7 +288,7 @@ const KEY_CELLS_MAX: usize = KEY_BYTES_MAX + (16 << 10);
 /// The bytes of a key that is an iolist.
 ///
 /// # Safety
-/// As of [`key`].
+/// As for [`key`].
 #[cold]
 unsafe fn flat_key(env: RawEnv, list: Raw, buffer: &mut EncodeBuffer) -> Result<&[u8], Misuse> {
     let too_long = || Misuse::Argument(2, atoms::key_too_long());

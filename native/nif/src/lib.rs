@@ -26,7 +26,6 @@
 //! `clear`, `counts`, servers, values beyond [`codec::DIRTY_BYTES`], steps over the large shards of
 //! a table that has few, see `scan`) run on dirty schedulers. No call holds a normal scheduler for
 //! more than 2 ms, except for a write that moves an index of such a table.
-//! such a table that moves an index.
 
 mod atoms;
 mod codec;

@@ -8,10 +8,10 @@
 //!
 //! A bucket holds an address, not a reference. Two references keep the table alive: one in the
 //! registry, and one in a handle, which is a persistent term (`todana_tables`). The Erlang side
-//! erases that term after `close` has emptied the bucket. The VM frees an erased term only after
-//! it has scheduled out and scanned every process of the node, and it does not schedule out a
-//! process that runs a NIF on a normal scheduler. A NIF that read the bucket before it was emptied
-//! has therefore returned before the table is freed. Functions on dirty schedulers do not have this
+//! erases that term after `close` has emptied the bucket. The VM frees an erased term only after it
+//! has scheduled out and scanned every process of the node, and it does not schedule out a process
+//! that runs a NIF on a normal scheduler. A NIF that read the bucket before it was emptied has
+//! therefore returned before the table is freed. Functions on dirty schedulers do not have this
 //! protection: they receive the handle's term ([`by_handle`]).
 
 use crate::atoms;

@@ -8,8 +8,8 @@
 //! one turn on each loop can add.
 //!
 //! A chosen client is no longer counted ([`Shared::condemned_bytes`]): its loop may take a moment
-//! to close it, and no other client should be chosen in its place meanwhile. Until then, no client
-//! that holds something receives more input, or the sum would continue to grow.
+//! to close it, and no other client should be chosen in its place meanwhile. Until then, clients
+//! that hold memory receive no more input, or the sum would continue to grow.
 //!
 //! Clients that sent `CLIENT NO-EVICT ON` are chosen last: they are counted, and chosen only if no
 //! other client holds anything. Redis never closes them, and so has no bound.
@@ -92,7 +92,7 @@ impl Shared {
         chosen
     }
 
-    /// Subtracts what a client held that is gone.
+    /// Subtracts the memory of a client that has left.
     pub(crate) fn forget_condemned(&self, client: &Client) {
         let held = client.evicted_bytes.swap(0, Relaxed);
         if held > 0 {

@@ -30,7 +30,6 @@
 //!
 //! Times are relative to a base at most 37 days in the past. An entry that expires more than 49
 //! days after the base has a deadline that is too early.
-//! after the base has a deadline that is too early.
 
 use std::cmp::Ordering;
 

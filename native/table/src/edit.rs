@@ -7,7 +7,7 @@
 //!    the bytes. Only the bytes of the edit are written under the shard's lock;
 //! 2. the same after enlarging the body, if it has no other owner and is so large that the system
 //!    moves pages instead of copying them ([`MOVED_BYTES_MIN`]);
-//! 3. in a new body, with room to grow. Up to [`LOCKED_BYTES_MAX`] is copied under the lock. More
+//! 3. in a new body, with room to grow. Up to [`LOCKED_BYTES_MAX`] are copied under the lock. More
 //!    is copied without the lock: the [`Draft`] keeps the value that it read, the caller releases
 //!    the lock, makes the draft, and takes the lock again. If the value has changed by then, the
 //!    draft is made again; after [`ROUNDS_MAX`] rounds the copy is made under the lock.
@@ -37,8 +37,8 @@ pub(crate) const LOCKED_BYTES_MAX: usize = 256 * 1024;
 /// and grows by moving its pages (glibc: DEFAULT_MMAP_THRESHOLD_MAX).
 const MOVED_BYTES_MIN: usize = 32 * 1024 * 1024;
 
-/// Drafts that may fail, because other threads change the value meanwhile, before the copy is made
-/// under the lock.
+/// Number of drafts that other threads may invalidate, by changing the value meanwhile, before the
+/// copy is made under the lock.
 const ROUNDS_MAX: u32 = 4;
 
 /// A change of a part of a value.

@@ -57,7 +57,8 @@ pub(crate) fn overshoot_bytes(bytes_max: i64) -> i64 {
     (bytes_max / 16).max(OVERSHOOT_BYTES_MIN)
 }
 
-/// Up to how many bytes a write that adds this many may go, if a limit is enforced by eviction.
+/// The number of bytes up to which a write that adds `added_bytes` may go, if eviction enforces the
+/// limit.
 pub(crate) fn bytes_ceiling(bytes_max: i64, added_bytes: i64) -> i64 {
     match added_bytes {
         ..=UNREFUSED_BYTES => i64::MAX,
@@ -131,7 +132,7 @@ impl Core {
         evictions
     }
 
-    /// Makes room on behalf of no write. Returns whether there is more to do.
+    /// Makes room independently of any write. Returns whether there is more to do.
     pub(crate) fn make_some_room(&self, now_ms: u64) -> bool {
         if self.source().is_none() {
             // The requested room is there.

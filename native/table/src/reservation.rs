@@ -88,9 +88,9 @@ impl Core {
         })
     }
 
-    /// Reserves room or refuses; if it refuses, it requests room. Reserves nothing if nothing is
-    /// refused for lack of room, except that an entry too large for the table alone is refused
-    /// there too.
+    /// Reserves room or refuses; if it refuses, it requests room. Reserves nothing if the table
+    /// refuses no writes for lack of room; it then refuses only an entry that is too large for the
+    /// table alone.
     pub(crate) fn reserve(&self, growth: &Growth) -> Result<Change, Full> {
         let reserved = self.reserve_own(growth);
         if reserved.is_err() {

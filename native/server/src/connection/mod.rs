@@ -332,8 +332,8 @@ impl<D: Door> Connection<D> {
         self.input_start = 0;
     }
 
-    /// Sends the reason why the connection is closed for the memory of all clients, if the client
-    /// has taken its replies so far and none is partly sent.
+    /// Sends the reason why the connection is closed (the memory of all clients), if the client has
+    /// taken its replies so far and none is partly sent.
     pub(crate) fn say_evicted(&mut self) {
         if self.waiting() == 0 && !self.session.is_mid_reply() {
             let words = door::words(self.client.protocol, Refusal::ClientsHoldTooMuch);
@@ -352,7 +352,7 @@ impl<D: Door> Connection<D> {
         self.output.len()
     }
 
-    /// The interest that the poller should have. A temporary reason not to read changes nothing,
+    /// The events that the poller should watch for. A temporary reason not to read changes nothing,
     /// unless the poller has reported in vain (`unheard`): this saves two system calls if the
     /// reason passes.
     pub(crate) fn interest_wanted(&self, shared: &Shared, unheard: bool) -> Interest {

@@ -267,7 +267,7 @@ impl<D: Door> EventLoop<D> {
         }
     }
 
-    /// Updates what the poller watches for to what the connection wants.
+    /// Updates the interest in the poller to what the connection wants.
     fn watch(&mut self, slot: usize, unheard: bool) {
         let Some(connection) = self.connections.get_mut(slot) else { return };
         let wanted = connection.interest_wanted(&self.shared, unheard);
