@@ -35,26 +35,10 @@ const DIFFERENCES: &[&str] = &[
      and 8 MiB. Each command and key also counts some hundred bytes of bookkeeping. A command \
      beyond these limits returns a specific error; if it was a queued command, EXEC is then \
      refused.",
-    "All commands of one EXEC together are limited to 65,536 units of work, because no other \
-     client can use their keys while EXEC runs. Above the limit, EXEC returns `EXECABORT \
-     Transaction discarded because of: the commands are too much work for one step` and executes \
-     nothing. The units are: 1 for each word, and additionally 1 for a key (2 for a key that is \
-     removed or watched, 5 for a pair of MSET, 2 for the second key of RENAME, COPY and MOVE). 3 \
-     for each KiB of values in the request, for each KiB of an existing value that APPEND, \
-     SETRANGE or SETBIT have to copy, and for each KiB that GETRANGE returns. 1 for each KiB of \
-     zeroes that SETRANGE or SETBIT write before their bytes, and for each KiB of a value below 16 \
-     KiB that these three commands create. 2 for each KiB that BITCOUNT or BITPOS read. 256 for \
-     LCS. 256 for DBSIZE, SCAN, KEYS, RANGE, PREFIX and RANDOMKEY, and 3 for each record that they \
-     may visit (KEYS: the whole database; SCAN: COUNT and a shard; RANGE: twice LIMIT and 1,024). \
-     1,024 for FLUSHDB, and for each database of FLUSHALL, if the database has records or the same \
-     EXEC also does something else in it. KEYS can therefore be part of EXEC in databases of up to \
-     some 20,000 keys. Commands about the connection or the server count 3 for each KiB of \
-     arguments, and additionally: 3,072 for INFO, MEMORY STATS, MEMORY DOCTOR, LOLWUT and CONFIG \
-     RESETSTAT (for INFO also 1 for each client); 512 for COMMAND, COMMAND INFO, COMMAND DOCS and \
-     LATENCY HISTOGRAM; 64 for COMMAND LIST, CONFIG GET, CONFIG SET, CLIENT LIST, CLIENT KILL, \
-     SLOWLOG GET and HELP; 5 for each word of COMMAND INFO, COMMAND DOCS, LATENCY HISTOGRAM, \
-     CONFIG GET and CONFIG SET; 512 for each KiB of patterns of CONFIG GET and COMMAND LIST; for \
-     each client, 4 in CLIENT LIST and 1 in CLIENT KILL; 8 for each slow log entry of SLOWLOG GET.",
+    "All commands of one EXEC together are limited to 65,536 [units of \
+     work](#units-of-work-in-exec), because no other client can use their keys while EXEC runs. \
+     Above the limit, EXEC returns `EXECABORT Transaction discarded because of: the commands are \
+     too much work for one step` and executes nothing.",
     "If the memory limit is reached and the server does not evict, EXEC is refused as a whole with \
      `EXECABORT Transaction discarded because of: OOM ...`, unless there is room for everything \
      that its commands may add. Memory that commands of the same EXEC free does not count as room, \
@@ -122,6 +106,53 @@ const DIFFERENCES: &[&str] = &[
      connection or the server (INFO, TIME ...); the replies are in the order of the commands.",
 ];
 
+const WORK_INTRODUCTION: &str = "\
+    The units of all commands between MULTI and EXEC are added. KEYS, for example, can be part of \
+    EXEC in databases of up to some 20,000 keys.";
+
+/// Part of a command, units.
+const WORK: &[[&str; 2]] = &[
+    ["each word of a command", "1"],
+    ["each key", "1"],
+    [
+        "each key that is removed or watched; the second key of RENAME, COPY and MOVE",
+        "2 instead of 1",
+    ],
+    ["each pair of MSET", "5 instead of 1"],
+    [
+        "each KiB of values in the request; of an existing value that APPEND, SETRANGE or SETBIT \
+         have to copy; of the reply of GETRANGE",
+        "3",
+    ],
+    [
+        "each KiB of a value below 16 KiB that APPEND, SETRANGE or SETBIT create; of zeroes that \
+         SETRANGE or SETBIT write before their bytes",
+        "1",
+    ],
+    ["each KiB that BITCOUNT or BITPOS read", "2"],
+    ["LCS", "256"],
+    [
+        "DBSIZE, SCAN, KEYS, RANGE, PREFIX, RANDOMKEY",
+        "256, and 3 for each record that the command may visit (KEYS: the whole database; SCAN: \
+         COUNT and a shard; RANGE: twice LIMIT and 1,024)",
+    ],
+    [
+        "FLUSHDB, and FLUSHALL for each database",
+        "1,024, if the database has records or the same EXEC also does something else in it",
+    ],
+    ["each KiB of arguments of a command about the connection or the server", "3"],
+    [
+        "INFO, MEMORY STATS, MEMORY DOCTOR, LOLWUT, CONFIG RESETSTAT",
+        "3,072; for INFO also 1 for each client",
+    ],
+    ["COMMAND, COMMAND INFO, COMMAND DOCS, LATENCY HISTOGRAM", "512"],
+    ["COMMAND LIST, CONFIG GET, CONFIG SET, CLIENT LIST, CLIENT KILL, SLOWLOG GET, HELP", "64"],
+    ["each word of COMMAND INFO, COMMAND DOCS, LATENCY HISTOGRAM, CONFIG GET, CONFIG SET", "5"],
+    ["each KiB of patterns of CONFIG GET and COMMAND LIST", "512"],
+    ["each client", "4 for CLIENT LIST, 1 for CLIENT KILL"],
+    ["each entry of the slow log", "8 for SLOWLOG GET"],
+];
+
 const OWN_COMMANDS: &[&str] = &[
     "`RANGE` and `PREFIX` need an ordered database, which is one with the name `+` or `%` (option \
      `databases`, as in `todana start +`); in other databases they return `ERR the database is not \
@@ -153,6 +184,12 @@ pub fn document() -> String {
     let mut page = HEAD.to_owned();
     for difference in DIFFERENCES {
         page.push_str(&wrapped(&format!("- {difference}"), "  "));
+    }
+    page.push_str("\n## Units of work in EXEC\n\n");
+    page.push_str(&wrapped(WORK_INTRODUCTION, ""));
+    page.push_str("\n| Part of a command | Units |\n|---|---|\n");
+    for [part, units] in WORK {
+        page.push_str(&format!("| {part} | {units} |\n"));
     }
     page.push_str("\n## Extensions\n\n");
     for paragraph in OWN_COMMANDS {
