@@ -72,6 +72,9 @@ a table. Nothing here requires a process to own a record.
     stats/1
 ]).
 
+%% Changes
+-export([subscribe/2, events/1, unsubscribe/1]).
+
 -export_type([
     table/0,
     handle/0,
@@ -91,7 +94,10 @@ a table. Nothing here requires a process to own a record.
     bound/0,
     range_options/0,
     cursor/0,
-    range_cursor/0
+    range_cursor/0,
+    subscribe_options/0,
+    subscription/0,
+    event/0
 ]).
 
 -doc "The name of an open table, or its handle.".
@@ -250,6 +256,39 @@ An end of a range: a key, included in the range or excluded from it. With codec
 }.
 -doc "The position at which a range continues.".
 -opaque range_cursor() :: {cursor, binary()}.
+
+-doc """
+- `key`: only changes of this key
+- `prefix`: only changes of keys with this prefix: bytes with codec `raw`; with
+  codec `term`, in an ordered table, a term as in `prefix/2`
+- `events`: only these kinds; default all
+- `queue_entries_max`: the maximum number of events that wait for the
+  subscriber; default 16,384, at most 1,048,576
+""".
+-type subscribe_options() :: #{
+    key => key(),
+    prefix => iodata() | term(),
+    events => [put | delete | expire | evict | clear | swap, ...],
+    queue_entries_max => 1..1048576
+}.
+-doc "A subscription to the changes of a table.".
+-type subscription() :: reference().
+-doc """
+A change: the kind, the key, and the version of the record that was written or
+removed.
+
+- `put`: a record was written; its value, or only its expiry or flags
+- `delete`, `expire`, `evict`: a record was removed by a call or command,
+  because it expired, or to make room
+- `clear`: all records were removed, which had this version or a lower one
+- `swap`: the database was exchanged for another one by `SWAPDB`, and the
+  version is that of the new one's last write. Read the database again
+- `lost`: the queue was full, and this number of events was dropped here
+""".
+-type event() ::
+    {put | delete | expire | evict, key(), version()}
+    | {clear | swap, version()}
+    | {lost, pos_integer()}.
 
 -define(ENCODED, 3).
 
@@ -966,8 +1005,8 @@ clear(Table) ->
 -doc """
 Statistics of a table since it was created: `entries`, `entries_with_expiry`,
 `bytes`, `kept_bytes` (in memory only for a snapshot), `index_bytes`, `expired`,
-`evicted`, `refused`, `version`; `hits` and `misses` of `get/2,3`,
-`get_many/2` and `fetch/3,4` on this node.
+`evicted`, `refused`, `version`, `subscriptions`; `hits` and `misses` of
+`get/2,3`, `get_many/2` and `fetch/3,4` on this node.
 """.
 -spec stats(table()) -> #{atom() => non_neg_integer()}.
 stats(Table) ->
@@ -977,6 +1016,62 @@ stats(Table) ->
         Misuse ->
             todana_error:raise(stats, [Table], Misuse)
     end.
+
+%% --------------------------------------------------------------- changes ---
+
+-doc """
+Subscribes the calling process to the changes of a table, whatever makes them:
+processes, network clients, expiry, eviction. At most 32 subscriptions per table
+or database.
+
+The process receives `{todana, Subscription, ready}` when there are events, and
+takes them with `events/1`. Until it does, the events wait outside the process,
+in a queue of at most `queue_entries_max` events and 8 MiB, and it receives no
+further message. If the queue is full, events are dropped and counted:
+`{lost, Count}` is in their place. Writers never wait for a subscriber.
+
+Events of one key arrive in the order of its changes; events of different keys
+in any order. An event has no value: read the record, which may be a newer one.
+A change that follows the call is in the events; so a process that subscribes
+first and then reads the table misses nothing.
+
+The subscription ends with the process, with `unsubscribe/1`, or when the table
+is closed. In the last case the process receives `{todana, Subscription,
+closed}`.
+
+    init(Table) ->
+        {ok, Subscription} = todana:subscribe(Table, #{prefix => ~"user:"}),
+        {ok, Subscription}.
+
+    handle_info({todana, Subscription, ready}, Subscription) ->
+        lists:foreach(fun changed/1, todana:events(Subscription)),
+        {noreply, Subscription};
+    handle_info({todana, Subscription, closed}, Subscription) ->
+        {stop, normal, Subscription}.
+""".
+-spec subscribe(table(), subscribe_options()) ->
+    {ok, subscription()} | {error, too_many_subscriptions}.
+subscribe(Table, Options) ->
+    Result = todana_subscription:subscribe(Table, Options),
+    answer(subscribe, [Table, Options], Result).
+
+-doc """
+The oldest events of a subscription, at most 512; `[]` if there are none or it
+has ended. Each call allows one more message `ready`: at once if events are
+left, otherwise with the next event.
+""".
+-spec events(subscription()) -> [event()].
+events(Subscription) ->
+    answer(events, [Subscription], todana_subscription:events(Subscription)).
+
+-doc """
+Ends a subscription. Its messages are removed from the caller's mailbox, and no
+more follow.
+""".
+-spec unsubscribe(subscription()) -> ok.
+unsubscribe(Subscription) ->
+    Result = todana_subscription:unsubscribe(Subscription),
+    answer(unsubscribe, [Subscription], Result).
 
 %% ---------------------------------------------------------------- shared ---
 

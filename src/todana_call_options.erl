@@ -17,6 +17,7 @@
     | update
     | updated
     | transaction
+    | subscribe
     | range.
 
 %% Limits the work of functions that visit all shards, for example clear.
@@ -33,6 +34,11 @@
 -define(IS_TERM_ORDER(Order),
     (Order =:= term orelse Order =:= term_descending)
 ).
+%% Events in the queue of a subscription: maximum and default.
+-define(QUEUE_ENTRIES_MAX, 1_048_576).
+-define(QUEUE_ENTRIES_DEFAULT, 16_384).
+%% The kinds of events.
+-define(EVENTS, [put, delete, expire, evict, clear, swap]).
 
 -doc "All options of this kind, with defaults; or the cause of the error.".
 -spec read(kind(), term()) -> {ok, map()} | {error, term()}.
@@ -59,11 +65,14 @@ allowed(many) -> [atomic, only, ttl_ms, expires_at_ms];
 allowed(fetch) -> [timeout_ms, ttl_ms, expires_at_ms, flags];
 allowed(update) -> [attempts, ttl_ms, expires_at_ms, flags];
 allowed(updated) -> [ttl_ms, expires_at_ms, flags];
-allowed(transaction) -> [attempts].
+allowed(transaction) -> [attempts];
+allowed(subscribe) -> [key, prefix, events, queue_entries_max].
 
 -spec check(kind(), map()) -> {ok, map()} | {error, term()}.
 check(_Kind, #{ttl_ms := _, expires_at_ms := _}) ->
     {error, {conflicting_options, ttl_ms, expires_at_ms}};
+check(subscribe, #{key := _, prefix := _}) ->
+    {error, {conflicting_options, key, prefix}};
 check(many, #{only := _} = Options) when
     not is_map_key(atomic, Options); not map_get(atomic, Options)
 ->
@@ -85,6 +94,9 @@ check(Kind, Options) ->
         [] -> {ok, defaults(Kind, Options)};
         [limit | _] when Kind =:= range ->
             {error, {not_between, limit, 1, ?LIMIT_MAX}};
+        [queue_entries_max | _] ->
+            Name = queue_entries_max,
+            {error, {not_between, Name, 1, ?QUEUE_ENTRIES_MAX}};
         [Name | _] ->
             {error, {bad_option, Name}}
     end.
@@ -120,6 +132,16 @@ is_good(_, cursor, start) -> true;
 is_good(_, cursor, {cursor, Key}) -> is_binary(Key);
 is_good(_, Flag, Value) when Flag =:= reverse; Flag =:= keys_only ->
     is_boolean(Value);
+is_good(subscribe, Keys, _) when Keys =:= key; Keys =:= prefix -> true;
+is_good(subscribe, events, Kinds) when
+    is_list(Kinds), length(Kinds) > 0
+->
+    lists:all(
+        fun(Kind) -> lists:member(Kind, ?EVENTS) end,
+        Kinds
+    );
+is_good(_, queue_entries_max, N) -> is_integer(N) andalso N > 0
+    andalso N =< ?QUEUE_ENTRIES_MAX;
 is_good(_, codec, Codec) -> Codec =:= raw orelse Codec =:= term;
 is_good(_, when_full, What) -> What =:= evict orelse What =:= refuse;
 is_good(_, shards, N) -> is_integer(N) andalso N > 0
@@ -169,6 +191,14 @@ defaults(updated, Options) ->
         Expires ->
             (maps:with([attempts, flags], Options))#{expires => Expires}
     end;
+defaults(subscribe, Options) ->
+    maps:merge(
+        #{
+            events => ?EVENTS,
+            queue_entries_max => ?QUEUE_ENTRIES_DEFAULT
+        },
+        Options
+    );
 defaults(_Kind, Options) ->
     Defaults = #{
         only => always,

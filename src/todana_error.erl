@@ -28,7 +28,8 @@ raise(Module, Function, Arguments, {badarg, Number, Cause}) ->
 is_ours({Module, _, _, _}) ->
     lists:member(Module, [
         erlang, ?MODULE, todana, todana_many, todana_pages, todana_ranges,
-        todana_fetch, todana_commit, todana_update, todana_transaction
+        todana_fetch, todana_commit, todana_update, todana_transaction,
+        todana_subscription
     ]).
 
 -doc "What `erl_error` prints for a raised `badarg`.".
@@ -68,6 +69,10 @@ text(no_transaction) -> "not a transaction that this process is running";
 text(nested_transaction) ->
     "this process is running a transaction, and transactions do not nest";
 text(recursive) -> "this process is already computing this key";
+text(not_a_subscription) -> "not a subscription of subscribe/2";
+text(prefix_of_terms) ->
+    "option prefix needs a table with codec raw or an ordered one; here, "
+    "subscribe to one key with option key, or to all";
 text(not_running) -> "the application todana is not running";
 text(bad_option) -> "an option has a value of the wrong type";
 text({bad_option, Name}) ->

@@ -62,7 +62,10 @@
     server_addresses/1,
     server_info/1,
     instances/0,
-    forward_interrupt/0
+    forward_interrupt/0,
+    subscribe/5,
+    events/1,
+    unsubscribe/1
 ]).
 
 -on_load(load/0).
@@ -335,3 +338,22 @@ instances() -> erlang:nif_error(not_loaded).
 
 -spec forward_interrupt() -> ok | error.
 forward_interrupt() -> erlang:nif_error(not_loaded).
+
+-spec subscribe(
+    reference(),
+    all | {prefix, binary()} | {key, key()},
+    [put | delete | expire | evict | clear | swap],
+    pos_integer(),
+    form()
+) -> {ok, reference()} | {error, too_many_subscriptions} | misuse().
+subscribe(_, _, _, _, _) -> erlang:nif_error(not_loaded).
+
+-spec events(reference()) ->
+    [{atom(), key(), non_neg_integer()}
+     | {atom(), binary(), non_neg_integer(), encoded}
+     | {clear | swap | lost, non_neg_integer()}]
+    | misuse().
+events(_) -> erlang:nif_error(not_loaded).
+
+-spec unsubscribe(reference()) -> ok | misuse().
+unsubscribe(_) -> erlang:nif_error(not_loaded).

@@ -73,4 +73,16 @@ rustler::atoms! {
     true_ = "true",
     false_ = "false",
     nif_panicked,
+    // Subscriptions.
+    todana,
+    ready,
+    closed,
+    lost,
+    put,
+    delete,
+    expire,
+    clear,
+    swap,
+    too_many_subscriptions,
+    not_a_subscription,
 }

@@ -1,6 +1,6 @@
 //! What rustler has no safe word for: resources with takeover, and terms made without its wrapper.
 
-use crate::{scan, server, store, values};
+use crate::{scan, server, store, subscription, values};
 use rustler::LocalPid;
 use rustler::sys::*;
 use std::ffi::{CStr, c_void};
@@ -35,6 +35,56 @@ impl<T> ResourceType<T> {
         let id = unsafe { open_type(env, self.name, destroy::<T>) };
         self.id.store(id.cast_mut(), Ordering::Release);
         !id.is_null()
+    }
+
+    /// The same for a payload that watches a process.
+    ///
+    /// # Safety
+    /// As of [`ResourceType::open`].
+    unsafe fn open_watched(&self, env: RawEnv) -> bool
+    where
+        T: Watched,
+    {
+        let callbacks = Callbacks {
+            destroy: destroy::<T>,
+            stop: ptr::null(),
+            down: down::<T>,
+            members: 0,
+            dynamic_call: ptr::null(),
+        };
+        let mut tried = 0;
+        // SAFETY: see the function; the callbacks fit the payload, and the BEAM copies them.
+        let id = unsafe {
+            let name = self.name.as_ptr();
+            open_resource_type_x(env, name, &callbacks, CREATE_OR_TAKE_OVER, &mut tried)
+        };
+        self.id.store(id.cast_mut(), Ordering::Release);
+        !id.is_null()
+    }
+
+    /// Calls [`Watched::down`] when a process has died. False if it is dead already.
+    pub(crate) fn watch(&self, env: RawEnv, resource: &ResourceRef<T>, process: &LocalPid) -> bool
+    where
+        T: Watched,
+    {
+        let object = resource.as_ptr().cast();
+        // SAFETY: the environment is the present call's, and the resource, which we own a reference
+        // to, is of a type with a callback. Nobody cancels the monitor, so its name is not needed.
+        unsafe { monitor_process(env, object, process.as_c_arg(), ptr::null_mut()) == 0 }
+    }
+
+    /// A reference to the resource behind a term.
+    ///
+    /// # Safety
+    /// `env` and `term` belong to the present call.
+    pub(crate) unsafe fn shared(&self, env: RawEnv, term: Raw) -> Option<ResourceRef<T>> {
+        // SAFETY: see the function. The term keeps the resource alive until the count is
+        // increased.
+        unsafe {
+            let payload = ptr::NonNull::from(self.get(env, term)?);
+            enif_keep_resource(payload.as_ptr().cast());
+            Some(ResourceRef { object: payload })
+        }
     }
 
     fn id(&self) -> *const ErlNifResourceType {
@@ -81,6 +131,56 @@ unsafe extern "C" {
         flags: std::ffi::c_int,
         tried: *mut std::ffi::c_int,
     ) -> *const ErlNifResourceType;
+
+    #[link_name = "enif_open_resource_type_x"]
+    fn open_resource_type_x(
+        env: RawEnv,
+        name: *const std::ffi::c_char,
+        callbacks: *const Callbacks,
+        flags: std::ffi::c_int,
+        tried: *mut std::ffi::c_int,
+    ) -> *const ErlNifResourceType;
+
+    #[link_name = "enif_monitor_process"]
+    fn monitor_process(
+        env: RawEnv,
+        object: *mut c_void,
+        process: *const ErlNifPid,
+        monitor: *mut c_void,
+    ) -> std::ffi::c_int;
+}
+
+/// `ErlNifResourceTypeInit` of erl_nif.h.
+#[repr(C)]
+struct Callbacks {
+    destroy: ErlNifResourceDtor,
+    stop: *const c_void,
+    down: ErlNifResourceDown,
+    members: std::ffi::c_int,
+    dynamic_call: *const c_void,
+}
+
+/// The flags of a resource type: a new one, or that of an earlier instance of the library.
+const CREATE_OR_TAKE_OVER: std::ffi::c_int = 1 | 2;
+
+/// A payload that watches a process, see [`ResourceType::watch`].
+pub(crate) trait Watched {
+    /// The process has died. The BEAM keeps the resource alive meanwhile.
+    fn down(&self);
+}
+
+unsafe extern "C" fn down<T: Watched>(
+    _env: RawEnv,
+    object: *mut c_void,
+    _process: *const ErlNifPid,
+    _monitor: *const ErlNifMonitor,
+) {
+    // A panic has nowhere to go here.
+    let _ = std::panic::catch_unwind(|| {
+        // SAFETY: the BEAM passes the resource, whose payload `make` wrote, and keeps a reference
+        // to it during the call.
+        unsafe { &*object.cast::<T>() }.down();
+    });
 }
 
 /// # Safety
@@ -91,7 +191,6 @@ unsafe fn open_type(
     name: &CStr,
     destructor: ErlNifResourceDtor,
 ) -> *const ErlNifResourceType {
-    const CREATE_OR_TAKE_OVER: std::ffi::c_int = 1 | 2;
     let mut tried = 0;
     // SAFETY: see the function.
     unsafe {
@@ -119,6 +218,7 @@ pub(crate) unsafe fn open_resource_types(env: RawEnv) -> bool {
             && values::SLAB.open(env)
             && scan::SNAPSHOT.open(env)
             && server::SERVER.open(env)
+            && subscription::SUBSCRIPTION.open_watched(env)
     }
 }
 
@@ -183,10 +283,13 @@ pub(crate) unsafe fn release(object: *mut c_void) {
     unsafe { enif_release_resource(object) };
 }
 
-/// Sends a message that `make` makes, from a thread that is not the BEAM's.
+/// Sends a message that `make` makes, from any thread.
+///
+/// No environment of a caller is given: a writer on a scheduler, who reports a change to a
+/// subscriber, has none at hand. The BEAM finds out by itself whether the thread is a scheduler,
+/// and treats the message as one without a sender, as it does for destructors of resources.
 pub(crate) fn send(to: LocalPid, make: impl FnOnce(RawEnv) -> Raw) {
-    // SAFETY: the environment is ours until it is freed, and the message was made in it. Sending
-    // without a caller's environment is allowed here.
+    // SAFETY: the environment is ours until it is freed, and the message was made in it.
     unsafe {
         let env = enif_alloc_env();
         let message = make(env);

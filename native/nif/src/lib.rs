@@ -43,6 +43,7 @@ mod server;
 mod signal;
 mod single;
 mod store;
+mod subscription;
 mod tables;
 mod transaction;
 mod values;

@@ -1,7 +1,9 @@
 //! A table as the Erlang side knows it: a name, a codec, defaults, and the native table or database
 //! behind it.
 
-use crate::erts::{Raw, ResourceType};
+use crate::erts::{Raw, ResourceRef, ResourceType};
+use crate::subscription::Subscription;
+use parking_lot::Mutex;
 use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
@@ -9,7 +11,7 @@ use todana_command::{
     Command, Context, Databases, Expires, KeyState, Place, Reply, Transaction, Uncommitted,
     VALUE_BYTES_MAX,
 };
-use todana_table::{Entry, Options, Table};
+use todana_table::{Entry, Observer, Options, Table, TooManyObservers};
 
 /// Resources that are handles of tables.
 pub(crate) static HANDLE: ResourceType<Arc<Store>> = ResourceType::new(c"todana_table");
@@ -40,6 +42,7 @@ pub(crate) struct Store {
     pub(crate) value_bytes_max: usize,
     backing: Backing,
     closed: AtomicBool,
+    subscriptions: Mutex<Vec<ResourceRef<Subscription>>>,
     /// Boxed, because the BEAM aligns resources for 8 bytes only.
     looks: Box<[Looks; STRIPES]>,
 }
@@ -86,6 +89,7 @@ impl Store {
             value_bytes_max: VALUE_BYTES_MAX,
             backing,
             closed: AtomicBool::new(false),
+            subscriptions: Mutex::default(),
             looks: Box::default(),
         }
     }
@@ -152,6 +156,27 @@ impl Store {
 
     pub(crate) fn close(&self) {
         self.closed.store(true, Relaxed);
+    }
+
+    /// Those that have not ended.
+    pub(crate) fn subscriptions(&self) -> &Mutex<Vec<ResourceRef<Subscription>>> {
+        &self.subscriptions
+    }
+
+    /// Adds an observer of the table; of a database, of its number.
+    pub(crate) fn observe(&self, observer: Arc<dyn Observer>) -> Result<(), TooManyObservers> {
+        match &self.backing {
+            Backing::Own(table) => table.observe(observer),
+            Backing::Database(databases, number) => databases.observe(*number, observer),
+        }
+    }
+
+    /// Removes an observer, which is not called any more when this returns.
+    pub(crate) fn forget(&self, observer: &Arc<dyn Observer>) {
+        match &self.backing {
+            Backing::Own(table) => table.forget(observer),
+            Backing::Database(databases, _) => databases.forget(observer),
+        };
     }
 
     /// Executes a command.

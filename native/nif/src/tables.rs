@@ -21,6 +21,7 @@ use crate::erts::{self, Raw, RawEnv, ResourceRef};
 use crate::order;
 use crate::scan;
 use crate::store::{Codec, HANDLE, Store};
+use crate::subscription;
 use parking_lot::Mutex;
 use rustler::types::atom::Atom;
 use rustler::{Encoder, Env, Term};
@@ -124,6 +125,18 @@ pub(crate) unsafe fn by_handle<'a>(env: RawEnv, term: Raw) -> Result<&'a Store, 
     // SAFETY: see the function.
     match unsafe { HANDLE.get(env, term) } {
         Some(store) if !store.is_closed() => Ok(store),
+        _ => Err(no_such_table()),
+    }
+}
+
+/// The same, to keep it beyond the call.
+///
+/// # Safety
+/// `env` and `term` belong to the present call.
+pub(crate) unsafe fn shared(env: RawEnv, term: Raw) -> Result<Arc<Store>, Misuse> {
+    // SAFETY: see the function.
+    match unsafe { HANDLE.get(env, term) } {
+        Some(store) if !store.is_closed() => Ok(Arc::clone(store)),
         _ => Err(no_such_table()),
     }
 }
@@ -283,6 +296,7 @@ fn close<'a>(env: Env<'a>, handle: Term<'a>) -> Term<'a> {
     store.close();
     give_back(word(store.name));
     drop(open);
+    subscription::end_all(store);
     if store.database_number().is_none() {
         // Here, on a dirty scheduler, and not when the last handle is collected by some process.
         store.table().clear();
@@ -351,6 +365,7 @@ fn counts<'a>(env: Env<'a>, handle: Term<'a>) -> Term<'a> {
         ("version", counts.version),
         ("hits", hits),
         ("misses", misses),
+        ("subscriptions", store.subscriptions().lock().len() as u64),
     ]
     .encode(env)
 }

@@ -1,0 +1,113 @@
+%% Subscriptions to the changes of a table.
+%%
+%% The native library keeps the queue, watches the subscriber and sends the
+%% messages: native/nif/src/subscription.rs. No process is involved.
+-module(todana_subscription).
+-moduledoc false.
+
+-export([subscribe/2, events/1, unsubscribe/1]).
+
+-define(ENCODED, 1).
+
+-doc "See `todana:subscribe/2`.".
+-spec subscribe(todana:table(), term()) ->
+    {ok, reference()}
+    | {error, too_many_subscriptions}
+    | todana_error:cause().
+subscribe(Table, Options) ->
+    case todana_call_options:read(subscribe, Options) of
+        {ok, #{events := Kinds, queue_entries_max := EntriesMax} = Wanted} ->
+            case filter(Table, Wanted) of
+                {badarg, _, _} = Misuse ->
+                    Misuse;
+                Filter ->
+                    open(todana_nif:handle(Table), Filter, Kinds, EntriesMax)
+            end;
+        {error, Cause} ->
+            {badarg, 2, Cause}
+    end.
+
+-spec filter(todana:table(), map()) ->
+    all | {key, term()} | {prefix, binary()} | todana_error:cause().
+filter(_Table, #{key := Key}) ->
+    {key, Key};
+filter(Table, #{prefix := Prefix}) ->
+    case todana_nif:options(Table) of
+        {badarg, _, _} = Misuse -> Misuse;
+        {_Name, raw, _, _, _Order, _} -> raw_prefix(Prefix);
+        {_Name, term, _, _, nil, _} -> {badarg, 2, prefix_of_terms};
+        {_Name, term, _, _, _Order, _} -> term_prefix(Table, Prefix)
+    end;
+filter(_Table, #{}) ->
+    all.
+
+-spec raw_prefix(term()) -> {prefix, binary()} | todana_error:cause().
+raw_prefix(Prefix) ->
+    try
+        {prefix, iolist_to_binary(Prefix)}
+    catch
+        error:badarg -> {badarg, 2, {bad_option, prefix}}
+    end.
+
+-spec term_prefix(todana:table(), term()) ->
+    {prefix, binary()} | todana_error:cause().
+term_prefix(Table, Prefix) ->
+    case todana_codec:prefix(Table, Prefix) of
+        {badarg, _, _} = Misuse -> Misuse;
+        Bytes -> {prefix, Bytes}
+    end.
+
+-spec open(
+    reference() | todana_nif:misuse(),
+    all | {key, term()} | {prefix, binary()},
+    [atom()],
+    pos_integer()
+) -> {ok, reference()} | {error, atom()} | todana_error:cause().
+open({badarg, _, _} = Misuse, _Filter, _Kinds, _EntriesMax) ->
+    Misuse;
+open(Handle, Filter, Kinds, EntriesMax) ->
+    case todana_nif:subscribe(Handle, Filter, Kinds, EntriesMax, 0) of
+        encode ->
+            {key, Key} = Filter,
+            case todana_codec:key(Handle, Key) of
+                {badarg, _, _} = Misuse ->
+                    Misuse;
+                Bytes ->
+                    todana_nif:subscribe(
+                        Handle, {key, Bytes}, Kinds, EntriesMax, ?ENCODED
+                    )
+            end;
+        {badarg, 2, not_iodata} ->
+            {badarg, 2, {bad_option, key}};
+        Result ->
+            Result
+    end.
+
+-doc "See `todana:events/1`.".
+-spec events(term()) -> [todana:event()] | todana_error:cause().
+events(Subscription) ->
+    case todana_nif:events(Subscription) of
+        Events when is_list(Events) -> [event(Event) || Event <- Events];
+        Misuse -> Misuse
+    end.
+
+-spec event(tuple()) -> todana:event().
+event({Kind, Bytes, Version, encoded}) ->
+    {Kind, todana_codec:decode(Bytes), Version};
+event(Event) ->
+    Event.
+
+-doc "See `todana:unsubscribe/1`.".
+-spec unsubscribe(term()) -> ok | todana_error:cause().
+unsubscribe(Subscription) ->
+    case todana_nif:unsubscribe(Subscription) of
+        ok -> flush(Subscription);
+        Misuse -> Misuse
+    end.
+
+-spec flush(reference()) -> ok.
+flush(Subscription) ->
+    receive
+        {todana, Subscription, _} -> flush(Subscription)
+    after 0 -> ok
+    end.
