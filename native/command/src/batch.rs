@@ -10,7 +10,8 @@ use crate::databases::{DATABASES, DatabaseMap};
 use crate::execute::{NO_CLEAR, dispatch};
 use crate::foresight::{self, Foresight};
 use crate::keys::{Transfer, transfer};
-use crate::plan::{LockedTables, Plan, is_due};
+use crate::plan::{LockedTables, Plan};
+use crate::scope::{Across, Scope, is_due};
 use crate::work::{self, BATCH_UNITS_MAX};
 use crate::{Command, Context, Databases, Error, Reply, range};
 use std::sync::Arc;
@@ -188,36 +189,8 @@ impl<'t> LockedBatch<'t> {
     }
 
     fn execute<R: Reply>(&mut self, database: usize, command: &Command<'_>, reply: &mut R) {
-        match *command {
-            Command::Swap { first, second } => match self.map.swapped(first, second) {
-                Some(map) => {
-                    self.map = map;
-                    reply.done();
-                }
-                None => reply.error(Error::NoSuchDatabase),
-            },
-            Command::ClearAll { at_ms } => {
-                (0..DATABASES).for_each(|index| self.clear(index, at_ms));
-                reply.done();
-            }
-            Command::Clear { at_ms } => match self.map.index(database) {
-                Some(index) => {
-                    self.clear(index, at_ms);
-                    reply.done();
-                }
-                None => reply.error(Error::NoSuchDatabase),
-            },
-            Command::Copy { from, to, database: Some(other), replace } => {
-                let copied = Transfer { from, to, keep: true, replace };
-                self.transfer([database, other], &copied, reply);
-            }
-            Command::Move { key, database: other } => {
-                let moved = Transfer { from: key, to: key, keep: false, replace: false };
-                self.transfer([database, other], &moved, reply);
-            }
-            // Needs no locks, and finds none: what is due stays due.
-            Command::Sweep { .. } if database < DATABASES => reply.flag(false),
-            _ => match self.table(database) {
+        match command.scope() {
+            Scope::Key(_) | Scope::Keys(_) | Scope::Database => match self.table(database) {
                 Some((_, table)) => match *command {
                     Command::Range { keys, after, reverse, count, values } => {
                         let walk = Walk { keys, after, reverse, count };
@@ -225,6 +198,36 @@ impl<'t> LockedBatch<'t> {
                     }
                     _ => dispatch(table, command, self.context, reply),
                 },
+                None => reply.error(Error::NoSuchDatabase),
+            },
+            // Needs no locks, and finds none: what is due stays due.
+            Scope::Expired { .. } if database < DATABASES => reply.flag(false),
+            Scope::Expired { .. } => reply.error(Error::NoSuchDatabase),
+            Scope::Databases(across) => self.execute_across(database, across, reply),
+        }
+    }
+
+    fn execute_across<R: Reply>(&mut self, database: usize, across: Across<'_>, reply: &mut R) {
+        match across {
+            Across::Transfer(transfer, other) => {
+                self.transfer([database, other], &transfer, reply);
+            }
+            Across::Clear { at_ms } => match self.map.index(database) {
+                Some(index) => {
+                    self.clear(index, at_ms);
+                    reply.done();
+                }
+                None => reply.error(Error::NoSuchDatabase),
+            },
+            Across::ClearAll { at_ms } => {
+                (0..DATABASES).for_each(|index| self.clear(index, at_ms));
+                reply.done();
+            }
+            Across::Swap { first, second } => match self.map.swapped(first, second) {
+                Some(map) => {
+                    self.map = map;
+                    reply.done();
+                }
                 None => reply.error(Error::NoSuchDatabase),
             },
         }
@@ -236,14 +239,15 @@ impl<'t> LockedBatch<'t> {
         let (mut keys, mut len, mut count) = ([&[][..]; PREFETCH_KEYS_MAX], 0, 0);
         let Some(&(first, _)) = commands.first() else { return 1 };
         for (database, command) in commands.iter().take(PREFETCH_KEYS_MAX) {
+            let scope = command.scope();
             if *database != first
                 || len == PREFETCH_KEYS_MAX
-                || matches!(command, Command::Swap { .. })
+                || matches!(scope, Scope::Databases(Across::Swap { .. }))
             {
                 break;
             }
             count += 1;
-            command.each_key(|key| {
+            scope.each_key(|key| {
                 if let Some(place) = keys.get_mut(len) {
                     (*place, len) = (key, len + 1);
                 }
@@ -319,9 +323,8 @@ fn admit(
 ) -> Result<(), Inadmissible> {
     let is_needed = foresight::is_needed(batch, tables);
     // What was empty before the locks, or had fewer records, need not be so now.
-    let of_whole_table = |(_, command): &(usize, Command<'_>)| {
-        command.sees_all() || command.clears(context.now_ms).is_some()
-    };
+    let of_whole_table =
+        |(_, command): &(usize, Command<'_>)| command.scope().is_whole_database(context.now_ms);
     if !is_needed && !batch.commands.iter().any(of_whole_table) {
         return Ok(());
     }

@@ -1,5 +1,6 @@
 //! From a command to the function that means it.
 
+use crate::scope::{Keys, Scope};
 use crate::target::{Numbered, Target};
 use crate::{Command, Databases, Error, Reply};
 use crate::{
@@ -34,15 +35,11 @@ pub fn execute<R: Reply>(
     let Some(target) = Numbered::new(databases, database) else {
         return reply.error(Error::NoSuchDatabase);
     };
-    match command {
-        Command::Copy { database: Some(_), .. }
-        | Command::Move { .. }
-        | Command::Clear { .. }
-        | Command::ClearAll { .. }
-        | Command::Swap { .. } => {
-            batch::execute_alone(databases, database, command, context, reply)
+    match command.scope() {
+        Scope::Databases(_) => batch::execute_alone(databases, database, command, context, reply),
+        Scope::Key(_) | Scope::Keys(_) | Scope::Database | Scope::Expired { .. } => {
+            execute_in(&target, command, context, reply);
         }
-        _ => execute_in(&target, command, context, reply),
     }
 }
 
@@ -82,41 +79,48 @@ fn execute_in<H: Target, R: Reply>(
     context: Context,
     reply: &mut R,
 ) {
+    match command.scope() {
+        Scope::Key(_) | Scope::Database => dispatch(target, command, context, reply),
+        Scope::Keys(keys) => execute_as_one_step(target, keys, command, context, reply),
+        Scope::Expired { work_max } => {
+            let (_, more) = target.sweep(context.now_ms, work_max);
+            reply.flag(more);
+        }
+        Scope::Databases(_) => reply.error(Error::NoSuchDatabase),
+    }
+}
+
+/// Carries out a command on several keys as one step, even if it only reads them: a client that
+/// stores two values together must not be seen half done.
+fn execute_as_one_step<T: Target, R: Reply>(
+    target: &T,
+    keys: Keys<'_>,
+    command: &Command<'_>,
+    context: Context,
+    reply: &mut R,
+) {
+    let now_ms = context.now_ms;
     match command {
+        // What takes long is done before the locks are taken, or after they are released.
         Command::Lcs { keys, want } => {
-            let values =
-                lcs::Values::read(&target.lock(*keys, context.now_ms), *keys, context.now_ms);
+            let values = lcs::Values::read(&target.lock(*keys, now_ms), *keys, now_ms);
             values.longest_common(*want, lcs::WORDS_MAX, reply);
         }
-        Command::Rename { from, to, .. } | Command::Copy { from, to, database: None, .. } => {
-            dispatch(&target.lock([*from, *to], context.now_ms), command, context, reply);
-        }
-        // Several keys are one step for everybody, also where they are only looked at: who stores
-        // two values together must not be seen half done.
-        Command::GetMany { keys } if keys.len() > 1 => {
-            let locked = target.lock(keys.iter().copied(), context.now_ms);
-            let rest = strings::get_many_small(&locked, keys, context.now_ms, reply);
+        Command::GetMany { keys } => {
+            let locked = target.lock(keys.iter().copied(), now_ms);
+            let rest = strings::get_many_small(&locked, keys, now_ms, reply);
             drop(locked);
             for (key, kept) in keys[keys.len() - rest.len()..].iter().zip(rest) {
                 strings::reply_with_kept(key, kept, reply);
             }
         }
-        Command::Exists { keys } | Command::Delete { keys } | Command::NoteAccess { keys }
-            if keys.len() > 1 =>
-        {
-            dispatch(&target.lock(keys.iter().copied(), context.now_ms), command, context, reply);
-        }
-        Command::Sweep { work_max } => {
-            let (_, more) = target.sweep(context.now_ms, *work_max);
-            reply.flag(more);
-        }
         Command::SetMany { pairs, condition, expires } => {
             let pairs = pairs::Pairs { pairs, condition: *condition, expires: *expires };
-            let prepared = pairs.prepare(context.now_ms);
-            let locked = target.lock(pairs.pairs.iter().map(|(key, _)| *key), context.now_ms);
-            pairs::set_many(&locked, &pairs, prepared, context.now_ms, reply);
+            let prepared = pairs.prepare(now_ms);
+            let locked = target.lock(keys.iter(), now_ms);
+            pairs::set_many(&locked, &pairs, prepared, now_ms, reply);
         }
-        _ => dispatch(target, command, context, reply),
+        _ => dispatch(&target.lock(keys.iter(), now_ms), command, context, reply),
     }
 }
 

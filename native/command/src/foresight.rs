@@ -14,9 +14,7 @@ use crate::record::is_past;
 use crate::work::{self, BATCH_UNITS_MAX};
 use crate::{Batch, Command, Condition, Context, Expires, Side};
 use std::collections::HashMap;
-use todana_table::{
-    BODY_BYTES_MIN, Growth, Keyspace, Locked, Meta, entry_bytes, grown_entry_bytes,
-};
+use todana_table::{BODY_BYTES_MIN, Growth, Keyspace, Meta, entry_bytes, grown_entry_bytes};
 
 /// Longest text that INCRBYFLOAT stores, and more than any other counter does.
 const NUMBER_BYTES_MAX: usize = 5 * 1_024;
@@ -62,41 +60,75 @@ const ABSENT: Size = Size {
     copied_bytes: 0,
 };
 
-/// Whether what a batch needs depends on the records that are there.
-pub(crate) fn is_needed(batch: &Batch<'_>, tables: &LockedTables<'_>) -> bool {
-    let largest = batch.commands.iter().map(|(_, command)| largest_bytes(command)).max();
-    let refuses = |table: &Locked<'_>| table.refuses(largest.unwrap_or(0));
-    tables.iter().flatten().any(refuses)
-        || batch.commands.iter().any(|(_, command)| {
-            matches!(
-                command,
-                Command::Concat { .. }
-                    | Command::SetRange { .. }
-                    | Command::SetBit { .. }
-                    | Command::GetRange { .. }
-                    | Command::BitCount { .. }
-                    | Command::BitPosition { .. }
-            )
-        })
+/// What has to be known before a command of a batch is admitted.
+enum Unknown {
+    /// Nothing.
+    Nothing,
+    /// Whether there is room for an entry of about so many bytes.
+    Room(u64),
+    /// The length of the value that the command finds.
+    Length,
 }
 
-/// Bytes of the largest entry that a command may write, about, where they do not depend on the
-/// lengths of values.
-fn largest_bytes(command: &Command<'_>) -> u64 {
+/// Whether what a batch needs depends on the records that are there.
+pub(crate) fn is_needed(batch: &Batch<'_>, tables: &LockedTables<'_>) -> bool {
+    let mut largest = 0;
+    for (_, command) in batch.commands {
+        match unknown(command) {
+            Unknown::Nothing => {}
+            Unknown::Room(bytes) => largest = largest.max(bytes),
+            Unknown::Length => return true,
+        }
+    }
+    tables.iter().flatten().any(|table| table.refuses(largest))
+}
+
+fn unknown(command: &Command<'_>) -> Unknown {
     let bytes = match command {
+        Command::Concat { .. }
+        | Command::SetRange { .. }
+        | Command::SetBit { .. }
+        | Command::GetRange { .. }
+        | Command::BitCount { .. }
+        | Command::BitPosition { .. } => return Unknown::Length,
         Command::Set(set) => set.key.len() + set.value.len(),
         Command::SetMany { pairs, .. } => {
             pairs.iter().map(|(key, value)| key.len() + value.len()).max().unwrap_or(0)
         }
         Command::CompareValue { key, new, .. } => key.len() + new.map_or(0, <[u8]>::len),
-        Command::Copy { .. } | Command::IncrementFloat { .. } => return u64::MAX,
+        Command::Copy { .. } | Command::IncrementFloat { .. } => return Unknown::Room(u64::MAX),
         Command::Increment(increment) => increment.key.len(),
         Command::IncrementBinary { key, .. }
         | Command::IncrementFraction { key, .. }
         | Command::Lease { key, .. } => key.len(),
-        _ => return 0,
+        Command::Get { .. }
+        | Command::GetMany { .. }
+        | Command::Length { .. }
+        | Command::GetBit { .. }
+        | Command::Lcs { .. }
+        | Command::Exists { .. }
+        | Command::Expiry { .. }
+        | Command::MemoryUsage { .. }
+        | Command::Delete { .. }
+        | Command::DeleteIf { .. }
+        | Command::Invalidate { .. }
+        | Command::Take { .. }
+        | Command::GetAndExpire { .. }
+        | Command::Expire { .. }
+        | Command::NoteAccess { .. }
+        | Command::Rename { .. }
+        | Command::Move { .. }
+        | Command::Count
+        | Command::Scan { .. }
+        | Command::Range { .. }
+        | Command::Sweep { .. }
+        | Command::Keys { .. }
+        | Command::RandomKey { .. }
+        | Command::Clear { .. }
+        | Command::ClearAll { .. }
+        | Command::Swap { .. } => return Unknown::Nothing,
     };
-    bytes as u64 + ENTRY_BYTES_BESIDE
+    Unknown::Room(bytes as u64 + ENTRY_BYTES_BESIDE)
 }
 
 /// Looks ahead. What is beyond the bound on work is not looked at to its end.
@@ -116,9 +148,7 @@ pub(crate) fn foresee(
     };
     let mut map = map;
     for (database, command) in batch.commands {
-        if let Command::Swap { first, second } = *command {
-            map = map.swapped(first, second).unwrap_or(map);
-        }
+        map = command.scope().map_after(map);
         let Some(index) = map.index(*database) else { continue };
         if tables[index].is_some() {
             foreseen.command(index, map, command);
@@ -194,7 +224,9 @@ impl<'a> Foreseen<'_, '_, 'a> {
                     self.lend((index, key));
                 }
             }
-            Command::SetRange { key, offset, bytes } if !bytes.is_empty() => {
+            // Nothing is written.
+            Command::SetRange { bytes: [], .. } => {}
+            Command::SetRange { key, offset, bytes } => {
                 let offset = usize::try_from(offset).unwrap_or(usize::MAX);
                 self.reach((index, key), offset, bytes.len());
             }
@@ -265,7 +297,22 @@ impl<'a> Foreseen<'_, '_, 'a> {
             }
             Command::Clear { .. } => self.clear(index),
             Command::ClearAll { .. } => (0..DATABASES).for_each(|index| self.clear(index)),
-            _ => {}
+            // They change no length, and keep no value.
+            Command::Length { .. }
+            | Command::GetBit { .. }
+            | Command::Lcs { .. }
+            | Command::Exists { .. }
+            | Command::Expiry { .. }
+            | Command::MemoryUsage { .. }
+            | Command::Invalidate { .. }
+            | Command::NoteAccess { .. }
+            | Command::Count
+            | Command::Scan { .. }
+            | Command::Range { .. }
+            | Command::Sweep { .. }
+            | Command::Keys { .. }
+            | Command::RandomKey { .. }
+            | Command::Swap { .. } => {}
         }
     }
 

@@ -116,6 +116,7 @@ pub(crate) fn copy<K: Keyspace, R: Reply>(
 }
 
 /// What [`transfer`] moves or copies.
+#[derive(Clone, Copy)]
 pub(crate) struct Transfer<'a> {
     pub(crate) from: &'a [u8],
     pub(crate) to: &'a [u8],

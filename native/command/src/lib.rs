@@ -34,6 +34,7 @@ mod plan;
 mod range;
 mod record;
 mod reply;
+mod scope;
 mod slices;
 mod strings;
 mod target;

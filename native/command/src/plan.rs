@@ -1,7 +1,8 @@
 //! What a batch needs to lock.
 
 use crate::databases::{DATABASES, DatabaseMap};
-use crate::{Batch, Command, Databases};
+use crate::scope::{Across, Scope, is_due};
+use crate::{Batch, Databases};
 use todana_table::{Keyspace, Locked};
 
 pub(crate) type LockedTables<'a> = [Option<Locked<'a>>; DATABASES];
@@ -51,20 +52,29 @@ impl<'a> Plan<'a> {
             }
         }
         for (database, command) in batch.commands {
-            if let Command::Swap { first, second } = *command {
-                map = map.swapped(first, second).unwrap_or(map);
-            }
+            let scope = command.scope();
+            map = scope.map_after(map);
             let Some(index) = map.index(*database) else { continue };
-            match command.clears(now_ms) {
-                Some(true) => needs.iter_mut().for_each(Need::add_emptiness),
-                Some(false) => needs[index].add_emptiness(),
-                None if command.sees_all() => needs[index] = Need::Everything,
-                None => command.each_key(|key| needs[index].add_key(key)),
-            }
-            if let Some((other, key)) = command.destination()
-                && let Some(index) = map.index(other)
-            {
-                needs[index].add_key(key);
+            match scope {
+                Scope::Key(key) => needs[index].add_key(key),
+                Scope::Keys(keys) => keys.iter().for_each(|key| needs[index].add_key(key)),
+                Scope::Database => needs[index] = Need::Everything,
+                Scope::Expired { .. } => {}
+                Scope::Databases(across) => match across {
+                    Across::Transfer(transfer, other) => {
+                        needs[index].add_key(transfer.from);
+                        if let Some(other) = map.index(other) {
+                            needs[other].add_key(transfer.to);
+                        }
+                    }
+                    Across::Clear { at_ms } if is_due(at_ms, now_ms) => {
+                        needs[index].add_emptiness();
+                    }
+                    Across::ClearAll { at_ms } if is_due(at_ms, now_ms) => {
+                        needs.iter_mut().for_each(Need::add_emptiness);
+                    }
+                    Across::Clear { .. } | Across::ClearAll { .. } | Across::Swap { .. } => {}
+                },
             }
         }
         Plan { needs, map }
@@ -91,92 +101,5 @@ impl<'a> Plan<'a> {
         all.all(|((need, locked), table)| {
             !matches!(need, Need::Emptiness) || locked.is_some() || table.is_empty()
         })
-    }
-}
-
-/// Whether a clear is to happen at once.
-pub(crate) fn is_due(at_ms: Option<u64>, now_ms: u64) -> bool {
-    at_ms.is_none_or(|at_ms| at_ms <= now_ms)
-}
-
-impl<'a> Command<'a> {
-    /// Whether the command looks at a whole database.
-    pub(crate) fn sees_all(&self) -> bool {
-        matches!(
-            self,
-            Command::Count
-                | Command::Scan { .. }
-                | Command::Range { .. }
-                | Command::Keys { .. }
-                | Command::RandomKey { .. }
-        )
-    }
-
-    /// Whether the command clears its database, or all of them (`Some(true)`), at once.
-    pub(crate) fn clears(&self, now_ms: u64) -> Option<bool> {
-        match *self {
-            Command::Clear { at_ms } if is_due(at_ms, now_ms) => Some(false),
-            Command::ClearAll { at_ms } if is_due(at_ms, now_ms) => Some(true),
-            _ => None,
-        }
-    }
-
-    /// The key in another database, and that database.
-    pub(crate) fn destination(&self) -> Option<(usize, &'a [u8])> {
-        match *self {
-            Command::Copy { to, database: Some(database), .. } => Some((database, to)),
-            Command::Move { key, database } => Some((database, key)),
-            _ => None,
-        }
-    }
-
-    /// Calls `visit` with each key that the command names in its own database.
-    pub(crate) fn each_key(&self, mut visit: impl FnMut(&'a [u8])) {
-        match *self {
-            Command::Get { key }
-            | Command::Length { key }
-            | Command::GetRange { key, .. }
-            | Command::GetBit { key, .. }
-            | Command::BitCount { key, .. }
-            | Command::BitPosition { key, .. }
-            | Command::Expiry { key }
-            | Command::MemoryUsage { key }
-            | Command::Lease { key, .. }
-            | Command::Concat { key, .. }
-            | Command::SetRange { key, .. }
-            | Command::SetBit { key, .. }
-            | Command::IncrementFloat { key, .. }
-            | Command::IncrementBinary { key, .. }
-            | Command::IncrementFraction { key, .. }
-            | Command::CompareValue { key, .. }
-            | Command::DeleteIf { key, .. }
-            | Command::Invalidate { key, .. }
-            | Command::Take { key }
-            | Command::GetAndExpire { key, .. }
-            | Command::Expire { key, .. }
-            | Command::Move { key, .. } => visit(key),
-            Command::Set(ref set) => visit(set.key),
-            Command::Increment(ref increment) => visit(increment.key),
-            Command::GetMany { keys }
-            | Command::Exists { keys }
-            | Command::Delete { keys }
-            | Command::NoteAccess { keys } => keys.iter().for_each(|key| visit(key)),
-            Command::Lcs { keys, .. } => keys.into_iter().for_each(visit),
-            Command::SetMany { pairs, .. } => pairs.iter().for_each(|(key, _)| visit(key)),
-            Command::Rename { from, to, .. } | Command::Copy { from, to, database: None, .. } => {
-                visit(from);
-                visit(to);
-            }
-            Command::Copy { from, .. } => visit(from),
-            Command::Count
-            | Command::Scan { .. }
-            | Command::Range { .. }
-            | Command::Sweep { .. }
-            | Command::Keys { .. }
-            | Command::RandomKey { .. }
-            | Command::Clear { .. }
-            | Command::ClearAll { .. }
-            | Command::Swap { .. } => {}
-        }
     }
 }

@@ -100,7 +100,36 @@ impl Command<'_> {
             Command::Delete { keys } | Command::Exists { keys } | Command::NoteAccess { keys } => {
                 keys.len() > STEP_KEYS_MAX
             }
-            _ => false,
+            Command::Get { .. }
+            | Command::Length { .. }
+            | Command::GetRange { .. }
+            | Command::GetBit { .. }
+            | Command::Lcs { .. }
+            | Command::Expiry { .. }
+            | Command::MemoryUsage { .. }
+            | Command::Lease { .. }
+            | Command::Concat { .. }
+            | Command::SetRange { .. }
+            | Command::SetBit { .. }
+            | Command::Increment(_)
+            | Command::IncrementFloat { .. }
+            | Command::IncrementBinary { .. }
+            | Command::IncrementFraction { .. }
+            | Command::CompareValue { .. }
+            | Command::DeleteIf { .. }
+            | Command::Invalidate { .. }
+            | Command::Take { .. }
+            | Command::GetAndExpire { .. }
+            | Command::Expire { .. }
+            | Command::Rename { .. }
+            | Command::Copy { .. }
+            | Command::Move { .. }
+            | Command::Count
+            | Command::Sweep { .. }
+            | Command::RandomKey { .. }
+            | Command::Clear { .. }
+            | Command::ClearAll { .. }
+            | Command::Swap { .. } => false,
         }
     }
 }

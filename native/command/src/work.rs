@@ -29,6 +29,7 @@
 
 use crate::databases::{DATABASES, DatabaseMap};
 use crate::keys::SCAN_RECORDS_MAX;
+use crate::scope::{Across, Scope};
 use crate::{Batch, Command, Databases};
 use todana_table::{Keyspace, Table};
 
@@ -73,13 +74,12 @@ pub(crate) fn units_of(batch: &Batch<'_>, databases: &Databases, mut map: Databa
     };
     let mut units = batch.other_units.saturating_add(batch.watches.len() as u64 * WATCH_UNITS);
     for (database, command) in batch.commands {
-        if let Command::Swap { first, second } = *command {
-            map = map.swapped(first, second).unwrap_or(map);
-        }
+        let scope = command.scope();
+        map = scope.map_after(map);
         let index = map.index(*database);
-        units = units.saturating_add(match command {
-            Command::ClearAll { .. } => (0..DATABASES).map(clear).sum(),
-            Command::Clear { .. } => index.map_or(1, clear),
+        units = units.saturating_add(match scope {
+            Scope::Databases(Across::ClearAll { .. }) => (0..DATABASES).map(clear).sum(),
+            Scope::Databases(Across::Clear { .. }) => index.map_or(1, clear),
             _ => index.map_or(1, |index| units_of_command(command, &databases.tables()[index])),
         });
     }
@@ -102,15 +102,18 @@ fn used(batch: &Batch<'_>, mut map: DatabaseMap) -> [bool; DATABASES] {
     };
     batch.watches.iter().for_each(|watch| note(map.index(watch.database)));
     for (database, command) in batch.commands {
-        match *command {
-            Command::Swap { first, second } => {
-                map = map.swapped(first, second).unwrap_or(map);
-            }
-            Command::Clear { .. } | Command::ClearAll { .. } | Command::Sweep { .. } => {}
-            _ => {
+        let scope = command.scope();
+        map = scope.map_after(map);
+        match scope {
+            Scope::Key(_) | Scope::Keys(_) | Scope::Database => note(map.index(*database)),
+            Scope::Databases(Across::Transfer(_, other)) => {
                 note(map.index(*database));
-                note(command.destination().and_then(|(other, _)| map.index(other)));
+                note(map.index(other));
             }
+            Scope::Databases(
+                Across::Clear { .. } | Across::ClearAll { .. } | Across::Swap { .. },
+            )
+            | Scope::Expired { .. } => {}
         }
     }
     used
@@ -147,6 +150,27 @@ fn units_of_command(command: &Command<'_>, table: &Table) -> u64 {
         Command::Keys { .. } => records(u64::MAX),
         // It draws until it has found a shard that is not empty.
         Command::RandomKey { .. } => TABLE_UNITS,
-        _ => 1,
+        Command::Get { .. }
+        | Command::Length { .. }
+        | Command::GetRange { .. }
+        | Command::GetBit { .. }
+        | Command::BitCount { .. }
+        | Command::BitPosition { .. }
+        | Command::Expiry { .. }
+        | Command::MemoryUsage { .. }
+        | Command::Lease { .. }
+        | Command::SetBit { .. }
+        | Command::Increment(_)
+        | Command::IncrementFloat { .. }
+        | Command::IncrementBinary { .. }
+        | Command::IncrementFraction { .. }
+        | Command::DeleteIf { .. }
+        | Command::Invalidate { .. }
+        | Command::GetAndExpire { .. }
+        | Command::Expire { .. }
+        | Command::Sweep { .. }
+        | Command::Swap { .. } => 1,
+        // By `units_of`, which knows whether a table is empty.
+        Command::Clear { .. } | Command::ClearAll { .. } => 1,
     }
 }
