@@ -64,28 +64,72 @@ pub(super) fn begin<H: Host>(
     inputs: &Inputs<'_>,
     outputs: &mut Outputs,
 ) -> Result<Option<Work>, Failure> {
-    let kind = match procedure.row {
-        Row::SetBulk => Kind::Set,
-        Row::RemoveBulk => Kind::Remove,
-        Row::GetBulk => Kind::Get,
+    let Target { database, cursor } = target;
+    let bulk = |turn: &mut Turn<'_, H>, kind, database| {
+        Work::Bulk(Bulk::new(turn, kind, database, inputs))
+    };
+    let done: Done = match procedure.row {
+        Row::Void => Ok(()),
+        Row::Echo => return Ok(Some(Work::Echo(Echo::default()))),
+        Row::Report => status::report(turn, outputs),
+        Row::Status => status::status(turn, database?, outputs),
+        Row::Synchronize => database.and_then(|_| status::synchronize(inputs)),
+        Row::PlayScript => Err(Failure::NO_SCRIPTS),
+        Row::TuneReplication => Err(Failure::NO_POSITION_FILE),
+        Row::UlogList | Row::UlogRemove => Err(Failure::NO_UPDATE_LOG),
+        Row::Clear => {
+            let database = database?;
+            cursors.unset(database);
+            records::clear(turn, database)
+        }
+        Row::Set => records::set(turn, database?, inputs, Condition::Always),
+        Row::Add => records::set(turn, database?, inputs, Condition::IfAbsent),
+        Row::Replace => records::set(turn, database?, inputs, Condition::IfPresent),
+        Row::Append => records::append(turn, database?, inputs),
+        Row::Increment => records::increment(turn, database?, inputs, outputs),
+        Row::IncrementDouble => records::increment_double(turn, database?, inputs, outputs),
+        Row::Cas => records::cas(turn, database?, inputs),
+        Row::Remove => records::remove(turn, database?, inputs),
+        Row::Get => records::read(turn, database?, inputs, outputs, |key| Command::Get { key }),
+        Row::Check => records::check(turn, database?, inputs, outputs),
+        Row::Seize => records::read(turn, database?, inputs, outputs, |key| Command::Take { key }),
+        Row::SetBulk => return Ok(Some(bulk(turn, Kind::Set, database?))),
+        Row::RemoveBulk => return Ok(Some(bulk(turn, Kind::Remove, database?))),
+        Row::GetBulk => return Ok(Some(bulk(turn, Kind::Get, database?))),
+        Row::Vacuum => return Ok(Some(Work::Vacuum(Vacuum::begin(database?, inputs)))),
         row @ (Row::MatchPrefix | Row::MatchRegex | Row::MatchSimilar) => {
-            let search = Search::begin(turn, row, target.database?, inputs)?;
+            let search = Search::begin(turn, row, database?, inputs)?;
             return Ok(Some(Work::Search(Box::new(search))));
         }
-        Row::Echo => return Ok(Some(Work::Echo(Echo::default()))),
-        Row::Vacuum => return Ok(Some(Work::Vacuum(Vacuum::begin(target.database?, inputs)))),
-        _ => {
-            let cursor = target.cursor;
-            let done = perform(turn, cursors, procedure, target, inputs, outputs);
-            let is_unfinished = cursors::is_unfinished(&done);
-            return if is_unfinished {
-                Ok(Some(Work::Cursor(cursor)))
-            } else {
-                done.map(|()| None)
-            };
+        row @ (Row::CurJump
+        | Row::CurJumpBack
+        | Row::CurStep
+        | Row::CurStepBack
+        | Row::CurSetValue
+        | Row::CurRemove
+        | Row::CurGetKey
+        | Row::CurGetValue
+        | Row::CurGet
+        | Row::CurSeize
+        | Row::CurDelete) => {
+            let done = cursors::run(turn, cursors, row, cursor, inputs, outputs);
+            if cursors::is_unfinished(&done) {
+                return Ok(Some(Work::Cursor(cursor)));
+            }
+            done
         }
+        Row::RestGet
+        | Row::RestHead
+        | Row::RestPut
+        | Row::RestDelete
+        | Row::BinarySetBulk
+        | Row::BinaryRemoveBulk
+        | Row::BinaryGetBulk
+        | Row::BinaryPlayScript
+        | Row::BinaryReplication
+        | Row::Unknown => Err(Failure::no_procedure(&procedure.unknown)),
     };
-    Ok(Some(Work::Bulk(Bulk::new(turn, kind, target.database?, inputs))))
+    done.map(|()| None)
 }
 
 impl Work {
@@ -116,53 +160,5 @@ impl Work {
                 if cursors::is_unfinished(&done) { Ok(false) } else { done.map(|()| true) }
             }
         }
-    }
-}
-
-/// Runs a procedure that takes one turn.
-fn perform<H: Host>(
-    turn: &mut Turn<'_, H>,
-    cursors: &mut Cursors,
-    procedure: &Procedure,
-    Target { database, cursor }: Target,
-    inputs: &Inputs<'_>,
-    outputs: &mut Outputs,
-) -> Done {
-    match procedure.row {
-        Row::Void => Ok(()),
-        Row::Report => status::report(turn, outputs),
-        Row::Status => status::status(turn, database?, outputs),
-        Row::Synchronize => database.and_then(|_| status::synchronize(inputs)),
-        Row::PlayScript => Err(Failure::NO_SCRIPTS),
-        Row::TuneReplication => Err(Failure::NO_POSITION_FILE),
-        Row::UlogList | Row::UlogRemove => Err(Failure::NO_UPDATE_LOG),
-        Row::Clear => {
-            let database = database?;
-            cursors.unset(database);
-            records::clear(turn, database)
-        }
-        Row::Set => records::set(turn, database?, inputs, Condition::Always),
-        Row::Add => records::set(turn, database?, inputs, Condition::IfAbsent),
-        Row::Replace => records::set(turn, database?, inputs, Condition::IfPresent),
-        Row::Append => records::append(turn, database?, inputs),
-        Row::Increment => records::increment(turn, database?, inputs, outputs),
-        Row::IncrementDouble => records::increment_double(turn, database?, inputs, outputs),
-        Row::Cas => records::cas(turn, database?, inputs),
-        Row::Remove => records::remove(turn, database?, inputs),
-        Row::Get => records::read(turn, database?, inputs, outputs, |key| Command::Get { key }),
-        Row::Check => records::check(turn, database?, inputs, outputs),
-        Row::Seize => records::read(turn, database?, inputs, outputs, |key| Command::Take { key }),
-        Row::CurJump
-        | Row::CurJumpBack
-        | Row::CurStep
-        | Row::CurStepBack
-        | Row::CurSetValue
-        | Row::CurRemove
-        | Row::CurGetKey
-        | Row::CurGetValue
-        | Row::CurGet
-        | Row::CurSeize
-        | Row::CurDelete => cursors::run(turn, cursors, procedure.row, cursor, inputs, outputs),
-        _ => Err(Failure::no_procedure(&procedure.unknown)),
     }
 }

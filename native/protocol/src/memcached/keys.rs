@@ -17,9 +17,28 @@ const DELETE_USAGE: &str = "CLIENT_ERROR bad command line format.  Usage: delete
 /// The reply (`None` if it is already written), the row of statistics, whether the command failed.
 type Answered = (Option<&'static str>, Row, bool);
 
+/// The commands of this file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum OneKey {
+    Delete,
+    Increase,
+    Decrease,
+    Touch,
+}
+
 /// Answers one of the commands of this file.
-pub(super) fn answer<H: Host>(turn: &mut Turn<'_, H>, row: Row, words: Words<'_>, line: &[u8]) {
-    let arguments_least = if row == Row::Delete { 1 } else { 2 };
+pub(super) fn answer<H: Host>(
+    turn: &mut Turn<'_, H>,
+    command: OneKey,
+    words: Words<'_>,
+    line: &[u8],
+) {
+    let (row, arguments_least) = match command {
+        OneKey::Delete => (Row::Delete, 1),
+        OneKey::Increase => (Row::Incr, 2),
+        OneKey::Decrease => (Row::Decr, 2),
+        OneKey::Touch => (Row::Touch, 2),
+    };
     let arguments = match Arguments::of(words) {
         Some(arguments) if (arguments_least..=3).contains(&arguments.as_slice().len()) => arguments,
         _ => {
@@ -30,13 +49,21 @@ pub(super) fn answer<H: Host>(turn: &mut Turn<'_, H>, row: Row, words: Words<'_>
     // A single word after `delete` is the key, whatever it is.
     let noreply = arguments.as_slice().len() > 1 && arguments.noreply();
     let key = arguments.as_slice()[0];
+    let more = &arguments.as_slice()[1..];
     let (text, row, failed) = if !turn.admits_key(key) {
         (Some(BAD_FORMAT), row, true)
     } else {
-        match row {
-            Row::Delete => delete(turn, key, &arguments.as_slice()[1..]),
-            Row::Touch => touch(turn, key, arguments.as_slice()[1]),
-            _ => increment(turn, row, key, arguments.as_slice()[1], noreply),
+        match command {
+            OneKey::Delete => delete(turn, key, more),
+            OneKey::Touch => touch(turn, key, more[0]),
+            OneKey::Increase => {
+                let rows = [Row::Incr, Row::IncrMiss];
+                increment(turn, Delta::WrappingAdd, rows, key, more[0], noreply)
+            }
+            OneKey::Decrease => {
+                let rows = [Row::Decr, Row::DecrMiss];
+                increment(turn, Delta::SaturatingSubtract, rows, key, more[0], noreply)
+            }
         }
     };
     if let Some(text) = text {
@@ -72,7 +99,8 @@ fn touch<H: Host>(turn: &mut Turn<'_, H>, key: &[u8], exptime: &[u8]) -> Answere
 
 fn increment<H: Host>(
     turn: &mut Turn<'_, H>,
-    row: Row,
+    delta: impl FnOnce(u64) -> Delta,
+    [row, miss]: [Row; 2],
     key: &[u8],
     number: &[u8],
     noreply: bool,
@@ -80,13 +108,9 @@ fn increment<H: Host>(
     let Some(number) = unsigned(number) else {
         return (Some("CLIENT_ERROR invalid numeric delta argument"), row, true);
     };
-    let (delta, miss) = match row {
-        Row::Incr => (Delta::WrappingAdd(number), Row::IncrMiss),
-        _ => (Delta::SaturatingSubtract(number), Row::DecrMiss),
-    };
     let command = Command::Increment(Increment {
         key,
-        delta,
+        delta: delta(number),
         initial: None,
         condition: Condition::Always,
         expires: Expires::Keep,

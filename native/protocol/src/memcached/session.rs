@@ -8,6 +8,7 @@
 //! A line is processed when it is complete, and must not exceed a limit. Only lines of `get` and
 //! `gets` may be longer: they are processed in pieces, with as many whole keys as fit the limit.
 
+use super::keys::OneKey;
 use super::line::{Words, is_http};
 use super::range_search::{self, Search};
 use super::retrieval::{self, Retrieval, Retrieved};
@@ -298,7 +299,7 @@ impl MemcachedSession {
         if !self.authenticated {
             return authentication::answer(turn, &mut self.authenticated, line, input, body);
         }
-        let row = match name {
+        match name {
             b"get" | b"gets" => {
                 let retrieval = Retrieval::get(name == b"gets");
                 if words.clone().next().is_none() {
@@ -327,46 +328,32 @@ impl MemcachedSession {
             b"prepend" => return storage::store(turn, Row::Prepend, words, line, input, body),
             b"cas" => return storage::store(turn, Row::Cas, words, line, input, body),
             b"ms" => return meta_set::set(turn, words, line, input, body),
-            b"mg" => Row::Mg,
-            b"md" => Row::Md,
-            b"ma" => Row::Ma,
-            b"me" => Row::Me,
-            b"mn" => Row::Mn,
-            b"delete" => Row::Delete,
-            b"incr" => Row::Incr,
-            b"decr" => Row::Decr,
-            b"touch" => Row::Touch,
-            b"flush_all" => Row::FlushAll,
-            b"version" => Row::Version,
-            b"verbosity" => Row::Verbosity,
-            b"stats" => Row::Stats,
-            b"shutdown" => Row::Shutdown,
+            b"mg" => meta::get(turn, words, line),
+            b"md" => meta::delete(turn, words, line),
+            b"ma" => meta::arithmetic(turn, words, line),
+            b"me" => meta::debug(turn, words, line),
+            b"mn" => {
+                turn.say("MN");
+                turn.observe(Row::Mn, false, line);
+            }
+            b"delete" => keys::answer(turn, OneKey::Delete, words, line),
+            b"incr" => keys::answer(turn, OneKey::Increase, words, line),
+            b"decr" => keys::answer(turn, OneKey::Decrease, words, line),
+            b"touch" => keys::answer(turn, OneKey::Touch, words, line),
+            b"flush_all" => server::flush_all(turn, words, line),
+            b"version" => server::version(turn, line),
+            b"verbosity" => server::verbosity(turn, words, line),
+            b"stats" => stats::answer(turn, words, line),
+            b"shutdown" => server::shutdown(turn, line),
             b"quit" => {
                 turn.observe(Row::Quit, false, line);
                 return Flow::Close;
             }
             _ if is_http(line) => return Flow::Close,
-            _ => Row::Unknown,
-        };
-        match row {
-            Row::Mg => meta::get(turn, words, line),
-            Row::Md => meta::delete(turn, words, line),
-            Row::Ma => meta::arithmetic(turn, words, line),
-            Row::Me => meta::debug(turn, words, line),
-            Row::Mn => {
-                turn.say("MN");
-                turn.observe(row, false, line);
-            }
-            Row::FlushAll => server::flush_all(turn, words, line),
-            Row::Version => server::version(turn, line),
-            Row::Verbosity => server::verbosity(turn, words, line),
-            Row::Stats => stats::answer(turn, words, line),
-            Row::Shutdown => server::shutdown(turn, line),
-            Row::Unknown => {
+            _ => {
                 turn.say("ERROR");
-                turn.observe(row, true, line);
+                turn.observe(Row::Unknown, true, line);
             }
-            _ => keys::answer(turn, row, words, line),
         }
         Flow::Consumed(body)
     }

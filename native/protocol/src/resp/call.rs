@@ -1,7 +1,8 @@
-//! Commands that the session answers itself: what they work on, and who answers which.
+//! Commands that the session answers itself: what they work on.
 
 use super::encoder::{Encoder, Failure};
-use super::lookup::subcommands;
+use super::lookup::{self, subcommands};
+use super::request::wrong_arity;
 use super::server::SLEEP_MS_MAX;
 use super::session::State;
 use super::table::Name;
@@ -55,76 +56,6 @@ pub(super) struct Call<'c, 'o, H> {
 }
 
 impl<'c, H: Host> Call<'c, '_, H> {
-    /// Answers it, failures included.
-    pub(super) fn run(&mut self) -> Flow {
-        self.answer().unwrap_or_else(|failure| {
-            self.encoder.error(&failure);
-            Flow::Continue
-        })
-    }
-
-    fn answer(&mut self) -> Done {
-        use Name::*;
-        match self.name {
-            Multi => self.multi(),
-            Exec => self.exec(),
-            Discard => self.discard(),
-            Watch => self.watch(),
-            Unwatch => self.unwatch(),
-            Hello => self.hello(),
-            Auth => self.auth(),
-            Ping => self.ping(),
-            Echo => self.echo(),
-            Select => self.select(),
-            Quit => self.quit(),
-            Reset => self.reset(),
-            ClientGetName => self.client_get_name(),
-            ClientId => self.client_id(),
-            ClientInfo => self.client_info(),
-            ClientKill => self.client_kill(),
-            ClientList => self.client_list(),
-            ClientNoEvict => self.client_no_evict(),
-            ClientNoTouch => self.client_no_touch(),
-            ClientReply => self.client_reply(),
-            ClientSetInfo => self.client_set_info(),
-            ClientSetName => self.client_set_name(),
-            Info => self.info(),
-            ConfigGet => self.config_get(),
-            ConfigResetStat => self.config_reset_stat(),
-            ConfigRewrite => self.config_rewrite(),
-            ConfigSet => self.config_set(),
-            Command | CommandInfo => self.command_info(),
-            CommandCount => self.command_count(),
-            CommandDocs => self.command_docs(),
-            CommandGetKeys => self.command_get_keys(false),
-            CommandGetKeysAndFlags => self.command_get_keys(true),
-            CommandList => self.command_list(),
-            Time => self.time(),
-            MemoryDoctor => self.memory_doctor(),
-            MemoryStats => self.memory_stats(),
-            SlowLogGet => self.slow_log_get(),
-            SlowLogLen => self.slow_log_len(),
-            SlowLogReset => self.slow_log_reset(),
-            LatencyDoctor => self.latency_doctor(),
-            LatencyHistogram => self.latency_histogram(),
-            LatencyHistory => self.latency_history(),
-            LatencyLatest => self.latency_latest(),
-            LatencyReset => self.latency_reset(),
-            DebugSleep => self.debug_sleep(),
-            LolWut => self.lolwut(),
-            ObjectHelp => self.help(Object),
-            ClientHelp => self.help(Client),
-            ConfigHelp => self.help(Config),
-            CommandHelp => self.help(Command),
-            MemoryHelp => self.help(Memory),
-            SlowLogHelp => self.help(SlowLog),
-            LatencyHelp => self.help(Latency),
-            DebugHelp => self.help(Debug),
-            // Containers need a subcommand, and all others go to the waist.
-            _ => Err(super::request::wrong_arity(self.name)),
-        }
-    }
-
     pub(super) fn argument(&self, at: usize) -> &'c [u8] {
         self.arguments[at]
     }
@@ -134,8 +65,10 @@ impl<'c, H: Host> Call<'c, '_, H> {
         Ok(Flow::Continue)
     }
 
-    /// Lists the subcommands of a command, two lines for each.
-    fn help(&mut self, container: Name) -> Done {
+    /// HELP: lists the subcommands that the command has, two lines for each.
+    pub(super) fn help(&mut self) -> Done {
+        let container = self.name.spec().container().and_then(|it| lookup::command(it.as_bytes()));
+        let Some(container) = container else { return Err(wrong_arity(self.name)) };
         let title = container.spec().name.to_ascii_uppercase();
         let names: Vec<Name> = subcommands(container).collect();
         self.encoder.array(1 + 2 * names.len());

@@ -193,7 +193,7 @@ fn documented(name: Name, encoder: &mut Encoder<'_>) {
     let subcommands: Vec<Name> = subcommands(name).collect();
     let deprecated = spec.is(DEPRECATED);
     let optional = [
-        !spec.complexity.is_empty(),
+        !spec.cost.is_empty(),
         spec.is(OWN),
         deprecated,
         !arguments.is_empty(),
@@ -207,9 +207,9 @@ fn documented(name: Name, encoder: &mut Encoder<'_>) {
     encoder.text(spec.since);
     encoder.text("group");
     encoder.text(spec.group.name());
-    if !spec.complexity.is_empty() {
+    if !spec.cost.is_empty() {
         encoder.text("complexity");
-        encoder.text(spec.complexity);
+        encoder.text(spec.cost);
     }
     if spec.is(OWN) {
         encoder.text("module");

@@ -230,7 +230,7 @@ fn row(name: Name) -> String {
         summary.push_str(" Deprecated.");
     }
     let since = if spec.is(OWN) { "not in Redis" } else { spec.since };
-    format!("| {command}` | {since} | {} | {summary} |\n", spec.complexity)
+    format!("| {command}` | {since} | {} | {summary} |\n", spec.cost)
 }
 
 /// Words of the protocol for a fuzzer: names, options, and the bytes around them.

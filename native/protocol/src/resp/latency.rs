@@ -12,11 +12,12 @@ use crate::{CommandStats, Host, ProtocolName};
 /// Entries of SLOWLOG GET without a number.
 const ENTRIES: usize = 10;
 
-/// Adds a command to the slow log, without passwords. The host cuts what is long.
+/// Adds a command to the slow log, without arguments if it takes a password. The host cuts what is
+/// long.
 #[cold]
 pub(super) fn log_slow<H: Host>(name: Name, arguments: &[&[u8]], micros: u64, host: &H) {
     let mut arguments = arguments.to_vec();
-    if matches!(name, Name::Auth | Name::Hello) {
+    if name.spec().syntax.contains("password") {
         arguments[1..].fill(b"(redacted)");
     }
     host.log_slow(micros, &arguments);

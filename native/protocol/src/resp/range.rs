@@ -10,9 +10,9 @@
 //! most: only an empty one is the end.
 
 use super::encoder::Failure;
+use super::number;
 use super::reply_format::ReplyFormat;
 use super::request::{Built, NOT_AN_INTEGER, Request, SYNTAX};
-use super::{number, table::Name};
 use todana_command::{Bound, Command, KeyRange};
 
 /// Keys in an answer where no limit is asked for.
@@ -20,14 +20,18 @@ const LIMIT: usize = 1_000;
 /// Most keys in an answer.
 const LIMIT_MAX: usize = 65_536;
 
-pub(super) fn build<'a>(request: &Request<'a>) -> Built<'a> {
-    let arguments = request.arguments;
-    let (keys, options) = match request.name {
-        Name::Prefix => (KeyRange::Prefix(arguments[1]), &arguments[2..]),
-        _ => (KeyRange::Between(bound(arguments[1]), bound(arguments[2])), &arguments[3..]),
-    };
-    let options = Options::read(options)?;
-    let Options { after, reverse, count, values } = options;
+/// RANGE.
+pub(super) fn between<'a>(request: &Request<'a>) -> Built<'a> {
+    let keys = KeyRange::Between(bound(request.arguments[1]), bound(request.arguments[2]));
+    range(keys, &request.arguments[3..])
+}
+
+pub(super) fn prefix<'a>(request: &Request<'a>) -> Built<'a> {
+    range(KeyRange::Prefix(request.arguments[1]), &request.arguments[2..])
+}
+
+fn range<'a>(keys: KeyRange<'a>, options: &[&'a [u8]]) -> Built<'a> {
+    let Options { after, reverse, count, values } = Options::read(options)?;
     let format = if values { ReplyFormat::Pairs } else { ReplyFormat::Range };
     Ok((Command::Range { keys, after, reverse, count, values }, format))
 }

@@ -4,11 +4,12 @@
 use super::ahead::Ahead;
 use super::call::{Call, Flow};
 use super::client::Listing;
+use super::dispatch;
 use super::encoder::{Encoder, Failure, quoted};
 use super::lookup;
 use super::parser::{Bounds, Parsed, Parser};
-use super::request::{Arguments, Request, pairs, takes_pairs, wrong_arity};
-use super::spec::{CONTAINER, NO_AUTH, SKIP_SLOWLOG};
+use super::request::{Arguments, Request, pairs, wrong_arity};
+use super::spec::{CONTAINER, IMMEDIATE, NO_AUTH, SKIP_SLOWLOG};
 use super::table::Name;
 use super::tail::Tail;
 use super::transactions::{Transaction, Watches};
@@ -200,7 +201,7 @@ fn respond<H: Host>(
     state.skip_this = std::mem::take(&mut state.skip_next);
     encoder.failed = false;
     let flow = match admitted(state, name, arguments, length, host) {
-        Ok(name) if state.transaction.is_some() && !is_immediate(name) => {
+        Ok(name) if state.transaction.is_some() && !name.spec().is(IMMEDIATE) => {
             match state.queue(name, arguments, host) {
                 Ok(()) => encoder.simple("QUEUED"),
                 Err(failure) => encoder.error(&failure),
@@ -269,12 +270,6 @@ fn admitted<H: Host>(
     Ok(name)
 }
 
-/// Whether a command is carried out even between MULTI and EXEC.
-fn is_immediate(name: Name) -> bool {
-    use Name::*;
-    matches!(name, Multi | Exec | Discard | Watch | Quit | Reset)
-}
-
 #[inline]
 fn carry_out<H: Host>(
     state: &mut State,
@@ -284,16 +279,16 @@ fn carry_out<H: Host>(
     host: &mut H,
 ) -> Flow {
     host.client().last_command.store(name as usize, Relaxed);
-    let pairs = if takes_pairs(name) { pairs(arguments) } else { Default::default() };
+    let pairs = if dispatch::takes_pairs(name) { pairs(arguments) } else { Default::default() };
     let value_bytes_max = host.limits().value_bytes_max;
     let now_ms = encoder.now_ms;
     if state.begun.is_some() {
         host.resume(state.begun_ns);
     }
-    let random = if name == Name::RandomKey { state.random(host) } else { 0 };
-    let request = Request { name, arguments, pairs: &pairs, now_ms, value_bytes_max, random };
+    let seed = if dispatch::takes_seed(name) { state.random(host) } else { 0 };
+    let request = Request { name, arguments, now_ms, value_bytes_max };
     let mut flow = Flow::Continue;
-    match request.build() {
+    match dispatch::build(&request, &pairs, seed) {
         Some(Ok((command, format))) => {
             encoder.format = format;
             let context = Context { now_ms, value_bytes_max };

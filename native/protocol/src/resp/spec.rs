@@ -17,8 +17,8 @@ pub(super) struct Spec {
     pub(super) since: &'static str,
     /// Its arguments, see [`super::syntax`].
     pub(super) syntax: &'static str,
-    /// Cost.
-    pub(super) complexity: &'static str,
+    /// How its work grows.
+    pub(super) cost: &'static str,
     /// What it does, in a sentence.
     pub(super) summary: &'static str,
 }
@@ -116,12 +116,17 @@ bits! {
     // Todana's own, told as a module's.
     OWN = 11,
     // Categories that neither group nor flags tell.
-    KEYSPACE = 12, CONNECTION = 13, DANGEROUS = 14, CONTAINER = 15, DEPRECATED = 16,
+    KEYSPACE = 12, CONNECTION = 13, DANGEROUS = 14, DEPRECATED = 16,
+    // Has subcommands, which handle its requests. No row writes it: it follows from the handler.
+    CONTAINER = 15,
+    // Executed, not queued, between MULTI and EXEC.
+    IMMEDIATE = 17,
     // Tips.
     RANDOM = 20, UNORDERED = 21, MULTI_SHARD = 22, ALL_SHARDS = 23, ALL_NODES = 24,
     SPECIAL_REQUEST = 25, ALL_SUCCEEDED = 26, AGG_SUM = 27, AGG_MIN = 28, SPECIAL_RESPONSE = 29,
 }
 
+pub(super) const NONE: u32 = 0;
 /// What a command may always do.
 pub(super) const ANYTIME: u32 = LOADING | STALE;
 /// What concerns the connection only.
@@ -176,6 +181,7 @@ pub(super) const CATEGORIES: [&str; 11] = [
 ];
 
 impl Spec {
+    #[inline]
     pub(super) fn is(&self, flag: u32) -> bool {
         self.flags & flag != 0
     }

@@ -1,69 +1,187 @@
 //! Strings: GET, SET and their kin.
 
 use super::encoder::Failure;
-use super::number;
+use super::expiry::{ExpiryOption, TimeUnit};
 use super::reply_format::ReplyFormat;
-use super::request::{Built, NOT_AN_INTEGER, Request, SYNTAX, wrong_arity};
-use super::table::Name;
+use super::request::{Built, NOT_AN_INTEGER, Pair, Request, SYNTAX, plain, wrong_arity};
 use todana_command::{Command, Condition, Delta, Expires, Increment, Initial, LcsWant, Set, Side};
 
 /// Most pairs of MSET and MSETNX, which are one step: some fifteen milliseconds.
 pub(super) const PAIRS_MAX: usize = 8_192;
 
-pub(super) fn build<'a>(request: &Request<'a>) -> Built<'a> {
-    let arguments = request.arguments;
-    let key = arguments[1];
-    let plain = |command| Ok((command, ReplyFormat::Plain));
-    match request.name {
-        Name::SetNx => {
-            let set = Set { condition: Condition::IfAbsent, ..stored(key, arguments[2]) };
-            Ok((Command::Set(set), ReplyFormat::OneOrZero))
-        }
-        Name::SetEx | Name::PSetEx => {
-            let seconds = request.name == Name::SetEx;
-            let expires = request.expires_in(2, seconds)?;
-            plain(Command::Set(Set { expires, ..stored(key, arguments[3]) }))
-        }
-        Name::GetSet => plain(Command::Set(Set { return_old: true, ..stored(key, arguments[2]) })),
-        Name::GetDel => plain(Command::Take { key }),
-        Name::GetEx => request.get_ex(),
-        Name::Append => {
-            let (bytes, condition) = (arguments[2], Condition::Always);
-            let expires = Expires::Keep;
-            let side = Side::Append;
-            plain(Command::Concat { key, bytes, side, create: true, condition, expires })
-        }
-        Name::StrLen => plain(Command::Length { key }),
-        Name::GetRange | Name::SubStr => {
-            let (start, end) = (request.integer(2)?, request.integer(3)?);
-            plain(Command::GetRange { key, start, end })
-        }
-        Name::SetRange => request.set_range(),
-        Name::MGet => plain(Command::GetMany { keys: &arguments[1..] }),
-        Name::MSet | Name::MSetNx => {
-            if arguments.len().is_multiple_of(2) {
-                return Err(wrong_arity(request.name));
-            }
-            if request.pairs.len() > PAIRS_MAX {
-                return Err(format!("ERR more than {PAIRS_MAX} pairs").into());
-            }
-            let (condition, format) = match request.name {
-                Name::MSet => (Condition::Always, ReplyFormat::Plain),
-                _ => (Condition::IfAbsent, ReplyFormat::OneOrZero),
-            };
-            let (pairs, expires) = (request.pairs, Expires::Never);
-            Ok((Command::SetMany { pairs, condition, expires }, format))
-        }
-        Name::Incr => plain(added(key, 1)),
-        Name::Decr => plain(added(key, -1)),
-        Name::IncrBy => plain(added(key, request.integer(2)?)),
-        Name::DecrBy => match request.integer(2)?.checked_neg() {
-            Some(delta) => plain(added(key, delta)),
-            None => Err("ERR decrement would overflow".into()),
-        },
-        Name::IncrByFloat => plain(Command::IncrementFloat { key, delta: arguments[2] }),
-        _ => request.lcs(),
+pub(super) fn get<'a>(request: &Request<'a>) -> Built<'a> {
+    plain(Command::Get { key: request.arguments[1] })
+}
+
+#[inline]
+pub(super) fn set<'a>(request: &Request<'a>) -> Built<'a> {
+    let mut set = stored(request.arguments[1], request.arguments[2]);
+    if request.arguments.len() > 3 {
+        request.set_options(&mut set)?;
     }
+    plain(Command::Set(set))
+}
+
+pub(super) fn set_nx<'a>(request: &Request<'a>) -> Built<'a> {
+    let stored = stored(request.arguments[1], request.arguments[2]);
+    let set = Set { condition: Condition::IfAbsent, ..stored };
+    Ok((Command::Set(set), ReplyFormat::OneOrZero))
+}
+
+/// SETEX, PSETEX.
+pub(super) fn set_ex<'a>(request: &Request<'a>, unit: TimeUnit) -> Built<'a> {
+    let expires = request.expiry(unit, 2)?;
+    plain(Command::Set(Set { expires, ..stored(request.arguments[1], request.arguments[3]) }))
+}
+
+pub(super) fn get_set<'a>(request: &Request<'a>) -> Built<'a> {
+    let stored = stored(request.arguments[1], request.arguments[2]);
+    plain(Command::Set(Set { return_old: true, ..stored }))
+}
+
+pub(super) fn get_del<'a>(request: &Request<'a>) -> Built<'a> {
+    plain(Command::Take { key: request.arguments[1] })
+}
+
+pub(super) fn get_ex<'a>(request: &Request<'a>) -> Built<'a> {
+    let mut expiry = ExpiryOption::default();
+    let mut at = 2;
+    while let Some(option) = request.arguments.get(at) {
+        if option.eq_ignore_ascii_case(b"persist") && expiry.unit.is_none() {
+            expiry.other = true;
+        } else {
+            at = expiry.take(request, at)?;
+        }
+        at += 1;
+    }
+    let key = request.arguments[1];
+    let command = match expiry.unit {
+        Some((unit, at)) => match request.expiry(unit, at) {
+            Ok(expires) => Command::GetAndExpire { key, expires },
+            // Only a key that is there has an expiry that can be wrong.
+            Err(failure) => {
+                let integer = failure != NOT_AN_INTEGER;
+                return Ok((Command::Get { key }, ReplyFormat::GetExFailure { integer }));
+            }
+        },
+        None if expiry.other => Command::GetAndExpire { key, expires: Expires::Never },
+        None => Command::Get { key },
+    };
+    Ok((command, ReplyFormat::Plain))
+}
+
+pub(super) fn append<'a>(request: &Request<'a>) -> Built<'a> {
+    plain(Command::Concat {
+        key: request.arguments[1],
+        bytes: request.arguments[2],
+        side: Side::Append,
+        create: true,
+        condition: Condition::Always,
+        expires: Expires::Keep,
+    })
+}
+
+/// STRLEN.
+pub(super) fn length<'a>(request: &Request<'a>) -> Built<'a> {
+    plain(Command::Length { key: request.arguments[1] })
+}
+
+/// GETRANGE, SUBSTR.
+pub(super) fn get_range<'a>(request: &Request<'a>) -> Built<'a> {
+    let (start, end) = (request.integer(2)?, request.integer(3)?);
+    plain(Command::GetRange { key: request.arguments[1], start, end })
+}
+
+pub(super) fn set_range<'a>(request: &Request<'a>) -> Built<'a> {
+    let (key, bytes) = (request.arguments[1], request.arguments[3]);
+    let Ok(offset) = u64::try_from(request.integer(2)?) else {
+        return Err("ERR offset is out of range".into());
+    };
+    let command = match bytes {
+        [] => Command::Length { key },
+        bytes => Command::SetRange { key, offset, bytes },
+    };
+    Ok((command, ReplyFormat::Plain))
+}
+
+/// MGET.
+pub(super) fn get_many<'a>(request: &Request<'a>) -> Built<'a> {
+    plain(Command::GetMany { keys: &request.arguments[1..] })
+}
+
+/// MSET, MSETNX.
+pub(super) fn set_many<'a>(
+    request: &Request<'a>,
+    pairs: &'a [Pair<'a>],
+    condition: Condition,
+) -> Built<'a> {
+    if request.arguments.len().is_multiple_of(2) {
+        return Err(wrong_arity(request.name));
+    }
+    if pairs.len() > PAIRS_MAX {
+        return Err(format!("ERR more than {PAIRS_MAX} pairs").into());
+    }
+    let format = match condition {
+        Condition::Always => ReplyFormat::Plain,
+        _ => ReplyFormat::OneOrZero,
+    };
+    Ok((Command::SetMany { pairs, condition, expires: Expires::Never }, format))
+}
+
+/// INCR, DECR.
+pub(super) fn add<'a>(request: &Request<'a>, delta: i64) -> Built<'a> {
+    plain(added(request.arguments[1], delta))
+}
+
+/// INCRBY.
+pub(super) fn increase_by<'a>(request: &Request<'a>) -> Built<'a> {
+    plain(added(request.arguments[1], request.integer(2)?))
+}
+
+/// DECRBY.
+pub(super) fn decrease_by<'a>(request: &Request<'a>) -> Built<'a> {
+    match request.integer(2)?.checked_neg() {
+        Some(delta) => plain(added(request.arguments[1], delta)),
+        None => Err("ERR decrement would overflow".into()),
+    }
+}
+
+/// INCRBYFLOAT.
+pub(super) fn increase_by_float<'a>(request: &Request<'a>) -> Built<'a> {
+    let (key, delta) = (request.arguments[1], request.arguments[2]);
+    plain(Command::IncrementFloat { key, delta })
+}
+
+pub(super) fn lcs<'a>(request: &Request<'a>) -> Built<'a> {
+    let (mut length, mut spans, mut with_lengths, mut length_min) = (false, false, false, 0);
+    let mut at = 3;
+    while let Some(option) = request.arguments.get(at) {
+        let word = |known: &[u8]| option.eq_ignore_ascii_case(known);
+        if word(b"len") {
+            length = true;
+        } else if word(b"idx") {
+            spans = true;
+        } else if word(b"withmatchlen") {
+            with_lengths = true;
+        } else if word(b"minmatchlen") && at + 1 < request.arguments.len() {
+            length_min = usize::try_from(request.integer(at + 1)?).unwrap_or(0);
+            at += 1;
+        } else {
+            return Err(SYNTAX);
+        }
+        at += 1;
+    }
+    let want = match (length, spans) {
+        (true, true) => {
+            let text = "ERR If you want both the length and indexes, please just use IDX.";
+            return Err(text.into());
+        }
+        (true, false) => LcsWant::Length,
+        (false, true) => LcsWant::Spans { length_min, with_lengths },
+        (false, false) => LcsWant::Text,
+    };
+    let keys = [request.arguments[1], request.arguments[2]];
+    Ok((Command::Lcs { keys, want }, ReplyFormat::Plain))
 }
 
 fn stored<'a>(key: &'a [u8], value: &'a [u8]) -> Set<'a> {
@@ -90,15 +208,6 @@ fn added(key: &[u8], delta: i64) -> Command<'_> {
 }
 
 impl<'a> Request<'a> {
-    #[inline]
-    pub(super) fn set(&self) -> Built<'a> {
-        let mut set = stored(self.arguments[1], self.arguments[2]);
-        if self.arguments.len() > 3 {
-            self.set_options(&mut set)?;
-        }
-        Ok((Command::Set(set), ReplyFormat::Plain))
-    }
-
     fn set_options(&self, set: &mut Set<'a>) -> Result<(), Failure> {
         let mut expiry = ExpiryOption::default();
         let mut at = 3;
@@ -123,146 +232,5 @@ impl<'a> Request<'a> {
             None => Expires::Never,
         };
         Ok(())
-    }
-
-    fn get_ex(&self) -> Built<'a> {
-        let mut expiry = ExpiryOption::default();
-        let mut at = 2;
-        while let Some(option) = self.arguments.get(at) {
-            if option.eq_ignore_ascii_case(b"persist") && expiry.unit.is_none() {
-                expiry.other = true;
-            } else {
-                at = expiry.take(self, at)?;
-            }
-            at += 1;
-        }
-        let key = self.arguments[1];
-        let command = match expiry.unit {
-            Some((unit, at)) => match self.expiry(unit, at) {
-                Ok(expires) => Command::GetAndExpire { key, expires },
-                // Only a key that is there has an expiry that can be wrong.
-                Err(failure) => {
-                    let integer = failure != NOT_AN_INTEGER;
-                    return Ok((Command::Get { key }, ReplyFormat::GetExFailure { integer }));
-                }
-            },
-            None if expiry.other => Command::GetAndExpire { key, expires: Expires::Never },
-            None => Command::Get { key },
-        };
-        Ok((command, ReplyFormat::Plain))
-    }
-
-    fn set_range(&self) -> Built<'a> {
-        let (key, bytes) = (self.arguments[1], self.arguments[3]);
-        let Ok(offset) = u64::try_from(self.integer(2)?) else {
-            return Err("ERR offset is out of range".into());
-        };
-        let command = match bytes {
-            [] => Command::Length { key },
-            bytes => Command::SetRange { key, offset, bytes },
-        };
-        Ok((command, ReplyFormat::Plain))
-    }
-
-    fn lcs(&self) -> Built<'a> {
-        let (mut length, mut spans, mut with_lengths, mut length_min) = (false, false, false, 0);
-        let mut at = 3;
-        while let Some(option) = self.arguments.get(at) {
-            let word = |known: &[u8]| option.eq_ignore_ascii_case(known);
-            if word(b"len") {
-                length = true;
-            } else if word(b"idx") {
-                spans = true;
-            } else if word(b"withmatchlen") {
-                with_lengths = true;
-            } else if word(b"minmatchlen") && at + 1 < self.arguments.len() {
-                length_min = usize::try_from(self.integer(at + 1)?).unwrap_or(0);
-                at += 1;
-            } else {
-                return Err(SYNTAX);
-            }
-            at += 1;
-        }
-        let want = match (length, spans) {
-            (true, true) => {
-                let text = "ERR If you want both the length and indexes, please just use IDX.";
-                return Err(text.into());
-            }
-            (true, false) => LcsWant::Length,
-            (false, true) => LcsWant::Spans { length_min, with_lengths },
-            (false, false) => LcsWant::Text,
-        };
-        let keys = [self.arguments[1], self.arguments[2]];
-        Ok((Command::Lcs { keys, want }, ReplyFormat::Plain))
-    }
-
-    fn expires_in(&self, at: usize, seconds: bool) -> Result<Expires, Failure> {
-        self.expiry(if seconds { Unit::SECONDS } else { Unit::MILLISECONDS }, at)
-    }
-
-    /// An expiry out of an argument, which must be a positive number.
-    fn expiry(&self, unit: Unit, at: usize) -> Result<Expires, Failure> {
-        let number = number::integer(self.arguments[at]).ok_or(NOT_AN_INTEGER)?;
-        let at_ms = self.moment(unit, number).filter(|_| number > 0);
-        at_ms.map(Expires::At).ok_or_else(|| self.invalid_expiry())
-    }
-
-    /// Milliseconds since the Unix epoch, 0 for what was before; `None` beyond 63 bits.
-    pub(super) fn moment(&self, unit: Unit, number: i64) -> Option<u64> {
-        let ms = if unit.seconds { number.checked_mul(1000)? } else { number };
-        let base = if unit.absolute { 0 } else { i64::try_from(self.now_ms).ok()? };
-        Some(u64::try_from(ms.checked_add(base)?).unwrap_or(0))
-    }
-
-    pub(super) fn invalid_expiry(&self) -> Failure {
-        format!("ERR invalid expire time in '{}' command", self.name.spec().name).into()
-    }
-}
-
-/// The one option that SET and GETEX take about the expiry. It may be repeated; the last one
-/// counts.
-#[derive(Default)]
-struct ExpiryOption {
-    /// A moment, and the position of its argument.
-    unit: Option<(Unit, usize)>,
-    /// KEEPTTL or PERSIST.
-    other: bool,
-}
-
-impl ExpiryOption {
-    /// Takes EX, PX, EXAT or PXAT at a position; returns that of its argument.
-    fn take(&mut self, request: &Request<'_>, at: usize) -> Result<usize, Failure> {
-        let unit = Unit::of(request.arguments[at]).ok_or(SYNTAX)?;
-        let mixed = self.other || self.unit.is_some_and(|(known, _)| known != unit);
-        if mixed || at + 1 >= request.arguments.len() {
-            return Err(SYNTAX);
-        }
-        self.unit = Some((unit, at + 1));
-        Ok(at + 1)
-    }
-}
-
-/// How a moment is told.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Unit {
-    pub(super) seconds: bool,
-    pub(super) absolute: bool,
-}
-
-impl Unit {
-    pub(super) const SECONDS: Unit = Unit { seconds: true, absolute: false };
-    pub(super) const MILLISECONDS: Unit = Unit { seconds: false, absolute: false };
-    pub(super) const AT_SECONDS: Unit = Unit { seconds: true, absolute: true };
-    pub(super) const AT_MILLISECONDS: Unit = Unit { seconds: false, absolute: true };
-
-    fn of(option: &[u8]) -> Option<Unit> {
-        const OPTIONS: [(&[u8], Unit); 4] = [
-            (b"ex", Unit::SECONDS),
-            (b"px", Unit::MILLISECONDS),
-            (b"exat", Unit::AT_SECONDS),
-            (b"pxat", Unit::AT_MILLISECONDS),
-        ];
-        let found = OPTIONS.iter().find(|(word, _)| option.eq_ignore_ascii_case(word));
-        found.map(|(_, unit)| *unit)
     }
 }

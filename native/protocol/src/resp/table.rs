@@ -1,36 +1,432 @@
-//! The commands, as data. It feeds look-up, arity and key checks, `COMMAND`, the documentation and
-//! the fuzzer's dictionary; what each command does is in the module of its group.
+//! The commands, as data. It feeds look-up, arity and key checks, dispatch, `COMMAND`, the
+//! documentation and the fuzzer's dictionary.
+//!
+//! Each row names what handles its command ([`dispatch`](super::dispatch) calls it):
+//!
+//! | handler | |
+//! |---|---|
+//! | `Store(function, arguments...)` | the function makes a command for the store |
+//! | `Pairs(function, arguments...)` | the same, of a request with keys and values in turn |
+//! | `Seeded(function, arguments...)` | the same, of a request with a random number |
+//! | `Session(effort, method, arguments...)` | the method of [`Call`](super::call::Call) answers |
+//! | `Container` | a subcommand, whose row follows, handles the request |
+//!
+//! The effort says what the answer counts in EXEC ([`Effort`](super::work::Effort)).
 
 use super::spec::*;
 
-macro_rules! commands {
-    ($($name:ident: $word:literal, $group:ident, $arity:literal, $flags:expr, $keys:expr, $since:literal, $syntax:literal,
-       $complexity:literal, $summary:literal;)*) => {
+/// Passes all rows to the macro `$with`.
+#[rustfmt::skip]
+macro_rules! each_command {
+    ($with:ident) => { $with! {
+        // ---- strings ----
+        Get { name: "get", handler: Store(strings::get), arity: 2, keys: READ, flags: READONLY | FAST, group: String,
+            since: "1.0.0", syntax: "key", cost: "O(1)", summary: "The value of a key." }
+        Set { name: "set", handler: Store(strings::set), arity: -3, keys: MAY_MODIFY, flags: WRITE | DENYOOM,
+            group: String, since: "1.0.0",
+            syntax: "key value [NX|XX] [GET] [EX seconds|PX milliseconds|EXAT unix-time-seconds|PXAT unix-time-milliseconds|KEEPTTL]",
+            cost: "O(1)",
+            summary: "Stores a value, under conditions and with an expiry if asked for; GET answers the old value." }
+        SetNx { name: "setnx", handler: Store(strings::set_nx), arity: 3, keys: INSERT,
+            flags: WRITE | DENYOOM | FAST | DEPRECATED, group: String, since: "1.0.0", syntax: "key value",
+            cost: "O(1)", summary: "Stores a value where there is none." }
+        SetEx { name: "setex", handler: Store(strings::set_ex, TimeUnit::SECONDS), arity: 4, keys: OVERWRITE,
+            flags: WRITE | DENYOOM | DEPRECATED, group: String, since: "2.0.0", syntax: "key seconds value",
+            cost: "O(1)", summary: "Stores a value that expires." }
+        PSetEx { name: "psetex", handler: Store(strings::set_ex, TimeUnit::MILLISECONDS), arity: 4, keys: OVERWRITE,
+            flags: WRITE | DENYOOM | DEPRECATED, group: String, since: "2.6.0", syntax: "key milliseconds value",
+            cost: "O(1)", summary: "Stores a value that expires, by the millisecond." }
+        GetSet { name: "getset", handler: Store(strings::get_set), arity: 3, keys: MODIFY,
+            flags: WRITE | DENYOOM | FAST | DEPRECATED, group: String, since: "1.0.0", syntax: "key value",
+            cost: "O(1)", summary: "Stores a value and answers the old one." }
+        GetDel { name: "getdel", handler: Store(strings::get_del), arity: 2, keys: TAKE, flags: WRITE | FAST,
+            group: String, since: "6.2.0", syntax: "key", cost: "O(1)",
+            summary: "Removes a key and answers its value." }
+        GetEx { name: "getex", handler: Store(strings::get_ex), arity: -2, keys: MODIFY, flags: WRITE | FAST,
+            group: String, since: "6.2.0",
+            syntax: "key [EX seconds|PX milliseconds|EXAT unix-time-seconds|PXAT unix-time-milliseconds|PERSIST]",
+            cost: "O(1)", summary: "The value of a key, whose expiry is changed." }
+        Append { name: "append", handler: Store(strings::append), arity: 3, keys: EXTEND, flags: WRITE | DENYOOM | FAST,
+            group: String, since: "2.0.0", syntax: "key value", cost: "O(n), n bytes of the whole value",
+            summary: "Adds to the end of a value; a missing one counts as empty." }
+        StrLen { name: "strlen", handler: Store(strings::length), arity: 2, keys: LOOK, flags: READONLY | FAST,
+            group: String, since: "2.2.0", syntax: "key", cost: "O(1)", summary: "Length of a value in bytes." }
+        GetRange { name: "getrange", handler: Store(strings::get_range), arity: 4, keys: READ, flags: READONLY,
+            group: String, since: "2.4.0", syntax: "key start end", cost: "O(n), n bytes of the answer",
+            summary: "Part of a value, by first and last offset, negative ones from the end." }
+        SubStr { name: "substr", handler: Store(strings::get_range), arity: 4, keys: READ, flags: READONLY | DEPRECATED,
+            group: String, since: "1.0.0", syntax: "key start end", cost: "O(n), n bytes of the answer",
+            summary: "The old name of GETRANGE." }
+        SetRange { name: "setrange", handler: Store(strings::set_range), arity: 4, keys: UPDATE, flags: WRITE | DENYOOM,
+            group: String, since: "2.2.0", syntax: "key offset value", cost: "O(n), n bytes of the whole value",
+            summary: "Overwrites part of a value from an offset on, padding with zero bytes." }
+        MGet { name: "mget", handler: Store(strings::get_many), arity: -2, keys: READ_EACH,
+            flags: READONLY | FAST | MULTI_SHARD, group: String, since: "1.0.0", syntax: "key...", cost: "O(n), n keys",
+            summary: "The values of several keys, as of one moment." }
+        MSet { name: "mset", handler: Pairs(strings::set_many, Condition::Always), arity: -3, keys: OVERWRITE_EACH,
+            flags: WRITE | DENYOOM | MULTI_SHARD | ALL_SUCCEEDED, group: String, since: "1.0.1",
+            syntax: "(key value)...", cost: "O(n), n keys", summary: "Stores several values as one step." }
+        MSetNx { name: "msetnx", handler: Pairs(strings::set_many, Condition::IfAbsent), arity: -3, keys: INSERT_EACH,
+            flags: WRITE | DENYOOM | MULTI_SHARD | AGG_MIN, group: String, since: "1.0.1", syntax: "(key value)...",
+            cost: "O(n), n keys", summary: "Stores several values as one step, or none if one of the keys exists." }
+        Incr { name: "incr", handler: Store(strings::add, 1), arity: 2, keys: MODIFY, flags: WRITE | DENYOOM | FAST,
+            group: String, since: "1.0.0", syntax: "key", cost: "O(1)", summary: "Adds one to a whole number." }
+        Decr { name: "decr", handler: Store(strings::add, -1), arity: 2, keys: MODIFY, flags: WRITE | DENYOOM | FAST,
+            group: String, since: "1.0.0", syntax: "key", cost: "O(1)", summary: "Takes one from a whole number." }
+        IncrBy { name: "incrby", handler: Store(strings::increase_by), arity: 3, keys: MODIFY,
+            flags: WRITE | DENYOOM | FAST, group: String, since: "1.0.0", syntax: "key increment", cost: "O(1)",
+            summary: "Adds to a whole number." }
+        DecrBy { name: "decrby", handler: Store(strings::decrease_by), arity: 3, keys: MODIFY,
+            flags: WRITE | DENYOOM | FAST, group: String, since: "1.0.0", syntax: "key decrement", cost: "O(1)",
+            summary: "Takes from a whole number." }
+        IncrByFloat { name: "incrbyfloat", handler: Store(strings::increase_by_float), arity: 3, keys: MODIFY,
+            flags: WRITE | DENYOOM | FAST, group: String, since: "2.6.0", syntax: "key float", cost: "O(1)",
+            summary: "Adds to a decimal fraction." }
+        Lcs { name: "lcs", handler: Store(strings::lcs), arity: -3, keys: READ_TWO, flags: READONLY, group: String,
+            since: "7.0.0", syntax: "key1 key2 [LEN] [IDX] [MINMATCHLEN min-match-len] [WITHMATCHLEN]",
+            cost: "O(n*m), n and m bytes of the values", summary: "The longest common subsequence of two values." }
+
+        // ---- bits ----
+        SetBit { name: "setbit", handler: Store(bits::set), arity: 4, keys: MODIFY, flags: WRITE | DENYOOM,
+            group: Bitmap, since: "2.2.0", syntax: "key offset bit", cost: "O(n), n bytes of the whole value",
+            summary: "Sets one bit of a value and answers the old one." }
+        GetBit { name: "getbit", handler: Store(bits::get), arity: 3, keys: READ, flags: READONLY | FAST, group: Bitmap,
+            since: "2.2.0", syntax: "key offset", cost: "O(1)", summary: "One bit of a value." }
+        BitCount { name: "bitcount", handler: Store(bits::count), arity: -2, keys: READ, flags: READONLY, group: Bitmap,
+            since: "2.6.0", syntax: "key [start end [BYTE|BIT]]", cost: "O(n), n bytes of the span",
+            summary: "Number of set bits in a value or a span of it." }
+        BitPos { name: "bitpos", handler: Store(bits::position), arity: -3, keys: READ, flags: READONLY, group: Bitmap,
+            since: "2.8.7", syntax: "key bit [start [end [BYTE|BIT]]]", cost: "O(n), n bytes of the span",
+            summary: "Position of the first bit that is set, or is not." }
+
+        // ---- keys ----
+        Del { name: "del", handler: Store(keys::delete), arity: -2, keys: REMOVE_EACH,
+            flags: WRITE | MULTI_SHARD | AGG_SUM, group: Generic, since: "1.0.0", syntax: "key...",
+            cost: "O(n), n keys", summary: "Removes keys, as one step." }
+        Unlink { name: "unlink", handler: Store(keys::delete), arity: -2, keys: REMOVE_EACH,
+            flags: WRITE | FAST | MULTI_SHARD | AGG_SUM, group: Generic, since: "4.0.0", syntax: "key...",
+            cost: "O(n), n keys", summary: "Removes keys, as DEL does." }
+        Exists { name: "exists", handler: Store(keys::exists), arity: -2, keys: LOOK_EACH,
+            flags: READONLY | FAST | MULTI_SHARD | AGG_SUM, group: Generic, since: "1.0.0", syntax: "key...",
+            cost: "O(n), n keys", summary: "How many of the keys exist, repeated ones counted again." }
+        Expire { name: "expire", handler: Store(keys::expire, TimeUnit::SECONDS), arity: -3, keys: UPDATE,
+            flags: WRITE | FAST, group: Generic, since: "1.0.0", syntax: "key seconds [NX|XX|GT|LT]", cost: "O(1)",
+            summary: "Lets a key expire after so many seconds." }
+        PExpire { name: "pexpire", handler: Store(keys::expire, TimeUnit::MILLISECONDS), arity: -3, keys: UPDATE,
+            flags: WRITE | FAST, group: Generic, since: "2.6.0", syntax: "key milliseconds [NX|XX|GT|LT]", cost: "O(1)",
+            summary: "Lets a key expire after so many milliseconds." }
+        ExpireAt { name: "expireat", handler: Store(keys::expire, TimeUnit::AT_SECONDS), arity: -3, keys: UPDATE,
+            flags: WRITE | FAST, group: Generic, since: "1.2.0", syntax: "key unix-time-seconds [NX|XX|GT|LT]",
+            cost: "O(1)", summary: "Lets a key expire at a second." }
+        PExpireAt { name: "pexpireat", handler: Store(keys::expire, TimeUnit::AT_MILLISECONDS), arity: -3, keys: UPDATE,
+            flags: WRITE | FAST, group: Generic, since: "2.6.0", syntax: "key unix-time-milliseconds [NX|XX|GT|LT]",
+            cost: "O(1)", summary: "Lets a key expire at a millisecond." }
+        Ttl { name: "ttl", handler: Store(keys::expiry, TimeUnit::SECONDS), arity: 2, keys: READ,
+            flags: READONLY | FAST | RANDOM, group: Generic, since: "1.0.0", syntax: "key", cost: "O(1)",
+            summary: "Seconds that a key has to live: -1 if it does not expire, -2 if there is none." }
+        PTtl { name: "pttl", handler: Store(keys::expiry, TimeUnit::MILLISECONDS), arity: 2, keys: READ,
+            flags: READONLY | FAST | RANDOM, group: Generic, since: "2.6.0", syntax: "key", cost: "O(1)",
+            summary: "TTL in milliseconds." }
+        ExpireTime { name: "expiretime", handler: Store(keys::expiry, TimeUnit::AT_SECONDS), arity: 2, keys: READ,
+            flags: READONLY | FAST, group: Generic, since: "7.0.0", syntax: "key", cost: "O(1)",
+            summary: "The second at which a key expires: -1 if it does not, -2 if there is none." }
+        PExpireTime { name: "pexpiretime", handler: Store(keys::expiry, TimeUnit::AT_MILLISECONDS), arity: 2,
+            keys: READ, flags: READONLY | FAST, group: Generic, since: "7.0.0", syntax: "key", cost: "O(1)",
+            summary: "EXPIRETIME in milliseconds." }
+        Persist { name: "persist", handler: Store(keys::persist), arity: 2, keys: UPDATE, flags: WRITE | FAST,
+            group: Generic, since: "2.2.0", syntax: "key", cost: "O(1)", summary: "Takes a key's expiry away." }
+        Type { name: "type", handler: Store(keys::kind), arity: 2, keys: LOOK, flags: READONLY | FAST, group: Generic,
+            since: "1.0.0", syntax: "key", cost: "O(1)", summary: "The type of a key's value: string or none." }
+        KeysOf { name: "keys", handler: Store(keys::matching), arity: 2, keys: NO_KEYS,
+            flags: READONLY | DANGEROUS | ALL_SHARDS | UNORDERED, group: Generic, since: "1.0.0", syntax: "pattern",
+            cost: "O(n), n keys in the database", summary: "All keys that match a pattern, in one answer." }
+        Scan { name: "scan", handler: Store(keys::scan), arity: -2, keys: NO_KEYS,
+            flags: READONLY | RANDOM | SPECIAL_REQUEST, group: Generic, since: "2.8.0",
+            syntax: "cursor [MATCH pattern] [COUNT count] [TYPE type]", cost: "O(1) per call, O(n) for all n keys",
+            summary: "A page of keys; every key that is there from the first to the last page is in one of them." }
+        Range { name: "range", handler: Store(range::between), arity: -3, keys: NO_KEYS,
+            flags: READONLY | OWN | ALL_SHARDS | SPECIAL_RESPONSE, group: Generic, since: "0.1.0",
+            syntax: "from to [REV] [LIMIT limit] [AFTER last-key] [WITHVALUES]",
+            cost: "O(log n + m), m keys of the answer",
+            summary: "Keys of an ordered database from one to another, both included; an empty one leaves that end open." }
+        Prefix { name: "prefix", handler: Store(range::prefix), arity: -2, keys: NO_KEYS,
+            flags: READONLY | OWN | ALL_SHARDS | SPECIAL_RESPONSE, group: Generic, since: "0.1.0",
+            syntax: "beginning [REV] [LIMIT limit] [AFTER last-key] [WITHVALUES]",
+            cost: "O(log n + m), m keys of the answer",
+            summary: "Keys of an ordered database that begin with these bytes, in order." }
+        RandomKey { name: "randomkey", handler: Seeded(keys::random), arity: 1, keys: NO_KEYS,
+            flags: READONLY | ALL_SHARDS | RANDOM, group: Generic, since: "1.0.0", syntax: "",
+            cost: "O(1), O(shards) with few keys", summary: "A key by chance, all about equally likely." }
+        RenameTo { name: "rename", handler: Store(keys::rename), arity: 3, keys: RENAME, flags: WRITE, group: Generic,
+            since: "1.0.0", syntax: "key newkey", cost: "O(n), n bytes of the value",
+            summary: "Gives a value another key, over what that key had." }
+        RenameNx { name: "renamenx", handler: Store(keys::rename_if_absent), arity: 3, keys: RENAME_NX,
+            flags: WRITE | FAST, group: Generic, since: "1.0.0", syntax: "key newkey",
+            cost: "O(n), n bytes of the value", summary: "Gives a value another key if that is free." }
+        CopyTo { name: "copy", handler: Store(keys::copy), arity: -3, keys: COPY, flags: WRITE | DENYOOM,
+            group: Generic, since: "6.2.0", syntax: "source destination [DB destination-db] [REPLACE]",
+            cost: "O(n), n bytes of the value", summary: "Copies a value and its expiry to another key." }
+        Move { name: "move", handler: Store(keys::move_to), arity: 3, keys: MODIFY, flags: WRITE | FAST, group: Generic,
+            since: "1.0.0", syntax: "key db", cost: "O(n), n bytes of the value",
+            summary: "Moves a key to another database." }
+        Touch { name: "touch", handler: Store(keys::touch), arity: -2, keys: LOOK_EACH,
+            flags: READONLY | FAST | MULTI_SHARD | AGG_SUM, group: Generic, since: "3.2.1", syntax: "key...",
+            cost: "O(n), n keys", summary: "Notes that keys were looked at, and counts them." }
+        DbSize { name: "dbsize", handler: Store(keys::count), arity: 1, keys: NO_KEYS,
+            flags: READONLY | FAST | KEYSPACE | ALL_SHARDS | AGG_SUM, group: Server, since: "1.0.0", syntax: "",
+            cost: "O(1)", summary: "Number of keys in the database." }
+        FlushDb { name: "flushdb", handler: Store(keys::flush_database), arity: -1, keys: NO_KEYS,
+            flags: WRITE | KEYSPACE | DANGEROUS | ALL_SHARDS | ALL_SUCCEEDED, group: Server, since: "1.0.0",
+            syntax: "[ASYNC|SYNC]", cost: "O(n), n keys in the database", summary: "Removes all keys of the database." }
+        FlushAll { name: "flushall", handler: Store(keys::flush_all), arity: -1, keys: NO_KEYS,
+            flags: WRITE | KEYSPACE | DANGEROUS | ALL_SHARDS | ALL_SUCCEEDED, group: Server, since: "1.0.0",
+            syntax: "[ASYNC|SYNC]", cost: "O(n), n keys", summary: "Removes all keys of all databases." }
+        SwapDb { name: "swapdb", handler: Store(keys::swap_databases), arity: 3, keys: NO_KEYS,
+            flags: WRITE | FAST | KEYSPACE | DANGEROUS, group: Server, since: "4.0.0", syntax: "index1 index2",
+            cost: "O(1)", summary: "Exchanges two databases." }
+        Object { name: "object", handler: Container, arity: -2, keys: NO_KEYS, flags: NONE, group: Generic,
+            since: "2.2.3", syntax: "", cost: "", summary: "What is known of a key's value." }
+        ObjectEncoding { name: "object|encoding", handler: Store(keys::object, ReplyFormat::Encoding), arity: 3,
+            keys: LOOK_SECOND, flags: READONLY | RANDOM, group: Generic, since: "2.2.3", syntax: "key", cost: "O(1)",
+            summary: "The name that Redis would give to the value's form: int, embstr or raw." }
+        ObjectFreq { name: "object|freq", handler: Store(keys::object, ReplyFormat::Untold), arity: 3,
+            keys: LOOK_SECOND, flags: READONLY | RANDOM, group: Generic, since: "4.0.0", syntax: "key", cost: "O(1)",
+            summary: "Refused: how often a key is used is not told." }
+        ObjectHelp { name: "object|help", handler: Session(NameTable, help), arity: 2, keys: NO_KEYS, flags: ANYTIME,
+            group: Generic, since: "6.2.0", syntax: "", cost: "O(1)", summary: "Lists the subcommands." }
+        ObjectIdleTime { name: "object|idletime", handler: Store(keys::object, ReplyFormat::Always(0)), arity: 3,
+            keys: LOOK_SECOND, flags: READONLY | RANDOM, group: Generic, since: "2.2.3", syntax: "key", cost: "O(1)",
+            summary: "Seconds since the last look; always 0, as looks are not noted." }
+        ObjectRefCount { name: "object|refcount", handler: Store(keys::object, ReplyFormat::Always(1)), arity: 3,
+            keys: LOOK_SECOND, flags: READONLY | RANDOM, group: Generic, since: "2.2.3", syntax: "key", cost: "O(1)",
+            summary: "Number of references to the value; always 1." }
+
+        // ---- transactions ----
+        Multi { name: "multi", handler: Session(Words, multi), arity: 1, keys: NO_KEYS,
+            flags: SESSION | FAST | ALLOW_BUSY | IMMEDIATE, group: Transactions, since: "1.2.0", syntax: "",
+            cost: "O(1)", summary: "Begins to queue commands." }
+        Exec { name: "exec", handler: Session(Words, exec), arity: 1, keys: NO_KEYS,
+            flags: SESSION | SKIP_SLOWLOG | IMMEDIATE, group: Transactions, since: "1.2.0", syntax: "",
+            cost: "that of the queued commands",
+            summary: "Executes the queued commands as one step, unless a watched key has changed." }
+        Discard { name: "discard", handler: Session(Words, discard), arity: 1, keys: NO_KEYS,
+            flags: SESSION | FAST | ALLOW_BUSY | IMMEDIATE, group: Transactions, since: "2.0.0", syntax: "",
+            cost: "O(n), n queued commands", summary: "Forgets the queued commands and the watched keys." }
+        Watch { name: "watch", handler: Session(Words, watch), arity: -2, keys: LOOK_EACH,
+            flags: SESSION | FAST | ALLOW_BUSY | IMMEDIATE, group: Transactions, since: "2.2.0", syntax: "key...",
+            cost: "O(n), n keys", summary: "Lets the next EXEC depend on these keys staying as they are." }
+        Unwatch { name: "unwatch", handler: Session(Words, unwatch), arity: 1, keys: NO_KEYS,
+            flags: SESSION | FAST | ALLOW_BUSY, group: Transactions, since: "2.2.0", syntax: "",
+            cost: "O(n), n watched keys", summary: "Forgets the watched keys." }
+
+        // ---- connection ----
+        Hello { name: "hello", handler: Session(Words, hello), arity: -1, keys: NO_KEYS,
+            flags: SESSION | FAST | NO_AUTH | ALLOW_BUSY, group: Connection, since: "6.0.0",
+            syntax: "[protover [AUTH username password] [SETNAME clientname]]", cost: "O(1)",
+            summary: "Chooses the protocol version, and answers who the server is." }
+        Auth { name: "auth", handler: Session(Words, auth), arity: -2, keys: NO_KEYS,
+            flags: SESSION | FAST | NO_AUTH | ALLOW_BUSY, group: Connection, since: "1.0.0",
+            syntax: "[username] password", cost: "O(1)", summary: "Authenticates the connection." }
+        Ping { name: "ping", handler: Session(Words, ping), arity: -1, keys: NO_KEYS,
+            flags: FAST | ALL_SHARDS | ALL_SUCCEEDED, group: Connection, since: "1.0.0", syntax: "[message]",
+            cost: "O(1)", summary: "Answers PONG, or the message." }
+        Echo { name: "echo", handler: Session(Words, echo), arity: 2, keys: NO_KEYS, flags: ANYTIME | FAST,
+            group: Connection, since: "1.0.0", syntax: "message", cost: "O(1)", summary: "Answers the message." }
+        Select { name: "select", handler: Session(Words, select), arity: 2, keys: NO_KEYS, flags: ANYTIME | FAST,
+            group: Connection, since: "1.0.0", syntax: "index", cost: "O(1)", summary: "Chooses a database, 0 to 15." }
+        Quit { name: "quit", handler: Session(Words, quit), arity: -1, keys: NO_KEYS,
+            flags: SESSION | FAST | NO_AUTH | ALLOW_BUSY | DEPRECATED | IMMEDIATE, group: Connection, since: "1.0.0",
+            syntax: "", cost: "O(1)", summary: "Closes the connection." }
+        Reset { name: "reset", handler: Session(Words, reset), arity: 1, keys: NO_KEYS,
+            flags: SESSION | FAST | NO_AUTH | ALLOW_BUSY | IMMEDIATE, group: Connection, since: "6.2.0", syntax: "",
+            cost: "O(1)", summary: "Makes the connection as it was when it was new." }
+        Client { name: "client", handler: Container, arity: -2, keys: NO_KEYS, flags: NONE, group: Connection,
+            since: "2.4.0", syntax: "", cost: "", summary: "Connections." }
+        ClientGetName { name: "client|getname", handler: Session(Words, client_get_name), arity: 2, keys: NO_KEYS,
+            flags: SESSION, group: Connection, since: "2.6.9", syntax: "", cost: "O(1)",
+            summary: "The connection's name." }
+        ClientHelp { name: "client|help", handler: Session(NameTable, help), arity: 2, keys: NO_KEYS, flags: ANYTIME,
+            group: Connection, since: "5.0.0", syntax: "", cost: "O(1)", summary: "Lists the subcommands." }
+        ClientId { name: "client|id", handler: Session(Words, client_id), arity: 2, keys: NO_KEYS, flags: SESSION,
+            group: Connection, since: "5.0.0", syntax: "", cost: "O(1)", summary: "The connection's number." }
+        ClientInfo { name: "client|info", handler: Session(Words, client_info), arity: 2, keys: NO_KEYS,
+            flags: SESSION | RANDOM, group: Connection, since: "6.2.0", syntax: "", cost: "O(1)",
+            summary: "The connection's line of CLIENT LIST." }
+        ClientKill { name: "client|kill", handler: Session(Clients, client_kill), arity: -3, keys: NO_KEYS,
+            flags: OPERATE | NOSCRIPT, group: Connection, since: "2.4.0",
+            syntax: "old-format|([ID client-id] [TYPE normal|master|replica|pubsub] [USER username] [ADDR addr] [LADDR addr] [SKIPME yes|no] [MAXAGE maxage])",
+            cost: "O(n), n connections", summary: "Closes connections." }
+        ClientList { name: "client|list", handler: Session(ClientLines, client_list), arity: -2, keys: NO_KEYS,
+            flags: OPERATE | NOSCRIPT | RANDOM, group: Connection, since: "2.4.0",
+            syntax: "[TYPE normal|master|replica|pubsub] [ID client-id...]", cost: "O(n), n connections",
+            summary: "Lists connections." }
+        ClientNoEvict { name: "client|no-evict", handler: Session(Words, client_no_evict), arity: 3, keys: NO_KEYS,
+            flags: OPERATE | NOSCRIPT, group: Connection, since: "7.0.0", syntax: "ON|OFF", cost: "O(1)",
+            summary: "Has this client closed last where all clients hold too much memory." }
+        ClientNoTouch { name: "client|no-touch", handler: Session(Words, client_no_touch), arity: 3, keys: NO_KEYS,
+            flags: SESSION, group: Connection, since: "7.2.0", syntax: "ON|OFF", cost: "O(1)",
+            summary: "Accepted without effect, as looks are not noted." }
+        ClientReply { name: "client|reply", handler: Session(Words, client_reply), arity: 3, keys: NO_KEYS,
+            flags: SESSION, group: Connection, since: "3.2.0", syntax: "ON|OFF|SKIP", cost: "O(1)",
+            summary: "Switches answers off, on, or off for the next command." }
+        ClientSetInfo { name: "client|setinfo", handler: Session(Words, client_set_info), arity: 4, keys: NO_KEYS,
+            flags: SESSION, group: Connection, since: "7.2.0", syntax: "(LIB-NAME libname)|(LIB-VER libver)",
+            cost: "O(1)", summary: "Tells the name or version of the client library." }
+        ClientSetName { name: "client|setname", handler: Session(Words, client_set_name), arity: 3, keys: NO_KEYS,
+            flags: SESSION, group: Connection, since: "2.6.9", syntax: "connection-name", cost: "O(1)",
+            summary: "Names the connection." }
+
+        // ---- server ----
+        Info { name: "info", handler: Session(FiguresAndClients, info), arity: -1, keys: NO_KEYS,
+            flags: ANYTIME | DANGEROUS | RANDOM | ALL_SHARDS | SPECIAL_RESPONSE, group: Server, since: "1.0.0",
+            syntax: "[section...]", cost: "O(1)", summary: "Figures of the server by section." }
+        Config { name: "config", handler: Container, arity: -2, keys: NO_KEYS, flags: NONE, group: Server,
+            since: "2.0.0", syntax: "", cost: "", summary: "Options of the server." }
+        ConfigGet { name: "config|get", handler: Session(OptionNames, config_get), arity: -3, keys: NO_KEYS,
+            flags: OPERATE | NOSCRIPT, group: Server, since: "2.0.0", syntax: "parameter...", cost: "O(n), n patterns",
+            summary: "Options whose names match." }
+        ConfigHelp { name: "config|help", handler: Session(NameTable, help), arity: 2, keys: NO_KEYS, flags: ANYTIME,
+            group: Server, since: "5.0.0", syntax: "", cost: "O(1)", summary: "Lists the subcommands." }
+        ConfigResetStat { name: "config|resetstat", handler: Session(Figures, config_reset_stat), arity: 2,
+            keys: NO_KEYS, flags: OPERATE | NOSCRIPT, group: Server, since: "2.0.0", syntax: "", cost: "O(1)",
+            summary: "Sets counters back to zero." }
+        ConfigRewrite { name: "config|rewrite", handler: Session(Words, config_rewrite), arity: 2, keys: NO_KEYS,
+            flags: OPERATE | NOSCRIPT, group: Server, since: "2.8.0", syntax: "", cost: "O(1)",
+            summary: "Refused: the configuration file belongs to its author." }
+        ConfigSet { name: "config|set", handler: Session(Options, config_set), arity: -4, keys: NO_KEYS,
+            flags: OPERATE | NOSCRIPT | ALL_NODES | ALL_SUCCEEDED, group: Server, since: "2.0.0",
+            syntax: "(parameter value)...", cost: "O(n), n options", summary: "Changes options of the running server." }
+        Command { name: "command", handler: Session(Commands, command_info), arity: -1, keys: NO_KEYS,
+            flags: ANYTIME | CONNECTION | UNORDERED, group: Server, since: "2.8.13", syntax: "",
+            cost: "O(n), n commands", summary: "What the server knows of each command." }
+        CommandCount { name: "command|count", handler: Session(Words, command_count), arity: 2, keys: NO_KEYS,
+            flags: ANYTIME | CONNECTION, group: Server, since: "2.8.13", syntax: "", cost: "O(1)",
+            summary: "Number of commands." }
+        CommandDocs { name: "command|docs", handler: Session(Commands, command_docs), arity: -2, keys: NO_KEYS,
+            flags: ANYTIME | CONNECTION | UNORDERED, group: Server, since: "7.0.0", syntax: "[command-name...]",
+            cost: "O(n), n commands", summary: "Summary and arguments of commands." }
+        CommandGetKeys { name: "command|getkeys", handler: Session(Words, command_get_keys, false), arity: -3,
+            keys: NO_KEYS, flags: ANYTIME | CONNECTION, group: Server, since: "2.8.13", syntax: "command [arg...]",
+            cost: "O(n), n arguments", summary: "The keys among a command's arguments." }
+        CommandGetKeysAndFlags { name: "command|getkeysandflags", handler: Session(Words, command_get_keys, true),
+            arity: -3, keys: NO_KEYS, flags: ANYTIME | CONNECTION, group: Server, since: "7.0.0",
+            syntax: "command [arg...]", cost: "O(n), n arguments",
+            summary: "The keys among a command's arguments, each with what is done to it." }
+        CommandHelp { name: "command|help", handler: Session(NameTable, help), arity: 2, keys: NO_KEYS,
+            flags: ANYTIME | CONNECTION, group: Server, since: "5.0.0", syntax: "", cost: "O(1)",
+            summary: "Lists the subcommands." }
+        CommandInfo { name: "command|info", handler: Session(Commands, command_info), arity: -2, keys: NO_KEYS,
+            flags: ANYTIME | CONNECTION | UNORDERED, group: Server, since: "2.8.13", syntax: "[command-name...]",
+            cost: "O(n), n commands", summary: "Arity, flags and keys of commands." }
+        CommandList { name: "command|list", handler: Session(CommandNames, command_list), arity: -2, keys: NO_KEYS,
+            flags: ANYTIME | CONNECTION | UNORDERED, group: Server, since: "7.0.0",
+            syntax: "[FILTERBY (MODULE module-name)|(ACLCAT category)|(PATTERN pattern)]", cost: "O(n), n commands",
+            summary: "Names of the commands." }
+        Time { name: "time", handler: Session(Words, time), arity: 1, keys: NO_KEYS, flags: ANYTIME | FAST | RANDOM,
+            group: Server, since: "2.6.0", syntax: "", cost: "O(1)",
+            summary: "Seconds since the Unix epoch, and the microseconds of this second." }
+        Memory { name: "memory", handler: Container, arity: -2, keys: NO_KEYS, flags: NONE, group: Server,
+            since: "4.0.0", syntax: "", cost: "", summary: "Where the memory is." }
+        MemoryDoctor { name: "memory|doctor", handler: Session(Figures, memory_doctor), arity: 2, keys: NO_KEYS,
+            flags: RANDOM | ALL_SHARDS | SPECIAL_RESPONSE, group: Server, since: "4.0.0", syntax: "", cost: "O(1)",
+            summary: "Says whether memory looks healthy." }
+        MemoryHelp { name: "memory|help", handler: Session(NameTable, help), arity: 2, keys: NO_KEYS, flags: ANYTIME,
+            group: Server, since: "4.0.0", syntax: "", cost: "O(1)", summary: "Lists the subcommands." }
+        MemoryStats { name: "memory|stats", handler: Session(Figures, memory_stats), arity: 2, keys: NO_KEYS,
+            flags: RANDOM | ALL_SHARDS | SPECIAL_RESPONSE, group: Server, since: "4.0.0", syntax: "", cost: "O(1)",
+            summary: "Figures of memory." }
+        MemoryUsage { name: "memory|usage", handler: Store(keys::memory_usage), arity: -3, keys: LOOK_SECOND,
+            flags: READONLY, group: Server, since: "4.0.0", syntax: "key [SAMPLES count]", cost: "O(1)",
+            summary: "Bytes that a key and its value take." }
+        SlowLog { name: "slowlog", handler: Container, arity: -2, keys: NO_KEYS, flags: NONE, group: Server,
+            since: "2.2.12", syntax: "", cost: "", summary: "Commands that took long." }
+        SlowLogGet { name: "slowlog|get", handler: Session(SlowLog, slow_log_get), arity: -2, keys: NO_KEYS,
+            flags: OPERATE | ALL_NODES | RANDOM, group: Server, since: "2.2.12", syntax: "[count]",
+            cost: "O(n), n entries", summary: "The newest entries." }
+        SlowLogHelp { name: "slowlog|help", handler: Session(NameTable, help), arity: 2, keys: NO_KEYS, flags: ANYTIME,
+            group: Server, since: "6.2.0", syntax: "", cost: "O(1)", summary: "Lists the subcommands." }
+        SlowLogLen { name: "slowlog|len", handler: Session(Words, slow_log_len), arity: 2, keys: NO_KEYS,
+            flags: OPERATE | ALL_NODES | AGG_SUM | RANDOM, group: Server, since: "2.2.12", syntax: "", cost: "O(1)",
+            summary: "Number of entries." }
+        SlowLogReset { name: "slowlog|reset", handler: Session(Words, slow_log_reset), arity: 2, keys: NO_KEYS,
+            flags: OPERATE | ALL_NODES | ALL_SUCCEEDED, group: Server, since: "2.2.12", syntax: "",
+            cost: "O(n), n entries", summary: "Forgets all entries." }
+        Latency { name: "latency", handler: Container, arity: -2, keys: NO_KEYS, flags: NONE, group: Server,
+            since: "2.8.13", syntax: "", cost: "", summary: "How long commands take." }
+        LatencyDoctor { name: "latency|doctor", handler: Session(Words, latency_doctor), arity: 2, keys: NO_KEYS,
+            flags: OPERATE | NOSCRIPT | RANDOM | ALL_NODES | SPECIAL_RESPONSE, group: Server, since: "2.8.13",
+            syntax: "", cost: "O(1)", summary: "Says whether there were spikes." }
+        LatencyHelp { name: "latency|help", handler: Session(NameTable, help), arity: 2, keys: NO_KEYS, flags: ANYTIME,
+            group: Server, since: "2.8.13", syntax: "", cost: "O(1)", summary: "Lists the subcommands." }
+        LatencyHistogram { name: "latency|histogram", handler: Session(Commands, latency_histogram), arity: -2,
+            keys: NO_KEYS, flags: OPERATE | NOSCRIPT | RANDOM | ALL_NODES | SPECIAL_RESPONSE, group: Server,
+            since: "7.0.0", syntax: "[command...]", cost: "O(n), n commands", summary: "Calls of commands by latency." }
+        LatencyHistory { name: "latency|history", handler: Session(Words, latency_history), arity: 3, keys: NO_KEYS,
+            flags: OPERATE | NOSCRIPT | RANDOM | ALL_NODES | SPECIAL_RESPONSE, group: Server, since: "2.8.13",
+            syntax: "event", cost: "O(1)", summary: "Spikes of an event; always none." }
+        LatencyLatest { name: "latency|latest", handler: Session(Words, latency_latest), arity: 2, keys: NO_KEYS,
+            flags: OPERATE | NOSCRIPT | RANDOM | ALL_NODES | SPECIAL_RESPONSE, group: Server, since: "2.8.13",
+            syntax: "", cost: "O(1)", summary: "The latest spike of each event; always none." }
+        LatencyReset { name: "latency|reset", handler: Session(Words, latency_reset), arity: -2, keys: NO_KEYS,
+            flags: OPERATE | NOSCRIPT | ALL_NODES | ALL_SUCCEEDED, group: Server, since: "2.8.13", syntax: "[event...]",
+            cost: "O(1)", summary: "Forgets spikes." }
+        Debug { name: "debug", handler: Container, arity: -2, keys: NO_KEYS, flags: ADMIN | SESSION, group: Server,
+            since: "1.0.0", syntax: "", cost: "", summary: "For tests." }
+        DebugHelp { name: "debug|help", handler: Session(NameTable, help), arity: 2, keys: NO_KEYS,
+            flags: OPERATE | NOSCRIPT, group: Server, since: "1.0.0", syntax: "", cost: "O(1)",
+            summary: "Lists the subcommands." }
+        DebugSleep { name: "debug|sleep", handler: Session(Words, debug_sleep), arity: 3, keys: NO_KEYS,
+            flags: OPERATE | NOSCRIPT, group: Server, since: "1.0.0", syntax: "seconds", cost: "O(1)",
+            summary: "Answers after so many seconds; other connections go on." }
+        LolWut { name: "lolwut", handler: Session(Figures, lolwut), arity: -1, keys: NO_KEYS, flags: READONLY | FAST,
+            group: Server, since: "5.0.0", syntax: "[VERSION version]", cost: "O(1)",
+            summary: "A picture and the version." }
+    } };
+}
+pub(super) use each_command;
+
+macro_rules! table {
+    ($($id:ident {
+        name: $name:literal,
+        handler: $handler:ident $(($($details:tt)*))?,
+        arity: $arity:literal,
+        keys: $keys:expr,
+        flags: $flags:expr,
+        group: $group:ident,
+        since: $since:literal,
+        syntax: $syntax:literal,
+        cost: $cost:literal,
+        summary: $summary:literal
+    })*) => {
         /// The commands by name; a name's number is its index in [`TABLE`].
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         #[repr(u8)]
         #[allow(clippy::enum_variant_names, reason = "CLIENT GETNAME")]
-        pub(super) enum Name { $($name),* }
+        pub(super) enum Name { $($id),* }
 
         /// All commands, subcommands after their containers.
         pub(super) static TABLE: &[Spec] = &[$(Spec {
-            name: $word,
+            name: $name,
             group: Group::$group,
             arity: $arity,
-            flags: $flags,
+            flags: $flags | table!(@flags $handler),
             keys: $keys,
             since: $since,
             syntax: $syntax,
-            complexity: $complexity,
+            cost: $cost,
             summary: $summary,
         }),*];
 
         /// Names of the commands, in the order of their statistics: `get`, `client|list` ...
-        pub const COMMANDS: &[&str] = &[$($word),*];
+        pub const COMMANDS: &[&str] = &[$($name),*];
 
-        pub(super) static NAMES: &[Name] = &[$(Name::$name),*];
+        pub(super) static NAMES: &[Name] = &[$(Name::$id),*];
     };
+    (@flags Container) => { CONTAINER };
+    (@flags $handler:ident) => { NONE };
 }
+
+each_command!(table);
 
 impl Name {
     /// What the table says about it.
@@ -38,234 +434,4 @@ impl Name {
     pub(super) fn spec(self) -> &'static Spec {
         &TABLE[self as usize]
     }
-}
-
-#[rustfmt::skip]
-commands! {
-    // ---- strings ----
-    Get: "get", String, 2, READONLY | FAST, READ, "1.0.0", "key", "O(1)", "The value of a key.";
-    Set: "set", String, -3, WRITE | DENYOOM, MAY_MODIFY, "1.0.0",
-        "key value [NX|XX] [GET] [EX seconds|PX milliseconds|EXAT unix-time-seconds|PXAT unix-time-milliseconds|KEEPTTL]",
-        "O(1)", "Stores a value, under conditions and with an expiry if asked for; GET answers the old value.";
-    SetNx: "setnx", String, 3, WRITE | DENYOOM | FAST | DEPRECATED, INSERT, "1.0.0", "key value", "O(1)",
-        "Stores a value where there is none.";
-    SetEx: "setex", String, 4, WRITE | DENYOOM | DEPRECATED, OVERWRITE, "2.0.0", "key seconds value", "O(1)",
-        "Stores a value that expires.";
-    PSetEx: "psetex", String, 4, WRITE | DENYOOM | DEPRECATED, OVERWRITE, "2.6.0", "key milliseconds value", "O(1)",
-        "Stores a value that expires, by the millisecond.";
-    GetSet: "getset", String, 3, WRITE | DENYOOM | FAST | DEPRECATED, MODIFY, "1.0.0", "key value", "O(1)",
-        "Stores a value and answers the old one.";
-    GetDel: "getdel", String, 2, WRITE | FAST, TAKE, "6.2.0", "key", "O(1)", "Removes a key and answers its value.";
-    GetEx: "getex", String, -2, WRITE | FAST, MODIFY, "6.2.0",
-        "key [EX seconds|PX milliseconds|EXAT unix-time-seconds|PXAT unix-time-milliseconds|PERSIST]", "O(1)",
-        "The value of a key, whose expiry is changed.";
-    Append: "append", String, 3, WRITE | DENYOOM | FAST, EXTEND, "2.0.0", "key value", "O(n), n bytes of the whole value",
-        "Adds to the end of a value; a missing one counts as empty.";
-    StrLen: "strlen", String, 2, READONLY | FAST, LOOK, "2.2.0", "key", "O(1)", "Length of a value in bytes.";
-    GetRange: "getrange", String, 4, READONLY, READ, "2.4.0", "key start end", "O(n), n bytes of the answer",
-        "Part of a value, by first and last offset, negative ones from the end.";
-    SubStr: "substr", String, 4, READONLY | DEPRECATED, READ, "1.0.0", "key start end", "O(n), n bytes of the answer",
-        "The old name of GETRANGE.";
-    SetRange: "setrange", String, 4, WRITE | DENYOOM, UPDATE, "2.2.0", "key offset value",
-        "O(n), n bytes of the whole value", "Overwrites part of a value from an offset on, padding with zero bytes.";
-    MGet: "mget", String, -2, READONLY | FAST | MULTI_SHARD, READ_EACH, "1.0.0", "key...", "O(n), n keys",
-        "The values of several keys, as of one moment.";
-    MSet: "mset", String, -3, WRITE | DENYOOM | MULTI_SHARD | ALL_SUCCEEDED, OVERWRITE_EACH, "1.0.1", "(key value)...",
-        "O(n), n keys", "Stores several values as one step.";
-    MSetNx: "msetnx", String, -3, WRITE | DENYOOM | MULTI_SHARD | AGG_MIN, INSERT_EACH, "1.0.1", "(key value)...",
-        "O(n), n keys", "Stores several values as one step, or none if one of the keys exists.";
-    Incr: "incr", String, 2, WRITE | DENYOOM | FAST, MODIFY, "1.0.0", "key", "O(1)", "Adds one to a whole number.";
-    Decr: "decr", String, 2, WRITE | DENYOOM | FAST, MODIFY, "1.0.0", "key", "O(1)", "Takes one from a whole number.";
-    IncrBy: "incrby", String, 3, WRITE | DENYOOM | FAST, MODIFY, "1.0.0", "key increment", "O(1)",
-        "Adds to a whole number.";
-    DecrBy: "decrby", String, 3, WRITE | DENYOOM | FAST, MODIFY, "1.0.0", "key decrement", "O(1)",
-        "Takes from a whole number.";
-    IncrByFloat: "incrbyfloat", String, 3, WRITE | DENYOOM | FAST, MODIFY, "2.6.0", "key float", "O(1)",
-        "Adds to a decimal fraction.";
-    Lcs: "lcs", String, -3, READONLY, READ_TWO, "7.0.0", "key1 key2 [LEN] [IDX] [MINMATCHLEN min-match-len] [WITHMATCHLEN]",
-        "O(n*m), n and m bytes of the values", "The longest common subsequence of two values.";
-
-    // ---- bits ----
-    SetBit: "setbit", Bitmap, 4, WRITE | DENYOOM, MODIFY, "2.2.0", "key offset bit", "O(n), n bytes of the whole value",
-        "Sets one bit of a value and answers the old one.";
-    GetBit: "getbit", Bitmap, 3, READONLY | FAST, READ, "2.2.0", "key offset", "O(1)", "One bit of a value.";
-    BitCount: "bitcount", Bitmap, -2, READONLY, READ, "2.6.0", "key [start end [BYTE|BIT]]", "O(n), n bytes of the span",
-        "Number of set bits in a value or a span of it.";
-    BitPos: "bitpos", Bitmap, -3, READONLY, READ, "2.8.7", "key bit [start [end [BYTE|BIT]]]", "O(n), n bytes of the span",
-        "Position of the first bit that is set, or is not.";
-
-    // ---- keys ----
-    Del: "del", Generic, -2, WRITE | MULTI_SHARD | AGG_SUM, REMOVE_EACH, "1.0.0", "key...", "O(n), n keys", "Removes keys, as one step.";
-    Unlink: "unlink", Generic, -2, WRITE | FAST | MULTI_SHARD | AGG_SUM, REMOVE_EACH, "4.0.0", "key...", "O(n), n keys",
-        "Removes keys, as DEL does.";
-    Exists: "exists", Generic, -2, READONLY | FAST | MULTI_SHARD | AGG_SUM, LOOK_EACH, "1.0.0", "key...", "O(n), n keys",
-        "How many of the keys exist, repeated ones counted again.";
-    Expire: "expire", Generic, -3, WRITE | FAST, UPDATE, "1.0.0", "key seconds [NX|XX|GT|LT]", "O(1)",
-        "Lets a key expire after so many seconds.";
-    PExpire: "pexpire", Generic, -3, WRITE | FAST, UPDATE, "2.6.0", "key milliseconds [NX|XX|GT|LT]", "O(1)",
-        "Lets a key expire after so many milliseconds.";
-    ExpireAt: "expireat", Generic, -3, WRITE | FAST, UPDATE, "1.2.0", "key unix-time-seconds [NX|XX|GT|LT]", "O(1)",
-        "Lets a key expire at a second.";
-    PExpireAt: "pexpireat", Generic, -3, WRITE | FAST, UPDATE, "2.6.0", "key unix-time-milliseconds [NX|XX|GT|LT]", "O(1)",
-        "Lets a key expire at a millisecond.";
-    Ttl: "ttl", Generic, 2, READONLY | FAST | RANDOM, READ, "1.0.0", "key", "O(1)",
-        "Seconds that a key has to live: -1 if it does not expire, -2 if there is none.";
-    PTtl: "pttl", Generic, 2, READONLY | FAST | RANDOM, READ, "2.6.0", "key", "O(1)", "TTL in milliseconds.";
-    ExpireTime: "expiretime", Generic, 2, READONLY | FAST, READ, "7.0.0", "key", "O(1)",
-        "The second at which a key expires: -1 if it does not, -2 if there is none.";
-    PExpireTime: "pexpiretime", Generic, 2, READONLY | FAST, READ, "7.0.0", "key", "O(1)", "EXPIRETIME in milliseconds.";
-    Persist: "persist", Generic, 2, WRITE | FAST, UPDATE, "2.2.0", "key", "O(1)", "Takes a key's expiry away.";
-    Type: "type", Generic, 2, READONLY | FAST, LOOK, "1.0.0", "key", "O(1)", "The type of a key's value: string or none.";
-    KeysOf: "keys", Generic, 2, READONLY | DANGEROUS | ALL_SHARDS | UNORDERED, NO_KEYS, "1.0.0", "pattern", "O(n), n keys in the database",
-        "All keys that match a pattern, in one answer.";
-    Scan: "scan", Generic, -2, READONLY | RANDOM | SPECIAL_REQUEST, NO_KEYS, "2.8.0",
-        "cursor [MATCH pattern] [COUNT count] [TYPE type]", "O(1) per call, O(n) for all n keys",
-        "A page of keys; every key that is there from the first to the last page is in one of them.";
-    Range: "range", Generic, -3, READONLY | OWN | ALL_SHARDS | SPECIAL_RESPONSE, NO_KEYS, "0.1.0",
-        "from to [REV] [LIMIT limit] [AFTER last-key] [WITHVALUES]", "O(log n + m), m keys of the answer",
-        "Keys of an ordered database from one to another, both included; an empty one leaves that end open.";
-    Prefix: "prefix", Generic, -2, READONLY | OWN | ALL_SHARDS | SPECIAL_RESPONSE, NO_KEYS, "0.1.0",
-        "beginning [REV] [LIMIT limit] [AFTER last-key] [WITHVALUES]", "O(log n + m), m keys of the answer",
-        "Keys of an ordered database that begin with these bytes, in order.";
-    RandomKey: "randomkey", Generic, 1, READONLY | ALL_SHARDS | RANDOM, NO_KEYS, "1.0.0", "",
-        "O(1), O(shards) with few keys", "A key by chance, all about equally likely.";
-    RenameTo: "rename", Generic, 3, WRITE, RENAME, "1.0.0", "key newkey", "O(n), n bytes of the value",
-        "Gives a value another key, over what that key had.";
-    RenameNx: "renamenx", Generic, 3, WRITE | FAST, RENAME_NX, "1.0.0", "key newkey", "O(n), n bytes of the value",
-        "Gives a value another key if that is free.";
-    CopyTo: "copy", Generic, -3, WRITE | DENYOOM, COPY, "6.2.0", "source destination [DB destination-db] [REPLACE]",
-        "O(n), n bytes of the value", "Copies a value and its expiry to another key.";
-    Move: "move", Generic, 3, WRITE | FAST, MODIFY, "1.0.0", "key db", "O(n), n bytes of the value",
-        "Moves a key to another database.";
-    Touch: "touch", Generic, -2, READONLY | FAST | MULTI_SHARD | AGG_SUM, LOOK_EACH, "3.2.1", "key...", "O(n), n keys",
-        "Notes that keys were looked at, and counts them.";
-    DbSize: "dbsize", Server, 1, READONLY | FAST | KEYSPACE | ALL_SHARDS | AGG_SUM, NO_KEYS, "1.0.0", "", "O(1)",
-        "Number of keys in the database.";
-    FlushDb: "flushdb", Server, -1, WRITE | KEYSPACE | DANGEROUS | ALL_SHARDS | ALL_SUCCEEDED, NO_KEYS, "1.0.0", "[ASYNC|SYNC]",
-        "O(n), n keys in the database", "Removes all keys of the database.";
-    FlushAll: "flushall", Server, -1, WRITE | KEYSPACE | DANGEROUS | ALL_SHARDS | ALL_SUCCEEDED, NO_KEYS, "1.0.0", "[ASYNC|SYNC]",
-        "O(n), n keys", "Removes all keys of all databases.";
-    SwapDb: "swapdb", Server, 3, WRITE | FAST | KEYSPACE | DANGEROUS, NO_KEYS, "4.0.0", "index1 index2", "O(1)",
-        "Exchanges two databases.";
-    Object: "object", Generic, -2, CONTAINER, NO_KEYS, "2.2.3", "", "", "What is known of a key's value.";
-    ObjectEncoding: "object|encoding", Generic, 3, READONLY | RANDOM, LOOK_SECOND, "2.2.3", "key", "O(1)",
-        "The name that Redis would give to the value's form: int, embstr or raw.";
-    ObjectFreq: "object|freq", Generic, 3, READONLY | RANDOM, LOOK_SECOND, "4.0.0", "key", "O(1)",
-        "Refused: how often a key is used is not told.";
-    ObjectHelp: "object|help", Generic, 2, ANYTIME, NO_KEYS, "6.2.0", "", "O(1)", "Lists the subcommands.";
-    ObjectIdleTime: "object|idletime", Generic, 3, READONLY | RANDOM, LOOK_SECOND, "2.2.3", "key", "O(1)",
-        "Seconds since the last look; always 0, as looks are not noted.";
-    ObjectRefCount: "object|refcount", Generic, 3, READONLY | RANDOM, LOOK_SECOND, "2.2.3", "key", "O(1)",
-        "Number of references to the value; always 1.";
-
-    // ---- transactions ----
-    Multi: "multi", Transactions, 1, SESSION | FAST | ALLOW_BUSY, NO_KEYS, "1.2.0", "", "O(1)",
-        "Begins to queue commands.";
-    Exec: "exec", Transactions, 1, SESSION | SKIP_SLOWLOG, NO_KEYS, "1.2.0", "", "that of the queued commands",
-        "Executes the queued commands as one step, unless a watched key has changed.";
-    Discard: "discard", Transactions, 1, SESSION | FAST | ALLOW_BUSY, NO_KEYS, "2.0.0", "", "O(n), n queued commands",
-        "Forgets the queued commands and the watched keys.";
-    Watch: "watch", Transactions, -2, SESSION | FAST | ALLOW_BUSY, LOOK_EACH, "2.2.0", "key...", "O(n), n keys",
-        "Lets the next EXEC depend on these keys staying as they are.";
-    Unwatch: "unwatch", Transactions, 1, SESSION | FAST | ALLOW_BUSY, NO_KEYS, "2.2.0", "", "O(n), n watched keys",
-        "Forgets the watched keys.";
-
-    // ---- connection ----
-    Hello: "hello", Connection, -1, SESSION | FAST | NO_AUTH | ALLOW_BUSY, NO_KEYS, "6.0.0",
-        "[protover [AUTH username password] [SETNAME clientname]]", "O(1)",
-        "Chooses the protocol version, and answers who the server is.";
-    Auth: "auth", Connection, -2, SESSION | FAST | NO_AUTH | ALLOW_BUSY, NO_KEYS, "1.0.0", "[username] password", "O(1)",
-        "Authenticates the connection.";
-    Ping: "ping", Connection, -1, FAST | ALL_SHARDS | ALL_SUCCEEDED, NO_KEYS, "1.0.0", "[message]", "O(1)",
-        "Answers PONG, or the message.";
-    Echo: "echo", Connection, 2, ANYTIME | FAST, NO_KEYS, "1.0.0", "message", "O(1)", "Answers the message.";
-    Select: "select", Connection, 2, ANYTIME | FAST, NO_KEYS, "1.0.0", "index", "O(1)", "Chooses a database, 0 to 15.";
-    Quit: "quit", Connection, -1, SESSION | FAST | NO_AUTH | ALLOW_BUSY | DEPRECATED, NO_KEYS, "1.0.0", "", "O(1)",
-        "Closes the connection.";
-    Reset: "reset", Connection, 1, SESSION | FAST | NO_AUTH | ALLOW_BUSY, NO_KEYS, "6.2.0", "", "O(1)",
-        "Makes the connection as it was when it was new.";
-    Client: "client", Connection, -2, CONTAINER, NO_KEYS, "2.4.0", "", "", "Connections.";
-    ClientGetName: "client|getname", Connection, 2, SESSION, NO_KEYS, "2.6.9", "", "O(1)", "The connection's name.";
-    ClientHelp: "client|help", Connection, 2, ANYTIME, NO_KEYS, "5.0.0", "", "O(1)", "Lists the subcommands.";
-    ClientId: "client|id", Connection, 2, SESSION, NO_KEYS, "5.0.0", "", "O(1)", "The connection's number.";
-    ClientInfo: "client|info", Connection, 2, SESSION | RANDOM, NO_KEYS, "6.2.0", "", "O(1)",
-        "The connection's line of CLIENT LIST.";
-    ClientKill: "client|kill", Connection, -3, OPERATE | NOSCRIPT, NO_KEYS, "2.4.0",
-        "old-format|([ID client-id] [TYPE normal|master|replica|pubsub] [USER username] [ADDR addr] [LADDR addr] [SKIPME yes|no] [MAXAGE maxage])",
-        "O(n), n connections", "Closes connections.";
-    ClientList: "client|list", Connection, -2, OPERATE | NOSCRIPT | RANDOM, NO_KEYS, "2.4.0",
-        "[TYPE normal|master|replica|pubsub] [ID client-id...]", "O(n), n connections", "Lists connections.";
-    ClientNoEvict: "client|no-evict", Connection, 3, OPERATE | NOSCRIPT, NO_KEYS, "7.0.0", "ON|OFF", "O(1)",
-        "Has this client closed last where all clients hold too much memory.";
-    ClientNoTouch: "client|no-touch", Connection, 3, SESSION, NO_KEYS, "7.2.0", "ON|OFF", "O(1)",
-        "Accepted without effect, as looks are not noted.";
-    ClientReply: "client|reply", Connection, 3, SESSION, NO_KEYS, "3.2.0", "ON|OFF|SKIP", "O(1)",
-        "Switches answers off, on, or off for the next command.";
-    ClientSetInfo: "client|setinfo", Connection, 4, SESSION, NO_KEYS, "7.2.0", "(LIB-NAME libname)|(LIB-VER libver)", "O(1)",
-        "Tells the name or version of the client library.";
-    ClientSetName: "client|setname", Connection, 3, SESSION, NO_KEYS, "2.6.9", "connection-name", "O(1)",
-        "Names the connection.";
-
-    // ---- server ----
-    Info: "info", Server, -1, ANYTIME | DANGEROUS | RANDOM | ALL_SHARDS | SPECIAL_RESPONSE, NO_KEYS, "1.0.0", "[section...]", "O(1)",
-        "Figures of the server by section.";
-    Config: "config", Server, -2, CONTAINER, NO_KEYS, "2.0.0", "", "", "Options of the server.";
-    ConfigGet: "config|get", Server, -3, OPERATE | NOSCRIPT, NO_KEYS, "2.0.0", "parameter...", "O(n), n patterns",
-        "Options whose names match.";
-    ConfigHelp: "config|help", Server, 2, ANYTIME, NO_KEYS, "5.0.0", "", "O(1)", "Lists the subcommands.";
-    ConfigResetStat: "config|resetstat", Server, 2, OPERATE | NOSCRIPT, NO_KEYS, "2.0.0", "", "O(1)",
-        "Sets counters back to zero.";
-    ConfigRewrite: "config|rewrite", Server, 2, OPERATE | NOSCRIPT, NO_KEYS, "2.8.0", "", "O(1)",
-        "Refused: the configuration file belongs to its author.";
-    ConfigSet: "config|set", Server, -4, OPERATE | NOSCRIPT | ALL_NODES | ALL_SUCCEEDED, NO_KEYS, "2.0.0", "(parameter value)...",
-        "O(n), n options", "Changes options of the running server.";
-    Command: "command", Server, -1, ANYTIME | CONNECTION | UNORDERED, NO_KEYS, "2.8.13", "", "O(n), n commands",
-        "What the server knows of each command.";
-    CommandCount: "command|count", Server, 2, ANYTIME | CONNECTION, NO_KEYS, "2.8.13", "", "O(1)", "Number of commands.";
-    CommandDocs: "command|docs", Server, -2, ANYTIME | CONNECTION | UNORDERED, NO_KEYS, "7.0.0", "[command-name...]",
-        "O(n), n commands", "Summary and arguments of commands.";
-    CommandGetKeys: "command|getkeys", Server, -3, ANYTIME | CONNECTION, NO_KEYS, "2.8.13", "command [arg...]",
-        "O(n), n arguments", "The keys among a command's arguments.";
-    CommandGetKeysAndFlags: "command|getkeysandflags", Server, -3, ANYTIME | CONNECTION, NO_KEYS, "7.0.0", "command [arg...]",
-        "O(n), n arguments", "The keys among a command's arguments, each with what is done to it.";
-    CommandHelp: "command|help", Server, 2, ANYTIME | CONNECTION, NO_KEYS, "5.0.0", "", "O(1)", "Lists the subcommands.";
-    CommandInfo: "command|info", Server, -2, ANYTIME | CONNECTION | UNORDERED, NO_KEYS, "2.8.13", "[command-name...]",
-        "O(n), n commands", "Arity, flags and keys of commands.";
-    CommandList: "command|list", Server, -2, ANYTIME | CONNECTION | UNORDERED, NO_KEYS, "7.0.0",
-        "[FILTERBY (MODULE module-name)|(ACLCAT category)|(PATTERN pattern)]", "O(n), n commands", "Names of the commands.";
-    Time: "time", Server, 1, ANYTIME | FAST | RANDOM, NO_KEYS, "2.6.0", "", "O(1)",
-        "Seconds since the Unix epoch, and the microseconds of this second.";
-    Memory: "memory", Server, -2, CONTAINER, NO_KEYS, "4.0.0", "", "", "Where the memory is.";
-    MemoryDoctor: "memory|doctor", Server, 2, RANDOM | ALL_SHARDS | SPECIAL_RESPONSE, NO_KEYS, "4.0.0", "", "O(1)",
-        "Says whether memory looks healthy.";
-    MemoryHelp: "memory|help", Server, 2, ANYTIME, NO_KEYS, "4.0.0", "", "O(1)", "Lists the subcommands.";
-    MemoryStats: "memory|stats", Server, 2, RANDOM | ALL_SHARDS | SPECIAL_RESPONSE, NO_KEYS, "4.0.0", "", "O(1)",
-        "Figures of memory.";
-    MemoryUsage: "memory|usage", Server, -3, READONLY, LOOK_SECOND, "4.0.0", "key [SAMPLES count]", "O(1)",
-        "Bytes that a key and its value take.";
-    SlowLog: "slowlog", Server, -2, CONTAINER, NO_KEYS, "2.2.12", "", "", "Commands that took long.";
-    SlowLogGet: "slowlog|get", Server, -2, OPERATE | ALL_NODES | RANDOM, NO_KEYS, "2.2.12", "[count]", "O(n), n entries",
-        "The newest entries.";
-    SlowLogHelp: "slowlog|help", Server, 2, ANYTIME, NO_KEYS, "6.2.0", "", "O(1)", "Lists the subcommands.";
-    SlowLogLen: "slowlog|len", Server, 2, OPERATE | ALL_NODES | AGG_SUM | RANDOM, NO_KEYS, "2.2.12", "", "O(1)",
-        "Number of entries.";
-    SlowLogReset: "slowlog|reset", Server, 2, OPERATE | ALL_NODES | ALL_SUCCEEDED, NO_KEYS, "2.2.12", "", "O(n), n entries",
-        "Forgets all entries.";
-    Latency: "latency", Server, -2, CONTAINER, NO_KEYS, "2.8.13", "", "", "How long commands take.";
-    LatencyDoctor: "latency|doctor", Server, 2, OPERATE | NOSCRIPT | RANDOM | ALL_NODES | SPECIAL_RESPONSE, NO_KEYS, "2.8.13", "", "O(1)",
-        "Says whether there were spikes.";
-    LatencyHelp: "latency|help", Server, 2, ANYTIME, NO_KEYS, "2.8.13", "", "O(1)", "Lists the subcommands.";
-    LatencyHistogram: "latency|histogram", Server, -2, OPERATE | NOSCRIPT | RANDOM | ALL_NODES | SPECIAL_RESPONSE, NO_KEYS, "7.0.0", "[command...]",
-        "O(n), n commands", "Calls of commands by latency.";
-    LatencyHistory: "latency|history", Server, 3, OPERATE | NOSCRIPT | RANDOM | ALL_NODES | SPECIAL_RESPONSE, NO_KEYS, "2.8.13", "event", "O(1)",
-        "Spikes of an event; always none.";
-    LatencyLatest: "latency|latest", Server, 2, OPERATE | NOSCRIPT | RANDOM | ALL_NODES | SPECIAL_RESPONSE, NO_KEYS, "2.8.13", "", "O(1)",
-        "The latest spike of each event; always none.";
-    LatencyReset: "latency|reset", Server, -2, OPERATE | NOSCRIPT | ALL_NODES | ALL_SUCCEEDED, NO_KEYS, "2.8.13", "[event...]", "O(1)",
-        "Forgets spikes.";
-    Debug: "debug", Server, -2, CONTAINER | ADMIN | SESSION, NO_KEYS, "1.0.0", "", "", "For tests.";
-    DebugHelp: "debug|help", Server, 2, OPERATE | NOSCRIPT, NO_KEYS, "1.0.0", "", "O(1)", "Lists the subcommands.";
-    DebugSleep: "debug|sleep", Server, 3, OPERATE | NOSCRIPT, NO_KEYS, "1.0.0", "seconds", "O(1)",
-        "Answers after so many seconds; other connections go on.";
-    LolWut: "lolwut", Server, -1, READONLY | FAST, NO_KEYS, "5.0.0", "[VERSION version]", "O(1)", "A picture and the version.";
 }

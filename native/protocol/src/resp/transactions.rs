@@ -2,9 +2,10 @@
 //! waist.
 
 use super::call::{Call, Done, Flow};
+use super::dispatch;
 use super::encoder::{Encoder, Failure};
 use super::reply_format::{FULL, ReplyFormat};
-use super::request::{self, Pairs, Request, pairs, takes_pairs};
+use super::request::{self, Pairs, Request, pairs};
 use super::session::{State, observe};
 use super::spec::DENYOOM;
 use super::table::Name;
@@ -283,7 +284,7 @@ impl<H: Host> Call<'_, '_, H> {
         let (mut work, mut words) = (Work::new(&*self.host), 0);
         for ((_, arguments), part) in requests.iter().zip(parts) {
             match part {
-                Part::Local(name, arguments) => work.add(*name, arguments),
+                Part::Local(name, arguments) => work.add(dispatch::effort(*name), arguments),
                 _ => words += arguments.len() as u64,
             }
         }
@@ -303,9 +304,9 @@ impl<H: Host> Call<'_, '_, H> {
         let mut parts = Vec::with_capacity(requests.len());
         let (now_ms, value_bytes_max) = (self.encoder.now_ms, self.host.limits().value_bytes_max);
         for (&(name, arguments), pairs) in requests.iter().zip(paired) {
-            let random = self.state.random(self.host);
-            let request = Request { name, arguments, pairs, now_ms, value_bytes_max, random };
-            parts.push(match request.build() {
+            let seed = if dispatch::takes_seed(name) { self.state.random(self.host) } else { 0 };
+            let request = Request { name, arguments, now_ms, value_bytes_max };
+            parts.push(match dispatch::build(&request, pairs, seed) {
                 Some(Ok((command, format))) => {
                     commands.push((database, command));
                     Part::Store(format, resp3)
@@ -461,5 +462,5 @@ fn requests<'a>(
 }
 
 fn paired<'a>(request: &(Name, &'a [&'a [u8]])) -> Pairs<'a> {
-    if takes_pairs(request.0) { pairs(request.1) } else { Pairs::default() }
+    if dispatch::takes_pairs(request.0) { pairs(request.1) } else { Pairs::default() }
 }

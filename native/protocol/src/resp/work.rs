@@ -17,7 +17,6 @@
 //! | a client of CLIENT KILL, INFO | 1 |
 //! | an entry of SLOWLOG GET, whether wanted or not | 8 |
 
-use super::table::Name;
 use crate::Host;
 
 const KIB_COPIED_UNITS: u64 = 3;
@@ -29,6 +28,34 @@ const PATTERN_KIB_UNITS: u64 = 512;
 const CLIENT_TOLD_UNITS: u64 = 4;
 const CLIENT_UNITS: u64 = 1;
 const SLOW_ENTRY_UNITS: u64 = 8;
+
+/// What the answer to a command of the session costs beside its words. Each row of the command
+/// table chooses one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Effort {
+    /// Nothing.
+    Words,
+    /// The server's figures.
+    Figures,
+    /// The server's figures, and a look at each client.
+    FiguresAndClients,
+    /// What the command table says about commands.
+    Commands,
+    /// A list of names.
+    NameTable,
+    /// The commands whose names match a pattern.
+    CommandNames,
+    /// The options whose names match patterns.
+    OptionNames,
+    /// Options by their names.
+    Options,
+    /// A line for each client.
+    ClientLines,
+    /// A look at each client.
+    Clients,
+    /// The entries of the slow log.
+    SlowLog,
+}
 
 /// Adds up what the session's own commands of one EXEC cost.
 pub(super) struct Work<'h, H> {
@@ -43,26 +70,22 @@ impl<'h, H: Host> Work<'h, H> {
         Work { host, clients: None, units: 0 }
     }
 
-    pub(super) fn add(&mut self, name: Name, arguments: &[&[u8]]) {
-        use Name::*;
+    pub(super) fn add(&mut self, effort: Effort, arguments: &[&[u8]]) {
         let words = arguments.len() as u64;
         let bytes = arguments.iter().map(|argument| argument.len() as u64).sum::<u64>();
         let patterns = NAMES_UNITS + bytes * PATTERN_KIB_UNITS / 1_024;
-        let own = match name {
-            Info => SERVER_UNITS + self.clients() * CLIENT_UNITS,
-            MemoryStats | MemoryDoctor | LolWut | ConfigResetStat => SERVER_UNITS,
-            Command | CommandInfo | CommandDocs | LatencyHistogram => {
-                COMMANDS_UNITS + words * LOOKUP_UNITS
-            }
-            CommandList => patterns,
-            ConfigGet => patterns + words * LOOKUP_UNITS,
-            ConfigSet => NAMES_UNITS + words * LOOKUP_UNITS,
-            ClientList => NAMES_UNITS + self.clients() * CLIENT_TOLD_UNITS,
-            ClientKill => NAMES_UNITS + self.clients() * CLIENT_UNITS,
-            SlowLogGet => NAMES_UNITS + self.host.slow_log_len() as u64 * SLOW_ENTRY_UNITS,
-            ObjectHelp | ClientHelp | ConfigHelp | CommandHelp | MemoryHelp | SlowLogHelp
-            | LatencyHelp | DebugHelp => NAMES_UNITS,
-            _ => 0,
+        let own = match effort {
+            Effort::Words => 0,
+            Effort::Figures => SERVER_UNITS,
+            Effort::FiguresAndClients => SERVER_UNITS + self.clients() * CLIENT_UNITS,
+            Effort::Commands => COMMANDS_UNITS + words * LOOKUP_UNITS,
+            Effort::NameTable => NAMES_UNITS,
+            Effort::CommandNames => patterns,
+            Effort::OptionNames => patterns + words * LOOKUP_UNITS,
+            Effort::Options => NAMES_UNITS + words * LOOKUP_UNITS,
+            Effort::ClientLines => NAMES_UNITS + self.clients() * CLIENT_TOLD_UNITS,
+            Effort::Clients => NAMES_UNITS + self.clients() * CLIENT_UNITS,
+            Effort::SlowLog => NAMES_UNITS + self.host.slow_log_len() as u64 * SLOW_ENTRY_UNITS,
         };
         let units = own + words + bytes * KIB_COPIED_UNITS / 1_024;
         self.units = self.units.saturating_add(units);

@@ -1,6 +1,7 @@
 use super::Conversation;
 use crate::memcached::COMMANDS;
 use crate::memcached::answer::Writing;
+use crate::memcached::table::{KINDS, Kind};
 use crate::memcached::turn::Turn;
 use crate::testing::client;
 use crate::{CommandStats, ProtocolName};
@@ -174,4 +175,14 @@ fn nothing_is_read_after_quit() {
     let mut conversation = Conversation::new();
     let outcome = conversation.send("quit\r\nmn\r\n");
     assert!(outcome.closed && outcome.output.is_empty());
+}
+
+#[test]
+fn every_command_of_the_table_is_known() {
+    for (name, kind) in COMMANDS.iter().zip(KINDS) {
+        if let Kind::Command(..) = kind {
+            let counted = counted(&mut Conversation::new(), &format!("{name}\r\n"));
+            assert_eq!(counted.trim_end_matches('!'), *name, "MemcachedSession::respond");
+        }
+    }
 }

@@ -1,0 +1,102 @@
+//! From a command to its handler, as the rows of the table name it.
+//!
+//! All functions here are generated from the rows: a row without a handler, or with one that does
+//! not exist, does not compile, and no command shares the handler of another by accident.
+
+use super::call::{Call, Done, Flow};
+use super::expiry::TimeUnit;
+use super::reply_format::ReplyFormat;
+use super::request::{Built, Pair, Request, wrong_arity};
+use super::table::{Name, each_command};
+use super::work::Effort;
+use super::{bits, keys, range, strings};
+use crate::Host;
+use todana_command::Condition;
+
+macro_rules! dispatch {
+    ($($id:ident {
+        name: $name:literal, handler: $handler:ident $(($($details:tt)*))?, $($row:tt)*
+    })*) => {
+        /// The command for the store that a request asks for, and the format of its reply; `None`
+        /// if the session answers the request itself. `pairs` are the arguments in pairs and `seed`
+        /// is a random number, for commands that take them.
+        #[inline]
+        pub(super) fn build<'a>(
+            request: &Request<'a>,
+            pairs: &'a [Pair<'a>],
+            seed: u64,
+        ) -> Option<Built<'a>> {
+            match request.name {
+                $(Name::$id => dispatch!(@build request pairs seed $handler ($($($details)*)?)),)*
+            }
+        }
+
+        /// Whether a command needs its arguments in pairs.
+        #[inline]
+        pub(super) fn takes_pairs(name: Name) -> bool {
+            match name {
+                $(Name::$id => dispatch!(@takes_pairs $handler),)*
+            }
+        }
+
+        /// Whether a command needs a random number.
+        #[inline]
+        pub(super) fn takes_seed(name: Name) -> bool {
+            match name {
+                $(Name::$id => dispatch!(@takes_seed $handler),)*
+            }
+        }
+
+        /// What the session's own answer costs in EXEC beside its words.
+        pub(super) fn effort(name: Name) -> Effort {
+            match name {
+                $(Name::$id => dispatch!(@effort $handler ($($($details)*)?)),)*
+            }
+        }
+
+        fn answer<H: Host>(call: &mut Call<'_, '_, H>) -> Done {
+            match call.name {
+                $(Name::$id => dispatch!(@answer call $handler ($($($details)*)?)),)*
+            }
+        }
+    };
+
+    (@build $request:ident $pairs:ident $seed:ident Store($function:path $(, $with:expr)*)) => {
+        Some($function($request $(, $with)*))
+    };
+    (@build $request:ident $pairs:ident $seed:ident Pairs($function:path $(, $with:expr)*)) => {
+        Some($function($request, $pairs $(, $with)*))
+    };
+    (@build $request:ident $pairs:ident $seed:ident Seeded($function:path $(, $with:expr)*)) => {
+        Some($function($request, $seed $(, $with)*))
+    };
+    (@build $request:ident $pairs:ident $seed:ident Session($($details:tt)*)) => { None };
+    (@build $request:ident $pairs:ident $seed:ident Container()) => { None };
+
+    (@takes_pairs Pairs) => { true };
+    (@takes_pairs $handler:ident) => { false };
+
+    (@takes_seed Seeded) => { true };
+    (@takes_seed $handler:ident) => { false };
+
+    (@effort Session($effort:ident, $($details:tt)*)) => { Effort::$effort };
+    (@effort $handler:ident($($details:tt)*)) => { Effort::Words };
+
+    (@answer $call:ident Session($effort:ident, $method:ident $(, $with:expr)*)) => {
+        $call.$method($($with),*)
+    };
+    // Containers need a subcommand, and `build` has made a command of all others.
+    (@answer $call:ident $handler:ident($($details:tt)*)) => { Err(wrong_arity($call.name)) };
+}
+
+each_command!(dispatch);
+
+impl<H: Host> Call<'_, '_, H> {
+    /// Answers the request, failures included.
+    pub(super) fn run(&mut self) -> Flow {
+        answer(self).unwrap_or_else(|failure| {
+            self.encoder.error(&failure);
+            Flow::Continue
+        })
+    }
+}

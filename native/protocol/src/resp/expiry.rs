@@ -1,0 +1,74 @@
+//! Moments among the arguments: seconds or milliseconds, from now or since the Unix epoch.
+
+use super::encoder::Failure;
+use super::number;
+use super::request::{NOT_AN_INTEGER, Request, SYNTAX};
+use todana_command::Expires;
+
+impl Request<'_> {
+    /// An expiry out of an argument, which must be a positive number.
+    pub(super) fn expiry(&self, unit: TimeUnit, at: usize) -> Result<Expires, Failure> {
+        let number = number::integer(self.arguments[at]).ok_or(NOT_AN_INTEGER)?;
+        let at_ms = self.moment(unit, number).filter(|_| number > 0);
+        at_ms.map(Expires::At).ok_or_else(|| self.invalid_expiry())
+    }
+
+    /// Milliseconds since the Unix epoch, 0 for what was before; `None` beyond 63 bits.
+    pub(super) fn moment(&self, unit: TimeUnit, number: i64) -> Option<u64> {
+        let ms = if unit.seconds { number.checked_mul(1000)? } else { number };
+        let base = if unit.absolute { 0 } else { i64::try_from(self.now_ms).ok()? };
+        Some(u64::try_from(ms.checked_add(base)?).unwrap_or(0))
+    }
+
+    pub(super) fn invalid_expiry(&self) -> Failure {
+        format!("ERR invalid expire time in '{}' command", self.name.spec().name).into()
+    }
+}
+
+/// The one option that SET and GETEX take about the expiry. It may be repeated; the last one
+/// counts.
+#[derive(Default)]
+pub(super) struct ExpiryOption {
+    /// A moment, and the position of its argument.
+    pub(super) unit: Option<(TimeUnit, usize)>,
+    /// KEEPTTL or PERSIST.
+    pub(super) other: bool,
+}
+
+impl ExpiryOption {
+    /// Takes EX, PX, EXAT or PXAT at a position; returns that of its argument.
+    pub(super) fn take(&mut self, request: &Request<'_>, at: usize) -> Result<usize, Failure> {
+        let unit = TimeUnit::of(request.arguments[at]).ok_or(SYNTAX)?;
+        let mixed = self.other || self.unit.is_some_and(|(known, _)| known != unit);
+        if mixed || at + 1 >= request.arguments.len() {
+            return Err(SYNTAX);
+        }
+        self.unit = Some((unit, at + 1));
+        Ok(at + 1)
+    }
+}
+
+/// How a moment is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct TimeUnit {
+    pub(super) seconds: bool,
+    pub(super) absolute: bool,
+}
+
+impl TimeUnit {
+    pub(super) const SECONDS: TimeUnit = TimeUnit { seconds: true, absolute: false };
+    pub(super) const MILLISECONDS: TimeUnit = TimeUnit { seconds: false, absolute: false };
+    pub(super) const AT_SECONDS: TimeUnit = TimeUnit { seconds: true, absolute: true };
+    pub(super) const AT_MILLISECONDS: TimeUnit = TimeUnit { seconds: false, absolute: true };
+
+    fn of(option: &[u8]) -> Option<TimeUnit> {
+        const OPTIONS: [(&[u8], TimeUnit); 4] = [
+            (b"ex", TimeUnit::SECONDS),
+            (b"px", TimeUnit::MILLISECONDS),
+            (b"exat", TimeUnit::AT_SECONDS),
+            (b"pxat", TimeUnit::AT_MILLISECONDS),
+        ];
+        let found = OPTIONS.iter().find(|(word, _)| option.eq_ignore_ascii_case(word));
+        found.map(|(_, unit)| *unit)
+    }
+}
