@@ -295,11 +295,15 @@ removed.
 %% ---------------------------------------------------------------- tables ---
 
 -doc """
-Creates a table, or finds the open one of this name. Returns `{error, exists}`
-if the open one has other options.
+Creates a table, or finds the open one of this name. If the open one has other
+options, returns these with both values, for example
+`{error, {exists, #{codec => {raw, term}}}}`: present is `raw`, given was
+`term`.
 """.
 -spec open(atom(), open_options()) ->
-    {ok, handle()} | {error, exists | full}.
+    {ok, handle()} | {error, {exists, Differing} | full}
+when
+    Differing :: #{atom() => {Present :: term(), Given :: term()}}.
 open(Name, Options) ->
     case todana_tables:open(Name, Options) of
         {badarg, _, _} = Misuse ->
@@ -322,8 +326,9 @@ list() ->
     lists:sort([Name || {Name, _} <- todana_nif:tables()]).
 
 -doc """
-Name and options of a table. `order` is present for an `ordered_set`, and
-`database` for the tables of network clients.
+Name, options and figures of a table. `order` is present for an `ordered_set`,
+and `database` for the tables of network clients. `shards` is the actual number.
+The figures are those of `stats/1`.
 """.
 -spec info(table()) -> #{
     name := atom(),
@@ -334,36 +339,18 @@ Name and options of a table. `order` is present for an `ordered_set`, and
     entries_max := pos_integer() | infinity,
     bytes_max := pos_integer() | infinity,
     when_full := evict | refuse,
-    database => 0..15
+    shards := pos_integer(),
+    database => 0..15,
+    entries := non_neg_integer(),
+    bytes := non_neg_integer(),
+    hits := non_neg_integer(),
+    misses := non_neg_integer(),
+    expired := non_neg_integer(),
+    evicted := non_neg_integer(),
+    refused := non_neg_integer()
 }.
 info(Table) ->
-    case todana_nif:options(Table) of
-        {Name, Codec, TtlMs, Limits, Order, Database} ->
-            {EntriesMax, BytesMax, WhenFull} = Limits,
-            Info = #{
-                name => Name,
-                type => type(Order),
-                codec => Codec,
-                ttl_ms => or_infinity(TtlMs),
-                entries_max => or_infinity(EntriesMax),
-                bytes_max => or_infinity(BytesMax),
-                when_full => WhenFull
-            },
-            Optional = #{order => Order, database => Database},
-            maps:merge(
-                Info, maps:filter(fun(_, V) -> V =/= nil end, Optional)
-            );
-        Misuse ->
-            todana_error:raise(info, [Table], Misuse)
-    end.
-
--spec type(order() | nil) -> set | ordered_set.
-type(nil) -> set;
-type(_Order) -> ordered_set.
-
--spec or_infinity(T | nil) -> T | infinity.
-or_infinity(nil) -> infinity;
-or_infinity(Limit) -> Limit.
+    answer(info, [Table], todana_tables:info(Table)).
 
 -doc """
 The handle of a table. It is no faster than the name, but identifies this very
@@ -386,7 +373,7 @@ get(Table, Key) ->
     case todana_nif:get(Table, Key) of
         {ok, _} = Found -> Found;
         error -> error;
-        Other -> get_slowly(Table, Key, Other)
+        Other -> get_slowly(get, [Table, Key], Other)
     end.
 
 -doc "The value of a key, or a default.".
@@ -398,23 +385,26 @@ get(Table, Key, Default) ->
         error ->
             Default;
         Other ->
-            case get_slowly(Table, Key, Other) of
+            case get_slowly(get, [Table, Key, Default], Other) of
                 {ok, Value} -> Value;
                 error -> Default
             end
     end.
 
--spec get_slowly(table(), key(), term()) -> {ok, value()} | error.
-get_slowly(_Table, _Key, {encoded, Bytes}) ->
+%% The function and the arguments of the call, and the first answer.
+-spec get_slowly(atom(), [term()], term()) -> {ok, value()} | error.
+get_slowly(_Function, _Arguments, {ok, _} = Found) ->
+    Found;
+get_slowly(_Function, _Arguments, error) ->
+    error;
+get_slowly(_Function, _Arguments, {encoded, Bytes}) ->
     {ok, todana_codec:decode(Bytes)};
-get_slowly(Table, Key, encode) ->
-    Encoded = encoded(get, [Table, Key], Table, Key),
-    case todana_nif:get(Table, Encoded, ?ENCODED) of
-        {encoded, Bytes} -> {ok, todana_codec:decode(Bytes)};
-        Result -> answer(get, [Table, Key], Result)
-    end;
-get_slowly(Table, Key, Misuse) ->
-    todana_error:raise(get, [Table, Key], Misuse).
+get_slowly(Function, [Table, Key | _] = Arguments, encode) ->
+    Encoded = encoded(Function, Arguments, Table, Key),
+    Result = todana_nif:get(Table, Encoded, ?ENCODED),
+    get_slowly(Function, Arguments, Result);
+get_slowly(Function, Arguments, Misuse) ->
+    todana_error:raise(Function, Arguments, Misuse).
 
 -doc "The value of a key with version, flags and expiry.".
 -spec get_entry(table(), key()) -> {ok, entry()} | error.
@@ -573,7 +563,11 @@ delete(Table, Key, #{version := Version} = Options) when
     Delete = fun(K, Form) -> todana_nif:delete(Table, K, Only, Form) end,
     on_key(delete, [Table, Key, Options], Key, Delete);
 delete(Table, Key, Options) ->
-    Misuse = {badarg, 3, {bad_option, version}},
+    Cause = case is_map(Options) of
+        true -> {bad_option, version};
+        false -> not_a_map
+    end,
+    Misuse = {badarg, 3, Cause},
     todana_error:raise(delete, [Table, Key, Options], Misuse).
 
 -doc "`update/4` without options.".
@@ -617,7 +611,7 @@ update(Arguments, Table, Key, Function, Options) when
     Result = todana_update:update(Table, Key, Function, Wanted),
     answer(update, Arguments, Result);
 update(Arguments, _Table, _Key, _Function, _Options) ->
-    todana_error:raise(update, Arguments, {badarg, 3, not_a_function}).
+    todana_error:raise(update, Arguments, {badarg, 3, {not_a_function, 1}}).
 
 -doc """
 Adds to a counter and returns its new value; `error` if there is no record.
@@ -668,7 +662,7 @@ when
 expire(Table, Key, When) ->
     Options =
         case When of
-            #{} -> When;
+            _ when is_map(When); is_list(When) -> When;
             TtlMs -> #{ttl_ms => TtlMs}
         end,
     #{expires := Expires} =
@@ -688,7 +682,7 @@ persist(Table, Key) ->
         () -> {ok, value()} | {ok, value(), put_options()} | {error, term()}
     ).
 fetch(Table, Key, Compute) ->
-    fetch(Table, Key, Compute, #{}).
+    fetch([Table, Key, Compute], Table, Key, Compute, #{}).
 
 -doc """
 The value of a key. If there is none, `Compute` computes the value, and `fetch`
@@ -708,20 +702,24 @@ when
     Compute :: fun(
         () -> {ok, value()} | {ok, value(), put_options()} | {error, term()}
     ).
-fetch(Table, Key, Compute, Options) when is_function(Compute, 0) ->
+fetch(Table, Key, Compute, Options) ->
     Arguments = [Table, Key, Compute, Options],
+    fetch(Arguments, Table, Key, Compute, Options).
+
+-spec fetch([term()], table(), key(), fun(() -> term()), fetch_options()) ->
+    {ok, value()} | {error, term()}.
+fetch(Arguments, Table, Key, Compute, Options) when is_function(Compute, 0) ->
     %% Read before a hit, too: misuse must not depend on the table's contents.
     Wanted = fetch_wanted(Arguments, Options),
-    case get(Table, Key) of
+    case get_slowly(fetch, Arguments, todana_nif:get(Table, Key)) of
         {ok, _} = Found ->
             Found;
         error ->
             Result = todana_fetch:miss(Table, Key, Compute, Wanted),
             answer(fetch, Arguments, Result)
     end;
-fetch(Table, Key, Compute, Options) ->
-    Misuse = {badarg, 3, not_a_function},
-    todana_error:raise(fetch, [Table, Key, Compute, Options], Misuse).
+fetch(Arguments, _Table, _Key, _Compute, _Options) ->
+    todana_error:raise(fetch, Arguments, {badarg, 3, {not_a_function, 0}}).
 
 -spec fetch_wanted([term()], fetch_options()) -> map().
 fetch_wanted(_Arguments, Options) when Options =:= #{} ->
@@ -740,7 +738,7 @@ get_many(Table, Keys) ->
 -spec put_many(table(), [{key(), value()}] | #{key() => value()}) ->
     ok | {error, full}.
 put_many(Table, Pairs) ->
-    put_many(Table, Pairs, #{}).
+    put_many([Table, Pairs], Table, Pairs, #{}).
 
 -doc """
 Stores pairs. With `atomic => true`, stores up to 32,768 pairs in one step: no
@@ -751,7 +749,12 @@ one pair after another; the pairs before an `{error, full}` are stored.
     table(), [{key(), value()}] | #{key() => value()}, many_options()
 ) -> ok | {error, full | present}.
 put_many(Table, Pairs, Options) ->
-    Arguments = [Table, Pairs, Options],
+    put_many([Table, Pairs, Options], Table, Pairs, Options).
+
+-spec put_many(
+    [term()], table(), [{key(), value()}] | #{key() => value()}, many_options()
+) -> ok | {error, full | present}.
+put_many(Arguments, Table, Pairs, Options) ->
     Wanted = wanted(put_many, Arguments, many, Options),
     answer(put_many, Arguments, todana_many:put(Table, Pairs, Wanted)).
 
@@ -823,7 +826,8 @@ the cursor of the next page: `range/4` without options.
 -spec range(table(), first | bound(), last | bound()) ->
     {[{key(), value()}], range_cursor() | done}.
 range(Table, From, To) ->
-    range(Table, From, To, #{}).
+    Result = todana_ranges:range(Table, From, To, #{}),
+    answer(range, [Table, From, To], Result).
 
 -doc """
 A page of the records from one key to another in the table's order, and the
@@ -851,7 +855,7 @@ of the next page: `prefix/3` without options.
 -spec prefix(table(), iodata() | term()) ->
     {[{key(), value()}], range_cursor() | done}.
 prefix(Table, Prefix) ->
-    prefix(Table, Prefix, #{}).
+    answer(prefix, [Table, Prefix], todana_ranges:prefix(Table, Prefix, #{})).
 
 -doc """
 A page of the records whose keys have a prefix, in order, and the cursor of the
@@ -921,7 +925,7 @@ fold_range(Function, Acc, Table, From, To) when is_function(Function, 3) ->
             todana_error:raise(fold_range, Arguments, Misuse)
     end;
 fold_range(Function, Acc, Table, From, To) ->
-    Misuse = {badarg, 1, not_a_function},
+    Misuse = {badarg, 1, {not_a_function, 3}},
     todana_error:raise(fold_range, [Function, Acc, Table, From, To], Misuse).
 
 %% ------------------------------------------------------- the whole table ---
@@ -929,13 +933,13 @@ fold_range(Function, Acc, Table, From, To) ->
 -doc "The first page of a scan: `scan/3` from `start`, without options.".
 -spec scan(table()) -> {[{key(), value()}], cursor() | done}.
 scan(Table) ->
-    scan(Table, start).
+    answer(scan, [Table], todana_pages:scan(Table, start, #{})).
 
 -doc "`scan/3` without options.".
 -spec scan(table(), start | cursor()) ->
     {[{key(), value()}], cursor() | done}.
 scan(Table, Cursor) ->
-    scan(Table, Cursor, #{}).
+    answer(scan, [Table, Cursor], todana_pages:scan(Table, Cursor, #{})).
 
 -doc """
 A page of records, and the cursor of the next page. `count` is the approximate
@@ -966,7 +970,7 @@ fold(Function, Acc, Table) when is_function(Function, 3) ->
         Misuse -> todana_error:raise(fold, [Function, Acc, Table], Misuse)
     end;
 fold(Function, Acc, Table) ->
-    Misuse = {badarg, 1, not_a_function},
+    Misuse = {badarg, 1, {not_a_function, 3}},
     todana_error:raise(fold, [Function, Acc, Table], Misuse).
 
 -doc """
@@ -984,7 +988,7 @@ fold_snapshot(Function, Acc, Table) when is_function(Function, 3) ->
     Result = todana_pages:fold_snapshot(Function, Acc, Table),
     answer(fold_snapshot, [Function, Acc, Table], Result);
 fold_snapshot(Function, Acc, Table) ->
-    Misuse = {badarg, 1, not_a_function},
+    Misuse = {badarg, 1, {not_a_function, 3}},
     todana_error:raise(fold_snapshot, [Function, Acc, Table], Misuse).
 
 -doc "Number of records, including expired ones that are not yet removed.".

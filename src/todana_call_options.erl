@@ -49,7 +49,7 @@ read(Kind, Options) when is_map(Options) ->
         [Unknown | _] -> {error, {unknown_option, Unknown}}
     end;
 read(_Kind, _Options) ->
-    {error, bad_option}.
+    {error, not_a_map}.
 
 -spec allowed(kind()) -> [atom()].
 allowed(open) ->

@@ -40,7 +40,9 @@ format_error(_Reason, [{_M, _F, _Arguments, Location} | _]) ->
 
 -spec text(term()) -> iodata().
 text(no_such_table) -> "no open table of this name, or a closed handle";
-text(not_iodata) -> "not iodata, which a table with codec raw needs";
+text(not_iodata) ->
+    "not iodata, which a table with codec raw needs; a table that is opened "
+    "with the option codec => term stores any term";
 text(key_too_long) ->
     "longer than a key may be (64 KiB; a list of 81,920 elements)";
 text(local_fun) ->
@@ -61,9 +63,10 @@ text({too_many_pairs, Most}) ->
     io_lib:format("more than ~b pairs to store in one step", [Most]);
 text(not_ordered) -> "not an ordered table";
 text(not_a_pair) -> "contains an element that is not {Key, Value}";
-text(not_a_function) -> "not a function of that arity";
+text({not_a_function, Arity}) ->
+    io_lib:format("not a function of arity ~b", [Arity]);
 text(not_an_atom) -> "not an atom";
-text(not_a_cursor) -> "not a cursor that scan/2,3 returned";
+text(not_a_cursor) -> "not a cursor that scan/1,2,3 returned";
 text(not_a_version) -> "not a version that get_entry/2 returned";
 text(no_transaction) -> "not a transaction that this process is running";
 text(nested_transaction) ->
@@ -74,6 +77,7 @@ text(prefix_of_terms) ->
     "option prefix needs a table with codec raw or an ordered one; here, "
     "subscribe to one key with option key, or to all";
 text(not_running) -> "the application todana is not running";
+text(not_a_map) -> "options must be a map, for example #{codec => term}";
 text(bad_option) -> "an option has a value of the wrong type";
 text({bad_option, Name}) ->
     io_lib:format("option ~tp has a value of the wrong type", [Name]);

@@ -27,7 +27,7 @@ miss(Table, Key, Compute, Wanted) ->
 
 %% Iodata with the same bytes is the same key.
 -spec key(tuple(), term()) -> term().
-key({_, raw, _, _, _, _}, Key) -> iolist_to_binary(Key);
+key({_, raw, _, _, _, _, _}, Key) -> iolist_to_binary(Key);
 key(_, Key) -> Key.
 
 -spec join(

@@ -268,7 +268,7 @@ handle(_) -> erlang:nif_error(not_loaded).
 -spec options(table()) ->
     {atom(), raw | term, non_neg_integer() | nil,
      {pos_integer() | nil, pos_integer() | nil, evict | refuse},
-     order(), non_neg_integer() | nil}
+     order(), non_neg_integer() | nil, {pos_integer() | nil, pos_integer()}}
     | misuse().
 options(_) -> erlang:nif_error(not_loaded).
 

@@ -33,6 +33,8 @@ page(Table, Cursor, #{count := Count} = Options) when
     end;
 page(Table, Cursor, Options) when Options =:= #{} ->
     page(Table, Cursor, #{count => ?COUNT});
+page(_Table, _Cursor, Options) when not is_map(Options) ->
+    {badarg, 3, not_a_map};
 page(_Table, _Cursor, _Options) ->
     {badarg, 3, {bad_option, count}}.
 
@@ -59,7 +61,7 @@ decoded(Pairs) ->
     {ok, Acc} | {badarg, 3, term()}.
 fold(Function, Acc, Table) ->
     case todana_nif:options(Table) of
-        {_, _, _, _, nil, _} ->
+        {_, _, _, _, nil, _, _} ->
             fold(Function, Acc, Table, 0);
         {badarg, 1, Cause} ->
             {badarg, 3, Cause};

@@ -8,15 +8,22 @@
 -moduledoc false.
 -behaviour(gen_server).
 
--export([open/2, close/1, open_databases/0, start_link/0]).
+-export([open/2, info/1, close/1, open_databases/0, start_link/0]).
 -export([init/1, handle_call/3, handle_cast/2]).
 
 -define(KEY(Name), {?MODULE, Name}).
 -define(DATABASES, 16).
+%% The counts that are part of `todana:info/1'.
+-define(INFO_COUNTS, [
+    entries, bytes, hits, misses, expired, evicted, refused
+]).
+
+-type open_error() ::
+    {exists, #{atom() => {term(), term()}}} | full | no_such_database.
 
 -doc "See `todana:open/2`.".
 -spec open(term(), term()) ->
-    {ok, reference()} | {error, atom()} | todana_error:cause().
+    {ok, reference()} | {error, open_error()} | todana_error:cause().
 open(Name, Options) when is_atom(Name) ->
     case {database(Name), todana_call_options:read(open, Options)} of
         {none, {ok, Wanted}} ->
@@ -31,6 +38,30 @@ open(Name, Options) when is_atom(Name) ->
     end;
 open(_Name, _Options) ->
     {badarg, 1, not_an_atom}.
+
+-doc "See `todana:info/1`.".
+-spec info(todana:table()) -> map() | todana_error:cause().
+info(Table) ->
+    case todana_nif:handle(Table) of
+        {badarg, _, _} = Misuse ->
+            Misuse;
+        Handle ->
+            case {todana_nif:options(Handle), todana_nif:counts(Handle)} of
+                {{_, _, _, _, _, _, {_, Shards}} = Options, Counts} when
+                    is_list(Counts)
+                ->
+                    Figures = #{
+                        Name => Count
+                     || {Text, Count} <- Counts,
+                        Name <- ?INFO_COUNTS,
+                        atom_to_binary(Name) =:= Text
+                    },
+                    Info = options(Options),
+                    maps:merge(Info#{shards := Shards}, Figures);
+                _Closed ->
+                    {badarg, 1, no_such_table}
+            end
+    end.
 
 -doc "Opens `db0` to `db15`.".
 -spec open_databases() -> ok.
@@ -97,7 +128,12 @@ handle_call({open, Name, Wanted}, _From, State) ->
     Result = todana_nif:open(
         Name, Codec, or_nil(TtlMs), Limits, Shards, Order
     ),
-    {reply, keep(Name, Result), State};
+    case keep(Name, Result) of
+        {error, exists} ->
+            {reply, {error, {exists, differing(Name, Wanted)}}, State};
+        Kept ->
+            {reply, Kept, State}
+    end;
 handle_call({open_database, Name, Number}, _From, State) ->
     {reply, keep(Name, todana_nif:open_database(Name, Number)), State};
 handle_call({close, Handle}, _From, State) ->
@@ -124,6 +160,48 @@ keep(Name, {ok, Handle}) ->
     {ok, Handle};
 keep(_Name, Error) ->
     Error.
+
+%% The options in which an open table differs from those that are wanted:
+%% {Present, Wanted}.
+-spec differing(atom(), map()) -> #{atom() => {term(), term()}}.
+differing(Name, #{order := Order} = Wanted0) ->
+    Wanted = maps:merge(#{shards => default}, Wanted0#{type => type(Order)}),
+    Present = options(todana_nif:options(Name)),
+    #{
+        Option => {maps:get(Option, Present), Value}
+     || Option := Value <- Wanted,
+        Value =/= nil,
+        is_map_key(Option, Present),
+        map_get(Option, Present) =/= Value
+    }.
+
+-spec options(tuple()) -> #{atom() => term()}.
+options({Name, Codec, TtlMs, Limits, Order, Database, {Shards, _}}) ->
+    {EntriesMax, BytesMax, WhenFull} = Limits,
+    Options = #{
+        name => Name,
+        type => type(Order),
+        codec => Codec,
+        ttl_ms => or_infinity(TtlMs),
+        entries_max => or_infinity(EntriesMax),
+        bytes_max => or_infinity(BytesMax),
+        when_full => WhenFull,
+        shards => default(Shards)
+    },
+    Optional = #{order => Order, database => Database},
+    maps:merge(Options, maps:filter(fun(_, V) -> V =/= nil end, Optional)).
+
+-spec type(todana:order() | nil) -> set | ordered_set.
+type(nil) -> set;
+type(_Order) -> ordered_set.
+
+-spec default(pos_integer() | nil) -> pos_integer() | default.
+default(nil) -> default;
+default(Shards) -> Shards.
+
+-spec or_infinity(T | nil) -> T | infinity.
+or_infinity(nil) -> infinity;
+or_infinity(Limit) -> Limit.
 
 -spec or_nil(T | infinity) -> T | nil.
 or_nil(infinity) -> nil;

@@ -141,7 +141,7 @@ a_restarted_application_finds_its_tables(_Config) ->
     ?assertEqual([kept], todana:list()),
     is_kept(kept),
     ?assertMatch({ok, _}, todana:open(kept, #{codec => term})),
-    ?assertEqual({error, exists}, todana:open(kept, #{})),
+    ?assertMatch({error, {exists, #{}}}, todana:open(kept, #{})),
     is_kept(kept).
 
 tables_serve_without_the_application(_Config) ->

@@ -654,7 +654,10 @@ tables(_T) ->
     Options = #{codec => term, ttl_ms => 50_000, entries_max => 10},
     {ok, Handle} = todana:open(another, Options),
     ?assertEqual({ok, Handle}, todana:open(another, Options)),
-    ?assertEqual({error, exists}, todana:open(another, #{})),
+    ?assertEqual({error, {exists, #{codec => {term, raw},
+                                    ttl_ms => {50_000, infinity},
+                                    entries_max => {10, infinity}}}},
+                 todana:open(another, #{})),
     ?assertMatch(
         #{name := another, codec := term, ttl_ms := 50_000,
           entries_max := 10, bytes_max := infinity, when_full := evict},

@@ -92,7 +92,7 @@ misuse(T) ->
     ?assertThrow(ball, Update(fun(_) -> throw(ball) end)),
     ?assertError({bad_return_value, ok}, Update(fun(_) -> ok end)),
     ?assertError({bad_return_value, {put}}, Update(fun(_) -> {put} end)),
-    ?assertEqual(#{3 => not_a_function},
+    ?assertEqual(#{3 => {not_a_function, 1}},
                  cause(fun() -> Update(fun() -> keep end) end)),
     Ttl = fun(_) -> {put, ~"w", #{ttl => 5}} end,
     ?assertEqual(#{3 => {returned, {unknown_option, ttl}}},

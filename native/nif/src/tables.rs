@@ -321,7 +321,7 @@ fn tables(env: Env<'_>) -> Vec<(Term<'_>, Term<'_>)> {
 }
 
 /// The options of a table, and the number of a database: `{Name, Codec, TtlMs, {EntriesMax,
-/// BytesMax, WhenFull}, Order, Database}`.
+/// BytesMax, WhenFull}, Order, Database, {ShardsGiven, Shards}}`.
 #[rustler::nif]
 fn options<'a>(env: Env<'a>, table: Term<'a>) -> Term<'a> {
     // SAFETY: both belong to this call, which runs on a normal scheduler.
@@ -340,7 +340,8 @@ fn options<'a>(env: Env<'a>, table: Term<'a>) -> Term<'a> {
         if limits.when_full == WhenFull::Refuse { atoms::refuse() } else { atoms::evict() };
     let limits = (limits.entries_max, limits.bytes_max, when_full);
     let order = store.table().order().map(|order| order::word(order, store.codec));
-    (name, codec, store.ttl_ms, limits, order, store.database_number()).encode(env)
+    let shards = (store.options.shards, store.table().shards());
+    (name, codec, store.ttl_ms, limits, order, store.database_number(), shards).encode(env)
 }
 
 /// Counts as a list of pairs.
