@@ -136,15 +136,16 @@ every_function_is_named_with_its_arguments() ->
             {compare_and_swap, [1, 1, #{}]}, {take, []}, {delete, []},
             {delete, [#{version => 1}]}, {update_counter, [1]},
             {update_counter, [1, #{}]}, {ttl, []}, {expire, [1]}, {persist, []},
-            {fetch, [fun() -> {ok, 1} end]}, {fetch, [fun() -> {ok, 1} end, #{}]},
+            {fetch, [fun() -> {ok, 1} end]},
+            {fetch, [fun() -> {ok, 1} end, #{}]},
             {update, [fun(_) -> keep end]}, {update, [fun(_) -> keep end, #{}]},
             {range, [last]}, {range, [last, #{}]}, {next, []}, {prev, []}
         ]
     ],
     ok = todana:close(terms).
 
-%% Arguments that are right but for the table. What is not listed is called with
-%% arguments of which any may be wrong.
+%% Arguments of which only the table is wrong. A function that is not listed
+%% gets arguments of which any may be wrong.
 arguments(fetch, 3) -> [no_table, k, fun() -> error end];
 arguments(fetch, 4) -> arguments(fetch, 3) ++ [#{}];
 arguments(update, 3) -> [no_table, k, fun(_) -> keep end];
@@ -165,7 +166,11 @@ arguments(scan, Arity) -> lists:sublist([no_table, start, #{}], Arity);
 arguments(put_many, Arity) -> lists:sublist([no_table, [{k, v}], #{}], Arity);
 arguments(Many, 2) when Many =:= get_many; Many =:= delete_many ->
     [no_table, [k]];
-arguments(_, 1) -> [no_table];
+arguments(F, 1) when
+    F =:= close; F =:= info; F =:= handle; F =:= first; F =:= last;
+    F =:= count; F =:= bytes; F =:= clear; F =:= stats
+->
+    [no_table];
 arguments(F, Arity) when
     F =:= get; F =:= put; F =:= get_entry; F =:= is_key; F =:= take;
     F =:= delete; F =:= ttl; F =:= persist; F =:= next; F =:= prev
@@ -177,6 +182,7 @@ arguments(_, Arity) ->
 %% Causes, function and arguments of the error.
 call(Function, Arguments) ->
     try apply(todana, Function, Arguments) of
+        _ when hd(Arguments) =:= not_listed -> {#{}, Function, Arguments};
         Result -> error({no_error, Function, Arguments, Result})
     catch
         error:badarg:Stack ->
