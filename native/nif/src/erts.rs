@@ -1,4 +1,5 @@
-//! What rustler has no safe word for: resources with takeover, and terms made without its wrapper.
+//! Functions of the BEAM that rustler does not cover: resources with takeover, monitors, and terms
+//! made without its wrapper.
 
 use crate::{scan, server, store, subscription, values};
 use rustler::LocalPid;
@@ -37,10 +38,10 @@ impl<T> ResourceType<T> {
         !id.is_null()
     }
 
-    /// The same for a payload that watches a process.
+    /// Like [`ResourceType::open`], for a payload that watches a process.
     ///
     /// # Safety
-    /// As of [`ResourceType::open`].
+    /// As for [`ResourceType::open`].
     unsafe fn open_watched(&self, env: RawEnv) -> bool
     where
         T: Watched,
@@ -62,18 +63,19 @@ impl<T> ResourceType<T> {
         !id.is_null()
     }
 
-    /// Calls [`Watched::down`] when a process has died. False if it is dead already.
+    /// Calls [`Watched::down`] when the process dies. False if it is already dead.
     pub(crate) fn watch(&self, env: RawEnv, resource: &ResourceRef<T>, process: &LocalPid) -> bool
     where
         T: Watched,
     {
         let object = resource.as_ptr().cast();
         // SAFETY: the environment is the present call's, and the resource, which we own a reference
-        // to, is of a type with a callback. Nobody cancels the monitor, so its name is not needed.
+        // to, is of a type with a callback. The monitor is never cancelled, so its name is not
+        // needed.
         unsafe { monitor_process(env, object, process.as_c_arg(), ptr::null_mut()) == 0 }
     }
 
-    /// A reference to the resource behind a term.
+    /// A reference to the resource of a term.
     ///
     /// # Safety
     /// `env` and `term` belong to the present call.
@@ -165,7 +167,7 @@ const CREATE_OR_TAKE_OVER: std::ffi::c_int = 1 | 2;
 
 /// A payload that watches a process, see [`ResourceType::watch`].
 pub(crate) trait Watched {
-    /// The process has died. The BEAM keeps the resource alive meanwhile.
+    /// The process has died. The BEAM keeps the resource alive during the call.
     fn down(&self);
 }
 
@@ -175,7 +177,7 @@ unsafe extern "C" fn down<T: Watched>(
     _process: *const ErlNifPid,
     _monitor: *const ErlNifMonitor,
 ) {
-    // A panic has nowhere to go here.
+    // A panic cannot be reported here.
     let _ = std::panic::catch_unwind(|| {
         // SAFETY: the BEAM passes the resource, whose payload `make` wrote, and keeps a reference
         // to it during the call.
@@ -283,11 +285,11 @@ pub(crate) unsafe fn release(object: *mut c_void) {
     unsafe { enif_release_resource(object) };
 }
 
-/// Sends a message that `make` makes, from any thread.
+/// Sends a message that `make` creates, from any thread.
 ///
-/// No environment of a caller is given: a writer on a scheduler, who reports a change to a
-/// subscriber, has none at hand. The BEAM finds out by itself whether the thread is a scheduler,
-/// and treats the message as one without a sender, as it does for destructors of resources.
+/// The call passes no environment of a caller: a writer on a scheduler that reports a change to a
+/// subscriber has none available. The BEAM itself detects whether the thread is a scheduler, and
+/// treats the message as one without a sender, as it does for destructors of resources.
 pub(crate) fn send(to: LocalPid, make: impl FnOnce(RawEnv) -> Raw) {
     // SAFETY: the environment is ours until it is freed, and the message was made in it.
     unsafe {
@@ -570,7 +572,7 @@ pub(crate) fn from_external(env: RawEnv, parts: &[&[u8]]) -> Option<Raw> {
     }
 }
 
-/// Bytes that are copied (into memory that may be new) in a hundredth of a time slice.
+/// Number of bytes that are copied (possibly into new memory) in a hundredth of a time slice.
 const BYTES_PER_PERCENT: usize = 8 << 10;
 
 /// Reports to the scheduler that this call copied, or will copy, this many bytes. A time slice is

@@ -1,4 +1,4 @@
-//! A table as the Erlang side knows it: a name, a codec, defaults, and the native table or database
+//! A table as the Erlang side sees it: a name, a codec, defaults, and the native table or database
 //! behind it.
 
 use crate::erts::{Raw, ResourceRef, ResourceType};
@@ -13,7 +13,7 @@ use todana_command::{
 };
 use todana_table::{Entry, Observer, Options, Table, TooManyObservers};
 
-/// Resources that are handles of tables.
+/// Resources for handles of tables.
 pub(crate) static HANDLE: ResourceType<Arc<Store>> = ResourceType::new(c"todana_table");
 
 /// Maximum length of a key, in bytes as the table stores it.
@@ -43,7 +43,7 @@ pub(crate) struct Store {
     backing: Backing,
     closed: AtomicBool,
     subscriptions: Mutex<Vec<ResourceRef<Subscription>>>,
-    /// Boxed, because the BEAM aligns resources for 8 bytes only.
+    /// Boxed, because the BEAM aligns resources only for 8 bytes.
     looks: Box<[Looks; STRIPES]>,
 }
 
@@ -158,12 +158,12 @@ impl Store {
         self.closed.store(true, Relaxed);
     }
 
-    /// Those that have not ended.
+    /// The subscriptions that have not ended.
     pub(crate) fn subscriptions(&self) -> &Mutex<Vec<ResourceRef<Subscription>>> {
         &self.subscriptions
     }
 
-    /// Adds an observer of the table; of a database, of its number.
+    /// Adds an observer of the table, or of the database number.
     pub(crate) fn observe(&self, observer: Arc<dyn Observer>) -> Result<(), TooManyObservers> {
         match &self.backing {
             Backing::Own(table) => table.observe(observer),
@@ -171,7 +171,7 @@ impl Store {
         }
     }
 
-    /// Removes an observer, which is not called any more when this returns.
+    /// Removes an observer, which is no longer called once this returns.
     pub(crate) fn forget(&self, observer: &Arc<dyn Observer>) {
         match &self.backing {
             Backing::Own(table) => table.forget(observer),

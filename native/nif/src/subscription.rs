@@ -1,18 +1,18 @@
-//! Subscriptions: the changes of a table, for one process.
+//! Subscriptions: report the changes of a table to one process.
 //!
 //! Events wait in a bounded queue outside the process ([`EventQueue`]), and the process takes a
-//! batch when it is ready for one. It is sent one message, `{todana, Subscription, ready}`, when
+//! batch when it is ready for one. It receives one message, `{todana, Subscription, ready}`, when
 //! the queue gets its first event; the next such message follows only after it has taken a batch.
-//! So neither its mailbox nor its heap grows with the rate of changes, and no other process stands
+//! So neither its mailbox nor its heap grows with the rate of changes, and no other process is
 //! between it and the table.
 //!
 //! # What keeps a subscription alive, and what ends it
 //!
 //! The table's list of observers owns a reference to the resource, and so does the [`Store`], which
 //! ends its subscriptions when the table is closed. [`Subscription::end`] gives up both references:
-//! it is called when the subscriber unsubscribes or dies (the BEAM's monitor calls
-//! [`Subscription::end`] by [`Watched::down`]), or when the table is closed. A term of the
-//! subscription that is still around then refers to an empty queue and to no table.
+//! it is called when the subscriber unsubscribes, when the subscriber dies (the BEAM's monitor
+//! calls it through [`Watched::down`]), and when the table is closed. A term of the subscription
+//! that still exists then refers to an empty queue and to no table.
 
 use crate::codec::{self, Decoded, EncodeBuffer, Misuse};
 use crate::erts::{self, Raw, RawEnv, ResourceRef, ResourceType, Watched};
@@ -27,18 +27,18 @@ use todana_table::{
     Event, EventBatch, EventFilter, EventKind, EventQueue, KeyFilter, Observer, QueueLimits, Queued,
 };
 
-/// Resources that are subscriptions.
+/// Resources for subscriptions.
 pub(crate) static SUBSCRIPTION: ResourceType<Subscription> =
     ResourceType::new(c"todana_subscription");
 
-/// Bytes of the events in one queue: keys, and 13 bytes for each event.
+/// Maximum bytes of the events in one queue: keys, and 13 bytes for each event.
 const QUEUE_BYTES_MAX: usize = 8 << 20;
 
 /// Bytes of external terms that are decoded for one batch, in at most 1 ms; the Erlang side decodes
 /// the others.
 const EXTERNAL_BYTES_PER_BATCH: usize = 16 << 10;
 
-/// One process' subscription to one table.
+/// A subscription of one process to one table.
 pub(crate) struct Subscription {
     queue: EventQueue,
     codec: Codec,
@@ -52,7 +52,7 @@ struct Observed {
     observer: Arc<dyn Observer>,
 }
 
-/// What the table calls for each change.
+/// The observer that the table calls for each change.
 struct Tap(ResourceRef<Subscription>);
 
 impl Observer for Tap {
@@ -72,11 +72,11 @@ fn tell(subscription: &ResourceRef<Subscription>, word: Atom) {
 }
 
 impl Subscription {
-    /// Ends it. False if it had ended before. Nothing is sent to the subscriber afterwards but what
-    /// the caller sends.
+    /// Ends it. False if it had ended before. Afterwards the subscriber receives only what the
+    /// caller sends.
     fn end(&self) -> bool {
         let Some(observed) = self.observed.lock().take() else { return false };
-        // Returns when no change is being reported any more.
+        // Returns when no report of a change is in progress.
         observed.store.forget(&observed.observer);
         observed.store.subscriptions().lock().retain(|other| !std::ptr::eq(&**other, self));
         self.queue.clear();
@@ -92,7 +92,7 @@ impl Watched for Subscription {
     }
 }
 
-/// Ends the subscriptions of a table that has been closed, and informs the subscribers.
+/// Ends the subscriptions of a closed table, and informs the subscribers.
 pub(crate) fn end_all(store: &Store) {
     let subscriptions = std::mem::take(&mut *store.subscriptions().lock());
     for subscription in subscriptions {
@@ -103,7 +103,7 @@ pub(crate) fn end_all(store: &Store) {
 }
 
 /// `subscribe(Handle, Keys, Kinds, EventsMax, Form) -> {ok, Subscription} | {error,
-/// too_many_subscriptions}`. `Keys` is `all`, `{prefix, Bytes}` or `{key, Key}`; `Form` says
+/// too_many_subscriptions}`. `Keys` is `all`, `{prefix, Bytes}` or `{key, Key}`; `Form` indicates
 /// whether `Key` is encoded.
 #[rustler::nif]
 fn subscribe<'a>(
@@ -135,8 +135,8 @@ fn open<'a>(
     let (codec, subscriber, observed) = (store.codec, env.pid(), Mutex::new(None));
     let subscription = SUBSCRIPTION.make(Subscription { queue, codec, subscriber, observed }, 0);
     let observer: Arc<dyn Observer> = Arc::new(Tap(subscription.clone()));
-    // Held until the subscription is complete: who closes the table or finds the subscriber dead
-    // waits for that.
+    // Held until the subscription is complete: a thread that closes the table, or that handles the
+    // death of the subscriber, waits for it.
     let mut observed = subscription.observed.lock();
     let mut subscriptions = store.subscriptions().lock();
     if store.is_closed() {
@@ -180,7 +180,7 @@ fn key_filter<'a>(
     Ok(KeyFilter::Key(Box::from(key)))
 }
 
-/// The word for a kind of event.
+/// The atom for a kind of event.
 fn word(kind: EventKind) -> Atom {
     match kind {
         EventKind::Put => atoms::put(),
@@ -237,8 +237,8 @@ fn list_of(env: RawEnv, codec: Codec, batch: &EventBatch) -> Raw {
     terms.iter().rev().fold(erts::nil(env), |list, term| erts::cons(env, *term, list))
 }
 
-/// Ends a subscription, whatever state it is in. On a dirty scheduler: it waits for changes that
-/// are being reported, and frees the queue.
+/// Ends a subscription in any state. On a dirty scheduler, since it waits for reports in progress
+/// and frees the queue.
 #[rustler::nif(schedule = "DirtyCpu")]
 fn unsubscribe<'a>(env: Env<'a>, subscription: Term<'a>) -> Term<'a> {
     // SAFETY: both belong to the present call.

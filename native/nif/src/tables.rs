@@ -129,7 +129,7 @@ pub(crate) unsafe fn by_handle<'a>(env: RawEnv, term: Raw) -> Result<&'a Store, 
     }
 }
 
-/// The same, to keep it beyond the call.
+/// Like [`by_handle`], with a reference that outlives the call.
 ///
 /// # Safety
 /// `env` and `term` belong to the present call.
@@ -298,7 +298,7 @@ fn close<'a>(env: Env<'a>, handle: Term<'a>) -> Term<'a> {
     drop(open);
     subscription::end_all(store);
     if store.database_number().is_none() {
-        // Here, on a dirty scheduler, and not when the last handle is collected by some process.
+        // Here, on a dirty scheduler, and not when some process collects the last handle.
         store.table().clear();
     }
     drop(reference);

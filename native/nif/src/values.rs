@@ -41,7 +41,7 @@ const SLABS_MAX: usize = 512;
 
 /// Resources that own a reference to an entry.
 pub(crate) static PIN: ResourceType<PinnedEntry> = ResourceType::new(c"todana_pin");
-/// Resources that are slabs.
+/// Resources for slabs.
 pub(crate) static SLAB: ResourceType<Slab> = ResourceType::new(c"todana_slab");
 
 /// The payload of a slab's resource; [`SLAB_BYTES`] follow it.
