@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_out_of_range_says_what_is_expected() {
+    fn a_change_out_of_range_reports_the_expected_values() {
         let config = Config::default();
         for (name, text, reason) in [
             ("maxclients", "961", "maxclients must be a whole number from 1 to 960"),

@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn deadlines_are_never_late_whatever_the_clock_does() {
+    fn deadlines_are_never_late_for_any_movement_of_the_clock() {
         let times = [0, 1, NOW_MS - DAY_MS, NOW_MS, NOW_MS + DAY_MS, NOW_MS + 100 * DAY_MS];
         for &from_ms in &times {
             for &to_ms in &times {

@@ -133,12 +133,12 @@ impl<'a> Slot<'a> {
     #[inline]
     pub(crate) fn finish(mut self, now_ms: u64) -> (Option<Written>, Vec<EntryBox>) {
         let is_limited = self.writer.core.is_limited();
-        let written = if is_limited { self.what_was_written(now_ms) } else { None };
+        let written = if is_limited { self.to_written(now_ms) } else { None };
         (written, std::mem::take(&mut self.writer.garbage))
     }
 
     #[inline(never)]
-    fn what_was_written(&self, now_ms: u64) -> Option<Written> {
+    fn to_written(&self, now_ms: u64) -> Option<Written> {
         // A refused write evicts all the same, so that a retry succeeds.
         let next = || self.refused.then(|| self.writer.core.version() + 1);
         self.written.or_else(next).map(|version| Written {
