@@ -1,10 +1,9 @@
 //! Batches: several commands as one step.
 //!
 //! A batch first locks the shards of all keys that its commands and watches name, in every table
-//! concerned, always in the order of table index and shard: two batches cannot wait for each other.
-//! Then it checks the watches, and then runs the very functions that single commands run, on the
-//! locked tables. A command that fails does not undo the ones before it; nobody else sees a state
-//! in between.
+//! concerned, always in the order of table index and shard, so that two batches cannot deadlock.
+//! Then it checks the watches, and runs the same functions as single commands on the locked tables.
+//! A command that fails does not undo the ones before it. No other client sees a state in between.
 
 use crate::databases::{DATABASES, DatabaseMap};
 use crate::execute::{NO_CLEAR, dispatch};
@@ -79,23 +78,23 @@ pub struct Batch<'a> {
     pub other_units: u64,
 }
 
-/// Why a batch was not begun. Nothing was done.
+/// The reason why a batch was refused. It has executed nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Inadmissible {
-    /// It is more work than one step may be, see [`BATCH_UNITS_MAX`].
+    /// Its work exceeds the limit, see [`BATCH_UNITS_MAX`].
     TooMuchWork,
-    /// There is no room for what it would write, and the table may not evict.
+    /// There is no room for its writes, and the table does not evict.
     Full,
 }
 
-/// Carries out a batch. `each` is called before each command's reply, with its index, so that a
-/// door can prepare its words. Returns false, with nothing done or replied, where a watch failed.
+/// Executes a batch. Calls `each` before each command's reply, with its index, so that a protocol
+/// can prepare its format. If a watch fails, returns false, and has executed and replied nothing.
 ///
-/// Before the first command it is decided whether all of the batch is admitted: how much work it
-/// is, since it is done with all locks held, and whether there is room for what it writes, which
-/// is reserved. A command may still fail by itself, for want of an integer or such.
+/// Before the first command, the whole batch is admitted or refused: its work is limited, because
+/// it holds all locks, and there must be room for its writes, which is reserved. A command may
+/// still fail alone, for example because a value is not an integer.
 ///
-/// A clear in a batch that is to come about later is scheduled when the batch is done.
+/// A clear with a later time is scheduled at the end of the batch.
 pub fn execute_batch<R: Reply>(
     databases: &Databases,
     batch: &Batch<'_>,
@@ -118,8 +117,7 @@ pub fn execute_batch<R: Reply>(
     Ok(true)
 }
 
-/// Carries out one command that concerns more than one table, or all of one. It has no limit but
-/// its own.
+/// Executes one command on several tables, or on a whole table. Only its own limits apply.
 pub(crate) fn execute_alone<R: Reply>(
     databases: &Databases,
     database: usize,
@@ -135,25 +133,25 @@ pub(crate) fn execute_alone<R: Reply>(
     }
 }
 
-/// A batch on its way, with everything locked.
+/// A batch during its execution, with all its locks held.
 struct LockedBatch<'t> {
     databases: &'t Databases,
     tables: LockedTables<'t>,
-    /// The databases as the next command finds them.
+    /// The databases as the next command sees them.
     map: DatabaseMap,
     context: Context,
-    /// Clears to schedule when the locks are gone: table and time.
+    /// Clears to schedule after the locks are released: table and time.
     clears: Vec<(usize, u64)>,
 }
 
 impl<'t> LockedBatch<'t> {
     /// Locks the shards and checks the watches; `None` if one fails. `admission` also checks that
-    /// the batch is not too much work and that there is room for its writes.
+    /// the batch does not exceed the limit of work and that there is room for its writes.
     ///
-    /// The batch happens at the moment when, with all locks held, the map of the databases is
-    /// found unchanged, or is replaced by the map after the batch. Other threads may see the new
-    /// map before the batch's commands have run; that does no harm, because the records concerned
-    /// are locked.
+    /// The batch takes effect at the moment when, with all locks held, it finds the map of the
+    /// databases unchanged, or replaces it by the map after the batch. Other threads may see the
+    /// new map before the batch's commands have run. This does no harm, because the records
+    /// concerned are locked.
     fn begin(
         databases: &'t Databases,
         batch: &Batch<'_>,
@@ -200,7 +198,7 @@ impl<'t> LockedBatch<'t> {
                 },
                 None => reply.error(Error::NoSuchDatabase),
             },
-            // Needs no locks, and finds none: what is due stays due.
+            // Needs no locks, and removes nothing: expired records stay due.
             Scope::Expired { .. } if database < DATABASES => reply.flag(false),
             Scope::Expired { .. } => reply.error(Error::NoSuchDatabase),
             Scope::Databases(across) => self.execute_across(database, across, reply),
@@ -233,8 +231,7 @@ impl<'t> LockedBatch<'t> {
         }
     }
 
-    /// Begins to fetch from memory what the next commands need. Returns how many these are: one at
-    /// least.
+    /// Prefetches the memory that the next commands need. Returns their number, at least one.
     fn prefetch(&self, commands: &[(usize, Command<'_>)]) -> usize {
         let (mut keys, mut len, mut count) = ([&[][..]; PREFETCH_KEYS_MAX], 0, 0);
         let Some(&(first, _)) = commands.first() else { return 1 };
@@ -266,7 +263,7 @@ impl<'t> LockedBatch<'t> {
         Some((index, self.tables[index].as_ref()?))
     }
 
-    /// Clears a table, or notes to have it cleared. A clear that was scheduled before is replaced.
+    /// Clears a table, or schedules the clear. Replaces a clear that was scheduled before.
     fn clear(&mut self, index: usize, at_ms: Option<u64>) {
         if !is_due(at_ms, self.context.now_ms) {
             return self.clears.push((index, at_ms.unwrap_or(NO_CLEAR)));
@@ -285,7 +282,7 @@ impl<'t> LockedBatch<'t> {
         transfer(source, destination, from == to, moved, self.context.now_ms, reply);
     }
 
-    /// Lets go of all locks and does what could not be done under them.
+    /// Releases all locks, then does the work that is not possible under them.
     fn end(self) {
         drop(self.tables);
         for (index, at_ms) in self.clears {
@@ -313,7 +310,7 @@ fn watches_hold(
     })
 }
 
-/// Decides, under the locks, on what depends on the records that are there, and reserves room.
+/// Makes the decisions that depend on the existing records, under the locks, and reserves room.
 fn admit(
     batch: &Batch<'_>,
     databases: &Databases,
@@ -322,7 +319,7 @@ fn admit(
     context: Context,
 ) -> Result<(), Inadmissible> {
     let is_needed = foresight::is_needed(batch, tables);
-    // What was empty before the locks, or had fewer records, need not be so now.
+    // Other clients may have written records before the locks were taken.
     let of_whole_table =
         |(_, command): &(usize, Command<'_>)| command.scope().is_whole_database(context.now_ms);
     if !is_needed && !batch.commands.iter().any(of_whole_table) {
@@ -335,7 +332,7 @@ fn admit(
     if units.saturating_add(work::units_of(batch, databases, map)) > BATCH_UNITS_MAX {
         return Err(Inadmissible::TooMuchWork);
     }
-    // What an earlier table has reserved goes with its locks where a later one refuses.
+    // If a later table refuses, the reservations of earlier ones end with their locks.
     tables.iter().zip(&growth).try_for_each(|(table, growth)| match table {
         Some(table) => table.reserve(*growth).map_err(|Full| Inadmissible::Full),
         None => Ok(()),

@@ -37,7 +37,7 @@ pub(crate) fn increment_word<K: Keyspace, R: Reply>(
     let step = Increment { delta, only_looks: delta == 0, origin, written };
     match step.take(space, key) {
         Ok(number) => reply.integer(number),
-        Err(unchanged) => unchanged.tell(reply),
+        Err(unchanged) => unchanged.write(reply),
     }
 }
 
@@ -60,7 +60,7 @@ pub(crate) fn increment_fraction<K: Keyspace, R: Reply>(
     let step = Increment { delta: Fraction::of(delta), only_looks: delta == 0.0, origin, written };
     match step.take(space, key) {
         Ok(sum) => reply.bytes(sum.to_bytes().as_ref()),
-        Err(unchanged) => unchanged.tell(reply),
+        Err(unchanged) => unchanged.write(reply),
     }
 }
 
@@ -100,7 +100,7 @@ enum Unchanged {
 }
 
 impl Unchanged {
-    fn tell<R: Reply>(self, reply: &mut R) {
+    fn write<R: Reply>(self, reply: &mut R) {
         match self {
             Unchanged::Absent => reply.refused(Refusal::Absent),
             Unchanged::NotACounter => reply.error(Error::NotACounter),

@@ -1,4 +1,4 @@
-//! From a command to the function that means it.
+//! Executes a command: calls the function that implements it, under the locks that it needs.
 
 use crate::scope::{Keys, Scope};
 use crate::target::{Numbered, Target};
@@ -8,7 +8,7 @@ use crate::{
 };
 use todana_table::{Keyspace, Table, Walk};
 
-/// Longest value that a command may build where nobody sets a lower limit, in bytes.
+/// Longest value that a command may create if no lower limit is set, in bytes.
 pub const VALUE_BYTES_MAX: usize = 512 << 20;
 
 /// The moment to schedule a clear for, where there is to be none.
@@ -23,7 +23,7 @@ pub struct Context {
     pub value_bytes_max: usize,
 }
 
-/// Carries out a command on database `database` of a server.
+/// Executes a command on database `database` of a server.
 #[inline]
 pub fn execute<R: Reply>(
     databases: &Databases,
@@ -43,17 +43,17 @@ pub fn execute<R: Reply>(
     }
 }
 
-/// Begins to fetch from memory what commands with these keys will need: for doors that know several
-/// commands ahead. At most [`PREFETCH_KEYS_MAX`](todana_table::PREFETCH_KEYS_MAX) keys. Nothing
-/// happens where there is no such database.
+/// Prefetches the memory that commands with these keys will need, for protocols that read several
+/// commands ahead. At most [`PREFETCH_KEYS_MAX`](todana_table::PREFETCH_KEYS_MAX) keys. Does
+/// nothing if there is no such database.
 pub fn prefetch(databases: &Databases, database: usize, keys: &[&[u8]]) {
     if let Some(target) = Numbered::new(databases, database) {
         target.prefetch(keys);
     }
 }
 
-/// Carries out a command on a table that is no numbered database. Commands that name databases
-/// answer `error(NoSuchDatabase)`.
+/// Executes a command on a table that is not a numbered database. Commands that name databases
+/// reply `error(NoSuchDatabase)`.
 #[inline]
 pub fn execute_on<R: Reply>(table: &Table, command: &Command<'_>, context: Context, reply: &mut R) {
     match command {
@@ -71,7 +71,7 @@ pub fn execute_on<R: Reply>(table: &Table, command: &Command<'_>, context: Conte
     }
 }
 
-/// Carries out a command that needs no more than one table.
+/// Executes a command that needs only one table.
 #[inline]
 fn execute_in<H: Target, R: Reply>(
     target: &H,
@@ -90,8 +90,8 @@ fn execute_in<H: Target, R: Reply>(
     }
 }
 
-/// Carries out a command on several keys as one step, even if it only reads them: a client that
-/// stores two values together must not be seen half done.
+/// Executes a command on several keys as one step, even if it only reads them: when a client
+/// stores two values together, no reader may see only one of them.
 fn execute_as_one_step<T: Target, R: Reply>(
     target: &T,
     keys: Keys<'_>,
@@ -101,7 +101,7 @@ fn execute_as_one_step<T: Target, R: Reply>(
 ) {
     let now_ms = context.now_ms;
     match command {
-        // What takes long is done before the locks are taken, or after they are released.
+        // Long work is done before the locks are taken, or after they are released.
         Command::Lcs { keys, want } => {
             let values = lcs::Values::read(&target.lock(*keys, now_ms), *keys, now_ms);
             values.longest_common(*want, lcs::WORDS_MAX, reply);

@@ -1,12 +1,12 @@
-//! What a batch will do to the lengths of values, foreseen under its locks and before its first
-//! command: how much it will copy, and how much room it needs.
+//! Estimates, under the locks of a batch and before its first command, the bytes that it will copy
+//! and the room that it needs.
 //!
-//! It goes through the commands as they will be executed and keeps, of each key, how much room is
-//! set aside for its entry and the greatest length that its value may have: a command may have a
-//! condition that does not hold, or may fail. So what is foreseen is never less than what happens.
-//! It is more only where it has to be: room that the batch itself makes by removals and by shorter
-//! values is not counted, what a condition may refuse is counted as written, and a value that grows
-//! is counted with the quarter that it gets beyond its need.
+//! The estimate visits the commands in the order of execution. For each key it maintains the room
+//! reserved for the entry and the greatest length that the value may have, because a command may
+//! fail, or have a condition that does not hold. The estimate is therefore never too low. It is too
+//! high only in these cases: memory that the batch itself frees by removals and by shorter values
+//! does not count, a write counts even if its condition may not hold, and a value that grows counts
+//! with the spare quarter that it gets.
 
 use crate::databases::{DATABASES, DatabaseMap};
 use crate::plan::LockedTables;
@@ -16,39 +16,39 @@ use crate::{Batch, Command, Condition, Context, Expires, Side};
 use std::collections::HashMap;
 use todana_table::{BODY_BYTES_MIN, Growth, Keyspace, Meta, entry_bytes, grown_entry_bytes};
 
-/// Longest text that INCRBYFLOAT stores, and more than any other counter does.
+/// Length of the longest text that INCRBYFLOAT stores; other counters are shorter.
 const NUMBER_BYTES_MAX: usize = 5 * 1_024;
-/// Digits and sign of a whole number.
+/// Digits and sign of an integer.
 const INTEGER_BYTES_MAX: usize = 20;
 
-/// More than an entry takes beside its key and its value.
+/// An upper bound of the bytes of an entry in addition to its key and its value.
 const ENTRY_BYTES_BESIDE: u64 = 128;
 
-/// New values of this length and more are mapped by the system, which has zeroed pages for nothing.
+/// From this length on, malloc maps new values, and zeroed pages cost nothing.
 const MAPPED_BYTES_MIN: usize = 32 << 20;
 
-/// What a batch will do.
+/// The estimate for a batch.
 #[derive(Default)]
 pub(crate) struct Foresight {
     /// Work that depends on the lengths of values.
     pub(crate) units: u64,
-    /// What it adds to each table at most.
+    /// The most that it adds to each table.
     pub(crate) growth: [Growth; DATABASES],
 }
 
-/// What is known of a key at some point of the batch.
+/// The estimated size of a key's record at some point of the batch.
 #[derive(Clone, Copy)]
 struct Size {
-    /// Bytes of the entry that is there, and what is set aside for it beyond that; as few as it may
-    /// have where it may have become smaller, 0 where there may be none.
+    /// Bytes of the existing entry, and the room reserved in addition. The least possible number if
+    /// the entry may have become smaller, 0 if there may be none.
     room_bytes: u64,
-    /// Length of the value at most; `None` where there is no record for certain.
+    /// The greatest length of the value; `None` if there certainly is no record.
     most_length: Option<usize>,
-    /// Length of the value at least; 0 where there may be none.
+    /// The least length of the value; 0 if there may be no record.
     least_length: usize,
-    /// What the entry keeps beside the value at most.
+    /// The most metadata that the entry may have.
     meta: Meta,
-    /// Up to this length the value is changed in the allocation that it has.
+    /// Up to this length, the value is changed in its present allocation.
     copied_bytes: usize,
 }
 
@@ -60,17 +60,17 @@ const ABSENT: Size = Size {
     copied_bytes: 0,
 };
 
-/// What has to be known before a command of a batch is admitted.
+/// The information needed to admit a command of a batch.
 enum Unknown {
     /// Nothing.
     Nothing,
-    /// Whether there is room for an entry of about so many bytes.
+    /// Whether there is room for an entry of about this many bytes.
     Room(u64),
-    /// The length of the value that the command finds.
+    /// The length of the present value.
     Length,
 }
 
-/// Whether what a batch needs depends on the records that are there.
+/// Whether the needs of a batch depend on the existing records.
 pub(crate) fn is_needed(batch: &Batch<'_>, tables: &LockedTables<'_>) -> bool {
     let mut largest = 0;
     for (_, command) in batch.commands {
@@ -131,7 +131,7 @@ fn unknown(command: &Command<'_>) -> Unknown {
     Unknown::Room(bytes as u64 + ENTRY_BYTES_BESIDE)
 }
 
-/// Looks ahead. What is beyond the bound on work is not looked at to its end.
+/// Estimates a batch. Stops when the limit of work is exceeded.
 pub(crate) fn foresee(
     batch: &Batch<'_>,
     tables: &LockedTables<'_>,
@@ -166,25 +166,25 @@ struct Foreseen<'t, 'l, 'a> {
     sizes: HashMap<(usize, &'a [u8]), Size>,
     /// Tables that the batch has cleared.
     cleared: [bool; DATABASES],
-    /// Tables of which there are sizes.
+    /// Tables with known sizes.
     known: [bool; DATABASES],
     foresight: Foresight,
 }
 
-/// A value that is written.
+/// A write of a value.
 struct Written {
     length: usize,
-    /// Whether it is written for certain.
+    /// Whether the write certainly happens.
     certain: bool,
     meta: Meta,
 }
 
-/// A value that is changed within, or at an end.
+/// A change of a part of a value, or at its end.
 struct Changed {
-    /// Its length then, at most and at least.
+    /// The greatest and the least length afterwards.
     most: usize,
     least: usize,
-    /// Bytes between its end and what is written, at most.
+    /// The most bytes between the end and the written bytes.
     zeroes: usize,
     expires: Expires,
 }
@@ -216,11 +216,11 @@ impl<'a> Foreseen<'_, '_, 'a> {
                 let is_certain =
                     condition == Condition::Always && most <= max && (create || least_length > 0);
                 let least = least_length + if is_certain { bytes.len() } else { 0 };
-                // Where it would be longer, it stays as it is.
+                // If it would be longer than the limit, it does not change.
                 let most = most.min(max.max(most_length.unwrap_or(0)));
                 self.change((index, key), Changed { most, least, zeroes: 0, expires });
                 if side == Side::Prepend {
-                    // Next time everything moves again.
+                    // The next change moves the whole value again.
                     self.lend((index, key));
                 }
             }
@@ -282,7 +282,7 @@ impl<'a> Foreseen<'_, '_, 'a> {
             }
             Command::GetRange { key, start, end } => {
                 let length = self.size((index, key)).most_length.unwrap_or(0);
-                // From the end it may be all of the value.
+                // With an offset from the end, it may be the whole value.
                 let asked = match start >= 0 && end >= 0 {
                     true => end.saturating_sub(start).saturating_add(1).max(0),
                     false => i64::MAX,
@@ -297,7 +297,7 @@ impl<'a> Foreseen<'_, '_, 'a> {
             }
             Command::Clear { .. } => self.clear(index),
             Command::ClearAll { .. } => (0..DATABASES).for_each(|index| self.clear(index)),
-            // They change no length, and keep no value.
+            // They change no length and keep no value.
             Command::Length { .. }
             | Command::GetBit { .. }
             | Command::Lcs { .. }
@@ -337,7 +337,7 @@ impl<'a> Foreseen<'_, '_, 'a> {
         *self.sizes.entry(at).or_insert(size.unwrap_or(ABSENT))
     }
 
-    /// What a record keeps at most that may or may not get another expiry.
+    /// The most metadata of a record whose expiry may or may not change.
     fn meta(&self, expires: Expires, before: Meta) -> Meta {
         match expires {
             Expires::At(at_ms) => Meta { expires_at_ms: Some(at_ms), ..before },
@@ -345,11 +345,11 @@ impl<'a> Foreseen<'_, '_, 'a> {
         }
     }
 
-    /// A record is written, or may be.
+    /// A command writes a record, or may write it.
     fn write(&mut self, at: (usize, &'a [u8]), written: Written) {
         let Written { length, certain, meta } = written;
         let size = self.size(at);
-        // The least that the entry can have is found without what it may keep.
+        // The least size of the entry excludes metadata that it may not have.
         let least = entry_bytes(at.1.len(), length, &Meta::default());
         let room_bytes = self.set_aside(at, entry_bytes(at.1.len(), length, &meta), least);
         let most_length = match size.most_length {
@@ -362,15 +362,15 @@ impl<'a> Foreseen<'_, '_, 'a> {
         self.sizes.insert(at, Size { room_bytes, most_length, least_length, meta, copied_bytes });
     }
 
-    /// A reply may keep the value: who changes it copies it first.
+    /// A reply may keep the value, so that the next change has to copy it.
     fn lend(&mut self, at: (usize, &'a [u8])) {
         if let Some(size) = self.sizes.get_mut(&at) {
             size.copied_bytes = 0;
         }
     }
 
-    /// Counts what an entry of so many bytes at most adds to what is set aside. Returns what is
-    /// then, where the entry has `least` bytes.
+    /// Adds the room that an entry of at most this many bytes needs in addition to its reserved
+    /// room. Returns the reserved room for an entry of at least `least` bytes.
     fn set_aside(&mut self, at: (usize, &'a [u8]), bytes: u64, least: u64) -> u64 {
         let room = self.size(at).room_bytes;
         let growth = &mut self.foresight.growth[at.0];
@@ -380,20 +380,19 @@ impl<'a> Foreseen<'_, '_, 'a> {
         if least >= room { bytes } else { least }
     }
 
-    /// A value is changed within, or behind its end.
+    /// A command changes a part of a value, or appends to it.
     fn change(&mut self, at: (usize, &'a [u8]), changed: Changed) {
         let Changed { most, least, zeroes, expires } = changed;
         let size = self.size(at);
         let old_length = size.most_length.unwrap_or(0);
         let table = self.tables[at.0].as_ref();
         let (units, copied_bytes) = if most < BODY_BYTES_MIN {
-            // A short value is written anew each time.
+            // A short value is always written completely.
             (work::written(most), 0)
         } else if most <= size.copied_bytes {
             (work::written(zeroes), size.copied_bytes)
         } else {
-            // It moves to an allocation of its own, where one that was empty gets no room beyond
-            // its length.
+            // The value moves to its own allocation; one that was empty gets no spare room.
             let zeroes = if zeroes < MAPPED_BYTES_MIN { zeroes } else { 0 };
             let room = match size.least_length {
                 0 => least,
@@ -403,16 +402,16 @@ impl<'a> Foreseen<'_, '_, 'a> {
         };
         self.foresight.units = self.foresight.units.saturating_add(units);
         let meta = self.meta(expires, size.meta);
-        // Where its room was less, it has moved again.
+        // If its room was too small, it has moved again.
         let bytes = grown_entry_bytes(at.1.len(), most, &meta);
-        // It does not become smaller.
+        // The value does not become shorter.
         let room_bytes = self.set_aside(at, bytes, size.room_bytes);
         let most_length = Some(old_length.max(most));
         let least_length = size.least_length.max(least);
         self.sizes.insert(at, Size { room_bytes, most_length, least_length, meta, copied_bytes });
     }
 
-    /// Bytes of a value are written, and zeroes between its end and them.
+    /// A command writes bytes of a value, and zeroes between its end and these bytes.
     fn reach(&mut self, at: (usize, &'a [u8]), offset: usize, count: usize) {
         let end = offset.saturating_add(count);
         if end > self.context.value_bytes_max {
@@ -428,7 +427,7 @@ impl<'a> Foreseen<'_, '_, 'a> {
         self.change(at, changed);
     }
 
-    /// A short value is written in place of what is there, or is not.
+    /// A command may replace the record by a short value.
     fn count(&mut self, at: (usize, &'a [u8]), length: usize, expires: Expires) {
         let size = self.size(at);
         let meta = self.meta(expires, size.meta);
@@ -439,10 +438,10 @@ impl<'a> Foreseen<'_, '_, 'a> {
     fn copy(&mut self, from: (usize, &'a [u8]), to: (usize, &'a [u8])) {
         let source = self.size(from);
         let Some(length) = source.most_length else { return };
-        // From now on the value has two owners: who changes it copies it.
+        // The value now has two owners, so that a change has to copy it.
         self.sizes.insert(from, Size { copied_bytes: 0, ..source });
         let target = self.size(to);
-        // What a value has beyond its need counts for each entry that has it.
+        // The spare room of a value counts for each entry that shares it.
         let beside = grown_entry_bytes(to.1.len(), length, &source.meta);
         let bytes = beside.max(source.room_bytes + to.1.len() as u64 + ENTRY_BYTES_BESIDE);
         let room_bytes = self.set_aside(to, bytes, 1);
@@ -457,7 +456,7 @@ impl<'a> Foreseen<'_, '_, 'a> {
         let (source, target) = (self.size(from), self.size(to));
         let most_length = source.most_length.max(target.most_length);
         let least_length = source.least_length.min(target.least_length);
-        // What was set aside for a longer key is not there for this one.
+        // Room reserved for a longer key does not apply to this one.
         let least = entry_bytes(to.1.len(), source.least_length, &Meta::default());
         let room_bytes = source.room_bytes.min(target.room_bytes).min(least);
         let copied_bytes = 0;
@@ -472,18 +471,18 @@ impl<'a> Foreseen<'_, '_, 'a> {
         }
     }
 
-    /// There is no record from now on.
+    /// Afterwards there is no record.
     fn forget(&mut self, at: (usize, &'a [u8])) {
         self.sizes.insert(at, ABSENT);
     }
 
-    /// A record is removed, or may be.
+    /// A command removes a record, or may remove it.
     fn remove(&mut self, at: (usize, &'a [u8])) {
         let size = self.size(at);
         self.sizes.insert(at, Size { room_bytes: 0, least_length: 0, copied_bytes: 0, ..size });
     }
 
-    /// A record gets an expiry that has passed, and is removed by it.
+    /// A command sets an expiry in the past, which removes the record.
     fn expire(&mut self, at: (usize, &'a [u8]), expires: Expires) {
         if let Expires::At(at_ms) = expires
             && is_past(Some(at_ms), self.context.now_ms)

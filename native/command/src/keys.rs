@@ -1,4 +1,4 @@
-//! Keys: whether they exist, removing, renaming, copying, listing.
+//! Commands on keys: existence, removal, renaming, copying, listing.
 
 use crate::page::{Collection, Page};
 use crate::record::{Kept, check};
@@ -17,7 +17,7 @@ pub(crate) fn count<K: Keyspace, R: Reply>(
     reply.integer(found(space, command, keys, now_ms));
 }
 
-/// How many of the keys there are, for a command that looks at them, notes that, or removes them.
+/// Counts the existing keys, for commands that test, touch or remove them.
 #[inline]
 pub(crate) fn found<K: Keyspace>(
     space: &K,
@@ -37,7 +37,7 @@ pub(crate) fn found<K: Keyspace>(
     }
 }
 
-/// Counts keys, fetching from memory what the next ones need.
+/// Counts keys, and prefetches the memory of the following ones.
 #[inline]
 fn each<K: Keyspace>(space: &K, keys: &[&[u8]], mut holds: impl FnMut(&[u8]) -> bool) -> i64 {
     let mut found = 0;
@@ -115,19 +115,19 @@ pub(crate) fn copy<K: Keyspace, R: Reply>(
     transfer(space, space, true, &copied, now_ms, reply);
 }
 
-/// What [`transfer`] moves or copies.
+/// The arguments of [`transfer`].
 #[derive(Clone, Copy)]
 pub(crate) struct Transfer<'a> {
     pub(crate) from: &'a [u8],
     pub(crate) to: &'a [u8],
-    /// Whether the source stays.
+    /// Whether the source record is kept.
     pub(crate) keep: bool,
-    /// Whether a record at the destination gives way.
+    /// Whether an existing destination is replaced.
     pub(crate) replace: bool,
 }
 
-/// COPY, MOVE. The caller holds the locks of both keys; `same` tells that source and destination
-/// are one table.
+/// COPY, MOVE. The caller holds the locks of both keys; `same` means that source and destination
+/// are the same table.
 pub(crate) fn transfer<S: Keyspace, D: Keyspace, R: Reply>(
     source: &S,
     destination: &D,
@@ -163,7 +163,7 @@ pub(crate) fn transfer<S: Keyspace, D: Keyspace, R: Reply>(
     }
 }
 
-/// Most records that one page of SCAN looks at, however many are asked for; with the rest of a
+/// Maximum number of records that one page of SCAN visits, for any COUNT; with the rest of a
 /// shard, two or three milliseconds.
 pub(crate) const SCAN_RECORDS_MAX: usize = 4_096;
 
@@ -171,8 +171,8 @@ pub(crate) const SCAN_RECORDS_MAX: usize = 4_096;
 const BATCH_RECORD_STEPS: usize = 1_024;
 const BATCH_STEPS: usize = 1 << 18;
 
-/// SCAN, `todana:scan`. The cursor of the table goes out as it is. A page ends before its count
-/// where it holds enough bytes or looked at enough records.
+/// SCAN, `todana:scan`. Returns the cursor of the table unchanged. A page ends before its count if
+/// it has enough bytes or has visited enough records.
 pub(crate) fn scan<K: Keyspace, R: Reply>(
     space: &K,
     cursor: u64,
@@ -191,8 +191,8 @@ pub(crate) fn scan<K: Keyspace, R: Reply>(
     page.write(reply);
 }
 
-/// All at once: for who holds the locks, or nobody waits for. `None` where the keys are so long
-/// that a batch may not compare them all.
+/// Collects all keys at once, for callers that hold the locks or block no other client. `None` if
+/// the keys are so long that a batch may not compare all of them.
 fn collected<K: Keyspace>(
     space: &K,
     mut collection: Collection,
@@ -204,7 +204,7 @@ fn collected<K: Keyspace>(
     done.then(|| collection.end())
 }
 
-/// KEYS. All or an error: where there is too much, nothing more is collected.
+/// KEYS. Returns all keys or an error, and stops collecting if there are too many.
 pub(crate) fn keys<K: Keyspace, R: Reply>(space: &K, pattern: &[u8], now_ms: u64, reply: &mut R) {
     let Some((_, page)) = collected(space, Collection::of_all(pattern), now_ms) else {
         return reply.error(Error::TooManyKeys);

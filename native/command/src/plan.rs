@@ -1,4 +1,4 @@
-//! What a batch needs to lock.
+//! The locks that a batch needs.
 
 use crate::databases::{DATABASES, DatabaseMap};
 use crate::scope::{Across, Scope, is_due};
@@ -7,13 +7,13 @@ use todana_table::{Keyspace, Locked};
 
 pub(crate) type LockedTables<'a> = [Option<Locked<'a>>; DATABASES];
 
-/// What a batch needs of one table.
+/// The locks that a batch needs in one table.
 #[derive(Clone, Default)]
 pub(crate) enum Need<'a> {
     #[default]
     Nothing,
     Keys(Vec<&'a [u8]>),
-    /// Everything, unless the table is empty.
+    /// All shards, unless the table is empty.
     Emptiness,
     Everything,
 }
@@ -36,7 +36,7 @@ impl<'a> Need<'a> {
     }
 }
 
-/// What a batch needs of all tables, and the map that it leaves.
+/// The locks that a batch needs in all tables, and the map of the databases after it.
 pub(crate) struct Plan<'a> {
     pub(crate) needs: [Need<'a>; DATABASES],
     /// The map after the batch's own swaps.
@@ -80,7 +80,7 @@ impl<'a> Plan<'a> {
         Plan { needs, map }
     }
 
-    /// Locks what is needed, table by table.
+    /// Takes the locks, table by table.
     pub(crate) fn lock<'t>(&self, databases: &'t Databases, now_ms: u64) -> LockedTables<'t> {
         std::array::from_fn(|index| {
             let table = &databases.tables()[index];
@@ -93,9 +93,8 @@ impl<'a> Plan<'a> {
         })
     }
 
-    /// Whether the tables that were left out because they were empty are so still, now that the
-    /// others are locked. Then a record that is written to one of them now is written after the
-    /// batch.
+    /// Whether the tables that are not locked because they were empty are still empty, now that the
+    /// others are locked. If so, any record written to them comes after the batch.
     pub(crate) fn still_fits(&self, databases: &Databases, tables: &LockedTables<'_>) -> bool {
         let mut all = self.needs.iter().zip(tables).zip(databases.tables());
         all.all(|((need, locked), table)| {

@@ -1,21 +1,21 @@
-//! Long commands in slices: what one request asks for may be millions of records, and nobody is to
-//! wait while they are looked at.
+//! Long commands in slices: one request may visit millions of records, and other clients must not
+//! wait for it.
 //!
-//! A door that serves others meanwhile carries such a command out by [`execute_slice`]: each call
-//! does a bounded part of it and returns where to go on. What is done in one step, and so seen by
-//! nobody half done:
+//! A protocol that serves several clients executes such a command with [`execute_slice`]: each call
+//! does a bounded part of it and returns where to continue. The table lists what is one step, which
+//! no other client sees in part:
 //!
 //! | command | one step | a slice |
 //! |---|---|---|
 //! | DEL, UNLINK, EXISTS, TOUCH, MGET | up to 4,096 keys | 4,096 keys |
-//! | MSET, MSETNX | all pairs | makes entries of 2,048 pairs or 2 MiB before it |
+//! | MSET, MSETNX | all pairs | creates entries of 2,048 pairs or 2 MiB before it |
 //! | KEYS, SCAN | a shard | 2,048 records and the rest of a shard |
-//! | RANGE, PREFIX | a record | 2,048 records, or 8,192 keys that are passed over |
+//! | RANGE, PREFIX | a record | 2,048 records, or 8,192 keys that are skipped |
 //! | SET of a large value | the record | copies 2 MiB before it |
-//! | BITCOUNT, BITPOS in a large value | the value as it was at the beginning | looks at 4 MiB |
+//! | BITCOUNT, BITPOS in a large value | the value as it was at the beginning | reads 4 MiB |
 //!
-//! Whatever is answered is worded in slices of 256 KiB. KEYS returns every key that is there from
-//! its beginning to its end, once, out of the database that had the number at its beginning.
+//! Replies are written in slices of 256 KiB. KEYS returns every key that exists from its beginning
+//! to its end, once, from the database that had the number at its beginning.
 
 use crate::page::{Collection, EARLY_ENDS_MAX, Page, Progress, WALK_BYTES_MAX};
 use crate::record::Kept;
@@ -27,47 +27,46 @@ use crate::{
 use std::sync::Arc;
 use todana_table::{Filling, Full, Keyspace, NotOrdered, Prepared, Shared, Table, Walk, Walked};
 
-/// Most keys of a command that are one step.
+/// Maximum number of keys of a command that are one step.
 pub const STEP_KEYS_MAX: usize = 4_096;
-/// Records that a slice looks at, and the rest of a shard: a millisecond or two.
+/// Records that a slice visits, in addition to the rest of a shard: a millisecond or two.
 pub(crate) const SLICE_RECORDS: usize = 2_048;
 /// Steps of comparing and copying keys in a slice: about a millisecond.
 pub(crate) const SLICE_STEPS: usize = 1 << 20;
-/// Bytes of answers in a slice, and one record more.
+/// Bytes of replies in a slice, which the last record may exceed.
 const SLICE_REPLY_BYTES: usize = 256 << 10;
 
-/// Values from this length on are copied in slices of as much: about a millisecond.
+/// Values from this length on are copied in slices of this length: about a millisecond.
 const SLICE_COPY_BYTES: usize = 2 << 20;
-/// Bytes whose bits a slice looks at: about a millisecond.
+/// Bytes whose bits a slice reads: about a millisecond.
 const SLICE_BITS_BYTES: usize = 4 << 20;
 
-/// A command that was begun by [`execute_slice`], and how far it came.
+/// The progress of a command that [`execute_slice`] has begun.
 #[derive(Debug)]
 pub struct Begun(Box<Stage>);
 
 #[derive(Debug)]
 enum Stage {
-    /// KEYS and SCAN look at records.
+    /// KEYS and SCAN visit records.
     Collecting(Arc<Table>, Collection),
-    /// RANGE collects records, and goes on after this key.
+    /// RANGE collects records, and continues after this key.
     Walking(Page, Vec<u8>),
-    /// What was found is told.
+    /// The collected records are written to the reply.
     Replying(Page, Progress),
-    /// So many keys are done, and so many of them were found.
+    /// The number of keys processed, and the number of those found.
     Counting { done: usize, found: i64 },
-    /// So many keys are done, but for the last records, which are told.
+    /// The number of keys processed; the records of the last ones are still to be written.
     Fetching { done: usize, rest: Vec<Option<Kept>> },
-    /// Entries are made.
+    /// Entries are being created.
     Preparing(Vec<Prepared>),
-    /// A large value is copied.
+    /// A large value is being copied.
     Filling(Filling),
-    /// The bits of a large value are looked at.
+    /// The bits of a large value are being read.
     Looking(Shared, bits::Look),
 }
 
 impl Begun {
-    /// Bytes that are in memory for its command alone, as far as can be said with a look at some
-    /// thousand records.
+    /// Bytes that are in memory only for this command, estimated from some thousand records.
     pub fn held_bytes(&self) -> usize {
         match &*self.0 {
             Stage::Collecting(_, collection) => collection.held_bytes(),
@@ -85,7 +84,7 @@ impl Begun {
 }
 
 impl Command<'_> {
-    /// Whether the command is to be carried out by [`execute_slice`] where others wait.
+    /// Whether a server with several clients has to run the command with [`execute_slice`].
     #[inline]
     pub fn is_long(&self) -> bool {
         match self {
@@ -134,8 +133,8 @@ impl Command<'_> {
     }
 }
 
-/// Carries out a slice of a command. Returns where to go on, with the same command, and nothing
-/// when it is done. Replies are made in parts, in their order.
+/// Executes a slice of a command. Returns where to continue with the same command, or nothing at
+/// its end. Replies are written in parts, in order.
 pub fn execute_slice<R: Reply>(
     databases: &Databases,
     database: usize,
@@ -237,7 +236,7 @@ impl<R: Reply> Slice<'_, R> {
                 return None;
             }
             Ok(Walked::End) => None,
-            // An empty answer would tell the end.
+            // An empty reply would mean the end.
             Ok(Walked::Until(key)) if page.len() == 0 => return Some(Stage::Walking(page, key)),
             Ok(Walked::Until(key)) if page.len() == slice.count && slice.count < walk.count => {
                 return Some(Stage::Walking(page, key));
@@ -285,7 +284,7 @@ impl<R: Reply> Slice<'_, R> {
             let locked = self.target.lock(step.iter().copied(), now_ms);
             rest = strings::get_each_small(&locked, step, now_ms, self.reply);
             done += step.len();
-            // The last is told first, from the end.
+            // Records are popped from the end, so they are stored in reverse order.
             rest.reverse();
         }
         let mut bytes = 0;

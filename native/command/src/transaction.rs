@@ -57,7 +57,7 @@ pub struct Write<'a> {
     pub put: Option<(&'a [u8], u32, Expires)>,
 }
 
-/// What is to be checked, and what is to be written then. No two writes have the same key.
+/// The checks, and the writes if all checks hold. No two writes have the same key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Transaction<'a> {
     /// Keys that must be what they were.

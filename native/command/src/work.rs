@@ -1,8 +1,8 @@
-//! How much one batch may do, since it does it with all its locks held.
+//! The limit of the work of one batch, which holds all its locks while it executes.
 //!
-//! What a command costs is told in units before any lock is taken. A unit is what it takes to find
-//! a record in a table larger than the caches, a quarter of a microsecond on a machine of 2026
-//! where keys are fetched ahead:
+//! The cost of a command is computed in units, before any lock is taken. A unit is the time to find
+//! a record in a table larger than the caches, with prefetched keys: a quarter of a microsecond on
+//! a machine of 2026.
 //!
 //! | of a batch | units |
 //! |---|---|
@@ -14,18 +14,18 @@
 //! | a word of a command that a session queues | 1, by the session |
 //! | a KiB that APPEND, SETRANGE, SETBIT find in a value that they may have to copy | 3 |
 //! | a KiB of zeroes that SETRANGE and SETBIT write before their bytes | 1 |
-//! | a KiB that one of these three makes of a value of less than 16 KiB, which it writes anew | 1 |
-//! | a KiB that GETRANGE answers | 3 |
-//! | a KiB that BITCOUNT and BITPOS look at | 2 |
-//! | what a session answers itself, as INFO | by its own table |
-//! | LCS, whose values have a bound of their own in a batch | 256 |
+//! | a KiB of a value below 16 KiB that APPEND, SETRANGE, SETBIT create | 1 |
+//! | a KiB that GETRANGE returns | 3 |
+//! | a KiB that BITCOUNT and BITPOS read | 2 |
+//! | a command that the session executes itself, such as INFO | see its table |
+//! | LCS, whose values have a separate limit in a batch | 256 |
 //! | a command about a whole database, for the locks of all shards | 256 |
-//! | a record that KEYS, SCAN, RANGE or RANDOMKEY may look at | 3 |
+//! | a record that KEYS, SCAN, RANGE or RANDOMKEY may visit | 3 |
 //! | a database that is cleared, unless it is empty and the batch does nothing else in it | 1,024 |
 //!
-//! The lengths of values are known under the locks only, so what depends on them is added there,
-//! before the first command ([`crate::foresight`]). Values from 256 bytes on are replied by
-//! handles, and copied when the locks are gone ([`crate::Reply::kept`]).
+//! The lengths of values are known only under the locks, so costs that depend on them are added
+//! there, before the first command ([`crate::foresight`]). Replies refer to values of 256 bytes and
+//! more by handles, and copy them after the locks are released ([`crate::Reply::kept`]).
 
 use crate::databases::{DATABASES, DatabaseMap};
 use crate::keys::SCAN_RECORDS_MAX;
@@ -33,10 +33,10 @@ use crate::scope::{Across, Scope};
 use crate::{Batch, Command, Databases};
 use todana_table::{Keyspace, Table};
 
-/// Most units of one batch: some 16 milliseconds.
+/// Maximum number of units of one batch: some 16 milliseconds.
 pub const BATCH_UNITS_MAX: u64 = 65_536;
 
-/// Keys that a step of RANGE may pass over in a batch, where it cannot go on later.
+/// Keys that RANGE may skip in a batch, in which it cannot continue later.
 pub(crate) const BATCH_RANGE_SPARE_KEYS: u64 = 1_024;
 
 const WATCH_UNITS: u64 = 2;
@@ -49,22 +49,22 @@ const TABLE_UNITS: u64 = 256;
 const SHARDS_CLEARED_PER_UNIT: usize = 4;
 const LCS_UNITS: u64 = 256;
 
-/// Units for bytes that are copied.
+/// The units for copying bytes.
 pub(crate) fn copied(bytes: usize) -> u64 {
     (bytes as u64).saturating_mul(KIB_COPIED_UNITS) / 1_024
 }
 
-/// Units for zeroes that are written, and for short values that are written anew.
+/// The units for writing zeroes, and for writing short values completely.
 pub(crate) fn written(bytes: usize) -> u64 {
     (bytes as u64).saturating_mul(KIB_WRITTEN_UNITS) / 1_024
 }
 
-/// Units for bytes that are looked at.
+/// The units for reading bytes.
 pub(crate) fn looked_at(bytes: usize) -> u64 {
     (bytes as u64).saturating_mul(KIB_READ_UNITS) / 1_024
 }
 
-/// Units of a batch, but for what depends on the lengths of values.
+/// The units of a batch, without those that depend on the lengths of values.
 pub(crate) fn units_of(batch: &Batch<'_>, databases: &Databases, mut map: DatabaseMap) -> u64 {
     let used = used(batch, map);
     let clear = |index: usize| {
@@ -91,8 +91,8 @@ pub(crate) fn units_of_transaction(checks: usize, writes: usize) -> u64 {
     (checks as u64 * WATCH_UNITS).saturating_add(writes as u64 * PAIR_UNITS)
 }
 
-/// The tables in which a batch watches a key or does something other than a clear: one that is
-/// empty before the batch may have records when its clear comes.
+/// The tables in which a batch watches a key or does anything except a clear. Such a table may be
+/// empty before the batch and have records when the batch clears it.
 fn used(batch: &Batch<'_>, mut map: DatabaseMap) -> [bool; DATABASES] {
     let mut used = [false; DATABASES];
     let mut note = |index: Option<usize>| {
@@ -140,7 +140,7 @@ fn units_of_command(command: &Command<'_>, table: &Table) -> u64 {
         Command::Lcs { .. } => LCS_UNITS,
         Command::Count => TABLE_UNITS,
         Command::Scan { count, .. } => {
-            // Whole shards, of which some are twice as full as others.
+            // SCAN visits whole shards, some of which are twice as full as others.
             let shard = 2 * table.len() / table.shards() as u64;
             records((count.min(SCAN_RECORDS_MAX) as u64).saturating_add(shard))
         }
@@ -148,7 +148,7 @@ fn units_of_command(command: &Command<'_>, table: &Table) -> u64 {
             records((count as u64).saturating_mul(2).saturating_add(BATCH_RANGE_SPARE_KEYS))
         }
         Command::Keys { .. } => records(u64::MAX),
-        // It draws until it has found a shard that is not empty.
+        // It picks shards at random until it finds one that is not empty.
         Command::RandomKey { .. } => TABLE_UNITS,
         Command::Get { .. }
         | Command::Length { .. }
@@ -170,7 +170,7 @@ fn units_of_command(command: &Command<'_>, table: &Table) -> u64 {
         | Command::Expire { .. }
         | Command::Sweep { .. }
         | Command::Swap { .. } => 1,
-        // By `units_of`, which knows whether a table is empty.
+        // `units_of` counts these, because it knows whether a table is empty.
         Command::Clear { .. } | Command::ClearAll { .. } => 1,
     }
 }

@@ -59,7 +59,7 @@ impl Request<'_> {
         within.ok_or_else(|| "ERR bit offset is not an integer or out of range".into())
     }
 
-    /// BYTE or BIT, at the end of the arguments if at all.
+    /// BYTE or BIT, if it is the last argument.
     fn unit(&self, at: usize) -> Result<Unit, Failure> {
         match self.arguments.get(at) {
             None => Ok(Unit::Byte),

@@ -1,4 +1,4 @@
-//! Commands that the session answers itself: what they work on.
+//! The state that the session's own commands use.
 
 use super::encoder::{Encoder, Failure};
 use super::lookup::{self, subcommands};
@@ -8,19 +8,19 @@ use super::session::State;
 use super::table::Name;
 use crate::{Host, Next};
 
-/// What happens after a request.
+/// The action after a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Flow {
-    /// The next one.
+    /// Continue with the next request.
     Continue,
-    /// Nothing for so many milliseconds.
+    /// Wait for this number of milliseconds.
     Sleep(u64),
-    /// The end of the connection.
+    /// Close the connection.
     Close,
 }
 
 impl Flow {
-    /// What a turn ends with that does not go on.
+    /// The action at the end of a turn, if the turn does not continue.
     #[inline]
     pub(super) fn ends(self) -> Option<Next> {
         match self {
@@ -30,8 +30,8 @@ impl Flow {
         }
     }
 
-    /// What happens after two commands of one request: the end comes in any case, and sleeps add
-    /// up to the longest.
+    /// The action after two commands of one request: closing has precedence, and sleeps add up to
+    /// the longest permitted.
     pub(super) fn and(self, other: Flow) -> Flow {
         match (self, other) {
             (Flow::Close, _) | (_, Flow::Close) => Flow::Close,
@@ -43,10 +43,10 @@ impl Flow {
     }
 }
 
-/// What became of a command that the session answers itself. A failure is still to be written.
+/// The result of a command that the session executes itself. A failure is not yet written.
 pub(super) type Done = Result<Flow, Failure>;
 
-/// A request that the session answers itself.
+/// A request that the session executes itself.
 pub(super) struct Call<'c, 'o, H> {
     pub(super) name: Name,
     pub(super) arguments: &'c [&'c [u8]],
@@ -65,7 +65,7 @@ impl<'c, H: Host> Call<'c, '_, H> {
         Ok(Flow::Continue)
     }
 
-    /// HELP: lists the subcommands that the command has, two lines for each.
+    /// HELP: lists the subcommands of the command, with two lines for each.
     pub(super) fn help(&mut self) -> Done {
         let container = self.name.spec().container().and_then(|it| lookup::command(it.as_bytes()));
         let Some(container) = container else { return Err(wrong_arity(self.name)) };

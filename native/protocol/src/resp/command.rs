@@ -1,4 +1,4 @@
-//! COMMAND: the command table told to clients.
+//! COMMAND: returns the command table to clients.
 
 use super::call::{Call, Done, Flow};
 use super::encoder::Encoder;
@@ -10,12 +10,12 @@ use super::syntax;
 use super::table::{NAMES, Name};
 use crate::Host;
 
-/// The commands that are no subcommands.
+/// The commands that are not subcommands.
 fn commands() -> impl Iterator<Item = Name> {
     NAMES.iter().copied().filter(|name| name.spec().container().is_none())
 }
 
-/// Most names that COMMAND INFO takes, as it answers each, however often it is asked for.
+/// Maximum number of names for COMMAND INFO, which returns a name each time it is given.
 const INFO_NAMES_MAX: usize = 1024;
 
 impl<H: Host> Call<'_, '_, H> {
@@ -28,7 +28,7 @@ impl<H: Host> Call<'_, '_, H> {
         let names = self.arguments.get(2..).unwrap_or_default();
         if names.is_empty() {
             self.encoder.array(commands().count());
-            commands().for_each(|name| told(name, self.encoder));
+            commands().for_each(|name| write_row(name, self.encoder));
             return Ok(Flow::Continue);
         }
         if names.len() > INFO_NAMES_MAX {
@@ -37,7 +37,7 @@ impl<H: Host> Call<'_, '_, H> {
         self.encoder.array(names.len());
         for name in names {
             match lookup::by_full_name(name) {
-                Some(name) => told(name, self.encoder),
+                Some(name) => write_row(name, self.encoder),
                 None => self.encoder.null(),
             }
             if self.encoder.overflowed {
@@ -66,7 +66,7 @@ impl<H: Host> Call<'_, '_, H> {
         let names: Vec<&str> = match self.arguments[2..] {
             [] => NAMES.iter().map(|name| name.spec().name).collect(),
             [filter, by, what] if filter.eq_ignore_ascii_case(b"filterby") => {
-                // Subcommands are listed too where a filter finds them.
+                // With a filter, the list includes subcommands.
                 let all = NAMES.iter().map(|name| name.spec());
                 match by.to_ascii_lowercase().as_slice() {
                     b"module" => {
@@ -131,8 +131,8 @@ impl<H: Host> Call<'_, '_, H> {
     }
 }
 
-/// One command as COMMAND INFO tells it.
-fn told(name: Name, encoder: &mut Encoder<'_>) {
+/// Writes one command in the format of COMMAND INFO.
+fn write_row(name: Name, encoder: &mut Encoder<'_>) {
     let spec = name.spec();
     let (first, last, step) = spec.key_positions();
     encoder.array(10);
@@ -183,10 +183,10 @@ fn told(name: Name, encoder: &mut Encoder<'_>) {
     } else {
         encoder.array(subcommands.len())
     }
-    subcommands.into_iter().for_each(|name| told(name, encoder));
+    subcommands.into_iter().for_each(|name| write_row(name, encoder));
 }
 
-/// One command as COMMAND DOCS tells it: its name, then a map.
+/// Writes one command in the format of COMMAND DOCS: its name, then a map.
 fn documented(name: Name, encoder: &mut Encoder<'_>) {
     let spec = name.spec();
     let arguments = syntax::parse(spec.syntax);

@@ -1,7 +1,7 @@
-//! From a command to its handler, as the rows of the table name it.
+//! Calls the handler that the row of a command names.
 //!
 //! All functions here are generated from the rows: a row without a handler, or with one that does
-//! not exist, does not compile, and no command shares the handler of another by accident.
+//! not exist, does not compile, and no command uses the handler of another by accident.
 
 use super::call::{Call, Done, Flow};
 use super::expiry::TimeUnit;
@@ -17,8 +17,8 @@ macro_rules! dispatch {
     ($($id:ident {
         name: $name:literal, handler: $handler:ident $(($($details:tt)*))?, $($row:tt)*
     })*) => {
-        /// The command for the store that a request asks for, and the format of its reply; `None`
-        /// if the session answers the request itself. `pairs` are the arguments in pairs and `seed`
+        /// The command on records for a request, and the format of its reply; `None` if the
+        /// session executes the request itself. `pairs` are the arguments in pairs and `seed`
         /// is a random number, for commands that take them.
         #[inline]
         pub(super) fn build<'a>(
@@ -47,7 +47,7 @@ macro_rules! dispatch {
             }
         }
 
-        /// What the session's own answer costs in EXEC beside its words.
+        /// The cost of the session's own command in EXEC in addition to its words.
         pub(super) fn effort(name: Name) -> Effort {
             match name {
                 $(Name::$id => dispatch!(@effort $handler ($($($details)*)?)),)*
@@ -85,14 +85,14 @@ macro_rules! dispatch {
     (@answer $call:ident Session($effort:ident, $method:ident $(, $with:expr)*)) => {
         $call.$method($($with),*)
     };
-    // Containers need a subcommand, and `build` has made a command of all others.
+    // Containers need a subcommand, and `build` has converted all other requests.
     (@answer $call:ident $handler:ident($($details:tt)*)) => { Err(wrong_arity($call.name)) };
 }
 
 each_command!(dispatch);
 
 impl<H: Host> Call<'_, '_, H> {
-    /// Answers the request, failures included.
+    /// Executes the request and writes its reply, or its failure.
     pub(super) fn run(&mut self) -> Flow {
         answer(self).unwrap_or_else(|failure| {
             self.encoder.error(&failure);

@@ -1,4 +1,4 @@
-//! Moments among the arguments: seconds or milliseconds, from now or since the Unix epoch.
+//! Times in arguments: seconds or milliseconds, from now or since the Unix epoch.
 
 use super::encoder::Failure;
 use super::number;
@@ -6,14 +6,14 @@ use super::request::{NOT_AN_INTEGER, Request, SYNTAX};
 use todana_command::Expires;
 
 impl Request<'_> {
-    /// An expiry out of an argument, which must be a positive number.
+    /// The expiry in an argument, which must be a positive number.
     pub(super) fn expiry(&self, unit: TimeUnit, at: usize) -> Result<Expires, Failure> {
         let number = number::integer(self.arguments[at]).ok_or(NOT_AN_INTEGER)?;
         let at_ms = self.moment(unit, number).filter(|_| number > 0);
         at_ms.map(Expires::At).ok_or_else(|| self.invalid_expiry())
     }
 
-    /// Milliseconds since the Unix epoch, 0 for what was before; `None` beyond 63 bits.
+    /// Milliseconds since the Unix epoch, 0 for earlier times; `None` beyond 63 bits.
     pub(super) fn moment(&self, unit: TimeUnit, number: i64) -> Option<u64> {
         let ms = if unit.seconds { number.checked_mul(1000)? } else { number };
         let base = if unit.absolute { 0 } else { i64::try_from(self.now_ms).ok()? };
@@ -25,18 +25,17 @@ impl Request<'_> {
     }
 }
 
-/// The one option that SET and GETEX take about the expiry. It may be repeated; the last one
-/// counts.
+/// The option of SET and GETEX for the expiry. It may be repeated, and the last one counts.
 #[derive(Default)]
 pub(super) struct ExpiryOption {
-    /// A moment, and the position of its argument.
+    /// A time, and the position of its argument.
     pub(super) unit: Option<(TimeUnit, usize)>,
     /// KEEPTTL or PERSIST.
     pub(super) other: bool,
 }
 
 impl ExpiryOption {
-    /// Takes EX, PX, EXAT or PXAT at a position; returns that of its argument.
+    /// Parses EX, PX, EXAT or PXAT at a position; returns the position of its argument.
     pub(super) fn take(&mut self, request: &Request<'_>, at: usize) -> Result<usize, Failure> {
         let unit = TimeUnit::of(request.arguments[at]).ok_or(SYNTAX)?;
         let mixed = self.other || self.unit.is_some_and(|(known, _)| known != unit);
@@ -48,7 +47,7 @@ impl ExpiryOption {
     }
 }
 
-/// How a moment is told.
+/// The unit of a time, and whether it is absolute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct TimeUnit {
     pub(super) seconds: bool,

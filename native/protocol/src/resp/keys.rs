@@ -1,4 +1,4 @@
-//! Keys, whatever their values are, and whole databases.
+//! Commands on keys and on whole databases.
 
 use super::encoder::Failure;
 use super::expiry::TimeUnit;
@@ -7,7 +7,7 @@ use super::request::{Built, NO_SUCH_DATABASE, NOT_AN_INTEGER, Request, SYNTAX, p
 use super::{number, pattern};
 use todana_command::{Command, DATABASES, ExpireWhen, Expires};
 
-/// Keys in a page of SCAN that asks for no number.
+/// Keys in a page of SCAN without COUNT.
 const SCAN_COUNT: usize = 10;
 
 /// DEL, UNLINK.
@@ -182,7 +182,7 @@ pub(super) fn memory_usage<'a>(request: &Request<'a>) -> Built<'a> {
 }
 
 impl Request<'_> {
-    /// Checks the options of FLUSHDB and FLUSHALL, which change nothing: removal is always at once.
+    /// Checks the options of FLUSHDB and FLUSHALL. They have no effect: removal is immediate.
     fn flush(&self) -> Result<(), Failure> {
         match self.arguments[1..] {
             [] => Ok(()),
@@ -192,7 +192,7 @@ impl Request<'_> {
         }
     }
 
-    /// A database number whose range is checked later.
+    /// A database number; its range is checked later.
     fn swapped(&self, at: usize, otherwise: &'static str) -> Result<usize, Failure> {
         let number = number::integer(self.arguments[at]).filter(|it| i32::try_from(*it).is_ok());
         let number = number.ok_or(Failure::new(otherwise))?;

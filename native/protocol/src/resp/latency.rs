@@ -1,4 +1,4 @@
-//! SLOWLOG and LATENCY: which commands took long.
+//! SLOWLOG and LATENCY: slow commands.
 
 use super::COMMANDS;
 use super::call::{Call, Done, Flow};
@@ -12,8 +12,8 @@ use crate::{CommandStats, Host, ProtocolName};
 /// Entries of SLOWLOG GET without a number.
 const ENTRIES: usize = 10;
 
-/// Adds a command to the slow log, without arguments if it takes a password. The host cuts what is
-/// long.
+/// Adds a command to the slow log, without its arguments if they include a password. The host
+/// truncates long ones.
 #[cold]
 pub(super) fn log_slow<H: Host>(name: Name, arguments: &[&[u8]], micros: u64, host: &H) {
     let mut arguments = arguments.to_vec();
@@ -88,7 +88,7 @@ impl<H: Host> Call<'_, '_, H> {
 
     pub(super) fn latency_doctor(&mut self) -> Done {
         let text = "Spikes are not recorded. LATENCY HISTOGRAM, INFO latencystats and SLOWLOG \
-                    tell how long commands take.\n";
+                    report the duration of commands.\n";
         self.encoder.verbatim(text.as_bytes());
         Ok(Flow::Continue)
     }

@@ -1,5 +1,4 @@
-//! RESP: the protocol of Redis, versions 2 and 3, spoken with a client that believes to have a
-//! Redis 7.2 before it.
+//! RESP: the protocol of Redis, versions 2 and 3, with the behaviour of Redis 7.2.
 //!
 //! A request is an array of bulk strings, or a line of words:
 //!
@@ -13,8 +12,8 @@
 //! └─────────┴────┘
 //! ```
 //!
-//! An answer begins with a byte that tells what it is. Those of the second row need `HELLO 3`;
-//! without it their neighbours of the first row stand in for them:
+//! The first byte of a reply indicates its type. The types of the second row need `HELLO 3`;
+//! without it, those in the third row replace them:
 //!
 //! ```text
 //!  +text CRLF   -CODE text CRLF  :number CRLF  $length CRLF bytes CRLF      *count CRLF answers
@@ -63,5 +62,5 @@ pub use document::{dictionary, document};
 pub use session::RespSession;
 pub use table::COMMANDS;
 
-/// The version of Redis whose behaviour this follows, told to clients that look for one.
+/// The version of Redis whose behaviour Todana follows, reported to clients.
 pub const REDIS_VERSION: &str = "7.2.0";

@@ -1,13 +1,12 @@
-//! RANGE and PREFIX: the keys of an ordered database in their order. These commands are Todana's
-//! own.
+//! RANGE and PREFIX: the keys of an ordered database in order. Redis does not have these commands.
 //!
 //! ```text
 //!   RANGE a m LIMIT 2               *2 a b
-//!   RANGE a m LIMIT 2 AFTER b       *2 c d         until the answer is empty
+//!   RANGE a m LIMIT 2 AFTER b       *2 c d         until the reply is empty
 //! ```
 //!
-//! An answer may have fewer keys than its limit though more follow, as it holds some 16 MiB at
-//! most: only an empty one is the end.
+//! A reply may have fewer keys than its limit although more follow, because it has at most some
+//! 16 MiB: only an empty reply means the end.
 
 use super::encoder::Failure;
 use super::number;
@@ -15,9 +14,9 @@ use super::reply_format::ReplyFormat;
 use super::request::{Built, NOT_AN_INTEGER, Request, SYNTAX};
 use todana_command::{Bound, Command, KeyRange};
 
-/// Keys in an answer where no limit is asked for.
+/// Keys in a reply without LIMIT.
 const LIMIT: usize = 1_000;
-/// Most keys in an answer.
+/// Maximum number of keys in a reply.
 const LIMIT_MAX: usize = 65_536;
 
 /// RANGE.
@@ -36,8 +35,7 @@ fn range<'a>(keys: KeyRange<'a>, options: &[&'a [u8]]) -> Built<'a> {
     Ok((Command::Range { keys, after, reverse, count, values }, format))
 }
 
-/// An empty bound is no bound: every key is behind it where it is the first, and before it where it
-/// is the last.
+/// Converts a bound. An empty one means no bound: the beginning or the end of the database.
 fn bound(key: &[u8]) -> Bound<'_> {
     if key.is_empty() { Bound::Unbounded } else { Bound::Included(key) }
 }

@@ -1,4 +1,4 @@
-//! A request on its way to the waist, and what every group of commands needs to read its arguments.
+//! A request that becomes a command, and functions that parse arguments for all command groups.
 
 use super::encoder::Failure;
 use super::number;
@@ -7,7 +7,7 @@ use super::table::Name;
 use smallvec::SmallVec;
 use todana_command::{Command, DATABASES};
 
-/// Arguments of a request; the few of most requests need no allocation.
+/// The arguments of a request. Up to a few arguments need no allocation.
 pub(super) type Arguments<'a> = SmallVec<[&'a [u8]; 8]>;
 
 /// A key and its value.
@@ -16,7 +16,7 @@ pub(super) type Pair<'a> = (&'a [u8], &'a [u8]);
 /// Keys and values of MSET and MSETNX.
 pub(super) type Pairs<'a> = SmallVec<[Pair<'a>; 4]>;
 
-/// A command for the waist and the wording of its answer, or why there is none.
+/// A command and the format of its reply, or the error.
 pub(super) type Built<'a> = Result<(Command<'a>, ReplyFormat), Failure>;
 
 /// A request that has the right number of arguments.
@@ -26,7 +26,7 @@ pub(super) struct Request<'a> {
     pub(super) name: Name,
     /// Its arguments, the command's name first.
     pub(super) arguments: &'a [&'a [u8]],
-    /// Now, in milliseconds since the Unix epoch.
+    /// The present time, in milliseconds since the Unix epoch.
     pub(super) now_ms: u64,
     /// Longest value.
     pub(super) value_bytes_max: usize,
@@ -37,7 +37,7 @@ pub(super) const NOT_AN_INTEGER: Failure =
     Failure::new("ERR value is not an integer or out of range");
 pub(super) const NO_SUCH_DATABASE: Failure = Failure::new("ERR DB index is out of range");
 
-/// The arguments of MSET and MSETNX in pairs; one without a partner is left out.
+/// The arguments of MSET and MSETNX in pairs, without an incomplete last pair.
 pub(super) fn pairs<'a>(arguments: &[&'a [u8]]) -> Pairs<'a> {
     arguments[1..].chunks_exact(2).map(|pair| (pair[0], pair[1])).collect()
 }

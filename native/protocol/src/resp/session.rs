@@ -1,5 +1,5 @@
-//! A connection: bytes to requests, requests to the waist or to the session's own commands, answers
-//! to bytes.
+//! The session of a connection: parses bytes into requests, executes them as commands or as the
+//! session's own commands, and writes the replies as bytes.
 
 use super::ahead::Ahead;
 use super::call::{Call, Flow};
@@ -24,35 +24,35 @@ pub struct RespSession {
     state: State,
 }
 
-/// What a connection remembers from request to request.
+/// The state of a connection between requests.
 #[derive(Debug, Default)]
 pub(super) struct State {
     pub(super) authenticated: bool,
-    /// Whether it said HELLO 3.
+    /// Whether the client has sent HELLO 3.
     pub(super) resp3: bool,
     /// Selected database.
     pub(super) database: usize,
     /// `CLIENT REPLY OFF`.
     pub(super) silent: bool,
-    /// `CLIENT REPLY SKIP`: the request under way, or the next one, is not answered.
+    /// `CLIENT REPLY SKIP`: the present request, or the next one, gets no reply.
     pub(super) skip_this: bool,
     pub(super) skip_next: bool,
     /// Commands queued since MULTI.
     pub(super) transaction: Option<Transaction>,
     pub(super) watches: Watches,
-    /// The request at the front of the input was begun, and goes on here.
+    /// The state of the request at the front of the input, if it has begun.
     pub(super) begun: Option<Unfinished>,
-    /// Nanoseconds that it took so far.
+    /// Nanoseconds that it has taken so far.
     begun_ns: u64,
-    /// The rest of the answer to the transaction before the input.
+    /// The rest of the reply to a transaction, which precedes the input.
     pub(super) tail: Option<Tail>,
     random: u64,
 }
 
-/// A request that goes on in the next turn.
+/// A request that continues in the next turn.
 #[derive(Debug)]
 pub(super) enum Unfinished {
-    /// A command of the waist.
+    /// A command on records.
     Command(Begun),
     /// CLIENT LIST.
     Listing(Listing),
@@ -85,7 +85,7 @@ impl Session for RespSession {
         let mut consumed = 0;
         let mut requests_left = budget.requests_max;
         let mut ahead = Ahead::default();
-        let mut ended = state.tell(&mut encoder, budget.output_bytes_max);
+        let mut ended = state.write_rest(&mut encoder, budget.output_bytes_max);
         let next = loop {
             if let Some(next) = ended {
                 break next;
@@ -120,7 +120,7 @@ impl Session for RespSession {
                         }
                         (length, flow)
                     }
-                    // Empty requests count too, or a flood of them would hold the thread.
+                    // Empty requests count too, or a flood of them would occupy the thread.
                     Parsed::Nothing(length) => (length, Flow::Continue),
                     Parsed::Incomplete(wanted) => break Next::Read { wanted },
                     Parsed::Broken(text) => {
@@ -136,7 +136,7 @@ impl Session for RespSession {
                 break Next::Close;
             }
             if state.begun.is_some() {
-                // It stays where it is, and is read again.
+                // The request stays in the input and is parsed again.
                 break Next::Yield;
             }
             consumed += length;
@@ -145,7 +145,7 @@ impl Session for RespSession {
                 ended = flow.ends();
             } else {
                 state.tail.iter_mut().for_each(|tail| tail.then = flow);
-                ended = state.tell(&mut encoder, budget.output_bytes_max);
+                ended = state.write_rest(&mut encoder, budget.output_bytes_max);
             }
             if bounds.unauthenticated == state.authenticated {
                 bounds = self::bounds(state, host.limits());
@@ -187,7 +187,7 @@ fn bounds(state: &State, limits: &Limits) -> Bounds {
     }
 }
 
-/// Answers one request of `length` bytes, whose first argument names a command if `name` is some.
+/// Executes one request of `length` bytes. `name` is the command of its first argument, if any.
 #[inline]
 fn respond<H: Host>(
     state: &mut State,
@@ -224,7 +224,7 @@ fn respond<H: Host>(
     flow
 }
 
-/// Finds the command and checks what the table says about it.
+/// Finds the command and checks the request against its row of the table.
 #[inline]
 fn admitted<H: Host>(
     state: &State,
@@ -240,7 +240,7 @@ fn admitted<H: Host>(
     if spec.is(CONTAINER) || (name == Name::Command && arguments.len() > 1) {
         let Some(word) = arguments.get(1) else { return Err((Some(name), wrong_arity(name))) };
         let found = lookup::subcommand(name, word);
-        // DEBUG tells an unknown subcommand and wrong arguments in the same words.
+        // DEBUG has one error text for an unknown subcommand and for wrong arguments.
         let found = found.filter(|it| name != Name::Debug || it.spec().takes(arguments.len()));
         let Some(subcommand) = found else {
             let unknown = match name {
@@ -324,7 +324,7 @@ fn carry_out<H: Host>(
     flow
 }
 
-/// Tells the host of an executed command, and the slow log if it wants to know.
+/// Reports an executed command to the host, and adds it to the slow log if it was slow.
 #[inline]
 pub(super) fn observe<H: Host>(name: Name, arguments: &[&[u8]], failed: bool, host: &mut H) {
     if let Some(micros) = host.observe(ProtocolName::Resp, name as usize, failed)
@@ -362,7 +362,7 @@ fn unknown_command(arguments: &[&[u8]]) -> Failure {
 }
 
 impl State {
-    /// Bytes kept between turns.
+    /// Bytes that it holds between turns.
     #[inline]
     fn held_bytes(&self) -> usize {
         self.transaction.as_ref().map_or(0, Transaction::held_bytes)
@@ -371,9 +371,9 @@ impl State {
             + self.tail.as_ref().map_or(0, Tail::held_bytes)
     }
 
-    /// Writes what remains of an answer, as much as a turn may. Returns what happens next where
-    /// that is not the next request.
-    fn tell(&mut self, encoder: &mut Encoder<'_>, output_bytes_max: usize) -> Option<Next> {
+    /// Writes the rest of a reply, as much as a turn may. Returns the next action unless that is
+    /// the next request.
+    fn write_rest(&mut self, encoder: &mut Encoder<'_>, output_bytes_max: usize) -> Option<Next> {
         let tail = self.tail.as_mut()?;
         if !tail.write(encoder, output_bytes_max) {
             return Some(Next::Yield);
@@ -383,7 +383,7 @@ impl State {
         then.ends()
     }
 
-    /// A number that differs each time: xorshift, begun with the client's number and the time.
+    /// A random number: xorshift, seeded with the client's number and the time.
     pub(super) fn random<H: Host>(&mut self, host: &H) -> u64 {
         if self.random == 0 {
             let id = host.client().id.wrapping_mul(0x9E37_79B9_7F4A_7C15);

@@ -1,4 +1,4 @@
-//! What the table says about a command: everything but what it does.
+//! The description of a command in the table: everything except its implementation.
 
 /// A command or subcommand.
 #[derive(Debug)]
@@ -7,23 +7,23 @@ pub(super) struct Spec {
     pub(super) name: &'static str,
     /// The group under which it is documented.
     pub(super) group: Group,
-    /// Number of arguments with the name; negative is at least so many.
+    /// Number of arguments including the name; a negative number is a minimum.
     pub(super) arity: i8,
     /// Flags, see the constants.
     pub(super) flags: u32,
-    /// Where its keys are.
+    /// The positions of its keys.
     pub(super) keys: &'static [Keys],
-    /// The version of Redis whose command this is; of Todana, where it is Todana's own.
+    /// The version of Redis that introduced it; of Todana, if Redis does not have it.
     pub(super) since: &'static str,
     /// Its arguments, see [`super::syntax`].
     pub(super) syntax: &'static str,
-    /// How its work grows.
+    /// Its complexity.
     pub(super) cost: &'static str,
-    /// What it does, in a sentence.
+    /// A one-sentence summary.
     pub(super) summary: &'static str,
 }
 
-/// Where a command is documented.
+/// The group in which a command is documented.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub(super) enum Group {
@@ -57,7 +57,7 @@ impl Group {
     }
 }
 
-/// A run of keys among the arguments.
+/// A sequence of keys among the arguments.
 #[derive(Debug)]
 pub(super) struct Keys {
     /// Position of the first; the command's name is 0.
@@ -66,7 +66,7 @@ pub(super) struct Keys {
     pub(super) last: i8,
     /// Distance between keys.
     pub(super) step: usize,
-    /// What is done to them, in the words of key specifications.
+    /// The accesses to them, in the terms of Redis' key specifications.
     pub(super) access: &'static [&'static str],
 }
 
@@ -113,11 +113,11 @@ macro_rules! bits {
 bits! {
     WRITE = 0, READONLY = 1, DENYOOM = 2, ADMIN = 3, NOSCRIPT = 4, LOADING = 5, STALE = 6,
     SKIP_SLOWLOG = 7, FAST = 8, NO_AUTH = 9, ALLOW_BUSY = 10,
-    // Todana's own, told as a module's.
+    // Specific to Todana, reported as the command of a module.
     OWN = 11,
-    // Categories that neither group nor flags tell.
+    // Categories that follow neither from the group nor from flags.
     KEYSPACE = 12, CONNECTION = 13, DANGEROUS = 14, DEPRECATED = 16,
-    // Has subcommands, which handle its requests. No row writes it: it follows from the handler.
+    // Has subcommands, which handle its requests. It follows from the handler, not from a row.
     CONTAINER = 15,
     // Executed, not queued, between MULTI and EXEC.
     IMMEDIATE = 17,
@@ -127,11 +127,11 @@ bits! {
 }
 
 pub(super) const NONE: u32 = 0;
-/// What a command may always do.
+/// Flags of commands that are always permitted.
 pub(super) const ANYTIME: u32 = LOADING | STALE;
-/// What concerns the connection only.
+/// Flags of commands on the connection only.
 pub(super) const SESSION: u32 = NOSCRIPT | LOADING | STALE;
-/// What an operator does.
+/// Flags of administrative commands.
 pub(super) const OPERATE: u32 = ADMIN | LOADING | STALE;
 
 const FLAGS: [(u32, &str); 12] = [
@@ -165,7 +165,7 @@ const TIPS: [(u32, &str); 10] = [
     (SPECIAL_RESPONSE, "response_policy:special"),
 ];
 
-/// Categories of access control that some command belongs to.
+/// The categories of access control that have commands.
 pub(super) const CATEGORIES: [&str; 11] = [
     "keyspace",
     "read",
@@ -193,7 +193,7 @@ impl Spec {
         if self.arity < 0 { count >= wanted } else { count == wanted }
     }
 
-    /// The command that a subcommand belongs to.
+    /// The container of a subcommand.
     pub(super) fn container(&self) -> Option<&'static str> {
         self.name.split_once('|').map(|(container, _)| container)
     }
@@ -231,7 +231,7 @@ impl Spec {
         CATEGORIES.iter().copied().filter(belongs).collect()
     }
 
-    /// First, last and step of the keys, as old clients want it.
+    /// First, last and step of the keys, in the format for old clients.
     pub(super) fn key_positions(&self) -> (i64, i64, i64) {
         let Some(first) = self.keys.first() else { return (0, 0, 0) };
         let last = match self.keys.last() {
@@ -242,7 +242,7 @@ impl Spec {
         (first.first as i64, last, first.step as i64)
     }
 
-    /// Positions of the keys in a request of `count` arguments, each with what is done to it.
+    /// Positions of the keys in a request of `count` arguments, each with its accesses.
     pub(super) fn keys_in(
         &self,
         count: usize,

@@ -1,4 +1,4 @@
-//! Strings: GET, SET and their kin.
+//! Commands on strings: GET, SET and related ones.
 
 use super::encoder::Failure;
 use super::expiry::{ExpiryOption, TimeUnit};
@@ -6,7 +6,7 @@ use super::reply_format::ReplyFormat;
 use super::request::{Built, NOT_AN_INTEGER, Pair, Request, SYNTAX, plain, wrong_arity};
 use todana_command::{Command, Condition, Delta, Expires, Increment, Initial, LcsWant, Set, Side};
 
-/// Most pairs of MSET and MSETNX, which are one step: some fifteen milliseconds.
+/// Maximum number of pairs of MSET and MSETNX, which are one step: some fifteen milliseconds.
 pub(super) const PAIRS_MAX: usize = 8_192;
 
 pub(super) fn get<'a>(request: &Request<'a>) -> Built<'a> {
@@ -58,7 +58,7 @@ pub(super) fn get_ex<'a>(request: &Request<'a>) -> Built<'a> {
     let command = match expiry.unit {
         Some((unit, at)) => match request.expiry(unit, at) {
             Ok(expires) => Command::GetAndExpire { key, expires },
-            // Only a key that is there has an expiry that can be wrong.
+            // An invalid expiry is an error only if the key exists.
             Err(failure) => {
                 let integer = failure != NOT_AN_INTEGER;
                 return Ok((Command::Get { key }, ReplyFormat::GetExFailure { integer }));

@@ -21,48 +21,48 @@ macro_rules! each_command {
     ($with:ident) => { $with! {
         // ---- strings ----
         Get { name: "get", handler: Store(strings::get), arity: 2, keys: READ, flags: READONLY | FAST, group: String,
-            since: "1.0.0", syntax: "key", cost: "O(1)", summary: "The value of a key." }
+            since: "1.0.0", syntax: "key", cost: "O(1)", summary: "Returns the value of a key." }
         Set { name: "set", handler: Store(strings::set), arity: -3, keys: MAY_MODIFY, flags: WRITE | DENYOOM,
             group: String, since: "1.0.0",
             syntax: "key value [NX|XX] [GET] [EX seconds|PX milliseconds|EXAT unix-time-seconds|PXAT unix-time-milliseconds|KEEPTTL]",
             cost: "O(1)",
-            summary: "Stores a value, under conditions and with an expiry if asked for; GET answers the old value." }
+            summary: "Stores a value, optionally under a condition and with an expiry; GET returns the old value." }
         SetNx { name: "setnx", handler: Store(strings::set_nx), arity: 3, keys: INSERT,
             flags: WRITE | DENYOOM | FAST | DEPRECATED, group: String, since: "1.0.0", syntax: "key value",
-            cost: "O(1)", summary: "Stores a value where there is none." }
+            cost: "O(1)", summary: "Stores a value if the key does not exist." }
         SetEx { name: "setex", handler: Store(strings::set_ex, TimeUnit::SECONDS), arity: 4, keys: OVERWRITE,
             flags: WRITE | DENYOOM | DEPRECATED, group: String, since: "2.0.0", syntax: "key seconds value",
-            cost: "O(1)", summary: "Stores a value that expires." }
+            cost: "O(1)", summary: "Stores a value that expires, in seconds." }
         PSetEx { name: "psetex", handler: Store(strings::set_ex, TimeUnit::MILLISECONDS), arity: 4, keys: OVERWRITE,
             flags: WRITE | DENYOOM | DEPRECATED, group: String, since: "2.6.0", syntax: "key milliseconds value",
-            cost: "O(1)", summary: "Stores a value that expires, by the millisecond." }
+            cost: "O(1)", summary: "Stores a value that expires, in milliseconds." }
         GetSet { name: "getset", handler: Store(strings::get_set), arity: 3, keys: MODIFY,
             flags: WRITE | DENYOOM | FAST | DEPRECATED, group: String, since: "1.0.0", syntax: "key value",
-            cost: "O(1)", summary: "Stores a value and answers the old one." }
+            cost: "O(1)", summary: "Stores a value and returns the old one." }
         GetDel { name: "getdel", handler: Store(strings::get_del), arity: 2, keys: TAKE, flags: WRITE | FAST,
             group: String, since: "6.2.0", syntax: "key", cost: "O(1)",
-            summary: "Removes a key and answers its value." }
+            summary: "Removes a key and returns its value." }
         GetEx { name: "getex", handler: Store(strings::get_ex), arity: -2, keys: MODIFY, flags: WRITE | FAST,
             group: String, since: "6.2.0",
             syntax: "key [EX seconds|PX milliseconds|EXAT unix-time-seconds|PXAT unix-time-milliseconds|PERSIST]",
-            cost: "O(1)", summary: "The value of a key, whose expiry is changed." }
+            cost: "O(1)", summary: "Returns the value of a key and changes its expiry." }
         Append { name: "append", handler: Store(strings::append), arity: 3, keys: EXTEND, flags: WRITE | DENYOOM | FAST,
             group: String, since: "2.0.0", syntax: "key value", cost: "O(n), n bytes of the whole value",
-            summary: "Adds to the end of a value; a missing one counts as empty." }
+            summary: "Appends to a value; a missing value counts as empty." }
         StrLen { name: "strlen", handler: Store(strings::length), arity: 2, keys: LOOK, flags: READONLY | FAST,
-            group: String, since: "2.2.0", syntax: "key", cost: "O(1)", summary: "Length of a value in bytes." }
+            group: String, since: "2.2.0", syntax: "key", cost: "O(1)", summary: "Returns the length of a value in bytes." }
         GetRange { name: "getrange", handler: Store(strings::get_range), arity: 4, keys: READ, flags: READONLY,
             group: String, since: "2.4.0", syntax: "key start end", cost: "O(n), n bytes of the answer",
-            summary: "Part of a value, by first and last offset, negative ones from the end." }
+            summary: "Returns a part of a value by its first and last offset; negative offsets count from the end." }
         SubStr { name: "substr", handler: Store(strings::get_range), arity: 4, keys: READ, flags: READONLY | DEPRECATED,
             group: String, since: "1.0.0", syntax: "key start end", cost: "O(n), n bytes of the answer",
             summary: "The old name of GETRANGE." }
         SetRange { name: "setrange", handler: Store(strings::set_range), arity: 4, keys: UPDATE, flags: WRITE | DENYOOM,
             group: String, since: "2.2.0", syntax: "key offset value", cost: "O(n), n bytes of the whole value",
-            summary: "Overwrites part of a value from an offset on, padding with zero bytes." }
+            summary: "Overwrites a part of a value from an offset on, and pads with zero bytes." }
         MGet { name: "mget", handler: Store(strings::get_many), arity: -2, keys: READ_EACH,
             flags: READONLY | FAST | MULTI_SHARD, group: String, since: "1.0.0", syntax: "key...", cost: "O(n), n keys",
-            summary: "The values of several keys, as of one moment." }
+            summary: "Returns the values of several keys, as one step." }
         MSet { name: "mset", handler: Pairs(strings::set_many, Condition::Always), arity: -3, keys: OVERWRITE_EACH,
             flags: WRITE | DENYOOM | MULTI_SHARD | ALL_SUCCEEDED, group: String, since: "1.0.1",
             syntax: "(key value)...", cost: "O(n), n keys", summary: "Stores several values as one step." }
@@ -70,34 +70,34 @@ macro_rules! each_command {
             flags: WRITE | DENYOOM | MULTI_SHARD | AGG_MIN, group: String, since: "1.0.1", syntax: "(key value)...",
             cost: "O(n), n keys", summary: "Stores several values as one step, or none if one of the keys exists." }
         Incr { name: "incr", handler: Store(strings::add, 1), arity: 2, keys: MODIFY, flags: WRITE | DENYOOM | FAST,
-            group: String, since: "1.0.0", syntax: "key", cost: "O(1)", summary: "Adds one to a whole number." }
+            group: String, since: "1.0.0", syntax: "key", cost: "O(1)", summary: "Adds one to an integer." }
         Decr { name: "decr", handler: Store(strings::add, -1), arity: 2, keys: MODIFY, flags: WRITE | DENYOOM | FAST,
-            group: String, since: "1.0.0", syntax: "key", cost: "O(1)", summary: "Takes one from a whole number." }
+            group: String, since: "1.0.0", syntax: "key", cost: "O(1)", summary: "Subtracts one from an integer." }
         IncrBy { name: "incrby", handler: Store(strings::increase_by), arity: 3, keys: MODIFY,
             flags: WRITE | DENYOOM | FAST, group: String, since: "1.0.0", syntax: "key increment", cost: "O(1)",
-            summary: "Adds to a whole number." }
+            summary: "Adds to an integer." }
         DecrBy { name: "decrby", handler: Store(strings::decrease_by), arity: 3, keys: MODIFY,
             flags: WRITE | DENYOOM | FAST, group: String, since: "1.0.0", syntax: "key decrement", cost: "O(1)",
-            summary: "Takes from a whole number." }
+            summary: "Subtracts from an integer." }
         IncrByFloat { name: "incrbyfloat", handler: Store(strings::increase_by_float), arity: 3, keys: MODIFY,
             flags: WRITE | DENYOOM | FAST, group: String, since: "2.6.0", syntax: "key float", cost: "O(1)",
-            summary: "Adds to a decimal fraction." }
+            summary: "Adds to a decimal number." }
         Lcs { name: "lcs", handler: Store(strings::lcs), arity: -3, keys: READ_TWO, flags: READONLY, group: String,
             since: "7.0.0", syntax: "key1 key2 [LEN] [IDX] [MINMATCHLEN min-match-len] [WITHMATCHLEN]",
-            cost: "O(n*m), n and m bytes of the values", summary: "The longest common subsequence of two values." }
+            cost: "O(n*m), n and m bytes of the values", summary: "Returns the longest common subsequence of two values." }
 
         // ---- bits ----
         SetBit { name: "setbit", handler: Store(bits::set), arity: 4, keys: MODIFY, flags: WRITE | DENYOOM,
             group: Bitmap, since: "2.2.0", syntax: "key offset bit", cost: "O(n), n bytes of the whole value",
-            summary: "Sets one bit of a value and answers the old one." }
+            summary: "Sets one bit of a value and returns the old bit." }
         GetBit { name: "getbit", handler: Store(bits::get), arity: 3, keys: READ, flags: READONLY | FAST, group: Bitmap,
-            since: "2.2.0", syntax: "key offset", cost: "O(1)", summary: "One bit of a value." }
+            since: "2.2.0", syntax: "key offset", cost: "O(1)", summary: "Returns one bit of a value." }
         BitCount { name: "bitcount", handler: Store(bits::count), arity: -2, keys: READ, flags: READONLY, group: Bitmap,
             since: "2.6.0", syntax: "key [start end [BYTE|BIT]]", cost: "O(n), n bytes of the span",
-            summary: "Number of set bits in a value or a span of it." }
+            summary: "Counts the bits that are set in a value or a range of it." }
         BitPos { name: "bitpos", handler: Store(bits::position), arity: -3, keys: READ, flags: READONLY, group: Bitmap,
             since: "2.8.7", syntax: "key bit [start [end [BYTE|BIT]]]", cost: "O(n), n bytes of the span",
-            summary: "Position of the first bit that is set, or is not." }
+            summary: "Returns the position of the first bit that is set, or clear." }
 
         // ---- keys ----
         Del { name: "del", handler: Store(keys::delete), arity: -2, keys: REMOVE_EACH,
@@ -108,61 +108,61 @@ macro_rules! each_command {
             cost: "O(n), n keys", summary: "Removes keys, as DEL does." }
         Exists { name: "exists", handler: Store(keys::exists), arity: -2, keys: LOOK_EACH,
             flags: READONLY | FAST | MULTI_SHARD | AGG_SUM, group: Generic, since: "1.0.0", syntax: "key...",
-            cost: "O(n), n keys", summary: "How many of the keys exist, repeated ones counted again." }
+            cost: "O(n), n keys", summary: "Counts the keys that exist; a repeated key counts each time." }
         Expire { name: "expire", handler: Store(keys::expire, TimeUnit::SECONDS), arity: -3, keys: UPDATE,
             flags: WRITE | FAST, group: Generic, since: "1.0.0", syntax: "key seconds [NX|XX|GT|LT]", cost: "O(1)",
-            summary: "Lets a key expire after so many seconds." }
+            summary: "Sets the time to live of a key in seconds." }
         PExpire { name: "pexpire", handler: Store(keys::expire, TimeUnit::MILLISECONDS), arity: -3, keys: UPDATE,
             flags: WRITE | FAST, group: Generic, since: "2.6.0", syntax: "key milliseconds [NX|XX|GT|LT]", cost: "O(1)",
-            summary: "Lets a key expire after so many milliseconds." }
+            summary: "Sets the time to live of a key in milliseconds." }
         ExpireAt { name: "expireat", handler: Store(keys::expire, TimeUnit::AT_SECONDS), arity: -3, keys: UPDATE,
             flags: WRITE | FAST, group: Generic, since: "1.2.0", syntax: "key unix-time-seconds [NX|XX|GT|LT]",
-            cost: "O(1)", summary: "Lets a key expire at a second." }
+            cost: "O(1)", summary: "Sets the expiry of a key to a Unix time in seconds." }
         PExpireAt { name: "pexpireat", handler: Store(keys::expire, TimeUnit::AT_MILLISECONDS), arity: -3, keys: UPDATE,
             flags: WRITE | FAST, group: Generic, since: "2.6.0", syntax: "key unix-time-milliseconds [NX|XX|GT|LT]",
-            cost: "O(1)", summary: "Lets a key expire at a millisecond." }
+            cost: "O(1)", summary: "Sets the expiry of a key to a Unix time in milliseconds." }
         Ttl { name: "ttl", handler: Store(keys::expiry, TimeUnit::SECONDS), arity: 2, keys: READ,
             flags: READONLY | FAST | RANDOM, group: Generic, since: "1.0.0", syntax: "key", cost: "O(1)",
-            summary: "Seconds that a key has to live: -1 if it does not expire, -2 if there is none." }
+            summary: "Returns the time to live in seconds: -1 if the key does not expire, -2 if there is no such key." }
         PTtl { name: "pttl", handler: Store(keys::expiry, TimeUnit::MILLISECONDS), arity: 2, keys: READ,
             flags: READONLY | FAST | RANDOM, group: Generic, since: "2.6.0", syntax: "key", cost: "O(1)",
             summary: "TTL in milliseconds." }
         ExpireTime { name: "expiretime", handler: Store(keys::expiry, TimeUnit::AT_SECONDS), arity: 2, keys: READ,
             flags: READONLY | FAST, group: Generic, since: "7.0.0", syntax: "key", cost: "O(1)",
-            summary: "The second at which a key expires: -1 if it does not, -2 if there is none." }
+            summary: "Returns the expiry as a Unix time in seconds: -1 if the key does not expire, -2 if there is no such key." }
         PExpireTime { name: "pexpiretime", handler: Store(keys::expiry, TimeUnit::AT_MILLISECONDS), arity: 2,
             keys: READ, flags: READONLY | FAST, group: Generic, since: "7.0.0", syntax: "key", cost: "O(1)",
             summary: "EXPIRETIME in milliseconds." }
         Persist { name: "persist", handler: Store(keys::persist), arity: 2, keys: UPDATE, flags: WRITE | FAST,
-            group: Generic, since: "2.2.0", syntax: "key", cost: "O(1)", summary: "Takes a key's expiry away." }
+            group: Generic, since: "2.2.0", syntax: "key", cost: "O(1)", summary: "Removes the expiry of a key." }
         Type { name: "type", handler: Store(keys::kind), arity: 2, keys: LOOK, flags: READONLY | FAST, group: Generic,
-            since: "1.0.0", syntax: "key", cost: "O(1)", summary: "The type of a key's value: string or none." }
+            since: "1.0.0", syntax: "key", cost: "O(1)", summary: "Returns the type of a key's value: string or none." }
         KeysOf { name: "keys", handler: Store(keys::matching), arity: 2, keys: NO_KEYS,
             flags: READONLY | DANGEROUS | ALL_SHARDS | UNORDERED, group: Generic, since: "1.0.0", syntax: "pattern",
-            cost: "O(n), n keys in the database", summary: "All keys that match a pattern, in one answer." }
+            cost: "O(n), n keys in the database", summary: "Returns all keys that match a pattern." }
         Scan { name: "scan", handler: Store(keys::scan), arity: -2, keys: NO_KEYS,
             flags: READONLY | RANDOM | SPECIAL_REQUEST, group: Generic, since: "2.8.0",
             syntax: "cursor [MATCH pattern] [COUNT count] [TYPE type]", cost: "O(1) per call, O(n) for all n keys",
-            summary: "A page of keys; every key that is there from the first to the last page is in one of them." }
+            summary: "Returns a page of keys; a key that exists from the first page to the last is in one of them." }
         Range { name: "range", handler: Store(range::between), arity: -3, keys: NO_KEYS,
             flags: READONLY | OWN | ALL_SHARDS | SPECIAL_RESPONSE, group: Generic, since: "0.1.0",
             syntax: "from to [REV] [LIMIT limit] [AFTER last-key] [WITHVALUES]",
             cost: "O(log n + m), m keys of the answer",
-            summary: "Keys of an ordered database from one to another, both included; an empty one leaves that end open." }
+            summary: "Returns the keys of an ordered database between two keys, both included; an empty key stands for the end of the database." }
         Prefix { name: "prefix", handler: Store(range::prefix), arity: -2, keys: NO_KEYS,
             flags: READONLY | OWN | ALL_SHARDS | SPECIAL_RESPONSE, group: Generic, since: "0.1.0",
             syntax: "beginning [REV] [LIMIT limit] [AFTER last-key] [WITHVALUES]",
             cost: "O(log n + m), m keys of the answer",
-            summary: "Keys of an ordered database that begin with these bytes, in order." }
+            summary: "Returns the keys of an ordered database that begin with these bytes, in order." }
         RandomKey { name: "randomkey", handler: Seeded(keys::random), arity: 1, keys: NO_KEYS,
             flags: READONLY | ALL_SHARDS | RANDOM, group: Generic, since: "1.0.0", syntax: "",
-            cost: "O(1), O(shards) with few keys", summary: "A key by chance, all about equally likely." }
+            cost: "O(1), O(shards) with few keys", summary: "Returns a random key; all are about equally likely." }
         RenameTo { name: "rename", handler: Store(keys::rename), arity: 3, keys: RENAME, flags: WRITE, group: Generic,
             since: "1.0.0", syntax: "key newkey", cost: "O(n), n bytes of the value",
-            summary: "Gives a value another key, over what that key had." }
+            summary: "Renames a key, and replaces an existing destination." }
         RenameNx { name: "renamenx", handler: Store(keys::rename_if_absent), arity: 3, keys: RENAME_NX,
             flags: WRITE | FAST, group: Generic, since: "1.0.0", syntax: "key newkey",
-            cost: "O(n), n bytes of the value", summary: "Gives a value another key if that is free." }
+            cost: "O(n), n bytes of the value", summary: "Renames a key if the destination does not exist." }
         CopyTo { name: "copy", handler: Store(keys::copy), arity: -3, keys: COPY, flags: WRITE | DENYOOM,
             group: Generic, since: "6.2.0", syntax: "source destination [DB destination-db] [REPLACE]",
             cost: "O(n), n bytes of the value", summary: "Copies a value and its expiry to another key." }
@@ -171,10 +171,10 @@ macro_rules! each_command {
             summary: "Moves a key to another database." }
         Touch { name: "touch", handler: Store(keys::touch), arity: -2, keys: LOOK_EACH,
             flags: READONLY | FAST | MULTI_SHARD | AGG_SUM, group: Generic, since: "3.2.1", syntax: "key...",
-            cost: "O(n), n keys", summary: "Notes that keys were looked at, and counts them." }
+            cost: "O(n), n keys", summary: "Marks keys as used, and counts them." }
         DbSize { name: "dbsize", handler: Store(keys::count), arity: 1, keys: NO_KEYS,
             flags: READONLY | FAST | KEYSPACE | ALL_SHARDS | AGG_SUM, group: Server, since: "1.0.0", syntax: "",
-            cost: "O(1)", summary: "Number of keys in the database." }
+            cost: "O(1)", summary: "Returns the number of keys in the database." }
         FlushDb { name: "flushdb", handler: Store(keys::flush_database), arity: -1, keys: NO_KEYS,
             flags: WRITE | KEYSPACE | DANGEROUS | ALL_SHARDS | ALL_SUCCEEDED, group: Server, since: "1.0.0",
             syntax: "[ASYNC|SYNC]", cost: "O(n), n keys in the database", summary: "Removes all keys of the database." }
@@ -185,73 +185,73 @@ macro_rules! each_command {
             flags: WRITE | FAST | KEYSPACE | DANGEROUS, group: Server, since: "4.0.0", syntax: "index1 index2",
             cost: "O(1)", summary: "Exchanges two databases." }
         Object { name: "object", handler: Container, arity: -2, keys: NO_KEYS, flags: NONE, group: Generic,
-            since: "2.2.3", syntax: "", cost: "", summary: "What is known of a key's value." }
+            since: "2.2.3", syntax: "", cost: "", summary: "Inspects the value of a key." }
         ObjectEncoding { name: "object|encoding", handler: Store(keys::object, ReplyFormat::Encoding), arity: 3,
             keys: LOOK_SECOND, flags: READONLY | RANDOM, group: Generic, since: "2.2.3", syntax: "key", cost: "O(1)",
-            summary: "The name that Redis would give to the value's form: int, embstr or raw." }
+            summary: "Returns the encoding that Redis would use: int, embstr or raw." }
         ObjectFreq { name: "object|freq", handler: Store(keys::object, ReplyFormat::Untold), arity: 3,
             keys: LOOK_SECOND, flags: READONLY | RANDOM, group: Generic, since: "4.0.0", syntax: "key", cost: "O(1)",
-            summary: "Refused: how often a key is used is not told." }
+            summary: "Refused: the server does not report how often a key is used." }
         ObjectHelp { name: "object|help", handler: Session(NameTable, help), arity: 2, keys: NO_KEYS, flags: ANYTIME,
             group: Generic, since: "6.2.0", syntax: "", cost: "O(1)", summary: "Lists the subcommands." }
         ObjectIdleTime { name: "object|idletime", handler: Store(keys::object, ReplyFormat::Always(0)), arity: 3,
             keys: LOOK_SECOND, flags: READONLY | RANDOM, group: Generic, since: "2.2.3", syntax: "key", cost: "O(1)",
-            summary: "Seconds since the last look; always 0, as looks are not noted." }
+            summary: "Returns the seconds since the last access; always 0, because accesses are not recorded." }
         ObjectRefCount { name: "object|refcount", handler: Store(keys::object, ReplyFormat::Always(1)), arity: 3,
             keys: LOOK_SECOND, flags: READONLY | RANDOM, group: Generic, since: "2.2.3", syntax: "key", cost: "O(1)",
-            summary: "Number of references to the value; always 1." }
+            summary: "Returns the number of references to the value; always 1." }
 
         // ---- transactions ----
         Multi { name: "multi", handler: Session(Words, multi), arity: 1, keys: NO_KEYS,
             flags: SESSION | FAST | ALLOW_BUSY | IMMEDIATE, group: Transactions, since: "1.2.0", syntax: "",
-            cost: "O(1)", summary: "Begins to queue commands." }
+            cost: "O(1)", summary: "Starts a transaction: following commands are queued." }
         Exec { name: "exec", handler: Session(Words, exec), arity: 1, keys: NO_KEYS,
             flags: SESSION | SKIP_SLOWLOG | IMMEDIATE, group: Transactions, since: "1.2.0", syntax: "",
             cost: "that of the queued commands",
             summary: "Executes the queued commands as one step, unless a watched key has changed." }
         Discard { name: "discard", handler: Session(Words, discard), arity: 1, keys: NO_KEYS,
             flags: SESSION | FAST | ALLOW_BUSY | IMMEDIATE, group: Transactions, since: "2.0.0", syntax: "",
-            cost: "O(n), n queued commands", summary: "Forgets the queued commands and the watched keys." }
+            cost: "O(n), n queued commands", summary: "Drops the queued commands and the watched keys." }
         Watch { name: "watch", handler: Session(Words, watch), arity: -2, keys: LOOK_EACH,
             flags: SESSION | FAST | ALLOW_BUSY | IMMEDIATE, group: Transactions, since: "2.2.0", syntax: "key...",
-            cost: "O(n), n keys", summary: "Lets the next EXEC depend on these keys staying as they are." }
+            cost: "O(n), n keys", summary: "Makes the next EXEC fail if one of these keys changes." }
         Unwatch { name: "unwatch", handler: Session(Words, unwatch), arity: 1, keys: NO_KEYS,
             flags: SESSION | FAST | ALLOW_BUSY, group: Transactions, since: "2.2.0", syntax: "",
-            cost: "O(n), n watched keys", summary: "Forgets the watched keys." }
+            cost: "O(n), n watched keys", summary: "Drops the watched keys." }
 
         // ---- connection ----
         Hello { name: "hello", handler: Session(Words, hello), arity: -1, keys: NO_KEYS,
             flags: SESSION | FAST | NO_AUTH | ALLOW_BUSY, group: Connection, since: "6.0.0",
             syntax: "[protover [AUTH username password] [SETNAME clientname]]", cost: "O(1)",
-            summary: "Chooses the protocol version, and answers who the server is." }
+            summary: "Selects the protocol version, and returns properties of the server." }
         Auth { name: "auth", handler: Session(Words, auth), arity: -2, keys: NO_KEYS,
             flags: SESSION | FAST | NO_AUTH | ALLOW_BUSY, group: Connection, since: "1.0.0",
             syntax: "[username] password", cost: "O(1)", summary: "Authenticates the connection." }
         Ping { name: "ping", handler: Session(Words, ping), arity: -1, keys: NO_KEYS,
             flags: FAST | ALL_SHARDS | ALL_SUCCEEDED, group: Connection, since: "1.0.0", syntax: "[message]",
-            cost: "O(1)", summary: "Answers PONG, or the message." }
+            cost: "O(1)", summary: "Returns PONG, or the message." }
         Echo { name: "echo", handler: Session(Words, echo), arity: 2, keys: NO_KEYS, flags: ANYTIME | FAST,
-            group: Connection, since: "1.0.0", syntax: "message", cost: "O(1)", summary: "Answers the message." }
+            group: Connection, since: "1.0.0", syntax: "message", cost: "O(1)", summary: "Returns the message." }
         Select { name: "select", handler: Session(Words, select), arity: 2, keys: NO_KEYS, flags: ANYTIME | FAST,
-            group: Connection, since: "1.0.0", syntax: "index", cost: "O(1)", summary: "Chooses a database, 0 to 15." }
+            group: Connection, since: "1.0.0", syntax: "index", cost: "O(1)", summary: "Selects a database, 0 to 15." }
         Quit { name: "quit", handler: Session(Words, quit), arity: -1, keys: NO_KEYS,
             flags: SESSION | FAST | NO_AUTH | ALLOW_BUSY | DEPRECATED | IMMEDIATE, group: Connection, since: "1.0.0",
             syntax: "", cost: "O(1)", summary: "Closes the connection." }
         Reset { name: "reset", handler: Session(Words, reset), arity: 1, keys: NO_KEYS,
             flags: SESSION | FAST | NO_AUTH | ALLOW_BUSY | IMMEDIATE, group: Connection, since: "6.2.0", syntax: "",
-            cost: "O(1)", summary: "Makes the connection as it was when it was new." }
+            cost: "O(1)", summary: "Resets the connection to its initial state." }
         Client { name: "client", handler: Container, arity: -2, keys: NO_KEYS, flags: NONE, group: Connection,
             since: "2.4.0", syntax: "", cost: "", summary: "Connections." }
         ClientGetName { name: "client|getname", handler: Session(Words, client_get_name), arity: 2, keys: NO_KEYS,
             flags: SESSION, group: Connection, since: "2.6.9", syntax: "", cost: "O(1)",
-            summary: "The connection's name." }
+            summary: "Returns the connection's name." }
         ClientHelp { name: "client|help", handler: Session(NameTable, help), arity: 2, keys: NO_KEYS, flags: ANYTIME,
             group: Connection, since: "5.0.0", syntax: "", cost: "O(1)", summary: "Lists the subcommands." }
         ClientId { name: "client|id", handler: Session(Words, client_id), arity: 2, keys: NO_KEYS, flags: SESSION,
-            group: Connection, since: "5.0.0", syntax: "", cost: "O(1)", summary: "The connection's number." }
+            group: Connection, since: "5.0.0", syntax: "", cost: "O(1)", summary: "Returns the connection's number." }
         ClientInfo { name: "client|info", handler: Session(Words, client_info), arity: 2, keys: NO_KEYS,
             flags: SESSION | RANDOM, group: Connection, since: "6.2.0", syntax: "", cost: "O(1)",
-            summary: "The connection's line of CLIENT LIST." }
+            summary: "Returns the connection's line of CLIENT LIST." }
         ClientKill { name: "client|kill", handler: Session(Clients, client_kill), arity: -3, keys: NO_KEYS,
             flags: OPERATE | NOSCRIPT, group: Connection, since: "2.4.0",
             syntax: "old-format|([ID client-id] [TYPE normal|master|replica|pubsub] [USER username] [ADDR addr] [LADDR addr] [SKIPME yes|no] [MAXAGE maxage])",
@@ -262,114 +262,114 @@ macro_rules! each_command {
             summary: "Lists connections." }
         ClientNoEvict { name: "client|no-evict", handler: Session(Words, client_no_evict), arity: 3, keys: NO_KEYS,
             flags: OPERATE | NOSCRIPT, group: Connection, since: "7.0.0", syntax: "ON|OFF", cost: "O(1)",
-            summary: "Has this client closed last where all clients hold too much memory." }
+            summary: "Makes the server close this client last if all clients together hold too much memory." }
         ClientNoTouch { name: "client|no-touch", handler: Session(Words, client_no_touch), arity: 3, keys: NO_KEYS,
             flags: SESSION, group: Connection, since: "7.2.0", syntax: "ON|OFF", cost: "O(1)",
-            summary: "Accepted without effect, as looks are not noted." }
+            summary: "Accepted without effect, because accesses are not recorded." }
         ClientReply { name: "client|reply", handler: Session(Words, client_reply), arity: 3, keys: NO_KEYS,
             flags: SESSION, group: Connection, since: "3.2.0", syntax: "ON|OFF|SKIP", cost: "O(1)",
-            summary: "Switches answers off, on, or off for the next command." }
+            summary: "Switches replies on, off, or off for the next command." }
         ClientSetInfo { name: "client|setinfo", handler: Session(Words, client_set_info), arity: 4, keys: NO_KEYS,
             flags: SESSION, group: Connection, since: "7.2.0", syntax: "(LIB-NAME libname)|(LIB-VER libver)",
-            cost: "O(1)", summary: "Tells the name or version of the client library." }
+            cost: "O(1)", summary: "Sets the name or version of the client library." }
         ClientSetName { name: "client|setname", handler: Session(Words, client_set_name), arity: 3, keys: NO_KEYS,
             flags: SESSION, group: Connection, since: "2.6.9", syntax: "connection-name", cost: "O(1)",
-            summary: "Names the connection." }
+            summary: "Sets the connection's name." }
 
         // ---- server ----
         Info { name: "info", handler: Session(FiguresAndClients, info), arity: -1, keys: NO_KEYS,
             flags: ANYTIME | DANGEROUS | RANDOM | ALL_SHARDS | SPECIAL_RESPONSE, group: Server, since: "1.0.0",
-            syntax: "[section...]", cost: "O(1)", summary: "Figures of the server by section." }
+            syntax: "[section...]", cost: "O(1)", summary: "Returns statistics of the server by section." }
         Config { name: "config", handler: Container, arity: -2, keys: NO_KEYS, flags: NONE, group: Server,
-            since: "2.0.0", syntax: "", cost: "", summary: "Options of the server." }
+            since: "2.0.0", syntax: "", cost: "", summary: "Accesses the options of the server." }
         ConfigGet { name: "config|get", handler: Session(OptionNames, config_get), arity: -3, keys: NO_KEYS,
             flags: OPERATE | NOSCRIPT, group: Server, since: "2.0.0", syntax: "parameter...", cost: "O(n), n patterns",
-            summary: "Options whose names match." }
+            summary: "Returns the options whose names match." }
         ConfigHelp { name: "config|help", handler: Session(NameTable, help), arity: 2, keys: NO_KEYS, flags: ANYTIME,
             group: Server, since: "5.0.0", syntax: "", cost: "O(1)", summary: "Lists the subcommands." }
         ConfigResetStat { name: "config|resetstat", handler: Session(Figures, config_reset_stat), arity: 2,
             keys: NO_KEYS, flags: OPERATE | NOSCRIPT, group: Server, since: "2.0.0", syntax: "", cost: "O(1)",
-            summary: "Sets counters back to zero." }
+            summary: "Resets the counters to zero." }
         ConfigRewrite { name: "config|rewrite", handler: Session(Words, config_rewrite), arity: 2, keys: NO_KEYS,
             flags: OPERATE | NOSCRIPT, group: Server, since: "2.8.0", syntax: "", cost: "O(1)",
-            summary: "Refused: the configuration file belongs to its author." }
+            summary: "Refused: the server does not write the configuration file." }
         ConfigSet { name: "config|set", handler: Session(Options, config_set), arity: -4, keys: NO_KEYS,
             flags: OPERATE | NOSCRIPT | ALL_NODES | ALL_SUCCEEDED, group: Server, since: "2.0.0",
             syntax: "(parameter value)...", cost: "O(n), n options", summary: "Changes options of the running server." }
         Command { name: "command", handler: Session(Commands, command_info), arity: -1, keys: NO_KEYS,
             flags: ANYTIME | CONNECTION | UNORDERED, group: Server, since: "2.8.13", syntax: "",
-            cost: "O(n), n commands", summary: "What the server knows of each command." }
+            cost: "O(n), n commands", summary: "Describes all commands." }
         CommandCount { name: "command|count", handler: Session(Words, command_count), arity: 2, keys: NO_KEYS,
             flags: ANYTIME | CONNECTION, group: Server, since: "2.8.13", syntax: "", cost: "O(1)",
-            summary: "Number of commands." }
+            summary: "Returns the number of commands." }
         CommandDocs { name: "command|docs", handler: Session(Commands, command_docs), arity: -2, keys: NO_KEYS,
             flags: ANYTIME | CONNECTION | UNORDERED, group: Server, since: "7.0.0", syntax: "[command-name...]",
-            cost: "O(n), n commands", summary: "Summary and arguments of commands." }
+            cost: "O(n), n commands", summary: "Returns the summary and the arguments of commands." }
         CommandGetKeys { name: "command|getkeys", handler: Session(Words, command_get_keys, false), arity: -3,
             keys: NO_KEYS, flags: ANYTIME | CONNECTION, group: Server, since: "2.8.13", syntax: "command [arg...]",
-            cost: "O(n), n arguments", summary: "The keys among a command's arguments." }
+            cost: "O(n), n arguments", summary: "Returns the keys among a command's arguments." }
         CommandGetKeysAndFlags { name: "command|getkeysandflags", handler: Session(Words, command_get_keys, true),
             arity: -3, keys: NO_KEYS, flags: ANYTIME | CONNECTION, group: Server, since: "7.0.0",
             syntax: "command [arg...]", cost: "O(n), n arguments",
-            summary: "The keys among a command's arguments, each with what is done to it." }
+            summary: "Returns the keys among a command's arguments, with the accesses to each." }
         CommandHelp { name: "command|help", handler: Session(NameTable, help), arity: 2, keys: NO_KEYS,
             flags: ANYTIME | CONNECTION, group: Server, since: "5.0.0", syntax: "", cost: "O(1)",
             summary: "Lists the subcommands." }
         CommandInfo { name: "command|info", handler: Session(Commands, command_info), arity: -2, keys: NO_KEYS,
             flags: ANYTIME | CONNECTION | UNORDERED, group: Server, since: "2.8.13", syntax: "[command-name...]",
-            cost: "O(n), n commands", summary: "Arity, flags and keys of commands." }
+            cost: "O(n), n commands", summary: "Returns arity, flags and keys of commands." }
         CommandList { name: "command|list", handler: Session(CommandNames, command_list), arity: -2, keys: NO_KEYS,
             flags: ANYTIME | CONNECTION | UNORDERED, group: Server, since: "7.0.0",
             syntax: "[FILTERBY (MODULE module-name)|(ACLCAT category)|(PATTERN pattern)]", cost: "O(n), n commands",
-            summary: "Names of the commands." }
+            summary: "Returns the names of the commands." }
         Time { name: "time", handler: Session(Words, time), arity: 1, keys: NO_KEYS, flags: ANYTIME | FAST | RANDOM,
             group: Server, since: "2.6.0", syntax: "", cost: "O(1)",
-            summary: "Seconds since the Unix epoch, and the microseconds of this second." }
+            summary: "Returns the seconds since the Unix epoch, and the microseconds of this second." }
         Memory { name: "memory", handler: Container, arity: -2, keys: NO_KEYS, flags: NONE, group: Server,
-            since: "4.0.0", syntax: "", cost: "", summary: "Where the memory is." }
+            since: "4.0.0", syntax: "", cost: "", summary: "Reports memory usage." }
         MemoryDoctor { name: "memory|doctor", handler: Session(Figures, memory_doctor), arity: 2, keys: NO_KEYS,
             flags: RANDOM | ALL_SHARDS | SPECIAL_RESPONSE, group: Server, since: "4.0.0", syntax: "", cost: "O(1)",
-            summary: "Says whether memory looks healthy." }
+            summary: "Reports problems of memory usage." }
         MemoryHelp { name: "memory|help", handler: Session(NameTable, help), arity: 2, keys: NO_KEYS, flags: ANYTIME,
             group: Server, since: "4.0.0", syntax: "", cost: "O(1)", summary: "Lists the subcommands." }
         MemoryStats { name: "memory|stats", handler: Session(Figures, memory_stats), arity: 2, keys: NO_KEYS,
             flags: RANDOM | ALL_SHARDS | SPECIAL_RESPONSE, group: Server, since: "4.0.0", syntax: "", cost: "O(1)",
-            summary: "Figures of memory." }
+            summary: "Returns statistics of memory." }
         MemoryUsage { name: "memory|usage", handler: Store(keys::memory_usage), arity: -3, keys: LOOK_SECOND,
             flags: READONLY, group: Server, since: "4.0.0", syntax: "key [SAMPLES count]", cost: "O(1)",
-            summary: "Bytes that a key and its value take." }
+            summary: "Returns the number of bytes of a key and its value." }
         SlowLog { name: "slowlog", handler: Container, arity: -2, keys: NO_KEYS, flags: NONE, group: Server,
-            since: "2.2.12", syntax: "", cost: "", summary: "Commands that took long." }
+            since: "2.2.12", syntax: "", cost: "", summary: "Accesses the slow log." }
         SlowLogGet { name: "slowlog|get", handler: Session(SlowLog, slow_log_get), arity: -2, keys: NO_KEYS,
             flags: OPERATE | ALL_NODES | RANDOM, group: Server, since: "2.2.12", syntax: "[count]",
-            cost: "O(n), n entries", summary: "The newest entries." }
+            cost: "O(n), n entries", summary: "Returns the newest entries." }
         SlowLogHelp { name: "slowlog|help", handler: Session(NameTable, help), arity: 2, keys: NO_KEYS, flags: ANYTIME,
             group: Server, since: "6.2.0", syntax: "", cost: "O(1)", summary: "Lists the subcommands." }
         SlowLogLen { name: "slowlog|len", handler: Session(Words, slow_log_len), arity: 2, keys: NO_KEYS,
             flags: OPERATE | ALL_NODES | AGG_SUM | RANDOM, group: Server, since: "2.2.12", syntax: "", cost: "O(1)",
-            summary: "Number of entries." }
+            summary: "Returns the number of entries." }
         SlowLogReset { name: "slowlog|reset", handler: Session(Words, slow_log_reset), arity: 2, keys: NO_KEYS,
             flags: OPERATE | ALL_NODES | ALL_SUCCEEDED, group: Server, since: "2.2.12", syntax: "",
-            cost: "O(n), n entries", summary: "Forgets all entries." }
+            cost: "O(n), n entries", summary: "Removes all entries." }
         Latency { name: "latency", handler: Container, arity: -2, keys: NO_KEYS, flags: NONE, group: Server,
-            since: "2.8.13", syntax: "", cost: "", summary: "How long commands take." }
+            since: "2.8.13", syntax: "", cost: "", summary: "Reports latencies." }
         LatencyDoctor { name: "latency|doctor", handler: Session(Words, latency_doctor), arity: 2, keys: NO_KEYS,
             flags: OPERATE | NOSCRIPT | RANDOM | ALL_NODES | SPECIAL_RESPONSE, group: Server, since: "2.8.13",
-            syntax: "", cost: "O(1)", summary: "Says whether there were spikes." }
+            syntax: "", cost: "O(1)", summary: "Reports latency spikes; always none." }
         LatencyHelp { name: "latency|help", handler: Session(NameTable, help), arity: 2, keys: NO_KEYS, flags: ANYTIME,
             group: Server, since: "2.8.13", syntax: "", cost: "O(1)", summary: "Lists the subcommands." }
         LatencyHistogram { name: "latency|histogram", handler: Session(Commands, latency_histogram), arity: -2,
             keys: NO_KEYS, flags: OPERATE | NOSCRIPT | RANDOM | ALL_NODES | SPECIAL_RESPONSE, group: Server,
-            since: "7.0.0", syntax: "[command...]", cost: "O(n), n commands", summary: "Calls of commands by latency." }
+            since: "7.0.0", syntax: "[command...]", cost: "O(n), n commands", summary: "Returns the calls of commands by latency." }
         LatencyHistory { name: "latency|history", handler: Session(Words, latency_history), arity: 3, keys: NO_KEYS,
             flags: OPERATE | NOSCRIPT | RANDOM | ALL_NODES | SPECIAL_RESPONSE, group: Server, since: "2.8.13",
-            syntax: "event", cost: "O(1)", summary: "Spikes of an event; always none." }
+            syntax: "event", cost: "O(1)", summary: "Returns the spikes of an event; always none." }
         LatencyLatest { name: "latency|latest", handler: Session(Words, latency_latest), arity: 2, keys: NO_KEYS,
             flags: OPERATE | NOSCRIPT | RANDOM | ALL_NODES | SPECIAL_RESPONSE, group: Server, since: "2.8.13",
-            syntax: "", cost: "O(1)", summary: "The latest spike of each event; always none." }
+            syntax: "", cost: "O(1)", summary: "Returns the latest spike of each event; always none." }
         LatencyReset { name: "latency|reset", handler: Session(Words, latency_reset), arity: -2, keys: NO_KEYS,
             flags: OPERATE | NOSCRIPT | ALL_NODES | ALL_SUCCEEDED, group: Server, since: "2.8.13", syntax: "[event...]",
-            cost: "O(1)", summary: "Forgets spikes." }
+            cost: "O(1)", summary: "Removes the recorded spikes." }
         Debug { name: "debug", handler: Container, arity: -2, keys: NO_KEYS, flags: ADMIN | SESSION, group: Server,
             since: "1.0.0", syntax: "", cost: "", summary: "For tests." }
         DebugHelp { name: "debug|help", handler: Session(NameTable, help), arity: 2, keys: NO_KEYS,
@@ -377,10 +377,10 @@ macro_rules! each_command {
             summary: "Lists the subcommands." }
         DebugSleep { name: "debug|sleep", handler: Session(Words, debug_sleep), arity: 3, keys: NO_KEYS,
             flags: OPERATE | NOSCRIPT, group: Server, since: "1.0.0", syntax: "seconds", cost: "O(1)",
-            summary: "Answers after so many seconds; other connections go on." }
+            summary: "Replies after the given time in seconds; other connections are served meanwhile." }
         LolWut { name: "lolwut", handler: Session(Figures, lolwut), arity: -1, keys: NO_KEYS, flags: READONLY | FAST,
             group: Server, since: "5.0.0", syntax: "[VERSION version]", cost: "O(1)",
-            summary: "A picture and the version." }
+            summary: "Returns a drawing and the version." }
     } };
 }
 pub(super) use each_command;

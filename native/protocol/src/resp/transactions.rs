@@ -1,5 +1,4 @@
-//! MULTI, EXEC, DISCARD, WATCH, UNWATCH: commands queued, then carried out as one step of the
-//! waist.
+//! MULTI, EXEC, DISCARD, WATCH, UNWATCH: commands are queued, then executed as one step.
 
 use super::call::{Call, Done, Flow};
 use super::dispatch;
@@ -20,17 +19,17 @@ use todana_command::{
 };
 use todana_table::{Absence, PREFETCH_KEYS_MAX};
 
-/// Most words of all commands between MULTI and EXEC, their names included: each is a unit of work.
+/// Maximum number of words of all commands between MULTI and EXEC. Each is a unit of work.
 pub(super) const QUEUED_WORDS_MAX: usize = BATCH_UNITS_MAX as usize;
 
-/// Most keys that a client watches. To watch one takes about a microsecond, and so does to forget
-/// it.
+/// Maximum number of keys that a client watches. Watching a key takes about a microsecond, and so
+/// does the end of the watch.
 pub(super) const WATCHED_KEYS_MAX: usize = 8_192;
 
-/// Most bytes that a client's watched keys hold, bookkeeping included.
+/// Maximum number of bytes of a client's watched keys, bookkeeping included.
 const WATCHED_BYTES_MAX: usize = 8 << 20;
 
-/// What EXEC needs for a command beside its arguments.
+/// Bytes that EXEC needs for a command in addition to its arguments.
 const COMMAND_BYTES: usize = size_of::<(Name, usize)>()
     + size_of::<(Name, &[&[u8]])>()
     + size_of::<Pairs<'_>>()
@@ -39,12 +38,12 @@ const COMMAND_BYTES: usize = size_of::<(Name, usize)>()
     + size_of::<(ReplyFormat, bool)>()
     + size_of::<(usize, bool)>();
 
-/// What EXEC needs for an argument beside its bytes: its end, itself, and its place among the
-/// pairs or the keys.
+/// Bytes that EXEC needs for an argument in addition to its own: its end, its slice, and its place
+/// among the pairs or the keys.
 const ARGUMENT_BYTES: usize = size_of::<usize>() + 2 * size_of::<&[u8]>();
 
-/// What a watched key takes beside its bytes: itself, its place among those that are known, with
-/// room to grow, and the counts and the allocation of the key.
+/// Bytes of a watched key in addition to its own: its entry, its place in the set of known keys,
+/// with spare room, and the counts and the allocation of the key.
 const WATCH_BYTES: usize = size_of::<Watch>() + 2 * size_of::<Arc<[u8]>>() + 32 + Absence::BYTES;
 
 /// Commands queued since MULTI, with their own copy of the arguments.
@@ -52,11 +51,11 @@ const WATCH_BYTES: usize = size_of::<Watch>() + 2 * size_of::<Arc<[u8]>>() + 32 
 pub(super) struct Transaction {
     /// All arguments, one after another.
     bytes: Vec<u8>,
-    /// Where each of them ends.
+    /// The end of each argument.
     ends: Vec<usize>,
-    /// Each command, and how many of the arguments are its own.
+    /// Each command, with the number of its arguments.
     commands: Vec<(Name, usize)>,
-    /// Whether a command could not be queued: EXEC will refuse.
+    /// Whether a command could not be queued, so that EXEC will be refused.
     broken: bool,
 }
 
@@ -76,7 +75,7 @@ impl Transaction {
 /// Keys watched for the next EXEC.
 #[derive(Debug, Default)]
 pub(super) struct Watches {
-    /// Each key as it was.
+    /// Each key, with its state when it was watched.
     list: Vec<Watch>,
     /// The keys of each database.
     known: BTreeMap<usize, HashSet<Arc<[u8]>>>,
@@ -122,13 +121,13 @@ fn too_many_watched() -> Failure {
     format!("ERR more than {WATCHED_KEYS_MAX} watched keys").into()
 }
 
-/// What becomes of a queued command.
+/// How EXEC handles a queued command.
 enum Part<'a> {
-    /// One of the batch, answered in RESP3 or not.
+    /// A command of the batch, and whether its reply is in RESP3.
     Store(ReplyFormat, bool),
-    /// Its arguments are wrong, or its password.
+    /// Its arguments, or its password, are wrong.
     Fail(Failure),
-    /// The session answers it.
+    /// The session executes it.
     Local(Name, &'a [&'a [u8]]),
 }
 
@@ -142,7 +141,7 @@ impl State {
     ) -> Result<(), Failure> {
         let Some(transaction) = &mut self.transaction else { return Ok(()) };
         if transaction.broken {
-            // EXEC will refuse: nothing needs to be kept.
+            // EXEC will be refused, so nothing needs to be queued.
             return Ok(());
         }
         let of_argument = |argument: &&[u8]| argument.len() + ARGUMENT_BYTES;
@@ -173,7 +172,7 @@ impl State {
         Ok(())
     }
 
-    /// Answers a request that may not be carried out.
+    /// Writes the error for a request that is not executed.
     #[cold]
     pub(super) fn reject<H: Host>(
         &mut self,
@@ -195,7 +194,7 @@ impl State {
         encoder.error(&failure);
     }
 
-    /// Forgets queued commands and watched keys.
+    /// Drops the queued commands and the watched keys.
     pub(super) fn forget<H: Host>(&mut self, host: &H) {
         self.transaction = None;
         self.watches = Watches::default();
@@ -231,7 +230,7 @@ impl<H: Host> Call<'_, '_, H> {
         let (now_ms, host) = (self.encoder.now_ms, &*self.host);
         let keys = &self.arguments[1..];
         if keys.len() > WATCHED_KEYS_MAX {
-            // Known ones among them cost something, too.
+            // Keys that are already watched count, too.
             return Err(too_many_watched());
         }
         let added = keys.chunks(PREFETCH_KEYS_MAX).try_for_each(|keys| {
@@ -278,8 +277,8 @@ impl<H: Host> Call<'_, '_, H> {
         Ok(self.assemble(&requests, parts, replies))
     }
 
-    /// Units of what the session does beside the batch: the words of its commands, and what it
-    /// answers itself.
+    /// The units of the session's own work: the words of the commands, and the commands that it
+    /// executes itself.
     fn units_of_own(&self, requests: &[(Name, &[&[u8]])], parts: &[Part<'_>]) -> u64 {
         let (mut work, mut words) = (Work::new(&*self.host), 0);
         for ((_, arguments), part) in requests.iter().zip(parts) {
@@ -291,8 +290,8 @@ impl<H: Host> Call<'_, '_, H> {
         work.units + words
     }
 
-    /// Builds what can be built, following SELECT and HELLO. Returns the batch's commands with
-    /// their databases beside the parts.
+    /// Builds the commands, with the database and the protocol version that SELECT and HELLO among
+    /// them set. Returns the batch's commands with their databases, and the parts.
     fn parts<'a, 'b: 'a>(
         &mut self,
         requests: &[(Name, &'b [&'b [u8]])],
@@ -330,8 +329,8 @@ impl<H: Host> Call<'_, '_, H> {
         (parts, commands)
     }
 
-    /// Executes the batch. Returns the replies, and where each ends and whether it was an error;
-    /// `None` where a watched key has changed.
+    /// Executes the batch. Returns the replies, and for each its end and whether it is an error;
+    /// `None` if a watched key has changed.
     fn execute(
         &mut self,
         batch: &Batch<'_>,
@@ -371,7 +370,7 @@ impl<H: Host> Call<'_, '_, H> {
         Ok(Some(replies))
     }
 
-    /// Brings the replies into the order of the commands, answering the session's own among them.
+    /// Writes the replies in the order of the commands, and executes the session's own commands.
     fn assemble(
         &mut self,
         requests: &[(Name, &[&[u8]])],
@@ -381,10 +380,10 @@ impl<H: Host> Call<'_, '_, H> {
         let mut ends = replies.ends.into_iter();
         let mut tail = Tail::new(replies.bytes, replies.splices);
         let spliced_bytes = self.encoder.spliced_bytes;
-        // Until the end all of it counts towards the greatest length of an answer.
+        // Until the end, all of it counts towards the maximum length of a reply.
         self.encoder.spliced_bytes += tail.bytes();
         let start = self.encoder.out.len();
-        // What the session answers itself, with its place among the replies.
+        // The replies of the session's own commands, with their positions.
         let mut own: Vec<(usize, Vec<u8>)> = Vec::new();
         let mut place = 0;
         let mut flow = Flow::Continue;
@@ -400,7 +399,7 @@ impl<H: Host> Call<'_, '_, H> {
                     let host = &mut *self.host;
                     let mut call = Call { name, arguments, state, encoder, host };
                     let mut after = call.run();
-                    // What goes on elsewhere is bounded here by what it costs.
+                    // A command that runs in slices outside EXEC is limited here by its units.
                     while call.state.begun.is_some() {
                         after = call.run();
                     }
@@ -428,7 +427,7 @@ impl<H: Host> Call<'_, '_, H> {
     }
 }
 
-/// Why the whole of a transaction was refused, in Redis' words where it has them.
+/// The error for a refused transaction, with Redis' text if Redis has one.
 fn aborted(why: Inadmissible) -> Failure {
     let reason = match why {
         Inadmissible::Full => FULL,
@@ -437,13 +436,13 @@ fn aborted(why: Inadmissible) -> Failure {
     format!("EXECABORT Transaction discarded because of: {reason}").into()
 }
 
-/// What a batch replied.
+/// The replies of a batch.
 #[derive(Default)]
 struct Replies {
     bytes: Vec<u8>,
-    /// The end of each reply, and whether it was an error.
+    /// The end of each reply, and whether it is an error.
     ends: Vec<(usize, bool)>,
-    /// Parts of large values that belong into `bytes`.
+    /// Parts of large values, with their positions in `bytes`.
     splices: Vec<Splice>,
 }
 

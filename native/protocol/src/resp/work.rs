@@ -1,21 +1,21 @@
-//! What the commands that a session answers itself cost in one EXEC.
+//! The cost of the session's own commands in one EXEC.
 //!
-//! No lock is held for them, but their event loop serves nobody else meanwhile. They count towards
-//! the same limit as the commands on records, in the same units of a quarter of a microsecond
+//! They hold no lock, but their event loop serves no other client meanwhile. They count towards the
+//! same limit as the commands on records, in the same units of a quarter of a microsecond
 //! ([`BATCH_UNITS_MAX`](todana_command::BATCH_UNITS_MAX)):
 //!
 //! | of a command | units |
 //! |---|---|
 //! | each word, its name's included | 1 |
 //! | a KiB of arguments | 3 |
-//! | INFO, MEMORY STATS, MEMORY DOCTOR, LOLWUT, CONFIG RESETSTAT: server's figures | 3,072 |
-//! | COMMAND, COMMAND INFO, COMMAND DOCS, LATENCY HISTOGRAM, which tell of all commands | 512 |
+//! | INFO, MEMORY STATS, MEMORY DOCTOR, LOLWUT, CONFIG RESETSTAT: statistics | 3,072 |
+//! | COMMAND, COMMAND INFO, COMMAND DOCS, LATENCY HISTOGRAM, which return all commands | 512 |
 //! | COMMAND LIST, CONFIG GET, CONFIG SET, CLIENT LIST, CLIENT KILL, HELP, SLOWLOG GET | 64 |
 //! | a word of CONFIG GET, CONFIG SET, COMMAND INFO, COMMAND DOCS, LATENCY HISTOGRAM | 5 more |
 //! | a KiB of patterns (CONFIG GET, COMMAND LIST), compared with each name | 512 |
 //! | a client of CLIENT LIST | 4 |
 //! | a client of CLIENT KILL, INFO | 1 |
-//! | an entry of SLOWLOG GET, whether wanted or not | 8 |
+//! | an entry of the slow log for SLOWLOG GET, returned or not | 8 |
 
 use crate::Host;
 
@@ -29,17 +29,17 @@ const CLIENT_TOLD_UNITS: u64 = 4;
 const CLIENT_UNITS: u64 = 1;
 const SLOW_ENTRY_UNITS: u64 = 8;
 
-/// What the answer to a command of the session costs beside its words. Each row of the command
-/// table chooses one.
+/// The cost of a command of the session in addition to its words. Each row of the command table
+/// selects one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Effort {
     /// Nothing.
     Words,
-    /// The server's figures.
+    /// The server's statistics.
     Figures,
-    /// The server's figures, and a look at each client.
+    /// The server's statistics, and a visit of each client.
     FiguresAndClients,
-    /// What the command table says about commands.
+    /// Rows of the command table.
     Commands,
     /// A list of names.
     NameTable,
@@ -51,7 +51,7 @@ pub(super) enum Effort {
     Options,
     /// A line for each client.
     ClientLines,
-    /// A look at each client.
+    /// A visit of each client.
     Clients,
     /// The entries of the slow log.
     SlowLog,
@@ -60,7 +60,7 @@ pub(super) enum Effort {
 /// Adds up what the session's own commands of one EXEC cost.
 pub(super) struct Work<'h, H> {
     host: &'h H,
-    /// Clients connected, once it was asked.
+    /// The number of connected clients, after the first query.
     clients: Option<u64>,
     pub(super) units: u64,
 }
@@ -91,7 +91,7 @@ impl<'h, H: Host> Work<'h, H> {
         self.units = self.units.saturating_add(units);
     }
 
-    /// The server makes a list to count them, so once is enough.
+    /// Counts the clients only once, because the server builds a list for it.
     fn clients(&mut self) -> u64 {
         *self.clients.get_or_insert_with(|| self.host.clients().len() as u64)
     }

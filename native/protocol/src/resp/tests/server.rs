@@ -55,8 +55,8 @@ fn the_table_of_commands_is_told() {
         > COMMAND LIST FILTERBY X y
         -ERR syntax error
         > COMMAND DOCS strlen nosuch
-        *2 $6 strlen *10 $7 summary $27 Length of a value in bytes. $5 since $5 2.2.0 $5 group $6
-        string $10 complexity $4 O(1) $9 arguments *1 *8 $4 name $3 key $4 type $3 key $12
+        *2 $6 strlen *10 $7 summary $39 Returns the length of a value in bytes. $5 since $5 2.2.0 $5
+        group $6 string $10 complexity $4 O(1) $9 arguments *1 *8 $4 name $3 key $4 type $3 key $12
         display_text $3 key $14 key_spec_index :0
         > COMMAND FOO
         -ERR unknown subcommand 'FOO'. Try COMMAND HELP.
