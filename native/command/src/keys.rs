@@ -5,7 +5,7 @@ use crate::record::{Kept, check};
 use crate::{Command, Condition, Error, Refusal, Reply};
 use todana_table::{Entry, Full, Keyspace, PREFETCH_KEYS_MAX};
 
-/// EXISTS, TOUCH, DEL, UNLINK, `todana:delete_many`. A key that is named twice counts twice.
+/// EXISTS, TOUCH, DEL, UNLINK, `todana:delete_many`. A repeated key counts each time.
 #[inline]
 pub(crate) fn count<K: Keyspace, R: Reply>(
     space: &K,
@@ -167,7 +167,7 @@ pub(crate) fn transfer<S: Keyspace, D: Keyspace, R: Reply>(
 /// shard, two or three milliseconds.
 pub(crate) const SCAN_RECORDS_MAX: usize = 4_096;
 
-/// Steps of comparing and copying keys that a batch may take for each record, and beyond that.
+/// Most steps of comparing and copying keys in a batch for each record, and the most beyond that.
 const BATCH_RECORD_STEPS: usize = 1_024;
 const BATCH_STEPS: usize = 1 << 18;
 

@@ -1,12 +1,12 @@
-//! The waist of the hourglass: what the store can do, said once.
+//! The waist of the hourglass: what the store can do, defined once.
 //!
-//! Doors (RESP, memcached, Kyoto Tycoon, Erlang) turn bytes or terms into a [`Command`] and
-//! implement [`Reply`]; [`execute`] carries a command out on a table. No protocol below this line,
-//! no storage above it.
+//! The doors (RESP, memcached, Kyoto Tycoon, Erlang) turn bytes or terms into a [`Command`] and
+//! implement [`Reply`]; [`execute`] runs a command on a table. There is no protocol below this
+//! layer and no storage above it.
 //!
-//! A command's meaning is one function, in the file of its subject: `strings`, `numbers`,
+//! Each command's meaning is one function, in the file of its subject: `strings`, `numbers`,
 //! `look_up`, `counters`, `bits`, `compare`, `keys`, `range`, `expiry`, `lease`, `lcs`. The
-//! functions see a table through `Keyspace`, so the same code runs with a lock for each key and
+//! functions access a table through `Keyspace`, so the same code runs with a lock for each key and
 //! inside a [`Batch`].
 
 #![forbid(unsafe_code)]

@@ -52,7 +52,7 @@ pub(super) fn position<'a>(request: &Request<'a>) -> Built<'a> {
 }
 
 impl Request<'_> {
-    /// An offset in bits, within the longest value.
+    /// A bit offset within the longest value.
     fn bit_offset(&self) -> Result<u64, Failure> {
         let offset = number::integer(self.arguments[2]).and_then(|it| u64::try_from(it).ok());
         let within = offset.filter(|offset| offset >> 3 < self.value_bytes_max as u64);

@@ -9,7 +9,7 @@ use super::number;
 use super::table::Name;
 use crate::{CommandStats, Host, ProtocolName};
 
-/// Entries of SLOWLOG GET without a number.
+/// Entries of SLOWLOG GET without a count.
 const ENTRIES: usize = 10;
 
 /// Adds a command to the slow log, without its arguments if they include a password. The host
@@ -109,7 +109,7 @@ impl<H: Host> Call<'_, '_, H> {
     }
 }
 
-/// Calls up to each power of two of microseconds, where that number changes.
+/// Calls up to each power of two of microseconds at which the number changes.
 fn histogram(name: &str, stats: &CommandStats, encoder: &mut Encoder<'_>) {
     let mut so_far = 0;
     let mut buckets = Vec::new();

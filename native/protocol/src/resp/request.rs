@@ -19,12 +19,12 @@ pub(super) type Pairs<'a> = SmallVec<[Pair<'a>; 4]>;
 /// A command and the format of its reply, or the error.
 pub(super) type Built<'a> = Result<(Command<'a>, ReplyFormat), Failure>;
 
-/// A request that has the right number of arguments.
+/// A request with the right number of arguments.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Request<'a> {
     /// Its command.
     pub(super) name: Name,
-    /// Its arguments, the command's name first.
+    /// Its arguments, beginning with the command's name.
     pub(super) arguments: &'a [&'a [u8]],
     /// The present time, in milliseconds since the Unix epoch.
     pub(super) now_ms: u64,

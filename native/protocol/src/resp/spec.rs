@@ -5,17 +5,17 @@
 pub(super) struct Spec {
     /// Its name in lower case; a subcommand's is `container|name`.
     pub(super) name: &'static str,
-    /// The group under which it is documented.
+    /// The group in which it is documented.
     pub(super) group: Group,
     /// Number of arguments including the name; a negative number is a minimum.
     pub(super) arity: i8,
-    /// Flags, see the constants.
+    /// Flags; see the constants.
     pub(super) flags: u32,
     /// The positions of its keys.
     pub(super) keys: &'static [Keys],
     /// The version of Redis that introduced it; of Todana, if Redis does not have it.
     pub(super) since: &'static str,
-    /// Its arguments, see [`super::syntax`].
+    /// The syntax of its arguments; see [`super::syntax`].
     pub(super) syntax: &'static str,
     /// Its complexity.
     pub(super) cost: &'static str,
@@ -198,7 +198,7 @@ impl Spec {
         self.name.split_once('|').map(|(container, _)| container)
     }
 
-    /// The name without that of its container.
+    /// The name without its container's.
     pub(super) fn own_name(&self) -> &'static str {
         self.name.split_once('|').map_or(self.name, |(_, name)| name)
     }

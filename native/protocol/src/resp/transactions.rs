@@ -46,7 +46,7 @@ const ARGUMENT_BYTES: usize = size_of::<usize>() + 2 * size_of::<&[u8]>();
 /// with spare room, and the counts and the allocation of the key.
 const WATCH_BYTES: usize = size_of::<Watch>() + 2 * size_of::<Arc<[u8]>>() + 32 + Absence::BYTES;
 
-/// Commands queued since MULTI, with their own copy of the arguments.
+/// Commands queued since MULTI, with copies of their arguments.
 #[derive(Debug, Default)]
 pub(super) struct Transaction {
     /// All arguments, one after another.
@@ -66,7 +66,7 @@ impl Transaction {
         self.ends.iter().map(slice).collect()
     }
 
-    /// Bytes that it holds, bookkeeping included.
+    /// Bytes that it holds, including bookkeeping.
     pub(super) fn held_bytes(&self) -> usize {
         self.bytes.len() + self.ends.len() * ARGUMENT_BYTES + self.commands.len() * COMMAND_BYTES
     }
@@ -79,18 +79,18 @@ pub(super) struct Watches {
     list: Vec<Watch>,
     /// The keys of each database.
     known: BTreeMap<usize, HashSet<Arc<[u8]>>>,
-    /// Bytes that all this holds.
+    /// Total bytes of all this.
     bytes: usize,
 }
 
 impl Watches {
-    /// Bytes that all this holds.
+    /// Total bytes of all this.
     #[inline]
     pub(super) fn held_bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Watches a key, once.
+    /// Watches a key, unless it is already watched.
     fn add<H: Host>(
         &mut self,
         database: usize,

@@ -57,7 +57,7 @@ pub(super) enum Effort {
     SlowLog,
 }
 
-/// Adds up what the session's own commands of one EXEC cost.
+/// Adds up the cost of the session's own commands in one EXEC.
 pub(super) struct Work<'h, H> {
     host: &'h H,
     /// The number of connected clients, after the first query.
