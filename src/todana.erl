@@ -31,7 +31,7 @@ a table. Nothing here requires a process to own a record.
 """.
 
 %% Tables
--export([open/2, close/1, list/0, info/1, handle/1]).
+-export([open/2, close/1, list/0, info/1, handle/1, set_limits/2]).
 %% One key
 -export([
     get/2, get/3,
@@ -83,6 +83,7 @@ a table. Nothing here requires a process to own a record.
     version/0,
     entry/0,
     open_options/0,
+    limits/0,
     put_options/0,
     counter_options/0,
     many_options/0,
@@ -156,6 +157,13 @@ How an ordered table compares keys, ascending or descending:
     bytes_max => pos_integer() | infinity,
     when_full => evict | refuse,
     shards => pos_integer()
+}.
+-doc "Options of `t:open_options/0` that may change while the table is open.".
+-type limits() :: #{
+    ttl_ms => pos_integer() | infinity,
+    entries_max => pos_integer() | infinity,
+    bytes_max => pos_integer() | infinity,
+    when_full => evict | refuse
 }.
 -doc """
 - `ttl_ms`: milliseconds to live; `keep` leaves the record's expiry as it is.
@@ -319,6 +327,21 @@ its records, and network clients can still use it.
 -spec close(table()) -> ok.
 close(Table) ->
     facts(close, [Table], todana_tables:close(Table)).
+
+-doc """
+Changes limits of an open table; those that are not given stay. A later `open/2`
+compares its options with the new ones.
+
+If the table holds more than a new limit allows, the sweeper and later writes
+evict the excess, some hundreds of records at a time; until then `count/1` and
+`bytes/1` exceed the limit. With `when_full => refuse` no record is removed, and
+writes are refused until there is room. A new `ttl_ms` applies to records that
+are written from now on. The limits of databases are options of the application.
+""".
+-spec set_limits(table(), limits()) -> ok.
+set_limits(Table, Limits) ->
+    Result = todana_tables:set_limits(Table, Limits),
+    answer(set_limits, [Table, Limits], Result).
 
 -doc "The names of all open tables.".
 -spec list() -> [atom()].

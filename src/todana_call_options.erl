@@ -56,6 +56,7 @@ allowed(open) ->
     [
         type, order, codec, ttl_ms, entries_max, bytes_max, when_full, shards
     ];
+allowed(limits) -> [ttl_ms, entries_max, bytes_max, when_full];
 allowed(range) -> [limit, reverse, keys_only, cursor];
 allowed(put) -> [ttl_ms, expires_at_ms, flags, only];
 allowed(expiring) -> [ttl_ms, expires_at_ms, flags];
@@ -156,6 +157,8 @@ is_good(_, Limit, N) when
 is_good(_, _, _) -> false.
 
 -spec defaults(kind(), map()) -> map().
+defaults(limits, Options) ->
+    Options;
 defaults(open, Options) ->
     maps:merge(
         #{

@@ -71,6 +71,9 @@ text(not_a_version) -> "not a version that get_entry/2 returned";
 text(no_transaction) -> "not a transaction that this process is running";
 text(nested_transaction) ->
     "this process is running a transaction, and transactions do not nest";
+text(is_a_database) ->
+    "a database: the application's options `databases` and `memory_limit` "
+    "set its limits";
 text(recursive) -> "this process is already computing this key";
 text(not_a_subscription) -> "not a subscription of subscribe/2";
 text(prefix_of_terms) ->

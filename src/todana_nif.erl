@@ -44,6 +44,7 @@
     tables/0,
     handle/1,
     options/1,
+    set_limits/2,
     counts/1,
     count/1,
     bytes/1,
@@ -271,6 +272,10 @@ handle(_) -> erlang:nif_error(not_loaded).
      order(), non_neg_integer() | nil, {pos_integer() | nil, pos_integer()}}
     | misuse().
 options(_) -> erlang:nif_error(not_loaded).
+
+-spec set_limits(table(), [{atom(), pos_integer() | nil | evict | refuse}]) ->
+    ok | misuse().
+set_limits(_, _) -> erlang:nif_error(not_loaded).
 
 -spec counts(reference()) -> [{binary(), non_neg_integer()}] | misuse().
 counts(_) -> erlang:nif_error(not_loaded).

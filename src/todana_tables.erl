@@ -8,7 +8,8 @@
 -moduledoc false.
 -behaviour(gen_server).
 
--export([open/2, info/1, close/1, open_databases/0, start_link/0]).
+-export([open/2, info/1, set_limits/2, close/1, open_databases/0]).
+-export([start_link/0]).
 -export([init/1, handle_call/3, handle_cast/2]).
 
 -define(KEY(Name), {?MODULE, Name}).
@@ -61,6 +62,18 @@ info(Table) ->
                 _Closed ->
                     {badarg, 1, no_such_table}
             end
+    end.
+
+-doc "See `todana:set_limits/2`.".
+-spec set_limits(todana:table(), term()) -> ok | todana_error:cause().
+set_limits(Table, Limits) ->
+    case todana_call_options:read(limits, Limits) of
+        {ok, Changes} ->
+            todana_nif:set_limits(
+                Table, [{Name, or_nil(Value)} || Name := Value <- Changes]
+            );
+        {error, Cause} ->
+            {badarg, 2, Cause}
     end.
 
 -doc "Opens `db0` to `db15`.".

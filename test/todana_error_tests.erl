@@ -153,6 +153,7 @@ arguments(update, 4) -> arguments(update, 3) ++ [#{}];
 arguments(fold, 3) -> [fun(_, _, A) -> A end, [], no_table];
 arguments(fold_snapshot, 3) -> arguments(fold, 3);
 arguments(fold_range, 5) -> arguments(fold, 3) ++ [first, last];
+arguments(set_limits, 2) -> [no_table, #{}];
 arguments(put, 4) -> [no_table, k, v, #{}];
 arguments(compare_and_swap, Arity) ->
     lists:sublist([no_table, k, 1, v, #{}], Arity);

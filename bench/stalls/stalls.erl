@@ -266,6 +266,12 @@ row(close_full, #{records := Records}) ->
     ?ROW(todana:close(Handle));
 row(list, _) -> ?ROW(todana:list());
 row(info, _) -> ?ROW(todana:info(db0));
+row(set_limits, _) ->
+    {ok, Handle} = todana:open(stalls_limits, #{}),
+    {
+        fun() -> todana:set_limits(Handle, #{entries_max => 1000}) end,
+        fun() -> todana:close(Handle) end
+    };
 row(handle, _) -> ?ROW(todana:handle(db0));
 row(count, _) -> ?ROW(todana:count(db0));
 row(bytes, _) -> ?ROW(todana:bytes(db0));

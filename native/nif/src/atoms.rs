@@ -23,6 +23,7 @@ rustler::atoms! {
     not_a_pair,
     not_ordered,
     bad_option,
+    is_a_database,
     // Results.
     present,
     absent,
@@ -67,6 +68,10 @@ rustler::atoms! {
     stopped,
     raw,
     term,
+    entries_max,
+    bytes_max,
+    ttl_ms,
+    when_full,
     evict,
     refuse,
     undefined,

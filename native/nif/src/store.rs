@@ -11,7 +11,7 @@ use todana_command::{
     Command, Context, Databases, Expires, KeyState, Place, Reply, Transaction, Uncommitted,
     VALUE_BYTES_MAX,
 };
-use todana_table::{Entry, Observer, Options, Table, TooManyObservers};
+use todana_table::{Entry, Limits, Observer, Options, Table, TooManyObservers};
 
 /// Resources for handles of tables.
 pub(crate) static HANDLE: ResourceType<Arc<Store>> = ResourceType::new(c"todana_table");
@@ -35,10 +35,12 @@ pub(crate) struct Store {
     /// The name, as an atom's term (atoms are the same in every environment).
     pub(crate) name: Raw,
     pub(crate) codec: Codec,
-    /// Expiry of records that are written without one.
-    pub(crate) ttl_ms: Option<u64>,
+    /// Milliseconds to live of records that are written without an expiry; 0 if they do not expire.
+    ttl_ms: AtomicU64,
     /// The options with which the table was opened, compared by a second `open`.
     pub(crate) options: Options,
+    /// The present limits: those of the options, until they are changed.
+    limits: Mutex<Limits>,
     pub(crate) value_bytes_max: usize,
     backing: Backing,
     closed: AtomicBool,
@@ -84,7 +86,8 @@ impl Store {
         Store {
             name,
             codec,
-            ttl_ms,
+            ttl_ms: AtomicU64::new(ttl_ms.unwrap_or(0)),
+            limits: Mutex::new(options.limits),
             options,
             value_bytes_max: VALUE_BYTES_MAX,
             backing,
@@ -202,10 +205,38 @@ impl Store {
         }
     }
 
+    /// Milliseconds to live of records that are written without an expiry.
+    #[inline]
+    pub(crate) fn ttl_ms(&self) -> Option<u64> {
+        match self.ttl_ms.load(Relaxed) {
+            0 => None,
+            ttl_ms => Some(ttl_ms),
+        }
+    }
+
+    /// Changes the expiry of records that are written from now on without one.
+    pub(crate) fn set_ttl_ms(&self, ttl_ms: Option<u64>) {
+        self.ttl_ms.store(ttl_ms.unwrap_or(0), Relaxed);
+    }
+
+    /// The limits of a table that is not a database.
+    pub(crate) fn limits(&self) -> Limits {
+        *self.limits.lock()
+    }
+
+    /// Changes the limits of a table that is not a database. Later writes and the sweeper enforce
+    /// them.
+    pub(crate) fn change_limits(&self, change: impl FnOnce(&mut Limits)) {
+        let mut limits = self.limits.lock();
+        change(&mut limits);
+        // With the lock, so that two changes do not leave the limits of one in the table.
+        self.table().set_limits(*limits);
+    }
+
     /// The expiry of a record that is written without one.
     #[inline]
     pub(crate) fn default_expires(&self) -> Expires {
-        match self.ttl_ms {
+        match self.ttl_ms() {
             None => Expires::Never,
             Some(ttl_ms) => Expires::At(now_ms().saturating_add(ttl_ms)),
         }

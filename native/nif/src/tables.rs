@@ -180,8 +180,10 @@ fn open<'a>(
     if let Some(found) = open.iter().find(|open| open.store.name == name.as_c_arg()) {
         let store = &found.store;
         let same = store.codec == codec
-            && store.ttl_ms == ttl_ms
-            && same_options(&store.options, &options)
+            && store.ttl_ms() == ttl_ms
+            && same_limits(store.limits(), limits)
+            && store.options.shards == options.shards
+            && store.options.order == options.order
             && store.database_number().is_none();
         return if same { handle_term(env, found) } else { env.error_tuple(atoms::exists()) };
     }
@@ -189,12 +191,41 @@ fn open<'a>(
     publish(env, &mut open, store)
 }
 
-fn same_options(one: &Options, other: &Options) -> bool {
-    one.limits.entries_max == other.limits.entries_max
-        && one.limits.bytes_max == other.limits.bytes_max
-        && one.limits.when_full == other.limits.when_full
-        && one.shards == other.shards
-        && one.order == other.order
+fn same_limits(one: Limits, other: Limits) -> bool {
+    one.entries_max == other.entries_max
+        && one.bytes_max == other.bytes_max
+        && one.when_full == other.when_full
+}
+
+/// `set_limits(Table, Changes) -> ok`: changes the limits that are listed, `{Option, Value}` with
+/// `nil` for no limit. The Erlang side has checked them. The sweeper and later writes evict what
+/// exceeds them.
+#[rustler::nif]
+fn set_limits<'a>(env: Env<'a>, table: Term<'a>, changes: Vec<(Atom, Term<'a>)>) -> Term<'a> {
+    // SAFETY: both belong to this call, which runs on a normal scheduler.
+    let store = match unsafe { get(env.as_c_arg(), table.as_c_arg()) } {
+        Ok(store) => store,
+        Err(misuse) => return misuse.term(env),
+    };
+    if store.database_number().is_some() {
+        return Misuse::Argument(1, atoms::is_a_database()).term(env);
+    }
+    store.change_limits(|limits| {
+        for (option, value) in changes {
+            let number = value.decode::<u64>().ok();
+            if option == atoms::entries_max() {
+                limits.entries_max = number;
+            } else if option == atoms::bytes_max() {
+                limits.bytes_max = number;
+            } else if option == atoms::ttl_ms() {
+                store.set_ttl_ms(number);
+            } else if option == atoms::when_full() {
+                let refuse = atoms::refuse().encode(env) == value;
+                limits.when_full = if refuse { WhenFull::Refuse } else { WhenFull::Evict };
+            }
+        }
+    });
+    atoms::ok().encode(env)
 }
 
 /// Opens a database of the server under a name, or finds it.
@@ -334,14 +365,14 @@ fn options<'a>(env: Env<'a>, table: Term<'a>) -> Term<'a> {
     let codec = if store.codec == Codec::Raw { atoms::raw() } else { atoms::term() };
     let limits = match store.database_number() {
         Some(number) => database::limits(number),
-        None => store.options.limits,
+        None => store.limits(),
     };
     let when_full =
         if limits.when_full == WhenFull::Refuse { atoms::refuse() } else { atoms::evict() };
     let limits = (limits.entries_max, limits.bytes_max, when_full);
     let order = store.table().order().map(|order| order::word(order, store.codec));
     let shards = (store.options.shards, store.table().shards());
-    (name, codec, store.ttl_ms, limits, order, store.database_number(), shards).encode(env)
+    (name, codec, store.ttl_ms(), limits, order, store.database_number(), shards).encode(env)
 }
 
 /// Counts as a list of pairs.
