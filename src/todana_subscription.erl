@@ -34,9 +34,9 @@ filter(_Table, #{key := Key}) ->
 filter(Table, #{prefix := Prefix}) ->
     case todana_nif:options(Table) of
         {badarg, _, _} = Misuse -> Misuse;
-        {_Name, raw, _, _, _Order, _} -> raw_prefix(Prefix);
-        {_Name, term, _, _, nil, _} -> {badarg, 2, prefix_of_terms};
-        {_Name, term, _, _, _Order, _} -> term_prefix(Table, Prefix)
+        {_Name, raw, _, _, _Order, _, _} -> raw_prefix(Prefix);
+        {_Name, term, _, _, nil, _, _} -> {badarg, 2, prefix_of_terms};
+        {_Name, term, _, _, _Order, _, _} -> term_prefix(Table, Prefix)
     end;
 filter(_Table, #{}) ->
     all.
