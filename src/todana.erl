@@ -65,6 +65,7 @@ a table. Nothing here requires a process to own a record.
 -export([
     scan/1, scan/2, scan/3,
     fold/3,
+    to_list/1,
     fold_snapshot/3,
     count/1,
     bytes/1,
@@ -995,6 +996,21 @@ fold(Function, Acc, Table) when is_function(Function, 3) ->
 fold(Function, Acc, Table) ->
     Misuse = {badarg, 1, {not_a_function, 3}},
     todana_error:raise(fold, [Function, Acc, Table], Misuse).
+
+-doc """
+All records as a list, in order if the table is ordered. It is read page by
+page, with the guarantees of `fold/3`: records that others write meanwhile may
+be in the list or not. For the records at one moment use `fold_snapshot/3`.
+""".
+-spec to_list(table()) -> [{key(), value()}].
+to_list(Table) ->
+    Collect = fun(Key, Value, Acc) -> [{Key, Value} | Acc] end,
+    case todana_pages:fold(Collect, [], Table) of
+        {ok, Pairs} ->
+            lists:reverse(Pairs);
+        {badarg, 3, Cause} ->
+            todana_error:raise(to_list, [Table], {badarg, 1, Cause})
+    end.
 
 -doc """
 Folds over the records as they are now; concurrent writes do not affect it. Only

@@ -162,7 +162,9 @@ pages(Page, #{limit := Limit} = Options) ->
     end.
 
 fold(T) ->
-    lists:reverse(todana:fold(fun pair/3, [], T)).
+    Folded = lists:reverse(todana:fold(fun pair/3, [], T)),
+    ?assertEqual(Folded, todana:to_list(T)),
+    Folded.
 
 fold_range(T, From, To) ->
     lists:reverse(todana:fold_range(fun pair/3, [], T, From, To)).

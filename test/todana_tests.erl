@@ -250,10 +250,12 @@ many_atomic(T) ->
 scan_and_fold(T) ->
     Pairs = [{integer_to_binary(N), integer_to_binary(-N)}
              || N <- lists:seq(1, 3000)],
+    ?assertEqual([], todana:to_list(T)),
     ?assertEqual([], todana:fold(fun(K, V, Acc) -> [{K, V} | Acc] end, [], T)),
     ok = todana:put_many(T, Pairs),
     Folded = todana:fold(fun(K, V, Acc) -> [{K, V} | Acc] end, [], T),
     ?assertEqual(lists:sort(Pairs), lists:sort(Folded)),
+    ?assertEqual(lists:reverse(Folded), todana:to_list(T)),
     ?assertEqual(lists:sort(Pairs), lists:usort(scan_all(T, start, 10))),
     {Page, Cursor} = todana:scan(T),
     %% On a slow machine, a page ends earlier, after half a millisecond.

@@ -61,6 +61,7 @@ def rows(sizes: Sizes) -> list[Row]:
         row(f"scan/3 with a count of {sizes.records:,}", "scan/3", "scan_most", is_once=True),
         row(f"scan/3 with a count of 1, {sizes.shard_records:,} records in one shard", "scan/3", "scan_one_shard", is_once=True),
         row("fold/3", "fold/3", "fold", is_once=True),
+        row("to_list/1", "to_list/1", "to_list", is_once=True),
         row("fold_snapshot/3", "fold_snapshot/3", "fold_snapshot", is_once=True),
         row(f"fold_snapshot/3, {sizes.shard_records:,} records in one shard", "fold_snapshot/3", "fold_snapshot_one_shard", is_once=True),
         row("fold_snapshot/3, all overwritten, the reader dies", "fold_snapshot/3", "fold_snapshot_left", is_once=True, linger_s=0.5),

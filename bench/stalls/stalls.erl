@@ -404,6 +404,7 @@ row(scan_one_shard, Sizes) ->
     one_shard(Sizes),
     ?ROW(element(2, todana:scan(stalls_shard, start, #{count => 1})));
 row(fold, _) -> ?ROW(todana:fold(fun count/3, 0, db0));
+row(to_list, _) -> ?ROW(length(todana:to_list(db0)));
 row(fold_snapshot, _) -> ?ROW(todana:fold_snapshot(fun count/3, 0, db0));
 row(fold_snapshot_one_shard, Sizes) ->
     one_shard(Sizes),
