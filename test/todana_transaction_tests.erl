@@ -3,7 +3,7 @@
 
 -include_lib("eunit/include/eunit.hrl").
 
--define(TABLES, [tx_raw, tx_term, tx_ordered, db4]).
+-define(TABLES, [tx_raw, tx_term, tx_ordered, tx_terms, db4]).
 -define(TX, todana_transaction).
 
 transaction_test_() ->
@@ -35,7 +35,8 @@ stop(Started) ->
     [ok = application:stop(Application) || Application <- Started].
 
 open() ->
-    Options = [#{}, #{codec => term}, #{type => ordered_set}, #{}],
+    Ordered = #{type => ordered_set},
+    Options = [#{}, #{codec => term}, Ordered, Ordered#{codec => term}, #{}],
     [{ok, _} = todana:open(T, O) || {T, O} <- lists:zip(?TABLES, Options)].
 
 close(_) ->
@@ -80,7 +81,13 @@ own_writes(T) ->
             end),
             ?assertEqual({ok, ~"ab"}, todana:get(T, ~"new"));
         false ->
-            Keys = [1, 1.0, {a, #{b => self()}}, fun lists:sort/1],
+            Keys =
+                case todana:info(T) of
+                    #{type := set} ->
+                        [1, 1.0, {a, #{b => self()}}, fun lists:sort/1];
+                    #{type := ordered_set} ->
+                        [1, {a, [~"b", 2]}, "c", binary:copy(~"d", 10_000)]
+                end,
             ok = todana:transaction(T, fun(Tx) ->
                 [ok = ?TX:put(Tx, K, {value, K, fun() -> K end}) || K <- Keys],
                 [{ok, {value, K, _}} = ?TX:get(Tx, K) || K <- Keys],
@@ -285,9 +292,10 @@ misuse(T) ->
         ?TX:put(Tx, ~"k", ~"v", #{only => absent})
     end)),
     {Key, Wrong} =
-        case is_raw(T) of
-            true -> {k, not_iodata};
-            false -> {fun() -> k end, local_fun}
+        case todana:info(T) of
+            #{codec := raw} -> {k, not_iodata};
+            #{type := ordered_set} -> {fun() -> k end, no_order};
+            #{type := set} -> {fun() -> k end, local_fun}
         end,
     Cause = #{2 => Wrong},
     ?assertEqual(Cause, Within(fun(Tx) -> ?TX:get(Tx, Key) end)),
