@@ -15,17 +15,17 @@ Reads and writes within `todana:transaction/2,3`.
             end
         end).
 
-A transaction is optimistic: it locks nothing while the function runs. Reads are
-remembered, writes are collected. When the function returns `ok` or
-`{ok, Result}`, all keys are locked for a moment. If everything that was read is
-still as it was, all writes happen as one step; otherwise the function is called
-again. So it should have no side effects.
+A transaction is optimistic: it holds no lock while the function runs. It
+records reads and collects writes. When the function returns `ok` or `{ok,
+Result}`, the transaction locks all keys for a moment. If every record that it
+has read is unchanged, it writes everything in one step; otherwise it calls the
+function again. The function should therefore have no side effects.
 
-A read returns what the transaction has written before, or what it has read
-before. The values of several keys may come from different moments. Then the
-function is called again in the end, also if it has raised an exception or
-returned an error because of them: neither leaves a transaction unless all that
-it read was there at one moment.
+A read returns the value that the transaction has written or read before. The
+values of several keys may be from different moments. In that case the
+transaction calls the function again, even if the function has raised an
+exception or returned an error because of them: an exception or an error leaves
+a transaction only if all values that it has read existed at one moment.
 """.
 
 -export([get/2, get/3, is_key/2, put/3, put/4, delete/2, abort/2]).
@@ -42,7 +42,7 @@ function returns.
 
 -define(STATE, '$todana_transaction').
 
-%% Of the transaction that this process runs, in its dictionary.
+%% The transaction that this process runs, in the process dictionary.
 -record(state, {
     tx :: tx(),
     table :: reference(),
@@ -51,7 +51,7 @@ function returns.
         binary() => {todana_commit:state(), {ok, term()} | error}
     },
     writes = #{} :: #{binary() => todana_commit:write()},
-    %% Set by `abort/2', in case that the function catches everything.
+    %% Set by `abort/2', in case the function catches its exception.
     aborted = none :: none | {error, term()}
 }).
 
@@ -159,7 +159,7 @@ key(#state{table = Table}, Key, Function, Arguments) ->
         Bytes -> Bytes
     end.
 
-%% As it will be read back.
+%% The value as a later read returns it.
 -spec value(#state{}, term(), [term()]) -> term().
 value(#state{codec = term}, Value, _Arguments) ->
     Value;
@@ -220,8 +220,8 @@ attempt(Table, Codec, Function, Attempts, Attempt) ->
             Result
     end.
 
-%% What the function did counts only if all that it read was there at one
-%% moment.
+%% Accepts the outcome of the function only if all values that it has read
+%% existed at one moment.
 -spec ended(tuple(), #state{}) ->
     ok
     | {ok, term()}

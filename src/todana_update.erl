@@ -54,8 +54,8 @@ again(Table, Key, Function, Wanted, Attempt) ->
     ok = todana_commit:pause(Attempt),
     attempt(Table, Key, Function, Wanted, Attempt + 1).
 
-%% The write that the function asks for and what to return after it, or what to
-%% return without a write.
+%% The write that the function requests and the result after it, or the result
+%% without a write.
 -spec decided(term(), binary(), tuple(), map()) ->
     {write, todana_commit:write(), result()}
     | {done, result() | todana_error:cause()}.
@@ -86,8 +86,8 @@ put(Key, Value, Read, Wanted) ->
         maps:merge(present(Read), Wanted),
     {Key, Value, Flags, Expires}.
 
-%% How a record is stored unless something else is asked for: as it is, or as
-%% any new record of the table.
+%% The default of the options: an existing record keeps its flags and expiry, a
+%% new one gets those of the table.
 -spec present(tuple()) -> map().
 present({error, _}) ->
     #{flags => 0, expires => table};
