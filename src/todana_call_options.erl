@@ -8,6 +8,7 @@
 
 -type kind() ::
     open
+    | limits
     | put
     | expiring
     | expiry

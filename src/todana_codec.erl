@@ -32,7 +32,7 @@ its environment, its creator, and the version of its code.
 An ordered table keeps other bytes, which compare like the terms:
 native/nif/src/ordered_key has the format.
 """.
--spec key(todana:table(), term()) -> binary() | todana_error:cause().
+-spec key(todana_nif:table(), term()) -> binary() | todana_error:cause().
 key(Table, Term) ->
     case todana_nif:ordered_key(Table, Term, false) of
         encode -> key(Term);
@@ -41,7 +41,7 @@ key(Table, Term) ->
     end.
 
 -doc "The bytes with which the keys of an ordered table begin that match.".
--spec prefix(todana:table(), term()) -> binary() | todana_error:cause().
+-spec prefix(todana_nif:table(), term()) -> binary() | todana_error:cause().
 prefix(Table, Prefix) ->
     case todana_nif:ordered_key(Table, Prefix, true) of
         dirty -> todana_nif:ordered_key_dirty(Prefix, true);

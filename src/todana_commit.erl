@@ -29,7 +29,7 @@
 }.
 
 -doc "The bytes of a key: keys are the same if their bytes are.".
--spec key(todana:table(), term()) -> binary() | todana_error:cause().
+-spec key(todana_nif:table(), term()) -> binary() | todana_error:cause().
 key(Table, Key) ->
     case todana_nif:key_bytes(Table, Key, 0) of
         encode ->
@@ -42,7 +42,7 @@ key(Table, Key) ->
     end.
 
 -doc "The value of a key as `todana:get/2` returns it, and the state.".
--spec read(todana:table(), binary()) ->
+-spec read(todana_nif:table(), binary()) ->
     {{ok, term()}, state(), put_options()}
     | {error, state()}
     | todana_error:cause().
@@ -66,7 +66,7 @@ read(Table, Key) ->
 Writes all, or nothing if one of the checked keys is in another state. No two
 writes have the same key.
 """.
--spec commit(todana:table(), [{binary(), state()}], [write()]) ->
+-spec commit(todana_nif:table(), [{binary(), state()}], [write()]) ->
     ok | conflict | {error, full | too_large} | todana_error:cause().
 commit(Table, Checks, Writes) ->
     case commit(Table, Checks, Writes, ?KEY_ENCODED) of
@@ -78,7 +78,7 @@ commit(Table, Checks, Writes) ->
     end.
 
 -spec commit(
-    todana:table(), [{binary(), state()}], [write()], todana_nif:form()
+    todana_nif:table(), [{binary(), state()}], [write()], todana_nif:form()
 ) -> dynamic().
 commit(Table, Checks, Writes, Form) ->
     case length(Checks) + length(Writes) > ?KEYS_MAX of
@@ -92,7 +92,7 @@ commit(Table, Checks, Writes, Form) ->
     end.
 
 -spec commit_dirty(
-    todana:table(), [{binary(), state()}], [write()], todana_nif:form()
+    todana_nif:table(), [{binary(), state()}], [write()], todana_nif:form()
 ) -> dynamic().
 commit_dirty(Table, Checks, Writes, Form) ->
     case todana_nif:handle(Table) of
