@@ -6,7 +6,7 @@
 -define(T, error_table).
 
 errors_test_() ->
-    {foreach, fun open/0, fun(_) -> ok = todana:close(?T) end, [
+    {foreach, fun open/0, fun close/1, [
         fun texts_name_the_option_that_helps/0,
         fun options_in_a_list_are_named_as_such/0,
         fun open_reports_which_options_differ/0,
@@ -15,8 +15,13 @@ errors_test_() ->
     ]}.
 
 open() ->
-    {ok, _} = application:ensure_all_started(todana),
-    {ok, _} = todana:open(?T, #{type => ordered_set}).
+    {ok, Started} = application:ensure_all_started(todana),
+    {ok, _} = todana:open(?T, #{type => ordered_set}),
+    Started.
+
+close(Started) ->
+    ok = todana:close(?T),
+    [ok = application:stop(Application) || Application <- Started].
 
 texts_name_the_option_that_helps() ->
     [
@@ -95,8 +100,10 @@ info_has_every_option_and_figure() ->
         },
         todana:info(?T)
     ),
+    {ok, Db3} = todana:open(db3, #{}),
     ?assertMatch(#{shards := 4096, type := set, database := 3},
-                 begin {ok, Db3} = todana:open(db3, #{}), todana:info(Db3) end),
+                 todana:info(Db3)),
+    ok = todana:close(Db3),
     ?assertEqual({#{1 => no_such_table}, info, [none]}, call(info, [none])).
 
 %% The error names the function that was called, with the arguments that it was

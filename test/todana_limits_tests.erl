@@ -21,14 +21,16 @@ limits_test_() ->
     ]}.
 
 open() ->
-    {ok, _} = application:ensure_all_started(todana),
+    {ok, Started} = application:ensure_all_started(todana),
     ok = sys:suspend(todana_sweeper),
     {ok, _} = todana:open(?T, #{codec => term}),
-    ok = todana:put_many(?T, [{N, N} || N <- lists:seq(1, 5_000)]).
+    ok = todana:put_many(?T, [{N, N} || N <- lists:seq(1, 5_000)]),
+    Started.
 
-close(_) ->
+close(Started) ->
     ok = sys:resume(todana_sweeper),
-    ok = todana:close(?T).
+    ok = todana:close(?T),
+    [ok = application:stop(Application) || Application <- Started].
 
 a_lower_limit_evicts_in_bounded_steps() ->
     ok = todana:set_limits(?T, #{entries_max => 1_000}),
