@@ -75,6 +75,8 @@ a table. Nothing here requires a process to own a record.
 
 %% Changes
 -export([subscribe/2, events/1, unsubscribe/1]).
+%% Events of the application
+-export([set_event_handler/1]).
 
 -export_type([
     table/0,
@@ -1115,6 +1117,30 @@ more follow.
 unsubscribe(Subscription) ->
     Result = todana_subscription:unsubscribe(Subscription),
     answer(unsubscribe, [Subscription], Result).
+
+-doc """
+Sets the function that is called for events of the application: tables that are
+opened and closed, the server, rejected clients, and once a second the numbers
+of expired and evicted records and refused writes. docs/events.md lists them.
+The arguments are those of `telemetry:execute/3`, so
+
+    todana:set_event_handler(fun telemetry:execute/3).
+
+The handler runs in a process of its own. If it raises, or takes longer than 5
+seconds, it is removed and an error is logged. `none` removes it. The
+application's variable `event_handler` sets it at the start.
+""".
+-spec set_event_handler(none | Handler) -> ok when
+    Handler :: fun(
+        (
+            EventName :: [atom(), ...],
+            Measurements :: #{atom() => integer()},
+            Metadata :: #{atom() => term()}
+        ) -> term()
+    ).
+set_event_handler(Handler) ->
+    Result = todana_events:set_handler(Handler),
+    answer(set_event_handler, [Handler], Result).
 
 %% ---------------------------------------------------------------- shared ---
 

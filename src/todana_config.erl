@@ -24,7 +24,9 @@
 ]).
 
 %% Keys of the application's environment that are not options.
--define(OTHER_KEYS, [included_applications, config_file, pid_file]).
+-define(OTHER_KEYS, [
+    included_applications, config_file, pid_file, event_handler
+]).
 
 %% Longer than any password.
 -define(PASSWORD_FILE_BYTES_MAX, 4096).

@@ -59,6 +59,9 @@ init(Settings) ->
 serve(Settings) ->
     try todana_nif:server_start(Settings) of
         {ok, Server} ->
+            ok = todana_events:report(
+                [todana, server, started], #{addresses => bound(Server)}
+            ),
             {ok, Server};
         {error, Sentence} ->
             {error, {listener, Sentence}};
@@ -73,15 +76,9 @@ serve(Settings) ->
     {reply, term(), todana_nif:server()}
     | {stop, {listener, binary()}, term(), todana_nif:server()}.
 handle_call(addresses, _From, Server) ->
-    case ask(fun todana_nif:server_addresses/1, Server) of
-        stopped ->
-            {stop, stopped(), [], Server};
-        Bound ->
-            Addresses = [
-                {binary_to_atom(Protocol), address(binary_to_list(Ip), Port)}
-             || {Protocol, Ip, Port} <- Bound
-            ],
-            {reply, Addresses, Server}
+    case bound(Server) of
+        stopped -> {stop, stopped(), [], Server};
+        Addresses -> {reply, Addresses, Server}
     end;
 handle_call(info, _From, Server) ->
     case ask(fun todana_nif:server_info/1, Server) of
@@ -89,6 +86,19 @@ handle_call(info, _From, Server) ->
             {stop, stopped(), #{}, Server};
         Info ->
             {reply, #{binary_to_atom(Name) => V || {Name, V} <- Info}, Server}
+    end.
+
+-spec bound(todana_nif:server()) ->
+    [{resp | memcached | kyoto, string()}] | stopped.
+bound(Server) ->
+    case ask(fun todana_nif:server_addresses/1, Server) of
+        stopped ->
+            stopped;
+        Bound ->
+            [
+                {binary_to_atom(Protocol), address(binary_to_list(Ip), Port)}
+             || {Protocol, Ip, Port} <- Bound
+            ]
     end.
 
 %% The present instance of the native library does not know a server that a
@@ -129,6 +139,6 @@ handle_info(_Message, Server) ->
     {noreply, Server}.
 
 -spec terminate(term(), todana_nif:server()) -> ok.
-terminate(_Reason, Server) ->
+terminate(Reason, Server) ->
     _ = ask(fun todana_nif:server_stop/1, Server),
-    ok.
+    todana_events:report([todana, server, stopped], #{reason => Reason}).

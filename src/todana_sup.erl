@@ -2,6 +2,7 @@
 %% one dies, only its own service pauses.
 %%
 %%     todana_sup
+%%     |- todana_events         reports events to the user's handler
 %%     |- todana_tables         opens and closes tables
 %%     |- todana_sweeper        frees expired records
 %%     |- todana_flight_1..8    choose the process that computes a missing key
@@ -27,6 +28,7 @@ init(Options) ->
     Flags = #{strategy => one_for_one, intensity => 20, period => 10},
     #{sweep_interval_ms := IntervalMs} = Options,
     Children = [
+        #{id => todana_events, start => {todana_events, start_link, []}},
         #{id => todana_tables, start => {todana_tables, start_link, []}},
         #{
             id => todana_sweeper,

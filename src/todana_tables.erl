@@ -141,6 +141,7 @@ handle_call({open, Name, Wanted}, _From, State) ->
     Result = todana_nif:open(
         Name, Codec, or_nil(TtlMs), Limits, Shards, Order
     ),
+    ok = report_opened(Name, Result),
     case keep(Name, Result) of
         {error, exists} ->
             {reply, {error, {exists, differing(Name, Wanted)}}, State};
@@ -159,12 +160,25 @@ handle_call({close, Handle}, _From, State) ->
             persistent_term:put(?KEY(Name), Handle),
             Result = todana_nif:close(Handle),
             _ = persistent_term:erase(?KEY(Name)),
+            ok = todana_events:report(
+                [todana, table, closed], #{table => Name}
+            ),
             {reply, Result, State}
     end.
 
 -spec handle_cast(term(), nostate) -> {noreply, nostate}.
 handle_cast(_Message, State) ->
     {noreply, State}.
+
+%% Unless it was open.
+-spec report_opened(atom(), {ok, reference()} | {error, atom()}) -> ok.
+report_opened(Name, {ok, Handle}) ->
+    case persistent_term:get(?KEY(Name), none) of
+        Handle -> ok;
+        _ -> todana_events:report([todana, table, opened], #{table => Name})
+    end;
+report_opened(_Name, _Error) ->
+    ok.
 
 -spec keep(atom(), {ok, reference()} | {error, atom()}) ->
     {ok, reference()} | {error, atom()}.

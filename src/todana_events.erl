@@ -1,0 +1,228 @@
+%% Reports what happens in the application to one handler, a function of three
+%% arguments as in telemetry:execute/3. docs/events.md lists the events.
+%%
+%% Tables and servers report that they start and stop. Everything else is a
+%% difference of counters, computed each second while there is a handler; so no
+%% read or write of a record pays for it.
+%%
+%% The handler runs in a process of its own, which this one starts and watches:
+%% if the handler raises, exits, or takes too long, it is removed and an error
+%% is logged. The handler is in the application's environment, where a restart
+%% of this process finds it again.
+-module(todana_events).
+-moduledoc false.
+-behaviour(gen_server).
+
+-include_lib("kernel/include/logger.hrl").
+
+-export([set_handler/1, report/2, start_link/0]).
+-export([init/1, handle_call/3, handle_cast/2, handle_info/2]).
+
+-define(INTERVAL_MS, 1000).
+%% The time that a handler has for the events of one interval.
+-define(HANDLER_MS, 5000).
+%% Events that wait for a slow handler; further ones are dropped.
+-define(WAITING_MAX, 1000).
+
+-type name() :: [atom(), ...].
+-type event() :: {name(), map(), map()}.
+-type handler() :: fun((name(), map(), map()) -> term()).
+%% The value of each counter at the last look; `none' before the first.
+-type counted() :: #{term() => {name(), map(), non_neg_integer()}} | none.
+
+-doc "See `todana:set_event_handler/1`.".
+-spec set_handler(term()) -> ok | todana_error:cause().
+set_handler(none) ->
+    application:set_env(todana, event_handler, none);
+set_handler(Handler) when is_function(Handler, 3) ->
+    ok = application:set_env(todana, event_handler, Handler),
+    gen_server:cast(?MODULE, look);
+set_handler(_Handler) ->
+    {badarg, 1, not_a_function}.
+
+-spec handler() -> handler() | none.
+handler() ->
+    case application:get_env(todana, event_handler) of
+        {ok, Handler} when is_function(Handler, 3) -> Handler;
+        _ -> none
+    end.
+
+-doc "Reports an event that happens now.".
+-spec report(name(), map()) -> ok.
+report(Name, Metadata) ->
+    case {handler(), whereis(?MODULE)} of
+        {Handler, Pid} when is_function(Handler), is_pid(Pid) ->
+            case process_info(Pid, message_queue_len) of
+                {message_queue_len, Waiting} when Waiting < ?WAITING_MAX ->
+                    Measurements = #{system_time => erlang:system_time()},
+                    Event = {Name, Measurements, Metadata},
+                    gen_server:cast(Pid, {report, Event});
+                _ ->
+                    ok
+            end;
+        _ ->
+            ok
+    end.
+
+-doc "Starts the process.".
+-spec start_link() -> gen_server:start_ret().
+start_link() ->
+    gen_server:start_link({local, ?MODULE}, ?MODULE, [], []).
+
+-spec init([]) -> {ok, counted()}.
+init([]) ->
+    gen_server:cast(self(), look),
+    {ok, none}.
+
+-spec handle_call(term(), gen_server:from(), counted()) ->
+    {reply, ok, counted()}.
+handle_call(_Request, _From, Counted) ->
+    {reply, ok, Counted}.
+
+-spec handle_cast(term(), counted()) -> {noreply, counted()}.
+handle_cast({report, Event}, Counted) ->
+    ok = run([Event]),
+    {noreply, Counted};
+handle_cast(look, none) ->
+    {noreply, look(none)};
+handle_cast(_Message, Counted) ->
+    {noreply, Counted}.
+
+-spec handle_info(term(), counted()) -> {noreply, counted()}.
+handle_info(look, Counted) ->
+    {noreply, look(Counted)};
+handle_info(_Message, Counted) ->
+    {noreply, Counted}.
+
+%% Reports what was counted since the last look, and looks again later; without
+%% a handler it does neither.
+-spec look(counted()) -> counted().
+look(Before) ->
+    case handler() of
+        none ->
+            none;
+        _ ->
+            _ = erlang:send_after(?INTERVAL_MS, self(), look),
+            Now = counters(),
+            ok = run(differences(Before, Now)),
+            Now
+    end.
+
+-spec differences(counted(), counted()) -> [event()].
+differences(none, _Now) ->
+    [];
+differences(Before, Now) ->
+    [
+        {Name, #{count => Count - Old}, Metadata}
+     || Id := {Name, Metadata, Count} <- Now,
+        Old <- [before(Id, Count, Before)],
+        Count > Old
+    ].
+
+%% A counter that is new, or began again, was 0.
+-spec before(term(), non_neg_integer(), map()) -> non_neg_integer().
+before(Id, Count, Before) ->
+    case Before of
+        #{Id := {_, _, Old}} when Old =< Count -> Old;
+        #{} -> 0
+    end.
+
+-spec counters() -> counted().
+counters() ->
+    maps:merge(of_tables(), of_clients()).
+
+-spec of_tables() -> counted().
+of_tables() ->
+    lists:foldl(fun of_table/2, #{}, todana_nif:tables()).
+
+%% The numbered databases count together: SWAPDB exchanges their tables, and
+%% with them the counts.
+-spec of_table({atom(), reference()}, counted()) -> counted().
+of_table({Name, Handle}, Counted) ->
+    case {todana_nif:options(Handle), todana_nif:counts(Handle)} of
+        {{_, _, _, _, _, nil, _}, Counts} when is_list(Counts) ->
+            add({Name, Handle}, #{table => Name}, Counts, Counted);
+        {{_, _, _, _, _, _Database, _}, Counts} when is_list(Counts) ->
+            add(databases, #{table => databases}, Counts, Counted);
+        _Closed ->
+            Counted
+    end.
+
+-spec add(term(), map(), [{binary(), non_neg_integer()}], counted()) ->
+    counted().
+add(Source, Metadata, Counts, Counted) ->
+    lists:foldl(
+        fun({Word, Event}, Acc) ->
+            {_, Count} = lists:keyfind(Word, 1, Counts),
+            Id = {Event, Source},
+            {_, _, Others} = maps:get(Id, Acc, {none, none, 0}),
+            Acc#{Id => {[todana, table, Event], Metadata, Count + Others}}
+        end,
+        Counted,
+        [{~"expired", expired}, {~"evicted", evicted}, {~"refused", refused}]
+    ).
+
+-spec of_clients() -> counted().
+of_clients() ->
+    %% The listener may be starting, or too busy to answer.
+    Info =
+        try
+            todana_listener:info()
+        catch
+            exit:_ -> #{}
+        end,
+    #{
+        {client, Word} => {[todana, client, Event], Metadata, Count}
+     || {Word, Event, Metadata} <- [
+            {connections_rejected, rejected, #{}},
+            {authentication_failures, authentication_failed, #{}},
+            {evicted_clients, closed, #{reason => clients_memory_limit}},
+            {output_limit_disconnections, closed, #{reason => output_limit}}
+        ],
+        Count <- [maps:get(Word, Info, 0)]
+    }.
+
+-spec run([event()]) -> ok.
+run([]) ->
+    ok;
+run(Events) ->
+    case handler() of
+        none ->
+            ok;
+        Handler ->
+            {Pid, Monitor} = spawn_monitor(fun() -> call(Handler, Events) end),
+            receive
+                {'DOWN', Monitor, process, Pid, normal} -> ok;
+                {'DOWN', Monitor, process, Pid, Why} -> remove(Handler, Why)
+            after ?HANDLER_MS ->
+                exit(Pid, kill),
+                erlang:demonitor(Monitor, [flush]),
+                remove(Handler, timeout)
+            end
+    end.
+
+%% Without an exception, which the emulator would log as well.
+-spec call(handler(), [event()]) -> ok.
+call(Handler, Events) ->
+    try
+        lists:foreach(
+            fun({Name, Measurements, Metadata}) ->
+                Handler(Name, Measurements, Metadata)
+            end,
+            Events
+        )
+    catch
+        Class:Reason:Stack -> exit({Class, Reason, Stack})
+    end.
+
+-spec remove(handler(), term()) -> ok.
+remove(Handler, Why) ->
+    ?LOG_ERROR(
+        "todana: the event handler ~tp is removed, because it failed: ~tp",
+        [Handler, Why]
+    ),
+    case handler() of
+        Handler -> set_handler(none);
+        %% Another one was set meanwhile.
+        _ -> ok
+    end.
