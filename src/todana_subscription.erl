@@ -21,7 +21,7 @@ subscribe(Table, Options) ->
                 {badarg, _, _} = Misuse ->
                     Misuse;
                 Filter ->
-                    open(todana_nif:handle(Table), Filter, Kinds, EntriesMax)
+                    open(Table, Filter, Kinds, EntriesMax)
             end;
         {error, Cause} ->
             {badarg, 2, Cause}
@@ -58,29 +58,39 @@ term_prefix(Table, Prefix) ->
     end.
 
 -spec open(
-    reference() | todana_nif:misuse(),
+    todana:table(),
     all | {key, term()} | {prefix, binary()},
     [atom()],
     pos_integer()
-) -> {ok, reference()} | {error, atom()} | todana_error:cause().
-open({badarg, _, _} = Misuse, _Filter, _Kinds, _EntriesMax) ->
-    Misuse;
-open(Handle, Filter, Kinds, EntriesMax) ->
-    case todana_nif:subscribe(Handle, Filter, Kinds, EntriesMax, 0) of
+) -> dynamic() | todana_error:cause().
+open(Table, Filter, Kinds, EntriesMax) ->
+    case subscribe(Table, Filter, Kinds, EntriesMax, 0) of
         encode ->
             {key, Key} = Filter,
-            case todana_codec:key(Handle, Key) of
+            case todana_codec:key(Table, Key) of
                 {badarg, _, _} = Misuse ->
                     Misuse;
                 Bytes ->
-                    todana_nif:subscribe(
-                        Handle, {key, Bytes}, Kinds, EntriesMax, ?ENCODED
-                    )
+                    Encoded = {key, Bytes},
+                    subscribe(Table, Encoded, Kinds, EntriesMax, ?ENCODED)
             end;
         {badarg, 2, not_iodata} ->
             {badarg, 2, {bad_option, key}};
         Result ->
             Result
+    end.
+
+-spec subscribe(
+    todana:table(),
+    all | {key, term()} | {prefix, binary()},
+    [atom()],
+    pos_integer(),
+    todana_nif:form()
+) -> dynamic() | todana_nif:misuse().
+subscribe(Table, Filter, Kinds, EntriesMax, Form) ->
+    case todana_nif:handle(Table) of
+        {badarg, _, _} = Misuse -> Misuse;
+        Handle -> todana_nif:subscribe(Handle, Filter, Kinds, EntriesMax, Form)
     end.
 
 -doc "See `todana:events/1`.".
