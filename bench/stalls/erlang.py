@@ -14,6 +14,7 @@ CONSTANT = {
     "update_counter": "update_counter/3", "update_counter_with": "update_counter/4", "ttl": "ttl/2", "expire": "expire/3",
     "persist": "persist/2", "fetch": "fetch/3", "update": "update/3", "update_with": "update/4",
     "transaction": "transaction/2", "transaction_with": "transaction/3",
+    "subscribe": "subscribe/2", "set_event_handler": "set_event_handler/1",
 }  # fmt: skip
 IN_ORDER = {
     "range": "range/4", "range_default": "range/3", "prefix": "prefix/3", "prefix_default": "prefix/2", "first": "first/1",
@@ -61,6 +62,8 @@ def rows(sizes: Sizes) -> list[Row]:
         row(f"scan/3 with a count of {sizes.records:,}", "scan/3", "scan_most", is_once=True),
         row(f"scan/3 with a count of 1, {sizes.shard_records:,} records in one shard", "scan/3", "scan_one_shard", is_once=True),
         row("fold/3", "fold/3", "fold", is_once=True),
+        row("events/1 of a full batch", "events/1", "events_batch", is_once=True),
+        row("unsubscribe/1 with a full queue", "unsubscribe/1", "unsubscribe_full", is_once=True),
         row("to_list/1", "to_list/1", "to_list", is_once=True),
         row("fold_snapshot/3", "fold_snapshot/3", "fold_snapshot", is_once=True),
         row(f"fold_snapshot/3, {sizes.shard_records:,} records in one shard", "fold_snapshot/3", "fold_snapshot_one_shard", is_once=True),

@@ -404,6 +404,24 @@ row(scan_one_shard, Sizes) ->
     one_shard(Sizes),
     ?ROW(element(2, todana:scan(stalls_shard, start, #{count => 1})));
 row(fold, _) -> ?ROW(todana:fold(fun count/3, 0, db0));
+row(subscribe, _) ->
+    ?ROW(begin
+        {ok, Subscription} = todana:subscribe(db0, #{}),
+        todana:unsubscribe(Subscription)
+    end);
+row(set_event_handler, _) -> ?ROW(todana:set_event_handler(none));
+row(events_batch, _) ->
+    Subscription = with_full_queue(),
+    {
+        fun() -> length(todana:events(Subscription)) end,
+        fun() -> todana:close(stalls_events) end
+    };
+row(unsubscribe_full, _) ->
+    Subscription = with_full_queue(),
+    {
+        fun() -> todana:unsubscribe(Subscription) end,
+        fun() -> todana:close(stalls_events) end
+    };
 row(to_list, _) -> ?ROW(length(todana:to_list(db0)));
 row(fold_snapshot, _) -> ?ROW(todana:fold_snapshot(fun count/3, 0, db0));
 row(fold_snapshot_one_shard, Sizes) ->
@@ -421,6 +439,18 @@ row(clear_snapshot, _) ->
 row(clear_one_shard, Sizes) ->
     one_shard(Sizes),
     ?ROW(todana:clear(stalls_shard)).
+
+%% A subscription to a table that was written to until the queue was full.
+-spec with_full_queue() -> todana:subscription().
+with_full_queue() ->
+    {ok, Table} = todana:open(stalls_events, #{}),
+    Options = #{queue_entries_max => 1_048_576},
+    {ok, Subscription} = todana:subscribe(Table, Options),
+    [
+        ok = todana:put(Table, key(N rem 1000), ~"")
+     || N <- lists:seq(1, 400_000)
+    ],
+    Subscription.
 
 -spec rewrite(todana_transaction:tx(), binary()) -> ok.
 rewrite(Tx, Key) ->
