@@ -16,6 +16,7 @@ events_test_() ->
     ]}.
 
 start() ->
+    _ = application:stop(todana),
     ok = application:set_env(todana, listen_resp, "127.0.0.1:0"),
     ok = application:set_env(todana, connections_max, 1),
     Self = self(),

@@ -32,6 +32,7 @@ subscription_test_() ->
     ]}.
 
 start() ->
+    _ = application:stop(todana),
     ok = application:set_env(todana, listen_resp, "127.0.0.1:0"),
     {ok, Started} = application:ensure_all_started(todana),
     Started.
