@@ -16,7 +16,7 @@ FUZZ_SECONDS = 60
 .DEFAULT_GOAL := help
 .PHONY: help run build release clean distclean toolchain deps native \
 	test test-native test-erlang test-clients test-hostile fuzz-smoke fuzz docs \
-	test-bench check lint lint-native lint-erlang tidy bench bench-quick report
+	test-bench check lint lint-native lint-erlang tidy circles bench bench-quick report
 
 help: ## list these targets
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1|\2/p' Makefile | \
@@ -65,7 +65,7 @@ fuzz-smoke: ## run each fuzz target on its seeds and on fixed mutations
 fuzz: ## fuzz every target for FUZZ_SECONDS (60), guided by coverage
 	@tools/fuzz $(FUZZ_SECONDS)
 
-check: lint tidy ## the linters and the checks of style
+check: lint tidy circles ## the linters and the checks of style
 
 lint: lint-native lint-erlang ## the linters of both languages
 
@@ -80,6 +80,9 @@ lint-erlang: build ## xref and Dialyzer
 
 tidy: ## line lengths, names, stray addresses, plain English
 	@tools/tidy
+
+circles: ## import circles between the files of a crate
+	@tools/circles
 
 bench: build deps ## measure against the alternatives; EXPERIMENT=stalls or e1 to e5
 	@bench/run $(if $(EXPERIMENT),--only $(EXPERIMENT))

@@ -5,78 +5,15 @@
 //! Then it checks the watches, and runs the same functions as single commands on the locked tables.
 //! A command that fails does not undo the ones before it. No other client sees a state in between.
 
-use crate::databases::{DATABASES, DatabaseMap};
-use crate::execute::{NO_CLEAR, dispatch};
+use crate::databases::{DATABASES, DatabaseMap, LockedTables};
+use crate::dispatch::dispatch;
 use crate::foresight::{self, Foresight};
 use crate::keys::{Transfer, transfer};
-use crate::plan::{LockedTables, Plan};
-use crate::scope::{Across, Scope, is_due};
+use crate::plan::{Batch, Plan};
+use crate::scope::{Across, NO_CLEAR, Scope, is_due};
 use crate::work::{self, BATCH_UNITS_MAX};
 use crate::{Command, Context, Databases, Error, Reply, range};
-use std::sync::Arc;
-use todana_table::{Full, Keyspace, Locked, PREFETCH_KEYS_MAX, Seen, Walk};
-
-/// What a key was when it was watched.
-#[derive(Debug)]
-pub struct Watch {
-    /// Database number at that time.
-    pub(crate) database: usize,
-    /// Which table that was (numbers move with SWAPDB).
-    table: usize,
-    pub(crate) key: Arc<[u8]>,
-    /// `None` in a database that does not exist, where no key ever changes.
-    seen: Option<Seen>,
-}
-
-/// Begins to watch a key: notes what it is now. The watch ends when what is returned is dropped.
-pub fn watch(databases: &Databases, database: usize, key: &[u8], now_ms: u64) -> Watch {
-    let key = key.into();
-    let mut watch = Watch { database, table: DATABASES, key, seen: None };
-    while let Some(index) = databases.map().index(database) {
-        watch.table = index;
-        watch.seen = Some(databases.tables()[index].see(&watch.key, now_ms));
-        if databases.map().index(database) == Some(index) {
-            break;
-        }
-    }
-    watch
-}
-
-impl Watch {
-    /// The key.
-    pub fn key(&self) -> &Arc<[u8]> {
-        &self.key
-    }
-
-    /// Whether the key is as it was. That another table took the number's place does not matter to
-    /// a key that neither has. A key that was absent, and is again, must not have been there in
-    /// between.
-    fn holds(&self, map: DatabaseMap, tables: &LockedTables<'_>, now_ms: u64) -> bool {
-        let Some(index) = map.index(self.database) else { return true };
-        let version = |table: &Locked<'_>| {
-            table.read(&self.key, now_ms, |entry| entry.map(|entry| entry.version()))
-        };
-        let version = tables[index].as_ref().and_then(version);
-        match &self.seen {
-            Some(Seen::Version(seen)) => index == self.table && version == Some(*seen),
-            Some(Seen::Absent(absence)) => version.is_none() && absence.lasts(),
-            None => true,
-        }
-    }
-}
-
-/// A batch: all commands as one step, none if a watched key has changed. Nothing else sees a state
-/// in between.
-#[derive(Debug)]
-pub struct Batch<'a> {
-    /// Keys that must not have changed.
-    pub watches: &'a [Watch],
-    /// Database number and command, in order.
-    pub commands: &'a [(usize, Command<'a>)],
-    /// Units of work that the caller does beside the commands. They count towards
-    /// [`BATCH_UNITS_MAX`].
-    pub other_units: u64,
-}
+use todana_table::{Full, Keyspace, Locked, PREFETCH_KEYS_MAX, Walk};
 
 /// The reason why a batch was refused. It has executed nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -142,6 +142,15 @@ pub enum Command<'a> {
     Swap { first: usize, second: usize },
 }
 
+/// What execution needs to know beside the command.
+#[derive(Clone, Copy, Debug)]
+pub struct Context {
+    /// Now, in milliseconds since the Unix epoch.
+    pub now_ms: u64,
+    /// Longest value that a command may build (SETRANGE, SETBIT, APPEND), in bytes.
+    pub value_bytes_max: usize,
+}
+
 /// The fields of [`Command::Set`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Set<'a> {

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 use parking_lot::Mutex;
-use todana_table::{Observer, Options, Table, TooManyObservers};
+use todana_table::{Locked, Observer, Options, Table, TooManyObservers};
 
 /// Number of databases.
 pub const DATABASES: usize = 16;
@@ -150,6 +150,9 @@ impl DatabaseMap {
         Some(DatabaseMap(self.0 ^ (difference << (first * 4)) ^ (difference << (second * 4))))
     }
 }
+
+/// The tables that a batch has locked, by index.
+pub(crate) type LockedTables<'a> = [Option<Locked<'a>>; DATABASES];
 
 #[cfg(test)]
 mod tests {

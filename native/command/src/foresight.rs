@@ -8,11 +8,11 @@
 //! does not count, a write counts even if its condition may not hold, and a value that grows counts
 //! with the spare quarter that it gets.
 
-use crate::databases::{DATABASES, DatabaseMap};
-use crate::plan::LockedTables;
+use crate::databases::{DATABASES, DatabaseMap, LockedTables};
+use crate::plan::Batch;
 use crate::record::is_past;
 use crate::work::{self, BATCH_UNITS_MAX};
-use crate::{Batch, Command, Condition, Context, Expires, Side};
+use crate::{Command, Condition, Context, Expires, Side};
 use std::collections::HashMap;
 use todana_table::{BODY_BYTES_MIN, Growth, Keyspace, Meta, entry_bytes, grown_entry_bytes};
 

@@ -1,11 +1,23 @@
-//! The locks that a batch needs.
+//! A batch, and the locks that it needs.
 
-use crate::databases::{DATABASES, DatabaseMap};
+use crate::databases::{DATABASES, DatabaseMap, LockedTables};
 use crate::scope::{Across, Scope, is_due};
-use crate::{Batch, Databases};
-use todana_table::{Keyspace, Locked};
+use crate::watch::Watch;
+use crate::{Command, Databases};
+use todana_table::Keyspace;
 
-pub(crate) type LockedTables<'a> = [Option<Locked<'a>>; DATABASES];
+/// A batch: all commands as one step, none if a watched key has changed. Nothing else sees a state
+/// in between.
+#[derive(Debug)]
+pub struct Batch<'a> {
+    /// Keys that must not have changed.
+    pub watches: &'a [Watch],
+    /// Database number and command, in order.
+    pub commands: &'a [(usize, Command<'a>)],
+    /// Units of work that the caller does beside the commands. They count towards
+    /// [`BATCH_UNITS_MAX`](crate::BATCH_UNITS_MAX).
+    pub other_units: u64,
+}
 
 /// The locks that a batch needs in one table.
 #[derive(Clone, Default)]

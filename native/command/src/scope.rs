@@ -117,6 +117,9 @@ impl<'a> Scope<'a> {
     }
 }
 
+/// The moment to schedule a clear for, where there is to be none.
+pub(crate) const NO_CLEAR: u64 = u64::MAX;
+
 /// Whether a clear is to happen at once.
 pub(crate) fn is_due(at_ms: Option<u64>, now_ms: u64) -> bool {
     at_ms.is_none_or(|at_ms| at_ms <= now_ms)

@@ -21,7 +21,7 @@ use crate::page::{Collection, EARLY_ENDS_MAX, Page, Progress, WALK_BYTES_MAX};
 use crate::record::Kept;
 use crate::target::{Numbered, Target};
 use crate::{
-    Command, Context, Databases, Error, Reply, Set, bits, execute, execute::dispatch, keys, pairs,
+    Command, Context, Databases, Error, Reply, Set, bits, dispatch::dispatch, execute, keys, pairs,
     strings,
 };
 use std::sync::Arc;

@@ -29,8 +29,9 @@
 
 use crate::databases::{DATABASES, DatabaseMap};
 use crate::keys::SCAN_RECORDS_MAX;
+use crate::plan::Batch;
 use crate::scope::{Across, Scope};
-use crate::{Batch, Command, Databases};
+use crate::{Command, Databases};
 use todana_table::{Keyspace, Table};
 
 /// Maximum number of units of one batch: some 16 milliseconds.

@@ -1,7 +1,6 @@
 //! Functions of the BEAM that rustler does not cover: resources with takeover, monitors, and terms
 //! made without its wrapper.
 
-use crate::{scan, server, store, subscription, values};
 use rustler::LocalPid;
 use rustler::sys::*;
 use std::ffi::{CStr, c_void};
@@ -31,7 +30,7 @@ impl<T> ResourceType<T> {
 
     /// # Safety
     /// `env` is the environment of a load or upgrade callback.
-    unsafe fn open(&self, env: RawEnv) -> bool {
+    pub(crate) unsafe fn open(&self, env: RawEnv) -> bool {
         // SAFETY: see the function; the name is a C string and the destructor fits the payload.
         let id = unsafe { open_type(env, self.name, destroy::<T>) };
         self.id.store(id.cast_mut(), Ordering::Release);
@@ -42,7 +41,7 @@ impl<T> ResourceType<T> {
     ///
     /// # Safety
     /// As for [`ResourceType::open`].
-    unsafe fn open_watched(&self, env: RawEnv) -> bool
+    pub(crate) unsafe fn open_watched(&self, env: RawEnv) -> bool
     where
         T: Watched,
     {
@@ -208,20 +207,6 @@ unsafe extern "C" fn destroy<T>(_env: RawEnv, object: *mut c_void) {
         // wrote the payload.
         unsafe { object.cast::<T>().drop_in_place() };
     });
-}
-
-/// # Safety
-/// `env` is the environment of a load or upgrade callback.
-pub(crate) unsafe fn open_resource_types(env: RawEnv) -> bool {
-    // SAFETY: see the function.
-    unsafe {
-        store::HANDLE.open(env)
-            && values::PIN.open(env)
-            && values::SLAB.open(env)
-            && scan::SNAPSHOT.open(env)
-            && server::SERVER.open(env)
-            && subscription::SUBSCRIPTION.open_watched(env)
-    }
 }
 
 /// A counted reference to a resource's payload.

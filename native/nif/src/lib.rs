@@ -31,6 +31,7 @@ mod atoms;
 mod codec;
 mod database;
 mod erts;
+mod key_state;
 mod many;
 mod order;
 mod ordered_key;
@@ -138,6 +139,20 @@ impl Instance {
     }
 }
 
+/// # Safety
+/// `env` is the environment of a load or upgrade callback.
+unsafe fn open_resource_types(env: erts::RawEnv) -> bool {
+    // SAFETY: see the function.
+    unsafe {
+        store::HANDLE.open(env)
+            && values::PIN.open(env)
+            && values::SLAB.open(env)
+            && scan::SNAPSHOT.open(env)
+            && server::SERVER.open(env)
+            && subscription::SUBSCRIPTION.open_watched(env)
+    }
+}
+
 unsafe extern "C" fn load(
     env: *mut ErlNifEnv,
     private: *mut *mut c_void,
@@ -146,7 +161,7 @@ unsafe extern "C" fn load(
     let loaded = std::panic::catch_unwind(|| {
         // First, since it may fail: then there is no instance.
         // SAFETY: `env` is the environment of a load callback.
-        if !unsafe { erts::open_resource_types(env) } {
+        if !unsafe { open_resource_types(env) } {
             return false;
         }
         todana_table::set_pin_release(values::release_pin);
@@ -177,7 +192,7 @@ unsafe extern "C" fn upgrade(
         // The types of the old instance are taken over, and its resources do not change. First,
         // since it may fail: then there is no new instance, and the servers stay with the old one.
         // SAFETY: `env` is the environment of an upgrade callback.
-        if !unsafe { erts::open_resource_types(env) } {
+        if !unsafe { open_resource_types(env) } {
             return 1;
         }
         let new = Instance::new();

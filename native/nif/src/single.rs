@@ -2,9 +2,10 @@
 
 use crate::codec::{self, Decoded, EncodeBuffer, Misuse, ON_DIRTY};
 use crate::erts::{Raw, RawEnv};
+use crate::key_state::state_number;
 use crate::reply::{self, Answer, Answers};
 use crate::store::{Store, now_ms};
-use crate::{atoms, tables, transaction, values};
+use crate::{atoms, tables, values};
 use rustler::types::atom::Atom;
 use rustler::{Encoder, Env, Term};
 use todana_command::{
@@ -202,7 +203,7 @@ fn get_entry<'a>(env: Env<'a>, table: Term<'a>, key: Term<'a>, form: u32) -> Ter
     match looked {
         Ok((Some(looked), state)) => {
             let Looked { value, version, flags, expires_at_ms } = looked;
-            let state = transaction::state_number(state);
+            let state = state_number(state);
             let env_raw = env.as_c_arg();
             wrap(env, reply::entry(env_raw, value, version, flags, expires_at_ms, state))
         }

@@ -2,31 +2,15 @@
 
 use crate::codec::{self, DIRTY_BYTES, EncodeBuffer, Misuse, ON_DIRTY};
 use crate::erts::{self, Raw, RawEnv};
+use crate::key_state::key_state;
 use crate::single;
 use crate::store::Store;
 use crate::{atoms, tables, values};
 use rustler::{Encoder, Env, Term};
-use todana_command::{Check, DATABASES, KeyState, Transaction, Uncommitted, Write};
+use todana_command::{Check, Transaction, Uncommitted, Write};
 
 /// Maximum number of checks and writes of one transaction; a larger commit would take too long.
 const ITEMS_MAX: usize = 32_768;
-
-/// A state as a number: the version, then four bits for the index of the table. 0 if there is no
-/// record, since the first version is 1.
-pub(crate) fn state_number(state: KeyState) -> u64 {
-    match state {
-        KeyState::Present { table, version } => version << 4 | table as u64,
-        KeyState::Absent => 0,
-    }
-}
-
-fn key_state(env: RawEnv, term: Raw) -> Option<KeyState> {
-    let number = u64::try_from(erts::get_i64(env, term)?).ok()?;
-    let (table, version) = ((number % DATABASES as u64) as usize, number >> 4);
-    Some(if number == 0 { KeyState::Absent } else { KeyState::Present { table, version } })
-}
-
-const _: () = assert!(DATABASES == 16);
 
 /// `key_bytes(Table, Key, Form) -> Bytes`: keys are equal if their bytes are equal.
 #[rustler::nif]

@@ -1,13 +1,14 @@
 //! The interface of the server to its sessions.
 
-use crate::Splice;
 use crate::kyoto::KyotoSettings;
 use crate::options::{MB, TB, bytes, integer};
 use std::net::SocketAddr;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 use todana_command::Databases;
+use todana_table::Shared;
 
 /// The server as its sessions see it. There is one for each event loop; methods with `&mut self`
 /// change that loop's own counters.
@@ -86,6 +87,8 @@ pub trait Host {
     fn signal(&mut self, name: &[u8], all: bool) -> usize;
     /// Statistics of the whole server, summed over its loops.
     fn server_info(&self) -> ServerInfo;
+    /// Names of the commands of a protocol, by table index.
+    fn command_names(&self, protocol: ProtocolName) -> &'static [&'static str];
     /// Calls, errors and latency of each command of a protocol, by table index.
     fn command_stats(&self, protocol: ProtocolName) -> Vec<CommandStats>;
     /// Resets counters (`CONFIG RESETSTAT`, `stats reset`).
@@ -298,4 +301,22 @@ pub struct ServerInfo {
     pub cpu_seconds: [f64; 2],
     /// Counts of each database.
     pub databases: Vec<todana_table::Counts>,
+}
+
+/// A part of a large value that belongs into the output, and is sent without a copy.
+#[derive(Debug)]
+pub struct Splice {
+    /// Number of bytes of the output that precede it.
+    pub at: usize,
+    /// The value.
+    pub value: Shared,
+    /// The part of the value.
+    pub range: Range<usize>,
+}
+
+impl Splice {
+    /// The bytes of the part.
+    pub fn bytes(&self) -> &[u8] {
+        self.value.get(self.range.clone()).unwrap_or_default()
+    }
 }

@@ -20,4 +20,12 @@ mod written;
 pub use host::*;
 pub use options::*;
 pub use session::*;
-pub use spelling::Spelling;
+
+/// Names of the commands of a protocol, in the order of their statistics.
+pub fn command_names(protocol: ProtocolName) -> &'static [&'static str] {
+    match protocol {
+        ProtocolName::Resp => resp::COMMANDS,
+        ProtocolName::Memcached => memcached::COMMANDS,
+        ProtocolName::Kyoto => kyoto::COMMANDS,
+    }
+}

@@ -6,7 +6,6 @@
 //! through [`OptionRow::put`]. `src/todana_options.erl` has a row for each option too, and
 //! `test/todana_options_tests.erl` compares the two sides.
 
-use crate::Spelling;
 use crate::kyoto::KyotoDatabase;
 use std::fmt;
 use std::marker::PhantomData;
@@ -203,6 +202,23 @@ pub struct OptionRow<T: 'static> {
     pub value: fn(&T) -> OptionValue,
     /// Sets the field. False if the value does not fit its Rust type.
     pub put: fn(&mut T, OptionValue) -> bool,
+}
+
+/// How Redis writes the values of an option.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Spelling {
+    /// As a decimal number.
+    Number,
+    /// As a number with or without a unit, in which `k` is 1,000 and `kb` is 1,024. 0 is `off`, if
+    /// the option has that word. The smallest number of the option's range does not count: Redis
+    /// has none.
+    Bytes,
+    /// In seconds, where the option is in milliseconds. 0 is `off`.
+    Seconds,
+    /// As a decimal number. Negative numbers are `off`.
+    NumberOrMinusOne,
+    /// By words of its own: the option's word, and Redis'.
+    Words(&'static [(&'static str, &'static str)]),
 }
 
 /// How an option of a running server is changed.

@@ -1,8 +1,6 @@
 //! The interface of every protocol's session to an event loop.
 
 use crate::Host;
-use std::ops::Range;
-use todana_table::Shared;
 
 /// The result of one call of [`Session::advance`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,24 +62,6 @@ pub trait Session {
 
     /// Whether a reply is partly in the output, so that only its rest may follow.
     fn is_mid_reply(&self) -> bool;
-}
-
-/// A part of a large value that belongs into the output, and is sent without a copy.
-#[derive(Debug)]
-pub struct Splice {
-    /// Number of bytes of the output that precede it.
-    pub at: usize,
-    /// The value.
-    pub value: Shared,
-    /// The part of the value.
-    pub range: Range<usize>,
-}
-
-impl Splice {
-    /// The bytes of the part.
-    pub fn bytes(&self) -> &[u8] {
-        self.value.get(self.range.clone()).unwrap_or_default()
-    }
 }
 
 /// Bounds of one turn.

@@ -1,23 +1,6 @@
 //! How Redis writes the values of options, for `CONFIG GET` and `CONFIG SET` by Redis' names.
 
-use crate::options::{OptionType, OptionValue, Range};
-
-/// How Redis writes the values of an option.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Spelling {
-    /// As a decimal number.
-    Number,
-    /// As a number with or without a unit, in which `k` is 1,000 and `kb` is 1,024. 0 is `off`, if
-    /// the option has that word. The smallest number of the option's range does not count: Redis
-    /// has none.
-    Bytes,
-    /// In seconds, where the option is in milliseconds. 0 is `off`.
-    Seconds,
-    /// As a decimal number. Negative numbers are `off`.
-    NumberOrMinusOne,
-    /// By words of its own: the option's word, and Redis'.
-    Words(&'static [(&'static str, &'static str)]),
-}
+use crate::options::{OptionType, OptionValue, Range, Spelling};
 
 impl Spelling {
     /// The value of an option as Redis writes it.

@@ -258,6 +258,9 @@ impl Host for FakeHost {
     fn server_info(&self) -> ServerInfo {
         self.info.clone()
     }
+    fn command_names(&self, protocol: ProtocolName) -> &'static [&'static str] {
+        crate::command_names(protocol)
+    }
     fn command_stats(&self, _protocol: ProtocolName) -> Vec<CommandStats> {
         self.stats.clone()
     }

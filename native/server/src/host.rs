@@ -347,6 +347,10 @@ impl Host for TurnHost<'_> {
         self.shared.info()
     }
 
+    fn command_names(&self, protocol: ProtocolName) -> &'static [&'static str] {
+        todana_protocol::command_names(protocol)
+    }
+
     fn command_stats(&self, protocol: ProtocolName) -> Vec<CommandStats> {
         self.shared.totals_since_reset().command_stats(protocol)
     }

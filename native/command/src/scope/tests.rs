@@ -1,7 +1,7 @@
 //! Every command keeps to the keys of its scope.
 
 use super::{Keys, Scope};
-use crate::execute::dispatch;
+use crate::dispatch::dispatch;
 use crate::{Command, Context, Error, LcsSpan, LeaseState, Record, Refusal, Reply, Scratch};
 use std::cell::RefCell;
 use std::collections::BTreeSet;

@@ -19,9 +19,9 @@
 //! the connection; records processed before it keep their changes. With flag 1 the server sends no
 //! reply at all.
 
+use super::flow::Flow;
 use super::numbers;
 use super::outcome::{Outcome, ask};
-use super::session::Flow;
 use super::table::{COMMANDS, Row};
 use super::turn::Turn;
 use crate::Host;

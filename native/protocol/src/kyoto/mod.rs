@@ -27,10 +27,12 @@ mod body_writer;
 mod bulk;
 mod columns;
 mod cursors;
+mod database;
 mod date;
 #[cfg(test)]
 mod document;
 mod failure;
+mod flow;
 mod http;
 mod inputs;
 mod levenshtein;
@@ -56,6 +58,7 @@ mod url;
 mod vacuum;
 mod walk;
 
+pub use database::{KyotoDatabase, KyotoKind};
 pub use session::KyotoSession;
-pub use settings::{KyotoDatabase, KyotoKind, KyotoSettings};
+pub use settings::KyotoSettings;
 pub use table::COMMANDS;

@@ -3,12 +3,12 @@
 //! `report` omits what this server does not know, as Kyoto Tycoon does on systems that do not
 //! report it. In `status`, a name without a meaning here has the value 0, or -1 for no limit.
 
+use super::database::{KyotoDatabase, KyotoKind};
 use super::failure::Failure;
 use super::inputs::Inputs;
 use super::outcome::{Outcome, order};
 use super::outputs::Outputs;
 use super::records::Done;
-use super::settings::{KyotoDatabase, KyotoKind};
 use super::table::{COUNTS, Count};
 use super::turn::Turn;
 use crate::{CommandStats, Host, ProtocolName, ServerInfo};

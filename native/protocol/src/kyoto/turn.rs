@@ -1,6 +1,7 @@
 //! What a handler uses: the host, the output, and access to the commands.
 
-use super::settings::{KyotoDatabase, KyotoSettings};
+use super::database::KyotoDatabase;
+use super::settings::KyotoSettings;
 use super::table::Row;
 use crate::{Host, ProtocolName, Splice};
 use std::sync::atomic::Ordering::Relaxed;

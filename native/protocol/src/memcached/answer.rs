@@ -1,9 +1,10 @@
 //! Formats the replies of `execute` for memcached.
 
 use super::exptime::left_s;
+use super::line::is_word;
 use super::meta_flags::MetaRequest;
-use super::range_search::Found;
-use super::turn::{Lookups, is_word};
+use super::number::{push_number, push_signed};
+use std::cell::{Cell, RefCell};
 use todana_command::{Error, LcsSpan, LeaseState, Record, Refusal, Reply};
 
 /// How a record is written. All other replies are kept as an [`Outcome`], which the command's
@@ -180,17 +181,26 @@ impl Reply for Answer<'_> {
     fn matches(&mut self, _spans: &[LcsSpan], _length: usize, _with_lengths: bool) {}
 }
 
-/// Appends a number in decimal digits.
-#[inline]
-pub(super) fn push_number(out: &mut Vec<u8>, number: u64) {
-    if number < 10 {
-        out.push(b'0' + number as u8);
-        return;
-    }
-    out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
+/// Key look-ups that hit and that missed.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Lookups {
+    pub(super) hits: u64,
+    pub(super) misses: u64,
 }
 
-/// Appends a signed number in decimal digits.
-pub(super) fn push_signed(out: &mut Vec<u8>, number: i64) {
-    out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
+/// The result of one step of a search.
+#[derive(Debug, Default)]
+pub(super) struct Found {
+    pub(super) with_cas: bool,
+    /// Number of records written.
+    pub(super) count: Cell<usize>,
+    /// The key after which the search continues; `None` at the end.
+    pub(super) after: RefCell<Option<Vec<u8>>>,
+}
+
+impl Found {
+    /// Takes back the count of a record that is left out.
+    pub(super) fn leave_out(&self) {
+        self.count.set(self.count.get().saturating_sub(1));
+    }
 }

@@ -8,8 +8,8 @@
 //! memcached compares both words with its password file. Todana accepts any user name, and the user
 //! name may be omitted if the password contains no space.
 
+use super::flow::Flow;
 use super::line::{Words, is_http, unsigned};
-use super::session::Flow;
 use super::table::Row;
 use super::turn::Turn;
 use crate::Host;

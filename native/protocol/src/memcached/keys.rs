@@ -2,9 +2,9 @@
 
 use super::answer::{Outcome, Writing};
 use super::exptime;
-use super::line::{Arguments, Words, signed, unsigned};
+use super::line::{Arguments, BAD_FORMAT, Words, signed, unsigned};
 use super::table::Row;
-use super::turn::{BAD_FORMAT, Turn};
+use super::turn::Turn;
 use crate::Host;
 use todana_command::{Command, Condition, Delta, Error, Expires, Increment};
 

@@ -7,6 +7,12 @@
 
 use memchr::memchr;
 
+/// Longest key in bytes.
+pub(super) const KEY_BYTES_MAX: usize = 250;
+
+/// The error for a line that does not fit its command.
+pub(super) const BAD_FORMAT: &str = "CLIENT_ERROR bad command line format";
+
 /// The words of a line, split at spaces on demand.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Words<'l> {
@@ -101,6 +107,13 @@ pub(super) fn is_http(line: &[u8]) -> bool {
     let first = Words::of(line).next().unwrap_or_default();
     let host = line.get(..5).is_some_and(|start| start.eq_ignore_ascii_case(b"host:"));
     host || METHODS.contains(&first)
+}
+
+/// Whether a key can stand in a line: within the length limit, without spaces and control
+/// characters. Keys written through other protocols may not.
+#[inline]
+pub(super) fn is_word(key: &[u8]) -> bool {
+    key.len() <= KEY_BYTES_MAX && key.iter().all(|&byte| byte > b' ' && byte != 0x7f)
 }
 
 #[cfg(test)]

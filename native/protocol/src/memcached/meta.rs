@@ -1,13 +1,14 @@
 //! `mg`, `md`, `ma`, `me`: short commands with flags. `ms` is in `meta_set.rs`.
 
-use super::answer::{Outcome, Writing, push_number};
+use super::answer::{Outcome, Writing};
 use super::exptime;
 use super::keys::NOT_A_NUMBER;
-use super::line::Words;
+use super::line::{BAD_FORMAT, Words};
 use super::meta_flags::{KeyBuffer, MetaRequest, too_many};
+use super::number::push_number;
 use super::storage::OUT_OF_MEMORY;
 use super::table::Row;
-use super::turn::{BAD_FORMAT, Turn};
+use super::turn::Turn;
 use crate::Host;
 use todana_command::{
     Command, Condition, Delta, Error, Expires, Increment, Initial, LeaseOptions, Refusal,
@@ -188,12 +189,12 @@ pub(super) fn parse<'l, H: Host>(
     if !is_short(key) {
         return Err(BAD_FORMAT);
     }
-    MetaRequest::parse(turn, key, words, buffer)
+    MetaRequest::parse(|key| turn.admits_key(key), key, words, buffer)
 }
 
 /// Whether the length of a key as sent, base64 or not, is within the limit.
 pub(super) fn is_short(key: &[u8]) -> bool {
-    key.len() <= super::turn::KEY_BYTES_MAX
+    key.len() <= super::line::KEY_BYTES_MAX
 }
 
 /// Replaces an error in the flags of `md` and `ma`.

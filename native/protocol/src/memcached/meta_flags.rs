@@ -13,11 +13,9 @@
 //!   hello\r\n
 //! ```
 
-use super::answer::{push_number, push_signed};
 use super::exptime::left_s;
-use super::line::{Words, signed, unsigned};
-use super::turn::{BAD_FORMAT, Turn};
-use crate::Host;
+use super::line::{BAD_FORMAT, Words, signed, unsigned};
+use super::number::{push_number, push_signed};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use todana_command::{LeaseState, Record};
@@ -73,8 +71,8 @@ pub(super) struct MetaRequest<'l> {
 
 impl<'l> MetaRequest<'l> {
     /// Parses the flags in `words`. The error is the line to answer.
-    pub(super) fn parse<H: Host>(
-        turn: &Turn<'_, H>,
+    pub(super) fn parse(
+        admits_key: impl Fn(&[u8]) -> bool,
         sent_key: &'l [u8],
         words: Words<'l>,
         buffer: &'l mut KeyBuffer,
@@ -96,7 +94,7 @@ impl<'l> MetaRequest<'l> {
                 .decode_slice(sent_key, buffer)
                 .map_err(|_| "CLIENT_ERROR error decoding key")?;
             request.key = &buffer[..length];
-        } else if !turn.admits_key(sent_key) {
+        } else if !admits_key(sent_key) {
             return Err(BAD_FORMAT);
         }
         Ok(request)

@@ -10,13 +10,13 @@
 
 use super::answer::{Outcome, Writing};
 use super::exptime;
-use super::line::{Words, unsigned};
+use super::flow::Flow;
+use super::line::{BAD_FORMAT, Words, unsigned};
 use super::meta::{OPTIONS_TOO_LONG, fail, is_short, parse};
 use super::meta_flags::{KeyBuffer, MetaRequest, too_many};
-use super::session::Flow;
 use super::storage::{self, BAD_CHUNK, Body, OUT_OF_MEMORY, TOO_LARGE};
 use super::table::Row;
-use super::turn::{BAD_FORMAT, Turn};
+use super::turn::Turn;
 use crate::Host;
 use todana_command::{Command, Condition, Error, Expires, Refusal, Set, Side};
 

@@ -21,11 +21,13 @@ mod authentication;
 #[cfg(test)]
 mod document;
 mod exptime;
+mod flow;
 mod keys;
 mod line;
 mod meta;
 mod meta_flags;
 mod meta_set;
+mod number;
 mod range_search;
 mod retrieval;
 mod server;

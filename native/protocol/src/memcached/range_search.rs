@@ -12,12 +12,11 @@
 //! characters) are left out. `gets` also returns tokens. A reply takes as many turns as it needs,
 //! and sees what other clients write meanwhile.
 
-use super::answer::{Outcome, Writing};
-use super::line::{Arguments, Words, unsigned};
+use super::answer::{Found, Outcome, Writing};
+use super::line::{Arguments, BAD_FORMAT, Words, unsigned};
 use super::table::Row;
-use super::turn::{BAD_FORMAT, Turn};
+use super::turn::Turn;
 use crate::Host;
-use std::cell::{Cell, RefCell};
 use todana_command::{Bound, Command, KeyRange};
 
 /// The key that selects a search if more words follow it.
@@ -52,23 +51,6 @@ impl Search {
     pub(super) fn held_bytes(&self) -> usize {
         let after = self.after.as_ref().map_or(0, Vec::capacity);
         size_of::<Search>() + self.from.capacity() + self.to.capacity() + after
-    }
-}
-
-/// The result of one step of a search.
-#[derive(Debug, Default)]
-pub(super) struct Found {
-    pub(super) with_cas: bool,
-    /// Number of records written.
-    pub(super) count: Cell<usize>,
-    /// The key after which the search continues; `None` at the end.
-    pub(super) after: RefCell<Option<Vec<u8>>>,
-}
-
-impl Found {
-    /// Takes back the count of a record that is left out.
-    pub(super) fn leave_out(&self) {
-        self.count.set(self.count.get().saturating_sub(1));
     }
 }
 

@@ -12,9 +12,9 @@
 //! one piece cannot be taken back when a later piece contains an invalid key.
 
 use super::answer::Writing;
-use super::line::{Words, signed};
+use super::line::{BAD_FORMAT, Words, signed};
 use super::table::Row;
-use super::turn::{BAD_FORMAT, Turn};
+use super::turn::Turn;
 use super::{ahead, exptime};
 use crate::Host;
 use todana_command::{Command, Expires, PREFETCH_KEYS_MAX};

@@ -8,6 +8,7 @@
 //! A line is processed when it is complete, and must not exceed a limit. Only lines of `get` and
 //! `gets` may be longer: they are processed in pieces, with as many whole keys as fit the limit.
 
+use super::flow::Flow;
 use super::keys::OneKey;
 use super::line::{Words, is_http};
 use super::range_search::{self, Search};
@@ -63,26 +64,6 @@ enum Front<'i> {
     NoKey(Retrieval),
     /// An error that closes the connection. The reply has been written.
     Refused,
-}
-
-/// What happened to a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Flow {
-    /// Answered; the next request begins at this offset.
-    Consumed(usize),
-    /// The same, but the reply is delayed by `ms`.
-    Sleep { bytes: usize, ms: u64 },
-    /// The request has this many bytes, which have not all arrived. Nothing was written or
-    /// executed.
-    Missing(usize),
-    /// Answered, but `bytes` of its value, from `body` on, must be skipped.
-    Swallow { body: usize, bytes: u64 },
-    /// Answered in part; the next turn continues with the key at this offset.
-    Pause { at: usize, retrieval: Retrieval },
-    /// The same for a search, whose line ends at this offset.
-    PauseSearch { at: usize },
-    /// The connection ends.
-    Close,
 }
 
 impl Session for MemcachedSession {

@@ -1,7 +1,7 @@
 //! What a command's handler uses: the host, the output, and access to the commands.
 
-use super::answer::{Answer, Outcome, Writing};
-use super::line::Words;
+use super::answer::{Answer, Lookups, Outcome, Writing};
+use super::line::{Words, is_word};
 use super::table::Row;
 use crate::{Host, ProtocolName};
 use std::sync::atomic::Ordering::Relaxed;
@@ -9,19 +9,6 @@ use todana_command::{Command, Context, execute};
 
 /// The database that memcached's clients see.
 pub(super) const DATABASE: usize = 0;
-
-/// Longest key in bytes.
-pub(super) const KEY_BYTES_MAX: usize = 250;
-
-/// The error for a line that does not fit its command.
-pub(super) const BAD_FORMAT: &str = "CLIENT_ERROR bad command line format";
-
-/// Key look-ups that hit and that missed.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Lookups {
-    pub(super) hits: u64,
-    pub(super) misses: u64,
-}
 
 /// One call of `advance`.
 #[derive(Debug)]
@@ -98,11 +85,4 @@ impl<'t, H: Host> Turn<'t, H> {
     pub(super) fn admits_key(&self, key: &[u8]) -> bool {
         key.len() <= self.host.limits().key_bytes_max && is_word(key)
     }
-}
-
-/// Whether a key can stand in a line: within the length limit, without spaces and control
-/// characters. Keys written through other protocols may not.
-#[inline]
-pub(super) fn is_word(key: &[u8]) -> bool {
-    key.len() <= KEY_BYTES_MAX && key.iter().all(|&byte| byte > b' ' && byte != 0x7f)
 }

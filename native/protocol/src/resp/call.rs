@@ -1,47 +1,12 @@
 //! The state that the session's own commands use.
 
 use super::encoder::{Encoder, Failure};
+use super::flow::Flow;
 use super::lookup::{self, subcommands};
 use super::request::wrong_arity;
-use super::server::SLEEP_MS_MAX;
-use super::session::State;
+use super::state::State;
 use super::table::Name;
-use crate::{Host, Next};
-
-/// The action after a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Flow {
-    /// Continue with the next request.
-    Continue,
-    /// Wait for this number of milliseconds.
-    Sleep(u64),
-    /// Close the connection.
-    Close,
-}
-
-impl Flow {
-    /// The action at the end of a turn, if the turn does not continue.
-    #[inline]
-    pub(super) fn ends(self) -> Option<Next> {
-        match self {
-            Flow::Continue => None,
-            Flow::Sleep(ms) => Some(Next::Sleep { ms }),
-            Flow::Close => Some(Next::Close),
-        }
-    }
-
-    /// The action after two commands of one request: closing has precedence, and sleeps add up to
-    /// the longest permitted.
-    pub(super) fn and(self, other: Flow) -> Flow {
-        match (self, other) {
-            (Flow::Close, _) | (_, Flow::Close) => Flow::Close,
-            (Flow::Continue, flow) | (flow, Flow::Continue) => flow,
-            (Flow::Sleep(one), Flow::Sleep(other)) => {
-                Flow::Sleep(one.saturating_add(other).min(SLEEP_MS_MAX))
-            }
-        }
-    }
-}
+use crate::Host;
 
 /// The result of a command that the session executes itself. A failure is not yet written.
 pub(super) type Done = Result<Flow, Failure>;

@@ -1,34 +1,22 @@
 //! CLIENT: names, lists, kills.
 
-use super::call::{Call, Done, Flow};
-use super::connection::USER;
+use super::call::{Call, Done};
 use super::encoder::Failure;
+use super::flow::Flow;
 use super::number;
 use super::request::SYNTAX;
-use super::session::Unfinished;
-use crate::{Client, ClientNames, Host, ProtocolName};
+use super::state::{Listing, Unfinished};
+use crate::{Client, ClientNames, Host};
 use std::io::Write;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, MutexGuard};
 
+/// The only user.
+pub(super) const USER: &str = "default";
 /// Longest name of a client, of its library or of the library's version.
 const NAME_BYTES_MAX: usize = 256;
 /// Clients that CLIENT LIST describes in one turn: a millisecond or two.
 const CLIENTS_PER_TURN: usize = 1_024;
-
-/// Progress of CLIENT LIST: the length of its reply is known only when all clients are described.
-#[derive(Debug, Default)]
-pub(super) struct Listing {
-    /// The last client that has been described, or has left.
-    after: u64,
-    text: Vec<u8>,
-}
-
-impl Listing {
-    pub(super) fn held_bytes(&self) -> usize {
-        self.text.capacity()
-    }
-}
 
 /// Checks that a name can stand in a line of CLIENT LIST.
 pub(super) fn check_name(what: &str, name: &[u8]) -> Result<(), Failure> {
@@ -119,7 +107,8 @@ impl<H: Host> Call<'_, '_, H> {
 
     pub(super) fn client_info(&mut self) -> Done {
         let mut text = Vec::new();
-        line(self.host.client(), self.now_ms(), &mut text);
+        let client = self.host.client();
+        line(client, self.host.command_names(client.protocol), self.now_ms(), &mut text);
         self.encoder.verbatim(&text);
         Ok(Flow::Continue)
     }
@@ -158,7 +147,8 @@ impl<H: Host> Call<'_, '_, H> {
         for client in &clients {
             after = client.id;
             if wanted.as_ref().is_none_or(|ids| ids.binary_search(&client.id).is_ok()) {
-                line(client, self.now_ms(), &mut text);
+                let commands = self.host.command_names(client.protocol);
+                line(client, commands, self.now_ms(), &mut text);
             }
         }
         // Beyond that the reply is too long, whatever follows.
@@ -273,16 +263,11 @@ fn switch(word: &[u8]) -> Result<bool, Failure> {
 }
 
 /// One client's line with every field of Redis; fields without a meaning here have a neutral value.
-fn line(client: &Client, now_ms: u64, text: &mut Vec<u8>) {
+fn line(client: &Client, commands: &[&str], now_ms: u64, text: &mut Vec<u8>) {
     let since_s = |at_ms: u64| now_ms.saturating_sub(at_ms) / 1000;
     let queued = client.queued.load(Relaxed);
     let output = client.output_bytes.load(Relaxed);
     let input = client.input_bytes.load(Relaxed);
-    let commands = match client.protocol {
-        ProtocolName::Resp => super::COMMANDS,
-        ProtocolName::Memcached => crate::memcached::COMMANDS,
-        ProtocolName::Kyoto => crate::kyoto::COMMANDS,
-    };
     let command = commands.get(client.last_command.load(Relaxed)).unwrap_or(&"NULL");
     let names = names(client);
     // Writing to a vector does not fail.

@@ -1,7 +1,8 @@
 //! COMMAND: returns the command table to clients.
 
-use super::call::{Call, Done, Flow};
+use super::call::{Call, Done};
 use super::encoder::Encoder;
+use super::flow::Flow;
 use super::lookup::{self, subcommands};
 use super::pattern::{self, Names};
 use super::request::SYNTAX;

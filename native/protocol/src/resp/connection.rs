@@ -1,17 +1,15 @@
 //! The connection: HELLO, AUTH, PING, ECHO, SELECT, QUIT, RESET.
 
-use super::call::{Call, Done, Flow};
-use super::client::check_name;
+use super::call::{Call, Done};
+use super::client::{USER, check_name};
 use super::encoder::Failure;
+use super::flow::Flow;
 use super::request::{SYNTAX, database};
 use super::{REDIS_VERSION, number};
 use crate::Host;
 use std::sync::atomic::Ordering::Relaxed;
 
 const WRONG_PASSWORD: &str = "WRONGPASS invalid username-password pair or user is disabled.";
-
-/// The only user.
-pub(super) const USER: &str = "default";
 
 /// The arguments of HELLO.
 struct Hello<'a> {

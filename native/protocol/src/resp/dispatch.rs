@@ -3,8 +3,9 @@
 //! All functions here are generated from the rows: a row without a handler, or with one that does
 //! not exist, does not compile, and no command uses the handler of another by accident.
 
-use super::call::{Call, Done, Flow};
+use super::call::{Call, Done};
 use super::expiry::TimeUnit;
+use super::flow::Flow;
 use super::reply_format::ReplyFormat;
 use super::request::{Built, Pair, Request, wrong_arity};
 use super::table::{Name, each_command};

@@ -1,6 +1,7 @@
 //! INFO: statistics of the server in the sections and names that clients and exporters expect.
 
-use super::call::{Call, Done, Flow};
+use super::call::{Call, Done};
+use super::flow::Flow;
 use super::{COMMANDS, REDIS_VERSION};
 use crate::{CommandStats, Host, ProtocolName, ServerInfo};
 use std::fmt::Write;

@@ -1,21 +1,33 @@
 //! SLOWLOG and LATENCY: slow commands.
 
 use super::COMMANDS;
-use super::call::{Call, Done, Flow};
+use super::call::{Call, Done};
 use super::encoder::Encoder;
+use super::flow::Flow;
 use super::info::called;
 use super::lookup::{self, subcommands};
 use super::number;
+use super::spec::SKIP_SLOWLOG;
 use super::table::Name;
 use crate::{CommandStats, Host, ProtocolName};
 
 /// Entries of SLOWLOG GET without a count.
 const ENTRIES: usize = 10;
 
+/// Reports an executed command to the host, and adds it to the slow log if it was slow.
+#[inline]
+pub(super) fn observe<H: Host>(name: Name, arguments: &[&[u8]], failed: bool, host: &mut H) {
+    if let Some(micros) = host.observe(ProtocolName::Resp, name as usize, failed)
+        && !name.spec().is(SKIP_SLOWLOG)
+    {
+        log_slow(name, arguments, micros, host);
+    }
+}
+
 /// Adds a command to the slow log, without its arguments if they include a password. The host
 /// truncates long ones.
 #[cold]
-pub(super) fn log_slow<H: Host>(name: Name, arguments: &[&[u8]], micros: u64, host: &H) {
+fn log_slow<H: Host>(name: Name, arguments: &[&[u8]], micros: u64, host: &H) {
     let mut arguments = arguments.to_vec();
     if name.spec().syntax.contains("password") {
         arguments[1..].fill(b"(redacted)");

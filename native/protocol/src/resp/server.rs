@@ -1,7 +1,8 @@
 //! The server: CONFIG, TIME, MEMORY, DEBUG, LOLWUT.
 
-use super::call::{Call, Done, Flow};
+use super::call::{Call, Done};
 use super::encoder::Failure;
+use super::flow::{Flow, SLEEP_SECONDS_MAX};
 use super::info::used_bytes;
 use super::pattern::Names;
 use super::request::SYNTAX;
@@ -30,12 +31,6 @@ const FIXED: &[(&str, &str)] = &[
     ("set-max-intset-entries", "512"),
     ("stop-writes-on-bgsave-error", "no"),
 ];
-
-/// Longest sleep of DEBUG SLEEP, in seconds.
-const SLEEP_SECONDS_MAX: u32 = 60;
-
-/// The same in milliseconds; also the longest total of the sleeps in one EXEC.
-pub(super) const SLEEP_MS_MAX: u64 = SLEEP_SECONDS_MAX as u64 * 1000;
 
 impl<H: Host> Call<'_, '_, H> {
     /// All options: the server's, then the constant ones.

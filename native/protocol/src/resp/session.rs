@@ -2,69 +2,26 @@
 //! session's own commands, and writes the replies as bytes.
 
 use super::ahead::Ahead;
-use super::call::{Call, Flow};
-use super::client::Listing;
+use super::call::Call;
 use super::dispatch;
 use super::encoder::{Encoder, Failure, quoted};
+use super::flow::Flow;
+use super::latency::observe;
 use super::lookup;
 use super::parser::{Bounds, Parsed, Parser};
 use super::request::{Arguments, Request, pairs, wrong_arity};
-use super::spec::{CONTAINER, IMMEDIATE, NO_AUTH, SKIP_SLOWLOG};
+use super::spec::{CONTAINER, IMMEDIATE, NO_AUTH};
+use super::state::{State, Unfinished};
 use super::table::Name;
-use super::tail::Tail;
-use super::transactions::{Transaction, Watches};
-use crate::{Budget, Host, Limits, Next, Progress, ProtocolName, Session};
+use crate::{Budget, Host, Limits, Next, Progress, Session};
 use std::sync::atomic::Ordering::Relaxed;
-use todana_command::{Begun, Context, execute, execute_slice, prefetch};
+use todana_command::{Context, execute, execute_slice, prefetch};
 
 /// A RESP connection.
 #[derive(Debug, Default)]
 pub struct RespSession {
     parser: Parser,
     state: State,
-}
-
-/// The state of a connection between requests.
-#[derive(Debug, Default)]
-pub(super) struct State {
-    pub(super) authenticated: bool,
-    /// Whether the client has sent HELLO 3.
-    pub(super) resp3: bool,
-    /// Selected database.
-    pub(super) database: usize,
-    /// `CLIENT REPLY OFF`.
-    pub(super) silent: bool,
-    /// `CLIENT REPLY SKIP`: the present request, or the next one, gets no reply.
-    pub(super) skip_this: bool,
-    pub(super) skip_next: bool,
-    /// Commands queued since MULTI.
-    pub(super) transaction: Option<Transaction>,
-    pub(super) watches: Watches,
-    /// The state of the request at the front of the input, if it has begun.
-    pub(super) begun: Option<Unfinished>,
-    /// Nanoseconds that it has taken so far.
-    begun_ns: u64,
-    /// The rest of the reply to a transaction, which precedes the input.
-    pub(super) tail: Option<Tail>,
-    random: u64,
-}
-
-/// A request that continues in the next turn.
-#[derive(Debug)]
-pub(super) enum Unfinished {
-    /// A command on records.
-    Command(Begun),
-    /// CLIENT LIST.
-    Listing(Listing),
-}
-
-impl Unfinished {
-    fn held_bytes(&self) -> usize {
-        match self {
-            Unfinished::Command(begun) => begun.held_bytes(),
-            Unfinished::Listing(listing) => listing.held_bytes(),
-        }
-    }
 }
 
 impl Session for RespSession {
@@ -324,16 +281,6 @@ fn carry_out<H: Host>(
     flow
 }
 
-/// Reports an executed command to the host, and adds it to the slow log if it was slow.
-#[inline]
-pub(super) fn observe<H: Host>(name: Name, arguments: &[&[u8]], failed: bool, host: &mut H) {
-    if let Some(micros) = host.observe(ProtocolName::Resp, name as usize, failed)
-        && !name.spec().is(SKIP_SLOWLOG)
-    {
-        super::latency::log_slow(name, arguments, micros, host);
-    }
-}
-
 #[inline]
 fn observe_lookups<H: Host>(encoder: &mut Encoder<'_>, host: &mut H) {
     if encoder.lookups != (0, 0) {
@@ -359,39 +306,4 @@ fn unknown_command(arguments: &[&[u8]]) -> Failure {
         text.extend_from_slice(b"' ");
     }
     text.into()
-}
-
-impl State {
-    /// Bytes that it holds between turns.
-    #[inline]
-    fn held_bytes(&self) -> usize {
-        self.transaction.as_ref().map_or(0, Transaction::held_bytes)
-            + self.watches.held_bytes()
-            + self.begun.as_ref().map_or(0, Unfinished::held_bytes)
-            + self.tail.as_ref().map_or(0, Tail::held_bytes)
-    }
-
-    /// Writes the rest of a reply, as much as a turn may. Returns the next action unless that is
-    /// the next request.
-    fn write_rest(&mut self, encoder: &mut Encoder<'_>, output_bytes_max: usize) -> Option<Next> {
-        let tail = self.tail.as_mut()?;
-        if !tail.write(encoder, output_bytes_max) {
-            return Some(Next::Yield);
-        }
-        let then = tail.then;
-        self.tail = None;
-        then.ends()
-    }
-
-    /// A random number: xorshift, seeded with the client's number and the time.
-    pub(super) fn random<H: Host>(&mut self, host: &H) -> u64 {
-        if self.random == 0 {
-            let id = host.client().id.wrapping_mul(0x9E37_79B9_7F4A_7C15);
-            self.random = (id ^ host.now_ms()) | 1;
-        }
-        self.random ^= self.random << 13;
-        self.random ^= self.random >> 7;
-        self.random ^= self.random << 17;
-        self.random
-    }
 }

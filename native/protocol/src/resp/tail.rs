@@ -8,8 +8,8 @@
 //! pieces                      ^ the value   ^ a reply of the session itself
 //! ```
 
-use super::call::Flow;
 use super::encoder::Encoder;
+use super::flow::Flow;
 use crate::Splice;
 use std::collections::VecDeque;
 use todana_command::KEPT_BYTES_MIN;

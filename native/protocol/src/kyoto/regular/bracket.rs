@@ -1,7 +1,10 @@
 //! Bracket expressions: `[a-z]`, `[^[:alpha:]]`.
 
-use super::NotCompiled;
 use std::fmt::Write;
+
+/// The expression is wrong, or too large.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in super::super) struct NotCompiled;
 
 /// A set of bytes.
 #[derive(Clone, Copy, Default)]

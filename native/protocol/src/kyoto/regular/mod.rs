@@ -7,27 +7,23 @@
 //! characters that glibc takes literally are literal (`)`, `}`, `\d`). There are two differences:
 //!
 //! - Back-references (`\1`) are refused, because no linear-time algorithm for them is known.
-//! - Expressions are refused if their automaton would have more than [`STATES_MAX`] states, such as
-//!   `(.{100}){100}`, or if they are longer than [`EXPRESSION_BYTES_MAX`] bytes.
+//! - Expressions are refused if their automaton would have more than
+//!   [`STATES_MAX`](translation::STATES_MAX) states, such as `(.{100}){100}`, or if they are longer
+//!   than [`EXPRESSION_BYTES_MAX`] bytes.
 
 mod bracket;
 #[cfg(test)]
 mod tests;
 mod translation;
 
+use bracket::NotCompiled;
 use regex::bytes::{Regex, RegexBuilder};
 use translation::Translation;
 
 /// Longest expression in bytes.
 const EXPRESSION_BYTES_MAX: usize = 4_096;
-/// Most states of an expression, approximately.
-const STATES_MAX: usize = 4_096;
 /// Most bytes of a compiled expression, and of each cache that a search uses.
 const COMPILED_BYTES_MAX: usize = 1 << 20;
-
-/// The expression is wrong, or too large.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct NotCompiled;
 
 /// A compiled expression.
 #[derive(Debug)]

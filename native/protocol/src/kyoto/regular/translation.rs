@@ -1,8 +1,10 @@
 //! Translates a POSIX extended expression to the syntax of the `regex` crate.
 
-use super::bracket::Set;
-use super::{NotCompiled, STATES_MAX};
+use super::bracket::{NotCompiled, Set};
 use std::fmt::Write;
+
+/// Most states of an expression, approximately.
+pub(super) const STATES_MAX: usize = 4_096;
 
 /// Most repetitions that glibc accepts.
 const REPETITIONS_MAX: u32 = 0x7fff;

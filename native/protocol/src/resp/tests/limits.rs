@@ -149,7 +149,7 @@ fn queued_commands_are_bounded() {
 
 #[test]
 fn short_queued_commands_are_counted_and_weighed() {
-    let most = super::super::transactions::QUEUED_WORDS_MAX;
+    let most = super::super::queue::QUEUED_WORDS_MAX;
     let play = |limits: Limits, commands: usize| {
         let mut host = FakeHost { limits, ..host() };
         let output = converse(
@@ -172,7 +172,7 @@ fn short_queued_commands_are_counted_and_weighed() {
 
 #[test]
 fn watched_keys_are_bounded_and_cost_the_same_each() {
-    let most = super::super::transactions::WATCHED_KEYS_MAX;
+    let most = super::super::queue::WATCHED_KEYS_MAX;
     let (mut host, mut session) = (host(), RespSession::default());
     let mut watch = |from: usize, to: usize| {
         let keys: Vec<String> = (from..to).map(|number| format!("k{number}")).collect();

@@ -330,7 +330,7 @@ fn commands_that_the_session_answers_count_as_work() {
     ] {
         let most = 65_536 / units;
         for count in [most, most + 1] {
-            if count * line.split(' ').count() > super::super::transactions::QUEUED_WORDS_MAX {
+            if count * line.split(' ').count() > super::super::queue::QUEUED_WORDS_MAX {
                 continue;
             }
             let mut session = RespSession::default();

@@ -1,0 +1,212 @@
+//! Formats the replies of the store's commands.
+
+use super::encoder::Encoder;
+use super::reply_format::{FULL, ReplyFormat};
+use std::ops::Range;
+use todana_command::{Error, LcsSpan, LeaseState, Record, Refusal, Reply};
+use todana_table::Shared;
+
+impl Reply for Encoder<'_> {
+    #[inline]
+    fn done(&mut self) {
+        match self.format {
+            ReplyFormat::OneOrZero | ReplyFormat::RenameNx => self.integer(1),
+            _ => self.ok(),
+        }
+    }
+
+    #[inline]
+    fn none(&mut self) {
+        self.lookups.1 += 1;
+        match self.format {
+            ReplyFormat::Expiry { .. } => self.integer(-2),
+            _ => self.null(),
+        }
+    }
+
+    #[inline]
+    fn record(&mut self, record: Record<'_>) {
+        if self.format == ReplyFormat::Pairs {
+            return self.pair(record);
+        }
+        self.lookups.0 += 1;
+        match self.format {
+            ReplyFormat::Encoding => self.text(encoding(record.value)),
+            ReplyFormat::Always(number) => self.integer(number),
+            ReplyFormat::GetExFailure { integer: false } => Reply::error(self, Error::NotAnInteger),
+            ReplyFormat::GetExFailure { integer: true } => {
+                self.error("ERR invalid expire time in 'getex' command");
+            }
+            ReplyFormat::Untold => self.error("ERR access frequency is not tracked"),
+            _ => self.bulk(record.value),
+        }
+    }
+
+    #[inline]
+    fn keeps(&self, value_bytes: usize) -> bool {
+        value_bytes >= self.spliced_bytes_min
+    }
+
+    fn kept(&mut self, shared: Shared) {
+        if self.format == ReplyFormat::Plain {
+            self.lookups.0 += 1;
+            let range = 0..shared.len();
+            return self.bulk_of(shared, range);
+        }
+        self.record(Record::of(&shared.entry()));
+    }
+
+    fn lease(&mut self, record: Record<'_>, _state: LeaseState) {
+        self.bulk(record.value);
+    }
+
+    #[inline]
+    fn stored(&mut self, _version: u64) {
+        self.done();
+    }
+
+    fn refused(&mut self, refusal: Refusal) {
+        match self.format {
+            ReplyFormat::Rename | ReplyFormat::RenameNx if refusal == Refusal::Absent => {
+                self.error("ERR no such key");
+            }
+            ReplyFormat::OneOrZero | ReplyFormat::RenameNx => self.integer(0),
+            _ => self.null(),
+        }
+    }
+
+    #[inline]
+    fn integer(&mut self, number: i64) {
+        match self.format {
+            ReplyFormat::Found(asked) => {
+                let found = u64::try_from(number).unwrap_or(0);
+                self.lookups.0 += found;
+                self.lookups.1 += (asked as u64).saturating_sub(found);
+                Encoder::integer(self, number);
+            }
+            ReplyFormat::Type => self.simple(if number > 0 { "string" } else { "none" }),
+            _ => Encoder::integer(self, number),
+        }
+    }
+
+    #[inline]
+    fn number(&mut self, record: Record<'_>) {
+        self.digits(record.value);
+    }
+
+    #[inline]
+    fn length(&mut self, length: usize, _version: u64) {
+        Encoder::integer(self, i64::try_from(length).unwrap_or(i64::MAX));
+    }
+
+    fn flag(&mut self, flag: bool) {
+        Encoder::integer(self, i64::from(flag));
+    }
+
+    fn bytes(&mut self, bytes: &[u8]) {
+        self.bulk(bytes);
+    }
+
+    fn part(&mut self, shared: Shared, range: Range<usize>) {
+        self.bulk_of(shared, range);
+    }
+
+    fn expiry(&mut self, expires_at_ms: Option<u64>) {
+        self.lookups.0 += 1;
+        let Some(at_ms) = expires_at_ms else { return Encoder::integer(self, -1) };
+        let (absolute, seconds) = match self.format {
+            ReplyFormat::Expiry { absolute, seconds } => (absolute, seconds),
+            _ => (true, false),
+        };
+        let ms = if absolute { at_ms } else { at_ms.saturating_sub(self.now_ms) };
+        self.count(if seconds { ms.saturating_add(500) / 1000 } else { ms });
+    }
+
+    fn list(&mut self, length: usize) {
+        self.array(length);
+    }
+
+    fn page(&mut self, cursor: u64, length: usize) {
+        self.array(2);
+        self.bulk(itoa::Buffer::new().format(cursor).as_bytes());
+        self.array(if self.format == ReplyFormat::NoKeys { 0 } else { length });
+    }
+
+    fn slice(&mut self, _after: Option<&[u8]>, length: usize) {
+        match self.format {
+            ReplyFormat::Pairs if !self.resp3 => self.array(2 * length),
+            _ => self.array(length),
+        }
+    }
+
+    #[inline]
+    fn key(&mut self, key: &[u8]) {
+        if self.format != ReplyFormat::NoKeys {
+            self.bulk(key);
+        }
+    }
+
+    fn matches(&mut self, spans: &[LcsSpan], length: usize, with_lengths: bool) {
+        self.map(2);
+        self.text("matches");
+        self.array(spans.len());
+        for LcsSpan { first, second } in spans {
+            self.array(2 + usize::from(with_lengths));
+            for (from, to) in [first, second] {
+                self.array(2);
+                self.count(*from as u64);
+                self.count(*to as u64);
+            }
+            if with_lengths {
+                self.count((first.1 - first.0 + 1) as u64);
+            }
+        }
+        self.text("len");
+        self.count(length as u64);
+    }
+
+    fn error(&mut self, error: Error) {
+        let text = match error {
+            Error::NotAnInteger => "ERR value is not an integer or out of range",
+            Error::NotAFloat => "ERR value is not a valid float",
+            Error::Overflow => "ERR increment or decrement would overflow",
+            Error::NotFinite => "ERR increment would produce NaN or Infinity",
+            Error::ValueTooLarge => "ERR string exceeds maximum allowed size (proto-max-bulk-len)",
+            Error::Full => FULL,
+            Error::NoSuchDatabase => "ERR DB index is out of range",
+            Error::SameObject => "ERR source and destination objects are the same",
+            Error::NotACounter => "ERR value is not a counter of this kind",
+            Error::NotOrdered => {
+                "ERR the database is not ordered: name it + or % when the server is started"
+            }
+            Error::ReplyTooLarge => "ERR too many keys for one reply, use SCAN",
+            Error::TooManyKeys => "ERR too many keys are passed over to do this within EXEC",
+        };
+        Encoder::error(self, text);
+    }
+}
+
+impl Encoder<'_> {
+    /// A key and its value.
+    fn pair(&mut self, record: Record<'_>) {
+        if self.resp3 {
+            self.array(2);
+        }
+        self.bulk(record.key);
+        self.bulk(record.value);
+    }
+}
+
+/// Longest value that Redis stores beside its object.
+const EMBEDDED_BYTES_MAX: usize = 44;
+
+/// Redis' name for the encoding of this value.
+fn encoding(value: &[u8]) -> &'static str {
+    if value.len() <= 20 && super::number::integer(value).is_some() {
+        "int"
+    } else if value.len() <= EMBEDDED_BYTES_MAX {
+        "embstr"
+    } else {
+        "raw"
+    }
+}

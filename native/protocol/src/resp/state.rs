@@ -1,0 +1,103 @@
+//! What a connection remembers from request to request.
+
+use super::encoder::Encoder;
+use super::queue::{Transaction, Watches};
+use super::tail::Tail;
+use crate::{Host, Next};
+use todana_command::Begun;
+
+/// The state of a connection between requests.
+#[derive(Debug, Default)]
+pub(super) struct State {
+    pub(super) authenticated: bool,
+    /// Whether the client has sent HELLO 3.
+    pub(super) resp3: bool,
+    /// Selected database.
+    pub(super) database: usize,
+    /// `CLIENT REPLY OFF`.
+    pub(super) silent: bool,
+    /// `CLIENT REPLY SKIP`: the present request, or the next one, gets no reply.
+    pub(super) skip_this: bool,
+    pub(super) skip_next: bool,
+    /// Commands queued since MULTI.
+    pub(super) transaction: Option<Transaction>,
+    pub(super) watches: Watches,
+    /// The state of the request at the front of the input, if it has begun.
+    pub(super) begun: Option<Unfinished>,
+    /// Nanoseconds that it has taken so far.
+    pub(super) begun_ns: u64,
+    /// The rest of the reply to a transaction, which precedes the input.
+    pub(super) tail: Option<Tail>,
+    random: u64,
+}
+
+/// A request that continues in the next turn.
+#[derive(Debug)]
+pub(super) enum Unfinished {
+    /// A command on records.
+    Command(Begun),
+    /// CLIENT LIST.
+    Listing(Listing),
+}
+
+impl Unfinished {
+    fn held_bytes(&self) -> usize {
+        match self {
+            Unfinished::Command(begun) => begun.held_bytes(),
+            Unfinished::Listing(listing) => listing.held_bytes(),
+        }
+    }
+}
+
+/// Progress of CLIENT LIST: the length of its reply is known only when all clients are described.
+#[derive(Debug, Default)]
+pub(super) struct Listing {
+    /// The last client that has been described, or has left.
+    pub(super) after: u64,
+    pub(super) text: Vec<u8>,
+}
+
+impl Listing {
+    pub(super) fn held_bytes(&self) -> usize {
+        self.text.capacity()
+    }
+}
+
+impl State {
+    /// Bytes that it holds between turns.
+    #[inline]
+    pub(super) fn held_bytes(&self) -> usize {
+        self.transaction.as_ref().map_or(0, Transaction::held_bytes)
+            + self.watches.held_bytes()
+            + self.begun.as_ref().map_or(0, Unfinished::held_bytes)
+            + self.tail.as_ref().map_or(0, Tail::held_bytes)
+    }
+
+    /// Writes the rest of a reply, as much as a turn may. Returns the next action unless that is
+    /// the next request.
+    pub(super) fn write_rest(
+        &mut self,
+        encoder: &mut Encoder<'_>,
+        output_bytes_max: usize,
+    ) -> Option<Next> {
+        let tail = self.tail.as_mut()?;
+        if !tail.write(encoder, output_bytes_max) {
+            return Some(Next::Yield);
+        }
+        let then = tail.then;
+        self.tail = None;
+        then.ends()
+    }
+
+    /// A random number: xorshift, seeded with the client's number and the time.
+    pub(super) fn random<H: Host>(&mut self, host: &H) -> u64 {
+        if self.random == 0 {
+            let id = host.client().id.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+            self.random = (id ^ host.now_ms()) | 1;
+        }
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        self.random
+    }
+}
