@@ -1,10 +1,10 @@
-//! From a command to the function that carries it out on one table.
+//! Dispatches a command to the function that implements it, on one table.
 
 use crate::{Command, Context, Error, Reply};
 use crate::{bits, compare, counters, expiry, keys, lcs, lease, numbers, pairs, range, strings};
 use todana_table::{Keyspace, Walk};
 
-/// Carries out a command on one table, whose locks are taken for each key or held already.
+/// Executes a command on one table, whose locks are taken for each key or are already held.
 #[inline]
 pub(crate) fn dispatch<K: Keyspace, R: Reply>(
     space: &K,
@@ -23,7 +23,7 @@ pub(crate) fn dispatch<K: Keyspace, R: Reply>(
     }
 }
 
-/// The commands whose call is not worth inlining.
+/// The commands for which inlining the call does not pay.
 fn dispatch_rest<K: Keyspace, R: Reply>(
     space: &K,
     command: &Command<'_>,
@@ -114,7 +114,7 @@ fn dispatch_rest<K: Keyspace, R: Reply>(
             let walk = Walk { keys, after, reverse, count };
             range::range(space, &walk, values, now_ms, reply);
         }
-        // Nothing that is locked is swept; see `execute_in`.
+        // A locked table is not swept; see `execute_in`.
         Command::Sweep { .. } => reply.flag(false),
         Command::Keys { pattern } => keys::keys(space, pattern, now_ms, reply),
         Command::RandomKey { seed } => keys::random_key(space, seed, now_ms, reply),

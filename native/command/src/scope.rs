@@ -1,4 +1,4 @@
-//! Which records a command concerns. Whatever locks, plans or fetches ahead reads it here.
+//! The records that a command concerns. All code that locks, plans or prefetches reads them here.
 
 #[cfg(test)]
 mod tests;
@@ -7,7 +7,7 @@ use crate::Command;
 use crate::databases::DatabaseMap;
 use crate::keys::Transfer;
 
-/// Which records a command concerns, and so what is locked for it.
+/// The records that a command concerns, which decides what is locked for it.
 #[derive(Clone, Copy)]
 pub(crate) enum Scope<'a> {
     /// One key of its database. The table locks the key's shard itself.
@@ -25,19 +25,19 @@ pub(crate) enum Scope<'a> {
     Databases(Across<'a>),
 }
 
-/// What a command does that concerns more than one database, or all records of one.
+/// A command that concerns more than one database, or all records of one.
 #[derive(Clone, Copy)]
 pub(crate) enum Across<'a> {
     /// Copies or moves a record to this database.
     Transfer(Transfer<'a>, usize),
     /// Clears its database.
     Clear {
-        /// When; `None` is now.
+        /// The time of the clear; `None` is now.
         at_ms: Option<u64>,
     },
     /// Clears all databases.
     ClearAll {
-        /// When; `None` is now.
+        /// The time of the clear; `None` is now.
         at_ms: Option<u64>,
     },
     /// Exchanges two databases.
@@ -92,7 +92,7 @@ impl<'a> Scope<'a> {
         }
     }
 
-    /// Whether the command looks at a whole database now, or clears one.
+    /// Whether the command reads a whole database now, or clears one.
     pub(crate) fn is_whole_database(self, now_ms: u64) -> bool {
         match self {
             Scope::Database => true,
@@ -106,7 +106,7 @@ impl<'a> Scope<'a> {
         }
     }
 
-    /// The databases as they are numbered after the command.
+    /// The map of the databases after the command.
     pub(crate) fn map_after(self, map: DatabaseMap) -> DatabaseMap {
         match self {
             Scope::Databases(Across::Swap { first, second }) => {
@@ -117,17 +117,17 @@ impl<'a> Scope<'a> {
     }
 }
 
-/// The moment to schedule a clear for, where there is to be none.
+/// The time that means that no clear is to be scheduled.
 pub(crate) const NO_CLEAR: u64 = u64::MAX;
 
-/// Whether a clear is to happen at once.
+/// Whether a clear happens at once.
 pub(crate) fn is_due(at_ms: Option<u64>, now_ms: u64) -> bool {
     at_ms.is_none_or(|at_ms| at_ms <= now_ms)
 }
 
 impl<'a> Command<'a> {
-    /// Which records the command concerns. A key that it reads or writes and that is not named here
-    /// is not locked.
+    /// The records that the command concerns. A key that the command accesses but that is not named
+    /// here is not locked.
     #[inline]
     pub(crate) fn scope(&self) -> Scope<'a> {
         match *self {

@@ -5,19 +5,19 @@ use crate::databases::{DATABASES, DatabaseMap, LockedTables};
 use std::sync::Arc;
 use todana_table::{Keyspace, Locked, Seen};
 
-/// What a key was when it was watched.
+/// The state of a key when a client began to watch it.
 #[derive(Debug)]
 pub struct Watch {
     /// Database number at that time.
     pub(crate) database: usize,
-    /// Which table that was (numbers move with SWAPDB).
+    /// The index of its table at that time (SWAPDB changes numbers, not indexes).
     table: usize,
     pub(crate) key: Arc<[u8]>,
     /// `None` in a database that does not exist, where no key ever changes.
     seen: Option<Seen>,
 }
 
-/// Begins to watch a key: notes what it is now. The watch ends when what is returned is dropped.
+/// Begins to watch a key: records its present state. Dropping the result ends the watch.
 pub fn watch(databases: &Databases, database: usize, key: &[u8], now_ms: u64) -> Watch {
     let key = key.into();
     let mut watch = Watch { database, table: DATABASES, key, seen: None };
@@ -37,9 +37,8 @@ impl Watch {
         &self.key
     }
 
-    /// Whether the key is as it was. That another table took the number's place does not matter to
-    /// a key that neither has. A key that was absent, and is again, must not have been there in
-    /// between.
+    /// Whether the key is unchanged. A SWAPDB does not matter if the key exists in neither table. A
+    /// key that was absent, and is absent now, must not have existed in between.
     pub(crate) fn holds(&self, map: DatabaseMap, tables: &LockedTables<'_>, now_ms: u64) -> bool {
         let Some(index) = map.index(self.database) else { return true };
         let version = |table: &Locked<'_>| {
