@@ -67,6 +67,7 @@ a table. Nothing here requires a process to own a record.
     fold/3,
     to_list/1,
     fold_snapshot/3,
+    dump/2, load/2,
     count/1,
     bytes/1,
     clear/1,
@@ -1031,6 +1032,43 @@ fold_snapshot(Function, Acc, Table) when is_function(Function, 3) ->
 fold_snapshot(Function, Acc, Table) ->
     Misuse = {badarg, 1, {not_a_function, 3}},
     todana_error:raise(fold_snapshot, [Function, Acc, Table], Misuse).
+
+-doc """
+Writes the records of a table to a file, as they are at one moment: a snapshot,
+see `fold_snapshot/3`. Others may write to the table meanwhile. The file is
+written under another name, synced, and renamed when it is complete; a file of
+that name is replaced. Returns the number of records and the size of the file.
+
+`{error, busy}` while another snapshot of the table is read, `{error,
+abandoned}` if it takes too much memory, and the reasons of `m:file`.
+""".
+-spec dump(table(), file:name_all()) ->
+    {ok, #{records := non_neg_integer(), bytes := pos_integer()}}
+    | {error, busy | abandoned | file:posix() | term()}.
+dump(Table, File) ->
+    answer(dump, [Table, File], todana_dump:dump(Table, File)).
+
+-doc """
+Stores the records of a file that `dump/2` wrote into an open table, which may
+have other options than the table that was dumped, and may be in use. A record
+replaces one of the same key, and keeps its flags and its time of expiry;
+records that have expired are counted and not stored.
+
+Every part of the file is checked before it is stored. An error names the
+`reason`, the `offset` in the file, and how many records were `loaded` before;
+these remain. The reason is `truncated` or `corrupted`, `not_a_dump`,
+`{version, N}` of a later format, `{codec, Codec}` if the table stores keys or
+values in another form than the dumped one, `full`, or a reason of `m:file`.
+""".
+-spec load(table(), file:name_all()) ->
+    {ok, #{loaded := non_neg_integer(), expired := non_neg_integer()}}
+    | {error, #{
+        reason := term(),
+        offset := non_neg_integer(),
+        loaded := non_neg_integer()
+    }}.
+load(Table, File) ->
+    answer(load, [Table, File], todana_dump:load(Table, File)).
 
 -doc "Number of records, including expired ones that are not yet removed.".
 -spec count(table()) -> non_neg_integer().

@@ -29,6 +29,7 @@ is_ours({Module, _, _, _}) ->
     lists:member(Module, [
         erlang, ?MODULE, todana, todana_many, todana_pages, todana_ranges,
         todana_fetch, todana_commit, todana_update, todana_transaction,
+        todana_dump,
         todana_subscription
     ]).
 
@@ -68,6 +69,7 @@ text({not_a_function, Arity}) ->
 text(not_an_atom) -> "not an atom";
 text(not_a_cursor) -> "not a cursor that scan/1,2,3 returned";
 text(not_a_version) -> "not a version that get_entry/2 returned";
+text(not_a_file_name) -> "not the name of a file";
 text(no_transaction) -> "not a transaction that this process is running";
 text(nested_transaction) ->
     "this process is running a transaction, and transactions do not nest";

@@ -36,6 +36,8 @@
     snapshot/1,
     snapshot_next/2,
     snapshot_next_dirty/2,
+    snapshot_records/2,
+    snapshot_records_dirty/2,
     snapshot_end/1,
     open/6,
     open_database/2,
@@ -72,7 +74,7 @@
 -on_load(load/0).
 
 -export_type([
-    table/0, key/0, form/0, misuse/0, server/0, snapshot/0, bound/0,
+    table/0, key/0, form/0, misuse/0, server/0, snapshot/0, bound/0, stored/0,
     range/0
 ]).
 
@@ -101,6 +103,9 @@
 -type fact() :: ok | error | {error, atom()} | misuse().
 %% A pair, or [{Key, IsEncoded} | {Value, IsEncoded}].
 -type pair() :: {term(), term()} | nonempty_improper_list(term(), term()).
+%% Key and value as the table stores them, flags, and expiry.
+-type stored() ::
+    {binary(), binary(), non_neg_integer(), non_neg_integer() | infinity}.
 -type slice(Result) ::
     {done, Result}
     | {more, [term()], Result}
@@ -236,6 +241,14 @@ snapshot_next(_, _) -> erlang:nif_error(not_loaded).
 -spec snapshot_next_dirty(snapshot(), pos_integer()) ->
     {more | done | abandoned, [pair()]} | misuse().
 snapshot_next_dirty(_, _) -> erlang:nif_error(not_loaded).
+
+-spec snapshot_records(snapshot(), pos_integer()) ->
+    {more | done | abandoned, [stored()]} | misuse().
+snapshot_records(_, _) -> erlang:nif_error(not_loaded).
+
+-spec snapshot_records_dirty(snapshot(), pos_integer()) ->
+    {more | done | abandoned, [stored()]} | misuse().
+snapshot_records_dirty(_, _) -> erlang:nif_error(not_loaded).
 
 -spec snapshot_end(snapshot()) -> ok.
 snapshot_end(_) -> erlang:nif_error(not_loaded).

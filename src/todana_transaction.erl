@@ -45,7 +45,7 @@ function returns.
 %% The transaction that this process runs, in the process dictionary.
 -record(state, {
     tx :: tx(),
-    table :: reference(),
+    table :: todana:table(),
     codec :: raw | term,
     reads = #{} :: #{
         binary() => {todana_commit:state(), {ok, term()} | error}
@@ -185,18 +185,20 @@ run(Table, Function, #{attempts := Attempts}) ->
             {badarg, 2, nested_transaction};
         {undefined, {badarg, _, _} = Misuse} ->
             Misuse;
-        {undefined, Handle} ->
-            case todana_nif:options(Handle) of
-                {badarg, _, _} = Misuse ->
-                    Misuse;
-                Options ->
-                    Codec = element(2, Options),
-                    attempt(Handle, Codec, Function, Attempts, 1)
-            end
+        {undefined, _} ->
+            %% The same table in all attempts, also if it is closed and another
+            %% is opened by its name.
+            Handle = todana:handle(Table),
+            #{codec := Codec} = todana:info(Handle),
+            attempt(Handle, Codec, Function, Attempts, 1)
     end.
 
 -spec attempt(
-    reference(), raw | term, fun((tx()) -> term()), timeout(), pos_integer()
+    todana:table(),
+    raw | term,
+    fun((tx()) -> term()),
+    pos_integer() | infinity,
+    pos_integer()
 ) -> ok | {ok, term()} | {error, term()} | todana_error:cause().
 attempt(Table, Codec, Function, Attempts, Attempt) ->
     Tx = make_ref(),

@@ -65,6 +65,8 @@ def rows(sizes: Sizes) -> list[Row]:
         row("events/1 of a full batch", "events/1", "events_batch", is_once=True),
         row("unsubscribe/1 with a full queue", "unsubscribe/1", "unsubscribe_full", is_once=True),
         row("to_list/1", "to_list/1", "to_list", is_once=True),
+        row("dump/2", "dump/2", "dump", is_once=True),
+        row("load/2", "load/2", "load", is_once=True),
         row("fold_snapshot/3", "fold_snapshot/3", "fold_snapshot", is_once=True),
         row(f"fold_snapshot/3, {sizes.shard_records:,} records in one shard", "fold_snapshot/3", "fold_snapshot_one_shard", is_once=True),
         row("fold_snapshot/3, all overwritten, the reader dies", "fold_snapshot/3", "fold_snapshot_left", is_once=True, linger_s=0.5),

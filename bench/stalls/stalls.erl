@@ -423,6 +423,11 @@ row(unsubscribe_full, _) ->
         fun() -> todana:close(stalls_events) end
     };
 row(to_list, _) -> ?ROW(length(todana:to_list(db0)));
+row(dump, _) -> dumped(fun(File) -> {ok, _} = todana:dump(db0, File) end);
+row(load, _) ->
+    {Load, Delete} = dumped(fun(File) -> {ok, _} = todana:load(db0, File) end),
+    {ok, _} = todana:dump(db0, dump_file()),
+    {Load, Delete};
 row(fold_snapshot, _) -> ?ROW(todana:fold_snapshot(fun count/3, 0, db0));
 row(fold_snapshot_one_shard, Sizes) ->
     one_shard(Sizes),
@@ -451,6 +456,19 @@ with_full_queue() ->
      || N <- lists:seq(1, 400_000)
     ],
     Subscription.
+
+%% A call with the name of a file, and what removes the file.
+-spec dumped(fun((string()) -> term())) ->
+    {fun(() -> term()), fun(() -> term())}.
+dumped(Call) ->
+    File = dump_file(),
+    {fun() -> element(1, Call(File)) end, fun() -> file:delete(File) end}.
+
+-spec dump_file() -> string().
+dump_file() ->
+    filename:join(
+        os:getenv("TMPDIR", "/tmp"), "todana_stalls." ++ os:getpid()
+    ).
 
 -spec rewrite(todana_transaction:tx(), binary()) -> ok.
 rewrite(Tx, Key) ->

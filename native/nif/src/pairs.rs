@@ -12,6 +12,8 @@ pub(crate) struct Pairs {
     env: RawEnv,
     codec: Codec,
     keys_only: bool,
+    /// Flags and expiry of the records that are not terms yet, if they are part of the terms.
+    metas: Option<Vec<(u32, Option<u64>)>>,
     /// The bytes of small records.
     copied: Vec<u8>,
     /// Total length of the keys of lent records.
@@ -39,6 +41,7 @@ impl Pairs {
             env,
             codec,
             keys_only: false,
+            metas: None,
             copied: Vec::new(),
             lent_key_bytes: 0,
             taken: Vec::new(),
@@ -51,6 +54,11 @@ impl Pairs {
     /// the value `[]`, since the Erlang side may have to decode it.
     pub(crate) fn keys(env: RawEnv, codec: Codec) -> Pairs {
         Pairs { keys_only: true, ..Pairs::new(env, codec) }
+    }
+
+    /// Collects `{KeyBytes, ValueBytes, Flags, ExpiresAtMs | infinity}` instead of pairs.
+    pub(crate) fn records(env: RawEnv) -> Pairs {
+        Pairs { metas: Some(Vec::new()), ..Pairs::new(env, Codec::Raw) }
     }
 
     /// Reserves memory for about this many further records.
@@ -87,6 +95,9 @@ impl Pairs {
 
     /// Adds a record. May run under a shard's lock.
     pub(crate) fn push(&mut self, entry: &Entry<'_>) {
+        if let Some(metas) = &mut self.metas {
+            metas.push((entry.flags(), entry.expires_at_ms()));
+        }
         if let Some(shared) = entry.share() {
             self.lent_key_bytes += entry.key().len();
             self.taken.push(Taken::Lent(shared));
@@ -104,6 +115,7 @@ impl Pairs {
     pub(crate) fn finish(&mut self) {
         let mut from = 0;
         let (env, codec) = (self.env, self.codec);
+        let mut metas = self.metas.as_mut().map(|metas| metas.drain(..));
         let left = &mut self.external_left;
         let mut copied = |bytes: &[u8]| {
             codec::decode_within(codec, env, bytes, left, |bytes| values::copied(env, bytes))
@@ -122,7 +134,13 @@ impl Pairs {
                     (key, (!self.keys_only).then(|| lent(env, codec, &shared, entry.value())))
                 }
             };
+            let meta = metas.as_mut().and_then(Iterator::next);
             self.terms.push(match (key, value) {
+                (Decoded::Term(key), Some(Decoded::Term(value))) if meta.is_some() => {
+                    let (flags, expires_at_ms) = meta.unwrap_or_default();
+                    let flags = erts::make_u64(env, u64::from(flags));
+                    erts::tuple(env, &[key, value, flags, reply::expiry(env, expires_at_ms)])
+                }
                 (key, Some(value)) => reply::pair(env, key, value),
                 (Decoded::Term(key), None) if codec == Codec::Raw => key,
                 (key, None) => reply::pair(env, key, Decoded::Term(erts::nil(env))),

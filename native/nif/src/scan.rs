@@ -106,18 +106,43 @@ fn snapshot<'a>(env: Env<'a>, table: Term<'a>) -> Term<'a> {
 /// the snapshot. A table with a limit abandons a snapshot that would keep too much memory.
 #[rustler::nif]
 fn snapshot_next<'a>(env: Env<'a>, snapshot: Term<'a>, count: usize) -> Term<'a> {
-    part(env, snapshot, count, COPIED_RECORDS_MAX)
+    part(env, snapshot, count, COPIED_RECORDS_MAX, Shape::Pairs)
 }
 
 /// Like `snapshot_next`, for shards of any size.
 #[rustler::nif(schedule = "DirtyCpu")]
 fn snapshot_next_dirty<'a>(env: Env<'a>, snapshot: Term<'a>, count: usize) -> Term<'a> {
-    part(env, snapshot, count, u64::MAX)
+    part(env, snapshot, count, u64::MAX, Shape::Pairs)
+}
+
+/// Like `snapshot_next`, but returns `{KeyBytes, ValueBytes, Flags, ExpiresAtMs | infinity}` for
+/// each record.
+#[rustler::nif]
+fn snapshot_records<'a>(env: Env<'a>, snapshot: Term<'a>, count: usize) -> Term<'a> {
+    part(env, snapshot, count, COPIED_RECORDS_MAX, Shape::Records)
+}
+
+/// Like `snapshot_records`, for shards of any size.
+#[rustler::nif(schedule = "DirtyCpu")]
+fn snapshot_records_dirty<'a>(env: Env<'a>, snapshot: Term<'a>, count: usize) -> Term<'a> {
+    part(env, snapshot, count, u64::MAX, Shape::Records)
+}
+
+/// What a part of a snapshot consists of.
+enum Shape {
+    Pairs,
+    Records,
 }
 
 /// Returns the next records, but stops before a shard of more than `copied_max` records: it needs a
 /// separate call, on a dirty scheduler.
-fn part<'a>(env: Env<'a>, snapshot: Term<'a>, count: usize, copied_max: u64) -> Term<'a> {
+fn part<'a>(
+    env: Env<'a>,
+    snapshot: Term<'a>,
+    count: usize,
+    copied_max: u64,
+    shape: Shape,
+) -> Term<'a> {
     let started = Instant::now();
     let raw_env = env.as_c_arg();
     // SAFETY: both belong to the present call.
@@ -125,7 +150,10 @@ fn part<'a>(env: Env<'a>, snapshot: Term<'a>, count: usize, copied_max: u64) -> 
         return Misuse::Argument(1, atoms::no_such_table()).term(env);
     };
     let mut guard = reading.snapshot.lock();
-    let mut pairs = Pairs::new(raw_env, reading.codec);
+    let mut pairs = match shape {
+        Shape::Pairs => Pairs::new(raw_env, reading.codec),
+        Shape::Records => Pairs::records(raw_env),
+    };
     let mut step = if guard.is_some() { Ok(true) } else { Ok(false) };
     if let Some(snapshot) = guard.as_mut() {
         if snapshot.copies_next() > copied_max {
