@@ -57,7 +57,7 @@ dump(Table, Path) ->
             Misuse;
         _ ->
             case name(Path) of
-                {ok, Name} -> dump_named(todana:handle(Table), Name);
+                {ok, Name} -> dump_named(Table, Name);
                 error -> {badarg, 2, not_a_file_name}
             end
     end.
