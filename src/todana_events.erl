@@ -27,8 +27,10 @@
 -type name() :: [atom(), ...].
 -type event() :: {name(), map(), map()}.
 -type handler() :: fun((name(), map(), map()) -> term()).
-%% The value of each counter at the last look; `none' before the first.
--type counted() :: #{term() => {name(), map(), non_neg_integer()}} | none.
+%% The value of each counter at the last look, by the tables that it counts;
+%% `none' before the first.
+-type counted() ::
+    #{term() => {name(), map(), #{term() => non_neg_integer()}}} | none.
 
 -doc "See `todana:set_event_handler/1`.".
 -spec set_handler(term()) -> ok | todana_error:cause().
@@ -103,10 +105,31 @@ look(Before) ->
             none;
         _ ->
             _ = erlang:send_after(?INTERVAL_MS, self(), look),
-            Now = counters(),
+            Now = remember(Before, counters()),
             ok = run(differences(Before, Now)),
             Now
     end.
+
+%% A database that is closed keeps its counts: opened again, it continues there.
+-spec remember(counted(), counted()) -> counted().
+remember(none, Now) ->
+    Now;
+remember(Before, Now) ->
+    maps:map(
+        fun(Id, {Name, Metadata, Counts}) ->
+            {_, _, Old} = maps:get(Id, Before, {Name, Metadata, #{}}),
+            {Name, Metadata, maps:merge(Old, Counts)}
+        end,
+        maps:merge(maps:filter(fun is_of_databases/2, Before), Now)
+    ).
+
+-spec is_of_databases(term(), term()) -> boolean().
+is_of_databases({_Event, databases}, _Counted) -> true;
+is_of_databases(_Id, _Counted) -> false.
+
+-spec sum(#{term() => non_neg_integer()}) -> non_neg_integer().
+sum(Counts) ->
+    lists:sum(maps:values(Counts)).
 
 -spec differences(counted(), counted()) -> [event()].
 differences(none, _Now) ->
@@ -114,7 +137,8 @@ differences(none, _Now) ->
 differences(Before, Now) ->
     [
         {Name, #{count => Count - Old}, Metadata}
-     || Id := {Name, Metadata, Count} <- Now,
+     || Id := {Name, Metadata, Counts} <- Now,
+        Count <- [sum(Counts)],
         Old <- [before(Id, Count, Before)],
         Count > Old
     ].
@@ -123,8 +147,13 @@ differences(Before, Now) ->
 -spec before(term(), non_neg_integer(), map()) -> non_neg_integer().
 before(Id, Count, Before) ->
     case Before of
-        #{Id := {_, _, Old}} when Old =< Count -> Old;
-        #{} -> 0
+        #{Id := {_, _, Counts}} ->
+            case sum(Counts) of
+                Old when Old =< Count -> Old;
+                _ -> 0
+            end;
+        #{} ->
+            0
     end.
 
 -spec counters() -> counted().
@@ -141,22 +170,24 @@ of_tables() ->
 of_table({Name, Handle}, Counted) ->
     case {todana_nif:options(Handle), todana_nif:counts(Handle)} of
         {{_, _, _, _, _, nil, _}, Counts} when is_list(Counts) ->
-            add({Name, Handle}, #{table => Name}, Counts, Counted);
+            add({Name, Handle}, Name, #{table => Name}, Counts, Counted);
         {{_, _, _, _, _, _Database, _}, Counts} when is_list(Counts) ->
-            add(databases, #{table => databases}, Counts, Counted);
+            add(databases, Name, #{table => databases}, Counts, Counted);
         _Closed ->
             Counted
     end.
 
--spec add(term(), map(), [{binary(), non_neg_integer()}], counted()) ->
-    counted().
-add(Source, Metadata, Counts, Counted) ->
+-spec add(
+    term(), atom(), map(), [{binary(), non_neg_integer()}], counted()
+) -> counted().
+add(Source, Name, Metadata, Counts, Counted) ->
     lists:foldl(
         fun({Word, Event}, Acc) ->
             {_, Count} = lists:keyfind(Word, 1, Counts),
             Id = {Event, Source},
-            {_, _, Others} = maps:get(Id, Acc, {none, none, 0}),
-            Acc#{Id => {[todana, table, Event], Metadata, Count + Others}}
+            {_, _, Others} = maps:get(Id, Acc, {none, none, #{}}),
+            All = Others#{Name => Count},
+            Acc#{Id => {[todana, table, Event], Metadata, All}}
         end,
         Counted,
         [{~"expired", expired}, {~"evicted", evicted}, {~"refused", refused}]
@@ -172,7 +203,7 @@ of_clients() ->
             exit:_ -> #{}
         end,
     #{
-        {client, Word} => {[todana, client, Event], Metadata, Count}
+        {client, Word} => {[todana, client, Event], Metadata, #{Word => Count}}
      || {Word, Event, Metadata} <- [
             {connections_rejected, rejected, #{}},
             {authentication_failures, authentication_failed, #{}},

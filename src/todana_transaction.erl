@@ -26,6 +26,9 @@ values of several keys may be from different moments. In that case the
 transaction calls the function again, even if the function has raised an
 exception or returned an error because of them: an exception or an error leaves
 a transaction only if all values that it has read existed at one moment.
+
+The process dictionary holds the transaction: a function that calls
+`erlang:erase/0` makes it raise `transaction_erased`, and writes nothing.
 """.
 
 -export([get/2, get/3, is_key/2, put/3, put/4, delete/2, abort/2]).
@@ -224,13 +227,16 @@ attempt(Table, Codec, Function, Attempts, Attempt) ->
 
 %% Accepts the outcome of the function only if all values that it has read
 %% existed at one moment.
--spec ended(tuple(), #state{}) ->
+-spec ended(tuple(), #state{} | undefined) ->
     ok
     | {ok, term()}
     | {error, term()}
     | conflict
     | {raise, error | exit | throw, term(), list()}
     | todana_error:cause().
+ended(_Outcome, undefined) ->
+    %% Without the record of what was read there is nothing to check.
+    error(transaction_erased);
 ended(_Outcome, #state{aborted = {error, _} = Error} = State) ->
     if_held(State, Error);
 ended({returned, Result}, #state{writes = Writes} = State) when
@@ -240,8 +246,9 @@ ended({returned, Result}, #state{writes = Writes} = State) when
     commit(State, maps:values(Writes), Result);
 ended({returned, {error, _} = Error}, State) ->
     if_held(State, Error);
-ended({returned, Other}, _State) ->
-    error({bad_return_value, Other});
+ended({returned, Other}, State) ->
+    Stack = element(2, process_info(self(), current_stacktrace)),
+    if_held(State, {raise, error, {bad_return_value, Other}, Stack});
 ended({Class, Reason, Stack}, State) ->
     if_held(State, {raise, Class, Reason, Stack}).
 

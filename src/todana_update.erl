@@ -16,12 +16,19 @@ reads them.".
 -spec update(todana:table(), term(), decide(), map()) ->
     result() | todana_error:cause().
 update(Table, Key, Function, Wanted) ->
-    case todana_commit:key(Table, Key) of
-        {badarg, _, _} = Misuse -> Misuse;
-        Bytes -> attempt(Table, Bytes, Function, Wanted, 1)
+    %% The same table in all attempts, even if it is closed and another one is
+    %% opened by its name.
+    case todana_nif:handle(Table) of
+        {badarg, _, _} = Misuse ->
+            Misuse;
+        Handle ->
+            case todana_commit:key(Handle, Key) of
+                {badarg, _, _} = Misuse -> Misuse;
+                Bytes -> attempt(Handle, Bytes, Function, Wanted, 1)
+            end
     end.
 
--spec attempt(todana:table(), binary(), decide(), map(), pos_integer()) ->
+-spec attempt(todana_nif:table(), binary(), decide(), map(), pos_integer()) ->
     result() | todana_error:cause().
 attempt(Table, Key, Function, Wanted, Attempt) ->
     case todana_commit:read(Table, Key) of
@@ -33,7 +40,7 @@ attempt(Table, Key, Function, Wanted, Attempt) ->
                     Checks = [{Key, element(2, Read)}],
                     case todana_commit:commit(Table, Checks, [Write]) of
                         ok ->
-                            Result;
+                            stored(Table, Result);
                         conflict ->
                             again(Table, Key, Function, Wanted, Attempt);
                         {badarg, 3, Cause} ->
@@ -46,7 +53,20 @@ attempt(Table, Key, Function, Wanted, Attempt) ->
             end
     end.
 
--spec again(todana:table(), binary(), decide(), map(), pos_integer()) ->
+%% The result with the value as a later read returns it: a raw table stores
+%% iodata as one binary.
+-spec stored(todana_nif:table(), result()) -> result().
+stored(Table, {ok, Value}) when not is_binary(Value) ->
+    case todana_nif:options(Table) of
+        Options when element(2, Options) =:= raw ->
+            {ok, iolist_to_binary(Value)};
+        _Term ->
+            {ok, Value}
+    end;
+stored(_Table, Result) ->
+    Result.
+
+-spec again(todana_nif:table(), binary(), decide(), map(), pos_integer()) ->
     result() | todana_error:cause().
 again(_Table, _Key, _Function, #{attempts := Attempts}, Attempts) ->
     {error, conflict};

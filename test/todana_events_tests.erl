@@ -10,6 +10,7 @@ events_test_() ->
         {"tables", fun tables/0},
         {"counts of tables", fun counts/0},
         {"the numbered databases count together", fun databases/0},
+        {"a database that is closed and opened again", fun reopened/0},
         {"clients", fun clients/0},
         {timeout, 60, {"a handler that fails is removed", fun failing/0}},
         {"misuse", fun misuse/0}
@@ -99,6 +100,28 @@ databases() ->
     [{ok, _} = todana:open(D, #{}) || D <- [db4, db5]],
     [ok = todana:put(D, ~"k", ~"", #{ttl_ms => 1}) || D <- [db4, db5]],
     0 = counted([todana, table, expired], #{table => databases}, 2).
+
+%% Counts of a database last longer than its name in Erlang.
+reopened() ->
+    ok = handle_for(self()),
+    {ok, _} = todana:open(db6, #{}),
+    [ok = todana:put(db6, <<N>>, ~"", #{ttl_ms => 1}) || N <- lists:seq(1, 9)],
+    0 = counted([todana, table, expired], #{table => databases}, 9),
+    look(),
+    ok = todana:close(db6),
+    look(),
+    {ok, _} = todana:open(db6, #{}),
+    look(),
+    receive
+        {event, [todana, table, expired], _, _} = Event -> error(Event)
+    after 0 -> ok
+    end,
+    ok = todana:close(db6).
+
+%% Returns when the counters were looked at once more.
+look() ->
+    todana_events ! look,
+    ok = gen_server:call(todana_events, sync).
 
 clients() ->
     ok = handle_for(self()),

@@ -23,6 +23,7 @@ transaction_test_() ->
                 {"transfers keep the sum", fun transfers/1}
             ]
         ]},
+        {"an invalid result of what never was", fun invalid/0},
         {"no room", fun full/0},
         {"a table that is closed", fun closed/0}
     ]}.
@@ -434,3 +435,27 @@ closed() ->
     end)),
     ?assertEqual(error, todana:get(tx_closed, ~"k")),
     ok = todana:close(tx_closed).
+
+%% The two reads are of different moments, so their result does not count.
+invalid() ->
+    {ok, _} = todana:open(tx_invalid, #{}),
+    [ok = todana:put(tx_invalid, Key, ~"0") || Key <- [~"a", ~"b"]],
+    Both = fun(Tx) ->
+        A = ?TX:get(Tx, ~"a"),
+        case A of
+            {ok, ~"0"} ->
+                [ok = todana:put(tx_invalid, K, ~"1") || K <- [~"a", ~"b"]];
+            _ ->
+                ok
+        end,
+        case ?TX:get(Tx, ~"b") of
+            A -> ok;
+            _ -> inconsistent
+        end
+    end,
+    ?assertEqual(ok, todana:transaction(tx_invalid, Both)),
+    Erase = fun(_Tx) -> _ = erase(), ok end,
+    ?assertError(
+        transaction_erased, todana:transaction(tx_invalid, Erase)
+    ),
+    ok = todana:close(tx_invalid).

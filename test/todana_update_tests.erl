@@ -21,7 +21,9 @@ update_test_() ->
         ]},
         {"a new record gets the table's ttl_ms", fun table_ttl/0},
         {"no room", fun full/0},
-        {"keys are compared as bytes", fun keys/0}
+        {"keys are compared as bytes", fun keys/0},
+        {"iodata is returned as it is stored", fun iodata/0},
+        {"another table of the same name", fun reopened/0}
     ]}.
 
 start() ->
@@ -273,4 +275,25 @@ keys() ->
     end,
     {ok, ~"1"} = todana:update(update_keys, ["a", ~"b"], Add),
     {ok, ~"11"} = todana:update(update_keys, ~"ab", Add),
+    ok = todana:close(update_keys).
+
+iodata() ->
+    {ok, _} = todana:open(update_keys, #{}),
+    Put = fun(error) -> {put, [~"a", $b]} end,
+    ?assertEqual({ok, ~"ab"}, todana:update(update_keys, ~"k", Put)),
+    ok = todana:close(update_keys).
+
+%% Versions begin again in the new table, so its record could be mistaken for
+%% the one that was read.
+reopened() ->
+    {ok, _} = todana:open(update_keys, #{}),
+    ok = todana:put(update_keys, ~"k", ~"1"),
+    Replace = fun({ok, ~"1"}) ->
+        ok = todana:close(update_keys),
+        {ok, _} = todana:open(update_keys, #{}),
+        ok = todana:put(update_keys, ~"k", ~"other"),
+        {put, ~"2"}
+    end,
+    ?assertError(badarg, todana:update(update_keys, ~"k", Replace)),
+    ?assertEqual({ok, ~"other"}, todana:get(update_keys, ~"k")),
     ok = todana:close(update_keys).
