@@ -27,7 +27,8 @@ The external format of a pid, port or reference of this node includes the node's
 name, which changes when distribution starts. A key that contains one is
 therefore encoded with its text (`<0.84.0>`) or its numbers, which do not
 change. A fun that is not external is misuse: its bytes include the variables of
-its environment, its creator, and the version of its code.
+its environment, its creator, and the version of its code. So is a native record
+(of Erlang/OTP 29): its bytes depend on its definition.
 
 An ordered table keeps other bytes, which compare like the terms:
 native/nif/src/ordered_key has the format.
@@ -48,7 +49,7 @@ prefix(Table, Prefix) ->
         Result -> Result
     end.
 
--spec key(term()) -> binary() | {badarg, 2, local_fun}.
+-spec key(term()) -> binary() | {badarg, 2, local_fun | native_record}.
 key(Term) ->
     try is_local(Term) of
         false ->
@@ -57,7 +58,7 @@ key(Term) ->
             Bytes = term_to_binary(marked(Term), [deterministic]),
             <<?LOCAL, Bytes/binary>>
     catch
-        throw:local_fun -> {badarg, 2, local_fun}
+        throw:Cause -> {badarg, 2, Cause}
     end.
 
 -doc "The bytes of a value.".
@@ -102,8 +103,14 @@ is_local(Fun) when is_function(Fun) ->
         {type, external} -> false;
         {type, local} -> throw(local_fun)
     end;
-is_local(Term) ->
-    text(Term) =/= none.
+is_local(Term) when is_pid(Term); is_port(Term); is_reference(Term) ->
+    text(Term) =/= none;
+is_local(Term) when
+    Term =:= []; is_atom(Term); is_number(Term); is_bitstring(Term)
+->
+    false;
+is_local(_) ->
+    throw(native_record).
 
 %% The type and text of an identifier of this node. The text of an identifier
 %% from an earlier run of a node with this name also begins with 0; it differs

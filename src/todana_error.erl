@@ -49,11 +49,14 @@ text(key_too_long) ->
 text(local_fun) ->
     "contains a fun that is not external (fun M:F/A): such a key would "
     "change with its code and its node";
+text(native_record) ->
+    "contains a native record (-record #name{}.): such a key would change "
+    "with the record's definition";
 text(key_too_deep) ->
     "nested more than 256 deep, which a key of an ordered table may not be";
 text(no_order) ->
-    "contains a pid, port, reference or fun: its order depends on the node's "
-    "name, so it cannot be in a key of an ordered table";
+    "contains a pid, port, reference, fun or native record: its order depends "
+    "on the node or the code, so it cannot be in a key of an ordered table";
 text(not_a_prefix) ->
     "not a prefix: a tuple or list whose last parts are the atom '_', for "
     "example {user, 7, '_'} or [user | '_'], or the first bytes of a binary";

@@ -514,40 +514,32 @@ unsafe fn is_small_and_canonical(
     *nodes -= 1;
     // SAFETY: see the function.
     unsafe {
-        match enif_term_type(env, term) {
-            ErlNifTermType::ERL_NIF_TERM_TYPE_ATOM | ErlNifTermType::ERL_NIF_TERM_TYPE_FLOAT => {
-                true
-            }
-            // A reference does not reveal whether it is of this node.
-            ErlNifTermType::ERL_NIF_TERM_TYPE_PID
-            | ErlNifTermType::ERL_NIF_TERM_TYPE_PORT
-            | ErlNifTermType::ERL_NIF_TERM_TYPE_REFERENCE => used == Use::Value,
-            // Larger integers may be of any length.
-            ErlNifTermType::ERL_NIF_TERM_TYPE_INTEGER => erts::get_i64(env, term).is_some(),
-            ErlNifTermType::ERL_NIF_TERM_TYPE_BITSTRING => {
-                erts::binary(env, term).is_some_and(|bytes| bytes.len() <= EXTERNAL_BYTES_MAX)
-            }
-            ErlNifTermType::ERL_NIF_TERM_TYPE_TUPLE => {
-                erts::elements(env, term).is_some_and(|elements| {
-                    elements.iter().all(|element| {
-                        is_small_and_canonical(env, *element, used, nodes, depth - 1)
-                    })
-                })
-            }
-            ErlNifTermType::ERL_NIF_TERM_TYPE_LIST => {
-                let mut rest = term;
-                while let Some((head, tail)) = erts::uncons(env, rest) {
-                    if !is_small_and_canonical(env, head, used, nodes, depth - 1) {
-                        return false;
-                    }
-                    rest = tail;
+        if erts::is_atom(env, term) || erts::get_i64(env, term).is_some() {
+            return true;
+        }
+        if let Some(bytes) = erts::binary(env, term) {
+            return bytes.len() <= EXTERNAL_BYTES_MAX;
+        }
+        if let Some(elements) = erts::elements(env, term) {
+            return elements
+                .iter()
+                .all(|element| is_small_and_canonical(env, *element, used, nodes, depth - 1));
+        }
+        if erts::is_list(env, term) {
+            let mut rest = term;
+            while let Some((head, tail)) = erts::uncons(env, rest) {
+                if !is_small_and_canonical(env, head, used, nodes, depth - 1) {
+                    return false;
                 }
-                enif_is_empty_list(env, rest) != 0
-                    || is_small_and_canonical(env, rest, used, nodes, depth - 1)
+                rest = tail;
             }
-            _ => false,
+            return erts::is_nil(env, rest)
+                || is_small_and_canonical(env, rest, used, nodes, depth - 1);
         }
     }
+    // Of the others, larger integers may be of any length, and an identifier does not reveal
+    // whether it is of this node.
+    erts::get_f64(env, term).is_some() || used == Use::Value && erts::is_identifier(env, term)
 }
 
 /// A decoded term, or bytes that the Erlang side must decode.

@@ -430,12 +430,11 @@ pub(crate) fn get_u64(env: RawEnv, term: Raw) -> Option<u64> {
     (unsafe { enif_get_uint64(env, term, &mut number) } != 0).then_some(number)
 }
 
-/// The value of a float; 0 if the term is none.
-pub(crate) fn get_f64(env: RawEnv, term: Raw) -> f64 {
+/// The value of a float.
+pub(crate) fn get_f64(env: RawEnv, term: Raw) -> Option<f64> {
     let mut number = 0.0;
     // SAFETY: `env` is the present call's and so is the term.
-    unsafe { enif_get_double(env, term, &mut number) };
-    number
+    (unsafe { enif_get_double(env, term, &mut number) } != 0).then_some(number)
 }
 
 /// A float term, if the number is finite.
@@ -444,11 +443,33 @@ pub(crate) fn make_f64(env: RawEnv, number: f64) -> Option<Raw> {
     number.is_finite().then(|| unsafe { enif_make_double(env, number) })
 }
 
-/// The type of a term.
-#[inline]
-pub(crate) fn term_type(env: RawEnv, term: Raw) -> ErlNifTermType {
+// Nothing here calls `enif_term_type`: it aborts the whole node if the term is of a type that this
+// version of its interface cannot represent, such as a native record (`-record #name{}.`).
+
+/// Whether a term is an integer of any size or a float.
+pub(crate) fn is_number(env: RawEnv, term: Raw) -> bool {
     // SAFETY: `env` is the present call's and so is the term.
-    unsafe { enif_term_type(env, term) }
+    unsafe { enif_is_number(env, term) != 0 }
+}
+
+/// Whether a term is a map.
+pub(crate) fn is_map(env: RawEnv, term: Raw) -> bool {
+    // SAFETY: `env` is the present call's and so is the term.
+    unsafe { enif_is_map(env, term) != 0 }
+}
+
+/// Whether a term is a pid, a port or a reference.
+pub(crate) fn is_identifier(env: RawEnv, term: Raw) -> bool {
+    // SAFETY: `env` is the present call's and so is the term.
+    unsafe {
+        enif_is_pid(env, term) != 0 || enif_is_port(env, term) != 0 || enif_is_ref(env, term) != 0
+    }
+}
+
+/// Whether a term is a fun.
+pub(crate) fn is_fun(env: RawEnv, term: Raw) -> bool {
+    // SAFETY: `env` is the present call's and so is the term.
+    unsafe { enif_is_fun(env, term) != 0 }
 }
 
 /// The longest name of an atom: 255 characters of 4 bytes, and a zero.

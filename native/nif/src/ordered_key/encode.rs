@@ -3,7 +3,6 @@
 use super::*;
 use crate::erts::{Raw, RawEnv};
 use crate::store::KEY_BYTES_MAX;
-use rustler::sys::ErlNifTermType as Type;
 
 /// Appends the bytes of a key. [`Misuse::Encode`] if it has more than `terms_max` terms.
 ///
@@ -123,35 +122,32 @@ impl<'a> Encoder<'a> {
                     return Err(Misuse::Argument(2, atoms::not_a_prefix()));
                 }
             }
-            match erts::term_type(env, term) {
-                Type::ERL_NIF_TERM_TYPE_LIST => match erts::uncons(env, term) {
-                    Some((head, tail)) => {
-                        self.to.push(LIST);
-                        // SAFETY: see the function.
-                        unsafe { self.term(head, numbers, depth + 1)? };
-                        term = tail;
-                        continue;
-                    }
-                    None => self.to.push(NIL),
-                },
-                Type::ERL_NIF_TERM_TYPE_ATOM => self.atom(term),
-                Type::ERL_NIF_TERM_TYPE_INTEGER => self.integer(term, numbers)?,
-                Type::ERL_NIF_TERM_TYPE_FLOAT => self.float(term, numbers),
-                // SAFETY: see the function.
-                Type::ERL_NIF_TERM_TYPE_BITSTRING => unsafe { self.bitstring(term)? },
-                Type::ERL_NIF_TERM_TYPE_TUPLE => {
+            // SAFETY: see the function.
+            if let Some(elements) = unsafe { erts::elements(env, term) } {
+                self.to.push(TUPLE);
+                self.size(elements.len())?;
+                for element in elements {
                     // SAFETY: see the function.
-                    let elements = unsafe { erts::elements(env, term) }.unwrap_or_default();
-                    self.to.push(TUPLE);
-                    self.size(elements.len())?;
-                    for element in elements {
-                        // SAFETY: see the function.
-                        unsafe { self.term(*element, numbers, depth + 1)? };
-                    }
+                    unsafe { self.term(*element, numbers, depth + 1)? };
                 }
+            } else if erts::is_number(env, term) {
+                self.number(term, numbers)?;
+            } else if erts::is_atom(env, term) {
+                self.atom(term);
+            } else if let Some((head, tail)) = erts::uncons(env, term) {
+                self.to.push(LIST);
                 // SAFETY: see the function.
-                Type::ERL_NIF_TERM_TYPE_MAP => unsafe { self.map(term, numbers, depth)? },
-                _ => return Err(Misuse::Argument(2, atoms::no_order())),
+                unsafe { self.term(head, numbers, depth + 1)? };
+                term = tail;
+                continue;
+            } else if erts::is_nil(env, term) {
+                self.to.push(NIL);
+            } else if erts::is_map(env, term) {
+                // SAFETY: see the function.
+                unsafe { self.map(term, numbers, depth)? };
+            } else {
+                // SAFETY: see the function.
+                unsafe { self.bitstring(term)? };
             }
             return Ok(());
         }
@@ -190,11 +186,14 @@ impl<'a> Encoder<'a> {
         }
     }
 
-    fn integer(&mut self, term: Raw, numbers: Numbers) -> Result<(), Misuse> {
+    fn number(&mut self, term: Raw, numbers: Numbers) -> Result<(), Misuse> {
         if let Some(number) = erts::get_i64(self.env, term) {
             number::write_integer(self.to, number < 0, number.unsigned_abs());
         } else if let Some(number) = erts::get_u64(self.env, term) {
             number::write_integer(self.to, false, number);
+        } else if let Some(float) = erts::get_f64(self.env, term) {
+            self.float(float, numbers);
+            return Ok(());
         } else {
             self.big_integer(term)?;
         }
@@ -221,8 +220,7 @@ impl<'a> Encoder<'a> {
         Ok(())
     }
 
-    fn float(&mut self, term: Raw, numbers: Numbers) {
-        let float = erts::get_f64(self.env, term);
+    fn float(&mut self, float: f64, numbers: Numbers) {
         if numbers == Numbers::ByType {
             let bits = float.to_bits();
             let sortable = if float.is_sign_negative() { !bits } else { bits | 1 << 63 };
@@ -238,6 +236,9 @@ impl<'a> Encoder<'a> {
         }
     }
 
+    /// A bitstring. Any other term has no order: an identifier, a fun, a native record, and what
+    /// later versions of Erlang add.
+    ///
     /// # Safety
     /// The term belongs to the present call.
     unsafe fn bitstring(&mut self, term: Raw) -> Result<(), Misuse> {
@@ -250,8 +251,12 @@ impl<'a> Encoder<'a> {
             text::write(self.to, bytes);
             return Ok(());
         }
+        let no_order = Err(Misuse::Argument(2, atoms::no_order()));
+        if erts::is_identifier(self.env, term) || erts::is_fun(self.env, term) {
+            return no_order;
+        }
         // A bitstring that does not end at a byte boundary; only the external format exposes its
-        // bits.
+        // bits, and whether the term is a bitstring.
         let external = self.external(term)?;
         match *external.as_slice() {
             [131, 77, _, _, _, _, bits, ref bytes @ ..] if bytes.len() <= KEY_BYTES_MAX => {
@@ -259,7 +264,8 @@ impl<'a> Encoder<'a> {
                 text::write_bits(self.to, bytes, bits);
                 Ok(())
             }
-            _ => too_long(),
+            [131, 77, ..] => too_long(),
+            _ => no_order,
         }
     }
 

@@ -9,7 +9,7 @@
 //! Numbers compare by value, tuples by size and then by elements, maps by size, then by keys, then
 //! by values, lists by elements, atoms and bitstrings by their text. References, funs, ports and
 //! pids are refused: their order depends on the node's name, which changes when distribution
-//! starts.
+//! starts. So are native records, and what later versions of Erlang may add.
 //!
 //! # Format
 //!
