@@ -310,7 +310,7 @@ removed.
 Creates a table, or finds the open one of this name. If the open one has other
 options, returns these with both values, for example
 `{error, {exists, #{codec => {raw, term}}}}`: present is `raw`, given was
-`term`.
+`term`. `ht(todana, open_options)` in the shell explains the options.
 """.
 -spec open(atom(), open_options()) ->
     {ok, handle()} | {error, {exists, Differing} | full}
@@ -334,7 +334,8 @@ close(Table) ->
 
 -doc """
 Changes limits of an open table; those that are not given stay. A later `open/2`
-compares its options with the new ones.
+compares its options with the new ones, so code that opens the table at each
+start should get `{error, {exists, _}}` or use the new limits.
 
 If the table holds more than a new limit allows, the sweeper and later writes
 evict the excess, some hundreds of records at a time; until then `count/1` and
@@ -842,7 +843,8 @@ transaction(Arguments, Table, Function, Options) when
     Result = todana_transaction:run(Table, Function, Wanted),
     answer(transaction, Arguments, Result);
 transaction(Arguments, _Table, _Function, _Options) ->
-    todana_error:raise(transaction, Arguments, {badarg, 2, not_a_function}).
+    Misuse = {badarg, 2, {not_a_function, 1}},
+    todana_error:raise(transaction, Arguments, Misuse).
 
 %% -------------------------------------------------------- ordered tables ---
 

@@ -2,7 +2,7 @@
 -module(todana_call_options).
 -moduledoc false.
 
--export([read/2]).
+-export([read/2, allowed/1]).
 
 -export_type([kind/0]).
 
@@ -52,6 +52,7 @@ read(Kind, Options) when is_map(Options) ->
 read(_Kind, _Options) ->
     {error, not_a_map}.
 
+-doc "The names of the options of this kind.".
 -spec allowed(kind()) -> [atom()].
 allowed(open) ->
     [
@@ -84,12 +85,12 @@ check(open, #{order := _} = Options) when
 ->
     {error, {needs, order, type, ordered_set}};
 check(open, #{order := Order, codec := term}) when ?IS_RAW_ORDER(Order) ->
-    {error, {needs, Order, codec, raw}};
+    {error, {needs, {order, Order}, codec, raw}};
 check(open, #{order := Order} = Options) when
     ?IS_TERM_ORDER(Order),
     not is_map_key(codec, Options) orelse map_get(codec, Options) =:= raw
 ->
-    {error, {needs, Order, codec, term}};
+    {error, {needs, {order, Order}, codec, term}};
 check(Kind, Options) ->
     Bad = [N || {N, V} <- maps:to_list(Options), not is_good(Kind, N, V)],
     case lists:sort(Bad) of

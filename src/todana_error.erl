@@ -35,9 +35,54 @@ is_ours({Module, _, _, _}) ->
 
 -doc "What `erl_error` prints for a raised `badarg`.".
 -spec format_error(term(), [tuple()]) -> #{pos_integer() => iodata()}.
-format_error(_Reason, [{_M, _F, _Arguments, Location} | _]) ->
+format_error(_Reason, [{_M, Function, Arguments, Location} | _]) ->
     #{cause := Causes} = proplists:get_value(error_info, Location, #{}),
-    maps:map(fun(_Number, Cause) -> text(Cause) end, Causes).
+    maps:map(
+        fun(Number, Cause) ->
+            text(Cause, Function, argument(Number, Arguments))
+        end,
+        Causes
+    ).
+
+%% The argument, if the stack has it.
+-spec argument(pos_integer(), term()) -> {ok, term()} | error.
+argument(Number, Arguments) when
+    is_list(Arguments), length(Arguments) >= Number
+->
+    {ok, lists:nth(Number, Arguments)};
+argument(_Number, _Arguments) ->
+    error.
+
+-spec commas([atom()]) -> iodata().
+commas(Names) ->
+    lists:join(", ", [atom_to_list(Name) || Name <- Names]).
+
+%% Texts that depend on the function and its argument.
+-spec text(term(), atom(), {ok, term()} | error) -> iodata().
+text(no_such_table, _Function, {ok, Table}) when
+    not is_atom(Table), not is_reference(Table)
+->
+    "not a table, which is the atom that it was opened with, or its handle";
+text(not_a_map, Function, _Argument) ->
+    Example = todana_option_text:example(Function),
+    ["options must be a map, for example ", Example];
+text({unknown_option, Name}, Function, _Argument) ->
+    case todana_option_text:names(Function) of
+        unknown ->
+            text({unknown_option, Name});
+        Names ->
+            io_lib:format("~ts takes no option ~tp; its options are ~ts", [
+                Function, Name, commas(Names)
+            ])
+    end;
+text({bad_option, Name}, Function, _Argument) ->
+    Form = todana_option_text:form(Function, Name),
+    io_lib:format("option ~tp must be ~ts", [Name, Form]);
+text({returned, Cause}, Function, _Argument) ->
+    ["returned a value or options that cannot be stored: ",
+     text(Cause, Function, error)];
+text(Cause, _Function, _Argument) ->
+    text(Cause).
 
 -spec text(term()) -> iodata().
 text(no_such_table) -> "no open table of this name, or a closed handle";
@@ -85,14 +130,11 @@ text(prefix_of_terms) ->
     "option prefix needs a table with codec raw or an ordered one; here, "
     "subscribe to one key with option key, or to all";
 text(not_running) -> "the application todana is not running";
-text(not_a_map) -> "options must be a map, for example #{codec => term}";
-text(bad_option) -> "an option has a value of the wrong type";
-text({bad_option, Name}) ->
-    io_lib:format("option ~tp has a value of the wrong type", [Name]);
-text({returned, Cause}) ->
-    ["returned a value or options that cannot be stored: ", text(Cause)];
+text(bad_option) -> "an option has an invalid value";
 text({unknown_option, Name}) ->
     io_lib:format("there is no option ~tp", [Name]);
+text({needs, {order, Order}, Name, Value}) ->
+    io_lib:format("order => ~tp needs option ~tp => ~tp", [Order, Name, Value]);
 text({needs, What, Name, Value}) ->
     io_lib:format("~tp needs option ~tp => ~tp", [What, Name, Value]);
 text({not_between, Name, Min, Max}) ->

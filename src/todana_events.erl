@@ -40,7 +40,7 @@ set_handler(Handler) when is_function(Handler, 3) ->
     ok = application:set_env(todana, event_handler, Handler),
     gen_server:cast(?MODULE, look);
 set_handler(_Handler) ->
-    {badarg, 1, not_a_function}.
+    {badarg, 1, {not_a_function, 3}}.
 
 -spec handler() -> handler() | none.
 handler() ->

@@ -9,6 +9,7 @@ errors_test_() ->
     {foreach, fun open/0, fun close/1, [
         fun texts_name_the_option_that_helps/0,
         fun options_in_a_list_are_named_as_such/0,
+        fun texts_say_what_is_allowed/0,
         fun open_reports_which_options_differ/0,
         fun info_has_every_option_and_figure/0,
         {timeout, 60, fun every_function_is_named_with_its_arguments/0}
@@ -60,6 +61,28 @@ options_in_a_list_are_named_as_such() ->
             {range, [?T, first, last, List]},
             {prefix, [?T, ~"", List]},
             {scan, [?T, start, List]}
+        ]
+    ].
+
+texts_say_what_is_allowed() ->
+    [
+        begin
+            {_, Texts} = misuse(F, Arguments),
+            [Text] = [lists:flatten(T) || T <- maps:values(Texts)],
+            ?assertNotEqual({Text, nomatch}, {Text, string:find(Text, Words)})
+        end
+     || {F, Arguments, Words} <- [
+            {open, [new, #{codec => terms}], "codec must be raw or term"},
+            {open, [new, #{entries_max => 0}], "a positive integer, or inf"},
+            {open, [new, #{type => ordered_set, order => term}],
+                "order => term needs option codec => term"},
+            {open, [new, #{codecs => term}], "its options are type, order"},
+            {set_limits, [?T, #{shards => 2}], "set_limits takes no option"},
+            {put, [?T, ~"k", ~"v", 5000], "for example #{ttl_ms => 5000}"},
+            {put, [~"k", ~"v", raw], "not a table"},
+            {subscribe, [?T, #{events => [puts]}], "put, delete, expire"},
+            {transaction, [?T, fun() -> ok end], "a function of arity 1"},
+            {set_event_handler, [fun(_) -> ok end], "a function of arity 3"}
         ]
     ].
 

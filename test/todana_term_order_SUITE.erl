@@ -536,7 +536,7 @@ options(_Config) ->
     ?assertMatch(#{order := term_descending}, todana:info(?TABLE)),
     ok = todana:close(?TABLE),
     [
-        ?assertEqual(#{2 => {needs, Order, codec, Codec}},
+        ?assertEqual(#{2 => {needs, {order, Order}, codec, Codec}},
                      cause(open, [?TABLE, #{type => ordered_set,
                                             order => Order, codec => Given}]))
      || {Order, Given, Codec} <- [
@@ -544,7 +544,7 @@ options(_Config) ->
             {term, raw, term}, {term_descending, raw, term}
         ]
     ],
-    ?assertEqual(#{2 => {needs, term, codec, term}},
+    ?assertEqual(#{2 => {needs, {order, term}, codec, term}},
                  cause(open, [?TABLE, #{type => ordered_set, order => term}])).
 
 %% The causes that the call reports, by the number of the argument.

@@ -274,7 +274,7 @@ stray(T) ->
     end).
 
 misuse(T) ->
-    ?assertEqual(#{2 => not_a_function}, cause(fun() ->
+    ?assertEqual(#{2 => {not_a_function, 1}}, cause(fun() ->
         todana:transaction(T, fun() -> ok end)
     end)),
     ?assertEqual(#{3 => {unknown_option, tries}}, cause(fun() ->
