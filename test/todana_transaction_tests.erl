@@ -20,6 +20,7 @@ transaction_test_() ->
                 {"nested and stray use", fun stray/1},
                 {"misuse", fun misuse/1},
                 {"many keys and large values", fun large/1},
+                {"long keys are left to dirty schedulers", fun long_keys/1},
                 {"transfers keep the sum", fun transfers/1}
             ]
         ]},
@@ -347,6 +348,30 @@ large(T) ->
             <<"x", K/binary>> || K <- Many] ++ [<<"y", K/binary>> || K <- Many])
     end)),
     ?assertEqual(3, todana:count(T)).
+
+%% A mebibyte of keys and values is the most that a normal scheduler commits.
+long_keys(T) ->
+    Keys = [
+        todana_commit:key(T, <<N, (binary:copy(~"k", 63_999))/binary>>)
+     || N <- lists:seq(1, 17)
+    ],
+    Fit = lists:sublist(Keys, 15),
+    Writes = fun(Ks) -> [{K, ~"1", 0, never} || K <- Ks] end,
+    Form = 3,
+    Commit = fun(Checked, Written) ->
+        todana_nif:commit(T, [{K, 0} || K <- Checked], Written, Form)
+    end,
+    Removals = [{K} || K <- Keys],
+    ?assertEqual(dirty, Commit(Keys, [])),
+    ?assertEqual(dirty, Commit([], Writes(Keys))),
+    ?assertEqual(dirty, Commit([], Removals)),
+    ?assertEqual(dirty, Commit(tl(Fit), Removals)),
+    ?assertEqual(0, todana:count(T)),
+    ?assertEqual(ok, Commit(Fit, [])),
+    ?assertEqual(ok, Commit([], Writes(Fit))),
+    ?assertEqual(15, todana:count(T)),
+    ?assertEqual(ok, todana_commit:commit(T, [], Removals)),
+    ?assertEqual(0, todana:count(T)).
 
 %% Money that moves between accounts: others always see the same sum, and it
 %% is the same in the end.

@@ -47,7 +47,7 @@ fn commit<'a>(
         .unwrap_or_else(|misuse| misuse.term(env))
 }
 
-/// Like `commit`, for many keys or large values; takes the table's handle.
+/// Like `commit`, for many or long keys, or large values; takes the table's handle.
 #[rustler::nif(schedule = "DirtyCpu")]
 fn commit_dirty<'a>(
     env: Env<'a>,
@@ -79,27 +79,46 @@ fn committed<'a>(
         checked.iter().map(|_| EncodeBuffer::new()).collect();
     let mut write_buffers: Vec<[EncodeBuffer; 2]> =
         written.iter().map(|_| [EncodeBuffer::new(), EncodeBuffer::new()]).collect();
-    let checks: Vec<Check<'_>> = checked
-        .iter()
-        .zip(&mut check_buffers)
-        .map(|(item, buffer)| check(store, raw_env, *item, form, buffer))
-        .collect::<Result<_, Misuse>>()?;
-    let mut bytes = 0;
+    let mut bytes = Bytes::default();
+    let mut checks = Vec::with_capacity(checked.len());
+    for (item, buffer) in checked.iter().zip(&mut check_buffers) {
+        let check = check(store, raw_env, *item, form, buffer)?;
+        bytes.count(check.key, &[], form)?;
+        checks.push(check);
+    }
     let mut writes = Vec::with_capacity(written.len());
     for (item, buffers) in written.iter().zip(&mut write_buffers) {
         let write = write(env, store, *item, form, buffers)?;
-        bytes += write.put.map_or(0, |(value, ..)| value.len());
-        if bytes > DIRTY_BYTES && form & ON_DIRTY == 0 {
-            return Err(Misuse::Dirty);
-        }
+        bytes.count(write.key, write.put.map_or(&[], |(value, ..)| value), form)?;
         writes.push(write);
     }
+    // Each value has been charged.
+    erts::bill(raw_env, bytes.keys);
     Ok(match store.commit(&Transaction { checks: &checks, writes: &writes }) {
         Ok(()) => atoms::ok().encode(env),
         Err(Uncommitted::Conflict) => atoms::conflict().encode(env),
         Err(Uncommitted::TooMuchWork) => env.error_tuple(atoms::too_large()),
         Err(Uncommitted::Full) => env.error_tuple(atoms::full()),
     })
+}
+
+/// Bytes of a commit's keys and values. The table hashes, compares and copies them.
+#[derive(Default)]
+struct Bytes {
+    keys: usize,
+    values: usize,
+}
+
+impl Bytes {
+    /// [`Misuse::Dirty`] if there are too many for a normal scheduler.
+    fn count(&mut self, key: &[u8], value: &[u8], form: u32) -> Result<(), Misuse> {
+        self.keys += key.len();
+        self.values += value.len();
+        if self.keys + self.values > DIRTY_BYTES && form & ON_DIRTY == 0 {
+            return Err(Misuse::Dirty);
+        }
+        Ok(())
+    }
 }
 
 /// The elements of a list.
