@@ -4,7 +4,9 @@
 -module(todana_codec).
 -moduledoc false.
 
--export([key/2, prefix/2, value/1, decode/1, pair/1, found/1]).
+-export([
+    key/2, prefix/2, value/1, decode/1, is_ordered_key/2, pair/1, found/1
+]).
 
 -define(BINARY, 0).
 -define(ATOM, 1).
@@ -78,7 +80,10 @@ encode(Term, _) when
 encode(Term, Options) ->
     term_to_binary(Term, Options).
 
--doc "The term that `key/1` or `value/1` encoded.".
+-doc """
+The term that a key or value encodes. Raises `badarg` if the bytes do not encode
+one.
+""".
 -spec decode(binary()) -> term().
 decode(<<131, _/binary>> = Bytes) -> binary_to_term(Bytes);
 decode(<<?BINARY, Bytes/binary>>) -> Bytes;
@@ -88,6 +93,19 @@ decode(<<?ORDERED, _/binary>> = Key) when byte_size(Key) > ?DECODE_BYTES_MAX ->
     todana_nif:ordered_term_dirty(Key);
 decode(<<?ORDERED, _/binary>> = Key) -> todana_nif:ordered_term(Key);
 decode(Bytes) -> binary_to_integer(Bytes).
+
+-doc "Whether bytes are those of a key of this ordered table.".
+-spec is_ordered_key(todana_nif:table(), binary()) ->
+    boolean() | todana_error:cause().
+is_ordered_key(Table, <<?ORDERED, _/binary>> = Bytes) ->
+    try key(Table, decode(Bytes)) of
+        {badarg, 1, _} = Misuse -> Misuse;
+        Key -> Key =:= Bytes
+    catch
+        error:badarg -> false
+    end;
+is_ordered_key(_Table, _Bytes) ->
+    false.
 
 %% Whether a term contains an identifier of this node.
 -spec is_local(term()) -> boolean().

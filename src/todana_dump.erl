@@ -20,6 +20,8 @@
 -define(COUNT, 100).
 %% Key and value are given as the table stores them.
 -define(ENCODED, 3).
+%% Tables with other bytes of keys than those of `todana_codec:key/1'.
+-define(ORDERED_TERM, 2).
 
 -type written() :: #{records := non_neg_integer(), bytes := pos_integer()}.
 -type loaded() ::
@@ -40,6 +42,7 @@
 -record(in, {
     file :: file:io_device() | none,
     table :: todana:table(),
+    kind = 0 :: 0..2,
     offset = 0 :: non_neg_integer(),
     blocks = 0 :: non_neg_integer(),
     loaded = 0 :: non_neg_integer(),
@@ -94,6 +97,9 @@ dump_named(Table, Name) ->
                 _ = file:close(File),
                 _ = file:delete(Partial)
             end;
+        {error, badarg} ->
+            %% For example, the name contains a zero byte.
+            {badarg, 2, not_a_file_name};
         {error, _} = Error ->
             Error
     end.
@@ -160,13 +166,13 @@ kind(Table) ->
     case todana:info(Table) of
         #{codec := raw} -> 0;
         #{codec := term, type := set} -> 1;
-        #{codec := term, type := ordered_set} -> 2
+        #{codec := term, type := ordered_set} -> ?ORDERED_TERM
     end.
 
 -spec kind_name(byte()) -> atom().
 kind_name(0) -> raw;
 kind_name(1) -> term;
-kind_name(2) -> ordered_term;
+kind_name(?ORDERED_TERM) -> ordered_term;
 kind_name(_) -> unknown.
 
 %% Count and bytes are those of the records that are not written yet.
@@ -253,6 +259,8 @@ load(Table, Path) ->
                     after
                         file:close(File)
                     end;
+                {error, badarg} ->
+                    {badarg, 2, not_a_file_name};
                 {error, Reason} ->
                     failed(Reason, #in{file = none, table = Handle})
             end
@@ -273,7 +281,7 @@ read_header(#in{table = Table} = In) ->
     Sum =:= erlang:crc32([Head, Options]) orelse throw({corrupted, In}),
     %% The bytes of another kind would be other keys and values.
     Kind =:= kind(Table) orelse throw({{codec, kind_name(Kind)}, In}),
-    read_blocks(Next).
+    read_blocks(Next#in{kind = Kind}).
 
 %% Each block is checked before any of its records is stored.
 -spec read_blocks(#in{}) -> {ok, loaded()}.
@@ -291,6 +299,7 @@ read_blocks(#in{blocks = Blocks, loaded = Loaded, expired = Expired} = In) ->
                 throw({corrupted, In}),
             Records = records(Payload, []),
             length(Records) =:= Count orelse throw({corrupted, In}),
+            are_keys(In, Records) orelse throw({corrupted, In}),
             Stored = lists:foldl(fun store/2, In, Records),
             read_blocks(Stored#in{
                 offset = Behind#in.offset, blocks = Blocks + 1
@@ -315,6 +324,21 @@ records(<<>>, Records) ->
     lists:reverse(Records);
 records(_, _) ->
     [].
+
+%% The bytes of another key could not be returned as a term, or would not be at
+%% their place in the order.
+-spec are_keys(#in{}, [tuple()]) -> boolean().
+are_keys(#in{kind = ?ORDERED_TERM, table = Table}, Records) ->
+    lists:all(fun({Key, _, _, _}) -> is_key(Table, Key) end, Records);
+are_keys(_, _) ->
+    true.
+
+-spec is_key(todana:table(), binary()) -> boolean().
+is_key(Table, Key) ->
+    case todana_codec:is_ordered_key(Table, Key) of
+        {badarg, _, _} = Misuse -> throw(Misuse);
+        IsKey -> IsKey
+    end.
 
 -spec store(tuple(), #in{}) -> #in{}.
 store({Key, Value, Flags, AtMs}, #in{loaded = Loaded} = In) ->

@@ -38,6 +38,7 @@ cases() ->
         {"blocks in another order", Raw, Raw, fun exchanged/1},
         {"another codec", Raw, Term, fun codec/1},
         {"another codec of keys", Term, OrderedTerm, fun codec/1},
+        {"keys of no term", OrderedTerm, OrderedTerm, fun no_keys/1},
         {"a full table", Raw, Full, fun full/1},
         {"while others write", Raw, Raw, fun concurrent/1},
         {"files", Raw, Raw, fun files/1},
@@ -195,6 +196,48 @@ codec(File) ->
     ),
     ?assertEqual(0, todana:count(dump_to)).
 
+%% A whole file with bytes that are not the key of a term, or of another term's
+%% place in the order: an integer with a tie too many.
+no_keys(File) ->
+    Good = [{K, todana_codec:key(dump_to, K)} || {K, _} <- pairs(9)],
+    {ok, _} = todana:dump(dump_to, File),
+    {ok, <<_:11/binary, Options:32, _/binary>> = Empty} = file:read_file(File),
+    Header = binary:part(Empty, 0, 15 + Options + 4),
+    Write = fun(Keys) ->
+        Records = [<<(byte_size(K)):32, 1:32, 0:32, 0:64, K/binary, $7>>
+                   || K <- Keys],
+        Payload = iolist_to_binary(Records),
+        Head = summed(<<$B, 0:32, (length(Keys)):32,
+                        (byte_size(Payload)):32>>),
+        Trailer = summed(<<$E, 1:32, (length(Keys)):64>>),
+        ok = file:write_file(
+            File, [Header, summed(<<Head/binary, Payload/binary>>), Trailer]
+        )
+    end,
+    Write([Bytes || {_, Bytes} <- Good]),
+    ?assertEqual({ok, #{loaded => 9, expired => 0}},
+                 todana:load(dump_to, File)),
+    ?assertEqual(lists:sort([{K, 7} || {K, _} <- Good]),
+                 todana:to_list(dump_to)),
+    9 = todana:clear(dump_to),
+    Undecodable = [
+        ~"x", <<3>>, <<3, 255>>, <<3, 16#c9, $x>>,
+        <<3, 16#c9, (binary:copy(~"x", 9_000))/binary>>
+    ],
+    [
+        begin
+            Write([Bytes || {_, Bytes} <- Good] ++ [Key]),
+            ?assertMatch({error, #{reason := corrupted, loaded := 0}},
+                         todana:load(dump_to, File))
+        end
+     || Key <- [<<>>, <<3, 16#80, 0>> | Undecodable]
+    ],
+    [?assertError(badarg, todana_codec:decode(Key)) || Key <- Undecodable],
+    ?assertEqual([], todana:to_list(dump_to)).
+
+summed(Bytes) ->
+    <<Bytes/binary, (erlang:crc32(Bytes)):32>>.
+
 full(File) ->
     ok = todana:put_many(dump_from, pairs(1_000)),
     {ok, _} = todana:dump(dump_from, File),
@@ -246,9 +289,9 @@ files(File) ->
     ?assertMatch({error, #{reason := not_a_dump, offset := 0, loaded := 0}},
                  todana:load(dump_to, File)),
     %% A dump that fails leaves the file as it was, and none beside it.
-    Busy = fun(_, _, first) -> todana:dump(dump_from, File) end,
-    ?assertEqual({ok, {error, busy}},
-                 todana:fold_snapshot(Busy, first, dump_from)),
+    {ok, Snapshot} = todana_nif:snapshot(dump_from),
+    ?assertEqual({error, busy}, todana:dump(dump_from, File)),
+    _ = todana_nif:snapshot_end(Snapshot),
     ?assertEqual({ok, ~"what was there before"}, file:read_file(File)),
     {ok, _} = todana:dump(dump_from, list_to_binary(File)),
     ?assertMatch({ok, #{loaded := 1}}, todana:load(dump_to, File)),
@@ -261,7 +304,11 @@ misuse(File) ->
             {1, no_such_table, fun() -> todana:dump(none, File) end},
             {1, no_such_table, fun() -> todana:load(none, File) end},
             {2, not_a_file_name, fun() -> todana:dump(dump_from, {a}) end},
-            {2, not_a_file_name, fun() -> todana:load(dump_to, "") end}
+            {2, not_a_file_name, fun() -> todana:load(dump_to, "") end},
+            {2, not_a_file_name,
+                fun() -> todana:dump(dump_from, ~"x\0y") end},
+            {2, not_a_file_name, fun() -> todana:dump(dump_from, "x\0") end},
+            {2, not_a_file_name, fun() -> todana:load(dump_to, ~"x\0y") end}
         ]
     ].
 

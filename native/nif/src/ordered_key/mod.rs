@@ -65,7 +65,7 @@ use crate::codec::{EncodeBuffer, Misuse};
 use crate::erts;
 use crate::store::Codec;
 use crate::{atoms, tables};
-use rustler::{Env, Term};
+use rustler::{Env, Error, NifResult, Term};
 
 /// The first byte of a key. No other kind of encoded term begins with it, see [`crate::codec`].
 pub(crate) const ORDERED_KEY: u8 = 3;
@@ -136,27 +136,26 @@ fn encoded<'a>(
     }
 }
 
-/// `ordered_term(Bytes)`: the term of a key's bytes, `dirty` if there are many.
+/// `ordered_term(Bytes)`: the term of a key's bytes, at most [`DECODE_BYTES_MAX`]. Raises `badarg`
+/// if there are more, or if they do not encode a key: any term may be a key.
 #[rustler::nif]
-fn ordered_term<'a>(env: Env<'a>, bytes: Term<'a>) -> Term<'a> {
+fn ordered_term<'a>(env: Env<'a>, bytes: Term<'a>) -> NifResult<Term<'a>> {
     decoded(env, bytes, DECODE_BYTES_MAX)
 }
 
 /// Like `ordered_term`, for many bytes.
 #[rustler::nif(schedule = "DirtyCpu")]
-fn ordered_term_dirty<'a>(env: Env<'a>, bytes: Term<'a>) -> Term<'a> {
+fn ordered_term_dirty<'a>(env: Env<'a>, bytes: Term<'a>) -> NifResult<Term<'a>> {
     decoded(env, bytes, usize::MAX)
 }
 
-fn decoded<'a>(env: Env<'a>, bytes: Term<'a>, bytes_max: usize) -> Term<'a> {
+fn decoded<'a>(env: Env<'a>, bytes: Term<'a>, bytes_max: usize) -> NifResult<Term<'a>> {
     // SAFETY: the term belongs to the present call.
     let key = unsafe { erts::binary(env.as_c_arg(), bytes.as_c_arg()) }.unwrap_or_default();
     if key.len() > bytes_max {
-        return Misuse::Dirty.term(env);
+        return Err(Error::BadArg);
     }
-    match decode(env.as_c_arg(), key) {
-        // SAFETY: the term was made in this environment.
-        Some(term) => unsafe { Term::new(env, term) },
-        None => Misuse::Argument(1, atoms::bad_option()).term(env),
-    }
+    let term = decode(env.as_c_arg(), key).ok_or(Error::BadArg)?;
+    // SAFETY: the term was made in this environment.
+    Ok(unsafe { Term::new(env, term) })
 }
