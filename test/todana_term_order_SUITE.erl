@@ -13,8 +13,10 @@
     keys_and_ranges_are_like_a_sorted_list/1,
     descending/1,
     integers_come_before_equal_floats/1,
+    maps_in_keys_of_maps_are_like_other_maps/1,
     prefixes_of_tuples/1,
     prefixes_of_lists_and_binaries/1,
+    prefixes_of_bitstrings_within_a_byte/1,
     words_for_ends_may_be_keys/1,
     every_function_takes_terms/1,
     large_keys/1,
@@ -33,8 +35,10 @@ all() ->
         keys_and_ranges_are_like_a_sorted_list,
         descending,
         integers_come_before_equal_floats,
+        maps_in_keys_of_maps_are_like_other_maps,
         prefixes_of_tuples,
         prefixes_of_lists_and_binaries,
+        prefixes_of_bitstrings_within_a_byte,
         words_for_ends_may_be_keys,
         every_function_takes_terms,
         large_keys,
@@ -359,6 +363,28 @@ integers_come_before_equal_floats(_Config) ->
 
 %% -------------------------------------------------------------- prefixes ---
 
+%% Erlang compares these by the internal numbers of the atoms.
+maps_in_keys_of_maps_are_like_other_maps(_Config) ->
+    [
+        begin
+            A = #{Greater => 1, Less => 1},
+            B = #{Less => 1, <<0>> => 1},
+            ?assert(A < B),
+            Keys = [#{{x, B} => 1}, #{{y, A} => 1}, #{A => 1}, #{B => 1}],
+            ok = todana:put_many(?TABLE, [{K, v} || K <- lists:reverse(Keys)]),
+            ?assertEqual(Keys, [K || {K, v} <- todana:to_list(?TABLE)]),
+            4 = todana:clear(?TABLE)
+        end
+     || {Greater, Less} <- [atoms("b", "a"), swapped(atoms("c", "d"))]
+    ].
+
+%% The node meets the first of these atoms first.
+atoms(First, Second) ->
+    Name = atom_to_list(?FUNCTION_NAME) ++ os:getpid(),
+    {list_to_atom(Name ++ First), list_to_atom(Name ++ Second)}.
+
+swapped({A, B}) -> {B, A}.
+
 prefixes_of_tuples(_Config) ->
     Users = [{user, User, Item} || User <- [6, 7, 8],
                                    Item <- [-1, a, {x}, [], "l", ~"b"]],
@@ -397,6 +423,16 @@ prefixes_of_lists_and_binaries(_Config) ->
               <<1:1>>, #{'_' => 1}, #{a => '_'}, {#{a => '_'}}, {}, []]
     ],
     ?assertEqual([], prefix({#{a => '_'}, '_'}, #{})).
+
+%% Zero bits fill the last byte.
+prefixes_of_bitstrings_within_a_byte(_Config) ->
+    {ok, S} = todana:subscribe(?TABLE, #{prefix => <<128>>}),
+    Keys = [<<1:1>>, <<128>>, <<128, 1:1>>, <<3:2>>, <<0:1>>],
+    [ok = todana:put(?TABLE, K, v) || K <- Keys],
+    Matching = [<<1:1>>, <<128>>, <<128, 1:1>>],
+    ?assertEqual(Matching, prefix(<<128>>, #{})),
+    ?assertEqual(Matching, [K || {put, K, _} <- todana:events(S)]),
+    ok = todana:unsubscribe(S).
 
 prefix(Prefix, Options) ->
     pages(fun(O) ->

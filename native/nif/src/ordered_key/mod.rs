@@ -46,12 +46,14 @@
 //! ```
 //!
 //! **Within the keys of a map**, at any depth, Erlang orders every integer before every float.
-//! There a float has its own type byte and needs no tie.
+//! There a float has its own type byte and needs no tie. A map there compares like any other map;
+//! Erlang compares its atoms by their internal numbers instead, which no encoding can follow.
 //!
 //! # Prefixes
 //!
 //! The bytes of a term up to a wildcard are a prefix of the bytes of every term that has the same
-//! parts there. So the keys that match a prefix are adjacent.
+//! parts there. So the keys that match a prefix are adjacent. A prefix of bytes also matches a
+//! bitstring that ends within the prefix's last byte, if zero bits fill it to that byte.
 
 mod decode;
 mod encode;
