@@ -28,8 +28,10 @@ pub enum Inadmissible {
 /// can prepare its format. If a watch fails, returns false, and has executed and replied nothing.
 ///
 /// Before the first command, the whole batch is admitted or refused: its work is limited, because
-/// it holds all locks, and there must be room for its writes, which is reserved. A command may
-/// still fail alone, for example because a value is not an integer.
+/// it holds all locks, and there must be room for its writes, which is reserved. The limits of a
+/// table are read once, when it is locked, so that a limit that changes later refuses no command of
+/// the batch. A command may still fail alone: for example because a value is not an integer, is too
+/// large for a table that evicts, or finds no memory.
 ///
 /// A clear with a later time is scheduled at the end of the batch.
 pub fn execute_batch<R: Reply>(

@@ -95,9 +95,10 @@ impl Pairs<'_> {
 /// of [`Pairs::prepare`] from before the locks.
 ///
 /// All records are written or none, and a refused write leaves no trace: the entries exist and room
-/// for them is reserved before the first one is inserted, so inserting cannot fail. A repeated key
-/// keeps its last value. If a write may be refused, a repeated key is written only once: its
-/// earlier entries are neither counted nor do they evict others.
+/// for them is reserved before the first one is inserted, under the limits that apply to the
+/// insertions, so inserting cannot fail. A repeated key keeps its last value. If a write may be
+/// refused, a repeated key is written only once: its earlier entries are neither counted nor do
+/// they evict others.
 pub(crate) fn set_many<K: Keyspace, R: Reply>(
     space: &K,
     pairs: &Pairs<'_>,
@@ -155,7 +156,7 @@ pub(crate) fn set_many<K: Keyspace, R: Reply>(
     });
     match written {
         Ok(()) => reply.done(),
-        // There was room: the table has used up its versions and accepts no more writes.
+        // Only for a key of more than 1 GiB in an ordered table; no protocol accepts such keys.
         Err(Full) => reply.error(Error::Full),
     }
 }

@@ -226,7 +226,8 @@ fn apply(
             written = written.and(put);
         }
     }
-    // There was room: where this fails, the table has used up its versions.
+    // There is room, by the limits of the reservation, and the table has versions: a write fails
+    // only for a key of more than 1 GiB in an ordered table, and no interface accepts such keys.
     Ok(written?)
 }
 

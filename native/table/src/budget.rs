@@ -11,7 +11,7 @@ use std::sync::{Arc, Weak};
 use parking_lot::Mutex;
 
 use crate::core::Core;
-use crate::limits::WhenFull;
+use crate::limits::{Maximum, WhenFull};
 
 /// A byte limit that several tables share. Created by [`Budget::new`].
 ///
@@ -65,6 +65,12 @@ impl Budget {
     #[inline]
     pub(crate) fn bytes_max(&self) -> i64 {
         self.bytes_max.load(Relaxed)
+    }
+
+    /// The limit, read once.
+    #[inline]
+    pub(crate) fn limit(&self) -> Maximum {
+        Maximum::new(self.bytes_max(), self.refuse.load(Relaxed))
     }
 
     #[inline]

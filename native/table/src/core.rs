@@ -17,12 +17,12 @@ use crate::counts::Counts;
 use crate::entry::VERSION_END;
 use crate::eviction::{Refusal, bytes_ceiling};
 use crate::hash::{KeyHash, ShardMap};
-use crate::limits::{Full, Gauge, LiveLimits, Options, WhenFull};
+use crate::limits::{Full, Gauge, LimitsRead, LiveLimits, Maximum, Options};
 use crate::observers::Observers;
 use crate::ordered::Ordered;
 use crate::range::KeyOrder;
 use crate::reaper;
-use crate::reservation::Reserved;
+use crate::reservation::{BatchRoom, Reserved};
 use crate::shard::{NEVER_MS, Shard, Shards};
 use crate::snapshot::Abandonment;
 
@@ -109,7 +109,7 @@ pub(crate) struct Tallies {
 }
 
 /// The change that a write makes to the gauges.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Change {
     pub(crate) entries: i64,
     pub(crate) bytes: i64,
@@ -213,25 +213,50 @@ impl Core {
         if version < VERSION_END { Ok(version) } else { Err(Full) }
     }
 
+    #[cfg(test)]
+    pub(crate) fn set_version(&self, version: u64) {
+        self.gauges.version.store(version, Relaxed);
+    }
+
     /// Whether any limit applies, so that uses must be recorded and room must be made.
     #[inline]
     pub(crate) fn is_limited(&self) -> bool {
         self.limits.any() || self.budget.as_ref().is_some_and(|budget| budget.is_limited())
     }
 
+    /// The present limits of the table and of its budget.
+    #[inline]
+    pub(crate) fn limits_now(&self) -> LimitsRead {
+        LimitsRead {
+            entries: self.limits.entries(),
+            bytes: self.limits.bytes(),
+            shared: self.budget.as_ref().map_or(Maximum::NONE, |budget| budget.limit()),
+        }
+    }
+
     /// Accounts for a write that leaves an entry of `entry_bytes`, or refuses it.
     #[inline]
     pub(crate) fn charge(&self, change: Change, entry_bytes: i64) -> Result<(), Full> {
         if self.is_limited() {
-            return self.charge_limited(change, entry_bytes);
+            return self.charge_now(change, entry_bytes);
         }
         self.add(change);
         Ok(())
     }
 
     #[inline(never)]
-    fn charge_limited(&self, change: Change, entry_bytes: i64) -> Result<(), Full> {
-        let charged = self.charge_own(change, entry_bytes);
+    fn charge_now(&self, change: Change, entry_bytes: i64) -> Result<(), Full> {
+        self.charge_noted(&self.limits_now(), change, entry_bytes)
+    }
+
+    /// Like [`Core::charge_limited`]; counts a refusal.
+    pub(crate) fn charge_noted(
+        &self,
+        limits: &LimitsRead,
+        change: Change,
+        entry_bytes: i64,
+    ) -> Result<(), Full> {
+        let charged = self.charge_limited(limits, change, entry_bytes);
         if charged.is_err() {
             self.note_refused();
         }
@@ -244,14 +269,18 @@ impl Core {
 
     /// Accounts for a write that may exceed a limit at which other writes are refused. An entry
     /// that alone exceeds a limit enforced by eviction is still refused: otherwise everything else
-    /// would be evicted for it, in vain.
-    pub(crate) fn charge_anyway(&self, change: Change, entry_bytes: i64) -> Result<(), Full> {
-        let limits = &self.limits;
-        let beyond_own = entry_bytes > limits.bytes_max() || limits.entries_max() == 0;
-        let beyond_budget = self.budget.as_ref().is_some_and(|budget| {
-            budget.when_full() == WhenFull::Evict && entry_bytes > budget.bytes_max.load(Relaxed)
-        });
-        if beyond_own && !limits.refuse() || beyond_budget {
+    /// would be evicted for it, in vain. The limits are those of the batch, if there is one.
+    #[inline(never)]
+    pub(crate) fn charge_anyway(
+        &self,
+        room: Option<&BatchRoom>,
+        change: Change,
+        entry_bytes: i64,
+    ) -> Result<(), Full> {
+        let limits = room.map_or_else(|| self.limits_now(), |room| room.limits);
+        let LimitsRead { entries, bytes, shared } = limits;
+        let beyond = |limit: Maximum| entry_bytes > limit.max && !limit.refuse;
+        if beyond(bytes) || beyond(shared) || entries.max == 0 && !entries.refuse {
             self.note_refused();
             return Err(Full);
         }
@@ -272,19 +301,15 @@ impl Core {
 
     /// The length to which a value of `len` bytes, which has just grown, may grow before it has to
     /// move again. The result is certain if the room for it was reserved; see [`Core::slack_max`].
-    pub(crate) fn grown_length(&self, len: usize) -> usize {
+    pub(crate) fn grown_length(limits: &LimitsRead, len: usize) -> usize {
         /// More than a key, a header and the allocator's overhead.
         const BESIDE_BYTES: usize = 256 << 10;
         let new_bytes = i64::try_from(len.saturating_add(BESIDE_BYTES)).unwrap_or(i64::MAX);
-        let slack = |max: i64, refuse: bool| match (max, refuse) {
-            (i64::MAX, _) | (_, true) => i64::MAX,
-            (max, false) => max.saturating_sub(new_bytes).min(max / 16),
+        let slack = |limit: Maximum| match limit {
+            Maximum { max: i64::MAX, .. } | Maximum { refuse: true, .. } => i64::MAX,
+            Maximum { max, refuse: false } => max.saturating_sub(new_bytes).min(max / 16),
         };
-        let own = slack(self.limits.bytes_max(), self.limits.refuse());
-        let shared = |budget: &Arc<Budget>| {
-            slack(budget.bytes_max(), budget.when_full() == WhenFull::Refuse)
-        };
-        let most = own.min(self.budget.as_ref().map_or(i64::MAX, shared));
+        let most = slack(limits.bytes).min(slack(limits.shared));
         capacity_for(len, usize::try_from(most).unwrap_or(0))
     }
 
@@ -292,47 +317,54 @@ impl Core {
     /// and replaces one of `old_bytes`. In a table that refuses writes, this is all the room that
     /// is left and not reserved by others than the caller, who has `left_bytes`; in a table that
     /// evicts, a sixteenth of the limit.
-    pub(crate) fn slack_max(&self, new_bytes: i64, old_bytes: i64, left_bytes: i64) -> usize {
-        let slack = |bytes: i64, max: i64, refuse: bool| match (max, refuse) {
-            (i64::MAX, _) => i64::MAX,
-            (max, true) => max.saturating_sub(bytes - old_bytes + new_bytes),
-            (max, false) => max.saturating_sub(new_bytes).min(max / 16),
+    pub(crate) fn slack_max(
+        &self,
+        limits: &LimitsRead,
+        new_bytes: i64,
+        old_bytes: i64,
+        left_bytes: i64,
+    ) -> usize {
+        let slack = |bytes: i64, limit: Maximum| match limit {
+            Maximum { max: i64::MAX, .. } => i64::MAX,
+            Maximum { max, refuse: true } => max.saturating_sub(bytes - old_bytes + new_bytes),
+            Maximum { max, refuse: false } => max.saturating_sub(new_bytes).min(max / 16),
         };
-        let limits = &self.limits;
         let taken = |bytes: i64, kept: &AtomicI64, reserved: &AtomicI64| {
             bytes + kept.load(Relaxed) + reserved.load(SeqCst) - left_bytes
         };
         let bytes = taken(self.bytes() as i64, &self.gauges.kept, &self.reserved.bytes);
-        let mut most = slack(bytes, limits.bytes_max(), limits.refuse());
+        let mut most = slack(bytes, limits.bytes);
         if let Some(budget) = &self.budget {
             let bytes = taken(budget.bytes.load(Relaxed), &budget.kept, &budget.reserved);
-            let max = budget.bytes_max.load(Relaxed);
-            most = most.min(slack(bytes, max, budget.when_full() == WhenFull::Refuse));
+            most = most.min(slack(bytes, limits.shared));
         }
         usize::try_from(most).unwrap_or(0)
     }
 
-    pub(crate) fn charge_own(&self, change: Change, entry_bytes: i64) -> Result<(), Full> {
-        let (mut entries_max, mut bytes_max) = (i64::MAX, i64::MAX);
-        if self.limits.any() {
-            // An entry that can never fit is refused even if eviction could empty the table.
-            if entry_bytes > self.limits.bytes_max() || self.limits.entries_max() == 0 {
-                return Err(Full);
-            }
-            if self.limits.refuse() {
-                entries_max = self.limits.entries_max();
-                bytes_max = self.limits.bytes_max() - self.gauges.kept.load(Relaxed);
-            } else {
-                bytes_max = bytes_ceiling(self.limits.bytes_max(), change.bytes);
-            }
+    /// Accounts for a write that leaves an entry of `entry_bytes`, or refuses it, by these limits.
+    pub(crate) fn charge_limited(
+        &self,
+        limits: &LimitsRead,
+        change: Change,
+        entry_bytes: i64,
+    ) -> Result<(), Full> {
+        let LimitsRead { entries, bytes, shared } = *limits;
+        // An entry that can never fit is refused even if eviction could empty the table.
+        if limits.exceeded_alone(entry_bytes) {
+            return Err(Full);
         }
+        let entries_max = if entries.refuse { entries.max } else { i64::MAX };
+        let bytes_max = match bytes.refuse {
+            true => bytes.max - self.gauges.kept.load(Relaxed),
+            false => bytes_ceiling(bytes.max, change.bytes),
+        };
         self.gauges.entries.grow_within(change.entries, entries_max, &self.reserved.entries)?;
         if self.gauges.bytes.grow_within(change.bytes, bytes_max, &self.reserved.bytes).is_err() {
             self.gauges.entries.change(-change.entries);
             self.want_room(Refusal::Own, change.bytes);
             return Err(Full);
         }
-        if self.charge_budget(change.bytes, entry_bytes).is_err() {
+        if self.charge_budget(shared, change.bytes, entry_bytes).is_err() {
             self.gauges.entries.change(-change.entries);
             self.gauges.bytes.change(-change.bytes);
             return Err(Full);
@@ -341,15 +373,14 @@ impl Core {
         Ok(())
     }
 
-    fn charge_budget(&self, change: i64, entry_bytes: i64) -> Result<(), Full> {
+    fn charge_budget(&self, limit: Maximum, change: i64, entry_bytes: i64) -> Result<(), Full> {
         let Some(budget) = &self.budget else { return Ok(()) };
-        let bytes_max = budget.bytes_max.load(Relaxed);
-        if entry_bytes > bytes_max {
+        if entry_bytes > limit.max {
             return Err(Full);
         }
-        let most = match budget.when_full() {
-            WhenFull::Refuse => bytes_max - budget.kept.load(Relaxed),
-            WhenFull::Evict => bytes_ceiling(bytes_max, change),
+        let most = match limit.refuse {
+            true => limit.max - budget.kept.load(Relaxed),
+            false => bytes_ceiling(limit.max, change),
         };
         let grown = budget.bytes.grow_within(change, most, &budget.reserved);
         grown.inspect_err(|Full| self.want_room(Refusal::Shared, change))

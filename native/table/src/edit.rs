@@ -19,7 +19,6 @@
 //!
 //! Every edit makes a new entry with a new version.
 
-use std::cell::Cell;
 use std::ptr;
 
 use crate::body::{BODY_BYTES_MIN, Body, body_bytes, capacity_for};
@@ -375,11 +374,11 @@ impl Slot<'_> {
         let old = entry.with_body(Body::capacity).unwrap_or(capacity);
         let bytes = body_bytes(capacity) as i64 - body_bytes(old) as i64;
         let change = Change { bytes, ..Change::default() };
-        let charged = match self.writer.left {
-            Some(left) => {
-                self.writer.core.charge_reserved(change, entry.bytes() as i64 + bytes, left)
-            }
-            None => self.writer.core.charge_own(change, entry.bytes() as i64 + bytes),
+        let new_bytes = entry.bytes() as i64 + bytes;
+        let core = self.writer.core;
+        let charged = match self.writer.room {
+            Some(room) => core.charge_reserved(change, new_bytes, room),
+            None => core.charge_limited(&core.limits_now(), change, new_bytes),
         };
         if charged.is_err() {
             return;
@@ -400,8 +399,12 @@ impl Slot<'_> {
         const BESIDE_BYTES: usize = 256;
         let old_bytes = self.entry().map_or(0, |entry| entry.bytes());
         let new_bytes = body_bytes(len) + self.key().len() + BESIDE_BYTES;
-        let left = self.writer.left.and_then(Cell::get).map_or(0, |left| left.bytes);
-        self.writer.core.slack_max(new_bytes as i64, old_bytes as i64, left)
+        let core = self.writer.core;
+        let (limits, left_bytes) = match self.writer.room {
+            Some(room) => (room.limits, room.left.get().map_or(0, |left| left.bytes)),
+            None => (core.limits_now(), 0),
+        };
+        core.slack_max(&limits, new_bytes as i64, old_bytes as i64, left_bytes)
     }
 }
 

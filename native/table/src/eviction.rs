@@ -396,7 +396,11 @@ mod tests {
     fn refused(table: &Table, bytes: i64) -> [bool; 2] {
         let alone = table.core().charge(Change { bytes, ..Change::default() }, bytes);
         let growth = Growth { entries: 1, bytes: bytes as u64, largest_bytes: bytes as u64 };
-        [alone.is_err(), table.core().reserve(&growth).is_err()]
+        [alone.is_err(), reserve(table, &growth).is_err()]
+    }
+
+    fn reserve(table: &Table, growth: &Growth) -> Result<Change, crate::Full> {
+        table.core().reserve(&table.core().limits_now(), growth)
     }
 
     /// Bytes of room requested below the table's own limit, and below the shared one.
@@ -418,7 +422,7 @@ mod tests {
         // together.
         let (bytes, largest_bytes) = (65 << 20, 1 << 20);
         let growth = Growth { entries: 65, bytes, largest_bytes };
-        assert!(own.core().reserve(&growth).is_err());
+        assert!(reserve(&own, &growth).is_err());
         assert_eq!(wanted(&own), [0, 8 * MIB]);
         assert_eq!(refused(&own, 65 * MIB), [true; 2]);
         assert_eq!(wanted(&own), [0, 8 * MIB]);

@@ -110,10 +110,78 @@ impl LiveLimits {
         self.refuse.load(Relaxed)
     }
 
+    /// The limit of entries.
+    #[inline]
+    pub(crate) fn entries(&self) -> Maximum {
+        Maximum::new(self.entries_max(), self.refuse())
+    }
+
+    /// The limit of bytes.
+    #[inline]
+    pub(crate) fn bytes(&self) -> Maximum {
+        Maximum::new(self.bytes_max(), self.refuse())
+    }
+
     /// Whether there is any limit.
     #[inline]
     pub(crate) fn any(&self) -> bool {
         self.entries_max() != i64::MAX || self.bytes_max() != i64::MAX
+    }
+}
+
+/// One limit, read once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Maximum {
+    /// `i64::MAX` is no limit.
+    pub(crate) max: i64,
+    /// Whether writes beyond the limit are refused; otherwise entries are evicted. False if there
+    /// is no limit.
+    pub(crate) refuse: bool,
+}
+
+impl Maximum {
+    pub(crate) const NONE: Maximum = Maximum { max: i64::MAX, refuse: false };
+
+    #[inline]
+    pub(crate) fn new(max: i64, refuse: bool) -> Maximum {
+        Maximum { max, refuse: refuse && max != i64::MAX }
+    }
+
+    #[inline]
+    fn is_limited(self) -> bool {
+        self.max != i64::MAX
+    }
+}
+
+/// The limits that apply to one operation: those of the table and that of its budget, read once. A
+/// batch uses the same ones from the reservation to the last write, because limits that changed
+/// between them would refuse a write in the middle of the batch.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LimitsRead {
+    pub(crate) entries: Maximum,
+    pub(crate) bytes: Maximum,
+    /// Bytes of all tables of the budget.
+    pub(crate) shared: Maximum,
+}
+
+impl LimitsRead {
+    /// Whether the table has limits of its own.
+    #[inline]
+    pub(crate) fn any_own(&self) -> bool {
+        self.entries.is_limited() || self.bytes.is_limited()
+    }
+
+    /// Whether there is any limit.
+    #[inline]
+    pub(crate) fn any(&self) -> bool {
+        self.any_own() || self.shared.is_limited()
+    }
+
+    /// Whether an entry of this many bytes exceeds a limit of the table even without any other
+    /// entry.
+    #[inline]
+    pub(crate) fn exceeded_alone(&self, entry_bytes: i64) -> bool {
+        entry_bytes > self.bytes.max || self.entries.max == 0
     }
 }
 

@@ -16,7 +16,7 @@ use crate::prefetch::{self, Ahead};
 use crate::range::{KeyOrder, NotOrdered, Walk, Walked};
 use crate::readers;
 use crate::reaper;
-use crate::reservation::{Growth, Left};
+use crate::reservation::{BatchRoom, Growth};
 use crate::scan;
 use crate::shard::{Records, Shards};
 use crate::slot::Slot;
@@ -41,8 +41,7 @@ pub struct Locked<'a> {
     garbage: RefCell<Garbage>,
     written: Cell<Option<Written>>,
     order: RefCell<OrderChanges>,
-    /// What the batch has reserved and not used.
-    left: Left,
+    room: BatchRoom,
 }
 
 /// Pending changes of the table's order when the batch ends: a walk, which takes no lock, must not
@@ -95,8 +94,8 @@ impl<'a> Locked<'a> {
         let held = wanted.into_iter().map(hold).collect();
         let snapshot = core.running_snapshot();
         let (garbage, written, order) = (RefCell::default(), Cell::new(None), RefCell::default());
-        let left = Left::default();
-        Locked { core, shards, held, snapshot, garbage, written, order, left }
+        let room = BatchRoom::new(core.limits_now());
+        Locked { core, shards, held, snapshot, garbage, written, order, room }
     }
 
     /// The hash of a key, and its shard.
@@ -134,7 +133,7 @@ impl<'a> Locked<'a> {
     ///
     /// [`grown_entry_bytes`]: crate::grown_entry_bytes
     pub fn grown_length(&self, len: usize) -> usize {
-        self.core.grown_length(len)
+        Core::grown_length(&self.room.limits, len)
     }
 
     /// Frees large entries, or hands them to the reaper, before the batch ends, since it may
@@ -151,8 +150,8 @@ impl<'a> Locked<'a> {
     }
 
     fn writer<'w>(&'w self, shard: usize, records: &'w mut Records) -> Writer<'w> {
-        let left = self.left.get().is_some().then_some(&self.left);
-        Writer { left, ..Writer::new(self.core, self.shards, shard, records, self.snapshot) }
+        let room = Some(&self.room);
+        Writer { room, ..Writer::new(self.core, self.shards, shard, records, self.snapshot) }
     }
 }
 
@@ -311,25 +310,27 @@ impl Keyspace for Locked<'_> {
     }
 
     fn refuses(&self, largest_bytes: u64) -> bool {
-        self.core.refuses(largest_bytes)
+        self.room.limits.may_refuse(largest_bytes)
     }
 
     /// Ensures that writes up to this growth, from now to the end of the batch, find room; what the
     /// batch has reserved and not used is part of it. Other writers cannot take the room meanwhile,
     /// and the end of the batch returns what it did not use. Room that the batch itself makes by
-    /// removals does not count.
+    /// removals does not count. The limits are those of the moment when the table was locked, for
+    /// the reservation and for the writes: a limit that is lowered meanwhile refuses no write, and
+    /// the table may exceed it by what the batch adds.
     ///
     /// An error means that the reservation is unchanged.
     fn reserve(&self, growth: Growth) -> Result<(), Full> {
-        let mut left = self.left.get().unwrap_or_default();
+        let mut left = self.room.left.get().unwrap_or_default();
         let missing = |wanted: u64, left: i64| wanted.saturating_sub(left.unsigned_abs());
         let growth = Growth {
             entries: missing(growth.entries, left.entries),
             bytes: missing(growth.bytes, left.bytes),
             ..growth
         };
-        left.add(self.core.reserve(&growth)?);
-        self.left.set(Some(left));
+        left.add(self.core.reserve(&self.room.limits, &growth)?);
+        self.room.left.set(Some(left));
         Ok(())
     }
 }
@@ -350,7 +351,7 @@ impl Drop for Locked<'_> {
         self.held.clear();
         reaper::dispose_all(std::mem::take(&mut self.garbage.get_mut().indexes));
         order.into_iter().for_each(reaper::dispose);
-        if let Some(left) = self.left.get() {
+        if let Some(left) = self.room.left.get() {
             self.core.release(left);
         }
         if let Some(written) = self.written.get()

@@ -10,21 +10,29 @@
 //! If two writers reach for the last bytes, one by a reservation and one by a plain write, both
 //! first add and then check the sum of both gauges: at least one of them sees the other, and takes
 //! back what it added.
+//!
+//! Limits may change at any time. A batch reads them once, when it has its locks
+//! ([`LimitsRead`]): it decides by them what to reserve, and its writes are charged by them.
+//! Otherwise a limit that was lowered or introduced after the reservation would refuse some of the
+//! writes.
 
 use std::cell::Cell;
-use std::sync::Arc;
 use std::sync::atomic::{
     AtomicI64,
     Ordering::{Relaxed, SeqCst},
 };
 
 use crate::body::{BODY_BYTES_MIN, capacity_for};
-use crate::budget::Budget;
 use crate::core::{Change, Core};
-use crate::entry;
+use crate::entry::{self, VERSION_END};
 use crate::eviction::{Refusal, bytes_ceiling};
-use crate::limits::{Full, Gauge, WhenFull};
+use crate::limits::{Full, Gauge, LimitsRead};
 use crate::meta::Meta;
+
+/// Room is reserved only while a table has this many versions left. Everything that is written
+/// between a reservation and the writes that it is for takes far fewer (at a hundred million
+/// writes a second it would take 40 seconds), so these writes find versions.
+const VERSIONS_LEFT_MIN: u64 = 1 << 32;
 
 /// The most that an operation of several writes may add to a table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -55,69 +63,75 @@ pub(crate) struct Reserved {
     pub(crate) bytes: AtomicI64,
 }
 
-/// The remainder of an operation's own reservation; `None` before it made one.
-pub(crate) type Left = Cell<Option<Change>>;
+/// The limits of a batch, and what it has reserved and not used; `None` before it reserved.
+#[derive(Debug)]
+pub(crate) struct BatchRoom {
+    pub(crate) limits: LimitsRead,
+    pub(crate) left: Cell<Option<Change>>,
+}
 
-impl Core {
+impl BatchRoom {
+    pub(crate) fn new(limits: LimitsRead) -> BatchRoom {
+        BatchRoom { limits, left: Cell::default() }
+    }
+}
+
+impl LimitsRead {
     /// Whether a write of this many bytes may be refused for lack of room: by a table, or a budget,
     /// that refuses writes beyond its limit, or because a large value would go too far beyond a
     /// limit that eviction enforces.
-    pub(crate) fn refuses(&self, largest_bytes: u64) -> bool {
+    pub(crate) fn may_refuse(&self, largest_bytes: u64) -> bool {
         let largest = i64::try_from(largest_bytes).unwrap_or(i64::MAX);
-        let evicts_for_all = bytes_ceiling(0, largest) == i64::MAX;
-        let own = self.limits.any() && (self.limits.refuse() || !evicts_for_all);
-        let shared = |budget: &Arc<Budget>| {
-            budget.is_limited() && (budget.when_full() == WhenFull::Refuse || !evicts_for_all)
-        };
-        own || self.budget.as_ref().is_some_and(shared)
+        let refuse = self.entries.refuse || self.bytes.refuse || self.shared.refuse;
+        refuse || self.any() && bytes_ceiling(0, largest) != i64::MAX
     }
+}
 
+impl Core {
     /// See [`Table::is_full`](crate::Table::is_full).
     pub(crate) fn is_full(&self) -> bool {
         let least = entry::bytes_for(0, 0, &Meta::default()) as i64;
         let lacks = |bytes: i64, max: i64| bytes.saturating_add(least) > max;
         let taken = |bytes: &AtomicI64, kept: &AtomicI64| bytes.load(SeqCst) + kept.load(Relaxed);
-        let own = self.limits.any() && self.limits.refuse() && {
-            let entries = self.gauges.entries.load(SeqCst);
-            entries >= self.limits.entries_max()
-                || lacks(taken(&self.gauges.bytes, &self.gauges.kept), self.limits.bytes_max())
-        };
-        own || self.budget.as_ref().is_some_and(|budget| {
-            budget.when_full() == WhenFull::Refuse
-                && lacks(taken(&budget.bytes, &budget.kept), budget.bytes_max())
-        })
+        let LimitsRead { entries, bytes, shared } = self.limits_now();
+        let gauges = &self.gauges;
+        entries.refuse && gauges.entries.load(SeqCst) >= entries.max
+            || bytes.refuse && lacks(taken(&gauges.bytes, &gauges.kept), bytes.max)
+            || shared.refuse
+                && self
+                    .budget
+                    .as_ref()
+                    .is_some_and(|budget| lacks(taken(&budget.bytes, &budget.kept), shared.max))
     }
 
     /// Reserves room or refuses; if it refuses, it requests room. Reserves nothing if the table
     /// refuses no writes for lack of room; it then refuses only an entry that is too large for the
     /// table alone.
-    pub(crate) fn reserve(&self, growth: &Growth) -> Result<Change, Full> {
-        let reserved = self.reserve_own(growth);
+    pub(crate) fn reserve(&self, limits: &LimitsRead, growth: &Growth) -> Result<Change, Full> {
+        let reserved = self.reserve_own(limits, growth);
         if reserved.is_err() {
             self.note_refused();
         }
         reserved
     }
 
-    fn reserve_own(&self, growth: &Growth) -> Result<Change, Full> {
+    fn reserve_own(&self, limits: &LimitsRead, growth: &Growth) -> Result<Change, Full> {
         let number = |number: u64| i64::try_from(number).unwrap_or(i64::MAX / 4);
         let largest = number(growth.largest_bytes);
-        let limits = &self.limits;
-        let alone = limits.any() && (largest > limits.bytes_max() || limits.entries_max() == 0);
-        if largest > 0 && (alone || self.budget.as_ref().is_some_and(|it| largest > it.bytes_max()))
-        {
+        if largest > 0 && (limits.exceeded_alone(largest) || largest > limits.shared.max) {
             return Err(Full);
         }
-        if !self.refuses(growth.largest_bytes) {
+        if largest > 0 && self.version() >= VERSION_END - VERSIONS_LEFT_MIN {
+            return Err(Full);
+        }
+        if !limits.may_refuse(growth.largest_bytes) {
             return Ok(Change::default());
         }
         let (entries, bytes) = (number(growth.entries), number(growth.bytes));
-        let (entries_max, bytes_max) = match (limits.any(), limits.refuse()) {
-            (false, _) => (i64::MAX, i64::MAX),
-            (true, true) => {
-                (limits.entries_max(), limits.bytes_max() - self.gauges.kept.load(Relaxed))
-            }
-            (true, false) => (i64::MAX, bytes_ceiling(limits.bytes_max(), largest)),
+        let entries_max = if limits.entries.refuse { limits.entries.max } else { i64::MAX };
+        let bytes_max = match limits.bytes.refuse {
+            true => limits.bytes.max - self.gauges.kept.load(Relaxed),
+            false => bytes_ceiling(limits.bytes.max, largest),
         };
         self.gauges.entries.reserve(&self.reserved.entries, entries, entries_max)?;
         let reserved = self.gauges.bytes.reserve(&self.reserved.bytes, bytes, bytes_max);
@@ -127,9 +141,9 @@ impl Core {
             return Err(Full);
         }
         if let Some(budget) = &self.budget {
-            let bytes_max = match budget.when_full() {
-                WhenFull::Refuse => budget.bytes_max() - budget.kept.load(Relaxed),
-                WhenFull::Evict => bytes_ceiling(budget.bytes_max(), largest),
+            let bytes_max = match limits.shared.refuse {
+                true => limits.shared.max - budget.kept.load(Relaxed),
+                false => bytes_ceiling(limits.shared.max, largest),
             };
             if budget.bytes.reserve(&budget.reserved, bytes, bytes_max).is_err() {
                 self.reserved.entries.change(-entries);
@@ -150,18 +164,24 @@ impl Core {
         }
     }
 
-    /// Accounts for a write of an operation that has `left` reserved. Whatever exceeds the
-    /// reservation is charged like other writes.
+    /// Accounts for a write of a batch. Whatever exceeds its reservation is charged like other
+    /// writes, by the limits of the batch.
     pub(crate) fn charge_reserved(
         &self,
         change: Change,
         entry_bytes: i64,
-        left: &Left,
+        room: &BatchRoom,
     ) -> Result<(), Full> {
-        let mut room = left.get().unwrap_or_default();
+        if !room.limits.any() {
+            self.add(change);
+            return Ok(());
+        }
+        let Some(mut left) = room.left.get() else {
+            return self.charge_noted(&room.limits, change, entry_bytes);
+        };
         let covered = Change {
-            entries: change.entries.clamp(0, room.entries),
-            bytes: change.bytes.clamp(0, room.bytes),
+            entries: change.entries.clamp(0, left.entries),
+            bytes: change.bytes.clamp(0, left.bytes),
             expiring: 0,
         };
         let rest = Change {
@@ -170,15 +190,15 @@ impl Core {
             expiring: change.expiring,
         };
         if rest.entries > 0 || rest.bytes > 0 {
-            self.charge(rest, entry_bytes)?;
+            self.charge_noted(&room.limits, rest, entry_bytes)?;
         } else {
             self.add(rest);
         }
         self.add(covered);
         self.release(covered);
-        room.entries -= covered.entries;
-        room.bytes -= covered.bytes;
-        left.set(Some(room));
+        left.entries -= covered.entries;
+        left.bytes -= covered.bytes;
+        room.left.set(Some(left));
         Ok(())
     }
 }
@@ -202,7 +222,11 @@ impl Reserve for AtomicI64 {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
+    use crate::budget::Budget;
+    use crate::limits::WhenFull;
     use crate::{Keyspace, Limits, Options, Slot, Table};
 
     const NOW_MS: u64 = 1_800_000_000_000;
@@ -242,7 +266,7 @@ mod tests {
     fn a_reservation_that_never_fits_evicts_nothing() {
         let limits = Limits { bytes_max: Some(100_000), ..Limits::default() };
         let core = Core::new(Options { limits, ..Options::default() });
-        assert_eq!(core.reserve(&growth(1, 200_000)).err(), Some(Full));
+        assert_eq!(core.reserve(&core.limits_now(), &growth(1, 200_000)).err(), Some(Full));
         assert_eq!(core.limits.bytes_aim(), 100_000);
     }
 
@@ -267,6 +291,87 @@ mod tests {
             assert_eq!(put(&table, &keys[2], &value), Err(Full));
             assert_eq!(table.len(), 4);
         }
+    }
+
+    /// Limits that refuse what a reservation for three entries of 100 bytes was made for.
+    fn lowered() -> [Limits; 4] {
+        let when_full = WhenFull::Refuse;
+        [
+            Limits { entries_max: Some(1), when_full, ..Limits::default() },
+            Limits { bytes_max: Some(200), when_full, ..Limits::default() },
+            Limits { bytes_max: Some(50), ..Limits::default() },
+            Limits { entries_max: Some(0), ..Limits::default() },
+        ]
+    }
+
+    #[test]
+    fn a_limit_that_is_lowered_after_a_reservation_refuses_none_of_its_writes() {
+        let unlimited = Options { shards: Some(64), seed: Some(7), ..Options::default() };
+        for options in options().into_iter().chain([unlimited]) {
+            for lowered in lowered() {
+                let (core, budget) = (Core::new(options.clone()), options.budget.as_ref());
+                let table = Table::of(core.clone());
+                let keys: Vec<[u8; 1]> = apart(&core).take(4).collect();
+                let step = table.lock(keys[..3].iter().map(|key| &key[..]), NOW_MS);
+                step.reserve(growth(3, 100)).expect("room for four");
+                table.set_limits(lowered);
+                for key in &keys[..3] {
+                    put(&step, key, &[7; 100]).expect("room that was reserved");
+                }
+                step.reserve(growth(1, 100)).expect("the limits of the batch are the earlier ones");
+                step.update(&keys[0], NOW_MS, |slot| {
+                    let expires = Meta { expires_at_ms: Some(NOW_MS + 1), ..Meta::default() };
+                    slot.set_meta(expires).expect("it is there").expect("not refused");
+                    slot.put_moved(&[8; 100], Meta::default()).expect("not refused");
+                });
+                assert_eq!((table.len(), table.counts().refused), (3, 0));
+                drop(step);
+                assert_eq!(core.reserved.entries.load(SeqCst), 0);
+                assert_eq!(core.reserved.bytes.load(SeqCst), 0);
+                assert_eq!(budget.map_or(0, |budget| budget.reserved.load(SeqCst)), 0);
+                assert_eq!(put(&table, &keys[3], &[7; 100]), Err(Full), "{lowered:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_budget_that_is_lowered_after_a_reservation_refuses_none_of_its_writes() {
+        for (when_full, bytes_max) in [(WhenFull::Refuse, 200), (WhenFull::Evict, 50)] {
+            for limited in [true, false] {
+                let [_, _, options] = options();
+                let budget = options.budget.clone().expect("the tables share one");
+                if !limited {
+                    budget.bytes_max.store(i64::MAX, SeqCst);
+                }
+                let table = Table::new(options);
+                let keys = [b"a", b"b", b"c"];
+                let step = table.lock(keys.iter().map(|key| &key[..]), NOW_MS);
+                step.reserve(growth(3, 100)).expect("room for four");
+                budget.set_when_full(when_full);
+                budget.bytes_max.store(bytes_max, SeqCst);
+                for key in keys {
+                    put(&step, key, &[7; 100]).expect("room that was reserved");
+                }
+                drop(step);
+                assert_eq!(budget.reserved.load(SeqCst), 0);
+                assert_eq!(put(&table, b"d", &[7; 100]), Err(Full));
+            }
+        }
+    }
+
+    #[test]
+    fn a_reservation_is_refused_before_the_versions_can_end_in_the_middle_of_the_writes() {
+        let core = Core::new(Options::default());
+        let table = Table::of(core.clone());
+        let reserve = |growth| table.lock([&b"a"[..]], NOW_MS).reserve(growth);
+        core.set_version(VERSION_END - VERSIONS_LEFT_MIN - 1);
+        reserve(growth(1, 1)).expect("enough versions");
+        core.set_version(VERSION_END - VERSIONS_LEFT_MIN);
+        assert_eq!(reserve(growth(1, 1)), Err(Full));
+        reserve(Growth::default()).expect("removals need no versions");
+        put(&table, b"a", b"1").expect("a single write may use the last versions");
+        core.set_version(VERSION_END - 1);
+        assert_eq!(put(&table, b"a", b"2"), Err(Full));
     }
 
     #[test]

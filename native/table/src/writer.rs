@@ -14,7 +14,7 @@ use crate::entry::{Entry, EntryBox};
 use crate::limits::Full;
 use crate::observers::EventKind;
 use crate::ordered;
-use crate::reservation::Left;
+use crate::reservation::BatchRoom;
 use crate::shard::{Records, Shards};
 use crate::snapshot::Kept;
 
@@ -52,8 +52,9 @@ pub(crate) struct Writer<'a> {
     pub(crate) records: &'a mut Records,
     /// The snapshot that was running when the locks were taken, 0 for none.
     pub(crate) snapshot: u32,
-    /// What the enclosing operation of several writes has reserved.
-    pub(crate) left: Option<&'a Left>,
+    /// The limits and the reserved room of the enclosing batch; `None` for a write that stands
+    /// alone.
+    pub(crate) room: Option<&'a BatchRoom>,
     /// What the writes added, less what they replaced.
     pub(crate) grown: Change,
     /// Large entries that were removed, to be dropped after the lock is released.
@@ -73,7 +74,7 @@ impl<'a> Writer<'a> {
         snapshot: u32,
     ) -> Writer<'a> {
         let (grown, garbage) = (Change::default(), Vec::new());
-        Writer { core, shards, shard, records, snapshot, left: None, grown, garbage }
+        Writer { core, shards, shard, records, snapshot, room: None, grown, garbage }
     }
 }
 
@@ -100,10 +101,10 @@ impl Writer<'_> {
             bytes: new.bytes - old.bytes,
             expiring: new.expiring - old.expiring,
         };
-        let charged = match (charge, self.left) {
-            (Charge::Within, Some(left)) => self.core.charge_reserved(change, new.bytes, left),
+        let charged = match (charge, self.room) {
+            (Charge::Within, Some(room)) => self.core.charge_reserved(change, new.bytes, room),
             (Charge::Within, None) => self.core.charge(change, new.bytes),
-            (Charge::Anyway, _) => self.core.charge_anyway(change, new.bytes),
+            (Charge::Anyway, room) => self.core.charge_anyway(room, change, new.bytes),
         };
         if let Err(Full) = charged {
             self.discard(entry);
@@ -297,7 +298,10 @@ impl Writer<'_> {
         let old = bucket.and_then(|bucket| self.records.bucket(bucket));
         let old = old.map_or(Change::default(), |entry| change_of(&entry));
         let change = Change { entries: 1 - old.entries, bytes: new_bytes - old.bytes, expiring: 0 };
-        self.core.charge(change, new_bytes)?;
+        match self.room {
+            Some(room) => self.core.charge_noted(&room.limits, change, new_bytes)?,
+            None => self.core.charge(change, new_bytes)?,
+        }
         self.core.discharge(change);
         Ok(())
     }

@@ -285,6 +285,49 @@ fn room_for(bytes: u64) -> Store {
     Store { databases, value_bytes_max: 1 << 30, ..Store::new() }
 }
 
+/// The limits change after the batch was admitted, and before its first write or its second one.
+#[test]
+fn limits_that_change_during_a_batch_refuse_none_of_its_commands() {
+    let when_full = WhenFull::Refuse;
+    let few = Limits { entries_max: Some(1), when_full, ..Limits::default() };
+    let small = Limits { bytes_max: Some(200), ..Limits::default() };
+    let large = [7; 300];
+    let pairs = [(&b"c"[..], &large[..]), (b"d", b"2"), (b"e", b"3")];
+    let (condition, expires) = (Condition::Always, Expires::Never);
+    let key = b"a";
+    let commands = [
+        Command::Set(Set::new(b"a", b"1")),
+        Command::Set(Set::new(b"b", &large)),
+        Command::SetMany { pairs: &pairs, condition, expires },
+        append(b"b", &large),
+        Command::Expire { key, expires: Expires::At(u64::MAX), when: Default::default() },
+        Command::Rename { from: b"b", to: b"longer", if_absent: false },
+    ]
+    .map(|command| (0, command));
+    for (room, index, lowered) in
+        [(u64::MAX / 2, 0, few), (100_000, 1, few), (u64::MAX / 2, 1, small), (100_000, 0, small)]
+    {
+        let store = room_for(room);
+        let (table, mut recorder) = (store.databases.table(0), Recorder::default());
+        let batch = Batch { other_units: 0, watches: &[], commands: &commands };
+        let done =
+            execute_batch(&store.databases, &batch, store.context(), &mut recorder, |_, at| {
+                if at == index {
+                    table.set_limits(lowered);
+                }
+            });
+        assert_eq!(done, Ok(true));
+        let failed = |answer: &Answer| matches!(answer, Answer::Error(_) | Answer::Refused(_));
+        assert!(!recorder.answers.iter().any(failed), "{:?}", recorder.answers);
+        assert_eq!(table.counts().refused, 0);
+        if lowered.when_full == WhenFull::Refuse {
+            assert_eq!(table.len(), 5, "a limit that refuses writes removes nothing");
+            let more = run(&store, &[(0, Command::Set(Set::new(b"f", b"4")))]);
+            assert_eq!(more, Err(Inadmissible::Full), "the next batch has the new limits");
+        }
+    }
+}
+
 fn mega_entry() -> u64 {
     entry_bytes(2, 1_000_000, &Meta::default())
 }
