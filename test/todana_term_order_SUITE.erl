@@ -20,6 +20,7 @@
     words_for_ends_may_be_keys/1,
     every_function_takes_terms/1,
     large_keys/1,
+    nested_maps_are_left_to_dirty_schedulers/1,
     keys_without_an_order_are_refused/1,
     pages_end_where_the_limit_says/1,
     options/1
@@ -42,6 +43,7 @@ all() ->
         words_for_ends_may_be_keys,
         every_function_takes_terms,
         large_keys,
+        nested_maps_are_left_to_dirty_schedulers,
         keys_without_an_order_are_refused,
         pages_end_where_the_limit_says,
         options
@@ -518,6 +520,24 @@ large_keys(_Config) ->
         {F, Rest} <- [{put, [v]}, {get, []}, {next, []},
                       {range, [last]}, {update_counter, [1]}]
     ].
+
+%% Each map copies the bytes of its keys.
+nested_maps_are_left_to_dirty_schedulers(_Config) ->
+    Bytes = binary:copy(~"k", 60_000),
+    Maps = fun(Depth, Inner) ->
+        lists:foldl(fun(N, Key) -> #{Key => N} end, Inner, lists:seq(1, Depth))
+    end,
+    Native = fun(Key) -> todana_nif:ordered_key(?TABLE, Key, false) end,
+    ?assertEqual(dirty, Native(Maps(250, Bytes))),
+    ?assertEqual(dirty, Native({Maps(100, Bytes), Maps(100, ~"")})),
+    ?assert(is_binary(Native(Maps(10, Bytes)))),
+    ?assert(is_binary(Native(Maps(250, ~"k")))),
+    Deep = Maps(250, Bytes),
+    ok = todana:put(?TABLE, Deep, v),
+    ?assertEqual({ok, v}, todana:get(?TABLE, Deep)),
+    ?assertEqual([{Deep, v}], todana:to_list(?TABLE)),
+    ?assertEqual({[{Deep, v}], done},
+                 todana:range(?TABLE, {included, Deep}, {included, Deep})).
 
 nested(Depth) ->
     lists:foldl(fun(_, Term) -> {Term} end, x, lists:seq(1, Depth)).

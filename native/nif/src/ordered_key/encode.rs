@@ -58,6 +58,10 @@ pub(crate) unsafe fn encode_prefix(
 /// Most keys fit into these bytes.
 const INITIAL_BYTES: usize = 64;
 
+/// Copying this many bytes takes as long as encoding a term. The bytes of a map that is inside the
+/// key of a map are copied once for each map around it.
+const COPIED_BYTES_PER_TERM: usize = 2 << 10;
+
 /// How numbers compare.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Numbers {
@@ -81,7 +85,7 @@ struct Encoder<'a> {
     ties: Vec<u8>,
     /// Number of ties of 0 since the last other tie.
     integers: usize,
-    /// Terms that may still be encoded.
+    /// Terms that may still be encoded. [`COPIED_BYTES_PER_TERM`] count as one.
     terms_left: usize,
     is_dirty: bool,
     wildcard: Option<Wildcard>,
@@ -109,7 +113,7 @@ impl<'a> Encoder<'a> {
         let env = self.env;
         // One iteration for each cell of a list.
         loop {
-            self.terms_left = self.terms_left.checked_sub(1).ok_or(Misuse::Encode)?;
+            self.count_terms(1)?;
             if self.to.len() > KEY_BYTES_MAX {
                 return too_long();
             }
@@ -151,6 +155,13 @@ impl<'a> Encoder<'a> {
             }
             return Ok(());
         }
+    }
+
+    /// [`Misuse::Encode`] if no terms are left.
+    #[inline]
+    fn count_terms(&mut self, terms: usize) -> Result<(), Misuse> {
+        self.terms_left = self.terms_left.checked_sub(terms).ok_or(Misuse::Encode)?;
+        Ok(())
     }
 
     fn size(&mut self, size: usize) -> Result<(), Misuse> {
@@ -295,6 +306,7 @@ impl<'a> Encoder<'a> {
             result.is_ok()
         });
         result?;
+        self.count_terms((self.to.len() - start) / COPIED_BYTES_PER_TERM)?;
         let keys = self.to.split_off(start);
         pairs.sort_unstable_by(|(one, _), (other, _)| keys[one.clone()].cmp(&keys[other.clone()]));
         for (key, _) in &pairs {
