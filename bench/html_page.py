@@ -17,8 +17,8 @@ def html(report, drawn) -> str:
     """The whole page; `drawn` has the plots of each experiment as SVG elements."""
     body = [
         "<header><h1>Five published experiments, measured again</h1>",
-        '<p class="lead">Each experiment was rebuilt and runs on one machine and a current runtime, with Todana beside the '
-        "arms of the authors. For each: the published finding, what of it today's run shows, and where Todana stands.</p>",
+        '<p class="lead">Each experiment was rebuilt and runs on one machine and a current runtime, with Todana added to '
+        "the authors' variants. For each: the published finding, what of it today's run shows, and where Todana stands.</p>",
         f'<div class="answers">{"".join(_answer(report, each) for each in report.sections)}</div></header>',
         _summary(report),
         *[_section(report, each, drawn.get(each.name, {})) for each in report.sections],
@@ -64,7 +64,7 @@ def _summary(report):
             on = f", Todana on {standing.back_end}" if standing.back_end else ""
             rows.append(_summary_row(standing.name + on + (", not confirmed" if standing.is_unconfirmed else ""), standing.counts, standing.ratios))
         if not section.contests:
-            rows.append(_summary_row("no arm of Todana", None, "-"))
+            rows.append(_summary_row("Todana takes no part", None, "-"))
     rows.append('<tr class="group"><th scope="rowgroup" colspan="6"><span>Todana, sum over all peers</span></th></tr>')
     rows += [_summary_row(f"on {back_end}" if back_end else f"local ({findings.local(report)})", counts, "") for back_end, counts in findings.totals(report).items()]
     heads = "".join(f'<th scope="col">{words}</th>' for words in ("Compared with", "", "Better", "Within the noise", "Worse", "Todana / peer"))
@@ -102,14 +102,15 @@ def _section(report, section, plots):
     lines.append(f'<figure><div class="plots">{cards}</div><figcaption>{BAND} Data: {raw}</figcaption></figure>')
     lines.append(
         f"<p><strong>Published.</strong> {text(section.finding)} <span class=\"published\">"
-        f"({text(published.SOURCES[section.name])})</span></p>"
+        f"({text(published.SETTINGS[section.name])})</span></p>"
+        f"<p><em>Publication:</em> {text(published.PUBLICATIONS[section.name])}.</p>"
     )
     if claims := report.claims(section):
         lines.append("<h3>Today</h3>" + _list([f"{_capital(claim.subject)}: {label}. {_capital(claim.figures)}." for claim, label in claims]))
     lines.append(f"<h3>{text(section.own)}</h3>")
     if section.contests:
         lines.append(_list([
-            (f"on {each.back_end}, " if each.back_end else "") + findings.compared(each) for each in report.standings(section)
+            findings.on_back_end(section, each.back_end, findings.compared(each)) for each in report.standings(section)
         ]))  # fmt: skip
         lost, close = findings.losses(report, section), findings.leanings(report, section)
         lines.append(f"<h3>Losses</h3>{_list(lost) or '<p>None beyond the noise.</p>'}")
@@ -151,8 +152,8 @@ def _provenance(report):
     gaps = f'<h3 id="gaps">Without figures</h3>{_list(missing)}' if missing else ""
     return (
         f'<section id="provenance"><h2>Provenance</h2>'
-        "<p>Figures are medians over the rounds, with the smallest and the largest below. The first round of each arm warms up and is "
-        'not counted; the arms of a configuration are interleaved. <span class="published">Published figures</span> come from the '
+        "<p>Figures are medians over the rounds, with the smallest and the largest below. The first round of each variant warms up and is "
+        'not counted; the variants of a configuration are interleaved. <span class="published">Published figures</span> come from the '
         "machines of their authors: compare shapes with them, not speeds.</p>"
         f"<dl>{rows}</dl>{gaps}</section>"
     )

@@ -6,12 +6,26 @@ They come from the machines of their authors: compare shapes with them, not spee
 from __future__ import annotations
 
 YEARS = {"e1": 2014, "e2": 2010, "e3": 2014, "e4": 2017, "e5": 2014}
-SOURCES = {
-    "e1": "published 2014, OTP 17.3, 16 cores / 32 threads",
-    "e2": "published 2010, a distributed store over a skip graph",
-    "e3": "published 2014, OTP 17.4, 10 hosts, median of 5 runs",
-    "e4": "published 2017, OTP 19, 2 cores / 4 threads",
-    "e5": "published 2014, Kyoto Tycoon 0.9.56, 4 cores / 8 threads",
+# Author, title and date. The titles are translated from Japanese, except that of E4.
+PUBLICATIONS = {
+    "e1": "sile, How to make the reads of a process like a key-value store scale with the cores in Erlang, Qiita, 2014-11-02, "
+    "https://qiita.com/sile/items/f3a2d2bea0135847523d",
+    "e2": "higepon, Concerns about the performance of Erlang servers that use gen_server, and their solution, 2010-02-03, "
+    "https://higepon.hatenablog.com/entry/20100203/1265186020",
+    "e3": "sile, Notes on measurements of the performance of distributed Erlang, Qiita, 2014-12-24, "
+    "https://qiita.com/sile/items/1852425f0f70e790ebea",
+    "e4": "tkyshm, erlang-bench, 2017, https://github.com/tkyshm/erlang-bench",
+    # By its subject and year: the copy that was read had no figures.
+    "e5": "probably shakemid, Support for Solaris event ports in Kyoto Tycoon, 2014-08-30, "
+    "https://shakemid.hatenablog.com/entry/20140830/1409370223",
+}
+# Where the figures come from.
+SETTINGS = {
+    "e1": "OTP 17.3, 16 cores / 32 threads",
+    "e2": "a distributed store over a skip graph",
+    "e3": "OTP 17.4, 10 hosts, median of 5 runs",
+    "e4": "OTP 19, 2 cores / 4 threads",
+    "e5": "Kyoto Tycoon 0.9.56, 4 cores / 8 threads",
 }
 
 # Reads per second by clients, 1,000 entries under integer keys.

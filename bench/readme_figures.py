@@ -146,7 +146,9 @@ def _row(label, _part, choose, pattern, higher_is_better, results):
         for each in (own, peers)
     ]
     verdict = {"better": "better", "noise": "within the noise", "worse": "**worse**"}[contest.verdict]
-    return [label, *shown, f"{contest.ratio:.2f}", verdict]
+    direction = f"{'more' if higher_is_better else 'less'} is better"
+    named = f"{label[:-1]}, {direction})" if label.endswith(")") else f"{label} ({direction})"
+    return [named, *shown, f"{contest.ratio:.2f}", verdict]
 
 
 def _median(rounds):

@@ -56,7 +56,9 @@ def e3(results) -> Section:
         "Point-to-point operations stay flat up to 256 nodes; operations that lock the whole cluster grow linearly; one "
         "process in the path stops scale-up.",
         "microseconds per operation", "", "", _claims(found, parts["scale_up"]), tables, panels, [],
-        no_arm="Todana has no names across nodes yet and takes no part. These figures are the baselines for them.", remarks=[
+        no_arm="Takes no part, because it has no names across nodes yet; these figures are the baselines for them.",
+        gist="Point-to-point operations stay flat as nodes are added, those that lock the cluster do not, and one process in the "
+        "path stops scale-up", remarks=[
             "All nodes share the cores of this machine; the published run had ten hosts. With many nodes, the figures also measure "
             "the shortage of cores.", *_left_out(parts["scale_up"]),
         ],

@@ -60,7 +60,8 @@ def e4(results) -> Section:
         [Panel("throughput", "Throughput", "messages", "replies per second", series),
          Panel("round-trip", f"p99 of a round trip, {counts[-1]:,} messages", "", "milliseconds", largest, bars=True)],
         contests,
-        remedy=PATHS["timer"], headline=(PATHS["timer"], PATHS["direct"]), own=f"The {PATHS['load']}", remarks=[
+        remedy=PATHS["timer"], headline=(PATHS["timer"], PATHS["direct"]), own=f"The {PATHS['load']}",
+        gist="A flooded on_heap mailbox collapses, off_heap is stable, and batching wins", remarks=[
             f"No code of Todana is in the path: the {PATHS['load']} is a pattern, written in `bench/e4.erl`. Its sender waits "
             "only for the answer to the previous list, and needs no timer.",
             "The timer buffer waits for 100 ms without a message before it sends the rest. This is a large part of a run of "
@@ -144,5 +145,5 @@ def _detail(cells, count, arms):
             values = tuple(each[name] / scale for each in result.get("rounds", ()) if each.get(name) is not None)
             row.append(missing(result) or (Cell(values, pattern, kind=_kind(arm)) if values else Cell(text="-")))
         rows.append(row)
-    heads = [("arm", ""), *[(words, "baseline") for words, _, _ in columns.values()]]
+    heads = [("variant", ""), *[(words, "baseline") for words, _, _ in columns.values()]]
     return Table(f"Outcome of {count:,} messages", heads, rows)

@@ -137,23 +137,48 @@ def today(report, section) -> str:
     return "; ".join(f"{label}: {', '.join(subjects)}" for label, subjects in by_label.items()) or "not measured well enough"
 
 
-def stands(report, section) -> str:
-    """How Todana compares with the peers that matter most, in one sentence."""
+def outcome(report, section) -> str:
+    """The same in fewer words: what of the finding is not reproduced, if most of it is."""
+    rest = [(claim, label) for claim, label in report.claims(section) if label != "reproduced"]
+    if not rest:
+        return today(report, section) if not section.claims else "reproduced"
+    if len(rest) == len(section.claims):
+        return today(report, section)
+    return "reproduced, except that " + ", and that ".join(f"{claim.subject} ({label})" for claim, label in rest)
+
+
+def stands(report, section, is_brief=False) -> str:
+    """How Todana compares with the peers that matter most, in one or two sentences; `is_brief` leaves out the noise and the ratios."""
     if section.no_arm or not section.contests:
-        return section.no_arm or "No arm of Todana is in this run."
+        return section.no_arm or "No variant of Todana is in this run."
     chosen = [each for each in report.standings(section) if each.peer in section.headline]
     parts = []
     for number, back_end in enumerate(dict.fromkeys(each.back_end for each in chosen)):
         # Of the back ends that are not the default, the losses only.
         found = [each for each in chosen if each.back_end == back_end and (number == 0 or each.of("worse", "worse?"))]
-        words = "; ".join(compared(each, only_losses=number > 0) for each in found)
+        words = "; ".join(compared(each, only_losses=number > 0, is_brief=is_brief) for each in found)
         if words:
-            parts.append(f"on {back_end}, {words}" if back_end else words)
+            parts.append(on_back_end(section, back_end, words, "it" if number else "Todana"))
     text = ". ".join(each[0].upper() + each[1:] for each in parts) + "."
-    return text if section.own == "Todana" else f"{section.own} is {text[0].lower()}{text[1:]}"
+    if section.own == "Todana":
+        return text
+    own = section.own[0].lower() + section.own[1:]
+    return f"Takes no part; a pattern, {own}, {section.verb} {text[0].lower()}{text[1:]}"
 
 
-def compared(standing, only_losses=False) -> str:
+def on(back_end) -> str:
+    """A back end in words: ``on `native` (default)``."""
+    name, *rest = back_end.split(" ", 1)
+    return " ".join([f"on `{name}`", *rest])
+
+
+def on_back_end(section, back_end, words, who="Todana") -> str:
+    """What a sentence says of a back end; without a back end, the words alone."""
+    verb = "is" if words.startswith("within") else section.verb
+    return f"{on(back_end)}, {who} {verb} {words}" if back_end else words
+
+
+def compared(standing, only_losses=False, is_brief=False) -> str:
     """One standing in words, without the names of the configurations."""
     section, total = standing.section, len(standing.judged)
     parts = []
@@ -163,16 +188,25 @@ def compared(standing, only_losses=False) -> str:
         found = standing.of(verdict)
         if found and not (only_losses and verdict.startswith("better")):
             part = f"{words} {standing.peer if not parts else 'it'} in {len(found)} of {total} configurations"
-            if verdict.startswith("worse"):
-                part += f" ({times([contest.ratio for contest in found])} its {section.figure})"
+            if verdict.startswith("worse") and not is_brief:
+                part += f" ({_of_peer(standing, found)})"
             parts.append(part + (f" ({UNCONFIRMED})" if verdict.endswith("?") else ""))
     noise = standing.of("noise")
-    if noise and not only_losses:
+    if noise and not only_losses and not (is_brief and parts):
         rest = f"within the noise in {len(noise)}" if parts else f"within the noise of {standing.peer} in all {total}"
         parts.append(rest)
     if not standing.of("worse", "worse?") and len(noise) < total:
-        parts.append(f"{section.worse.split()[0]} in none")
+        parts.append(f"never {section.worse.split()[0]}")
     return ", ".join(parts)
+
+
+def _of_peer(standing, found, whose="the") -> str:
+    """The ratios of medians in words: `0.66 of the rate of ETS`, or `of its rate`."""
+    ratios = times([contest.ratio for contest in found])
+    figure = "rate" if found[0].higher_is_better else standing.section.figure
+    if found[0].higher_is_better:
+        ratios = f"{ratios.removesuffix(' times')} of"
+    return f"{ratios} {whose} {figure}" + (f" of {standing.peer}" if whose == "the" else "")
 
 
 def losses(report, section, are_named=True) -> list[str]:
@@ -181,9 +215,8 @@ def losses(report, section, are_named=True) -> list[str]:
     for standing in report.standings(section):
         for verdict, note in (("worse", ""), ("worse?", f" ({UNCONFIRMED})")):
             if found := standing.of(verdict):
-                who = f"{section.own} on {standing.back_end}" if standing.back_end else section.own
-                ratios = times([contest.ratio for contest in found])
-                lines.append(f"{who}: {ratios} the {section.figure} of {standing.name} in {_where(found, standing, are_named)}{note}")
+                who = f"{section.own} {on(standing.back_end)}" if standing.back_end else section.own
+                lines.append(f"{who}: {_of_peer(standing, found)} in {_where(found, standing, are_named)}{note}")
     return lines
 
 
@@ -213,12 +246,12 @@ def brief(report) -> str:
     for section in report.sections:
         for standing in report.standings(section):
             if section.own == "Todana" and (count := standing.counts[-1]):
-                peer = standing.peer + (f" on `{standing.back_end}`" if standing.back_end else "")
+                peer = standing.peer + (f" ({on(standing.back_end)})" if standing.back_end else "")
                 lost[peer] = lost.get(peer, 0) + count
-    named = ", ".join(f"{peer} {count}" for peer, count in sorted(lost.items(), key=lambda item: -item[1]))
+    named = ", ".join(f"{count} against {peer}" for peer, count in sorted(lost.items(), key=lambda item: -item[1]))
     return (
         f"In the run of {facts['date']} ({facts['cpu']}, {facts['cores']} cores, commit {facts['versions']['todana']}) Todana was, "
-        f"{'; '.join(parts)}. " + (f"Configurations lost, by peer: {named}." if named else "It lost in no configuration.")
+        f"{'; '.join(parts)}. " + (f"Configurations lost: {named}." if named else "It lost in no configuration.")
     )
 
 
@@ -227,8 +260,9 @@ def leanings(report, section) -> list[str]:
     lines = []
     for standing in report.standings(section):
         if found := [contest for contest in standing.of("noise") if contest.is_worse]:
-            on = f" (Todana on {standing.back_end})" if standing.back_end else ""
-            lines.append(f"{standing.name}{on}: {len(found)} of {len(standing.judged)}, at {times([each.ratio for each in found])} its figure")
+            where = f" (Todana {on(standing.back_end)})" if standing.back_end else ""
+            ratios = _of_peer(standing, found, whose="its")
+            lines.append(f"{standing.name}{where}: {len(found)} of {len(standing.judged)}, at {ratios}")
     return lines
 
 
@@ -258,7 +292,7 @@ def rule(report) -> str:
 
 
 def local(report) -> str:
-    """The experiments whose arms of Todana have no back end: `E1, E2`."""
+    """The experiments whose variants of Todana have no back end: `E1, E2`."""
     names = [each.name.upper() for each in report.sections if each.own == "Todana" and any(not found.back_end for found in each.contests)]
     return ", ".join(names)
 

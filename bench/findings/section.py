@@ -140,10 +140,13 @@ class Section:
     contests: list
     # The published remedy, as the contests call it, and the peers that the summary names.
     remedy: str = ""
+    # The finding and how Todana compares, in the words of the first lines of a page: `is` faster, `uses` less CPU.
+    gist: str = ""
+    verb: str = "is"
     headline: tuple = ()
     remarks: list = dataclasses.field(default_factory=list)
     failed: str = ""
-    # Whose arm the contests are about, and why there is none.
+    # Whose variant the contests are about, and why there is none.
     own: str = "Todana"
     no_arm: str = ""
 

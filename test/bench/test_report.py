@@ -112,8 +112,8 @@ def test_the_table_of_readme_names_run_and_verdicts(tmp_path):
     report(directory, "--readme", page)
     text = " ".join(page.read_text().split())
     assert "2020-01-01, commit abc1234" in text and "Redis 7.0.15 and memcached 1.6.18" in text
-    assert "| Local reads of 64 bytes, 1 process (million/s) | 1.10 | ETS 3.10 | 0.35 | **worse** |" in text
-    assert "| Resident bytes per entry, key and value of 16 bytes | 61 | Redis 101 | 0.60 | better |" in text
+    assert "| Local reads of 64 bytes, 1 process (million/s, more is better) | 1.10 | ETS 3.10 | 0.35 | **worse** |" in text
+    assert "| Resident bytes per entry, key and value of 16 bytes (less is better) | 61 | Redis 101 | 0.60 | better |" in text
     assert "better than the best peer in 1, within the noise in 0 and worse in 1: local reads per second (1 of 1)" in text
 
 
