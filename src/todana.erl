@@ -975,8 +975,8 @@ A page of records, and the cursor of the next page. `count` is the approximate
 number of records in the page (default 100).
 
 A record that exists from the first page to the last is returned at least once;
-a record that is created or removed meanwhile may be returned. No lock is held
-between pages, and a cursor costs nothing to keep or to drop.
+a record that is inserted or removed during the scan may or may not be returned.
+No lock is held between pages, and a cursor costs nothing to keep or to drop.
 
 A page consists of whole shards of the table (`t:open_options/0`). If the shards
 have more than 1,024 records on average, a page has at least as many, and a
