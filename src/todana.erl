@@ -1150,8 +1150,9 @@ events(Subscription) ->
     answer(events, [Subscription], todana_subscription:events(Subscription)).
 
 -doc """
-Ends a subscription. Its messages are removed from the caller's mailbox, and no
-more follow.
+Ends a subscription. It sends no more messages, and those in the caller's
+mailbox are removed: if another process than the subscriber calls this, messages
+may be left in the subscriber's mailbox.
 """.
 -spec unsubscribe(subscription()) -> ok.
 unsubscribe(Subscription) ->

@@ -22,6 +22,8 @@ subscription_test_() ->
                 {"the subscriber dies", fun dead_subscriber/0},
                 {"the subscriber is killed while others write", fun killed/0},
                 {"unsubscribed", fun unsubscribed/0},
+                {"unsubscribed while the table is closed",
+                 {timeout, 120, fun unsubscribed_while_closed/0}},
                 {"not too many", fun too_many/0},
                 {"misuse", fun misuse/0},
                 {"network clients", fun network/0},
@@ -367,6 +369,36 @@ unsubscribed() ->
     nothing_follows(S),
     ok = todana:unsubscribe(S),
     ?assertMatch([{put, ~"a", _}, {put, ~"b", _}], next(Other)).
+
+%% The table's closing ends one subscription after another, and takes most of
+%% the time for freeing their queues. When the message of one arrives, the next
+%% one is about to end.
+unsubscribed_while_closed() ->
+    [unsubscribed_while_closed(open(#{})) || _ <- lists:seq(1, 12)].
+
+unsubscribed_while_closed(T) ->
+    Subscriptions = [subscribe(T) || _ <- lists:seq(1, 12)],
+    %% The queue frees each key of this size by itself.
+    [ok = todana:put(T, <<N:70_000>>, ~"") || N <- lists:seq(1, 900)],
+    Self = self(),
+    Closer = spawn_link(fun() ->
+        ok = todana:close(T),
+        Self ! {self(), closed}
+    end),
+    unsubscribe_next(Subscriptions),
+    receive {Closer, closed} -> ok end,
+    [?assertEqual(0, waiting(S)) || S <- Subscriptions].
+
+unsubscribe_next([Ended, Next | Others]) ->
+    receive
+        {todana, Ended, closed} -> ok
+    after ?TIMEOUT_MS -> error(not_told)
+    end,
+    ok = todana:unsubscribe(Next),
+    ok = todana:unsubscribe(Ended),
+    unsubscribe_next(Others);
+unsubscribe_next([]) ->
+    ok.
 
 too_many() ->
     T = open(#{}),

@@ -72,33 +72,43 @@ fn tell(subscription: &ResourceRef<Subscription>, word: Atom) {
 }
 
 impl Subscription {
-    /// Ends it. False if it had ended before. Afterwards the subscriber receives only what the
-    /// caller sends.
-    fn end(&self) -> bool {
-        let Some(observed) = self.observed.lock().take() else { return false };
+    /// Ends it and calls `finish`, or does nothing if it has ended before. When this returns, the
+    /// subscriber receives no more messages, whichever thread ended the subscription.
+    fn end(&self, finish: impl FnOnce()) {
+        // Held until the last message is sent: another thread that ends the subscription waits for
+        // it. No observer takes this lock, so `forget` may wait for observers meanwhile.
+        let mut observed = self.observed.lock();
+        let Some(ended) = observed.take() else { return };
         // Returns when no report of a change is in progress.
-        observed.store.forget(&observed.observer);
-        observed.store.subscriptions().lock().retain(|other| !std::ptr::eq(&**other, self));
+        ended.store.forget(&ended.observer);
+        ended.store.subscriptions().lock().retain(|other| !std::ptr::eq(&**other, self));
         self.queue.clear();
-        // Last: the observer may own the last reference to this subscription.
+        finish();
         drop(observed);
-        true
+        // Last: the observer may own the last reference to this subscription.
+        drop(ended);
+    }
+
+    /// Calls `send` unless the subscription has ended.
+    fn unless_ended(&self, send: impl FnOnce()) {
+        let observed = self.observed.lock();
+        if observed.is_some() {
+            send();
+        }
     }
 }
 
 impl Watched for Subscription {
     fn down(&self) {
-        self.end();
+        self.end(|| ());
     }
 }
 
-/// Ends the subscriptions of a closed table, and informs the subscribers.
+/// Ends the subscriptions of a table, and informs the subscribers.
 pub(crate) fn end_all(store: &Store) {
     let subscriptions = std::mem::take(&mut *store.subscriptions().lock());
     for subscription in subscriptions {
-        if subscription.end() {
-            tell(&subscription, atoms::closed());
-        }
+        subscription.end(|| tell(&subscription, atoms::closed()));
     }
 }
 
@@ -151,7 +161,7 @@ fn open<'a>(
     drop(observed);
     if !SUBSCRIPTION.watch(raw_env, &subscription, &subscriber) {
         // The process is about to die.
-        subscription.end();
+        subscription.end(|| ());
     }
     // SAFETY: the term was made in this environment.
     let term = unsafe { Term::new(env, subscription.term(raw_env)) };
@@ -205,7 +215,7 @@ fn events<'a>(env: Env<'a>, subscription: Term<'a>) -> Term<'a> {
     let (batch, more) = subscription.queue.take();
     let list = list_of(raw_env, subscription.codec, &batch);
     if more {
-        tell(&subscription, atoms::ready());
+        subscription.unless_ended(|| tell(&subscription, atoms::ready()));
     }
     erts::consume_timeslice(raw_env, started.elapsed());
     // SAFETY: the list was made in this environment.
@@ -244,7 +254,7 @@ fn unsubscribe<'a>(env: Env<'a>, subscription: Term<'a>) -> Term<'a> {
     // SAFETY: both belong to the present call.
     match unsafe { SUBSCRIPTION.get(env.as_c_arg(), subscription.as_c_arg()) } {
         Some(subscription) => {
-            subscription.end();
+            subscription.end(|| ());
             atoms::ok().encode(env)
         }
         None => Misuse::Argument(1, atoms::not_a_subscription()).term(env),
