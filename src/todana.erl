@@ -1122,7 +1122,7 @@ first and then reads the table misses nothing.
 
 The subscription ends with the process, with `unsubscribe/1`, or when the table
 is closed. In the last case the process receives `{todana, Subscription,
-closed}`.
+closed}`; also if the module `todana_nif` is deleted, purged and loaded again.
 
     init(Table) ->
         {ok, Subscription} = todana:subscribe(Table, #{prefix => ~"user:"}),

@@ -25,6 +25,7 @@
     the_sweeper_frees_memory/1,
     closing_while_reading/1,
     reloading_the_library/1,
+    reloading_ends_subscriptions/1,
     a_late_unload_leaves_the_new_server/1,
     a_server_that_was_stopped_comes_back/1,
     values_are_whole_while_rewritten/1
@@ -48,6 +49,7 @@ all() ->
         the_sweeper_frees_memory,
         closing_while_reading,
         reloading_the_library,
+        reloading_ends_subscriptions,
         a_late_unload_leaves_the_new_server,
         a_server_that_was_stopped_comes_back,
         values_are_whole_while_rewritten
@@ -344,6 +346,53 @@ reloading_the_library(_Config) ->
     is_kept(kept),
     {ok, _} = application:ensure_all_started(todana),
     is_kept(kept).
+
+%% After a purge, no function knows the terms of the earlier instance.
+reloading_ends_subscriptions(_Config) ->
+    {ok, _} = application:ensure_all_started(todana),
+    Tables = [reloaded, db0],
+    [{ok, _} = todana:open(Table, #{}) || Table <- Tables],
+    [reloading_keeps(Table) || Table <- Tables],
+    Ended = [subscribed(Table) || Table <- Tables, _ <- [1, 2]],
+    %% Its processes would load the module between these steps.
+    ok = application:stop(todana),
+    _ = code:purge(todana_nif),
+    true = code:delete(todana_nif),
+    _ = code:purge(todana_nif),
+    {module, todana_nif} = code:load_file(todana_nif),
+    {ok, _} = application:ensure_all_started(todana),
+    ?assertEqual([closed || _ <- Ended], [message(S) || S <- Ended]),
+    [
+        begin
+            ?assertMatch(#{subscriptions := 0}, todana:stats(Table)),
+            ok = todana:put(Table, ~"k", ~"v")
+        end
+     || Table <- Tables
+    ],
+    [receive {todana, S, _} = M -> error(M) after 0 -> ok end || S <- Ended],
+    [?assertError(badarg, todana:events(S)) || S <- Ended],
+    [reloading_keeps(Table) || Table <- Tables],
+    1 = todana:clear(db0).
+
+%% A load that replaces the present code keeps subscriptions.
+reloading_keeps(Table) ->
+    S = subscribed(Table),
+    _ = code:purge(todana_nif),
+    {module, todana_nif} = code:load_file(todana_nif),
+    ok = todana:put(Table, ~"k", ~"v"),
+    ?assertEqual(ready, message(S)),
+    ?assertMatch([{put, ~"k", _}], todana:events(S)),
+    ok = todana:unsubscribe(S).
+
+subscribed(Table) ->
+    {ok, S} = todana:subscribe(Table, #{}),
+    S.
+
+message(Subscription) ->
+    receive
+        {todana, Subscription, Word} -> Word
+    after 10_000 -> error({no_message, Subscription})
+    end.
 
 %% A purged instance of the library is unloaded when its last resource is
 %% collected. By then the next instance has its own server. Runs in a separate

@@ -165,7 +165,7 @@ unsafe extern "C" fn load(
             return false;
         }
         todana_table::set_pin_release(values::release_pin);
-        tables::renew_handles();
+        tables::renew_resources();
         todana_table::malloc::join_freed_blocks();
         // SAFETY: the BEAM passes a valid location for our private data.
         unsafe { *private = Instance::new().private() };

@@ -11,8 +11,9 @@
 //! The table's list of observers owns a reference to the resource, and so does the [`Store`], which
 //! ends its subscriptions when the table is closed. [`Subscription::end`] gives up both references:
 //! it is called when the subscriber unsubscribes, when the subscriber dies (the BEAM's monitor
-//! calls it through [`Watched::down`]), and when the table is closed. A term of the subscription
-//! that still exists then refers to an empty queue and to no table.
+//! calls it through [`Watched::down`]), when the table is closed, and when the module is loaded
+//! after it was deleted and purged. A term of the subscription that still exists then refers to an
+//! empty queue and to no table.
 
 use crate::codec::{self, Decoded, EncodeBuffer, Misuse};
 use crate::erts::{self, Raw, RawEnv, ResourceRef, ResourceType, Watched};

@@ -58,11 +58,18 @@ struct Open {
 /// The references that keep open tables alive.
 static OPEN: Mutex<Vec<Open>> = Mutex::new(Vec::new());
 
-/// Makes new handles: those made before the library was unloaded have a type that no longer exists.
-pub(crate) fn renew_handles() {
-    for open in OPEN.lock().iter_mut() {
+/// For the first load, and for a load after the module was deleted and purged. In the second case
+/// the resources of open tables have types that this instance does not know. Makes new handles, and
+/// ends the subscriptions, whose terms the subscribers could no longer use.
+pub(crate) fn renew_resources() {
+    let mut open = OPEN.lock();
+    for open in open.iter_mut() {
         open.handle = HANDLE.make(Arc::clone(&open.store), 0);
     }
+    let stores: Vec<Arc<Store>> = open.iter().map(|open| Arc::clone(&open.store)).collect();
+    // Look-ups of handles wait for this lock, and the ends of subscriptions wait for writers.
+    drop(open);
+    stores.iter().for_each(|store| subscription::end_all(store));
 }
 
 /// An atom's term as a word.
