@@ -171,10 +171,7 @@ impl Core {
     }
 
     fn must_evict(&self) -> bool {
-        self.limits.any()
-            && !self.limits.refuse()
-            && (self.len() > self.limits.entries_max() as u64
-                || self.bytes() as i64 > self.limits.bytes_aim())
+        self.limits.must_evict(self.len() as i64, self.bytes() as i64)
     }
 
     /// Records that a limit refused a write for lack of room that eviction can make. Eviction then
@@ -185,7 +182,7 @@ impl Core {
         // A write that never fits requests nothing: everything else would be evicted for it, in
         // vain.
         match (refused_by, &self.budget) {
-            (Refusal::Own, _) if added_bytes <= self.limits.bytes_max() => {
+            (Refusal::Own, _) if added_bytes <= self.limits.bytes().max => {
                 self.limits.want(added_bytes);
             }
             (Refusal::Shared, Some(budget)) if added_bytes <= budget.bytes_max() => {
@@ -407,7 +404,7 @@ mod tests {
     fn wanted(table: &Table) -> [i64; 2] {
         let (limits, budget) = (&table.core().limits, &table.core().budget);
         let shared = budget.as_ref().map_or(0, |budget| budget.bytes_max() - budget.bytes_aim());
-        [limits.bytes_max() - limits.bytes_aim(), shared]
+        [limits.wanted_bytes(), shared]
     }
 
     #[test]

@@ -267,7 +267,7 @@ mod tests {
         let limits = Limits { bytes_max: Some(100_000), ..Limits::default() };
         let core = Core::new(Options { limits, ..Options::default() });
         assert_eq!(core.reserve(&core.limits_now(), &growth(1, 200_000)).err(), Some(Full));
-        assert_eq!(core.limits.bytes_aim(), 100_000);
+        assert_eq!(core.limits.wanted_bytes(), 0);
     }
 
     #[test]

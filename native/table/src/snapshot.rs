@@ -46,7 +46,7 @@ use hashbrown::{HashTable, hash_table};
 
 use crate::core::Core;
 use crate::entry::{Alias, Entry, EntryBox};
-use crate::limits::WhenFull;
+use crate::limits::Maximum;
 use crate::reaper;
 use crate::shard::Records;
 use crate::table::Table;
@@ -218,16 +218,14 @@ impl Core {
     }
 
     fn is_too_much(&self, kept: i64, all_kept: i64) -> bool {
-        let beyond = |bytes: i64, kept: i64, max: i64, refuse: bool| {
+        let beyond = |bytes: i64, kept: i64, Maximum { max, refuse }: Maximum| {
             max != i64::MAX && kept > if refuse { max - bytes } else { max / KEPT_SHARE }
         };
-        let limits = &self.limits;
-        beyond(self.bytes() as i64, kept, limits.bytes_max(), limits.refuse())
-            || self.budget.as_ref().is_some_and(|budget| {
-                let refuse = budget.when_full() == WhenFull::Refuse;
-                let max = budget.bytes_max.load(Relaxed);
-                beyond(budget.bytes.load(Relaxed), all_kept, max, refuse)
-            })
+        beyond(self.bytes() as i64, kept, self.limits.bytes())
+            || self
+                .budget
+                .as_ref()
+                .is_some_and(|budget| beyond(budget.bytes.load(Relaxed), all_kept, budget.limit()))
     }
 }
 
