@@ -97,7 +97,8 @@ report: deps ## write the pages of raw results, without measuring
 docs: build ## write the pages that are generated from tables in the code
 	@TODANA_WRITE_DOCS=1 $(CARGO) test --quiet --locked $(NATIVE) \
 		-p todana_protocol --features testing written
-	@bin/todana config reference > docs/configuration.md
+	@bin/todana config reference > _build/configuration.md
+	@mv _build/configuration.md docs/configuration.md
 
 toolchain: ## download Erlang/OTP and rebar3 if the host has none
 	@tools/toolchain

@@ -43,8 +43,8 @@ const DIFFERENCES: &[(&str, &[&str])] = &[
             "`slabs`, `lru`, `lru_crawler`, `watch`, `cache_memlimit`, `refresh_certs`, `stats \
              detail` and `stats cachedump`: `ERROR`. `stats sizes` is disabled, `stats items` \
              reports all records in class 1, `stats slabs` reports totals only.",
-            "Features later than 1.6.18: the flags `E` (a token that the client chooses), `S` and \
-             `x` are invalid; `N` of `ms` is accepted and has no effect.",
+            "Flags later than 1.6.18: `E` (a token that the client chooses), `S` and `x` are \
+             invalid. `N` of `ms` is accepted, but has no effect.",
             "`shutdown` answers `ERROR: shutdown not enabled`, as memcached does unless it is \
              enabled. `verbosity` has no effect.",
         ],

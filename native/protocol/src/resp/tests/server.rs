@@ -27,7 +27,7 @@ fn a_list_of_all_commands_has_the_subcommands() {
 }
 
 #[test]
-fn the_table_of_commands_is_told() {
+fn command_describes_the_commands_of_the_table() {
     script(
         r#"
         > COMMAND COUNT
