@@ -195,11 +195,23 @@ describe({integer, Min, Max, Without}) ->
     lists:concat([describe({integer, Min, Max}), ", or `", Without, "`"]);
 describe({bytes, Min, Max}) ->
     lists:concat([
-        "a size from ", bytes(Min), " to ", bytes(Max),
-        ", such as 512mb or 2gb"
+        "a size from ", bytes(Min), " to ", bytes(Max), examples(Min, Max)
     ]);
 describe({bytes, Min, Max, Without}) ->
     lists:concat([describe({bytes, Min, Max}), ", or `", Without, "`"]);
 describe({choice, Words}) ->
     Quoted = ["`" ++ atom_to_list(Word) ++ "`" || Word <- Words],
     "one of " ++ lists:flatten(lists:join(", ", Quoted)).
+
+%% The largest two that the option accepts.
+-spec examples(non_neg_integer(), non_neg_integer()) -> string().
+examples(Min, Max) ->
+    Sizes = [
+        1 bsl 10, 16 bsl 10, 512 bsl 10, 8 bsl 20, 64 bsl 20, 512 bsl 20,
+        2 bsl 30
+    ],
+    case lists:reverse([bytes(N) || N <- Sizes, N >= Min, N =< Max]) of
+        [Large, Small | _] -> lists:concat([", such as ", Small, " or ", Large]);
+        [One] -> ", such as " ++ One;
+        [] -> ""
+    end.

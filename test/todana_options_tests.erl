@@ -51,8 +51,12 @@ both_sides_have_the_same_options_test() ->
     ],
     Native = todana_nif:server_options(),
     Names = fun(Options) -> lists:sort([Name || {Name, _, _} <- Options]) end,
-    ?assertEqual(erlang_only(), Names(Erlang) -- Names(Native)),
-    ?assertEqual([], Names(Native) -- Names(Erlang)),
+    Where =
+        "Erlang: src/todana_options.erl; native: native/server/src/config.rs, "
+        "native/protocol/src/host.rs, native/protocol/src/kyoto/settings.rs; "
+        "read by Erlang only: erlang_only/0 below",
+    ?assertEqual(erlang_only(), Names(Erlang) -- Names(Native), Where),
+    ?assertEqual([], Names(Native) -- Names(Erlang), Where),
     Compared = [
         Option
      || {Name, _, _} = Option <- Erlang,
@@ -60,7 +64,27 @@ both_sides_have_the_same_options_test() ->
     ],
     ?assert(length(Compared) > 25),
     %% What differs is printed as both sides have it.
-    ?assertEqual(Native -- Compared, Compared -- Native).
+    ?assertEqual(Native -- Compared, Compared -- Native, Where).
+
+the_form_of_a_size_has_examples_in_its_range_test() ->
+    Sizes = [
+        {Name, Type}
+     || #{name := Name, type := Type} <- todana_options:all(),
+        is_tuple(Type), element(1, Type) =:= bytes
+    ],
+    ?assert(length(Sizes) > 5),
+    [
+        ?assertMatch({{ok, _}, _}, {todana_option_type:parse(Type, Text), Name})
+     || {Name, Type} <- Sizes,
+        {match, [Texts]} <- [
+            re:run(
+                todana_option_type:describe(Type),
+                "such as ([a-z0-9 ]+)",
+                [{capture, all_but_first, list}]
+            )
+        ],
+        Text <- string:split(Texts, " or ")
+    ].
 
 a_wrong_setting_is_badarg_and_named_test() ->
     {ok, Options} = todana_config:embedded(),
