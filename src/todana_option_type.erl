@@ -211,7 +211,7 @@ examples(Min, Max) ->
         2 bsl 30
     ],
     case lists:reverse([bytes(N) || N <- Sizes, N >= Min, N =< Max]) of
-        [Large, Small | _] -> lists:concat([", such as ", Small, " or ", Large]);
+        [Large, Small | _] -> ", such as " ++ Small ++ " or " ++ Large;
         [One] -> ", such as " ++ One;
         [] -> ""
     end.

@@ -55,8 +55,9 @@ const DIFFERENCES: &[&str] = &[
     "`SCAN` returns whole shards, and so may return more than COUNT keys. Cursors count shards. A \
      COUNT above 4,096 has the effect of 4,096.",
     "`KEYS` runs in slices, and the server serves other clients in between. It returns every key \
-     that exists from its beginning to its end, once. Keys that are created or removed during \
-     the command may or may not be returned. More than 256 MiB of keys, with 8 bytes added for each, are an error.",
+     that exists from its beginning to its end, once. Keys that are created or removed \
+     during the command may or may not be returned. More than 256 MiB of \
+     keys, with 8 bytes added for each, are an error.",
     "`DEL`, `UNLINK`, `EXISTS`, `TOUCH` and `MGET` are atomic up to 4,096 keys; with more, each \
      group of 4,096 keys is atomic. `MSET` and `MSETNX` are atomic and accept at most 8,192 pairs. \
      Replies of more than 256 KiB to KEYS, SCAN, RANGE, PREFIX, MGET and EXEC, and larger values, \
