@@ -101,14 +101,15 @@ const CHAPTERS: &[(&str, &[&str])] = &[
     ),
     (
         "Inputs of every procedure",
-        &["`WAIT` is the name of a signal. The procedure waits for this signal before it does \
-             anything. `WAITTIME` is the longest wait in seconds, at most a day. The default is \
-             30; it also applies if the text is not a number above 0. If the client \
-             closes the connection, or its sending side, the wait ends. `DB` is the number or the name of a database, 0 by default. \
-             `CUR` creates a cursor in that database if the connection has none with this number. \
-             `SIGNAL` is the name of a signal that the server sends afterwards, even if the \
-             procedure failed: to one waiting client, or with `SIGNALBROAD` to all of them. \
-             `SIGNALED` is the number of clients that were waiting."],
+        &["`WAIT` is the name of a signal. The procedure waits for this signal before it \
+             does anything. `WAITTIME` is the longest wait in seconds, at most a day. The \
+             default is 30; it also applies if the text is not a number above 0. If the \
+             client closes the connection, or its sending side, the wait ends. `DB` is the \
+             number or the name of a database, 0 by default. `CUR` creates a cursor in that \
+             database if the connection has none with this number. `SIGNAL` is the name of a \
+             signal that the server sends afterwards, even if the procedure failed: to one \
+             waiting client, or with `SIGNALBROAD` to all of them. `SIGNALED` is the number \
+             of clients that were waiting."],
     ),
     (
         "Numbers and times",
