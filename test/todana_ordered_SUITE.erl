@@ -313,8 +313,10 @@ stable_keys_are_seen_once(_Config) ->
      || _ <- lists:seq(1, 10),
         Options <- [#{limit => 50}, #{limit => 50, reverse => true}]
     ],
-    Folded = fold(?TABLE),
+    Folded = lists:reverse(todana:fold(fun pair/3, [], ?TABLE)),
     ?assertEqual(Stable, [K || {K, ~"stays"} <- Folded]),
+    Listed = todana:to_list(?TABLE),
+    ?assertEqual(Stable, [K || {K, ~"stays"} <- Listed]),
     [begin unlink(Pid), exit(Pid, kill) end || Pid <- Churns],
     ok = todana:close(?TABLE).
 
