@@ -9,6 +9,7 @@ use crate::databases::{DATABASES, DatabaseMap, LockedTables};
 use crate::dispatch::dispatch;
 use crate::foresight::{self, Foresight};
 use crate::keys::{Transfer, transfer};
+use crate::pairs::prefetch_few;
 use crate::plan::{Batch, Plan};
 use crate::scope::{Across, NO_CLEAR, Scope, is_due};
 use crate::work::{self, BATCH_UNITS_MAX};
@@ -237,13 +238,11 @@ fn watches_hold(
     now_ms: u64,
 ) -> bool {
     batch.watches.chunks(PREFETCH_KEYS_MAX).all(|watches| {
-        let mut keys = [&[][..]; PREFETCH_KEYS_MAX];
-        keys.iter_mut().zip(watches).for_each(|(place, watch)| *place = &watch.key);
         let same = watches.iter().all(|watch| watch.database == watches[0].database);
         if let Some(index) = map.index(watches[0].database).filter(|_| same)
             && let Some(table) = &tables[index]
         {
-            table.prefetch(&keys[..watches.len()]);
+            prefetch_few(table, watches.iter().map(|watch| &*watch.key));
         }
         watches.iter().all(|watch| watch.holds(map, tables, now_ms))
     })

@@ -133,11 +133,8 @@ pub(crate) fn set_many<K: Keyspace, R: Reply>(
     if refuses {
         each_key(space, pairs, |position, key| {
             if !superseded.contains(&position) {
-                let present = |entry: Option<Entry<'_>>| entry.map(|entry| entry.bytes() as u64);
-                let present = space.read(key, now_ms, present);
-                growth.entries += u64::from(present.is_none());
                 let bytes = prepared[position].bytes() as u64;
-                growth.bytes += bytes.saturating_sub(present.unwrap_or(0));
+                count_growth(&mut growth, space, key, bytes, now_ms);
             }
         });
     }
@@ -164,16 +161,36 @@ pub(crate) fn set_many<K: Keyspace, R: Reply>(
 /// Visits the keys, while prefetching the next ones.
 fn each_key<K: Keyspace>(space: &K, pairs: &Pairs<'_>, mut visit: impl FnMut(usize, &[u8])) {
     for (chunk, pairs) in pairs.pairs.chunks(PREFETCH_KEYS_MAX).enumerate() {
-        let mut keys = [&[][..]; PREFETCH_KEYS_MAX];
-        for (place, (key, _)) in keys.iter_mut().zip(pairs) {
-            *place = key;
-        }
-        let keys = &keys[..pairs.len()];
-        if keys.len() > 1 {
-            space.prefetch(keys);
-        }
-        for (at, key) in keys.iter().enumerate() {
+        prefetch_few(space, pairs.iter().map(|(key, _)| *key));
+        for (at, (key, _)) in pairs.iter().enumerate() {
             visit(chunk * PREFETCH_KEYS_MAX + at, key);
         }
     }
+}
+
+/// Prefetches the memory that these keys need, at most [`PREFETCH_KEYS_MAX`]. A single key has
+/// nothing to overlap the fetch with.
+pub(crate) fn prefetch_few<'a, K: Keyspace>(space: &K, keys: impl Iterator<Item = &'a [u8]>) {
+    let mut few = [&[][..]; PREFETCH_KEYS_MAX];
+    let mut len = 0;
+    for (place, key) in few.iter_mut().zip(keys) {
+        (*place, len) = (key, len + 1);
+    }
+    if len > 1 {
+        space.prefetch(&few[..len]);
+    }
+}
+
+/// Adds what an entry of `bytes` for this key adds to the table.
+pub(crate) fn count_growth<K: Keyspace>(
+    growth: &mut Growth,
+    space: &K,
+    key: &[u8],
+    bytes: u64,
+    now_ms: u64,
+) {
+    let present = |entry: Option<Entry<'_>>| entry.map(|entry| entry.bytes() as u64);
+    let present = space.read(key, now_ms, present);
+    growth.entries += u64::from(present.is_none());
+    growth.bytes += bytes.saturating_sub(present.unwrap_or(0));
 }

@@ -179,7 +179,7 @@ impl From<Full> for Unstored {
 }
 
 /// Stores the prepared entry, or else the value. An entry that is not stored stays with the caller,
-/// who drops it without the lock.
+/// which drops it after releasing the lock.
 #[inline]
 fn store(
     slot: &mut Slot<'_>,

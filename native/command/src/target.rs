@@ -59,7 +59,7 @@ pub(crate) struct Numbered<'a> {
 }
 
 impl<'a> Numbered<'a> {
-    /// `None` where there is no such database.
+    /// `None` if there is no such database.
     #[inline]
     pub(crate) fn new(databases: &'a Databases, number: usize) -> Option<Numbered<'a>> {
         (number < DATABASES).then_some(Numbered { databases, number })
@@ -84,6 +84,24 @@ impl<'a> Numbered<'a> {
         map.index(self.number).unwrap_or_default()
     }
 
+    /// Calls `attempt` with the table that the number means until it returns something, which it
+    /// does if it finds the map unchanged under the lock. Also returns the table's index.
+    #[inline]
+    fn retry<R>(&self, mut attempt: impl FnMut(&'a Table, DatabaseMap) -> Option<R>) -> (R, usize) {
+        loop {
+            let (table, map) = self.table();
+            if let Some(result) = attempt(table, map) {
+                return (result, self.index(map));
+            }
+        }
+    }
+
+    /// The action, if the map is unchanged: it is called under the lock, once.
+    #[inline]
+    fn take_if_still<F>(&self, map: DatabaseMap, action: &mut Option<F>) -> Option<F> {
+        if self.is_still(map) { action.take() } else { None }
+    }
+
     /// As [`Target::read_in_place`]; also returns the index of the table that it looked at.
     #[inline]
     pub(crate) fn read_with_index<R>(
@@ -93,16 +111,11 @@ impl<'a> Numbered<'a> {
         look: impl FnOnce(Option<Entry<'_>>) -> R,
     ) -> (R, usize) {
         let mut look = Some(look);
-        loop {
-            let (table, map) = self.table();
-            let result = table.read_in_place(key, now_ms, |entry| {
-                let look = if self.is_still(map) { look.take() } else { None };
-                look.map(|look| look(entry))
-            });
-            if let Some(result) = result {
-                return (result, self.index(map));
-            }
-        }
+        self.retry(|table, map| {
+            table.read_in_place(key, now_ms, |entry| {
+                self.take_if_still(map, &mut look).map(|look| look(entry))
+            })
+        })
     }
 
     /// As [`Target::lock`]; also returns the index of the table that it locked.
@@ -111,13 +124,10 @@ impl<'a> Numbered<'a> {
         keys: impl IntoIterator<Item = &'k [u8]> + Clone,
         now_ms: u64,
     ) -> (Locked<'a>, usize) {
-        loop {
-            let (table, map) = self.table();
+        self.retry(|table, map| {
             let locked = table.lock(keys.clone(), now_ms);
-            if self.is_still(map) {
-                return (locked, self.index(map));
-            }
-        }
+            self.is_still(map).then_some(locked)
+        })
     }
 }
 
@@ -150,31 +160,23 @@ impl Keyspace for Numbered<'_> {
     #[inline]
     fn read<R>(&self, key: &[u8], now_ms: u64, look: impl FnOnce(Option<Entry<'_>>) -> R) -> R {
         let mut look = Some(look);
-        loop {
-            let (table, map) = self.table();
-            let result = table.read(key, now_ms, |entry| {
-                let look = if self.is_still(map) { look.take() } else { None };
-                look.map(|look| look(entry))
-            });
-            if let Some(result) = result {
-                return result;
-            }
-        }
+        let read = self.retry(|table, map| {
+            table.read(key, now_ms, |entry| {
+                self.take_if_still(map, &mut look).map(|look| look(entry))
+            })
+        });
+        read.0
     }
 
     #[inline]
     fn update<R>(&self, key: &[u8], now_ms: u64, change: impl FnOnce(&mut Slot<'_>) -> R) -> R {
         let mut change = Some(change);
-        loop {
-            let (table, map) = self.table();
-            let result = table.update(key, now_ms, |slot| {
-                let change = if self.is_still(map) { change.take() } else { None };
-                change.map(|change| change(slot))
-            });
-            if let Some(result) = result {
-                return result;
-            }
-        }
+        let updated = self.retry(|table, map| {
+            table.update(key, now_ms, |slot| {
+                self.take_if_still(map, &mut change).map(|change| change(slot))
+            })
+        });
+        updated.0
     }
 
     fn prefetch(&self, keys: &[&[u8]]) {

@@ -17,6 +17,7 @@
 
 use crate::Expires;
 use crate::look_up::{Place, used};
+use crate::pairs::{count_growth, prefetch_few};
 use crate::record::{is_past, resolve};
 use crate::target::Numbered;
 use crate::work::{self, BATCH_UNITS_MAX};
@@ -100,7 +101,7 @@ pub fn look_up_state<R>(
     let (looked, table) = match place {
         Place::Table(table) => (table.read_in_place(key, now_ms, look), 0),
         Place::Database(databases, number) => match Numbered::new(databases, number) {
-            Some(home) => home.read_with_index(key, now_ms, look),
+            Some(database) => database.read_with_index(key, now_ms, look),
             None => (look(None), 0),
         },
     };
@@ -128,7 +129,7 @@ pub fn commit(
     let (locked, index) = match place {
         Place::Table(table) => (table.lock(keys, now_ms), 0),
         Place::Database(databases, number) => match Numbered::new(databases, number) {
-            Some(home) => home.lock_with_index(keys, now_ms),
+            Some(database) => database.lock_with_index(keys, now_ms),
             None => return Err(Uncommitted::Conflict),
         },
     };
@@ -141,7 +142,7 @@ pub fn commit(
 /// Whether the keys are what they were.
 fn hold(locked: &Locked<'_>, index: usize, checks: &[Check<'_>], now_ms: u64) -> bool {
     checks.chunks(PREFETCH_KEYS_MAX).all(|chunk| {
-        prefetch(locked, chunk.iter().map(|check| check.key));
+        prefetch_few(locked, chunk.iter().map(|check| check.key));
         chunk.iter().all(|check| {
             let version = |entry: Option<Entry<'_>>| entry.map(|entry| entry.version());
             let present = locked.read(check.key, now_ms, version);
@@ -210,17 +211,14 @@ fn apply(
     if locked.refuses(largest_bytes) {
         for (write, change) in writes.iter().zip(&ready) {
             let Some(bytes) = change.bytes() else { continue };
-            let present = |entry: Option<Entry<'_>>| entry.map(|entry| entry.bytes() as u64);
-            let present = locked.read(write.key, now_ms, present);
-            growth.entries += u64::from(present.is_none());
-            growth.bytes += bytes.saturating_sub(present.unwrap_or(0));
+            count_growth(&mut growth, locked, write.key, bytes, now_ms);
         }
     }
     locked.reserve(growth)?;
     let mut written = Ok(());
     let mut ready = ready.into_iter();
     for chunk in writes.chunks(PREFETCH_KEYS_MAX) {
-        prefetch(locked, chunk.iter().map(|write| write.key));
+        prefetch_few(locked, chunk.iter().map(|write| write.key));
         for (write, change) in chunk.iter().zip(ready.by_ref()) {
             let put = locked.update(write.key, now_ms, |slot| change_slot(slot, change));
             written = written.and(put);
@@ -238,17 +236,5 @@ fn change_slot(slot: &mut Slot<'_>, change: Change<'_>) -> Result<(), Full> {
             slot.remove();
             Ok(())
         }
-    }
-}
-
-/// Begins to fetch from memory what these keys need, of which there are few.
-fn prefetch<'a>(locked: &Locked<'_>, keys: impl Iterator<Item = &'a [u8]>) {
-    let mut places = [&[][..]; PREFETCH_KEYS_MAX];
-    let mut len = 0;
-    for (place, key) in places.iter_mut().zip(keys) {
-        (*place, len) = (key, len + 1);
-    }
-    if len > 1 {
-        locked.prefetch(&places[..len]);
     }
 }

@@ -315,7 +315,7 @@ impl Core {
 
     /// The most spare capacity that a value may get, in an entry that has `new_bytes` without it
     /// and replaces one of `old_bytes`. In a table that refuses writes, this is all the room that
-    /// is left and not reserved by others than the caller, who has `left_bytes`; in a table that
+    /// no other step has reserved (`left_bytes` is the caller's own reservation); in a table that
     /// evicts, a sixteenth of the limit.
     pub(crate) fn slack_max(
         &self,
