@@ -16,4 +16,5 @@ mod range;
 mod recorder;
 mod strings;
 mod sweep;
+mod tape;
 mod transactions;

@@ -1,0 +1,81 @@
+//! What a client hands over to the log, and how the outcome comes back.
+
+use std::fmt;
+use std::sync::Arc;
+use todana_command::Tape;
+
+/// Identifies the party that waits for the outcome of a submission. The numbers mean something only
+/// to the [`Deliver`] that receives them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Ticket {
+    /// The place: for a server, the event loop and the slot of the connection.
+    pub place: (u32, u32),
+    /// A number that this party has not used before.
+    pub number: u64,
+}
+
+/// The commands that one client hands over in one turn. They become one part of one log entry, so
+/// they take effect in their order, and no other client's command comes between them.
+pub struct Submission {
+    /// The records, one after the other (see [`crate::record`]).
+    pub records: Vec<u8>,
+    /// Number of records.
+    pub count: usize,
+    /// The party that waits for the outcome.
+    pub ticket: Ticket,
+    /// Where the outcome goes.
+    pub deliver: Arc<dyn Deliver>,
+}
+
+impl fmt::Debug for Submission {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Submission")
+            .field("bytes", &self.records.len())
+            .field("count", &self.count)
+            .field("ticket", &self.ticket)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The outcome of a submission.
+#[derive(Debug)]
+pub enum Outcome {
+    /// All its records were applied: the reply to each, in order.
+    Applied(Tape),
+    /// It was not applied, and never will be.
+    Dropped,
+    /// It may have been applied, or may still be.
+    Unknown,
+}
+
+/// Receives outcomes. Called by the thread that applies the log, so it must be brief. An outcome
+/// whose ticket nobody waits for any more is dropped.
+pub trait Deliver: Send + Sync {
+    /// Delivers the outcome of the submission with this ticket.
+    fn deliver(&self, ticket: Ticket, outcome: Outcome);
+}
+
+/// Whether the records may be read and written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Gate {
+    /// The log is being read, or has failed: nothing may be read.
+    Closed,
+    /// Reads and writes.
+    Open,
+    /// Reads only: the log accepts no writes, because of the disk.
+    ReadOnly,
+}
+
+/// The log, as a server sees it.
+pub trait Submit: Send + Sync + fmt::Debug {
+    /// Whether records may be read and written now.
+    fn gate(&self) -> Gate;
+    /// Whether the queue has room. If not, a client keeps its request and tries again later.
+    fn has_room(&self) -> bool;
+    /// Queues submissions, and empties the vector.
+    fn submit(&self, submissions: &mut Vec<Submission>);
+    /// Removes a submission that is still queued. If true, it was not executed and never will be.
+    fn withdraw(&self, ticket: Ticket) -> bool;
+    /// The longest value that a command may write or build, in bytes.
+    fn value_bytes_max(&self) -> usize;
+}
