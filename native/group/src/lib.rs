@@ -5,6 +5,24 @@
 //! every replica applies it, and the node where a client is connected delivers the outcome to it
 //! ([`Deliver`]). This crate knows neither Erlang nor sockets, nor which library writes the log.
 
-mod submission;
+#![forbid(unsafe_code)]
 
+mod apply;
+mod batch;
+mod figures;
+mod flights;
+mod group;
+mod origins;
+mod queue;
+pub mod record;
+mod submission;
+mod tables;
+mod wire;
+
+pub use apply::Applied;
+pub use batch::{BATCH_BYTES_MAX, BATCH_RECORDS_MAX, Newer};
+pub use figures::{Figures, Progress};
+pub use group::{Group, GroupOptions, QUEUE_BYTES_MAX, Sealed, Wake};
+pub use origins::ORIGINS_MAX;
 pub use submission::{Deliver, Gate, Outcome, Submission, Submit, Ticket};
+pub use tables::NamedTable;

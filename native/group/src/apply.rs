@@ -1,0 +1,454 @@
+//! Applies the log: executes the records of one entry after the other.
+//!
+//! Whatever this does follows from the state and the bytes alone, because every replica does it,
+//! and each again after a restart. Time comes with the entry. An entry never fails: a broken record
+//! gets an error, a panic gets an error, and the next record is executed. The exception is an entry
+//! that a newer version has written: nothing of it is executed.
+//!
+//! An entry may take several slices, so that the caller's thread can do other work in between. No
+//! other entry can come between them.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
+
+use todana_command::{
+    Command, Context, Databases, Error, NullReply, Refusal, Reply, Scratch, Status, Tape, execute,
+    execute_on,
+};
+use todana_table::{Keyspace, Table};
+
+use crate::batch::{Header, Newer, NoHeader};
+use crate::figures::{Counters, count};
+use crate::flights::{Flight, Flights};
+use crate::origins::Origins;
+use crate::record::{FIRST_TABLE_HOME, Front, Kind, Record, collect_of, create_table_of, front};
+use crate::submission::Outcome;
+use crate::tables::{Directory, Tables};
+
+/// After this many records the clock is read.
+const CLOCK_RECORDS: u32 = 16;
+
+/// A record that is longer counts as [`CLOCK_RECORDS`].
+const LONG_RECORD_BYTES: usize = 4 << 10;
+
+/// How far an entry was applied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Applied {
+    /// The time was up: call again with this offset.
+    More(usize),
+    /// The whole entry.
+    Done {
+        /// Whether it is time for a snapshot.
+        snapshot_due: bool,
+    },
+    /// Nothing of it: this version cannot apply the entry, and must not apply any later one.
+    Newer(Newer),
+    /// Nothing of it: the offset is not the one that the last call returned, or belongs to another
+    /// entry. A bug of the caller.
+    OutOfStep,
+}
+
+/// What applying needs and does not change, or changes for others.
+#[derive(Clone, Copy)]
+pub(crate) struct Surroundings<'a> {
+    pub(crate) databases: &'a Databases,
+    pub(crate) seed: u64,
+    pub(crate) incarnation: u64,
+    pub(crate) value_bytes_max: usize,
+    pub(crate) flights: &'a Flights,
+    pub(crate) directory: &'a Directory,
+    pub(crate) counters: &'a Counters,
+}
+
+/// What the log determines, beside the contents of the tables.
+#[derive(Default)]
+pub(crate) struct State {
+    /// The time of the log, in milliseconds since the Unix epoch. It never goes back.
+    pub(crate) log_time_ms: u64,
+    /// The index of the last entry that was applied.
+    pub(crate) applied: u64,
+    pub(crate) origins: Origins,
+    pub(crate) tables: Tables,
+    /// The entry that is being applied, between two slices.
+    running: Option<Running>,
+}
+
+/// An entry while it is being applied.
+struct Running {
+    index: u64,
+    /// Where its next record begins.
+    offset: usize,
+    sequence: u64,
+    /// Records executed.
+    records: u64,
+    mine: Option<Mine>,
+}
+
+/// An entry of this node, for whose outcome its clients wait.
+struct Mine {
+    flight: Flight,
+    /// The submission whose records are being executed, and how many of them are left.
+    part: usize,
+    left: usize,
+    /// The replies to those that were executed.
+    tape: Tape,
+}
+
+/// What a record is executed with.
+struct Execution<'a> {
+    around: Surroundings<'a>,
+    tables: &'a mut Tables,
+    context: Context,
+}
+
+impl State {
+    /// Applies an entry, or a slice of it.
+    pub(crate) fn apply(
+        &mut self,
+        around: Surroundings<'_>,
+        bytes: &[u8],
+        offset: usize,
+        index: u64,
+        time_ms: u64,
+        slice: Duration,
+    ) -> Applied {
+        let until = Instant::now() + slice;
+        let begun = match offset {
+            0 => match self.begin(around, bytes, index, time_ms) {
+                Ok(begun) => begun,
+                Err(newer) => return Applied::Newer(newer),
+            },
+            _ => {
+                let is_it = |it: &mut Running| it.index == index && it.offset == offset;
+                let Some(running) = self.running.take_if(is_it) else { return Applied::OutOfStep };
+                Some(running)
+            }
+        };
+        if let Some(mut running) = begun {
+            let now_ms = self.log_time_ms;
+            let context = Context { now_ms, value_bytes_max: around.value_bytes_max };
+            let mut execution = Execution { around, tables: &mut self.tables, context };
+            if !running.go_on(&mut execution, bytes, until) {
+                let offset = running.offset;
+                self.running = Some(running);
+                return Applied::More(offset);
+            }
+            self.end(around, running);
+        }
+        self.applied = index;
+        around.counters.applied_index.store(index, Relaxed);
+        around.counters.logged_bytes.fetch_add(bytes.len() as u64, Relaxed);
+        Applied::Done { snapshot_due: false }
+    }
+
+    /// Begins an entry. `None` if there is nothing to execute.
+    fn begin(
+        &mut self,
+        around: Surroundings<'_>,
+        bytes: &[u8],
+        index: u64,
+        time_ms: u64,
+    ) -> Result<Option<Running>, Newer> {
+        let header = Header::take(bytes);
+        if let Err(NoHeader::Newer(newer)) = header {
+            return Err(newer);
+        }
+        if let Ok((_, records)) = header {
+            check_kinds(records)?;
+        }
+        self.abandon(around.flights);
+        self.advance_time(around, time_ms);
+        let Ok((Header { origin, sequence, .. }, records)) = header else {
+            count(&around.counters.malformed);
+            return Ok(None);
+        };
+        let flight = match origin == around.incarnation {
+            true => around.flights.take(sequence),
+            false => None,
+        };
+        if !self.origins.admit(origin, sequence, self.log_time_ms) {
+            count(&around.counters.duplicates);
+            // Applied before this replica's state began, or given up: nobody knows.
+            flight.iter().for_each(Flight::give_up);
+            return Ok(None);
+        }
+        let offset = bytes.len() - records.len();
+        let mine = flight.map(Mine::new);
+        Ok(Some(Running { index, offset, sequence, records: 0, mine }))
+    }
+
+    /// Advances the time of the log, and applies the clears that were scheduled for it.
+    fn advance_time(&mut self, around: Surroundings<'_>, time_ms: u64) {
+        self.log_time_ms = self.log_time_ms.max(time_ms);
+        around.counters.log_time_ms.store(self.log_time_ms, Relaxed);
+        let now_ms = self.log_time_ms;
+        around.databases.tables().iter().for_each(|table| apply_due_clear(table, now_ms));
+        self.tables.list().iter().for_each(|table| apply_due_clear(table.table(), now_ms));
+    }
+
+    fn end(&self, around: Surroundings<'_>, running: Running) {
+        count(&around.counters.batches);
+        around.counters.records.fetch_add(running.records, Relaxed);
+        if let Some(mine) = running.mine {
+            around.counters.commits.note(mine.flight.queued.elapsed());
+            mine.end();
+        }
+    }
+
+    /// Gives up an entry that was not applied to its end: the log will be applied again from an
+    /// earlier point.
+    pub(crate) fn abandon(&mut self, flights: &Flights) {
+        if let Some(Running { sequence, mine: Some(mine), .. }) = self.running.take() {
+            flights.put_back(sequence, mine.flight);
+        }
+    }
+}
+
+/// Whether all records are of kinds that this version knows.
+fn check_kinds(mut bytes: &[u8]) -> Result<(), Newer> {
+    loop {
+        match front(bytes) {
+            Front::Record(_, rest) | Front::Broken(rest) => bytes = rest,
+            Front::Unframed | Front::End => return Ok(()),
+            Front::Unknown(kind) => return Err(Newer::Kind(kind)),
+        }
+    }
+}
+
+impl Running {
+    /// Executes records until the end (true), or until the time is up.
+    fn go_on(&mut self, execution: &mut Execution<'_>, bytes: &[u8], until: Instant) -> bool {
+        loop {
+            let mut step = || match &mut self.mine {
+                Some(mine) => {
+                    run(execution, mine, &mut self.offset, &mut self.records, bytes, until)
+                }
+                None => {
+                    let others = &mut Others(NullReply);
+                    run(execution, others, &mut self.offset, &mut self.records, bytes, until)
+                }
+            };
+            match catch_unwind(AssertUnwindSafe(&mut step)) {
+                Ok(is_at_end) => return is_at_end,
+                // `run` has noted where the next record begins.
+                Err(_) => {
+                    count(&execution.around.counters.panics);
+                    if let Some(mine) = &mut self.mine {
+                        mine.end_record(Status::Internal);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Receives the replies to the records of an entry.
+trait Replies {
+    type Reply: Reply;
+    fn reply(&mut self) -> &mut Self::Reply;
+    /// Whether reads are executed.
+    const READS: bool;
+    /// A record was executed.
+    fn end_record(&mut self, status: Status);
+}
+
+/// Of another node, or of nobody.
+struct Others(NullReply);
+
+impl Replies for Others {
+    type Reply = NullReply;
+    #[inline(always)]
+    fn reply(&mut self) -> &mut NullReply {
+        &mut self.0
+    }
+    const READS: bool = false;
+    #[inline(always)]
+    fn end_record(&mut self, _: Status) {}
+}
+
+impl Replies for Mine {
+    type Reply = Tape;
+    #[inline]
+    fn reply(&mut self) -> &mut Tape {
+        &mut self.tape
+    }
+    const READS: bool = true;
+    #[inline]
+    fn end_record(&mut self, status: Status) {
+        self.tape.end(status);
+        self.left = self.left.saturating_sub(1);
+        if self.left == 0 {
+            self.deliver();
+        }
+    }
+}
+
+impl Mine {
+    fn new(flight: Flight) -> Mine {
+        let mut mine = Mine { flight, part: 0, left: 0, tape: Tape::new() };
+        mine.enter();
+        mine
+    }
+
+    /// Begins with the present submission. Those without records are done at once.
+    fn enter(&mut self) {
+        while let Some(part) = self.flight.parts.get(self.part) {
+            self.left = part.count;
+            if self.left > 0 {
+                return;
+            }
+            part.deliver(Outcome::Applied(Tape::new()));
+            self.part += 1;
+        }
+    }
+
+    /// Delivers the replies to the present submission.
+    fn deliver(&mut self) {
+        let tape = std::mem::take(&mut self.tape);
+        if let Some(part) = self.flight.parts.get(self.part) {
+            part.deliver(Outcome::Applied(tape));
+            self.part += 1;
+        }
+        self.enter();
+    }
+
+    /// The entry has ended. Submissions with fewer records than they said do not exist, unless
+    /// their bytes were damaged.
+    fn end(self) {
+        let left = self.flight.parts.get(self.part..).unwrap_or_default();
+        left.iter().for_each(|part| part.deliver(Outcome::Unknown));
+    }
+}
+
+/// Executes records from `offset` until the end (true), or until the time is up. If a record
+/// panics, `offset` is behind it.
+fn run<R: Replies>(
+    execution: &mut Execution<'_>,
+    replies: &mut R,
+    offset: &mut usize,
+    records: &mut u64,
+    bytes: &[u8],
+    until: Instant,
+) -> bool {
+    let mut scratch = Scratch::default();
+    let mut unclocked = 0;
+    loop {
+        let at = bytes.get(*offset..).unwrap_or_default();
+        let (record, rest) = match front(at) {
+            Front::Record(record, rest) => (Some(record), rest),
+            Front::Broken(rest) => (None, rest),
+            // `check_kinds` has excluded unknown kinds.
+            Front::Unframed | Front::Unknown(_) => (None, &[][..]),
+            Front::End => return true,
+        };
+        if unclocked >= CLOCK_RECORDS {
+            unclocked = 0;
+            if Instant::now() >= until {
+                return false;
+            }
+        }
+        unclocked += if at.len() - rest.len() < LONG_RECORD_BYTES { 1 } else { CLOCK_RECORDS };
+        *offset = bytes.len() - rest.len();
+        *records += 1;
+        let done = match &record {
+            Some(Record { kind: Kind::Read, .. }) if !R::READS => Some(Status::Done),
+            Some(record) => execution.execute(record, &mut scratch, replies.reply()),
+            None => None,
+        };
+        let status = done.unwrap_or_else(|| {
+            count(&execution.around.counters.malformed);
+            Status::Internal
+        });
+        replies.end_record(status);
+    }
+}
+
+impl Execution<'_> {
+    /// Executes a record. `None` if its bytes are broken.
+    #[inline]
+    fn execute<'b, R: Reply>(
+        &mut self,
+        record: &Record<'b>,
+        scratch: &mut Scratch<'b>,
+        reply: &mut R,
+    ) -> Option<Status> {
+        match record.kind {
+            Kind::Command | Kind::Read => {
+                let (command, rest) = Command::decode(record.body, scratch).ok()?;
+                if !rest.is_empty() || record.kind == Kind::Read && !is_read(&command) {
+                    return None;
+                }
+                self.command(record.home, &command, reply);
+            }
+            Kind::Batch => return None,
+            Kind::CreateTable => {
+                let (name, options) = create_table_of(record.body)?;
+                match self.tables.create(name, &options, self.around.seed) {
+                    Some(id) => {
+                        self.around.directory.publish(self.tables);
+                        reply.integer(id.cast_signed());
+                    }
+                    None => reply.refused(Refusal::Present),
+                }
+            }
+            Kind::DropTable => match self.tables.drop_table(record.body) {
+                Some(dropped) => {
+                    self.around.directory.publish(self.tables);
+                    dropped.table().clear();
+                    reply.done();
+                }
+                None => reply.refused(Refusal::Absent),
+            },
+            Kind::Collect => {
+                let shards = collect_of(record.body)?;
+                let now_ms = self.context.now_ms;
+                match self.table(record.home) {
+                    Some(table) => reply.integer(collect(table, shards, now_ms) as i64),
+                    None => reply.error(Error::NoSuchDatabase),
+                }
+            }
+            Kind::TimeMark => reply.done(),
+        }
+        Some(Status::Done)
+    }
+
+    #[inline]
+    fn command<R: Reply>(&self, home: u64, command: &Command<'_>, reply: &mut R) {
+        if home < FIRST_TABLE_HOME {
+            return execute(self.around.databases, home as usize, command, self.context, reply);
+        }
+        match self.tables.by_id(home) {
+            Some(table) => execute_on(table.table(), command, self.context, reply),
+            None => reply.error(Error::NoSuchDatabase),
+        }
+    }
+
+    fn table(&self, home: u64) -> Option<&Table> {
+        match home {
+            ..FIRST_TABLE_HOME => Some(self.around.databases.table(home as usize)),
+            _ => self.tables.by_id(home).map(|table| &**table.table()),
+        }
+    }
+}
+
+fn is_read(command: &Command<'_>) -> bool {
+    matches!(
+        command,
+        Command::Get { .. }
+            | Command::GetMany { .. }
+            | Command::Length { .. }
+            | Command::GetRange { .. }
+            | Command::GetBit { .. }
+            | Command::BitCount { .. }
+            | Command::BitPosition { .. }
+            | Command::Lcs { .. }
+            | Command::Exists { .. }
+            | Command::Expiry { .. }
+            | Command::MemoryUsage { .. }
+    )
+}
+fn apply_due_clear(_: &Table, _: u64) {}
+fn collect(_: &Table, _: std::ops::Range<usize>, _: u64) -> u64 {
+    0
+}

@@ -1,0 +1,93 @@
+//! Batches of this node that were sealed and not applied yet, and the tickets of their clients.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+
+use crate::submission::{Deliver, Outcome, Submission, Ticket};
+
+/// The batches in flight, by their sequences.
+#[derive(Default)]
+pub(crate) struct Flights(Mutex<Flying>);
+
+#[derive(Default)]
+struct Flying {
+    /// The sequence of the last batch.
+    last: u64,
+    flights: BTreeMap<u64, Flight>,
+}
+
+/// One batch in flight.
+pub(crate) struct Flight {
+    /// Its submissions, in their order.
+    pub(crate) parts: Vec<Part>,
+    /// When the first of them was queued.
+    pub(crate) queued: Instant,
+    sealed: Instant,
+}
+
+/// The ticket of one submission.
+pub(crate) struct Part {
+    /// Number of its records.
+    pub(crate) count: usize,
+    ticket: Ticket,
+    deliver: Arc<dyn Deliver>,
+}
+
+impl Part {
+    pub(crate) fn of(submission: Submission) -> Part {
+        let Submission { count, ticket, deliver, .. } = submission;
+        Part { count, ticket, deliver }
+    }
+
+    /// Delivers the outcome. A panic of the receiver is its own.
+    pub(crate) fn deliver(&self, outcome: Outcome) {
+        let deliver = || self.deliver.deliver(self.ticket, outcome);
+        let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(deliver));
+    }
+}
+
+impl Flights {
+    /// Records a batch, and returns its sequence.
+    pub(crate) fn begin(&self, parts: Vec<Part>, queued: Instant) -> u64 {
+        let mut flying = self.0.lock();
+        flying.last += 1;
+        let sequence = flying.last;
+        flying.flights.insert(sequence, Flight { parts, queued, sealed: Instant::now() });
+        sequence
+    }
+
+    /// Takes a batch: it is applied, or given up.
+    pub(crate) fn take(&self, sequence: u64) -> Option<Flight> {
+        self.0.lock().flights.remove(&sequence)
+    }
+
+    /// Puts back a batch that will be applied once more, from its beginning.
+    pub(crate) fn put_back(&self, sequence: u64, flight: Flight) {
+        self.0.lock().flights.insert(sequence, flight);
+    }
+
+    /// Number of batches in flight.
+    pub(crate) fn len(&self) -> usize {
+        self.0.lock().flights.len()
+    }
+
+    /// For how long the oldest one has been in flight.
+    pub(crate) fn oldest(&self) -> Option<Duration> {
+        self.0.lock().flights.values().next().map(|flight| flight.sealed.elapsed())
+    }
+
+    /// Takes all of them.
+    pub(crate) fn drain(&self) -> Vec<Flight> {
+        std::mem::take(&mut self.0.lock().flights).into_values().collect()
+    }
+}
+
+impl Flight {
+    /// Nobody learns whether it was, or will be, applied.
+    pub(crate) fn give_up(&self) {
+        self.parts.iter().for_each(|part| part.deliver(Outcome::Unknown));
+    }
+}

@@ -1,0 +1,251 @@
+//! The group: the tables of a durable node, and their log's two ends.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering::SeqCst};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use todana_command::Databases;
+
+use crate::apply::{Applied, State, Surroundings};
+use crate::batch::{HEADER_BYTES_MAX, Header};
+use crate::figures::{Counters, Figures, count};
+use crate::flights::{Flight, Flights, Part};
+use crate::queue::{Queue, Taken};
+use crate::record::are_records;
+use crate::submission::{Gate, Outcome, Submission, Submit, Ticket};
+use crate::tables::{Directory, NamedTable};
+
+/// Bytes that may wait in the queue by default.
+pub const QUEUE_BYTES_MAX: usize = 32 << 20;
+
+/// How a group is made.
+#[derive(Debug)]
+pub struct GroupOptions {
+    /// The numbered databases. Those whose tables are durable belong to the group.
+    pub databases: Arc<Databases>,
+    /// The group's seed, drawn when its data directory was created.
+    pub seed: u64,
+    /// A number drawn at random by each instance of the native library.
+    pub incarnation: u64,
+    /// The longest value that a command may write or build, in bytes.
+    pub value_bytes_max: usize,
+    /// Beyond this number of bytes, the queue has no room for more submissions.
+    pub queue_bytes_max: usize,
+}
+
+/// Wakes the batcher.
+pub trait Wake: Send + Sync {
+    /// Something waits in the queue, which was empty. Called by any thread, so it must be brief.
+    fn wake(&self);
+}
+
+/// A batch to be written to the log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sealed {
+    /// Its sequence, by which [`Group::forget`] names it. The same bytes may be written again if
+    /// they are perhaps lost: they are applied once.
+    pub sequence: u64,
+    /// The entry.
+    pub bytes: Vec<u8>,
+}
+
+/// The tables whose records only the log changes.
+pub struct Group {
+    options: GroupOptions,
+    wake: Box<dyn Wake>,
+    gate: AtomicU8,
+    reason: Mutex<Arc<str>>,
+    queue: Queue,
+    flights: Flights,
+    /// Held by the thread that applies the log.
+    state: Mutex<State>,
+    directory: Directory,
+    counters: Counters,
+}
+
+impl Group {
+    /// A group without records, whose gate is closed.
+    pub fn new(options: GroupOptions, wake: Box<dyn Wake>) -> Arc<Group> {
+        let queue = Queue::new(options.queue_bytes_max);
+        Arc::new(Group {
+            options,
+            wake,
+            gate: AtomicU8::new(Gate::Closed as u8),
+            reason: Mutex::new(Arc::from("the log is being read")),
+            queue,
+            flights: Flights::default(),
+            state: Mutex::default(),
+            directory: Directory::default(),
+            counters: Counters::default(),
+        })
+    }
+
+    /// Seals the next batch: up to [`BATCH_BYTES_MAX`](crate::BATCH_BYTES_MAX) bytes and
+    /// [`BATCH_RECORDS_MAX`](crate::BATCH_RECORDS_MAX) records; a longer submission alone. `None`
+    /// if nothing waits. The next submission then calls [`Wake::wake`]; until `None`, none does.
+    pub fn take(&self) -> Option<Sealed> {
+        loop {
+            let taken = self.queue.take()?;
+            if let Some(sealed) = self.seal(taken) {
+                return Some(sealed);
+            }
+        }
+    }
+
+    /// Makes a batch. Submissions that are not the records they promise are dropped: in the log
+    /// they could make every replica stop. `None` if no other is left.
+    fn seal(&self, taken: Taken) -> Option<Sealed> {
+        let mut records = Vec::with_capacity(taken.submissions.len());
+        let mut parts = Vec::with_capacity(taken.submissions.len());
+        for mut submission in taken.submissions {
+            if !are_records(&submission.records, submission.count) {
+                count(&self.counters.malformed);
+                Part::of(submission).deliver(Outcome::Dropped);
+                continue;
+            }
+            records.push(std::mem::take(&mut submission.records));
+            parts.push(Part::of(submission));
+        }
+        if parts.is_empty() {
+            return None;
+        }
+        let sequence = self.flights.begin(parts, taken.queued?);
+        let header = Header { epoch: 0, origin: self.options.incarnation, sequence };
+        let mut bytes = Vec::with_capacity(HEADER_BYTES_MAX + taken.bytes);
+        header.put(&mut bytes);
+        records.iter().for_each(|records| bytes.extend_from_slice(records));
+        Some(Sealed { sequence, bytes })
+    }
+
+    /// Gives up waiting for a batch: the outcome of its submissions is unknown. It may still be
+    /// applied.
+    pub fn forget(&self, sequence: u64) {
+        self.flights.take(sequence).iter().for_each(Flight::give_up);
+    }
+
+    /// Gives up waiting for every batch in flight.
+    pub fn forget_all(&self) {
+        self.flights.drain().iter().for_each(Flight::give_up);
+    }
+
+    /// For how many milliseconds the oldest batch has been in flight.
+    pub fn oldest_in_flight_ms(&self) -> Option<u64> {
+        let oldest = self.flights.oldest()?;
+        Some(u64::try_from(oldest.as_millis()).unwrap_or(u64::MAX))
+    }
+
+    /// Applies the entry of the log at `index`, which was written at `time_ms`, for about `slice`
+    /// of time. Begin at `offset` 0. One thread at a time, all entries in the order of the log.
+    pub fn apply(
+        &self,
+        bytes: &[u8],
+        offset: usize,
+        index: u64,
+        time_ms: u64,
+        slice: Duration,
+    ) -> Applied {
+        self.state.lock().apply(self.surroundings(), bytes, offset, index, time_ms, slice)
+    }
+
+    /// Opens or closes the gate. Unless it is open, what waits in the queue is dropped.
+    pub fn set_gate(&self, gate: Gate, reason: &str) {
+        *self.reason.lock() = Arc::from(reason);
+        self.gate.store(gate as u8, SeqCst);
+        if gate != Gate::Open {
+            drop_all(self.queue.drain());
+        }
+    }
+
+    /// Why the gate is not open.
+    pub fn reason(&self) -> Arc<str> {
+        self.reason.lock().clone()
+    }
+
+    /// The named tables, by ascending id.
+    pub fn tables(&self) -> Arc<Vec<Arc<NamedTable>>> {
+        self.directory.now().list().clone()
+    }
+
+    /// A named table.
+    pub fn table(&self, name: &[u8]) -> Option<Arc<NamedTable>> {
+        self.directory.now().by_name(name).cloned()
+    }
+
+    /// The numbered databases.
+    pub fn databases(&self) -> &Arc<Databases> {
+        &self.options.databases
+    }
+
+    /// Figures, for status pages.
+    pub fn figures(&self) -> Figures {
+        Figures {
+            queue_bytes: self.queue.bytes(),
+            in_flight: self.flights.len(),
+            ..self.counters.figures()
+        }
+    }
+
+    fn surroundings(&self) -> Surroundings<'_> {
+        Surroundings {
+            databases: &self.options.databases,
+            seed: self.options.seed,
+            incarnation: self.options.incarnation,
+            value_bytes_max: self.options.value_bytes_max,
+            flights: &self.flights,
+            directory: &self.directory,
+            counters: &self.counters,
+        }
+    }
+
+    fn is_open(&self) -> bool {
+        self.gate() == Gate::Open
+    }
+}
+
+impl Submit for Group {
+    #[inline]
+    fn gate(&self) -> Gate {
+        match self.gate.load(SeqCst) {
+            gate if gate == Gate::Open as u8 => Gate::Open,
+            gate if gate == Gate::ReadOnly as u8 => Gate::ReadOnly,
+            _ => Gate::Closed,
+        }
+    }
+
+    fn has_room(&self) -> bool {
+        self.queue.has_room()
+    }
+
+    fn submit(&self, submissions: &mut Vec<Submission>) {
+        if self.queue.push(submissions, || self.is_open()) {
+            self.wake.wake();
+        }
+        // The gate was closed meanwhile.
+        drop_all(submissions.drain(..));
+    }
+
+    fn withdraw(&self, ticket: Ticket) -> bool {
+        self.queue.withdraw(ticket)
+    }
+
+    fn value_bytes_max(&self) -> usize {
+        self.options.value_bytes_max
+    }
+}
+
+fn drop_all(submissions: impl IntoIterator<Item = Submission>) {
+    for submission in submissions {
+        Part::of(submission).deliver(Outcome::Dropped);
+    }
+}
+
+impl fmt::Debug for Group {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Group")
+            .field("gate", &self.gate())
+            .field("figures", &self.figures())
+            .finish_non_exhaustive()
+    }
+}

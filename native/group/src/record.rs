@@ -1,0 +1,291 @@
+//! The records of a submission, as bytes.
+//!
+//! ```text
+//!  record   kind 1 | length 4 | home varint | body
+//!
+//!  length   of all that follows it, the lowest byte first
+//!  home     what the record concerns: 0 to 15 a database by its number, 16 and more a named table
+//!           by its id; 0 where the kind does not need one
+//!
+//!  kind              body
+//!  0  Command        a command, as `todana_command` encodes it
+//!  1  Batch          watches and commands, one step, as `todana_command` encodes them; with a
+//!                    named table as home, that table is database 0
+//!  2  Read           a command that only reads, behind a write of the same client; executed at its
+//!                    origin only
+//!  3  CreateTable    name: length varint, bytes | order 1 | shards varint | options: the rest
+//!                    order: 0 none, else 1 + comparison (0 lexical, 1 decimal) + 2 if descending
+//!                    shards: 0 for the default
+//!  4  DropTable      name: the rest
+//!  5  Collect        first shard varint | end varint: removes what has expired in these shards
+//!  6  TimeMark       nothing: only the time of the log goes on
+//!
+//!  SET a b    00 0c000000 00 | 01 0c 01 61 01 62 00 00 00 00 00
+//! ```
+//!
+//! The numbers of kinds never change. A replica that finds a kind that it does not know stops: a
+//! newer version has written it. Records may follow each other without a separator. Because the
+//! length comes first, a replica skips the reads of other nodes undecoded, and a record whose body
+//! is broken does not hide those behind it.
+
+use todana_command::Command;
+use todana_table::{Comparison, KeyOrder};
+
+use crate::wire::{Input, put_bytes, put_varint};
+
+/// The first home that is a named table; lower ones are databases.
+pub const FIRST_TABLE_HOME: u64 = 16;
+
+/// Bytes of a record before its home.
+const FRAME_BYTES: usize = 5;
+
+/// What a record is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Command,
+    Batch,
+    Read,
+    CreateTable,
+    DropTable,
+    Collect,
+    TimeMark,
+}
+
+impl Kind {
+    #[inline]
+    fn of(number: u8) -> Option<Kind> {
+        Some(match number {
+            0 => Kind::Command,
+            1 => Kind::Batch,
+            2 => Kind::Read,
+            3 => Kind::CreateTable,
+            4 => Kind::DropTable,
+            5 => Kind::Collect,
+            6 => Kind::TimeMark,
+            _ => return None,
+        })
+    }
+}
+
+/// The options of a named table. The group itself needs the first two; the rest belongs to the
+/// caller, which gets it back from [`Group::tables`](crate::Group::tables).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TableOptions<'a> {
+    /// How the table is ordered; `None` if it is not.
+    pub order: Option<KeyOrder>,
+    /// Number of shards; `None` for the default.
+    pub shards: Option<usize>,
+    /// Whatever else the caller wants to keep with the table.
+    pub opaque: &'a [u8],
+}
+
+/// Appends a command. Its reply is what [`execute`](todana_command::execute) replies.
+pub fn put_command(out: &mut Vec<u8>, home: u64, command: &Command<'_>) {
+    put(out, Kind::Command, home, |out| command.encode(out));
+}
+
+/// Appends a command that only reads (`Access::Read`). It sees the writes before it.
+pub fn put_read(out: &mut Vec<u8>, home: u64, command: &Command<'_>) {
+    put(out, Kind::Read, home, |out| command.encode(out));
+}
+
+/// Appends the creation of a named table. Reply: `integer` (the table's id), or `refused(Present)`.
+pub fn put_create_table(out: &mut Vec<u8>, name: &[u8], options: &TableOptions<'_>) {
+    put(out, Kind::CreateTable, 0, |out| {
+        put_bytes(out, name);
+        out.push(order_byte(options.order));
+        put_varint(out, options.shards.unwrap_or(0) as u64);
+        out.extend_from_slice(options.opaque);
+    });
+}
+
+/// Appends the removal of a named table. Reply: `done`, or `refused(Absent)`.
+pub fn put_drop_table(out: &mut Vec<u8>, name: &[u8]) {
+    put(out, Kind::DropTable, 0, |out| out.extend_from_slice(name));
+}
+
+/// Appends the removal of what has expired in some shards. Reply: `integer` (how many records).
+pub fn put_collect(out: &mut Vec<u8>, home: u64, shards: std::ops::Range<usize>) {
+    put(out, Kind::Collect, home, |out| {
+        put_varint(out, shards.start as u64);
+        put_varint(out, shards.end as u64);
+    });
+}
+
+/// Appends a time mark. Reply: `done`.
+pub fn put_time_mark(out: &mut Vec<u8>) {
+    put(out, Kind::TimeMark, 0, |_| ());
+}
+
+fn put(out: &mut Vec<u8>, kind: Kind, home: u64, body: impl FnOnce(&mut Vec<u8>)) {
+    let start = out.len();
+    out.extend_from_slice(&[kind as u8, 0, 0, 0, 0]);
+    put_varint(out, home);
+    body(out);
+    // A record is a value of a limited length and little else.
+    let length = u32::try_from(out.len() - start - FRAME_BYTES).expect("a record of 4 GiB");
+    out[start + 1..start + FRAME_BYTES].copy_from_slice(&length.to_le_bytes());
+}
+
+/// The byte for an order.
+pub(crate) fn order_byte(order: Option<KeyOrder>) -> u8 {
+    let Some(KeyOrder { comparison, descending }) = order else { return 0 };
+    let comparison = match comparison {
+        Comparison::Lexical => 0,
+        Comparison::Decimal => 1,
+    };
+    1 + comparison + 2 * u8::from(descending)
+}
+
+/// The order for a byte.
+pub(crate) fn order_of(byte: u8) -> Option<Option<KeyOrder>> {
+    let Some(number) = byte.checked_sub(1) else { return Some(None) };
+    let comparison = match number & 1 {
+        0 => Comparison::Lexical,
+        _ => Comparison::Decimal,
+    };
+    (number < 4).then_some(Some(KeyOrder { comparison, descending: number & 2 != 0 }))
+}
+
+/// A record that is not decoded further.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Record<'b> {
+    pub(crate) kind: Kind,
+    pub(crate) home: u64,
+    pub(crate) body: &'b [u8],
+}
+
+/// The front of some bytes.
+pub(crate) enum Front<'b> {
+    /// A record, and what follows it.
+    Record(Record<'b>, &'b [u8]),
+    /// A record of a known kind without a home, and what follows it.
+    Broken(&'b [u8]),
+    /// No record: its length exceeds the bytes.
+    Unframed,
+    /// A record of a kind that this version does not know.
+    Unknown(u8),
+    /// The bytes are used up.
+    End,
+}
+
+/// The record at the front of `bytes`.
+#[inline]
+pub(crate) fn front(bytes: &[u8]) -> Front<'_> {
+    let mut input = Input::new(bytes);
+    let Some(number) = input.byte() else { return Front::End };
+    let Some(kind) = Kind::of(number) else { return Front::Unknown(number) };
+    let content = input.u32().and_then(|length| input.take(length as usize));
+    let Some(content) = content else { return Front::Unframed };
+    let mut content = Input::new(content);
+    match content.varint() {
+        Some(home) => Front::Record(Record { kind, home, body: content.rest() }, input.rest()),
+        None => Front::Broken(input.rest()),
+    }
+}
+
+/// Whether the bytes are this number of whole records of known kinds.
+pub(crate) fn are_records(mut bytes: &[u8], count: usize) -> bool {
+    let mut found = 0;
+    loop {
+        match front(bytes) {
+            Front::Record(_, rest) => (found, bytes) = (found + 1, rest),
+            Front::End => return found == count,
+            Front::Broken(_) | Front::Unframed | Front::Unknown(_) => return false,
+        }
+    }
+}
+
+/// The name and the options in the body of a `CreateTable`.
+pub(crate) fn create_table_of(body: &[u8]) -> Option<(&[u8], TableOptions<'_>)> {
+    let mut input = Input::new(body);
+    let name = input.bytes()?;
+    let order = order_of(input.byte()?)?;
+    let shards = input.length()?;
+    let options =
+        TableOptions { order, shards: (shards > 0).then_some(shards), opaque: input.rest() };
+    Some((name, options))
+}
+
+/// The shards in the body of a `Collect`.
+pub(crate) fn collect_of(body: &[u8]) -> Option<std::ops::Range<usize>> {
+    let mut input = Input::new(body);
+    let shards = input.length()?..input.length()?;
+    input.rest().is_empty().then_some(shards)
+}
+
+#[cfg(test)]
+mod tests {
+    use todana_command::{Scratch, Set};
+
+    use super::*;
+
+    /// The first record, which is whole.
+    fn first(bytes: &[u8]) -> (Record<'_>, &[u8]) {
+        match front(bytes) {
+            Front::Record(record, rest) => (record, rest),
+            _ => panic!("no record in {bytes:?}"),
+        }
+    }
+
+    #[test]
+    fn the_example_of_the_documentation() {
+        let mut bytes = Vec::new();
+        put_command(&mut bytes, 0, &Command::Set(Set::new(b"a", b"b")));
+        let expected = [0, 12, 0, 0, 0, 0, 1, 12, 1, b'a', 1, b'b', 0, 0, 0, 0, 0];
+        assert_eq!(bytes, expected);
+    }
+
+    #[test]
+    fn records_are_read_in_the_order_in_which_they_were_put() {
+        let (get, order) = (Command::Get { key: b"k" }, KeyOrder::default());
+        let options = TableOptions { order: Some(order), shards: Some(64), opaque: b"rest" };
+        let mut bytes = Vec::new();
+        put_command(&mut bytes, 300, &get);
+        put_read(&mut bytes, 15, &get);
+        put_create_table(&mut bytes, b"name", &options);
+        put_drop_table(&mut bytes, b"name");
+        put_collect(&mut bytes, 2, 5..4_096);
+        put_time_mark(&mut bytes);
+        let (record, rest) = first(&bytes);
+        assert_eq!((record.kind, record.home), (Kind::Command, 300));
+        let mut scratch = Scratch::default();
+        assert_eq!(Command::decode(record.body, &mut scratch), Ok((get, &[][..])));
+        let (record, rest) = first(rest);
+        assert_eq!((record.kind, record.home), (Kind::Read, 15));
+        let (record, rest) = first(rest);
+        assert_eq!(record.kind, Kind::CreateTable);
+        assert_eq!(create_table_of(record.body), Some((&b"name"[..], options)));
+        let (record, rest) = first(rest);
+        assert_eq!((record.kind, record.body), (Kind::DropTable, &b"name"[..]));
+        let (record, rest) = first(rest);
+        assert_eq!((record.kind, collect_of(record.body)), (Kind::Collect, Some(5..4_096)));
+        let (record, rest) = first(rest);
+        assert_eq!((record.kind, record.body), (Kind::TimeMark, &[][..]));
+        assert!(matches!(front(rest), Front::End));
+    }
+
+    #[test]
+    fn every_order_has_a_byte() {
+        let comparisons = [Comparison::Lexical, Comparison::Decimal];
+        for comparison in comparisons {
+            for descending in [false, true] {
+                let order = Some(KeyOrder { comparison, descending });
+                assert_eq!(order_of(order_byte(order)), Some(order));
+            }
+        }
+        assert_eq!(order_of(order_byte(None)), Some(None));
+        assert_eq!(order_of(5), None);
+    }
+
+    #[test]
+    fn what_is_no_record_is_told_apart() {
+        let mut bytes = Vec::new();
+        put_time_mark(&mut bytes);
+        assert!(matches!(front(&bytes[..bytes.len() - 1]), Front::Unframed));
+        assert!(matches!(front(&[7, 0, 0, 0, 0]), Front::Unknown(7)));
+        // A known kind whose home is cut off.
+        assert!(matches!(front(&[6, 1, 0, 0, 0, 0x80, 6]), Front::Broken([6])));
+        assert!(matches!(front(&[6, 0, 0, 0, 0]), Front::Broken([])));
+    }
+}
