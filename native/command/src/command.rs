@@ -263,6 +263,29 @@ pub enum Expires {
     Keep,
     /// Milliseconds since the Unix epoch. A time in the past removes the record.
     At(u64),
+    /// Milliseconds after the write. A write that waits in a log is executed later than it was
+    /// sent, so only the execution knows the moment.
+    After(u64),
+    /// The end of the second that is this number of seconds after the second of the write (Kyoto
+    /// Tycoon's `xt`).
+    AfterSecond(u64),
+}
+
+impl Expires {
+    /// The expiry of a record that is written at `now_ms` and had the expiry `present_ms`.
+    #[inline]
+    pub fn resolve(self, present_ms: Option<u64>, now_ms: u64) -> Option<u64> {
+        match self {
+            Expires::Never => None,
+            Expires::Keep => present_ms,
+            Expires::At(at_ms) => Some(at_ms),
+            Expires::After(ms) => Some(now_ms.saturating_add(ms)),
+            Expires::AfterSecond(seconds) => {
+                let second = (now_ms / 1000).saturating_add(seconds);
+                Some(second.saturating_add(1).saturating_mul(1000))
+            }
+        }
+    }
 }
 
 /// The conditions of [`Command::Expire`] (Redis' NX, XX, GT, LT).

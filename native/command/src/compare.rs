@@ -51,7 +51,7 @@ pub(crate) fn compare_value<K: Keyspace, R: Reply>(
         if new.len() > context.value_bytes_max {
             return reply.error(Error::ValueTooLarge);
         }
-        let expires_at_ms = resolve(expires, slot.entry().as_ref());
+        let expires_at_ms = resolve(expires, slot.entry().as_ref(), context.now_ms);
         let written = match prepared.take() {
             Some(prepared) => slot.put_prepared(prepared),
             None => slot.put(&[new], Meta { expires_at_ms, ..Meta::default() }),
@@ -75,7 +75,7 @@ fn prepare(
     let sizes = PREPARED_BYTES_MIN..=context.value_bytes_max;
     match comparison.new.filter(|new| sizes.contains(&new.len())) {
         Some(new) if comparison.expires != Expires::Keep => {
-            let expires_at_ms = resolve(comparison.expires, None);
+            let expires_at_ms = resolve(comparison.expires, None, context.now_ms);
             Prepared::new(key, &[new], Meta { expires_at_ms, ..Meta::default() }).map(Some)
         }
         _ => Ok(None),

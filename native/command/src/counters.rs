@@ -140,7 +140,7 @@ impl<C: Counter> Increment<C> {
 
     fn put(&self, slot: &mut Slot<'_>, number: C) -> Result<(), Full> {
         let entry = slot.entry();
-        let expires_at_ms = resolve(self.written.expires, entry.as_ref());
+        let expires_at_ms = resolve(self.written.expires, entry.as_ref(), self.written.now_ms);
         let old = entry.as_ref().map_or_else(Meta::default, Entry::meta);
         slot.put(&[number.to_bytes().as_ref()], Meta { expires_at_ms, ..old })?;
         if is_past(expires_at_ms, self.written.now_ms) {

@@ -97,6 +97,8 @@ enums! {
         0 Never {}
         1 Keep {}
         2 At { 0: at_ms }
+        3 After { 0: ms }
+        4 AfterSecond { 0: seconds }
     }
     Bound<'a> {
         0 Included { 0: key }

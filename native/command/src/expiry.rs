@@ -24,7 +24,7 @@ pub(crate) fn expire<K: Keyspace, R: Reply>(
 ) {
     space.update(key, now_ms, |slot| {
         let Some(entry) = slot.entry() else { return reply.flag(false) };
-        let (old, new) = (entry.expires_at_ms(), resolve(expires, Some(&entry)));
+        let (old, new) = (entry.expires_at_ms(), resolve(expires, Some(&entry), now_ms));
         let nothing_to_do = new.is_none() && old.is_none() && expires == Expires::Never;
         if nothing_to_do || !applies(when, old, new) {
             return reply.flag(false);
@@ -60,7 +60,7 @@ pub(crate) fn get_and_expire<K: Keyspace, R: Reply>(
             reply.none();
             return None;
         };
-        let (old, new) = (entry.expires_at_ms(), resolve(expires, Some(&entry)));
+        let (old, new) = (entry.expires_at_ms(), resolve(expires, Some(&entry), now_ms));
         entry.note_access(now_ms);
         if is_past(new, now_ms) {
             let large = reply_or_keep(&entry, reply);

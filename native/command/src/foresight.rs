@@ -339,9 +339,9 @@ impl<'a> Foreseen<'_, '_, 'a> {
 
     /// The most metadata of a record whose expiry may or may not change.
     fn meta(&self, expires: Expires, before: Meta) -> Meta {
-        match expires {
-            Expires::At(at_ms) => Meta { expires_at_ms: Some(at_ms), ..before },
-            Expires::Never | Expires::Keep => before,
+        match expires.resolve(None, self.context.now_ms) {
+            Some(at_ms) => Meta { expires_at_ms: Some(at_ms), ..before },
+            None => before,
         }
     }
 
@@ -484,9 +484,8 @@ impl<'a> Foreseen<'_, '_, 'a> {
 
     /// A command sets an expiry in the past, which removes the record.
     fn expire(&mut self, at: (usize, &'a [u8]), expires: Expires) {
-        if let Expires::At(at_ms) = expires
-            && is_past(Some(at_ms), self.context.now_ms)
-        {
+        let now_ms = self.context.now_ms;
+        if is_past(expires.resolve(None, now_ms), now_ms) {
             self.remove(at);
         }
     }

@@ -17,22 +17,7 @@ pub(crate) fn lease<K: Keyspace, R: Reply>(
     now_ms: u64,
     reply: &mut R,
 ) {
-    // Most reads change only the access word, and need no lock.
-    let settled = space.read(key, now_ms, |entry| match entry {
-        None if options.vivify.is_none() => {
-            reply.none();
-            true
-        }
-        Some(entry) if options.touch.is_none() => {
-            let state = look(&entry, options, now_ms);
-            if !state.won {
-                show(&entry, state, options, now_ms, reply);
-            }
-            !state.won
-        }
-        _ => false,
-    });
-    if settled {
+    if settle(space, key, options, now_ms, reply) {
         return;
     }
     let large = space.update(key, now_ms, |slot| {
@@ -55,11 +40,36 @@ pub(crate) fn lease<K: Keyspace, R: Reply>(
     }
 }
 
+/// Replies if the read changes no more than the access word, which needs no lock. Most do. Returns
+/// whether it has replied.
+pub(crate) fn settle<K: Keyspace, R: Reply>(
+    space: &K,
+    key: &[u8],
+    options: LeaseOptions,
+    now_ms: u64,
+    reply: &mut R,
+) -> bool {
+    space.read(key, now_ms, |entry| match entry {
+        None if options.vivify.is_none() => {
+            reply.none();
+            true
+        }
+        Some(entry) if options.touch.is_none() => {
+            let state = look(&entry, options, now_ms);
+            if !state.won {
+                show(&entry, state, options, now_ms, reply);
+            }
+            !state.won
+        }
+        _ => false,
+    })
+}
+
 /// Creates an empty record that the caller must fill.
 fn vivify<R: Reply>(slot: &mut Slot<'_>, options: LeaseOptions, now_ms: u64, reply: &mut R) {
     let Some(expires) = options.vivify else { return reply.none() };
     let access = Some(Access { won: true, fetched: !options.quiet_access, ..fresh_access(now_ms) });
-    let meta = Meta { expires_at_ms: resolve(expires, None), flags: 0, access };
+    let meta = Meta { expires_at_ms: resolve(expires, None, now_ms), flags: 0, access };
     if slot.put(&[], meta) == Err(Full) {
         return reply.error(Error::Full);
     }
@@ -137,7 +147,7 @@ fn show_touched<R: Reply>(
     now_ms: u64,
     reply: &mut R,
 ) -> Option<Shared> {
-    let expires_at_ms = resolve(touch, slot.entry().as_ref());
+    let expires_at_ms = resolve(touch, slot.entry().as_ref(), now_ms);
     let is_last = is_past(expires_at_ms, now_ms);
     if !is_last && expiry::change(slot, expires_at_ms, now_ms) == Err(Full) {
         reply.error(Error::Full);
@@ -166,7 +176,7 @@ pub(crate) fn invalidate<K: Keyspace, R: Reply>(
         }
         let Some(entry) = entry else { return reply.refused(Refusal::Absent) };
         let meta = entry.meta();
-        let expires_at_ms = resolve(expires, Some(&entry));
+        let expires_at_ms = resolve(expires, Some(&entry), now_ms);
         let word = meta.access.unwrap_or_else(|| fresh_access(now_ms));
         let access = Some(Access { stale: true, won: false, ..word });
         if slot.set_meta(Meta { expires_at_ms, access, ..meta }) == Some(Err(Full)) {

@@ -11,6 +11,7 @@
 
 #![forbid(unsafe_code)]
 
+mod access;
 mod batch;
 mod bits;
 mod command;
@@ -45,6 +46,7 @@ mod watch;
 mod wire;
 mod work;
 
+pub use access::{Access, execute_lease_read};
 pub use batch::*;
 pub use command::*;
 pub use databases::{DATABASES, Databases};

@@ -20,7 +20,7 @@ pub(crate) fn increment<K: Keyspace, R: Reply>(
         }
         let (number, meta) = match (entry, increment.initial) {
             (Some(entry), _) => {
-                let expires_at_ms = resolve(increment.expires, Some(&entry));
+                let expires_at_ms = resolve(increment.expires, Some(&entry), now_ms);
                 let meta = Meta { expires_at_ms, ..entry.meta() };
                 (add(entry.value(), increment.delta), meta)
             }
@@ -38,7 +38,7 @@ pub(crate) fn increment<K: Keyspace, R: Reply>(
 
 fn new_meta(expires: Expires, increment: &Increment<'_>, now_ms: u64) -> Meta {
     Meta {
-        expires_at_ms: resolve(expires, None),
+        expires_at_ms: resolve(expires, None, now_ms),
         flags: 0,
         access: increment.track_access.then(|| fresh_access(now_ms)),
     }

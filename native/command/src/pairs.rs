@@ -23,7 +23,7 @@ pub(crate) struct Pairs<'a> {
 impl Pairs<'_> {
     /// Whether the expiry has passed, so that writing the records removes them.
     fn are_past(&self, now_ms: u64) -> bool {
-        matches!(self.expires, Expires::At(at_ms) if is_past(Some(at_ms), now_ms))
+        is_past(resolve(self.expires, None, now_ms), now_ms)
     }
 
     /// Prepares the entries before any lock is taken, because copying the values may be slow.
@@ -48,7 +48,8 @@ impl Pairs<'_> {
         if self.expires == Expires::Keep || self.are_past(now_ms) {
             return None;
         }
-        let meta = Meta { expires_at_ms: resolve(self.expires, None), ..Meta::default() };
+        let expires_at_ms = resolve(self.expires, None, now_ms);
+        let meta = Meta { expires_at_ms, ..Meta::default() };
         let mut bytes = 0;
         for (key, value) in self.pairs[prepared.len()..].iter().take(SLICE_PAIRS) {
             match Prepared::new(key, &[value], meta) {
@@ -122,8 +123,9 @@ pub(crate) fn set_many<K: Keyspace, R: Reply>(
         });
         return reply.done();
     }
-    let present_expiry =
-        |key: &[u8]| space.read(key, now_ms, |entry| resolve(pairs.expires, entry.as_ref()));
+    let present_expiry = |key: &[u8]| {
+        space.read(key, now_ms, |entry| resolve(pairs.expires, entry.as_ref(), now_ms))
+    };
     let prepared = prepared.unwrap_or_else(|| pairs.entries(present_expiry));
     let Ok(prepared) = prepared else { return reply.error(Error::Full) };
     let largest_bytes = prepared.iter().map(|entry| entry.bytes() as u64).max().unwrap_or(0);

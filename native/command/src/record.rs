@@ -29,11 +29,10 @@ pub(crate) fn check(condition: Condition, entry: Option<&Entry<'_>>) -> Result<(
 
 /// The expiry after a write.
 #[inline]
-pub(crate) fn resolve(expires: Expires, entry: Option<&Entry<'_>>) -> Option<u64> {
+pub(crate) fn resolve(expires: Expires, entry: Option<&Entry<'_>>, now_ms: u64) -> Option<u64> {
     match expires {
-        Expires::Never => None,
-        Expires::At(at_ms) => Some(at_ms),
         Expires::Keep => entry.and_then(Entry::expires_at_ms),
+        _ => expires.resolve(None, now_ms),
     }
 }
 

@@ -212,7 +212,7 @@ fn new_meta(set: &Set<'_>, present: Option<Option<Entry<'_>>>, now_ms: u64) -> O
         return Some(inherited_meta(set, entry, now_ms));
     }
     let access = set.track_access.then(|| fresh_access(now_ms));
-    Some(Meta { expires_at_ms: resolve(set.expires, None), flags: set.flags, access })
+    Some(Meta { expires_at_ms: resolve(set.expires, None, now_ms), flags: set.flags, access })
 }
 
 fn inherited_meta(set: &Set<'_>, entry: Option<Entry<'_>>, now_ms: u64) -> Meta {
@@ -226,7 +226,7 @@ fn inherited_meta(set: &Set<'_>, entry: Option<Entry<'_>>, now_ms: u64) -> Meta 
             Meta { expires_at_ms, flags: set.flags, access: Some(access) }
         }
         (_, entry) => {
-            let expires_at_ms = resolve(set.expires, entry.as_ref());
+            let expires_at_ms = resolve(set.expires, entry.as_ref(), now_ms);
             Meta { expires_at_ms, flags: set.flags, access: fresh }
         }
     }
@@ -359,7 +359,7 @@ fn extended_meta(
     if old_length.saturating_add(added.bytes.len()) > context.value_bytes_max {
         return Err(Unextended::TooLarge);
     }
-    let expires_at_ms = resolve(added.expires, entry.as_ref());
+    let expires_at_ms = resolve(added.expires, entry.as_ref(), context.now_ms);
     // An extended value counts as newly stored: it has not been read, and it is not stale.
     let old = entry.map(|entry| entry.meta()).unwrap_or_default();
     let access = old.access.map(|_| fresh_access(context.now_ms));

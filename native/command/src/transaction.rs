@@ -167,7 +167,7 @@ impl<'a> Change<'a> {
         Ok(match write.put {
             Some((value, flags, Expires::Keep)) => Change::Keep(value, flags),
             Some((value, flags, expires)) => {
-                let expires_at_ms = resolve(expires, None);
+                let expires_at_ms = resolve(expires, None, now_ms);
                 if is_past(expires_at_ms, now_ms) {
                     return Ok(Change::Remove);
                 }
@@ -181,7 +181,7 @@ impl<'a> Change<'a> {
     /// Makes the entry of a write that depends on the present record.
     fn complete(self, locked: &Locked<'_>, key: &[u8], now_ms: u64) -> Result<Change<'a>, Full> {
         let Change::Keep(value, flags) = self else { return Ok(self) };
-        let expiry = |entry: Option<Entry<'_>>| resolve(Expires::Keep, entry.as_ref());
+        let expiry = |entry: Option<Entry<'_>>| resolve(Expires::Keep, entry.as_ref(), now_ms);
         let expires_at_ms = locked.read(key, now_ms, expiry);
         let meta = Meta { expires_at_ms, flags, access: None };
         Ok(Change::Put(Prepared::new(key, &[value], meta)?))

@@ -4,7 +4,7 @@ use crate::codec::{self, Decoded, EncodeBuffer, Misuse, ON_DIRTY};
 use crate::erts::{Raw, RawEnv};
 use crate::key_state::state_number;
 use crate::reply::{self, Answer, Answers};
-use crate::store::{Store, now_ms};
+use crate::store::Store;
 use crate::{atoms, tables, values};
 use rustler::types::atom::Atom;
 use rustler::{Encoder, Env, Term};
@@ -66,7 +66,7 @@ pub(crate) fn expires(store: &Store, term: Term<'_>) -> Option<Expires> {
         return if word == atoms::at() {
             Some(Expires::At(ms))
         } else if word == atoms::ttl() {
-            Some(Expires::At(now_ms().saturating_add(ms)))
+            Some(Expires::After(ms))
         } else {
             None
         };

@@ -238,7 +238,7 @@ impl Store {
     pub(crate) fn default_expires(&self) -> Expires {
         match self.ttl_ms() {
             None => Expires::Never,
-            Some(ttl_ms) => Expires::At(now_ms().saturating_add(ttl_ms)),
+            Some(ttl_ms) => Expires::After(ttl_ms),
         }
     }
 

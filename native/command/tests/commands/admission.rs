@@ -400,6 +400,7 @@ fn command(numbers: (u8, u8, u8, usize)) -> (usize, Command<'static>) {
         0 => Expires::At(2_000_000),
         1 => Expires::Keep,
         2 if kind & 64 != 0 => Expires::At(1),
+        2 => Expires::After(1),
         _ => Expires::Never,
     };
     let initial = Some((Initial::Zero, Expires::Never));

@@ -1,11 +1,13 @@
 //! The meaning of each command, by subject, and batches on several threads.
 
+mod access;
 mod admission;
 mod batch;
 mod bits;
 mod compare;
 mod counters;
 mod databases;
+mod dice;
 mod encode;
 mod keys;
 mod lease;

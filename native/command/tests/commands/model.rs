@@ -151,6 +151,8 @@ impl Model {
             Expires::Never => None,
             Expires::Keep => old.and_then(|held| held.expires_at_ms),
             Expires::At(at_ms) => Some(at_ms),
+            Expires::After(ms) => Some(self.now_ms + ms),
+            Expires::AfterSecond(seconds) => Some((self.now_ms / 1000 + seconds + 1) * 1000),
         }
     }
 
@@ -510,7 +512,9 @@ fn expiries() -> impl Strategy<Value = Expires> {
     prop_oneof![
         Just(Expires::Never),
         Just(Expires::Keep),
-        (999_900..1_000_300u64).prop_map(Expires::At)
+        (999_900..1_000_300u64).prop_map(Expires::At),
+        (0..300u64).prop_map(Expires::After),
+        (0..2u64).prop_map(Expires::AfterSecond),
     ]
 }
 

@@ -74,8 +74,11 @@ fn signed(text: &[u8]) -> (bool, &[u8]) {
 pub(super) fn expires(xt: Option<i64>, now_ms: u64) -> Expires {
     let Some(xt) = xt else { return Expires::Never };
     let seconds = xt.unsigned_abs();
-    let at_s = if xt < 0 { seconds } else { (now_ms / 1000).saturating_add(seconds) };
-    if at_s >= XT_MAX { Expires::Never } else { Expires::At(expires_at_ms(at_s)) }
+    let (at_s, expires) = match xt < 0 {
+        true => (seconds, Expires::At(expires_at_ms(seconds))),
+        false => ((now_ms / 1000).saturating_add(seconds), Expires::AfterSecond(seconds)),
+    };
+    if at_s >= XT_MAX { Expires::Never } else { expires }
 }
 
 /// The moment in milliseconds at which a record expires that lives to the end of this second.
@@ -168,8 +171,8 @@ mod tests {
             (Some(i64::MAX), None),
             (Some(i64::MIN), None),
         ] {
-            let expected = at_s.map_or(Expires::Never, |at_s| Expires::At((at_s + 1) * 1000));
-            assert_eq!(expires(xt, now_ms), expected, "{xt:?}");
+            let at_ms = expires(xt, now_ms).resolve(None, now_ms);
+            assert_eq!(at_ms, at_s.map(|at_s| (at_s + 1) * 1000), "{xt:?}");
         }
     }
 

@@ -12,6 +12,7 @@ const CLOCKS_APART_MS: u64 = 20;
 pub(super) fn expires(exptime_s: i64, now_ms: u64) -> Expires {
     match exptime_s {
         0 => Expires::Never,
+        1..=RELATIVE_S_MAX => Expires::After(milliseconds(exptime_s)),
         _ => Expires::At(moment_ms(exptime_s, now_ms)),
     }
 }
@@ -55,8 +56,8 @@ mod tests {
     #[test]
     fn thirty_days_are_relative_and_more_is_absolute() {
         assert_eq!(expires(0, NOW_MS), Expires::Never);
-        assert_eq!(expires(1, NOW_MS), Expires::At(NOW_MS + 1000));
-        assert_eq!(expires(2_592_000, NOW_MS), Expires::At(NOW_MS + 2_592_000_000));
+        assert_eq!(expires(1, NOW_MS), Expires::After(1000));
+        assert_eq!(expires(2_592_000, NOW_MS), Expires::After(2_592_000_000));
         assert_eq!(expires(2_592_001, NOW_MS), Expires::At(2_592_001_000));
         assert_eq!(expires(1_800_000_000, NOW_MS), Expires::At(1_800_000_000_000));
     }
@@ -66,7 +67,7 @@ mod tests {
         assert_eq!(expires(-1, NOW_MS), Expires::At(1));
         assert_eq!(expires(i64::MIN, NOW_MS), Expires::At(1));
         assert_eq!(expires(i64::MAX, NOW_MS), Expires::At(u64::MAX));
-        assert_eq!(expires(5, u64::MAX), Expires::At(u64::MAX));
+        assert_eq!(moment_ms(5, u64::MAX), u64::MAX);
     }
 
     #[test]

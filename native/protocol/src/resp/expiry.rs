@@ -9,12 +9,23 @@ impl Request<'_> {
     /// The expiry in an argument, which must be a positive number.
     pub(super) fn expiry(&self, unit: TimeUnit, at: usize) -> Result<Expires, Failure> {
         let number = number::integer(self.arguments[at]).ok_or(NOT_AN_INTEGER)?;
-        let at_ms = self.moment(unit, number).filter(|_| number > 0);
-        at_ms.map(Expires::At).ok_or_else(|| self.invalid_expiry())
+        if number <= 0 {
+            return Err(self.invalid_expiry());
+        }
+        self.expires(unit, number)
+    }
+
+    /// The expiry that a number sets, which may be in the past.
+    pub(super) fn expires(&self, unit: TimeUnit, number: i64) -> Result<Expires, Failure> {
+        let at_ms = self.moment(unit, number).ok_or_else(|| self.invalid_expiry())?;
+        Ok(match at_ms.checked_sub(self.now_ms) {
+            Some(ms) if !unit.absolute => Expires::After(ms),
+            _ => Expires::At(at_ms),
+        })
     }
 
     /// Milliseconds since the Unix epoch, 0 for earlier times; `None` beyond 63 bits.
-    pub(super) fn moment(&self, unit: TimeUnit, number: i64) -> Option<u64> {
+    fn moment(&self, unit: TimeUnit, number: i64) -> Option<u64> {
         let ms = if unit.seconds { number.checked_mul(1000)? } else { number };
         let base = if unit.absolute { 0 } else { i64::try_from(self.now_ms).ok()? };
         Some(u64::try_from(ms.checked_add(base)?).unwrap_or(0))

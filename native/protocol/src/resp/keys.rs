@@ -46,8 +46,7 @@ pub(super) fn expire<'a>(request: &Request<'a>, unit: TimeUnit) -> Built<'a> {
         return Err("ERR GT and LT options at the same time are not compatible".into());
     }
     let number = request.integer(2)?;
-    let at_ms = request.moment(unit, number).ok_or_else(|| request.invalid_expiry())?;
-    let (key, expires) = (request.arguments[1], Expires::At(at_ms));
+    let (key, expires) = (request.arguments[1], request.expires(unit, number)?);
     Ok((Command::Expire { key, expires, when }, ReplyFormat::Plain))
 }
 

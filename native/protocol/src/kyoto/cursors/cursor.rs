@@ -197,11 +197,7 @@ impl Cursor {
     ) -> Result<(), Failure> {
         self.write(turn, &Write::Set(value, expires), &mut |_| {})?;
         if let Some(place) = &mut self.place {
-            place.expires_at_ms = match expires {
-                Expires::At(at_ms) => Some(at_ms),
-                Expires::Keep => place.expires_at_ms,
-                Expires::Never => None,
-            };
+            place.expires_at_ms = expires.resolve(place.expires_at_ms, turn.host.now_ms());
         }
         if step { self.leave(turn) } else { Ok(()) }
     }

@@ -1,0 +1,165 @@
+//! The classes of commands, and what commands that read leave unchanged.
+
+use crate::dice::{Dice, KEYS, VARIANTS};
+use crate::recorder::{Recorder, Store};
+use proptest::prelude::*;
+use todana_command::{
+    Access, Command, Condition, DATABASES, Expires, LeaseOptions, Set, execute, execute_lease_read,
+};
+use todana_table::{Keyspace, Table};
+
+/// All that is durable of a record.
+type State = (Vec<u8>, Vec<u8>, u32, Option<u64>, u64, Option<(bool, bool)>);
+
+/// All that is durable of a table.
+fn state(table: &Table, now_ms: u64) -> (u64, Vec<State>) {
+    let (mut states, mut cursor) = (Vec::new(), 0);
+    loop {
+        cursor = table.scan(cursor, 1_000, now_ms, |entry| {
+            let access = entry.meta().access.map(|access| (access.stale, access.won));
+            states.push((
+                entry.key().to_vec(),
+                entry.value().to_vec(),
+                entry.flags(),
+                entry.expires_at_ms(),
+                entry.version(),
+                access,
+            ));
+        });
+        if cursor == 0 {
+            states.sort();
+            return (table.version(), states);
+        }
+    }
+}
+
+fn states(store: &Store) -> Vec<(u64, Vec<State>)> {
+    store.databases.tables().iter().map(|table| state(table, store.now_ms)).collect()
+}
+
+/// Random records, from random writes.
+fn filled(seed: u64) -> Store {
+    let (mut store, mut dice) = (Store::new(), Dice(seed));
+    for key in KEYS {
+        let track_access = dice.bit();
+        store.run(Command::Set(Set { track_access, ..Set::new(key, b"127") }));
+        if dice.bit() {
+            let (condition, expires) = (Condition::Always, Expires::Keep);
+            store.run(Command::Invalidate { key, condition, expires });
+        }
+    }
+    for _ in 0..20 {
+        let variant = dice.one_of(VARIANTS);
+        let command = dice.command(variant);
+        if command.access() == Access::Write {
+            store.all_in(dice.below(2), command);
+        }
+    }
+    store
+}
+
+proptest! {
+    #[test]
+    fn reads_change_nothing(seed: u64) {
+        let (mut store, mut dice) = (filled(seed), Dice(!seed));
+        for &variant in VARIANTS {
+            let command = dice.command(variant);
+            let before = states(&store);
+            match command.access() {
+                Access::Read | Access::Walk => {
+                    store.all_in(dice.below(DATABASES), command.clone());
+                }
+                Access::Lease => {
+                    let (databases, context) = (&store.databases, store.context());
+                    let mut reply = Recorder::default();
+                    execute_lease_read(databases, 0, &command, context, &mut reply);
+                }
+                Access::Write | Access::Sweep => continue,
+            }
+            prop_assert_eq!(states(&store), before, "{:?}", command);
+        }
+    }
+
+    #[test]
+    fn a_lease_is_a_read_where_it_changes_nothing(seed: u64) {
+        let (store, mut dice) = (filled(seed), Dice(!seed));
+        let command = Command::Lease { key: dice.key(), options: dice.lease_options() };
+        let (databases, context) = (&store.databases, store.context());
+        let [mut read, mut executed] = [Recorder::default(), Recorder::default()];
+        let is_read = execute_lease_read(databases, 0, &command, context, &mut read);
+        let before = states(&store);
+        execute(databases, 0, &command, context, &mut executed);
+        if is_read {
+            // The first read counts as an access.
+            let again = |answer: &mut crate::recorder::Answer| {
+                if let crate::recorder::Answer::Lease { state, .. } = answer {
+                    (state.fetched_before, state.idle_s) = (false, 0);
+                }
+            };
+            read.answers.iter_mut().for_each(again);
+            executed.answers.iter_mut().for_each(again);
+            prop_assert_eq!(read.answers, executed.answers);
+            prop_assert_eq!(states(&store), before);
+        } else {
+            prop_assert_eq!(read.answers, vec![]);
+        }
+    }
+}
+
+#[test]
+fn a_lease_that_wins_is_no_read() {
+    let mut store = Store::new();
+    let key = b"k";
+    let read = |store: &Store, options| {
+        let (mut reply, context) = (Recorder::default(), store.context());
+        let lease = Command::Lease { key, options };
+        execute_lease_read(&store.databases, 0, &lease, context, &mut reply)
+    };
+    let vivify = LeaseOptions { vivify: Some(Expires::Never), ..LeaseOptions::default() };
+    assert!(!read(&store, vivify), "it would create the record");
+    assert!(read(&store, LeaseOptions::default()), "there is nothing to read");
+
+    store.run(Command::Set(Set { expires: Expires::After(5_000), ..Set::new(key, b"v") }));
+    assert!(read(&store, vivify));
+    let touch = LeaseOptions { touch: Some(Expires::Never), ..LeaseOptions::default() };
+    assert!(!read(&store, touch), "it would change the expiry");
+    let recache = LeaseOptions { recache_below_ms: Some(5_001), ..LeaseOptions::default() };
+    assert!(!read(&store, recache), "it would win");
+    assert!(read(&store, LeaseOptions { never_win: true, ..recache }));
+    store.run(Command::Lease { key, options: recache });
+    assert!(read(&store, recache), "another one has won");
+}
+
+#[test]
+fn a_command_of_many_keys_is_no_point_read() {
+    let keys = vec![&b"k"[..]; 65];
+    for (keys, access) in [(&keys[..64], Access::Read), (&keys[..], Access::Walk)] {
+        assert_eq!(Command::GetMany { keys }.access(), access);
+        assert_eq!(Command::Exists { keys }.access(), access);
+        assert_eq!(Command::NoteAccess { keys }.access(), access);
+    }
+}
+
+#[test]
+fn a_new_expiry_makes_a_write_of_a_read() {
+    let read = |expires| Command::GetAndExpire { key: b"k", expires }.access();
+    assert_eq!(read(Expires::Keep), Access::Read);
+    assert_eq!(read(Expires::After(1)), Access::Write);
+}
+
+/// A write that waits in the log lives as long as one that does not.
+#[test]
+fn a_relative_expiry_begins_when_the_write_is_executed() {
+    let mut store = Store::new();
+    for (expires, at_ms) in [(Expires::After(250), 1_002_750), (Expires::AfterSecond(7), 1_010_000)]
+    {
+        store.now_ms = 1_002_500;
+        store.run(Command::Set(Set { expires, ..Set::new(b"k", b"v") }));
+        let table = store.databases.table(0);
+        let stored = table.read(b"k", store.now_ms, |entry| entry.unwrap().expires_at_ms());
+        assert_eq!(stored, Some(at_ms));
+    }
+    for expires in [Expires::After(u64::MAX), Expires::AfterSecond(u64::MAX)] {
+        assert!(expires.resolve(None, store.now_ms) >= Some(u64::MAX / 1000 * 1000));
+    }
+}
