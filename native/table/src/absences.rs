@@ -163,6 +163,18 @@ impl Absence {
     pub fn lasts(&self) -> bool {
         self.core.absences.creations(self.hash) == Some(self.creations)
     }
+
+    /// A version of the table at which the key had not been created yet, so that
+    /// [`Table::created_since`] can tell later whether it was; `None` if it was created already.
+    /// The caller does not hold the key's lock.
+    pub fn until(&self) -> Option<u64> {
+        // In this order: an entry that is added before the lock is taken has been counted when it
+        // is, and one that is added later has a higher version.
+        let version = self.core.version();
+        let shard = self.core.map.shard(self.hash);
+        let _records = self.core.shards_for_write().get(shard).lock_to_read();
+        self.lasts().then_some(version)
+    }
 }
 
 impl Drop for Absence {
@@ -182,10 +194,10 @@ impl Table {
     /// this as a use.
     pub fn see(&self, key: &[u8], now_ms: u64) -> Seen {
         let core = self.shared_core();
-        core.apply_schedule(now_ms);
+        let is_cleared = core.is_cleared(now_ms);
         let (hash, shard) = core.locate(key);
         let records = core.shards_for_write().get(shard).lock_to_read();
-        match records.find_live(hash, key, now_ms) {
+        match records.find_live(hash, key, now_ms).filter(|_| !is_cleared) {
             Some(entry) => Seen::Version(entry.version()),
             // Under the lock, so that no creation falls between.
             None => {

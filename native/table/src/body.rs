@@ -35,6 +35,7 @@ use std::sync::atomic::{
     Ordering::{AcqRel, Acquire, Relaxed},
 };
 
+use crate::allocation;
 use crate::copies;
 use crate::entry::allocated_bytes;
 
@@ -95,7 +96,7 @@ impl Body {
         // SAFETY: the size is at least that of a header, so it is not zero.
         let raw =
             unsafe { if zeroed { alloc::alloc_zeroed(layout) } else { alloc::alloc(layout) } };
-        let start = NonNull::new(raw)?.cast::<Header>();
+        let start = allocation::check(raw, layout)?.cast::<Header>();
         let (references, filled) = (AtomicU32::new(1), AtomicU32::new(filled));
         // SAFETY: there is room for a header, and no other thread has the pointer.
         unsafe { start.write(Header { references, filled, capacity, unused: 0 }) };
@@ -224,7 +225,7 @@ impl Body {
         let Some(old) = layout(old) else { return false };
         // SAFETY: allocated with this layout; the new size is not zero and does not overflow.
         let raw = unsafe { alloc::realloc(self.start.as_ptr().cast(), old, new.size()) };
-        let Some(start) = NonNull::new(raw) else { return false };
+        let Some(start) = allocation::check(raw, new) else { return false };
         self.start = start.cast();
         // SAFETY: the header was moved with the rest, and is ours alone.
         unsafe { (*self.start.as_ptr()).capacity = capacity };

@@ -5,7 +5,9 @@
 //! the running snapshot keeps the whole index. An empty order replaces that of an ordered table.
 //!
 //! The first operation at or after its time applies a scheduled clear: every call compares its
-//! `now_ms` with one relaxed load. An operation on a [`Locked`](crate::Locked) table may not take
+//! `now_ms` with one relaxed load. In a durable table the log applies it
+//! ([`Table::apply_due_clear`](crate::Table::apply_due_clear)); until then, readers whose clock has
+//! reached the time find nothing. An operation on a [`Locked`](crate::Locked) table may not take
 //! locks that its caller did not take, so the time at which the table was locked counts: a clear
 //! that becomes due later waits for the locks like any other operation.
 
@@ -60,6 +62,11 @@ impl Core {
         if gone.entries > 0 && self.is_observed() {
             self.report(EventKind::Clear, &[], self.version());
         }
+        if gone.entries > 0
+            && let Some(removals) = &self.removals
+        {
+            removals.note_all(self.version());
+        }
         let mean_bytes = gone.bytes / gone.entries.max(1);
         // First, so that no byte counts both as stored and as kept for the snapshot, which could
         // exceed the limit.
@@ -85,6 +92,22 @@ impl Core {
         if now_ms >= self.clear_at_ms.load(Relaxed) {
             self.apply_due_clear(now_ms);
         }
+    }
+
+    /// For readers: applies the scheduled clear if it is due. In a durable table, which readers do
+    /// not change, returns true instead: then the caller must find no entry. The caller holds no
+    /// lock of this table.
+    #[inline]
+    pub(crate) fn is_cleared(&self, now_ms: u64) -> bool {
+        now_ms >= self.clear_at_ms.load(Relaxed) && self.meet_due_clear(now_ms)
+    }
+
+    #[cold]
+    fn meet_due_clear(&self, now_ms: u64) -> bool {
+        if !self.durable {
+            self.apply_due_clear(now_ms);
+        }
+        self.durable
     }
 
     #[cold]

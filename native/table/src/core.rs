@@ -11,17 +11,19 @@ use std::sync::{Arc, OnceLock};
 use parking_lot::Mutex;
 
 use crate::absences::Absences;
+use crate::allocation;
 use crate::body::capacity_for;
 use crate::budget::{Budget, Padded};
 use crate::counts::Counts;
 use crate::entry::VERSION_END;
 use crate::eviction::{Refusal, bytes_ceiling};
 use crate::hash::{KeyHash, ShardMap};
-use crate::limits::{Full, Gauge, LimitsRead, LiveLimits, Maximum, Options};
+use crate::limits::{Full, Gauge, Limits, LimitsRead, LiveLimits, Maximum, Options};
 use crate::observers::Observers;
 use crate::ordered::Ordered;
 use crate::range::KeyOrder;
 use crate::reaper;
+use crate::removals::Removals;
 use crate::reservation::{BatchRoom, Reserved};
 use crate::shard::{NEVER_MS, Shard, Shards};
 use crate::snapshot::Abandonment;
@@ -40,43 +42,54 @@ fn shard_count(options: &Options) -> usize {
 }
 
 /// One table. Every operation reads the first fields, and hardly any writes them; `gauges`, which
-/// every write changes, has its own cache lines.
+/// every write changes, has its own cache lines. In this order in memory.
+#[repr(C)]
 pub(crate) struct Core {
     shards: OnceLock<Shards>,
     pub(crate) hash: KeyHash,
+
+    // One cache line.
     pub(crate) map: ShardMap,
     /// When entries are cleared; see [`crate::clear`].
     pub(crate) clear_at_ms: AtomicU64,
+    pub(crate) limits: LiveLimits,
+    pub(crate) budget: Option<Arc<Budget>>,
+    pub(crate) shard_count: usize,
     /// The running snapshot, 0 for none; see [`crate::snapshot`].
     pub(crate) snapshot: AtomicU32,
     /// Whether there are [`observers`](crate::observers).
     pub(crate) observed: AtomicBool,
-    pub(crate) limits: LiveLimits,
-    pub(crate) budget: Option<Arc<Budget>>,
-    pub(crate) shard_count: usize,
+    /// Whether the records change only by a log; see [`crate::durable`].
+    pub(crate) durable: bool,
+
+    pub(crate) gauges: Padded<Gauges>,
+
     /// The keys in order, if the table is ordered.
     pub(crate) ordered: Option<Ordered>,
     /// Absent keys that are watched.
     pub(crate) absences: Absences,
-
-    pub(crate) gauges: Padded<Gauges>,
+    /// The versions of removed entries; `None` in a table that is not durable.
+    pub(crate) removals: Option<Removals>,
     pub(crate) observers: Observers,
     /// What operations of several writes have reserved of the limits.
     pub(crate) reserved: Reserved,
 
     /// Held while a clear is scheduled or applied.
     pub(crate) clear_turn: Mutex<()>,
+    /// The number of the last snapshot.
     pub(crate) snapshots: AtomicU32,
-    pub(crate) snapshot_taken: AtomicBool,
+    /// Snapshots that were begun and not dropped.
+    pub(crate) snapshots_alive: AtomicU32,
     pub(crate) abandoned: Abandonment,
     pub(crate) sweep_from: AtomicUsize,
     pub(crate) tallies: Tallies,
+    /// The seed of `hash`.
+    pub(crate) seed: u64,
 }
 
-/// Each write reads both.
-const _: () =
-    assert!(offset_of!(Core, snapshot) / LINE_BYTES == offset_of!(Core, observed) / LINE_BYTES);
 const LINE_BYTES: usize = 64;
+const _: () = assert!(offset_of!(Core, map) % LINE_BYTES == 0);
+const _: () = assert!(offset_of!(Core, map) / LINE_BYTES == offset_of!(Core, durable) / LINE_BYTES);
 
 /// What writes change.
 #[derive(Default)]
@@ -117,29 +130,38 @@ pub(crate) struct Change {
 }
 
 impl Core {
-    pub(crate) fn new(options: Options) -> Arc<Core> {
+    pub(crate) fn new(mut options: Options) -> Arc<Core> {
+        let durable = options.durable;
+        if durable {
+            (options.limits, options.budget) = (Limits::default(), None);
+            allocation::must_succeed();
+        }
+        let seed = options.seed.unwrap_or_else(KeyHash::random_seed);
         let shard_count = shard_count(&options);
         let core = Arc::new(Core {
             shards: OnceLock::new(),
-            hash: KeyHash::new(options.seed),
+            hash: KeyHash::new(seed),
             map: ShardMap::new(shard_count),
             clear_at_ms: AtomicU64::new(NEVER_MS),
             snapshot: AtomicU32::new(0),
             observed: AtomicBool::new(false),
+            durable,
             limits: LiveLimits::new(options.limits),
             budget: options.budget,
             shard_count,
             ordered: options.order.map(Ordered::new),
             absences: Absences::default(),
+            removals: durable.then(Removals::default),
             gauges: Padded::default(),
             observers: Observers::default(),
             reserved: Reserved::default(),
             clear_turn: Mutex::new(()),
             snapshots: AtomicU32::new(0),
-            snapshot_taken: AtomicBool::new(false),
+            snapshots_alive: AtomicU32::new(0),
             abandoned: Abandonment::default(),
             sweep_from: AtomicUsize::new(0),
             tallies: Tallies::default(),
+            seed,
         });
         if let Some(budget) = &core.budget {
             budget.join(&core);

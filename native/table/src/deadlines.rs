@@ -147,6 +147,12 @@ impl Deadlines {
         first.map_or(NEVER_MS, |deadline| self.base_ms() + u64::from(deadline.time()))
     }
 
+    /// How many deadlines have passed, `most` at most.
+    pub(crate) fn count_due(&self, now_ms: u64, most: usize) -> usize {
+        let is_due = |deadline: Deadline| self.base_ms() + u64::from(deadline.time()) <= now_ms;
+        self.heap.count_first(is_due, most)
+    }
+
     /// The fragment of the earliest deadline.
     pub(crate) fn first_fragment(&self) -> Option<Fragment> {
         self.heap.first().map(Deadline::fragment)

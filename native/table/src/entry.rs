@@ -57,6 +57,7 @@ use std::sync::atomic::{
     Ordering::{AcqRel, Acquire, Relaxed},
 };
 
+use crate::allocation;
 use crate::body::{BODY_BYTES_MIN, Body, body_bytes};
 use crate::copies;
 use crate::meta::{Access, Meta};
@@ -493,7 +494,7 @@ impl EntryBox {
         let layout = Layout::from_size_align(size, ALIGN).ok()?;
         // SAFETY: the size is at least that of a header, so it is not zero.
         let raw = unsafe { alloc::alloc(layout) };
-        let start = NonNull::new(raw)?;
+        let start = allocation::check(raw, layout)?;
         let tagged = NonNull::new(raw.map_addr(|address| (address & ADDRESS_MASK) | tag));
         let Some(tagged) = tagged.filter(|tagged| untag(*tagged) == raw) else {
             // SAFETY: allocated above with the same layout.

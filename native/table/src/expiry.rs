@@ -29,6 +29,9 @@ const ENTRIES_AHEAD: usize = 8;
 impl Core {
     /// See [`Table::sweep`](crate::Table::sweep).
     pub(crate) fn sweep(&self, now_ms: u64, work_max: usize) -> (u64, bool) {
+        if self.durable {
+            return (0, self.sweep_kept(work_max));
+        }
         let (removed, due) = self.sweep_expired(now_ms, work_max);
         let kept = self.sweep_kept(work_max);
         let more = self.make_some_room(now_ms);
@@ -71,7 +74,9 @@ impl Core {
         }
     }
 
-    fn sweep_shard(
+    /// Removes expired entries of one shard, processing at most `work_max` deadlines. Returns how
+    /// many entries it removed, and how many deadlines it processed.
+    pub(crate) fn sweep_shard(
         &self,
         shards: &Shards,
         shard: usize,

@@ -22,9 +22,12 @@ pub(crate) struct KeyHash {
 }
 
 impl KeyHash {
-    /// `None` draws a random seed.
-    pub(crate) fn new(seed: Option<u64>) -> KeyHash {
-        let seed = seed.unwrap_or_else(|| RandomState::new().hash_one(0u64));
+    /// A seed that no client can guess.
+    pub(crate) fn random_seed() -> u64 {
+        RandomState::new().hash_one(0u64)
+    }
+
+    pub(crate) fn new(seed: u64) -> KeyHash {
         KeyHash { secrets: RapidSecrets::seed(seed) }
     }
 
@@ -71,9 +74,9 @@ mod tests {
 
     #[test]
     fn seeds_change_the_hash() {
-        let [a, b] = [1, 2].map(|seed| KeyHash::new(Some(seed)).of(b"key"));
+        let [a, b] = [1, 2].map(|seed| KeyHash::new(seed).of(b"key"));
         assert_ne!(a, b);
-        assert_ne!(KeyHash::new(None).of(b"key"), KeyHash::new(None).of(b"key"));
+        assert_ne!(KeyHash::random_seed(), KeyHash::random_seed());
     }
 
     #[test]
@@ -90,7 +93,7 @@ mod tests {
     #[cfg_attr(miri, ignore = "many keys")]
     fn load_falls_evenly_from_first_to_last_shard() {
         let (shards, keys) = (64, 640_000);
-        let (hash, map) = (KeyHash::new(Some(7)), ShardMap::new(shards));
+        let (hash, map) = (KeyHash::new(7), ShardMap::new(shards));
         let mut load = vec![0u32; shards];
         for key in 0..keys {
             load[map.shard(hash.of(&u32::to_le_bytes(key)))] += 1;

@@ -52,6 +52,19 @@ impl<T: Copy + Ord> Heap<T> {
         first.or_else(|| self.last.first()).copied()
     }
 
+    /// The number of items that are wanted, `most` at most. No item is wanted that is greater than
+    /// one that is not.
+    pub(crate) fn count_first(&self, wants: impl Fn(T) -> bool, most: usize) -> usize {
+        let (mut count, mut next) = (0, vec![0]);
+        while let Some(at) = next.pop() {
+            if at < self.len() && count < most && wants(self.get(at)) {
+                count += 1;
+                next.extend((1..=CHILDREN).map(|child| CHILDREN * at + child));
+            }
+        }
+        count
+    }
+
     pub(crate) fn push(&mut self, item: T) {
         self.push_last(item);
         self.rise(self.len() - 1, item);

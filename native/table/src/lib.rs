@@ -22,6 +22,7 @@
 //! shard's. So several tables can be locked one after another in any fixed order.
 
 mod absences;
+mod allocation;
 mod body;
 mod budget;
 mod clear;
@@ -29,6 +30,7 @@ mod copies;
 mod core;
 mod counts;
 mod deadlines;
+mod durable;
 mod edit;
 mod entry;
 mod event_queue;
@@ -47,6 +49,7 @@ mod prefetch;
 mod range;
 mod readers;
 pub mod reaper;
+mod removals;
 mod reservation;
 mod scan;
 mod shard;

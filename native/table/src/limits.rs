@@ -23,6 +23,11 @@ pub struct Options {
     pub order: Option<KeyOrder>,
     /// Seed of the key hash; `None` draws a random one.
     pub seed: Option<u64>,
+    /// Whether the records change only by a log; see [`Table::is_durable`]. A durable table has no
+    /// limits and no budget: those given here are ignored.
+    ///
+    /// [`Table::is_durable`]: crate::Table::is_durable
+    pub durable: bool,
 }
 
 /// How much a table may hold, and what happens when it is full.

@@ -34,6 +34,9 @@ use crate::writer::Writer;
 pub struct Locked<'a> {
     core: &'a Core,
     shards: &'a Shards,
+    /// Whether a clear is due that the log has not applied yet: then reads find nothing. False if
+    /// the table is not durable.
+    is_cleared: bool,
     /// In shard order; if all are held, the position is the shard.
     held: Vec<Held<'a>>,
     /// Read once for all shards: a snapshot contains all of the batch or nothing.
@@ -88,14 +91,14 @@ impl<'a> Locked<'a> {
     }
 
     fn lock(core: &'a Core, wanted: impl IntoIterator<Item = usize>, now_ms: u64) -> Locked<'a> {
-        core.apply_schedule(now_ms);
+        let is_cleared = core.is_cleared(now_ms);
         let shards = core.shards_for_write();
         let hold = |shard| Held { shard, records: RefCell::new(shards.get(shard).lock()) };
         let held = wanted.into_iter().map(hold).collect();
         let snapshot = core.running_snapshot();
         let (garbage, written, order) = (RefCell::default(), Cell::new(None), RefCell::default());
         let room = BatchRoom::new(core.limits_now());
-        Locked { core, shards, held, snapshot, garbage, written, order, room }
+        Locked { core, shards, is_cleared, held, snapshot, garbage, written, order, room }
     }
 
     /// The hash of a key, and its shard.
@@ -115,6 +118,16 @@ impl<'a> Locked<'a> {
             self.held.binary_search_by_key(&shard, |held| held.shard).ok()?
         };
         Some((hash, &self.held[position]))
+    }
+
+    /// Reads the records of a locked key's shard; also passes the key's hash.
+    pub(crate) fn read_records<R>(
+        &self,
+        key: &[u8],
+        read: impl FnOnce(&Core, &Records, u64) -> R,
+    ) -> R {
+        let (hash, held) = self.find(key);
+        read(self.core, &held.borrow_mut(), hash)
     }
 
     fn holds_all(&self) -> bool {
@@ -190,10 +203,14 @@ impl<'a> Held<'a> {
 impl Keyspace for Locked<'_> {
     fn read<R>(&self, key: &[u8], now_ms: u64, read: impl FnOnce(Option<Entry<'_>>) -> R) -> R {
         let (hash, held) = self.find(key);
+        if self.is_cleared {
+            return read(None);
+        }
         read(find_live(self.core, &mut held.borrow_mut(), hash, key, now_ms))
     }
 
     fn update<R>(&self, key: &[u8], now_ms: u64, change: impl FnOnce(&mut Slot<'_>) -> R) -> R {
+        debug_assert!(!self.is_cleared, "the log applies a due clear before other changes");
         let (hash, held) = self.find(key);
         let mut records = held.borrow_mut();
         let mut slot = Slot::find(self.writer(held.shard, &mut records), key, hash, now_ms);
@@ -254,9 +271,9 @@ impl Keyspace for Locked<'_> {
         self.core.len()
     }
 
-    /// Locking the table applied the clears that were due.
+    /// Locking the table applied, or noted, the clears that were due.
     fn len_at(&self, _: u64) -> u64 {
-        self.len()
+        if self.is_cleared { 0 } else { self.len() }
     }
 
     fn scan(
@@ -267,6 +284,9 @@ impl Keyspace for Locked<'_> {
         mut visit: impl FnMut(Entry<'_>),
     ) -> u64 {
         self.assert_all("scan");
+        if self.is_cleared {
+            return 0;
+        }
         scan::walk(self.held.len(), cursor, count, |shard| {
             let records = self.held[shard].borrow_mut();
             scan::live(&records.index, now_ms).map(&mut visit).count()
@@ -284,11 +304,17 @@ impl Keyspace for Locked<'_> {
         visit: impl FnMut(Entry<'_>),
     ) -> Result<Walked, NotOrdered> {
         self.assert_all("walk");
+        if self.is_cleared {
+            return walk::step_over_nothing(self.core, walk);
+        }
         walk::step(self, self.core, walk, now_ms, visit)
     }
 
     fn random<R>(&self, seed: u64, now_ms: u64, read: impl FnOnce(Option<Entry<'_>>) -> R) -> R {
         self.assert_all("random");
+        if self.is_cleared {
+            return read(None);
+        }
         let dice = scan::mix(seed);
         for shard in scan::shuffled(&self.core.map, self.held.len(), dice) {
             let records = self.held[shard].borrow_mut();

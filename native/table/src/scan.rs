@@ -43,7 +43,9 @@ impl Core {
         now_ms: u64,
         mut visit: impl FnMut(Entry<'_>),
     ) -> u64 {
-        self.apply_schedule(now_ms);
+        if self.is_cleared(now_ms) {
+            return 0;
+        }
         let Some(shards) = self.shards() else { return 0 };
         let mut large: Vec<Shared> = Vec::new();
         walk(self.shard_count, cursor, count, |shard| {

@@ -208,9 +208,10 @@ impl<'a> Slot<'a> {
         Some(entry.ok_or(Full).and_then(|entry| self.place(entry, Charge::Anyway)))
     }
 
-    /// Changes the access word in place (no new version). False if there is no entry or no word.
+    /// Changes the access word (no new version). False if there is no entry or no word.
     pub fn set_access(&mut self, access: Access) -> bool {
-        self.entry().is_some_and(|entry| entry.set_access(access))
+        let Some(bucket) = self.bucket else { return false };
+        self.writer.set_access(bucket, access)
     }
 
     /// Removes the entry. False if there was none.

@@ -28,17 +28,24 @@
 //! Writers then release what is kept of a shard, unless the snapshot is visiting it. The sweeper
 //! does the same, shard by shard: a full table that refuses writes has no writers.
 //!
+//! The log of a durable table cannot wait for a snapshot of its own: it abandons the running one
+//! and begins another. The owner of the abandoned one may be reading the entries of a shard at that
+//! time. So a shard's `Kept` may be followed by those of earlier snapshots that are being visited
+//! ([`Kept::earlier`]). An entry that leaves the index goes to the limbo of the first that needs
+//! it, and an index as a whole, too; when its snapshot ends, the next one inherits that limbo.
+//!
 //! Ownership: copied pointers own nothing. They are valid until their `Kept` is taken from its
-//! shard, because until then the shard's index or the limbo owns the entries. Only the snapshot
-//! takes a `Kept` that is being visited. A writer or the sweeper may take another one, of a
-//! snapshot that was abandoned; the pointers are in it, and are dropped with it.
+//! shard, because until then the shard's index, its limbo, or that of a later snapshot owns the
+//! entries. Only the snapshot takes a `Kept` that is being visited. A writer, the sweeper or a
+//! later snapshot may take another one, of a snapshot that was abandoned; the pointers are in it,
+//! and are dropped with it.
 
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 use std::sync::atomic::{
     AtomicU64,
-    Ordering::{Acquire, Relaxed, Release, SeqCst},
+    Ordering::{Relaxed, SeqCst},
 };
 use std::vec;
 
@@ -50,14 +57,15 @@ use crate::limits::Maximum;
 use crate::reaper;
 use crate::shard::Records;
 use crate::table::Table;
-use crate::writer::Writer;
 
 /// The part of a limit that a snapshot may keep in a table that evicts: one half. Eviction
 /// considers only the bytes of live entries, so it could not free what is kept.
 const KEPT_SHARE: i64 = 2;
 
-/// A preserved shard that the snapshot has not finished visiting.
+/// A preserved shard that a snapshot has not finished visiting.
 pub(crate) struct Kept {
+    /// The snapshot.
+    number: u32,
     preserved: Preserved,
     /// Entries up to this version were present.
     version: u64,
@@ -65,10 +73,14 @@ pub(crate) struct Kept {
     cleared: bool,
     /// Whether the snapshot has taken the entries to visit them.
     visited: bool,
-    /// Bytes in memory only because of the snapshot, as counted.
-    bytes: i64,
+    /// Bytes of `preserved` that are in memory only because of the snapshot, as counted.
+    preserved_bytes: i64,
+    /// Bytes of `limbo`.
+    limbo_bytes: i64,
     /// Entries removed from the index (and perhaps some younger ones).
     limbo: Limbo,
+    /// What an earlier snapshot, which was abandoned for this one, is visiting.
+    earlier: Option<Box<Kept>>,
 }
 
 /// All entries that were present.
@@ -87,30 +99,38 @@ struct Limbo {
 }
 
 impl Kept {
-    /// Records a shard's entries; `version` is the table's last.
-    pub(crate) fn of(index: &HashTable<EntryBox>, version: u64) -> Kept {
+    /// Records a shard's entries for a snapshot; `version` is the table's last.
+    fn of(number: u32, index: &HashTable<EntryBox>, version: u64) -> Kept {
         let bytes = index.len() * size_of::<Alias>();
         let preserved = Preserved::Copied(index.iter().map(EntryBox::alias).collect());
-        Kept::new(preserved, version, false, bytes as i64)
+        Kept::new(number, preserved, version, false, bytes as i64)
     }
 
-    /// Takes over the index of a shard that is cleared, whose entries have this many bytes.
-    pub(crate) fn whole(index: HashTable<EntryBox>, version: u64, bytes: i64) -> Kept {
-        Kept::new(Preserved::Whole(index), version, true, bytes)
-    }
-
-    fn new(preserved: Preserved, version: u64, cleared: bool, bytes: i64) -> Kept {
-        Kept { preserved, version, cleared, visited: false, bytes, limbo: Limbo::default() }
+    fn new(
+        number: u32,
+        preserved: Preserved,
+        version: u64,
+        cleared: bool,
+        preserved_bytes: i64,
+    ) -> Kept {
+        let (limbo, earlier) = (Limbo::default(), None);
+        let (visited, limbo_bytes) = (false, 0);
+        Kept {
+            number,
+            preserved,
+            version,
+            cleared,
+            visited,
+            preserved_bytes,
+            limbo_bytes,
+            limbo,
+            earlier,
+        }
     }
 
     /// Bytes in memory only because of the snapshot.
     pub(crate) fn bytes(&self) -> i64 {
-        self.bytes
-    }
-
-    /// Whether the snapshot may be reading the entries.
-    pub(crate) fn is_visited(&self) -> bool {
-        self.visited
+        self.preserved_bytes + self.limbo_bytes
     }
 
     /// Keeps an entry that left the index if the snapshot needs it, and returns it otherwise.
@@ -118,13 +138,13 @@ impl Kept {
         if !self.needs(&entry.entry()) {
             return Some(entry);
         }
-        self.bytes += entry.entry().bytes() as i64;
+        self.limbo_bytes += entry.entry().bytes() as i64;
         self.limbo.entries.push(entry);
         None
     }
 
     /// Whether the snapshot may need an entry of the shard, so that it must not be freed or
-    /// changed.
+    /// changed. An earlier snapshot needs no entry of the index that this one does not need.
     pub(crate) fn needs(&self, entry: &Entry<'_>) -> bool {
         !self.cleared && entry.version() <= self.version
     }
@@ -139,9 +159,22 @@ impl Kept {
         if std::mem::replace(&mut self.cleared, true) {
             return index;
         }
-        self.bytes += bytes;
+        self.limbo_bytes += bytes;
         self.limbo.index = index;
         HashTable::new()
+    }
+
+    /// Takes over what left the index for a later snapshot, which has ended.
+    fn inherit(&mut self, later: &mut Kept) {
+        if self.cleared {
+            // All of it is younger.
+            return;
+        }
+        self.limbo_bytes += std::mem::take(&mut later.limbo_bytes);
+        let Limbo { entries, index } = std::mem::take(&mut later.limbo);
+        self.limbo.entries.extend(entries);
+        self.limbo.index = index;
+        self.cleared = later.cleared;
     }
 
     /// Releases everything. The caller corrects the counts.
@@ -163,27 +196,92 @@ impl Kept {
 pub struct Snapshot<'a> {
     core: Arc<Core>,
     number: u32,
+    /// When a clear was scheduled at the beginning.
+    clear_at_ms: u64,
     next_shard: usize,
     /// The rest of the shard before that. Its [`Kept`] stays in place until nothing is left.
     visiting: Visiting,
     table: PhantomData<&'a Table>,
 }
 
-/// The snapshot ended early, because the table would have kept too much memory for it: half of the
+/// The snapshot ended early, because the table would have kept too much memory for it (half of the
 /// limit in a table that evicts, and what the limit leaves beside the entries in a table that
-/// refuses writes.
+/// refuses writes), or because the log of a durable table needed a snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Abandoned;
 
 impl fmt::Display for Abandoned {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the snapshot was abandoned, because it kept too much memory")
+        f.write_str("the snapshot was abandoned: it kept too much memory, or the log needed one")
     }
 }
 
 impl std::error::Error for Abandoned {}
 
+impl Records {
+    /// Takes what is kept for this snapshot. What an earlier one still needs of it stays.
+    fn take_kept(&mut self, number: u32) -> Option<Box<Kept>> {
+        let mut place = &mut self.kept;
+        while place.as_ref().is_some_and(|kept| kept.number != number) {
+            place = &mut place.as_mut()?.earlier;
+        }
+        let mut taken = place.take()?;
+        if let Some(mut earlier) = taken.earlier.take() {
+            earlier.inherit(&mut taken);
+            *place = Some(earlier);
+        }
+        Some(taken)
+    }
+
+    /// Takes what is kept for another snapshot than this one, unless that is reading it.
+    fn take_abandoned(&mut self, running: u32) -> Option<Box<Kept>> {
+        // Only the first one of the shard may be unread: the others were kept because they are not.
+        let kept = self.kept.as_ref()?;
+        let number = kept.number;
+        if number == running || kept.visited { None } else { self.take_kept(number) }
+    }
+}
+
 impl Core {
+    /// Keeps a shard's entries for the running snapshot.
+    pub(crate) fn preserve(&self, records: &mut Records, number: u32) {
+        self.release_abandoned(records, number);
+        records.snapshot = number;
+        let mut kept = Kept::of(number, &records.index, self.version());
+        self.keep(kept.bytes(), number);
+        kept.earlier = records.kept.take();
+        records.kept = Some(Box::new(kept));
+    }
+
+    /// Keeps the whole index of a shard that is cleared, whose entries have this many bytes.
+    /// Returns it if that is not possible, because an earlier snapshot is reading its entries.
+    pub(crate) fn preserve_whole(
+        &self,
+        records: &mut Records,
+        number: u32,
+        index: HashTable<EntryBox>,
+        bytes: i64,
+    ) -> Option<HashTable<EntryBox>> {
+        self.release_abandoned(records, number);
+        if records.kept.is_some() {
+            return Some(index);
+        }
+        records.snapshot = number;
+        self.keep(bytes, number);
+        let kept = Kept::new(number, Preserved::Whole(index), self.version(), true, bytes);
+        records.kept = Some(Box::new(kept));
+        None
+    }
+
+    /// Releases what a shard keeps for a snapshot that was abandoned; `running` is the number of
+    /// the running one.
+    pub(crate) fn release_abandoned(&self, records: &mut Records, running: u32) {
+        if let Some(kept) = records.take_abandoned(running) {
+            self.keep(-kept.bytes(), 0);
+            kept.dispose();
+        }
+    }
+
     /// Counts bytes that are kept only for the snapshot of this number (a negative number for bytes
     /// that are released), and abandons the snapshot if that is too much: writers then preserve
     /// nothing more for it, and release what is kept of the shards that they change.
@@ -209,8 +307,7 @@ impl Core {
             // Writers that read the snapshot's number before it was reset still hold the lock: what
             // they preserve is seen here.
             let mut records = shards.get(shard).lock();
-            let snapshot = self.running_snapshot();
-            Writer::new(self, shards, shard, &mut records, snapshot).let_go();
+            self.release_abandoned(&mut records, self.running_snapshot());
         }
         let more = end < self.shard_count;
         self.abandoned.go_on(left, if more { end } else { DONE });
@@ -290,14 +387,39 @@ impl Visiting {
 impl Snapshot<'_> {
     /// `None` while another snapshot of the table lives.
     pub(crate) fn begin<'a>(core: &Arc<Core>) -> Option<Snapshot<'a>> {
-        if core.snapshot_taken.swap(true, Acquire) {
-            return None;
+        core.snapshots_alive.compare_exchange(0, 1, SeqCst, SeqCst).ok()?;
+        let snapshot = Snapshot::new(core);
+        // An error means that the log has begun one meanwhile.
+        let begun = core.snapshot.compare_exchange(0, snapshot.number, SeqCst, SeqCst);
+        begun.is_ok().then_some(snapshot)
+    }
+
+    /// Like [`Snapshot::begin`]; abandons a running snapshot instead of refusing.
+    pub(crate) fn begin_for_log<'a>(core: &Arc<Core>) -> Snapshot<'a> {
+        core.snapshots_alive.fetch_add(1, SeqCst);
+        let snapshot = Snapshot::new(core);
+        let running = core.snapshot.swap(snapshot.number, SeqCst);
+        if running != 0 {
+            core.abandoned.begin(running);
         }
+        snapshot
+    }
+
+    /// The caller has counted it as alive, and lets it begin.
+    fn new<'a>(core: &Arc<Core>) -> Snapshot<'a> {
+        // Before the point in time: what is written after a clear that is applied meanwhile is not
+        // part of what that clear hides.
+        let clear_at_ms = core.clear_at_ms.load(SeqCst);
         // 0 means that none is running.
         let number = core.snapshots.fetch_add(1, SeqCst).wrapping_add(1).max(1);
-        core.snapshot.store(number, SeqCst);
-        let (core, visiting) = (Arc::clone(core), Visiting::nothing());
-        Some(Snapshot { core, number, next_shard: 0, visiting, table: PhantomData })
+        let (core, visiting, next_shard) = (Arc::clone(core), Visiting::nothing(), 0);
+        Snapshot { core, number, clear_at_ms, next_shard, visiting, table: PhantomData }
+    }
+
+    /// Whether a clear hides all entries at this time: one that was scheduled when the snapshot
+    /// began, and had not been applied.
+    pub fn is_cleared(&self, now_ms: u64) -> bool {
+        now_ms >= self.clear_at_ms
     }
 
     /// Visits the next entries, at most `count` of them and of one shard only; false when nothing
@@ -320,7 +442,8 @@ impl Snapshot<'_> {
             Visiting::Copied(aliases) => {
                 for alias in aliases.by_ref().take(count) {
                     // SAFETY: the shard's `Kept` is in place, since only `leave` takes it before
-                    // this snapshot drops, so the index or the limbo owns the entry.
+                    // this snapshot drops, so the index, its limbo, or that of a later snapshot
+                    // owns the entry.
                     visit(unsafe { alias.entry() });
                 }
             }
@@ -366,10 +489,7 @@ impl Snapshot<'_> {
             return Visiting::nothing();
         }
         if records.snapshot != self.number {
-            records.snapshot = self.number;
-            let kept = Kept::of(&records.index, self.core.version());
-            self.core.keep(kept.bytes(), self.number);
-            records.kept = Some(Box::new(kept));
+            self.core.preserve(records, self.number);
         }
         let preserved = records.kept.as_mut().map(|kept| {
             kept.visited = true;
@@ -396,10 +516,9 @@ impl Snapshot<'_> {
     /// Ends the work for this snapshot in the shard.
     fn release(&self, shard: usize) {
         let Some(shards) = self.core.shards() else { return };
-        let take = |records: &mut Records| records.kept.take();
-        let kept = take(&mut shards.get(shard).lock());
+        let kept = shards.get(shard).lock().take_kept(self.number);
         if let Some(kept) = kept {
-            self.core.keep(-kept.bytes, 0);
+            self.core.keep(-kept.bytes(), 0);
             kept.dispose();
         }
     }
@@ -409,12 +528,12 @@ impl Drop for Snapshot<'_> {
     fn drop(&mut self) {
         // A writer that still reads the number holds its lock; `release` waits for it and takes
         // what it preserved.
-        self.core.snapshot.store(0, SeqCst);
+        let _ = self.core.snapshot.compare_exchange(self.number, 0, SeqCst, SeqCst);
         self.leave();
         if self.core.shards().is_some() {
             (self.next_shard..self.core.shard_count).for_each(|shard| self.release(shard));
         }
-        self.core.snapshot_taken.store(false, Release);
+        self.core.snapshots_alive.fetch_sub(1, SeqCst);
     }
 }
 

@@ -58,7 +58,9 @@ impl Table {
         now_ms: u64,
         read: impl FnOnce(Option<Entry<'_>>) -> R,
     ) -> R {
-        self.core.apply_schedule(now_ms);
+        if self.core.is_cleared(now_ms) {
+            return read(None);
+        }
         let Some(shards) = self.core.shards() else { return read(None) };
         let (hash, shard) = self.core.locate(key);
         let shard = shards.ahead(shard, hash);
@@ -73,8 +75,8 @@ impl Table {
     /// Callers that lock several tables must do so in the same order everywhere. While a thread
     /// holds locks of a table, it may use the table only through them.
     ///
-    /// A clear that is due at `now_ms` is applied first. One that becomes due while the locks are
-    /// held is applied afterwards.
+    /// A clear that is due at `now_ms` is applied first, or, in a durable table, hides all entries
+    /// from reads. One that becomes due while the locks are held is applied afterwards.
     pub fn lock<'k>(&self, keys: impl IntoIterator<Item = &'k [u8]>, now_ms: u64) -> Locked<'_> {
         Locked::some(&self.core, keys, now_ms)
     }
@@ -106,7 +108,7 @@ impl Table {
     /// removed, and whether more may be left. The work is bounded by `work_max`: one unit finds one
     /// expired entry, or finds that there is none in a place where one might have been. Also makes
     /// room if a lowered limit left much to evict, and releases what is kept for an abandoned
-    /// snapshot, in up to `work_max` shards per call.
+    /// snapshot, in up to `work_max` shards per call. In a durable table it does only the last.
     pub fn sweep(&self, now_ms: u64, work_max: usize) -> (u64, bool) {
         self.core.sweep(now_ms, work_max)
     }
@@ -135,9 +137,11 @@ impl Table {
     }
 
     /// Changes the limits. Later writes and sweeps enforce them, some hundreds of entries at a
-    /// time.
+    /// time. Does nothing to a durable table, which has no limits.
     pub fn set_limits(&self, limits: Limits) {
-        self.core.limits.set(limits);
+        if !self.core.durable {
+            self.core.limits.set(limits);
+        }
     }
 
     /// Begins a point-in-time snapshot that does not stop writers. One at a time: `None` while
@@ -150,6 +154,17 @@ impl Table {
     /// is dropped.
     pub fn snapshot_owned(&self) -> Option<Snapshot<'static>> {
         Snapshot::begin(&self.core)
+    }
+
+    /// Like [`Table::snapshot_owned`], for the log of a durable table, which cannot wait: a running
+    /// snapshot is abandoned ([`Abandoned`](crate::Abandoned)).
+    pub fn snapshot_for_log(&self) -> Snapshot<'static> {
+        Snapshot::begin_for_log(&self.core)
+    }
+
+    /// Whether a snapshot is running, which [`Table::snapshot_for_log`] would abandon.
+    pub fn has_other_snapshot(&self) -> bool {
+        self.core.running_snapshot() != 0
     }
 }
 
@@ -174,7 +189,9 @@ pub(crate) fn find_live<'r>(
 impl Keyspace for Table {
     #[inline]
     fn read<R>(&self, key: &[u8], now_ms: u64, read: impl FnOnce(Option<Entry<'_>>) -> R) -> R {
-        self.core.apply_schedule(now_ms);
+        if self.core.is_cleared(now_ms) {
+            return read(None);
+        }
         let Some(shards) = self.core.shards() else { return read(None) };
         let (hash, shard) = self.core.locate(key);
         let shard = shards.ahead(shard, hash);
@@ -230,8 +247,7 @@ impl Keyspace for Table {
     }
 
     fn len_at(&self, now_ms: u64) -> u64 {
-        self.core.apply_schedule(now_ms);
-        self.core.len()
+        if self.core.is_cleared(now_ms) { 0 } else { self.core.len() }
     }
 
     fn scan(&self, cursor: u64, count: usize, now_ms: u64, visit: impl FnMut(Entry<'_>)) -> u64 {
@@ -248,12 +264,16 @@ impl Keyspace for Table {
         now_ms: u64,
         visit: impl FnMut(Entry<'_>),
     ) -> Result<Walked, NotOrdered> {
-        self.core.apply_schedule(now_ms);
+        if self.core.is_cleared(now_ms) {
+            return walk::step_over_nothing(&self.core, walk);
+        }
         walk::step(self, &self.core, walk, now_ms, visit)
     }
 
     fn random<R>(&self, seed: u64, now_ms: u64, read: impl FnOnce(Option<Entry<'_>>) -> R) -> R {
-        self.core.apply_schedule(now_ms);
+        if self.core.is_cleared(now_ms) {
+            return read(None);
+        }
         let Some(shards) = self.core.shards() else { return read(None) };
         let dice = scan::mix(seed);
         for shard in scan::shuffled(&self.core.map, self.core.shard_count, dice) {

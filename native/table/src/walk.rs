@@ -90,7 +90,18 @@ enum Rest<'a> {
     Sharded(ShardSteps<'a>),
 }
 
-impl Rest<'_> {
+impl<'a> Rest<'a> {
+    fn of(core: &'a Core, walk: &Walk<'a>) -> Result<Rest<'a>, NotOrdered> {
+        match &core.ordered {
+            Some(ordered) => Ok(Rest::Ordered(Steps::new(ordered, walk))),
+            None if walk.keys == KeyRange::All && !walk.reverse => {
+                let after = walk.after.map(<[u8]>::to_vec);
+                Ok(Rest::Sharded(ShardSteps { core, after, examined: 0 }))
+            }
+            None => Err(NotOrdered),
+        }
+    }
+
     fn wants(&self, key: &[u8]) -> bool {
         match self {
             Rest::Ordered(steps) => steps.wants(key),
@@ -123,6 +134,17 @@ impl Rest<'_> {
     }
 }
 
+/// Where a walk is that has not advanced.
+fn stay(walk: &Walk<'_>) -> Walked {
+    walk.after.map_or(Walked::End, |after| Walked::Until(after.to_vec()))
+}
+
+/// Like [`step`], for a table whose entries are all hidden.
+pub(crate) fn step_over_nothing(core: &Core, walk: &Walk<'_>) -> Result<Walked, NotOrdered> {
+    Rest::of(core, walk)?;
+    Ok(if walk.count == 0 { stay(walk) } else { Walked::End })
+}
+
 /// See [`Keyspace::walk`].
 pub(crate) fn step<S: Keyspace + ReadShard>(
     space: &S,
@@ -131,17 +153,10 @@ pub(crate) fn step<S: Keyspace + ReadShard>(
     now_ms: u64,
     mut visit: impl FnMut(Entry<'_>),
 ) -> Result<Walked, NotOrdered> {
-    let mut rest = match &core.ordered {
-        Some(ordered) => Rest::Ordered(Steps::new(ordered, walk)),
-        None if walk.keys == KeyRange::All && !walk.reverse => {
-            let after = walk.after.map(<[u8]>::to_vec);
-            Rest::Sharded(ShardSteps { core, after, examined: 0 })
-        }
-        None => return Err(NotOrdered),
-    };
+    let mut rest = Rest::of(core, walk)?;
     let (mut left, mut spare) = (walk.count, SPARE_KEYS_MAX);
     if left == 0 {
-        return Ok(walk.after.map_or(Walked::End, |after| Walked::Until(after.to_vec())));
+        return Ok(stay(walk));
     }
     let (mut batch, mut wanted) = (Batch::default(), left);
     loop {

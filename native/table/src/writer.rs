@@ -12,11 +12,12 @@ use hashbrown::HashTable;
 use crate::core::{Change, Core};
 use crate::entry::{Entry, EntryBox};
 use crate::limits::Full;
+use crate::meta::{Access, Meta};
 use crate::observers::EventKind;
 use crate::ordered;
+use crate::removals::Removals;
 use crate::reservation::BatchRoom;
 use crate::shard::{Records, Shards};
-use crate::snapshot::Kept;
 
 /// Why an entry is removed.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -177,6 +178,9 @@ impl Writer<'_> {
         self.preserve();
         let Ok(occupied) = self.records.index.get_bucket_entry(bucket) else { return false };
         let (entry, _) = occupied.remove();
+        if let Some(removals) = &self.core.removals {
+            self.note_removal(removals, &entry);
+        }
         self.core.discharge(change_of(&entry.entry()));
         self.tally(why, 1);
         let expires = entry.entry().expires_at_ms().is_some();
@@ -188,6 +192,13 @@ impl Writer<'_> {
         true
     }
 
+    #[cold]
+    #[inline(never)]
+    fn note_removal(&self, removals: &Removals, entry: &EntryBox) {
+        let entry = entry.entry();
+        removals.note(self.core.hash.of(entry.key()), entry.version());
+    }
+
     /// Takes out all entries in one step, however many there are, but leaves the keys in the
     /// table's order, and leaves the accounting to a caller that clears all shards. Returns what no
     /// snapshot needs, to be disposed of after the locks are released.
@@ -195,14 +206,15 @@ impl Writer<'_> {
         self.shards.note_taken(self.shard, self.records);
         self.records.deadlines = None;
         self.shards.note_first_deadline(self.shard, self.records);
-        let index = std::mem::take(&mut self.records.index);
+        let mut index = std::mem::take(&mut self.records.index);
         let bytes = index.len() as i64 * mean_bytes;
-        let version = self.core.version();
         if self.must_preserve() {
-            self.records.snapshot = self.snapshot;
-            self.core.keep(bytes, self.snapshot);
-            self.records.kept = Some(Box::new(Kept::whole(index, version, bytes)));
-            return HashTable::new();
+            match self.core.preserve_whole(self.records, self.snapshot, index, bytes) {
+                None => return HashTable::new(),
+                Some(shared) => self.records.index = shared,
+            }
+            self.preserve_now();
+            index = std::mem::take(&mut self.records.index);
         }
         self.let_go();
         let Some(kept) = &mut self.records.kept else { return index };
@@ -222,20 +234,12 @@ impl Writer<'_> {
 
     #[cold]
     fn preserve_now(&mut self) {
-        self.records.snapshot = self.snapshot;
-        let kept = Kept::of(&self.records.index, self.core.version());
-        self.core.keep(kept.bytes(), self.snapshot);
-        self.records.kept = Some(Box::new(kept));
+        self.core.preserve(self.records, self.snapshot);
     }
 
     /// Releases what is kept for a snapshot that was abandoned.
-    pub(crate) fn let_go(&mut self) {
-        if self.snapshot == 0
-            && let Some(kept) = self.records.kept.take_if(|kept| !kept.is_visited())
-        {
-            self.core.keep(-kept.bytes(), 0);
-            kept.dispose();
-        }
+    fn let_go(&mut self) {
+        self.core.release_abandoned(self.records, self.snapshot);
     }
 
     /// Whether a snapshot is running that does not have this shard's entries yet.
@@ -290,6 +294,34 @@ impl Writer<'_> {
         let Ok(place) = self.records.index.get_bucket(bucket).ok_or(()) else { return false };
         let kept = self.records.kept.as_ref();
         !kept.is_some_and(|kept| kept.needs(&place.entry())) && place.is_sole()
+    }
+
+    /// Changes an entry's access word; false if it has none.
+    ///
+    /// The word changes in place, except in a durable table with a running snapshot: what the log
+    /// writes after the snapshot must not be part of it.
+    pub(crate) fn set_access(&mut self, bucket: usize, access: Access) -> bool {
+        if self.core.durable && self.snapshot != 0 {
+            return self.set_access_in_copy(bucket, access);
+        }
+        self.records.bucket(bucket).is_some_and(|entry| entry.set_access(access))
+    }
+
+    #[cold]
+    fn set_access_in_copy(&mut self, bucket: usize, access: Access) -> bool {
+        let Some(old) = self.records.bucket(bucket) else { return false };
+        let meta = Meta { access: Some(access), ..old.meta() };
+        if old.meta().access.is_none() {
+            return false;
+        }
+        let Some(mut copy) = EntryBox::same_value(old.key(), &old, &meta) else { return false };
+        copy.set_version(old.version());
+        self.preserve();
+        if let Some(place) = self.records.index.get_bucket_mut(bucket) {
+            let old = std::mem::replace(place, copy);
+            self.retire(old);
+        }
+        true
     }
 
     /// Checks whether [`Writer::put`] would refuse an entry of this many bytes in place of the one
