@@ -12,11 +12,14 @@ endif
 CARGO = cargo
 NATIVE = --manifest-path native/Cargo.toml
 FUZZ_SECONDS = 60
+ROUNDS = 200
+CUTS = 300
+MINUTES = 60
 
 .DEFAULT_GOAL := help
 .PHONY: help run build release clean distclean toolchain deps native \
-	test test-native test-erlang test-clients test-hostile fuzz-smoke fuzz docs \
-	test-bench check lint lint-native lint-erlang tidy circles bench bench-quick report
+	test test-native test-erlang test-clients test-hostile test-durable \
+	fuzz-smoke fuzz docs faults soak test-bench check lint lint-native lint-erlang tidy circles bench bench-quick report
 
 help: ## list these targets
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1|\2/p' Makefile | \
@@ -38,6 +41,7 @@ test: toolchain deps ## all checks and tests
 	@$(MAKE) --no-print-directory test-erlang
 	@$(MAKE) --no-print-directory test-clients
 	@$(MAKE) --no-print-directory test-hostile
+	@$(MAKE) --no-print-directory test-durable
 	@$(MAKE) --no-print-directory test-bench
 	@$(MAKE) --no-print-directory fuzz-smoke
 
@@ -55,8 +59,18 @@ test-clients: build deps ## real Redis and memcached clients against a server
 test-hostile: build deps ## broken, slow and greedy clients against a server
 	@tools/python -m pytest test/hostile
 
+test-durable: build deps ## kill -9 and power cuts at random moments, in short
+	@tools/python -m pytest test/durable --rounds 20 --cuts 20
+
 test-bench: build deps ## the benchmarks' report, and tiny benchmark runs
 	@tools/python -m pytest test/bench
+
+faults: build deps ## kill -9, power cuts, broken disks: SEED, ROUNDS, CUTS
+	@tools/python -m pytest test/durable -m "not soak" -s \
+		--rounds $(ROUNDS) --cuts $(CUTS) $(if $(SEED),--seed $(SEED))
+
+soak: build deps ## a mixed load on a durable node for MINUTES (60)
+	@tools/python -m pytest test/durable -m soak -s --minutes $(MINUTES)
 
 fuzz-smoke: ## run each fuzz target on its seeds and on fixed mutations
 	@$(CARGO) run --quiet --release --locked \

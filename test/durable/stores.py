@@ -1,0 +1,236 @@
+"""The stores under test: a durable Todana, Redis with an append-only file, and a toy that can be made to lie.
+
+A store has one data directory and fixed ports, so that clients can connect while it starts. Todana is the subject;
+Redis shows that the harness accepts a correct server, and the toy (toy_log.py) that it finds a wrong one.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import served
+import wire
+from writers import ANSWER_TIMEOUT_S, EVERY_PROTOCOL, REDIS_ONLY, ErlangConnection
+
+HERE = Path(__file__).resolve().parent
+BUILT = served.ROOT / "_build" / "durable"
+SERVING_TIMEOUT_S = 120
+# A start that ends with an error takes no longer than this.
+REFUSAL_TIMEOUT_S = 60
+# Small files, so that every round sees new log files and snapshots.
+SMALL_FILES = ("--snapshot-log-bytes", "1mb")
+
+
+class NotServing(AssertionError):
+    """The store did not serve in time, or ended."""
+
+
+def has_data_directory() -> bool:
+    """Whether this Todana can be durable."""
+    return "data_dir" in (served.ROOT / "src" / "todana_options.erl").read_text()
+
+
+def erlang_door() -> Path:
+    """The directory with the compiled erlang_door."""
+    source, beam = HERE / "erlang_door.erl", BUILT / "erlang_door.beam"
+    if not beam.exists() or beam.stat().st_mtime < source.stat().st_mtime:
+        BUILT.mkdir(parents=True, exist_ok=True)
+        erlc = served.ROOT / ".toolchain" / "bin" / "erlc"
+        program = str(erlc) if erlc.exists() else shutil.which("erlc")
+        subprocess.run([program, "-o", str(BUILT), str(source)], check=True)
+    return BUILT
+
+
+class Store:
+    """A store with a data directory, which may be started, killed and started again."""
+
+    kind = ""
+    writers = REDIS_ONLY
+    protocols = ("resp",)
+
+    def __init__(self, directory, flags=(), environment=None):
+        self.directory = Path(directory)
+        self.flags = [str(flag) for flag in flags]
+        self.environment = dict(environment or {})
+        self.process = None
+        self.ports = {name: served.free_port() for name in self.protocols}
+        self.output = []
+
+    def command(self) -> list:
+        """The command line."""
+        raise NotImplementedError
+
+    def address(self, protocol) -> tuple:
+        """Where the store listens."""
+        return "127.0.0.1", self.ports[protocol]
+
+    def start(self, environment=None):
+        """Starts the process and does not wait."""
+        self.directory.mkdir(parents=True, exist_ok=True)
+        self.process = served.Process(self.command(), {**self.environment, **(environment or {})}, directory=self.directory.parent)
+        self.output.append(self.process.lines)
+
+    def is_alive(self) -> bool:
+        """Whether the process runs."""
+        return self.process is not None and self.process.is_alive()
+
+    def wait_until_serving(self, timeout_s=SERVING_TIMEOUT_S):
+        """Waits until the records can be read by RESP."""
+        deadline = time.monotonic() + timeout_s
+        while True:
+            if not self.is_alive():
+                raise NotServing(f"{self.kind} has ended with {self.process.popen.poll()}:\n{self.log()}")
+            answer = self.look()
+            if answer == 0 or isinstance(answer, int):
+                return
+            if time.monotonic() > deadline:
+                raise NotServing(f"{self.kind} does not serve after {timeout_s} s, {answer!r}:\n{self.log()}")
+            time.sleep(0.02)
+
+    def look(self):
+        """The answer of RESP to a read, or why there is none."""
+        try:
+            with wire.Resp(self.address("resp"), timeout_s=ANSWER_TIMEOUT_S) as connection:
+                return connection.call("EXISTS", "canary")
+        except (OSError, wire.Closed) as error:
+            return error
+
+    def sentence(self, timeout_s=REFUSAL_TIMEOUT_S) -> str:
+        """Waits until a start that must fail has ended, and returns its output."""
+        try:
+            self.process.popen.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise AssertionError(f"{self.kind} runs, though it must refuse to start:\n{self.log()}") from None
+        self.process.stop()
+        return "\n".join(self.process.lines)
+
+    def kill(self):
+        """Ends the process as a power cut does, as far as the process is concerned."""
+        if self.is_alive():
+            os.kill(self.process.popen.pid, signal.SIGKILL)
+        self.process.popen.wait()
+
+    def stop(self) -> int:
+        """Stops the process in order."""
+        return self.process.stop()
+
+    def log(self) -> str:
+        """The last lines of the process."""
+        return "\n".join(self.process.lines[-60:]) if self.process else ""
+
+    def read(self, places) -> dict:
+        """The records at these places that exist, read by RESP."""
+        found = {}
+        numbers = sorted({number for number, _ in places if isinstance(number, int)})
+        with wire.Resp(self.address("resp"), timeout_s=ANSWER_TIMEOUT_S) as connection:
+            for number in numbers:
+                keys = [key for database, key in places if database == number]
+                assert connection.call("SELECT", number) == wire.OK
+                values = connection.call("MGET", *keys)
+                assert isinstance(values, list), values
+                found |= {(number, key): value for key, value in zip(keys, values) if value is not None}
+        return found
+
+    def clean_up(self):
+        """Ends the process and forgets what belongs to it."""
+        if self.is_alive():
+            self.kill()
+
+
+class Todana(Store):
+    """A durable Todana, started by its command line, with a door for Erlang callers."""
+
+    kind = "todana"
+    writers = EVERY_PROTOCOL
+    protocols = ("resp", "memcached", "kyoto")
+
+    def __init__(self, directory, flags=SMALL_FILES, environment=None):
+        super().__init__(directory, flags, environment)
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.listener.settimeout(SERVING_TIMEOUT_S)
+        flags = f"-pa {erlang_door()} -s erlang_door"
+        self.environment |= {"ERLANG_DOOR_PORT": str(self.listener.getsockname()[1]), "ERL_FLAGS": flags, "ERL_CRASH_DUMP_BYTES": "0"}
+        self.accepted = []
+
+    def command(self):
+        listeners = [word for name in self.protocols for word in (f"--listen-{name}", "%s:%d" % self.address(name))]
+        return [served.PROGRAM, "start", "--data-dir", self.directory, *listeners, *self.flags]
+
+    def erlang(self, timeout_s) -> ErlangConnection:
+        """A process of the node, which evaluates expressions."""
+        accepted, _ = self.listener.accept()
+        accepted.settimeout(timeout_s)
+        accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        connection = ErlangConnection(accepted)
+        opened = connection.evaluate("todana:open(crash,#{durable=>true})")
+        if not opened.startswith("{ok,"):
+            raise wire.Closed(f"the table was not opened: {opened}")
+        return connection
+
+    def forget_callers(self):
+        """Closes connections of a node that has ended."""
+        self.listener.setblocking(False)
+        try:
+            while True:
+                self.listener.accept()[0].close()
+        except BlockingIOError:
+            self.listener.settimeout(SERVING_TIMEOUT_S)
+
+    def kill(self):
+        super().kill()
+        self.forget_callers()
+
+    def read(self, places):
+        found = super().read(places)
+        tables = sorted({table for table, _ in places if not isinstance(table, int)})
+        if not tables:
+            return found
+        with self.erlang(ANSWER_TIMEOUT_S) as connection:
+            for table in tables:
+                for key in [key for each, key in places if each == table]:
+                    answer = connection.evaluate(f'case todana:get({table},<<"{key.decode()}">>) of {{ok,V}}->{{ok,binary:encode_hex(V)}};O->O end')
+                    match = re.fullmatch(r'\{ok,<<(?:"([0-9A-F]*)")?>>\}', answer)
+                    assert match or answer == "error", answer
+                    if match:
+                        found[table, key] = bytes.fromhex(match[1] or "")
+        return found
+
+    def clean_up(self):
+        super().clean_up()
+        self.listener.close()
+
+
+class Redis(Store):
+    """redis-server with an append-only file that is synced before each reply."""
+
+    kind = "redis"
+
+    def __init__(self, directory, flags=("--appendfsync", "always", "--auto-aof-rewrite-min-size", "1mb"), environment=None):
+        super().__init__(directory, flags, environment)
+
+    def command(self):
+        return [
+            "redis-server", "--port", self.ports["resp"], "--bind", "127.0.0.1", "--dir", self.directory, "--save", "",
+            "--appendonly", "yes", *self.flags,
+        ]  # fmt: skip
+
+
+class Toy(Store):
+    """A store of one file in Python, whose flags plant faults; see toy_log.py."""
+
+    kind = "toy"
+
+    def command(self):
+        return [sys.executable, HERE / "toy_log.py", self.ports["resp"], self.directory, *self.flags]
+
+
+STORES = {"todana": Todana, "redis": Redis, "toy": Toy}
