@@ -121,7 +121,7 @@ serve({Loaded, File}) ->
             Text = todana_option_type:format(Type, Value),
             application:set_env(todana, Name, Text)
         end,
-        todana_options:all()
+        [Option || Option <- todana_options:all(), has_effect(Option, Loaded)]
     ),
     application:set_env(todana, config_file, File),
     %% The command line prints a failure to start itself, in one line.
@@ -138,6 +138,11 @@ serve({Loaded, File}) ->
         {error, Reason} ->
             throw(why(Reason))
     end.
+
+%% Without a data directory the application refuses to be given `durability'.
+-spec has_effect(todana_options:option(), todana_config:loaded()) -> boolean().
+has_effect(#{name := durability}, #{data_dir := {off, _}}) -> false;
+has_effect(_Option, _Loaded) -> true.
 
 %% The command line of Kyoto Tycoon's server.
 -spec ktserver(todana_ktserver:parsed()) -> ok.
@@ -213,7 +218,18 @@ ready() ->
     Addresses = todana_listener:addresses(),
     Addresses =/= [] orelse
         logger:warning("no address to listen on: every listener is off"),
-    io:put_chars([ready(Addresses), $\n]).
+    io:put_chars([ready(Addresses), durability(), $\n]).
+
+%% What becomes of the records when the process ends.
+-spec durability() -> iodata().
+durability() ->
+    case application:get_env(todana, data_dir, "off") of
+        "off" ->
+            " in memory";
+        Directory ->
+            {ok, Class} = application:get_env(todana, durability),
+            [" durability=", Class, " data=", filename:absname(Directory)]
+    end.
 
 -spec ready([{atom(), string()}]) -> iodata().
 ready(Addresses) ->
@@ -299,7 +315,8 @@ help() ->
         "  start [FLAGS] [--] [DATABASE...]\n"
         "                serve, in the foreground; Ctrl-C or SIGTERM stops\n"
         "                kinds: - : hash, * cache (#capcnt #capsiz), "
-        "+ % ordered (#rcomp)\n"
+        "+ % ordered (#rcomp);\n"
+        "                on disk, with --data-dir: x.kch hash, x.kct ordered\n"
         "  ktserver      the same with the command line of Kyoto Tycoon's "
         "server;\n"
         "                see `todana help ktserver`\n"
@@ -322,6 +339,7 @@ placeholder(databases) -> "NAMES";
 placeholder(hosts) -> "NAMES";
 placeholder(origins) -> "ORIGINS";
 placeholder(file) -> "FILE";
+placeholder(directory) -> "DIRECTORY";
 placeholder({choice, _}) -> "WORD";
 placeholder(Type) when element(1, Type) =:= bytes -> "SIZE";
 placeholder(_) -> "N".

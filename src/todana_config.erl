@@ -37,6 +37,9 @@
 %% Descriptors that `select' supports, minus those not used for connections.
 -define(SELECT_CONNECTIONS_MAX, 960).
 
+%% The first database of a node with a data directory.
+-define(DURABLE_DATABASE, "db0.kch").
+
 -doc "The options of an embedded application.".
 -spec embedded() -> {ok, options()} | {error, term()}.
 embedded() ->
@@ -53,6 +56,7 @@ embedded() ->
             Name => set_or_default(Option, Given)
          || #{name := Name} = Option <- todana_options:all()
         }),
+        ok = without_data_dir(Loaded),
         Options = #{Name => Value || Name := {Value, _} <- Loaded},
         case check(Options) of
             ok -> {ok, Options};
@@ -72,7 +76,17 @@ set_or_default(#{name := Name} = Option, Given) ->
 %% Adjusts defaults that would contradict the value of another option.
 -spec fit_defaults(loaded()) -> loaded().
 fit_defaults(Loaded) ->
-    fit_body(fit_connections(Loaded)).
+    fit_body(fit_connections(fit_databases(Loaded))).
+
+%% With a data directory, the first database is durable unless it is named.
+-spec fit_databases(loaded()) -> loaded().
+fit_databases(#{data_dir := {off, _}} = Loaded) ->
+    Loaded;
+fit_databases(#{databases := {_, default}} = Loaded) ->
+    {ok, Database} = todana_kyoto_database:parse(?DURABLE_DATABASE),
+    Loaded#{databases := {[Database], default}};
+fit_databases(Loaded) ->
+    Loaded.
 
 -spec fit_connections(loaded()) -> loaded().
 fit_connections(#{
@@ -130,6 +144,7 @@ load(Flags, Defaults) ->
          || #{name := Name, default := Default} = Option <-
                 todana_options:all()
         }),
+        ok = without_data_dir(Loaded),
         case check(#{N => V || N := {V, _} <- Loaded}) of
             ok -> {ok, Loaded, File};
             {error, Sentence} -> {error, Sentence}
@@ -271,6 +286,39 @@ hint(Text) ->
         error -> ""
     end.
 
+%% Refuses what promises that records outlive the process, if there is no
+%% directory for them.
+-spec without_data_dir(loaded()) -> ok.
+without_data_dir(#{
+    data_dir := {off, _}, durability := {Class, Origin}
+}) when Origin =/= default ->
+    throw(sentence(
+        "durability: `~ts` needs a directory for the records: set data_dir",
+        [Class]
+    ));
+without_data_dir(#{
+    data_dir := {off, _}, databases := {Databases, _}
+}) ->
+    Durable = [
+        Text
+     || #{text := Text, kind := Kind} <- Databases,
+        todana_kyoto_database:is_durable(Kind)
+    ],
+    case Durable of
+        [] ->
+            ok;
+        [Text | _] ->
+            throw(sentence(
+                "database `~ts` is kept on disk, and needs a directory for its "
+                "records: set data_dir (--data-dir DIRECTORY, or "
+                "TODANA_DATA_DIR=DIRECTORY), or name a database in memory, "
+                "such as `:`",
+                [Text]
+            ))
+    end;
+without_data_dir(_Loaded) ->
+    ok.
+
 -doc "Checks the rules that concern several options.".
 -spec check(options()) -> ok | {error, string()}.
 check(#{password_file := off} = Options) ->
@@ -306,8 +354,29 @@ sizes(#{kyoto_body_bytes_max := Body, input_bytes_max := Input}) when
     Body > Input
 ->
     {error, "kyoto_body_bytes_max is above input_bytes_max"};
+sizes(#{durable_value_bytes_max := Value, group_queue_bytes_max := Queue}) when
+    Value > Queue
+->
+    {error, "durable_value_bytes_max is above group_queue_bytes_max"};
+sizes(#{data_dir := Path}) when Path =/= off ->
+    case filelib:is_regular(Path) of
+        true -> {error, a_file(Path)};
+        false -> ok
+    end;
 sizes(_Options) ->
     ok.
+
+-spec a_file(string()) -> string().
+a_file(Path) ->
+    Hint =
+        case filename:extension(Path) of
+            ".kc" ++ _ ->
+                "; Todana does not read the files of Kyoto Cabinet, "
+                "docs/durability.md says how to copy their records";
+            _ ->
+                ""
+        end,
+    sentence("data_dir: ~ts is a file, not a directory~ts", [Path, Hint]).
 
 -spec is_loopback(inet:ip_address()) -> boolean().
 is_loopback({127, _, _, _}) -> true;

@@ -146,7 +146,10 @@ command(Given, Useless, Databases) ->
         flags => maps:from_list(
             address(Given) ++ timeout(Given) ++ threads(Given)
         ),
-        defaults => #{listen_resp => "off", listen_memcached => "off"},
+        defaults => maps:merge(
+            #{listen_resp => "off", listen_memcached => "off"},
+            data_dir(Databases)
+        ),
         databases => Databases,
         log => {maps:get("-log", Given, none), Level},
         pid_file => maps:get("-pid", Given, none),
@@ -156,6 +159,22 @@ command(Given, Useless, Databases) ->
          || Option <- lists:uniq(lists:reverse(Useless))
         ]
     }.
+
+%% In ktserver the path of a database says where its records are: a data
+%% directory of this path, unless another one is set. One directory cannot have
+%% the paths of several databases.
+-spec data_dir([string()]) -> todana_config:texts().
+data_dir(Databases) ->
+    Paths = [
+        hd(string:split(Text, "#"))
+     || Text <- Databases,
+        {ok, #{kind := Kind}} <- [todana_kyoto_database:parse(Text)],
+        todana_kyoto_database:is_durable(Kind)
+    ],
+    case Paths of
+        [[_ | _] = Path] -> #{data_dir => Path};
+        _ -> #{}
+    end.
 
 %% If several are given, the quietest counts.
 -spec levels() -> [{string(), none | error | notice | info}].
@@ -243,10 +262,13 @@ help() ->
         "The only password in Kyoto Tycoon's protocols is HTTP Basic: for "
         "clients on\nother machines use a tunnel, or a proxy that adds the "
         "header.\n\n"
-        "Databases (`:` without any), at most 16, in memory: - + : * %, "
+        "Databases (`:` without any), at most 16. In memory: - + : * %, "
         "names that end with\n.kcph .kcpt .kcs .kcc .kcg, or #type=; "
         "with #ktopts=p, #ktcapcnt=, #ktcapsiz=, of `*`\n#capcnt=, #capsiz=, "
-        "of + and % #rcomp=. A first database `-` needs -- before it.\n\n"
+        "of + and % #rcomp=. A first database `-` needs -- before it.\n"
+        "On disk: names that end with .kch (hash) or .kct (ordered, #rcomp=). "
+        "The path of the\nonly one is the directory of its records; for "
+        "several, set TODANA_DATA_DIR.\n\n"
         "  -host ADDRESS  default " ?HOST ", not all addresses: any but\n"
         "                 loopback needs a password, and so\n"
         "                 TODANA_PASSWORD_FILE\n"

@@ -2,16 +2,21 @@
 %%
 %% The last part of the path, or `#type=', selects the kind. A name is parsed
 %% into a database, or into a sentence that describes the error. Parameters that
-%% a table in memory does not support are ignored; `remarks/1' names them.
+%% have no effect here are ignored; `remarks/1' names them.
+%%
+%% The kinds that Kyoto Cabinet stores in a file, `casket.kch' and `casket.kct',
+%% are durable databases: a hash and an ordered one. They need `data_dir'.
 -module(todana_kyoto_database).
 -moduledoc false.
 
 -export([parse/1, parse_all/1, quantity/1, native/1, setting/1]).
--export([remarks/1, log_remarks/1]).
+-export([is_durable/1, durable_numbers/1, remarks/1, log_remarks/1]).
 
 -export_type([database/0, kind/0, order/0]).
 
--type kind() :: proto_hash | proto_tree | stash | cache_hash | cache_tree.
+-type kind() ::
+    proto_hash | proto_tree | stash | cache_hash | cache_tree
+    | file_hash | file_tree.
 -type order() ::
     lexical | decimal | lexical_descending | decimal_descending.
 -type limit() :: pos_integer() | nil.
@@ -82,8 +87,9 @@ database(Text) ->
 
 -spec kind(string(), kind() | file | none) -> kind().
 kind(Text, file) ->
-    fail("database `~ts` would be stored in files, but only databases in "
-         "memory are supported", [Text]);
+    fail("database `~ts` would be a directory of files or a file of text, "
+         "which Todana does not write: name it .kch for a hash database on "
+         "disk, or .kct for an ordered one", [Text]);
 kind(Text, none) ->
     fail("database `~ts` has no known kind: name it -, +, :, * or %, or add "
          "#type= and one of these", [Text]);
@@ -107,8 +113,10 @@ suffix(Suffix) ->
         {stash, ["kcs", "sdb"]},
         {cache_hash, ["kcc", "cdb"]},
         {cache_tree, ["kcg", "gdb"]},
-        {file, ["kch", "hdb", "kct", "tdb", "kcd", "ddb", "kcf", "fdb",
-                "kcx", "xdb", "txt", "text", "tsv", "csv"]}
+        {file_hash, ["kch", "hdb"]},
+        {file_tree, ["kct", "tdb"]},
+        {file, ["kcd", "ddb", "kcf", "fdb", "kcx", "xdb", "txt", "text", "tsv",
+                "csv"]}
     ],
     found(Suffix, Suffixes).
 
@@ -121,7 +129,9 @@ word(Word) ->
         {stash, [":", "stash"]},
         {cache_hash, ["*", "cache"]},
         {cache_tree, ["%", "grass"]},
-        {file, ["hash", "tree", "dir", "directory", "for", "forest"]}
+        {file_hash, ["hash"]},
+        {file_tree, ["tree"]},
+        {file, ["dir", "directory", "for", "forest"]}
     ],
     case found(Word, Words) of
         none -> suffix(Word);
@@ -137,7 +147,7 @@ found(Word, Rows) ->
 
 -spec order(database()) -> database().
 order(#{kind := Kind} = Database) when
-    Kind =:= proto_tree; Kind =:= cache_tree
+    Kind =:= proto_tree; Kind =:= cache_tree; Kind =:= file_tree
 ->
     Database#{order := lexical};
 order(Database) ->
@@ -156,6 +166,10 @@ parameter([Key, Value], #{kind := Kind} = Database) ->
             Kind =/= cache_hash,
             (Limit =:= cache_entries_max orelse Limit =:= cache_bytes_max)
         ->
+            ignore(Key, Database);
+        {limit, _} when Kind =:= file_hash; Kind =:= file_tree ->
+            %% Nothing removes a durable record but a request and its expiry.
+            _ = limit(Key, Value, Database),
             ignore(Key, Database);
         {limit, Limit} ->
             Database#{Limit := limit(Key, Value, Database)};
@@ -273,7 +287,7 @@ native(Database) ->
 
 -doc "The settings of a database for the native server.".
 -spec setting(database()) ->
-    {binary(), 16..33, boolean(), limit(), limit(), limit(), limit()}.
+    {binary(), 16..49, boolean(), limit(), limit(), limit(), limit()}.
 setting(Database) ->
     #{
         name := Name,
@@ -288,22 +302,47 @@ setting(Database) ->
      EntriesMax, BytesMax, CacheEntriesMax, CacheBytesMax}.
 
 %% Kyoto Cabinet's type numbers.
--spec number(kind()) -> 16..33.
+-spec number(kind()) -> 16..49.
 number(proto_hash) -> 16;
 number(proto_tree) -> 17;
 number(stash) -> 24;
 number(cache_hash) -> 32;
-number(cache_tree) -> 33.
+number(cache_tree) -> 33;
+number(file_hash) -> 48;
+number(file_tree) -> 49.
+
+-doc "Whether databases of this kind outlive the process.".
+-spec is_durable(kind()) -> boolean().
+is_durable(Kind) -> Kind =:= file_hash orelse Kind =:= file_tree.
+
+-doc """
+For each of the numbers 0 to 15, whether the database is durable in a node with
+a data directory: those that are not named are.
+""".
+-spec durable_numbers([database()]) -> [boolean(), ...].
+durable_numbers(Databases) ->
+    Named = [is_durable(Kind) || #{kind := Kind} <- Databases],
+    Named ++ lists:duplicate(?DATABASES_MAX - length(Named), true).
 
 -doc "A sentence for each database that has parameters without an effect.".
 -spec remarks([database()]) -> [string()].
 remarks(Databases) ->
     [
-        sentence("database ~b (`~ts`): parameters without an effect: ~ts",
-                 [Number, Name, lists:join(", ", Ignored)])
-     || {Number, #{name := Name, ignored := [_ | _] = Ignored}} <-
-            lists:enumerate(0, Databases)
+        sentence("database ~b (`~ts`): parameters without an effect: ~ts~ts",
+                 [Number, Name, lists:join(", ", Ignored),
+                  unencrypted(Kind, Ignored)])
+     || {Number, #{name := Name, kind := Kind, ignored := [_ | _] = Ignored}}
+            <- lists:enumerate(0, Databases)
     ].
+
+%% The one parameter that somebody may rely on without noticing that it does
+%% nothing.
+-spec unencrypted(kind(), [string()]) -> string().
+unencrypted(Kind, Ignored) ->
+    case is_durable(Kind) andalso lists:member("zkey", Ignored) of
+        true -> "; the records on disk are not encrypted";
+        false -> ""
+    end.
 
 -doc "Logs the remarks.".
 -spec log_remarks([database()]) -> ok.

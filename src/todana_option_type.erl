@@ -36,12 +36,12 @@ value(hosts, Text) ->
     all_match("^(\\*|[a-z0-9_.-]+(:[0-9]+)?)$", names(Text));
 value(origins, Text) ->
     all_match("^(\\*|[a-z][a-z0-9+.-]*://[^/]+)$", names(Text));
-value(file, "off") ->
+value(Path, "off") when Path =:= file; Path =:= directory ->
     {ok, off};
-value(file, "") ->
+value(Path, "") when Path =:= file; Path =:= directory ->
     error;
-value(file, Path) ->
-    {ok, Path};
+value(Path, Text) when Path =:= file; Path =:= directory ->
+    {ok, Text};
 value({integer, Min, Max, Without}, Text) ->
     or_word(Without, Text, {integer, Min, Max});
 value({bytes, Min, Max, Without}, Text) ->
@@ -147,10 +147,10 @@ format(Names, []) when Names =:= hosts; Names =:= origins ->
     "off";
 format(Names, Texts) when Names =:= hosts; Names =:= origins ->
     lists:flatten(lists:join(",", Texts));
-format(file, off) ->
+format(Path, off) when Path =:= file; Path =:= directory ->
     "off";
-format(file, Path) ->
-    Path;
+format(Path, Text) when Path =:= file; Path =:= directory ->
+    Text;
 format(_Type, Word) when is_atom(Word) ->
     atom_to_list(Word);
 format(Type, Bytes) when element(1, Type) =:= bytes ->
@@ -189,6 +189,8 @@ describe(origins) ->
     "or `off`";
 describe(file) ->
     "the path of a file, or `off`";
+describe(directory) ->
+    "the path of a directory, or `off`";
 describe({integer, Min, Max}) ->
     lists:concat(["a number from ", Min, " to ", Max]);
 describe({integer, Min, Max, Without}) ->

@@ -21,6 +21,7 @@
     | hosts
     | origins
     | file
+    | directory
     | {integer, Min :: integer(), Max :: integer()}
     | {integer, Min :: integer(), Max :: integer(), Without :: off | auto}
     | {bytes, Min :: integer(), Max :: integer()}
@@ -40,13 +41,14 @@
 -define(MAX, 16#7fffffff).
 -define(KB, 1024).
 -define(MB, (1024 * 1024)).
+-define(GB, (1024 * 1024 * 1024)).
 -define(TB, (1024 * 1024 * 1024 * 1024)).
 
 -doc "Every option, in the order of the documentation.".
 -spec all() -> [option()].
 all() ->
-    listeners() ++ memory() ++ clients() ++ requests() ++ kyoto() ++
-        observing().
+    listeners() ++ memory() ++ durability() ++ clients() ++ requests() ++
+        kyoto() ++ observing().
 
 -spec listeners() -> [option()].
 listeners() ->
@@ -95,6 +97,45 @@ memory() ->
             "records, and evicts records if large values have exceeded the "
             "limit. Clients never see an expired record, even before the "
             "sweeper frees it.")
+    ].
+
+-spec durability() -> [option()].
+durability() ->
+    G = "Durability",
+    [
+        row(G, data_dir, directory, "off",
+            "The directory in which the node keeps the records of durable "
+            "databases and tables. It is created if it does not exist; only "
+            "one node at a time may use it. With `off` all records are in "
+            "memory only, and a restart begins empty. With a directory, `db0` "
+            "to `db15` are durable, except those that `databases` names as "
+            "databases in memory."),
+        row(G, durability, {choice, [always, everysec]}, "always",
+            "What a reply to a write means: `always`, that the write is on "
+            "disk (fdatasync); `everysec`, that the system has it, and that it "
+            "is on disk a second later, so that a power failure loses at most "
+            "the last second. Neither loses a write when the process is "
+            "killed. Refused without `data_dir`."),
+        row(G, write_timeout_ms, {integer, 1, ?MAX}, "5000",
+            "How long a write to a durable database waits for its log, in "
+            "milliseconds. After that the client receives an error. It says "
+            "that the write may or may not be executed, or, if the write was "
+            "not passed to the log yet, that it is not executed."),
+        row(G, durable_value_bytes_max, {bytes, ?KB, 64 * ?MB}, "16mb",
+            "Maximum length of a value in a durable database or table."),
+        row(G, group_queue_bytes_max, {bytes, ?MB, 4 * ?GB}, "32mb",
+            "Maximum number of bytes of writes that wait for the log. Above "
+            "it, clients wait until half of the queue is free."),
+        row(G, snapshot_log_bytes, {bytes, ?MB, ?TB, auto}, "auto",
+            "The number of bytes of log after which the node writes a snapshot "
+            "of all durable records, which replaces the log before it. `auto` "
+            "is half of the bytes of the records, at least 64mb and at most "
+            "4gb."),
+        row(G, disk_reserve, {bytes, ?MB, ?TB, auto}, "auto",
+            "The number of bytes that stay free on the disk of `data_dir`. "
+            "Below it the node refuses writes until there is room again. "
+            "`auto` is twice the size of a log file, and the size of a "
+            "snapshot.")
     ].
 
 -spec clients() -> [option()].

@@ -6,6 +6,7 @@
 %%     |- todana_tables         opens and closes tables
 %%     |- todana_sweeper        frees expired records
 %%     |- todana_flight_1..8    choose the process that computes a missing key
+%%     |- todana_durable_sup    the log of durable databases, with `data_dir'
 %%     `- todana_listener       the server, if an address is configured
 %%
 %% Flat on purpose: if a supervisor below this one were killed and restarted,
@@ -34,7 +35,7 @@ init(Options) ->
             id => todana_sweeper,
             start => {todana_sweeper, start_link, [IntervalMs]}
         }
-        | flights() ++ listener(Options)
+        | flights() ++ durable(Options) ++ listener(Options)
     ],
     {ok, {Flags, Children}}.
 
@@ -43,6 +44,19 @@ flights() ->
     [
         #{id => Name, start => {todana_flight, start_link, [Name]}}
      || Name <- todana_flight:names()
+    ].
+
+%% Before the listener, whose server looks for the log when it starts.
+-spec durable(todana_config:options()) -> [supervisor:child_spec()].
+durable(#{data_dir := off}) ->
+    [];
+durable(Options) ->
+    [
+        #{
+            id => todana_durable_sup,
+            start => {todana_durable_sup, start_link, [Options]},
+            type => supervisor
+        }
     ].
 
 -spec listener(todana_config:options()) -> [supervisor:child_spec()].

@@ -169,7 +169,8 @@ ready_line(Config) ->
     {match, [Resp, Resp6, Memcached, Kyoto]} = re:run(
         Line,
         "^todana ready resp=127\\.0\\.0\\.1:(\\d+),\\[::1\\]:(\\d+) "
-        "memcached=127\\.0\\.0\\.1:(\\d+) kyoto=127\\.0\\.0\\.1:(\\d+)$",
+        "memcached=127\\.0\\.0\\.1:(\\d+) kyoto=127\\.0\\.0\\.1:(\\d+) "
+        "in memory$",
         [{capture, all_but_first, list}]
     ),
     V4 = {127, 0, 0, 1},
@@ -185,7 +186,8 @@ ready_line(Config) ->
                                     "--listen-memcached", "127.0.0.1:0"]),
     ?assertMatch({match, _},
                  re:run(Line2,
-                        "^todana ready memcached=127\\.0\\.0\\.1:\\d+$")),
+                        "^todana ready memcached=127\\.0\\.0\\.1:\\d+ "
+                        "in memory$")),
     ?assertEqual(0, stop(Port2, "TERM")).
 
 databases_after_the_flags(Config) ->
@@ -218,7 +220,7 @@ databases_after_the_flags(Config) ->
         end
      || {Arguments, Named} <- [
             {["foo.xyz"], "`foo.xyz`"},
-            {["a.kch"], "files"},
+            {["a.kch"], "data_dir"},
             {["*#capcnt=x"], "capcnt"},
             {lists:duplicate(17, ":"), "16"},
             {[":", "--listen-resp", "off"], "--listen-resp: flags come before"},
@@ -235,7 +237,7 @@ nothing_to_listen_on(Config) ->
         "start", "--listen-resp", "off", "--listen-memcached", "off",
         "--listen-kyoto", "off", ":#bnum=1k"
     ]),
-    ?assertEqual({0, "todana ready"}, {Status, Line}),
+    ?assertEqual({0, "todana ready in memory"}, {Status, Line}),
     ?assertMatch({_, [_ | _]}, {Log, string:find(Log, "no address to listen")}),
     ?assertMatch({_, [_ | _]}, {Log, string:find(Log, "an effect: bnum")}).
 
@@ -255,19 +257,22 @@ ktserver(Config) ->
             {["-zz"], "-zz"},
             {["-host", "0.0.0.0", "-port", "0"], "password_file"},
             {["-ulog", "x"], "-ulog"},
-            {["-port", "0", "a.kct"], "files"},
+            {["-port", "0", "a.kct", "b.kct"], "data_dir"},
+            {["-port", "0", "x.kcd"], "x.kcd"},
             {["-port", "0", "-log", "/dev/null/x"], "-log"}
         ]
     ],
     %% Only the Kyoto port, unless the environment enables the others.
     {_, 0, Alone} = logged(Config, ["ktserver", "-port", "0", "--", "-", "%"]),
-    ?assertMatch({match, _}, re:run(Alone, "^todana ready kyoto=[0-9.:]+$")),
+    ?assertMatch({match, _},
+                 re:run(Alone, "^todana ready kyoto=[0-9.:]+ in memory$")),
     {_, 0, Also} = logged(
         Config, ["ktserver", "-host", "127.0.0.1", "-port", "0"],
         [{"TODANA_LISTEN_RESP", "127.0.0.1:0"}]
     ),
     ?assertMatch({match, _},
-                 re:run(Also, "^todana ready resp=[0-9.:]+ kyoto=[0-9.:]+$")).
+                 re:run(Also, "^todana ready resp=[0-9.:]+ kyoto=[0-9.:]+ "
+                              "in memory$")).
 
 ktserver_log_and_pid(Config) ->
     Directory = proplists:get_value(priv_dir, Config),
@@ -315,9 +320,10 @@ sigint_stops(Config) ->
     stops(Config, "INT").
 
 stops(Config, Signal) ->
-    {Port, "todana ready resp=127.0.0.1:" ++ Number} =
+    {Port, "todana ready resp=127.0.0.1:" ++ Rest} =
         start(Config, ["--listen-resp", "127.0.0.1:0",
                        "--listen-memcached", "off"]),
+    [Number, "in memory"] = string:split(Rest, " "),
     Address = {127, 0, 0, 1},
     {ok, Idle} = gen_tcp:connect(Address, list_to_integer(Number), []),
     ?assertEqual(~"+PONG\r\n", ask(Address, Number, ~"PING\r\n")),
@@ -337,9 +343,10 @@ a_taken_port(Config) ->
 
 passwords(Config) ->
     File = file(Config, "password", "secret\nnot this\n"),
-    {Port, "todana ready resp=0.0.0.0:" ++ Number} =
+    {Port, "todana ready resp=0.0.0.0:" ++ Rest} =
         start(Config, ["--listen-resp", "0.0.0.0:0", "--password-file", File,
                        "--listen-memcached", "off"]),
+    [Number, "in memory"] = string:split(Rest, " "),
     V4 = {127, 0, 0, 1},
     ?assertMatch(<<"-NOAUTH", _/binary>>, ask(V4, Number, ~"GET k\r\n")),
     ?assertEqual(~"+OK\r\n", ask(V4, Number, ~"AUTH secret\r\n")),

@@ -83,6 +83,23 @@ databases_test_() ->
         ?_assertEqual([], databases(["--"]))
     ].
 
+the_path_of_the_only_database_on_disk_is_the_data_directory_test_() ->
+    Directory = fun(Names) ->
+        #{defaults := Defaults} = parsed(Names),
+        maps:get(data_dir, Defaults, none)
+    end,
+    [
+        ?_assertEqual({Names, Path}, {Names, Directory(Names)})
+     || {Names, Path} <- [
+            {["casket.kct"], "casket.kct"},
+            {[":", "/var/db/a.kch#bnum=1m", "%"], "/var/db/a.kch"},
+            {["a.kch", "b.kct"], none},
+            {[":"], none},
+            {[], none},
+            {["a.kch#type=%"], none}
+        ]
+    ].
+
 options_without_effect_are_remarked_upon_once_test() ->
     #{remarks := Remarks, databases := [":"]} = parsed([
         "-ulim", "256m", "-uasi", "1", "-sid", "1", "-oat", "-oas", "-onl",

@@ -21,7 +21,9 @@ kind_test_() ->
             {proto_tree, ["+", "a.kcpt", "x#type=+", "x#type=ptree"]},
             {stash, [":", "a.kcs", "a.kch.kcs", "x#type=stash"]},
             {cache_hash, ["*", "./*", "a.kcc", ":#type=*", "x#type=kcc"]},
-            {cache_tree, ["%", "a.kcg", "x#type=grass", "a.kch#type=%"]}
+            {cache_tree, ["%", "a.kcg", "x#type=grass", "a.kch#type=%"]},
+            {file_hash, ["a.kch", "some/where/a.hdb", "x#type=hash"]},
+            {file_tree, ["a.kct", "a.tdb", "x#type=tree", ":#type=kct"]}
         ],
         Text <- Texts
     ].
@@ -35,7 +37,9 @@ trees_are_ordered_test_() ->
             {"%#rcomp=lex", lexical},
             {"%#rcomp=dec", decimal},
             {"+#rcomp=lexdesc", lexical_descending},
-            {"%#rcomp=decdesc", decimal_descending}
+            {"%#rcomp=decdesc", decimal_descending},
+            {"a.kch", nil}, {"a.kct", lexical},
+            {"a.kct#rcomp=dec", decimal}
         ]
     ].
 
@@ -94,6 +98,25 @@ parameters_without_effect_are_named_without_values_test() ->
         "database 2 (`:`): parameters without an effect: capcnt, rcomp", Second
     ).
 
+%% Only requests and their expiry remove durable records.
+limits_of_durable_databases_have_no_effect_test() ->
+    Database = parsed("a.kch#ktcapcnt=5#ktcapsiz=1k#bnum=1m#zkey=secret"),
+    ?assertEqual({nil, nil, nil}, todana_kyoto_database:native(Database)),
+    ?assertMatch({~"a.kch", 48, false, nil, nil, nil, nil},
+                 todana_kyoto_database:setting(Database)),
+    ?assertEqual(
+        ["database 0 (`a.kch`): parameters without an effect: ktcapcnt, "
+         "ktcapsiz, bnum, zkey; the records on disk are not encrypted"],
+        todana_kyoto_database:remarks([Database])
+    ).
+
+databases_that_are_not_named_are_durable_test() ->
+    {ok, Databases} = todana_kyoto_database:parse_all([":", "a.kct", "%"]),
+    ?assertEqual(
+        [false, true, false | lists:duplicate(13, true)],
+        todana_kyoto_database:durable_numbers(Databases)
+    ).
+
 refused_test_() ->
     [
         ?_assertMatch(
@@ -105,10 +128,11 @@ refused_test_() ->
             {"", ["kind"]},
             {"stash", ["kind"]}, {"a.grass", ["kind"]},
             {"x#type=what", ["x#type=what", "kind"]},
-            {"a.kch", ["`a.kch`", "files", "in memory"]},
-            {"a.kct", ["files"]}, {"a.kcd", ["files"]}, {"a.kcf", ["files"]},
-            {"a.kcx", ["files"]}, {"a.txt", ["files"]}, {"a.tsv", ["files"]},
-            {"a.csv", ["files"]}, {":#type=tree", ["files"]},
+            {"a.kcd", ["`a.kcd`", "files", ".kch", ".kct"]},
+            {"a.kcf", ["files"]}, {"a.kcx", ["files"]}, {"a.txt", ["files"]},
+            {"a.tsv", ["files"]}, {"a.csv", ["files"]},
+            {":#type=forest", ["files"]},
+            {"a.kch#ktcapcnt=x", ["ktcapcnt is `x`"]},
             {"*#capcnt=x", ["`*#capcnt=x`", "capcnt is `x`"]},
             {"*#capcnt=", ["capcnt"]},
             {"*#capsiz=1z", ["capsiz"]}, {"*#capsiz=1b", ["capsiz"]},

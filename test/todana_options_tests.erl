@@ -36,11 +36,13 @@ root(Path) ->
 
 %% Options that no native code reads under their names: the listeners go to it
 %% as one list, of the password file only the password, and the sweeper is an
-%% Erlang process.
+%% Erlang process. Those of durability go to the log, which exists before the
+%% server.
 erlang_only() ->
     [
-        listen_kyoto, listen_memcached, listen_resp, password_file,
-        sweep_interval_ms
+        data_dir, disk_reserve, durability, durable_value_bytes_max,
+        group_queue_bytes_max, listen_kyoto, listen_memcached, listen_resp,
+        password_file, snapshot_log_bytes, sweep_interval_ms
     ].
 
 both_sides_have_the_same_options_test() ->
@@ -160,6 +162,39 @@ a_password_file_is_its_owners_and_short_test() ->
     after
         file:delete(File)
     end.
+
+%% Each row: flags, and words of the sentence, or options of the result.
+durability_needs_a_directory_test_() ->
+    Load = fun(Flags) ->
+        case todana_config:load(Flags) of
+            {ok, Loaded, _} -> #{N => V || N := {V, _} <- Loaded};
+            {error, Sentence} -> Sentence
+        end
+    end,
+    Refused = fun(Flags, Words) ->
+        [?_assertMatch({_, [_ | _]}, {Word, string:find(Load(Flags), Word)})
+         || Word <- Words]
+    end,
+    Here = filename:absname("."),
+    File = filename:absname(code:which(?MODULE)),
+    [
+        ?_assertMatch(#{data_dir := off, durability := always,
+                        databases := [#{text := ":"}]},
+                      Load(#{})),
+        ?_assertMatch(#{data_dir := Here, durability := everysec,
+                        databases := [#{kind := file_hash}]},
+                      Load(#{data_dir => Here, durability => "everysec"})),
+        ?_assertMatch(#{databases := [#{text := ":"}]},
+                      Load(#{data_dir => Here, databases => ":"})),
+        Refused(#{durability => "everysec"}, ["`everysec`", "data_dir"]),
+        Refused(#{durability => "always"}, ["`always`", "data_dir"]),
+        Refused(#{durability => "never"}, ["`never`", "everysec"]),
+        Refused(#{databases => ": a.kct"}, ["`a.kct`", "--data-dir"]),
+        Refused(#{data_dir => File}, [File, "is a file"]),
+        Refused(#{durable_value_bytes_max => "2mb",
+                  group_queue_bytes_max => "1mb"},
+                ["durable_value_bytes_max"])
+    ].
 
 names_are_unique_test() ->
     Names = todana_options:names(),

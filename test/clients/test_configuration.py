@@ -59,7 +59,7 @@ def test_ready_line_names_the_listeners(start_server):
     assert server.resp[0] == "127.0.0.1" and server.resp[1] > 0
     assert server.memcached[1] > 0 and server.kyoto[1] > 0
     assert [line for line in server.processes[0].lines if line.startswith("todana ready")] == [
-        "todana ready resp=127.0.0.1:%d memcached=127.0.0.1:%d kyoto=127.0.0.1:%d" % (
+        "todana ready resp=127.0.0.1:%d memcached=127.0.0.1:%d kyoto=127.0.0.1:%d in memory" % (
             server.resp[1], server.memcached[1], server.kyoto[1],
         )
     ]

@@ -77,10 +77,16 @@ def test_descending_orders(named, number, keys):
         assert seen == keys
 
 
-@pytest.mark.parametrize("name", ["casket.kch", "casket.kct", "dir.kcd", "dir.kcf", "notes.txt", "x#type=tree", "/tmp/casket.kch#bnum=100"])
-def test_databases_of_files_are_refused(name):
-    """The error is a sentence that states the reason."""
-    assert_refused(run("start", name), "memory")
+@pytest.mark.parametrize("name", ["casket.kch", "casket.kct", "x#type=tree", "/tmp/casket.kch#bnum=100"])
+def test_databases_on_disk_need_a_data_directory(name):
+    """The error is a sentence that says what to do."""
+    assert_refused(run("start", name), "data_dir", "--data-dir", "TODANA_DATA_DIR")
+
+
+@pytest.mark.parametrize("name", ["dir.kcd", "dir.kcf", "notes.txt", "x#type=dir"])
+def test_directories_and_text_files_are_refused(name):
+    """The error is a sentence that names the kinds on disk."""
+    assert_refused(run("start", name), ".kch", ".kct")
 
 
 @pytest.mark.parametrize("name", ["", "casket", "x", "casket.kcz", "::", "a#type=nonesuch"])
@@ -191,7 +197,7 @@ def test_ktserver_without_databases():
         process.stop(signal.SIGTERM)
 
 
-@pytest.mark.parametrize("arguments", [["-port"], ["-port", "x"], ["-nonesuch"], ["-port", "0", "casket.kch"], ["-port", "0", ":", "-th"]])
+@pytest.mark.parametrize("arguments", [["-port"], ["-port", "x"], ["-nonesuch"], ["-port", "0", "a.kch", "b.kct"], ["-port", "0", ":", "-th"]])
 def test_ktserver_refuses(arguments):
     """One line names the unsupported option; every argument after the first database is a database."""
     done = subprocess.run([served.PROGRAM, "ktserver", *arguments], capture_output=True, text=True, timeout=300, check=False)

@@ -340,6 +340,8 @@ fn kyoto_database(term: Term<'_>) -> NifResult<KyotoDatabase> {
         KyotoKind::Stash,
         KyotoKind::CacheHash,
         KyotoKind::CacheTree,
+        KyotoKind::FileHash,
+        KyotoKind::FileTree,
     ];
     let kind = kinds.into_iter().find(|other| other.number() == kind).ok_or(Error::BadArg)?;
     Ok(KyotoDatabase {

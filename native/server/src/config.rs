@@ -68,6 +68,8 @@ todana_protocol::options! {
         /// means a share of the machine's memory, which [`crate::Server::start`] computes.
         clients_memory_limit: Changeable<Option<u64>> = None.into(),
             option bytes_or("auto", 0, 1024 * TB), redis "maxmemory-clients" Bytes;
+        /// How long a write to a durable database waits for its log.
+        write_timeout_ms: u64 = 5_000, option integer(1, MAX);
         /// TCP keepalive in seconds; `None` is off.
         tcp_keepalive_s: Option<u32> = Some(300), option integer_or("off", 1, 32_767);
         /// Commands that take longer appear in the slow log; `None` is off.

@@ -33,7 +33,7 @@ impl Default for KyotoDatabase {
     }
 }
 
-/// Kinds of databases in memory, with Kyoto Cabinet's numbers.
+/// Kinds of databases, with Kyoto Cabinet's numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KyotoKind {
     /// `-`
@@ -46,6 +46,10 @@ pub enum KyotoKind {
     CacheHash = 32,
     /// `%`
     CacheTree = 33,
+    /// `.kch`: a durable hash database.
+    FileHash = 48,
+    /// `.kct`: a durable ordered database.
+    FileTree = 49,
 }
 
 impl KyotoKind {
@@ -56,6 +60,11 @@ impl KyotoKind {
 
     /// Whether its databases are ordered.
     pub fn is_ordered(self) -> bool {
-        matches!(self, KyotoKind::ProtoTree | KyotoKind::CacheTree)
+        matches!(self, KyotoKind::ProtoTree | KyotoKind::CacheTree | KyotoKind::FileTree)
+    }
+
+    /// Whether Kyoto Cabinet keeps its databases in a file, and Todana in the log.
+    pub fn is_durable(self) -> bool {
+        matches!(self, KyotoKind::FileHash | KyotoKind::FileTree)
     }
 }

@@ -136,11 +136,17 @@ const DATABASES: &[&str] = &[
     "Databases are named at the start, with the option `databases` or after the flags: `bin/todana \
      start ':' '*#capcnt=100000' '%'` serves three databases, 0 to 2. The last part of a name \
      selects the kind.",
-    "Parameters follow the name, each after a `#`: `capcnt` and `capsiz` (`*` only), `ktcapcnt` \
-     and `ktcapsiz` (the same for any kind), `ktopts=p` (this port ignores expiry times), `rcomp` \
-     (the order: `lex` by bytes, `dec` by the decimal number at the beginning of the key, \
-     `lexdesc`, `decdesc`), and `type` (a kind instead of that of the name). Kyoto Cabinet's other \
-     parameters have no effect; the server logs them at the start.",
+    "The databases on disk need a data directory, the option `data_dir`; without one the server \
+     does not start. The log in that directory holds the records of all of them, so the path of a \
+     name has no meaning, except for `ktserver casket.kct` and `ktserver casket.kch`: the path of \
+     the only database in a file is the data directory, unless `TODANA_DATA_DIR` names another \
+     one. It has to be new or a data directory: Todana does not read a file of Kyoto Cabinet. In a \
+     node with a data directory the databases after the last name are durable, and so is the first \
+     one if none is named (`db0.kch`). Directories and text files (`.kcd`, `.kcf`, `.kcx`) are \
+     refused. [durability.md](durability.md) says what survives a crash, and how to copy the \
+     records of a Kyoto Cabinet file.",
+    "Parameters follow the name, each after a `#`. The server logs those that have no effect at \
+     the start, by their names and without their values.",
 ];
 
 /// Name, suffix with the same meaning, description.
@@ -150,6 +156,58 @@ const KINDS: &[[&str; 3]] = &[
     ["*", ".kcc", "a hash table that evicts records beyond `#capcnt` records or `#capsiz` bytes"],
     ["%", ".kcg", "ordered"],
     ["+", ".kcpt", "ordered; Kyoto Cabinet uses another structure"],
+    ["casket.kch", ".kch", "a hash table that is kept on disk"],
+    ["casket.kct", ".kct", "ordered, and kept on disk"],
+];
+
+/// Parameter, kinds to which it applies in Kyoto Cabinet, its effect in Todana.
+const PARAMETERS: &[[&str; 3]] = &[
+    ["`type`", "all", "the kind of the database, in place of the one that its name selects"],
+    [
+        "`rcomp`",
+        "`%` `+` `.kct`",
+        "the order: `lex` by bytes, `dec` by the decimal number at the beginning of the key, \
+         `lexdesc`, `decdesc`. It is fixed when a database on disk is created: another order is \
+         refused while it exists",
+    ],
+    ["`ktopts=p`", "all", "this port ignores expiry times"],
+    [
+        "`ktcapcnt`, `ktcapsiz`",
+        "all",
+        "the greatest number of records and of bytes, in memory. No effect on databases on disk: \
+         nothing removes their records except requests and their expiry. Watch the memory, or let \
+         the records expire",
+    ],
+    ["`capcnt`, `capsiz`", "`*`", "the same, for `*` only"],
+    ["`bnum`", "all but `+` `-`", "none: the hash tables grow by themselves"],
+    [
+        "`apow`, `fpow`",
+        "`.kch` `.kct`",
+        "none: records in a log need no alignment and no free list",
+    ],
+    ["`msiz`", "`.kch` `.kct`", "none: all records are in memory, no file is mapped"],
+    [
+        "`dfunit`",
+        "`.kch` `.kct`",
+        "none: there is nothing to defragment; a snapshot replaces the log (`snapshot_log_bytes`)",
+    ],
+    [
+        "`opts`",
+        "`*` `%` `.kch` `.kct`",
+        "none: `s` and `l` describe addresses in a file; `c`: records are not compressed",
+    ],
+    ["`zcomp`", "`*` `%` `.kch` `.kct`", "none: records are neither compressed nor encrypted"],
+    [
+        "`zkey`",
+        "`*` `%` `.kch` `.kct`",
+        "none: **records on disk are not encrypted**; the log says so. Encrypt the file system",
+    ],
+    ["`psiz`, `pccap`", "`%` `.kct`", "none: there are no pages and no cache of pages"],
+    [
+        "`log`, `logkinds`, `logpx`, `mtrg`",
+        "all",
+        "none: Todana has a log of its own, which `-log` of ktserver names",
+    ],
 ];
 
 /// Subject, limit, what happens beyond it.
@@ -199,15 +257,22 @@ const LIMITS: &[(&str, &str, &str)] = &[
 const DIFFERENCES: &[[&str; 4]] = &[
     [
         "Databases",
-        "in memory and in files",
-        "in memory: `-` `+` `:` `*` `%`",
-        "Todana keeps records in memory",
+        "in memory and in files, each in its own file",
+        "in memory: `-` `+` `:` `*` `%`; with a data directory `.kch` and `.kct`, whose records \
+         are in memory too, and in one log on disk",
+        "one log makes a write to any of them durable with one fdatasync",
+    ],
+    [
+        "Database in a file after a crash",
+        "repaired when it is opened, which takes long and may lose records",
+        "every write that was answered is there (`durability=always`)",
+        "a reply should be a promise",
     ],
     [
         "Scripts, update log, replication, snapshots, plug-ins",
         "available if configured",
         "answered as by a ktserver that was started without them: 501, 400, `BF`",
-        "Lua is not embedded, and there is no log yet",
+        "Lua is not embedded; the log of durable databases is not ktserver's",
     ],
     [
         "`synchronize` with `command`",
@@ -400,8 +465,9 @@ const DIFFERENCES: &[[&str; 4]] = &[
     [
         "`status`",
         "has figures of files and pages",
-        "these figures are 0; `size` is the number of bytes of records and indexes",
-        "Todana has neither files nor pages",
+        "these figures are 0; `size`, and for a database on disk `realsize`, is the number of \
+         bytes of records and indexes",
+        "Todana has neither a file for each database nor pages",
     ],
     [
         "`report`: memory",
@@ -443,13 +509,18 @@ fn document() -> String {
         }
         page.push('\n');
     }
-    let [before, after] = DATABASES else { panic!("there are two paragraphs") };
+    let [before, files, after] = DATABASES else { panic!("there are three paragraphs") };
     page.push_str(&format!("## Databases\n\n{}\n", wrapped(before, "")));
     page.push_str("| Name | or a name that ends in | |\n|---|---|---|\n");
     for [name, suffix, kind] in KINDS {
         page.push_str(&format!("| `{name}` | `{suffix}` | {kind} |\n"));
     }
-    page.push_str(&format!("\n{}\n", wrapped(after, "")));
+    page.push_str(&format!("\n{}\n{}\n", wrapped(files, ""), wrapped(after, "")));
+    page.push_str("| Parameter | of | effect |\n|---|---|---|\n");
+    for [name, kinds, effect] in PARAMETERS {
+        page.push_str(&format!("| {name} | {kinds} | {effect} |\n"));
+    }
+    page.push('\n');
     for (title, paragraphs) in CHAPTERS {
         page.push_str(&format!("## {title}\n\n"));
         for paragraph in *paragraphs {

@@ -77,7 +77,10 @@ pub(super) fn status<H: Host>(
     if matches!(settings.kind, KyotoKind::CacheHash | KyotoKind::CacheTree) {
         cache(&mut rows, settings);
     }
-    if settings.kind == KyotoKind::CacheTree {
+    if settings.kind.is_durable() {
+        file(&mut rows, size(&counts));
+    }
+    if matches!(settings.kind, KyotoKind::CacheTree | KyotoKind::FileTree) {
         tree(&mut rows, &counts, key_order);
     }
     Ok(())
@@ -89,6 +92,30 @@ fn cache(rows: &mut Rows<'_>, settings: &KyotoDatabase) {
     // There are no buckets, formats or files that these could describe.
     for name in ["bnum", "chksum", "fmtver", "librev", "libver", "opts", "recovered", "reorganized"]
     {
+        rows.add(name, 0);
+    }
+}
+
+/// The names of a database in a file. There is no file of one database: the log holds them all.
+fn file(rows: &mut Rows<'_>, bytes: u64) {
+    rows.add("realsize", bytes);
+    for name in [
+        "apow",
+        "bnum",
+        "chksum",
+        "dfunit",
+        "flags",
+        "fmtver",
+        "fpow",
+        "frgcnt",
+        "librev",
+        "libver",
+        "msiz",
+        "opts",
+        "recovered",
+        "reorganized",
+        "trimmed",
+    ] {
         rows.add(name, 0);
     }
 }

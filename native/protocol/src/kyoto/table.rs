@@ -83,7 +83,7 @@ rows! {
     UlogRemove "ulog_remove" Server None "ts" "Refused: there is no update log.";
     Clear "clear" Record Misc "DB" "Removes all records.";
     Synchronize "synchronize" Record Misc "DB, hard, command"
-        "Succeeds and does nothing: databases in memory need no writing to disk.";
+        "Succeeds when all writes before it are on disk; databases in memory need none.";
     Set "set" Record Set "DB, key, value, xt" "Stores a value.";
     Add "add" Record Set "DB, key, value, xt" "Stores a value if there is no record.";
     Replace "replace" Record Set "DB, key, value, xt" "Stores a value if there is a record.";
