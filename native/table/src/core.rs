@@ -235,7 +235,7 @@ impl Core {
         if version < VERSION_END { Ok(version) } else { Err(Full) }
     }
 
-    #[cfg(test)]
+    /// Continues after this version. No thread writes meanwhile.
     pub(crate) fn set_version(&self, version: u64) {
         self.gauges.version.store(version, Relaxed);
     }

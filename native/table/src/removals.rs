@@ -19,10 +19,14 @@
 //! The content is a function of the table's changes, and part of its
 //! [state](crate::TableState): a table that was restored gives the same answers.
 
+use std::fmt;
+use std::mem;
+
 use parking_lot::Mutex;
 
 /// The number of sets, a power of two.
 const SETS: usize = if cfg!(test) { 4 } else { 2_048 };
+const _: () = assert!(SETS <= u16::MAX as usize && REMOVALS_MAX <= u8::MAX as usize);
 /// The removals that a set remembers.
 const REMOVALS_MAX: usize = 16;
 /// The lowest of the hash bits that choose the set.
@@ -34,6 +38,10 @@ pub(crate) struct Removals {
     /// Empty until the first removal.
     sets: Mutex<Box<[Set]>>,
 }
+
+/// A copy of what a table remembers of removed entries.
+#[derive(Clone, Default)]
+pub struct Removed(Box<[Set]>);
 
 /// The removed entries of some keys.
 #[derive(Clone, Copy, Default)]
@@ -77,6 +85,96 @@ impl Removals {
     }
 }
 
+impl Removals {
+    /// A copy of the present content.
+    pub(crate) fn copy(&self) -> Removed {
+        Removed(self.sets.lock().clone())
+    }
+
+    /// Replaces the content.
+    pub(crate) fn replace(&self, with: &Removed) {
+        *self.sets.lock() = with.0.clone();
+    }
+}
+
+impl Removed {
+    /// The most bytes that [`Removed::to_bytes`] returns.
+    pub const BYTES_MAX: usize = 8 + SETS * (2 + 8 + 1 + REMOVALS_MAX * 16);
+
+    /// The content as bytes. All numbers are little-endian:
+    ///
+    /// ```text
+    ///   floor 8 of all sets that are not listed; nothing at all if nothing was ever removed
+    ///   then for each other set:  number 2 | floor 8 | n 1 | n times: hash 8, version 8
+    /// ```
+    ///
+    /// Sets come in ascending order, and their removals in the order of versions, so that equal
+    /// contents have equal bytes.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let Some(floor) = self.0.iter().map(|set| set.floor).min() else { return Vec::new() };
+        let mut bytes = floor.to_le_bytes().to_vec();
+        for (number, set) in self.0.iter().enumerate() {
+            let mut removals = set.removals;
+            removals.sort_unstable_by_key(|removal| removal.version);
+            let used = removals.iter().filter(|removal| removal.version > 0);
+            let count = used.clone().count();
+            if count == 0 && set.floor == floor {
+                continue;
+            }
+            bytes.extend((number as u16).to_le_bytes());
+            bytes.extend(set.floor.to_le_bytes());
+            bytes.push(count as u8);
+            for removal in used {
+                bytes.extend(removal.hash.to_le_bytes());
+                bytes.extend(removal.version.to_le_bytes());
+            }
+        }
+        bytes
+    }
+
+    /// The content that [`Removed::to_bytes`] returned as these bytes; `None` if they are none.
+    pub fn from_bytes(mut bytes: &[u8]) -> Option<Removed> {
+        if bytes.is_empty() {
+            return Some(Removed::default());
+        }
+        let floor = take(&mut bytes).map(u64::from_le_bytes)?;
+        let mut sets = vec![Set { floor, ..Set::default() }; SETS];
+        while !bytes.is_empty() {
+            let number = take(&mut bytes).map(u16::from_le_bytes)?;
+            let set = sets.get_mut(usize::from(number))?;
+            set.floor = take(&mut bytes).map(u64::from_le_bytes)?;
+            let [count] = take(&mut bytes)?;
+            for removal in set.removals.get_mut(..usize::from(count))? {
+                removal.hash = take(&mut bytes).map(u64::from_le_bytes)?;
+                removal.version = take(&mut bytes).map(u64::from_le_bytes)?;
+            }
+        }
+        Some(Removed(sets.into()))
+    }
+}
+
+/// Takes the first bytes.
+fn take<const N: usize>(bytes: &mut &[u8]) -> Option<[u8; N]> {
+    let (first, rest) = bytes.split_first_chunk::<N>()?;
+    *bytes = rest;
+    Some(*first)
+}
+
+impl PartialEq for Removed {
+    fn eq(&self, other: &Removed) -> bool {
+        self.to_bytes() == other.to_bytes()
+    }
+}
+
+impl Eq for Removed {}
+
+impl fmt::Debug for Removed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let used = self.0.iter().flat_map(|set| &set.removals).filter(|it| it.version > 0);
+        f.debug_struct("Removed").field("removals", &used.count()).finish_non_exhaustive()
+    }
+}
+
 fn set_of(hash: u64) -> usize {
     (hash >> SET_BITS_FROM) as usize % SETS
 }
@@ -86,7 +184,7 @@ impl Set {
         let lowest = self.removals.iter_mut().min_by_key(|it| it.version);
         if let Some(lowest) = lowest {
             let forgotten = if removal.version > lowest.version {
-                std::mem::replace(lowest, removal)
+                mem::replace(lowest, removal)
             } else {
                 removal
             };
@@ -129,6 +227,41 @@ mod tests {
         assert_eq!([99, 100].map(|version| removals.since(hash(1, 999), version)), [true, false]);
         assert!(removals.since(hash(1, 1), 100));
         assert!(!removals.since(hash(2, 1), 0), "another set");
+    }
+
+    #[test]
+    fn bytes_restore_the_content() {
+        let removals = Removals::default();
+        let restored = || {
+            let bytes = removals.copy().to_bytes();
+            assert!(bytes.len() <= Removed::BYTES_MAX);
+            let restored = Removed::from_bytes(&bytes).expect("bytes of a copy");
+            assert_eq!(restored, removals.copy());
+            for end in 1..bytes.len() {
+                let part = Removed::from_bytes(&bytes[..end]);
+                assert!(part.is_none_or(|part| part != restored), "{end}");
+            }
+            bytes.len()
+        };
+        assert_eq!(restored(), 0);
+        removals.note_all(3);
+        assert_eq!(restored(), 8);
+        for number in 0..40 {
+            removals.note(hash(number % 3, number), 100 - number);
+        }
+        assert!(restored() > 30 * 16);
+        let copy = removals.copy();
+        let other = Removals::default();
+        other.replace(&Removed::from_bytes(&copy.to_bytes()).expect("bytes of a copy"));
+        other.note(hash(0, 5), 105);
+        assert_ne!(other.copy(), copy);
+        removals.note(hash(0, 5), 105);
+        assert_eq!(other.copy(), removals.copy());
+        // A set or a number of removals that does not exist.
+        for bad in [&[0; 8 + 11][..], &[255; 8 + 11]] {
+            let is_good = Removed::from_bytes(bad).is_some();
+            assert_eq!(is_good, bad[0] == 0);
+        }
     }
 
     #[test]

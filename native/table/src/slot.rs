@@ -21,6 +21,10 @@ impl Prepared {
         Ok(Prepared { entry: EntryBox::build(key, value, &meta).ok_or(Full)? })
     }
 
+    pub(crate) fn into_entry(self) -> EntryBox {
+        self.entry
+    }
+
     /// The entry's key.
     pub fn key(&self) -> &[u8] {
         self.entry.entry().key()

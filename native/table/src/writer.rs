@@ -131,23 +131,38 @@ impl Writer<'_> {
                 self.retire(old);
                 bucket
             }
-            None => {
-                if let Some(ordered) = &self.core.ordered {
-                    ordered.insert(entry.entry().key());
-                }
-                self.core.absences.note_created(hash);
-                let buckets = self.records.index.num_buckets();
-                let bucket = self.records.insert(hash, entry, &self.core.hash);
-                // An index without entries does not reveal its address; the first entry does.
-                self.note_index(buckets, self.records.index.len() == 1);
-                bucket
-            }
+            None => self.add(entry, hash),
         };
         self.note_expiry(hash, old_expiry_ms, expires_at_ms, now_ms);
         if self.core.is_observed() {
             self.report(bucket, EventKind::Put);
         }
         Ok((bucket, version))
+    }
+
+    /// Adds the entry of a key that has none. Returns its bucket.
+    #[inline(always)]
+    fn add(&mut self, entry: EntryBox, hash: u64) -> usize {
+        if let Some(ordered) = &self.core.ordered {
+            ordered.insert(entry.entry().key());
+        }
+        self.core.absences.note_created(hash);
+        let buckets = self.records.index.num_buckets();
+        let bucket = self.records.insert(hash, entry, &self.core.hash);
+        // An index without entries does not reveal its address; the first entry does.
+        self.note_index(buckets, self.records.index.len() == 1);
+        bucket
+    }
+
+    /// Adds an entry that was written before, with its version, for a key that has none. Reports no
+    /// event. Returns the change of the table's counts, which is left to the caller.
+    pub(crate) fn load(&mut self, entry: EntryBox, hash: u64, now_ms: u64) -> Change {
+        let expires_at_ms = entry.entry().expires_at_ms();
+        let change = change_of(&entry.entry());
+        self.preserve();
+        self.add(entry, hash);
+        self.note_expiry(hash, None, expires_at_ms, now_ms);
+        change
     }
 
     /// Reports a change to the entry in a bucket, after it was written or before it is removed.
