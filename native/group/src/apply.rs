@@ -13,8 +13,8 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use todana_command::{
-    Command, Context, Databases, Error, NullReply, Refusal, Reply, Scratch, Status, Tape, execute,
-    execute_on,
+    Access, Command, Context, Databases, Error, NullReply, Refusal, Reply, Scratch, Status, Tape,
+    execute, execute_on,
 };
 use todana_table::{Keyspace, Table};
 
@@ -183,8 +183,9 @@ impl State {
         self.log_time_ms = self.log_time_ms.max(time_ms);
         around.counters.log_time_ms.store(self.log_time_ms, Relaxed);
         let now_ms = self.log_time_ms;
-        around.databases.tables().iter().for_each(|table| apply_due_clear(table, now_ms));
-        self.tables.list().iter().for_each(|table| apply_due_clear(table.table(), now_ms));
+        let durable = around.databases.tables().iter().filter(|table| table.is_durable());
+        let named = self.tables.list().iter().map(|table| table.table());
+        durable.chain(named).for_each(|table| table.apply_due_clear(now_ms));
     }
 
     fn end(&self, around: Surroundings<'_>, running: Running) {
@@ -376,7 +377,8 @@ impl Execution<'_> {
         match record.kind {
             Kind::Command | Kind::Read => {
                 let (command, rest) = Command::decode(record.body, scratch).ok()?;
-                if !rest.is_empty() || record.kind == Kind::Read && !is_read(&command) {
+                if !rest.is_empty() || record.kind == Kind::Read && command.access() != Access::Read
+                {
                     return None;
                 }
                 self.command(record.home, &command, reply);
@@ -404,7 +406,7 @@ impl Execution<'_> {
                 let shards = collect_of(record.body)?;
                 let now_ms = self.context.now_ms;
                 match self.table(record.home) {
-                    Some(table) => reply.integer(collect(table, shards, now_ms) as i64),
+                    Some(table) => reply.integer(table.collect(shards, now_ms) as i64),
                     None => reply.error(Error::NoSuchDatabase),
                 }
             }
@@ -430,25 +432,4 @@ impl Execution<'_> {
             _ => self.tables.by_id(home).map(|table| &**table.table()),
         }
     }
-}
-
-fn is_read(command: &Command<'_>) -> bool {
-    matches!(
-        command,
-        Command::Get { .. }
-            | Command::GetMany { .. }
-            | Command::Length { .. }
-            | Command::GetRange { .. }
-            | Command::GetBit { .. }
-            | Command::BitCount { .. }
-            | Command::BitPosition { .. }
-            | Command::Lcs { .. }
-            | Command::Exists { .. }
-            | Command::Expiry { .. }
-            | Command::MemoryUsage { .. }
-    )
-}
-fn apply_due_clear(_: &Table, _: u64) {}
-fn collect(_: &Table, _: std::ops::Range<usize>, _: u64) -> u64 {
-    0
 }

@@ -69,6 +69,11 @@ impl Flights {
         self.0.lock().flights.insert(sequence, flight);
     }
 
+    /// The sequences of the batches in flight.
+    pub(crate) fn sequences(&self) -> Vec<u64> {
+        self.0.lock().flights.keys().copied().collect()
+    }
+
     /// Number of batches in flight.
     pub(crate) fn len(&self) -> usize {
         self.0.lock().flights.len()

@@ -1,19 +1,24 @@
 //! The group: the tables of a durable node, and their log's two ends.
 
 use std::fmt;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering::SeqCst};
+use std::sync::atomic::{
+    AtomicU8,
+    Ordering::{Relaxed, SeqCst},
+};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use parking_lot::Mutex;
 use todana_command::Databases;
+use todana_table::Table;
 
 use crate::apply::{Applied, State, Surroundings};
 use crate::batch::{HEADER_BYTES_MAX, Header};
+use crate::collect::{Collect, Collector};
 use crate::figures::{Counters, Figures, count};
 use crate::flights::{Flight, Flights, Part};
 use crate::queue::{Queue, Taken};
-use crate::record::are_records;
+use crate::record::{FIRST_TABLE_HOME, are_records};
 use crate::submission::{Gate, Outcome, Submission, Submit, Ticket};
 use crate::tables::{Directory, NamedTable};
 
@@ -33,6 +38,9 @@ pub struct GroupOptions {
     pub value_bytes_max: usize,
     /// Beyond this number of bytes, the queue has no room for more submissions.
     pub queue_bytes_max: usize,
+    /// A snapshot is due when this number of bytes was logged since the last one began. `None`:
+    /// half of the tables' bytes, but at least 64 MiB and at most 4 GiB.
+    pub snapshot_log_bytes: Option<u64>,
 }
 
 /// Wakes the batcher.
@@ -63,13 +71,14 @@ pub struct Group {
     state: Mutex<State>,
     directory: Directory,
     counters: Counters,
+    collector: Collector,
 }
 
 impl Group {
     /// A group without records, whose gate is closed.
     pub fn new(options: GroupOptions, wake: Box<dyn Wake>) -> Arc<Group> {
         let queue = Queue::new(options.queue_bytes_max);
-        Arc::new(Group {
+        Arc::new_cyclic(|group: &Weak<Group>| Group {
             options,
             wake,
             gate: AtomicU8::new(Gate::Closed as u8),
@@ -79,6 +88,7 @@ impl Group {
             state: Mutex::default(),
             directory: Directory::default(),
             counters: Counters::default(),
+            collector: Collector::new(group.clone()),
         })
     }
 
@@ -130,6 +140,11 @@ impl Group {
         self.flights.drain().iter().for_each(Flight::give_up);
     }
 
+    /// The sequences of the batches in flight, for a batcher that has lost its own list.
+    pub fn in_flight(&self) -> Vec<u64> {
+        self.flights.sequences()
+    }
+
     /// For how many milliseconds the oldest batch has been in flight.
     pub fn oldest_in_flight_ms(&self) -> Option<u64> {
         let oldest = self.flights.oldest()?;
@@ -147,6 +162,32 @@ impl Group {
         slice: Duration,
     ) -> Applied {
         self.state.lock().apply(self.surroundings(), bytes, offset, index, time_ms, slice)
+    }
+
+    /// Submits the removal of expired records, and a time mark if a scheduled clear is due. To be
+    /// called about once a second.
+    pub fn tick(&self, now_ms: u64) {
+        if !self.is_open() || !self.queue.has_room() {
+            return;
+        }
+        let named = self.tables();
+        let homes = (0..FIRST_TABLE_HOME).chain(named.iter().map(|table| table.id()));
+        let mut is_clear_due = false;
+        for home in homes {
+            let Some(table) = self.durable_table(home) else { continue };
+            is_clear_due |= table.clear_is_due(now_ms);
+            self.collector.look(self, home, 0, now_ms);
+        }
+        if is_clear_due {
+            self.collector.mark(self);
+        }
+    }
+
+    /// Bytes of all records, about those of a snapshot.
+    pub fn data_bytes(&self) -> u64 {
+        let durable = self.options.databases.tables().iter().filter(|table| table.is_durable());
+        let numbered: u64 = durable.map(|table| table.bytes()).sum();
+        numbered + self.tables().iter().map(|table| table.table().bytes()).sum::<u64>()
     }
 
     /// Opens or closes the gate. Unless it is open, what waits in the queue is dropped.
@@ -201,6 +242,28 @@ impl Group {
 
     fn is_open(&self) -> bool {
         self.gate() == Gate::Open
+    }
+}
+
+impl Collect for Group {
+    fn durable_table(&self, home: u64) -> Option<Arc<Table>> {
+        let table = match home {
+            ..FIRST_TABLE_HOME => self.options.databases.table(home as usize).clone(),
+            _ => self.directory.now().by_id(home)?.table().clone(),
+        };
+        table.is_durable().then_some(table)
+    }
+
+    fn log_time_ms(&self) -> u64 {
+        self.counters.log_time_ms.load(Relaxed)
+    }
+
+    fn submit_own(&self, submission: Submission) {
+        self.submit(&mut vec![submission]);
+    }
+
+    fn collector(&self) -> &Collector {
+        &self.collector
     }
 }
 

@@ -9,6 +9,7 @@
 
 mod apply;
 mod batch;
+mod collect;
 mod figures;
 mod flights;
 mod group;

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use parking_lot::RwLock;
-use todana_table::{KeyOrder, Options, Table};
+use todana_table::{Keyspace, Options, Table};
 
 use crate::record::{FIRST_TABLE_HOME, TableOptions};
 
@@ -12,8 +12,6 @@ use crate::record::{FIRST_TABLE_HOME, TableOptions};
 pub struct NamedTable {
     id: u64,
     name: Box<[u8]>,
-    order: Option<KeyOrder>,
-    shards: Option<usize>,
     opaque: Box<[u8]>,
     table: Arc<Table>,
 }
@@ -26,10 +24,10 @@ impl NamedTable {
             shards,
             order,
             seed: Some(seed ^ id.wrapping_mul(0x9e37_79b9_7f4a_7c15)),
+            durable: true,
             ..Options::default()
         });
-        let (name, opaque) = (name.into(), opaque.into());
-        NamedTable { id, name, order, shards, opaque, table: Arc::new(table) }
+        NamedTable { id, name: name.into(), opaque: opaque.into(), table: Arc::new(table) }
     }
 
     /// The number that names it as the home of records. No other table of the group ever has it.
@@ -42,9 +40,10 @@ impl NamedTable {
         &self.name
     }
 
-    /// The options with which it was created.
+    /// The options with which it was created; the number of shards is the actual one.
     pub fn options(&self) -> TableOptions<'_> {
-        TableOptions { order: self.order, shards: self.shards, opaque: &self.opaque }
+        let (order, shards) = (self.table.order(), Some(self.table.shards()));
+        TableOptions { order, shards, opaque: &self.opaque }
     }
 
     /// The table. To change it, submit records.

@@ -19,6 +19,7 @@
 //! [`Keyspace::clear`]: crate::Keyspace::clear
 
 use std::ops::Range;
+use std::sync::atomic::Ordering::Relaxed;
 
 use crate::core::Core;
 use crate::locked::Locked;
@@ -31,6 +32,11 @@ impl Table {
     #[inline]
     pub fn is_durable(&self) -> bool {
         self.shared_core().durable
+    }
+
+    /// Whether a scheduled clear is due and has not taken effect. Takes no lock.
+    pub fn clear_is_due(&self, now_ms: u64) -> bool {
+        now_ms >= self.shared_core().clear_at_ms.load(Relaxed)
     }
 
     /// Carries out the scheduled clear if it is due. For a durable table: with the log's time,

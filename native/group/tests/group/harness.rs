@@ -44,13 +44,15 @@ pub(crate) struct Harness {
 }
 
 pub(crate) fn options(incarnation: u64) -> GroupOptions {
-    let databases = Databases::with_options(&Options { seed: Some(7), ..Options::default() });
+    let databases =
+        Databases::with_options(&Options { seed: Some(7), durable: true, ..Options::default() });
     GroupOptions {
         databases: Arc::new(databases),
         seed: 7,
         incarnation,
         value_bytes_max: 1 << 20,
         queue_bytes_max: 1 << 20,
+        snapshot_log_bytes: None,
     }
 }
 

@@ -2,5 +2,6 @@
 
 mod applying;
 mod batching;
+mod expiring;
 mod harness;
 mod origins;
