@@ -1,6 +1,6 @@
 """What docs/benchmarks.md states about each part: its tables, and Todana beside the best peer in each configuration.
 
-Five parts: local, ranges, network, kyoto, memory. A function per part turns raw results into a `Part`.
+Six parts: local, ranges, network, kyoto, memory, durable. A function per part turns raw results into a `Part`.
 """
 
 from __future__ import annotations
@@ -171,6 +171,61 @@ def memory(results) -> Part:
     return _part("Resident bytes per entry", intro, [figure])
 
 
+def durable(results) -> Part:
+    """Servers that keep their records on disk."""
+    loads = [cell for cell in results if cell["measure"] == "load"]
+    floors = [each for cell in results if cell["measure"] == "floor" for each in cell["rounds"]]
+    figures = []
+    for durability in dict.fromkeys(cell["durability"] for cell in loads):
+        cells = [cell for cell in loads if cell["durability"] == durability]
+        arms = list(dict.fromkeys(cell["server"] for cell in cells))
+        for name, summary, title, pattern, scale, higher_is_better in NETWORK_FIGURES[:4]:
+            # One client waits for the disk at each request: some hundreds of requests per second.
+            pattern = "{:.1f}" if higher_is_better else pattern
+            figure = Figure(f"Durable ({durability}), {summary.partition(', ')[2]}", f"`{durability}`: {title}", arms, pattern, higher_is_better, scale)
+            for (operation, pipeline, connections), found in _grouped(cells, "operation", "pipeline", "connections").items():
+                rounds = {cell["server"]: [each[name] for each in cell["rounds"]] for cell in found}
+                where = f"{operation.upper()}, pipeline {pipeline}, {plural(connections, 'connection')}"
+                figure.add(where, rounds, own=_of_mode(rounds, "todana", durability), peers=_of_mode(rounds, "redis", durability))
+            if durability == "always" and name in ("p50_us", "p99_us") and floors:
+                rounds = tuple(each[name] for each in floors)
+                row = [Cell(rounds, pattern) if arm == arms[0] else Cell(text="-") for arm in arms]
+                figure.rows.insert(0, ["fdatasync of the disk, without a server", *row, Cell(text="-")])
+            figures.append(figure)
+    singles = [
+        ("log_bytes", "bytes_per_set", "Log bytes per SET of 100 B (key 16 B)", "{:.0f}", 1.0),
+        ("restart after SIGKILL", "seconds", "Seconds from the start to the first read, all records in the log", "{:.2f}", 1.0),
+        ("restart after a stop", "seconds", "Seconds from the start to the first read, after a snapshot and a stop", "{:.2f}", 1.0),
+        ("memory", "bytes_per_record", "Resident bytes per record, after a snapshot", "{:.0f}", 1.0),
+        ("memory", "peak_bytes", "Resident size at the peak of a snapshot (MB)", "{:.0f}", 1e6),
+        ("snapshot", "p99_us_calm", "p99 of 10 other clients' SETs, no snapshot (µs)", "{:.0f}", 1.0),
+        ("snapshot", "p99_us_during", "p99 of 10 other clients' SETs, one snapshot after the other (µs)", "{:.0f}", 1.0),
+        ("snapshot", "seconds", "Seconds for a snapshot under these writes", "{:.2f}", 1.0),
+    ]
+    arms = list(dict.fromkeys(cell["server"] for cell in results if cell["measure"] != "floor" and cell["measure"] != "load"))
+    records = max((cell["records"] for cell in results if "records" in cell), default=0)
+    figure = Figure("Durable, disk, restart and memory", f"{records:,} records of 116 B", arms, "", False)
+    for measure, name, where, pattern, scale in singles:
+        rounds = {
+            cell["server"]: [each[name] for each in cell["rounds"]]
+            for cell in results
+            if cell["measure"] == measure and all(each.get(name) is not None for each in cell["rounds"])
+        }
+        if rounds:
+            figure.pattern, figure.scale = pattern, scale
+            figure.add(where, rounds, own=_of_mode(rounds, "todana", "always"), peers=_of_mode(rounds, "redis", "always"))
+    intro = (
+        "Todana with a data directory beside Redis with `appendonly yes`, on the same disk, interleaved; keys of 16 B, values of 100 B. "
+        "`always`: a reply means fdatasync. `everysec`: the log is synced once a second; `todana-memory` has no data directory. Redis "
+        "restarts from its append-only file, and its snapshot is a rewrite of that file."
+    )
+    return _part("With a data directory", intro, [*figures, figure])
+
+
+def _of_mode(rounds, name, mode):
+    return [rounds[f"{name}-{mode}"]] if f"{name}-{mode}" in rounds else []
+
+
 def _grouped(cells, *names):
     found = {}
     for cell in cells:
@@ -178,4 +233,4 @@ def _grouped(cells, *names):
     return found
 
 
-PARTS = {"local": local, "ranges": ranges, "network": network, "kyoto": kyoto, "memory": memory}
+PARTS = {"local": local, "ranges": ranges, "network": network, "kyoto": kyoto, "memory": memory, "durable": durable}

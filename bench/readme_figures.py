@@ -61,6 +61,16 @@ def _memory(size):
     return choose
 
 
+def _durable(name, pipeline, connections):
+    def choose(found):
+        cells = [cell for cell in found if cell["measure"] == "load" and cell["durability"] == "always"]
+        chosen = [cell for cell in cells if (cell["pipeline"], cell["connections"]) == (pipeline, connections)]
+        scale = 1e3 if name == "requests_per_second" else 1.0
+        return [(cell["server"].partition("-")[0], "", [each[name] / scale for each in cell["rounds"]]) for cell in chosen]
+
+    return choose
+
+
 # Label, part, arms as (name, protocol, rounds), pattern, and whether more is better.
 ROWS = [
     ("Local reads of 64 bytes, 1 process (million/s)", "local", _local("read", 64, 1), "{:.2f}", True),
@@ -75,6 +85,8 @@ ROWS = [
     ("Page of 100 records, ordered table of 100,000 (µs)", "ranges", _ranges("range", 100_000), "{:.2f}", False),
     ("Resident bytes per entry, key and value of 16 bytes", "memory", _memory(16), "{:,.0f}", False),
     ("Resident bytes per entry, value of 1,000 bytes", "memory", _memory(1_000), "{:,.0f}", False),
+    ("SET on disk before the reply, 1 connection (p50, µs)", "durable", _durable("p50_us", 1, 1), "{:.0f}", False),
+    ("SET on disk before the reply, 50 connections (thousand/s)", "durable", _durable("requests_per_second", 1, 50), "{:.1f}", True),
 ]
 PARTS = tuple(dict.fromkeys(part for _, part, *_ in ROWS))
 

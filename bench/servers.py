@@ -22,8 +22,8 @@ MEMCACHED_MEGABYTES = 8192
 SETTLE_TIMEOUT_S = 30
 # Samples of an idle server: enough time for the connection that checked its start to be closed.
 IDLE_LOOKS, IDLE_LOOK_S = 10, 0.02
-# Files that a server may open for its first clients and keep open.
-KEPT_DESCRIPTORS = 2
+# Sockets that a server may open for its first clients and keep open.
+KEPT_SOCKETS = 2
 # Todana's own arms: the kind of database 0.
 KINDS = {"todana": ":", "todana-ordered": "+"}
 
@@ -95,7 +95,7 @@ def load(server, protocol, operation, *, connections, meanwhile=None, **options)
     for name, value in {"connections": connections, **options}.items():
         command += ["--" + name.replace("_", "-")] + ([] if value is True else [str(value)])
     pid, (_, generator_cores) = server.pid, cores()
-    idle = idle_descriptors(server)
+    idle = idle_sockets(server)
     with Pinned(generator_cores):
         process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, preexec_fn=served.die_with_parent
@@ -104,7 +104,7 @@ def load(server, protocol, operation, *, connections, meanwhile=None, **options)
         if process.stdout.readline() != "ready\n":
             raise RuntimeError("the generator did not connect")
         if idle is not None:
-            _await(lambda: served.descriptors(pid) >= idle + connections, "the server did not accept all connections")
+            _await(lambda: served.sockets(pid) >= idle + connections, "the server did not accept all connections")
         with meanwhile or contextlib.nullcontext():
             before, generator_before = cpu_s(pid), cpu_s(process.pid)
             process.stdin.write("go\n")
@@ -118,7 +118,7 @@ def load(server, protocol, operation, *, connections, meanwhile=None, **options)
         raise
     process.communicate()
     if idle is not None:
-        _await(lambda: served.descriptors(pid) <= idle + KEPT_DESCRIPTORS, "the server did not close all connections")
+        _await(lambda: served.sockets(pid) <= idle + KEPT_SOCKETS, "the server did not close all connections")
     report["server_cpu_us_per_request"] = round(spent / max(1, report["requests"]) * 1e6, 4)
     report["generator_cpu_share"] = round(generator_spent / report["seconds"], 3)
     if report["errors"] or report["connection_lost"]:
@@ -127,13 +127,13 @@ def load(server, protocol, operation, *, connections, meanwhile=None, **options)
 
 
 @functools.cache
-def idle_descriptors(server) -> int | None:
-    """Open files of a server without connections; None if the system does not show those of another user's process."""
+def idle_sockets(server) -> int | None:
+    """Open sockets of a server without connections; None if the system does not show those of another user's process."""
     found = []
     for _ in range(IDLE_LOOKS):
         time.sleep(IDLE_LOOK_S)
         try:
-            found.append(served.descriptors(server.pid))
+            found.append(served.sockets(server.pid))
         except PermissionError:
             return None
     # Servers open a file from time to time and close it again.

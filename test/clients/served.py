@@ -52,6 +52,17 @@ def descriptors(pid: int) -> int:
     return len(os.listdir(f"/proc/{pid}/fd"))
 
 
+def sockets(pid: int) -> int:
+    """The number of open sockets of a process. Files that a store opens and closes do not count."""
+    found = 0
+    for name in os.listdir(f"/proc/{pid}/fd"):
+        try:
+            found += os.readlink(f"/proc/{pid}/fd/{name}").startswith("socket:")
+        except FileNotFoundError:
+            continue
+    return found
+
+
 def cpu_seconds(pid: int) -> float:
     """The CPU time of all threads of a process, user and system."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
