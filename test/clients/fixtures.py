@@ -3,12 +3,17 @@
 `pytest test/clients` tests `bin/todana`. `--server oracle` runs the same tests against redis-server and memcached. A
 test that fails there is wrong, unless it is marked as specific to Todana or as newer than the oracle. `--server PATH`
 starts another program with the same flags, `--server HOST:PORT,...` uses a running one (RESP, memcached, Kyoto). Kyoto
-Tycoon has no oracle: its suites test only Todana, started with `KYOTO_DATABASES`.
+Tycoon has no oracle: its suites test only Todana, started with `KYOTO_DATABASES`. `--durable` gives every Todana a data
+directory, so that the same tests show that durable databases behave like those in memory.
 """
 
 from __future__ import annotations
 
+import itertools
 import os
+import shutil
+import tempfile
+from pathlib import Path
 
 import pymemcache
 import pytest
@@ -30,6 +35,7 @@ HASH, TREE, CACHE, PROTO_HASH, PROTO_TREE, PERSISTENT, DECIMAL = range(len(KYOTO
 def pytest_addoption(parser):
     """Options that select the server under test and the event back ends."""
     parser.addoption("--server", default="todana", help="todana | oracle | PATH | HOST:PORT,HOST:PORT")
+    parser.addoption("--durable", action="store_true", help="every Todana has a data directory; one event back end")
     parser.addoption("--backends", default=",".join(BACKENDS), help="event back ends, comma-separated")
 
 
@@ -49,6 +55,36 @@ def pytest_configure(config):
         raise pytest.UsageError("the server is not built: run `make build` first (or use --server oracle)")
 
 
+def pytest_unconfigure(config):
+    """Removes the data directories."""
+    if directory := getattr(config, "durable_directory", None):
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+def is_durable(config) -> bool:
+    """Whether the servers under test keep their records on disk."""
+    return config.getoption("--durable")
+
+
+def durable_flags(config) -> list:
+    """The flags that give a server a directory of its own: in memory if the system has such, since no power is cut here."""
+    if not hasattr(config, "durable_directory"):
+        place = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+        config.durable_directory = tempfile.mkdtemp(prefix="todana-suites-", dir=place)
+        config.durable_numbers = itertools.count()
+    return ["--data-dir", Path(config.durable_directory) / str(next(config.durable_numbers))]
+
+
+def on_disk(databases) -> tuple:
+    """The names of databases in memory, each replaced by that of a durable one of the same kind, if there is one."""
+    names = []
+    for number, name in enumerate(databases):
+        kind, mark, parameters = name.partition("#")
+        suffix = {":": "kch", "-": "kch", "%": "kct", "+": "kct"}.get(kind)
+        names.append(f"casket{number}.{suffix}{mark}{parameters}" if suffix else name)
+    return tuple(names)
+
+
 def _is_built() -> bool:
     return any((served.ROOT / "_build").glob("*/lib/todana/ebin/todana.app"))
 
@@ -58,6 +94,8 @@ def pytest_generate_tests(metafunc):
     if "backend" not in metafunc.fixturenames:
         return
     backends = metafunc.config.getoption("--backends").split(",")
+    if is_durable(metafunc.config):
+        backends = backends[:1]
     if not is_todana(metafunc.config) or not can_start(metafunc.config):
         backends = [metafunc.config.getoption("--server").replace(":", "-")]
     elif metafunc.definition.get_closest_marker("one_backend"):
@@ -67,6 +105,10 @@ def pytest_generate_tests(metafunc):
 
 def pytest_collection_modifyitems(config, items):
     """Skips tests that do not apply to the chosen server."""
+    if is_durable(config):
+        for item in items:
+            if item.get_closest_marker("memory_only"):
+                item.add_marker(pytest.mark.skip(reason="cannot hold for a durable database"))
     if is_todana(config):
         return
     for item in items:
@@ -83,6 +125,9 @@ def start(config, *flags, **keywords):
         pytest.skip("a running server is tested; none can be started")
     if chosen == "oracle":
         return served.start_oracle()
+    if is_durable(config):
+        flags = (*durable_flags(config), *flags)
+        keywords["databases"] = on_disk(keywords.get("databases", ()))
     program = served.PROGRAM if chosen == "todana" else os.path.abspath(chosen)
     return served.start_todana(*flags, program=program, **keywords)
 

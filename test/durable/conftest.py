@@ -33,7 +33,7 @@ def store_class(request):
     chosen = request.config.getoption("--store")
     if chosen == "todana":
         if not stores.has_data_directory():
-            pytest.skip("this Todana has no option data_dir")
+            pytest.skip("this Todana keeps no records on disk yet")
         if not any((served.ROOT / "_build").glob("*/lib/todana/ebin/todana.app")):
             pytest.fail("the server is not built: run `make build` first")
     if chosen == "redis" and not shutil.which("redis-server"):

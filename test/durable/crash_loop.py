@@ -119,7 +119,8 @@ class CrashLoop:
         self.store.start()
         self.store.wait_until_serving()
         with wire.Resp(self.store.address("resp")) as connection:
-            assert connection.call("SET", CANARY, CANARY_VALUE) == wire.OK
+            answer = connection.call("SET", CANARY, CANARY_VALUE)
+            assert answer == wire.OK, f"SET was answered {answer!r}"
 
     def round(self):
         """Load, kill, restart, check."""

@@ -27,6 +27,7 @@ SERVING_TIMEOUT_S = 120
 REFUSAL_TIMEOUT_S = 60
 # Small files, so that every round sees new log files and snapshots.
 SMALL_FILES = ("--snapshot-log-bytes", "1mb")
+WAL_BYTES_MAX = 1 << 20
 
 
 class NotServing(AssertionError):
@@ -35,7 +36,7 @@ class NotServing(AssertionError):
 
 def has_data_directory() -> bool:
     """Whether this Todana can be durable."""
-    return "data_dir" in (served.ROOT / "src" / "todana_options.erl").read_text()
+    return all((served.ROOT / path).exists() for path in ("src/durable/todana_group.erl", "native/nif/src/submit.rs"))
 
 
 def erlang_door() -> Path:
@@ -134,9 +135,9 @@ class Store:
         with wire.Resp(self.address("resp"), timeout_s=ANSWER_TIMEOUT_S) as connection:
             for number in numbers:
                 keys = [key for database, key in places if database == number]
-                assert connection.call("SELECT", number) == wire.OK
-                values = connection.call("MGET", *keys)
-                assert isinstance(values, list), values
+                for words, kind in ((["SELECT", number], wire.Status), (["MGET", *keys], list)):
+                    values = connection.call(*words)
+                    assert isinstance(values, kind), f"{words[0]} was answered {values!r}"
                 found |= {(number, key): value for key, value in zip(keys, values) if value is not None}
         return found
 
@@ -157,7 +158,7 @@ class Todana(Store):
         super().__init__(directory, flags, environment)
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.listener.settimeout(SERVING_TIMEOUT_S)
-        flags = f"-pa {erlang_door()} -s erlang_door"
+        flags = f"-pa {erlang_door()} -todana wal_max_size_bytes {WAL_BYTES_MAX} -s erlang_door"
         self.environment |= {"ERLANG_DOOR_PORT": str(self.listener.getsockname()[1]), "ERL_FLAGS": flags, "ERL_CRASH_DUMP_BYTES": "0"}
         self.accepted = []
 
