@@ -38,7 +38,7 @@ start(#{databases := Databases} = Options) ->
 -spec set_databases(todana_config:options()) -> ok | {error, string()}.
 set_databases(#{databases := Databases}) ->
     Natives = [todana_kyoto_database:native(D) || D <- Databases],
-    case todana_nif:set_databases(Natives) of
+    case todana_nif:set_databases(Natives, nil) of
         ok -> ok;
         {error, {Why, Number}} -> {error, kept(Why, Number)}
     end.

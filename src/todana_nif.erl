@@ -57,7 +57,7 @@
     sweep_dirty/2,
     time_ms/0,
     set_memory_limit/2,
-    set_databases/1,
+    set_databases/2,
     server_start/1,
     server_options/0,
     server_stop/1,
@@ -68,7 +68,31 @@
     forward_interrupt/0,
     subscribe/5,
     events/1,
-    unsubscribe/1
+    unsubscribe/1,
+    lock_file/2,
+    unlock_file/1,
+    disk_free/1,
+    group_open/1,
+    group_close/0,
+    group_attach/1,
+    group_take/0,
+    group_forget/1,
+    group_in_flight/0,
+    group_apply/4,
+    group_apply_dirty/4,
+    group_load/0,
+    group_reset/0,
+    group_restore/1,
+    group_gate/3,
+    group_snapshot/1,
+    group_snapshot_write/3,
+    group_snapshot_end/1,
+    group_tick/1,
+    group_info/0,
+    group_digest/0,
+    snapshot_verify_header/1,
+    snapshot_verify/1,
+    group_test_set/3, group_test_add/3
 ]).
 
 -on_load(load/0).
@@ -111,6 +135,14 @@
     | {more, [term()], Result}
     | {misuse() | {error, atom()}, [term()], Result}
     | misuse().
+
+%% `newer': a newer version wrote the entry. `out_of_step': a bug of the caller.
+-type applied() ::
+    {more, Offset :: pos_integer()}
+    | {done, IsSnapshotDue :: boolean()}
+    | {newer, Sentence :: binary()}
+    | out_of_step.
+-type verdict() :: ok | {damaged | newer | error, Sentence :: binary()}.
 
 -spec load() -> ok | {error, term()}.
 load() ->
@@ -326,9 +358,11 @@ time_ms() -> erlang:nif_error(not_loaded).
     ok | {badarg, Name :: binary()}.
 set_memory_limit(_, _) -> erlang:nif_error(not_loaded).
 
--spec set_databases([{order(), pos_integer() | nil, pos_integer() | nil}]) ->
-    ok | {error, {has_records | in_use, 0..15}}.
-set_databases(_) -> erlang:nif_error(not_loaded).
+-spec set_databases(
+    [{order(), pos_integer() | nil, pos_integer() | nil}],
+    nil | {Seed :: non_neg_integer(), [0..15]}
+) -> ok | {error, {has_records | in_use, 0..15}}.
+set_databases(_, _) -> erlang:nif_error(not_loaded).
 
 -spec server_start(map()) ->
     {ok, server()} | {error, binary()} | {badarg, Name :: binary()}.
@@ -375,3 +409,92 @@ events(_) -> erlang:nif_error(not_loaded).
 
 -spec unsubscribe(reference()) -> ok | misuse().
 unsubscribe(_) -> erlang:nif_error(not_loaded).
+
+%% -------------------------------------------------------------- durable ---
+
+-spec lock_file(Path :: binary(), Holder :: binary()) ->
+    ok | {locked, Holder :: binary()} | {error, Sentence :: binary()}.
+lock_file(_, _) -> erlang:nif_error(not_loaded).
+
+-spec unlock_file(Path :: binary()) -> ok.
+unlock_file(_) -> erlang:nif_error(not_loaded).
+
+-spec disk_free(Path :: binary()) ->
+    {ok, non_neg_integer()} | {error, Sentence :: binary()}.
+disk_free(_) -> erlang:nif_error(not_loaded).
+
+-spec group_open(#{atom() => pos_integer() | auto}) ->
+    ok | no_durable_databases.
+group_open(_) -> erlang:nif_error(not_loaded).
+
+-spec group_close() -> ok.
+group_close() -> erlang:nif_error(not_loaded).
+
+-spec group_attach(pid()) -> ok.
+group_attach(_) -> erlang:nif_error(not_loaded).
+
+-spec group_take() -> {Sequence :: pos_integer(), binary()} | empty.
+group_take() -> erlang:nif_error(not_loaded).
+
+-spec group_forget(Sequence :: pos_integer()) -> ok.
+group_forget(_) -> erlang:nif_error(not_loaded).
+
+-spec group_in_flight() -> [Sequence :: pos_integer()].
+group_in_flight() -> erlang:nif_error(not_loaded).
+
+-spec group_apply(
+    binary(), Offset :: non_neg_integer(), Index :: pos_integer(),
+    TimeMs :: non_neg_integer()
+) -> applied().
+group_apply(_, _, _, _) -> erlang:nif_error(not_loaded).
+
+-spec group_apply_dirty(
+    binary(), Offset :: non_neg_integer(), Index :: pos_integer(),
+    TimeMs :: non_neg_integer()
+) -> applied().
+group_apply_dirty(_, _, _, _) -> erlang:nif_error(not_loaded).
+
+-spec group_load() -> non_neg_integer().
+group_load() -> erlang:nif_error(not_loaded).
+
+-spec group_reset() -> ok.
+group_reset() -> erlang:nif_error(not_loaded).
+
+-spec group_restore(Path :: binary()) -> verdict().
+group_restore(_) -> erlang:nif_error(not_loaded).
+
+-spec group_gate(
+    closed | open | read_only, Reason :: binary(), Load :: non_neg_integer()
+) -> ok.
+group_gate(_, _, _) -> erlang:nif_error(not_loaded).
+
+-spec group_snapshot(Index :: pos_integer()) -> ok | busy.
+group_snapshot(_) -> erlang:nif_error(not_loaded).
+
+-spec group_snapshot_write(
+    Index :: pos_integer(), Path :: binary(), Bytes :: pos_integer()
+) -> more | {done, FileBytes :: non_neg_integer()} | {error, binary()}.
+group_snapshot_write(_, _, _) -> erlang:nif_error(not_loaded).
+
+-spec group_snapshot_end(Index :: pos_integer()) -> ok.
+group_snapshot_end(_) -> erlang:nif_error(not_loaded).
+
+-spec group_tick(NowMs :: non_neg_integer()) -> ok.
+group_tick(_) -> erlang:nif_error(not_loaded).
+
+-spec group_info() -> #{atom() => term()}.
+group_info() -> erlang:nif_error(not_loaded).
+
+-spec group_digest() -> non_neg_integer().
+group_digest() -> erlang:nif_error(not_loaded).
+
+-spec snapshot_verify_header(Path :: binary()) -> verdict().
+snapshot_verify_header(_) -> erlang:nif_error(not_loaded).
+
+-spec snapshot_verify(Path :: binary()) -> verdict().
+snapshot_verify(_) -> erlang:nif_error(not_loaded).
+
+-spec group_test_set(term(), binary(), binary()) -> ok.
+group_test_set(_, _, _) -> erlang:nif_error(not_loaded).
+-spec group_test_add(term(), binary(), integer()) -> ok.
+group_test_add(_, _, _) -> erlang:nif_error(not_loaded).

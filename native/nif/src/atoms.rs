@@ -90,4 +90,14 @@ rustler::atoms! {
     swap,
     too_many_subscriptions,
     not_a_subscription,
+    // Durable databases.
+    locked,
+    todana_ready,
+    empty,
+    newer,
+    out_of_step,
+    damaged,
+    open,
+    read_only,
+    no_durable_databases,
 }

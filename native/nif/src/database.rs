@@ -26,6 +26,23 @@ struct Shared {
     budget: Arc<Budget>,
     /// The limits of each table, by its index.
     limits: [Limits; DATABASES],
+    durable: Option<Durable>,
+}
+
+/// Which databases are durable.
+#[derive(Clone, PartialEq, Eq)]
+struct Durable {
+    /// The seed of their tables.
+    seed: u64,
+    /// Their numbers.
+    numbers: Vec<usize>,
+}
+
+impl Durable {
+    /// The seed of a database, if it is durable.
+    fn seed(durable: Option<&Durable>, number: usize) -> Option<u64> {
+        durable.filter(|durable| durable.numbers.contains(&number)).map(|durable| durable.seed)
+    }
 }
 
 /// Locked only briefly, never while a command is executed. Only the lock holder may clone the
@@ -41,21 +58,31 @@ enum Refused {
 }
 
 impl Shared {
-    fn new(wanted: &[Wanted; DATABASES]) -> Shared {
+    fn new(wanted: &[Wanted; DATABASES], durable: Option<Durable>) -> Shared {
         let budget = Arc::new(Budget::new(i64::MAX, WhenFull::Evict));
-        let tables = std::array::from_fn(|number| make(wanted[number], &budget));
+        let tables = std::array::from_fn(|number| {
+            make(wanted[number], Durable::seed(durable.as_ref(), number), &budget)
+        });
         let databases = Arc::new(Databases::new(tables));
-        Shared { databases, budget, limits: wanted.map(|wanted| wanted.limits) }
+        Shared { databases, budget, limits: wanted.map(|wanted| wanted.limits), durable }
     }
 
-    /// Changes limits, and the order of databases that are empty and not in use: a handle or a
-    /// server would continue with the old ones.
+    /// Changes limits, and the order and durability of databases that are empty and not in use: a
+    /// handle or a server would continue with the old ones.
     ///
     /// A request for a number applies to the table that had the number at first: an application
     /// that has exchanged two databases and restarts with the same settings requests no change.
-    fn change(&mut self, wanted: &[Wanted; DATABASES]) -> Result<(), Refused> {
+    fn change(
+        &mut self,
+        wanted: &[Wanted; DATABASES],
+        durable: Option<Durable>,
+    ) -> Result<(), Refused> {
         let tables = self.databases.tables();
-        let differs = |index: &usize| tables[*index].order() != wanted[*index].order;
+        let seed = |index| Durable::seed(durable.as_ref(), index);
+        let differs = |index: &usize| {
+            tables[*index].order() != wanted[*index].order
+                || Durable::seed(self.durable.as_ref(), *index) != seed(*index)
+        };
         let changed: Vec<usize> = (0..DATABASES).filter(differs).collect();
         if let Some(&first) = changed.first() {
             let has_records = |index: &&usize| !tables[**index].is_empty();
@@ -65,10 +92,12 @@ impl Shared {
             if Arc::strong_count(&self.databases) > 1 {
                 return Err(Refused::InUse(first));
             }
-            let replace =
-                |index| changed.contains(&index).then(|| make(wanted[index], &self.budget));
+            let replace = |index| {
+                changed.contains(&index).then(|| make(wanted[index], seed(index), &self.budget))
+            };
             self.databases = Arc::new(self.databases.with_tables(replace));
         }
+        self.durable = durable;
         for (index, wanted) in wanted.iter().enumerate() {
             self.databases.tables()[index].set_limits(wanted.limits);
             self.limits[index] = wanted.limits;
@@ -77,15 +106,19 @@ impl Shared {
     }
 }
 
-fn make(wanted: Wanted, budget: &Arc<Budget>) -> Arc<Table> {
+/// A table; with this seed, and durable, if there is one.
+fn make(wanted: Wanted, seed: Option<u64>, budget: &Arc<Budget>) -> Arc<Table> {
     let Wanted { order, limits } = wanted;
-    let budget = Some(Arc::clone(budget));
-    Arc::new(Table::new(Options { limits, order, budget, ..Options::default() }))
+    let options = Options { order, seed, durable: seed.is_some(), ..Options::default() };
+    Arc::new(Table::new(match seed {
+        Some(_) => options,
+        None => Options { limits, budget: Some(Arc::clone(budget)), ..options },
+    }))
 }
 
 fn with_shared<R>(look: impl FnOnce(&mut Shared) -> R) -> R {
     let mut shared = SHARED.lock();
-    look(shared.get_or_insert_with(|| Shared::new(&[Wanted::default(); DATABASES])))
+    look(shared.get_or_insert_with(|| Shared::new(&[Wanted::default(); DATABASES], None)))
 }
 
 /// The databases, if there is one with this number.
@@ -104,24 +137,34 @@ pub(crate) fn for_server() -> (Arc<Databases>, Arc<Budget>) {
     with_shared(|shared| (Arc::clone(&shared.databases), Arc::clone(&shared.budget)))
 }
 
-/// `set_databases([{Order, EntriesMax, BytesMax}]) -> ok | {error, {has_records | in_use,
-/// Number}}`: sets the properties of the databases; `nil` is no order or no limit. Databases beyond
-/// the end of the list are plain.
+/// The databases and the seed of those that are durable, if any is.
+pub(crate) fn durable() -> Option<(Arc<Databases>, u64)> {
+    with_shared(|shared| {
+        let durable = shared.durable.as_ref().filter(|durable| !durable.numbers.is_empty())?;
+        Some((Arc::clone(&shared.databases), durable.seed))
+    })
+}
+
+/// `set_databases([{Order, EntriesMax, BytesMax}], nil | {Seed, [DurableNumber]}) -> ok | {error,
+/// {has_records | in_use, Number}}`: sets the properties of the databases; `nil` is no order or no
+/// limit. Databases beyond the end of the list are plain.
 #[rustler::nif(schedule = "DirtyCpu")]
 fn set_databases<'a>(
     env: Env<'a>,
     databases: Vec<(Option<Atom>, Option<u64>, Option<u64>)>,
+    durable: Option<(u64, Vec<usize>)>,
 ) -> Term<'a> {
     let mut wanted = [Wanted::default(); DATABASES];
     for (wanted, (order, entries_max, bytes_max)) in wanted.iter_mut().zip(databases) {
         let limits = Limits { entries_max, bytes_max, when_full: WhenFull::Evict };
         *wanted = Wanted { order: order::of_word(order), limits };
     }
+    let durable = durable.map(|(seed, numbers)| Durable { seed, numbers });
     let mut shared = SHARED.lock();
     let changed = match shared.as_mut() {
-        Some(shared) => shared.change(&wanted),
+        Some(shared) => shared.change(&wanted, durable),
         None => {
-            *shared = Some(Shared::new(&wanted));
+            *shared = Some(Shared::new(&wanted, durable));
             Ok(())
         }
     };

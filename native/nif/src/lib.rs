@@ -30,6 +30,8 @@
 mod atoms;
 mod codec;
 mod database;
+mod disk;
+mod durable;
 mod erts;
 mod key_state;
 mod many;

@@ -1,0 +1,103 @@
+//! The data directory, as far as Erlang cannot look after it: a lock that ends with the process,
+//! and the free space.
+
+use crate::atoms;
+use parking_lot::Mutex;
+use rustler::{Binary, Encoder, Env, Term};
+use std::ffi::{CString, OsStr};
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{Read, Seek, Write};
+use std::mem::MaybeUninit;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+/// The files that this process has locked. The lock belongs to the open file, so the operating
+/// system gives it up when the process ends, however that happens.
+static LOCKED: Mutex<Vec<(PathBuf, File)>> = Mutex::new(Vec::new());
+
+/// Bytes of the text in a lock that another process holds.
+const HOLDER_BYTES_MAX: u64 = 64;
+
+pub(crate) fn path<'a>(bytes: &'a Binary<'_>) -> &'a Path {
+    Path::new(OsStr::from_bytes(bytes.as_slice()))
+}
+
+enum NotLocked {
+    /// Another process holds it, and wrote this into it.
+    By(Vec<u8>),
+    Failed(std::io::Error),
+}
+
+impl From<std::io::Error> for NotLocked {
+    fn from(error: std::io::Error) -> NotLocked {
+        NotLocked::Failed(error)
+    }
+}
+
+fn lock(path: &Path, holder: &[u8]) -> Result<(), NotLocked> {
+    let mut locked = LOCKED.lock();
+    if locked.iter().any(|(other, _)| other == path) {
+        return Ok(());
+    }
+    let mut options = OpenOptions::new();
+    let mut file = options.read(true).write(true).create(true).truncate(false).open(path)?;
+    match file.try_lock() {
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) => {
+            let mut other = Vec::new();
+            file.take(HOLDER_BYTES_MAX).read_to_end(&mut other)?;
+            return Err(NotLocked::By(other));
+        }
+        Err(TryLockError::Error(error)) => return Err(error.into()),
+    }
+    file.set_len(0)?;
+    file.rewind()?;
+    file.write_all(holder)?;
+    locked.push((path.to_owned(), file));
+    Ok(())
+}
+
+/// `lock_file(Path, Holder) -> ok | {locked, OtherHolder} | {error, Sentence}`: locks a file for
+/// this operating system process, and creates it if it is missing. Does nothing if this process
+/// holds the lock.
+#[rustler::nif(schedule = "DirtyIo")]
+fn lock_file<'a>(env: Env<'a>, file: Binary<'a>, holder: Binary<'a>) -> Term<'a> {
+    match lock(path(&file), holder.as_slice()) {
+        Ok(()) => atoms::ok().encode(env),
+        Err(NotLocked::By(other)) => {
+            (atoms::locked(), String::from_utf8_lossy(&other).trim().as_bytes()).encode(env)
+        }
+        Err(NotLocked::Failed(error)) => (atoms::error(), error.to_string()).encode(env),
+    }
+}
+
+/// `unlock_file(Path) -> ok`.
+#[rustler::nif(schedule = "DirtyIo")]
+fn unlock_file<'a>(env: Env<'a>, file: Binary<'a>) -> Term<'a> {
+    LOCKED.lock().retain(|(other, _)| other != path(&file));
+    atoms::ok().encode(env)
+}
+
+/// `disk_free(Path) -> {ok, Bytes} | {error, Sentence}`: the bytes that this process may still
+/// write to the file system of a directory.
+#[rustler::nif(schedule = "DirtyIo")]
+fn disk_free<'a>(env: Env<'a>, directory: Binary<'a>) -> Term<'a> {
+    match free_bytes(directory.as_slice()) {
+        Ok(bytes) => (atoms::ok(), bytes).encode(env),
+        Err(error) => (atoms::error(), error.to_string()).encode(env),
+    }
+}
+
+fn free_bytes(directory: &[u8]) -> std::io::Result<u64> {
+    let directory = CString::new(directory)?;
+    let mut figures = MaybeUninit::<libc::statvfs>::uninit();
+    // SAFETY: a C string, and room for the result.
+    if unsafe { libc::statvfs(directory.as_ptr(), figures.as_mut_ptr()) } != 0 {
+        return Err(std::io::Error::last_os_error());
+    }
+    // SAFETY: the call succeeded, so it has filled the structure in.
+    let figures = unsafe { figures.assume_init() };
+    #[allow(clippy::unnecessary_cast, reason = "the types differ between systems")]
+    let (blocks, block_bytes) = (figures.f_bavail as u64, figures.f_frsize as u64);
+    Ok(blocks.saturating_mul(block_bytes))
+}

@@ -1,0 +1,258 @@
+//! What the processes around the log call: to take batches, to apply them, to open the gate.
+
+use super::running::{RUNNING, Running, Settings, Slot, begin_load, the_group, with};
+use super::stand_in::StandIn as _;
+use crate::{atoms, database, erts};
+use parking_lot::Mutex;
+use rustler::types::atom::Atom;
+use rustler::{Binary, Encoder, Env, LocalPid, NewBinary, NifResult, Term};
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use todana_group::{Applied, Gate, Group, GroupOptions, QUEUE_BYTES_MAX, Submit, Wake};
+
+/// What a call on a normal scheduler may take.
+const SLICE: Duration = Duration::from_micros(500);
+
+/// What a call on a dirty scheduler may take before it returns, so that the process can be killed.
+const DIRTY_SLICE: Duration = Duration::from_millis(20);
+
+/// The default of `durable_value_bytes_max`.
+const VALUE_BYTES_MAX: usize = 16 << 20;
+
+/// The process that takes batches.
+static BATCHER: Mutex<Option<LocalPid>> = Mutex::new(None);
+
+struct WakeBatcher;
+
+impl Wake for WakeBatcher {
+    fn wake(&self) {
+        let batcher = *BATCHER.lock();
+        if let Some(batcher) = batcher {
+            erts::send(batcher, |_| atoms::todana_ready().as_c_arg());
+        }
+    }
+}
+
+/// `group_open(Options) -> ok | no_durable_databases`: makes the group of the durable databases. If
+/// there is one with the same options, it stays.
+#[rustler::nif(schedule = "DirtyCpu")]
+fn group_open(options: Term<'_>) -> NifResult<Atom> {
+    let number = |name: &str| -> NifResult<Option<u64>> {
+        let key = Atom::from_str(options.get_env(), name)?;
+        // An atom is `auto`.
+        Ok(options.map_get(key).ok().and_then(|value| value.decode().ok()))
+    };
+    let bytes = |name: &str, default: usize| -> NifResult<usize> {
+        Ok(number(name)?.map_or(default, |bytes| usize::try_from(bytes).unwrap_or(usize::MAX)))
+    };
+    let settings = Settings {
+        value_bytes_max: bytes("durable_value_bytes_max", VALUE_BYTES_MAX)?,
+        queue_bytes_max: bytes("group_queue_bytes_max", QUEUE_BYTES_MAX)?,
+        snapshot_log_bytes: number("snapshot_log_bytes")?,
+    };
+    let Some((databases, seed)) = database::durable() else {
+        return Ok(atoms::no_durable_databases());
+    };
+    let mut running = RUNNING.lock();
+    if running.as_ref().is_some_and(|running| {
+        running.settings == settings && Arc::ptr_eq(running.group.databases(), &databases)
+    }) {
+        return Ok(atoms::ok());
+    }
+    let options = GroupOptions {
+        databases,
+        seed,
+        incarnation: random(),
+        value_bytes_max: settings.value_bytes_max,
+        queue_bytes_max: settings.queue_bytes_max,
+    };
+    let group = Group::new(options, Box::new(WakeBatcher));
+    *running = Some(Running { group, settings, load: 0, snapshot: Slot::None });
+    Ok(atoms::ok())
+}
+
+/// A number that no other group has: sequences begin at 1 in each.
+fn random() -> u64 {
+    // Keyed by the operating system.
+    RandomState::new().build_hasher().finish()
+}
+
+/// `group_close() -> ok`: ends the group, when its log does not run any more.
+#[rustler::nif(schedule = "DirtyCpu")]
+fn group_close() -> Atom {
+    let running = RUNNING.lock().take();
+    if let Some(running) = running {
+        running.group.set_gate(Gate::Closed, "the application was stopped");
+    }
+    atoms::ok()
+}
+
+/// `group_attach(Pid) -> ok`: this process receives `todana_ready` when something waits.
+#[rustler::nif]
+fn group_attach(batcher: LocalPid) -> Atom {
+    *BATCHER.lock() = Some(batcher);
+    atoms::ok()
+}
+
+/// `group_take() -> {Sequence, Batch} | empty`.
+#[rustler::nif]
+fn group_take(env: Env<'_>) -> NifResult<Term<'_>> {
+    let Some(sealed) = the_group()?.take() else { return Ok(atoms::empty().encode(env)) };
+    let mut batch = NewBinary::new(env, sealed.bytes.len());
+    batch.as_mut_slice().copy_from_slice(&sealed.bytes);
+    erts::bill(env.as_c_arg(), sealed.bytes.len());
+    Ok((sealed.sequence, Binary::from(batch)).encode(env))
+}
+
+/// `group_forget(Sequence) -> ok`: nobody has the batch any more; its outcome is unknown.
+#[rustler::nif(schedule = "DirtyCpu")]
+fn group_forget(sequence: u64) -> NifResult<Atom> {
+    the_group()?.forget(sequence);
+    Ok(atoms::ok())
+}
+
+/// `group_in_flight() -> [Sequence]`: batches that were taken, and neither applied nor forgotten.
+#[rustler::nif]
+fn group_in_flight() -> NifResult<Vec<u64>> {
+    Ok(the_group()?.in_flight())
+}
+
+/// `group_apply(Batch, Offset, Index, TimeMs) -> {more, Offset} | {done, IsSnapshotDue} | {newer,
+/// Sentence} | out_of_step`: applies an entry of the log, for half a millisecond.
+#[rustler::nif]
+fn group_apply<'a>(
+    env: Env<'a>,
+    batch: Binary<'a>,
+    offset: usize,
+    index: u64,
+    time_ms: u64,
+) -> NifResult<Term<'a>> {
+    let started = Instant::now();
+    let applied = apply(env, &batch, offset, index, time_ms, SLICE);
+    erts::consume_timeslice(env.as_c_arg(), started.elapsed());
+    applied
+}
+
+/// Like `group_apply`, for entries with records that may take long.
+#[rustler::nif(schedule = "DirtyCpu")]
+fn group_apply_dirty<'a>(
+    env: Env<'a>,
+    batch: Binary<'a>,
+    offset: usize,
+    index: u64,
+    time_ms: u64,
+) -> NifResult<Term<'a>> {
+    apply(env, &batch, offset, index, time_ms, DIRTY_SLICE)
+}
+
+fn apply<'a>(
+    env: Env<'a>,
+    batch: &[u8],
+    offset: usize,
+    index: u64,
+    time_ms: u64,
+    slice: Duration,
+) -> NifResult<Term<'a>> {
+    Ok(match the_group()?.apply(batch, offset, index, time_ms, slice) {
+        Applied::More(offset) => (atoms::more(), offset).encode(env),
+        Applied::Done { snapshot_due } => (atoms::done(), snapshot_due).encode(env),
+        Applied::Newer(newer) => (atoms::newer(), newer.to_string()).encode(env),
+        Applied::OutOfStep => atoms::out_of_step().encode(env),
+    })
+}
+
+/// `group_load() -> Number`: which load of the databases this is.
+#[rustler::nif]
+fn group_load() -> NifResult<u64> {
+    with(|running| running.load)
+}
+
+/// `group_reset() -> ok`: empties the databases. The log is applied from its first entry next.
+#[rustler::nif(schedule = "DirtyCpu")]
+fn group_reset() -> NifResult<Atom> {
+    begin_load("the log is being read")?.reset();
+    Ok(atoms::ok())
+}
+
+/// `group_gate(closed | open | read_only, Reason, Load) -> ok`: does nothing if the gate is to be
+/// opened for another load than the present one.
+#[rustler::nif(schedule = "DirtyCpu")]
+fn group_gate(word: Atom, reason: &str, load: u64) -> NifResult<Atom> {
+    let gate = match word {
+        word if word == atoms::closed() => Gate::Closed,
+        word if word == atoms::open() => Gate::Open,
+        word if word == atoms::read_only() => Gate::ReadOnly,
+        _ => return Err(rustler::Error::BadArg),
+    };
+    with(|running| {
+        if gate == Gate::Closed || running.load == load {
+            running.group.set_gate(gate, reason);
+        }
+    })?;
+    Ok(atoms::ok())
+}
+
+/// `group_tick(NowMs) -> ok`: once a second. Has the log remove what has expired, and drops the
+/// handle of a snapshot that nobody writes.
+#[rustler::nif(schedule = "DirtyCpu")]
+fn group_tick(now_ms: u64) -> NifResult<Atom> {
+    let (group, dropped) = with(|running| {
+        let dropped = running.snapshot.take_abandoned();
+        (Arc::clone(&running.group), dropped)
+    })?;
+    drop(dropped);
+    if group.gate() == Gate::Open {
+        group.tick(now_ms);
+    }
+    Ok(atoms::ok())
+}
+
+/// `group_info() -> #{Name => Value}`.
+#[rustler::nif(schedule = "DirtyCpu")]
+fn group_info(env: Env<'_>) -> NifResult<Term<'_>> {
+    let group = the_group()?;
+    let figures = group.figures();
+    let atom = |name| Atom::from_str(env, name);
+    let times = Term::map_from_pairs(
+        env,
+        &[(atom("p50")?, figures.commit_p50_us), (atom("p99")?, figures.commit_p99_us)],
+    )?;
+    let gate = match group.gate() {
+        Gate::Open => atoms::open(),
+        Gate::ReadOnly => atoms::read_only(),
+        Gate::Closed => atoms::closed(),
+    };
+    let mut pairs = vec![
+        (atom("gate")?, gate.encode(env)),
+        (atom("commit_us")?, times),
+        (atom("oldest_ms")?, group.oldest_in_flight_ms().unwrap_or(0).encode(env)),
+        (atom("data_bytes")?, group.data_bytes().encode(env)),
+    ];
+    for (name, number) in [
+        ("queue_bytes", figures.queue_bytes as u64),
+        ("in_flight", figures.in_flight as u64),
+        ("applied_index", figures.applied_index),
+        ("log_time_ms", figures.log_time_ms),
+        ("batches", figures.batches),
+        ("records", figures.records),
+        ("log_bytes", figures.log_bytes),
+        ("logged_bytes", figures.logged_bytes),
+        ("duplicates", figures.duplicates),
+        ("malformed", figures.malformed),
+        ("panics", figures.panics),
+    ] {
+        pairs.push((atom(name)?, number.encode(env)));
+    }
+    if let Some(progress) = figures.recovery {
+        let percent = progress.done.saturating_mul(100) / progress.total.max(1);
+        pairs.push((atom("progress")?, percent.min(100).encode(env)));
+    }
+    Term::map_from_pairs(env, &pairs)
+}
+
+/// `group_digest() -> Number`: of all records of durable tables; see `Group::digest`.
+#[rustler::nif(schedule = "DirtyCpu")]
+fn group_digest() -> NifResult<u64> {
+    Ok(the_group()?.digest())
+}

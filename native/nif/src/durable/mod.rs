@@ -1,0 +1,19 @@
+//! The group of the durable databases: its life, and what the processes around the log call.
+//!
+//! There is at most one group in a node. It outlives the Erlang processes that serve it, as tables
+//! do, so a restart of any of them loses nothing.
+//!
+//! # The gate and loads
+//!
+//! Ra may restart the server at any time, and then loads the databases anew, in place. Each such
+//! load has a number. The process that opens the gate names the load that it knows to be complete,
+//! so that it cannot open the gate of a later one by mistake.
+//!
+//! Snapshots follow.
+
+mod log;
+mod running;
+mod stand_in;
+
+#[allow(unused_imports, reason = "the server and the API will use it")]
+pub(crate) use running::group;

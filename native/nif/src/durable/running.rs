@@ -1,0 +1,65 @@
+//! The group, which outlives the Erlang processes that serve it.
+
+use parking_lot::Mutex;
+use rustler::NifResult;
+use std::sync::Arc;
+use todana_group::{Gate, Group};
+
+/// The group, and what is known about it.
+pub(super) struct Running {
+    pub(super) group: Arc<Group>,
+    pub(super) settings: Settings,
+    /// Number of loads; see the head of this file.
+    pub(super) load: u64,
+    pub(super) snapshot: Slot,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct Settings {
+    pub(super) value_bytes_max: usize,
+    pub(super) queue_bytes_max: usize,
+    pub(super) snapshot_log_bytes: Option<u64>,
+}
+
+/// Locked only briefly, never while the log is applied or a file is written.
+pub(super) static RUNNING: Mutex<Option<Running>> = Mutex::new(None);
+
+/// The group of the durable databases, if this node has a data directory.
+pub(crate) fn group() -> Option<Arc<Group>> {
+    RUNNING.lock().as_ref().map(|running| Arc::clone(&running.group))
+}
+
+/// The group; a bad argument if there is none.
+pub(super) fn the_group() -> NifResult<Arc<Group>> {
+    group().ok_or(rustler::Error::BadArg)
+}
+
+/// Looks at the group; a bad argument if there is none.
+pub(super) fn with<R>(work: impl FnOnce(&mut Running) -> R) -> NifResult<R> {
+    RUNNING.lock().as_mut().map(work).ok_or(rustler::Error::BadArg)
+}
+
+/// Begins a load: closes the gate, and drops the snapshot of what will be replaced.
+pub(super) fn begin_load(reason: &str) -> NifResult<Arc<Group>> {
+    let (group, dropped) = with(|running| {
+        running.load += 1;
+        running.group.set_gate(Gate::Closed, reason);
+        let dropped = std::mem::replace(&mut running.snapshot, Slot::None);
+        (Arc::clone(&running.group), dropped)
+    })?;
+    drop(dropped);
+    Ok(group)
+}
+
+/// The snapshot of the group; there is at most one.
+pub(super) enum Slot {
+    None,
+    #[allow(dead_code, reason = "until the snapshots of the group are there")]
+    Taken(Box<u64>),
+}
+
+impl Slot {
+    pub(super) fn take_abandoned(&mut self) -> Option<Slot> {
+        None
+    }
+}

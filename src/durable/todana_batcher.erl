@@ -1,0 +1,153 @@
+%% Takes what clients have submitted, a batch at a time, and gives it to Ra.
+%%
+%% Nothing waits on a timer: an idle system makes a batch of each submission,
+%% and a busy one makes larger batches, since few are on their way at once. Ra
+%% drops commands without a word in several states, so a batch that was not
+%% applied within a second is sent again, as it is: the group applies each
+%% sequence once.
+%%
+%% The batches on their way are in a table that survives this process.
+-module(todana_batcher).
+-moduledoc false.
+-behaviour(gen_server).
+
+-export([start_link/0, key/0, oldest_ms/0]).
+-export([init/1, handle_call/3, handle_cast/2, handle_info/2]).
+
+-define(IN_FLIGHT_MAX, 4).
+-define(RESEND_AFTER_MS, 1_000).
+-define(RESEND_TICK_MS, 250).
+%% After this many bytes the disk is looked at, besides once a second.
+-define(BYTES_PER_CHECK, (16 bsl 20)).
+
+-record(state, {
+    in_flight :: non_neg_integer(),
+    bytes = 0 :: non_neg_integer()
+}).
+
+-record(batch, {
+    sequence :: pos_integer(),
+    bytes :: binary(),
+    first_sent_ms :: integer(),
+    sent_ms :: integer()
+}).
+
+-doc "Starts the process. The table of its name exists.".
+-spec start_link() -> gen_server:start_ret().
+start_link() ->
+    gen_server:start_link({local, ?MODULE}, ?MODULE, [], []).
+
+-doc "The position of the key in the table.".
+-spec key() -> pos_integer().
+key() -> #batch.sequence.
+
+-doc "How long the oldest batch has been on its way; 0 if there is none.".
+-spec oldest_ms() -> non_neg_integer().
+oldest_ms() ->
+    try ets:foldl(fun older/2, now_ms(), ?MODULE) of
+        Oldest -> max(0, now_ms() - Oldest)
+    catch
+        error:badarg -> 0
+    end.
+
+-spec older(#batch{}, integer()) -> integer().
+older(#batch{first_sent_ms = Ms}, Oldest) -> min(Ms, Oldest).
+
+-spec init([]) -> {ok, #state{}}.
+init([]) ->
+    _ = process_flag(message_queue_data, off_heap),
+    _ = erlang:send_after(?RESEND_TICK_MS, self(), resend),
+    ok = todana_nif:group_attach(self()),
+    %% A predecessor may have been killed between taking a batch and keeping it.
+    Known = [Sequence || #batch{sequence = Sequence} <- batches()],
+    _ = [
+        todana_nif:group_forget(Sequence)
+     || Sequence <- todana_nif:group_in_flight() -- Known
+    ],
+    _ = [send(Batch) || Batch <- batches()],
+    {ok, fill(#state{in_flight = length(Known)})}.
+
+-spec handle_call(term(), gen_server:from(), #state{}) ->
+    {reply, ok, #state{}}.
+handle_call(_Request, _From, State) ->
+    {reply, ok, State}.
+
+-spec handle_cast(term(), #state{}) -> {noreply, #state{}}.
+handle_cast(_Message, State) ->
+    {noreply, State}.
+
+-spec handle_info(term(), #state{}) -> {noreply, #state{}}.
+%% The queue was empty and is not any more.
+handle_info(todana_ready, State) ->
+    {noreply, fill(State)};
+handle_info({ra_event, _Leader, {applied, Answers}}, State) ->
+    {noreply, fill(lists:foldl(fun applied/2, State, Answers))};
+%% The group has one member: another one cannot be the leader. It becomes it
+%% soon, and says so.
+handle_info({ra_event, _Server, {rejected, _Reason}}, State) ->
+    {noreply, State};
+handle_info(todana_leader, State) ->
+    _ = [send(Batch) || Batch <- batches()],
+    {noreply, fill(State)};
+handle_info(resend, State) ->
+    _ = erlang:send_after(?RESEND_TICK_MS, self(), resend),
+    Due = now_ms() - ?RESEND_AFTER_MS,
+    _ = [
+        send(Batch)
+     || #batch{sent_ms = SentMs} = Batch <- batches(),
+        SentMs =< Due
+    ],
+    {noreply, fill(State)};
+handle_info(_Message, State) ->
+    {noreply, State}.
+
+%% A batch that was sent twice is answered twice.
+-spec applied({pos_integer(), term()}, #state{}) -> #state{}.
+applied({Sequence, _}, State) ->
+    case ets:take(?MODULE, Sequence) of
+        [] ->
+            State;
+        [#batch{}] ->
+            State#state{in_flight = State#state.in_flight - 1}
+    end.
+
+-spec fill(#state{}) -> #state{}.
+fill(#state{in_flight = InFlight} = State) when InFlight >= ?IN_FLIGHT_MAX ->
+    State;
+fill(#state{in_flight = InFlight} = State) ->
+    case todana_nif:group_take() of
+        empty ->
+            State;
+        {Sequence, Bytes} ->
+            NowMs = now_ms(),
+            send(#batch{
+                sequence = Sequence,
+                bytes = Bytes,
+                first_sent_ms = NowMs,
+                sent_ms = NowMs
+            }),
+            Counted = count(byte_size(Bytes), State),
+            fill(Counted#state{in_flight = InFlight + 1})
+    end.
+
+-spec batches() -> [#batch{}].
+batches() -> ets:tab2list(?MODULE).
+
+%% Kept first, sent afterwards.
+-spec send(#batch{}) -> ok.
+send(#batch{sequence = Sequence, bytes = Bytes} = Batch) ->
+    true = ets:insert(?MODULE, Batch#batch{sent_ms = now_ms()}),
+    todana_ra:pipeline({b, Bytes}, Sequence).
+
+-spec count(non_neg_integer(), #state{}) -> #state{}.
+count(More, #state{bytes = Bytes} = State) ->
+    case Bytes + More of
+        Enough when Enough >= ?BYTES_PER_CHECK ->
+            todana_disk:check(),
+            State#state{bytes = 0};
+        Sum ->
+            State#state{bytes = Sum}
+    end.
+
+-spec now_ms() -> integer().
+now_ms() -> erlang:monotonic_time(millisecond).

@@ -1,0 +1,244 @@
+%% The data directory: who may use it, and what it belongs to.
+%%
+%%     <data_dir>/lock      locked by the operating system while a node runs
+%%     <data_dir>/node      Erlang terms: format, identity, seed of the tables
+%%     <data_dir>/always    Ra's files; `everysec' with that durability
+%%
+%% `open' is called before the databases are made, since the seed is in `node'.
+-module(todana_data_dir).
+-moduledoc false.
+
+-export([open/2, close/0, opened/0, group_exists/1, write_synced/2,
+         sync_directory/1]).
+
+-export_type([durability/0, opened/0]).
+
+-define(FORMAT, 1).
+
+-type durability() :: always | everysec.
+-type opened() :: #{
+    data_dir := file:filename(),
+    durability := durability(),
+    class_dir := file:filename(),
+    server_dir := file:filename(),
+    uid := binary(),
+    seed := non_neg_integer(),
+    has_group := boolean()
+}.
+
+-doc """
+Creates the directory if it is missing, locks and checks it. Does nothing if
+this node has opened it already.
+""".
+-spec open(file:filename(), durability()) ->
+    {ok, opened()} | {error, Sentence :: string()}.
+open(DataDir, Durability) ->
+    Directory = filename:absname(DataDir),
+    case persistent_term:get(?MODULE, none) of
+        #{data_dir := Directory, durability := Durability} = Opened ->
+            {ok, Opened};
+        none ->
+            open_new(Directory, Durability);
+        #{} ->
+            close(),
+            open_new(Directory, Durability)
+    end.
+
+-spec open_new(file:filename(), durability()) ->
+    {ok, opened()} | {error, string()}.
+open_new(Directory, Durability) ->
+    maybe
+        ok ?= ensure_directory(Directory),
+        ok ?= lock(Directory),
+        {ok, Opened} ?= identify(Directory, Durability),
+        persistent_term:put(?MODULE, Opened),
+        {ok, Opened}
+    else
+        {error, Sentence} ->
+            todana_nif:unlock_file(lock_file(Directory)),
+            {error, lists:flatten(["data_dir: ", Sentence])}
+    end.
+
+-doc "Ends the group, whose processes have ended, and gives up the lock.".
+-spec close() -> ok.
+close() ->
+    case persistent_term:get(?MODULE, none) of
+        none ->
+            ok;
+        #{data_dir := Directory} ->
+            _ = persistent_term:erase(?MODULE),
+            ok = todana_nif:group_close(),
+            todana_nif:unlock_file(lock_file(Directory))
+    end.
+
+-spec opened() -> opened().
+opened() -> persistent_term:get(?MODULE).
+
+-doc "Notes that Ra has files of a server here, which must not get lost.".
+-spec group_exists(opened()) -> ok | {error, term()}.
+group_exists(#{data_dir := Directory} = Opened) ->
+    maybe
+        {ok, Terms} ?= file:consult(node_file(Directory)),
+        NewTerms = lists:keystore(group, 1, Terms, {group, todana_0}),
+        ok ?= write_terms(Directory, NewTerms),
+        persistent_term:put(?MODULE, Opened#{has_group := true})
+    end.
+
+-spec ensure_directory(file:filename()) -> ok | {error, iolist()}.
+ensure_directory(Directory) ->
+    case filelib:is_dir(Directory) of
+        true ->
+            ok;
+        false ->
+            maybe
+                ok ?= filelib:ensure_path(Directory),
+                ok ?= file:change_mode(Directory, 8#700)
+            else
+                {error, Reason} ->
+                    {error, [Directory, " cannot be created: ",
+                             file:format_error(Reason)]}
+            end
+    end.
+
+%% The lock ends with the operating system's process, however that ends.
+-spec lock(file:filename()) -> ok | {error, iolist()}.
+lock(Directory) ->
+    File = lock_file(Directory),
+    case todana_nif:lock_file(File, list_to_binary(os:getpid())) of
+        ok ->
+            ok;
+        {locked, Pid} ->
+            {error, [Directory, " is in use by another running node (process ",
+                     binary_to_list(Pid), ")"]};
+        {error, Reason} ->
+            {error, [Directory, " cannot be used: ",
+                     unicode:characters_to_list(Reason)]}
+    end.
+
+-spec identify(file:filename(), durability()) ->
+    {ok, opened()} | {error, iolist()}.
+identify(Directory, Durability) ->
+    case file:consult(node_file(Directory)) of
+        {ok, Terms} ->
+            accept(Directory, Durability, maps:from_list(Terms));
+        {error, enoent} ->
+            create(Directory, Durability);
+        {error, Reason} ->
+            {error, [node_file(Directory), ": ", file:format_error(Reason)]}
+    end.
+
+-spec accept(file:filename(), durability(), map()) ->
+    {ok, opened()} | {error, iolist()}.
+accept(Directory, _Durability, #{format := Format}) when Format > ?FORMAT ->
+    {error, [Directory, " has format ", integer_to_list(Format), ", and this "
+             "version of Todana reads format ", integer_to_list(?FORMAT),
+             ": start a newer version"]};
+accept(Directory, Durability, #{
+    format := ?FORMAT, node := Node, uid := UId, seed := Seed
+} = Terms) when Node =:= node() ->
+    Class = filename:join(Directory, atom_to_list(Durability)),
+    Opened = #{
+        data_dir => Directory,
+        durability => Durability,
+        class_dir => Class,
+        server_dir => filename:join(Class, binary_to_list(UId)),
+        uid => UId,
+        seed => Seed,
+        has_group => is_map_key(group, Terms)
+    },
+    case adopt(Directory, Class, Durability) of
+        ok -> {ok, Opened};
+        {error, Reason} -> {error, [Class, ": ", file:format_error(Reason)]}
+    end;
+accept(Directory, _Durability, #{format := ?FORMAT, node := Node}) ->
+    {error, [Directory, " belongs to the node ", atom_to_list(Node),
+             ", and this node is ", atom_to_list(node())]};
+accept(Directory, _Durability, _Terms) ->
+    {error, [node_file(Directory), " is not a file of Todana"]}.
+
+%% Another durability differs only in when files are synchronized.
+-spec adopt(file:filename(), file:filename(), durability()) ->
+    ok | {error, term()}.
+adopt(Directory, Class, Durability) ->
+    [Other] = [always, everysec] -- [Durability],
+    Old = filename:join(Directory, atom_to_list(Other)),
+    case filelib:is_dir(Old) andalso not filelib:is_dir(Class) of
+        true ->
+            maybe
+                {ok, _} ?= todana_disk:sync_files(Old, 0),
+                ok ?= file:rename(Old, Class),
+                sync_directory(Directory)
+            end;
+        false ->
+            ok
+    end.
+
+-spec create(file:filename(), durability()) ->
+    {ok, opened()} | {error, iolist()}.
+create(Directory, Durability) ->
+    case file:list_dir(Directory) of
+        {ok, Names} ->
+            case Names -- ["lock", "node.tmp", "lost+found"] of
+                [] ->
+                    create_node_file(Directory, Durability);
+                [Name | _] ->
+                    {error, [Directory, " is not empty and not a data "
+                             "directory of Todana: it contains ", Name]}
+            end;
+        {error, Reason} ->
+            {error, [Directory, ": ", file:format_error(Reason)]}
+    end.
+
+-spec create_node_file(file:filename(), durability()) ->
+    {ok, opened()} | {error, iolist()}.
+create_node_file(Directory, Durability) ->
+    <<Seed:64, Id:80/bitstring>> = crypto:strong_rand_bytes(18),
+    UId = iolist_to_binary(["TODANA0_", binary:encode_hex(Id)]),
+    Terms = [
+        {format, ?FORMAT},
+        {node, node()},
+        {uid, UId},
+        {seed, Seed},
+        {created_ms, erlang:system_time(millisecond)}
+    ],
+    case write_terms(Directory, Terms) of
+        ok ->
+            accept(Directory, Durability, maps:from_list(Terms));
+        {error, Reason} ->
+            {error, [node_file(Directory), " cannot be written: ",
+                     file:format_error(Reason)]}
+    end.
+
+-spec write_terms(file:filename(), [tuple()]) ->
+    ok | {error, file:posix() | badarg | terminated | system_limit}.
+write_terms(Directory, Terms) ->
+    Text = [io_lib:format("~tp.~n", [Term]) || Term <- Terms],
+    write_synced(node_file(Directory), unicode:characters_to_binary(Text)).
+
+-doc "Replaces a file. It is on disk, under its name, when this returns.".
+-spec write_synced(file:filename_all(), iodata()) ->
+    ok | {error, file:posix() | badarg | terminated | system_limit}.
+write_synced(File, Bytes) ->
+    Temporary = unicode:characters_to_list([File, ".tmp"]),
+    maybe
+        ok ?= file:write_file(Temporary, Bytes, [raw, sync]),
+        ok ?= file:rename(Temporary, File),
+        sync_directory(filename:dirname(File))
+    end.
+
+-spec sync_directory(file:filename_all()) ->
+    ok | {error, file:posix() | badarg | terminated | system_limit}.
+sync_directory(Directory) ->
+    maybe
+        {ok, Fd} ?= file:open(Directory, [read, raw, directory]),
+        Result = file:sync(Fd),
+        ok ?= file:close(Fd),
+        Result
+    end.
+
+-spec lock_file(file:filename()) -> binary().
+lock_file(Directory) ->
+    unicode:characters_to_binary(filename:join(Directory, "lock")).
+
+-spec node_file(file:filename()) -> file:filename().
+node_file(Directory) -> filename:join(Directory, "node").

@@ -1,0 +1,56 @@
+%% Supervises what durable databases need, if there is a data directory.
+%%
+%%     todana_durable_sup
+%%     |- todana_disk      room on the disk, fdatasync each second
+%%     |- todana_group     Ra, the gate, the figures
+%%     `- todana_batcher   from the clients to Ra
+%%
+%% The group itself is native and survives all of them; so do the two tables
+%% made here: what is on its way to Ra, and notes of Ra's processes.
+-module(todana_durable_sup).
+-moduledoc false.
+-behaviour(supervisor).
+
+-export([start_link/1]).
+-export([init/1]).
+
+-doc """
+Opens the data directory, makes the group of the databases, and starts the
+processes. The log is read afterwards.
+""".
+-spec start_link(todana_config:options()) -> supervisor:startlink_ret().
+start_link(#{data_dir := DataDir, durability := Durability} = Options) ->
+    case todana_data_dir:open(DataDir, Durability) of
+        {ok, _} ->
+            ok = todana_nif:group_open(maps:with(
+                [
+                    durable_value_bytes_max, group_queue_bytes_max,
+                    snapshot_log_bytes
+                ],
+                Options
+            )),
+            supervisor:start_link({local, ?MODULE}, ?MODULE, Options);
+        {error, Sentence} ->
+            {error, {todana, Sentence}}
+    end.
+
+-spec init(todana_config:options()) ->
+    {ok, {supervisor:sup_flags(), [supervisor:child_spec()]}}.
+init(#{durability := Durability} = Options) ->
+    ok = todana_group_notes:new(),
+    _ = ets:new(todana_batcher, [
+        named_table, public, ordered_set, {keypos, todana_batcher:key()}
+    ]),
+    Reserve = maps:get(disk_reserve, Options, auto),
+    Flags = #{strategy => rest_for_one, intensity => 20, period => 10},
+    Children = [
+        #{id => todana_disk, start => {todana_disk, start_link, [Reserve]}},
+        #{
+            id => todana_group,
+            start => {todana_group, start_link, [Durability]},
+            %% It stops Ra, which completes the log's last files.
+            shutdown => 60_000
+        },
+        #{id => todana_batcher, start => {todana_batcher, start_link, []}}
+    ],
+    {ok, {Flags, Children}}.

@@ -1,0 +1,301 @@
+%% Keeps the group running, and decides when its records may be read and
+%% written.
+%%
+%% The gate is closed until the snapshot is loaded, the server leads, and it
+%% has answered one command: then every acknowledged write has been applied
+%% again. It closes when the server ends. It admits reads only while the disk
+%% lacks room or the log does not answer.
+%%
+%% The server is started by a process of its own, since that takes as long as
+%% the snapshot takes to load. If it does not start, or ends, it is started
+%% again, with growing pauses.
+-module(todana_group).
+-moduledoc false.
+-behaviour(gen_server).
+
+-export([start_link/1, info/0, snapshot/0, snapshot_wait/1, sync/0]).
+-export([room/1, data_bytes/0]).
+-export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
+
+-export_type([room/0]).
+
+-define(TICK_MS, 1_000).
+-define(PAUSE_MS_MIN, 500).
+-define(PAUSE_MS_MAX, 30_000).
+%% How long the log may leave a batch unanswered before writes are refused.
+-define(STUCK_AFTER_MS, 10_000).
+-define(ASK_TIMEOUT_MS, 5_000).
+-define(POLL_MS, 10).
+
+-type room() :: ok | {low, string()}.
+
+-record(state, {
+    durability :: todana_data_dir:durability(),
+    %% The process that starts the server.
+    starter = none :: none | pid(),
+    %% The process that waits for the server's answer.
+    asker = none :: none | pid(),
+    server = none :: none | reference(),
+    pause_ms = ?PAUSE_MS_MIN :: pos_integer(),
+    %% The load of the databases that the server's answer was about.
+    answered = none :: none | non_neg_integer(),
+    room = ok :: room(),
+    oldest_ms = 0 :: non_neg_integer(),
+    reason = "" :: string()
+}).
+
+-doc "Starts the process; it starts the log.".
+-spec start_link(todana_data_dir:durability()) -> gen_server:start_ret().
+start_link(Durability) ->
+    gen_server:start_link({local, ?MODULE}, ?MODULE, Durability, []).
+
+-doc "State and figures.".
+-spec info() -> map().
+info() ->
+    try
+        gen_server:call(?MODULE, info)
+    catch
+        exit:_ -> #{state => failed, reason => "todana_group does not answer"}
+    end.
+
+-doc "Asks for a snapshot.".
+-spec snapshot() -> ok | {error, busy | recovering}.
+snapshot() ->
+    case {is_snapshot_in_progress(), todana_ra:is_running()} of
+        {true, _} -> {error, busy};
+        {false, true} -> todana_ra:pipeline(snapshot);
+        {false, false} -> {error, recovering}
+    end.
+
+-spec is_snapshot_in_progress() -> boolean().
+is_snapshot_in_progress() ->
+    todana_group_notes:kept(snapshot_in_progress, false) =/= false.
+
+-doc "Takes a snapshot, and returns when it is on disk.".
+-spec snapshot_wait(timeout()) -> ok | {error, term()}.
+snapshot_wait(TimeoutMs) ->
+    Before = todana_group_notes:kept(snapshots, 0),
+    Until = deadline(TimeoutMs),
+    case snapshot() of
+        ok -> await_snapshot(Before, Until);
+        {error, Reason} -> {error, Reason}
+    end.
+
+-spec await_snapshot(non_neg_integer(), integer() | infinity) ->
+    ok | {error, term()}.
+await_snapshot(Before, Until) ->
+    case todana_group_notes:kept(snapshots, 0) of
+        Before ->
+            case erlang:monotonic_time(millisecond) > Until of
+                true ->
+                    {error, timeout};
+                false ->
+                    timer:sleep(?POLL_MS),
+                    await_snapshot(Before, Until)
+            end;
+        _ ->
+            todana_group_notes:kept(last_attempt, ok)
+    end.
+
+%% Numbers are less than any atom.
+-spec deadline(timeout()) -> integer() | infinity.
+deadline(infinity) -> infinity;
+deadline(Ms) -> erlang:monotonic_time(millisecond) + Ms.
+
+-doc "Returns when everything that was acknowledged before is on disk.".
+-spec sync() -> ok | {error, term()}.
+sync() -> todana_disk:sync().
+
+-doc "The disk has room for the log, or not.".
+-spec room(room()) -> ok.
+room(Room) -> gen_server:cast(?MODULE, {room, Room}).
+
+-doc "Bytes of the records of all durable tables.".
+-spec data_bytes() -> non_neg_integer().
+data_bytes() ->
+    #{data_bytes := Bytes} = todana_nif:group_info(),
+    Bytes.
+
+%% --------------------------------------------------------------- process ---
+
+-spec init(todana_data_dir:durability()) -> {ok, #state{}}.
+init(Durability) ->
+    _ = process_flag(trap_exit, true),
+    ok = todana_nif:group_gate(closed, <<>>, 0),
+    self() ! start,
+    self() ! tick,
+    {ok, #state{durability = Durability}}.
+
+-spec handle_call(info, gen_server:from(), #state{}) ->
+    {reply, map(), #state{}}.
+handle_call(info, _From, State) ->
+    {reply, describe(State), State}.
+
+-spec handle_cast({room, room()}, #state{}) -> {noreply, #state{}}.
+handle_cast({room, Room}, State) ->
+    log_room(State#state.room, Room),
+    {noreply, set_gate(State#state{room = Room})}.
+
+-spec handle_info(term(), #state{}) -> {noreply, #state{}}.
+handle_info(start, #state{starter = none} = State) ->
+    Opened = todana_data_dir:opened(),
+    todana_group_notes:keep(failure, none),
+    {Pid, _} = spawn_monitor(fun() -> exit({started, todana_ra:start(Opened)})
+                             end),
+    {noreply, State#state{starter = Pid}};
+handle_info({'DOWN', _, process, Pid, Result}, #state{starter = Pid} = State) ->
+    New = State#state{starter = none},
+    case Result of
+        {started, ok} -> {noreply, watch(New)};
+        {started, {error, Reason}} -> {noreply, again(Reason, New)};
+        Reason -> {noreply, again(Reason, New)}
+    end;
+handle_info({'DOWN', Server, process, _, Reason}, #state{
+    server = Server
+} = State) ->
+    ok = todana_nif:group_gate(closed, <<"the log was interrupted">>, 0),
+    ok = todana_group_notes:snapshot_abandoned(),
+    %% Ra starts the server again by itself, twice.
+    _ = erlang:send_after(?PAUSE_MS_MIN, self(), look),
+    {noreply, State#state{
+        server = none,
+        answered = none,
+        reason = todana_ra:describe(Reason)
+    }};
+handle_info(look, #state{starter = none, server = none} = State) ->
+    case todana_ra:is_running() of
+        true -> {noreply, watch(State)};
+        false -> {noreply, again(State#state.reason, State)}
+    end;
+%% The server leads, in the term that it has just begun.
+handle_info(todana_leader, State) ->
+    {noreply, ask(State)};
+handle_info({'DOWN', _, process, Pid, Result}, #state{asker = Pid} = State) ->
+    New = State#state{asker = none},
+    case Result of
+        {answered, Load} ->
+            _ = New#state.answered =:= none andalso
+                logger:notice("todana: the durable databases are open"),
+            {noreply, set_gate(New#state{
+                answered = Load, pause_ms = ?PAUSE_MS_MIN, reason = ""
+            })};
+        _ ->
+            {noreply, New}
+    end;
+handle_info(tick, State) ->
+    _ = erlang:send_after(?TICK_MS, self(), tick),
+    ok = todana_nif:group_tick(erlang:system_time(millisecond)),
+    Oldest = todana_batcher:oldest_ms(),
+    {noreply, set_gate(remind(State#state{oldest_ms = Oldest}))};
+handle_info(_Message, State) ->
+    {noreply, State}.
+
+-spec terminate(term(), #state{}) -> ok.
+terminate(_Reason, #state{durability = Durability, starter = Starter}) ->
+    ok = todana_nif:group_gate(closed, <<"the node stops">>, 0),
+    _ = is_pid(Starter) andalso exit(Starter, kill),
+    todana_ra:stop(Durability).
+
+-spec watch(#state{}) -> #state{}.
+watch(#state{server = none} = State) ->
+    {Name, _} = todana_ra:server(),
+    State#state{server = monitor(process, Name)};
+watch(State) ->
+    State.
+
+%% The server leads at once if it is asked, and else within a second.
+-spec remind(#state{}) -> #state{}.
+remind(#state{answered = none, asker = none, server = Server} = State) when
+    Server =/= none
+->
+    _ = spawn(fun todana_ra:trigger_election/0),
+    ask(State);
+remind(State) ->
+    State.
+
+-spec ask(#state{}) -> #state{}.
+ask(#state{asker = none} = State) ->
+    Load = todana_nif:group_load(),
+    {Pid, _} = spawn_monitor(fun() ->
+        case todana_ra:command(ping, ?ASK_TIMEOUT_MS) of
+            ok -> exit({answered, Load});
+            {error, Reason} -> exit({unanswered, Reason})
+        end
+    end),
+    State#state{asker = Pid};
+ask(State) ->
+    State.
+
+-spec again(term(), #state{}) -> #state{}.
+again(Reason, #state{pause_ms = PauseMs} = State) ->
+    Sentence =
+        case todana_group_notes:kept(failure, none) of
+            none -> todana_ra:describe(Reason);
+            Failure -> Failure
+        end,
+    logger:error("todana: the log does not run: ~ts; next attempt in ~b ms",
+                 [Sentence, PauseMs]),
+    _ = erlang:send_after(PauseMs, self(), start),
+    Longer = min(PauseMs * 2, ?PAUSE_MS_MAX),
+    State#state{reason = Sentence, pause_ms = Longer}.
+
+%% ------------------------------------------------------------------ gate ---
+
+-spec set_gate(#state{}) -> #state{}.
+set_gate(#state{answered = none} = State) ->
+    State;
+set_gate(#state{answered = Load} = State) ->
+    {Gate, Reason} = gate(State),
+    ok = todana_nif:group_gate(
+        Gate, unicode:characters_to_binary(Reason), Load
+    ),
+    State.
+
+-spec gate(#state{}) -> {open | read_only, string()}.
+gate(#state{room = {low, Sentence}}) ->
+    {read_only, Sentence};
+gate(#state{oldest_ms = Ms}) when Ms > ?STUCK_AFTER_MS ->
+    {read_only, lists:concat([
+        "the log has not answered for ", Ms div 1_000, " s"
+    ])};
+gate(#state{}) ->
+    {open, ""}.
+
+-spec log_room(room(), room()) -> ok.
+log_room(ok, {low, Sentence}) ->
+    logger:error("todana: writes are refused: ~ts", [Sentence]);
+log_room({low, _}, ok) ->
+    logger:notice("todana: the disk has room again; writes are accepted");
+log_room(_, _) ->
+    ok.
+
+-spec describe(#state{}) -> map().
+describe(#state{durability = Durability} = State) ->
+    #{data_dir := DataDir} = todana_data_dir:opened(),
+    {Word, Reason} = describe_state(State),
+    Figures = todana_nif:group_info(),
+    Facts = #{
+        state => Word,
+        durability => Durability,
+        data_dir => DataDir,
+        snapshot_in_progress => is_snapshot_in_progress()
+    },
+    maps:merge(Figures, maps:merge(todana_disk:info(), maps:merge(
+        Facts, maps:merge(todana_group_notes:last_snapshot(), reason(Reason))
+    ))).
+
+-spec describe_state(#state{}) -> {atom(), string()}.
+describe_state(#state{answered = none, reason = Reason}) ->
+    case todana_group_notes:kept(failure, none) of
+        none -> {recovering, Reason};
+        Failure -> {failed, Failure}
+    end;
+describe_state(State) ->
+    case gate(State) of
+        {open, _} -> {serving, ""};
+        {read_only, Reason} -> {read_only, Reason}
+    end.
+
+-spec reason(string()) -> map().
+reason("") -> #{};
+reason(Reason) -> #{reason => Reason}.

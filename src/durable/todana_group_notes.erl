@@ -1,0 +1,86 @@
+%% What the processes of Ra note about the group: why the server does not
+%% start, and how snapshots went. `todana_group' shows it.
+%%
+%% The notes are in a public table, because those processes must not wait.
+-module(todana_group_notes).
+-moduledoc false.
+
+-export([new/0, keep/2, kept/2]).
+-export([refuse/2]).
+-export([snapshot_began/1, snapshot_ended/2, snapshot_abandoned/0,
+         last_snapshot/0]).
+
+-doc "Makes the table, which belongs to the caller.".
+-spec new() -> ok.
+new() ->
+    ?MODULE = ets:new(?MODULE, [named_table, public]),
+    ok.
+
+-doc "Ends a process of Ra for a reason that a person has to read.".
+-spec refuse(io:format(), [term()]) -> no_return().
+refuse(Format, Arguments) ->
+    Sentence = lists:flatten(io_lib:format(Format, Arguments)),
+    keep(failure, Sentence),
+    exit({todana, Sentence}).
+
+-spec snapshot_began(pos_integer()) -> ok.
+snapshot_began(Index) ->
+    keep(began_ms, erlang:monotonic_time(millisecond)),
+    keep(snapshot_in_progress, Index).
+
+-doc "Ends the note of a snapshot whose process is gone.".
+-spec snapshot_abandoned() -> ok.
+snapshot_abandoned() ->
+    case kept(snapshot_in_progress, false) of
+        false -> ok;
+        Index -> snapshot_ended(Index, {error, interrupted})
+    end.
+
+-spec snapshot_ended(
+    pos_integer(),
+    {ok, Bytes :: non_neg_integer()} | {error, term()}
+) -> ok.
+snapshot_ended(Index, {ok, Bytes}) ->
+    NowMs = erlang:monotonic_time(millisecond),
+    keep(last_snapshot, #{
+        at_ms => erlang:system_time(millisecond),
+        index => Index,
+        bytes => Bytes,
+        duration_ms => NowMs - kept(began_ms, NowMs)
+    }),
+    attempted(ok);
+snapshot_ended(_Index, {error, Reason}) ->
+    logger:error("todana: a snapshot was not written: ~tp", [Reason]),
+    attempted({error, Reason}).
+
+-spec attempted(ok | {error, term()}) -> ok.
+attempted(Result) ->
+    keep(last_attempt, Result),
+    keep(snapshot_in_progress, false),
+    keep(snapshots, kept(snapshots, 0) + 1).
+
+-spec keep(atom(), term()) -> ok.
+keep(Key, Value) ->
+    try ets:insert(?MODULE, {Key, Value}) of
+        true -> ok
+    catch
+        error:badarg -> ok
+    end.
+
+-spec kept(atom(), Default) -> Default | term().
+kept(Key, Default) ->
+    try
+        ets:lookup_element(?MODULE, Key, 2, Default)
+    catch
+        error:badarg -> Default
+    end.
+
+-spec last_snapshot() -> map().
+last_snapshot() ->
+    case kept(last_snapshot, none) of
+        none ->
+            #{};
+        #{at_ms := AtMs} = Last ->
+            Age = max(0, erlang:system_time(millisecond) - AtMs),
+            #{last_snapshot => (maps:remove(at_ms, Last))#{age_ms => Age}}
+    end.

@@ -1,0 +1,108 @@
+%% The state machine of the group, as Ra calls it.
+%%
+%% Its state is the durable databases, which native code changes; the term that
+%% Ra keeps is only a mark. `apply' never fails: an exception would end the
+%% server, and again at each restart, since the entry stays in the log. The one
+%% exception is an entry that a newer version wrote, which must not be skipped.
+%%
+%% A snapshot is the state at one entry, so its handle is taken inside `apply'.
+%% Ra carries out the effect only after it has applied all entries at hand,
+%% when the databases are already ahead; `todana_snapshot' finds the handle by
+%% the index of the entry.
+-module(todana_machine).
+-moduledoc false.
+-behaviour(ra_machine).
+
+-export([init/1, apply/3, state_enter/2, version/0, snapshot_module/0]).
+
+-export_type([state/0]).
+
+-type state() :: todana | {snapshot, pos_integer()}.
+
+%% A slice of this function runs on a normal scheduler for half a millisecond.
+%% Larger batches contain a large value, which is copied in one step.
+-define(NORMAL_BYTES_MAX, (128 bsl 10)).
+
+-spec version() -> 1.
+version() -> 1.
+
+-spec snapshot_module() -> todana_snapshot.
+snapshot_module() -> todana_snapshot.
+
+%% Called only if there is no snapshot to begin with. If there ever was one,
+%% the log begins after it, and an empty table must not take its place.
+-spec init(ra_machine:machine_init_args()) -> state().
+init(_Arguments) ->
+    #{server_dir := Directory} = todana_data_dir:opened(),
+    case todana_snapshot:is_born(Directory) of
+        true ->
+            todana_group_notes:refuse(
+                "~ts: the snapshot is missing, and the log does not begin at "
+                "its first entry: restore a backup", [Directory]
+            );
+        false ->
+            ok
+    end,
+    ok = todana_nif:group_reset(),
+    todana.
+
+-spec apply(ra_machine:command_meta_data(), term(), state()) ->
+    {state(), term()} | {state(), term(), [term()]}.
+apply(#{index := Index, system_time := TimeMs}, {b, Batch}, State) ->
+    case run(Batch, 0, Index, TimeMs) of
+        false -> {State, ok};
+        true -> begin_snapshot(Index, State)
+    end;
+apply(#{index := Index}, snapshot, State) ->
+    begin_snapshot(Index, State);
+%% A question whether the group works; changes of the version; nodes and
+%% processes that come and go.
+apply(_Meta, _Command, State) ->
+    {State, ok}.
+
+-spec run(binary(), non_neg_integer(), pos_integer(), non_neg_integer()) ->
+    boolean().
+run(Batch, Offset, Index, TimeMs) ->
+    Result =
+        case byte_size(Batch) =< ?NORMAL_BYTES_MAX of
+            true -> todana_nif:group_apply(Batch, Offset, Index, TimeMs);
+            false -> todana_nif:group_apply_dirty(Batch, Offset, Index, TimeMs)
+        end,
+    case Result of
+        {more, Next} -> run(Batch, Next, Index, TimeMs);
+        {done, SnapshotDue} -> SnapshotDue;
+        {newer, Sentence} -> todana_group_notes:refuse("~ts", [Sentence])
+    end.
+
+%% While the log is read after a start, Ra ignores effects, and a handle would
+%% keep old records in memory for nothing.
+-spec begin_snapshot(pos_integer(), state()) ->
+    {state(), term()} | {state(), term(), [term()]}.
+begin_snapshot(Index, State) ->
+    case get(todana_leads) =:= true andalso
+         todana_nif:group_snapshot(Index) of
+        ok -> {State, ok, [{release_cursor, Index, {snapshot, Index}}]};
+        busy -> {State, busy};
+        false -> {State, busy}
+    end.
+
+%% Ra calls this in the server's process.
+-spec state_enter(atom(), state()) -> [].
+state_enter(leader, _State) ->
+    _ = put(todana_leads, true),
+    tell(todana_group),
+    tell(todana_batcher),
+    [];
+state_enter(_Role, _State) ->
+    _ = erase(todana_leads),
+    [].
+
+-spec tell(atom()) -> ok.
+tell(Name) ->
+    case whereis(Name) of
+        undefined ->
+            ok;
+        Pid ->
+            Pid ! todana_leader,
+            ok
+    end.

@@ -1,0 +1,278 @@
+%% Starts and stops the parts of Ra that hold the log: the application, one
+%% system, and one server, the only member of its group.
+%%
+%% Every function may be called again at any time: `start' begins with whatever
+%% is missing. Ra is started as a temporary application, because its
+%% supervisors give up when a disk is full (they allow one restart in five
+%% seconds); `todana_group' calls again then, so the node survives, and so does
+%% the group.
+%%
+%% Before the system starts, `check' looks at the files from which Ra concludes
+%% that a server exists. Without them it would delete the server's log as that
+%% of a stranger: it ignores, and then deletes, records of a server whose name
+%% it does not know or whose configuration it cannot read.
+-module(todana_ra).
+-moduledoc false.
+
+-export([start/1, stop/1, is_running/0, server/0, system/1, wal_bytes_max/0]).
+-export([command/2, pipeline/1, pipeline/2, trigger_election/0, roll_over/1]).
+-export([describe/1]).
+
+-define(NAME, todana_0).
+
+%% Its entries stay in memory until it is full, besides the segment files that
+%% are being written from it.
+-define(WAL_BYTES_MAX, (128 bsl 20)).
+%% Small batches of writes make a torn tail short.
+-define(WAL_BATCH_MAX, 1_024).
+-define(SEGMENT_ENTRIES_MAX, 4_096).
+-define(SEGMENT_BYTES_MAX, 64_000_000).
+
+-doc "The address of the group's only member.".
+-spec server() -> {atom(), node()}.
+server() -> {?NAME, node()}.
+
+-doc "The name of the Ra system for a durability.".
+-spec system(todana_data_dir:durability()) -> atom().
+system(always) -> todana_always;
+system(everysec) -> todana_everysec.
+
+-doc "How long a file of the log gets. Tests make it shorter.".
+-spec wal_bytes_max() -> pos_integer().
+wal_bytes_max() ->
+    application:get_env(todana, wal_max_size_bytes, ?WAL_BYTES_MAX).
+
+-spec is_running() -> boolean().
+is_running() -> whereis(?NAME) =/= undefined.
+
+-doc "Waits until the group has applied this command.".
+-spec command(term(), timeout()) -> ok | {error, term()}.
+command(Command, TimeoutMs) ->
+    try ra:process_command(server(), Command, TimeoutMs) of
+        {ok, _, _} -> ok;
+        {timeout, _} -> {error, timeout};
+        {error, Reason} -> {error, Reason}
+    catch
+        Class:Reason -> {error, {Class, Reason}}
+    end.
+
+-doc "Sends a batch. The caller gets a `ra_event` that names the sequence.".
+-spec pipeline(term(), pos_integer()) -> ok.
+pipeline(Command, Sequence) ->
+    ra:pipeline_command(server(), Command, Sequence, normal).
+
+-doc "Sends a command whose result nobody waits for.".
+-spec pipeline(term()) -> ok.
+pipeline(Command) ->
+    ra:pipeline_command(server(), Command).
+
+-spec trigger_election() -> ok.
+trigger_election() ->
+    try ra:trigger_election(server(), 1_000) catch _:_ -> ok end.
+
+-doc "Begins a new file of the log, after an fdatasync of this one failed.".
+-spec roll_over(todana_data_dir:durability()) -> ok.
+roll_over(Durability) ->
+    #{wal := Wal} = ra_system:derive_names(system(Durability)),
+    try ra_log_wal:force_roll_over(Wal) catch _:_ -> ok end.
+
+-doc "Starts what is missing. Returns when the snapshot has been loaded.".
+-spec start(todana_data_dir:opened()) -> ok | {error, term()}.
+start(#{durability := Durability} = Opened) ->
+    Steps = [
+        fun() -> start_application() end,
+        fun() -> check(Opened) end,
+        fun() -> start_system(Durability, Opened) end,
+        fun() -> start_server(system(Durability), Opened) end
+    ],
+    case run(Steps) of
+        ok -> trigger_election();
+        Error -> Error
+    end.
+
+-spec run([fun(() -> ok | {error, term()})]) -> ok | {error, term()}.
+run([]) -> ok;
+run([Step | Steps]) ->
+    case Step() of
+        ok -> run(Steps);
+        {error, Reason} -> {error, Reason}
+    end.
+
+-doc "Stops the server and its system. The log is on disk when this returns.".
+-spec stop(todana_data_dir:durability()) -> ok.
+stop(Durability) ->
+    System = system(Durability),
+    _ = try ra:stop_server(System, server()) catch _:_ -> ok end,
+    _ = try ra_system:stop(System) catch _:_ -> ok end,
+    ok.
+
+-spec start_application() -> ok | {error, term()}.
+start_application() ->
+    case lists:keymember(ra, 1, application:which_applications()) of
+        true ->
+            ok;
+        false ->
+            case application:load(ra) of
+                ok -> quiet();
+                _ -> ok
+            end,
+            case application:ensure_all_started(ra, temporary) of
+                {ok, _} -> ok;
+                {error, {_, Reason}} -> {error, {ra, Reason}}
+            end
+    end.
+
+%% Ra reports each start of a file as a notice. Somebody else who uses Ra in
+%% this node has loaded it before, and keeps his settings.
+-spec quiet() -> ok.
+quiet() ->
+    _ = [
+        logger:set_application_level(Application, warning)
+     || Application <- [ra, aten, seshat]
+    ],
+    ok.
+
+%% ----------------------------------------------------------------- files ---
+
+-spec check(todana_data_dir:opened()) -> ok | {error, term()}.
+check(#{has_group := false}) ->
+    ok;
+check(#{class_dir := Directory, uid := UId} = Opened) ->
+    Config = filename:join([Directory, UId, "config"]),
+    case file:consult(Config) of
+        {ok, [#{uid := UId}]} ->
+            %% Once the system runs, the table of names belongs to it.
+            case is_system_running(Opened) of
+                true -> ok;
+                false -> ensure_registered(Directory, UId)
+            end;
+        {ok, _} ->
+            {error, {unusable, Config, "is not that of this group"}};
+        {error, Reason} ->
+            {error, {unusable, Config, file:format_error(Reason)}}
+    end.
+
+-spec is_system_running(todana_data_dir:opened()) -> boolean().
+is_system_running(#{durability := Durability}) ->
+    #{log_sup := Name} = ra_system:derive_names(system(Durability)),
+    whereis(Name) =/= undefined.
+
+%% Ra writes its table of names half a second late.
+-spec ensure_registered(file:filename(), binary()) -> ok | {error, term()}.
+ensure_registered(Directory, UId) ->
+    File = filename:join(Directory, "names.dets"),
+    Table = make_ref(),
+    case dets:open_file(Table, [{file, File}, {repair, true}]) of
+        {ok, Table} ->
+            Result =
+                case dets:lookup(Table, ?NAME) of
+                    [{?NAME, UId}] -> ok;
+                    _ -> dets:insert(Table, {?NAME, UId})
+                end,
+            Closed = dets:close(Table),
+            case {Result, Closed} of
+                {ok, ok} -> ok;
+                {ok, Error} -> Error;
+                {Error, _} -> Error
+            end;
+        {error, {FileReason, _}} when FileReason =:= not_a_dets_file;
+                                      FileReason =:= needs_repair ->
+            %% It contains nothing that is not known here.
+            _ = file:rename(File, File ++ ".damaged"),
+            ensure_registered(Directory, UId);
+        {error, Reason} ->
+            {error, {unusable, File, io_lib:format("~tp", [Reason])}}
+    end.
+
+%% ---------------------------------------------------------------- system ---
+
+-spec start_system(todana_data_dir:durability(), todana_data_dir:opened()) ->
+    ok | {error, term()}.
+start_system(Durability, #{class_dir := Directory} = Opened) ->
+    case is_system_running(Opened) of
+        true ->
+            ok;
+        false ->
+            %% It may have failed, and still be registered.
+            _ = ra_system:stop(system(Durability)),
+            case ra_system:start(system_config(Durability, Directory)) of
+                {ok, _} -> ok;
+                {ok, _, _} -> ok;
+                {error, Reason} -> {error, {system, Reason}}
+            end
+    end.
+
+-spec system_config(todana_data_dir:durability(), file:filename()) ->
+    ra_system:config().
+system_config(Durability, Directory) ->
+    Name = system(Durability),
+    SyncMethod =
+        case Durability of
+            always -> datasync;
+            %% `todana_disk' synchronizes the file, once a second.
+            everysec -> none
+        end,
+    (ra_system:default_config())#{
+        name => Name,
+        names => ra_system:derive_names(Name),
+        data_dir => Directory,
+        wal_data_dir => Directory,
+        wal_sync_method => SyncMethod,
+        wal_compute_checksums => true,
+        wal_max_size_bytes => wal_bytes_max(),
+        wal_max_batch_size => ?WAL_BATCH_MAX,
+        segment_max_entries => application:get_env(
+            todana, segment_max_entries, ?SEGMENT_ENTRIES_MAX
+        ),
+        segment_max_size_bytes => ?SEGMENT_BYTES_MAX,
+        segment_compute_checksums => true,
+        default_max_append_entries_rpc_batch_size => 16,
+        default_max_pipeline_count => 128
+    }.
+
+%% ---------------------------------------------------------------- server ---
+
+-spec start_server(atom(), todana_data_dir:opened()) -> ok | {error, term()}.
+start_server(System, #{has_group := true}) ->
+    already(ra:restart_server(System, server()));
+start_server(System, #{uid := UId} = Opened) ->
+    Config = #{
+        id => server(),
+        uid => UId,
+        cluster_name => ?NAME,
+        initial_members => [server()],
+        %% The module of snapshots is named here too: when a system starts, Ra
+        %% reads this file and looks for snapshots, before it asks the machine.
+        %% To its own module none of ours is valid, and it deletes what is not.
+        log_init_args => #{
+            uid => UId,
+            min_snapshot_interval => 1,
+            snapshot_module => todana_snapshot
+        },
+        install_snap_rpc_timeout => 1_800_000,
+        machine => {module, todana_machine, #{}}
+    },
+    case already(ra:start_server(System, Config)) of
+        ok ->
+            %% From here on `check' insists on what must not be lost.
+            #{directory_rev := Names} = ra_system:derive_names(System),
+            ok = dets:sync(Names),
+            todana_data_dir:group_exists(Opened);
+        Error ->
+            Error
+    end.
+
+-doc "A reason why the log does not run, as a sentence.".
+-spec describe(term()) -> string().
+describe({unusable, File, Why}) ->
+    lists:flatten(io_lib:format("~ts cannot be used: ~ts", [File, Why]));
+describe({ra, {"no such file or directory", _}}) ->
+    "durable databases need the Erlang library ra";
+describe(Reason) ->
+    %% A reason may contain the whole state of a process.
+    lists:flatten(io_lib:format("~0tP", [Reason, 12])).
+
+-spec already(ok | {error, term()}) -> ok | {error, term()}.
+already({error, {already_started, _}}) -> ok;
+already({error, Reason}) -> {error, {server, Reason}};
+already(ok) -> ok.
