@@ -66,6 +66,7 @@ fn group_open(options: Term<'_>) -> NifResult<Atom> {
         incarnation: random(),
         value_bytes_max: settings.value_bytes_max,
         queue_bytes_max: settings.queue_bytes_max,
+        snapshot_log_bytes: settings.snapshot_log_bytes,
     };
     let group = Group::new(options, Box::new(WakeBatcher));
     *running = Some(Running { group, settings, load: 0, snapshot: Slot::None });
