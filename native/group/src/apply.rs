@@ -197,12 +197,25 @@ impl State {
         }
     }
 
+    /// Forgets everything but the tables.
+    pub(crate) fn begin_anew(&mut self, flights: &Flights) {
+        self.abandon(flights);
+        *self = State { tables: std::mem::take(&mut self.tables), ..State::default() };
+    }
+
     /// Gives up an entry that was not applied to its end: the log will be applied again from an
     /// earlier point.
     pub(crate) fn abandon(&mut self, flights: &Flights) {
         if let Some(Running { sequence, mine: Some(mine), .. }) = self.running.take() {
             flights.put_back(sequence, mine.flight);
         }
+    }
+}
+
+impl State {
+    /// Whether an entry was begun and not ended.
+    pub(crate) fn is_in_entry(&self) -> bool {
+        self.running.is_some()
     }
 }
 

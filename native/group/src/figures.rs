@@ -18,7 +18,7 @@ pub struct Figures {
     pub batches: u64,
     /// Records applied.
     pub records: u64,
-    /// Bytes of all batches applied.
+    /// Bytes of the batches applied since the start, or since the group was emptied or restored.
     pub logged_bytes: u64,
     /// Bytes of the batches applied since the last complete snapshot began.
     pub log_bytes: u64,
@@ -30,6 +30,8 @@ pub struct Figures {
     pub panics: u64,
     /// Complete snapshots written since the start.
     pub snapshots: u64,
+    /// Whether a snapshot is being written.
+    pub snapshot_is_running: bool,
     /// Time from the hand-over of a submission until it was applied: the median of all batches.
     pub commit_p50_us: u64,
     /// The same: 99 of 100 batches took at most this time.
@@ -55,18 +57,16 @@ pub(crate) struct Counters {
     pub(crate) batches: AtomicU64,
     pub(crate) records: AtomicU64,
     pub(crate) logged_bytes: AtomicU64,
-    /// `logged_bytes` when the last complete snapshot began.
-    pub(crate) snapshot_bytes: AtomicU64,
     pub(crate) duplicates: AtomicU64,
     pub(crate) malformed: AtomicU64,
     pub(crate) panics: AtomicU64,
-    pub(crate) snapshots: AtomicU64,
     pub(crate) commits: Histogram,
     pub(crate) loaded: AtomicU64,
     pub(crate) to_load: AtomicU64,
 }
 
 impl Counters {
+    /// Without what the queue, the flights and the trigger know.
     pub(crate) fn figures(&self) -> Figures {
         let logged_bytes = self.logged_bytes.load(Relaxed);
         let total = self.to_load.load(Relaxed);
@@ -79,20 +79,16 @@ impl Counters {
             batches: self.batches.load(Relaxed),
             records: self.records.load(Relaxed),
             logged_bytes,
-            log_bytes: self.log_bytes(),
+            log_bytes: 0,
             duplicates: self.duplicates.load(Relaxed),
             malformed: self.malformed.load(Relaxed),
             panics: self.panics.load(Relaxed),
-            snapshots: self.snapshots.load(Relaxed),
+            snapshots: 0,
+            snapshot_is_running: false,
             commit_p50_us: self.commits.quantile(50),
             commit_p99_us: self.commits.quantile(99),
             recovery: (total > 0).then_some(recovery),
         }
-    }
-
-    /// Bytes logged since the last complete snapshot began.
-    pub(crate) fn log_bytes(&self) -> u64 {
-        self.logged_bytes.load(Relaxed).saturating_sub(self.snapshot_bytes.load(Relaxed))
     }
 }
 

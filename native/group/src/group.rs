@@ -21,9 +21,13 @@ use crate::queue::{Queue, Taken};
 use crate::record::{FIRST_TABLE_HOME, are_records};
 use crate::submission::{Gate, Outcome, Submission, Submit, Ticket};
 use crate::tables::{Directory, NamedTable};
+use crate::trigger::{Trigger, threshold};
 
 /// Bytes that may wait in the queue by default.
 pub const QUEUE_BYTES_MAX: usize = 32 << 20;
+
+/// Why the gate is closed at first.
+pub(crate) const RECOVERING: &str = "the log is being read";
 
 /// How a group is made.
 #[derive(Debug)]
@@ -61,16 +65,17 @@ pub struct Sealed {
 
 /// The tables whose records only the log changes.
 pub struct Group {
-    options: GroupOptions,
+    pub(crate) options: GroupOptions,
     wake: Box<dyn Wake>,
     gate: AtomicU8,
     reason: Mutex<Arc<str>>,
     queue: Queue,
-    flights: Flights,
+    pub(crate) flights: Flights,
     /// Held by the thread that applies the log.
-    state: Mutex<State>,
-    directory: Directory,
-    counters: Counters,
+    pub(crate) state: Mutex<State>,
+    pub(crate) directory: Directory,
+    pub(crate) counters: Counters,
+    pub(crate) trigger: Trigger,
     collector: Collector,
 }
 
@@ -82,12 +87,13 @@ impl Group {
             options,
             wake,
             gate: AtomicU8::new(Gate::Closed as u8),
-            reason: Mutex::new(Arc::from("the log is being read")),
+            reason: Mutex::new(Arc::from(RECOVERING)),
             queue,
             flights: Flights::default(),
             state: Mutex::default(),
             directory: Directory::default(),
             counters: Counters::default(),
+            trigger: Trigger::default(),
             collector: Collector::new(group.clone()),
         })
     }
@@ -161,7 +167,27 @@ impl Group {
         time_ms: u64,
         slice: Duration,
     ) -> Applied {
-        self.state.lock().apply(self.surroundings(), bytes, offset, index, time_ms, slice)
+        let mut state = self.state.lock();
+        match state.apply(self.surroundings(), bytes, offset, index, time_ms, slice) {
+            Applied::Done { .. } => Applied::Done { snapshot_due: self.is_snapshot_due() },
+            other => other,
+        }
+    }
+
+    /// Asks for a snapshot: the next entry that is applied finds it due.
+    pub fn request_snapshot(&self) {
+        self.trigger.request();
+        self.collector.mark(self);
+    }
+
+    fn is_snapshot_due(&self) -> bool {
+        let threshold = || match self.options.snapshot_log_bytes {
+            Some(bytes) => bytes,
+            None => threshold(self.data_bytes()),
+        };
+        let users_is_running = || self.durable_tables().any(|table| table.has_other_snapshot());
+        let logged = self.counters.logged_bytes.load(Relaxed);
+        self.trigger.is_due(logged, threshold, users_is_running)
     }
 
     /// Submits the removal of expired records, and a time mark if a scheduled clear is due. To be
@@ -185,9 +211,14 @@ impl Group {
 
     /// Bytes of all records, about those of a snapshot.
     pub fn data_bytes(&self) -> u64 {
+        self.durable_tables().map(|table| table.bytes()).sum()
+    }
+
+    fn durable_tables(&self) -> impl Iterator<Item = Arc<Table>> {
         let durable = self.options.databases.tables().iter().filter(|table| table.is_durable());
-        let numbered: u64 = durable.map(|table| table.bytes()).sum();
-        numbered + self.tables().iter().map(|table| table.table().bytes()).sum::<u64>()
+        let named = self.directory.now();
+        let named = named.list().iter().map(|table| table.table().clone()).collect::<Vec<_>>();
+        durable.cloned().chain(named)
     }
 
     /// Opens or closes the gate. Unless it is open, what waits in the queue is dropped.
@@ -221,10 +252,15 @@ impl Group {
 
     /// Figures, for status pages.
     pub fn figures(&self) -> Figures {
+        let figures = self.counters.figures();
+        let (complete_at, snapshots, snapshot_is_running) = self.trigger.figures();
         Figures {
             queue_bytes: self.queue.bytes(),
             in_flight: self.flights.len(),
-            ..self.counters.figures()
+            log_bytes: figures.logged_bytes.saturating_sub(complete_at),
+            snapshots,
+            snapshot_is_running,
+            ..figures
         }
     }
 

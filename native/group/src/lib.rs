@@ -13,11 +13,15 @@ mod collect;
 mod figures;
 mod flights;
 mod group;
+mod load;
 mod origins;
 mod queue;
 pub mod record;
+mod recovery;
+mod snapshot;
 mod submission;
 mod tables;
+mod trigger;
 mod wire;
 
 pub use apply::Applied;
@@ -25,5 +29,10 @@ pub use batch::{BATCH_BYTES_MAX, BATCH_RECORDS_MAX, Newer};
 pub use figures::{Figures, Progress};
 pub use group::{Group, GroupOptions, QUEUE_BYTES_MAX, Sealed, Wake};
 pub use origins::ORIGINS_MAX;
+pub use snapshot::{
+    Damage, SnapshotError, SnapshotFile, SnapshotInfo, SnapshotRecord, SnapshotSource,
+    SnapshotTable,
+};
 pub use submission::{Deliver, Gate, Outcome, Submission, Submit, Ticket};
 pub use tables::NamedTable;
+pub use trigger::{SNAPSHOT_LOG_BYTES_MAX, SNAPSHOT_LOG_BYTES_MIN};

@@ -46,6 +46,10 @@ impl Origins {
         admitted
     }
 
+    pub(crate) fn iter(&self) -> impl ExactSizeIterator<Item = (u64, Origin)> {
+        self.0.iter().map(|(&number, &origin)| (number, origin))
+    }
+
     /// Forgets origins that have been silent, before another one comes.
     fn make_room(&mut self, now_ms: u64) {
         self.0.retain(|_, origin| now_ms.saturating_sub(origin.last_ms) <= SILENT_MS_MAX);
@@ -54,6 +58,12 @@ impl Origins {
             let Some((&number, _)) = oldest else { return };
             self.0.remove(&number);
         }
+    }
+}
+
+impl FromIterator<(u64, Origin)> for Origins {
+    fn from_iter<I: IntoIterator<Item = (u64, Origin)>>(origins: I) -> Origins {
+        Origins(origins.into_iter().collect())
     }
 }
 

@@ -1,10 +1,11 @@
 //! The named tables of a group. Records of the log create and drop them.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Weak};
 
 use parking_lot::RwLock;
-use todana_table::{Keyspace, Options, Table};
+use todana_table::{Keyspace, Options, Table, TableState};
 
 use crate::record::{FIRST_TABLE_HOME, TableOptions};
 
@@ -14,6 +15,7 @@ pub struct NamedTable {
     name: Box<[u8]>,
     opaque: Box<[u8]>,
     table: Arc<Table>,
+    is_dropped: AtomicBool,
 }
 
 impl NamedTable {
@@ -27,7 +29,38 @@ impl NamedTable {
             durable: true,
             ..Options::default()
         });
-        NamedTable { id, name: name.into(), opaque: opaque.into(), table: Arc::new(table) }
+        NamedTable::of(id, name, opaque, table)
+    }
+
+    /// A table with a state from a snapshot, and no records.
+    pub(crate) fn restored(id: u64, name: &[u8], opaque: &[u8], state: &TableState) -> NamedTable {
+        NamedTable::of(id, name, opaque, Table::new(state.options()))
+    }
+
+    fn of(id: u64, name: &[u8], opaque: &[u8], table: Table) -> NamedTable {
+        NamedTable {
+            id,
+            name: name.into(),
+            opaque: opaque.into(),
+            table: Arc::new(table),
+            is_dropped: AtomicBool::new(false),
+        }
+    }
+
+    /// Whether the log has dropped the table.
+    pub fn is_dropped(&self) -> bool {
+        self.is_dropped.load(Relaxed)
+    }
+
+    pub(crate) fn set_dropped(&self, is_dropped: bool) {
+        self.is_dropped.store(is_dropped, Relaxed);
+    }
+
+    /// Whether a table that is made in this way is the same.
+    fn is_like(&self, other: &NamedTable) -> bool {
+        let seed = |table: &NamedTable| table.table.state().seed;
+        (self.id, &self.name, self.options()) == (other.id, &other.name, other.options())
+            && seed(self) == seed(other)
     }
 
     /// The number that names it as the home of records. No other table of the group ever has it.
@@ -67,15 +100,47 @@ impl fmt::Debug for NamedTable {
 pub(crate) struct Tables {
     list: Arc<Vec<Arc<NamedTable>>>,
     next_id: u64,
+    /// The tables before the log was begun anew, as far as somebody still holds them. One that
+    /// comes back is the same instance.
+    former: Vec<Weak<NamedTable>>,
 }
 
 impl Default for Tables {
     fn default() -> Tables {
-        Tables { list: Arc::default(), next_id: FIRST_TABLE_HOME }
+        Tables { list: Arc::default(), next_id: FIRST_TABLE_HOME, former: Vec::new() }
     }
 }
 
 impl Tables {
+    /// No tables, before the log is begun anew. Those that exist now count as dropped until they
+    /// come back.
+    pub(crate) fn begin_anew(&mut self) {
+        self.list.iter().for_each(|table| table.set_dropped(true));
+        self.former.extend(self.list.iter().map(Arc::downgrade));
+        self.former.retain(|table| table.strong_count() > 0);
+        (self.list, self.next_id) = (Arc::default(), FIRST_TABLE_HOME);
+    }
+
+    /// Adds a table with the highest id so far, as the instance that it was before, if it was.
+    pub(crate) fn add(&mut self, new: NamedTable) -> Arc<NamedTable> {
+        let former = self.former.iter().filter_map(Weak::upgrade).find(|it| it.is_like(&new));
+        let table = former.unwrap_or_else(|| Arc::new(new));
+        table.set_dropped(false);
+        self.next_id = self.next_id.max(table.id + 1);
+        Arc::make_mut(&mut self.list).push(table.clone());
+        table
+    }
+
+    /// The id of the next table.
+    pub(crate) fn next_id(&self) -> u64 {
+        self.next_id
+    }
+
+    /// Sets the id of the next table.
+    pub(crate) fn set_next_id(&mut self, id: u64) {
+        self.next_id = id;
+    }
+
     pub(crate) fn list(&self) -> &Arc<Vec<Arc<NamedTable>>> {
         &self.list
     }
@@ -101,16 +166,16 @@ impl Tables {
             return None;
         }
         let id = self.next_id;
-        self.next_id += 1;
-        let table = Arc::new(NamedTable::new(id, name, options, seed));
-        Arc::make_mut(&mut self.list).push(table);
+        self.add(NamedTable::new(id, name, options, seed));
         Some(id)
     }
 
     /// Removes a table.
     pub(crate) fn drop_table(&mut self, name: &[u8]) -> Option<Arc<NamedTable>> {
         let place = self.list.iter().position(|table| *table.name == *name)?;
-        Some(Arc::make_mut(&mut self.list).remove(place))
+        let table = Arc::make_mut(&mut self.list).remove(place);
+        table.set_dropped(true);
+        Some(table)
     }
 }
 

@@ -5,3 +5,4 @@ mod batching;
 mod expiring;
 mod harness;
 mod origins;
+mod snapshots;

@@ -1,0 +1,156 @@
+//! The state of a group as a whole: snapshots, restoration, digest.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use todana_command::{DATABASES, Databases};
+use todana_table::{Meta, Table, TableState, digest_of_entry};
+
+use crate::apply::State;
+use crate::group::{Group, RECOVERING};
+use crate::load::{empty, load, reorder};
+use crate::origins::Origin;
+use crate::snapshot::{
+    Content, Damage, SnapshotError, SnapshotFile, SnapshotInfo, SnapshotSource, SnapshotTable,
+    SourceTable,
+};
+use crate::submission::Gate;
+use crate::tables::NamedTable;
+use crate::wire::put_bytes;
+
+/// A durable table and its place.
+struct Home<'a> {
+    home: u64,
+    named: Option<&'a NamedTable>,
+    table: &'a Table,
+}
+
+impl Home<'_> {
+    fn name(&self) -> &[u8] {
+        self.named.map_or(&[], NamedTable::name)
+    }
+
+    fn opaque(&self) -> &[u8] {
+        self.named.map_or(&[], |named| named.options().opaque)
+    }
+}
+
+/// All durable tables: those of databases by their indexes, then the named ones.
+fn homes<'a>(databases: &'a Databases, state: &'a State) -> impl Iterator<Item = Home<'a>> {
+    let numbered = databases.tables().iter().enumerate();
+    let numbered = numbered
+        .map(|(index, table)| Home { home: index as u64, named: None, table })
+        .filter(|home| home.table.is_durable());
+    let named = state.tables.list().iter();
+    numbered.chain(named.map(|it| Home { home: it.id(), named: Some(it), table: it.table() }))
+}
+
+impl Group {
+    /// Begins a snapshot of the state after the entry `index`, the last one that was applied. To be
+    /// called by the thread that applies the log. If a snapshot of one of the tables is running, it
+    /// is abandoned. `None` in the middle of an entry.
+    pub fn begin_snapshot(self: &Arc<Group>, index: u64) -> Option<SnapshotSource> {
+        let state = self.state.lock();
+        if state.is_in_entry() {
+            return None;
+        }
+        let databases = &self.options.databases;
+        let (mut tables, mut sources) = (Vec::new(), Vec::new());
+        for it in homes(databases, &state) {
+            sources.push(SourceTable { home: it.home, snapshot: it.table.snapshot_for_log() });
+            let (name, opaque, state) =
+                (it.name().to_vec(), it.opaque().to_vec(), it.table.state());
+            tables.push(SnapshotTable { home: it.home, database: None, name, opaque, state });
+        }
+        let content = Content {
+            index,
+            log_time_ms: state.log_time_ms,
+            seed: self.options.seed,
+            order: order(databases),
+            next_id: state.tables.next_id(),
+            origins: state.origins.clone(),
+            tables,
+        };
+        let logged = self.counters.logged_bytes.load(Relaxed);
+        let number = self.trigger.begin(logged);
+        let group = self.clone();
+        let end = move |complete| group.trigger.end(number, logged, complete);
+        Some(SnapshotSource::new(content, sources, Box::new(end)))
+    }
+
+    /// Closes the gate and removes everything that the log has made: the log will be applied from
+    /// its beginning. Clients go on waiting for the batches in flight.
+    pub fn reset(&self) {
+        self.set_gate(Gate::Closed, RECOVERING);
+        let mut state = self.state.lock();
+        state.begin_anew(&self.flights);
+        let databases = &self.options.databases;
+        homes(databases, &state).for_each(|it| empty(it.table));
+        state.tables.begin_anew();
+        reorder(databases, &std::array::from_fn(|number| number));
+        self.directory.publish(&state.tables);
+        self.begin_anew(0, 0);
+    }
+
+    /// Closes the gate, and replaces everything that the log has made by a snapshot, with this
+    /// number of threads: the log will be applied from the entry behind it.
+    /// [`Group::figures`] report the progress. After an error, the tables are of no use; the error
+    /// says whether the file is to blame.
+    pub fn restore(&self, path: &Path, threads: usize) -> Result<SnapshotInfo, SnapshotError> {
+        self.set_gate(Gate::Closed, RECOVERING);
+        let file = SnapshotFile::open(path)?;
+        let content = file.content();
+        if content.seed != self.options.seed {
+            return Err(SnapshotError::new(path, 0, Damage::OtherGroup));
+        }
+        let mut state = self.state.lock();
+        state.begin_anew(&self.flights);
+        let databases = &self.options.databases;
+        homes(databases, &state).for_each(|it| empty(it.table));
+        let loaded = load(&file, databases, &mut state.tables, threads, &self.counters);
+        self.directory.publish(&state.tables);
+        loaded?;
+        state.log_time_ms = content.log_time_ms;
+        state.applied = content.index;
+        state.origins = content.origins.clone();
+        self.begin_anew(content.index, content.log_time_ms);
+        Ok(file.info())
+    }
+
+    fn begin_anew(&self, index: u64, log_time_ms: u64) {
+        self.counters.applied_index.store(index, Relaxed);
+        self.counters.log_time_ms.store(log_time_ms, Relaxed);
+        self.counters.logged_bytes.store(0, Relaxed);
+        self.trigger.begin_anew();
+    }
+
+    /// A number that is the same for all replicas that have applied the same entries: of all
+    /// records with their versions, of what was removed, of the databases' order, of the origins
+    /// and the time of the log. Reads every record. Nothing may be applied meanwhile.
+    pub fn digest(&self) -> u64 {
+        let state = self.state.lock();
+        let databases = &self.options.databases;
+        let mut parts = Vec::new();
+        for it in homes(databases, &state) {
+            let TableState { seed, shards, version, clear_at_ms, removed, .. } = it.table.state();
+            let numbers = [it.home, it.table.digest(), seed, shards as u64, version, clear_at_ms];
+            parts.extend(numbers.iter().flat_map(|number| number.to_le_bytes()));
+            let texts = [it.name(), it.opaque(), &removed.to_bytes()];
+            texts.iter().for_each(|text| put_bytes(&mut parts, text));
+        }
+        let order = order(databases).map(|index| index as u64);
+        let rest = [state.log_time_ms, state.tables.next_id()].into_iter().chain(order);
+        parts.extend(rest.flat_map(u64::to_le_bytes));
+        for (number, Origin { floor, window, last_ms }) in state.origins.iter() {
+            let numbers = [number, floor, window, last_ms];
+            parts.extend(numbers.iter().flat_map(|number| number.to_le_bytes()));
+        }
+        digest_of_entry(&parts, &[], &Meta::default(), 0)
+    }
+}
+
+/// The index of each database's table.
+fn order(databases: &Databases) -> [usize; DATABASES] {
+    std::array::from_fn(|number| databases.index(number))
+}

@@ -1,0 +1,374 @@
+//! Snapshots: what is in the file, what a restoration brings back, and what damage does.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+
+use todana_command::{Command, Expires, Set};
+use todana_group::record::{self, TableOptions};
+use todana_group::{
+    Applied, Damage, Gate, Group, SnapshotError, SnapshotFile, SnapshotSource, Submit,
+};
+use todana_table::{KeyOrder, Keyspace};
+
+use crate::harness::{Harness, NOW_MS, SLICE, append, options, set};
+
+/// A file of this test run, which is removed at the end.
+struct Place(PathBuf);
+
+impl Place {
+    fn new() -> Place {
+        static NUMBER: AtomicU64 = AtomicU64::new(0);
+        let name = format!("{}-{}.tds", std::process::id(), NUMBER.fetch_add(1, SeqCst));
+        Place(Path::new(env!("CARGO_TARGET_TMPDIR")).join(name))
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+fn write(mut source: SnapshotSource) -> Place {
+    let place = Place::new();
+    let mut file = File::create(&place.0).expect("a file");
+    while !source.write_slice(&mut file, 4 << 20).expect("room on the disk") {}
+    assert_eq!(file.metadata().expect("its length").len(), source.bytes_written());
+    place
+}
+
+fn snapshot(group: &Arc<Group>) -> Place {
+    let index = group.figures().applied_index;
+    write(group.begin_snapshot(index).expect("no entry is being applied"))
+}
+
+/// Records of every kind that a snapshot treats in its own way.
+fn fill(harness: &mut Harness) {
+    let mut records = Vec::new();
+    let mut count = 0;
+    let mut put = |home: u64, command: &Command<'_>| {
+        record::put_command(&mut records, home, command);
+        count += 1;
+    };
+    for number in 0..3_000_u32 {
+        let (key, value) = (format!("key-{number}"), format!("value-{number}"));
+        put(u64::from(number % 3), &Command::Set(Set::new(key.as_bytes(), value.as_bytes())));
+    }
+    for length in [255, 256, 16_383, 16_384, (256 << 10) + 1, (3 << 20) + 7] {
+        let value: Vec<u8> = (0..length).map(|at| (at % 251) as u8).collect();
+        let key = format!("large-{length}");
+        let large = Set { flags: 7, track_access: true, ..Set::new(key.as_bytes(), &value) };
+        put(1, &Command::Set(large.clone()));
+        put(5, &Command::Set(Set { expires: Expires::At(NOW_MS + 5), ..large }));
+    }
+    // An expired record that was not collected, a removed one, a scheduled clear.
+    let expires = Expires::At(NOW_MS + 1);
+    put(0, &Command::Set(Set { expires, ..Set::new(b"expires", b"") }));
+    put(0, &Command::Delete { keys: &[b"key-0"] });
+    put(5, &Command::Clear { at_ms: Some(NOW_MS + 1_000) });
+    put(
+        0,
+        &Command::Invalidate {
+            key: b"key-3",
+            condition: Default::default(),
+            expires: Expires::Keep,
+        },
+    );
+    put(0, &Command::Swap { first: 0, second: 7 });
+    let order = Some(KeyOrder { descending: true, ..KeyOrder::default() });
+    let ordered = TableOptions { order, shards: Some(64), opaque: b"opaque" };
+    record::put_create_table(&mut records, b"dropped", &TableOptions::default());
+    record::put_create_table(&mut records, b"ordered", &ordered);
+    record::put_drop_table(&mut records, b"dropped");
+    (0..500).for_each(|n: u32| records.extend(set(17, format!("o-{n}").as_bytes(), b"v")));
+    harness.commit(records, count + 503);
+}
+
+/// A group of another process, restored.
+fn restored(place: &Place, threads: usize) -> Harness {
+    let harness = Harness::of(options(2));
+    let info = harness.group.restore(&place.0, threads).expect("a whole file");
+    assert_eq!(harness.group.figures().applied_index, info.index);
+    harness
+}
+
+#[test]
+fn a_restored_group_is_the_same_and_goes_on_the_same_way() {
+    let mut live = Harness::new();
+    fill(&mut live);
+    let digest = live.group.digest();
+    let place = snapshot(&live.group);
+    for threads in [1, 3] {
+        let mut copy = restored(&place, threads);
+        assert_eq!(copy.group.digest(), digest);
+        assert_eq!(copy.group.gate(), Gate::Closed);
+        let (table, other) = (live.group.databases().table(7), copy.group.databases().table(7));
+        assert_eq!((table.len(), table.version()), (other.len(), other.version()));
+        let named = copy.group.table(b"ordered").expect("it was there");
+        assert_eq!(
+            (named.id(), named.options().opaque, named.table().len()),
+            (17, &b"opaque"[..], 500)
+        );
+        assert!(copy.group.table(b"dropped").is_none());
+        // The same entry has the same effect, and the same batch is applied once.
+        let mut twin = restored(&place, 1);
+        for number in 0..5 {
+            live.submit(1, [append(b"k", b"x"), set(17, &[number], b"v")].concat(), 2);
+            let sealed = live.seal();
+            copy.apply(&sealed.bytes);
+            copy.apply(&sealed.bytes);
+            twin.apply(&sealed.bytes);
+        }
+        let mut records = Vec::new();
+        record::put_create_table(&mut records, b"next", &TableOptions::default());
+        live.submit(1, records, 1);
+        let sealed = live.seal();
+        copy.apply(&sealed.bytes);
+        twin.apply(&sealed.bytes);
+        assert_eq!(copy.group.digest(), twin.group.digest());
+        assert_eq!(copy.group.table(b"next").map(|table| table.id()), Some(18));
+    }
+}
+
+#[test]
+fn a_snapshot_is_of_one_moment_whatever_is_applied_while_it_is_written() {
+    let mut harness = Harness::new();
+    fill(&mut harness);
+    let digest = harness.group.digest();
+    let index = harness.group.figures().applied_index;
+    let mut source = harness.group.begin_snapshot(index).expect("between entries");
+    let place = Place::new();
+    let mut file = File::create(&place.0).expect("a file");
+    let mut slices = 0;
+    while !source.write_slice(&mut file, 20_000).expect("room") {
+        slices += 1;
+        // Replaces, removes, creates, clears, swaps.
+        let mut records = set(1, format!("key-{}", 3 * slices + 1).as_bytes(), b"new");
+        let key = format!("key-{}", 3 * slices + 2);
+        record::put_command(&mut records, 2, &Command::Delete { keys: &[key.as_bytes()] });
+        record::put_command(&mut records, 0, &Command::Swap { first: 1, second: 2 });
+        record::put_command(&mut records, 5, &Command::Clear { at_ms: None });
+        records.extend(set(17, key.as_bytes(), b"new"));
+        records.extend(append(b"large-16384", b"more"));
+        if slices == 3 {
+            record::put_drop_table(&mut records, b"ordered");
+        }
+        let count = if slices == 3 { 7 } else { 6 };
+        harness.commit(records, count);
+    }
+    assert!(slices > 10, "{slices}");
+    assert_ne!(harness.group.digest(), digest);
+    assert_eq!(restored(&place, 2).group.digest(), digest);
+    assert_eq!(harness.group.figures().snapshots, 1);
+}
+
+#[test]
+fn an_empty_group_has_a_snapshot_too() {
+    let live = Harness::new();
+    let place = snapshot(&live.group);
+    assert_eq!(restored(&place, 4).group.digest(), live.group.digest());
+    assert_eq!(SnapshotFile::verify(&place.0).expect("whole").records, 0);
+}
+
+#[test]
+fn the_reader_of_a_file_sees_each_record_once() {
+    let mut live = Harness::new();
+    fill(&mut live);
+    let place = snapshot(&live.group);
+    let file = SnapshotFile::open(&place.0).expect("whole");
+    let (info, mut records, mut named, mut largest) = (file.info(), 0, 0, 0);
+    file.each(|table, record| {
+        records += 1;
+        named += u64::from(table.name == b"ordered");
+        largest = largest.max(record.value.len());
+        if record.key == b"key-1" {
+            assert_eq!((table.database, record.value), (Some(1), &b"value-1"[..]));
+        }
+        if record.key == b"key-3" {
+            assert_eq!(table.database, Some(7), "the databases were exchanged");
+        }
+    })
+    .expect("whole");
+    assert_eq!((records, named, largest), (info.records, 500, (3 << 20) + 7));
+    assert_eq!((info.log_time_ms, info.seed), (NOW_MS, 7));
+    assert_eq!(SnapshotFile::verify_header(&place.0).expect("whole"), info);
+}
+
+#[test]
+fn a_restoration_replaces_what_was_there_and_keeps_the_instances() {
+    let mut harness = Harness::new();
+    fill(&mut harness);
+    let place = snapshot(&harness.group);
+    let digest = harness.group.digest();
+    let ordered = harness.group.table(b"ordered").expect("it exists");
+    let mut records = set(1, b"later", b"v");
+    record::put_drop_table(&mut records, b"ordered");
+    record::put_create_table(&mut records, b"later", &TableOptions::default());
+    harness.commit(records, 3);
+    let later = harness.group.table(b"later").expect("it exists");
+    assert!(ordered.is_dropped() && !later.is_dropped());
+
+    harness.group.restore(&place.0, 2).expect("whole");
+    assert_eq!(harness.group.digest(), digest);
+    assert!(harness.group.table(b"later").is_none() && later.is_dropped());
+    assert_eq!(later.table().len(), 0);
+    let again = harness.group.table(b"ordered").expect("it is back");
+    assert!(!again.is_dropped());
+    // It is kept only from one restoration to the next: a dropped table is gone.
+    harness.group.restore(&place.0, 2).expect("whole");
+    let once_more = harness.group.table(b"ordered").expect("it is back");
+    assert!(Arc::ptr_eq(&again, &once_more));
+    assert_eq!(once_more.table().len(), 500);
+}
+
+#[test]
+fn a_group_that_is_reset_and_replayed_is_the_same_and_answers_what_is_in_flight() {
+    let mut harness = Harness::new();
+    let mut log: Vec<Vec<u8>> = Vec::new();
+    let mut create = Vec::new();
+    record::put_create_table(&mut create, b"named", &TableOptions::default());
+    for records in [set(0, b"a", b"1"), create, set(16, b"b", b"2"), append(b"a", b"x")] {
+        harness.submit(1, records, 1);
+        log.push(harness.seal().bytes);
+    }
+    let (last, before) = log.split_last().expect("four");
+    for entry in before {
+        harness.apply(entry);
+    }
+    harness.outcomes();
+    let named = harness.group.table(b"named").expect("it exists");
+    let digest = harness.group.digest();
+
+    harness.group.reset();
+    assert_eq!(harness.group.gate(), Gate::Closed);
+    assert!(harness.group.table(b"named").is_none() && named.is_dropped());
+    assert_eq!((harness.value(b"a"), named.table().len()), (None, 0));
+    assert_eq!(harness.group.digest(), Harness::new().group.digest());
+    for (index, entry) in before.iter().enumerate() {
+        let applied = harness.group.apply(entry, 0, index as u64 + 1, NOW_MS, SLICE);
+        assert_eq!(applied, Applied::Done { snapshot_due: false });
+    }
+    assert_eq!(harness.group.digest(), digest);
+    let again = harness.group.table(b"named").expect("it is back");
+    assert!(Arc::ptr_eq(&named, &again) && !named.is_dropped());
+    assert_eq!(harness.outcomes(), [], "they were delivered before");
+    assert_eq!(harness.group.in_flight(), [4]);
+    harness.group.apply(last, 0, 4, NOW_MS, SLICE);
+    assert_eq!(harness.outcomes().len(), 1);
+}
+
+#[test]
+fn an_entry_that_was_interrupted_is_applied_again_and_answered() {
+    let mut harness = Harness::new();
+    let records: Vec<u8> = (0..100).flat_map(|_| append(b"k", b"x")).collect();
+    harness.submit(1, records, 100);
+    let sealed = harness.seal();
+    let zero = std::time::Duration::ZERO;
+    assert!(matches!(harness.group.apply(&sealed.bytes, 0, 1, NOW_MS, zero), Applied::More(_)));
+    assert!(harness.group.begin_snapshot(1).is_none(), "in the middle of an entry");
+    harness.group.reset();
+    harness.apply(&sealed.bytes);
+    assert_eq!(harness.value(b"k").map(|value| value.len()), Some(100));
+    assert_eq!(harness.outcomes().len(), 1);
+}
+
+#[test]
+fn a_snapshot_is_due_after_some_bytes_and_when_somebody_asks() {
+    let due = |harness: &mut Harness| {
+        harness.submit(1, set(0, b"k", &[b'x'; 500]), 1);
+        let sealed = harness.seal();
+        harness.apply(&sealed.bytes) == Applied::Done { snapshot_due: true }
+    };
+    let mut harness =
+        Harness::of(todana_group::GroupOptions { snapshot_log_bytes: Some(2_000), ..options(1) });
+    let entries = (0..100).take_while(|_| !due(&mut harness)).count();
+    assert_eq!(entries, 3);
+    assert!(harness.group.figures().log_bytes > 2_000);
+    drop(snapshot(&harness.group));
+    assert_eq!(harness.group.figures().log_bytes, 0);
+    assert!(!due(&mut harness));
+    harness.group.request_snapshot();
+    let mark = harness.seal();
+    assert_eq!(harness.apply(&mark.bytes), Applied::Done { snapshot_due: true });
+    // A user's snapshot is waited for, up to a quarter more.
+    drop(snapshot(&harness.group));
+    let users = harness.group.databases().table(0).snapshot_owned();
+    let entries = (0..100).take_while(|_| !due(&mut harness)).count();
+    assert_eq!(entries, 4);
+    drop(users);
+    assert!(due(&mut harness));
+}
+
+fn damage(result: Result<impl Sized, SnapshotError>) -> SnapshotError {
+    match result {
+        Ok(_) => panic!("damage was not found"),
+        Err(error) => error,
+    }
+}
+
+#[test]
+fn every_flipped_bit_is_found() {
+    let mut live = Harness::new();
+    live.commit([set(0, b"a", b"1"), set(3, b"b", &[7; 300])].concat(), 2);
+    let place = snapshot(&live.group);
+    let whole = fs::read(&place.0).expect("whole");
+    let damaged = Place::new();
+    for at in 0..whole.len() {
+        let mut bytes = whole.clone();
+        bytes[at] ^= 1 << (at % 8);
+        fs::write(&damaged.0, &bytes).expect("room");
+        let error = damage(SnapshotFile::verify(&damaged.0));
+        let sentence = error.to_string();
+        assert!(sentence.contains(damaged.0.to_str().expect("a name")), "{sentence}");
+        assert!(error.offset <= whole.len() as u64);
+        if at % 8 == 0 {
+            let group = Harness::of(options(2)).group;
+            damage(group.restore(&damaged.0, 2));
+            assert_eq!(group.gate(), Gate::Closed);
+        }
+    }
+}
+
+#[test]
+fn a_file_that_is_cut_off_anywhere_is_found() {
+    let mut live = Harness::new();
+    live.commit(set(0, b"a", &[1; 100]), 1);
+    let place = snapshot(&live.group);
+    let whole = fs::read(&place.0).expect("whole");
+    let cut = Place::new();
+    for length in 0..whole.len() {
+        fs::write(&cut.0, &whole[..length]).expect("room");
+        let error = damage(SnapshotFile::verify_header(&cut.0));
+        let expected = match length {
+            ..8 => matches!(error.damage, Damage::NotASnapshot),
+            _ => matches!(error.damage, Damage::Unfinished),
+        };
+        assert!(expected && error.is_damage(), "{length}: {error}");
+    }
+}
+
+#[test]
+fn errors_name_the_file_and_the_cause() {
+    let live = Harness::new();
+    let place = snapshot(&live.group);
+    let other = Harness::of(todana_group::GroupOptions { seed: 8, ..options(2) });
+    let error = damage(other.group.restore(&place.0, 1));
+    assert!(matches!(error.damage, Damage::OtherGroup) && !error.is_damage());
+    let name = place.0.display();
+    assert_eq!(error.to_string(), format!("{name} belongs to another data directory"));
+
+    let error = damage(SnapshotFile::open(Path::new("/nowhere/data.tds")));
+    assert!(!error.is_damage());
+    let expected =
+        "cannot read /nowhere/data.tds at offset 0: No such file or directory (os error 2)";
+    assert_eq!(error.to_string(), expected);
+
+    let mut bytes = fs::read(&place.0).expect("whole");
+    bytes[8] = 2;
+    fs::write(&place.0, &bytes).expect("room");
+    let error = damage(SnapshotFile::open(&place.0));
+    let expected = format!("{name} has format 2: a newer version of Todana has written it");
+    assert_eq!((error.to_string(), error.is_damage()), (expected, false));
+}
