@@ -12,6 +12,7 @@ use crate::keys::{Transfer, transfer};
 use crate::pairs::prefetch_few;
 use crate::plan::{Batch, Plan};
 use crate::scope::{Across, NO_CLEAR, Scope, is_due};
+use crate::watch::LoggedWatch;
 use crate::work::{self, BATCH_UNITS_MAX};
 use crate::{Command, Context, Databases, Error, Reply, range};
 use todana_table::{Full, Keyspace, Locked, PREFETCH_KEYS_MAX, Walk};
@@ -23,6 +24,8 @@ pub enum Inadmissible {
     TooMuchWork,
     /// There is no room for its writes, and the table does not evict.
     Full,
+    /// It writes to a durable database, and concerns one that is not durable.
+    DifferentDurability,
 }
 
 /// Executes a batch. Calls `each` before each command's reply, with its index, so that a protocol
@@ -40,21 +43,54 @@ pub fn execute_batch<R: Reply>(
     batch: &Batch<'_>,
     context: Context,
     reply: &mut R,
-    mut each: impl FnMut(&mut R, usize),
+    each: impl FnMut(&mut R, usize),
 ) -> Result<bool, Inadmissible> {
-    let Some(mut step) = LockedBatch::begin(databases, batch, context, true)? else {
-        return Ok(false);
-    };
-    let mut fetched = 0;
-    for (index, (database, command)) in batch.commands.iter().enumerate() {
-        if index == fetched {
-            fetched += step.prefetch(&batch.commands[index..]);
-        }
-        each(reply, index);
-        step.execute(*database, command, reply);
-    }
-    step.end();
+    let begun = LockedBatch::begin(databases, batch, &[], context, true)?;
+    let Some(step) = begun else { return Ok(false) };
+    step.execute_all(batch.commands, reply, each);
     Ok(true)
+}
+
+/// Decides whether [`execute_batch`] would admit the batch, whether its watches hold or not. A
+/// logged batch is admitted where it comes from, because nothing may be refused when the log is
+/// applied.
+pub(crate) fn admit_batch(
+    databases: &Databases,
+    batch: &Batch<'_>,
+    context: Context,
+) -> Result<(), Inadmissible> {
+    loop {
+        let map = databases.map();
+        if work::units_of(batch, databases, map) > BATCH_UNITS_MAX {
+            return Err(Inadmissible::TooMuchWork);
+        }
+        let plan = Plan::of(batch, databases, map, context.now_ms);
+        let tables = plan.lock(databases, context.now_ms);
+        if databases.map() == map && plan.still_fits(databases, &tables) {
+            return admit(batch, databases, map, &tables, context);
+        }
+    }
+}
+
+/// Executes a batch from the log, which was admitted before it was logged. If a watch fails,
+/// returns false, and has executed and replied nothing.
+pub(crate) fn execute_admitted<R: Reply>(
+    databases: &Databases,
+    commands: &[(usize, Command<'_>)],
+    watches: &[LoggedWatch<'_>],
+    context: Context,
+    reply: &mut R,
+    each: impl FnMut(&mut R, usize),
+) -> bool {
+    let batch = Batch { other_units: 0, watches: &[], commands };
+    match LockedBatch::begin(databases, &batch, watches, context, false) {
+        Ok(Some(step)) => {
+            step.execute_all(commands, reply, each);
+            true
+        }
+        // Only admission refuses.
+        Ok(None) | Err(_) => false,
+    }
 }
 
 /// Executes one command on several tables, or on a whole table. Only its own limits apply.
@@ -67,7 +103,7 @@ pub(crate) fn execute_alone<R: Reply>(
 ) {
     let commands = [(database, command.clone())];
     let batch = Batch { other_units: 0, watches: &[], commands: &commands };
-    if let Ok(Some(mut step)) = LockedBatch::begin(databases, &batch, context, false) {
+    if let Ok(Some(mut step)) = LockedBatch::begin(databases, &batch, &[], context, false) {
         step.execute(database, command, reply);
         step.end();
     }
@@ -85,8 +121,9 @@ struct LockedBatch<'t> {
 }
 
 impl<'t> LockedBatch<'t> {
-    /// Locks the shards and checks the watches; `None` if one fails. `admission` also checks that
-    /// the batch does not exceed the limit of work and that there is room for its writes.
+    /// Locks the shards and checks the watches, and those of a logged batch; `None` if one fails.
+    /// `admission` also checks that the batch does not exceed the limit of work and that there is
+    /// room for its writes.
     ///
     /// The batch takes effect at the moment when, with all locks held, it finds the map of the
     /// databases unchanged, or replaces it by the map after the batch. Other threads may see the
@@ -95,6 +132,7 @@ impl<'t> LockedBatch<'t> {
     fn begin(
         databases: &'t Databases,
         batch: &Batch<'_>,
+        logged: &[LoggedWatch<'_>],
         context: Context,
         admission: bool,
     ) -> Result<Option<LockedBatch<'t>>, Inadmissible> {
@@ -103,12 +141,16 @@ impl<'t> LockedBatch<'t> {
             if admission && work::units_of(batch, databases, map) > BATCH_UNITS_MAX {
                 return Err(Inadmissible::TooMuchWork);
             }
-            let plan = Plan::of(batch, map, context.now_ms);
+            let mut plan = Plan::of(batch, databases, map, context.now_ms);
+            plan.add_watches(logged, map);
             let tables = plan.lock(databases, context.now_ms);
             if databases.map() != map || !plan.still_fits(databases, &tables) {
                 continue;
             }
-            if !watches_hold(batch, map, &tables, context.now_ms) {
+            let now_ms = context.now_ms;
+            if !watches_hold(batch, map, &tables, now_ms)
+                || !logged.iter().all(|watch| watch.holds(map, &tables, now_ms))
+            {
                 return Ok(None);
             }
             if admission {
@@ -124,6 +166,23 @@ impl<'t> LockedBatch<'t> {
                 }));
             }
         }
+    }
+
+    fn execute_all<R: Reply>(
+        mut self,
+        commands: &[(usize, Command<'_>)],
+        reply: &mut R,
+        mut each: impl FnMut(&mut R, usize),
+    ) {
+        let mut fetched = 0;
+        for (index, (database, command)) in commands.iter().enumerate() {
+            if index == fetched {
+                fetched += self.prefetch(&commands[index..]);
+            }
+            each(reply, index);
+            self.execute(*database, command, reply);
+        }
+        self.end();
     }
 
     fn execute<R: Reply>(&mut self, database: usize, command: &Command<'_>, reply: &mut R) {
@@ -157,17 +216,24 @@ impl<'t> LockedBatch<'t> {
                 }
                 None => reply.error(Error::NoSuchDatabase),
             },
-            Across::ClearAll { at_ms } => {
-                (0..DATABASES).for_each(|index| self.clear(index, at_ms));
-                reply.done();
-            }
-            Across::Swap { first, second } => match self.map.swapped(first, second) {
-                Some(map) => {
-                    self.map = map;
+            Across::ClearAll { at_ms } => match self.map.index(database) {
+                Some(index) => {
+                    let databases = self.databases;
+                    let alike = databases.alike(databases.is_durable_table(index));
+                    alike.for_each(|index| self.clear(index, at_ms));
                     reply.done();
                 }
                 None => reply.error(Error::NoSuchDatabase),
             },
+            Across::Swap { first, second } => {
+                match self.databases.swapped(self.map, first, second) {
+                    Ok(map) => {
+                        self.map = map;
+                        reply.done();
+                    }
+                    Err(error) => reply.error(error),
+                }
+            }
         }
     }
 
@@ -219,6 +285,9 @@ impl<'t> LockedBatch<'t> {
         else {
             return reply.error(Error::NoSuchDatabase);
         };
+        if self.databases.is_durable_table(from) != self.databases.is_durable_table(to) {
+            return reply.error(Error::DifferentDurability);
+        }
         transfer(source, destination, from == to, moved, self.context.now_ms, reply);
     }
 
@@ -264,7 +333,7 @@ fn admit(
         return Ok(());
     }
     let Foresight { units, growth } = match is_needed {
-        true => foresight::foresee(batch, tables, map, context),
+        true => foresight::foresee(batch, databases, tables, map, context),
         false => Foresight::default(),
     };
     if units.saturating_add(work::units_of(batch, databases, map)) > BATCH_UNITS_MAX {

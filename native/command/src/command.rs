@@ -101,9 +101,10 @@ pub enum Command<'a> {
     /// Renames. Reply: `done`, `refused(Present)` with `if_absent`, or `refused(Absent)` without a
     /// source.
     Rename { from: &'a [u8], to: &'a [u8], if_absent: bool },
-    /// Copies a record, optionally to another database. Reply: `flag`.
+    /// Copies a record, optionally to another database. Reply: `flag`, or
+    /// `error(DifferentDurability)`.
     Copy { from: &'a [u8], to: &'a [u8], database: Option<usize>, replace: bool },
-    /// Moves a record to another database. Reply: `flag`.
+    /// Moves a record to another database. Reply: `flag`, or `error(DifferentDurability)`.
     Move { key: &'a [u8], database: usize },
 
     // ---- the whole database ----
@@ -136,9 +137,9 @@ pub enum Command<'a> {
     Clear { at_ms: Option<u64> },
 
     // ---- all databases ----
-    /// Clears all databases. Reply: `done`.
+    /// Clears all databases that are durable if this one is, or all that are not. Reply: `done`.
     ClearAll { at_ms: Option<u64> },
-    /// Exchanges two databases. Reply: `done`.
+    /// Exchanges two databases. Reply: `done`, or `error(DifferentDurability)`.
     Swap { first: usize, second: usize },
 }
 

@@ -15,12 +15,17 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use parking_lot::Mutex;
 use todana_table::{Locked, Observer, Options, Table, TooManyObservers};
 
+use crate::Error;
+
 /// Number of databases.
 pub const DATABASES: usize = 16;
 
-/// Sixteen tables and the map from numbers to tables.
+/// Sixteen tables and the map from numbers to tables. Some of the tables may be durable; a number
+/// keeps its durability, because `SWAPDB` exchanges only databases of the same one.
 pub struct Databases {
     tables: [Arc<Table>; DATABASES],
+    /// The bit of each table's index: whether the table is durable.
+    durable: u16,
     /// The index of each database's table, four bits each; the lowest are those of database 0.
     map: AtomicU64,
     /// Held while observers come, go or move.
@@ -30,8 +35,13 @@ pub struct Databases {
 impl Databases {
     /// Databases over these tables, numbered in their order.
     pub fn new(tables: [Arc<Table>; DATABASES]) -> Databases {
-        let map = AtomicU64::new(0xfedc_ba98_7654_3210);
-        Databases { tables, map, observing: Mutex::new(()) }
+        Databases::with_map(tables, 0xfedc_ba98_7654_3210)
+    }
+
+    fn with_map(tables: [Arc<Table>; DATABASES], map: u64) -> Databases {
+        let bit = |(index, table): (usize, &Arc<Table>)| u16::from(table.is_durable()) << index;
+        let durable = tables.iter().enumerate().map(bit).sum();
+        Databases { tables, durable, map: AtomicU64::new(map), observing: Mutex::new(()) }
     }
 
     /// Sixteen empty tables, all with these options.
@@ -63,11 +73,48 @@ impl Databases {
         &self.tables
     }
 
-    /// Exchanges two databases; false if one of them does not exist.
+    /// Whether there is a durable database of this number.
+    #[inline]
+    pub fn is_durable(&self, number: usize) -> bool {
+        self.durable != 0 && self.map().index(number).is_some_and(|it| self.is_durable_table(it))
+    }
+
+    /// Whether the table of this index is durable.
+    pub(crate) fn is_durable_table(&self, index: usize) -> bool {
+        self.durable >> index & 1 != 0
+    }
+
+    /// Whether some databases are durable and others are not.
+    pub fn are_mixed(&self) -> bool {
+        self.durable != 0 && self.durable != u16::MAX
+    }
+
+    /// The indexes of the tables that are durable, or of those that are not.
+    pub(crate) fn alike(&self, durable: bool) -> impl Iterator<Item = usize> {
+        (0..DATABASES).filter(move |index| self.is_durable_table(*index) == durable)
+    }
+
+    /// The map with two databases exchanged.
+    pub(crate) fn swapped(
+        &self,
+        map: DatabaseMap,
+        first: usize,
+        second: usize,
+    ) -> Result<DatabaseMap, Error> {
+        let (Some(one), Some(other)) = (map.index(first), map.index(second)) else {
+            return Err(Error::NoSuchDatabase);
+        };
+        match self.is_durable_table(one) == self.is_durable_table(other) {
+            true => Ok(map.swapped((first, one), (second, other))),
+            false => Err(Error::DifferentDurability),
+        }
+    }
+
+    /// Exchanges two databases; false if one of them does not exist, or only one is durable.
     pub fn swap(&self, first: usize, second: usize) -> bool {
         loop {
             let map = self.map();
-            let Some(swapped) = map.swapped(first, second) else { return false };
+            let Ok(swapped) = self.swapped(map, first, second) else { return false };
             if self.remap(map, swapped) {
                 return true;
             }
@@ -77,8 +124,7 @@ impl Databases {
     /// Databases with the same numbers, but with other tables at some indexes.
     pub fn with_tables(&self, replace: impl Fn(usize) -> Option<Arc<Table>>) -> Databases {
         let table = |index: usize| replace(index).unwrap_or_else(|| self.tables[index].clone());
-        let map = AtomicU64::new(self.map().0);
-        Databases { tables: std::array::from_fn(table), map, observing: Mutex::new(()) }
+        Databases::with_map(std::array::from_fn(table), self.map().0)
     }
 
     /// The table that each number means now.
@@ -144,10 +190,10 @@ impl DatabaseMap {
         (number < DATABASES).then(|| (self.0 >> (number * 4)) as usize & 0xf)
     }
 
-    /// The map with two databases exchanged, if both exist.
-    pub(crate) fn swapped(self, first: usize, second: usize) -> Option<DatabaseMap> {
-        let difference = (self.index(first)? ^ self.index(second)?) as u64;
-        Some(DatabaseMap(self.0 ^ (difference << (first * 4)) ^ (difference << (second * 4))))
+    /// The map with two databases exchanged, each given with its index.
+    fn swapped(self, first: (usize, usize), second: (usize, usize)) -> DatabaseMap {
+        let difference = (first.1 ^ second.1) as u64;
+        DatabaseMap(self.0 ^ (difference << (first.0 * 4)) ^ (difference << (second.0 * 4)))
     }
 }
 
@@ -193,7 +239,8 @@ mod tests {
         (0..4).for_each(|number| put(number, &[number as u8]));
         // As a batch with several exchanges does it: a rotation.
         let old = databases.map();
-        let new = old.swapped(0, 1).and_then(|map| map.swapped(1, 2)).expect("databases");
+        let new = databases.swapped(old, 0, 1).and_then(|map| databases.swapped(map, 1, 2));
+        let new = new.expect("databases");
         assert!(databases.remap(old, new));
         (0..4).for_each(|number| put(number, &[number as u8]));
         for (number, seen) in seen.into_iter().enumerate() {

@@ -8,7 +8,7 @@
 //! does not count, a write counts even if its condition may not hold, and a value that grows counts
 //! with the spare quarter that it gets.
 
-use crate::databases::{DATABASES, DatabaseMap, LockedTables};
+use crate::databases::{DATABASES, DatabaseMap, Databases, LockedTables};
 use crate::plan::Batch;
 use crate::record::is_past;
 use crate::work::{self, BATCH_UNITS_MAX};
@@ -134,11 +134,13 @@ fn unknown(command: &Command<'_>) -> Unknown {
 /// Estimates a batch. Stops when the limit of work is exceeded.
 pub(crate) fn foresee(
     batch: &Batch<'_>,
+    databases: &Databases,
     tables: &LockedTables<'_>,
     map: DatabaseMap,
     context: Context,
 ) -> Foresight {
     let mut foreseen = Foreseen {
+        databases,
         tables,
         context,
         sizes: HashMap::with_capacity(batch.commands.len()),
@@ -148,7 +150,7 @@ pub(crate) fn foresee(
     };
     let mut map = map;
     for (database, command) in batch.commands {
-        map = command.scope().map_after(map);
+        map = command.scope().map_after(map, databases);
         let Some(index) = map.index(*database) else { continue };
         if tables[index].is_some() {
             foreseen.command(index, map, command);
@@ -161,6 +163,7 @@ pub(crate) fn foresee(
 }
 
 struct Foreseen<'t, 'l, 'a> {
+    databases: &'t Databases,
     tables: &'t LockedTables<'l>,
     context: Context,
     sizes: HashMap<(usize, &'a [u8]), Size>,
@@ -296,7 +299,10 @@ impl<'a> Foreseen<'_, '_, 'a> {
                 self.foresight.units += work::looked_at(length);
             }
             Command::Clear { .. } => self.clear(index),
-            Command::ClearAll { .. } => (0..DATABASES).for_each(|index| self.clear(index)),
+            Command::ClearAll { .. } => {
+                let alike = self.databases.alike(self.databases.is_durable_table(index));
+                alike.for_each(|index| self.clear(index));
+            }
             // They change no length and keep no value.
             Command::Length { .. }
             | Command::GetBit { .. }

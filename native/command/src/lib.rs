@@ -28,6 +28,7 @@ mod glob;
 mod keys;
 mod lcs;
 mod lease;
+mod logged;
 mod look_up;
 mod numbers;
 mod page;
@@ -52,6 +53,10 @@ pub use command::*;
 pub use databases::{DATABASES, Databases};
 pub use execute::{VALUE_BYTES_MAX, execute, execute_on, prefetch};
 pub use glob::{Glob, glob};
+pub use logged::{
+    LoggedBatch, admit_logged_batch, decode_batch, encode_batch, execute_logged_batch,
+    execute_logged_batch_on, is_batch_logged, is_logged,
+};
 pub use look_up::{Place, look_up, take};
 pub use numbers::parse_signed;
 pub use plan::Batch;
@@ -61,6 +66,6 @@ pub use tape::{NullReply, Player, Status, Tape};
 pub use todana_table::PREFETCH_KEYS_MAX;
 pub use todana_table::{Bound, KeyRange};
 pub use transaction::{Check, KeyState, Transaction, Uncommitted, Write, commit, look_up_state};
-pub use watch::{Watch, watch};
+pub use watch::{LoggedSeen, LoggedWatch, Watch, watch};
 pub use wire::{Malformed, Scratch};
 pub use work::BATCH_UNITS_MAX;

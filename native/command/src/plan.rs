@@ -2,7 +2,7 @@
 
 use crate::databases::{DATABASES, DatabaseMap, LockedTables};
 use crate::scope::{Across, Scope, is_due};
-use crate::watch::Watch;
+use crate::watch::{LoggedWatch, Watch};
 use crate::{Command, Databases};
 use todana_table::Keyspace;
 
@@ -56,7 +56,12 @@ pub(crate) struct Plan<'a> {
 }
 
 impl<'a> Plan<'a> {
-    pub(crate) fn of(batch: &Batch<'a>, mut map: DatabaseMap, now_ms: u64) -> Plan<'a> {
+    pub(crate) fn of(
+        batch: &Batch<'a>,
+        databases: &Databases,
+        mut map: DatabaseMap,
+        now_ms: u64,
+    ) -> Plan<'a> {
         let mut needs: [Need<'_>; DATABASES] = Default::default();
         for watch in batch.watches {
             if let Some(index) = map.index(watch.database) {
@@ -65,7 +70,7 @@ impl<'a> Plan<'a> {
         }
         for (database, command) in batch.commands {
             let scope = command.scope();
-            map = scope.map_after(map);
+            map = scope.map_after(map, databases);
             let Some(index) = map.index(*database) else { continue };
             match scope {
                 Scope::Key(key) => needs[index].add_key(key),
@@ -83,13 +88,25 @@ impl<'a> Plan<'a> {
                         needs[index].add_emptiness();
                     }
                     Across::ClearAll { at_ms } if is_due(at_ms, now_ms) => {
-                        needs.iter_mut().for_each(Need::add_emptiness);
+                        let alike = databases.alike(databases.is_durable_table(index));
+                        alike.for_each(|index| needs[index].add_emptiness());
                     }
                     Across::Clear { .. } | Across::ClearAll { .. } | Across::Swap { .. } => {}
                 },
             }
         }
         Plan { needs, map }
+    }
+
+    /// Adds the keys that a logged batch watches: in the table that the database is now, and in the
+    /// one that it was.
+    pub(crate) fn add_watches(&mut self, watches: &[LoggedWatch<'a>], map: DatabaseMap) {
+        for watch in watches {
+            let now = map.index(watch.database);
+            let before = Some(watch.table).filter(|table| *table < DATABASES && now.is_some());
+            let tables = now.into_iter().chain(before.filter(|_| before != now));
+            tables.for_each(|index| self.needs[index].add_key(watch.key));
+        }
     }
 
     /// Takes the locks, table by table.

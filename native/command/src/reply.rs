@@ -96,6 +96,8 @@ pub enum Error {
     ReplyTooLarge,
     /// The command would have to visit more keys than a batch may.
     TooManyKeys,
+    /// The command concerns a durable database and one that is not.
+    DifferentDurability,
 }
 
 /// One matching span pair of LCS.

@@ -4,7 +4,7 @@
 mod tests;
 
 use crate::Command;
-use crate::databases::DatabaseMap;
+use crate::databases::{DatabaseMap, Databases};
 use crate::keys::Transfer;
 
 /// The records that a command concerns, which decides what is locked for it.
@@ -107,10 +107,10 @@ impl<'a> Scope<'a> {
     }
 
     /// The map of the databases after the command.
-    pub(crate) fn map_after(self, map: DatabaseMap) -> DatabaseMap {
+    pub(crate) fn map_after(self, map: DatabaseMap, databases: &Databases) -> DatabaseMap {
         match self {
             Scope::Databases(Across::Swap { first, second }) => {
-                map.swapped(first, second).unwrap_or(map)
+                databases.swapped(map, first, second).unwrap_or(map)
             }
             _ => map,
         }

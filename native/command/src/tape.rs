@@ -181,10 +181,12 @@ enums! {
         9 NotOrdered {}
         10 ReplyTooLarge {}
         11 TooManyKeys {}
+        12 DifferentDurability {}
     }
     Inadmissible {
         0 TooMuchWork {}
         1 Full {}
+        2 DifferentDurability {}
     }
     Status {
         0 Done {}

@@ -67,7 +67,7 @@ pub(crate) fn looked_at(bytes: usize) -> u64 {
 
 /// The units of a batch, without those that depend on the lengths of values.
 pub(crate) fn units_of(batch: &Batch<'_>, databases: &Databases, mut map: DatabaseMap) -> u64 {
-    let used = used(batch, map);
+    let used = used(batch, databases, map);
     let clear = |index: usize| {
         let table = &databases.tables()[index];
         let is_empty = !used[index] && table.is_empty();
@@ -76,7 +76,7 @@ pub(crate) fn units_of(batch: &Batch<'_>, databases: &Databases, mut map: Databa
     let mut units = batch.other_units.saturating_add(batch.watches.len() as u64 * WATCH_UNITS);
     for (database, command) in batch.commands {
         let scope = command.scope();
-        map = scope.map_after(map);
+        map = scope.map_after(map, databases);
         let index = map.index(*database);
         units = units.saturating_add(match scope {
             Scope::Databases(Across::ClearAll { .. }) => (0..DATABASES).map(clear).sum(),
@@ -94,7 +94,7 @@ pub(crate) fn units_of_transaction(checks: usize, writes: usize) -> u64 {
 
 /// The tables in which a batch watches a key or does anything except a clear. Such a table may be
 /// empty before the batch and have records when the batch clears it.
-fn used(batch: &Batch<'_>, mut map: DatabaseMap) -> [bool; DATABASES] {
+fn used(batch: &Batch<'_>, databases: &Databases, mut map: DatabaseMap) -> [bool; DATABASES] {
     let mut used = [false; DATABASES];
     let mut note = |index: Option<usize>| {
         if let Some(index) = index {
@@ -104,7 +104,7 @@ fn used(batch: &Batch<'_>, mut map: DatabaseMap) -> [bool; DATABASES] {
     batch.watches.iter().for_each(|watch| note(map.index(watch.database)));
     for (database, command) in batch.commands {
         let scope = command.scope();
-        map = scope.map_after(map);
+        map = scope.map_after(map, databases);
         match scope {
             Scope::Key(_) | Scope::Keys(_) | Scope::Database => note(map.index(*database)),
             Scope::Databases(Across::Transfer(_, other)) => {

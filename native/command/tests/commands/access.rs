@@ -4,27 +4,36 @@ use crate::dice::{Dice, KEYS, VARIANTS};
 use crate::recorder::{Recorder, Store};
 use proptest::prelude::*;
 use todana_command::{
-    Access, Command, Condition, DATABASES, Expires, LeaseOptions, Set, execute, execute_lease_read,
+    Access, Command, Condition, DATABASES, Databases, Expires, LeaseOptions, Set, execute,
+    execute_lease_read,
 };
 use todana_table::{Keyspace, Table};
 
 /// All that is durable of a record.
-type State = (Vec<u8>, Vec<u8>, u32, Option<u64>, u64, Option<(bool, bool)>);
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct State {
+    key: Vec<u8>,
+    value: Vec<u8>,
+    flags: u32,
+    expires_at_ms: Option<u64>,
+    pub(crate) version: u64,
+    /// Whether it is stale, and whether a reader has won.
+    marks: Option<(bool, bool)>,
+}
 
 /// All that is durable of a table.
-fn state(table: &Table, now_ms: u64) -> (u64, Vec<State>) {
+pub(crate) fn state(table: &Table, now_ms: u64) -> (u64, Vec<State>) {
     let (mut states, mut cursor) = (Vec::new(), 0);
     loop {
         cursor = table.scan(cursor, 1_000, now_ms, |entry| {
-            let access = entry.meta().access.map(|access| (access.stale, access.won));
-            states.push((
-                entry.key().to_vec(),
-                entry.value().to_vec(),
-                entry.flags(),
-                entry.expires_at_ms(),
-                entry.version(),
-                access,
-            ));
+            states.push(State {
+                key: entry.key().to_vec(),
+                value: entry.value().to_vec(),
+                flags: entry.flags(),
+                expires_at_ms: entry.expires_at_ms(),
+                version: entry.version(),
+                marks: entry.meta().access.map(|access| (access.stale, access.won)),
+            });
         });
         if cursor == 0 {
             states.sort();
@@ -33,8 +42,8 @@ fn state(table: &Table, now_ms: u64) -> (u64, Vec<State>) {
     }
 }
 
-fn states(store: &Store) -> Vec<(u64, Vec<State>)> {
-    store.databases.tables().iter().map(|table| state(table, store.now_ms)).collect()
+pub(crate) fn states(databases: &Databases, now_ms: u64) -> Vec<(u64, Vec<State>)> {
+    databases.tables().iter().map(|table| state(table, now_ms)).collect()
 }
 
 /// Random records, from random writes.
@@ -64,7 +73,7 @@ proptest! {
         let (mut store, mut dice) = (filled(seed), Dice(!seed));
         for &variant in VARIANTS {
             let command = dice.command(variant);
-            let before = states(&store);
+            let before = states(&store.databases, store.now_ms);
             match command.access() {
                 Access::Read | Access::Walk => {
                     store.all_in(dice.below(DATABASES), command.clone());
@@ -76,7 +85,7 @@ proptest! {
                 }
                 Access::Write | Access::Sweep => continue,
             }
-            prop_assert_eq!(states(&store), before, "{:?}", command);
+            prop_assert_eq!(states(&store.databases, store.now_ms), before, "{:?}", command);
         }
     }
 
@@ -87,7 +96,7 @@ proptest! {
         let (databases, context) = (&store.databases, store.context());
         let [mut read, mut executed] = [Recorder::default(), Recorder::default()];
         let is_read = execute_lease_read(databases, 0, &command, context, &mut read);
-        let before = states(&store);
+        let before = states(&store.databases, store.now_ms);
         execute(databases, 0, &command, context, &mut executed);
         if is_read {
             // The first read counts as an access.
@@ -99,7 +108,7 @@ proptest! {
             read.answers.iter_mut().for_each(again);
             executed.answers.iter_mut().for_each(again);
             prop_assert_eq!(read.answers, executed.answers);
-            prop_assert_eq!(states(&store), before);
+            prop_assert_eq!(states(&store.databases, store.now_ms), before);
         } else {
             prop_assert_eq!(read.answers, vec![]);
         }

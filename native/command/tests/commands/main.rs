@@ -11,6 +11,7 @@ mod dice;
 mod encode;
 mod keys;
 mod lease;
+mod logged;
 mod model;
 mod numbers;
 mod pairs;

@@ -142,6 +142,16 @@ impl Store {
         Store { databases, now_ms: 1_000_000, value_bytes_max: 1 << 20, version: 0 }
     }
 
+    /// Databases whose records change only by a log, in these numbers; the others are in memory.
+    pub(crate) fn durable(numbers: impl Fn(usize) -> bool) -> Store {
+        let table = |number| {
+            let durable = numbers(number);
+            let options = todana_table::Options { shards: Some(64), durable, ..Default::default() };
+            std::sync::Arc::new(todana_table::Table::new(options))
+        };
+        Store { databases: Databases::new(std::array::from_fn(table)), ..Store::new() }
+    }
+
     /// Databases that are full with `records` records each, and refuse more.
     pub(crate) fn with_room_for(records: u64) -> Store {
         use todana_table::{Limits, Options, WhenFull};

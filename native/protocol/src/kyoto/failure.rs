@@ -91,7 +91,8 @@ impl From<Error> for Failure {
             | Error::NotAFloat
             | Error::Overflow
             | Error::NotFinite
-            | Error::SameObject => Failure::INCONSISTENT,
+            | Error::SameObject
+            | Error::DifferentDurability => Failure::INCONSISTENT,
         }
     }
 }

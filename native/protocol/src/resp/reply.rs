@@ -181,6 +181,9 @@ impl Reply for Encoder<'_> {
             }
             Error::ReplyTooLarge => "ERR too many keys for one reply, use SCAN",
             Error::TooManyKeys => "ERR too many keys are passed over to do this within EXEC",
+            Error::DifferentDurability => {
+                "ERR one of the databases is durable and the other is not"
+            }
         };
         Encoder::error(self, text);
     }

@@ -322,6 +322,9 @@ fn aborted(why: Inadmissible) -> Failure {
     let reason = match why {
         Inadmissible::Full => FULL,
         Inadmissible::TooMuchWork => "the commands are too much work for one step",
+        Inadmissible::DifferentDurability => {
+            "the commands concern databases that are durable and others that are not"
+        }
     };
     format!("EXECABORT Transaction discarded because of: {reason}").into()
 }

@@ -1,0 +1,242 @@
+//! Batches in the log of durable databases.
+//!
+//! A client's batch (EXEC, an Erlang transaction) is admitted where the client is connected, and
+//! becomes one record of the log. Every replica executes it when it applies the record, and must
+//! come to the same result. So a watch is logged as what the log itself determines: the version of
+//! a present key; for an absent key, a version of the table after which it must not have been
+//! created.
+//!
+//! ```text
+//!  batch     format 1 | list of watches | list of commands
+//!  watch     database | table | key | seen
+//!  seen      0 and a version: it has this version
+//!            1 and a version: it is absent, and was not created since this version of the table
+//!            2: it is absent
+//!  command   database | as `Command::encode` makes it, without its format byte
+//! ```
+//!
+//! Numbers, lists and bytes are those of `encode.rs`.
+
+use crate::access::Access;
+use crate::batch::{self, Inadmissible};
+use crate::databases::DATABASES;
+use crate::dispatch::dispatch;
+use crate::scope::Scope;
+use crate::tape::Status;
+use crate::transaction::{KeyState, Transaction, Uncommitted};
+use crate::watch::{LoggedSeen, LoggedWatch};
+use crate::wire::{Input, Malformed, Put, Scratch, Take};
+use crate::work::{self, BATCH_UNITS_MAX};
+use crate::{Batch, Command, Condition, Context, Databases, Error, Reply, Set};
+use todana_table::Table;
+
+/// The first byte of every encoded batch.
+const FORMAT: u8 = 1;
+
+/// The fewest bytes of a command in a batch: database, variant.
+const COMMAND_BYTES_MIN: usize = 2;
+
+/// Appends a batch.
+pub fn encode_batch(
+    out: &mut Vec<u8>,
+    watches: &[LoggedWatch<'_>],
+    commands: &[(usize, Command<'_>)],
+) {
+    out.push(FORMAT);
+    watches.len().put(out);
+    watches.iter().for_each(|watch| watch.put(out));
+    commands.len().put(out);
+    for (database, command) in commands {
+        database.put(out);
+        command.put(out);
+    }
+}
+
+/// A batch from the log.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LoggedBatch<'a> {
+    /// Keys that must be what they were.
+    pub watches: Vec<LoggedWatch<'a>>,
+    /// Database number and command, in order.
+    pub commands: Vec<(usize, Command<'a>)>,
+}
+
+/// The batch that the bytes are. It borrows from both arguments. `scratch` is emptied first.
+///
+/// Arbitrary bytes yield a batch or [`Malformed`]. A batch takes at most a hundred times the memory
+/// of its bytes.
+pub fn decode_batch<'b: 's, 's>(
+    bytes: &'b [u8],
+    scratch: &'s mut Vec<Scratch<'b>>,
+) -> Result<LoggedBatch<'s>, Malformed> {
+    let mut input = Input { rest: bytes, scratch: None };
+    if input.byte()? != FORMAT {
+        return Err(Malformed);
+    }
+    let mut watches = Vec::new();
+    for _ in 0..usize::take(&mut input)? {
+        watches.push(LoggedWatch::take(&mut input)?);
+    }
+    let count = usize::take(&mut input)?;
+    if count > input.rest.len() / COMMAND_BYTES_MIN {
+        return Err(Malformed);
+    }
+    scratch.clear();
+    scratch.resize_with(count, Scratch::default);
+    let mut rest = input.rest;
+    let mut commands = Vec::with_capacity(count);
+    for scratch in scratch {
+        let mut input = Input { rest, scratch: Some(scratch) };
+        commands.push((usize::take(&mut input)?, Command::take(&mut input)?));
+        rest = input.rest;
+    }
+    if rest.is_empty() { Ok(LoggedBatch { watches, commands }) } else { Err(Malformed) }
+}
+
+/// Whether a command, executed on this database, changes records of durable databases, so that it
+/// has to go through the log. A command of class [`Access::Lease`] may turn out to change nothing.
+/// An error for a command across databases of which only one is durable.
+///
+/// [`Command::ClearAll`] concerns the databases of the same durability as this one. If there are
+/// others ([`Databases::are_mixed`]), a server executes it on one of each.
+pub fn is_logged(
+    databases: &Databases,
+    database: usize,
+    command: &Command<'_>,
+) -> Result<bool, Error> {
+    let concerns = match *command {
+        Command::Swap { first, second } => [first, second],
+        Command::Copy { database: Some(other), .. } | Command::Move { database: other, .. } => {
+            [database, other]
+        }
+        _ => [database; 2],
+    };
+    let [first, second] = concerns.map(|number| databases.is_durable(number));
+    if first != second && concerns.iter().all(|number| *number < DATABASES) {
+        return Err(Error::DifferentDurability);
+    }
+    Ok((first || second) && writes(command))
+}
+
+fn writes(command: &Command<'_>) -> bool {
+    match command.access() {
+        Access::Write | Access::Lease => true,
+        // A server does not log the sweep: the log has its own.
+        Access::Read | Access::Walk | Access::Sweep => false,
+    }
+}
+
+/// Whether a batch changes records of durable databases, so that it has to go through the log. Such
+/// a batch must not concern other databases, whose records the log does not know.
+pub fn is_batch_logged(databases: &Databases, batch: &Batch<'_>) -> Result<bool, Inadmissible> {
+    let is_logged = |(database, command): &(usize, Command<'_>)| {
+        // A command across databases of both kinds fails when it is executed.
+        is_logged(databases, *database, command).unwrap_or(false)
+    };
+    if !batch.commands.iter().any(is_logged) {
+        return Ok(false);
+    }
+    let is_other = |number: usize| number < DATABASES && !databases.is_durable(number);
+    let concerns_others = |(database, command): &(usize, Command<'_>)| match *command {
+        Command::Swap { first, second } => is_other(first) && is_other(second),
+        Command::ClearAll { .. } => databases.are_mixed(),
+        _ => is_other(*database),
+    };
+    if batch.watches.iter().any(|watch| is_other(watch.database))
+        || batch.commands.iter().any(concerns_others)
+    {
+        return Err(Inadmissible::DifferentDurability);
+    }
+    Ok(true)
+}
+
+/// Admits or refuses a batch that is to be logged: its work is limited as that of
+/// [`execute_batch`](crate::execute_batch). Where it is executed, nothing is refused any more.
+pub fn admit_logged_batch(
+    databases: &Databases,
+    batch: &Batch<'_>,
+    context: Context,
+) -> Result<(), Inadmissible> {
+    batch::admit_batch(databases, batch, context)
+}
+
+/// Executes a batch from the log on the numbered databases. Calls `each` before each command's
+/// reply, with its index. Either [`Status::Done`], or [`Status::WatchFailed`] without any effect.
+pub fn execute_logged_batch<R: Reply>(
+    databases: &Databases,
+    batch: &LoggedBatch<'_>,
+    context: Context,
+    reply: &mut R,
+    each: impl FnMut(&mut R, usize),
+) -> Status {
+    let LoggedBatch { watches, commands } = batch;
+    match batch::execute_admitted(databases, commands, watches, context, reply, each) {
+        true => Status::Done,
+        false => Status::WatchFailed,
+    }
+}
+
+/// The same on a table that is not a numbered database: it is database 0 of the batch. Commands
+/// that need more than keys of this table reply `error(NoSuchDatabase)`.
+pub fn execute_logged_batch_on<R: Reply>(
+    table: &Table,
+    batch: &LoggedBatch<'_>,
+    context: Context,
+    reply: &mut R,
+    mut each: impl FnMut(&mut R, usize),
+) -> Status {
+    let LoggedBatch { watches, commands } = batch;
+    let mut keys: Vec<&[u8]> = watches.iter().map(|watch| watch.key).collect();
+    commands.iter().for_each(|(_, command)| command.scope().each_key(|key| keys.push(key)));
+    let locked = table.lock(keys, context.now_ms);
+    let here = Some(&locked);
+    let hold = |watch: &LoggedWatch<'_>| {
+        let then = here.filter(|_| watch.table == 0);
+        watch.database == 0 && watch.holds_in(here, then, 0, context.now_ms)
+    };
+    if !watches.iter().all(hold) {
+        return Status::WatchFailed;
+    }
+    for (index, (database, command)) in commands.iter().enumerate() {
+        each(reply, index);
+        match command.scope() {
+            Scope::Key(_) | Scope::Keys(_) if *database == 0 => {
+                dispatch(&locked, command, context, reply);
+            }
+            _ => reply.error(Error::NoSuchDatabase),
+        }
+    }
+    Status::Done
+}
+
+impl<'a> Transaction<'a> {
+    /// The transaction as a batch for the log: [`Status::Done`] means that it was committed,
+    /// [`Status::WatchFailed`] that it conflicts. `database` is 0 for a table that is no database.
+    pub fn logged(&self, database: usize) -> Result<LoggedBatch<'a>, Uncommitted> {
+        let Transaction { checks, writes } = *self;
+        if work::units_of_transaction(checks.len(), writes.len()) > BATCH_UNITS_MAX {
+            return Err(Uncommitted::TooMuchWork);
+        }
+        let watch = |check: &crate::Check<'a>| {
+            let (table, seen) = match check.state {
+                KeyState::Present { table, version } => (table, LoggedSeen::Version(version)),
+                KeyState::Absent => (0, LoggedSeen::Absent),
+            };
+            LoggedWatch { database, table, key: check.key, seen }
+        };
+        let command = |write: &crate::Write<'a>| {
+            let key = write.key;
+            let command = match write.put {
+                Some((value, flags, expires)) => {
+                    Command::Set(Set { flags, expires, ..Set::new(key, value) })
+                }
+                None => Command::DeleteIf { key, condition: Condition::Always },
+            };
+            (database, command)
+        };
+        Ok(LoggedBatch {
+            watches: checks.iter().map(watch).collect(),
+            commands: writes.iter().map(command).collect(),
+        })
+    }
+}
