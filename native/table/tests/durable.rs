@@ -141,10 +141,11 @@ fn due_shards_are_found_in_parts_and_collected() {
     }
     assert_eq!((removed, table.len(), table.due_shards(u64::MAX, 0, 100)), (500, 500, None));
     assert!((5..=10).contains(&ranges), "{ranges}");
-    // One shard at least.
-    put_until(&table, b"k", Some(NOW_MS));
-    let shards = table.due_shards(NOW_MS, 0, 0).expect("a shard");
-    assert_eq!((shards.len(), table.collect(shards, NOW_MS)), (1, 1));
+    // One shard at least, and all of it.
+    let table = durable(1);
+    (0..1_000u32).for_each(|key| assert!(put_until(&table, &key.to_le_bytes(), Some(NOW_MS)) > 0));
+    assert_eq!(table.due_shards(NOW_MS, 0, 0), Some(0..1));
+    assert_eq!(table.collect(0..1, NOW_MS), 1_000);
 }
 
 #[test]
