@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use todana_command::{
     Access, Command, Context, Databases, Error, NullReply, Refusal, Reply, Scratch, Status, Tape,
-    execute, execute_on,
+    decode_batch, execute, execute_logged_batch, execute_logged_batch_on, execute_on,
 };
 use todana_table::{Keyspace, Table};
 
@@ -257,9 +257,26 @@ impl Running {
     }
 }
 
+/// Receives the replies to a record.
+trait Recorder: Reply {
+    /// The next command of a batch.
+    fn next_command(&mut self);
+}
+
+impl Recorder for Tape {
+    fn next_command(&mut self) {
+        Tape::next_command(self);
+    }
+}
+
+impl Recorder for NullReply {
+    #[inline(always)]
+    fn next_command(&mut self) {}
+}
+
 /// Receives the replies to the records of an entry.
 trait Replies {
-    type Reply: Reply;
+    type Reply: Recorder;
     fn reply(&mut self) -> &mut Self::Reply;
     /// Whether reads are executed.
     const READS: bool;
@@ -381,7 +398,7 @@ fn run<R: Replies>(
 impl Execution<'_> {
     /// Executes a record. `None` if its bytes are broken.
     #[inline]
-    fn execute<'b, R: Reply>(
+    fn execute<'b, R: Recorder>(
         &mut self,
         record: &Record<'b>,
         scratch: &mut Scratch<'b>,
@@ -396,7 +413,7 @@ impl Execution<'_> {
                 }
                 self.command(record.home, &command, reply);
             }
-            Kind::Batch => return None,
+            Kind::Batch => return self.batch(record, reply),
             Kind::CreateTable => {
                 let (name, options) = create_table_of(record.body)?;
                 match self.tables.create(name, &options, self.around.seed) {
@@ -437,6 +454,22 @@ impl Execution<'_> {
             Some(table) => execute_on(table.table(), command, self.context, reply),
             None => reply.error(Error::NoSuchDatabase),
         }
+    }
+
+    /// Executes a batch, with all its locks held.
+    fn batch<R: Recorder>(&self, record: &Record<'_>, reply: &mut R) -> Option<Status> {
+        let mut scratch = Vec::new();
+        let batch = decode_batch(record.body, &mut scratch).ok()?;
+        let (databases, context) = (self.around.databases, self.context);
+        let each = |reply: &mut R, _| reply.next_command();
+        if record.home < FIRST_TABLE_HOME {
+            return Some(execute_logged_batch(databases, &batch, context, reply, each));
+        }
+        let Some(table) = self.tables.by_id(record.home) else {
+            reply.error(Error::NoSuchDatabase);
+            return Some(Status::Done);
+        };
+        Some(execute_logged_batch_on(table.table(), &batch, context, reply, each))
     }
 
     fn table(&self, home: u64) -> Option<&Table> {

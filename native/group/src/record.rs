@@ -28,7 +28,7 @@
 //! length comes first, a replica skips the reads of other nodes undecoded, and a record whose body
 //! is broken does not hide those behind it.
 
-use todana_command::Command;
+use todana_command::{Command, LoggedWatch, encode_batch};
 use todana_table::{Comparison, KeyOrder};
 
 use crate::wire::{Input, put_bytes, put_varint};
@@ -82,6 +82,19 @@ pub struct TableOptions<'a> {
 /// Appends a command. Its reply is what [`execute`](todana_command::execute) replies.
 pub fn put_command(out: &mut Vec<u8>, home: u64, command: &Command<'_>) {
     put(out, Kind::Command, home, |out| command.encode(out));
+}
+
+/// Appends a batch that was admitted: all its commands are one step, which runs if the watches
+/// hold. With a named table as home, that table is database 0 of the batch. Otherwise the batch
+/// names its databases itself. The replies are those of its commands; the record ends with
+/// `Status::WatchFailed` if a watch fails.
+pub fn put_batch(
+    out: &mut Vec<u8>,
+    home: u64,
+    watches: &[LoggedWatch<'_>],
+    commands: &[(usize, Command<'_>)],
+) {
+    put(out, Kind::Batch, home, |out| encode_batch(out, watches, commands));
 }
 
 /// Appends a command that only reads (`Access::Read`). It sees the writes before it.

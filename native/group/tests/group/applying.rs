@@ -1,6 +1,8 @@
 //! What applying an entry does, whatever the entry is.
 
-use todana_command::{Command, Condition, Error, Expires, Refusal, Status};
+use todana_command::{
+    Command, Condition, Error, Expires, LoggedSeen, LoggedWatch, Refusal, Set, Status,
+};
 use todana_group::record::{self, TableOptions};
 use todana_group::{Applied, Group, Newer};
 use todana_table::KeyOrder;
@@ -207,4 +209,46 @@ fn conditions_see_the_state_at_their_place_in_the_log() {
         done(&[Call::Refused(Refusal::VersionDiffers)]),
     ];
     assert_eq!(harness.commit(records, 3), expected);
+}
+
+#[test]
+fn a_batch_is_one_step_if_its_watches_hold() {
+    let mut harness = Harness::new();
+    let set = |value| (0, Command::Set(Set::new(b"b", value)));
+    let get = || (0, Command::Get { key: b"b" });
+    let watch = |key, seen| LoggedWatch { database: 0, table: 0, key, seen };
+    let mut records = set_a(b"1");
+    let holds = [
+        watch(&b"a"[..], LoggedSeen::Version(1)),
+        watch(b"b", LoggedSeen::AbsentSince(0)),
+        watch(b"c", LoggedSeen::Absent),
+    ];
+    record::put_batch(&mut records, 0, &holds, &[set(b"2"), get()]);
+    record::put_batch(&mut records, 0, &holds, &[set(b"3"), get()]);
+    let expected = [
+        done(&[Call::Stored(1)]),
+        done(&[Call::Stored(2), Call::Value(b"2".to_vec())]),
+        (Vec::new(), Status::WatchFailed),
+    ];
+    assert_eq!(harness.commit(records, 3), expected);
+
+    let mut records = Vec::new();
+    record::put_create_table(&mut records, b"named", &TableOptions::default());
+    record::put_batch(&mut records, 16, &[watch(b"a", LoggedSeen::Absent)], &[set(b"4")]);
+    record::put_batch(&mut records, 16, &[watch(b"b", LoggedSeen::Absent)], &[set(b"5")]);
+    record::put_batch(&mut records, 99, &[], &[set(b"6")]);
+    let expected = [
+        done(&[Call::Integer(16)]),
+        done(&[Call::Stored(1)]),
+        (Vec::new(), Status::WatchFailed),
+        done(&[Call::Error(Error::NoSuchDatabase)]),
+    ];
+    assert_eq!(harness.commit(records, 4), expected);
+    let named = harness.group.table(b"named").expect("it exists");
+    assert_eq!(value(named.table(), b"b"), Some(b"4".to_vec()));
+    assert_eq!(harness.value(b"b"), Some(b"2".to_vec()));
+}
+
+fn set_a(value: &[u8]) -> Vec<u8> {
+    set(0, b"a", value)
 }
