@@ -33,7 +33,7 @@
 #define TRACE_DESCRIPTOR_MIN 700
 #define PARTS_MAX 1000
 
-enum kind { OPENED = 1, WRITTEN, SYNC_BEGINS, SYNC_ENDS, RENAMED, UNLINKED, MADE, REMOVED, TRUNCATED, ALLOCATED, MAPPED, LINKED };
+enum kind { OPENED = 1, WRITTEN, SYNC_BEGINS, SYNC_ENDS, RENAMED, UNLINKED, MADE, REMOVED, TRUNCATED, ALLOCATED, MAPPED, LINKED, SYNC_FAILED };
 enum operation { WRITE = 1, SYNC = 2, READ = 4, OPEN = 8, CREATE = 16, RENAME = 32, UNLINK = 64 };
 
 struct record {
@@ -400,8 +400,11 @@ void *mmap(void *address, size_t length, int protection, int flags, int fd, off_
 
 static int synced(int fd, int (*real)(int)) {
     if (!tracked(fd)) return real(fd);
-    if (fails(SYNC, paths[fd], NULL)) return -1;
     uint64_t inode = inode_of(fd);
+    if (fails(SYNC, paths[fd], NULL)) {
+        append(SYNC_FAILED, inode, 0, 0, NULL, NULL, NULL, 0, 0);
+        return -1;
+    }
     append(SYNC_BEGINS, inode, (uint64_t)(uintptr_t)pthread_self(), 0, NULL, NULL, NULL, 0, 0);
     if (delay_us) usleep(delay_us);
     int result = real(fd);

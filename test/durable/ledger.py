@@ -14,7 +14,8 @@ from typing import NamedTuple
 
 # A key longer than this is set anew instead of being appended to.
 VALUE_BYTES_MAX = 2_000
-SHOWN_BYTES_MAX = 120
+SHOWN_BYTES_MAX = 60
+DIFFERENCES_SHOWN = 3
 
 
 class Operation(NamedTuple):
@@ -90,7 +91,8 @@ def difference(expected: dict, found: dict) -> str:
         left, right = expected.get(place), found.get(place)
         if left != right:
             lines.append(f"{place}: expected {shown(left)}, found {shown(right)}")
-    return "; ".join(lines) or "nothing"
+    more = [f"{len(lines) - DIFFERENCES_SHOWN} more records"] if len(lines) > DIFFERENCES_SHOWN else []
+    return "; ".join([*lines[:DIFFERENCES_SHOWN], *more]) or "nothing"
 
 
 def shown(value) -> str:

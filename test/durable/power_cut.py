@@ -9,6 +9,7 @@ The model of the disk is POSIX's, made a little kinder by what every journalling
   the change. Until then the disk may hold the old or the new name.
 - Changes of names reach the disk in their order, and an fsync of a file makes its creation certain too, with the
   directories above it (`own_name`). Journals work like this; POSIX does not demand it, and `--posix` omits it.
+- After a sync that failed, the writes before it are never certain, whatever later syncs of the file report.
 - sync_file_range promises nothing.
 """
 
@@ -23,13 +24,13 @@ from typing import NamedTuple
 
 RECORD = struct.Struct("<IIQQQIHH")
 MAGIC = 0x44534B31
-OPENED, WRITTEN, SYNC_BEGINS, SYNC_ENDS, RENAMED, UNLINKED, MADE, REMOVED, TRUNCATED, ALLOCATED, MAPPED, LINKED = range(1, 13)
+OPENED, WRITTEN, SYNC_BEGINS, SYNC_ENDS, RENAMED, UNLINKED, MADE, REMOVED, TRUNCATED, ALLOCATED, MAPPED, LINKED, SYNC_FAILED = range(1, 14)
 ACKNOWLEDGED = 100
 NAMES = {
     OPENED: "create", WRITTEN: "write", SYNC_BEGINS: "sync begins", SYNC_ENDS: "sync", RENAMED: "rename", UNLINKED: "unlink",
-    MADE: "mkdir", REMOVED: "rmdir", TRUNCATED: "truncate", ALLOCATED: "allocate", LINKED: "link", ACKNOWLEDGED: "acknowledge",
+    MADE: "mkdir", REMOVED: "rmdir", TRUNCATED: "truncate", ALLOCATED: "allocate", LINKED: "link", SYNC_FAILED: "failed sync", ACKNOWLEDGED: "acknowledge",
 }  # fmt: skip
-GROUPS = {WRITTEN: "contents", TRUNCATED: "contents", ALLOCATED: "contents", SYNC_BEGINS: "syncs", SYNC_ENDS: "syncs", ACKNOWLEDGED: "clients"}
+GROUPS = {WRITTEN: "contents", TRUNCATED: "contents", ALLOCATED: "contents", SYNC_BEGINS: "syncs", SYNC_ENDS: "syncs", SYNC_FAILED: "syncs", ACKNOWLEDGED: "clients"}
 KEEP_SIZE = 1
 EXCHANGE = 2
 SECTOR_BYTES = 512
@@ -83,12 +84,17 @@ class File:
         self.inode = inode
         self.certain = bytearray(content)
         self.pending = []  # (number, "write", offset, data) or (number, "size", length)
+        self.doubtful = 0  # The changes up to this event can no longer become certain.
+
+    def give_up(self):
+        """A sync has failed: the system has dropped the changes before it."""
+        self.doubtful = self.pending[-1][0] if self.pending else self.doubtful
 
     def sync(self, begin):
         """A sync that began at this event has ended."""
         kept = []
         for change in self.pending:
-            if change[0] < begin:
+            if self.doubtful < change[0] < begin:
                 apply_change(self.certain, change)
             else:
                 kept.append(change)
@@ -172,6 +178,9 @@ class Disk:
                 self.begun[event.inode, event.offset] = self.number
             case k if k == SYNC_ENDS:
                 self._synced(event)
+            case k if k == SYNC_FAILED:
+                if isinstance(file := self.by_inode.get(event.inode), File):
+                    file.give_up()
             case k if k == MADE:
                 self._made(event)
             case k if k in (UNLINKED, REMOVED):

@@ -1,0 +1,346 @@
+"""A disk that fails costs no acknowledged write, is reported in one sentence, and serves again once it works again."""
+
+from __future__ import annotations
+
+import errno
+import os
+import random
+import re
+import shutil
+import subprocess
+import sys
+import time
+
+import pytest
+
+import crash_loop
+import cut_points
+import disk_faults
+import stores
+import wire
+from disk_faults import Control
+
+LOAD_S = 0.8
+# Longer than write_timeout_ms, so that clients that wait get their answer.
+BROKEN_S = 7.0
+REPAIRED_S = 90.0
+OUTCOME_S = 45.0
+FLIPS_OF_EACH_FILE = 3
+LAST_RECORDS = 20
+FILES_MAX = 60
+pytestmark = pytest.mark.faults
+
+
+class Subject:
+    """A store under the shim, with writers and the control of its disk."""
+
+    def __init__(self, store_class, seed, directory):
+        print(f"disk faults: seed {seed}")
+        self.seed, self.store = seed, store_class(directory / "data")
+        self.control = Control(directory / "faults")
+        self.environment = self.control.environment(self.store.directory)
+        self.random = random.Random(seed)
+        self.writers = [kind(random.Random(f"{seed} {kind.__name__}"), 0) for kind in self.store.writers]
+
+    def start(self):
+        """Starts the store under the shim."""
+        self.store.start(self.environment)
+        self.store.wait_until_serving()
+
+    def load(self, seconds, *, until_stopped=False):
+        """Runs all writers for a while."""
+        for writer in self.writers:
+            writer.start(self.store)
+        time.sleep(seconds)
+        if not until_stopped:
+            for writer in self.writers:
+                writer.stop()
+            self.join()
+
+    def join(self):
+        """Waits for the writers."""
+        for writer in self.writers:
+            writer.stop()
+        for writer in self.writers:
+            writer.join()
+
+    def check(self):
+        """Compares the store with what was acknowledged."""
+        found = self.store.read([place for writer in self.writers for place in writer.places()])
+        for writer in self.writers:
+            places = set(writer.places())
+            writer.ledger.settle({place: value for place, value in found.items() if place in places})
+
+    def prepare(self):
+        """Leaves the directory of a store that was killed under load, and knows its state."""
+        self.start()
+        self.load(LOAD_S, until_stopped=True)
+        self.store.kill()
+        self.join()
+        self.start()
+        self.check()
+        self.load(LOAD_S / 2)
+        self.check()
+        # A damaged record at the very end of a log looks like one that was being written when the power failed, so the
+        # last records are of no client.
+        with wire.Resp(self.store.address("resp")) as connection:
+            for number in range(LAST_RECORDS):
+                assert connection.call("SET", "the end of the log", number) == wire.OK
+        self.store.kill()
+
+    def keep(self, name):
+        """Copies the directory of a failure."""
+        kept = crash_loop.FAULTS / re.sub(r"\W+", "-", f"{name}-{self.seed}")
+        shutil.rmtree(kept, ignore_errors=True)
+        kept.mkdir(parents=True)
+        shutil.copytree(self.store.directory, kept / "data")
+        (kept / "output.txt").write_text("\n---- start ----\n".join("\n".join(lines) for lines in self.store.output))
+        print(f"{name}: kept in {kept}")
+
+
+@pytest.fixture
+def subject(request, store_class, seed, fast_directory):
+    """A store whose disk can be made to fail."""
+    found = Subject(store_class, seed, fast_directory)
+    failed_before = request.session.testsfailed
+    yield found
+    found.control.mend()
+    found.store.clean_up()
+    if request.session.testsfailed > failed_before:
+        found.keep(request.node.name)
+    found.control.close()
+
+
+@pytest.mark.parametrize("fault", disk_faults.RUNNING)
+def test_a_store_survives_a_fault_while_it_runs_and_serves_again_by_itself(subject, fault):
+    subject.start()
+    subject.load(LOAD_S)
+    subject.load(LOAD_S / 2, until_stopped=True)
+    subject.control.fail(**disk_faults.RUNNING[fault])
+    time.sleep(BROKEN_S)
+    subject.join()
+    assert subject.store.is_alive(), subject.store.log()
+    assert isinstance(subject.store.look(), (int, wire.Error)), "a read hangs"
+    subject.control.mend()
+    disk_faults.wait_for_writes(subject.store, REPAIRED_S)
+    print(f"{fault}: {subject.control.hits} calls failed; clients heard {sorted({str(w.last_word) for w in subject.writers})}")
+    subject.check()
+    subject.load(LOAD_S)
+    subject.store.kill()
+    subject.start()
+    subject.check()
+
+
+def test_nothing_is_acknowledged_from_a_file_whose_sync_failed(store_class, seed, fast_directory):
+    """The system drops what it could not write, so a later sync of the same file proves nothing."""
+    print(f"failed sync: seed {seed}")
+    store = store_class(fast_directory / "data")
+    recorder = cut_points.Recorder(store, seed, fast_directory)
+    control = Control(fast_directory / "faults")
+    recorder.environment |= control.environment(store.directory)
+    recorder.start()
+    recorder.load(LOAD_S)
+    control.fail(disk_faults.SYNC, errno.EIO, times=1, pattern=".wal" if store.kind == "todana" else "")
+    time.sleep(BROKEN_S)
+    recorder.join()
+    hits = control.hits
+    control.mend()
+    assert hits == 1
+    disk_faults.wait_for_writes(store, REPAIRED_S)
+    for writer in recorder.writers:
+        # What a client could not know is settled; the units stay, because the cuts need them all.
+        if len(writer.ledger.units) == writer.ledger.acknowledged:
+            writer.start(store)
+    time.sleep(LOAD_S)
+    store.kill()
+    recorder.join()
+    cutter = cut_points.Cutter(recorder.finish(), store_class, seed, fast_directory, "cut-failed-sync")
+    print(cutter.run(100))
+
+
+@pytest.mark.parametrize("fault", disk_faults.STARTING)
+def test_a_fault_at_the_start_is_reported_and_forgotten(subject, fault):
+    subject.prepare()
+    for pattern in ("", *sorted({path.suffix or path.name for path in disk_faults.damageable(subject.store.directory)})):
+        subject.control.fail(pattern=pattern, **disk_faults.STARTING[fault])
+        subject.store.start(subject.environment)
+        how, words = disk_faults.outcome(subject.store, OUTCOME_S)
+        print(f"{fault} of *{pattern}: {how}: {words.splitlines()[-1] if words else ''} ({subject.control.hits} calls failed)")
+        if how == "serving":
+            subject.check()
+        assert how != "silent", f"{fault} of *{pattern}: neither serves nor says why not: {words}"
+        if how == "ended":
+            assert disk_faults.is_clear(words), f"{fault} of *{pattern}: not one clear sentence:\n{words}"
+        subject.store.kill()
+        subject.control.mend()
+    subject.start()
+    subject.check()
+
+
+def test_a_flipped_bit_is_found_or_harmless(subject, fast_directory):
+    subject.prepare()
+    intact, files = fast_directory / "intact", disk_faults.damageable(subject.store.directory)
+    shutil.copytree(subject.store.directory, intact)
+    chosen = [path for path in files for _ in range(FLIPS_OF_EACH_FILE)]
+    if len(chosen) > FILES_MAX * FLIPS_OF_EACH_FILE:
+        chosen = subject.random.sample(chosen, FILES_MAX * FLIPS_OF_EACH_FILE)
+    found = {"serving": 0, "ended": 0, "refusing": 0}
+    unclear = []
+    for path in chosen:
+        shutil.rmtree(subject.store.directory)
+        shutil.copytree(intact, subject.store.directory)
+        offset = disk_faults.flip(path, subject.random)
+        name = path.relative_to(subject.store.directory)
+        subject.store.start()
+        how, words = disk_faults.outcome(subject.store, OUTCOME_S)
+        assert how != "silent", f"{name} at {offset}: {words}"
+        found[how] += 1
+        if how == "serving":
+            state = {writer.name: dict(writer.ledger.state) for writer in subject.writers}
+            try:
+                subject.check()
+            except AssertionError as wrong:
+                raise AssertionError(f"a bit flipped in {name} at {offset} is served as if nothing was wrong: {wrong}") from None
+            assert state == {writer.name: writer.ledger.state for writer in subject.writers}
+        elif how == "ended" and not disk_faults.is_clear(words):
+            unclear.append(f"{name} at {offset}: {words[-800:]}")
+        subject.store.kill()
+    print(f"{len(chosen)} flipped bits in {len(files)} files: {found}")
+    assert not unclear, "\n".join([f"{len(unclear)} times not one clear sentence, such as", *unclear[:3]])
+
+
+def test_a_torn_tail_is_cut_off(subject, fast_directory):
+    subject.prepare()
+    logs = [path for path in disk_faults.damageable(subject.store.directory) if path.suffix in (".wal", ".aof")]
+    if subject.store.kind == "toy":
+        logs = sorted(subject.store.directory.glob("log-*"))
+    newest = max(logs, key=lambda path: path.stat().st_mtime_ns)
+    intact = newest.read_bytes()
+    for length in (1, 3, 17, 100, 5_000):
+        # A copy of earlier bytes looks like a record whose end is missing.
+        newest.write_bytes(intact + intact[5 : 5 + length])
+        subject.start()
+        subject.check()
+        subject.store.kill()
+        newest.write_bytes(intact)
+
+
+def only_todana(store):
+    """Skips what is about Todana's data directory."""
+    if store.kind != "todana":
+        pytest.skip("about Todana's data directory")
+
+
+def test_a_directory_in_use_is_refused_and_its_node_goes_on(subject):
+    only_todana(subject.store)
+    subject.start()
+    second = stores.Todana(subject.store.directory)
+    try:
+        second.start()
+        assert disk_faults.is_clear(words := second.sentence()), words
+        assert "in use" in words or "another" in words, words
+    finally:
+        second.clean_up()
+    subject.load(LOAD_S)
+    subject.check()
+
+
+@pytest.mark.parametrize("damage", ["newer format", "another node", "no node file", "a file instead of a directory"])
+def test_a_directory_that_is_not_this_nodes_is_refused_untouched(subject, damage, fast_directory):
+    only_todana(subject.store)
+    subject.prepare()
+    node = subject.store.directory / "node"
+    original = node.read_bytes()
+    if damage == "newer format":
+        changed = re.sub(rb"(format\D+)(\d+)", lambda m: m[1] + b"%d" % (int(m[2]) + 1), original)
+        assert changed != original, original
+        node.write_bytes(changed)
+    elif damage == "another node":
+        other = stores.Todana(fast_directory / "other")
+        other.start()
+        other.wait_until_serving()
+        other.stop()
+        other.clean_up()
+        node.write_bytes((fast_directory / "other" / "node").read_bytes())
+    elif damage == "no node file":
+        node.unlink()
+    else:
+        shutil.move(subject.store.directory, fast_directory / "moved")
+        subject.store.directory.write_text("not a directory\n")
+    subject.store.start()
+    how, words = disk_faults.outcome(subject.store, OUTCOME_S)
+    print(f"{damage}: {how}: {words}")
+    assert how == "ended" and disk_faults.is_clear(words), (how, words)
+    if damage.startswith("a file"):
+        subject.store.directory.unlink()
+        shutil.move(fast_directory / "moved", subject.store.directory)
+    else:
+        node.write_bytes(original)
+    subject.start()
+    subject.check()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount a file system")
+def test_a_small_file_system_that_fills_up_and_is_freed(store_class, seed, directory):
+    print(f"full file system: seed {seed}")
+    place = directory / "small"
+    place.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=48m", "tmpfs", place], capture_output=True).returncode:
+        pytest.skip("no file system can be mounted here")
+    subject = None
+    try:
+        ballast = place / "ballast"
+        subject = Subject(store_class, seed, place)
+        subject.store.flags += ["--disk-reserve", "1mb"] if subject.store.kind == "todana" else []
+        subject.environment = {}
+        subject.start()
+        subject.load(LOAD_S)
+        subject.load(0.2, until_stopped=True)
+        with ballast.open("wb") as file:
+            try:
+                while True:
+                    os.write(file.fileno(), bytes(1 << 16))
+            except OSError as error:
+                assert error.errno == errno.ENOSPC
+        time.sleep(BROKEN_S)
+        subject.join()
+        print(f"clients heard {sorted({str(w.last_word) for w in subject.writers})}")
+        assert disk_faults.can_write(subject.store) is not True
+        ballast.unlink()
+        disk_faults.wait_for_writes(subject.store, REPAIRED_S)
+        subject.check()
+        subject.load(LOAD_S)
+        subject.store.kill()
+        subject.start()
+        subject.check()
+    finally:
+        if subject:
+            subject.store.clean_up()
+            subject.control.close()
+        subprocess.run(["umount", place], check=True)
+
+
+def run_under_shim(control, root, code):
+    """Runs Python code whose files below a directory can fail."""
+    done = subprocess.run([sys.executable, "-c", code, str(root)], env={**os.environ, **control.environment(root)}, capture_output=True, text=True)
+    return done.stdout.strip() or done.stderr
+
+
+def test_the_shim_makes_calls_fail(tmp_path):
+    control = Control(tmp_path / "faults")
+    root = tmp_path / "root"
+    root.mkdir()
+    write = "import os,sys\nf=os.open(sys.argv[1]+'/a',os.O_CREAT|os.O_WRONLY)\n"
+    attempts = {
+        "os.write(f,b'x')": ({"operations": disk_faults.WRITE, "error": errno.EIO}, "EIO"),
+        "print(os.write(f,b'x'*100));os.write(f,b'y')": ({"operations": disk_faults.WRITE, "error": errno.ENOSPC, "bytes_left": 60}, "60 ENOSPC"),
+        "os.fsync(f)": ({"operations": disk_faults.SYNC, "error": errno.EIO, "pattern": "/a"}, "EIO"),
+        "os.fsync(f);print('synced')": ({"operations": disk_faults.SYNC, "error": errno.EIO, "pattern": "/b"}, "synced"),
+        "open(sys.argv[1]+'/b','w')": ({"operations": disk_faults.CREATE, "error": errno.EROFS, "pattern": "/b"}, "EROFS"),
+        "os.rename(sys.argv[1]+'/a',sys.argv[1]+'/c')": ({"operations": disk_faults.RENAME, "error": errno.EROFS}, "EROFS"),
+    }
+    for code, (fault, expected) in attempts.items():
+        control.fail(**fault)
+        body = f"{write}try:\n {code}\nexcept OSError as e:\n import errno\n print(errno.errorcode[e.errno])"
+        assert " ".join(run_under_shim(control, root, body).split()) == expected, code
+    control.close()
