@@ -45,8 +45,8 @@ class Clock:
 
 
 def test_steps_of_the_clock_lose_nothing(store_class, seed, fast_directory):
-    if store_class.kind == "redis":
-        pytest.skip("libfaketime and jemalloc do not work together")
+    if store_class.kind != "todana":
+        pytest.skip("neither jemalloc nor Python's sleep works with libfaketime")
     print(f"clock: seed {seed}")
     clock = Clock(fast_directory)
     store = store_class(fast_directory / "data")
