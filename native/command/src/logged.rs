@@ -16,6 +16,31 @@
 //! ```
 //!
 //! Numbers, lists and bytes are those of `encode.rs`.
+//!
+//! On a durable database, a command or a batch is a function of the records, of the command and of
+//! the [`Context`], so that a replica that applies the same log has the same records. Other things
+//! that execution might depend on, and why it does not:
+//!
+//! * Clocks: time is `now_ms` of the context, which is the log's. Reads by other clocks hide what
+//!   has expired and change nothing ([`Access`] says which commands these are).
+//! * When a record was read: a lease looks at the marks *stale* and *won* only, and these are part
+//!   of the record. The time of the last read and whether there was one appear in replies, and are
+//!   copied with the record, but decide nothing.
+//! * Limits, budgets and eviction: a durable table has none, so `refuses` is false and `reserve`
+//!   succeeds, whatever the node's memory. A failed allocation ends the process. [`Error::Full`] is
+//!   left for a key that is too long for an ordered table.
+//! * `value_bytes_max` of the context must be the same wherever the log is applied.
+//! * Work: a batch is admitted before it is logged, from sizes that may have changed when it is
+//!   executed. Nothing is refused there; the limit is exceeded by a little at most.
+//! * Spare room behind a value, and whether a value is shared or copied, depend on a table's past
+//!   (a table that was restored has no spare room). They decide how a new value is made, not what
+//!   it is; each write takes one version in any case.
+//! * The reply: a command does the same for any [`Reply`], whether that keeps handles or not. The
+//!   methods of [`Tape`](crate::Tape) and [`NullReply`](crate::NullReply) do not panic.
+//! * Counters: the number of records (`is_empty`, for clears) is exact, because one thread at a
+//!   time applies the log.
+//! * Random numbers: RANDOMKEY has its seed in the command, and only reads. The seed by which a
+//!   table hashes keys is part of its state, since [`Table::created_since`] depends on it.
 
 use crate::access::Access;
 use crate::batch::{self, Inadmissible};

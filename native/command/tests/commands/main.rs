@@ -17,6 +17,7 @@ mod numbers;
 mod pairs;
 mod range;
 mod recorder;
+mod replay;
 mod strings;
 mod sweep;
 mod tape;

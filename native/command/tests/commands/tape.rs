@@ -12,7 +12,7 @@ use todana_table::{Keyspace, Meta, Options, Shared, Table};
 
 /// A call on [`Reply`], with all its arguments.
 #[derive(Clone, Debug, PartialEq)]
-enum Call {
+pub(crate) enum Call {
     Done,
     None,
     Record(Owned),
@@ -40,7 +40,7 @@ enum Call {
 
 /// A record that borrows nothing.
 #[derive(Clone, Debug, PartialEq)]
-struct Owned {
+pub(crate) struct Owned {
     key: Vec<u8>,
     value: Vec<u8>,
     flags: u32,
@@ -61,17 +61,21 @@ impl Owned {
 }
 
 /// Collects all calls.
-struct Collector {
+pub(crate) struct Collector {
     calls: Vec<Call>,
     keeps_bytes_min: usize,
 }
 
 impl Collector {
-    fn new() -> Collector {
+    pub(crate) fn new() -> Collector {
         Collector { calls: Vec::new(), keeps_bytes_min: KEPT_BYTES_MIN }
     }
 
-    fn take(&mut self) -> Vec<Call> {
+    pub(crate) fn push(&mut self, call: Call) {
+        self.calls.push(call);
+    }
+
+    pub(crate) fn take(&mut self) -> Vec<Call> {
         std::mem::take(&mut self.calls)
     }
 }
