@@ -1,0 +1,335 @@
+%% The log of durable databases: restarts, processes that are killed, and the
+%% files without which Ra would forget a log. Each case has its own node and its
+%% own data directory.
+-module(todana_log_SUITE).
+
+-include_lib("stdlib/include/assert.hrl").
+
+-export([all/0, init_per_testcase/2, end_per_testcase/2]).
+-export([
+    records_outlive_the_node/1,
+    records_outlive_kill_9/1,
+    everysec_keeps_records/1,
+    killed_processes_lose_and_double_nothing/1,
+    a_log_that_fails_often_is_started_again/1,
+    a_lost_table_of_names_is_made_again/1,
+    a_lost_configuration_is_reported/1,
+    an_entry_of_a_newer_version_is_not_skipped/1,
+    writes_wait_for_room/1,
+    one_node_at_a_time/1,
+    foreign_directories_are_refused/1
+]).
+%% Called in the peer node
+-export([start/2, await/1, add/2, value/1, load/2, kill/2, refuse/2,
+         kill_names/1]).
+
+all() ->
+    [
+        records_outlive_the_node,
+        records_outlive_kill_9,
+        everysec_keeps_records,
+        killed_processes_lose_and_double_nothing,
+        a_log_that_fails_often_is_started_again,
+        a_lost_table_of_names_is_made_again,
+        a_lost_configuration_is_reported,
+        an_entry_of_a_newer_version_is_not_skipped,
+        writes_wait_for_room,
+        one_node_at_a_time,
+        foreign_directories_are_refused
+    ].
+
+init_per_testcase(Case, Config) ->
+    Directory = filename:join(
+        proplists:get_value(priv_dir, Config), atom_to_list(Case)
+    ),
+    [{directory, Directory} | Config].
+
+end_per_testcase(_Case, _Config) ->
+    ok.
+
+%% ----------------------------------------------------------------- cases ---
+
+records_outlive_the_node(Config) ->
+    Peer = start_peer(Config, #{}),
+    5 = call(Peer, add, [<<"n">>, 5]),
+    7 = call(Peer, add, [<<"n">>, 2]),
+    ok = peer:stop(Peer),
+    Again = start_peer(Config, #{}),
+    ?assertEqual(7, call(Again, value, [<<"n">>])),
+    8 = call(Again, add, [<<"n">>, 1]),
+    peer:stop(Again).
+
+records_outlive_kill_9(Config) ->
+    Peer = start_peer(Config, #{}),
+    Sum = call(Peer, load, [8, 50]),
+    kill_9(Peer),
+    Again = start_peer(Config, #{}),
+    ?assertEqual(Sum, call(Again, value, [<<"n">>])),
+    peer:stop(Again).
+
+%% A killed process leaves what it has written to the operating system.
+everysec_keeps_records(Config) ->
+    Options = #{durability => everysec},
+    Peer = start_peer(Config, Options),
+    Sum = call(Peer, load, [8, 50]),
+    ?assertEqual(ok, peer:call(Peer, todana_group, sync, [])),
+    kill_9(Peer),
+    Again = start_peer(Config, Options),
+    ?assertEqual(Sum, call(Again, value, [<<"n">>])),
+    ok = peer:stop(Again),
+    %% Another durability is no other database.
+    Always = start_peer(Config, #{}),
+    ?assertEqual(Sum, call(Always, value, [<<"n">>])),
+    peer:stop(Always).
+
+%% Eight writers, whose writes are counted as they are acknowledged.
+killed_processes_lose_and_double_nothing(Config) ->
+    Seed = erlang:unique_integer([positive]) * 7919 +
+        erlang:system_time(second),
+    ct:pal("seed ~b", [Seed]),
+    Peer = start_peer(Config, #{snapshot_log_bytes => 20_000}),
+    Sum = call(Peer, kill, [Seed, 25]),
+    ?assertEqual(Sum, call(Peer, value, [<<"n">>])),
+    kill_9(Peer),
+    Again = start_peer(Config, #{}),
+    ?assertEqual(Sum, call(Again, value, [<<"n">>])),
+    peer:stop(Again).
+
+%% Ra's supervisors give up after a few crashes in five seconds, as on a full
+%% disk: first the server's, then the system's, then the application.
+a_log_that_fails_often_is_started_again(Config) ->
+    Peer = start_peer(Config, #{}),
+    3 = call(Peer, add, [<<"n">>, 3]),
+    _ = [
+        begin
+            _ = peer:call(Peer, erlang, apply, [?MODULE, kill_names, [Names]]),
+            timer:sleep(10)
+        end
+     || _ <- lists:seq(1, 30),
+        Names <- [[todana_0, ra_todana_always_log_wal], [ra_systems_sup]]
+    ],
+    ok = call(Peer, await, [serving]),
+    ?assertEqual(5, call(Peer, add, [<<"n">>, 2])),
+    peer:stop(Peer).
+
+a_lost_table_of_names_is_made_again(Config) ->
+    Peer = start_peer(Config, #{}),
+    Sum = call(Peer, load, [4, 20]),
+    kill_9(Peer),
+    ok = file:delete(in_directory(Config, "always/names.dets")),
+    Again = start_peer(Config, #{}),
+    ?assertEqual(Sum, call(Again, value, [<<"n">>])),
+    peer:stop(Again).
+
+a_lost_configuration_is_reported(Config) ->
+    Peer = start_peer(Config, #{}),
+    Sum = call(Peer, load, [4, 20]),
+    kill_9(Peer),
+    [File] = filelib:wildcard(in_directory(Config, "always/*/config")),
+    ok = file:rename(File, File ++ ".away"),
+    Broken = start_peer(Config, #{}, failed),
+    #{reason := Reason} = peer:call(Broken, todana_group, info, []),
+    ?assertMatch([_ | _], string:find(Reason, "config cannot be used")),
+    kill_9(Broken),
+    ok = file:rename(File ++ ".away", File),
+    Again = start_peer(Config, #{}),
+    ?assertEqual(Sum, call(Again, value, [<<"n">>])),
+    peer:stop(Again).
+
+an_entry_of_a_newer_version_is_not_skipped(Config) ->
+    Peer = start_peer(Config, #{}),
+    1 = call(Peer, add, [<<"n">>, 1]),
+    ok = peer:call(Peer, todana_ra, pipeline, [{b, <<16#B1, 99, 0>>}]),
+    ok = call(Peer, await, [failed]),
+    #{reason := Reason} = peer:call(Peer, todana_group, info, []),
+    ?assertMatch([_ | _], string:find(Reason, "newer version of Todana")),
+    peer:stop(Peer).
+
+writes_wait_for_room(Config) ->
+    Peer = start_peer(Config, #{disk_reserve => 1 bsl 50}, read_only),
+    #{reason := Reason} = peer:call(Peer, todana_group, info, []),
+    ?assertMatch([_ | _], string:find(Reason, "MiB are free on the disk")),
+    ?assertEqual(busy, call(Peer, add, [<<"n">>, 1])),
+    %% The next look finds room.
+    ok = peer:call(Peer, todana_group, room, [ok]),
+    peer:stop(Peer).
+
+one_node_at_a_time(Config) ->
+    Peer = start_peer(Config, #{}),
+    {ok, Other, _} = peer(),
+    {error, Sentence} = call(Other, refuse, [Config, always]),
+    ?assertMatch([_ | _], string:find(Sentence, "in use by another running")),
+    kill_9(Peer),
+    ok = call(Other, start, [directory(Config), #{}]),
+    ok = call(Other, await, [serving]),
+    peer:stop(Other).
+
+foreign_directories_are_refused(Config) ->
+    Directory = directory(Config),
+    ok = filelib:ensure_path(Directory),
+    {ok, Peer, _} = peer(),
+    Refused = fun(File, Text) ->
+        ok = file:write_file(in_directory(Config, File), Text),
+        {error, Sentence} = call(Peer, refuse, [Config, always]),
+        ok = file:delete(in_directory(Config, File)),
+        Sentence
+    end,
+    Cases = [
+        {"letter.txt", "", "is not empty"},
+        {"node", "{format, 99}.\n", "start a newer version"},
+        {"node", "{format, 1}.\n", "is not a file of Todana"},
+        {"node", "{for", "node: "},
+        {"node",
+            "{format, 1}. {node, other@host}. {uid, <<\"A\">>}. {seed, 1}.\n",
+            "belongs to the node other@host"}
+    ],
+    [
+        ?assertMatch([_ | _], string:find(Refused(File, Text), Words))
+     || {File, Text, Words} <- Cases
+    ],
+    peer:stop(Peer).
+
+%% ---------------------------------------------------------- in this node ---
+
+start_peer(Config, Options) ->
+    start_peer(Config, Options, serving).
+
+start_peer(Config, Options, State) ->
+    {ok, Peer, _} = peer(),
+    ok = call(Peer, start, [directory(Config), Options]),
+    ok = call(Peer, await, [State]),
+    Peer.
+
+peer() ->
+    peer:start(#{
+        connection => standard_io,
+        wait_boot => 60_000,
+        args => ["-kernel", "logger_level", "critical", "-pa"
+                 | code:get_path()]
+    }).
+
+call(Peer, Function, Arguments) ->
+    peer:call(Peer, ?MODULE, Function, Arguments, 300_000).
+
+kill_9(Peer) ->
+    Pid = peer:call(Peer, os, getpid, []),
+    _ = os:cmd("kill -9 " ++ Pid),
+    unlink(Peer),
+    Monitor = monitor(process, Peer),
+    receive
+        {'DOWN', Monitor, _, _, _} -> ok
+    end.
+
+directory(Config) ->
+    proplists:get_value(directory, Config).
+
+in_directory(Config, Name) ->
+    filename:join(directory(Config), Name).
+
+%% ------------------------------------------------------ in the peer node ---
+
+start(Directory, Options) ->
+    All = maps:merge(
+        #{
+            data_dir => Directory,
+            durability => always,
+            %% The disk of a test machine may be nearly full.
+            disk_reserve => 1
+        },
+        Options
+    ),
+    Self = self(),
+    Started = spawn(fun() ->
+        {ok, #{seed := Seed}} = todana_data_dir:open(
+            Directory, maps:get(durability, All)
+        ),
+        ok = todana_nif:set_databases([], {Seed, lists:seq(0, 15)}),
+        {ok, _} = todana_durable_sup:start_link(All),
+        Self ! {self(), ok},
+        receive
+            stop -> ok
+        end
+    end),
+    receive
+        {Started, ok} -> ok
+    end.
+
+refuse(Config, Durability) ->
+    todana_data_dir:open(directory(Config), Durability).
+
+await(State) ->
+    case todana_group:info() of
+        #{state := State} ->
+            ok;
+        _ ->
+            timer:sleep(10),
+            await(State)
+    end.
+
+%% Adds to a counter, and returns the new value.
+add(Key, Delta) ->
+    Ref = make_ref(),
+    ok = todana_nif:group_test_add(Ref, Key, Delta),
+    receive
+        {Ref, Answer} -> Answer
+    end.
+
+value(Key) -> add(Key, 0).
+
+%% The sum of what was acknowledged.
+load(Writers, Writes) ->
+    collect([
+        spawn_monitor(fun() ->
+            exit({added, length([add(<<"n">>, 1) || _ <- lists:seq(1, Writes)])})
+        end)
+     || _ <- lists:seq(1, Writers)
+    ]).
+
+kill(Seed, Kills) ->
+    _ = rand:seed(exsss, Seed),
+    Stop = atomics:new(1, []),
+    Writers = [
+        spawn_monitor(fun() -> exit({added, write_until(Stop, 0)}) end)
+     || _ <- lists:seq(1, 8)
+    ],
+    Names = [
+        todana_0, ra_todana_always_log_wal, ra_todana_always_segment_writer,
+        ra_todana_always_log_meta, ra_todana_always_log_sup, ra_systems_sup,
+        todana_batcher, todana_group, todana_disk
+    ],
+    _ = [
+        begin
+            timer:sleep(rand:uniform(300)),
+            kill_names([lists:nth(rand:uniform(length(Names)), Names)])
+        end
+     || _ <- lists:seq(1, Kills)
+    ],
+    ok = await(serving),
+    ok = atomics:put(Stop, 1, 1),
+    collect(Writers).
+
+write_until(Stop, Added) ->
+    case atomics:get(Stop, 1) of
+        1 ->
+            Added;
+        0 ->
+            case add(<<"n">>, 1) of
+                %% The gate was closed; it was not carried out.
+                busy ->
+                    timer:sleep(5),
+                    write_until(Stop, Added);
+                _ ->
+                    write_until(Stop, Added + 1)
+            end
+    end.
+
+kill_names(Names) ->
+    [exit(Pid, kill) || Name <- Names, Pid <- [whereis(Name)], is_pid(Pid)].
+
+collect(Writers) ->
+    lists:sum([
+        receive
+            {'DOWN', Monitor, _, _, {added, Added}} -> Added
+        end
+     || {_, Monitor} <- Writers
+    ]).
