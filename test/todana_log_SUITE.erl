@@ -17,10 +17,16 @@
     an_entry_of_a_newer_version_is_not_skipped/1,
     writes_wait_for_room/1,
     one_node_at_a_time/1,
+    records_come_from_snapshot_and_log/1,
+    a_snapshot_that_cannot_be_read_is_kept/1,
+    a_damaged_record_stops_the_start/1,
+    a_damaged_snapshot_is_moved_aside/1,
+    a_lost_snapshot_is_not_an_empty_start/1,
+    an_unfinished_snapshot_is_ignored/1,
     foreign_directories_are_refused/1
 ]).
 %% Called in the peer node
--export([start/2, await/1, add/2, value/1, load/2, kill/2, refuse/2,
+-export([start/2, await/1, add/2, set/2, value/1, load/2, kill/2, refuse/2,
          kill_names/1]).
 
 all() ->
@@ -35,6 +41,12 @@ all() ->
         an_entry_of_a_newer_version_is_not_skipped,
         writes_wait_for_room,
         one_node_at_a_time,
+        records_come_from_snapshot_and_log,
+        a_snapshot_that_cannot_be_read_is_kept,
+        a_damaged_record_stops_the_start,
+        a_damaged_snapshot_is_moved_aside,
+        a_lost_snapshot_is_not_an_empty_start,
+        an_unfinished_snapshot_is_ignored,
         foreign_directories_are_refused
     ].
 
@@ -164,6 +176,119 @@ one_node_at_a_time(Config) ->
     ok = call(Other, await, [serving]),
     peer:stop(Other).
 
+records_come_from_snapshot_and_log(Config) ->
+    Peer = start_peer(Config, #{}),
+    Some = call(Peer, load, [4, 50]),
+    ok = peer:call(Peer, todana_group, snapshot_wait, [60_000]),
+    #{last_snapshot := #{index := Index, bytes := Bytes}} =
+        peer:call(Peer, todana_group, info, []),
+    ?assert(Index > 1 andalso Bytes > 100),
+    More = call(Peer, load, [4, 50]),
+    Digest = peer:call(Peer, todana_nif, group_digest, []),
+    kill_9(Peer),
+    %% Twice: a start must leave everything as it was.
+    _ = [
+        begin
+            Again = start_peer(Config, #{}),
+            ?assertEqual(Digest,
+                         peer:call(Again, todana_nif, group_digest, [])),
+            kill_9(Again)
+        end
+     || _ <- [1, 2]
+    ],
+    Last = start_peer(Config, #{}),
+    ?assertEqual(Some + More, call(Last, value, [<<"n">>])),
+    %% From the snapshot alone, too.
+    ok = peer:call(Last, todana_group, snapshot_wait, [60_000]),
+    ok = peer:stop(Last),
+    Only = start_peer(Config, #{}),
+    ?assertEqual(Some + More, call(Only, value, [<<"n">>])),
+    peer:stop(Only).
+
+%% An error of the disk is no reason to delete the snapshot: Ra deletes all if
+%% none is valid.
+a_snapshot_that_cannot_be_read_is_kept(Config) ->
+    Sum = stop_with_snapshot(Config),
+    [File] = snapshots(Config),
+    ok = file:rename(File, File ++ ".away"),
+    %% Opening it works, and reading it does not.
+    ok = file:make_dir(File),
+    Broken = start_peer(Config, #{}, failed),
+    #{reason := Reason} = peer:call(Broken, todana_group, info, []),
+    ?assertMatch([_ | _], string:find(Reason, "cannot be read")),
+    ?assertEqual([File], snapshots(Config)),
+    ok = file:del_dir(File),
+    ok = file:rename(File ++ ".away", File),
+    %% It starts by itself.
+    ok = call(Broken, await, [serving]),
+    ?assertEqual(Sum, call(Broken, value, [<<"n">>])),
+    peer:stop(Broken).
+
+a_damaged_record_stops_the_start(Config) ->
+    Sum = stop_with_snapshot(Config),
+    [File] = snapshots(Config),
+    {ok, Whole} = file:read_file(File),
+    {At, _} = binary:match(Whole, <<"the value">>),
+    <<Before:At/binary, _, After/binary>> = Whole,
+    ok = file:write_file(File, [Before, "T", After]),
+    Broken = start_peer(Config, #{}, failed),
+    #{reason := Reason} = peer:call(Broken, todana_group, info, []),
+    ?assertMatch([_ | _], string:find(Reason, "damaged at offset")),
+    ?assertEqual([File], snapshots(Config)),
+    ok = file:write_file(File, Whole),
+    ok = call(Broken, await, [serving]),
+    ?assertEqual(Sum, call(Broken, value, [<<"n">>])),
+    peer:stop(Broken).
+
+a_damaged_snapshot_is_moved_aside(Config) ->
+    Sum = stop_with_snapshot(Config),
+    [File] = snapshots(Config),
+    {ok, Whole} = file:read_file(File),
+    ok = file:write_file(File, binary:part(Whole, 0, byte_size(Whole) - 3)),
+    Broken = start_peer(Config, #{}, failed),
+    #{reason := Reason} = peer:call(Broken, todana_group, info, []),
+    ?assertMatch([_ | _], string:find(Reason, "damaged")),
+    kill_9(Broken),
+    ?assertEqual([], snapshots(Config)),
+    [Damaged] = filelib:wildcard(in_directory(Config, "always/*/damaged/*")),
+    ok = file:write_file(filename:join(Damaged, "data.tds"), Whole),
+    Directory = filename:dirname(File),
+    ok = file:rename(Damaged, Directory),
+    Again = start_peer(Config, #{}),
+    ?assertEqual(Sum, call(Again, value, [<<"n">>])),
+    peer:stop(Again).
+
+a_lost_snapshot_is_not_an_empty_start(Config) ->
+    Sum = stop_with_snapshot(Config),
+    [File] = snapshots(Config),
+    Directory = filename:dirname(File),
+    Away = in_directory(Config, "away"),
+    ok = file:rename(Directory, Away),
+    Broken = start_peer(Config, #{}, failed),
+    #{reason := Reason} = peer:call(Broken, todana_group, info, []),
+    ?assertMatch([_ | _], string:find(Reason, "snapshot is missing")),
+    kill_9(Broken),
+    ok = file:rename(Away, Directory),
+    Again = start_peer(Config, #{}),
+    ?assertEqual(Sum, call(Again, value, [<<"n">>])),
+    peer:stop(Again).
+
+%% What a crash leaves of a snapshot that was being written.
+an_unfinished_snapshot_is_ignored(Config) ->
+    Sum = stop_with_snapshot(Config),
+    [File] = snapshots(Config),
+    Unfinished = filename:join(
+        filename:dirname(filename:dirname(File)),
+        "00000000000000FF_00000000000000FF/data.tmp"
+    ),
+    ok = filelib:ensure_dir(Unfinished),
+    {ok, Whole} = file:read_file(File),
+    ok = file:write_file(Unfinished, binary:part(Whole, 0, 50)),
+    Again = start_peer(Config, #{}),
+    ?assertEqual(Sum, call(Again, value, [<<"n">>])),
+    ?assertNot(filelib:is_file(Unfinished)),
+    peer:stop(Again).
+
 foreign_directories_are_refused(Config) ->
     Directory = directory(Config),
     ok = filelib:ensure_path(Directory),
@@ -190,6 +315,19 @@ foreign_directories_are_refused(Config) ->
     peer:stop(Peer).
 
 %% ---------------------------------------------------------- in this node ---
+
+%% A directory whose snapshot has most records, and whose log has a few more.
+stop_with_snapshot(Config) ->
+    Peer = start_peer(Config, #{}),
+    0 = call(Peer, set, [<<"key">>, <<"the value">>]),
+    Some = call(Peer, load, [4, 20]),
+    ok = peer:call(Peer, todana_group, snapshot_wait, [60_000]),
+    More = call(Peer, load, [2, 5]),
+    kill_9(Peer),
+    Some + More.
+
+snapshots(Config) ->
+    filelib:wildcard(in_directory(Config, "always/*/snapshots/*/data.tds")).
 
 start_peer(Config, Options) ->
     start_peer(Config, Options, serving).
@@ -276,11 +414,19 @@ add(Key, Delta) ->
 
 value(Key) -> add(Key, 0).
 
+set(Key, Value) ->
+    Ref = make_ref(),
+    ok = todana_nif:group_test_set(Ref, Key, Value),
+    receive
+        {Ref, Answer} -> Answer
+    end.
+
 %% The sum of what was acknowledged.
 load(Writers, Writes) ->
     collect([
         spawn_monitor(fun() ->
-            exit({added, length([add(<<"n">>, 1) || _ <- lists:seq(1, Writes)])})
+            Added = [add(<<"n">>, 1) || _ <- lists:seq(1, Writes)],
+            exit({added, length(Added)})
         end)
      || _ <- lists:seq(1, Writers)
     ]).
@@ -314,7 +460,7 @@ write_until(Stop, Added) ->
             Added;
         0 ->
             case add(<<"n">>, 1) of
-                %% The gate was closed; it was not carried out.
+                %% The gate was closed, and the write was not executed.
                 busy ->
                     timer:sleep(5),
                     write_until(Stop, Added);

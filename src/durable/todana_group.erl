@@ -228,11 +228,7 @@ ask(State) ->
 
 -spec again(term(), #state{}) -> #state{}.
 again(Reason, #state{pause_ms = PauseMs} = State) ->
-    Sentence =
-        case todana_group_notes:kept(failure, none) of
-            none -> todana_ra:describe(Reason);
-            Failure -> Failure
-        end,
+    Sentence = todana_group_notes:failure(todana_ra:describe(Reason)),
     logger:error("todana: the log does not run: ~ts; next attempt in ~b ms",
                  [Sentence, PauseMs]),
     _ = erlang:send_after(PauseMs, self(), start),

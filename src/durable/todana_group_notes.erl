@@ -6,7 +6,7 @@
 -moduledoc false.
 
 -export([new/0, keep/2, kept/2]).
--export([refuse/2]).
+-export([refuse/2, failure/1]).
 -export([snapshot_began/1, snapshot_ended/2, snapshot_abandoned/0,
          last_snapshot/0]).
 
@@ -22,6 +22,17 @@ refuse(Format, Arguments) ->
     Sentence = lists:flatten(io_lib:format(Format, Arguments)),
     keep(failure, Sentence),
     exit({todana, Sentence}).
+
+-doc "The reason that was noted; this one, if none was.".
+-spec failure(string()) -> string().
+failure(Sentence) ->
+    case kept(failure, none) of
+        none ->
+            keep(failure, Sentence),
+            Sentence;
+        Noted ->
+            Noted
+    end.
 
 -spec snapshot_began(pos_integer()) -> ok.
 snapshot_began(Index) ->

@@ -34,15 +34,7 @@ snapshot_module() -> todana_snapshot.
 -spec init(ra_machine:machine_init_args()) -> state().
 init(_Arguments) ->
     #{server_dir := Directory} = todana_data_dir:opened(),
-    case todana_snapshot:is_born(Directory) of
-        true ->
-            todana_group_notes:refuse(
-                "~ts: the snapshot is missing, and the log does not begin at "
-                "its first entry: restore a backup", [Directory]
-            );
-        false ->
-            ok
-    end,
+    ok = todana_snapshot:insist_on_none(Directory),
     ok = todana_nif:group_reset(),
     todana.
 

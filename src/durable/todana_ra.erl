@@ -78,10 +78,11 @@ roll_over(Durability) ->
 
 -doc "Starts what is missing. Returns when the snapshot has been loaded.".
 -spec start(todana_data_dir:opened()) -> ok | {error, term()}.
-start(#{durability := Durability} = Opened) ->
+start(#{durability := Durability, server_dir := Directory} = Opened) ->
     Steps = [
         fun() -> start_application() end,
         fun() -> check(Opened) end,
+        fun() -> todana_snapshot:insist(Directory) end,
         fun() -> start_system(Durability, Opened) end,
         fun() -> start_server(system(Durability), Opened) end
     ],

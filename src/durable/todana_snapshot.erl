@@ -26,7 +26,7 @@
     accept_chunk/2, complete_accept/2, recover/1, validate/1, read_meta/1,
     context/0, get_size/1
 ]).
--export([is_born/1]).
+-export([insist/1, insist_on_none/1]).
 
 -define(META_MAGIC, "TDSM").
 -define(META_FORMAT, 1).
@@ -37,7 +37,7 @@
 -type accepting() :: {file:fd(), directory(), non_neg_integer()}.
 -type reading() :: {file:fd(), non_neg_integer(), non_neg_integer()}.
 
--doc "Whether this server ever completed a snapshot.".
+%% Whether this server ever completed a snapshot.
 -spec is_born(directory()) -> boolean().
 is_born(ServerDirectory) ->
     case file:read_file_info(born(ServerDirectory)) of
@@ -45,6 +45,38 @@ is_born(ServerDirectory) ->
         {error, enoent} -> false;
         {error, Reason} -> unreadable(born(ServerDirectory), Reason)
     end.
+
+-doc """
+Ends the calling process if there was a snapshot and is none: the log does not
+begin at its first entry then, and must not be applied to empty tables.
+""".
+-spec insist(directory()) -> ok.
+insist(ServerDirectory) ->
+    Files = filename:join([ServerDirectory, "snapshots", "*", "data.tds"]),
+    case is_born(ServerDirectory) andalso filelib:wildcard(Files) =:= [] of
+        true -> missing(ServerDirectory);
+        false -> ok
+    end.
+
+-doc "As `insist`, where it is known that there is none.".
+-spec insist_on_none(directory()) -> ok.
+insist_on_none(ServerDirectory) ->
+    case is_born(ServerDirectory) of
+        true -> missing(ServerDirectory);
+        false -> ok
+    end.
+
+-spec missing(directory()) -> no_return().
+missing(ServerDirectory) ->
+    Damaged = filename:join(ServerDirectory, "damaged"),
+    Hint = case filelib:is_dir(Damaged) of
+        true -> [" (", Damaged, " has what was damaged)"];
+        false -> ""
+    end,
+    todana_group_notes:refuse(
+        "~ts: the snapshot is missing~ts, and the log does not begin at its "
+        "first entry: restore a backup", [ServerDirectory, Hint]
+    ).
 
 %% --------------------------------------------------------------- writing ---
 
@@ -184,8 +216,10 @@ set_aside(Directory, Reason) ->
     Stamp = integer_to_list(erlang:system_time(millisecond)),
     Name = [filename:basename(Directory), "-", Stamp],
     To = filename:join(Damaged, unicode:characters_to_list(Name)),
-    logger:error("todana: the snapshot ~ts is damaged (~tp); it was moved to "
-                 "~ts", [Directory, Reason, To]),
+    _ = todana_group_notes:failure(lists:flatten(io_lib:format(
+        "the snapshot ~ts is damaged (~tp); it is now ~ts",
+        [Directory, Reason, To]
+    ))),
     %% The mark says that there was one, even if it was received and not
     %% written here.
     ok = bear(Server),

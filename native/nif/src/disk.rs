@@ -65,7 +65,7 @@ fn lock_file<'a>(env: Env<'a>, file: Binary<'a>, holder: Binary<'a>) -> Term<'a>
     match lock(path(&file), holder.as_slice()) {
         Ok(()) => atoms::ok().encode(env),
         Err(NotLocked::By(other)) => {
-            (atoms::locked(), String::from_utf8_lossy(&other).trim().as_bytes()).encode(env)
+            (atoms::locked(), String::from_utf8_lossy(&other).trim()).encode(env)
         }
         Err(NotLocked::Failed(error)) => (atoms::error(), error.to_string()).encode(env),
     }

@@ -1,7 +1,6 @@
 //! What the processes around the log call: to take batches, to apply them, to open the gate.
 
 use super::running::{RUNNING, Running, Settings, Slot, begin_load, the_group, with};
-use super::stand_in::StandIn as _;
 use crate::{atoms, database, erts};
 use parking_lot::Mutex;
 use rustler::types::atom::Atom;

@@ -9,10 +9,11 @@
 //! load has a number. The process that opens the gate names the load that it knows to be complete,
 //! so that it cannot open the gate of a later one by mistake.
 //!
-//! Snapshots follow.
+//! A load that has begun also drops the snapshot of what it replaces.
 
 mod log;
 mod running;
+mod snapshot;
 mod stand_in;
 
 #[allow(unused_imports, reason = "the server and the API will use it")]

@@ -2,14 +2,16 @@
 
 use parking_lot::Mutex;
 use rustler::NifResult;
+use std::fs::File;
 use std::sync::Arc;
-use todana_group::{Gate, Group};
+use std::time::{Duration, Instant};
+use todana_group::{Gate, Group, SnapshotSource};
 
 /// The group, and what is known about it.
 pub(super) struct Running {
     pub(super) group: Arc<Group>,
     pub(super) settings: Settings,
-    /// Number of loads; see the head of this file.
+    /// Number of loads; see `mod.rs`.
     pub(super) load: u64,
     pub(super) snapshot: Slot,
 }
@@ -51,15 +53,51 @@ pub(super) fn begin_load(reason: &str) -> NifResult<Arc<Group>> {
     Ok(group)
 }
 
+/// A handle that nobody writes is dropped after this time.
+const UNCLAIMED_AFTER: Duration = Duration::from_secs(10);
+
 /// The snapshot of the group; there is at most one.
 pub(super) enum Slot {
     None,
-    #[allow(dead_code, reason = "until the snapshots of the group are there")]
-    Taken(Box<u64>),
+    /// Taken after the entry `index` of the log, and not written yet.
+    Taken {
+        index: u64,
+        source: Box<SnapshotSource>,
+        at: Instant,
+    },
+    /// Between two slices.
+    Written {
+        index: u64,
+        writing: Writing,
+        at: Instant,
+    },
+    /// A thread is writing a slice.
+    Busy {
+        index: u64,
+    },
+}
+
+/// A snapshot and its file.
+pub(super) struct Writing {
+    pub(super) source: Box<SnapshotSource>,
+    pub(super) file: File,
 }
 
 impl Slot {
+    /// The entry of a snapshot that no thread is writing at the moment.
+    pub(super) fn index(&self) -> Option<u64> {
+        match self {
+            Slot::Taken { index, .. } | Slot::Written { index, .. } => Some(*index),
+            _ => None,
+        }
+    }
+
+    /// The handle, if it has waited for too long.
     pub(super) fn take_abandoned(&mut self) -> Option<Slot> {
-        None
+        let abandoned = match self {
+            Slot::Taken { at, .. } | Slot::Written { at, .. } => at.elapsed() > UNCLAIMED_AFTER,
+            _ => false,
+        };
+        abandoned.then(|| std::mem::replace(self, Slot::None))
     }
 }

@@ -7,26 +7,7 @@ use rustler::{Binary, Encoder, Env, LocalPid, NifResult, OwnedEnv, Term, env::Sa
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use todana_command::{Command, Expires, Player, Set};
-use todana_group::{Deliver, Group, Outcome, Submission, Submit, Ticket, record};
-use todana_table::Keyspace as _;
-
-pub(super) trait StandIn {
-    fn reset(&self);
-    fn digest(&self) -> u64;
-}
-
-impl StandIn for Group {
-    fn reset(&self) {
-        for table in self.databases().tables() {
-            if table.is_durable() {
-                table.clear();
-            }
-        }
-    }
-    fn digest(&self) -> u64 {
-        0
-    }
-}
+use todana_group::{Deliver, Outcome, Submission, Submit, Ticket, record};
 
 struct Caller {
     pid: LocalPid,
