@@ -14,7 +14,14 @@ Network clients use the databases `db0` to `db15`; open them by these names.
 
 Functions return facts (`{ok, Value} | error`, `{error, Reason}`). Misuse raises
 `badarg` and names the argument. If a write returns `{error, Reason}`, it has
-written nothing.
+written nothing; there is one exception, the reason `unknown`.
+
+Durable tables outlive the node: `open(orders, #{durable => true})`, in a node
+with a data directory. A write to one returns when the log has it, and it may
+also return `{error, unknown}`: the log did not answer in time, and the write
+may or may not be executed. Nothing is executed by a call that raises
+`recovering` (the node still reads its log) or `unavailable` (the log accepts no
+writes, for example because the disk is full).
 
 With codec `term`, a key may contain pids, ports and references. It stays the
 same key when the node becomes distributed. In a value, identifiers include the
@@ -31,7 +38,7 @@ a table. Nothing here requires a process to own a record.
 """.
 
 %% Tables
--export([open/2, close/1, list/0, info/1, handle/1, set_limits/2]).
+-export([open/2, close/1, drop/1, list/0, info/1, handle/1, set_limits/2]).
 %% One key
 -export([
     get/2, get/3,
@@ -146,6 +153,9 @@ How an ordered table compares keys, ascending or descending:
 - `entries_max`, `bytes_max`: limits; default none
 - `when_full`: what a write does at a limit: `evict` (default) removes the least
   used records, `refuse` returns `{error, full}`
+- `durable`: whether the table outlives the node. Its options are kept with it;
+  it has no limits, and needs the application's option `data_dir`. Default
+  `false`
 - `shards`: number of parts of the table, each with its own lock, at most
   65,536; default 4,096, or fewer if the limits allow fewer than 32,768
   records. A step that visits a whole shard, for example a page of a scan,
@@ -160,6 +170,7 @@ How an ordered table compares keys, ascending or descending:
     entries_max => pos_integer() | infinity,
     bytes_max => pos_integer() | infinity,
     when_full => evict | refuse,
+    durable => boolean(),
     shards => pos_integer()
 }.
 -doc "Options of `t:open_options/0` that may change while the table is open.".
@@ -313,7 +324,7 @@ options, returns these with both values, for example
 `term`. `ht(todana, open_options)` in the shell explains the options.
 """.
 -spec open(atom(), open_options()) ->
-    {ok, handle()} | {error, {exists, Differing} | full}
+    {ok, handle()} | {error, {exists, Differing} | full | unknown}
 when
     Differing :: #{atom() => {Present :: term(), Given :: term()}}.
 open(Name, Options) ->
@@ -326,11 +337,21 @@ open(Name, Options) ->
 
 -doc """
 Closes a table for all processes and frees its records. A database (`db0`) keeps
-its records, and network clients can still use it.
+its records, and network clients can still use it. A durable table keeps its
+records too: `open/2` finds them again, also after a restart of the node.
 """.
 -spec close(table()) -> ok.
 close(Table) ->
     facts(close, [Table], todana_tables:close(Table)).
+
+-doc """
+Deletes a durable table with its records on disk, and closes it. The name may be
+that of a durable table that is not open. A table in memory is closed; a
+database cannot be deleted.
+""".
+-spec drop(table()) -> ok | error | {error, unknown}.
+drop(Table) ->
+    answer(drop, [Table], todana_tables:drop(Table)).
 
 -doc """
 Changes limits of an open table; those that are not given stay. A later `open/2`
@@ -368,6 +389,7 @@ The figures are those of `stats/1`.
     bytes_max := pos_integer() | infinity,
     when_full := evict | refuse,
     shards := pos_integer(),
+    durable := boolean(),
     database => 0..15,
     entries := non_neg_integer(),
     bytes := non_neg_integer(),
@@ -487,8 +509,37 @@ put_slowly(Table, Key, Value, encode) ->
 put_slowly(Table, Key, Value, dirty) ->
     Result = todana_nif:put_dirty(handle(Table), Key, Value, 0),
     facts(put, [Table, Key, Value], Result);
+put_slowly(Table, Key, Value, durable) ->
+    facts(put, [Table, Key, Value], put_durable(Table, Key, Value));
 put_slowly(Table, Key, Value, Misuse) ->
     facts(put, [Table, Key, Value], Misuse).
+
+-spec put_durable(table(), key(), value()) -> term().
+put_durable(Table, Key, Value) ->
+    case put_durable(Table, Key, Value, 0) of
+        encode ->
+            case todana_codec:key(Table, Key) of
+                {badarg, _, _} = Misuse ->
+                    Misuse;
+                Bytes ->
+                    Encoded = todana_codec:value(Value),
+                    put_durable(Table, Bytes, Encoded, ?ENCODED)
+            end;
+        Result ->
+            Result
+    end.
+
+-spec put_durable(table(), key(), value(), todana_nif:form()) -> term().
+put_durable(Table, Key, Value, Form) ->
+    todana_durable:write(fun(Ref) ->
+        case todana_nif:put(Table, Key, Value, {Form, Ref}) of
+            dirty ->
+                Handle = handle(Table),
+                todana_nif:put_dirty(Handle, Key, Value, {Form, Ref});
+            Result ->
+                Result
+        end
+    end).
 
 -doc """
 Stores a value with an expiry, flags, or a condition. If the condition does not
@@ -545,7 +596,7 @@ swap(Arguments, _Table, _Key, _Version, _Value, _Options) ->
 -spec put_with(table(), key(), value(), map()) -> term().
 put_with(Table, Key, Value, Wanted) ->
     #{only := Only, expires := Expires, flags := Flags} = Wanted,
-    Put = fun(K, V, Form) ->
+    Call = fun(K, V, Form) ->
         case todana_nif:put_with(Table, K, V, Only, Expires, Flags, Form) of
             dirty ->
                 Handle = handle(Table),
@@ -555,6 +606,9 @@ put_with(Table, Key, Value, Wanted) ->
             Result ->
                 Result
         end
+    end,
+    Put = fun(K, V, Form) ->
+        todana_durable:keyed(Form, fun(F) -> Call(K, V, F) end)
     end,
     case Put(Key, Value, 0) of
         encode ->
@@ -570,7 +624,7 @@ put_with(Table, Key, Value, Wanted) ->
 -spec take(table(), key()) -> {ok, value()} | error.
 take(Table, Key) ->
     Take = fun(K, Form) -> todana_nif:take(Table, K, Form) end,
-    case on_key(take, [Table, Key], Key, Take) of
+    case change_key(take, [Table, Key], Key, Take) of
         {encoded, Bytes} -> {ok, todana_codec:decode(Bytes)};
         Result -> Result
     end.
@@ -579,7 +633,7 @@ take(Table, Key) ->
 -spec delete(table(), key()) -> ok | error.
 delete(Table, Key) ->
     Delete = fun(K, Form) -> todana_nif:delete(Table, K, always, Form) end,
-    on_key(delete, [Table, Key], Key, Delete).
+    change_key(delete, [Table, Key], Key, Delete).
 
 -doc "Removes a record if it has this version.".
 -spec delete(table(), key(), #{version := version()}) ->
@@ -589,7 +643,7 @@ delete(Table, Key, #{version := Version} = Options) when
 ->
     Only = {version, Version},
     Delete = fun(K, Form) -> todana_nif:delete(Table, K, Only, Form) end,
-    on_key(delete, [Table, Key, Options], Key, Delete);
+    change_key(delete, [Table, Key, Options], Key, Delete);
 delete(Table, Key, Options) ->
     Cause = case is_map(Options) of
         true -> {bad_option, version};
@@ -653,7 +707,7 @@ update_counter(Table, Key, Increment) ->
     Count = fun(K, Form) ->
         todana_nif:update_counter(Table, K, Increment, Form)
     end,
-    on_key(update_counter, [Table, Key, Increment], Key, Count).
+    change_key(update_counter, [Table, Key, Increment], Key, Count).
 
 -doc "`update_counter/3` that creates the counter if there is none.".
 -spec update_counter(table(), key(), integer(), counter_options()) ->
@@ -667,7 +721,7 @@ update_counter(Table, Key, Increment, Options) ->
             Table, K, Increment, Initial, Expires, Form
         )
     end,
-    on_key(update_counter, Arguments, Key, Count).
+    change_key(update_counter, Arguments, Key, Count).
 
 -doc "The time until a record expires, in milliseconds.".
 -spec ttl(table(), key()) -> {ok, non_neg_integer() | infinity} | error.
@@ -696,13 +750,13 @@ expire(Table, Key, When) ->
     #{expires := Expires} =
         wanted(expire, [Table, Key, When], expiry, Options),
     Expire = fun(K, Form) -> todana_nif:expire(Table, K, Expires, Form) end,
-    on_key(expire, [Table, Key, When], Key, Expire).
+    change_key(expire, [Table, Key, When], Key, Expire).
 
 -doc "Removes the expiry of a record. `error` if there is no record.".
 -spec persist(table(), key()) -> ok | error.
 persist(Table, Key) ->
     Persist = fun(K, Form) -> todana_nif:expire(Table, K, never, Form) end,
-    on_key(persist, [Table, Key], Key, Persist).
+    change_key(persist, [Table, Key], Key, Persist).
 
 -doc "`fetch/4` without options.".
 -spec fetch(table(), key(), Compute) -> {ok, value()} | {error, term()} when
@@ -1085,7 +1139,9 @@ bytes(Table) ->
 -doc "Removes all records; returns the number removed.".
 -spec clear(table()) -> non_neg_integer().
 clear(Table) ->
-    answer(clear, [Table], todana_nif:clear(handle(Table, clear))).
+    Handle = handle(Table, clear),
+    Clear = fun(Form) -> todana_nif:clear(Handle, Form) end,
+    answer(clear, [Table], todana_durable:keyed(0, Clear)).
 
 -doc """
 Statistics of a table since it was created: `entries`, `entries_with_expiry`,
@@ -1198,6 +1254,15 @@ on_key(Function, Arguments, Key, Call) ->
             Done -> Done
         end,
     answer(Function, Arguments, Result).
+
+%% The same for a write, which may have to wait for the log.
+-spec change_key(
+    atom(), [term()], key(), fun((term(), todana_nif:form()) -> term())
+) -> term().
+change_key(Function, Arguments, Key, Call) ->
+    on_key(Function, Arguments, Key, fun(K, Form) ->
+        todana_durable:keyed(Form, fun(F) -> Call(K, F) end)
+    end).
 
 %% The bytes of a key that native code does not encode itself.
 -spec encoded(atom(), [term()], table(), key()) -> binary().

@@ -5,20 +5,22 @@
 -moduledoc false.
 -behaviour(application).
 
--export([start/2, stop/1]).
+-export([start/2, prep_stop/1, stop/1]).
 
 -spec start(application:start_type(), term()) ->
     {ok, pid()} | {error, term()}.
 start(_Type, _Arguments) ->
-    case todana_config:embedded() of
-        {ok, Options} ->
-            case set_databases(Options) of
-                ok ->
-                    ok = limit_memory(Options),
-                    start(Options);
-                {error, Sentence} ->
-                    {error, {todana, Sentence}}
-            end;
+    maybe
+        {ok, Options} ?= todana_config:embedded(),
+        {ok, Durable} ?= durable(Options),
+        ok ?= set_databases(Options, Durable),
+        ok = limit_memory(Options),
+        ok = todana_durable:configure(Options),
+        start(Options)
+    else
+        {error, Sentence} when is_list(Sentence) ->
+            ok = todana_data_dir:close(),
+            {error, {todana, Sentence}};
         {error, Reason} ->
             {error, Reason}
     end.
@@ -30,15 +32,35 @@ start(#{databases := Databases} = Options) ->
             ok = todana_kyoto_database:log_remarks(Databases),
             {ok, Supervisor};
         Other ->
+            ok = todana_data_dir:close(),
             Other
+    end.
+
+%% The seed of the durable tables, which is in the data directory, and the
+%% numbers of the durable databases.
+-spec durable(todana_config:options()) ->
+    {ok, nil | {non_neg_integer(), [0..15]}} | {error, string()}.
+durable(#{data_dir := off}) ->
+    {ok, nil};
+durable(#{
+    data_dir := DataDir, durability := Durability, databases := Databases
+}) ->
+    maybe
+        {ok, Opened} ?= todana_data_dir:open(DataDir, Durability),
+        #{seed := Seed, data_dir := Directory} = Opened,
+        ok ?= todana_named_databases:check(Directory, Databases),
+        Numbers = todana_kyoto_database:durable_numbers(Databases),
+        {ok, {Seed, [N || {N, true} <- lists:enumerate(0, Numbers)]}}
     end.
 
 %% The databases outlive the application. Their type and order cannot change
 %% while they contain records.
--spec set_databases(todana_config:options()) -> ok | {error, string()}.
-set_databases(#{databases := Databases}) ->
+-spec set_databases(
+    todana_config:options(), nil | {non_neg_integer(), [0..15]}
+) -> ok | {error, string()}.
+set_databases(#{databases := Databases}, Durable) ->
     Natives = [todana_kyoto_database:native(D) || D <- Databases],
-    case todana_nif:set_databases(Natives, nil) of
+    case todana_nif:set_databases(Natives, Durable) of
         ok -> ok;
         {error, {Why, Number}} -> {error, kept(Why, Number)}
     end.
@@ -46,13 +68,13 @@ set_databases(#{databases := Databases}) ->
 -spec kept(has_records | in_use, 0..15) -> string().
 kept(has_records, Number) ->
     lists:concat([
-        "databases: db", Number, " has records, and its order cannot change "
-        "under them: restart the node"
+        "databases: db", Number, " has records, and its order and durability "
+        "cannot change under them: restart the node"
     ]);
 kept(in_use, Number) ->
     lists:concat([
-        "databases: db", Number, " was opened with another order in this "
-        "node: restart the node"
+        "databases: db", Number, " was opened with another order or durability "
+        "in this node: restart the node"
     ]).
 
 %% Always sets the limit: the databases outlive the application, and so would
@@ -63,6 +85,13 @@ limit_memory(#{memory_limit := off, memory_policy := Policy}) ->
 limit_memory(#{memory_limit := Bytes, memory_policy := Policy}) ->
     todana_nif:set_memory_limit(Bytes, Policy).
 
+%% The tables of the log end with the log; their records are on disk.
+-spec prep_stop(State) -> State.
+prep_stop(State) ->
+    ok = todana_tables:close_durable(),
+    State.
+
 -spec stop(term()) -> ok.
 stop(_State) ->
+    ok = todana_data_dir:close(),
     todana_pid_file:remove().

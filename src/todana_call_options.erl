@@ -56,7 +56,8 @@ read(_Kind, _Options) ->
 -spec allowed(kind()) -> [atom()].
 allowed(open) ->
     [
-        type, order, codec, ttl_ms, entries_max, bytes_max, when_full, shards
+        type, order, codec, ttl_ms, entries_max, bytes_max, when_full, durable,
+        shards
     ];
 allowed(limits) -> [ttl_ms, entries_max, bytes_max, when_full];
 allowed(range) -> [limit, reverse, keys_only, cursor];
@@ -76,6 +77,12 @@ check(_Kind, #{ttl_ms := _, expires_at_ms := _}) ->
     {error, {conflicting_options, ttl_ms, expires_at_ms}};
 check(subscribe, #{key := _, prefix := _}) ->
     {error, {conflicting_options, key, prefix}};
+check(open, #{durable := true, entries_max := Max}) when Max =/= infinity ->
+    {error, {conflicting_options, durable, entries_max}};
+check(open, #{durable := true, bytes_max := Max}) when Max =/= infinity ->
+    {error, {conflicting_options, durable, bytes_max}};
+check(open, #{durable := true, when_full := _}) ->
+    {error, {conflicting_options, durable, when_full}};
 check(many, #{only := _} = Options) when
     not is_map_key(atomic, Options); not map_get(atomic, Options)
 ->
@@ -122,6 +129,7 @@ is_good(put, only, {version, N}) -> is_integer(N) andalso N >= 0
 is_good(put, only, Only) -> Only =:= absent orelse Only =:= present;
 is_good(many, only, Only) -> Only =:= absent;
 is_good(_, atomic, Atomic) -> is_boolean(Atomic);
+is_good(_, durable, Durable) -> is_boolean(Durable);
 is_good(_, initial, N) when ?IS_INT64(N) -> true;
 is_good(_, timeout_ms, infinity) -> true;
 is_good(_, timeout_ms, N) -> is_integer(N) andalso N >= 0
@@ -170,7 +178,8 @@ defaults(open, Options) ->
             ttl_ms => infinity,
             entries_max => infinity,
             bytes_max => infinity,
-            when_full => evict
+            when_full => evict,
+            durable => false
         },
         Options
     );

@@ -6,7 +6,7 @@
 -module(todana_commit).
 -moduledoc false.
 
--export([key/2, read/2, commit/3, pause/1]).
+-export([key/2, read/2, commit/3, commit_encoded/2, pause/1]).
 
 -export_type([state/0, write/0, put_options/0]).
 
@@ -67,7 +67,7 @@ Writes all, or nothing if one of the checked keys is in another state. No two
 writes have the same key.
 """.
 -spec commit(todana_nif:table(), [{binary(), state()}], [write()]) ->
-    ok | conflict | {error, full | too_large} | todana_error:cause().
+    ok | conflict | {error, full | too_large | unknown} | todana_error:cause().
 commit(Table, Checks, Writes) ->
     case commit(Table, Checks, Writes, ?KEY_ENCODED) of
         encode ->
@@ -81,6 +81,14 @@ commit(Table, Checks, Writes) ->
     todana_nif:table(), [{binary(), state()}], [write()], todana_nif:form()
 ) -> dynamic().
 commit(Table, Checks, Writes, Form) ->
+    todana_durable:keyed(Form, fun(F) ->
+        commit_once(Table, Checks, Writes, F)
+    end).
+
+-spec commit_once(
+    todana_nif:table(), [{binary(), state()}], [write()], todana_nif:form()
+) -> dynamic().
+commit_once(Table, Checks, Writes, Form) ->
     case length(Checks) + length(Writes) > ?KEYS_MAX of
         true ->
             commit_dirty(Table, Checks, Writes, Form);
@@ -99,6 +107,12 @@ commit_dirty(Table, Checks, Writes, Form) ->
         {badarg, _, _} = Misuse -> Misuse;
         Handle -> todana_nif:commit_dirty(Handle, Checks, Writes, Form)
     end.
+
+-doc "Makes writes whose keys and values are the bytes that the table stores.".
+-spec commit_encoded(todana_nif:table(), [write()]) ->
+    ok | {error, full | too_large | unknown} | todana_error:cause().
+commit_encoded(Table, Writes) ->
+    commit(Table, [], Writes, ?BOTH_ENCODED).
 
 -spec encoded(write()) -> write().
 encoded({Key, Value, Flags, Expires}) ->

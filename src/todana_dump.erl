@@ -20,6 +20,8 @@
 -define(COUNT, 100).
 %% Key and value are given as the table stores them.
 -define(ENCODED, 3).
+%% Records of one write to a durable table.
+-define(PART_RECORDS, 256).
 %% Tables with other bytes of keys than those of `todana_codec:key/1'.
 -define(ORDERED_TERM, 2).
 
@@ -42,6 +44,7 @@
 -record(in, {
     file :: file:io_device() | none,
     table :: todana:table(),
+    durable = false :: boolean(),
     kind = 0 :: 0..2,
     offset = 0 :: non_neg_integer(),
     blocks = 0 :: non_neg_integer(),
@@ -250,7 +253,10 @@ load(Table, Path) ->
             Handle = todana:handle(Table),
             case file:open(Name, [read, raw, binary]) of
                 {ok, File} ->
-                    In = #in{file = File, table = Handle},
+                    #{durable := IsDurable} = todana:info(Handle),
+                    In = #in{
+                        file = File, table = Handle, durable = IsDurable
+                    },
                     try
                         read_header(In)
                     catch
@@ -300,7 +306,7 @@ read_blocks(#in{blocks = Blocks, loaded = Loaded, expired = Expired} = In) ->
             Records = records(Payload, []),
             length(Records) =:= Count orelse throw({corrupted, In}),
             are_keys(In, Records) orelse throw({corrupted, In}),
-            Stored = lists:foldl(fun store/2, In, Records),
+            Stored = store_all(Records, In),
             read_blocks(Stored#in{
                 offset = Behind#in.offset, blocks = Blocks + 1
             });
@@ -340,18 +346,44 @@ is_key(Table, Key) ->
         IsKey -> IsKey
     end.
 
+-spec store_all([tuple()], #in{}) -> #in{}.
+store_all(Records, #in{durable = false} = In) ->
+    lists:foldl(fun store/2, In, Records);
+store_all(Records, #in{durable = true, expired = Expired} = In) ->
+    NowMs = todana_nif:time_ms(),
+    {Dead, Live} = lists:partition(
+        fun({_, _, _, AtMs}) -> AtMs > 0 andalso AtMs =< NowMs end, Records
+    ),
+    Writes = [
+        {Key, Value, Flags, expires(AtMs)}
+     || {Key, Value, Flags, AtMs} <- Live
+    ],
+    commit(Writes, In#in{expired = Expired + length(Dead)}).
+
+%% Several records of a durable table are one write of its log.
+-spec commit([todana_commit:write()], #in{}) -> #in{}.
+commit([], In) ->
+    In;
+commit(Writes, #in{table = Table, loaded = Loaded} = In) ->
+    {Part, Rest} = lists:split(min(?PART_RECORDS, length(Writes)), Writes),
+    case todana_commit:commit_encoded(Table, Part) of
+        ok -> commit(Rest, In#in{loaded = Loaded + length(Part)});
+        {error, Reason} -> throw({Reason, In});
+        {badarg, Argument, _} = Misuse when Argument < 2 -> throw(Misuse);
+        {badarg, _, Cause} -> throw({Cause, In})
+    end.
+
+-spec expires(non_neg_integer()) -> never | {at, pos_integer()}.
+expires(0) -> never;
+expires(AtMs) -> {at, AtMs}.
+
 -spec store(tuple(), #in{}) -> #in{}.
 store({Key, Value, Flags, AtMs}, #in{loaded = Loaded} = In) ->
     case AtMs > 0 andalso AtMs =< todana_nif:time_ms() of
         true ->
             In#in{expired = In#in.expired + 1};
         false ->
-            Expires =
-                case AtMs of
-                    0 -> never;
-                    _ -> {at, AtMs}
-                end,
-            case put(In#in.table, Key, Value, Expires, Flags) of
+            case put(In#in.table, Key, Value, expires(AtMs), Flags) of
                 {ok, _Version} -> In#in{loaded = Loaded + 1};
                 {error, Reason} -> throw({Reason, In});
                 {badarg, 1, _} = Misuse -> throw(Misuse);

@@ -8,7 +8,8 @@
 
 -export_type([cause/0]).
 
--type cause() :: {badarg, pos_integer(), term()}.
+%% Number of the argument; 0 if the node cannot execute the call now.
+-type cause() :: {badarg, non_neg_integer(), term()}.
 
 -doc "Raises `badarg` as if from `todana:Function`.".
 -spec raise(atom(), [term()], cause()) -> no_return().
@@ -17,6 +18,13 @@ raise(Function, Arguments, Misuse) ->
 
 -doc "Raises `badarg` as if from `Module:Function`.".
 -spec raise(module(), atom(), [term()], cause()) -> no_return().
+raise(Module, Function, Arguments, {badarg, 0, Cause}) ->
+    %% No misuse: the node cannot execute the call now.
+    Info = #{module => ?MODULE, cause => #{general => Cause}},
+    {current_stacktrace, Stack} = process_info(self(), current_stacktrace),
+    Callers = lists:dropwhile(fun is_ours/1, Stack),
+    Frame = {Module, Function, Arguments, [{error_info, Info}]},
+    erlang:raise(error, Cause, [Frame | Callers]);
 raise(Module, Function, Arguments, {badarg, Number, Cause}) ->
     Info = #{module => ?MODULE, cause => #{Number => Cause}},
     {current_stacktrace, Stack} = process_info(self(), current_stacktrace),
@@ -29,12 +37,13 @@ is_ours({Module, _, _, _}) ->
     lists:member(Module, [
         erlang, ?MODULE, todana, todana_many, todana_pages, todana_ranges,
         todana_fetch, todana_commit, todana_update, todana_transaction,
-        todana_dump,
+        todana_dump, todana_durable, todana_tables,
         todana_subscription
     ]).
 
 -doc "What `erl_error` prints for a raised `badarg`.".
--spec format_error(term(), [tuple()]) -> #{pos_integer() => iodata()}.
+-spec format_error(term(), [tuple()]) ->
+    #{pos_integer() | general => iodata()}.
 format_error(_Reason, [{_M, Function, Arguments, Location} | _]) ->
     #{cause := Causes} = proplists:get_value(error_info, Location, #{}),
     maps:map(
@@ -45,9 +54,9 @@ format_error(_Reason, [{_M, Function, Arguments, Location} | _]) ->
     ).
 
 %% The argument, if the stack has it.
--spec argument(pos_integer(), term()) -> {ok, term()} | error.
+-spec argument(pos_integer() | general, term()) -> {ok, term()} | error.
 argument(Number, Arguments) when
-    is_list(Arguments), length(Arguments) >= Number
+    is_integer(Number), is_list(Arguments), length(Arguments) >= Number
 ->
     {ok, lists:nth(Number, Arguments)};
 argument(_Number, _Arguments) ->
@@ -124,6 +133,17 @@ text(nested_transaction) ->
 text(is_a_database) ->
     "a database: the application's options `databases` and `memory_limit` "
     "set its limits";
+text(is_durable) ->
+    "a durable table: it has no limits, and keeps the options with which it "
+    "was created";
+text(no_data_dir) ->
+    "option durable needs a directory for the records: the application's "
+    "option data_dir";
+text(recovering) ->
+    "the node is reading its log, and cannot read or write durable records "
+    "yet; nothing was executed";
+text(unavailable) ->
+    "the log accepts no writes, see todana:info/0; nothing was executed";
 text(recursive) -> "this process is already computing this key";
 text(not_a_subscription) -> "not a subscription of subscribe/2";
 text(prefix_of_terms) ->

@@ -86,12 +86,14 @@ compute(Table, Key, Compute, Wanted) ->
             error({bad_return_value, Other})
     end.
 
-%% If the table has no room, the caller gets the value all the same.
+%% If the table has no room, or its log does not answer in time, the caller
+%% gets the value all the same.
 -spec store(todana:table(), term(), term(), map()) -> {ok, term()}.
 store(Table, Key, Value, Options) ->
     case todana:put(Table, Key, Value, maps:without([only], Options)) of
         ok -> {ok, Value};
-        {error, full} -> {ok, Value}
+        {error, full} -> {ok, Value};
+        {error, unknown} -> {ok, Value}
     end.
 
 -spec deadline(timeout()) -> integer() | infinity.

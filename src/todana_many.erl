@@ -7,6 +7,8 @@
 -define(ENCODED, 3).
 %% An atomic write of more pairs runs on a dirty scheduler.
 -define(PAIRS_MAX, 100).
+%% Pairs or keys of one write to a durable table.
+-define(PART_PAIRS_MAX, 512).
 %% An atomic write of this many pairs holds its locks for some ten milliseconds.
 -define(ATOMIC_PAIRS_MAX, 32768).
 
@@ -68,6 +70,13 @@ put(_Table, _Pairs, _Wanted) ->
 -spec put_all(todana:table(), list(), term(), boolean(), 0..3) ->
     ok | {error, atom()} | todana_nif:misuse().
 put_all(Table, Pairs, Expires, IfAbsent, Form) ->
+    todana_durable:keyed(Form, fun(F) ->
+        put_some(Table, Pairs, Expires, IfAbsent, F)
+    end).
+
+-spec put_some(todana:table(), list(), term(), boolean(), todana_nif:form()) ->
+    dynamic().
+put_some(Table, Pairs, Expires, IfAbsent, Form) ->
     case is_longer(Pairs, ?PAIRS_MAX) of
         true ->
             put_all_dirty(Table, Pairs, Expires, IfAbsent, Form);
@@ -78,8 +87,9 @@ put_all(Table, Pairs, Expires, IfAbsent, Form) ->
             end
     end.
 
--spec put_all_dirty(todana:table(), list(), term(), boolean(), 0..3) ->
-    ok | {error, atom()} | todana_nif:misuse().
+-spec put_all_dirty(
+    todana:table(), list(), term(), boolean(), todana_nif:form()
+) -> ok | {error, atom()} | todana_nif:misuse().
 put_all_dirty(Table, Pairs, Expires, IfAbsent, Form) ->
     case todana_nif:handle(Table) of
         {badarg, _, _} = Misuse ->
@@ -131,9 +141,37 @@ put_each(Table, Pairs, Expires) ->
             end;
         {Failure, _Rest, _Written} when is_tuple(Failure) ->
             Failure;
+        durable ->
+            put_parts(Table, Pairs, Expires);
         Misuse ->
             Misuse
     end.
+
+%% In a durable table each part is one write of the log.
+-spec put_parts(todana:table(), [{term(), term()}], term()) ->
+    ok | {error, atom()} | todana_nif:misuse().
+put_parts(_Table, [], _Expires) ->
+    ok;
+put_parts(Table, Pairs, Expires) ->
+    {Part, Rest} = part(Pairs, ?PART_PAIRS_MAX, []),
+    Stored =
+        case put_all(Table, Part, Expires, false, 0) of
+            encode -> put_encoded(Table, Part, Expires, false);
+            Result -> Result
+        end,
+    case Stored of
+        ok -> put_parts(Table, Rest, Expires);
+        Failure -> Failure
+    end.
+
+%% At most this number of elements, and the rest, which may be no proper list.
+-spec part(term(), non_neg_integer(), [term()]) -> {term(), term()}.
+part([Element | Rest], Left, Part) when Left > 0 ->
+    part(Rest, Left - 1, [Element | Part]);
+part(Rest, 0, Part) ->
+    {lists:reverse(Part), Rest};
+part(End, _Left, Part) ->
+    {lists:reverse(Part, End), []}.
 
 -doc "Removes records; returns the number removed.".
 -spec delete(todana:table(), [term()]) ->
@@ -160,8 +198,42 @@ delete(Table, Keys, Deleted) ->
             end;
         {{badarg, _, _} = Misuse, _, _} ->
             Misuse;
+        durable ->
+            delete_parts(todana_nif:handle(Table), Keys, Deleted);
         Misuse ->
             Misuse
+    end.
+
+-spec delete_parts(
+    reference() | todana_nif:misuse(), [term()], non_neg_integer()
+) -> non_neg_integer() | {error, atom()} | todana_nif:misuse().
+delete_parts({badarg, _, _} = Misuse, _Keys, _Deleted) ->
+    Misuse;
+delete_parts(_Handle, [], Deleted) ->
+    Deleted;
+delete_parts(Handle, Keys, Deleted) ->
+    {Part, Rest} = part(Keys, ?PART_PAIRS_MAX, []),
+    case delete_part(Handle, Part, 0) of
+        Number when is_integer(Number) ->
+            delete_parts(Handle, Rest, Deleted + Number);
+        Failure ->
+            Failure
+    end.
+
+-spec delete_part(reference(), [term()], todana_nif:form()) -> dynamic().
+delete_part(Handle, Keys, Form) ->
+    Deleted = todana_durable:write(fun(Ref) ->
+        todana_nif:delete_all(Handle, Keys, {Form, Ref})
+    end),
+    case Deleted of
+        encode ->
+            Encoded = [todana_codec:key(Handle, Key) || Key <- Keys],
+            case [Misuse || {badarg, _, _} = Misuse <- Encoded] of
+                [] -> delete_part(Handle, Encoded, ?ENCODED);
+                [Misuse | _] -> Misuse
+            end;
+        Result ->
+            Result
     end.
 
 %% Calls with the encoded key, if native code does not encode it itself.

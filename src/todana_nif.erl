@@ -42,7 +42,14 @@
     open/6,
     open_database/2,
     close/1,
-    clear/1,
+    clear/2,
+    delete_all/3,
+    durable_table/1,
+    create_durable/6,
+    drop_durable/2,
+    open_durable/2,
+    durable_withdraw/1,
+    durable_state/0,
     tables/0,
     handle/1,
     options/1,
@@ -108,12 +115,20 @@
 -type snapshot() :: reference().
 
 %% Bit 1: the key is encoded, bit 2: the value is, bit 4: on a dirty scheduler.
--type form() :: 0..7.
+-type bits() :: 0..7.
+%% With a reference, a write to a durable table is submitted to the log; the
+%% outcome comes with that reference: see `todana_durable'.
+-type form() :: bits() | {bits(), reference()}.
 
 %% `encode': encode key and value, and call again. `dirty': call the variant of
 %% the function for dirty schedulers. Otherwise: the wrong argument and the
 %% cause.
--type misuse() :: encode | dirty | {badarg, pos_integer(), atom()}.
+%% `durable': wait for the log, see `todana_durable'.
+-type misuse() ::
+    encode | dirty | durable | {badarg, non_neg_integer(), atom()}.
+%% Of a function whose form has a reference.
+-type submitted() ::
+    {submitted, pos_integer()} | busy | recovering | not_executed.
 
 -type expires() ::
     table | never | keep | {at | ttl, non_neg_integer()}.
@@ -124,7 +139,7 @@
 -type bound() :: unbounded | {included | excluded, key()}.
 -type range() :: {between, bound(), bound()} | {prefix, term()}.
 -type value() :: {ok, term()} | {encoded, binary()}.
--type fact() :: ok | error | {error, atom()} | misuse().
+-type fact() :: ok | error | {error, atom()} | submitted() | misuse().
 %% A pair, or [{Key, IsEncoded} | {Value, IsEncoded}].
 -type pair() :: {term(), term()} | nonempty_improper_list(term(), term()).
 %% Key and value as the table stores them, flags, and expiry.
@@ -302,8 +317,36 @@ open_database(_, _) -> erlang:nif_error(not_loaded).
 -spec close(reference()) -> ok | misuse().
 close(_) -> erlang:nif_error(not_loaded).
 
--spec clear(reference()) -> non_neg_integer() | misuse().
-clear(_) -> erlang:nif_error(not_loaded).
+-spec clear(reference(), form()) ->
+    non_neg_integer() | submitted() | misuse().
+clear(_, _) -> erlang:nif_error(not_loaded).
+
+-spec delete_all(reference(), [key()], form()) ->
+    submitted() | misuse().
+delete_all(_, _, _) -> erlang:nif_error(not_loaded).
+
+-spec durable_table(binary()) ->
+    {raw | term, pos_integer() | nil, order(), pos_integer() | nil} | none.
+durable_table(_) -> erlang:nif_error(not_loaded).
+
+-spec create_durable(
+    binary(), raw | term, pos_integer() | nil, order(), pos_integer() | nil,
+    form()
+) -> submitted().
+create_durable(_, _, _, _, _, _) -> erlang:nif_error(not_loaded).
+
+-spec drop_durable(binary(), form()) -> submitted().
+drop_durable(_, _) -> erlang:nif_error(not_loaded).
+
+-spec open_durable(atom(), binary()) ->
+    {ok, reference()} | {error, exists | absent | full}.
+open_durable(_, _) -> erlang:nif_error(not_loaded).
+
+-spec durable_withdraw(pos_integer()) -> not_executed | unknown | answered.
+durable_withdraw(_) -> erlang:nif_error(not_loaded).
+
+-spec durable_state() -> open | read_only | closed | none.
+durable_state() -> erlang:nif_error(not_loaded).
 
 -spec tables() -> [{atom(), reference()}].
 tables() -> erlang:nif_error(not_loaded).
@@ -314,7 +357,8 @@ handle(_) -> erlang:nif_error(not_loaded).
 -spec options(table()) ->
     {atom(), raw | term, non_neg_integer() | nil,
      {pos_integer() | nil, pos_integer() | nil, evict | refuse},
-     order(), non_neg_integer() | nil, {pos_integer() | nil, pos_integer()}}
+     order(), non_neg_integer() | nil,
+     {pos_integer() | nil, pos_integer(), IsDurable :: boolean()}}
     | misuse().
 options(_) -> erlang:nif_error(not_loaded).
 

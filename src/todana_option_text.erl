@@ -63,7 +63,7 @@ form(_, order) ->
     "lexical_descending or decimal_descending with codec => raw";
 form(_, cursor) -> "start, or the cursor of the previous page";
 form(_, Name) when
-    Name =:= reverse; Name =:= keys_only; Name =:= atomic
+    Name =:= reverse; Name =:= keys_only; Name =:= atomic; Name =:= durable
 ->
     "true or false";
 form(_, events) ->

@@ -8,7 +8,8 @@
 -moduledoc false.
 -behaviour(gen_server).
 
--export([open/2, info/1, set_limits/2, close/1, open_databases/0]).
+-export([open/2, info/1, set_limits/2, close/1, drop/1, open_databases/0,
+         close_durable/0]).
 -export([start_link/0]).
 -export([init/1, handle_call/3, handle_cast/2]).
 
@@ -20,15 +21,18 @@
 ]).
 
 -type open_error() ::
-    {exists, #{atom() => {term(), term()}}} | full | no_such_database.
+    {exists, #{atom() => {term(), term()}}}
+    | full | no_such_database | absent | unknown.
 
 -doc "See `todana:open/2`.".
 -spec open(term(), term()) ->
     {ok, reference()} | {error, open_error()} | todana_error:cause().
 open(Name, Options) when is_atom(Name) ->
     case {database(Name), todana_call_options:read(open, Options)} of
+        {none, {ok, #{durable := true} = Wanted}} ->
+            open_durable(Name, Wanted);
         {none, {ok, Wanted}} ->
-            call({open, Name, Wanted});
+            open_in_memory(Name, Wanted);
         {Number, _} when is_integer(Number), map_size(Options) > 0 ->
             [Option | _] = maps:keys(Options),
             {badarg, 2, {database_option, Option}};
@@ -40,6 +44,46 @@ open(Name, Options) when is_atom(Name) ->
 open(_Name, _Options) ->
     {badarg, 1, not_an_atom}.
 
+%% A table of the log keeps its name while it is not open.
+-spec open_in_memory(atom(), map()) ->
+    {ok, reference()} | {error, open_error()} | todana_error:cause().
+open_in_memory(Name, Wanted) ->
+    case todana_durable:table(Name) of
+        error -> call({open, Name, Wanted});
+        {ok, _} -> {error, {exists, #{durable => {true, false}}}}
+    end.
+
+%% The log creates the table, which takes as long as a write, in the process
+%% that asks for it.
+-spec open_durable(atom(), map()) ->
+    {ok, reference()} | {error, open_error()} | todana_error:cause().
+open_durable(Name, Wanted) ->
+    case todana_durable:open(Name, Wanted) of
+        ok ->
+            call({open_durable, Name});
+        {error, {differs, Present}} ->
+            {error, {exists, differing_durable(Present, Wanted)}};
+        Failure ->
+            Failure
+    end.
+
+-spec differing_durable(map(), map()) -> #{atom() => {term(), term()}}.
+differing_durable(#{order := Order} = Present0, #{order := Wanted} = Options) ->
+    Present = Present0#{
+        type => type(Order),
+        ttl_ms := or_infinity(maps:get(ttl_ms, Present0)),
+        shards := default(maps:get(shards, Present0))
+    },
+    Given = Options#{
+        type => type(Wanted), shards => maps:get(shards, Options, default)
+    },
+    #{
+        Option => {Value, maps:get(Option, Given)}
+     || Option := Value <- Present,
+        Value =/= nil,
+        maps:get(Option, Given) =/= Value
+    }.
+
 -doc "See `todana:info/1`.".
 -spec info(todana:table()) -> map() | todana_error:cause().
 info(Table) ->
@@ -48,7 +92,7 @@ info(Table) ->
             Misuse;
         Handle ->
             case {todana_nif:options(Handle), todana_nif:counts(Handle)} of
-                {{_, _, _, _, _, _, {_, Shards}} = Options, Counts} when
+                {{_, _, _, _, _, _, {_, Shards, _}} = Options, Counts} when
                     is_list(Counts)
                 ->
                     Figures = #{
@@ -93,6 +137,42 @@ close(Table) ->
     case todana_nif:handle(Table) of
         {badarg, _, _} = Misuse -> Misuse;
         Handle -> call({close, Handle})
+    end.
+
+-doc "Closes the named tables of the log.".
+-spec close_durable() -> ok.
+close_durable() ->
+    lists:foreach(
+        fun({_, Handle}) ->
+            case todana_nif:options(Handle) of
+                {_, _, _, _, _, nil, {_, _, true}} -> close(Handle);
+                _ -> ok
+            end
+        end,
+        todana_nif:tables()
+    ).
+
+-doc "See `todana:drop/1`.".
+-spec drop(todana:table()) ->
+    ok | error | {error, unknown} | todana_error:cause().
+drop(Table) ->
+    case todana_nif:options(Table) of
+        {badarg, _, no_such_table} when is_atom(Table) ->
+            case todana_durable:table(Table) of
+                {ok, _} -> todana_durable:drop(Table);
+                error -> {badarg, 1, no_such_table}
+            end;
+        {badarg, _, _} = Misuse ->
+            Misuse;
+        {_, _, _, _, _, Number, _} when is_integer(Number) ->
+            {badarg, 1, is_a_database};
+        {Name, _, _, _, _, nil, {_, _, true}} ->
+            maybe
+                ok ?= todana_durable:drop(Name),
+                close(Table)
+            end;
+        _InMemory ->
+            close(Table)
     end.
 
 -doc "Starts the process.".
@@ -145,6 +225,15 @@ handle_call({open, Name, Wanted}, _From, State) ->
     case keep(Name, Result) of
         {error, exists} ->
             {reply, {error, {exists, differing(Name, Wanted)}}, State};
+        Kept ->
+            {reply, Kept, State}
+    end;
+handle_call({open_durable, Name}, _From, State) ->
+    Result = todana_nif:open_durable(Name, atom_to_binary(Name)),
+    ok = report_opened(Name, Result),
+    case keep(Name, Result) of
+        {error, exists} ->
+            {reply, {error, {exists, #{durable => {false, true}}}}, State};
         Kept ->
             {reply, Kept, State}
     end;
@@ -203,7 +292,8 @@ differing(Name, #{order := Order} = Wanted0) ->
     }.
 
 -spec options(tuple()) -> #{atom() => term()}.
-options({Name, Codec, TtlMs, Limits, Order, Database, {Shards, _}}) ->
+options({Name, Codec, TtlMs, Limits, Order, Database, ShardsAndDurable}) ->
+    {Shards, _, IsDurable} = ShardsAndDurable,
     {EntriesMax, BytesMax, WhenFull} = Limits,
     Options = #{
         name => Name,
@@ -213,6 +303,7 @@ options({Name, Codec, TtlMs, Limits, Order, Database, {Shards, _}}) ->
         entries_max => or_infinity(EntriesMax),
         bytes_max => or_infinity(BytesMax),
         when_full => WhenFull,
+        durable => IsDurable,
         shards => default(Shards)
     },
     Optional = #{order => Order, database => Database},

@@ -118,7 +118,8 @@ info_has_every_option_and_figure() ->
         #{
             name => ?T, type => ordered_set, order => decimal, codec => raw,
             ttl_ms => 60_000, entries_max => 2, bytes_max => 10_000,
-            when_full => refuse, shards => 4, entries => 2, bytes => Bytes,
+            when_full => refuse, shards => 4,
+            durable => false, entries => 2, bytes => Bytes,
             hits => 1, misses => 1, expired => 0, evicted => 0, refused => 1
         },
         todana:info(?T)

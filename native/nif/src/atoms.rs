@@ -9,6 +9,16 @@ rustler::atoms! {
     encoded,
     // The Erlang side must call again on a dirty scheduler.
     dirty,
+    // The table is durable: the Erlang side must call again with a reference, and wait.
+    durable,
+    none,
+    is_durable,
+    submitted,
+    recovering,
+    not_executed,
+    unknown,
+    answered,
+    internal,
     // Misuse: `{badarg, Argument, Cause}`.
     badarg,
     no_such_table,

@@ -72,7 +72,9 @@ pub(crate) enum Misuse {
     Encode,
     /// The Erlang side must call again on a dirty scheduler.
     Dirty,
-    /// An argument, counted from 1, is wrong.
+    /// The table is durable: the Erlang side must call again, and wait (see [`crate::submit`]).
+    Durable,
+    /// An argument, counted from 1, is wrong; 0 if the node cannot execute the call now.
     Argument(i64, Atom),
 }
 
@@ -83,6 +85,7 @@ impl Misuse {
         match self {
             Misuse::Encode => atoms::encode().as_c_arg(),
             Misuse::Dirty => atoms::dirty().as_c_arg(),
+            Misuse::Durable => atoms::durable().as_c_arg(),
             Misuse::Argument(number, cause) => erts::tuple(
                 env,
                 &[atoms::badarg().as_c_arg(), erts::make_i64(env, number), cause.as_c_arg()],
@@ -95,6 +98,7 @@ impl Misuse {
         match self {
             Misuse::Encode => atoms::encode().encode(env),
             Misuse::Dirty => atoms::dirty().encode(env),
+            Misuse::Durable => atoms::durable().encode(env),
             Misuse::Argument(number, cause) => (atoms::badarg(), number, cause).encode(env),
         }
     }

@@ -285,6 +285,40 @@ pub(crate) fn send(to: LocalPid, make: impl FnOnce(RawEnv) -> Raw) {
     }
 }
 
+/// The beginning of a message: a term that outlives its call, in an environment of its own.
+pub(crate) struct Message {
+    env: RawEnv,
+    term: Raw,
+}
+
+// SAFETY: the environment belongs to no process and no call, and only the owner uses it.
+unsafe impl Send for Message {}
+
+impl Message {
+    /// With a copy of a term.
+    pub(crate) fn new(term: Raw) -> Message {
+        // SAFETY: the environment is ours until it is freed.
+        unsafe {
+            let env = enif_alloc_env();
+            Message { env, term: enif_make_copy(env, term) }
+        }
+    }
+
+    /// Sends what `make` creates with the term, from any thread: see [`send`].
+    pub(crate) fn send(self, to: LocalPid, make: impl FnOnce(RawEnv, Raw) -> Raw) {
+        let message = make(self.env, self.term);
+        // SAFETY: the message was made in the environment, which is freed afterwards.
+        unsafe { enif_send(ptr::null_mut(), to.as_c_arg(), self.env, message) };
+    }
+}
+
+impl Drop for Message {
+    fn drop(&mut self) {
+        // SAFETY: the environment is ours and not used again.
+        unsafe { enif_free_env(self.env) };
+    }
+}
+
 /// Runs a plain NIF: a panic becomes an exception of class error.
 #[inline]
 pub(crate) fn guard(env: RawEnv, work: impl FnOnce() -> Raw) -> Raw {

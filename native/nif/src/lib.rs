@@ -46,6 +46,7 @@ mod server;
 mod signal;
 mod single;
 mod store;
+mod submit;
 mod subscription;
 mod tables;
 mod transaction;

@@ -5,6 +5,7 @@ use crate::codec::{self, DIRTY_BYTES, EncodeBuffer, Misuse, ON_DIRTY};
 use crate::erts::{self, Raw};
 use crate::reply::{self, Answer, Answers};
 use crate::store::Store;
+use crate::submit::{self, Form, Shape};
 use crate::{atoms, point, single, tables};
 use rustler::{Encoder, Env, Term};
 use std::time::{Duration, Instant};
@@ -139,6 +140,10 @@ fn put_many<'a>(
         Ok(store) => store,
         Err(misuse) => return misuse.term(env),
     };
+    if store.is_durable() {
+        // The Erlang side stores parts of the list with `put_all`.
+        return Misuse::Durable.term(env);
+    }
     let Some(expires) = single::expires(store, expiry) else {
         return Misuse::Argument(3, atoms::bad_option()).term(env);
     };
@@ -204,7 +209,7 @@ fn put_all<'a>(
     pairs: Term<'a>,
     expiry: Term<'a>,
     if_absent: bool,
-    form: u32,
+    form: Form<'a>,
 ) -> Term<'a> {
     // SAFETY: both belong to the present call, which runs on a normal scheduler.
     let store = unsafe { tables::get(env.as_c_arg(), table.as_c_arg()) };
@@ -221,12 +226,12 @@ fn put_all_dirty<'a>(
     pairs: Term<'a>,
     expiry: Term<'a>,
     if_absent: bool,
-    form: u32,
+    form: Form<'a>,
 ) -> Term<'a> {
     // SAFETY: both belong to the present call.
     let store = unsafe { tables::by_handle(env.as_c_arg(), table.as_c_arg()) };
     store
-        .and_then(|store| set_many(env, store, pairs, expiry, if_absent, form | ON_DIRTY))
+        .and_then(|store| set_many(env, store, pairs, expiry, if_absent, form.on_dirty()))
         .unwrap_or_else(|misuse| misuse.term(env))
 }
 
@@ -236,8 +241,9 @@ fn set_many<'a>(
     pairs: Term<'a>,
     expiry: Term<'a>,
     if_absent: bool,
-    form: u32,
+    form: Form<'a>,
 ) -> Result<Term<'a>, Misuse> {
+    submit::begin(store, form)?;
     let raw_env = env.as_c_arg();
     let expires = single::expires(store, expiry).ok_or(Misuse::Argument(3, atoms::bad_option()))?;
     let mut owned: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();
@@ -246,10 +252,11 @@ fn set_many<'a>(
     while let Some((pair, tail)) = erts::uncons(raw_env, rest) {
         let (mut key_buffer, mut value_buffer) = (EncodeBuffer::new(), EncodeBuffer::new());
         // SAFETY: the pair is part of this call's argument.
-        let (key, value, pair_bytes) =
-            unsafe { pair_of(store, raw_env, pair, form, &mut key_buffer, &mut value_buffer)? };
+        let (key, value, pair_bytes) = unsafe {
+            pair_of(store, raw_env, pair, form.bits, &mut key_buffer, &mut value_buffer)?
+        };
         bytes += pair_bytes;
-        if bytes > DIRTY_BYTES && form & ON_DIRTY == 0 {
+        if bytes > DIRTY_BYTES && form.bits & ON_DIRTY == 0 {
             return Err(Misuse::Dirty);
         }
         owned.push((key.to_vec(), value.to_vec()));
@@ -261,10 +268,16 @@ fn set_many<'a>(
     let borrowed: Vec<(&[u8], &[u8])> =
         owned.iter().map(|(key, value)| (key.as_slice(), value.as_slice())).collect();
     let condition = if if_absent { Condition::IfAbsent } else { Condition::Always };
-    let mut answers = Answers::default();
-    store.execute(&Command::SetMany { pairs: &borrowed, condition, expires }, &mut answers);
+    let command = Command::SetMany { pairs: &borrowed, condition, expires };
+    let answer = if store.is_durable() {
+        submit::submit(env, store, form, Shape::Fact, |records| records.put(&command))
+    } else {
+        let mut answers = Answers::default();
+        store.execute(&command, &mut answers);
+        answers.only()
+    };
     // SAFETY: the term was made in this environment.
-    Ok(unsafe { Term::new(env, reply::fact(raw_env, answers.only())) })
+    Ok(unsafe { Term::new(env, reply::fact(raw_env, answer)) })
 }
 
 /// `delete_many(Table, Keys, Deleted)`
@@ -276,6 +289,9 @@ fn delete_many<'a>(env: Env<'a>, table: Term<'a>, keys: Term<'a>, deleted: u64) 
         Ok(store) => store,
         Err(misuse) => return misuse.term(env),
     };
+    if store.is_durable() {
+        return Misuse::Durable.term(env);
+    }
     let mut deleted = deleted;
     let done = slice(env, keys.as_c_arg(), |key| {
         let mut buffer = EncodeBuffer::new();
@@ -290,4 +306,36 @@ fn delete_many<'a>(env: Env<'a>, table: Term<'a>, keys: Term<'a>, deleted: u64) 
         Ok(Element::of(length + walked_bytes(buffer.was_walked())))
     });
     ended(env, done, deleted.encode(env))
+}
+
+/// `delete_all(Table, Keys, Form) -> Number`: removes some keys of a durable table in one step.
+#[rustler::nif(schedule = "DirtyCpu")]
+fn delete_all<'a>(env: Env<'a>, handle: Term<'a>, keys: Term<'a>, form: Form<'a>) -> Term<'a> {
+    // SAFETY: both belong to the present call.
+    let store = unsafe { tables::by_handle(env.as_c_arg(), handle.as_c_arg()) };
+    store
+        .and_then(|store| remove_many(env, store, keys, form))
+        .unwrap_or_else(|misuse| misuse.term(env))
+}
+
+fn remove_many<'a>(
+    env: Env<'a>,
+    store: &Store,
+    keys: Term<'a>,
+    form: Form<'a>,
+) -> Result<Term<'a>, Misuse> {
+    let raw_env = env.as_c_arg();
+    let mut owned: Vec<Vec<u8>> = Vec::new();
+    let mut rest = keys.as_c_arg();
+    while let Some((key, tail)) = erts::uncons(raw_env, rest) {
+        let mut buffer = EncodeBuffer::new();
+        // SAFETY: the key is part of this call's argument.
+        owned.push(unsafe { codec::key(store, raw_env, key, form.bits, &mut buffer)? }.to_vec());
+        rest = tail;
+    }
+    let borrowed: Vec<&[u8]> = owned.iter().map(Vec::as_slice).collect();
+    let command = Command::Delete { keys: &borrowed };
+    let answer = submit::submit(env, store, form, Shape::Number, |records| records.put(&command));
+    // SAFETY: the term was made in this environment.
+    Ok(unsafe { Term::new(env, reply::fact(raw_env, answer)) })
 }

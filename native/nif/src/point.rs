@@ -14,13 +14,14 @@
 //! by name 78.
 
 use crate::atoms;
-use crate::codec::{self, EncodeBuffer, Misuse, ON_DIRTY};
+use crate::codec::{self, EncodeBuffer, Misuse};
 use crate::erts::{self, Raw, RawEnv, guard};
 use crate::reply::{self, Answers};
 use crate::store::{Store, tick_ms};
+use crate::submit::{self, Form, Shape};
 use crate::{tables, values};
-use rustler::Nif;
 use rustler::codegen_runtime::inventory;
+use rustler::{Env, Nif};
 use std::ffi::{c_char, c_int};
 use std::mem::MaybeUninit;
 use todana_command::{Command, Condition, Set};
@@ -64,6 +65,19 @@ fn form(env: RawEnv, arguments: &[Raw], at: usize) -> u32 {
         Some(term) => {
             erts::get_i64(env, *term).and_then(|form| u32::try_from(form).ok()).unwrap_or(0)
         }
+    }
+}
+
+/// The same, of a write.
+///
+/// # Safety
+/// `env` and `arguments` belong to the present call, and `'a` does not outlast it.
+#[inline]
+unsafe fn write_form<'a>(env: RawEnv, arguments: &[Raw], at: usize) -> Form<'a> {
+    match arguments.get(at) {
+        None => Form::plain(),
+        // SAFETY: see the function.
+        Some(term) => unsafe { Form::of(env, *term) },
     }
 }
 
@@ -174,7 +188,7 @@ unsafe extern "C" fn put(env: RawEnv, argc: c_int, argv: *const Raw) -> Raw {
         unsafe {
             let arguments = arguments(argc, argv);
             match tables::get(env, arguments[0]) {
-                Ok(store) => store_value(store, env, arguments, form(env, arguments, 3)),
+                Ok(store) => store_value(store, env, arguments, write_form(env, arguments, 3)),
                 Err(misuse) => misuse.raw(env),
             }
         }
@@ -188,7 +202,9 @@ unsafe extern "C" fn put_dirty(env: RawEnv, argc: c_int, argv: *const Raw) -> Ra
         unsafe {
             let arguments = arguments(argc, argv);
             match tables::by_handle(env, arguments[0]) {
-                Ok(store) => store_value(store, env, arguments, form(env, arguments, 3) | ON_DIRTY),
+                Ok(store) => {
+                    store_value(store, env, arguments, write_form(env, arguments, 3).on_dirty())
+                }
                 Err(misuse) => misuse.raw(env),
             }
         }
@@ -198,12 +214,15 @@ unsafe extern "C" fn put_dirty(env: RawEnv, argc: c_int, argv: *const Raw) -> Ra
 /// # Safety
 /// `env` and `arguments` belong to the present call.
 #[inline]
-unsafe fn store_value(store: &Store, env: RawEnv, arguments: &[Raw], form: u32) -> Raw {
+unsafe fn store_value(store: &Store, env: RawEnv, arguments: &[Raw], form: Form<'_>) -> Raw {
+    if let Err(misuse) = submit::begin(store, form) {
+        return misuse.raw(env);
+    }
     let (mut key_buffer, mut value_buffer) = (EncodeBuffer::new(), EncodeBuffer::new());
     // SAFETY: see the function.
     let parts = unsafe {
-        codec::key(store, env, arguments[1], form, &mut key_buffer).and_then(|key| {
-            codec::value(store, env, arguments[2], form, 3, &mut value_buffer)
+        codec::key(store, env, arguments[1], form.bits, &mut key_buffer).and_then(|key| {
+            codec::value(store, env, arguments[2], form.bits, 3, &mut value_buffer)
                 .map(|value| (key, value))
         })
     };
@@ -220,6 +239,12 @@ unsafe fn store_value(store: &Store, env: RawEnv, arguments: &[Raw], form: u32) 
         return_old: false,
         track_access: false,
     });
+    if store.is_durable() {
+        // SAFETY: see the function.
+        let env = unsafe { Env::new(&(), env) };
+        let answer = submit::submit(env, store, form, Shape::Fact, |records| records.put(&command));
+        return reply::fact(env.as_c_arg(), answer);
+    }
     let mut answers = Answers::default();
     store.execute_at_tick(&command, &mut answers);
     reply::fact(env, answers.only())

@@ -24,6 +24,16 @@ pub(crate) enum Answer {
     Failed(Error),
     /// The reply of a command that no NIF uses.
     Other,
+    /// The table is durable: see [`crate::submit`].
+    Durable,
+    /// Queued for the log; the ticket.
+    Submitted(u64),
+    /// The queue of the log is full for now.
+    Busy,
+    /// The log is being read.
+    Recovering,
+    /// The log accepts no writes.
+    NotExecuted,
 }
 
 /// Collects the replies of a command that returns no records. Records are read by
@@ -32,12 +42,32 @@ pub(crate) enum Answer {
 pub(crate) struct Answers {
     /// The first reply.
     first: Option<Answer>,
+    /// The first error.
+    failure: Option<Error>,
+    /// The value of the last record, if it is wanted.
+    value: Option<Vec<u8>>,
+    keeps_value: bool,
 }
 
 impl Answers {
     /// The answer of a command that has exactly one.
     pub(crate) fn only(self) -> Answer {
         self.first.unwrap_or(Answer::Other)
+    }
+
+    /// Keeps the value of a record.
+    pub(crate) fn keeping_value() -> Answers {
+        Answers { keeps_value: true, ..Answers::default() }
+    }
+
+    /// The value that was kept.
+    pub(crate) fn value(self) -> Option<Vec<u8>> {
+        self.value
+    }
+
+    /// The first error among the answers of several commands.
+    pub(crate) fn failure(self) -> Option<Error> {
+        self.failure
     }
 
     #[inline]
@@ -53,7 +83,10 @@ impl Reply for Answers {
     fn none(&mut self) {
         self.push(Answer::None);
     }
-    fn record(&mut self, _record: Record<'_>) {
+    fn record(&mut self, record: Record<'_>) {
+        if self.keeps_value {
+            self.value = Some(record.value.to_vec());
+        }
         self.push(Answer::Done);
     }
     fn lease(&mut self, record: Record<'_>, _state: LeaseState) {
@@ -97,6 +130,7 @@ impl Reply for Answers {
         self.push(Answer::Other);
     }
     fn error(&mut self, error: Error) {
+        self.failure.get_or_insert(error);
         self.push(Answer::Failed(error));
     }
 }
@@ -167,6 +201,13 @@ pub(crate) fn fact(env: RawEnv, answer: Answer) -> Raw {
         Answer::None | Answer::Flag(false) => atoms::error().as_c_arg(),
         Answer::Refused(refusal) => failed(env, refused(refusal)),
         Answer::Failed(error) => failed(env, reason(error)),
+        Answer::Durable => atoms::durable().as_c_arg(),
+        Answer::Submitted(ticket) => {
+            erts::tuple(env, &[atoms::submitted().as_c_arg(), erts::make_u64(env, ticket)])
+        }
+        Answer::Busy => atoms::busy().as_c_arg(),
+        Answer::Recovering => atoms::recovering().as_c_arg(),
+        Answer::NotExecuted => atoms::not_executed().as_c_arg(),
         _ => failed(env, atoms::undefined()),
     }
 }

@@ -1,10 +1,11 @@
 //! The other functions on one key.
 
-use crate::codec::{self, Decoded, EncodeBuffer, Misuse, ON_DIRTY};
+use crate::codec::{self, Decoded, EncodeBuffer, Misuse};
 use crate::erts::{Raw, RawEnv};
 use crate::key_state::state_number;
 use crate::reply::{self, Answer, Answers};
 use crate::store::Store;
+use crate::submit::{self, Form, Shape};
 use crate::{atoms, tables, values};
 use rustler::types::atom::Atom;
 use rustler::{Encoder, Env, Term};
@@ -49,6 +50,33 @@ fn on_key<'a>(
         let mut answers = Answers::default();
         store.execute(command, &mut answers);
         answers.only()
+    })
+}
+
+/// Like [`on_key`], for a write. In a durable table it runs only the first command, and `shape`
+/// says what becomes of its reply.
+fn change_key<'a>(
+    env: Env<'a>,
+    table: Term<'a>,
+    key: Term<'a>,
+    form: Form<'a>,
+    shape: Shape,
+    command: impl FnOnce(&[u8], &mut dyn FnMut(&Command<'_>) -> Answer) -> Result<Answer, Misuse>,
+) -> Result<Answer, Misuse> {
+    let store = store_of(env, table)?;
+    if !store.is_durable() {
+        return on_key(env, table, key, form.bits, command);
+    }
+    submit::begin(store, form)?;
+    let mut buffer = EncodeBuffer::new();
+    let key = key_of(store, key, form.bits, &mut buffer)?;
+    command(key, &mut |command| {
+        submit::submit(env, store, form, shape, |records| {
+            records.put(command);
+            if let Shape::Expired = shape {
+                records.put_read(&Command::Expiry { key });
+            }
+        })
     })
 }
 
@@ -118,10 +146,10 @@ fn put_with<'a>(
     only: Term<'a>,
     expiry: Term<'a>,
     flags: u32,
-    form: u32,
+    form: Form<'a>,
 ) -> Term<'a> {
     let store = store_of(env, table);
-    stored(env, store.and_then(|store| set(store, [key, value, only, expiry], flags, form)))
+    stored(env, store.and_then(|store| set(env, store, [key, value, only, expiry], flags, form)))
 }
 
 /// Like `put_with`, for long values; takes the table's handle.
@@ -135,12 +163,12 @@ fn put_with_dirty<'a>(
     only: Term<'a>,
     expiry: Term<'a>,
     flags: u32,
-    form: u32,
+    form: Form<'a>,
 ) -> Term<'a> {
     // SAFETY: both belong to the present call.
     let store = unsafe { tables::by_handle(env.as_c_arg(), table.as_c_arg()) };
-    let form = form | ON_DIRTY;
-    stored(env, store.and_then(|store| set(store, [key, value, only, expiry], flags, form)))
+    let (terms, form) = ([key, value, only, expiry], form.on_dirty());
+    stored(env, store.and_then(|store| set(env, store, terms, flags, form)))
 }
 
 fn stored<'a>(env: Env<'a>, answer: Result<Answer, Misuse>) -> Term<'a> {
@@ -150,13 +178,20 @@ fn stored<'a>(env: Env<'a>, answer: Result<Answer, Misuse>) -> Term<'a> {
     }
 }
 
-fn set(store: &Store, terms: [Term<'_>; 4], flags: u32, form: u32) -> Result<Answer, Misuse> {
+fn set<'a>(
+    env: Env<'a>,
+    store: &Store,
+    terms: [Term<'a>; 4],
+    flags: u32,
+    form: Form<'a>,
+) -> Result<Answer, Misuse> {
+    submit::begin(store, form)?;
     let [key, value, only, expiry] = terms;
-    let env = key.get_env().as_c_arg();
     let (mut key_buffer, mut value_buffer) = (EncodeBuffer::new(), EncodeBuffer::new());
-    let key = key_of(store, key, form, &mut key_buffer)?;
+    let key = key_of(store, key, form.bits, &mut key_buffer)?;
+    let (raw_env, value, bits) = (env.as_c_arg(), value.as_c_arg(), form.bits);
     // SAFETY: the term belongs to the present call, and so does the buffer.
-    let value = unsafe { codec::value(store, env, value.as_c_arg(), form, 3, &mut value_buffer)? };
+    let value = unsafe { codec::value(store, raw_env, value, bits, 3, &mut value_buffer)? };
     let command = Command::Set(Set {
         key,
         value,
@@ -166,6 +201,10 @@ fn set(store: &Store, terms: [Term<'_>; 4], flags: u32, form: u32) -> Result<Ans
         return_old: false,
         track_access: false,
     });
+    if store.is_durable() {
+        let records = |records: &mut submit::Records| records.put(&command);
+        return Ok(submit::submit(env, store, form, Shape::Stored, records));
+    }
     let mut answers = Answers::default();
     store.execute(&command, &mut answers);
     Ok(answers.only())
@@ -216,11 +255,21 @@ fn get_entry<'a>(env: Env<'a>, table: Term<'a>, key: Term<'a>, form: u32) -> Ter
 ///
 /// Lends a large value instead of copying it.
 #[rustler::nif]
-fn take<'a>(env: Env<'a>, table: Term<'a>, key: Term<'a>, form: u32) -> Term<'a> {
+fn take<'a>(env: Env<'a>, table: Term<'a>, key: Term<'a>, form: Form<'a>) -> Term<'a> {
     let raw_env = env.as_c_arg();
+    match store_of(env, table) {
+        Ok(store) if store.is_durable() => {
+            let shape = Shape::Taken(store.codec);
+            let answer = change_key(env, table, key, form, shape, |key, run| {
+                Ok(run(&Command::Take { key }))
+            });
+            return fact(env, answer);
+        }
+        _ => (),
+    }
     let mut buffer = EncodeBuffer::new();
     let taken = store_of(env, table).and_then(|store| {
-        let key = key_of(store, key, form, &mut buffer)?;
+        let key = key_of(store, key, form.bits, &mut buffer)?;
         Ok(store.take(key, |entry| entry.map(|entry| taken(raw_env, store, &entry))))
     });
     match taken {
@@ -251,8 +300,14 @@ fn is_key<'a>(env: Env<'a>, table: Term<'a>, key: Term<'a>, form: u32) -> Term<'
 
 /// `delete(Table, Key, Condition, Form) -> ok | error | {error, Reason}`
 #[rustler::nif]
-fn delete<'a>(env: Env<'a>, table: Term<'a>, key: Term<'a>, only: Term<'a>, form: u32) -> Term<'a> {
-    let answer = on_key(env, table, key, form, |key, run| {
+fn delete<'a>(
+    env: Env<'a>,
+    table: Term<'a>,
+    key: Term<'a>,
+    only: Term<'a>,
+    form: Form<'a>,
+) -> Term<'a> {
+    let answer = change_key(env, table, key, form, Shape::Removed, |key, run| {
         Ok(match condition(only).ok_or(bad_option(3))? {
             Condition::Always => match run(&Command::Delete { keys: &[key] }) {
                 Answer::Integer(number) => Answer::Flag(number > 0),
@@ -287,11 +342,11 @@ fn expire<'a>(
     table: Term<'a>,
     key: Term<'a>,
     expiry: Term<'a>,
-    form: u32,
+    form: Form<'a>,
 ) -> Term<'a> {
     let answer = store_of(env, table).and_then(|store| {
         let expires = expires(store, expiry).ok_or(bad_option(3))?;
-        on_key(env, table, key, form, |key, run| {
+        change_key(env, table, key, form, Shape::Expired, |key, run| {
             // `Expire` reports whether the expiry changed; this function reports whether the record
             // exists. They differ if it had no expiry already, and is to have none.
             let when = ExpireWhen::default();
@@ -319,7 +374,7 @@ fn update_counter<'a>(
     table: Term<'a>,
     key: Term<'a>,
     delta: Term<'a>,
-    form: u32,
+    form: Form<'a>,
 ) -> Term<'a> {
     counted(env, increment(env, table, key, delta, None, form))
 }
@@ -334,7 +389,7 @@ fn update_counter_with<'a>(
     delta: Term<'a>,
     initial: i64,
     expiry: Term<'a>,
-    form: u32,
+    form: Form<'a>,
 ) -> Term<'a> {
     counted(env, increment(env, table, key, delta, Some((initial, expiry)), form))
 }
@@ -346,7 +401,7 @@ fn increment<'a>(
     key: Term<'a>,
     delta: Term<'a>,
     initial: Option<(i64, Term<'a>)>,
-    form: u32,
+    form: Form<'a>,
 ) -> Result<Answer, Misuse> {
     let store = store_of(env, table)?;
     let delta: i64 = delta.decode().or(Err(Misuse::Argument(3, atoms::not_an_integer())))?;
@@ -357,7 +412,7 @@ fn increment<'a>(
             Some((Initial::From(number), expires))
         }
     };
-    on_key(env, table, key, form, |key, run| {
+    change_key(env, table, key, form, Shape::Counted, |key, run| {
         Ok(run(&Command::Increment(Increment {
             key,
             delta: Delta::Signed(delta),

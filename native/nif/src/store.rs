@@ -11,6 +11,7 @@ use todana_command::{
     Command, Context, Databases, Expires, KeyState, Place, Reply, Transaction, Uncommitted,
     VALUE_BYTES_MAX,
 };
+use todana_group::NamedTable;
 use todana_table::{Entry, Limits, Observer, Options, Table, TooManyObservers};
 
 /// Resources for handles of tables.
@@ -35,6 +36,7 @@ pub(crate) struct Store {
     /// The name, as an atom's term (atoms are the same in every environment).
     pub(crate) name: Raw,
     pub(crate) codec: Codec,
+    durable: bool,
     /// Milliseconds to live of records that are written without an expiry; 0 if they do not expire.
     ttl_ms: AtomicU64,
     /// The options with which the table was opened, compared by a second `open`.
@@ -51,6 +53,8 @@ pub(crate) struct Store {
 
 enum Backing {
     Own(Table),
+    /// A named table of the log.
+    Named(Arc<NamedTable>),
     Database(Arc<Databases>, usize),
 }
 
@@ -76,6 +80,19 @@ impl Store {
         Store::new(name, Codec::Raw, None, Options::default(), Backing::Database(databases, number))
     }
 
+    /// A named table of the log.
+    pub(crate) fn named(
+        name: Raw,
+        codec: Codec,
+        ttl_ms: Option<u64>,
+        shards: Option<usize>,
+        table: Arc<NamedTable>,
+    ) -> Store {
+        let order = table.options().order;
+        let options = Options { order, shards, ..Options::default() };
+        Store::new(name, codec, ttl_ms, options, Backing::Named(table))
+    }
+
     fn new(
         name: Raw,
         codec: Codec,
@@ -83,9 +100,15 @@ impl Store {
         options: Options,
         backing: Backing,
     ) -> Store {
+        let durable = match &backing {
+            Backing::Own(_) => false,
+            Backing::Named(_) => true,
+            Backing::Database(databases, number) => databases.table(*number).is_durable(),
+        };
         Store {
             name,
             codec,
+            durable,
             ttl_ms: AtomicU64::new(ttl_ms.unwrap_or(0)),
             limits: Mutex::new(options.limits),
             options,
@@ -102,7 +125,28 @@ impl Store {
     pub(crate) fn table(&self) -> &Table {
         match &self.backing {
             Backing::Own(table) => table,
+            Backing::Named(table) => table.table(),
             Backing::Database(databases, number) => databases.table(*number),
+        }
+    }
+
+    /// Whether only the log changes its records.
+    #[inline]
+    pub(crate) fn is_durable(&self) -> bool {
+        self.durable
+    }
+
+    /// Whether it is a named table of the log.
+    pub(crate) fn is_named(&self) -> bool {
+        matches!(self.backing, Backing::Named(_))
+    }
+
+    /// What names it in records of the log.
+    pub(crate) fn home(&self) -> Option<u64> {
+        match &self.backing {
+            Backing::Own(_) => None,
+            Backing::Named(table) => Some(table.id()),
+            Backing::Database(_, number) => Some(*number as u64),
         }
     }
 
@@ -111,6 +155,7 @@ impl Store {
     fn place(&self) -> Place<'_> {
         match &self.backing {
             Backing::Own(table) => Place::Table(table),
+            Backing::Named(table) => Place::Table(table.table()),
             Backing::Database(databases, number) => Place::Database(databases, *number),
         }
     }
@@ -147,7 +192,7 @@ impl Store {
 
     pub(crate) fn database_number(&self) -> Option<usize> {
         match &self.backing {
-            Backing::Own(_) => None,
+            Backing::Own(_) | Backing::Named(_) => None,
             Backing::Database(_, number) => Some(*number),
         }
     }
@@ -170,6 +215,7 @@ impl Store {
     pub(crate) fn observe(&self, observer: Arc<dyn Observer>) -> Result<(), TooManyObservers> {
         match &self.backing {
             Backing::Own(table) => table.observe(observer),
+            Backing::Named(table) => table.table().observe(observer),
             Backing::Database(databases, number) => databases.observe(*number, observer),
         }
     }
@@ -178,6 +224,7 @@ impl Store {
     pub(crate) fn forget(&self, observer: &Arc<dyn Observer>) {
         match &self.backing {
             Backing::Own(table) => table.forget(observer),
+            Backing::Named(table) => table.table().forget(observer),
             Backing::Database(databases, _) => databases.forget(observer),
         };
     }
@@ -199,6 +246,10 @@ impl Store {
         let context = Context { now_ms, value_bytes_max: self.value_bytes_max };
         match &self.backing {
             Backing::Own(table) => todana_command::execute_on(table, command, context, reply),
+            // Only reads; `submit` records the writes.
+            Backing::Named(table) => {
+                todana_command::execute_on(table.table(), command, context, reply);
+            }
             Backing::Database(databases, number) => {
                 todana_command::execute(databases, *number, command, context, reply);
             }

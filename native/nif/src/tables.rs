@@ -16,18 +16,21 @@
 
 use crate::atoms;
 use crate::codec::Misuse;
-use crate::database;
 use crate::erts::{self, Raw, RawEnv, ResourceRef};
 use crate::order;
 use crate::scan;
 use crate::store::{Codec, HANDLE, Store};
+use crate::submit::{self, Form, Shape};
 use crate::subscription;
+use crate::{database, durable};
 use parking_lot::Mutex;
 use rustler::types::atom::Atom;
 use rustler::{Encoder, Env, Term};
 use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+use todana_command::Command;
+use todana_group::record::TableOptions;
 use todana_table::{Keyspace, Limits, Options, WhenFull};
 
 /// Maximum number of open tables.
@@ -103,16 +106,29 @@ fn find(word: usize) -> Option<&'static Bucket> {
     None
 }
 
-/// The table that a name or a handle denotes, on a normal scheduler.
+/// The table that a name or a handle denotes, on a normal scheduler. Fails if it is durable and its
+/// records cannot be read yet.
 ///
 /// # Safety
 /// `env` and `term` belong to the present call, it runs on a normal scheduler, and `'a` does not
 /// outlast it.
 #[inline]
 pub(crate) unsafe fn get<'a>(env: RawEnv, term: Raw) -> Result<&'a Store, Misuse> {
+    // SAFETY: see the function.
+    let store = unsafe { open_one(env, term)? };
+    submit::readable(store)?;
+    Ok(store)
+}
+
+/// The same, for what does not concern the records.
+///
+/// # Safety
+/// As for [`get`].
+#[inline]
+pub(crate) unsafe fn open_one<'a>(env: RawEnv, term: Raw) -> Result<&'a Store, Misuse> {
     if !erts::is_atom(env, term) {
         // SAFETY: see the function.
-        return unsafe { by_handle(env, term) };
+        return unsafe { open_by_handle(env, term) };
     }
     let name = word(term);
     let bucket = find(name).ok_or_else(no_such_table)?;
@@ -124,11 +140,22 @@ pub(crate) unsafe fn get<'a>(env: RawEnv, term: Raw) -> Result<&'a Store, Misuse
     }
 }
 
-/// The table that a handle denotes, on any scheduler.
+/// Like [`get`], with a handle, on any scheduler.
 ///
 /// # Safety
 /// `env` and `term` belong to the present call, and `'a` does not outlast it.
 pub(crate) unsafe fn by_handle<'a>(env: RawEnv, term: Raw) -> Result<&'a Store, Misuse> {
+    // SAFETY: see the function.
+    let store = unsafe { open_by_handle(env, term)? };
+    submit::readable(store)?;
+    Ok(store)
+}
+
+/// Like [`open_one`], with a handle, on any scheduler.
+///
+/// # Safety
+/// `env` and `term` belong to the present call, and `'a` does not outlast it.
+pub(crate) unsafe fn open_by_handle<'a>(env: RawEnv, term: Raw) -> Result<&'a Store, Misuse> {
     // SAFETY: see the function.
     match unsafe { HANDLE.get(env, term) } {
         Some(store) if !store.is_closed() => Ok(store),
@@ -166,11 +193,7 @@ fn open<'a>(
     order: Option<Atom>,
 ) -> Term<'a> {
     let order = order::of_word(order);
-    let codec = match (codec == atoms::term(), order.is_some()) {
-        (false, _) => Codec::Raw,
-        (true, false) => Codec::Term,
-        (true, true) => Codec::OrderedTerm,
-    };
+    let codec = codec_of(codec, order.is_some());
     let (entries_max, bytes_max, when_full) = limits;
     let when_full = if when_full == atoms::refuse() { WhenFull::Refuse } else { WhenFull::Evict };
     let limits = Limits { entries_max, bytes_max, when_full };
@@ -191,11 +214,20 @@ fn open<'a>(
             && same_limits(store.limits(), limits)
             && store.options.shards == options.shards
             && store.options.order == options.order
-            && store.database_number().is_none();
+            && store.database_number().is_none()
+            && !store.is_durable();
         return if same { handle_term(env, found) } else { env.error_tuple(atoms::exists()) };
     }
     let store = made.unwrap_or_else(|| Store::own(name.as_c_arg(), codec, ttl_ms, options));
     publish(env, &mut open, store)
+}
+
+fn codec_of(word: Atom, is_ordered: bool) -> Codec {
+    match (word == atoms::term(), is_ordered) {
+        (false, _) => Codec::Raw,
+        (true, false) => Codec::Term,
+        (true, true) => Codec::OrderedTerm,
+    }
 }
 
 fn same_limits(one: Limits, other: Limits) -> bool {
@@ -210,12 +242,15 @@ fn same_limits(one: Limits, other: Limits) -> bool {
 #[rustler::nif]
 fn set_limits<'a>(env: Env<'a>, table: Term<'a>, changes: Vec<(Atom, Term<'a>)>) -> Term<'a> {
     // SAFETY: both belong to this call, which runs on a normal scheduler.
-    let store = match unsafe { get(env.as_c_arg(), table.as_c_arg()) } {
+    let store = match unsafe { open_one(env.as_c_arg(), table.as_c_arg()) } {
         Ok(store) => store,
         Err(misuse) => return misuse.term(env),
     };
     if store.database_number().is_some() {
         return Misuse::Argument(1, atoms::is_a_database()).term(env);
+    }
+    if store.is_durable() {
+        return Misuse::Argument(1, atoms::is_durable()).term(env);
     }
     store.change_limits(|limits| {
         for (option, value) in changes {
@@ -322,7 +357,7 @@ fn give_back(name: usize) {
 #[rustler::nif(schedule = "DirtyCpu")]
 fn close<'a>(env: Env<'a>, handle: Term<'a>) -> Term<'a> {
     // SAFETY: both belong to this call.
-    let store = match unsafe { by_handle(env.as_c_arg(), handle.as_c_arg()) } {
+    let store = match unsafe { open_by_handle(env.as_c_arg(), handle.as_c_arg()) } {
         Ok(store) => store,
         Err(misuse) => return misuse.term(env),
     };
@@ -335,7 +370,7 @@ fn close<'a>(env: Env<'a>, handle: Term<'a>) -> Term<'a> {
     give_back(word(store.name));
     drop(open);
     subscription::end_all(store);
-    if store.database_number().is_none() {
+    if store.database_number().is_none() && !store.is_durable() {
         // Here, on a dirty scheduler, and not when some process collects the last handle.
         store.table().clear();
     }
@@ -359,11 +394,11 @@ fn tables(env: Env<'_>) -> Vec<(Term<'_>, Term<'_>)> {
 }
 
 /// The options of a table, and the number of a database: `{Name, Codec, TtlMs, {EntriesMax,
-/// BytesMax, WhenFull}, Order, Database, {ShardsGiven, Shards}}`.
+/// BytesMax, WhenFull}, Order, Database, {ShardsGiven, Shards, IsDurable}}`.
 #[rustler::nif]
 fn options<'a>(env: Env<'a>, table: Term<'a>) -> Term<'a> {
     // SAFETY: both belong to this call, which runs on a normal scheduler.
-    let store = match unsafe { get(env.as_c_arg(), table.as_c_arg()) } {
+    let store = match unsafe { open_one(env.as_c_arg(), table.as_c_arg()) } {
         Ok(store) => store,
         Err(misuse) => return misuse.term(env),
     };
@@ -378,7 +413,7 @@ fn options<'a>(env: Env<'a>, table: Term<'a>) -> Term<'a> {
         if limits.when_full == WhenFull::Refuse { atoms::refuse() } else { atoms::evict() };
     let limits = (limits.entries_max, limits.bytes_max, when_full);
     let order = store.table().order().map(|order| order::word(order, store.codec));
-    let shards = (store.options.shards, store.table().shards());
+    let shards = (store.options.shards, store.table().shards(), store.is_durable());
     (name, codec, store.ttl_ms(), limits, order, store.database_number(), shards).encode(env)
 }
 
@@ -386,7 +421,7 @@ fn options<'a>(env: Env<'a>, table: Term<'a>) -> Term<'a> {
 #[rustler::nif(schedule = "DirtyCpu")]
 fn counts<'a>(env: Env<'a>, handle: Term<'a>) -> Term<'a> {
     // SAFETY: both belong to this call.
-    let store = match unsafe { by_handle(env.as_c_arg(), handle.as_c_arg()) } {
+    let store = match unsafe { open_by_handle(env.as_c_arg(), handle.as_c_arg()) } {
         Ok(store) => store,
         Err(misuse) => return misuse.term(env),
     };
@@ -413,7 +448,7 @@ fn counts<'a>(env: Env<'a>, handle: Term<'a>) -> Term<'a> {
 #[rustler::nif]
 fn sweep<'a>(env: Env<'a>, table: Term<'a>, work_max: usize) -> Term<'a> {
     // SAFETY: both belong to this call, which runs on a normal scheduler.
-    match unsafe { get(env.as_c_arg(), table.as_c_arg()) } {
+    match unsafe { open_one(env.as_c_arg(), table.as_c_arg()) } {
         Ok(store) if scan::has_large_shards(store) => Misuse::Dirty.term(env),
         Ok(store) => sweep_some(env, store, work_max),
         Err(misuse) => misuse.term(env),
@@ -424,13 +459,17 @@ fn sweep<'a>(env: Env<'a>, table: Term<'a>, work_max: usize) -> Term<'a> {
 #[rustler::nif(schedule = "DirtyCpu")]
 fn sweep_dirty<'a>(env: Env<'a>, handle: Term<'a>, work_max: usize) -> Term<'a> {
     // SAFETY: both belong to this call.
-    match unsafe { by_handle(env.as_c_arg(), handle.as_c_arg()) } {
+    match unsafe { open_by_handle(env.as_c_arg(), handle.as_c_arg()) } {
         Ok(store) => sweep_some(env, store, work_max),
         Err(misuse) => misuse.term(env),
     }
 }
 
 fn sweep_some<'a>(env: Env<'a>, store: &Store, work_max: usize) -> Term<'a> {
+    if store.is_durable() {
+        // The log removes what has expired.
+        return (0_u64, false).encode(env);
+    }
     let started = std::time::Instant::now();
     let swept = store.table().sweep(crate::store::now_ms(), work_max);
     erts::consume_timeslice(env.as_c_arg(), started.elapsed());
@@ -439,9 +478,21 @@ fn sweep_some<'a>(env: Env<'a>, store: &Store, work_max: usize) -> Term<'a> {
 
 /// Removes all records; returns how many there were.
 #[rustler::nif(schedule = "DirtyCpu")]
-fn clear<'a>(env: Env<'a>, handle: Term<'a>) -> Term<'a> {
+fn clear<'a>(env: Env<'a>, handle: Term<'a>, form: Form<'a>) -> Term<'a> {
     // SAFETY: both belong to this call.
     match unsafe { by_handle(env.as_c_arg(), handle.as_c_arg()) } {
+        Ok(store) if store.is_durable() => {
+            if let Err(misuse) = submit::begin(store, form) {
+                return misuse.term(env);
+            }
+            submit::term(
+                env,
+                submit::submit(env, store, form, Shape::Number, |records| {
+                    records.put(&Command::Count);
+                    records.put(&Command::Clear { at_ms: None });
+                }),
+            )
+        }
         Ok(store) => store.table().clear().encode(env),
         Err(misuse) => misuse.term(env),
     }
@@ -450,10 +501,101 @@ fn clear<'a>(env: Env<'a>, handle: Term<'a>) -> Term<'a> {
 /// The handle of a table that is given by name or handle, on a normal scheduler.
 pub(crate) fn handle_of<'a>(env: Env<'a>, table: Term<'a>) -> Result<Term<'a>, Misuse> {
     // SAFETY: both belong to the present call, which runs on a normal scheduler.
-    let store: *const Store = unsafe { get(env.as_c_arg(), table.as_c_arg())? };
+    let store: *const Store = unsafe { open_one(env.as_c_arg(), table.as_c_arg())? };
     let open = OPEN.lock();
     let found = open.iter().find(|open| ptr::eq(Arc::as_ptr(&open.store), store));
     let handle = found.ok_or_else(no_such_table)?.handle.term(env.as_c_arg());
     // SAFETY: the term was made in this environment.
     Ok(unsafe { Term::new(env, handle) })
+}
+
+/// `durable_table(Name) -> {Codec, TtlMs, Order, Shards} | none`: the options of a named table of
+/// the log, whether it is open or not.
+#[rustler::nif]
+fn durable_table<'a>(env: Env<'a>, name: rustler::Binary<'a>) -> Term<'a> {
+    let found = durable::group().and_then(|group| group.table(name.as_slice()));
+    let Some(table) = found else { return atoms::none().encode(env) };
+    let TableOptions { order, opaque, .. } = table.options();
+    let Kept { codec, ttl_ms, shards } = Kept::decode(opaque);
+    let order = order.map(|order| order::word(order, codec));
+    let codec = if codec == Codec::Raw { atoms::raw() } else { atoms::term() };
+    (codec, ttl_ms, order, shards).encode(env)
+}
+
+/// What a named table of the log keeps for this library: the options with which it was opened, as
+/// bytes.
+struct Kept {
+    codec: Codec,
+    ttl_ms: Option<u64>,
+    /// Number of shards, if it was given.
+    shards: Option<u32>,
+}
+
+impl Kept {
+    fn encode(&self) -> [u8; 13] {
+        let mut bytes = [0; 13];
+        bytes[0] = match self.codec {
+            Codec::Raw => 0,
+            Codec::Term => 1,
+            Codec::OrderedTerm => 2,
+        };
+        bytes[1..9].copy_from_slice(&self.ttl_ms.unwrap_or(0).to_le_bytes());
+        bytes[9..].copy_from_slice(&self.shards.unwrap_or(0).to_le_bytes());
+        bytes
+    }
+
+    fn decode(bytes: &[u8]) -> Kept {
+        let codec = match bytes.first() {
+            Some(1) => Codec::Term,
+            Some(2) => Codec::OrderedTerm,
+            _ => Codec::Raw,
+        };
+        let ttl_ms = bytes.get(1..9).and_then(|bytes| bytes.try_into().ok());
+        let ttl_ms = ttl_ms.map(u64::from_le_bytes).filter(|ttl_ms| *ttl_ms > 0);
+        let shards = bytes.get(9..13).and_then(|bytes| bytes.try_into().ok());
+        let shards = shards.map(u32::from_le_bytes).filter(|shards| *shards > 0);
+        Kept { codec, ttl_ms, shards }
+    }
+}
+
+/// `create_durable(Name, Codec, TtlMs, Order, Shards, Form)`: creates a named table of the log.
+/// Answers `present` if there is one.
+#[rustler::nif]
+fn create_durable<'a>(
+    env: Env<'a>,
+    name: rustler::Binary<'a>,
+    codec: Atom,
+    ttl_ms: Option<u64>,
+    order: Option<Atom>,
+    shards: Option<u32>,
+    form: Form<'a>,
+) -> Term<'a> {
+    let order = order::of_word(order);
+    let codec = codec_of(codec, order.is_some());
+    let opaque = Kept { codec, ttl_ms, shards }.encode();
+    let shards = shards.map(|shards| shards as usize);
+    let options = TableOptions { order, shards, opaque: &opaque };
+    submit::about_tables(env, form, |records| records.create_table(name.as_slice(), &options))
+}
+
+/// `drop_durable(Name, Form)`: removes a named table of the log with its records.
+#[rustler::nif]
+fn drop_durable<'a>(env: Env<'a>, name: rustler::Binary<'a>, form: Form<'a>) -> Term<'a> {
+    submit::about_tables(env, form, |records| records.drop_table(name.as_slice()))
+}
+
+/// Opens a named table of the log, or finds the open one. `{error, exists}` if the open table of
+/// that name is not this one.
+#[rustler::nif(schedule = "DirtyCpu")]
+fn open_durable<'a>(env: Env<'a>, name: Atom, text: rustler::Binary<'a>) -> Term<'a> {
+    let found = durable::group().and_then(|group| group.table(text.as_slice()));
+    let Some(table) = found else { return env.error_tuple(atoms::absent()) };
+    let mut open = OPEN.lock();
+    if let Some(found) = open.iter().find(|open| open.store.name == name.as_c_arg()) {
+        let same = found.store.is_named() && found.store.home() == Some(table.id());
+        return if same { handle_term(env, found) } else { env.error_tuple(atoms::exists()) };
+    }
+    let Kept { codec, ttl_ms, shards } = Kept::decode(table.options().opaque);
+    let shards = shards.map(|shards| shards as usize);
+    publish(env, &mut open, Store::named(name.as_c_arg(), codec, ttl_ms, shards, table))
 }

@@ -5,6 +5,7 @@ use crate::erts::{self, Raw, RawEnv};
 use crate::key_state::key_state;
 use crate::single;
 use crate::store::Store;
+use crate::submit::{self, Form, Shape};
 use crate::{atoms, tables, values};
 use rustler::{Encoder, Env, Term};
 use todana_command::{Check, Transaction, Uncommitted, Write};
@@ -38,7 +39,7 @@ fn commit<'a>(
     table: Term<'a>,
     checks: Term<'a>,
     writes: Term<'a>,
-    form: u32,
+    form: Form<'a>,
 ) -> Term<'a> {
     // SAFETY: both belong to the present call, which runs on a normal scheduler.
     let store = unsafe { tables::get(env.as_c_arg(), table.as_c_arg()) };
@@ -54,12 +55,12 @@ fn commit_dirty<'a>(
     table: Term<'a>,
     checks: Term<'a>,
     writes: Term<'a>,
-    form: u32,
+    form: Form<'a>,
 ) -> Term<'a> {
     // SAFETY: both belong to the present call.
     let store = unsafe { tables::by_handle(env.as_c_arg(), table.as_c_arg()) };
     store
-        .and_then(|store| committed(env, store, checks, writes, form | ON_DIRTY))
+        .and_then(|store| committed(env, store, checks, writes, form.on_dirty()))
         .unwrap_or_else(|misuse| misuse.term(env))
 }
 
@@ -68,9 +69,11 @@ fn committed<'a>(
     store: &Store,
     checks: Term<'a>,
     writes: Term<'a>,
-    form: u32,
+    form: Form<'a>,
 ) -> Result<Term<'a>, Misuse> {
-    let raw_env = env.as_c_arg();
+    submit::begin(store, form)?;
+    let (raw_env, whole) = (env.as_c_arg(), form);
+    let form = whole.bits;
     let (checked, written) = (items(raw_env, checks, 2)?, items(raw_env, writes, 3)?);
     if checked.len() + written.len() > ITEMS_MAX {
         return Ok(env.error_tuple(atoms::too_large()));
@@ -94,12 +97,35 @@ fn committed<'a>(
     }
     // Each value has been charged.
     erts::bill(raw_env, bytes.keys);
-    Ok(match store.commit(&Transaction { checks: &checks, writes: &writes }) {
+    let transaction = Transaction { checks: &checks, writes: &writes };
+    if store.is_durable() {
+        return Ok(logged(env, store, &transaction, whole));
+    }
+    Ok(match store.commit(&transaction) {
         Ok(()) => atoms::ok().encode(env),
         Err(Uncommitted::Conflict) => atoms::conflict().encode(env),
         Err(Uncommitted::TooMuchWork) => env.error_tuple(atoms::too_large()),
         Err(Uncommitted::Full) => env.error_tuple(atoms::full()),
     })
+}
+
+/// The commit as a record of the log.
+fn logged<'a>(
+    env: Env<'a>,
+    store: &Store,
+    transaction: &Transaction<'_>,
+    form: Form<'a>,
+) -> Term<'a> {
+    // A named table is database 0 of its batches.
+    match transaction.logged(store.database_number().unwrap_or(0)) {
+        Ok(batch) => {
+            let records = |records: &mut submit::Records| records.put_batch(&batch);
+            submit::term(env, submit::submit(env, store, form, Shape::Committed, records))
+        }
+        Err(Uncommitted::TooMuchWork) => env.error_tuple(atoms::too_large()),
+        Err(Uncommitted::Conflict) => atoms::conflict().encode(env),
+        Err(Uncommitted::Full) => env.error_tuple(atoms::full()),
+    }
 }
 
 /// Bytes of a commit's keys and values. The table hashes, compares and copies them.

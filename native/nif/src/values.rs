@@ -78,7 +78,7 @@ pub(crate) fn copied(env: RawEnv, bytes: &[u8]) -> Raw {
 
 /// A separate binary: on the process heap up to 64 bytes.
 #[inline]
-fn fresh(env: RawEnv, bytes: &[u8]) -> Raw {
+pub(crate) fn fresh(env: RawEnv, bytes: &[u8]) -> Raw {
     let mut term = MaybeUninit::uninit();
     // SAFETY: the BEAM makes a binary of that many bytes, which do not overlap with ours.
     unsafe {

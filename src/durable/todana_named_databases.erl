@@ -1,0 +1,94 @@
+%% The names of durable databases, as their data directory keeps them.
+%%
+%%     <data_dir>/databases     {Number, Name, Order}. for each that was named
+%%
+%% The log knows databases by their numbers. A start that names others, or the
+%% same ones in another sequence, would show the records of one database under
+%% the name of another, and is refused.
+-module(todana_named_databases).
+-moduledoc false.
+
+-export([check/2]).
+
+-define(FILE_NAME, "databases").
+
+-type named() ::
+    {0..15, Name :: string(), todana_kyoto_database:order() | nil}.
+
+-doc """
+Compares the databases with those that the directory has, and adds the names of
+new ones.
+""".
+-spec check(file:filename(), [todana_kyoto_database:database()]) ->
+    ok | {error, Sentence :: string()}.
+check(Directory, Databases) ->
+    File = filename:join(Directory, ?FILE_NAME),
+    Given = named(Databases),
+    maybe
+        {ok, Kept} ?= read(File),
+        [] ?= [S || {_, _, _} = K <- Kept, S <- differs(K, Given, Directory)],
+        case lists:usort(Kept ++ Given) of
+            Kept -> ok;
+            All -> write(File, All)
+        end
+    else
+        [Sentence | _] -> {error, Sentence};
+        {error, _} = Error -> Error
+    end.
+
+%% The default name of the first database does not count.
+-spec named([todana_kyoto_database:database()]) -> [named()].
+named(Databases) ->
+    [
+        {Number, Name, Order}
+     || {Number, #{name := Name, kind := Kind, order := Order}} <-
+            lists:enumerate(0, Databases),
+        todana_kyoto_database:is_durable(Kind),
+        Name =/= "db0.kch"
+    ].
+
+-spec differs(named(), [named()], file:filename()) -> [string()].
+differs({Number, Name, Order} = Kept, Given, Directory) ->
+    case lists:keyfind(Number, 1, Given) of
+        Kept ->
+            [];
+        {Number, Name, _} ->
+            [sentence("databases: the order of `~ts` is ~ts in ~ts, and cannot "
+                      "change", [Name, order(Order), Directory])];
+        _ ->
+            [sentence("databases: database ~b of ~ts is `~ts`: name it in this "
+                      "place, or use another data directory",
+                      [Number, Directory, Name])]
+    end.
+
+-spec order(todana_kyoto_database:order() | nil) -> string().
+order(nil) -> "none";
+order(Order) -> atom_to_list(Order).
+
+-spec read(file:filename()) -> {ok, [named()]} | {error, string()}.
+read(File) ->
+    case file:consult(File) of
+        {ok, Terms} ->
+            {ok, lists:usort(Terms)};
+        {error, enoent} ->
+            {ok, []};
+        {error, Reason} ->
+            {error, sentence("data_dir: ~ts: ~ts",
+                             [File, file:format_error(Reason)])}
+    end.
+
+-spec write(file:filename(), [named()]) -> ok | {error, string()}.
+write(File, Named) ->
+    Text = [io_lib:format("~tp.~n", [One]) || One <- Named],
+    Bytes = unicode:characters_to_binary(["%% -*- coding: utf-8 -*-\n", Text]),
+    case todana_data_dir:write_synced(File, Bytes) of
+        ok ->
+            ok;
+        {error, Reason} ->
+            {error, sentence("data_dir: ~ts cannot be written: ~ts",
+                             [File, file:format_error(Reason)])}
+    end.
+
+-spec sentence(string(), [term()]) -> string().
+sentence(Format, Arguments) ->
+    lists:flatten(io_lib:format(Format, Arguments)).

@@ -1,0 +1,466 @@
+%% Durable tables and databases from Erlang: each case runs in a node of its
+%% own with a data directory, which is killed and started again.
+-module(todana_durable_SUITE).
+
+-include_lib("common_test/include/ct.hrl").
+-include_lib("stdlib/include/assert.hrl").
+
+-export([all/0, init_per_testcase/2, end_per_testcase/2]).
+-export([
+    records_survive_kill/1,
+    every_write_of_the_api/1,
+    terms_and_orders/1,
+    options_are_kept/1,
+    misuse_and_refusals/1,
+    drop_deletes/1,
+    many_keys/1,
+    transactions/1,
+    subscriptions_see_the_log/1,
+    dump_and_load/1,
+    databases_are_durable/1,
+    named_databases_keep_their_place/1,
+    a_restart_of_the_application/1
+]).
+%% Called in the node.
+-export([transfer/1, subscribed/0, count_up/3, why/1]).
+
+all() ->
+    [
+        records_survive_kill,
+        every_write_of_the_api,
+        terms_and_orders,
+        options_are_kept,
+        misuse_and_refusals,
+        drop_deletes,
+        many_keys,
+        transactions,
+        subscriptions_see_the_log,
+        dump_and_load,
+        databases_are_durable,
+        named_databases_keep_their_place,
+        a_restart_of_the_application
+    ].
+
+init_per_testcase(Case, Config) ->
+    Directory = filename:join(?config(priv_dir, Config), Case),
+    [{data_dir_of_node, Directory} | Config].
+
+end_per_testcase(_Case, _Config) ->
+    case erase(node_of_case) of
+        undefined -> ok;
+        Peer -> kill(Peer)
+    end.
+
+%% ----------------------------------------------------------------- cases ---
+
+records_survive_kill(Config) ->
+    First = start(Config),
+    {ok, _} = call(First, open, [orders, #{durable => true}]),
+    ok = call(First, put, [orders, ~"k", ~"v"]),
+    {ok, 7} = call(First, update_counter, [orders, ~"n", 7, #{}]),
+    ok = kill(First),
+    Second = start(Config),
+    ?assertEqual([], [T || T <- call(Second, list, []), T =:= orders]),
+    {ok, _} = call(Second, open, [orders, #{durable => true}]),
+    ?assertEqual({ok, ~"v"}, call(Second, get, [orders, ~"k"])),
+    ?assertEqual({ok, 8}, call(Second, update_counter, [orders, ~"n", 1])),
+    ?assertMatch(#{durable := true, entries := 2},
+                 call(Second, info, [orders])),
+    %% Closing keeps the records.
+    ok = call(Second, close, [orders]),
+    {ok, _} = call(Second, open, [orders, #{durable => true}]),
+    ?assertEqual({ok, ~"v"}, call(Second, get, [orders, ~"k"])).
+
+every_write_of_the_api(Config) ->
+    Node = start(Config),
+    {ok, _} = call(Node, open, [t, #{durable => true}]),
+    Is = fun(Expected, Function, Arguments) ->
+        ?assertEqual({Function, Expected},
+                     {Function, call(Node, Function, [t | Arguments])})
+    end,
+    Is(ok, put, [~"a", ~"1"]),
+    Is({ok, ~"1"}, get, [~"a"]),
+    Is(ok, put, [~"b", ~"2", #{only => absent, flags => 3}]),
+    Is({error, present}, put, [~"b", ~"3", #{only => absent}]),
+    Is({error, absent}, put, [~"c", ~"3", #{only => present}]),
+    {ok, #{version := Version, flags := 3, expires_at_ms := infinity}} =
+        call(Node, get_entry, [t, ~"b"]),
+    Is({error, version_differs}, compare_and_swap, [~"b", Version + 9, ~"4"]),
+    {ok, New} = call(Node, compare_and_swap, [t, ~"b", Version, ~"4"]),
+    Is({error, version_differs}, delete, [~"b", #{version => Version}]),
+    Is(ok, delete, [~"b", #{version => New}]),
+    Is(error, delete, [~"b"]),
+    Is({ok, ~"1"}, take, [~"a"]),
+    Is(error, take, [~"a"]),
+    Is(error, update_counter, [~"n", 1]),
+    Is({ok, 5}, update_counter, [~"n", 2, #{initial => 3}]),
+    Is(ok, put, [~"n", ~"x"]),
+    Is({error, not_an_integer}, update_counter, [~"n", 1]),
+    Is(ok, expire, [~"n", 60_000]),
+    {ok, TtlMs} = call(Node, ttl, [t, ~"n"]),
+    ?assert(TtlMs > 30_000 andalso TtlMs =< 60_000),
+    Is(ok, persist, [~"n"]),
+    Is(ok, persist, [~"n"]),
+    Is({ok, infinity}, ttl, [~"n"]),
+    Is(error, persist, [~"none"]),
+    Is(error, expire, [~"none", 5]),
+    Is({ok, ~"y"}, fetch, [~"f", fun() -> {ok, ~"y"} end]),
+    Is({ok, ~"y"}, get, [~"f"]),
+    Large = binary:copy(~"x", 3 bsl 20),
+    Is(ok, put, [~"large", Large]),
+    Is(ok, put, [~"larger", Large, #{only => absent}]),
+    Is({ok, Large}, get, [~"large"]),
+    Is({ok, Large}, take, [~"larger"]),
+    Is(3, count, []),
+    Is(3, clear, []),
+    Is(0, count, []).
+
+terms_and_orders(Config) ->
+    First = start(Config),
+    Options = #{durable => true, codec => term, type => ordered_set},
+    {ok, _} = call(First, open, [sorted, Options]),
+    {ok, _} = call(First, open, [terms, #{durable => true, codec => term}]),
+    Deep = #{deep => lists:seq(1, 5_000)},
+    Long = {key, lists:seq(1, 200)},
+    ok = call(First, put, [terms, Long, Deep]),
+    ok = call(First, put, [terms, {7, a}, Deep, #{ttl_ms => 3_600_000}]),
+    ok = call(First, put_many, [sorted, [{{user, N}, N} || N <- [3, 1, 2]]]),
+    ok = kill(First),
+    Second = start(Config),
+    {ok, _} = call(Second, open, [sorted, Options]),
+    {ok, _} = call(Second, open, [terms, #{durable => true, codec => term}]),
+    ?assertEqual({ok, Deep}, call(Second, get, [terms, Long])),
+    ?assertMatch({ok, Ms} when Ms > 1_000_000,
+                 call(Second, ttl, [terms, {7, a}])),
+    ?assertEqual({ok, Deep}, call(Second, take, [terms, {7, a}])),
+    ?assertEqual(
+        {[{{user, 1}, 1}, {{user, 2}, 2}, {{user, 3}, 3}], done},
+        call(Second, prefix, [sorted, {user, '_'}])
+    ),
+    ?assertEqual({ok, {user, 3}}, call(Second, last, [sorted])),
+    ?assertEqual([{{user, N}, N} || N <- [1, 2, 3]],
+                 call(Second, to_list, [sorted])).
+
+options_are_kept(Config) ->
+    First = start(Config),
+    Options = #{durable => true, codec => term, ttl_ms => 60_000, shards => 64},
+    {ok, Handle} = call(First, open, [t, Options]),
+    ?assertEqual({ok, Handle}, call(First, open, [t, Options])),
+    ?assertEqual(
+        {error, {exists, #{codec => {term, raw}, ttl_ms => {60_000, infinity},
+                           shards => {64, default}}}},
+        call(First, open, [t, #{durable => true}])
+    ),
+    ok = call(First, put, [t, k, v]),
+    ok = kill(First),
+    Second = start(Config),
+    ?assertMatch({error, {exists, #{codec := {term, raw}}}},
+                 call(Second, open, [t, #{durable => true}])),
+    {ok, _} = call(Second, open, [t, Options]),
+    ?assertMatch({ok, Ms} when is_integer(Ms), call(Second, ttl, [t, k])),
+    ?assertMatch(#{shards := 64, codec := term, ttl_ms := 60_000},
+                 call(Second, info, [t])).
+
+misuse_and_refusals(Config) ->
+    Memory = start(Config, []),
+    ?assertMatch({badarg, [_ | _]},
+                 raised(Memory, open, [t, #{durable => true}], "data_dir")),
+    ok = kill(Memory),
+    Node = start(Config),
+    {ok, _} = call(Node, open, [t, #{durable => true}]),
+    {ok, _} = call(Node, open, [m, #{}]),
+    {ok, _} = call(Node, open, [db0, #{}]),
+    [
+        ?assertMatch({{badarg, [_ | _]}, _},
+                     {raised(Node, Function, Args, Word), Args})
+     || {Function, Args, Word} <- [
+            {open, [u, #{durable => yes}], "true or false"},
+            {open, [u, #{durable => true, entries_max => 5}], "entries_max"},
+            {open, [u, #{durable => true, bytes_max => 5}], "bytes_max"},
+            {open, [u, #{durable => true, when_full => refuse}], "when_full"},
+            {set_limits, [t, #{ttl_ms => 5}], "durable"},
+            {put, [t, {a, b}, ~"v"], "iodata"},
+            {put, [t, ~"k", {a}], "iodata"},
+            {delete_many, [t, [~"a", {b}]], "iodata"},
+            {put_many, [t, [{~"a", ~"b"} | c]], "list"},
+            {drop, [db0], "database"},
+            {drop, [nothing], "no open table"}
+        ]
+    ],
+    ?assertEqual({error, {exists, #{durable => {true, false}}}},
+                 call(Node, open, [t, #{}])),
+    ?assertEqual({error, {exists, #{durable => {false, true}}}},
+                 call(Node, open, [m, #{durable => true}])),
+    ok = call(Node, close, [t]),
+    ?assertEqual({error, {exists, #{durable => {true, false}}}},
+                 call(Node, open, [t, #{}])).
+
+drop_deletes(Config) ->
+    First = start(Config),
+    {ok, _} = call(First, open, [t, #{durable => true}]),
+    {ok, _} = call(First, open, [u, #{durable => true}]),
+    ok = call(First, put, [t, ~"k", ~"v"]),
+    ok = call(First, put, [u, ~"k", ~"v"]),
+    ok = call(First, drop, [t]),
+    ok = call(First, close, [u]),
+    %% By its name, while it is not open.
+    ok = call(First, drop, [u]),
+    {ok, _} = call(First, open, [t, #{durable => true, codec => term}]),
+    ?assertEqual(0, call(First, count, [t])),
+    ok = kill(First),
+    Second = start(Config),
+    {ok, _} = call(Second, open, [t, #{durable => true, codec => term}]),
+    ?assertEqual(0, call(Second, count, [t])),
+    {ok, _} = call(Second, open, [u, #{}]),
+    ok = call(Second, drop, [u]).
+
+many_keys(Config) ->
+    First = start(Config),
+    {ok, _} = call(First, open, [t, #{durable => true}]),
+    Pairs = [{integer_to_binary(N), ~"v"} || N <- lists:seq(1, 3_000)],
+    ok = call(First, put_many, [t, Pairs]),
+    ok = call(First, put_many, [t, #{~"x" => ~"1"}, #{atomic => true}]),
+    ?assertEqual(
+        {error, present},
+        call(First, put_many, [t, [{~"x", ~"2"}, {~"y", ~"2"}],
+                               #{atomic => true, only => absent}])
+    ),
+    ?assertEqual(1_001, call(First, delete_many, [
+        t, [~"none" | [integer_to_binary(N) || N <- lists:seq(1, 1_001)]]
+    ])),
+    ok = kill(First),
+    Second = start(Config),
+    {ok, _} = call(Second, open, [t, #{durable => true}]),
+    ?assertEqual(2_000, call(Second, count, [t])),
+    ?assertEqual(#{~"x" => ~"1", ~"3000" => ~"v"},
+                 call(Second, get_many, [t, [~"x", ~"y", ~"3000", ~"1"]])).
+
+transactions(Config) ->
+    First = start(Config),
+    Options = #{durable => true, codec => term},
+    {ok, _} = call(First, open, [t, Options]),
+    ok = call(First, put_many, [t, [{a, 100}, {b, 0}]]),
+    Callers = [
+        begin
+            {Pid, Monitor} = spawn_monitor(fun() ->
+                ok = peer:call(First, ?MODULE, transfer, [t], 60_000),
+                exit(transferred)
+            end),
+            {Pid, Monitor}
+        end
+     || _ <- lists:seq(1, 4)
+    ],
+    [
+        receive {'DOWN', M, _, P, Why} -> ?assertEqual(transferred, Why) end
+     || {P, M} <- Callers
+    ],
+    ?assertEqual({ok, 60}, call(First, get, [t, a])),
+    ?assertEqual({error, no}, call(First, update, [
+        t, a, fun(_) -> {error, no} end
+    ])),
+    ?assertEqual({ok, 61}, call(First, update, [
+        t, a, fun({ok, N}) -> {put, N + 1} end
+    ])),
+    ?assertEqual(ok, call(First, update, [t, c, fun(error) -> delete end])),
+    ?assertEqual({ok, 1}, call(First, update, [
+        t, c, fun(error) -> {put, 1} end
+    ])),
+    ok = kill(First),
+    Second = start(Config),
+    {ok, _} = call(Second, open, [t, Options]),
+    ?assertEqual(#{a => 61, b => 40, c => 1},
+                 call(Second, get_many, [t, [a, b, c]])).
+
+%% Ten transfers of one.
+transfer(Table) ->
+    lists:foreach(
+        fun(_) ->
+            ok = todana:transaction(Table, fun(Tx) ->
+                {ok, A} = todana_transaction:get(Tx, a),
+                {ok, B} = todana_transaction:get(Tx, b),
+                ok = todana_transaction:put(Tx, a, A - 1),
+                ok = todana_transaction:put(Tx, b, B + 1)
+            end)
+        end,
+        lists:seq(1, 10)
+    ).
+
+subscriptions_see_the_log(Config) ->
+    Node = start(Config),
+    ?assertEqual([put, put, delete, clear],
+                 peer:call(Node, ?MODULE, subscribed, [])).
+
+subscribed() ->
+    {ok, _} = todana:open(t, #{durable => true}),
+    {ok, Subscription} = todana:subscribe(t, #{}),
+    ok = todana:put(t, ~"a", ~"1"),
+    {ok, 1} = todana:update_counter(t, ~"n", 1, #{}),
+    ok = todana:delete(t, ~"a"),
+    1 = todana:clear(t),
+    receive {todana, Subscription, ready} -> ok end,
+    [element(1, Event) || Event <- events(Subscription, 4)].
+
+events(_Subscription, 0) ->
+    [];
+events(Subscription, Left) ->
+    case todana:events(Subscription) of
+        [] ->
+            receive {todana, Subscription, ready} -> ok end,
+            events(Subscription, Left);
+        Events ->
+            Events ++ events(Subscription, Left - length(Events))
+    end.
+
+dump_and_load(Config) ->
+    First = start(Config),
+    File = filename:join(?config(priv_dir, Config), "durable.dump"),
+    {ok, _} = call(First, open, [t, #{durable => true}]),
+    ok = call(First, put_many, [
+        t, [{integer_to_binary(N), ~"v"} || N <- lists:seq(1, 1_000)]
+    ]),
+    ok = call(First, put, [t, ~"e", ~"v", #{ttl_ms => 1_000_000, flags => 9}]),
+    ?assertMatch({ok, #{records := 1_001}}, call(First, dump, [t, File])),
+    {ok, _} = call(First, open, [u, #{durable => true}]),
+    ?assertEqual({ok, #{loaded => 1_001, expired => 0}},
+                 call(First, load, [u, File])),
+    ok = kill(First),
+    Second = start(Config),
+    {ok, _} = call(Second, open, [u, #{durable => true}]),
+    ?assertEqual(1_001, call(Second, count, [u])),
+    ?assertMatch({ok, #{flags := 9, expires_at_ms := Ms}} when is_integer(Ms),
+                 call(Second, get_entry, [u, ~"e"])),
+    Count = fun(_Key, _Value, N) -> N + 1 end,
+    ?assertEqual(1_001, call(Second, fold, [Count, 0, u])),
+    ?assertEqual({ok, 1_001}, call(Second, fold_snapshot, [Count, 0, u])).
+
+databases_are_durable(Config) ->
+    First = start(Config),
+    {ok, _} = call(First, open, [db0, #{}]),
+    {ok, _} = call(First, open, [db15, #{}]),
+    ?assertMatch(#{durable := true}, call(First, info, [db15])),
+    ok = call(First, put, [db0, ~"k", ~"zero"]),
+    ok = call(First, put, [db15, ~"k", ~"last"]),
+    ok = kill(First),
+    Second = start(Config),
+    [{ok, _} = call(Second, open, [Name, #{}]) || Name <- [db0, db15]],
+    ?assertEqual({ok, ~"zero"}, call(Second, get, [db0, ~"k"])),
+    ?assertEqual({ok, ~"last"}, call(Second, get, [db15, ~"k"])).
+
+named_databases_keep_their_place(Config) ->
+    Start = fun(Databases) ->
+        start(Config, [{databases, Databases} | durable(Config)])
+    end,
+    First = Start(": a.kct b.kch"),
+    [{ok, _} = call(First, open, [Name, #{}]) || Name <- [db0, db1, db2]],
+    ?assertMatch(#{durable := false}, call(First, info, [db0])),
+    ?assertMatch(#{durable := true, order := lexical},
+                 call(First, info, [db1])),
+    ok = call(First, put, [db0, ~"k", ~"lost"]),
+    ok = call(First, put, [db1, ~"k", ~"kept"]),
+    ok = kill(First),
+    [
+        ?assertMatch({_, [_ | _]},
+                     {Sentence, string:find(Sentence, Word)})
+     || {Databases, Word} <- [
+            {": b.kch a.kct", "is `a.kct`"},
+            {":", "is `a.kct`"},
+            {": a.kct#rcomp=dec b.kch", "lexical"}
+        ],
+        Sentence <- [refused(Config, Databases)]
+    ],
+    Second = Start(": a.kct b.kch c.kct"),
+    [{ok, _} = call(Second, open, [Name, #{}]) || Name <- [db0, db1]],
+    ?assertEqual(error, call(Second, get, [db0, ~"k"])),
+    ?assertEqual({ok, ~"kept"}, call(Second, get, [db1, ~"k"])).
+
+%% The same node may stop and start the application.
+a_restart_of_the_application(Config) ->
+    Node = start(Config),
+    {ok, _} = call(Node, open, [t, #{durable => true}]),
+    ok = call(Node, put, [t, ~"k", ~"v"]),
+    ok = peer:call(Node, application, stop, [todana], 60_000),
+    ?assertError(badarg, call(Node, get, [t, ~"k"])),
+    {ok, _} = peer:call(Node, application, ensure_all_started, [todana]),
+    ok = serving(Node),
+    {ok, _} = call(Node, open, [t, #{durable => true}]),
+    ?assertEqual({ok, ~"v"}, call(Node, get, [t, ~"k"])),
+    ok = call(Node, put, [t, ~"k", ~"w"]),
+    ?assertEqual({ok, ~"w"}, call(Node, get, [t, ~"k"])).
+
+%% ------------------------------------------------------------------ node ---
+
+durable(Config) ->
+    [{data_dir, ?config(data_dir_of_node, Config)}].
+
+start(Config) ->
+    start(Config, durable(Config)).
+
+start(_Config, Environment) ->
+    Node = boot(Environment),
+    {ok, _} = peer:call(Node, application, ensure_all_started, [todana],
+                        60_000),
+    ok = case proplists:is_defined(data_dir, Environment) of
+        true -> serving(Node);
+        false -> ok
+    end,
+    Node.
+
+boot(Environment) ->
+    {ok, Peer, _Node} = peer:start_link(#{
+        connection => standard_io,
+        args => ["-pa" | code:get_path()]
+    }),
+    _ = unlink(Peer),
+    put(node_of_case, Peer),
+    ok = peer:call(Peer, logger, set_primary_config, [level, none]),
+    [
+        ok = peer:call(Peer, application, set_env, [todana, Name, Value])
+     || {Name, Value} <- Environment
+    ],
+    Peer.
+
+%% Waits until the log has been read.
+serving(Node) ->
+    case peer:call(Node, todana_nif, durable_state, []) of
+        open -> ok;
+        _ -> timer:sleep(10), serving(Node)
+    end.
+
+%% As a power failure of the process: nothing is closed or flushed.
+kill(Peer) ->
+    OsPid = peer:call(Peer, os, getpid, []),
+    Monitor = monitor(process, Peer),
+    _ = os:cmd("kill -9 " ++ OsPid),
+    receive {'DOWN', Monitor, process, Peer, _} -> ok end,
+    _ = erase(node_of_case),
+    ok.
+
+refused(Config, Databases) ->
+    Node = boot([{databases, Databases} | durable(Config)]),
+    {error, {todana, {{todana, Sentence}, _}}} =
+        peer:call(Node, application, ensure_all_started, [todana], 60_000),
+    ok = kill(Node),
+    Sentence.
+
+call(Node, Function, Arguments) ->
+    peer:call(Node, todana, Function, Arguments, 60_000).
+
+%% The class of the error, and the place of the word in its explanation.
+raised(Node, Function, Arguments, Word) ->
+    {Reason, Text} = peer:call(Node, ?MODULE, why, [{Function, Arguments}]),
+    {Reason, string:find(Text, Word)}.
+
+why({Function, Arguments}) ->
+    try apply(todana, Function, Arguments) of
+        Result -> {Result, ""}
+    catch
+        error:Reason:Stack ->
+            Texts = todana_error:format_error(Reason, Stack),
+            {Reason, lists:flatten([
+                unicode:characters_to_list(T) || _ := T <- Texts
+            ])}
+    end.
+
+count_up(Table, Key, N) ->
+    [{ok, _} = todana:update_counter(Table, Key, 1) || _ <- lists:seq(1, N)],
+    ok.
