@@ -12,16 +12,20 @@
 //! without any, mutations start from an empty input.
 
 mod kyoto;
+mod logged;
 mod memcached;
 mod ordered;
 mod resp;
 mod table;
+mod tape;
 
 pub use kyoto::kyoto;
+pub use logged::logged;
 pub use memcached::memcached;
 pub use ordered::ordered;
 pub use resp::resp;
 pub use table::table;
+pub use tape::tape;
 
 /// One target: its name, and the function that takes the bytes.
 pub type Target = (&'static str, fn(&[u8]));
@@ -29,8 +33,10 @@ pub type Target = (&'static str, fn(&[u8]));
 /// Every target.
 pub const TARGETS: &[Target] = &[
     ("kyoto", kyoto),
+    ("logged", logged),
     ("memcached", memcached),
     ("ordered", ordered),
     ("resp", resp),
     ("table", table),
+    ("tape", tape),
 ];
