@@ -55,7 +55,6 @@ pub(crate) struct Surroundings<'a> {
     pub(crate) databases: &'a Databases,
     pub(crate) seed: u64,
     pub(crate) incarnation: u64,
-    pub(crate) value_bytes_max: usize,
     pub(crate) flights: &'a Flights,
     pub(crate) directory: &'a Directory,
     pub(crate) counters: &'a Counters,
@@ -80,6 +79,8 @@ struct Running {
     /// Where its next record begins.
     offset: usize,
     sequence: u64,
+    /// The longest value that its commands may build.
+    value_bytes_max: usize,
     /// Records executed.
     records: u64,
     mine: Option<Mine>,
@@ -127,7 +128,7 @@ impl State {
         };
         if let Some(mut running) = begun {
             let now_ms = self.log_time_ms;
-            let context = Context { now_ms, value_bytes_max: around.value_bytes_max };
+            let context = Context { now_ms, value_bytes_max: running.value_bytes_max };
             let mut execution = Execution { around, tables: &mut self.tables, context };
             if !running.go_on(&mut execution, bytes, until) {
                 let offset = running.offset;
@@ -159,7 +160,7 @@ impl State {
         }
         self.abandon(around.flights);
         self.advance_time(around, time_ms);
-        let Ok((Header { origin, sequence, .. }, records)) = header else {
+        let Ok((Header { origin, sequence, value_bytes_max, .. }, records)) = header else {
             count(&around.counters.malformed);
             return Ok(None);
         };
@@ -175,7 +176,7 @@ impl State {
         }
         let offset = bytes.len() - records.len();
         let mine = flight.map(Mine::new);
-        Ok(Some(Running { index, offset, sequence, records: 0, mine }))
+        Ok(Some(Running { index, offset, sequence, value_bytes_max, records: 0, mine }))
     }
 
     /// Advances the time of the log, and applies the clears that were scheduled for it.

@@ -2,12 +2,14 @@
 //!
 //! ```text
 //!  batch    magic 1 = B1 | format 1 = 01 | flags 1 = 00
-//!           epoch varint | origin 8 | sequence varint
+//!           epoch varint | origin 8 | sequence varint | longest value varint
 //!           the records of its submissions, in their order (see `record.rs`)
 //!
 //!  epoch    of the group's map of keys; 0 as long as there is only one group
 //!  origin   the incarnation of the node that made it, the lowest byte first
 //!  sequence 1, 2, 3, .. of this origin: a batch that is in the log twice is applied once
+//!  longest value, in bytes, that its commands may build: the option of the origin when it made the
+//!           batch, because the option may differ where, or when, the log is applied
 //! ```
 //!
 //! The log does not say which clients wait for the outcome: the origin keeps their tickets in
@@ -32,7 +34,7 @@ pub const BATCH_BYTES_MAX: usize = 128 << 10;
 pub const BATCH_RECORDS_MAX: usize = 1_024;
 
 /// The most bytes of a header.
-pub(crate) const HEADER_BYTES_MAX: usize = 3 + 10 + 8 + 10;
+pub(crate) const HEADER_BYTES_MAX: usize = 3 + 10 + 8 + 10 + 10;
 
 /// What precedes the records of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,6 +42,7 @@ pub(crate) struct Header {
     pub(crate) epoch: u64,
     pub(crate) origin: u64,
     pub(crate) sequence: u64,
+    pub(crate) value_bytes_max: usize,
 }
 
 /// The log has an entry that a newer version has written. This version must not go on without it.
@@ -83,6 +86,7 @@ impl Header {
         put_varint(out, self.epoch);
         out.extend_from_slice(&self.origin.to_le_bytes());
         put_varint(out, self.sequence);
+        put_varint(out, self.value_bytes_max as u64);
     }
 
     /// The header at the front of `bytes`, and the records.
@@ -98,7 +102,8 @@ impl Header {
         expect(0, Newer::Flags)?;
         let mut numbers = || {
             let (epoch, origin) = (input.varint()?, input.u64()?);
-            Some(Header { epoch, origin, sequence: input.varint()? })
+            let (sequence, value_bytes_max) = (input.varint()?, input.length()?);
+            Some(Header { epoch, origin, sequence, value_bytes_max })
         };
         let header = numbers().ok_or(NoHeader::Malformed)?;
         Ok((header, input.rest()))
@@ -113,10 +118,10 @@ mod tests {
 
     #[test]
     fn a_header_is_read_as_it_was_written() {
-        for header in [
-            Header { epoch: 0, origin: 0x0102_0304_0506_0708, sequence: 1 },
-            Header { epoch: u64::MAX, origin: u64::MAX, sequence: u64::MAX },
-        ] {
+        for (epoch, origin, sequence, value_bytes_max) in
+            [(0, 0x0102_0304_0506_0708, 1, 16 << 20), (u64::MAX, u64::MAX, u64::MAX, usize::MAX)]
+        {
+            let header = Header { epoch, origin, sequence, value_bytes_max };
             let mut bytes = Vec::new();
             header.put(&mut bytes);
             assert!(bytes.len() <= HEADER_BYTES_MAX);

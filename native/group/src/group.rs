@@ -38,7 +38,8 @@ pub struct GroupOptions {
     pub seed: u64,
     /// A number drawn at random by each instance of the native library.
     pub incarnation: u64,
-    /// The longest value that a command may write or build, in bytes.
+    /// The longest value that a command may write or build, in bytes. It applies to the commands
+    /// that are submitted here, also when they are replayed with another limit.
     pub value_bytes_max: usize,
     /// Beyond this number of bytes, the queue has no room for more submissions.
     pub queue_bytes_max: usize,
@@ -128,7 +129,8 @@ impl Group {
             return None;
         }
         let sequence = self.flights.begin(parts, taken.queued?);
-        let header = Header { epoch: 0, origin: self.options.incarnation, sequence };
+        let (origin, value_bytes_max) = (self.options.incarnation, self.options.value_bytes_max);
+        let header = Header { epoch: 0, origin, sequence, value_bytes_max };
         let mut bytes = Vec::with_capacity(HEADER_BYTES_MAX + taken.bytes);
         header.put(&mut bytes);
         records.iter().for_each(|records| bytes.extend_from_slice(records));
@@ -269,7 +271,6 @@ impl Group {
             databases: &self.options.databases,
             seed: self.options.seed,
             incarnation: self.options.incarnation,
-            value_bytes_max: self.options.value_bytes_max,
             flights: &self.flights,
             directory: &self.directory,
             counters: &self.counters,

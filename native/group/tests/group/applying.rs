@@ -4,7 +4,7 @@ use todana_command::{
     Command, Condition, Error, Expires, LoggedSeen, LoggedWatch, Refusal, Set, Status,
 };
 use todana_group::record::{self, TableOptions};
-use todana_group::{Applied, Group, Newer};
+use todana_group::{Applied, Group, GroupOptions, Newer};
 use todana_table::KeyOrder;
 
 use crate::harness::{Call, Harness, NOW_MS, Seen, append, done, options, read, set, value};
@@ -251,4 +251,20 @@ fn a_batch_is_one_step_if_its_watches_hold() {
 
 fn set_a(value: &[u8]) -> Vec<u8> {
     set(0, b"a", value)
+}
+
+/// The option may be lowered between two starts of a node.
+#[test]
+fn the_limit_of_values_is_that_of_the_node_where_a_command_was_submitted() {
+    let harness = |value_bytes_max| Harness::of(GroupOptions { value_bytes_max, ..options(1) });
+    let (mut origin, mut later) = (harness(100), harness(10));
+    let mut records = Vec::new();
+    let append = Command::SetRange { key: b"k", offset: 50, bytes: b"end" };
+    record::put_command(&mut records, 0, &append);
+    origin.submit(1, records, 1);
+    let sealed = origin.seal();
+    for harness in [&mut origin, &mut later] {
+        harness.apply(&sealed.bytes);
+        assert_eq!(harness.value(b"k").map(|value| value.len()), Some(53));
+    }
 }
