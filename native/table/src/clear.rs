@@ -102,7 +102,14 @@ impl Core {
         now_ms >= self.clear_at_ms.load(Relaxed) && self.meet_due_clear(now_ms)
     }
 
+    /// The shards as a reader sees them: `None` if nothing was ever written, or a clear hides it.
+    #[inline]
+    pub(crate) fn shards_to_read(&self, now_ms: u64) -> Option<&Shards> {
+        if self.is_cleared(now_ms) { None } else { self.shards() }
+    }
+
     #[cold]
+    #[inline(never)]
     fn meet_due_clear(&self, now_ms: u64) -> bool {
         if !self.durable {
             self.apply_due_clear(now_ms);

@@ -203,10 +203,11 @@ impl<'a> Held<'a> {
 impl Keyspace for Locked<'_> {
     fn read<R>(&self, key: &[u8], now_ms: u64, read: impl FnOnce(Option<Entry<'_>>) -> R) -> R {
         let (hash, held) = self.find(key);
-        if self.is_cleared {
-            return read(None);
-        }
-        read(find_live(self.core, &mut held.borrow_mut(), hash, key, now_ms))
+        let mut records = held.borrow_mut();
+        read(match self.is_cleared {
+            false => find_live(self.core, &mut records, hash, key, now_ms),
+            true => None,
+        })
     }
 
     fn update<R>(&self, key: &[u8], now_ms: u64, change: impl FnOnce(&mut Slot<'_>) -> R) -> R {

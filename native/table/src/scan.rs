@@ -43,10 +43,7 @@ impl Core {
         now_ms: u64,
         mut visit: impl FnMut(Entry<'_>),
     ) -> u64 {
-        if self.is_cleared(now_ms) {
-            return 0;
-        }
-        let Some(shards) = self.shards() else { return 0 };
+        let Some(shards) = self.shards_to_read(now_ms) else { return 0 };
         let mut large: Vec<Shared> = Vec::new();
         walk(self.shard_count, cursor, count, |shard| {
             let records = shards.get(shard).lock_to_read();

@@ -58,10 +58,7 @@ impl Table {
         now_ms: u64,
         read: impl FnOnce(Option<Entry<'_>>) -> R,
     ) -> R {
-        if self.core.is_cleared(now_ms) {
-            return read(None);
-        }
-        let Some(shards) = self.core.shards() else { return read(None) };
+        let Some(shards) = self.core.shards_to_read(now_ms) else { return read(None) };
         let (hash, shard) = self.core.locate(key);
         let shard = shards.ahead(shard, hash);
         if self.core.is_limited() {
@@ -189,10 +186,7 @@ pub(crate) fn find_live<'r>(
 impl Keyspace for Table {
     #[inline]
     fn read<R>(&self, key: &[u8], now_ms: u64, read: impl FnOnce(Option<Entry<'_>>) -> R) -> R {
-        if self.core.is_cleared(now_ms) {
-            return read(None);
-        }
-        let Some(shards) = self.core.shards() else { return read(None) };
+        let Some(shards) = self.core.shards_to_read(now_ms) else { return read(None) };
         let (hash, shard) = self.core.locate(key);
         let shard = shards.ahead(shard, hash);
         if self.core.is_limited() {
@@ -271,10 +265,7 @@ impl Keyspace for Table {
     }
 
     fn random<R>(&self, seed: u64, now_ms: u64, read: impl FnOnce(Option<Entry<'_>>) -> R) -> R {
-        if self.core.is_cleared(now_ms) {
-            return read(None);
-        }
-        let Some(shards) = self.core.shards() else { return read(None) };
+        let Some(shards) = self.core.shards_to_read(now_ms) else { return read(None) };
         let dice = scan::mix(seed);
         for shard in scan::shuffled(&self.core.map, self.core.shard_count, dice) {
             let records = shards.get(shard).lock_to_read();

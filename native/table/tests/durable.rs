@@ -7,6 +7,9 @@ use todana_table::{
 };
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::thread;
+use std::time::Duration;
 
 const NOW_MS: u64 = 1_800_000_000_000;
 
@@ -307,4 +310,27 @@ fn a_snapshot_shows_the_marks_of_its_moment() {
         assert_eq!((table.bytes(), table.counts().kept_bytes), (bytes, 0));
         assert!(!table.update(b"none", NOW_MS, |slot| slot.set_access(Access::default())));
     }
+}
+
+#[test]
+fn the_version_of_an_absence_is_read_between_changes_of_its_key() {
+    let table = durable(4);
+    let Seen::Absent(absence) = table.see(b"k", NOW_MS) else { panic!("absent") };
+    let locked = table.lock([&b"k"[..]], NOW_MS);
+    let (has_begun, has_ended) = (AtomicBool::new(false), AtomicBool::new(false));
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            has_begun.store(true, SeqCst);
+            assert_eq!(absence.until(), Some(0));
+            has_ended.store(true, SeqCst);
+        });
+        while !has_begun.load(SeqCst) {
+            thread::yield_now();
+        }
+        // A slow thread makes the test easier to pass, never harder.
+        thread::sleep(Duration::from_millis(20));
+        let has_ended = has_ended.load(SeqCst);
+        drop(locked);
+        assert!(!has_ended, "while the key was locked");
+    });
 }
