@@ -595,15 +595,16 @@ impl Drop for World {
 /// Origin and sequence of a batch, and its records.
 pub(crate) fn header_of(bytes: &[u8]) -> ((u64, u64), &[u8]) {
     let origin = u64::from_le_bytes(bytes[4..12].try_into().expect("eight bytes"));
-    let (mut sequence, mut at) = (0, 12);
-    for shift in (0..64).step_by(7) {
-        sequence |= u64::from(bytes[at] & 0x7f) << shift;
-        at += 1;
-        if bytes[at - 1] < 0x80 {
-            break;
-        }
-    }
-    ((origin, sequence), &bytes[at..])
+    let (sequence, rest) = varint(&bytes[12..]);
+    let (_value_bytes_max, records) = varint(rest);
+    ((origin, sequence), records)
+}
+
+fn varint(bytes: &[u8]) -> (u64, &[u8]) {
+    let end = bytes.iter().position(|byte| *byte < 0x80).expect("an end") + 1;
+    let (number, rest) = bytes.split_at(end);
+    let number = number.iter().rev().fold(0, |number, byte| number << 7 | u64::from(byte & 0x7f));
+    (number, rest)
 }
 
 /// Bytes of the first record.
