@@ -215,6 +215,17 @@ remind(State) ->
 
 -spec ask(#state{}) -> #state{}.
 ask(#state{asker = none} = State) ->
+    case todana_data_dir:opened() of
+        #{has_group := true} -> ask_server(State);
+        %% A next start would take the files for those of a first start that
+        %% did not finish, and delete them.
+        #{has_group := false} -> State
+    end;
+ask(State) ->
+    State.
+
+-spec ask_server(#state{}) -> #state{}.
+ask_server(State) ->
     Load = todana_nif:group_load(),
     {Pid, _} = spawn_monitor(fun() ->
         case todana_ra:command(ping, ?ASK_TIMEOUT_MS) of
@@ -222,9 +233,7 @@ ask(#state{asker = none} = State) ->
             {error, Reason} -> exit({unanswered, Reason})
         end
     end),
-    State#state{asker = Pid};
-ask(State) ->
-    State.
+    State#state{asker = Pid}.
 
 -spec again(term(), #state{}) -> #state{}.
 again(Reason, #state{pause_ms = PauseMs} = State) ->

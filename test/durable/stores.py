@@ -40,13 +40,15 @@ def has_data_directory() -> bool:
 
 
 def erlang_door() -> Path:
-    """The directory with the compiled erlang_door."""
-    source, beam = HERE / "erlang_door.erl", BUILT / "erlang_door.beam"
+    """The directory with the compiled erlang_door. The source has another ending, because rebar3 takes every .erl below test
+    for a suite."""
+    source, copied, beam = HERE / "erlang_door.erl.in", BUILT / "erlang_door.erl", BUILT / "erlang_door.beam"
     if not beam.exists() or beam.stat().st_mtime < source.stat().st_mtime:
         BUILT.mkdir(parents=True, exist_ok=True)
+        shutil.copy(source, copied)
         erlc = served.ROOT / ".toolchain" / "bin" / "erlc"
         program = str(erlc) if erlc.exists() else shutil.which("erlc")
-        subprocess.run([program, "-o", str(BUILT), str(source)], check=True)
+        subprocess.run([program, "-o", str(BUILT), str(copied)], check=True)
     return BUILT
 
 
@@ -189,6 +191,11 @@ class Todana(Store):
     def kill(self):
         super().kill()
         self.forget_callers()
+
+    def stop(self):
+        status = super().stop()
+        self.forget_callers()
+        return status
 
     def read(self, places):
         found = super().read(places)

@@ -504,7 +504,7 @@ def binary(data: bytes) -> str:
 
 
 class ErlangConnection:
-    """The socket to a process inside the node that evaluates expressions; see erlang_door.erl."""
+    """The socket to a process inside the node that evaluates expressions; see erlang_door.erl.in."""
 
     def __init__(self, accepted: socket.socket):
         self.socket = accepted
