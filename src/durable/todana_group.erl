@@ -173,14 +173,8 @@ handle_info(todana_leader, State) ->
 handle_info({'DOWN', _, process, Pid, Result}, #state{asker = Pid} = State) ->
     New = State#state{asker = none},
     case Result of
-        {answered, Load} ->
-            _ = New#state.answered =:= none andalso
-                logger:notice("todana: the durable databases are open"),
-            {noreply, set_gate(New#state{
-                answered = Load, pause_ms = ?PAUSE_MS_MIN, reason = ""
-            })};
-        _ ->
-            {noreply, New}
+        {answered, Load} -> {noreply, opened(Load, New)};
+        _ -> {noreply, New}
     end;
 handle_info(tick, State) ->
     _ = erlang:send_after(?TICK_MS, self(), tick),
@@ -234,6 +228,20 @@ ask_server(State) ->
         end
     end),
     State#state{asker = Pid}.
+
+%% The server may have ended since it was asked, and begun to load anew.
+-spec opened(non_neg_integer(), #state{}) -> #state{}.
+opened(Load, State) ->
+    case todana_nif:group_load() of
+        Load ->
+            _ = State#state.answered =:= none andalso
+                logger:notice("todana: the durable databases are open"),
+            set_gate(State#state{
+                answered = Load, pause_ms = ?PAUSE_MS_MIN, reason = ""
+            });
+        _ ->
+            ask(State#state{answered = none})
+    end.
 
 -spec again(term(), #state{}) -> #state{}.
 again(Reason, #state{pause_ms = PauseMs} = State) ->

@@ -312,7 +312,27 @@ describe({ra, {"no such file or directory", _}}) ->
     "durable databases need the Erlang library ra";
 describe(Reason) ->
     %% A reason may contain the whole state of a process.
-    lists:flatten(io_lib:format("~0tP", [Reason, 12])).
+    Text = lists:flatten(io_lib:format("~0tP", [Reason, 30])),
+    Known = [
+        {"wal_checksum_validation_failure",
+            "a record of the log is damaged, and it is not the last one: "
+            "restore a backup"},
+        {"gap_detected", "entries of the log are missing: restore a backup"},
+        {"gap_between_snapshot_and_log",
+            "entries of the log are missing: restore a backup"},
+        {"enospc", "the disk is full"},
+        {"edquot", "the quota of the disk is exhausted"},
+        {"erofs", "the file system is read-only"},
+        {"emfile", "too many files are open"},
+        {"enfile", "too many files are open on this host"},
+        {"eio", "the disk reports an input/output error"},
+        {"eacces", "a file of the data directory may not be opened"}
+    ],
+    case [Words || {Word, Words} <- Known, string:find(Text, Word) =/= nomatch]
+    of
+        [Words | _] -> Words;
+        [] -> Text
+    end.
 
 -spec already(ok | {error, term()}) -> ok | {error, term()}.
 already({error, {already_started, _}}) -> ok;
