@@ -98,8 +98,7 @@
     group_info/0,
     group_digest/0,
     snapshot_verify_header/1,
-    snapshot_verify/1,
-    group_test_set/3, group_test_add/3
+    snapshot_verify/1
 ]).
 
 -on_load(load/0).
@@ -538,7 +537,3 @@ snapshot_verify_header(_) -> erlang:nif_error(not_loaded).
 -spec snapshot_verify(Path :: binary()) -> verdict().
 snapshot_verify(_) -> erlang:nif_error(not_loaded).
 
--spec group_test_set(term(), binary(), binary()) -> ok.
-group_test_set(_, _, _) -> erlang:nif_error(not_loaded).
--spec group_test_add(term(), binary(), integer()) -> ok.
-group_test_add(_, _, _) -> erlang:nif_error(not_loaded).

@@ -13,6 +13,8 @@
 -behaviour(gen_server).
 
 -export([start_link/1, check/0, sync/0, info/0, sync_files/2]).
+%% Processes
+-export([sync_and_exit/2]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2]).
 
 -define(TICK_MS, 1_000).
@@ -151,13 +153,14 @@ begin_sync(#state{opened = #{durability := always}} = State) ->
     State;
 begin_sync(#state{syncing = none, next = Next, newest = Newest} = State) ->
     #state{opened = #{class_dir := Directory}} = State,
-    {Pid, _} = spawn_monitor(fun() ->
-        {Us, Result} = timer:tc(fun() -> sync_files(Directory, Newest) end),
-        exit({Us, Result})
-    end),
+    {Pid, _} = spawn_monitor(?MODULE, sync_and_exit, [Directory, Newest]),
     State#state{syncing = {Pid, Next}, next = []};
 begin_sync(State) ->
     State.
+
+-spec sync_and_exit(file:filename(), non_neg_integer()) -> no_return().
+sync_and_exit(Directory, Newest) ->
+    exit(timer:tc(fun() -> sync_files(Directory, Newest) end)).
 
 -spec synced(term(), #state{}) -> {ok | {error, term()}, #state{}}.
 synced({Us, {ok, Newest}}, #state{sync_us = All} = State) ->

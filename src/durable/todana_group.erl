@@ -15,6 +15,8 @@
 
 -export([start_link/1, info/0, snapshot/0, snapshot_wait/1, sync/0]).
 -export([room/1, data_bytes/0]).
+%% Processes
+-export([start_and_exit/1, ask_and_exit/1]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
 
 -export_type([room/0]).
@@ -25,7 +27,6 @@
 %% How long the log may leave a batch unanswered before writes are refused.
 -define(STUCK_AFTER_MS, 10_000).
 -define(ASK_TIMEOUT_MS, 5_000).
--define(POLL_MS, 10).
 
 -type room() :: ok | {low, string()}.
 
@@ -74,33 +75,11 @@ is_snapshot_in_progress() ->
 -doc "Takes a snapshot, and returns when it is on disk.".
 -spec snapshot_wait(timeout()) -> ok | {error, term()}.
 snapshot_wait(TimeoutMs) ->
-    Before = todana_group_notes:kept(snapshots, 0),
-    Until = deadline(TimeoutMs),
+    Before = todana_group_notes:attempts(),
     case snapshot() of
-        ok -> await_snapshot(Before, Until);
+        ok -> todana_group_notes:await_attempt(Before, TimeoutMs);
         {error, Reason} -> {error, Reason}
     end.
-
--spec await_snapshot(non_neg_integer(), integer() | infinity) ->
-    ok | {error, term()}.
-await_snapshot(Before, Until) ->
-    case todana_group_notes:kept(snapshots, 0) of
-        Before ->
-            case erlang:monotonic_time(millisecond) > Until of
-                true ->
-                    {error, timeout};
-                false ->
-                    timer:sleep(?POLL_MS),
-                    await_snapshot(Before, Until)
-            end;
-        _ ->
-            todana_group_notes:kept(last_attempt, ok)
-    end.
-
-%% Numbers are less than any atom.
--spec deadline(timeout()) -> integer() | infinity.
-deadline(infinity) -> infinity;
-deadline(Ms) -> erlang:monotonic_time(millisecond) + Ms.
 
 -doc "Returns when everything that was acknowledged before is on disk.".
 -spec sync() -> ok | {error, term()}.
@@ -140,8 +119,7 @@ handle_cast({room, Room}, State) ->
 handle_info(start, #state{starter = none} = State) ->
     Opened = todana_data_dir:opened(),
     todana_group_notes:keep(failure, none),
-    {Pid, _} = spawn_monitor(fun() -> exit({started, todana_ra:start(Opened)})
-                             end),
+    {Pid, _} = spawn_monitor(?MODULE, start_and_exit, [Opened]),
     {noreply, State#state{starter = Pid}};
 handle_info({'DOWN', _, process, Pid, Result}, #state{starter = Pid} = State) ->
     New = State#state{starter = none},
@@ -221,13 +199,18 @@ ask(State) ->
 -spec ask_server(#state{}) -> #state{}.
 ask_server(State) ->
     Load = todana_nif:group_load(),
-    {Pid, _} = spawn_monitor(fun() ->
-        case todana_ra:command(ping, ?ASK_TIMEOUT_MS) of
-            ok -> exit({answered, Load});
-            {error, Reason} -> exit({unanswered, Reason})
-        end
-    end),
+    {Pid, _} = spawn_monitor(?MODULE, ask_and_exit, [Load]),
     State#state{asker = Pid}.
+
+-spec start_and_exit(todana_data_dir:opened()) -> no_return().
+start_and_exit(Opened) -> exit({started, todana_ra:start(Opened)}).
+
+-spec ask_and_exit(non_neg_integer()) -> no_return().
+ask_and_exit(Load) ->
+    case todana_ra:command(ping, ?ASK_TIMEOUT_MS) of
+        ok -> exit({answered, Load});
+        {error, Reason} -> exit({unanswered, Reason})
+    end.
 
 %% The server may have ended since it was asked, and begun to load anew.
 -spec opened(non_neg_integer(), #state{}) -> #state{}.

@@ -8,7 +8,9 @@
 -export([new/0, keep/2, kept/2]).
 -export([refuse/2, failure/1]).
 -export([snapshot_began/1, snapshot_ended/2, snapshot_abandoned/0,
-         last_snapshot/0]).
+         last_snapshot/0, attempts/0, await_attempt/2]).
+
+-define(POLL_MS, 10).
 
 -doc "Makes the table, which belongs to the caller.".
 -spec new() -> ok.
@@ -69,6 +71,27 @@ attempted(Result) ->
     keep(last_attempt, Result),
     keep(snapshot_in_progress, false),
     keep(snapshots, kept(snapshots, 0) + 1).
+
+-doc "How many snapshots were written, or not.".
+-spec attempts() -> non_neg_integer().
+attempts() -> kept(snapshots, 0).
+
+-doc "Waits for the end of an attempt after these; returns its result.".
+-spec await_attempt(non_neg_integer(), timeout()) -> ok | {error, term()}.
+await_attempt(Before, TimeoutMs) ->
+    case attempts() of
+        Before when TimeoutMs =< 0 ->
+            {error, timeout};
+        Before ->
+            timer:sleep(?POLL_MS),
+            await_attempt(Before, less(TimeoutMs));
+        _ ->
+            kept(last_attempt, ok)
+    end.
+
+-spec less(timeout()) -> timeout().
+less(infinity) -> infinity;
+less(Ms) -> Ms - ?POLL_MS.
 
 -spec keep(atom(), term()) -> ok.
 keep(Key, Value) ->

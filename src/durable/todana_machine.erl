@@ -31,10 +31,10 @@ snapshot_module() -> todana_snapshot.
 
 %% Called only if there is no snapshot to begin with. If there ever was one,
 %% the log begins after it, and an empty table must not take its place.
--spec init(ra_machine:machine_init_args()) -> state().
+-spec init(map()) -> state().
 init(_Arguments) ->
     #{server_dir := Directory} = todana_data_dir:opened(),
-    ok = todana_snapshot:insist_on_none(Directory),
+    ok = todana_snapshot_files:insist_on_none(Directory),
     ok = todana_nif:group_reset(),
     todana.
 

@@ -82,7 +82,7 @@ start(#{durability := Durability, server_dir := Directory} = Opened) ->
     Steps = [
         fun() -> start_application() end,
         fun() -> check(Opened) end,
-        fun() -> todana_snapshot:insist(Directory) end,
+        fun() -> todana_snapshot_files:insist(Directory) end,
         fun() -> start_system(Durability, Opened) end,
         fun() -> start_server(system(Durability), Opened) end
     ],

@@ -1,20 +1,10 @@
 %% Snapshots of the group, as Ra calls for them.
 %%
-%%     <server>/todana.born                 a snapshot was completed once
-%%     <server>/snapshots/TERM_INDEX/meta     Ra's words about it, with a CRC
-%%     <server>/snapshots/TERM_INDEX/data.tds the records (native/group)
-%%     <server>/damaged/..                    one that failed its checks
-%%
-%% `data.tds' gets its name when it is complete and on disk: a directory
-%% without it is what a crash left of an attempt, and Ra may delete it. All
-%% else that looks invalid must not be deleted, and Ra deletes everything that
-%% `validate' refuses if it accepts none. So an error of the disk ends the
-%% process, which Ra starts again, and a damaged snapshot is moved aside before
-%% it is refused.
-%%
-%% `recover' ends the process too: an error that is returned means to Ra that
-%% the group begins with nothing, and the rest of the log would be applied to
-%% that.
+%% Ra deletes everything that `validate' refuses if it accepts none. So an error
+%% of the disk ends the process, which Ra starts again, and a damaged snapshot
+%% is moved aside before it is refused. `recover' ends the process too: an error
+%% that is returned means to Ra that the group begins with nothing, and it would
+%% apply the rest of the log to that.
 -module(todana_snapshot).
 -moduledoc false.
 -behaviour(ra_snapshot).
@@ -26,65 +16,25 @@
     accept_chunk/2, complete_accept/2, recover/1, validate/1, read_meta/1,
     context/0, get_size/1
 ]).
--export([insist/1, insist_on_none/1]).
 
--define(META_MAGIC, "TDSM").
--define(META_FORMAT, 1).
+-import(todana_snapshot_files, [
+    meta/1, data/1, temporary/1, native/1, write_meta/2, complete/1,
+    set_aside/2, unreadable/2, newer/1
+]).
+
 %% What one call of the native library writes, in a few milliseconds.
 -define(SLICE_BYTES, (4 bsl 20)).
 
--type directory() :: file:filename_all().
+-type directory() :: todana_snapshot_files:directory().
 -type accepting() :: {file:fd(), directory(), non_neg_integer()}.
 -type reading() :: {file:fd(), non_neg_integer(), non_neg_integer()}.
-
-%% Whether this server ever completed a snapshot.
--spec is_born(directory()) -> boolean().
-is_born(ServerDirectory) ->
-    case file:read_file_info(born(ServerDirectory)) of
-        {ok, _} -> true;
-        {error, enoent} -> false;
-        {error, Reason} -> unreadable(born(ServerDirectory), Reason)
-    end.
-
--doc """
-Ends the calling process if there was a snapshot and is none: the log does not
-begin at its first entry then, and must not be applied to empty tables.
-""".
--spec insist(directory()) -> ok.
-insist(ServerDirectory) ->
-    Files = filename:join([ServerDirectory, "snapshots", "*", "data.tds"]),
-    case is_born(ServerDirectory) andalso filelib:wildcard(Files) =:= [] of
-        true -> missing(ServerDirectory);
-        false -> ok
-    end.
-
--doc "As `insist`, where it is known that there is none.".
--spec insist_on_none(directory()) -> ok.
-insist_on_none(ServerDirectory) ->
-    case is_born(ServerDirectory) of
-        true -> missing(ServerDirectory);
-        false -> ok
-    end.
-
--spec missing(directory()) -> no_return().
-missing(ServerDirectory) ->
-    Damaged = filename:join(ServerDirectory, "damaged"),
-    Hint = case filelib:is_dir(Damaged) of
-        true -> [" (", Damaged, " has what was damaged)"];
-        false -> ""
-    end,
-    todana_group_notes:refuse(
-        "~ts: the snapshot is missing~ts, and the log does not begin at its "
-        "first entry: restore a backup", [ServerDirectory, Hint]
-    ).
 
 %% --------------------------------------------------------------- writing ---
 
 %% The handle was taken inside `apply', and is found by the index.
--spec prepare(ra_snapshot:meta(), todana_machine:state()) ->
-    {handle, non_neg_integer()}.
-prepare(_Meta, {snapshot, Index}) -> {handle, Index};
-prepare(#{index := Index}, todana) -> {handle, Index}.
+-spec prepare(ra_snapshot:meta() | non_neg_integer(),
+              todana_machine:state()) -> {handle, pos_integer()}.
+prepare(_Meta, {snapshot, Index}) -> {handle, Index}.
 
 %% In a worker process of Ra. A failure there is reported to the server, which
 %% deletes the directory and goes on without this snapshot.
@@ -94,7 +44,7 @@ write(Directory, Meta, {handle, Index}, _Sync) ->
     ok = todana_group_notes:snapshot_began(Index),
     try
         ok = write_meta(Directory, Meta),
-        File = native(filename:join(Directory, "data.tmp")),
+        File = native(temporary(Directory)),
         write_slices(Index, File)
     of
         {ok, Bytes} -> {ok, Bytes};
@@ -121,7 +71,7 @@ write_slices(Index, File) ->
 
 -spec sync(directory()) -> ok | {error, term()}.
 sync(Directory) ->
-    {ok, #{index := Index}} = read_meta(Directory),
+    {ok, #{index := Index}} = todana_snapshot_files:read_meta(Directory),
     try
         ok = complete(Directory),
         {ok, Bytes} = get_size(Directory),
@@ -130,59 +80,10 @@ sync(Directory) ->
         Class:Reason:Stack -> failed(Index, {Class, Reason, Stack})
     end.
 
-%% The mark comes before the name: were the snapshot complete and the mark
-%% missing, a later loss of the snapshot would go unnoticed.
--spec complete(directory()) -> ok | {error, term()}.
-complete(Directory) ->
-    Temporary = filename:join(Directory, "data.tmp"),
-    Server = filename:dirname(filename:dirname(Directory)),
-    ok = sync_file(Temporary),
-    ok = sync_file(meta(Directory)),
-    ok = bear(Server),
-    ok = file:rename(Temporary, data(Directory)),
-    todana_data_dir:sync_directory(Directory).
-
--spec bear(directory()) -> ok.
-bear(Server) ->
-    case is_born(Server) of
-        true -> ok;
-        false -> ok = todana_data_dir:write_synced(born(Server), <<>>)
-    end.
-
--spec sync_file(directory()) -> ok | {error, file:posix() | badarg}.
-sync_file(File) ->
-    {ok, Fd} = file:open(File, [read, write, raw]),
-    Result = file:sync(Fd),
-    ok = file:close(Fd),
-    Result.
-
--spec write_meta(directory(), ra_snapshot:meta()) ->
-    ok | {error, file:posix() | badarg | terminated | system_limit}.
-write_meta(Directory, Meta) ->
-    Bytes = term_to_binary(Meta),
-    Crc = erlang:crc32(Bytes),
-    Head = <<?META_MAGIC, ?META_FORMAT, Crc:32>>,
-    file:write_file(meta(Directory), [Head, Bytes], [raw]).
-
 %% --------------------------------------------------------------- reading ---
 
 -spec read_meta(directory()) -> {ok, ra_snapshot:meta()} | {error, term()}.
-read_meta(Directory) ->
-    case file:read_file(meta(Directory)) of
-        {ok, <<?META_MAGIC, ?META_FORMAT, Crc:32, Bytes/binary>>} ->
-            case erlang:crc32(Bytes) of
-                Crc -> {ok, binary_to_term(Bytes)};
-                _ -> {error, checksum_error}
-            end;
-        {ok, <<?META_MAGIC, Format, _/binary>>} when Format > ?META_FORMAT ->
-            newer(Directory);
-        {ok, _} ->
-            {error, invalid_format};
-        {error, enoent} ->
-            {error, invalid_format};
-        {error, Reason} ->
-            unreadable(meta(Directory), Reason)
-    end.
+read_meta(Directory) -> todana_snapshot_files:read_meta(Directory).
 
 %% At each start, for the newest one first. Checks the frame of the file;
 %% `recover' checks each record.
@@ -190,7 +91,7 @@ read_meta(Directory) ->
 validate(Directory) ->
     case file:read_file_info(data(Directory), [raw]) of
         {ok, _} ->
-            case read_meta(Directory) of
+            case todana_snapshot_files:read_meta(Directory) of
                 {ok, _} -> validate_data(Directory);
                 {error, Reason} -> set_aside(Directory, Reason)
             end;
@@ -209,33 +110,10 @@ validate_data(Directory) ->
         {error, Reason} -> unreadable(data(Directory), Reason)
     end.
 
--spec set_aside(directory(), term()) -> {error, term()}.
-set_aside(Directory, Reason) ->
-    Server = filename:dirname(filename:dirname(Directory)),
-    Damaged = filename:join(Server, "damaged"),
-    Stamp = integer_to_list(erlang:system_time(millisecond)),
-    Name = [filename:basename(Directory), "-", Stamp],
-    To = filename:join(Damaged, unicode:characters_to_list(Name)),
-    _ = todana_group_notes:failure(lists:flatten(io_lib:format(
-        "the snapshot ~ts is damaged (~tp); it is now ~ts",
-        [Directory, Reason, To]
-    ))),
-    %% The mark says that there was one, even if it was received and not
-    %% written here.
-    ok = bear(Server),
-    ok = filelib:ensure_path(Damaged),
-    case file:rename(Directory, To) of
-        ok -> {error, Reason};
-        {error, Why} -> todana_group_notes:refuse(
-            "~ts is damaged (~tp) and cannot be moved aside: ~ts",
-            [Directory, Reason, file:format_error(Why)]
-        )
-    end.
-
 -spec recover(directory()) ->
     {ok, ra_snapshot:meta(), todana_machine:state()}.
 recover(Directory) ->
-    case read_meta(Directory) of
+    case todana_snapshot_files:read_meta(Directory) of
         {ok, Meta} ->
             load(Directory, Meta);
         {error, Reason} ->
@@ -269,7 +147,7 @@ context() -> #{todana => 1}.
     {ok, ra_snapshot:meta(), reading()} | {error, term()}.
 begin_read(Directory, _Context) ->
     maybe
-        {ok, Meta} ?= read_meta(Directory),
+        {ok, Meta} ?= todana_snapshot_files:read_meta(Directory),
         {ok, Size} ?= get_size(Directory),
         {ok, Fd} ?= file:open(data(Directory), [read, raw, binary]),
         {ok, Meta, {Fd, 0, Size}}
@@ -295,7 +173,7 @@ read_chunk({Fd, At, Size}, Bytes, _Directory) ->
 -spec begin_accept(directory(), ra_snapshot:meta()) -> {ok, accepting()}.
 begin_accept(Directory, Meta) ->
     ok = write_meta(Directory, Meta),
-    File = filename:join(Directory, "data.tmp"),
+    File = temporary(Directory),
     {ok, Fd} = file:open(File, [write, raw, binary]),
     {ok, {Fd, Directory, 0}}.
 
@@ -310,35 +188,7 @@ accept_chunk(Chunk, {Fd, Directory, Bytes}) ->
 complete_accept(Chunk, Accepting) ->
     {ok, {Fd, Directory, Bytes}} = accept_chunk(Chunk, Accepting),
     ok = file:close(Fd),
-    File = filename:join(Directory, "data.tmp"),
+    File = temporary(Directory),
     ok = todana_nif:snapshot_verify(native(File)),
     ok = complete(Directory),
     {ok, Bytes}.
-
-%% ----------------------------------------------------------------- names ---
-
--spec meta(directory()) -> file:filename_all().
-meta(Directory) -> filename:join(Directory, "meta").
-
--spec data(directory()) -> file:filename_all().
-data(Directory) -> filename:join(Directory, "data.tds").
-
--spec born(directory()) -> file:filename_all().
-born(ServerDirectory) -> filename:join(ServerDirectory, "todana.born").
-
-%% A path for the native library.
--spec native(directory()) -> binary().
-native(Path) when is_binary(Path) -> Path;
-native(Path) -> unicode:characters_to_binary(Path).
-
--spec unreadable(directory(), file:posix() | badarg | binary()) -> no_return().
-unreadable(File, Sentence) when is_binary(Sentence) ->
-    todana_group_notes:refuse("~ts cannot be read: ~ts", [File, Sentence]);
-unreadable(File, Reason) ->
-    unreadable(File, unicode:characters_to_binary(file:format_error(Reason))).
-
--spec newer(directory()) -> no_return().
-newer(Directory) ->
-    todana_group_notes:refuse(
-        "~ts was written by a newer version of Todana", [Directory]
-    ).

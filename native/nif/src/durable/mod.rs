@@ -14,7 +14,5 @@
 mod log;
 mod running;
 mod snapshot;
-mod stand_in;
 
-#[allow(unused_imports, reason = "the server and the API will use it")]
 pub(crate) use running::group;

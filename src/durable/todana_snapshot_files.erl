@@ -1,0 +1,174 @@
+%% The files of a snapshot, and the mark that there was one.
+%%
+%%     <server>/todana.born                   a snapshot was completed once
+%%     <server>/snapshots/TERM_INDEX/meta     Ra's words about it, with a CRC
+%%     <server>/snapshots/TERM_INDEX/data.tds the records (native/group)
+%%     <server>/snapshots/TERM_INDEX/data.tmp the same, while it is written
+%%     <server>/damaged/..                    one that failed its checks
+%%
+%% `data.tds' gets its name when it is complete and on disk: a directory without
+%% it is what a crash left of an attempt. Functions end the calling process
+%% where Ra would take an error for the absence of a snapshot.
+-module(todana_snapshot_files).
+-moduledoc false.
+
+-export([insist/1, insist_on_none/1]).
+-export([meta/1, data/1, temporary/1, native/1]).
+-export([write_meta/2, read_meta/1, complete/1, set_aside/2]).
+-export([unreadable/2, newer/1]).
+
+-export_type([directory/0]).
+
+-define(META_MAGIC, "TDSM").
+-define(META_FORMAT, 1).
+
+-type directory() :: file:filename_all().
+
+-doc """
+Ends the calling process if there was a snapshot and is none: the log does not
+begin at its first entry then, and must not be applied to empty tables.
+""".
+-spec insist(directory()) -> ok.
+insist(ServerDirectory) ->
+    Files = filename:join([ServerDirectory, "snapshots", "*", "data.tds"]),
+    case is_born(ServerDirectory) andalso filelib:wildcard(Files) =:= [] of
+        true -> missing(ServerDirectory);
+        false -> ok
+    end.
+
+-doc "As `insist`, where it is known that there is none.".
+-spec insist_on_none(directory()) -> ok.
+insist_on_none(ServerDirectory) ->
+    case is_born(ServerDirectory) of
+        true -> missing(ServerDirectory);
+        false -> ok
+    end.
+
+-spec missing(directory()) -> no_return().
+missing(ServerDirectory) ->
+    Damaged = filename:join(ServerDirectory, "damaged"),
+    Hint = case filelib:is_dir(Damaged) of
+        true -> [" (", Damaged, " has what was damaged)"];
+        false -> ""
+    end,
+    todana_group_notes:refuse(
+        "~ts: the snapshot is missing~ts, and the log does not begin at its "
+        "first entry: restore a backup", [ServerDirectory, Hint]
+    ).
+
+%% Whether this server ever completed a snapshot.
+-spec is_born(directory()) -> boolean().
+is_born(ServerDirectory) ->
+    case file:read_file_info(born(ServerDirectory)) of
+        {ok, _} -> true;
+        {error, enoent} -> false;
+        {error, Reason} -> unreadable(born(ServerDirectory), Reason)
+    end.
+
+%% ----------------------------------------------------------------- files ---
+
+-spec meta(directory()) -> file:filename_all().
+meta(Directory) -> filename:join(Directory, "meta").
+
+-spec data(directory()) -> file:filename_all().
+data(Directory) -> filename:join(Directory, "data.tds").
+
+-spec born(directory()) -> file:filename_all().
+born(ServerDirectory) -> filename:join(ServerDirectory, "todana.born").
+
+-doc "A path for the native library.".
+-spec native(directory()) -> binary().
+native(Path) when is_binary(Path) -> Path;
+native(Path) -> unicode:characters_to_binary(Path).
+
+-spec temporary(directory()) -> file:filename_all().
+temporary(Directory) -> filename:join(Directory, "data.tmp").
+
+-spec write_meta(directory(), ra_snapshot:meta()) ->
+    ok | {error, file:posix() | badarg | terminated | system_limit}.
+write_meta(Directory, Meta) ->
+    Bytes = term_to_binary(Meta),
+    Crc = erlang:crc32(Bytes),
+    Head = <<?META_MAGIC, ?META_FORMAT, Crc:32>>,
+    file:write_file(meta(Directory), [Head, Bytes], [raw]).
+
+-spec read_meta(directory()) -> {ok, ra_snapshot:meta()} | {error, term()}.
+read_meta(Directory) ->
+    case file:read_file(meta(Directory)) of
+        {ok, <<?META_MAGIC, ?META_FORMAT, Crc:32, Bytes/binary>>} ->
+            case erlang:crc32(Bytes) of
+                Crc -> {ok, binary_to_term(Bytes)};
+                _ -> {error, checksum_error}
+            end;
+        {ok, <<?META_MAGIC, Format, _/binary>>} when Format > ?META_FORMAT ->
+            newer(Directory);
+        {ok, _} ->
+            {error, invalid_format};
+        {error, enoent} ->
+            {error, invalid_format};
+        {error, Reason} ->
+            unreadable(meta(Directory), Reason)
+    end.
+
+%% The mark comes before the name: were the snapshot complete and the mark
+%% missing, a later loss of the snapshot would go unnoticed.
+-doc "Gives a complete snapshot its name. It is on disk when this returns.".
+-spec complete(directory()) -> ok | {error, term()}.
+complete(Directory) ->
+    Temporary = temporary(Directory),
+    Server = filename:dirname(filename:dirname(Directory)),
+    ok = sync_file(Temporary),
+    ok = sync_file(meta(Directory)),
+    ok = bear(Server),
+    ok = file:rename(Temporary, data(Directory)),
+    todana_data_dir:sync_directory(Directory).
+
+-spec bear(directory()) -> ok.
+bear(Server) ->
+    case is_born(Server) of
+        true -> ok;
+        false -> ok = todana_data_dir:write_synced(born(Server), <<>>)
+    end.
+
+-spec sync_file(directory()) -> ok | {error, file:posix() | badarg}.
+sync_file(File) ->
+    {ok, Fd} = file:open(File, [read, write, raw]),
+    Result = file:sync(Fd),
+    ok = file:close(Fd),
+    Result.
+
+-doc "Keeps a damaged snapshot from Ra, which would delete it.".
+-spec set_aside(directory(), term()) -> {error, term()}.
+set_aside(Directory, Reason) ->
+    Server = filename:dirname(filename:dirname(Directory)),
+    Damaged = filename:join(Server, "damaged"),
+    Stamp = integer_to_list(erlang:system_time(millisecond)),
+    Name = [filename:basename(Directory), "-", Stamp],
+    To = filename:join(Damaged, unicode:characters_to_list(Name)),
+    _ = todana_group_notes:failure(lists:flatten(io_lib:format(
+        "the snapshot ~ts is damaged (~tp); it is now ~ts",
+        [Directory, Reason, To]
+    ))),
+    %% The mark says that there was one, even if it was received and not
+    %% written here.
+    ok = bear(Server),
+    ok = filelib:ensure_path(Damaged),
+    case file:rename(Directory, To) of
+        ok -> {error, Reason};
+        {error, Why} -> todana_group_notes:refuse(
+            "~ts is damaged (~tp) and cannot be moved aside: ~ts",
+            [Directory, Reason, file:format_error(Why)]
+        )
+    end.
+
+-spec unreadable(directory(), file:posix() | badarg | binary()) -> no_return().
+unreadable(File, Sentence) when is_binary(Sentence) ->
+    todana_group_notes:refuse("~ts cannot be read: ~ts", [File, Sentence]);
+unreadable(File, Reason) ->
+    unreadable(File, unicode:characters_to_binary(file:format_error(Reason))).
+
+-spec newer(directory()) -> no_return().
+newer(Directory) ->
+    todana_group_notes:refuse(
+        "~ts was written by a newer version of Todana", [Directory]
+    ).
