@@ -90,12 +90,14 @@ fn snapshot<'a>(env: Env<'a>, table: Term<'a>) -> Term<'a> {
     };
     let now_ms = now_ms();
     let table = store.table();
-    // A due clear must be applied before the snapshot.
+    // A due clear must be applied before the snapshot. If only the log may do that, and has not
+    // done it yet, the snapshot shows nothing.
     table.sweep(now_ms, 0);
     let Some(snapshot) = table.snapshot_owned() else {
         return env.error_tuple(atoms::busy());
     };
-    let reading = Reading { snapshot: Mutex::new(Some(snapshot)), now_ms, codec: store.codec };
+    let snapshot = Some(snapshot).filter(|snapshot| !snapshot.is_cleared(now_ms));
+    let reading = Reading { snapshot: Mutex::new(snapshot), now_ms, codec: store.codec };
     let reading = SNAPSHOT.make(reading, 0);
     // SAFETY: the term was made in this environment.
     let term = unsafe { Term::new(env, reading.term(env.as_c_arg())) };
