@@ -36,7 +36,7 @@ class NotServing(AssertionError):
 
 def has_data_directory() -> bool:
     """Whether this Todana can be durable."""
-    return "Submitted" in (served.ROOT / "native" / "protocol" / "src" / "host.rs").read_text()
+    return (served.ROOT / "native" / "protocol" / "src" / "commit").exists()
 
 
 def erlang_door() -> Path:
