@@ -37,10 +37,13 @@ server() -> {?NAME, node()}.
 system(always) -> todana_always;
 system(everysec) -> todana_everysec.
 
--doc "How long a file of the log gets. Tests make it shorter.".
+-doc """
+How long a file of the log gets. Tests make it shorter, by an environment of
+Ra's, since Todana refuses what is not an option.
+""".
 -spec wal_bytes_max() -> pos_integer().
 wal_bytes_max() ->
-    application:get_env(todana, wal_max_size_bytes, ?WAL_BYTES_MAX).
+    application:get_env(ra, todana_wal_max_size_bytes, ?WAL_BYTES_MAX).
 
 -spec is_running() -> boolean().
 is_running() -> whereis(?NAME) =/= undefined.
@@ -264,7 +267,7 @@ system_config(Durability, Directory) ->
         wal_max_size_bytes => wal_bytes_max(),
         wal_max_batch_size => ?WAL_BATCH_MAX,
         segment_max_entries => application:get_env(
-            todana, segment_max_entries, ?SEGMENT_ENTRIES_MAX
+            ra, todana_segment_max_entries, ?SEGMENT_ENTRIES_MAX
         ),
         segment_max_size_bytes => ?SEGMENT_BYTES_MAX,
         segment_compute_checksums => true,

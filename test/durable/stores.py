@@ -160,7 +160,7 @@ class Todana(Store):
         super().__init__(directory, flags, environment)
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.listener.settimeout(SERVING_TIMEOUT_S)
-        flags = f"-pa {erlang_door()} -todana wal_max_size_bytes {WAL_BYTES_MAX} -s erlang_door"
+        flags = f"-pa {erlang_door()} -ra todana_wal_max_size_bytes {WAL_BYTES_MAX} -s erlang_door"
         self.environment |= {"ERLANG_DOOR_PORT": str(self.listener.getsockname()[1]), "ERL_FLAGS": flags, "ERL_CRASH_DUMP_BYTES": "0"}
         self.accepted = []
 
