@@ -128,9 +128,11 @@ class CrashLoop:
             writer.start(self.store)
         time.sleep(self.random.uniform(*LOAD_S))
         assert self.store.is_alive(), "the store has ended by itself:\n" + self.store.log()
+        stopped = [f"{writer.name} ({writer.last_word})" for writer in self.writers if not writer.is_writing()]
         self.kill()
         for writer in self.writers:
             writer.join()
+        assert not stopped, f"clients were stopped by a store that was not killed: {', '.join(stopped)}\n{self.store.log()}"
         probe = Probe(self.store)
         try:
             if self.random.random() < KILLED_IN_RECOVERY:

@@ -63,6 +63,10 @@ class Writer:
         """Ends the writing after the current request."""
         self._stop.set()
 
+    def is_writing(self) -> bool:
+        """Whether nothing has stopped the client."""
+        return self._thread.is_alive()
+
     def join(self):
         """Waits until the client has stopped; raises its failure."""
         self._thread.join(ANSWER_TIMEOUT_S + 10)
@@ -472,7 +476,7 @@ class Erlang(Writer):
         elif operation.name == "delete":
             self.ask(connection, (operation,), f"todana:delete({table},{key})", "error" if before is None else "ok")
         elif operation.name == "append":
-            body = f"{{ok,B}}->{{put,<<B/binary,{binary(operation.argument)[2:-2]}>>}};(error)->{{put,{binary(operation.argument)}}}"
+            body = f"{{ok,B}})->{{put,<<B/binary,{binary(operation.argument)[2:-2]}>>}};(error)->{{put,{binary(operation.argument)}}}"
             text = f"element(1,todana:update({table},{key},fun({body} end))"
             self.ask(connection, (operation,), text, "ok")
         else:
