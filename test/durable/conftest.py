@@ -20,6 +20,7 @@ from crash_loop import seed_of
 def pytest_addoption(parser):
     """The sizes of the suites; each has a default that fits `make test`."""
     parser.addoption("--store", default="todana", choices=stores.STORES, help="the store under test")
+    parser.addoption("--writers", help="only these clients, by the names of their classes in writers.py, comma-separated")
     parser.addoption("--seed", type=int, help="the seed of all random choices; new by default, and always printed")
     parser.addoption("--rounds", type=int, default=20, help="rounds of the crash loop")
     parser.addoption("--cuts", type=int, default=20, help="cut points of each scenario")
@@ -38,7 +39,8 @@ def store_class(request):
             pytest.fail("the server is not built: run `make build` first")
     if chosen == "redis" and not shutil.which("redis-server"):
         pytest.skip("redis-server is not installed")
-    return stores.STORES[chosen]
+    names = request.config.getoption("--writers")
+    return stores.STORES[chosen] if names is None else stores.with_writers(stores.STORES[chosen], names.split(","))
 
 
 @pytest.fixture

@@ -30,7 +30,7 @@ class Probe:
         self.failure = None
         self.refused = 0
         self._stop = threading.Event()
-        self._threads = [threading.Thread(target=self._run, args=(name,), daemon=True) for name in store.protocols]
+        self._threads = [threading.Thread(target=self._run, args=(name,), daemon=True) for name in store.probed]
         for thread in self._threads:
             thread.start()
 

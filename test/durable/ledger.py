@@ -87,7 +87,7 @@ def settle(state: dict, units, acknowledged: int, found: dict) -> int:
 def difference(expected: dict, found: dict) -> str:
     """The records in which two states differ, as text."""
     lines = []
-    for place in sorted(set(expected) | set(found)):
+    for place in sorted(set(expected) | set(found), key=repr):
         left, right = expected.get(place), found.get(place)
         if left != right:
             lines.append(f"{place}: expected {shown(left)}, found {shown(right)}")

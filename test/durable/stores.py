@@ -58,6 +58,8 @@ class Store:
     kind = ""
     writers = REDIS_ONLY
     protocols = ("resp",)
+    # The protocols by which clients ask for a record while the store starts.
+    probed = ("resp",)
 
     def __init__(self, directory, flags=(), environment=None):
         self.directory = Path(directory)
@@ -154,7 +156,7 @@ class Todana(Store):
 
     kind = "todana"
     writers = EVERY_PROTOCOL
-    protocols = ("resp", "memcached", "kyoto")
+    protocols = probed = ("resp", "memcached", "kyoto")
 
     def __init__(self, directory, flags=SMALL_FILES, environment=None):
         super().__init__(directory, flags, environment)
@@ -242,3 +244,10 @@ class Toy(Store):
 
 
 STORES = {"todana": Todana, "redis": Redis, "toy": Toy}
+
+
+def with_writers(store, names) -> type:
+    """The class of a store to which only some clients write, and which nobody else uses while it starts."""
+    writers = tuple(kind for kind in store.writers if kind.__name__ in names)
+    used = {writer.protocol for writer in writers}
+    return type(store.__name__, (store,), {"writers": writers, "probed": tuple(name for name in store.protocols if name in used | {"resp"})})

@@ -34,6 +34,7 @@ class Stopped(Exception):
 class Writer:
     """A client in a thread of its own."""
 
+    protocol = "resp"
     databases = (0,)
     value_bytes = VALUE_BYTES
 
@@ -324,6 +325,8 @@ class Databases(Writer):
 class Memcached(Writer):
     """memcached's text protocol, one request after the other."""
 
+    protocol = "memcached"
+
     def connect(self, node):
         return wire.Memcached(node.address("memcached"), ANSWER_TIMEOUT_S)
 
@@ -358,6 +361,8 @@ def memcached_request(operation, before):
 class Quiet(Writer):
     """memcached's noreply and quiet meta commands. The answer to `mn` acknowledges all that came before it."""
 
+    protocol = "memcached"
+
     def connect(self, node):
         return wire.Memcached(node.address("memcached"), ANSWER_TIMEOUT_S)
 
@@ -384,6 +389,8 @@ class Quiet(Writer):
 
 class KyotoHttp(Writer):
     """Kyoto Tycoon over HTTP: single records, and atomic bulks."""
+
+    protocol = "kyoto"
 
     def connect(self, node):
         return kyoto_wire.Kyoto(node.address("kyoto"), ANSWER_TIMEOUT_S)
@@ -416,6 +423,8 @@ class KyotoHttp(Writer):
 
 class KyotoBinary(Writer):
     """Kyoto Tycoon's binary bulk requests, whose records are separate units."""
+
+    protocol = "kyoto"
 
     def connect(self, node):
         return kyoto_wire.Kyoto(node.address("kyoto"), ANSWER_TIMEOUT_S)
@@ -451,6 +460,7 @@ class Erlang(Writer):
     Its records are in database 0 (database number 0) and in a named durable table (`TABLE`).
     """
 
+    protocol = "erlang"
     TABLE = "crash"
     databases = (0, TABLE)
     # The values are part of an expression.
