@@ -7,30 +7,26 @@ use todana_command::Expires;
 
 impl Request<'_> {
     /// The expiry in an argument, which must be a positive number.
+    #[inline(always)]
     pub(super) fn expiry(&self, unit: TimeUnit, at: usize) -> Result<Expires, Failure> {
         let number = number::integer(self.arguments[at]).ok_or(NOT_AN_INTEGER)?;
-        if number <= 0 {
-            return Err(self.invalid_expiry());
-        }
-        self.expires(unit, number)
+        if number > 0 { self.expires(unit, number) } else { Err(self.invalid_expiry()) }
     }
 
-    /// The expiry that a number sets, which may be in the past.
+    /// The expiry that a number sets, which may be in the past. A moment beyond 63 bits is invalid.
+    #[inline(always)]
     pub(super) fn expires(&self, unit: TimeUnit, number: i64) -> Result<Expires, Failure> {
-        let at_ms = self.moment(unit, number).ok_or_else(|| self.invalid_expiry())?;
-        Ok(match at_ms.checked_sub(self.now_ms) {
-            Some(ms) if !unit.absolute => Expires::After(ms),
-            _ => Expires::At(at_ms),
+        let ms = if unit.seconds { number.checked_mul(1000) } else { Some(number) };
+        let base = if unit.absolute { Some(0) } else { i64::try_from(self.now_ms).ok() };
+        let at_ms = ms.zip(base).and_then(|(ms, base)| ms.checked_add(base));
+        let (Some(ms), Some(at_ms)) = (ms, at_ms) else { return Err(self.invalid_expiry()) };
+        Ok(match u64::try_from(ms) {
+            Ok(ms) if !unit.absolute => Expires::After(ms),
+            _ => Expires::At(u64::try_from(at_ms).unwrap_or(0)),
         })
     }
 
-    /// Milliseconds since the Unix epoch, 0 for earlier times; `None` beyond 63 bits.
-    fn moment(&self, unit: TimeUnit, number: i64) -> Option<u64> {
-        let ms = if unit.seconds { number.checked_mul(1000)? } else { number };
-        let base = if unit.absolute { 0 } else { i64::try_from(self.now_ms).ok()? };
-        Some(u64::try_from(ms.checked_add(base)?).unwrap_or(0))
-    }
-
+    #[cold]
     pub(super) fn invalid_expiry(&self) -> Failure {
         format!("ERR invalid expire time in '{}' command", self.name.spec().name).into()
     }
