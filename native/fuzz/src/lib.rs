@@ -11,19 +11,23 @@
 //! a wrapper in `fuzz_targets/` with its `[[bin]]`. Its seeds are the files in `seeds/<name>/`;
 //! without any, mutations start from an empty input.
 
+mod entry;
 mod kyoto;
 mod logged;
 mod memcached;
 mod ordered;
 mod resp;
+mod snapshot;
 mod table;
 mod tape;
 
+pub use entry::entry;
 pub use kyoto::kyoto;
 pub use logged::logged;
 pub use memcached::memcached;
 pub use ordered::ordered;
 pub use resp::resp;
+pub use snapshot::snapshot;
 pub use table::table;
 pub use tape::tape;
 
@@ -32,11 +36,13 @@ pub type Target = (&'static str, fn(&[u8]));
 
 /// Every target.
 pub const TARGETS: &[Target] = &[
+    ("entry", entry),
     ("kyoto", kyoto),
     ("logged", logged),
     ("memcached", memcached),
     ("ordered", ordered),
     ("resp", resp),
+    ("snapshot", snapshot),
     ("table", table),
     ("tape", tape),
 ];

@@ -36,6 +36,9 @@ pub const BATCH_RECORDS_MAX: usize = 1_024;
 /// The most bytes of a header.
 pub(crate) const HEADER_BYTES_MAX: usize = 3 + 10 + 8 + 10 + 10;
 
+/// The longest value that a batch can allow, in bytes, whatever its header says.
+pub const VALUE_BYTES_CEILING: usize = 64 << 20;
+
 /// What precedes the records of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Header {
@@ -103,6 +106,7 @@ impl Header {
         let mut numbers = || {
             let (epoch, origin) = (input.varint()?, input.u64()?);
             let (sequence, value_bytes_max) = (input.varint()?, input.length()?);
+            let value_bytes_max = value_bytes_max.min(VALUE_BYTES_CEILING);
             Some(Header { epoch, origin, sequence, value_bytes_max })
         };
         let header = numbers().ok_or(NoHeader::Malformed)?;
@@ -118,9 +122,10 @@ mod tests {
 
     #[test]
     fn a_header_is_read_as_it_was_written() {
-        for (epoch, origin, sequence, value_bytes_max) in
-            [(0, 0x0102_0304_0506_0708, 1, 16 << 20), (u64::MAX, u64::MAX, u64::MAX, usize::MAX)]
-        {
+        for (epoch, origin, sequence, value_bytes_max) in [
+            (0, 0x0102_0304_0506_0708, 1, 16 << 20),
+            (u64::MAX, u64::MAX, u64::MAX, VALUE_BYTES_CEILING),
+        ] {
             let header = Header { epoch, origin, sequence, value_bytes_max };
             let mut bytes = Vec::new();
             header.put(&mut bytes);

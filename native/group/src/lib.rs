@@ -25,7 +25,7 @@ mod trigger;
 mod wire;
 
 pub use apply::Applied;
-pub use batch::{BATCH_BYTES_MAX, BATCH_RECORDS_MAX, Newer};
+pub use batch::{BATCH_BYTES_MAX, BATCH_RECORDS_MAX, Newer, VALUE_BYTES_CEILING};
 pub use figures::{Figures, Progress};
 pub use group::{Group, GroupOptions, QUEUE_BYTES_MAX, Sealed, Wake};
 pub use origins::ORIGINS_MAX;

@@ -39,6 +39,9 @@ pub const FIRST_TABLE_HOME: u64 = 16;
 /// Bytes of a record before its home.
 const FRAME_BYTES: usize = 5;
 
+/// The most shards of a named table.
+pub(crate) const TABLE_SHARDS_MAX: usize = 65_536;
+
 /// What a record is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
@@ -73,7 +76,7 @@ impl Kind {
 pub struct TableOptions<'a> {
     /// How the table is ordered; `None` if it is not.
     pub order: Option<KeyOrder>,
-    /// Number of shards; `None` for the default.
+    /// Number of shards, up to 65,536; `None` for the default.
     pub shards: Option<usize>,
     /// Whatever else the caller wants to keep with the table.
     pub opaque: &'a [u8],
@@ -215,6 +218,9 @@ pub(crate) fn create_table_of(body: &[u8]) -> Option<(&[u8], TableOptions<'_>)> 
     let name = input.bytes()?;
     let order = order_of(input.byte()?)?;
     let shards = input.length()?;
+    if shards > TABLE_SHARDS_MAX {
+        return None;
+    }
     let options =
         TableOptions { order, shards: (shards > 0).then_some(shards), opaque: input.rest() };
     Some((name, options))

@@ -5,7 +5,7 @@ use todana_table::{Removed, TableState};
 
 use super::{CONTENT_BYTES_MAX, FORMAT, HEAD_BYTES, MAGIC};
 use crate::origins::{Origin, Origins};
-use crate::record::{order_byte, order_of};
+use crate::record::{TABLE_SHARDS_MAX, order_byte, order_of};
 use crate::wire::{Input, put_bytes, put_varint};
 
 /// What the header of a snapshot says, and how much the file holds.
@@ -113,7 +113,7 @@ impl Content {
             let (name, opaque) = (input.bytes()?.to_vec(), input.bytes()?.to_vec());
             let state = TableState {
                 seed: input.u64()?,
-                shards: input.length()?,
+                shards: Some(input.length()?).filter(|it| *it <= TABLE_SHARDS_MAX)?,
                 order: order_of(input.byte()?)?,
                 version: input.varint()?,
                 clear_at_ms: input.u64()?,
