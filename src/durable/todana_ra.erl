@@ -6,11 +6,6 @@
 %% supervisors give up when a disk is full (they allow one restart in five
 %% seconds); `todana_group' calls again then, so the node survives, and so does
 %% the group.
-%%
-%% Before the system starts, `check' looks at the files from which Ra concludes
-%% that a server exists. Without them it would delete the server's log as that
-%% of a stranger: it ignores, and then deletes, records of a server whose name
-%% it does not know or whose configuration it cannot read.
 -module(todana_ra).
 -moduledoc false.
 
@@ -136,100 +131,20 @@ quiet() ->
     ],
     ok.
 
-%% ----------------------------------------------------------------- files ---
+%% ---------------------------------------------------------------- system ---
 
+%% Once the system runs, its files belong to it.
 -spec check(todana_data_dir:opened()) -> ok | {error, term()}.
-check(#{has_group := false, class_dir := Directory} = Opened) ->
-    %% What a first start has left that did not get so far as to have a group:
-    %% files that a power failure may have left empty, and no records.
-    case is_system_running(Opened) orelse file:del_dir_r(Directory) of
+check(Opened) ->
+    case is_system_running(Opened) of
         true -> ok;
-        ok -> ok;
-        {error, enoent} -> ok;
-        {error, Reason} ->
-            {error, {unusable, Directory, file:format_error(Reason)}}
-    end;
-check(#{class_dir := Directory, uid := UId} = Opened) ->
-    Config = filename:join([Directory, UId, "config"]),
-    case file:consult(Config) of
-        {ok, [#{uid := UId}]} ->
-            %% Once the system runs, the table of names belongs to it.
-            case is_system_running(Opened) of
-                true -> ok;
-                false -> ensure_rows(Directory, UId)
-            end;
-        {ok, _} ->
-            {error, {unusable, Config, "is not that of this group"}};
-        {error, Reason} ->
-            {error, {unusable, Config, file:format_error(Reason)}}
+        false -> todana_ra_files:prepare(server(), Opened)
     end.
 
 -spec is_system_running(todana_data_dir:opened()) -> boolean().
 is_system_running(#{durability := Durability}) ->
     #{log_sup := Name} = ra_system:derive_names(system(Durability)),
     whereis(Name) =/= undefined.
-
-%% Ra writes its table of names half a second late, and neither of its tables
-%% survives each power failure: dets writes in place.
--spec ensure_rows(file:filename(), binary()) -> ok | {error, term()}.
-ensure_rows(Directory, UId) ->
-    maybe
-        ok ?= ensure_row(
-            filename:join(Directory, "names.dets"),
-            fun(Row) -> Row =:= {?NAME, UId} end,
-            {?NAME, UId}
-        ),
-        ensure_row(
-            filename:join(Directory, "meta.dets"),
-            fun(Row) -> is_integer(element(2, Row)) end,
-            {UId, later_term(Directory, UId), undefined, 0}
-        )
-    end.
-
-%% A term that is later than each of the log: the names of snapshots are
-%% compared by it. The only member of a group votes for nobody else, so all
-%% that matters is that terms grow.
--spec later_term(file:filename(), binary()) -> pos_integer().
-later_term(Directory, UId) ->
-    Snapshots = filename:join([Directory, binary_to_list(UId), "snapshots"]),
-    Names = case file:list_dir(Snapshots) of
-        {ok, Found} -> Found;
-        {error, _} -> []
-    end,
-    Terms = [Term || Name <- Names, {ok, [Term], _} <- [hex(Name)]],
-    1 + lists:max([os:system_time(second) | Terms]).
-
--spec hex(string()) -> io_lib:fread_2_ret().
-hex(Text) -> io_lib:fread("~16u", Text).
-
--spec ensure_row(file:filename(), fun((tuple()) -> boolean()), tuple()) ->
-    ok | {error, term()}.
-ensure_row(File, IsRight, Row) ->
-    Table = make_ref(),
-    case dets:open_file(Table, [{file, File}, {repair, true}]) of
-        {ok, Table} ->
-            Result =
-                case dets:lookup(Table, element(1, Row)) of
-                    [Found] -> IsRight(Found) orelse dets:insert(Table, Row);
-                    _ -> dets:insert(Table, Row)
-                end,
-            Closed = dets:close(Table),
-            case {Result, Closed} of
-                {{error, _} = Error, _} -> Error;
-                {_, Answer} -> Answer
-            end;
-        {error, {file_error, _, Reason}} ->
-            {error, {unusable, File, file:format_error(Reason)}};
-        {error, _} ->
-            %% It contains nothing that is not known here.
-            case file:rename(File, File ++ ".damaged") of
-                ok -> ensure_row(File, IsRight, Row);
-                {error, Reason} ->
-                    {error, {unusable, File, file:format_error(Reason)}}
-            end
-    end.
-
-%% ---------------------------------------------------------------- system ---
 
 -spec start_system(todana_data_dir:durability(), todana_data_dir:opened()) ->
     ok | {error, term()}.
