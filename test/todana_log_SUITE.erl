@@ -390,12 +390,17 @@ refuse(Config, Durability) ->
     todana_data_dir:open(directory(Config), Durability).
 
 await(State) ->
+    await(State, 12_000).
+
+await(State, 0) ->
+    error({never, State, todana_group:info()});
+await(State, Looks) ->
     case todana_group:info() of
         #{state := State} ->
             ok;
         _ ->
             timer:sleep(10),
-            await(State)
+            await(State, Looks - 1)
     end.
 
 %% Adds to a counter; returns the new value, or why it has none.
