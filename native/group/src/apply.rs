@@ -16,13 +16,15 @@ use todana_command::{
     Access, Command, Context, Databases, Error, NullReply, Refusal, Reply, Scratch, Status, Tape,
     decode_batch, execute, execute_logged_batch, execute_logged_batch_on, execute_on,
 };
-use todana_table::{Keyspace, Table};
+use todana_table::{Keyspace, PREFETCH_KEYS_MAX, Table};
 
 use crate::batch::{Header, Newer, NoHeader};
 use crate::figures::{Counters, count};
 use crate::flights::{Flight, Flights};
 use crate::origins::Origins;
-use crate::record::{FIRST_TABLE_HOME, Front, Kind, Record, collect_of, create_table_of, front};
+use crate::record::{
+    FIRST_TABLE_HOME, Front, Kind, Record, collect_of, create_table_of, front, probable_key,
+};
 use crate::submission::Outcome;
 use crate::tables::{Directory, Tables};
 
@@ -364,7 +366,7 @@ fn run<R: Replies>(
     until: Instant,
 ) -> bool {
     let mut scratch = Scratch::default();
-    let mut unclocked = 0;
+    let (mut unclocked, mut ahead) = (0, 0);
     loop {
         let at = bytes.get(*offset..).unwrap_or_default();
         let (record, rest) = match front(at) {
@@ -381,6 +383,10 @@ fn run<R: Replies>(
             }
         }
         unclocked += if at.len() - rest.len() < LONG_RECORD_BYTES { 1 } else { CLOCK_RECORDS };
+        if ahead == 0 {
+            ahead = execution.prefetch(at);
+        }
+        ahead -= 1;
         *offset = bytes.len() - rest.len();
         *records += 1;
         let done = match &record {
@@ -471,6 +477,31 @@ impl Execution<'_> {
             return Some(Status::Done);
         };
         Some(execute_logged_batch_on(table.table(), &batch, context, reply, each))
+    }
+
+    /// Prefetches the memory that the next records need. Returns their number, at least one.
+    fn prefetch(&self, mut bytes: &[u8]) -> usize {
+        let (mut keys, mut len, mut count) = ([&[][..]; PREFETCH_KEYS_MAX], 0, 0);
+        let mut first = None;
+        while count < PREFETCH_KEYS_MAX
+            && let Front::Record(record, rest) = front(bytes)
+        {
+            (bytes, count) = (rest, count + 1);
+            let home = *first.get_or_insert(record.home);
+            if let Kind::Command | Kind::Read = record.kind
+                && home == record.home
+                && let Some(key) = probable_key(record.body)
+            {
+                (keys[len], len) = (key, len + 1);
+            }
+        }
+        if len > 1
+            && let Some(home) = first
+            && let Some(table) = self.table(home)
+        {
+            table.prefetch(&keys[..len]);
+        }
+        count.max(1)
     }
 
     fn table(&self, home: u64) -> Option<&Table> {

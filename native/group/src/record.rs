@@ -212,6 +212,14 @@ pub(crate) fn are_records(mut bytes: &[u8], count: usize) -> bool {
     }
 }
 
+/// The key of an encoded command whose first field is a key, as that of most commands is. For any
+/// other command, some bytes or none: good enough for a prefetch.
+#[inline]
+pub(crate) fn probable_key(body: &[u8]) -> Option<&[u8]> {
+    // Its format and its variant come first.
+    Input::new(body.get(2..)?).bytes()
+}
+
 /// The name and the options in the body of a `CreateTable`.
 pub(crate) fn create_table_of(body: &[u8]) -> Option<(&[u8], TableOptions<'_>)> {
     let mut input = Input::new(body);
