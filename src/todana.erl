@@ -39,6 +39,8 @@ a table. Nothing here requires a process to own a record.
 
 %% Tables
 -export([open/2, close/1, drop/1, list/0, info/1, handle/1, set_limits/2]).
+%% The node
+-export([info/0]).
 %% One key
 -export([
     get/2, get/3,
@@ -373,6 +375,27 @@ set_limits(Table, Limits) ->
 -spec list() -> [atom()].
 list() ->
     lists:sort([Name || {Name, _} <- todana_nif:tables()]).
+
+-doc """
+State and figures of the log of durable tables. In a node without a data
+directory, `durability` is `none`. Otherwise, as far as they are known:
+
+- `state`: `serving`, `recovering` (`progress` is a percentage), `read_only` or
+  `failed`; `reason` is a sentence
+- `durability` (`always`, `everysec`), `data_dir`
+- `log_bytes` since the last snapshot; `last_snapshot`: `age_ms`, `bytes`,
+  `duration_ms`, `index`; `snapshot_in_progress`
+- `fsync_us` and `commit_us`: `p50` and `p99` in microseconds
+- `batches` and `records` that were applied, `in_flight` batches, `queue_bytes`
+- `disk_free_bytes`; writes are refused below `disk_reserve_bytes`
+""".
+-spec info() -> #{
+    state := serving | recovering | read_only | failed,
+    durability := none | always | everysec,
+    atom() => term()
+}.
+info() ->
+    todana_status:info().
 
 -doc """
 Name, options and figures of a table. `order` is present for an `ordered_set`,

@@ -28,6 +28,7 @@ run(["version" | _]) -> finish(version());
 run(["--version" | _]) -> finish(version());
 run(["start" | Rest]) -> with_flags(Rest, fun start/1);
 run(["ktserver" | Rest]) -> ktserver(todana_ktserver:parse(Rest));
+run(["status" | Rest]) -> status(Rest);
 run(["config", "show" | Rest]) -> with_flags(Rest, fun show/1);
 run(["config", "check" | Rest]) -> with_flags(Rest, fun check/1);
 run(["config", "reference"]) -> finish(todana_options_page:page());
@@ -266,6 +267,27 @@ inner([Head | Tail]) ->
 inner(_) ->
     error.
 
+%% The directory is found as `start' finds it.
+-spec status([string()]) -> no_return().
+status(Arguments) ->
+    {IsJson, Flags} = {lists:member("--json", Arguments),
+                       lists:delete("--json", Arguments)},
+    with_flags(Flags, fun(Given) ->
+        {ok, _} = application:ensure_all_started(kernel),
+        case load(Given) of
+            {#{data_dir := {off, _}}, _File} ->
+                throw("status: name the data directory of the node, for "
+                      "example with --data-dir; a node without one keeps "
+                      "everything in memory");
+            {#{data_dir := {DataDir, _}}, _File} ->
+                case todana_status:ask(DataDir) of
+                    {ok, Info} when IsJson -> finish([json:encode(Info), $\n]);
+                    {ok, Info} -> finish(todana_status:text(Info));
+                    {error, Sentence} -> throw(["status: ", Sentence])
+                end
+        end
+    end).
+
 -spec show(map()) -> no_return().
 show(Flags) ->
     {Loaded, File} = load(Flags),
@@ -320,6 +342,9 @@ help() ->
         "  ktserver      the same with the command line of Kyoto Tycoon's "
         "server;\n"
         "                see `todana help ktserver`\n"
+        "  status [--json] --data-dir DIRECTORY\n"
+        "                the state of the running node that uses this "
+        "directory\n"
         "  config show   print every option, its value and its source\n"
         "  config check  check the options\n"
         "  version       print the version\n"

@@ -50,6 +50,8 @@
     open_durable/2,
     durable_withdraw/1,
     durable_state/0,
+    persistence_attach/1,
+    persistence_note/1,
     tables/0,
     handle/1,
     options/1,
@@ -343,6 +345,13 @@ open_durable(_, _) -> erlang:nif_error(not_loaded).
 
 -spec durable_withdraw(pos_integer()) -> not_executed | unknown | answered.
 durable_withdraw(_) -> erlang:nif_error(not_loaded).
+
+-spec persistence_attach(pid()) -> ok.
+persistence_attach(_) -> erlang:nif_error(not_loaded).
+
+-spec persistence_note(#{atom() => binary() | boolean() | integer() | none}) ->
+    ok.
+persistence_note(_) -> erlang:nif_error(not_loaded).
 
 -spec durable_state() -> open | read_only | closed | none.
 durable_state() -> erlang:nif_error(not_loaded).

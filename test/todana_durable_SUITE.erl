@@ -19,7 +19,8 @@
     dump_and_load/1,
     databases_are_durable/1,
     named_databases_keep_their_place/1,
-    a_restart_of_the_application/1
+    a_restart_of_the_application/1,
+    status_of_a_running_node/1
 ]).
 %% Called in the node.
 -export([transfer/1, subscribed/0, count_up/3, why/1]).
@@ -38,7 +39,8 @@ all() ->
         dump_and_load,
         databases_are_durable,
         named_databases_keep_their_place,
-        a_restart_of_the_application
+        a_restart_of_the_application,
+        status_of_a_running_node
     ].
 
 init_per_testcase(Case, Config) ->
@@ -386,6 +388,44 @@ a_restart_of_the_application(Config) ->
     ?assertEqual({ok, ~"v"}, call(Node, get, [t, ~"k"])),
     ok = call(Node, put, [t, ~"k", ~"w"]),
     ?assertEqual({ok, ~"w"}, call(Node, get, [t, ~"k"])).
+
+status_of_a_running_node(Config) ->
+    Memory = start(Config, []),
+    ?assertEqual(#{state => serving, durability => none},
+                 call(Memory, info, [])),
+    ok = kill(Memory),
+    Directory = ?config(data_dir_of_node, Config),
+    ?assertMatch({error, "no node is running" ++ _},
+                 todana_status:ask(Directory)),
+    Node = start(Config),
+    {ok, _} = call(Node, open, [t, #{durable => true}]),
+    ok = call(Node, put, [t, ~"k", ~"v"]),
+    ok = peer:call(Node, todana_group, snapshot_wait, [60_000], 70_000),
+    #{state := serving, durability := always, records := Records} =
+        call(Node, info, []),
+    ?assert(Records >= 2),
+    {ok, Status} = todana_status:ask(Directory),
+    Binary = unicode:characters_to_binary(Directory),
+    ?assertMatch(
+        #{
+            ~"state" := ~"serving",
+            ~"durability" := ~"always",
+            ~"data_dir" := Binary,
+            ~"last_snapshot" := #{~"bytes" := _, ~"age_ms" := _}
+        },
+        Status
+    ),
+    Text = unicode:characters_to_binary(todana_status:text(Status)),
+    ?assertMatch(<<"serving\n", _/binary>>, Text),
+    [
+        ?assertNotEqual({Word, nomatch}, {Word, binary:match(Text, Word)})
+     || Word <- [~"always", Binary, ~"s ago", ~"records each", ~"free"]
+    ],
+    {ok, Info} = file:read_file_info(filename:join(Directory, "status")),
+    ?assertEqual(8#600, element(8, Info) band 8#777),
+    ok = kill(Node),
+    ?assertMatch({error, "no node is running" ++ _},
+                 todana_status:ask(Directory)).
 
 %% ------------------------------------------------------------------ node ---
 

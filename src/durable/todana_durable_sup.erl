@@ -3,7 +3,8 @@
 %%     todana_durable_sup
 %%     |- todana_disk      room on the disk, fdatasync each second
 %%     |- todana_group     Ra, the gate, the figures
-%%     `- todana_batcher   from the clients to Ra
+%%     |- todana_batcher   from the clients to Ra
+%%     `- todana_status    figures, and requests for snapshots
 %%
 %% The group itself is native and survives all of them; so do the two tables
 %% made here: what is on its way to Ra, and notes of Ra's processes.
@@ -51,6 +52,7 @@ init(#{durability := Durability} = Options) ->
             %% It stops Ra, which completes the log's last files.
             shutdown => 60_000
         },
-        #{id => todana_batcher, start => {todana_batcher, start_link, []}}
+        #{id => todana_batcher, start => {todana_batcher, start_link, []}},
+        #{id => todana_status, start => {todana_status, start_link, []}}
     ],
     {ok, {Flags, Children}}.

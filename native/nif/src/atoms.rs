@@ -11,6 +11,10 @@ rustler::atoms! {
     dirty,
     // The table is durable: the Erlang side must call again with a reference, and wait.
     durable,
+    snapshot,
+    waited_snapshot,
+    sync,
+    todana_keeper,
     none,
     is_durable,
     submitted,

@@ -33,6 +33,7 @@ mod database;
 mod disk;
 mod durable;
 mod erts;
+mod keeper;
 mod key_state;
 mod many;
 mod order;

@@ -2,7 +2,7 @@
 //! outlives the library.
 
 use crate::erts::{self, ResourceRef, ResourceType};
-use crate::{Instance, atoms, database};
+use crate::{Instance, atoms, database, keeper};
 use parking_lot::Mutex;
 use rustler::types::atom::Atom;
 use rustler::{Encoder, Env, Error, LocalPid, NifResult, Term};
@@ -262,6 +262,7 @@ fn config(settings: Term<'_>) -> Result<Config, WrongSetting> {
     let mut config = Config {
         databases,
         budget,
+        keeper: keeper::keeper(),
         listeners: listeners.ok_or(WrongSetting("listeners"))?,
         password: password.map(|password| password.as_slice().to_vec()),
         config_file: setting(settings, "config_file")?,

@@ -2,6 +2,7 @@
 
 use crate::kyoto::KyotoSettings;
 use crate::options::{MB, TB, bytes, integer};
+use crate::persistence::{Persistence, Request};
 use std::net::SocketAddr;
 use std::ops::Range;
 use std::sync::Arc;
@@ -87,6 +88,15 @@ pub trait Host {
     fn signal(&mut self, name: &[u8], all: bool) -> usize;
     /// Statistics of the whole server, summed over its loops.
     fn server_info(&self) -> ServerInfo;
+    /// The state of the log of durable databases.
+    fn persistence(&self) -> Arc<Persistence> {
+        Arc::default()
+    }
+    /// Passes a request on to the keeper of the log, and returns its number.
+    fn request_persistence(&mut self, request: Request) -> u64 {
+        let _ = request;
+        0
+    }
     /// Names of the commands of a protocol, by table index.
     fn command_names(&self, protocol: ProtocolName) -> &'static [&'static str];
     /// Calls, errors and latency of each command of a protocol, by table index.

@@ -10,6 +10,7 @@ mod host;
 pub mod kyoto;
 pub mod memcached;
 mod options;
+mod persistence;
 pub mod resp;
 mod session;
 mod spelling;
@@ -19,6 +20,7 @@ mod written;
 
 pub use host::*;
 pub use options::*;
+pub use persistence::*;
 pub use session::*;
 
 /// Names of the commands of a protocol, in the order of their statistics.

@@ -3,11 +3,12 @@
 
 use crate::kyoto::{KyotoDatabase, KyotoSettings};
 use crate::{
-    Budget, Client, ClientNames, CommandStats, Host, Limits, Next, Progress, ProtocolName,
-    ServerInfo, Session, SlowEntry, Splice,
+    Budget, Client, ClientNames, CommandStats, Host, Limits, Next, Persistence, Progress,
+    ProtocolName, Request, ServerInfo, Session, SlowEntry, Splice,
 };
 use std::net::{Ipv4Addr, SocketAddr};
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::Ordering::{self, Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 use std::sync::{Arc, Mutex};
 use todana_command::{DATABASES, Databases};
 use todana_table::{Options, Table};
@@ -24,6 +25,14 @@ pub struct FakeHost {
     pub now_ms: u64,
     /// Limits.
     pub limits: Limits,
+    /// The state of the log, if there is one.
+    pub persistence: Option<Persistence>,
+    /// What the session has asked of the log.
+    pub requests: Vec<Request>,
+    /// Whether requests to the log are never done; otherwise they are after some looks.
+    pub disk_is_stuck: bool,
+    /// How often the session has looked at the state of the log.
+    pub looks: AtomicU64,
     /// The password, if clients need one.
     pub password: Option<Vec<u8>>,
     /// The delay of replies to passwords.
@@ -95,6 +104,10 @@ impl FakeHost {
             password_delay_ms: 0,
             authenticated: false,
             client: client(7, protocol),
+            persistence: None,
+            requests: Vec::new(),
+            disk_is_stuck: false,
+            looks: AtomicU64::new(0),
             others: Vec::new(),
             observed: Vec::new(),
             keep_observed: false,
@@ -166,6 +179,16 @@ impl Host for FakeHost {
     }
     fn now_ms(&self) -> u64 {
         self.now_ms
+    }
+    fn persistence(&self) -> Arc<Persistence> {
+        let looks = self.looks.fetch_add(1, Relaxed);
+        let done = if self.disk_is_stuck { 0 } else { looks };
+        let log = self.persistence.clone();
+        Arc::new(log.map_or_else(Persistence::default, |log| Persistence { done, ..log }))
+    }
+    fn request_persistence(&mut self, request: Request) -> u64 {
+        self.requests.push(request);
+        self.looks.load(Relaxed) + 3
     }
     fn limits(&self) -> &Limits {
         &self.limits

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use todana_command::Databases;
 use todana_protocol::kyoto::KyotoSettings;
 use todana_protocol::{
-    Changeable, Limits, MB, OptionField, OptionType, OptionValue, ProtocolName, TB, bytes,
+    Changeable, Keeper, Limits, MB, OptionField, OptionType, OptionValue, ProtocolName, TB, bytes,
     bytes_or, integer, integer_or,
 };
 use todana_table::{Budget, Options, Table, WhenFull};
@@ -30,6 +30,8 @@ todana_protocol::options! {
         budget: Arc<Budget> = Arc::new(Budget::new(i64::MAX, WhenFull::Evict));
         /// The databases to serve.
         databases: Arc<Databases> = databases_within(&budget);
+        /// The keeper of the log of durable databases, if there are any.
+        keeper: Option<Arc<dyn Keeper>> = None;
         /// The addresses to listen on. Port 0 selects any free port.
         listeners: Vec<(ProtocolName, SocketAddr)> = Vec::new();
         /// Number of event-loop threads; `None` means one for each CPU online.

@@ -19,7 +19,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use todana_command::{DATABASES, Databases};
 use todana_protocol::kyoto::KyotoSettings;
 use todana_protocol::{
-    Client, CommandStats, Host, Limits, ProtocolName, ServerInfo, SlowEntry, Splice,
+    Client, CommandStats, Host, Limits, Persistence, ProtocolName, Request, ServerInfo, SlowEntry,
+    Splice,
 };
 use todana_table::Counts;
 
@@ -345,6 +346,15 @@ impl Host for TurnHost<'_> {
 
     fn server_info(&self) -> ServerInfo {
         self.shared.info()
+    }
+
+    fn persistence(&self) -> Arc<Persistence> {
+        let keeper = self.shared.config.keeper.as_ref();
+        keeper.map_or_else(Arc::default, |keeper| keeper.persistence())
+    }
+
+    fn request_persistence(&mut self, request: Request) -> u64 {
+        self.shared.config.keeper.as_ref().map_or(0, |keeper| keeper.request(request))
     }
 
     fn command_names(&self, protocol: ProtocolName) -> &'static [&'static str] {

@@ -3,7 +3,7 @@
 use super::call::{Call, Done};
 use super::flow::Flow;
 use super::{COMMANDS, REDIS_VERSION};
-use crate::{CommandStats, Host, ProtocolName, ServerInfo};
+use crate::{CommandStats, Host, Persistence, ProtocolName, ServerInfo};
 use std::fmt::Write;
 
 /// The sections in order, and whether INFO without arguments includes them.
@@ -49,7 +49,7 @@ impl<H: Host> Call<'_, '_, H> {
             "server" => server(info, self.host.now_us()),
             "clients" => clients(info, &self.watching()),
             "memory" => memory(info),
-            "persistence" => persistence(),
+            "persistence" => persistence(&self.host.persistence(), info),
             "stats" => statistics(info),
             "replication" => replication(),
             "cpu" => cpu(info),
@@ -228,29 +228,49 @@ fn memory(info: &ServerInfo) -> Fields {
     ]
 }
 
-/// Nothing is written to disk yet; the fields exist because monitors raise alarms if they are
-/// missing.
-fn persistence() -> Fields {
-    vec![
-        field("loading", 0),
+/// The fields exist in a server without a log too: monitors raise alarms if they are missing.
+fn persistence(now: &Persistence, info: &ServerInfo) -> Fields {
+    let is = |condition: bool| u64::from(condition);
+    let status = |failed: bool| if failed { "err" } else { "ok" };
+    let last_seconds = now.snapshot_seconds.map_or(-1, |seconds| seconds as i64);
+    let saved_at_s = match now.snapshot_at_s {
+        0 => info.started_at_ms / 1000,
+        at_s => at_s,
+    };
+    let mut fields = vec![
+        field("loading", is(now.loading)),
         field("async_loading", 0),
-        field("rdb_changes_since_last_save", 0),
-        field("rdb_bgsave_in_progress", 0),
-        field("rdb_last_save_time", 0),
-        field("rdb_last_bgsave_status", "ok"),
-        field("rdb_last_bgsave_time_sec", -1),
+        field("rdb_changes_since_last_save", now.changes),
+        field("rdb_bgsave_in_progress", is(now.snapshot_in_progress)),
+        field("rdb_last_save_time", saved_at_s),
+        field("rdb_last_bgsave_status", status(now.snapshot_failed)),
+        field("rdb_last_bgsave_time_sec", last_seconds),
         field("rdb_current_bgsave_time_sec", -1),
-        field("rdb_saves", 0),
+        field("rdb_saves", now.snapshots),
         field("rdb_last_cow_size", 0),
-        field("aof_enabled", 0),
-        field("aof_rewrite_in_progress", 0),
+        field("aof_enabled", is(now.is_durable())),
+        field("aof_rewrite_in_progress", is(now.snapshot_in_progress)),
         field("aof_rewrite_scheduled", 0),
-        field("aof_last_rewrite_time_sec", -1),
+        field("aof_last_rewrite_time_sec", last_seconds),
         field("aof_current_rewrite_time_sec", -1),
-        field("aof_last_bgrewrite_status", "ok"),
-        field("aof_last_write_status", "ok"),
+        field("aof_last_bgrewrite_status", status(now.snapshot_failed)),
+        field("aof_last_write_status", status(now.is_durable() && !now.writable && !now.loading)),
         field("aof_last_cow_size", 0),
-    ]
+    ];
+    if now.is_durable() {
+        fields.extend([
+            field("aof_current_size", now.snapshot_bytes.saturating_add(now.log_bytes)),
+            field("aof_base_size", now.snapshot_bytes),
+            field("aof_pending_rewrite", 0),
+            field("aof_buffer_length", 0),
+            field("aof_pending_bio_fsync", 0),
+            field("aof_delayed_fsync", 0),
+        ]);
+    }
+    if now.loading {
+        fields.push(field("loading_loaded_perc", now.loading_percent));
+    }
+    fields
 }
 
 fn statistics(info: &ServerInfo) -> Fields {

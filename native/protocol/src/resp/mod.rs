@@ -44,6 +44,7 @@ mod lookup;
 mod number;
 mod parser;
 mod pattern;
+mod persistence;
 mod queue;
 mod range;
 mod reply;

@@ -13,8 +13,6 @@ use crate::Host;
 const FIXED: &[(&str, &str)] = &[
     ("activedefrag", "no"),
     ("activerehashing", "yes"),
-    ("appendfsync", "everysec"),
-    ("appendonly", "no"),
     ("cluster-enabled", "no"),
     ("daemonize", "no"),
     ("databases", "16"),
@@ -37,7 +35,14 @@ impl<H: Host> Call<'_, '_, H> {
     fn options(&self) -> Vec<(String, String)> {
         let mut options = self.host.options();
         let limits = self.host.limits();
-        let derived = [("proto-max-bulk-len", limits.value_bytes_max.to_string())];
+        let log = self.host.persistence();
+        let word = |word: &str| word.to_owned();
+        let derived = [
+            ("proto-max-bulk-len", limits.value_bytes_max.to_string()),
+            ("appendfsync", word(if log.always { "always" } else { "everysec" })),
+            ("appendonly", word(if log.is_durable() { "yes" } else { "no" })),
+            ("dir", log.data_dir.clone()),
+        ];
         let fixed = FIXED.iter().map(|(name, value)| (*name, (*value).to_owned()));
         for (name, value) in derived.into_iter().chain(fixed) {
             if !options.iter().any(|(known, _)| known == name) {

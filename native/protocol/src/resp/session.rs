@@ -9,8 +9,9 @@ use super::flow::Flow;
 use super::latency::observe;
 use super::lookup;
 use super::parser::{Bounds, Parsed, Parser};
+use super::persistence;
 use super::request::{Arguments, Request, pairs, wrong_arity};
-use super::spec::{CONTAINER, IMMEDIATE, NO_AUTH};
+use super::spec::{CONTAINER, IMMEDIATE, NO_AUTH, NO_MULTI};
 use super::state::{State, Unfinished};
 use super::table::Name;
 use crate::{Budget, Host, Limits, Next, Progress, Session};
@@ -94,6 +95,9 @@ impl Session for RespSession {
             }
             if state.begun.is_some() {
                 // The request stays in the input and is parsed again.
+                if let Some(Unfinished::Saving(_)) = state.begun {
+                    break Next::Sleep { ms: persistence::POLL_MS };
+                }
                 break Next::Yield;
             }
             consumed += length;
@@ -215,6 +219,9 @@ fn admitted<H: Host>(
     }
     if !state.authenticated && !spec.is(NO_AUTH) {
         return Err((Some(name), "NOAUTH Authentication required.".into()));
+    }
+    if state.transaction.is_some() && spec.is(NO_MULTI) {
+        return Err((Some(name), "ERR Command not allowed inside a transaction".into()));
     }
     let key_bytes_max = host.limits().key_bytes_max;
     if length > key_bytes_max {

@@ -121,6 +121,8 @@ bits! {
     CONTAINER = 15,
     // Executed, not queued, between MULTI and EXEC.
     IMMEDIATE = 17,
+    // Refused between MULTI and EXEC.
+    NO_MULTI = 18,
     // Tips.
     RANDOM = 20, UNORDERED = 21, MULTI_SHARD = 22, ALL_SHARDS = 23, ALL_NODES = 24,
     SPECIAL_REQUEST = 25, ALL_SUCCEEDED = 26, AGG_SUM = 27, AGG_MIN = 28, SPECIAL_RESPONSE = 29,
@@ -134,12 +136,13 @@ pub(super) const SESSION: u32 = NOSCRIPT | LOADING | STALE;
 /// Flags of administrative commands.
 pub(super) const OPERATE: u32 = ADMIN | LOADING | STALE;
 
-const FLAGS: [(u32, &str); 12] = [
+const FLAGS: [(u32, &str); 13] = [
     (WRITE, "write"),
     (READONLY, "readonly"),
     (DENYOOM, "denyoom"),
     (ADMIN, "admin"),
     (NOSCRIPT, "noscript"),
+    (NO_MULTI, "no_multi"),
     (LOADING, "loading"),
     (STALE, "stale"),
     (SKIP_SLOWLOG, "skip_slowlog"),

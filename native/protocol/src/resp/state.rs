@@ -1,6 +1,7 @@
 //! What a connection remembers from request to request.
 
 use super::encoder::Encoder;
+use super::persistence::Saving;
 use super::queue::{Transaction, Watches};
 use super::tail::Tail;
 use crate::{Host, Next};
@@ -38,6 +39,8 @@ pub(super) enum Unfinished {
     Command(Begun),
     /// CLIENT LIST.
     Listing(Listing),
+    /// A request that waits for the log.
+    Saving(Saving),
 }
 
 impl Unfinished {
@@ -45,6 +48,7 @@ impl Unfinished {
         match self {
             Unfinished::Command(begun) => begun.held_bytes(),
             Unfinished::Listing(listing) => listing.held_bytes(),
+            Unfinished::Saving(_) => 0,
         }
     }
 }

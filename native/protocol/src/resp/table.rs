@@ -322,6 +322,26 @@ macro_rules! each_command {
             flags: ANYTIME | CONNECTION | UNORDERED, group: Server, since: "7.0.0",
             syntax: "[FILTERBY (MODULE module-name)|(ACLCAT category)|(PATTERN pattern)]", cost: "O(n), n commands",
             summary: "Returns the names of the commands." }
+        BgRewriteAof { name: "bgrewriteaof", handler: Session(Words, background_rewrite), arity: 1, keys: NO_KEYS,
+            flags: ADMIN | NOSCRIPT, group: Server, since: "1.0.0", syntax: "", cost: "O(1)",
+            summary: "Begins to write a snapshot of the durable records, which replaces the log before it." }
+        BgSave { name: "bgsave", handler: Session(Words, background_save), arity: -1, keys: NO_KEYS,
+            flags: ADMIN | NOSCRIPT, group: Server, since: "1.0.0", syntax: "[SCHEDULE]", cost: "O(1)",
+            summary: "Begins to write a snapshot of the durable records." }
+        LastSave { name: "lastsave", handler: Session(Words, last_save), arity: 1, keys: NO_KEYS,
+            flags: ANYTIME | FAST | RANDOM | ADMIN | DANGEROUS, group: Server, since: "1.0.0", syntax: "",
+            cost: "O(1)",
+            summary: "Returns the time of the last snapshot in seconds since the Unix epoch, or that of the start." }
+        Save { name: "save", handler: Session(Words, save), arity: 1, keys: NO_KEYS,
+            flags: ADMIN | NOSCRIPT | NO_MULTI, group: Server, since: "1.0.0", syntax: "", cost: "O(1)",
+            summary: "Writes a snapshot of the durable records, and replies when it is on disk; others are served meanwhile." }
+        Wait { name: "wait", handler: Session(Words, wait_for_replicas), arity: 3, keys: NO_KEYS,
+            flags: NONE | CONNECTION, group: Server, since: "3.0.0", syntax: "numreplicas timeout", cost: "O(1)",
+            summary: "Returns 0 at once: there are no replicas." }
+        WaitAof { name: "waitaof", handler: Session(Words, wait_for_disk), arity: 4, keys: NO_KEYS,
+            flags: CONNECTION | NOSCRIPT | NO_MULTI, group: Server, since: "7.2.0",
+            syntax: "numlocal numreplicas timeout", cost: "O(1)",
+            summary: "Replies when the writes of this connection are on disk." }
         Time { name: "time", handler: Session(Words, time), arity: 1, keys: NO_KEYS, flags: ANYTIME | FAST | RANDOM,
             group: Server, since: "2.6.0", syntax: "", cost: "O(1)",
             summary: "Returns the seconds since the Unix epoch, and the microseconds of this second." }

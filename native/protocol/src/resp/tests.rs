@@ -3,6 +3,7 @@
 mod ahead;
 mod connection;
 mod limits;
+mod persistence;
 mod range;
 mod server;
 mod slices;

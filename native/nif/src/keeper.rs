@@ -1,0 +1,88 @@
+//! The Erlang process that keeps the log (`todana_status`), as servers see it.
+
+use crate::{atoms, durable, erts};
+use parking_lot::Mutex;
+use rustler::types::atom::Atom;
+use rustler::{Env, LocalPid, NifResult, Term};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use todana_group::{Gate, Submit};
+use todana_protocol::{Keeper, Persistence, Request};
+
+/// What the process noted last.
+static NOTED: Mutex<Option<Arc<Persistence>>> = Mutex::new(None);
+
+/// The process that receives requests.
+static KEEPER: Mutex<Option<LocalPid>> = Mutex::new(None);
+
+/// The number of the last request.
+static REQUESTS: AtomicU64 = AtomicU64::new(0);
+
+#[derive(Debug)]
+struct NodeKeeper;
+
+/// The keeper, if there are durable databases.
+pub(crate) fn keeper() -> Option<Arc<dyn Keeper>> {
+    durable::group().map(|_| Arc::new(NodeKeeper) as Arc<dyn Keeper>)
+}
+
+impl Keeper for NodeKeeper {
+    fn persistence(&self) -> Arc<Persistence> {
+        let mut noted = NOTED.lock().clone().unwrap_or_default();
+        if let Some(group) = durable::group() {
+            let gate = group.gate();
+            let now = Arc::make_mut(&mut noted);
+            (now.loading, now.writable) = (gate == Gate::Closed, gate == Gate::Open);
+        }
+        noted
+    }
+
+    fn request(&self, request: Request) -> u64 {
+        let number = REQUESTS.fetch_add(1, Relaxed) + 1;
+        let word = match request {
+            Request::Snapshot => atoms::snapshot(),
+            Request::WaitedSnapshot => atoms::waited_snapshot(),
+            Request::Sync => atoms::sync(),
+        };
+        let keeper = *KEEPER.lock();
+        if let Some(keeper) = keeper {
+            erts::send(keeper, |env| {
+                let number = erts::make_u64(env, number);
+                erts::tuple(env, &[atoms::todana_keeper().as_c_arg(), word.as_c_arg(), number])
+            });
+        }
+        number
+    }
+}
+
+/// `persistence_attach(Pid) -> ok`: this process receives `{todana_keeper, Request, Number}`.
+#[rustler::nif]
+fn persistence_attach(keeper: LocalPid) -> Atom {
+    *KEEPER.lock() = Some(keeper);
+    atoms::ok()
+}
+
+/// `persistence_note(Figures) -> ok`: what clients see from now on.
+#[rustler::nif]
+fn persistence_note<'a>(env: Env<'a>, figures: Term<'a>) -> NifResult<Atom> {
+    let term = |name: &str| -> NifResult<Term<'a>> { figures.map_get(Atom::from_str(env, name)?) };
+    let number = |name: &str| -> NifResult<u64> { term(name)?.decode() };
+    let flag = |name: &str| -> NifResult<bool> { term(name)?.decode() };
+    *NOTED.lock() = Some(Arc::new(Persistence {
+        data_dir: term("data_dir")?.decode()?,
+        always: flag("always")?,
+        loading: false,
+        loading_percent: number("loading_percent")?,
+        writable: true,
+        log_bytes: number("log_bytes")?,
+        snapshot_bytes: number("snapshot_bytes")?,
+        changes: number("changes")?,
+        snapshots: number("snapshots")?,
+        snapshot_in_progress: flag("snapshot_in_progress")?,
+        snapshot_failed: flag("snapshot_failed")?,
+        snapshot_at_s: number("snapshot_at_s")?,
+        snapshot_seconds: term("snapshot_seconds")?.decode().ok(),
+        done: number("done")?,
+    }));
+    Ok(atoms::ok())
+}

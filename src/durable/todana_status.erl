@@ -1,0 +1,297 @@
+%% Says how the log of the durable databases is doing.
+%%
+%% - `info/0' has the figures for `todana:info/0'.
+%% - `<data_dir>/status', a Unix socket of mode 0600, writes them as one JSON
+%%   object to whoever connects: `bin/todana status'.
+%% - It notes them in native code each second, for INFO of Redis clients, and
+%%   carries out what these ask for: BGSAVE, SAVE, WAITAOF.
+-module(todana_status).
+-moduledoc false.
+-behaviour(gen_server).
+
+-export([start_link/0, info/0, ask/1, text/1]).
+-export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
+
+-define(SOCKET, "status").
+-define(TICK_MS, 1_000).
+-define(ASK_TIMEOUT_MS, 10_000).
+%% Longest path of a socket on every supported system.
+-define(PATH_BYTES_MAX, 100).
+
+-record(state, {
+    data_dir :: file:filename(),
+    %% The highest request such that it and all before it are done.
+    done = 0 :: non_neg_integer(),
+    waiting = [] :: [pos_integer()],
+    last_request = 0 :: non_neg_integer(),
+    %% Records in the log when the last snapshot was noted.
+    snapshots = 0 :: non_neg_integer(),
+    records = 0 :: non_neg_integer()
+}).
+
+-doc "Starts the process.".
+-spec start_link() -> gen_server:start_ret().
+start_link() ->
+    gen_server:start_link({local, ?MODULE}, ?MODULE, [], []).
+
+-doc "The figures; `durability` is `none` in a node without a data directory.".
+-spec info() -> map().
+info() ->
+    case whereis(?MODULE) of
+        undefined -> #{state => serving, durability => none};
+        _ -> maps:without([gate], todana_group:info())
+    end.
+
+-doc "Asks the node that uses this data directory; its JSON object.".
+-spec ask(file:filename()) -> {ok, map()} | {error, string()}.
+ask(DataDir) ->
+    Path = filename:join(filename:absname(DataDir), ?SOCKET),
+    Options = [binary, {active, false}],
+    maybe
+        {ok, Socket} ?= gen_tcp:connect({local, Path}, 0, Options,
+                                        ?ASK_TIMEOUT_MS),
+        {ok, Json} ?= receive_all(Socket, []),
+        {ok, json:decode(Json)}
+    else
+        {error, Reason} when Reason =:= enoent; Reason =:= econnrefused ->
+            {error, "no node is running with the data directory " ++ DataDir};
+        {error, Reason} ->
+            {error, lists:flatten(io_lib:format(
+                "~ts: ~ts", [Path, inet:format_error(Reason)]
+            ))}
+    end.
+
+-spec receive_all(gen_tcp:socket(), [binary()]) ->
+    {ok, binary()} | {error, term()}.
+receive_all(Socket, Parts) ->
+    case gen_tcp:recv(Socket, 0, ?ASK_TIMEOUT_MS) of
+        {ok, Bytes} -> receive_all(Socket, [Bytes | Parts]);
+        {error, closed} -> {ok, iolist_to_binary(lists:reverse(Parts))};
+        {error, _} = Error -> Error
+    end.
+
+%% --------------------------------------------------------------- process ---
+
+-spec init([]) -> {ok, #state{}}.
+init([]) ->
+    _ = process_flag(trap_exit, true),
+    #{data_dir := DataDir} = todana_data_dir:opened(),
+    ok = todana_nif:persistence_attach(self()),
+    ok = listen(DataDir),
+    self() ! tick,
+    {ok, #state{data_dir = DataDir}}.
+
+-spec handle_call(term(), gen_server:from(), #state{}) ->
+    {reply, ok, #state{}}.
+handle_call(_Request, _From, State) ->
+    {reply, ok, State}.
+
+-spec handle_cast({done, pos_integer()}, #state{}) -> {noreply, #state{}}.
+handle_cast({done, Number}, #state{waiting = Waiting} = State) ->
+    {noreply, note(State#state{waiting = lists:delete(Number, Waiting)})}.
+
+-spec handle_info(term(), #state{}) -> {noreply, #state{}}.
+handle_info(tick, State) ->
+    _ = erlang:send_after(?TICK_MS, self(), tick),
+    {noreply, note(State)};
+handle_info({todana_keeper, Request, Number}, State) ->
+    Keeper = self(),
+    _ = spawn(fun() ->
+        ok = carry_out(Request),
+        gen_server:cast(Keeper, {done, Number})
+    end),
+    Waiting = [Number | State#state.waiting],
+    {noreply, State#state{waiting = Waiting, last_request = Number}};
+handle_info(_Message, State) ->
+    {noreply, State}.
+
+-spec terminate(term(), #state{}) -> ok.
+terminate(_Reason, #state{data_dir = DataDir}) ->
+    _ = file:delete(filename:join(DataDir, ?SOCKET)),
+    ok.
+
+-spec carry_out(snapshot | waited_snapshot | sync) -> ok.
+carry_out(snapshot) ->
+    log(todana_group:snapshot());
+carry_out(waited_snapshot) ->
+    log(todana_group:snapshot_wait(infinity));
+carry_out(sync) ->
+    case todana_group:sync() of
+        ok ->
+            ok;
+        {error, Reason} ->
+            %% The client waits on: the write is not on disk.
+            ok = log({error, Reason}),
+            timer:sleep(?TICK_MS),
+            carry_out(sync)
+    end.
+
+-spec log(ok | {error, term()}) -> ok.
+log(ok) ->
+    ok;
+log({error, Reason}) ->
+    logger:warning("todana: a client's request to the log failed: ~0tp",
+                   [Reason]).
+
+%% --------------------------------------------------------------- figures ---
+
+-spec note(#state{}) -> #state{}.
+note(#state{data_dir = DataDir, waiting = Waiting} = State) ->
+    Info = todana_group:info(),
+    Snapshots = todana_group_notes:kept(snapshots, 0),
+    Records = maps:get(records, Info, 0),
+    New =
+        case State of
+            #state{snapshots = Snapshots} -> State;
+            _ -> State#state{snapshots = Snapshots, records = Records}
+        end,
+    Last = maps:get(last_snapshot, Info, #{}),
+    Failed = todana_group_notes:kept(last_attempt, ok) =/= ok,
+    Done = lists:min([State#state.last_request | [N - 1 || N <- Waiting]]),
+    ok = todana_nif:persistence_note(#{
+        data_dir => unicode:characters_to_binary(DataDir),
+        always => maps:get(durability, Info, always) =:= always,
+        loading_percent => maps:get(progress, Info, 0),
+        log_bytes => maps:get(log_bytes, Info, 0),
+        snapshot_bytes => maps:get(bytes, Last, 0),
+        changes => max(0, Records - New#state.records),
+        snapshots => Snapshots,
+        snapshot_in_progress => maps:get(snapshot_in_progress, Info, false),
+        snapshot_failed => Failed,
+        snapshot_at_s => at_s(Last),
+        snapshot_seconds => seconds(Last),
+        done => Done
+    }),
+    New#state{done = Done}.
+
+-spec at_s(map()) -> non_neg_integer().
+at_s(#{age_ms := AgeMs}) ->
+    (erlang:system_time(millisecond) - AgeMs) div 1000;
+at_s(#{}) ->
+    0.
+
+-spec seconds(map()) -> non_neg_integer() | none.
+seconds(#{duration_ms := Ms}) -> Ms div 1000;
+seconds(#{}) -> none.
+
+%% ---------------------------------------------------------------- socket ---
+
+%% Without the socket the node works as well.
+-spec listen(file:filename()) -> ok.
+listen(DataDir) ->
+    Path = filename:join(DataDir, ?SOCKET),
+    _ = file:delete(Path),
+    maybe
+        true ?= byte_size(unicode:characters_to_binary(Path)) =<
+            ?PATH_BYTES_MAX orelse {error, enametoolong},
+        {ok, Socket} ?= gen_tcp:listen(0, [
+            {ifaddr, {local, Path}}, binary, {active, false}
+        ]),
+        ok ?= file:change_mode(Path, 8#600),
+        _ = spawn_link(fun() -> accept(Socket) end),
+        ok
+    else
+        {error, Reason} ->
+            logger:warning(
+                "todana: `status` will not work: ~ts: ~ts",
+                [Path, inet:format_error(Reason)]
+            )
+    end.
+
+-spec accept(gen_tcp:socket()) -> no_return().
+accept(Listening) ->
+    case gen_tcp:accept(Listening) of
+        {ok, Socket} ->
+            _ = gen_tcp:send(Socket, json:encode(plain(info()))),
+            gen_tcp:close(Socket);
+        {error, _} ->
+            timer:sleep(?TICK_MS)
+    end,
+    accept(Listening).
+
+%% With texts as JSON has them.
+-spec plain(term()) -> json:encode_value().
+plain(Map) when is_map(Map) ->
+    #{Key => plain(Value) || Key := Value <- Map};
+plain([First | _] = Text) when is_integer(First) ->
+    unicode:characters_to_binary(Text);
+plain(Value) ->
+    Value.
+
+%% ------------------------------------------------------------------ text ---
+
+-doc "The figures of `ask/1` for a person.".
+-spec text(map()) -> iodata().
+text(#{~"state" := State} = Info) ->
+    [
+        headline(State, Info), $\n,
+        [
+            ["  ", string:pad(Name, 12), Text, $\n]
+         || {Name, Key, Format} <- rows(),
+            Value <- [maps:get(Key, Info, none)],
+            Value =/= none,
+            Text <- [Format(Value, Info)]
+        ]
+    ].
+
+-spec headline(binary(), map()) -> iodata().
+headline(~"recovering", #{~"progress" := Percent}) ->
+    io_lib:format("recovering ~b %", [Percent]);
+headline(~"read_only", #{~"reason" := Reason}) ->
+    ["serving reads only: ", Reason];
+headline(State, #{~"reason" := Reason}) ->
+    [State, ": ", Reason];
+headline(State, _Info) ->
+    State.
+
+-spec rows() -> [{string(), binary(), fun((term(), map()) -> iodata())}].
+rows() ->
+    [
+        {"durability", ~"durability", fun(Word, _) -> Word end},
+        {"data", ~"data_dir", fun(Path, _) -> Path end},
+        {"log", ~"log_bytes", fun(Bytes, _) ->
+            [in_bytes(Bytes), " since the snapshot"]
+        end},
+        {"snapshot", ~"last_snapshot", fun(Last, _) ->
+            #{~"age_ms" := Age, ~"bytes" := Bytes, ~"duration_ms" := Took} =
+                Last,
+            io_lib:format("~ts, ~b s ago, in ~.1f s",
+                          [in_bytes(Bytes), Age div 1000, Took / 1000])
+        end},
+        {"snapshot", ~"snapshot_in_progress", fun
+            (true, _) -> "one is being written";
+            (_, _) -> "none is being written"
+        end},
+        {"fdatasync", ~"fsync_us", fun percentiles/2},
+        {"commit", ~"commit_us", fun percentiles/2},
+        {"batches", ~"batches", fun(Batches, Info) ->
+            Records = maps:get(~"records", Info, 0),
+            io_lib:format("~b, ~.1f records each",
+                          [Batches, Records / max(1, Batches)])
+        end},
+        {"in flight", ~"in_flight", fun(Batches, Info) ->
+            io_lib:format("~b batches; queue ~ts", [
+                Batches, in_bytes(maps:get(~"queue_bytes", Info, 0))
+            ])
+        end},
+        {"disk", ~"disk_free_bytes", fun(Free, Info) ->
+            Reserve = maps:get(~"disk_reserve_bytes", Info, 0),
+            [in_bytes(Free), " free; writes are refused below ",
+             in_bytes(Reserve)]
+        end}
+    ].
+
+-spec percentiles(map(), map()) -> iodata().
+percentiles(#{~"p50" := Half, ~"p99" := Most}, _Info) ->
+    io_lib:format("p50 ~.2f ms, p99 ~.2f ms", [Half / 1000, Most / 1000]).
+
+-spec in_bytes(number()) -> iodata().
+in_bytes(Bytes) when is_number(Bytes) ->
+    Units = [{1 bsl 40, "tb"}, {1 bsl 30, "gb"}, {1 bsl 20, "mb"},
+             {1 bsl 10, "kb"}],
+    case [Unit || {Size, _} = Unit <- Units, Bytes >= Size] of
+        [{Size, Name} | _] -> io_lib:format("~.1f~s", [Bytes / Size, Name]);
+        [] -> io_lib:format("~b bytes", [Bytes])
+    end;
+in_bytes(Other) ->
+    io_lib:format("~tp", [Other]).
