@@ -389,12 +389,23 @@ a_restart_of_the_application(Config) ->
     ok = call(Node, put, [t, ~"k", ~"w"]),
     ?assertEqual({ok, ~"w"}, call(Node, get, [t, ~"k"])).
 
-status_of_a_running_node(Config) ->
+%% The path of a socket is short.
+status_of_a_running_node(Config0) ->
+    Directory = filename:join(filename:basedir(user_cache, "todana"),
+                              "status" ++ os:getpid()),
+    ok = filelib:ensure_path(filename:dirname(Directory)),
+    Config = [{data_dir_of_node, Directory} | Config0],
+    try
+        status_of_a_running_node(Config, Directory)
+    after
+        file:del_dir_r(Directory)
+    end.
+
+status_of_a_running_node(Config, Directory) ->
     Memory = start(Config, []),
     ?assertEqual(#{state => serving, durability => none},
                  call(Memory, info, [])),
     ok = kill(Memory),
-    Directory = ?config(data_dir_of_node, Config),
     ?assertMatch({error, "no node is running" ++ _},
                  todana_status:ask(Directory)),
     Node = start(Config),

@@ -2,7 +2,7 @@
 %%
 %% - `info/0' has the figures for `todana:info/0'.
 %% - `<data_dir>/status', a Unix socket of mode 0600, writes them as one JSON
-%%   object to whoever connects: `bin/todana status'.
+%%   object to each client: `bin/todana status'.
 %% - It notes them in native code each second, for INFO of Redis clients, and
 %%   carries out what these ask for: BGSAVE, SAVE, WAITAOF.
 -module(todana_status).
@@ -48,6 +48,7 @@ ask(DataDir) ->
     Path = filename:join(filename:absname(DataDir), ?SOCKET),
     Options = [binary, {active, false}],
     maybe
+        ok ?= fits(Path),
         {ok, Socket} ?= gen_tcp:connect({local, Path}, 0, Options,
                                         ?ASK_TIMEOUT_MS),
         {ok, Json} ?= receive_all(Socket, []),
@@ -182,8 +183,7 @@ listen(DataDir) ->
     Path = filename:join(DataDir, ?SOCKET),
     _ = file:delete(Path),
     maybe
-        true ?= byte_size(unicode:characters_to_binary(Path)) =<
-            ?PATH_BYTES_MAX orelse {error, enametoolong},
+        ok ?= fits(Path),
         {ok, Socket} ?= gen_tcp:listen(0, [
             {ifaddr, {local, Path}}, binary, {active, false}
         ]),
@@ -196,6 +196,13 @@ listen(DataDir) ->
                 "todana: `status` will not work: ~ts: ~ts",
                 [Path, inet:format_error(Reason)]
             )
+    end.
+
+-spec fits(file:filename()) -> ok | {error, enametoolong}.
+fits(Path) ->
+    case byte_size(unicode:characters_to_binary(Path)) of
+        Bytes when Bytes =< ?PATH_BYTES_MAX -> ok;
+        _ -> {error, enametoolong}
     end.
 
 -spec accept(gen_tcp:socket()) -> no_return().
