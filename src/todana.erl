@@ -509,7 +509,7 @@ is_key(Table, Key) ->
 Stores a value. Returns `{error, full}` only if the table refuses writes at its
 limit, or cannot make room.
 """.
--spec put(table(), key(), value()) -> ok | {error, full}.
+-spec put(table(), key(), value()) -> ok | {error, full | unknown}.
 put(Table, Key, Value) ->
     case todana_nif:put(Table, Key, Value) of
         ok -> ok;
@@ -517,7 +517,8 @@ put(Table, Key, Value) ->
         Other -> put_slowly(Table, Key, Value, Other)
     end.
 
--spec put_slowly(table(), key(), value(), term()) -> ok | {error, full}.
+-spec put_slowly(table(), key(), value(), term()) ->
+    ok | {error, full | unknown}.
 put_slowly(Table, Key, Value, encode) ->
     K = encoded(put, [Table, Key, Value], Table, Key),
     V = todana_codec:value(Value),
@@ -570,7 +571,7 @@ hold, returns `{error, present}`, `{error, absent}` or
 `{error, version_differs}`.
 """.
 -spec put(table(), key(), value(), put_options()) ->
-    ok | {error, full | present | absent | version_differs}.
+    ok | {error, full | present | absent | version_differs | unknown}.
 put(Table, Key, Value, Options) ->
     Arguments = [Table, Key, Value, Options],
     Wanted = wanted(put, Arguments, put, Options),
@@ -585,20 +586,20 @@ Returns the new version. The record gets the table's `ttl_ms`, or never expires
 if the table has none; `compare_and_swap/5` takes an expiry.
 """.
 -spec compare_and_swap(table(), key(), version(), value()) ->
-    {ok, version()} | {error, absent | version_differs | full}.
+    {ok, version()} | {error, absent | version_differs | full | unknown}.
 compare_and_swap(Table, Key, Version, Value) ->
     Arguments = [Table, Key, Version, Value],
     swap(Arguments, Table, Key, Version, Value, #{}).
 
 -doc "`compare_and_swap/4` with the options of `put/4` except `only`.".
 -spec compare_and_swap(table(), key(), version(), value(), put_options()) ->
-    {ok, version()} | {error, absent | version_differs | full}.
+    {ok, version()} | {error, absent | version_differs | full | unknown}.
 compare_and_swap(Table, Key, Version, Value, Options) ->
     Arguments = [Table, Key, Version, Value, Options],
     swap(Arguments, Table, Key, Version, Value, Options).
 
 -spec swap([term()], table(), key(), version(), value(), put_options()) ->
-    {ok, version()} | {error, absent | version_differs | full}.
+    {ok, version()} | {error, absent | version_differs | full | unknown}.
 swap(Arguments, Table, Key, Version, Value, Options) when
     is_integer(Version), Version >= 0, Version < 1 bsl 64
 ->
@@ -644,7 +645,7 @@ put_with(Table, Key, Value, Wanted) ->
     end.
 
 -doc "Removes a record and returns its value.".
--spec take(table(), key()) -> {ok, value()} | error.
+-spec take(table(), key()) -> {ok, value()} | error | {error, unknown}.
 take(Table, Key) ->
     Take = fun(K, Form) -> todana_nif:take(Table, K, Form) end,
     case change_key(take, [Table, Key], Key, Take) of
@@ -653,14 +654,14 @@ take(Table, Key) ->
     end.
 
 -doc "Removes a record; `error` if there was none.".
--spec delete(table(), key()) -> ok | error.
+-spec delete(table(), key()) -> ok | error | {error, unknown}.
 delete(Table, Key) ->
     Delete = fun(K, Form) -> todana_nif:delete(Table, K, always, Form) end,
     change_key(delete, [Table, Key], Key, Delete).
 
 -doc "Removes a record if it has this version.".
 -spec delete(table(), key(), #{version := version()}) ->
-    ok | error | {error, version_differs}.
+    ok | error | {error, version_differs | unknown}.
 delete(Table, Key, #{version := Version} = Options) when
     map_size(Options) =:= 1
 ->
@@ -677,7 +678,7 @@ delete(Table, Key, Options) ->
 
 -doc "`update/4` without options.".
 -spec update(table(), key(), update_function()) ->
-    {ok, value()} | ok | {error, conflict | full | term()}.
+    {ok, value()} | ok | {error, conflict | full | unknown | term()}.
 update(Table, Key, Function) ->
     update([Table, Key, Function], Table, Key, Function, #{}).
 
@@ -702,7 +703,7 @@ function is raised in the caller.
 For sums, `update_counter/3` is faster.
 """.
 -spec update(table(), key(), update_function(), update_options()) ->
-    {ok, value()} | ok | {error, conflict | full | term()}.
+    {ok, value()} | ok | {error, conflict | full | unknown | term()}.
 update(Table, Key, Function, Options) ->
     Arguments = [Table, Key, Function, Options],
     update(Arguments, Table, Key, Function, Options).
@@ -725,7 +726,9 @@ Returns `{error, not_an_integer}` if the value is not a counter, and
 counter does not change.
 """.
 -spec update_counter(table(), key(), integer()) ->
-    {ok, integer()} | error | {error, not_an_integer | overflow | full}.
+    {ok, integer()}
+    | error
+    | {error, not_an_integer | overflow | full | unknown}.
 update_counter(Table, Key, Increment) ->
     Count = fun(K, Form) ->
         todana_nif:update_counter(Table, K, Increment, Form)
@@ -734,7 +737,7 @@ update_counter(Table, Key, Increment) ->
 
 -doc "`update_counter/3` that creates the counter if there is none.".
 -spec update_counter(table(), key(), integer(), counter_options()) ->
-    {ok, integer()} | {error, not_an_integer | overflow | full}.
+    {ok, integer()} | {error, not_an_integer | overflow | full | unknown}.
 update_counter(Table, Key, Increment, Options) ->
     Arguments = [Table, Key, Increment, Options],
     #{initial := Initial, expires := Expires} =
@@ -761,7 +764,7 @@ Changes the expiry of a record: milliseconds to live, or the time of expiry with
 `#{expires_at_ms => Time}`. Returns `error` if there is no record.
 """.
 -spec expire(table(), key(), TtlMs | #{expires_at_ms := AtMs}) ->
-    ok | error
+    ok | error | {error, unknown}
 when
     TtlMs :: pos_integer() | infinity, AtMs :: non_neg_integer().
 expire(Table, Key, When) ->
@@ -776,7 +779,7 @@ expire(Table, Key, When) ->
     change_key(expire, [Table, Key, When], Key, Expire).
 
 -doc "Removes the expiry of a record. `error` if there is no record.".
--spec persist(table(), key()) -> ok | error.
+-spec persist(table(), key()) -> ok | error | {error, unknown}.
 persist(Table, Key) ->
     Persist = fun(K, Form) -> todana_nif:expire(Table, K, never, Form) end,
     change_key(persist, [Table, Key], Key, Persist).
@@ -841,7 +844,7 @@ get_many(Table, Keys) ->
 
 -doc "`put_many/3` without options.".
 -spec put_many(table(), [{key(), value()}] | #{key() => value()}) ->
-    ok | {error, full}.
+    ok | {error, full | unknown}.
 put_many(Table, Pairs) ->
     put_many([Table, Pairs], Table, Pairs, #{}).
 
@@ -852,25 +855,25 @@ one pair after another; the pairs before an `{error, full}` are stored.
 """.
 -spec put_many(
     table(), [{key(), value()}] | #{key() => value()}, many_options()
-) -> ok | {error, full | present}.
+) -> ok | {error, full | present | unknown}.
 put_many(Table, Pairs, Options) ->
     put_many([Table, Pairs, Options], Table, Pairs, Options).
 
 -spec put_many(
     [term()], table(), [{key(), value()}] | #{key() => value()}, many_options()
-) -> ok | {error, full | present}.
+) -> ok | {error, full | present | unknown}.
 put_many(Arguments, Table, Pairs, Options) ->
     Wanted = wanted(put_many, Arguments, many, Options),
     answer(put_many, Arguments, todana_many:put(Table, Pairs, Wanted)).
 
 -doc "Removes records; returns the number removed.".
--spec delete_many(table(), [key()]) -> non_neg_integer().
+-spec delete_many(table(), [key()]) -> non_neg_integer() | {error, unknown}.
 delete_many(Table, Keys) ->
     answer(delete_many, [Table, Keys], todana_many:delete(Table, Keys)).
 
 -doc "`transaction/3` without options.".
 -spec transaction(table(), fun((todana_transaction:tx()) -> Result)) ->
-    Result | {error, conflict | full | too_large}
+    Result | {error, conflict | full | too_large | unknown}
 when
     Result :: ok | {ok, term()} | {error, term()}.
 transaction(Table, Function) ->
@@ -904,7 +907,7 @@ written may be 65,536 at most.
     table(),
     fun((todana_transaction:tx()) -> Result),
     transaction_options()
-) -> Result | {error, conflict | full | too_large}
+) -> Result | {error, conflict | full | too_large | unknown}
 when
     Result :: ok | {ok, term()} | {error, term()}.
 transaction(Table, Function, Options) ->
@@ -1160,7 +1163,7 @@ bytes(Table) ->
     answer(bytes, [Table], todana_nif:bytes(Table)).
 
 -doc "Removes all records; returns the number removed.".
--spec clear(table()) -> non_neg_integer().
+-spec clear(table()) -> non_neg_integer() | {error, unknown}.
 clear(Table) ->
     Handle = handle(Table, clear),
     Clear = fun(Form) -> todana_nif:clear(Handle, Form) end,
@@ -1297,7 +1300,7 @@ encoded(Function, Arguments, Table, Key) ->
             Bytes
     end.
 
--spec facts(atom(), [term()], term()) -> ok | {error, full}.
+-spec facts(atom(), [term()], term()) -> dynamic().
 facts(Function, Arguments, Result) ->
     answer(Function, Arguments, Result).
 
