@@ -29,6 +29,12 @@ run(["--version" | _]) -> finish(version());
 run(["start" | Rest]) -> with_flags(Rest, fun start/1);
 run(["ktserver" | Rest]) -> ktserver(todana_ktserver:parse(Rest));
 run(["status" | Rest]) -> status(Rest);
+run(["check", "--help" | _]) -> finish(help());
+run(["check", DataDir]) -> check_files(DataDir);
+run(["dump", "--help" | _]) -> finish(help());
+run(["dump", DataDir]) -> dump(DataDir);
+run([Offline | _]) when Offline =:= "check"; Offline =:= "dump" ->
+    throw([Offline, ": name one data directory"]);
 run(["config", "show" | Rest]) -> with_flags(Rest, fun show/1);
 run(["config", "check" | Rest]) -> with_flags(Rest, fun check/1);
 run(["config", "reference"]) -> finish(todana_options_page:page());
@@ -288,6 +294,43 @@ status(Arguments) ->
         end
     end).
 
+%% Exit status 1 if a file is damaged.
+-spec check_files(string()) -> no_return().
+check_files(DataDir) ->
+    ok = native(),
+    case todana_offline:check(DataDir) of
+        {ok, Findings} ->
+            io:put_chars([
+                [string:pad(atom_to_list(Word), 8), File, ": ", Text, $\n]
+             || {Word, File, Text} <- Findings
+            ]),
+            case [File || {damaged, File, _} <- Findings] of
+                [] -> halt(0);
+                Damaged -> throw(io_lib:format(
+                    "check: ~b of ~b files are damaged",
+                    [length(Damaged), length(Findings)]
+                ))
+            end;
+        {error, Sentence} ->
+            throw(["check: ", Sentence])
+    end.
+
+-spec dump(string()) -> no_return().
+dump(DataDir) ->
+    ok = native(),
+    _ = application:load(todana),
+    ok = logger:set_primary_config(level, error),
+    case todana_offline:dump(DataDir, fun io:put_chars/1) of
+        ok ->
+            ok = application:stop(todana),
+            halt(0);
+        {error, Sentence} when is_binary(Sentence) -> throw(Sentence);
+        {error, [First | _] = Sentence} when is_integer(First) ->
+            throw(["dump: ", Sentence]);
+        {error, Reason} ->
+            throw(why(Reason))
+    end.
+
 -spec show(map()) -> no_return().
 show(Flags) ->
     {Loaded, File} = load(Flags),
@@ -345,6 +388,11 @@ help() ->
         "  status [--json] --data-dir DIRECTORY\n"
         "                the state of the running node that uses this "
         "directory\n"
+        "  check DIRECTORY\n"
+        "                verify the files of a data directory that no node "
+        "uses\n"
+        "  dump DIRECTORY\n"
+        "                print its records as lines of JSON\n"
         "  config show   print every option, its value and its source\n"
         "  config check  check the options\n"
         "  version       print the version\n"

@@ -45,6 +45,7 @@
     clear/2,
     delete_all/3,
     durable_table/1,
+    durable_tables/0,
     create_durable/6,
     drop_durable/2,
     open_durable/2,
@@ -329,6 +330,9 @@ delete_all(_, _, _) -> erlang:nif_error(not_loaded).
 -spec durable_table(binary()) ->
     {raw | term, pos_integer() | nil, order(), pos_integer() | nil} | none.
 durable_table(_) -> erlang:nif_error(not_loaded).
+
+-spec durable_tables() -> [binary()].
+durable_tables() -> erlang:nif_error(not_loaded).
 
 -spec create_durable(
     binary(), raw | term, pos_integer() | nil, order(), pos_integer() | nil,

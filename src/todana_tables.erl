@@ -9,7 +9,7 @@
 -behaviour(gen_server).
 
 -export([open/2, info/1, set_limits/2, close/1, drop/1, open_databases/0,
-         close_durable/0]).
+         open_kept/1, close_durable/0]).
 -export([start_link/0]).
 -export([init/1, handle_call/3, handle_cast/2]).
 
@@ -66,6 +66,11 @@ open_durable(Name, Wanted) ->
         Failure ->
             Failure
     end.
+
+-doc "Opens a table of the log with the options that it has.".
+-spec open_kept(atom()) -> {ok, reference()} | {error, open_error()}.
+open_kept(Name) ->
+    call({open_durable, Name}).
 
 -spec differing_durable(map(), map()) -> #{atom() => {term(), term()}}.
 differing_durable(#{order := Order} = Present0, #{order := Wanted} = Options) ->

@@ -20,10 +20,12 @@
     databases_are_durable/1,
     named_databases_keep_their_place/1,
     a_restart_of_the_application/1,
-    status_of_a_running_node/1
+    status_of_a_running_node/1,
+    files_are_checked/1,
+    records_are_dumped/1
 ]).
 %% Called in the node.
--export([transfer/1, subscribed/0, count_up/3, why/1]).
+-export([transfer/1, subscribed/0, why/1, dumped/1]).
 
 all() ->
     [
@@ -40,7 +42,9 @@ all() ->
         databases_are_durable,
         named_databases_keep_their_place,
         a_restart_of_the_application,
-        status_of_a_running_node
+        status_of_a_running_node,
+        files_are_checked,
+        records_are_dumped
     ].
 
 init_per_testcase(Case, Config) ->
@@ -438,6 +442,108 @@ status_of_a_running_node(Config, Directory) ->
     ?assertMatch({error, "no node is running" ++ _},
                  todana_status:ask(Directory)).
 
+files_are_checked(Config) ->
+    Directory = ?config(data_dir_of_node, Config),
+    First = start(Config),
+    {ok, _} = call(First, open, [t, #{durable => true}]),
+    ok = call(First, put_many, [
+        t, [{integer_to_binary(N), ~"v"} || N <- lists:seq(1, 2_000)]
+    ]),
+    ok = peer:call(First, todana_group, snapshot_wait, [60_000], 70_000),
+    ok = call(First, put, [t, ~"k", ~"behind the snapshot"]),
+    Other = boot([]),
+    Check = fun() -> peer:call(Other, todana_offline, check, [Directory]) end,
+    {error, InUse} = Check(),
+    ?assertNotEqual(nomatch, string:find(InUse, "in use by a running node")),
+    ok = kill(First),
+    %% A start moves the log to its final files.
+    Second = start(Config),
+    {ok, _} = call(Second, open, [t, #{durable => true}]),
+    ok = call(Second, put, [t, ~"l", ~"in the second log file"]),
+    ok = kill(Second),
+    put(node_of_case, Other),
+    {ok, Findings} = Check(),
+    ?assertEqual([], [F || {damaged, _, _} = F <- Findings]),
+    [
+        ?assertMatch({_, [_ | _]},
+                     {Kind, [F || {ok, F, _} <- Findings,
+                                  string:find(F, Kind) =/= nomatch]})
+     || Kind <- ["/node", ".wal", ".segment", "data.tds"]
+    ],
+    %% A flipped bit in each file is found, and only there.
+    [
+        begin
+            {ok, Bytes} = file:read_file(File),
+            Place = trunc(byte_size(Bytes) * Part / 10),
+            <<Before:Place/binary, Byte, After/binary>> = Bytes,
+            Flipped = [Before, Byte bxor 4, After],
+            ok = file:write_file(File, Flipped),
+            {ok, Now} = Check(),
+            ?assertMatch({_, [{_, File, _}]},
+                         {Part, Now -- Findings}),
+            [{_, _, Text}] = Now -- Findings,
+            ?assertMatch({_, [_ | _]}, {Text, string:find(
+                unicode:characters_to_list(Text), "offset")}),
+            ok = file:write_file(File, Bytes)
+        end
+     || {ok, File, _} <- Findings,
+        {Extension, Parts} <- [
+            {".wal", [2, 5, 8]}, {".tds", [2, 5, 8]},
+            %% In front is room for an index that is not full.
+            {".segment", [9.9999]}
+        ],
+        filename:extension(File) =:= Extension,
+        Part <- Parts
+    ],
+    ?assertEqual({ok, Findings}, Check()),
+    ?assertMatch({error, [_ | _]},
+                 peer:call(Other, todana_offline, check, ["/nowhere"])).
+
+records_are_dumped(Config) ->
+    Directory = ?config(data_dir_of_node, Config),
+    First = start(Config, [{databases, ": a.kct#rcomp=dec"} | durable(Config)]),
+    {ok, _} = call(First, open, [db1, #{}]),
+    {ok, _} = call(First, open, [t, #{durable => true}]),
+    ok = call(First, put, [db1, ~"10", <<255, 0>>]),
+    ok = call(First, put, [t, ~"k", ~"v", #{
+        flags => 7, expires_at_ms => 99_999_999_999_999
+    }]),
+    ok = kill(First),
+    Second = boot([]),
+    Lines = [json:decode(L) || L <- peer:call(
+        Second, ?MODULE, dumped, [Directory], 60_000
+    )],
+    ?assertMatch(
+        [
+            #{
+                ~"table" := ~"db1", ~"key" := ~"10",
+                ~"value" := #{~"base64" := ~"/wA="}, ~"flags" := 0,
+                ~"expires_at_ms" := null
+            },
+            #{
+                ~"table" := ~"t", ~"codec" := ~"raw", ~"key" := ~"k",
+                ~"value" := ~"v", ~"flags" := 7,
+                ~"expires_at_ms" := 99_999_999_999_999
+            }
+        ],
+        Lines
+    ),
+    [?assert(is_integer(maps:get(~"version", Line))) || Line <- Lines].
+
+dumped(Directory) ->
+    Caller = self(),
+    ok = todana_offline:dump(Directory, fun(Lines) ->
+        Caller ! {lines, iolist_to_binary(Lines)},
+        ok
+    end),
+    string:lexemes(iolist_to_binary(received()), "\n").
+
+received() ->
+    receive
+        {lines, Lines} -> [Lines | received()]
+    after 0 -> []
+    end.
+
 %% ------------------------------------------------------------------ node ---
 
 durable(Config) ->
@@ -511,7 +617,3 @@ why({Function, Arguments}) ->
                 unicode:characters_to_list(T) || _ := T <- Texts
             ])}
     end.
-
-count_up(Table, Key, N) ->
-    [{ok, _} = todana:update_counter(Table, Key, 1) || _ <- lists:seq(1, N)],
-    ok.

@@ -522,6 +522,18 @@ fn durable_table<'a>(env: Env<'a>, name: rustler::Binary<'a>) -> Term<'a> {
     (codec, ttl_ms, order, shards).encode(env)
 }
 
+/// `durable_tables() -> [Name]`: the named tables of the log.
+#[rustler::nif]
+fn durable_tables(env: Env<'_>) -> Vec<Term<'_>> {
+    let tables = durable::group().map(|group| group.tables()).unwrap_or_default();
+    let name = |name: &[u8]| {
+        let term = crate::values::fresh(env.as_c_arg(), name);
+        // SAFETY: the term was made in this environment.
+        unsafe { Term::new(env, term) }
+    };
+    tables.iter().map(|table| name(table.name())).collect()
+}
+
 /// What a named table of the log keeps for this library: the options with which it was opened, as
 /// bytes.
 struct Kept {

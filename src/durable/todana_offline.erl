@@ -1,0 +1,328 @@
+%% `bin/todana check' and `bin/todana dump': the data directory of a node that
+%% does not run.
+%%
+%% `check' reads every byte of the log and of the snapshots, and changes
+%% nothing. `dump' reads the records as a start of the node does, without
+%% listeners; so it also completes files as a start does.
+-module(todana_offline).
+-moduledoc false.
+
+-export([check/1, dump/2]).
+
+%% The state of a file: a note is no damage.
+-type finding() :: {ok | note | damaged, file:filename(), iodata()}.
+
+-define(WAL_HEADER_BYTES, 5).
+-define(SCAN_RECORDS, 256).
+
+%% ----------------------------------------------------------------- check ---
+
+-doc "Verifies the files. An error is a sentence; findings name the files.".
+-spec check(file:filename()) -> {ok, [finding()]} | {error, string()}.
+check(DataDir) ->
+    Directory = filename:absname(DataDir),
+    locked(Directory, fun() ->
+        {ok, node_file(Directory) ++ lists:append([
+            class(filename:join(Directory, Class))
+         || Class <- ["always", "everysec"]
+        ])}
+    end).
+
+-spec locked(file:filename(), fun(() -> {ok, T})) ->
+    {ok, T} | {error, string()}.
+locked(Directory, Work) ->
+    Lock = unicode:characters_to_binary(filename:join(Directory, "lock")),
+    case filelib:is_regular(filename:join(Directory, "node")) of
+        false ->
+            {error, Directory ++ " is not a data directory of Todana"};
+        true ->
+            case todana_nif:lock_file(Lock, list_to_binary(os:getpid())) of
+                ok ->
+                    try
+                        Work()
+                    after
+                        todana_nif:unlock_file(Lock)
+                    end;
+                {locked, Pid} ->
+                    {error, lists:flatten([
+                        Directory, " is in use by a running node (process ",
+                        binary_to_list(Pid), "): stop it first"
+                    ])};
+                {error, Sentence} ->
+                    {error, unicode:characters_to_list(Sentence)}
+            end
+    end.
+
+-spec node_file(file:filename()) -> [finding()].
+node_file(Directory) ->
+    [
+        case file:consult(File) of
+            {ok, Terms} ->
+                {ok, File, io_lib:format("~b terms", [length(Terms)])};
+            {error, enoent} ->
+                {note, File, "is not there"};
+            {error, Reason} ->
+                {damaged, File, file:format_error(Reason)}
+        end
+     || Name <- ["node", "databases"],
+        File <- [filename:join(Directory, Name)],
+        Name =:= "node" orelse filelib:is_file(File)
+    ].
+
+-spec class(file:filename()) -> [finding()].
+class(Directory) ->
+    [wal(File) || File <- files(Directory, "*.wal")] ++
+        [segment(File) || File <- files(Directory, "*/*.segment")] ++
+        [snapshot(File) || File <- files(Directory, "*/snapshots/*/data.tds")]
+        ++ [
+            {note, File, "was set aside because it is damaged"}
+         || File <- files(Directory, "*/damaged/*")
+        ].
+
+-spec files(file:filename(), string()) -> [file:filename()].
+files(Directory, Pattern) ->
+    [filename:join(Directory, F) || F <- filelib:wildcard(Pattern, Directory)].
+
+-spec snapshot(file:filename()) -> finding().
+snapshot(File) ->
+    case todana_nif:snapshot_verify(unicode:characters_to_binary(File)) of
+        ok -> {ok, File, [size_of(File), " bytes"]};
+        {_Word, Sentence} -> {damaged, File, Sentence}
+    end.
+
+-spec size_of(file:filename()) -> string().
+size_of(File) ->
+    integer_to_list(filelib:file_size(File)).
+
+%% The layout of Ra's files, which Ra itself reads without saying where.
+-spec wal(file:filename()) -> finding().
+wal(File) ->
+    case file:read_file(File) of
+        {ok, <<"RAWA", 1, Records/binary>>} ->
+            wal(File, Records, ?WAL_HEADER_BYTES, 0);
+        {ok, Bytes} when byte_size(Bytes) < ?WAL_HEADER_BYTES ->
+            {note, File, "is empty: it had just been created"};
+        {ok, _} ->
+            {damaged, File, "offset 0: is not a file of the log"};
+        {error, Reason} ->
+            {damaged, File, file:format_error(Reason)}
+    end.
+
+-spec wal(file:filename(), binary(), non_neg_integer(), non_neg_integer()) ->
+    finding().
+wal(File, <<>>, _Offset, Count) ->
+    {ok, File, io_lib:format("~b entries", [Count])};
+wal(File, Bytes, Offset, Count) ->
+    case wal_record(Bytes) of
+        {ok, Size, Rest} ->
+            wal(File, Rest, Offset + Size, Count + 1);
+        Broken ->
+            IsLast = Broken =:= short orelse is_zero(element(2, Broken)),
+            case is_zero(Bytes) of
+                true ->
+                    {ok, File, io_lib:format("~b entries", [Count])};
+                false when IsLast ->
+                    {note, File, io_lib:format(
+                        "~b entries, and at offset ~b one that is not "
+                        "complete: it was never acknowledged",
+                        [Count, Offset]
+                    )};
+                false ->
+                    {damaged, File, io_lib:format(
+                        "offset ~b: an entry fails its checksum, and others "
+                        "follow it", [Offset]
+                    )}
+            end
+    end.
+
+-spec wal_record(binary()) ->
+    {ok, pos_integer(), binary()} | {broken, binary()} | short.
+wal_record(
+    <<_:1, 0:1, _:22, Length:16, _:Length/binary, Rest/binary>>
+) ->
+    wal_entry(Rest, 5 + Length);
+wal_record(<<_:1, 1:1, _:22, Rest/binary>>) ->
+    wal_entry(Rest, 3);
+wal_record(_) ->
+    short.
+
+-spec wal_entry(binary(), pos_integer()) ->
+    {ok, pos_integer(), binary()} | {broken, binary()} | short.
+wal_entry(
+    <<Sum:32, Length:32, Index:64, Term:64, Entry:Length/binary, Rest/binary>>,
+    Before
+) ->
+    case erlang:adler32(<<Index:64, Term:64, Entry/binary>>) of
+        Sum -> {ok, Before + 24 + Length, Rest};
+        _ -> {broken, Rest}
+    end;
+wal_entry(_, _) ->
+    short.
+
+-spec is_zero(binary()) -> boolean().
+is_zero(Bytes) ->
+    Bits = bit_size(Bytes),
+    <<Number:Bits>> = Bytes,
+    Number =:= 0.
+
+-spec segment(file:filename()) -> finding().
+segment(File) ->
+    try
+        %% Room in the index that is not used has the offset 0.
+        Index = [
+            Row
+         || {_, _, Offset} = Row <- ra_log_segment:dump_index(File), Offset > 0
+        ],
+        {ok, Segment} = ra_log_segment:open(File, #{mode => read}),
+        try
+            segment(File, Segment, Index, 0)
+        after
+            ra_log_segment:close(Segment)
+        end
+    catch
+        _:_ -> {damaged, File, "offset 0: its header or index is damaged"}
+    end.
+
+-spec segment(file:filename(), term(), [tuple()], non_neg_integer()) ->
+    finding().
+segment(File, Segment, [{Index, _Term, Offset} | Rest], Count) ->
+    try
+        Read = fun(_Entry, N) -> N + 1 end,
+        1 = ra_log_segment:fold(
+            Segment, Index, Index, fun(Bytes) -> Bytes end, Read, 0
+        ),
+        segment(File, Segment, Rest, Count + 1)
+    catch
+        _:_ ->
+            {damaged, File, io_lib:format(
+                "offset ~b: entry ~b fails its checksum", [Offset, Index]
+            )}
+    end;
+segment(File, _Segment, [], Count) ->
+    {ok, File, io_lib:format("~b entries", [Count])}.
+
+%% ------------------------------------------------------------------ dump ---
+
+-doc """
+Calls `Print` with the records of each durable table, a line of JSON each. The
+application must not run, and no node may use the directory.
+""".
+-spec dump(file:filename(), fun((iodata()) -> ok)) -> ok | {error, iodata()}.
+dump(DataDir, Print) ->
+    maybe
+        {ok, Databases} ?= locked(filename:absname(DataDir), fun() ->
+            {ok, named(DataDir)}
+        end),
+        ok = lists:foreach(
+            fun({Name, Value}) -> application:set_env(todana, Name, Value) end,
+            [{data_dir, DataDir} | Databases]
+        ),
+        {ok, _} ?= application:ensure_all_started(todana),
+        ok ?= await(),
+        Names = [
+            list_to_atom("db" ++ integer_to_list(N)) || N <- lists:seq(0, 15)
+        ],
+        lists:foreach(
+            fun(Name) ->
+                {ok, Table} = todana:open(Name, #{}),
+                print(Table, Name, Print)
+            end,
+            Names
+        ),
+        lists:foreach(
+            fun(Bytes) ->
+                Name = binary_to_atom(Bytes),
+                {ok, Table} = todana_tables:open_kept(Name),
+                print(Table, Name, Print)
+            end,
+            todana_nif:durable_tables()
+        )
+    end.
+
+%% The option `databases' that has the names which the directory keeps.
+-spec named(file:filename()) -> [{databases, string()}].
+named(DataDir) ->
+    case file:consult(filename:join(DataDir, "databases")) of
+        {ok, [_ | _] = Named} ->
+            Last = lists:max([Number || {Number, _, _} <- Named]),
+            Names = [
+                case lists:keyfind(Number, 1, Named) of
+                    {_, Name, nil} -> Name ++ "#type=hash";
+                    {_, Name, Order} -> Name ++ "#type=tree" ++ order(Order);
+                    false -> "db" ++ integer_to_list(Number) ++ ".kch"
+                end
+             || Number <- lists:seq(0, Last)
+            ],
+            [{databases, lists:flatten(lists:join(" ", Names))}];
+        _ ->
+            []
+    end.
+
+-spec order(todana_kyoto_database:order()) -> string().
+order(lexical) -> "";
+order(decimal) -> "#rcomp=dec";
+order(lexical_descending) -> "#rcomp=lexdesc";
+order(decimal_descending) -> "#rcomp=decdesc".
+
+-spec await() -> ok | {error, iodata()}.
+await() ->
+    case todana_nif:durable_state() of
+        closed ->
+            case todana_status:info() of
+                #{state := failed, reason := Reason} ->
+                    {error, Reason};
+                _ ->
+                    timer:sleep(20),
+                    await()
+            end;
+        _ ->
+            ok
+    end.
+
+-spec print(todana:handle(), atom(), fun((iodata()) -> ok)) -> ok.
+print(Table, Name, Print) ->
+    #{codec := Codec} = todana:info(Table),
+    {ok, Snapshot} = todana_nif:snapshot(Table),
+    print(Table, #{table => Name, codec => Codec}, Snapshot, Print).
+
+-spec print(todana:handle(), map(), todana_nif:snapshot(),
+            fun((iodata()) -> ok)) -> ok.
+print(Table, About, Snapshot, Print) ->
+    {More, Records} =
+        case todana_nif:snapshot_records(Snapshot, ?SCAN_RECORDS) of
+            dirty ->
+                todana_nif:snapshot_records_dirty(Snapshot, ?SCAN_RECORDS);
+            Part ->
+                Part
+        end,
+    ok = Print([line(Table, About, Record) || Record <- Records]),
+    case More of
+        more -> print(Table, About, Snapshot, Print);
+        done -> ok
+    end.
+
+-spec line(todana:handle(), map(), todana_nif:stored()) -> iodata().
+line(Table, About, {Key, Value, Flags, ExpiresAtMs}) ->
+    {_, Version, _, _, _, _} = todana_nif:get_entry(Table, Key, 1),
+    [
+        json:encode(About#{
+            key => text(Key),
+            value => text(Value),
+            flags => Flags,
+            expires_at_ms =>
+                case ExpiresAtMs of
+                    infinity -> null;
+                    _ -> ExpiresAtMs
+                end,
+            version => Version
+        }),
+        $\n
+    ].
+
+%% Bytes that are not text are an object.
+-spec text(binary()) -> binary() | #{base64 := binary()}.
+text(Bytes) ->
+    case unicode:characters_to_binary(Bytes) of
+        Bytes -> Bytes;
+        _ -> #{base64 => base64:encode(Bytes)}
+    end.
