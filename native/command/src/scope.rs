@@ -6,6 +6,8 @@ mod tests;
 use crate::Command;
 use crate::databases::{DatabaseMap, Databases};
 use crate::keys::Transfer;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::mem::discriminant;
 
 /// The records that a command concerns, which decides what is locked for it.
 #[derive(Clone, Copy)]
@@ -126,6 +128,15 @@ pub(crate) fn is_due(at_ms: Option<u64>, now_ms: u64) -> bool {
 }
 
 impl<'a> Command<'a> {
+    /// A number that differs for most other commands: it follows from the variant and the first
+    /// key, not from values and times.
+    pub fn fingerprint(&self) -> u64 {
+        let (mut hasher, mut first) = (DefaultHasher::new(), None);
+        self.scope().each_key(|key| _ = first.get_or_insert(key));
+        (discriminant(self), first).hash(&mut hasher);
+        hasher.finish()
+    }
+
     /// The records that the command concerns. A key that the command accesses but that is not named
     /// here is not locked.
     #[inline]

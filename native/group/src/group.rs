@@ -333,6 +333,10 @@ impl Submit for Group {
     fn value_bytes_max(&self) -> usize {
         self.options.value_bytes_max
     }
+
+    fn trouble(&self) -> String {
+        self.reason.lock().to_string()
+    }
 }
 
 fn drop_all(submissions: impl IntoIterator<Item = Submission>) {

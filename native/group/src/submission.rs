@@ -78,4 +78,10 @@ pub trait Submit: Send + Sync + fmt::Debug {
     fn withdraw(&self, ticket: Ticket) -> bool;
     /// The longest value that a command may write or build, in bytes.
     fn value_bytes_max(&self) -> usize;
+    /// Why the gate is not open: a sentence without a line end.
+    fn trouble(&self) -> String {
+        String::new()
+    }
+    /// Asks for the removal of the records that have expired.
+    fn collect(&self) {}
 }

@@ -1,5 +1,6 @@
 //! The interface of the server to its sessions.
 
+use crate::commit::{NotDone, Ran};
 use crate::kyoto::KyotoSettings;
 use crate::options::{MB, TB, bytes, integer};
 use crate::persistence::{Persistence, Request};
@@ -8,7 +9,10 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
-use todana_command::Databases;
+use todana_command::{
+    Batch, Begun, Command, Context, Databases, Inadmissible, Reply, execute, execute_batch,
+    execute_slice,
+};
 use todana_table::Shared;
 
 /// The server as its sessions see it. There is one for each event loop; methods with `&mut self`
@@ -16,9 +20,67 @@ use todana_table::Shared;
 pub trait Host {
     /// The databases.
     fn databases(&self) -> &Databases;
+    /// Runs a command: executes it, or hands it over to the log of a durable database.
+    #[inline]
+    fn run<R: Reply>(
+        &mut self,
+        database: usize,
+        command: &Command<'_>,
+        context: Context,
+        reply: &mut R,
+    ) -> Ran<()> {
+        execute(self.databases(), database, command, context, reply);
+        Ran::Done(())
+    }
+    /// Runs a slice of a long command. If the command is executed in slices, this returns where to
+    /// continue; a command that goes through the log has only one.
+    #[inline]
+    fn run_slice<R: Reply>(
+        &mut self,
+        database: usize,
+        command: &Command<'_>,
+        context: Context,
+        begun: Option<Begun>,
+        reply: &mut R,
+    ) -> Ran<Option<Begun>> {
+        Ran::Done(execute_slice(self.databases(), database, command, context, begun, reply))
+    }
+    /// Runs a batch, as [`execute_batch`] does.
+    fn run_batch<R: Reply>(
+        &mut self,
+        batch: &Batch<'_>,
+        context: Context,
+        reply: &mut R,
+        each: impl FnMut(&mut R, usize),
+    ) -> Ran<Result<bool, Inadmissible>> {
+        Ran::Done(execute_batch(self.databases(), batch, context, reply, each))
+    }
+    /// Waits until all writes to a durable database are committed.
+    fn synchronize(&mut self, database: usize) -> Ran<()> {
+        let _ = database;
+        Ran::Done(())
+    }
+    /// Whether enough is recorded for the log, so that the next request waits for the next commit.
+    fn commit_is_full(&self) -> bool {
+        false
+    }
+    /// Why the log accepts no writes ([`NotDone::ReadOnly`]): a sentence without CR or LF.
+    fn log_trouble(&self) -> String {
+        String::new()
+    }
+    /// Whether the records of a database may be read now.
+    fn admit_read(&self, database: usize) -> Result<(), NotDone> {
+        let _ = database;
+        Ok(())
+    }
     /// The time in milliseconds since the Unix epoch. It is constant during a turn, and not earlier
     /// than the arrival of the turn's input.
     fn now_ms(&self) -> u64;
+    /// The time to which replies refer (how long a record still lives). If requests are run again
+    /// after a commit, it is later than [`Host::now_ms`], which is the same in both runs.
+    fn replied_at_ms(&self) -> u64 {
+        self.now_ms()
+    }
     /// The time in microseconds since the Unix epoch (`TIME`).
     fn now_us(&self) -> u64 {
         self.now_ms().saturating_mul(1000)

@@ -6,6 +6,7 @@
 
 #![forbid(unsafe_code)]
 
+mod commit;
 mod host;
 pub mod kyoto;
 pub mod memcached;
@@ -18,6 +19,7 @@ mod spelling;
 pub mod testing;
 mod written;
 
+pub use commit::{Commits, Handover, Log, NotDone, Ran};
 pub use host::*;
 pub use options::*;
 pub use persistence::*;

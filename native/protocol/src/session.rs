@@ -38,6 +38,10 @@ pub enum Next {
         /// Milliseconds.
         ms: u64,
     },
+    /// Send the output, hand over what [`Host::run`] recorded for the log, and call again with the
+    /// same input when the outcome has arrived. Nothing is executed on this connection meanwhile.
+    /// If nothing was recorded, the log has no room: call again after a short time.
+    Commit,
     /// Send the output, then close.
     Close,
 }

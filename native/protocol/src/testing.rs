@@ -1,16 +1,27 @@
 //! A host without a server, for tests, benchmarks and fuzz targets. Its clock stands still until a
 //! test moves it, and it records the calls of the session.
+//!
+//! A host can have durable databases, whose log is a group without a disk. [`converse`] commits
+//! when the session asks for it, and [`converse_in_every_way`] plays each input on both kinds. With
+//! `TODANA_TEST_DURABLE=1` in the environment, all hosts have durable databases.
+
+mod log;
+
+pub use log::{TestLog, with_durable_hosts};
 
 use crate::kyoto::{KyotoDatabase, KyotoSettings};
 use crate::{
-    Budget, Client, ClientNames, CommandStats, Host, Limits, Next, Persistence, Progress,
-    ProtocolName, Request, ServerInfo, Session, SlowEntry, Splice,
+    Budget, Client, ClientNames, CommandStats, Commits, Host, Limits, Log, Next, NotDone,
+    Persistence, Progress, ProtocolName, Ran, Request, ServerInfo, Session, SlowEntry, Splice,
 };
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::atomic::Ordering::{self, Relaxed};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 use std::sync::{Arc, Mutex};
-use todana_command::{DATABASES, Databases};
+use todana_command::{
+    Batch, Begun, Command, Context, DATABASES, Databases, Inadmissible, Reply, execute,
+    execute_batch, execute_slice,
+};
 use todana_table::{Options, Table};
 
 /// The time of a new host's clock: 2023-11-14 22:13:20 UTC.
@@ -83,19 +94,34 @@ pub struct FakeHost {
     pub splices: Vec<Splice>,
     /// Options.
     pub options: Mutex<Vec<(String, String)>>,
+    /// The log of the databases, if they are durable.
+    pub log: Option<TestLog>,
+    /// What the session has in the log.
+    pub commits: Commits,
+    /// Whether the connection may wait for room in the log.
+    pub may_wait: bool,
 }
 
 impl FakeHost {
     /// A host with empty databases and one client of this protocol.
     pub fn new(protocol: ProtocolName) -> FakeHost {
         let tables = std::array::from_fn::<_, DATABASES, _>(|_| {
-            Arc::new(Table::new(Options { shards: Some(16), seed: Some(7), ..Options::default() }))
+            let durable = log::hosts_are_durable();
+            let (shards, seed) = (Some(16), Some(7));
+            Arc::new(Table::new(Options { shards, seed, durable, ..Options::default() }))
         });
         FakeHost::on(Arc::new(Databases::new(tables)), protocol)
     }
 
     /// A host on databases that other hosts may share.
     pub fn on(databases: Arc<Databases>, protocol: ProtocolName) -> FakeHost {
+        let limits = Limits::default();
+        // What a command may build is limited by the log.
+        let value_bytes_max = match protocol {
+            ProtocolName::Memcached => limits.memcached_value_bytes_max,
+            ProtocolName::Resp | ProtocolName::Kyoto => limits.value_bytes_max,
+        };
+        let log = TestLog::of(&databases, value_bytes_max);
         FakeHost {
             databases,
             now_ms: START_MS,
@@ -129,7 +155,27 @@ impl FakeHost {
             waiting: 0,
             splices: Vec::new(),
             options: Mutex::default(),
+            log,
+            commits: Commits::default(),
+            may_wait: true,
         }
+    }
+
+    /// The log as a session sees it.
+    fn log(&self) -> Option<Log<'_>> {
+        let log = self.log.as_ref()?;
+        let (submit, may_wait) = (log.submit(), self.may_wait);
+        Some(Log { submit, databases: &self.databases, may_wait })
+    }
+
+    /// Has the log apply what the session has recorded. False if that is nothing.
+    pub fn commit(&mut self) -> bool {
+        let (Some(log), Some(handover)) = (&self.log, self.commits.hand_over()) else {
+            return false;
+        };
+        let outcome = log.apply(handover, self.now_ms);
+        self.commits.settle(outcome);
+        true
     }
 }
 
@@ -177,7 +223,81 @@ impl Host for FakeHost {
     fn databases(&self) -> &Databases {
         &self.databases
     }
+    fn run<R: Reply>(
+        &mut self,
+        database: usize,
+        command: &Command<'_>,
+        context: Context,
+        reply: &mut R,
+    ) -> Ran<()> {
+        if self.log.is_none() {
+            execute(&self.databases, database, command, context, reply);
+            return Ran::Done(());
+        }
+        let mut commits = std::mem::take(&mut self.commits);
+        let log = self.log().expect("it was found");
+        let ran = commits.run(log, database, command, context, reply);
+        self.commits = commits;
+        ran
+    }
+    fn run_slice<R: Reply>(
+        &mut self,
+        database: usize,
+        command: &Command<'_>,
+        context: Context,
+        begun: Option<Begun>,
+        reply: &mut R,
+    ) -> Ran<Option<Begun>> {
+        let mut commits = std::mem::take(&mut self.commits);
+        let ran = match self.log() {
+            Some(log) => commits.run_slice(log, database, command, context, begun, reply),
+            None => {
+                Ran::Done(execute_slice(&self.databases, database, command, context, begun, reply))
+            }
+        };
+        self.commits = commits;
+        ran
+    }
+    fn run_batch<R: Reply>(
+        &mut self,
+        batch: &Batch<'_>,
+        context: Context,
+        reply: &mut R,
+        each: impl FnMut(&mut R, usize),
+    ) -> Ran<Result<bool, Inadmissible>> {
+        let mut commits = std::mem::take(&mut self.commits);
+        let ran = match self.log() {
+            Some(log) => commits.run_batch(log, batch, context, reply, each),
+            None => Ran::Done(execute_batch(&self.databases, batch, context, reply, each)),
+        };
+        self.commits = commits;
+        ran
+    }
+    fn synchronize(&mut self, database: usize) -> Ran<()> {
+        let mut commits = std::mem::take(&mut self.commits);
+        let ran = match self.log() {
+            Some(log) => commits.synchronize(log, database, self.now_ms),
+            None => Ran::Done(()),
+        };
+        self.commits = commits;
+        ran
+    }
+    fn commit_is_full(&self) -> bool {
+        self.commits.is_full()
+    }
+    fn log_trouble(&self) -> String {
+        self.log().map_or_else(String::new, |log| log.submit.trouble())
+    }
+    fn admit_read(&self, database: usize) -> Result<(), NotDone> {
+        match self.log() {
+            Some(log) if log.databases.is_durable(database) => log.admit_read(),
+            _ => Ok(()),
+        }
+    }
     fn now_ms(&self) -> u64 {
+        self.commits.now_ms().unwrap_or(self.now_ms)
+    }
+    fn replied_at_ms(&self) -> u64 {
         self.now_ms
     }
     fn persistence(&self) -> Arc<Persistence> {
@@ -237,7 +357,7 @@ impl Host for FakeHost {
         self.resumed_ns = nanos;
     }
     fn turn_is_over(&self) -> bool {
-        self.commands >= self.turn_ends_at
+        self.commands >= self.turn_ends_at || self.commits.is_over()
     }
     fn observe_lookups(&mut self, hits: u64, misses: u64) {
         self.lookups.0 += hits;
@@ -345,6 +465,7 @@ pub fn converse_in_turns<'i, S: Session>(
         buffer.extend_from_slice(piece);
         loop {
             let mut turn = Vec::new();
+            host.commits.begin_turn();
             let Progress { consumed, next } = session.advance(&buffer, &mut turn, host, budget);
             host.put_splices_into(&mut turn);
             assert!(consumed <= buffer.len(), "consumed more than was offered");
@@ -357,6 +478,7 @@ pub fn converse_in_turns<'i, S: Session>(
                     assert!(idle < IDLE_TURNS_MAX, "yielded again and again without progress");
                 }
                 Next::Sleep { ms } | Next::Wait { ms } => outcome.slept_ms += ms,
+                Next::Commit => assert!(host.commit(), "nothing was recorded"),
                 Next::Close => {
                     outcome.closed = true;
                     break 'pieces;
@@ -369,28 +491,48 @@ pub fn converse_in_turns<'i, S: Session>(
 }
 
 /// Plays the same input in turns of few and of many requests, cut in two at every offset, and byte
-/// by byte, each time with a new session and host. Returns the outcome, which must be the same
-/// every time. `same` can blank out differences that are allowed.
+/// by byte, each time with a new session and host, with databases in memory and with durable ones.
+/// Returns the outcome, which must be the same every time. `same` can blank out differences that
+/// are allowed.
 pub fn converse_in_every_way<S: Session>(
     mut start: impl FnMut() -> (S, FakeHost),
     input: &[u8],
     same: impl Fn(Outcome) -> Outcome,
 ) -> Outcome {
-    let mut play = |pieces: Vec<&[u8]>, requests_max| {
+    let play = |pieces: Vec<&[u8]>, requests_max, start: &mut dyn FnMut() -> (S, FakeHost)| {
         let (mut session, mut host) = start();
         same(converse_in_turns(&mut session, &mut host, pieces, requests_max))
     };
-    let whole = play(vec![input], 3);
+    let whole = play(vec![input], 3, &mut start);
     for requests_max in [1, 2, 128] {
-        let other = play(vec![input], requests_max);
+        let other = play(vec![input], requests_max, &mut start);
         assert_eq!(readable(&other), readable(&whole), "in turns of {requests_max}");
     }
     for at in 1..input.len() {
-        let cut = play(vec![&input[..at], &input[at..]], if at % 2 == 0 { 3 } else { 128 });
+        let cut =
+            play(vec![&input[..at], &input[at..]], if at % 2 == 0 { 3 } else { 128 }, &mut start);
         assert_eq!(readable(&cut), readable(&whole), "input cut at {at}");
     }
-    let bytes = play(input.chunks(1).collect(), 3);
+    let bytes = play(input.chunks(1).collect(), 3, &mut start);
     assert_eq!(readable(&bytes), readable(&whole), "input byte by byte");
+    if start().1.client.protocol == ProtocolName::Kyoto {
+        return whole;
+    }
+    with_durable_hosts(|| {
+        for requests_max in [1, 2, 3, 128] {
+            let other = play(vec![input], requests_max, &mut start);
+            let turns = format!("durable, in turns of {requests_max}");
+            assert_eq!(readable(&other), readable(&whole), "{turns}");
+        }
+        for at in 1..input.len() {
+            let cut = play(
+                vec![&input[..at], &input[at..]],
+                if at % 2 == 0 { 3 } else { 128 },
+                &mut start,
+            );
+            assert_eq!(readable(&cut), readable(&whole), "durable, input cut at {at}");
+        }
+    });
     whole
 }
 

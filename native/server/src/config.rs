@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 use todana_command::Databases;
+use todana_group::Submit;
 use todana_protocol::kyoto::KyotoSettings;
 use todana_protocol::{
     Changeable, Keeper, Limits, MB, OptionField, OptionType, OptionValue, ProtocolName, TB, bytes,
@@ -32,6 +33,8 @@ todana_protocol::options! {
         databases: Arc<Databases> = databases_within(&budget);
         /// The keeper of the log of durable databases, if there are any.
         keeper: Option<Arc<dyn Keeper>> = None;
+        /// The log of the durable databases; `None` if there are none.
+        log: Option<Arc<dyn Submit>> = None;
         /// The addresses to listen on. Port 0 selects any free port.
         listeners: Vec<(ProtocolName, SocketAddr)> = Vec::new();
         /// Number of event-loop threads; `None` means one for each CPU online.

@@ -16,11 +16,14 @@ use crate::{Config, password};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
-use todana_command::{DATABASES, Databases};
+use todana_command::{
+    Batch, Begun, Command, Context, DATABASES, Databases, Inadmissible, Reply, execute,
+    execute_batch, execute_slice,
+};
 use todana_protocol::kyoto::KyotoSettings;
 use todana_protocol::{
-    Client, CommandStats, Host, Limits, Persistence, ProtocolName, Request, ServerInfo, SlowEntry,
-    Splice,
+    Client, CommandStats, Commits, Host, Limits, Log, NotDone, Persistence, ProtocolName, Ran,
+    Request, ServerInfo, SlowEntry, Splice,
 };
 use todana_table::Counts;
 
@@ -46,6 +49,8 @@ pub(crate) struct Shared {
     /// Bytes held by clients that are about to be closed to free memory.
     pub(crate) condemned_bytes: AtomicU64,
     pub(crate) guesses: Guesses,
+    /// Whether there are durable databases.
+    pub(crate) durable: bool,
     /// Sums at the last reset.
     pub(crate) baseline: Mutex<Totals>,
 }
@@ -152,7 +157,15 @@ pub(crate) struct TurnHost<'a> {
     place: Place,
     /// The client's wait, which its connection keeps.
     wait: &'a mut Option<Wait>,
+    /// What the client has in the log, which its connection keeps.
+    commits: &'a mut Commits,
+    /// Whether the connection may still wait for room in the log.
+    may_wait: bool,
+    /// Nanoseconds since the present commit was handed over. They belong to the latency of each of
+    /// its commands.
+    committed_ns: u64,
     now_ms: u64,
+    replied_at_ms: u64,
     now_us: u64,
     slow_log_ns: u64,
     /// Clock reading at the last observation.
@@ -179,8 +192,11 @@ impl<'a> TurnHost<'a> {
         client: &'a Arc<Client>,
         place: Place,
         wait: &'a mut Option<Wait>,
+        commits: &'a mut Commits,
         now: Moment,
     ) -> TurnHost<'a> {
+        commits.begin_turn();
+        let now_ms = now.wall_ms();
         TurnHost {
             shared,
             statistics,
@@ -188,7 +204,11 @@ impl<'a> TurnHost<'a> {
             client,
             place,
             wait,
-            now_ms: now.wall_ms(),
+            may_wait: true,
+            committed_ns: 0,
+            now_ms: commits.now_ms().unwrap_or(now_ms),
+            replied_at_ms: now_ms,
+            commits,
             now_us: now.wall_us,
             slow_log_ns: (shared.config.slow_log_us.get())
                 .map_or(u64::MAX, |us| us.saturating_mul(1_000)),
@@ -201,6 +221,42 @@ impl<'a> TurnHost<'a> {
             authenticated: false,
             splices: Vec::new(),
         }
+    }
+
+    /// Sets how the turn stands to the log: whether the connection may wait for room, and how long
+    /// its present commit has taken.
+    pub(crate) fn set_commit(&mut self, may_wait: bool, committed_ns: u64) {
+        (self.may_wait, self.committed_ns) = (may_wait, committed_ns);
+    }
+
+    fn log(&self) -> Option<Log<'a>> {
+        let Config { log, databases, .. } = &self.shared.config;
+        Some(Log { submit: &**log.as_ref()?, databases, may_wait: self.may_wait })
+    }
+
+    #[cold]
+    fn run_logged<R: Reply>(
+        &mut self,
+        database: usize,
+        command: &Command<'_>,
+        context: Context,
+        reply: &mut R,
+    ) -> Ran<()> {
+        let Some(log) = self.log() else { return Ran::Refused(NotDone::Loading) };
+        self.commits.run(log, database, command, context, reply)
+    }
+
+    #[cold]
+    fn run_slice_logged<R: Reply>(
+        &mut self,
+        database: usize,
+        command: &Command<'_>,
+        context: Context,
+        begun: Option<Begun>,
+        reply: &mut R,
+    ) -> Ran<Option<Begun>> {
+        let Some(log) = self.log() else { return Ran::Refused(NotDone::Loading) };
+        self.commits.run_slice(log, database, command, context, begun, reply)
     }
 
     /// Ends the turn. Returns whether the session considers the client authenticated, and the parts
@@ -221,8 +277,80 @@ impl Host for TurnHost<'_> {
         &self.shared.config.databases
     }
 
+    #[inline]
+    fn run<R: Reply>(
+        &mut self,
+        database: usize,
+        command: &Command<'_>,
+        context: Context,
+        reply: &mut R,
+    ) -> Ran<()> {
+        if self.shared.durable {
+            return self.run_logged(database, command, context, reply);
+        }
+        execute(&self.shared.config.databases, database, command, context, reply);
+        Ran::Done(())
+    }
+
+    #[inline]
+    fn run_slice<R: Reply>(
+        &mut self,
+        database: usize,
+        command: &Command<'_>,
+        context: Context,
+        begun: Option<Begun>,
+        reply: &mut R,
+    ) -> Ran<Option<Begun>> {
+        if self.shared.durable {
+            return self.run_slice_logged(database, command, context, begun, reply);
+        }
+        let databases = &self.shared.config.databases;
+        Ran::Done(execute_slice(databases, database, command, context, begun, reply))
+    }
+
+    fn run_batch<R: Reply>(
+        &mut self,
+        batch: &Batch<'_>,
+        context: Context,
+        reply: &mut R,
+        each: impl FnMut(&mut R, usize),
+    ) -> Ran<Result<bool, Inadmissible>> {
+        match self.log() {
+            Some(log) if self.shared.durable => {
+                self.commits.run_batch(log, batch, context, reply, each)
+            }
+            _ => Ran::Done(execute_batch(self.databases(), batch, context, reply, each)),
+        }
+    }
+
+    fn synchronize(&mut self, database: usize) -> Ran<()> {
+        match self.log() {
+            Some(log) => self.commits.synchronize(log, database, self.now_ms),
+            None => Ran::Done(()),
+        }
+    }
+
+    fn commit_is_full(&self) -> bool {
+        self.commits.is_full()
+    }
+
+    fn log_trouble(&self) -> String {
+        self.log().map_or_else(String::new, |log| log.submit.trouble())
+    }
+
+    fn admit_read(&self, database: usize) -> Result<(), NotDone> {
+        match self.log() {
+            Some(log) if log.databases.is_durable(database) => log.admit_read(),
+            _ => Ok(()),
+        }
+    }
+
     fn now_ms(&self) -> u64 {
         self.now_ms
+    }
+
+    fn replied_at_ms(&self) -> u64 {
+        self.replied_at_ms
     }
 
     fn now_us(&self) -> u64 {
@@ -279,7 +407,8 @@ impl Host for TurnHost<'_> {
     fn observe(&mut self, protocol: ProtocolName, command: usize, failed: bool) -> Option<u64> {
         let nanos = self.pause();
         self.commands += 1;
-        self.statistics.record(protocol, command, failed, nanos);
+        // As in Redis, a command is not slow because the disk is.
+        self.statistics.record(protocol, command, failed, nanos + self.committed_ns);
         (nanos >= self.slow_log_ns).then_some(nanos / 1_000)
     }
 
@@ -298,7 +427,8 @@ impl Host for TurnHost<'_> {
 
     #[inline]
     fn turn_is_over(&self) -> bool {
-        self.spent_ns >= TURN_NS
+        // After a commit the next request gets the present time, which only the next turn has.
+        self.spent_ns >= TURN_NS || self.commits.is_over()
     }
 
     #[inline]

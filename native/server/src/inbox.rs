@@ -6,6 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
+use todana_group::Outcome;
 use todana_protocol::ProtocolName;
 
 /// A message to a loop.
@@ -20,6 +21,9 @@ pub(crate) enum Message {
     /// The wait of this ticket was signalled; wake the connection in `slot` if it still waits with
     /// it.
     Wake { slot: usize, ticket: u64 },
+    /// The outcome of the commit with this ticket; resume the connection in `slot` if it still
+    /// waits for it.
+    Commit { slot: usize, ticket: u64, outcome: Outcome },
     /// Close everything and end.
     Stop,
 }

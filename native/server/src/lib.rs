@@ -9,6 +9,7 @@
 mod clients;
 mod clients_memory;
 mod clock;
+mod commits;
 mod config;
 mod connection;
 mod door;

@@ -2,6 +2,7 @@
 
 use crate::clients_memory::default_limit_bytes;
 use crate::clock::wall_ms;
+use crate::commits;
 use crate::config::CONNECTIONS_MAX;
 use crate::door::{Door, ProtocolDoor};
 use crate::event_loop::{EventLoop, LISTENERS_MAX};
@@ -88,6 +89,7 @@ impl Server {
             condemned_bytes: 0.into(),
             guesses: Default::default(),
             baseline: Default::default(),
+            durable: commits::has_durable_databases(&config),
             config,
         });
         let mut listeners = Some(listeners);

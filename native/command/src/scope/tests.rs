@@ -134,3 +134,19 @@ fn keys_of_every_kind_are_named_in_order() {
         assert!(keys.iter().eq(list[..named].iter().copied()));
     }
 }
+
+#[test]
+fn fingerprints_follow_from_the_variant_and_the_first_key() {
+    use crate::{Expires, Set};
+    let set = |key, value, expires| Command::Set(Set { expires, ..Set::new(key, value) });
+    let print = set(b"a", b"1", Expires::Never).fingerprint();
+    assert_eq!(print, set(b"a", b"2", Expires::At(5)).fingerprint());
+    for other in [
+        set(b"b", b"1", Expires::Never),
+        Command::Get { key: b"a" },
+        Command::Count,
+        Command::Rename { from: b"a", to: b"b", if_absent: false },
+    ] {
+        assert_ne!(print, other.fingerprint());
+    }
+}

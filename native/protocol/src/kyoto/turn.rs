@@ -5,7 +5,7 @@ use super::settings::KyotoSettings;
 use super::table::Row;
 use crate::{Host, ProtocolName, Splice};
 use std::sync::atomic::Ordering::Relaxed;
-use todana_command::{Command, Context, Reply, execute};
+use todana_command::{Command, Context, Reply};
 use todana_table::Shared;
 
 /// One call of `advance`.
@@ -35,7 +35,7 @@ impl<'t, H: Host> Turn<'t, H> {
     ) {
         let value_bytes_max = self.host.limits().value_bytes_max;
         let context = Context { now_ms: self.host.now_ms(), value_bytes_max };
-        execute(self.host.databases(), database, command, context, reply);
+        let _ = self.host.run(database, command, context, reply);
     }
 
     /// Sends a large value after the present output.

@@ -18,6 +18,7 @@
 mod ahead;
 mod answer;
 mod authentication;
+mod commit;
 #[cfg(test)]
 mod document;
 mod exptime;

@@ -8,14 +8,15 @@
 //! A line is processed when it is complete, and must not exceed a limit. Only lines of `get` and
 //! `gets` may be longer: they are processed in pieces, with as many whole keys as fit the limit.
 
+use super::answer::Lookups;
 use super::flow::Flow;
 use super::keys::OneKey;
 use super::line::{Words, is_http};
 use super::range_search::{self, Search};
 use super::retrieval::{self, Retrieval, Retrieved};
 use super::table::Row;
-use super::turn::Turn;
-use super::{ahead, authentication, keys, meta, meta_set, server, stats, storage};
+use super::turn::{Committing, Turn};
+use super::{ahead, authentication, commit, keys, meta, meta_set, server, stats, storage};
 use crate::{Budget, Host, Next, Progress, Session};
 use memchr::{memchr, memrchr};
 
@@ -51,6 +52,21 @@ enum State {
     Search,
 }
 
+/// The state of a turn before a request.
+#[derive(Clone, Copy, Debug)]
+struct Start {
+    consumed: usize,
+    output_bytes: usize,
+    lookups: Lookups,
+    state: State,
+}
+
+impl Start {
+    fn of<H>(turn: &Turn<'_, H>, consumed: usize, state: State) -> Start {
+        Start { consumed, output_bytes: turn.out.len(), lookups: turn.lookups, state }
+    }
+}
+
 /// The front of the input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Front<'i> {
@@ -83,6 +99,8 @@ impl Session for MemcachedSession {
         // request, so that a single request, as most clients send, does not pay for it.
         let mut fetched = 1;
         let mut requests_left = budget.requests_max;
+        // Where the first request begins that the log must commit.
+        let mut uncommitted = None;
         let next = loop {
             let rest = &input[consumed..];
             if let State::Unwanted(left) = &mut self.state {
@@ -115,16 +133,20 @@ impl Session for MemcachedSession {
                 fetched = consumed.saturating_add(ahead::fetch_for_requests(turn.host, rest));
             }
             requests_left -= 1;
+            let start = Start::of(&turn, consumed, self.state);
             let (line, body) = match self.front(&mut turn, rest) {
                 Front::Line(line, body) => (line, body),
+                _ if uncommitted.is_some() => break Next::Commit,
                 Front::Keys(keys) => match self.keys(&mut turn, keys, budget.output_bytes_max) {
-                    (taken, true) => {
+                    (taken, is_whole) => {
                         consumed += taken;
+                        if commit::replace_words(&mut turn, start.output_bytes) {
+                            self.state = State::UnwantedLine;
+                        }
+                        if !is_whole {
+                            break Next::Yield;
+                        }
                         continue;
-                    }
-                    (taken, false) => {
-                        consumed += taken;
-                        break Next::Yield;
                     }
                 },
                 Front::Unfinished => break Next::Read { wanted: 0 },
@@ -135,7 +157,34 @@ impl Session for MemcachedSession {
                 }
                 Front::Refused => break Next::Close,
             };
-            match self.respond(&mut turn, line, rest, body, budget.output_bytes_max) {
+            if uncommitted.is_some() && !commit::may_ride(line) {
+                break Next::Commit;
+            }
+            let flow = self.respond(&mut turn, line, rest, body, budget.output_bytes_max);
+            let was_refused = turn.committing != Committing::Nothing;
+            if was_refused {
+                if turn.is_committing() {
+                    let first = uncommitted.get_or_insert(start);
+                    turn.out.truncate(first.output_bytes);
+                    turn.lookups = first.lookups;
+                    match flow {
+                        Flow::Consumed(bytes) if turn.may_go_on() => {
+                            consumed += self.consumed(bytes, State::Request);
+                            continue;
+                        }
+                        _ => break Next::Commit,
+                    }
+                }
+                commit::replace_words(&mut turn, start.output_bytes);
+            }
+            let flow = match flow {
+                // The rest of a line that was refused is not answered again.
+                Flow::Pause { .. } | Flow::PauseSearch { .. } if was_refused => {
+                    Flow::Consumed(body)
+                }
+                flow => flow,
+            };
+            match flow {
                 Flow::Consumed(bytes) => consumed += self.consumed(bytes, State::Request),
                 Flow::Sleep { bytes, ms } => {
                     consumed += self.consumed(bytes, State::Request);
@@ -159,6 +208,17 @@ impl Session for MemcachedSession {
                 }
                 Flow::Close => break Next::Close,
             }
+        };
+        let next = match uncommitted {
+            Some(first) => {
+                // This request and those after it are run again when they are committed.
+                turn.out.truncate(first.output_bytes);
+                consumed = first.consumed;
+                self.search = None;
+                self.consumed(0, first.state);
+                Next::Commit
+            }
+            None => next,
         };
         let lookups = turn.lookups;
         if self.authenticated {

@@ -3,9 +3,9 @@
 use super::answer::{Answer, Lookups, Outcome, Writing};
 use super::line::{Words, is_word};
 use super::table::Row;
-use crate::{Host, ProtocolName};
+use crate::{Host, NotDone, ProtocolName, Ran};
 use std::sync::atomic::Ordering::Relaxed;
-use todana_command::{Command, Context, execute};
+use todana_command::{Command, Context, Error};
 
 /// The database that memcached's clients see.
 pub(super) const DATABASE: usize = 0;
@@ -16,11 +16,29 @@ pub(super) struct Turn<'t, H> {
     pub(super) host: &'t mut H,
     pub(super) out: &'t mut Vec<u8>,
     pub(super) lookups: Lookups,
+    /// What became of the commands of the present request, or of a request before it in this turn
+    /// that the log must commit.
+    pub(super) committing: Committing,
+}
+
+/// Whether requests are answered in this turn.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Committing {
+    /// They are.
+    #[default]
+    Nothing,
+    /// A command was recorded for the log. The replies from this request on are dropped, and the
+    /// requests are run again.
+    Recorded,
+    /// The same, and a command must wait for the commit: the turn ends before its request.
+    Later,
+    /// The log refused a command of the present request.
+    Refused(NotDone),
 }
 
 impl<'t, H: Host> Turn<'t, H> {
     pub(super) fn new(host: &'t mut H, out: &'t mut Vec<u8>) -> Turn<'t, H> {
-        Turn { host, out, lookups: Lookups::default() }
+        Turn { host, out, lookups: Lookups::default(), committing: Committing::Nothing }
     }
 
     /// Executes a command.
@@ -30,17 +48,46 @@ impl<'t, H: Host> Turn<'t, H> {
         let mut answer = Answer {
             out: self.out,
             writing,
-            now_ms: context.now_ms,
+            now_ms: self.host.replied_at_ms(),
             lookups: &mut self.lookups,
             outcome: Outcome::Missed,
         };
-        execute(self.host.databases(), DATABASE, command, context, &mut answer);
-        answer.outcome
+        let ran = self.host.run(DATABASE, command, context, &mut answer);
+        let outcome = answer.outcome;
+        if ran == Ran::Done(()) { outcome } else { self.not_run(ran) }
+    }
+
+    /// The outcome of a command that has no reply. The words that its request makes of it are
+    /// replaced.
+    #[cold]
+    fn not_run(&mut self, ran: Ran<()>) -> Outcome {
+        self.committing = match (ran, self.committing) {
+            (Ran::Later, _) | (_, Committing::Later) => Committing::Later,
+            (Ran::Submitted, _) | (_, Committing::Recorded) => Committing::Recorded,
+            (Ran::Refused(why), _) => Committing::Refused(why),
+            (Ran::Done(()), before) => before,
+        };
+        Outcome::Failed(Error::Full)
+    }
+
+    /// Whether the present request waits for a commit.
+    #[inline]
+    pub(super) fn is_committing(&self) -> bool {
+        matches!(self.committing, Committing::Recorded | Committing::Later)
+    }
+
+    /// Whether the next request may be handed over together with the present one.
+    pub(super) fn may_go_on(&self) -> bool {
+        self.committing == Committing::Recorded && !self.host.commit_is_full()
     }
 
     /// Counts an executed command, and adds it to the slow log if it was slow.
     #[inline]
     pub(super) fn observe(&mut self, row: Row, failed: bool, line: &[u8]) {
+        if self.is_committing() {
+            return;
+        }
+        let failed = failed || self.committing != Committing::Nothing;
         let index = row as usize;
         self.host.client().last_command.store(index, Relaxed);
         if let Some(micros) = self.host.observe(ProtocolName::Memcached, index, failed) {

@@ -1,6 +1,7 @@
 //! What a connection remembers from request to request.
 
 use super::encoder::Encoder;
+use super::flow::Flow;
 use super::persistence::Saving;
 use super::queue::{Transaction, Watches};
 use super::tail::Tail;
@@ -25,6 +26,9 @@ pub(super) struct State {
     pub(super) watches: Watches,
     /// The state of the request at the front of the input, if it has begun.
     pub(super) begun: Option<Unfinished>,
+    /// Whether a request before the present one in this turn must be committed. Only commands on
+    /// records may be handed over together with it.
+    pub(super) rides: bool,
     /// Nanoseconds that it has taken so far.
     pub(super) begun_ns: u64,
     /// The rest of the reply to a transaction, which precedes the input.
@@ -41,6 +45,11 @@ pub(super) enum Unfinished {
     Listing(Listing),
     /// A request that waits for the log.
     Saving(Saving),
+    /// A request that the log must commit. It is run again after that.
+    Commit {
+        /// Whether the next request may be handed over together with it.
+        goes_on: bool,
+    },
 }
 
 impl Unfinished {
@@ -49,6 +58,7 @@ impl Unfinished {
             Unfinished::Command(begun) => begun.held_bytes(),
             Unfinished::Listing(listing) => listing.held_bytes(),
             Unfinished::Saving(_) => 0,
+            Unfinished::Commit { .. } => 0,
         }
     }
 }
@@ -75,6 +85,13 @@ impl State {
             + self.watches.held_bytes()
             + self.begun.as_ref().map_or(0, Unfinished::held_bytes)
             + self.tail.as_ref().map_or(0, Tail::held_bytes)
+    }
+
+    /// The present request is not answered before the log has committed it.
+    #[cold]
+    pub(super) fn begins_commit(&mut self, goes_on: bool) -> Flow {
+        self.begun = Some(Unfinished::Commit { goes_on });
+        Flow::Continue
     }
 
     /// Writes the rest of a reply, as much as a turn may. Returns the next action unless that is

@@ -1,6 +1,7 @@
 //! MULTI, EXEC, DISCARD, WATCH, UNWATCH: commands are queued, then executed as one step.
 
 use super::call::{Call, Done};
+use super::commit::not_done;
 use super::dispatch;
 use super::encoder::{Encoder, Failure};
 use super::flow::Flow;
@@ -12,13 +13,13 @@ use super::queue::{
 use super::reply_format::{FULL, ReplyFormat};
 use super::request::{self, Pairs, Request, pairs};
 use super::spec::DENYOOM;
-use super::state::State;
+use super::state::{State, Unfinished};
 use super::table::Name;
 use super::tail::{BATCH_VALUE_BYTES_MIN, Tail};
 use super::work::Work;
-use crate::{Host, Splice};
+use crate::{Host, Ran, Splice};
 use std::sync::atomic::Ordering::Relaxed;
-use todana_command::{Batch, Command, Context, Inadmissible, execute_batch, prefetch};
+use todana_command::{Batch, Command, Context, Inadmissible, prefetch};
 use todana_table::PREFETCH_KEYS_MAX;
 
 impl State {
@@ -116,6 +117,7 @@ impl<H: Host> Call<'_, '_, H> {
             return Err("ERR WATCH inside MULTI is not allowed".into());
         }
         let database = self.state.database;
+        self.host.admit_read(database).map_err(|why| not_done(why, self.host))?;
         let watches = &mut self.state.watches;
         let (now_ms, host) = (self.encoder.now_ms, &*self.host);
         let keys = &self.arguments[1..];
@@ -145,8 +147,17 @@ impl<H: Host> Call<'_, '_, H> {
             return Err("ERR EXEC without MULTI".into());
         };
         let watches = std::mem::take(&mut self.state.watches);
-        self.state.forget(self.host);
+        let done = self.exec_queued(&transaction, &watches);
+        if let Some(Unfinished::Commit { .. }) = self.state.begun {
+            // EXEC runs again when the log has committed it.
+            (self.state.transaction, self.state.watches) = (Some(transaction), watches);
+        }
+        done
+    }
+
+    fn exec_queued(&mut self, transaction: &Transaction, watches: &Watches) -> Done {
         if transaction.broken {
+            self.state.forget(self.host);
             let text = "EXECABORT Transaction discarded because of previous errors.";
             return Err(text.into());
         }
@@ -156,7 +167,13 @@ impl<H: Host> Call<'_, '_, H> {
         let (parts, commands) = self.parts(&requests, &paired);
         let other_units = self.units_of_own(&requests, &parts);
         let batch = Batch { watches: &watches.list, commands: &commands, other_units };
-        let Some(replies) = self.execute(&batch, &parts).map_err(aborted)? else {
+        let executed = match self.execute(&batch, &parts) {
+            Ran::Submitted | Ran::Later => return Ok(self.state.begins_commit(false)),
+            Ran::Done(executed) => executed.map_err(aborted),
+            Ran::Refused(why) => Err(not_done(why, self.host)),
+        };
+        self.state.forget(self.host);
+        let Some(replies) = executed? else {
             self.encoder.null_array();
             return Ok(Flow::Continue);
         };
@@ -191,7 +208,7 @@ impl<H: Host> Call<'_, '_, H> {
         let mut resp3 = self.state.resp3;
         let mut commands = Vec::new();
         let mut parts = Vec::with_capacity(requests.len());
-        let (now_ms, value_bytes_max) = (self.encoder.now_ms, self.host.limits().value_bytes_max);
+        let (now_ms, value_bytes_max) = (self.host.now_ms(), self.host.limits().value_bytes_max);
         for (&(name, arguments), pairs) in requests.iter().zip(paired) {
             let seed = if dispatch::takes_seed(name) { self.state.random(self.host) } else { 0 };
             let request = Request { name, arguments, now_ms, value_bytes_max };
@@ -219,13 +236,13 @@ impl<H: Host> Call<'_, '_, H> {
         (parts, commands)
     }
 
-    /// Executes the batch. Returns the replies, and for each its end and whether it is an error;
-    /// `None` if a watched key has changed.
+    /// Runs the batch. Returns the replies, and for each its end and whether it is an error; `None`
+    /// if a watched key has changed.
     fn execute(
         &mut self,
         batch: &Batch<'_>,
         parts: &[Part<'_>],
-    ) -> Result<Option<Replies>, Inadmissible> {
+    ) -> Ran<Result<Option<Replies>, Inadmissible>> {
         let formats = parts.iter().filter_map(|part| match part {
             Part::Store(format, resp3) => Some((*format, *resp3)),
             _ => None,
@@ -234,7 +251,7 @@ impl<H: Host> Call<'_, '_, H> {
         let mut replies = Replies::default();
         let limits = self.host.limits();
         let context =
-            Context { now_ms: self.encoder.now_ms, value_bytes_max: limits.value_bytes_max };
+            Context { now_ms: self.host.now_ms(), value_bytes_max: limits.value_bytes_max };
         let room = limits.output_bytes_max.saturating_sub(self.encoder.len());
         let (resp3, now_ms) = (self.encoder.resp3, self.encoder.now_ms);
         let mut encoder = Encoder::new(&mut replies.bytes, resp3, room, now_ms);
@@ -247,8 +264,13 @@ impl<H: Host> Call<'_, '_, H> {
             encoder.failed = false;
             (encoder.format, encoder.resp3) = formats[index];
         };
-        if !execute_batch(self.host.databases(), batch, context, &mut encoder, each)? {
-            return Ok(None);
+        match self.host.run_batch(batch, context, &mut encoder, each) {
+            Ran::Done(Ok(true)) => {}
+            Ran::Done(Ok(false)) => return Ran::Done(Ok(None)),
+            Ran::Done(Err(why)) => return Ran::Done(Err(why)),
+            Ran::Submitted => return Ran::Submitted,
+            Ran::Later => return Ran::Later,
+            Ran::Refused(why) => return Ran::Refused(why),
         }
         if !formats.is_empty() {
             ends.push((encoder.out.len(), encoder.failed));
@@ -257,7 +279,7 @@ impl<H: Host> Call<'_, '_, H> {
         self.encoder.lookups.0 += encoder.lookups.0;
         self.encoder.lookups.1 += encoder.lookups.1;
         replies.splices = encoder.splices;
-        Ok(Some(replies))
+        Ran::Done(Ok(Some(replies)))
     }
 
     /// Writes the replies in the order of the commands, and executes the session's own commands.

@@ -99,7 +99,9 @@ impl<D: Door> Connection<D> {
     pub(crate) fn note_held(&mut self, statistics: &LoopStatistics) {
         // The part of a buffer that was never written is not in memory.
         let input_bytes = self.input.capacity().min(self.input.len() * 2);
-        let bytes = input_bytes + self.output.held_bytes() + self.session.held_bytes();
+        let commit_bytes = self.commit.held_bytes();
+        let bytes =
+            input_bytes + self.output.held_bytes() + self.session.held_bytes() + commit_bytes;
         let bytes = bytes as u64;
         if bytes == 0 && self.held_bytes == 0 {
             return;

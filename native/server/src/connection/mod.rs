@@ -12,6 +12,7 @@ mod tests;
 pub(crate) use buffers::{NO_SIGNAL, say_goodbye};
 
 use crate::clock::{Clock, Moment};
+use crate::commits::{Commit, Round};
 use crate::door::{self, Door, Refusal};
 use crate::host::{Shared, TurnHost};
 use crate::poller::{Interest, Ready};
@@ -24,6 +25,7 @@ use std::net::TcpStream;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use todana_group::Outcome;
 use todana_protocol::{Budget, Client, Next, ProtocolName};
 
 /// Size of a loop's input buffer: the most that one turn receives of small requests.
@@ -46,9 +48,22 @@ pub(crate) struct Turn<'a> {
     pub(crate) clock: &'a Clock,
     /// The loop's number and the connection's slot.
     pub(crate) place: Place,
+    /// The submissions of the loop's round.
+    pub(crate) round: &'a mut Round,
     /// The loop's buffers. Empty between turns.
     pub(crate) input: &'a mut Vec<u8>,
     pub(crate) output: &'a mut Vec<u8>,
+}
+
+/// Why a connection sleeps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Asleep {
+    /// `Next::Sleep`: replies are held back until it wakes up.
+    Mute,
+    /// `Next::Wait`.
+    ForSignal,
+    /// `Next::Commit`: at the end of the time, the outcome is unknown.
+    ForLog,
 }
 
 /// What the loop does with a connection after a turn.
@@ -83,15 +98,17 @@ pub(crate) struct Connection<D> {
     pub(crate) interest: Interest,
     /// The loop will start another turn by itself.
     pub(crate) queued: bool,
-    /// When `Next::Sleep` or `Next::Wait` ends, by the loop's clock.
+    /// When the present sleep ends, by the loop's clock.
     pub(crate) wakes_at_ns: Option<u64>,
-    /// Whether that is `Next::Sleep`: replies are held back until then.
-    mute: bool,
+    /// The reason for the present or last sleep.
+    asleep: Asleep,
     /// When the loop first noticed, while replies were held back, that the client has ended its
     /// sending side.
     end_seen_at_ns: Option<u64>,
     /// The signal that the session waits for.
     wait: Option<Wait>,
+    /// What the session has in the log.
+    commit: Commit,
     /// Input contains bytes that the session has not examined yet.
     pending: bool,
     /// The client has ended its sending side.
@@ -117,9 +134,10 @@ impl<D: Door> Connection<D> {
             interest: Interest::READ,
             queued: false,
             wakes_at_ns: None,
-            mute: false,
+            asleep: Asleep::ForSignal,
             end_seen_at_ns: None,
             wait: None,
+            commit: Commit::default(),
             pending: false,
             ended: false,
             closing: false,
@@ -132,8 +150,9 @@ impl<D: Door> Connection<D> {
     /// and one send.
     pub(crate) fn turn(&mut self, turn: &mut Turn<'_>, ready: Ready) -> Verdict {
         let sleeping = self.wakes_at_ns.is_some();
-        let mute = sleeping && self.mute;
-        if sleeping && (ready.gone || !mute && ready.readable && self.has_left()) {
+        let mute = sleeping && self.asleep == Asleep::Mute;
+        let for_signal = sleeping && self.asleep == Asleep::ForSignal;
+        if sleeping && (ready.gone || for_signal && ready.readable && self.has_left()) {
             return Verdict::Close;
         }
         if ready.writable && !mute && self.waiting() > 0 && self.flush(turn).is_err() {
@@ -172,7 +191,8 @@ impl<D: Door> Connection<D> {
     /// A client that ended only its sending side, and would still take a reply, looks the same:
     /// only sending something could distinguish the two, and there is nothing to send. While it
     /// waits for a signal it counts as disconnected, so that no signal is spent on a client that no
-    /// longer exists. A delayed reply is sent all the same: see [`Connection::has_left_by`].
+    /// longer exists. A delayed reply, or one that waits for the log, is sent all the same: see
+    /// [`Connection::has_left_by`].
     fn has_left(&self) -> bool {
         let mut byte = [0u8];
         match rustix::net::recv(&self.socket, &mut byte, RecvFlags::PEEK | RecvFlags::DONTWAIT) {
@@ -181,10 +201,10 @@ impl<D: Door> Connection<D> {
         }
     }
 
-    /// Whether to close a sleeping client whose end was seen. If a reply is held back, the client
-    /// may still read it, within a time limit.
+    /// Whether to close a sleeping client whose end was seen. If a reply is to come, the client may
+    /// still read it, within a time limit.
     pub(crate) fn has_left_by(&mut self, now_ns: u64) -> bool {
-        if !self.mute {
+        if self.asleep == Asleep::ForSignal {
             return true;
         }
         let seen_at_ns = *self.end_seen_at_ns.get_or_insert(now_ns);
@@ -249,9 +269,12 @@ impl<D: Door> Connection<D> {
     /// sends the replies.
     fn execute(&mut self, turn: &mut Turn<'_>, in_loop_buffer: bool, now: Moment) -> Verdict {
         let Turn { shared, statistics, clock, place, .. } = *turn;
+        let may_wait = self.commit.resume(shared, place, clock, now);
         let input = if in_loop_buffer { &turn.input[..] } else { &self.input[self.input_start..] };
-        let wait = &mut self.wait;
-        let mut host = TurnHost::begin(shared, statistics, clock, &self.client, place, wait, now);
+        let (wait, commits) = (&mut self.wait, &mut self.commit.commits);
+        let mut host =
+            TurnHost::begin(shared, statistics, clock, &self.client, place, wait, commits, now);
+        host.set_commit(may_wait, self.commit.taken_ns);
         let progress = self.session.advance(input, turn.output, &mut host, BUDGET);
         let (authenticated, mut splices) = host.finish();
         self.authenticated |= authenticated;
@@ -262,7 +285,7 @@ impl<D: Door> Connection<D> {
             self.trim_input(matches!(progress.next, Next::Read { .. }));
         }
         (self.pending, self.wanted) = (false, 0);
-        let mut wait_ms = None;
+        let mut sleep_ms = None;
         match progress.next {
             Next::Read { wanted } => {
                 let length = self.input.len().saturating_add(wanted);
@@ -277,19 +300,27 @@ impl<D: Door> Connection<D> {
             Next::Yield => self.pending = true,
             Next::Sleep { ms } => {
                 // As in Redis, earlier replies are sent after the sleep.
-                (self.pending, self.mute) = (true, true);
+                (self.pending, self.asleep) = (true, Asleep::Mute);
                 self.output.push_spliced(turn.output, &mut splices);
                 self.end_wait(shared);
                 return Verdict::Sleep { ms };
             }
             Next::Wait { ms } => {
-                (self.pending, self.mute) = (true, false);
-                wait_ms = Some(ms);
+                (self.pending, self.asleep) = (true, Asleep::ForSignal);
+                sleep_ms = Some(ms);
+            }
+            Next::Commit => {
+                (self.pending, self.asleep) = (true, Asleep::ForLog);
+                sleep_ms = Some(self.commit.begin(shared, place, now, turn.round));
             }
             Next::Close => self.close_after_output(),
         }
-        if wait_ms.is_none() {
+        if !matches!(progress.next, Next::Wait { .. }) {
             self.end_wait(shared);
+        }
+        if self.commit.ends_connection(statistics, &self.client) {
+            sleep_ms = None;
+            self.close_after_output();
         }
         if self.deliver(turn, &mut splices).is_err() {
             return Verdict::Close;
@@ -298,7 +329,7 @@ impl<D: Door> Connection<D> {
             statistics.output_limit_disconnections.add(1);
             return Verdict::Close;
         }
-        if let Some(ms) = wait_ms {
+        if let Some(ms) = sleep_ms {
             return Verdict::Sleep { ms };
         }
         match self.settle(Ready { token: 0, readable: false, writable: false, gone: false }) {
@@ -315,6 +346,21 @@ impl<D: Door> Connection<D> {
     /// Whether the session waits with this ticket.
     pub(crate) fn waits_by(&self, ticket: u64) -> bool {
         self.wait.as_ref().is_some_and(|wait| wait.ticket == ticket)
+    }
+
+    /// Whether the session waits for the log.
+    pub(crate) fn is_committing(&self) -> bool {
+        self.commit.is_waiting()
+    }
+
+    /// Keeps the connection until its present commit has an outcome and the replies are sent.
+    pub(crate) fn close_after_commit(&mut self) {
+        self.commit.is_last = true;
+    }
+
+    /// Takes the outcome of a commit. False if the connection does not wait for it.
+    pub(crate) fn take_outcome(&mut self, ticket: u64, outcome: Outcome) -> bool {
+        self.commit.take_outcome(ticket, outcome)
     }
 
     /// Removes the client from the list of waiters.
@@ -335,7 +381,9 @@ impl<D: Door> Connection<D> {
     /// Sends the reason why the connection is closed (the memory of all clients), if the client has
     /// taken its replies so far and none is partly sent.
     pub(crate) fn say_evicted(&mut self) {
-        if self.waiting() == 0 && !self.session.is_mid_reply() {
+        // While the log has a write of the client, it would take the words for the reply to that.
+        let is_mid_reply = self.session.is_mid_reply() || self.commit.is_waiting();
+        if self.waiting() == 0 && !is_mid_reply {
             let words = door::words(self.client.protocol, Refusal::ClientsHoldTooMuch);
             self.output.push(words.to_vec(), 0);
         }
@@ -361,7 +409,7 @@ impl<D: Door> Connection<D> {
         let passing = sleeping || self.is_held(shared);
         Interest {
             read: !never && (!passing || self.interest.read && !unheard),
-            write: self.waiting() > 0 && !(sleeping && self.mute),
+            write: self.waiting() > 0 && !(sleeping && self.asleep == Asleep::Mute),
         }
     }
 
@@ -385,7 +433,8 @@ impl<D: Door> Connection<D> {
         let sleeping = self.wakes_at_ns.is_some();
         // A password that arrived in time is checked, or its reply sent, however long that is
         // delayed. A later one is not.
-        let tried_at_ms = if sleeping && self.mute { active_at_ms } else { now_ms };
+        let is_delayed = sleeping && self.asleep == Asleep::Mute;
+        let tried_at_ms = if is_delayed { active_at_ms } else { now_ms };
         let since_connected = tried_at_ms.saturating_sub(self.client.connected_at_ms);
         if !self.authenticated && since_connected >= config.authentication_timeout_ms {
             return true;

@@ -36,7 +36,7 @@ fn a_silent_client_is_idle_unless_its_request_is_in_progress() {
 #[test]
 fn a_password_that_arrived_in_time_is_checked_even_if_delayed() {
     let sleeping = |it: &mut Connection<ScriptedDoor>| {
-        (it.authenticated, it.mute, it.wakes_at_ns) = (false, true, Some(1));
+        (it.authenticated, it.asleep, it.wakes_at_ns) = (false, Asleep::Mute, Some(1));
     };
     assert!(!overdue(sleeping, 100_000));
     let late = |it: &mut Connection<ScriptedDoor>| {

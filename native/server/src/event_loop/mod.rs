@@ -17,15 +17,17 @@
 //!    delays another by one turn of its own.
 //! 3. **Sleepers** whose time is over (`DEBUG SLEEP` pauses a connection, not a loop, and so does
 //!    waiting for a signal).
-//! 4. **Messages**: connections assigned by loop 0, clients to be killed or woken by a signal, the
-//!    order to stop. Like sleepers and clients that exceeded a time limit, at most 64 per round:
-//!    `CLIENT KILL` of 10,000 clients, or the simultaneous end of as many waits, delays no other
-//!    client.
+//! 4. **Messages**: connections assigned by loop 0, clients to be killed or woken by a signal,
+//!    outcomes of the log, the order to stop. Like sleepers and clients that exceeded a time limit,
+//!    at most 64 per round: `CLIENT KILL` of 10,000 clients, or the simultaneous end of as many
+//!    waits, delays no other client.
 //! 5. **Once a second** the deadlines of clients: idle, not authenticated, not reading, in the
 //!    middle of a Kyoto Tycoon request. A walk over all connections is cheap at that rate (10,000
 //!    take less than half a millisecond) and is skipped if no deadline is set. At the same time the
 //!    loop closes sleepers whose clients disconnected and left unread input: the back ends do not
 //!    report a disconnection that input hides.
+//!
+//! 6. **The log**: the loop hands over the submissions of all connections of this round.
 //!
 //! Slots of connections that were closed in a round are not reused before its end, so an event or
 //! message for a closed connection finds an empty slot, never another connection.
@@ -41,6 +43,7 @@ mod evicting;
 mod stopping;
 
 use crate::clock::Clock;
+use crate::commits::Round;
 use crate::connection::{Connection, INPUT_BYTES, Turn, Verdict};
 use crate::door::Door;
 use crate::host::{LoopPart, Shared};
@@ -95,6 +98,8 @@ pub(crate) struct EventLoop<D> {
     accept_again_ns: u64,
     complain_again_ns: u64,
     evictions: evicting::EvictionLog,
+    /// The submissions of the round, which go to the log at its end.
+    commits: Round,
     /// The end of the grace period, once the loop was asked to stop.
     stop_at_ns: u64,
 }
@@ -130,6 +135,7 @@ impl<D: Door> EventLoop<D> {
         for (index, listener) in listeners.iter().enumerate() {
             poller.register(listener.as_fd(), FIRST_LISTENER + index, Interest::READ)?;
         }
+        let commits = Round::new(&shared);
         Ok(EventLoop {
             poller,
             number,
@@ -150,6 +156,7 @@ impl<D: Door> EventLoop<D> {
             accept_again_ns: NEVER,
             complain_again_ns: 0,
             evictions: evicting::EvictionLog::default(),
+            commits,
             stop_at_ns: NEVER,
         })
     }
@@ -213,6 +220,7 @@ impl<D: Door> EventLoop<D> {
         if now_ns >= self.next_tick_ns {
             self.tick(now_ns);
         }
+        self.commits.hand_over(&self.shared);
         self.connections.recycle();
     }
 
@@ -229,6 +237,7 @@ impl<D: Door> EventLoop<D> {
             statistics: &part.statistics,
             clock: &self.clock,
             place: Place { event_loop: self.number, slot },
+            round: &mut self.commits,
             input: &mut self.input,
             output: &mut self.output,
         };
@@ -315,6 +324,12 @@ impl<D: Door> EventLoop<D> {
                         self.resume(slot);
                     }
                 }
+                Message::Commit { slot, ticket, outcome } => {
+                    let connection = self.connections.get_mut(slot);
+                    if connection.is_some_and(|it| it.take_outcome(ticket, outcome)) {
+                        self.resume(slot);
+                    }
+                }
                 Message::Stop => self.begin_to_stop(now_ns),
             }
         }
@@ -334,6 +349,7 @@ impl<D: Door> EventLoop<D> {
             statistics: &part.statistics,
             clock: &self.clock,
             place: Place { event_loop: self.number, slot },
+            round: &mut self.commits,
             input: &mut self.input,
             output: &mut self.output,
         })

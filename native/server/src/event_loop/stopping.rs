@@ -18,6 +18,11 @@ impl<D: Door> EventLoop<D> {
             let _ = self.poller.deregister(listener.as_fd(), FIRST_LISTENER + index);
         }
         for slot in self.connections.numbers() {
+            let committing = self.connections.get_mut(slot).filter(|it| it.is_committing());
+            if let Some(connection) = committing {
+                connection.close_after_commit();
+                continue;
+            }
             if self.flush_once(slot) {
                 self.close(slot);
             } else {

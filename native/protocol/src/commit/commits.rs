@@ -1,0 +1,447 @@
+//! The commits of one connection.
+
+use super::log::Log;
+use super::values::longest_value;
+use super::{NotDone, Ran};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use todana_command::{
+    Access, Batch, Begun, Command, Context, Error, Inadmissible, LoggedWatch, NullReply, Player,
+    Reply, Status, Watch, admit_logged_batch, execute, execute_batch, execute_lease_read,
+    execute_slice, is_batch_logged,
+};
+use todana_group::Outcome;
+use todana_group::record::{put_batch, put_command, put_read};
+
+/// Bytes of records from which on no further request joins them.
+const RECORDS_BYTES_MAX: usize = 256 << 10;
+
+/// Most bytes of one record in addition to its longest value: other values, keys, names of fields.
+const RECORD_OTHER_BYTES_MAX: usize = 1 << 20;
+
+/// The fingerprint of a request for a commit alone.
+const SYNCHRONIZE: u64 = 0;
+
+/// The commands of a connection that wait for the log, or the replies to them. Takes one word if
+/// there are none.
+#[derive(Debug, Default)]
+pub struct Commits(Option<Box<Commit>>);
+
+#[derive(Debug)]
+struct Commit {
+    stage: Stage,
+    /// The time by which the requests are interpreted, in both runs.
+    now_ms: u64,
+    /// The records, one after another.
+    records: Vec<u8>,
+    /// The fingerprint of each record.
+    prints: Vec<u64>,
+    /// Whether the log is asked to write to the disk what it holds.
+    synchronizes: bool,
+}
+
+#[derive(Debug)]
+enum Stage {
+    /// Commands are recorded.
+    Recording,
+    /// The log has them.
+    Waiting,
+    /// The session runs the requests again. Holds the number of replies played so far.
+    Playing(Replies, usize),
+    /// All replies were played.
+    Over,
+    /// The second run differed from the first: a bug. The connection must be closed.
+    Broken,
+}
+
+#[derive(Debug)]
+enum Replies {
+    Tape(Player),
+    /// There is none, and why.
+    None(NotDone),
+}
+
+/// What a connection hands over to the log.
+#[derive(Debug)]
+pub struct Handover {
+    /// The records, one after another.
+    pub records: Vec<u8>,
+    /// Number of records.
+    pub count: usize,
+    /// Whether the client wants its data on the disk.
+    pub synchronizes: bool,
+}
+
+impl Commits {
+    /// Forgets a commit whose replies were played. Called at the beginning of a turn.
+    #[inline]
+    pub fn begin_turn(&mut self) {
+        if let Some(commit) = &self.0
+            && matches!(commit.stage, Stage::Over)
+        {
+            self.0 = None;
+        }
+    }
+
+    /// The time of the first run, while requests are run again.
+    #[inline]
+    pub fn now_ms(&self) -> Option<u64> {
+        self.0.as_ref().map(|commit| commit.now_ms)
+    }
+
+    /// Whether commands were recorded in this turn.
+    #[inline]
+    pub fn is_recording(&self) -> bool {
+        self.0.as_ref().is_some_and(|commit| matches!(commit.stage, Stage::Recording))
+    }
+
+    /// Whether so much was recorded that the next request has to wait for the next commit.
+    pub fn is_full(&self) -> bool {
+        let full = |commit: &Commit| {
+            matches!(commit.stage, Stage::Recording) && commit.records.len() >= RECORDS_BYTES_MAX
+        };
+        self.0.as_ref().is_some_and(|commit| full(commit))
+    }
+
+    /// Whether the records wait for their outcome.
+    #[inline]
+    pub fn is_waiting(&self) -> bool {
+        self.0.as_ref().is_some_and(|commit| matches!(commit.stage, Stage::Waiting))
+    }
+
+    /// Whether the replies to all recorded commands have been played. The turn should end: the time
+    /// by which requests are interpreted is that of the first run.
+    #[inline]
+    pub fn is_over(&self) -> bool {
+        self.0.as_ref().is_some_and(|commit| matches!(commit.stage, Stage::Over))
+    }
+
+    /// Whether recorded commands are being run again.
+    #[inline]
+    pub fn is_playing(&self) -> bool {
+        let stage = self.0.as_ref().map(|commit| &commit.stage);
+        matches!(stage, Some(Stage::Playing(..) | Stage::Broken))
+    }
+
+    /// Whether the two runs of a request differed, which is a bug. The connection must be closed.
+    #[inline]
+    pub fn is_broken(&self) -> bool {
+        self.0.as_ref().is_some_and(|commit| matches!(commit.stage, Stage::Broken))
+    }
+
+    /// Bytes of memory.
+    pub fn held_bytes(&self) -> usize {
+        let held = |commit: &Commit| {
+            size_of::<Commit>() + commit.records.capacity() + commit.prints.capacity() * 8
+        };
+        self.0.as_ref().map_or(0, |commit| held(commit))
+    }
+
+    /// Takes the records, which then wait for their outcome. `None` if nothing was recorded.
+    pub fn hand_over(&mut self) -> Option<Handover> {
+        let commit = self.0.as_mut().filter(|it| matches!(it.stage, Stage::Recording))?;
+        commit.stage = Stage::Waiting;
+        Some(Handover {
+            records: std::mem::take(&mut commit.records),
+            count: commit.prints.len(),
+            synchronizes: commit.synchronizes,
+        })
+    }
+
+    /// The outcome of the records has arrived; the session runs the requests again.
+    pub fn settle(&mut self, outcome: Outcome) {
+        self.resume(match outcome {
+            Outcome::Applied(tape) => Replies::Tape(Player::new(tape)),
+            Outcome::Dropped => Replies::None(NotDone::Busy),
+            Outcome::Unknown => Replies::None(NotDone::Unknown),
+        });
+    }
+
+    /// There is no outcome. The session runs the requests again, and each gets this answer.
+    pub fn give_up(&mut self, why: NotDone) {
+        self.resume(Replies::None(why));
+    }
+
+    fn resume(&mut self, replies: Replies) {
+        if let Some(commit) = &mut self.0
+            && matches!(commit.stage, Stage::Waiting)
+        {
+            commit.stage = Stage::Playing(replies, 0);
+        }
+    }
+
+    /// Runs a command, see [`Host::run`](crate::Host::run).
+    pub fn run<R: Reply>(
+        &mut self,
+        log: Log<'_>,
+        database: usize,
+        command: &Command<'_>,
+        context: Context,
+        reply: &mut R,
+    ) -> Ran<()> {
+        let execute_now = |context, reply: &mut R| {
+            execute(log.databases, database, command, context, reply);
+            Ran::Done(())
+        };
+        if !log.concerns(database, command) {
+            return if self.is_recording() { Ran::Later } else { execute_now(context, reply) };
+        }
+        let context = log.limit(context);
+        if longest_value(command) > context.value_bytes_max {
+            if self.is_recording() {
+                return Ran::Later;
+            }
+            reply.error(Error::ValueTooLarge);
+            return Ran::Done(());
+        }
+        let print = fingerprint(database, command);
+        let clears_all = log.is_clear_of_all(command);
+        if self.is_playing() {
+            let ran = self.play(print, |player| player.next(reply)).map(drop);
+            if clears_all && ran == Ran::Done(()) {
+                let others = log.database_of(false);
+                execute(log.databases, others, command, context, &mut NullReply);
+            }
+            return ran;
+        }
+        match command.access() {
+            Access::Sweep => {
+                log.submit.collect();
+                reply.flag(false);
+                return Ran::Done(());
+            }
+            Access::Read if self.is_recording() => {
+                let put = |out: &mut Vec<u8>| put_read(out, database as u64, command);
+                return self.record(context, print, reply, put);
+            }
+            Access::Read | Access::Walk => {
+                return match log.admit_read() {
+                    _ if self.is_recording() => Ran::Later,
+                    Ok(()) => execute_now(context, reply),
+                    Err(why) => Ran::Refused(why),
+                };
+            }
+            Access::Lease if !self.is_recording() => {
+                if let Err(why) = log.admit_read() {
+                    return Ran::Refused(why);
+                }
+                if execute_lease_read(log.databases, database, command, context, reply) {
+                    return Ran::Done(());
+                }
+            }
+            Access::Lease | Access::Write => {}
+        }
+        if let Some(ran) = self.admit_write(log) {
+            return ran;
+        }
+        let home = if clears_all { log.database_of(true) } else { database };
+        self.record(context, print, reply, |out| put_command(out, home as u64, command))
+    }
+
+    /// Runs a slice of a long command, see [`Host::run_slice`](crate::Host::run_slice).
+    pub fn run_slice<R: Reply>(
+        &mut self,
+        log: Log<'_>,
+        database: usize,
+        command: &Command<'_>,
+        context: Context,
+        begun: Option<Begun>,
+        reply: &mut R,
+    ) -> Ran<Option<Begun>> {
+        let is_executed = begun.is_some()
+            || !log.concerns(database, command)
+            || !self.is_playing() && matches!(command.access(), Access::Read | Access::Walk);
+        if is_executed && !self.is_recording() {
+            if begun.is_none()
+                && log.databases.is_durable(database)
+                && let Err(why) = log.admit_read()
+            {
+                return Ran::Refused(why);
+            }
+            let databases = log.databases;
+            return Ran::Done(execute_slice(databases, database, command, context, begun, reply));
+        }
+        self.run(log, database, command, context, reply).map(|()| None)
+    }
+
+    /// Runs a batch, see [`Host::run_batch`](crate::Host::run_batch).
+    pub fn run_batch<R: Reply>(
+        &mut self,
+        log: Log<'_>,
+        batch: &Batch<'_>,
+        context: Context,
+        reply: &mut R,
+        each: impl FnMut(&mut R, usize),
+    ) -> Ran<Result<bool, Inadmissible>> {
+        let mut hasher = DefaultHasher::new();
+        for (database, command) in batch.commands {
+            (database, command.fingerprint()).hash(&mut hasher);
+        }
+        let print = hasher.finish() | 1;
+        if self.is_playing() {
+            return match self.play(print, |player| player.next_batch(reply, each)) {
+                Ran::Done(Status::WatchFailed) => Ran::Done(Ok(false)),
+                Ran::Done(Status::Inadmissible(why)) => Ran::Done(Err(why)),
+                ran => ran.map(|_| Ok(true)),
+            };
+        }
+        if self.is_recording() {
+            return Ran::Later;
+        }
+        let is_durable = |(database, _): &(usize, Command<'_>)| log.databases.is_durable(*database);
+        if batch.commands.iter().any(is_durable)
+            && let Err(why) = log.admit_read()
+        {
+            return Ran::Refused(why);
+        }
+        match is_batch_logged(log.databases, batch) {
+            Ok(true) => {}
+            Ok(false) => {
+                return Ran::Done(execute_batch(log.databases, batch, context, reply, each));
+            }
+            Err(why) => return Ran::Done(Err(why)),
+        }
+        if let Some(ran) = self.admit_write(log) {
+            return ran;
+        }
+        let context = log.limit(context);
+        let too_long =
+            |(_, command): &(usize, Command<'_>)| longest_value(command) > context.value_bytes_max;
+        if batch.commands.iter().any(too_long) {
+            return Ran::Done(Err(Inadmissible::TooMuchWork));
+        }
+        if let Err(why) = admit_logged_batch(log.databases, batch, context) {
+            return Ran::Done(Err(why));
+        }
+        let watches: Option<Vec<LoggedWatch<'_>>> =
+            batch.watches.iter().map(Watch::logged).collect();
+        let Some(watches) = watches else { return Ran::Done(Ok(false)) };
+        match self.record_within(context, print, |out| put_batch(out, 0, &watches, batch.commands))
+        {
+            true => Ran::Submitted,
+            false => Ran::Done(Err(Inadmissible::TooMuchWork)),
+        }
+    }
+
+    /// Waits until everything before is committed, see
+    /// [`Host::synchronize`](crate::Host::synchronize).
+    pub fn synchronize(&mut self, log: Log<'_>, database: usize, now_ms: u64) -> Ran<()> {
+        if !log.databases.is_durable(database) {
+            return if self.is_recording() { Ran::Later } else { Ran::Done(()) };
+        }
+        if self.is_playing() {
+            return self.play(SYNCHRONIZE, |player| player.next(&mut NullReply)).map(drop);
+        }
+        if let Some(ran) = self.admit_write(log) {
+            return ran;
+        }
+        // A read changes nothing, and is executed when everything before it was applied.
+        let nothing = Command::Length { key: b"" };
+        let context = log.limit(Context { now_ms, value_bytes_max: 0 });
+        self.record_within(context, SYNCHRONIZE, |out| put_read(out, database as u64, &nothing));
+        if let Some(commit) = &mut self.0 {
+            commit.synchronizes = true;
+        }
+        Ran::Submitted
+    }
+
+    /// The answer to a write that cannot be recorded.
+    fn admit_write<T>(&self, log: Log<'_>) -> Option<Ran<T>> {
+        if self.is_recording() {
+            return None;
+        }
+        match log.admit_write() {
+            Ok(true) => None,
+            Ok(false) => Some(Ran::Later),
+            Err(why) => Some(Ran::Refused(why)),
+        }
+    }
+
+    fn record<R: Reply>(
+        &mut self,
+        context: Context,
+        print: u64,
+        reply: &mut R,
+        put: impl FnOnce(&mut Vec<u8>),
+    ) -> Ran<()> {
+        if self.record_within(context, print, put) {
+            return Ran::Submitted;
+        }
+        if self.is_recording() {
+            return Ran::Later;
+        }
+        reply.error(Error::ValueTooLarge);
+        Ran::Done(())
+    }
+
+    /// Appends a record. False if it is too long for the log.
+    fn record_within(
+        &mut self,
+        context: Context,
+        print: u64,
+        put: impl FnOnce(&mut Vec<u8>),
+    ) -> bool {
+        let mut commit = match self.0.take() {
+            Some(commit) if matches!(commit.stage, Stage::Recording) => commit,
+            _ => Box::new(Commit {
+                stage: Stage::Recording,
+                now_ms: context.now_ms,
+                records: Vec::new(),
+                prints: Vec::new(),
+                synchronizes: false,
+            }),
+        };
+        let before = commit.records.len();
+        put(&mut commit.records);
+        let bytes = commit.records.len() - before;
+        let fits = bytes <= context.value_bytes_max.saturating_add(RECORD_OTHER_BYTES_MAX);
+        if fits {
+            commit.prints.push(print);
+        } else {
+            commit.records.truncate(before);
+        }
+        if !commit.prints.is_empty() {
+            self.0 = Some(commit);
+        }
+        fits
+    }
+
+    /// Plays the replies to the next record, which must have this fingerprint.
+    fn play(
+        &mut self,
+        print: u64,
+        next: impl FnOnce(&mut Player) -> Option<Status>,
+    ) -> Ran<Status> {
+        let Some(commit) = &mut self.0 else { return Ran::Refused(NotDone::Unknown) };
+        let Stage::Playing(replies, played) = &mut commit.stage else {
+            return Ran::Refused(NotDone::Unknown);
+        };
+        if commit.prints.get(*played) != Some(&print) {
+            commit.stage = Stage::Broken;
+            return Ran::Refused(NotDone::Unknown);
+        }
+        *played += 1;
+        let is_last = *played == commit.prints.len();
+        let ran = match replies {
+            Replies::None(why) => Ran::Refused(*why),
+            Replies::Tape(player) => match next(player) {
+                Some(Status::Internal) => Ran::Refused(NotDone::Internal),
+                Some(status) => Ran::Done(status),
+                None => {
+                    commit.stage = Stage::Broken;
+                    return Ran::Refused(NotDone::Unknown);
+                }
+            },
+        };
+        if is_last {
+            commit.stage = Stage::Over;
+        }
+        ran
+    }
+}
+
+/// A few bits of a command, by which its second run is recognised.
+fn fingerprint(database: usize, command: &Command<'_>) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    (database, command.fingerprint()).hash(&mut hasher);
+    hasher.finish() | 1
+}

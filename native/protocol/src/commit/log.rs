@@ -1,0 +1,62 @@
+//! The log as one turn of a connection sees it.
+
+use super::NotDone;
+use todana_command::{Command, Context, DATABASES, Databases, is_logged};
+use todana_group::{Gate, Submit};
+
+/// The log, and the databases whose writes go through it.
+#[derive(Clone, Copy, Debug)]
+pub struct Log<'l> {
+    /// Where submissions go.
+    pub submit: &'l dyn Submit,
+    /// The databases, durable ones and others.
+    pub databases: &'l Databases,
+    /// Whether the connection may still wait for room in the log. If not, a write is refused.
+    pub may_wait: bool,
+}
+
+impl Log<'_> {
+    /// Whether a command must go through the log, or wait for what goes through it.
+    pub(super) fn concerns(&self, database: usize, command: &Command<'_>) -> bool {
+        self.databases.is_durable(database)
+            || self.is_clear_of_all(command)
+            || is_logged(self.databases, database, command) == Ok(true)
+    }
+
+    /// Whether a command clears databases of both kinds. The log carries it out on the durable
+    /// ones, and then the session on the others.
+    pub(super) fn is_clear_of_all(&self, command: &Command<'_>) -> bool {
+        matches!(command, Command::ClearAll { .. }) && self.databases.are_mixed()
+    }
+
+    /// The number of a database of a kind.
+    pub(super) fn database_of(&self, durable: bool) -> usize {
+        let like = |number: &usize| self.databases.is_durable(*number) == durable;
+        (0..DATABASES).find(like).unwrap_or(0)
+    }
+
+    /// Whether records may be read.
+    pub fn admit_read(&self) -> Result<(), NotDone> {
+        match self.submit.gate() {
+            Gate::Closed => Err(NotDone::Loading),
+            Gate::Open | Gate::ReadOnly => Ok(()),
+        }
+    }
+
+    /// Whether a write may be recorded: `Ok(false)` if the log has no room now.
+    pub(super) fn admit_write(&self) -> Result<bool, NotDone> {
+        match self.submit.gate() {
+            Gate::Closed => Err(NotDone::Loading),
+            Gate::ReadOnly => Err(NotDone::ReadOnly),
+            Gate::Open if self.submit.has_room() => Ok(true),
+            Gate::Open if self.may_wait => Ok(false),
+            Gate::Open => Err(NotDone::Busy),
+        }
+    }
+
+    /// The limits that hold for values in the log.
+    pub(super) fn limit(&self, context: Context) -> Context {
+        let value_bytes_max = context.value_bytes_max.min(self.submit.value_bytes_max());
+        Context { value_bytes_max, ..context }
+    }
+}

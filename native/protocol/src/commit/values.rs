@@ -1,0 +1,17 @@
+//! The lengths of the values in a command. A value beyond the limit of the log is refused before it
+//! is recorded; the execution itself checks the values that it builds.
+
+use todana_command::Command;
+
+/// The length of the longest value that the command brings along, in bytes.
+pub(super) fn longest_value(command: &Command<'_>) -> usize {
+    match command {
+        Command::Set(set) => set.value.len(),
+        Command::Concat { bytes, .. } | Command::SetRange { bytes, .. } => bytes.len(),
+        Command::CompareValue { new, .. } => new.map_or(0, <[u8]>::len),
+        Command::SetMany { pairs, .. } => {
+            pairs.iter().map(|(_, value)| value.len()).max().unwrap_or(0)
+        }
+        _ => 0,
+    }
+}

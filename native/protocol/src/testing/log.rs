@@ -1,0 +1,101 @@
+//! A log without a disk: what is handed over is applied at once, or when a test wants it.
+
+use crate::Handover;
+use std::cell::Cell;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use todana_command::{DATABASES, Databases};
+use todana_group::{
+    Applied, Deliver, Gate, Group, GroupOptions, Outcome, QUEUE_BYTES_MAX, Submission, Submit,
+    Ticket, Wake,
+};
+
+thread_local! {
+    static DURABLE: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether new hosts have durable databases.
+pub(super) fn hosts_are_durable() -> bool {
+    DURABLE.get() || std::env::var_os("TODANA_TEST_DURABLE").is_some_and(|set| set == "1")
+}
+
+/// Calls a function that makes hosts with durable databases.
+pub fn with_durable_hosts<T>(test: impl FnOnce() -> T) -> T {
+    let before = DURABLE.replace(true);
+    let result = test();
+    DURABLE.set(before);
+    result
+}
+
+/// Receives the outcome of one submission.
+#[derive(Default)]
+struct Collector(Mutex<Option<Outcome>>);
+
+impl Deliver for Collector {
+    fn deliver(&self, _ticket: Ticket, outcome: Outcome) {
+        *self.0.lock().unwrap() = Some(outcome);
+    }
+}
+
+struct NobodyToWake;
+
+impl Wake for NobodyToWake {
+    fn wake(&self) {}
+}
+
+/// A group and its toy log.
+#[derive(Debug)]
+pub struct TestLog {
+    /// The group. Its gate is open.
+    pub group: Arc<Group>,
+    /// The index of the last entry.
+    index: Mutex<u64>,
+}
+
+impl TestLog {
+    /// The log of these databases, for values of some length; `None` if none is durable.
+    pub fn of(databases: &Arc<Databases>, value_bytes_max: usize) -> Option<TestLog> {
+        if !(0..DATABASES).any(|number| databases.is_durable(number)) {
+            return None;
+        }
+        let options = GroupOptions {
+            databases: databases.clone(),
+            seed: 7,
+            incarnation: 1,
+            value_bytes_max,
+            queue_bytes_max: QUEUE_BYTES_MAX,
+            snapshot_log_bytes: None,
+        };
+        let group = Group::new(options, Box::new(NobodyToWake));
+        group.set_gate(Gate::Open, "");
+        Some(TestLog { group, index: Mutex::default() })
+    }
+
+    pub(super) fn submit(&self) -> &dyn Submit {
+        &*self.group
+    }
+
+    /// Submits, and applies everything that waits.
+    pub fn apply(&self, handover: Handover, time_ms: u64) -> Outcome {
+        let collector = Arc::new(Collector::default());
+        let Handover { records, count, .. } = handover;
+        let ticket = Ticket { place: (0, 0), number: 1 };
+        let deliver = collector.clone();
+        self.group.submit(&mut vec![Submission { records, count, ticket, deliver }]);
+        while let Some(sealed) = self.group.take() {
+            let mut index = self.index.lock().unwrap();
+            *index += 1;
+            let mut offset = 0;
+            loop {
+                let slice = Duration::from_millis(1);
+                match self.group.apply(&sealed.bytes, offset, *index, time_ms, slice) {
+                    Applied::More(more) => offset = more,
+                    Applied::Done { .. } => break,
+                    other => panic!("{other:?}"),
+                }
+            }
+        }
+        let outcome = collector.0.lock().unwrap().take();
+        outcome.expect("an outcome")
+    }
+}

@@ -1,0 +1,181 @@
+//! What connections have in the log, and how the outcomes come back.
+//!
+//! A connection has at most one submission. While it waits for the outcome it sleeps: it executes
+//! nothing, reads nothing, and sends the replies to earlier requests. It wakes up by the outcome,
+//! or when `write_timeout_ms` are over. In the second case the submission is withdrawn if the log
+//! has not taken it yet, and was not executed; otherwise nobody can know, and the reply says so. A
+//! client that leaves does not cancel its write; only the reply is lost.
+//!
+//! Each submission has a **ticket** with a number that its loop never uses again. An outcome whose
+//! number the connection in that slot does not wait for is dropped: the time was over, the client
+//! has left, or the slot has another connection by now.
+//!
+//! If the log has no room, nothing is submitted. The request stays in the input and is run again
+//! after [`BUSY_MS`], until `write_timeout_ms` are over.
+
+use crate::Config;
+use crate::clock::{Clock, Moment};
+use crate::host::Shared;
+use crate::inbox::Message;
+use crate::statistics::LoopStatistics;
+use crate::waiters::Place;
+use std::sync::{Arc, Weak};
+use todana_command::DATABASES;
+use todana_group::{Deliver, Outcome, Submission, Ticket};
+use todana_protocol::{Client, Commits, NotDone};
+
+/// Time between two attempts to submit to a log that has no room.
+const BUSY_MS: u64 = 5;
+
+/// Whether a server has durable databases.
+pub(crate) fn has_durable_databases(config: &Config) -> bool {
+    config.log.is_some() && (0..DATABASES).any(|number| config.databases.is_durable(number))
+}
+
+/// What a connection has in the log.
+#[derive(Debug, Default)]
+pub(crate) struct Commit {
+    pub(crate) commits: Commits,
+    /// The number of the ticket of the last submission.
+    ticket: u64,
+    /// The clock's reading when it was handed over.
+    begun: u64,
+    /// Nanoseconds from then to the present turn; 0 if the turn has nothing to do with a commit.
+    pub(crate) taken_ns: u64,
+    /// Since when the log has had no room, in milliseconds of wall time.
+    busy_since_ms: Option<u64>,
+    /// The connection closes when the present commit has its outcome.
+    pub(crate) is_last: bool,
+}
+
+impl Commit {
+    /// Whether a submission waits for its outcome.
+    pub(crate) fn is_waiting(&self) -> bool {
+        self.commits.is_waiting()
+    }
+
+    /// Bytes of memory.
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.commits.held_bytes()
+    }
+
+    /// Hands over what the session has recorded. Returns for how many milliseconds the connection
+    /// waits.
+    pub(crate) fn begin(
+        &mut self,
+        shared: &Shared,
+        place: Place,
+        now: Moment,
+        round: &mut Round,
+    ) -> u64 {
+        let Some(handover) = self.commits.hand_over() else {
+            self.busy_since_ms.get_or_insert(now.wall_ms());
+            return BUSY_MS;
+        };
+        self.busy_since_ms = None;
+        self.begun = now.raw;
+        round.last_ticket += 1;
+        self.ticket = round.last_ticket;
+        round.submissions.push(Submission {
+            records: handover.records,
+            count: handover.count,
+            ticket: ticket(place, self.ticket),
+            deliver: round.deliver.clone(),
+        });
+        round.synchronizes |= handover.synchronizes;
+        shared.config.write_timeout_ms
+    }
+
+    /// Takes an outcome. False if the connection does not wait for it.
+    pub(crate) fn take_outcome(&mut self, ticket: u64, outcome: Outcome) -> bool {
+        let is_expected = self.is_waiting() && self.ticket == ticket;
+        if is_expected {
+            self.commits.settle(outcome);
+        }
+        is_expected
+    }
+
+    /// Begins a turn. If a submission still waits, its time is over. Returns whether the connection
+    /// may wait for room in the log.
+    pub(crate) fn resume(
+        &mut self,
+        shared: &Shared,
+        place: Place,
+        clock: &Clock,
+        now: Moment,
+    ) -> bool {
+        if let Some(log) = &shared.config.log
+            && self.is_waiting()
+        {
+            let withdrawn = log.withdraw(ticket(place, self.ticket));
+            self.commits.give_up(if withdrawn { NotDone::Busy } else { NotDone::Unknown });
+        }
+        self.taken_ns = match self.commits.now_ms() {
+            Some(_) => clock.nanos(self.begun, now.raw),
+            None => 0,
+        };
+        self.busy_since_ms.is_none_or(|since_ms| {
+            now.wall_ms().saturating_sub(since_ms) < shared.config.write_timeout_ms
+        })
+    }
+
+    /// Whether the connection must be closed after a turn: it was to close after this commit, or
+    /// its session did not run the same commands again.
+    pub(crate) fn ends_connection(&mut self, statistics: &LoopStatistics, client: &Client) -> bool {
+        if self.commits.is_broken() {
+            statistics.panics.add(1);
+            eprintln!(
+                "todana: a {:?} request of {} was not the same after its commit, its connection \
+                 is closed",
+                client.protocol, client.address
+            );
+            return true;
+        }
+        self.is_last && !self.commits.is_playing()
+    }
+}
+
+fn ticket(place: Place, number: u64) -> Ticket {
+    Ticket { place: (place.event_loop as u32, place.slot as u32), number }
+}
+
+/// What the connections of a loop hand over in one round.
+pub(crate) struct Round {
+    submissions: Vec<Submission>,
+    deliver: Arc<dyn Deliver>,
+    /// The number of the last ticket.
+    last_ticket: u64,
+    /// Whether a client wants its data on the disk.
+    synchronizes: bool,
+}
+
+impl Round {
+    pub(crate) fn new(shared: &Arc<Shared>) -> Round {
+        let deliver = Arc::new(Courier(Arc::downgrade(shared)));
+        Round { submissions: Vec::new(), deliver, last_ticket: 0, synchronizes: false }
+    }
+
+    /// Hands over everything, at the end of the round.
+    #[inline]
+    pub(crate) fn hand_over(&mut self, shared: &Shared) {
+        if !self.submissions.is_empty()
+            && let Some(log) = &shared.config.log
+        {
+            log.submit(&mut self.submissions);
+        }
+    }
+}
+
+/// Brings outcomes to the loops. The log must not keep a stopped server alive.
+struct Courier(Weak<Shared>);
+
+impl Deliver for Courier {
+    fn deliver(&self, ticket: Ticket, outcome: Outcome) {
+        let Some(shared) = self.0.upgrade() else { return };
+        let (event_loop, slot) = ticket.place;
+        if let Some(part) = shared.loops.get(event_loop as usize) {
+            let (slot, ticket) = (slot as usize, ticket.number);
+            part.inbox.send(Message::Commit { slot, ticket, outcome });
+        }
+    }
+}
