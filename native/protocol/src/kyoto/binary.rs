@@ -23,7 +23,7 @@ use super::flow::Flow;
 use super::numbers;
 use super::outcome::{Outcome, ask};
 use super::table::{COMMANDS, Row};
-use super::turn::Turn;
+use super::turn::{Committing, Turn};
 use crate::Host;
 use smallvec::SmallVec;
 use todana_command::{Command, Condition, Expires, PREFETCH_KEYS_MAX, Set, prefetch};
@@ -143,10 +143,29 @@ impl Bulk {
         &mut self,
         turn: &mut Turn<'_, H>,
         input: &[u8],
-        mut at: usize,
+        at: usize,
         output_bytes_max: usize,
     ) -> Flow {
         let start = turn.out.len();
+        let mut uncommitted = None;
+        let flow = self.records(turn, input, (start, at), output_bytes_max, &mut uncommitted);
+        let Some((at, left, count)) = uncommitted else { return flow };
+        // The records from this one on are processed again when the log has committed them.
+        turn.out.truncate(start);
+        (self.left, self.count, self.is_over) = (left, count, false);
+        Flow::Commit(at)
+    }
+
+    /// Processes records until the turn ends. Sets `uncommitted` to the first one that waits for
+    /// the log: its offset, and the numbers of records before it.
+    fn records<H: Host>(
+        &mut self,
+        turn: &mut Turn<'_, H>,
+        input: &[u8],
+        (start, mut at): (usize, usize),
+        output_bytes_max: usize,
+        uncommitted: &mut Option<(usize, u32, u32)>,
+    ) -> Flow {
         if self.kind == Kind::Get && !self.is_begun {
             turn.out.extend_from_slice(&[0xba, 0, 0, 0, 0]);
         }
@@ -195,7 +214,13 @@ impl Bulk {
                 let (key, value) = rest[header.bytes..header.total()].split_at(header.key_bytes);
                 let is_known = header.database < turn.settings().databases.len();
                 if is_known && self.record(turn, &header, key, value).is_err() {
-                    return self.fail(turn, start);
+                    if turn.committing == Committing::Nothing {
+                        return self.fail(turn, start);
+                    }
+                    uncommitted.get_or_insert((at, self.left, self.count));
+                    if turn.committing == Committing::Later || turn.host.commit_is_full() {
+                        return Flow::Yield(at);
+                    }
                 }
                 let reply_bytes = self.reply.len() + (turn.out.len() - start);
                 if reply_bytes > turn.host.limits().output_bytes_max {
@@ -262,7 +287,7 @@ impl Bulk {
         };
         match outcome {
             Outcome::Done => self.count += 1,
-            Outcome::Failed(_) => return Err(()),
+            Outcome::Failed(_) | Outcome::NotRun(_) => return Err(()),
             _ => {}
         }
         Ok(())

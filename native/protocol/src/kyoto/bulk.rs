@@ -9,7 +9,7 @@ use super::inputs::Inputs;
 use super::outcome::{Outcome, ask, order};
 use super::outputs::Outputs;
 use super::records::{admit, expires};
-use super::turn::Turn;
+use super::turn::{Committing, Turn};
 use crate::Host;
 use smallvec::SmallVec;
 use todana_command::{Command, Condition, Expires, PREFETCH_KEYS_MAX, Set, prefetch};
@@ -128,14 +128,27 @@ impl Bulk {
         if is_too_long {
             return Err(Failure::REPLY_TOO_LONG);
         }
-        match outcome {
-            Outcome::Failed(error) => Err(error.into()),
-            _ => Ok(()),
-        }
+        outcome.check().map(drop)
     }
 
-    /// Returns false if records are left for the next turn.
+    /// Returns false if records are left for the next turn. Records on a durable database wait for
+    /// the log: those of a slice share a commit, and the slice is then run again.
     fn one_by_one<H: Host>(
+        &mut self,
+        turn: &mut Turn<'_, H>,
+        inputs: &Inputs<'_>,
+        outputs: &mut Outputs,
+    ) -> Result<bool, Failure> {
+        let before = *self;
+        let done = self.slice(turn, inputs, outputs);
+        if turn.committing == Committing::Nothing {
+            return done;
+        }
+        *self = before;
+        Err(Failure::COMMITTING)
+    }
+
+    fn slice<H: Host>(
         &mut self,
         turn: &mut Turn<'_, H>,
         inputs: &Inputs<'_>,
@@ -161,7 +174,12 @@ impl Bulk {
             let sent_before = outputs.bytes();
             for (key, value) in &records {
                 bytes += key.len() + value.len();
-                self.one(turn, key, value, outputs)?;
+                match self.one(turn, key, value, outputs) {
+                    Err(failure)
+                        if failure == Failure::COMMITTING
+                            && turn.committing == Committing::Recorded => {}
+                    done => done?,
+                }
             }
             bytes += outputs.bytes() - sent_before;
             rows += records.len();

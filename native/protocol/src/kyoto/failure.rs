@@ -3,6 +3,7 @@
 //! The texts are the same as ktserver's, because clients compare them.
 
 use super::http::Status;
+use crate::NotDone;
 use std::borrow::Cow;
 use todana_command::{Error, Refusal};
 
@@ -56,6 +57,10 @@ impl Failure {
     pub(super) const NO_COMMANDS: Failure =
         Failure::new(Status::Internal, "DB: 15: miscellaneous error: there are no commands");
 
+    /// The request waits for the log and is run again. Clients never see this failure.
+    pub(super) const COMMITTING: Failure =
+        Failure::new(Status::Internal, "DB: 9: system error: the commit is not complete");
+
     pub(super) const fn new(status: Status, text: &'static str) -> Failure {
         Failure { status, text: Cow::Borrowed(text) }
     }
@@ -65,6 +70,23 @@ impl Failure {
         let name = String::from_utf8_lossy(name);
         let text = format!("not implemented: {name}");
         Failure { status: Status::NotImplemented, text: Cow::Owned(text) }
+    }
+}
+
+impl From<NotDone> for Failure {
+    fn from(why: NotDone) -> Failure {
+        match why {
+            NotDone::Loading => {
+                Failure::new(Status::Unavailable, "DB: 9: system error: the database is loading")
+            }
+            NotDone::ReadOnly | NotDone::Busy => {
+                Failure::new(Status::Unavailable, "DB: 9: system error: the log accepts no writes")
+            }
+            NotDone::Unknown => Failure::new(Status::Internal, "outcome unknown"),
+            NotDone::Internal => {
+                Failure::new(Status::Internal, "DB: 9: system error: internal error")
+            }
+        }
     }
 }
 

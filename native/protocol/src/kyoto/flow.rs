@@ -14,6 +14,8 @@ pub(super) enum Flow {
     Wait { taken: usize, ms: u64 },
     /// The request is delayed for this time and then processed again.
     Sleep { ms: u64 },
+    /// This many bytes were consumed, and the request waits for the log. It is run again.
+    Commit(usize),
     /// The connection ends.
     Close,
 }

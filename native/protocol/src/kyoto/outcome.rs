@@ -7,7 +7,7 @@ use todana_command::{Command, Error, LcsSpan, LeaseState, Record, Refusal, Reply
 use todana_table::Shared;
 
 /// The reply to a command, without its records.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
     /// The command succeeded; there is no further result.
     Done,
@@ -17,6 +17,8 @@ pub(super) enum Outcome {
     Flag(bool),
     Refused(Refusal),
     Failed(Error),
+    /// There is no reply: the request waits for the log, or the log did not execute it.
+    NotRun(Failure),
 }
 
 impl Outcome {
@@ -25,6 +27,7 @@ impl Outcome {
         match self {
             Outcome::Refused(refusal) => Err(refusal.into()),
             Outcome::Failed(error) => Err(error.into()),
+            Outcome::NotRun(failure) => Err(failure),
             outcome => Ok(outcome),
         }
     }
@@ -50,8 +53,10 @@ pub(super) fn ask_for_one<H: Host>(
     visit: impl FnMut(Option<Record<'_>>),
 ) -> (Outcome, Option<Shared>) {
     let mut visitor = Visitor { visit, outcome: Outcome::Done, large: None };
-    turn.execute(database, command, &mut visitor);
-    (visitor.outcome, visitor.large)
+    match turn.execute(database, command, &mut visitor) {
+        Ok(()) => (visitor.outcome, visitor.large),
+        Err(failure) => (Outcome::NotRun(failure), None),
+    }
 }
 
 /// Executes a command whose reply has no records.

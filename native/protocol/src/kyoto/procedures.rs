@@ -73,14 +73,15 @@ pub(super) fn begin<H: Host>(
         Row::Echo => return Ok(Some(Work::Echo(Echo::default()))),
         Row::Report => status::report(turn, outputs),
         Row::Status => status::status(turn, database?, outputs),
-        Row::Synchronize => database.and_then(|_| status::synchronize(inputs)),
+        Row::Synchronize => status::synchronize(turn, database?, inputs),
         Row::PlayScript => Err(Failure::NO_SCRIPTS),
         Row::TuneReplication => Err(Failure::NO_POSITION_FILE),
         Row::UlogList | Row::UlogRemove => Err(Failure::NO_UPDATE_LOG),
         Row::Clear => {
             let database = database?;
+            records::clear(turn, database)?;
             cursors.unset(database);
-            records::clear(turn, database)
+            Ok(())
         }
         Row::Set => records::set(turn, database?, inputs, Condition::Always),
         Row::Add => records::set(turn, database?, inputs, Condition::IfAbsent),

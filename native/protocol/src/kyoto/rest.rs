@@ -13,7 +13,7 @@ use super::failure::Failure;
 use super::http::{Common, Dated, Head, Method, Response, Status};
 use super::outcome::{Outcome, ask, ask_for_one};
 use super::table::Row;
-use super::turn::Turn;
+use super::turn::{Committing, Turn};
 use super::{date, numbers, records, url};
 use crate::Host;
 use memchr::memchr;
@@ -31,7 +31,7 @@ struct Request<'r> {
     expiring: bool,
 }
 
-/// Answers a request whose path is not under `/rpc/`.
+/// Answers a request whose path is not under `/rpc/`, unless it waits for the log.
 #[inline]
 pub(super) fn answer<H: Host>(
     turn: &mut Turn<'_, H>,
@@ -40,6 +40,7 @@ pub(super) fn answer<H: Host>(
     path: &[u8],
     body: &[u8],
 ) {
+    let start = turn.out.len();
     let path = path.strip_prefix(b"/").unwrap_or(path);
     let (database, key) = match memchr(b'/', path) {
         Some(at) => (&path[..at], &path[at + 1..]),
@@ -59,6 +60,9 @@ pub(super) fn answer<H: Host>(
             request.answer(turn, body)
         }
     };
+    if turn.committing != Committing::Nothing {
+        turn.out.truncate(start);
+    }
     turn.observe(row, status as u16 >= 400, &[head.name, head.target]);
 }
 
@@ -193,7 +197,11 @@ impl Request<'_> {
 
     #[cold]
     fn fail_otherwise<H: Host>(&self, turn: &mut Turn<'_, H>, outcome: Outcome) -> Status {
+        let status = match &outcome {
+            Outcome::NotRun(why) => why.status,
+            _ => Status::Internal,
+        };
         let why = outcome.check().err().unwrap_or(Failure::INCONSISTENT);
-        self.fail(turn, Status::Internal, &why)
+        self.fail(turn, status, &why)
     }
 }

@@ -38,6 +38,8 @@ pub(super) struct Call<'i> {
     pub(super) content_type: Option<&'i [u8]>,
     /// Without chunks; empty if the method has none.
     pub(super) body: Cow<'i, [u8]>,
+    /// Whether the session can read all of it again.
+    pub(super) is_in_input: bool,
 }
 
 /// What happened to a request in this turn.
@@ -46,6 +48,8 @@ pub(super) enum Handled {
     Answered(Answer),
     /// There is more to do: call [`resume`] in a later turn.
     Pause(Box<Task>),
+    /// The request waits for the log. Begin it again with the same input, or [`resume`] its task.
+    Commit(Option<Box<Task>>),
     /// Call [`resume`] when the signal of [`Host::begin_wait`] arrives, or after this time.
     Wait {
         ms: u64,
@@ -74,6 +78,8 @@ pub(super) struct Task {
 enum Stage {
     Read(Reading<'static>),
     Wait(Inputs<'static>),
+    /// The procedure runs from its beginning.
+    Begin(Inputs<'static>),
     Run(Box<Running>),
     Word(BodyWriter, Status),
 }
@@ -91,7 +97,7 @@ impl Task {
     pub(super) fn held_bytes(&self) -> usize {
         let kept = match &self.stage {
             Stage::Read(reading) => reading.held_bytes(),
-            Stage::Wait(inputs) => inputs.held_bytes(),
+            Stage::Wait(inputs) | Stage::Begin(inputs) => inputs.held_bytes(),
             Stage::Run(running) => {
                 let Running { inputs, outputs, work } = &**running;
                 inputs.held_bytes() + outputs.held_bytes() + work.held_bytes()
@@ -102,6 +108,15 @@ impl Task {
     }
 }
 
+/// Where a request is when it has to wait for the log.
+#[derive(Clone, Copy, Debug)]
+enum Origin {
+    /// In the input, from which it can be read again.
+    Input,
+    /// Only in its task.
+    Task,
+}
+
 /// Begins a request.
 pub(super) fn begin<H: Host>(
     turn: &mut Turn<'_, H>,
@@ -109,11 +124,12 @@ pub(super) fn begin<H: Host>(
     call: Call<'_>,
 ) -> Handled {
     let procedure = Procedure::of(call.name);
+    let origin = if call.is_in_input { Origin::Input } else { Origin::Task };
     let Some(mut reading) = Reading::new(call.query, call.content_type, call.body) else {
         return fail(turn, procedure, Failure::INVALID_PARAMETERS);
     };
     if reading.step() {
-        return admit(turn, cursors, procedure, reading);
+        return admit(turn, cursors, procedure, reading, origin);
     }
     pause(procedure, Stage::Read(reading.into_owned()))
 }
@@ -131,17 +147,18 @@ pub(super) fn resume<H: Host>(
     }
     let Task { procedure, stage } = *task;
     match stage {
-        Stage::Read(reading) => admit(turn, cursors, procedure, reading),
+        Stage::Read(reading) => admit(turn, cursors, procedure, reading, Origin::Task),
         Stage::Wait(inputs) => {
             if turn.host.end_wait() {
-                run(turn, cursors, procedure, inputs)
+                run(turn, cursors, procedure, inputs, Origin::Task)
             } else {
                 fail(turn, procedure, Failure::TIMED_OUT)
             }
         }
+        Stage::Begin(inputs) => run(turn, cursors, procedure, inputs, Origin::Task),
         Stage::Run(running) => {
             let Running { inputs, outputs, work } = *running;
-            go_on(turn, cursors, procedure, inputs, outputs, work)
+            go_on(turn, cursors, procedure, inputs, (outputs, work), Origin::Task)
         }
         Stage::Word(writer, status) => word(turn, procedure, writer, status),
     }
@@ -153,13 +170,14 @@ fn admit<H: Host>(
     cursors: &mut Cursors,
     procedure: Procedure,
     reading: Reading<'_>,
+    origin: Origin,
 ) -> Handled {
     let inputs = match reading.finish() {
         Ok(inputs) => inputs,
         Err(failure) => return fail(turn, procedure, failure),
     };
     let Some(name) = inputs.get(b"WAIT") else {
-        return run(turn, cursors, procedure, inputs);
+        return run(turn, cursors, procedure, inputs, origin);
     };
     turn.host.begin_wait(name);
     let ms = inputs.get(b"WAITTIME").map_or(WAIT_MS, wait_ms);
@@ -180,6 +198,7 @@ fn run<H: Host>(
     cursors: &mut Cursors,
     procedure: Procedure,
     inputs: Inputs<'_>,
+    origin: Origin,
 ) -> Handled {
     let database = turn.settings().resolve(inputs.get(b"DB").unwrap_or_default());
     let mut outputs = Outputs::default();
@@ -191,7 +210,14 @@ fn run<H: Host>(
         Ok(Some(Work::Cursor(cursor))) => {
             pause_run(procedure, inputs, outputs, Work::Cursor(cursor))
         }
-        Ok(Some(work)) => go_on(turn, cursors, procedure, inputs, outputs, work),
+        Ok(Some(work)) => go_on(turn, cursors, procedure, inputs, (outputs, work), origin),
+        Err(failure) if failure == Failure::COMMITTING => match origin {
+            Origin::Input => Handled::Commit(None),
+            Origin::Task => {
+                let stage = Stage::Begin(inputs.into_owned());
+                Handled::Commit(Some(Box::new(Task { procedure, stage })))
+            }
+        },
         Ok(None) => conclude(turn, procedure, &inputs, outputs, Ok(())),
         Err(failure) => conclude(turn, procedure, &inputs, outputs, Err(failure)),
     }
@@ -203,12 +229,19 @@ fn go_on<H: Host>(
     cursors: &mut Cursors,
     procedure: Procedure,
     inputs: Inputs<'_>,
-    mut outputs: Outputs,
-    mut work: Work,
+    (mut outputs, mut work): (Outputs, Work),
+    origin: Origin,
 ) -> Handled {
     match work.step(turn, cursors, procedure.row, &inputs, &mut outputs) {
         Ok(false) => pause_run(procedure, inputs, outputs, work),
         Ok(true) => conclude(turn, procedure, &inputs, outputs, Ok(())),
+        Err(failure) if failure == Failure::COMMITTING => match origin {
+            Origin::Input => Handled::Commit(None),
+            Origin::Task => match pause_run(procedure, inputs, outputs, work) {
+                Handled::Pause(task) => Handled::Commit(Some(task)),
+                handled => handled,
+            },
+        },
         Err(failure) => conclude(turn, procedure, &inputs, outputs, Err(failure)),
     }
 }

@@ -17,7 +17,7 @@ use super::http::{
 use super::rest;
 use super::rpc::{self, Answer, Call};
 use super::table::{COMMANDS, Row};
-use super::turn::Turn;
+use super::turn::{Committing, Turn};
 use crate::{Budget, Host, Next, Progress, Session};
 use std::borrow::Cow;
 
@@ -71,6 +71,9 @@ enum Pending {
     Body { body: Vec<u8>, sent: usize, keep_alive: bool },
 }
 
+/// The path of procedures.
+const PROCEDURES: &[u8] = b"/rpc/";
+
 /// Bytes of a response sent in one turn.
 const SENT_BYTES: usize = 256 << 10;
 
@@ -85,13 +88,16 @@ impl Session for KyotoSession {
         if !self.authenticated && !host.requires_password() {
             self.authenticated = true;
         }
-        self.common.date.set(host.now_ms() / 1000);
+        self.common.date.set(host.replied_at_ms() / 1000);
         let mut turn = Turn::new(host, output);
         let mut consumed = 0;
         let mut requests_left = budget.requests_max;
         let next = loop {
             let rest = &input[consumed..];
-            if self.pending.is_none() && (rest.is_empty() || rest.len() < self.needed) {
+            if self.pending.is_none()
+                && (rest.is_empty() || rest.len() < self.needed)
+                && !self.has_whole_body()
+            {
                 break self.read(self.needed.saturating_sub(rest.len()));
             }
             let output_bytes = turn.out.len().saturating_add(turn.spliced_bytes);
@@ -120,6 +126,10 @@ impl Session for KyotoSession {
                     break Next::Wait { ms };
                 }
                 Flow::Sleep { ms } => break Next::Sleep { ms },
+                Flow::Commit(taken) => {
+                    consumed += taken;
+                    break Next::Commit;
+                }
                 Flow::Close => break Next::Close,
             }
         };
@@ -204,6 +214,11 @@ impl KyotoSession {
         Next::Read { wanted: if is_between { wanted } else { wanted.max(1) } }
     }
 
+    /// Whether a request with a chunked body has arrived, but waited for the log.
+    fn has_whole_body(&self) -> bool {
+        matches!(&self.state, State::Chunked(chunked) if chunked.chunks.is_whole())
+    }
+
     /// Forgets what was known of the front of the input.
     #[inline]
     fn becomes(&mut self, state: State) {
@@ -283,7 +298,12 @@ impl KyotoSession {
         match input.get(length..total) {
             Some(body) => {
                 self.becomes(State::Request);
-                self.answer(turn, &head, Cow::Borrowed(body), total)
+                let flow = self.answer(turn, &head, Cow::Borrowed(body), total);
+                if let Flow::Commit(_) = flow {
+                    // Neither its delay nor its interim response comes again.
+                    (self.delayed, self.continued) = (true, true);
+                }
+                flow
             }
             None => Flow::missing(input, total),
         }
@@ -314,13 +334,25 @@ impl KyotoSession {
             let wanted = chunked.chunks.wanted();
             return Flow::Read { taken, needed: 0, wanted };
         }
-        let (head, headers) = (std::mem::take(&mut chunked.head), chunked.headers);
-        let body = std::mem::take(&mut chunked.chunks.body);
+        let State::Chunked(mut chunked) = std::mem::take(&mut self.state) else {
+            return Flow::Close;
+        };
         self.becomes(State::Request);
-        match parse(&head, headers) {
-            Found::Head(head, _) => self.answer(turn, &head, Cow::Owned(body), taken),
+        let flow = match parse(&chunked.head, chunked.headers) {
+            Found::Head(head, _) if is_procedure(&head) => {
+                let body = std::mem::take(&mut chunked.chunks.body);
+                self.answer(turn, &head, Cow::Owned(body), taken)
+            }
+            Found::Head(head, _) => {
+                self.answer(turn, &head, Cow::Borrowed(&chunked.chunks.body), taken)
+            }
             _ => Flow::Close,
+        };
+        if matches!(flow, Flow::Commit(_)) && self.pending.is_none() {
+            self.becomes(State::Chunked(chunked));
+            return Flow::Commit(taken);
         }
+        flow
     }
 
     /// Answers a complete request; its last bytes are the first `taken` of the input.
@@ -334,11 +366,15 @@ impl KyotoSession {
     ) -> Flow {
         let (path, query) = head.path_and_query();
         let body = if head.method.takes_body() { body } else { Cow::Borrowed(&[][..]) };
-        let Some(name) = path.strip_prefix(b"/rpc/") else {
+        let Some(name) = path.strip_prefix(PROCEDURES) else {
             rest::answer(turn, &self.common, head, path, &body);
+            if turn.committing != Committing::Nothing {
+                return Flow::Commit(0);
+            }
             return if head.keep_alive { Flow::Done(taken) } else { Flow::Close };
         };
-        let call = Call { name, query, content_type: head.content_type, body };
+        let is_in_input = !matches!(head.body, Body::Chunks);
+        let call = Call { name, query, content_type: head.content_type, body, is_in_input };
         let step = rpc::begin(turn, &mut self.cursors, call);
         let how = (head.keep_alive, head.method != Method::Head);
         self.settle(turn, step, how, taken, &[head.name, head.target])
@@ -402,6 +438,8 @@ impl KyotoSession {
             }
             rpc::Handled::Pause(task) => (task, Flow::Yield(taken)),
             rpc::Handled::Wait { ms, task } => (task, Flow::Wait { taken, ms }),
+            rpc::Handled::Commit(Some(task)) => (task, Flow::Commit(taken)),
+            rpc::Handled::Commit(None) => return Flow::Commit(0),
         };
         self.pending = Some(Pending::Task { task: task.0, keep_alive, with_body });
         task.1
@@ -424,6 +462,11 @@ impl KyotoSession {
 
 /// The response to a body that exceeds the limit.
 const TOO_LARGE: (Status, &str) = (Status::TooLarge, "request entity too large");
+
+/// Whether a request calls a procedure.
+fn is_procedure(head: &Head<'_>) -> bool {
+    head.path_and_query().0.starts_with(PROCEDURES)
+}
 
 /// Whether the first byte of a request belongs to the binary protocol.
 fn is_binary(first: u8) -> bool {

@@ -29,7 +29,7 @@ pub(super) fn see<H: Host>(
     look: &mut dyn FnMut(&Record<'_>),
 ) -> Result<Seen, Failure> {
     let mut looks = Looks { look, seen: Seen::default(), error: None };
-    turn.execute(database, command, &mut looks);
+    turn.execute(database, command, &mut looks)?;
     match looks.error {
         Some(error) => Err(error.into()),
         None => Ok(looks.seen),

@@ -92,7 +92,7 @@ impl Parser {
 
     /// Continues with the request whose first byte is the first of `input`. The input holds at
     /// least the bytes of the last call, unless that call completed a request.
-    #[inline]
+    #[inline(always)]
     pub(super) fn advance(&mut self, input: &[u8], bounds: Bounds) -> Parsed {
         if let Some(length) = self.again.take() {
             return Parsed::Request(length);

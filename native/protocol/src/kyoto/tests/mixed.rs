@@ -1,10 +1,8 @@
 //! Both protocols on one connection.
 
 use super::{answers, answers_with};
-use crate::kyoto::outcome::order;
-use crate::kyoto::turn::Turn;
 use crate::testing::FakeHost;
-use todana_command::{Command, Expires, Set};
+use todana_command::{Command, Context, Expires, NullReply, Set, execute};
 
 const SET: &[u8] =
     b"\xb8\0\0\0\0\0\0\0\x01\0\0\0\0\0\x01\0\0\0\x01\x7f\xff\xff\xff\xff\xff\xff\xffax";
@@ -88,9 +86,8 @@ fn a_record_that_lives_longer_than_a_time_can_tell_lives_for_ever() {
     // A value as other protocols can store it.
     let prepare = |host: &mut FakeHost| {
         let set = Set { expires: Expires::At((1 << 40) * 1000), ..Set::new(b"a", b"x") };
-        let mut out = Vec::new();
-        let mut turn = Turn::new(host, &mut out);
-        order(&mut turn, 0, &Command::Set(set)).expect("a value that is stored");
+        let context = Context { now_ms: host.now_ms, value_bytes_max: 1 };
+        execute(&host.databases, 0, &Command::Set(set), context, &mut NullReply);
     };
     assert_eq!(answers_with(GET, prepare), got("x"));
     let answer = answers_with("GET /rpc/get?key=a HTTP/1.1\r\n\r\n", prepare);
