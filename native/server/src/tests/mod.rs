@@ -4,6 +4,7 @@
 //! speed.
 
 mod clients_memory;
+mod commits;
 mod limits;
 pub(crate) mod scripted;
 mod stopping;

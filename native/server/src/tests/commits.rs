@@ -1,0 +1,306 @@
+//! Durable databases behind a log that applies on another thread, late, never, or not at all.
+
+use super::{Peer, config, until};
+use crate::{Backend, Config, Server};
+use std::net::Shutdown;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use todana_command::Databases;
+use todana_group::{
+    Applied, Gate, Group, GroupOptions, QUEUE_BYTES_MAX, Submission, Submit, Ticket, Wake,
+};
+use todana_protocol::ProtocolName;
+use todana_table::{Options, Table};
+
+/// What the log does with submissions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mode {
+    /// Applies them at once, on another thread.
+    Apply,
+    /// Takes them, and keeps them until they are released.
+    Hold,
+    /// Leaves them in the queue, from which they can be withdrawn.
+    Queue,
+    /// Drops them, as a closing gate does.
+    Drop,
+}
+
+#[derive(Debug)]
+struct FakeLog {
+    group: Arc<Group>,
+    mode: Mutex<Mode>,
+    held: Mutex<Vec<Submission>>,
+    has_room: AtomicBool,
+}
+
+struct NobodyToWake;
+
+impl Wake for NobodyToWake {
+    fn wake(&self) {}
+}
+
+impl FakeLog {
+    fn set(&self, mode: Mode) {
+        *self.mode.lock().unwrap() = mode;
+    }
+
+    fn held(&self) -> usize {
+        self.held.lock().unwrap().len()
+    }
+
+    /// Applies what is held.
+    fn release(&self) {
+        let mut held = std::mem::take(&mut *self.held.lock().unwrap());
+        apply(&self.group, &mut held);
+    }
+
+    fn value(&self, key: &[u8]) -> Option<Vec<u8>> {
+        use todana_table::Keyspace;
+        let table = self.group.databases().table(0);
+        table.read(key, 1, |entry| entry.map(|entry| entry.value().to_vec()))
+    }
+}
+
+fn apply(group: &Group, submissions: &mut Vec<Submission>) {
+    static INDEX: Mutex<u64> = Mutex::new(0);
+    let mut index = INDEX.lock().unwrap();
+    group.submit(submissions);
+    while let Some(sealed) = group.take() {
+        *index += 1;
+        let (mut offset, slice) = (0, Duration::from_secs(1));
+        while let Applied::More(more) = group.apply(&sealed.bytes, offset, *index, 1, slice) {
+            offset = more;
+        }
+    }
+}
+
+impl Submit for FakeLog {
+    fn gate(&self) -> Gate {
+        self.group.gate()
+    }
+    fn has_room(&self) -> bool {
+        self.has_room.load(SeqCst)
+    }
+    fn submit(&self, submissions: &mut Vec<Submission>) {
+        let mut taken = std::mem::take(submissions);
+        match *self.mode.lock().unwrap() {
+            Mode::Apply => {
+                let group = self.group.clone();
+                std::thread::spawn(move || apply(&group, &mut taken));
+            }
+            Mode::Hold | Mode::Queue => self.held.lock().unwrap().append(&mut taken),
+            Mode::Drop => taken.into_iter().for_each(|it| {
+                it.deliver.deliver(it.ticket, todana_group::Outcome::Dropped);
+            }),
+        }
+    }
+    fn withdraw(&self, ticket: Ticket) -> bool {
+        let mut held = self.held.lock().unwrap();
+        let before = held.len();
+        if *self.mode.lock().unwrap() == Mode::Queue {
+            held.retain(|it| it.ticket != ticket);
+        }
+        held.len() < before
+    }
+    fn value_bytes_max(&self) -> usize {
+        1 << 20
+    }
+    fn trouble(&self) -> String {
+        self.group.trouble()
+    }
+}
+
+/// A server with durable databases, and its log.
+fn start(mode: Mode, change: impl Fn(&mut Config)) -> (Server, Arc<FakeLog>) {
+    let options = Options { shards: Some(16), seed: Some(1), durable: true, ..Options::default() };
+    let table = |_| Arc::new(Table::new(options.clone()));
+    let databases = Arc::new(Databases::new(std::array::from_fn(table)));
+    let group = Group::new(
+        GroupOptions {
+            databases: databases.clone(),
+            seed: 1,
+            incarnation: 1,
+            value_bytes_max: 1 << 20,
+            queue_bytes_max: QUEUE_BYTES_MAX,
+            snapshot_log_bytes: None,
+        },
+        Box::new(NobodyToWake),
+    );
+    group.set_gate(Gate::Open, "");
+    let (mode, has_room) = (Mutex::new(mode), AtomicBool::new(true));
+    let log = Arc::new(FakeLog { group, mode, held: Mutex::default(), has_room });
+    let mut config = config(Backend::Native);
+    config.databases = databases;
+    config.log = Some(log.clone());
+    change(&mut config);
+    (Server::start(config).unwrap(), log)
+}
+
+fn lines(peer: &mut Peer, count: usize) -> Vec<String> {
+    (0..count).map(|_| peer.line()).collect()
+}
+
+#[test]
+fn a_pipeline_is_answered_in_order_when_it_is_committed() {
+    let (server, _log) = start(Mode::Apply, |_| {});
+    let mut peers: Vec<Peer> = (0..8).map(|_| Peer::connect(&server)).collect();
+    for (number, peer) in peers.iter_mut().enumerate() {
+        let request = format!("SET k{number} 1\nINCR k{number}\nGET k{number}\nPING\nDBSIZE\n");
+        peer.send(&request.repeat(40));
+    }
+    for peer in &mut peers {
+        for _ in 0..40 {
+            let replies = lines(peer, 6);
+            assert_eq!(replies[..5], ["+OK", ":2", "$1", "2", "+PONG"]);
+            assert!(replies[5].starts_with(':'), "{replies:?}");
+        }
+    }
+    assert_eq!(server.panics(), 0);
+}
+
+#[test]
+fn replies_to_earlier_requests_do_not_wait_for_the_log() {
+    let (server, log) = start(Mode::Hold, |_| {});
+    let mut peer = Peer::connect(&server);
+    peer.send("PING\nSET a 1\nGET a\nECHO x\n");
+    assert_eq!(peer.line(), "+PONG");
+    until("the log has it", || log.held() == 1);
+    assert_eq!(Peer::connect(&server).ask("GET a"), "$-1", "other clients are served");
+    log.release();
+    assert_eq!(lines(&mut peer, 5), ["+OK", "$1", "1", "$1", "x"]);
+}
+
+#[test]
+fn an_outcome_that_comes_too_late_is_unknown_and_disturbs_nothing() {
+    let (server, log) = start(Mode::Hold, |config| config.write_timeout_ms = 100);
+    let mut peer = Peer::connect(&server);
+    peer.send("SET a 1\nINCR b\nPING\n");
+    let unknown = "-UNKNOWN the write may or may not have been executed";
+    assert_eq!(lines(&mut peer, 3), [unknown, unknown, "+PONG"]);
+    log.release();
+    assert_eq!(peer.ask("PING"), "+PONG");
+    assert_eq!(log.value(b"a").as_deref(), Some(&b"1"[..]));
+    // The outcome of the next commit is not that of the last one.
+    log.set(Mode::Apply);
+    assert_eq!(peer.ask("INCR b"), ":2");
+}
+
+#[test]
+fn a_write_that_the_log_did_not_take_was_not_executed() {
+    let (server, log) = start(Mode::Queue, |config| config.write_timeout_ms = 100);
+    let mut peer = Peer::connect(&server);
+    assert!(peer.ask("SET a 1").starts_with("-CLUSTERDOWN the log accepts no writes"));
+    assert_eq!(log.held(), 0);
+    log.set(Mode::Drop);
+    assert!(peer.ask("SET a 1").starts_with("-CLUSTERDOWN the log accepts no writes"));
+    log.set(Mode::Apply);
+    assert_eq!((peer.ask("EXISTS a"), peer.ask("SET a 1")), (":0".into(), "+OK".into()));
+}
+
+#[test]
+fn a_write_waits_for_room_in_the_log_for_a_time() {
+    let (server, log) = start(Mode::Apply, |_| {});
+    log.has_room.store(false, SeqCst);
+    let mut peer = Peer::connect(&server);
+    peer.send("PING\nSET a 1\nGET a\n");
+    assert_eq!(peer.line(), "+PONG");
+    log.has_room.store(true, SeqCst);
+    assert_eq!(lines(&mut peer, 3), ["+OK", "$1", "1"]);
+    let (server, log) = start(Mode::Apply, |config| config.write_timeout_ms = 50);
+    log.has_room.store(false, SeqCst);
+    let mut peer = Peer::connect(&server);
+    assert!(peer.ask("SET a 1").starts_with("-CLUSTERDOWN"));
+    assert_eq!(peer.ask("EXISTS a"), ":0");
+    log.has_room.store(true, SeqCst);
+    assert_eq!(peer.ask("SET a 1"), "+OK");
+}
+
+#[test]
+fn a_closed_gate_refuses_reads_and_writes_in_the_words_of_each_protocol() {
+    let protocols = [ProtocolName::Resp, ProtocolName::Memcached, ProtocolName::Kyoto];
+    let (server, log) = start(Mode::Apply, |config| {
+        config.listeners = protocols.map(|it| (it, "127.0.0.1:0".parse().unwrap())).to_vec();
+    });
+    let connect = |protocol: usize| {
+        let stream = std::net::TcpStream::connect(server.addresses()[protocol].1).unwrap();
+        stream.set_read_timeout(Some(super::PATIENCE)).unwrap();
+        Peer { stream: std::io::BufReader::new(stream) }
+    };
+    let [mut resp, mut memcached, mut kyoto] = [0, 1, 2].map(connect);
+    log.group.set_gate(Gate::Closed, "the log is being read");
+    for request in ["GET a", "SET a 1", "WATCH a", "KEYS *"] {
+        let loading = "-LOADING Todana is loading the dataset in memory";
+        assert_eq!(resp.ask(request), loading, "{request}");
+    }
+    assert_eq!(resp.ask("PING"), "+PONG");
+    for request in ["get a b", "mg a v", "set a 0 0 1\r\nx", "incr a 1", "delete a"] {
+        assert_eq!(memcached.ask(&format!("{request}\r")), "SERVER_ERROR loading", "{request}");
+    }
+    memcached.send("set a 0 0 1 noreply\r\nx\r\nmn\r\n");
+    assert_eq!(memcached.line(), "MN");
+    kyoto.send("GET /a HTTP/1.1\r\n\r\n");
+    assert_eq!(kyoto.line(), "HTTP/1.1 503 Service Unavailable");
+    log.group.set_gate(Gate::ReadOnly, "the disk is full");
+    assert_eq!(resp.ask("GET a"), "$-1");
+    let full = "-MISCONF Errors writing to the AOF file: the disk is full";
+    assert_eq!(resp.ask("SET a 1"), full);
+    assert_eq!(memcached.ask("set a 0 0 1\r\nx\r"), "SERVER_ERROR temporary failure");
+    log.group.set_gate(Gate::Open, "");
+    assert_eq!(memcached.ask("set a 0 0 1\r\nx\r"), "STORED");
+    assert_eq!((resp.ask("GET a"), resp.line()), ("$1".into(), "x".into()));
+}
+
+#[test]
+fn a_client_that_leaves_does_not_cancel_its_write() {
+    let (server, log) = start(Mode::Hold, |_| {});
+    let mut peer = Peer::connect(&server);
+    peer.send("SET a 1\n");
+    until("the log has it", || log.held() == 1);
+    drop(peer);
+    let mut killed = Peer::connect(&server);
+    let id = killed.ask("CLIENT ID").trim_start_matches(':').to_string();
+    killed.send("SET b 1\n");
+    until("the log has it", || log.held() == 2);
+    let mut other = Peer::connect(&server);
+    assert_eq!(other.ask(&format!("CLIENT KILL ID {id}")), ":1");
+    assert_eq!(killed.rest(), b"");
+    log.release();
+    assert_eq!(log.value(b"a").as_deref(), Some(&b"1"[..]));
+    assert_eq!(log.value(b"b").as_deref(), Some(&b"1"[..]));
+    assert_eq!(other.ask("PING"), "+PONG");
+    drop(other);
+    until("all are gone", || server.info().connections == 0);
+}
+
+#[test]
+fn a_client_that_has_ended_its_side_still_gets_its_reply() {
+    let (server, log) = start(Mode::Hold, |_| {});
+    let mut peer = Peer::connect(&server);
+    peer.send("SET a 1\nGET a\n");
+    peer.socket().shutdown(Shutdown::Write).unwrap();
+    until("the log has it", || log.held() == 1);
+    log.release();
+    assert_eq!(peer.rest(), b"+OK\r\n$1\r\n1\r\n");
+}
+
+#[test]
+fn a_server_that_stops_gives_the_log_a_moment() {
+    let (server, log) = start(Mode::Hold, |_| {});
+    let mut peer = Peer::connect(&server);
+    peer.send("SET a 1\n");
+    until("the log has it", || log.held() == 1);
+    std::thread::scope(|scope| {
+        scope.spawn(|| server.stop());
+        log.release();
+    });
+    // The outcome arrives before the order to stop, after it, or after the grace period.
+    let reply = peer.rest();
+    assert!(reply == b"+OK\r\n" || reply.is_empty(), "{}", reply.escape_ascii());
+    let (server, log) = start(Mode::Hold, |_| {});
+    let mut peer = Peer::connect(&server);
+    peer.send("SET a 1\n");
+    until("the log has it", || log.held() == 1);
+    server.stop();
+    assert_eq!(peer.rest(), b"");
+}
