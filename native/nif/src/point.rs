@@ -16,7 +16,7 @@
 use crate::atoms;
 use crate::codec::{self, EncodeBuffer, Misuse};
 use crate::erts::{self, Raw, RawEnv, guard};
-use crate::reply::{self, Answers};
+use crate::reply::{self, Answer, Answers};
 use crate::store::{Store, tick_ms};
 use crate::submit::{self, Form, Shape};
 use crate::{tables, values};
@@ -187,7 +187,7 @@ unsafe extern "C" fn put(env: RawEnv, argc: c_int, argv: *const Raw) -> Raw {
         // SAFETY: the BEAM's arguments, used during this call, on a normal scheduler.
         unsafe {
             let arguments = arguments(argc, argv);
-            match tables::get(env, arguments[0]) {
+            match tables::open_one(env, arguments[0]) {
                 Ok(store) => store_value(store, env, arguments, write_form(env, arguments, 3)),
                 Err(misuse) => misuse.raw(env),
             }
@@ -215,14 +215,55 @@ unsafe extern "C" fn put_dirty(env: RawEnv, argc: c_int, argv: *const Raw) -> Ra
 /// `env` and `arguments` belong to the present call.
 #[inline]
 unsafe fn store_value(store: &Store, env: RawEnv, arguments: &[Raw], form: Form<'_>) -> Raw {
+    if store.is_durable() {
+        // SAFETY: see the function.
+        return unsafe { submit_value(store, env, arguments, form) };
+    }
+    // SAFETY: see the function.
+    unsafe {
+        with_set(store, env, arguments, form.bits, |command| {
+            let mut answers = Answers::default();
+            store.execute_at_tick(command, &mut answers);
+            answers.only()
+        })
+    }
+}
+
+/// Submits the same write to the log of a durable table.
+///
+/// # Safety
+/// As for [`store_value`].
+#[cold]
+unsafe fn submit_value(store: &Store, env: RawEnv, arguments: &[Raw], form: Form<'_>) -> Raw {
     if let Err(misuse) = submit::begin(store, form) {
         return misuse.raw(env);
     }
+    // SAFETY: see the function.
+    unsafe {
+        with_set(store, env, arguments, form.bits, |command| {
+            let env = Env::new(&(), env);
+            submit::submit(env, store, form, Shape::Fact, |records| records.put(command))
+        })
+    }
+}
+
+/// Makes the command of a write, and the term of its answer.
+///
+/// # Safety
+/// As for [`store_value`].
+#[inline(always)]
+unsafe fn with_set(
+    store: &Store,
+    env: RawEnv,
+    arguments: &[Raw],
+    form: u32,
+    run: impl FnOnce(&Command<'_>) -> Answer,
+) -> Raw {
     let (mut key_buffer, mut value_buffer) = (EncodeBuffer::new(), EncodeBuffer::new());
     // SAFETY: see the function.
     let parts = unsafe {
-        codec::key(store, env, arguments[1], form.bits, &mut key_buffer).and_then(|key| {
-            codec::value(store, env, arguments[2], form.bits, 3, &mut value_buffer)
+        codec::key(store, env, arguments[1], form, &mut key_buffer).and_then(|key| {
+            codec::value(store, env, arguments[2], form, 3, &mut value_buffer)
                 .map(|value| (key, value))
         })
     };
@@ -239,13 +280,5 @@ unsafe fn store_value(store: &Store, env: RawEnv, arguments: &[Raw], form: Form<
         return_old: false,
         track_access: false,
     });
-    if store.is_durable() {
-        // SAFETY: see the function.
-        let env = unsafe { Env::new(&(), env) };
-        let answer = submit::submit(env, store, form, Shape::Fact, |records| records.put(&command));
-        return reply::fact(env.as_c_arg(), answer);
-    }
-    let mut answers = Answers::default();
-    store.execute_at_tick(&command, &mut answers);
-    reply::fact(env, answers.only())
+    reply::fact(env, run(&command))
 }

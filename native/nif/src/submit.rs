@@ -249,7 +249,7 @@ fn durable_withdraw(number: u64) -> Atom {
 /// `durable_state() -> open | read_only | closed | none`: whether the log accepts writes.
 #[rustler::nif]
 fn durable_state() -> Atom {
-    match durable::group().map(|group| group.gate()) {
+    match durable::gate() {
         None => atoms::none(),
         Some(Gate::Open) => atoms::open(),
         Some(Gate::ReadOnly) => atoms::read_only(),
@@ -266,7 +266,7 @@ pub(crate) fn readable(store: &Store) -> Result<(), Misuse> {
 #[cold]
 #[inline(never)]
 fn readable_now() -> Result<(), Misuse> {
-    match durable::group().map(|group| group.gate()) {
+    match durable::gate() {
         Some(Gate::Open | Gate::ReadOnly) => Ok(()),
         Some(Gate::Closed) | None => Err(Misuse::Argument(0, atoms::recovering())),
     }

@@ -1,6 +1,6 @@
 //! What the processes around the log call: to take batches, to apply them, to open the gate.
 
-use super::running::{RUNNING, Running, Settings, Slot, begin_load, the_group, with};
+use super::running::{RUNNING, Running, Settings, Slot, begin_load, publish, the_group, with};
 use crate::{atoms, database, erts};
 use parking_lot::Mutex;
 use rustler::types::atom::Atom;
@@ -68,6 +68,7 @@ fn group_open(options: Term<'_>) -> NifResult<Atom> {
         snapshot_log_bytes: settings.snapshot_log_bytes,
     };
     let group = Group::new(options, Box::new(WakeBatcher));
+    publish(Some(Arc::clone(&group)));
     *running = Some(Running { group, settings, load: 0, snapshot: Slot::None });
     Ok(atoms::ok())
 }
@@ -81,8 +82,11 @@ fn random() -> u64 {
 /// `group_close() -> ok`: ends the group, when its log does not run any more.
 #[rustler::nif(schedule = "DirtyCpu")]
 fn group_close() -> Atom {
-    let running = RUNNING.lock().take();
-    if let Some(running) = running {
+    let mut running = RUNNING.lock();
+    publish(None);
+    let ended = running.take();
+    drop(running);
+    if let Some(running) = ended {
         running.group.set_gate(Gate::Closed, "the application was stopped");
     }
     atoms::ok()

@@ -15,4 +15,4 @@ mod log;
 mod running;
 mod snapshot;
 
-pub(crate) use running::group;
+pub(crate) use running::{gate, group};

@@ -1,11 +1,11 @@
 //! The group, which outlives the Erlang processes that serve it.
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 use rustler::NifResult;
 use std::fs::File;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use todana_group::{Gate, Group, SnapshotSource};
+use todana_group::{Gate, Group, SnapshotSource, Submit};
 
 /// The group, and what is known about it.
 pub(super) struct Running {
@@ -26,9 +26,23 @@ pub(super) struct Settings {
 /// Locked only briefly, never while the log is applied or a file is written.
 pub(super) static RUNNING: Mutex<Option<Running>> = Mutex::new(None);
 
+/// The same group, for readers and writers of records, who must not wait for each other.
+static GROUP: RwLock<Option<Arc<Group>>> = RwLock::new(None);
+
 /// The group of the durable databases, if this node has a data directory.
 pub(crate) fn group() -> Option<Arc<Group>> {
-    RUNNING.lock().as_ref().map(|running| Arc::clone(&running.group))
+    GROUP.read().clone()
+}
+
+/// Its gate.
+#[inline]
+pub(crate) fn gate() -> Option<Gate> {
+    GROUP.read().as_ref().map(|group| group.gate())
+}
+
+/// Replaces the group. Called with [`RUNNING`] locked.
+pub(super) fn publish(group: Option<Arc<Group>>) {
+    *GROUP.write() = group;
 }
 
 /// The group; a bad argument if there is none.
