@@ -2,12 +2,13 @@
 //! outlives the library.
 
 use crate::erts::{self, ResourceRef, ResourceType};
-use crate::{Instance, atoms, database, keeper};
+use crate::{Instance, atoms, database, durable, keeper};
 use parking_lot::Mutex;
 use rustler::types::atom::Atom;
 use rustler::{Encoder, Env, Error, LocalPid, NifResult, Term};
 use std::net::SocketAddr;
 use std::sync::Arc;
+use todana_group::Submit;
 use todana_protocol::kyoto::{KyotoDatabase, KyotoKind};
 use todana_protocol::{OptionType, OptionValue, ProtocolName, Range, ServerInfo};
 use todana_server::{Config, OptionInfo, Server, StartError};
@@ -263,6 +264,7 @@ fn config(settings: Term<'_>) -> Result<Config, WrongSetting> {
         databases,
         budget,
         keeper: keeper::keeper(),
+        log: durable::group().map(|group| group as Arc<dyn Submit>),
         listeners: listeners.ok_or(WrongSetting("listeners"))?,
         password: password.map(|password| password.as_slice().to_vec()),
         config_file: setting(settings, "config_file")?,

@@ -191,8 +191,7 @@ impl<'a> TurnHost<'a> {
         clock: &'a Clock,
         client: &'a Arc<Client>,
         place: Place,
-        wait: &'a mut Option<Wait>,
-        commits: &'a mut Commits,
+        (wait, commits): (&'a mut Option<Wait>, &'a mut Commits),
         now: Moment,
     ) -> TurnHost<'a> {
         commits.begin_turn();

@@ -137,18 +137,17 @@ impl Session for MemcachedSession {
             let (line, body) = match self.front(&mut turn, rest) {
                 Front::Line(line, body) => (line, body),
                 _ if uncommitted.is_some() => break Next::Commit,
-                Front::Keys(keys) => match self.keys(&mut turn, keys, budget.output_bytes_max) {
-                    (taken, is_whole) => {
-                        consumed += taken;
-                        if commit::replace_words(&mut turn, start.output_bytes) {
-                            self.state = State::UnwantedLine;
-                        }
-                        if !is_whole {
-                            break Next::Yield;
-                        }
-                        continue;
+                Front::Keys(keys) => {
+                    let (taken, is_whole) = self.keys(&mut turn, keys, budget.output_bytes_max);
+                    consumed += taken;
+                    if commit::replace_words(&mut turn, start.output_bytes) {
+                        self.state = State::UnwantedLine;
                     }
-                },
+                    if !is_whole {
+                        break Next::Yield;
+                    }
+                    continue;
+                }
                 Front::Unfinished => break Next::Read { wanted: 0 },
                 Front::NoKey(retrieval) => {
                     retrieval::no_key(&mut turn, retrieval);

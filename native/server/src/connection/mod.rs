@@ -271,9 +271,8 @@ impl<D: Door> Connection<D> {
         let Turn { shared, statistics, clock, place, .. } = *turn;
         let may_wait = self.commit.resume(shared, place, clock, now);
         let input = if in_loop_buffer { &turn.input[..] } else { &self.input[self.input_start..] };
-        let (wait, commits) = (&mut self.wait, &mut self.commit.commits);
-        let mut host =
-            TurnHost::begin(shared, statistics, clock, &self.client, place, wait, commits, now);
+        let kept = (&mut self.wait, &mut self.commit.commits);
+        let mut host = TurnHost::begin(shared, statistics, clock, &self.client, place, kept, now);
         host.set_commit(may_wait, self.commit.taken_ns);
         let progress = self.session.advance(input, turn.output, &mut host, BUDGET);
         let (authenticated, mut splices) = host.finish();
