@@ -276,23 +276,32 @@ inner(_) ->
 %% The directory is found as `start' finds it.
 -spec status([string()]) -> no_return().
 status(Arguments) ->
-    {IsJson, Flags} = {lists:member("--json", Arguments),
-                       lists:delete("--json", Arguments)},
-    with_flags(Flags, fun(Given) ->
-        {ok, _} = application:ensure_all_started(kernel),
-        case load(Given) of
-            {#{data_dir := {off, _}}, _File} ->
-                throw("status: name the data directory of the node, for "
-                      "example with --data-dir; a node without one keeps "
-                      "everything in memory");
-            {#{data_dir := {DataDir, _}}, _File} ->
-                case todana_status:ask(DataDir) of
-                    {ok, Info} when IsJson -> finish([json:encode(Info), $\n]);
-                    {ok, Info} -> finish(todana_status:text(Info));
-                    {error, Sentence} -> throw(["status: ", Sentence])
-                end
-        end
-    end).
+    case lists:member("--json", Arguments) of
+        true -> with_flags(lists:delete("--json", Arguments), fun as_json/1);
+        false -> with_flags(Arguments, fun as_text/1)
+    end.
+
+-spec as_json(map()) -> no_return().
+as_json(Flags) ->
+    finish([json:encode(answer(Flags)), $\n]).
+
+-spec as_text(map()) -> no_return().
+as_text(Flags) ->
+    finish(todana_status:text(answer(Flags))).
+
+-spec answer(map()) -> map().
+answer(Flags) ->
+    case load(Flags) of
+        {#{data_dir := {off, _}}, _File} ->
+            throw("status: name the data directory of the node, for example "
+                  "with --data-dir; a node without one keeps everything in "
+                  "memory");
+        {#{data_dir := {DataDir, _}}, _File} ->
+            case todana_status:ask(DataDir) of
+                {ok, Info} -> Info;
+                {error, Sentence} -> throw(["status: ", Sentence])
+            end
+    end.
 
 %% Exit status 1 if a file is damaged.
 -spec check_files(string()) -> no_return().
