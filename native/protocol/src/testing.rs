@@ -563,6 +563,7 @@ pub fn survive<S: Session + Default>(protocol: ProtocolName, data: &[u8]) {
     };
     let play = |pieces: &mut dyn Iterator<Item = &[u8]>, requests_max| {
         let mut host = FakeHost { limits: limits.clone(), ..FakeHost::new(protocol) };
+        host.log = TestLog::of(&host.databases, limits.value_bytes_max);
         host.password = (circumstances & 1 != 0).then(|| b"secret".to_vec());
         host.signalled = circumstances & 4 != 0;
         host.kyoto = small_kyoto();
@@ -573,6 +574,8 @@ pub fn survive<S: Session + Default>(protocol: ProtocolName, data: &[u8]) {
     let whole = play(&mut std::iter::once(input), 128);
     let pieces = play(&mut input.chunks(usize::from(*piece).max(1)), 3);
     assert_eq!(readable(&whole), readable(&pieces));
+    let durable = with_durable_hosts(|| play(&mut std::iter::once(input), 128));
+    assert_eq!(readable(&durable), readable(&whole), "with durable databases");
     // Every turn ends soon after its limit, and there are at most as many turns as bytes.
     assert!(whole.closed || whole.left <= 40 * 4_100 + 400, "{} bytes kept", whole.left);
 }

@@ -30,10 +30,15 @@ pub(super) fn ride<H: Host>(
             Parsed::Request(length) => {
                 let arguments: Arguments<'_> = parser.arguments(input).collect();
                 let name = lookup::command(arguments[0]);
+                let random = state.random;
                 respond(state, name, &arguments, length, encoder, host);
                 match state.begun.take() {
                     Some(Unfinished::Commit { goes_on: true }) => length,
-                    _ => break,
+                    _ => {
+                        // It is run as if this were the first time.
+                        state.random = random;
+                        break;
+                    }
                 }
             }
             Parsed::Incomplete(_) | Parsed::Broken(_) | Parsed::Http => break,

@@ -33,7 +33,7 @@ pub(super) struct State {
     pub(super) begun_ns: u64,
     /// The rest of the reply to a transaction, which precedes the input.
     pub(super) tail: Option<Tail>,
-    random: u64,
+    pub(super) random: u64,
 }
 
 /// A request that continues in the next turn.
