@@ -224,7 +224,7 @@ dump(DataDir, Print) ->
         ],
         lists:foreach(
             fun(Name) ->
-                {ok, Table} = todana:open(Name, #{}),
+                {ok, Table} = todana_tables:open(Name, #{}),
                 print(Table, Name, Print)
             end,
             Names
@@ -279,13 +279,13 @@ await() ->
             ok
     end.
 
--spec print(todana:handle(), atom(), fun((iodata()) -> ok)) -> ok.
+-spec print(reference(), atom(), fun((iodata()) -> ok)) -> ok.
 print(Table, Name, Print) ->
-    #{codec := Codec} = todana:info(Table),
+    #{codec := Codec} = todana_tables:info(Table),
     {ok, Snapshot} = todana_nif:snapshot(Table),
     print(Table, #{table => Name, codec => Codec}, Snapshot, Print).
 
--spec print(todana:handle(), map(), todana_nif:snapshot(),
+-spec print(reference(), map(), todana_nif:snapshot(),
             fun((iodata()) -> ok)) -> ok.
 print(Table, About, Snapshot, Print) ->
     {More, Records} =
@@ -301,7 +301,7 @@ print(Table, About, Snapshot, Print) ->
         done -> ok
     end.
 
--spec line(todana:handle(), map(), todana_nif:stored()) -> iodata().
+-spec line(reference(), map(), todana_nif:stored()) -> iodata().
 line(Table, About, {Key, Value, Flags, ExpiresAtMs}) ->
     {_, Version, _, _, _, _} = todana_nif:get_entry(Table, Key, 1),
     [
