@@ -12,6 +12,7 @@
     everysec_keeps_records/1,
     killed_processes_lose_and_double_nothing/1,
     a_log_that_fails_often_is_started_again/1,
+    reads_go_on_without_the_log/1,
     a_lost_table_of_names_is_made_again/1,
     a_lost_configuration_is_reported/1,
     an_entry_of_a_newer_version_is_not_skipped/1,
@@ -36,6 +37,7 @@ all() ->
         everysec_keeps_records,
         killed_processes_lose_and_double_nothing,
         a_log_that_fails_often_is_started_again,
+        reads_go_on_without_the_log,
         a_lost_table_of_names_is_made_again,
         a_lost_configuration_is_reported,
         an_entry_of_a_newer_version_is_not_skipped,
@@ -124,6 +126,21 @@ a_log_that_fails_often_is_started_again(Config) ->
     ],
     ok = call(Peer, await, [serving]),
     ?assertEqual(5, call(Peer, add, [<<"n">>, 2])),
+    peer:stop(Peer).
+
+%% Without a log the tables still have all that was acknowledged.
+reads_go_on_without_the_log(Config) ->
+    Peer = start_peer(Config, #{}),
+    5 = call(Peer, add, [<<"n">>, 5]),
+    [File] = filelib:wildcard(in_directory(Config, "always/*/config")),
+    ok = file:rename(File, File ++ ".away"),
+    _ = peer:call(Peer, ?MODULE, kill_names, [[ra_systems_sup]]),
+    ok = call(Peer, await, [failed]),
+    ?assertEqual(5, call(Peer, value, [<<"n">>])),
+    ?assertNot(is_integer(call(Peer, add, [<<"n">>, 1]))),
+    ok = file:rename(File ++ ".away", File),
+    ok = call(Peer, await, [serving]),
+    ?assertEqual(6, call(Peer, add, [<<"n">>, 1])),
     peer:stop(Peer).
 
 a_lost_table_of_names_is_made_again(Config) ->

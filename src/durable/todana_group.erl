@@ -112,7 +112,7 @@ handle_call(info, _From, State) ->
 
 -spec handle_cast({room, room()}, #state{}) -> {noreply, #state{}}.
 handle_cast({room, Room}, State) ->
-    log_room(State#state.room, Room),
+    ok = todana_group_notes:log_room(State#state.room, Room),
     {noreply, set_gate(State#state{room = Room})}.
 
 -spec handle_info(term(), #state{}) -> {noreply, #state{}}.
@@ -131,14 +131,15 @@ handle_info({'DOWN', _, process, Pid, Result}, #state{starter = Pid} = State) ->
 handle_info({'DOWN', Server, process, _, Reason}, #state{
     server = Server
 } = State) ->
-    ok = todana_nif:group_gate(closed, <<"the log was interrupted">>, 0),
+    Text = todana_ra:describe(Reason),
+    ok = allow_reads(State#state.answered, Text),
     ok = todana_group_notes:snapshot_abandoned(),
     %% Ra starts the server again by itself, twice.
     _ = erlang:send_after(?PAUSE_MS_MIN, self(), look),
     {noreply, State#state{
         server = none,
         answered = none,
-        reason = todana_ra:describe(Reason)
+        reason = Text
     }};
 handle_info(look, #state{starter = none, server = none} = State) ->
     case todana_ra:is_running() of
@@ -247,6 +248,15 @@ set_gate(#state{answered = Load} = State) ->
     ),
     State.
 
+%% The tables have all that was acknowledged, until the server that is started
+%% next begins to load them anew.
+-spec allow_reads(none | non_neg_integer(), string()) -> ok.
+allow_reads(none, _Reason) ->
+    ok;
+allow_reads(Load, Reason) ->
+    Sentence = unicode:characters_to_binary(["the log ended: ", Reason]),
+    todana_nif:group_gate(read_only, Sentence, Load).
+
 -spec gate(#state{}) -> {open | read_only, string()}.
 gate(#state{room = {low, Sentence}}) ->
     {read_only, Sentence};
@@ -256,14 +266,6 @@ gate(#state{oldest_ms = Ms}) when Ms > ?STUCK_AFTER_MS ->
     ])};
 gate(#state{}) ->
     {open, ""}.
-
--spec log_room(room(), room()) -> ok.
-log_room(ok, {low, Sentence}) ->
-    logger:error("todana: writes are refused: ~ts", [Sentence]);
-log_room({low, _}, ok) ->
-    logger:notice("todana: the disk has room again; writes are accepted");
-log_room(_, _) ->
-    ok.
 
 -spec describe(#state{}) -> map().
 describe(#state{durability = Durability} = State) ->

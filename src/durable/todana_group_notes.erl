@@ -9,6 +9,7 @@
 -export([refuse/2, failure/1]).
 -export([snapshot_began/1, snapshot_ended/2, snapshot_abandoned/0,
          last_snapshot/0, attempts/0, await_attempt/2]).
+-export([log_room/2]).
 
 -define(POLL_MS, 10).
 
@@ -92,6 +93,15 @@ await_attempt(Before, TimeoutMs) ->
 -spec less(timeout()) -> timeout().
 less(infinity) -> infinity;
 less(Ms) -> Ms - ?POLL_MS.
+
+-doc "Logs that the disk has become full, or has room again.".
+-spec log_room(todana_group:room(), todana_group:room()) -> ok.
+log_room(ok, {low, Sentence}) ->
+    logger:error("todana: writes are refused: ~ts", [Sentence]);
+log_room({low, _}, ok) ->
+    logger:notice("todana: the disk has room again; writes are accepted");
+log_room(_, _) ->
+    ok.
 
 -spec keep(atom(), term()) -> ok.
 keep(Key, Value) ->

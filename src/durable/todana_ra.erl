@@ -228,6 +228,8 @@ describe({unusable, File, Why}) ->
     lists:flatten(io_lib:format("~ts cannot be used: ~ts", [File, Why]));
 describe({ra, {"no such file or directory", _}}) ->
     "durable databases need the Erlang library ra";
+describe([_ | _] = Sentence) ->
+    Sentence;
 describe(Reason) ->
     %% A reason may contain the whole state of a process.
     Text = lists:flatten(io_lib:format("~0tP", [Reason, 30])),
