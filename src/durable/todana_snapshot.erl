@@ -19,7 +19,7 @@
 
 -import(todana_snapshot_files, [
     meta/1, data/1, temporary/1, native/1, write_meta/2, complete/1,
-    set_aside/2, unreadable/2, newer/1
+    bear/1, set_aside/2, unreadable/2, newer/1
 ]).
 
 %% What one call of the native library writes, in a few milliseconds.
@@ -124,6 +124,8 @@ recover(Directory) ->
     {ok, ra_snapshot:meta(), todana_machine:state()}.
 load(Directory, Meta) ->
     File = data(Directory),
+    %% A power failure may have come between the snapshot and its mark.
+    ok = bear(filename:dirname(filename:dirname(Directory))),
     case todana_nif:group_restore(native(File)) of
         ok ->
             {ok, Meta, todana};

@@ -14,7 +14,7 @@
 
 -export([insist/1, insist_on_none/1]).
 -export([meta/1, data/1, temporary/1, native/1]).
--export([write_meta/2, read_meta/1, complete/1, set_aside/2]).
+-export([write_meta/2, read_meta/1, complete/1, bear/1, set_aside/2]).
 -export([unreadable/2, newer/1]).
 
 -export_type([directory/0]).
@@ -110,19 +110,23 @@ read_meta(Directory) ->
             unreadable(meta(Directory), Reason)
     end.
 
-%% The mark comes before the name: were the snapshot complete and the mark
-%% missing, a later loss of the snapshot would go unnoticed.
--doc "Gives a complete snapshot its name. It is on disk when this returns.".
+-doc """
+Gives a complete snapshot its name. When this returns, it is on disk under that
+name, and so is the mark. Only then does Ra delete the log before it.
+""".
 -spec complete(directory()) -> ok | {error, term()}.
 complete(Directory) ->
-    Temporary = temporary(Directory),
-    Server = filename:dirname(filename:dirname(Directory)),
-    ok = sync_file(Temporary),
+    Snapshots = filename:dirname(Directory),
+    ok = sync_file(temporary(Directory)),
     ok = sync_file(meta(Directory)),
-    ok = bear(Server),
-    ok = file:rename(Temporary, data(Directory)),
-    todana_data_dir:sync_directory(Directory).
+    ok = file:rename(temporary(Directory), data(Directory)),
+    ok = todana_data_dir:sync_directory(Directory),
+    ok = todana_data_dir:sync_directory(Snapshots),
+    bear(filename:dirname(Snapshots)).
 
+%% The mark comes last: without it and with a complete log a start is right to
+%% begin with empty tables.
+-doc "Marks that the server has a snapshot.".
 -spec bear(directory()) -> ok.
 bear(Server) ->
     case is_born(Server) of
