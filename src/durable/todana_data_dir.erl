@@ -8,8 +8,8 @@
 -module(todana_data_dir).
 -moduledoc false.
 
--export([open/2, close/0, opened/0, group_exists/1, write_synced/2,
-         sync_directory/1]).
+-export([open/2, close/0, opened/0, group_exists/1, read_terms/1,
+         write_synced/2, sync_directory/1]).
 
 -export_type([durability/0, opened/0]).
 
@@ -78,7 +78,7 @@ opened() -> persistent_term:get(?MODULE).
 -spec group_exists(opened()) -> ok | {error, term()}.
 group_exists(#{data_dir := Directory} = Opened) ->
     maybe
-        {ok, Terms} ?= file:consult(node_file(Directory)),
+        {ok, Terms} ?= read_terms(node_file(Directory)),
         NewTerms = lists:keystore(group, 1, Terms, {group, todana_0}),
         ok ?= write_terms(Directory, NewTerms),
         persistent_term:put(?MODULE, Opened#{has_group := true})
@@ -118,9 +118,10 @@ lock(Directory) ->
 -spec identify(file:filename(), durability()) ->
     {ok, opened()} | {error, iolist()}.
 identify(Directory, Durability) ->
-    case file:consult(node_file(Directory)) of
+    case read_terms(node_file(Directory)) of
         {ok, Terms} ->
-            accept(Directory, Durability, maps:from_list(Terms));
+            Pairs = [Pair || {_, _} = Pair <- Terms],
+            accept(Directory, Durability, maps:from_list(Pairs));
         {error, enoent} ->
             create(Directory, Durability);
         {error, Reason} ->
@@ -214,6 +215,20 @@ create_node_file(Directory, Durability) ->
 write_terms(Directory, Terms) ->
     Text = [io_lib:format("~tp.~n", [Term]) || Term <- Terms],
     write_synced(node_file(Directory), unicode:characters_to_binary(Text)).
+
+-doc "The terms in a file. `file:consult/1' raises if the disk fails.".
+-spec read_terms(file:filename()) -> {ok, [term()]} | {error, term()}.
+read_terms(File) ->
+    case file:read_file(File) of
+        {ok, _} ->
+            try
+                file:consult(File)
+            catch
+                error:_ -> {error, eio}
+            end;
+        {error, Reason} ->
+            {error, Reason}
+    end.
 
 -doc "Replaces a file. It is on disk, under its name, when this returns.".
 -spec write_synced(file:filename_all(), iodata()) ->

@@ -67,7 +67,7 @@ order(Order) -> atom_to_list(Order).
 
 -spec read(file:filename()) -> {ok, [named()]} | {error, string()}.
 read(File) ->
-    case file:consult(File) of
+    case todana_data_dir:read_terms(File) of
         {ok, Terms} ->
             {ok, lists:usort(Terms)};
         {error, enoent} ->

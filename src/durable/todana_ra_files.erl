@@ -22,7 +22,7 @@ prepare(_Server, #{has_group := false, class_dir := Directory}) ->
     end;
 prepare({Name, _Node}, #{class_dir := Directory, uid := UId}) ->
     Config = filename:join([Directory, UId, "config"]),
-    case file:consult(Config) of
+    case todana_data_dir:read_terms(Config) of
         {ok, [#{uid := UId}]} ->
             ensure_rows(Directory, Name, UId);
         {ok, _} ->

@@ -72,7 +72,18 @@ def durable_flags(config) -> list:
         place = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
         config.durable_directory = tempfile.mkdtemp(prefix="todana-suites-", dir=place)
         config.durable_numbers = itertools.count()
-    return ["--data-dir", Path(config.durable_directory) / str(next(config.durable_numbers))]
+    return ["--data-dir", Path(config.durable_directory) / str(next(config.durable_numbers)), "--durable-value-bytes-max", "64mb"]
+
+
+def recovered(server):
+    """The server, once its durable databases are open; a server that demands a password is not asked."""
+    def is_open():
+        with wire.Resp(server.resp) as connection:
+            answer = connection.call("EXISTS", "no such key")
+            return not (isinstance(answer, wire.Error) and answer.text.startswith("LOADING"))
+
+    assert not server.resp or wire.wait_until(is_open), server.output()
+    return server
 
 
 def on_disk(databases) -> tuple:
@@ -129,7 +140,8 @@ def start(config, *flags, **keywords):
         flags = (*durable_flags(config), *flags)
         keywords["databases"] = on_disk(keywords.get("databases", ()))
     program = served.PROGRAM if chosen == "todana" else os.path.abspath(chosen)
-    return served.start_todana(*flags, program=program, **keywords)
+    server = served.start_todana(*flags, program=program, **keywords)
+    return recovered(server) if is_durable(config) else server
 
 
 def served_by_kyoto_too(config):

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import kyoto_wire
 import served
+import stores
 import wire
 
 FAULTS = served.ROOT / "_build" / "faults"
@@ -178,7 +179,7 @@ class CrashLoop:
         shutil.rmtree(kept, ignore_errors=True)
         kept.mkdir(parents=True)
         if self.store.directory.exists():
-            shutil.copytree(self.store.directory, kept / "data")
+            stores.copy_directory(self.store.directory, kept / "data")
         output = "\n---- start ----\n".join("\n".join(lines) for lines in self.store.output)
         (kept / "output.txt").write_text(output + "\n")
         words = "".join(f"{writer.name}: {writer.last_word}\n" for writer in self.writers)

@@ -179,7 +179,7 @@ class Cutter:
         kept = self.directory / f"{target.name}-as-cut"
         store = self.make_store(target)
         try:
-            shutil.copytree(target, kept)
+            stores.copy_directory(target, kept)
             store.start()
             store.wait_until_serving()
             self._compare(store, acknowledged)
@@ -218,6 +218,6 @@ class Cutter:
             kept = FAULTS / re.sub(r"\W+", "-", f"{self.name}-{self.seed}")
             shutil.rmtree(kept, ignore_errors=True)
             kept.mkdir(parents=True)
-            shutil.copytree(image, kept / "data")
+            stores.copy_directory(image, kept / "data")
             (kept / "failure.txt").write_text(f"{what}\n{failure}\n{store.log()}\n")
             print(f"{self.name}: the directory of the failure is {(kept / 'data').relative_to(served.ROOT)}")

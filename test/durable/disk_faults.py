@@ -16,6 +16,8 @@ LAYOUT = struct.Struct("<IiqqqQ216s")
 WRITE, SYNC, READ, OPEN, CREATE, RENAME, UNLINK = (1 << bit for bit in range(7))
 FOREVER = -1
 CHANGES = WRITE | CREATE | RENAME | UNLINK
+# After this many attempts, a store that starts its log again and again is known to wait.
+ATTEMPTS = 3
 # What a store may say to a client while its disk does not work, besides the answer itself.
 DISK_WORDS = ("MISCONF", "UNKNOWN", "CLUSTERDOWN", "LOADING")
 
@@ -97,7 +99,8 @@ def wait_for_writes(store, timeout_s):
 
 
 def outcome(store, timeout_s) -> tuple:
-    """How a start ended: ("serving", ""), ("ended", its output) or ("refusing", the words that clients receive)."""
+    """How a start ended: ("serving", ""), ("ended", its output), ("refusing", the words that clients receive) or, if it tries
+    again from time to time, ("waiting", the line of its log)."""
     deadline = time.monotonic() + timeout_s
     answer = None
     while time.monotonic() < deadline:
@@ -109,6 +112,9 @@ def outcome(store, timeout_s) -> tuple:
             return "serving", ""
         if isinstance(answer, wire.Error) and not answer.text.startswith("LOADING"):
             return "refusing", answer.text
+        waiting = [line for line in store.process.lines if "todana: the log does not run: " in line]
+        if len(waiting) >= ATTEMPTS:
+            return "waiting", waiting[-1]
         time.sleep(0.02)
     return "silent", f"{answer!r}\n{store.log()}"
 

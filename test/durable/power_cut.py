@@ -149,8 +149,10 @@ class Disk:
             if entry.is_dir():
                 found = Directory(entry.inode())
                 self._scan(entry.path, found)
-            else:
+            elif entry.is_file():
                 found = File(entry.inode(), Path(entry.path).read_bytes())
+            else:
+                continue
             self.by_inode[found.inode] = found
             directory.certain[entry.name] = directory.names[entry.name] = found
 

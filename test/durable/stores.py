@@ -11,6 +11,7 @@ import re
 import shutil
 import signal
 import socket
+import stat
 import subprocess
 import sys
 import time
@@ -50,6 +51,14 @@ def erlang_door() -> Path:
         program = str(erlc) if erlc.exists() else shutil.which("erlc")
         subprocess.run([program, "-o", str(BUILT), str(copied)], check=True)
     return BUILT
+
+
+def copy_directory(source, target):
+    """Copies a data directory, without the sockets in it."""
+    def sockets(directory, names):
+        return [name for name in names if stat.S_ISSOCK(os.lstat(os.path.join(directory, name)).st_mode)]
+
+    shutil.copytree(source, target, ignore=sockets)
 
 
 class Store:

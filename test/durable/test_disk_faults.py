@@ -93,7 +93,7 @@ class Subject:
         kept = crash_loop.FAULTS / re.sub(r"\W+", "-", f"{name}-{self.seed}")
         shutil.rmtree(kept, ignore_errors=True)
         kept.mkdir(parents=True)
-        shutil.copytree(self.store.directory, kept / "data")
+        stores.copy_directory(self.store.directory, kept / "data")
         (kept / "output.txt").write_text("\n---- start ----\n".join("\n".join(lines) for lines in self.store.output))
         print(f"{name}: kept in {kept}")
 
@@ -142,7 +142,7 @@ def test_nothing_is_acknowledged_from_a_file_whose_sync_failed(store_class, seed
     recorder.load(LOAD_S)
     control.fail(disk_faults.SYNC, errno.EIO, times=1, pattern=".wal" if store.kind == "todana" else "")
     time.sleep(BROKEN_S)
-    recorder.join()
+    recorder.end_load()
     hits = control.hits
     control.mend()
     assert hits == 1
@@ -171,8 +171,12 @@ def test_a_fault_at_the_start_is_reported_and_forgotten(subject, fault):
         assert how != "silent", f"{fault} of *{pattern}: neither serves nor says why not: {words}"
         if how == "ended":
             assert disk_faults.is_clear(words), f"{fault} of *{pattern}: not one clear sentence:\n{words}"
-        subject.store.kill()
         subject.control.mend()
+        if how == "waiting":
+            assert "{" not in words, f"{fault} of *{pattern}: not a clear sentence: {words}"
+            subject.store.wait_until_serving(REPAIRED_S)
+            subject.check()
+        subject.store.kill()
     subject.start()
     subject.check()
 
@@ -180,15 +184,15 @@ def test_a_fault_at_the_start_is_reported_and_forgotten(subject, fault):
 def test_a_flipped_bit_is_found_or_harmless(subject, fast_directory):
     subject.prepare()
     intact, files = fast_directory / "intact", disk_faults.damageable(subject.store.directory)
-    shutil.copytree(subject.store.directory, intact)
+    stores.copy_directory(subject.store.directory, intact)
     chosen = [path for path in files for _ in range(FLIPS_OF_EACH_FILE)]
     if len(chosen) > FILES_MAX * FLIPS_OF_EACH_FILE:
         chosen = subject.random.sample(chosen, FILES_MAX * FLIPS_OF_EACH_FILE)
-    found = {"serving": 0, "ended": 0, "refusing": 0}
+    found = {"serving": 0, "ended": 0, "refusing": 0, "waiting": 0}
     unclear = []
     for path in chosen:
         shutil.rmtree(subject.store.directory)
-        shutil.copytree(intact, subject.store.directory)
+        stores.copy_directory(intact, subject.store.directory)
         offset = disk_faults.flip(path, subject.random)
         name = path.relative_to(subject.store.directory)
         subject.store.start()

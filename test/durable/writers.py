@@ -487,7 +487,7 @@ class Erlang(Writer):
             self.ask(connection, (operation,), f"todana:delete({table},{key})", "error" if before is None else "ok")
         elif operation.name == "append":
             body = f"{{ok,B}})->{{put,<<B/binary,{binary(operation.argument)[2:-2]}>>}};(error)->{{put,{binary(operation.argument)}}}"
-            text = f"element(1,todana:update({table},{key},fun({body} end))"
+            text = f"case todana:update({table},{key},fun({body} end) of {{ok,_}}->ok;Other->Other end"
             self.ask(connection, (operation,), text, "ok")
         else:
             self.ask(connection, (operation,), f"todana:put({table},{key},{binary(operation.argument)})", "ok")
