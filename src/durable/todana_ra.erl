@@ -121,12 +121,13 @@ start_application() ->
             end
     end.
 
-%% Ra reports each start of a file as a notice. Somebody else who uses Ra in
+%% Ra reports each start of a file as a notice, and each orderly stop of a server
+%% as a warning. Somebody else who uses Ra in
 %% this node has loaded it before, and keeps his settings.
 -spec quiet() -> ok.
 quiet() ->
     _ = [
-        logger:set_application_level(Application, warning)
+        logger:set_application_level(Application, error)
      || Application <- [ra, aten, seshat]
     ],
     ok.

@@ -62,7 +62,7 @@ later_term(Directory, UId) ->
     Terms = [Term || Name <- Names, {ok, [Term], _} <- [hex(Name)]],
     1 + lists:max([os:system_time(second) | Terms]).
 
--spec hex(string()) -> io_lib:fread_2_ret().
+-spec hex(string()) -> term().
 hex(Text) -> io_lib:fread("~16u", Text).
 
 -spec ensure_row(file:filename(), fun((tuple()) -> boolean()), tuple()) ->
