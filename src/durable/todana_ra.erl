@@ -121,9 +121,9 @@ start_application() ->
             end
     end.
 
-%% Ra reports each start of a file as a notice, and each orderly stop of a server
-%% as a warning. Somebody else who uses Ra in
-%% this node has loaded it before, and keeps his settings.
+%% Ra reports each start of a file as a notice, and each orderly stop of a
+%% server as a warning. Somebody else who uses Ra in this node has loaded it
+%% before, and keeps his settings.
 -spec quiet() -> ok.
 quiet() ->
     _ = [
