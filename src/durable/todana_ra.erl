@@ -248,8 +248,10 @@ start_server(System, #{uid := UId} = Opened) ->
 
 -doc "A reason why the log does not run, as a sentence.".
 -spec describe(term()) -> string().
-describe({unusable, File, Why}) ->
-    lists:flatten(io_lib:format("~ts cannot be used: ~ts", [File, Why]));
+describe({unusable, _, _} = Problem) ->
+    todana_log_tail:describe(Problem);
+describe({damaged, _, _, _} = Problem) ->
+    todana_log_tail:describe(Problem);
 describe({ra, {"no such file or directory", _}}) ->
     "durable databases need the Erlang library ra";
 describe([_ | _] = Sentence) ->
