@@ -13,7 +13,6 @@
     killed_processes_lose_and_double_nothing/1,
     a_log_that_fails_often_is_started_again/1,
     reads_go_on_without_the_log/1,
-    a_torn_end_is_cut_off/1,
     a_damaged_log_is_reported/1,
     a_lost_table_of_names_is_made_again/1,
     a_lost_configuration_is_reported/1,
@@ -42,7 +41,6 @@ all() ->
         killed_processes_lose_and_double_nothing,
         a_log_that_fails_often_is_started_again,
         reads_go_on_without_the_log,
-        a_torn_end_is_cut_off,
         a_damaged_log_is_reported,
         a_lost_table_of_names_is_made_again,
         a_lost_configuration_is_reported,
@@ -136,28 +134,13 @@ a_log_that_fails_often_is_started_again(Config) ->
     ?assertEqual(5, call(Peer, add, [<<"n">>, 2])),
     peer:stop(Peer).
 
-%% A power failure has kept one sector of the last writes from the disk.
-a_torn_end_is_cut_off(Config) ->
-    {File, At} = stop_with_long_values(Config),
-    Sector = (At div 512 + 1) * 512,
-    write_at(File, Sector, <<0:512/unit:8>>),
-    Again = start_peer(Config, #{}),
-    ?assertEqual(5, call(Again, value, [<<"n">>])),
-    ?assertMatch([_], filelib:wildcard(in_directory(Config,
-        "always/*/damaged/*.wal"))),
-    6 = call(Again, add, [<<"n">>, 1]),
-    kill_9(Again),
-    Last = start_peer(Config, #{}),
-    ?assertEqual(6, call(Last, value, [<<"n">>])),
-    peer:stop(Last).
-
 %% A defect of the disk is not taken for one.
 a_damaged_log_is_reported(Config) ->
     {File, At} = stop_with_long_values(Config),
     write_at(File, At + 500, <<"w">>),
     Broken = start_peer(Config, #{}, failed),
     #{reason := Reason} = peer:call(Broken, todana_group, info, []),
-    ?assertMatch([_ | _], string:find(Reason, "is damaged, and it is not")),
+    ?assertMatch([_ | _], string:find(Reason, "not by a power failure")),
     kill_9(Broken),
     write_at(File, At + 500, <<"v">>),
     Again = start_peer(Config, #{}),

@@ -82,7 +82,7 @@ class(Directory) ->
 %% That of the log's only writer.
 -spec uid(file:filename()) -> binary().
 uid(Directory) ->
-    case file:consult(filename:join(Directory, "node")) of
+    case todana_data_dir:read_terms(filename:join(Directory, "node")) of
         {ok, Terms} -> proplists:get_value(uid, Terms, <<>>);
         {error, _} -> <<>>
     end.
