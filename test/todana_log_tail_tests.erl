@@ -102,7 +102,7 @@ any_sectors_of_the_last_write() ->
     Times = 100,
     _ = [
         with_log([{1, batches(1, 20)}], fun(Directory) ->
-            %% What was confirmed ends at any of these.
+            %% The confirmed records end at any of these.
             Confirmed = 16 + rand:uniform(4) - 1,
             From = offset(Directory, 1, Confirmed + 1),
             lose_sectors(Directory, 1, From),

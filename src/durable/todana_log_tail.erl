@@ -73,7 +73,7 @@
 
 -doc """
 Cuts off what a power failure has torn, in the files of a log that was written
-with this durability. What is cut off is kept in `damaged`.
+with this durability. The part behind the cut is kept in `damaged`.
 """.
 -spec mend(file:filename(), binary(), todana_data_dir:durability()) ->
     ok | {error, problem()}.

@@ -2,8 +2,9 @@
 %% does not run.
 %%
 %% `check' reads every byte of the log and of the snapshots, and changes
-%% nothing. `repair' cuts the log at its first bad record. `dump' reads the records as a start of the node does, without
-%% listeners; so it also completes files as a start does.
+%% nothing. `repair' cuts the log at its first bad record. `dump' reads the
+%% records as a start of the node does, without listeners; so it also completes
+%% files as a start does.
 -module(todana_offline).
 -moduledoc false.
 
