@@ -224,16 +224,16 @@ dump(DataDir, Print) ->
         ],
         lists:foreach(
             fun(Name) ->
-                {ok, Table} = todana_tables:open(Name, #{}),
-                print(Table, Name, Print)
+                {ok, _} = todana_tables:open(Name, #{}),
+                print(Name, Print)
             end,
             Names
         ),
         lists:foreach(
             fun(Bytes) ->
                 Name = binary_to_atom(Bytes),
-                {ok, Table} = todana_tables:open_kept(Name),
-                print(Table, Name, Print)
+                {ok, _} = todana_tables:open_kept(Name),
+                print(Name, Print)
             end,
             todana_nif:durable_tables()
         )
@@ -279,15 +279,14 @@ await() ->
             ok
     end.
 
--spec print(reference(), atom(), fun((iodata()) -> ok)) -> ok.
-print(Table, Name, Print) ->
+-spec print(atom(), fun((iodata()) -> ok)) -> ok.
+print(Table, Print) ->
     #{codec := Codec} = todana_tables:info(Table),
-    {ok, Snapshot} = todana_nif:snapshot(Table),
-    print(Table, #{table => Name, codec => Codec}, Snapshot, Print).
+    {ok, Snapshot} = todana_nif:snapshot(todana_nif:handle(Table)),
+    print(#{table => Table, codec => Codec}, Snapshot, Print).
 
--spec print(reference(), map(), todana_nif:snapshot(),
-            fun((iodata()) -> ok)) -> ok.
-print(Table, About, Snapshot, Print) ->
+-spec print(map(), todana_nif:snapshot(), fun((iodata()) -> ok)) -> ok.
+print(About, Snapshot, Print) ->
     {More, Records} =
         case todana_nif:snapshot_records(Snapshot, ?SCAN_RECORDS) of
             dirty ->
@@ -295,14 +294,14 @@ print(Table, About, Snapshot, Print) ->
             Part ->
                 Part
         end,
-    ok = Print([line(Table, About, Record) || Record <- Records]),
+    ok = Print([line(About, Record) || Record <- Records]),
     case More of
-        more -> print(Table, About, Snapshot, Print);
+        more -> print(About, Snapshot, Print);
         done -> ok
     end.
 
--spec line(reference(), map(), todana_nif:stored()) -> iodata().
-line(Table, About, {Key, Value, Flags, ExpiresAtMs}) ->
+-spec line(map(), todana_nif:stored()) -> iodata().
+line(#{table := Table} = About, {Key, Value, Flags, ExpiresAtMs}) ->
     {_, Version, _, _, _, _} = todana_nif:get_entry(Table, Key, 1),
     [
         json:encode(About#{

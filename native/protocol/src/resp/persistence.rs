@@ -8,21 +8,12 @@ use super::encoder::Failure;
 use super::flow::Flow;
 use super::number;
 use super::request::{NOT_AN_INTEGER, SYNTAX};
-use super::state::Unfinished;
+use super::state::{Saving, Unfinished};
 use crate::{Host, Persistence, Request};
 use std::sync::Arc;
 
 /// A client that waits looks at the log again after this time.
 pub(super) const POLL_MS: u64 = 5;
-
-/// A request that waits for the log.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Saving {
-    /// Its number.
-    number: u64,
-    /// When the client stops waiting, in milliseconds since the Unix epoch; 0 for never.
-    deadline_ms: u64,
-}
 
 const IN_MEMORY: &str = "ERR there is nothing to save to: this server keeps its records in memory, \
                          and has no data_dir";

@@ -2,7 +2,6 @@
 
 use super::encoder::Encoder;
 use super::flow::Flow;
-use super::persistence::Saving;
 use super::queue::{Transaction, Watches};
 use super::tail::Tail;
 use crate::{Host, Next};
@@ -61,6 +60,15 @@ impl Unfinished {
             Unfinished::Commit { .. } => 0,
         }
     }
+}
+
+/// A request that waits for the log.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Saving {
+    /// Its number.
+    pub(super) number: u64,
+    /// When the client stops waiting, in milliseconds since the Unix epoch; 0 for never.
+    pub(super) deadline_ms: u64,
 }
 
 /// Progress of CLIENT LIST: the length of its reply is known only when all clients are described.
