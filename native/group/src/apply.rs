@@ -31,7 +31,8 @@ use crate::tables::{Directory, Tables};
 /// After this many records the clock is read.
 const CLOCK_RECORDS: u32 = 16;
 
-/// A record that is longer counts as [`CLOCK_RECORDS`].
+/// A record that is longer counts as [`CLOCK_RECORDS`], like one that may take long however short
+/// it is.
 const LONG_RECORD_BYTES: usize = 4 << 10;
 
 /// How far an entry was applied.
@@ -103,6 +104,8 @@ struct Execution<'a> {
     around: Surroundings<'a>,
     tables: &'a mut Tables,
     context: Context,
+    /// Whether the last record may have taken long.
+    took_long: bool,
 }
 
 impl State {
@@ -131,7 +134,8 @@ impl State {
         if let Some(mut running) = begun {
             let now_ms = self.log_time_ms;
             let context = Context { now_ms, value_bytes_max: running.value_bytes_max };
-            let mut execution = Execution { around, tables: &mut self.tables, context };
+            let mut execution =
+                Execution { around, tables: &mut self.tables, context, took_long: false };
             if !running.go_on(&mut execution, bytes, until) {
                 let offset = running.offset;
                 self.running = Some(running);
@@ -394,12 +398,32 @@ fn run<R: Replies>(
             Some(record) => execution.execute(record, &mut scratch, replies.reply()),
             None => None,
         };
+        if std::mem::take(&mut execution.took_long) {
+            unclocked = CLOCK_RECORDS;
+        }
         let status = done.unwrap_or_else(|| {
             count(&execution.around.counters.malformed);
             Status::Internal
         });
         replies.end_record(status);
     }
+}
+
+/// Whether a command may copy a value that is longer than the command, or visit all shards.
+#[inline]
+fn may_take_long(command: &Command<'_>) -> bool {
+    matches!(
+        command,
+        Command::Concat { .. }
+            | Command::SetRange { .. }
+            | Command::SetBit { .. }
+            | Command::Rename { .. }
+            | Command::Copy { .. }
+            | Command::Move { .. }
+            | Command::Clear { .. }
+            | Command::ClearAll { .. }
+            | Command::Swap { .. }
+    )
 }
 
 impl Execution<'_> {
@@ -411,9 +435,11 @@ impl Execution<'_> {
         scratch: &mut Scratch<'b>,
         reply: &mut R,
     ) -> Option<Status> {
+        self.took_long = !matches!(record.kind, Kind::Command | Kind::Read);
         match record.kind {
             Kind::Command | Kind::Read => {
                 let (command, rest) = Command::decode(record.body, scratch).ok()?;
+                self.took_long = may_take_long(&command);
                 if !rest.is_empty() || record.kind == Kind::Read && command.access() != Access::Read
                 {
                     return None;

@@ -138,12 +138,27 @@ fn an_entry_can_be_applied_in_slices() {
         assert_eq!(group.apply(&sealed.bytes, offset, 2, 1, slice), Applied::OutOfStep);
         assert_eq!(group.apply(&sealed.bytes, offset + 1, 1, 1, slice), Applied::OutOfStep);
     }
-    assert_eq!(slices, 3);
+    // Each may copy a long value.
+    assert_eq!(slices, 59);
     assert_eq!(harness.value(b"k").map(|value| value.len()), Some(60));
     let expected = |n: i64| (1..=20).map(|i| done(&[Call::Integer(20 * n + i)])).collect();
     let expected: Vec<_> = (0..3).map(|n| (n as u64 + 1, Seen::Applied(expected(n)))).collect();
     assert_eq!(harness.outcomes(), expected);
     assert_eq!(group.apply(&sealed.bytes, offset, 1, 1, SLICE), Applied::OutOfStep);
+}
+
+#[test]
+fn short_records_are_applied_sixteen_at_a_time() {
+    let harness = Harness::new();
+    let records: Vec<u8> = (0..50).flat_map(|_| set(0, b"k", b"x")).collect();
+    harness.submit(1, records, 50);
+    let sealed = harness.seal();
+    let (mut offset, mut slices) = (0, 0);
+    let slice = std::time::Duration::ZERO;
+    while let Applied::More(next) = harness.group.apply(&sealed.bytes, offset, 1, 1, slice) {
+        (offset, slices) = (next, slices + 1);
+    }
+    assert_eq!(slices, 3);
 }
 
 #[test]
