@@ -4,19 +4,20 @@
 %% and a busy one makes larger batches, since few are on their way at once. Ra
 %% drops commands without a word in several states, so a batch that was not
 %% applied within a second is sent again, as it is: the group applies each
-%% sequence once.
+%% sequence once. The pauses grow, because Ra may only be slow: it writes each
+%% copy to the log.
 %%
 %% The batches on their way are in a table that survives this process.
 -module(todana_batcher).
 -moduledoc false.
 -behaviour(gen_server).
 
--export([start_link/0, key/0, oldest_ms/0, in_flight_max/0]).
+-export([start_link/0, key/0, oldest_ms/0]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2]).
 
-%% `todana_log_tail' depends on it: what is behind more batches is confirmed.
 -define(IN_FLIGHT_MAX, 4).
 -define(RESEND_AFTER_MS, 1_000).
+-define(RESEND_AFTER_MS_MAX, 16_000).
 -define(RESEND_TICK_MS, 250).
 %% After this many bytes the disk is looked at, besides once a second.
 -define(BYTES_PER_CHECK, (16 bsl 20)).
@@ -30,7 +31,9 @@
     sequence :: pos_integer(),
     bytes :: binary(),
     first_sent_ms :: integer(),
-    sent_ms :: integer()
+    sent_ms :: integer(),
+    %% How long it waits to be sent again.
+    pause_ms = ?RESEND_AFTER_MS :: pos_integer()
 }).
 
 -doc "Starts the process. The table of its name exists.".
@@ -41,10 +44,6 @@ start_link() ->
 -doc "The position of the key in the table.".
 -spec key() -> pos_integer().
 key() -> #batch.sequence.
-
--doc "How many batches are on their way at once.".
--spec in_flight_max() -> pos_integer().
-in_flight_max() -> ?IN_FLIGHT_MAX.
 
 -doc "How long the oldest batch has been on its way; 0 if there is none.".
 -spec oldest_ms() -> non_neg_integer().
@@ -92,15 +91,18 @@ handle_info({ra_event, _Leader, {applied, Answers}}, State) ->
 handle_info({ra_event, _Server, {rejected, _Reason}}, State) ->
     {noreply, State};
 handle_info(todana_leader, State) ->
-    _ = [send(Batch) || Batch <- batches()],
+    _ = [
+        send(Batch#batch{pause_ms = ?RESEND_AFTER_MS})
+     || Batch <- batches()
+    ],
     {noreply, fill(State)};
 handle_info(resend, State) ->
     _ = erlang:send_after(?RESEND_TICK_MS, self(), resend),
-    Due = now_ms() - ?RESEND_AFTER_MS,
+    NowMs = now_ms(),
     _ = [
-        send(Batch)
-     || #batch{sent_ms = SentMs} = Batch <- batches(),
-        SentMs =< Due
+        send(Batch#batch{pause_ms = min(PauseMs * 2, ?RESEND_AFTER_MS_MAX)})
+     || #batch{sent_ms = SentMs, pause_ms = PauseMs} = Batch <- batches(),
+        SentMs + PauseMs =< NowMs
     ],
     {noreply, fill(State)};
 handle_info(_Message, State) ->
