@@ -12,6 +12,8 @@
 -export([log_room/2]).
 
 -define(POLL_MS, 10).
+%% A snapshot that was asked for begins within this time, or Ra has ignored it.
+-define(BEGINS_WITHIN_MS, 15_000).
 
 -doc "Makes the table, which belongs to the caller.".
 -spec new() -> ok.
@@ -77,15 +79,28 @@ attempted(Result) ->
 -spec attempts() -> non_neg_integer().
 attempts() -> kept(snapshots, 0).
 
--doc "Waits for the end of an attempt after these; returns its result.".
+-doc """
+Waits for the end of an attempt after these; returns its result. `{error,
+ignored}` if none is going on for a while.
+""".
 -spec await_attempt(non_neg_integer(), timeout()) -> ok | {error, term()}.
 await_attempt(Before, TimeoutMs) ->
-    case attempts() of
-        Before when TimeoutMs =< 0 ->
+    await_attempt(Before, TimeoutMs, ?BEGINS_WITHIN_MS).
+
+-spec await_attempt(non_neg_integer(), timeout(), timeout()) ->
+    ok | {error, term()}.
+await_attempt(Before, TimeoutMs, BeginsMs) ->
+    case {attempts(), kept(snapshot_in_progress, false)} of
+        {Before, _} when TimeoutMs =< 0 ->
             {error, timeout};
-        Before ->
+        {Before, false} when BeginsMs =< 0 ->
+            {error, ignored};
+        {Before, false} ->
             timer:sleep(?POLL_MS),
-            await_attempt(Before, less(TimeoutMs));
+            await_attempt(Before, less(TimeoutMs), less(BeginsMs));
+        {Before, _Index} ->
+            timer:sleep(?POLL_MS),
+            await_attempt(Before, less(TimeoutMs), ?BEGINS_WITHIN_MS);
         _ ->
             kept(last_attempt, ok)
     end.

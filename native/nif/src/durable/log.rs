@@ -88,6 +88,8 @@ fn group_close() -> Atom {
     drop(running);
     if let Some(running) = ended {
         running.group.set_gate(Gate::Closed, "the application was stopped");
+        // Nobody applies them here any more.
+        running.group.forget_all();
     }
     atoms::ok()
 }

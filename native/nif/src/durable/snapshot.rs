@@ -2,7 +2,8 @@
 //!
 //! The handle of a snapshot is taken while the log is applied, and waits until a worker process
 //! writes it, a slice per call. Ra may never ask for it: a handle that nobody asks for is dropped
-//! by `group_tick` or replaced by the next one.
+//! by `group_tick`. Until then no other one takes its place, since Ra writes the first of several
+//! that are taken in a row and ignores the rest.
 
 use super::running::{Slot, Writing, begin_load, the_group, with};
 use crate::{atoms, disk};
@@ -10,6 +11,7 @@ use rustler::types::atom::Atom;
 use rustler::{Binary, Encoder, Env, NifResult, Term};
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::OpenOptionsExt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::time::Instant;
 use todana_group::{Damage, SnapshotError, SnapshotFile};
@@ -56,13 +58,11 @@ fn verdict<T>(env: Env<'_>, result: Result<T, SnapshotError>) -> Term<'_> {
 #[rustler::nif(schedule = "DirtyCpu")]
 fn group_snapshot(index: u64) -> NifResult<Atom> {
     let group = the_group()?;
-    let dropped = with(|running| match running.snapshot {
-        // It will be complete, and then the next one is due.
-        Slot::Busy { .. } | Slot::Written { .. } => None,
-        _ => Some(std::mem::replace(&mut running.snapshot, Slot::None)),
-    })?;
-    let Some(dropped) = dropped else { return Ok(atoms::busy()) };
-    drop(dropped);
+    // Otherwise it will be complete, and then the next one is due.
+    let is_free = with(|running| matches!(running.snapshot, Slot::None))?;
+    if !is_free {
+        return Ok(atoms::busy());
+    }
     let Some(source) = group.begin_snapshot(index) else { return Ok(atoms::busy()) };
     let taken = Slot::Taken { index, source: Box::new(source), at: Instant::now() };
     with(|running| running.snapshot = taken)?;
@@ -90,10 +90,13 @@ fn group_snapshot_write<'a>(
         Some(Slot::Written { writing, .. }) => Ok(writing),
         _ => return Ok((atoms::error(), "its handle is gone").encode(env)),
     };
-    let written = writing.and_then(|mut writing| {
+    // After a panic the handle would count as being written for ever.
+    let written = catch_unwind(AssertUnwindSafe(|| {
+        let mut writing = writing?;
         let complete = writing.source.write_slice(&mut writing.file, bytes)?;
         Ok((writing, complete))
-    });
+    }));
+    let written = written.unwrap_or_else(|_| Err(std::io::Error::other("a bug of Todana")));
     let (rest, answer) = match written {
         Ok((writing, false)) => {
             let rest = Slot::Written { index, writing, at: Instant::now() };
@@ -104,12 +107,13 @@ fn group_snapshot_write<'a>(
         }
         Err(error) => (Slot::None, (atoms::error(), error.to_string()).encode(env)),
     };
-    with(|running| {
-        // A load may have begun meanwhile.
-        if matches!(running.snapshot, Slot::Busy { index: own } if own == index) {
-            running.snapshot = rest;
-        }
+    let dropped = with(|running| match running.snapshot {
+        Slot::Busy { index: own } if own == index => std::mem::replace(&mut running.snapshot, rest),
+        // A load has begun meanwhile.
+        _ => rest,
     })?;
+    // Outside the lock: it frees what the log has changed meanwhile.
+    drop(dropped);
     Ok(answer)
 }
 
