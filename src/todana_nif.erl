@@ -350,7 +350,8 @@ open_durable(_, _) -> erlang:nif_error(not_loaded).
 -spec durable_withdraw(pos_integer()) -> not_executed | unknown | answered.
 durable_withdraw(_) -> erlang:nif_error(not_loaded).
 
--spec persistence_attach(pid()) -> ok.
+-spec persistence_attach(pid()) ->
+    {Done :: non_neg_integer(), Last :: non_neg_integer()}.
 persistence_attach(_) -> erlang:nif_error(not_loaded).
 
 -spec persistence_note(#{atom() => binary() | boolean() | integer() | none}) ->

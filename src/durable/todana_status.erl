@@ -18,6 +18,8 @@
 %% Longest path of a socket on every supported system.
 -define(PATH_BYTES_MAX, 100).
 
+-type request() :: snapshot | waited_snapshot | sync.
+
 -record(state, {
     data_dir :: file:filename(),
     %% The highest request such that it and all before it are done.
@@ -77,30 +79,46 @@ receive_all(Socket, Parts) ->
 init([]) ->
     _ = process_flag(trap_exit, true),
     #{data_dir := DataDir} = todana_data_dir:opened(),
-    ok = todana_nif:persistence_attach(self()),
+    {Done, Last} = todana_nif:persistence_attach(self()),
     ok = listen(DataDir),
     self() ! tick,
-    {ok, #state{data_dir = DataDir}}.
+    Lost = lists:seq(Done + 1, Last),
+    ok = make_good(Lost),
+    {ok, #state{
+        data_dir = DataDir, done = Done, waiting = Lost, last_request = Last
+    }}.
+
+%% Nobody knows what a predecessor was asked for that was killed meanwhile.
+-spec make_good([pos_integer()]) -> ok.
+make_good([]) ->
+    ok;
+make_good(Lost) ->
+    begin_work([waited_snapshot, sync], Lost).
+
+-spec begin_work([request()], [pos_integer()]) -> ok.
+begin_work(Requests, Numbers) ->
+    Keeper = self(),
+    _ = spawn(fun() ->
+        ok = lists:foreach(fun carry_out/1, Requests),
+        gen_server:cast(Keeper, {done, Numbers})
+    end),
+    ok.
 
 -spec handle_call(term(), gen_server:from(), #state{}) ->
     {reply, ok, #state{}}.
 handle_call(_Request, _From, State) ->
     {reply, ok, State}.
 
--spec handle_cast({done, pos_integer()}, #state{}) -> {noreply, #state{}}.
-handle_cast({done, Number}, #state{waiting = Waiting} = State) ->
-    {noreply, note(State#state{waiting = lists:delete(Number, Waiting)})}.
+-spec handle_cast({done, [pos_integer()]}, #state{}) -> {noreply, #state{}}.
+handle_cast({done, Numbers}, #state{waiting = Waiting} = State) ->
+    {noreply, note(State#state{waiting = Waiting -- Numbers})}.
 
 -spec handle_info(term(), #state{}) -> {noreply, #state{}}.
 handle_info(tick, State) ->
     _ = erlang:send_after(?TICK_MS, self(), tick),
     {noreply, note(State)};
 handle_info({todana_keeper, Request, Number}, State) ->
-    Keeper = self(),
-    _ = spawn(fun() ->
-        ok = carry_out(Request),
-        gen_server:cast(Keeper, {done, Number})
-    end),
+    ok = begin_work([Request], [Number]),
     Waiting = [Number | State#state.waiting],
     {noreply, State#state{waiting = Waiting, last_request = Number}};
 handle_info(_Message, State) ->
@@ -111,7 +129,7 @@ terminate(_Reason, #state{data_dir = DataDir}) ->
     _ = file:delete(filename:join(DataDir, ?SOCKET)),
     ok.
 
--spec carry_out(snapshot | waited_snapshot | sync) -> ok.
+-spec carry_out(request()) -> ok.
 carry_out(snapshot) ->
     log(todana_group:snapshot());
 carry_out(waited_snapshot) ->

@@ -5,18 +5,20 @@ use parking_lot::Mutex;
 use rustler::types::atom::Atom;
 use rustler::{Env, LocalPid, NifResult, Term};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use todana_group::{Gate, Submit};
 use todana_protocol::{Keeper, Persistence, Request};
 
 /// What the process noted last.
 static NOTED: Mutex<Option<Arc<Persistence>>> = Mutex::new(None);
 
-/// The process that receives requests.
-static KEEPER: Mutex<Option<LocalPid>> = Mutex::new(None);
+static REQUESTS: Mutex<Requests> = Mutex::new(Requests { keeper: None, last: 0 });
 
-/// The number of the last request.
-static REQUESTS: AtomicU64 = AtomicU64::new(0);
+struct Requests {
+    /// The process that receives them.
+    keeper: Option<LocalPid>,
+    /// The number of the last one.
+    last: u64,
+}
 
 #[derive(Debug)]
 struct NodeKeeper;
@@ -38,14 +40,16 @@ impl Keeper for NodeKeeper {
     }
 
     fn request(&self, request: Request) -> u64 {
-        let number = REQUESTS.fetch_add(1, Relaxed) + 1;
         let word = match request {
             Request::Snapshot => atoms::snapshot(),
             Request::WaitedSnapshot => atoms::waited_snapshot(),
             Request::Sync => atoms::sync(),
         };
-        let keeper = *KEEPER.lock();
-        if let Some(keeper) = keeper {
+        let mut requests = REQUESTS.lock();
+        requests.last += 1;
+        let number = requests.last;
+        if let Some(keeper) = requests.keeper {
+            // With the lock, so that requests arrive in the order of their numbers.
             erts::send(keeper, |env| {
                 let number = erts::make_u64(env, number);
                 erts::tuple(env, &[atoms::todana_keeper().as_c_arg(), word.as_c_arg(), number])
@@ -55,11 +59,15 @@ impl Keeper for NodeKeeper {
     }
 }
 
-/// `persistence_attach(Pid) -> ok`: this process receives `{todana_keeper, Request, Number}`.
+/// `persistence_attach(Pid) -> {Done, Last}`: this process receives `{todana_keeper, Request,
+/// Number}`, with numbers above `Last`, in their order. The requests between the two numbers were
+/// received by a process that has not noted that they are done.
 #[rustler::nif]
-fn persistence_attach(keeper: LocalPid) -> Atom {
-    *KEEPER.lock() = Some(keeper);
-    atoms::ok()
+fn persistence_attach(keeper: LocalPid) -> (u64, u64) {
+    let mut requests = REQUESTS.lock();
+    requests.keeper = Some(keeper);
+    let done = NOTED.lock().as_ref().map_or(0, |noted| noted.done);
+    (done, requests.last)
 }
 
 /// `persistence_note(Figures) -> ok`: what clients see from now on.
