@@ -13,6 +13,7 @@
     killed_processes_lose_and_double_nothing/1,
     a_log_that_fails_often_is_started_again/1,
     reads_go_on_without_the_log/1,
+    a_torn_end_is_cut_off/1,
     a_damaged_log_is_reported/1,
     a_lost_table_of_names_is_made_again/1,
     a_lost_configuration_is_reported/1,
@@ -22,16 +23,17 @@
     records_come_from_snapshot_and_log/1,
     a_snapshot_that_cannot_be_read_is_kept/1,
     a_damaged_record_stops_the_start/1,
-    a_torn_write_is_cut_off/1,
-    a_damaged_log_is_repaired_on_request/1,
     a_damaged_snapshot_is_moved_aside/1,
     a_lost_snapshot_is_not_an_empty_start/1,
     an_unfinished_snapshot_is_ignored/1,
+    of_snapshots_asked_for_at_once_one_is_written/1,
+    a_slow_log_is_not_flooded_with_copies/1,
+    a_value_is_no_longer_than_the_log_allows/1,
     foreign_directories_are_refused/1
 ]).
 %% Called in the peer node
--export([start/2, await/1, add/2, set/2, value/1, is_value/2, load/2, kill/2,
-         refuse/2, kill_names/1]).
+-export([start/2, await/1, add/2, set/2, value/1, load/2, kill/2, refuse/2,
+         kill_names/1, snapshots_at_once/1, pause/1, put_zeros/1]).
 
 all() ->
     [
@@ -41,6 +43,7 @@ all() ->
         killed_processes_lose_and_double_nothing,
         a_log_that_fails_often_is_started_again,
         reads_go_on_without_the_log,
+        a_torn_end_is_cut_off,
         a_damaged_log_is_reported,
         a_lost_table_of_names_is_made_again,
         a_lost_configuration_is_reported,
@@ -50,11 +53,12 @@ all() ->
         records_come_from_snapshot_and_log,
         a_snapshot_that_cannot_be_read_is_kept,
         a_damaged_record_stops_the_start,
-        a_torn_write_is_cut_off,
-        a_damaged_log_is_repaired_on_request,
         a_damaged_snapshot_is_moved_aside,
         a_lost_snapshot_is_not_an_empty_start,
         an_unfinished_snapshot_is_ignored,
+        of_snapshots_asked_for_at_once_one_is_written,
+        a_slow_log_is_not_flooded_with_copies,
+        a_value_is_no_longer_than_the_log_allows,
         foreign_directories_are_refused
     ].
 
@@ -134,13 +138,28 @@ a_log_that_fails_often_is_started_again(Config) ->
     ?assertEqual(5, call(Peer, add, [<<"n">>, 2])),
     peer:stop(Peer).
 
+%% A power failure has kept one sector of the last writes from the disk.
+a_torn_end_is_cut_off(Config) ->
+    {File, At} = stop_with_long_values(Config),
+    Sector = (At div 512 + 1) * 512,
+    write_at(File, Sector, <<0:512/unit:8>>),
+    Again = start_peer(Config, #{}),
+    ?assertEqual(5, call(Again, value, [<<"n">>])),
+    ?assertMatch([_], filelib:wildcard(in_directory(Config,
+        "always/*/damaged/*.wal"))),
+    6 = call(Again, add, [<<"n">>, 1]),
+    kill_9(Again),
+    Last = start_peer(Config, #{}),
+    ?assertEqual(6, call(Last, value, [<<"n">>])),
+    peer:stop(Last).
+
 %% A defect of the disk is not taken for one.
 a_damaged_log_is_reported(Config) ->
     {File, At} = stop_with_long_values(Config),
     write_at(File, At + 500, <<"w">>),
     Broken = start_peer(Config, #{}, failed),
     #{reason := Reason} = peer:call(Broken, todana_group, info, []),
-    ?assertMatch([_ | _], string:find(Reason, "not by a power failure")),
+    ?assertMatch([_ | _], string:find(Reason, "is damaged, and it is not")),
     kill_9(Broken),
     write_at(File, At + 500, <<"v">>),
     Again = start_peer(Config, #{}),
@@ -278,65 +297,6 @@ a_damaged_record_stops_the_start(Config) ->
     ?assertEqual(Sum, call(Broken, value, [<<"n">>])),
     peer:stop(Broken).
 
-%% The power failed: of the last write to the log, one record has a hole.
-a_torn_write_is_cut_off(Config) ->
-    File = stop_with_log(Config, always),
-    lose_a_sector_of(File, <<"8">>),
-    {ok, Torn} = file:read_file(File),
-    Again = start_peer(Config, #{}),
-    ?assertEqual([true || _ <- lists:seq(1, 7)] ++ [false, false, false],
-                 [is_there(Again, N) || N <- lists:seq(1, 10)]),
-    [Kept] = filelib:wildcard(in_directory(Config, "always/*/damaged/*")),
-    {ok, Rest} = file:read_file(Kept),
-    ?assertMatch({_, _}, binary:match(Torn, Rest)),
-    1 = call(Again, add, [<<"n">>, 1]),
-    kill_9(Again),
-    Third = start_peer(Config, #{}),
-    ?assertEqual(1, call(Third, value, [<<"n">>])),
-    peer:stop(Third),
-    torn_with_everysec(Config).
-
-%% More may be torn, and the next start may be with another durability.
-torn_with_everysec(Config) ->
-    ok = file:del_dir_r(directory(Config)),
-    lose_a_sector_of(stop_with_log(Config, everysec), <<"3">>),
-    Again = start_peer(Config, #{}),
-    ?assertEqual([true, true] ++ [false || _ <- lists:seq(3, 10)],
-                 [is_there(Again, N) || N <- lists:seq(1, 10)]),
-    peer:stop(Again).
-
-a_damaged_log_is_repaired_on_request(Config) ->
-    File = stop_with_log(Config, always),
-    lose_a_sector_of(File, <<"5">>),
-    {ok, Damaged} = file:read_file(File),
-    Broken = start_peer(Config, #{}, failed),
-    #{reason := Reason} = peer:call(Broken, todana_group, info, []),
-    [
-        ?assertMatch([_ | _], string:find(Reason, Part))
-     || Part <- [File, "byte", "todana repair"]
-    ],
-    ?assertEqual({ok, Damaged}, file:read_file(File)),
-    Directory = directory(Config),
-    {ok, Other, _} = peer(),
-    Repair = fun() ->
-        peer:call(Other, todana_offline, repair, [Directory])
-    end,
-    {error, InUse} = Repair(),
-    ?assertMatch([_ | _], string:find(InUse, "in use")),
-    kill_9(Broken),
-    {ok, Text} = Repair(),
-    Said = lists:flatten(Text),
-    ?assertMatch([_ | _], string:find(Said, "confirmed writes")),
-    ?assertEqual({ok, "No entry of the log is damaged.\n"}, Repair()),
-    peer:stop(Other),
-    [Kept] = filelib:wildcard(in_directory(Config, "always/*/damaged/*")),
-    ?assertEqual({ok, Damaged}, file:read_file(Kept)),
-    Again = start_peer(Config, #{}),
-    ?assertEqual([true || _ <- lists:seq(1, 4)] ++
-                     [false || _ <- lists:seq(5, 10)],
-                 [is_there(Again, N) || N <- lists:seq(1, 10)]),
-    peer:stop(Again).
-
 a_damaged_snapshot_is_moved_aside(Config) ->
     Sum = stop_with_snapshot(Config),
     [File] = snapshots(Config),
@@ -386,29 +346,6 @@ an_unfinished_snapshot_is_ignored(Config) ->
     ?assertNot(filelib:is_file(Unfinished)),
     peer:stop(Again).
 
-%% The file of a log with ten entries of a value each.
-stop_with_log(Config, Durability) ->
-    Peer = start_peer(Config, #{durability => Durability}),
-    [
-        ok = call(Peer, set, [integer_to_binary(N), long_value(N)])
-     || N <- lists:seq(1, 10)
-    ],
-    kill_9(Peer),
-    Pattern = in_directory(Config, atom_to_list(Durability) ++ "/*.wal"),
-    lists:last(lists:sort(filelib:wildcard(Pattern))).
-
-long_value(N) -> binary:copy(<<"<", (integer_to_binary(N))/binary, ">">>, 500).
-
-is_there(Peer, N) ->
-    call(Peer, is_value, [integer_to_binary(N), long_value(N)]).
-
-lose_a_sector_of(File, Digits) ->
-    {ok, Bytes} = file:read_file(File),
-    {At, _} = binary:match(Bytes, <<"<", Digits/binary, "><">>),
-    Sector = (At div 512 + 1) * 512,
-    <<Before:Sector/binary, _:512/binary, After/binary>> = Bytes,
-    ok = file:write_file(File, [Before, <<0:512/unit:8>>, After]).
-
 foreign_directories_are_refused(Config) ->
     Directory = directory(Config),
     ok = filelib:ensure_path(Directory),
@@ -432,6 +369,35 @@ foreign_directories_are_refused(Config) ->
         ?assertMatch([_ | _], string:find(Refused(File, Text), Words))
      || {File, Text, Words} <- Cases
     ],
+    peer:stop(Peer).
+
+%% Ra writes the first one and ignores the others, so the first one's handle
+%% must not make room for theirs.
+of_snapshots_asked_for_at_once_one_is_written(Config) ->
+    Peer = start_peer(Config, #{}),
+    Sum = call(Peer, load, [4, 20]),
+    ?assertEqual(ok, call(Peer, snapshots_at_once, [3])),
+    ?assertMatch([_], snapshots(Config)),
+    kill_9(Peer),
+    Again = start_peer(Config, #{}),
+    ?assertEqual(Sum, call(Again, value, [<<"n">>])),
+    peer:stop(Again).
+
+%% Each copy of a batch is written to the log, which makes a slow one slower:
+%% copies are sent after 1 s, 3 s, 7 s and so on.
+a_slow_log_is_not_flooded_with_copies(Config) ->
+    Peer = start_peer(Config, #{}),
+    1 = call(Peer, add, [<<"n">>, 1]),
+    {Value, Copies, PausedMs} = call(Peer, pause, [5_000]),
+    ct:pal("~b copies in ~b ms", [Copies, PausedMs]),
+    ?assertEqual(2, Value),
+    ?assert(1 bsl Copies =< PausedMs div 1_000 + 1),
+    peer:stop(Peer).
+
+a_value_is_no_longer_than_the_log_allows(Config) ->
+    Peer = start_peer(Config, #{durable_value_bytes_max => "1mb"}),
+    ?assertEqual(ok, call(Peer, put_zeros, [1 bsl 20])),
+    ?assertEqual(badarg, call(Peer, put_zeros, [(1 bsl 20) + 1])),
     peer:stop(Peer).
 
 %% ---------------------------------------------------------- in this node ---
@@ -552,14 +518,42 @@ value(Key) ->
     {ok, Digits} = todana:get(db0, Key),
     binary_to_integer(Digits).
 
-is_value(Key, Value) ->
-    case todana:get(db0, Key) of
-        {ok, Value} -> true;
-        error -> false
-    end.
-
 set(Key, Value) ->
     todana:put(db0, Key, Value).
+
+put_zeros(Bytes) ->
+    try
+        todana:put(db0, <<"zeros">>, <<0:Bytes/unit:8>>)
+    catch
+        error:Reason -> Reason
+    end.
+
+%% All of them wait in the server's mailbox while it is suspended.
+snapshots_at_once(Number) ->
+    Before = todana_group_notes:attempts(),
+    Server = whereis(todana_0),
+    true = erlang:suspend_process(Server),
+    _ = [ok = todana_group:snapshot() || _ <- lists:seq(1, Number)],
+    true = erlang:resume_process(Server),
+    todana_group_notes:await_attempt(Before, 60_000).
+
+%% Adds to the counter while the server is suspended for some time.
+pause(Ms) ->
+    #{duplicates := Before} = todana_nif:group_info(),
+    Begin = erlang:monotonic_time(millisecond),
+    Server = whereis(todana_0),
+    true = erlang:suspend_process(Server),
+    {Writer, Monitor} = spawn_monitor(fun() -> exit(add(<<"n">>, 1)) end),
+    timer:sleep(Ms),
+    true = erlang:resume_process(Server),
+    Value = receive
+        {'DOWN', Monitor, process, Writer, Number} -> Number
+    end,
+    PausedMs = erlang:monotonic_time(millisecond) - Begin,
+    %% After all copies.
+    ok = todana_ra:command(ping, 60_000),
+    #{duplicates := After} = todana_nif:group_info(),
+    {Value, After - Before, PausedMs}.
 
 %% The sum of what was acknowledged.
 load(Writers, Writes) ->

@@ -6,11 +6,11 @@
 -module(todana_ra_files).
 -moduledoc false.
 
--export([prepare/2, forget_applied/2]).
+-export([prepare/2]).
 
 -doc "Makes the files usable for Ra, or says which one is not.".
 -spec prepare(ra:server_id(), todana_data_dir:opened()) ->
-    ok | {error, todana_log_tail:problem()}.
+    ok | {error, {unusable, file:filename(), iodata()}}.
 prepare(_Server, #{has_group := false, class_dir := Directory}) ->
     %% What a first start has left that did not get so far as to have a group:
     %% files that a power failure may have left empty, and no records.
@@ -20,15 +20,11 @@ prepare(_Server, #{has_group := false, class_dir := Directory}) ->
         {error, Reason} ->
             {error, {unusable, Directory, file:format_error(Reason)}}
     end;
-prepare({Name, _Node}, Opened) ->
-    #{class_dir := Directory, uid := UId, durability := Durability} = Opened,
+prepare({Name, _Node}, #{class_dir := Directory, uid := UId}) ->
     Config = filename:join([Directory, UId, "config"]),
     case todana_data_dir:read_terms(Config) of
         {ok, [#{uid := UId}]} ->
-            maybe
-                ok ?= todana_log_tail:mend(Directory, UId, Durability),
-                ensure_rows(Directory, Name, UId)
-            end;
+            ensure_rows(Directory, Name, UId);
         {ok, _} ->
             {error, {unusable, Config, "is not that of this group"}};
         {error, Reason} ->
@@ -51,29 +47,6 @@ ensure_rows(Directory, Name, UId) ->
             fun(Row) -> is_integer(element(2, Row)) end,
             {UId, later_term(Directory, UId), undefined, 0}
         )
-    end.
-
--doc """
-Lets Ra find out again how much of the log is confirmed, since the log has got
-shorter. It would confirm new entries at once up to where the old log went.
-""".
--spec forget_applied(file:filename(), binary()) ->
-    ok | {error, {unusable, file:filename(), iodata()}}.
-forget_applied(Directory, UId) ->
-    File = filename:join(Directory, "meta.dets"),
-    Table = make_ref(),
-    case dets:open_file(Table, [{file, File}, {repair, true}]) of
-        {ok, Table} ->
-            Result = case dets:lookup(Table, UId) of
-                [{UId, Term, Vote, _}] ->
-                    dets:insert(Table, {UId, Term, Vote, 0});
-                _ ->
-                    ok
-            end,
-            result(File, [Result, dets:close(Table)]);
-        %% `prepare' makes it again.
-        {error, _} ->
-            ok
     end.
 
 %% A term that is later than each of the log: the names of snapshots are
@@ -103,7 +76,13 @@ ensure_row(File, IsRight, Row) ->
                     [Found] -> IsRight(Found) orelse dets:insert(Table, Row);
                     _ -> dets:insert(Table, Row)
                 end,
-            result(File, [Result, dets:close(Table)]);
+            Closed = dets:close(Table),
+            case [Reason || {error, Reason} <- [Result, Closed]] of
+                [] ->
+                    ok;
+                [Reason | _] ->
+                    {error, {unusable, File, io_lib:format("~tp", [Reason])}}
+            end;
         {error, {file_error, _, Reason}} ->
             {error, {unusable, File, file:format_error(Reason)}};
         {error, _} ->
@@ -113,13 +92,4 @@ ensure_row(File, IsRight, Row) ->
                 {error, Reason} ->
                     {error, {unusable, File, file:format_error(Reason)}}
             end
-    end.
-
--spec result(file:filename(), [term()]) ->
-    ok | {error, {unusable, file:filename(), iodata()}}.
-result(File, Results) ->
-    case [Reason || {error, Reason} <- Results] of
-        [] -> ok;
-        [Reason | _] ->
-            {error, {unusable, File, io_lib:format("~tp", [Reason])}}
     end.

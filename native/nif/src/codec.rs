@@ -235,13 +235,13 @@ pub(crate) unsafe fn value<'a>(
             }
             match erts::binary(env, term) {
                 Some(bytes) => bytes,
-                None => flat_value(env, term, store.value_bytes_max, argument)?,
+                None => flat_value(env, term, store.value_bytes_max(), argument)?,
             }
         } else {
             encode(env, term, buffer, Use::Value)?
         }
     };
-    if bytes.len() > store.value_bytes_max {
+    if bytes.len() > store.value_bytes_max() {
         return Err(Misuse::Argument(argument, atoms::value_too_long()));
     }
     if bytes.len() > DIRTY_BYTES && form & ON_DIRTY == 0 {

@@ -1,6 +1,7 @@
 //! A table as the Erlang side sees it: a name, a codec, defaults, and the native table or database
 //! behind it.
 
+use crate::durable;
 use crate::erts::{Raw, ResourceRef, ResourceType};
 use crate::subscription::Subscription;
 use parking_lot::Mutex;
@@ -11,8 +12,14 @@ use todana_command::{
     Command, Context, Databases, Expires, KeyState, Place, Reply, Transaction, Uncommitted,
     VALUE_BYTES_MAX,
 };
-use todana_group::NamedTable;
+use todana_group::{NamedTable, Submit};
 use todana_table::{Entry, Limits, Observer, Options, Table, TooManyObservers};
+
+#[cold]
+#[inline(never)]
+fn durable_value_bytes_max() -> usize {
+    durable::group().map_or(VALUE_BYTES_MAX, |group| group.value_bytes_max())
+}
 
 /// Resources for handles of tables.
 pub(crate) static HANDLE: ResourceType<Arc<Store>> = ResourceType::new(c"todana_table");
@@ -43,7 +50,6 @@ pub(crate) struct Store {
     pub(crate) options: Options,
     /// The present limits: those of the options, until they are changed.
     limits: Mutex<Limits>,
-    pub(crate) value_bytes_max: usize,
     backing: Backing,
     closed: AtomicBool,
     subscriptions: Mutex<Vec<ResourceRef<Subscription>>>,
@@ -112,7 +118,6 @@ impl Store {
             ttl_ms: AtomicU64::new(ttl_ms.unwrap_or(0)),
             limits: Mutex::new(options.limits),
             options,
-            value_bytes_max: VALUE_BYTES_MAX,
             backing,
             closed: AtomicBool::new(false),
             subscriptions: Mutex::default(),
@@ -139,6 +144,12 @@ impl Store {
     /// Whether it is a named table of the log.
     pub(crate) fn is_named(&self) -> bool {
         matches!(self.backing, Backing::Named(_))
+    }
+
+    /// The longest value, in bytes.
+    #[inline]
+    pub(crate) fn value_bytes_max(&self) -> usize {
+        if self.durable { durable_value_bytes_max() } else { VALUE_BYTES_MAX }
     }
 
     /// What names it in records of the log.
@@ -243,7 +254,7 @@ impl Store {
 
     #[inline]
     fn execute_at<R: Reply>(&self, now_ms: u64, command: &Command<'_>, reply: &mut R) {
-        let context = Context { now_ms, value_bytes_max: self.value_bytes_max };
+        let context = Context { now_ms, value_bytes_max: self.value_bytes_max() };
         match &self.backing {
             Backing::Own(table) => todana_command::execute_on(table, command, context, reply),
             // Only reads; `submit` records the writes.
