@@ -55,6 +55,7 @@ test-erlang: build ## EUnit and Common Test, with PropEr
 
 test-clients: build deps ## real Redis and memcached clients against a server
 	@tools/python -m pytest test/clients
+	@tools/python -m pytest test/clients --durable
 
 test-hostile: build deps ## broken, slow and greedy clients against a server
 	@tools/python -m pytest test/hostile

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import re
 import shutil
 import tempfile
 from pathlib import Path
@@ -76,13 +77,8 @@ def durable_flags(config) -> list:
 
 
 def recovered(server):
-    """The server, once its durable databases are open; a server that demands a password is not asked."""
-    def is_open():
-        with wire.Resp(server.resp) as connection:
-            answer = connection.call("EXISTS", "no such key")
-            return not (isinstance(answer, wire.Error) and answer.text.startswith("LOADING"))
-
-    assert not server.resp or wire.wait_until(is_open), server.output()
+    """The server, once its durable databases are open."""
+    server.processes[0].wait_for_line(re.compile("the durable databases are open"), served.READY_TIMEOUT_S)
     return server
 
 

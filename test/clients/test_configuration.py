@@ -53,6 +53,7 @@ def settings(text):
     return found
 
 
+@pytest.mark.memory_only
 def test_ready_line_names_the_listeners(start_server):
     """Port 0 selects any free port, which the line reports."""
     server = start_server()

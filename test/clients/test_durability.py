@@ -38,6 +38,7 @@ def call_when_loaded(resp, *words):
             return reply
 
 
+@pytest.mark.memory_only
 def test_a_killed_node_has_its_records(start_server, tmp_path):
     """The ready line names mode and directory; kill -9 loses nothing; the tools report on the files."""
     directory = tmp_path / "data"
@@ -68,6 +69,7 @@ def test_a_killed_node_has_its_records(start_server, tmp_path):
     assert {(line["table"], line["key"], line["value"]) for line in lines} == {("db0", "k", "v"), ("db0", "n", "2")}
 
 
+@pytest.mark.memory_only
 def test_everysec(start_server, tmp_path):
     """WAITAOF waits for the disk."""
     server = start_server("--data-dir", tmp_path / "data", "--durability", "everysec")

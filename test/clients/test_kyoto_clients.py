@@ -186,6 +186,7 @@ def test_ukt_as_a_dict(kt):
     assert kt.pop("c") == "3" and len(kt) == 0
 
 
+@pytest.mark.memory_only
 def test_ukt_server(kt, empty):
     """Statistics and the like."""
     kt.set("a", "1")

@@ -28,6 +28,7 @@ def only_the_real_program(request):
 @pytest.mark.parametrize(
     "identifier, number", [("", 0), ("0", 0), ("1", 1), ("06", 6), ("2x", 2), (":", 0), ("*", 2), ("-", 3), ("+", 4), ("%", 6)]
 )
+@pytest.mark.memory_only
 def test_databases_are_named_by_number_or_name(kyoto, identifier, number):
     """If two databases have the same name, the last one counts; parameters are not part of a name."""
     assert kyoto.call("set", DB=identifier, key="k", value="v") == ok()
@@ -57,6 +58,7 @@ def named(request):
     "identifier, number, kind",
     [("a.kcs", 0, 24), ("c.kcc", 2, 32), ("d.kcph", 3, 16), ("e.kcpt", 4, 17), ("f", 5, 33), ("%", 7, 33), (":", 8, 24), ("b.kcg", 9, 33)],
 )
+@pytest.mark.memory_only
 def test_suffixes_and_types(named, identifier, number, kind):
     """The last part of the path selects the kind."""
     with Kyoto(named.kyoto) as kyoto:
@@ -114,6 +116,7 @@ def test_seventeen_databases():
     assert_refused(run("start", *["%"] * 17), "16")
 
 
+@pytest.mark.memory_only
 def test_one_database_by_default(start_server):
     """The default is `:`; RESP has sixteen databases all the same."""
     server = start_server()
@@ -137,6 +140,7 @@ def test_unknown_parameters_are_logged_once(start_server):
 
 
 @pytest.mark.parametrize("name", ["*#capcnt=100", ":#ktcapcnt=100", "%#ktcapcnt=100"])
+@pytest.mark.memory_only
 def test_a_database_has_a_limit_of_records(start_server, name):
     """Further records evict others; status returns the limit."""
     server = start_server(databases=(name, ":"))

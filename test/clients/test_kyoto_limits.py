@@ -114,6 +114,7 @@ def test_values_that_are_too_long(low, procedure):
     assert low.count() == 0
 
 
+@pytest.mark.memory_only
 def test_values_that_grow_too_long(low):
     """An append beyond the limit fails."""
     low.call("set", key="k", value=b"x" * (VALUE_MAX - 1))

@@ -111,6 +111,7 @@ def test_other_methods(kyoto, method):
         ("/k%3Fx", 0, b"k?x"), ("/1x/k", 1, b"k"),
     ],
 )
+@pytest.mark.memory_only
 def test_paths(kyoto, target, database, key):
     """Database and key are URL-encoded; one additional slash is skipped."""
     assert kyoto.ask("PUT", target, body=b"v").status == 201

@@ -51,6 +51,7 @@ def test_echo(kyoto):
     assert kyoto.call("echo", {b"\0\xff": BINARY}, DB=0, a="", key="k") == ok({b"\0\xff": BINARY}, DB=0, a="", key="k")
 
 
+@pytest.mark.memory_only
 def test_report(kyoto, empty):
     """Statistics of the server."""
     kyoto.call("set", key="a", value="b")
@@ -84,6 +85,7 @@ def test_report_counts_operations(kyoto):
     }
 
 
+@pytest.mark.memory_only
 def test_status(kyoto, any_database):
     """Statistics of a database."""
     kyoto.call("set", DB=any_database, key="a", value="b")

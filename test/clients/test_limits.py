@@ -152,6 +152,7 @@ def test_value_length_beyond(low):
     ],
     ids=["APPEND", "SETRANGE"],
 )
+@pytest.mark.memory_only
 def test_values_that_grow(low, command, within, beyond):
     """No command lengthens a value beyond the limit."""
     low.call("SET", "k", "x" * (VALUE_BYTES_MAX - 10))
@@ -167,6 +168,7 @@ def test_setbit_beyond_the_value_limit(low):
     assert low.call("SETBIT", "k", VALUE_BYTES_MAX * 8, 1) == Error("ERR bit offset is not an integer or out of range")
 
 
+@pytest.mark.memory_only
 def test_memcached_append_beyond_the_value_limit(low_memcached):
     """append and prepend respect the limit of memcached's values."""
     low_memcached.command("set k 0 0 %d" % (MEMCACHED_VALUE_BYTES_MAX - 1), "x" * (MEMCACHED_VALUE_BYTES_MAX - 1))
@@ -342,6 +344,7 @@ def test_authentication_timeout(start_server, tmp_path):
 # --- memory
 
 
+@pytest.mark.memory_only
 def test_memory_limit_with_eviction(start_server):
     """At the limit, the least used records are evicted; the server's memory stays bounded."""
     server = start_server("--memory-limit", "20mb")
@@ -357,6 +360,7 @@ def test_memory_limit_with_eviction(start_server):
     assert server.resident_bytes() < 400 << 20
 
 
+@pytest.mark.memory_only
 def test_memory_limit_with_refusal(start_server):
     """With `refuse`, writes beyond the limit are errors; reads and deletions still work."""
     server = start_server("--memory-limit", "2mb", "--memory-policy", "refuse")
