@@ -72,7 +72,9 @@ def start(name, *flags, program=served.PROGRAM):
     threads = str(len(server_cores))
     with Pinned(server_cores):
         if name in KINDS:
-            return served.start_todana("--event-loops", threads, *flags, program=program, databases=[KINDS[name]])
+            # A name such as `:` selects a database in memory; without one, a data directory makes them durable.
+            databases = [] if "--data-dir" in flags else [KINDS[name]]
+            return served.start_todana("--event-loops", threads, *flags, program=program, databases=databases)
         if name == "memcached":
             return served.start_memcached("-t", threads, "-m", str(MEMCACHED_MEGABYTES), "-c", "4096", *flags)
         return served.start_redis(*flags, program={"redis": "redis-server", "valkey": "valkey-server"}[name])
