@@ -33,7 +33,10 @@ run(["check", "--help" | _]) -> finish(help());
 run(["check", DataDir]) -> check_files(DataDir);
 run(["dump", "--help" | _]) -> finish(help());
 run(["dump", DataDir]) -> dump(DataDir);
-run([Offline | _]) when Offline =:= "check"; Offline =:= "dump" ->
+run(["repair", "--help" | _]) -> finish(help());
+run(["repair", DataDir]) -> repair(DataDir);
+run([Offline | _])
+  when Offline =:= "check"; Offline =:= "dump"; Offline =:= "repair" ->
     throw([Offline, ": name one data directory"]);
 run(["config", "show" | Rest]) -> with_flags(Rest, fun show/1);
 run(["config", "check" | Rest]) -> with_flags(Rest, fun check/1);
@@ -340,6 +343,15 @@ dump(DataDir) ->
             throw(why(Reason))
     end.
 
+%% Cuts the log at its first damaged record.
+-spec repair(string()) -> no_return().
+repair(DataDir) ->
+    ok = native(),
+    case todana_offline:repair(DataDir) of
+        {ok, Text} -> finish(Text);
+        {error, Sentence} -> throw(["repair: ", Sentence])
+    end.
+
 -spec show(map()) -> no_return().
 show(Flags) ->
     {Loaded, File} = load(Flags),
@@ -402,6 +414,9 @@ help() ->
         "uses\n"
         "  dump DIRECTORY\n"
         "                print its records as lines of JSON\n"
+        "  repair DIRECTORY\n"
+        "                cut the log of a stopped node at its first damaged "
+        "record\n"
         "  config show   print every option, its value and its source\n"
         "  config check  check the options\n"
         "  version       print the version\n"

@@ -12,9 +12,10 @@
 -moduledoc false.
 -behaviour(gen_server).
 
--export([start_link/0, key/0, oldest_ms/0]).
+-export([start_link/0, key/0, oldest_ms/0, in_flight_max/0]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2]).
 
+%% `todana_log_tail' depends on it: what is behind more batches is confirmed.
 -define(IN_FLIGHT_MAX, 4).
 -define(RESEND_AFTER_MS, 1_000).
 -define(RESEND_AFTER_MS_MAX, 16_000).
@@ -44,6 +45,10 @@ start_link() ->
 -doc "The position of the key in the table.".
 -spec key() -> pos_integer().
 key() -> #batch.sequence.
+
+-doc "How many batches are on their way at once.".
+-spec in_flight_max() -> pos_integer().
+in_flight_max() -> ?IN_FLIGHT_MAX.
 
 -doc "How long the oldest batch has been on its way; 0 if there is none.".
 -spec oldest_ms() -> non_neg_integer().

@@ -147,9 +147,9 @@ accept(Directory, Durability, #{
         seed => Seed,
         has_group => is_map_key(group, Terms)
     },
-    case adopt(Directory, Class, Durability) of
+    case adopt(Opened) of
         ok -> {ok, Opened};
-        {error, Reason} -> {error, [Class, ": ", file:format_error(Reason)]}
+        {error, Problem} -> {error, todana_log_tail:describe(Problem)}
     end;
 accept(Directory, _Durability, #{format := ?FORMAT, node := Node}) ->
     {error, [Directory, " belongs to the node ", atom_to_list(Node),
@@ -157,18 +157,29 @@ accept(Directory, _Durability, #{format := ?FORMAT, node := Node}) ->
 accept(Directory, _Durability, _Terms) ->
     {error, [node_file(Directory), " is not a file of Todana"]}.
 
-%% Another durability differs only in when files are synchronized.
--spec adopt(file:filename(), file:filename(), durability()) ->
-    ok | {error, term()}.
-adopt(Directory, Class, Durability) ->
+%% Another durability differs only in when files are synchronized. So what the
+%% end of the log may look like after a power failure depends on the old one.
+-spec adopt(opened()) -> ok | {error, todana_log_tail:problem()}.
+adopt(#{
+    data_dir := Directory, class_dir := Class, durability := Durability,
+    uid := UId
+}) ->
     [Other] = [always, everysec] -- [Durability],
     Old = filename:join(Directory, atom_to_list(Other)),
     case filelib:is_dir(Old) andalso not filelib:is_dir(Class) of
         true ->
             maybe
+                ok ?= todana_log_tail:mend(Old, UId, Other),
                 {ok, _} ?= todana_disk:sync_files(Old, 0),
                 ok ?= file:rename(Old, Class),
                 sync_directory(Directory)
+            else
+                {error, Problem} when is_tuple(Problem), size(Problem) > 2 ->
+                    {error, Problem};
+                {error, {File, Reason}} ->
+                    {error, {unusable, File, file:format_error(Reason)}};
+                {error, Reason} ->
+                    {error, {unusable, Class, file:format_error(Reason)}}
             end;
         false ->
             ok

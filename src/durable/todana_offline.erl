@@ -1,18 +1,18 @@
-%% `bin/todana check' and `bin/todana dump': the data directory of a node that
+%% `bin/todana check', `repair' and `dump': the data directory of a node that
 %% does not run.
 %%
 %% `check' reads every byte of the log and of the snapshots, and changes
-%% nothing. `dump' reads the records as a start of the node does, without
-%% listeners; so it also completes files as a start does.
+%% nothing. `repair' cuts the log at its first bad record. `dump' reads the
+%% records as a start of the node does, without listeners; so it also completes
+%% files as a start does.
 -module(todana_offline).
 -moduledoc false.
 
--export([check/1, dump/2]).
+-export([check/1, repair/1, dump/2]).
 
 %% The state of a file: a note is no damage.
 -type finding() :: {ok | note | damaged, file:filename(), iodata()}.
 
--define(WAL_HEADER_BYTES, 5).
 -define(SCAN_RECORDS, 256).
 
 %% ----------------------------------------------------------------- check ---
@@ -71,13 +71,22 @@ node_file(Directory) ->
 
 -spec class(file:filename()) -> [finding()].
 class(Directory) ->
-    [wal(File) || File <- files(Directory, "*.wal")] ++
+    UId = uid(filename:dirname(Directory)),
+    [wal(File, UId) || File <- files(Directory, "*.wal")] ++
         [segment(File) || File <- files(Directory, "*/*.segment")] ++
         [snapshot(File) || File <- files(Directory, "*/snapshots/*/data.tds")]
         ++ [
-            {note, File, "was set aside because it is damaged"}
+            {note, File, "was set aside or cut off because it is damaged"}
          || File <- files(Directory, "*/damaged/*")
         ].
+
+%% That of the log's only writer.
+-spec uid(file:filename()) -> binary().
+uid(Directory) ->
+    case todana_data_dir:read_terms(filename:join(Directory, "node")) of
+        {ok, Terms} -> proplists:get_value(uid, Terms, <<>>);
+        {error, _} -> <<>>
+    end.
 
 -spec files(file:filename(), string()) -> [file:filename()].
 files(Directory, Pattern) ->
@@ -94,76 +103,38 @@ snapshot(File) ->
 size_of(File) ->
     integer_to_list(filelib:file_size(File)).
 
-%% The layout of Ra's files, which Ra itself reads without saying where.
--spec wal(file:filename()) -> finding().
-wal(File) ->
-    case file:read_file(File) of
-        {ok, <<"RAWA", 1, Records/binary>>} ->
-            wal(File, Records, ?WAL_HEADER_BYTES, 0);
-        {ok, Bytes} when byte_size(Bytes) < ?WAL_HEADER_BYTES ->
-            {note, File, "is empty: it had just been created"};
-        {ok, _} ->
-            {damaged, File, "offset 0: is not a file of the log"};
+-spec wal(file:filename(), binary()) -> finding().
+wal(File, UId) ->
+    case todana_log_file:scan(File, UId) of
+        {ok, #{damage := none, first := none}} ->
+            {ok, File, "no entries"};
+        {ok, #{damage := none, first := First, last := Last}} ->
+            #{index := From} = First,
+            #{index := To} = Last,
+            {ok, File, io_lib:format("entries ~b to ~b", [From, To])};
+        {ok, #{damage := #{is_torn := true, behind := []} = Damage}} ->
+            #{offset := Offset} = Damage,
+            {note, File, io_lib:format(
+                "at offset ~b an entry that is not complete, and none behind "
+                "it: it was not confirmed", [Offset]
+            )};
+        {ok, #{damage := #{offset := Offset, behind := Behind} = Damage}} ->
+            Torn = case Damage of
+                #{is_torn := true} -> " (not written completely)";
+                _ -> ""
+            end,
+            {damaged, File, io_lib:format(
+                "offset ~b: an entry is damaged~s, and ~b are readable "
+                "behind it", [Offset, Torn, length(Behind)]
+            )};
+        {error, format} ->
+            case filelib:file_size(File) of
+                0 -> {note, File, "is empty: it had just been created"};
+                _ -> {damaged, File, "offset 0: is not a file of the log"}
+            end;
         {error, Reason} ->
             {damaged, File, file:format_error(Reason)}
     end.
-
--spec wal(file:filename(), binary(), non_neg_integer(), non_neg_integer()) ->
-    finding().
-wal(File, <<>>, _Offset, Count) ->
-    {ok, File, io_lib:format("~b entries", [Count])};
-wal(File, Bytes, Offset, Count) ->
-    case wal_record(Bytes) of
-        {ok, Size, Rest} ->
-            wal(File, Rest, Offset + Size, Count + 1);
-        Broken ->
-            IsLast = Broken =:= short orelse is_zero(element(2, Broken)),
-            case is_zero(Bytes) of
-                true ->
-                    {ok, File, io_lib:format("~b entries", [Count])};
-                false when IsLast ->
-                    {note, File, io_lib:format(
-                        "~b entries, and at offset ~b one that is not "
-                        "complete: it was never acknowledged",
-                        [Count, Offset]
-                    )};
-                false ->
-                    {damaged, File, io_lib:format(
-                        "offset ~b: an entry fails its checksum, and others "
-                        "follow it", [Offset]
-                    )}
-            end
-    end.
-
--spec wal_record(binary()) ->
-    {ok, pos_integer(), binary()} | {broken, binary()} | short.
-wal_record(
-    <<_:1, 0:1, _:22, Length:16, _:Length/binary, Rest/binary>>
-) ->
-    wal_entry(Rest, 5 + Length);
-wal_record(<<_:1, 1:1, _:22, Rest/binary>>) ->
-    wal_entry(Rest, 3);
-wal_record(_) ->
-    short.
-
--spec wal_entry(binary(), pos_integer()) ->
-    {ok, pos_integer(), binary()} | {broken, binary()} | short.
-wal_entry(
-    <<Sum:32, Length:32, Index:64, Term:64, Entry:Length/binary, Rest/binary>>,
-    Before
-) ->
-    case erlang:adler32(<<Index:64, Term:64, Entry/binary>>) of
-        Sum -> {ok, Before + 24 + Length, Rest};
-        _ -> {broken, Rest}
-    end;
-wal_entry(_, _) ->
-    short.
-
--spec is_zero(binary()) -> boolean().
-is_zero(Bytes) ->
-    Bits = bit_size(Bytes),
-    <<Number:Bits>> = Bytes,
-    Number =:= 0.
 
 -spec segment(file:filename()) -> finding().
 segment(File) ->
@@ -200,6 +171,35 @@ segment(File, Segment, [{Index, _Term, Offset} | Rest], Count) ->
     end;
 segment(File, _Segment, [], Count) ->
     {ok, File, io_lib:format("~b entries", [Count])}.
+
+%% ---------------------------------------------------------------- repair ---
+
+-doc "Cuts the log at its first bad record; says what was done and lost.".
+-spec repair(file:filename()) -> {ok, iodata()} | {error, string()}.
+repair(DataDir) ->
+    Directory = filename:absname(DataDir),
+    UId = uid(Directory),
+    Repaired = locked(Directory, fun() ->
+        {ok, [
+            todana_log_tail:repair(Class, UId)
+         || Name <- ["always", "everysec"],
+            Class <- [filename:join(Directory, Name)],
+            filelib:is_dir(Class)
+        ]}
+    end),
+    case Repaired of
+        {ok, Results} ->
+            case [Problem || {error, Problem} <- Results] of
+                [Problem | _] -> {error, todana_log_tail:describe(Problem)};
+                [] -> {ok, said([Text || {ok, Text} <- Results])}
+            end;
+        {error, Sentence} ->
+            {error, Sentence}
+    end.
+
+-spec said([iolist()]) -> iodata().
+said([]) -> "No entry of the log is damaged.\n";
+said(Texts) -> Texts.
 
 %% ------------------------------------------------------------------ dump ---
 

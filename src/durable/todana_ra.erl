@@ -159,30 +159,7 @@ start_system(Durability, #{class_dir := Directory} = Opened) ->
             case ra_system:start(system_config(Durability, Directory)) of
                 {ok, _} -> ok;
                 {ok, _, _} -> ok;
-                {error, Reason} -> refused(Reason, Opened)
-            end
-    end.
-
-%% A torn end of the log is cut off, and the next start succeeds.
--spec refused(term(), todana_data_dir:opened()) -> {error, term()}.
-refused(Reason, #{durability := Durability} = Opened) ->
-    Text = lists:flatten(io_lib:format("~0tP", [Reason, 30])),
-    case string:find(Text, "wal_checksum_validation_failure") of
-        nomatch ->
-            {error, {system, Reason}};
-        _ ->
-            _ = ra_system:stop(system(Durability)),
-            case todana_torn_log:cut(Opened) of
-                {cut, _} ->
-                    {error, "the torn end of the log was cut off"};
-                {damaged, {File, Offset}} ->
-                    Words = io_lib:format(
-                        "the record at offset ~b is damaged, and it is not "
-                        "the last one: restore a backup", [Offset]
-                    ),
-                    {error, {unusable, File, Words}};
-                _ ->
-                    {error, {system, Reason}}
+                {error, Reason} -> {error, {system, Reason}}
             end
     end.
 
@@ -248,8 +225,10 @@ start_server(System, #{uid := UId} = Opened) ->
 
 -doc "A reason why the log does not run, as a sentence.".
 -spec describe(term()) -> string().
-describe({unusable, File, Why}) ->
-    lists:flatten(io_lib:format("~ts cannot be used: ~ts", [File, Why]));
+describe({unusable, _, _} = Problem) ->
+    todana_log_tail:describe(Problem);
+describe({damaged, _, _, _} = Problem) ->
+    todana_log_tail:describe(Problem);
 describe({ra, {"no such file or directory", _}}) ->
     "durable databases need the Erlang library ra";
 describe([_ | _] = Sentence) ->
@@ -259,8 +238,7 @@ describe(Reason) ->
     Text = lists:flatten(io_lib:format("~0tP", [Reason, 30])),
     Known = [
         {"wal_checksum_validation_failure",
-            "a record of the log is damaged, and it is not the last one: "
-            "restore a backup"},
+            "a record of the log is damaged"},
         {"gap_detected", "entries of the log are missing: restore a backup"},
         {"gap_between_snapshot_and_log",
             "entries of the log are missing: restore a backup"},

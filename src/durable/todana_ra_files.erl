@@ -6,11 +6,11 @@
 -module(todana_ra_files).
 -moduledoc false.
 
--export([prepare/2]).
+-export([prepare/2, forget_applied/2]).
 
 -doc "Makes the files usable for Ra, or says which one is not.".
 -spec prepare(ra:server_id(), todana_data_dir:opened()) ->
-    ok | {error, {unusable, file:filename(), iodata()}}.
+    ok | {error, todana_log_tail:problem()}.
 prepare(_Server, #{has_group := false, class_dir := Directory}) ->
     %% What a first start has left that did not get so far as to have a group:
     %% files that a power failure may have left empty, and no records.
@@ -20,11 +20,15 @@ prepare(_Server, #{has_group := false, class_dir := Directory}) ->
         {error, Reason} ->
             {error, {unusable, Directory, file:format_error(Reason)}}
     end;
-prepare({Name, _Node}, #{class_dir := Directory, uid := UId}) ->
+prepare({Name, _Node}, Opened) ->
+    #{class_dir := Directory, uid := UId, durability := Durability} = Opened,
     Config = filename:join([Directory, UId, "config"]),
     case todana_data_dir:read_terms(Config) of
         {ok, [#{uid := UId}]} ->
-            ensure_rows(Directory, Name, UId);
+            maybe
+                ok ?= todana_log_tail:mend(Directory, UId, Durability),
+                ensure_rows(Directory, Name, UId)
+            end;
         {ok, _} ->
             {error, {unusable, Config, "is not that of this group"}};
         {error, Reason} ->
@@ -47,6 +51,29 @@ ensure_rows(Directory, Name, UId) ->
             fun(Row) -> is_integer(element(2, Row)) end,
             {UId, later_term(Directory, UId), undefined, 0}
         )
+    end.
+
+-doc """
+Lets Ra find out again how much of the log is confirmed, since the log has got
+shorter. It would confirm new entries at once up to where the old log went.
+""".
+-spec forget_applied(file:filename(), binary()) ->
+    ok | {error, {unusable, file:filename(), iodata()}}.
+forget_applied(Directory, UId) ->
+    File = filename:join(Directory, "meta.dets"),
+    Table = make_ref(),
+    case dets:open_file(Table, [{file, File}, {repair, true}]) of
+        {ok, Table} ->
+            Result = case dets:lookup(Table, UId) of
+                [{UId, Term, Vote, _}] ->
+                    dets:insert(Table, {UId, Term, Vote, 0});
+                _ ->
+                    ok
+            end,
+            result(File, [Result, dets:close(Table)]);
+        %% `prepare' makes it again.
+        {error, _} ->
+            ok
     end.
 
 %% A term that is later than each of the log: the names of snapshots are
@@ -76,13 +103,7 @@ ensure_row(File, IsRight, Row) ->
                     [Found] -> IsRight(Found) orelse dets:insert(Table, Row);
                     _ -> dets:insert(Table, Row)
                 end,
-            Closed = dets:close(Table),
-            case [Reason || {error, Reason} <- [Result, Closed]] of
-                [] ->
-                    ok;
-                [Reason | _] ->
-                    {error, {unusable, File, io_lib:format("~tp", [Reason])}}
-            end;
+            result(File, [Result, dets:close(Table)]);
         {error, {file_error, _, Reason}} ->
             {error, {unusable, File, file:format_error(Reason)}};
         {error, _} ->
@@ -92,4 +113,13 @@ ensure_row(File, IsRight, Row) ->
                 {error, Reason} ->
                     {error, {unusable, File, file:format_error(Reason)}}
             end
+    end.
+
+-spec result(file:filename(), [term()]) ->
+    ok | {error, {unusable, file:filename(), iodata()}}.
+result(File, Results) ->
+    case [Reason || {error, Reason} <- Results] of
+        [] -> ok;
+        [Reason | _] ->
+            {error, {unusable, File, io_lib:format("~tp", [Reason])}}
     end.

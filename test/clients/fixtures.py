@@ -73,7 +73,9 @@ def durable_flags(config) -> list:
         place = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
         config.durable_directory = tempfile.mkdtemp(prefix="todana-suites-", dir=place)
         config.durable_numbers = itertools.count()
-    return ["--data-dir", Path(config.durable_directory) / str(next(config.durable_numbers)), "--durable-value-bytes-max", "64mb"]
+    directory = Path(config.durable_directory) / str(next(config.durable_numbers))
+    # Values as long as in memory.
+    return ["--data-dir", directory, "--durable-value-bytes-max", "64mb", "--group-queue-bytes-max", "256mb"]
 
 
 def recovered(server):

@@ -58,7 +58,10 @@ def copy_directory(source, target):
     def sockets(directory, names):
         return [name for name in names if stat.S_ISSOCK(os.lstat(os.path.join(directory, name)).st_mode)]
 
-    shutil.copytree(source, target, ignore=sockets)
+    if os.path.isdir(source):
+        shutil.copytree(source, target, ignore=sockets)
+    else:
+        shutil.copy(source, target)
 
 
 class Store:
@@ -88,7 +91,8 @@ class Store:
 
     def start(self, environment=None):
         """Starts the process and does not wait."""
-        self.directory.mkdir(parents=True, exist_ok=True)
+        if not self.directory.exists():
+            self.directory.mkdir(parents=True)
         self.process = served.Process(self.command(), {**self.environment, **(environment or {})}, directory=self.directory.parent)
         self.output.append(self.process.lines)
 

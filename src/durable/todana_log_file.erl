@@ -1,0 +1,271 @@
+%% One file of Ra's write-ahead log, read without Ra: where its good records
+%% end, and what follows.
+%%
+%%     "RAWA" 1                                  5 bytes, then records:
+%%     trunc:1 0:1 0:22 length:16 uid            the first of the file, or
+%%     trunc:1 1:1 0:22                          each other
+%%     checksum:32 length:32 index:64 term:64 data
+%%
+%% The checksum is Adler-32 of index, term and data. The log has one writer, so
+%% its number is 0. Ra itself stops without a word at a header of zeros, at a
+%% length that leads beyond the end of the file, and in front of data whose
+%% writer it does not know; here each of them is damage, unless nothing but
+%% zeros follows.
+%%
+%% Behind damage, further records are found by the bytes of their header, a
+%% plausible index and their checksum. They tell how much was written after the
+%% damaged record.
+-module(todana_log_file).
+-moduledoc false.
+
+-export([scan/2]).
+
+-export_type([scanned/0, damage/0, entry/0]).
+
+-define(MAGIC, "RAWA", 1).
+-define(FIRST_OFFSET, 5).
+%% Of the disk, or a divisor of it: what is on it completely or not at all.
+-define(SECTOR_BYTES, 512).
+%% How far the index of a later record may be from the last good one.
+-define(INDEX_DISTANCE_MAX, (1 bsl 24)).
+
+-type entry() :: #{
+    index := non_neg_integer(),
+    %% Of a batch.
+    sequence => term(),
+    %% When the leader took it.
+    time_ms => integer()
+}.
+-type damage() :: #{
+    offset := non_neg_integer(),
+    %% A part of the record was never written: see is_unwritten/4.
+    is_torn := boolean(),
+    %% What can still be read behind it.
+    behind := [entry()]
+}.
+-type found() :: {non_neg_integer(), binary()} | none.
+-type scanned() :: #{
+    bytes := non_neg_integer(),
+    first := entry() | none,
+    last := entry() | none,
+    damage := damage() | none
+}.
+
+-doc "Reads a file of this writer. Its size is that of a file of the log.".
+-spec scan(file:filename(), binary()) ->
+    {ok, scanned()} | {error, file:posix() | badarg | terminated | format}.
+scan(File, UId) ->
+    case file:read_file(File, [raw]) of
+        {ok, <<?MAGIC, _/binary>> = Bytes} ->
+            {ok, scan_records(Bytes, UId, ?FIRST_OFFSET, none, none)};
+        {ok, _} ->
+            {error, format};
+        {error, Reason} ->
+            {error, Reason}
+    end.
+
+-spec scan_records(
+    binary(), binary(), pos_integer(), found(), found()
+) -> scanned().
+scan_records(Bytes, UId, Offset, First, Last) ->
+    case record_at(Bytes, UId, Offset) of
+        {ok, Index, Data, Next} when First =:= none ->
+            scan_records(Bytes, UId, Next, {Index, Data}, {Index, Data});
+        {ok, Index, Data, Next} ->
+            scan_records(Bytes, UId, Next, First, {Index, Data});
+        bad ->
+            #{
+                bytes => byte_size(Bytes),
+                first => entry(First),
+                last => entry(Last),
+                damage => damage(Bytes, Offset, Last)
+            }
+    end.
+
+%% The first record of a file names its writer, and no other does.
+-spec record_at(binary(), binary(), pos_integer()) ->
+    {ok, non_neg_integer(), binary(), pos_integer()} | bad.
+record_at(Bytes, UId, ?FIRST_OFFSET) ->
+    IdBytes = byte_size(UId),
+    case Bytes of
+        <<_:?FIRST_OFFSET/binary, _:1, 0:23, IdBytes:16, UId:IdBytes/binary,
+          _/binary>> ->
+            body_at(Bytes, ?FIRST_OFFSET + 5 + IdBytes);
+        _ ->
+            bad
+    end;
+record_at(Bytes, _UId, Offset) ->
+    short_at(Bytes, Offset).
+
+-spec short_at(binary(), non_neg_integer()) ->
+    {ok, non_neg_integer(), binary(), pos_integer()} | bad.
+short_at(Bytes, Offset) ->
+    case Bytes of
+        <<_:Offset/binary, _:1, 1:1, 0:22, _/binary>> ->
+            body_at(Bytes, Offset + 3);
+        _ ->
+            bad
+    end.
+
+-spec body_at(binary(), pos_integer()) ->
+    {ok, non_neg_integer(), binary(), pos_integer()} | bad.
+body_at(Bytes, Offset) ->
+    case Bytes of
+        <<_:Offset/binary, Checksum:32, Length:32, Index:64, Term:64,
+          Data:Length/binary, _/binary>> ->
+            case erlang:adler32([<<Index:64, Term:64>>, Data]) of
+                Checksum -> {ok, Index, Data, Offset + 24 + Length};
+                _ -> bad
+            end;
+        _ ->
+            bad
+    end.
+
+%% ---------------------------------------------------------------- damage ---
+
+-spec damage(binary(), pos_integer(), found()) -> damage() | none.
+damage(Bytes, Offset, Last) ->
+    case is_zero(Bytes, Offset, byte_size(Bytes)) of
+        %% The end, or room that was never written.
+        true ->
+            none;
+        false ->
+            Lowest = case Last of
+                none -> none;
+                {Index, _} -> Index
+            end,
+            {End, Behind} = behind(Bytes, Offset, Lowest),
+            #{
+                offset => Offset,
+                is_torn => is_unwritten(Bytes, Offset, End, Behind),
+                behind => Behind
+            }
+    end.
+
+%% The readable records behind the one at this offset, and where the first of
+%% them begins.
+-spec behind(binary(), non_neg_integer(), non_neg_integer() | none) ->
+    {non_neg_integer(), [entry()]}.
+behind(Bytes, Offset, Lowest) ->
+    From = Offset + 1,
+    Places = binary:matches(
+        Bytes, [<<16#400000:24>>, <<16#C00000:24>>],
+        [{scope, {min(From, byte_size(Bytes)),
+                  max(0, byte_size(Bytes) - From)}}]
+    ),
+    behind(Bytes, Lowest, Places, 0, byte_size(Bytes), []).
+
+-spec behind(
+    binary(), non_neg_integer() | none,
+    [{non_neg_integer(), non_neg_integer()}], non_neg_integer(),
+    non_neg_integer(), [entry()]
+) -> {non_neg_integer(), [entry()]}.
+behind(_Bytes, _Lowest, [], _Beyond, First, Entries) ->
+    {First, lists:reverse(Entries)};
+behind(Bytes, Lowest, [{At, _} | Places], Beyond, First, Entries) ->
+    case At >= Beyond andalso is_plausible(Bytes, At, Lowest) andalso
+        short_at(Bytes, At)
+    of
+        {ok, Index, Data, Next} ->
+            Found = [entry({Index, Data}) | Entries],
+            behind(Bytes, Lowest, Places, Next, min(First, At), Found);
+        _ ->
+            behind(Bytes, Lowest, Places, Beyond, First, Entries)
+    end.
+
+-spec is_plausible(binary(), non_neg_integer(), non_neg_integer() | none) ->
+    boolean().
+is_plausible(Bytes, At, Lowest) ->
+    case Bytes of
+        <<_:At/binary, _:24, _:64, Index:64, _/binary>> ->
+            Lowest =:= none orelse
+                (Index > Lowest andalso Index - Lowest < ?INDEX_DISTANCE_MAX);
+        _ ->
+            false
+    end.
+
+-spec entry(found()) -> entry() | none.
+entry(none) ->
+    none;
+entry({Index, Data}) ->
+    try binary_to_term(Data) of
+        {'$usr', #{ts := TimeMs}, _, {notify, Sequence, _}} ->
+            #{index => Index, time_ms => TimeMs, sequence => Sequence};
+        Command when is_tuple(Command), is_map(element(2, Command)) ->
+            case element(2, Command) of
+                #{ts := TimeMs} -> #{index => Index, time_ms => TimeMs};
+                #{} -> #{index => Index}
+            end;
+        _ ->
+            #{index => Index}
+    catch
+        error:badarg -> #{index => Index}
+    end.
+
+%% Whether a part of the record was never written. That is so if the file ends
+%% within it, or if it has a sector of zeros: a sector that the disk did not get
+%% to before the power failed reads as zeros, because the file was shorter
+%% before. What the file has before the record counts as written, so the sector
+%% in which it begins counts from there on; a sector of the end of the file
+%% counts up to there.
+-spec is_unwritten(
+    binary(), pos_integer(), non_neg_integer(), [entry()]
+) -> boolean().
+is_unwritten(Bytes, Offset, End, Behind) ->
+    {Head, Length} = head(Bytes, Offset),
+    Own = case Offset + Head + Length of
+        Within when Within =< byte_size(Bytes) -> min(Within, End);
+        %% The length is damaged, or the record is the last.
+        _ -> End
+    end,
+    has_zero_sector(Bytes, Offset, Own) orelse
+        (Behind =:= [] andalso ends_within(Bytes, Offset, Head, Length)).
+
+%% The bytes of the header, and those of the data that it announces.
+-spec head(binary(), pos_integer()) ->
+    {pos_integer(), non_neg_integer()}.
+head(Bytes, Offset) ->
+    Id = case Bytes of
+        <<_:?FIRST_OFFSET/binary, _:24, IdBytes:16, _/binary>>
+          when Offset =:= ?FIRST_OFFSET -> 5 + IdBytes;
+        _ -> 3
+    end,
+    case Bytes of
+        <<_:Offset/binary, _:Id/binary, _:32, Length:32, _/binary>> ->
+            {Id + 24, Length};
+        _ ->
+            {Id + 24, 0}
+    end.
+
+-spec has_zero_sector(binary(), non_neg_integer(), non_neg_integer()) ->
+    boolean().
+has_zero_sector(_Bytes, At, End) when At >= End ->
+    false;
+has_zero_sector(Bytes, At, End) ->
+    Next = (At div ?SECTOR_BYTES + 1) * ?SECTOR_BYTES,
+    is_zero(Bytes, At, min(Next, byte_size(Bytes))) orelse
+        has_zero_sector(Bytes, Next, End).
+
+%% A record whose length alone is damaged has its checksum up to the end of the
+%% file.
+-spec ends_within(
+    binary(), pos_integer(), pos_integer(), non_neg_integer()
+) -> boolean().
+ends_within(Bytes, Offset, Head, Length) ->
+    Summed = Offset + Head - 16,
+    case Bytes of
+        <<_:(Summed - 8)/binary, Checksum:32, _:32, Rest/binary>>
+          when byte_size(Rest) >= 16 ->
+            byte_size(Rest) - 16 < Length andalso
+                erlang:adler32(Rest) =/= Checksum;
+        _ ->
+            true
+    end.
+
+-spec is_zero(binary(), non_neg_integer(), non_neg_integer()) -> boolean().
+is_zero(_Bytes, From, To) when From >= To ->
+    true;
+is_zero(Bytes, From, To) ->
+    Length = min(To - From, ?SECTOR_BYTES),
+    binary:part(Bytes, From, Length) =:= <<0:Length/unit:8>> andalso
+        is_zero(Bytes, From + Length, To).

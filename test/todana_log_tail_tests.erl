@@ -1,0 +1,343 @@
+%% Logs that a power failure has torn, or something else has damaged. The files
+%% are written here, byte by byte as Ra writes them.
+-module(todana_log_tail_tests).
+
+-include_lib("eunit/include/eunit.hrl").
+
+-define(UID, <<"TODANA0_0123456789ABCDEF0123">>).
+-define(SECTOR_BYTES, 512).
+
+%% ------------------------------------------------------------- always ---
+
+a_whole_log_stays_test() ->
+    with_log([{1, batches(1, 20)}], fun(Directory) ->
+        Before = contents(Directory),
+        ?assertEqual(ok, mend(Directory, always)),
+        ?assertEqual(undamaged, todana_log_tail:repair(Directory, ?UID)),
+        ?assertEqual(Before, contents(Directory))
+    end).
+
+a_hole_in_the_last_write_is_cut_test() ->
+    %% Each of the last four records may have a hole.
+    [
+        with_log([{1, batches(1, 20)}], fun(Directory) ->
+            hole(Directory, 1, Index),
+            ?assertEqual(ok, mend(Directory, always)),
+            ?assertEqual(Index - 1, last(Directory)),
+            [Kept] = kept(Directory),
+            ?assert(filelib:file_size(Kept) > 0),
+            ?assertEqual(ok, mend(Directory, always))
+        end)
+     || Index <- [16, 17, 18, 19, 20]
+    ].
+
+a_hole_of_a_confirmed_record_is_refused_test() ->
+    with_log([{1, batches(1, 20)}], fun(Directory) ->
+        At = offset(Directory, 1, 15),
+        hole(Directory, 1, 15),
+        Before = contents(Directory),
+        {error, {damaged, File, Offset, _} = Problem} =
+            mend(Directory, always),
+        ?assertEqual({wal(Directory, 1), At}, {File, Offset}),
+        Sentence = todana_log_tail:describe(Problem),
+        [
+            ?assertNotEqual(nomatch, string:find(Sentence, Part))
+         || Part <- [File, integer_to_list(Offset), "todana repair"]
+        ],
+        ?assertEqual(Before, contents(Directory)),
+        repaired(Directory, 14)
+    end).
+
+%% Batches that were sent again, because the disk was slow.
+a_batch_that_was_sent_again_counts_once_test() ->
+    Again = [batch(Index, 17 + (Index rem 4)) || Index <- lists:seq(21, 60)],
+    with_log([{1, batches(1, 20) ++ Again}], fun(Directory) ->
+        hole(Directory, 1, 19),
+        ?assertEqual(ok, mend(Directory, always)),
+        ?assertEqual(18, last(Directory))
+    end).
+
+a_flipped_bit_is_refused_test() ->
+    [
+        with_log([{1, batches(1, 20)}], fun(Directory) ->
+            flip(Directory, 1, offset(Directory, 1, Index) + In),
+            ?assertMatch({{error, {damaged, _, _, _}}, _, _},
+                         {mend(Directory, always), Index, In}),
+            ?assertMatch({error, {damaged, _, _, _}},
+                         mend(Directory, everysec)),
+            repaired(Directory, Index - 1)
+        end)
+        %% In the header, checksum, length, index and data, of a record in the
+        %% middle and of the last one.
+     || Index <- [10, 20], In <- [1, 5, 7, 9, 10, 18, 400]
+    ].
+
+a_torn_last_record_is_cut_test() ->
+    [
+        with_log([{1, batches(1, 20)}], fun(Directory) ->
+            Offset = offset(Directory, 1, 20),
+            truncate(Directory, 1, Offset + Bytes),
+            ?assertEqual(ok, mend(Directory, always)),
+            ?assertEqual(19, last(Directory)),
+            ?assertEqual(Offset, filelib:file_size(wal(Directory, 1)))
+        end)
+     || Bytes <- [1, 2, 3, 7, 26, 27, 400]
+    ].
+
+zeros_at_the_end_are_no_damage_test() ->
+    with_log([{1, batches(1, 5)}], fun(Directory) ->
+        {ok, Bytes} = file:read_file(wal(Directory, 1)),
+        ok = file:write_file(wal(Directory, 1), [Bytes, <<0:8000>>]),
+        ?assertEqual(ok, mend(Directory, always)),
+        ?assertEqual([], kept(Directory))
+    end).
+
+%% Any sectors of the last write are missing, as its first ones or in between.
+any_sectors_of_the_last_write_test_() ->
+    {timeout, 120, fun any_sectors_of_the_last_write/0}.
+
+any_sectors_of_the_last_write() ->
+    Seed = erlang:system_time(),
+    _ = rand:seed(exsss, Seed),
+    Times = 100,
+    _ = [
+        with_log([{1, batches(1, 20)}], fun(Directory) ->
+            %% The confirmed records end at any of these.
+            Confirmed = 16 + rand:uniform(4) - 1,
+            From = offset(Directory, 1, Confirmed + 1),
+            lose_sectors(Directory, 1, From),
+            ?assertMatch({ok, _, _}, {mend(Directory, always), Seed, Time}),
+            ?assertMatch({true, _, _},
+                         {last(Directory) >= Confirmed, Seed, Time}),
+            ?assertEqual(ok, mend(Directory, always))
+        end)
+     || Time <- lists:seq(1, Times)
+    ].
+
+the_first_write_of_a_file_test() ->
+    with_log([{1, batches(1, 9)}, {2, batches(10, 12)}], fun(Directory) ->
+        zero(Directory, 2, 5, ?SECTOR_BYTES),
+        ?assertEqual(ok, mend(Directory, always)),
+        ?assertEqual(5, filelib:file_size(wal(Directory, 2))),
+        ?assertEqual(9, last(Directory))
+    end).
+
+%% ------------------------------------------------------- several files ---
+
+damage_in_an_earlier_file_is_refused_test() ->
+    with_log([{1, batches(1, 9)}, {2, batches(10, 12)}], fun(Directory) ->
+        hole(Directory, 1, 8),
+        ?assertMatch({error, {damaged, _, _, _}}, mend(Directory, always)),
+        repaired(Directory, 7),
+        ?assertEqual([wal(Directory, 1)], wals(Directory))
+    end).
+
+%% The log failed, and what was not on disk was written again to a new file.
+what_was_written_again_is_cut_test() ->
+    with_log([{1, batches(1, 9)}, {2, batches(8, 20)}], fun(Directory) ->
+        At = offset(Directory, 1, 8),
+        flip(Directory, 1, At + 50),
+        ?assertEqual(ok, mend(Directory, always)),
+        ?assertEqual(20, last(Directory)),
+        ?assertEqual(At, filelib:file_size(wal(Directory, 1)))
+    end).
+
+a_later_file_without_records_is_the_same_write_test() ->
+    with_log([{1, batches(1, 9)}, {2, []}], fun(Directory) ->
+        hole(Directory, 1, 8),
+        ?assertEqual(ok, mend(Directory, always)),
+        ?assertEqual(7, last(Directory))
+    end).
+
+a_strange_file_is_refused_test() ->
+    with_log([{1, batches(1, 9)}], fun(Directory) ->
+        File = wal(Directory, 2),
+        ok = file:write_file(File, <<"RABC", 1>>),
+        ?assertMatch({error, {unusable, File, _}}, mend(Directory, always))
+    end).
+
+%% ------------------------------------------------------------ everysec ---
+
+a_second_may_be_torn_anywhere_test() ->
+    Files = [{1, batches(1, 20)}, {2, batches(21, 30)}, {3, batches(31, 40)}],
+    with_log(Files, fun(Directory) ->
+        hole(Directory, 1, 12),
+        ?assertEqual(ok, mend(Directory, everysec)),
+        ?assertEqual(11, last(Directory)),
+        ?assertEqual([wal(Directory, 1)], wals(Directory)),
+        ?assertEqual(3, length(kept(Directory)))
+    end).
+
+more_than_a_moment_is_refused_test() ->
+    Late = [batch(Index, Index, Index * 1_000) || Index <- lists:seq(1, 40)],
+    with_log([{1, Late}], fun(Directory) ->
+        hole(Directory, 1, 35),
+        ?assertEqual(ok, mend(Directory, everysec)),
+        ?assertEqual(34, last(Directory)),
+        hole(Directory, 1, 10),
+        ?assertMatch({error, {damaged, _, _, _}}, mend(Directory, everysec))
+    end).
+
+%% --------------------------------------------------------------- others ---
+
+%% Ra would confirm new entries at once up to there.
+what_was_applied_is_forgotten_test() ->
+    with_log([{1, batches(1, 9)}], fun(Directory) ->
+        File = filename:join(Directory, "meta.dets"),
+        {ok, meta} = dets:open_file(meta, [{file, File}]),
+        ok = dets:insert(meta, {?UID, 7, vote, 9}),
+        ok = dets:close(meta),
+        hole(Directory, 1, 8),
+        ?assertEqual(ok, mend(Directory, always)),
+        {ok, meta} = dets:open_file(meta, [{file, File}]),
+        ?assertEqual([{?UID, 7, vote, 0}], dets:lookup(meta, ?UID)),
+        ok = dets:close(meta)
+    end).
+
+repair_says_what_is_lost_test() ->
+    with_log([{1, batches(1, 20)}], fun(Directory) ->
+        {ok, Whole} = file:read_file(wal(Directory, 1)),
+        hole(Directory, 1, 5),
+        {ok, Damaged} = file:read_file(wal(Directory, 1)),
+        ?assertNotEqual(Whole, Damaged),
+        {ok, Text} = todana_log_tail:repair(Directory, ?UID),
+        Said = lists:flatten(Text),
+        [Kept] = kept(Directory),
+        ?assertEqual({ok, Damaged}, file:read_file(Kept)),
+        [
+            ?assertNotEqual({nomatch, Said}, {string:find(Said, Part), Said})
+         || Part <- [wal(Directory, 1), "ends with entry 4 of 1970",
+                     "up to entry 20 of 1970", "confirmed", Kept]
+        ]
+    end).
+
+%% ---------------------------------------------------------------- files ---
+
+mend(Directory, Durability) ->
+    silently(fun() -> todana_log_tail:mend(Directory, ?UID, Durability) end).
+
+repaired(Directory, Last) ->
+    {ok, _} = todana_log_tail:repair(Directory, ?UID),
+    ?assertEqual(Last, last(Directory)),
+    ?assertEqual(undamaged, todana_log_tail:repair(Directory, ?UID)),
+    ?assertEqual(ok, mend(Directory, always)).
+
+silently(Do) ->
+    #{level := Level} = logger:get_primary_config(),
+    ok = logger:set_primary_config(level, none),
+    try Do() after logger:set_primary_config(level, Level) end.
+
+with_log(Files, Do) ->
+    Name = io_lib:format("todana_log_tail-~s-~b",
+                         [os:getpid(), erlang:unique_integer([positive])]),
+    Directory = filename:join("_build/test/log_tail",
+                              lists:flatten(Name)),
+    ok = filelib:ensure_path(Directory),
+    try
+        _ = [
+            ok = file:write_file(wal(Directory, Number), file(Records))
+         || {Number, Records} <- Files
+        ],
+        Do(Directory)
+    after
+        file:del_dir_r(Directory)
+    end.
+
+wal(Directory, Number) ->
+    filename:join(
+        Directory, lists:flatten(io_lib:format("~16..0b.wal", [Number]))
+    ).
+
+wals(Directory) ->
+    lists:sort(filelib:wildcard(filename:join(Directory, "*.wal"))).
+
+kept(Directory) ->
+    filelib:wildcard(
+        filename:join([Directory, binary_to_list(?UID), "damaged", "*"])
+    ).
+
+contents(Directory) ->
+    [file:read_file(File) || File <- wals(Directory)].
+
+%% Records of 28 to 1,300 bytes, without zeros in them.
+batches(First, Last) ->
+    [batch(Index, Index) || Index <- lists:seq(First, Last)].
+
+batch(Index, Sequence) ->
+    batch(Index, Sequence, Index).
+
+batch(Index, Sequence, TimeMs) ->
+    Bytes = << <<"x">> || _ <- lists:seq(1, 400 + Sequence * 37 rem 900) >>,
+    Command = {'$usr', #{ts => TimeMs}, {b, Bytes}, {notify, Sequence, self()}},
+    {Index, term_to_binary(Command)}.
+
+file(Records) ->
+    Numbered = lists:enumerate(Records),
+    ["RAWA", 1, [record(N, Record) || {N, Record} <- Numbered]].
+
+record(N, {Index, Data}) ->
+    Body = <<Index:64, 1:64, Data/binary>>,
+    Head = case N of
+        1 -> <<0:24, (byte_size(?UID)):16, ?UID/binary>>;
+        _ -> <<0:1, 1:1, 0:22>>
+    end,
+    [Head, <<(erlang:adler32(Body)):32, (byte_size(Data)):32>>, Body].
+
+%% Where the record with this index begins, in a file without damage.
+offset(Directory, Number, Index) ->
+    {ok, Bytes} = file:read_file(wal(Directory, Number)),
+    offset(Bytes, 5, 5 + byte_size(?UID), Index).
+
+offset(Bytes, At, Head, Index) ->
+    case Bytes of
+        <<_:At/binary, _:Head/binary, _:64, Index:64, _/binary>> ->
+            At;
+        <<_:At/binary, _:Head/binary, _:32, Length:32, _/binary>> ->
+            offset(Bytes, At + Head + 24 + Length, 3, Index)
+    end.
+
+%% The end of the last record, by its index.
+last(Directory) ->
+    lists:last([
+        Index
+     || File <- wals(Directory),
+        {ok, #{last := #{index := Index}}} <-
+            [todana_log_file:scan(File, ?UID)]
+    ]).
+
+%% The first sector that is in the record.
+hole(Directory, Number, Index) ->
+    Offset = offset(Directory, Number, Index),
+    Sector = (Offset + 20) div ?SECTOR_BYTES * ?SECTOR_BYTES,
+    zero(Directory, Number, max(Offset, Sector), Sector + ?SECTOR_BYTES).
+
+zero(Directory, Number, From, To) ->
+    {ok, Bytes} = file:read_file(wal(Directory, Number)),
+    Until = min(To, byte_size(Bytes)),
+    <<Before:From/binary, _:(Until - From)/binary, After/binary>> = Bytes,
+    ok = file:write_file(
+        wal(Directory, Number), [Before, <<0:(Until - From)/unit:8>>, After]
+    ).
+
+%% Each sector of what was written from here on is lost, or not.
+lose_sectors(Directory, Number, From) ->
+    Bytes = filelib:file_size(wal(Directory, Number)),
+    lose_sectors(Directory, Number, From, Bytes).
+
+lose_sectors(_Directory, _Number, From, Bytes) when From >= Bytes ->
+    ok;
+lose_sectors(Directory, Number, From, Bytes) ->
+    Next = (From div ?SECTOR_BYTES + 1) * ?SECTOR_BYTES,
+    rand:uniform(2) =:= 1 andalso zero(Directory, Number, From, Next),
+    lose_sectors(Directory, Number, Next, Bytes).
+
+flip(Directory, Number, At) ->
+    {ok, Bytes} = file:read_file(wal(Directory, Number)),
+    <<Before:At/binary, Byte, After/binary>> = Bytes,
+    ok = file:write_file(
+        wal(Directory, Number), [Before, Byte bxor 16, After]
+    ).
+
+truncate(Directory, Number, To) ->
+    {ok, Bytes} = file:read_file(wal(Directory, Number)),
+    ok = file:write_file(wal(Directory, Number), binary:part(Bytes, 0, To)).
