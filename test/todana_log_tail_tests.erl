@@ -13,7 +13,8 @@ a_whole_log_stays_test() ->
     with_log([{1, batches(1, 20)}], fun(Directory) ->
         Before = contents(Directory),
         ?assertEqual(ok, mend(Directory, always)),
-        ?assertEqual(undamaged, todana_log_tail:repair(Directory, ?UID)),
+        ?assertEqual(undamaged,
+                     todana_log_tail:repair(Directory, ?UID, always)),
         ?assertEqual(Before, contents(Directory))
     end).
 
@@ -142,6 +143,16 @@ what_was_written_again_is_cut_test() ->
         ?assertEqual(At, filelib:file_size(wal(Directory, 1)))
     end).
 
+%% Files in between have gone: segments have their entries.
+an_earlier_file_may_end_within_a_record_test() ->
+    with_log([{1, batches(1, 9)}, {3, batches(12, 14)}], fun(Directory) ->
+        At = offset(Directory, 1, 9),
+        truncate(Directory, 1, At + 100),
+        ?assertEqual(ok, mend(Directory, always)),
+        ?assertEqual(At, filelib:file_size(wal(Directory, 1))),
+        ?assertEqual(14, last(Directory))
+    end).
+
 a_later_file_without_records_is_the_same_write_test() ->
     with_log([{1, batches(1, 9)}, {2, []}], fun(Directory) ->
         hole(Directory, 1, 8),
@@ -200,7 +211,7 @@ repair_says_what_is_lost_test() ->
         hole(Directory, 1, 5),
         {ok, Damaged} = file:read_file(wal(Directory, 1)),
         ?assertNotEqual(Whole, Damaged),
-        {ok, Text} = todana_log_tail:repair(Directory, ?UID),
+        {ok, Text} = todana_log_tail:repair(Directory, ?UID, always),
         Said = lists:flatten(Text),
         [Kept] = kept(Directory),
         ?assertEqual({ok, Damaged}, file:read_file(Kept)),
@@ -217,9 +228,9 @@ mend(Directory, Durability) ->
     silently(fun() -> todana_log_tail:mend(Directory, ?UID, Durability) end).
 
 repaired(Directory, Last) ->
-    {ok, _} = todana_log_tail:repair(Directory, ?UID),
+    {ok, _} = todana_log_tail:repair(Directory, ?UID, always),
     ?assertEqual(Last, last(Directory)),
-    ?assertEqual(undamaged, todana_log_tail:repair(Directory, ?UID)),
+    ?assertEqual(undamaged, todana_log_tail:repair(Directory, ?UID, always)),
     ?assertEqual(ok, mend(Directory, always)).
 
 silently(Do) ->

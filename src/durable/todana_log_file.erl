@@ -38,8 +38,10 @@
 }.
 -type damage() :: #{
     offset := non_neg_integer(),
-    %% A part of the record was never written: see is_unwritten/4.
+    %% A part of the record was never written: see has_hole/3.
     is_torn := boolean(),
+    %% The file ends within the record.
+    is_short := boolean(),
     %% What can still be read behind it.
     behind := [entry()]
 }.
@@ -135,9 +137,11 @@ damage(Bytes, Offset, Last) ->
                 {Index, _} -> Index
             end,
             {End, Behind} = behind(Bytes, Offset, Lowest),
+            IsShort = Behind =:= [] andalso ends_within(Bytes, Offset),
             #{
                 offset => Offset,
-                is_torn => is_unwritten(Bytes, Offset, End, Behind),
+                is_torn => IsShort orelse has_hole(Bytes, Offset, End),
+                is_short => IsShort,
                 behind => Behind
             }
     end.
@@ -208,18 +212,15 @@ entry({Index, Data}) ->
 %% before. What the file has before the record counts as written, so the sector
 %% in which it begins counts from there on; a sector of the end of the file
 %% counts up to there.
--spec is_unwritten(
-    binary(), pos_integer(), non_neg_integer(), [entry()]
-) -> boolean().
-is_unwritten(Bytes, Offset, End, Behind) ->
+-spec has_hole(binary(), pos_integer(), non_neg_integer()) -> boolean().
+has_hole(Bytes, Offset, End) ->
     {Head, Length} = head(Bytes, Offset),
     Own = case Offset + Head + Length of
         Within when Within =< byte_size(Bytes) -> min(Within, End);
         %% The length is damaged, or the record is the last.
         _ -> End
     end,
-    has_zero_sector(Bytes, Offset, Own) orelse
-        (Behind =:= [] andalso ends_within(Bytes, Offset, Head, Length)).
+    has_zero_sector(Bytes, Offset, Own).
 
 %% The bytes of the header, and those of the data that it announces.
 -spec head(binary(), pos_integer()) ->
@@ -248,10 +249,9 @@ has_zero_sector(Bytes, At, End) ->
 
 %% A record whose length alone is damaged has its checksum up to the end of the
 %% file.
--spec ends_within(
-    binary(), pos_integer(), pos_integer(), non_neg_integer()
-) -> boolean().
-ends_within(Bytes, Offset, Head, Length) ->
+-spec ends_within(binary(), pos_integer()) -> boolean().
+ends_within(Bytes, Offset) ->
+    {Head, Length} = head(Bytes, Offset),
     Summed = Offset + Head - 16,
     case Bytes of
         <<_:(Summed - 8)/binary, Checksum:32, _:32, Rest/binary>>

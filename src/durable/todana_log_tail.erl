@@ -38,14 +38,16 @@
 %%
 %% In both, a bad record is of no interest if the next file with records begins
 %% at its index or an earlier one: the records were written again there, after
-%% the log had failed.
+%% the log had failed. With `always' the same holds for a record that an earlier
+%% file ends within: the length of a file was on disk before it had a successor,
+%% so the record was never written to its end.
 %%
 %% All else is refused, with the file and the offset. `repair' then cuts at the
 %% first bad record because a person asked for it.
 -module(todana_log_tail).
 -moduledoc false.
 
--export([mend/3, repair/2, describe/1]).
+-export([mend/3, repair/3, describe/1]).
 
 -export_type([problem/0]).
 
@@ -80,7 +82,7 @@ with this durability. The part behind the cut is kept in `damaged`.
 mend(Directory, UId, Durability) ->
     maybe
         {ok, Files} ?= scan(Directory, UId),
-        {cut, Cut} ?= first_damage(Files),
+        {cut, Cut} ?= first_damage(Files, Durability),
         ok ?= judge(Durability, Cut),
         {ok, Copies} ?= cut(Cut, UId, tail),
         logger:warning(
@@ -98,12 +100,12 @@ mend(Directory, UId, Durability) ->
 Cuts the log at its first bad record, whatever the cause. Returns what was done,
 as sentences.
 """.
--spec repair(file:filename(), binary()) ->
+-spec repair(file:filename(), binary(), todana_data_dir:durability()) ->
     undamaged | {ok, iolist()} | {error, problem()}.
-repair(Directory, UId) ->
+repair(Directory, UId, Durability) ->
     maybe
         {ok, Files} ?= scan(Directory, UId),
-        {cut, Cut} ?= first_damage(Files),
+        {cut, Cut} ?= first_damage(Files, Durability),
         {ok, Copies} ?= cut(Cut, UId, whole),
         {ok, [where(Cut), ".\n", repaired(Cut), ".\n"
               "The files as they were: ", lists:join(", ", Copies), "\n"]}
@@ -150,14 +152,18 @@ scan_each([File | Files], UId, Scanned) ->
     end.
 
 %% What a cut at the first damage takes away.
--spec first_damage([file()]) -> {cut, cut()} | undamaged.
-first_damage([]) ->
+-spec first_damage([file()], todana_data_dir:durability()) ->
+    {cut, cut()} | undamaged.
+first_damage([], _Durability) ->
     undamaged;
-first_damage([{_, #{damage := none}} | Files]) ->
-    first_damage(Files);
-first_damage([{File, #{damage := #{} = Damage} = Scanned} | Files]) ->
+first_damage([{_, #{damage := none}} | Files], Durability) ->
+    first_damage(Files, Durability);
+first_damage([{File, #{damage := Damage} = Scanned} | Files], Durability) ->
     #{bytes := Bytes, last := Last} = Scanned,
-    #{offset := Offset, is_torn := IsTorn, behind := Behind} = Damage,
+    #{
+        offset := Offset, is_torn := IsTorn, is_short := IsShort,
+        behind := Behind
+    } = Damage,
     Cut = #{
         file => File, offset => Offset, bytes => Bytes, is_torn => IsTorn,
         last => Last, lost => Behind, later => [],
@@ -167,6 +173,8 @@ first_damage([{File, #{damage := #{} = Damage} = Scanned} | Files]) ->
         {#{index := Index}, [#{index := Next} | _]} when Next =< Index + 1 ->
             {cut, Cut#{lost := [], is_superseded := true}};
         {_, []} ->
+            {cut, Cut};
+        {#{}, [_ | _]} when IsShort, Durability =:= always ->
             {cut, Cut};
         {_, _} ->
             {cut, Cut#{

@@ -181,9 +181,9 @@ repair(DataDir) ->
     UId = uid(Directory),
     Repaired = locked(Directory, fun() ->
         {ok, [
-            todana_log_tail:repair(Class, UId)
-         || Name <- ["always", "everysec"],
-            Class <- [filename:join(Directory, Name)],
+            todana_log_tail:repair(Class, UId, Durability)
+         || Durability <- [always, everysec],
+            Class <- [filename:join(Directory, atom_to_list(Durability))],
             filelib:is_dir(Class)
         ]}
     end),
