@@ -218,11 +218,12 @@ ask_and_exit(Load) ->
 opened(Load, State) ->
     case todana_nif:group_load() of
         Load ->
+            Open = set_gate(State#state{
+                answered = Load, pause_ms = ?PAUSE_MS_MIN, reason = ""
+            }),
             _ = State#state.answered =:= none andalso
                 logger:notice("todana: the durable databases are open"),
-            set_gate(State#state{
-                answered = Load, pause_ms = ?PAUSE_MS_MIN, reason = ""
-            });
+            Open;
         _ ->
             ask(State#state{answered = none})
     end.
