@@ -7,7 +7,7 @@ from stalls.resp import size_text
 
 # The name of the call in stalls.erl, and the function.
 CONSTANT = {
-    "open": "open/2", "list": "list/0", "info": "info/1", "handle": "handle/1", "count": "count/1", "bytes": "bytes/1",
+    "open": "open/2", "list": "list/0", "info": "info/1", "info_node": "info/0", "handle": "handle/1", "count": "count/1", "bytes": "bytes/1",
     "stats": "stats/1", "set_limits": "set_limits/2", "get": "get/2", "get_default": "get/3", "get_entry": "get_entry/2", "is_key": "is_key/2",
     "put": "put/3", "put_with": "put/4", "compare_and_swap": "compare_and_swap/4",
     "compare_and_swap_with": "compare_and_swap/5", "take": "take/2", "delete": "delete/2", "delete_version": "delete/3",
@@ -72,6 +72,7 @@ def rows(sizes: Sizes) -> list[Row]:
         row("fold_snapshot/3, all overwritten, the reader dies", "fold_snapshot/3", "fold_snapshot_left", is_once=True, linger_s=0.5),
         row(f"fetch/4 with {sizes.waiters:,} time-outs", "fetch/4", "fetch_timeouts", database=SCRATCH, needs=(), is_once=True, probe="fetch"),
         row(f"close/1 of {sizes.records:,} records", "close/1", "close_full", is_once=True, linger_s=0.5),
+        row(f"drop/1 of {sizes.records:,} records", "drop/1", "drop_full", is_once=True, linger_s=0.5),
         row(f"clear/1, {sizes.shard_records:,} records in one shard", "clear/1", "clear_one_shard", is_once=True, linger_s=0.5),
         row("clear/1", "clear/1", "clear", spoils=(0,), is_once=True, linger_s=0.5),
         row("clear/1 while a snapshot is read", "clear/1", "clear_snapshot", spoils=(0,), is_once=True, linger_s=0.5),

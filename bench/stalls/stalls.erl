@@ -264,8 +264,13 @@ row(close_full, #{records := Records}) ->
     {ok, Handle} = todana:open(stalls_full, #{}),
     ok = fill(plain, stalls_full, Records),
     ?ROW(todana:close(Handle));
+row(drop_full, #{records := Records}) ->
+    {ok, Handle} = todana:open(stalls_dropped, #{}),
+    ok = fill(plain, stalls_dropped, Records),
+    ?ROW(todana:drop(Handle));
 row(list, _) -> ?ROW(todana:list());
 row(info, _) -> ?ROW(todana:info(db0));
+row(info_node, _) -> ?ROW(todana:info());
 row(set_limits, _) ->
     {ok, Handle} = todana:open(stalls_limits, #{}),
     {
