@@ -337,6 +337,10 @@ impl Submit for Group {
     fn trouble(&self) -> String {
         self.reason.lock().to_string()
     }
+
+    fn collect(&self, now_ms: u64) {
+        self.tick(now_ms);
+    }
 }
 
 fn drop_all(submissions: impl IntoIterator<Item = Submission>) {

@@ -82,6 +82,6 @@ pub trait Submit: Send + Sync + fmt::Debug {
     fn trouble(&self) -> String {
         String::new()
     }
-    /// Asks for the removal of the records that have expired.
-    fn collect(&self) {}
+    /// Submits the removal of records that have expired by `now_ms`.
+    fn collect(&self, now_ms: u64);
 }

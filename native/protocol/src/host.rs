@@ -1,6 +1,6 @@
 //! The interface of the server to its sessions.
 
-use crate::commit::{NotDone, Ran};
+use crate::commit::{Commits, Log, NotDone, Ran};
 use crate::kyoto::KyotoSettings;
 use crate::options::{MB, TB, bytes, integer};
 use crate::persistence::{Persistence, Request};
@@ -20,6 +20,19 @@ use todana_table::Shared;
 pub trait Host {
     /// The databases.
     fn databases(&self) -> &Databases;
+    /// The log of the durable databases, and what this connection has in it; `None` if no database
+    /// is durable.
+    fn commits(&mut self) -> Option<(Log<'_>, &mut Commits)> {
+        None
+    }
+    /// The log alone.
+    fn log(&self) -> Option<Log<'_>> {
+        None
+    }
+    /// Whether enough is recorded for the log, so that the next request waits for the next commit.
+    fn commit_is_full(&self) -> bool {
+        false
+    }
     /// Runs a command: executes it, or hands it over to the log of a durable database.
     #[inline]
     fn run<R: Reply>(
@@ -29,6 +42,9 @@ pub trait Host {
         context: Context,
         reply: &mut R,
     ) -> Ran<()> {
+        if let Some((log, commits)) = self.commits() {
+            return commits.run(log, database, command, context, reply);
+        }
         execute(self.databases(), database, command, context, reply);
         Ran::Done(())
     }
@@ -43,6 +59,9 @@ pub trait Host {
         begun: Option<Begun>,
         reply: &mut R,
     ) -> Ran<Option<Begun>> {
+        if let Some((log, commits)) = self.commits() {
+            return commits.run_slice(log, database, command, context, begun, reply);
+        }
         Ran::Done(execute_slice(self.databases(), database, command, context, begun, reply))
     }
     /// Runs a batch, as [`execute_batch`] does.
@@ -53,25 +72,29 @@ pub trait Host {
         reply: &mut R,
         each: impl FnMut(&mut R, usize),
     ) -> Ran<Result<bool, Inadmissible>> {
+        if let Some((log, commits)) = self.commits() {
+            return commits.run_batch(log, batch, context, reply, each);
+        }
         Ran::Done(execute_batch(self.databases(), batch, context, reply, each))
     }
     /// Waits until all writes to a durable database are committed.
     fn synchronize(&mut self, database: usize) -> Ran<()> {
-        let _ = database;
-        Ran::Done(())
-    }
-    /// Whether enough is recorded for the log, so that the next request waits for the next commit.
-    fn commit_is_full(&self) -> bool {
-        false
+        let now_ms = self.now_ms();
+        match self.commits() {
+            Some((log, commits)) => commits.synchronize(log, database, now_ms),
+            None => Ran::Done(()),
+        }
     }
     /// Why the log accepts no writes ([`NotDone::ReadOnly`]): a sentence without CR or LF.
     fn log_trouble(&self) -> String {
-        String::new()
+        self.log().map_or_else(String::new, |log| log.submit.trouble())
     }
     /// Whether the records of a database may be read now.
     fn admit_read(&self, database: usize) -> Result<(), NotDone> {
-        let _ = database;
-        Ok(())
+        match self.log() {
+            Some(log) if log.databases.is_durable(database) => log.admit_read(),
+            _ => Ok(()),
+        }
     }
     /// The time in milliseconds since the Unix epoch. It is constant during a turn, and not earlier
     /// than the arrival of the turn's input.

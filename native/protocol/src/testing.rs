@@ -11,17 +11,14 @@ pub use log::{TestLog, with_durable_hosts};
 
 use crate::kyoto::{KyotoDatabase, KyotoSettings};
 use crate::{
-    Budget, Client, ClientNames, CommandStats, Commits, Host, Limits, Log, Next, NotDone,
-    Persistence, Progress, ProtocolName, Ran, Request, ServerInfo, Session, SlowEntry, Splice,
+    Budget, Client, ClientNames, CommandStats, Commits, Host, Limits, Log, Next, Persistence,
+    Progress, ProtocolName, Request, ServerInfo, Session, SlowEntry, Splice,
 };
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::atomic::Ordering::{self, Relaxed};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 use std::sync::{Arc, Mutex};
-use todana_command::{
-    Batch, Begun, Command, Context, DATABASES, Databases, Inadmissible, Reply, execute,
-    execute_batch, execute_slice,
-};
+use todana_command::{DATABASES, Databases};
 use todana_table::{Options, Table};
 
 /// The time of a new host's clock: 2023-11-14 22:13:20 UTC.
@@ -161,13 +158,6 @@ impl FakeHost {
         }
     }
 
-    /// The log as a session sees it.
-    fn log(&self) -> Option<Log<'_>> {
-        let log = self.log.as_ref()?;
-        let (submit, may_wait) = (log.submit(), self.may_wait);
-        Some(Log { submit, databases: &self.databases, may_wait })
-    }
-
     /// Has the log apply what the session has recorded. False if that is nothing.
     pub fn commit(&mut self) -> bool {
         let (Some(log), Some(handover)) = (&self.log, self.commits.hand_over()) else {
@@ -223,76 +213,17 @@ impl Host for FakeHost {
     fn databases(&self) -> &Databases {
         &self.databases
     }
-    fn run<R: Reply>(
-        &mut self,
-        database: usize,
-        command: &Command<'_>,
-        context: Context,
-        reply: &mut R,
-    ) -> Ran<()> {
-        if self.log.is_none() {
-            execute(&self.databases, database, command, context, reply);
-            return Ran::Done(());
-        }
-        let mut commits = std::mem::take(&mut self.commits);
-        let log = self.log().expect("it was found");
-        let ran = commits.run(log, database, command, context, reply);
-        self.commits = commits;
-        ran
+    fn commits(&mut self) -> Option<(Log<'_>, &mut Commits)> {
+        let submit = self.log.as_ref()?.submit();
+        let log = Log { submit, databases: &self.databases, may_wait: self.may_wait };
+        Some((log, &mut self.commits))
     }
-    fn run_slice<R: Reply>(
-        &mut self,
-        database: usize,
-        command: &Command<'_>,
-        context: Context,
-        begun: Option<Begun>,
-        reply: &mut R,
-    ) -> Ran<Option<Begun>> {
-        let mut commits = std::mem::take(&mut self.commits);
-        let ran = match self.log() {
-            Some(log) => commits.run_slice(log, database, command, context, begun, reply),
-            None => {
-                Ran::Done(execute_slice(&self.databases, database, command, context, begun, reply))
-            }
-        };
-        self.commits = commits;
-        ran
-    }
-    fn run_batch<R: Reply>(
-        &mut self,
-        batch: &Batch<'_>,
-        context: Context,
-        reply: &mut R,
-        each: impl FnMut(&mut R, usize),
-    ) -> Ran<Result<bool, Inadmissible>> {
-        let mut commits = std::mem::take(&mut self.commits);
-        let ran = match self.log() {
-            Some(log) => commits.run_batch(log, batch, context, reply, each),
-            None => Ran::Done(execute_batch(&self.databases, batch, context, reply, each)),
-        };
-        self.commits = commits;
-        ran
-    }
-    fn synchronize(&mut self, database: usize) -> Ran<()> {
-        let mut commits = std::mem::take(&mut self.commits);
-        let ran = match self.log() {
-            Some(log) => commits.synchronize(log, database, self.now_ms),
-            None => Ran::Done(()),
-        };
-        self.commits = commits;
-        ran
+    fn log(&self) -> Option<Log<'_>> {
+        let submit = self.log.as_ref()?.submit();
+        Some(Log { submit, databases: &self.databases, may_wait: self.may_wait })
     }
     fn commit_is_full(&self) -> bool {
         self.commits.is_full()
-    }
-    fn log_trouble(&self) -> String {
-        self.log().map_or_else(String::new, |log| log.submit.trouble())
-    }
-    fn admit_read(&self, database: usize) -> Result<(), NotDone> {
-        match self.log() {
-            Some(log) if log.databases.is_durable(database) => log.admit_read(),
-            _ => Ok(()),
-        }
     }
     fn now_ms(&self) -> u64 {
         self.commits.now_ms().unwrap_or(self.now_ms)

@@ -82,7 +82,6 @@ impl Commit {
             ticket: ticket(place, self.ticket),
             deliver: round.deliver.clone(),
         });
-        round.synchronizes |= handover.synchronizes;
         shared.config.write_timeout_ms
     }
 
@@ -145,14 +144,12 @@ pub(crate) struct Round {
     deliver: Arc<dyn Deliver>,
     /// The number of the last ticket.
     last_ticket: u64,
-    /// Whether a client wants its data on the disk.
-    synchronizes: bool,
 }
 
 impl Round {
     pub(crate) fn new(shared: &Arc<Shared>) -> Round {
         let deliver = Arc::new(Courier(Arc::downgrade(shared)));
-        Round { submissions: Vec::new(), deliver, last_ticket: 0, synchronizes: false }
+        Round { submissions: Vec::new(), deliver, last_ticket: 0 }
     }
 
     /// Hands over everything, at the end of the round.

@@ -16,14 +16,11 @@ use crate::{Config, password};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
-use todana_command::{
-    Batch, Begun, Command, Context, DATABASES, Databases, Inadmissible, Reply, execute,
-    execute_batch, execute_slice,
-};
+use todana_command::{DATABASES, Databases};
 use todana_protocol::kyoto::KyotoSettings;
 use todana_protocol::{
-    Client, CommandStats, Commits, Host, Limits, Log, NotDone, Persistence, ProtocolName, Ran,
-    Request, ServerInfo, SlowEntry, Splice,
+    Client, CommandStats, Commits, Host, Limits, Log, Persistence, ProtocolName, Request,
+    ServerInfo, SlowEntry, Splice,
 };
 use todana_table::Counts;
 
@@ -228,34 +225,16 @@ impl<'a> TurnHost<'a> {
         (self.may_wait, self.committed_ns) = (may_wait, committed_ns);
     }
 
-    fn log(&self) -> Option<Log<'a>> {
+    /// The log, if there are durable databases.
+    #[inline]
+    fn durable_log(&self) -> Option<Log<'a>> {
+        if self.shared.durable { self.log_of_config() } else { None }
+    }
+
+    #[cold]
+    fn log_of_config(&self) -> Option<Log<'a>> {
         let Config { log, databases, .. } = &self.shared.config;
         Some(Log { submit: &**log.as_ref()?, databases, may_wait: self.may_wait })
-    }
-
-    #[cold]
-    fn run_logged<R: Reply>(
-        &mut self,
-        database: usize,
-        command: &Command<'_>,
-        context: Context,
-        reply: &mut R,
-    ) -> Ran<()> {
-        let Some(log) = self.log() else { return Ran::Refused(NotDone::Loading) };
-        self.commits.run(log, database, command, context, reply)
-    }
-
-    #[cold]
-    fn run_slice_logged<R: Reply>(
-        &mut self,
-        database: usize,
-        command: &Command<'_>,
-        context: Context,
-        begun: Option<Begun>,
-        reply: &mut R,
-    ) -> Ran<Option<Begun>> {
-        let Some(log) = self.log() else { return Ran::Refused(NotDone::Loading) };
-        self.commits.run_slice(log, database, command, context, begun, reply)
     }
 
     /// Ends the turn. Returns whether the session considers the client authenticated, and the parts
@@ -277,71 +256,16 @@ impl Host for TurnHost<'_> {
     }
 
     #[inline]
-    fn run<R: Reply>(
-        &mut self,
-        database: usize,
-        command: &Command<'_>,
-        context: Context,
-        reply: &mut R,
-    ) -> Ran<()> {
-        if self.shared.durable {
-            return self.run_logged(database, command, context, reply);
-        }
-        execute(&self.shared.config.databases, database, command, context, reply);
-        Ran::Done(())
+    fn commits(&mut self) -> Option<(Log<'_>, &mut Commits)> {
+        Some((self.durable_log()?, self.commits))
     }
 
-    #[inline]
-    fn run_slice<R: Reply>(
-        &mut self,
-        database: usize,
-        command: &Command<'_>,
-        context: Context,
-        begun: Option<Begun>,
-        reply: &mut R,
-    ) -> Ran<Option<Begun>> {
-        if self.shared.durable {
-            return self.run_slice_logged(database, command, context, begun, reply);
-        }
-        let databases = &self.shared.config.databases;
-        Ran::Done(execute_slice(databases, database, command, context, begun, reply))
-    }
-
-    fn run_batch<R: Reply>(
-        &mut self,
-        batch: &Batch<'_>,
-        context: Context,
-        reply: &mut R,
-        each: impl FnMut(&mut R, usize),
-    ) -> Ran<Result<bool, Inadmissible>> {
-        match self.log() {
-            Some(log) if self.shared.durable => {
-                self.commits.run_batch(log, batch, context, reply, each)
-            }
-            _ => Ran::Done(execute_batch(self.databases(), batch, context, reply, each)),
-        }
-    }
-
-    fn synchronize(&mut self, database: usize) -> Ran<()> {
-        match self.log() {
-            Some(log) => self.commits.synchronize(log, database, self.now_ms),
-            None => Ran::Done(()),
-        }
+    fn log(&self) -> Option<Log<'_>> {
+        self.durable_log()
     }
 
     fn commit_is_full(&self) -> bool {
         self.commits.is_full()
-    }
-
-    fn log_trouble(&self) -> String {
-        self.log().map_or_else(String::new, |log| log.submit.trouble())
-    }
-
-    fn admit_read(&self, database: usize) -> Result<(), NotDone> {
-        match self.log() {
-            Some(log) if log.databases.is_durable(database) => log.admit_read(),
-            _ => Ok(()),
-        }
     }
 
     fn now_ms(&self) -> u64 {

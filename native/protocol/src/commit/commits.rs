@@ -35,8 +35,6 @@ struct Commit {
     records: Vec<u8>,
     /// The fingerprint of each record.
     prints: Vec<u64>,
-    /// Whether the log is asked to write to the disk what it holds.
-    synchronizes: bool,
 }
 
 #[derive(Debug)]
@@ -67,8 +65,6 @@ pub struct Handover {
     pub records: Vec<u8>,
     /// Number of records.
     pub count: usize,
-    /// Whether the client wants its data on the disk.
-    pub synchronizes: bool,
 }
 
 impl Commits {
@@ -140,11 +136,8 @@ impl Commits {
     pub fn hand_over(&mut self) -> Option<Handover> {
         let commit = self.0.as_mut().filter(|it| matches!(it.stage, Stage::Recording))?;
         commit.stage = Stage::Waiting;
-        Some(Handover {
-            records: std::mem::take(&mut commit.records),
-            count: commit.prints.len(),
-            synchronizes: commit.synchronizes,
-        })
+        let records = std::mem::take(&mut commit.records);
+        Some(Handover { records, count: commit.prints.len() })
     }
 
     /// The outcome of the records has arrived; the session runs the requests again.
@@ -169,7 +162,9 @@ impl Commits {
         }
     }
 
-    /// Runs a command, see [`Host::run`](crate::Host::run).
+    /// Runs a command, see [`Host::run`](crate::Host::run). Cold for the sake of servers without
+    /// durable databases.
+    #[cold]
     pub fn run<R: Reply>(
         &mut self,
         log: Log<'_>,
@@ -193,6 +188,12 @@ impl Commits {
             reply.error(Error::ValueTooLarge);
             return Ran::Done(());
         }
+        let access = command.access();
+        if access == Access::Sweep {
+            log.submit.collect(context.now_ms);
+            reply.flag(false);
+            return Ran::Done(());
+        }
         let print = fingerprint(database, command);
         let clears_all = log.is_clear_of_all(command);
         if self.is_playing() {
@@ -203,12 +204,7 @@ impl Commits {
             }
             return ran;
         }
-        match command.access() {
-            Access::Sweep => {
-                log.submit.collect();
-                reply.flag(false);
-                return Ran::Done(());
-            }
+        match access {
             Access::Read if self.is_recording() => {
                 let put = |out: &mut Vec<u8>| put_read(out, database as u64, command);
                 return self.record(context, print, reply, put);
@@ -228,7 +224,7 @@ impl Commits {
                     return Ran::Done(());
                 }
             }
-            Access::Lease | Access::Write => {}
+            Access::Lease | Access::Write | Access::Sweep => {}
         }
         if let Some(ran) = self.admit_write(log) {
             return ran;
@@ -238,6 +234,7 @@ impl Commits {
     }
 
     /// Runs a slice of a long command, see [`Host::run_slice`](crate::Host::run_slice).
+    #[cold]
     pub fn run_slice<R: Reply>(
         &mut self,
         log: Log<'_>,
@@ -338,9 +335,6 @@ impl Commits {
         let nothing = Command::Length { key: b"" };
         let context = log.limit(Context { now_ms, value_bytes_max: 0 });
         self.record_within(context, SYNCHRONIZE, |out| put_read(out, database as u64, &nothing));
-        if let Some(commit) = &mut self.0 {
-            commit.synchronizes = true;
-        }
         Ran::Submitted
     }
 
@@ -387,7 +381,6 @@ impl Commits {
                 now_ms: context.now_ms,
                 records: Vec::new(),
                 prints: Vec::new(),
-                synchronizes: false,
             }),
         };
         let before = commit.records.len();

@@ -109,6 +109,9 @@ impl Submit for FakeLog {
     fn trouble(&self) -> String {
         self.group.trouble()
     }
+    fn collect(&self, now_ms: u64) {
+        self.group.collect(now_ms);
+    }
 }
 
 /// A server with durable databases, and its log.
