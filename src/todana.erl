@@ -324,6 +324,11 @@ Creates a table, or finds the open one of this name. If the open one has other
 options, returns these with both values, for example
 `{error, {exists, #{codec => {raw, term}}}}`: present is `raw`, given was
 `term`. `ht(todana, open_options)` in the shell explains the options.
+
+In a node with a data directory the names of durable tables are known when the
+log has been read. Until then, a call for a table in memory that is not open
+waits; a call for a durable one raises `recovering`, as does every call if the
+log cannot be read.
 """.
 -spec open(atom(), open_options()) ->
     {ok, handle()} | {error, {exists, Differing} | full | unknown}
@@ -852,10 +857,13 @@ put_many(Table, Pairs) ->
 Stores pairs. With `atomic => true`, stores up to 32,768 pairs in one step: no
 reader sees a part of them, and after an error none is stored. Otherwise stores
 one pair after another; the pairs before an `{error, full}` are stored.
+
+`{error, too_large}` if an atomic call on a durable table has more bytes of keys
+and values than one step may have: 16 MiB and `durable_value_bytes_max`.
 """.
 -spec put_many(
     table(), [{key(), value()}] | #{key() => value()}, many_options()
-) -> ok | {error, full | present | unknown}.
+) -> ok | {error, full | present | too_large | unknown}.
 put_many(Table, Pairs, Options) ->
     put_many([Table, Pairs, Options], Table, Pairs, Options).
 
@@ -901,7 +909,8 @@ effects: calls of this module in it are not part of the transaction.
 `{error, conflict}` if that happened `attempts` times, `{error, full}` if there
 is no room for all writes, `{error, too_large}` for more work than one step may
 be: twice the number of records read and five times the number of records
-written may be 65,536 at most.
+written may be 65,536 at most, and in a durable table the bytes of all keys and
+values written 16 MiB and `durable_value_bytes_max`.
 """.
 -spec transaction(
     table(),

@@ -7,8 +7,10 @@
 -define(ENCODED, 3).
 %% An atomic write of more pairs runs on a dirty scheduler.
 -define(PAIRS_MAX, 100).
-%% Pairs or keys of one write to a durable table.
+%% Pairs or keys of one write to a durable table, and their bytes: a part has
+%% more only if its first element has.
 -define(PART_PAIRS_MAX, 512).
+-define(PART_BYTES_MAX, (1 bsl 20)).
 %% An atomic write of this many pairs holds its locks for some ten milliseconds.
 -define(ATOMIC_PAIRS_MAX, 32768).
 
@@ -153,7 +155,7 @@ put_each(Table, Pairs, Expires) ->
 put_parts(_Table, [], _Expires) ->
     ok;
 put_parts(Table, Pairs, Expires) ->
-    {Part, Rest} = part(Pairs, ?PART_PAIRS_MAX, []),
+    {Part, Rest} = part(Pairs),
     Stored =
         case put_all(Table, Part, Expires, false, 0) of
             encode -> put_encoded(Table, Part, Expires, false);
@@ -164,13 +166,23 @@ put_parts(Table, Pairs, Expires) ->
         Failure -> Failure
     end.
 
-%% At most this number of elements, and the rest, which may be no proper list.
--spec part(term(), non_neg_integer(), [term()]) -> {term(), term()}.
-part([Element | Rest], Left, Part) when Left > 0 ->
-    part(Rest, Left - 1, [Element | Part]);
-part(Rest, 0, Part) ->
-    {lists:reverse(Part), Rest};
-part(End, _Left, Part) ->
+%% The first elements, and the rest, which may be no proper list.
+-spec part(term()) -> {term(), term()}.
+part([Element | Rest]) ->
+    Bytes = ?PART_BYTES_MAX - erlang:external_size(Element),
+    part(Rest, ?PART_PAIRS_MAX - 1, Bytes, [Element]);
+part(End) ->
+    {End, []}.
+
+-spec part(term(), non_neg_integer(), integer(), [term()]) ->
+    {term(), term()}.
+part([Element | Others] = Rest, Left, BytesLeft, Part) ->
+    Bytes = BytesLeft - erlang:external_size(Element),
+    case Left > 0 andalso Bytes >= 0 of
+        true -> part(Others, Left - 1, Bytes, [Element | Part]);
+        false -> {lists:reverse(Part), Rest}
+    end;
+part(End, _Left, _BytesLeft, Part) ->
     {lists:reverse(Part, End), []}.
 
 -doc "Removes records; returns the number removed.".
@@ -212,7 +224,7 @@ delete_parts({badarg, _, _} = Misuse, _Keys, _Deleted) ->
 delete_parts(_Handle, [], Deleted) ->
     Deleted;
 delete_parts(Handle, Keys, Deleted) ->
-    {Part, Rest} = part(Keys, ?PART_PAIRS_MAX, []),
+    {Part, Rest} = part(Keys),
     case delete_part(Handle, Part, 0) of
         Number when is_integer(Number) ->
             delete_parts(Handle, Rest, Deleted + Number);

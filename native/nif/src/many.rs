@@ -247,7 +247,8 @@ fn set_many<'a>(
     let raw_env = env.as_c_arg();
     let expires = single::expires(store, expiry).ok_or(Misuse::Argument(3, atoms::bad_option()))?;
     let mut owned: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();
-    let mut bytes = 0;
+    // The second number has no bytes for lists.
+    let (mut bytes, mut stored) = (0, 0);
     let mut rest = pairs.as_c_arg();
     while let Some((pair, tail)) = erts::uncons(raw_env, rest) {
         let (mut key_buffer, mut value_buffer) = (EncodeBuffer::new(), EncodeBuffer::new());
@@ -258,6 +259,10 @@ fn set_many<'a>(
         bytes += pair_bytes;
         if bytes > DIRTY_BYTES && form.bits & ON_DIRTY == 0 {
             return Err(Misuse::Dirty);
+        }
+        stored += key.len() + value.len();
+        if submit::is_too_long(store, stored) {
+            return Ok(env.error_tuple(atoms::too_large()));
         }
         owned.push((key.to_vec(), value.to_vec()));
         rest = tail;

@@ -25,6 +25,15 @@ use todana_group::{Deliver, Gate, Group, Outcome, Submission, Submit, Ticket, re
 /// The place of the tickets of Erlang processes; event loops of servers have lower numbers.
 const PLACE: (u32, u32) = (u32::MAX, 0);
 
+/// Bytes of the keys and values that one step writes to a durable table, beside the longest value.
+/// A step is one entry of the log.
+const STEP_BYTES_MAX: usize = 16 << 20;
+
+/// Whether a step of several writes with this number of bytes is too long for the log.
+pub(crate) fn is_too_long(store: &Store, bytes: usize) -> bool {
+    store.is_durable() && bytes > STEP_BYTES_MAX + store.value_bytes_max()
+}
+
 /// How the caller has prepared the arguments of a function, and how it waits for a durable write.
 #[derive(Clone, Copy)]
 pub(crate) struct Form<'a> {

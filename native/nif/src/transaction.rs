@@ -93,6 +93,9 @@ fn committed<'a>(
     for (item, buffers) in written.iter().zip(&mut write_buffers) {
         let write = write(env, store, *item, form, buffers)?;
         bytes.count(write.key, write.put.map_or(&[], |(value, ..)| value), form)?;
+        if submit::is_too_long(store, bytes.keys + bytes.values) {
+            return Ok(env.error_tuple(atoms::too_large()));
+        }
         writes.push(write);
     }
     // Each value has been charged.
