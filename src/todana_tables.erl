@@ -44,13 +44,26 @@ open(Name, Options) when is_atom(Name) ->
 open(_Name, _Options) ->
     {badarg, 1, not_an_atom}.
 
-%% A table of the log keeps its name while it is not open.
+%% A table of the log keeps its name while it is not open. The names are known
+%% when the log has been read.
 -spec open_in_memory(atom(), map()) ->
     {ok, reference()} | {error, open_error()} | todana_error:cause().
 open_in_memory(Name, Wanted) ->
-    case todana_durable:table(Name) of
-        error -> call({open, Name, Wanted});
-        {ok, _} -> {error, {exists, #{durable => {true, false}}}}
+    maybe
+        ok ?= await_names(Name),
+        error ?= todana_durable:table(Name),
+        call({open, Name, Wanted})
+    else
+        {ok, _} -> {error, {exists, #{durable => {true, false}}}};
+        {badarg, _, _} = Misuse -> Misuse
+    end.
+
+-spec await_names(atom()) -> ok | todana_error:cause().
+await_names(Name) ->
+    IsOpen = persistent_term:get(?KEY(Name), none) =/= none,
+    case IsOpen of
+        true -> ok;
+        false -> todana_durable:await_tables()
     end.
 
 %% The log creates the table, which takes as long as a write, in the process
@@ -58,6 +71,22 @@ open_in_memory(Name, Wanted) ->
 -spec open_durable(atom(), map()) ->
     {ok, reference()} | {error, open_error()} | todana_error:cause().
 open_durable(Name, Wanted) ->
+    case is_in_memory(Name) of
+        true -> {error, {exists, #{durable => {false, true}}}};
+        false -> create_durable(Name, Wanted)
+    end.
+
+%% Whether a table in memory has the name.
+-spec is_in_memory(atom()) -> boolean().
+is_in_memory(Name) ->
+    case todana_nif:options(Name) of
+        {_, _, _, _, _, _, {_, _, IsDurable}} -> not IsDurable;
+        {badarg, _, _} -> false
+    end.
+
+-spec create_durable(atom(), map()) ->
+    {ok, reference()} | {error, open_error()} | todana_error:cause().
+create_durable(Name, Wanted) ->
     case todana_durable:open(Name, Wanted) of
         ok ->
             call({open_durable, Name});

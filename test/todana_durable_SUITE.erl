@@ -14,6 +14,7 @@
     misuse_and_refusals/1,
     drop_deletes/1,
     many_keys/1,
+    entries_of_the_log_have_a_limit/1,
     transactions/1,
     subscriptions_see_the_log/1,
     dump_and_load/1,
@@ -25,7 +26,8 @@
     records_are_dumped/1
 ]).
 %% Called in the node.
--export([transfer/1, subscribed/0, why/1, dumped/1]).
+-export([transfer/1, subscribed/0, why/1, dumped/1, put_long/3,
+         transact_long/2, kill_acceptor/0]).
 
 all() ->
     [
@@ -36,6 +38,7 @@ all() ->
         misuse_and_refusals,
         drop_deletes,
         many_keys,
+        entries_of_the_log_have_a_limit,
         transactions,
         subscriptions_see_the_log,
         dump_and_load,
@@ -241,6 +244,54 @@ many_keys(Config) ->
     ?assertEqual(#{~"x" => ~"1", ~"3000" => ~"v"},
                  call(Second, get_many, [t, [~"x", ~"y", ~"3000", ~"1"]])).
 
+%% With values of at most 1 MiB, one step may write 17 MiB.
+entries_of_the_log_have_a_limit(Config) ->
+    Node = start(Config, [{durable_value_bytes_max, "1mb"} | durable(Config)]),
+    Run = fun(Function, Arguments) ->
+        peer:call(Node, ?MODULE, Function, Arguments, 60_000)
+    end,
+    {ok, _} = call(Node, open, [t, #{durable => true, codec => term}]),
+    %% One after another, in entries of about a MiB.
+    ?assertEqual({ok, 3}, Run(put_long, [t, 3, #{}])),
+    ?assertEqual({ok, 40}, Run(put_long, [t, 40, #{}])),
+    40 = call(Node, delete_many, [t, lists:seq(1, 40)]),
+    %% Atomically, in one entry, or not.
+    ?assertEqual({ok, 1}, Run(put_long, [t, 25, #{atomic => true}])),
+    ?assertEqual(25, call(Node, count, [t])),
+    25 = call(Node, clear, [t]),
+    TooLarge = {error, too_large},
+    ?assertEqual({TooLarge, 0}, Run(put_long, [t, 27, #{atomic => true}])),
+    ?assertEqual({TooLarge, 0}, Run(transact_long, [t, 27])),
+    ?assertEqual(0, call(Node, count, [t])),
+    ?assertEqual({ok, 1}, Run(transact_long, [t, 25])),
+    %% A table in memory has no such limit.
+    {ok, _} = call(Node, open, [m, #{codec => term}]),
+    ?assertMatch({ok, _}, Run(put_long, [m, 27, #{atomic => true}])).
+
+%% Pairs of 2/3 MiB; the result, and how many batches the log has got.
+put_long(Table, Number, Options) ->
+    Value = <<0:((2 bsl 20) div 3)/unit:8>>,
+    Pairs = [{N, {N, Value}} || N <- lists:seq(1, Number)],
+    batches(fun() -> todana:put_many(Table, Pairs, Options) end).
+
+transact_long(Table, Number) ->
+    Value = <<0:((2 bsl 20) div 3)/unit:8>>,
+    batches(fun() ->
+        todana:transaction(Table, fun(Tx) ->
+            [
+                ok = todana_transaction:put(Tx, N, Value)
+             || N <- lists:seq(1, Number)
+            ],
+            ok
+        end)
+    end).
+
+batches(Write) ->
+    #{batches := Before} = todana:info(),
+    Result = Write(),
+    #{batches := After} = todana:info(),
+    {Result, After - Before}.
+
 transactions(Config) ->
     First = start(Config),
     Options = #{durable => true, codec => term},
@@ -436,11 +487,25 @@ status_of_a_running_node(Config, Directory) ->
         ?assertNotEqual({Word, nomatch}, {Word, binary:match(Text, Word)})
      || Word <- [~"always", Binary, ~"s ago", ~"records each", ~"free"]
     ],
+    %% A failed answer is not the last one.
+    ok = peer:call(Node, ?MODULE, kill_acceptor, []),
+    ?assertMatch({ok, #{~"state" := ~"serving"}},
+                 todana_status:ask(Directory)),
     {ok, Info} = file:read_file_info(filename:join(Directory, "status")),
     ?assertEqual(8#600, element(8, Info) band 8#777),
     ok = kill(Node),
     ?assertMatch({error, "no node is running" ++ _},
                  todana_status:ask(Directory)).
+
+kill_acceptor() ->
+    Keeper = whereis(todana_status),
+    {links, Links} = process_info(Keeper, links),
+    [Acceptor] = [
+        Pid
+     || Pid <- Links, is_pid(Pid), Pid =/= whereis(todana_durable_sup)
+    ],
+    true = exit(Acceptor, kill),
+    ok.
 
 files_are_checked(Config) ->
     Directory = ?config(data_dir_of_node, Config),

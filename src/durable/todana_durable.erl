@@ -10,12 +10,14 @@
 -moduledoc false.
 
 -export([configure/1, write/1, keyed/2]).
--export([open/2, table/1, drop/1]).
+-export([open/2, table/1, await_tables/0, drop/1]).
 
 -define(TIMEOUT, {?MODULE, write_timeout_ms}).
 -define(TIMEOUT_DEFAULT_MS, 5000).
 %% A caller that finds the queue of the log full looks again after this time.
 -define(PAUSE_MS, 2).
+%% A caller that waits for the names of tables looks again after this time.
+-define(RECOVERY_PAUSE_MS, 20).
 
 -doc "Sets how long a write waits for the log.".
 -spec configure(todana_config:options()) -> ok.
@@ -115,6 +117,26 @@ table(Name) ->
                 order => Order,
                 shards => Shards
             }}
+    end.
+
+-doc """
+Returns when the named tables of the log are known; an error if the log cannot
+be read.
+""".
+-spec await_tables() -> ok | {badarg, 0, recovering}.
+await_tables() ->
+    case todana_nif:durable_state() of
+        closed ->
+            case todana_group:info() of
+                %% Not one of a process that is being started again.
+                #{state := failed, data_dir := _} ->
+                    {badarg, 0, recovering};
+                #{} ->
+                    timer:sleep(?RECOVERY_PAUSE_MS),
+                    await_tables()
+            end;
+        _ ->
+            ok
     end.
 
 -doc """

@@ -22,6 +22,8 @@
 
 -record(state, {
     data_dir :: file:filename(),
+    %% The process that answers `ask/1', and its socket.
+    acceptor = none :: none | {pid(), gen_tcp:socket()},
     %% The highest request such that it and all before it are done.
     done = 0 :: non_neg_integer(),
     waiting = [] :: [pos_integer()],
@@ -53,9 +55,11 @@ ask(DataDir) ->
         ok ?= fits(Path),
         {ok, Socket} ?= gen_tcp:connect({local, Path}, 0, Options,
                                         ?ASK_TIMEOUT_MS),
-        {ok, Json} ?= receive_all(Socket, []),
-        {ok, json:decode(Json)}
+        {ok, [_ | _] = Parts} ?= receive_all(Socket, []),
+        {ok, json:decode(iolist_to_binary(Parts))}
     else
+        {ok, []} ->
+            {error, Path ++ ": the node closed the connection"};
         {error, Reason} when Reason =:= enoent; Reason =:= econnrefused ->
             {error, "no node is running with the data directory " ++ DataDir};
         {error, Reason} ->
@@ -65,11 +69,11 @@ ask(DataDir) ->
     end.
 
 -spec receive_all(gen_tcp:socket(), [binary()]) ->
-    {ok, binary()} | {error, term()}.
+    {ok, [binary()]} | {error, term()}.
 receive_all(Socket, Parts) ->
     case gen_tcp:recv(Socket, 0, ?ASK_TIMEOUT_MS) of
         {ok, Bytes} -> receive_all(Socket, [Bytes | Parts]);
-        {error, closed} -> {ok, iolist_to_binary(lists:reverse(Parts))};
+        {error, closed} -> {ok, lists:reverse(Parts)};
         {error, _} = Error -> Error
     end.
 
@@ -80,12 +84,16 @@ init([]) ->
     _ = process_flag(trap_exit, true),
     #{data_dir := DataDir} = todana_data_dir:opened(),
     {Done, Last} = todana_nif:persistence_attach(self()),
-    ok = listen(DataDir),
+    Acceptor = listen(DataDir),
     self() ! tick,
     Lost = lists:seq(Done + 1, Last),
     ok = make_good(Lost),
     {ok, #state{
-        data_dir = DataDir, done = Done, waiting = Lost, last_request = Last
+        data_dir = DataDir,
+        acceptor = Acceptor,
+        done = Done,
+        waiting = Lost,
+        last_request = Last
     }}.
 
 %% Nobody knows what a predecessor was asked for that was killed meanwhile.
@@ -121,6 +129,9 @@ handle_info({todana_keeper, Request, Number}, State) ->
     ok = begin_work([Request], [Number]),
     Waiting = [Number | State#state.waiting],
     {noreply, State#state{waiting = Waiting, last_request = Number}};
+handle_info({'EXIT', Pid, Reason}, #state{acceptor = {Pid, Socket}} = State) ->
+    logger:error("todana: an answer to `status` failed: ~0tP", [Reason, 30]),
+    {noreply, State#state{acceptor = start_acceptor(Socket)}};
 handle_info(_Message, State) ->
     {noreply, State}.
 
@@ -196,7 +207,7 @@ seconds(#{}) -> none.
 %% ---------------------------------------------------------------- socket ---
 
 %% Without the socket the node works as well.
--spec listen(file:filename()) -> ok.
+-spec listen(file:filename()) -> none | {pid(), gen_tcp:socket()}.
 listen(DataDir) ->
     Path = filename:join(DataDir, ?SOCKET),
     _ = file:delete(Path),
@@ -206,15 +217,20 @@ listen(DataDir) ->
             {ifaddr, {local, Path}}, binary, {active, false}
         ]),
         ok ?= file:change_mode(Path, 8#600),
-        _ = spawn_link(fun() -> accept(Socket) end),
-        ok
+        start_acceptor(Socket)
     else
         {error, Reason} ->
             logger:warning(
                 "todana: `status` will not work: ~ts: ~ts",
                 [Path, inet:format_error(Reason)]
-            )
+            ),
+            none
     end.
+
+%% The socket belongs to this process, so it outlives the acceptor.
+-spec start_acceptor(gen_tcp:socket()) -> {pid(), gen_tcp:socket()}.
+start_acceptor(Socket) ->
+    {spawn_link(fun() -> accept(Socket) end), Socket}.
 
 -spec fits(file:filename()) -> ok | {error, enametoolong}.
 fits(Path) ->
@@ -239,9 +255,18 @@ accept(Listening) ->
 plain(Map) when is_map(Map) ->
     #{Key => plain(Value) || Key := Value <- Map};
 plain([First | _] = Text) when is_integer(First) ->
-    unicode:characters_to_binary(Text);
+    case unicode:characters_to_binary(Text) of
+        Bytes when is_binary(Bytes) -> Bytes;
+        _ -> printed(Text)
+    end;
+plain(Value) when is_atom(Value); is_number(Value); is_binary(Value) ->
+    Value;
 plain(Value) ->
-    Value.
+    printed(Value).
+
+-spec printed(term()) -> binary().
+printed(Value) ->
+    iolist_to_binary(io_lib:format("~0p", [Value])).
 
 %% ------------------------------------------------------------------ text ---
 
