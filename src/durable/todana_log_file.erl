@@ -31,6 +31,7 @@
 
 -type entry() :: #{
     index := non_neg_integer(),
+    term := non_neg_integer(),
     %% Of a batch.
     sequence => term(),
     %% When the leader took it.
@@ -45,7 +46,9 @@
     %% What can still be read behind it.
     behind := [entry()]
 }.
--type found() :: {non_neg_integer(), binary()} | none.
+%% Index, term and data of a record.
+-type log_record() :: {non_neg_integer(), non_neg_integer(), binary()}.
+-type found() :: log_record() | none.
 -type scanned() :: #{
     bytes := non_neg_integer(),
     first := entry() | none,
@@ -71,10 +74,10 @@ scan(File, UId) ->
 ) -> scanned().
 scan_records(Bytes, UId, Offset, First, Last) ->
     case record_at(Bytes, UId, Offset) of
-        {ok, Index, Data, Next} when First =:= none ->
-            scan_records(Bytes, UId, Next, {Index, Data}, {Index, Data});
-        {ok, Index, Data, Next} ->
-            scan_records(Bytes, UId, Next, First, {Index, Data});
+        {ok, Record, Next} when First =:= none ->
+            scan_records(Bytes, UId, Next, Record, Record);
+        {ok, Record, Next} ->
+            scan_records(Bytes, UId, Next, First, Record);
         bad ->
             #{
                 bytes => byte_size(Bytes),
@@ -86,7 +89,7 @@ scan_records(Bytes, UId, Offset, First, Last) ->
 
 %% The first record of a file names its writer, and no other does.
 -spec record_at(binary(), binary(), pos_integer()) ->
-    {ok, non_neg_integer(), binary(), pos_integer()} | bad.
+    {ok, log_record(), pos_integer()} | bad.
 record_at(Bytes, UId, ?FIRST_OFFSET) ->
     IdBytes = byte_size(UId),
     case Bytes of
@@ -100,7 +103,7 @@ record_at(Bytes, _UId, Offset) ->
     short_at(Bytes, Offset).
 
 -spec short_at(binary(), non_neg_integer()) ->
-    {ok, non_neg_integer(), binary(), pos_integer()} | bad.
+    {ok, log_record(), pos_integer()} | bad.
 short_at(Bytes, Offset) ->
     case Bytes of
         <<_:Offset/binary, _:1, 1:1, 0:22, _/binary>> ->
@@ -110,13 +113,13 @@ short_at(Bytes, Offset) ->
     end.
 
 -spec body_at(binary(), pos_integer()) ->
-    {ok, non_neg_integer(), binary(), pos_integer()} | bad.
+    {ok, log_record(), pos_integer()} | bad.
 body_at(Bytes, Offset) ->
     case Bytes of
         <<_:Offset/binary, Checksum:32, Length:32, Index:64, Term:64,
           Data:Length/binary, _/binary>> ->
             case erlang:adler32([<<Index:64, Term:64>>, Data]) of
-                Checksum -> {ok, Index, Data, Offset + 24 + Length};
+                Checksum -> {ok, {Index, Term, Data}, Offset + 24 + Length};
                 _ -> bad
             end;
         _ ->
@@ -134,7 +137,7 @@ damage(Bytes, Offset, Last) ->
         false ->
             Lowest = case Last of
                 none -> none;
-                {Index, _} -> Index
+                {Index, _, _} -> Index
             end,
             {End, Behind} = behind(Bytes, Offset, Lowest),
             IsShort = Behind =:= [] andalso ends_within(Bytes, Offset),
@@ -170,8 +173,8 @@ behind(Bytes, Lowest, [{At, _} | Places], Beyond, First, Entries) ->
     case At >= Beyond andalso is_plausible(Bytes, At, Lowest) andalso
         short_at(Bytes, At)
     of
-        {ok, Index, Data, Next} ->
-            Found = [entry({Index, Data}) | Entries],
+        {ok, Record, Next} ->
+            Found = [entry(Record) | Entries],
             behind(Bytes, Lowest, Places, Next, min(First, At), Found);
         _ ->
             behind(Bytes, Lowest, Places, Beyond, First, Entries)
@@ -191,19 +194,20 @@ is_plausible(Bytes, At, Lowest) ->
 -spec entry(found()) -> entry() | none.
 entry(none) ->
     none;
-entry({Index, Data}) ->
+entry({Index, Term, Data}) ->
+    Entry = #{index => Index, term => Term},
     try binary_to_term(Data) of
         {'$usr', #{ts := TimeMs}, _, {notify, Sequence, _}} ->
-            #{index => Index, time_ms => TimeMs, sequence => Sequence};
+            Entry#{time_ms => TimeMs, sequence => Sequence};
         Command when is_tuple(Command), is_map(element(2, Command)) ->
             case element(2, Command) of
-                #{ts := TimeMs} -> #{index => Index, time_ms => TimeMs};
-                #{} -> #{index => Index}
+                #{ts := TimeMs} -> Entry#{time_ms => TimeMs};
+                #{} -> Entry
             end;
         _ ->
-            #{index => Index}
+            Entry
     catch
-        error:badarg -> #{index => Index}
+        error:badarg -> Entry
     end.
 
 %% Whether a part of the record was never written. That is so if the file ends

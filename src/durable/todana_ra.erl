@@ -22,6 +22,8 @@
 -define(WAL_BATCH_MAX, 1_024).
 -define(SEGMENT_ENTRIES_MAX, 4_096).
 -define(SEGMENT_BYTES_MAX, 64_000_000).
+%% How many parts of a reason are searched for a known cause.
+-define(TERMS_MAX, 1_000).
 
 -doc "The address of the group's only member.".
 -spec server() -> {atom(), node()}.
@@ -122,8 +124,8 @@ start_application() ->
     end.
 
 %% Ra reports each start of a file as a notice, and each orderly stop of a
-%% server as a warning. Somebody else who uses Ra in this node has loaded it
-%% before, and keeps his settings.
+%% server as a warning. An application that uses Ra in this node, too, has
+%% loaded it before; then the levels stay as they are.
 -spec quiet() -> ok.
 quiet() ->
     _ = [
@@ -196,7 +198,9 @@ system_config(Durability, Directory) ->
 -spec start_server(atom(), todana_data_dir:opened()) -> ok | {error, term()}.
 start_server(System, #{has_group := true}) ->
     already(ra:restart_server(System, server()));
-start_server(System, #{uid := UId} = Opened) ->
+start_server(System, #{
+    uid := UId, class_dir := Class, server_dir := Directory
+} = Opened) ->
     Config = #{
         id => server(),
         uid => UId,
@@ -218,6 +222,8 @@ start_server(System, #{uid := UId} = Opened) ->
             %% From here on `check' insists on what must not be lost.
             #{directory_rev := Names} = ra_system:derive_names(System),
             ok = dets:sync(Names),
+            ok = todana_data_dir:sync_directory(Directory),
+            ok = todana_data_dir:sync_directory(Class),
             todana_data_dir:group_exists(Opened);
         Error ->
             Error
@@ -234,27 +240,49 @@ describe({ra, {"no such file or directory", _}}) ->
 describe([_ | _] = Sentence) ->
     Sentence;
 describe(Reason) ->
-    %% A reason may contain the whole state of a process.
-    Text = lists:flatten(io_lib:format("~0tP", [Reason, 30])),
-    Known = [
-        {"wal_checksum_validation_failure",
-            "a record of the log is damaged"},
-        {"gap_detected", "entries of the log are missing: restore a backup"},
-        {"gap_between_snapshot_and_log",
-            "entries of the log are missing: restore a backup"},
-        {"enospc", "the disk is full"},
-        {"edquot", "the quota of the disk is exhausted"},
-        {"erofs", "the file system is read-only"},
-        {"emfile", "too many files are open"},
-        {"enfile", "too many files are open on this host"},
-        {"eio", "the disk reports an input/output error"},
-        {"eacces", "a file of the data directory may not be opened"}
-    ],
-    case [Words || {Word, Words} <- Known, string:find(Text, Word) =/= nomatch]
-    of
+    Atoms = atoms(Reason, ?TERMS_MAX),
+    case [Words || {Atom, Words} <- causes(), lists:member(Atom, Atoms)] of
         [Words | _] -> Words;
-        [] -> Text
+        %% A reason may contain the whole state of a process.
+        [] -> lists:flatten(io_lib:format("~0tP", [Reason, 30]))
     end.
+
+-spec causes() -> [{atom(), string()}].
+causes() ->
+    [
+        {wal_checksum_validation_failure, "a record of the log is damaged"},
+        {gap_detected, "entries of the log are missing: restore a backup"},
+        {gap_between_snapshot_and_log,
+            "entries of the log are missing: restore a backup"},
+        {enospc, "the disk is full"},
+        {edquot, "the quota of the disk is exhausted"},
+        {erofs, "the file system is read-only"},
+        {emfile, "too many files are open"},
+        {enfile, "too many files are open on this host"},
+        {eio, "the disk reports an input/output error"},
+        {eacces, "a file of the data directory may not be opened"},
+        {eperm, "a file of the data directory may not be changed"}
+    ].
+
+%% The atoms in the first parts of a term.
+-spec atoms(term(), pos_integer()) -> [atom()].
+atoms(Term, Most) -> atoms([Term], Most, []).
+
+-spec atoms([term()], non_neg_integer(), [atom()]) -> [atom()].
+atoms([], _Left, Atoms) ->
+    Atoms;
+atoms(_Terms, 0, Atoms) ->
+    Atoms;
+atoms([Term | Terms], Left, Atoms) when is_atom(Term) ->
+    atoms(Terms, Left - 1, [Term | Atoms]);
+atoms([Term | Terms], Left, Atoms) when is_tuple(Term) ->
+    atoms(tuple_to_list(Term) ++ Terms, Left - 1, Atoms);
+atoms([[Head | Tail] | Terms], Left, Atoms) when not is_integer(Head) ->
+    atoms([Head, Tail | Terms], Left - 1, Atoms);
+atoms([Term | Terms], Left, Atoms) when is_map(Term) ->
+    atoms(maps:values(Term) ++ Terms, Left - 1, Atoms);
+atoms([_Other | Terms], Left, Atoms) ->
+    atoms(Terms, Left - 1, Atoms).
 
 -spec already(ok | {error, term()}) -> ok | {error, term()}.
 already({error, {already_started, _}}) -> ok;

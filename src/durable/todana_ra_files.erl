@@ -43,13 +43,15 @@ ensure_rows(Directory, Name, UId) ->
     maybe
         ok ?= ensure_row(
             filename:join(Directory, "names.dets"),
+            Name,
             fun(Row) -> Row =:= {Name, UId} end,
-            {Name, UId}
+            fun() -> {Name, UId} end
         ),
         ensure_row(
             filename:join(Directory, "meta.dets"),
+            UId,
             fun(Row) -> is_integer(element(2, Row)) end,
-            {UId, later_term(Directory, UId), undefined, 0}
+            fun() -> {UId, later_term(Directory, UId), undefined, 0} end
         )
     end.
 
@@ -78,30 +80,75 @@ forget_applied(Directory, UId) ->
 
 %% A term that is later than each of the log: the names of snapshots are
 %% compared by it. The only member of a group votes for nobody else, so all
-%% that matters is that terms grow.
+%% that matters is that terms grow. The clock may have been set back since the
+%% last time, so the files count, too.
 -spec later_term(file:filename(), binary()) -> pos_integer().
 later_term(Directory, UId) ->
-    Snapshots = filename:join([Directory, binary_to_list(UId), "snapshots"]),
-    Names = case file:list_dir(Snapshots) of
-        {ok, Found} -> Found;
-        {error, _} -> []
-    end,
-    Terms = [Term || Name <- Names, {ok, [Term], _} <- [hex(Name)]],
-    1 + lists:max([os:system_time(second) | Terms]).
+    Server = filename:join(Directory, binary_to_list(UId)),
+    1 + lists:max(
+        [os:system_time(second)] ++
+        terms(filename:join(Server, "snapshots"), fun snapshot_terms/1) ++
+        terms(Directory, fun(File) -> file_terms(File, UId) end) ++
+        terms(Server, fun segment_terms/1)
+    ).
 
--spec hex(string()) -> term().
-hex(Text) -> io_lib:fread("~16u", Text).
+-spec terms(
+    file:filename(), fun((file:filename()) -> [non_neg_integer()])
+) -> [non_neg_integer()].
+terms(Directory, Terms) ->
+    case file:list_dir(Directory) of
+        {ok, Names} ->
+            lists:append([
+                Terms(filename:join(Directory, Name)) || Name <- Names
+            ]);
+        {error, _} ->
+            []
+    end.
 
--spec ensure_row(file:filename(), fun((tuple()) -> boolean()), tuple()) ->
-    ok | {error, {unusable, file:filename(), iodata()}}.
-ensure_row(File, IsRight, Row) ->
+-spec snapshot_terms(file:filename()) -> [non_neg_integer()].
+snapshot_terms(Directory) ->
+    case io_lib:fread("~16u", filename:basename(Directory)) of
+        {ok, [Term], _} when is_integer(Term) -> [Term];
+        _ -> []
+    end.
+
+%% Terms grow with the entries.
+-spec file_terms(file:filename(), binary()) -> [non_neg_integer()].
+file_terms(File, UId) ->
+    case filename:extension(File) =:= ".wal" andalso
+        todana_log_file:scan(File, UId)
+    of
+        {ok, #{last := #{term := Term}}} -> [Term];
+        _ -> []
+    end.
+
+-spec segment_terms(file:filename()) -> [non_neg_integer()].
+segment_terms(File) ->
+    case filename:extension(File) of
+        ".segment" ->
+            try
+                [Term || {_, Term, _} <- ra_log_segment:dump_index(File)]
+            catch
+                _:_ -> []
+            end;
+        _ ->
+            []
+    end.
+
+-spec ensure_row(
+    file:filename(),
+    term(),
+    fun((tuple()) -> boolean()),
+    fun(() -> tuple())
+) -> ok | {error, {unusable, file:filename(), iodata()}}.
+ensure_row(File, Key, IsRight, Row) ->
     Table = make_ref(),
     case dets:open_file(Table, [{file, File}, {repair, true}]) of
         {ok, Table} ->
             Result =
-                case dets:lookup(Table, element(1, Row)) of
-                    [Found] -> IsRight(Found) orelse dets:insert(Table, Row);
-                    _ -> dets:insert(Table, Row)
+                case dets:lookup(Table, Key) of
+                    [Found] -> IsRight(Found) orelse dets:insert(Table, Row());
+                    _ -> dets:insert(Table, Row())
                 end,
             result(File, [Result, dets:close(Table)]);
         {error, {file_error, _, Reason}} ->
@@ -109,7 +156,7 @@ ensure_row(File, IsRight, Row) ->
         {error, _} ->
             %% It contains nothing that is not known here.
             case file:rename(File, File ++ ".damaged") of
-                ok -> ensure_row(File, IsRight, Row);
+                ok -> ensure_row(File, Key, IsRight, Row);
                 {error, Reason} ->
                     {error, {unusable, File, file:format_error(Reason)}}
             end
