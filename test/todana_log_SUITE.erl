@@ -5,6 +5,10 @@
 
 -include_lib("stdlib/include/assert.hrl").
 
+%% Short files of the log, so that some megabytes are several of them.
+-define(WAL_BYTES_MAX, (16 bsl 20)).
+-define(SEGMENT_ENTRIES_MAX, 4).
+
 -export([all/0, init_per_testcase/2, end_per_testcase/2]).
 -export([
     records_outlive_the_node/1,
@@ -18,6 +22,9 @@
     a_lost_configuration_is_reported/1,
     an_entry_of_a_newer_version_is_not_skipped/1,
     writes_wait_for_room/1,
+    a_snapshot_makes_room/1,
+    a_clean_stop_leaves_a_snapshot/1,
+    tables_in_memory_wait_for_the_names_of_the_log/1,
     one_node_at_a_time/1,
     records_come_from_snapshot_and_log/1,
     a_snapshot_that_cannot_be_read_is_kept/1,
@@ -30,12 +37,14 @@
     of_snapshots_asked_for_at_once_one_is_written/1,
     a_slow_log_is_not_flooded_with_copies/1,
     a_value_is_no_longer_than_the_log_allows/1,
-    foreign_directories_are_refused/1
+    foreign_directories_are_refused/1,
+    a_node_file_of_another_directory_is_refused/1
 ]).
 %% Called in the peer node
 -export([start/2, await/1, add/2, set/2, value/1, is_value/2, load/2, kill/2,
          refuse/2, kill_names/1,
-         snapshots_at_once/1, pause/1, put_zeros/1]).
+         snapshots_at_once/1, pause/1, put_zeros/1, size_of_zeros/0,
+         open_and_say/1, start_and_open/2]).
 
 all() ->
     [
@@ -50,6 +59,9 @@ all() ->
         a_lost_configuration_is_reported,
         an_entry_of_a_newer_version_is_not_skipped,
         writes_wait_for_room,
+        a_snapshot_makes_room,
+        a_clean_stop_leaves_a_snapshot,
+        tables_in_memory_wait_for_the_names_of_the_log,
         one_node_at_a_time,
         records_come_from_snapshot_and_log,
         a_snapshot_that_cannot_be_read_is_kept,
@@ -62,7 +74,8 @@ all() ->
         of_snapshots_asked_for_at_once_one_is_written,
         a_slow_log_is_not_flooded_with_copies,
         a_value_is_no_longer_than_the_log_allows,
-        foreign_directories_are_refused
+        foreign_directories_are_refused,
+        a_node_file_of_another_directory_is_refused
     ].
 
 init_per_testcase(Case, Config) ->
@@ -211,6 +224,65 @@ writes_wait_for_room(Config) ->
     ok = peer:call(Peer, todana_group, room, [ok]),
     peer:stop(Peer).
 
+%% No write would make it due, since none is accepted.
+a_snapshot_makes_room(Config) ->
+    Peer = start_peer(Config, #{}),
+    [ok = call(Peer, put_zeros, [1 bsl 20]) || _ <- lists:seq(1, 20)],
+    kill_9(Peer),
+    Before = bytes(Config, "*.wal") + bytes(Config, "*/*.segment"),
+    ?assert(Before > 10 bsl 20),
+    Full = start_peer(Config, #{disk_reserve => "1tb"}, read_only),
+    ok = wait(fun() -> bytes(Config, "*/snapshots/*/data.tds") > 0 end),
+    ok = wait(fun() -> is_log_short(Config) end),
+    #{state := read_only} = peer:call(Full, todana_group, info, []),
+    %% Once, not all the time.
+    timer:sleep(2_500),
+    ?assertEqual(1, peer:call(Full, todana_group_notes, attempts, [])),
+    kill_9(Full),
+    Again = start_peer(Config, #{}),
+    ?assertEqual(1 bsl 20, call(Again, size_of_zeros, [])),
+    peer:stop(Again).
+
+a_clean_stop_leaves_a_snapshot(Config) ->
+    Peer = start_peer(Config, #{}),
+    5 = call(Peer, add, [<<"n">>, 5]),
+    ok = peer:call(Peer, application, stop, [todana]),
+    %% Of a few entries none is needed.
+    ?assertEqual([], snapshots(Config)),
+    ok = peer:stop(Peer),
+    Long = start_peer(Config, #{}),
+    [ok = call(Long, put_zeros, [1 bsl 20]) || _ <- lists:seq(1, 20)],
+    ok = peer:call(Long, application, stop, [todana], 60_000),
+    ?assertMatch([_], snapshots(Config)),
+    ok = wait(fun() -> is_log_short(Config) end),
+    ok = peer:stop(Long),
+    Again = start_peer(Config, #{}),
+    ?assertEqual(5, call(Again, value, [<<"n">>])),
+    ?assertEqual(1 bsl 20, call(Again, size_of_zeros, [])),
+    peer:stop(Again).
+
+%% Otherwise a table in memory could take the name of a durable one.
+tables_in_memory_wait_for_the_names_of_the_log(Config) ->
+    Peer = start_peer(Config, #{}),
+    {ok, _} = peer:call(Peer, todana, open, [orders, #{durable => true}]),
+    {ok, _} = peer:call(Peer, todana, open, [cache, #{}]),
+    ?assertMatch({error, {exists, #{durable := {false, true}}}},
+                 peer:call(Peer, todana, open, [cache, #{durable => true}])),
+    kill_9(Peer),
+    [File] = filelib:wildcard(in_directory(Config, "always/*/config")),
+    ok = file:rename(File, File ++ ".away"),
+    Broken = start_peer(Config, #{}, failed),
+    ?assertEqual(recovering, call(Broken, open_and_say, [cache])),
+    ok = file:rename(File ++ ".away", File),
+    ok = call(Broken, await, [serving]),
+    kill_9(Broken),
+    {ok, Third, _} = peer(),
+    %% As an application that is started after this one.
+    ?assertMatch({error, {exists, #{durable := {true, false}}}},
+                 call(Third, start_and_open, [directory(Config), orders])),
+    ?assertEqual(ok, call(Third, open_and_say, [cache])),
+    peer:stop(Third).
+
 one_node_at_a_time(Config) ->
     Peer = start_peer(Config, #{}),
     {ok, Other, _} = peer(),
@@ -280,7 +352,9 @@ a_damaged_record_stops_the_start(Config) ->
     #{reason := Reason} = peer:call(Broken, todana_group, info, []),
     ?assertMatch([_ | _], string:find(Reason, "damaged at offset")),
     ?assertEqual([File], snapshots(Config)),
-    ok = file:write_file(File, Whole),
+    %% In one step: the node tries again at any moment.
+    ok = file:write_file(File ++ ".whole", Whole),
+    ok = file:rename(File ++ ".whole", File),
     ok = call(Broken, await, [serving]),
     ?assertEqual(Sum, call(Broken, value, [<<"n">>])),
     peer:stop(Broken).
@@ -441,6 +515,44 @@ foreign_directories_are_refused(Config) ->
     ],
     peer:stop(Peer).
 
+%% What it says would be missed only when the log is to be read, and a start
+%% without a log deletes what an unfinished first start has left.
+a_node_file_of_another_directory_is_refused(Config) ->
+    Peer = start_peer(Config, #{}),
+    5 = call(Peer, add, [<<"n">>, 5]),
+    kill_9(Peer),
+    Node = in_directory(Config, "node"),
+    {ok, Own} = file:read_file(Node),
+    {ok, Other, _} = peer(),
+    Refused = fun(Text) ->
+        ok = file:write_file(Node, Text),
+        {error, Sentence} = call(Other, refuse, [Config, always]),
+        Sentence
+    end,
+    Foreign = binary:replace(Own, <<"TODANA0_">>, <<"TODANA0_F">>),
+    [New | _] = binary:split(Foreign, <<"{group,">>),
+    [
+        ?assertMatch([_ | _], string:find(Refused(Text), Words))
+     || {Text, Words} <- [
+            {Foreign, "is the file of another data directory"},
+            {New, "is the file of another data directory"}
+        ]
+    ],
+    Class = in_directory(Config, "always"),
+    ok = file:rename(Class, in_directory(Config, "away")),
+    ?assertMatch([_ | _], string:find(Refused(Own), "has no log")),
+    ok = file:rename(in_directory(Config, "away"), Class),
+    %% A node that was killed leaves its socket.
+    ok = file:delete(Node),
+    ok = file:write_file(in_directory(Config, "status"), ""),
+    {error, Missing} = call(Other, refuse, [Config, always]),
+    ?assertMatch([_ | _], string:find(Missing, "node is missing")),
+    ok = file:write_file(Node, Own),
+    ok = peer:stop(Other),
+    Again = start_peer(Config, #{}),
+    ?assertEqual(5, call(Again, value, [<<"n">>])),
+    peer:stop(Again).
+
 %% Ra writes the first one and ignores the others, so the first one's handle
 %% must not make room for theirs.
 of_snapshots_asked_for_at_once_one_is_written(Config) ->
@@ -471,6 +583,27 @@ a_value_is_no_longer_than_the_log_allows(Config) ->
     peer:stop(Peer).
 
 %% ---------------------------------------------------------- in this node ---
+
+%% Of all files with names like this in the directory of the log.
+bytes(Config, Pattern) ->
+    Files = filelib:wildcard(in_directory(Config, "always/" ++ Pattern)),
+    lists:sum([filelib:file_size(File) || File <- Files]).
+
+%% Ra keeps the last segment.
+is_log_short(Config) ->
+    bytes(Config, "*.wal") + bytes(Config, "*/*.segment") < 5 bsl 20.
+
+wait(Condition) ->
+    wait(Condition, 6_000).
+
+wait(Condition, Looks) when Looks > 0 ->
+    case Condition() of
+        true ->
+            ok;
+        false ->
+            timer:sleep(10),
+            wait(Condition, Looks - 1)
+    end.
 
 %% A log that ends with three long values; its file, and where the second is.
 stop_with_long_values(Config) ->
@@ -554,6 +687,10 @@ start(Directory, Options) ->
     maps:foreach(
         fun(Name, Value) -> application:set_env(todana, Name, Value) end, All
     ),
+    ok = application:set_env(ra, todana_wal_max_size_bytes, ?WAL_BYTES_MAX),
+    ok = application:set_env(
+        ra, todana_segment_max_entries, ?SEGMENT_ENTRIES_MAX
+    ),
     {ok, _} = application:ensure_all_started(todana),
     {ok, _} = todana:open(db0, #{}),
     ok.
@@ -603,6 +740,22 @@ put_zeros(Bytes) ->
     catch
         error:Reason -> Reason
     end.
+
+size_of_zeros() ->
+    {ok, Zeros} = todana:get(db0, <<"zeros">>),
+    byte_size(Zeros).
+
+open_and_say(Table) ->
+    try
+        {ok, _} = todana:open(Table, #{}),
+        ok
+    catch
+        error:Reason -> Reason
+    end.
+
+start_and_open(Directory, Table) ->
+    ok = start(Directory, #{}),
+    todana:open(Table, #{}).
 
 %% All of them wait in the server's mailbox while it is suspended.
 snapshots_at_once(Number) ->

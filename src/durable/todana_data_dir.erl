@@ -13,7 +13,11 @@
 
 -export_type([durability/0, opened/0]).
 
+-include_lib("kernel/include/file.hrl").
+
 -define(FORMAT, 1).
+%% Of `todana_status', which a node leaves behind that was killed.
+-define(SOCKET, "status").
 
 -type durability() :: always | everysec.
 -type opened() :: #{
@@ -147,15 +151,86 @@ accept(Directory, Durability, #{
         seed => Seed,
         has_group => is_map_key(group, Terms)
     },
-    case adopt(Opened) of
-        ok -> {ok, Opened};
-        {error, Problem} -> {error, todana_log_tail:describe(Problem)}
+    maybe
+        ok ?= belongs(Opened),
+        ok ?= accessible(Opened),
+        ok ?= adopt(Opened),
+        {ok, Opened}
+    else
+        {error, Problem} when is_tuple(Problem) ->
+            {error, todana_log_tail:describe(Problem)};
+        {error, Sentence} ->
+            {error, Sentence}
     end;
 accept(Directory, _Durability, #{format := ?FORMAT, node := Node}) ->
     {error, [Directory, " belongs to the node ", atom_to_list(Node),
              ", and this node is ", atom_to_list(node())]};
 accept(Directory, _Durability, _Terms) ->
     {error, [node_file(Directory), " is not a file of Todana"]}.
+
+%% The file `node' names the directory of the log. If that of another server is
+%% there instead, the file is from another data directory; and a first start
+%% that did not finish may be repeated only where there is no log.
+-spec belongs(opened()) -> ok | {error, iolist()}.
+belongs(#{data_dir := Directory, uid := UId, has_group := HasGroup}) ->
+    Present = [
+        filename:join(Class, Server)
+     || Durability <- [always, everysec],
+        Class <- [filename:join(Directory, atom_to_list(Durability))],
+        {ok, Names} <- [file:list_dir(Class)],
+        "TODANA0_" ++ _ = Server <- Names
+    ],
+    Own = binary_to_list(UId),
+    Mine = [Path || Path <- Present, filename:basename(Path) =:= Own],
+    case {Mine, Present -- Mine} of
+        {[], [Other | _]} ->
+            {error, [
+                node_file(Directory), " is the file of another data directory: "
+                "it belongs to the log ", Own, ", and the log here is ", Other
+            ]};
+        {[], []} when HasGroup ->
+            {error, [
+                Directory, " has no log, and ", node_file(Directory), " says "
+                "that there was one: restore a backup"
+            ]};
+        {_, _} ->
+            ok
+    end.
+
+%% A person has to correct the rights of a file, so the start ends. Other causes
+%% may go away; then Ra is started again.
+-spec accessible(opened()) -> ok | {error, iolist()}.
+accessible(#{data_dir := Directory, uid := UId}) ->
+    Logs = [
+        Path
+     || Durability <- [always, everysec],
+        Class <- [filename:join(Directory, atom_to_list(Durability))],
+        Path <- [
+            Class,
+            filename:join([Class, "names.dets"]),
+            filename:join([Class, "meta.dets"]),
+            filename:join([Class, binary_to_list(UId)]),
+            filename:join([Class, binary_to_list(UId), "config"]),
+            filename:join([Class, binary_to_list(UId), "snapshots"])
+        ]
+    ],
+    accessible_each([Directory, node_file(Directory) | Logs]).
+
+-spec accessible_each([file:filename()]) -> ok | {error, iolist()}.
+accessible_each([]) ->
+    ok;
+accessible_each([Path | Paths]) ->
+    case file:read_file_info(Path, [raw]) of
+        {ok, #file_info{access = read_write}} ->
+            accessible_each(Paths);
+        {ok, #file_info{}} ->
+            {error, [Path, " may not be read and written by this user, or is "
+                     "on a read-only file system"]};
+        {error, eacces} ->
+            {error, [Path, ": ", file:format_error(eacces)]};
+        {error, _} ->
+            accessible_each(Paths)
+    end.
 
 %% Another durability differs only in when files are synchronized. So what the
 %% end of the log may look like after a power failure depends on the old one.
@@ -170,7 +245,7 @@ adopt(#{
         true ->
             maybe
                 ok ?= todana_log_tail:mend(Old, UId, Other),
-                {ok, _} ?= todana_disk:sync_files(Old, 0),
+                ok ?= todana_disk_sync:sync_files(Old, 0),
                 ok ?= file:rename(Old, Class),
                 sync_directory(Directory)
             else
@@ -190,16 +265,24 @@ adopt(#{
 create(Directory, Durability) ->
     case file:list_dir(Directory) of
         {ok, Names} ->
-            case Names -- ["lock", "node.tmp", "lost+found"] of
-                [] ->
+            Others = Names -- ["lock", "node.tmp", "lost+found", ?SOCKET],
+            case {[Log || Log <- Others, is_log(Log)], Others} of
+                {[Log | _], _} ->
+                    {error, [node_file(Directory), " is missing, and without "
+                             "it the log in ", filename:join(Directory, Log),
+                             " cannot be read: restore it from a backup"]};
+                {[], []} ->
                     create_node_file(Directory, Durability);
-                [Name | _] ->
+                {[], [Name | _]} ->
                     {error, [Directory, " is not empty and not a data "
                              "directory of Todana: it contains ", Name]}
             end;
         {error, Reason} ->
             {error, [Directory, ": ", file:format_error(Reason)]}
     end.
+
+-spec is_log(string()) -> boolean().
+is_log(Name) -> lists:member(Name, ["always", "everysec"]).
 
 -spec create_node_file(file:filename(), durability()) ->
     {ok, opened()} | {error, iolist()}.

@@ -3,7 +3,7 @@
 %% Free space is compared with the reserve each second and after each 16 MiB of
 %% log. Below it, the group accepts no more writes, because a full disk stops
 %% the log in the middle of a batch; as soon as there is room it accepts them
-%% again.
+%% again. A snapshot is written if that lets much of the log be deleted.
 %%
 %% With `everysec' Ra writes its log without fdatasync. Each second a process
 %% of its own synchronizes the newest files through other descriptors, so that
@@ -12,16 +12,18 @@
 -moduledoc false.
 -behaviour(gen_server).
 
--export([start_link/1, check/0, sync/0, info/0, sync_files/2]).
+-export([start_link/1, check/0, sync/0, info/0]).
 %% Processes
 -export([sync_and_exit/2]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2]).
 
 -define(TICK_MS, 1_000).
-%% A full file of the log and its successor.
--define(RESERVED_FILES, 2).
 %% How many durations of fdatasync the percentiles are taken from.
 -define(SYNCS_KEPT, 600).
+%% Between two snapshots that are written to make room.
+-define(RELIEF_PAUSE_MS, 60_000).
+%% The note of the files whose fdatasync has failed, which outlives the process.
+-define(LOST, lost_files).
 
 -record(state, {
     opened :: todana_data_dir:opened(),
@@ -32,8 +34,12 @@
     %% that wait for the next one.
     syncing = none :: none | {pid(), [gen_server:from()]},
     next = [] :: [gen_server:from()],
-    newest = 0 :: non_neg_integer(),
-    sync_us = queue:new() :: queue:queue(non_neg_integer())
+    progress :: todana_disk_sync:progress(),
+    sync_us = queue:new() :: queue:queue(non_neg_integer()),
+    %% When a snapshot was last asked for because of the disk.
+    relieved_ms = never :: never | integer(),
+    %% The number of attempts before it, until it has ended.
+    relief = none :: none | non_neg_integer()
 }).
 
 -doc "Starts the process.".
@@ -65,7 +71,12 @@ info() ->
 -spec init(auto | non_neg_integer()) -> {ok, #state{}}.
 init(Reserve) ->
     self() ! tick,
-    {ok, #state{opened = todana_data_dir:opened(), reserve = Reserve}}.
+    Lost = todana_group_notes:kept(?LOST, []),
+    {ok, #state{
+        opened = todana_data_dir:opened(),
+        reserve = Reserve,
+        progress = todana_disk_sync:new(Lost)
+    }}.
 
 -spec handle_call(sync | info, gen_server:from(), #state{}) ->
     {reply, term(), #state{}} | {noreply, #state{}}.
@@ -121,105 +132,104 @@ look(#state{opened = #{class_dir := Directory, data_dir := DataDir}} = State) ->
         true -> Directory;
         false -> DataDir
     end,
-    Reserve = reserve(State#state.reserve),
     case todana_nif:disk_free(unicode:characters_to_binary(Path)) of
         {ok, Free} ->
-            todana_group:room(room(DataDir, Free, Reserve)),
-            State#state{free_bytes = Free, reserve_bytes = Reserve};
+            Facts = todana_disk_space:facts(DataDir, Free),
+            Reserve = reserve(State#state.reserve, Facts),
+            {Room, Relief} = todana_disk_space:judge(
+                Facts#{reserve := Reserve}
+            ),
+            ok = todana_group:room(Room),
+            relieve(Relief, shrink(State#state{
+                free_bytes = Free, reserve_bytes = Reserve
+            }));
         {error, _} ->
             State
     end.
 
--spec room(file:filename(), non_neg_integer(), non_neg_integer()) ->
-    ok | {low, string()}.
-room(_DataDir, Free, Reserve) when Free >= Reserve -> ok;
-room(DataDir, Free, Reserve) ->
-    Text = io_lib:format(
-        "~b MiB are free on the disk of ~ts and ~b MiB are needed",
-        [Free bsr 20, DataDir, (Reserve + (1 bsl 20) - 1) bsr 20]
-    ),
-    {low, lists:flatten(Text)}.
+-spec reserve(auto | non_neg_integer(), todana_disk_space:facts()) ->
+    non_neg_integer().
+reserve(auto, Facts) -> todana_disk_space:reserve(Facts);
+reserve(Bytes, _Facts) -> Bytes.
 
--spec reserve(auto | non_neg_integer()) -> non_neg_integer().
-reserve(auto) ->
-    ?RESERVED_FILES * todana_ra:wal_bytes_max() + todana_group:data_bytes();
-reserve(Bytes) ->
-    Bytes.
+%% Has a snapshot written, but not again and again if that makes no room.
+-spec relieve(todana_disk_space:relief(), #state{}) -> #state{}.
+relieve(none, State) ->
+    State;
+relieve(snapshot, #state{relieved_ms = LastMs} = State) ->
+    NowMs = erlang:monotonic_time(millisecond),
+    Attempts = todana_group_notes:attempts(),
+    IsDue = LastMs =:= never orelse NowMs - LastMs >= ?RELIEF_PAUSE_MS,
+    case IsDue andalso todana_nif:durable_state() =/= closed of
+        true ->
+            case todana_group:snapshot() of
+                ok ->
+                    logger:notice(
+                        "todana: the disk is nearly full; a snapshot is "
+                        "written, after which the log is deleted"
+                    ),
+                    State#state{relieved_ms = NowMs, relief = Attempts};
+                {error, _} ->
+                    State
+            end;
+        false ->
+            State
+    end.
+
+%% Deletes the log before the snapshot.
+-spec shrink(#state{}) -> #state{}.
+shrink(#state{relief = none} = State) ->
+    State;
+shrink(#state{relief = Before, opened = Opened} = State) ->
+    case todana_group_notes:last_attempt(Before) of
+        none ->
+            State;
+        ok ->
+            _ = spawn(todana_log_trim, trim, [Opened, ?RELIEF_PAUSE_MS]),
+            State#state{relief = none};
+        {error, _} ->
+            State#state{relief = none}
+    end.
 
 %% ------------------------------------------------------------------ sync ---
 
 -spec begin_sync(#state{}) -> #state{}.
 begin_sync(#state{opened = #{durability := always}} = State) ->
     State;
-begin_sync(#state{syncing = none, next = Next, newest = Newest} = State) ->
-    #state{opened = #{class_dir := Directory}} = State,
-    {Pid, _} = spawn_monitor(?MODULE, sync_and_exit, [Directory, Newest]),
+begin_sync(#state{syncing = none, next = Next} = State) ->
+    #state{opened = #{class_dir := Directory}, progress = Progress} = State,
+    {Pid, _} = spawn_monitor(?MODULE, sync_and_exit, [Directory, Progress]),
     State#state{syncing = {Pid, Next}, next = []};
 begin_sync(State) ->
     State.
 
--spec sync_and_exit(file:filename(), non_neg_integer()) -> no_return().
-sync_and_exit(Directory, Newest) ->
-    exit(timer:tc(fun() -> sync_files(Directory, Newest) end)).
+-spec sync_and_exit(file:filename(), todana_disk_sync:progress()) ->
+    no_return().
+sync_and_exit(Directory, Progress) ->
+    exit(timer:tc(fun() ->
+        todana_disk_sync:synchronize(Directory, Progress)
+    end)).
 
 -spec synced(term(), #state{}) -> {ok | {error, term()}, #state{}}.
-synced({Us, {ok, Newest}}, #state{sync_us = All} = State) ->
+synced({Us, {ok, Progress}}, #state{sync_us = All} = State) ->
     Kept = queue:in(Us, All),
     Recent = case queue:len(Kept) > ?SYNCS_KEPT of
         true -> queue:drop(Kept);
         false -> Kept
     end,
-    {ok, State#state{newest = Newest, sync_us = Recent}};
-%% What the failed file should have kept is still in memory, and Ra writes it
-%% to other files when it begins a new one.
-synced(Failed, #state{opened = #{durability := Durability}} = State) ->
-    logger:error("todana: fdatasync of the log failed: ~tp", [Failed]),
+    {ok, with_progress(Progress, State#state{sync_us = Recent})};
+synced({_Us, {{failed, Failed}, Progress}}, State) ->
+    #state{opened = #{durability := Durability}} = State,
+    logger:error("todana: fdatasync of the log failed: ~0tp", [Failed]),
     todana_ra:roll_over(Durability),
-    {{error, Failed}, State}.
+    {{error, Failed}, with_progress(Progress, State)};
+synced({_Us, {{error, Reason}, Progress}}, State) ->
+    {{error, Reason}, with_progress(Progress, State)};
+synced(Crash, State) ->
+    logger:error("todana: fdatasync of the log failed: ~0tp", [Crash]),
+    {{error, Crash}, State}.
 
--doc """
-Synchronizes the files of the log from this number on; returns the number of the
-newest. A file that has gone is in segment files, which Ra synchronizes.
-""".
--spec sync_files(file:filename(), non_neg_integer()) ->
-    {ok, non_neg_integer()} | {error, term()}.
-sync_files(Directory, From) ->
-    case file:list_dir(Directory) of
-        {ok, Names} ->
-            Numbers = [
-                {Number, filename:join(Directory, Name)}
-             || Name <- Names,
-                filename:extension(Name) =:= ".wal",
-                Number <- number(filename:rootname(Name)),
-                Number >= From
-            ],
-            sync_each(lists:sort(Numbers), From);
-        {error, enoent} ->
-            {ok, From};
-        {error, Reason} ->
-            {error, Reason}
-    end.
-
--spec number(string()) -> [non_neg_integer()].
-number(Text) ->
-    try
-        [list_to_integer(Text)]
-    catch
-        error:badarg -> []
-    end.
-
--spec sync_each([{non_neg_integer(), file:filename()}], non_neg_integer()) ->
-    {ok, non_neg_integer()} | {error, term()}.
-sync_each([], Newest) ->
-    {ok, Newest};
-sync_each([{Number, File} | Files], _Newest) ->
-    maybe
-        {ok, Fd} ?= file:open(File, [read, raw]),
-        Result = file:datasync(Fd),
-        _ = file:close(Fd),
-        ok ?= Result,
-        sync_each(Files, Number)
-    else
-        {error, enoent} -> sync_each(Files, Number);
-        {error, Reason} -> {error, {File, Reason}}
-    end.
+-spec with_progress(todana_disk_sync:progress(), #state{}) -> #state{}.
+with_progress(Progress, State) ->
+    todana_group_notes:keep(?LOST, todana_disk_sync:lost(Progress)),
+    State#state{progress = Progress}.

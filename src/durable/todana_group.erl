@@ -14,7 +14,7 @@
 -behaviour(gen_server).
 
 -export([start_link/1, info/0, snapshot/0, snapshot_wait/1, sync/0]).
--export([room/1, data_bytes/0]).
+-export([room/1, is_snapshot_in_progress/0]).
 %% Processes
 -export([start_and_exit/1, ask_and_exit/1]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
@@ -68,6 +68,7 @@ snapshot() ->
         {false, false} -> {error, recovering}
     end.
 
+-doc "Whether one is being written.".
 -spec is_snapshot_in_progress() -> boolean().
 is_snapshot_in_progress() ->
     todana_group_notes:kept(snapshot_in_progress, false) =/= false.
@@ -88,12 +89,6 @@ sync() -> todana_disk:sync().
 -doc "The disk has room for the log, or not.".
 -spec room(room()) -> ok.
 room(Room) -> gen_server:cast(?MODULE, {room, Room}).
-
--doc "Bytes of the records of all durable tables.".
--spec data_bytes() -> non_neg_integer().
-data_bytes() ->
-    #{data_bytes := Bytes} = todana_nif:group_info(),
-    Bytes.
 
 %% --------------------------------------------------------------- process ---
 
@@ -164,9 +159,12 @@ handle_info(_Message, State) ->
     {noreply, State}.
 
 -spec terminate(term(), #state{}) -> ok.
-terminate(_Reason, #state{durability = Durability, starter = Starter}) ->
+terminate(Reason, #state{durability = Durability} = State) ->
+    #state{starter = Starter, answered = Answered} = State,
     ok = todana_nif:group_gate(closed, <<"the node stops">>, 0),
     _ = is_pid(Starter) andalso exit(Starter, kill),
+    _ = Reason =:= shutdown andalso is_integer(Answered) andalso
+        todana_stop:prepare(todana_data_dir:opened()),
     todana_ra:stop(Durability).
 
 -spec watch(#state{}) -> #state{}.

@@ -8,7 +8,8 @@
 -export([new/0, keep/2, kept/2]).
 -export([refuse/2, failure/1]).
 -export([snapshot_began/1, snapshot_ended/2, snapshot_abandoned/0,
-         last_snapshot/0, attempts/0, await_attempt/2]).
+         last_snapshot/0, last_index/0, attempts/0, last_attempt/1,
+         await_attempt/2]).
 -export([log_room/2]).
 
 -define(POLL_MS, 10).
@@ -79,6 +80,14 @@ attempted(Result) ->
 -spec attempts() -> non_neg_integer().
 attempts() -> kept(snapshots, 0).
 
+-doc "The result of the last attempt after these.".
+-spec last_attempt(non_neg_integer()) -> ok | {error, term()} | none.
+last_attempt(Before) ->
+    case attempts() of
+        Before -> none;
+        _ -> kept(last_attempt, ok)
+    end.
+
 -doc """
 Waits for the end of an attempt after these; returns its result. `{error,
 ignored}` if none is going on for a while.
@@ -143,3 +152,9 @@ last_snapshot() ->
             Age = max(0, erlang:system_time(millisecond) - AtMs),
             #{last_snapshot => (maps:remove(at_ms, Last))#{age_ms => Age}}
     end.
+
+-doc "The entry of the last snapshot; 0 without one since the start.".
+-spec last_index() -> non_neg_integer().
+last_index() ->
+    #{index := Index} = kept(last_snapshot, #{index => 0}),
+    Index.

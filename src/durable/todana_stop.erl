@@ -1,0 +1,85 @@
+%% What an orderly stop does so that the next start is fast.
+%%
+%% A start loads the snapshot with all processors, and then applies the log
+%% entry by entry. So if the log is long, the last act of a node is a snapshot,
+%% unless that would take longer than those who stop a node wait: ten seconds,
+%% with Docker.
+-module(todana_stop).
+-moduledoc false.
+
+-export([prepare/1, is_worthwhile/1]).
+
+-export_type([facts/0]).
+
+%% A log of fewer bytes is applied in a fraction of a second.
+-define(LOG_BYTES_MIN, (8 bsl 20)).
+%% The log is short if it has less than this part of the data's bytes.
+-define(DATA_PART, 8).
+%% A snapshot that is expected to take longer is not begun.
+-define(SNAPSHOT_MS_MAX, 4_000).
+%% Of a snapshot, if none was written since the start.
+-define(BYTES_PER_MS, 100_000).
+%% After this time the node stops without it.
+-define(TIMEOUT_MS, 7_000).
+-define(TRIM_TIMEOUT_MS, 1_000).
+
+-type facts() :: #{
+    log_bytes := non_neg_integer(),
+    data_bytes := non_neg_integer(),
+    last_snapshot => #{
+        bytes := non_neg_integer(), duration_ms := integer(), _ => _
+    },
+    disk_free_bytes => non_neg_integer(),
+    _ => _
+}.
+
+-doc "Writes a snapshot, if that is worthwhile. The log accepts no writes.".
+-spec prepare(todana_data_dir:opened()) -> ok.
+prepare(Opened) ->
+    Facts = maps:merge(
+        maps:merge(todana_nif:group_info(), todana_disk:info()),
+        todana_group_notes:last_snapshot()
+    ),
+    case is_worthwhile(Facts) of
+        true ->
+            case snapshot() of
+                ok ->
+                    todana_log_trim:trim(Opened, ?TRIM_TIMEOUT_MS);
+                {error, Reason} ->
+                    logger:notice(
+                        "todana: no snapshot was written at the stop: ~0tp",
+                        [Reason]
+                    )
+            end;
+        false ->
+            ok
+    end.
+
+-spec snapshot() -> ok | {error, term()}.
+snapshot() ->
+    Before = todana_group_notes:attempts(),
+    case todana_group:snapshot() of
+        %% One was begun a moment ago.
+        {error, busy} ->
+            todana_group_notes:await_attempt(Before, ?TIMEOUT_MS);
+        ok ->
+            todana_group_notes:await_attempt(Before, ?TIMEOUT_MS);
+        {error, Reason} ->
+            {error, Reason}
+    end.
+
+-doc "Whether a snapshot makes the next start faster, and takes a few seconds.".
+-spec is_worthwhile(facts()) -> boolean().
+is_worthwhile(#{log_bytes := LogBytes, data_bytes := DataBytes} = Facts) ->
+    LogBytes >= ?LOG_BYTES_MIN andalso
+        LogBytes >= DataBytes div ?DATA_PART andalso
+        DataBytes div bytes_per_ms(Facts) =< ?SNAPSHOT_MS_MAX andalso
+        maps:get(disk_free_bytes, Facts, 0) > DataBytes.
+
+-spec bytes_per_ms(facts()) -> pos_integer().
+bytes_per_ms(#{last_snapshot := #{bytes := Bytes, duration_ms := Ms}}) when
+    Bytes > ?BYTES_PER_MS
+->
+    max(1, Bytes div max(1, Ms));
+bytes_per_ms(#{}) ->
+    ?BYTES_PER_MS.
