@@ -85,7 +85,7 @@
     group_open/1,
     group_close/0,
     group_attach/1,
-    group_take/0,
+    group_take/1,
     group_forget/1,
     group_in_flight/0,
     group_apply/4,
@@ -490,8 +490,9 @@ group_close() -> erlang:nif_error(not_loaded).
 -spec group_attach(pid()) -> ok.
 group_attach(_) -> erlang:nif_error(not_loaded).
 
--spec group_take() -> {Sequence :: pos_integer(), binary()} | empty.
-group_take() -> erlang:nif_error(not_loaded).
+-spec group_take(non_neg_integer()) ->
+    {Sequence :: pos_integer(), binary()} | empty.
+group_take(_InFlight) -> erlang:nif_error(not_loaded).
 
 -spec group_forget(Sequence :: pos_integer()) -> ok.
 group_forget(_) -> erlang:nif_error(not_loaded).

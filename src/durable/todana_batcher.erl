@@ -1,7 +1,8 @@
 %% Takes what clients have submitted, a batch at a time, and gives it to Ra.
 %%
 %% Nothing waits on a timer: an idle system makes a batch of each submission,
-%% and a busy one makes larger batches, since few are on their way at once. Ra
+%% and a busy one makes larger batches, since what comes while one is on its way
+%% waits for the next; only if that is much, up to four are on their way. Ra
 %% drops commands without a word in several states, so a batch that was not
 %% applied within a second is sent again, as it is: the group applies each
 %% sequence once. The pauses grow, because Ra may only be slow: it writes each
@@ -127,7 +128,7 @@ applied({Sequence, _}, State) ->
 fill(#state{in_flight = InFlight} = State) when InFlight >= ?IN_FLIGHT_MAX ->
     State;
 fill(#state{in_flight = InFlight} = State) ->
-    case todana_nif:group_take() of
+    case todana_nif:group_take(InFlight) of
         empty ->
             State;
         {Sequence, Bytes} ->

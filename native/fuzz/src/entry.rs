@@ -23,7 +23,7 @@ impl Wake for Nobody {
 }
 
 impl Deliver for Nobody {
-    fn deliver(&self, _: Ticket, _: Outcome) {}
+    fn deliver(&self, _: Vec<(Ticket, Outcome)>) {}
 }
 
 /// A group with small tables, all of them durable.
@@ -55,7 +55,7 @@ fn apply(bytes: &[u8]) {
     let ticket = Ticket { place: (0, 0), number: 1 };
     let deliver = Arc::new(Nobody);
     origin.submit(&mut vec![Submission { records, count: 1, ticket, deliver }]);
-    origin.take().expect("a batch is in flight");
+    origin.take(0).expect("a batch is in flight");
 
     let minute = Duration::from_secs(60);
     let applied = origin.apply(bytes, 0, 1, 1_000, minute);

@@ -20,7 +20,7 @@ use todana_table::{Keyspace, PREFETCH_KEYS_MAX, Table};
 
 use crate::batch::{Header, Newer, NoHeader};
 use crate::figures::{Counters, count};
-use crate::flights::{Flight, Flights};
+use crate::flights::{Flight, Flights, deliver};
 use crate::origins::Origins;
 use crate::record::{
     FIRST_TABLE_HOME, Front, Kind, Record, collect_of, create_table_of, front, probable_key,
@@ -97,6 +97,8 @@ struct Mine {
     left: usize,
     /// The replies to those that were executed.
     tape: Tape,
+    /// The replies to the submissions before it that are not delivered yet.
+    ready: Vec<Tape>,
 }
 
 /// What a record is executed with.
@@ -131,21 +133,29 @@ impl State {
                 Some(running)
             }
         };
+        let mut mine = None;
         if let Some(mut running) = begun {
             let now_ms = self.log_time_ms;
             let context = Context { now_ms, value_bytes_max: running.value_bytes_max };
             let mut execution =
                 Execution { around, tables: &mut self.tables, context, took_long: false };
             if !running.go_on(&mut execution, bytes, until) {
+                running.mine.iter_mut().for_each(Mine::deliver);
                 let offset = running.offset;
                 self.running = Some(running);
                 return Applied::More(offset);
             }
-            self.end(around, running);
+            count(&around.counters.batches);
+            around.counters.records.fetch_add(running.records, Relaxed);
+            mine = running.mine;
         }
         self.applied = index;
         around.counters.applied_index.store(index, Relaxed);
         around.counters.logged_bytes.fetch_add(bytes.len() as u64, Relaxed);
+        if let Some(mine) = mine {
+            around.counters.commits.note(mine.flight.queued.elapsed());
+            mine.end();
+        }
         Applied::Done { snapshot_due: false }
     }
 
@@ -193,15 +203,6 @@ impl State {
         let durable = around.databases.tables().iter().filter(|table| table.is_durable());
         let named = self.tables.list().iter().map(|table| table.table());
         durable.chain(named).for_each(|table| table.apply_due_clear(now_ms));
-    }
-
-    fn end(&self, around: Surroundings<'_>, running: Running) {
-        count(&around.counters.batches);
-        around.counters.records.fetch_add(running.records, Relaxed);
-        if let Some(mine) = running.mine {
-            around.counters.commits.note(mine.flight.queued.elapsed());
-            mine.end();
-        }
     }
 
     /// Forgets everything but the tables.
@@ -317,14 +318,15 @@ impl Replies for Mine {
         self.tape.end(status);
         self.left = self.left.saturating_sub(1);
         if self.left == 0 {
-            self.deliver();
+            self.end_part();
         }
     }
 }
 
 impl Mine {
     fn new(flight: Flight) -> Mine {
-        let mut mine = Mine { flight, part: 0, left: 0, tape: Tape::new() };
+        let ready = Vec::with_capacity(flight.parts.len());
+        let mut mine = Mine { flight, part: 0, left: 0, tape: Tape::new(), ready };
         mine.enter();
         mine
     }
@@ -336,26 +338,34 @@ impl Mine {
             if self.left > 0 {
                 return;
             }
-            part.deliver(Outcome::Applied(Tape::new()));
+            self.ready.push(Tape::new());
             self.part += 1;
         }
     }
 
-    /// Delivers the replies to the present submission.
-    fn deliver(&mut self) {
+    /// The present submission is executed.
+    fn end_part(&mut self) {
         let tape = std::mem::take(&mut self.tape);
-        if let Some(part) = self.flight.parts.get(self.part) {
-            part.deliver(Outcome::Applied(tape));
+        if self.part < self.flight.parts.len() {
+            self.ready.push(tape);
             self.part += 1;
         }
         self.enter();
     }
 
+    /// Delivers the replies to the submissions that are executed.
+    fn deliver(&mut self) {
+        let first = self.part - self.ready.len();
+        let parts = self.flight.parts.get(first..self.part).unwrap_or_default();
+        deliver(parts.iter().zip(self.ready.drain(..).map(Outcome::Applied)));
+    }
+
     /// The entry has ended. Submissions with fewer records than they said do not exist, unless
     /// their bytes were damaged.
-    fn end(self) {
+    fn end(mut self) {
+        self.deliver();
         let left = self.flight.parts.get(self.part..).unwrap_or_default();
-        left.iter().for_each(|part| part.deliver(Outcome::Unknown));
+        deliver(left.iter().map(|part| (part, Outcome::Unknown)));
     }
 }
 

@@ -88,11 +88,11 @@ impl Collector {
 }
 
 impl Deliver for Collected {
-    fn deliver(&self, _: Ticket, outcome: Outcome) {
+    fn deliver(&self, outcomes: Vec<(Ticket, Outcome)>) {
         let Some(group) = self.group.upgrade() else { return };
         let collector = group.collector();
         collector.on_the_way.lock().remove(&self.home);
-        if let Outcome::Applied(_) = outcome
+        if let [(_, Outcome::Applied(_))] = outcomes[..]
             && self.home != MARK
         {
             collector.look(&*group, self.home, self.from, group.log_time_ms());

@@ -41,10 +41,18 @@ impl Part {
         let Submission { count, ticket, deliver, .. } = submission;
         Part { count, ticket, deliver }
     }
+}
 
-    /// Delivers the outcome. A panic of the receiver is its own.
-    pub(crate) fn deliver(&self, outcome: Outcome) {
-        let deliver = || self.deliver.deliver(self.ticket, outcome);
+/// Delivers outcomes, those for one receiver at once. A panic of a receiver is its own.
+pub(crate) fn deliver<'a>(outcomes: impl IntoIterator<Item = (&'a Part, Outcome)>) {
+    let mut outcomes = outcomes.into_iter().peekable();
+    while let Some((Part { ticket, deliver, .. }, outcome)) = outcomes.next() {
+        let mut together = vec![(*ticket, outcome)];
+        let is_for_same = |(part, _): &(&Part, Outcome)| Arc::ptr_eq(&part.deliver, deliver);
+        while let Some((part, outcome)) = outcomes.next_if(is_for_same) {
+            together.push((part.ticket, outcome));
+        }
+        let deliver = || deliver.deliver(together);
         let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(deliver));
     }
 }
@@ -93,6 +101,6 @@ impl Flights {
 impl Flight {
     /// Nobody learns whether it was, or will be, applied.
     pub(crate) fn give_up(&self) {
-        self.parts.iter().for_each(|part| part.deliver(Outcome::Unknown));
+        deliver(self.parts.iter().map(|part| (part, Outcome::Unknown)));
     }
 }

@@ -16,7 +16,7 @@ use crate::apply::{Applied, State, Surroundings};
 use crate::batch::{HEADER_BYTES_MAX, Header};
 use crate::collect::{Collect, Collector};
 use crate::figures::{Counters, Figures, count};
-use crate::flights::{Flight, Flights, Part};
+use crate::flights::{Flight, Flights, Part, deliver};
 use crate::queue::{Queue, Taken};
 use crate::record::{FIRST_TABLE_HOME, are_records};
 use crate::submission::{Gate, Outcome, Submission, Submit, Ticket};
@@ -25,6 +25,9 @@ use crate::trigger::{Trigger, threshold};
 
 /// Bytes that may wait in the queue by default.
 pub const QUEUE_BYTES_MAX: usize = 32 << 20;
+
+/// While a batch is in flight, the next one follows if this number of bytes waits.
+const AHEAD_BYTES_MIN: usize = 16 << 10;
 
 /// Why the gate is closed at first.
 pub(crate) const RECOVERING: &str = "the log is being read";
@@ -102,9 +105,14 @@ impl Group {
     /// Seals the next batch: up to [`BATCH_BYTES_MAX`](crate::BATCH_BYTES_MAX) bytes and
     /// [`BATCH_RECORDS_MAX`](crate::BATCH_RECORDS_MAX) records; a longer submission alone. `None`
     /// if nothing waits. The next submission then calls [`Wake::wake`]; until `None`, none does.
-    pub fn take(&self) -> Option<Sealed> {
+    ///
+    /// If batches are in flight already, also `None` unless much waits: the caller comes again when
+    /// one of them is applied, and finds a larger batch. Each batch costs the log the same, however
+    /// long it is.
+    pub fn take(&self, in_flight: usize) -> Option<Sealed> {
+        let bytes_min = if in_flight == 0 { 0 } else { AHEAD_BYTES_MIN };
         loop {
-            let taken = self.queue.take()?;
+            let taken = self.queue.take(bytes_min)?;
             if let Some(sealed) = self.seal(taken) {
                 return Some(sealed);
             }
@@ -119,7 +127,7 @@ impl Group {
         for mut submission in taken.submissions {
             if !are_records(&submission.records, submission.count) {
                 count(&self.counters.malformed);
-                Part::of(submission).deliver(Outcome::Dropped);
+                drop_all([submission]);
                 continue;
             }
             records.push(std::mem::take(&mut submission.records));
@@ -344,9 +352,8 @@ impl Submit for Group {
 }
 
 fn drop_all(submissions: impl IntoIterator<Item = Submission>) {
-    for submission in submissions {
-        Part::of(submission).deliver(Outcome::Dropped);
-    }
+    let parts = submissions.into_iter().map(Part::of).collect::<Vec<_>>();
+    deliver(parts.iter().map(|part| (part, Outcome::Dropped)));
 }
 
 impl fmt::Debug for Group {

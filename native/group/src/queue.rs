@@ -75,9 +75,13 @@ impl Queue {
     }
 
     /// Takes what fits one batch: at least one submission, however long it is. `None` if none
-    /// waits; the next push then wakes the batcher.
-    pub(crate) fn take(&self) -> Option<Taken> {
+    /// waits; the next push then wakes the batcher. Also `None` if something waits, but less than
+    /// `bytes_min`; the batcher then comes again by itself.
+    pub(crate) fn take(&self, bytes_min: usize) -> Option<Taken> {
         let mut waiting = self.waiting.lock();
+        if !waiting.submissions.is_empty() && self.bytes() < bytes_min {
+            return None;
+        }
         let mut taken = Taken::default();
         let mut records = 0;
         while let Some((next, queued)) = waiting.submissions.front() {

@@ -51,8 +51,9 @@ pub enum Outcome {
 /// Receives outcomes. Called by the thread that applies the log, so it must be brief. An outcome
 /// whose ticket nobody waits for any more is dropped.
 pub trait Deliver: Send + Sync {
-    /// Delivers the outcome of the submission with this ticket.
-    fn deliver(&self, ticket: Ticket, outcome: Outcome);
+    /// Delivers the outcomes of submissions, by their tickets. Those that are known at the same
+    /// time come together, so that a receiver has to be woken only once for them.
+    fn deliver(&self, outcomes: Vec<(Ticket, Outcome)>);
 }
 
 /// Whether the records may be read and written.

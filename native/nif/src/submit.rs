@@ -116,19 +116,23 @@ struct Callers;
 static CALLERS: LazyLock<Arc<Callers>> = LazyLock::new(|| Arc::new(Callers));
 
 impl Deliver for Callers {
-    fn deliver(&self, ticket: Ticket, outcome: Outcome) {
+    fn deliver(&self, outcomes: Vec<(Ticket, Outcome)>) {
         // With the lock: once a caller has withdrawn its ticket, or has learned that it is too
         // late, no message is on its way.
         let mut waiting = WAITING.lock();
-        let Some(Waiting { pid, message, shape }) = waiting.remove(&ticket.number) else { return };
-        message.send(pid, |env, reference| {
-            let answer = match outcome {
-                Outcome::Applied(tape) => answer(env, shape, tape),
-                Outcome::Dropped => atoms::not_executed().as_c_arg(),
-                Outcome::Unknown => atoms::unknown().as_c_arg(),
+        for (ticket, outcome) in outcomes {
+            let Some(Waiting { pid, message, shape }) = waiting.remove(&ticket.number) else {
+                continue;
             };
-            erts::tuple(env, &[reference, answer])
-        });
+            message.send(pid, |env, reference| {
+                let answer = match outcome {
+                    Outcome::Applied(tape) => answer(env, shape, tape),
+                    Outcome::Dropped => atoms::not_executed().as_c_arg(),
+                    Outcome::Unknown => atoms::unknown().as_c_arg(),
+                };
+                erts::tuple(env, &[reference, answer])
+            });
+        }
     }
 }
 

@@ -167,12 +167,16 @@ impl Round {
 struct Courier(Weak<Shared>);
 
 impl Deliver for Courier {
-    fn deliver(&self, ticket: Ticket, outcome: Outcome) {
+    fn deliver(&self, outcomes: Vec<(Ticket, Outcome)>) {
         let Some(shared) = self.0.upgrade() else { return };
-        let (event_loop, slot) = ticket.place;
-        if let Some(part) = shared.loops.get(event_loop as usize) {
-            let (slot, ticket) = (slot as usize, ticket.number);
-            part.inbox.send(Message::Commit { slot, ticket, outcome });
+        let mut loops = shared.loops.iter().map(|_| Vec::new()).collect::<Vec<_>>();
+        for (Ticket { place: (event_loop, slot), number }, outcome) in outcomes {
+            if let Some(messages) = loops.get_mut(event_loop as usize) {
+                messages.push(Message::Commit { slot: slot as usize, ticket: number, outcome });
+            }
+        }
+        for (part, messages) in shared.loops.iter().zip(loops) {
+            part.inbox.send_all(messages);
         }
     }
 }

@@ -61,7 +61,15 @@ impl Inbox {
 
     /// Adds a message and wakes the loop, unless a wake-up is already on its way.
     pub(crate) fn send(&self, message: Message) {
-        self.messages.lock().unwrap_or_else(PoisonError::into_inner).push(message);
+        self.send_all(vec![message]);
+    }
+
+    /// Adds messages and wakes the loop once for them. Without messages it does nothing.
+    pub(crate) fn send_all(&self, messages: Vec<Message>) {
+        if messages.is_empty() {
+            return;
+        }
+        self.messages.lock().unwrap_or_else(PoisonError::into_inner).extend(messages);
         if !self.woken.swap(true, Ordering::AcqRel) {
             // A full socket wakes the loop as well as one more byte would.
             let _ = (&self.wake).write(&[1]);

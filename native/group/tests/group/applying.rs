@@ -180,7 +180,7 @@ fn named_tables_are_created_and_dropped_by_the_log() {
 fn a_panic_of_the_receiver_does_not_stop_the_log() {
     struct Panics;
     impl todana_group::Deliver for Panics {
-        fn deliver(&self, _: todana_group::Ticket, _: todana_group::Outcome) {
+        fn deliver(&self, _: Vec<(todana_group::Ticket, todana_group::Outcome)>) {
             panic!("a bug of the receiver (expected in this test)");
         }
     }

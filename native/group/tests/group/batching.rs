@@ -1,6 +1,10 @@
 //! What waits, what a batch holds, and when the batcher is woken.
 
-use todana_group::{Applied, BATCH_BYTES_MAX, BATCH_RECORDS_MAX, Gate, Submit, Ticket};
+use std::sync::Arc;
+
+use todana_group::{
+    Applied, BATCH_BYTES_MAX, BATCH_RECORDS_MAX, Deliver, Gate, Outcome, Submit, Ticket,
+};
 
 use crate::harness::{Call, SLICE};
 use crate::harness::{Harness, Seen, done, set};
@@ -16,11 +20,51 @@ fn the_batcher_is_woken_once_until_it_finds_nothing() {
     harness.submit(3, set(0, b"c", b"3"), 1);
     assert_eq!(harness.wakes(), 1);
     assert_eq!(harness.seal().sequence, 2);
-    assert_eq!(harness.group.take(), None);
+    assert_eq!(harness.group.take(0), None);
     harness.submit(4, set(0, b"d", b"4"), 1);
     assert_eq!(harness.wakes(), 2);
     harness.group.submit(&mut Vec::new());
     assert_eq!(harness.wakes(), 2);
+}
+
+#[test]
+fn little_waits_for_the_batch_in_flight_and_much_does_not() {
+    let harness = Harness::new();
+    harness.submit(1, set(0, b"a", b"1"), 1);
+    harness.seal();
+    harness.submit(2, set(0, b"b", b"2"), 1);
+    assert_eq!(harness.group.take(1), None);
+    harness.submit(3, set(0, b"c", &[b'x'; 16 << 10]), 1);
+    assert!(harness.group.take(1).is_some_and(|it| it.sequence == 2), "both");
+    harness.submit(4, set(0, b"d", b"4"), 1);
+    assert_eq!(harness.group.take(2), None);
+    assert_eq!(harness.wakes(), 1, "something waits: the batcher comes again by itself");
+    assert_eq!(harness.seal().sequence, 3);
+    assert_eq!(harness.group.take(0), None);
+    harness.submit(5, set(0, b"e", b"5"), 1);
+    assert_eq!(harness.wakes(), 2);
+}
+
+#[test]
+fn the_outcomes_of_a_batch_come_together() {
+    #[derive(Default)]
+    struct Calls(parking_lot::Mutex<Vec<Vec<u64>>>);
+    impl Deliver for Calls {
+        fn deliver(&self, outcomes: Vec<(Ticket, Outcome)>) {
+            self.0.lock().push(outcomes.iter().map(|(ticket, _)| ticket.number).collect());
+        }
+    }
+    let mut harness = Harness::new();
+    let (ours, others) = (Arc::new(Calls::default()), Arc::new(Calls::default()));
+    for number in 0..5 {
+        let mut submission = harness.submission(number, set(0, b"a", b"1"), 1);
+        submission.deliver = if number == 3 { others.clone() } else { ours.clone() };
+        harness.group.submit(&mut vec![submission]);
+    }
+    let sealed = harness.seal();
+    harness.apply(&sealed.bytes);
+    assert_eq!(*ours.0.lock(), [vec![0, 1, 2], vec![4]]);
+    assert_eq!(*others.0.lock(), [vec![3]]);
 }
 
 #[test]
@@ -29,13 +73,14 @@ fn a_batch_is_bounded_by_bytes_and_records_and_keeps_submissions_whole() {
     let large = vec![b'x'; BATCH_BYTES_MAX / 2];
     (0..5).for_each(|n| harness.submit(n, set(0, b"k", &large), 1));
     let lengths: Vec<usize> =
-        std::iter::from_fn(|| harness.group.take().map(|it| it.bytes.len() / large.len()))
+        std::iter::from_fn(|| harness.group.take(0).map(|it| it.bytes.len() / large.len()))
             .collect();
     assert_eq!(lengths, [1, 1, 1, 1, 1], "two and their frames exceed the limit");
     let half: Vec<u8> = (0..BATCH_RECORDS_MAX / 2).flat_map(|_| set(0, b"k", b"v")).collect();
     (0..5).for_each(|n| harness.submit(n, half.clone(), BATCH_RECORDS_MAX / 2));
     let lengths: Vec<usize> =
-        std::iter::from_fn(|| harness.group.take().map(|it| it.bytes.len() / half.len())).collect();
+        std::iter::from_fn(|| harness.group.take(0).map(|it| it.bytes.len() / half.len()))
+            .collect();
     assert_eq!(lengths, [2, 2, 1]);
 }
 
@@ -47,7 +92,7 @@ fn a_submission_that_exceeds_a_batch_travels_alone() {
     harness.submit(2, set(0, b"large", &value), 1);
     harness.submit(3, set(0, b"b", b"2"), 1);
     let sealed: Vec<usize> =
-        std::iter::from_fn(|| harness.group.take().map(|it| it.bytes.len())).collect();
+        std::iter::from_fn(|| harness.group.take(0).map(|it| it.bytes.len())).collect();
     assert_eq!(sealed.len(), 3);
     assert!(sealed[1] > value.len() && sealed[0] < 64 && sealed[2] < 64);
 }
@@ -92,7 +137,7 @@ fn a_closed_gate_drops_what_waits_and_what_comes() {
         harness.submit(3, set(0, b"c", b"3"), 1);
     }
     assert_eq!(harness.outcomes(), [(2, Seen::Dropped), (3, Seen::Dropped), (3, Seen::Dropped)]);
-    assert_eq!(harness.group.take(), None);
+    assert_eq!(harness.group.take(0), None);
     // The batch in flight is applied all the same.
     harness.apply(&sealed.bytes);
     assert_eq!(harness.outcomes(), [(1, Seen::Applied(vec![done(&[Call::Stored(1)])]))]);
@@ -167,7 +212,7 @@ fn a_submission_that_is_not_what_it_promises_stays_out_of_the_log() {
     let whole = set(0, b"a", b"1");
     let cut = whole[..whole.len() - 1].to_vec();
     harness.submit(1, cut, 1);
-    assert_eq!(harness.group.take(), None);
+    assert_eq!(harness.group.take(0), None);
     harness.submit(2, whole.clone(), 2);
     harness.submit(3, whole.clone(), 1);
     harness.submit(4, vec![99, 0, 0, 0, 0], 1);

@@ -16,7 +16,7 @@ fn set_until(key: &[u8], at_ms: u64) -> Vec<u8> {
 /// Applies everything that waits. Returns the number of entries.
 fn apply_all(harness: &mut Harness, time_ms: u64) -> usize {
     let mut entries = 0;
-    while let Some(sealed) = harness.group.take() {
+    while let Some(sealed) = harness.group.take(0) {
         harness.apply_at(&sealed.bytes, time_ms);
         entries += 1;
         assert!(entries < 100, "the group goes on submitting");
@@ -35,7 +35,7 @@ fn expired_records_are_removed_by_the_log_and_by_nothing_else() {
     let table = harness.group.databases().table(3).clone();
 
     harness.group.tick(NOW_MS);
-    assert_eq!(harness.group.take(), None, "nothing has expired");
+    assert_eq!(harness.group.take(0), None, "nothing has expired");
     // Readers hide what has expired, and remove nothing.
     assert_eq!(table.len_at(NOW_MS + 10), 5_001);
     assert!(table.read(keys[0].as_bytes(), NOW_MS + 10, |entry| entry.is_none()));
@@ -47,7 +47,7 @@ fn expired_records_are_removed_by_the_log_and_by_nothing_else() {
     assert!((5..50).contains(&entries), "{entries}");
     assert_eq!(table.len(), 1);
     harness.group.tick(NOW_MS + 10);
-    assert_eq!(harness.group.take(), None);
+    assert_eq!(harness.group.take(0), None);
     assert_eq!(harness.outcomes().len(), 1, "nobody else learns of it");
 }
 
@@ -102,7 +102,7 @@ fn nothing_is_collected_while_the_gate_is_closed() {
     apply_all(&mut harness, NOW_MS);
     harness.group.set_gate(todana_group::Gate::ReadOnly, "the disk is full");
     harness.group.tick(NOW_MS + 10);
-    assert_eq!(harness.group.take(), None);
+    assert_eq!(harness.group.take(0), None);
     harness.group.set_gate(todana_group::Gate::Open, "");
     harness.group.tick(NOW_MS + 10);
     // Lost before it was written: the next tick submits another.

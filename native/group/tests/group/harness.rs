@@ -22,8 +22,10 @@ pub(crate) const SLICE: Duration = Duration::from_secs(60);
 pub(crate) struct Outcomes(Mutex<Vec<(u64, Outcome)>>);
 
 impl Deliver for Outcomes {
-    fn deliver(&self, ticket: Ticket, outcome: Outcome) {
-        self.0.lock().push((ticket.number, outcome));
+    fn deliver(&self, outcomes: Vec<(Ticket, Outcome)>) {
+        self.0
+            .lock()
+            .extend(outcomes.into_iter().map(|(ticket, outcome)| (ticket.number, outcome)));
     }
 }
 
@@ -78,7 +80,7 @@ impl Harness {
     }
 
     pub(crate) fn seal(&self) -> Sealed {
-        self.group.take().expect("something waits")
+        self.group.take(0).expect("something waits")
     }
 
     pub(crate) fn apply(&mut self, bytes: &[u8]) -> Applied {

@@ -43,8 +43,8 @@ fn check_replicas(world: &World, digest: u64) -> HashMap<u64, Vec<Played>> {
             let mut submissions =
                 parts.iter().map(|part| submission(world, part, &outcomes)).collect();
             group.submit(&mut submissions);
-            let sealed = group.take().expect("it was submitted");
-            assert_eq!((sealed.sequence, group.take()), (sequence, None));
+            let sealed = group.take(0).expect("it was submitted");
+            assert_eq!((sealed.sequence, group.take(0)), (sequence, None));
         }
         apply(&group, &world.log, 0);
         assert_eq!(group.digest(), digest, "a replica of life {incarnation} differs");

@@ -110,7 +110,9 @@ impl Outcomes {
 }
 
 impl Deliver for Outcomes {
-    fn deliver(&self, ticket: Ticket, outcome: Outcome) {
-        self.0.lock().push((ticket.number, outcome));
+    fn deliver(&self, outcomes: Vec<(Ticket, Outcome)>) {
+        self.0
+            .lock()
+            .extend(outcomes.into_iter().map(|(ticket, outcome)| (ticket.number, outcome)));
     }
 }

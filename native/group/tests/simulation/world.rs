@@ -285,7 +285,7 @@ impl World {
     }
 
     fn seal_one(&mut self) -> bool {
-        let Some(sealed) = self.life.group.take() else { return false };
+        let Some(sealed) = self.life.group.take(0) else { return false };
         let parts = self.parts_of(&sealed.bytes);
         self.history.insert((self.life.incarnation, sealed.sequence), parts);
         if !self.dice.once_in(8) {

@@ -101,10 +101,11 @@ fn group_attach(batcher: LocalPid) -> Atom {
     atoms::ok()
 }
 
-/// `group_take() -> {Sequence, Batch} | empty`.
+/// `group_take(InFlight) -> {Sequence, Batch} | empty`: the next batch of a batcher that has this
+/// number of them in flight.
 #[rustler::nif]
-fn group_take(env: Env<'_>) -> NifResult<Term<'_>> {
-    let Some(sealed) = the_group()?.take() else { return Ok(atoms::empty().encode(env)) };
+fn group_take(env: Env<'_>, in_flight: usize) -> NifResult<Term<'_>> {
+    let Some(sealed) = the_group()?.take(in_flight) else { return Ok(atoms::empty().encode(env)) };
     let mut batch = NewBinary::new(env, sealed.bytes.len());
     batch.as_mut_slice().copy_from_slice(&sealed.bytes);
     erts::bill(env.as_c_arg(), sealed.bytes.len());

@@ -32,8 +32,8 @@ pub fn with_durable_hosts<T>(test: impl FnOnce() -> T) -> T {
 struct Collector(Mutex<Option<Outcome>>);
 
 impl Deliver for Collector {
-    fn deliver(&self, _ticket: Ticket, outcome: Outcome) {
-        *self.0.lock().unwrap() = Some(outcome);
+    fn deliver(&self, outcomes: Vec<(Ticket, Outcome)>) {
+        *self.0.lock().unwrap() = outcomes.into_iter().next().map(|(_, outcome)| outcome);
     }
 }
 
@@ -82,7 +82,7 @@ impl TestLog {
         let ticket = Ticket { place: (0, 0), number: 1 };
         let deliver = collector.clone();
         self.group.submit(&mut vec![Submission { records, count, ticket, deliver }]);
-        while let Some(sealed) = self.group.take() {
+        while let Some(sealed) = self.group.take(0) {
             let mut index = self.index.lock().unwrap();
             *index += 1;
             let mut offset = 0;

@@ -66,7 +66,7 @@ fn apply(group: &Group, submissions: &mut Vec<Submission>) {
     static INDEX: Mutex<u64> = Mutex::new(0);
     let mut index = INDEX.lock().unwrap();
     group.submit(submissions);
-    while let Some(sealed) = group.take() {
+    while let Some(sealed) = group.take(0) {
         *index += 1;
         let (mut offset, slice) = (0, Duration::from_secs(1));
         while let Applied::More(more) = group.apply(&sealed.bytes, offset, *index, 1, slice) {
@@ -91,7 +91,7 @@ impl Submit for FakeLog {
             }
             Mode::Hold | Mode::Queue => self.held.lock().unwrap().append(&mut taken),
             Mode::Drop => taken.into_iter().for_each(|it| {
-                it.deliver.deliver(it.ticket, todana_group::Outcome::Dropped);
+                it.deliver.deliver(vec![(it.ticket, todana_group::Outcome::Dropped)]);
             }),
         }
     }
