@@ -126,7 +126,7 @@ the_first_write_of_a_file_test() ->
 %% ------------------------------------------------------- several files ---
 
 damage_in_an_earlier_file_is_refused_test() ->
-    with_log([{1, batches(1, 9)}, {2, batches(10, 12)}], fun(Directory) ->
+    with_log([{1, batches(1, 9)}, {2, batches(10, 13)}], fun(Directory) ->
         hole(Directory, 1, 8),
         ?assertMatch({error, {damaged, _, _, _}}, mend(Directory, always)),
         repaired(Directory, 7),
@@ -146,10 +146,10 @@ what_was_written_again_is_cut_test() ->
 %% Files in between have gone: segments have their entries.
 an_earlier_file_may_end_within_a_record_test() ->
     with_log([{1, batches(1, 9)}, {3, batches(12, 14)}], fun(Directory) ->
-        At = offset(Directory, 1, 9),
-        truncate(Directory, 1, At + 100),
+        segment(Directory, batches(1, 11)),
+        truncate(Directory, 1, offset(Directory, 1, 9) + 100),
         ?assertEqual(ok, mend(Directory, always)),
-        ?assertEqual(At, filelib:file_size(wal(Directory, 1))),
+        ?assertEqual([wal(Directory, 3)], wals(Directory)),
         ?assertEqual(14, last(Directory))
     end).
 
@@ -188,6 +188,94 @@ more_than_a_moment_is_refused_test() ->
         hole(Directory, 1, 10),
         ?assertMatch({error, {damaged, _, _, _}}, mend(Directory, everysec))
     end).
+
+%% ------------------------------------------------------------------ gaps ---
+
+%% After an fdatasync that failed, a file may end early though it has a
+%% successor.
+a_gap_that_segments_fill_costs_nothing_test() ->
+    Files = [{1, batches(1, 10)}, {2, batches(14, 60)}],
+    with_log(Files, fun(Directory) ->
+        segment(Directory, batches(1, 13)),
+        ?assertEqual(ok, mend(Directory, always)),
+        ?assertEqual([wal(Directory, 2)], wals(Directory)),
+        ?assertEqual(60, last(Directory)),
+        [Kept] = kept(Directory),
+        ?assertNotEqual(nomatch, string:find(Kept, "0001.wal")),
+        ?assertEqual(ok, mend(Directory, always))
+    end).
+
+a_torn_end_before_such_a_gap_costs_nothing_test() ->
+    Files = [{1, batches(1, 10)}, {2, batches(14, 60)}],
+    with_log(Files, fun(Directory) ->
+        segment(Directory, batches(1, 13)),
+        hole(Directory, 1, 9),
+        ?assertEqual(ok, mend(Directory, always)),
+        ?assertEqual([wal(Directory, 2)], wals(Directory))
+    end).
+
+%% Entry 12 is nowhere.
+a_gap_that_segments_do_not_fill_is_refused_test() ->
+    Files = [{1, batches(1, 10)}, {2, batches(14, 60)}],
+    with_log(Files, fun(Directory) ->
+        segment(Directory, batches(1, 11) ++ batches(13, 13)),
+        Before = contents(Directory),
+        {error, {ended, File, _} = Problem} = mend(Directory, always),
+        ?assertEqual(wal(Directory, 1), File),
+        Sentence = todana_log_tail:describe(Problem),
+        ?assertNotEqual(nomatch, string:find(Sentence, File)),
+        ?assertEqual(Before, contents(Directory)),
+        {ok, _} = todana_log_tail:repair(Directory, ?UID, always),
+        ?assertEqual([wal(Directory, 1)], wals(Directory)),
+        ?assertEqual(10, last(Directory)),
+        ?assertEqual(ok, mend(Directory, always))
+    end).
+
+%% No batch after the gap can be confirmed while one before it is not.
+a_gap_before_unconfirmed_batches_is_cut_test() ->
+    with_log([{1, batches(1, 10)}, {2, batches(13, 15)}], fun(Directory) ->
+        ?assertEqual(ok, mend(Directory, always)),
+        ?assertEqual([wal(Directory, 1)], wals(Directory)),
+        ?assertEqual(10, last(Directory))
+    end).
+
+entries_that_were_written_again_leave_no_gap_test() ->
+    Again = batches(13, 13) ++ batches(11, 60),
+    with_log([{1, batches(1, 10)}, {2, Again}], fun(Directory) ->
+        Before = contents(Directory),
+        ?assertEqual(ok, mend(Directory, always)),
+        ?assertEqual(Before, contents(Directory))
+    end).
+
+%% Ra would expect the entries that this note promises.
+the_note_of_the_last_index_is_forgotten_test() ->
+    with_log([{1, batches(1, 10)}], fun(Directory) ->
+        Server = filename:join(Directory, ?UID),
+        ok = filelib:ensure_path(Server),
+        Config = io_lib:format("~p.~n", [#{uid => ?UID}]),
+        ok = file:write_file(filename:join(Server, "config"), Config),
+        Note = filename:join(Directory, "writers.snapshot"),
+        Writers = #{?UID => {in_seq, 12}},
+        ok = file:write_file(Note, term_to_binary(Writers)),
+        ?assertEqual(ok, todana_ra_files:prepare({todana_0, node()}, #{
+            has_group => true, class_dir => Directory, uid => ?UID,
+            durability => everysec
+        })),
+        ?assertNot(filelib:is_file(Note))
+    end).
+
+segment(Directory, Records) ->
+    File = filename:join([Directory, ?UID, "0000000000000001.segment"]),
+    ok = filelib:ensure_dir(File),
+    {ok, Empty} = ra_log_segment:open(File),
+    Segment = lists:foldl(
+        fun({Index, Data}, Open) ->
+            {ok, Next} = ra_log_segment:append(Open, Index, 1, Data),
+            Next
+        end,
+        Empty, Records
+    ),
+    ok = ra_log_segment:close(Segment).
 
 %% --------------------------------------------------------------- others ---
 

@@ -53,6 +53,8 @@
     bytes := non_neg_integer(),
     first := entry() | none,
     last := entry() | none,
+    %% The lowest index: records may be written again, behind later ones.
+    lowest := non_neg_integer() | none,
     damage := damage() | none
 }.
 
@@ -62,7 +64,7 @@
 scan(File, UId) ->
     case file:read_file(File, [raw]) of
         {ok, <<?MAGIC, _/binary>> = Bytes} ->
-            {ok, scan_records(Bytes, UId, ?FIRST_OFFSET, none, none)};
+            {ok, scan_records(Bytes, UId, ?FIRST_OFFSET, none, none, none)};
         {ok, _} ->
             {error, format};
         {error, Reason} ->
@@ -70,19 +72,21 @@ scan(File, UId) ->
     end.
 
 -spec scan_records(
-    binary(), binary(), pos_integer(), found(), found()
+    binary(), binary(), pos_integer(), found(), found(),
+    non_neg_integer() | none
 ) -> scanned().
-scan_records(Bytes, UId, Offset, First, Last) ->
+scan_records(Bytes, UId, Offset, First, Last, Lowest) ->
     case record_at(Bytes, UId, Offset) of
-        {ok, Record, Next} when First =:= none ->
-            scan_records(Bytes, UId, Next, Record, Record);
-        {ok, Record, Next} ->
-            scan_records(Bytes, UId, Next, First, Record);
+        {ok, {Index, _, _} = Record, Next} when First =:= none ->
+            scan_records(Bytes, UId, Next, Record, Record, Index);
+        {ok, {Index, _, _} = Record, Next} ->
+            scan_records(Bytes, UId, Next, First, Record, min(Index, Lowest));
         bad ->
             #{
                 bytes => byte_size(Bytes),
                 first => entry(First),
                 last => entry(Last),
+                lowest => Lowest,
                 damage => damage(Bytes, Offset, Last)
             }
     end.

@@ -27,7 +27,11 @@
 %%   was sent again, since it took long, counts once. With more of them behind
 %%   it the bad record was confirmed, whatever it looks like.
 %%
-%% Both must hold. What remains is a record with a sector of zeros in its own
+%% Both must hold. After an fdatasync that failed there may be later files, and
+%% an earlier one that only ends too early, without a bad record; the same holds
+%% for them, unless segment files have what is missing: see todana_log_cover.
+%%
+%% What remains is a record with a sector of zeros in its own
 %% data that is damaged by something else within the last four batches.
 %%
 %% `everysec'. The files are synchronized once a second, so all writes since
@@ -71,6 +75,8 @@
 }.
 -type problem() ::
     {damaged, file:filename(), Offset :: non_neg_integer(), Why :: iodata()}
+    %% Entries between its end and the next file are missing.
+    | {ended, file:filename(), Why :: iodata()}
     | {unusable, file:filename(), Why :: iodata()}.
 
 -doc """
@@ -81,7 +87,8 @@ with this durability. The part behind the cut is kept in `damaged`.
     ok | {error, problem()}.
 mend(Directory, UId, Durability) ->
     maybe
-        {ok, Files} ?= scan(Directory, UId),
+        {ok, Scanned} ?= scan(Directory, UId),
+        {ok, Files} ?= set_aside(Scanned, Directory, UId),
         {cut, Cut} ?= first_damage(Files, Durability),
         ok ?= judge(Durability, Cut),
         {ok, Copies} ?= cut(Cut, UId, tail),
@@ -117,6 +124,9 @@ describe({damaged, File, Offset, Why}) ->
     text("~ts: the record at byte ~b is damaged, ~ts: restore a backup, or "
          "see `bin/todana repair`, which cuts the log there",
          [File, Offset, Why]);
+describe({ended, File, Why}) ->
+    text("~ts: entries are missing behind its end, ~ts: restore a backup, or "
+         "see `bin/todana repair`, which ends the log there", [File, Why]);
 describe({unusable, File, Why}) ->
     text("~ts cannot be used: ~ts", [File, Why]).
 
@@ -156,8 +166,13 @@ scan_each([File | Files], UId, Scanned) ->
     {cut, cut()} | undamaged.
 first_damage([], _Durability) ->
     undamaged;
-first_damage([{_, #{damage := none}} | Files], Durability) ->
-    first_damage(Files, Durability);
+first_damage([{File, #{damage := none} = Scanned} | Files], Durability) ->
+    case {Scanned, todana_log_cover:lowest(Files)} of
+        {#{last := #{index := Last}}, [Next]} when Next > Last + 1 ->
+            {cut, gap(File, Scanned, Files)};
+        _ ->
+            first_damage(Files, Durability)
+    end;
 first_damage([{File, #{damage := Damage} = Scanned} | Files], Durability) ->
     #{bytes := Bytes, last := Last} = Scanned,
     #{
@@ -183,6 +198,16 @@ first_damage([{File, #{damage := Damage} = Scanned} | Files], Durability) ->
             }}
     end.
 
+%% A file that ends before the next one begins.
+-spec gap(file:filename(), todana_log_file:scanned(), [file()]) -> cut().
+gap(File, #{bytes := Bytes, last := Last}, Files) ->
+    #{
+        file => File, offset => Bytes, bytes => Bytes, is_torn => true,
+        last => Last, lost => lists:append([entries(S) || {_, S} <- Files]),
+        later => lists:reverse([Name || {Name, _} <- Files]),
+        is_superseded => false
+    }.
+
 -spec entries(todana_log_file:scanned()) -> [todana_log_file:entry()].
 entries(#{first := First, last := Last, damage := Damage}) ->
     [Entry || Entry <- [First, Last], Entry =/= none] ++
@@ -191,13 +216,43 @@ entries(#{first := First, last := Last, damage := Damage}) ->
             #{behind := Behind} -> Behind
         end.
 
+%% ------------------------------------------------------------- set aside ---
+
+%% Without the files that segment files have replaced: see todana_log_cover.
+-spec set_aside([file()], file:filename(), binary()) ->
+    {ok, [file()]} | {error, problem()}.
+set_aside(Files, Directory, UId) ->
+    Server = filename:join(Directory, binary_to_list(UId)),
+    case todana_log_cover:superseded(Files, Server) of
+        [] ->
+            {ok, Files};
+        Superseded ->
+            Kept = filename:join(Server, "damaged"),
+            maybe
+                ok ?= usable(Kept, filelib:ensure_path(Kept)),
+                {ok, Moved} ?= move(Superseded, Kept, stamp(), []),
+                logger:warning(
+                    "todana: a file of the log is not whole, as after a sync "
+                    "that failed; segment files have its entries, so no "
+                    "confirmed write is lost; it is kept as ~ts",
+                    [lists:join(", ", Moved)]
+                ),
+                {ok, [File || {Name, _} = File <- Files,
+                              not lists:member(Name, Superseded)]}
+            end
+    end.
+
+-spec stamp() -> iodata().
+stamp() -> [$-, integer_to_list(erlang:system_time(millisecond))].
+
 %% ----------------------------------------------------------------- judge ---
 
 -spec judge(todana_data_dir:durability(), cut()) -> ok | {error, problem()}.
-judge(Durability, #{file := File, offset := Offset} = Cut) ->
+judge(Durability, #{file := File, offset := Offset, bytes := Bytes} = Cut) ->
     case reason_against(Durability, Cut) of
         none -> ok;
-        Why -> {error, {damaged, File, Offset, Why}}
+        Why when Offset < Bytes -> {error, {damaged, File, Offset, Why}};
+        Why -> {error, {ended, File, Why}}
     end.
 
 -spec reason_against(todana_data_dir:durability(), cut()) -> none | iodata().
@@ -205,10 +260,14 @@ reason_against(_Durability, #{is_superseded := true}) ->
     none;
 reason_against(_Durability, #{is_torn := false}) ->
     "and not by a power failure";
-reason_against(always, #{later := [_ | _]}) ->
-    "and there are later files of the log";
-reason_against(always, #{lost := Lost}) ->
-    Batches = length(lists:usort([S || #{sequence := S} <- Lost])),
+reason_against(always, #{lost := Lost, later := Later}) ->
+    Sequences = lists:usort([S || #{sequence := S} <- Lost]),
+    Batches = case Later of
+        [] -> length(Sequences);
+        %% Of a later file, only its ends are known here.
+        [_ | _] when Sequences =:= [] -> 0;
+        [_ | _] -> lists:last(Sequences) - hd(Sequences) + 1
+    end,
     case Batches =< todana_batcher:in_flight_max() of
         true -> none;
         false -> io_lib:format("and ~b later batches are not", [Batches])
@@ -230,7 +289,7 @@ reason_against(everysec, #{lost := Lost}) ->
 cut(#{file := File, offset := Offset, later := Later}, UId, What) ->
     Directory = filename:dirname(File),
     Kept = filename:join([Directory, binary_to_list(UId), "damaged"]),
-    Stamp = [$-, integer_to_list(erlang:system_time(millisecond))],
+    Stamp = stamp(),
     maybe
         ok ?= usable(Kept, filelib:ensure_path(Kept)),
         {ok, Moved} ?= move(Later, Kept, Stamp, []),

@@ -79,6 +79,7 @@ roll_over(Durability) ->
 -doc "Starts what is missing. Returns when the snapshot has been loaded.".
 -spec start(todana_data_dir:opened()) -> ok | {error, term()}.
 start(#{durability := Durability, server_dir := Directory} = Opened) ->
+    #{class_dir := Class} = Opened,
     Steps = [
         fun() -> start_application() end,
         fun() -> check(Opened) end,
@@ -88,7 +89,18 @@ start(#{durability := Durability, server_dir := Directory} = Opened) ->
     ],
     case run(Steps) of
         ok -> trigger_election();
+        %% Ra keeps its reason to itself, but for the crash reports.
+        {error, {server, _} = Reason} -> {error, file_or(Reason, Class)};
+        {error, {system, _} = Reason} -> {error, file_or(Reason, Class)};
         Error -> Error
+    end.
+
+%% The first file that cannot be read, if there is one.
+-spec file_or(term(), file:filename()) -> term().
+file_or(Reason, Class) ->
+    case todana_ra_files:unreadable(Class) of
+        none -> Reason;
+        Problem -> Problem
     end.
 
 -spec run([fun(() -> ok | {error, term()})]) -> ok | {error, term()}.
@@ -235,6 +247,8 @@ describe({unusable, _, _} = Problem) ->
     todana_log_tail:describe(Problem);
 describe({damaged, _, _, _} = Problem) ->
     todana_log_tail:describe(Problem);
+describe({ended, _, _} = Problem) ->
+    todana_log_tail:describe(Problem);
 describe({ra, {"no such file or directory", _}}) ->
     "durable databases need the Erlang library ra";
 describe([_ | _] = Sentence) ->
@@ -243,6 +257,8 @@ describe(Reason) ->
     Atoms = atoms(Reason, ?TERMS_MAX),
     case [Words || {Atom, Words} <- causes(), lists:member(Atom, Atoms)] of
         [Words | _] -> Words;
+        [] when element(1, Reason) =:= server; element(1, Reason) =:= system ->
+            "Ra does not start, for the reason in its errors before this line";
         %% A reason may contain the whole state of a process.
         [] -> lists:flatten(io_lib:format("~0tP", [Reason, 30]))
     end.

@@ -6,7 +6,10 @@
 -module(todana_ra_files).
 -moduledoc false.
 
--export([prepare/2, forget_applied/2]).
+-export([prepare/2, forget_applied/2, unreadable/1]).
+
+%% Of a file, at a time.
+-define(READ_BYTES, 1 bsl 20).
 
 -doc "Makes the files usable for Ra, or says which one is not.".
 -spec prepare(ra:server_id(), todana_data_dir:opened()) ->
@@ -27,6 +30,7 @@ prepare({Name, _Node}, Opened) ->
         {ok, [#{uid := UId}]} ->
             maybe
                 ok ?= todana_log_tail:mend(Directory, UId, Durability),
+                ok ?= forget_writers(Directory),
                 ensure_rows(Directory, Name, UId)
             end;
         {ok, _} ->
@@ -76,6 +80,56 @@ forget_applied(Directory, UId) ->
         %% `prepare' makes it again.
         {error, _} ->
             ok
+    end.
+
+%% When Ra begins a file of the log, it notes the last index of the files before
+%% it, and believes this note even if the log has lost its end since: then its
+%% server does not start. Without the note it looks at the files.
+-spec forget_writers(file:filename()) ->
+    ok | {error, todana_log_tail:problem()}.
+forget_writers(Directory) ->
+    File = filename:join(Directory, "writers.snapshot"),
+    case file:delete(File, [raw]) of
+        ok -> ok;
+        {error, enoent} -> ok;
+        {error, Reason} ->
+            {error, {unusable, File, file:format_error(Reason)}}
+    end.
+
+-doc "The first file of the log or of a snapshot that cannot be read.".
+-spec unreadable(file:filename()) -> todana_log_tail:problem() | none.
+unreadable(Directory) ->
+    Patterns = ["*.wal", "*/*.segment", "*/snapshots/*/*"],
+    Files = [
+        filename:join(Directory, Name)
+     || Pattern <- Patterns, Name <- filelib:wildcard(Pattern, Directory)
+    ],
+    first_unreadable(Files).
+
+-spec first_unreadable([file:filename()]) -> todana_log_tail:problem() | none.
+first_unreadable([]) ->
+    none;
+first_unreadable([File | Files]) ->
+    case file:open(File, [read, raw, binary]) of
+        {ok, Fd} ->
+            Result = read_all(Fd),
+            _ = file:close(Fd),
+            case Result of
+                eof -> first_unreadable(Files);
+                {error, Reason} ->
+                    {unusable, File, file:format_error(Reason)}
+            end;
+        {error, enoent} ->
+            first_unreadable(Files);
+        {error, Reason} ->
+            {unusable, File, file:format_error(Reason)}
+    end.
+
+-spec read_all(file:fd()) -> eof | {error, term()}.
+read_all(Fd) ->
+    case file:read(Fd, ?READ_BYTES) of
+        {ok, _} -> read_all(Fd);
+        Ended -> Ended
     end.
 
 %% A term that is later than each of the log: the names of snapshots are

@@ -1,0 +1,121 @@
+%% What segment files and snapshots have of the log, if its older files end
+%% early.
+%%
+%% Ra ends a file of the log with an fdatasync, so a file that has a successor is
+%% whole. There is one exception. After an fdatasync that failed, Ra reads the
+%% file again, takes over its entries from the cache of the operating system,
+%% and begins the next file behind them. The entries are not confirmed before
+%% they are in a segment file or in the next file, and synchronized there; but
+%% the old file stays for a moment. If the power fails in that moment, the old
+%% file may have lost its end. The log then has a gap between the two files, and
+%% Ra does not see that segment files fill it: it reads up to the gap only, and
+%% writes over the rest.
+%%
+%% If a snapshot and the segment files have all entries up to the first one of
+%% the next file, the older files are of no use and are set aside.
+-module(todana_log_cover).
+-moduledoc false.
+
+-export([superseded/2, lowest/1]).
+
+-type file() :: {file:filename(), todana_log_file:scanned()}.
+
+-doc """
+The files of the log, from the oldest, up to the last one that ends early, if
+segment files and a snapshot in the directory of the server have their entries.
+""".
+-spec superseded([file()], file:filename()) -> [file:filename()].
+superseded(Files, Server) ->
+    Covered = [Older || {Older, Next} <- breaks(Files),
+                        is_covered(Next - 1, Server)],
+    case Covered of
+        [] -> [];
+        [Older | _] -> [File || {File, _} <- Older]
+    end.
+
+%% For each file whose end is missing, from the newest: the files up to it, and
+%% the first index behind it.
+-spec breaks([file()]) -> [{[file()], non_neg_integer()}].
+breaks(Files) ->
+    [
+        {Older, Next}
+     || Count <- lists:seq(length(Files) - 1, 1, -1),
+        {Older, Later} <- [lists:split(Count, Files)],
+        Next <- lowest(Later),
+        is_broken(lists:last(Older), Next)
+    ].
+
+-doc "The first index of these files, if they have entries.".
+-spec lowest([file()]) -> [non_neg_integer()].
+lowest(Files) ->
+    case [Index || {_, #{lowest := Index}} <- Files, Index =/= none] of
+        [] -> [];
+        [Index | _] -> [Index]
+    end.
+
+-spec is_broken(file(), non_neg_integer()) -> boolean().
+is_broken({_, #{last := #{index := Last}}}, Next) -> Next > Last + 1;
+is_broken({_, #{damage := Damage}}, _Next) -> Damage =/= none.
+
+%% ------------------------------------------------------------------ cover ---
+
+%% Whether a snapshot and the segment files have all entries up to this one.
+-spec is_covered(integer(), file:filename()) -> boolean().
+is_covered(Last, Server) ->
+    Snapshot = lists:max([0 | snapshots(Server)]),
+    Missing = sets:from_list(lists:seq(min(Snapshot, Last) + 1, Last)),
+    Segments = filelib:wildcard(filename:join(Server, "*.segment")),
+    sets:is_empty(lists:foldl(fun without/2, Missing, Segments)).
+
+%% The indexes of the snapshots that are whole.
+-spec snapshots(file:filename()) -> [non_neg_integer()].
+snapshots(Server) ->
+    [
+        Index
+     || File <- filelib:wildcard(
+            filename:join([Server, "snapshots", "*", "data.tds"])
+        ),
+        [_Term, Hexadecimal] <- [
+            string:split(filename:basename(filename:dirname(File)), "_")
+        ],
+        todana_nif:snapshot_verify(unicode:characters_to_binary(File)) =:= ok,
+        {ok, [Index], []} <- [io_lib:fread("~16u", Hexadecimal)]
+    ].
+
+%% Takes away the entries that a segment file has, with their right checksums.
+-spec without(file:filename(), sets:set(non_neg_integer())) ->
+    sets:set(non_neg_integer()).
+without(File, Missing) ->
+    try
+        Wanted = [
+            Index
+         || {Index, _Term, Offset} <- ra_log_segment:dump_index(File),
+            %% Room in the index that is not used has the offset 0.
+            Offset > 0,
+            sets:is_element(Index, Missing)
+        ],
+        {ok, Segment} = ra_log_segment:open(File, #{mode => read}),
+        try
+            lists:foldl(
+                fun(Index, Left) -> read(Segment, Index, Left) end,
+                Missing, Wanted
+            )
+        after
+            ra_log_segment:close(Segment)
+        end
+    catch
+        _:_ -> Missing
+    end.
+
+-spec read(term(), non_neg_integer(), sets:set(non_neg_integer())) ->
+    sets:set(non_neg_integer()).
+read(Segment, Index, Left) ->
+    Count = fun(_Entry, N) -> N + 1 end,
+    try
+        1 = ra_log_segment:fold(
+            Segment, Index, Index, fun(Bytes) -> Bytes end, Count, 0
+        ),
+        sets:del_element(Index, Left)
+    catch
+        _:_ -> Left
+    end.
