@@ -1,7 +1,7 @@
 %% What segment files and snapshots have of the log, if its older files end
 %% early.
 %%
-%% Ra ends a file of the log with an fdatasync, so a file that has a successor is
+%% Ra ends a file of the log with an fdatasync, so a file with a successor is
 %% whole. There is one exception. After an fdatasync that failed, Ra reads the
 %% file again, takes over its entries from the cache of the operating system,
 %% and begins the next file behind them. The entries are not confirmed before

@@ -27,12 +27,13 @@
 %%   was sent again, since it took long, counts once. With more of them behind
 %%   it the bad record was confirmed, whatever it looks like.
 %%
-%% Both must hold. After an fdatasync that failed there may be later files, and
-%% an earlier one that only ends too early, without a bad record; the same holds
-%% for them, unless segment files have what is missing: see todana_log_cover.
-%%
-%% What remains is a record with a sector of zeros in its own
+%% Both must hold. What remains is a record with a sector of zeros in its own
 %% data that is damaged by something else within the last four batches.
+%%
+%% After an fdatasync that failed there are later files, too, and the earlier
+%% one may only end too early, without a bad record. Segment files have what is
+%% missing, see todana_log_cover, or nothing behind it is confirmed, and the
+%% batches are counted as above.
 %%
 %% `everysec'. The files are synchronized once a second, so all writes since
 %% then may be torn anywhere, in the newest file and in those before it.
