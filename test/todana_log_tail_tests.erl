@@ -18,6 +18,11 @@ a_whole_log_stays_test() ->
         ?assertEqual(Before, contents(Directory))
     end).
 
+a_log_without_files_stays_test() ->
+    with_log([], fun(Directory) ->
+        ?assertEqual(ok, mend(Directory, always))
+    end).
+
 a_hole_in_the_last_write_is_cut_test() ->
     %% Each of the last four records may have a hole.
     [

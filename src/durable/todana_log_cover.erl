@@ -36,6 +36,8 @@ superseded(Files, Server) ->
 %% For each file whose end is missing, from the newest: the files up to it, and
 %% the first index behind it.
 -spec breaks([file()]) -> [{[file()], non_neg_integer()}].
+breaks([]) ->
+    [];
 breaks(Files) ->
     [
         {Older, Next}
