@@ -21,6 +21,7 @@
     a_taken_port/1,
     passwords/1,
     not_loopback/1,
+    repair/1,
     without_the_library/1
 ]).
 
@@ -42,6 +43,7 @@ all() ->
         a_taken_port,
         passwords,
         not_loopback,
+        repair,
         without_the_library
     ].
 
@@ -399,6 +401,73 @@ collect(Port, Out) ->
     after 120_000 ->
         error({still_running, Out})
     end.
+
+%% A node that was killed, and a defect in the second of its three records.
+repair(Config) ->
+    DataDir = filename:join(proplists:get_value(priv_dir, Config), "repair"),
+    Repair = fun() -> todana(Config, ["repair", DataDir]) end,
+    Mistake = fun({Status, Out, Error}, Named) ->
+        ?assertEqual({1, ""}, {Status, Out}),
+        ?assertEqual(1, length(string:lexemes(Error, "\n"))),
+        ?assertMatch({_, [_ | _]}, {Error, string:find(Error, Named)})
+    end,
+    Mistake(todana(Config, ["repair"]), "name one data directory"),
+    Mistake(Repair(), "is not a data directory"),
+    Keys = [~"a", ~"b", ~"c"],
+    First = durable(Config, DataDir),
+    [~"+OK\r\n" = resp(First, [~"SET ", K, " ", value(K)]) || K <- Keys],
+    Mistake(Repair(), "in use"),
+    _ = kill_9(First),
+    [File] = filelib:wildcard(filename:join(DataDir, "always/*.wal")),
+    {ok, Bytes} = file:read_file(File),
+    {At, Length} = binary:match(Bytes, value(~"b")),
+    Middle = At + Length div 2,
+    <<Before:Middle/binary, _, After/binary>> = Bytes,
+    ok = file:write_file(File, [Before, "x", After]),
+    {1, Findings, _} = todana(Config, ["check", DataDir]),
+    ?assertMatch({match, _}, re:run(Findings, "^damaged .*\\.wal: offset",
+                                    [multiline])),
+    {0, Text, ""} = Repair(),
+    [
+        ?assertMatch({_, [_ | _]}, {Text, string:find(Text, Part)})
+     || Part <- [File ++ " is cut from", "confirmed writes", "damaged/"]
+    ],
+    ?assertEqual({0, "No entry of the log is damaged.\n", ""}, Repair()),
+    {0, _, ""} = todana(Config, ["check", DataDir]),
+    Again = durable(Config, DataDir),
+    ?assertEqual([1, 0, 0], [
+        binary_to_integer(string:trim(Number))
+     || K <- Keys, <<":", Number/binary>> <- [resp(Again, [~"EXISTS ", K])]
+    ]),
+    _ = kill_9(Again).
+
+value(Key) ->
+    binary:copy(Key, 2_000).
+
+%% A durable node that serves, and its address.
+durable(Config, DataDir) ->
+    {Port, Line} = start(Config, [
+        "--data-dir", DataDir, "--disk-reserve", "1mb",
+        "--listen-resp", "127.0.0.1:0", "--listen-memcached", "off"
+    ]),
+    {match, [Number]} = re:run(Line, "resp=127\\.0\\.0\\.1:(\\d+) durability",
+                               [{capture, all_but_first, list}]),
+    await_serving({Port, Number}).
+
+await_serving(Node) ->
+    case resp(Node, ~"EXISTS a") of
+        <<":", _/binary>> ->
+            Node;
+        <<"-LOADING", _/binary>> ->
+            timer:sleep(20),
+            await_serving(Node)
+    end.
+
+resp({_Port, Number}, Command) ->
+    ask({127, 0, 0, 1}, Number, [Command, "\r\n"]).
+
+kill_9({Port, _Number}) ->
+    stop(Port, "KILL").
 
 %% A copy of the built tree without priv/.
 without_the_library(Config) ->

@@ -17,7 +17,8 @@ a_cause_is_found_by_its_atom_test() ->
             {{shutdown, {failed_to_start_child, wal, {error, eio}}},
                 "input/output error"},
             {#{reason => [{error, erofs}]}, "read-only"},
-            {wal_checksum_validation_failure, "is damaged"}
+            {wal_checksum_validation_failure, "is damaged"},
+            {{server, shutdown}, "messages of Ra"}
         ]
     ].
 

@@ -253,6 +253,12 @@ describe({ra, {"no such file or directory", _}}) ->
     "durable databases need the Erlang library ra";
 describe([_ | _] = Sentence) ->
     Sentence;
+%% Of supervisors that have given up.
+describe({server, Reason}) when Reason =:= shutdown; Reason =:= killed ->
+    describe(Reason);
+describe(Reason) when Reason =:= shutdown; Reason =:= killed ->
+    "processes of the log ended, and the messages of Ra before this one say "
+    "why";
 describe(Reason) ->
     Atoms = atoms(Reason, ?TERMS_MAX),
     case [Words || {Atom, Words} <- causes(), lists:member(Atom, Atoms)] of

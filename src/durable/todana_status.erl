@@ -60,6 +60,8 @@ ask(DataDir) ->
     else
         {ok, []} ->
             {error, Path ++ ": the node closed the connection"};
+        {error, timeout} ->
+            {error, Path ++ ": the node does not answer"};
         {error, Reason} when Reason =:= enoent; Reason =:= econnrefused ->
             {error, "no node is running with the data directory " ++ DataDir};
         {error, Reason} ->
