@@ -390,7 +390,11 @@ directory, `durability` is `none`. Otherwise, as far as they are known:
 - `durability` (`always`, `everysec`), `data_dir`
 - `log_bytes` since the last snapshot; `last_snapshot`: `age_ms`, `bytes`,
   `duration_ms`, `index`; `snapshot_in_progress`
-- `fsync_us` and `commit_us`: `p50` and `p99` in microseconds
+- `commit_us`: `p50` and `p99` of the microseconds from the hand-over of a write
+  to the log to its execution. With `always` that includes its fdatasync,
+  with `everysec` it does not
+- `fsync_us`: the same of an fdatasync, with `everysec` only: there is one each
+  second. With `always` each batch of writes waits for its own, in `commit_us`
 - `batches` and `records` that were applied, `in_flight` batches, `queue_bytes`
 - `disk_free_bytes`; writes are refused below `disk_reserve_bytes`
 """.

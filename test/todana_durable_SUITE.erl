@@ -485,8 +485,12 @@ status_of_a_running_node(Config, Directory) ->
     ?assertMatch(<<"serving\n", _/binary>>, Text),
     [
         ?assertNotEqual({Word, nomatch}, {Word, binary:match(Text, Word)})
-     || Word <- [~"always", Binary, ~"s ago", ~"records each", ~"free"]
+     || Word <- [~"always", Binary, ~"s ago", ~"records each", ~"free",
+                 ~"with its fdatasync"]
     ],
+    %% Ra calls it for each batch, and does not say how long it took.
+    ?assertEqual(nomatch, binary:match(Text, ~"  fdatasync")),
+    ?assertNot(is_map_key(~"fsync_us", Status)),
     %% A failed answer is not the last one.
     ok = peer:call(Node, ?MODULE, kill_acceptor, []),
     ?assertMatch({ok, #{~"state" := ~"serving"}},

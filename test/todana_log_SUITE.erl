@@ -113,6 +113,8 @@ everysec_keeps_records(Config) ->
     Peer = start_peer(Config, Options),
     Sum = call(Peer, load, [8, 50]),
     ?assertEqual(ok, peer:call(Peer, todana_group, sync, [])),
+    ?assertMatch(#{fsync_us := #{p50 := _, p99 := _}, commit_us := #{}},
+                 peer:call(Peer, todana, info, [])),
     kill_9(Peer),
     Again = start_peer(Config, Options),
     ?assertEqual(Sum, call(Again, value, [<<"n">>])),

@@ -270,7 +270,13 @@ gate(#state{}) ->
 describe(#state{durability = Durability} = State) ->
     #{data_dir := DataDir} = todana_data_dir:opened(),
     {Word, Reason} = describe_state(State),
-    Figures = todana_nif:group_info(),
+    %% Without a write there is no time of one.
+    Figures = maps:filter(
+        fun(Name, Value) ->
+            {Name, Value} =/= {commit_us, #{p50 => 0, p99 => 0}}
+        end,
+        todana_nif:group_info()
+    ),
     Facts = #{
         state => Word,
         durability => Durability,

@@ -192,6 +192,8 @@ note(#state{data_dir = DataDir, waiting = Waiting} = State) ->
         snapshot_failed => Failed,
         snapshot_at_s => at_s(Last),
         snapshot_seconds => seconds(Last),
+        commit_us => p50_p99(commit_us, Info),
+        fsync_us => p50_p99(fsync_us, Info),
         done => Done
     }),
     New#state{done = Done}.
@@ -205,6 +207,14 @@ at_s(#{}) ->
 -spec seconds(map()) -> non_neg_integer() | none.
 seconds(#{duration_ms := Ms}) -> Ms div 1000;
 seconds(#{}) -> none.
+
+-spec p50_p99(atom(), map()) ->
+    {non_neg_integer(), non_neg_integer()} | none.
+p50_p99(Name, Info) ->
+    case Info of
+        #{Name := #{p50 := Half, p99 := Most}} -> {Half, Most};
+        #{} -> none
+    end.
 
 %% ---------------------------------------------------------------- socket ---
 
@@ -314,8 +324,15 @@ rows() ->
             (true, _) -> "one is being written";
             (_, _) -> "none is being written"
         end},
-        {"fdatasync", ~"fsync_us", fun percentiles/2},
-        {"commit", ~"commit_us", fun percentiles/2},
+        {"commit", ~"commit_us", fun(Times, Info) ->
+            [percentiles(Times), case Info of
+                #{~"durability" := ~"always"} -> ", with its fdatasync";
+                #{} -> ", without fdatasync"
+            end]
+        end},
+        {"fdatasync", ~"fsync_us", fun(Times, _) ->
+            [percentiles(Times), ", once a second"]
+        end},
         {"batches", ~"batches", fun(Batches, Info) ->
             Records = maps:get(~"records", Info, 0),
             io_lib:format("~b, ~.1f records each",
@@ -333,8 +350,8 @@ rows() ->
         end}
     ].
 
--spec percentiles(map(), map()) -> iodata().
-percentiles(#{~"p50" := Half, ~"p99" := Most}, _Info) ->
+-spec percentiles(map()) -> iodata().
+percentiles(#{~"p50" := Half, ~"p99" := Most}) ->
     io_lib:format("p50 ~.2f ms, p99 ~.2f ms", [Half / 1000, Most / 1000]).
 
 -spec in_bytes(number()) -> iodata().

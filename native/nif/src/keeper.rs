@@ -90,6 +90,8 @@ fn persistence_note<'a>(env: Env<'a>, figures: Term<'a>) -> NifResult<Atom> {
         snapshot_failed: flag("snapshot_failed")?,
         snapshot_at_s: number("snapshot_at_s")?,
         snapshot_seconds: term("snapshot_seconds")?.decode().ok(),
+        commit_us: term("commit_us")?.decode().ok(),
+        fsync_us: term("fsync_us")?.decode().ok(),
         done: number("done")?,
     }));
     Ok(atoms::ok())

@@ -32,6 +32,11 @@ pub struct Persistence {
     pub snapshot_at_s: u64,
     /// How long the last one took, in seconds.
     pub snapshot_seconds: Option<u64>,
+    /// Median and 99th percentile of the microseconds from the hand-over of a write to the log to
+    /// its execution: with `always`, after its fdatasync.
+    pub commit_us: Option<(u64, u64)>,
+    /// The same of an fdatasync, unless each write waits for one.
+    pub fsync_us: Option<(u64, u64)>,
     /// The highest number of [`Request::Sync`] and of [`Request::WaitedSnapshot`] that is done.
     pub done: u64,
 }

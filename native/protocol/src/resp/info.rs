@@ -266,6 +266,10 @@ fn persistence(now: &Persistence, info: &ServerInfo) -> Fields {
             field("aof_pending_bio_fsync", 0),
             field("aof_delayed_fsync", 0),
         ]);
+        let percentiles = |(p50, p99): (u64, u64)| format!("p50={p50},p99={p99}");
+        let times = [("log_commit_usec", now.commit_us), ("log_fsync_usec", now.fsync_us)];
+        let known = times.into_iter().filter_map(|(name, time)| Some((name, time?)));
+        fields.extend(known.map(|(name, time)| field(name, percentiles(time))));
     }
     if now.loading {
         fields.push(field("loading_loaded_perc", now.loading_percent));

@@ -142,6 +142,7 @@ fn info_has_the_figures_of_the_log() {
         snapshot_bytes: 100,
         log_bytes: 11,
         snapshot_failed: true,
+        commit_us: Some((310, 1_890)),
         ..Persistence::default()
     };
     let (mut session, mut host) = (RespSession::default(), with_log(log));
@@ -154,7 +155,9 @@ fn info_has_the_figures_of_the_log() {
         "aof_base_size:100",
         "rdb_last_bgsave_status:err",
         "aof_last_write_status:ok",
+        "log_commit_usec:p50=310,p99=1890",
     ] {
         assert!(info.split(' ').any(|word| word == line), "{line} in {info}");
     }
+    assert!(!info.contains("log_fsync_usec"), "{info}");
 }
