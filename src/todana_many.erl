@@ -167,12 +167,10 @@ put_parts(Table, Pairs, Expires) ->
     end.
 
 %% The first elements, and the rest, which may be no proper list.
--spec part(term()) -> {term(), term()}.
+-spec part(nonempty_maybe_improper_list()) -> {term(), term()}.
 part([Element | Rest]) ->
     Bytes = ?PART_BYTES_MAX - erlang:external_size(Element),
-    part(Rest, ?PART_PAIRS_MAX - 1, Bytes, [Element]);
-part(End) ->
-    {End, []}.
+    part(Rest, ?PART_PAIRS_MAX - 1, Bytes, [Element]).
 
 -spec part(term(), non_neg_integer(), integer(), [term()]) ->
     {term(), term()}.

@@ -30,6 +30,8 @@ start_link(#{data_dir := DataDir, durability := Durability} = Options) ->
                 ],
                 Options
             )),
+            %% If that fails, `todana_group' reports it and tries again.
+            _ = todana_ra:start_application(),
             supervisor:start_link({local, ?MODULE}, ?MODULE, Options);
         {error, Sentence} ->
             {error, {todana, Sentence}}

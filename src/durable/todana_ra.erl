@@ -9,7 +9,8 @@
 -module(todana_ra).
 -moduledoc false.
 
--export([start/1, stop/1, is_running/0, server/0, system/1, wal_bytes_max/0]).
+-export([start_application/0, start/1, stop/1, is_running/0, server/0,
+         system/1, wal_bytes_max/0]).
 -export([command/2, pipeline/1, pipeline/2, trigger_election/0, roll_over/1]).
 -export([describe/1]).
 
@@ -119,6 +120,11 @@ stop(Durability) ->
     _ = try ra_system:stop(System) catch _:_ -> ok end,
     ok.
 
+-doc """
+Starts the application Ra. The system stops applications in the reverse order of
+their starts, so this is called within the start of Todana: its last snapshot
+needs Ra.
+""".
 -spec start_application() -> ok | {error, term()}.
 start_application() ->
     case lists:keymember(ra, 1, application:which_applications()) of
