@@ -254,19 +254,70 @@ entries_that_were_written_again_leave_no_gap_test() ->
 
 %% Ra would expect the entries that this note promises.
 the_note_of_the_last_index_is_forgotten_test() ->
-    with_log([{1, batches(1, 10)}], fun(Directory) ->
-        Server = filename:join(Directory, ?UID),
-        ok = filelib:ensure_path(Server),
-        Config = io_lib:format("~p.~n", [#{uid => ?UID}]),
-        ok = file:write_file(filename:join(Server, "config"), Config),
+    with_server(fun(Directory, Prepare) ->
         Note = filename:join(Directory, "writers.snapshot"),
         Writers = #{?UID => {in_seq, 12}},
         ok = file:write_file(Note, term_to_binary(Writers)),
-        ?assertEqual(ok, todana_ra_files:prepare({todana_0, node()}, #{
+        ?assertEqual(ok, Prepare()),
+        ?assertNot(filelib:is_file(Note))
+    end).
+
+%% The header of a new segment file may be torn. Ra would stop there.
+a_segment_without_a_header_is_forgotten_test() ->
+    with_server(fun(Directory, Prepare) ->
+        segment(Directory, batches(1, 3)),
+        Old = filename:join([Directory, ?UID, "0000000000000001.segment"]),
+        New = filename:join([Directory, ?UID, "0000000000000002.segment"]),
+        [
+            begin
+                ok = file:write_file(New, Header),
+                ?assertEqual(ok, Prepare()),
+                ?assertNot(filelib:is_file(New)),
+                ?assert(filelib:is_file(Old))
+            end
+         || Header <- [<<"RAS">>, <<0:64>>, <<"RASG", 0:32>>]
+        ]
+    end).
+
+%% Ra would wait for ever for a member of another name.
+a_damaged_configuration_is_refused_test() ->
+    with_server(fun(Directory, Prepare) ->
+        File = filename:join([Directory, ?UID, "config"]),
+        {ok, Text} = file:read_file(File),
+        [
+            begin
+                Damaged = string:replace(Text, Part, Other),
+                ok = file:write_file(File, Damaged),
+                ?assertMatch({{error, {unusable, File, _}}, _},
+                             {Prepare(), Part})
+            end
+         || {Part, Other} <- [
+                {"nonode", "nolode"}, {"todana_0", "todanb_0"},
+                {"todana_machine", "todana_mbchine"},
+                {"todana_snapshot", "todana_snapshou"}
+            ]
+        ]
+    end).
+
+with_server(Do) ->
+    with_log([{1, batches(1, 10)}], fun(Directory) ->
+        Server = filename:join(Directory, ?UID),
+        ok = filelib:ensure_path(Server),
+        Id = {todana_0, node()},
+        Config = #{
+            uid => ?UID, id => Id, initial_members => [Id],
+            cluster_name => todana_0, machine => {module, todana_machine, #{}},
+            log_init_args => #{
+                uid => ?UID, snapshot_module => todana_snapshot
+            }
+        },
+        Text = io_lib:format("~p.~n", [Config]),
+        ok = file:write_file(filename:join(Server, "config"), Text),
+        Opened = #{
             has_group => true, class_dir => Directory, uid => ?UID,
             durability => everysec
-        })),
-        ?assertNot(filelib:is_file(Note))
+        },
+        Do(Directory, fun() -> todana_ra_files:prepare(Id, Opened) end)
     end).
 
 segment(Directory, Records) ->

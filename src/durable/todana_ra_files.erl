@@ -8,6 +8,8 @@
 
 -export([prepare/2, forget_applied/2, unreadable/1]).
 
+%% Of a segment file; Ra synchronizes it before it writes anything else.
+-define(SEGMENT_HEADER_BYTES, 8).
 %% Of a file, at a time.
 -define(READ_BYTES, 1 bsl 20).
 
@@ -27,14 +29,23 @@ prepare({Name, _Node}, Opened) ->
     #{class_dir := Directory, uid := UId, durability := Durability} = Opened,
     Config = filename:join([Directory, UId, "config"]),
     case todana_data_dir:read_terms(Config) of
-        {ok, [#{uid := UId}]} ->
+        %% Each part that Ra would follow without a word, if it was damaged.
+        {ok, [#{
+            uid := UId, id := {Name, _} = Id, initial_members := [Id],
+            cluster_name := Name, machine := {module, todana_machine, #{}},
+            log_init_args := #{uid := UId, snapshot_module := todana_snapshot}
+        }]} ->
             maybe
                 ok ?= todana_log_tail:mend(Directory, UId, Durability),
                 ok ?= forget_writers(Directory),
+                ok ?= forget_begun_segment(
+                    filename:join(Directory, binary_to_list(UId))
+                ),
                 ensure_rows(Directory, Name, UId)
             end;
         {ok, _} ->
-            {error, {unusable, Config, "is not that of this group"}};
+            {error, {unusable, Config, "it is damaged, or that of another "
+                     "group: restore a backup"}};
         {error, Reason} ->
             {error, {unusable, Config, file:format_error(Reason)}}
     end.
@@ -94,6 +105,25 @@ forget_writers(Directory) ->
         {error, enoent} -> ok;
         {error, Reason} ->
             {error, {unusable, File, file:format_error(Reason)}}
+    end.
+
+%% A segment file that has no more than its header, which may be torn: the power
+%% failed when it had just been created. Ra would stop at a torn header.
+-spec forget_begun_segment(file:filename()) ->
+    ok | {error, todana_log_tail:problem()}.
+forget_begun_segment(Directory) ->
+    Files = filelib:wildcard("*.segment", Directory),
+    Begun = [
+        File
+     || Name <- lists:nthtail(max(0, length(Files) - 1), lists:sort(Files)),
+        File <- [filename:join(Directory, Name)],
+        filelib:file_size(File) =< ?SEGMENT_HEADER_BYTES
+    ],
+    case [{File, file:delete(File, [raw])} || File <- Begun] of
+        [{File, {error, Reason}}] ->
+            {error, {unusable, File, file:format_error(Reason)}};
+        _ ->
+            ok
     end.
 
 -doc "The first file of the log or of a snapshot that cannot be read.".
