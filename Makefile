@@ -68,10 +68,12 @@ test-bench: build deps ## the benchmarks' report, and tiny benchmark runs
 
 faults: build deps ## kill -9, power cuts, broken disks: SEED, ROUNDS, CUTS
 	@tools/python -m pytest test/durable -m "not soak" -s \
-		--rounds $(ROUNDS) --cuts $(CUTS) $(if $(SEED),--seed $(SEED))
+		--rounds $(ROUNDS) --cuts $(CUTS) $(if $(SEED),--seed $(SEED)) \
+		--results _build/faults/figures.jsonl
 
 soak: build deps ## a mixed load on a durable node for MINUTES (60)
-	@tools/python -m pytest test/durable -m soak -s --minutes $(MINUTES)
+	@tools/python -m pytest test/durable -m soak -s --minutes $(MINUTES) \
+		--results _build/faults/figures.jsonl
 
 fuzz-smoke: ## run each fuzz target on its seeds and on fixed mutations
 	@$(CARGO) run --quiet --release --locked \

@@ -15,6 +15,9 @@ import pytest
 import served
 import stores
 from crash_loop import seed_of
+from figures import Collector, Figures, table
+
+OUTCOME = pytest.StashKey[str]()
 
 
 def pytest_addoption(parser):
@@ -25,6 +28,8 @@ def pytest_addoption(parser):
     parser.addoption("--rounds", type=int, default=20, help="rounds of the crash loop")
     parser.addoption("--cuts", type=int, default=20, help="cut points of each scenario")
     parser.addoption("--posix", action="store_true", help="cut points: an fsync of a file does not make its name certain")
+    parser.addoption("--flips", type=int, default=12, help="flipped bits of each kind of file")
+    parser.addoption("--results", help="append the figures of each test to this file, as lines of JSON")
     parser.addoption("--minutes", type=float, default=60, help="duration of the soak")
 
 
@@ -43,10 +48,47 @@ def store_class(request):
     return stores.STORES[chosen] if names is None else stores.with_writers(stores.STORES[chosen], names.split(","))
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item, call):
+    """Remembers how a test has ended, for its figures."""
+    report = yield
+    if call.when == "call":
+        item.stash[OUTCOME] = report.outcome
+    return report
+
+
 @pytest.fixture
 def seed(request):
     """The seed of this test."""
-    return seed_of(request.config.getoption("--seed"))
+    found = seed_of(request.config.getoption("--seed"))
+    print(f"\n{request.node.name}: seed {found}", flush=True)
+    return found
+
+
+COLLECTOR = pytest.StashKey[Collector]()
+
+
+@pytest.fixture(scope="session")
+def collector(request):
+    """Prints and keeps the figures of all tests."""
+    return request.config.stash.setdefault(COLLECTOR, Collector(request.config.getoption("--results")))
+
+
+def pytest_terminal_summary(terminalreporter, config):
+    """A table of the figures, in front of the summary line."""
+    if COLLECTOR in config.stash:
+        terminalreporter.section("figures")
+        terminalreporter.write_line(table(config.stash[COLLECTOR].lines))
+
+
+@pytest.fixture
+def figures(request, collector, seed):
+    """What a test counts; reported when it has ended, in whatever way."""
+    found = Figures(seed=seed)
+    yield found
+    suite = request.path.stem.removeprefix("test_").replace("_", " ")
+    case = request.node.name.removeprefix("test_").replace("_", " ")
+    collector.report(suite, case, request.node.stash.get(OUTCOME, "no outcome"), found)
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@ import kyoto_wire
 import served
 import stores
 import wire
+from figures import Figures
 
 FAULTS = served.ROOT / "_build" / "faults"
 LOAD_S = (0.05, 1.2)
@@ -81,13 +82,13 @@ class Probe:
 class CrashLoop:
     """A store, its writers, and what they know."""
 
-    def __init__(self, store, seed, name="crash-loop", is_planted=False):
-        print(f"{name}: seed {seed}")
+    def __init__(self, store, seed, name="crash-loop", is_planted=False, counted=None):
+        self.figures = Figures() if counted is None else counted
         self.store, self.seed, self.name = store, seed, name
         self.random = random.Random(seed)
         self.writers = [kind(random.Random(f"{seed} {kind.__name__}"), 0) for kind in store.writers]
         self.is_planted = is_planted
-        self.rounds = self.kills = self.acknowledged = self.surplus = self.refused = 0
+        self.rounds = self.kills = self.refused = 0
         self.slowest_start_s = 0.0
 
     def run(self, rounds, deadline=None):
@@ -105,15 +106,13 @@ class CrashLoop:
             raise
         finally:
             self.store.clean_up()
-        print(self.summary())
+        self.count()
 
-    def summary(self) -> str:
-        """The figures of the loop, in one line."""
-        return (
-            f"{self.name}: seed {self.seed}, {self.rounds} rounds, {self.kills} kills, {self.acknowledged} writes acknowledged "
-            f"and found, {self.surplus} more that took effect without an acknowledgement, {self.refused} answers \"loading\", "
-            f"slowest start {self.slowest_start_s:.1f} s"
-        )
+    def count(self):
+        """Notes what the loop has done, and that every client took part."""
+        self.figures |= {"rounds": self.rounds, "kills": self.kills, "answers loading": self.refused}
+        self.figures["slowest start in s"] = round(self.slowest_start_s, 1)
+        self.figures.assert_all_wrote(self.writers)
 
     def begin(self):
         """Starts the store on an empty directory."""
@@ -158,11 +157,7 @@ class CrashLoop:
 
     def check(self):
         """Compares the store with every ledger."""
-        found = self.store.read([place for writer in self.writers for place in writer.places()])
-        for writer in self.writers:
-            places = set(writer.places())
-            self.acknowledged += writer.ledger.acknowledged
-            self.surplus += writer.ledger.settle({place: value for place, value in found.items() if place in places})
+        self.figures.settle(self.store, self.writers)
 
     def end(self):
         """A stop in order, after which everything must be there too."""

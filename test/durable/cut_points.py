@@ -28,14 +28,19 @@ SYNC_DELAY_US = 4_000
 WORKERS = 2
 # Every tenth cut, the store is killed once more after its recovery and checked again.
 SECOND_RECOVERY = 10
+# A load lasts until each client has this many acknowledged writes, but not longer than this.
+ACKNOWLEDGED_MIN = 5
+LOAD_S_MAX = 60
 
 
 def shim() -> Path:
     """The compiled shim."""
     if not SHIM.exists() or SHIM.stat().st_mtime < SHIM_SOURCE.stat().st_mtime:
-        stores.BUILT.mkdir(parents=True, exist_ok=True)
-        command = ["cc", "-O2", "-Wall", "-Wextra", "-shared", "-fPIC", "-o", str(SHIM), str(SHIM_SOURCE), "-ldl", "-lpthread"]
-        subprocess.run(command, check=True)
+        with stores.building() as directory:
+            built = directory / SHIM.name
+            command = ["cc", "-O2", "-Wall", "-Wextra", "-shared", "-fPIC", "-o", str(built), str(SHIM_SOURCE), "-ldl", "-lpthread"]
+            subprocess.run(command, check=True)
+            os.replace(built, SHIM)
     return SHIM
 
 
@@ -71,10 +76,15 @@ class Recorder:
         self.store.wait_until_serving()
 
     def load(self, seconds):
-        """Lets all clients write."""
+        """Lets all clients write, and each of them succeed."""
+        before = {writer.name: writer.ledger.total for writer in self.writers}
         for writer in self.writers:
             writer.start(self.store)
         time.sleep(seconds)
+        deadline = time.monotonic() + LOAD_S_MAX
+        while any(writer.is_writing() and writer.ledger.total < before[writer.name] + ACKNOWLEDGED_MIN for writer in self.writers):
+            assert time.monotonic() < deadline, f"in {LOAD_S_MAX} s not every client has written"
+            time.sleep(0.05)
 
     def end_load(self):
         """Ends the clients while the store runs."""
@@ -136,26 +146,48 @@ def record_later_life(store, seed, directory, seconds, strict) -> Recording:
     return recorder.finish()
 
 
-class Cutter:
-    """Plays a recording, and checks the store on a copy at each chosen step."""
+def synced_second(directory_suffix=".wal"):
+    """What durability `everysec` promises: the writes that were acknowledged before the newest file of the log was last
+    synchronized, which the store does once a second."""
+    begun, promised = {}, {}
 
-    def __init__(self, recording, make_store, seed, directory, name):
+    def look(disk, event):
+        nonlocal promised
+        if event.kind in (power_cut.SYNC_BEGINS, power_cut.SYNC_ENDS) and disk.newest(directory_suffix) == event.inode:
+            if event.kind == power_cut.SYNC_BEGINS:
+                begun[event.offset] = dict(disk.acknowledged)
+            elif event.offset in begun:
+                promised = begun.pop(event.offset)
+        return promised
+
+    return look
+
+
+class Cutter:
+    """Plays a recording, and checks the store on a copy at each chosen step.
+
+    `promised` says which acknowledged writes the store must still have: all of them, or those of synced_second().
+    """
+
+    def __init__(self, recording, make_store, seed, directory, name, promised=None):
         self.recording, self.make_store, self.seed = recording, make_store, seed
         self.directory, self.name = directory, name
+        self.promised = promised or (lambda disk, _event: disk.acknowledged)
         self.random = random.Random(seed)
-        self.checked = Counter()
         self.failures = []
         self._lock = threading.Lock()
 
-    def run(self, count) -> str:
-        """Cuts `count` times; returns a summary, or raises with the first failure."""
+    def run(self, count, figures, chosen=None):
+        """Cuts `count` times, or at the chosen steps; counts in `figures`; raises the first failure."""
         disk, events = self.recording.disk, self.recording.events
-        chosen = set(power_cut.choose(events, count, self.random))
+        chosen = set(chosen or power_cut.choose(events, count, self.random))
         slots = threading.Semaphore(WORKERS)
         pool = concurrent.futures.ThreadPoolExecutor(WORKERS)
-        number = 0
+        number = uncertain = beside = 0
+        kinds = Counter()
         for step, event in enumerate(events):
             disk.play(event)
+            acknowledged = dict(self.promised(disk, event))
             if step not in chosen:
                 continue
             slots.acquire()
@@ -165,15 +197,19 @@ class Cutter:
             variant = power_cut.VARIANTS[number % len(power_cut.VARIANTS)]
             target = self.directory / f"cut-{number}"
             disk.write_to(target, variant, self.random)
-            acknowledged = dict(disk.acknowledged)
+            uncertain += disk.is_uncertain()
+            beside += sum(acknowledged.values()) > 0
             what = f"{self.name}: seed {self.seed}, cut {number} after step {step} ({power_cut.NAMES.get(event.kind)} {event.path}), {variant}"
             pool.submit(self._check, target, acknowledged, what, number % SECOND_RECOVERY == 0, slots)
-            self.checked[power_cut.NAMES.get(event.kind, "other")] += 1
+            kinds[power_cut.NAMES.get(event.kind, "other")] += 1
         pool.shutdown()
+        figures |= {"steps recorded": len(events), "cuts": number, "cuts with unsynced changes": uncertain, "cuts with acknowledged writes": beside}
+        figures["cuts after"] = dict(kinds.most_common())
+        figures["acknowledged before the last cut"] = sum(disk.acknowledged.values())
         if self.failures:
             raise AssertionError(self.failures[0])
-        kinds = ", ".join(f"{count} after {name}" for name, count in self.checked.most_common())
-        return f"{self.name}: seed {self.seed}, {len(events)} steps recorded, {number} cuts checked: {kinds}"
+        assert number == min(len(chosen), count), f"only {number} cuts: {len(events)} steps were recorded"
+        assert uncertain and beside, "no cut could have lost an acknowledged write"
 
     def _check(self, target, acknowledged, what, again, slots):
         kept = self.directory / f"{target.name}-as-cut"

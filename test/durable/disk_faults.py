@@ -18,6 +18,8 @@ FOREVER = -1
 CHANGES = WRITE | CREATE | RENAME | UNLINK
 # After this many attempts, a store that starts its log again and again is known to wait.
 ATTEMPTS = 3
+# Room that was allocated and never written is zeros; parts of this size with another byte in them are in use.
+USED_BYTES = 64
 # What a store may say to a client while its disk does not work, besides the answer itself.
 DISK_WORDS = ("MISCONF", "UNKNOWN", "CLUSTERDOWN", "LOADING")
 
@@ -121,17 +123,23 @@ def outcome(store, timeout_s) -> tuple:
 
 def damageable(directory: Path) -> list[Path]:
     """The files of a data directory with content, in a fixed order."""
-    return sorted(path for path in directory.rglob("*") if path.is_file() and path.stat().st_size)
+    return sorted(path for path in directory.rglob("*") if path.is_file() and path.read_bytes().strip(b"\0"))
+
+
+def kind(path: Path) -> str:
+    """The name of a file, or the end of the name if it has a number."""
+    return path.suffix if path.stem.isalnum() and any(letter.isdigit() for letter in path.stem) else path.name
 
 
 def flip(path: Path, rng) -> int:
-    """Inverts one bit of a file; returns its offset in bytes."""
-    offset = rng.randrange(path.stat().st_size)
+    """Inverts one bit of a part of a file that is not all zeros; returns its offset in bytes."""
+    content = path.read_bytes()
+    used = [at for at in range(0, len(content), USED_BYTES) if any(content[at : at + USED_BYTES])]
+    start = rng.choice(used)
+    offset = rng.randrange(start, min(start + USED_BYTES, len(content)))
     with path.open("r+b") as file:
         file.seek(offset)
-        (byte,) = file.read(1)
-        file.seek(offset)
-        file.write(bytes([byte ^ 1 << rng.randrange(8)]))
+        file.write(bytes([content[offset] ^ 1 << rng.randrange(8)]))
         file.flush()
         os.fsync(file.fileno())
     return offset

@@ -293,6 +293,24 @@ class Disk:
                 kept.append((number, changes))
         self.pending = kept
 
+    def is_uncertain(self) -> bool:
+        """Whether a power cut now could lose something."""
+        return bool(self.pending) or any(isinstance(file, File) and file.pending for file in self.by_inode.values())
+
+    def newest(self, suffix):
+        """The inode of the file with the highest name that ends like this, or None."""
+        found = {}
+
+        def visit(directory):
+            for name, each in directory.names.items():
+                if isinstance(each, Directory):
+                    visit(each)
+                elif name.endswith(suffix):
+                    found[name] = each.inode
+
+        visit(self.tree)
+        return found[max(found)] if found else None
+
     def write_to(self, target: Path, variant: str, rng: random.Random):
         """Writes what the disk may hold if the power is cut now."""
         shutil.rmtree(target, ignore_errors=True)
@@ -324,8 +342,8 @@ class Disk:
         last = rng.choice(changes)[0] if changes else 0
         found = {}
         for key, file in files.items():
-            content = bytearray(file.certain)
-            for change in file.pending:
+            content, reached = bytearray(file.certain), {}
+            for order, change in enumerate(file.pending):
                 is_write = change[1] == "write"
                 if variant in ("nothing", "names only"):
                     continue
@@ -336,7 +354,7 @@ class Disk:
                     if end > len(content):
                         content.extend(bytes(end - len(content)))
                 elif variant == "sectors":
-                    apply_change(content, change) if not is_write else write_sectors(content, change, rng)
+                    apply_change(content, change) if not is_write else write_sectors(content, change, order, reached, len(file.pending), rng)
                 elif change[0] < last:
                     apply_change(content, change)
                 elif change[0] == last and is_write:
@@ -370,13 +388,17 @@ def set_name(names, name, found):
         names[name] = found
 
 
-def write_sectors(content: bytearray, change, rng):
-    """Writes a random half of the sectors that a write covers; the others stay, or are zeros where the file was shorter."""
+def write_sectors(content: bytearray, change, order, reached, count, rng):
+    """Writes the sectors that a write covers, if the disk got to them after it. The others stay, or are zeros where the file
+    was shorter. A sector that the disk has written after one write has all writes before it, too; half of them have all."""
     number, kind, offset, data = change
     at = offset
     while at < offset + len(data):
-        end = min((at // SECTOR_BYTES + 1) * SECTOR_BYTES, offset + len(data))
-        if rng.random() < 0.5:
+        sector = at // SECTOR_BYTES
+        end = min((sector + 1) * SECTOR_BYTES, offset + len(data))
+        if sector not in reached:
+            reached[sector] = count if rng.random() < 0.5 else rng.randint(0, count)
+        if order < reached[sector]:
             apply_change(content, (number, kind, at, data[at - offset : end - offset]))
         at = end
 

@@ -6,7 +6,9 @@ Redis shows that the harness accepts a correct server, and the toy (toy_log.py) 
 
 from __future__ import annotations
 
+import contextlib
 import os
+import random
 import re
 import shutil
 import signal
@@ -14,8 +16,11 @@ import socket
 import stat
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
+
+import pytest
 
 import served
 import wire
@@ -29,6 +34,9 @@ REFUSAL_TIMEOUT_S = 60
 # Small files, so that every round sees new log files and snapshots.
 SMALL_FILES = ("--snapshot-log-bytes", "1mb")
 WAL_BYTES_MAX = 1 << 20
+PORTS = (15_000, 32_000)
+# When a write is on the disk: before its acknowledgement, or within about a second.
+MODES = ("always", "everysec")
 
 
 class NotServing(AssertionError):
@@ -40,16 +48,25 @@ def has_data_directory() -> bool:
     return (served.ROOT / "native" / "protocol" / "src" / "commit").exists()
 
 
+@contextlib.contextmanager
+def building():
+    """A directory in which to build something that is then renamed, since another run of the suites may use the old one."""
+    BUILT.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=BUILT) as directory:
+        yield Path(directory)
+
+
 def erlang_door() -> Path:
     """The directory with the compiled erlang_door. The source has another ending, because rebar3 takes every .erl below test
     for a suite."""
-    source, copied, beam = HERE / "erlang_door.erl.in", BUILT / "erlang_door.erl", BUILT / "erlang_door.beam"
+    source, beam = HERE / "erlang_door.erl.in", BUILT / "erlang_door.beam"
     if not beam.exists() or beam.stat().st_mtime < source.stat().st_mtime:
-        BUILT.mkdir(parents=True, exist_ok=True)
-        shutil.copy(source, copied)
         erlc = served.ROOT / ".toolchain" / "bin" / "erlc"
         program = str(erlc) if erlc.exists() else shutil.which("erlc")
-        subprocess.run([program, "-o", str(BUILT), str(copied)], check=True)
+        with building() as directory:
+            shutil.copy(source, directory / "erlang_door.erl")
+            subprocess.run([program, "-o", directory, directory / "erlang_door.erl"], check=True)
+            os.replace(directory / beam.name, beam)
     return BUILT
 
 
@@ -64,6 +81,16 @@ def copy_directory(source, target):
         shutil.copy(source, target)
 
 
+def listening_port() -> int:
+    """A port for a store that is started again and again. The system gives ports of a higher range to connections, and they
+    may be in use when the store comes back."""
+    while True:
+        port = random.randrange(*PORTS)
+        with socket.socket() as listener, contextlib.suppress(OSError):
+            listener.bind(("127.0.0.1", port))
+            return port
+
+
 class Store:
     """A store with a data directory, which may be started, killed and started again."""
 
@@ -72,13 +99,16 @@ class Store:
     protocols = ("resp",)
     # The protocols by which clients ask for a record while the store starts.
     probed = ("resp",)
+    # The flag of the command line that says when a write is on the disk.
+    mode_flag = ""
+    mode = "always"
 
     def __init__(self, directory, flags=(), environment=None):
         self.directory = Path(directory)
         self.flags = [str(flag) for flag in flags]
         self.environment = dict(environment or {})
         self.process = None
-        self.ports = {name: served.free_port() for name in self.protocols}
+        self.ports = {name: listening_port() for name in self.protocols}
         self.output = []
 
     def command(self) -> list:
@@ -170,6 +200,7 @@ class Todana(Store):
     kind = "todana"
     writers = EVERY_PROTOCOL
     protocols = probed = ("resp", "memcached", "kyoto")
+    mode_flag = "--durability"
 
     def __init__(self, directory, flags=SMALL_FILES, environment=None):
         super().__init__(directory, flags, environment)
@@ -181,7 +212,7 @@ class Todana(Store):
 
     def command(self):
         listeners = [word for name in self.protocols for word in (f"--listen-{name}", "%s:%d" % self.address(name))]
-        return [served.PROGRAM, "start", "--data-dir", self.directory, *listeners, *self.flags]
+        return [served.PROGRAM, "start", "--data-dir", self.directory, *listeners, *self.flags, self.mode_flag, self.mode]
 
     def erlang(self, timeout_s) -> ErlangConnection:
         """A process of the node, which evaluates expressions."""
@@ -189,7 +220,12 @@ class Todana(Store):
         accepted.settimeout(timeout_s)
         accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         connection = ErlangConnection(accepted)
-        opened = connection.evaluate("todana:open(crash,#{durable=>true})")
+        deadline = time.monotonic() + timeout_s
+        # The names of tables are known a moment after the numbered databases serve.
+        while (opened := connection.evaluate("todana:open(crash,#{durable=>true})")) == "{error,recovering}":
+            if time.monotonic() > deadline:
+                break
+            time.sleep(0.02)
         if not opened.startswith("{ok,"):
             raise wire.Closed(f"the table was not opened: {opened}")
         return connection
@@ -236,14 +272,15 @@ class Redis(Store):
     """redis-server with an append-only file that is synced before each reply."""
 
     kind = "redis"
+    mode_flag = "--appendfsync"
 
-    def __init__(self, directory, flags=("--appendfsync", "always", "--auto-aof-rewrite-min-size", "1mb"), environment=None):
+    def __init__(self, directory, flags=("--auto-aof-rewrite-min-size", "1mb"), environment=None):
         super().__init__(directory, flags, environment)
 
     def command(self):
         return [
             "redis-server", "--port", self.ports["resp"], "--bind", "127.0.0.1", "--dir", self.directory, "--save", "",
-            "--appendonly", "yes", *self.flags,
+            "--appendonly", "yes", *self.flags, self.mode_flag, self.mode,
         ]  # fmt: skip
 
 
@@ -257,6 +294,13 @@ class Toy(Store):
 
 
 STORES = {"todana": Todana, "redis": Redis, "toy": Toy}
+
+
+def with_mode(store, mode) -> type:
+    """The class of a store with this mode."""
+    if mode != store.mode and not store.mode_flag:
+        pytest.skip(f"{store.kind} has one mode")
+    return type(store.__name__, (store,), {"mode": mode})
 
 
 def with_writers(store, names) -> type:

@@ -16,6 +16,7 @@ import pytest
 import crash_loop
 import cut_points
 import disk_faults
+import power_cut
 import stores
 import wire
 from disk_faults import Control
@@ -25,17 +26,20 @@ LOAD_S = 0.8
 BROKEN_S = 7.0
 REPAIRED_S = 90.0
 OUTCOME_S = 45.0
-FLIPS_OF_EACH_FILE = 3
 LAST_RECORDS = 20
-FILES_MAX = 60
+CUTS_OF_A_FAILED_SYNC = 100
+# Half of the cuts come within this many steps after the sync that failed.
+STEPS_BEHIND = 400
+# The kinds of files that a data directory of Todana must have for the flips to prove something.
+KINDS = {".wal", ".segment", "data.tds", "meta", "names.dets", "meta.dets", "config", "node"}
 pytestmark = pytest.mark.faults
 
 
 class Subject:
     """A store under the shim, with writers and the control of its disk."""
 
-    def __init__(self, store_class, seed, directory):
-        print(f"disk faults: seed {seed}")
+    def __init__(self, store_class, seed, directory, counted):
+        self.figures = counted
         self.seed, self.store = seed, store_class(directory / "data")
         self.control = Control(directory / "faults")
         self.environment = self.control.environment(self.store.directory)
@@ -66,10 +70,7 @@ class Subject:
 
     def check(self):
         """Compares the store with what was acknowledged."""
-        found = self.store.read([place for writer in self.writers for place in writer.places()])
-        for writer in self.writers:
-            places = set(writer.places())
-            writer.ledger.settle({place: value for place, value in found.items() if place in places})
+        self.figures.settle(self.store, self.writers)
 
     def prepare(self):
         """Leaves the directory of a store that was killed under load, and knows its state."""
@@ -99,9 +100,9 @@ class Subject:
 
 
 @pytest.fixture
-def subject(request, store_class, seed, fast_directory):
+def subject(request, store_class, seed, figures, fast_directory):
     """A store whose disk can be made to fail."""
-    found = Subject(store_class, seed, fast_directory)
+    found = Subject(store_class, seed, fast_directory, figures)
     failed_before = request.session.testsfailed
     yield found
     found.control.mend()
@@ -122,18 +123,20 @@ def test_a_store_survives_a_fault_while_it_runs_and_serves_again_by_itself(subje
     assert subject.store.is_alive(), subject.store.log()
     assert isinstance(subject.store.look(), (int, wire.Error)), "a read hangs"
     subject.control.mend()
+    subject.figures["calls failed"] = subject.control.hits
+    subject.figures["clients heard"] = sorted({str(writer.last_word) for writer in subject.writers})
+    assert subject.control.hits, "no call has failed"
     disk_faults.wait_for_writes(subject.store, REPAIRED_S)
-    print(f"{fault}: {subject.control.hits} calls failed; clients heard {sorted({str(w.last_word) for w in subject.writers})}")
     subject.check()
+    subject.figures.assert_all_wrote(subject.writers)
     subject.load(LOAD_S)
     subject.store.kill()
     subject.start()
     subject.check()
 
 
-def test_nothing_is_acknowledged_from_a_file_whose_sync_failed(store_class, seed, fast_directory):
+def test_nothing_is_acknowledged_from_a_file_whose_sync_failed(store_class, seed, figures, fast_directory):
     """The system drops what it could not write, so a later sync of the same file proves nothing."""
-    print(f"failed sync: seed {seed}")
     store = store_class(fast_directory / "data")
     recorder = cut_points.Recorder(store, seed, fast_directory)
     control = Control(fast_directory / "faults")
@@ -154,8 +157,15 @@ def test_nothing_is_acknowledged_from_a_file_whose_sync_failed(store_class, seed
     time.sleep(LOAD_S)
     store.kill()
     recorder.join()
-    cutter = cut_points.Cutter(recorder.finish(), store_class, seed, fast_directory, "cut-failed-sync")
-    print(cutter.run(100))
+    recording = recorder.finish()
+    (failed,) = [step for step, event in enumerate(recording.events) if event.kind == power_cut.SYNC_FAILED]
+    rng = random.Random(seed)
+    behind = range(failed, min(failed + STEPS_BEHIND, len(recording.events)))
+    chosen = set(rng.sample(behind, min(len(behind), CUTS_OF_A_FAILED_SYNC // 2)))
+    chosen |= set(power_cut.choose(recording.events, CUTS_OF_A_FAILED_SYNC // 2, rng))
+    figures["cuts just after the failed sync"] = len(chosen & set(behind))
+    cutter = cut_points.Cutter(recording, store_class, seed, fast_directory, "cut-failed-sync")
+    cutter.run(len(chosen), figures, chosen)
 
 
 @pytest.mark.parametrize("fault", disk_faults.STARTING)
@@ -165,7 +175,11 @@ def test_a_fault_at_the_start_is_reported_and_forgotten(subject, fault):
         subject.control.fail(pattern=pattern, **disk_faults.STARTING[fault])
         subject.store.start(subject.environment)
         how, words = disk_faults.outcome(subject.store, OUTCOME_S)
-        print(f"{fault} of *{pattern}: {how}: {words.splitlines()[-1] if words else ''} ({subject.control.hits} calls failed)")
+        print(f"{fault} of *{pattern}: {how}: {words.splitlines()[-1] if words else ''} ({subject.control.hits} calls failed)", flush=True)
+        subject.figures.add("starts")
+        subject.figures.add(f"starts {how}")
+        subject.figures.add("calls failed", subject.control.hits)
+        assert subject.control.hits or pattern, "no call has failed"
         if how == "serving":
             subject.check()
         assert how != "silent", f"{fault} of *{pattern}: neither serves nor says why not: {words}"
@@ -181,24 +195,28 @@ def test_a_fault_at_the_start_is_reported_and_forgotten(subject, fault):
     subject.check()
 
 
-def test_a_flipped_bit_is_found_or_harmless(subject, fast_directory):
+def test_a_flipped_bit_is_found_or_harmless(request, subject, fast_directory):
     subject.prepare()
     intact, files = fast_directory / "intact", disk_faults.damageable(subject.store.directory)
     stores.copy_directory(subject.store.directory, intact)
-    chosen = [path for path in files for _ in range(FLIPS_OF_EACH_FILE)]
-    if len(chosen) > FILES_MAX * FLIPS_OF_EACH_FILE:
-        chosen = subject.random.sample(chosen, FILES_MAX * FLIPS_OF_EACH_FILE)
-    found = {"serving": 0, "ended": 0, "refusing": 0, "waiting": 0}
+    kinds = {}
+    for path in files:
+        kinds.setdefault(disk_faults.kind(path), []).append(path)
+    assert subject.store.kind != "todana" or kinds.keys() >= KINDS, f"the directory has only {sorted(kinds)}"
+    outcomes = {kind: {} for kind in sorted(kinds)}
     unclear = []
-    for path in chosen:
+    for kind in sorted(kinds) * request.config.getoption("--flips"):
         shutil.rmtree(subject.store.directory)
         stores.copy_directory(intact, subject.store.directory)
+        path = subject.random.choice(kinds[kind])
         offset = disk_faults.flip(path, subject.random)
         name = path.relative_to(subject.store.directory)
         subject.store.start()
         how, words = disk_faults.outcome(subject.store, OUTCOME_S)
         assert how != "silent", f"{name} at {offset}: {words}"
-        found[how] += 1
+        outcomes[kind][how] = outcomes[kind].get(how, 0) + 1
+        subject.figures.add("flips")
+        subject.figures.add(f"flips {how}")
         if how == "serving":
             state = {writer.name: dict(writer.ledger.state) for writer in subject.writers}
             try:
@@ -206,11 +224,12 @@ def test_a_flipped_bit_is_found_or_harmless(subject, fast_directory):
             except AssertionError as wrong:
                 raise AssertionError(f"a bit flipped in {name} at {offset} is served as if nothing was wrong: {wrong}") from None
             assert state == {writer.name: writer.ledger.state for writer in subject.writers}
-        elif how == "ended" and not disk_faults.is_clear(words):
+        elif how == "ended" and not disk_faults.is_clear(words) or how == "waiting" and "{" in words:
             unclear.append(f"{name} at {offset}: {words[-800:]}")
         subject.store.kill()
-    print(f"{len(chosen)} flipped bits in {len(files)} files: {found}")
+    subject.figures["flips of each kind of file"] = outcomes
     assert not unclear, "\n".join([f"{len(unclear)} times not one clear sentence, such as", *unclear[:3]])
+    assert subject.store.kind != "todana" or outcomes[".wal"].keys() != {"serving"}, "no flipped bit of the log was found"
 
 
 def test_a_torn_tail_is_cut_off(subject, fast_directory):
@@ -287,8 +306,7 @@ def test_a_directory_that_is_not_this_nodes_is_refused_untouched(subject, damage
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount a file system")
-def test_a_small_file_system_that_fills_up_and_is_freed(store_class, seed, directory):
-    print(f"full file system: seed {seed}")
+def test_a_small_file_system_that_fills_up_and_is_freed(store_class, seed, figures, directory):
     place = directory / "small"
     place.mkdir()
     if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=48m", "tmpfs", place], capture_output=True).returncode:
@@ -296,7 +314,7 @@ def test_a_small_file_system_that_fills_up_and_is_freed(store_class, seed, direc
     subject = None
     try:
         ballast = place / "ballast"
-        subject = Subject(store_class, seed, place)
+        subject = Subject(store_class, seed, place, figures)
         subject.store.flags += ["--disk-reserve", "1mb"] if subject.store.kind == "todana" else []
         subject.environment = {}
         subject.start()
@@ -310,7 +328,7 @@ def test_a_small_file_system_that_fills_up_and_is_freed(store_class, seed, direc
                 assert error.errno == errno.ENOSPC
         time.sleep(BROKEN_S)
         subject.join()
-        print(f"clients heard {sorted({str(w.last_word) for w in subject.writers})}")
+        figures["clients heard"] = sorted({str(writer.last_word) for writer in subject.writers})
         assert disk_faults.can_write(subject.store) is not True
         ballast.unlink()
         disk_faults.wait_for_writes(subject.store, REPAIRED_S)

@@ -137,7 +137,7 @@ def refuse_or_fail(writer, text, is_last=True):
     """Handles the words of an error: raises Stopped if the server refuses or does not know, else fails."""
     if text.startswith("UNKNOWN") or "outcome unknown" in text:
         raise Stopped(text)
-    if text.startswith(NOT_EXECUTED) or "temporary failure" in text or "loading" in text:
+    if text.startswith(NOT_EXECUTED) or any(words in text for words in ("temporary failure", "loading", "accepts no writes")):
         writer.refusals += 1
         if is_last:
             writer.ledger.refused()
