@@ -11,7 +11,8 @@
 //! has left, or the slot has another connection by now.
 //!
 //! If the log has no room, nothing is submitted. The request stays in the input and is run again
-//! after [`BUSY_MS`], until `write_timeout_ms` are over.
+//! after [`BUSY_MS`], until `write_timeout_ms` are over. So that the log knows how much it has been
+//! given, a loop hands over long submissions before its round ends ([`ROUND_BYTES_MAX`]).
 
 use crate::Config;
 use crate::clock::{Clock, Moment};
@@ -22,10 +23,13 @@ use crate::waiters::Place;
 use std::sync::{Arc, Weak};
 use todana_command::DATABASES;
 use todana_group::{Deliver, Outcome, Submission, Ticket};
-use todana_protocol::{Client, Commits, NotDone};
+use todana_protocol::{Client, Commits, Next, NotDone};
 
 /// Time between two attempts to submit to a log that has no room.
 const BUSY_MS: u64 = 5;
+
+/// Bytes of records at which a loop hands over its submissions before the end of the round.
+const ROUND_BYTES_MAX: usize = 1 << 20;
 
 /// Whether a server has durable databases.
 pub(crate) fn has_durable_databases(config: &Config) -> bool {
@@ -76,12 +80,16 @@ impl Commit {
         self.begun = now.raw;
         round.last_ticket += 1;
         self.ticket = round.last_ticket;
+        round.bytes += handover.records.len();
         round.submissions.push(Submission {
             records: handover.records,
             count: handover.count,
             ticket: ticket(place, self.ticket),
             deliver: round.deliver.clone(),
         });
+        if round.bytes >= ROUND_BYTES_MAX {
+            round.hand_over(shared);
+        }
         shared.config.write_timeout_ms
     }
 
@@ -94,8 +102,8 @@ impl Commit {
         is_expected
     }
 
-    /// Begins a turn. If a submission still waits, its time is over. Returns whether the connection
-    /// may wait for room in the log.
+    /// Begins a turn of a server with durable databases. If a submission still waits, its time is
+    /// over. Returns whether the connection may wait for room in the log.
     pub(crate) fn resume(
         &mut self,
         shared: &Shared,
@@ -109,6 +117,7 @@ impl Commit {
             let withdrawn = log.withdraw(ticket(place, self.ticket));
             self.commits.give_up(if withdrawn { NotDone::Busy } else { NotDone::Unknown });
         }
+        self.commits.begin_turn();
         self.taken_ns = match self.commits.now_ms() {
             Some(_) => clock.nanos(self.begun, now.raw),
             None => 0,
@@ -118,9 +127,19 @@ impl Commit {
         })
     }
 
-    /// Whether the connection must be closed after a turn: it was to close after this commit, or
-    /// its session did not run the same commands again.
-    pub(crate) fn ends_connection(&mut self, statistics: &LoopStatistics, client: &Client) -> bool {
+    /// Ends a turn of a server with durable databases. Returns whether the connection must be
+    /// closed: it was to close after this commit, or its session did not run the same commands
+    /// again.
+    pub(crate) fn end_turn(
+        &mut self,
+        next: Next,
+        statistics: &LoopStatistics,
+        client: &Client,
+    ) -> bool {
+        if next != Next::Commit {
+            // The next write may wait for room in the log as long as any other.
+            self.busy_since_ms = None;
+        }
         if self.commits.is_broken() {
             statistics.panics.add(1);
             eprintln!(
@@ -141,6 +160,8 @@ fn ticket(place: Place, number: u64) -> Ticket {
 /// What the connections of a loop hand over in one round.
 pub(crate) struct Round {
     submissions: Vec<Submission>,
+    /// Bytes of their records.
+    bytes: usize,
     deliver: Arc<dyn Deliver>,
     /// The number of the last ticket.
     last_ticket: u64,
@@ -149,15 +170,16 @@ pub(crate) struct Round {
 impl Round {
     pub(crate) fn new(shared: &Arc<Shared>) -> Round {
         let deliver = Arc::new(Courier(Arc::downgrade(shared)));
-        Round { submissions: Vec::new(), deliver, last_ticket: 0 }
+        Round { submissions: Vec::new(), bytes: 0, deliver, last_ticket: 0 }
     }
 
-    /// Hands over everything, at the end of the round.
+    /// Hands over everything. Called at the end of the round.
     #[inline]
     pub(crate) fn hand_over(&mut self, shared: &Shared) {
         if !self.submissions.is_empty()
             && let Some(log) = &shared.config.log
         {
+            self.bytes = 0;
             log.submit(&mut self.submissions);
         }
     }

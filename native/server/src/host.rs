@@ -191,7 +191,6 @@ impl<'a> TurnHost<'a> {
         (wait, commits): (&'a mut Option<Wait>, &'a mut Commits),
         now: Moment,
     ) -> TurnHost<'a> {
-        commits.begin_turn();
         let now_ms = now.wall_ms();
         TurnHost {
             shared,

@@ -269,7 +269,7 @@ impl<D: Door> Connection<D> {
     /// sends the replies.
     fn execute(&mut self, turn: &mut Turn<'_>, in_loop_buffer: bool, now: Moment) -> Verdict {
         let Turn { shared, statistics, clock, place, .. } = *turn;
-        let may_wait = self.commit.resume(shared, place, clock, now);
+        let may_wait = !shared.durable || self.commit.resume(shared, place, clock, now);
         let input = if in_loop_buffer { &turn.input[..] } else { &self.input[self.input_start..] };
         let kept = (&mut self.wait, &mut self.commit.commits);
         let mut host = TurnHost::begin(shared, statistics, clock, &self.client, place, kept, now);
@@ -317,7 +317,7 @@ impl<D: Door> Connection<D> {
         if !matches!(progress.next, Next::Wait { .. }) {
             self.end_wait(shared);
         }
-        if self.commit.ends_connection(statistics, &self.client) {
+        if shared.durable && self.commit.end_turn(progress.next, statistics, &self.client) {
             sleep_ms = None;
             self.close_after_output();
         }

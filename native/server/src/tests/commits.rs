@@ -1,16 +1,19 @@
 //! Durable databases behind a log that applies on another thread, late, never, or not at all.
 
 use super::{Peer, config, until};
+use crate::clock::{Clock, Moment};
+use crate::commits::{Commit, Round};
+use crate::waiters::Place;
 use crate::{Backend, Config, Server};
 use std::net::Shutdown;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use todana_command::Databases;
+use todana_command::{Command, Context, Databases, NullReply, Set};
 use todana_group::{
-    Applied, Gate, Group, GroupOptions, QUEUE_BYTES_MAX, Submission, Submit, Ticket, Wake,
+    Applied, Gate, Group, GroupOptions, Outcome, QUEUE_BYTES_MAX, Submission, Submit, Ticket, Wake,
 };
-use todana_protocol::ProtocolName;
+use todana_protocol::{Log, Next, NotDone, ProtocolName, Ran};
 use todana_table::{Options, Table};
 
 /// What the log does with submissions.
@@ -306,4 +309,104 @@ fn a_server_that_stops_gives_the_log_a_moment() {
     until("the log has it", || log.held() == 1);
     server.stop();
     assert_eq!(peer.rest(), b"");
+}
+
+/// A connection's part in the log, without the connection.
+struct Part {
+    server: Server,
+    log: Arc<FakeLog>,
+    clock: Clock,
+    commit: Commit,
+    round: Round,
+    now: Moment,
+}
+
+impl Part {
+    const PLACE: Place = Place { event_loop: 0, slot: 0 };
+
+    fn new(mode: Mode) -> Part {
+        let (server, log) = start(mode, |config| config.write_timeout_ms = 1_000);
+        let (clock, round) = (Clock::new(), Round::new(&server.shared));
+        let now = clock.now();
+        Part { server, log, clock, commit: Commit::default(), round, now }
+    }
+
+    fn pass(&mut self, ms: u64) {
+        let us = self.now.wall_us + ms * 1_000;
+        while self.clock.nanos(self.now.raw, self.clock.raw()) < 1_000_000 {
+            std::hint::spin_loop();
+        }
+        self.now = Moment { raw: self.clock.raw(), wall_us: us };
+    }
+
+    /// Begins a turn. Returns whether it may wait for room.
+    fn resume(&mut self) -> bool {
+        self.commit.resume(&self.server.shared, Part::PLACE, &self.clock, self.now)
+    }
+
+    fn set(&mut self, value: &[u8]) -> Ran<()> {
+        let (databases, may_wait) = (self.log.group.databases().clone(), true);
+        let log = Log { submit: &*self.log, databases: &databases, may_wait };
+        let context = Context { now_ms: self.now.wall_ms(), value_bytes_max: usize::MAX };
+        let set = Command::Set(Set::new(b"a", value));
+        self.commit.commits.run(log, 0, &set, context, &mut NullReply)
+    }
+
+    /// Ends a turn.
+    fn end(&mut self, next: Next) -> u64 {
+        let shared = &self.server.shared;
+        let ms = match next {
+            Next::Commit => self.commit.begin(shared, Part::PLACE, self.now, &mut self.round),
+            _ => 0,
+        };
+        let client = crate::clients::tests::client(1);
+        assert!(!self.commit.end_turn(next, &shared.loops[0].statistics, &client));
+        ms
+    }
+}
+
+#[test]
+fn the_latency_of_a_request_includes_its_own_commit_only() {
+    let mut part = Part::new(Mode::Hold);
+    part.resume();
+    assert_eq!(part.set(b"1"), Ran::Submitted);
+    part.end(Next::Commit);
+    part.round.hand_over(&part.server.shared);
+    part.pass(1);
+    assert!(part.commit.take_outcome(1, Outcome::Unknown));
+    part.resume();
+    assert!(part.commit.taken_ns > 0);
+    assert_eq!(part.set(b"1"), Ran::Refused(NotDone::Unknown));
+    part.end(Next::Read { wanted: 0 });
+    part.pass(1);
+    part.resume();
+    assert_eq!(part.commit.taken_ns, 0);
+}
+
+#[test]
+fn each_write_may_wait_for_room_as_long_as_the_one_before() {
+    let mut part = Part::new(Mode::Hold);
+    for _ in 0..2 {
+        assert!(part.resume());
+        part.end(Next::Commit);
+        part.pass(999);
+        assert!(part.resume());
+        part.end(Next::Commit);
+        part.pass(1);
+        assert!(!part.resume(), "the time is over");
+        part.end(Next::Read { wanted: 0 });
+    }
+}
+
+#[test]
+fn a_loop_does_not_collect_more_than_the_log_has_room_for() {
+    let mut part = Part::new(Mode::Hold);
+    part.resume();
+    assert_eq!(part.set(b"1"), Ran::Submitted);
+    part.end(Next::Commit);
+    assert_eq!(part.log.held(), 0, "it is handed over at the end of the round");
+    part.commit = Commit::default();
+    assert_eq!(part.set(&vec![b'x'; 1 << 20]), Ran::Submitted);
+    part.end(Next::Commit);
+    assert_eq!(part.log.held(), 2);
 }
