@@ -26,6 +26,8 @@ pub enum Inadmissible {
     Full,
     /// It writes to a durable database, and concerns one that is not durable.
     DifferentDurability,
+    /// It stores a value that is longer than the log of a durable database accepts.
+    ValueTooLarge,
 }
 
 /// Executes a batch. Calls `each` before each command's reply, with its index, so that a protocol

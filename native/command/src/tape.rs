@@ -187,6 +187,7 @@ enums! {
         0 TooMuchWork {}
         1 Full {}
         2 DifferentDurability {}
+        3 ValueTooLarge {}
     }
     Status {
         0 Done {}

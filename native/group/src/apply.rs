@@ -23,7 +23,8 @@ use crate::figures::{Counters, count};
 use crate::flights::{Flight, Flights, deliver};
 use crate::origins::Origins;
 use crate::record::{
-    FIRST_TABLE_HOME, Front, Kind, Record, collect_of, create_table_of, front, probable_key,
+    FIRST_TABLE_HOME, Front, Kind, Record, collect_of, create_table_of, front, limit_of,
+    probable_key,
 };
 use crate::submission::Outcome;
 use crate::tables::{Directory, Tables};
@@ -450,11 +451,17 @@ impl Execution<'_> {
             Kind::Command | Kind::Read => {
                 let (command, rest) = Command::decode(record.body, scratch).ok()?;
                 self.took_long = may_take_long(&command);
-                if !rest.is_empty() || record.kind == Kind::Read && command.access() != Access::Read
+                let limit = limit_of(rest)?;
+                if record.kind == Kind::Read
+                    && (limit.is_some() || command.access() != Access::Read)
                 {
                     return None;
                 }
-                self.command(record.home, &command, reply);
+                let mut context = self.context;
+                if let Some(limit) = limit {
+                    context.value_bytes_max = context.value_bytes_max.min(limit);
+                }
+                self.command(record.home, &command, context, reply);
             }
             Kind::Batch => return self.batch(record, reply),
             Kind::CreateTable => {
@@ -489,12 +496,12 @@ impl Execution<'_> {
     }
 
     #[inline]
-    fn command<R: Reply>(&self, home: u64, command: &Command<'_>, reply: &mut R) {
+    fn command<R: Reply>(&self, home: u64, command: &Command<'_>, context: Context, reply: &mut R) {
         if home < FIRST_TABLE_HOME {
-            return execute(self.around.databases, home as usize, command, self.context, reply);
+            return execute(self.around.databases, home as usize, command, context, reply);
         }
         match self.tables.by_id(home) {
-            Some(table) => execute_on(table.table(), command, self.context, reply),
+            Some(table) => execute_on(table.table(), command, context, reply),
             None => reply.error(Error::NoSuchDatabase),
         }
     }

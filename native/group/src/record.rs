@@ -8,7 +8,8 @@
 //!           by its id; 0 where the kind does not need one
 //!
 //!  kind              body
-//!  0  Command        a command, as `todana_command` encodes it
+//!  0  Command        a command, as `todana_command` encodes it | nothing, or varint: the longest
+//!                    value that it may build, if that is less than the entry's
 //!  1  Batch          watches and commands, one step, as `todana_command` encodes them; with a
 //!                    named table as home, that table is database 0
 //!  2  Read           a command that only reads, behind a write of the same client; executed at its
@@ -85,6 +86,30 @@ pub struct TableOptions<'a> {
 /// Appends a command. Its reply is what [`execute`](todana_command::execute) replies.
 pub fn put_command(out: &mut Vec<u8>, home: u64, command: &Command<'_>) {
     put(out, Kind::Command, home, |out| command.encode(out));
+}
+
+/// Appends a command of a client whose values have a limit of their own.
+pub fn put_command_within(
+    out: &mut Vec<u8>,
+    home: u64,
+    command: &Command<'_>,
+    value_bytes_max: usize,
+) {
+    put(out, Kind::Command, home, |out| {
+        command.encode(out);
+        put_varint(out, value_bytes_max as u64);
+    });
+}
+
+/// The limit behind a command: `Some(None)` if it has none of its own, `None` if the bytes are
+/// broken.
+pub(crate) fn limit_of(rest: &[u8]) -> Option<Option<usize>> {
+    if rest.is_empty() {
+        return Some(None);
+    }
+    let mut input = Input::new(rest);
+    let limit = input.length()?;
+    (limit > 0 && input.rest().is_empty()).then_some(Some(limit))
 }
 
 /// Appends a batch that was admitted: all its commands are one step, which runs if the watches
@@ -290,6 +315,20 @@ mod tests {
         let (record, rest) = first(rest);
         assert_eq!((record.kind, record.body), (Kind::TimeMark, &[][..]));
         assert!(matches!(front(rest), Front::End));
+    }
+
+    #[test]
+    fn a_command_may_have_a_limit_of_its_own() {
+        let (get, mut bytes) = (Command::Get { key: b"k" }, Vec::new());
+        put_command_within(&mut bytes, 0, &get, 300);
+        let (record, _) = first(&bytes);
+        let mut scratch = Scratch::default();
+        let (command, rest) = Command::decode(record.body, &mut scratch).expect("a command");
+        assert_eq!((command, limit_of(rest)), (get, Some(Some(300))));
+        assert_eq!(limit_of(&[]), Some(None));
+        for broken in [&[0][..], &[0x80], &[1, 1], &[0x80; 11]] {
+            assert_eq!(limit_of(broken), None);
+        }
     }
 
     #[test]

@@ -77,12 +77,11 @@ pub trait Host {
         }
         Ran::Done(execute_batch(self.databases(), batch, context, reply, each))
     }
-    /// Waits until all writes to a durable database are committed.
-    fn synchronize(&mut self, database: usize) -> Ran<()> {
-        let now_ms = self.now_ms();
-        match self.commits() {
-            Some((log, commits)) => commits.synchronize(log, database, now_ms),
-            None => Ran::Done(()),
+    /// Drops the replies of the log to the commands of the present request that it will not run any
+    /// more, because one before them has failed. No other request may share their commit.
+    fn drop_replies(&mut self) {
+        if let Some((_, commits)) = self.commits() {
+            commits.drop_replies();
         }
     }
     /// Why the log accepts no writes ([`NotDone::ReadOnly`]): a sentence without CR or LF.

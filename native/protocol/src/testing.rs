@@ -158,6 +158,11 @@ impl FakeHost {
         }
     }
 
+    /// The records of each database, as one number.
+    pub fn digests(&self) -> Vec<u64> {
+        (0..DATABASES).map(|number| self.databases.table(number).digest()).collect()
+    }
+
     /// Has the log apply what the session has recorded. False if that is nothing.
     pub fn commit(&mut self) -> bool {
         let (Some(log), Some(handover)) = (&self.log, self.commits.hand_over()) else {
@@ -166,6 +171,15 @@ impl FakeHost {
         let outcome = log.apply(handover, self.now_ms);
         self.commits.settle(outcome);
         true
+    }
+}
+
+impl FakeHost {
+    #[cold]
+    fn durable_commits(&mut self) -> Option<(Log<'_>, &mut Commits)> {
+        let submit = self.log.as_ref()?.submit();
+        let log = Log { submit, databases: &self.databases, may_wait: self.may_wait };
+        Some((log, &mut self.commits))
     }
 }
 
@@ -213,10 +227,9 @@ impl Host for FakeHost {
     fn databases(&self) -> &Databases {
         &self.databases
     }
+    #[inline]
     fn commits(&mut self) -> Option<(Log<'_>, &mut Commits)> {
-        let submit = self.log.as_ref()?.submit();
-        let log = Log { submit, databases: &self.databases, may_wait: self.may_wait };
-        Some((log, &mut self.commits))
+        if self.log.is_some() { self.durable_commits() } else { None }
     }
     fn log(&self) -> Option<Log<'_>> {
         let submit = self.log.as_ref()?.submit();
@@ -225,8 +238,9 @@ impl Host for FakeHost {
     fn commit_is_full(&self) -> bool {
         self.commits.is_full()
     }
+    #[inline]
     fn now_ms(&self) -> u64 {
-        self.commits.now_ms().unwrap_or(self.now_ms)
+        if self.log.is_some() { self.commits.now_ms().unwrap_or(self.now_ms) } else { self.now_ms }
     }
     fn replied_at_ms(&self) -> u64 {
         self.now_ms
@@ -234,8 +248,9 @@ impl Host for FakeHost {
     fn persistence(&self) -> Arc<Persistence> {
         let looks = self.looks.fetch_add(1, Relaxed);
         let done = if self.disk_is_stuck { 0 } else { looks };
+        let without = Persistence { always: self.log.is_some(), ..Persistence::default() };
         let log = self.persistence.clone();
-        Arc::new(log.map_or_else(Persistence::default, |log| Persistence { done, ..log }))
+        Arc::new(log.map_or(without, |log| Persistence { done, ..log }))
     }
     fn request_persistence(&mut self, request: Request) -> u64 {
         self.requests.push(request);
@@ -288,7 +303,7 @@ impl Host for FakeHost {
         self.resumed_ns = nanos;
     }
     fn turn_is_over(&self) -> bool {
-        self.commands >= self.turn_ends_at || self.commits.is_over()
+        self.commands >= self.turn_ends_at || self.log.is_some() && self.commits.is_over()
     }
     fn observe_lookups(&mut self, hits: u64, misses: u64) {
         self.lookups.0 += hits;

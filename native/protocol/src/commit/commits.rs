@@ -10,16 +10,13 @@ use todana_command::{
     execute_slice, is_batch_logged,
 };
 use todana_group::Outcome;
-use todana_group::record::{put_batch, put_command, put_read};
+use todana_group::record::{put_batch, put_command, put_command_within, put_read};
 
 /// Bytes of records from which on no further request joins them.
 const RECORDS_BYTES_MAX: usize = 256 << 10;
 
 /// Most bytes of one record in addition to its longest value: other values, keys, names of fields.
 const RECORD_OTHER_BYTES_MAX: usize = 1 << 20;
-
-/// The fingerprint of a request for a commit alone.
-const SYNCHRONIZE: u64 = 0;
 
 /// The commands of a connection that wait for the log, or the replies to them. Takes one word if
 /// there are none.
@@ -35,6 +32,8 @@ struct Commit {
     records: Vec<u8>,
     /// The fingerprint of each record.
     prints: Vec<u64>,
+    /// Bytes of the replies.
+    tape_bytes: usize,
 }
 
 #[derive(Debug)]
@@ -127,7 +126,8 @@ impl Commits {
     /// Bytes of memory.
     pub fn held_bytes(&self) -> usize {
         let held = |commit: &Commit| {
-            size_of::<Commit>() + commit.records.capacity() + commit.prints.capacity() * 8
+            let prints = commit.prints.capacity() * size_of::<u64>();
+            size_of::<Commit>() + commit.records.capacity() + prints + commit.tape_bytes
         };
         self.0.as_ref().map_or(0, |commit| held(commit))
     }
@@ -142,23 +142,38 @@ impl Commits {
 
     /// The outcome of the records has arrived; the session runs the requests again.
     pub fn settle(&mut self, outcome: Outcome) {
-        self.resume(match outcome {
-            Outcome::Applied(tape) => Replies::Tape(Player::new(tape)),
-            Outcome::Dropped => Replies::None(NotDone::Busy),
-            Outcome::Unknown => Replies::None(NotDone::Unknown),
-        });
+        let (replies, tape_bytes) = match outcome {
+            Outcome::Applied(tape) => {
+                let bytes = tape.recorded_bytes();
+                (Replies::Tape(Player::new(tape)), bytes)
+            }
+            Outcome::Dropped => (Replies::None(NotDone::Busy), 0),
+            Outcome::Unknown => (Replies::None(NotDone::Unknown), 0),
+        };
+        self.resume(replies, tape_bytes);
     }
 
     /// There is no outcome. The session runs the requests again, and each gets this answer.
     pub fn give_up(&mut self, why: NotDone) {
-        self.resume(Replies::None(why));
+        self.resume(Replies::None(why), 0);
     }
 
-    fn resume(&mut self, replies: Replies) {
+    fn resume(&mut self, replies: Replies, tape_bytes: usize) {
         if let Some(commit) = &mut self.0
             && matches!(commit.stage, Stage::Waiting)
         {
             commit.stage = Stage::Playing(replies, 0);
+            commit.tape_bytes = tape_bytes;
+        }
+    }
+
+    /// Drops the replies that were not played, because a request of several commands has failed at
+    /// one of them. No other request may have commands in the same commit.
+    pub fn drop_replies(&mut self) {
+        if let Some(commit) = &mut self.0
+            && matches!(commit.stage, Stage::Playing(..))
+        {
+            commit.stage = Stage::Over;
         }
     }
 
@@ -229,8 +244,11 @@ impl Commits {
         if let Some(ran) = self.admit_write(log) {
             return ran;
         }
-        let home = if clears_all { log.database_of(true) } else { database };
-        self.record(context, print, reply, |out| put_command(out, home as u64, command))
+        let home = if clears_all { log.database_of(true) } else { database } as u64;
+        self.record(context, print, reply, |out| match log.own_limit(context, command) {
+            Some(limit) => put_command_within(out, home, command, limit),
+            None => put_command(out, home, command),
+        })
     }
 
     /// Runs a slice of a long command, see [`Host::run_slice`](crate::Host::run_slice).
@@ -304,7 +322,7 @@ impl Commits {
         let too_long =
             |(_, command): &(usize, Command<'_>)| longest_value(command) > context.value_bytes_max;
         if batch.commands.iter().any(too_long) {
-            return Ran::Done(Err(Inadmissible::TooMuchWork));
+            return Ran::Done(Err(Inadmissible::ValueTooLarge));
         }
         if let Err(why) = admit_logged_batch(log.databases, batch, context) {
             return Ran::Done(Err(why));
@@ -317,25 +335,6 @@ impl Commits {
             true => Ran::Submitted,
             false => Ran::Done(Err(Inadmissible::TooMuchWork)),
         }
-    }
-
-    /// Waits until everything before is committed, see
-    /// [`Host::synchronize`](crate::Host::synchronize).
-    pub fn synchronize(&mut self, log: Log<'_>, database: usize, now_ms: u64) -> Ran<()> {
-        if !log.databases.is_durable(database) {
-            return if self.is_recording() { Ran::Later } else { Ran::Done(()) };
-        }
-        if self.is_playing() {
-            return self.play(SYNCHRONIZE, |player| player.next(&mut NullReply)).map(drop);
-        }
-        if let Some(ran) = self.admit_write(log) {
-            return ran;
-        }
-        // A read changes nothing, and is executed when everything before it was applied.
-        let nothing = Command::Length { key: b"" };
-        let context = log.limit(Context { now_ms, value_bytes_max: 0 });
-        self.record_within(context, SYNCHRONIZE, |out| put_read(out, database as u64, &nothing));
-        Ran::Submitted
     }
 
     /// The answer to a write that cannot be recorded.
@@ -381,6 +380,7 @@ impl Commits {
                 now_ms: context.now_ms,
                 records: Vec::new(),
                 prints: Vec::new(),
+                tape_bytes: 0,
             }),
         };
         let before = commit.records.len();

@@ -1,6 +1,7 @@
 //! The log as one turn of a connection sees it.
 
 use super::NotDone;
+use super::values::builds_values;
 use todana_command::{Command, Context, DATABASES, Databases, is_logged};
 use todana_group::{Gate, Submit};
 
@@ -52,6 +53,12 @@ impl Log<'_> {
             Gate::Open if self.may_wait => Ok(false),
             Gate::Open => Err(NotDone::Busy),
         }
+    }
+
+    /// The longest value that a command may build, if its protocol allows less than the log.
+    pub(super) fn own_limit(&self, context: Context, command: &Command<'_>) -> Option<usize> {
+        let limit = context.value_bytes_max;
+        (limit < self.submit.value_bytes_max() && builds_values(command)).then_some(limit)
     }
 
     /// The limits that hold for values in the log.

@@ -15,3 +15,8 @@ pub(super) fn longest_value(command: &Command<'_>) -> usize {
         _ => 0,
     }
 }
+
+/// Whether the command makes a value of a present one, so that only its execution knows the length.
+pub(super) fn builds_values(command: &Command<'_>) -> bool {
+    matches!(command, Command::Concat { .. } | Command::SetRange { .. } | Command::SetBit { .. })
+}

@@ -279,6 +279,7 @@ impl Bulk {
                 *turn.out = out;
                 match outcome {
                     Outcome::Done => turn.lookups.0 += 1,
+                    Outcome::NotRun(_) => {}
                     _ => turn.lookups.1 += 1,
                 }
                 outcome

@@ -142,6 +142,9 @@ impl Bulk {
         let before = *self;
         let done = self.slice(turn, inputs, outputs);
         if turn.committing == Committing::Nothing {
+            if done.is_err() {
+                turn.host.drop_replies();
+            }
             return done;
         }
         *self = before;

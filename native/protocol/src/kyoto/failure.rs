@@ -54,8 +54,6 @@ impl Failure {
     );
     pub(super) const REPLY_TOO_LONG: Failure =
         Failure::new(Status::Internal, "DB: 9: system error: the reply is too long");
-    pub(super) const NO_COMMANDS: Failure =
-        Failure::new(Status::Internal, "DB: 15: miscellaneous error: there are no commands");
 
     /// The request waits for the log and is run again. Clients never see this failure.
     pub(super) const COMMITTING: Failure =

@@ -1,4 +1,4 @@
-//! How a connection goes on after a look at its input.
+//! How a connection goes on after a look at its input, and a procedure after a slice.
 
 /// What happened to the front of the input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,5 +24,23 @@ impl Flow {
     /// Nothing can be processed before `needed` bytes have arrived.
     pub(super) fn missing(input: &[u8], needed: usize) -> Flow {
         Flow::Read { taken: 0, needed, wanted: needed.saturating_sub(input.len()) }
+    }
+}
+
+/// How a procedure goes on after a slice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    /// It is complete.
+    Done,
+    /// It continues in the next turn.
+    More,
+    /// It continues after this time.
+    Wait { ms: u64 },
+}
+
+impl Step {
+    /// After a slice of work that needs no other pause than the end of the turn.
+    pub(super) fn of(is_done: bool) -> Step {
+        if is_done { Step::Done } else { Step::More }
     }
 }

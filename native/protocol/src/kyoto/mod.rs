@@ -50,6 +50,7 @@ mod session;
 mod settings;
 mod sorting;
 mod status;
+mod synchronize;
 mod table;
 #[cfg(test)]
 mod tests;

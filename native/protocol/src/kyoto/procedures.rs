@@ -3,11 +3,13 @@
 use super::bulk::{Bulk, Kind};
 use super::cursors::{self, Chosen, Cursors};
 use super::failure::Failure;
+use super::flow::Step;
 use super::inputs::Inputs;
 use super::matching::Search;
 use super::outputs::Outputs;
 use super::records::{self, Done};
 use super::status::Echo;
+use super::synchronize::Synchronize;
 use super::table::Row;
 use super::turn::Turn;
 use super::vacuum::Vacuum;
@@ -50,6 +52,7 @@ pub(super) enum Work {
     Search(Box<Search>),
     Vacuum(Vacuum),
     Echo(Echo),
+    Synchronize(Synchronize),
     /// A cursor's move over many expired records.
     Cursor(Option<Chosen>),
 }
@@ -73,7 +76,10 @@ pub(super) fn begin<H: Host>(
         Row::Echo => return Ok(Some(Work::Echo(Echo::default()))),
         Row::Report => status::report(turn, outputs),
         Row::Status => status::status(turn, database?, outputs),
-        Row::Synchronize => status::synchronize(turn, database?, inputs),
+        Row::Synchronize => {
+            let begun = Synchronize::begin(turn, database?, inputs)?;
+            return Ok(begun.map(Work::Synchronize));
+        }
         Row::PlayScript => Err(Failure::NO_SCRIPTS),
         Row::TuneReplication => Err(Failure::NO_POSITION_FILE),
         Row::UlogList | Row::UlogRemove => Err(Failure::NO_UPDATE_LOG),
@@ -138,11 +144,15 @@ impl Work {
     pub(super) fn held_bytes(&self) -> usize {
         match self {
             Work::Search(search) => search.held_bytes(),
-            Work::Bulk(_) | Work::Vacuum(_) | Work::Echo(_) | Work::Cursor(_) => 0,
+            Work::Bulk(_)
+            | Work::Vacuum(_)
+            | Work::Echo(_)
+            | Work::Synchronize(_)
+            | Work::Cursor(_) => 0,
         }
     }
 
-    /// Continues for a slice. True when the procedure is complete.
+    /// Continues for a slice.
     pub(super) fn step<H: Host>(
         &mut self,
         turn: &mut Turn<'_, H>,
@@ -150,15 +160,20 @@ impl Work {
         row: Row,
         inputs: &Inputs<'_>,
         outputs: &mut Outputs,
-    ) -> Result<bool, Failure> {
+    ) -> Result<Step, Failure> {
         match self {
-            Work::Bulk(bulk) => bulk.step(turn, inputs, outputs),
-            Work::Search(search) => search.step(turn, outputs),
-            Work::Vacuum(vacuum) => vacuum.step(turn),
-            Work::Echo(echo) => Ok(echo.step(inputs, outputs)),
+            Work::Bulk(bulk) => bulk.step(turn, inputs, outputs).map(Step::of),
+            Work::Search(search) => search.step(turn, outputs).map(Step::of),
+            Work::Vacuum(vacuum) => vacuum.step(turn).map(Step::of),
+            Work::Echo(echo) => Ok(Step::of(echo.step(inputs, outputs))),
+            Work::Synchronize(synchronize) => synchronize.step(turn),
             Work::Cursor(chosen) => {
                 let done = cursors::resume(turn, cursors, row, *chosen, inputs, outputs);
-                if cursors::is_unfinished(&done) { Ok(false) } else { done.map(|()| true) }
+                if cursors::is_unfinished(&done) {
+                    Ok(Step::More)
+                } else {
+                    done.map(|()| Step::Done)
+                }
             }
         }
     }

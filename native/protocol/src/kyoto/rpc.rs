@@ -11,6 +11,7 @@
 use super::body_writer::{BodyWriter, Worded};
 use super::cursors::Cursors;
 use super::failure::Failure;
+use super::flow::Step;
 use super::http::Status;
 use super::inputs::Inputs;
 use super::numbers;
@@ -50,7 +51,7 @@ pub(super) enum Handled {
     Pause(Box<Task>),
     /// The request waits for the log. Begin it again with the same input, or [`resume`] its task.
     Commit(Option<Box<Task>>),
-    /// Call [`resume`] when the signal of [`Host::begin_wait`] arrives, or after this time.
+    /// Call [`resume`] after this time, or when the signal of [`Host::begin_wait`] arrives.
     Wait {
         ms: u64,
         task: Box<Task>,
@@ -233,8 +234,12 @@ fn go_on<H: Host>(
     origin: Origin,
 ) -> Handled {
     match work.step(turn, cursors, procedure.row, &inputs, &mut outputs) {
-        Ok(false) => pause_run(procedure, inputs, outputs, work),
-        Ok(true) => conclude(turn, procedure, &inputs, outputs, Ok(())),
+        Ok(Step::More) => pause_run(procedure, inputs, outputs, work),
+        Ok(Step::Wait { ms }) => match pause_run(procedure, inputs, outputs, work) {
+            Handled::Pause(task) => Handled::Wait { ms, task },
+            handled => handled,
+        },
+        Ok(Step::Done) => conclude(turn, procedure, &inputs, outputs, Ok(())),
         Err(failure) if failure == Failure::COMMITTING => match origin {
             Origin::Input => Handled::Commit(None),
             Origin::Task => match pause_run(procedure, inputs, outputs, work) {

@@ -11,7 +11,7 @@ use super::outputs::Outputs;
 use super::records::Done;
 use super::table::{COUNTS, Count};
 use super::turn::Turn;
-use crate::{CommandStats, Host, ProtocolName, Ran, ServerInfo};
+use crate::{CommandStats, Host, ProtocolName, ServerInfo};
 use std::fmt::{Display, Write};
 use todana_command::Command;
 use todana_table::{Comparison, Counts, KeyOrder, Keyspace};
@@ -46,22 +46,6 @@ impl Echo {
             }
         }
         false
-    }
-}
-
-/// `synchronize`: waits until a durable database has committed all writes before. There is no
-/// command to run.
-pub(super) fn synchronize<H: Host>(
-    turn: &mut Turn<'_, H>,
-    database: usize,
-    inputs: &Inputs<'_>,
-) -> Done {
-    if inputs.has(b"command") {
-        return Err(Failure::NO_COMMANDS);
-    }
-    match turn.host.synchronize(database) {
-        Ran::Done(()) => Ok(()),
-        ran => Err(turn.not_run(ran)),
     }
 }
 

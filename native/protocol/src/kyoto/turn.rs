@@ -60,7 +60,7 @@ impl<'t, H: Host> Turn<'t, H> {
 
     /// Why a command has no reply.
     #[cold]
-    pub(super) fn not_run(&mut self, ran: Ran<()>) -> Failure {
+    fn not_run(&mut self, ran: Ran<()>) -> Failure {
         self.committing = match ran {
             Ran::Refused(why) => return why.into(),
             Ran::Submitted if self.committing != Committing::Later => Committing::Recorded,

@@ -347,6 +347,7 @@ fn aborted(why: Inadmissible) -> Failure {
         Inadmissible::DifferentDurability => {
             "the commands concern databases that are durable and others that are not"
         }
+        Inadmissible::ValueTooLarge => "a value is longer than a durable database accepts",
     };
     format!("EXECABORT Transaction discarded because of: {reason}").into()
 }

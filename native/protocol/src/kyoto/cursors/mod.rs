@@ -16,7 +16,7 @@ use super::inputs::Inputs;
 use super::outputs::Outputs;
 use super::records;
 use super::table::Row;
-use super::turn::Turn;
+use super::turn::{Committing, Turn};
 use crate::Host;
 use cursor::Cursor;
 use std::collections::HashMap;
@@ -175,7 +175,7 @@ fn get<H: Host>(
     let done = look(cursor, turn, outputs);
     match &done {
         Ok(()) => turn.lookups.0 += 1,
-        Err(_) if is_unfinished(&done) => {}
+        Err(_) if is_unfinished(&done) || turn.committing != Committing::Nothing => {}
         Err(_) => turn.lookups.1 += 1,
     }
     done

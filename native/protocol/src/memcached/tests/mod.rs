@@ -1,6 +1,7 @@
 //! Tests of whole conversations.
 
 mod authentication;
+mod commits;
 mod limits;
 mod properties;
 mod range_search;

@@ -1,0 +1,164 @@
+//! Requests on durable databases whose log does not execute them.
+
+use super::{Conversation, shown};
+use crate::testing::{FakeHost, with_durable_hosts};
+use crate::{Budget, Next, NotDone, Persistence, Progress, Request, Session};
+
+const BUDGET: Budget = Budget { requests_max: 128, output_bytes_max: 1 << 16 };
+
+fn durable() -> Conversation {
+    with_durable_hosts(Conversation::new)
+}
+
+/// One turn of a conversation.
+fn turn(of: &mut Conversation, input: &[u8]) -> (String, Progress) {
+    let mut output = Vec::new();
+    of.host.commits.begin_turn();
+    let progress = of.session.advance(input, &mut output, &mut of.host, BUDGET);
+    of.host.put_splices_into(&mut output);
+    let outcome = crate::testing::Outcome { output, closed: false, slept_ms: 0, left: 0 };
+    (shown(&outcome), progress)
+}
+
+fn post(procedure: &str, body: &str) -> Vec<u8> {
+    let length = body.len();
+    format!(
+        "POST /rpc/{procedure} HTTP/1.1\r\nContent-Type: application/x-www-form-urlencoded\r\n\
+         Content-Length: {length}\r\n\r\n{body}"
+    )
+    .into_bytes()
+}
+
+#[test]
+fn a_bulk_whose_outcome_is_unknown_does_not_disturb_the_next_request() {
+    for why in [NotDone::Unknown, NotDone::Busy] {
+        let mut client = durable();
+        let bulk = post("set_bulk", "_a=1&_b=2&_c=3");
+        let (_, progress) = turn(&mut client, &bulk);
+        assert_eq!(progress, Progress { consumed: 0, next: Next::Commit });
+        assert_eq!(client.host.commits.hand_over().expect("records").count, 3);
+        client.host.commits.give_up(why);
+        let (answer, progress) = turn(&mut client, &bulk);
+        assert_eq!(progress.consumed, bulk.len());
+        let status = if why == NotDone::Unknown { "500" } else { "503" };
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status}")), "{answer}");
+        let answer = client.ask(post("set", "key=d&value=4"));
+        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+        assert!(!client.host.commits.is_broken());
+    }
+}
+
+#[test]
+fn a_read_that_waits_for_its_commit_is_not_a_miss() {
+    let mut client = durable();
+    client.ask(post("set", "key=a&value=1"));
+    client.ask(post("cur_jump", "CUR=1"));
+    let seized = client.ask(post("cur_seize", "CUR=1"));
+    assert!(seized.contains("value\\t1"), "{seized}");
+    assert_eq!(client.host.lookups, (1, 0));
+}
+
+#[test]
+fn the_host_counts_what_it_holds_for_a_commit() {
+    let mut client = durable();
+    let get: Vec<u8> =
+        b"\xb8\0\0\0\0\0\0\0\x01\0\0\0\0\0\x01\0\0\0\x64\0\0\0\0\0\0\0\x63a".to_vec();
+    let value = [b'x'; 100];
+    let (_, progress) = turn(&mut client, &[&get[..], &value].concat());
+    assert_eq!(progress.next, Next::Commit);
+    let recorded = client.host.commits.held_bytes();
+    assert!(recorded > 100, "{recorded}");
+    assert!(client.host.commit());
+    assert!(client.host.commits.held_bytes() > 0);
+    let FakeHost { commits, .. } = &mut client.host;
+    commits.drop_replies();
+    commits.begin_turn();
+    assert_eq!(commits.held_bytes(), 0);
+}
+
+/// A node that synchronizes its log each second.
+fn every_second() -> Conversation {
+    let mut client = durable();
+    let log = Persistence { data_dir: "/data".into(), writable: true, ..Persistence::default() };
+    client.host.persistence = Some(log);
+    client
+}
+
+#[test]
+fn synchronize_waits_for_the_disk() {
+    let mut client = every_second();
+    let done = client.ask(post("synchronize", "hard="));
+    assert!(done.starts_with("HTTP/1.1 200"), "{done}");
+    assert_eq!(client.host.requests, [Request::Sync]);
+    assert!(client.host.looks.into_inner() > 3, "it looked until it was done");
+
+    let mut client = every_second();
+    client.host.disk_is_stuck = true;
+    let request = post("synchronize", "");
+    let (_, progress) = turn(&mut client, &request);
+    assert_eq!(progress, Progress { consumed: request.len(), next: Next::Wait { ms: 5 } });
+    client.host.now_ms += 29_999;
+    assert_eq!(turn(&mut client, b"").1.next, Next::Wait { ms: 5 });
+    client.host.now_ms += 1;
+    let (answer, _) = turn(&mut client, b"");
+    assert!(answer.starts_with("HTTP/1.1 500"), "{answer}");
+    assert!(answer.contains("the disk does not answer"), "{answer}");
+}
+
+#[test]
+fn synchronize_asks_for_nothing_that_is_on_disk_already() {
+    let mut always = every_second();
+    always.host.persistence.as_mut().expect("a log").always = true;
+    let mut in_memory = Conversation::new();
+    in_memory.host.persistence = every_second().host.persistence;
+    for client in [&mut always, &mut in_memory] {
+        let done = client.ask(post("synchronize", ""));
+        assert!(done.starts_with("HTTP/1.1 200"), "{done}");
+        assert!(client.host.requests.is_empty());
+    }
+}
+
+#[test]
+fn a_cursor_changes_the_record_that_it_is_on_when_the_log_is_applied() {
+    use todana_command::{Command, Context, NullReply, Set, execute};
+    for (procedure, other, expected) in [
+        // Another client has changed the record: it is the same record.
+        ("cur_set_value", Some("other"), "a=new b=2 "),
+        ("cur_remove", Some("other"), "b=2 "),
+        // It has removed the record: the cursor is on the next one.
+        ("cur_set_value", None, "b=new "),
+        ("cur_remove", None, ""),
+    ] {
+        let mut client = durable();
+        client.ask(post("set_bulk", "_a=1&_b=2"));
+        client.ask(post("cur_jump", "CUR=1&key=a"));
+        let request = post(procedure, "CUR=1&value=new");
+        let (_, progress) = turn(&mut client, &request);
+        assert_eq!(progress.next, Next::Commit);
+        let handover = client.host.commits.hand_over().expect("a record");
+        // The log has the other client's write before this one.
+        let context = Context { now_ms: client.host.now_ms, value_bytes_max: 100 };
+        let command = match other {
+            None => Command::Delete { keys: &[b"a"] },
+            Some(value) => Command::Set(Set::new(b"a", value.as_bytes())),
+        };
+        execute(&client.host.databases, 0, &command, context, &mut NullReply);
+        let log = client.host.log.as_ref().expect("a log");
+        let outcome = log.apply(handover, client.host.now_ms);
+        client.host.commits.settle(outcome);
+        let answer = client.ask(&request);
+        let shown = ["a", "b"].map(|key| {
+            let got = client.ask(format!("GET /{key} HTTP/1.1\r\n\r\n"));
+            match got.rsplit_once("\n\n") {
+                Some((head, value)) if head.starts_with("HTTP/1.1 200") => {
+                    format!("{key}={value} ")
+                }
+                _ => String::new(),
+            }
+        });
+        let is_last = shown.concat().is_empty() && procedure == "cur_remove";
+        assert!(answer.starts_with("HTTP/1.1 200") || is_last, "{procedure}: {answer}");
+        assert_eq!(shown.concat(), expected, "{procedure} after {other:?}");
+        assert!(!client.host.commits.is_broken());
+    }
+}
