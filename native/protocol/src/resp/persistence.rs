@@ -71,11 +71,23 @@ impl<H: Host> Call<'_, '_, H> {
         Ok(Flow::Continue)
     }
 
-    /// There are no replicas, so none acknowledges anything.
+    /// There are no replicas, so none acknowledges anything. As in Redis, the client waits for its
+    /// time nevertheless, for ever if that is 0; but not in EXEC, and not for no replica.
     pub(super) fn wait_for_replicas(&mut self) -> Done {
-        let _replicas = self.at_least_0(1)?;
-        let _timeout_ms = self.at_least_0(2)?;
-        self.encoder.count(0);
+        let replicas = self.at_least_0(1)?;
+        let timeout_ms = self.at_least_0(2)?;
+        let now_ms = self.host.now_ms();
+        let until_ms = match self.state.begun.take() {
+            Some(Unfinished::Waiting { until_ms }) => until_ms,
+            _ if replicas == 0 || self.state.is_in_exec => now_ms,
+            _ if timeout_ms == 0 => u64::MAX,
+            _ => now_ms.saturating_add(timeout_ms),
+        };
+        if now_ms < until_ms {
+            self.state.begun = Some(Unfinished::Waiting { until_ms });
+        } else {
+            self.encoder.count(0);
+        }
         Ok(Flow::Continue)
     }
 

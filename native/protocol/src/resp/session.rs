@@ -91,8 +91,12 @@ impl Session for RespSession {
             }
             if state.begun.is_some() {
                 // The request stays in the input and is parsed again.
-                if let Some(Unfinished::Saving(_)) = state.begun {
-                    break Next::Sleep { ms: persistence::POLL_MS };
+                match state.begun {
+                    Some(Unfinished::Saving(_)) => break Next::Wait { ms: persistence::POLL_MS },
+                    Some(Unfinished::Waiting { until_ms }) => {
+                        break Next::Wait { ms: until_ms.saturating_sub(host.now_ms()) };
+                    }
+                    _ => {}
                 }
                 if let Some(Unfinished::Commit { goes_on }) = state.begun {
                     state.begun = None;

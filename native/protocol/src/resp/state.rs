@@ -23,6 +23,8 @@ pub(super) struct State {
     /// Commands queued since MULTI.
     pub(super) transaction: Option<Transaction>,
     pub(super) watches: Watches,
+    /// Whether the session executes its own commands of a transaction, which must not wait.
+    pub(super) is_in_exec: bool,
     /// The state of the request at the front of the input, if it has begun.
     pub(super) begun: Option<Unfinished>,
     /// Whether a request before the present one in this turn must be committed. Only commands on
@@ -44,6 +46,8 @@ pub(super) enum Unfinished {
     Listing(Listing),
     /// A request that waits for the log.
     Saving(Saving),
+    /// WAIT, until this time in milliseconds since the Unix epoch.
+    Waiting { until_ms: u64 },
     /// A request that the log must commit. It is run again after that.
     Commit {
         /// Whether the next request may be handed over together with it.
@@ -56,8 +60,7 @@ impl Unfinished {
         match self {
             Unfinished::Command(begun) => begun.held_bytes(),
             Unfinished::Listing(listing) => listing.held_bytes(),
-            Unfinished::Saving(_) => 0,
-            Unfinished::Commit { .. } => 0,
+            Unfinished::Saving(_) | Unfinished::Waiting { .. } | Unfinished::Commit { .. } => 0,
         }
     }
 }

@@ -337,7 +337,7 @@ macro_rules! each_command {
             summary: "Writes a snapshot of the durable records, and replies when it is on disk; others are served meanwhile." }
         Wait { name: "wait", handler: Session(Words, wait_for_replicas), arity: 3, keys: NO_KEYS,
             flags: NONE | CONNECTION, group: Server, since: "3.0.0", syntax: "numreplicas timeout", cost: "O(1)",
-            summary: "Returns 0 at once: there are no replicas." }
+            summary: "Returns 0 when the time is over: there are no replicas. A time of 0 has no end." }
         WaitAof { name: "waitaof", handler: Session(Words, wait_for_disk), arity: 4, keys: NO_KEYS,
             flags: CONNECTION | NOSCRIPT | NO_MULTI, group: Server, since: "7.2.0",
             syntax: "numlocal numreplicas timeout", cost: "O(1)",

@@ -309,12 +309,14 @@ impl<H: Host> Call<'_, '_, H> {
                 Part::Local(name, arguments) => {
                     let (state, encoder) = (&mut *self.state, &mut *self.encoder);
                     let host = &mut *self.host;
+                    state.is_in_exec = true;
                     let mut call = Call { name, arguments, state, encoder, host };
                     let mut after = call.run();
                     // A command that runs in slices outside EXEC is limited here by its units.
                     while call.state.begun.is_some() {
                         after = call.run();
                     }
+                    self.state.is_in_exec = false;
                     self.encoder.resp3 = self.state.resp3;
                     flow = flow.and(after);
                 }

@@ -26,7 +26,7 @@ fn without_a_log_there_is_nothing_to_save_to() {
         -ERR syntax error
         > LASTSAVE
         :0
-        > WAIT 1 100
+        > WAIT 0 0
         :0
         > WAIT -1 0
         -ERR value is out of range, must be positive
@@ -160,4 +160,58 @@ fn info_has_the_figures_of_the_log() {
         assert!(info.split(' ').any(|word| word == line), "{line} in {info}");
     }
     assert!(!info.contains("log_fsync_usec"), "{info}");
+}
+
+/// One turn: how much was consumed, what is next, and the replies.
+fn turn(
+    session: &mut RespSession,
+    host: &mut FakeHost,
+    input: &[u8],
+) -> (usize, crate::Next, String) {
+    let mut output = Vec::new();
+    let budget = Budget { requests_max: 9, output_bytes_max: 1 << 16 };
+    let progress = session.advance(input, &mut output, host, budget);
+    (progress.consumed, progress.next, shown(&output))
+}
+
+#[test]
+fn wait_takes_its_time_because_there_are_no_replicas() {
+    use crate::Next::{Read, Wait};
+    let (mut session, mut host) = (RespSession::default(), host());
+    let input = [array("ECHO x"), array("WAIT 1 100")].concat();
+    let echo = array("ECHO x").len();
+    let first = turn(&mut session, &mut host, &input);
+    assert_eq!(first, (echo, Wait { ms: 100 }, "$1 x".into()), "earlier replies do not wait");
+    host.now_ms += 60;
+    let second = turn(&mut session, &mut host, &input[echo..]);
+    assert_eq!(second, (0, Wait { ms: 40 }, String::new()));
+    host.now_ms += 40;
+    let third = turn(&mut session, &mut host, &input[echo..]);
+    assert_eq!(third, (input.len() - echo, Read { wanted: 0 }, ":0".into()));
+
+    let for_ever = array("WAIT 1 0");
+    for _ in 0..3 {
+        let (consumed, next, replies) = turn(&mut session, &mut host, &for_ever);
+        assert!(matches!(next, Wait { ms } if ms > 1 << 40), "{next:?}");
+        assert_eq!((consumed, replies), (0, String::new()));
+        host.now_ms += 1 << 32;
+    }
+}
+
+#[test]
+fn wait_does_not_wait_in_a_transaction() {
+    script(
+        r#"
+        > MULTI
+        +OK
+        > WAIT 1 0
+        +QUEUED
+        > WAIT 5 100000
+        +QUEUED
+        > EXEC
+        *2 :0 :0
+        > WAIT 0 100000
+        :0
+        "#,
+    );
 }
