@@ -6,6 +6,7 @@
 
 #![forbid(unsafe_code)]
 
+mod class;
 mod commit;
 mod host;
 pub mod kyoto;

@@ -1,4 +1,5 @@
-//! The commands as data: their names, arguments, effects and rows of statistics.
+//! The commands as data: their names, arguments, effects, rows of statistics, and what they do to
+//! records.
 
 /// What a row of statistics counts.
 #[cfg(test)]
@@ -30,12 +31,14 @@ impl Group {
 }
 
 #[cfg(test)]
+use crate::class::Class;
+#[cfg(test)]
 use Group::{Arithmetic, Deletion, Meta, Retrieval, Server, Storage, Touch};
 #[cfg(test)]
 use Kind::{Command, Outcome};
 
 macro_rules! rows {
-    ($($row:ident $name:literal $kind:expr;)*) => {
+    ($($row:ident $name:literal $class:ident $kind:expr;)*) => {
         /// A row of the statistics of commands.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub(super) enum Row { $($row,)* }
@@ -45,6 +48,10 @@ macro_rules! rows {
         /// its other calls.
         pub const COMMANDS: &[&str] = &[$($name,)*];
 
+        /// What requests of each row do to records.
+        #[cfg(test)]
+        pub(super) const CLASSES: &[(Row, Class)] = &[$((Row::$row, Class::$class),)*];
+
         /// What each row counts.
         #[cfg(test)]
         pub(super) const KINDS: &[Kind] = &[$($kind,)*];
@@ -52,70 +59,70 @@ macro_rules! rows {
 }
 
 rows! {
-    Set "set" Command(Storage, "key flags exptime bytes [noreply]",
+    Set "set" Write Command(Storage, "key flags exptime bytes [noreply]",
         "Stores a value.");
-    Add "add" Command(Storage, "key flags exptime bytes [noreply]",
+    Add "add" Write Command(Storage, "key flags exptime bytes [noreply]",
         "Stores a value if there is no record.");
-    Replace "replace" Command(Storage, "key flags exptime bytes [noreply]",
+    Replace "replace" Write Command(Storage, "key flags exptime bytes [noreply]",
         "Stores a value if there is a record.");
-    Append "append" Command(Storage, "key flags exptime bytes [noreply]",
+    Append "append" Write Command(Storage, "key flags exptime bytes [noreply]",
         "Appends bytes to a value; flags and expiry do not change.");
-    Prepend "prepend" Command(Storage, "key flags exptime bytes [noreply]",
+    Prepend "prepend" Write Command(Storage, "key flags exptime bytes [noreply]",
         "Prepends bytes to a value; flags and expiry do not change.");
-    Cas "cas" Command(Storage, "key flags exptime bytes token [noreply]",
+    Cas "cas" Write Command(Storage, "key flags exptime bytes token [noreply]",
         "Stores a value if the record has not changed since its token was read.");
-    CasMiss "cas_miss" Outcome;
-    CasBadval "cas_badval" Outcome;
-    Get "get" Command(Retrieval, "key... | mio:range-search from to limit asc|desc",
+    CasMiss "cas_miss" Write Outcome;
+    CasBadval "cas_badval" Write Outcome;
+    Get "get" Read Command(Retrieval, "key... | mio:range-search from to limit asc|desc",
         "Returns the values of keys, or of a range of keys.");
-    Gets "gets" Command(Retrieval, "key... | mio:range-search from to limit asc|desc",
+    Gets "gets" Read Command(Retrieval, "key... | mio:range-search from to limit asc|desc",
         "Returns the values and the tokens for cas of keys, or of a range of keys.");
-    Gat "gat" Command(Retrieval, "exptime key...",
+    Gat "gat" Write Command(Retrieval, "exptime key...",
         "Returns values and sets the expiry of the records.");
-    Gats "gats" Command(Retrieval, "exptime key...",
+    Gats "gats" Write Command(Retrieval, "exptime key...",
         "Returns values with their tokens and sets the expiry of the records.");
-    Delete "delete" Command(Deletion, "key [0] [noreply]",
+    Delete "delete" Write Command(Deletion, "key [0] [noreply]",
         "Removes a record.");
-    DeleteMiss "delete_miss" Outcome;
-    Incr "incr" Command(Arithmetic, "key number [noreply]",
+    DeleteMiss "delete_miss" Write Outcome;
+    Incr "incr" Write Command(Arithmetic, "key number [noreply]",
         "Adds to an unsigned number of 64 bits, which wraps around.");
-    IncrMiss "incr_miss" Outcome;
-    Decr "decr" Command(Arithmetic, "key number [noreply]",
+    IncrMiss "incr_miss" Write Outcome;
+    Decr "decr" Write Command(Arithmetic, "key number [noreply]",
         "Subtracts from an unsigned number of 64 bits, which stops at 0.");
-    DecrMiss "decr_miss" Outcome;
-    Touch "touch" Command(Touch, "key exptime [noreply]",
+    DecrMiss "decr_miss" Write Outcome;
+    Touch "touch" Write Command(Touch, "key exptime [noreply]",
         "Sets the expiry of a record.");
-    TouchMiss "touch_miss" Outcome;
-    Me "me" Command(Meta, "key [b]",
+    TouchMiss "touch_miss" Write Outcome;
+    Me "me" Read Command(Meta, "key [b]",
         "Returns metadata of a record.");
-    Mg "mg" Command(Meta, "key flag...",
+    Mg "mg" Write Command(Meta, "key flag...",
         "Returns what the flags select: value, token, time to live, and so on; can grant leases.");
-    Ms "ms" Command(Meta, "key bytes flag...",
+    Ms "ms" Write Command(Meta, "key bytes flag...",
         "Stores, adds, replaces, appends or prepends, depending on the mode flag.");
-    Md "md" Command(Meta, "key flag...",
+    Md "md" Write Command(Meta, "key flag...",
         "Removes a record or marks it as stale.");
-    MdMiss "md_miss" Outcome;
-    Ma "ma" Command(Meta, "key flag...",
+    MdMiss "md_miss" Write Outcome;
+    Ma "ma" Write Command(Meta, "key flag...",
         "Increments or decrements a number; can create the record.");
-    MaMiss "ma_miss" Outcome;
-    MaDecr "ma_decr" Outcome;
-    MaDecrMiss "ma_decr_miss" Outcome;
-    Mn "mn" Command(Meta, "",
+    MaMiss "ma_miss" Write Outcome;
+    MaDecr "ma_decr" Write Outcome;
+    MaDecrMiss "ma_decr_miss" Write Outcome;
+    Mn "mn" Local Command(Meta, "",
         "Answers `MN`, which marks the end of a sequence of quiet commands.");
-    FlushAll "flush_all" Command(Server, "[exptime] [noreply]",
+    FlushAll "flush_all" Write Command(Server, "[exptime] [noreply]",
         "Removes all records of database 0, now or at a later time.");
-    Version "version" Command(Server, "",
+    Version "version" Local Command(Server, "",
         "Returns the level of the protocol and the version of the server.");
-    Verbosity "verbosity" Command(Server, "level [noreply]",
+    Verbosity "verbosity" Local Command(Server, "level [noreply]",
         "Answers `OK` and changes nothing.");
-    Stats "stats" Command(Server, "[settings | items | slabs | sizes | conns | reset]",
+    Stats "stats" Local Command(Server, "[settings | items | slabs | sizes | conns | reset]",
         "Returns statistics of the server, or resets its counters.");
-    Quit "quit" Command(Server, "",
+    Quit "quit" Local Command(Server, "",
         "Closes the connection.");
-    Shutdown "shutdown" Command(Server, "[graceful]",
+    Shutdown "shutdown" Local Command(Server, "[graceful]",
         "Refused: no client may stop the server.");
-    Authenticate "authenticate" Outcome;
-    Unknown "unknown" Outcome;
+    Authenticate "authenticate" Local Outcome;
+    Unknown "unknown" Local Outcome;
 }
 
 #[cfg(test)]

@@ -28,6 +28,7 @@
 mod ahead;
 mod bits;
 mod call;
+mod class;
 mod client;
 mod command;
 mod commit;

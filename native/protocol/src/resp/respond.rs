@@ -122,6 +122,7 @@ fn carry_out<H: Host>(
     let mut flow = Flow::Continue;
     match dispatch::build(&request, &pairs, seed) {
         Some(Ok((command, format))) => {
+            debug_assert!(name.class().admits(command.access()), "{command:?}");
             encoder.format = format;
             let context = Context { now_ms, value_bytes_max };
             let database = state.database;

@@ -1,6 +1,7 @@
 //! Conversations by subject: the requests of a client and its replies, however the bytes arrive.
 
 mod ahead;
+mod classes;
 mod connection;
 mod limits;
 mod persistence;

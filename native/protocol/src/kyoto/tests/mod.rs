@@ -2,6 +2,7 @@
 
 mod access;
 mod binary;
+mod classes;
 mod commits;
 mod dictionary;
 mod framing;

@@ -1,6 +1,7 @@
 //! Tests of whole conversations.
 
 mod authentication;
+mod classes;
 mod commits;
 mod limits;
 mod properties;

@@ -1,0 +1,182 @@
+//! The classes of commands, compared with what they do to the records of durable databases.
+
+use super::*;
+use crate::class::Class;
+use crate::resp::lookup;
+use crate::resp::spec::{READONLY, WRITE};
+use crate::resp::table::{NAMES, Name};
+use crate::testing::with_durable_hosts;
+use proptest::prelude::*;
+use todana_group::Gate;
+
+/// Requests that change the records of [`connection`], one or more for each command that may.
+const WRITES: &[&str] = &[
+    "SET a 6",
+    "SETNX z 1",
+    "SETEX a 100 1",
+    "PSETEX a 100 1",
+    "GETSET a 6",
+    "GETDEL a",
+    "GETEX a EX 100",
+    "APPEND a 6",
+    "SETRANGE a 1 6",
+    "MSET a 6 z 1",
+    "MSETNX y 1 z 1",
+    "INCR a",
+    "DECR a",
+    "INCRBY a 2",
+    "DECRBY a 2",
+    "INCRBYFLOAT a 0.5",
+    "SETBIT b 0 1",
+    "DEL a",
+    "UNLINK a",
+    "EXPIRE a 100",
+    "PEXPIRE a 100",
+    "EXPIREAT a 1700001000",
+    "PEXPIREAT a 1700001000000",
+    "PERSIST e",
+    "RENAME a z",
+    "RENAMENX a z",
+    "COPY a z",
+    "COPY a z DB 1",
+    "MOVE a 1",
+    "FLUSHDB",
+    "FLUSHALL",
+    "SWAPDB 0 1",
+    "MULTI; SET a 6; EXEC",
+];
+
+/// Words that others than writes may take.
+const WORDS: &[&str] = &[
+    "a",
+    "b",
+    "e",
+    "z",
+    "*",
+    "",
+    "0",
+    "1",
+    "-1",
+    "100",
+    "2",
+    "3",
+    "COUNT",
+    "MATCH",
+    "TYPE",
+    "string",
+    "LEN",
+    "IDX",
+    "REV",
+    "VALUES",
+    "BIT",
+    "ON",
+    "OFF",
+    "SKIP",
+    "ID",
+    "NORMAL",
+    "FILTERBY",
+    "ACLCAT",
+    "read",
+    "maxmemory",
+    "timeout",
+    "get",
+    "set",
+    "SCHEDULE",
+    "LIB-NAME",
+    "AUTH",
+    "default",
+    "SETNAME",
+    "SAMPLES",
+    "BYTE",
+    "VERSION",
+];
+
+fn connection() -> (RespSession, FakeHost) {
+    let (mut session, mut host) = (RespSession::default(), with_durable_hosts(host));
+    for line in ["SET a 5", "SET b hello", "SET e 1 EX 100"] {
+        assert_eq!(ask(&mut session, &mut host, line), "+OK");
+    }
+    (session, host)
+}
+
+fn set_gate(host: &FakeHost, gate: Gate) {
+    host.log.as_ref().expect("a log").group.set_gate(gate, "the disk is full");
+}
+
+fn applied(host: &FakeHost) -> u64 {
+    host.log.as_ref().expect("a log").group.figures().applied_index
+}
+
+#[test]
+fn every_write_changes_records_and_is_refused_while_the_log_accepts_none() {
+    let mut covered = Vec::new();
+    for lines in WRITES {
+        let lines: Vec<&str> = lines.split("; ").collect();
+        let word = lines[lines.len() - 1].split(' ').next().unwrap();
+        let name = lookup::command(word.as_bytes()).expect(word);
+        assert_eq!(name.class(), Class::Write, "{word}");
+        covered.push(name as usize);
+        for gate in [Gate::Open, Gate::ReadOnly] {
+            let (mut session, mut host) = connection();
+            set_gate(&host, gate);
+            let before = host.digests();
+            let replies = lines.iter().map(|line| ask(&mut session, &mut host, line));
+            let reply = replies.last().unwrap();
+            let refused = reply.starts_with("-MISCONF");
+            assert_eq!(refused, gate == Gate::ReadOnly, "{lines:?}: {reply}");
+            assert_eq!(host.digests() == before, refused, "{lines:?}: {reply}");
+        }
+    }
+    for name in NAMES.iter().filter(|name| name.class() == Class::Write) {
+        assert!(covered.contains(&(*name as usize)), "no request of {}", name.spec().name);
+    }
+}
+
+#[test]
+fn classes_agree_with_the_flags_that_clients_see() {
+    for name in NAMES {
+        let spec = name.spec();
+        let flagged = match (spec.is(WRITE), spec.is(READONLY)) {
+            (true, _) => Class::Write,
+            (_, true) => Class::Read,
+            _ => Class::Local,
+        };
+        let own = match name {
+            // Redis says nothing of transactions, whose commands speak for themselves.
+            Name::Exec => Class::Write,
+            Name::Watch => Class::Read,
+            Name::LolWut => Class::Local,
+            _ => flagged,
+        };
+        assert_eq!(name.class(), own, "{}", spec.name);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(4_000))]
+
+    #[test]
+    fn no_other_command_changes_records_or_is_refused(
+        at in 0..NAMES.len(),
+        words in prop::collection::vec(prop::sample::select(WORDS), 0..6),
+        is_open: bool,
+    ) {
+        let name = NAMES[at];
+        if name.class() == Class::Write {
+            return Ok(());
+        }
+        let (mut session, mut host) = connection();
+        set_gate(&host, if is_open { Gate::Open } else { Gate::ReadOnly });
+        let before = (host.digests(), applied(&host));
+        let own = name.spec().name.split('|');
+        let words: Vec<&str> = own.chain(words).collect();
+        let mut input = format!("*{}\r\n", words.len());
+        for word in &words {
+            input.push_str(&format!("${}\r\n{word}\r\n", word.len()));
+        }
+        let outcome = converse(&mut session, &mut host, [input.as_bytes()]);
+        let reply = shown(&outcome.output);
+        prop_assert!(!reply.contains("MISCONF"), "{words:?}: {reply}");
+        prop_assert_eq!((host.digests(), applied(&host)), before, "{:?}: {}", words, reply);
+    }
+}
