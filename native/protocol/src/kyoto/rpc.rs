@@ -20,7 +20,7 @@ use super::procedures::{self, Procedure, Target, Work};
 use super::reading::Reading;
 use super::records::Done;
 use super::table::Row;
-use super::turn::Turn;
+use super::turn::{Committing, Turn};
 use crate::Host;
 use std::borrow::Cow;
 
@@ -177,6 +177,11 @@ fn admit<H: Host>(
         Ok(inputs) => inputs,
         Err(failure) => return fail(turn, procedure, failure),
     };
+    if turn.rides && (inputs.has(b"WAIT") || inputs.has(b"SIGNAL")) {
+        // Signals are not sent twice.
+        turn.committing = Committing::Later;
+        return Handled::Commit(None);
+    }
     let Some(name) = inputs.get(b"WAIT") else {
         return run(turn, cursors, procedure, inputs, origin);
     };

@@ -5,6 +5,10 @@
 //! copy. Three kinds of requests are consumed as they arrive instead, with their state kept here:
 //! chunked bodies, bulks of the binary protocol, and procedures that continue ([`Pending`]) after
 //! their request has been consumed. Long responses are sent in pieces too.
+//!
+//! On a durable database, pipelined requests of one command each share a commit ([`ride`]).
+
+mod ride;
 
 use super::access::{self, Refused};
 use super::binary::{self, Bulk};
@@ -128,6 +132,9 @@ impl Session for KyotoSession {
                 Flow::Sleep { ms } => break Next::Sleep { ms },
                 Flow::Commit(taken) => {
                     consumed += taken;
+                    if let Some(at) = turn.behind {
+                        self.ride(&mut turn, &rest[at..], requests_left);
+                    }
                     break Next::Commit;
                 }
                 Flow::Close => break Next::Close,
@@ -302,6 +309,10 @@ impl KyotoSession {
                 if let Flow::Commit(_) = flow {
                     // Neither its delay nor its interim response comes again.
                     (self.delayed, self.continued) = (true, true);
+                    let is_whole = self.pending.is_none() && head.keep_alive;
+                    if is_whole && turn.committing == Committing::Recorded && may_share(&head) {
+                        turn.behind = Some(total);
+                    }
                 }
                 flow
             }
@@ -466,6 +477,12 @@ const TOO_LARGE: (Status, &str) = (Status::TooLarge, "request entity too large")
 /// Whether a request calls a procedure.
 fn is_procedure(head: &Head<'_>) -> bool {
     head.path_and_query().0.starts_with(PROCEDURES)
+}
+
+/// Whether a request runs at most one command, so that others may share its commit.
+fn may_share(head: &Head<'_>) -> bool {
+    let name = head.path_and_query().0.strip_prefix(PROCEDURES);
+    name.is_none_or(|name| Row::procedure(name).is_some_and(Row::runs_one_command))
 }
 
 /// Whether the first byte of a request belongs to the binary protocol.

@@ -79,6 +79,24 @@ impl Row {
     pub(super) fn is_procedure(self) -> bool {
         (self as usize) < Row::RestGet as usize
     }
+
+    /// Whether the procedure runs at most one command, and changes nothing but records.
+    pub(super) fn runs_one_command(self) -> bool {
+        matches!(
+            self,
+            Row::Set
+                | Row::Add
+                | Row::Replace
+                | Row::Append
+                | Row::Increment
+                | Row::IncrementDouble
+                | Row::Cas
+                | Row::Remove
+                | Row::Get
+                | Row::Check
+                | Row::Seize
+        )
+    }
 }
 
 rows! {

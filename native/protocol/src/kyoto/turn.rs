@@ -20,6 +20,11 @@ pub(super) struct Turn<'t, H> {
     pub(super) lookups: (u64, u64),
     /// Whether the present request waits for the log.
     pub(super) committing: Committing,
+    /// Where the next request begins, if it may share the commit of the present one.
+    pub(super) behind: Option<usize>,
+    /// Whether the present request shares the commit of one before it. It is run only to record its
+    /// command.
+    pub(super) rides: bool,
 }
 
 /// Whether a request waits for the log of a durable database.
@@ -37,8 +42,8 @@ pub(super) enum Committing {
 impl<'t, H: Host> Turn<'t, H> {
     /// Begins a call.
     pub(super) fn new(host: &'t mut H, out: &'t mut Vec<u8>) -> Turn<'t, H> {
-        let committing = Committing::Nothing;
-        Turn { host, out, spliced_bytes: 0, lookups: (0, 0), committing }
+        let (spliced_bytes, lookups, committing) = (0, (0, 0), Committing::Nothing);
+        Turn { host, out, spliced_bytes, lookups, committing, behind: None, rides: false }
     }
 
     /// Runs a command on an existing database. It fails with [`Failure::COMMITTING`] if the request

@@ -162,3 +162,90 @@ fn a_cursor_changes_the_record_that_it_is_on_when_the_log_is_applied() {
         assert!(!client.host.commits.is_broken());
     }
 }
+
+fn put(key: &str, value: &str) -> Vec<u8> {
+    let length = value.len();
+    format!("PUT /{key} HTTP/1.1\r\nContent-Length: {length}\r\n\r\n{value}").into_bytes()
+}
+
+fn get(key: &str) -> Vec<u8> {
+    format!("GET /{key} HTTP/1.1\r\n\r\n").into_bytes()
+}
+
+/// Requests of one command each: some fail, and none is sent alone.
+fn pipeline() -> Vec<Vec<u8>> {
+    vec![
+        put("a", "1"),
+        post("set", "key=b&value=2"),
+        get("a"),
+        post("add", "key=b&value=3"),
+        post("set", "key=b"),
+        post("increment", "key=n&num=5"),
+        post("get", "key=none"),
+        b"DELETE /a HTTP/1.1\r\n\r\n".to_vec(),
+        get("a"),
+        post("seize", "key=b"),
+        post("append", "key=c&value=xy"),
+        post("cas", "key=c&oval=xy&nval=z"),
+        get("c"),
+    ]
+}
+
+#[test]
+fn pipelined_requests_share_a_commit() {
+    let requests = pipeline();
+    let mut client = durable();
+    let input = requests.concat();
+    let (sent, progress) = turn(&mut client, &input);
+    assert_eq!((sent.as_str(), progress), ("", Progress { consumed: 0, next: Next::Commit }));
+    assert!(client.host.observed.is_empty() && client.host.commands == 0);
+    assert!(client.host.commit());
+    let (sent, progress) = turn(&mut client, &input);
+    assert_eq!(progress.consumed, input.len());
+    let mut one_by_one = Conversation::new();
+    let expected: String = requests.iter().map(|request| one_by_one.ask(request)).collect();
+    assert_eq!(sent, expected);
+    assert_eq!(client.host.commands, requests.len() as u64);
+    assert_eq!(client.host.lookups, one_by_one.host.lookups);
+    assert_eq!(client.host.log.as_ref().expect("a log").group.figures().applied_index, 1);
+}
+
+#[test]
+fn what_cannot_share_a_commit_waits_for_it() {
+    for (request, records) in [
+        (post("set", "key=b&value=2"), 2),
+        (post("set", "key=b&value=2&SIGNAL=x"), 1),
+        (post("set", "key=b&value=2&WAIT=x"), 1),
+        (post("set_bulk", "_b=2"), 1),
+        (post("cur_jump", "CUR=1"), 1),
+        (post("synchronize", ""), 1),
+        (b"\xb9\0\0\0\0\0\0\0\x01\0\0\0\0\0\x01a".to_vec(), 1),
+        (b"PUT /b HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n1\r\n2\r\n0\r\n\r\n".to_vec(), 1),
+        (b"PUT /b HTTP/1.0\r\nContent-Length: 1\r\n\r\nx".to_vec(), 2),
+    ] {
+        let mut client = durable();
+        let input = [put("a", "1"), request.clone(), put("c", "3")].concat();
+        let (_, progress) = turn(&mut client, &input);
+        assert_eq!(progress, Progress { consumed: 0, next: Next::Commit });
+        assert!(client.host.signals.is_empty() && client.host.waits.is_empty());
+        let count = client.host.commits.hand_over().expect("records").count;
+        let shown = request.escape_ascii();
+        // What follows a request that shares shares, too, unless the connection ends with it.
+        let more = usize::from(records == 2 && !shown.to_string().contains("1.0"));
+        assert_eq!(count, records + more, "{shown}");
+    }
+}
+
+#[test]
+fn every_request_of_a_commit_with_an_unknown_outcome_says_so() {
+    let mut client = durable();
+    let input = pipeline().concat();
+    turn(&mut client, &input);
+    assert!(client.host.commits.hand_over().is_some());
+    client.host.commits.give_up(NotDone::Unknown);
+    let (answer, progress) = turn(&mut client, &input);
+    assert_eq!(progress.consumed, input.len());
+    // All but the one that lacks a value.
+    assert_eq!(answer.matches("outcome unknown").count(), pipeline().len() - 1, "{answer}");
+    assert!(!client.host.commits.is_broken());
+}
