@@ -22,7 +22,7 @@ what_takes_long_is_not_begun_test() ->
         #{last_snapshot => #{bytes => 500 * ?MIB, duration_ms => Ms}}
     end,
     ?assert(is_worthwhile(maps:merge(Much, Last(1_000)))),
-    ?assertNot(is_worthwhile(Last(50_000))).
+    ?assertNot(is_worthwhile(Last(100_000))).
 
 it_needs_room_test() ->
     ?assertNot(is_worthwhile(#{disk_free_bytes => 100 * ?MIB})).

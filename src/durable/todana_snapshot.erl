@@ -23,7 +23,12 @@
 ]).
 
 %% What one call of the native library writes, in a few milliseconds.
--define(SLICE_BYTES, (4 bsl 20)).
+-define(SLICE_BYTES, (1 bsl 20)).
+%% While writes are accepted, the writer takes a quarter of the time and leaves
+%% the rest to them: a pause is three times as long as the slice before it, but
+%% not longer than this.
+-define(PAUSE_PER_SLICE, 3).
+-define(PAUSE_MS_MAX, 10).
 
 -type directory() :: todana_snapshot_files:directory().
 -type accepting() :: {file:fd(), directory(), non_neg_integer()}.
@@ -55,6 +60,16 @@ write(Directory, Meta, {handle, Index}, _Sync) ->
         todana_nif:group_snapshot_end(Index)
     end.
 
+-spec pause(non_neg_integer()) -> ok.
+pause(SliceUs) ->
+    case todana_nif:durable_state() of
+        open ->
+            PauseMs = (SliceUs * ?PAUSE_PER_SLICE + 999) div 1_000,
+            timer:sleep(min(PauseMs, ?PAUSE_MS_MAX));
+        _ ->
+            ok
+    end.
+
 -spec failed(pos_integer(), term()) -> {error, term()}.
 failed(Index, Reason) ->
     ok = todana_group_notes:snapshot_ended(Index, {error, Reason}),
@@ -63,8 +78,11 @@ failed(Index, Reason) ->
 -spec write_slices(pos_integer(), binary()) ->
     {ok, non_neg_integer()} | {error, term()}.
 write_slices(Index, File) ->
+    Before = erlang:monotonic_time(microsecond),
     case todana_nif:group_snapshot_write(Index, File, ?SLICE_BYTES) of
-        more -> write_slices(Index, File);
+        more ->
+            ok = pause(erlang:monotonic_time(microsecond) - Before),
+            write_slices(Index, File);
         {done, Bytes} -> {ok, Bytes};
         {error, Sentence} -> {error, Sentence}
     end.

@@ -19,6 +19,8 @@
 -define(SNAPSHOT_MS_MAX, 4_000).
 %% Of a snapshot, if none was written since the start.
 -define(BYTES_PER_MS, 100_000).
+%% Three quarters of the time of an earlier one were pauses for those who write.
+-define(PAUSES, 4).
 %% After this time the node stops without it.
 -define(TIMEOUT_MS, 7_000).
 -define(TRIM_TIMEOUT_MS, 1_000).
@@ -80,6 +82,6 @@ is_worthwhile(#{log_bytes := LogBytes, data_bytes := DataBytes} = Facts) ->
 bytes_per_ms(#{last_snapshot := #{bytes := Bytes, duration_ms := Ms}}) when
     Bytes > ?BYTES_PER_MS
 ->
-    max(1, Bytes div max(1, Ms));
+    max(1, ?PAUSES * Bytes div max(1, Ms));
 bytes_per_ms(#{}) ->
     ?BYTES_PER_MS.

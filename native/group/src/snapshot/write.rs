@@ -13,7 +13,7 @@ use super::{
 
 /// After this many bytes they are forced to the disk, so that the log's own synchronisation never
 /// waits for many bytes of a snapshot.
-const SYNC_BYTES: u64 = 32 << 20;
+const SYNC_BYTES: u64 = 4 << 20;
 
 /// Entries visited at a time.
 const ENTRIES: usize = 64;
