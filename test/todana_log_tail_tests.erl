@@ -236,6 +236,25 @@ a_gap_that_segments_do_not_fill_is_refused_test() ->
         ?assertEqual(ok, mend(Directory, always))
     end).
 
+a_check_reports_a_gap_test() ->
+    with_log([], fun(Directory) ->
+        Class = filename:join(Directory, "always"),
+        ok = filelib:ensure_path(Class),
+        ok = file:write_file(filename:join(Directory, "node"),
+                             io_lib:format("{uid,~p}.~n", [?UID])),
+        ok = file:write_file(wal(Class, 1), file(batches(1, 10))),
+        ok = file:write_file(wal(Class, 2), file(batches(14, 60))),
+        Found = fun() ->
+            {ok, Findings} = todana_offline:check(Directory),
+            [{Word, lists:flatten(Text)}
+             || {Word, File, Text} <- Findings, Word =/= ok,
+                filename:basename(File) =:= "0000000000000001.wal"]
+        end,
+        [{damaged, "entries 11 to 13 are missing" ++ _}] = Found(),
+        segment(Class, batches(1, 13)),
+        [{note, "entries 11 to 13 are missing" ++ _}] = Found()
+    end).
+
 %% No batch after the gap can be confirmed while one before it is not.
 a_gap_before_unconfirmed_batches_is_cut_test() ->
     with_log([{1, batches(1, 10)}, {2, batches(13, 15)}], fun(Directory) ->

@@ -16,7 +16,7 @@
 -module(todana_log_cover).
 -moduledoc false.
 
--export([superseded/2, lowest/1]).
+-export([superseded/2, gaps/2, lowest/1]).
 
 -type file() :: {file:filename(), todana_log_file:scanned()}.
 
@@ -32,6 +32,21 @@ superseded(Files, Server) ->
         [] -> [];
         [Older | _] -> [File || {File, _} <- Older]
     end.
+
+-doc """
+The whole files that end before the next one begins, the first and the last
+missing entry, and whether a snapshot and segment files have all entries up to
+there.
+""".
+-spec gaps([file()], file:filename()) ->
+    [{file:filename(), integer(), integer(), boolean()}].
+gaps(Files, Server) ->
+    lists:reverse([
+        {File, Last + 1, Next - 1, is_covered(Next - 1, Server)}
+     || {Older, Next} <- breaks(Files),
+        {File, #{damage := none, last := #{index := Last}}} <-
+            [lists:last(Older)]
+    ]).
 
 %% For each file whose end is missing, from the newest: the files up to it, and
 %% the first index behind it.

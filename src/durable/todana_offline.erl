@@ -72,7 +72,14 @@ node_file(Directory) ->
 -spec class(file:filename()) -> [finding()].
 class(Directory) ->
     UId = uid(filename:dirname(Directory)),
-    [wal(File, UId) || File <- files(Directory, "*.wal")] ++
+    Server = filename:join(Directory, binary_to_list(UId)),
+    Logs = files(Directory, "*.wal"),
+    Scanned = [
+        {File, Found}
+     || File <- Logs, {ok, Found} <- [todana_log_file:scan(File, UId)]
+    ],
+    [wal(File, UId) || File <- Logs] ++
+        [gap(Gap) || Gap <- todana_log_cover:gaps(Scanned, Server)] ++
         [segment(File) || File <- files(Directory, "*/*.segment")] ++
         [snapshot(File) || File <- files(Directory, "*/snapshots/*/data.tds")]
         ++ [
@@ -134,6 +141,21 @@ wal(File, UId) ->
             end;
         {error, Reason} ->
             {damaged, File, file:format_error(Reason)}
+    end.
+
+%% The next start sets the file aside, or refuses: see todana_log_tail.
+-spec gap({file:filename(), integer(), integer(), boolean()}) -> finding().
+gap({File, First, Last, IsCovered}) ->
+    Words = io_lib:format("entries ~b to ~b are missing behind its end, ~ts", [
+        First, Last,
+        case IsCovered of
+            true -> "and segment files have them";
+            false -> "before the next file begins"
+        end
+    ]),
+    case IsCovered of
+        true -> {note, File, Words};
+        false -> {damaged, File, Words}
     end.
 
 -spec segment(file:filename()) -> finding().
