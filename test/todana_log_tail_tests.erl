@@ -318,6 +318,33 @@ a_damaged_configuration_is_refused_test() ->
         ]
     end).
 
+%% Both tables of Ra are made again from what is known.
+a_flipped_bit_in_a_table_of_names_is_mended_test_() ->
+    {timeout, 120, fun a_flipped_bit_in_a_table_of_names_is_mended/0}.
+
+a_flipped_bit_in_a_table_of_names_is_mended() ->
+    with_server(fun(Directory, Prepare) ->
+        ?assertEqual(ok, Prepare()),
+        [
+            begin
+                File = filename:join(Directory, Name),
+                {ok, Bytes} = file:read_file(File),
+                [
+                    begin
+                        <<Before:At/binary, Byte, After/binary>> = Bytes,
+                        Flipped = Byte bxor (1 bsl (At rem 8)),
+                        ok = file:write_file(File, [Before, Flipped, After]),
+                        ?assertEqual({ok, Name, At}, {
+                            silently(Prepare), Name, At
+                        })
+                    end
+                 || At <- lists:seq(0, byte_size(Bytes) - 1, 29)
+                ]
+            end
+         || Name <- ["names.dets", "meta.dets"]
+        ]
+    end).
+
 with_server(Do) ->
     with_log([{1, batches(1, 10)}], fun(Directory) ->
         Server = filename:join(Directory, ?UID),

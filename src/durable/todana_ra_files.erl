@@ -234,16 +234,30 @@ ensure_row(File, Key, IsRight, Row) ->
                     [Found] -> IsRight(Found) orelse dets:insert(Table, Row());
                     _ -> dets:insert(Table, Row())
                 end,
-            result(File, [Result, dets:close(Table)]);
+            case [Why || {error, Why} <- [Result, dets:close(Table)]] of
+                [] -> ok;
+                [{file_error, _, Reason} | _] ->
+                    {error, {unusable, File, file:format_error(Reason)}};
+                [_ | _] -> ensure_new_row(File, Key, IsRight, Row)
+            end;
         {error, {file_error, _, Reason}} ->
             {error, {unusable, File, file:format_error(Reason)}};
         {error, _} ->
-            %% It contains nothing that is not known here.
-            case file:rename(File, File ++ ".damaged") of
-                ok -> ensure_row(File, Key, IsRight, Row);
-                {error, Reason} ->
-                    {error, {unusable, File, file:format_error(Reason)}}
-            end
+            ensure_new_row(File, Key, IsRight, Row)
+    end.
+
+%% A damaged table contains nothing that is not known here.
+-spec ensure_new_row(
+    file:filename(),
+    term(),
+    fun((tuple()) -> boolean()),
+    fun(() -> tuple())
+) -> ok | {error, {unusable, file:filename(), iodata()}}.
+ensure_new_row(File, Key, IsRight, Row) ->
+    case file:rename(File, File ++ ".damaged") of
+        ok -> ensure_row(File, Key, IsRight, Row);
+        {error, Reason} ->
+            {error, {unusable, File, file:format_error(Reason)}}
     end.
 
 -spec result(file:filename(), [term()]) ->
