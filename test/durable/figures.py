@@ -80,7 +80,8 @@ def table(lines) -> str:
     """The figures of many tests: a row for each kind of test, with sums."""
     groups = {}
     for line in lines:
-        groups.setdefault((line["suite"], line["case"]), []).append(line)
+        model = f", {line['disk model']} disk" if "disk model" in line else ""
+        groups.setdefault((line["suite"], line["case"] + model), []).append(line)
     rows = ["| suite | case | runs | passed | figures | seeds |", "|---|---|---|---|---|---|"]
     for (suite, case), runs in sorted(groups.items()):
         sums = Counter()
