@@ -96,9 +96,10 @@ const DIFFERENCES: &[&str] = &[
      sleep 60 seconds in total.",
     "`LATENCY LATEST`, `HISTORY`, `RESET` and `DOCTOR` never report spikes. LATENCY GRAPH does not \
      exist.",
-    "`INFO` has Redis' fields, and additionally `todana_version`, `event_loops` and counts by \
-     protocol; `redis_version` is the version of Redis that Todana follows. Fields of features \
-     that Todana does not have are 0, and `errorstats` is empty.",
+    "`INFO` has Redis' fields, and additionally `todana_version`, `event_loops`, counts by \
+     protocol, and in a durable node `log_commit_usec` and `log_fsync_usec` \
+     ([durability.md](durability.md)); `redis_version` is the version of Redis that Todana \
+     follows. Fields of features that Todana does not have are 0, and `errorstats` is empty.",
     "All commands in one turn of an event loop see the same time. Any write changes a watched key, \
      even if it stores the same value. If a watched key was absent, and SWAPDB exchanges its \
      database with another one, EXEC requires that the key is absent from the new database and was \
