@@ -138,15 +138,36 @@ serve({Loaded, File}) ->
     #{level := Level} = logger:get_primary_config(),
     ok = logger:set_primary_config(level, none),
     ok = native(),
-    Started = application:ensure_all_started(todana, permanent),
+    %% If a permanent application does not start, the emulator ends, on a busy
+    %% machine before the sentence is printed.
+    Started = application:ensure_all_started(todana, temporary),
     ok = logger:set_primary_config(level, Level),
     case Started of
         {ok, _} ->
+            _ = spawn(fun end_with_application/0),
             #{databases := {Databases, _}} = Loaded,
             %% The log was off when the application logged them.
             todana_kyoto_database:log_remarks(Databases);
         {error, Reason} ->
             throw(why(Reason))
+    end.
+
+%% Ends the emulator if the application has ended by itself.
+-spec end_with_application() -> ok.
+end_with_application() ->
+    Monitor = monitor(process, todana_sup),
+    receive
+        {'DOWN', Monitor, process, _, Reason} ->
+            case init:get_status() of
+                {stopping, _} ->
+                    ok;
+                _ ->
+                    logger:error(
+                        "todana: the server has ended: ~0tp", [Reason]
+                    ),
+                    _ = logger_std_h:filesync(default),
+                    halt(1)
+            end
     end.
 
 %% Without a data directory the application refuses to be given `durability'.
