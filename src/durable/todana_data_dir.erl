@@ -138,8 +138,27 @@ accept(Directory, _Durability, #{format := Format}) when Format > ?FORMAT ->
     {error, [Directory, " has format ", integer_to_list(Format), ", and this "
              "version of Todana reads format ", integer_to_list(?FORMAT),
              ": start a newer version"]};
-accept(Directory, Durability, #{
-    format := ?FORMAT, node := Node, uid := UId, seed := Seed
+accept(Directory, Durability, #{format := ?FORMAT} = Terms) ->
+    case is_whole(Terms) of
+        true ->
+            accept_whole(Directory, Durability, Terms);
+        false ->
+            {error, [node_file(Directory), " is damaged: restore a backup"]}
+    end;
+accept(Directory, _Durability, _Terms) ->
+    {error, [node_file(Directory), " is not a file of Todana"]}.
+
+%% With a damaged `group' the log would be taken for that of a first start that
+%% did not finish, and be deleted.
+-spec is_whole(map()) -> boolean().
+is_whole(#{group := todana_0} = Terms) -> is_whole(maps:remove(group, Terms));
+is_whole(Terms) ->
+    lists:sort(maps:keys(Terms)) =:= [created_ms, format, node, seed, uid].
+
+-spec accept_whole(file:filename(), durability(), map()) ->
+    {ok, opened()} | {error, iolist()}.
+accept_whole(Directory, Durability, #{
+    node := Node, uid := UId, seed := Seed
 } = Terms) when Node =:= node() ->
     Class = filename:join(Directory, atom_to_list(Durability)),
     Opened = #{
@@ -162,11 +181,9 @@ accept(Directory, Durability, #{
         {error, Sentence} ->
             {error, Sentence}
     end;
-accept(Directory, _Durability, #{format := ?FORMAT, node := Node}) ->
+accept_whole(Directory, _Durability, #{node := Node}) ->
     {error, [Directory, " belongs to the node ", atom_to_list(Node),
-             ", and this node is ", atom_to_list(node())]};
-accept(Directory, _Durability, _Terms) ->
-    {error, [node_file(Directory), " is not a file of Todana"]}.
+             ", and this node is ", atom_to_list(node())]}.
 
 %% The file `node' names the directory of the log. If that of another server is
 %% there instead, the file is from another data directory; and a first start

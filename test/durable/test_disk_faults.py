@@ -305,6 +305,27 @@ def test_a_directory_that_is_not_this_nodes_is_refused_untouched(subject, damage
     subject.check()
 
 
+def test_a_damaged_file_of_the_node_deletes_no_log(subject):
+    """Without the word that there is a group, the log would be taken for that of a first start that did not finish."""
+    only_todana(subject.store)
+    subject.prepare()
+    node = subject.store.directory / "node"
+    original = node.read_bytes()
+    start = original.index(b"{group")
+    for offset in range(start, len(original)):
+        bit = 1 << subject.random.randrange(8)
+        node.write_bytes(original[:offset] + bytes([original[offset] ^ bit]) + original[offset + 1 :])
+        subject.store.start()
+        how, words = disk_faults.outcome(subject.store, OUTCOME_S)
+        subject.figures.add("flips")
+        subject.figures.add(f"flips {how}")
+        assert how == "serving" or how == "ended" and disk_faults.is_clear(words), f"byte {offset}, bit {bit}: {how}: {words}"
+        subject.store.kill()
+        node.write_bytes(original)
+    subject.start()
+    subject.check()
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount a file system")
 def test_a_small_file_system_that_fills_up_and_is_freed(store_class, seed, figures, directory):
     place = directory / "small"
