@@ -86,6 +86,7 @@
     group_close/0,
     group_attach/1,
     group_take/1,
+    group_take_dirty/1,
     group_forget/1,
     group_in_flight/0,
     group_apply/4,
@@ -156,6 +157,7 @@
 %% `newer': a newer version wrote the entry. `out_of_step': a bug of the caller.
 -type applied() ::
     {more, Offset :: pos_integer()}
+    | {long, Offset :: non_neg_integer()}
     | {done, IsSnapshotDue :: boolean()}
     | {newer, Sentence :: binary()}
     | out_of_step.
@@ -490,9 +492,13 @@ group_close() -> erlang:nif_error(not_loaded).
 -spec group_attach(pid()) -> ok.
 group_attach(_) -> erlang:nif_error(not_loaded).
 
--spec group_take(non_neg_integer()) ->
+-spec group_take(InFlight :: non_neg_integer()) ->
+    {Sequence :: pos_integer(), binary()} | empty | long.
+group_take(_) -> erlang:nif_error(not_loaded).
+
+-spec group_take_dirty(InFlight :: non_neg_integer()) ->
     {Sequence :: pos_integer(), binary()} | empty.
-group_take(_InFlight) -> erlang:nif_error(not_loaded).
+group_take_dirty(_) -> erlang:nif_error(not_loaded).
 
 -spec group_forget(Sequence :: pos_integer()) -> ok.
 group_forget(_) -> erlang:nif_error(not_loaded).

@@ -17,6 +17,7 @@
     killed_processes_lose_and_double_nothing/1,
     a_log_that_fails_often_is_started_again/1,
     reads_go_on_without_the_log/1,
+    readers_miss_nothing_while_the_log_is_begun_anew/1,
     a_damaged_log_is_reported/1,
     a_lost_table_of_names_is_made_again/1,
     a_lost_configuration_is_reported/1,
@@ -44,7 +45,7 @@
 -export([start/2, await/1, add/2, set/2, value/1, is_value/2, load/2, kill/2,
          refuse/2, kill_names/1,
          snapshots_at_once/1, pause/1, put_zeros/1, size_of_zeros/0,
-         open_and_say/1, start_and_open/2]).
+         open_and_say/1, start_and_open/2, read_and_kill/2]).
 
 all() ->
     [
@@ -54,6 +55,7 @@ all() ->
         killed_processes_lose_and_double_nothing,
         a_log_that_fails_often_is_started_again,
         reads_go_on_without_the_log,
+        readers_miss_nothing_while_the_log_is_begun_anew,
         a_damaged_log_is_reported,
         a_lost_table_of_names_is_made_again,
         a_lost_configuration_is_reported,
@@ -154,6 +156,16 @@ a_log_that_fails_often_is_started_again(Config) ->
     ],
     ok = call(Peer, await, [serving]),
     ?assertEqual(5, call(Peer, add, [<<"n">>, 2])),
+    peer:stop(Peer).
+
+%% Ra empties the tables in place and applies the log again, while a reader
+%% that has passed the gate is in the middle of a list of keys.
+readers_miss_nothing_while_the_log_is_begun_anew(Config) ->
+    Peer = start_peer(Config, #{}),
+    {Reads, Missed} = call(Peer, read_and_kill, [1_500, 5]),
+    ct:pal("~b complete reads", [Reads]),
+    ?assertEqual(0, Missed),
+    ?assert(Reads > 0),
     peer:stop(Peer).
 
 %% A defect of the disk is not taken for one.
@@ -830,6 +842,52 @@ kill(Seed, Kills) ->
         {0, 0},
         Writers
     ).
+
+%% The number of reads of all keys, and of keys that were missing in them.
+read_and_kill(Records, Kills) ->
+    Keys = [integer_to_binary(Number) || Number <- lists:seq(1, Records)],
+    ok = todana:put_many(db0, [{Key, Key} || Key <- Keys]),
+    Stop = atomics:new(1, []),
+    Readers = [
+        spawn_monitor(fun() -> exit(read_until(Stop, Keys, {0, 0})) end)
+     || _ <- lists:seq(1, 2)
+    ],
+    _ = [
+        begin
+            timer:sleep(50),
+            kill_names([todana_0]),
+            timer:sleep(50),
+            ok = await(serving)
+        end
+     || _ <- lists:seq(1, Kills)
+    ],
+    ok = atomics:put(Stop, 1, 1),
+    lists:foldl(
+        fun({_, Monitor}, {Reads, Missed}) ->
+            receive
+                {'DOWN', Monitor, _, _, {More, Others}} ->
+                    {Reads + More, Missed + Others}
+            end
+        end,
+        {0, 0},
+        Readers
+    ).
+
+read_until(Stop, Keys, {Reads, Missed}) ->
+    case atomics:get(Stop, 1) of
+        1 ->
+            {Reads, Missed};
+        0 ->
+            try todana:get_many(db0, Keys) of
+                Found ->
+                    Missing = length(Keys) - map_size(Found),
+                    read_until(Stop, Keys, {Reads + 1, Missed + Missing})
+            catch
+                error:recovering ->
+                    timer:sleep(1),
+                    read_until(Stop, Keys, {Reads, Missed})
+            end
+    end.
 
 write_until(Stop, {Added, Unknown}) ->
     case atomics:get(Stop, 1) of

@@ -128,7 +128,7 @@ applied({Sequence, _}, State) ->
 fill(#state{in_flight = InFlight} = State) when InFlight >= ?IN_FLIGHT_MAX ->
     State;
 fill(#state{in_flight = InFlight} = State) ->
-    case todana_nif:group_take(InFlight) of
+    case take(InFlight) of
         empty ->
             State;
         {Sequence, Bytes} ->
@@ -141,6 +141,14 @@ fill(#state{in_flight = InFlight} = State) ->
             }),
             Counted = count(byte_size(Bytes), State),
             fill(Counted#state{in_flight = InFlight + 1})
+    end.
+
+-spec take(non_neg_integer()) ->
+    {Sequence :: pos_integer(), binary()} | empty.
+take(InFlight) ->
+    case todana_nif:group_take(InFlight) of
+        long -> todana_nif:group_take_dirty(InFlight);
+        Taken -> Taken
     end.
 
 -spec batches() -> [#batch{}].

@@ -19,10 +19,6 @@
 
 -type state() :: todana | {snapshot, pos_integer()}.
 
-%% A slice of this function runs on a normal scheduler for half a millisecond.
-%% Larger batches contain a large value, which is copied in one step.
--define(NORMAL_BYTES_MAX, (128 bsl 10)).
-
 -spec version() -> 1.
 version() -> 1.
 
@@ -52,19 +48,29 @@ apply(#{index := Index}, snapshot, State) ->
 apply(_Meta, _Command, State) ->
     {State, ok}.
 
+%% In slices of half a millisecond, on a normal scheduler as long as no record
+%% needs much more.
 -spec run(binary(), non_neg_integer(), pos_integer(), non_neg_integer()) ->
     boolean().
 run(Batch, Offset, Index, TimeMs) ->
-    Result =
-        case byte_size(Batch) =< ?NORMAL_BYTES_MAX of
-            true -> todana_nif:group_apply(Batch, Offset, Index, TimeMs);
-            false -> todana_nif:group_apply_dirty(Batch, Offset, Index, TimeMs)
-        end,
-    case Result of
+    case todana_nif:group_apply(Batch, Offset, Index, TimeMs) of
         {more, Next} -> run(Batch, Next, Index, TimeMs);
-        {done, SnapshotDue} -> SnapshotDue;
-        {newer, Sentence} -> todana_group_notes:refuse("~ts", [Sentence])
+        {long, Next} -> run_dirty(Batch, Next, Index, TimeMs);
+        Ended -> ended(Ended)
     end.
+
+-spec run_dirty(
+    binary(), non_neg_integer(), pos_integer(), non_neg_integer()
+) -> boolean().
+run_dirty(Batch, Offset, Index, TimeMs) ->
+    case todana_nif:group_apply_dirty(Batch, Offset, Index, TimeMs) of
+        {more, Next} -> run_dirty(Batch, Next, Index, TimeMs);
+        Ended -> ended(Ended)
+    end.
+
+-spec ended({done, boolean()} | {newer, binary()}) -> boolean().
+ended({done, SnapshotDue}) -> SnapshotDue;
+ended({newer, Sentence}) -> todana_group_notes:refuse("~ts", [Sentence]).
 
 %% While the log is read after a start, Ra ignores effects, and a handle would
 %% keep old records in memory for nothing.
@@ -82,15 +88,15 @@ begin_snapshot(Index, State) ->
 -spec state_enter(atom(), state()) -> [].
 state_enter(leader, _State) ->
     _ = put(todana_leads, true),
-    tell(todana_group),
-    tell(todana_batcher),
+    notify(todana_group),
+    notify(todana_batcher),
     [];
 state_enter(_Role, _State) ->
     _ = erase(todana_leads),
     [].
 
--spec tell(atom()) -> ok.
-tell(Name) ->
+-spec notify(atom()) -> ok.
+notify(Name) ->
     case whereis(Name) of
         undefined ->
             ok;

@@ -68,4 +68,4 @@ pub use todana_table::{Bound, KeyRange};
 pub use transaction::{Check, KeyState, Transaction, Uncommitted, Write, commit, look_up_state};
 pub use watch::{LoggedSeen, LoggedWatch, Watch, watch};
 pub use wire::{Malformed, Scratch};
-pub use work::BATCH_UNITS_MAX;
+pub use work::{BATCH_UNITS_MAX, estimated_units};

@@ -83,6 +83,24 @@ impl Begun {
     }
 }
 
+impl Begun {
+    /// Whether the next slice looks at the table. Otherwise it has what it needs.
+    pub fn reads(&self) -> bool {
+        match &*self.0 {
+            Stage::Collecting(..) | Stage::Walking(..) | Stage::Counting { .. } => true,
+            Stage::Fetching { rest, .. } => rest.is_empty(),
+            Stage::Replying(..) | Stage::Preparing(_) | Stage::Filling(_) | Stage::Looking(..) => {
+                false
+            }
+        }
+    }
+
+    /// Whether a part of the reply was written, so that no error can take its place.
+    pub fn has_replied(&self) -> bool {
+        matches!(&*self.0, Stage::Replying(..) | Stage::Fetching { .. })
+    }
+}
+
 impl Command<'_> {
     /// Whether a server with several clients has to run the command with [`execute_slice`].
     #[inline]

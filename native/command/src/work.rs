@@ -120,6 +120,29 @@ fn used(batch: &Batch<'_>, databases: &Databases, mut map: DatabaseMap) -> [bool
     used
 }
 
+/// The units of one command on this table, with those for a value that it may have to copy or to
+/// fill with zeroes. For an estimate: the value may change before the command is executed.
+pub fn estimated_units(command: &Command<'_>, table: &Table) -> u64 {
+    let length =
+        |key: &[u8]| table.read(key, 0, |entry| entry.map_or(0, |entry| entry.value().len()));
+    let building = |key: &[u8], end: u64| {
+        let old = length(key);
+        let zeroes = usize::try_from(end).unwrap_or(usize::MAX).saturating_sub(old);
+        copied(old).saturating_add(written(zeroes))
+    };
+    let building = match *command {
+        Command::Concat { key, .. } => building(key, 0),
+        Command::SetRange { key, offset, .. } => building(key, offset),
+        Command::SetBit { key, offset, .. } => building(key, offset / 8),
+        // A unit for four shards, whether they are empty or not.
+        Command::Clear { .. } | Command::ClearAll { .. } => {
+            (table.shards() / SHARDS_CLEARED_PER_UNIT) as u64
+        }
+        _ => 0,
+    };
+    units_of_command(command, table).saturating_add(building)
+}
+
 fn units_of_command(command: &Command<'_>, table: &Table) -> u64 {
     let records =
         |records: u64| TABLE_UNITS + records.min(table.len()).saturating_mul(RECORD_UNITS);

@@ -9,12 +9,14 @@
 //! other entry can come between them.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use todana_command::{
     Access, Command, Context, Databases, Error, NullReply, Refusal, Reply, Scratch, Status, Tape,
-    decode_batch, execute, execute_logged_batch, execute_logged_batch_on, execute_on,
+    decode_batch, estimated_units, execute, execute_logged_batch, execute_logged_batch_on,
+    execute_on,
 };
 use todana_table::{Keyspace, PREFETCH_KEYS_MAX, Table};
 
@@ -26,21 +28,40 @@ use crate::record::{
     FIRST_TABLE_HOME, Front, Kind, Record, collect_of, create_table_of, front, limit_of,
     probable_key,
 };
+use crate::reports::Reports;
 use crate::submission::Outcome;
-use crate::tables::{Directory, Tables};
+use crate::tables::{Directory, NamedTable, Tables};
 
-/// After this many records the clock is read.
-const CLOCK_RECORDS: u32 = 16;
+/// After this many units of work the clock is read: some microseconds. For units see
+/// [`estimated_units`].
+const CLOCK_UNITS: u64 = 16;
 
-/// A record that is longer counts as [`CLOCK_RECORDS`], like one that may take long however short
-/// it is.
-const LONG_RECORD_BYTES: usize = 4 << 10;
+/// A record of at least this many units takes long: a quarter of a millisecond and more.
+const LONG_UNITS: u64 = 1_024;
+
+/// What a call of [`Group::apply`](crate::Group::apply) may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Slice {
+    /// About this time, but at least one record is executed.
+    pub time: Duration,
+    /// Whether it executes a record, which is one step, that may take much more than a quarter of a
+    /// millisecond. Otherwise it returns [`Applied::Long`] instead.
+    pub may_take_long: bool,
+}
+
+impl From<Duration> for Slice {
+    fn from(time: Duration) -> Slice {
+        Slice { time, may_take_long: true }
+    }
+}
 
 /// How far an entry was applied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Applied {
     /// The time was up: call again with this offset.
     More(usize),
+    /// The next record may take long: call again with this offset, and permit it.
+    Long(usize),
     /// The whole entry.
     Done {
         /// Whether it is time for a snapshot.
@@ -73,6 +94,8 @@ pub(crate) struct State {
     pub(crate) applied: u64,
     pub(crate) origins: Origins,
     pub(crate) tables: Tables,
+    /// What observers of the tables have seen. This belongs to the process, not to the log.
+    pub(crate) reports: Reports,
     /// The entry that is being applied, between two slices.
     running: Option<Running>,
 }
@@ -107,8 +130,29 @@ struct Execution<'a> {
     around: Surroundings<'a>,
     tables: &'a mut Tables,
     context: Context,
-    /// Whether the last record may have taken long.
-    took_long: bool,
+    may_take_long: bool,
+    /// The slice ends before the record at this offset.
+    stop_at: usize,
+    /// The work of the last record.
+    units: u64,
+}
+
+/// What became of a record.
+enum Executed {
+    Ended(Status),
+    /// Nothing: its bytes are broken.
+    Broken,
+    /// Nothing: it may take long.
+    Long,
+}
+
+/// Why a slice of an entry has ended.
+enum SliceEnd {
+    End,
+    Time,
+    Long,
+    /// From here on, changes are reported.
+    Loud,
 }
 
 impl State {
@@ -120,9 +164,18 @@ impl State {
         offset: usize,
         index: u64,
         time_ms: u64,
-        slice: Duration,
+        slice: Slice,
     ) -> Applied {
-        let until = Instant::now() + slice;
+        let until = Instant::now() + slice.time;
+        if offset == 0 && !slice.may_take_long && self.is_clear_due(around, time_ms) {
+            return Applied::Long(0);
+        }
+        let mut loud_from = self.reports.loud_from(index);
+        if offset == 0 && loud_from == Some(0) {
+            // Before the clears that are due now.
+            self.end_quiet(around);
+            loud_from = None;
+        }
         let begun = match offset {
             0 => match self.begin(around, bytes, index, time_ms) {
                 Ok(begun) => begun,
@@ -138,18 +191,28 @@ impl State {
         if let Some(mut running) = begun {
             let now_ms = self.log_time_ms;
             let context = Context { now_ms, value_bytes_max: running.value_bytes_max };
-            let mut execution =
-                Execution { around, tables: &mut self.tables, context, took_long: false };
-            if !running.go_on(&mut execution, bytes, until) {
+            let stop_at = loud_from.unwrap_or(usize::MAX);
+            let mut end = self.go_on(around, &mut running, context, slice, bytes, until, stop_at);
+            if let SliceEnd::Loud = end {
+                self.end_quiet(around);
+                end = self.go_on(around, &mut running, context, slice, bytes, until, usize::MAX);
+            }
+            let applied = match end {
+                SliceEnd::End => None,
+                SliceEnd::Time | SliceEnd::Loud => Some(Applied::More(running.offset)),
+                SliceEnd::Long => Some(Applied::Long(running.offset)),
+            };
+            if let Some(applied) = applied {
                 running.mine.iter_mut().for_each(Mine::deliver);
-                let offset = running.offset;
+                self.reports.reach(index, running.offset);
                 self.running = Some(running);
-                return Applied::More(offset);
+                return applied;
             }
             count(&around.counters.batches);
             around.counters.records.fetch_add(running.records, Relaxed);
             mine = running.mine;
         }
+        self.reports.reach(index, usize::MAX);
         self.applied = index;
         around.counters.applied_index.store(index, Relaxed);
         around.counters.logged_bytes.fetch_add(bytes.len() as u64, Relaxed);
@@ -158,6 +221,37 @@ impl State {
             mine.end();
         }
         Applied::Done { snapshot_due: false }
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "what one slice needs")]
+    #[inline]
+    fn go_on(
+        &mut self,
+        around: Surroundings<'_>,
+        running: &mut Running,
+        context: Context,
+        slice: Slice,
+        bytes: &[u8],
+        until: Instant,
+        stop_at: usize,
+    ) -> SliceEnd {
+        let (tables, may_take_long) = (&mut self.tables, slice.may_take_long);
+        let mut execution = Execution { around, tables, context, may_take_long, stop_at, units: 0 };
+        running.go_on(&mut execution, bytes, until)
+    }
+
+    /// From now on, changes are reported to the observers of the tables.
+    pub(crate) fn end_quiet(&mut self, around: Surroundings<'_>) {
+        self.reports.end_quiet();
+        self.tables.set_muted(false);
+        self.durable_tables(around).for_each(|table| table.mute(false));
+    }
+
+    /// The records will be replaced by those after the entry `index`.
+    pub(crate) fn begin_quiet(&mut self, around: Surroundings<'_>, index: u64) {
+        self.reports.begin_load(index);
+        self.tables.set_muted(true);
+        self.durable_tables(around).for_each(|table| table.mute(true));
     }
 
     /// Begins an entry. `None` if there is nothing to execute.
@@ -201,15 +295,27 @@ impl State {
         self.log_time_ms = self.log_time_ms.max(time_ms);
         around.counters.log_time_ms.store(self.log_time_ms, Relaxed);
         let now_ms = self.log_time_ms;
+        self.durable_tables(around).for_each(|table| table.apply_due_clear(now_ms));
+    }
+
+    /// Whether an entry of this time applies a clear that was scheduled.
+    fn is_clear_due(&self, around: Surroundings<'_>, time_ms: u64) -> bool {
+        let now_ms = self.log_time_ms.max(time_ms);
+        self.durable_tables(around).any(|table| table.clear_is_due(now_ms))
+    }
+
+    fn durable_tables<'a>(&'a self, around: Surroundings<'a>) -> impl Iterator<Item = &'a Table> {
         let durable = around.databases.tables().iter().filter(|table| table.is_durable());
         let named = self.tables.list().iter().map(|table| table.table());
-        durable.chain(named).for_each(|table| table.apply_due_clear(now_ms));
+        durable.chain(named).map(|table| &**table)
     }
 
     /// Forgets everything but the tables.
     pub(crate) fn begin_anew(&mut self, flights: &Flights) {
         self.abandon(flights);
-        *self = State { tables: std::mem::take(&mut self.tables), ..State::default() };
+        let (tables, reports) =
+            (std::mem::take(&mut self.tables), std::mem::take(&mut self.reports));
+        *self = State { tables, reports, ..State::default() };
     }
 
     /// Gives up an entry that was not applied to its end: the log will be applied again from an
@@ -240,8 +346,8 @@ fn check_kinds(mut bytes: &[u8]) -> Result<(), Newer> {
 }
 
 impl Running {
-    /// Executes records until the end (true), or until the time is up.
-    fn go_on(&mut self, execution: &mut Execution<'_>, bytes: &[u8], until: Instant) -> bool {
+    /// Executes records until the end, or until the slice is over.
+    fn go_on(&mut self, execution: &mut Execution<'_>, bytes: &[u8], until: Instant) -> SliceEnd {
         loop {
             let mut step = || match &mut self.mine {
                 Some(mine) => {
@@ -253,7 +359,7 @@ impl Running {
                 }
             };
             match catch_unwind(AssertUnwindSafe(&mut step)) {
-                Ok(is_at_end) => return is_at_end,
+                Ok(end) => return end,
                 // `run` has noted where the next record begins.
                 Err(_) => {
                     count(&execution.around.counters.panics);
@@ -370,8 +476,8 @@ impl Mine {
     }
 }
 
-/// Executes records from `offset` until the end (true), or until the time is up. If a record
-/// panics, `offset` is behind it.
+/// Executes records from `offset` until the end, or until the slice is over. If a record panics,
+/// `offset` is behind it.
 fn run<R: Replies>(
     execution: &mut Execution<'_>,
     replies: &mut R,
@@ -379,83 +485,78 @@ fn run<R: Replies>(
     records: &mut u64,
     bytes: &[u8],
     until: Instant,
-) -> bool {
+) -> SliceEnd {
     let mut scratch = Scratch::default();
     let (mut unclocked, mut ahead) = (0, 0);
     loop {
-        let at = bytes.get(*offset..).unwrap_or_default();
+        let start = *offset;
+        let at = bytes.get(start..).unwrap_or_default();
         let (record, rest) = match front(at) {
             Front::Record(record, rest) => (Some(record), rest),
             Front::Broken(rest) => (None, rest),
             // `check_kinds` has excluded unknown kinds.
             Front::Unframed | Front::Unknown(_) => (None, &[][..]),
-            Front::End => return true,
+            Front::End => return SliceEnd::End,
         };
-        if unclocked >= CLOCK_RECORDS {
+        if start >= execution.stop_at {
+            return SliceEnd::Loud;
+        }
+        if unclocked >= CLOCK_UNITS {
             unclocked = 0;
             if Instant::now() >= until {
-                return false;
+                return SliceEnd::Time;
             }
         }
-        unclocked += if at.len() - rest.len() < LONG_RECORD_BYTES { 1 } else { CLOCK_RECORDS };
         if ahead == 0 {
             ahead = execution.prefetch(at);
         }
         ahead -= 1;
         *offset = bytes.len() - rest.len();
-        *records += 1;
-        let done = match &record {
-            Some(Record { kind: Kind::Read, .. }) if !R::READS => Some(Status::Done),
+        execution.units = 1;
+        let executed = match &record {
+            Some(Record { kind: Kind::Read, .. }) if !R::READS => Executed::Ended(Status::Done),
             Some(record) => execution.execute(record, &mut scratch, replies.reply()),
-            None => None,
+            None => Executed::Broken,
         };
-        if std::mem::take(&mut execution.took_long) {
-            unclocked = CLOCK_RECORDS;
-        }
-        let status = done.unwrap_or_else(|| {
-            count(&execution.around.counters.malformed);
-            Status::Internal
-        });
+        let status = match executed {
+            Executed::Ended(status) => status,
+            Executed::Broken => {
+                count(&execution.around.counters.malformed);
+                Status::Internal
+            }
+            Executed::Long => {
+                *offset = start;
+                return SliceEnd::Long;
+            }
+        };
+        unclocked += execution.units;
+        *records += 1;
         replies.end_record(status);
     }
 }
 
-/// Whether a command may copy a value that is longer than the command, or visit all shards.
-#[inline]
-fn may_take_long(command: &Command<'_>) -> bool {
-    matches!(
-        command,
-        Command::Concat { .. }
-            | Command::SetRange { .. }
-            | Command::SetBit { .. }
-            | Command::Rename { .. }
-            | Command::Copy { .. }
-            | Command::Move { .. }
-            | Command::Clear { .. }
-            | Command::ClearAll { .. }
-            | Command::Swap { .. }
-    )
-}
-
 impl Execution<'_> {
-    /// Executes a record. `None` if its bytes are broken.
+    /// Executes a record.
     #[inline]
     fn execute<'b, R: Recorder>(
         &mut self,
         record: &Record<'b>,
         scratch: &mut Scratch<'b>,
         reply: &mut R,
-    ) -> Option<Status> {
-        self.took_long = !matches!(record.kind, Kind::Command | Kind::Read);
+    ) -> Executed {
         match record.kind {
             Kind::Command | Kind::Read => {
-                let (command, rest) = Command::decode(record.body, scratch).ok()?;
-                self.took_long = may_take_long(&command);
-                let limit = limit_of(rest)?;
+                let Ok((command, rest)) = Command::decode(record.body, scratch) else {
+                    return Executed::Broken;
+                };
+                let Some(limit) = limit_of(rest) else { return Executed::Broken };
                 if record.kind == Kind::Read
                     && (limit.is_some() || command.access() != Access::Read)
                 {
-                    return None;
+                    return Executed::Broken;
+                }
+                if !self.admits(self.units_of(record.home, &command)) {
+                    return Executed::Long;
                 }
                 let mut context = self.context;
                 if let Some(limit) = limit {
@@ -465,7 +566,10 @@ impl Execution<'_> {
             }
             Kind::Batch => return self.batch(record, reply),
             Kind::CreateTable => {
-                let (name, options) = create_table_of(record.body)?;
+                let Some((name, options)) = create_table_of(record.body) else {
+                    return Executed::Broken;
+                };
+                self.units = CLOCK_UNITS;
                 match self.tables.create(name, &options, self.around.seed) {
                     Some(id) => {
                         self.around.directory.publish(self.tables);
@@ -474,16 +578,25 @@ impl Execution<'_> {
                     None => reply.refused(Refusal::Present),
                 }
             }
-            Kind::DropTable => match self.tables.drop_table(record.body) {
-                Some(dropped) => {
-                    self.around.directory.publish(self.tables);
-                    dropped.table().clear();
-                    reply.done();
+            Kind::DropTable => {
+                let units = |named: &Arc<NamedTable>| {
+                    estimated_units(&Command::Clear { at_ms: None }, named.table())
+                };
+                if !self.admits(self.tables.by_name(record.body).map_or(1, units)) {
+                    return Executed::Long;
                 }
-                None => reply.refused(Refusal::Absent),
-            },
+                match self.tables.drop_table(record.body) {
+                    Some(dropped) => {
+                        self.around.directory.publish(self.tables);
+                        dropped.table().clear();
+                        reply.done();
+                    }
+                    None => reply.refused(Refusal::Absent),
+                }
+            }
             Kind::Collect => {
-                let shards = collect_of(record.body)?;
+                let Some(shards) = collect_of(record.body) else { return Executed::Broken };
+                self.units = CLOCK_UNITS;
                 let now_ms = self.context.now_ms;
                 match self.table(record.home) {
                     Some(table) => reply.integer(table.collect(shards, now_ms) as i64),
@@ -492,7 +605,19 @@ impl Execution<'_> {
             }
             Kind::TimeMark => reply.done(),
         }
-        Some(Status::Done)
+        Executed::Ended(Status::Done)
+    }
+
+    /// Whether so much work may be done now.
+    #[inline]
+    fn admits(&mut self, units: u64) -> bool {
+        self.units = units;
+        self.may_take_long || units < LONG_UNITS
+    }
+
+    #[inline]
+    fn units_of(&self, home: u64, command: &Command<'_>) -> u64 {
+        self.table(home).map_or(1, |table| estimated_units(command, table))
     }
 
     #[inline]
@@ -507,19 +632,30 @@ impl Execution<'_> {
     }
 
     /// Executes a batch, with all its locks held.
-    fn batch<R: Recorder>(&self, record: &Record<'_>, reply: &mut R) -> Option<Status> {
+    fn batch<R: Recorder>(&mut self, record: &Record<'_>, reply: &mut R) -> Executed {
         let mut scratch = Vec::new();
-        let batch = decode_batch(record.body, &mut scratch).ok()?;
+        let Ok(batch) = decode_batch(record.body, &mut scratch) else { return Executed::Broken };
+        let home = |database: usize| match record.home {
+            ..FIRST_TABLE_HOME => database as u64,
+            named => named,
+        };
+        let units = batch
+            .commands
+            .iter()
+            .map(|(database, command)| self.units_of(home(*database), command));
+        if !self.admits(units.fold(CLOCK_UNITS, u64::saturating_add)) {
+            return Executed::Long;
+        }
         let (databases, context) = (self.around.databases, self.context);
         let each = |reply: &mut R, _| reply.next_command();
         if record.home < FIRST_TABLE_HOME {
-            return Some(execute_logged_batch(databases, &batch, context, reply, each));
+            return Executed::Ended(execute_logged_batch(databases, &batch, context, reply, each));
         }
         let Some(table) = self.tables.by_id(record.home) else {
             reply.error(Error::NoSuchDatabase);
-            return Some(Status::Done);
+            return Executed::Ended(Status::Done);
         };
-        Some(execute_logged_batch_on(table.table(), &batch, context, reply, each))
+        Executed::Ended(execute_logged_batch_on(table.table(), &batch, context, reply, each))
     }
 
     /// Prefetches the memory that the next records need. Returns their number, at least one.

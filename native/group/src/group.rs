@@ -2,22 +2,22 @@
 
 use std::fmt;
 use std::sync::atomic::{
-    AtomicU8,
+    AtomicBool,
     Ordering::{Relaxed, SeqCst},
 };
 use std::sync::{Arc, Weak};
-use std::time::Duration;
 
 use parking_lot::Mutex;
 use todana_command::Databases;
 use todana_table::Table;
 
-use crate::apply::{Applied, State, Surroundings};
+use crate::apply::{Applied, Slice, State, Surroundings};
 use crate::batch::{HEADER_BYTES_MAX, Header};
 use crate::collect::{Collect, Collector};
 use crate::figures::{Counters, Figures, count};
 use crate::flights::{Flight, Flights, Part, deliver};
-use crate::queue::{Queue, Taken};
+use crate::gate::SharedGate;
+use crate::queue::{Queue, Taken, TooLong};
 use crate::record::{FIRST_TABLE_HOME, are_records};
 use crate::submission::{Gate, Outcome, Submission, Submit, Ticket};
 use crate::tables::{Directory, NamedTable};
@@ -71,7 +71,7 @@ pub struct Sealed {
 pub struct Group {
     pub(crate) options: GroupOptions,
     wake: Box<dyn Wake>,
-    gate: AtomicU8,
+    pub(crate) gate: Arc<SharedGate>,
     reason: Mutex<Arc<str>>,
     queue: Queue,
     pub(crate) flights: Flights,
@@ -81,16 +81,28 @@ pub struct Group {
     pub(crate) counters: Counters,
     pub(crate) trigger: Trigger,
     collector: Collector,
+    /// Whether observers of the tables learn nothing until the gate opens.
+    awaits_open: AtomicBool,
 }
 
 impl Group {
     /// A group without records, whose gate is closed.
     pub fn new(options: GroupOptions, wake: Box<dyn Wake>) -> Arc<Group> {
+        Group::with_gate(options, wake, Arc::default())
+    }
+
+    /// The same, with a gate that readers can reach without the group. It must be closed, and no
+    /// other group may use it any more.
+    pub fn with_gate(
+        options: GroupOptions,
+        wake: Box<dyn Wake>,
+        gate: Arc<SharedGate>,
+    ) -> Arc<Group> {
         let queue = Queue::new(options.queue_bytes_max);
         Arc::new_cyclic(|group: &Weak<Group>| Group {
             options,
             wake,
-            gate: AtomicU8::new(Gate::Closed as u8),
+            gate,
             reason: Mutex::new(Arc::from(RECOVERING)),
             queue,
             flights: Flights::default(),
@@ -99,6 +111,7 @@ impl Group {
             counters: Counters::default(),
             trigger: Trigger::default(),
             collector: Collector::new(group.clone()),
+            awaits_open: AtomicBool::new(false),
         })
     }
 
@@ -110,11 +123,21 @@ impl Group {
     /// one of them is applied, and finds a larger batch. Each batch costs the log the same, however
     /// long it is.
     pub fn take(&self, in_flight: usize) -> Option<Sealed> {
+        self.take_within(in_flight, usize::MAX).ok().flatten()
+    }
+
+    /// The same, unless the next submission has more than `bytes_max` bytes, which takes long to
+    /// copy: then it stays first in the queue.
+    pub fn take_within(
+        &self,
+        in_flight: usize,
+        bytes_max: usize,
+    ) -> Result<Option<Sealed>, TooLong> {
         let bytes_min = if in_flight == 0 { 0 } else { AHEAD_BYTES_MIN };
         loop {
-            let taken = self.queue.take(bytes_min)?;
+            let Some(taken) = self.queue.take(bytes_min, bytes_max)? else { return Ok(None) };
             if let Some(sealed) = self.seal(taken) {
-                return Some(sealed);
+                return Ok(Some(sealed));
             }
         }
     }
@@ -167,18 +190,18 @@ impl Group {
         Some(u64::try_from(oldest.as_millis()).unwrap_or(u64::MAX))
     }
 
-    /// Applies the entry of the log at `index`, which was written at `time_ms`, for about `slice`
-    /// of time. Begin at `offset` 0. One thread at a time, all entries in the order of the log.
+    /// Applies the entry of the log at `index`, which was written at `time_ms`, for a slice.
+    /// Begin at `offset` 0. One thread at a time, all entries in the order of the log.
     pub fn apply(
         &self,
         bytes: &[u8],
         offset: usize,
         index: u64,
         time_ms: u64,
-        slice: Duration,
+        slice: impl Into<Slice>,
     ) -> Applied {
         let mut state = self.state.lock();
-        match state.apply(self.surroundings(), bytes, offset, index, time_ms, slice) {
+        match state.apply(self.surroundings(), bytes, offset, index, time_ms, slice.into()) {
             Applied::Done { .. } => Applied::Done { snapshot_due: self.is_snapshot_due() },
             other => other,
         }
@@ -234,10 +257,52 @@ impl Group {
     /// Opens or closes the gate. Unless it is open, what waits in the queue is dropped.
     pub fn set_gate(&self, gate: Gate, reason: &str) {
         *self.reason.lock() = Arc::from(reason);
-        self.gate.store(gate as u8, SeqCst);
+        self.gate.set(gate, None);
+        self.gate_is_set(gate);
+    }
+
+    /// The same, unless another load than this one has begun: then it does nothing.
+    pub fn set_gate_of(&self, load: u64, gate: Gate, reason: &str) {
+        if self.gate.set(gate, Some(load)) {
+            *self.reason.lock() = Arc::from(reason);
+            self.gate_is_set(gate);
+        }
+    }
+
+    fn gate_is_set(&self, gate: Gate) {
         if gate != Gate::Open {
             drop_all(self.queue.drain());
         }
+        if gate != Gate::Closed && self.awaits_open.swap(false, SeqCst) {
+            self.report_replaced();
+        }
+    }
+
+    /// Until the gate opens, or until the log is where it was, observers learn nothing.
+    pub(crate) fn begin_quiet(&self, state: &mut State, index: u64) {
+        state.begin_quiet(self.surroundings(), index);
+        self.awaits_open.store(state.reports.awaits_open(), SeqCst);
+    }
+
+    /// Observers learn of changes again, and that any record may have changed before.
+    fn report_replaced(&self) {
+        let mut state = self.state.lock();
+        if state.reports.awaits_open() {
+            state.end_quiet(self.surroundings());
+            self.durable_tables().for_each(|table| table.report_replaced());
+        }
+    }
+
+    /// Closes the gate for the next load of the records, which may begin when this returns.
+    pub(crate) fn begin_load(&self, reason: &str) {
+        *self.reason.lock() = Arc::from(reason);
+        self.gate.begin_load();
+        self.gate_is_set(Gate::Closed);
+    }
+
+    /// The number of loads so far: how often the records were replaced in place.
+    pub fn loads(&self) -> u64 {
+        self.gate.loads()
     }
 
     /// Why the gate is not open.
@@ -315,11 +380,12 @@ impl Collect for Group {
 impl Submit for Group {
     #[inline]
     fn gate(&self) -> Gate {
-        match self.gate.load(SeqCst) {
-            gate if gate == Gate::Open as u8 => Gate::Open,
-            gate if gate == Gate::ReadOnly as u8 => Gate::ReadOnly,
-            _ => Gate::Closed,
-        }
+        self.gate.gate()
+    }
+
+    #[inline]
+    fn readable(&self) -> Option<u64> {
+        self.gate.readable()
     }
 
     fn has_room(&self) -> bool {

@@ -12,23 +12,27 @@ mod batch;
 mod collect;
 mod figures;
 mod flights;
+mod gate;
 mod group;
 mod load;
 mod origins;
 mod queue;
 pub mod record;
 mod recovery;
+mod reports;
 mod snapshot;
 mod submission;
 mod tables;
 mod trigger;
 mod wire;
 
-pub use apply::Applied;
+pub use apply::{Applied, Slice};
 pub use batch::{BATCH_BYTES_MAX, BATCH_RECORDS_MAX, Newer, VALUE_BYTES_CEILING};
 pub use figures::{Figures, Progress};
+pub use gate::SharedGate;
 pub use group::{Group, GroupOptions, QUEUE_BYTES_MAX, Sealed, Wake};
 pub use origins::ORIGINS_MAX;
+pub use queue::TooLong;
 pub use snapshot::{
     Damage, SnapshotError, SnapshotFile, SnapshotInfo, SnapshotRecord, SnapshotSource,
     SnapshotTable,

@@ -3,8 +3,12 @@
 //! Event loops push, the batcher takes. A loop hands over all submissions of one round under one
 //! lock. The batcher is woken only if it found the queue empty before: while it has batches in
 //! flight it comes by itself.
+//!
+//! A withdrawn submission stays in its place without being valid, so that a withdrawal does not
+//! search the queue, which thousands of clients may do at once after a time-out. It is freed when
+//! it is at the front, or together with others when half of the queue has been withdrawn.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Instant;
 
@@ -26,6 +30,8 @@ pub(crate) struct Queue {
 
 struct Waiting {
     submissions: VecDeque<(Submission, Instant)>,
+    /// The tickets of those that were not withdrawn.
+    valid: HashSet<Ticket>,
     /// Whether the batcher found nothing, and will not come again unless it is woken.
     batcher_is_idle: bool,
 }
@@ -40,9 +46,17 @@ pub(crate) struct Taken {
     pub(crate) bytes: usize,
 }
 
+/// The first submission is longer than the caller wants to handle now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TooLong {
+    /// Bytes of its records.
+    pub bytes: usize,
+}
+
 impl Queue {
     pub(crate) fn new(bytes_max: usize) -> Queue {
-        let waiting = Waiting { submissions: VecDeque::new(), batcher_is_idle: true };
+        let waiting =
+            Waiting { submissions: VecDeque::new(), valid: HashSet::new(), batcher_is_idle: true };
         Queue { waiting: Mutex::new(waiting), bytes: AtomicUsize::new(0), bytes_max }
     }
 
@@ -69,57 +83,94 @@ impl Queue {
             return false;
         }
         let bytes: usize = submissions.iter().map(bytes_of).sum();
-        waiting.submissions.extend(submissions.drain(..).map(|submission| (submission, now)));
+        let waiting = &mut *waiting;
+        for submission in submissions.drain(..) {
+            let is_new = waiting.valid.insert(submission.ticket);
+            debug_assert!(is_new, "two submissions with one ticket: {:?}", submission.ticket);
+            waiting.submissions.push_back((submission, now));
+        }
         self.bytes.fetch_add(bytes, Relaxed);
         std::mem::take(&mut waiting.batcher_is_idle)
     }
 
-    /// Takes what fits one batch: at least one submission, however long it is. `None` if none
-    /// waits; the next push then wakes the batcher. Also `None` if something waits, but less than
-    /// `bytes_min`; the batcher then comes again by itself.
-    pub(crate) fn take(&self, bytes_min: usize) -> Option<Taken> {
-        let mut waiting = self.waiting.lock();
+    /// Takes what fits one batch: at least one submission, unless the first one has more than
+    /// `bytes_max` bytes. `None` if none waits; the next push then wakes the batcher. Also `None`
+    /// if something waits, but less than `bytes_min`; the batcher then comes again by itself.
+    pub(crate) fn take(
+        &self,
+        bytes_min: usize,
+        bytes_max: usize,
+    ) -> Result<Option<Taken>, TooLong> {
+        // Freed without the lock.
+        let mut withdrawn = Vec::new();
+        let waiting = &mut *self.waiting.lock();
         if !waiting.submissions.is_empty() && self.bytes() < bytes_min {
-            return None;
+            return Ok(None);
         }
         let mut taken = Taken::default();
-        let mut records = 0;
-        while let Some((next, queued)) = waiting.submissions.front() {
+        let (mut records, mut released) = (0, 0);
+        let result = loop {
+            let Some((next, queued)) = waiting.submissions.front() else { break Ok(()) };
             let (bytes, count) = (taken.bytes + next.records.len(), records + next.count);
             let is_first = taken.submissions.is_empty();
-            if !is_first && (bytes > BATCH_BYTES_MAX || count > BATCH_RECORDS_MAX) {
-                break;
+            let is_valid = waiting.valid.contains(&next.ticket);
+            if is_valid && is_first && bytes > bytes_max {
+                break Err(TooLong { bytes });
             }
-            if is_first {
+            if is_valid && !is_first && (bytes > BATCH_BYTES_MAX || count > BATCH_RECORDS_MAX) {
+                break Ok(());
+            }
+            if is_valid && is_first {
                 taken.queued = Some(*queued);
             }
-            (taken.bytes, records) = (bytes, count);
-            taken.submissions.extend(waiting.submissions.pop_front().map(|(taken, _)| taken));
-        }
+            let Some((next, _)) = waiting.submissions.pop_front() else { break Ok(()) };
+            released += bytes_of(&next);
+            if is_valid {
+                waiting.valid.remove(&next.ticket);
+                (taken.bytes, records) = (bytes, count);
+                taken.submissions.push(next);
+            } else {
+                withdrawn.push(next);
+            }
+        };
+        self.release(released);
+        result?;
         if taken.submissions.is_empty() {
             waiting.batcher_is_idle = true;
-            return None;
+            return Ok(None);
         }
-        self.release(taken.submissions.iter().map(bytes_of).sum());
-        Some(taken)
+        Ok(Some(taken))
     }
 
     /// Removes a submission.
     pub(crate) fn withdraw(&self, ticket: Ticket) -> bool {
-        let mut waiting = self.waiting.lock();
-        let is_it = |(submission, _): &(Submission, Instant)| submission.ticket == ticket;
-        let Some(place) = waiting.submissions.iter().position(is_it) else { return false };
-        let removed = waiting.submissions.remove(place);
-        self.release(removed.iter().map(|(submission, _)| bytes_of(submission)).sum());
+        // Freed without the lock.
+        let freed: Vec<_>;
+        let waiting = &mut *self.waiting.lock();
+        if !waiting.valid.remove(&ticket) {
+            return false;
+        }
+        if waiting.submissions.len() > 2 * waiting.valid.len() {
+            // At least as many are freed as are left.
+            let Waiting { submissions, valid, .. } = waiting;
+            let is_valid =
+                |(submission, _): &(Submission, Instant)| valid.contains(&submission.ticket);
+            let (left, withdrawn): (Vec<_>, Vec<_>) =
+                std::mem::take(submissions).into_iter().partition(is_valid);
+            (*submissions, freed) = (left.into(), withdrawn);
+            self.release(freed.iter().map(|(submission, _)| bytes_of(submission)).sum());
+        }
         true
     }
 
     /// Removes everything.
     pub(crate) fn drain(&self) -> Vec<Submission> {
-        let mut waiting = self.waiting.lock();
-        let all: Vec<_> = waiting.submissions.drain(..).map(|(submission, _)| submission).collect();
-        self.release(all.iter().map(bytes_of).sum());
-        all
+        let waiting = &mut *self.waiting.lock();
+        let all = std::mem::take(&mut waiting.submissions);
+        self.release(all.iter().map(|(submission, _)| bytes_of(submission)).sum());
+        let valid = std::mem::take(&mut waiting.valid);
+        let all = all.into_iter().map(|(submission, _)| submission);
+        all.filter(|submission| valid.contains(&submission.ticket)).collect()
     }
 
     fn release(&self, bytes: usize) {

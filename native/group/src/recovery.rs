@@ -15,7 +15,6 @@ use crate::snapshot::{
     Content, Damage, SnapshotError, SnapshotFile, SnapshotInfo, SnapshotSource, SnapshotTable,
     SourceTable,
 };
-use crate::submission::Gate;
 use crate::tables::NamedTable;
 use crate::wire::put_bytes;
 
@@ -82,8 +81,9 @@ impl Group {
     /// Closes the gate and removes everything that the log has made: the log will be applied from
     /// its beginning. Clients go on waiting for the batches in flight.
     pub fn reset(&self) {
-        self.set_gate(Gate::Closed, RECOVERING);
+        self.begin_load(RECOVERING);
         let mut state = self.state.lock();
+        self.begin_quiet(&mut state, 0);
         state.begin_anew(&self.flights);
         let databases = &self.options.databases;
         homes(databases, &state).for_each(|it| empty(it.table));
@@ -98,13 +98,14 @@ impl Group {
     /// [`Group::figures`] report the progress. After an error, the tables are of no use; the error
     /// says whether the file is to blame.
     pub fn restore(&self, path: &Path, threads: usize) -> Result<SnapshotInfo, SnapshotError> {
-        self.set_gate(Gate::Closed, RECOVERING);
+        self.begin_load("a snapshot is being loaded");
         let file = SnapshotFile::open(path)?;
         let content = file.content();
         if content.seed != self.options.seed {
             return Err(SnapshotError::new(path, 0, Damage::OtherGroup));
         }
         let mut state = self.state.lock();
+        self.begin_quiet(&mut state, content.index);
         state.begin_anew(&self.flights);
         let databases = &self.options.databases;
         homes(databases, &state).for_each(|it| empty(it.table));

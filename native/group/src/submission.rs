@@ -10,7 +10,8 @@ use todana_command::Tape;
 pub struct Ticket {
     /// The place: for a server, the event loop and the slot of the connection.
     pub place: (u32, u32),
-    /// A number that this party has not used before.
+    /// A number that this party has not used before. No two submissions in a queue have the same
+    /// ticket: the second one would count as withdrawn when the first one is taken.
     pub number: u64,
 }
 
@@ -71,6 +72,9 @@ pub enum Gate {
 pub trait Submit: Send + Sync + fmt::Debug {
     /// Whether records may be read and written now.
     fn gate(&self) -> Gate;
+    /// The number of the load whose records may be read; `None` while the gate is closed. To be
+    /// asked again after a read: if the answer differs, the reader drops its result.
+    fn readable(&self) -> Option<u64>;
     /// Whether the queue has room. If not, a client keeps its request and tries again later.
     fn has_room(&self) -> bool;
     /// Queues submissions, and empties the vector.
@@ -80,9 +84,7 @@ pub trait Submit: Send + Sync + fmt::Debug {
     /// The longest value that a command may write or build, in bytes.
     fn value_bytes_max(&self) -> usize;
     /// Why the gate is not open: a sentence without a line end.
-    fn trouble(&self) -> String {
-        String::new()
-    }
+    fn trouble(&self) -> String;
     /// Submits the removal of records that have expired by `now_ms`.
     fn collect(&self, now_ms: u64);
 }

@@ -103,11 +103,14 @@ pub(crate) struct Tables {
     /// The tables before the log was begun anew, as far as somebody still holds them. One that
     /// comes back is the same instance.
     former: Vec<Weak<NamedTable>>,
+    /// Whether the changes of tables that are added are not reported.
+    muted: bool,
 }
 
 impl Default for Tables {
     fn default() -> Tables {
-        Tables { list: Arc::default(), next_id: FIRST_TABLE_HOME, former: Vec::new() }
+        let (list, former) = (Arc::default(), Vec::new());
+        Tables { list, next_id: FIRST_TABLE_HOME, former, muted: false }
     }
 }
 
@@ -126,9 +129,15 @@ impl Tables {
         let former = self.former.iter().filter_map(Weak::upgrade).find(|it| it.is_like(&new));
         let table = former.unwrap_or_else(|| Arc::new(new));
         table.set_dropped(false);
+        table.table().mute(self.muted);
         self.next_id = self.next_id.max(table.id + 1);
         Arc::make_mut(&mut self.list).push(table.clone());
         table
+    }
+
+    /// Whether the changes of tables that are added are not reported.
+    pub(crate) fn set_muted(&mut self, muted: bool) {
+        self.muted = muted;
     }
 
     /// The id of the next table.

@@ -108,6 +108,7 @@ rustler::atoms! {
     locked,
     todana_ready,
     empty,
+    long,
     newer,
     out_of_step,
     damaged,

@@ -107,22 +107,23 @@ fn ended<'a>(env: Env<'a>, ended: (Ended, Raw), result: Term<'a>) -> Term<'a> {
 #[rustler::nif]
 fn get_many<'a>(env: Env<'a>, table: Term<'a>, keys: Term<'a>, found: Term<'a>) -> Term<'a> {
     let raw_env = env.as_c_arg();
-    // SAFETY: both belong to the present call, which runs on a normal scheduler.
-    let store = match unsafe { tables::get(raw_env, table.as_c_arg()) } {
-        Ok(store) => store,
-        Err(misuse) => return misuse.term(env),
-    };
     let mut list = found.as_c_arg();
-    let done = slice(env, keys.as_c_arg(), |key| {
-        let mut cost = point::LookUpCost::default();
-        // SAFETY: the key is part of this call's argument.
-        if let Some(value) = unsafe { point::look_up(store, raw_env, key, 0, &mut cost)? } {
-            list = erts::cons(raw_env, erts::tuple(raw_env, &[key, value]), list);
-        }
-        Ok(Element::of(cost.bytes + walked_bytes(cost.walked)))
-    });
-    // SAFETY: the list was made in this environment.
-    ended(env, done, unsafe { Term::new(env, list) })
+    let read = |store: &Store| {
+        Ok(slice(env, keys.as_c_arg(), |key| {
+            let mut cost = point::LookUpCost::default();
+            // SAFETY: the key is part of this call's argument.
+            if let Some(value) = unsafe { point::look_up(store, raw_env, key, 0, &mut cost)? } {
+                list = erts::cons(raw_env, erts::tuple(raw_env, &[key, value]), list);
+            }
+            Ok(Element::of(cost.bytes + walked_bytes(cost.walked)))
+        }))
+    };
+    // SAFETY: both belong to the present call, which runs on a normal scheduler.
+    match unsafe { tables::read(raw_env, table.as_c_arg(), read) } {
+        // SAFETY: the list was made in this environment.
+        Ok(done) => ended(env, done, unsafe { Term::new(env, list) }),
+        Err(misuse) => misuse.term(env),
+    }
 }
 
 /// `put_many(Table, Pairs, Expires, Written)`: writes each pair separately.

@@ -87,7 +87,7 @@ unsafe extern "C" fn get(env: RawEnv, argc: c_int, argv: *const Raw) -> Raw {
         // SAFETY: the BEAM's arguments, used during this call, on a normal scheduler.
         let result = unsafe {
             let arguments = arguments(argc, argv);
-            tables::get(env, arguments[0]).and_then(|store| {
+            tables::read(env, arguments[0], |store| {
                 let form = form(env, arguments, 2);
                 look_up(store, env, arguments[1], form, &mut LookUpCost::default())
             })

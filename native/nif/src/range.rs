@@ -40,11 +40,10 @@ fn range<'a>(
     count: usize,
     keys_only: bool,
 ) -> Term<'a> {
+    let read = |store: &Store| page(env, store, [keys, after], reverse, count, keys_only);
     // SAFETY: both belong to the present call, which runs on a normal scheduler.
-    let store = unsafe { tables::get(env.as_c_arg(), table.as_c_arg()) };
-    store
-        .and_then(|store| page(env, store, [keys, after], reverse, count, keys_only))
-        .unwrap_or_else(|misuse| misuse.term(env))
+    let page = unsafe { tables::read(env.as_c_arg(), table.as_c_arg(), read) };
+    page.unwrap_or_else(|misuse| misuse.term(env))
 }
 
 fn page<'a>(

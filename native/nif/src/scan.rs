@@ -32,22 +32,22 @@ pub(crate) fn has_large_shards(store: &Store) -> bool {
 /// [`reply::pair`](crate::reply::pair).
 #[rustler::nif]
 fn scan<'a>(env: Env<'a>, table: Term<'a>, cursor: u64, count: usize) -> Term<'a> {
+    let read = |store: &Store| match has_large_shards(store) {
+        true => Err(Misuse::Dirty),
+        false => Ok(page(env, store, cursor, count)),
+    };
     // SAFETY: both belong to the present call, which runs on a normal scheduler.
-    match unsafe { tables::get(env.as_c_arg(), table.as_c_arg()) } {
-        Ok(store) if has_large_shards(store) => Misuse::Dirty.term(env),
-        Ok(store) => page(env, store, cursor, count),
-        Err(misuse) => misuse.term(env),
-    }
+    let page = unsafe { tables::read(env.as_c_arg(), table.as_c_arg(), read) };
+    page.unwrap_or_else(|misuse| misuse.term(env))
 }
 
 /// Like `scan`, with a handle.
 #[rustler::nif(schedule = "DirtyCpu")]
 fn scan_dirty<'a>(env: Env<'a>, handle: Term<'a>, cursor: u64, count: usize) -> Term<'a> {
+    let read = |store: &Store| Ok(page(env, store, cursor, count));
     // SAFETY: both belong to the present call.
-    match unsafe { tables::by_handle(env.as_c_arg(), handle.as_c_arg()) } {
-        Ok(store) => page(env, store, cursor, count),
-        Err(misuse) => misuse.term(env),
-    }
+    let page = unsafe { tables::read_by_handle(env.as_c_arg(), handle.as_c_arg(), read) };
+    page.unwrap_or_else(|misuse| misuse.term(env))
 }
 
 fn page<'a>(env: Env<'a>, store: &Store, cursor: u64, count: usize) -> Term<'a> {
@@ -83,11 +83,14 @@ pub(crate) struct Reading {
 /// `snapshot(Table) -> {ok, Snapshot} | {error, busy}`
 #[rustler::nif]
 fn snapshot<'a>(env: Env<'a>, table: Term<'a>) -> Term<'a> {
+    let read = |store: &Store| Ok(begin(env, store));
     // SAFETY: both belong to the present call, which runs on a normal scheduler.
-    let store = match unsafe { tables::get(env.as_c_arg(), table.as_c_arg()) } {
-        Ok(store) => store,
-        Err(misuse) => return misuse.term(env),
-    };
+    let begun = unsafe { tables::read(env.as_c_arg(), table.as_c_arg(), read) };
+    begun.unwrap_or_else(|misuse| misuse.term(env))
+}
+
+/// Begins a snapshot. It stays what it is if the records of a durable table are replaced later.
+fn begin<'a>(env: Env<'a>, store: &Store) -> Term<'a> {
     let now_ms = now_ms();
     let table = store.table();
     // A due clear must be applied before the snapshot. If only the log may do that, and has not

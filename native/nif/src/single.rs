@@ -20,6 +20,16 @@ fn store_of<'a>(env: Env<'a>, table: Term<'a>) -> Result<&'a Store, Misuse> {
     unsafe { tables::get(env.as_c_arg(), table.as_c_arg()) }
 }
 
+/// Reads the records of the table that the term identifies, on a normal scheduler.
+fn read<'a, R>(
+    env: Env<'a>,
+    table: Term<'a>,
+    read: impl FnOnce(&'a Store) -> Result<R, Misuse>,
+) -> Result<R, Misuse> {
+    // SAFETY: both belong to the present call, which runs on a normal scheduler.
+    unsafe { tables::read(env.as_c_arg(), table.as_c_arg(), read) }
+}
+
 fn wrap<'a>(env: Env<'a>, term: Raw) -> Term<'a> {
     // SAFETY: the term was made in this environment.
     unsafe { Term::new(env, term) }
@@ -43,13 +53,14 @@ fn on_key<'a>(
     form: u32,
     command: impl FnOnce(&[u8], &mut dyn FnMut(&Command<'_>) -> Answer) -> Result<Answer, Misuse>,
 ) -> Result<Answer, Misuse> {
-    let store = store_of(env, table)?;
-    let mut buffer = EncodeBuffer::new();
-    let key = key_of(store, key, form, &mut buffer)?;
-    command(key, &mut |command| {
-        let mut answers = Answers::default();
-        store.execute(command, &mut answers);
-        answers.only()
+    read(env, table, |store| {
+        let mut buffer = EncodeBuffer::new();
+        let key = key_of(store, key, form, &mut buffer)?;
+        command(key, &mut |command| {
+            let mut answers = Answers::default();
+            store.execute(command, &mut answers);
+            answers.only()
+        })
     })
 }
 
@@ -237,8 +248,8 @@ fn look(env: Env<'_>, store: &Store, key: &[u8]) -> (Option<Looked>, KeyState) {
 #[rustler::nif]
 fn get_entry<'a>(env: Env<'a>, table: Term<'a>, key: Term<'a>, form: u32) -> Term<'a> {
     let mut buffer = EncodeBuffer::new();
-    let looked = store_of(env, table)
-        .and_then(|store| Ok(look(env, store, key_of(store, key, form, &mut buffer)?)));
+    let looked =
+        read(env, table, |store| Ok(look(env, store, key_of(store, key, form, &mut buffer)?)));
     match looked {
         Ok((Some(looked), state)) => {
             let Looked { value, version, flags, expires_at_ms } = looked;
@@ -435,8 +446,8 @@ fn counted<'a>(env: Env<'a>, answer: Result<Answer, Misuse>) -> Term<'a> {
 /// `count(Table) -> integer()`
 #[rustler::nif]
 fn count<'a>(env: Env<'a>, table: Term<'a>) -> Term<'a> {
-    match store_of(env, table) {
-        Ok(store) => todana_table::Keyspace::len(store.table()).encode(env),
+    match read(env, table, |store| Ok(todana_table::Keyspace::len(store.table()))) {
+        Ok(count) => count.encode(env),
         Err(misuse) => misuse.term(env),
     }
 }
@@ -444,8 +455,8 @@ fn count<'a>(env: Env<'a>, table: Term<'a>) -> Term<'a> {
 /// `bytes(Table) -> integer()`
 #[rustler::nif]
 fn bytes<'a>(env: Env<'a>, table: Term<'a>) -> Term<'a> {
-    match store_of(env, table) {
-        Ok(store) => store.table().bytes().encode(env),
+    match read(env, table, |store| Ok(store.table().bytes())) {
+        Ok(bytes) => bytes.encode(env),
         Err(misuse) => misuse.term(env),
     }
 }

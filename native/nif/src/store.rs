@@ -12,14 +12,8 @@ use todana_command::{
     Command, Context, Databases, Expires, KeyState, Place, Reply, Transaction, Uncommitted,
     VALUE_BYTES_MAX,
 };
-use todana_group::{NamedTable, Submit};
+use todana_group::NamedTable;
 use todana_table::{Entry, Limits, Observer, Options, Table, TooManyObservers};
-
-#[cold]
-#[inline(never)]
-fn durable_value_bytes_max() -> usize {
-    durable::group().map_or(VALUE_BYTES_MAX, |group| group.value_bytes_max())
-}
 
 /// Resources for handles of tables.
 pub(crate) static HANDLE: ResourceType<Arc<Store>> = ResourceType::new(c"todana_table");
@@ -149,7 +143,7 @@ impl Store {
     /// The longest value, in bytes.
     #[inline]
     pub(crate) fn value_bytes_max(&self) -> usize {
-        if self.durable { durable_value_bytes_max() } else { VALUE_BYTES_MAX }
+        if self.durable { durable::value_bytes_max() } else { VALUE_BYTES_MAX }
     }
 
     /// What names it in records of the log.

@@ -273,16 +273,37 @@ fn durable_state() -> Atom {
 /// Fails if the records of the table cannot be read yet.
 #[inline]
 pub(crate) fn readable(store: &Store) -> Result<(), Misuse> {
-    if store.is_durable() { readable_now() } else { Ok(()) }
+    if store.is_durable() { readable_now().map(drop) } else { Ok(()) }
+}
+
+/// Reads records. Fails if they cannot be read yet, or were replaced meanwhile: what was read may
+/// then be of a table that is being loaded. Not for writes, which the log may execute in any case.
+#[inline(always)]
+pub(crate) fn reading<'a, R>(
+    store: &'a Store,
+    read: impl FnOnce(&'a Store) -> Result<R, Misuse>,
+) -> Result<R, Misuse> {
+    if store.is_durable() { reading_durable(store, read) } else { read(store) }
 }
 
 #[cold]
 #[inline(never)]
-fn readable_now() -> Result<(), Misuse> {
-    match durable::gate() {
-        Some(Gate::Open | Gate::ReadOnly) => Ok(()),
-        Some(Gate::Closed) | None => Err(Misuse::Argument(0, atoms::recovering())),
-    }
+fn reading_durable<'a, R>(
+    store: &'a Store,
+    read: impl FnOnce(&'a Store) -> Result<R, Misuse>,
+) -> Result<R, Misuse> {
+    let load = readable_now()?;
+    let result = read(store);
+    if durable::readable() == Some(load) { result } else { Err(recovering()) }
+}
+
+fn readable_now() -> Result<u64, Misuse> {
+    durable::readable().ok_or_else(recovering)
+}
+
+#[cold]
+fn recovering() -> Misuse {
+    Misuse::Argument(0, atoms::recovering())
 }
 
 /// The term for the replies on a tape.

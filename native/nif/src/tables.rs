@@ -106,8 +106,38 @@ fn find(word: usize) -> Option<&'static Bucket> {
     None
 }
 
-/// The table that a name or a handle denotes, on a normal scheduler. Fails if it is durable and its
-/// records cannot be read yet.
+/// Reads the records of the table that a name or a handle denotes, on a normal scheduler. Fails if
+/// it is durable and its records cannot be read yet, or were replaced meanwhile.
+///
+/// # Safety
+/// As for [`get`].
+#[inline(always)]
+pub(crate) unsafe fn read<'a, R>(
+    env: RawEnv,
+    term: Raw,
+    read: impl FnOnce(&'a Store) -> Result<R, Misuse>,
+) -> Result<R, Misuse> {
+    // SAFETY: see the function.
+    let store = unsafe { open_one(env, term)? };
+    submit::reading(store, read)
+}
+
+/// Like [`read`], with a handle, on any scheduler.
+///
+/// # Safety
+/// As for [`by_handle`].
+pub(crate) unsafe fn read_by_handle<'a, R>(
+    env: RawEnv,
+    term: Raw,
+    read: impl FnOnce(&'a Store) -> Result<R, Misuse>,
+) -> Result<R, Misuse> {
+    // SAFETY: see the function.
+    let store = unsafe { open_by_handle(env, term)? };
+    submit::reading(store, read)
+}
+
+/// The table that a name or a handle denotes, on a normal scheduler, for writes and for what does
+/// not concern the records. Fails if it is durable and its records cannot be read yet.
 ///
 /// # Safety
 /// `env` and `term` belong to the present call, it runs on a normal scheduler, and `'a` does not

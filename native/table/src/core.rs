@@ -59,6 +59,8 @@ pub(crate) struct Core {
     pub(crate) snapshot: AtomicU32,
     /// Whether there are [`observers`](crate::observers).
     pub(crate) observed: AtomicBool,
+    /// Whether changes are not reported.
+    pub(crate) muted: AtomicBool,
     /// Whether the records change only by a log; see [`crate::durable`].
     pub(crate) durable: bool,
 
@@ -145,6 +147,7 @@ impl Core {
             clear_at_ms: AtomicU64::new(NEVER_MS),
             snapshot: AtomicU32::new(0),
             observed: AtomicBool::new(false),
+            muted: AtomicBool::new(false),
             durable,
             limits: LiveLimits::new(options.limits),
             budget: options.budget,

@@ -42,7 +42,8 @@ pub enum EventKind {
     Evict,
     /// All records were removed.
     Clear,
-    /// The database has become another table (`SWAPDB`).
+    /// The database has become another table (`SWAPDB`), or changes were not reported for a time
+    /// ([`Table::mute`]).
     Swap,
 }
 
@@ -110,12 +111,30 @@ impl Core {
     #[cold]
     #[inline(never)]
     pub(crate) fn report(&self, kind: EventKind, key: &[u8], version: u64) {
+        if self.muted.load(Relaxed) {
+            return;
+        }
         let event = Event { kind, key, version };
         self.observers.read().iter().for_each(|observer| observer.observe(&event));
     }
 }
 
 impl Table {
+    /// Reports no changes from now on, or reports them again. For a durable table whose log is
+    /// applied once more: observers have seen the changes. If they have not, the caller reports
+    /// that afterwards ([`Table::report_replaced`]).
+    pub fn mute(&self, muted: bool) {
+        self.shared_core().muted.store(muted, Relaxed);
+    }
+
+    /// Reports that any record may have changed ([`EventKind::Swap`]).
+    pub fn report_replaced(&self) {
+        let core = self.shared_core();
+        if core.is_observed() {
+            core.report(EventKind::Swap, &[], core.version());
+        }
+    }
+
     /// Adds an observer, which sees every later change.
     pub fn observe(&self, observer: Arc<dyn Observer>) -> Result<(), TooManyObservers> {
         let core = self.shared_core();
@@ -157,7 +176,9 @@ impl Table {
         let core = self.shared_core();
         let mut observers = core.observers.write();
         let event = Event { kind: EventKind::Swap, key: &[], version: core.version() };
-        adopted.iter().for_each(|observer| observer.observe(&event));
+        if !core.muted.load(Relaxed) {
+            adopted.iter().for_each(|observer| observer.observe(&event));
+        }
         observers.extend(adopted);
         core.observed.store(!observers.is_empty(), Relaxed);
     }

@@ -208,6 +208,7 @@ fn errors() -> impl Strategy<Value = Error> {
         Error::NotOrdered,
         Error::ReplyTooLarge,
         Error::TooManyKeys,
+        Error::DifferentDurability,
     ])
 }
 

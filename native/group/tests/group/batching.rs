@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
+use todana_command::Command;
 use todana_group::{
-    Applied, BATCH_BYTES_MAX, BATCH_RECORDS_MAX, Deliver, Gate, Outcome, Submit, Ticket,
+    Applied, BATCH_BYTES_MAX, BATCH_RECORDS_MAX, Deliver, Gate, GroupOptions, Outcome, Slice,
+    Submit, Ticket, record,
 };
 
-use crate::harness::{Call, SLICE};
-use crate::harness::{Harness, Seen, done, set};
+use crate::harness::{Call, Harness, NOW_MS, SLICE, Seen, append, done, options, set};
 
 #[test]
 fn the_batcher_is_woken_once_until_it_finds_nothing() {
@@ -126,6 +127,66 @@ fn a_withdrawn_submission_is_in_no_batch() {
 }
 
 #[test]
+fn withdrawn_submissions_are_freed_when_they_are_half_of_the_queue() {
+    let mut harness = Harness::new();
+    let ticket = |number| Ticket { place: (0, 0), number };
+    (0..100).for_each(|number| harness.submit(number, set(0, b"k", &[b'x'; 1_000]), 1));
+    let full = harness.group.figures().queue_bytes;
+    (1..=50).for_each(|number| assert!(harness.group.withdraw(ticket(number))));
+    assert_eq!(harness.group.figures().queue_bytes, full, "they still take memory");
+    (51..=99).for_each(|number| assert!(harness.group.withdraw(ticket(number))));
+    let left = harness.group.figures().queue_bytes;
+    assert!(left <= full / 50, "{left} of {full}");
+    let sealed = harness.seal();
+    assert_eq!(harness.group.take(0), None);
+    harness.apply(&sealed.bytes);
+    assert_eq!(harness.outcomes(), [(0, Seen::Applied(vec![done(&[Call::Stored(1)])]))]);
+    assert_eq!(harness.group.figures().queue_bytes, 0);
+}
+
+#[test]
+fn as_many_withdrawals_as_there_are_submissions_do_not_search_the_queue() {
+    // Two of 100,000 positions each would be 10^10 steps.
+    const SUBMISSIONS: u64 = 200_000;
+    let harness = Harness::of(GroupOptions { queue_bytes_max: usize::MAX, ..options(1) });
+    let mut submissions =
+        (0..SUBMISSIONS).map(|it| harness.submission(it, Vec::new(), 0)).collect();
+    harness.group.submit(&mut submissions);
+    let ticket = |number| Ticket { place: (0, 0), number };
+    let withdrawn = (0..SUBMISSIONS).rev().filter(|it| harness.group.withdraw(ticket(*it)));
+    assert_eq!(withdrawn.count() as u64, SUBMISSIONS);
+    assert_eq!((harness.group.take(0), harness.group.figures().queue_bytes), (None, 0));
+}
+
+#[test]
+fn a_closing_gate_tells_those_whose_submission_was_withdrawn_nothing() {
+    let harness = Harness::new();
+    (1..=4).for_each(|number| harness.submit(number, set(0, b"a", b"1"), 1));
+    assert!(harness.group.withdraw(Ticket { place: (0, 0), number: 2 }));
+    harness.group.set_gate(Gate::Closed, "the node stops");
+    let dropped = [1, 3, 4].map(|number| (number, Seen::Dropped));
+    assert_eq!(harness.outcomes(), dropped);
+    assert_eq!(harness.group.figures().queue_bytes, 0);
+}
+
+#[test]
+fn a_long_submission_waits_for_a_caller_that_has_time() {
+    let harness = Harness::new();
+    harness.submit(1, set(0, b"a", b"1"), 1);
+    harness.submit(2, set(0, b"b", &[b'x'; 300_000]), 1);
+    harness.submit(3, set(0, b"c", b"3"), 1);
+    let first = harness.group.take_within(0, 256 << 10).expect("it is short").expect("it waits");
+    assert!(first.bytes.len() < 100);
+    for _ in 0..2 {
+        let long = harness.group.take_within(0, 256 << 10).expect_err("it is long");
+        assert!(long.bytes > 300_000);
+    }
+    assert!(harness.seal().bytes.len() > 300_000);
+    assert!(harness.group.take_within(0, 256 << 10).is_ok_and(|sealed| sealed.is_some()));
+    assert_eq!(harness.group.take_within(0, 256 << 10), Ok(None));
+}
+
+#[test]
 fn a_closed_gate_drops_what_waits_and_what_comes() {
     let mut harness = Harness::new();
     harness.submit(1, set(0, b"a", b"1"), 1);
@@ -183,8 +244,7 @@ fn an_entry_can_be_applied_in_slices() {
         assert_eq!(group.apply(&sealed.bytes, offset, 2, 1, slice), Applied::OutOfStep);
         assert_eq!(group.apply(&sealed.bytes, offset + 1, 1, 1, slice), Applied::OutOfStep);
     }
-    // Each may copy a long value.
-    assert_eq!(slices, 59);
+    assert_eq!(slices, 3);
     assert_eq!(harness.value(b"k").map(|value| value.len()), Some(60));
     let expected = |n: i64| (1..=20).map(|i| done(&[Call::Integer(20 * n + i)])).collect();
     let expected: Vec<_> = (0..3).map(|n| (n as u64 + 1, Seen::Applied(expected(n)))).collect();
@@ -193,17 +253,89 @@ fn an_entry_can_be_applied_in_slices() {
 }
 
 #[test]
-fn short_records_are_applied_sixteen_at_a_time() {
+fn short_records_are_applied_sixteen_at_a_time_and_others_by_their_work() {
     let harness = Harness::new();
     let records: Vec<u8> = (0..50).flat_map(|_| set(0, b"k", b"x")).collect();
-    harness.submit(1, records, 50);
-    let sealed = harness.seal();
-    let (mut offset, mut slices) = (0, 0);
-    let slice = std::time::Duration::ZERO;
-    while let Applied::More(next) = harness.group.apply(&sealed.bytes, offset, 1, 1, slice) {
-        (offset, slices) = (next, slices + 1);
+    let value = [b'x'; 20_000];
+    let longer = [set(0, b"k", &value), append(b"k", b"x"), append(b"k", b"x")].concat();
+    for (records, count, expected) in [(records, 50, 3), (longer, 3, 2)] {
+        harness.submit(1, records, count);
+        let sealed = harness.seal();
+        let (mut offset, mut slices) = (0, 0);
+        let slice = std::time::Duration::ZERO;
+        while let Applied::More(next) = harness.group.apply(&sealed.bytes, offset, 1, 1, slice) {
+            (offset, slices) = (next, slices + 1);
+        }
+        assert_eq!(slices, expected);
     }
-    assert_eq!(slices, 3);
+}
+
+/// Applies an entry as a caller does that must not take long, and then as one that may. Returns how
+/// often the second one was needed.
+fn apply_briefly(harness: &Harness, bytes: &[u8], index: u64) -> usize {
+    let minute = std::time::Duration::from_secs(60);
+    let (mut offset, mut long, time_ms) = (0, 0, NOW_MS + index);
+    loop {
+        let slice = Slice { time: minute, may_take_long: false };
+        match harness.group.apply(bytes, offset, index, time_ms, slice) {
+            Applied::Long(at) => {
+                let zero = std::time::Duration::ZERO;
+                (long, offset) = (long + 1, at);
+                // One record, or the beginning of the entry.
+                match harness.group.apply(bytes, offset, index, time_ms, zero) {
+                    Applied::More(at) => offset = at,
+                    Applied::Done { .. } => return long,
+                    other => panic!("{other:?}"),
+                }
+            }
+            Applied::Done { .. } => return long,
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[test]
+fn a_record_that_may_take_long_waits_for_a_caller_that_has_time() {
+    let harness = Harness::new();
+    let one = |command: &Command<'_>| {
+        let mut records = Vec::new();
+        record::put_command(&mut records, 0, command);
+        records
+    };
+    let (long, keys) = (vec![b'x'; 1 << 19], vec![&b"k"[..]; 1_000]);
+    let setrange = Command::SetRange { key: b"n", offset: 1_000_000 << 1, bytes: b"x" };
+    let transaction = {
+        let mut records = Vec::new();
+        let commands = vec![(0, Command::Delete { keys: &keys[..100] }); 6];
+        record::put_batch(&mut records, 0, &[], &commands);
+        records
+    };
+    let clear = Command::Clear { at_ms: Some(NOW_MS + 12) };
+    let cases = [
+        ("a long value", set(0, b"v", &long), 1),
+        ("an append to it", append(b"v", b"x"), 1),
+        ("an append to another", append(b"w", b"x"), 0),
+        ("a short value", set(0, b"v", b"x"), 0),
+        ("an append to a short value", append(b"v", b"x"), 0),
+        ("zeroes", one(&setrange), 1),
+        ("some keys", one(&Command::Delete { keys: &keys[..100] }), 0),
+        ("many keys", one(&Command::Delete { keys: &keys }), 1),
+        ("a transaction", transaction, 1),
+        ("a clear", one(&Command::Clear { at_ms: None }), 1),
+        ("a scheduled clear", one(&clear), 1),
+        ("what the clear was scheduled for", set(0, b"a", b"1"), 1),
+        ("the next", set(0, b"a", b"2"), 0),
+    ];
+    for (index, (what, record, expected)) in (1..).zip(cases) {
+        // The records before and after it are executed in any case.
+        let records = [set(0, b"before", b"x"), record, set(0, b"after", b"x")].concat();
+        harness.submit(index, records, 3);
+        let sealed = harness.seal();
+        assert_eq!(apply_briefly(&harness, &sealed.bytes, index), expected, "{what}");
+        let outcomes = harness.outcomes();
+        let [(_, Seen::Applied(replies))] = &outcomes[..] else { panic!("{what}: {outcomes:?}") };
+        assert_eq!(replies.len(), 3, "{what}");
+    }
 }
 
 #[test]

@@ -5,4 +5,5 @@ mod batching;
 mod expiring;
 mod harness;
 mod origins;
+mod reporting;
 mod snapshots;

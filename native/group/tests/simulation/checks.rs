@@ -41,7 +41,7 @@ fn check_replicas(world: &World, digest: u64) -> HashMap<u64, Vec<Played>> {
         for sequence in 1.. {
             let Some(parts) = world.history.get(&(incarnation, sequence)) else { break };
             let mut submissions =
-                parts.iter().map(|part| submission(world, part, &outcomes)).collect();
+                (0..).zip(parts).map(|(at, part)| submission(world, at, part, &outcomes)).collect();
             group.submit(&mut submissions);
             let sealed = group.take(0).expect("it was submitted");
             assert_eq!((sealed.sequence, group.take(0)), (sequence, None));
@@ -57,7 +57,7 @@ fn check_replicas(world: &World, digest: u64) -> HashMap<u64, Vec<Played>> {
     replies
 }
 
-fn submission(world: &World, part: &Part, outcomes: &Arc<Outcomes>) -> Submission {
+fn submission(world: &World, at: u32, part: &Part, outcomes: &Arc<Outcomes>) -> Submission {
     let (number, records, count) = match part {
         Part::Request(number) => {
             let (request, _) = &world.requests[number];
@@ -65,7 +65,7 @@ fn submission(world: &World, part: &Part, outcomes: &Arc<Outcomes>) -> Submissio
         }
         Part::Own(records) => (0, records.clone(), 1),
     };
-    let ticket = Ticket { place: (0, 0), number };
+    let ticket = Ticket { place: (0, at), number };
     Submission { records, count, ticket, deliver: outcomes.clone() }
 }
 

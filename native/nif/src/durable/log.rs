@@ -1,6 +1,8 @@
 //! What the processes around the log call: to take batches, to apply them, to open the gate.
 
-use super::running::{RUNNING, Running, Settings, Slot, begin_load, publish, the_group, with};
+use super::running::{
+    RUNNING, Running, Settings, Slot, group_to_load, publish, shared_gate, the_group, with,
+};
 use crate::{atoms, database, erts};
 use parking_lot::Mutex;
 use rustler::types::atom::Atom;
@@ -8,13 +10,18 @@ use rustler::{Binary, Encoder, Env, LocalPid, NewBinary, NifResult, Term};
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use todana_group::{Applied, Gate, Group, GroupOptions, QUEUE_BYTES_MAX, Submit, Wake};
+use todana_group::{
+    Applied, Gate, Group, GroupOptions, QUEUE_BYTES_MAX, Slice, Submit, TooLong, Wake,
+};
 
 /// What a call on a normal scheduler may take.
 const SLICE: Duration = Duration::from_micros(500);
 
 /// What a call on a dirty scheduler may take before it returns, so that the process can be killed.
 const DIRTY_SLICE: Duration = Duration::from_millis(20);
+
+/// Bytes of a batch that may be copied on a normal scheduler: some ten microseconds.
+const TAKEN_BYTES_MAX: usize = 256 << 10;
 
 /// The default of `durable_value_bytes_max`.
 const VALUE_BYTES_MAX: usize = 16 << 20;
@@ -67,9 +74,12 @@ fn group_open(options: Term<'_>) -> NifResult<Atom> {
         queue_bytes_max: settings.queue_bytes_max,
         snapshot_log_bytes: settings.snapshot_log_bytes,
     };
-    let group = Group::new(options, Box::new(WakeBatcher));
+    let former = running.take();
+    let group = Group::with_gate(options, Box::new(WakeBatcher), shared_gate());
     publish(Some(Arc::clone(&group)));
-    *running = Some(Running { group, settings, load: 0, snapshot: Slot::None });
+    *running = Some(Running { group, settings, snapshot: Slot::None });
+    drop(running);
+    former.iter().for_each(|former| end(&former.group));
     Ok(atoms::ok())
 }
 
@@ -86,12 +96,14 @@ fn group_close() -> Atom {
     publish(None);
     let ended = running.take();
     drop(running);
-    if let Some(running) = ended {
-        running.group.set_gate(Gate::Closed, "the application was stopped");
-        // Nobody applies them here any more.
-        running.group.forget_all();
-    }
+    ended.iter().for_each(|ended| end(&ended.group));
     atoms::ok()
+}
+
+fn end(group: &Group) {
+    group.set_gate(Gate::Closed, "the application was stopped");
+    // Nobody applies them here any more.
+    group.forget_all();
 }
 
 /// `group_attach(Pid) -> ok`: this process receives `todana_ready` when something waits.
@@ -101,11 +113,26 @@ fn group_attach(batcher: LocalPid) -> Atom {
     atoms::ok()
 }
 
-/// `group_take(InFlight) -> {Sequence, Batch} | empty`: the next batch of a batcher that has this
-/// number of them in flight.
+/// `group_take(InFlight) -> {Sequence, Batch} | empty | long`: the next batch of a batcher that has
+/// this number of them in flight; `long` if it takes long to copy, so that `group_take_dirty` must
+/// be called.
 #[rustler::nif]
 fn group_take(env: Env<'_>, in_flight: usize) -> NifResult<Term<'_>> {
-    let Some(sealed) = the_group()?.take(in_flight) else { return Ok(atoms::empty().encode(env)) };
+    take(env, in_flight, TAKEN_BYTES_MAX)
+}
+
+/// Like `group_take`, for batches of any length.
+#[rustler::nif(schedule = "DirtyCpu")]
+fn group_take_dirty(env: Env<'_>, in_flight: usize) -> NifResult<Term<'_>> {
+    take(env, in_flight, usize::MAX)
+}
+
+fn take(env: Env<'_>, in_flight: usize, bytes_max: usize) -> NifResult<Term<'_>> {
+    let sealed = match the_group()?.take_within(in_flight, bytes_max) {
+        Ok(Some(sealed)) => sealed,
+        Ok(None) => return Ok(atoms::empty().encode(env)),
+        Err(TooLong { .. }) => return Ok(atoms::long().encode(env)),
+    };
     let mut batch = NewBinary::new(env, sealed.bytes.len());
     batch.as_mut_slice().copy_from_slice(&sealed.bytes);
     erts::bill(env.as_c_arg(), sealed.bytes.len());
@@ -125,8 +152,9 @@ fn group_in_flight() -> NifResult<Vec<u64>> {
     Ok(the_group()?.in_flight())
 }
 
-/// `group_apply(Batch, Offset, Index, TimeMs) -> {more, Offset} | {done, IsSnapshotDue} | {newer,
-/// Sentence} | out_of_step`: applies an entry of the log, for half a millisecond.
+/// `group_apply(Batch, Offset, Index, TimeMs) -> {more | long, Offset} | {done, IsSnapshotDue} |
+/// {newer, Sentence} | out_of_step`: applies an entry of the log, for half a millisecond. `long` if
+/// it must go on with `group_apply_dirty`.
 #[rustler::nif]
 fn group_apply<'a>(
     env: Env<'a>,
@@ -136,7 +164,8 @@ fn group_apply<'a>(
     time_ms: u64,
 ) -> NifResult<Term<'a>> {
     let started = Instant::now();
-    let applied = apply(env, &batch, offset, index, time_ms, SLICE);
+    let slice = Slice { time: SLICE, may_take_long: false };
+    let applied = apply(env, &batch, offset, index, time_ms, slice);
     erts::consume_timeslice(env.as_c_arg(), started.elapsed());
     applied
 }
@@ -150,7 +179,7 @@ fn group_apply_dirty<'a>(
     index: u64,
     time_ms: u64,
 ) -> NifResult<Term<'a>> {
-    apply(env, &batch, offset, index, time_ms, DIRTY_SLICE)
+    apply(env, &batch, offset, index, time_ms, DIRTY_SLICE.into())
 }
 
 fn apply<'a>(
@@ -159,10 +188,11 @@ fn apply<'a>(
     offset: usize,
     index: u64,
     time_ms: u64,
-    slice: Duration,
+    slice: Slice,
 ) -> NifResult<Term<'a>> {
     Ok(match the_group()?.apply(batch, offset, index, time_ms, slice) {
         Applied::More(offset) => (atoms::more(), offset).encode(env),
+        Applied::Long(offset) => (atoms::long(), offset).encode(env),
         Applied::Done { snapshot_due } => (atoms::done(), snapshot_due).encode(env),
         Applied::Newer(newer) => (atoms::newer(), newer.to_string()).encode(env),
         Applied::OutOfStep => atoms::out_of_step().encode(env),
@@ -172,13 +202,13 @@ fn apply<'a>(
 /// `group_load() -> Number`: which load of the databases this is.
 #[rustler::nif]
 fn group_load() -> NifResult<u64> {
-    with(|running| running.load)
+    Ok(the_group()?.loads())
 }
 
 /// `group_reset() -> ok`: empties the databases. The log is applied from its first entry next.
 #[rustler::nif(schedule = "DirtyCpu")]
 fn group_reset() -> NifResult<Atom> {
-    begin_load("the log is being read")?.reset();
+    group_to_load()?.reset();
     Ok(atoms::ok())
 }
 
@@ -192,11 +222,12 @@ fn group_gate(word: Atom, reason: &str, load: u64) -> NifResult<Atom> {
         word if word == atoms::read_only() => Gate::ReadOnly,
         _ => return Err(rustler::Error::BadArg),
     };
-    with(|running| {
-        if gate == Gate::Closed || running.load == load {
-            running.group.set_gate(gate, reason);
-        }
-    })?;
+    // Without a lock: what waits in the queue may be dropped, and its clients learn of it.
+    let group = the_group()?;
+    match gate {
+        Gate::Closed => group.set_gate(gate, reason),
+        Gate::Open | Gate::ReadOnly => group.set_gate_of(load, gate, reason),
+    }
     Ok(atoms::ok())
 }
 

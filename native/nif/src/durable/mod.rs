@@ -7,7 +7,9 @@
 //!
 //! Ra may restart the server at any time, and then loads the databases anew, in place. Each such
 //! load has a number. The process that opens the gate names the load that it knows to be complete,
-//! so that it cannot open the gate of a later one by mistake.
+//! so that it cannot open the gate of a later one by mistake. Readers of records compare the number
+//! before and after, so that none takes a record for absent because it is not loaded yet
+//! (`todana_group::SharedGate`).
 //!
 //! A load that has begun also drops the snapshot of what it replaces.
 
@@ -15,4 +17,4 @@ mod log;
 mod running;
 mod snapshot;
 
-pub(crate) use running::{gate, group};
+pub(crate) use running::{gate, group, readable, value_bytes_max};

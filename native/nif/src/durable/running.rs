@@ -3,16 +3,16 @@
 use parking_lot::{Mutex, RwLock};
 use rustler::NifResult;
 use std::fs::File;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
-use todana_group::{Gate, Group, SnapshotSource, Submit};
+use todana_command::VALUE_BYTES_MAX;
+use todana_group::{Gate, Group, SharedGate, SnapshotSource, Submit};
 
 /// The group, and what is known about it.
 pub(super) struct Running {
     pub(super) group: Arc<Group>,
     pub(super) settings: Settings,
-    /// Number of loads; see `mod.rs`.
-    pub(super) load: u64,
     pub(super) snapshot: Slot,
 }
 
@@ -26,8 +26,15 @@ pub(super) struct Settings {
 /// Locked only briefly, never while the log is applied or a file is written.
 pub(super) static RUNNING: Mutex<Option<Running>> = Mutex::new(None);
 
-/// The same group, for readers and writers of records, who must not wait for each other.
+/// The same group, for writers of records, who must not wait for each other.
 static GROUP: RwLock<Option<Arc<Group>>> = RwLock::new(None);
+
+/// The gate of each group of this node, one after the other; closed while there is none. Readers of
+/// records look at it alone.
+static GATE: LazyLock<Arc<SharedGate>> = LazyLock::new(Arc::default);
+
+/// The longest value that the group accepts.
+static LONGEST_VALUE_BYTES: AtomicUsize = AtomicUsize::new(VALUE_BYTES_MAX);
 
 /// The group of the durable databases, if this node has a data directory.
 pub(crate) fn group() -> Option<Arc<Group>> {
@@ -35,13 +42,31 @@ pub(crate) fn group() -> Option<Arc<Group>> {
 }
 
 /// Its gate.
-#[inline]
 pub(crate) fn gate() -> Option<Gate> {
     GROUP.read().as_ref().map(|group| group.gate())
 }
 
+/// The number of the load whose records may be read, see [`SharedGate::readable`].
+#[inline]
+pub(crate) fn readable() -> Option<u64> {
+    GATE.readable()
+}
+
+/// The longest value of a durable table, in bytes.
+#[inline]
+pub(crate) fn value_bytes_max() -> usize {
+    LONGEST_VALUE_BYTES.load(Relaxed)
+}
+
+/// The gate for a new group.
+pub(super) fn shared_gate() -> Arc<SharedGate> {
+    Arc::clone(&GATE)
+}
+
 /// Replaces the group. Called with [`RUNNING`] locked.
 pub(super) fn publish(group: Option<Arc<Group>>) {
+    let longest = group.as_ref().map_or(VALUE_BYTES_MAX, |group| group.value_bytes_max());
+    LONGEST_VALUE_BYTES.store(longest, Relaxed);
     *GROUP.write() = group;
 }
 
@@ -55,11 +80,9 @@ pub(super) fn with<R>(work: impl FnOnce(&mut Running) -> R) -> NifResult<R> {
     RUNNING.lock().as_mut().map(work).ok_or(rustler::Error::BadArg)
 }
 
-/// Begins a load: closes the gate, and drops the snapshot of what will be replaced.
-pub(super) fn begin_load(reason: &str) -> NifResult<Arc<Group>> {
+/// The group, for a load that begins. Drops the snapshot of what will be replaced.
+pub(super) fn group_to_load() -> NifResult<Arc<Group>> {
     let (group, dropped) = with(|running| {
-        running.load += 1;
-        running.group.set_gate(Gate::Closed, reason);
         let dropped = std::mem::replace(&mut running.snapshot, Slot::None);
         (Arc::clone(&running.group), dropped)
     })?;

@@ -5,7 +5,7 @@
 //! by `group_tick`. Until then no other one takes its place, since Ra writes the first of several
 //! that are taken in a row and ignores the rest.
 
-use super::running::{Slot, Writing, begin_load, the_group, with};
+use super::running::{Slot, Writing, group_to_load, the_group, with};
 use crate::{atoms, disk};
 use rustler::types::atom::Atom;
 use rustler::{Binary, Encoder, Env, NifResult, Term};
@@ -20,7 +20,7 @@ use todana_group::{Damage, SnapshotError, SnapshotFile};
 /// all records.
 #[rustler::nif(schedule = "DirtyIo")]
 fn group_restore<'a>(env: Env<'a>, file: Binary<'a>) -> NifResult<Term<'a>> {
-    let group = begin_load("a snapshot is being loaded")?;
+    let group = group_to_load()?;
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     Ok(verdict(env, group.restore(disk::path(&file), threads)))
 }

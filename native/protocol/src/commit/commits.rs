@@ -188,12 +188,12 @@ impl Commits {
         context: Context,
         reply: &mut R,
     ) -> Ran<()> {
-        let execute_now = |context, reply: &mut R| {
-            execute(log.databases, database, command, context, reply);
-            Ran::Done(())
-        };
         if !log.concerns(database, command) {
-            return if self.is_recording() { Ran::Later } else { execute_now(context, reply) };
+            if self.is_recording() {
+                return Ran::Later;
+            }
+            execute(log.databases, database, command, context, reply);
+            return Ran::Done(());
         }
         let context = log.limit(context);
         if longest_value(command) > context.value_bytes_max {
@@ -225,18 +225,17 @@ impl Commits {
                 return self.record(context, print, reply, put);
             }
             Access::Read | Access::Walk => {
-                return match log.admit_read() {
-                    _ if self.is_recording() => Ran::Later,
-                    Ok(()) => execute_now(context, reply),
-                    Err(why) => Ran::Refused(why),
+                return match self.is_recording() {
+                    true => Ran::Later,
+                    false => log.read(|| execute(log.databases, database, command, context, reply)),
                 };
             }
             Access::Lease if !self.is_recording() => {
-                if let Err(why) = log.admit_read() {
-                    return Ran::Refused(why);
-                }
-                if execute_lease_read(log.databases, database, command, context, reply) {
-                    return Ran::Done(());
+                match log
+                    .read(|| execute_lease_read(log.databases, database, command, context, reply))
+                {
+                    Ran::Done(false) => {}
+                    ran => return ran.map(drop),
                 }
             }
             Access::Lease | Access::Write | Access::Sweep => {}
@@ -266,14 +265,10 @@ impl Commits {
             || !log.concerns(database, command)
             || !self.is_playing() && matches!(command.access(), Access::Read | Access::Walk);
         if is_executed && !self.is_recording() {
-            if begun.is_none()
-                && log.databases.is_durable(database)
-                && let Err(why) = log.admit_read()
-            {
-                return Ran::Refused(why);
-            }
             let databases = log.databases;
-            return Ran::Done(execute_slice(databases, database, command, context, begun, reply));
+            let reads = databases.is_durable(database) && begun.as_ref().is_none_or(Begun::reads);
+            let slice = || execute_slice(databases, database, command, context, begun, reply);
+            return if reads { log.read(slice) } else { Ran::Done(slice()) };
         }
         self.run(log, database, command, context, reply).map(|()| None)
     }
@@ -303,15 +298,15 @@ impl Commits {
             return Ran::Later;
         }
         let is_durable = |(database, _): &(usize, Command<'_>)| log.databases.is_durable(*database);
-        if batch.commands.iter().any(is_durable)
-            && let Err(why) = log.admit_read()
-        {
+        let is_durable = batch.commands.iter().any(is_durable);
+        if is_durable && let Err(why) = log.admit_read() {
             return Ran::Refused(why);
         }
         match is_batch_logged(log.databases, batch) {
             Ok(true) => {}
             Ok(false) => {
-                return Ran::Done(execute_batch(log.databases, batch, context, reply, each));
+                let execute = || execute_batch(log.databases, batch, context, reply, each);
+                return if is_durable { log.read(execute) } else { Ran::Done(execute()) };
             }
             Err(why) => return Ran::Done(Err(why)),
         }

@@ -1,7 +1,7 @@
 //! The log as one turn of a connection sees it.
 
-use super::NotDone;
 use super::values::builds_values;
+use super::{NotDone, Ran};
 use todana_command::{Command, Context, DATABASES, Databases, is_logged};
 use todana_group::{Gate, Submit};
 
@@ -36,11 +36,22 @@ impl Log<'_> {
         (0..DATABASES).find(like).unwrap_or(0)
     }
 
-    /// Whether records may be read.
+    /// Whether records may be read now.
     pub fn admit_read(&self) -> Result<(), NotDone> {
-        match self.submit.gate() {
-            Gate::Closed => Err(NotDone::Loading),
-            Gate::Open | Gate::ReadOnly => Ok(()),
+        self.submit.readable().map(drop).ok_or(NotDone::Loading)
+    }
+
+    /// Reads records. If they are replaced meanwhile, the result is dropped, and so must be the
+    /// reply.
+    pub(super) fn read<T>(&self, read: impl FnOnce() -> T) -> Ran<T> {
+        let load = self.submit.readable();
+        if load.is_none() {
+            return Ran::Refused(NotDone::Loading);
+        }
+        let result = read();
+        match self.submit.readable() == load {
+            true => Ran::Done(result),
+            false => Ran::Refused(NotDone::Loading),
         }
     }
 

@@ -48,7 +48,8 @@ pub enum Ran<T> {
     /// It cannot run now: earlier requests of this turn must be committed first, or the log has no
     /// room. The session does as for `Submitted`, and runs nothing more in this turn.
     Later,
-    /// It was not executed, or perhaps it was: see the reason.
+    /// It was not executed, or perhaps it was: see the reason. It may have replied in part: the
+    /// session drops the output of this request.
     Refused(NotDone),
 }
 

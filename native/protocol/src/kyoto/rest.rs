@@ -103,6 +103,7 @@ impl Request<'_> {
         // The response is written while the entry is borrowed, so that its value is copied once or
         // not at all.
         let mut out = std::mem::take(turn.out);
+        let start = out.len();
         let get = Command::Get { key: self.key };
         let (outcome, large) = ask_for_one(turn, self.database, &get, |record| {
             let Some(record) = record else { return };
@@ -130,7 +131,10 @@ impl Request<'_> {
                 turn.lookups.1 += 1;
                 self.fail(turn, Status::NotFound, &Failure::NO_RECORD)
             }
-            outcome => self.fail_otherwise(turn, outcome),
+            outcome => {
+                turn.out.truncate(start);
+                self.fail_otherwise(turn, outcome)
+            }
         }
     }
 

@@ -13,7 +13,7 @@ use super::state::{State, Unfinished};
 use super::table::Name;
 use crate::{Host, Ran};
 use std::sync::atomic::Ordering::Relaxed;
-use todana_command::Context;
+use todana_command::{Begun, Context};
 
 /// Executes one request of `length` bytes. `name` is the command of its first argument, if any.
 #[inline]
@@ -111,6 +111,7 @@ fn carry_out<H: Host>(
     host: &mut H,
 ) -> Flow {
     host.client().last_command.store(name as usize, Relaxed);
+    let start = encoder.out.len();
     let pairs = if dispatch::takes_pairs(name) { pairs(arguments) } else { Default::default() };
     let value_bytes_max = host.limits().value_bytes_max;
     let now_ms = host.now_ms();
@@ -126,11 +127,13 @@ fn carry_out<H: Host>(
             encoder.format = format;
             let context = Context { now_ms, value_bytes_max };
             let database = state.database;
+            let mut has_replied = false;
             let ran = if command.is_long() {
                 let before = match state.begun.take() {
                     Some(Unfinished::Command(begun)) => Some(begun),
                     _ => None,
                 };
+                has_replied = before.as_ref().is_some_and(Begun::has_replied);
                 let ran = host.run_slice(database, &command, context, before, encoder);
                 if let Ran::Done(Some(begun)) = ran {
                     state.begun = Some(Unfinished::Command(begun));
@@ -145,7 +148,14 @@ fn carry_out<H: Host>(
                 Ran::Done(()) => {}
                 Ran::Submitted => return state.begins_commit(true),
                 Ran::Later => return state.begins_commit(false),
-                Ran::Refused(why) => encoder.error(&not_done(why, host)),
+                Ran::Refused(why) => {
+                    encoder.truncate(start);
+                    if has_replied {
+                        // The client has a part of the reply.
+                        return Flow::Close;
+                    }
+                    encoder.error(&not_done(why, host));
+                }
             }
         }
         _ if state.rides => return state.begins_commit(false),

@@ -6,7 +6,7 @@ use crate::commits::{Commit, Round};
 use crate::waiters::Place;
 use crate::{Backend, Config, Server};
 use std::net::Shutdown;
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use todana_command::{Command, Context, Databases, NullReply, Set};
@@ -35,6 +35,9 @@ struct FakeLog {
     mode: Mutex<Mode>,
     held: Mutex<Vec<Submission>>,
     has_room: AtomicBool,
+    /// After this number of looks at the gate, the records are loaded anew between any two.
+    looks_before_loads: AtomicU64,
+    looks: AtomicU64,
 }
 
 struct NobodyToWake;
@@ -50,6 +53,13 @@ impl FakeLog {
 
     fn held(&self) -> usize {
         self.held.lock().unwrap().len()
+    }
+
+    /// From now on, after this number of looks at the gate, the records are loaded anew whenever
+    /// somebody reads them.
+    fn load_after(&self, looks: u64) {
+        self.looks.store(0, SeqCst);
+        self.looks_before_loads.store(looks, SeqCst);
     }
 
     /// Applies what is held.
@@ -81,6 +91,11 @@ fn apply(group: &Group, submissions: &mut Vec<Submission>) {
 impl Submit for FakeLog {
     fn gate(&self) -> Gate {
         self.group.gate()
+    }
+    fn readable(&self) -> Option<u64> {
+        let look = self.looks.fetch_add(1, SeqCst);
+        let loads = look.saturating_sub(self.looks_before_loads.load(SeqCst));
+        self.group.readable().map(|load| load + loads)
     }
     fn has_room(&self) -> bool {
         self.has_room.load(SeqCst)
@@ -135,7 +150,9 @@ fn start(mode: Mode, change: impl Fn(&mut Config)) -> (Server, Arc<FakeLog>) {
     );
     group.set_gate(Gate::Open, "");
     let (mode, has_room) = (Mutex::new(mode), AtomicBool::new(true));
-    let log = Arc::new(FakeLog { group, mode, held: Mutex::default(), has_room });
+    let looks_before_loads = AtomicU64::new(u64::MAX);
+    let (held, looks) = (Mutex::default(), AtomicU64::new(0));
+    let log = Arc::new(FakeLog { group, mode, held, has_room, looks_before_loads, looks });
     let mut config = config(Backend::Native);
     config.databases = databases;
     config.log = Some(log.clone());
@@ -222,8 +239,8 @@ fn a_write_waits_for_room_in_the_log_for_a_time() {
     assert_eq!(peer.ask("SET a 1"), "+OK");
 }
 
-#[test]
-fn a_closed_gate_refuses_reads_and_writes_in_the_words_of_each_protocol() {
+/// A server of all protocols, its log, and a connection for each.
+fn start_all() -> (Server, Arc<FakeLog>, [Peer; 3]) {
     let protocols = [ProtocolName::Resp, ProtocolName::Memcached, ProtocolName::Kyoto];
     let (server, log) = start(Mode::Apply, |config| {
         config.listeners = protocols.map(|it| (it, "127.0.0.1:0".parse().unwrap())).to_vec();
@@ -233,7 +250,45 @@ fn a_closed_gate_refuses_reads_and_writes_in_the_words_of_each_protocol() {
         stream.set_read_timeout(Some(super::PATIENCE)).unwrap();
         Peer { stream: std::io::BufReader::new(stream) }
     };
-    let [mut resp, mut memcached, mut kyoto] = [0, 1, 2].map(connect);
+    let peers = [0, 1, 2].map(connect);
+    (server, log, peers)
+}
+
+#[test]
+fn a_read_of_records_that_are_loaded_anew_meanwhile_is_not_answered() {
+    let (server, log, [mut resp, mut memcached, mut kyoto]) = start_all();
+    assert_eq!((resp.ask("SET a 1"), resp.ask("GET a"), resp.line()), {
+        ("+OK".into(), "$1".into(), "1".into())
+    });
+    log.load_after(0);
+    let loading = "-LOADING Todana is loading the dataset in memory";
+    let reads = ["GET a", "GET b", "MGET a b", "KEYS *", "SCAN 0", "DBSIZE", "BITCOUNT a"];
+    for request in reads {
+        assert_eq!(resp.ask(request), loading, "{request}");
+    }
+    assert_eq!(lines(resp.send("MULTI\nGET a\nEXEC\n"), 3), ["+OK", "+QUEUED", loading]);
+    for request in ["get a b", "get b", "mg a v"] {
+        assert_eq!(memcached.ask(&format!("{request}\r")), "SERVER_ERROR loading", "{request}");
+    }
+    for key in ["a", "b"] {
+        kyoto.send(&format!("GET /{key} HTTP/1.1\r\n\r\n"));
+        assert_eq!(kyoto.line(), "HTTP/1.1 503 Service Unavailable");
+        until("the response has ended", || kyoto.line().is_empty());
+    }
+    // The client has a part of the reply when the log is begun anew.
+    let keys: String = (0..5_000).map(|key| format!(" {key}")).collect();
+    log.load_after(2);
+    assert_eq!(resp.ask(&format!("MGET{keys}")), "*5000");
+    let rest = String::from_utf8(resp.rest()).unwrap();
+    assert_eq!(rest, "$-1\r\n".repeat(4_096));
+    log.load_after(u64::MAX);
+    assert_eq!(Peer::connect(&server).ask("GET a"), "$1");
+    assert_eq!(server.panics(), 0);
+}
+
+#[test]
+fn a_closed_gate_refuses_reads_and_writes_in_the_words_of_each_protocol() {
+    let (_server, log, [mut resp, mut memcached, mut kyoto]) = start_all();
     log.group.set_gate(Gate::Closed, "the log is being read");
     for request in ["GET a", "SET a 1", "WATCH a", "KEYS *"] {
         let loading = "-LOADING Todana is loading the dataset in memory";

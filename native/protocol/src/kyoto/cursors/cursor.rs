@@ -296,7 +296,16 @@ impl Cursor {
                     bytes += record.key.len();
                     ahead.push_back(record.key.to_vec());
                 }
-            })?;
+            });
+            let seen = match seen {
+                Ok(seen) => seen,
+                Err(failure) => {
+                    // It may have found records in a database that was being loaded.
+                    self.place = None;
+                    self.ahead.clear();
+                    return Err(failure);
+                }
+            };
             if self.place.is_some() {
                 return Ok(());
             }
