@@ -520,10 +520,12 @@ foreign_directories_are_refused(Config) ->
     Cases = [
         {"letter.txt", "", "is not empty"},
         {"node", "{format, 99}.\n", "start a newer version"},
-        {"node", "{format, 1}.\n", "is not a file of Todana"},
+        {"node", "{number, 1}.\n", "is not a file of Todana"},
+        {"node", "{format, 1}.\n", "is damaged"},
         {"node", "{for", "node: "},
         {"node",
-            "{format, 1}. {node, other@host}. {uid, <<\"A\">>}. {seed, 1}.\n",
+            "{format, 1}. {node, other@host}. {uid, <<\"A\">>}. {seed, 1}. "
+            "{created_ms, 1}.\n",
             "belongs to the node other@host"}
     ],
     [

@@ -76,7 +76,16 @@ with_server(Test) ->
     Server = filename:join(Directory, binary_to_list(?UID)),
     Config = filename:join(Server, "config"),
     ok = filelib:ensure_dir(Config),
-    ok = file:write_file(Config, io_lib:format("~tp.~n", [#{uid => ?UID}])),
+    Id = {todana_0, node()},
+    Terms = #{
+        uid => ?UID,
+        id => Id,
+        initial_members => [Id],
+        cluster_name => todana_0,
+        machine => {module, todana_machine, #{}},
+        log_init_args => #{uid => ?UID, snapshot_module => todana_snapshot}
+    },
+    ok = file:write_file(Config, io_lib:format("~tp.~n", [Terms])),
     try
         Test(Directory, Server)
     after
