@@ -125,7 +125,7 @@ durability() ->
             "Maximum length of a value in a durable database or table."),
         row(G, group_queue_bytes_max, {bytes, ?MB, 4 * ?GB}, "32mb",
             "Maximum number of bytes of writes that wait for the log. Above "
-            "it, clients wait until half of the queue is free."),
+            "it, clients wait until there is room."),
         row(G, snapshot_log_bytes, {bytes, ?MB, ?TB, auto}, "auto",
             "The number of bytes of log after which the node writes a snapshot "
             "of all durable records, which replaces the log before it. `auto` "
