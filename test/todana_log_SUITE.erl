@@ -514,15 +514,18 @@ foreign_directories_are_refused(Config) ->
     Refused = fun(File, Text) ->
         ok = file:write_file(in_directory(Config, File), Text),
         {error, Sentence} = call(Peer, refuse, [Config, always]),
-        ok = file:delete(in_directory(Config, File)),
+        Path = in_directory(Config, File),
+        ?assertEqual({ok, iolist_to_binary(Text)}, file:read_file(Path)),
+        ok = file:delete(Path),
         Sentence
     end,
     Cases = [
         {"letter.txt", "", "is not empty"},
+        {"lock", "a letter", "is not a lock of Todana"},
         {"node", "{format, 99}.\n", "start a newer version"},
         {"node", "{number, 1}.\n", "is not a file of Todana"},
         {"node", "{format, 1}.\n", "is damaged"},
-        {"node", "{for", "node: "},
+        {"node", "{for", "node is damaged (line 1: "},
         {"node",
             "{format, 1}. {node, other@host}. {uid, <<\"A\">>}. {seed, 1}. "
             "{created_ms, 1}.\n",
@@ -532,6 +535,15 @@ foreign_directories_are_refused(Config) ->
         ?assertMatch([_ | _], string:find(Refused(File, Text), Words))
      || {File, Text, Words} <- Cases
     ],
+    %% Nothing of somebody else's directory is changed, and nothing added.
+    Lock = in_directory(Config, "lock"),
+    ok = file:delete(Lock),
+    _ = Refused("letter.txt", "x"),
+    ?assertEqual({ok, []}, file:list_dir(Directory)),
+    Letter = in_directory(Config, "always.txt"),
+    ok = file:make_symlink(Letter, Lock),
+    {error, _} = call(Peer, refuse, [Config, always]),
+    ?assertEqual({error, enoent}, file:read_file(Letter)),
     peer:stop(Peer).
 
 %% What it says would be missed only when the log is to be read, and a start

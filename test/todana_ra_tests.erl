@@ -18,7 +18,11 @@ a_cause_is_found_by_its_atom_test() ->
                 "input/output error"},
             {#{reason => [{error, erofs}]}, "read-only"},
             {wal_checksum_validation_failure, "is damaged"},
-            {{server, shutdown}, "messages of Ra"}
+            {{server, shutdown}, "messages of Ra"},
+            {{noproc, {gen, call, [x]}}, "messages of Ra"},
+            {{ra_log_segment_crc_check_failure, 43, {1, 2, 3, 4},
+                <<"/d/0000000000000002.segment">>},
+                "/d/0000000000000002.segment cannot be used: entry 43 is da"}
         ]
     ].
 

@@ -53,6 +53,7 @@ open(DataDir, Durability) ->
 open_new(Directory, Durability) ->
     maybe
         ok ?= ensure_directory(Directory),
+        ok ?= is_usable(Directory),
         ok ?= lock(Directory),
         {ok, Opened} ?= identify(Directory, Durability),
         persistent_term:put(?MODULE, Opened),
@@ -128,6 +129,9 @@ identify(Directory, Durability) ->
             accept(Directory, Durability, maps:from_list(Pairs));
         {error, enoent} ->
             create(Directory, Durability);
+        {error, Reason} when is_tuple(Reason) ->
+            {error, [node_file(Directory), " is damaged (line ",
+                     file:format_error(Reason), "): restore a backup"]};
         {error, Reason} ->
             {error, [node_file(Directory), ": ", file:format_error(Reason)]}
     end.
@@ -280,6 +284,23 @@ adopt(#{
 -spec create(file:filename(), durability()) ->
     {ok, opened()} | {error, iolist()}.
 create(Directory, Durability) ->
+    maybe
+        ok ?= is_free(Directory),
+        %% Of an empty directory that somebody else has made.
+        _ = file:change_mode(Directory, 8#700),
+        create_node_file(Directory, Durability)
+    end.
+
+%% In a directory of something else, not even the lock is created.
+-spec is_usable(file:filename()) -> ok | {error, iolist()}.
+is_usable(Directory) ->
+    case file:read_file_info(node_file(Directory), [raw]) of
+        {error, enoent} -> is_free(Directory);
+        _ -> ok
+    end.
+
+-spec is_free(file:filename()) -> ok | {error, iolist()}.
+is_free(Directory) ->
     case file:list_dir(Directory) of
         {ok, Names} ->
             Others = Names -- ["lock", "node.tmp", "lost+found", ?SOCKET],
@@ -289,7 +310,7 @@ create(Directory, Durability) ->
                              "it the log in ", filename:join(Directory, Log),
                              " cannot be read: restore it from a backup"]};
                 {[], []} ->
-                    create_node_file(Directory, Durability);
+                    ok;
                 {[], [Name | _]} ->
                     {error, [Directory, " is not empty and not a data "
                              "directory of Todana: it contains ", Name]}

@@ -49,7 +49,9 @@ locked(Directory, Work) ->
                         binary_to_list(Pid), "): stop it first"
                     ])};
                 {error, Sentence} ->
-                    {error, unicode:characters_to_list(Sentence)}
+                    {error, unicode:characters_to_list(
+                        [Lock, ": ", Sentence]
+                    )}
             end
     end.
 

@@ -255,6 +255,9 @@ describe({damaged, _, _, _} = Problem) ->
     todana_log_tail:describe(Problem);
 describe({ended, _, _} = Problem) ->
     todana_log_tail:describe(Problem);
+describe({ra_log_segment_crc_check_failure, Index, _Place, File}) ->
+    Why = io_lib:format("entry ~0p is damaged: restore a backup", [Index]),
+    todana_log_tail:describe({unusable, File, Why});
 describe({ra, {"no such file or directory", _}}) ->
     "durable databases need the Erlang library ra";
 describe([_ | _] = Sentence) ->
@@ -279,6 +282,8 @@ describe(Reason) ->
 causes() ->
     [
         {wal_checksum_validation_failure, "a record of the log is damaged"},
+        {ra_log_segment_crc_check_failure,
+            "a segment file of the log is damaged: restore a backup"},
         {gap_detected, "entries of the log are missing: restore a backup"},
         {gap_between_snapshot_and_log,
             "entries of the log are missing: restore a backup"},
@@ -289,7 +294,9 @@ causes() ->
         {enfile, "too many files are open on this host"},
         {eio, "the disk reports an input/output error"},
         {eacces, "a file of the data directory may not be opened"},
-        {eperm, "a file of the data directory may not be changed"}
+        {eperm, "a file of the data directory may not be changed"},
+        {noproc, "processes of the log ended, and the messages of Ra before "
+            "this one say why"}
     ].
 
 %% The atoms in the first parts of a term.

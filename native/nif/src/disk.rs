@@ -9,6 +9,7 @@ use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{Read, Seek, Write};
 use std::mem::MaybeUninit;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 /// The files that this process has locked. The lock belongs to the open file, so the operating
@@ -34,20 +35,26 @@ impl From<std::io::Error> for NotLocked {
     }
 }
 
+/// In a directory without the file `node` it may be somebody else's, so nothing is written to it
+/// unless it looks like a lock. In our own it may look like anything, after a power failure.
 fn lock(path: &Path, holder: &[u8]) -> Result<(), NotLocked> {
     let mut locked = LOCKED.lock();
     if locked.iter().any(|(other, _)| other == path) {
         return Ok(());
     }
     let mut options = OpenOptions::new();
-    let mut file = options.read(true).write(true).create(true).truncate(false).open(path)?;
+    options.read(true).write(true).create(true).truncate(false).custom_flags(libc::O_NOFOLLOW);
+    let mut file = options.open(path)?;
+    let mut present = Vec::new();
+    (&file).take(HOLDER_BYTES_MAX).read_to_end(&mut present)?;
+    let is_ours = path.with_file_name("node").exists();
+    if !is_ours && !present.trim_ascii().iter().all(u8::is_ascii_digit) {
+        let sentence = "the file `lock` is not a lock of Todana: it has other contents";
+        return Err(std::io::Error::other(sentence).into());
+    }
     match file.try_lock() {
         Ok(()) => {}
-        Err(TryLockError::WouldBlock) => {
-            let mut other = Vec::new();
-            file.take(HOLDER_BYTES_MAX).read_to_end(&mut other)?;
-            return Err(NotLocked::By(other));
-        }
+        Err(TryLockError::WouldBlock) => return Err(NotLocked::By(present)),
         Err(TryLockError::Error(error)) => return Err(error.into()),
     }
     file.set_len(0)?;
