@@ -515,6 +515,8 @@ pub fn survive<S: Session + Default>(protocol: ProtocolName, data: &[u8]) {
         host.kyoto = small_kyoto();
         host.slow_us = (circumstances & 2 != 0).then_some(20_000);
         host.others.push(self::client(8, protocol));
+        // `CONFIG GET appendfsync` has the same answer with durable databases and without.
+        host.persistence = Some(Persistence { always: true, ..Persistence::default() });
         converse_in_turns(&mut S::default(), &mut host, pieces, requests_max)
     };
     let whole = play(&mut std::iter::once(input), 128);
