@@ -44,9 +44,10 @@ durable(#{data_dir := off}) ->
     {ok, nil};
 durable(#{
     data_dir := DataDir, durability := Durability, databases := Databases
-}) ->
+} = Options) ->
     maybe
-        {ok, Opened} ?= todana_data_dir:open(DataDir, Durability),
+        {ok, Origin} ?= todana_cluster_start:prepare(Options),
+        {ok, Opened} ?= todana_data_dir:open(DataDir, Durability, Origin),
         #{seed := Seed, data_dir := Directory} = Opened,
         ok ?= todana_named_databases:check(Directory, Databases),
         Numbers = todana_kyoto_database:durable_numbers(Databases),

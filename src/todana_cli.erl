@@ -38,6 +38,7 @@ run(["repair", DataDir]) -> repair(DataDir);
 run([Offline | _])
   when Offline =:= "check"; Offline =:= "dump"; Offline =:= "repair" ->
     throw([Offline, ": name one data directory"]);
+run(["cluster" | Rest]) -> todana_cluster_cli:run(Rest);
 run(["config", "show" | Rest]) -> with_flags(Rest, fun show/1);
 run(["config", "check" | Rest]) -> with_flags(Rest, fun check/1);
 run(["config", "reference"]) -> finish(todana_options_page:page());
@@ -61,6 +62,7 @@ flags(["--" ++ Flag | Rest], Flags) ->
     {Name, Value, Left} =
         case {string:split(Flag, "="), Rest} of
             {[N, V], _} -> {N, V, Rest};
+            {["cluster-create"], _} -> {"cluster-create", "yes", Rest};
             {[N], [V | Rest1]} -> {N, V, Rest1};
             {[N], []} ->
                 _ = key(N),

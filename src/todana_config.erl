@@ -298,7 +298,7 @@ without_data_dir(#{
     ));
 without_data_dir(#{
     data_dir := {off, _}, databases := {Databases, _}
-}) ->
+} = Loaded) ->
     Durable = [
         Text
      || #{text := Text, kind := Kind} <- Databases,
@@ -306,7 +306,7 @@ without_data_dir(#{
     ],
     case Durable of
         [] ->
-            ok;
+            without_data_dir(maps:remove(databases, Loaded));
         [Text | _] ->
             throw(sentence(
                 "database `~ts` is kept on disk, and needs a directory for its "
@@ -315,6 +315,19 @@ without_data_dir(#{
                 "such as `:`",
                 [Text]
             ))
+    end;
+without_data_dir(#{data_dir := {off, _}} = Loaded) ->
+    case [
+        Name
+     || Name <- [cluster_create, cluster_join],
+        #{Name := {Value, _}} <- [Loaded],
+        Value =/= no, Value =/= off
+    ] of
+        [] -> ok;
+        [Name | _] -> throw(sentence(
+            "~ts: the nodes of a cluster keep their records on disk: set "
+            "data_dir", [Name]
+        ))
     end;
 without_data_dir(_Loaded) ->
     ok.

@@ -92,6 +92,8 @@
     group_apply/4,
     group_apply_dirty/4,
     group_load/0,
+    group_applied/0,
+    group_skip/1,
     group_reset/0,
     group_restore/1,
     group_gate/3,
@@ -517,6 +519,12 @@ group_apply(_, _, _, _) -> erlang:nif_error(not_loaded).
     TimeMs :: non_neg_integer()
 ) -> applied().
 group_apply_dirty(_, _, _, _) -> erlang:nif_error(not_loaded).
+
+-spec group_applied() -> non_neg_integer().
+group_applied() -> erlang:nif_error(not_loaded).
+
+-spec group_skip(pos_integer()) -> ok.
+group_skip(_Index) -> erlang:nif_error(not_loaded).
 
 -spec group_load() -> non_neg_integer().
 group_load() -> erlang:nif_error(not_loaded).

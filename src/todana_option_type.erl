@@ -36,6 +36,15 @@ value(hosts, Text) ->
     all_match("^(\\*|[a-z0-9_.-]+(:[0-9]+)?)$", names(Text));
 value(origins, Text) ->
     all_match("^(\\*|[a-z][a-z0-9+.-]*://[^/]+)$", names(Text));
+value(node, "off") ->
+    {ok, off};
+value(node, Text) ->
+    case todana_distribution:is_node_name(Text) of
+        true -> {ok, list_to_atom(Text)};
+        false -> error
+    end;
+value({file, Word}, Text) ->
+    or_word(Word, Text, file);
 value(Path, "off") when Path =:= file; Path =:= directory ->
     {ok, off};
 value(Path, "") when Path =:= file; Path =:= directory ->
@@ -151,6 +160,8 @@ format(Path, off) when Path =:= file; Path =:= directory ->
     "off";
 format(Path, Text) when Path =:= file; Path =:= directory ->
     Text;
+format({file, _}, [_ | _] = Text) ->
+    Text;
 format(_Type, Word) when is_atom(Word) ->
     atom_to_list(Word);
 format(Type, Bytes) when element(1, Type) =:= bytes ->
@@ -187,6 +198,10 @@ describe(hosts) ->
 describe(origins) ->
     "origins such as `https://example.org` separated by commas, `*` for any, "
     "or `off`";
+describe(node) ->
+    "the name of a node, NAME@HOST, or `off`";
+describe({file, Word}) ->
+    lists:concat(["the path of a file, or `", Word, "`"]);
 describe(file) ->
     "the path of a file, or `off`";
 describe(directory) ->

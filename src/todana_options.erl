@@ -21,6 +21,8 @@
     | hosts
     | origins
     | file
+    | {file, Without :: off | auto}
+    | node
     | directory
     | {integer, Min :: integer(), Max :: integer()}
     | {integer, Min :: integer(), Max :: integer(), Without :: off | auto}
@@ -47,7 +49,7 @@
 -doc "Every option, in the order of the documentation.".
 -spec all() -> [option()].
 all() ->
-    listeners() ++ memory() ++ durability() ++ clients() ++ requests() ++
+    listeners() ++ memory() ++ durability() ++ cluster() ++ clients() ++ requests() ++
         kyoto() ++ observing().
 
 -spec listeners() -> [option()].
@@ -136,6 +138,31 @@ durability() ->
             "Below it the node refuses writes until there is room again. "
             "`auto` is twice the size of a log file, and the size of a "
             "snapshot.")
+    ].
+
+-spec cluster() -> [option()].
+cluster() ->
+    G = "Cluster",
+    [
+        row(G, node, node, "off",
+            "The name of this node, NAME@HOST, by which the other nodes of its "
+            "cluster reach it: HOST is an address or a name of this host. A "
+            "data directory remembers it. With `off`, a node without a cluster "
+            "has no name. Ignored in a node that has a name already."),
+        row(G, cluster_create, {choice, [no, yes]}, "no",
+            "With `yes`, the data directory becomes the first one of a "
+            "cluster, which others join. Has no effect if it belongs to a "
+            "cluster already."),
+        row(G, cluster_join, node, "off",
+            "A node of the cluster that a new data directory joins. Has no "
+            "effect if it belongs to a cluster already."),
+        row(G, cookie_file, {file, auto}, "auto",
+            "The file with the secret that all nodes of a cluster know. Only "
+            "its owner may read it. If it does not exist, it is created. "
+            "`auto` is `.todana.cookie` in the home directory."),
+        row(G, cluster_port, {integer, 1, 65535, auto}, "auto",
+            "The port on which the other nodes reach this one. `auto` is any "
+            "free port; epmd, on port 4369, tells them which.")
     ].
 
 -spec clients() -> [option()].

@@ -21,11 +21,14 @@
 -define(RESEND_AFTER_MS, 1_000).
 -define(RESEND_AFTER_MS_MAX, 16_000).
 -define(RESEND_TICK_MS, 250).
+%% The same, if another node may lead, which must be noticed soon.
+-define(CLUSTER_TICK_MS, 50).
 %% After this many bytes the disk is looked at, besides once a second.
 -define(BYTES_PER_CHECK, (16 bsl 20)).
 
 -record(state, {
     in_flight :: non_neg_integer(),
+    tick_ms :: pos_integer(),
     bytes = 0 :: non_neg_integer()
 }).
 
@@ -34,6 +37,8 @@
     bytes :: binary(),
     first_sent_ms :: integer(),
     sent_ms :: integer(),
+    %% The node that was said to lead.
+    sent_to = none :: none | node(),
     %% How long it waits to be sent again.
     pause_ms = ?RESEND_AFTER_MS :: pos_integer()
 }).
@@ -66,7 +71,12 @@ older(#batch{first_sent_ms = Ms}, Oldest) -> min(Ms, Oldest).
 -spec init([]) -> {ok, #state{}}.
 init([]) ->
     _ = process_flag(message_queue_data, off_heap),
-    _ = erlang:send_after(?RESEND_TICK_MS, self(), resend),
+    TickMs =
+        case todana_data_dir:opened() of
+            #{cluster := none} -> ?RESEND_TICK_MS;
+            #{} -> ?CLUSTER_TICK_MS
+        end,
+    self() ! resend,
     ok = todana_nif:group_attach(self()),
     %% A predecessor may have been killed between taking a batch and keeping it.
     Known = [Sequence || #batch{sequence = Sequence} <- batches()],
@@ -75,7 +85,7 @@ init([]) ->
      || Sequence <- todana_nif:group_in_flight() -- Known
     ],
     _ = [send(Batch) || Batch <- batches()],
-    {ok, fill(#state{in_flight = length(Known)})}.
+    {ok, fill(#state{in_flight = length(Known), tick_ms = TickMs})}.
 
 -spec handle_call(term(), gen_server:from(), #state{}) ->
     {reply, ok, #state{}}.
@@ -92,9 +102,14 @@ handle_info(todana_ready, State) ->
     {noreply, fill(State)};
 handle_info({ra_event, _Leader, {applied, Answers}}, State) ->
     {noreply, fill(lists:foldl(fun applied/2, State, Answers))};
-%% The group has one member: another one cannot be the leader. It becomes it
-%% soon, and says so.
-handle_info({ra_event, _Server, {rejected, _Reason}}, State) ->
+%% If no node leads, the next tick looks again.
+handle_info({ra_event, _, {rejected, {not_leader, {_, Leader}, Sequence}}},
+            State) ->
+    _ = [
+        send(Batch, Leader)
+     || #batch{sent_to = SentTo} = Batch <- ets:lookup(?MODULE, Sequence),
+        SentTo =/= Leader
+    ],
     {noreply, State};
 handle_info(todana_leader, State) ->
     _ = [
@@ -103,16 +118,30 @@ handle_info(todana_leader, State) ->
     ],
     {noreply, fill(State)};
 handle_info(resend, State) ->
-    _ = erlang:send_after(?RESEND_TICK_MS, self(), resend),
-    NowMs = now_ms(),
-    _ = [
-        send(Batch#batch{pause_ms = min(PauseMs * 2, ?RESEND_AFTER_MS_MAX)})
-     || #batch{sent_ms = SentMs, pause_ms = PauseMs} = Batch <- batches(),
-        SentMs + PauseMs =< NowMs
-    ],
+    _ = erlang:send_after(State#state.tick_ms, self(), resend),
+    _ = State#state.in_flight > 0 andalso
+        resend(leader(), now_ms(), batches()),
     {noreply, fill(State)};
 handle_info(_Message, State) ->
     {noreply, State}.
+
+-spec resend(node(), integer(), [#batch{}]) -> ok.
+resend(Leader, NowMs, Batches) ->
+    _ = [
+        case Batch of
+            #batch{sent_to = SentTo} when SentTo =/= Leader ->
+                send(Batch#batch{pause_ms = ?RESEND_AFTER_MS}, Leader);
+            #batch{sent_ms = SentMs, pause_ms = PauseMs} when
+                SentMs + PauseMs =< NowMs
+            ->
+                Longer = min(PauseMs * 2, ?RESEND_AFTER_MS_MAX),
+                send(Batch#batch{pause_ms = Longer}, Leader);
+            #batch{} ->
+                ok
+        end
+     || Batch <- Batches
+    ],
+    ok.
 
 %% A batch that was sent twice is answered twice.
 -spec applied({pos_integer(), term()}, #state{}) -> #state{}.
@@ -156,9 +185,22 @@ batches() -> ets:tab2list(?MODULE).
 
 %% Kept first, sent afterwards.
 -spec send(#batch{}) -> ok.
-send(#batch{sequence = Sequence, bytes = Bytes} = Batch) ->
-    true = ets:insert(?MODULE, Batch#batch{sent_ms = now_ms()}),
-    todana_ra:pipeline({b, Bytes}, Sequence).
+send(Batch) -> send(Batch, leader()).
+
+-spec send(#batch{}, node()) -> ok.
+send(#batch{sequence = Sequence, bytes = Bytes} = Batch, Leader) ->
+    true = ets:insert(?MODULE, Batch#batch{
+        sent_ms = now_ms(), sent_to = Leader
+    }),
+    todana_ra:pipeline(Leader, {b, Bytes}, Sequence).
+
+%% If nobody is known to lead, this node's server knows it first.
+-spec leader() -> node().
+leader() ->
+    case todana_members:leader() of
+        none -> node();
+        Leader -> Leader
+    end.
 
 -spec count(non_neg_integer(), #state{}) -> #state{}.
 count(More, #state{bytes = Bytes} = State) ->

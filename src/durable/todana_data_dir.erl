@@ -8,10 +8,11 @@
 -module(todana_data_dir).
 -moduledoc false.
 
--export([open/2, close/0, opened/0, group_exists/1, read_terms/1,
+-export([open/2, open/3, close/0, opened/0, group_exists/1, joined/1,
+         identity/1, read_terms/1,
          write_synced/2, sync_directory/1]).
 
--export_type([durability/0, opened/0]).
+-export_type([durability/0, opened/0, origin/0]).
 
 -include_lib("kernel/include/file.hrl").
 
@@ -20,6 +21,16 @@
 -define(SOCKET, "status").
 
 -type durability() :: always | everysec.
+%% Whether a new directory is one of its own, the first one of a cluster, or
+%% that of a node that joins one. `create' applies to an old directory, too.
+-type origin() ::
+    alone
+    | {create, Cluster :: binary()}
+    | {join, #{
+        cluster := binary(),
+        seed := non_neg_integer(),
+        members := [node()]
+    }}.
 -type opened() :: #{
     data_dir := file:filename(),
     durability := durability(),
@@ -27,7 +38,11 @@
     server_dir := file:filename(),
     uid := binary(),
     seed := non_neg_integer(),
-    has_group := boolean()
+    has_group := boolean(),
+    %% The cluster that the group belongs to.
+    cluster := none | binary(),
+    %% Members to ask for the membership, until this node has it.
+    joining := [node()]
 }.
 
 -doc """
@@ -36,26 +51,31 @@ this node has opened it already.
 """.
 -spec open(file:filename(), durability()) ->
     {ok, opened()} | {error, Sentence :: string()}.
-open(DataDir, Durability) ->
+open(DataDir, Durability) -> open(DataDir, Durability, alone).
+
+-doc "The same, with what a new directory begins with.".
+-spec open(file:filename(), durability(), origin()) ->
+    {ok, opened()} | {error, Sentence :: string()}.
+open(DataDir, Durability, Origin) ->
     Directory = filename:absname(DataDir),
     case persistent_term:get(?MODULE, none) of
         #{data_dir := Directory, durability := Durability} = Opened ->
             {ok, Opened};
         none ->
-            open_new(Directory, Durability);
+            open_new(Directory, Durability, Origin);
         #{} ->
             close(),
-            open_new(Directory, Durability)
+            open_new(Directory, Durability, Origin)
     end.
 
--spec open_new(file:filename(), durability()) ->
+-spec open_new(file:filename(), durability(), origin()) ->
     {ok, opened()} | {error, string()}.
-open_new(Directory, Durability) ->
+open_new(Directory, Durability, Origin) ->
     maybe
         ok ?= ensure_directory(Directory),
         ok ?= is_usable(Directory),
         ok ?= lock(Directory),
-        {ok, Opened} ?= identify(Directory, Durability),
+        {ok, Opened} ?= identify(Directory, Durability, Origin),
         persistent_term:put(?MODULE, Opened),
         {ok, Opened}
     else
@@ -81,13 +101,44 @@ opened() -> persistent_term:get(?MODULE).
 
 -doc "Notes that Ra has files of a server here, which must not get lost.".
 -spec group_exists(opened()) -> ok | {error, term()}.
-group_exists(#{data_dir := Directory} = Opened) ->
+group_exists(Opened) ->
     maybe
-        {ok, Terms} ?= read_terms(node_file(Directory)),
-        NewTerms = lists:keystore(group, 1, Terms, {group, todana_0}),
-        ok ?= write_terms(Directory, NewTerms),
+        ok ?= put_terms(Opened, [{group, todana_0}]),
         persistent_term:put(?MODULE, Opened#{has_group := true})
     end.
+
+-doc "Notes that the group counts this node as a member.".
+-spec joined(opened()) -> ok | {error, term()}.
+joined(Opened) ->
+    maybe
+        ok ?= put_terms(Opened, [], [joining]),
+        persistent_term:put(?MODULE, Opened#{joining := []})
+    end.
+
+-doc "What the file `node' says, for who decides how to open a directory.".
+-spec identity(file:filename()) -> {ok, map()} | none.
+identity(DataDir) ->
+    case read_terms(node_file(filename:absname(DataDir))) of
+        {ok, Terms} -> {ok, maps:from_list([P || {_, _} = P <- Terms])};
+        {error, _} -> none
+    end.
+
+-spec put_terms(opened(), [tuple()]) -> ok | {error, term()}.
+put_terms(Opened, New) -> put_terms(Opened, New, []).
+
+-spec put_terms(opened(), [tuple()], [atom()]) -> ok | {error, term()}.
+put_terms(#{data_dir := Directory}, New, Old) ->
+    maybe
+        {ok, Terms} ?= read_terms(node_file(Directory)),
+        Keys = Old ++ [element(1, Term) || Term <- New],
+        Kept = [T || T <- Terms, not lists:member(element(1, T), Keys)],
+        write_terms(Directory, Kept ++ New)
+    end.
+
+-spec unwritable(opened(), term()) -> iolist().
+unwritable(#{data_dir := Directory}, Reason) ->
+    [node_file(Directory), " cannot be written: ",
+     io_lib:format("~0tp", [Reason])].
 
 -spec ensure_directory(file:filename()) -> ok | {error, iolist()}.
 ensure_directory(Directory) ->
@@ -120,15 +171,18 @@ lock(Directory) ->
                      unicode:characters_to_list(Reason)]}
     end.
 
--spec identify(file:filename(), durability()) ->
+-spec identify(file:filename(), durability(), origin()) ->
     {ok, opened()} | {error, iolist()}.
-identify(Directory, Durability) ->
+identify(Directory, Durability, Origin) ->
     case read_terms(node_file(Directory)) of
         {ok, Terms} ->
-            Pairs = [Pair || {_, _} = Pair <- Terms],
-            accept(Directory, Durability, maps:from_list(Pairs));
+            Known = maps:from_list([Pair || {_, _} = Pair <- Terms]),
+            maybe
+                {ok, Opened} ?= accept(Directory, Durability, Known),
+                found(Opened, Origin)
+            end;
         {error, enoent} ->
-            create(Directory, Durability);
+            create(Directory, Durability, Origin);
         {error, Reason} when is_tuple(Reason) ->
             {error, [node_file(Directory), " is damaged (line ",
                      file:format_error(Reason), "): restore a backup"]};
@@ -156,8 +210,22 @@ accept(Directory, _Durability, _Terms) ->
 %% did not finish, and be deleted.
 -spec is_whole(map()) -> boolean().
 is_whole(#{group := todana_0} = Terms) -> is_whole(maps:remove(group, Terms));
+is_whole(#{cluster := Cluster} = Terms) when is_binary(Cluster) ->
+    is_whole(maps:remove(cluster, Terms));
+is_whole(#{joining := [_ | _]} = Terms) ->
+    is_whole(maps:remove(joining, Terms));
 is_whole(Terms) ->
     lists:sort(maps:keys(Terms)) =:= [created_ms, format, node, seed, uid].
+
+%% A directory of its own becomes the first one of a cluster.
+-spec found(opened(), origin()) -> {ok, opened()} | {error, iolist()}.
+found(#{cluster := none} = Opened, {create, Cluster}) ->
+    case put_terms(Opened, [{cluster, Cluster}]) of
+        ok -> {ok, Opened#{cluster := Cluster}};
+        {error, Reason} -> {error, unwritable(Opened, Reason)}
+    end;
+found(Opened, _Origin) ->
+    {ok, Opened}.
 
 -spec accept_whole(file:filename(), durability(), map()) ->
     {ok, opened()} | {error, iolist()}.
@@ -172,7 +240,9 @@ accept_whole(Directory, Durability, #{
         server_dir => filename:join(Class, binary_to_list(UId)),
         uid => UId,
         seed => Seed,
-        has_group => is_map_key(group, Terms)
+        has_group => is_map_key(group, Terms),
+        cluster => maps:get(cluster, Terms, none),
+        joining => maps:get(joining, Terms, [])
     },
     maybe
         ok ?= belongs(Opened),
@@ -281,14 +351,14 @@ adopt(#{
             ok
     end.
 
--spec create(file:filename(), durability()) ->
+-spec create(file:filename(), durability(), origin()) ->
     {ok, opened()} | {error, iolist()}.
-create(Directory, Durability) ->
+create(Directory, Durability, Origin) ->
     maybe
         ok ?= is_free(Directory),
         %% Of an empty directory that somebody else has made.
         _ = file:change_mode(Directory, 8#700),
-        create_node_file(Directory, Durability)
+        create_node_file(Directory, Durability, Origin)
     end.
 
 %% In a directory of something else, not even the lock is created.
@@ -322,10 +392,19 @@ is_free(Directory) ->
 -spec is_log(string()) -> boolean().
 is_log(Name) -> lists:member(Name, ["always", "everysec"]).
 
--spec create_node_file(file:filename(), durability()) ->
+-spec create_node_file(file:filename(), durability(), origin()) ->
     {ok, opened()} | {error, iolist()}.
-create_node_file(Directory, Durability) ->
-    <<Seed:64, Id:80/bitstring>> = crypto:strong_rand_bytes(18),
+create_node_file(Directory, Durability, Origin) ->
+    <<NewSeed:64, Id:80/bitstring>> = crypto:strong_rand_bytes(18),
+    {Seed, Terms0} =
+        case Origin of
+            alone ->
+                {NewSeed, []};
+            {create, Cluster} ->
+                {NewSeed, [{cluster, Cluster}]};
+            {join, #{seed := Known, cluster := Cluster, members := Members}} ->
+                {Known, [{cluster, Cluster}, {joining, Members}]}
+        end,
     UId = iolist_to_binary(["TODANA0_", binary:encode_hex(Id)]),
     Terms = [
         {format, ?FORMAT},
@@ -333,6 +412,7 @@ create_node_file(Directory, Durability) ->
         {uid, UId},
         {seed, Seed},
         {created_ms, erlang:system_time(millisecond)}
+        | Terms0
     ],
     case write_terms(Directory, Terms) of
         ok ->

@@ -46,7 +46,7 @@ init(#{durability := Durability} = Options) ->
     ]),
     Reserve = maps:get(disk_reserve, Options, auto),
     Flags = #{strategy => rest_for_one, intensity => 20, period => 10},
-    Children = [
+    Children = cluster(todana_data_dir:opened()) ++ [
         #{id => todana_disk, start => {todana_disk, start_link, [Reserve]}},
         #{
             id => todana_group,
@@ -58,3 +58,13 @@ init(#{durability := Durability} = Options) ->
         #{id => todana_status, start => {todana_status, start_link, []}}
     ],
     {ok, {Flags, Children}}.
+
+%% What only a cluster needs.
+-spec cluster(todana_data_dir:opened()) -> [supervisor:child_spec()].
+cluster(#{cluster := none}) ->
+    [];
+cluster(#{}) ->
+    [
+        #{id => Name, start => {Name, start_link, []}}
+     || Name <- [todana_read_index, todana_cluster, todana_control]
+    ].

@@ -27,6 +27,8 @@
 %% How long the log may leave a batch unanswered before writes are refused.
 -define(STUCK_AFTER_MS, 10_000).
 -define(ASK_TIMEOUT_MS, 5_000).
+%% How long no leader may answer before writes are refused.
+-define(SILENT_AFTER_MS, 5_000).
 
 -type room() :: ok | {low, string()}.
 
@@ -179,7 +181,7 @@ watch(State) ->
 remind(#state{answered = none, asker = none, server = Server} = State) when
     Server =/= none
 ->
-    _ = spawn(fun todana_ra:trigger_election/0),
+    _ = spawn(fun todana_ra:begin_election/0),
     ask(State);
 remind(State) ->
     State.
@@ -206,8 +208,12 @@ start_and_exit(Opened) -> exit({started, todana_ra:start(Opened)}).
 
 -spec ask_and_exit(non_neg_integer()) -> no_return().
 ask_and_exit(Load) ->
-    case todana_ra:command(ping, ?ASK_TIMEOUT_MS) of
-        ok -> exit({answered, Load});
+    Nodes = todana_members:known(),
+    maybe
+        {ok, Index} ?= todana_members:read_index(Nodes, ?ASK_TIMEOUT_MS),
+        ok ?= todana_members:await(Index, ?ASK_TIMEOUT_MS),
+        exit({answered, Load})
+    else
         {error, Reason} -> exit({unanswered, Reason})
     end.
 
@@ -264,7 +270,11 @@ gate(#state{oldest_ms = Ms}) when Ms > ?STUCK_AFTER_MS ->
         "the log has not answered for ", Ms div 1_000, " s"
     ])};
 gate(#state{}) ->
-    {open, ""}.
+    case todana_read_index:is_silent(?SILENT_AFTER_MS) of
+        true -> {read_only, "no leader: this node does not reach a majority "
+                            "of its cluster"};
+        false -> {open, ""}
+    end.
 
 -spec describe(#state{}) -> map().
 describe(#state{durability = Durability} = State) ->

@@ -14,6 +14,7 @@
 -behaviour(ra_machine).
 
 -export([init/1, apply/3, state_enter/2, version/0, snapshot_module/0]).
+-export([read_index/1]).
 
 -export_type([state/0]).
 
@@ -42,10 +43,12 @@ apply(#{index := Index, system_time := TimeMs}, {b, Batch}, State) ->
         true -> begin_snapshot(Index, State)
     end;
 apply(#{index := Index}, snapshot, State) ->
+    ok = todana_nif:group_skip(Index),
     begin_snapshot(Index, State);
 %% A question whether the group works; changes of the version; nodes and
 %% processes that come and go.
-apply(_Meta, _Command, State) ->
+apply(#{index := Index}, _Command, State) ->
+    ok = todana_nif:group_skip(Index),
     {State, ok}.
 
 %% In slices of half a millisecond, on a normal scheduler as long as no record
@@ -77,7 +80,7 @@ ended({newer, Sentence}) -> todana_group_notes:refuse("~ts", [Sentence]).
 -spec begin_snapshot(pos_integer(), state()) ->
     {state(), term()} | {state(), term(), [term()]}.
 begin_snapshot(Index, State) ->
-    case get(todana_leads) =:= true andalso
+    case get(todana_runs) =:= true andalso
          todana_nif:group_snapshot(Index) of
         ok -> {State, ok, [{release_cursor, Index, {snapshot, Index}}]};
         busy -> {State, busy};
@@ -86,14 +89,24 @@ begin_snapshot(Index, State) ->
 
 %% Ra calls this in the server's process.
 -spec state_enter(atom(), state()) -> [].
-state_enter(leader, _State) ->
-    _ = put(todana_leads, true),
+state_enter(Role, _State) when Role =:= leader; Role =:= follower ->
+    _ = put(todana_runs, true),
     notify(todana_group),
     notify(todana_batcher),
     [];
+state_enter(Role, _State) when Role =:= recover; Role =:= recovered ->
+    _ = erase(todana_runs),
+    [];
 state_enter(_Role, _State) ->
-    _ = erase(todana_leads),
     [].
+
+-doc """
+The last entry that changed the databases of the leader, which has applied all
+that is confirmed. Ra has entries of its own, which no machine sees, so its own
+index would never be reached by another member.
+""".
+-spec read_index(state()) -> non_neg_integer().
+read_index(_State) -> todana_nif:group_applied().
 
 -spec notify(atom()) -> ok.
 notify(Name) ->

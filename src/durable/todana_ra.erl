@@ -11,7 +11,7 @@
 
 -export([start_application/0, start/1, stop/1, is_running/0, server/0,
          system/1, wal_bytes_max/0]).
--export([command/2, pipeline/1, pipeline/2, trigger_election/0, roll_over/1]).
+-export([command/2, pipeline/1, pipeline/2, pipeline/3, begin_election/0, roll_over/1]).
 -export([describe/1]).
 
 -define(NAME, todana_0).
@@ -59,17 +59,32 @@ command(Command, TimeoutMs) ->
 
 -doc "Sends a batch. The caller gets a `ra_event` that names the sequence.".
 -spec pipeline(term(), pos_integer()) -> ok.
-pipeline(Command, Sequence) ->
-    ra:pipeline_command(server(), Command, Sequence, normal).
+pipeline(Command, Sequence) -> pipeline(node(), Command, Sequence).
+
+-doc "The same, to the server of another member.".
+-spec pipeline(node(), term(), pos_integer()) -> ok.
+pipeline(Node, Command, Sequence) ->
+    ra:pipeline_command(
+        todana_members:server(Node), Command, Sequence, normal
+    ).
 
 -doc "Sends a command whose result nobody waits for.".
 -spec pipeline(term()) -> ok.
 pipeline(Command) ->
     ra:pipeline_command(server(), Command).
 
--spec trigger_election() -> ok.
-trigger_election() ->
-    try ra:trigger_election(server(), 1_000) catch _:_ -> ok end.
+-doc """
+Makes the only member of a group its leader at once. Several decide by
+themselves: an election would end the work of the one that leads.
+""".
+-spec begin_election() -> ok.
+begin_election() ->
+    case todana_members:known() of
+        [Node] when Node =:= node() ->
+            try ra:trigger_election(server(), 1_000) catch _:_ -> ok end;
+        _ ->
+            ok
+    end.
 
 -doc "Begins a new file of the log, after an fdatasync of this one failed.".
 -spec roll_over(todana_data_dir:durability()) -> ok.
@@ -89,7 +104,7 @@ start(#{durability := Durability, server_dir := Directory} = Opened) ->
         fun() -> start_server(system(Durability), Opened) end
     ],
     case run(Steps) of
-        ok -> trigger_election();
+        ok -> begin_election();
         %% Ra keeps its reason to itself, but for the crash reports.
         {error, {server, _} = Reason} -> {error, file_or(Reason, Class)};
         {error, {system, _} = Reason} -> {error, file_or(Reason, Class)};
@@ -219,11 +234,13 @@ start_server(System, #{has_group := true}) ->
 start_server(System, #{
     uid := UId, class_dir := Class, server_dir := Directory
 } = Opened) ->
+    {Members, Membership} = membership(Opened),
     Config = #{
         id => server(),
         uid => UId,
         cluster_name => ?NAME,
-        initial_members => [server()],
+        initial_members => Members,
+        membership => Membership,
         %% The module of snapshots is named here too: when a system starts, Ra
         %% reads this file and looks for snapshots, before it asks the machine.
         %% To its own module none of ours is valid, and it deletes what is not.
@@ -246,6 +263,14 @@ start_server(System, #{
         Error ->
             Error
     end.
+
+%% A node that joins has no vote until the others give it one.
+-spec membership(todana_data_dir:opened()) ->
+    {[ra:server_id()], voter | promotable}.
+membership(#{joining := []}) ->
+    {[server()], voter};
+membership(#{joining := Nodes}) ->
+    {[todana_members:server(Node) || Node <- Nodes], promotable}.
 
 -doc "A reason why the log does not run, as a sentence.".
 -spec describe(term()) -> string().

@@ -31,7 +31,7 @@ prepare({Name, _Node}, Opened) ->
     case todana_data_dir:read_terms(Config) of
         %% Each part that Ra would follow without a word, if it was damaged.
         {ok, [#{
-            uid := UId, id := {Name, _} = Id, initial_members := [Id],
+            uid := UId, id := {Name, _}, initial_members := [_ | _],
             cluster_name := Name, machine := {module, todana_machine, #{}},
             log_init_args := #{uid := UId, snapshot_module := todana_snapshot}
         }]} ->

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::atomic::{
     AtomicBool,
-    Ordering::{Relaxed, SeqCst},
+    Ordering::{Acquire, Relaxed, Release, SeqCst},
 };
 use std::sync::{Arc, Weak};
 
@@ -205,6 +205,16 @@ impl Group {
             Applied::Done { .. } => Applied::Done { snapshot_due: self.is_snapshot_due() },
             other => other,
         }
+    }
+
+    /// The index of the last entry that was applied, or skipped.
+    pub fn applied_index(&self) -> u64 {
+        self.counters.applied_index.load(Acquire)
+    }
+
+    /// Notes that an entry was none of the group's: the log goes on after it.
+    pub fn skip(&self, index: u64) {
+        self.counters.applied_index.store(index, Release);
     }
 
     /// Asks for a snapshot: the next entry that is applied finds it due.

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::Ordering::{Relaxed, Release};
 
 use todana_command::{DATABASES, Databases};
 use todana_table::{Meta, Table, TableState, digest_of_entry};
@@ -120,7 +120,7 @@ impl Group {
     }
 
     fn begin_anew(&self, index: u64, log_time_ms: u64) {
-        self.counters.applied_index.store(index, Relaxed);
+        self.counters.applied_index.store(index, Release);
         self.counters.log_time_ms.store(log_time_ms, Relaxed);
         self.counters.logged_bytes.store(0, Relaxed);
         self.trigger.begin_anew();

@@ -199,6 +199,19 @@ fn apply<'a>(
     })
 }
 
+/// `group_applied() -> Index`: of the last entry that was applied or skipped.
+#[rustler::nif]
+fn group_applied() -> NifResult<u64> {
+    Ok(the_group()?.applied_index())
+}
+
+/// `group_skip(Index) -> ok`: this entry of the log is not for the databases.
+#[rustler::nif]
+fn group_skip(index: u64) -> NifResult<Atom> {
+    the_group()?.skip(index);
+    Ok(atoms::ok())
+}
+
 /// `group_load() -> Number`: which load of the databases this is.
 #[rustler::nif]
 fn group_load() -> NifResult<u64> {

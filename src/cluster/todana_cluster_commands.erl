@@ -1,0 +1,41 @@
+%% The commands of `bin/todana cluster', at the node that carries them out.
+-module(todana_cluster_commands).
+-moduledoc false.
+
+-export([run/2]).
+
+-doc "Carries out a command of `todana_control'.".
+-spec run(binary(), map()) -> {ok, json:encode_value()} | {error, iodata()}.
+run(~"status", _Request) ->
+    {ok, plain(todana_cluster:status())};
+run(~"verify", _Request) ->
+    todana_verify:run();
+run(~"leave", Request) ->
+    done(with_node(Request, fun todana_cluster:leave/1));
+run(~"transfer", Request) ->
+    done(with_node(Request, fun todana_cluster:transfer/1));
+run(~"force", _Request) ->
+    done(todana_cluster:force());
+run(Command, _Request) ->
+    {error, ["there is no command `", Command, "`"]}.
+
+-spec with_node(map(), fun((node()) -> Result)) -> Result | {error, iodata()}.
+with_node(#{~"argument" := Name}, Do) ->
+    Text = unicode:characters_to_list(Name),
+    Known = [N || N <- todana_members:known(), atom_to_list(N) =:= Text],
+    case Known of
+        [Node] -> Do(Node);
+        [] -> {error, [Text, " is no member of the cluster"]}
+    end.
+
+-spec done(ok | {error, iodata()}) -> {ok, true} | {error, iodata()}.
+done(ok) -> {ok, true};
+done({error, Sentence}) -> {error, Sentence}.
+
+%% With texts as JSON has them.
+-spec plain(term()) -> json:encode_value().
+plain(Map) when is_map(Map) -> #{Key => plain(Value) || Key := Value <- Map};
+plain([First | _] = Text) when is_integer(First) ->
+    unicode:characters_to_binary(Text);
+plain(List) when is_list(List) -> [plain(Value) || Value <- List];
+plain(Value) -> Value.

@@ -1,0 +1,127 @@
+%% Decides with which cluster a data directory is opened, before it is.
+%%
+%% What a directory is part of is in its file `node', and the options of a
+%% restart may be those of the first start: they have no effect then.
+-module(todana_cluster_start).
+-moduledoc false.
+
+-export([prepare/1]).
+
+-define(JOIN_TIMEOUT_MS, 30_000).
+-define(JOIN_PAUSE_MS, 500).
+-define(CLUSTER_BYTES, 8).
+
+-doc "Starts the distribution if it is needed, and asks the cluster to join.".
+-spec prepare(todana_config:options()) ->
+    {ok, todana_data_dir:origin()} | {error, string()}.
+prepare(#{data_dir := DataDir} = Options) ->
+    Known = todana_data_dir:identity(DataDir),
+    maybe
+        ok ?= is_one_way(Options),
+        ok ?= name(node_name(Known, Options), Options),
+        origin(Known, Options)
+    else
+        {error, Sentence} -> {error, lists:flatten(Sentence)}
+    end.
+
+-spec is_one_way(todana_config:options()) -> ok | {error, string()}.
+is_one_way(#{cluster_create := yes, cluster_join := Peer}) when Peer =/= off ->
+    {error, "cluster_join: a node creates a cluster or joins one, not both"};
+is_one_way(#{durability := everysec} = Options) ->
+    case Options of
+        #{cluster_create := no, cluster_join := off} ->
+            ok;
+        #{} ->
+            {error, "durability: a member of a cluster must not lose what it "
+                    "has confirmed: use `always`"}
+    end;
+is_one_way(_Options) ->
+    ok.
+
+%% The directory of a member knows its node's name.
+-spec node_name({ok, map()} | none, todana_config:options()) -> atom().
+node_name({ok, #{cluster := _, node := Name}}, #{node := off}) -> Name;
+node_name(_Known, #{node := Name}) -> Name.
+
+-spec name(atom(), todana_config:options()) -> ok | {error, iodata()}.
+name(off, #{cluster_create := no, cluster_join := off}) ->
+    ok;
+name(off, _Options) when node() =/= nonode@nohost ->
+    ok;
+name(off, _Options) ->
+    {error, "node: a member of a cluster has a name: set it, for example with "
+            "--node a@127.0.0.1"};
+name(Name, _Options) when Name =:= node() ->
+    ok;
+name(Name, #{cookie_file := File, cluster_port := Port}) ->
+    todana_distribution:start(#{
+        node => Name, cookie_file => cookie_file(File), port => Port
+    }).
+
+-spec cookie_file(auto | file:filename()) -> file:filename().
+cookie_file(auto) ->
+    case init:get_argument(home) of
+        {ok, [[Home]]} -> filename:join(Home, ".todana.cookie");
+        _ -> ".todana.cookie"
+    end;
+cookie_file(File) ->
+    File.
+
+-spec origin({ok, map()} | none, todana_config:options()) ->
+    {ok, todana_data_dir:origin()} | {error, iodata()}.
+origin({ok, #{cluster := _}}, _Options) ->
+    {ok, alone};
+origin(_Known, #{cluster_create := yes}) ->
+    Bytes = crypto:strong_rand_bytes(?CLUSTER_BYTES),
+    {ok, {create, string:lowercase(binary:encode_hex(Bytes))}};
+origin(_Known, #{cluster_join := off}) ->
+    {ok, alone};
+origin({ok, _}, #{data_dir := DataDir, cluster_join := Peer}) ->
+    {error, ["cluster_join: ", DataDir, " has a log of its own, which cannot "
+             "be merged with that of ", atom_to_list(Peer), ": join with an "
+             "empty directory"]};
+origin(none, #{cluster_join := Peer, durability := Durability}) ->
+    DeadlineMs = erlang:monotonic_time(millisecond) + ?JOIN_TIMEOUT_MS,
+    ask(Peer, Durability, DeadlineMs).
+
+%% The nodes of a cluster are often started at once, so the peer may come later.
+-spec ask(node(), todana_data_dir:durability(), integer()) ->
+    {ok, todana_data_dir:origin()} | {error, iodata()}.
+ask(Peer, Durability, DeadlineMs) ->
+    case ask_once(Peer, Durability) of
+        {later, Sentence} ->
+            case erlang:monotonic_time(millisecond) < DeadlineMs of
+                true ->
+                    timer:sleep(?JOIN_PAUSE_MS),
+                    ask(Peer, Durability, DeadlineMs);
+                false ->
+                    {error, ["cluster_join: ", Sentence]}
+            end;
+        {error, Sentence} ->
+            {error, ["cluster_join: ", Sentence]};
+        {ok, Facts} ->
+            {ok, {join, Facts}}
+    end.
+
+-spec ask_once(node(), todana_data_dir:durability()) ->
+    {ok, map()} | {later, iodata()} | {error, iodata()}.
+ask_once(Peer, Durability) ->
+    case todana_distribution:connect(Peer) of
+        ok ->
+            Facts = #{
+                node => node(), durability => Durability,
+                version => todana_cluster:version(),
+                time_ms => erlang:system_time(millisecond)
+            },
+            try
+                erpc:call(Peer, todana_cluster, invite, [Facts], 10_000)
+            catch
+                error:{exception, undef, _} ->
+                    {error, [atom_to_list(Peer), " does not run Todana, or a "
+                             "version without clusters"]};
+                _:_ ->
+                    {later, [atom_to_list(Peer), " does not answer"]}
+            end;
+        {error, Sentence} ->
+            {later, Sentence}
+    end.

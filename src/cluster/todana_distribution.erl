@@ -1,0 +1,239 @@
+%% Makes this emulator a node that others can reach: its name, its address and
+%% its cookie.
+%%
+%% A node that is embedded in another release has a name already; then nothing
+%% is changed. `bin/todana' gets its name here. Whoever knows the cookie may do
+%% everything, and what nodes say to each other is readable on its way, so a
+%% node listens on a loopback address only, unless its connections use TLS.
+-module(todana_distribution).
+-moduledoc false.
+
+-export([start/1, is_node_name/1, connect/1]).
+
+-export_type([options/0]).
+
+-type options() :: #{
+    node := atom(),
+    cookie_file := file:filename(),
+    port := auto | inet:port_number()
+}.
+
+%% A peer that does not answer for this time counts as down.
+-define(NET_TICK_S, 8).
+-define(COOKIE_BYTES, 20).
+-define(EPMD_WAIT_MS, 50).
+-define(EPMD_ATTEMPTS, 100).
+
+-doc "Whether a text is a name with a host, for example `a@127.0.0.1'.".
+-spec is_node_name(string()) -> boolean().
+is_node_name(Text) ->
+    re:run(Text, "^[A-Za-z0-9_-]{1,64}@[A-Za-z0-9_.:-]{1,180}$",
+           [{capture, none}]) =:= match.
+
+-doc "Starts the distribution, or finds that it runs with this name.".
+-spec start(options()) -> ok | {error, Sentence :: iodata()}.
+start(#{node := Name}) when Name =:= node() ->
+    ok;
+start(#{node := Name}) when node() =/= nonode@nohost ->
+    {error, ["node: this node is ", atom_to_list(node()), ", and cannot become ",
+             atom_to_list(Name)]};
+start(#{node := Name, cookie_file := File, port := Port}) ->
+    [_, Host] = string:split(atom_to_list(Name), "@"),
+    maybe
+        {ok, Address} ?= address(Host),
+        ok ?= is_allowed(Host, Address),
+        {ok, Cookie} ?= cookie(File),
+        ok = listen_on(Address, Port),
+        ok ?= start_epmd(),
+        ok ?= start_kernel(Name, Host),
+        true = erlang:set_cookie(Cookie),
+        ok
+    end.
+
+-doc "Connects to a node, or says why it cannot be reached.".
+-spec connect(node()) -> ok | {error, Sentence :: iodata()}.
+connect(Node) ->
+    case net_kernel:connect_node(Node) of
+        true -> ok;
+        false -> {error, why_not(Node)};
+        ignored -> {error, "this node has no name: set `node`"}
+    end.
+
+%% A node that refuses the cookie answers nothing, but the daemon that knows its
+%% port does.
+-spec why_not(node()) -> iodata().
+why_not(Node) ->
+    [Name, Host] = string:split(atom_to_list(Node), "@"),
+    case erl_epmd:port_please(Name, Host, 2_000) of
+        {port, _, _} ->
+            [atom_to_list(Node), " refused this node: copy the cookie file of "
+             "its cluster to this host, and check that both use TLS or none "
+             "does"];
+        _ ->
+            [atom_to_list(Node), " is not running, or cannot be reached"]
+    end.
+
+-spec address(string()) -> {ok, inet:ip_address()} | {error, iodata()}.
+address(Host) ->
+    case inet:getaddr(Host, inet) of
+        {ok, Address} ->
+            {ok, Address};
+        {error, _} ->
+            case inet:getaddr(Host, inet6) of
+                {ok, Address} -> {ok, Address};
+                {error, Reason} ->
+                    {error, ["node: ", Host, ": ", inet:format_error(Reason)]}
+            end
+    end.
+
+-spec is_allowed(string(), inet:ip_address()) -> ok | {error, iodata()}.
+is_allowed(Host, Address) ->
+    case is_loopback(Address) orelse has_tls() of
+        true ->
+            ok;
+        false ->
+            {error, [
+                "node: ", Host, " is not a loopback address, and the nodes' "
+                "connections are not encrypted: make certificates with "
+                "`bin/todana cluster certificates DIRECTORY`, and start each "
+                "node with --cluster-tls DIRECTORY"
+            ]}
+    end.
+
+-spec is_loopback(inet:ip_address()) -> boolean().
+is_loopback({127, _, _, _}) -> true;
+is_loopback({0, 0, 0, 0, 0, 0, 0, 1}) -> true;
+is_loopback(_) -> false.
+
+-spec has_tls() -> boolean().
+has_tls() ->
+    case init:get_argument(proto_dist) of
+        {ok, Values} -> lists:member(["inet_tls"], Values);
+        error -> false
+    end.
+
+-spec listen_on(inet:ip_address(), auto | inet:port_number()) -> ok.
+listen_on(Address, Port) ->
+    ok = application:set_env(kernel, inet_dist_use_interface, Address),
+    ok = application:set_env(kernel, net_ticktime, ?NET_TICK_S),
+    case Port of
+        auto ->
+            ok;
+        Port ->
+            ok = application:set_env(kernel, inet_dist_listen_min, Port),
+            application:set_env(kernel, inet_dist_listen_max, Port)
+    end.
+
+-spec start_kernel(node(), string()) -> ok | {error, iodata()}.
+start_kernel(Name, Host) ->
+    Domain =
+        case lists:any(fun(C) -> C =:= $. orelse C =:= $: end, Host) of
+            true -> longnames;
+            false -> shortnames
+        end,
+    case net_kernel:start(Name, #{name_domain => Domain}) of
+        {ok, _} ->
+            ok;
+        {error, Reason} ->
+            {error, ["node: ", atom_to_list(Name), " cannot be started: ",
+                     cause(Reason)]}
+    end.
+
+%% The reason is deep in those of supervisors, or only in the log.
+-spec cause(term()) -> iodata().
+cause(_Reason) ->
+    "a node of this name is running, or its port is in use".
+
+%% ---------------------------------------------------------------- cookie ---
+
+-spec cookie(file:filename()) -> {ok, atom()} | {error, iodata()}.
+cookie(File) ->
+    case file:read_file_info(File) of
+        {ok, Info} -> read_cookie(File, element(8, Info));
+        {error, enoent} -> create_cookie(File);
+        {error, Reason} -> {error, problem(File, file:format_error(Reason))}
+    end.
+
+-spec read_cookie(file:filename(), integer()) ->
+    {ok, atom()} | {error, iodata()}.
+read_cookie(File, Mode) when Mode band 8#077 =/= 0 ->
+    {error, problem(File, "others than its owner may read it: chmod 600")};
+read_cookie(File, _Mode) ->
+    case file:read_file(File) of
+        {ok, Bytes} ->
+            case string:trim(Bytes) of
+                <<_, _/binary>> = Cookie when byte_size(Cookie) =< 255 ->
+                    {ok, binary_to_atom(Cookie)};
+                _ ->
+                    {error, problem(File, "it has no cookie, or a long one")}
+            end;
+        {error, Reason} ->
+            {error, problem(File, file:format_error(Reason))}
+    end.
+
+-spec create_cookie(file:filename()) -> {ok, atom()} | {error, iodata()}.
+create_cookie(File) ->
+    Cookie = binary:encode_hex(crypto:strong_rand_bytes(?COOKIE_BYTES)),
+    Temporary = File ++ "." ++ os:getpid(),
+    maybe
+        ok ?= filelib:ensure_dir(File),
+        %% Nobody else may read it at any moment.
+        ok ?= file:write_file(Temporary, <<>>),
+        ok ?= file:change_mode(Temporary, 8#600),
+        ok ?= file:write_file(Temporary, [Cookie, $\n]),
+        %% Of several nodes that start at once, the first one wins.
+        ok ?= first(file:make_link(Temporary, File)),
+        ok ?= file:delete(Temporary),
+        cookie(File)
+    else
+        {error, Reason} ->
+            {error, problem(File, file:format_error(Reason))}
+    end.
+
+-spec first(ok | {error, file:posix() | badarg}) ->
+    ok | {error, file:posix() | badarg}.
+first({error, eexist}) -> ok;
+first(Result) -> Result.
+
+-spec problem(file:filename(), iodata()) -> iodata().
+problem(File, Text) -> ["cookie_file: ", File, ": ", Text].
+
+%% ------------------------------------------------------------------ epmd ---
+
+%% The daemon that tells the ports of the nodes of this host. It stays when the
+%% node ends, for those of others.
+-spec start_epmd() -> ok | {error, iodata()}.
+start_epmd() ->
+    case erl_epmd:names("localhost") of
+        {ok, _} ->
+            ok;
+        {error, _} ->
+            Bin = filename:join([
+                code:root_dir(),
+                "erts-" ++ erlang:system_info(version), "bin"
+            ]),
+            case os:find_executable("epmd", Bin) of
+                false ->
+                    {error, "node: the program epmd is missing"};
+                Program ->
+                    Port = open_port({spawn_executable, Program}, [
+                        {args, ["-daemon"]}, exit_status
+                    ]),
+                    receive
+                        {Port, {exit_status, _}} -> ok
+                    end,
+                    await_epmd(?EPMD_ATTEMPTS)
+            end
+    end.
+
+-spec await_epmd(non_neg_integer()) -> ok | {error, iodata()}.
+await_epmd(0) ->
+    {error, "node: epmd does not answer on port 4369"};
+await_epmd(Left) ->
+    case erl_epmd:names("localhost") of
+        {ok, _} ->
+            ok;
+        {error, _} ->
+            timer:sleep(?EPMD_WAIT_MS),
+            await_epmd(Left - 1)
+    end.

@@ -1,0 +1,172 @@
+%% The members of the group, as Ra has them: who leads, who joins and leaves.
+%%
+%% Each function says what is true now, or does one step; todana_cluster makes
+%% whole changes of them. The group's server has the same name on every node.
+-module(todana_members).
+-moduledoc false.
+
+-export([server/1, leader/0, known/0, list/1, read_index/2, await/2]).
+-export([add/2, remove/1, transfer/1, force_alone/0]).
+
+-export_type([member/0, failure/0]).
+
+-type member() :: #{
+    node := node(),
+    role := leader | voter | promotable | unknown,
+    %% The highest entry that the leader knows the member to have.
+    match_index => non_neg_integer(),
+    target_index => non_neg_integer()
+}.
+-type failure() :: {error, no_leader | timeout | term()}.
+
+-define(TIMEOUT_MS, 5_000).
+-define(POLL_MS, 2).
+
+-doc "The address of the group's server on a node.".
+-spec server(node()) -> ra:server_id().
+server(Node) ->
+    {Name, _} = todana_ra:server(),
+    {Name, Node}.
+
+-doc "The node that leads, as far as this node knows.".
+-spec leader() -> node() | none.
+leader() ->
+    {Name, _} = todana_ra:server(),
+    case ra_leaderboard:lookup_leader(Name) of
+        {_, Node} -> Node;
+        undefined -> none
+    end.
+
+-doc "The nodes of the members, as far as this node knows.".
+-spec known() -> [node()].
+known() ->
+    {Name, _} = todana_ra:server(),
+    case ra_leaderboard:lookup_members(Name) of
+        [_ | _] = Members -> lists:sort([Node || {_, Node} <- Members]);
+        _ -> [node()]
+    end.
+
+-doc "What the leader knows of the members. `Nodes' are asked who that is.".
+-spec list([node()]) -> {ok, Leader :: node(), [member()]} | failure().
+list(Nodes) ->
+    Servers = [server(Node) || Node <- Nodes],
+    try ra:members_info(Servers, ?TIMEOUT_MS) of
+        {ok, Members, {_, Leader}} ->
+            {ok, Leader, [
+                member(Node, Node =:= Leader, Facts)
+             || {{_, Node}, Facts} <- lists:sort(maps:to_list(Members))
+            ]};
+        Failure ->
+            failure(Failure)
+    catch
+        exit:Reason -> {error, Reason}
+    end.
+
+-spec member(node(), boolean(), map()) -> member().
+member(Node, IsLeader, Facts) ->
+    Status = maps:get(voter_status, Facts, #{}),
+    Role =
+        case {IsLeader, maps:get(membership, Status, voter)} of
+            {true, _} -> leader;
+            {false, voter} -> voter;
+            {false, promotable} -> promotable;
+            {false, _} -> unknown
+        end,
+    Indexes = [
+        {match_index, Index} || #{match_index := Index} <- [Facts]
+    ] ++ [
+        {target_index, Index} || #{target := Index} <- [Status]
+    ],
+    maps:from_list([{node, Node}, {role, Role} | Indexes]).
+
+-doc """
+The index that a read has to see to know everything that was acknowledged
+before the call. The leader asks a majority whether it still leads; no entry is
+written.
+""".
+-spec read_index([node()], timeout()) -> {ok, non_neg_integer()} | failure().
+read_index(Nodes, TimeoutMs) ->
+    Query = {todana_machine, read_index, []},
+    Servers = [server(Node) || Node <- Nodes],
+    try ra:consistent_query(Servers, Query, TimeoutMs) of
+        {ok, Index, _} when is_integer(Index) -> {ok, Index};
+        Failure -> failure(Failure)
+    catch
+        exit:Reason -> {error, Reason}
+    end.
+
+-doc """
+Returns when this node has applied this entry, or after this time.
+""".
+-spec await(non_neg_integer(), non_neg_integer()) -> ok | {error, timeout}.
+await(Index, TimeoutMs) ->
+    case todana_nif:group_applied() of
+        Applied when Applied >= Index ->
+            ok;
+        _ when TimeoutMs =< 0 ->
+            {error, timeout};
+        _ ->
+            timer:sleep(?POLL_MS),
+            await(Index, TimeoutMs - ?POLL_MS)
+    end.
+
+-doc """
+Adds a server that has been started and is empty. It votes once it has what the
+log has now. Adding it again is no error.
+""".
+-spec add(node(), UId :: binary()) -> ok | failure().
+add(Node, UId) ->
+    New = #{id => server(Node), membership => promotable, uid => UId},
+    case change(fun(Servers) -> ra:add_member(Servers, New, ?TIMEOUT_MS) end) of
+        {error, already_member} -> ok;
+        Result -> Result
+    end.
+
+-doc "Removes a member, which may be down. Removing it again is no error.".
+-spec remove(node()) -> ok | failure().
+remove(Node) ->
+    Id = server(Node),
+    Remove = fun(Servers) -> ra:remove_member(Servers, Id, ?TIMEOUT_MS) end,
+    case change(Remove) of
+        {error, not_member} -> ok;
+        Result -> Result
+    end.
+
+-spec change(fun(([ra:server_id()]) -> term())) -> ok | failure().
+change(Call) ->
+    Servers = [server(Node) || Node <- known()],
+    try Call(Servers) of
+        {ok, _, _} -> ok;
+        Failure -> failure(Failure)
+    catch
+        exit:Reason -> {error, Reason}
+    end.
+
+-doc "Has another member lead, which must have the whole log.".
+-spec transfer(node()) -> ok | failure().
+transfer(Node) ->
+    Servers = [server(Known) || Known <- known()],
+    try ra:transfer_leadership(Servers, server(Node), ?TIMEOUT_MS) of
+        ok -> ok;
+        already_leader -> ok;
+        Failure -> failure(Failure)
+    catch
+        exit:Reason -> {error, Reason}
+    end.
+
+-doc "Makes this node the only member. What it does not have is lost.".
+-spec force_alone() -> ok | failure().
+force_alone() ->
+    Server = server(node()),
+    try ra_server_proc:force_shrink_members_to_current_member(Server) of
+        ok -> ok;
+        Failure -> failure(Failure)
+    catch
+        exit:Reason -> {error, Reason}
+    end.
+
+-spec failure(term()) -> failure().
+failure({error, _} = Error) -> Error;
+failure({timeout, _}) -> {error, timeout};
+failure(timeout) -> {error, timeout};
+failure(Other) -> {error, Other}.
