@@ -17,7 +17,7 @@ CUTS = 300
 MINUTES = 60
 
 .DEFAULT_GOAL := help
-.PHONY: help run build release clean distclean toolchain deps native \
+.PHONY: help run cluster build release clean distclean toolchain deps native \
 	test test-native test-erlang test-clients test-hostile test-durable \
 	fuzz-smoke fuzz docs faults soak test-bench check lint lint-native lint-erlang tidy circles bench bench-quick report
 
@@ -28,6 +28,9 @@ help: ## list these targets
 
 run: build ## build everything and serve on loopback, in the foreground
 	@exec bin/todana start
+
+cluster: build ## three nodes of a cluster on this host, until Ctrl-C
+	@exec tools/cluster
 
 build: toolchain ## build the native engine and the Erlang application
 	@rebar3 compile

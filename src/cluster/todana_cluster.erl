@@ -1,7 +1,18 @@
 %% Changes of a cluster: who may join, and how members come and go.
 %%
+%% The number of voters is odd: a second one, or a fourth, would make every
+%% write wait for one more node, and not one more node could fail. So a member
+%% that joins is a replica at first, which has all records and no vote, and the
+%% leader gives votes when the number stays odd:
+%%
+%%     voters  replicas   ->   voters  replicas
+%%        1       1               1       1       b waits for a third node
+%%        1       2               3       0       it came: both vote
+%%        2       1               3       0       one of three had been removed
+%%
 %% The process keeps this node connected to the other members, because Ra only
-%% sends to nodes that are connected, and lets this node become a member.
+%% sends to nodes that are connected; lets this node become a member; and, on
+%% the leader, gives the votes.
 -module(todana_cluster).
 -moduledoc false.
 -behaviour(gen_server).
@@ -9,9 +20,9 @@
 -export([start_link/0, invite/1, version/0]).
 -export([status/0, leave/1, transfer/1, force/0]).
 %% Called by other nodes
--export([admit/2, facts/0]).
+-export([admit/2, has_left/2, id/0, facts/0]).
 %% Processes
--export([join_and_exit/1]).
+-export([join_and_exit/1, balance_and_exit/0, leave_if_removed/1]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2]).
 
 -export_type([facts/0]).
@@ -19,7 +30,8 @@
 %% Of what nodes say to each other: 1.
 -define(VERSION, 1).
 -define(TICK_MS, 1_000).
--define(PAUSE_MS, 500).
+%% A member asks once in so many ticks whether it still is one.
+-define(REMOVED_TICKS, 5).
 -define(CLOCK_MS_MAX, 60_000).
 -define(ERPC_TIMEOUT_MS, 5_000).
 %% More voters make each write slower, and do not make it safer.
@@ -32,7 +44,11 @@
     time_ms := integer()
 }.
 
--record(state, {joiner = none :: none | pid()}).
+-record(state, {
+    joiner = none :: none | pid(),
+    balancer = none :: none | pid(),
+    ticks = 0 :: non_neg_integer()
+}).
 
 -spec start_link() -> gen_server:start_ret().
 start_link() ->
@@ -96,7 +112,23 @@ invite_member(Node, Cluster, Seed) ->
 
 -doc "Makes a node a member whose server runs.".
 -spec admit(node(), binary()) -> ok | {error, term()}.
-admit(Node, UId) -> todana_members:add(Node, UId).
+admit(Node, UId) ->
+    case members() of
+        {ok, _, Members} ->
+            case [M || #{node := N} = M <- Members, N =:= Node] of
+                [] -> todana_members:add(Node, UId);
+                [#{uid := UId}] -> ok;
+                [_] -> {error, already_member}
+            end;
+        Error ->
+            Error
+    end.
+
+-doc "The cluster of this node.".
+-spec id() -> none | binary().
+id() ->
+    #{cluster := Cluster} = todana_data_dir:opened(),
+    Cluster.
 
 %% In the node that joins: it has the files of a member and is none yet.
 -spec join_and_exit(todana_data_dir:opened()) -> no_return().
@@ -142,13 +174,15 @@ is_not_last(_) -> ok.
 -spec step_down(node(), node(), [todana_members:member()]) ->
     ok | {error, iodata()}.
 step_down(Node, Node, Members) ->
-    Others = [N || #{node := N, role := voter} <- Members],
-    case [N || N <- Others, transfer(N) =:= ok] of
-        [_ | _] -> ok;
-        [] -> {error, "no other member is ready to lead"}
+    case try_each([N || #{node := N, role := voter} <- Members]) of
+        true -> ok;
+        false -> {error, "no other member is ready to lead"}
     end;
 step_down(_Node, _Leader, _Members) ->
     ok.
+
+-spec try_each([node()]) -> boolean().
+try_each(Nodes) -> lists:any(fun(Node) -> transfer(Node) =:= ok end, Nodes).
 
 -doc "Has another member lead.".
 -spec transfer(node()) -> ok | {error, iodata()}.
@@ -173,6 +207,78 @@ members() ->
         {ok, Leader, Members} -> {ok, Leader, Members};
         {error, _} -> {error, "the cluster has no leader"}
     end.
+
+%% ----------------------------------------------------------------- votes ---
+
+%% One change of the members at a time; the next tick does the next one.
+-spec balance_and_exit() -> no_return().
+balance_and_exit() ->
+    case members() of
+        {ok, Leader, Members} when Leader =:= node() ->
+            _ = [
+                todana_members:promote(Node, UId)
+             || #{node := Node, uid := UId} <- to_promote(Members)
+            ],
+            exit(normal);
+        _ ->
+            exit(normal)
+    end.
+
+-doc "The replica that gets a vote next, if one does.".
+-spec to_promote([todana_members:member()]) -> [todana_members:member()].
+to_promote(Members) ->
+    Up = [node() | nodes()],
+    Voters = [M || #{role := R} = M <- Members, R =:= leader orelse R =:= voter],
+    Candidates = [M || #{role := candidate} = M <- Members],
+    Replicas = [
+        M
+     || #{role := replica, node := Node, uid := _} = M <- Members,
+        lists:member(Node, Up)
+    ],
+    case {length(Voters) rem 2, Candidates, Replicas} of
+        {1, [], [First, _ | _]} -> [First];
+        {0, [], [First | _]} -> [First];
+        _ -> []
+    end.
+
+%% --------------------------------------------------------------- removed ---
+
+-doc "Whether the cluster has a leader and this server is no member any more.".
+-spec has_left(node(), binary()) -> boolean().
+has_left(Node, UId) ->
+    case members() of
+        {ok, _, Members} ->
+            case [M || #{node := N} = M <- Members, N =:= Node] of
+                [] -> true;
+                [#{uid := Other}] when Other =/= UId -> true;
+                _ -> false
+            end;
+        {error, _} ->
+            false
+    end.
+
+%% Nobody tells a member that it was removed, so it asks the others. A node that
+%% has joined cannot be a member with the same directory again.
+-spec leave_if_removed(todana_data_dir:opened()) -> ok.
+leave_if_removed(#{uid := UId, joining := []} = Opened) ->
+    Others = [N || N <- todana_members:known(), lists:member(N, nodes())],
+    Answers = erpc:multicall(
+        Others, ?MODULE, has_left, [node(), UId], ?ERPC_TIMEOUT_MS
+    ),
+    case lists:member({ok, true}, Answers) of
+        true ->
+            ok = todana_data_dir:left(Opened),
+            logger:error(
+                "todana: this node was removed from its cluster; it stops, and "
+                "joins again only with an empty data directory"
+            ),
+            _ = application:stop(todana),
+            ok;
+        false ->
+            ok
+    end;
+leave_if_removed(#{}) ->
+    ok.
 
 %% ---------------------------------------------------------------- status ---
 
@@ -233,10 +339,14 @@ handle_cast(_Message, State) ->
     {noreply, State}.
 
 -spec handle_info(term(), #state{}) -> {noreply, #state{}}.
-handle_info(tick, State) ->
+handle_info(tick, #state{ticks = Ticks} = State) ->
     _ = erlang:send_after(?TICK_MS, self(), tick),
     ok = connect(),
-    {noreply, join(State)};
+    _ = Ticks rem ?REMOVED_TICKS =:= 0 andalso
+        spawn(?MODULE, leave_if_removed, [todana_data_dir:opened()]),
+    {noreply, balance(join(State#state{ticks = Ticks + 1}))};
+handle_info({'DOWN', _, process, Pid, _}, #state{balancer = Pid} = State) ->
+    {noreply, State#state{balancer = none}};
 handle_info({'DOWN', _, process, Pid, _}, #state{joiner = Pid} = State) ->
     {noreply, State#state{joiner = none}};
 handle_info(_Message, State) ->
@@ -263,4 +373,16 @@ join(#state{joiner = none} = State) ->
             State
     end;
 join(State) ->
+    State.
+
+-spec balance(#state{}) -> #state{}.
+balance(#state{balancer = none} = State) ->
+    case todana_members:leader() of
+        Node when Node =:= node() ->
+            {Pid, _} = spawn_monitor(?MODULE, balance_and_exit, []),
+            State#state{balancer = Pid};
+        _ ->
+            State
+    end;
+balance(State) ->
     State.

@@ -9,6 +9,7 @@
 
 -define(JOIN_TIMEOUT_MS, 30_000).
 -define(JOIN_PAUSE_MS, 500).
+-define(ID_TIMEOUT_MS, 2_000).
 -define(CLUSTER_BYTES, 8).
 
 -doc "Starts the distribution if it is needed, and asks the cluster to join.".
@@ -19,9 +20,11 @@ prepare(#{data_dir := DataDir} = Options) ->
     maybe
         ok ?= is_one_way(Options),
         ok ?= name(node_name(Known, Options), Options),
-        origin(Known, Options)
+        {ok, Origin} ?= origin(Known, Options),
+        {ok, Origin}
     else
-        {error, Sentence} -> {error, lists:flatten(Sentence)}
+        {error, Sentence} ->
+            {error, unicode:characters_to_list(Sentence)}
     end.
 
 -spec is_one_way(todana_config:options()) -> ok | {error, string()}.
@@ -69,8 +72,19 @@ cookie_file(File) ->
 
 -spec origin({ok, map()} | none, todana_config:options()) ->
     {ok, todana_data_dir:origin()} | {error, iodata()}.
-origin({ok, #{cluster := _}}, _Options) ->
-    {ok, alone};
+origin({ok, #{left_ms := _, cluster := Cluster}}, #{data_dir := DataDir}) ->
+    {error, ["data_dir: ", DataDir, " was removed from the cluster ", Cluster,
+             ", which has gone on without it: join with an empty directory"]};
+origin({ok, #{cluster := Cluster}}, #{cluster_join := Peer} = Options) ->
+    #{data_dir := DataDir} = Options,
+    case Peer =/= off andalso cluster_of(Peer) of
+        {ok, Other} when Other =/= Cluster ->
+            {error, ["cluster_join: ", DataDir, " belongs to the cluster ",
+                     Cluster, ", and ", atom_to_list(Peer), " to ",
+                     io_lib:format("~ts", [Other])]};
+        _ ->
+            {ok, alone}
+    end;
 origin(_Known, #{cluster_create := yes}) ->
     Bytes = crypto:strong_rand_bytes(?CLUSTER_BYTES),
     {ok, {create, string:lowercase(binary:encode_hex(Bytes))}};
@@ -83,6 +97,22 @@ origin({ok, _}, #{data_dir := DataDir, cluster_join := Peer}) ->
 origin(none, #{cluster_join := Peer, durability := Durability}) ->
     DeadlineMs = erlang:monotonic_time(millisecond) + ?JOIN_TIMEOUT_MS,
     ask(Peer, Durability, DeadlineMs).
+
+%% Only a peer that is there can be in another cluster.
+-spec cluster_of(node()) -> {ok, none | binary()} | unknown.
+cluster_of(Peer) when Peer =:= node() ->
+    unknown;
+cluster_of(Peer) ->
+    maybe
+        ok ?= todana_distribution:connect(Peer),
+        try
+            {ok, erpc:call(Peer, todana_cluster, id, [], ?ID_TIMEOUT_MS)}
+        catch
+            _:_ -> unknown
+        end
+    else
+        {error, _} -> unknown
+    end.
 
 %% The nodes of a cluster are often started at once, so the peer may come later.
 -spec ask(node(), todana_data_dir:durability(), integer()) ->

@@ -6,13 +6,16 @@
 -moduledoc false.
 
 -export([server/1, leader/0, known/0, list/1, read_index/2, await/2]).
--export([add/2, remove/1, transfer/1, force_alone/0]).
+-export([add/2, promote/2, remove/1, transfer/1, force_alone/0]).
 
 -export_type([member/0, failure/0]).
 
 -type member() :: #{
     node := node(),
-    role := leader | voter | promotable | unknown,
+    %% A replica has all records and no vote; a candidate gets one as soon as
+    %% it has caught up.
+    role := leader | voter | candidate | replica | unknown,
+    uid => binary(),
     %% The highest entry that the leader knows the member to have.
     match_index => non_neg_integer(),
     target_index => non_neg_integer()
@@ -21,6 +24,8 @@
 
 -define(TIMEOUT_MS, 5_000).
 -define(POLL_MS, 2).
+-define(CHANGE_ATTEMPTS, 50).
+-define(CHANGE_PAUSE_MS, 100).
 
 -doc "The address of the group's server on a node.".
 -spec server(node()) -> ra:server_id().
@@ -69,15 +74,15 @@ member(Node, IsLeader, Facts) ->
         case {IsLeader, maps:get(membership, Status, voter)} of
             {true, _} -> leader;
             {false, voter} -> voter;
-            {false, promotable} -> promotable;
+            {false, promotable} -> candidate;
+            {false, non_voter} -> replica;
             {false, _} -> unknown
         end,
-    Indexes = [
-        {match_index, Index} || #{match_index := Index} <- [Facts]
-    ] ++ [
-        {target_index, Index} || #{target := Index} <- [Status]
-    ],
-    maps:from_list([{node, Node}, {role, Role} | Indexes]).
+    Known =
+        [{match_index, Index} || #{match_index := Index} <- [Facts]] ++
+        [{target_index, Index} || #{target := Index} <- [Status]] ++
+        [{uid, UId} || #{uid := UId} <- [Status]],
+    maps:from_list([{node, Node}, {role, Role} | Known]).
 
 -doc """
 The index that a read has to see to know everything that was acknowledged
@@ -111,12 +116,19 @@ await(Index, TimeoutMs) ->
     end.
 
 -doc """
-Adds a server that has been started and is empty. It votes once it has what the
-log has now. Adding it again is no error.
+Adds a server that has been started and is empty, without a vote. Adding it
+again is no error.
 """.
 -spec add(node(), UId :: binary()) -> ok | failure().
-add(Node, UId) ->
-    New = #{id => server(Node), membership => promotable, uid => UId},
+add(Node, UId) -> change_vote(Node, UId, non_voter).
+
+-doc "Gives a member a vote, once it has what the log has now.".
+-spec promote(node(), UId :: binary()) -> ok | failure().
+promote(Node, UId) -> change_vote(Node, UId, promotable).
+
+-spec change_vote(node(), binary(), non_voter | promotable) -> ok | failure().
+change_vote(Node, UId, Membership) ->
+    New = #{id => server(Node), membership => Membership, uid => UId},
     case change(fun(Servers) -> ra:add_member(Servers, New, ?TIMEOUT_MS) end) of
         {error, already_member} -> ok;
         Result -> Result
@@ -133,11 +145,21 @@ remove(Node) ->
     end.
 
 -spec change(fun(([ra:server_id()]) -> term())) -> ok | failure().
-change(Call) ->
+change(Call) -> change(Call, ?CHANGE_ATTEMPTS).
+
+%% A new leader, and one that makes another change, permit none for a moment.
+-spec change(fun(([ra:server_id()]) -> term()), non_neg_integer()) ->
+    ok | failure().
+change(Call, Left) ->
     Servers = [server(Node) || Node <- known()],
     try Call(Servers) of
-        {ok, _, _} -> ok;
-        Failure -> failure(Failure)
+        {ok, _, _} ->
+            ok;
+        {error, cluster_change_not_permitted} when Left > 0 ->
+            timer:sleep(?CHANGE_PAUSE_MS),
+            change(Call, Left - 1);
+        Failure ->
+            failure(Failure)
     catch
         exit:Reason -> {error, Reason}
     end.
@@ -159,7 +181,7 @@ transfer(Node) ->
 force_alone() ->
     Server = server(node()),
     try ra_server_proc:force_shrink_members_to_current_member(Server) of
-        ok -> ok;
+        ok -> ra:trigger_election(Server);
         Failure -> failure(Failure)
     catch
         exit:Reason -> {error, Reason}

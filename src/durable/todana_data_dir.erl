@@ -8,7 +8,7 @@
 -module(todana_data_dir).
 -moduledoc false.
 
--export([open/2, open/3, close/0, opened/0, group_exists/1, joined/1,
+-export([open/2, open/3, close/0, opened/0, group_exists/1, joined/1, left/1,
          identity/1, read_terms/1,
          write_synced/2, sync_directory/1]).
 
@@ -115,6 +115,11 @@ joined(Opened) ->
         persistent_term:put(?MODULE, Opened#{joining := []})
     end.
 
+-doc "Notes that the group does not count this node as a member any more.".
+-spec left(opened()) -> ok | {error, term()}.
+left(Opened) ->
+    put_terms(Opened, [{left_ms, erlang:system_time(millisecond)}]).
+
 -doc "What the file `node' says, for who decides how to open a directory.".
 -spec identity(file:filename()) -> {ok, map()} | none.
 identity(DataDir) ->
@@ -212,6 +217,8 @@ accept(Directory, _Durability, _Terms) ->
 is_whole(#{group := todana_0} = Terms) -> is_whole(maps:remove(group, Terms));
 is_whole(#{cluster := Cluster} = Terms) when is_binary(Cluster) ->
     is_whole(maps:remove(cluster, Terms));
+is_whole(#{left_ms := Ms} = Terms) when is_integer(Ms) ->
+    is_whole(maps:remove(left_ms, Terms));
 is_whole(#{joining := [_ | _]} = Terms) ->
     is_whole(maps:remove(joining, Terms));
 is_whole(Terms) ->

@@ -266,11 +266,11 @@ start_server(System, #{
 
 %% A node that joins has no vote until the others give it one.
 -spec membership(todana_data_dir:opened()) ->
-    {[ra:server_id()], voter | promotable}.
+    {[ra:server_id()], voter | non_voter}.
 membership(#{joining := []}) ->
     {[server()], voter};
 membership(#{joining := Nodes}) ->
-    {[todana_members:server(Node) || Node <- Nodes], promotable}.
+    {[todana_members:server(Node) || Node <- Nodes], non_voter}.
 
 -doc "A reason why the log does not run, as a sentence.".
 -spec describe(term()) -> string().

@@ -1,0 +1,404 @@
+%% Members of a cluster that come, go, fail and come back. Each case has its own
+%% nodes, which are processes of this host, and their data directories.
+-module(todana_cluster_SUITE).
+
+-include_lib("stdlib/include/assert.hrl").
+
+-export([all/0, init_per_testcase/2, end_per_testcase/2]).
+-export([
+    three_nodes_have_the_same_records/1,
+    a_second_node_has_no_vote/1,
+    writes_go_on_without_the_leader/1,
+    a_minority_accepts_no_writes/1,
+    a_node_catches_up_by_a_snapshot/1,
+    five_nodes_and_back/1,
+    a_dead_node_is_replaced/1,
+    a_removed_node_stops_and_stays_out/1,
+    the_leader_can_be_moved_and_can_leave/1,
+    the_last_node_can_go_on_alone/1,
+    who_may_not_join_is_told_why/1,
+    a_stranger_gets_nothing/1,
+    a_difference_is_found/1,
+    nodes_are_started_in_any_order/1
+]).
+%% Called in the peer nodes
+-export([start/2, set/2, add/2, get/1, spoil/1]).
+
+-define(WAIT_MS, 60_000).
+-define(POLL_MS, 100).
+
+all() ->
+    [
+        three_nodes_have_the_same_records,
+        a_second_node_has_no_vote,
+        writes_go_on_without_the_leader,
+        a_minority_accepts_no_writes,
+        a_node_catches_up_by_a_snapshot,
+        five_nodes_and_back,
+        a_dead_node_is_replaced,
+        a_removed_node_stops_and_stays_out,
+        the_leader_can_be_moved_and_can_leave,
+        the_last_node_can_go_on_alone,
+        who_may_not_join_is_told_why,
+        a_stranger_gets_nothing,
+        a_difference_is_found,
+        nodes_are_started_in_any_order
+    ].
+
+init_per_testcase(Case, Config) ->
+    Directory = filename:join(proplists:get_value(priv_dir, Config), Case),
+    ok = filelib:ensure_path(Directory),
+    _ = ets:new(?MODULE, [named_table, public]),
+    [{directory, Directory} | Config].
+
+end_per_testcase(_Case, _Config) ->
+    [stop(Peer) || {_, Peer} <- ets:tab2list(?MODULE)],
+    true = ets:delete(?MODULE),
+    ok.
+
+%% ------------------------------------------------------------------ cases ---
+
+three_nodes_have_the_same_records(Config) ->
+    [A, B, C] = cluster([a, b, c], Config),
+    [ok = call(Node, set, [Node, 1]) || Node <- [A, B, C]],
+    [
+        await(fun() -> call(At, get, [Key]) =:= {ok, 1} end)
+     || At <- [A, B, C], Key <- [A, B, C]
+    ],
+    ?assertMatch({ok, #{members := 3}}, verify(B)).
+
+a_second_node_has_no_vote(Config) ->
+    [A, B] = cluster([a, b], Config),
+    ?assertEqual([{A, leader}, {B, replica}], roles(A)),
+    ok = call(A, set, [k, 1]),
+    kill(B),
+    ok = call(A, set, [k, 2]),
+    B = node(b, [{cluster_join, A}], Config),
+    C = node(c, [{cluster_join, A}], Config),
+    await(fun() ->
+        roles(A) =:= [{A, leader}, {B, voter}, {C, voter}]
+    end),
+    await(fun() -> call(B, get, [k]) =:= {ok, 2} end).
+
+writes_go_on_without_the_leader(Config) ->
+    [A, B, C] = cluster([a, b, c], Config),
+    [ok = call(B, set, [K, K]) || K <- lists:seq(1, 100)],
+    kill(A),
+    %% No write is refused: it waits for the next leader.
+    ok = call(B, add, [sum, 1]),
+    ok = call(C, add, [sum, 1]),
+    A = node(a, [], Config),
+    await(fun() -> call(A, get, [sum]) =:= {ok, 2} end),
+    ?assertEqual({ok, 100}, call(A, get, [100])),
+    await(fun() -> element(1, verify(A)) =:= ok end).
+
+a_minority_accepts_no_writes(Config) ->
+    [A, B, C] = cluster([a, b, c], Config),
+    ok = call(A, set, [k, 1]),
+    kill(B),
+    kill(C),
+    ?assertMatch({error, _}, call(A, set, [k, 2])),
+    await(fun() ->
+        maps:get(state, rpc(A, todana, info, [])) =:= read_only
+    end),
+    ?assertMatch({error, unavailable}, call(A, set, [k, 3])),
+    B = node(b, [], Config),
+    await(fun() -> call(A, set, [k, 4]) =:= ok end),
+    await(fun() -> call(B, get, [k]) =:= {ok, 4} end).
+
+a_node_catches_up_by_a_snapshot(Config) ->
+    [A, B, C] = cluster([a, b, c], Config),
+    kill(C),
+    [ok = call(A, set, [K, K]) || K <- lists:seq(1, 500)],
+    [
+        await(fun() -> rpc(N, todana_group, snapshot_wait, [10_000]) =:= ok end)
+     || N <- [A, B]
+    ],
+    [
+        ok = rpc(N, todana_log_trim, trim, [
+            rpc(N, todana_data_dir, opened, []), 10_000
+        ])
+     || N <- [A, B]
+    ],
+    ok = call(A, set, [last, 1]),
+    C = node(c, [], Config),
+    await(fun() -> call(C, get, [last]) =:= {ok, 1} end),
+    ?assertEqual({ok, 500}, call(C, get, [500])),
+    D = node(d, [{cluster_join, A}], Config),
+    await(fun() -> call(D, get, [last]) =:= {ok, 1} end),
+    ?assertMatch({ok, #{members := 4}}, verify(A)).
+
+five_nodes_and_back(Config) ->
+    [A, B, C, D, E] = cluster([a, b, c, d, e], Config),
+    ?assertEqual(5, length([N || {N, R} <- roles(A), R =/= replica])),
+    ok = call(E, set, [k, 1]),
+    kill(D),
+    kill(E),
+    ok = call(A, set, [k, 2]),
+    [ok = leave(A, N) || N <- [D, E]],
+    ok = call(A, set, [k, 3]),
+    kill(C),
+    ok = call(B, set, [k, 4]).
+
+a_dead_node_is_replaced(Config) ->
+    [A, B, C] = cluster([a, b, c], Config),
+    ok = call(A, set, [k, 1]),
+    kill(C),
+    D = node(d, [{cluster_join, B}], Config),
+    await(fun() -> lists:member({D, replica}, roles(A)) end),
+    ok = leave(A, C),
+    await(fun() -> voters(A) =:= [A, B, D] end),
+    kill(B),
+    ok = call(D, set, [k, 2]),
+    await(fun() -> call(A, get, [k]) =:= {ok, 2} end).
+
+a_removed_node_stops_and_stays_out(Config) ->
+    [A, B, C] = cluster([a, b, c], Config),
+    ok = call(B, set, [k, 1]),
+    ok = leave(A, C),
+    await(fun() -> rpc(C, erlang, whereis, [todana_sup]) =:= undefined end),
+    kill(C),
+    ?assertMatch("data_dir: " ++ _, refused(c, [], Config)),
+    ?assertMatch("data_dir: " ++ _, refused(c, [{cluster_join, A}], Config)),
+    empty(c, Config),
+    C = node(c, [{cluster_join, A}], Config),
+    await(fun() -> voters(A) =:= [A, B, C] end),
+    await(fun() -> call(C, get, [k]) =:= {ok, 1} end).
+
+the_leader_can_be_moved_and_can_leave(Config) ->
+    [A, B, C] = cluster([a, b, c], Config),
+    ok = rpc(B, todana_cluster, transfer, [C]),
+    await(fun() -> lists:member({C, leader}, roles(A)) end),
+    ok = call(A, set, [k, 1]),
+    ok = leave(B, C),
+    await(fun() -> voters(A) =:= [A, B] end),
+    ok = call(B, set, [k, 2]),
+    ?assertMatch({error, _}, leave(A, C)).
+
+the_last_node_can_go_on_alone(Config) ->
+    [A, B, C] = cluster([a, b, c], Config),
+    ok = call(A, set, [k, 1]),
+    await(fun() -> call(A, get, [k]) =:= {ok, 1} end),
+    kill(B),
+    kill(C),
+    ok = rpc(A, todana_cluster, force, []),
+    await(fun() -> call(A, set, [k, 2]) =:= ok end),
+    ?assertEqual([{A, leader}], roles(A)),
+    %% What was given up cannot come back.
+    B = node(b, [], Config),
+    await(fun() -> rpc(B, erlang, whereis, [todana_sup]) =:= undefined end),
+    empty(c, Config),
+    C = node(c, [{cluster_join, A}], Config),
+    await(fun() -> call(C, get, [k]) =:= {ok, 2} end).
+
+who_may_not_join_is_told_why(Config) ->
+    [A, B] = cluster([a, b], Config),
+    %% A directory of another cluster.
+    X = node(x, [{cluster_create, yes}], Config),
+    kill(X),
+    ?assertMatch("cluster_join: " ++ _, refused(x, [{cluster_join, A}], Config)),
+    %% A directory with a log of its own.
+    Y = node(y, [], Config),
+    kill(Y),
+    ?assertMatch("cluster_join: " ++ _, refused(y, [{cluster_join, A}], Config)),
+    %% A member whose directory is lost.
+    kill(B),
+    empty(b, Config),
+    ?assertMatch("cluster_join: " ++ _, refused(b, [{cluster_join, A}], Config)),
+    %% One that confirms writes before they are on disk.
+    ?assertMatch("durability: " ++ _, refused(
+        z, [{cluster_join, A}, {durability, everysec}], Config
+    )),
+    ?assertMatch("cluster_join: " ++ _, refused(
+        z, [{cluster_join, A}, {cluster_create, yes}], Config
+    )),
+    Facts = #{
+        node => 'z@127.0.0.1', durability => always,
+        version => 1, time_ms => erlang:system_time(millisecond)
+    },
+    Invite = fun(Changed) ->
+        rpc(A, todana_cluster, invite, [maps:merge(Facts, Changed)])
+    end,
+    ?assertMatch({ok, #{members := [_, _]}}, Invite(#{})),
+    ?assertMatch({error, _}, Invite(#{version => 2})),
+    ?assertMatch({error, _}, Invite(#{time_ms => 0})),
+    ?assertMatch({error, _}, Invite(#{durability => everysec})).
+
+a_stranger_gets_nothing(Config) ->
+    [A] = cluster([a], Config),
+    {ok, Peer, _} = peer:start(#{
+        name => name(stranger), host => "127.0.0.1", longnames => true,
+        connection => standard_io, args => ["-setcookie", "wrong"]
+    }),
+    true = ets:insert(?MODULE, {stranger, Peer}),
+    ?assertEqual(pang, peer:call(Peer, net_adm, ping, [A])),
+    ?assertMatch(pong, rpc(A, net_adm, ping, [A])).
+
+a_difference_is_found(Config) ->
+    [A, B, C] = cluster([a, b, c], Config),
+    ok = call(A, set, [k, 1]),
+    await(fun() -> element(1, verify(A)) =:= ok end),
+    await(fun() -> call(C, get, [k]) =:= {ok, 1} end),
+    ok = call(C, spoil, [k]),
+    %% An entry without a batch.
+    ok = rpc(A, todana_ra, command, [ping, 5_000]),
+    ?assertMatch({error, _}, verify(B)).
+
+nodes_are_started_in_any_order(Config) ->
+    [A, B, C] = cluster([a, b, c], Config),
+    ok = call(A, set, [k, 1]),
+    [kill(N) || N <- [A, B, C]],
+    C = node(c, [], Config),
+    B = node(b, [], Config),
+    await(fun() -> call(C, get, [k]) =:= {ok, 1} end),
+    ok = call(B, set, [k, 2]),
+    A = node(a, [], Config),
+    await(fun() -> call(A, get, [k]) =:= {ok, 2} end).
+
+%% ------------------------------------------------------------------ nodes ---
+
+%% The first one creates the cluster, the others join. Returns when all votes
+%% are given.
+cluster([First | Others], Config) ->
+    A = node(First, [{cluster_create, yes}], Config),
+    Nodes = [A | [node(N, [{cluster_join, A}], Config) || N <- Others]],
+    Wanted = length(Nodes) - (length(Nodes) + 1) rem 2,
+    await(fun() -> length(voters(A)) =:= Wanted end),
+    [await(fun() -> is_open(Node) end) || Node <- Nodes],
+    Nodes.
+
+is_open(Node) -> maps:get(state, rpc(Node, todana, info, [])) =:= serving.
+
+%% Starts a node with its own directory; an old one goes on.
+node(Letter, Options, Config) ->
+    {Peer, Node} = peer(Letter),
+    case peer:call(Peer, ?MODULE, start, [
+        data_dir(Letter, Config), Options
+    ], ?WAIT_MS) of
+        ok -> Node;
+        {error, Sentence} -> error({Letter, Sentence})
+    end.
+
+refused(Letter, Options, Config) ->
+    {Peer, _} = peer(Letter),
+    {error, Sentence} = peer:call(Peer, ?MODULE, start, [
+        data_dir(Letter, Config), Options
+    ], ?WAIT_MS),
+    ct:pal("~ts", [Sentence]),
+    Sentence.
+
+peer(Letter) ->
+    [stop(Old) || {_, Old} <- ets:lookup(?MODULE, Letter)],
+    {ok, Peer, Node} = peer:start(#{
+        name => name(Letter), host => "127.0.0.1", longnames => true,
+        connection => standard_io,
+        args => [
+            "-setcookie", "todana_cluster_suite",
+            "-kernel", "prevent_overlapping_partitions", "false",
+            "-kernel", "inet_dist_use_interface", "{127,0,0,1}",
+            "-pa" | code:get_path()
+        ]
+    }),
+    true = ets:insert(?MODULE, {Letter, Peer}),
+    true = ets:insert(?MODULE, {Node, Peer}),
+    {Peer, Node}.
+
+%% Runs of this suite at the same time do not meet.
+name(Letter) -> lists:concat([Letter, "_", os:getpid()]).
+
+kill(Node) ->
+    [{_, Peer}] = ets:lookup(?MODULE, Node),
+    Pid = peer:call(Peer, os, getpid, []),
+    "" = os:cmd("kill -9 " ++ Pid),
+    stop(Peer).
+
+stop(Peer) -> try peer:stop(Peer) catch exit:_ -> ok end.
+
+empty(Letter, Config) -> ok = file:del_dir_r(data_dir(Letter, Config)).
+
+data_dir(Letter, Config) ->
+    filename:join(proplists:get_value(directory, Config), Letter).
+
+rpc(Node, Module, Function, Arguments) ->
+    [{_, Peer}] = ets:lookup(?MODULE, Node),
+    peer:call(Peer, Module, Function, Arguments, ?WAIT_MS).
+
+call(Node, Function, Arguments) -> rpc(Node, ?MODULE, Function, Arguments).
+
+leave(At, Node) -> rpc(At, todana_cluster, leave, [Node]).
+
+verify(At) -> rpc(At, todana_verify, run, []).
+
+roles(At) ->
+    #{members := Members} = rpc(At, todana_cluster, status, []),
+    lists:sort([{Node, Role} || #{node := Node, role := Role} <- Members]).
+
+voters(At) ->
+    [Node || {Node, Role} <- roles(At), Role =:= leader orelse Role =:= voter].
+
+await(Is) -> await(Is, ?WAIT_MS).
+
+await(Is, LeftMs) ->
+    case Is() of
+        true -> ok;
+        _ when LeftMs =< 0 -> error({timeout, Is});
+        _ ->
+            timer:sleep(?POLL_MS),
+            await(Is, LeftMs - ?POLL_MS)
+    end.
+
+%% ----------------------------------------------------- in the peer's node ---
+
+start(DataDir, Options) ->
+    _ = application:load(todana),
+    ok = application:set_env(todana, data_dir, DataDir),
+    [
+        ok = application:set_env(todana, Name, atom_to_list(Value))
+     || {Name, Value} <- [{write_timeout_ms, '10000'} | Options]
+    ],
+    case application:ensure_all_started(todana) of
+        {ok, _} -> ok;
+        {error, {todana, {{todana, Sentence}, _}}} -> {error, Sentence};
+        {error, Reason} -> {error, io_lib:format("~0tp", [Reason])}
+    end.
+
+set(Key, Value) -> outcome(fun() -> todana:put(table(), Key, Value) end).
+
+add(Key, Number) ->
+    outcome(fun() ->
+        _ = todana:update_counter(table(), Key, Number, #{initial => 0}),
+        ok
+    end).
+
+get(Key) -> outcome(fun() -> todana:get(table(), Key) end).
+
+%% Changes a record of this node alone, as a fault of the memory would.
+spoil(Key) ->
+    ok = sys:suspend(todana_batcher),
+    Table = table(),
+    _ = spawn(fun() -> todana:put(Table, Key, spoilt) end),
+    {_, Batch} = taken(),
+    {done, _} = todana_nif:group_apply(
+        Batch, 0, todana_nif:group_applied() + 1,
+        erlang:system_time(millisecond)
+    ),
+    sys:resume(todana_batcher).
+
+taken() ->
+    case todana_nif:group_take(0) of
+        empty -> taken();
+        Taken -> Taken
+    end.
+
+table() ->
+    {ok, Table} = todana:open(cluster_suite, #{
+        durable => true, codec => term
+    }),
+    Table.
+
+outcome(Do) ->
+    try
+        Do()
+    catch
+        error:Reason -> {error, Reason}
+    end.
