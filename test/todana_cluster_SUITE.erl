@@ -10,6 +10,7 @@
     a_second_node_has_no_vote/1,
     writes_go_on_without_the_leader/1,
     a_minority_accepts_no_writes/1,
+    what_was_not_confirmed_is_replaced/1,
     a_node_catches_up_by_a_snapshot/1,
     five_nodes_and_back/1,
     a_dead_node_is_replaced/1,
@@ -33,6 +34,7 @@ all() ->
         a_second_node_has_no_vote,
         writes_go_on_without_the_leader,
         a_minority_accepts_no_writes,
+        what_was_not_confirmed_is_replaced,
         a_node_catches_up_by_a_snapshot,
         five_nodes_and_back,
         a_dead_node_is_replaced,
@@ -105,6 +107,31 @@ a_minority_accepts_no_writes(Config) ->
     B = node(b, [], Config),
     await(fun() -> call(A, set, [k, 4]) =:= ok end),
     await(fun() -> call(B, get, [k]) =:= {ok, 4} end).
+
+%% The log of a leader that was alone goes on where the others left it.
+what_was_not_confirmed_is_replaced(Config) ->
+    [A, B, C] = cluster([a, b, c], Config),
+    ok = call(A, set, [k, 1]),
+    await(fun() -> lists:member({A, leader}, roles(B)) end),
+    kill(B),
+    kill(C),
+    %% Three entries that only this log has.
+    [{error, _} = call(A, set, [{lost, N}, N]) || N <- [1, 2, 3]],
+    kill(A),
+    B = node(b, [], Config),
+    C = node(c, [], Config),
+    [await(fun() -> call(B, set, [K, K]) =:= ok end) || K <- [x, y]],
+    A = node(a, [], Config),
+    await(fun() -> call(A, get, [y]) =:= {ok, y} end),
+    ?assertEqual(error, call(A, get, [{lost, 1}])),
+    ok = call(A, set, [z, z]),
+    %% Its files have both.
+    kill(A),
+    ok = call(B, set, [k, 2]),
+    A = node(a, [], Config),
+    await(fun() -> call(A, get, [k]) =:= {ok, 2} end),
+    ?assertEqual({ok, z}, call(A, get, [z])),
+    await(fun() -> element(1, verify(A)) =:= ok end).
 
 a_node_catches_up_by_a_snapshot(Config) ->
     [A, B, C] = cluster([a, b, c], Config),

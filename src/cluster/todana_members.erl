@@ -46,9 +46,21 @@ leader() ->
 -spec known() -> [node()].
 known() ->
     {Name, _} = todana_ra:server(),
-    case ra_leaderboard:lookup_members(Name) of
-        [_ | _] = Members -> lists:sort([Node || {_, Node} <- Members]);
-        _ -> [node()]
+    Members =
+        case ra_leaderboard:lookup_members(Name) of
+            [_ | _] = Led -> Led;
+            _ -> own_members()
+        end,
+    lists:sort([Node || {_, Node} <- Members]).
+
+%% Those in the log, while no leader has told of others.
+-spec own_members() -> [ra:server_id()].
+own_members() ->
+    try ra:members({local, todana_ra:server()}, ?TIMEOUT_MS) of
+        {ok, [_ | _] = Members, _} -> Members;
+        _ -> [todana_ra:server()]
+    catch
+        exit:_ -> [todana_ra:server()]
     end.
 
 -doc "What the leader knows of the members. `Nodes' are asked who that is.".
@@ -167,8 +179,7 @@ change(Call, Left) ->
 -doc "Has another member lead, which must have the whole log.".
 -spec transfer(node()) -> ok | failure().
 transfer(Node) ->
-    Servers = [server(Known) || Known <- known()],
-    try ra:transfer_leadership(Servers, server(Node), ?TIMEOUT_MS) of
+    try ra:transfer_leadership(todana_ra:server(), server(Node), ?TIMEOUT_MS) of
         ok -> ok;
         already_leader -> ok;
         Failure -> failure(Failure)

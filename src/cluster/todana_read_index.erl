@@ -36,8 +36,10 @@ start_link() ->
 -doc "Whether the leader has not answered for this time.".
 -spec answered(integer(), non_neg_integer()) -> ok.
 answered(SentMs, Index) ->
-    ok = todana_members:await(Index, ?ASK_TIMEOUT_MS),
-    atomics:put(persistent_term:get(?MODULE), 1, SentMs).
+    case todana_members:await(Index, ?ASK_TIMEOUT_MS) of
+        ok -> atomics:put(persistent_term:get(?MODULE), 1, SentMs);
+        {error, timeout} -> ok
+    end.
 
 -spec now_ms() -> integer().
 now_ms() -> erlang:monotonic_time(millisecond).

@@ -46,7 +46,7 @@ init(#{durability := Durability} = Options) ->
     ]),
     Reserve = maps:get(disk_reserve, Options, auto),
     Flags = #{strategy => rest_for_one, intensity => 20, period => 10},
-    Children = cluster(todana_data_dir:opened()) ++ [
+    Children = [
         #{id => todana_disk, start => {todana_disk, start_link, [Reserve]}},
         #{
             id => todana_group,
@@ -57,7 +57,7 @@ init(#{durability := Durability} = Options) ->
         #{id => todana_batcher, start => {todana_batcher, start_link, []}},
         #{id => todana_status, start => {todana_status, start_link, []}}
     ],
-    {ok, {Flags, Children}}.
+    {ok, {Flags, Children ++ cluster(todana_data_dir:opened())}}.
 
 %% What only a cluster needs.
 -spec cluster(todana_data_dir:opened()) -> [supervisor:child_spec()].
