@@ -244,7 +244,7 @@ who_may_not_join_is_told_why(Config) ->
         version => 1, time_ms => erlang:system_time(millisecond)
     },
     Invite = fun(Changed) ->
-        rpc(A, todana_cluster, invite, [maps:merge(Facts, Changed)])
+        rpc(A, todana_admission, invite, [maps:merge(Facts, Changed)])
     end,
     ?assertMatch({ok, #{members := [_, _]}}, Invite(#{})),
     ?assertMatch({error, _}, Invite(#{version => 2})),

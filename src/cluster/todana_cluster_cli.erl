@@ -2,93 +2,133 @@
 -module(todana_cluster_cli).
 -moduledoc false.
 
--export([run/1]).
+-export([run/1, help/0]).
 
 -define(TIMEOUT_MS, 120_000).
+-define(WATCH_MS, 1_000).
+-define(CLEAR, "\e[H\e[2J").
 
 -doc "Runs the command in these arguments, and ends the emulator.".
 -spec run([string()]) -> no_return().
-run(["status" | Rest]) ->
-    {DataDir, Flags, []} = parse(Rest, []),
-    Answer = ask(DataDir, #{command => status}),
-    case lists:member("--json", Flags) of
-        true -> finish([json:encode(Answer), $\n]);
-        false -> finish(text(Answer))
-    end;
-run(["verify" | Rest]) ->
-    {DataDir, _, []} = parse(Rest, []),
+run([]) ->
+    finish(help());
+run([Word | _]) when Word =:= "help"; Word =:= "--help"; Word =:= "-h" ->
+    finish(help());
+run([Command | Rest]) ->
+    {DataDir, Words} = data_dir(Rest, []),
+    {Flags, Names} = lists:partition(
+        fun(Word) -> lists:prefix("--", Word) end, Words
+    ),
+    run(Command, DataDir, Flags, Names).
+
+-spec run(string(), file:filename() | none, [string()], [string()]) ->
+    no_return().
+run("status", DataDir, [], []) ->
+    finish(todana_cluster_text:screen(ask(DataDir, #{command => status})));
+run("status", DataDir, ["--json"], []) ->
+    finish([json:encode(ask(DataDir, #{command => status})), $\n]);
+run("status", DataDir, ["--watch"], []) ->
+    watch(DataDir);
+run("verify", DataDir, [], []) ->
     #{~"members" := Members, ~"index" := Index, ~"digest" := Digest} =
         ask(DataDir, #{command => verify}),
     finish(io_lib:format(
-        "~b members have the same records at entry ~b: ~s~n",
+        "~b members have the same records at entry ~b: digest ~s~n",
         [Members, Index, Digest]
     ));
-run([Command | Rest]) when Command =:= "leave"; Command =:= "transfer" ->
-    case parse(Rest, []) of
-        {DataDir, _, [Node]} ->
-            true = ask(DataDir, #{
-                command => list_to_binary(Command),
-                argument => list_to_binary(Node)
-            }),
-            finish("done\n");
-        _ ->
-            throw(["cluster ", Command, ": name one node"])
-    end;
-run(["force" | Rest]) ->
-    case parse(Rest, []) of
-        {DataDir, ["--i-accept-data-loss"], []} ->
-            true = ask(DataDir, #{command => force}),
-            finish("this node is the only member now\n");
-        _ ->
-            throw("cluster force: writes that this node does not have are "
-                  "lost: say --i-accept-data-loss")
-    end;
-run(_) ->
-    throw("cluster: say `status`, `verify`, `leave NODE`, `transfer NODE` or "
-          "`force`").
+run(Command, DataDir, [], [Node]) when
+    Command =:= "leave"; Command =:= "transfer"
+->
+    change(DataDir, #{
+        command => list_to_binary(Command), argument => text(Node)
+    });
+run("replace", DataDir, [], [Dead, New]) ->
+    change(DataDir, #{
+        command => replace, argument => text(Dead), new => text(New)
+    });
+run("force", DataDir, ["--i-accept-data-loss"], []) ->
+    change(DataDir, #{command => force});
+run("force", _DataDir, _, _) ->
+    throw("cluster force: writes that this node does not have are lost for "
+          "good: say --i-accept-data-loss");
+run(Command, _DataDir, _Flags, _Names) ->
+    case lists:keyfind(Command, 1, usage()) of
+        {_, Usage, _} -> throw(["cluster: say `cluster ", Usage, "`"]);
+        false -> throw(["cluster: there is no command `", Command,
+                        "`; see `todana cluster help`"])
+    end.
 
--spec parse([string()], [string()]) ->
-    {file:filename(), [string()], [string()]}.
-parse(Arguments, _) ->
-    {DataDir, Rest} = data_dir(Arguments, []),
-    {Flags, Names} = lists:partition(
-        fun(Word) -> lists:prefix("--", Word) end, Rest
-    ),
-    {DataDir, Flags, Names}.
+-spec change(file:filename() | none, map()) -> no_return().
+change(DataDir, Request) ->
+    true = ask(DataDir, Request),
+    finish("done\n").
 
--spec data_dir([string()], [string()]) -> {file:filename(), [string()]}.
+-spec watch(file:filename() | none) -> no_return().
+watch(DataDir) ->
+    Screen = todana_cluster_text:screen(ask(DataDir, #{command => status})),
+    io:put_chars([?CLEAR, Screen]),
+    timer:sleep(?WATCH_MS),
+    watch(DataDir).
+
+-spec text(string()) -> binary().
+text(Word) -> unicode:characters_to_binary(Word).
+
+-spec data_dir([string()], [string()]) ->
+    {file:filename() | none, [string()]}.
 data_dir(["--data-dir", DataDir | Rest], Before) ->
     {DataDir, lists:reverse(Before, Rest)};
 data_dir(["--data-dir=" ++ DataDir | Rest], Before) ->
     {DataDir, lists:reverse(Before, Rest)};
 data_dir([Word | Rest], Before) ->
     data_dir(Rest, [Word | Before]);
-data_dir([], _Before) ->
-    throw("cluster: name the data directory of a running member, for example "
-          "with --data-dir").
+data_dir([], Before) ->
+    Words = lists:reverse(Before),
+    case os:getenv("TODANA_DATA_DIR") of
+        false -> {none, Words};
+        DataDir -> {DataDir, Words}
+    end.
 
--spec ask(file:filename(), map()) -> term().
+-spec ask(file:filename() | none, map()) -> term().
+ask(none, _Request) ->
+    throw("cluster: name the data directory of a running member, with "
+          "--data-dir");
 ask(DataDir, Request) ->
     case todana_control:ask(DataDir, Request, ?TIMEOUT_MS) of
         {ok, Answer} -> Answer;
         {error, Sentence} -> throw(["cluster: ", Sentence])
     end.
 
--spec text(map()) -> iodata().
-text(#{~"cluster" := Cluster, ~"leader" := Leader, ~"members" := Members}) ->
-    [
-        io_lib:format("cluster ~ts, leader ~ts~n", [Cluster, Leader]),
-        [row(Member) || Member <- Members]
-    ].
-
--spec row(map()) -> iodata().
-row(#{~"node" := Node, ~"role" := Role} = Member) ->
-    io_lib:format("  ~-24ts ~-10ts ~-10ts entry ~w~n", [
-        Node, Role, maps:get(~"state", Member, ~"unknown"),
-        maps:get(~"applied_index", Member, 0)
-    ]).
-
 -spec finish(iodata()) -> no_return().
 finish(Text) ->
     io:put_chars(Text),
     halt(0).
+
+-spec usage() -> [{string(), string(), string()}].
+usage() ->
+    [
+        {"status", "status [--json | --watch]",
+            "the members, and what to do if something is wrong"},
+        {"verify", "verify", "compare the records of all members"},
+        {"leave", "leave NODE", "remove a member, which may be down"},
+        {"replace", "replace DEAD NEW",
+            "remove DEAD, now that NEW has joined and has all records"},
+        {"transfer", "transfer NODE", "have this member lead"},
+        {"force", "force --i-accept-data-loss",
+            "make this node the only member, if a majority is lost for good"}
+    ].
+
+-doc "The text of `todana cluster help`.".
+-spec help() -> iodata().
+help() ->
+    [
+        "usage: todana cluster COMMAND --data-dir DIRECTORY\n\n"
+        "DIRECTORY is that of a member that runs on this host.\n\n",
+        [
+            io_lib:format("  ~-28s ~s~n", [Usage, Text])
+         || {_, Usage, Text} <- usage()
+        ],
+        "\nA node joins when it is started with an empty data directory:\n\n"
+        "  todana start --data-dir d1 --node a@127.0.0.1 --cluster-create\n"
+        "  todana start --data-dir d2 --node b@127.0.0.1 "
+        "--cluster-join a@127.0.0.1\n"
+    ].

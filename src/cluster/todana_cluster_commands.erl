@@ -14,6 +14,12 @@ run(~"leave", Request) ->
     done(with_node(Request, fun todana_cluster:leave/1));
 run(~"transfer", Request) ->
     done(with_node(Request, fun todana_cluster:transfer/1));
+run(~"replace", #{~"new" := New} = Request) ->
+    done(with_node(Request, fun(Dead) ->
+        with_node(#{~"argument" => New}, fun(Node) ->
+            todana_cluster:replace(Dead, Node)
+        end)
+    end));
 run(~"force", _Request) ->
     done(todana_cluster:force());
 run(Command, _Request) ->

@@ -106,7 +106,7 @@ cluster_of(Peer) ->
     maybe
         ok ?= todana_distribution:connect(Peer),
         try
-            {ok, erpc:call(Peer, todana_cluster, id, [], ?ID_TIMEOUT_MS)}
+            {ok, erpc:call(Peer, todana_admission, cluster, [], ?ID_TIMEOUT_MS)}
         catch
             _:_ -> unknown
         end
@@ -140,11 +140,11 @@ ask_once(Peer, Durability) ->
         ok ->
             Facts = #{
                 node => node(), durability => Durability,
-                version => todana_cluster:version(),
+                version => todana_admission:version(),
                 time_ms => erlang:system_time(millisecond)
             },
             try
-                erpc:call(Peer, todana_cluster, invite, [Facts], 10_000)
+                erpc:call(Peer, todana_admission, invite, [Facts], 10_000)
             catch
                 error:{exception, undef, _} ->
                     {error, [atom_to_list(Peer), " does not run Todana, or a "

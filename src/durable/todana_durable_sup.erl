@@ -66,5 +66,5 @@ cluster(#{cluster := none}) ->
 cluster(#{}) ->
     [
         #{id => Name, start => {Name, start_link, []}}
-     || Name <- [todana_read_index, todana_cluster, todana_control]
+     || Name <- [todana_read_index, todana_membership, todana_control]
     ].

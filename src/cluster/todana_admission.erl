@@ -1,0 +1,122 @@
+%% Who may join the cluster, as its members decide: other nodes call these
+%% functions.
+-module(todana_admission).
+-moduledoc false.
+
+-export([version/0, cluster/0, invite/1, admit/2, is_removed/2]).
+
+-export_type([facts/0, invitation/0]).
+
+%% Of what the nodes of a cluster say to each other.
+-define(VERSION, 1).
+-define(CLOCK_MS_MAX, 60_000).
+%% More voters make each write slower, and do not make it safer.
+-define(MEMBERS_MAX, 7).
+
+-type facts() :: #{
+    node := node(),
+    durability := todana_data_dir:durability(),
+    version := pos_integer(),
+    time_ms := integer()
+}.
+-type invitation() :: #{
+    cluster := binary(),
+    seed := non_neg_integer(),
+    members := [node()]
+}.
+
+-spec version() -> pos_integer().
+version() -> ?VERSION.
+
+-doc "The cluster of this node.".
+-spec cluster() -> none | binary().
+cluster() ->
+    #{cluster := Cluster} = todana_data_dir:opened(),
+    Cluster.
+
+-doc """
+What a node with an empty data directory needs to join; why it may not; or why
+nobody can say that now.
+""".
+-spec invite(facts()) ->
+    {ok, invitation()} | {later | error, Sentence :: iodata()}.
+invite(#{version := Version}) when Version =/= ?VERSION ->
+    {error, io_lib:format(
+        "~s speaks version ~b of the language of clusters, and this node ~b: "
+        "use the same version of Todana",
+        [node(), ?VERSION, Version]
+    )};
+invite(#{node := Node, durability := Durability, time_ms := TimeMs}) ->
+    AwayMs = abs(erlang:system_time(millisecond) - TimeMs),
+    try todana_data_dir:opened() of
+        #{cluster := none} ->
+            {error, [atom_to_list(node()), " is no member of a cluster: start "
+                     "it with --cluster-create"]};
+        #{durability := Other} when Other =/= Durability ->
+            {error, io_lib:format("the cluster has durability ~s, not ~s",
+                                  [Other, Durability])};
+        #{} when AwayMs > ?CLOCK_MS_MAX ->
+            {error, io_lib:format(
+                "the clocks of ~s and of this node differ by ~b s: set them "
+                "right first", [node(), AwayMs div 1_000]
+            )};
+        #{cluster := Cluster, seed := Seed} ->
+            maybe
+                {ok, Members} ?= may_join(Node),
+                {ok, #{cluster => Cluster, seed => Seed, members => Members}}
+            end
+    catch
+        error:badarg -> {later, [atom_to_list(node()), " is starting"]}
+    end.
+
+-spec may_join(node()) -> {ok, [node()]} | {later | error, iodata()}.
+may_join(Node) ->
+    case todana_members:list(todana_members:known()) of
+        {ok, _Leader, Members} ->
+            Nodes = [Known || #{node := Known} <- Members],
+            case lists:member(Node, Nodes) of
+                true ->
+                    {error, [atom_to_list(Node), " is a member already, with "
+                             "another data directory: if that is lost, run "
+                             "`bin/todana cluster leave ", atom_to_list(Node),
+                             "` on another member first"]};
+                false when length(Nodes) >= ?MEMBERS_MAX ->
+                    {error, io_lib:format("the cluster has ~b members already",
+                                          [length(Nodes)])};
+                false ->
+                    {ok, Nodes}
+            end;
+        {error, _} ->
+            {later, "the cluster has no leader"}
+    end.
+
+-doc "Makes a node a member whose server runs.".
+-spec admit(node(), UId :: binary()) -> ok | {error, term()}.
+admit(Node, UId) ->
+    case member(Node) of
+        none -> todana_members:add(Node, UId);
+        #{uid := UId} -> ok;
+        #{} -> {error, already_member};
+        unknown -> {error, no_leader}
+    end.
+
+-doc "Whether the cluster has a leader, and this server is no member.".
+-spec is_removed(node(), UId :: binary()) -> boolean().
+is_removed(Node, UId) ->
+    case member(Node) of
+        none -> true;
+        #{uid := Other} -> Other =/= UId;
+        _ -> false
+    end.
+
+-spec member(node()) -> todana_members:member() | none | unknown.
+member(Node) ->
+    case todana_members:list(todana_members:known()) of
+        {ok, _Leader, Members} ->
+            case [M || #{node := N} = M <- Members, N =:= Node] of
+                [Member] -> Member;
+                [] -> none
+            end;
+        {error, _} ->
+            unknown
+    end.

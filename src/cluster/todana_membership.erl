@@ -1,0 +1,131 @@
+%% What a member of a cluster does once a second.
+%%
+%% - It connects to the other members: Ra only sends to connected nodes.
+%% - It asks to become a member, while it has only been invited.
+%% - It asks the others whether it still is one, since nobody tells a member
+%%   that was removed.
+%% - As the leader, it gives votes.
+-module(todana_membership).
+-moduledoc false.
+-behaviour(gen_server).
+
+-export([start_link/0]).
+-export([init/1, handle_call/3, handle_cast/2, handle_info/2]).
+
+-define(TICK_MS, 1_000).
+%% A member asks once in so many ticks whether it still is one.
+-define(REMOVED_TICKS, 5).
+-define(TIMEOUT_MS, 5_000).
+
+-record(state, {
+    ticks = 0 :: non_neg_integer(),
+    %% What goes on, by the process that does it. Each may wait for other nodes.
+    going = #{} :: #{pid() => join | ask | vote}
+}).
+
+-spec start_link() -> gen_server:start_ret().
+start_link() ->
+    gen_server:start_link({local, ?MODULE}, ?MODULE, [], []).
+
+-spec init([]) -> {ok, #state{}}.
+init([]) ->
+    self() ! tick,
+    {ok, #state{}}.
+
+-spec handle_call(term(), gen_server:from(), #state{}) ->
+    {reply, ok, #state{}}.
+handle_call(_Request, _From, State) ->
+    {reply, ok, State}.
+
+-spec handle_cast(term(), #state{}) -> {noreply, #state{}}.
+handle_cast(_Message, State) ->
+    {noreply, State}.
+
+-spec handle_info(term(), #state{}) -> {noreply, #state{}}.
+handle_info(tick, #state{ticks = Ticks} = State) ->
+    _ = erlang:send_after(?TICK_MS, self(), tick),
+    Opened = todana_data_dir:opened(),
+    ok = connect(Opened),
+    {noreply, lists:foldl(fun({Name, Do}, S) -> run(Name, Do, S) end,
+        State#state{ticks = Ticks + 1}, work(Ticks, Opened)
+    )};
+handle_info({'DOWN', _, process, Pid, _}, #state{going = Going} = State) ->
+    {noreply, State#state{going = maps:remove(Pid, Going)}};
+handle_info(_Message, State) ->
+    {noreply, State}.
+
+%% A connection attempt may take seconds.
+-spec connect(todana_data_dir:opened()) -> ok.
+connect(#{joining := Joining}) ->
+    Wanted = lists:usort(Joining ++ todana_members:known()) -- [node()],
+    _ = [
+        spawn(net_kernel, connect_node, [Node])
+     || Node <- Wanted -- nodes()
+    ],
+    ok.
+
+-spec work(non_neg_integer(), todana_data_dir:opened()) ->
+    [{join | ask | vote, fun(() -> term())}].
+work(_Ticks, #{joining := [_ | _], has_group := false}) ->
+    [];
+work(_Ticks, #{joining := [_ | _]} = Opened) ->
+    [{join, fun() -> join(Opened) end}];
+work(Ticks, Opened) ->
+    [{vote, fun todana_votes:balance/0}
+     || todana_members:leader() =:= node()] ++
+    [{ask, fun() -> leave_if_removed(Opened) end}
+     || Ticks rem ?REMOVED_TICKS =:= 0].
+
+-spec run(join | ask | vote, fun(() -> term()), #state{}) -> #state{}.
+run(Name, Do, #state{going = Going} = State) ->
+    case lists:member(Name, maps:values(Going)) of
+        true ->
+            State;
+        false ->
+            {Pid, _} = spawn_monitor(Do),
+            State#state{going = Going#{Pid => Name}}
+    end.
+
+%% It has the files of a server and is no member yet. If this is repeated after
+%% a crash, it is one already, and is told so.
+-spec join(todana_data_dir:opened()) -> ok | {error, term()}.
+join(#{joining := Nodes, uid := UId} = Opened) ->
+    case todana_ra:is_running() andalso is_admitted(Nodes, UId) of
+        true -> todana_data_dir:joined(Opened);
+        false -> ok
+    end.
+
+-spec is_admitted([node()], binary()) -> boolean().
+is_admitted(Nodes, UId) ->
+    lists:any(
+        fun(Node) ->
+            try
+                ok =:= erpc:call(Node, todana_admission, admit, [node(), UId],
+                                 ?TIMEOUT_MS)
+            catch
+                _:_ -> false
+            end
+        end,
+        Nodes
+    ).
+
+%% A node that was removed does not become a member with this directory again:
+%% it may have forgotten what it had confirmed.
+-spec leave_if_removed(todana_data_dir:opened()) -> ok.
+leave_if_removed(#{uid := UId} = Opened) ->
+    Others = [N || N <- todana_members:known(), lists:member(N, nodes())],
+    Answers = erpc:multicall(
+        Others, todana_admission, is_removed, [node(), UId], ?TIMEOUT_MS
+    ),
+    case lists:member({ok, true}, Answers) of
+        true ->
+            ok = todana_data_dir:left(Opened),
+            logger:error(
+                "todana: this node was removed from its cluster, and stops; it "
+                "can join again with an empty data directory"
+            ),
+            _ = application:stop(todana),
+            ok;
+        false ->
+            ok
+    end.
