@@ -160,6 +160,13 @@ cluster() ->
             "The file with the secret that all nodes of a cluster know. Only "
             "its owner may read it. If it does not exist, it is created. "
             "`auto` is `.todana.cookie` in the home directory."),
+        row(G, cluster_tls, directory, "off",
+            "A directory with the certificates of the cluster, made by `todana "
+            "cluster certificates DIRECTORY`: the nodes connect by TLS. "
+            "Needed if a node has an address that is not a loopback address. "
+            "Only as a flag or a variable of the environment, since the "
+            "emulator reads it when it starts. Another release is started with "
+            "the flags of Erlang's distribution over TLS instead."),
         row(G, cluster_port, {integer, 1, 65535, auto}, "auto",
             "The port on which the other nodes reach this one. `auto` is any "
             "free port; epmd, on port 4369, tells them which.")

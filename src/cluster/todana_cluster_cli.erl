@@ -14,6 +14,14 @@ run([]) ->
     finish(help());
 run([Word | _]) when Word =:= "help"; Word =:= "--help"; Word =:= "-h" ->
     finish(help());
+run(["certificates", Directory]) ->
+    case todana_certificates:create(Directory) of
+        ok ->
+            finish(["copy ", Directory, " to every host of the cluster, and "
+                    "start each node with --cluster-tls DIRECTORY\n"]);
+        {error, Sentence} ->
+            throw(["cluster certificates: ", Sentence])
+    end;
 run([Command | Rest]) ->
     {DataDir, Words} = data_dir(Rest, []),
     {Flags, Names} = lists:partition(
@@ -113,6 +121,8 @@ usage() ->
         {"replace", "replace DEAD NEW",
             "remove DEAD, now that NEW has joined and has all records"},
         {"transfer", "transfer NODE", "have this member lead"},
+        {"certificates", "certificates DIRECTORY",
+            "make what the nodes of several hosts need to connect"},
         {"force", "force --i-accept-data-loss",
             "make this node the only member, if a majority is lost for good"}
     ].

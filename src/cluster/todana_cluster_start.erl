@@ -56,10 +56,28 @@ name(off, _Options) ->
             "--node a@127.0.0.1"};
 name(Name, _Options) when Name =:= node() ->
     ok;
-name(Name, #{cookie_file := File, cluster_port := Port}) ->
-    todana_distribution:start(#{
-        node => Name, cookie_file => cookie_file(File), port => Port
-    }).
+name(Name, #{cookie_file := File, cluster_port := Port} = Options) ->
+    maybe
+        ok ?= certificates(Options),
+        todana_distribution:start(#{
+            node => Name, cookie_file => cookie_file(File), port => Port
+        })
+    end.
+
+-spec certificates(todana_config:options()) -> ok | {error, iodata()}.
+certificates(#{cluster_tls := off}) ->
+    ok;
+certificates(#{cluster_tls := Directory}) ->
+    case {todana_distribution:has_tls(),
+          todana_certificates:are_readable(Directory)} of
+        {true, ok} ->
+            ok;
+        {false, _} ->
+            {error, "cluster_tls: the emulator reads it when it starts: name "
+                    "it by the flag --cluster-tls or by TODANA_CLUSTER_TLS"};
+        {true, {error, Sentence}} ->
+            {error, ["cluster_tls: ", Sentence]}
+    end.
 
 -spec cookie_file(auto | file:filename()) -> file:filename().
 cookie_file(auto) ->

@@ -8,7 +8,7 @@
 -module(todana_distribution).
 -moduledoc false.
 
--export([start/1, is_node_name/1, connect/1]).
+-export([start/1, is_node_name/1, has_tls/0, connect/1]).
 
 -export_type([options/0]).
 
@@ -45,6 +45,8 @@ start(#{node := Name, cookie_file := File, port := Port}) ->
         {ok, Cookie} ?= cookie(File),
         ok = listen_on(Address, Port),
         ok ?= start_epmd(),
+        %% Each refused connection is a notice, and strangers repeat theirs.
+        _ = has_tls() andalso logger:set_application_level(ssl, warning),
         ok ?= start_kernel(Name, Host),
         true = erlang:set_cookie(Cookie),
         ok
@@ -105,6 +107,7 @@ is_loopback({127, _, _, _}) -> true;
 is_loopback({0, 0, 0, 0, 0, 0, 0, 1}) -> true;
 is_loopback(_) -> false.
 
+-doc "Whether connections between nodes use TLS.".
 -spec has_tls() -> boolean().
 has_tls() ->
     case init:get_argument(proto_dist) of
