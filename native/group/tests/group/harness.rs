@@ -115,6 +115,10 @@ impl Harness {
         self.wakes.0.load(SeqCst)
     }
 
+    pub(crate) fn digest(&self) -> u64 {
+        self.group.digest().expect("between entries, without a snapshot")
+    }
+
     pub(crate) fn value(&self, key: &[u8]) -> Option<Vec<u8>> {
         value(self.group.databases().table(0), key)
     }
