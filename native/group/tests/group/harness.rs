@@ -230,15 +230,19 @@ impl Reply for Calls {
     }
 }
 
+/// The record of a command.
+pub(crate) fn command(home: u64, command: &Command<'_>) -> Vec<u8> {
+    let mut record = Vec::new();
+    record::put_command(&mut record, home, command);
+    record
+}
+
 pub(crate) fn set(home: u64, key: &[u8], value: &[u8]) -> Vec<u8> {
-    let mut records = Vec::new();
-    record::put_command(&mut records, home, &Command::Set(Set::new(key, value)));
-    records
+    command(home, &Command::Set(Set::new(key, value)))
 }
 
 pub(crate) fn append(key: &[u8], bytes: &[u8]) -> Vec<u8> {
-    let mut records = Vec::new();
-    let command = Command::Concat {
+    let append = Command::Concat {
         key,
         bytes,
         side: todana_command::Side::Append,
@@ -246,8 +250,7 @@ pub(crate) fn append(key: &[u8], bytes: &[u8]) -> Vec<u8> {
         condition: todana_command::Condition::Always,
         expires: todana_command::Expires::Keep,
     };
-    record::put_command(&mut records, 0, &command);
-    records
+    command(0, &append)
 }
 
 pub(crate) fn read(home: u64, key: &[u8]) -> Vec<u8> {
