@@ -206,6 +206,19 @@ fn a_closed_gate_drops_what_waits_and_what_comes() {
 }
 
 #[test]
+fn the_gate_is_opened_only_for_the_load_that_is_known_to_be_complete() {
+    let group = Harness::new().group;
+    let complete = group.loads();
+    group.reset();
+    for gate in [Gate::Open, Gate::ReadOnly] {
+        group.set_gate_of(complete, gate, "none");
+        assert_eq!((group.gate(), &*group.reason()), (Gate::Closed, "the log is being read"));
+    }
+    group.set_gate_of(group.loads(), Gate::ReadOnly, "the disk is full");
+    assert_eq!((group.gate(), &*group.reason()), (Gate::ReadOnly, "the disk is full"));
+}
+
+#[test]
 fn the_outcome_of_a_forgotten_batch_is_unknown_and_it_may_be_applied() {
     let mut harness = Harness::new();
     harness.submit(1, set(0, b"a", b"1"), 1);
