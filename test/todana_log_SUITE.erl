@@ -38,6 +38,7 @@
     of_snapshots_asked_for_at_once_one_is_written/1,
     a_slow_log_is_not_flooded_with_copies/1,
     a_value_is_no_longer_than_the_log_allows/1,
+    long_writes_do_not_hold_a_normal_scheduler/1,
     foreign_directories_are_refused/1,
     a_node_file_of_another_directory_is_refused/1
 ]).
@@ -45,6 +46,7 @@
 -export([start/2, await/1, add/2, set/2, value/1, is_value/2, load/2, kill/2,
          refuse/2, kill_names/1, digest/0,
          snapshots_at_once/1, pause/1, put_zeros/1, size_of_zeros/0,
+         dirty_calls/1,
          open_and_say/1, start_and_open/2, read_and_kill/2]).
 
 all() ->
@@ -76,6 +78,7 @@ all() ->
         of_snapshots_asked_for_at_once_one_is_written,
         a_slow_log_is_not_flooded_with_copies,
         a_value_is_no_longer_than_the_log_allows,
+        long_writes_do_not_hold_a_normal_scheduler,
         foreign_directories_are_refused,
         a_node_file_of_another_directory_is_refused
     ].
@@ -612,6 +615,12 @@ a_value_is_no_longer_than_the_log_allows(Config) ->
     ?assertEqual(badarg, call(Peer, put_zeros, [(1 bsl 20) + 1])),
     peer:stop(Peer).
 
+long_writes_do_not_hold_a_normal_scheduler(Config) ->
+    Peer = start_peer(Config, #{}),
+    ?assertEqual([false, false], call(Peer, dirty_calls, [1_000])),
+    ?assertEqual([true, true], call(Peer, dirty_calls, [1 bsl 20])),
+    peer:stop(Peer).
+
 %% ---------------------------------------------------------- in this node ---
 
 %% Of all files with names like this in the directory of the log.
@@ -826,6 +835,21 @@ pause(Ms) ->
     ok = todana_ra:command(ping, 60_000),
     #{duplicates := After} = todana_nif:group_info(),
     {Value, After - Before, PausedMs}.
+
+%% Whether a batch with a value of this size is taken, and applied, on a dirty
+%% scheduler.
+dirty_calls(Bytes) ->
+    Calls = [{todana_nif, group_take_dirty, 1},
+             {todana_nif, group_apply_dirty, 4}],
+    _ = [1 = erlang:trace_pattern(Call, true, [call_count]) || Call <- Calls],
+    ok = put_zeros(Bytes),
+    [
+        begin
+            {call_count, Count} = erlang:trace_info(Call, call_count),
+            Count > 0
+        end
+     || Call <- Calls
+    ].
 
 %% The sum of what was acknowledged.
 load(Writers, Writes) ->
