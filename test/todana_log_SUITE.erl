@@ -34,6 +34,7 @@
     a_damaged_log_is_repaired_on_request/1,
     a_damaged_snapshot_is_moved_aside/1,
     a_lost_snapshot_is_not_an_empty_start/1,
+    a_missing_file_stops_the_start/1,
     an_unfinished_snapshot_is_ignored/1,
     of_snapshots_asked_for_at_once_one_is_written/1,
     a_slow_log_is_not_flooded_with_copies/1,
@@ -47,7 +48,8 @@
          refuse/2, kill_names/1, digest/0,
          snapshots_at_once/1, pause/1, put_zeros/1, size_of_zeros/0,
          dirty_calls/1,
-         open_and_say/1, start_and_open/2, read_and_kill/2]).
+         open_and_say/1, start_and_open/2, read_and_kill/2,
+         await_mark/0]).
 
 all() ->
     [
@@ -74,6 +76,7 @@ all() ->
         a_damaged_log_is_repaired_on_request,
         a_damaged_snapshot_is_moved_aside,
         a_lost_snapshot_is_not_an_empty_start,
+        a_missing_file_stops_the_start,
         an_unfinished_snapshot_is_ignored,
         of_snapshots_asked_for_at_once_one_is_written,
         a_slow_log_is_not_flooded_with_copies,
@@ -178,6 +181,8 @@ a_damaged_log_is_reported(Config) ->
     Broken = start_peer(Config, #{}, failed),
     #{reason := Reason} = peer:call(Broken, todana_group, info, []),
     ?assertMatch([_ | _], string:find(Reason, "not by a power failure")),
+    %% A node of somebody else goes on, and calls raise a name of their own.
+    ?assertEqual(log_failed, call(Broken, add, [<<"n">>, 1])),
     kill_9(Broken),
     write_at(File, At + 500, <<"v">>),
     Again = start_peer(Config, #{}),
@@ -470,6 +475,51 @@ a_lost_snapshot_is_not_an_empty_start(Config) ->
     ?assertEqual(Sum, call(Again, value, [<<"n">>])),
     peer:stop(Again).
 
+%% The check of the files and the start say the same. Nothing is served then,
+%% and nothing is changed: with the file the node starts.
+a_missing_file_stops_the_start(Config) ->
+    Peer = start_peer(Config, #{snapshot_log_bytes => "1gb"}),
+    ok = wait(fun() ->
+        ok = call(Peer, put_zeros, [1 bsl 20]),
+        length(files(Config, "*/*.segment")) >= 3
+    end),
+    %% In the newest file of the log, whatever it is.
+    7 = call(Peer, add, [<<"n">>, 7]),
+    ok = call(Peer, await_mark, []),
+    kill_9(Peer),
+    {ok, Other, _} = peer(),
+    Check = fun() ->
+        {ok, Findings} = peer:call(Other, todana_offline_check, check,
+                                   [directory(Config)], 60_000),
+        [lists:flatten(Words) || {damaged, _, Words} <- Findings]
+    end,
+    ?assertEqual([], Check()),
+    [_, Segment | _] = files(Config, "*/*.segment"),
+    Newest = lists:last(files(Config, "*.wal")),
+    [
+        begin
+            ok = file:rename(File, File ++ ".away"),
+            [Words] = Check(),
+            ?assertMatch({_, [_ | _]}, {Words, string:find(Words, Expected)}),
+            Broken = start_peer(Config, #{}, failed),
+            #{reason := Reason} = peer:call(Broken, todana_group, info, []),
+            ?assertEqual(Words, lists:nthtail(
+                length(Reason) - length(Words), Reason
+            )),
+            kill_9(Broken),
+            ok = file:rename(File ++ ".away", File)
+        end
+     || {File, Expected} <- [
+            {Segment, "are missing before this file (no file"},
+            {Newest, "was confirmed"}
+        ]
+    ],
+    ?assertEqual([], Check()),
+    peer:stop(Other),
+    Again = start_peer(Config, #{}),
+    ?assertEqual(7, call(Again, value, [<<"n">>])),
+    peer:stop(Again).
+
 %% What a crash leaves of a snapshot that was being written.
 an_unfinished_snapshot_is_ignored(Config) ->
     Sum = stop_with_snapshot(Config),
@@ -625,8 +675,11 @@ long_writes_do_not_hold_a_normal_scheduler(Config) ->
 
 %% Of all files with names like this in the directory of the log.
 bytes(Config, Pattern) ->
-    Files = filelib:wildcard(in_directory(Config, "always/" ++ Pattern)),
+    Files = files(Config, Pattern),
     lists:sum([filelib:file_size(File) || File <- Files]).
+
+files(Config, Pattern) ->
+    lists:sort(filelib:wildcard(in_directory(Config, "always/" ++ Pattern))).
 
 %% Ra keeps the last segment.
 is_log_short(Config) ->
@@ -777,6 +830,21 @@ digest(Digest) ->
         {done, Number} -> Number
     end.
 
+%% Until the note names an entry of the newest file, which is within a second or
+%% two.
+await_mark() ->
+    #{class_dir := Class, server_dir := Server} = todana_data_dir:opened(),
+    Files = lists:sort(filelib:wildcard(filename:join(Class, "*.wal"))),
+    {ok, Bytes} = file:read_file(lists:last(Files)),
+    First = todana_log_file:first_index({ok, Bytes}),
+    case todana_log_mark:read(Server) of
+        {ok, Index} when First > 0, Index >= First ->
+            ok;
+        _ ->
+            timer:sleep(20),
+            await_mark()
+    end.
+
 is_value(Key, Value) ->
     case todana:get(db0, Key) of
         {ok, Value} -> true;
@@ -832,7 +900,7 @@ pause(Ms) ->
     end,
     PausedMs = erlang:monotonic_time(millisecond) - Begin,
     %% After all copies.
-    ok = todana_ra:command(ping, 60_000),
+    {ok, _} = todana_ra:ask(60_000),
     #{duplicates := After} = todana_nif:group_info(),
     {Value, After - Before, PausedMs}.
 

@@ -6,7 +6,7 @@
 -moduledoc false.
 
 -export([new/0, keep/2, kept/2]).
--export([refuse/2, failure/1]).
+-export([refuse/2, refuse_for_now/2, failure/2, failure/0, forget_failure/0]).
 -export([snapshot_began/1, snapshot_ended/2, snapshot_abandoned/0,
          last_snapshot/0, last_index/0, attempts/0, last_attempt/1,
          await_attempt/2]).
@@ -22,23 +22,40 @@ new() ->
     ?MODULE = ets:new(?MODULE, [named_table, public]),
     ok.
 
--doc "Ends a process of Ra for a reason that a person has to read.".
+-doc """
+Ends a process of Ra for a reason that a person has to read, and that no later
+attempt removes.
+""".
 -spec refuse(io:format(), [term()]) -> no_return().
-refuse(Format, Arguments) ->
+refuse(Format, Arguments) -> refuse(Format, Arguments, true).
+
+-doc "The same for a reason that may go away.".
+-spec refuse_for_now(io:format(), [term()]) -> no_return().
+refuse_for_now(Format, Arguments) -> refuse(Format, Arguments, false).
+
+-spec refuse(io:format(), [term()], boolean()) -> no_return().
+refuse(Format, Arguments, IsFinal) ->
     Sentence = lists:flatten(io_lib:format(Format, Arguments)),
-    keep(failure, Sentence),
+    keep(failure, {Sentence, IsFinal}),
     exit({todana, Sentence}).
 
--doc "The reason that was noted; this one, if none was.".
--spec failure(string()) -> string().
-failure(Sentence) ->
-    case kept(failure, none) of
+-doc "The reason that was noted; this one, if none was. Is it final?".
+-spec failure(string(), boolean()) -> {string(), boolean()}.
+failure(Sentence, IsFinal) ->
+    case failure() of
         none ->
-            keep(failure, Sentence),
-            Sentence;
+            keep(failure, {Sentence, IsFinal}),
+            {Sentence, IsFinal};
         Noted ->
             Noted
     end.
+
+-doc "Why the log did not start the last time, and whether that is final.".
+-spec failure() -> {string(), boolean()} | none.
+failure() -> kept(failure, none).
+
+-spec forget_failure() -> ok.
+forget_failure() -> keep(failure, none).
 
 -spec snapshot_began(pos_integer()) -> ok.
 snapshot_began(Index) ->

@@ -43,8 +43,10 @@ apply(#{index := Index, system_time := TimeMs}, {b, Batch}, State) ->
     end;
 apply(#{index := Index}, snapshot, State) ->
     begin_snapshot(Index, State);
-%% A question whether the group works; changes of the version; nodes and
-%% processes that come and go.
+%% A question whether the group works.
+apply(#{index := Index}, ping, State) ->
+    {State, {index, Index}};
+%% Changes of the version; nodes and processes that come and go.
 apply(_Meta, _Command, State) ->
     {State, ok}.
 

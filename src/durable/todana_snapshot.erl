@@ -148,7 +148,7 @@ load(Directory, Meta) ->
         ok ->
             {ok, Meta, todana};
         {_, Sentence} ->
-            todana_group_notes:refuse("~ts: ~ts", [File, Sentence])
+            todana_group_notes:refuse("~ts: restore a backup", [Sentence])
     end.
 
 -spec get_size(directory()) -> {ok, non_neg_integer()} | {error, term()}.
