@@ -390,7 +390,8 @@ directory, `durability` is `none`. Otherwise, as far as they are known:
   `failed`; `reason` is a sentence
 - `durability` (`always`, `everysec`), `data_dir`
 - `log_bytes` since the last snapshot; `last_snapshot`: `age_ms`, `bytes`,
-  `duration_ms`, `index`; `snapshot_in_progress`
+  `index`, and `duration_ms` if it was written since the start;
+  `snapshot_in_progress`
 - `commit_us`: `p50` and `p99` of the microseconds from the hand-over of a write
   to the log to its execution. With `always` that includes its fdatasync,
   with `everysec` it does not

@@ -297,7 +297,7 @@ status(Arguments) ->
         {ok, Info} ->
             finish(case lists:member("--json", Arguments) of
                 true -> [json:encode(Info), $\n];
-                false -> todana_status:text(Info)
+                false -> todana_status_text:text(Info)
             end);
         {error, Sentence} ->
             throw(["status: ", Sentence])

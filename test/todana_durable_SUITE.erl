@@ -481,7 +481,7 @@ status_of_a_running_node(Config, Directory) ->
         },
         Status
     ),
-    Text = unicode:characters_to_binary(todana_status:text(Status)),
+    Text = unicode:characters_to_binary(todana_status_text:text(Status)),
     ?assertMatch(<<"serving\n", _/binary>>, Text),
     [
         ?assertNotEqual({Word, nomatch}, {Word, binary:match(Text, Word)})

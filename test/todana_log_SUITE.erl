@@ -281,10 +281,24 @@ a_clean_stop_leaves_a_snapshot(Config) ->
     receive {'DOWN', Monitor, process, Long, _} -> ok end,
     ?assertMatch([_], snapshots(Config)),
     ok = wait(fun() -> is_log_short(Config) end),
+    [File] = snapshots(Config),
     Again = start_peer(Config, #{}),
     ?assertEqual(5, call(Again, value, [<<"n">>])),
     ?assertEqual(1 bsl 20, call(Again, size_of_zeros, [])),
-    peer:stop(Again).
+    %% The node knows the snapshot by its file.
+    Hour = 3_600,
+    ok = peer:stop(Again),
+    Seconds = erlang:system_time(second) - Hour,
+    ok = file:change_time(File, calendar:system_time_to_local_time(
+        Seconds, second
+    )),
+    Bytes = filelib:file_size(File),
+    Later = start_peer(Config, #{}),
+    #{last_snapshot := #{age_ms := AgeMs, bytes := Bytes, index := _} = Last} =
+        peer:call(Later, todana, info, []),
+    ?assert(AgeMs >= Hour * 1_000 andalso AgeMs < 2 * Hour * 1_000),
+    ?assertNot(is_map_key(duration_ms, Last)),
+    peer:stop(Later).
 
 %% Otherwise a table in memory could take the name of a durable one.
 tables_in_memory_wait_for_the_names_of_the_log(Config) ->

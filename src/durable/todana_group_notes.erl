@@ -7,7 +7,7 @@
 
 -export([new/0, keep/2, kept/2]).
 -export([refuse/2, refuse_for_now/2, failure/2, failure/0, forget_failure/0]).
--export([snapshot_began/1, snapshot_ended/2, snapshot_abandoned/0,
+-export([snapshot_found/3, snapshot_began/1, snapshot_ended/2, snapshot_abandoned/0,
          last_snapshot/0, last_index/0, attempts/0, last_attempt/1,
          await_attempt/2]).
 -export([log_room/2]).
@@ -56,6 +56,17 @@ failure() -> kept(failure, none).
 
 -spec forget_failure() -> ok.
 forget_failure() -> keep(failure, none).
+
+-doc "Notes the snapshot that a start has loaded, by its file.".
+-spec snapshot_found(pos_integer(), integer(), non_neg_integer()) -> ok.
+snapshot_found(Index, AtMs, Bytes) ->
+    case last_index() of
+        %% This node has written it, and knows more.
+        Index -> ok;
+        _ -> keep(last_snapshot, #{
+            at_ms => AtMs, index => Index, bytes => Bytes
+        })
+    end.
 
 -spec snapshot_began(pos_integer()) -> ok.
 snapshot_began(Index) ->
@@ -170,7 +181,7 @@ last_snapshot() ->
             #{last_snapshot => (maps:remove(at_ms, Last))#{age_ms => Age}}
     end.
 
--doc "The entry of the last snapshot; 0 without one since the start.".
+-doc "The entry of the last snapshot; 0 without one.".
 -spec last_index() -> non_neg_integer().
 last_index() ->
     #{index := Index} = kept(last_snapshot, #{index => 0}),

@@ -146,9 +146,21 @@ load(Directory, Meta) ->
     ok = bear(filename:dirname(filename:dirname(Directory))),
     case todana_nif:group_restore(native(File)) of
         ok ->
+            ok = found(Meta, File),
             {ok, Meta, todana};
         {_, Sentence} ->
             todana_group_notes:refuse("~ts: restore a backup", [Sentence])
+    end.
+
+-spec found(ra_snapshot:meta(), file:filename_all()) -> ok.
+found(#{index := Index}, File) ->
+    case file:read_file_info(File, [raw, {time, posix}]) of
+        {ok, #file_info{mtime = Seconds, size = Bytes}} when
+            is_integer(Seconds)
+        ->
+            todana_group_notes:snapshot_found(Index, Seconds * 1_000, Bytes);
+        _ ->
+            ok
     end.
 
 -spec get_size(directory()) -> {ok, non_neg_integer()} | {error, term()}.
