@@ -32,7 +32,7 @@
     a_damaged_record_stops_the_start/1,
     a_torn_write_is_cut_off/1,
     a_damaged_log_is_repaired_on_request/1,
-    a_damaged_snapshot_is_moved_aside/1,
+    a_damaged_snapshot_stays_and_so_does_the_log/1,
     a_lost_snapshot_is_not_an_empty_start/1,
     a_missing_file_stops_the_start/1,
     an_unfinished_snapshot_is_ignored/1,
@@ -74,7 +74,7 @@ all() ->
         a_damaged_record_stops_the_start,
         a_torn_write_is_cut_off,
         a_damaged_log_is_repaired_on_request,
-        a_damaged_snapshot_is_moved_aside,
+        a_damaged_snapshot_stays_and_so_does_the_log,
         a_lost_snapshot_is_not_an_empty_start,
         a_missing_file_stops_the_start,
         an_unfinished_snapshot_is_ignored,
@@ -370,7 +370,7 @@ a_snapshot_that_cannot_be_read_is_kept(Config) ->
     ok = file:make_dir(File),
     Broken = start_peer(Config, #{}, failed),
     #{reason := Reason} = peer:call(Broken, todana_group, info, []),
-    ?assertMatch([_ | _], string:find(Reason, "cannot be read")),
+    ?assertMatch([_ | _], string:find(Reason, "cannot be used")),
     ?assertEqual([File], snapshots(Config)),
     ok = file:del_dir(File),
     ok = file:rename(File ++ ".away", File),
@@ -456,23 +456,51 @@ a_damaged_log_is_repaired_on_request(Config) ->
                  [is_there(Again, N) || N <- lists:seq(1, 10)]),
     peer:stop(Again).
 
-a_damaged_snapshot_is_moved_aside(Config) ->
+%% Nothing is changed: neither the snapshot nor what Ra would delete, since the
+%% snapshot has replaced it.
+a_damaged_snapshot_stays_and_so_does_the_log(Config) ->
     Sum = stop_with_snapshot(Config),
     [File] = snapshots(Config),
+    Meta = filename:join(filename:dirname(File), "meta"),
     {ok, Whole} = file:read_file(File),
-    ok = file:write_file(File, binary:part(Whole, 0, byte_size(Whole) - 3)),
-    Broken = start_peer(Config, #{}, failed),
-    #{reason := Reason} = peer:call(Broken, todana_group, info, []),
-    ?assertMatch([_ | _], string:find(Reason, "damaged")),
-    kill_9(Broken),
-    ?assertEqual([], snapshots(Config)),
-    [Damaged] = filelib:wildcard(in_directory(Config, "always/*/damaged/*")),
-    ok = file:write_file(filename:join(Damaged, "data.tds"), Whole),
-    Directory = filename:dirname(File),
-    ok = file:rename(Damaged, Directory),
+    {ok, Words} = file:read_file(Meta),
+    {At, _} = binary:match(Whole, <<"the value">>),
+    <<Before:At/binary, _, After/binary>> = Whole,
+    Size = byte_size(Whole),
+    [
+        begin
+            ok = Damage(),
+            Contents = contents(Config),
+            Broken = start_peer(Config, #{}, failed),
+            #{reason := Reason} = peer:call(Broken, todana_group, info, []),
+            ?assertMatch({_, [_ | _]}, {Reason, string:find(Reason, Named)}),
+            kill_9(Broken),
+            ?assertEqual(Contents, contents(Config)),
+            ok = file:write_file(File, Whole),
+            ok = file:write_file(Meta, Words)
+        end
+     || {Damage, Named} <- [
+            {fun() ->
+                file:write_file(File, binary:part(Whole, 0, Size - 3))
+            end, "offset"},
+            {fun() -> file:write_file(File, [Before, "T", After]) end,
+                "is damaged at offset"},
+            {fun() -> file:write_file(Meta, [Words, 0]) end,
+                "meta is damaged: wrong checksum"},
+            {fun() -> file:delete(Meta) end, "is missing"}
+        ]
+    ],
     Again = start_peer(Config, #{}),
     ?assertEqual(Sum, call(Again, value, [<<"n">>])),
     peer:stop(Again).
+
+%% Of all files of the log and of snapshots.
+contents(Config) ->
+    [
+        {File, file:read_file(File)}
+     || Pattern <- ["*.wal", "*/*.segment", "*/snapshots/*/*", "*/damaged/*"],
+        File <- files(Config, Pattern)
+    ].
 
 a_lost_snapshot_is_not_an_empty_start(Config) ->
     Sum = stop_with_snapshot(Config),

@@ -6,10 +6,11 @@
 -moduledoc false.
 
 -export([new/0, keep/2, kept/2]).
--export([refuse/2, refuse_for_now/2, failure/2, failure/0, forget_failure/0]).
--export([snapshot_found/3, snapshot_began/1, snapshot_ended/2, snapshot_abandoned/0,
-         last_snapshot/0, last_index/0, attempts/0, last_attempt/1,
-         await_attempt/2]).
+-export([refuse/2, refuse_for_now/2, failure/2, failure/0,
+         forget_failure/0]).
+-export([snapshot_found/3, snapshot_began/1, snapshot_ended/2,
+         snapshot_abandoned/0, last_snapshot/0, last_index/0, attempts/0,
+         last_attempt/1, await_attempt/2]).
 -export([log_room/2]).
 
 -define(POLL_MS, 10).

@@ -175,9 +175,9 @@ whole_files(Server) ->
             Problem
          || File <- todana_log_segment:files(Server),
             {error, Problem} <- [todana_log_segment:verify(File)]
-        ] ++ todana_snapshot_files:problems(Server),
+        ] ++ [todana_snapshot_files:newest_problem(Server)],
     case Broken of
-        [] -> ok;
+        [none] -> ok;
         [Problem | _] -> {error, Problem}
     end.
 

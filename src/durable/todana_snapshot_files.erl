@@ -4,7 +4,6 @@
 %%     <server>/snapshots/TERM_INDEX/meta     Ra's words about it, with a CRC
 %%     <server>/snapshots/TERM_INDEX/data.tds the records (native/group)
 %%     <server>/snapshots/TERM_INDEX/data.tmp the same, while it is written
-%%     <server>/damaged/..                    one that failed its checks
 %%
 %% `data.tds' gets its name when it is complete and on disk: a directory without
 %% it is what a crash left of an attempt. Functions end the calling process
@@ -12,10 +11,10 @@
 -module(todana_snapshot_files).
 -moduledoc false.
 
--export([insist_on_none/1, is_born/1, all/1, indexes/1, problems/1,
+-export([insist_on_none/1, is_born/1, all/1, indexes/1, newest_problem/1,
          verify/1]).
 -export([meta/1, data/1, temporary/1, native/1]).
--export([write_meta/2, read_meta/1, complete/1, bear/1, set_aside/2]).
+-export([write_meta/2, read_meta/1, complete/1, bear/1, damaged/2]).
 -export([unreadable/2, newer/1]).
 
 -export_type([directory/0]).
@@ -70,10 +69,19 @@ all(ServerDirectory) ->
         {ok, [Index], []} <- [io_lib:fread("~16u", Hexadecimal)]
     ].
 
--doc "Reads the complete snapshots. Changes nothing.".
--spec problems(directory()) -> [todana_log_problem:problem()].
-problems(ServerDirectory) ->
-    lists:append([verify(File) || {_, File} <- all(ServerDirectory)]).
+-doc "Reads the newest complete snapshot. Changes nothing.".
+-spec newest_problem(directory()) -> none | todana_log_problem:problem().
+newest_problem(ServerDirectory) ->
+    case lists:sort(all(ServerDirectory)) of
+        [] ->
+            none;
+        [_ | _] = Snapshots ->
+            {_, File} = lists:last(Snapshots),
+            case verify(File) of
+                [] -> none;
+                [Problem] -> Problem
+            end
+    end.
 
 -doc "Reads one of them, and what Ra says about it.".
 -spec verify(file:filename()) -> [todana_log_problem:problem()].
@@ -96,6 +104,8 @@ verify(File) ->
             [{snapshot, File, Why}];
         {error, newer} ->
             [{unusable, Meta, "it is of a newer version of Todana"}];
+        {error, enoent} ->
+            [{missing, Meta, "this file of the snapshot is missing"}];
         {error, Reason} ->
             [{unusable, Meta, file:format_error(Reason)}]
     end.
@@ -184,29 +194,16 @@ sync_file(File) ->
     ok = file:close(Fd),
     Result.
 
--doc "Keeps a damaged snapshot from Ra, which would delete it.".
--spec set_aside(directory(), term()) -> {error, term()}.
-set_aside(Directory, Reason) ->
-    Server = filename:dirname(filename:dirname(Directory)),
-    Damaged = filename:join(Server, "damaged"),
-    Stamp = integer_to_list(erlang:system_time(millisecond)),
-    Name = [filename:basename(Directory), "-", Stamp],
-    To = filename:join(Damaged, unicode:characters_to_list(Name)),
-    _ = todana_group_notes:failure(lists:flatten(io_lib:format(
-        "the snapshot ~ts is damaged (~tp); it is now ~ts",
-        [Directory, Reason, To]
-    )), true),
-    %% The mark says that there was one, even if it was received and not
-    %% written here.
-    ok = bear(Server),
-    ok = filelib:ensure_path(Damaged),
-    case file:rename(Directory, To) of
-        ok -> {error, Reason};
-        {error, Why} -> todana_group_notes:refuse(
-            "~ts is damaged (~tp) and cannot be moved aside: ~ts",
-            [Directory, Reason, file:format_error(Why)]
-        )
-    end.
+-doc """
+Keeps a damaged snapshot from Ra, which would delete it: ends the process. A
+start has verified it before, so it was damaged since.
+""".
+-spec damaged(directory(), iodata() | atom()) -> no_return().
+damaged(Directory, Reason) when is_atom(Reason) ->
+    Words = [meta(Directory), " is damaged: wrong ", atom_to_list(Reason)],
+    damaged(Directory, Words);
+damaged(_Directory, Sentence) ->
+    todana_group_notes:refuse("~ts: restore a backup", [Sentence]).
 
 -spec unreadable(directory(), file:posix() | badarg | binary()) -> no_return().
 unreadable(File, Sentence) when is_binary(Sentence) ->
