@@ -311,7 +311,7 @@ a_damaged_configuration_is_refused_test() ->
             begin
                 Damaged = string:replace(Text, Part, Other),
                 ok = file:write_file(File, Damaged),
-                ?assertMatch({{error, {unusable, File, _}}, _},
+                ?assertMatch({{error, {missing, File, _}}, _},
                              {Prepare(), Part})
             end
          || {Part, Other} <- [

@@ -11,7 +11,7 @@
     {damaged, file:filename(), Offset :: non_neg_integer(), Why :: iodata()}
     %% Entries between its end and the next file are missing.
     | {ended, file:filename(), Why :: iodata()}
-    %% A snapshot, or a file that had entries.
+    %% A snapshot, a file that had entries, or what a file said.
     | {missing, file:filename(), Why :: iodata()}
     %% The log ends before an entry that was confirmed.
     | {short, file:filename(), Why :: iodata()}

@@ -54,8 +54,8 @@ check_config(Server) ->
         }]} ->
             ok;
         {ok, _} ->
-            {error, {unusable, Config, "it is damaged, or that of another "
-                     "group: restore a backup"}};
+            {error, {missing, Config, "this file is damaged, or that of "
+                     "another group"}};
         {error, Reason} ->
             {error, {unusable, Config, file:format_error(Reason)}}
     end.
