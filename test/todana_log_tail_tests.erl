@@ -316,7 +316,7 @@ a_damaged_configuration_is_refused_test() ->
             end
          || {Part, Other} <- [
                 {"nonode", "nolode"}, {"todana_0", "todanb_0"},
-                {"todana_machine", "todana_mbchine"},
+                {"todana_machine", "todana_mbchine"}, {"uid", "u'd"},
                 {"todana_snapshot", "todana_snapshou"}
             ]
         ]

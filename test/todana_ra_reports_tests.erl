@@ -27,6 +27,22 @@ of_unknown_causes_a_few_pass_test() ->
         end)
     ).
 
+what_ra_says_in_other_processes_test() ->
+    Message = {"Ra: failed to start ra server ~ts, err ~p",
+               [ra_todana_always_server_sup_sup, shutdown]},
+    ?assertEqual([stop, ignore, ignore], in_process([], fun() ->
+        [
+            todana_ra_reports:filter(
+                #{level => error, msg => Msg, meta => Meta}, atomics:new(2, [])
+            )
+         || {Msg, Meta} <- [
+                {Message, #{domain => [ra]}},
+                {Message, #{}},
+                {{"~p ~p", [other, shutdown]}, #{domain => [ra]}}
+            ]
+        ]
+    end)).
+
 notices_pass_test() ->
     [ignore] = in_process(['a'], fun() ->
         Counts = atomics:new(2, []),

@@ -56,6 +56,9 @@ check_config(Server) ->
         {ok, _} ->
             {error, {missing, Config, "this file is damaged, or that of "
                      "another group"}};
+        {error, Reason} when is_tuple(Reason) ->
+            {error, {missing, Config, ["this file is damaged (line ",
+                                       file:format_error(Reason), ")"]}};
         {error, Reason} ->
             {error, {unusable, Config, file:format_error(Reason)}}
     end.

@@ -32,8 +32,8 @@ unlimit() ->
 %% Called in the process that reports.
 -spec filter(logger:log_event(), atomics:atomics_ref()) ->
     logger:filter_return().
-filter(#{level := error, msg := Message}, Counts) ->
-    case is_ours() of
+filter(#{level := error, msg := Message, meta := Meta}, Counts) ->
+    case is_ours() orelse is_about_ours(Message, Meta) of
         true ->
             case todana_ra_words:is_known(Message) orelse is_too_much(Counts) of
                 true -> stop;
@@ -56,6 +56,15 @@ is_ours() ->
         _ -> []
     end,
     lists:any(fun todana_ra:is_name/1, Own ++ Ancestors).
+
+%% A message of Ra's in a process that has called it.
+-spec is_about_ours(term(), logger:metadata()) -> boolean().
+is_about_ours({_Format, Arguments}, #{domain := [ra | _]}) when
+    is_list(Arguments)
+->
+    lists:any(fun todana_ra:is_name/1, [A || A <- Arguments, is_atom(A)]);
+is_about_ours(_Message, _Meta) ->
+    false.
 
 -spec is_too_much(atomics:atomics_ref()) -> boolean().
 is_too_much(Counts) ->

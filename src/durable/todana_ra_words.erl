@@ -50,8 +50,8 @@ is_known(Report) ->
     Atoms = atoms(Report, ?TERMS_MAX),
     known(Report) =/= [] orelse lists:any(
         fun(Atom) -> lists:member(Atom, Atoms) end,
-        %% A supervisor that gives up, and an end by `todana_group_notes'.
-        [reached_max_restart_intensity, todana]
+        %% Supervisors that give up, and an end by `todana_group_notes'.
+        [reached_max_restart_intensity, shutdown, todana]
     ).
 
 -spec causes() -> [{atom(), string()}].
