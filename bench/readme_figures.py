@@ -87,6 +87,7 @@ ROWS = [
     ("Resident bytes per entry, value of 1,000 bytes", "memory", _memory(1_000), "{:,.0f}", False),
     ("SET on disk before the reply, 1 connection (p50, µs)", "durable", _durable("p50_us", 1, 1), "{:.0f}", False),
     ("SET on disk before the reply, 50 connections (thousand/s)", "durable", _durable("requests_per_second", 1, 50), "{:.1f}", True),
+    ("SET on disk before the reply, 50 connections, pipeline of 16 (thousand/s)", "durable", _durable("requests_per_second", 16, 50), "{:.1f}", True),
 ]
 PARTS = tuple(dict.fromkeys(part for _, part, *_ in ROWS))
 

@@ -20,8 +20,9 @@ Durable tables outlive the node: `open(orders, #{durable => true})`, in a node
 with a data directory. A write to one returns when the log has it, and it may
 also return `{error, unknown}`: the log did not answer in time, and the write
 may or may not be executed. Nothing is executed by a call that raises
-`recovering` (the node still reads its log) or `unavailable` (the log accepts no
-writes, for example because the disk is full).
+`recovering` (the node still reads its log), `log_failed` (the log is damaged:
+`info/0` says how) or `unavailable` (the log accepts no writes, for example
+because the disk is full).
 
 With codec `term`, a key may contain pids, ports and references. It stays the
 same key when the node becomes distributed. In a value, identifiers include the
@@ -389,7 +390,8 @@ directory, `durability` is `none`. Otherwise, as far as they are known:
   `failed`; `reason` is a sentence
 - `durability` (`always`, `everysec`), `data_dir`
 - `log_bytes` since the last snapshot; `last_snapshot`: `age_ms`, `bytes`,
-  `duration_ms`, `index`; `snapshot_in_progress`
+  `index`, and `duration_ms` if it was written since the start;
+  `snapshot_in_progress`
 - `commit_us`: `p50` and `p99` of the microseconds from the hand-over of a write
   to the log to its execution. With `always` that includes its fdatasync,
   with `everysec` it does not

@@ -29,15 +29,9 @@ run(["--version" | _]) -> finish(version());
 run(["start" | Rest]) -> with_flags(Rest, fun start/1);
 run(["ktserver" | Rest]) -> ktserver(todana_ktserver:parse(Rest));
 run(["status" | Rest]) -> status(Rest);
-run(["check", "--help" | _]) -> finish(help());
-run(["check", DataDir]) -> check_files(DataDir);
-run(["dump", "--help" | _]) -> finish(help());
-run(["dump", DataDir]) -> dump(DataDir);
-run(["repair", "--help" | _]) -> finish(help());
-run(["repair", DataDir]) -> repair(DataDir);
-run([Offline | _])
-  when Offline =:= "check"; Offline =:= "dump"; Offline =:= "repair" ->
-    throw([Offline, ": name one data directory"]);
+run(["check" | Rest]) -> check_files(directory("check", Rest));
+run(["dump" | Rest]) -> dump(directory("dump", Rest));
+run(["repair" | Rest]) -> repair(directory("repair", Rest));
 run(["cluster" | Rest]) -> todana_cluster_cli:run(Rest);
 run(["config", "show" | Rest]) -> with_flags(Rest, fun show/1);
 run(["config", "check" | Rest]) -> with_flags(Rest, fun check/1);
@@ -121,7 +115,7 @@ load(Flags) ->
 -spec start(map()) -> ok.
 start(Flags) ->
     ok = serve(load(Flags)),
-    ready().
+    todana_foreground:when_serving(fun ready/0).
 
 %% Starts the server, which runs until it is stopped.
 -spec serve({todana_config:loaded(), string()}) -> ok.
@@ -140,36 +134,18 @@ serve({Loaded, File}) ->
     #{level := Level} = logger:get_primary_config(),
     ok = logger:set_primary_config(level, none),
     ok = native(),
+    ok = todana_foreground:start(),
     %% If a permanent application does not start, the emulator ends, on a busy
     %% machine before the sentence is printed.
     Started = application:ensure_all_started(todana, temporary),
     ok = logger:set_primary_config(level, Level),
     case Started of
         {ok, _} ->
-            _ = spawn(fun end_with_application/0),
             #{databases := {Databases, _}} = Loaded,
             %% The log was off when the application logged them.
             todana_kyoto_database:log_remarks(Databases);
         {error, Reason} ->
             throw(why(Reason))
-    end.
-
-%% Ends the emulator if the application has ended by itself.
--spec end_with_application() -> ok.
-end_with_application() ->
-    Monitor = monitor(process, todana_sup),
-    receive
-        {'DOWN', Monitor, process, _, Reason} ->
-            case init:get_status() of
-                {stopping, _} ->
-                    ok;
-                _ ->
-                    logger:error(
-                        "todana: the server has ended: ~0tp", [Reason]
-                    ),
-                    _ = logger_std_h:filesync(default),
-                    halt(1)
-            end
     end.
 
 %% Without a data directory the application refuses to be given `durability'.
@@ -204,7 +180,7 @@ ktserver({ok, Command}) ->
         Remarks ++ todana_ktserver:remarks(Command, element(1, Source))
     ),
     ok = pid_file(PidFile),
-    ready().
+    todana_foreground:when_serving(fun ready/0).
 
 -spec log(todana_ktserver:log()) -> ok.
 log({none, Level}) ->
@@ -245,7 +221,7 @@ native() ->
                   "run `make build`")
     end.
 
-%% Reports to the supervisor or the user that the server accepts clients.
+%% Reports to the supervisor or the user that the server executes requests.
 -spec ready() -> ok.
 ready() ->
     Addresses = todana_listener:addresses(),
@@ -299,41 +275,41 @@ inner([Head | Tail]) ->
 inner(_) ->
     error.
 
-%% The directory is found as `start' finds it.
--spec status([string()]) -> no_return().
-status(Arguments) ->
-    case lists:member("--json", Arguments) of
-        true -> with_flags(lists:delete("--json", Arguments), fun as_json/1);
-        false -> with_flags(Arguments, fun as_text/1)
+%% The directory is named alone, or found as `start' finds it.
+-spec directory(string(), [string()]) -> string() | no_return().
+directory(_Command, [[First | _] = DataDir]) when First =/= $- ->
+    DataDir;
+directory(Command, Arguments) ->
+    Flags = with_flags(Arguments, fun(Flags) -> Flags end),
+    is_map_key(databases, Flags) andalso one_directory(Command),
+    case load(Flags) of
+        {#{data_dir := {off, _}}, _File} -> one_directory(Command);
+        {#{data_dir := {DataDir, _}}, _File} -> DataDir
     end.
 
--spec as_json(map()) -> no_return().
-as_json(Flags) ->
-    finish([json:encode(answer(Flags)), $\n]).
+-spec one_directory(string()) -> no_return().
+one_directory(Command) ->
+    throw([Command, ": name one data directory; a node without one keeps "
+           "everything in memory"]).
 
--spec as_text(map()) -> no_return().
-as_text(Flags) ->
-    finish(todana_status:text(answer(Flags))).
-
--spec answer(map()) -> map().
-answer(Flags) ->
-    case load(Flags) of
-        {#{data_dir := {off, _}}, _File} ->
-            throw("status: name the data directory of the node, for example "
-                  "with --data-dir; a node without one keeps everything in "
-                  "memory");
-        {#{data_dir := {DataDir, _}}, _File} ->
-            case todana_status:ask(DataDir) of
-                {ok, Info} -> Info;
-                {error, Sentence} -> throw(["status: ", Sentence])
-            end
+-spec status([string()]) -> no_return().
+status(Arguments) ->
+    DataDir = directory("status", lists:delete("--json", Arguments)),
+    case todana_status:ask(DataDir) of
+        {ok, Info} ->
+            finish(case lists:member("--json", Arguments) of
+                true -> [json:encode(Info), $\n];
+                false -> todana_status_text:text(Info)
+            end);
+        {error, Sentence} ->
+            throw(["status: ", Sentence])
     end.
 
 %% Exit status 1 if a file is damaged.
 -spec check_files(string()) -> no_return().
 check_files(DataDir) ->
     ok = native(),
-    case todana_offline:check(DataDir) of
+    case todana_offline_check:check(DataDir) of
         {ok, Findings} ->
             io:put_chars([
                 [string:pad(atom_to_list(Word), 8), File, ": ", Text, $\n]
@@ -354,8 +330,8 @@ check_files(DataDir) ->
 dump(DataDir) ->
     ok = native(),
     _ = application:load(todana),
-    ok = logger:set_primary_config(level, error),
-    case todana_offline:dump(DataDir, fun io:put_chars/1) of
+    ok = logger:set_primary_config(level, none),
+    case todana_offline_dump:dump(DataDir, fun io:put_chars/1) of
         ok ->
             ok = application:stop(todana),
             halt(0);
@@ -429,9 +405,10 @@ help() ->
         "  ktserver      the same with the command line of Kyoto Tycoon's "
         "server;\n"
         "                see `todana help ktserver`\n"
-        "  status [--json] --data-dir DIRECTORY\n"
+        "  status [--json] DIRECTORY\n"
         "                the state of the running node that uses this "
-        "directory\n"
+        "directory;\n"
+        "                here and below, --data-dir DIRECTORY means the same\n"
         "  check DIRECTORY\n"
         "                verify the files of a data directory that no node "
         "uses\n"

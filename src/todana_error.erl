@@ -18,8 +18,9 @@ raise(Function, Arguments, Misuse) ->
 
 -doc "Raises `badarg` as if from `Module:Function`.".
 -spec raise(module(), atom(), [term()], cause()) -> no_return().
-raise(Module, Function, Arguments, {badarg, 0, Cause}) ->
+raise(Module, Function, Arguments, {badarg, 0, Reason}) ->
     %% No misuse: the node cannot execute the call now.
+    Cause = now_or_never(Reason),
     Info = #{module => ?MODULE, cause => #{general => Cause}},
     {current_stacktrace, Stack} = process_info(self(), current_stacktrace),
     Callers = lists:dropwhile(fun is_ours/1, Stack),
@@ -31,6 +32,16 @@ raise(Module, Function, Arguments, {badarg, Number, Cause}) ->
     Callers = lists:dropwhile(fun is_ours/1, Stack),
     Frame = {Module, Function, Arguments, [{error_info, Info}]},
     erlang:raise(error, badarg, [Frame | Callers]).
+
+%% A log that is damaged is not read by waiting.
+-spec now_or_never(term()) -> term().
+now_or_never(recovering) ->
+    case todana_group_notes:failure() of
+        {_Sentence, true} -> log_failed;
+        _ -> recovering
+    end;
+now_or_never(Reason) ->
+    Reason.
 
 -spec is_ours(tuple()) -> boolean().
 is_ours({Module, _, _, _}) ->
@@ -142,6 +153,9 @@ text(no_data_dir) ->
 text(recovering) ->
     "the node is reading its log, and cannot read or write durable records "
     "yet; nothing was executed";
+text(log_failed) ->
+    "the log of the durable records cannot be read, see todana:info/0; nothing "
+    "was executed";
 text(unavailable) ->
     "the log accepts no writes, see todana:info/0; nothing was executed";
 text(recursive) -> "this process is already computing this key";

@@ -103,6 +103,7 @@
     group_tick/1,
     group_info/0,
     group_digest/0,
+    group_digest_next/1,
     snapshot_verify_header/1,
     snapshot_verify/1
 ]).
@@ -557,8 +558,12 @@ group_tick(_) -> erlang:nif_error(not_loaded).
 -spec group_info() -> #{atom() => term()}.
 group_info() -> erlang:nif_error(not_loaded).
 
--spec group_digest() -> non_neg_integer().
+-spec group_digest() -> {ok, Digest :: reference()} | {error, busy}.
 group_digest() -> erlang:nif_error(not_loaded).
+
+-spec group_digest_next(Digest :: reference()) ->
+    more | {done, non_neg_integer()} | {error, abandoned}.
+group_digest_next(_) -> erlang:nif_error(not_loaded).
 
 -spec snapshot_verify_header(Path :: binary()) -> verdict().
 snapshot_verify_header(_) -> erlang:nif_error(not_loaded).

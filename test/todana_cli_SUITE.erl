@@ -22,6 +22,7 @@
     passwords/1,
     not_loopback/1,
     repair/1,
+    damage_ends_the_start/1,
     without_the_library/1
 ]).
 
@@ -44,6 +45,7 @@ all() ->
         passwords,
         not_loopback,
         repair,
+        damage_ends_the_start,
         without_the_library
     ].
 
@@ -96,7 +98,15 @@ mistakes_are_one_line(Config) ->
             {["start", "--config", "/no/where"], [], "/no/where"},
             {["start"], [{"TODANA_EVENT_LOOPS", "many"}], "TODANA_EVENT_LOOPS"},
             {["start"], [{"TODANA_EVENT_LOPS", "1"}], "TODANA_EVENT_LOOPS"},
-            {["config"], [], "config show"}
+            {["config"], [], "config show"},
+            {["status"], [], "status: name one data directory"},
+            {["check"], [], "check: name one data directory"},
+            {["check", "a", "b"], [], "check: name one data directory"},
+            {["dump", "--data-dir"], [], "--data-dir: a value is missing"},
+            {["repair", "--data-dri", "a"], [], "--data-dir?"},
+            {["status", "/no/where"], [], "no node is running"},
+            {["check", "--data-dir", "/no/where"], [], "is not a data dir"},
+            {["check"], [{"TODANA_DATA_DIR", "/no/where"}], "is not a data dir"}
         ]
     ].
 
@@ -441,6 +451,70 @@ repair(Config) ->
     ]),
     _ = kill_9(Again).
 
+%% `check', `repair', `dump' and `start' say the same in one line: of a segment,
+%% and of the end of the log.
+damage_ends_the_start(Config) ->
+    DataDir = filename:join(proplists:get_value(priv_dir, Config), "damage"),
+    First = durable(Config, DataDir),
+    ~"+OK\r\n" = resp(First, [~"SET a ", value(~"a")]),
+    _ = kill_9(First),
+    %% A start moves the log to segments.
+    Second = durable(Config, DataDir),
+    ~"+OK\r\n" = resp(Second, [~"SET b ", value(~"b")]),
+    _ = kill_9(Second),
+    Find = fun(Pattern) ->
+        lists:last(filelib:wildcard(filename:join(DataDir, Pattern)))
+    end,
+    Segment = Find("always/*/*.segment"),
+    {ok, Whole} = file:read_file(Segment),
+    {At, _} = binary:match(Whole, value(~"a")),
+    ok = write_at(Segment, At, "x"),
+    Contents = fun() ->
+        Files = filelib:wildcard(filename:join(DataDir, "always/**")),
+        [{File, file:read_file(File)} || File <- Files]
+    end,
+    Before = Contents(),
+    Refused = fun(Commands, Named) ->
+        [
+            begin
+                {1, Out, Error} = todana(Config, [Command | Arguments]),
+                ?assertMatch({_, [_]}, {Error, string:lexemes(Error, "\n")}),
+                [
+                    ?assertNotEqual({Command, Error, nomatch}, {
+                        Command, Error, string:find([Out, Error], Part)
+                    })
+                 || Part <- Named
+                ]
+            end
+         || [Command | Arguments] <- Commands
+        ]
+    end,
+    Start = ["start", "--data-dir", DataDir, "--listen-resp", "127.0.0.1:0",
+             "--listen-memcached", "off"],
+    Parts = [Segment, "damaged at offset", "fails its checksum", "backup"],
+    _ = Refused([[Command, DataDir] || Command <- ["check", "repair", "dump"]],
+                Parts),
+    ?assertEqual(Before, Contents()),
+    _ = Refused([Start], Parts),
+    ok = write_at(Segment, At, "a"),
+    Third = durable(Config, DataDir),
+    ~"+OK\r\n" = resp(Third, [~"SET c ", value(~"c")]),
+    _ = kill_9(Third),
+    Newest = Find("always/*.wal"),
+    ok = file:rename(Newest, Newest ++ ".away"),
+    _ = Refused(
+        [["check", DataDir], Start], ["was confirmed", "is missing"]
+    ),
+    ok = file:rename(Newest ++ ".away", Newest),
+    Fourth = durable(Config, DataDir),
+    ?assertEqual(~":3\r\n", resp(Fourth, ~"EXISTS a b c")),
+    _ = kill_9(Fourth).
+
+write_at(File, At, Bytes) ->
+    {ok, Fd} = file:open(File, [read, write, raw]),
+    ok = file:pwrite(Fd, At, Bytes),
+    ok = file:close(Fd).
+
 value(Key) ->
     binary:copy(Key, 2_000).
 
@@ -452,16 +526,9 @@ durable(Config, DataDir) ->
     ]),
     {match, [Number]} = re:run(Line, "resp=127\\.0\\.0\\.1:(\\d+) durability",
                                [{capture, all_but_first, list}]),
-    await_serving({Port, Number}).
-
-await_serving(Node) ->
-    case resp(Node, ~"EXISTS a") of
-        <<":", _/binary>> ->
-            Node;
-        <<"-LOADING", _/binary>> ->
-            timer:sleep(20),
-            await_serving(Node)
-    end.
+    %% The line comes when the log has been read.
+    ?assertEqual(~"+OK\r\n", resp({Port, Number}, ~"SET ready now")),
+    {Port, Number}.
 
 resp({_Port, Number}, Command) ->
     ask({127, 0, 0, 1}, Number, [Command, "\r\n"]).

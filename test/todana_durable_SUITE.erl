@@ -481,7 +481,7 @@ status_of_a_running_node(Config, Directory) ->
         },
         Status
     ),
-    Text = unicode:characters_to_binary(todana_status:text(Status)),
+    Text = unicode:characters_to_binary(todana_status_text:text(Status)),
     ?assertMatch(<<"serving\n", _/binary>>, Text),
     [
         ?assertNotEqual({Word, nomatch}, {Word, binary:match(Text, Word)})
@@ -521,7 +521,9 @@ files_are_checked(Config) ->
     ok = peer:call(First, todana_group, snapshot_wait, [60_000], 70_000),
     ok = call(First, put, [t, ~"k", ~"behind the snapshot"]),
     Other = boot([]),
-    Check = fun() -> peer:call(Other, todana_offline, check, [Directory]) end,
+    Check = fun() ->
+        peer:call(Other, todana_offline_check, check, [Directory])
+    end,
     {error, InUse} = Check(),
     ?assertNotEqual(nomatch, string:find(InUse, "in use by a running node")),
     ok = kill(First),
@@ -566,7 +568,7 @@ files_are_checked(Config) ->
     ],
     ?assertEqual({ok, Findings}, Check()),
     ?assertMatch({error, [_ | _]},
-                 peer:call(Other, todana_offline, check, ["/nowhere"])).
+                 peer:call(Other, todana_offline_check, check, ["/nowhere"])).
 
 records_are_dumped(Config) ->
     Directory = ?config(data_dir_of_node, Config),
@@ -601,7 +603,7 @@ records_are_dumped(Config) ->
 
 dumped(Directory) ->
     Caller = self(),
-    ok = todana_offline:dump(Directory, fun(Lines) ->
+    ok = todana_offline_dump:dump(Directory, fun(Lines) ->
         Caller ! {lines, iolist_to_binary(Lines)},
         ok
     end),

@@ -32,20 +32,24 @@
     a_damaged_record_stops_the_start/1,
     a_torn_write_is_cut_off/1,
     a_damaged_log_is_repaired_on_request/1,
-    a_damaged_snapshot_is_moved_aside/1,
+    a_damaged_snapshot_stays_and_so_does_the_log/1,
     a_lost_snapshot_is_not_an_empty_start/1,
+    a_missing_file_stops_the_start/1,
     an_unfinished_snapshot_is_ignored/1,
     of_snapshots_asked_for_at_once_one_is_written/1,
     a_slow_log_is_not_flooded_with_copies/1,
     a_value_is_no_longer_than_the_log_allows/1,
+    long_writes_do_not_hold_a_normal_scheduler/1,
     foreign_directories_are_refused/1,
     a_node_file_of_another_directory_is_refused/1
 ]).
 %% Called in the peer node
 -export([start/2, await/1, add/2, set/2, value/1, is_value/2, load/2, kill/2,
-         refuse/2, kill_names/1,
+         refuse/2, kill_names/1, digest/0,
          snapshots_at_once/1, pause/1, put_zeros/1, size_of_zeros/0,
-         open_and_say/1, start_and_open/2, read_and_kill/2]).
+         dirty_calls/1,
+         open_and_say/1, start_and_open/2, read_and_kill/2,
+         await_mark/0]).
 
 all() ->
     [
@@ -70,12 +74,14 @@ all() ->
         a_damaged_record_stops_the_start,
         a_torn_write_is_cut_off,
         a_damaged_log_is_repaired_on_request,
-        a_damaged_snapshot_is_moved_aside,
+        a_damaged_snapshot_stays_and_so_does_the_log,
         a_lost_snapshot_is_not_an_empty_start,
+        a_missing_file_stops_the_start,
         an_unfinished_snapshot_is_ignored,
         of_snapshots_asked_for_at_once_one_is_written,
         a_slow_log_is_not_flooded_with_copies,
         a_value_is_no_longer_than_the_log_allows,
+        long_writes_do_not_hold_a_normal_scheduler,
         foreign_directories_are_refused,
         a_node_file_of_another_directory_is_refused
     ].
@@ -175,6 +181,8 @@ a_damaged_log_is_reported(Config) ->
     Broken = start_peer(Config, #{}, failed),
     #{reason := Reason} = peer:call(Broken, todana_group, info, []),
     ?assertMatch([_ | _], string:find(Reason, "not by a power failure")),
+    %% A node of somebody else goes on, and calls raise a name of their own.
+    ?assertEqual(log_failed, call(Broken, add, [<<"n">>, 1])),
     kill_9(Broken),
     write_at(File, At + 500, <<"v">>),
     Again = start_peer(Config, #{}),
@@ -273,10 +281,24 @@ a_clean_stop_leaves_a_snapshot(Config) ->
     receive {'DOWN', Monitor, process, Long, _} -> ok end,
     ?assertMatch([_], snapshots(Config)),
     ok = wait(fun() -> is_log_short(Config) end),
+    [File] = snapshots(Config),
     Again = start_peer(Config, #{}),
     ?assertEqual(5, call(Again, value, [<<"n">>])),
     ?assertEqual(1 bsl 20, call(Again, size_of_zeros, [])),
-    peer:stop(Again).
+    %% The node knows the snapshot by its file.
+    Hour = 3_600,
+    ok = peer:stop(Again),
+    Seconds = erlang:system_time(second) - Hour,
+    ok = file:change_time(File, calendar:system_time_to_local_time(
+        Seconds, second
+    )),
+    Bytes = filelib:file_size(File),
+    Later = start_peer(Config, #{}),
+    #{last_snapshot := #{age_ms := AgeMs, bytes := Bytes, index := _} = Last} =
+        peer:call(Later, todana, info, []),
+    ?assert(AgeMs >= Hour * 1_000 andalso AgeMs < 2 * Hour * 1_000),
+    ?assertNot(is_map_key(duration_ms, Last)),
+    peer:stop(Later).
 
 %% Otherwise a table in memory could take the name of a durable one.
 tables_in_memory_wait_for_the_names_of_the_log(Config) ->
@@ -318,14 +340,13 @@ records_come_from_snapshot_and_log(Config) ->
         peer:call(Peer, todana_group, info, []),
     ?assert(Index > 1 andalso Bytes > 100),
     More = call(Peer, load, [4, 50]),
-    Digest = peer:call(Peer, todana_nif, group_digest, []),
+    Digest = call(Peer, digest, []),
     kill_9(Peer),
     %% Twice: a start must leave everything as it was.
     _ = [
         begin
             Again = start_peer(Config, #{}),
-            ?assertEqual(Digest,
-                         peer:call(Again, todana_nif, group_digest, [])),
+            ?assertEqual(Digest, call(Again, digest, [])),
             kill_9(Again)
         end
      || _ <- [1, 2]
@@ -349,7 +370,7 @@ a_snapshot_that_cannot_be_read_is_kept(Config) ->
     ok = file:make_dir(File),
     Broken = start_peer(Config, #{}, failed),
     #{reason := Reason} = peer:call(Broken, todana_group, info, []),
-    ?assertMatch([_ | _], string:find(Reason, "cannot be read")),
+    ?assertMatch([_ | _], string:find(Reason, "cannot be used")),
     ?assertEqual([File], snapshots(Config)),
     ok = file:del_dir(File),
     ok = file:rename(File ++ ".away", File),
@@ -435,23 +456,51 @@ a_damaged_log_is_repaired_on_request(Config) ->
                  [is_there(Again, N) || N <- lists:seq(1, 10)]),
     peer:stop(Again).
 
-a_damaged_snapshot_is_moved_aside(Config) ->
+%% Nothing is changed: neither the snapshot nor what Ra would delete, since the
+%% snapshot has replaced it.
+a_damaged_snapshot_stays_and_so_does_the_log(Config) ->
     Sum = stop_with_snapshot(Config),
     [File] = snapshots(Config),
+    Meta = filename:join(filename:dirname(File), "meta"),
     {ok, Whole} = file:read_file(File),
-    ok = file:write_file(File, binary:part(Whole, 0, byte_size(Whole) - 3)),
-    Broken = start_peer(Config, #{}, failed),
-    #{reason := Reason} = peer:call(Broken, todana_group, info, []),
-    ?assertMatch([_ | _], string:find(Reason, "damaged")),
-    kill_9(Broken),
-    ?assertEqual([], snapshots(Config)),
-    [Damaged] = filelib:wildcard(in_directory(Config, "always/*/damaged/*")),
-    ok = file:write_file(filename:join(Damaged, "data.tds"), Whole),
-    Directory = filename:dirname(File),
-    ok = file:rename(Damaged, Directory),
+    {ok, Words} = file:read_file(Meta),
+    {At, _} = binary:match(Whole, <<"the value">>),
+    <<Before:At/binary, _, After/binary>> = Whole,
+    Size = byte_size(Whole),
+    [
+        begin
+            ok = Damage(),
+            Contents = contents(Config),
+            Broken = start_peer(Config, #{}, failed),
+            #{reason := Reason} = peer:call(Broken, todana_group, info, []),
+            ?assertMatch({_, [_ | _]}, {Reason, string:find(Reason, Named)}),
+            kill_9(Broken),
+            ?assertEqual(Contents, contents(Config)),
+            ok = file:write_file(File, Whole),
+            ok = file:write_file(Meta, Words)
+        end
+     || {Damage, Named} <- [
+            {fun() ->
+                file:write_file(File, binary:part(Whole, 0, Size - 3))
+            end, "offset"},
+            {fun() -> file:write_file(File, [Before, "T", After]) end,
+                "is damaged at offset"},
+            {fun() -> file:write_file(Meta, [Words, 0]) end,
+                "meta is damaged: wrong checksum"},
+            {fun() -> file:delete(Meta) end, "is missing"}
+        ]
+    ],
     Again = start_peer(Config, #{}),
     ?assertEqual(Sum, call(Again, value, [<<"n">>])),
     peer:stop(Again).
+
+%% Of all files of the log and of snapshots.
+contents(Config) ->
+    [
+        {File, file:read_file(File)}
+     || Pattern <- ["*.wal", "*/*.segment", "*/snapshots/*/*", "*/damaged/*"],
+        File <- files(Config, Pattern)
+    ].
 
 a_lost_snapshot_is_not_an_empty_start(Config) ->
     Sum = stop_with_snapshot(Config),
@@ -466,6 +515,51 @@ a_lost_snapshot_is_not_an_empty_start(Config) ->
     ok = file:rename(Away, Directory),
     Again = start_peer(Config, #{}),
     ?assertEqual(Sum, call(Again, value, [<<"n">>])),
+    peer:stop(Again).
+
+%% The check of the files and the start say the same. Nothing is served then,
+%% and nothing is changed: with the file the node starts.
+a_missing_file_stops_the_start(Config) ->
+    Peer = start_peer(Config, #{snapshot_log_bytes => "1gb"}),
+    ok = wait(fun() ->
+        ok = call(Peer, put_zeros, [1 bsl 20]),
+        length(files(Config, "*/*.segment")) >= 3
+    end),
+    %% In the newest file of the log, whatever it is.
+    7 = call(Peer, add, [<<"n">>, 7]),
+    ok = call(Peer, await_mark, []),
+    kill_9(Peer),
+    {ok, Other, _} = peer(),
+    Check = fun() ->
+        {ok, Findings} = peer:call(Other, todana_offline_check, check,
+                                   [directory(Config)], 60_000),
+        [lists:flatten(Words) || {damaged, _, Words} <- Findings]
+    end,
+    ?assertEqual([], Check()),
+    [_, Segment | _] = files(Config, "*/*.segment"),
+    Newest = lists:last(files(Config, "*.wal")),
+    [
+        begin
+            ok = file:rename(File, File ++ ".away"),
+            [Words] = Check(),
+            ?assertMatch({_, [_ | _]}, {Words, string:find(Words, Expected)}),
+            Broken = start_peer(Config, #{}, failed),
+            #{reason := Reason} = peer:call(Broken, todana_group, info, []),
+            ?assertEqual(Words, lists:nthtail(
+                length(Reason) - length(Words), Reason
+            )),
+            kill_9(Broken),
+            ok = file:rename(File ++ ".away", File)
+        end
+     || {File, Expected} <- [
+            {Segment, "are missing before this file (no file"},
+            {Newest, "was confirmed"}
+        ]
+    ],
+    ?assertEqual([], Check()),
+    peer:stop(Other),
+    Again = start_peer(Config, #{}),
+    ?assertEqual(7, call(Again, value, [<<"n">>])),
     peer:stop(Again).
 
 %% What a crash leaves of a snapshot that was being written.
@@ -613,12 +707,21 @@ a_value_is_no_longer_than_the_log_allows(Config) ->
     ?assertEqual(badarg, call(Peer, put_zeros, [(1 bsl 20) + 1])),
     peer:stop(Peer).
 
+long_writes_do_not_hold_a_normal_scheduler(Config) ->
+    Peer = start_peer(Config, #{}),
+    ?assertEqual([false, false], call(Peer, dirty_calls, [1_000])),
+    ?assertEqual([true, true], call(Peer, dirty_calls, [1 bsl 20])),
+    peer:stop(Peer).
+
 %% ---------------------------------------------------------- in this node ---
 
 %% Of all files with names like this in the directory of the log.
 bytes(Config, Pattern) ->
-    Files = filelib:wildcard(in_directory(Config, "always/" ++ Pattern)),
+    Files = files(Config, Pattern),
     lists:sum([filelib:file_size(File) || File <- Files]).
+
+files(Config, Pattern) ->
+    lists:sort(filelib:wildcard(in_directory(Config, "always/" ++ Pattern))).
 
 %% Ra keeps the last segment.
 is_log_short(Config) ->
@@ -756,6 +859,34 @@ value(Key) ->
     {ok, Digits} = todana:get(db0, Key),
     binary_to_integer(Digits).
 
+%% Of everything that the log has made.
+digest() ->
+    case todana_nif:group_digest() of
+        {ok, Digest} -> digest(Digest);
+        {error, busy} -> timer:sleep(10), digest()
+    end.
+
+digest(Digest) ->
+    case todana_nif:group_digest_next(Digest) of
+        more -> digest(Digest);
+        {done, Number} -> Number
+    end.
+
+%% Until the note names an entry of the newest file, which is within a second or
+%% two.
+await_mark() ->
+    #{class_dir := Class, server_dir := Server} = todana_data_dir:opened(),
+    Files = lists:sort(filelib:wildcard(filename:join(Class, "*.wal"))),
+    {ok, Bytes} = file:read_file(lists:last(Files)),
+    First = todana_log_file:first_index({ok, Bytes}),
+    case todana_log_mark:read(Server) of
+        {ok, Index} when First > 0, Index >= First ->
+            ok;
+        _ ->
+            timer:sleep(20),
+            await_mark()
+    end.
+
 is_value(Key, Value) ->
     case todana:get(db0, Key) of
         {ok, Value} -> true;
@@ -811,9 +942,24 @@ pause(Ms) ->
     end,
     PausedMs = erlang:monotonic_time(millisecond) - Begin,
     %% After all copies.
-    ok = todana_ra:command(ping, 60_000),
+    {ok, _} = todana_ra:ask(60_000),
     #{duplicates := After} = todana_nif:group_info(),
     {Value, After - Before, PausedMs}.
+
+%% Whether a batch with a value of this size is taken, and applied, on a dirty
+%% scheduler.
+dirty_calls(Bytes) ->
+    Calls = [{todana_nif, group_take_dirty, 1},
+             {todana_nif, group_apply_dirty, 4}],
+    _ = [1 = erlang:trace_pattern(Call, true, [call_count]) || Call <- Calls],
+    ok = put_zeros(Bytes),
+    [
+        begin
+            {call_count, Count} = erlang:trace_info(Call, call_count),
+            Count > 0
+        end
+     || Call <- Calls
+    ].
 
 %% The sum of what was acknowledged.
 load(Writers, Writes) ->

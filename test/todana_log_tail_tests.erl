@@ -4,7 +4,7 @@
 
 -include_lib("eunit/include/eunit.hrl").
 
--define(UID, <<"TODANA0_0123456789ABCDEF0123">>).
+-define(UID, (todana_log_writer:uid())).
 -define(SECTOR_BYTES, 512).
 
 %% ------------------------------------------------------------- always ---
@@ -45,7 +45,7 @@ a_hole_of_a_confirmed_record_is_refused_test() ->
         {error, {damaged, File, Offset, _} = Problem} =
             mend(Directory, always),
         ?assertEqual({wal(Directory, 1), At}, {File, Offset}),
-        Sentence = todana_log_tail:describe(Problem),
+        Sentence = todana_log_problem:describe(Problem),
         [
             ?assertNotEqual(nomatch, string:find(Sentence, Part))
          || Part <- [File, integer_to_list(Offset), "todana repair"]
@@ -219,15 +219,15 @@ a_torn_end_before_such_a_gap_costs_nothing_test() ->
         ?assertEqual([wal(Directory, 2)], wals(Directory))
     end).
 
-%% Entry 12 is nowhere.
+%% Entries 12 and 13 are nowhere.
 a_gap_that_segments_do_not_fill_is_refused_test() ->
     Files = [{1, batches(1, 10)}, {2, batches(14, 60)}],
     with_log(Files, fun(Directory) ->
-        segment(Directory, batches(1, 11) ++ batches(13, 13)),
+        segment(Directory, batches(1, 11)),
         Before = contents(Directory),
         {error, {ended, File, _} = Problem} = mend(Directory, always),
         ?assertEqual(wal(Directory, 1), File),
-        Sentence = todana_log_tail:describe(Problem),
+        Sentence = todana_log_problem:describe(Problem),
         ?assertNotEqual(nomatch, string:find(Sentence, File)),
         ?assertEqual(Before, contents(Directory)),
         {ok, _} = todana_log_tail:repair(Directory, ?UID, always),
@@ -242,15 +242,18 @@ a_check_reports_a_gap_test() ->
         ok = filelib:ensure_path(Class),
         ok = file:write_file(filename:join(Directory, "node"),
                              io_lib:format("{uid,~p}.~n", [?UID])),
-        ok = file:write_file(wal(Class, 1), file(batches(1, 10))),
-        ok = file:write_file(wal(Class, 2), file(batches(14, 60))),
+        ok = write_wal(Class, 1, batches(1, 10)),
+        ok = write_wal(Class, 2, batches(14, 60)),
         Found = fun() ->
-            {ok, Findings} = todana_offline:check(Directory),
+            {ok, Findings} = todana_offline_check:check(Directory),
             [{Word, lists:flatten(Text)}
              || {Word, File, Text} <- Findings, Word =/= ok,
                 filename:basename(File) =:= "0000000000000001.wal"]
         end,
-        [{damaged, "entries 11 to 13 are missing" ++ _}] = Found(),
+        [{damaged, "entries 11 to 13 are missing" ++ Words}] = Found(),
+        {error, Problem} = mend(Class, always),
+        Sentence = todana_log_problem:describe(Problem),
+        ?assertNotEqual(nomatch, string:find(Sentence, Words)),
         segment(Class, batches(1, 13)),
         [{note, "entries 11 to 13 are missing" ++ _}] = Found()
     end).
@@ -301,18 +304,19 @@ a_segment_without_a_header_is_forgotten_test() ->
 %% Ra would wait for ever for a member of another name.
 a_damaged_configuration_is_refused_test() ->
     with_server(fun(Directory, Prepare) ->
-        File = filename:join([Directory, ?UID, "config"]),
+        Server = todana_log_writer:server(Directory),
+        File = filename:join(Server, "config"),
         {ok, Text} = file:read_file(File),
         [
             begin
                 Damaged = string:replace(Text, Part, Other),
                 ok = file:write_file(File, Damaged),
-                ?assertMatch({{error, {unusable, File, _}}, _},
+                ?assertMatch({{error, {missing, File, _}}, _},
                              {Prepare(), Part})
             end
          || {Part, Other} <- [
                 {"nonode", "nolode"}, {"todana_0", "todanb_0"},
-                {"todana_machine", "todana_mbchine"},
+                {"todana_machine", "todana_mbchine"}, {"uid", "u'd"},
                 {"todana_snapshot", "todana_snapshou"}
             ]
         ]
@@ -347,37 +351,15 @@ a_flipped_bit_in_a_table_of_names_is_mended() ->
 
 with_server(Do) ->
     with_log([{1, batches(1, 10)}], fun(Directory) ->
-        Server = filename:join(Directory, ?UID),
-        ok = filelib:ensure_path(Server),
+        ok = todana_log_writer:write_config(Directory),
+        Opened = todana_log_writer:opened(Directory, everysec),
         Id = {todana_0, node()},
-        Config = #{
-            uid => ?UID, id => Id, initial_members => [Id],
-            cluster_name => todana_0, machine => {module, todana_machine, #{}},
-            log_init_args => #{
-                uid => ?UID, snapshot_module => todana_snapshot
-            }
-        },
-        Text = io_lib:format("~p.~n", [Config]),
-        ok = file:write_file(filename:join(Server, "config"), Text),
-        Opened = #{
-            has_group => true, class_dir => Directory, uid => ?UID,
-            durability => everysec
-        },
         Do(Directory, fun() -> todana_ra_files:prepare(Id, Opened) end)
     end).
 
 segment(Directory, Records) ->
-    File = filename:join([Directory, ?UID, "0000000000000001.segment"]),
-    ok = filelib:ensure_dir(File),
-    {ok, Empty} = ra_log_segment:open(File),
-    Segment = lists:foldl(
-        fun({Index, Data}, Open) ->
-            {ok, Next} = ra_log_segment:append(Open, Index, 1, Data),
-            Next
-        end,
-        Empty, Records
-    ),
-    ok = ra_log_segment:close(Segment).
+    _ = todana_log_writer:write_segment(Directory, 1, with_term(Records)),
+    ok.
 
 %% --------------------------------------------------------------- others ---
 
@@ -436,7 +418,7 @@ with_log(Files, Do) ->
     ok = filelib:ensure_path(Directory),
     try
         _ = [
-            ok = file:write_file(wal(Directory, Number), file(Records))
+            ok = write_wal(Directory, Number, Records)
          || {Number, Records} <- Files
         ],
         Do(Directory)
@@ -444,10 +426,12 @@ with_log(Files, Do) ->
         file:del_dir_r(Directory)
     end.
 
-wal(Directory, Number) ->
-    filename:join(
-        Directory, lists:flatten(io_lib:format("~16..0b.wal", [Number]))
-    ).
+wal(Directory, Number) -> todana_log_writer:wal(Directory, Number).
+
+write_wal(Directory, Number, Records) ->
+    todana_log_writer:write_wal(Directory, Number, with_term(Records)).
+
+with_term(Records) -> [{Index, 1, Data} || {Index, Data} <- Records].
 
 wals(Directory) ->
     lists:sort(filelib:wildcard(filename:join(Directory, "*.wal"))).
@@ -471,18 +455,6 @@ batch(Index, Sequence, TimeMs) ->
     Bytes = << <<"x">> || _ <- lists:seq(1, 400 + Sequence * 37 rem 900) >>,
     Command = {'$usr', #{ts => TimeMs}, {b, Bytes}, {notify, Sequence, self()}},
     {Index, term_to_binary(Command)}.
-
-file(Records) ->
-    Numbered = lists:enumerate(Records),
-    ["RAWA", 1, [record(N, Record) || {N, Record} <- Numbered]].
-
-record(N, {Index, Data}) ->
-    Body = <<Index:64, 1:64, Data/binary>>,
-    Head = case N of
-        1 -> <<0:24, (byte_size(?UID)):16, ?UID/binary>>;
-        _ -> <<0:1, 1:1, 0:22>>
-    end,
-    [Head, <<(erlang:adler32(Body)):32, (byte_size(Data)):32>>, Body].
 
 %% Where the record with this index begins, in a file without damage.
 offset(Directory, Number, Index) ->

@@ -3,14 +3,12 @@
 
 -include_lib("eunit/include/eunit.hrl").
 
--define(UID, <<"TODANA0_0123456789ABCDEF0123">>).
-
 %% ----------------------------------------------------------------- words ---
 
 a_cause_is_found_by_its_atom_test() ->
     [
         ?assertNotEqual(nomatch,
-                        string:find(todana_ra:describe(Reason), Words))
+                        string:find(todana_ra_words:describe(Reason), Words))
      || {Reason, Words} <- [
             {{{badmatch, {error, enospc}}, [{ra_log_wal, f, 1, []}]},
                 "the disk is full"},
@@ -30,7 +28,7 @@ a_cause_is_found_by_its_atom_test() ->
 letters_within_a_text_are_no_cause_test() ->
     [
         ?assertEqual(lists:flatten(io_lib:format("~0tp", [Reason])),
-                     todana_ra:describe(Reason))
+                     todana_ra_words:describe(Reason))
      || Reason <- [
             {bad_file, "/srv/enospc/video/eio.wal"},
             {bad_file, <<"eio">>},
@@ -40,7 +38,7 @@ letters_within_a_text_are_no_cause_test() ->
 
 long_reasons_are_cut_test() ->
     Long = {state, lists:seq(1000, 9000), {nested, lists:duplicate(5000, a)}},
-    ?assert(length(todana_ra:describe(Long)) < 500).
+    ?assert(length(todana_ra_words:describe(Long)) < 500).
 
 %% ----------------------------------------------------------------- terms ---
 
@@ -52,69 +50,39 @@ a_new_table_of_terms_is_ahead_of_the_log_test() ->
         ?assert(term_of_new_table(Directory) > os:system_time(second)),
         ok = write_wal(Directory, [Ahead, Ahead + 3]),
         ?assertEqual(Ahead + 4, term_of_new_table(Directory)),
-        Snapshot = io_lib:format("~16.16.0B_~16.16.0B", [Ahead + 7, 9]),
+        Snapshot = io_lib:format("~16.16.0B_~16.16.0B", [Ahead + 7, 2]),
         ok = filelib:ensure_path(
             filename:join([Server, "snapshots", lists:flatten(Snapshot)])
         ),
         ?assertEqual(Ahead + 8, term_of_new_table(Directory)),
-        ok = write_segment(Server, Ahead + 20),
+        Record = {3, Ahead + 20, <<"data">>},
+        _ = todana_log_writer:write_segment(Directory, 1, [Record]),
         ?assertEqual(Ahead + 21, term_of_new_table(Directory))
     end).
 
 term_of_new_table(Directory) ->
     Meta = filename:join(Directory, "meta.dets"),
     _ = file:delete(Meta),
-    ok = todana_ra_files:prepare({todana_0, node()}, #{
-        class_dir => Directory,
-        uid => ?UID,
-        durability => always,
-        has_group => true
-    }),
+    ok = todana_ra_files:prepare(
+        {todana_0, node()}, todana_log_writer:opened(Directory, always)
+    ),
     {ok, Table} = dets:open_file(make_ref(), [{file, Meta}]),
-    [{?UID, Term, undefined, 0}] = dets:lookup(Table, ?UID),
+    UId = todana_log_writer:uid(),
+    [{UId, Term, undefined, 0}] = dets:lookup(Table, UId),
     ok = dets:close(Table),
     Term.
 
 with_server(Test) ->
     Directory = string:trim(os:cmd("mktemp -d")),
-    Server = filename:join(Directory, binary_to_list(?UID)),
-    Config = filename:join(Server, "config"),
-    ok = filelib:ensure_dir(Config),
-    Id = {todana_0, node()},
-    Terms = #{
-        uid => ?UID,
-        id => Id,
-        initial_members => [Id],
-        cluster_name => todana_0,
-        machine => {module, todana_machine, #{}},
-        log_init_args => #{uid => ?UID, snapshot_module => todana_snapshot}
-    },
-    ok = file:write_file(Config, io_lib:format("~tp.~n", [Terms])),
+    ok = todana_log_writer:write_config(Directory),
     try
-        Test(Directory, Server)
+        Test(Directory, todana_log_writer:server(Directory))
     after
         file:del_dir_r(Directory)
     end.
 
 write_wal(Directory, Terms) ->
-    Records = [
-        record(Index, Term)
+    todana_log_writer:write_wal(Directory, 1, [
+        {Index, Term, term_to_binary(noop)}
      || {Index, Term} <- lists:enumerate(Terms)
-    ],
-    file:write_file(filename:join(Directory, "0000000000000001.wal"),
-                    ["RAWA", 1 | Records]).
-
-record(Index, Term) ->
-    Data = term_to_binary(noop),
-    Head = case Index of
-        1 -> [<<0:24, (byte_size(?UID)):16>>, ?UID];
-        _ -> <<0:1, 1:1, 0:22>>
-    end,
-    Body = [<<Index:64, Term:64>>, Data],
-    [Head, <<(erlang:adler32(Body)):32, (byte_size(Data)):32>>, Body].
-
-write_segment(Server, Term) ->
-    File = filename:join(Server, "0000000000000001.segment"),
-    {ok, Segment0} = ra_log_segment:open(File, #{max_count => 8}),
-    {ok, Segment} = ra_log_segment:append(Segment0, 1, Term, <<"data">>),
-    ok = ra_log_segment:close(Segment).
+    ]).

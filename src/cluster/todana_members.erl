@@ -5,7 +5,8 @@
 -module(todana_members).
 -moduledoc false.
 
--export([server/1, leader/0, known/0, list/1, read_index/2, await/2]).
+-export([server/1, leader/0, known/0, list/1, read_index/2, await/2,
+         confirmed/0]).
 -export([add/2, promote/2, remove/1, transfer/1, force_alone/0]).
 
 -export_type([member/0, failure/0]).
@@ -125,6 +126,19 @@ await(Index, TimeoutMs) ->
         _ ->
             timer:sleep(?POLL_MS),
             await(Index, TimeoutMs - ?POLL_MS)
+    end.
+
+-doc """
+An entry that is confirmed and on disk here. A member applies entries before its
+own disk has them.
+""".
+-spec confirmed() -> non_neg_integer().
+confirmed() ->
+    case ra:key_metrics(todana_ra:server()) of
+        #{commit_index := Confirmed, last_written_index := Written} ->
+            max(0, min(Confirmed, Written));
+        #{} ->
+            0
     end.
 
 -doc """

@@ -9,7 +9,7 @@
 -moduledoc false.
 
 -export([open/2, open/3, close/0, opened/0, group_exists/1, joined/1, left/1,
-         identity/1, read_terms/1,
+         identity/1, belongs/1, read_terms/1,
          write_synced/2, sync_directory/1]).
 
 -export_type([durability/0, opened/0, origin/0]).
@@ -92,6 +92,7 @@ close() ->
             ok;
         #{data_dir := Directory} ->
             _ = persistent_term:erase(?MODULE),
+            ok = todana_ra_reports:unlimit(),
             ok = todana_nif:group_close(),
             todana_nif:unlock_file(lock_file(Directory))
     end.
@@ -172,8 +173,9 @@ lock(Directory) ->
             {error, [Directory, " is in use by another running node (process ",
                      binary_to_list(Pid), ")"]};
         {error, Reason} ->
-            {error, [Directory, " cannot be used: ",
-                     unicode:characters_to_list(Reason)]}
+            Cause = todana_log_problem:plain(Reason),
+            {error, [File, " cannot be used: ",
+                     unicode:characters_to_list(Cause)]}
     end.
 
 -spec identify(file:filename(), durability(), origin()) ->
@@ -258,7 +260,7 @@ accept_whole(Directory, Durability, #{
         {ok, Opened}
     else
         {error, Problem} when is_tuple(Problem) ->
-            {error, todana_log_tail:describe(Problem)};
+            {error, todana_log_problem:describe(Problem)};
         {error, Sentence} ->
             {error, Sentence}
     end;
@@ -266,10 +268,17 @@ accept_whole(Directory, _Durability, #{node := Node}) ->
     {error, [Directory, " belongs to the node ", atom_to_list(Node),
              ", and this node is ", atom_to_list(node())]}.
 
-%% The file `node' names the directory of the log. If that of another server is
-%% there instead, the file is from another data directory; and a first start
-%% that did not finish may be repeated only where there is no log.
--spec belongs(opened()) -> ok | {error, iolist()}.
+-doc """
+The file `node` names the directory of the log. If that of another server is
+there instead, the file is from another data directory; and a first start that
+did not finish may be repeated only where there is no log.
+""".
+-spec belongs(#{
+    data_dir := file:filename(),
+    uid := binary(),
+    has_group := boolean(),
+    _ => _
+}) -> ok | {error, iolist()}.
 belongs(#{data_dir := Directory, uid := UId, has_group := HasGroup}) ->
     Present = [
         filename:join(Class, Server)
@@ -332,7 +341,7 @@ accessible_each([Path | Paths]) ->
 
 %% Another durability differs only in when files are synchronized. So what the
 %% end of the log may look like after a power failure depends on the old one.
--spec adopt(opened()) -> ok | {error, todana_log_tail:problem()}.
+-spec adopt(opened()) -> ok | {error, todana_log_problem:problem()}.
 adopt(#{
     data_dir := Directory, class_dir := Class, durability := Durability,
     uid := UId

@@ -31,6 +31,7 @@ start_link(#{data_dir := DataDir, durability := Durability} = Options) ->
                 Options
             )),
             %% If that fails, `todana_group' reports it and tries again.
+            ok = todana_ra_reports:limit(),
             _ = todana_ra:start_application(),
             supervisor:start_link({local, ?MODULE}, ?MODULE, Options);
         {error, Sentence} ->

@@ -16,14 +16,18 @@
 -export([start_link/1, info/0, snapshot/0, snapshot_wait/1, sync/0]).
 -export([room/1, is_snapshot_in_progress/0]).
 %% Processes
--export([start_and_exit/1, ask_and_exit/1]).
+-export([start_and_exit/2, ask_and_exit/1]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
 
 -export_type([room/0]).
 
 -define(TICK_MS, 1_000).
+%% Between two looks for a new file of the log, or a new snapshot.
+-define(MARK_MS, 200).
 -define(PAUSE_MS_MIN, 500).
 -define(PAUSE_MS_MAX, 30_000).
+-define(ATTEMPTS_REPORTED, 5).
+-define(REPORT_EVERY_MS, 600_000).
 %% How long the log may leave a batch unanswered before writes are refused.
 -define(STUCK_AFTER_MS, 10_000).
 -define(ASK_TIMEOUT_MS, 5_000).
@@ -40,6 +44,8 @@
     asker = none :: none | pid(),
     server = none :: none | reference(),
     pause_ms = ?PAUSE_MS_MIN :: pos_integer(),
+    %% Attempts to start it since it worked.
+    attempts = 0 :: non_neg_integer(),
     %% The load of the databases that the server's answer was about.
     answered = none :: none | non_neg_integer(),
     room = ok :: room(),
@@ -100,6 +106,7 @@ init(Durability) ->
     ok = todana_nif:group_gate(closed, <<>>, 0),
     self() ! start,
     self() ! tick,
+    self() ! mark,
     {ok, #state{durability = Durability}}.
 
 -spec handle_call(info, gen_server:from(), #state{}) ->
@@ -115,8 +122,10 @@ handle_cast({room, Room}, State) ->
 -spec handle_info(term(), #state{}) -> {noreply, #state{}}.
 handle_info(start, #state{starter = none} = State) ->
     Opened = todana_data_dir:opened(),
-    todana_group_notes:keep(failure, none),
-    {Pid, _} = spawn_monitor(?MODULE, start_and_exit, [Opened]),
+    ok = todana_group_notes:forget_failure(),
+    {Pid, _} = spawn_monitor(
+        ?MODULE, start_and_exit, [Opened, State#state.attempts]
+    ),
     {noreply, State#state{starter = Pid}};
 handle_info({'DOWN', _, process, Pid, Result}, #state{starter = Pid} = State) ->
     New = State#state{starter = none},
@@ -128,7 +137,7 @@ handle_info({'DOWN', _, process, Pid, Result}, #state{starter = Pid} = State) ->
 handle_info({'DOWN', Server, process, _, Reason}, #state{
     server = Server
 } = State) ->
-    Text = todana_ra:describe(Reason),
+    Text = todana_ra_words:describe(Reason),
     ok = allow_reads(State#state.answered, Text),
     ok = todana_group_notes:snapshot_abandoned(),
     %% Ra starts the server again by itself, twice.
@@ -157,6 +166,11 @@ handle_info(tick, State) ->
     ok = todana_nif:group_tick(erlang:system_time(millisecond)),
     Oldest = todana_batcher:oldest_ms(),
     {noreply, set_gate(remind(State#state{oldest_ms = Oldest}))};
+handle_info(mark, State) ->
+    _ = erlang:send_after(?MARK_MS, self(), mark),
+    _ = State#state.answered =/= none andalso
+        todana_log_mark:renew(todana_data_dir:opened()),
+    {noreply, State};
 handle_info(_Message, State) ->
     {noreply, State}.
 
@@ -165,9 +179,11 @@ terminate(Reason, #state{durability = Durability} = State) ->
     #state{starter = Starter, answered = Answered} = State,
     ok = todana_nif:group_gate(closed, <<"the node stops">>, 0),
     _ = is_pid(Starter) andalso exit(Starter, kill),
-    _ = Reason =:= shutdown andalso is_integer(Answered) andalso
-        todana_stop:prepare(todana_data_dir:opened()),
-    todana_ra:stop(Durability).
+    IsOrderly = Reason =:= shutdown andalso is_integer(Answered),
+    _ = IsOrderly andalso todana_stop:prepare(todana_data_dir:opened()),
+    ok = todana_ra:stop(Durability),
+    _ = IsOrderly andalso todana_log_mark:stopped(todana_data_dir:opened()),
+    ok.
 
 -spec watch(#state{}) -> #state{}.
 watch(#state{server = none} = State) ->
@@ -203,15 +219,33 @@ ask_server(State) ->
     {Pid, _} = spawn_monitor(?MODULE, ask_and_exit, [Load]),
     State#state{asker = Pid}.
 
--spec start_and_exit(todana_data_dir:opened()) -> no_return().
-start_and_exit(Opened) -> exit({started, todana_ra:start(Opened)}).
+-spec start_and_exit(todana_data_dir:opened(), non_neg_integer()) ->
+    no_return().
+start_and_exit(Opened, Failures) ->
+    exit({started, todana_ra:start(Opened, Failures)}).
 
+%% An entry that is on disk here, when this node has everything that was
+%% acknowledged before.
+-spec reached(todana_data_dir:opened()) ->
+    {ok, non_neg_integer()} | {error, term()}.
+reached(#{cluster := none}) ->
+    todana_ra:ask(?ASK_TIMEOUT_MS);
+reached(#{}) ->
+    maybe
+        {ok, Index} ?= todana_members:read_index(
+            todana_members:known(), ?ASK_TIMEOUT_MS
+        ),
+        ok ?= todana_members:await(Index, ?ASK_TIMEOUT_MS),
+        {ok, todana_members:confirmed()}
+    end.
+
+%% The gate opens when a next start would notice the loss of this entry.
 -spec ask_and_exit(non_neg_integer()) -> no_return().
 ask_and_exit(Load) ->
-    Nodes = todana_members:known(),
+    Opened = todana_data_dir:opened(),
     maybe
-        {ok, Index} ?= todana_members:read_index(Nodes, ?ASK_TIMEOUT_MS),
-        ok ?= todana_members:await(Index, ?ASK_TIMEOUT_MS),
+        {ok, Index} ?= reached(Opened),
+        ok ?= todana_log_mark:keep(Opened, Index),
         exit({answered, Load})
     else
         {error, Reason} -> exit({unanswered, Reason})
@@ -223,7 +257,8 @@ opened(Load, State) ->
     case todana_nif:group_load() of
         Load ->
             Open = set_gate(State#state{
-                answered = Load, pause_ms = ?PAUSE_MS_MIN, reason = ""
+                answered = Load, pause_ms = ?PAUSE_MS_MIN, attempts = 0,
+                reason = ""
             }),
             _ = State#state.answered =:= none andalso
                 logger:notice("todana: the durable databases are open"),
@@ -232,14 +267,41 @@ opened(Load, State) ->
             ask(State#state{answered = none})
     end.
 
+%% The first attempt after a failure without a known cause verifies all files
+%% before it starts anything, and so it comes at once.
 -spec again(term(), #state{}) -> #state{}.
-again(Reason, #state{pause_ms = PauseMs} = State) ->
-    Sentence = todana_group_notes:failure(todana_ra:describe(Reason)),
-    logger:error("todana: the log does not run: ~ts; next attempt in ~b ms",
-                 [Sentence, PauseMs]),
+again(Reason, #state{attempts = 0} = State) ->
+    case todana_log_problem:is_problem(Reason) orelse
+        todana_group_notes:failure() =/= none
+    of
+        true ->
+            later(Reason, State);
+        false ->
+            self() ! start,
+            State#state{attempts = 1}
+    end;
+again(Reason, State) ->
+    later(Reason, State).
+
+-spec later(term(), #state{}) -> #state{}.
+later(Reason, #state{pause_ms = PauseMs, attempts = Before} = State) ->
+    Attempts = Before + 1,
+    {Sentence, IsFinal} = todana_group_notes:failure(
+        todana_ra_words:describe(Reason), todana_log_problem:is_final(Reason)
+    ),
+    _ = todana_foreground:failed(Sentence, IsFinal, Attempts) =:= false andalso
+        is_reported(Attempts) andalso
+        logger:error("todana: the log does not run: ~ts; next attempt in ~b ms",
+                     [Sentence, PauseMs]),
     _ = erlang:send_after(PauseMs, self(), start),
     Longer = min(PauseMs * 2, ?PAUSE_MS_MAX),
-    State#state{reason = Sentence, pause_ms = Longer}.
+    State#state{reason = Sentence, pause_ms = Longer, attempts = Attempts}.
+
+%% The first attempts, and later one in ten minutes.
+-spec is_reported(pos_integer()) -> boolean().
+is_reported(Attempts) ->
+    Attempts =< ?ATTEMPTS_REPORTED orelse
+        Attempts rem (?REPORT_EVERY_MS div ?PAUSE_MS_MAX) =:= 0.
 
 %% ------------------------------------------------------------------ gate ---
 
@@ -299,9 +361,9 @@ describe(#state{durability = Durability} = State) ->
 
 -spec describe_state(#state{}) -> {atom(), string()}.
 describe_state(#state{answered = none, reason = Reason}) ->
-    case todana_group_notes:kept(failure, none) of
+    case todana_group_notes:failure() of
         none -> {recovering, Reason};
-        Failure -> {failed, Failure}
+        {Failure, _IsFinal} -> {failed, Failure}
     end;
 describe_state(State) ->
     case gate(State) of

@@ -6,10 +6,11 @@
 -moduledoc false.
 
 -export([new/0, keep/2, kept/2]).
--export([refuse/2, failure/1]).
--export([snapshot_began/1, snapshot_ended/2, snapshot_abandoned/0,
-         last_snapshot/0, last_index/0, attempts/0, last_attempt/1,
-         await_attempt/2]).
+-export([refuse/2, refuse_for_now/2, failure/2, failure/0,
+         forget_failure/0]).
+-export([snapshot_found/3, snapshot_began/1, snapshot_ended/2,
+         snapshot_abandoned/0, last_snapshot/0, last_index/0, attempts/0,
+         last_attempt/1, await_attempt/2]).
 -export([log_room/2]).
 
 -define(POLL_MS, 10).
@@ -22,22 +23,50 @@ new() ->
     ?MODULE = ets:new(?MODULE, [named_table, public]),
     ok.
 
--doc "Ends a process of Ra for a reason that a person has to read.".
+-doc """
+Ends a process of Ra for a reason that a person has to read, and that no later
+attempt removes.
+""".
 -spec refuse(io:format(), [term()]) -> no_return().
-refuse(Format, Arguments) ->
+refuse(Format, Arguments) -> refuse(Format, Arguments, true).
+
+-doc "The same for a reason that may go away.".
+-spec refuse_for_now(io:format(), [term()]) -> no_return().
+refuse_for_now(Format, Arguments) -> refuse(Format, Arguments, false).
+
+-spec refuse(io:format(), [term()], boolean()) -> no_return().
+refuse(Format, Arguments, IsFinal) ->
     Sentence = lists:flatten(io_lib:format(Format, Arguments)),
-    keep(failure, Sentence),
+    keep(failure, {Sentence, IsFinal}),
     exit({todana, Sentence}).
 
--doc "The reason that was noted; this one, if none was.".
--spec failure(string()) -> string().
-failure(Sentence) ->
-    case kept(failure, none) of
+-doc "The reason that was noted; this one, if none was. Is it final?".
+-spec failure(string(), boolean()) -> {string(), boolean()}.
+failure(Sentence, IsFinal) ->
+    case failure() of
         none ->
-            keep(failure, Sentence),
-            Sentence;
+            keep(failure, {Sentence, IsFinal}),
+            {Sentence, IsFinal};
         Noted ->
             Noted
+    end.
+
+-doc "Why the log did not start the last time, and whether that is final.".
+-spec failure() -> {string(), boolean()} | none.
+failure() -> kept(failure, none).
+
+-spec forget_failure() -> ok.
+forget_failure() -> keep(failure, none).
+
+-doc "Notes the snapshot that a start has loaded, by its file.".
+-spec snapshot_found(pos_integer(), integer(), non_neg_integer()) -> ok.
+snapshot_found(Index, AtMs, Bytes) ->
+    case last_index() of
+        %% This node has written it, and knows more.
+        Index -> ok;
+        _ -> keep(last_snapshot, #{
+            at_ms => AtMs, index => Index, bytes => Bytes
+        })
     end.
 
 -spec snapshot_began(pos_integer()) -> ok.
@@ -153,7 +182,7 @@ last_snapshot() ->
             #{last_snapshot => (maps:remove(at_ms, Last))#{age_ms => Age}}
     end.
 
--doc "The entry of the last snapshot; 0 without one since the start.".
+-doc "The entry of the last snapshot; 0 without one.".
 -spec last_index() -> non_neg_integer().
 last_index() ->
     #{index := Index} = kept(last_snapshot, #{index => 0}),

@@ -81,58 +81,19 @@ is_broken({_, #{damage := Damage}}, _Next) -> Damage =/= none.
 is_covered(Last, Server) ->
     Snapshot = lists:max([0 | snapshots(Server)]),
     Missing = sets:from_list(lists:seq(min(Snapshot, Last) + 1, Last)),
-    Segments = filelib:wildcard(filename:join(Server, "*.segment")),
-    sets:is_empty(lists:foldl(fun without/2, Missing, Segments)).
+    sets:is_empty(lists:foldl(
+        fun(File, Left) ->
+            Found = todana_log_segment:readable(File, Left),
+            sets:subtract(Left, sets:from_list(Found))
+        end,
+        Missing, todana_log_segment:files(Server)
+    )).
 
 %% The indexes of the snapshots that are whole.
 -spec snapshots(file:filename()) -> [non_neg_integer()].
 snapshots(Server) ->
     [
         Index
-     || File <- filelib:wildcard(
-            filename:join([Server, "snapshots", "*", "data.tds"])
-        ),
-        [_Term, Hexadecimal] <- [
-            string:split(filename:basename(filename:dirname(File)), "_")
-        ],
-        todana_nif:snapshot_verify(unicode:characters_to_binary(File)) =:= ok,
-        {ok, [Index], []} <- [io_lib:fread("~16u", Hexadecimal)]
+     || {Index, File} <- todana_snapshot_files:all(Server),
+        todana_nif:snapshot_verify(unicode:characters_to_binary(File)) =:= ok
     ].
-
-%% Takes away the entries that a segment file has, with their right checksums.
--spec without(file:filename(), sets:set(non_neg_integer())) ->
-    sets:set(non_neg_integer()).
-without(File, Missing) ->
-    try
-        Wanted = [
-            Index
-         || {Index, _Term, Offset} <- ra_log_segment:dump_index(File),
-            %% Room in the index that is not used has the offset 0.
-            Offset > 0,
-            sets:is_element(Index, Missing)
-        ],
-        {ok, Segment} = ra_log_segment:open(File, #{mode => read}),
-        try
-            lists:foldl(
-                fun(Index, Left) -> read(Segment, Index, Left) end,
-                Missing, Wanted
-            )
-        after
-            ra_log_segment:close(Segment)
-        end
-    catch
-        _:_ -> Missing
-    end.
-
--spec read(term(), non_neg_integer(), sets:set(non_neg_integer())) ->
-    sets:set(non_neg_integer()).
-read(Segment, Index, Left) ->
-    Count = fun(_Entry, N) -> N + 1 end,
-    try
-        1 = ra_log_segment:fold(
-            Segment, Index, Index, fun(Bytes) -> Bytes end, Count, 0
-        ),
-        sets:del_element(Index, Left)
-    catch
-        _:_ -> Left
-    end.

@@ -18,7 +18,7 @@
 -module(todana_log_file).
 -moduledoc false.
 
--export([scan/2]).
+-export([scan/2, first_index/1]).
 
 -export_type([scanned/0, damage/0, entry/0]).
 
@@ -70,6 +70,14 @@ scan(File, UId) ->
         {error, Reason} ->
             {error, Reason}
     end.
+
+-doc "The first entry of a file of which this was read; 0 without one.".
+-spec first_index({ok, binary()} | eof | {error, term()}) -> non_neg_integer().
+first_index({ok, <<?MAGIC, _:24, IdBytes:16, _:IdBytes/binary, _:64, Index:64,
+                   _/binary>>}) ->
+    Index;
+first_index(_Other) ->
+    0.
 
 -spec scan_records(
     binary(), binary(), pos_integer(), found(), found(),

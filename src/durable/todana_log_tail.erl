@@ -52,33 +52,15 @@
 -module(todana_log_tail).
 -moduledoc false.
 
--export([mend/3, repair/3, describe/1]).
-
--export_type([problem/0]).
+-export([mend/3, repair/3, examine/3, whole_files/1]).
 
 %% With `everysec': between the first and the last readable record behind a torn
 %% one. A second, and what the fdatasync may take that then begins.
 -define(UNSYNCED_MS_MAX, 10_000).
 
 -type file() :: {file:filename(), todana_log_file:scanned()}.
--type cut() :: #{
-    file := file:filename(),
-    offset := non_neg_integer(),
-    bytes := non_neg_integer(),
-    is_torn := boolean(),
-    %% The last record that stays, and those that do not, as far as readable.
-    last := todana_log_file:entry() | none,
-    lost := [todana_log_file:entry()],
-    %% Files behind it, from the newest.
-    later := [file:filename()],
-    %% Later files have all that is cut off.
-    is_superseded := boolean()
-}.
--type problem() ::
-    {damaged, file:filename(), Offset :: non_neg_integer(), Why :: iodata()}
-    %% Entries between its end and the next file are missing.
-    | {ended, file:filename(), Why :: iodata()}
-    | {unusable, file:filename(), Why :: iodata()}.
+-type cut() :: todana_log_cut:cut().
+-type problem() :: todana_log_problem:problem().
 
 -doc """
 Cuts off what a power failure has torn, in the files of a log that was written
@@ -87,49 +69,117 @@ with this durability. The part behind the cut is kept in `damaged`.
 -spec mend(file:filename(), binary(), todana_data_dir:durability()) ->
     ok | {error, problem()}.
 mend(Directory, UId, Durability) ->
+    Server = filename:join(Directory, binary_to_list(UId)),
     maybe
         {ok, Scanned} ?= scan(Directory, UId),
-        {ok, Files} ?= set_aside(Scanned, Directory, UId),
-        {cut, Cut} ?= first_damage(Files, Durability),
-        ok ?= judge(Durability, Cut),
-        {ok, Copies} ?= cut(Cut, UId, tail),
+        {ok, Files} ?= todana_log_cut:set_aside(Scanned, Server),
+        {cut, Cut} ?= judged(Files, Server, Durability),
+        {ok, Copies} ?= todana_log_cut:cut(Cut, UId, tail),
         logger:warning(
             "todana: the last write to the log is not whole, as after a power "
             "failure: ~ts; ~ts; the rest is kept in ~ts",
-            [where(Cut), loss(Durability, Cut), lists:join(", ", Copies)]
+            [
+                todana_log_cut:where(Cut), todana_log_cut:loss(Durability, Cut),
+                lists:join(", ", Copies)
+            ]
         ),
         mend(Directory, UId, Durability)
     else
-        undamaged -> ok;
+        whole -> ok;
         {error, Problem} -> {error, Problem}
     end.
 
 -doc """
+Says why a start with these files would refuse, after it has cut off what a
+power failure has torn.
+""".
+-spec examine([file()], file:filename(), todana_data_dir:durability()) ->
+    ok | {error, problem()}.
+examine(Scanned, Server, Durability) ->
+    Aside = todana_log_cover:superseded(Scanned, Server),
+    Files = [File || {Name, _} = File <- Scanned,
+                     not lists:member(Name, Aside)],
+    case judged(Files, Server, Durability) of
+        {error, Problem} -> {error, Problem};
+        _ -> ok
+    end.
+
+%% What a power failure has torn, or why it was something else.
+-spec judged([file()], file:filename(), todana_data_dir:durability()) ->
+    {cut, cut()} | whole | {error, problem()}.
+judged(Files, Server, Durability) ->
+    case first_damage(Files, Durability) of
+        undamaged ->
+            case todana_log_missing:problems(Files, Server) of
+                [] -> whole;
+                [Problem | _] -> {error, Problem}
+            end;
+        {cut, Cut} ->
+            case judge(Durability, Cut) of
+                ok -> {cut, Cut};
+                {error, Problem} -> {error, Problem}
+            end
+    end.
+
+-doc """
 Cuts the log at its first bad record, whatever the cause. Returns what was done,
-as sentences.
+as sentences. Refuses, and changes nothing, if a segment file or a snapshot is
+damaged or missing: without it, what is behind it cannot be applied.
 """.
 -spec repair(file:filename(), binary(), todana_data_dir:durability()) ->
     undamaged | {ok, iolist()} | {error, problem()}.
 repair(Directory, UId, Durability) ->
+    Server = filename:join(Directory, binary_to_list(UId)),
     maybe
+        ok ?= whole_files(Server),
         {ok, Files} ?= scan(Directory, UId),
-        {cut, Cut} ?= first_damage(Files, Durability),
-        {ok, Copies} ?= cut(Cut, UId, whole),
-        {ok, [where(Cut), ".\n", repaired(Cut), ".\n"
-              "The files as they were: ", lists:join(", ", Copies), "\n"]}
+        case first_damage(Files, Durability) of
+            {cut, Cut} -> repair_cut(Cut, UId, Server);
+            undamaged -> repair_end(Files, Server)
+        end
     end.
 
--doc "A problem as a sentence.".
--spec describe(problem()) -> string().
-describe({damaged, File, Offset, Why}) ->
-    text("~ts: the record at byte ~b is damaged, ~ts: restore a backup, or "
-         "see `bin/todana repair`, which cuts the log there",
-         [File, Offset, Why]);
-describe({ended, File, Why}) ->
-    text("~ts: entries are missing behind its end, ~ts: restore a backup, or "
-         "see `bin/todana repair`, which ends the log there", [File, Why]);
-describe({unusable, File, Why}) ->
-    text("~ts cannot be used: ~ts", [File, Why]).
+-spec repair_cut(cut(), binary(), file:filename()) ->
+    {ok, iolist()} | {error, problem()}.
+repair_cut(Cut, UId, Server) ->
+    maybe
+        {ok, Copies} ?= todana_log_cut:cut(Cut, UId, whole),
+        ok ?= todana_log_mark:forget(Server),
+        {ok, [
+            todana_log_cut:where(Cut), ".\n", todana_log_cut:repaired(Cut),
+            ".\nThe files as they were: ", lists:join(", ", Copies), "\n"
+        ]}
+    end.
+
+-spec repair_end([file()], file:filename()) ->
+    undamaged | {ok, iolist()} | {error, problem()}.
+repair_end(Files, Server) ->
+    case todana_log_missing:problems(Files, Server) of
+        [] ->
+            undamaged;
+        [{short, File, Why}] ->
+            maybe
+                ok ?= todana_log_mark:forget(Server),
+                {ok, [File, ": ", Why, ". The next start accepts that: the "
+                      "confirmed writes behind the end are lost.\n"]}
+            end;
+        [Problem | _] ->
+            {error, Problem}
+    end.
+
+-doc "Reads the segment files and the snapshots.".
+-spec whole_files(file:filename()) -> ok | {error, problem()}.
+whole_files(Server) ->
+    Broken =
+        [
+            Problem
+         || File <- todana_log_segment:files(Server),
+            {error, Problem} <- [todana_log_segment:verify(File)]
+        ] ++ [todana_snapshot_files:newest_problem(Server)],
+    case Broken of
+        [none] -> ok;
+        [Problem | _] -> {error, Problem}
+    end.
 
 %% ------------------------------------------------------------------ find ---
 
@@ -217,35 +267,6 @@ entries(#{first := First, last := Last, damage := Damage}) ->
             #{behind := Behind} -> Behind
         end.
 
-%% ------------------------------------------------------------- set aside ---
-
-%% Without the files that segment files have replaced: see todana_log_cover.
--spec set_aside([file()], file:filename(), binary()) ->
-    {ok, [file()]} | {error, problem()}.
-set_aside(Files, Directory, UId) ->
-    Server = filename:join(Directory, binary_to_list(UId)),
-    case todana_log_cover:superseded(Files, Server) of
-        [] ->
-            {ok, Files};
-        Superseded ->
-            Kept = filename:join(Server, "damaged"),
-            maybe
-                ok ?= usable(Kept, filelib:ensure_path(Kept)),
-                {ok, Moved} ?= move(Superseded, Kept, stamp(), []),
-                logger:warning(
-                    "todana: a file of the log is not whole, as after a sync "
-                    "that failed; segment files have its entries, so no "
-                    "confirmed write is lost; it is kept as ~ts",
-                    [lists:join(", ", Moved)]
-                ),
-                {ok, [File || {Name, _} = File <- Files,
-                              not lists:member(Name, Superseded)]}
-            end
-    end.
-
--spec stamp() -> iodata().
-stamp() -> [$-, integer_to_list(erlang:system_time(millisecond))].
-
 %% ----------------------------------------------------------------- judge ---
 
 -spec judge(todana_data_dir:durability(), cut()) -> ok | {error, problem()}.
@@ -253,8 +274,13 @@ judge(Durability, #{file := File, offset := Offset, bytes := Bytes} = Cut) ->
     case reason_against(Durability, Cut) of
         none -> ok;
         Why when Offset < Bytes -> {error, {damaged, File, Offset, Why}};
-        Why -> {error, {ended, File, Why}}
+        Why -> {error, {ended, File, [absent(Cut), Why]}}
     end.
+
+%% Between the end of a file and the next one.
+-spec absent(cut()) -> iodata().
+absent(#{last := #{index := Last}, lost := [#{index := Next} | _]}) ->
+    [todana_log_problem:entries(Last + 1, Next - 1), " behind its end, "].
 
 -spec reason_against(todana_data_dir:durability(), cut()) -> none | iodata().
 reason_against(_Durability, #{is_superseded := true}) ->
@@ -280,128 +306,3 @@ reason_against(everysec, #{lost := Lost}) ->
         SpanMs when SpanMs =< ?UNSYNCED_MS_MAX -> none;
         SpanMs -> io_lib:format("and later ones of ~b ms are not", [SpanMs])
     end.
-
-%% ------------------------------------------------------------------- cut ---
-
-%% The later files go first: a log that ends early is whole, one with a gap is
-%% not.
--spec cut(cut(), binary(), tail | whole) ->
-    {ok, [file:filename()]} | {error, problem()}.
-cut(#{file := File, offset := Offset, later := Later}, UId, What) ->
-    Directory = filename:dirname(File),
-    Kept = filename:join([Directory, binary_to_list(UId), "damaged"]),
-    Stamp = stamp(),
-    maybe
-        ok ?= usable(Kept, filelib:ensure_path(Kept)),
-        {ok, Moved} ?= move(Later, Kept, Stamp, []),
-        {From, Name} = case What of
-            tail -> {Offset, [filename:basename(File), ".from-",
-                              integer_to_list(Offset), Stamp]};
-            whole -> {0, [filename:basename(File), Stamp]}
-        end,
-        Copy = filename:join(Kept, text("~ts", [Name])),
-        ok ?= usable(File, copy(File, From, Copy)),
-        ok ?= todana_ra_files:forget_applied(Directory, UId),
-        ok ?= usable(File, truncate(File, Offset)),
-        {ok, [Copy | Moved]}
-    end.
-
--spec move([file:filename()], file:filename(), iodata(), [file:filename()]) ->
-    {ok, [file:filename()]} | {error, problem()}.
-move([], _Kept, _Stamp, Moved) ->
-    {ok, Moved};
-move([File | Files], Kept, Stamp, Moved) ->
-    To = filename:join(Kept, text("~ts~ts", [filename:basename(File), Stamp])),
-    maybe
-        ok ?= usable(File, file:rename(File, To)),
-        ok ?= usable(Kept, todana_data_dir:sync_directory(Kept)),
-        Directory = filename:dirname(File),
-        ok ?= usable(Directory, todana_data_dir:sync_directory(Directory)),
-        move(Files, Kept, Stamp, [To | Moved])
-    end.
-
--spec copy(file:filename(), non_neg_integer(), file:filename()) ->
-    ok | {error, file:posix() | badarg | terminated | system_limit}.
-copy(File, From, To) ->
-    maybe
-        {ok, <<_:From/binary, Bytes/binary>>} ?= file:read_file(File, [raw]),
-        todana_data_dir:write_synced(To, Bytes)
-    end.
-
--spec truncate(file:filename(), non_neg_integer()) ->
-    ok | {error, file:posix() | badarg | terminated}.
-truncate(File, Offset) ->
-    maybe
-        {ok, Fd} ?= file:open(File, [read, write, raw]),
-        {ok, Offset} ?= file:position(Fd, Offset),
-        Result = maybe
-            ok ?= file:truncate(Fd),
-            file:sync(Fd)
-        end,
-        _ = file:close(Fd),
-        Result
-    end.
-
--spec usable(file:filename(), ok | {error, term()}) ->
-    ok | {error, problem()}.
-usable(_File, ok) ->
-    ok;
-usable(File, {error, Reason}) ->
-    {error, {unusable, File, file:format_error(Reason)}}.
-
-%% ----------------------------------------------------------------- words ---
-
--spec where(cut()) -> string().
-where(#{file := File, offset := Offset, bytes := Bytes, later := Later}) ->
-    Also = case Later of
-        [] -> "";
-        [_ | _] -> text(", and ~b later files are taken away", [length(Later)])
-    end,
-    text("~ts is cut from ~b to ~b bytes~ts", [File, Bytes, Offset, Also]).
-
--spec loss(todana_data_dir:durability(), cut()) -> string().
-loss(_Durability, #{is_superseded := true}) ->
-    "the next file has its entries";
-loss(always, _Cut) ->
-    "no confirmed write is lost";
-loss(everysec, #{lost := []}) ->
-    "writes of the last second may be lost";
-loss(everysec, #{lost := Lost}) ->
-    Times = [Ms || #{time_ms := Ms} <- Lost],
-    SpanMs = case Times of
-        [] -> 0;
-        _ -> lists:max(Times) - lists:min(Times)
-    end,
-    text("writes of the last ~b ms or a little more are lost", [SpanMs]).
-
--spec repaired(cut()) -> string().
-repaired(#{is_superseded := true}) ->
-    "Nothing is lost: the next file has the entries";
-repaired(#{last := Last, lost := Lost}) ->
-    Kept = case Last of
-        none -> "No entry of this file stays";
-        #{index := Index} -> text("The log now ends with entry ~b~ts",
-                                  [Index, time(Last)])
-    end,
-    case Lost of
-        [] ->
-            text("~ts. The damaged entry is lost, and none could be read "
-                 "behind it. If it was confirmed, a confirmed write is lost",
-                 [Kept]);
-        _ ->
-            #{index := End} = Final = lists:last(Lost),
-            text("~ts. Lost are the damaged entry and those behind it up to "
-                 "entry ~b~ts, with all confirmed writes in them",
-                 [Kept, End, time(Final)])
-    end.
-
--spec time(todana_log_file:entry()) -> string().
-time(#{time_ms := Ms}) ->
-    Options = [{unit, millisecond}, {offset, "Z"}],
-    text(" of ~ts", [calendar:system_time_to_rfc3339(Ms, Options)]);
-time(#{}) ->
-    "".
-
--spec text(io:format(), [term()]) -> string().
-text(Format, Arguments) ->
-    lists:flatten(io_lib:format(Format, Arguments)).

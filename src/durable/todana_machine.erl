@@ -45,8 +45,11 @@ apply(#{index := Index, system_time := TimeMs}, {b, Batch}, State) ->
 apply(#{index := Index}, snapshot, State) ->
     ok = todana_nif:group_skip(Index),
     begin_snapshot(Index, State);
-%% A question whether the group works; changes of the version; nodes and
-%% processes that come and go.
+%% A question whether the group works.
+apply(#{index := Index}, ping, State) ->
+    ok = todana_nif:group_skip(Index),
+    {State, {index, Index}};
+%% Changes of the version; nodes and processes that come and go.
 apply(#{index := Index}, _Command, State) ->
     ok = todana_nif:group_skip(Index),
     {State, ok}.

@@ -9,10 +9,10 @@
 -module(todana_ra).
 -moduledoc false.
 
--export([start_application/0, start/1, stop/1, is_running/0, server/0,
-         system/1, wal_bytes_max/0]).
--export([command/2, pipeline/1, pipeline/2, pipeline/3, begin_election/0, roll_over/1]).
--export([describe/1]).
+-export([start_application/0, start/2, stop/1, is_running/0, server/0,
+         is_name/1, system/1, wal_bytes_max/0]).
+-export([ask/1, pipeline/1, pipeline/2, pipeline/3, begin_election/0,
+         roll_over/1]).
 
 -define(NAME, todana_0).
 
@@ -23,8 +23,6 @@
 -define(WAL_BATCH_MAX, 1_024).
 -define(SEGMENT_ENTRIES_MAX, 4_096).
 -define(SEGMENT_BYTES_MAX, 64_000_000).
-%% How many parts of a reason are searched for a known cause.
--define(TERMS_MAX, 1_000).
 
 -doc "The address of the group's only member.".
 -spec server() -> {atom(), node()}.
@@ -34,6 +32,19 @@ server() -> {?NAME, node()}.
 -spec system(todana_data_dir:durability()) -> atom().
 system(always) -> todana_always;
 system(everysec) -> todana_everysec.
+
+-doc "Whether a process of this name is one of Ra's for Todana.".
+-spec is_name(atom()) -> boolean().
+is_name(?NAME) ->
+    true;
+is_name(Name) ->
+    lists:any(
+        fun(Durability) ->
+            Part = atom_to_list(system(Durability)),
+            string:find(atom_to_list(Name), Part) =/= nomatch
+        end,
+        [always, everysec]
+    ).
 
 -doc """
 How long a file of the log gets. Tests make it shorter, by an environment of
@@ -46,11 +57,11 @@ wal_bytes_max() ->
 -spec is_running() -> boolean().
 is_running() -> whereis(?NAME) =/= undefined.
 
--doc "Waits until the group has applied this command.".
--spec command(term(), timeout()) -> ok | {error, term()}.
-command(Command, TimeoutMs) ->
-    try ra:process_command(server(), Command, TimeoutMs) of
-        {ok, _, _} -> ok;
+-doc "Waits until the group has applied a question; returns its entry.".
+-spec ask(timeout()) -> {ok, pos_integer()} | {error, term()}.
+ask(TimeoutMs) ->
+    try ra:process_command(server(), ping, TimeoutMs) of
+        {ok, {index, Index}, _} -> {ok, Index};
         {timeout, _} -> {error, timeout};
         {error, Reason} -> {error, Reason}
     catch
@@ -92,14 +103,25 @@ roll_over(Durability) ->
     #{wal := Wal} = ra_system:derive_names(system(Durability)),
     try ra_log_wal:force_roll_over(Wal) catch _:_ -> ok end.
 
--doc "Starts what is missing. Returns when the snapshot has been loaded.".
+-doc """
+Starts what is missing. Returns when the snapshot has been loaded. After a
+failure, all files are verified before.
+""".
+-spec start(todana_data_dir:opened(), Failures :: non_neg_integer()) ->
+    ok | {error, term()}.
+start(Opened, 0) ->
+    start(Opened);
+start(#{server_dir := Server} = Opened, _Failures) ->
+    case todana_log_tail:whole_files(Server) of
+        ok -> start(Opened);
+        {error, Problem} -> {error, Problem}
+    end.
+
 -spec start(todana_data_dir:opened()) -> ok | {error, term()}.
-start(#{durability := Durability, server_dir := Directory} = Opened) ->
-    #{class_dir := Class} = Opened,
+start(#{durability := Durability, class_dir := Class} = Opened) ->
     Steps = [
         fun() -> start_application() end,
         fun() -> check(Opened) end,
-        fun() -> todana_snapshot_files:insist(Directory) end,
         fun() -> start_system(Durability, Opened) end,
         fun() -> start_server(system(Durability), Opened) end
     ],
@@ -114,7 +136,7 @@ start(#{durability := Durability, server_dir := Directory} = Opened) ->
 %% The first file that cannot be read, if there is one.
 -spec file_or(term(), file:filename()) -> term().
 file_or(Reason, Class) ->
-    case todana_ra_files:unreadable(Class) of
+    case todana_log_unreadable:first(Class) of
         none -> Reason;
         Problem -> Problem
     end.
@@ -271,78 +293,6 @@ membership(#{joining := []}) ->
     {[server()], voter};
 membership(#{joining := Nodes}) ->
     {[todana_members:server(Node) || Node <- Nodes], non_voter}.
-
--doc "A reason why the log does not run, as a sentence.".
--spec describe(term()) -> string().
-describe({unusable, _, _} = Problem) ->
-    todana_log_tail:describe(Problem);
-describe({damaged, _, _, _} = Problem) ->
-    todana_log_tail:describe(Problem);
-describe({ended, _, _} = Problem) ->
-    todana_log_tail:describe(Problem);
-describe({ra_log_segment_crc_check_failure, Index, _Place, File}) ->
-    Why = io_lib:format("entry ~0p is damaged: restore a backup", [Index]),
-    todana_log_tail:describe({unusable, File, Why});
-describe({ra, {"no such file or directory", _}}) ->
-    "durable databases need the Erlang library ra";
-describe([_ | _] = Sentence) ->
-    Sentence;
-%% Of supervisors that have given up.
-describe({server, Reason}) when Reason =:= shutdown; Reason =:= killed ->
-    describe(Reason);
-describe(Reason) when Reason =:= shutdown; Reason =:= killed ->
-    "processes of the log ended, and the messages of Ra before this one say "
-    "why";
-describe(Reason) ->
-    Atoms = atoms(Reason, ?TERMS_MAX),
-    case [Words || {Atom, Words} <- causes(), lists:member(Atom, Atoms)] of
-        [Words | _] -> Words;
-        [] when element(1, Reason) =:= server; element(1, Reason) =:= system ->
-            "Ra does not start, for the reason in its errors before this line";
-        %% A reason may contain the whole state of a process.
-        [] -> lists:flatten(io_lib:format("~0tP", [Reason, 30]))
-    end.
-
--spec causes() -> [{atom(), string()}].
-causes() ->
-    [
-        {wal_checksum_validation_failure, "a record of the log is damaged"},
-        {ra_log_segment_crc_check_failure,
-            "a segment file of the log is damaged: restore a backup"},
-        {gap_detected, "entries of the log are missing: restore a backup"},
-        {gap_between_snapshot_and_log,
-            "entries of the log are missing: restore a backup"},
-        {enospc, "the disk is full"},
-        {edquot, "the quota of the disk is exhausted"},
-        {erofs, "the file system is read-only"},
-        {emfile, "too many files are open"},
-        {enfile, "too many files are open on this host"},
-        {eio, "the disk reports an input/output error"},
-        {eacces, "a file of the data directory may not be opened"},
-        {eperm, "a file of the data directory may not be changed"},
-        {noproc, "processes of the log ended, and the messages of Ra before "
-            "this one say why"}
-    ].
-
-%% The atoms in the first parts of a term.
--spec atoms(term(), pos_integer()) -> [atom()].
-atoms(Term, Most) -> atoms([Term], Most, []).
-
--spec atoms([term()], non_neg_integer(), [atom()]) -> [atom()].
-atoms([], _Left, Atoms) ->
-    Atoms;
-atoms(_Terms, 0, Atoms) ->
-    Atoms;
-atoms([Term | Terms], Left, Atoms) when is_atom(Term) ->
-    atoms(Terms, Left - 1, [Term | Atoms]);
-atoms([Term | Terms], Left, Atoms) when is_tuple(Term) ->
-    atoms(tuple_to_list(Term) ++ Terms, Left - 1, Atoms);
-atoms([[Head | Tail] | Terms], Left, Atoms) when not is_integer(Head) ->
-    atoms([Head, Tail | Terms], Left - 1, Atoms);
-atoms([Term | Terms], Left, Atoms) when is_map(Term) ->
-    atoms(maps:values(Term) ++ Terms, Left - 1, Atoms);
-atoms([_Other | Terms], Left, Atoms) ->
-    atoms(Terms, Left - 1, Atoms).
 
 -spec already(ok | {error, term()}) -> ok | {error, term()}.
 already({error, {already_started, _}}) -> ok;

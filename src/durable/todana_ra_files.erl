@@ -6,16 +6,13 @@
 -module(todana_ra_files).
 -moduledoc false.
 
--export([prepare/2, forget_applied/2, unreadable/1]).
+-export([prepare/2, check_config/1, forget_applied/2]).
 
-%% Of a segment file; Ra synchronizes it before it writes anything else.
--define(SEGMENT_HEADER_BYTES, 8).
-%% Of a file, at a time.
--define(READ_BYTES, 1 bsl 20).
+-type check() :: fun((tuple()) -> boolean()).
 
 -doc "Makes the files usable for Ra, or says which one is not.".
 -spec prepare(ra:server_id(), todana_data_dir:opened()) ->
-    ok | {error, todana_log_tail:problem()}.
+    ok | {error, todana_log_problem:problem()}.
 prepare(_Server, #{has_group := false, class_dir := Directory}) ->
     %% What a first start has left that did not get so far as to have a group:
     %% files that a power failure may have left empty, and no records.
@@ -26,34 +23,61 @@ prepare(_Server, #{has_group := false, class_dir := Directory}) ->
             {error, {unusable, Directory, file:format_error(Reason)}}
     end;
 prepare({Name, _Node}, Opened) ->
-    #{class_dir := Directory, uid := UId, durability := Durability} = Opened,
-    Config = filename:join([Directory, UId, "config"]),
+    #{
+        class_dir := Directory, server_dir := Server, uid := UId,
+        durability := Durability
+    } = Opened,
+    maybe
+        ok ?= check_config(Server),
+        ok ?= check_snapshot(Server),
+        ok ?= todana_log_tail:mend(Directory, UId, Durability),
+        ok ?= forget_writers(Directory),
+        ok ?= forget_begun_segment(Server),
+        ensure_rows(Directory, Name, UId)
+    end.
+
+-doc """
+Whether the configuration of the server in this directory is what it was. Ra
+would follow each part without a word, if it was damaged.
+""".
+-spec check_config(file:filename()) ->
+    ok | {error, todana_log_problem:problem()}.
+check_config(Server) ->
+    {Name, _} = todana_ra:server(),
+    UId = list_to_binary(filename:basename(Server)),
+    Config = filename:join(Server, "config"),
     case todana_data_dir:read_terms(Config) of
-        %% Each part that Ra would follow without a word, if it was damaged.
         {ok, [#{
             uid := UId, id := {Name, _}, initial_members := [_ | _],
             cluster_name := Name, machine := {module, todana_machine, #{}},
             log_init_args := #{uid := UId, snapshot_module := todana_snapshot}
         }]} ->
-            maybe
-                ok ?= todana_log_tail:mend(Directory, UId, Durability),
-                ok ?= forget_writers(Directory),
-                ok ?= forget_begun_segment(
-                    filename:join(Directory, binary_to_list(UId))
-                ),
-                ensure_rows(Directory, Name, UId)
-            end;
+            ok;
         {ok, _} ->
-            {error, {unusable, Config, "it is damaged, or that of another "
-                     "group: restore a backup"}};
+            {error, {missing, Config, "this file is damaged, or that of "
+                     "another group"}};
+        {error, Reason} when is_tuple(Reason) ->
+            {error, {missing, Config, ["this file is damaged (line ",
+                                       file:format_error(Reason), ")"]}};
         {error, Reason} ->
             {error, {unusable, Config, file:format_error(Reason)}}
+    end.
+
+%% Ra deletes the log before a snapshot when it has seen the header, and finds
+%% damage only later. To read the whole file takes a seventh of the time that it
+%% takes to load it.
+-spec check_snapshot(file:filename()) ->
+    ok | {error, todana_log_problem:problem()}.
+check_snapshot(Server) ->
+    case todana_snapshot_files:newest_problem(Server) of
+        none -> ok;
+        Problem -> {error, Problem}
     end.
 
 %% Ra writes its table of names half a second late, and neither of its tables
 %% survives each power failure: dets writes in place.
 -spec ensure_rows(file:filename(), atom(), binary()) ->
-    ok | {error, {unusable, file:filename(), iodata()}}.
+    ok | {error, todana_log_problem:problem()}.
 ensure_rows(Directory, Name, UId) ->
     maybe
         ok ?= ensure_row(
@@ -75,7 +99,7 @@ Lets Ra find out again how much of the log is confirmed, since the log has got
 shorter. It would confirm new entries at once up to where the old log went.
 """.
 -spec forget_applied(file:filename(), binary()) ->
-    ok | {error, {unusable, file:filename(), iodata()}}.
+    ok | {error, todana_log_problem:problem()}.
 forget_applied(Directory, UId) ->
     File = filename:join(Directory, "meta.dets"),
     Table = make_ref(),
@@ -97,69 +121,22 @@ forget_applied(Directory, UId) ->
 %% it, and believes this note even if the log has lost its end since: then its
 %% server does not start. Without the note it looks at the files.
 -spec forget_writers(file:filename()) ->
-    ok | {error, todana_log_tail:problem()}.
+    ok | {error, todana_log_problem:problem()}.
 forget_writers(Directory) ->
     File = filename:join(Directory, "writers.snapshot"),
     case file:delete(File, [raw]) of
-        ok -> ok;
         {error, enoent} -> ok;
-        {error, Reason} ->
-            {error, {unusable, File, file:format_error(Reason)}}
+        Result -> todana_log_problem:unusable(File, Result)
     end.
 
-%% A segment file that has no more than its header, which may be torn: the power
-%% failed when it had just been created. Ra would stop at a torn header.
+%% Ra would stop at a header that is torn.
 -spec forget_begun_segment(file:filename()) ->
-    ok | {error, todana_log_tail:problem()}.
-forget_begun_segment(Directory) ->
-    Files = filelib:wildcard("*.segment", Directory),
-    Begun = [
-        File
-     || Name <- lists:nthtail(max(0, length(Files) - 1), lists:sort(Files)),
-        File <- [filename:join(Directory, Name)],
-        filelib:file_size(File) =< ?SEGMENT_HEADER_BYTES
-    ],
-    case [{File, file:delete(File, [raw])} || File <- Begun] of
-        [{File, {error, Reason}}] ->
-            {error, {unusable, File, file:format_error(Reason)}};
-        _ ->
-            ok
-    end.
-
--doc "The first file of the log or of a snapshot that cannot be read.".
--spec unreadable(file:filename()) -> todana_log_tail:problem() | none.
-unreadable(Directory) ->
-    Patterns = ["*.wal", "*/*.segment", "*/snapshots/*/*"],
-    Files = [
-        filename:join(Directory, Name)
-     || Pattern <- Patterns, Name <- filelib:wildcard(Pattern, Directory)
-    ],
-    first_unreadable(Files).
-
--spec first_unreadable([file:filename()]) -> todana_log_tail:problem() | none.
-first_unreadable([]) ->
-    none;
-first_unreadable([File | Files]) ->
-    case file:open(File, [read, raw, binary]) of
-        {ok, Fd} ->
-            Result = read_all(Fd),
-            _ = file:close(Fd),
-            case Result of
-                eof -> first_unreadable(Files);
-                {error, Reason} ->
-                    {unusable, File, file:format_error(Reason)}
-            end;
-        {error, enoent} ->
-            first_unreadable(Files);
-        {error, Reason} ->
-            {unusable, File, file:format_error(Reason)}
-    end.
-
--spec read_all(file:fd()) -> eof | {error, term()}.
-read_all(Fd) ->
-    case file:read(Fd, ?READ_BYTES) of
-        {ok, _} -> read_all(Fd);
-        Ended -> Ended
+    ok | {error, todana_log_problem:problem()}.
+forget_begun_segment(Server) ->
+    case [{File, file:delete(File, [raw])}
+          || File <- todana_log_segment:begun(Server)] of
+        [{File, Result}] -> todana_log_problem:unusable(File, Result);
+        [] -> ok
     end.
 
 %% A term that is later than each of the log: the names of snapshots are
@@ -219,12 +196,8 @@ segment_terms(File) ->
             []
     end.
 
--spec ensure_row(
-    file:filename(),
-    term(),
-    fun((tuple()) -> boolean()),
-    fun(() -> tuple())
-) -> ok | {error, {unusable, file:filename(), iodata()}}.
+-spec ensure_row(file:filename(), term(), check(), fun(() -> tuple())) ->
+    ok | {error, todana_log_problem:problem()}.
 ensure_row(File, Key, IsRight, Row) ->
     Table = make_ref(),
     case dets:open_file(Table, [{file, File}, {repair, true}]) of
@@ -247,12 +220,8 @@ ensure_row(File, Key, IsRight, Row) ->
     end.
 
 %% A damaged table contains nothing that is not known here.
--spec ensure_new_row(
-    file:filename(),
-    term(),
-    fun((tuple()) -> boolean()),
-    fun(() -> tuple())
-) -> ok | {error, {unusable, file:filename(), iodata()}}.
+-spec ensure_new_row(file:filename(), term(), check(), fun(() -> tuple())) ->
+    ok | {error, todana_log_problem:problem()}.
 ensure_new_row(File, Key, IsRight, Row) ->
     case file:rename(File, File ++ ".damaged") of
         ok -> ensure_row(File, Key, IsRight, Row);
@@ -261,7 +230,7 @@ ensure_new_row(File, Key, IsRight, Row) ->
     end.
 
 -spec result(file:filename(), [term()]) ->
-    ok | {error, {unusable, file:filename(), iodata()}}.
+    ok | {error, todana_log_problem:problem()}.
 result(File, Results) ->
     case [Reason || {error, Reason} <- Results] of
         [] -> ok;

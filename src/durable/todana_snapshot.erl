@@ -1,10 +1,9 @@
 %% Snapshots of the group, as Ra calls for them.
 %%
 %% Ra deletes everything that `validate' refuses if it accepts none. So an error
-%% of the disk ends the process, which Ra starts again, and a damaged snapshot
-%% is moved aside before it is refused. `recover' ends the process too: an error
-%% that is returned means to Ra that the group begins with nothing, and it would
-%% apply the rest of the log to that.
+%% of the disk and a damaged snapshot end the process. `recover' ends it too: an
+%% error that is returned means to Ra that the group begins with nothing, and it
+%% would apply the rest of the log to that.
 -module(todana_snapshot).
 -moduledoc false.
 -behaviour(ra_snapshot).
@@ -19,7 +18,7 @@
 
 -import(todana_snapshot_files, [
     meta/1, data/1, temporary/1, native/1, write_meta/2, complete/1,
-    bear/1, set_aside/2, unreadable/2, newer/1
+    bear/1, damaged/2, unreadable/2, newer/1
 ]).
 
 %% What one call of the native library writes, in a few milliseconds.
@@ -111,7 +110,7 @@ validate(Directory) ->
         {ok, _} ->
             case todana_snapshot_files:read_meta(Directory) of
                 {ok, _} -> validate_data(Directory);
-                {error, Reason} -> set_aside(Directory, Reason)
+                {error, Reason} -> damaged(Directory, Reason)
             end;
         {error, enoent} ->
             {error, incomplete};
@@ -123,7 +122,7 @@ validate(Directory) ->
 validate_data(Directory) ->
     case todana_nif:snapshot_verify_header(native(data(Directory))) of
         ok -> ok;
-        {damaged, Sentence} -> set_aside(Directory, Sentence);
+        {damaged, Sentence} -> damaged(Directory, Sentence);
         {newer, _} -> newer(Directory);
         {error, Reason} -> unreadable(data(Directory), Reason)
     end.
@@ -146,9 +145,21 @@ load(Directory, Meta) ->
     ok = bear(filename:dirname(filename:dirname(Directory))),
     case todana_nif:group_restore(native(File)) of
         ok ->
+            ok = found(Meta, File),
             {ok, Meta, todana};
         {_, Sentence} ->
-            todana_group_notes:refuse("~ts: ~ts", [File, Sentence])
+            todana_group_notes:refuse("~ts: restore a backup", [Sentence])
+    end.
+
+-spec found(ra_snapshot:meta(), file:filename_all()) -> ok.
+found(#{index := Index}, File) ->
+    case file:read_file_info(File, [raw, {time, posix}]) of
+        {ok, #file_info{mtime = Seconds, size = Bytes}} when
+            is_integer(Seconds)
+        ->
+            todana_group_notes:snapshot_found(Index, Seconds * 1_000, Bytes);
+        _ ->
+            ok
     end.
 
 -spec get_size(directory()) -> {ok, non_neg_integer()} | {error, term()}.

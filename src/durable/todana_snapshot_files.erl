@@ -4,7 +4,6 @@
 %%     <server>/snapshots/TERM_INDEX/meta     Ra's words about it, with a CRC
 %%     <server>/snapshots/TERM_INDEX/data.tds the records (native/group)
 %%     <server>/snapshots/TERM_INDEX/data.tmp the same, while it is written
-%%     <server>/damaged/..                    one that failed its checks
 %%
 %% `data.tds' gets its name when it is complete and on disk: a directory without
 %% it is what a crash left of an attempt. Functions end the calling process
@@ -12,9 +11,10 @@
 -module(todana_snapshot_files).
 -moduledoc false.
 
--export([insist/1, insist_on_none/1]).
+-export([insist_on_none/1, is_born/1, all/1, indexes/1, newest_problem/1,
+         verify/1]).
 -export([meta/1, data/1, temporary/1, native/1]).
--export([write_meta/2, read_meta/1, complete/1, bear/1, set_aside/2]).
+-export([write_meta/2, read_meta/1, complete/1, bear/1, damaged/2]).
 -export([unreadable/2, newer/1]).
 
 -export_type([directory/0]).
@@ -25,18 +25,10 @@
 -type directory() :: file:filename_all().
 
 -doc """
-Ends the calling process if there was a snapshot and is none: the log does not
-begin at its first entry then, and must not be applied to empty tables.
+Ends the calling process if there was a snapshot, where it is known that there
+is none: the log does not begin at its first entry then, and must not be applied
+to empty tables.
 """.
--spec insist(directory()) -> ok.
-insist(ServerDirectory) ->
-    Files = filename:join([ServerDirectory, "snapshots", "*", "data.tds"]),
-    case is_born(ServerDirectory) andalso filelib:wildcard(Files) =:= [] of
-        true -> missing(ServerDirectory);
-        false -> ok
-    end.
-
--doc "As `insist`, where it is known that there is none.".
 -spec insist_on_none(directory()) -> ok.
 insist_on_none(ServerDirectory) ->
     case is_born(ServerDirectory) of
@@ -46,23 +38,76 @@ insist_on_none(ServerDirectory) ->
 
 -spec missing(directory()) -> no_return().
 missing(ServerDirectory) ->
-    Damaged = filename:join(ServerDirectory, "damaged"),
-    Hint = case filelib:is_dir(Damaged) of
-        true -> [" (", Damaged, " has what was damaged)"];
-        false -> ""
-    end,
     todana_group_notes:refuse(
-        "~ts: the snapshot is missing~ts, and the log does not begin at its "
-        "first entry: restore a backup", [ServerDirectory, Hint]
+        "~ts: the snapshot is missing, and the log does not begin at its first "
+        "entry: restore a backup", [ServerDirectory]
     ).
 
-%% Whether this server ever completed a snapshot.
+-doc "Whether this server ever completed a snapshot.".
 -spec is_born(directory()) -> boolean().
 is_born(ServerDirectory) ->
     case file:read_file_info(born(ServerDirectory)) of
         {ok, _} -> true;
         {error, enoent} -> false;
         {error, Reason} -> unreadable(born(ServerDirectory), Reason)
+    end.
+
+-doc "The last entries of the complete snapshots, damaged or not.".
+-spec indexes(directory()) -> [non_neg_integer()].
+indexes(ServerDirectory) -> [Index || {Index, _File} <- all(ServerDirectory)].
+
+-doc "The complete snapshots, damaged or not: the last entry, and the file.".
+-spec all(directory()) -> [{non_neg_integer(), file:filename()}].
+all(ServerDirectory) ->
+    Pattern = filename:join([ServerDirectory, "snapshots", "*", "data.tds"]),
+    [
+        {Index, File}
+     || File <- filelib:wildcard(Pattern),
+        [_Term, Hexadecimal] <- [
+            string:split(filename:basename(filename:dirname(File)), "_")
+        ],
+        {ok, [Index], []} <- [io_lib:fread("~16u", Hexadecimal)]
+    ].
+
+-doc "Reads the newest complete snapshot. Changes nothing.".
+-spec newest_problem(directory()) -> none | todana_log_problem:problem().
+newest_problem(ServerDirectory) ->
+    case lists:sort(all(ServerDirectory)) of
+        [] ->
+            none;
+        [_ | _] = Snapshots ->
+            {_, File} = lists:last(Snapshots),
+            case verify(File) of
+                [] -> none;
+                [Problem] -> Problem
+            end
+    end.
+
+-doc "Reads one of them, and what Ra says about it.".
+-spec verify(file:filename()) -> [todana_log_problem:problem()].
+verify(File) ->
+    Meta = meta(filename:dirname(File)),
+    maybe
+        ok ?= todana_nif:snapshot_verify(native(File)),
+        {ok, Bytes} ?= file:read_file(Meta),
+        {ok, _} ?= decode_meta(Bytes),
+        []
+    else
+        {damaged, Sentence} ->
+            [{snapshot, File, Sentence}];
+        {newer, _Sentence} ->
+            [{unusable, File, "it is of a newer version of Todana"}];
+        {error, Sentence} when is_binary(Sentence) ->
+            [{unusable, File, todana_log_problem:cause(Sentence)}];
+        {error, Reason} when Reason =:= checksum; Reason =:= format ->
+            Why = [Meta, " is damaged: wrong ", atom_to_list(Reason)],
+            [{snapshot, File, Why}];
+        {error, newer} ->
+            [{unusable, Meta, "it is of a newer version of Todana"}];
+        {error, enoent} ->
+            [{missing, Meta, "this file of the snapshot is missing"}];
+        {error, Reason} ->
+            [{unusable, Meta, file:format_error(Reason)}]
     end.
 
 %% ----------------------------------------------------------------- files ---
@@ -95,20 +140,28 @@ write_meta(Directory, Meta) ->
 -spec read_meta(directory()) -> {ok, ra_snapshot:meta()} | {error, term()}.
 read_meta(Directory) ->
     case file:read_file(meta(Directory)) of
-        {ok, <<?META_MAGIC, ?META_FORMAT, Crc:32, Bytes/binary>>} ->
-            case erlang:crc32(Bytes) of
-                Crc -> {ok, binary_to_term(Bytes)};
-                _ -> {error, checksum_error}
+        {ok, Bytes} ->
+            case decode_meta(Bytes) of
+                {error, newer} -> newer(Directory);
+                Result -> Result
             end;
-        {ok, <<?META_MAGIC, Format, _/binary>>} when Format > ?META_FORMAT ->
-            newer(Directory);
-        {ok, _} ->
-            {error, invalid_format};
         {error, enoent} ->
-            {error, invalid_format};
+            {error, format};
         {error, Reason} ->
             unreadable(meta(Directory), Reason)
     end.
+
+-spec decode_meta(binary()) ->
+    {ok, ra_snapshot:meta()} | {error, checksum | format | newer}.
+decode_meta(<<?META_MAGIC, ?META_FORMAT, Crc:32, Bytes/binary>>) ->
+    case erlang:crc32(Bytes) of
+        Crc -> {ok, binary_to_term(Bytes)};
+        _ -> {error, checksum}
+    end;
+decode_meta(<<?META_MAGIC, Format, _/binary>>) when Format > ?META_FORMAT ->
+    {error, newer};
+decode_meta(_Bytes) ->
+    {error, format}.
 
 -doc """
 Gives a complete snapshot its name. When this returns, it is on disk under that
@@ -141,33 +194,21 @@ sync_file(File) ->
     ok = file:close(Fd),
     Result.
 
--doc "Keeps a damaged snapshot from Ra, which would delete it.".
--spec set_aside(directory(), term()) -> {error, term()}.
-set_aside(Directory, Reason) ->
-    Server = filename:dirname(filename:dirname(Directory)),
-    Damaged = filename:join(Server, "damaged"),
-    Stamp = integer_to_list(erlang:system_time(millisecond)),
-    Name = [filename:basename(Directory), "-", Stamp],
-    To = filename:join(Damaged, unicode:characters_to_list(Name)),
-    _ = todana_group_notes:failure(lists:flatten(io_lib:format(
-        "the snapshot ~ts is damaged (~tp); it is now ~ts",
-        [Directory, Reason, To]
-    ))),
-    %% The mark says that there was one, even if it was received and not
-    %% written here.
-    ok = bear(Server),
-    ok = filelib:ensure_path(Damaged),
-    case file:rename(Directory, To) of
-        ok -> {error, Reason};
-        {error, Why} -> todana_group_notes:refuse(
-            "~ts is damaged (~tp) and cannot be moved aside: ~ts",
-            [Directory, Reason, file:format_error(Why)]
-        )
-    end.
+-doc """
+Keeps a damaged snapshot from Ra, which would delete it: ends the process. A
+start has verified it before, so it was damaged since.
+""".
+-spec damaged(directory(), iodata() | atom()) -> no_return().
+damaged(Directory, Reason) when is_atom(Reason) ->
+    Words = [meta(Directory), " is damaged: wrong ", atom_to_list(Reason)],
+    damaged(Directory, Words);
+damaged(_Directory, Sentence) ->
+    todana_group_notes:refuse("~ts: restore a backup", [Sentence]).
 
 -spec unreadable(directory(), file:posix() | badarg | binary()) -> no_return().
 unreadable(File, Sentence) when is_binary(Sentence) ->
-    todana_group_notes:refuse("~ts cannot be read: ~ts", [File, Sentence]);
+    Cause = todana_log_problem:cause(Sentence),
+    todana_group_notes:refuse_for_now("~ts cannot be read: ~ts", [File, Cause]);
 unreadable(File, Reason) ->
     unreadable(File, unicode:characters_to_binary(file:format_error(Reason))).
 

@@ -50,7 +50,9 @@ def apply(state: dict, unit: Unit):
         elif name == "delete":
             state.pop(place, None)
         elif name == "rename":
-            state[argument] = state.pop(place)
+            # Absent only where a batch is wrongly applied twice; then a store refuses.
+            if place in state:
+                state[argument] = state.pop(place)
         elif name == "flush":
             for each in [each for each in state if each[0] == place[0]]:
                 del state[each]

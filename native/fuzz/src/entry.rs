@@ -71,6 +71,6 @@ fn apply(bytes: &[u8]) {
     };
     assert_eq!(applied, applied_there);
     assert!(!matches!(applied, Applied::More(_) | Applied::OutOfStep));
-    assert_eq!(origin.digest(), other.digest());
+    assert!(origin.digest().is_some_and(|digest| other.digest() == Some(digest)));
     assert_eq!(origin.figures().panics, 0, "a command panicked");
 }

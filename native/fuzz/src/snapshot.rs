@@ -36,7 +36,7 @@ fn read(path: &PathBuf, bytes: &[u8]) {
         write(path, &group_of_file);
         let again = group(2);
         again.restore(path, 2).expect("it was written just now");
-        assert_eq!(again.digest(), group_of_file.digest());
+        assert!(again.digest().is_some_and(|digest| group_of_file.digest() == Some(digest)));
     }
 }
 

@@ -130,11 +130,22 @@ struct Execution<'a> {
     around: Surroundings<'a>,
     tables: &'a mut Tables,
     context: Context,
-    may_take_long: bool,
-    /// The slice ends before the record at this offset.
-    stop_at: usize,
+    scope: Scope<'a>,
     /// The work of the last record.
     units: u64,
+}
+
+/// What a slice may execute.
+#[derive(Clone, Copy)]
+struct Scope<'a> {
+    /// The entry.
+    bytes: &'a [u8],
+    /// The slice ends before the record at this offset.
+    stop_at: usize,
+    /// The slice ends about here.
+    until: Instant,
+    /// See [`Slice`].
+    may_take_long: bool,
 }
 
 /// What became of a record.
@@ -191,16 +202,21 @@ impl State {
         if let Some(mut running) = begun {
             let now_ms = self.log_time_ms;
             let context = Context { now_ms, value_bytes_max: running.value_bytes_max };
-            let stop_at = loud_from.unwrap_or(usize::MAX);
-            let mut end = self.go_on(around, &mut running, context, slice, bytes, until, stop_at);
-            if let SliceEnd::Loud = end {
-                self.end_quiet(around);
-                end = self.go_on(around, &mut running, context, slice, bytes, until, usize::MAX);
-            }
-            let applied = match end {
-                SliceEnd::End => None,
-                SliceEnd::Time | SliceEnd::Loud => Some(Applied::More(running.offset)),
-                SliceEnd::Long => Some(Applied::Long(running.offset)),
+            let may_take_long = slice.may_take_long;
+            let mut stop_at = loud_from.unwrap_or(usize::MAX);
+            let applied = loop {
+                let tables = &mut self.tables;
+                let (scope, units) = (Scope { bytes, stop_at, until, may_take_long }, 0);
+                let mut execution = Execution { around, tables, context, scope, units };
+                match running.go_on(&mut execution) {
+                    SliceEnd::End => break None,
+                    SliceEnd::Time => break Some(Applied::More(running.offset)),
+                    SliceEnd::Long => break Some(Applied::Long(running.offset)),
+                    SliceEnd::Loud => {
+                        self.end_quiet(around);
+                        stop_at = usize::MAX;
+                    }
+                }
             };
             if let Some(applied) = applied {
                 running.mine.iter_mut().for_each(Mine::deliver);
@@ -221,23 +237,6 @@ impl State {
             mine.end();
         }
         Applied::Done { snapshot_due: false }
-    }
-
-    #[expect(clippy::too_many_arguments, reason = "what one slice needs")]
-    #[inline]
-    fn go_on(
-        &mut self,
-        around: Surroundings<'_>,
-        running: &mut Running,
-        context: Context,
-        slice: Slice,
-        bytes: &[u8],
-        until: Instant,
-        stop_at: usize,
-    ) -> SliceEnd {
-        let (tables, may_take_long) = (&mut self.tables, slice.may_take_long);
-        let mut execution = Execution { around, tables, context, may_take_long, stop_at, units: 0 };
-        running.go_on(&mut execution, bytes, until)
     }
 
     /// From now on, changes are reported to the observers of the tables.
@@ -347,16 +346,12 @@ fn check_kinds(mut bytes: &[u8]) -> Result<(), Newer> {
 
 impl Running {
     /// Executes records until the end, or until the slice is over.
-    fn go_on(&mut self, execution: &mut Execution<'_>, bytes: &[u8], until: Instant) -> SliceEnd {
+    fn go_on(&mut self, execution: &mut Execution<'_>) -> SliceEnd {
         loop {
+            let (offset, records) = (&mut self.offset, &mut self.records);
             let mut step = || match &mut self.mine {
-                Some(mine) => {
-                    run(execution, mine, &mut self.offset, &mut self.records, bytes, until)
-                }
-                None => {
-                    let others = &mut Others(NullReply);
-                    run(execution, others, &mut self.offset, &mut self.records, bytes, until)
-                }
+                Some(mine) => run(execution, mine, offset, records),
+                None => run(execution, &mut Others(NullReply), offset, records),
             };
             match catch_unwind(AssertUnwindSafe(&mut step)) {
                 Ok(end) => return end,
@@ -483,9 +478,8 @@ fn run<R: Replies>(
     replies: &mut R,
     offset: &mut usize,
     records: &mut u64,
-    bytes: &[u8],
-    until: Instant,
 ) -> SliceEnd {
+    let Scope { bytes, stop_at, until, .. } = execution.scope;
     let mut scratch = Scratch::default();
     let (mut unclocked, mut ahead) = (0, 0);
     loop {
@@ -498,7 +492,7 @@ fn run<R: Replies>(
             Front::Unframed | Front::Unknown(_) => (None, &[][..]),
             Front::End => return SliceEnd::End,
         };
-        if start >= execution.stop_at {
+        if start >= stop_at {
             return SliceEnd::Loud;
         }
         if unclocked >= CLOCK_UNITS {
@@ -612,7 +606,7 @@ impl Execution<'_> {
     #[inline]
     fn admits(&mut self, units: u64) -> bool {
         self.units = units;
-        self.may_take_long || units < LONG_UNITS
+        self.scope.may_take_long || units < LONG_UNITS
     }
 
     #[inline]

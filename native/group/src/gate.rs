@@ -74,6 +74,19 @@ impl SharedGate {
     }
 }
 
+/// Reads records that may be read only in one load, whose number `readable` knows: see
+/// [`SharedGate::readable`]. `None` if they cannot be read, or if what was read may be of records
+/// that were being replaced.
+#[inline]
+pub fn read_in_one_load<T>(
+    readable: impl Fn() -> Option<u64>,
+    read: impl FnOnce() -> T,
+) -> Option<T> {
+    let load = readable()?;
+    let result = read();
+    (readable() == Some(load)).then_some(result)
+}
+
 fn word(load: u64, gate: Gate) -> u64 {
     load << GATE_BITS | gate as u64
 }
@@ -106,5 +119,26 @@ mod tests {
         assert_eq!(gate.gate(), Gate::Closed);
         assert!(gate.set(Gate::Open, Some(1)));
         assert_ne!(gate.readable(), before);
+    }
+
+    #[test]
+    fn what_is_read_while_a_load_begins_counts_for_nothing() {
+        let gate = SharedGate::default();
+        let read = |meanwhile: &dyn Fn()| read_in_one_load(|| gate.readable(), meanwhile);
+        let set = |to| assert!(gate.set(to, None));
+        assert_eq!(read(&|| panic!("the gate is closed")), None);
+        for readable in [Gate::Open, Gate::ReadOnly] {
+            set(readable);
+            assert_eq!(read(&|| ()), Some(()));
+            assert_eq!(read(&|| set(Gate::ReadOnly)), Some(()), "the same load");
+            assert_eq!(read(&|| gate.begin_load()), None, "a load has begun");
+            set(readable);
+            let begin_and_end = || {
+                gate.begin_load();
+                set(readable);
+            };
+            assert_eq!(read(&begin_and_end), None, "and ended");
+            assert_eq!(read(&|| set(Gate::Closed)), None);
+        }
     }
 }

@@ -10,6 +10,7 @@
 mod apply;
 mod batch;
 mod collect;
+mod digest;
 mod figures;
 mod flights;
 mod gate;
@@ -28,8 +29,9 @@ mod wire;
 
 pub use apply::{Applied, Slice};
 pub use batch::{BATCH_BYTES_MAX, BATCH_RECORDS_MAX, Newer, VALUE_BYTES_CEILING};
+pub use digest::Digest;
 pub use figures::{Figures, Progress};
-pub use gate::SharedGate;
+pub use gate::{SharedGate, read_in_one_load};
 pub use group::{Group, GroupOptions, QUEUE_BYTES_MAX, Sealed, Wake};
 pub use origins::ORIGINS_MAX;
 pub use queue::TooLong;

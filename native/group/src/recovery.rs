@@ -1,22 +1,21 @@
-//! The state of a group as a whole: snapshots, restoration, digest.
+//! The state of a group as a whole: snapshots, digests, restoration.
 
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Relaxed, Release};
 
 use todana_command::{DATABASES, Databases};
-use todana_table::{Meta, Table, TableState, digest_of_entry};
+use todana_table::{Snapshot, Table};
 
 use crate::apply::State;
+use crate::digest::Digest;
 use crate::group::{Group, RECOVERING};
 use crate::load::{empty, load, reorder};
-use crate::origins::Origin;
 use crate::snapshot::{
     Content, Damage, SnapshotError, SnapshotFile, SnapshotInfo, SnapshotSource, SnapshotTable,
     SourceTable,
 };
 use crate::tables::NamedTable;
-use crate::wire::put_bytes;
 
 /// A durable table and its place.
 struct Home<'a> {
@@ -51,13 +50,38 @@ impl Group {
     /// is abandoned. `None` in the middle of an entry.
     pub fn begin_snapshot(self: &Arc<Group>, index: u64) -> Option<SnapshotSource> {
         let state = self.state.lock();
+        let (content, sources) = self.now(&state, index, |it| Some(it.snapshot_for_log()))?;
+        let logged = self.counters.logged_bytes.load(Relaxed);
+        let number = self.trigger.begin(logged);
+        let group = self.clone();
+        let end = move |complete| group.trigger.end(number, logged, complete);
+        Some(SnapshotSource::new(content, sources, Box::new(end)))
+    }
+
+    /// Begins a digest of the state after the last entry that was applied. Any thread may call
+    /// this, and the log goes on while the digest is made. `None` in the middle of an entry, and
+    /// while there is a snapshot of one of the tables.
+    pub fn begin_digest(&self) -> Option<Digest> {
+        let state = self.state.lock();
+        let (content, sources) = self.now(&state, state.applied, |it| it.snapshot_owned())?;
+        Some(Digest::new(content, sources))
+    }
+
+    /// The state after the entry `index`, the last one that was applied. `None` in the middle of an
+    /// entry, or if there is a table of which no snapshot can be taken.
+    fn now(
+        &self,
+        state: &State,
+        index: u64,
+        take: impl Fn(&Table) -> Option<Snapshot<'static>>,
+    ) -> Option<(Content, Vec<SourceTable>)> {
         if state.is_in_entry() {
             return None;
         }
         let databases = &self.options.databases;
         let (mut tables, mut sources) = (Vec::new(), Vec::new());
-        for it in homes(databases, &state) {
-            sources.push(SourceTable { home: it.home, snapshot: it.table.snapshot_for_log() });
+        for it in homes(databases, state) {
+            sources.push(SourceTable { home: it.home, snapshot: take(it.table)? });
             let (name, opaque, state) =
                 (it.name().to_vec(), it.opaque().to_vec(), it.table.state());
             tables.push(SnapshotTable { home: it.home, database: None, name, opaque, state });
@@ -71,11 +95,7 @@ impl Group {
             origins: state.origins.clone(),
             tables,
         };
-        let logged = self.counters.logged_bytes.load(Relaxed);
-        let number = self.trigger.begin(logged);
-        let group = self.clone();
-        let end = move |complete| group.trigger.end(number, logged, complete);
-        Some(SnapshotSource::new(content, sources, Box::new(end)))
+        Some((content, sources))
     }
 
     /// Closes the gate and removes everything that the log has made: the log will be applied from
@@ -124,30 +144,6 @@ impl Group {
         self.counters.log_time_ms.store(log_time_ms, Relaxed);
         self.counters.logged_bytes.store(0, Relaxed);
         self.trigger.begin_anew();
-    }
-
-    /// A number that is the same for all replicas that have applied the same entries: of all
-    /// records with their versions, of what was removed, of the databases' order, of the origins
-    /// and the time of the log. Reads every record. Nothing may be applied meanwhile.
-    pub fn digest(&self) -> u64 {
-        let state = self.state.lock();
-        let databases = &self.options.databases;
-        let mut parts = Vec::new();
-        for it in homes(databases, &state) {
-            let TableState { seed, shards, version, clear_at_ms, removed, .. } = it.table.state();
-            let numbers = [it.home, it.table.digest(), seed, shards as u64, version, clear_at_ms];
-            parts.extend(numbers.iter().flat_map(|number| number.to_le_bytes()));
-            let texts = [it.name(), it.opaque(), &removed.to_bytes()];
-            texts.iter().for_each(|text| put_bytes(&mut parts, text));
-        }
-        let order = order(databases).map(|index| index as u64);
-        let rest = [state.log_time_ms, state.tables.next_id()].into_iter().chain(order);
-        parts.extend(rest.flat_map(u64::to_le_bytes));
-        for (number, Origin { floor, window, last_ms }) in state.origins.iter() {
-            let numbers = [number, floor, window, last_ms];
-            parts.extend(numbers.iter().flat_map(|number| number.to_le_bytes()));
-        }
-        digest_of_entry(&parts, &[], &Meta::default(), 0)
     }
 }
 

@@ -152,6 +152,7 @@ unsafe fn open_resource_types(env: erts::RawEnv) -> bool {
             && values::PIN.open(env)
             && values::SLAB.open(env)
             && scan::SNAPSHOT.open(env)
+            && durable::DIGEST.open(env)
             && server::SERVER.open(env)
             && subscription::SUBSCRIPTION.open_watched(env)
     }

@@ -20,7 +20,9 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, LazyLock};
 use todana_command::{Command, LoggedBatch, Player, Refusal, Status, Tape};
 use todana_group::record::TableOptions;
-use todana_group::{Deliver, Gate, Group, Outcome, Submission, Submit, Ticket, record};
+use todana_group::{
+    Deliver, Gate, Group, Outcome, Submission, Submit, Ticket, read_in_one_load, record,
+};
 
 /// The place of the tickets of Erlang processes; event loops of servers have lower numbers.
 const PLACE: (u32, u32) = (u32::MAX, 0);
@@ -273,7 +275,7 @@ fn durable_state() -> Atom {
 /// Fails if the records of the table cannot be read yet.
 #[inline]
 pub(crate) fn readable(store: &Store) -> Result<(), Misuse> {
-    if store.is_durable() { readable_now().map(drop) } else { Ok(()) }
+    if store.is_durable() && durable::readable().is_none() { Err(recovering()) } else { Ok(()) }
 }
 
 /// Reads records. Fails if they cannot be read yet, or were replaced meanwhile: what was read may
@@ -292,13 +294,7 @@ fn reading_durable<'a, R>(
     store: &'a Store,
     read: impl FnOnce(&'a Store) -> Result<R, Misuse>,
 ) -> Result<R, Misuse> {
-    let load = readable_now()?;
-    let result = read(store);
-    if durable::readable() == Some(load) { result } else { Err(recovering()) }
-}
-
-fn readable_now() -> Result<u64, Misuse> {
-    durable::readable().ok_or_else(recovering)
+    read_in_one_load(durable::readable, || read(store)).unwrap_or_else(|| Err(recovering()))
 }
 
 #[cold]

@@ -7,7 +7,7 @@
 
 mod log;
 
-pub use log::{TestLog, with_durable_hosts};
+pub use log::{TestLog, check_write, with_durable_hosts};
 
 use crate::kyoto::{KyotoDatabase, KyotoSettings};
 use crate::{

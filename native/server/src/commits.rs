@@ -2,9 +2,10 @@
 //!
 //! A connection has at most one submission. While it waits for the outcome it sleeps: it executes
 //! nothing, reads nothing, and sends the replies to earlier requests. It wakes up by the outcome,
-//! or when `write_timeout_ms` are over. In the second case the submission is withdrawn if the log
-//! has not taken it yet, and was not executed; otherwise nobody can know, and the reply says so. A
-//! client that leaves does not cancel its write; only the reply is lost.
+//! or when `write_timeout_ms` are over. In the second case an outcome that has arrived unread still
+//! counts, since the loop may have been late; a submission that the log has not taken yet is
+//! withdrawn, and was not executed; otherwise nobody can know, and the reply says so. A client that
+//! leaves does not cancel its write; only the reply is lost.
 //!
 //! Each submission has a **ticket** with a number that its loop never uses again. An outcome whose
 //! number the connection in that slot does not wait for is dropped: the time was over, the client
@@ -93,9 +94,14 @@ impl Commit {
         shared.config.write_timeout_ms
     }
 
+    /// Whether the outcome of this ticket is the one that is waited for.
+    pub(crate) fn awaits(&self, ticket: u64) -> bool {
+        self.is_waiting() && self.ticket == ticket
+    }
+
     /// Takes an outcome. False if the connection does not wait for it.
     pub(crate) fn take_outcome(&mut self, ticket: u64, outcome: Outcome) -> bool {
-        let is_expected = self.is_waiting() && self.ticket == ticket;
+        let is_expected = self.awaits(ticket);
         if is_expected {
             self.commits.settle(outcome);
         }

@@ -15,6 +15,7 @@ use crate::limits::Options;
 use crate::meta::{Access, Meta};
 use crate::range::KeyOrder;
 use crate::removals::Removed;
+use crate::snapshot::{Abandoned, Snapshot};
 use crate::table::Table;
 
 /// The seed of all digests. Digests are compared between tables, and with stored ones.
@@ -113,6 +114,15 @@ impl Table {
             large.drain(..).for_each(|shared| digest ^= digest_with(&hash, &shared.entry()));
         }
         digest
+    }
+}
+
+impl Snapshot<'_> {
+    /// Visits the next entries, as [`Snapshot::next_part`] does, and adds them to a digest. That of
+    /// all entries is the table's [`Table::digest`] at the snapshot's moment; begin with 0.
+    pub fn digest_part(&mut self, count: usize, digest: &mut u64) -> Result<bool, Abandoned> {
+        let hash = KeyHash::new(DIGEST_SEED);
+        self.next_part(count, |entry| *digest ^= digest_with(&hash, &entry))
     }
 }
 

@@ -7,7 +7,9 @@ use todana_group::record::{self, TableOptions};
 use todana_group::{Applied, Group, GroupOptions, Newer};
 use todana_table::KeyOrder;
 
-use crate::harness::{Call, Harness, NOW_MS, Seen, append, done, options, read, set, value};
+use crate::harness::{
+    Call, Harness, NOW_MS, Seen, append, command, done, options, read, set, value,
+};
 
 const DONE: Applied = Applied::Done { snapshot_due: false };
 
@@ -83,8 +85,7 @@ fn a_broken_record_gets_an_error_and_does_not_hide_the_next() {
     let mut harness = Harness::new();
     let mut broken = set(0, b"b", b"2");
     broken[6] = 0xff; // The format of the command.
-    let mut longer = Vec::new();
-    record::put_command(&mut longer, 0, &Command::Get { key: b"a" });
+    let mut longer = command(0, &Command::Get { key: b"a" });
     longer.push(0);
     longer[1] += 1;
     let records = [set(0, b"a", b"1"), broken, longer, set(0, b"d", b"4")].concat();
@@ -258,10 +259,8 @@ fn set_a(value: &[u8]) -> Vec<u8> {
 fn the_limit_of_values_is_that_of_the_node_where_a_command_was_submitted() {
     let harness = |value_bytes_max| Harness::of(GroupOptions { value_bytes_max, ..options(1) });
     let (mut origin, mut later) = (harness(100), harness(10));
-    let mut records = Vec::new();
     let append = Command::SetRange { key: b"k", offset: 50, bytes: b"end" };
-    record::put_command(&mut records, 0, &append);
-    origin.submit(1, records, 1);
+    origin.submit(1, command(0, &append), 1);
     let sealed = origin.seal();
     for harness in [&mut origin, &mut later] {
         harness.apply(&sealed.bytes);

@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use todana_command::Command;
+use todana_group::record::TableOptions;
 use todana_group::{
     Applied, BATCH_BYTES_MAX, BATCH_RECORDS_MAX, Deliver, Gate, GroupOptions, Outcome, Slice,
     Submit, Ticket, record,
 };
 
-use crate::harness::{Call, Harness, NOW_MS, SLICE, Seen, append, done, options, set};
+use crate::harness::{Call, Harness, NOW_MS, SLICE, Seen, append, command, done, options, set};
 
 #[test]
 fn the_batcher_is_woken_once_until_it_finds_nothing() {
@@ -205,6 +206,19 @@ fn a_closed_gate_drops_what_waits_and_what_comes() {
 }
 
 #[test]
+fn the_gate_is_opened_only_for_the_load_that_is_known_to_be_complete() {
+    let group = Harness::new().group;
+    let complete = group.loads();
+    group.reset();
+    for gate in [Gate::Open, Gate::ReadOnly] {
+        group.set_gate_of(complete, gate, "none");
+        assert_eq!((group.gate(), &*group.reason()), (Gate::Closed, "the log is being read"));
+    }
+    group.set_gate_of(group.loads(), Gate::ReadOnly, "the disk is full");
+    assert_eq!((group.gate(), &*group.reason()), (Gate::ReadOnly, "the disk is full"));
+}
+
+#[test]
 fn the_outcome_of_a_forgotten_batch_is_unknown_and_it_may_be_applied() {
     let mut harness = Harness::new();
     harness.submit(1, set(0, b"a", b"1"), 1);
@@ -297,11 +311,10 @@ fn apply_briefly(harness: &Harness, bytes: &[u8], index: u64) -> usize {
 #[test]
 fn a_record_that_may_take_long_waits_for_a_caller_that_has_time() {
     let harness = Harness::new();
-    let one = |command: &Command<'_>| {
-        let mut records = Vec::new();
-        record::put_command(&mut records, 0, command);
-        records
-    };
+    let one = |it: &Command<'_>| command(0, it);
+    let (mut create, mut drop) = (Vec::new(), Vec::new());
+    record::put_create_table(&mut create, b"t", &TableOptions::default());
+    record::put_drop_table(&mut drop, b"t");
     let (long, keys) = (vec![b'x'; 1 << 19], vec![&b"k"[..]; 1_000]);
     let setrange = Command::SetRange { key: b"n", offset: 1_000_000 << 1, bytes: b"x" };
     let transaction = {
@@ -325,6 +338,10 @@ fn a_record_that_may_take_long_waits_for_a_caller_that_has_time() {
         ("a scheduled clear", one(&clear), 1),
         ("what the clear was scheduled for", set(0, b"a", b"1"), 1),
         ("the next", set(0, b"a", b"2"), 0),
+        ("a table", create, 0),
+        ("a record of it", set(16, b"a", b"1"), 0),
+        ("its removal", drop.clone(), 1),
+        ("and once more", drop, 0),
     ];
     for (index, (what, record, expected)) in (1..).zip(cases) {
         // The records before and after it are executed in any case.

@@ -4,13 +4,10 @@ use todana_command::{Command, Expires, Set};
 use todana_group::record;
 use todana_table::Keyspace;
 
-use crate::harness::{Call, Harness, NOW_MS, Seen, done};
+use crate::harness::{Call, Harness, NOW_MS, Seen, command, done};
 
 fn set_until(key: &[u8], at_ms: u64) -> Vec<u8> {
-    let mut records = Vec::new();
-    let command = Set { expires: Expires::At(at_ms), ..Set::new(key, b"v") };
-    record::put_command(&mut records, 3, &Command::Set(command));
-    records
+    command(3, &Command::Set(Set { expires: Expires::At(at_ms), ..Set::new(key, b"v") }))
 }
 
 /// Applies everything that waits. Returns the number of entries.

@@ -115,6 +115,10 @@ impl Harness {
         self.wakes.0.load(SeqCst)
     }
 
+    pub(crate) fn digest(&self) -> u64 {
+        self.group.digest().expect("between entries, without a snapshot")
+    }
+
     pub(crate) fn value(&self, key: &[u8]) -> Option<Vec<u8>> {
         value(self.group.databases().table(0), key)
     }
@@ -226,15 +230,19 @@ impl Reply for Calls {
     }
 }
 
+/// The record of a command.
+pub(crate) fn command(home: u64, command: &Command<'_>) -> Vec<u8> {
+    let mut record = Vec::new();
+    record::put_command(&mut record, home, command);
+    record
+}
+
 pub(crate) fn set(home: u64, key: &[u8], value: &[u8]) -> Vec<u8> {
-    let mut records = Vec::new();
-    record::put_command(&mut records, home, &Command::Set(Set::new(key, value)));
-    records
+    command(home, &Command::Set(Set::new(key, value)))
 }
 
 pub(crate) fn append(key: &[u8], bytes: &[u8]) -> Vec<u8> {
-    let mut records = Vec::new();
-    let command = Command::Concat {
+    let append = Command::Concat {
         key,
         bytes,
         side: todana_command::Side::Append,
@@ -242,8 +250,7 @@ pub(crate) fn append(key: &[u8], bytes: &[u8]) -> Vec<u8> {
         condition: todana_command::Condition::Always,
         expires: todana_command::Expires::Keep,
     };
-    record::put_command(&mut records, 0, &command);
-    records
+    command(0, &append)
 }
 
 pub(crate) fn read(home: u64, key: &[u8]) -> Vec<u8> {

@@ -9,7 +9,7 @@ use todana_group::record::{self, TableOptions};
 use todana_group::{Applied, Gate, Group};
 use todana_table::{Event, EventKind, Keyspace, Observer};
 
-use crate::harness::{Harness, NOW_MS, SLICE, options, set};
+use crate::harness::{Harness, NOW_MS, SLICE, command, options, set};
 
 /// Keeps the events: their kinds, keys and versions.
 #[derive(Default)]
@@ -35,16 +35,8 @@ fn put(key: &str, version: u64) -> (EventKind, String, u64) {
 /// Entries of one record each, and one of 40 at the end.
 fn entries() -> Vec<Vec<u8>> {
     let harness = Harness::new();
-    let clear = {
-        let mut records = Vec::new();
-        record::put_command(&mut records, 0, &Command::Clear { at_ms: None });
-        records
-    };
-    let swap = {
-        let mut records = Vec::new();
-        record::put_command(&mut records, 0, &Command::Swap { first: 0, second: 1 });
-        records
-    };
+    let clear = command(0, &Command::Clear { at_ms: None });
+    let swap = command(0, &Command::Swap { first: 0, second: 1 });
     let many: Vec<u8> = (10..50).flat_map(|n| set(0, format!("k{n}").as_bytes(), b"v")).collect();
     let submissions = [
         (set(0, b"a", b"1"), 1),
@@ -146,4 +138,46 @@ fn a_named_table_that_comes_back_is_quiet_too() {
     source.submit(3, set(16, b"b", b"1"), 1);
     group.apply(&source.seal().bytes, 0, 3, NOW_MS, SLICE);
     assert_eq!(seen.take(), [put("b", 2)]);
+}
+
+#[test]
+fn a_clear_that_is_due_behind_the_point_that_was_reached_is_reported() {
+    let source = Harness::new();
+    let clear = command(0, &Command::Clear { at_ms: Some(NOW_MS + 10) });
+    source.submit(1, [set(0, b"a", b"1"), clear].concat(), 2);
+    let entries = [source.seal().bytes];
+    let harness = Harness::of(options(2));
+    let (group, seen) = (&harness.group, Arc::new(Seen::default()));
+    group.databases().observe(0, seen.clone()).expect("the first observer");
+    apply(group, &entries, 0);
+    group.reset();
+    seen.take();
+    apply(group, &entries, 0);
+    source.submit(2, set(0, b"b", b"1"), 1);
+    group.apply(&source.seal().bytes, 0, 2, NOW_MS + 10, SLICE);
+    let kinds: Vec<EventKind> = seen.take().into_iter().map(|(kind, ..)| kind).collect();
+    assert_eq!(kinds, [EventKind::Clear, EventKind::Put]);
+}
+
+#[test]
+fn a_table_that_is_created_after_a_load_has_observers() {
+    let source = Harness::new();
+    let harness = Harness::of(options(2));
+    let (group, mut entries) = (&harness.group, Vec::new());
+    for (home, name) in [(16, "first"), (17, "second")] {
+        group.reset();
+        apply(group, &entries, 0);
+        group.set_gate(Gate::Open, "");
+        let mut create = Vec::new();
+        record::put_create_table(&mut create, name.as_bytes(), &TableOptions::default());
+        for records in [create, set(home, b"a", b"1")] {
+            source.submit(home, records, 1);
+            entries.push(source.seal().bytes);
+        }
+        apply(group, &entries[..entries.len() - 1], entries.len() - 2);
+        let (table, seen) = (group.table(name.as_bytes()), Arc::new(Seen::default()));
+        table.expect("it was created").table().observe(seen.clone()).expect("the first observer");
+        apply(group, &entries, entries.len() - 1);
+        assert_eq!(seen.take(), [put("a", 1)], "{name}");
+    }
 }

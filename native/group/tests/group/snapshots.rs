@@ -10,7 +10,7 @@ use todana_group::record::{self, TableOptions};
 use todana_group::{
     Applied, Damage, Gate, Group, SnapshotError, SnapshotFile, SnapshotSource, Submit,
 };
-use todana_table::{KeyOrder, Keyspace};
+use todana_table::{Abandoned, KeyOrder, Keyspace};
 
 use crate::harness::{Harness, NOW_MS, SLICE, append, options, set};
 
@@ -98,11 +98,11 @@ fn restored(place: &Place, threads: usize) -> Harness {
 fn a_restored_group_is_the_same_and_goes_on_the_same_way() {
     let mut live = Harness::new();
     fill(&mut live);
-    let digest = live.group.digest();
+    let digest = live.digest();
     let place = snapshot(&live.group);
     for threads in [1, 3] {
         let mut copy = restored(&place, threads);
-        assert_eq!(copy.group.digest(), digest);
+        assert_eq!(copy.digest(), digest);
         assert_eq!(copy.group.gate(), Gate::Closed);
         let (table, other) = (live.group.databases().table(7), copy.group.databases().table(7));
         assert_eq!((table.len(), table.version()), (other.len(), other.version()));
@@ -127,7 +127,7 @@ fn a_restored_group_is_the_same_and_goes_on_the_same_way() {
         let sealed = live.seal();
         copy.apply(&sealed.bytes);
         twin.apply(&sealed.bytes);
-        assert_eq!(copy.group.digest(), twin.group.digest());
+        assert_eq!(copy.digest(), twin.digest());
         assert_eq!(copy.group.table(b"next").map(|table| table.id()), Some(18));
     }
 }
@@ -136,7 +136,7 @@ fn a_restored_group_is_the_same_and_goes_on_the_same_way() {
 fn a_snapshot_is_of_one_moment_whatever_is_applied_while_it_is_written() {
     let mut harness = Harness::new();
     fill(&mut harness);
-    let digest = harness.group.digest();
+    let digest = harness.digest();
     let index = harness.group.figures().applied_index;
     let mut source = harness.group.begin_snapshot(index).expect("between entries");
     let place = Place::new();
@@ -144,31 +144,85 @@ fn a_snapshot_is_of_one_moment_whatever_is_applied_while_it_is_written() {
     let mut slices = 0;
     while !source.write_slice(&mut file, 20_000).expect("room") {
         slices += 1;
-        // Replaces, removes, creates, clears, swaps.
-        let mut records = set(1, format!("key-{}", 3 * slices + 1).as_bytes(), b"new");
-        let key = format!("key-{}", 3 * slices + 2);
-        record::put_command(&mut records, 2, &Command::Delete { keys: &[key.as_bytes()] });
-        record::put_command(&mut records, 0, &Command::Swap { first: 1, second: 2 });
-        record::put_command(&mut records, 5, &Command::Clear { at_ms: None });
-        records.extend(set(17, key.as_bytes(), b"new"));
-        records.extend(append(b"large-16384", b"more"));
-        if slices == 3 {
-            record::put_drop_table(&mut records, b"ordered");
-        }
-        let count = if slices == 3 { 7 } else { 6 };
-        harness.commit(records, count);
+        change(&mut harness, slices);
     }
     assert!(slices > 10, "{slices}");
-    assert_ne!(harness.group.digest(), digest);
-    assert_eq!(restored(&place, 2).group.digest(), digest);
+    assert_ne!(harness.digest(), digest);
+    assert_eq!(restored(&place, 2).digest(), digest);
     assert_eq!(harness.group.figures().snapshots, 1);
+}
+
+/// What changes while a snapshot or a digest is made: records are replaced, removed and created,
+/// databases cleared and exchanged, a table is dropped.
+fn change(harness: &mut Harness, number: u64) {
+    let mut records = set(1, format!("key-{}", 3 * number + 1).as_bytes(), b"new");
+    let key = format!("key-{}", 3 * number + 2);
+    record::put_command(&mut records, 2, &Command::Delete { keys: &[key.as_bytes()] });
+    record::put_command(&mut records, 0, &Command::Swap { first: 1, second: 2 });
+    record::put_command(&mut records, 5, &Command::Clear { at_ms: None });
+    records.extend(set(17, key.as_bytes(), b"new"));
+    records.extend(append(b"large-16384", b"more"));
+    if number == 3 {
+        record::put_drop_table(&mut records, b"ordered");
+    }
+    harness.commit(records, if number == 3 { 7 } else { 6 });
+}
+
+#[test]
+fn a_digest_is_of_one_moment_and_writes_go_on_while_it_is_made() {
+    let (mut harness, mut replica) = (Harness::new(), Harness::of(options(1)));
+    fill(&mut harness);
+    fill(&mut replica);
+    let expected = harness.digest();
+    let mut digest = harness.group.begin_digest().expect("between entries");
+    assert_eq!(digest.index(), 1);
+    let mut slices = 0;
+    let made = loop {
+        match digest.go_on(10).expect("no snapshot of the log begins") {
+            Some(number) => break number,
+            None => slices += 1,
+        }
+        if slices <= 100 {
+            change(&mut harness, slices);
+            change(&mut replica, slices);
+        }
+    };
+    assert!(slices > 300, "{slices}");
+    assert_eq!(made, expected);
+    assert_ne!(harness.digest(), expected);
+    assert_eq!(harness.digest(), replica.digest());
+}
+
+#[test]
+fn a_digest_never_delays_the_snapshot_of_the_log() {
+    let mut harness = Harness::new();
+    fill(&mut harness);
+    let mut digest = harness.group.begin_digest().expect("between entries");
+    assert!(harness.group.begin_digest().is_none(), "one at a time");
+    assert_eq!(digest.go_on(10), Ok(None));
+    let place = snapshot(&harness.group);
+    assert_eq!(restored(&place, 1).digest(), restored(&place, 1).digest());
+    assert_eq!(digest.go_on(10), Err(Abandoned));
+    drop(digest);
+    let source = harness.group.begin_snapshot(1).expect("between entries");
+    assert!(harness.group.begin_digest().is_none(), "the log's snapshot is being written");
+    drop(write(source));
+
+    harness.submit(1, [append(b"k", b"x").repeat(100)].concat(), 100);
+    let sealed = harness.seal();
+    let zero = std::time::Duration::ZERO;
+    let applied = harness.group.apply(&sealed.bytes, 0, 2, NOW_MS, zero);
+    let Applied::More(offset) = applied else { panic!("{applied:?}") };
+    assert!(harness.group.begin_digest().is_none(), "in the middle of an entry");
+    harness.group.apply(&sealed.bytes, offset, 2, NOW_MS, SLICE);
+    assert!(harness.group.digest().is_some());
 }
 
 #[test]
 fn an_empty_group_has_a_snapshot_too() {
     let live = Harness::new();
     let place = snapshot(&live.group);
-    assert_eq!(restored(&place, 4).group.digest(), live.group.digest());
+    assert_eq!(restored(&place, 4).digest(), live.digest());
     assert_eq!(SnapshotFile::verify(&place.0).expect("whole").records, 0);
 }
 
@@ -201,7 +255,7 @@ fn a_restoration_replaces_what_was_there_and_keeps_the_instances() {
     let mut harness = Harness::new();
     fill(&mut harness);
     let place = snapshot(&harness.group);
-    let digest = harness.group.digest();
+    let digest = harness.digest();
     let ordered = harness.group.table(b"ordered").expect("it exists");
     let mut records = set(1, b"later", b"v");
     record::put_drop_table(&mut records, b"ordered");
@@ -211,7 +265,7 @@ fn a_restoration_replaces_what_was_there_and_keeps_the_instances() {
     assert!(ordered.is_dropped() && !later.is_dropped());
 
     harness.group.restore(&place.0, 2).expect("whole");
-    assert_eq!(harness.group.digest(), digest);
+    assert_eq!(harness.digest(), digest);
     assert!(harness.group.table(b"later").is_none() && later.is_dropped());
     assert_eq!(later.table().len(), 0);
     let again = harness.group.table(b"ordered").expect("it is back");
@@ -239,18 +293,18 @@ fn a_group_that_is_reset_and_replayed_is_the_same_and_answers_what_is_in_flight(
     }
     harness.outcomes();
     let named = harness.group.table(b"named").expect("it exists");
-    let digest = harness.group.digest();
+    let digest = harness.digest();
 
     harness.group.reset();
     assert_eq!(harness.group.gate(), Gate::Closed);
     assert!(harness.group.table(b"named").is_none() && named.is_dropped());
     assert_eq!((harness.value(b"a"), named.table().len()), (None, 0));
-    assert_eq!(harness.group.digest(), Harness::new().group.digest());
+    assert_eq!(harness.digest(), Harness::new().digest());
     for (index, entry) in before.iter().enumerate() {
         let applied = harness.group.apply(entry, 0, index as u64 + 1, NOW_MS, SLICE);
         assert_eq!(applied, Applied::Done { snapshot_due: false });
     }
-    assert_eq!(harness.group.digest(), digest);
+    assert_eq!(harness.digest(), digest);
     let again = harness.group.table(b"named").expect("it is back");
     assert!(Arc::ptr_eq(&named, &again) && !named.is_dropped());
     assert_eq!(harness.outcomes(), [], "they were delivered before");

@@ -13,12 +13,32 @@ use crate::world::{ALL, Entry, Fate, Part, World, header_of, new_group};
 /// All checks.
 pub(crate) fn check(world: &World) {
     world.check_markers(world.group());
-    let digest = world.group().digest();
+    let digest = digest_of(world.group());
     check_snapshot(world, digest);
+    check_digests(world);
     let replies = check_replicas(world, digest);
     check_fates(world, &replies);
     check_watches(world, &replies);
     check_counter(world);
+}
+
+fn digest_of(group: &Group) -> u64 {
+    group.digest().expect("between entries, without a snapshot")
+}
+
+/// Each digest is that of a replica that has applied the same entries, though more were applied
+/// while it was made.
+fn check_digests(world: &World) {
+    let Some(last) = world.digests.iter().map(|(index, _)| *index).max() else { return };
+    let group = new_group(u64::MAX);
+    for index in 0..=last {
+        if index > 0 {
+            apply(&group, &world.log[..index as usize], index as usize - 1);
+        }
+        for (_, digest) in world.digests.iter().filter(|(of, _)| *of == index) {
+            assert_eq!(*digest, digest_of(&group), "the digest at {index}");
+        }
+    }
 }
 
 /// A snapshot and the entries behind it make the same state as all entries.
@@ -27,7 +47,7 @@ fn check_snapshot(world: &World, digest: u64) {
     let group = new_group(u64::MAX);
     group.restore(path, 1).expect("a whole snapshot");
     apply(&group, &world.log, *index as usize);
-    assert_eq!(group.digest(), digest, "the snapshot at {index} and the tail differ");
+    assert_eq!(digest_of(&group), digest, "the snapshot at {index} and the tail differ");
 }
 
 /// Each life of the node once more, from the beginning, with all its own batches: the same state,
@@ -47,7 +67,7 @@ fn check_replicas(world: &World, digest: u64) -> HashMap<u64, Vec<Played>> {
             assert_eq!((sealed.sequence, group.take(0)), (sequence, None));
         }
         apply(&group, &world.log, 0);
-        assert_eq!(group.digest(), digest, "a replica of life {incarnation} differs");
+        assert_eq!(digest_of(&group), digest, "a replica of life {incarnation} differs");
         for (number, outcome) in outcomes.take() {
             if let Outcome::Applied(tape) = outcome {
                 replies.insert(number, play(tape));

@@ -15,7 +15,8 @@ use std::time::Duration;
 
 use todana_command::{Databases, Status, Watch, watch};
 use todana_group::{
-    Applied, Gate, Group, GroupOptions, Outcome, SnapshotSource, Submission, Submit, Ticket, Wake,
+    Applied, Digest, Gate, Group, GroupOptions, Outcome, SnapshotSource, Submission, Submit,
+    Ticket, Wake,
 };
 use todana_table::{Keyspace, Options, Snapshot};
 
@@ -67,6 +68,7 @@ struct Life {
     in_flight: BTreeMap<u64, Vec<u8>>,
     writing: Option<(SnapshotSource, File, PathBuf)>,
     users_snapshot: Option<Snapshot<'static>>,
+    digest: Option<Digest>,
     /// Whether anything was missing after the recovery.
     is_checked: bool,
 }
@@ -112,6 +114,8 @@ pub(crate) struct World {
     synced: usize,
     /// The newest complete snapshot: its index and file.
     pub(crate) snapshot: Option<(u64, PathBuf)>,
+    /// Digests: the index of an entry, and the number after it.
+    pub(crate) digests: Vec<(u64, u64)>,
     tickets: u64,
     markers: u32,
     pub(crate) requests: HashMap<u64, (Request, Fate)>,
@@ -133,6 +137,7 @@ impl World {
             log: Vec::new(),
             synced: 0,
             snapshot: None,
+            digests: Vec::new(),
             tickets: 0,
             markers: 0,
             requests: HashMap::new(),
@@ -166,6 +171,7 @@ impl World {
             ("entries", self.log.len() as u64),
             ("crashes", self.crashes),
             ("restorations", self.restorations),
+            ("digests", self.digests.len() as u64),
             ("duplicates", self.life.group.figures().duplicates),
             ("applied", fates(|fate| matches!(fate, Fate::Applied(_)))),
             ("dropped", fates(|fate| *fate == Fate::Dropped)),
@@ -232,6 +238,8 @@ impl World {
             let waits = |session: &Session| session.waits_for.is_some();
             if !self.sessions.iter().any(waits) && group.figures().queue_bytes == 0 {
                 assert_eq!(group.figures().in_flight, 0, "a batch was never applied");
+                self.stop_writing();
+                (self.life.users_snapshot, self.life.digest) = (None, None);
                 return;
             }
         }
@@ -406,6 +414,27 @@ impl World {
         }
     }
 
+    fn stop_writing(&mut self) {
+        if let Some((_, _, path)) = self.life.writing.take() {
+            let _ = fs::remove_file(path);
+        }
+    }
+
+    fn make_digest(&mut self) {
+        let life = &mut self.life;
+        let Some(digest) = &mut life.digest else {
+            life.digest = life.group.begin_digest();
+            return;
+        };
+        let made = digest.go_on(1 + self.dice.index(30));
+        if let Ok(Some(number)) = made {
+            self.digests.push((digest.index(), number));
+        }
+        if made != Ok(None) {
+            life.digest = None;
+        }
+    }
+
     /// What other threads of the node do must leave no trace.
     fn look_around(&mut self) {
         let now_ms = self.now_ms + self.dice.below(200);
@@ -416,6 +445,9 @@ impl World {
         });
         table.sweep(now_ms, 10);
         table.len_at(now_ms);
+        if self.dice.once_in(2) {
+            return (0..10).for_each(|_| self.make_digest());
+        }
         self.life.users_snapshot = match self.dice.once_in(2) {
             true => table.snapshot_owned(),
             false => None,
@@ -470,9 +502,7 @@ impl World {
         self.sent.clear();
         self.crashes += 1;
         self.incarnations += 1;
-        if let Some((_, _, path)) = self.life.writing.take() {
-            let _ = fs::remove_file(path);
-        }
+        self.stop_writing();
         self.life = Life::new(self.incarnations);
         self.recover();
     }
@@ -578,6 +608,7 @@ impl Life {
             queued: VecDeque::new(),
             in_flight: BTreeMap::new(),
             writing: None,
+            digest: None,
             users_snapshot: None,
             is_checked: false,
         }

@@ -18,7 +18,7 @@ use todana_group::{
 const SLICE: Duration = Duration::from_micros(500);
 
 /// What a call on a dirty scheduler may take before it returns, so that the process can be killed.
-const DIRTY_SLICE: Duration = Duration::from_millis(20);
+pub(super) const DIRTY_SLICE: Duration = Duration::from_millis(20);
 
 /// Bytes of a batch that may be copied on a normal scheduler: some ten microseconds.
 const TAKEN_BYTES_MAX: usize = 256 << 10;
@@ -300,10 +300,4 @@ fn group_info(env: Env<'_>) -> NifResult<Term<'_>> {
         pairs.push((atom("progress")?, percent.min(100).encode(env)));
     }
     Term::map_from_pairs(env, &pairs)
-}
-
-/// `group_digest() -> Number`: of all records of durable tables; see `Group::digest`.
-#[rustler::nif(schedule = "DirtyCpu")]
-fn group_digest() -> NifResult<u64> {
-    Ok(the_group()?.digest())
 }

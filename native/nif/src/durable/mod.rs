@@ -13,8 +13,10 @@
 //!
 //! A load that has begun also drops the snapshot of what it replaces.
 
+mod digest;
 mod log;
 mod running;
 mod snapshot;
 
+pub(crate) use digest::DIGEST;
 pub(crate) use running::{gate, group, readable, value_bytes_max};

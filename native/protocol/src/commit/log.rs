@@ -3,7 +3,7 @@
 use super::values::builds_values;
 use super::{NotDone, Ran};
 use todana_command::{Command, Context, DATABASES, Databases, is_logged};
-use todana_group::{Gate, Submit};
+use todana_group::{Gate, Submit, read_in_one_load};
 
 /// The log, and the databases whose writes go through it.
 #[derive(Clone, Copy, Debug)]
@@ -44,15 +44,8 @@ impl Log<'_> {
     /// Reads records. If they are replaced meanwhile, the result is dropped, and so must be the
     /// reply.
     pub(super) fn read<T>(&self, read: impl FnOnce() -> T) -> Ran<T> {
-        let load = self.submit.readable();
-        if load.is_none() {
-            return Ran::Refused(NotDone::Loading);
-        }
-        let result = read();
-        match self.submit.readable() == load {
-            true => Ran::Done(result),
-            false => Ran::Refused(NotDone::Loading),
-        }
+        let read = read_in_one_load(|| self.submit.readable(), read);
+        read.map_or(Ran::Refused(NotDone::Loading), Ran::Done)
     }
 
     /// Whether a write may be recorded: `Ok(false)` if the log has no room now.

@@ -35,10 +35,15 @@ pub(super) fn may_ride(line: &[u8]) -> bool {
 }
 
 /// If the log refused a command of the present request, replaces the words that were written since
-/// then, unless the client wanted none. Returns whether it did refuse.
-pub(super) fn replace_words<H: Host>(turn: &mut Turn<'_, H>, output_bytes: usize) -> bool {
+/// then. If there are none, the client wants none, unless it `must_answer`. Returns whether it did
+/// refuse.
+pub(super) fn replace_words<H: Host>(
+    turn: &mut Turn<'_, H>,
+    output_bytes: usize,
+    must_answer: bool,
+) -> bool {
     let Committing::Refused(why) = std::mem::take(&mut turn.committing) else { return false };
-    if turn.out.len() > output_bytes {
+    if must_answer || turn.out.len() > output_bytes {
         turn.out.truncate(output_bytes);
         turn.say(words(why));
     }

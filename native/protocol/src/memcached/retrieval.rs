@@ -10,6 +10,9 @@
 //! the session then keeps a [`Retrieval`] and continues with the rest of the line in its next turn.
 //! A line of `get` or `gets` that exceeds the limit of lines is processed in pieces. The reply to
 //! one piece cannot be taken back when a later piece contains an invalid key.
+//!
+//! On durable databases a long `gat` is several commits, each of as many keys as one turn looks up.
+//! If the log refuses a key, the line ends with the words for that.
 
 use super::answer::Writing;
 use super::line::{BAD_FORMAT, Words, signed};
@@ -115,9 +118,19 @@ pub(super) fn retrieve_piece<H: Host>(
             None => turn.execute(&Command::Get { key }, writing),
             Some(expires) => turn.execute(&Command::GetAndExpire { key, expires }, writing),
         };
-        if (turn.out.len() > output_bytes_max || keys >= KEYS_PER_TURN)
-            && words.clone().next().is_some()
-        {
+        // The next key begins another commit.
+        let is_played = retrieval.expires.is_some() && turn.commit_is_over();
+        let is_over = is_played || keys >= KEYS_PER_TURN;
+        if (turn.out.len() > output_bytes_max || is_over) && words.clone().next().is_some() {
+            if turn.is_refused() {
+                // The line ends here, and its words are replaced, but not before the replies of the
+                // log to its other keys were played.
+                turn.out.truncate(start);
+                if is_over {
+                    break;
+                }
+                continue;
+            }
             // The line fails as a whole or not at all, and a reply cannot be taken back in the next
             // turn.
             if !words.clone().all(|key| turn.admits_key(key)) {

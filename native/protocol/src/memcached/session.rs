@@ -140,7 +140,7 @@ impl Session for MemcachedSession {
                 Front::Keys(keys) => {
                     let (taken, is_whole) = self.keys(&mut turn, keys, budget.output_bytes_max);
                     consumed += taken;
-                    if commit::replace_words(&mut turn, start.output_bytes) {
+                    if commit::replace_words(&mut turn, start.output_bytes, true) {
                         self.state = State::UnwantedLine;
                     }
                     if !is_whole {
@@ -174,7 +174,7 @@ impl Session for MemcachedSession {
                         _ => break Next::Commit,
                     }
                 }
-                commit::replace_words(&mut turn, start.output_bytes);
+                commit::replace_words(&mut turn, start.output_bytes, false);
             }
             let flow = match flow {
                 // The rest of a line that was refused is not answered again.

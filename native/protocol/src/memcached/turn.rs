@@ -76,6 +76,17 @@ impl<'t, H: Host> Turn<'t, H> {
         matches!(self.committing, Committing::Recorded | Committing::Later)
     }
 
+    /// Whether the log refused a command of the present request.
+    #[inline]
+    pub(super) fn is_refused(&self) -> bool {
+        matches!(self.committing, Committing::Refused(_))
+    }
+
+    /// Whether all replies of the last commit were played.
+    pub(super) fn commit_is_over(&mut self) -> bool {
+        self.host.commits().is_some_and(|(_, commits)| commits.is_over())
+    }
+
     /// Whether the next request may be handed over together with the present one.
     pub(super) fn may_go_on(&self) -> bool {
         self.committing == Committing::Recorded && !self.host.commit_is_full()

@@ -1,5 +1,6 @@
 //! A log without a disk: what is handed over is applied at once, or when a test wants it.
 
+use super::FakeHost;
 use crate::Handover;
 use std::cell::Cell;
 use std::sync::{Arc, Mutex};
@@ -97,5 +98,37 @@ impl TestLog {
         }
         let outcome = collector.0.lock().unwrap().take();
         outcome.expect("an outcome")
+    }
+}
+
+impl FakeHost {
+    /// Opens or closes the gate of the log, as if the disk were full.
+    pub fn set_gate(&self, gate: Gate) {
+        self.log.as_ref().expect("a log").group.set_gate(gate, "the disk is full");
+    }
+
+    /// What writes change, and nothing else: the records of each database, and the log.
+    pub fn written(&self) -> (Vec<u64>, u64) {
+        let log = self.log.as_ref().expect("a log");
+        (self.digests(), log.group.figures().applied_index)
+    }
+}
+
+/// Checks that a request changes records, and that it changes none and is refused while the log
+/// accepts no writes. Each time with a new connection, of which `host` is the host.
+pub fn check_write<C>(
+    connect: impl Fn() -> C,
+    host: impl Fn(&C) -> &FakeHost,
+    ask: impl Fn(&mut C) -> String,
+    is_refusal: impl Fn(&str) -> bool,
+) {
+    for gate in [Gate::Open, Gate::ReadOnly] {
+        let mut connection = connect();
+        host(&connection).set_gate(gate);
+        let before = host(&connection).digests();
+        let answer = ask(&mut connection);
+        let is_refused = gate == Gate::ReadOnly;
+        assert_eq!(is_refusal(&answer), is_refused, "{gate:?}: {answer}");
+        assert_eq!(host(&connection).digests() == before, is_refused, "{gate:?}: {answer}");
     }
 }

@@ -357,6 +357,11 @@ impl<D: Door> Connection<D> {
         self.commit.is_last = true;
     }
 
+    /// Whether the session waits for the outcome of this ticket.
+    pub(crate) fn awaits(&self, ticket: u64) -> bool {
+        self.commit.awaits(ticket)
+    }
+
     /// Takes the outcome of a commit. False if the connection does not wait for it.
     pub(crate) fn take_outcome(&mut self, ticket: u64, outcome: Outcome) -> bool {
         self.commit.take_outcome(ticket, outcome)

@@ -3,11 +3,13 @@
 
 use super::{EventLoop, NEVER, RESUMED, ROUND_MAX, TICK_NS};
 use crate::door::Door;
+use crate::inbox::Message;
 use crate::poller::{self, Ready};
 use crate::statistics::index;
 use std::os::fd::AsFd;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
+use todana_group::Outcome;
 use todana_protocol::ProtocolName;
 
 impl<D: Door> EventLoop<D> {
@@ -29,16 +31,39 @@ impl<D: Door> EventLoop<D> {
     }
 
     pub(super) fn wake_sleepers(&mut self, now_ns: u64) {
-        let mut woken = 0;
+        let (mut woken, mut has_looked) = (0, false);
         while woken < ROUND_MAX && self.sleepers.first().is_some_and(|(at_ns, _)| *at_ns <= now_ns)
         {
             if let Some((_, slot)) = self.sleepers.pop_first() {
+                if self.connections.get(slot).is_some_and(|it| it.is_committing()) {
+                    if !std::mem::replace(&mut has_looked, true) {
+                        self.take_messages();
+                    }
+                    self.look_for_outcome(slot);
+                }
                 self.resume(slot);
                 woken += 1;
             }
         }
         if woken > 0 {
             self.note_round(woken);
+        }
+    }
+
+    /// The loop may have been late: then the outcome for which a connection waits is among the
+    /// messages, though its time is over.
+    fn look_for_outcome(&mut self, slot: usize) {
+        let Some(connection) = self.connections.get_mut(slot) else { return };
+        for message in &mut self.messages {
+            if let Message::Commit { slot: of, ticket, outcome } = message
+                && *of == slot
+                && connection.awaits(*ticket)
+            {
+                // The message stays, with an outcome that nobody waits for.
+                let outcome = std::mem::replace(outcome, Outcome::Unknown);
+                connection.take_outcome(*ticket, outcome);
+                return;
+            }
         }
     }
 

@@ -15,8 +15,8 @@
 //! 2. **Yielded connections.** Those that used up their budget earlier get another turn, once each.
 //!    While there are any, the wait does not block. So a client with a million pipelined requests
 //!    delays another by one turn of its own.
-//! 3. **Sleepers** whose time is over (`DEBUG SLEEP` pauses a connection, not a loop, and so does
-//!    waiting for a signal).
+//! 3. **Sleepers** whose time is over (`DEBUG SLEEP` pauses a connection, not a loop, and so do
+//!    waiting for a signal and waiting for the log).
 //! 4. **Messages**: connections assigned by loop 0, clients to be killed or woken by a signal,
 //!    outcomes of the log, the order to stop. Like sleepers and clients that exceeded a time limit,
 //!    at most 64 per round: `CLIENT KILL` of 10,000 clients, or the simultaneous end of as many

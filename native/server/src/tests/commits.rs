@@ -35,6 +35,8 @@ struct FakeLog {
     mode: Mutex<Mode>,
     held: Mutex<Vec<Submission>>,
     has_room: AtomicBool,
+    /// While it is locked, the loop that submits stands still.
+    stall: Mutex<()>,
     /// After this number of looks at the gate, the records are loaded anew between any two.
     looks_before_loads: AtomicU64,
     looks: AtomicU64,
@@ -44,6 +46,15 @@ struct NobodyToWake;
 
 impl Wake for NobodyToWake {
     fn wake(&self) {}
+}
+
+/// Waits at its end.
+struct Stalled<'a>(&'a Mutex<()>);
+
+impl Drop for Stalled<'_> {
+    fn drop(&mut self) {
+        drop(self.0.lock());
+    }
 }
 
 impl FakeLog {
@@ -102,6 +113,7 @@ impl Submit for FakeLog {
     }
     fn submit(&self, submissions: &mut Vec<Submission>) {
         let mut taken = std::mem::take(submissions);
+        let _stalled = Stalled(&self.stall);
         match *self.mode.lock().unwrap() {
             Mode::Apply => {
                 let group = self.group.clone();
@@ -151,8 +163,8 @@ fn start(mode: Mode, change: impl Fn(&mut Config)) -> (Server, Arc<FakeLog>) {
     group.set_gate(Gate::Open, "");
     let (mode, has_room) = (Mutex::new(mode), AtomicBool::new(true));
     let looks_before_loads = AtomicU64::new(u64::MAX);
-    let (held, looks) = (Mutex::default(), AtomicU64::new(0));
-    let log = Arc::new(FakeLog { group, mode, held, has_room, looks_before_loads, looks });
+    let (held, stall, looks) = (Mutex::default(), Mutex::default(), AtomicU64::new(0));
+    let log = Arc::new(FakeLog { group, mode, held, has_room, stall, looks_before_loads, looks });
     let mut config = config(Backend::Native);
     config.databases = databases;
     config.log = Some(log.clone());
@@ -207,6 +219,19 @@ fn an_outcome_that_comes_too_late_is_unknown_and_disturbs_nothing() {
     // The outcome of the next commit is not that of the last one.
     log.set(Mode::Apply);
     assert_eq!(peer.ask("INCR b"), ":2");
+}
+
+#[test]
+fn an_outcome_that_came_in_time_is_known_however_late_the_loop_is() {
+    let (server, log) = start(Mode::Hold, |config| config.write_timeout_ms = 50);
+    let mut peer = Peer::connect(&server);
+    let stalled = log.stall.lock().unwrap();
+    peer.send("SET a 1\nINCR a\n");
+    until("the log has it", || log.held() == 1);
+    log.release();
+    std::thread::sleep(Duration::from_millis(100));
+    drop(stalled);
+    assert_eq!(lines(&mut peer, 2), ["+OK", ":2"]);
 }
 
 #[test]

@@ -121,13 +121,25 @@ fn synchronize_asks_for_nothing_that_is_on_disk_already() {
 #[test]
 fn a_cursor_changes_the_record_that_it_is_on_when_the_log_is_applied() {
     use todana_command::{Command, Context, NullReply, Set, execute};
-    for (procedure, other, expected) in [
+    const REMOVED: Option<&str> = None;
+    let stored = Some("other");
+    for (procedure, before, after, expected) in [
         // Another client has changed the record: it is the same record.
-        ("cur_set_value", Some("other"), "a=new b=2 "),
-        ("cur_remove", Some("other"), "b=2 "),
+        ("cur_set_value", stored, stored, "a=other b=2 "),
+        ("cur_remove", stored, REMOVED, "b=2 "),
+        ("cur_seize", stored, REMOVED, "b=2 "),
         // It has removed the record: the cursor is on the next one.
-        ("cur_set_value", None, "b=new "),
-        ("cur_remove", None, ""),
+        ("cur_set_value", REMOVED, REMOVED, "b=new "),
+        ("cur_remove", REMOVED, REMOVED, ""),
+        ("cur_seize", REMOVED, REMOVED, ""),
+        // It has removed the record and stored it again, before and after the cursor's write.
+        ("cur_set_value", REMOVED, stored, "a=new b=2 "),
+        ("cur_remove", REMOVED, stored, "b=2 "),
+        ("cur_seize", REMOVED, stored, "b=2 "),
+        // The other way round, the cursor's write came in between.
+        ("cur_set_value", stored, REMOVED, "b=2 "),
+        ("cur_remove", stored, stored, "a=other b=2 "),
+        ("cur_seize", stored, stored, "a=other b=2 "),
     ] {
         let mut client = durable();
         client.ask(post("set_bulk", "_a=1&_b=2"));
@@ -138,13 +150,18 @@ fn a_cursor_changes_the_record_that_it_is_on_when_the_log_is_applied() {
         let handover = client.host.commits.hand_over().expect("a record");
         // The log has the other client's write before this one.
         let context = Context { now_ms: client.host.now_ms, value_bytes_max: 100 };
-        let command = match other {
-            None => Command::Delete { keys: &[b"a"] },
-            Some(value) => Command::Set(Set::new(b"a", value.as_bytes())),
+        let databases = client.host.databases.clone();
+        let write = |other| {
+            let command = match other {
+                None => Command::Delete { keys: &[b"a"] },
+                Some(value) => Command::Set(Set::new(b"a", str::as_bytes(value))),
+            };
+            execute(&databases, 0, &command, context, &mut NullReply);
         };
-        execute(&client.host.databases, 0, &command, context, &mut NullReply);
+        write(before);
         let log = client.host.log.as_ref().expect("a log");
         let outcome = log.apply(handover, client.host.now_ms);
+        write(after);
         client.host.commits.settle(outcome);
         let answer = client.ask(&request);
         let shown = ["a", "b"].map(|key| {
@@ -156,9 +173,13 @@ fn a_cursor_changes_the_record_that_it_is_on_when_the_log_is_applied() {
                 _ => String::new(),
             }
         });
-        let is_last = shown.concat().is_empty() && procedure == "cur_remove";
-        assert!(answer.starts_with("HTTP/1.1 200") || is_last, "{procedure}: {answer}");
-        assert_eq!(shown.concat(), expected, "{procedure} after {other:?}");
+        assert!(answer.starts_with("HTTP/1.1 200"), "{procedure}: {answer}");
+        if procedure == "cur_seize" {
+            let is_first = before.or(after).is_some();
+            let seized = if is_first { "a\nvalue\\tother" } else { "b\nvalue\\t2" };
+            assert!(answer.contains(seized), "{answer}");
+        }
+        assert_eq!(shown.concat(), expected, "{procedure} between {before:?} and {after:?}");
         assert!(!client.host.commits.is_broken());
     }
 }

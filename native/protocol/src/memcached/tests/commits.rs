@@ -1,8 +1,18 @@
 //! Requests on durable databases.
 
 use super::Conversation;
-use crate::Limits;
 use crate::testing::{TestLog, with_durable_hosts};
+use crate::{Budget, Limits, Next, NotDone, Progress, Session};
+use todana_group::Gate;
+
+/// One turn of a conversation.
+fn turn(of: &mut Conversation, input: &[u8]) -> (Vec<u8>, Progress) {
+    let budget = Budget { requests_max: 128, output_bytes_max: 1 << 16 };
+    let mut output = Vec::new();
+    of.host.commits.begin_turn();
+    let progress = of.session.advance(input, &mut output, &mut of.host, budget);
+    (output, progress)
+}
 
 #[test]
 fn what_is_appended_keeps_within_the_limit_of_the_protocol_and_of_the_log() {
@@ -21,4 +31,75 @@ fn what_is_appended_keeps_within_the_limit_of_the_protocol_and_of_the_log() {
         let client = with_durable_hosts(Conversation::new);
         assert_eq!(play(client, protocol_max, log_max), expected);
     }
+}
+
+/// Stores values of some length under `k0`, `k1`, and so on.
+fn with_values(start: impl FnOnce() -> Conversation, count: usize, length: usize) -> Conversation {
+    let mut client = start();
+    let value = "x".repeat(length);
+    for key in 0..count {
+        assert_eq!(client.ask(format!("set k{key} 0 0 {length}\r\n{value}\r\n")), "STORED\r\n");
+    }
+    client
+}
+
+fn gat(count: usize) -> String {
+    let keys: String = (0..count).map(|key| format!(" k{key}")).collect();
+    format!("gat 100{keys}\r\n")
+}
+
+#[test]
+fn a_line_of_more_keys_than_a_commit_has_is_several_commits() {
+    // More keys than one turn looks up, and the reply to those is longer than a turn's output.
+    let (count, length) = (2_500, 100);
+    let request = format!("{}get k0\r\nmn\r\n", gat(count));
+    let expected = with_values(Conversation::new, count, length).ask(&request);
+    let mut client = with_values(|| with_durable_hosts(Conversation::new), count, length);
+    assert!(client.ask(&request) == expected, "durable databases answer otherwise");
+    assert!(!client.host.commits.is_broken());
+}
+
+#[test]
+fn a_line_of_keys_with_an_error_in_the_middle_disturbs_no_other_request() {
+    // The reply to the keys behind the error is longer than a turn's output.
+    let (count, length) = (9, 20_000);
+    for broken in 0..count {
+        let mut client = with_values(|| with_durable_hosts(Conversation::new), count, length);
+        let request = format!("{}incr k0 1\r\nget k1\r\n", gat(count));
+        let (_, progress) = turn(&mut client, request.as_bytes());
+        assert_eq!(progress, Progress { consumed: 0, next: Next::Commit });
+        let mut handover = client.host.commits.hand_over().expect("records");
+        // The length of the key is wrong, so the record is executed by nobody.
+        let key = format!("k{broken}");
+        let at = memchr::memmem::find(&handover.records, key.as_bytes()).expect("the key");
+        handover.records[at - 1] = 0x7f;
+        let log = client.host.log.as_ref().expect("a log");
+        let outcome = log.apply(handover, client.host.now_ms);
+        client.host.commits.settle(outcome);
+        let answer = client.ask(&request);
+        let (_, rest) = answer.split_once("SERVER_ERROR internal error\r\n").expect("an error");
+        let value = format!("VALUE k1 0 {length}\r\n{}\r\nEND\r\n", "x".repeat(length));
+        let not_a_number = "CLIENT_ERROR cannot increment or decrement non-numeric value\r\n";
+        assert!(rest == format!("{not_a_number}{value}"), "{broken}: {:.200}", rest);
+        assert!(!client.host.commits.is_broken());
+    }
+}
+
+#[test]
+fn a_line_of_keys_is_answered_once_if_the_log_refuses_them() {
+    let unknown = "SERVER_ERROR outcome unknown\r\n";
+    let request = format!("{}mn\r\n", gat(2_500));
+    let mut client = with_durable_hosts(Conversation::new);
+    turn(&mut client, request.as_bytes());
+    client.host.commits.hand_over().expect("records");
+    client.host.commits.give_up(NotDone::Unknown);
+    assert_eq!(client.ask(&request), format!("{unknown}MN\r\n"));
+    assert!(!client.host.commits.is_broken());
+
+    // A line that is processed in pieces as it arrives.
+    let mut client = with_durable_hosts(Conversation::new);
+    client.host.limits.line_bytes_max = 100;
+    client.host.log.as_ref().expect("a log").group.set_gate(Gate::Closed, "");
+    let request = gat(2_500).replace("gat 100", "get");
+    assert_eq!(client.ask(format!("{request}mn\r\n")), "SERVER_ERROR loading\r\nMN\r\n");
 }

@@ -1,0 +1,123 @@
+%% A node that was started by the command line: it ends if its durable databases
+%% cannot serve.
+%%
+%% A process waits for the reasons that `todana_group' reports, and for the end
+%% of the application. In a node of somebody else there is no such process: the
+%% databases fail there, and the node goes on.
+-module(todana_foreground).
+-moduledoc false.
+
+-export([start/0, when_serving/1]).
+-export([failed/3]).
+%% Processes
+-export([watch/0, await_and_do/1]).
+
+%% Of attempts to start the log before it has served: about two minutes.
+-define(ATTEMPTS_MAX, 9).
+-define(POLL_MS, 10).
+-define(PROGRESS_EVERY_MS, 5_000).
+
+-doc "Starts the process. Called before the application is started.".
+-spec start() -> ok.
+start() ->
+    Pid = spawn(?MODULE, watch, []),
+    true = register(?MODULE, Pid),
+    ok.
+
+-doc """
+Calls this fun once the durable databases can be read and written, or only read
+because the disk has no room. Logs the progress until then. Returns at once.
+""".
+-spec when_serving(fun(() -> ok)) -> ok.
+when_serving(Do) ->
+    ?MODULE ! started,
+    _ = spawn(?MODULE, await_and_do, [Do]),
+    ok.
+
+-spec await_and_do(fun(() -> ok)) -> ok.
+await_and_do(Do) ->
+    ok = await_serving(erlang:monotonic_time(millisecond)),
+    ?MODULE ! serving,
+    Do().
+
+%% Without the application the node is about to end.
+-spec await_serving(integer()) -> ok.
+await_serving(LoggedMs) ->
+    case {whereis(todana_sup), todana_nif:durable_state()} of
+        {Pid, State} when is_pid(Pid), State =/= closed ->
+            ok;
+        _ ->
+            timer:sleep(?POLL_MS),
+            await_serving(progress(LoggedMs))
+    end.
+
+-spec progress(integer()) -> integer().
+progress(LoggedMs) ->
+    NowMs = erlang:monotonic_time(millisecond),
+    case NowMs - LoggedMs >= ?PROGRESS_EVERY_MS andalso todana_status:info() of
+        false ->
+            LoggedMs;
+        #{state := recovering, progress := Percent} ->
+            logger:notice("todana: the durable databases are being read, ~b %",
+                          [Percent]),
+            NowMs;
+        #{} ->
+            NowMs
+    end.
+
+-doc """
+Called with each failure of the log to start. `true` if the node ends for that
+reason, and says so.
+""".
+-spec failed(string(), boolean(), pos_integer()) -> boolean().
+failed(Sentence, IsFinal, Attempts) ->
+    case whereis(?MODULE) of
+        undefined ->
+            false;
+        Pid ->
+            Pid ! {failed, Sentence, IsFinal, Attempts},
+            IsFinal
+    end.
+
+%% --------------------------------------------------------------- process ---
+
+-spec watch() -> no_return().
+watch() -> watch(starting).
+
+-spec watch(starting | serving) -> no_return().
+watch(State) ->
+    receive
+        started ->
+            _ = monitor(process, todana_sup),
+            watch(State);
+        serving ->
+            watch(serving);
+        {failed, Sentence, true, _Attempts} ->
+            stop(Sentence);
+        {failed, Sentence, false, Attempts} when
+            State =:= starting, Attempts >= ?ATTEMPTS_MAX
+        ->
+            stop(io_lib:format("~ts (~b attempts)", [Sentence, Attempts]));
+        {'DOWN', _, process, _, Reason} ->
+            ended(Reason);
+        _ ->
+            watch(State)
+    end.
+
+-spec stop(iodata()) -> no_return().
+stop(Sentence) ->
+    ok = logger:set_primary_config(level, none),
+    io:put_chars(standard_error, ["todana: ", Sentence, $\n]),
+    halt(1).
+
+%% Ends the emulator if the application has ended by itself.
+-spec ended(term()) -> ok.
+ended(Reason) ->
+    case init:get_status() of
+        {stopping, _} ->
+            ok;
+        _ ->
+            logger:error("todana: the server has ended: ~0tp", [Reason]),
+            _ = logger_std_h:filesync(default),
+            halt(1)
+    end.

@@ -1,0 +1,153 @@
+%% Whether all files of a log are there: the start and `bin/todana check' ask
+%% the same function.
+%%
+%% The log begins with entry 1 or behind the newest snapshot. From there on each
+%% entry must be in a segment file or in a file of the log, up to the last one,
+%% which must not be before the one that was noted as confirmed
+%% (todana_log_mark). What this cannot see: the loss of entries behind that note
+%% at the end of the log, that is, of the newest file if it is younger than
+%% about half a second, or of its end.
+-module(todana_log_missing).
+-moduledoc false.
+
+-export([problems/2]).
+
+-type file() :: {file:filename(), todana_log_file:scanned()}.
+-type problem() :: todana_log_problem:problem().
+%% The entries of a file, from the first to the last one.
+-type span() :: {non_neg_integer(), non_neg_integer(), file:filename()}.
+
+-doc """
+The holes in a log with these scanned files, whose server has this directory.
+The first problem is the one to report.
+""".
+-spec problems([file()], file:filename()) -> [problem()].
+problems(Files, Server) ->
+    Segments = [
+        {File, todana_log_segment:indexes(File)}
+     || File <- todana_log_segment:files(Server)
+    ],
+    Broken = [Problem || {_File, {error, Problem}} <- Segments],
+    case {Broken, snapshot(Server)} of
+        {[_ | _], _} ->
+            Broken;
+        {[], {missing, Why}} ->
+            [{missing, filename:join(Server, "snapshots"), Why}];
+        {[], {ok, Snapshot}} ->
+            Spans = lists:sort(lists:append(
+                [spans(File, Indexes) || {File, {ok, Indexes}} <- Segments] ++
+                [wal_span(File) || File <- Files]
+            )),
+            holes(Spans, Snapshot, Snapshot, none) ++
+                short(Spans, Snapshot, Server)
+    end.
+
+%% The last entry of the newest snapshot, 0 without one.
+-spec snapshot(file:filename()) ->
+    {ok, non_neg_integer()} | {missing, iodata()}.
+snapshot(Server) ->
+    Indexes = todana_snapshot_files:indexes(Server),
+    case Indexes =:= [] andalso todana_snapshot_files:is_born(Server) of
+        false ->
+            {ok, lists:max([0 | Indexes])};
+        true ->
+            Damaged = filename:join(Server, "damaged"),
+            Hint = case filelib:is_dir(Damaged) of
+                true -> [" (", Damaged, " has what was damaged)"];
+                false -> ""
+            end,
+            {missing, ["the snapshot is missing", Hint]}
+    end.
+
+%% ----------------------------------------------------------------- spans ---
+
+%% The index of a segment is not in order if entries were written again.
+-spec spans(file:filename(), [non_neg_integer()]) -> [span()].
+spans(File, Indexes) -> spans(File, lists:usort(Indexes), []).
+
+-spec spans(file:filename(), [non_neg_integer()], [span()]) -> [span()].
+spans(File, [Index | Rest], [{First, Last, _} | Spans])
+  when Index =:= Last + 1 ->
+    spans(File, Rest, [{First, Index, File} | Spans]);
+spans(File, [Index | Rest], Spans) ->
+    spans(File, Rest, [{Index, Index, File} | Spans]);
+spans(_File, [], Spans) ->
+    Spans.
+
+-spec wal_span(file()) -> [span()].
+wal_span({File, #{lowest := Lowest, last := #{index := Last}}}) ->
+    [{Lowest, max(Lowest, Last), File}];
+wal_span(_Empty) ->
+    [].
+
+%% Each hole between this entry and the end, before the file that follows it.
+-spec holes(
+    [span()], non_neg_integer(), non_neg_integer(), none | file:filename()
+) -> [problem()].
+holes([], _Have, _Snapshot, _Before) ->
+    [];
+holes([{First, Last, File} | Spans], Have, Snapshot, Before) ->
+    Rest = holes(Spans, max(Have, Last), Snapshot, File),
+    case First > Have + 1 of
+        true -> [hole(Have + 1, First - 1, Snapshot, Before, File) | Rest];
+        false -> Rest
+    end.
+
+-spec hole(
+    pos_integer(), pos_integer(), non_neg_integer(),
+    none | file:filename(), file:filename()
+) -> problem().
+hole(1, To, 0, none, File) ->
+    {missing, File, [
+        todana_log_problem:entries(1, To), " before this file, or the snapshot"
+    ]};
+hole(From, To, _Snapshot, Before, File) ->
+    {missing, File, [
+        todana_log_problem:entries(From, To), " before this file",
+        absent(Before, File)
+    ]}.
+
+%% The names of files between these two, if they have numbers of one kind.
+-spec absent(none | file:filename(), file:filename()) -> iodata().
+absent(none, _File) ->
+    "";
+absent(Before, File) ->
+    Extension = filename:extension(File),
+    case filename:extension(Before) =:= Extension andalso
+        {number(Before), number(File)}
+    of
+        {From, To} when is_integer(From), is_integer(To), To =:= From + 2 ->
+            io_lib:format(" (no file ~16..0b~ts)", [From + 1, Extension]);
+        {From, To} when is_integer(From), is_integer(To), To > From + 2 ->
+            io_lib:format(" (no files ~16..0b~ts to ~16..0b~ts)",
+                          [From + 1, Extension, To - 1, Extension]);
+        _ ->
+            ""
+    end.
+
+-spec number(file:filename()) -> integer() | none.
+number(File) ->
+    case string:to_integer(filename:rootname(filename:basename(File))) of
+        {Number, ""} when is_integer(Number) -> Number;
+        _ -> none
+    end.
+
+%% ------------------------------------------------------------------- end ---
+
+-spec short([span()], non_neg_integer(), file:filename()) -> [problem()].
+short(Spans, Snapshot, Server) ->
+    End = lists:max([Snapshot | [Last || {_, Last, _} <- Spans]]),
+    case todana_log_mark:read(Server) of
+        {ok, Confirmed} when Confirmed > End ->
+            [{short, filename:dirname(Server), io_lib:format(
+                "the log ends with entry ~b, and entry ~b was confirmed, so "
+                "its newest .wal file is missing or was cut", [End, Confirmed]
+            )}];
+        {ok, _} ->
+            [];
+        %% It has no records, and the next start writes it again.
+        damaged ->
+            [];
+        {error, Problem} ->
+            [Problem]
+    end.

@@ -1,0 +1,156 @@
+%% `bin/todana dump': the records of a data directory that no node uses.
+%%
+%% It reads the records as a start of the node does, without listeners; so it
+%% also completes files as a start does.
+-module(todana_offline_dump).
+-moduledoc false.
+
+-export([dump/2]).
+
+-define(SCAN_RECORDS, 256).
+
+-doc """
+Calls `Print` with the records of each durable table, a line of JSON each. The
+application must not run, and no node may use the directory.
+""".
+-spec dump(file:filename(), fun((iodata()) -> ok)) -> ok | {error, iodata()}.
+dump(DataDir, Print) ->
+    maybe
+        {ok, {ok, Databases}} ?= todana_offline:locked(
+            filename:absname(DataDir), fun() -> {ok, readable(DataDir)} end
+        ),
+        ok = lists:foreach(
+            fun({Name, Value}) -> application:set_env(todana, Name, Value) end,
+            [{data_dir, DataDir} | Databases]
+        ),
+        {ok, _} ?= application:ensure_all_started(todana),
+        ok ?= await(),
+        Names = [
+            list_to_atom("db" ++ integer_to_list(N)) || N <- lists:seq(0, 15)
+        ],
+        lists:foreach(
+            fun(Name) ->
+                {ok, _} = todana_tables:open(Name, #{}),
+                print(Name, Print)
+            end,
+            Names
+        ),
+        lists:foreach(
+            fun(Bytes) ->
+                Name = binary_to_atom(Bytes),
+                {ok, _} = todana_tables:open_kept(Name),
+                print(Name, Print)
+            end,
+            todana_nif:durable_tables()
+        )
+    else
+        {ok, {error, Sentence}} -> {error, Sentence};
+        {error, Reason} -> {error, Reason}
+    end.
+
+%% A start would find damage in the middle of the log only after a while.
+-spec readable(file:filename()) ->
+    {ok, [{databases, string()}]} | {error, string()}.
+readable(DataDir) ->
+    Directory = filename:absname(DataDir),
+    UId = binary_to_list(todana_offline:uid(Directory)),
+    Problems = [
+        Problem
+     || Class <- ["always", "everysec"],
+        {error, Problem} <- [
+            todana_log_tail:whole_files(
+                filename:join([Directory, Class, UId])
+            )
+        ]
+    ],
+    case Problems of
+        [] -> {ok, named(DataDir)};
+        [Problem | _] -> {error, todana_log_problem:describe(Problem)}
+    end.
+
+%% The option `databases' that has the names which the directory keeps.
+-spec named(file:filename()) -> [{databases, string()}].
+named(DataDir) ->
+    case file:consult(filename:join(DataDir, "databases")) of
+        {ok, [_ | _] = Named} ->
+            Last = lists:max([Number || {Number, _, _} <- Named]),
+            Names = [
+                case lists:keyfind(Number, 1, Named) of
+                    {_, Name, nil} -> Name ++ "#type=hash";
+                    {_, Name, Order} -> Name ++ "#type=tree" ++ order(Order);
+                    false -> "db" ++ integer_to_list(Number) ++ ".kch"
+                end
+             || Number <- lists:seq(0, Last)
+            ],
+            [{databases, lists:flatten(lists:join(" ", Names))}];
+        _ ->
+            []
+    end.
+
+-spec order(todana_kyoto_database:order()) -> string().
+order(lexical) -> "";
+order(decimal) -> "#rcomp=dec";
+order(lexical_descending) -> "#rcomp=lexdesc";
+order(decimal_descending) -> "#rcomp=decdesc".
+
+-spec await() -> ok | {error, iodata()}.
+await() ->
+    case todana_nif:durable_state() of
+        closed ->
+            case todana_status:info() of
+                #{state := failed, reason := Reason} ->
+                    {error, Reason};
+                _ ->
+                    timer:sleep(20),
+                    await()
+            end;
+        _ ->
+            ok
+    end.
+
+-spec print(atom(), fun((iodata()) -> ok)) -> ok.
+print(Table, Print) ->
+    #{codec := Codec} = todana_tables:info(Table),
+    {ok, Snapshot} = todana_nif:snapshot(todana_nif:handle(Table)),
+    print(#{table => Table, codec => Codec}, Snapshot, Print).
+
+-spec print(map(), todana_nif:snapshot(), fun((iodata()) -> ok)) -> ok.
+print(About, Snapshot, Print) ->
+    {More, Records} =
+        case todana_nif:snapshot_records(Snapshot, ?SCAN_RECORDS) of
+            dirty ->
+                todana_nif:snapshot_records_dirty(Snapshot, ?SCAN_RECORDS);
+            Part ->
+                Part
+        end,
+    ok = Print([line(About, Record) || Record <- Records]),
+    case More of
+        more -> print(About, Snapshot, Print);
+        done -> ok
+    end.
+
+-spec line(map(), todana_nif:stored()) -> iodata().
+line(#{table := Table} = About, {Key, Value, Flags, ExpiresAtMs}) ->
+    {_, Version, _, _, _, _} = todana_nif:get_entry(Table, Key, 1),
+    [
+        json:encode(About#{
+            key => text(Key),
+            value => text(Value),
+            flags => Flags,
+            expires_at_ms =>
+                case ExpiresAtMs of
+                    infinity -> null;
+                    _ -> ExpiresAtMs
+                end,
+            version => Version
+        }),
+        $\n
+    ].
+
+%% Bytes that are not text are an object.
+-spec text(binary()) -> binary() | #{base64 := binary()}.
+text(Bytes) ->
+    case unicode:characters_to_binary(Bytes) of
+        Bytes -> Bytes;
+        _ -> #{base64 => base64:encode(Bytes)}
+    end.

@@ -1,0 +1,96 @@
+%% The reasons of Ra's processes as sentences.
+-module(todana_ra_words).
+-moduledoc false.
+
+-export([describe/1, is_known/1]).
+
+%% How many parts of a reason are searched for a known cause.
+-define(TERMS_MAX, 1_000).
+
+-doc "A reason why the log does not run, as a sentence.".
+-spec describe(term()) -> string().
+describe({ra_log_segment_crc_check_failure, Index, _Place, File}) ->
+    Why = io_lib:format("entry ~0p is damaged: restore a backup", [Index]),
+    todana_log_problem:describe({unusable, File, Why});
+describe({ra, {"no such file or directory", _}}) ->
+    "durable databases need the Erlang library ra";
+describe([_ | _] = Sentence) ->
+    Sentence;
+%% Of supervisors that have given up.
+describe({server, Reason}) when Reason =:= shutdown; Reason =:= killed ->
+    describe(Reason);
+describe(Reason) when Reason =:= shutdown; Reason =:= killed ->
+    "processes of the log ended, and the messages of Ra before this one say "
+    "why";
+describe(Reason) ->
+    case todana_log_problem:is_problem(Reason) of
+        true -> todana_log_problem:describe(Reason);
+        false -> cause(Reason)
+    end.
+
+-spec cause(term()) -> string().
+cause(Reason) ->
+    case known(Reason) of
+        [Words | _] -> Words;
+        [] when element(1, Reason) =:= server; element(1, Reason) =:= system ->
+            "Ra does not start, for the reason in its errors before this line";
+        %% A reason may contain the whole state of a process.
+        [] -> lists:flatten(io_lib:format("~0tP", [Reason, 30]))
+    end.
+
+%% The words for the causes in this term.
+-spec known(term()) -> [string()].
+known(Reason) ->
+    Atoms = atoms(Reason, ?TERMS_MAX),
+    [Words || {Atom, Words} <- causes(), lists:member(Atom, Atoms)].
+
+-doc "Whether a report of Ra's says no more than a sentence of Todana's.".
+-spec is_known(term()) -> boolean().
+is_known(Report) ->
+    Atoms = atoms(Report, ?TERMS_MAX),
+    known(Report) =/= [] orelse lists:any(
+        fun(Atom) -> lists:member(Atom, Atoms) end,
+        %% Supervisors that give up, and an end by `todana_group_notes'.
+        [reached_max_restart_intensity, shutdown, todana]
+    ).
+
+-spec causes() -> [{atom(), string()}].
+causes() ->
+    [
+        {wal_checksum_validation_failure, "a record of the log is damaged"},
+        {ra_log_segment_crc_check_failure,
+            "a segment file of the log is damaged: restore a backup"},
+        {gap_detected, "entries of the log are missing: restore a backup"},
+        {gap_between_snapshot_and_log,
+            "entries of the log are missing: restore a backup"},
+        {enospc, "the disk is full"},
+        {edquot, "the quota of the disk is exhausted"},
+        {erofs, "the file system is read-only"},
+        {emfile, "too many files are open"},
+        {enfile, "too many files are open on this host"},
+        {eio, "the disk reports an input/output error"},
+        {eacces, "a file of the data directory may not be opened"},
+        {eperm, "a file of the data directory may not be changed"},
+        {noproc, "processes of the log ended, and the messages of Ra before "
+            "this one say why"}
+    ].
+
+%% The atoms in the first parts of a term.
+-spec atoms(term(), pos_integer()) -> [atom()].
+atoms(Term, Most) -> atoms([Term], Most, []).
+
+-spec atoms([term()], non_neg_integer(), [atom()]) -> [atom()].
+atoms([], _Left, Atoms) ->
+    Atoms;
+atoms(_Terms, 0, Atoms) ->
+    Atoms;
+atoms([Term | Terms], Left, Atoms) when is_atom(Term) ->
+    atoms(Terms, Left - 1, [Term | Atoms]);
+atoms([Term | Terms], Left, Atoms) when is_tuple(Term) ->
+    atoms(tuple_to_list(Term) ++ Terms, Left - 1, Atoms);
+atoms([[Head | Tail] | Terms], Left, Atoms) when not is_integer(Head) ->
+    atoms([Head, Tail | Terms], Left - 1, Atoms);
+atoms([Term | Terms], Left, Atoms) when is_map(Term) ->
+    atoms(maps:values(Term) ++ Terms, Left - 1, Atoms);
+atoms([_Other | Terms], Left, Atoms) ->
+    atoms(Terms, Left - 1, Atoms).

@@ -1,0 +1,77 @@
+%% Which reports of Ra's processes reach the log of the node.
+-module(todana_ra_reports_tests).
+
+-include_lib("eunit/include/eunit.hrl").
+
+reports_of_others_pass_test() ->
+    ?assertEqual(lists:duplicate(9, ignore), in_process([], fun() ->
+        [report({badmatch, N}) || N <- lists:seq(1, 9)]
+    end)).
+
+a_known_cause_is_said_by_todana_test() ->
+    Known = [
+        {ra_log_segment_crc_check_failure, 7, {1, 2, 3, 4}, <<"x.segment">>},
+        {{badmatch, {error, enospc}}, []},
+        {todana, "the snapshot is missing"},
+        reached_max_restart_intensity
+    ],
+    ?assertEqual([stop || _ <- Known], in_process(['a'], fun() ->
+        [report(Reason) || Reason <- Known]
+    end)).
+
+of_unknown_causes_a_few_pass_test() ->
+    ?assertEqual(
+        [ignore, ignore, ignore, stop, stop],
+        in_process(['a'], fun() ->
+            [report({badmatch, N}) || N <- lists:seq(1, 5)]
+        end)
+    ).
+
+what_ra_says_in_other_processes_test() ->
+    Message = {"Ra: failed to start ra server ~ts, err ~p",
+               [ra_todana_always_server_sup_sup, shutdown]},
+    ?assertEqual([stop, ignore, ignore], in_process([], fun() ->
+        [
+            todana_ra_reports:filter(
+                #{level => error, msg => Msg, meta => Meta}, atomics:new(2, [])
+            )
+         || {Msg, Meta} <- [
+                {Message, #{domain => [ra]}},
+                {Message, #{}},
+                {{"~p ~p", [other, shutdown]}, #{domain => [ra]}}
+            ]
+        ]
+    end)).
+
+notices_pass_test() ->
+    [ignore] = in_process(['a'], fun() ->
+        Counts = atomics:new(2, []),
+        Event = #{level => notice, msg => {string, "enospc"}, meta => #{}},
+        [todana_ra_reports:filter(Event, Counts)]
+    end).
+
+report(Reason) ->
+    Counts = case get(counts) of
+        undefined ->
+            New = atomics:new(2, []),
+            _ = put(counts, New),
+            New;
+        Present ->
+            Present
+    end,
+    Report = #{label => {gen_statem, terminate}, reason => {exit, Reason, []}},
+    Event = #{level => error, msg => {report, Report}, meta => #{}},
+    todana_ra_reports:filter(Event, Counts).
+
+%% As one whose supervisor is Ra's, or not.
+in_process(Kind, Do) ->
+    Ancestors = [
+        self() | [ra_todana_always_server_sup_sup || Kind =/= []]
+    ],
+    {Pid, Monitor} = spawn_monitor(fun() ->
+        _ = put('$ancestors', Ancestors),
+        exit({done, Do()})
+    end),
+    receive
+        {'DOWN', Monitor, process, Pid, {done, Result}} -> Result
+    end.
