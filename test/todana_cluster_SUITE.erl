@@ -267,8 +267,6 @@ a_difference_is_found(Config) ->
     await(fun() -> element(1, verify(A)) =:= ok end),
     await(fun() -> call(C, get, [k]) =:= {ok, 1} end),
     ok = call(C, spoil, [k]),
-    %% An entry without a batch.
-    ok = rpc(A, todana_ra, command, [ping, 5_000]),
     ?assertMatch({error, _}, verify(B)).
 
 nodes_are_started_in_any_order(Config) ->

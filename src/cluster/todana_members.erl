@@ -7,7 +7,7 @@
 
 -export([server/1, leader/0, known/0, list/1, read_index/2, await/2,
          confirmed/0]).
--export([add/2, promote/2, remove/1, transfer/1, force_alone/0]).
+-export([command/1, add/2, promote/2, remove/1, transfer/1, force_alone/0]).
 
 -export_type([member/0, failure/0]).
 
@@ -186,6 +186,17 @@ change(Call, Left) ->
             change(Call, Left - 1);
         Failure ->
             failure(Failure)
+    catch
+        exit:Reason -> {error, Reason}
+    end.
+
+-doc "Has the machines of all members apply a command.".
+-spec command(term()) -> ok | failure().
+command(Command) ->
+    Servers = [server(Node) || Node <- known()],
+    try ra:process_command(Servers, Command, ?TIMEOUT_MS) of
+        {ok, _, _} -> ok;
+        Failure -> failure(Failure)
     catch
         exit:Reason -> {error, Reason}
     end.

@@ -1,55 +1,162 @@
-%% Compares the records of all members: they must be the same after the same
-%% entries of the log.
+%% Compares the records of all members.
+%%
+%% They must be the same after the same entries of the log. So the order to
+%% compare is an entry itself: each member takes a view of its records when it
+%% applies that entry, and reads it while the log goes on. This process reads;
+%% `run/0' asks those of all members for what they found.
 -module(todana_verify).
 -moduledoc false.
+-behaviour(gen_server).
 
--export([run/0, digest/0]).
+-export([start_link/0, run/0]).
+%% Called in the process that applies the log
+-export([begin_digest/2]).
+%% Called by other nodes
+-export([await/2]).
+-export([init/1, handle_call/3, handle_cast/2, handle_info/2]).
 
 -define(TIMEOUT_MS, 60_000).
--define(ATTEMPTS, 10).
+%% A view is refused beside a snapshot, which takes a moment.
+-define(ATTEMPTS, 20).
+-define(PAUSE_MS, 250).
 
--doc "The digest that all members have, or which one differs.".
+-type outcome() :: {Index :: non_neg_integer(), Digest :: non_neg_integer()}
+    | busy.
+
+-record(state, {
+    %% The last comparison, and who waits for its outcome.
+    ref = none :: none | reference(),
+    outcome = none :: none | outcome(),
+    waiting = [] :: [{reference(), gen_server:from()}]
+}).
+
+-spec start_link() -> gen_server:start_ret().
+start_link() ->
+    gen_server:start_link({local, ?MODULE}, ?MODULE, [], []).
+
+-doc "The digest that all members have, or which ones differ.".
 -spec run() -> {ok, map()} | {error, iodata()}.
 run() -> run(?ATTEMPTS).
 
 -spec run(non_neg_integer()) -> {ok, map()} | {error, iodata()}.
-run(0) ->
-    {error, "the members were never at the same entry: try again with fewer "
-            "writes"};
 run(Left) ->
+    Ref = make_ref(),
     Nodes = todana_members:known(),
-    Answers = lists:zip(
-        Nodes, erpc:multicall(Nodes, ?MODULE, digest, [], ?TIMEOUT_MS)
-    ),
+    Asked = erpc:multicall(Nodes, ?MODULE, await, [Ref, 0], ?TIMEOUT_MS),
+    case [N || {N, Answer} <- lists:zip(Nodes, Asked), Answer =/= {ok, later}] of
+        [] ->
+            case todana_members:command({digest, Ref}) of
+                ok -> collect(Ref, Nodes, Left);
+                {error, _} -> {error, "the cluster has no leader"}
+            end;
+        Silent ->
+            {error, [names(Silent), " does not answer"]}
+    end.
+
+-spec collect(reference(), [node()], non_neg_integer()) ->
+    {ok, map()} | {error, iodata()}.
+collect(Ref, Nodes, Left) ->
+    Answers = lists:zip(Nodes, erpc:multicall(
+        Nodes, ?MODULE, await, [Ref, ?TIMEOUT_MS], ?TIMEOUT_MS
+    )),
     Silent = [Node || {Node, Answer} <- Answers, element(1, Answer) =/= ok],
-    Digests = [{Node, Digest} || {Node, {ok, Digest}} <- Answers],
-    Indexes = lists:usort([Index || {_, {Index, _}} <- Digests]),
-    case {Silent, Indexes, lists:usort([D || {_, {_, D}} <- Digests])} of
-        {[_ | _], _, _} ->
-            {error, [lists:join(", ", [atom_to_list(N) || N <- Silent]),
-                     " does not answer"]};
-        {[], [Index], [Digest]} ->
+    Found = [{Node, Outcome} || {Node, {ok, Outcome}} <- Answers],
+    Busy = [Node || {Node, busy} <- Found],
+    Late = [Node || {Node, later} <- Found],
+    case {Silent ++ Late, Busy} of
+        {[_ | _] = Missing, _} ->
+            {error, [names(Missing), " does not answer"]};
+        {[], [_ | _]} when Left > 0 ->
+            timer:sleep(?PAUSE_MS),
+            run(Left - 1);
+        {[], [_ | _]} ->
+            {error, ["a snapshot is being made by ", names(Busy),
+                     ": try again later"]};
+        {[], []} ->
+            compare([{Node, Outcome} || {Node, {_, _} = Outcome} <- Found])
+    end.
+
+-spec compare([{node(), {non_neg_integer(), non_neg_integer()}}]) ->
+    {ok, map()} | {error, iodata()}.
+compare(Found) ->
+    case lists:usort([Outcome || {_, Outcome} <- Found]) of
+        [{Index, Digest}] ->
             {ok, #{
                 index => Index,
                 digest => integer_to_binary(Digest, 16),
-                members => length(Nodes)
+                members => length(Found)
             }};
-        {[], [_], [_, _ | _]} ->
+        _ ->
             {error, ["the records differ: ", lists:join(", ", [
-                io_lib:format("~s ~.16b", [Node, Digest])
-             || {Node, {_, Digest}} <- Digests
-            ])]};
-        {[], _, _} ->
-            timer:sleep(100),
-            run(Left - 1)
+                io_lib:format("~s has ~.16b at entry ~b", [Node, Digest, Index])
+             || {Node, {Index, Digest}} <- Found
+            ])]}
     end.
 
--doc "The digest of this node's records, and the entry that they are at.".
--spec digest() -> {non_neg_integer(), non_neg_integer()}.
-digest() ->
-    Before = todana_nif:group_applied(),
-    Digest = todana_nif:group_digest(),
-    case todana_nif:group_applied() of
-        Before -> {Before, Digest};
-        _ -> digest()
+-spec names([node()]) -> iodata().
+names(Nodes) -> lists:join(", ", [atom_to_list(Node) || Node <- Nodes]).
+
+-doc "Takes the view. The process that applies the log does not wait.".
+-spec begin_digest(reference(), pos_integer()) -> ok.
+begin_digest(Ref, Index) ->
+    gen_server:cast(?MODULE, {digest, Ref, Index, todana_nif:group_digest()}).
+
+-doc "The outcome of a comparison in this node; `later' if it takes longer.".
+-spec await(reference(), timeout()) -> outcome() | later.
+await(Ref, TimeoutMs) ->
+    gen_server:call(?MODULE, {await, Ref, TimeoutMs}, infinity).
+
+%% --------------------------------------------------------------- process ---
+
+-spec init([]) -> {ok, #state{}}.
+init([]) -> {ok, #state{}}.
+
+-spec handle_call({await, reference(), timeout()}, gen_server:from(),
+                  #state{}) ->
+    {reply, outcome() | later, #state{}} | {noreply, #state{}}.
+handle_call({await, Ref, _}, _From, #state{
+    ref = Ref, outcome = Outcome
+} = State) when Outcome =/= none ->
+    {reply, Outcome, State};
+handle_call({await, _Ref, 0}, _From, State) ->
+    {reply, later, State};
+handle_call({await, Ref, TimeoutMs}, From, State) ->
+    _ = erlang:send_after(TimeoutMs, self(), {late, From}),
+    Waiting = [{Ref, From} | State#state.waiting],
+    {noreply, State#state{waiting = Waiting}}.
+
+-spec handle_cast(term(), #state{}) -> {noreply, #state{}}.
+handle_cast({digest, Ref, Index, {ok, Digest}}, State) ->
+    Keeper = self(),
+    _ = spawn(fun() ->
+        gen_server:cast(Keeper, {done, Ref, read(Index, Digest)})
+    end),
+    {noreply, State#state{ref = Ref, outcome = none}};
+handle_cast({digest, Ref, _Index, {error, busy}}, State) ->
+    {noreply, done(busy, State#state{ref = Ref})};
+handle_cast({done, Ref, Outcome}, #state{ref = Ref} = State) ->
+    {noreply, done(Outcome, State)};
+handle_cast(_Message, State) ->
+    {noreply, State}.
+
+-spec handle_info(term(), #state{}) -> {noreply, #state{}}.
+handle_info({late, From}, #state{waiting = Waiting} = State) ->
+    {Late, Others} = lists:partition(fun({_, F}) -> F =:= From end, Waiting),
+    _ = [gen_server:reply(From, later) || _ <- Late],
+    {noreply, State#state{waiting = Others}};
+handle_info(_Message, State) ->
+    {noreply, State}.
+
+-spec done(outcome(), #state{}) -> #state{}.
+done(Outcome, #state{ref = Ref, waiting = Waiting} = State) ->
+    {Now, Others} = lists:partition(fun({R, _}) -> R =:= Ref end, Waiting),
+    _ = [gen_server:reply(From, Outcome) || {_, From} <- Now],
+    State#state{outcome = Outcome, waiting = Others}.
+
+-spec read(pos_integer(), reference()) -> outcome().
+read(Index, Digest) ->
+    case todana_nif:group_digest_next(Digest) of
+        more -> read(Index, Digest);
+        {done, Number} -> {Index, Number};
+        {error, abandoned} -> busy
     end.

@@ -9,12 +9,9 @@
 -moduledoc false.
 
 -export([open/2, open/3, close/0, opened/0, group_exists/1, joined/1, left/1,
-         identity/1, belongs/1, read_terms/1,
-         write_synced/2, sync_directory/1]).
+         identity/1, belongs/1]).
 
 -export_type([durability/0, opened/0, origin/0]).
-
--include_lib("kernel/include/file.hrl").
 
 -define(FORMAT, 1).
 %% Of `todana_status', which a node leaves behind that was killed.
@@ -124,7 +121,7 @@ left(Opened) ->
 -doc "What the file `node' says, for who decides how to open a directory.".
 -spec identity(file:filename()) -> {ok, map()} | none.
 identity(DataDir) ->
-    case read_terms(node_file(filename:absname(DataDir))) of
+    case todana_small_file:read_terms(node_file(filename:absname(DataDir))) of
         {ok, Terms} -> {ok, maps:from_list([P || {_, _} = P <- Terms])};
         {error, _} -> none
     end.
@@ -135,7 +132,7 @@ put_terms(Opened, New) -> put_terms(Opened, New, []).
 -spec put_terms(opened(), [tuple()], [atom()]) -> ok | {error, term()}.
 put_terms(#{data_dir := Directory}, New, Old) ->
     maybe
-        {ok, Terms} ?= read_terms(node_file(Directory)),
+        {ok, Terms} ?= todana_small_file:read_terms(node_file(Directory)),
         Keys = Old ++ [element(1, Term) || Term <- New],
         Kept = [T || T <- Terms, not lists:member(element(1, T), Keys)],
         write_terms(Directory, Kept ++ New)
@@ -181,7 +178,7 @@ lock(Directory) ->
 -spec identify(file:filename(), durability(), origin()) ->
     {ok, opened()} | {error, iolist()}.
 identify(Directory, Durability, Origin) ->
-    case read_terms(node_file(Directory)) of
+    case todana_small_file:read_terms(node_file(Directory)) of
         {ok, Terms} ->
             Known = maps:from_list([Pair || {_, _} = Pair <- Terms]),
             maybe
@@ -255,7 +252,7 @@ accept_whole(Directory, Durability, #{
     },
     maybe
         ok ?= belongs(Opened),
-        ok ?= accessible(Opened),
+        ok ?= todana_data_rights:check(Opened),
         ok ?= adopt(Opened),
         {ok, Opened}
     else
@@ -304,41 +301,6 @@ belongs(#{data_dir := Directory, uid := UId, has_group := HasGroup}) ->
             ok
     end.
 
-%% A person has to correct the rights of a file, so the start ends. Other causes
-%% may go away; then Ra is started again.
--spec accessible(opened()) -> ok | {error, iolist()}.
-accessible(#{data_dir := Directory, uid := UId}) ->
-    Logs = [
-        Path
-     || Durability <- [always, everysec],
-        Class <- [filename:join(Directory, atom_to_list(Durability))],
-        Path <- [
-            Class,
-            filename:join([Class, "names.dets"]),
-            filename:join([Class, "meta.dets"]),
-            filename:join([Class, binary_to_list(UId)]),
-            filename:join([Class, binary_to_list(UId), "config"]),
-            filename:join([Class, binary_to_list(UId), "snapshots"])
-        ]
-    ],
-    accessible_each([Directory, node_file(Directory) | Logs]).
-
--spec accessible_each([file:filename()]) -> ok | {error, iolist()}.
-accessible_each([]) ->
-    ok;
-accessible_each([Path | Paths]) ->
-    case file:read_file_info(Path, [raw]) of
-        {ok, #file_info{access = read_write}} ->
-            accessible_each(Paths);
-        {ok, #file_info{}} ->
-            {error, [Path, " may not be read and written by this user, or is "
-                     "on a read-only file system"]};
-        {error, eacces} ->
-            {error, [Path, ": ", file:format_error(eacces)]};
-        {error, _} ->
-            accessible_each(Paths)
-    end.
-
 %% Another durability differs only in when files are synchronized. So what the
 %% end of the log may look like after a power failure depends on the old one.
 -spec adopt(opened()) -> ok | {error, todana_log_problem:problem()}.
@@ -354,7 +316,7 @@ adopt(#{
                 ok ?= todana_log_tail:mend(Old, UId, Other),
                 ok ?= todana_disk_sync:sync_files(Old, 0),
                 ok ?= file:rename(Old, Class),
-                sync_directory(Directory)
+                todana_small_file:sync_directory(Directory)
             else
                 {error, Problem} when is_tuple(Problem), size(Problem) > 2 ->
                     {error, Problem};
@@ -442,42 +404,8 @@ create_node_file(Directory, Durability, Origin) ->
     ok | {error, file:posix() | badarg | terminated | system_limit}.
 write_terms(Directory, Terms) ->
     Text = [io_lib:format("~tp.~n", [Term]) || Term <- Terms],
-    write_synced(node_file(Directory), unicode:characters_to_binary(Text)).
-
--doc "The terms in a file. `file:consult/1' raises if the disk fails.".
--spec read_terms(file:filename()) -> {ok, [term()]} | {error, term()}.
-read_terms(File) ->
-    case file:read_file(File) of
-        {ok, _} ->
-            try
-                file:consult(File)
-            catch
-                error:_ -> {error, eio}
-            end;
-        {error, Reason} ->
-            {error, Reason}
-    end.
-
--doc "Replaces a file. It is on disk, under its name, when this returns.".
--spec write_synced(file:filename_all(), iodata()) ->
-    ok | {error, file:posix() | badarg | terminated | system_limit}.
-write_synced(File, Bytes) ->
-    Temporary = unicode:characters_to_list([File, ".tmp"]),
-    maybe
-        ok ?= file:write_file(Temporary, Bytes, [raw, sync]),
-        ok ?= file:rename(Temporary, File),
-        sync_directory(filename:dirname(File))
-    end.
-
--spec sync_directory(file:filename_all()) ->
-    ok | {error, file:posix() | badarg | terminated | system_limit}.
-sync_directory(Directory) ->
-    maybe
-        {ok, Fd} ?= file:open(Directory, [read, raw, directory]),
-        Result = file:sync(Fd),
-        ok ?= file:close(Fd),
-        Result
-    end.
+    Bytes = unicode:characters_to_binary(Text),
+    todana_small_file:replace(node_file(Directory), Bytes).
 
 -spec lock_file(file:filename()) -> binary().
 lock_file(Directory) ->

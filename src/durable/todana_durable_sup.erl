@@ -67,5 +67,7 @@ cluster(#{cluster := none}) ->
 cluster(#{}) ->
     [
         #{id => Name, start => {Name, start_link, []}}
-     || Name <- [todana_read_index, todana_membership, todana_control]
+     || Name <- [
+            todana_read_index, todana_membership, todana_verify, todana_control
+        ]
     ].

@@ -82,9 +82,9 @@ move([File | Files], Kept, Stamp, Moved) ->
     To = filename:join(Kept, text("~ts~ts", [filename:basename(File), Stamp])),
     maybe
         ok ?= unusable(File, file:rename(File, To)),
-        ok ?= unusable(Kept, todana_data_dir:sync_directory(Kept)),
+        ok ?= unusable(Kept, todana_small_file:sync_directory(Kept)),
         Directory = filename:dirname(File),
-        ok ?= unusable(Directory, todana_data_dir:sync_directory(Directory)),
+        ok ?= unusable(Directory, todana_small_file:sync_directory(Directory)),
         move(Files, Kept, Stamp, [To | Moved])
     end.
 
@@ -93,7 +93,7 @@ move([File | Files], Kept, Stamp, Moved) ->
 copy(File, From, To) ->
     maybe
         {ok, <<_:From/binary, Bytes/binary>>} ?= file:read_file(File, [raw]),
-        todana_data_dir:write_synced(To, Bytes)
+        todana_small_file:replace(To, Bytes)
     end.
 
 -spec truncate(file:filename(), non_neg_integer()) ->

@@ -48,7 +48,7 @@ read(Server) ->
 write(Server, Index) ->
     Crc = erlang:crc32(<<Index:64>>),
     Bytes = <<?MAGIC, Crc:32, Index:64>>,
-    todana_data_dir:write_synced(file(Server), Bytes).
+    todana_small_file:replace(file(Server), Bytes).
 
 -doc "Deletes the note: the log was cut on purpose.".
 -spec forget(file:filename()) -> ok | {error, todana_log_problem:problem()}.

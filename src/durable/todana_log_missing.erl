@@ -1,5 +1,5 @@
-%% Whether all files of a log are there: the start and `bin/todana check' ask
-%% the same function.
+%% Whether all files of a log are there, and whole: the start and
+%% `bin/todana check' ask the same functions.
 %%
 %% The log begins with entry 1 or behind the newest snapshot. From there on each
 %% entry must be in a segment file or in a file of the log, up to the last one,
@@ -10,7 +10,7 @@
 -module(todana_log_missing).
 -moduledoc false.
 
--export([problems/2]).
+-export([problems/2, are_whole/1]).
 
 -type file() :: {file:filename(), todana_log_file:scanned()}.
 -type problem() :: todana_log_problem:problem().
@@ -40,6 +40,23 @@ problems(Files, Server) ->
             )),
             holes(Spans, Snapshot, Snapshot, none) ++
                 short(Spans, Snapshot, Server)
+    end.
+
+-doc "Reads the segment files and the newest snapshot as a whole.".
+-spec are_whole(file:filename()) -> ok | {error, problem()}.
+are_whole(Server) ->
+    are_whole(todana_log_segment:files(Server), Server).
+
+-spec are_whole([file:filename()], file:filename()) -> ok | {error, problem()}.
+are_whole([], Server) ->
+    case todana_snapshot_files:newest_problem(Server) of
+        none -> ok;
+        Problem -> {error, Problem}
+    end;
+are_whole([Segment | Segments], Server) ->
+    case todana_log_segment:verify(Segment) of
+        {ok, _Count} -> are_whole(Segments, Server);
+        {error, Problem} -> {error, Problem}
     end.
 
 %% The last entry of the newest snapshot, 0 without one.

@@ -52,7 +52,7 @@
 -module(todana_log_tail).
 -moduledoc false.
 
--export([mend/3, repair/3, examine/3, whole_files/1]).
+-export([mend/3, repair/3, examine/3]).
 
 %% With `everysec': between the first and the last readable record behind a torn
 %% one. A second, and what the fdatasync may take that then begins.
@@ -131,7 +131,7 @@ damaged or missing: without it, what is behind it cannot be applied.
 repair(Directory, UId, Durability) ->
     Server = filename:join(Directory, binary_to_list(UId)),
     maybe
-        ok ?= whole_files(Server),
+        ok ?= todana_log_missing:are_whole(Server),
         {ok, Files} ?= scan(Directory, UId),
         case first_damage(Files, Durability) of
             {cut, Cut} -> repair_cut(Cut, UId, Server);
@@ -165,20 +165,6 @@ repair_end(Files, Server) ->
             end;
         [Problem | _] ->
             {error, Problem}
-    end.
-
--doc "Reads the segment files and the snapshots.".
--spec whole_files(file:filename()) -> ok | {error, problem()}.
-whole_files(Server) ->
-    Broken =
-        [
-            Problem
-         || File <- todana_log_segment:files(Server),
-            {error, Problem} <- [todana_log_segment:verify(File)]
-        ] ++ [todana_snapshot_files:newest_problem(Server)],
-    case Broken of
-        [none] -> ok;
-        [Problem | _] -> {error, Problem}
     end.
 
 %% ------------------------------------------------------------------ find ---

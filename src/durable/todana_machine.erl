@@ -45,6 +45,12 @@ apply(#{index := Index, system_time := TimeMs}, {b, Batch}, State) ->
 apply(#{index := Index}, snapshot, State) ->
     ok = todana_nif:group_skip(Index),
     begin_snapshot(Index, State);
+%% All members make the digest of the same state.
+apply(#{index := Index}, {digest, Ref}, State) ->
+    ok = todana_nif:group_skip(Index),
+    _ = get(todana_runs) =:= true andalso
+        todana_verify:begin_digest(Ref, Index),
+    {State, ok};
 %% A question whether the group works.
 apply(#{index := Index}, ping, State) ->
     ok = todana_nif:group_skip(Index),

@@ -67,7 +67,7 @@ order(Order) -> atom_to_list(Order).
 
 -spec read(file:filename()) -> {ok, [named()]} | {error, string()}.
 read(File) ->
-    case todana_data_dir:read_terms(File) of
+    case todana_small_file:read_terms(File) of
         {ok, Terms} ->
             {ok, lists:usort(Terms)};
         {error, enoent} ->
@@ -81,7 +81,7 @@ read(File) ->
 write(File, Named) ->
     Text = [io_lib:format("~tp.~n", [One]) || One <- Named],
     Bytes = unicode:characters_to_binary(["%% -*- coding: utf-8 -*-\n", Text]),
-    case todana_data_dir:write_synced(File, Bytes) of
+    case todana_small_file:replace(File, Bytes) of
         ok ->
             ok;
         {error, Reason} ->

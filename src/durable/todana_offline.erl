@@ -36,7 +36,7 @@ locked(Directory, Work) ->
 -doc "The identity of the log's only writer.".
 -spec uid(file:filename()) -> binary().
 uid(Directory) ->
-    case todana_data_dir:read_terms(filename:join(Directory, "node")) of
+    case todana_small_file:read_terms(filename:join(Directory, "node")) of
         {ok, Terms} -> proplists:get_value(uid, Terms, <<>>);
         {error, _} -> <<>>
     end.

@@ -58,7 +58,7 @@ readable(DataDir) ->
         Problem
      || Class <- ["always", "everysec"],
         {error, Problem} <- [
-            todana_log_tail:whole_files(
+            todana_log_missing:are_whole(
                 filename:join([Directory, Class, UId])
             )
         ]

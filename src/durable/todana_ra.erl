@@ -112,7 +112,7 @@ failure, all files are verified before.
 start(Opened, 0) ->
     start(Opened);
 start(#{server_dir := Server} = Opened, _Failures) ->
-    case todana_log_tail:whole_files(Server) of
+    case todana_log_missing:are_whole(Server) of
         ok -> start(Opened);
         {error, Problem} -> {error, Problem}
     end.
@@ -279,8 +279,8 @@ start_server(System, #{
             %% From here on `check' insists on what must not be lost.
             #{directory_rev := Names} = ra_system:derive_names(System),
             ok = dets:sync(Names),
-            ok = todana_data_dir:sync_directory(Directory),
-            ok = todana_data_dir:sync_directory(Class),
+            ok = todana_small_file:sync_directory(Directory),
+            ok = todana_small_file:sync_directory(Class),
             todana_data_dir:group_exists(Opened);
         Error ->
             Error

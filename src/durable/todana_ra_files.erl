@@ -46,7 +46,7 @@ check_config(Server) ->
     {Name, _} = todana_ra:server(),
     UId = list_to_binary(filename:basename(Server)),
     Config = filename:join(Server, "config"),
-    case todana_data_dir:read_terms(Config) of
+    case todana_small_file:read_terms(Config) of
         {ok, [#{
             uid := UId, id := {Name, _}, initial_members := [_ | _],
             cluster_name := Name, machine := {module, todana_machine, #{}},

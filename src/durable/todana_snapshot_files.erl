@@ -173,8 +173,8 @@ complete(Directory) ->
     ok = sync_file(temporary(Directory)),
     ok = sync_file(meta(Directory)),
     ok = file:rename(temporary(Directory), data(Directory)),
-    ok = todana_data_dir:sync_directory(Directory),
-    ok = todana_data_dir:sync_directory(Snapshots),
+    ok = todana_small_file:sync_directory(Directory),
+    ok = todana_small_file:sync_directory(Snapshots),
     bear(filename:dirname(Snapshots)).
 
 %% The mark comes last: without it and with a complete log a start is right to
@@ -184,7 +184,7 @@ complete(Directory) ->
 bear(Server) ->
     case is_born(Server) of
         true -> ok;
-        false -> ok = todana_data_dir:write_synced(born(Server), <<>>)
+        false -> ok = todana_small_file:replace(born(Server), <<>>)
     end.
 
 -spec sync_file(directory()) -> ok | {error, file:posix() | badarg}.

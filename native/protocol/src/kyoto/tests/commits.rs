@@ -49,6 +49,30 @@ fn a_bulk_whose_outcome_is_unknown_does_not_disturb_the_next_request() {
 }
 
 #[test]
+fn a_bulk_with_an_error_in_the_middle_does_not_disturb_the_next_request() {
+    let keys = [b"k1", b"k2", b"k3"];
+    for (procedure, broken) in keys.map(|key| [("set_bulk", key), ("remove_bulk", key)]).concat() {
+        let mut client = durable();
+        let bulk = post(procedure, "_k1=1&_k2=2&_k3=3");
+        let (_, progress) = turn(&mut client, &bulk);
+        assert_eq!(progress, Progress { consumed: 0, next: Next::Commit });
+        let mut handover = client.host.commits.hand_over().expect("records");
+        // The length of the key is wrong, so nobody executes the record.
+        let at = memchr::memmem::find(&handover.records, broken).expect("the key");
+        handover.records[at - 1] = 0x7f;
+        let log = client.host.log.as_ref().expect("a log");
+        let outcome = log.apply(handover, client.host.now_ms);
+        client.host.commits.settle(outcome);
+        let (answer, progress) = turn(&mut client, &bulk);
+        assert_eq!(progress.consumed, bulk.len());
+        assert!(answer.starts_with("HTTP/1.1 500"), "{answer}");
+        let answer = client.ask(post("set", "key=d&value=4"));
+        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+        assert!(!client.host.commits.is_broken());
+    }
+}
+
+#[test]
 fn a_read_that_waits_for_its_commit_is_not_a_miss() {
     let mut client = durable();
     client.ask(post("set", "key=a&value=1"));

@@ -52,11 +52,24 @@ fn gat(count: usize) -> String {
 fn a_line_of_more_keys_than_a_commit_has_is_several_commits() {
     // More keys than one turn looks up, and the reply to those is longer than a turn's output.
     let (count, length) = (2_500, 100);
-    let request = format!("{}get k0\r\nmn\r\n", gat(count));
-    let expected = with_values(Conversation::new, count, length).ask(&request);
-    let mut client = with_values(|| with_durable_hosts(Conversation::new), count, length);
-    assert!(client.ask(&request) == expected, "durable databases answer otherwise");
-    assert!(!client.host.commits.is_broken());
+    let (long, short) = (gat(count), gat(800));
+    let reads = long.replace("gat 100", "gets");
+    for request in [
+        format!("{long}get k0\r\nmn\r\n"),
+        format!("{short}{short}{long}{short}"),
+        // The reads join the commit.
+        format!("set z 0 0 1\r\n1\r\n{reads}incr z 1\r\n{reads}"),
+        format!("{short}{reads}touch k7 5\r\n{long}"),
+    ] {
+        let mut in_memory = with_values(Conversation::new, count, length);
+        let expected = in_memory.ask(&request);
+        let mut client = with_values(|| with_durable_hosts(Conversation::new), count, length);
+        let answer = client.ask(&request);
+        assert!(answer == expected, "durable databases answer otherwise: {:.100}", request);
+        assert_eq!(client.host.lookups, in_memory.host.lookups, "{:.100}", request);
+        assert_eq!(client.host.commands, in_memory.host.commands, "{:.100}", request);
+        assert!(!client.host.commits.is_broken());
+    }
 }
 
 #[test]

@@ -1,0 +1,44 @@
+%% The rights of the files of a data directory.
+%%
+%% A person has to correct them, so the start ends. Other causes may go away;
+%% then Ra is started again.
+-module(todana_data_rights).
+-moduledoc false.
+
+-export([check/1]).
+
+-include_lib("kernel/include/file.hrl").
+
+-doc "The first file that this user may not read and write.".
+-spec check(todana_data_dir:opened()) -> ok | {error, iolist()}.
+check(#{data_dir := Directory, uid := UId}) ->
+    Logs = [
+        Path
+     || Durability <- [always, everysec],
+        Class <- [filename:join(Directory, atom_to_list(Durability))],
+        Path <- [
+            Class,
+            filename:join([Class, "names.dets"]),
+            filename:join([Class, "meta.dets"]),
+            filename:join([Class, binary_to_list(UId)]),
+            filename:join([Class, binary_to_list(UId), "config"]),
+            filename:join([Class, binary_to_list(UId), "snapshots"])
+        ]
+    ],
+    each([Directory, filename:join(Directory, "node") | Logs]).
+
+-spec each([file:filename()]) -> ok | {error, iolist()}.
+each([]) ->
+    ok;
+each([Path | Paths]) ->
+    case file:read_file_info(Path, [raw]) of
+        {ok, #file_info{access = read_write}} ->
+            each(Paths);
+        {ok, #file_info{}} ->
+            {error, [Path, " may not be read and written by this user, or is "
+                     "on a read-only file system"]};
+        {error, eacces} ->
+            {error, [Path, ": ", file:format_error(eacces)]};
+        {error, _} ->
+            each(Paths)
+    end.
