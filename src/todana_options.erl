@@ -49,8 +49,8 @@
 -doc "Every option, in the order of the documentation.".
 -spec all() -> [option()].
 all() ->
-    listeners() ++ memory() ++ durability() ++ cluster() ++ clients() ++ requests() ++
-        kyoto() ++ observing().
+    listeners() ++ memory() ++ durability() ++ cluster() ++ clients() ++
+        requests() ++ kyoto() ++ observing().
 
 -spec listeners() -> [option()].
 listeners() ->
@@ -169,7 +169,7 @@ cluster() ->
             "the flags of Erlang's distribution over TLS instead."),
         row(G, cluster_port, {integer, 1, 65535, auto}, "auto",
             "The port on which the other nodes reach this one. `auto` is any "
-            "free port; epmd, on port 4369, tells them which.")
+            "free port; epmd, on port 4369, knows it.")
     ].
 
 -spec clients() -> [option()].

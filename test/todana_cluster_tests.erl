@@ -2,7 +2,7 @@
 
 -include_lib("eunit/include/eunit.hrl").
 
-%% Who votes next, by the roles of the members in their order.
+%% The member that votes next, by the roles of the members in their order.
 votes_test_() ->
     [
         ?_assertEqual(Next, next(Roles, Up))
@@ -52,9 +52,9 @@ screen_test_() ->
     Copying = #{~"state" => ~"recovering", ~"progress" => 61},
     Behind = Up#{~"applied_index" => 100_000},
     [
-        ?_assertMatch(
-            {Sentence, {_, _}}, {Sentence, binary:match(screen(Members), Sentence)}
-        )
+        {Sentence, ?_assertMatch(
+            {_, _}, binary:match(screen(Members), Sentence)
+        )}
      || {Members, Sentence} <- [
             {[{~"leader", Up}], ~"only one node votes"},
             {[{~"leader", Up}, {~"replica", Up}], ~"b has all records and no"},

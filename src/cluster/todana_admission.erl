@@ -1,5 +1,4 @@
-%% Who may join the cluster, as its members decide: other nodes call these
-%% functions.
+%% Decides which nodes may join the cluster. Other nodes call these functions.
 -module(todana_admission).
 -moduledoc false.
 

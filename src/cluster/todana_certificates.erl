@@ -2,8 +2,8 @@
 %% node checks those of others.
 %%
 %% All nodes of a cluster have the same certificate, of an authority that exists
-%% for nothing else and whose key is not kept. So whoever shows it belongs to
-%% the cluster, at whatever address.
+%% for nothing else and whose key is not kept. So a node that shows it belongs
+%% to the cluster, at any address.
 -module(todana_certificates).
 -moduledoc false.
 
@@ -19,10 +19,10 @@
 -spec create(file:filename()) -> ok | {error, iodata()}.
 create(Directory) ->
     {ok, _} = application:ensure_all_started(public_key),
-    AuthorityKey = key(),
+    SignKey = key(),
     NodeKey = key(),
-    Authority = certificate(~"Todana cluster", true, AuthorityKey, AuthorityKey),
-    Node = certificate(~"Todana node", false, NodeKey, AuthorityKey),
+    Authority = certificate(~"Todana cluster", true, SignKey, SignKey),
+    Node = certificate(~"Todana node", false, NodeKey, SignKey),
     maybe
         ok ?= file:make_dir(Directory),
         ok ?= file:change_mode(Directory, 8#700),
@@ -58,7 +58,8 @@ certificate(Name, IsAuthority, #'ECPrivateKey'{publicKey = Point}, SignKey) ->
             },
             issuer = name(~"Todana cluster"),
             validity = #'Validity'{
-                notBefore = time(-?DAY_S), notAfter = time(?YEARS * 365 * ?DAY_S)
+                notBefore = time(-?DAY_S),
+                notAfter = time(?YEARS * 365 * ?DAY_S)
             },
             subject = name(Name),
             subjectPublicKeyInfo = #'OTPSubjectPublicKeyInfo'{
@@ -101,7 +102,7 @@ name(Text) ->
         }
     ]]}.
 
-%% So many seconds from now, as certificates write it until 2049.
+%% A number of seconds from now, as certificates write it until 2049.
 -spec time(integer()) -> {utcTime, string()}.
 time(FromNowS) ->
     {{Year, Month, Day}, {Hour, Minute, Second}} =

@@ -12,7 +12,7 @@ other changes are commands: `bin/todana cluster`, and docs/cluster.md.
 -export_type([join_options/0]).
 
 -define(TIMEOUT_MS, 5_000).
-%% A member that has all but so many entries has caught up.
+%% A member that lacks at most this number of entries has caught up.
 -define(BEHIND_MAX, 1_000).
 
 -doc """
@@ -25,9 +25,10 @@ other changes are commands: `bin/todana cluster`, and docs/cluster.md.
 Makes this node a member of the cluster of `Peer`, with an empty data directory.
 
 The application is started again with the options `data_dir` and `cluster_join`,
-so connections to its listeners end, and tables in memory lose their records. The
-node keeps its name and its cookie; both nodes must be able to connect. If the
-cluster refuses, the application goes on as before, and the sentence says why.
+so connections to its listeners end, and tables in memory lose their records.
+The node keeps its name and its cookie; both nodes must be able to connect. If
+the cluster refuses, the application goes on as before, and the sentence says
+why.
 
 A later start needs `data_dir` among the options of the application; the
 directory knows the rest.

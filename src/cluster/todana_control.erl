@@ -62,9 +62,8 @@ init([]) ->
         {ifaddr, {local, Path}}, binary, {active, false}, {packet, line},
         {buffer, 1 bsl 16}
     ],
-    case byte_size(unicode:characters_to_binary(Path)) =< ?PATH_BYTES_MAX andalso
-        gen_tcp:listen(0, Options)
-    of
+    PathBytes = byte_size(unicode:characters_to_binary(Path)),
+    case PathBytes =< ?PATH_BYTES_MAX andalso gen_tcp:listen(0, Options) of
         {ok, Socket} ->
             ok = file:change_mode(Path, 8#600),
             {ok, accept(#state{path = Path, listening = Socket})};
@@ -98,7 +97,7 @@ terminate(_Reason, #state{path = Path}) ->
     _ = file:delete(Path),
     ok.
 
-%% Each acceptor serves one client; when it has one, another one takes its place.
+%% Each acceptor serves one client; then another one takes its place.
 -spec accept(#state{}) -> #state{}.
 accept(#state{listening = Listening} = State) ->
     Keeper = self(),

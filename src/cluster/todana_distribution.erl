@@ -2,8 +2,8 @@
 %% its cookie.
 %%
 %% A node that is embedded in another release has a name already; then nothing
-%% is changed. `bin/todana' gets its name here. Whoever knows the cookie may do
-%% everything, and what nodes say to each other is readable on its way, so a
+%% is changed. `bin/todana' gets its name here. A program that knows the cookie
+%% may do everything, and messages between nodes are readable on their way, so a
 %% node listens on a loopback address only, unless its connections use TLS.
 -module(todana_distribution).
 -moduledoc false.
@@ -35,8 +35,8 @@ is_node_name(Text) ->
 start(#{node := Name}) when Name =:= node() ->
     ok;
 start(#{node := Name}) when node() =/= nonode@nohost ->
-    {error, ["node: this node is ", atom_to_list(node()), ", and cannot become ",
-             atom_to_list(Name)]};
+    {error, ["node: this node is ", atom_to_list(node()), ", and cannot "
+             "become ", atom_to_list(Name)]};
 start(#{node := Name, cookie_file := File, port := Port}) ->
     [_, Host] = string:split(atom_to_list(Name), "@"),
     maybe
@@ -203,7 +203,7 @@ problem(File, Text) -> ["cookie_file: ", File, ": ", Text].
 
 %% ------------------------------------------------------------------ epmd ---
 
-%% The daemon that tells the ports of the nodes of this host. It stays when the
+%% The daemon that knows the ports of the nodes of this host. It stays when the
 %% node ends, for those of others.
 -spec start_epmd() -> ok | {error, iodata()}.
 start_epmd() ->

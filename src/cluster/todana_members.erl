@@ -54,7 +54,7 @@ known() ->
         end,
     lists:sort([Node || {_, Node} <- Members]).
 
-%% Those in the log, while no leader has told of others.
+%% Those in the log, while no leader is known.
 -spec own_members() -> [ra:server_id()].
 own_members() ->
     try ra:members({local, todana_ra:server()}, ?TIMEOUT_MS) of

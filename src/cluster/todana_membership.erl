@@ -1,9 +1,9 @@
-%% What a member of a cluster does once a second.
+%% The work of a member of a cluster, once a second.
 %%
 %% - It connects to the other members: Ra only sends to connected nodes.
 %% - It asks to become a member, while it has only been invited.
-%% - It asks the others whether it still is one, since nobody tells a member
-%%   that was removed.
+%% - It asks the others whether it still is one, since a member that was
+%%   removed receives no message about it.
 %% - As the leader, it gives votes.
 -module(todana_membership).
 -moduledoc false.
@@ -13,13 +13,13 @@
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2]).
 
 -define(TICK_MS, 1_000).
-%% A member asks once in so many ticks whether it still is one.
+%% Ticks between two questions whether this node still is a member.
 -define(REMOVED_TICKS, 5).
 -define(TIMEOUT_MS, 5_000).
 
 -record(state, {
     ticks = 0 :: non_neg_integer(),
-    %% What goes on, by the process that does it. Each may wait for other nodes.
+    %% The work that goes on, by its process. Each may wait for other nodes.
     going = #{} :: #{pid() => join | ask | vote}
 }).
 
@@ -87,7 +87,7 @@ run(Name, Do, #state{going = Going} = State) ->
     end.
 
 %% It has the files of a server and is no member yet. If this is repeated after
-%% a crash, it is one already, and is told so.
+%% a crash, the answer is the same.
 -spec join(todana_data_dir:opened()) -> ok | {error, term()}.
 join(#{joining := Nodes, uid := UId} = Opened) ->
     case todana_ra:is_running() andalso is_admitted(Nodes, UId) of

@@ -6,8 +6,8 @@
 %% answers only after a majority has confirmed that it still leads. The answer
 %% is a fact about the moment at which the question was sent: once its entries
 %% are applied here, the databases have everything that was acknowledged until
-%% then. Only one question is on its way at a time, and everybody who asks
-%% meanwhile waits for the next one.
+%% then. Only one question is on its way at a time, and later ones
+%% wait for the next.
 %%
 %% The only member of a group has nobody to ask: its databases are always fresh.
 -module(todana_read_index).

@@ -24,7 +24,7 @@
     | busy.
 
 -record(state, {
-    %% The last comparison, and who waits for its outcome.
+    %% The last comparison, and the callers that wait for its outcome.
     ref = none :: none | reference(),
     outcome = none :: none | outcome(),
     waiting = [] :: [{reference(), gen_server:from()}]
@@ -43,7 +43,8 @@ run(Left) ->
     Ref = make_ref(),
     Nodes = todana_members:known(),
     Asked = erpc:multicall(Nodes, ?MODULE, await, [Ref, 0], ?TIMEOUT_MS),
-    case [N || {N, Answer} <- lists:zip(Nodes, Asked), Answer =/= {ok, later}] of
+    Answers = lists:zip(Nodes, Asked),
+    case [Node || {Node, Answer} <- Answers, Answer =/= {ok, later}] of
         [] ->
             case todana_members:command({digest, Ref}) of
                 ok -> collect(Ref, Nodes, Left);

@@ -106,8 +106,8 @@ stopped(#{class_dir := Class, server_dir := Server, cluster := none}) ->
 stopped(#{}) ->
     ok.
 
-%% The last entry that was applied is on disk, but for that of a member which the
-%% others have confirmed.
+%% The last entry that was applied is on disk, unless other members have
+%% confirmed it first.
 -spec on_disk(todana_data_dir:opened()) -> non_neg_integer().
 on_disk(#{cluster := none}) -> todana_nif:group_applied();
 on_disk(#{}) -> todana_members:confirmed().

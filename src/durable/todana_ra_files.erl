@@ -36,6 +36,31 @@ prepare({Name, _Node}, Opened) ->
         ensure_rows(Directory, Name, UId)
     end.
 
+%% The first server of a group is its only member at first; one that joins knows
+%% the others.
+-spec check_members(file:filename(), map()) ->
+    ok | {error, todana_log_problem:problem()}.
+check_members(_Config, #{id := Id, initial_members := [Id]}) ->
+    ok;
+check_members(Config, #{
+    id := {Name, _} = Id, initial_members := Members, membership := non_voter
+}) ->
+    AreOthers = lists:all(
+        fun({Other, Node}) -> Other =:= Name andalso is_atom(Node);
+           (_) -> false
+        end, Members
+    ),
+    case AreOthers andalso not lists:member(Id, Members) of
+        true -> ok;
+        false -> {error, foreign(Config)}
+    end;
+check_members(Config, #{}) ->
+    {error, foreign(Config)}.
+
+-spec foreign(file:filename()) -> todana_log_problem:problem().
+foreign(Config) ->
+    {missing, Config, "this file is damaged, or that of another group"}.
+
 -doc """
 Whether the configuration of the server in this directory is what it was. Ra
 would follow each part without a word, if it was damaged.
@@ -51,11 +76,10 @@ check_config(Server) ->
             uid := UId, id := {Name, _}, initial_members := [_ | _],
             cluster_name := Name, machine := {module, todana_machine, #{}},
             log_init_args := #{uid := UId, snapshot_module := todana_snapshot}
-        }]} ->
-            ok;
+        } = Terms]} ->
+            check_members(Config, Terms);
         {ok, _} ->
-            {error, {missing, Config, "this file is damaged, or that of "
-                     "another group"}};
+            {error, foreign(Config)};
         {error, Reason} when is_tuple(Reason) ->
             {error, {missing, Config, ["this file is damaged (line ",
                                        file:format_error(Reason), ")"]}};
