@@ -7,6 +7,7 @@
 -export([all/0, init_per_testcase/2, end_per_testcase/2]).
 -export([
     three_nodes_have_the_same_records/1,
+    a_single_node_grows/1,
     a_second_node_has_no_vote/1,
     writes_go_on_without_the_leader/1,
     a_minority_accepts_no_writes/1,
@@ -31,6 +32,7 @@
 all() ->
     [
         three_nodes_have_the_same_records,
+        a_single_node_grows,
         a_second_node_has_no_vote,
         writes_go_on_without_the_leader,
         a_minority_accepts_no_writes,
@@ -68,6 +70,31 @@ three_nodes_have_the_same_records(Config) ->
      || At <- [A, B, C], Key <- [A, B, C]
     ],
     ?assertMatch({ok, #{members := 3}}, verify(B)).
+
+%% The records of a node without a cluster are those of the cluster. Its node
+%% may have had another name.
+a_single_node_grows(Config) ->
+    Alone = node(a, [], Config),
+    await(fun() -> is_open(Alone) end),
+    ok = call(Alone, set, [k, 1]),
+    ok = rpc(Alone, todana_group, snapshot_wait, [10_000]),
+    ok = call(Alone, set, [l, 2]),
+    kill(Alone),
+    ok = file:rename(data_dir(a, Config), data_dir(x, Config)),
+    ?assertMatch("data_dir: " ++ _, refused(x, [], Config)),
+    X = node(x, [{cluster_create, yes}], Config),
+    await(fun() -> call(X, get, [k]) =:= {ok, 1} end),
+    B = node(b, [{cluster_join, X}], Config),
+    C = node(c, [{cluster_join, X}], Config),
+    await(fun() -> length(voters(X)) =:= 3 end),
+    [
+        await(fun() -> call(N, get, [l]) =:= {ok, 2} end)
+     || N <- [B, C]
+    ],
+    kill(X),
+    ok = call(B, set, [k, 3]),
+    X = node(x, [], Config),
+    await(fun() -> call(X, get, [k]) =:= {ok, 3} end).
 
 a_second_node_has_no_vote(Config) ->
     [A, B] = cluster([a, b], Config),

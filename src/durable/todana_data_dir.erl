@@ -126,10 +126,12 @@ identity(DataDir) ->
         {error, _} -> none
     end.
 
--spec put_terms(opened(), [tuple()]) -> ok | {error, term()}.
+-spec put_terms(#{data_dir := file:filename(), _ => _}, [tuple()]) -> ok | {error, term()}.
 put_terms(Opened, New) -> put_terms(Opened, New, []).
 
--spec put_terms(opened(), [tuple()], [atom()]) -> ok | {error, term()}.
+-spec put_terms(
+    #{data_dir := file:filename(), _ => _}, [tuple()], [atom()]
+) -> ok | {error, term()}.
 put_terms(#{data_dir := Directory}, New, Old) ->
     maybe
         {ok, Terms} ?= todana_small_file:read_terms(node_file(Directory)),
@@ -138,7 +140,7 @@ put_terms(#{data_dir := Directory}, New, Old) ->
         write_terms(Directory, Kept ++ New)
     end.
 
--spec unwritable(opened(), term()) -> iolist().
+-spec unwritable(#{data_dir := file:filename(), _ => _}, term()) -> iolist().
 unwritable(#{data_dir := Directory}, Reason) ->
     [node_file(Directory), " cannot be written: ",
      io_lib:format("~0tp", [Reason])].
@@ -182,7 +184,8 @@ identify(Directory, Durability, Origin) ->
         {ok, Terms} ->
             Known = maps:from_list([Pair || {_, _} = Pair <- Terms]),
             maybe
-                {ok, Opened} ?= accept(Directory, Durability, Known),
+                {ok, Named} ?= rename(Directory, Known, Origin),
+                {ok, Opened} ?= accept(Directory, Durability, Named),
                 found(Opened, Origin)
             end;
         {error, enoent} ->
@@ -222,6 +225,21 @@ is_whole(#{joining := [_ | _]} = Terms) ->
     is_whole(maps:remove(joining, Terms));
 is_whole(Terms) ->
     lists:sort(maps:keys(Terms)) =:= [created_ms, format, node, seed, uid].
+
+%% The node of a directory that becomes the first one of a cluster may get a
+%% name by which others reach it. Ra's files follow when the log is started.
+-spec rename(file:filename(), map(), origin()) ->
+    {ok, map()} | {error, iolist()}.
+rename(Directory, #{node := Old} = Known, {create, _}) when
+    Old =/= node(), not is_map_key(cluster, Known)
+->
+    case put_terms(#{data_dir => Directory}, [{node, node()}]) of
+        ok -> {ok, Known#{node := node()}};
+        {error, Reason} ->
+            {error, unwritable(#{data_dir => Directory}, Reason)}
+    end;
+rename(_Directory, Known, _Origin) ->
+    {ok, Known}.
 
 %% A directory of its own becomes the first one of a cluster.
 -spec found(opened(), origin()) -> {ok, opened()} | {error, iolist()}.

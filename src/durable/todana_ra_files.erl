@@ -6,7 +6,7 @@
 -module(todana_ra_files).
 -moduledoc false.
 
--export([prepare/2, check_config/1, forget_applied/2]).
+-export([prepare/2, check_config/1, forget_applied/2, forget_vote/2]).
 
 -type check() :: fun((tuple()) -> boolean()).
 
@@ -29,6 +29,7 @@ prepare({Name, _Node}, Opened) ->
     } = Opened,
     maybe
         ok ?= check_config(Server),
+        ok ?= todana_adopt:server(Server),
         ok ?= check_snapshot(Server),
         ok ?= todana_log_tail:mend(Directory, UId, Durability),
         ok ?= forget_writers(Directory),
@@ -125,13 +126,28 @@ shorter. It would confirm new entries at once up to where the old log went.
 -spec forget_applied(file:filename(), binary()) ->
     ok | {error, todana_log_problem:problem()}.
 forget_applied(Directory, UId) ->
+    change_row(Directory, UId, fun({Id, Term, Vote, _}) ->
+        {Id, Term, Vote, 0}
+    end).
+
+-doc "Lets the only member of a group vote again, under another name.".
+-spec forget_vote(file:filename(), binary()) ->
+    ok | {error, todana_log_problem:problem()}.
+forget_vote(Directory, UId) ->
+    change_row(Directory, UId, fun({Id, Term, _, Applied}) ->
+        {Id, Term, undefined, Applied}
+    end).
+
+-spec change_row(file:filename(), binary(), fun((tuple()) -> tuple())) ->
+    ok | {error, todana_log_problem:problem()}.
+change_row(Directory, UId, Change) ->
     File = filename:join(Directory, "meta.dets"),
     Table = make_ref(),
     case dets:open_file(Table, [{file, File}, {repair, true}]) of
         {ok, Table} ->
             Result = case dets:lookup(Table, UId) of
-                [{UId, Term, Vote, _}] ->
-                    dets:insert(Table, {UId, Term, Vote, 0});
+                [{UId, _, _, _} = Row] ->
+                    dets:insert(Table, Change(Row));
                 _ ->
                     ok
             end,

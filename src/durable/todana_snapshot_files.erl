@@ -14,7 +14,7 @@
 -export([insist_on_none/1, is_born/1, all/1, indexes/1, newest_problem/1,
          verify/1]).
 -export([meta/1, data/1, temporary/1, native/1]).
--export([write_meta/2, read_meta/1, complete/1, bear/1, damaged/2]).
+-export([write_meta/2, meta_bytes/1, read_meta/1, complete/1, bear/1, damaged/2]).
 -export([unreadable/2, newer/1]).
 
 -export_type([directory/0]).
@@ -132,10 +132,13 @@ temporary(Directory) -> filename:join(Directory, "data.tmp").
 -spec write_meta(directory(), ra_snapshot:meta()) ->
     ok | {error, file:posix() | badarg | terminated | system_limit}.
 write_meta(Directory, Meta) ->
+    file:write_file(meta(Directory), meta_bytes(Meta), [raw]).
+
+-spec meta_bytes(ra_snapshot:meta()) -> iodata().
+meta_bytes(Meta) ->
     Bytes = term_to_binary(Meta),
     Crc = erlang:crc32(Bytes),
-    Head = <<?META_MAGIC, ?META_FORMAT, Crc:32>>,
-    file:write_file(meta(Directory), [Head, Bytes], [raw]).
+    [<<?META_MAGIC, ?META_FORMAT, Crc:32>>, Bytes].
 
 -spec read_meta(directory()) -> {ok, ra_snapshot:meta()} | {error, term()}.
 read_meta(Directory) ->

@@ -1,0 +1,73 @@
+%% Gives the log of a node without a cluster another name of its node.
+%%
+%% Ra's server has the node's name in its configuration, in its snapshots and in
+%% its vote. Only the one member of a group can get a new name; it becomes the
+%% first member of a cluster, or its directory was copied to another host. The
+%% configuration is written last: until then, a next start begins again.
+-module(todana_adopt).
+-moduledoc false.
+
+-export([server/1]).
+
+-doc "Names this node in the files of the server in this directory.".
+-spec server(file:filename()) -> ok | {error, todana_log_problem:problem()}.
+server(Server) ->
+    Config = filename:join(Server, "config"),
+    Id = todana_ra:server(),
+    case todana_small_file:read_terms(Config) of
+        {ok, [#{id := Id}]} ->
+            ok;
+        {ok, [#{id := Old, initial_members := [Old]} = Terms]} ->
+            maybe
+                ok ?= snapshots(Server, Old, Id),
+                ok ?= vote(Server),
+                New = Terms#{id := Id, initial_members := [Id]},
+                write(Config, io_lib:format("~0p.~n", [New]))
+            end;
+        {ok, _} ->
+            {error, {missing, Config, "this file is that of another member"}};
+        {error, Reason} ->
+            {error, {unusable, Config, file:format_error(Reason)}}
+    end.
+
+-spec write(file:filename(), iodata()) ->
+    ok | {error, todana_log_problem:problem()}.
+write(File, Bytes) ->
+    todana_log_problem:unusable(File, todana_small_file:replace(File, Bytes)).
+
+-spec snapshots(file:filename(), ra:server_id(), ra:server_id()) ->
+    ok | {error, todana_log_problem:problem()}.
+snapshots(Server, Old, New) ->
+    Found = filelib:wildcard(filename:join([Server, "snapshots", "*"])),
+    lists:foldl(
+        fun(Directory, ok) -> snapshot(Directory, Old, New);
+           (_, Error) -> Error
+        end, ok, Found
+    ).
+
+%% One without its data is what a crash left of an attempt.
+-spec snapshot(file:filename(), ra:server_id(), ra:server_id()) ->
+    ok | {error, todana_log_problem:problem()}.
+snapshot(Directory, Old, New) ->
+    IsWhole = filelib:is_file(todana_snapshot_files:data(Directory)),
+    case IsWhole andalso todana_snapshot_files:read_meta(Directory) of
+        {ok, #{cluster := #{Old := Member} = Cluster} = Meta} when
+            map_size(Cluster) =:= 1
+        ->
+            File = todana_snapshot_files:meta(Directory),
+            write(File, todana_snapshot_files:meta_bytes(
+                Meta#{cluster := #{New => Member}}
+            ));
+        {error, Reason} ->
+            {error, {unusable, todana_snapshot_files:meta(Directory),
+                     io_lib:format("~0tp", [Reason])}};
+        _ ->
+            ok
+    end.
+
+%% The only member has voted for nobody else.
+-spec vote(file:filename()) -> ok | {error, todana_log_problem:problem()}.
+vote(Server) ->
+    todana_ra_files:forget_vote(
+        filename:dirname(Server), list_to_binary(filename:basename(Server))
+    ).
