@@ -12,7 +12,7 @@ from pathlib import Path
 import cut_points
 import wire
 
-LAYOUT = struct.Struct("<IiqqqQ216s")
+LAYOUT = struct.Struct("<IiqqqQq208s")
 WRITE, SYNC, READ, OPEN, CREATE, RENAME, UNLINK = (1 << bit for bit in range(7))
 FOREVER = -1
 CHANGES = WRITE | CREATE | RENAME | UNLINK
@@ -37,13 +37,17 @@ class Control:
         """The environment of the process whose files below `root` can fail."""
         return {"LD_PRELOAD": str(cut_points.shim()), "DISK_ROOT": str(root), "DISK_FAULT": str(self.path)}
 
-    def fail(self, operations, error, *, pattern="", skip=0, times=FOREVER, bytes_left=-1):
+    def fail(self, operations, error, *, pattern="", skip=0, times=FOREVER, bytes_left=-1, delay_us=0):
         """Makes calls fail with an error: those on paths that contain `pattern`, after `skip` of them, `times` times, and
-        writes only after `bytes_left` bytes."""
+        writes only after `bytes_left` bytes. Without an error, they only wait."""
         self.mend()
-        fields = LAYOUT.pack(0, error, skip, times, bytes_left, 0, pattern.encode())
+        fields = LAYOUT.pack(0, error, skip, times, bytes_left, 0, delay_us, pattern.encode())
         self._map[4:] = fields[4:]
         self._map[:4] = struct.pack("<I", operations)
+
+    def slow_syncs(self, seconds):
+        """Makes each sync take at least this time."""
+        self.fail(SYNC, 0, delay_us=int(seconds * 1e6))
 
     def mend(self):
         """Ends all faults."""

@@ -53,7 +53,8 @@ struct fault {
     volatile int64_t times;       /* how many calls fail; negative: all */
     volatile int64_t bytes_left;  /* writes succeed for this many bytes; negative: the field is not used */
     volatile uint64_t hits;       /* how many calls have failed */
-    char pattern[216];            /* a part of the path; empty: every path */
+    volatile int64_t delay_us;    /* matching calls wait for this time first; with no error, they do nothing else */
+    char pattern[208];            /* a part of the path; empty: every path */
 };
 
 static char root[PATH_MAX];
@@ -130,6 +131,8 @@ static void remember(int fd, const char *path) {
 static int fails(enum operation operation, const char *path, size_t *bytes) {
     struct fault *f = fault;
     if (!f || !(f->operations & operation) || !strstr(path, f->pattern)) return 0;
+    if (f->delay_us > 0) usleep((useconds_t)f->delay_us);
+    if (!f->error) return 0;
     if (__atomic_fetch_sub(&f->skip, 1, __ATOMIC_SEQ_CST) > 0) return 0;
     if (operation == WRITE && bytes && f->bytes_left >= 0) {
         int64_t left = __atomic_fetch_sub(&f->bytes_left, (int64_t)*bytes, __ATOMIC_SEQ_CST);

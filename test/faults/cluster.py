@@ -1,0 +1,299 @@
+"""Real nodes of a cluster, each with a loopback address, a data directory and a disk of its own.
+
+A node is the program as a user starts it. It can be killed, stopped and started again, its disk can fill up or become slow,
+its clock can be set, and its links to the others can be cut (network.py).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import cut_points
+import disk_faults
+import network
+import served
+import stores
+import wire
+from writers import ErlangConnection
+
+# Each node has a loopback address of its own in the namespace, so all use the same ports.
+PORTS = {"resp": 7001, "memcached": 7002, "kyoto": 7003}
+EPMD_PORT = 4369
+SERVING_TIMEOUT_S = 120
+COMMAND_TIMEOUT_S = 60
+# The room that one node has on its disk.
+DISK_MB = 400
+# Small, so that a node that was away for seconds needs a snapshot.
+FLAGS = ("--snapshot-log-bytes", "1mb", "--write-timeout-ms", 2000, "--durability", "always")
+WAL_BYTES_MAX = 1 << 20
+ERLANG_WAIT_S = 3.0
+# Where Debian has libfaketime.
+CLOCKS = tuple(f"/usr/lib/{arch}-linux-gnu/faketime/libfaketimeMT.so.1" for arch in ("x86_64", "aarch64"))
+
+
+class NotServing(AssertionError):
+    """The cluster did not do in time what it must do."""
+
+
+def clock_library():
+    """libfaketime, if it is installed."""
+    return next((path for path in CLOCKS if Path(path).exists()), None)
+
+
+def epmd_program() -> Path:
+    """The daemon that comes with Erlang."""
+    ours = served.ROOT / ".toolchain" / "bin" / "epmd"
+    return ours if ours.exists() else Path(shutil.which("epmd"))
+
+
+class Node(stores.Todana):
+    """A member, or a process that will be one."""
+
+    def __init__(self, number, directory, cookie, has_clock, environment):
+        super().__init__(directory / "data", FLAGS)
+        self.number = number
+        self.host = f"127.0.0.{10 + number}"
+        self.name = f"f{number}@{self.host}"
+        self.cookie = cookie
+        self.peer = None
+        self.is_stopped = False
+        self.disk = disk_faults.Control(directory / "faults")
+        self.environment |= environment
+        ip = self.host.replace(".", ",")
+        self.environment["ERL_FLAGS"] += f" -kernel inet_dist_connect_options [{{ip,{{{ip}}}}}]"
+        self.environment |= self.disk.environment(self.directory)
+        self.clock = directory / "clock"
+        if has_clock:
+            self.clock.write_text("+0s\n")
+            self.environment["LD_PRELOAD"] += f" {clock_library()}"
+            self.environment |= {"FAKETIME_TIMESTAMP_FILE": str(self.clock), "FAKETIME_NO_CACHE": "1", "FAKETIME_DONT_FAKE_MONOTONIC": "1"}
+        self._callers = []
+        self._callers_lock = threading.Lock()
+
+    def address(self, protocol):
+        return self.host, PORTS[protocol]
+
+    def command(self):
+        listeners = [word for name in self.protocols for word in (f"--listen-{name}", "%s:%d" % self.address(name))]
+        part = ["--cluster-join", self.peer] if self.peer else ["--cluster-create"]
+        return [served.PROGRAM, "start", "--data-dir", self.directory, "--node", self.name, "--cookie-file", self.cookie, *part, *listeners, *self.flags]
+
+    def start(self, environment=None):
+        self.is_stopped = False
+        super().start(environment)
+
+    def erlang(self, timeout_s):
+        """A process of the node, which evaluates expressions."""
+        with self._callers_lock:
+            self.listener.settimeout(ERLANG_WAIT_S)
+            accepted, _ = self.listener.accept()
+        accepted.settimeout(timeout_s)
+        accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return ErlangConnection(accepted)
+
+    def forget_callers(self):
+        with self._callers_lock:
+            super().forget_callers()
+
+    def signal(self, number):
+        """Sends a signal, if the process runs."""
+        if self.is_alive():
+            os.kill(self.process.popen.pid, number)
+
+    def freeze(self):
+        """The process gets no time any more, and does not know it."""
+        self.is_stopped = True
+        self.signal(signal.SIGSTOP)
+
+    def thaw(self):
+        """The process goes on."""
+        self.is_stopped = False
+        self.signal(signal.SIGCONT)
+
+    def kill(self):
+        self.is_stopped = False
+        super().kill()
+
+    def set_clock(self, offset_s):
+        """Sets the clock relative to the real time."""
+        replaced = self.clock.with_suffix(".new")
+        replaced.write_text(f"{offset_s:+d}s\n")
+        os.replace(replaced, self.clock)
+
+    @property
+    def filler(self) -> Path:
+        """The file that fills the disk."""
+        return self.directory.parent / "filler"
+
+    def fill_disk(self):
+        """Takes all room."""
+        with contextlib.suppress(OSError), self.filler.open("ab") as file:
+            while True:
+                file.write(bytes(1 << 20))
+                file.flush()
+
+    def free_disk(self):
+        """Gives the room back."""
+        self.filler.unlink(missing_ok=True)
+
+    def ask(self, command, argument=None, timeout_s=COMMAND_TIMEOUT_S):
+        """What `bin/todana cluster` asks: ("ok", answer) or ("error", sentence)."""
+        request = {"command": command} | ({} if argument is None else {"argument": argument})
+        # Longer paths than those of sockets are reached from their directory.
+        with socket.socket(socket.AF_UNIX) as control:
+            control.settimeout(timeout_s)
+            control.connect(str(self.directory / "control"))
+            control.sendall(json.dumps(request).encode() + b"\n")
+            line = control.makefile("rb").readline()
+        if not line.endswith(b"\n"):
+            return "error", "the node closed the socket"
+        answer = json.loads(line)
+        return ("ok", answer["ok"]) if "ok" in answer else ("error", answer["error"])
+
+    def clean_up(self):
+        if self.is_stopped:
+            self.thaw()
+        super().clean_up()
+        self.disk.close()
+
+
+class Cluster:
+    """Some nodes, and the network between them."""
+
+    def __init__(self, directory, size=3, seed=0, has_clock=False, environment=None):
+        network.enter()
+        self.directory = Path(directory)
+        self.network = network.Network(seed)
+        self.size, self.has_clock = size, has_clock
+        self.environment = dict(environment or {})
+        self.cookie = self.directory / "cookie"
+        self.epmd = subprocess.Popen([epmd_program(), "-port", str(EPMD_PORT)], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, preexec_fn=served.die_with_parent)
+        self.mounted = []
+        self.nodes = [self.node(number) for number in range(1, size + 1)]
+
+    def node(self, number) -> Node:
+        """A node with an empty directory, on a file system of limited size."""
+        place = self.directory / f"f{number}"
+        place.mkdir(parents=True)
+        network.mount_memory(place, DISK_MB)
+        self.mounted.append(place)
+        return Node(number, place, self.cookie, self.has_clock, self.environment)
+
+    def start(self):
+        """The first node creates the cluster and the others join it, one after the other."""
+        for node in self.nodes:
+            node.peer = None if node is self.nodes[0] else self.nodes[0].name
+            node.start()
+            node.wait_until_serving()
+        self.wait_for_voters()
+
+    def others(self, node) -> list[Node]:
+        """All other nodes."""
+        return [other for other in self.nodes if other is not node]
+
+    def living(self) -> list[Node]:
+        """Nodes whose process runs."""
+        return [node for node in self.nodes if node.is_alive() and not node.is_stopped]
+
+    def leader(self):
+        """The node that leads in the eyes of most others; None if nobody answers."""
+        with ThreadPoolExecutor() as pool:
+            votes = [vote for vote in pool.map(self._vote, self.living()) if vote]
+        name = max(set(votes), key=votes.count) if votes else None
+        return next((node for node in self.nodes if node.name == name), None)
+
+    @staticmethod
+    def _vote(node):
+        with contextlib.suppress(OSError, wire.Closed, TimeoutError), node.erlang(1.0) as door:
+            return door.evaluate("todana_members:leader()").strip("'")
+        return None
+
+    def isolate(self, node, out=True, into=True):
+        """Cuts a node off: what it sends, what is sent to it, or both."""
+        for other in self.others(node):
+            if out:
+                self.network.set(node.host, other.host, network.CUT)
+            if into:
+                self.network.set(other.host, node.host, network.CUT)
+
+    def all_links(self, link):
+        """Gives every link the same fault."""
+        for one in self.nodes:
+            for other in self.others(one):
+                self.network.set(one.host, other.host, link)
+
+    def wait_for_voters(self, timeout_s=SERVING_TIMEOUT_S):
+        """Waits until all nodes are members that vote, serve and have the same leader."""
+        deadline = time.monotonic() + timeout_s
+        while (problem := self._problem()) is not None:
+            for node in self.nodes:
+                if not node.is_alive():
+                    raise NotServing(f"{node.name} has ended by itself with {node.process.popen.poll()}:\n{node.log()}")
+            if time.monotonic() > deadline:
+                raise NotServing(f"after {timeout_s} s: {problem}\n" + "\n".join(f"{node.name}:\n{node.log()}" for node in self.nodes))
+            time.sleep(0.1)
+
+    def _problem(self):
+        try:
+            kind, answer = self.nodes[0].ask("status")
+        except OSError as error:
+            return f"status: {error}"
+        if kind != "ok":
+            return answer
+        members = {member["node"]: member for member in answer["members"]}
+        if set(members) != {node.name for node in self.nodes}:
+            return f"the members are {sorted(members)}"
+        for node in self.nodes:
+            member = members[node.name]
+            if member["role"] not in ("leader", "voter") or member.get("state") != "serving":
+                return f"{node.name}: {member}"
+            if not isinstance(found := node.look(), int):
+                return f"{node.name} answers {found}"
+        return None
+
+    def verify(self, timeout_s=SERVING_TIMEOUT_S):
+        """Waits until all members say that they have the same records at the same entry; returns (entry, digest)."""
+        deadline = time.monotonic() + timeout_s
+        while True:
+            kind, answer = self.nodes[0].ask("verify")
+            if kind == "ok":
+                assert answer["members"] == len(self.nodes), answer
+                return answer["index"], answer["digest"]
+            assert "differ" not in answer, answer
+            if time.monotonic() > deadline:
+                raise NotServing(f"verify: {answer}")
+            time.sleep(0.2)
+
+    def keep(self, target: Path):
+        """Copies the directories and the output of each process, of nodes that have ended."""
+        for node in self.nodes:
+            place = target / f"f{node.number}"
+            place.mkdir(parents=True, exist_ok=True)
+            output = "\n---- start ----\n".join("\n".join(lines) for lines in node.output)
+            (place / "output.txt").write_text(output + "\n")
+            if node.directory.exists():
+                stores.copy_directory(node.directory, place / "data")
+
+    def stop(self):
+        """Ends all processes."""
+        for node in self.nodes:
+            node.clean_up()
+
+    def close(self):
+        """Ends everything and gives the memory back."""
+        self.stop()
+        self.epmd.kill()
+        self.epmd.wait()
+        self.network.close()
+        for place in self.mounted:
+            network.unmount(place)

@@ -1,0 +1,96 @@
+"""The history of a run: a line of JSON for each operation that a client began, with when, where, and how it ended.
+
+    {"client": 3, "connection": 41, "door": "resp", "node": 1, "part": "7.c0", "call": 123, "return": 456,
+     "outcome": "done", "level": "log", "steps": [{"do": "incr", "key": 0, "with": "17", "saw": "40"}]}
+
+Times are nanoseconds of the machine's monotonic clock, which is the same for all clients. `outcome` is `done`; `unknown`, if
+the operation may be carried out at any time after `call`, or never; or `failed`, if the store said that it never will.
+`level` says what the reads promise: `log` for operations that are in the log, `linear`, `bounded` or `local`. A part is a few
+keys that operations change together; each key of a step is a number within its part. `saw` is what the client was told, as
+text, `ABSENT` for no record; without it, the client was told nothing about the record.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections import Counter
+
+ABSENT = "-"
+
+
+def step(do, key=0, argument=None, expected=None) -> dict:
+    """One change or read of a key."""
+    made = {"do": do, "key": key}
+    if argument is not None:
+        made["with"] = argument
+    if expected is not None:
+        made["expected"] = expected
+    return made
+
+
+class Operation:
+    """What a client has asked for and has no answer to yet."""
+
+    def __init__(self, history, facts):
+        self._history, self._facts = history, facts
+        self._facts["call"] = time.monotonic_ns()
+
+    def done(self, *saw):
+        """The answer came: what it told about each step, None for nothing."""
+        self._facts["return"] = time.monotonic_ns()
+        for each, told in zip(self._facts["steps"], saw):
+            if told is not None:
+                each["saw"] = told
+        self._end("done")
+
+    def unknown(self, why):
+        """No answer, or one that says as much."""
+        self._facts["why"] = why
+        self._end("unknown")
+
+    def failed(self, why):
+        """The store says that nothing was done, nor will be."""
+        self._facts["return"] = time.monotonic_ns()
+        self._facts["why"] = why
+        self._end("failed")
+
+    def _end(self, outcome):
+        self._facts["outcome"] = outcome
+        self._history.write(self._facts)
+
+
+class History:
+    """A file of operations."""
+
+    def __init__(self, path):
+        self.path = path
+        self._file = path.open("w")
+        self._lock = threading.Lock()
+        self.counts = Counter()
+        # The longest time during which nothing in the log was answered, by now.
+        self.parts = {}
+
+    def begin(self, facts) -> Operation:
+        """A client sends an operation."""
+        return Operation(self, facts)
+
+    def write(self, facts):
+        """An operation has ended."""
+        line = json.dumps(facts, separators=(",", ":"))
+        with self._lock:
+            self.counts[facts["outcome"]] += 1
+            self.counts[f"{facts['door']} {facts['outcome']}"] += 1
+            self.parts[facts["part"]] = max(self.parts.get(facts["part"], 1), *(each["key"] + 1 for each in facts["steps"]))
+            self._file.write(line + "\n")
+
+    def note(self, **facts):
+        """Something else that happened, for a person who reads the history."""
+        with self._lock:
+            self._file.write(json.dumps({"note": facts, "call": time.monotonic_ns()}) + "\n")
+
+    def close(self):
+        """Everything is in the file."""
+        with self._lock:
+            self._file.close()

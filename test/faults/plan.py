@@ -1,0 +1,332 @@
+"""The faults, and plans of them that follow from a seed.
+
+A fault is a generator: it breaks something, yields how long it stays broken, and repairs it, perhaps in several steps. When it
+has ended, everything works again as far as the outside is concerned, and the cluster has to recover by itself.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import shutil
+import signal
+import threading
+import time
+
+import network
+import wire
+
+HOUR_S = 3_600
+BULK_BYTES = 20_000
+BULK_KEYS = 60
+CHANGE_TIMEOUT_S = 60
+# How often a frozen node stays so for long.
+LONG_FREEZE = 0.08
+
+
+def any_node(cluster, rng):
+    """One of the nodes, the leader as often as all others together."""
+    leader = cluster.leader() if rng.random() < 0.5 else None
+    return leader or rng.choice(cluster.nodes)
+
+
+def leader_of(cluster, rng):
+    """The leader, or any node if nobody knows it."""
+    return cluster.leader() or rng.choice(cluster.nodes)
+
+
+def kill(cluster, rng, node):
+    """SIGKILL of one node."""
+    node.kill()
+    yield rng.uniform(0, 3)
+    node.start()
+
+
+def kill_all(cluster, rng, node):
+    """SIGKILL of all nodes at almost the same time."""
+    for each in cluster.nodes:
+        each.kill()
+    yield rng.uniform(0, 1)
+    for each in rng.sample(cluster.nodes, len(cluster.nodes)):
+        each.start()
+        yield rng.choice((0, 0, 1))
+
+
+def kill_twice(cluster, rng, node):
+    """SIGKILL of a node, and again while it recovers."""
+    node.kill()
+    yield rng.uniform(0, 1)
+    node.start()
+    yield rng.uniform(0.3, 2.5)
+    node.kill()
+    node.start()
+
+
+def freeze(cluster, rng, node):
+    """SIGSTOP: the node comes back and believes that no time has passed."""
+    node.freeze()
+    yield rng.uniform(10, 30) if rng.random() < LONG_FREEZE else rng.uniform(1.5, 7)
+    node.thaw()
+
+
+def freeze_briefly(cluster, rng, node):
+    """SIGSTOP several times, each too short to be noticed."""
+    for _ in range(rng.randint(2, 6)):
+        node.freeze()
+        yield rng.uniform(0.1, 0.9)
+        node.thaw()
+        yield rng.uniform(0.05, 0.5)
+
+
+def isolate(cluster, rng, node):
+    """A node is cut off from all others."""
+    cluster.isolate(node)
+    yield rng.uniform(2, 12)
+    cluster.network.heal()
+
+
+def mute(cluster, rng, node):
+    """Nobody hears a node, which hears all."""
+    cluster.isolate(node, into=False)
+    yield rng.uniform(2, 12)
+    cluster.network.heal()
+
+
+def deafen(cluster, rng, node):
+    """A node hears nobody, and all hear it."""
+    cluster.isolate(node, out=False)
+    yield rng.uniform(2, 12)
+    cluster.network.heal()
+
+
+def cut_link(cluster, rng, node):
+    """Two nodes do not reach each other, and all others reach both."""
+    other = rng.choice(cluster.others(node))
+    cluster.network.set(node.host, other.host, network.CUT)
+    cluster.network.set(other.host, node.host, network.CUT)
+    yield rng.uniform(2, 12)
+    cluster.network.heal()
+
+
+def flap(cluster, rng, node):
+    """A node is cut off again and again."""
+    for _ in range(rng.randint(3, 8)):
+        cluster.isolate(node, out=rng.random() < 0.8, into=rng.random() < 0.8)
+        yield rng.uniform(0.1, 1.5)
+        cluster.network.heal()
+        yield rng.uniform(0.1, 1.0)
+
+
+def delay(cluster, rng, node):
+    """All messages between nodes take long, and overtake each other."""
+    cluster.all_links(network.Link(delay_s=rng.uniform(0.005, 0.15), jitter_s=rng.uniform(0, 0.05)))
+    yield rng.uniform(2, 6)
+    cluster.network.heal()
+
+
+def lose(cluster, rng, node):
+    """Packets between nodes are lost."""
+    cluster.all_links(network.Link(loss=rng.uniform(0.02, 0.3)))
+    yield rng.uniform(2, 6)
+    cluster.network.heal()
+
+
+def slow_disk(cluster, rng, node):
+    """Each sync of one node takes long."""
+    node.disk.slow_syncs(rng.uniform(0.02, 1.0))
+    yield rng.uniform(2, 6)
+    node.disk.mend()
+
+
+def slow_disks(cluster, rng, node):
+    """Each sync of all nodes takes long."""
+    for each in cluster.nodes:
+        each.disk.slow_syncs(rng.uniform(0.02, 0.3))
+    yield rng.uniform(2, 5)
+    for each in cluster.nodes:
+        each.disk.mend()
+
+
+def full_disk(cluster, rng, node):
+    """The disk of one node has no room."""
+    node.fill_disk()
+    yield rng.uniform(2, 6)
+    node.free_disk()
+
+
+def full_disks(cluster, rng, node):
+    """The disks of all nodes have no room."""
+    for each in cluster.nodes:
+        each.fill_disk()
+    yield rng.uniform(2, 5)
+    for each in cluster.nodes:
+        each.free_disk()
+
+
+def step_clock(cluster, rng, node):
+    """The clock of one node steps, and steps back."""
+    node.set_clock(rng.choice((-24, -1, 1, 24)) * HOUR_S + rng.randint(-60, 60))
+    yield rng.uniform(1, 4)
+    node.set_clock(0)
+
+
+def step_clocks(cluster, rng, node):
+    """The clocks of all nodes step, each by another time, and step back."""
+    for each in cluster.nodes:
+        each.set_clock(rng.randint(-24 * HOUR_S, 24 * HOUR_S))
+    yield rng.uniform(1, 4)
+    for each in cluster.nodes:
+        each.set_clock(0)
+
+
+def transfer(cluster, rng, node):
+    """Another node is told to lead, several times."""
+    for _ in range(rng.randint(1, 4)):
+        with contextlib.suppress(OSError):
+            rng.choice(cluster.nodes).ask("transfer", rng.choice(cluster.nodes).name)
+        yield rng.uniform(0.1, 1)
+
+
+def restart(cluster, rng, node):
+    """All nodes are restarted in order, one after the other."""
+    for each in rng.sample(cluster.nodes, len(cluster.nodes)):
+        assert (status := each.stop()) == 0, f"{each.name} ended with {status}:\n{each.log()}"
+        each.start()
+        each.wait_until_serving()
+        yield rng.uniform(0, 1)
+
+
+def bulk(node, stop):
+    """Writes until told to stop, so that snapshots are needed."""
+    number = 0
+    with contextlib.suppress(OSError, wire.Closed), wire.Resp(node.address("resp"), 5) as connection:
+        while not stop.is_set():
+            connection.send(b"".join(wire.encode("SET", f"bulk.{(number + index) % BULK_KEYS}", b"%d" % number + bytes(BULK_BYTES)) for index in range(10)))
+            for _ in range(10):
+                connection.reply()
+            number += 10
+            time.sleep(0.01)
+
+
+@contextlib.contextmanager
+def writing(node):
+    """Bulk writes at a node."""
+    stop = threading.Event()
+    thread = threading.Thread(target=bulk, args=(node, stop), daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join(30)
+
+
+def install_snapshot(cluster, rng, node):
+    """A node is away, cut off or killed, until the others have no log for it any more; it returns under load."""
+    is_killed = rng.random() < 0.5
+    if is_killed:
+        node.kill()
+    else:
+        cluster.isolate(node)
+    with writing(rng.choice(cluster.others(node))):
+        yield rng.uniform(2, 4)
+        if is_killed:
+            node.start()
+        cluster.network.heal()
+        yield rng.uniform(1, 3)
+
+
+def load(cluster, rng, node):
+    """Much more is written than usual, at any node, and snapshots are taken."""
+    with writing(rng.choice(cluster.nodes)):
+        yield rng.uniform(2, 4)
+
+
+def replace(cluster, rng, node):
+    """A node leaves, and comes back with an empty directory."""
+    asked = rng.choice(cluster.others(node))
+    deadline = time.monotonic() + CHANGE_TIMEOUT_S
+    is_dead_before = rng.random() < 0.5
+    if is_dead_before:
+        node.kill()
+    # The answer may be lost, so the question is repeated until there is nothing to do.
+    while (answer := asked.ask("leave", node.name)) != ("ok", True):
+        if "no member" in str(answer[1]):
+            break
+        assert time.monotonic() < deadline, f"leave: {answer}"
+        yield 0.3
+    if not is_dead_before:
+        node.kill()
+    yield rng.uniform(0, 1)
+    shutil.rmtree(node.directory)
+    node.peer = asked.name
+    node.start()
+    node.wait_until_serving()
+    # One more change of the members is refused while a node is on its way.
+    cluster.wait_for_voters()
+
+
+FAULTS = (
+    kill, kill, kill_all, kill_twice, freeze, freeze, freeze_briefly, isolate, isolate, mute, deafen, cut_link, flap, delay, lose,
+    slow_disk, slow_disks, full_disk, full_disks, step_clock, step_clocks, transfer, restart, install_snapshot, install_snapshot,
+    load, replace,
+)  # fmt: skip
+# Those that may come together with one of the others that hits the same node: a majority is never concerned.
+COMPANIONS = (delay, lose, slow_disk, step_clock, transfer, load)
+PARTNERS = (kill, kill_twice, freeze, freeze_briefly, isolate, mute, deafen, flap, install_snapshot, full_disk)
+NAMES = {fault.__name__: fault for fault in FAULTS}
+TWO_AT_ONCE = 0.2
+
+
+def plan(seed, count, kinds=None) -> list:
+    """Names of faults, one or two for each step. Each kind comes once before any comes again."""
+    rng = random.Random(f"{seed} plan")
+    names, found = [], []
+    while len(found) < count:
+        if not names:
+            names = [fault.__name__ for fault in FAULTS if kinds is None or fault.__name__ in kinds]
+            rng.shuffle(names)
+        name = names.pop()
+        if rng.random() < TWO_AT_ONCE and NAMES[name] in PARTNERS and kinds is None:
+            found.append((name, rng.choice(COMPANIONS).__name__))
+        else:
+            found.append((name,))
+    return found
+
+
+def carry_out(cluster, names, seed):
+    """Runs the faults of one step at the same time."""
+    rng = random.Random(seed)
+    node = any_node(cluster, rng)
+    failures = []
+
+    def one(name, own):
+        try:
+            for pause_s in NAMES[name](cluster, own, node):
+                time.sleep(pause_s)
+        except BaseException as failure:  # for the caller
+            failures.append(failure)
+
+    threads = [threading.Thread(target=one, args=(name, random.Random(f"{seed} {name}"))) for name in names[1:]]
+    for thread in threads:
+        thread.start()
+    one(names[0], rng)
+    for thread in threads:
+        thread.join()
+    repair(cluster)
+    if failures:
+        raise failures[0]
+    return node
+
+
+def repair(cluster):
+    """Whatever a fault has left is put right."""
+    cluster.network.heal()
+    for node in cluster.nodes:
+        if node.is_stopped:
+            node.signal(signal.SIGCONT)
+            node.is_stopped = False
+        node.disk.mend()
+        node.free_disk()
+        if cluster.has_clock:
+            node.set_clock(0)
