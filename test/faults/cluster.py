@@ -68,7 +68,7 @@ class Node(stores.Todana):
         self.peer = None
         self.is_stopped = False
         self.disk = disk_faults.Control(directory / "faults")
-        self.environment |= environment
+        self.environment |= {name: self.environment.get(name, "") + value for name, value in environment.items()}
         ip = self.host.replace(".", ",")
         self.environment["ERL_FLAGS"] += f" -kernel inet_dist_connect_options [{{ip,{{{ip}}}}}]"
         self.environment |= self.disk.environment(self.directory)
@@ -130,6 +130,11 @@ class Node(stores.Todana):
         replaced.write_text(f"{offset_s:+d}s\n")
         os.replace(replaced, self.clock)
 
+    def clock_offset(self) -> float:
+        """How far the clock of the process is from the real time, in seconds."""
+        with wire.Resp(self.address("resp"), COMMAND_TIMEOUT_S) as connection:
+            return int(connection.call("TIME")[0]) - time.time()
+
     @property
     def filler(self) -> Path:
         """The file that fills the disk."""
@@ -141,6 +146,8 @@ class Node(stores.Todana):
             while True:
                 file.write(bytes(1 << 20))
                 file.flush()
+        room = os.statvfs(self.filler)
+        assert room.f_bavail * room.f_frsize < 4 << 20, f"{room.f_bavail} blocks are free on a full disk"
 
     def free_disk(self):
         """Gives the room back."""

@@ -17,11 +17,12 @@ import network
 import wire
 
 HOUR_S = 3_600
+CLOCK_SLACK_S = 600
 BULK_BYTES = 20_000
 BULK_KEYS = 60
 CHANGE_TIMEOUT_S = 60
-# How often a frozen node stays so for long.
-LONG_FREEZE = 0.08
+# How often a node stays frozen, or cut off, for long.
+LONG_FREEZE, LONG_CUT = 0.08, 0.25
 
 
 def any_node(cluster, rng):
@@ -30,9 +31,9 @@ def any_node(cluster, rng):
     return leader or rng.choice(cluster.nodes)
 
 
-def leader_of(cluster, rng):
-    """The leader, or any node if nobody knows it."""
-    return cluster.leader() or rng.choice(cluster.nodes)
+def cut_s(rng) -> float:
+    """How long a link is cut: sometimes until Erlang closes its connections, and mostly not."""
+    return rng.uniform(9, 14) if rng.random() < LONG_CUT else rng.uniform(0.5, 6)
 
 
 def kill(cluster, rng, node):
@@ -65,7 +66,7 @@ def kill_twice(cluster, rng, node):
 def freeze(cluster, rng, node):
     """SIGSTOP: the node comes back and believes that no time has passed."""
     node.freeze()
-    yield rng.uniform(10, 30) if rng.random() < LONG_FREEZE else rng.uniform(1.5, 7)
+    yield rng.uniform(10, 30) if rng.random() < LONG_FREEZE else rng.uniform(1, 6)
     node.thaw()
 
 
@@ -81,21 +82,21 @@ def freeze_briefly(cluster, rng, node):
 def isolate(cluster, rng, node):
     """A node is cut off from all others."""
     cluster.isolate(node)
-    yield rng.uniform(2, 12)
+    yield cut_s(rng)
     cluster.network.heal()
 
 
 def mute(cluster, rng, node):
     """Nobody hears a node, which hears all."""
     cluster.isolate(node, into=False)
-    yield rng.uniform(2, 12)
+    yield cut_s(rng)
     cluster.network.heal()
 
 
 def deafen(cluster, rng, node):
     """A node hears nobody, and all hear it."""
     cluster.isolate(node, out=False)
-    yield rng.uniform(2, 12)
+    yield cut_s(rng)
     cluster.network.heal()
 
 
@@ -104,7 +105,7 @@ def cut_link(cluster, rng, node):
     other = rng.choice(cluster.others(node))
     cluster.network.set(node.host, other.host, network.CUT)
     cluster.network.set(other.host, node.host, network.CUT)
-    yield rng.uniform(2, 12)
+    yield cut_s(rng)
     cluster.network.heal()
 
 
@@ -165,7 +166,10 @@ def full_disks(cluster, rng, node):
 
 def step_clock(cluster, rng, node):
     """The clock of one node steps, and steps back."""
-    node.set_clock(rng.choice((-24, -1, 1, 24)) * HOUR_S + rng.randint(-60, 60))
+    offset_s = rng.choice((-24, -1, 1, 24)) * HOUR_S + rng.randint(-60, 60)
+    node.set_clock(offset_s)
+    with contextlib.suppress(OSError, wire.Closed):  # another fault may hit the node
+        assert abs(node.clock_offset() - offset_s) < CLOCK_SLACK_S, "the node does not see the step"
     yield rng.uniform(1, 4)
     node.set_clock(0)
 

@@ -23,7 +23,7 @@ CHECKER = Path(__file__).resolve().parent / "checker"
 KEPT = served.ROOT / "_build" / "faults"
 # After a fault, all nodes serve again within this time.
 RECOVERY_S = 90
-PAUSE_S = 0.7
+PAUSE_S = 0.5
 # How long the checker looks for an order of the operations of one part.
 LIMIT_S = 60
 FINAL_READS = 500
@@ -112,6 +112,7 @@ class Run:
         self.verdict = check(self.history.path)
         self.verdict["digest"] = before[1]
         self.verdict["outcomes"] = dict(self.history.counts)
+        self.verdict["packets"] = {"dropped": self.cluster.network.dropped, "delayed": self.cluster.network.forwarded}
         return self.verdict
 
     def read_all(self) -> list:

@@ -1,0 +1,78 @@
+"""Nodes without one of the protections, to see that the suite notices.
+
+Nothing in the product can switch a protection off. A module is compiled from its source with one change, into a directory that
+the node searches first.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from typing import NamedTuple
+
+import served
+import stores
+
+
+class Change(NamedTuple):
+    """What is replaced in a module, and the faults that then must show."""
+
+    module: str
+    old: str
+    new: str
+    kinds: tuple
+
+
+CHANGES = {
+    # A batch that is sent again looks like another node's, so the group applies it again.
+    "de-duplication": Change(
+        "durable/todana_batcher",
+        """-spec resend(node(), integer(), [#batch{}]) -> ok.
+resend(Leader, NowMs, Batches) ->
+    _ = [
+        case Batch of""",
+        """-spec resend(node(), integer(), [#batch{}]) -> ok.
+resend(Leader, NowMs, Found) ->
+    Batches = [
+        B#batch{bytes = <<Head/binary, (Origin + 1):64/little, Rest/binary>>}
+     || #batch{bytes = <<Head:4/binary, Origin:64/little, Rest/binary>>} = B <- Found
+    ],
+    _ = [
+        case Batch of""",
+        ("isolate", "freeze_briefly", "flap", "freeze", "delay"),
+    ),
+    # A node that starts does not ask how far the log goes.
+    "the gate": Change(
+        "durable/todana_group",
+        """        {ok, Index} ?= todana_members:read_index(Nodes, ?ASK_TIMEOUT_MS),
+        ok ?= todana_members:await(Index, ?ASK_TIMEOUT_MS),
+""",
+        """        [_ | _] ?= Nodes,
+""",
+        ("kill", "kill_all", "kill_twice", "install_snapshot"),
+    ),
+    # Each node takes its own word for how far the log goes.
+    "the read index": Change(
+        "cluster/todana_members",
+        "    try ra:consistent_query(Servers, Query, TimeoutMs) of\n",
+        "    try {ok, todana_nif:group_applied(), {Servers, Query, TimeoutMs}} of\n",
+        ("isolate", "kill", "kill_twice", "install_snapshot", "freeze"),
+    ),
+}
+
+
+def without(protection) -> dict:
+    """The environment of nodes without this protection."""
+    change = CHANGES[protection]
+    source = served.ROOT / "src" / f"{change.module}.erl"
+    text = source.read_text()
+    assert text.count(change.old) == 1, f"{source} is not as this test knows it: adapt sabotage.py"
+    target = stores.BUILT / "without" / protection.replace(" ", "-")
+    shutil.rmtree(target, ignore_errors=True)
+    target.mkdir(parents=True)
+    changed = target / source.name
+    changed.write_text(text.replace(change.old, change.new))
+    erlc = served.ROOT / ".toolchain" / "bin" / "erlc"
+    program = str(erlc) if erlc.exists() else shutil.which("erlc")
+    subprocess.run([program, "-o", target, changed], check=True)
+    return {"ERL_FLAGS": f" -pa {target}"}

@@ -1,0 +1,55 @@
+"""Three nodes under load, while they are killed, frozen, cut off, slowed, filled up, restarted and replaced.
+
+No write that was acknowledged is lost or done twice, no read that promises the present shows the past, and all nodes have the
+same records at the end.
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+
+import pytest
+
+import plan as plans
+import run as runs
+import sabotage
+
+# A node without a protection must be caught within so many runs.
+RUNS_MAX = 12
+STEPS = 6
+
+
+def until(steps, seconds):
+    """The steps that begin before this time is over."""
+    deadline = time.monotonic() + seconds
+    return itertools.takewhile(lambda _: time.monotonic() < deadline, steps)
+
+
+def test_a_short_plan(request, seed, directory):
+    option = request.config.getoption
+    steps = plans.plan(seed, option("--steps"))
+    ended = runs.carry_out(directory, seed, until(steps, option("--seconds")), on_step=lambda fault: print(fault, flush=True))
+    print(ended.verdict)
+    assert ended.faults and ended.verdict["operations"] > 0
+
+
+@pytest.mark.faults
+@pytest.mark.parametrize("protection", sabotage.CHANGES)
+def test_a_node_without_a_protection_is_caught(protection, seed, directory):
+    environment, kinds = sabotage.without(protection), sabotage.CHANGES[protection].kinds
+    for number in range(RUNS_MAX):
+        place = directory / str(number)
+        place.mkdir()
+        own = f"{seed} {number}"
+        run = runs.Run(place, own, environment=environment)
+        try:
+            run.start()
+            for step, names in enumerate(plans.plan(own, STEPS, kinds)):
+                run.fault(names, step)
+            if complaints := run.finish()["complaints"]:
+                print(f"{protection}: caught in run {number}, {len(complaints)} parts, for example {next(iter(complaints.items()))}")
+                return
+        finally:
+            run.close()
+    raise AssertionError(f"without {protection}, nothing was noticed in {RUNS_MAX} runs")
