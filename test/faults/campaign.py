@@ -102,17 +102,20 @@ def campaign(path, seed, count, parallel, steps=STEPS) -> int:
 
 
 def summary(paths) -> str:
-    """A row for each kind of fault, and the sums."""
+    """A row for each kind of fault, with medians and the longest times, and the sums."""
     lines = [line for path in paths for line in read(Path(path))]
-    rows = ["| fault | times | ok | broken for s, median | then recovered within s: median, longest |", "|---|---|---|---|---|"]
+    def middle_and_last(found, name):
+        numbers = sorted(line[name] for line in found if name in line) or [0]
+        return f"{numbers[len(numbers) // 2]}, {numbers[-1]}"
+
+    rows = ["| fault | times | ok | broken for s | then whole again after s | no write acknowledged for s |", "|---|---|---|---|---|---|"]
     by_kind = {}
     for line in lines:
         by_kind.setdefault(line.get("kind", "?"), []).append(line)
     for kind, found in sorted(by_kind.items()):
-        times = sorted(line.get("seconds", 0) for line in found)
-        recovered = sorted(line.get("recovery_seconds", 0) for line in found)
         good = sum(line["verdict"] == "ok" for line in found)
-        rows.append(f"| {kind} | {len(found)} | {good} | {times[len(times) // 2]} | {recovered[len(recovered) // 2]}, {recovered[-1]} |")
+        cells = [middle_and_last(found, name) for name in ("seconds", "recovery_seconds", "silence_seconds")]
+        rows.append(f"| {kind} | {len(found)} | {good} | {' | '.join(cells)} |")
     of_runs = {(line["campaign"], line["run"]): line["of_run"] for line in lines if "of_run" in line}
     sums = Counter()
     for found in of_runs.values():

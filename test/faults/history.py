@@ -69,8 +69,8 @@ class History:
         self._file = path.open("w")
         self._lock = threading.Lock()
         self.counts = Counter()
-        # The longest time during which nothing in the log was answered, by now.
         self.parts = {}
+        self._last_ns, self._silence_ns = time.monotonic_ns(), 0
 
     def begin(self, facts) -> Operation:
         """A client sends an operation."""
@@ -81,6 +81,9 @@ class History:
         line = json.dumps(facts, separators=(",", ":"))
         with self._lock:
             self.counts[facts["outcome"]] += 1
+            if facts["outcome"] == "done" and facts["level"] == "log":
+                self._silence_ns = max(self._silence_ns, facts["return"] - self._last_ns)
+                self._last_ns = facts["return"]
             self.counts[f"{facts['door']} {facts['outcome']}"] += 1
             self.parts[facts["part"]] = max(self.parts.get(facts["part"], 1), *(each["key"] + 1 for each in facts["steps"]))
             self._file.write(line + "\n")
@@ -89,6 +92,13 @@ class History:
         """Something else that happened, for a person who reads the history."""
         with self._lock:
             self._file.write(json.dumps({"note": facts, "call": time.monotonic_ns()}) + "\n")
+
+    def silence_s(self) -> float:
+        """The longest time without an acknowledged write since the last call."""
+        with self._lock:
+            found, self._silence_ns = max(self._silence_ns, time.monotonic_ns() - self._last_ns), 0
+            self._last_ns = time.monotonic_ns()
+            return found / 1e9
 
     def close(self):
         """Everything is in the file."""

@@ -53,6 +53,18 @@ def kill_all(cluster, rng, node):
         yield rng.choice((0, 0, 1))
 
 
+def kill_majority(cluster, rng, node):
+    """SIGKILL of more nodes than the cluster can do without; the last one serves no write meanwhile."""
+    victims = rng.sample(cluster.nodes, len(cluster.nodes) // 2 + 1)
+    for each in victims:
+        each.kill()
+        yield rng.uniform(0, 0.5)
+    yield rng.uniform(0, 4)
+    for each in victims:
+        each.start()
+        yield rng.uniform(0, 1)
+
+
 def kill_twice(cluster, rng, node):
     """SIGKILL of a node, and again while it recovers."""
     node.kill()
@@ -70,6 +82,18 @@ def freeze(cluster, rng, node):
     node.thaw()
 
 
+def freeze_majority(cluster, rng, node):
+    """SIGSTOP of more nodes than the cluster can do without; they come back one after the other."""
+    victims = rng.sample(cluster.nodes, len(cluster.nodes) // 2 + 1)
+    for each in victims:
+        each.freeze()
+        yield rng.uniform(0, 0.5)
+    yield rng.uniform(0.5, 4)
+    for each in victims:
+        each.thaw()
+        yield rng.uniform(0, 1)
+
+
 def freeze_briefly(cluster, rng, node):
     """SIGSTOP several times, each too short to be noticed."""
     for _ in range(rng.randint(2, 6)):
@@ -84,6 +108,25 @@ def isolate(cluster, rng, node):
     cluster.isolate(node)
     yield cut_s(rng)
     cluster.network.heal()
+
+
+def isolate_all(cluster, rng, node):
+    """No node reaches any other; the links come back one after the other."""
+    cluster.all_links(network.CUT)
+    yield cut_s(rng)
+    links = [(one.host, other.host) for one in cluster.nodes for other in cluster.others(one)]
+    for one, other in rng.sample(links, len(links)):
+        cluster.network.set(one, other, None)
+        yield rng.uniform(0, 0.3)
+
+
+def take_turns(cluster, rng, node):
+    """One node after the other is cut off, so that no majority stays together for long."""
+    for _ in range(rng.randint(3, 6)):
+        cluster.isolate(rng.choice(cluster.nodes))
+        yield rng.uniform(0.3, 2)
+        cluster.network.heal()
+        yield rng.uniform(0, 0.3)
 
 
 def mute(cluster, rng, node):
@@ -271,7 +314,8 @@ def replace(cluster, rng, node):
 
 
 FAULTS = (
-    kill, kill, kill_all, kill_twice, freeze, freeze, freeze_briefly, isolate, isolate, mute, deafen, cut_link, flap, delay, lose,
+    kill, kill, kill_all, kill_majority, kill_twice, freeze, freeze, freeze_majority, freeze_briefly, isolate, isolate, isolate_all,
+    take_turns, mute, deafen, cut_link, flap, delay, lose,
     slow_disk, slow_disks, full_disk, full_disks, step_clock, step_clocks, transfer, restart, install_snapshot, install_snapshot,
     load, replace,
 )  # fmt: skip

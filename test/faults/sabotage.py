@@ -56,7 +56,7 @@ resend(Leader, NowMs, Found) ->
         "cluster/todana_members",
         "    try ra:consistent_query(Servers, Query, TimeoutMs) of\n",
         "    try {ok, todana_nif:group_applied(), {Servers, Query, TimeoutMs}} of\n",
-        ("isolate", "kill", "kill_twice", "install_snapshot", "freeze"),
+        ("isolate", "kill_all", "kill_majority"),
     ),
 }
 
