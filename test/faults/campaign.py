@@ -13,7 +13,6 @@ import argparse
 import contextlib
 import datetime
 import json
-import os
 import random
 import shutil
 import subprocess
@@ -27,6 +26,7 @@ HERE = Path(__file__).resolve().parent
 sys.path += [str(HERE.parent / "durable"), str(HERE.parent / "clients")]
 
 import figures  # noqa: E402 - their directories are known now
+import network  # noqa: E402
 import plan as plans  # noqa: E402
 import run as runs  # noqa: E402
 
@@ -43,8 +43,8 @@ def seed_of_run(seed, number) -> int:
 def carry_out_one(seed, number, steps) -> list[dict]:
     """A run in this process; returns a line for each fault."""
     own = seed_of_run(seed, number)
-    shared = Path("/dev/shm")
-    directory = tempfile.mkdtemp(prefix="todana-faults-", dir=shared if os.access(shared, os.W_OK) else None)
+    network.enter()
+    directory = tempfile.mkdtemp(prefix="todana-faults-", dir=network.SHARED if network.SHARED.is_dir() else None)
     faults = []
     common = {"suite": "cluster", "campaign": seed, "run": number, "seed": own}
     try:

@@ -5,7 +5,6 @@ The suite needs root on Linux, since it puts its nodes into a network of their o
 
 from __future__ import annotations
 
-import os
 import shutil
 import tempfile
 from pathlib import Path
@@ -47,7 +46,6 @@ def own_network():
 @pytest.fixture
 def directory(own_network):
     """A directory in memory, if the system has one; removed at the end."""
-    shared = Path("/dev/shm")
-    path = Path(tempfile.mkdtemp(prefix="todana-faults-", dir=shared if os.access(shared, os.W_OK) else None))
+    path = Path(tempfile.mkdtemp(prefix="todana-faults-", dir=network.SHARED if network.SHARED.is_dir() else None))
     yield path
     shutil.rmtree(path, ignore_errors=True)

@@ -29,6 +29,7 @@ DEVICE, TABLE = "todana0", 77
 PACKET_BYTES_MAX = 1 << 16
 # Delayed packets beyond this number are lost, as in a router.
 QUEUE_MAX = 10_000
+SHARED, SHARED_MB = Path("/dev/shm"), 4_096
 ENTERED = threading.Event()
 
 
@@ -57,8 +58,10 @@ def enter():
     if library.unshare(CLONE_NEWNET | CLONE_NEWNS) != 0:
         raise NotPossible(f"a network namespace: {os.strerror(ctypes.get_errno())}")
     ENTERED.set()
-    # Mounts of this process are its own, and end with it.
+    # Mounts of this process are its own and end with it, and so does what killed processes leave in shared memory.
     run("mount", "--make-rprivate", "/")
+    if SHARED.is_dir():
+        mount_memory(SHARED, SHARED_MB)
     ip("link", "set", "lo", "up")
 
 
