@@ -101,17 +101,17 @@ class Run:
         for client in self.clients:
             client.join()
         self.cluster.wait_for_voters()
-        # A write of unknown outcome may still come.
+        # A write of unknown outcome may still come while the records are read.
         while True:
-            before = self.cluster.verify()
+            _, digest = self.cluster.verify()
             operations = self.read_all()
-            if self.cluster.verify() == before:
+            if self.cluster.verify()[1] == digest:
                 break
         for operation, saw in operations:
             operation.done(*saw)
         self.history.close()
         self.verdict = check(self.history.path)
-        self.verdict["digest"] = before[1]
+        self.verdict["digest"] = digest
         self.verdict["outcomes"] = dict(self.history.counts)
         self.verdict["packets"] = {"dropped": self.cluster.network.dropped, "delayed": self.cluster.network.forwarded}
         return self.verdict
