@@ -14,11 +14,12 @@ NATIVE = --manifest-path native/Cargo.toml
 FUZZ_SECONDS = 60
 ROUNDS = 200
 CUTS = 300
+FAULTS = 1000
 MINUTES = 60
 
 .DEFAULT_GOAL := help
 .PHONY: help run cluster build release clean distclean toolchain deps native \
-	test test-native test-erlang test-clients test-hostile test-durable \
+	test test-native test-erlang test-clients test-hostile test-durable test-faults \
 	fuzz-smoke fuzz docs faults soak test-bench check lint lint-native lint-erlang tidy circles bench bench-quick report
 
 help: ## list these targets
@@ -45,6 +46,7 @@ test: toolchain deps ## all checks and tests
 	@$(MAKE) --no-print-directory test-clients
 	@$(MAKE) --no-print-directory test-hostile
 	@$(MAKE) --no-print-directory test-durable
+	@$(MAKE) --no-print-directory test-faults
 	@$(MAKE) --no-print-directory test-bench
 	@$(MAKE) --no-print-directory fuzz-smoke
 
@@ -66,13 +68,19 @@ test-hostile: build deps ## broken, slow and greedy clients against a server
 test-durable: build deps ## kill -9 and power cuts at random moments, in short
 	@tools/python -m pytest test/durable --rounds 20 --cuts 20
 
+test-faults: build deps ## three nodes, killed, frozen and cut off under load, in short
+	@tools/python -m pytest test/faults
+
 test-bench: build deps ## the benchmarks' report, and tiny benchmark runs
 	@tools/python -m pytest test/bench
 
-faults: build deps ## kill -9, power cuts, broken disks: SEED, ROUNDS, CUTS
+faults: build deps ## one node's and a cluster's: SEED, ROUNDS, CUTS, FAULTS
 	@tools/python -m pytest test/durable -m "not soak" -s \
 		--rounds $(ROUNDS) --cuts $(CUTS) $(if $(SEED),--seed $(SEED)) \
 		--results _build/faults/figures.jsonl
+	@tools/python -m pytest test/faults -m faults -s $(if $(SEED),--seed $(SEED))
+	@tools/python test/faults/campaign.py --faults $(FAULTS) $(if $(SEED),--seed $(SEED)) \
+		--results _build/faults/cluster.jsonl
 
 soak: build deps ## a mixed load on a durable node for MINUTES (60)
 	@tools/python -m pytest test/durable -m soak -s --minutes $(MINUTES) \
