@@ -31,7 +31,7 @@ import plan as plans  # noqa: E402
 import run as runs  # noqa: E402
 
 STEPS = 8
-# A run of so many steps ends within this time, or it hangs.
+# A run ends within this time, or it hangs.
 RUN_TIMEOUT_S = 1_800
 
 

@@ -25,7 +25,7 @@ REFUSED = ("LOADING", "CLUSTERDOWN", "MISCONF", "OOM", "BUSY", "TRYAGAIN")
 
 
 class Lost(Exception):
-    """The answer does not say whether the operation was carried out."""
+    """The answer does not say whether the operation took place."""
 
 
 class Refused(Exception):
@@ -165,7 +165,7 @@ class Client:
         return f"({self.number}:{self.serial})"
 
     def do(self, part, steps, ask, level="log"):
-        """Runs an operation: `ask` sends it and returns what was told about each step."""
+        """Runs an operation: `ask` sends it and returns what the answer says about each step."""
         operation = self.history.begin({
             "client": self.number, "connection": self.name, "door": self.door, "node": self.node.number, "part": part,
             "level": level, "steps": steps,
@@ -275,7 +275,7 @@ class Resp(Client):
         self.do(part, [step("expire", 0, value)], lambda: (self.call("SET", key_of(part, 0), value, "PX", value) and None,))
 
     def watch(self, part):
-        """WATCH, GET, MULTI, SET, EXEC. It may fail without a reason, so a failure tells nothing."""
+        """WATCH, GET, MULTI, SET, EXEC. It may fail without a reason, so a failure means nothing."""
         key, value = key_of(part, 0), self.value()
         try:
             self.call("WATCH", key)

@@ -4,10 +4,10 @@
      "outcome": "done", "level": "log", "steps": [{"do": "incr", "key": 0, "with": "17", "saw": "40"}]}
 
 Times are nanoseconds of the machine's monotonic clock, which is the same for all clients. `outcome` is `done`; `unknown`, if
-the operation may be carried out at any time after `call`, or never; or `failed`, if the store said that it never will.
+the operation may take place at any time after `call`, or never; or `failed`, if the store said that it never will.
 `level` says what the reads promise: `log` for operations that are in the log, `linear`, `bounded` or `local`. A part is a few
-keys that operations change together; each key of a step is a number within its part. `saw` is what the client was told, as
-text, `ABSENT` for no record; without it, the client was told nothing about the record.
+keys that operations change together; each key of a step is a number within its part. `saw` is what the answer says about the
+key, as text, `ABSENT` for no record; some answers say nothing.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ class Operation:
         self._facts["call"] = time.monotonic_ns()
 
     def done(self, *saw):
-        """The answer came: what it told about each step, None for nothing."""
+        """The answer came: what it says about each step, None for nothing."""
         self._facts["return"] = time.monotonic_ns()
-        for each, told in zip(self._facts["steps"], saw):
-            if told is not None:
-                each["saw"] = told
+        for each, seen in zip(self._facts["steps"], saw):
+            if seen is not None:
+                each["saw"] = seen
         self._end("done")
 
     def unknown(self, why):
@@ -89,7 +89,7 @@ class History:
             self._file.write(line + "\n")
 
     def note(self, **facts):
-        """Something else that happened, for a person who reads the history."""
+        """Something else that happened, for people."""
         with self._lock:
             self._file.write(json.dumps({"note": facts, "call": time.monotonic_ns()}) + "\n")
 

@@ -227,7 +227,7 @@ def step_clocks(cluster, rng, node):
 
 
 def transfer(cluster, rng, node):
-    """Another node is told to lead, several times."""
+    """Leadership is moved by command, several times."""
     for _ in range(rng.randint(1, 4)):
         with contextlib.suppress(OSError):
             rng.choice(cluster.nodes).ask("transfer", rng.choice(cluster.nodes).name)
@@ -244,7 +244,7 @@ def restart(cluster, rng, node):
 
 
 def bulk(node, stop):
-    """Writes until told to stop, so that snapshots are needed."""
+    """Writes until the end, so that snapshots are needed."""
     number = 0
     with contextlib.suppress(OSError, wire.Closed), wire.Resp(node.address("resp"), 5) as connection:
         while not stop.is_set():

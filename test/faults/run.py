@@ -158,7 +158,7 @@ class Run:
 
 
 def summary(verdict) -> str:
-    """What was wrong, in short."""
+    """The complaints, in short."""
     lines = [f"{part}: {text[:600]}" for part, texts in verdict["complaints"].items() for text in texts[:2]]
     return "\n".join([*lines[:20], *(f"{part}: not decided" for part in verdict["undecided"])])
 

@@ -15,7 +15,7 @@ import stores
 
 
 class Change(NamedTuple):
-    """What is replaced in a module, and the faults that then must show."""
+    """A replacement in the source of a module, and the faults that then must show."""
 
     module: str
     old: str

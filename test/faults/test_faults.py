@@ -15,7 +15,7 @@ import plan as plans
 import run as runs
 import sabotage
 
-# A node without a protection must be caught within so many runs.
+# A node without a protection must be caught within this number of runs.
 RUNS_MAX = 12
 STEPS = 6
 

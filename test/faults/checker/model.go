@@ -16,7 +16,7 @@ const KeysMax = 3
 // state has the values of the keys of a part; no record is the empty text.
 type state [KeysMax]string
 
-// shown is a value as a client would be told it.
+// shown is a value as a client sees it.
 func shown(value string) string {
 	if value == "" {
 		return Absent
@@ -24,7 +24,7 @@ func shown(value string) string {
 	return value
 }
 
-// agrees is true if a client was told nothing else.
+// agrees is true if a client saw this, or nothing.
 func agrees(saw *string, truth string) bool {
 	return saw == nil || *saw == truth
 }
@@ -39,7 +39,7 @@ func added(value, delta string) (string, bool) {
 	return strconv.FormatInt(before+more, 10), err == nil && err2 == nil
 }
 
-// apply carries out one step; false if the client was told something else.
+// apply takes one step; false if the client saw something else.
 func apply(now state, step Step) (state, bool) {
 	value := now[step.Key]
 	next, truth := value, ""
