@@ -21,7 +21,9 @@ GENERATION_S = 2.5
 PARTS = ("r0", "r1", "c0", "c1", "t0", "g0", "e0")
 EXPIRY_MS = (500, 4_000)
 PAUSE_S = 0.008
-REFUSED = ("LOADING", "CLUSTERDOWN", "MISCONF", "OOM", "BUSY", "TRYAGAIN")
+# How long a session waits for a node to come up to its writes.
+AFTER_MS = 1_000
+REFUSED = ("LOADING", "TIMEOUT", "CLUSTERDOWN", "MISCONF", "OOM", "BUSY", "TRYAGAIN")
 
 
 class Lost(Exception):
@@ -61,6 +63,8 @@ class Client:
     """One client in a thread of its own."""
 
     door = ""
+    # Whether the store has read levels.
+    has_levels = False
 
     def __init__(self, number, cluster, history, clock, seed, read="bounded"):
         self.number, self.cluster, self.history, self.clock = number, cluster, history, clock
@@ -205,8 +209,8 @@ class Resp(Client):
 
     def connect(self):
         connection = wire.Resp(self.node.address("resp"), ANSWER_TIMEOUT_S)
-        if self.read == "linear":
-            answer = connection.call("TODANA.READ", "linear")
+        if self.read in ("linear", "local") and self.has_levels:
+            answer = connection.call("TODANA.READ", self.read)
             if answer != wire.OK:
                 raise Refused(answer)
         return connection
@@ -320,6 +324,32 @@ class Resp(Client):
             return (text(answer[0]), text(answer[1]), str(answer[2]))
 
         self.do(part, [step("get", 0), step("get", 1), step("incr", 2, delta)], ask)
+
+
+class Traveller(Resp):
+    """Writes at one node and reads at another one, which it asks to wait for its writes: a session over nodes."""
+
+    def choices(self, part):
+        found = {"c": [self.incr, self.travel], "t": [self.append, self.travel]}
+        return found.get(part.split(".")[1][0], [])
+
+    def _connect(self):
+        # Each connection belongs to the same session.
+        is_connected = super()._connect()
+        self.name = f"{self.number}.session"
+        return is_connected
+
+    def travel(self, part):
+        """Takes the index of the log along, and reads."""
+        try:
+            index = self.call("TODANA.INDEX")
+            self._leave()
+            if not self._connect():
+                return
+            self.call("TODANA.AFTER", index, AFTER_MS)
+        except (OSError, wire.Closed) as why:
+            raise Lost from why
+        self.look(part)
 
 
 class Memcached(Client):
@@ -495,7 +525,8 @@ class Erlang(Client):
         raise Unexpected(f"{expression}: {answer}")
 
     def get(self, key):
-        match = self.evaluate(f"todana:get(db0,<<\"{key.decode()}\">>)", r'error|\{ok,<<"(.*)">>\}')
+        options = f",#{{read=>{self.read}}}" if self.has_levels else ""
+        match = self.evaluate(f"todana:get(db0,<<\"{key.decode()}\">>{options})", r'error|\{ok,<<"(.*)">>\}')
         return match[1] or ABSENT
 
     def set(self, part):
@@ -534,8 +565,9 @@ class Erlang(Client):
 
 def crew(cluster, history, clock, seed, *, has_levels):
     """One client or more of each kind."""
-    kinds = [Resp, Resp, Memcached, Kyoto, Erlang, Resp, Resp, Memcached, Erlang]
-    found = [kind(number, cluster, history, clock, seed, "local" if kind is Erlang or not has_levels else "bounded") for number, kind in enumerate(kinds)]
-    if has_levels:
-        found += [Resp(number, cluster, history, clock, seed, "linear") for number in range(len(kinds), len(kinds) + 2)]
-    return found
+    Client.has_levels = has_levels
+    kinds = [(kind, "bounded") for kind in (Resp, Resp, Memcached, Kyoto, Resp, Resp, Memcached)]
+    kinds += [(Erlang, "local"), (Erlang, "linear"), (Resp, "linear"), (Resp, "linear"), (Resp, "local"), (Traveller, "local")]
+    if not has_levels:
+        kinds = [(kind, "local") for kind, _ in kinds if kind is not Traveller]
+    return [kind(number, cluster, history, clock, seed, read) for number, (kind, read) in enumerate(kinds)]

@@ -83,6 +83,11 @@ var allowed = map[string]string{
 		0 1 done log 1.c0 incr:5=5 @1/1
 		900 901 done bounded 1.c0 get=- @2/2
 		1500 1501 done bounded 1.c0 get=5 @2/2`,
+	"a bounded read of a register is a little old": `
+		0 1 done log 1.r0 set:a @1/1
+		500 501 done log 1.r0 set:b @1/1
+		1400 1401 done bounded 1.r0 get=a @2/2
+		1402 1403 done bounded 1.r0 get=b @2/2`,
 	"a step of several keys": `
 		0 1 done log 1.g0 swap:a=-,swap:b::1=-,incr:2::2=2 @1/1
 		2 3 done log 1.g0 get=a,get:::1=b,incr:2::2=4 @2/2`,
@@ -158,6 +163,14 @@ var forbidden = map[string][2]string{
 	"a bounded read is too old": {"a bounded read is too old", `
 		0 1 done log 1.c0 incr:5=5 @1/1
 		1002 1003 done bounded 1.c0 get=- @2/2`},
+	"a bounded read of a register is too old": {"bounded reads", `
+		0 1 done log 1.r0 set:a @1/1
+		2 3 done log 1.r0 set:b @1/1
+		1004 1005 done bounded 1.r0 get=a @2/2`},
+	"a bounded read of a value that never was": {"bounded reads", `
+		0 1 done log 1.r0 set:a @1/1
+		2 3 done log 1.r0 cas:b:c=false @1/1
+		1004 1005 done bounded 1.r0 get=b @2/2`},
 	"two nodes have different texts": {"two texts", `
 		0 1 done log 1.t0 append:x=1 @1/1
 		0 0 unknown log 1.t0 append:y @2/1

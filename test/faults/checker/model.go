@@ -122,18 +122,33 @@ func describe(o Operation) string {
 // which each takes effect between its beginning and its end. An operation of
 // unknown outcome may take effect at any time after its beginning.
 func Linearize(part []Operation, limit time.Duration) porcupine.CheckResult {
-	result, _ := porcupine.CheckOperationsVerbose(model, ordered(part), limit)
+	result, _ := porcupine.CheckOperationsVerbose(model, ordered(part, -1), limit)
 	return result
 }
 
-// ordered are the operations of a part that have a place in one order.
-func ordered(part []Operation) []porcupine.Operation {
+// Bound is the same with the bounded reads, each of which may take effect
+// earlier than its beginning by the bound.
+func Bound(part []Operation, limit time.Duration, boundNs int64) porcupine.CheckResult {
+	result, _ := porcupine.CheckOperationsVerbose(model, ordered(part, boundNs), limit)
+	return result
+}
+
+// ordered are the operations of a part that have a place in one order: with a
+// bound that is not negative, bounded reads as well.
+func ordered(part []Operation, boundNs int64) []porcupine.Operation {
 	var found []porcupine.Operation
 	for _, operation := range part {
-		if !operation.IsOrdered() || operation.Outcome == "failed" {
+		if operation.Outcome == "failed" {
 			continue
 		}
-		end := operation.Return
+		isBounded := boundNs >= 0 && operation.Level == "bounded"
+		if !operation.IsOrdered() && !isBounded {
+			continue
+		}
+		begin, end := operation.Call, operation.Return
+		if isBounded {
+			begin -= boundNs
+		}
 		if operation.Outcome == "unknown" {
 			if operation.IsRead() {
 				continue
@@ -141,7 +156,7 @@ func ordered(part []Operation) []porcupine.Operation {
 			end = math.MaxInt64
 		}
 		found = append(found, porcupine.Operation{
-			ClientId: operation.Client, Input: operation, Call: operation.Call, Return: end,
+			ClientId: operation.Client, Input: operation, Call: begin, Return: end,
 		})
 	}
 	return found
