@@ -1,12 +1,13 @@
 """Real nodes of a cluster, each with a loopback address, a data directory and a disk of its own.
 
 A node is the program as a user starts it. It can be killed, stopped and started again, its disk can fill up or become slow,
-its clock can be set, and its links to the others can be cut (network.py).
+its clock can be set, and its links to the others can be cut (network.py; without root, proxies.py).
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import shutil
@@ -21,18 +22,17 @@ from pathlib import Path
 import cut_points
 import disk_faults
 import network
+import proxies
 import served
 import stores
 import wire
 from writers import ErlangConnection
 
-# Each node has a loopback address of its own in the namespace, so all use the same ports.
-PORTS = {"resp": 7001, "memcached": 7002, "kyoto": 7003}
 EPMD_PORT = 4369
 SERVING_TIMEOUT_S = 120
 COMMAND_TIMEOUT_S = 60
-# The room that one node has on its disk.
-DISK_MB = 400
+# The room that one node has on its disk, and what a full one without a limit still takes.
+DISK_MB, LAST_BYTES = 400, 30_000
 # Small, so that a node that was away for seconds needs a snapshot.
 FLAGS = ("--snapshot-log-bytes", "1mb", "--write-timeout-ms", 2000, "--durability", "always")
 WAL_BYTES_MAX = 1 << 20
@@ -50,6 +50,11 @@ def clock_library():
     return next((path for path in CLOCKS if Path(path).exists()), None)
 
 
+def host_of(number) -> str:
+    """The address of a node."""
+    return f"127.0.0.{10 + number}"
+
+
 def epmd_program() -> Path:
     """The daemon that comes with Erlang."""
     ours = served.ROOT / ".toolchain" / "bin" / "epmd"
@@ -62,7 +67,7 @@ class Node(stores.Todana):
     def __init__(self, number, directory, cookie, has_clock, environment):
         super().__init__(directory / "data", FLAGS)
         self.number = number
-        self.host = f"127.0.0.{10 + number}"
+        self.host = host_of(number)
         self.name = f"f{number}@{self.host}"
         self.cookie = cookie
         self.peer = None
@@ -81,7 +86,7 @@ class Node(stores.Todana):
         self._callers_lock = threading.Lock()
 
     def address(self, protocol):
-        return self.host, PORTS[protocol]
+        return self.host, self.ports[protocol]
 
     def command(self):
         listeners = [word for name in self.protocols for word in (f"--listen-{name}", "%s:%d" % self.address(name))]
@@ -141,7 +146,10 @@ class Node(stores.Todana):
         return self.directory.parent / "filler"
 
     def fill_disk(self):
-        """Takes all room."""
+        """Takes all room, or makes writes fail as if it were taken."""
+        if not self.directory.parent.is_mount():
+            self.disk.fail(disk_faults.WRITE | disk_faults.CREATE, errno.ENOSPC, bytes_left=LAST_BYTES)
+            return
         with contextlib.suppress(OSError), self.filler.open("ab") as file:
             while True:
                 file.write(bytes(1 << 20))
@@ -152,6 +160,7 @@ class Node(stores.Todana):
     def free_disk(self):
         """Gives the room back."""
         self.filler.unlink(missing_ok=True)
+        self.disk.mend()
 
     def ask(self, command, argument=None, timeout_s=COMMAND_TIMEOUT_S):
         """What `bin/todana cluster` asks: ("ok", answer) or ("error", sentence)."""
@@ -178,23 +187,30 @@ class Cluster:
     """Some nodes, and the network between them."""
 
     def __init__(self, directory, size=3, seed=0, has_clock=False, environment=None):
-        network.enter()
         self.directory = Path(directory)
-        self.network = network.Network(seed)
         self.size, self.has_clock = size, has_clock
         self.environment = dict(environment or {})
         self.cookie = self.directory / "cookie"
-        self.epmd = subprocess.Popen([epmd_program(), "-port", str(EPMD_PORT)], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, preexec_fn=served.die_with_parent)
-        self.mounted = []
+        self.mounted, self.epmd = [], None
+        if network.ENTERED.is_set():
+            self.network = network.Network(seed)
+            command = [epmd_program(), "-port", str(EPMD_PORT)]
+            self.epmd = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, preexec_fn=served.die_with_parent)
+        else:
+            self.network = proxies.Proxies([host_of(number) for number in range(1, size + 1)], stores.listening_port, seed)
         self.nodes = [self.node(number) for number in range(1, size + 1)]
 
     def node(self, number) -> Node:
         """A node with an empty directory, on a file system of limited size."""
         place = self.directory / f"f{number}"
         place.mkdir(parents=True)
-        network.mount_memory(place, DISK_MB)
-        self.mounted.append(place)
-        return Node(number, place, self.cookie, self.has_clock, self.environment)
+        environment = dict(self.environment)
+        if self.epmd:
+            network.mount_memory(place, DISK_MB)
+            self.mounted.append(place)
+        else:
+            environment["ERL_EPMD_PORT"] = str(self.network.mapper_ports[host_of(number)])
+        return Node(number, place, self.cookie, self.has_clock, environment)
 
     def start(self):
         """The first node creates the cluster and the others join it, one after the other."""
@@ -299,8 +315,9 @@ class Cluster:
     def close(self):
         """Ends everything and gives the memory back."""
         self.stop()
-        self.epmd.kill()
-        self.epmd.wait()
+        if self.epmd:
+            self.epmd.kill()
+            self.epmd.wait()
         self.network.close()
         for place in self.mounted:
             network.unmount(place)

@@ -2,7 +2,7 @@
 
 The whole test runs in a network namespace of its own, in which each node has a loopback address. Packets of a link that has
 a fault are not delivered by the kernel but given to this process, which drops, delays or returns them. All other packets,
-those of clients among them, never come here. This needs root and Linux; `possible()` says whether it works.
+those of clients among them, never come here. This needs root and Linux.
 
 A link is a pair of addresses with a direction, so a cut may be one-way.
 """
