@@ -327,29 +327,39 @@ class Resp(Client):
 
 
 class Traveller(Resp):
-    """Writes at one node and reads at another one, which it asks to wait for its writes: a session over nodes."""
+    """Goes from node to node, and asks each new one to wait for what it has seen: a session over nodes."""
+
+    sessions = index = 0
 
     def choices(self, part):
-        found = {"c": [self.incr, self.travel], "t": [self.append, self.travel]}
+        found = {"c": [self.incr, self.look, self.travel], "t": [self.append, self.look, self.travel]}
         return found.get(part.split(".")[1][0], [])
 
+    def connect(self):
+        connection = super().connect()
+        if self.index and not isinstance(answer := connection.call("TODANA.AFTER", self.index, AFTER_MS), int) and answer != wire.OK:
+            connection.close()
+            raise Refused(answer)
+        return connection
+
     def _connect(self):
-        # Each connection belongs to the same session.
         is_connected = super()._connect()
-        self.name = f"{self.number}.session"
+        self.name = f"{self.number}.session{self.sessions}"
         return is_connected
 
-    def travel(self, part):
-        """Takes the index of the log along, and reads."""
+    def do(self, *arguments):
+        """Remembers how far the log was; a session whose end of the log is not known ends."""
+        saw = super().do(*arguments)
         try:
-            index = self.call("TODANA.INDEX")
-            self._leave()
-            if not self._connect():
-                return
-            self.call("TODANA.AFTER", index, AFTER_MS)
-        except (OSError, wire.Closed) as why:
+            self.index = self.call("TODANA.INDEX")
+        except (Lost, Refused, OSError, wire.Closed) as why:
+            self.sessions, self.index = self.sessions + 1, 0
             raise Lost from why
-        self.look(part)
+        return saw
+
+    def travel(self, part):
+        """To another node."""
+        self._leave()
 
 
 class Memcached(Client):
@@ -520,14 +530,15 @@ class Erlang(Client):
             return match
         if re.search(r"error,unknown", answer):
             raise Lost(answer)
-        if re.search(r"recovering|unavailable|conflict|read_only", answer):
+        if re.search(r"recovering|unavailable|no_leader|conflict|read_only", answer):
             raise Refused(answer)
         raise Unexpected(f"{expression}: {answer}")
 
     def get(self, key):
-        options = f",#{{read=>{self.read}}}" if self.has_levels else ""
-        match = self.evaluate(f"todana:get(db0,<<\"{key.decode()}\">>{options})", r'error|\{ok,<<"(.*)">>\}')
-        return match[1] or ABSENT
+        if self.has_levels:
+            expression = f'todana:get(db0,<<"{key.decode()}">>,none,#{{read=>{self.read}}})'
+            return self.evaluate(expression, r'none|<<"(.*)">>')[1] or ABSENT
+        return self.evaluate(f'todana:get(db0,<<"{key.decode()}">>)', r'error|\{ok,<<"(.*)">>\}')[1] or ABSENT
 
     def set(self, part):
         """put."""
