@@ -14,6 +14,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import tempfile
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -37,6 +38,8 @@ DISK_MB, LAST_BYTES = 400, 30_000
 FLAGS = ("--snapshot-log-bytes", "1mb", "--write-timeout-ms", 2000, "--durability", "always")
 WAL_BYTES_MAX = 1 << 20
 ERLANG_WAIT_S = 3.0
+# Nodes by which a cluster may grow.
+MORE_MAX = 2
 # Where Debian has libfaketime.
 CLOCKS = tuple(f"/usr/lib/{arch}-linux-gnu/faketime/libfaketimeMT.so.1" for arch in ("x86_64", "aarch64"))
 
@@ -197,13 +200,12 @@ class Cluster:
             command = [epmd_program(), "-port", str(EPMD_PORT)]
             self.epmd = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, preexec_fn=served.die_with_parent)
         else:
-            self.network = proxies.Proxies([host_of(number) for number in range(1, size + 1)], stores.listening_port, seed)
+            self.network = proxies.Proxies([host_of(number) for number in range(1, size + 1 + MORE_MAX)], stores.listening_port, seed)
         self.nodes = [self.node(number) for number in range(1, size + 1)]
 
     def node(self, number) -> Node:
         """A node with an empty directory, on a file system of limited size."""
-        place = self.directory / f"f{number}"
-        place.mkdir(parents=True)
+        place = Path(tempfile.mkdtemp(prefix=f"f{number}-", dir=self.directory))
         environment = dict(self.environment)
         if self.epmd:
             network.mount_memory(place, DISK_MB)
@@ -219,6 +221,21 @@ class Cluster:
             node.start()
             node.wait_until_serving()
         self.wait_for_voters()
+
+    def grow(self, peer) -> Node:
+        """One more node, which joins."""
+        new = self.node(len(self.nodes) + 1)
+        new.peer = peer.name
+        self.nodes.append(new)
+        new.start()
+        new.wait_until_serving()
+        self.wait_for_voters()
+        return new
+
+    def shrink(self, node):
+        """A node that has left is nobody's any more."""
+        self.nodes.remove(node)
+        node.clean_up()
 
     def others(self, node) -> list[Node]:
         """All other nodes."""
@@ -256,7 +273,7 @@ class Cluster:
                 self.network.set(one.host, other.host, link)
 
     def wait_for_voters(self, timeout_s=SERVING_TIMEOUT_S):
-        """Waits until all nodes are members that vote, serve and have the same leader."""
+        """Waits until all nodes are members that vote, as far as they may, and serve."""
         deadline = time.monotonic() + timeout_s
         while (problem := self._problem()) is not None:
             for node in self.nodes:
@@ -278,7 +295,9 @@ class Cluster:
             return f"the members are {sorted(members)}"
         for node in self.nodes:
             member = members[node.name]
-            if member["role"] not in ("leader", "voter") or member.get("state") != "serving":
+            # The number of voters is odd.
+            roles = ("leader", "voter") if len(self.nodes) % 2 else ("leader", "voter", "replica")
+            if member["role"] not in roles or member.get("state") != "serving":
                 return f"{node.name}: {member}"
             if not isinstance(found := node.look(), int):
                 return f"{node.name} answers {found}"

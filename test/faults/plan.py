@@ -15,6 +15,7 @@ import time
 
 import network
 import wire
+from cluster import MORE_MAX
 
 HOUR_S = 3_600
 CLOCK_SLACK_S = 600
@@ -289,21 +290,22 @@ def load(cluster, rng, node):
         yield rng.uniform(2, 4)
 
 
+def leave(node, asked):
+    """Has a node removed. The answer may be lost, so the question is repeated until there is nothing to do."""
+    deadline = time.monotonic() + CHANGE_TIMEOUT_S
+    while (answer := asked.ask("leave", node.name)) != ("ok", True) and "no member" not in str(answer[1]):
+        assert time.monotonic() < deadline, f"leave: {answer}"
+        time.sleep(0.3)
+
+
 def replace(cluster, rng, node):
     """A node leaves, and comes back with an empty directory."""
     asked = rng.choice(cluster.others(node))
-    deadline = time.monotonic() + CHANGE_TIMEOUT_S
-    is_dead_before = rng.random() < 0.5
-    if is_dead_before:
+    if rng.random() < 0.5:
         node.kill()
-    # The answer may be lost, so the question is repeated until there is nothing to do.
-    while (answer := asked.ask("leave", node.name)) != ("ok", True):
-        if "no member" in str(answer[1]):
-            break
-        assert time.monotonic() < deadline, f"leave: {answer}"
-        yield 0.3
-    if not is_dead_before:
-        node.kill()
+        yield rng.uniform(0, 1)
+    leave(node, asked)
+    node.kill()
     yield rng.uniform(0, 1)
     shutil.rmtree(node.directory)
     node.peer = asked.name
@@ -313,11 +315,25 @@ def replace(cluster, rng, node):
     cluster.wait_for_voters()
 
 
+def grow(cluster, rng, node):
+    """More nodes join, and leave again in another order; sometimes one is killed before."""
+    joined = []
+    for _ in range(rng.randint(1, MORE_MAX)):
+        joined.append(cluster.grow(node))
+        yield rng.uniform(0, 1)
+    for new in rng.sample(joined, len(joined)):
+        if rng.random() < 0.3:
+            new.kill()
+        leave(new, rng.choice(cluster.others(new)))
+        cluster.shrink(new)
+        yield rng.uniform(0, 1)
+
+
 FAULTS = (
     kill, kill, kill_all, kill_majority, kill_twice, freeze, freeze, freeze_majority, freeze_briefly, isolate, isolate, isolate_all,
     take_turns, mute, deafen, cut_link, flap, delay, lose,
     slow_disk, slow_disks, full_disk, full_disks, step_clock, step_clocks, transfer, restart, install_snapshot, install_snapshot,
-    load, replace,
+    load, replace, grow,
 )  # fmt: skip
 # Those that may come together with one of the others that hits the same node: a majority is never concerned.
 COMPANIONS = (delay, lose, slow_disk, step_clock, transfer, load)
