@@ -178,6 +178,10 @@ a_node_catches_up_by_a_snapshot(Config) ->
     C = node(c, [], Config),
     await(fun() -> call(C, get, [last]) =:= {ok, 1} end),
     ?assertEqual({ok, 500}, call(C, get, [500])),
+    %% Its log has a hole where the snapshot came.
+    kill(C),
+    C = node(c, [], Config),
+    await(fun() -> call(C, get, [last]) =:= {ok, 1} end),
     D = node(d, [{cluster_join, A}], Config),
     await(fun() -> call(D, get, [last]) =:= {ok, 1} end),
     ?assertMatch({ok, #{members := 4}}, verify(A)).

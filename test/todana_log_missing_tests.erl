@@ -51,6 +51,39 @@ a_snapshot_replaces_the_files_before_it_test() ->
                      problems(Directory))
     end).
 
+%% Ra copies entries from a file of the log once more if it was killed before it
+%% had deleted that file. From the first one on, the older copies count no more.
+entries_that_are_copied_again_replace_later_ones_test() ->
+    with_log(fun(Directory) ->
+        Server = todana_log_writer:server(Directory),
+        File = todana_log_writer:write_segment(Directory, 3, [
+            {Index, 1, <<"again">>} || Index <- lists:seq(21, 25)
+        ]),
+        ?assertEqual({ok, lists:seq(21, 25)}, todana_log_segment:indexes(File)),
+        ?assertEqual(ok, todana_log_missing:are_whole(Server)),
+        %% So the loss of the file behind it is noticed.
+        ?assertMatch([{missing, _, ["entries 26 to 30 are missing" | _]}],
+                     problems(Directory))
+    end).
+
+%% The power failed while they were being copied: the log still has them.
+torn_entries_are_no_damage_while_the_log_has_them_test() ->
+    with_log(fun(Directory) ->
+        Server = todana_log_writer:server(Directory),
+        File = (segment(3))(Directory),
+        {ok, Fd} = file:open(File, [read, write, raw, binary]),
+        {ok, End} = file:position(Fd, eof),
+        ok = file:pwrite(Fd, End - 1, <<0>>),
+        ok = file:close(Fd),
+        ?assertMatch({error, {broken, File, _, _}},
+                     todana_log_missing:are_whole(Server)),
+        ok = todana_log_writer:write_wal(Directory, 6, [
+            {Index, 1, <<"entry">>} || Index <- lists:seq(25, 30)
+        ]),
+        ?assertEqual(ok, todana_log_missing:are_whole(Server)),
+        ?assertEqual([], problems(Directory))
+    end).
+
 a_segment_without_an_index_is_broken_test() ->
     with_log(fun(Directory) ->
         File = (segment(2))(Directory),

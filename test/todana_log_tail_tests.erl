@@ -169,7 +169,7 @@ a_strange_file_is_refused_test() ->
     with_log([{1, batches(1, 9)}], fun(Directory) ->
         File = wal(Directory, 2),
         ok = file:write_file(File, <<"RABC", 1>>),
-        ?assertMatch({error, {unusable, File, _}}, mend(Directory, always))
+        ?assertMatch({error, {missing, File, _}}, mend(Directory, always))
     end).
 
 %% ------------------------------------------------------------ everysec ---

@@ -126,7 +126,8 @@ identity(DataDir) ->
         {error, _} -> none
     end.
 
--spec put_terms(#{data_dir := file:filename(), _ => _}, [tuple()]) -> ok | {error, term()}.
+-spec put_terms(#{data_dir := file:filename(), _ => _}, [tuple()]) ->
+    ok | {error, term()}.
 put_terms(Opened, New) -> put_terms(Opened, New, []).
 
 -spec put_terms(

@@ -38,7 +38,14 @@ when_serving(Do) ->
 await_and_do(Do) ->
     ok = await_serving(erlang:monotonic_time(millisecond)),
     ?MODULE ! serving,
-    Do().
+    ok = Do(),
+    %% The log of messages was off when this was found.
+    case todana_status:info() of
+        #{state := read_only, reason := Reason} ->
+            logger:error("todana: writes are refused: ~ts", [Reason]);
+        #{} ->
+            ok
+    end.
 
 %% Without the application the node is about to end.
 -spec await_serving(integer()) -> ok.
@@ -90,7 +97,10 @@ watch(State) ->
         started ->
             _ = monitor(process, todana_sup),
             watch(State);
+        %% From here on reads go on without the log, and `todana_group'
+        %% reports failures itself.
         serving ->
+            true = unregister(?MODULE),
             watch(serving);
         {failed, Sentence, true, _Attempts} ->
             stop(Sentence);

@@ -16,7 +16,7 @@
 -export([start_link/1, info/0, snapshot/0, snapshot_wait/1, sync/0]).
 -export([room/1, is_snapshot_in_progress/0]).
 %% Processes
--export([start_and_exit/2, ask_and_exit/1]).
+-export([start_and_exit/1, ask_and_exit/1]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
 
 -export_type([room/0]).
@@ -124,7 +124,7 @@ handle_info(start, #state{starter = none} = State) ->
     Opened = todana_data_dir:opened(),
     ok = todana_group_notes:forget_failure(),
     {Pid, _} = spawn_monitor(
-        ?MODULE, start_and_exit, [Opened, State#state.attempts]
+        ?MODULE, start_and_exit, [Opened]
     ),
     {noreply, State#state{starter = Pid}};
 handle_info({'DOWN', _, process, Pid, Result}, #state{starter = Pid} = State) ->
@@ -219,10 +219,8 @@ ask_server(State) ->
     {Pid, _} = spawn_monitor(?MODULE, ask_and_exit, [Load]),
     State#state{asker = Pid}.
 
--spec start_and_exit(todana_data_dir:opened(), non_neg_integer()) ->
-    no_return().
-start_and_exit(Opened, Failures) ->
-    exit({started, todana_ra:start(Opened, Failures)}).
+-spec start_and_exit(todana_data_dir:opened()) -> no_return().
+start_and_exit(Opened) -> exit({started, todana_ra:start(Opened)}).
 
 %% An entry that is on disk here, when this node has everything that was
 %% acknowledged before.

@@ -80,7 +80,15 @@ is_broken({_, #{damage := Damage}}, _Next) -> Damage =/= none.
 -spec is_covered(integer(), file:filename()) -> boolean().
 is_covered(Last, Server) ->
     Snapshot = lists:max([0 | snapshots(Server)]),
-    Missing = sets:from_list(lists:seq(min(Snapshot, Last) + 1, Last)),
+    %% Without the snapshot, nothing can replace the entries before it.
+    case Snapshot =:= 0 andalso todana_snapshot_files:is_born(Server) of
+        true -> false;
+        false -> is_covered(min(Snapshot, Last) + 1, Last, Server)
+    end.
+
+-spec is_covered(pos_integer(), integer(), file:filename()) -> boolean().
+is_covered(First, Last, Server) ->
+    Missing = sets:from_list(lists:seq(First, Last)),
     sets:is_empty(lists:foldl(
         fun(File, Left) ->
             Found = todana_log_segment:readable(File, Left),

@@ -23,6 +23,8 @@
 -define(KEEPER, todana_log_mark_keeper).
 -define(NOTED, log_mark).
 -define(LOOKED, log_mark_looked).
+%% Why the last attempt failed; reported once.
+-define(FAILED, log_mark_failed).
 
 -doc "The entry that the note names; 0 without one.".
 -spec read(file:filename()) ->
@@ -82,18 +84,19 @@ renew(Opened) ->
 
 -spec keep_and_exit(todana_data_dir:opened()) -> ok.
 keep_and_exit(Opened) ->
-    try register(?KEEPER, self()) of
-        true ->
-            Applied = on_disk(Opened),
-            case todana_group_notes:kept(?LOOKED, 0) of
-                Applied ->
-                    ok;
-                _ ->
-                    todana_group_notes:keep(?LOOKED, Applied),
-                    keep(Opened, Applied)
-            end
+    try
+        true = register(?KEEPER, self()),
+        Applied = on_disk(Opened),
+        case todana_group_notes:kept(?LOOKED, 0) of
+            Applied ->
+                ok;
+            _ ->
+                ok = keep(Opened, Applied),
+                todana_group_notes:keep(?LOOKED, Applied)
+        end
     catch
-        error:badarg -> ok
+        %% There is one already, or the group is being closed.
+        error:_ -> ok
     end.
 
 -doc "Notes the last entry. The log has ended, and is on disk.".
@@ -118,8 +121,10 @@ note(Server, Index, ok) ->
         ok ->
             todana_group_notes:keep(?NOTED, Index);
         {error, Reason} ->
-            logger:warning("todana: ~ts: ~ts",
-                           [file(Server), file:format_error(Reason)])
+            _ = todana_group_notes:kept(?FAILED, none) =/= Reason andalso
+                logger:warning("todana: ~ts: ~ts",
+                               [file(Server), file:format_error(Reason)]),
+            todana_group_notes:keep(?FAILED, Reason)
     end;
 note(_Server, _Index, {error, _}) ->
     ok.

@@ -10,7 +10,7 @@
 -module(todana_log_missing).
 -moduledoc false.
 
--export([problems/2, are_whole/1]).
+-export([problems/2, are_whole/1, is_in_log/2]).
 
 -type file() :: {file:filename(), todana_log_file:scanned()}.
 -type problem() :: todana_log_problem:problem().
@@ -45,19 +45,45 @@ problems(Files, Server) ->
 -doc "Reads the segment files and the newest snapshot as a whole.".
 -spec are_whole(file:filename()) -> ok | {error, problem()}.
 are_whole(Server) ->
-    are_whole(todana_log_segment:files(Server), Server).
+    Directory = filename:dirname(Server),
+    UId = list_to_binary(filename:basename(Server)),
+    IsElsewhere = fun(Index) ->
+        is_in_log(Index, [
+            {File, Scanned}
+         || File <- lists:sort(filelib:wildcard(
+                filename:join(Directory, "*.wal")
+            )),
+            {ok, Scanned} <- [todana_log_file:scan(File, UId)]
+        ])
+    end,
+    are_whole(todana_log_segment:files(Server), IsElsewhere, Server).
 
--spec are_whole([file:filename()], file:filename()) -> ok | {error, problem()}.
-are_whole([], Server) ->
+-spec are_whole(
+    [file:filename()], fun((non_neg_integer()) -> boolean()), file:filename()
+) -> ok | {error, problem()}.
+are_whole([], _IsElsewhere, Server) ->
     case todana_snapshot_files:newest_problem(Server) of
         none -> ok;
         Problem -> {error, Problem}
     end;
-are_whole([Segment | Segments], Server) ->
-    case todana_log_segment:verify(Segment) of
-        {ok, _Count} -> are_whole(Segments, Server);
+are_whole([Segment | Segments], IsElsewhere, Server) ->
+    case todana_log_segment:verify(Segment, IsElsewhere) of
+        {ok, _Count} -> are_whole(Segments, IsElsewhere, Server);
         {error, Problem} -> {error, Problem}
     end.
+
+-doc "Whether one of these files has this entry.".
+-spec is_in_log(non_neg_integer(), [file()]) -> boolean().
+is_in_log(Index, Files) ->
+    lists:any(
+        fun(File) ->
+            case wal_span(File) of
+                [{First, Last, _}] -> First =< Index andalso Index =< Last;
+                [] -> false
+            end
+        end,
+        Files
+    ).
 
 %% The last entry of the newest snapshot, 0 without one.
 -spec snapshot(file:filename()) ->

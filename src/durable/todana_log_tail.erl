@@ -189,11 +189,15 @@ scan(Directory, UId) ->
 scan_each([], _UId, Scanned) ->
     {ok, lists:reverse(Scanned)};
 scan_each([File | Files], UId, Scanned) ->
+    Bytes = filelib:file_size(File),
     case todana_log_file:scan(File, UId) of
         {ok, Found} ->
             scan_each(Files, UId, [{File, Found} | Scanned]);
+        %% The power failed when it had just been created.
+        {error, format} when Bytes =:= 0 ->
+            scan_each(Files, UId, Scanned);
         {error, format} ->
-            {error, {unusable, File, "is not a file of the log"}};
+            {error, {missing, File, "this is not a file of the log"}};
         {error, Reason} ->
             {error, {unusable, File, file:format_error(Reason)}}
     end.

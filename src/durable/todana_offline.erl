@@ -10,10 +10,13 @@
     {ok, T} | {error, string()}.
 locked(Directory, Work) ->
     Lock = unicode:characters_to_binary(filename:join(Directory, "lock")),
-    case filelib:is_regular(filename:join(Directory, "node")) of
-        false ->
+    File = filename:join(Directory, "node"),
+    case file:read_file_info(File, [raw]) of
+        {error, Reason} when Reason =/= enoent, Reason =/= enotdir ->
+            {error, File ++ ": " ++ file:format_error(Reason)};
+        {error, _} ->
             {error, Directory ++ " is not a data directory of Todana"};
-        true ->
+        {ok, _} ->
             case todana_nif:lock_file(Lock, list_to_binary(os:getpid())) of
                 ok ->
                     try

@@ -65,15 +65,20 @@ class(DataDir, Durability) ->
         [wal(File, UId) || File <- Logs] ++
         [gap(Gap) || {_, _, _, true} = Gap <-
                          todana_log_cover:gaps(Scanned, Server)] ++
-        [segment(File) || File <- files(Directory, "*/*.segment")] ++
+        [segment(File, Scanned) || File <- files(Directory, "*/*.segment")] ++
         [snapshot(File) || File <- files(Directory, "*/snapshots/*/data.tds")]
         ++ problems([
             todana_log_tail:examine(Scanned, Server, Durability)
-         || Logs =/= [] orelse filelib:is_dir(Server)
+         || Logs =/= [] orelse filelib:is_dir(Server),
+            are_readable(Logs)
         ]) ++ [
             {note, File, "was set aside or cut off because it is damaged"}
          || File <- files(Directory, "*/damaged/*")
         ].
+
+%% Nothing is known to be missing while a file cannot be read.
+-spec are_readable([file:filename()]) -> boolean().
+are_readable(Files) -> todana_log_unreadable:first_of(Files) =:= none.
 
 %% What a start would refuse, in its words; damage is found file by file.
 -spec problems([ok | {error, todana_log_problem:problem()}]) -> [finding()].
@@ -141,12 +146,17 @@ gap({File, First, Last, true}) ->
         "them", [First, Last]
     )}.
 
--spec segment(file:filename()) -> finding().
-segment(File) ->
+-spec segment(
+    file:filename(), [{file:filename(), todana_log_file:scanned()}]
+) -> finding().
+segment(File, Scanned) ->
     IsBegun = lists:member(
         File, todana_log_segment:begun(filename:dirname(File))
     ),
-    case IsBegun orelse todana_log_segment:verify(File) of
+    IsElsewhere = fun(Index) ->
+        todana_log_missing:is_in_log(Index, Scanned)
+    end,
+    case IsBegun orelse todana_log_segment:verify(File, IsElsewhere) of
         true ->
             {note, File, "has no entries: it had just been created"};
         {ok, Count} ->

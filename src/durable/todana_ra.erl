@@ -9,7 +9,7 @@
 -module(todana_ra).
 -moduledoc false.
 
--export([start_application/0, start/2, stop/1, is_running/0, server/0,
+-export([start_application/0, start/1, stop/1, is_running/0, server/0,
          is_name/1, system/1, wal_bytes_max/0]).
 -export([ask/1, pipeline/1, pipeline/2, pipeline/3, begin_election/0,
          roll_over/1]).
@@ -104,19 +104,9 @@ roll_over(Durability) ->
     try ra_log_wal:force_roll_over(Wal) catch _:_ -> ok end.
 
 -doc """
-Starts what is missing. Returns when the snapshot has been loaded. After a
-failure, all files are verified before.
+Starts what is missing. Returns when the snapshot has been loaded. All files are
+verified before, unless Ra's system runs and may be changing them.
 """.
--spec start(todana_data_dir:opened(), Failures :: non_neg_integer()) ->
-    ok | {error, term()}.
-start(Opened, 0) ->
-    start(Opened);
-start(#{server_dir := Server} = Opened, _Failures) ->
-    case todana_log_missing:are_whole(Server) of
-        ok -> start(Opened);
-        {error, Problem} -> {error, Problem}
-    end.
-
 -spec start(todana_data_dir:opened()) -> ok | {error, term()}.
 start(#{durability := Durability, class_dir := Class} = Opened) ->
     Steps = [

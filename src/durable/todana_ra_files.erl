@@ -30,7 +30,9 @@ prepare({Name, _Node}, Opened) ->
     maybe
         ok ?= check_config(Server),
         ok ?= todana_adopt:server(Server),
-        ok ?= check_snapshot(Server),
+        %% Ra finds damage only after it has changed files: it deletes the log
+        %% before a snapshot, and copies entries to the newest segment.
+        ok ?= todana_log_missing:are_whole(Server),
         ok ?= todana_log_tail:mend(Directory, UId, Durability),
         ok ?= forget_writers(Directory),
         ok ?= forget_begun_segment(Server),
@@ -86,17 +88,6 @@ check_config(Server) ->
                                        file:format_error(Reason), ")"]}};
         {error, Reason} ->
             {error, {unusable, Config, file:format_error(Reason)}}
-    end.
-
-%% Ra deletes the log before a snapshot when it has seen the header, and finds
-%% damage only later. To read the whole file takes a seventh of the time that it
-%% takes to load it.
--spec check_snapshot(file:filename()) ->
-    ok | {error, todana_log_problem:problem()}.
-check_snapshot(Server) ->
-    case todana_snapshot_files:newest_problem(Server) of
-        none -> ok;
-        Problem -> {error, Problem}
     end.
 
 %% Ra writes its table of names half a second late, and neither of its tables

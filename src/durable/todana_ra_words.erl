@@ -14,8 +14,6 @@ describe({ra_log_segment_crc_check_failure, Index, _Place, File}) ->
     todana_log_problem:describe({unusable, File, Why});
 describe({ra, {"no such file or directory", _}}) ->
     "durable databases need the Erlang library ra";
-describe([_ | _] = Sentence) ->
-    Sentence;
 %% Of supervisors that have given up.
 describe({server, Reason}) when Reason =:= shutdown; Reason =:= killed ->
     describe(Reason);
@@ -24,8 +22,13 @@ describe(Reason) when Reason =:= shutdown; Reason =:= killed ->
     "why";
 describe(Reason) ->
     case todana_log_problem:is_problem(Reason) of
-        true -> todana_log_problem:describe(Reason);
-        false -> cause(Reason)
+        true ->
+            todana_log_problem:describe(Reason);
+        false ->
+            case io_lib:printable_unicode_list(Reason) of
+                true when Reason =/= "" -> Reason;
+                _ -> cause(Reason)
+            end
     end.
 
 -spec cause(term()) -> string().

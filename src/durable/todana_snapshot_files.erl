@@ -14,7 +14,8 @@
 -export([insist_on_none/1, is_born/1, all/1, indexes/1, newest_problem/1,
          verify/1]).
 -export([meta/1, data/1, temporary/1, native/1]).
--export([write_meta/2, meta_bytes/1, read_meta/1, complete/1, bear/1, damaged/2]).
+-export([write_meta/2, meta_bytes/1, read_meta/1, complete/1, bear/1,
+         damaged/2]).
 -export([unreadable/2, newer/1]).
 
 -export_type([directory/0]).
