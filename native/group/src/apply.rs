@@ -10,7 +10,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::Ordering::{Relaxed, Release};
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::time::{Duration, Instant};
 
 use todana_command::{
@@ -230,7 +230,7 @@ impl State {
         }
         self.reports.reach(index, usize::MAX);
         self.applied = index;
-        around.counters.applied_index.store(index, Release);
+        around.counters.applied_index.store(index, SeqCst);
         around.counters.logged_bytes.fetch_add(bytes.len() as u64, Relaxed);
         if let Some(mine) = mine {
             around.counters.commits.note(mine.flight.queued.elapsed());

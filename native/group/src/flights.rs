@@ -28,7 +28,7 @@ pub(crate) struct Flight {
     sealed: Instant,
 }
 
-/// The ticket of one submission.
+/// The ticket of one submission, or of one reader.
 pub(crate) struct Part {
     /// Number of its records.
     pub(crate) count: usize,
@@ -40,6 +40,20 @@ impl Part {
     pub(crate) fn of(submission: Submission) -> Part {
         let Submission { count, ticket, deliver, .. } = submission;
         Part { count, ticket, deliver }
+    }
+
+    /// One that waits without a submission.
+    pub(crate) fn reader(ticket: Ticket, deliver: Arc<dyn Deliver>) -> Part {
+        Part { count: 0, ticket, deliver }
+    }
+
+    pub(crate) fn ticket(&self) -> Ticket {
+        self.ticket
+    }
+
+    /// The same for all of one receiver.
+    pub(crate) fn place(&self) -> u32 {
+        self.ticket.place.0
     }
 }
 

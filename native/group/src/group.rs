@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::atomic::{
     AtomicBool,
-    Ordering::{Acquire, Relaxed, Release, SeqCst},
+    Ordering::{Relaxed, SeqCst},
 };
 use std::sync::{Arc, Weak};
 
@@ -18,8 +18,9 @@ use crate::figures::{Counters, Figures, count};
 use crate::flights::{Flight, Flights, Part, deliver};
 use crate::gate::SharedGate;
 use crate::queue::{Queue, Taken, TooLong};
+use crate::reads::Reads;
 use crate::record::{FIRST_TABLE_HOME, are_records};
-use crate::submission::{Gate, Outcome, Submission, Submit, Ticket};
+use crate::submission::{Deliver, Gate, Outcome, Submission, Submit, Ticket};
 use crate::tables::{Directory, NamedTable};
 use crate::trigger::{Trigger, threshold};
 
@@ -51,10 +52,12 @@ pub struct GroupOptions {
     pub snapshot_log_bytes: Option<u64>,
 }
 
-/// Wakes the batcher.
+/// Wakes the batcher, and the party that asks the leader for a read index.
 pub trait Wake: Send + Sync {
     /// Something waits in the queue, which was empty. Called by any thread, so it must be brief.
     fn wake(&self);
+    /// A reader waits for the next question, and no other did before. The same holds.
+    fn wake_asker(&self) {}
 }
 
 /// A batch to be written to the log.
@@ -74,6 +77,7 @@ pub struct Group {
     pub(crate) gate: Arc<SharedGate>,
     reason: Mutex<Arc<str>>,
     queue: Queue,
+    pub(crate) reads: Reads,
     pub(crate) flights: Flights,
     /// Held by the thread that applies the log.
     pub(crate) state: Mutex<State>,
@@ -102,6 +106,7 @@ impl Group {
         Arc::new_cyclic(|group: &Weak<Group>| Group {
             options,
             wake,
+            reads: Reads::new(Arc::clone(&gate)),
             gate,
             reason: Mutex::new(Arc::from(RECOVERING)),
             queue,
@@ -202,19 +207,52 @@ impl Group {
     ) -> Applied {
         let mut state = self.state.lock();
         match state.apply(self.surroundings(), bytes, offset, index, time_ms, slice.into()) {
-            Applied::Done { .. } => Applied::Done { snapshot_due: self.is_snapshot_due() },
+            Applied::Done { .. } => {
+                self.reads.applied(index);
+                Applied::Done { snapshot_due: self.is_snapshot_due() }
+            }
             other => other,
         }
     }
 
-    /// The index of the last entry that was applied, or skipped.
-    pub fn applied_index(&self) -> u64 {
-        self.counters.applied_index.load(Acquire)
-    }
-
     /// Notes that an entry was none of the group's: the log goes on after it.
     pub fn skip(&self, index: u64) {
-        self.counters.applied_index.store(index, Release);
+        self.counters.applied_index.store(index, SeqCst);
+        self.reads.applied(index);
+    }
+
+    /// Sets the number of the other members. `None`: there never are any, and no read has to ask.
+    /// This is so until it is called.
+    pub fn set_others(&self, others: Option<usize>) {
+        self.reads.set_others(others);
+    }
+
+    /// Sets for how long records are fresh after a question, in milliseconds.
+    pub fn set_read_bound_ms(&self, bound_ms: u64) {
+        self.reads.set_bound_ms(bound_ms);
+    }
+
+    /// The leader is about to be asked for a read index, at this time by [`Submit::clock_ms`].
+    /// Returns the number of the question. It serves all who have waited until now.
+    pub fn begin_question(&self, clock_ms: u64) -> u64 {
+        self.reads.begin(clock_ms)
+    }
+
+    /// The answer to a question: an entry that had been applied by the leader, with everything that
+    /// was acknowledged before.
+    pub fn question_answered(&self, question: u64, index: u64) {
+        self.reads.answered(question, index);
+        self.reads.applied(self.applied_index());
+    }
+
+    /// A question has no answer. Its readers wait for the next one. Returns whether anybody does.
+    pub fn question_failed(&self, question: u64) -> bool {
+        self.reads.failed(question)
+    }
+
+    /// The same for all questions: whoever asked them has ended.
+    pub fn questions_failed(&self) -> bool {
+        self.reads.failed_all()
     }
 
     /// Asks for a snapshot: the next entry that is applied finds it due.
@@ -283,6 +321,9 @@ impl Group {
         if gate != Gate::Open {
             drop_all(self.queue.drain());
         }
+        if gate == Gate::Closed {
+            self.reads.drop_all();
+        }
         if gate != Gate::Closed && self.awaits_open.swap(false, SeqCst) {
             self.report_replaced();
         }
@@ -307,6 +348,7 @@ impl Group {
     pub(crate) fn begin_load(&self, reason: &str) {
         *self.reason.lock() = Arc::from(reason);
         self.gate.begin_load();
+        self.reads.begin_load();
         self.gate_is_set(Gate::Closed);
     }
 
@@ -411,7 +453,7 @@ impl Submit for Group {
     }
 
     fn withdraw(&self, ticket: Ticket) -> bool {
-        self.queue.withdraw(ticket)
+        self.queue.withdraw(ticket) || self.reads.withdraw(ticket)
     }
 
     fn value_bytes_max(&self) -> usize {
@@ -424,6 +466,40 @@ impl Submit for Group {
 
     fn collect(&self, now_ms: u64) {
         self.tick(now_ms);
+    }
+
+    #[inline]
+    fn is_alone(&self) -> bool {
+        self.reads.is_alone()
+    }
+
+    fn others(&self) -> usize {
+        self.reads.others()
+    }
+
+    #[inline]
+    fn clock_ms(&self) -> u64 {
+        self.reads.clock_ms()
+    }
+
+    #[inline]
+    fn is_fresh(&self, clock_ms: u64) -> bool {
+        self.reads.is_fresh(clock_ms)
+    }
+
+    fn await_fresh(&self, ticket: Ticket, deliver: Arc<dyn Deliver>) {
+        if self.reads.await_answer(Part::reader(ticket, deliver)) {
+            self.wake.wake_asker();
+        }
+    }
+
+    fn await_applied(&self, index: u64, ticket: Ticket, deliver: Arc<dyn Deliver>) {
+        self.reads.await_entry(index, Part::reader(ticket, deliver));
+        self.reads.applied(self.applied_index());
+    }
+
+    fn applied_index(&self) -> u64 {
+        self.counters.applied_index.load(SeqCst)
     }
 }
 

@@ -18,6 +18,7 @@ mod group;
 mod load;
 mod origins;
 mod queue;
+mod reads;
 pub mod record;
 mod recovery;
 mod reports;
@@ -35,6 +36,7 @@ pub use gate::{SharedGate, read_in_one_load};
 pub use group::{Group, GroupOptions, QUEUE_BYTES_MAX, Sealed, Wake};
 pub use origins::ORIGINS_MAX;
 pub use queue::TooLong;
+pub use reads::READ_BOUND_MS;
 pub use snapshot::{
     Damage, SnapshotError, SnapshotFile, SnapshotInfo, SnapshotRecord, SnapshotSource,
     SnapshotTable,

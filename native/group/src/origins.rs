@@ -46,6 +46,14 @@ impl Origins {
         admitted
     }
 
+    /// Whether a batch was applied, or is given up.
+    pub(crate) fn contain(&self, origin: u64, sequence: u64) -> bool {
+        self.0.get(&origin).is_some_and(|known| {
+            let mut known = *known;
+            !known.admit(sequence)
+        })
+    }
+
     pub(crate) fn iter(&self) -> impl ExactSizeIterator<Item = (u64, Origin)> {
         self.0.iter().map(|(&number, &origin)| (number, origin))
     }

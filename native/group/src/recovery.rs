@@ -2,7 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::{Relaxed, Release};
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 
 use todana_command::{DATABASES, Databases};
 use todana_table::{Snapshot, Table};
@@ -136,11 +136,23 @@ impl Group {
         state.applied = content.index;
         state.origins = content.origins.clone();
         self.begin_anew(content.index, content.log_time_ms);
+        self.reads.applied(content.index);
+        self.forget_contained(&state);
         Ok(file.info())
     }
 
+    /// Gives up the batches of this node that a snapshot contains: their replies are made where they
+    /// were applied. The others will be applied here.
+    fn forget_contained(&self, state: &State) {
+        let origin = self.options.incarnation;
+        let sequences = self.flights.sequences().into_iter();
+        sequences
+            .filter(|sequence| state.origins.contain(origin, *sequence))
+            .for_each(|sequence| self.forget(sequence));
+    }
+
     fn begin_anew(&self, index: u64, log_time_ms: u64) {
-        self.counters.applied_index.store(index, Release);
+        self.counters.applied_index.store(index, SeqCst);
         self.counters.log_time_ms.store(log_time_ms, Relaxed);
         self.counters.logged_bytes.store(0, Relaxed);
         self.trigger.begin_anew();

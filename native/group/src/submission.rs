@@ -47,6 +47,8 @@ pub enum Outcome {
     Dropped,
     /// It may have been applied, or may still be.
     Unknown,
+    /// Nothing was submitted: what [`Submit::await_fresh`] or [`Submit::await_applied`] promises.
+    Fresh,
 }
 
 /// Receives outcomes. Called by the thread that applies the log, so it must be brief. An outcome
@@ -87,4 +89,37 @@ pub trait Submit: Send + Sync + fmt::Debug {
     fn trouble(&self) -> String;
     /// Submits the removal of records that have expired by `now_ms`.
     fn collect(&self, now_ms: u64);
+    /// Whether the group can have no other member, so that its records are always fresh.
+    fn is_alone(&self) -> bool {
+        true
+    }
+    /// Number of the other members.
+    fn others(&self) -> usize {
+        0
+    }
+    /// The time in milliseconds by which records are fresh or not; 0 if they always are.
+    fn clock_ms(&self) -> u64 {
+        0
+    }
+    /// Whether, at this time, the records contain everything that any member acknowledged longer
+    /// ago than the bound.
+    fn is_fresh(&self, clock_ms: u64) -> bool {
+        let _ = clock_ms;
+        true
+    }
+    /// Delivers [`Outcome::Fresh`] when the records contain everything that any member acknowledged
+    /// before this call; [`Outcome::Dropped`] if the gate is closed meanwhile. [`Submit::withdraw`]
+    /// ends the wait.
+    fn await_fresh(&self, ticket: Ticket, deliver: Arc<dyn Deliver>) {
+        deliver.deliver(vec![(ticket, Outcome::Fresh)]);
+    }
+    /// The same, when the entry of this index is applied.
+    fn await_applied(&self, index: u64, ticket: Ticket, deliver: Arc<dyn Deliver>) {
+        let _ = index;
+        deliver.deliver(vec![(ticket, Outcome::Fresh)]);
+    }
+    /// The index of the last entry that was applied.
+    fn applied_index(&self) -> u64 {
+        0
+    }
 }

@@ -30,11 +30,14 @@ impl Deliver for Outcomes {
 }
 
 #[derive(Clone, Default)]
-struct Wakes(Arc<AtomicUsize>);
+struct Wakes(Arc<AtomicUsize>, Arc<AtomicUsize>);
 
 impl Wake for Wakes {
     fn wake(&self) {
         self.0.fetch_add(1, SeqCst);
+    }
+    fn wake_asker(&self) {
+        self.1.fetch_add(1, SeqCst);
     }
 }
 
@@ -119,6 +122,17 @@ impl Harness {
         self.group.digest().expect("between entries, without a snapshot")
     }
 
+    /// How often the asker was woken.
+    pub(crate) fn questions_wanted(&self) -> usize {
+        self.wakes.1.load(SeqCst)
+    }
+
+    /// A reader comes.
+    pub(crate) fn await_fresh(&self, number: u64) {
+        let ticket = Ticket { place: (0, 0), number };
+        self.group.await_fresh(ticket, self.outcomes.clone());
+    }
+
     pub(crate) fn value(&self, key: &[u8]) -> Option<Vec<u8>> {
         value(self.group.databases().table(0), key)
     }
@@ -134,6 +148,7 @@ pub(crate) enum Seen {
     Applied(Vec<(Vec<Call>, Status)>),
     Dropped,
     Unknown,
+    Fresh,
 }
 
 impl Seen {
@@ -142,6 +157,7 @@ impl Seen {
             Outcome::Applied(tape) => tape,
             Outcome::Dropped => return Seen::Dropped,
             Outcome::Unknown => return Seen::Unknown,
+            Outcome::Fresh => return Seen::Fresh,
         };
         let mut player = Player::new(tape);
         let mut records = Vec::new();

@@ -5,5 +5,6 @@ mod batching;
 mod expiring;
 mod harness;
 mod origins;
+mod reads;
 mod reporting;
 mod snapshots;

@@ -8,11 +8,11 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use todana_command::{Command, Expires, Set};
 use todana_group::record::{self, TableOptions};
 use todana_group::{
-    Applied, Damage, Gate, Group, SnapshotError, SnapshotFile, SnapshotSource, Submit,
+    Applied, Damage, Gate, Group, SnapshotError, SnapshotFile, SnapshotSource, Submit, Ticket,
 };
 use todana_table::{Abandoned, KeyOrder, Keyspace};
 
-use crate::harness::{Harness, NOW_MS, SLICE, append, options, set};
+use crate::harness::{Harness, NOW_MS, SLICE, Seen, append, options, set};
 
 /// A file of this test run, which is removed at the end.
 struct Place(PathBuf);
@@ -425,4 +425,30 @@ fn errors_name_the_file_and_the_cause() {
     let error = damage(SnapshotFile::open(&place.0));
     let expected = format!("{name} has format 2: a newer version of Todana has written it");
     assert_eq!((error.to_string(), error.is_damage()), (expected, false));
+}
+
+#[test]
+fn batches_that_a_snapshot_contains_are_unknown_and_the_others_stay_in_flight() {
+    let (member, mut leader) = (Harness::new(), Harness::of(options(2)));
+    member.submit(1, append(b"k", b"1"), 1);
+    let first = member.seal();
+    member.submit(2, append(b"k", b"2"), 1);
+    let second = member.seal();
+    member.submit(3, append(b"k", b"3"), 1);
+    let third = member.seal();
+    member.group.await_applied(2, Ticket { place: (0, 0), number: 9 }, member.outcomes.clone());
+    leader.apply(&first.bytes);
+    leader.apply(&third.bytes);
+    member.group.restore(&snapshot(&leader.group).0, 1).expect("a whole file");
+    let mut seen = member.outcomes();
+    seen.sort_by_key(|(number, _)| *number);
+    let dropped = (9, Seen::Dropped);
+    assert_eq!(seen, [(1, Seen::Unknown), (3, Seen::Unknown), dropped]);
+    assert_eq!(member.group.in_flight(), [second.sequence]);
+    member.group.set_gate(Gate::Open, "");
+    let applied = member.group.apply(&second.bytes, 0, 3, NOW_MS, SLICE);
+    assert_eq!(applied, Applied::Done { snapshot_due: false });
+    assert!(matches!(member.outcomes()[..], [(2, Seen::Applied(_))]));
+    assert_eq!(member.value(b"k").as_deref(), Some(&b"132"[..]));
+    assert!(member.group.in_flight().is_empty());
 }

@@ -546,6 +546,7 @@ impl World {
                     Fate::Dropped
                 }
                 Outcome::Unknown => Fate::Unknown,
+                Outcome::Fresh => panic!("nobody waits for that"),
             };
             self.end(number, fate);
         }

@@ -1,0 +1,261 @@
+//! Reads that see everything that was acknowledged anywhere.
+//!
+//! A member of a group does not notice that it is cut off from the others, not even the leader. So
+//! a member asks the leader how far the log goes (a *read index*), and the leader answers only
+//! after a majority has confirmed that it still leads. The answer is about the moment at which the
+//! question was sent: when this member has applied that entry, it has everything that any member
+//! acknowledged before that moment.
+//!
+//! ```text
+//!  readers   1 2          3 4 5
+//!  question  |-- number 7 --> index 40 | applied 38 .. 39 .. 40: readers 1 and 2 go on
+//!                          |-- number 8 --> index 41 | ...       readers 3, 4, 5
+//! ```
+//!
+//! A question serves the readers that came before it was sent. Those that come later wait for the
+//! next one, so that any number of them cost one question at a time. An answer also makes the
+//! records *fresh*: until the time of the question plus the bound, a reader that accepts records of
+//! that age need not ask.
+//!
+//! The only member of a group has nobody to ask: its records are always fresh.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::sync::atomic::{
+    AtomicU64,
+    Ordering::{Acquire, Relaxed, Release, SeqCst},
+};
+use std::time::Instant;
+
+use parking_lot::Mutex;
+
+use crate::flights::{Part, deliver};
+use crate::gate::SharedGate;
+use crate::submission::{Gate, Outcome, Ticket};
+
+/// For how long records are fresh after a question, in milliseconds, by default.
+pub const READ_BOUND_MS: u64 = 1_000;
+
+/// Records that are fresh for ever.
+const FOR_EVER: u64 = u64::MAX;
+
+/// Nobody waits for an entry.
+const NO_ENTRY: u64 = u64::MAX;
+
+/// Those who wait, by their tickets.
+type Readers = HashMap<Ticket, Part>;
+
+/// The readers of a group, and until when its records are fresh.
+pub(crate) struct Reads {
+    /// When the clock of the group was 0.
+    began: Instant,
+    gate: Arc<SharedGate>,
+    bound_ms: AtomicU64,
+    /// By the clock of the group. Records that are never fresh have 0.
+    fresh_until_ms: AtomicU64,
+    /// The first entry that somebody waits for.
+    awaited: AtomicU64,
+    waiting: Mutex<Waiting>,
+}
+
+#[derive(Default)]
+struct Waiting {
+    /// Number of the other members.
+    others: usize,
+    /// The number of the last question.
+    question: u64,
+    /// Those who came after it.
+    next: Readers,
+    /// The questions without an answer: when they were sent, and who waits for them.
+    asked: BTreeMap<u64, (u64, Readers)>,
+    /// What waits for an entry, in the order of these; the second number makes them differ.
+    behind: BTreeMap<(u64, u64), Behind>,
+    behind_last: u64,
+}
+
+/// Waits for an entry.
+struct Behind {
+    readers: Readers,
+    /// When the question was sent; `None` if nobody asked.
+    asked_ms: Option<u64>,
+}
+
+impl Reads {
+    pub(crate) fn new(gate: Arc<SharedGate>) -> Reads {
+        Reads {
+            began: Instant::now(),
+            gate,
+            bound_ms: AtomicU64::new(READ_BOUND_MS),
+            fresh_until_ms: AtomicU64::new(FOR_EVER),
+            awaited: AtomicU64::new(NO_ENTRY),
+            waiting: Mutex::default(),
+        }
+    }
+
+    /// The clock of the group. While it has one member, 0: nobody compares it then.
+    #[inline]
+    pub(crate) fn clock_ms(&self) -> u64 {
+        if self.is_alone() { 0 } else { self.elapsed_ms() }
+    }
+
+    fn elapsed_ms(&self) -> u64 {
+        u64::try_from(self.began.elapsed().as_millis()).unwrap_or(FOR_EVER - 1)
+    }
+
+    #[inline]
+    pub(crate) fn is_alone(&self) -> bool {
+        self.fresh_until_ms.load(Relaxed) == FOR_EVER
+    }
+
+    #[inline]
+    pub(crate) fn is_fresh(&self, now_ms: u64) -> bool {
+        now_ms < self.fresh_until_ms.load(Acquire)
+    }
+
+    pub(crate) fn others(&self) -> usize {
+        self.waiting.lock().others
+    }
+
+    pub(crate) fn set_bound_ms(&self, bound_ms: u64) {
+        self.bound_ms.store(bound_ms, Relaxed);
+    }
+
+    /// The group has this number of other members, or `None`: it never has any.
+    pub(crate) fn set_others(&self, others: Option<usize>) {
+        let mut waiting = self.waiting.lock();
+        waiting.others = others.unwrap_or(0);
+        match others {
+            None => self.fresh_until_ms.store(FOR_EVER, Release),
+            Some(_) if self.is_alone() => self.fresh_until_ms.store(0, Release),
+            Some(_) => {}
+        }
+    }
+
+    /// Adds a reader to those of the next question. True if there was none.
+    pub(crate) fn await_answer(&self, reader: Part) -> bool {
+        let mut waiting = self.waiting.lock();
+        if self.is_alone() {
+            drop(waiting);
+            deliver_to([(reader.ticket(), reader)].into(), || Outcome::Fresh);
+            return false;
+        }
+        waiting.next.insert(reader.ticket(), reader);
+        waiting.next.len() == 1
+    }
+
+    /// Adds somebody who waits until this entry is applied. The caller then calls
+    /// [`Reads::applied`].
+    pub(crate) fn await_entry(&self, index: u64, reader: Part) {
+        let readers = [(reader.ticket(), reader)].into();
+        self.park(&mut self.waiting.lock(), index, Behind { readers, asked_ms: None });
+    }
+
+    fn park(&self, waiting: &mut Waiting, index: u64, behind: Behind) {
+        waiting.behind_last += 1;
+        waiting.behind.insert((index, waiting.behind_last), behind);
+        self.note_awaited(waiting);
+    }
+
+    fn note_awaited(&self, waiting: &Waiting) {
+        let first = waiting.behind.first_key_value();
+        // Ordered before the look at the applied index, as that is before the look at this one.
+        self.awaited.store(first.map_or(NO_ENTRY, |((index, _), _)| *index), SeqCst);
+    }
+
+    /// A question is about to be sent. Returns its number.
+    pub(crate) fn begin(&self, now_ms: u64) -> u64 {
+        let waiting = &mut *self.waiting.lock();
+        waiting.question += 1;
+        let readers = std::mem::take(&mut waiting.next);
+        waiting.asked.insert(waiting.question, (now_ms, readers));
+        waiting.question
+    }
+
+    /// A question has this answer. The caller then calls [`Reads::applied`].
+    pub(crate) fn answered(&self, question: u64, index: u64) {
+        let waiting = &mut *self.waiting.lock();
+        if let Some((asked_ms, readers)) = waiting.asked.remove(&question) {
+            self.park(waiting, index, Behind { readers, asked_ms: Some(asked_ms) });
+        }
+    }
+
+    /// A question has no answer: its readers wait for the next one. Returns whether anybody does.
+    pub(crate) fn failed(&self, question: u64) -> bool {
+        let waiting = &mut *self.waiting.lock();
+        if let Some((_, readers)) = waiting.asked.remove(&question) {
+            waiting.next.extend(readers);
+        }
+        !waiting.next.is_empty()
+    }
+
+    /// Whoever asked before this has ended. Returns whether anybody waits for the next question.
+    pub(crate) fn failed_all(&self) -> bool {
+        let waiting = &mut *self.waiting.lock();
+        let asked = std::mem::take(&mut waiting.asked);
+        waiting.next.extend(asked.into_values().flat_map(|(_, readers)| readers));
+        !waiting.next.is_empty()
+    }
+
+    /// This entry and all before it are applied. Called after each entry.
+    #[inline]
+    pub(crate) fn applied(&self, index: u64) {
+        if index >= self.awaited.load(SeqCst) {
+            self.go_on(index);
+        }
+    }
+
+    #[cold]
+    fn go_on(&self, index: u64) {
+        let mut ready = Readers::new();
+        let mut waiting = self.waiting.lock();
+        while let Some(first) = waiting.behind.first_entry()
+            && first.key().0 <= index
+        {
+            let Behind { readers, asked_ms } = first.remove();
+            ready.extend(readers);
+            if let Some(asked_ms) = asked_ms
+                && self.gate.gate() != Gate::Closed
+            {
+                // Both times are rounded down to a millisecond.
+                let until_ms = (asked_ms + self.bound_ms.load(Relaxed)).saturating_sub(1);
+                // Nothing if they are fresh for ever.
+                self.fresh_until_ms.fetch_max(until_ms, Release);
+            }
+        }
+        self.note_awaited(&waiting);
+        drop(waiting);
+        deliver_to(ready, || Outcome::Fresh);
+    }
+
+    /// The records are replaced by older ones: they are not fresh before the next answer.
+    pub(crate) fn begin_load(&self) {
+        let _waiting = self.waiting.lock();
+        if !self.is_alone() {
+            self.fresh_until_ms.store(0, Release);
+        }
+    }
+
+    /// A reader waits no longer. False if it has its outcome.
+    pub(crate) fn withdraw(&self, ticket: Ticket) -> bool {
+        let waiting = &mut *self.waiting.lock();
+        waiting.next.remove(&ticket).is_some()
+            || waiting.asked.values_mut().any(|(_, readers)| readers.remove(&ticket).is_some())
+            || waiting.behind.values_mut().any(|it| it.readers.remove(&ticket).is_some())
+    }
+
+    /// Nobody waits any longer, because nothing can be read. Questions that were sent stay valid.
+    pub(crate) fn drop_all(&self) {
+        let waiting = &mut *self.waiting.lock();
+        let mut dropped = std::mem::take(&mut waiting.next);
+        waiting.asked.values_mut().for_each(|(_, readers)| dropped.extend(readers.drain()));
+        waiting.behind.values_mut().for_each(|it| dropped.extend(it.readers.drain()));
+        deliver_to(dropped, || Outcome::Dropped);
+    }
+}
+
+/// Delivers the same outcome to all, those of one receiver at once.
+fn deliver_to(readers: Readers, outcome: impl Fn() -> Outcome) {
+    let mut readers: Vec<Part> = readers.into_values().collect();
+    readers.sort_unstable_by_key(Part::place);
+    deliver(readers.iter().map(|reader| (reader, outcome())));
+}
