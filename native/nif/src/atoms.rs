@@ -22,6 +22,10 @@ rustler::atoms! {
     not_executed,
     unknown,
     answered,
+    fresh,
+    bounded,
+    linear,
+    todana_read,
     internal,
     // Misuse: `{badarg, Argument, Cause}`.
     badarg,

@@ -41,6 +41,7 @@ mod ordered_key;
 mod pairs;
 mod point;
 mod range;
+mod reads;
 mod reply;
 mod scan;
 mod server;

@@ -131,6 +131,7 @@ impl Deliver for Callers {
                     Outcome::Applied(tape) => answer(env, shape, tape),
                     Outcome::Dropped => atoms::not_executed().as_c_arg(),
                     Outcome::Unknown => atoms::unknown().as_c_arg(),
+                    Outcome::Fresh => atoms::fresh().as_c_arg(),
                 };
                 erts::tuple(env, &[reference, answer])
             });
@@ -227,6 +228,14 @@ pub(crate) fn submit_to(
         deliver: CALLERS.clone(),
     }]);
     Answer::Submitted(number)
+}
+
+/// Adds the calling process to those that wait, without a submission. It receives `{Ref, fresh}`.
+pub(crate) fn reader(env: Env<'_>, reference: Term<'_>) -> (Ticket, Arc<dyn Deliver>) {
+    let number = TICKETS.fetch_add(1, Relaxed) + 1;
+    let message = Message::new(reference.as_c_arg());
+    WAITING.lock().insert(number, Waiting { pid: env.pid(), message, shape: Shape::Fact });
+    (Ticket { place: PLACE, number }, CALLERS.clone())
 }
 
 /// The term for an answer of [`submit`].

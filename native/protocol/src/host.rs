@@ -1,6 +1,6 @@
 //! The interface of the server to its sessions.
 
-use crate::commit::{Commits, Log, NotDone, Ran};
+use crate::commit::{Commits, Log, NotDone, Ran, ReadLevel};
 use crate::kyoto::KyotoSettings;
 use crate::options::{MB, TB, bytes, integer};
 use crate::persistence::{Persistence, Request};
@@ -83,6 +83,18 @@ pub trait Host {
         if let Some((_, commits)) = self.commits() {
             commits.drop_replies();
         }
+    }
+    /// Sets how new the records must be that this client reads; `None` for the default.
+    fn set_read_level(&mut self, level: Option<ReadLevel>) {
+        if let Some((_, commits)) = self.commits() {
+            commits.set_level(level);
+        }
+    }
+    /// Has the connection wait, if the session returns [`Next::Commit`](crate::Next::Commit): the
+    /// request is run again when the entry is applied, or after this time. False if that time is
+    /// over.
+    fn await_applied(&mut self, index: u64, ms: u64) -> bool {
+        self.commits().is_some_and(|(_, commits)| commits.want_applied(index, ms))
     }
     /// Why the log accepts no writes ([`NotDone::ReadOnly`]): a sentence without CR or LF.
     fn log_trouble(&self) -> String {

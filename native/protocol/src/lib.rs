@@ -20,7 +20,7 @@ mod spelling;
 pub mod testing;
 mod written;
 
-pub use commit::{Commits, Handover, Log, NotDone, Ran};
+pub use commit::{Commits, Handover, Log, NotDone, Ran, ReadLevel, Wait};
 pub use host::*;
 pub use options::*;
 pub use persistence::*;

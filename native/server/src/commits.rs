@@ -11,6 +11,9 @@
 //! number the connection in that slot does not wait for is dropped: the time was over, the client
 //! has left, or the slot has another connection by now.
 //!
+//! Reads that need a proof ([`todana_protocol::ReadLevel`]) wait in the same way, without a
+//! submission.
+//!
 //! If the log has no room, nothing is submitted. The request stays in the input and is run again
 //! after [`BUSY_MS`], until `write_timeout_ms` are over. So that the log knows how much it has been
 //! given, a loop hands over long submissions before its round ends ([`ROUND_BYTES_MAX`]).
@@ -23,8 +26,8 @@ use crate::statistics::LoopStatistics;
 use crate::waiters::Place;
 use std::sync::{Arc, Weak};
 use todana_command::DATABASES;
-use todana_group::{Deliver, Outcome, Submission, Ticket};
-use todana_protocol::{Client, Commits, Next, NotDone};
+use todana_group::{Deliver, Outcome, Submission, Submit, Ticket};
+use todana_protocol::{Client, Commits, Next, NotDone, Wait};
 
 /// Time between two attempts to submit to a log that has no room.
 const BUSY_MS: u64 = 5;
@@ -49,8 +52,19 @@ pub(crate) struct Commit {
     pub(crate) taken_ns: u64,
     /// Since when the log has had no room, in milliseconds of wall time.
     busy_since_ms: Option<u64>,
+    /// Whether the connection has just waited without a submission.
+    has_waited: bool,
     /// The connection closes when the present commit has its outcome.
     pub(crate) is_last: bool,
+}
+
+/// How a turn stands to the log.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Resumed {
+    /// Whether the connection may wait for room.
+    pub(crate) may_wait: bool,
+    /// The time of the turn, by which records are fresh or not.
+    pub(crate) clock_ms: u64,
 }
 
 impl Commit {
@@ -73,6 +87,18 @@ impl Commit {
         now: Moment,
         round: &mut Round,
     ) -> u64 {
+        if let Some(wait) = self.commits.begin_wait()
+            && let Some(log) = &shared.config.log
+        {
+            return self.begin_wait(
+                wait,
+                &**log,
+                shared.config.write_timeout_ms,
+                place,
+                now,
+                round,
+            );
+        }
         let Some(handover) = self.commits.hand_over() else {
             self.busy_since_ms.get_or_insert(now.wall_ms());
             return BUSY_MS;
@@ -99,6 +125,32 @@ impl Commit {
         self.is_waiting() && self.ticket == ticket
     }
 
+    /// Waits for what reads need. Returns for how many milliseconds at most.
+    fn begin_wait(
+        &mut self,
+        wait: Wait,
+        log: &dyn Submit,
+        timeout_ms: u64,
+        place: Place,
+        now: Moment,
+        round: &mut Round,
+    ) -> u64 {
+        (self.begun, self.has_waited) = (now.raw, true);
+        round.last_ticket += 1;
+        self.ticket = round.last_ticket;
+        let (ticket, deliver) = (ticket(place, self.ticket), round.deliver.clone());
+        match wait {
+            Wait::Proof => {
+                log.await_fresh(ticket, deliver);
+                timeout_ms
+            }
+            Wait::Applied { index, ms } => {
+                log.await_applied(index, ticket, deliver);
+                ms
+            }
+        }
+    }
+
     /// Takes an outcome. False if the connection does not wait for it.
     pub(crate) fn take_outcome(&mut self, ticket: u64, outcome: Outcome) -> bool {
         let is_expected = self.awaits(ticket);
@@ -109,28 +161,31 @@ impl Commit {
     }
 
     /// Begins a turn of a server with durable databases. If a submission still waits, its time is
-    /// over. Returns whether the connection may wait for room in the log.
+    /// over.
     pub(crate) fn resume(
         &mut self,
         shared: &Shared,
         place: Place,
         clock: &Clock,
         now: Moment,
-    ) -> bool {
-        if let Some(log) = &shared.config.log
+    ) -> Resumed {
+        let log = shared.config.log.as_ref();
+        if let Some(log) = log
             && self.is_waiting()
         {
             let withdrawn = log.withdraw(ticket(place, self.ticket));
             self.commits.give_up(if withdrawn { NotDone::Busy } else { NotDone::Unknown });
         }
         self.commits.begin_turn();
-        self.taken_ns = match self.commits.now_ms() {
-            Some(_) => clock.nanos(self.begun, now.raw),
-            None => 0,
+        let has_waited = std::mem::take(&mut self.has_waited);
+        self.taken_ns = match has_waited || self.commits.now_ms().is_some() {
+            true => clock.nanos(self.begun, now.raw),
+            false => 0,
         };
-        self.busy_since_ms.is_none_or(|since_ms| {
+        let may_wait = self.busy_since_ms.is_none_or(|since_ms| {
             now.wall_ms().saturating_sub(since_ms) < shared.config.write_timeout_ms
-        })
+        });
+        Resumed { may_wait, clock_ms: log.map_or(0, |log| log.clock_ms()) }
     }
 
     /// Ends a turn of a server with durable databases. Returns whether the connection must be

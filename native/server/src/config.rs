@@ -6,8 +6,8 @@ use todana_command::Databases;
 use todana_group::Submit;
 use todana_protocol::kyoto::KyotoSettings;
 use todana_protocol::{
-    Changeable, Keeper, Limits, MB, OptionField, OptionType, OptionValue, ProtocolName, TB, bytes,
-    bytes_or, integer, integer_or,
+    Changeable, Keeper, Limits, MB, OptionField, OptionType, OptionValue, ProtocolName, ReadLevel,
+    TB, bytes, bytes_or, integer, integer_or,
 };
 use todana_table::{Budget, Options, Table, WhenFull};
 
@@ -73,8 +73,11 @@ todana_protocol::options! {
         /// means a share of the machine's memory, which [`crate::Server::start`] computes.
         clients_memory_limit: Changeable<Option<u64>> = None.into(),
             option bytes_or("auto", 0, 1024 * TB), redis "maxmemory-clients" Bytes;
-        /// How long a write to a durable database waits for its log.
+        /// How long a write to a durable database waits for its log, and a read for the leader.
         write_timeout_ms: u64 = 5_000, option integer(1, MAX);
+        /// How new the records of durable databases must be that clients read, unless they choose
+        /// another level.
+        read_level: ReadLevel = ReadLevel::Bounded, option OptionType::Choice(&ReadLevel::WORDS);
         /// TCP keepalive in seconds; `None` is off.
         tcp_keepalive_s: Option<u32> = Some(300), option integer_or("off", 1, 32_767);
         /// Commands that take longer appear in the slow log; `None` is off.

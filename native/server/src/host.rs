@@ -5,6 +5,7 @@
 
 use crate::clients::Clients;
 use crate::clock::{Clock, Moment};
+use crate::commits::Resumed;
 use crate::guesses::Guesses;
 use crate::inbox::{Inbox, Message};
 use crate::memory::ProcessUsage;
@@ -158,6 +159,8 @@ pub(crate) struct TurnHost<'a> {
     commits: &'a mut Commits,
     /// Whether the connection may still wait for room in the log.
     may_wait: bool,
+    /// The time of the turn, by which records are fresh or not.
+    clock_ms: u64,
     /// Nanoseconds since the present commit was handed over. They belong to the latency of each of
     /// its commands.
     committed_ns: u64,
@@ -200,6 +203,7 @@ impl<'a> TurnHost<'a> {
             place,
             wait,
             may_wait: true,
+            clock_ms: 0,
             committed_ns: 0,
             now_ms: commits.now_ms().unwrap_or(now_ms),
             replied_at_ms: now_ms,
@@ -218,10 +222,10 @@ impl<'a> TurnHost<'a> {
         }
     }
 
-    /// Sets how the turn stands to the log: whether the connection may wait for room, and how long
-    /// its present commit has taken.
-    pub(crate) fn set_commit(&mut self, may_wait: bool, committed_ns: u64) {
-        (self.may_wait, self.committed_ns) = (may_wait, committed_ns);
+    /// Sets how the turn stands to the log.
+    pub(crate) fn set_commit(&mut self, resumed: Resumed, committed_ns: u64) {
+        (self.may_wait, self.clock_ms) = (resumed.may_wait, resumed.clock_ms);
+        self.committed_ns = committed_ns;
     }
 
     /// The log, if there are durable databases.
@@ -232,8 +236,10 @@ impl<'a> TurnHost<'a> {
 
     #[cold]
     fn log_of_config(&self) -> Option<Log<'a>> {
-        let Config { log, databases, .. } = &self.shared.config;
-        Some(Log { submit: &**log.as_ref()?, databases, may_wait: self.may_wait })
+        let Config { log, databases, read_level, .. } = &self.shared.config;
+        let (may_wait, clock_ms) = (self.may_wait, self.clock_ms);
+        let submit = &**log.as_ref()?;
+        Some(Log { submit, databases, may_wait, level: *read_level, clock_ms })
     }
 
     /// Ends the turn. Returns whether the session considers the client authenticated, and the parts

@@ -3,7 +3,7 @@
 use super::running::{
     RUNNING, Running, Settings, Slot, group_to_load, publish, shared_gate, the_group, with,
 };
-use crate::{atoms, database, erts};
+use crate::{atoms, database, erts, reads};
 use parking_lot::Mutex;
 use rustler::types::atom::Atom;
 use rustler::{Binary, Encoder, Env, LocalPid, NewBinary, NifResult, Term};
@@ -11,7 +11,8 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use todana_group::{
-    Applied, Gate, Group, GroupOptions, QUEUE_BYTES_MAX, Slice, Submit, TooLong, Wake,
+    Applied, Gate, Group, GroupOptions, QUEUE_BYTES_MAX, READ_BOUND_MS, Slice, Submit, TooLong,
+    Wake,
 };
 
 /// What a call on a normal scheduler may take.
@@ -38,6 +39,9 @@ impl Wake for WakeBatcher {
             erts::send(batcher, |_| atoms::todana_ready().as_c_arg());
         }
     }
+    fn wake_asker(&self) {
+        reads::wake_asker();
+    }
 }
 
 /// `group_open(Options) -> ok | no_durable_databases`: makes the group of the durable databases. If
@@ -56,6 +60,8 @@ fn group_open(options: Term<'_>) -> NifResult<Atom> {
         value_bytes_max: bytes("durable_value_bytes_max", VALUE_BYTES_MAX)?,
         queue_bytes_max: bytes("group_queue_bytes_max", QUEUE_BYTES_MAX)?,
         snapshot_log_bytes: number("snapshot_log_bytes")?,
+        read_bound_ms: number("read_bound_ms")?.unwrap_or(READ_BOUND_MS),
+        is_cluster: number("is_cluster")?.is_some(),
     };
     let Some((databases, seed)) = database::durable() else {
         return Ok(atoms::no_durable_databases());
@@ -76,6 +82,11 @@ fn group_open(options: Term<'_>) -> NifResult<Atom> {
     };
     let former = running.take();
     let group = Group::with_gate(options, Box::new(WakeBatcher), shared_gate());
+    group.set_read_bound_ms(settings.read_bound_ms);
+    if settings.is_cluster {
+        // Even if it is the only member: others may come at any time.
+        group.set_others(Some(0));
+    }
     publish(Some(Arc::clone(&group)));
     *running = Some(Running { group, settings, snapshot: Slot::None });
     drop(running);

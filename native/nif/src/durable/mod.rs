@@ -19,4 +19,4 @@ mod running;
 mod snapshot;
 
 pub(crate) use digest::DIGEST;
-pub(crate) use running::{gate, group, readable, value_bytes_max};
+pub(crate) use running::{gate, group, readable, the_group, value_bytes_max};

@@ -21,6 +21,9 @@ pub(super) struct Settings {
     pub(super) value_bytes_max: usize,
     pub(super) queue_bytes_max: usize,
     pub(super) snapshot_log_bytes: Option<u64>,
+    pub(super) read_bound_ms: u64,
+    /// Whether the group has other members, or may have some.
+    pub(super) is_cluster: bool,
 }
 
 /// Locked only briefly, never while the log is applied or a file is written.
@@ -71,7 +74,7 @@ pub(super) fn publish(group: Option<Arc<Group>>) {
 }
 
 /// The group; a bad argument if there is none.
-pub(super) fn the_group() -> NifResult<Arc<Group>> {
+pub(crate) fn the_group() -> NifResult<Arc<Group>> {
     group().ok_or(rustler::Error::BadArg)
 }
 

@@ -1,6 +1,7 @@
 //! The commits of one connection.
 
 use super::log::Log;
+use super::reads::{ReadLevel, Reads, Wait};
 use super::values::longest_value;
 use super::{NotDone, Ran};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -18,10 +19,13 @@ const RECORDS_BYTES_MAX: usize = 256 << 10;
 /// Most bytes of one record in addition to its longest value: other values, keys, names of fields.
 const RECORD_OTHER_BYTES_MAX: usize = 1 << 20;
 
-/// The commands of a connection that wait for the log, or the replies to them. Takes one word if
-/// there are none.
+/// The commands of a connection that wait for the log, or the replies to them, and what its reads
+/// wait for. Takes a few words if there is nothing.
 #[derive(Debug, Default)]
-pub struct Commits(Option<Box<Commit>>);
+pub struct Commits {
+    commit: Option<Box<Commit>>,
+    reads: Reads,
+}
 
 #[derive(Debug)]
 struct Commit {
@@ -70,23 +74,24 @@ impl Commits {
     /// Forgets a commit whose replies were played. Called at the beginning of a turn.
     #[inline]
     pub fn begin_turn(&mut self) {
-        if let Some(commit) = &self.0
+        self.reads.begin_turn();
+        if let Some(commit) = &self.commit
             && matches!(commit.stage, Stage::Over)
         {
-            self.0 = None;
+            self.commit = None;
         }
     }
 
     /// The time of the first run, while requests are run again.
     #[inline]
     pub fn now_ms(&self) -> Option<u64> {
-        self.0.as_ref().map(|commit| commit.now_ms)
+        self.commit.as_ref().map(|commit| commit.now_ms)
     }
 
     /// Whether commands were recorded in this turn.
     #[inline]
     pub fn is_recording(&self) -> bool {
-        self.0.as_ref().is_some_and(|commit| matches!(commit.stage, Stage::Recording))
+        self.commit.as_ref().is_some_and(|commit| matches!(commit.stage, Stage::Recording))
     }
 
     /// Whether so much was recorded that the next request has to wait for the next commit.
@@ -94,33 +99,56 @@ impl Commits {
         let full = |commit: &Commit| {
             matches!(commit.stage, Stage::Recording) && commit.records.len() >= RECORDS_BYTES_MAX
         };
-        self.0.as_ref().is_some_and(|commit| full(commit))
+        self.commit.as_ref().is_some_and(|commit| full(commit))
     }
 
-    /// Whether the records wait for their outcome.
+    /// Whether the records, or the reads, wait for their outcome.
     #[inline]
     pub fn is_waiting(&self) -> bool {
-        self.0.as_ref().is_some_and(|commit| matches!(commit.stage, Stage::Waiting))
+        self.reads.is_waiting()
+            || self.commit.as_ref().is_some_and(|commit| matches!(commit.stage, Stage::Waiting))
+    }
+
+    /// Sets how new the records must be that the client reads; `None` for the default.
+    pub fn set_level(&mut self, level: Option<ReadLevel>) {
+        self.reads.level = level;
+    }
+
+    /// A request waits for this entry. False if the connection has just done so in vain.
+    pub fn want_applied(&mut self, index: u64, ms: u64) -> bool {
+        self.reads.want_applied(index, ms)
+    }
+
+    /// Begins to wait for what a request of this turn wants; `None` if none does. Called if nothing
+    /// was recorded.
+    pub fn begin_wait(&mut self) -> Option<Wait> {
+        self.reads.begin_wait()
+    }
+
+    /// The connection has received more input.
+    #[inline]
+    pub fn forget_proof(&mut self) {
+        self.reads.forget();
     }
 
     /// Whether the replies to all recorded commands have been played. The turn should end: the time
     /// by which requests are interpreted is that of the first run.
     #[inline]
     pub fn is_over(&self) -> bool {
-        self.0.as_ref().is_some_and(|commit| matches!(commit.stage, Stage::Over))
+        self.commit.as_ref().is_some_and(|commit| matches!(commit.stage, Stage::Over))
     }
 
     /// Whether recorded commands are being run again.
     #[inline]
     pub fn is_playing(&self) -> bool {
-        let stage = self.0.as_ref().map(|commit| &commit.stage);
+        let stage = self.commit.as_ref().map(|commit| &commit.stage);
         matches!(stage, Some(Stage::Playing(..) | Stage::Broken))
     }
 
     /// Whether the two runs of a request differed, which is a bug. The connection must be closed.
     #[inline]
     pub fn is_broken(&self) -> bool {
-        self.0.as_ref().is_some_and(|commit| matches!(commit.stage, Stage::Broken))
+        self.commit.as_ref().is_some_and(|commit| matches!(commit.stage, Stage::Broken))
     }
 
     /// Bytes of memory.
@@ -129,12 +157,12 @@ impl Commits {
             let prints = commit.prints.capacity() * size_of::<u64>();
             size_of::<Commit>() + commit.records.capacity() + prints + commit.tape_bytes
         };
-        self.0.as_ref().map_or(0, |commit| held(commit))
+        self.commit.as_ref().map_or(0, |commit| held(commit))
     }
 
     /// Takes the records, which then wait for their outcome. `None` if nothing was recorded.
     pub fn hand_over(&mut self) -> Option<Handover> {
-        let commit = self.0.as_mut().filter(|it| matches!(it.stage, Stage::Recording))?;
+        let commit = self.commit.as_mut().filter(|it| matches!(it.stage, Stage::Recording))?;
         commit.stage = Stage::Waiting;
         let records = std::mem::take(&mut commit.records);
         Some(Handover { records, count: commit.prints.len() })
@@ -142,24 +170,31 @@ impl Commits {
 
     /// The outcome of the records has arrived; the session runs the requests again.
     pub fn settle(&mut self, outcome: Outcome) {
+        if self.reads.is_waiting() {
+            return self.reads.settle(matches!(outcome, Outcome::Fresh));
+        }
         let (replies, tape_bytes) = match outcome {
             Outcome::Applied(tape) => {
                 let bytes = tape.recorded_bytes();
+                self.reads.prove();
                 (Replies::Tape(Player::new(tape)), bytes)
             }
             Outcome::Dropped => (Replies::None(NotDone::Busy), 0),
-            Outcome::Unknown => (Replies::None(NotDone::Unknown), 0),
+            Outcome::Unknown | Outcome::Fresh => (Replies::None(NotDone::Unknown), 0),
         };
         self.resume(replies, tape_bytes);
     }
 
     /// There is no outcome. The session runs the requests again, and each gets this answer.
     pub fn give_up(&mut self, why: NotDone) {
+        if self.reads.is_waiting() {
+            return self.reads.give_up();
+        }
         self.resume(Replies::None(why), 0);
     }
 
     fn resume(&mut self, replies: Replies, tape_bytes: usize) {
-        if let Some(commit) = &mut self.0
+        if let Some(commit) = &mut self.commit
             && matches!(commit.stage, Stage::Waiting)
         {
             commit.stage = Stage::Playing(replies, 0);
@@ -170,7 +205,7 @@ impl Commits {
     /// Drops the replies that were not played, because a request of several commands has failed at
     /// one of them. No other request may have commands in the same commit.
     pub fn drop_replies(&mut self) {
-        if let Some(commit) = &mut self.0
+        if let Some(commit) = &mut self.commit
             && matches!(commit.stage, Stage::Playing(..))
         {
             commit.stage = Stage::Over;
@@ -227,13 +262,15 @@ impl Commits {
             Access::Read | Access::Walk => {
                 return match self.is_recording() {
                     true => Ran::Later,
-                    false => log.read(|| execute(log.databases, database, command, context, reply)),
+                    false => {
+                        self.read(log, || execute(log.databases, database, command, context, reply))
+                    }
                 };
             }
             Access::Lease if !self.is_recording() => {
-                match log
-                    .read(|| execute_lease_read(log.databases, database, command, context, reply))
-                {
+                let databases = log.databases;
+                let read = || execute_lease_read(databases, database, command, context, reply);
+                match self.read(log, read) {
                     Ran::Done(false) => {}
                     ran => return ran.map(drop),
                 }
@@ -267,8 +304,13 @@ impl Commits {
         if is_executed && !self.is_recording() {
             let databases = log.databases;
             let reads = databases.is_durable(database) && begun.as_ref().is_none_or(Begun::reads);
+            let begins = begun.is_none();
             let slice = || execute_slice(databases, database, command, context, begun, reply);
-            return if reads { log.read(slice) } else { Ran::Done(slice()) };
+            return match reads {
+                true if begins => self.read(log, slice),
+                true => log.read(slice),
+                false => Ran::Done(slice()),
+            };
         }
         self.run(log, database, command, context, reply).map(|()| None)
     }
@@ -306,7 +348,7 @@ impl Commits {
             Ok(true) => {}
             Ok(false) => {
                 let execute = || execute_batch(log.databases, batch, context, reply, each);
-                return if is_durable { log.read(execute) } else { Ran::Done(execute()) };
+                return if is_durable { self.read(log, execute) } else { Ran::Done(execute()) };
             }
             Err(why) => return Ran::Done(Err(why)),
         }
@@ -332,10 +374,19 @@ impl Commits {
         }
     }
 
+    /// Reads records, if they are new enough.
+    #[inline]
+    fn read<T>(&mut self, log: Log<'_>, read: impl FnOnce() -> T) -> Ran<T> {
+        if self.reads.may_run(log) { log.read(read) } else { self.reads.put_off(log) }
+    }
+
     /// The answer to a write that cannot be recorded.
     fn admit_write<T>(&self, log: Log<'_>) -> Option<Ran<T>> {
         if self.is_recording() {
             return None;
+        }
+        if self.reads.is_wanted() {
+            return Some(Ran::Later);
         }
         match log.admit_write() {
             Ok(true) => None,
@@ -368,7 +419,7 @@ impl Commits {
         print: u64,
         put: impl FnOnce(&mut Vec<u8>),
     ) -> bool {
-        let mut commit = match self.0.take() {
+        let mut commit = match self.commit.take() {
             Some(commit) if matches!(commit.stage, Stage::Recording) => commit,
             _ => Box::new(Commit {
                 stage: Stage::Recording,
@@ -388,7 +439,7 @@ impl Commits {
             commit.records.truncate(before);
         }
         if !commit.prints.is_empty() {
-            self.0 = Some(commit);
+            self.commit = Some(commit);
         }
         fits
     }
@@ -399,7 +450,7 @@ impl Commits {
         print: u64,
         next: impl FnOnce(&mut Player) -> Option<Status>,
     ) -> Ran<Status> {
-        let Some(commit) = &mut self.0 else { return Ran::Refused(NotDone::Unknown) };
+        let Some(commit) = &mut self.commit else { return Ran::Refused(NotDone::Unknown) };
         let Stage::Playing(replies, played) = &mut commit.stage else {
             return Ran::Refused(NotDone::Unknown);
         };

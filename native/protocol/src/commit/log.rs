@@ -1,7 +1,7 @@
 //! The log as one turn of a connection sees it.
 
 use super::values::builds_values;
-use super::{NotDone, Ran};
+use super::{NotDone, Ran, ReadLevel};
 use todana_command::{Command, Context, DATABASES, Databases, is_logged};
 use todana_group::{Gate, Submit, read_in_one_load};
 
@@ -14,6 +14,10 @@ pub struct Log<'l> {
     pub databases: &'l Databases,
     /// Whether the connection may still wait for room in the log. If not, a write is refused.
     pub may_wait: bool,
+    /// How new the records must be that a read sees, unless the client has chosen another level.
+    pub level: ReadLevel,
+    /// The time of the turn, by [`Submit::clock_ms`]: not earlier than the arrival of its input.
+    pub clock_ms: u64,
 }
 
 impl Log<'_> {

@@ -26,14 +26,20 @@
 //! | sweep | asks the log to remove what has expired | the same |
 //! | batch (EXEC) | executed if it only reads, or else recorded | waits |
 //!
+//! What is executed with nothing recorded must see records that are new enough: [`ReadLevel`].
+//!
 //! A command on another database is executed, or waits behind a recorded one.
 
 mod commits;
 mod log;
+mod reads;
+#[cfg(test)]
+mod tests;
 mod values;
 
 pub use commits::{Commits, Handover};
 pub use log::Log;
+pub use reads::{ReadLevel, Wait};
 
 /// What became of a command, or of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,8 +51,8 @@ pub enum Ran<T> {
     /// ones unconsumed. When the outcome has arrived, it runs them again: the host then answers
     /// each command that it recorded, in the same order.
     Submitted,
-    /// It cannot run now: earlier requests of this turn must be committed first, or the log has no
-    /// room. The session does as for `Submitted`, and runs nothing more in this turn.
+    /// It cannot run now: earlier requests of this turn must be committed first, the log has no
+    /// room, or the records are not new enough for a read. The session does as for `Submitted`, and runs nothing more in this turn.
     Later,
     /// It was not executed, or perhaps it was: see the reason. It may have replied in part: the
     /// session drops the output of this request.
@@ -74,6 +80,8 @@ pub enum NotDone {
     ReadOnly,
     /// Not executed: the log did not accept it in time.
     Busy,
+    /// Not executed: no leader has confirmed in time that the records are new enough.
+    NoLeader,
     /// It may have been executed, or may still be.
     Unknown,
     /// Its execution failed inside the server. Earlier commands of its transaction may have had

@@ -65,6 +65,17 @@ pub(super) struct Bulk {
     is_over: bool,
 }
 
+/// The first record of a bulk that waits for the log.
+struct Uncommitted {
+    /// Its offset.
+    at: usize,
+    /// The length of the output before it.
+    output_bytes: usize,
+    /// Records left, and counted, before it.
+    left: u32,
+    count: u32,
+}
+
 /// The header of one record.
 struct Header {
     database: usize,
@@ -149,22 +160,24 @@ impl Bulk {
         let start = turn.out.len();
         let mut uncommitted = None;
         let flow = self.records(turn, input, (start, at), output_bytes_max, &mut uncommitted);
-        let Some((at, left, count)) = uncommitted else { return flow };
-        // The records from this one on are processed again when the log has committed them.
-        turn.out.truncate(start);
+        let Some(Uncommitted { at, output_bytes, left, count }) = uncommitted else { return flow };
+        // The records from this one on are processed again when the log has committed them, or when
+        // they may be read. Those before it have been consumed.
+        turn.out.truncate(output_bytes);
+        self.keep(turn, start);
         (self.left, self.count, self.is_over) = (left, count, false);
         Flow::Commit(at)
     }
 
     /// Processes records until the turn ends. Sets `uncommitted` to the first one that waits for
-    /// the log: its offset, and the numbers of records before it.
+    /// the log.
     fn records<H: Host>(
         &mut self,
         turn: &mut Turn<'_, H>,
         input: &[u8],
         (start, mut at): (usize, usize),
         output_bytes_max: usize,
-        uncommitted: &mut Option<(usize, u32, u32)>,
+        uncommitted: &mut Option<Uncommitted>,
     ) -> Flow {
         if self.kind == Kind::Get && !self.is_begun {
             turn.out.extend_from_slice(&[0xba, 0, 0, 0, 0]);
@@ -212,12 +225,14 @@ impl Bulk {
                     self.fetch_ahead(turn, rest);
                 }
                 let (key, value) = rest[header.bytes..header.total()].split_at(header.key_bytes);
+                let output_bytes = turn.out.len();
                 let is_known = header.database < turn.settings().databases.len();
                 if is_known && self.record(turn, &header, key, value).is_err() {
                     if turn.committing == Committing::Nothing {
                         return self.fail(turn, start);
                     }
-                    uncommitted.get_or_insert((at, self.left, self.count));
+                    let (left, count) = (self.left, self.count);
+                    uncommitted.get_or_insert(Uncommitted { at, output_bytes, left, count });
                     if turn.committing == Committing::Later || turn.host.commit_is_full() {
                         return Flow::Yield(at);
                     }

@@ -80,6 +80,10 @@ impl From<NotDone> for Failure {
             NotDone::ReadOnly | NotDone::Busy => {
                 Failure::new(Status::Unavailable, "DB: 9: system error: the log accepts no writes")
             }
+            NotDone::NoLeader => Failure::new(
+                Status::Unavailable,
+                "DB: 9: system error: no leader confirms that the records are up to date",
+            ),
             NotDone::Unknown => Failure::new(Status::Internal, "outcome unknown"),
             NotDone::Internal => {
                 Failure::new(Status::Internal, "DB: 9: system error: internal error")

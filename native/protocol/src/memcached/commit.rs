@@ -53,7 +53,7 @@ pub(super) fn replace_words<H: Host>(
 fn words(why: NotDone) -> &'static str {
     match why {
         NotDone::Loading => "SERVER_ERROR loading",
-        NotDone::ReadOnly | NotDone::Busy => "SERVER_ERROR temporary failure",
+        NotDone::ReadOnly | NotDone::Busy | NotDone::NoLeader => "SERVER_ERROR temporary failure",
         NotDone::Unknown => "SERVER_ERROR outcome unknown",
         NotDone::Internal => "SERVER_ERROR internal error",
     }

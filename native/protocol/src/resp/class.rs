@@ -82,6 +82,11 @@ impl Name {
             | Name::Select
             | Name::Quit
             | Name::Reset
+            | Name::ReadOnly
+            | Name::ReadWrite
+            | Name::TodanaRead
+            | Name::TodanaIndex
+            | Name::TodanaAfter
             | Name::Client
             | Name::ClientGetName
             | Name::ClientHelp

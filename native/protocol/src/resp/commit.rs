@@ -17,6 +17,7 @@ pub(super) fn not_done<H: Host>(why: NotDone, host: &H) -> Failure {
         NotDone::Busy => {
             "CLUSTERDOWN the log accepts no writes: it did not take this one in time".into()
         }
+        NotDone::NoLeader => "CLUSTERDOWN no leader confirms that this node is up to date".into(),
         NotDone::Unknown => "UNKNOWN the write may or may not have been executed".into(),
         NotDone::Internal => "ERR internal error".into(),
     }

@@ -202,6 +202,7 @@ impl<H: Host> Call<'_, '_, H> {
         self.set_database(0);
         self.set_name(b"");
         self.host.client().no_evict.store(false, Relaxed);
+        self.host.set_read_level(None);
         self.encoder.simple("RESET");
         Ok(Flow::Continue)
     }

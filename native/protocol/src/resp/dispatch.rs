@@ -11,7 +11,7 @@ use super::request::{Built, Pair, Request, wrong_arity};
 use super::table::{Name, each_command};
 use super::work::Effort;
 use super::{bits, keys, range, strings};
-use crate::Host;
+use crate::{Host, ReadLevel};
 use todana_command::Condition;
 
 macro_rules! dispatch {

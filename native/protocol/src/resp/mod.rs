@@ -49,6 +49,7 @@ mod pattern;
 mod persistence;
 mod queue;
 mod range;
+mod reads;
 mod reply;
 mod reply_format;
 mod request;

@@ -71,22 +71,24 @@ impl<H: Host> Call<'_, '_, H> {
         Ok(Flow::Continue)
     }
 
-    /// There are no replicas, so none acknowledges anything. As in Redis, the client waits for its
+    /// In a cluster, a reply to a write means that a majority has it, and nothing is waited for.
+    /// Without other members, nobody acknowledges anything. As in Redis, the client waits for its
     /// time nevertheless, for ever if that is 0; but not in EXEC, and not for no replica.
     pub(super) fn wait_for_replicas(&mut self) -> Done {
         let replicas = self.at_least_0(1)?;
         let timeout_ms = self.at_least_0(2)?;
+        let others = self.host.log().map_or(0, |log| log.submit.others());
         let now_ms = self.host.now_ms();
         let until_ms = match self.state.begun.take() {
             Some(Unfinished::Waiting { until_ms }) => until_ms,
-            _ if replicas == 0 || self.state.is_in_exec => now_ms,
+            _ if others > 0 || replicas == 0 || self.state.is_in_exec => now_ms,
             _ if timeout_ms == 0 => u64::MAX,
             _ => now_ms.saturating_add(timeout_ms),
         };
         if now_ms < until_ms {
             self.state.begun = Some(Unfinished::Waiting { until_ms });
         } else {
-            self.encoder.count(0);
+            self.encoder.count(others as u64);
         }
         Ok(Flow::Continue)
     }
@@ -154,7 +156,7 @@ impl<H: Host> Call<'_, '_, H> {
         Ok(Flow::Continue)
     }
 
-    fn at_least_0(&self, at: usize) -> Result<u64, Failure> {
+    pub(super) fn at_least_0(&self, at: usize) -> Result<u64, Failure> {
         let number = number::integer(self.argument(at)).ok_or(NOT_AN_INTEGER)?;
         u64::try_from(number).map_err(|_| "ERR value is out of range, must be positive".into())
     }

@@ -240,6 +240,21 @@ macro_rules! each_command {
         Reset { name: "reset", handler: Session(Words, reset), arity: 1, keys: NO_KEYS,
             flags: SESSION | FAST | NO_AUTH | ALLOW_BUSY | IMMEDIATE, group: Connection, since: "6.2.0", syntax: "",
             cost: "O(1)", summary: "Resets the connection to its initial state." }
+        ReadOnly { name: "readonly", handler: Session(Words, read_at, Some(ReadLevel::Local)), arity: 1, keys: NO_KEYS,
+            flags: ANYTIME | FAST, group: Connection, since: "3.0.0", syntax: "", cost: "O(1)",
+            summary: "This connection reads the records as this node has them: TODANA.READ local." }
+        ReadWrite { name: "readwrite", handler: Session(Words, read_at, None), arity: 1, keys: NO_KEYS,
+            flags: ANYTIME | FAST, group: Connection, since: "3.0.0", syntax: "", cost: "O(1)",
+            summary: "This connection reads at the level of the option read_level again." }
+        TodanaRead { name: "todana.read", handler: Session(Words, read_level), arity: 2, keys: NO_KEYS,
+            flags: ANYTIME | FAST | OWN, group: Connection, since: "0.1.0", syntax: "local|bounded|linear", cost: "O(1)",
+            summary: "Sets how new the records must be that this connection reads, if the node belongs to a cluster." }
+        TodanaIndex { name: "todana.index", handler: Session(Words, log_index), arity: 1, keys: NO_KEYS,
+            flags: FAST | OWN, group: Connection, since: "0.1.0", syntax: "", cost: "O(1)",
+            summary: "Returns the number of the last entry of the log that this node has applied. Writes that were answered before are in it." }
+        TodanaAfter { name: "todana.after", handler: Session(Words, read_after), arity: -2, keys: NO_KEYS,
+            flags: FAST | OWN, group: Connection, since: "0.1.0", syntax: "index [milliseconds]", cost: "O(1)",
+            summary: "Waits until this node has applied an entry of the log, for at most 5000 milliseconds or those given." }
         Client { name: "client", handler: Container, arity: -2, keys: NO_KEYS, flags: NONE, group: Connection,
             since: "2.4.0", syntax: "", cost: "", summary: "Connections." }
         ClientGetName { name: "client|getname", handler: Session(Words, client_get_name), arity: 2, keys: NO_KEYS,
@@ -337,7 +352,7 @@ macro_rules! each_command {
             summary: "Writes a snapshot of the durable records, and replies when it is on disk; others are served meanwhile." }
         Wait { name: "wait", handler: Session(Words, wait_for_replicas), arity: 3, keys: NO_KEYS,
             flags: NONE | CONNECTION, group: Server, since: "3.0.0", syntax: "numreplicas timeout", cost: "O(1)",
-            summary: "Returns 0 when the time is over: there are no replicas. A time of 0 has no end." }
+            summary: "Returns the number of the other nodes of the cluster, at once: a reply to a write means that a majority has it. Without a cluster, returns 0 when the time is over; a time of 0 has no end." }
         WaitAof { name: "waitaof", handler: Session(Words, wait_for_disk), arity: 4, keys: NO_KEYS,
             flags: CONNECTION | NOSCRIPT | NO_MULTI, group: Server, since: "7.2.0",
             syntax: "numlocal numreplicas timeout", cost: "O(1)",

@@ -11,20 +11,42 @@ use todana_group::{
     Ticket, Wake,
 };
 
+/// What new hosts are.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// Their databases are in memory.
+    Memory,
+    /// They are the only members of a group.
+    Durable,
+    /// They are members of a group of three.
+    Member,
+}
+
 thread_local! {
-    static DURABLE: Cell<bool> = const { Cell::new(false) };
+    static KIND: Cell<Kind> = const { Cell::new(Kind::Memory) };
 }
 
 /// Whether new hosts have durable databases.
 pub(super) fn hosts_are_durable() -> bool {
-    DURABLE.get() || std::env::var_os("TODANA_TEST_DURABLE").is_some_and(|set| set == "1")
+    KIND.get() != Kind::Memory
+        || std::env::var_os("TODANA_TEST_DURABLE").is_some_and(|set| set == "1")
 }
 
 /// Calls a function that makes hosts with durable databases.
 pub fn with_durable_hosts<T>(test: impl FnOnce() -> T) -> T {
-    let before = DURABLE.replace(true);
+    with(Kind::Durable, test)
+}
+
+/// Calls a function that makes hosts with durable databases that have replicas, so that a read
+/// needs a proof.
+pub fn with_member_hosts<T>(test: impl FnOnce() -> T) -> T {
+    with(Kind::Member, test)
+}
+
+fn with<T>(kind: Kind, test: impl FnOnce() -> T) -> T {
+    let before = KIND.replace(kind);
     let result = test();
-    DURABLE.set(before);
+    KIND.set(before);
     result
 }
 
@@ -68,6 +90,10 @@ impl TestLog {
             snapshot_log_bytes: None,
         };
         let group = Group::new(options, Box::new(NobodyToWake));
+        if KIND.get() == Kind::Member {
+            // As if all others had left: WAIT is answered as without a cluster.
+            group.set_others(Some(0));
+        }
         group.set_gate(Gate::Open, "");
         Some(TestLog { group, index: Mutex::default() })
     }

@@ -12,7 +12,7 @@ mod tests;
 pub(crate) use buffers::{NO_SIGNAL, say_goodbye};
 
 use crate::clock::{Clock, Moment};
-use crate::commits::{Commit, Round};
+use crate::commits::{Commit, Resumed, Round};
 use crate::door::{self, Door, Refusal};
 use crate::host::{Shared, TurnHost};
 use crate::poller::{Interest, Ready};
@@ -249,6 +249,8 @@ impl<D: Door> Connection<D> {
             self.ended = true;
             return self.settle(Ready { token: 0, readable: false, writable: false, gone: false });
         }
+        // A proof covers what had arrived before it was asked for.
+        self.commit.commits.forget_proof();
         // Not before: the time of a request must not be before its arrival.
         let now = turn.clock.now();
         turn.statistics.input_bytes.add(received as u64);
@@ -269,11 +271,14 @@ impl<D: Door> Connection<D> {
     /// sends the replies.
     fn execute(&mut self, turn: &mut Turn<'_>, in_loop_buffer: bool, now: Moment) -> Verdict {
         let Turn { shared, statistics, clock, place, .. } = *turn;
-        let may_wait = !shared.durable || self.commit.resume(shared, place, clock, now);
+        let resumed = match shared.durable {
+            true => self.commit.resume(shared, place, clock, now),
+            false => Resumed::default(),
+        };
         let input = if in_loop_buffer { &turn.input[..] } else { &self.input[self.input_start..] };
         let kept = (&mut self.wait, &mut self.commit.commits);
         let mut host = TurnHost::begin(shared, statistics, clock, &self.client, place, kept, now);
-        host.set_commit(may_wait, self.commit.taken_ns);
+        host.set_commit(resumed, self.commit.taken_ns);
         let progress = self.session.advance(input, turn.output, &mut host, BUDGET);
         let (authenticated, mut splices) = host.finish();
         self.authenticated |= authenticated;

@@ -11,9 +11,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use todana_command::{Command, Context, Databases, NullReply, Set};
 use todana_group::{
-    Applied, Gate, Group, GroupOptions, Outcome, QUEUE_BYTES_MAX, Submission, Submit, Ticket, Wake,
+    Applied, Deliver, Gate, Group, GroupOptions, Outcome, QUEUE_BYTES_MAX, Submission, Submit,
+    Ticket, Wake,
 };
-use todana_protocol::{Log, Next, NotDone, ProtocolName, Ran};
+use todana_protocol::{Log, Next, NotDone, ProtocolName, Ran, ReadLevel};
 use todana_table::{Options, Table};
 
 /// What the log does with submissions.
@@ -126,6 +127,9 @@ impl Submit for FakeLog {
         }
     }
     fn withdraw(&self, ticket: Ticket) -> bool {
+        if self.group.withdraw(ticket) {
+            return true;
+        }
         let mut held = self.held.lock().unwrap();
         let before = held.len();
         if *self.mode.lock().unwrap() == Mode::Queue {
@@ -141,6 +145,24 @@ impl Submit for FakeLog {
     }
     fn collect(&self, now_ms: u64) {
         self.group.collect(now_ms);
+    }
+    fn is_alone(&self) -> bool {
+        self.group.is_alone()
+    }
+    fn is_fresh(&self, clock_ms: u64) -> bool {
+        self.group.is_fresh(clock_ms)
+    }
+    fn clock_ms(&self) -> u64 {
+        self.group.clock_ms()
+    }
+    fn await_fresh(&self, ticket: Ticket, deliver: Arc<dyn Deliver>) {
+        self.group.await_fresh(ticket, deliver);
+    }
+    fn await_applied(&self, index: u64, ticket: Ticket, deliver: Arc<dyn Deliver>) {
+        self.group.await_applied(index, ticket, deliver);
+    }
+    fn applied_index(&self) -> u64 {
+        self.group.applied_index()
     }
 }
 
@@ -391,6 +413,85 @@ fn a_server_that_stops_gives_the_log_a_moment() {
     assert_eq!(peer.rest(), b"");
 }
 
+/// Has the leader answer that this node has everything.
+fn answer(log: &FakeLog) {
+    let question = log.group.begin_question(log.clock_ms());
+    log.group.question_answered(question, log.group.applied_index());
+}
+
+/// Calls the leader's answers until something has happened: a client may come after one of them.
+fn answer_until(log: &FakeLog, what: &str, is_so: impl Fn() -> bool) {
+    until(what, || {
+        answer(log);
+        is_so()
+    });
+}
+
+#[test]
+fn a_read_waits_for_the_leader_unless_the_records_are_fresh() {
+    let (server, log) = start(Mode::Apply, |config| config.write_timeout_ms = 60_000);
+    log.group.set_others(Some(2));
+    log.group.set_read_bound_ms(1 << 40);
+    let (mut reader, mut other) = (Peer::connect(&server), Peer::connect(&server));
+    reader.send("GET a\nGET a\n");
+    // It delays no other client, and itself no longer than needed.
+    assert_eq!(other.ask("SET a 1"), "+OK");
+    std::thread::scope(|scope| {
+        let replied = Arc::new(AtomicBool::new(false));
+        let seen = replied.clone();
+        scope.spawn(move || {
+            let replies = [reader.line(), reader.line(), reader.line(), reader.line()];
+            seen.store(true, SeqCst);
+            assert_eq!(replies, ["$1", "1", "$1", "1"]);
+        });
+        answer_until(&log, "the replies", || replied.load(SeqCst));
+    });
+    // From now on the records are fresh.
+    assert_eq!((other.ask("GET a"), other.line()), ("$1".into(), "1".into()));
+    assert_eq!(other.ask("TODANA.READ linear"), "+OK");
+    std::thread::scope(|scope| {
+        let replied = Arc::new(AtomicBool::new(false));
+        let seen = replied.clone();
+        scope.spawn(move || {
+            let reply = other.ask("GET b");
+            seen.store(true, SeqCst);
+            assert_eq!(reply, "$-1");
+        });
+        answer_until(&log, "the reply", || replied.load(SeqCst));
+    });
+}
+
+#[test]
+fn a_read_without_a_leader_is_refused_when_its_time_is_over() {
+    let (server, log) = start(Mode::Apply, |config| config.write_timeout_ms = 50);
+    log.group.set_others(Some(2));
+    let mut peer = Peer::connect(&server);
+    let down = "-CLUSTERDOWN no leader confirms that this node is up to date";
+    assert_eq!(peer.ask("GET a"), down);
+    // Its time begins when it arrives.
+    assert_eq!(peer.ask("GET a"), down);
+    peer.send("TODANA.AFTER 9 30\nTODANA.READ local\nGET a\n");
+    let late = "-CLUSTERDOWN this node has not applied entry 9 of the log";
+    assert_eq!([peer.line(), peer.line(), peer.line()], [late, "+OK", "$-1"]);
+    // A client that waits may leave.
+    let mut leaver = Peer::connect(&server);
+    leaver.send("GET a\n");
+    drop(leaver);
+    until("it has left", || server.info().connections == 1);
+    assert_eq!(peer.ask("PING"), "+PONG");
+}
+
+#[test]
+fn a_client_that_waits_for_an_entry_goes_on_when_it_is_applied() {
+    let (server, log) = start(Mode::Apply, |config| config.write_timeout_ms = 60_000);
+    let index = log.group.applied_index() + 1;
+    let mut peer = Peer::connect(&server);
+    peer.send(&format!("TODANA.AFTER {index} 60000\nTODANA.INDEX\n"));
+    until("it is there", || server.info().connections == 1);
+    log.group.skip(index);
+    assert_eq!([peer.line(), peer.line()], ["+OK".to_string(), format!(":{index}")]);
+}
+
 /// A connection's part in the log, without the connection.
 struct Part {
     server: Server,
@@ -421,12 +522,13 @@ impl Part {
 
     /// Begins a turn. Returns whether it may wait for room.
     fn resume(&mut self) -> bool {
-        self.commit.resume(&self.server.shared, Part::PLACE, &self.clock, self.now)
+        self.commit.resume(&self.server.shared, Part::PLACE, &self.clock, self.now).may_wait
     }
 
     fn set(&mut self, value: &[u8]) -> Ran<()> {
         let (databases, may_wait) = (self.log.group.databases().clone(), true);
-        let log = Log { submit: &*self.log, databases: &databases, may_wait };
+        let level = ReadLevel::Local;
+        let log = Log { submit: &*self.log, databases: &databases, may_wait, level, clock_ms: 0 };
         let context = Context { now_ms: self.now.wall_ms(), value_bytes_max: usize::MAX };
         let set = Command::Set(Set::new(b"a", value));
         self.commit.commits.run(log, 0, &set, context, &mut NullReply)

@@ -325,7 +325,7 @@ fn ranges_are_told_as_commands_of_a_module() {
     script(
         r#"
         > COMMAND LIST FILTERBY MODULE todana
-        *2 $5 range $6 prefix
+        *5 $5 range $6 prefix $11 todana.read $12 todana.index $12 todana.after
         > COMMAND GETKEYS RANGE a b
         -ERR The command has no key arguments
         > COMMAND INFO prefix

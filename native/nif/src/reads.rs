@@ -1,0 +1,90 @@
+//! Reads that must see what other nodes have acknowledged: what asks the leader, and Erlang
+//! processes that wait.
+
+use crate::durable::the_group;
+use crate::{atoms, erts, submit};
+use parking_lot::Mutex;
+use rustler::types::atom::Atom;
+use rustler::{Encoder, Env, LocalPid, NifResult, Term};
+use todana_group::Submit;
+
+/// The process that asks the leader.
+static ASKER: Mutex<Option<LocalPid>> = Mutex::new(None);
+
+/// Tells the process that asks that somebody waits.
+pub(crate) fn wake_asker() {
+    let asker = *ASKER.lock();
+    if let Some(asker) = asker {
+        erts::send(asker, |_| atoms::todana_read().as_c_arg());
+    }
+}
+
+/// `group_read_attach(Pid) -> ok`: this process receives `todana_read` when somebody waits for the
+/// next question. The questions of another one have no answer any more.
+#[rustler::nif]
+fn group_read_attach(asker: LocalPid) -> NifResult<Atom> {
+    *ASKER.lock() = Some(asker);
+    if the_group()?.questions_failed() {
+        wake_asker();
+    }
+    Ok(atoms::ok())
+}
+
+/// `group_read_begin() -> Question`: the leader is about to be asked, for all who have waited until
+/// now.
+#[rustler::nif]
+fn group_read_begin() -> NifResult<u64> {
+    let group = the_group()?;
+    Ok(group.begin_question(group.clock_ms()))
+}
+
+/// `group_read_answered(Question, Index) -> ok`: the leader has this answer.
+#[rustler::nif]
+fn group_read_answered(question: u64, index: u64) -> NifResult<Atom> {
+    the_group()?.question_answered(question, index);
+    Ok(atoms::ok())
+}
+
+/// `group_read_failed(Question) -> boolean()`: there is no answer. Whether somebody waits for the
+/// next one.
+#[rustler::nif]
+fn group_read_failed(question: u64) -> NifResult<bool> {
+    Ok(the_group()?.question_failed(question))
+}
+
+/// `group_read_several(Others) -> ok`: the number of the other members.
+#[rustler::nif]
+fn group_read_several(others: usize) -> NifResult<Atom> {
+    the_group()?.set_others(Some(others));
+    Ok(atoms::ok())
+}
+
+/// `read_await(bounded | linear, Ref) -> fresh | {submitted, Ticket}`: whether the records are new
+/// enough. If not, the process receives `{Ref, fresh}` when they are, or `{Ref, not_executed}`.
+#[rustler::nif]
+fn read_await<'a>(env: Env<'a>, level: Atom, reference: Term<'a>) -> NifResult<Term<'a>> {
+    let Ok(group) = the_group() else { return Ok(atoms::fresh().encode(env)) };
+    let is_fresh = match level {
+        level if level == atoms::linear() => group.is_alone(),
+        level if level == atoms::bounded() => group.is_fresh(group.clock_ms()),
+        _ => return Err(rustler::Error::BadArg),
+    };
+    if is_fresh {
+        return Ok(atoms::fresh().encode(env));
+    }
+    let (ticket, deliver) = submit::reader(env, reference);
+    group.await_fresh(ticket, deliver);
+    Ok((atoms::submitted(), ticket.number).encode(env))
+}
+
+/// `read_after(Index, Ref) -> fresh | {submitted, Ticket}`: the same for an entry of the log.
+#[rustler::nif]
+fn read_after<'a>(env: Env<'a>, index: u64, reference: Term<'a>) -> NifResult<Term<'a>> {
+    let group = the_group()?;
+    if group.applied_index() >= index {
+        return Ok(atoms::fresh().encode(env));
+    }
+    let (ticket, deliver) = submit::reader(env, reference);
+    group.await_applied(index, ticket, deliver);
+    Ok((atoms::submitted(), ticket.number).encode(env))
+}

@@ -1,0 +1,270 @@
+//! Reads of a member of a group of several.
+
+use crate::kyoto::KyotoSession;
+use crate::memcached::MemcachedSession;
+use crate::resp::RespSession;
+use crate::testing::{FakeHost, with_member_hosts};
+use crate::{Budget, Next, NotDone, Progress, ProtocolName, ReadLevel, Session, Wait};
+use todana_group::{Gate, Outcome, Submit};
+
+const BUDGET: Budget = Budget { requests_max: 128, output_bytes_max: 1 << 16 };
+
+/// A client of a server, whose waits a test ends.
+struct Peer<S> {
+    session: S,
+    host: FakeHost,
+    input: Vec<u8>,
+}
+
+impl<S: Session + Default> Peer<S> {
+    fn new(protocol: ProtocolName) -> Peer<S> {
+        let host = with_member_hosts(|| FakeHost::new(protocol));
+        Peer { session: S::default(), host, input: Vec::new() }
+    }
+
+    /// Receives bytes.
+    fn receive(&mut self, input: impl AsRef<[u8]>) {
+        self.input.extend_from_slice(input.as_ref());
+        self.host.commits.forget_proof();
+    }
+
+    /// One turn.
+    fn turn(&mut self) -> (String, Next) {
+        let mut output = Vec::new();
+        self.host.commits.begin_turn();
+        let progress = self.session.advance(&self.input, &mut output, &mut self.host, BUDGET);
+        let Progress { consumed, next } = progress;
+        self.input.drain(..consumed);
+        (String::from_utf8_lossy(&output).into_owned(), next)
+    }
+
+    /// The answer to these bytes, and how many proofs it took.
+    fn ask(&mut self, input: impl AsRef<[u8]>) -> (String, usize) {
+        self.receive(input);
+        self.host.awaited.clear();
+        let mut answer = String::new();
+        loop {
+            let (output, next) = self.turn();
+            answer.push_str(&output);
+            match next {
+                Next::Commit => assert!(self.host.commit()),
+                Next::Yield => {}
+                _ => return (answer, self.host.awaited.len()),
+            }
+        }
+    }
+}
+
+fn resp() -> Peer<RespSession> {
+    Peer::new(ProtocolName::Resp)
+}
+
+/// Has an answer of the leader make the records fresh.
+fn refresh(host: &FakeHost) {
+    let group = &host.log.as_ref().expect("a log").group;
+    let question = group.begin_question(0);
+    group.question_answered(question, group.applied_index());
+}
+
+/// A read, its answer, and the answer if there is no leader.
+fn each_protocol(test: impl Fn(&mut dyn Reader, &str, &str)) {
+    test(
+        &mut resp(),
+        "$-1\r\n",
+        "-CLUSTERDOWN no leader confirms that this node is up to date\r\n",
+    );
+    let memcached = &mut Peer::<MemcachedSession>::new(ProtocolName::Memcached);
+    test(memcached, "END\r\n", "SERVER_ERROR temporary failure\r\n");
+    let kyoto = &mut Peer::<KyotoSession>::new(ProtocolName::Kyoto);
+    test(kyoto, "HTTP/1.1 404", "HTTP/1.1 503");
+}
+
+/// A client of any protocol that reads a record.
+trait Reader {
+    fn read(&mut self);
+    fn go_on(&mut self) -> (String, Next);
+    fn host(&mut self) -> &mut FakeHost;
+}
+
+impl<S: Session + Default> Reader for Peer<S> {
+    fn read(&mut self) {
+        self.receive(match self.host.client.protocol {
+            ProtocolName::Resp => "GET a\r\n",
+            ProtocolName::Memcached => "get a\r\n",
+            ProtocolName::Kyoto => "GET /a HTTP/1.1\r\n\r\n",
+        });
+    }
+    fn go_on(&mut self) -> (String, Next) {
+        self.turn()
+    }
+    fn host(&mut self) -> &mut FakeHost {
+        &mut self.host
+    }
+}
+
+const READ: Next = Next::Read { wanted: 0 };
+
+#[test]
+fn a_read_waits_for_its_proof_and_is_answered_in_the_second_run() {
+    each_protocol(|peer, answer, _| {
+        peer.read();
+        assert_eq!(peer.go_on(), (String::new(), Next::Commit));
+        let commits = &mut peer.host().commits;
+        assert!(commits.hand_over().is_none() && !commits.is_waiting());
+        assert_eq!(commits.begin_wait(), Some(Wait::Proof));
+        assert!(commits.is_waiting() && commits.begin_wait().is_none());
+        commits.settle(Outcome::Fresh);
+        let (output, next) = peer.go_on();
+        assert!(output.starts_with(answer), "{output}");
+        assert_eq!(next, READ);
+        assert_eq!(peer.host().lookups, (0, 1));
+        // The proof was for that input.
+        peer.read();
+        assert_eq!(peer.go_on(), (String::new(), Next::Commit));
+    });
+}
+
+#[test]
+fn a_read_without_a_proof_in_time_is_not_executed() {
+    each_protocol(|peer, answer, refusal| {
+        peer.read();
+        peer.read();
+        assert_eq!(peer.go_on().1, Next::Commit);
+        assert_eq!(peer.host().commits.begin_wait(), Some(Wait::Proof));
+        peer.host().commits.give_up(NotDone::NoLeader);
+        // The requests that had arrived do not wait one after the other.
+        let (output, next) = peer.go_on();
+        assert!(output.starts_with(refusal), "{output}");
+        assert_eq!((output.matches(refusal).count(), next), (2, READ));
+        assert_eq!(peer.host().lookups, (0, 0));
+        // Later ones do.
+        peer.read();
+        assert_eq!(peer.go_on(), (String::new(), Next::Commit));
+        assert!(peer.host().commit());
+        assert!(peer.go_on().0.starts_with(answer));
+    });
+}
+
+#[test]
+fn a_read_that_waits_while_the_records_are_replaced_is_refused() {
+    let mut peer = resp();
+    peer.receive("GET a\r\n");
+    assert_eq!(peer.turn().1, Next::Commit);
+    assert_eq!(peer.host.commits.begin_wait(), Some(Wait::Proof));
+    peer.host.log.as_ref().expect("a log").group.set_gate(Gate::Closed, "");
+    peer.host.commits.settle(Outcome::Dropped);
+    let loading = "-LOADING Todana is loading the dataset in memory\r\n";
+    assert_eq!(peer.turn(), (loading.into(), READ));
+    // It does not wait for a leader first.
+    assert_eq!(peer.ask("GET a\r\n"), (loading.into(), 0));
+}
+
+#[test]
+fn a_pipeline_of_reads_needs_one_proof() {
+    let mut peer = resp();
+    assert_eq!(peer.ask("GET a\r\n".repeat(300)), ("$-1\r\n".repeat(300), 1));
+    let walks = "KEYS *\r\nDBSIZE\r\nMULTI\r\nGET a\r\nGET b\r\nEXEC\r\nSCAN 0\r\n";
+    let (answer, proofs) = peer.ask(walks);
+    assert!(answer.starts_with("*0\r\n:0\r\n+OK\r\n+QUEUED\r\n+QUEUED\r\n*2\r\n$-1\r\n$-1\r\n"));
+    assert_eq!(proofs, 1);
+    for read in ["KEYS *\r\n", "DBSIZE\r\n", "RANDOMKEY\r\n", "MULTI\r\nGET a\r\nEXEC\r\n"] {
+        assert_eq!(peer.ask(read).1, 1, "{read}");
+    }
+    let mut peer = Peer::<MemcachedSession>::new(ProtocolName::Memcached);
+    assert_eq!(peer.ask("get a b c\r\nmg a v\r\nget b\r\n"), ("END\r\nEN\r\nEND\r\n".into(), 1));
+}
+
+#[test]
+fn a_read_behind_a_write_needs_no_proof() {
+    let mut peer = resp();
+    assert_eq!(peer.ask("SET a 1\r\nGET a\r\n"), ("+OK\r\n$1\r\n1\r\n".into(), 0));
+    // Not in the same entry of the log, but the node has applied what was before it.
+    let requests = "SET a 2\r\nPING\r\nGET a\r\nKEYS *\r\n";
+    assert_eq!(peer.ask(requests), ("+OK\r\n+PONG\r\n$1\r\n2\r\n*1\r\n$1\r\na\r\n".into(), 0));
+    assert_eq!(peer.ask("GET a\r\nSET a 3\r\nGET a\r\n").1, 1);
+    assert_eq!(peer.ask("SET a 4\r\n"), ("+OK\r\n".into(), 0));
+    assert_eq!(peer.ask("GET a\r\n"), ("$1\r\n4\r\n".into(), 1));
+}
+
+#[test]
+fn a_connection_reads_at_its_level() {
+    let mut peer = resp();
+    let proofs = |peer: &mut Peer<RespSession>, choice: &str| {
+        if !choice.is_empty() {
+            assert_eq!(peer.ask(format!("{choice}\r\n")).0, "+OK\r\n", "{choice}");
+        }
+        peer.ask("GET a\r\n").1
+    };
+    assert_eq!(proofs(&mut peer, ""), 1);
+    assert_eq!(proofs(&mut peer, "READONLY"), 0);
+    assert_eq!(proofs(&mut peer, "READWRITE"), 1);
+    assert_eq!(proofs(&mut peer, "TODANA.READ local"), 0);
+    assert_eq!(proofs(&mut peer, "TODANA.READ Bounded"), 1);
+    refresh(&peer.host);
+    assert_eq!(proofs(&mut peer, ""), 0, "the records are fresh");
+    assert_eq!(proofs(&mut peer, "TODANA.READ LINEAR"), 1);
+    let refused = "-ERR the level must be local, bounded or linear\r\n";
+    assert_eq!(peer.ask("TODANA.READ strong\r\n"), (refused.into(), 0));
+    peer.host.read_level = ReadLevel::Bounded;
+    assert_eq!(proofs(&mut peer, ""), 1);
+    assert_eq!(peer.ask("RESET\r\n").0, "+RESET\r\n");
+    assert_eq!(proofs(&mut peer, ""), 0, "the default of the server");
+    // The only member has nobody to ask.
+    peer.host.log.as_ref().expect("a log").group.set_others(None);
+    assert_eq!(proofs(&mut peer, "TODANA.READ linear"), 0);
+}
+
+#[test]
+fn a_client_can_wait_for_a_write_that_another_node_has_made() {
+    let mut peer = resp();
+    assert_eq!(peer.ask("TODANA.INDEX\r\n"), (":0\r\n".into(), 0));
+    assert_eq!(peer.ask("SET a 1\r\nTODANA.INDEX\r\n"), ("+OK\r\n:1\r\n".into(), 0));
+    assert_eq!(peer.ask("TODANA.AFTER 1\r\n"), ("+OK\r\n".into(), 0));
+    // It waits for the entry.
+    peer.receive("TODANA.AFTER 2 70\r\nTODANA.INDEX\r\n");
+    assert_eq!(peer.turn(), (String::new(), Next::Commit));
+    assert_eq!(peer.host.commits.begin_wait(), Some(Wait::Applied { index: 2, ms: 70 }));
+    peer.host.log.as_ref().expect("a log").group.skip(2);
+    peer.host.commits.settle(Outcome::Fresh);
+    assert_eq!(peer.turn(), ("+OK\r\n:2\r\n".into(), READ));
+    // Or not.
+    let late = "-CLUSTERDOWN this node has not applied entry 3 of the log\r\n";
+    assert_eq!(peer.ask("TODANA.AFTER 3 0\r\n"), (late.into(), 0));
+    assert_eq!(peer.ask("TODANA.AFTER 3\r\n"), (late.into(), 1));
+    assert_eq!(peer.host.awaited, [Wait::Applied { index: 3, ms: 5_000 }]);
+    let transaction = "MULTI\r\nTODANA.AFTER 3\r\nEXEC\r\n";
+    let queued = format!("+OK\r\n+QUEUED\r\n*1\r\n{late}");
+    assert_eq!(peer.ask(transaction), (queued, 0));
+    // That this node has some entry proves nothing, and that it has not disproves nothing.
+    peer.host.log.as_ref().expect("a log").group.skip(3);
+    assert_eq!(
+        peer.ask("TODANA.AFTER 4 1\r\nGET a\r\n"),
+        ("-CLUSTERDOWN this node has not applied entry 4 of the log\r\n$1\r\n1\r\n".into(), 2)
+    );
+    peer.receive("TODANA.AFTER 4\r\nGET a\r\n");
+    assert_eq!(peer.turn().1, Next::Commit);
+    assert!(peer.host.commits.begin_wait().is_some());
+    peer.host.log.as_ref().expect("a log").group.skip(4);
+    peer.host.commits.settle(Outcome::Fresh);
+    assert_eq!(peer.turn(), ("+OK\r\n".into(), Next::Commit));
+    assert_eq!(peer.host.commits.begin_wait(), Some(Wait::Proof));
+    for bad in ["TODANA.AFTER x", "TODANA.AFTER -1", "TODANA.AFTER 1 x", "TODANA.AFTER 1 2 3"] {
+        peer.host.commits.settle(Outcome::Fresh);
+        assert!(peer.ask(format!("{bad}\r\n")).0.contains("-ERR "), "{bad}");
+    }
+    let mut memory = Peer::<RespSession>::new(ProtocolName::Resp);
+    memory.host = FakeHost::new(ProtocolName::Resp);
+    for request in ["TODANA.INDEX\r\n", "TODANA.AFTER 0\r\n"] {
+        let none = "-ERR this server keeps its records in memory, and has no log\r\n";
+        assert_eq!(memory.ask(request).0, none);
+    }
+    assert_eq!(memory.ask("TODANA.READ linear\r\nGET a\r\n").0, "+OK\r\n$-1\r\n");
+}
+
+#[test]
+fn wait_reports_the_other_members_at_once() {
+    let mut peer = resp();
+    peer.host.log.as_ref().expect("a log").group.set_others(Some(2));
+    let answer = "+OK\r\n:2\r\n:2\r\n:2\r\n";
+    assert_eq!(peer.ask("SET a 1\r\nWAIT 1 0\r\nWAIT 9 0\r\nWAIT 0 0\r\n"), (answer.into(), 0));
+}
