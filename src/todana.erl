@@ -44,8 +44,8 @@ a table. Nothing here requires a process to own a record.
 -export([info/0]).
 %% One key
 -export([
-    get/2, get/3,
-    get_entry/2,
+    get/2, get/3, get/4,
+    get_entry/2, get_entry/3,
     is_key/2,
     put/3, put/4,
     compare_and_swap/4, compare_and_swap/5,
@@ -59,8 +59,10 @@ a table. Nothing here requires a process to own a record.
     fetch/3, fetch/4
 ]).
 %% Several keys
--export([get_many/2, put_many/2, put_many/3, delete_many/2]).
+-export([get_many/2, get_many/3, put_many/2, put_many/3, delete_many/2]).
 -export([transaction/2, transaction/3]).
+%% Reads of a cluster
+-export([refresh/2, index/1, read_after/2]).
 %% Ordered tables
 -export([
     range/3, range/4,
@@ -102,6 +104,8 @@ a table. Nothing here requires a process to own a record.
     counter_options/0,
     many_options/0,
     fetch_options/0,
+    read_level/0,
+    read_options/0,
     update_options/0,
     update_function/0,
     transaction_options/0,
@@ -229,6 +233,16 @@ How an ordered table compares keys, ascending or descending:
     expires_at_ms => non_neg_integer(),
     flags => 0..16#ffffffff
 }.
+-doc """
+How new the records of a durable table must be that a node of a cluster reads:
+as the node has them (`local`); with everything that any node acknowledged more
+than `read_bound_ms` ago (`bounded`); or with everything that any node
+acknowledged before the call (`linear`). Without a cluster, and for a table in
+memory, all are the same.
+""".
+-type read_level() :: local | bounded | linear.
+-doc "- `read`: how new the records must be; default `local`".
+-type read_options() :: #{read => read_level()}.
 -doc """
 - `attempts`: how often the function is called at most; default 100
 - `ttl_ms`, `expires_at_ms`, `flags`: how to store the value, as in
@@ -475,6 +489,12 @@ get(Table, Key, Default) ->
             end
     end.
 
+-doc "`get/3`, of records that are new enough: `refresh/2`.".
+-spec get(table(), key(), Default, read_options()) -> value() | Default.
+get(Table, Key, Default, Options) ->
+    ok = reading(get, [Table, Key, Default, Options], Options),
+    get(Table, Key, Default).
+
 %% The function and the arguments of the call, and the first answer.
 -spec get_slowly(atom(), [term()], term()) -> {ok, value()} | error.
 get_slowly(_Function, _Arguments, {ok, _} = Found) ->
@@ -509,6 +529,12 @@ get_entry(Table, Key) ->
         error ->
             error
     end.
+
+-doc "`get_entry/2`, of records that are new enough: `refresh/2`.".
+-spec get_entry(table(), key(), read_options()) -> {ok, entry()} | error.
+get_entry(Table, Key, Options) ->
+    ok = reading(get_entry, [Table, Key, Options], Options),
+    get_entry(Table, Key).
 
 -doc "Whether there is a record.".
 -spec is_key(table(), key()) -> boolean().
@@ -853,6 +879,12 @@ fetch_wanted(Arguments, Options) ->
 get_many(Table, Keys) ->
     answer(get_many, [Table, Keys], todana_many:get(Table, Keys)).
 
+-doc "`get_many/2`, of records that are new enough: `refresh/2`.".
+-spec get_many(table(), [key()], read_options()) -> #{key() => value()}.
+get_many(Table, Keys, Options) ->
+    ok = reading(get_many, [Table, Keys, Options], Options),
+    get_many(Table, Keys).
+
 -doc "`put_many/3` without options.".
 -spec put_many(table(), [{key(), value()}] | #{key() => value()}) ->
     ok | {error, full | unknown}.
@@ -940,6 +972,49 @@ transaction(Arguments, Table, Function, Options) when
 transaction(Arguments, _Table, _Function, _Options) ->
     Misuse = {badarg, 2, {not_a_function, 1}},
     todana_error:raise(transaction, Arguments, Misuse).
+
+%% --------------------------------------------------- reads of a cluster ---
+
+-doc """
+Returns when the records of a durable table are so new on this node that each
+function that reads them afterwards sees what the level promises. With `linear`,
+these are all writes that any node acknowledged before the call. Raises
+`no_leader` if no leader has confirmed that within `write_timeout_ms`: this node
+may be cut off from the others.
+
+A node without a cluster, and a table in memory, need not wait.
+""".
+-spec refresh(table(), read_level()) -> ok.
+refresh(Table, Level) when Level =:= bounded; Level =:= linear ->
+    answer(refresh, [Table, Level], todana_read:await(Table, Level));
+refresh(Table, local) ->
+    _ = index(Table),
+    ok;
+refresh(Table, Level) ->
+    todana_error:raise(refresh, [Table, Level], {badarg, 2, not_a_level}).
+
+-doc """
+The number of the last entry of the log that a durable table has on this node;
+0 for a table in memory. Each write that this node has acknowledged is in it.
+Another node that is given this number reads these writes after `read_after/2`.
+""".
+-spec index(table()) -> non_neg_integer().
+index(Table) ->
+    answer(index, [Table], todana_nif:read_index(Table)).
+
+-doc """
+Returns when this node has an entry of the log, whose number is from `index/1`
+of any node of the cluster. Raises `not_applied` if it does not within
+`write_timeout_ms`.
+""".
+-spec read_after(table(), Index :: non_neg_integer()) -> ok.
+read_after(Table, Index) when
+    is_integer(Index), Index >= 0, Index < 1 bsl 64
+->
+    Result = todana_read:await_entry(Table, Index),
+    answer(read_after, [Table, Index], Result);
+read_after(Table, Index) ->
+    todana_error:raise(read_after, [Table, Index], {badarg, 2, not_an_index}).
 
 %% -------------------------------------------------------- ordered tables ---
 
@@ -1324,6 +1399,13 @@ answer(Function, Arguments, {badarg, _, _} = Misuse) ->
     todana_error:raise(Function, Arguments, Misuse);
 answer(_Function, _Arguments, Result) ->
     Result.
+
+%% Waits until the records are as new as the options say.
+-spec reading(atom(), [term()], read_options()) -> ok.
+reading(Function, [Table | _] = Arguments, Options) ->
+    Wanted = wanted(Function, Arguments, reading, Options),
+    Level = maps:get(read, Wanted, local),
+    answer(Function, Arguments, todana_read:await(Table, Level)).
 
 -spec wanted(atom(), [term()], todana_call_options:kind(), map()) -> map().
 wanted(Function, Arguments, Kind, Options) ->

@@ -14,6 +14,7 @@
     | expiry
     | counter
     | many
+    | reading
     | fetch
     | update
     | updated
@@ -65,6 +66,7 @@ allowed(put) -> [ttl_ms, expires_at_ms, flags, only];
 allowed(expiring) -> [ttl_ms, expires_at_ms, flags];
 allowed(expiry) -> [ttl_ms, expires_at_ms];
 allowed(counter) -> [initial, ttl_ms, expires_at_ms];
+allowed(reading) -> [read];
 allowed(many) -> [atomic, only, ttl_ms, expires_at_ms];
 allowed(fetch) -> [timeout_ms, ttl_ms, expires_at_ms, flags];
 allowed(update) -> [attempts, ttl_ms, expires_at_ms, flags];
@@ -128,6 +130,8 @@ is_good(put, only, {version, N}) -> is_integer(N) andalso N >= 0
     andalso N < 1 bsl 64;
 is_good(put, only, Only) -> Only =:= absent orelse Only =:= present;
 is_good(many, only, Only) -> Only =:= absent;
+is_good(reading, read, Level) ->
+    lists:member(Level, [local, bounded, linear]);
 is_good(_, atomic, Atomic) -> is_boolean(Atomic);
 is_good(_, durable, Durable) -> is_boolean(Durable);
 is_good(_, initial, N) when ?IS_INT64(N) -> true;

@@ -135,6 +135,8 @@ text(not_a_pair) -> "contains an element that is not {Key, Value}";
 text({not_a_function, Arity}) ->
     io_lib:format("not a function of arity ~b", [Arity]);
 text(not_an_atom) -> "not an atom";
+text(not_a_level) -> "not local, bounded or linear";
+text(not_an_index) -> "not a number that index/1 returned";
 text(not_a_cursor) -> "not a cursor that scan/1,2,3 returned";
 text(not_a_version) -> "not a version that get_entry/2 returned";
 text(not_a_file_name) -> "not the name of a file";
@@ -158,6 +160,11 @@ text(log_failed) ->
     "was executed";
 text(unavailable) ->
     "the log accepts no writes, see todana:info/0; nothing was executed";
+text(no_leader) ->
+    "no leader has confirmed in time that the records of this node are up to "
+    "date";
+text(not_applied) ->
+    "this node has not applied that entry of the log in time";
 text(recursive) -> "this process is already computing this key";
 text(not_a_subscription) -> "not a subscription of subscribe/2";
 text(prefix_of_terms) ->

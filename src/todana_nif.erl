@@ -50,6 +50,9 @@
     drop_durable/2,
     open_durable/2,
     durable_withdraw/1,
+    read_await/3,
+    read_after/3,
+    read_index/1,
     durable_state/0,
     persistence_attach/1,
     persistence_note/1,
@@ -93,6 +96,11 @@
     group_apply_dirty/4,
     group_load/0,
     group_applied/0,
+    group_read_attach/1,
+    group_read_begin/0,
+    group_read_answered/2,
+    group_read_failed/1,
+    group_read_several/1,
     group_skip/1,
     group_reset/0,
     group_restore/1,
@@ -352,6 +360,17 @@ drop_durable(_, _) -> erlang:nif_error(not_loaded).
     {ok, reference()} | {error, exists | absent | full}.
 open_durable(_, _) -> erlang:nif_error(not_loaded).
 
+-spec read_await(todana:table(), bounded | linear, reference()) ->
+    fresh | {submitted, Ticket :: pos_integer()} | todana_error:cause().
+read_await(_, _, _) -> erlang:nif_error(not_loaded).
+
+-spec read_after(todana:table(), Index :: non_neg_integer(), reference()) ->
+    fresh | {submitted, Ticket :: pos_integer()} | todana_error:cause().
+read_after(_, _, _) -> erlang:nif_error(not_loaded).
+
+-spec read_index(todana:table()) -> non_neg_integer() | todana_error:cause().
+read_index(_) -> erlang:nif_error(not_loaded).
+
 -spec durable_withdraw(pos_integer()) -> not_executed | unknown | answered.
 durable_withdraw(_) -> erlang:nif_error(not_loaded).
 
@@ -523,6 +542,23 @@ group_apply_dirty(_, _, _, _) -> erlang:nif_error(not_loaded).
 
 -spec group_applied() -> non_neg_integer().
 group_applied() -> erlang:nif_error(not_loaded).
+
+-spec group_read_attach(pid()) -> ok.
+group_read_attach(_) -> erlang:nif_error(not_loaded).
+
+-spec group_read_begin() -> Question :: pos_integer().
+group_read_begin() -> erlang:nif_error(not_loaded).
+
+-spec group_read_answered(
+    Question :: pos_integer(), Index :: non_neg_integer()
+) -> ok.
+group_read_answered(_, _) -> erlang:nif_error(not_loaded).
+
+-spec group_read_failed(Question :: pos_integer()) -> boolean().
+group_read_failed(_) -> erlang:nif_error(not_loaded).
+
+-spec group_read_several(Others :: non_neg_integer()) -> ok.
+group_read_several(_) -> erlang:nif_error(not_loaded).
 
 -spec group_skip(pos_integer()) -> ok.
 group_skip(_Index) -> erlang:nif_error(not_loaded).

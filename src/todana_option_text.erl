@@ -15,6 +15,10 @@ example(fold_range) -> "#{reverse => true}";
 example(scan) -> "#{count => 100}";
 example(subscribe) -> "#{events => [put, delete]}";
 example(transaction) -> "#{attempts => 10}";
+example(Function) when
+    Function =:= get; Function =:= get_entry; Function =:= get_many
+->
+    "#{read => linear}";
 example(delete) -> "#{version => Version}";
 example(_Function) -> "#{ttl_ms => 5000}".
 
@@ -34,6 +38,10 @@ kind(compare_and_swap) -> expiring;
 kind(expire) -> expiry;
 kind(update_counter) -> counter;
 kind(put_many) -> many;
+kind(Function) when
+    Function =:= get; Function =:= get_entry; Function =:= get_many
+->
+    reading;
 kind(fetch) -> fetch;
 kind(update) -> update;
 kind(transaction) -> transaction;
@@ -57,6 +65,7 @@ form(put_many, only) -> "absent, together with atomic => true";
 form(_, only) -> "absent, present or {version, Version}";
 form(_, initial) -> "an integer of 64 bits";
 form(_, timeout_ms) -> "a number of milliseconds of 32 bits, or infinity";
+form(_, read) -> "local, bounded or linear";
 form(_, type) -> "set or ordered_set";
 form(_, order) ->
     "term or term_descending with codec => term; lexical, decimal, "

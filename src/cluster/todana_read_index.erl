@@ -1,49 +1,55 @@
-%% Knows up to which entry of the log a read must see, and for how long the
-%% databases of this node are fresh.
+%% Asks the leader up to which entry of the log a read must see.
 %%
 %% A member may be cut off from the others without noticing it, even the leader.
-%% So it asks the leader four times a second how far the log goes; a leader
-%% answers only after a majority has confirmed that it still leads. The answer
-%% is a fact about the moment at which the question was sent: once its entries
-%% are applied here, the databases have everything that was acknowledged until
-%% then. Only one question is on its way at a time, and later ones
-%% wait for the next.
+%% So it asks the leader how far the log goes, a few times a second and when
+%% readers wait; a leader answers only after a majority has confirmed that it
+%% still leads. The answer is a fact about the moment at which the question was
+%% sent: once its entries are applied here, the databases have everything that
+%% was acknowledged until then.
 %%
-%% The only member of a group has nobody to ask: its databases are always fresh.
+%% Readers wait in native code (native/group/src/reads.rs). Each question has a
+%% number and serves all who have waited until it was sent; only one is on its
+%% way at a time, however many readers there are.
 -module(todana_read_index).
 -moduledoc false.
 -behaviour(gen_server).
 
--export([start_link/0, is_silent/1]).
+-export([start_link/1, is_silent/1]).
 %% Processes
 -export([ask_and_exit/2]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2]).
 
--define(TICK_MS, 250).
+%% How often the leader is asked if no reader waits: so often that the answers
+%% overlap, and not more often than needed.
+-define(TICK_MS_MAX, 250).
+-define(TICK_MS_MIN, 10).
 -define(ASK_TIMEOUT_MS, 1_000).
+%% How long a question waits before it is looked at whether another node leads.
+-define(LOOK_MS, 50).
+%% The pause after a question without an answer.
+-define(RETRY_MS, 20).
 
 -record(state, {
-    %% The process that asks, when it began, and whether someone came since.
-    asker = none :: none | {pid(), integer()},
+    tick_ms :: pos_integer(),
+    question = none :: none | question(),
+    %% Whether someone has come since it was sent.
     is_wanted = false :: boolean(),
-    answered_ms :: integer()
+    is_looking = false :: boolean()
 }).
 
--spec start_link() -> gen_server:start_ret().
-start_link() ->
-    gen_server:start_link({local, ?MODULE}, ?MODULE, [], []).
+-type question() :: #{
+    number := pos_integer(),
+    asker := pid(),
+    leader := node() | none,
+    sent_ms := integer()
+}.
 
--doc "Whether the leader has not answered for this time.".
--spec answered(integer(), non_neg_integer()) -> ok.
-answered(SentMs, Index) ->
-    case todana_members:await(Index, ?ASK_TIMEOUT_MS) of
-        ok -> atomics:put(persistent_term:get(?MODULE), 1, SentMs);
-        {error, timeout} -> ok
-    end.
+-doc "Starts the process. For so long the databases are fresh after an answer.".
+-spec start_link(BoundMs :: pos_integer()) -> gen_server:start_ret().
+start_link(BoundMs) ->
+    gen_server:start_link({local, ?MODULE}, ?MODULE, BoundMs, []).
 
--spec now_ms() -> integer().
-now_ms() -> erlang:monotonic_time(millisecond).
-
+-doc "Whether no leader has answered for this time.".
 -spec is_silent(non_neg_integer()) -> boolean().
 is_silent(ForMs) ->
     case persistent_term:get(?MODULE, none) of
@@ -51,14 +57,15 @@ is_silent(ForMs) ->
         Counter -> now_ms() - atomics:get(Counter, 1) > ForMs
     end.
 
--spec init([]) -> {ok, #state{}}.
-init([]) ->
-    NowMs = now_ms(),
+-spec init(pos_integer()) -> {ok, #state{}}.
+init(BoundMs) ->
     Counter = atomics:new(1, []),
-    ok = atomics:put(Counter, 1, NowMs),
+    ok = atomics:put(Counter, 1, now_ms()),
     ok = persistent_term:put(?MODULE, Counter),
+    ok = todana_nif:group_read_attach(self()),
     self() ! tick,
-    {ok, #state{answered_ms = NowMs}}.
+    TickMs = max(?TICK_MS_MIN, min(?TICK_MS_MAX, BoundMs div 4)),
+    {ok, #state{tick_ms = TickMs}}.
 
 -spec handle_call(term(), gen_server:from(), #state{}) ->
     {reply, ok, #state{}}.
@@ -70,37 +77,73 @@ handle_cast(_Message, State) ->
     {noreply, State}.
 
 -spec handle_info(term(), #state{}) -> {noreply, #state{}}.
-handle_info(tick, State) ->
-    _ = erlang:send_after(?TICK_MS, self(), tick),
+handle_info(tick, #state{tick_ms = TickMs} = State) ->
+    _ = erlang:send_after(TickMs, self(), tick),
+    Others = lists:delete(node(), todana_members:known()),
+    ok = todana_nif:group_read_several(length(Others)),
     {noreply, ask(State)};
-%% From native code: readers wait.
+%% From native code: a reader waits for the next question.
 handle_info(todana_read, State) ->
     {noreply, ask(State#state{is_wanted = true})};
 handle_info({'DOWN', _, process, Pid, Result}, #state{
-    asker = {Pid, SentMs}
+    question = #{asker := Pid} = Question
 } = State) ->
-    New = State#state{asker = none},
-    case Result of
-        {answered, Index} ->
-            ok = answered(SentMs, Index),
-            {noreply, again(New#state{answered_ms = SentMs})};
-        _ ->
-            {noreply, New}
+    {noreply, ended(Result, Question, State#state{question = none})};
+handle_info(look, #state{question = Question} = State) ->
+    New = State#state{is_looking = false},
+    case Question of
+        none ->
+            {noreply, New};
+        #{asker := Asker, leader := Leader} ->
+            _ = has_other_leader(Leader) andalso exit(Asker, kill),
+            {noreply, look(New)}
     end;
 handle_info(_Message, State) ->
     {noreply, State}.
 
--spec again(#state{}) -> #state{}.
-again(#state{is_wanted = true} = State) -> ask(State);
-again(State) -> State.
+-spec ended(term(), question(), #state{}) -> #state{}.
+ended({answered, Index}, #{number := Number, sent_ms := SentMs}, State) ->
+    ok = todana_nif:group_read_answered(Number, Index),
+    ok = atomics:put(persistent_term:get(?MODULE), 1, SentMs),
+    case State#state.is_wanted of
+        true -> ask(State);
+        false -> State
+    end;
+ended(_Failure, #{number := Number}, State) ->
+    _ = todana_nif:group_read_failed(Number) andalso
+        erlang:send_after(?RETRY_MS, self(), todana_read),
+    State.
 
 -spec ask(#state{}) -> #state{}.
-ask(#state{asker = none} = State) ->
-    Nodes = todana_members:known(),
-    {Pid, _} = spawn_monitor(?MODULE, ask_and_exit, [Nodes, ?ASK_TIMEOUT_MS]),
-    State#state{asker = {Pid, now_ms()}, is_wanted = false};
+ask(#state{question = none} = State) ->
+    Leader = todana_members:leader(),
+    SentMs = now_ms(),
+    Number = todana_nif:group_read_begin(),
+    {Asker, _} = spawn_monitor(?MODULE, ask_and_exit, [
+        leader_first(Leader, todana_members:known()), ?ASK_TIMEOUT_MS
+    ]),
+    Question = #{
+        number => Number, asker => Asker, leader => Leader, sent_ms => SentMs
+    },
+    look(State#state{question = Question, is_wanted = false});
 ask(State) ->
     State.
+
+%% A node that does not answer would cost its time, if it was asked first.
+-spec leader_first(node() | none, [node()]) -> [node()].
+leader_first(none, Nodes) -> [node() | lists:delete(node(), Nodes)];
+leader_first(Leader, Nodes) -> [Leader | lists:delete(Leader, Nodes)].
+
+-spec look(#state{}) -> #state{}.
+look(#state{is_looking = false} = State) ->
+    _ = erlang:send_after(?LOOK_MS, self(), look),
+    State#state{is_looking = true};
+look(State) ->
+    State.
+
+-spec has_other_leader(node() | none) -> boolean().
+has_other_leader(Leader) ->
+    not lists:member(todana_members:leader(), [none, Leader]).
 
 -spec ask_and_exit([node()], timeout()) -> no_return().
 ask_and_exit(Nodes, TimeoutMs) ->
@@ -108,3 +151,6 @@ ask_and_exit(Nodes, TimeoutMs) ->
         {ok, Index} -> exit({answered, Index});
         {error, Reason} -> exit({unanswered, Reason})
     end.
+
+-spec now_ms() -> integer().
+now_ms() -> erlang:monotonic_time(millisecond).

@@ -9,7 +9,7 @@
 -module(todana_durable).
 -moduledoc false.
 
--export([configure/1, write/1, keyed/2]).
+-export([configure/1, timeout_ms/0, write/1, keyed/2]).
 -export([open/2, table/1, await_tables/0, drop/1]).
 
 -define(TIMEOUT, {?MODULE, write_timeout_ms}).
@@ -24,6 +24,10 @@
 configure(#{write_timeout_ms := TimeoutMs}) ->
     persistent_term:put(?TIMEOUT, TimeoutMs).
 
+-doc "How long a write waits for the log, and a read for the leader.".
+-spec timeout_ms() -> pos_integer().
+timeout_ms() -> persistent_term:get(?TIMEOUT, ?TIMEOUT_DEFAULT_MS).
+
 -doc """
 Submits a write and waits for its outcome. The result is what the native
 function answers for a table in memory; `{error, unknown}` if the write may or
@@ -31,8 +35,7 @@ may not be executed; `{badarg, 0, recovering | unavailable}` if it is not.
 """.
 -spec write(fun((reference()) -> dynamic())) -> dynamic().
 write(Submit) ->
-    TimeoutMs = persistent_term:get(?TIMEOUT, ?TIMEOUT_DEFAULT_MS),
-    write(Submit, now_ms() + TimeoutMs).
+    write(Submit, now_ms() + timeout_ms()).
 
 -spec write(fun((reference()) -> dynamic()), integer()) -> dynamic().
 write(Submit, DeadlineMs) ->

@@ -15,6 +15,8 @@
 -export([start_link/1]).
 -export([init/1]).
 
+-define(READ_BOUND_MS, 1_000).
+
 -doc """
 Opens the data directory, makes the group of the databases, and starts the
 processes. The log is read afterwards.
@@ -22,14 +24,15 @@ processes. The log is read afterwards.
 -spec start_link(todana_config:options()) -> supervisor:startlink_ret().
 start_link(#{data_dir := DataDir, durability := Durability} = Options) ->
     case todana_data_dir:open(DataDir, Durability) of
-        {ok, _} ->
-            ok = todana_nif:group_open(maps:with(
+        {ok, Opened} ->
+            Group = maps:with(
                 [
                     durable_value_bytes_max, group_queue_bytes_max,
-                    snapshot_log_bytes
+                    snapshot_log_bytes, read_bound_ms
                 ],
                 Options
-            )),
+            ),
+            ok = todana_nif:group_open(maps:merge(Group, others(Opened))),
             %% If that fails, `todana_group' reports it and tries again.
             ok = todana_ra_reports:limit(),
             _ = todana_ra:start_application(),
@@ -58,16 +61,28 @@ init(#{durability := Durability} = Options) ->
         #{id => todana_batcher, start => {todana_batcher, start_link, []}},
         #{id => todana_status, start => {todana_status, start_link, []}}
     ],
-    {ok, {Flags, Children ++ cluster(todana_data_dir:opened())}}.
+    {ok, {Flags, Children ++ cluster(todana_data_dir:opened(), Options)}}.
+
+%% A member that is alone now may not be so tomorrow: its reads ask the leader,
+%% too.
+-spec others(todana_data_dir:opened()) -> #{others => 0}.
+others(#{cluster := none}) -> #{};
+others(#{}) -> #{others => 0}.
 
 %% What only a cluster needs.
--spec cluster(todana_data_dir:opened()) -> [supervisor:child_spec()].
-cluster(#{cluster := none}) ->
+-spec cluster(todana_data_dir:opened(), todana_config:options()) ->
+    [supervisor:child_spec()].
+cluster(#{cluster := none}, _Options) ->
     [];
-cluster(#{}) ->
+cluster(#{}, Options) ->
+    BoundMs = maps:get(read_bound_ms, Options, ?READ_BOUND_MS),
     [
-        #{id => Name, start => {Name, start_link, []}}
-     || Name <- [
-            todana_read_index, todana_membership, todana_verify, todana_control
+        #{
+            id => todana_read_index,
+            start => {todana_read_index, start_link, [BoundMs]}
+        }
+     | [
+            #{id => Name, start => {Name, start_link, []}}
+         || Name <- [todana_membership, todana_verify, todana_control]
         ]
     ].

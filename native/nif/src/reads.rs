@@ -1,12 +1,14 @@
 //! Reads that must see what other nodes have acknowledged: what asks the leader, and Erlang
 //! processes that wait.
 
-use crate::durable::the_group;
-use crate::{atoms, erts, submit};
+use crate::codec::Misuse;
+use crate::durable::{self, the_group};
+use crate::{atoms, erts, submit, tables};
 use parking_lot::Mutex;
 use rustler::types::atom::Atom;
 use rustler::{Encoder, Env, LocalPid, NifResult, Term};
-use todana_group::Submit;
+use std::sync::Arc;
+use todana_group::{Group, Submit};
 
 /// The process that asks the leader.
 static ASKER: Mutex<Option<LocalPid>> = Mutex::new(None);
@@ -59,32 +61,59 @@ fn group_read_several(others: usize) -> NifResult<Atom> {
     Ok(atoms::ok())
 }
 
-/// `read_await(bounded | linear, Ref) -> fresh | {submitted, Ticket}`: whether the records are new
-/// enough. If not, the process receives `{Ref, fresh}` when they are, or `{Ref, not_executed}`.
+/// The group of a table, if its records come from the log; a misuse if they cannot be read now.
+fn group_of(env: Env<'_>, table: Term<'_>) -> Result<Option<Arc<Group>>, Misuse> {
+    // SAFETY: both belong to the present call, which runs on a normal scheduler.
+    let store = unsafe { tables::get(env.as_c_arg(), table.as_c_arg()) }?;
+    submit::readable(&store)?;
+    Ok(if store.is_durable() { durable::group() } else { None })
+}
+
+/// `read_await(Table, bounded | linear, Ref) -> fresh | {submitted, Ticket}`: whether the records
+/// are new enough. If not, the process receives `{Ref, fresh}` when they are, or `{Ref,
+/// not_executed}`.
 #[rustler::nif]
-fn read_await<'a>(env: Env<'a>, level: Atom, reference: Term<'a>) -> NifResult<Term<'a>> {
-    let Ok(group) = the_group() else { return Ok(atoms::fresh().encode(env)) };
-    let is_fresh = match level {
-        level if level == atoms::linear() => group.is_alone(),
-        level if level == atoms::bounded() => group.is_fresh(group.clock_ms()),
-        _ => return Err(rustler::Error::BadArg),
+fn read_await<'a>(env: Env<'a>, table: Term<'a>, level: Atom, reference: Term<'a>) -> Term<'a> {
+    let group = match group_of(env, table) {
+        Ok(Some(group)) => group,
+        Ok(None) => return atoms::fresh().encode(env),
+        Err(misuse) => return misuse.term(env),
+    };
+    let is_fresh = match level == atoms::linear() {
+        true => group.is_alone(),
+        false => group.is_fresh(group.clock_ms()),
     };
     if is_fresh {
-        return Ok(atoms::fresh().encode(env));
+        return atoms::fresh().encode(env);
     }
     let (ticket, deliver) = submit::reader(env, reference);
     group.await_fresh(ticket, deliver);
-    Ok((atoms::submitted(), ticket.number).encode(env))
+    (atoms::submitted(), ticket.number).encode(env)
 }
 
-/// `read_after(Index, Ref) -> fresh | {submitted, Ticket}`: the same for an entry of the log.
+/// `read_after(Table, Index, Ref) -> fresh | {submitted, Ticket}`: the same for an entry of the
+/// log.
 #[rustler::nif]
-fn read_after<'a>(env: Env<'a>, index: u64, reference: Term<'a>) -> NifResult<Term<'a>> {
-    let group = the_group()?;
+fn read_after<'a>(env: Env<'a>, table: Term<'a>, index: u64, reference: Term<'a>) -> Term<'a> {
+    let group = match group_of(env, table) {
+        Ok(Some(group)) => group,
+        Ok(None) => return atoms::fresh().encode(env),
+        Err(misuse) => return misuse.term(env),
+    };
     if group.applied_index() >= index {
-        return Ok(atoms::fresh().encode(env));
+        return atoms::fresh().encode(env);
     }
     let (ticket, deliver) = submit::reader(env, reference);
     group.await_applied(index, ticket, deliver);
-    Ok((atoms::submitted(), ticket.number).encode(env))
+    (atoms::submitted(), ticket.number).encode(env)
+}
+
+/// `read_index(Table) -> Index`: the last entry of the log that is in the table, 0 for one in
+/// memory.
+#[rustler::nif]
+fn read_index<'a>(env: Env<'a>, table: Term<'a>) -> Term<'a> {
+    match group_of(env, table) {
+        Ok(group) => group.map_or(0, |group| group.applied_index()).encode(env),
+        Err(misuse) => misuse.term(env),
+    }
 }

@@ -61,7 +61,7 @@ fn group_open(options: Term<'_>) -> NifResult<Atom> {
         queue_bytes_max: bytes("group_queue_bytes_max", QUEUE_BYTES_MAX)?,
         snapshot_log_bytes: number("snapshot_log_bytes")?,
         read_bound_ms: number("read_bound_ms")?.unwrap_or(READ_BOUND_MS),
-        is_cluster: number("is_cluster")?.is_some(),
+        others: number("others")?.map(|others| usize::try_from(others).unwrap_or(usize::MAX)),
     };
     let Some((databases, seed)) = database::durable() else {
         return Ok(atoms::no_durable_databases());
@@ -83,10 +83,7 @@ fn group_open(options: Term<'_>) -> NifResult<Atom> {
     let former = running.take();
     let group = Group::with_gate(options, Box::new(WakeBatcher), shared_gate());
     group.set_read_bound_ms(settings.read_bound_ms);
-    if settings.is_cluster {
-        // Even if it is the only member: others may come at any time.
-        group.set_others(Some(0));
-    }
+    group.set_others(settings.others);
     publish(Some(Arc::clone(&group)));
     *running = Some(Running { group, settings, snapshot: Slot::None });
     drop(running);

@@ -22,8 +22,8 @@ pub(super) struct Settings {
     pub(super) queue_bytes_max: usize,
     pub(super) snapshot_log_bytes: Option<u64>,
     pub(super) read_bound_ms: u64,
-    /// Whether the group has other members, or may have some.
-    pub(super) is_cluster: bool,
+    /// The number of the other members; `None` if there never are any.
+    pub(super) others: Option<usize>,
 }
 
 /// Locked only briefly, never while the log is applied or a file is written.
