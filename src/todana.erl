@@ -492,8 +492,12 @@ get(Table, Key, Default) ->
 -doc "`get/3`, of records that are new enough: `refresh/2`.".
 -spec get(table(), key(), Default, read_options()) -> value() | Default.
 get(Table, Key, Default, Options) ->
-    ok = reading(get, [Table, Key, Default, Options], Options),
-    get(Table, Key, Default).
+    Arguments = [Table, Key, Default, Options],
+    ok = reading(get, Arguments, Options),
+    case get_slowly(get, Arguments, todana_nif:get(Table, Key)) of
+        {ok, Value} -> Value;
+        error -> Default
+    end.
 
 %% The function and the arguments of the call, and the first answer.
 -spec get_slowly(atom(), [term()], term()) -> {ok, value()} | error.
@@ -513,8 +517,19 @@ get_slowly(Function, Arguments, Misuse) ->
 -doc "The value of a key with version, flags and expiry.".
 -spec get_entry(table(), key()) -> {ok, entry()} | error.
 get_entry(Table, Key) ->
+    entry([Table, Key], Table, Key).
+
+-doc "`get_entry/2`, of records that are new enough: `refresh/2`.".
+-spec get_entry(table(), key(), read_options()) -> {ok, entry()} | error.
+get_entry(Table, Key, Options) ->
+    Arguments = [Table, Key, Options],
+    ok = reading(get_entry, Arguments, Options),
+    entry(Arguments, Table, Key).
+
+-spec entry([term()], table(), key()) -> {ok, entry()} | error.
+entry(Arguments, Table, Key) ->
     Get = fun(K, Form) -> todana_nif:get_entry(Table, K, Form) end,
-    case on_key(get_entry, [Table, Key], Key, Get) of
+    case on_key(get_entry, Arguments, Key, Get) of
         {Value, Version, Flags, ExpiresAtMs, IsEncoded, _State} ->
             {ok, #{
                 value =>
@@ -529,12 +544,6 @@ get_entry(Table, Key) ->
         error ->
             error
     end.
-
--doc "`get_entry/2`, of records that are new enough: `refresh/2`.".
--spec get_entry(table(), key(), read_options()) -> {ok, entry()} | error.
-get_entry(Table, Key, Options) ->
-    ok = reading(get_entry, [Table, Key, Options], Options),
-    get_entry(Table, Key).
 
 -doc "Whether there is a record.".
 -spec is_key(table(), key()) -> boolean().
@@ -882,8 +891,9 @@ get_many(Table, Keys) ->
 -doc "`get_many/2`, of records that are new enough: `refresh/2`.".
 -spec get_many(table(), [key()], read_options()) -> #{key() => value()}.
 get_many(Table, Keys, Options) ->
-    ok = reading(get_many, [Table, Keys, Options], Options),
-    get_many(Table, Keys).
+    Arguments = [Table, Keys, Options],
+    ok = reading(get_many, Arguments, Options),
+    answer(get_many, Arguments, todana_many:get(Table, Keys)).
 
 -doc "`put_many/3` without options.".
 -spec put_many(table(), [{key(), value()}] | #{key() => value()}) ->

@@ -573,7 +573,8 @@ group_reset() -> erlang:nif_error(not_loaded).
 group_restore(_) -> erlang:nif_error(not_loaded).
 
 -spec group_gate(
-    closed | open | read_only, Reason :: binary(), Load :: non_neg_integer()
+    closed | open | read_only | no_leader, Reason :: binary(),
+    Load :: non_neg_integer()
 ) -> ok.
 group_gate(_, _, _) -> erlang:nif_error(not_loaded).
 

@@ -11,6 +11,9 @@
     a_second_node_has_no_vote/1,
     writes_go_on_without_the_leader/1,
     a_minority_accepts_no_writes/1,
+    a_linear_read_sees_what_another_node_confirmed/1,
+    a_client_reads_its_writes_at_another_node/1,
+    a_minority_does_not_answer_for_the_others/1,
     what_was_not_confirmed_is_replaced/1,
     a_node_catches_up_by_a_snapshot/1,
     five_nodes_and_back/1,
@@ -24,7 +27,8 @@
     nodes_are_started_in_any_order/1
 ]).
 %% Called in the peer nodes
--export([start/2, set/2, add/2, get/1, spoil/1]).
+-export([start/2, set/2, add/2, get/1, get/2, spoil/1]).
+-export([index/0, read_after/1]).
 
 -define(WAIT_MS, 60_000).
 -define(POLL_MS, 100).
@@ -36,6 +40,9 @@ all() ->
         a_second_node_has_no_vote,
         writes_go_on_without_the_leader,
         a_minority_accepts_no_writes,
+        a_linear_read_sees_what_another_node_confirmed,
+        a_client_reads_its_writes_at_another_node,
+        a_minority_does_not_answer_for_the_others,
         what_was_not_confirmed_is_replaced,
         a_node_catches_up_by_a_snapshot,
         five_nodes_and_back,
@@ -134,6 +141,47 @@ a_minority_accepts_no_writes(Config) ->
     B = node(b, [], Config),
     await(fun() -> call(A, set, [k, 4]) =:= ok end),
     await(fun() -> call(B, get, [k]) =:= {ok, 4} end).
+
+a_linear_read_sees_what_another_node_confirmed(Config) ->
+    Nodes = cluster([a, b, c], Config),
+    [
+        begin
+            ok = call(lists:nth(N rem 3 + 1, Nodes), set, [k, N]),
+            At = lists:nth(N div 3 rem 3 + 1, Nodes),
+            ?assertEqual({ok, N}, call(At, get, [k, linear]))
+        end
+     || N <- lists:seq(1, 300)
+    ].
+
+a_client_reads_its_writes_at_another_node(Config) ->
+    Nodes = [A | _] = cluster([a, b, c], Config),
+    [
+        begin
+            ok = call(A, set, [k, N]),
+            Index = call(A, index, []),
+            At = lists:nth(N rem 3 + 1, Nodes),
+            ok = call(At, read_after, [Index]),
+            ?assertEqual({ok, N}, call(At, get, [k]))
+        end
+     || N <- lists:seq(1, 300)
+    ],
+    Later = call(A, index, []) + 1_000,
+    ?assertEqual({error, not_applied}, call(A, read_after, [Later])).
+
+%% Even if it was the leader, and nothing has told it that others lead.
+a_minority_does_not_answer_for_the_others(Config) ->
+    [A, B, C] = cluster([a, b, c], Config),
+    ok = call(B, set, [k, 1]),
+    ?assertEqual({ok, 1}, call(A, get, [k, linear])),
+    ?assertEqual({ok, 1}, call(A, get, [k, bounded])),
+    kill(B),
+    kill(C),
+    ?assertEqual({error, no_leader}, call(A, get, [k, linear])),
+    ?assertEqual({error, no_leader}, call(A, get, [k, bounded])),
+    ?assertEqual({ok, 1}, call(A, get, [k, local])),
+    B = node(b, [], Config),
+    await(fun() -> call(A, get, [k, linear]) =:= {ok, 1} end),
+    ?assertEqual({ok, 1}, call(A, get, [k, bounded])).
 
 %% The log of a leader that was alone goes on where the others left it.
 what_was_not_confirmed_is_replaced(Config) ->
@@ -427,6 +475,19 @@ add(Key, Number) ->
     end).
 
 get(Key) -> outcome(fun() -> todana:get(table(), Key) end).
+
+get(Key, Level) ->
+    outcome(fun() ->
+        case todana:get(table(), Key, none, #{read => Level}) of
+            none -> error;
+            Value -> {ok, Value}
+        end
+    end).
+
+index() -> todana:index(table()).
+
+read_after(Index) ->
+    outcome(fun() -> todana:read_after(table(), Index) end).
 
 %% Changes a record of this node alone, as a fault of the memory would.
 spoil(Key) ->

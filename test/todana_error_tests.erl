@@ -186,6 +186,11 @@ arguments(fold, 3) -> [fun(_, _, A) -> A end, [], no_table];
 arguments(fold_snapshot, 3) -> arguments(fold, 3);
 arguments(fold_range, 5) -> arguments(fold, 3) ++ [first, last];
 arguments(set_limits, 2) -> [no_table, #{}];
+arguments(get, 4) -> [no_table, k, v, #{}];
+arguments(get_entry, 3) -> [no_table, k, #{}];
+arguments(get_many, 3) -> [no_table, [k], #{}];
+arguments(refresh, 2) -> [no_table, linear];
+arguments(read_after, 2) -> [no_table, 1];
 arguments(put, 4) -> [no_table, k, v, #{}];
 arguments(compare_and_swap, Arity) ->
     lists:sublist([no_table, k, 1, v, #{}], Arity);
@@ -201,7 +206,7 @@ arguments(Many, 2) when Many =:= get_many; Many =:= delete_many ->
     [no_table, [k]];
 arguments(F, 1) when
     F =:= close; F =:= info; F =:= handle; F =:= first; F =:= last;
-    F =:= count; F =:= bytes; F =:= clear; F =:= stats
+    F =:= count; F =:= bytes; F =:= clear; F =:= stats; F =:= index
 ->
     [no_table];
 arguments(F, Arity) when

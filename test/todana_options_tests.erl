@@ -43,7 +43,8 @@ erlang_only() ->
         cluster_create, cluster_join, cluster_port, cluster_tls, cookie_file,
         data_dir, disk_reserve, durability, durable_value_bytes_max,
         group_queue_bytes_max, listen_kyoto, listen_memcached, listen_resp,
-        node, password_file, snapshot_log_bytes, sweep_interval_ms
+        node, password_file, read_bound_ms, snapshot_log_bytes,
+        sweep_interval_ms
     ].
 
 both_sides_have_the_same_options_test() ->

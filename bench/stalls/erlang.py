@@ -8,7 +8,8 @@ from stalls.resp import size_text
 # The name of the call in stalls.erl, and the function.
 CONSTANT = {
     "open": "open/2", "list": "list/0", "info": "info/1", "info_node": "info/0", "handle": "handle/1", "count": "count/1", "bytes": "bytes/1",
-    "stats": "stats/1", "set_limits": "set_limits/2", "get": "get/2", "get_default": "get/3", "get_entry": "get_entry/2", "is_key": "is_key/2",
+    "stats": "stats/1", "set_limits": "set_limits/2", "get": "get/2", "get_default": "get/3", "get_entry": "get_entry/2", "get_at": "get/4", "get_entry_at": "get_entry/3",
+    "get_many_at": "get_many/3", "refresh": "refresh/2", "index": "index/1", "read_after": "read_after/2", "is_key": "is_key/2",
     "put": "put/3", "put_with": "put/4", "compare_and_swap": "compare_and_swap/4",
     "compare_and_swap_with": "compare_and_swap/5", "take": "take/2", "delete": "delete/2", "delete_version": "delete/3",
     "update_counter": "update_counter/3", "update_counter_with": "update_counter/4", "ttl": "ttl/2", "expire": "expire/3",

@@ -33,7 +33,8 @@ CONSTANT = {
     "memory|usage": (key(1),), "slowlog|help": (), "slowlog|len": (), "slowlog|reset": (), "latency|doctor": (),
     "latency|help": (), "latency|histogram": (), "latency|history": ("command",), "latency|latest": (),
     "latency|reset": (), "debug|help": (), "debug|sleep": (0.05,), "lolwut": ("VERSION", 5),
-    "strlen": (key(1),), "getbit": (key(1), 7),
+    "strlen": (key(1),), "getbit": (key(1), 7), "readonly": (), "readwrite": (), "todana.read": ("bounded",), "todana.index": (),
+    "todana.after": (0,),
 }  # fmt: skip
 # Commands that change the state of the connection or end it.
 FRESH = {"hello", "reset", "client|reply", "auth", "quit"}

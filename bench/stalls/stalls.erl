@@ -294,6 +294,13 @@ row(get_deep_key, #{key_characters := Count}) ->
     Key = lists:foldl(fun(_, Acc) -> [Acc | Piece] end, [], Pieces),
     ?ROW(refused(fun() -> todana:get(db0, Key) end));
 row(get_entry, _) -> ?ROW(todana:get_entry(db0, key(1)));
+row(get_at, _) -> ?ROW(todana:get(db0, key(1), none, #{read => linear}));
+row(get_entry_at, _) -> ?ROW(todana:get_entry(db0, key(1), #{read => linear}));
+row(get_many_at, _) ->
+    ?ROW(todana:get_many(db0, [key(1)], #{read => linear}));
+row(refresh, _) -> ?ROW(todana:refresh(db0, linear));
+row(index, _) -> ?ROW(todana:index(db0));
+row(read_after, _) -> ?ROW(todana:read_after(db0, 0));
 row(get_entry_big, Sizes) ->
     with_big(Sizes, fun(Key) -> todana:get_entry(db4, Key) end);
 row(is_key, _) -> ?ROW(todana:is_key(db0, key(1)));

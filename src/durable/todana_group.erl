@@ -322,7 +322,7 @@ allow_reads(Load, Reason) ->
     Sentence = unicode:characters_to_binary(["the log ended: ", Reason]),
     todana_nif:group_gate(read_only, Sentence, Load).
 
--spec gate(#state{}) -> {open | read_only, string()}.
+-spec gate(#state{}) -> {open | read_only | no_leader, string()}.
 gate(#state{room = {low, Sentence}}) ->
     {read_only, Sentence};
 gate(#state{oldest_ms = Ms}) when Ms > ?STUCK_AFTER_MS ->
@@ -331,7 +331,7 @@ gate(#state{oldest_ms = Ms}) when Ms > ?STUCK_AFTER_MS ->
     ])};
 gate(#state{}) ->
     case todana_read_index:is_silent(?SILENT_AFTER_MS) of
-        true -> {read_only, "no leader: this node does not reach a majority "
+        true -> {no_leader, "no leader: this node does not reach a majority "
                             "of its cluster"};
         false -> {open, ""}
     end.
@@ -366,7 +366,7 @@ describe_state(#state{answered = none, reason = Reason}) ->
 describe_state(State) ->
     case gate(State) of
         {open, _} -> {serving, ""};
-        {read_only, Reason} -> {read_only, Reason}
+        {_, Reason} -> {read_only, Reason}
     end.
 
 -spec reason(string()) -> map().

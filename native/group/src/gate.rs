@@ -96,6 +96,7 @@ fn gate_of(word: u64) -> Gate {
     match word & ((1 << GATE_BITS) - 1) {
         gate if gate == Gate::Open as u64 => Gate::Open,
         gate if gate == Gate::ReadOnly as u64 => Gate::ReadOnly,
+        gate if gate == Gate::Leaderless as u64 => Gate::Leaderless,
         _ => Gate::Closed,
     }
 }
@@ -113,6 +114,8 @@ mod tests {
         assert!(before.is_some());
         assert!(gate.set(Gate::ReadOnly, Some(0)));
         assert_eq!((gate.gate(), gate.readable()), (Gate::ReadOnly, before));
+        assert!(gate.set(Gate::Leaderless, Some(0)));
+        assert_eq!((gate.gate(), gate.readable()), (Gate::Leaderless, before));
         gate.begin_load();
         assert_eq!((gate.gate(), gate.readable(), gate.loads()), (Gate::Closed, None, 1));
         assert!(!gate.set(Gate::Open, Some(0)), "another load");

@@ -68,6 +68,8 @@ pub enum Gate {
     Open,
     /// Reads only: the log accepts no writes, because of the disk.
     ReadOnly,
+    /// The same, because this node does not reach a leader.
+    Leaderless,
 }
 
 /// The log, as a server sees it.

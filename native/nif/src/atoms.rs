@@ -23,6 +23,7 @@ rustler::atoms! {
     unknown,
     answered,
     fresh,
+    no_leader,
     bounded,
     linear,
     todana_read,

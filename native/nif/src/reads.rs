@@ -65,7 +65,7 @@ fn group_read_several(others: usize) -> NifResult<Atom> {
 fn group_of(env: Env<'_>, table: Term<'_>) -> Result<Option<Arc<Group>>, Misuse> {
     // SAFETY: both belong to the present call, which runs on a normal scheduler.
     let store = unsafe { tables::get(env.as_c_arg(), table.as_c_arg()) }?;
-    submit::readable(&store)?;
+    submit::readable(store)?;
     Ok(if store.is_durable() { durable::group() } else { None })
 }
 

@@ -212,7 +212,7 @@ pub(crate) fn submit_to(
         // The caller tries again.
         Gate::Open => return Answer::Busy,
         Gate::Closed => return Answer::Recovering,
-        Gate::ReadOnly => return Answer::NotExecuted,
+        Gate::ReadOnly | Gate::Leaderless => return Answer::NotExecuted,
     }
     let mut records = Records { home, bytes: Vec::new(), count: 0 };
     fill(&mut records);
@@ -276,7 +276,7 @@ fn durable_state() -> Atom {
     match durable::gate() {
         None => atoms::none(),
         Some(Gate::Open) => atoms::open(),
-        Some(Gate::ReadOnly) => atoms::read_only(),
+        Some(Gate::ReadOnly | Gate::Leaderless) => atoms::read_only(),
         Some(Gate::Closed) => atoms::closed(),
     }
 }

@@ -233,7 +233,7 @@ fn group_reset() -> NifResult<Atom> {
     Ok(atoms::ok())
 }
 
-/// `group_gate(closed | open | read_only, Reason, Load) -> ok`: does nothing if the gate is to be
+/// `group_gate(closed | open | read_only | no_leader, Reason, Load) -> ok`: does nothing if the gate is to be
 /// opened for another load than the present one.
 #[rustler::nif(schedule = "DirtyCpu")]
 fn group_gate(word: Atom, reason: &str, load: u64) -> NifResult<Atom> {
@@ -241,13 +241,14 @@ fn group_gate(word: Atom, reason: &str, load: u64) -> NifResult<Atom> {
         word if word == atoms::closed() => Gate::Closed,
         word if word == atoms::open() => Gate::Open,
         word if word == atoms::read_only() => Gate::ReadOnly,
+        word if word == atoms::no_leader() => Gate::Leaderless,
         _ => return Err(rustler::Error::BadArg),
     };
     // Without a lock: what waits in the queue may be dropped, and its clients learn of it.
     let group = the_group()?;
     match gate {
         Gate::Closed => group.set_gate(gate, reason),
-        Gate::Open | Gate::ReadOnly => group.set_gate_of(load, gate, reason),
+        Gate::Open | Gate::ReadOnly | Gate::Leaderless => group.set_gate_of(load, gate, reason),
     }
     Ok(atoms::ok())
 }
@@ -279,7 +280,7 @@ fn group_info(env: Env<'_>) -> NifResult<Term<'_>> {
     )?;
     let gate = match group.gate() {
         Gate::Open => atoms::open(),
-        Gate::ReadOnly => atoms::read_only(),
+        Gate::ReadOnly | Gate::Leaderless => atoms::read_only(),
         Gate::Closed => atoms::closed(),
     };
     let mut pairs = vec![

@@ -56,7 +56,7 @@ impl Log<'_> {
     pub(super) fn admit_write(&self) -> Result<bool, NotDone> {
         match self.submit.gate() {
             Gate::Closed => Err(NotDone::Loading),
-            Gate::ReadOnly => Err(NotDone::ReadOnly),
+            Gate::ReadOnly | Gate::Leaderless => Err(NotDone::ReadOnly),
             Gate::Open if self.submit.has_room() => Ok(true),
             Gate::Open if self.may_wait => Ok(false),
             Gate::Open => Err(NotDone::Busy),

@@ -76,7 +76,8 @@ impl<T> Ran<T> {
 pub enum NotDone {
     /// Not executed: the log is being read, or has failed.
     Loading,
-    /// Not executed: the log accepts no writes, because of the disk.
+    /// Not executed: the log accepts no writes, because of the disk, or because this node does not
+    /// reach a leader.
     ReadOnly,
     /// Not executed: the log did not accept it in time.
     Busy,

@@ -262,6 +262,16 @@ fn a_client_can_wait_for_a_write_that_another_node_has_made() {
 }
 
 #[test]
+fn a_write_without_a_leader_is_sent_again_by_clients() {
+    let mut peer = resp();
+    let group = peer.host.log.as_ref().expect("a log").group.clone();
+    group.set_gate(Gate::Leaderless, "no leader: this node is cut off");
+    let down = "-CLUSTERDOWN no leader: this node is cut off\r\n";
+    assert_eq!(peer.ask("SET a 1\r\n"), (down.into(), 0));
+    assert_eq!(peer.ask("READONLY\r\nGET a\r\n").0, "+OK\r\n$-1\r\n");
+}
+
+#[test]
 fn wait_reports_the_other_members_at_once() {
     let mut peer = resp();
     peer.host.log.as_ref().expect("a log").group.set_others(Some(2));

@@ -5,12 +5,16 @@
 
 use super::encoder::Failure;
 use crate::{Host, NotDone};
+use todana_group::Gate;
 
 /// The error for a command that has no reply.
 #[cold]
 pub(super) fn not_done<H: Host>(why: NotDone, host: &H) -> Failure {
     match why {
         NotDone::Loading => "LOADING Todana is loading the dataset in memory".into(),
+        NotDone::ReadOnly if host.log().is_some_and(|it| it.submit.gate() == Gate::Leaderless) => {
+            format!("CLUSTERDOWN {}", host.log_trouble()).into()
+        }
         NotDone::ReadOnly => {
             format!("MISCONF Errors writing to the AOF file: {}", host.log_trouble()).into()
         }
