@@ -120,9 +120,10 @@ durability() ->
             "killed. Refused without `data_dir`."),
         row(G, write_timeout_ms, {integer, 1, ?MAX}, "5000",
             "How long a write to a durable database waits for its log, and a "
-            "read for the leader of a cluster, in milliseconds. After that the client receives an error. It says "
-            "that the write may or may not be executed, or, if the write was "
-            "not passed to the log yet, that it is not executed."),
+            "read for the leader of a cluster, in milliseconds. After that the "
+            "client receives an error. It says that the write may or may not "
+            "be executed, or, if the write was not passed to the log yet, that "
+            "it is not executed."),
         row(G, durable_value_bytes_max, {bytes, ?KB, 64 * ?MB}, "16mb",
             "Maximum length of a value in a durable database or table."),
         row(G, group_queue_bytes_max, {bytes, ?MB, 4 * ?GB}, "32mb",
@@ -149,16 +150,6 @@ cluster() ->
             "cluster reach it: HOST is an address or a name of this host. A "
             "data directory remembers it. With `off`, a node without a cluster "
             "has no name. Ignored in a node that has a name already."),
-        row(G, read_level, {choice, [local, bounded, linear]}, "bounded",
-            "How new the records of durable databases must be that clients "
-            "read on a node of a cluster. `local`: as the node has them. "
-            "`bounded`: with everything that any node acknowledged more than "
-            "`read_bound_ms` ago. `linear`: with everything that was "
-            "acknowledged before the request; each read asks the leader. A "
-            "RESP client may choose another level with `TODANA.READ`. Erlang "
-            "functions read locally unless they are told otherwise."),
-        row(G, read_bound_ms, {integer, 1, ?MAX}, "1000",
-            "How old a `bounded` read may be, in milliseconds."),
         row(G, cluster_create, {choice, [no, yes]}, "no",
             "With `yes`, the data directory becomes the first one of a "
             "cluster, which others join. Has no effect if it belongs to a "
@@ -179,7 +170,17 @@ cluster() ->
             "the flags of Erlang's distribution over TLS instead."),
         row(G, cluster_port, {integer, 1, 65535, auto}, "auto",
             "The port on which the other nodes reach this one. `auto` is any "
-            "free port; epmd, on port 4369, knows it.")
+            "free port; epmd, on port 4369, knows it."),
+        row(G, read_level, {choice, [local, bounded, linear]}, "bounded",
+            "How new the records of durable databases must be that clients "
+            "read on a node of a cluster. `local`: as the node has them. "
+            "`bounded`: with everything that any node acknowledged more than "
+            "`read_bound_ms` ago. `linear`: with everything that was "
+            "acknowledged before the request; each read asks the leader. A "
+            "RESP client may choose another level with `TODANA.READ`. Erlang "
+            "functions read locally unless they are called with a level."),
+        row(G, read_bound_ms, {integer, 1, ?MAX}, "1000",
+            "How old a `bounded` read may be, in milliseconds.")
     ].
 
 -spec clients() -> [option()].

@@ -168,7 +168,7 @@ a_client_reads_its_writes_at_another_node(Config) ->
     Later = call(A, index, []) + 1_000,
     ?assertEqual({error, not_applied}, call(A, read_after, [Later])).
 
-%% Even if it was the leader, and nothing has told it that others lead.
+%% Even if it was the leader, and does not know that others lead.
 a_minority_does_not_answer_for_the_others(Config) ->
     [A, B, C] = cluster([a, b, c], Config),
     ok = call(B, set, [k, 1]),

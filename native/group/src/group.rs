@@ -250,7 +250,7 @@ impl Group {
         self.reads.failed(question)
     }
 
-    /// The same for all questions: whoever asked them has ended.
+    /// The same for all questions: the process that asked them has ended.
     pub fn questions_failed(&self) -> bool {
         self.reads.failed_all()
     }

@@ -66,7 +66,7 @@ struct Waiting {
     question: u64,
     /// Those who came after it.
     next: Readers,
-    /// The questions without an answer: when they were sent, and who waits for them.
+    /// The questions without an answer: when they were sent, and the readers that wait for them.
     asked: BTreeMap<u64, (u64, Readers)>,
     /// What waits for an entry, in the order of these; the second number makes them differ.
     behind: BTreeMap<(u64, u64), Behind>,
@@ -143,7 +143,7 @@ impl Reads {
         waiting.next.len() == 1
     }
 
-    /// Adds somebody who waits until this entry is applied. The caller then calls
+    /// Adds a reader that waits until this entry is applied. The caller then calls
     /// [`Reads::applied`].
     pub(crate) fn await_entry(&self, index: u64, reader: Part) {
         let readers = [(reader.ticket(), reader)].into();
@@ -188,7 +188,7 @@ impl Reads {
         !waiting.next.is_empty()
     }
 
-    /// Whoever asked before this has ended. Returns whether anybody waits for the next question.
+    /// The process that asked has ended. Returns whether there are readers for the next question.
     pub(crate) fn failed_all(&self) -> bool {
         let waiting = &mut *self.waiting.lock();
         let asked = std::mem::take(&mut waiting.asked);

@@ -141,8 +141,8 @@ impl Group {
         Ok(file.info())
     }
 
-    /// Gives up the batches of this node that a snapshot contains: their replies are made where they
-    /// were applied. The others will be applied here.
+    /// Gives up the batches of this node that a snapshot contains: their replies were made where
+    /// they were applied. The others will be applied here.
     fn forget_contained(&self, state: &State) {
         let origin = self.options.incarnation;
         let sequences = self.flights.sequences().into_iter();

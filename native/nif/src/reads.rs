@@ -13,7 +13,7 @@ use todana_group::{Group, Submit};
 /// The process that asks the leader.
 static ASKER: Mutex<Option<LocalPid>> = Mutex::new(None);
 
-/// Tells the process that asks that somebody waits.
+/// Wakes the process that asks, for a reader.
 pub(crate) fn wake_asker() {
     let asker = *ASKER.lock();
     if let Some(asker) = asker {

@@ -20,7 +20,7 @@
 
 use crate::Config;
 use crate::clock::{Clock, Moment};
-use crate::host::Shared;
+use crate::host::{Resumed, Shared};
 use crate::inbox::Message;
 use crate::statistics::LoopStatistics;
 use crate::waiters::Place;
@@ -56,15 +56,6 @@ pub(crate) struct Commit {
     has_waited: bool,
     /// The connection closes when the present commit has its outcome.
     pub(crate) is_last: bool,
-}
-
-/// How a turn stands to the log.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Resumed {
-    /// Whether the connection may wait for room.
-    pub(crate) may_wait: bool,
-    /// The time of the turn, by which records are fresh or not.
-    pub(crate) clock_ms: u64,
 }
 
 impl Commit {

@@ -5,7 +5,6 @@
 
 use crate::clients::Clients;
 use crate::clock::{Clock, Moment};
-use crate::commits::Resumed;
 use crate::guesses::Guesses;
 use crate::inbox::{Inbox, Message};
 use crate::memory::ProcessUsage;
@@ -144,6 +143,15 @@ impl Shared {
         let baseline = self.baseline.lock().unwrap_or_else(PoisonError::into_inner);
         baseline.tables.get(index).map_or(counts, |before| counts_since(counts, before))
     }
+}
+
+/// How a turn stands to the log.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Resumed {
+    /// Whether the connection may wait for room.
+    pub(crate) may_wait: bool,
+    /// The time of the turn, by which records are fresh or not.
+    pub(crate) clock_ms: u64,
 }
 
 /// The server during one turn of one connection.

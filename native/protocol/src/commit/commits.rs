@@ -1,7 +1,8 @@
 //! The commits of one connection.
 
+use super::level::ReadLevel;
 use super::log::Log;
-use super::reads::{ReadLevel, Reads, Wait};
+use super::reads::{Reads, Wait};
 use super::values::longest_value;
 use super::{NotDone, Ran};
 use std::hash::{DefaultHasher, Hash, Hasher};

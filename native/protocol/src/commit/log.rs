@@ -1,7 +1,8 @@
 //! The log as one turn of a connection sees it.
 
+use super::level::ReadLevel;
 use super::values::builds_values;
-use super::{NotDone, Ran, ReadLevel};
+use super::{NotDone, Ran};
 use todana_command::{Command, Context, DATABASES, Databases, is_logged};
 use todana_group::{Gate, Submit, read_in_one_load};
 

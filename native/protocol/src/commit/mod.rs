@@ -26,11 +26,12 @@
 //! | sweep | asks the log to remove what has expired | the same |
 //! | batch (EXEC) | executed if it only reads, or else recorded | waits |
 //!
-//! What is executed with nothing recorded must see records that are new enough: [`ReadLevel`].
+//! A read that is executed must see records that are new enough: [`ReadLevel`].
 //!
 //! A command on another database is executed, or waits behind a recorded one.
 
 mod commits;
+mod level;
 mod log;
 mod reads;
 #[cfg(test)]
@@ -38,8 +39,9 @@ mod tests;
 mod values;
 
 pub use commits::{Commits, Handover};
+pub use level::ReadLevel;
 pub use log::Log;
-pub use reads::{ReadLevel, Wait};
+pub use reads::Wait;
 
 /// What became of a command, or of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,7 +54,8 @@ pub enum Ran<T> {
     /// each command that it recorded, in the same order.
     Submitted,
     /// It cannot run now: earlier requests of this turn must be committed first, the log has no
-    /// room, or the records are not new enough for a read. The session does as for `Submitted`, and runs nothing more in this turn.
+    /// room, or the records are not new enough for a read. The session does as for `Submitted`, and
+    /// runs nothing more in this turn.
     Later,
     /// It was not executed, or perhaps it was: see the reason. It may have replied in part: the
     /// session drops the output of this request.

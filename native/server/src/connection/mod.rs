@@ -12,9 +12,9 @@ mod tests;
 pub(crate) use buffers::{NO_SIGNAL, say_goodbye};
 
 use crate::clock::{Clock, Moment};
-use crate::commits::{Commit, Resumed, Round};
+use crate::commits::{Commit, Round};
 use crate::door::{self, Door, Refusal};
-use crate::host::{Shared, TurnHost};
+use crate::host::{Resumed, Shared, TurnHost};
 use crate::poller::{Interest, Ready};
 use crate::statistics::LoopStatistics;
 use crate::waiters::{Place, Wait};
