@@ -233,8 +233,8 @@ fn group_reset() -> NifResult<Atom> {
     Ok(atoms::ok())
 }
 
-/// `group_gate(closed | open | read_only | no_leader, Reason, Load) -> ok`: does nothing if the gate
-/// is to be opened for another load than the present one.
+/// `group_gate(closed | open | read_only | no_leader, Reason, Load) -> ok`: does nothing if the
+/// gate is to be opened for another load than the present one.
 #[rustler::nif(schedule = "DirtyCpu")]
 fn group_gate(word: Atom, reason: &str, load: u64) -> NifResult<Atom> {
     let gate = match word {
