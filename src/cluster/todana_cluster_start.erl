@@ -6,6 +6,8 @@
 -moduledoc false.
 
 -export([prepare/1]).
+%% Processes
+-export([ask_cluster_and_exit/1]).
 
 -define(JOIN_TIMEOUT_MS, 30_000).
 -define(JOIN_PAUSE_MS, 500).
@@ -116,20 +118,31 @@ origin(none, #{cluster_join := Peer, durability := Durability}) ->
     DeadlineMs = erlang:monotonic_time(millisecond) + ?JOIN_TIMEOUT_MS,
     ask(Peer, Durability, DeadlineMs).
 
-%% Only a peer that is there can be in another cluster.
+%% Only a peer that is there can be in another cluster. One that hangs must not
+%% keep this node from its start.
 -spec cluster_of(node()) -> {ok, none | binary()} | unknown.
 cluster_of(Peer) when Peer =:= node() ->
     unknown;
 cluster_of(Peer) ->
-    maybe
-        ok ?= todana_distribution:connect(Peer),
-        try
-            {ok, erpc:call(Peer, todana_admission, cluster, [], ?ID_TIMEOUT_MS)}
-        catch
-            _:_ -> unknown
-        end
-    else
-        {error, _} -> unknown
+    {Pid, Monitor} = spawn_monitor(?MODULE, ask_cluster_and_exit, [Peer]),
+    receive
+        {'DOWN', Monitor, process, Pid, {cluster, Cluster}} -> {ok, Cluster};
+        {'DOWN', Monitor, process, Pid, _} -> unknown
+    after ?ID_TIMEOUT_MS ->
+        true = demonitor(Monitor, [flush]),
+        true = exit(Pid, kill),
+        unknown
+    end.
+
+-spec ask_cluster_and_exit(node()) -> no_return().
+ask_cluster_and_exit(Peer) ->
+    try
+        ok = todana_distribution:connect(Peer),
+        erpc:call(Peer, todana_admission, cluster, [])
+    of
+        Cluster -> exit({cluster, Cluster})
+    catch
+        _:_ -> exit(unknown)
     end.
 
 %% The nodes of a cluster are often started at once, so the peer may come later.

@@ -54,6 +54,20 @@ known() ->
         end,
     lists:sort([Node || {_, Node} <- Members]).
 
+%% The servers of nodes, in the order in which Ra is to ask them. It waits for
+%% the answer of each for the whole time, and a node that hangs gives none.
+-spec in_order([node()]) -> [ra:server_id()].
+in_order(Nodes) ->
+    Leader = leader(),
+    Order = fun(Node) ->
+        if
+            Node =:= Leader -> 0;
+            Node =:= node() -> 1;
+            true -> 2
+        end
+    end,
+    [server(Node) || {_, Node} <- lists:sort([{Order(N), N} || N <- Nodes])].
+
 %% Those in the log, while no leader is known.
 -spec own_members() -> [ra:server_id()].
 own_members() ->
@@ -67,7 +81,7 @@ own_members() ->
 -doc "What the leader knows of the members. `Nodes' are asked who that is.".
 -spec list([node()]) -> {ok, Leader :: node(), [member()]} | failure().
 list(Nodes) ->
-    Servers = [server(Node) || Node <- Nodes],
+    Servers = in_order(Nodes),
     try ra:members_info(Servers, ?TIMEOUT_MS) of
         {ok, Members, {_, Leader}} ->
             {ok, Leader, [
@@ -105,7 +119,7 @@ written.
 -spec read_index([node()], timeout()) -> {ok, non_neg_integer()} | failure().
 read_index(Nodes, TimeoutMs) ->
     Query = {todana_machine, read_index, []},
-    Servers = [server(Node) || Node <- Nodes],
+    Servers = in_order(Nodes),
     try ra:consistent_query(Servers, Query, TimeoutMs) of
         {ok, Index, _} when is_integer(Index) -> {ok, Index};
         Failure -> failure(Failure)
@@ -177,7 +191,7 @@ change(Call) -> change(Call, ?CHANGE_ATTEMPTS).
 -spec change(fun(([ra:server_id()]) -> term()), non_neg_integer()) ->
     ok | failure().
 change(Call, Left) ->
-    Servers = [server(Node) || Node <- known()],
+    Servers = in_order(known()),
     try Call(Servers) of
         {ok, _, _} ->
             ok;
@@ -193,7 +207,7 @@ change(Call, Left) ->
 -doc "Has the machines of all members apply a command.".
 -spec command(term()) -> ok | failure().
 command(Command) ->
-    Servers = [server(Node) || Node <- known()],
+    Servers = in_order(known()),
     try ra:process_command(Servers, Command, ?TIMEOUT_MS) of
         {ok, _, _} -> ok;
         Failure -> failure(Failure)

@@ -227,6 +227,24 @@ def step_clocks(cluster, rng, node):
         each.set_clock(0)
 
 
+def return_late(cluster, rng, node):
+    """A node is frozen while the leader is killed, and the next leader's clock is hours ahead. The frozen node then repeats
+    what it had sent, to a cluster for which much time has passed."""
+    leader = any_node(cluster, rng)
+    late, ahead = rng.sample(cluster.others(leader), 2)
+    ahead.set_clock(rng.randint(2, 48) * HOUR_S)
+    yield rng.uniform(0.1, 0.5)
+    late.freeze()
+    yield rng.uniform(0, 0.1)
+    leader.kill()
+    leader.start()
+    leader.wait_until_serving()
+    yield rng.uniform(0.5, 2)
+    late.thaw()
+    yield rng.uniform(0.5, 2)
+    ahead.set_clock(0)
+
+
 def transfer(cluster, rng, node):
     """Leadership is moved by command, several times."""
     for _ in range(rng.randint(1, 4)):
@@ -332,7 +350,7 @@ def grow(cluster, rng, node):
 FAULTS = (
     kill, kill, kill_all, kill_majority, kill_twice, freeze, freeze, freeze_majority, freeze_briefly, isolate, isolate, isolate_all,
     take_turns, mute, deafen, cut_link, flap, delay, lose,
-    slow_disk, slow_disks, full_disk, full_disks, step_clock, step_clocks, transfer, restart, install_snapshot, install_snapshot,
+    slow_disk, slow_disks, full_disk, full_disks, step_clock, step_clocks, return_late, transfer, restart, install_snapshot, install_snapshot,
     load, replace, grow,
 )  # fmt: skip
 # Those that may come together with one of the others that hits the same node: a majority is never concerned.
