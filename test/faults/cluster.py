@@ -195,6 +195,8 @@ class Cluster:
         self.environment = dict(environment or {})
         self.cookie = self.directory / "cookie"
         self.mounted, self.epmd = [], None
+        # How far return_late has set clocks, in hours.
+        self.hours_ahead = 0
         if network.ENTERED.is_set():
             self.network = network.Network(seed)
             command = [epmd_program(), "-port", str(EPMD_PORT)]
