@@ -76,7 +76,7 @@ three_nodes_have_the_same_records(Config) ->
         await(fun() -> call(At, get, [Key]) =:= {ok, 1} end)
      || At <- [A, B, C], Key <- [A, B, C]
     ],
-    ?assertMatch({ok, #{members := 3}}, verify(B)).
+    await(fun() -> element(1, verify(B)) =:= ok end).
 
 %% The records of a node without a cluster are those of the cluster. Its node
 %% may have had another name.
@@ -232,7 +232,8 @@ a_node_catches_up_by_a_snapshot(Config) ->
     await(fun() -> call(C, get, [last]) =:= {ok, 1} end),
     D = node(d, [{cluster_join, A}], Config),
     await(fun() -> call(D, get, [last]) =:= {ok, 1} end),
-    ?assertMatch({ok, #{members := 4}}, verify(A)).
+    %% Busy while a snapshot is being made.
+    await(fun() -> element(1, verify(A)) =:= ok end).
 
 five_nodes_and_back(Config) ->
     [A, B, C, D, E] = cluster([a, b, c, d, e], Config),
@@ -346,7 +347,10 @@ a_difference_is_found(Config) ->
     await(fun() -> element(1, verify(A)) =:= ok end),
     await(fun() -> call(C, get, [k]) =:= {ok, 1} end),
     ok = call(C, spoil, [k]),
-    ?assertMatch({error, _}, verify(B)).
+    await(fun() ->
+        {error, Sentence} = verify(B),
+        string:find(Sentence, "records differ") =/= nomatch
+    end).
 
 nodes_are_started_in_any_order(Config) ->
     [A, B, C] = cluster([a, b, c], Config),
