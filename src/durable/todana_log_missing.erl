@@ -10,7 +10,7 @@
 -module(todana_log_missing).
 -moduledoc false.
 
--export([problems/2, are_whole/1, is_in_log/2]).
+-export([problems/2, are_whole/1, is_in_log/3]).
 
 -type file() :: {file:filename(), todana_log_file:scanned()}.
 -type problem() :: todana_log_problem:problem().
@@ -48,7 +48,7 @@ are_whole(Server) ->
     Directory = filename:dirname(Server),
     UId = list_to_binary(filename:basename(Server)),
     IsElsewhere = fun(Index) ->
-        is_in_log(Index, [
+        is_in_log(Index, durability(Directory), [
             {File, Scanned}
          || File <- lists:sort(filelib:wildcard(
                 filename:join(Directory, "*.wal")
@@ -72,18 +72,35 @@ are_whole([Segment | Segments], IsElsewhere, Server) ->
         {error, Problem} -> {error, Problem}
     end.
 
--doc "Whether one of these files has this entry.".
--spec is_in_log(non_neg_integer(), [file()]) -> boolean().
-is_in_log(Index, Files) ->
+-doc """
+Whether one of these files has this entry; with `everysec', also if it may have
+had it at its end, which was not on disk yet. Ra writes their entries to the
+newest segment again, and drops what that has behind the first of them.
+""".
+-spec is_in_log(
+    non_neg_integer(), todana_data_dir:durability(), [file()]
+) -> boolean().
+is_in_log(Index, Durability, Files) ->
     lists:any(
         fun(File) ->
             case wal_span(File) of
-                [{First, Last, _}] -> First =< Index andalso Index =< Last;
-                [] -> false
+                [{First, _, _}] when Durability =:= everysec ->
+                    First =< Index;
+                [{First, Last, _}] ->
+                    First =< Index andalso Index =< Last;
+                [] ->
+                    false
             end
         end,
         Files
     ).
+
+-spec durability(file:filename()) -> todana_data_dir:durability().
+durability(Directory) ->
+    case filename:basename(Directory) of
+        "everysec" -> everysec;
+        _ -> always
+    end.
 
 %% The last entry of the newest snapshot, 0 without one.
 -spec snapshot(file:filename()) ->

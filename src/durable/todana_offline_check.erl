@@ -65,7 +65,8 @@ class(DataDir, Durability) ->
         [wal(File, UId) || File <- Logs] ++
         [gap(Gap) || {_, _, _, true} = Gap <-
                          todana_log_cover:gaps(Scanned, Server)] ++
-        [segment(File, Scanned) || File <- files(Directory, "*/*.segment")] ++
+        [segment(File, Durability, Scanned)
+         || File <- files(Directory, "*/*.segment")] ++
         [snapshot(File) || File <- files(Directory, "*/snapshots/*/data.tds")]
         ++ problems([
             todana_log_tail:examine(Scanned, Server, Durability)
@@ -147,14 +148,15 @@ gap({File, First, Last, true}) ->
     )}.
 
 -spec segment(
-    file:filename(), [{file:filename(), todana_log_file:scanned()}]
+    file:filename(), todana_data_dir:durability(),
+    [{file:filename(), todana_log_file:scanned()}]
 ) -> finding().
-segment(File, Scanned) ->
+segment(File, Durability, Scanned) ->
     IsBegun = lists:member(
         File, todana_log_segment:begun(filename:dirname(File))
     ),
     IsElsewhere = fun(Index) ->
-        todana_log_missing:is_in_log(Index, Scanned)
+        todana_log_missing:is_in_log(Index, Durability, Scanned)
     end,
     case IsBegun orelse todana_log_segment:verify(File, IsElsewhere) of
         true ->
