@@ -575,6 +575,11 @@ pub fn survive<S: Session + Default>(protocol: ProtocolName, data: &[u8]) {
     }
     let durable = with_durable_hosts(|| play(&mut std::iter::once(input), 128));
     assert_eq!(readable(&durable), readable(&whole), "with durable databases");
+    // A long line of memcached may prove broken after its first keys were answered. In a cluster
+    // the error is all that is answered if a key had to wait.
+    if readable(&whole).0.contains("CLIENT_ERROR") {
+        return;
+    }
     let member = with_member_hosts(|| play(&mut std::iter::once(input), 3));
     assert_eq!(readable(&member), readable(&whole), "in a cluster");
 }
