@@ -402,7 +402,8 @@ pub struct Outcome {
     pub output: Vec<u8>,
     /// Whether the session asked to close; the rest of the input was not offered then.
     pub closed: bool,
-    /// Total milliseconds of the requested sleeps. The host's clock does not move.
+    /// Total milliseconds of the requested sleeps. The host's clock does not move, so a session
+    /// that waits for something other than time waits until the conversation is ended.
     pub slept_ms: u64,
     /// Number of unconsumed bytes.
     pub left: usize,
@@ -454,7 +455,15 @@ pub fn converse_in_turns<'i, S: Session>(
                     idle = if consumed > 0 { 0 } else { idle + 1 };
                     assert!(idle < IDLE_TURNS_MAX, "yielded again and again without progress");
                 }
-                Next::Sleep { ms } | Next::Wait { ms } => outcome.slept_ms += ms,
+                Next::Sleep { ms } => outcome.slept_ms += ms,
+                Next::Wait { ms } => {
+                    outcome.slept_ms = outcome.slept_ms.saturating_add(ms);
+                    idle = if consumed > 0 { 0 } else { idle + 1 };
+                    if idle == IDLE_TURNS_MAX {
+                        // For an event of another client: here none comes.
+                        break 'pieces;
+                    }
+                }
                 Next::Commit => {
                     assert!(host.commit(), "nothing was recorded");
                     idle = if consumed > 0 { 0 } else { idle + 1 };

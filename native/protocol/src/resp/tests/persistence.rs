@@ -199,6 +199,16 @@ fn wait_takes_its_time_because_there_are_no_replicas() {
 }
 
 #[test]
+fn a_conversation_ends_where_only_another_client_could_end_the_wait() {
+    for line in ["WAIT 1 100", "WAIT 1 0"] {
+        let input = [array("ECHO x"), array(line)].concat();
+        let outcome = converse(&mut RespSession::default(), &mut host(), [&input[..]]);
+        assert_eq!(shown(&outcome.output), "$1 x", "{line}");
+        assert_eq!(outcome.left, array(line).len(), "{line}");
+    }
+}
+
+#[test]
 fn wait_does_not_wait_in_a_transaction() {
     script(
         r#"
