@@ -245,7 +245,7 @@ ready(Addresses) ->
     Listeners = [
         [" ", atom_to_list(Protocol), "=",
          lists:join(",", proplists:get_all_values(Protocol, Addresses))]
-     || Protocol <- [resp, memcached, kyoto],
+     || Protocol <- [resp, resp_cluster, memcached, kyoto],
         proplists:is_defined(Protocol, Addresses)
     ],
     ["todana ready", Listeners].

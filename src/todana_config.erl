@@ -337,8 +337,11 @@ without_data_dir(_Loaded) ->
 check(#{password_file := off} = Options) ->
     Open = [
         {Name, {Ip, Port}}
-     || Name <- [listen_resp, listen_memcached, listen_kyoto],
-        {Ip, Port} <- maps:get(Name, Options),
+     || Name <- [
+            listen_resp, listen_resp_cluster, listen_memcached, listen_kyoto
+        ],
+        Address <- maps:get(Name, Options),
+        {Ip, Port} <- [{element(1, Address), element(2, Address)}],
         not is_loopback(Ip)
     ],
     case Open of
@@ -477,9 +480,10 @@ settings(Options) ->
     },
     Plain#{
         listeners => [
-            {Protocol, listener(Address)}
+            listener(Protocol, Address)
          || {Protocol, Name} <- [
                 {~"resp", listen_resp},
+                {~"resp_cluster", listen_resp_cluster},
                 {~"memcached", listen_memcached},
                 {~"kyoto", listen_kyoto}
             ],
@@ -499,9 +503,13 @@ settings(Options) ->
 shown(databases) -> ~"kyoto_databases";
 shown(Name) -> atom_to_binary(Name).
 
--spec listener({inet:ip_address(), 0..65535}) -> binary().
-listener(Address) ->
-    to_binary(todana_option_type:format(addresses, [Address])).
+-spec listener(binary(), todana_options:address()) ->
+    {binary(), binary(), Level :: binary()}.
+listener(Protocol, {Ip, Port}) ->
+    listener(Protocol, {Ip, Port, default});
+listener(Protocol, {Ip, Port, Level}) ->
+    Address = todana_option_type:format(addresses, [{Ip, Port}]),
+    {Protocol, to_binary(Address), atom_to_binary(Level)}.
 
 -spec sentence(string(), [term()]) -> string().
 sentence(Format, Arguments) ->

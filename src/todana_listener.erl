@@ -22,7 +22,7 @@ start_link(Settings) ->
     gen_server:start_link({local, ?MODULE}, ?MODULE, Settings, []).
 
 -doc "The bound addresses, `[]` without a server.".
--spec addresses() -> [{resp | memcached | kyoto, string()}].
+-spec addresses() -> [{todana_nif:listener(), string()}].
 addresses() ->
     call(addresses, []).
 
@@ -89,7 +89,7 @@ handle_call(info, _From, Server) ->
     end.
 
 -spec bound(todana_nif:server()) ->
-    [{resp | memcached | kyoto, string()}] | stopped.
+    [{todana_nif:listener(), string()}] | stopped.
 bound(Server) ->
     case ask(fun todana_nif:server_addresses/1, Server) of
         stopped ->

@@ -101,6 +101,7 @@
     group_read_answered/2,
     group_read_failed/1,
     group_read_several/1,
+    cluster_topology/1,
     group_skip/1,
     group_reset/0,
     group_restore/1,
@@ -120,12 +121,29 @@
 
 -export_type([
     table/0, key/0, form/0, misuse/0, server/0, snapshot/0, bound/0, stored/0,
-    range/0
+    range/0, listener/0, topology/0, topology_node/0
 ]).
 
 -type table() :: atom() | reference().
 -type key() :: term().
 -type server() :: reference().
+-type listener() :: resp | resp_cluster | memcached | kyoto.
+-type topology() :: #{
+    %% 40 hex digits.
+    id := binary(),
+    epoch := non_neg_integer(),
+    nodes := [topology_node()],
+    %% Positions among the nodes, from 0.
+    own := non_neg_integer(),
+    leader := non_neg_integer() | none,
+    is_led := boolean()
+}.
+%% The offset is the last entry of the log that it is known to have.
+-type topology_node() :: {
+    Id :: binary(), Name :: binary(), Host :: binary(),
+    RespPort :: inet:port_number(), RedirectPort :: inet:port_number(),
+    IsConnected :: boolean(), Offset :: non_neg_integer()
+}.
 -type snapshot() :: reference().
 
 %% Bit 1: the key is encoded, bit 2: the value is, bit 4: on a dirty scheduler.
@@ -556,6 +574,10 @@ group_read_answered(_, _) -> erlang:nif_error(not_loaded).
 
 -spec group_read_failed(Question :: pos_integer()) -> boolean().
 group_read_failed(_) -> erlang:nif_error(not_loaded).
+
+-doc "What clients learn about the cluster from now on.".
+-spec cluster_topology(topology() | none) -> ok.
+cluster_topology(_) -> erlang:nif_error(not_loaded).
 
 -spec group_read_several(Others :: non_neg_integer()) -> ok.
 group_read_several(_) -> erlang:nif_error(not_loaded).

@@ -36,6 +36,13 @@ value(hosts, Text) ->
     all_match("^(\\*|[a-z0-9_.-]+(:[0-9]+)?)$", names(Text));
 value(origins, Text) ->
     all_match("^(\\*|[a-z][a-z0-9+.-]*://[^/]+)$", names(Text));
+value(name, "off") ->
+    {ok, off};
+value(name, Text) ->
+    case re:run(Text, "^[A-Za-z0-9._:-]+$", [dollar_endonly]) of
+        {match, _} -> {ok, Text};
+        nomatch -> error
+    end;
 value(node, "off") ->
     {ok, off};
 value(node, Text) ->
@@ -123,13 +130,26 @@ digits(Text) ->
 within(Min, Max, {ok, N}) when N >= Min, N =< Max -> {ok, N};
 within(_Min, _Max, _) -> error.
 
--spec address(string()) -> {ok, {inet:ip_address(), 0..65535}} | error.
-address("[" ++ Rest) ->
+-spec address(string()) -> {ok, todana_options:address()} | error.
+address(Text) ->
+    case string:split(Text, "?read=") of
+        [Plain] ->
+            plain_address(Plain);
+        [Plain, Word] ->
+            maybe
+                {ok, {Ip, Port}} ?= plain_address(Plain),
+                {ok, Level} ?= value({choice, [local, bounded, linear]}, Word),
+                {ok, {Ip, Port, Level}}
+            end
+    end.
+
+-spec plain_address(string()) -> {ok, {inet:ip_address(), 0..65535}} | error.
+plain_address("[" ++ Rest) ->
     case string:split(Rest, "]:") of
         [Ip, Port] -> address(Ip, Port);
         _ -> error
     end;
-address(Text) ->
+plain_address(Text) ->
     case string:split(Text, ":", all) of
         ["localhost", Port] -> address("127.0.0.1", Port);
         [Ip, Port] -> address(Ip, Port);
@@ -162,6 +182,8 @@ format(Path, Text) when Path =:= file; Path =:= directory ->
     Text;
 format({file, _}, [_ | _] = Text) ->
     Text;
+format(name, [_ | _] = Text) ->
+    Text;
 format(_Type, Word) when is_atom(Word) ->
     atom_to_list(Word);
 format(Type, Bytes) when element(1, Type) =:= bytes ->
@@ -181,7 +203,9 @@ bytes(N) when N > 0, N rem (1 bsl 10) =:= 0 ->
 bytes(N) ->
     integer_to_list(N).
 
--spec written({inet:ip_address(), 0..65535}) -> string().
+-spec written(todana_options:address()) -> string().
+written({Ip, Port, Level}) ->
+    lists:concat([written({Ip, Port}), "?read=", Level]);
 written({Ip, Port}) when tuple_size(Ip) =:= 8 ->
     lists:concat(["[", inet:ntoa(Ip), "]:", Port]);
 written({Ip, Port}) ->
@@ -190,7 +214,8 @@ written({Ip, Port}) ->
 -doc "Describes the values of a type to a user.".
 -spec describe(todana_options:type()) -> string().
 describe(addresses) ->
-    "HOST:PORT with an IP address, several separated by commas, or `off`";
+    "HOST:PORT with an IP address, several separated by commas, or `off`; "
+    "`?read=` and a level of `read_level` may follow each";
 describe(databases) ->
     "up to 16 names as in ktserver, separated by blanks";
 describe(hosts) ->
@@ -200,6 +225,8 @@ describe(origins) ->
     "or `off`";
 describe(node) ->
     "the name of a node, NAME@HOST, or `off`";
+describe(name) ->
+    "letters, digits and `.`, `_`, `:`, `-`, or `off`";
 describe({file, Word}) ->
     lists:concat(["the path of a file, or `", Word, "`"]);
 describe(file) ->

@@ -12,11 +12,12 @@
 
 -export([all/0, names/0, find/1, flag/1, variable/1, nearest/1]).
 
--export_type([option/0, name/0, type/0]).
+-export_type([option/0, name/0, type/0, address/0]).
 
 -type name() :: atom().
 -type type() ::
     addresses
+    | name
     | databases
     | hosts
     | origins
@@ -29,6 +30,10 @@
     | {bytes, Min :: integer(), Max :: integer()}
     | {bytes, Min :: integer(), Max :: integer(), Without :: off | auto}
     | {choice, [atom()]}.
+%% The read level of its clients, if it has an own one.
+-type address() ::
+    {inet:ip_address(), inet:port_number()}
+    | {inet:ip_address(), inet:port_number(), todana:read_level()}.
 -type option() :: #{
     name := name(),
     type := type(),
@@ -60,6 +65,10 @@ listeners() ->
             "Addresses for Redis clients (RESP2 and RESP3), separated by "
             "commas. Port 0 selects any free port. An address that is not a "
             "loopback address requires `password_file`."))#{embedded => "off"},
+        row(G, listen_resp_cluster, addresses, "off",
+            "Addresses for clients of Redis Cluster. A request for the leader "
+            "of the cluster is redirected to it (`MOVED`), which saves a hop. "
+            "Other listeners execute all commands."),
         (row(G, listen_memcached, addresses, "127.0.0.1:11211",
             "Addresses for memcached clients."))#{embedded => "off"},
         (row(G, listen_kyoto, addresses, "127.0.0.1:1978",
@@ -171,6 +180,14 @@ cluster() ->
         row(G, cluster_port, {integer, 1, 65535, auto}, "auto",
             "The port on which the other nodes reach this one. `auto` is any "
             "free port; epmd, on port 4369, knows it."),
+        row(G, announce_host, name, "off",
+            "The address or name of this host, as `CLUSTER SLOTS` and `MOVED` "
+            "announce it to clients. With `off` it is the address of the first "
+            "listener, or the host in the name of the node, if that listener "
+            "listens on all addresses."),
+        row(G, zone, name, "off",
+            "The zone of this node, such as a data centre or a rack, as "
+            "`cluster status` shows it."),
         row(G, read_level, {choice, [local, bounded, linear]}, "bounded",
             "How new the records of durable databases must be that clients "
             "read on a node of a cluster. `local`: as the node has them. "

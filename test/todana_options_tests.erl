@@ -40,11 +40,12 @@ root(Path) ->
 %% server.
 erlang_only() ->
     [
-        cluster_create, cluster_join, cluster_port, cluster_tls, cookie_file,
-        data_dir, disk_reserve, durability, durable_value_bytes_max,
-        group_queue_bytes_max, listen_kyoto, listen_memcached, listen_resp,
-        node, password_file, read_bound_ms, snapshot_log_bytes,
-        sweep_interval_ms
+        announce_host, cluster_create, cluster_join, cluster_port, cluster_tls,
+        cookie_file, data_dir, disk_reserve, durability,
+        durable_value_bytes_max, group_queue_bytes_max, listen_kyoto,
+        listen_memcached, listen_resp, listen_resp_cluster, node,
+        password_file, read_bound_ms, snapshot_log_bytes, sweep_interval_ms,
+        zone
     ].
 
 both_sides_have_the_same_options_test() ->

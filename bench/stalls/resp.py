@@ -34,7 +34,10 @@ CONSTANT = {
     "latency|help": (), "latency|histogram": (), "latency|history": ("command",), "latency|latest": (),
     "latency|reset": (), "debug|help": (), "debug|sleep": (0.05,), "lolwut": ("VERSION", 5),
     "strlen": (key(1),), "getbit": (key(1), 7), "readonly": (), "readwrite": (), "todana.read": ("bounded",), "todana.index": (),
-    "todana.after": (0,),
+    "todana.after": (0,), "asking": (), "cluster|count-failure-reports": ("x",), "cluster|countkeysinslot": (1,),
+    "cluster|getkeysinslot": (1, 10), "cluster|help": (), "cluster|info": (), "cluster|keyslot": (key(1),),
+    "cluster|links": (), "cluster|myid": (), "cluster|myshardid": (), "cluster|nodes": (), "cluster|replicas": ("x",),
+    "cluster|shards": (), "cluster|slaves": ("x",), "cluster|slots": (),
 }  # fmt: skip
 # Commands that change the state of the connection or end it.
 FRESH = {"hello", "reset", "client|reply", "auth", "quit"}

@@ -161,15 +161,25 @@ status() ->
     Answers = erpc:multicall(
         [Node || #{node := Node} <- Members], ?MODULE, facts, [], ?TIMEOUT_MS
     ),
+    Map = todana_cluster_map:nodes([Node || #{node := Node} <- Members]),
     #{
         cluster => todana_admission:cluster(),
         node => node(),
         leader => Leader,
         members => [
-            maps:merge(Member, answer(Answer))
+            maps:merge(maps:merge(Member, place(Member, Map)), answer(Answer))
          || {Member, Answer} <- lists:zip(Members, Answers)
         ]
     }.
+
+%% Where clients reach it.
+-spec place(todana_members:member(), #{node() => todana_cluster_map:entry()}) ->
+    map().
+place(#{node := Node}, Map) ->
+    maps:with(
+        [host, resp, resp_cluster, memcached, kyoto, zone],
+        maps:get(Node, Map, #{})
+    ).
 
 -spec answer({ok, map()} | {atom(), term()}) -> map().
 answer({ok, Facts}) -> Facts;

@@ -13,10 +13,16 @@ screen(#{~"cluster" := Cluster, ~"members" := Members} = Status) ->
     Leader = maps:get(~"leader", Status, ~"none"),
     Entries = [entry(M) || M <- Members],
     Last = lists:max([0 | Entries]),
+    LastMs = lists:max([0 | [log_time_ms(M) || M <- Members]]),
     [
         io_lib:format("cluster ~ts, ~ts~n", [Cluster, leader(Leader)]),
-        row("NODE", ["ROLE", "STATE", "ENTRY", "BEHIND", "COMMIT", "DISK"]),
-        [row(maps:get(~"node", M), columns(M, Last)) || M <- Members],
+        row("NODE", [
+            "CLIENTS", "ROLE", "STATE", "ENTRY", "BEHIND", "COMMIT", "DISK"
+        ]),
+        [
+            row(name(M), [place(M) | columns(M, Last, LastMs)])
+         || M <- Members
+        ],
         [["- ", Sentence, $\n] || Sentence <- advice(Leader, Members, Last)]
     ].
 
@@ -25,20 +31,36 @@ leader(~"none") -> "without a leader";
 leader(Node) -> ["led by ", Node].
 
 -spec row(unicode:chardata(), [iodata()]) -> iodata().
-row(Node, [Role, State, Entry, Behind, Commit, Disk]) ->
-    io_lib:format("  ~-28ts ~-10ts ~-11ts ~10ts ~8ts ~12ts ~9ts~n",
-                  [Node, Role, State, Entry, Behind, Commit, Disk]).
+row(Node, Columns) ->
+    io_lib:format(
+        "  ~-24ts ~-21ts ~-9ts ~-11ts ~10ts ~12ts ~12ts ~9ts~n",
+        [Node | Columns]
+    ).
 
--spec columns(map(), non_neg_integer()) -> [iodata()].
-columns(#{~"role" := Role, ~"state" := ~"down"}, _Last) ->
+%% With its zone, if it has one.
+-spec name(map()) -> iodata().
+name(#{~"node" := Node, ~"zone" := Zone}) when Zone =/= ~"" ->
+    [Node, " (", Zone, ")"];
+name(#{~"node" := Node}) ->
+    Node.
+
+%% Where Redis' clients reach it.
+-spec place(map()) -> iodata().
+place(#{~"host" := Host, ~"resp" := Port}) when Port > 0 ->
+    io_lib:format("~ts:~b", [Host, Port]);
+place(#{}) ->
+    "".
+
+-spec columns(map(), non_neg_integer(), integer()) -> [iodata()].
+columns(#{~"role" := Role, ~"state" := ~"down"}, _Last, _LastMs) ->
     [Role, "down", "", "", "", ""];
-columns(#{~"role" := Role} = Member, Last) ->
+columns(#{~"role" := Role} = Member, Last, LastMs) ->
     Entry = entry(Member),
     [
         Role,
         state(Member),
         integer_to_list(Entry),
-        integer_to_list(Last - Entry),
+        behind(Last - Entry, LastMs - log_time_ms(Member)),
         case Member of
             #{~"commit_us" := #{~"p99" := Us}} ->
                 io_lib:format("~.1f ms p99", [Us / 1000]);
@@ -61,8 +83,16 @@ state(#{~"state" := State}) ->
 state(#{}) ->
     "unknown".
 
+-spec behind(non_neg_integer(), integer()) -> iodata().
+behind(0, _Ms) -> "0";
+behind(Entries, Ms) -> io_lib:format("~b, ~.1f s", [Entries, Ms / 1000]).
+
 -spec entry(map()) -> non_neg_integer().
 entry(Member) -> maps:get(~"applied_index", Member, 0).
+
+%% The time of the last entry that it has applied.
+-spec log_time_ms(map()) -> integer().
+log_time_ms(Member) -> maps:get(~"log_time_ms", Member, 0).
 
 %% ---------------------------------------------------------------- advice ---
 

@@ -5,11 +5,12 @@
 %% - It asks the others whether it still is one, since a member that was
 %%   removed receives no message about it.
 %% - As the leader, it gives votes.
+%% - It writes where its clients reach it into the map of the cluster.
 -module(todana_membership).
 -moduledoc false.
 -behaviour(gen_server).
 
--export([start_link/0]).
+-export([start_link/1]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2]).
 
 -define(TICK_MS, 1_000).
@@ -17,20 +18,23 @@
 -define(REMOVED_TICKS, 5).
 -define(TIMEOUT_MS, 5_000).
 
+-type work() :: join | ask | vote | announce.
+
 -record(state, {
+    options :: todana_config:options(),
     ticks = 0 :: non_neg_integer(),
     %% The work that goes on, by its process. Each may wait for other nodes.
-    going = #{} :: #{pid() => join | ask | vote}
+    going = #{} :: #{pid() => work()}
 }).
 
--spec start_link() -> gen_server:start_ret().
-start_link() ->
-    gen_server:start_link({local, ?MODULE}, ?MODULE, [], []).
+-spec start_link(todana_config:options()) -> gen_server:start_ret().
+start_link(Options) ->
+    gen_server:start_link({local, ?MODULE}, ?MODULE, Options, []).
 
--spec init([]) -> {ok, #state{}}.
-init([]) ->
+-spec init(todana_config:options()) -> {ok, #state{}}.
+init(Options) ->
     self() ! tick,
-    {ok, #state{}}.
+    {ok, #state{options = Options}}.
 
 -spec handle_call(term(), gen_server:from(), #state{}) ->
     {reply, ok, #state{}}.
@@ -42,12 +46,12 @@ handle_cast(_Message, State) ->
     {noreply, State}.
 
 -spec handle_info(term(), #state{}) -> {noreply, #state{}}.
-handle_info(tick, #state{ticks = Ticks} = State) ->
+handle_info(tick, #state{ticks = Ticks, options = Options} = State) ->
     _ = erlang:send_after(?TICK_MS, self(), tick),
     Opened = todana_data_dir:opened(),
     ok = connect(Opened),
     {noreply, lists:foldl(fun({Name, Do}, S) -> run(Name, Do, S) end,
-        State#state{ticks = Ticks + 1}, work(Ticks, Opened)
+        State#state{ticks = Ticks + 1}, work(Ticks, Opened, Options)
     )};
 handle_info({'DOWN', _, process, Pid, _}, #state{going = Going} = State) ->
     {noreply, State#state{going = maps:remove(Pid, Going)}};
@@ -64,19 +68,22 @@ connect(#{joining := Joining}) ->
     ],
     ok.
 
--spec work(non_neg_integer(), todana_data_dir:opened()) ->
-    [{join | ask | vote, fun(() -> term())}].
-work(_Ticks, #{joining := [_ | _], has_group := false}) ->
+-spec work(
+    non_neg_integer(), todana_data_dir:opened(), todana_config:options()
+) -> [{work(), fun(() -> term())}].
+work(_Ticks, #{joining := [_ | _], has_group := false}, _Options) ->
     [];
-work(_Ticks, #{joining := [_ | _]} = Opened) ->
+work(_Ticks, #{joining := [_ | _]} = Opened, _Options) ->
     [{join, fun() -> join(Opened) end}];
-work(Ticks, Opened) ->
+work(Ticks, Opened, Options) ->
+    [{announce, fun() -> todana_cluster_map:announce(Options) end}
+     || todana_nif:durable_state() =:= open] ++
     [{vote, fun todana_votes:balance/0}
      || todana_members:leader() =:= node()] ++
     [{ask, fun() -> leave_if_removed(Opened) end}
      || Ticks rem ?REMOVED_TICKS =:= 0].
 
--spec run(join | ask | vote, fun(() -> term()), #state{}) -> #state{}.
+-spec run(work(), fun(() -> term()), #state{}) -> #state{}.
 run(Name, Do, #state{going = Going} = State) ->
     case lists:member(Name, maps:values(Going)) of
         true ->

@@ -80,9 +80,13 @@ cluster(#{}, Options) ->
         #{
             id => todana_read_index,
             start => {todana_read_index, start_link, [BoundMs]}
+        },
+        #{
+            id => todana_membership,
+            start => {todana_membership, start_link, [Options]}
         }
      | [
             #{id => Name, start => {Name, start_link, []}}
-         || Name <- [todana_membership, todana_verify, todana_control]
+         || Name <- [todana_verify, todana_control, todana_topology]
         ]
     ].

@@ -51,6 +51,7 @@ impl Command<'_> {
             | Command::Scan { .. }
             | Command::Range { .. }
             | Command::Keys { .. }
+            | Command::KeysOfSlot { .. }
             | Command::RandomKey { .. } => Access::Walk,
 
             Command::Lease { .. } => Access::Lease,

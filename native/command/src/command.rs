@@ -131,6 +131,8 @@ pub enum Command<'a> {
     Sweep { work_max: usize },
     /// All keys that match. Reply: `list(n)`, then n times `key`.
     Keys { pattern: &'a [u8] },
+    /// Keys of a hash slot, at most `count`. Reply: `list(n)`, then n times `key`.
+    KeysOfSlot { slot: u16, count: usize },
     /// A random key, chosen by the seed. Reply: `key` or `none`.
     RandomKey { seed: u64 },
     /// Removes all records, at once or at the later time `at_ms`. Reply: `done`.

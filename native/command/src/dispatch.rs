@@ -1,5 +1,6 @@
 //! Dispatches a command to the function that implements it, on one table.
 
+use crate::page::Collection;
 use crate::{Command, Context, Error, Reply};
 use crate::{bits, compare, counters, expiry, keys, lcs, lease, numbers, pairs, range, strings};
 use todana_table::{Keyspace, Walk};
@@ -116,7 +117,12 @@ fn dispatch_rest<K: Keyspace, R: Reply>(
         }
         // A locked table is not swept; see `execute_in`.
         Command::Sweep { .. } => reply.flag(false),
-        Command::Keys { pattern } => keys::keys(space, pattern, now_ms, reply),
+        Command::Keys { pattern } => {
+            keys::keys(space, Collection::of_all(pattern), now_ms, reply);
+        }
+        Command::KeysOfSlot { slot, count } => {
+            keys::keys(space, Collection::of_slot(slot, count), now_ms, reply);
+        }
         Command::RandomKey { seed } => keys::random_key(space, seed, now_ms, reply),
 
         Command::Lease { key, options } => lease::lease(space, key, options, now_ms, reply),

@@ -175,5 +175,6 @@ enums! {
         39 CompareValue { key, old, new, expires }
         40 Range { keys, after, reverse, count, values }
         41 Sweep { work_max }
+        42 KeysOfSlot { slot, count }
     }
 }

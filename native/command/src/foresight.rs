@@ -123,6 +123,7 @@ fn unknown(command: &Command<'_>) -> Unknown {
         | Command::Range { .. }
         | Command::Sweep { .. }
         | Command::Keys { .. }
+        | Command::KeysOfSlot { .. }
         | Command::RandomKey { .. }
         | Command::Clear { .. }
         | Command::ClearAll { .. }
@@ -317,6 +318,7 @@ impl<'a> Foreseen<'_, '_, 'a> {
             | Command::Range { .. }
             | Command::Sweep { .. }
             | Command::Keys { .. }
+            | Command::KeysOfSlot { .. }
             | Command::RandomKey { .. }
             | Command::Swap { .. } => {}
         }

@@ -204,9 +204,15 @@ fn collected<K: Keyspace>(
     done.then(|| collection.end())
 }
 
-/// KEYS. Returns all keys or an error, and stops collecting if there are too many.
-pub(crate) fn keys<K: Keyspace, R: Reply>(space: &K, pattern: &[u8], now_ms: u64, reply: &mut R) {
-    let Some((_, page)) = collected(space, Collection::of_all(pattern), now_ms) else {
+/// KEYS, CLUSTER GETKEYSINSLOT. Returns all keys of the collection or an error, and stops
+/// collecting if there are too many.
+pub(crate) fn keys<K: Keyspace, R: Reply>(
+    space: &K,
+    collection: Collection,
+    now_ms: u64,
+    reply: &mut R,
+) {
+    let Some((_, page)) = collected(space, collection, now_ms) else {
         return reply.error(Error::TooManyKeys);
     };
     if page.is_full() {

@@ -3,6 +3,7 @@
 
 use crate::glob::Glob;
 use crate::record::record_of;
+use crate::slot::slot_of;
 use crate::{Record, Reply};
 use todana_table::{Entry, Keyspace, NotOrdered, Shared, Walk, Walked};
 
@@ -226,8 +227,10 @@ pub(crate) struct Collection {
     cursor: u64,
     /// Number of records to visit.
     left: usize,
-    glob: Option<Glob>,
+    filter: Filter,
     page: Page,
+    /// Most keys of the page.
+    keys_max: usize,
     /// Records visited but not compared yet: a shard may have many long keys.
     pending: Vec<Shared>,
     /// Whether all records have been visited.
@@ -243,14 +246,21 @@ impl Collection {
         pattern: Option<&[u8]>,
         values: bool,
     ) -> Collection {
-        let (glob, page) = (pattern.map(Glob::new), Page::new(values, PAGE_BYTES_MAX));
-        let (pending, ended, all) = (Vec::new(), false, false);
-        Collection { cursor, left: count, glob, page, pending, ended, all }
+        let filter = pattern.map_or(Filter::None, |pattern| Filter::Glob(Glob::new(pattern)));
+        let page = Page::new(values, PAGE_BYTES_MAX);
+        let (keys_max, pending, ended, all) = (usize::MAX, Vec::new(), false, false);
+        Collection { cursor, left: count, filter, page, keys_max, pending, ended, all }
     }
 
     /// All keys that match.
     pub(crate) fn of_all(pattern: &[u8]) -> Collection {
         Collection { all: true, ..Collection::new(0, usize::MAX, Some(pattern), false) }
+    }
+
+    /// Keys of a hash slot, at most `keys_max`.
+    pub(crate) fn of_slot(slot: u16, keys_max: usize) -> Collection {
+        let whole = Collection::new(0, usize::MAX, None, false);
+        Collection { all: true, filter: Filter::Slot(slot), keys_max, ..whole }
     }
 
     /// Visits `records` records and does `steps` steps of comparing and copying keys, about a
@@ -266,7 +276,7 @@ impl Collection {
         while steps > 0
             && let Some(shared) = self.pending.pop()
         {
-            self.page.look(&self.glob, &mut steps, self.all, &shared.entry());
+            self.look(&mut steps, &shared.entry());
         }
         if !self.pending.is_empty() {
             return false;
@@ -274,19 +284,34 @@ impl Collection {
         if self.ended {
             return true;
         }
-        let Collection { glob, page, pending, all, .. } = self;
         let (mut seen, count) = (0, records_max.min(self.left));
         self.cursor = space.scan(self.cursor, count, now_ms, |entry| {
             seen += 1;
             match if steps == 0 { entry.share() } else { None } {
-                Some(shared) => pending.push(shared),
+                Some(shared) => self.pending.push(shared),
                 // Short keys cost little.
-                None => page.look(glob, &mut steps, *all, &entry),
+                None => self.look(&mut steps, &entry),
             }
         });
         self.left -= seen.min(self.left);
-        self.ended = self.cursor == 0 || self.left == 0 || self.page.is_full();
+        self.ended = self.cursor == 0 || self.left == 0 || self.has_enough();
         self.ended && self.pending.is_empty()
+    }
+
+    /// Adds a record if it matches, and counts the steps of the comparison.
+    fn look(&mut self, steps: &mut usize, entry: &Entry<'_>) {
+        if self.all && self.has_enough() {
+            return;
+        }
+        let key = entry.key();
+        *steps = steps.saturating_sub(self.filter.steps(key.len()) + key.len() / 8 + 1);
+        if self.filter.matches(key) {
+            self.page.push(entry);
+        }
+    }
+
+    fn has_enough(&self) -> bool {
+        self.page.is_full() || self.page.len() >= self.keys_max
     }
 
     /// Number of records still to visit.
@@ -306,17 +331,31 @@ impl Collection {
     }
 }
 
-impl Page {
-    /// Adds a record if it matches, and counts the steps of the comparison.
-    fn look(&mut self, glob: &Option<Glob>, steps: &mut usize, all: bool, entry: &Entry<'_>) {
-        if all && self.is_full() {
-            return;
+/// Which keys a collection takes.
+#[derive(Debug)]
+enum Filter {
+    /// All.
+    None,
+    Glob(Glob),
+    /// Those of a hash slot.
+    Slot(u16),
+}
+
+impl Filter {
+    /// Steps of a comparison with a key of this length.
+    fn steps(&self, key_bytes: usize) -> usize {
+        match self {
+            Filter::None => 0,
+            Filter::Glob(glob) => glob.steps(key_bytes),
+            Filter::Slot(_) => key_bytes,
         }
-        let key = entry.key();
-        let compared = glob.as_ref().map_or(0, |glob| glob.steps(key.len()));
-        *steps = steps.saturating_sub(compared + key.len() / 8 + 1);
-        if glob.as_ref().is_none_or(|glob| glob.matches(key)) {
-            self.push(entry);
+    }
+
+    fn matches(&self, key: &[u8]) -> bool {
+        match self {
+            Filter::None => true,
+            Filter::Glob(glob) => glob.matches(key),
+            Filter::Slot(slot) => slot_of(key) == *slot,
         }
     }
 }

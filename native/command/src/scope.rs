@@ -181,6 +181,7 @@ impl<'a> Command<'a> {
             | Command::Scan { .. }
             | Command::Range { .. }
             | Command::Keys { .. }
+            | Command::KeysOfSlot { .. }
             | Command::RandomKey { .. } => Scope::Database,
             Command::Sweep { work_max } => Scope::Expired { work_max },
 

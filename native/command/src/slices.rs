@@ -107,6 +107,7 @@ impl Command<'_> {
     pub fn is_long(&self) -> bool {
         match self {
             Command::Keys { .. }
+            | Command::KeysOfSlot { .. }
             | Command::Scan { .. }
             | Command::Range { .. }
             | Command::SetMany { .. }
@@ -171,6 +172,10 @@ pub fn execute_slice<R: Reply>(
         (_, Some(Stage::Replying(page, written))) => slice.write(page, written),
         (Command::Keys { pattern }, None) => {
             let collection = Collection::of_all(pattern);
+            slice.collect(command, databases.table(database).clone(), collection)
+        }
+        (&Command::KeysOfSlot { slot, count }, None) => {
+            let collection = Collection::of_slot(slot, count);
             slice.collect(command, databases.table(database).clone(), collection)
         }
         (&Command::Scan { cursor, count, pattern, values }, None) => {

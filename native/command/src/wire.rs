@@ -110,7 +110,7 @@ macro_rules! as_u64 {
     )* };
 }
 
-as_u64!(u32 usize);
+as_u64!(u16 u32 usize);
 
 impl Put for bool {
     fn put(&self, out: &mut Vec<u8>) {

@@ -171,7 +171,7 @@ fn units_of_command(command: &Command<'_>, table: &Table) -> u64 {
         Command::Range { count, .. } => {
             records((count as u64).saturating_mul(2).saturating_add(BATCH_RANGE_SPARE_KEYS))
         }
-        Command::Keys { .. } => records(u64::MAX),
+        Command::Keys { .. } | Command::KeysOfSlot { .. } => records(u64::MAX),
         // It picks shards at random until it finds one that is not empty.
         Command::RandomKey { .. } => TABLE_UNITS,
         Command::Get { .. }

@@ -1,12 +1,12 @@
 //! The Erlang process that keeps the log (`todana_status`), as servers see it.
 
-use crate::{atoms, durable, erts};
+use crate::{atoms, durable, erts, topology};
 use parking_lot::Mutex;
 use rustler::types::atom::Atom;
 use rustler::{Env, LocalPid, NifResult, Term};
 use std::sync::Arc;
 use todana_group::{Gate, Submit};
-use todana_protocol::{Keeper, Persistence, Request};
+use todana_protocol::{Keeper, Persistence, Request, Topology};
 
 /// What the process noted last.
 static NOTED: Mutex<Option<Arc<Persistence>>> = Mutex::new(None);
@@ -37,6 +37,14 @@ impl Keeper for NodeKeeper {
             (now.loading, now.writable) = (gate == Gate::Closed, gate == Gate::Open);
         }
         noted
+    }
+
+    fn topology(&self) -> Option<Arc<Topology>> {
+        topology::noted()
+    }
+
+    fn is_led_elsewhere(&self) -> bool {
+        topology::is_led_elsewhere()
     }
 
     fn request(&self, request: Request) -> u64 {

@@ -51,6 +51,7 @@ mod store;
 mod submit;
 mod subscription;
 mod tables;
+mod topology;
 mod transaction;
 mod values;
 

@@ -10,7 +10,9 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use todana_group::Submit;
 use todana_protocol::kyoto::{KyotoDatabase, KyotoKind};
-use todana_protocol::{OptionType, OptionValue, ProtocolName, Range, ServerInfo};
+use todana_protocol::{
+    OptionType, OptionValue, ProtocolName, Range, ReadLevel, ServerInfo, Service,
+};
 use todana_server::{Config, OptionInfo, Server, StartError};
 
 /// Resources for servers.
@@ -152,15 +154,16 @@ fn server_addresses<'a>(env: Env<'a>, server: Term<'a>) -> NifResult<Term<'a>> {
     let addresses: Vec<(String, String, u16)> = server
         .addresses()
         .iter()
-        .map(|(protocol, address)| {
-            (protocol_word(*protocol).to_owned(), address.ip().to_string(), address.port())
+        .map(|(service, address)| {
+            (protocol_word(*service).to_owned(), address.ip().to_string(), address.port())
         })
         .collect();
     Ok(addresses.encode(env))
 }
 
-fn protocol_word(protocol: ProtocolName) -> &'static str {
-    match protocol {
+fn protocol_word(service: Service) -> &'static str {
+    match service.protocol {
+        ProtocolName::Resp if service.redirects => "resp_cluster",
         ProtocolName::Resp => "resp",
         ProtocolName::Memcached => "memcached",
         ProtocolName::Kyoto => "kyoto",
@@ -256,9 +259,11 @@ fn look_up<'a>(settings: Term<'a>, name: &str) -> NifResult<Term<'a>> {
 
 fn config(settings: Term<'_>) -> Result<Config, WrongSetting> {
     let (databases, budget) = database::for_server();
-    let listeners: Vec<(String, String)> = setting(settings, "listeners")?;
-    let listeners: Option<Vec<(ProtocolName, SocketAddr)>> =
-        listeners.iter().map(|(protocol, address)| listener(protocol, address)).collect();
+    let listeners: Vec<(String, String, String)> = setting(settings, "listeners")?;
+    let listeners: Option<Vec<(Service, SocketAddr)>> = listeners
+        .iter()
+        .map(|(protocol, address, level)| listener(protocol, address, level))
+        .collect();
     let password: Option<rustler::Binary<'_>> = setting(settings, "password")?;
     let mut config = Config {
         databases,
@@ -358,12 +363,18 @@ fn kyoto_database(term: Term<'_>) -> NifResult<KyotoDatabase> {
     })
 }
 
-fn listener(protocol: &str, address: &str) -> Option<(ProtocolName, SocketAddr)> {
+/// A listener; the level is one of [`ReadLevel::WORDS`], or `default`.
+fn listener(protocol: &str, address: &str, level: &str) -> Option<(Service, SocketAddr)> {
+    let redirects = protocol == "resp_cluster";
     let protocol = match protocol {
-        "resp" => ProtocolName::Resp,
+        "resp" | "resp_cluster" => ProtocolName::Resp,
         "memcached" => ProtocolName::Memcached,
         "kyoto" => ProtocolName::Kyoto,
         _ => return None,
     };
-    Some((protocol, address.parse().ok()?))
+    let read_level = match level {
+        "default" => None,
+        level => Some(ReadLevel::named(level.as_bytes())?),
+    };
+    Some((Service { protocol, redirects, read_level }, address.parse().ok()?))
 }

@@ -4,6 +4,7 @@ use crate::commit::{Commits, Log, NotDone, Ran, ReadLevel};
 use crate::kyoto::KyotoSettings;
 use crate::options::{MB, TB, bytes, integer};
 use crate::persistence::{Persistence, Request};
+use crate::topology::Topology;
 use std::net::SocketAddr;
 use std::ops::Range;
 use std::sync::Arc;
@@ -193,6 +194,14 @@ pub trait Host {
         let _ = request;
         0
     }
+    /// The cluster; `None` if the node belongs to none.
+    fn topology(&self) -> Option<Arc<Topology>> {
+        None
+    }
+    /// Whether another node of the cluster leads. Cheaper than [`Host::topology`].
+    fn is_led_elsewhere(&self) -> bool {
+        false
+    }
     /// Names of the commands of a protocol, by table index.
     fn command_names(&self, protocol: ProtocolName) -> &'static [&'static str];
     /// Calls, errors and latency of each command of a protocol, by table index.
@@ -243,6 +252,24 @@ pub enum ProtocolName {
     Kyoto,
 }
 
+/// What a listening address offers its clients.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Service {
+    /// The protocol.
+    pub protocol: ProtocolName,
+    /// Whether requests for the leader of the cluster are redirected to it (RESP only). Otherwise
+    /// this node executes them.
+    pub redirects: bool,
+    /// How new the records must be that its clients read; `None` for the server's level.
+    pub read_level: Option<ReadLevel>,
+}
+
+impl From<ProtocolName> for Service {
+    fn from(protocol: ProtocolName) -> Service {
+        Service { protocol, redirects: false, read_level: None }
+    }
+}
+
 /// A connected client, as the server knows it. Shared between its loop and commands that list
 /// clients.
 #[derive(Debug)]
@@ -251,6 +278,10 @@ pub struct Client {
     pub id: u64,
     /// Its protocol.
     pub protocol: ProtocolName,
+    /// [`Service::redirects`] of its listener.
+    pub redirects: bool,
+    /// [`Service::read_level`] of its listener.
+    pub read_level: Option<ReadLevel>,
     /// Its address.
     pub address: SocketAddr,
     /// The address it connected to.

@@ -18,6 +18,7 @@ mod session;
 mod spelling;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
+mod topology;
 mod written;
 
 pub use commit::{Commits, Handover, Log, NotDone, Ran, ReadLevel, Wait};
@@ -25,6 +26,7 @@ pub use host::*;
 pub use options::*;
 pub use persistence::*;
 pub use session::*;
+pub use topology::{ClusterNode, Topology};
 
 /// Names of the commands of a protocol, in the order of their statistics.
 pub fn command_names(protocol: ProtocolName) -> &'static [&'static str] {

@@ -1,5 +1,6 @@
 //! What clients learn about the log of durable databases, and what they may ask of it.
 
+use crate::Topology;
 use std::fmt::Debug;
 use std::sync::Arc;
 
@@ -66,4 +67,12 @@ pub trait Keeper: Debug + Send + Sync {
     fn persistence(&self) -> Arc<Persistence>;
     /// Passes a request on, and returns its number.
     fn request(&self, request: Request) -> u64;
+    /// The cluster; `None` if the node belongs to none.
+    fn topology(&self) -> Option<Arc<Topology>> {
+        None
+    }
+    /// Whether another node of the cluster leads. Cheaper than [`Keeper::topology`].
+    fn is_led_elsewhere(&self) -> bool {
+        false
+    }
 }

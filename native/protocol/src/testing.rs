@@ -13,7 +13,7 @@ use crate::kyoto::{KyotoDatabase, KyotoSettings};
 use crate::{
     Budget, Client, ClientNames, CommandStats, Commits, Host, Limits, Log, Next, NotDone,
     Persistence, Progress, ProtocolName, ReadLevel, Request, ServerInfo, Session, SlowEntry,
-    Splice, Wait,
+    Splice, Topology, Wait,
 };
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::atomic::Ordering::{self, Relaxed};
@@ -37,6 +37,8 @@ pub struct FakeHost {
     pub limits: Limits,
     /// The state of the log, if there is one.
     pub persistence: Option<Persistence>,
+    /// The cluster, if the node belongs to one.
+    pub topology: Option<Arc<Topology>>,
     /// What the session has asked of the log.
     pub requests: Vec<Request>,
     /// Whether requests to the log are never done; otherwise they are after some looks.
@@ -137,6 +139,7 @@ impl FakeHost {
             authenticated: false,
             client: client(7, protocol),
             persistence: None,
+            topology: None,
             requests: Vec::new(),
             disk_is_stuck: false,
             looks: AtomicU64::new(0),
@@ -214,6 +217,8 @@ pub fn client(id: u64, protocol: ProtocolName) -> Arc<Client> {
     Arc::new(Client {
         id,
         protocol,
+        redirects: false,
+        read_level: None,
         address: SocketAddr::from((Ipv4Addr::LOCALHOST, port)),
         local_address: SocketAddr::from((Ipv4Addr::LOCALHOST, 6379)),
         fd: 8,
@@ -277,6 +282,12 @@ impl Host for FakeHost {
         let without = Persistence { always: self.log.is_some(), ..Persistence::default() };
         let log = self.persistence.clone();
         Arc::new(log.map_or(without, |log| Persistence { done, ..log }))
+    }
+    fn topology(&self) -> Option<Arc<Topology>> {
+        self.topology.clone()
+    }
+    fn is_led_elsewhere(&self) -> bool {
+        self.topology.as_ref().is_some_and(|topology| topology.is_led_elsewhere())
     }
     fn request_persistence(&mut self, request: Request) -> u64 {
         self.requests.push(request);

@@ -27,8 +27,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut config = Config { budget, authentication_timeout_ms: 60_000, ..Config::default() };
     for argument in std::env::args().skip(1) {
         let (name, value) = argument.split_once('=').ok_or("arguments are NAME=VALUE")?;
-        let listener =
-            |protocol| Ok::<_, Box<dyn Error>>((protocol, format!("127.0.0.1:{value}").parse()?));
+        let listener = |protocol: ProtocolName| {
+            Ok::<_, Box<dyn Error>>((protocol.into(), format!("127.0.0.1:{value}").parse()?))
+        };
         match name {
             "resp" => config.listeners.push(listener(ProtocolName::Resp)?),
             "memcached" => config.listeners.push(listener(ProtocolName::Memcached)?),
@@ -55,8 +56,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         Arc::new(Table::new(Options { order, ..table.clone() }))
     })));
     let server = Server::start(config)?;
-    for (protocol, address) in server.addresses() {
-        println!("{protocol:?} on {address}, {}", server.info().event_backend);
+    for (service, address) in server.addresses() {
+        println!("{:?} on {address}, {}", service.protocol, server.info().event_backend);
     }
     let _ = std::io::stdin().read(&mut [0]);
     Ok(())

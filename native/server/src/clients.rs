@@ -111,7 +111,9 @@ impl Clients {
 pub(crate) fn arriving(id: u64, fd: i32, now_ms: u64, accepted: &crate::inbox::Accepted) -> Client {
     Client {
         id,
-        protocol: accepted.protocol,
+        protocol: accepted.service.protocol,
+        redirects: accepted.service.redirects,
+        read_level: accepted.service.read_level,
         address: accepted.address,
         local_address: accepted.local_address,
         fd,
@@ -145,7 +147,7 @@ pub(crate) mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let accepted = Accepted {
             socket: TcpStream::connect(listener.local_addr().unwrap()).unwrap(),
-            protocol: ProtocolName::Resp,
+            service: ProtocolName::Resp.into(),
             address: "127.0.0.1:1".parse().unwrap(),
             local_address: "127.0.0.1:2".parse().unwrap(),
         };

@@ -6,8 +6,8 @@ use todana_command::Databases;
 use todana_group::Submit;
 use todana_protocol::kyoto::KyotoSettings;
 use todana_protocol::{
-    Changeable, Keeper, Limits, MB, OptionField, OptionType, OptionValue, ProtocolName, ReadLevel,
-    TB, bytes, bytes_or, integer, integer_or,
+    Changeable, Keeper, Limits, MB, OptionField, OptionType, OptionValue, ReadLevel, Service, TB,
+    bytes, bytes_or, integer, integer_or,
 };
 use todana_table::{Budget, Options, Table, WhenFull};
 
@@ -35,8 +35,8 @@ todana_protocol::options! {
         keeper: Option<Arc<dyn Keeper>> = None;
         /// The log of the durable databases; `None` if there are none.
         log: Option<Arc<dyn Submit>> = None;
-        /// The addresses to listen on. Port 0 selects any free port.
-        listeners: Vec<(ProtocolName, SocketAddr)> = Vec::new();
+        /// The addresses to listen on, with what they offer. Port 0 selects any free port.
+        listeners: Vec<(Service, SocketAddr)> = Vec::new();
         /// Number of event-loop threads; `None` means one for each CPU online.
         event_loops: Option<usize> = None, option integer_or("auto", 1, 1024);
         /// The mechanism that reports ready sockets to loops.

@@ -20,7 +20,7 @@ use todana_command::{DATABASES, Databases};
 use todana_protocol::kyoto::KyotoSettings;
 use todana_protocol::{
     Client, CommandStats, Commits, Host, Limits, Log, Persistence, ProtocolName, Request,
-    ServerInfo, SlowEntry, Splice,
+    ServerInfo, Service, SlowEntry, Splice, Topology,
 };
 use todana_table::Counts;
 
@@ -31,7 +31,7 @@ const TURN_NS: u64 = 2_000_000;
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) config: Config,
-    pub(crate) addresses: Vec<(ProtocolName, SocketAddr)>,
+    pub(crate) addresses: Vec<(Service, SocketAddr)>,
     /// The number of connections cannot be raised above this while the server runs.
     pub(crate) connections_ceiling: usize,
     pub(crate) clients: Clients,
@@ -93,8 +93,10 @@ impl Shared {
     pub(crate) fn info(&self) -> ServerInfo {
         let totals = self.totals_since_reset();
         let usage = ProcessUsage::now();
-        let port =
-            |name| self.addresses.iter().find(|(n, _)| *n == name).map_or(0, |(_, a)| a.port());
+        let port = |protocol| {
+            let of = self.addresses.iter().filter(|(service, _)| service.protocol == protocol);
+            of.min_by_key(|(service, _)| service.redirects).map_or(0, |(_, address)| address.port())
+        };
         let (connections, connections_peak) = self.clients.count();
         ServerInfo {
             version: env!("CARGO_PKG_VERSION").to_string(),
@@ -247,7 +249,8 @@ impl<'a> TurnHost<'a> {
         let Config { log, databases, read_level, .. } = &self.shared.config;
         let (may_wait, clock_ms) = (self.may_wait, self.clock_ms);
         let submit = &**log.as_ref()?;
-        Some(Log { submit, databases, may_wait, level: *read_level, clock_ms })
+        let level = self.client.read_level.unwrap_or(*read_level);
+        Some(Log { submit, databases, may_wait, level, clock_ms })
     }
 
     /// Ends the turn. Returns whether the session considers the client authenticated, and the parts
@@ -421,6 +424,14 @@ impl Host for TurnHost<'_> {
 
     fn request_persistence(&mut self, request: Request) -> u64 {
         self.shared.config.keeper.as_ref().map_or(0, |keeper| keeper.request(request))
+    }
+
+    fn topology(&self) -> Option<Arc<Topology>> {
+        self.shared.config.keeper.as_ref()?.topology()
+    }
+
+    fn is_led_elsewhere(&self) -> bool {
+        self.shared.config.keeper.as_ref().is_some_and(|keeper| keeper.is_led_elsewhere())
     }
 
     fn command_names(&self, protocol: ProtocolName) -> &'static [&'static str] {

@@ -7,7 +7,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use todana_group::Outcome;
-use todana_protocol::ProtocolName;
+use todana_protocol::Service;
 
 /// A message to a loop.
 #[derive(Debug)]
@@ -32,7 +32,7 @@ pub(crate) enum Message {
 #[derive(Debug)]
 pub(crate) struct Accepted {
     pub(crate) socket: TcpStream,
-    pub(crate) protocol: ProtocolName,
+    pub(crate) service: Service,
     pub(crate) address: SocketAddr,
     pub(crate) local_address: SocketAddr,
 }

@@ -6,7 +6,7 @@ use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
-use todana_protocol::ProtocolName;
+use todana_protocol::Service;
 
 /// Connections that the system completes before we accept them. The system has its own limit.
 const BACKLOG: i32 = 1_024;
@@ -15,18 +15,18 @@ const BACKLOG: i32 = 1_024;
 #[derive(Debug)]
 pub(crate) struct Listener {
     pub(crate) socket: TcpListener,
-    pub(crate) protocol: ProtocolName,
+    pub(crate) service: Service,
     pub(crate) address: SocketAddr,
 }
 
 impl Listener {
     /// Binds, or returns one sentence that says why not.
-    pub(crate) fn bind(protocol: ProtocolName, address: SocketAddr) -> Result<Self, StartError> {
+    pub(crate) fn bind(service: Service, address: SocketAddr) -> Result<Self, StartError> {
         let socket = bound(address).map_err(|error| {
             StartError(format!("cannot listen on {address}: {}", in_words(&error)))
         })?;
         let address = socket.local_addr().unwrap_or(address);
-        Ok(Listener { socket, protocol, address })
+        Ok(Listener { socket, service, address })
     }
 
     /// The local address of a connection to this listener.

@@ -22,7 +22,7 @@ use std::net::SocketAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
-use todana_protocol::{CommandStats, ProtocolName, ServerInfo};
+use todana_protocol::{CommandStats, ProtocolName, ServerInfo, Service};
 
 /// With `select`, the number of descriptors that the process needs for other purposes than
 /// connections.
@@ -64,7 +64,7 @@ impl Server {
         }
         let listeners = config.listeners.iter();
         let listeners: Vec<Listener> = listeners
-            .map(|(name, address)| Listener::bind(*name, *address))
+            .map(|(service, address)| Listener::bind(*service, *address))
             .collect::<Result<_, _>>()?;
         let loops = event_loops(&config);
         let mut parts = Vec::with_capacity(loops);
@@ -76,7 +76,7 @@ impl Server {
             ends.push((waker, poller));
         }
         let shared = Arc::new(Shared {
-            addresses: listeners.iter().map(|l| (l.protocol, l.address)).collect(),
+            addresses: listeners.iter().map(|l| (l.service, l.address)).collect(),
             connections_ceiling: ceiling,
             clients: Default::default(),
             waiters: Default::default(),
@@ -115,7 +115,7 @@ impl Server {
     }
 
     /// The bound addresses, in the order of `Config::listeners`.
-    pub fn addresses(&self) -> &[(ProtocolName, SocketAddr)] {
+    pub fn addresses(&self) -> &[(Service, SocketAddr)] {
         &self.shared.addresses
     }
 

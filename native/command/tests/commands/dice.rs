@@ -232,6 +232,9 @@ impl Dice {
                 values: self.bit(),
             },
             41 => Command::Sweep { work_max: self.below(1_000) },
+            42 => {
+                Command::KeysOfSlot { slot: todana_command::slot_of(key), count: self.below(1_000) }
+            }
             _ => panic!("no example of variant {variant}"),
         }
     }
@@ -257,4 +260,5 @@ variants! {
     19 DeleteIf 20 Invalidate 21 Take 22 GetAndExpire 23 Expire 24 NoteAccess 25 SetMany 26 Rename
     27 Copy 28 Move 29 Count 30 Scan 31 Keys 32 RandomKey 33 Clear 34 ClearAll 35 Swap 36 Concat
     37 IncrementBinary 38 IncrementFraction 39 CompareValue 40 Range 41 Sweep
+    42 KeysOfSlot
 }

@@ -123,6 +123,28 @@ fn a_scan_of_pages_finds_each_matching_key() {
 }
 
 #[test]
+fn keys_of_a_slot_are_found_among_others() {
+    let mut store = Store::new();
+    for n in 0..300 {
+        store.set(&format!("{{user}}:{n}"), "x");
+        store.set(&format!("page:{n}"), "x");
+    }
+    let slot = todana_command::slot_of(b"user");
+    let others =
+        (0..300).filter(|n| slot == todana_command::slot_of(format!("page:{n}").as_bytes()));
+    let expected = 300 + others.count();
+    let found = |store: &mut Store, count| {
+        let mut answers = store.all(Command::KeysOfSlot { slot, count }).into_iter();
+        let Some(Answer::List(length)) = answers.next() else { panic!("no list") };
+        assert_eq!(answers.len(), length);
+        length
+    };
+    assert_eq!(found(&mut store, usize::MAX), expected);
+    assert_eq!(found(&mut store, 10), 10);
+    assert_eq!(found(&mut store, 0), 0);
+}
+
+#[test]
 fn a_lease_is_won_once() {
     let mut store = Store::new();
     let lease = |options| Command::Lease { key: b"k", options };

@@ -35,7 +35,9 @@ impl Name {
             | Name::ObjectIdleTime
             | Name::ObjectRefCount
             | Name::Watch
-            | Name::MemoryUsage => Class::Read,
+            | Name::MemoryUsage
+            | Name::ClusterCountKeysInSlot
+            | Name::ClusterGetKeysInSlot => Class::Read,
 
             Name::Set
             | Name::SetNx
@@ -140,7 +142,21 @@ impl Name {
             | Name::Debug
             | Name::DebugHelp
             | Name::DebugSleep
-            | Name::LolWut => Class::Local,
+            | Name::LolWut
+            | Name::Asking
+            | Name::Cluster
+            | Name::ClusterCountFailureReports
+            | Name::ClusterHelp
+            | Name::ClusterInfo
+            | Name::ClusterKeySlot
+            | Name::ClusterLinks
+            | Name::ClusterMyId
+            | Name::ClusterMyShardId
+            | Name::ClusterNodes
+            | Name::ClusterReplicas
+            | Name::ClusterShards
+            | Name::ClusterSlaves
+            | Name::ClusterSlots => Class::Local,
         }
     }
 }

@@ -92,7 +92,9 @@ impl<H: Host> Call<'_, '_, H> {
     }
 
     fn greet(&mut self) {
-        let id = self.host.client().id;
+        let client = self.host.client();
+        let (id, mode) = (client.id, if client.redirects { "cluster" } else { "standalone" });
+        let role = if self.host.is_led_elsewhere() { "replica" } else { "master" };
         let encoder = &mut *self.encoder;
         encoder.map(7);
         encoder.text("server");
@@ -104,9 +106,9 @@ impl<H: Host> Call<'_, '_, H> {
         encoder.text("id");
         encoder.count(id);
         encoder.text("mode");
-        encoder.text("standalone");
+        encoder.text(mode);
         encoder.text("role");
-        encoder.text("master");
+        encoder.text(role);
         encoder.text("modules");
         encoder.array(0);
     }
@@ -203,6 +205,7 @@ impl<H: Host> Call<'_, '_, H> {
         self.set_name(b"");
         self.host.client().no_evict.store(false, Relaxed);
         self.host.set_read_level(None);
+        self.state.reads_here = false;
         self.encoder.simple("RESET");
         Ok(Flow::Continue)
     }

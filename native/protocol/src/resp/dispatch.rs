@@ -10,7 +10,7 @@ use super::reply_format::ReplyFormat;
 use super::request::{Built, Pair, Request, wrong_arity};
 use super::table::{Name, each_command};
 use super::work::Effort;
-use super::{bits, keys, range, strings};
+use super::{bits, cluster, keys, range, strings};
 use crate::{Host, ReadLevel};
 use todana_command::Condition;
 

@@ -219,6 +219,7 @@ fn title(group: Group) -> &'static str {
         Group::Transactions => "Transactions",
         Group::Connection => "Connection",
         Group::Server => "Server",
+        Group::Cluster => "Cluster",
     }
 }
 

@@ -46,16 +46,18 @@ impl<H: Host> Call<'_, '_, H> {
     fn section(&self, section: &str, info: &ServerInfo) -> Fields {
         let stats = || self.host.command_stats(ProtocolName::Resp);
         match section {
-            "server" => server(info, self.host.now_us()),
+            "server" => server(info, self.host.now_us(), self.host.client().redirects),
             "clients" => clients(info, &self.watching()),
             "memory" => memory(info),
             "persistence" => persistence(&self.host.persistence(), info),
             "stats" => statistics(info),
-            "replication" => replication(),
+            "replication" => self.replication(),
             "cpu" => cpu(info),
             "commandstats" => command_statistics(&stats()),
             "latencystats" => latency_statistics(&stats()),
-            "cluster" => vec![field("cluster_enabled", 0)],
+            "cluster" => {
+                vec![field("cluster_enabled", u8::from(self.host.client().redirects))]
+            }
             "keyspace" => keyspace(info),
             _ => Vec::new(),
         }
@@ -71,9 +73,9 @@ impl<H: Host> Call<'_, '_, H> {
     }
 }
 
-type Fields = Vec<(String, String)>;
+pub(super) type Fields = Vec<(String, String)>;
 
-fn field(name: &str, value: impl ToString) -> (String, String) {
+pub(super) fn field(name: &str, value: impl ToString) -> (String, String) {
     (name.to_owned(), value.to_string())
 }
 
@@ -94,7 +96,7 @@ fn wanted(arguments: &[&[u8]]) -> [bool; SECTIONS.len()] {
     wanted
 }
 
-fn server(info: &ServerInfo, now_us: u64) -> Fields {
+fn server(info: &ServerInfo, now_us: u64, redirects: bool) -> Fields {
     let uptime_s = (now_us / 1000).saturating_sub(info.started_at_ms) / 1000;
     vec![
         field("redis_version", REDIS_VERSION),
@@ -102,7 +104,7 @@ fn server(info: &ServerInfo, now_us: u64) -> Fields {
         field("redis_git_sha1", "00000000"),
         field("redis_git_dirty", 0),
         field("redis_build_id", "0"),
-        field("redis_mode", "standalone"),
+        field("redis_mode", if redirects { "cluster" } else { "standalone" }),
         field("os", std::env::consts::OS),
         field("arch_bits", usize::BITS),
         field("monotonic_clock", "POSIX clock_gettime"),
@@ -328,22 +330,6 @@ fn statistics(info: &ServerInfo) -> Fields {
         field("acl_access_denied_key", 0),
         field("acl_access_denied_channel", 0),
         field("client_output_buffer_limit_disconnections", info.output_limit_disconnections),
-    ]
-}
-
-fn replication() -> Fields {
-    vec![
-        field("role", "master"),
-        field("connected_slaves", 0),
-        field("master_failover_state", "no-failover"),
-        field("master_replid", "0".repeat(40)),
-        field("master_replid2", "0".repeat(40)),
-        field("master_repl_offset", 0),
-        field("second_repl_offset", -1),
-        field("repl_backlog_active", 0),
-        field("repl_backlog_size", 0),
-        field("repl_backlog_first_byte_offset", 0),
-        field("repl_backlog_histlen", 0),
     ]
 }
 

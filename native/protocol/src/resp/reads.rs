@@ -17,6 +17,7 @@ impl<H: Host> Call<'_, '_, H> {
     /// Sets the level, or the default if it is `None`.
     pub(super) fn read_at(&mut self, level: Option<ReadLevel>) -> Done {
         self.host.set_read_level(level);
+        self.state.reads_here = level.is_some();
         self.ok()
     }
 

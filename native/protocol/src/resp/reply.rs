@@ -123,7 +123,10 @@ impl Reply for Encoder<'_> {
     }
 
     fn list(&mut self, length: usize) {
-        self.array(length);
+        match self.format {
+            ReplyFormat::ListLength => self.count(length as u64),
+            _ => self.array(length),
+        }
     }
 
     fn page(&mut self, cursor: u64, length: usize) {
@@ -141,7 +144,7 @@ impl Reply for Encoder<'_> {
 
     #[inline]
     fn key(&mut self, key: &[u8]) {
-        if self.format != ReplyFormat::NoKeys {
+        if !matches!(self.format, ReplyFormat::NoKeys | ReplyFormat::ListLength) {
             self.bulk(key);
         }
     }

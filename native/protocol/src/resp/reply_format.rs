@@ -35,6 +35,8 @@ pub(super) enum ReplyFormat {
     },
     /// A page of SCAN with a TYPE that no key has.
     NoKeys,
+    /// CLUSTER COUNTKEYSINSLOT: the number of keys in place of the list.
+    ListLength,
     /// RANGE and PREFIX.
     Range,
     /// The same with values: pairs in RESP3, a flat list in RESP2, as in ZRANGE WITHSCORES.

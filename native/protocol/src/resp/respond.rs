@@ -1,6 +1,7 @@
 //! One request: checks it, and executes it as a command on records or as the session's own.
 
 use super::call::Call;
+use super::cluster;
 use super::commit::not_done;
 use super::dispatch;
 use super::encoder::{Encoder, Failure, quoted};
@@ -79,6 +80,11 @@ fn admitted<H: Host>(
             let help = format!("'. Try {} HELP.", spec.name.to_ascii_uppercase());
             return Err((Some(name), Failure::quoting(unknown, word, &help)));
         };
+        if name == Name::Cluster
+            && let Err(failure) = cluster::admit(subcommand, host)
+        {
+            return Err((Some(subcommand), failure));
+        }
         name = subcommand;
         spec = name.spec();
     }
@@ -98,6 +104,11 @@ fn admitted<H: Host>(
             let text = format!("ERR key is longer than {key_bytes_max} bytes");
             return Err((Some(name), text.into()));
         }
+    }
+    if host.client().redirects
+        && let Err(failure) = cluster::elsewhere(state, name, arguments, host)
+    {
+        return Err((Some(name), failure));
     }
     Ok(name)
 }

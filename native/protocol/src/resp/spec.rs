@@ -33,16 +33,18 @@ pub(super) enum Group {
     Transactions,
     Connection,
     Server,
+    Cluster,
 }
 
 impl Group {
-    pub(super) const ALL: [Group; 6] = [
+    pub(super) const ALL: [Group; 7] = [
         Group::String,
         Group::Bitmap,
         Group::Generic,
         Group::Transactions,
         Group::Connection,
         Group::Server,
+        Group::Cluster,
     ];
 
     pub(super) fn name(self) -> &'static str {
@@ -53,6 +55,7 @@ impl Group {
             Group::Transactions => "transactions",
             Group::Connection => "connection",
             Group::Server => "server",
+            Group::Cluster => "cluster",
         }
     }
 }

@@ -15,6 +15,8 @@ pub(super) struct State {
     pub(super) resp3: bool,
     /// Selected database.
     pub(super) database: usize,
+    /// Whether the client has chosen a read level, so that its reads are not redirected.
+    pub(super) reads_here: bool,
     /// `CLIENT REPLY OFF`.
     pub(super) silent: bool,
     /// `CLIENT REPLY SKIP`: the present request, or the next one, gets no reply.

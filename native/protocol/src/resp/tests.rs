@@ -2,6 +2,7 @@
 
 mod ahead;
 mod classes;
+mod cluster;
 mod connection;
 mod limits;
 mod persistence;

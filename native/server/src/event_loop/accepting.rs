@@ -32,8 +32,8 @@ impl<D: Door> EventLoop<D> {
                     _ => return self.rest_from_accepting(&error),
                 },
             };
-            let (protocol, local_address) = (listener.protocol, listener.local_address(&socket));
-            let accepted = Accepted { socket, protocol, address, local_address };
+            let (service, local_address) = (listener.service, listener.local_address(&socket));
+            let accepted = Accepted { socket, service, address, local_address };
             if !self.shared.clients.admit(self.shared.config.connections_max.get()) {
                 self.refuse(accepted);
                 continue;
@@ -70,7 +70,7 @@ impl<D: Door> EventLoop<D> {
 
     /// Sends a client the message that there is no place for it.
     fn refuse(&mut self, accepted: Accepted) {
-        let words = door::words(accepted.protocol, Refusal::TooManyClients);
+        let words = door::words(accepted.service.protocol, Refusal::TooManyClients);
         let flags = NO_SIGNAL | SendFlags::DONTWAIT;
         let _ = rustix::net::send(&accepted.socket, words, flags);
         say_goodbye(&accepted.socket, &mut self.input);

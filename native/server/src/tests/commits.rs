@@ -290,7 +290,7 @@ fn a_write_waits_for_room_in_the_log_for_a_time() {
 fn start_all() -> (Server, Arc<FakeLog>, [Peer; 3]) {
     let protocols = [ProtocolName::Resp, ProtocolName::Memcached, ProtocolName::Kyoto];
     let (server, log) = start(Mode::Apply, |config| {
-        config.listeners = protocols.map(|it| (it, "127.0.0.1:0".parse().unwrap())).to_vec();
+        config.listeners = protocols.map(|it| (it.into(), "127.0.0.1:0".parse().unwrap())).to_vec();
     });
     let connect = |protocol: usize| {
         let stream = std::net::TcpStream::connect(server.addresses()[protocol].1).unwrap();

@@ -167,7 +167,8 @@ fn a_client_is_active_while_it_is_served_and_when_it_takes_replies() {
 fn half_sent_requests_for(ms: Option<u64>) -> impl Fn(&mut Config) {
     move |config| {
         let address = config.listeners[0].1;
-        config.listeners = vec![(ProtocolName::Kyoto, address), (ProtocolName::Resp, address)];
+        config.listeners =
+            vec![(ProtocolName::Kyoto.into(), address), (ProtocolName::Resp.into(), address)];
         config.kyoto_timeout_ms = ms;
     }
 }

@@ -34,7 +34,7 @@ pub(crate) fn config(backend: Backend) -> Config {
             Arc::new(Table::new(options.clone()))
         }))),
         budget,
-        listeners: vec![(ProtocolName::Resp, "127.0.0.1:0".parse().unwrap())],
+        listeners: vec![(ProtocolName::Resp.into(), "127.0.0.1:0".parse().unwrap())],
         event_loops: Some(2),
         event_backend: backend,
         connections_max: 900.into(),

@@ -17,7 +17,8 @@ fn an_error_names_the_port_in_use_and_nothing_stays_bound() {
     let free: SocketAddr = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let taken = (taken.local_addr().unwrap(), taken);
     let mut config = config(Backend::Native);
-    config.listeners = vec![(ProtocolName::Resp, free), (ProtocolName::Memcached, taken.0)];
+    config.listeners =
+        vec![(ProtocolName::Resp.into(), free), (ProtocolName::Memcached.into(), taken.0)];
     let sentence = format!("cannot listen on {}: address already in use", taken.0);
     assert_eq!(refused(config), sentence);
     TcpListener::bind(free).unwrap();

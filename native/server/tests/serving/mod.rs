@@ -22,7 +22,7 @@ pub(crate) fn config(backend: Backend, connections_max: usize) -> Config {
         databases: Arc::new(Databases::new(tables)),
         budget,
         listeners: [ProtocolName::Resp, ProtocolName::Memcached, ProtocolName::Kyoto]
-            .map(|name| (name, address))
+            .map(|name| (name.into(), address))
             .to_vec(),
         event_loops: Some(2),
         event_backend: backend,

@@ -1,0 +1,74 @@
+//! INFO replication: the leader of a cluster is what Redis calls a master, the other nodes are its
+//! replicas. The offsets are entries of the log.
+
+use super::call::Call;
+use super::info::{Fields, field};
+use crate::{ClusterNode, Host, Topology};
+
+const NO_ID: &str = "0000000000000000000000000000000000000000";
+
+impl<H: Host> Call<'_, '_, H> {
+    pub(super) fn replication(&self) -> Fields {
+        let offset = self.host.log().map_or(0, |log| log.submit.applied_index());
+        let topology = self.host.topology();
+        let redirects = self.host.client().redirects;
+        let (mut fields, id, offset) = match &topology {
+            None => (vec![field("role", "master"), field("connected_slaves", 0)], NO_ID, 0),
+            Some(topology) if topology.main() == topology.own => {
+                (leader(topology, redirects), &*topology.id, offset)
+            }
+            Some(topology) => (follower(topology, redirects, offset), &*topology.id, offset),
+        };
+        fields.extend([
+            field("master_failover_state", "no-failover"),
+            field("master_replid", id),
+            field("master_replid2", NO_ID),
+            field("master_repl_offset", offset),
+            field("second_repl_offset", -1),
+            field("repl_backlog_active", 0),
+            field("repl_backlog_size", 0),
+            field("repl_backlog_first_byte_offset", 0),
+            field("repl_backlog_histlen", 0),
+        ]);
+        fields
+    }
+}
+
+fn leader(topology: &Topology, redirects: bool) -> Fields {
+    let replica = |(at, _): &(usize, &ClusterNode)| *at != topology.own;
+    let replicas: Vec<&ClusterNode> = topology
+        .nodes
+        .iter()
+        .enumerate()
+        .filter(replica)
+        .map(|(_, node)| node)
+        .filter(|node| node.is_connected)
+        .collect();
+    let mut fields = vec![field("role", "master"), field("connected_slaves", replicas.len())];
+    for (number, node) in replicas.into_iter().enumerate() {
+        let ClusterNode { host, offset, .. } = node;
+        let port = node.port(redirects);
+        let value = format!("ip={host},port={port},state=online,offset={offset},lag=0");
+        fields.push(field(&format!("slave{number}"), value));
+    }
+    fields
+}
+
+fn follower(topology: &Topology, redirects: bool, offset: u64) -> Fields {
+    let leader = &topology.nodes[topology.main()];
+    vec![
+        field("role", "slave"),
+        field("master_host", &leader.host),
+        field("master_port", leader.port(redirects)),
+        field("master_link_status", if topology.is_led { "up" } else { "down" }),
+        field("master_last_io_seconds_ago", if topology.is_led { 0 } else { -1 }),
+        field("master_sync_in_progress", 0),
+        field("slave_read_repl_offset", offset),
+        field("slave_repl_offset", offset),
+        field("slave_priority", 100),
+        // Writes are executed through the leader.
+        field("slave_read_only", 0),
+        field("replica_announced", 1),
+        field("connected_slaves", 0),
+    ]
+}

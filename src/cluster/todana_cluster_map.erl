@@ -1,0 +1,164 @@
+%% The map of the cluster: records in a durable table, which all nodes have.
+%%
+%% - `{node, Node}': where its clients reach a node, and its zone. Each node
+%%   writes its own, when it differs from what it would write.
+%% - `{group, Number}': the slots of a group of replicas, and its members. The
+%%   leader writes it. There is one group, number 0, and it has all slots.
+%% - `epoch': a number that grows with each change of a group.
+%%
+%% The map says where things are; who is a member is in the log of Ra.
+-module(todana_cluster_map).
+-moduledoc false.
+
+-export([announce/1, nodes/1, own/1]).
+
+-export_type([entry/0]).
+
+-type listener() ::
+    {todana_nif:listener(), {inet:ip_address(), inet:port_number()}}.
+
+-define(TABLE, todana_cluster_map).
+-define(LAST_SLOT, 16383).
+
+%% A port is 0 if the node has no such listener.
+-type entry() :: #{
+    host := binary(),
+    resp := inet:port_number(),
+    resp_cluster := inet:port_number(),
+    memcached := inet:port_number(),
+    kyoto := inet:port_number(),
+    zone := binary(),
+    version := binary()
+}.
+
+-doc "Writes what this node has to say, if it is not in the map.".
+-spec announce(todana_config:options()) -> ok.
+announce(Options) ->
+    {ok, _} = todana:open(?TABLE, #{durable => true, codec => term}),
+    ok = write({node, node()}, own(Options)),
+    case todana_members:leader() =:= node() of
+        true -> lead();
+        false -> ok
+    end.
+
+-spec lead() -> ok.
+lead() ->
+    case todana_members:list([node()]) of
+        {ok, Leader, Members} when Leader =:= node() ->
+            Group = #{
+                slots => {0, ?LAST_SLOT},
+                members => #{
+                    Node => role(Role)
+                 || #{node := Node, role := Role} <- Members
+                }
+            },
+            ok = forget_all_but([Node || #{node := Node} <- Members]),
+            case todana:get(?TABLE, {group, 0}) of
+                {ok, Group} ->
+                    ok;
+                _ ->
+                    {ok, _} = todana:transaction(?TABLE, fun(Tx) ->
+                        Epoch = epoch(todana_transaction:get(Tx, epoch)),
+                        ok = todana_transaction:put(Tx, epoch, Epoch + 1),
+                        todana_transaction:put(Tx, {group, 0}, Group)
+                    end),
+                    ok
+            end;
+        _ ->
+            ok
+    end.
+
+%% A leader is a voter; another one may lead at any time.
+-spec role(atom()) -> voter | candidate | replica | unknown.
+role(leader) -> voter;
+role(Role) -> Role.
+
+-spec epoch({ok, non_neg_integer()} | error) -> non_neg_integer().
+epoch({ok, Epoch}) -> Epoch;
+epoch(error) -> 0.
+
+-spec forget_all_but([node()]) -> ok.
+forget_all_but(Members) ->
+    _ = [
+        todana:delete(?TABLE, Key)
+     || {{node, Node} = Key, _} <- todana:to_list(?TABLE),
+        not lists:member(Node, Members)
+    ],
+    ok.
+
+-spec write(term(), term()) -> ok.
+write(Key, Value) ->
+    case todana:get(?TABLE, Key) of
+        {ok, Value} ->
+            ok;
+        _ ->
+            _ = todana:put(?TABLE, Key, Value),
+            ok
+    end.
+
+-doc "What the map has of these nodes; nothing of those that are not in it.".
+-spec nodes([node()]) -> #{node() => entry()}.
+nodes(Nodes) ->
+    try todana:get_many(?TABLE, [{node, Node} || Node <- Nodes]) of
+        Found -> #{Node => Entry || {node, Node} := Entry <- Found}
+    catch
+        %% It is not open yet.
+        error:badarg -> #{}
+    end.
+
+-doc "The entry of this node.".
+-spec own(todana_config:options()) -> entry().
+own(Options) ->
+    Listeners = [
+        {Protocol, address(Text)}
+     || {Protocol, Text} <- todana_listener:addresses()
+    ],
+    Ports = #{
+        Protocol => port(Protocol, Listeners)
+     || Protocol <- [resp, resp_cluster, memcached, kyoto]
+    },
+    Ports#{
+        host => host(maps:get(announce_host, Options, off), Listeners),
+        zone => text(maps:get(zone, Options, off)),
+        version => version()
+    }.
+
+-spec port(atom(), [listener()]) -> inet:port_number().
+port(Protocol, Listeners) ->
+    case [Port || {P, {_, Port}} <- Listeners, P =:= Protocol] of
+        [Port | _] -> Port;
+        [] -> 0
+    end.
+
+%% The host of a listener; if that is each address of the host, the host in the
+%% name of the node.
+-spec host(off | string(), [listener()]) -> binary().
+host(off, Listeners) ->
+    case [Ip || {_, {Ip, _}} <- Listeners, not is_any(Ip)] of
+        [Ip | _] ->
+            list_to_binary(inet:ntoa(Ip));
+        [] ->
+            [_, Host] = binary:split(atom_to_binary(node()), ~"@"),
+            Host
+    end;
+host(Host, _Listeners) ->
+    unicode:characters_to_binary(Host).
+
+-spec is_any(inet:ip_address()) -> boolean().
+is_any(Ip) -> lists:all(fun(Part) -> Part =:= 0 end, tuple_to_list(Ip)).
+
+-spec address(string()) -> {inet:ip_address(), inet:port_number()}.
+address(Text) ->
+    {ok, [Address]} = todana_option_type:parse(addresses, Text),
+    Address.
+
+-spec text(off | string()) -> binary().
+text(off) -> <<>>;
+text(Text) -> unicode:characters_to_binary(Text).
+
+-spec version() -> binary().
+version() ->
+    case application:get_key(todana, vsn) of
+        {ok, Version} -> list_to_binary(Version);
+        undefined -> ~"unknown"
+    end.
