@@ -32,6 +32,8 @@ run(["status" | Rest]) -> status(Rest);
 run(["check" | Rest]) -> check_files(directory("check", Rest));
 run(["dump" | Rest]) -> dump(directory("dump", Rest));
 run(["repair" | Rest]) -> repair(directory("repair", Rest));
+run(["cluster", "join", [First | _] = Peer | Rest]) when First =/= $- ->
+    run(["start", "--cluster-join", Peer | Rest]);
 run(["cluster" | Rest]) -> todana_cluster_cli:run(Rest);
 run(["config", "show" | Rest]) -> with_flags(Rest, fun show/1);
 run(["config", "check" | Rest]) -> with_flags(Rest, fun check/1);

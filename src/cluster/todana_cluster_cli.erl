@@ -117,6 +117,8 @@ usage() ->
         {"status", "status [--json | --watch]",
             "the members, and what to do if something is wrong"},
         {"verify", "verify", "compare the records of all members"},
+        {"join", "join NODE --data-dir NEW ..",
+            "start a node that joins the cluster of NODE"},
         {"leave", "leave NODE", "remove a member, which may be down"},
         {"replace", "replace DEAD NEW",
             "remove DEAD, now that NEW has joined and has all records"},
@@ -132,9 +134,10 @@ usage() ->
 help() ->
     [
         "usage: todana cluster COMMAND --data-dir DIRECTORY\n\n"
-        "DIRECTORY is that of a member that runs on this host.\n\n",
+        "DIRECTORY is that of a member that runs on this host; `join` has the\n"
+        "options of `todana start`.\n\n",
         [
-            io_lib:format("  ~-28s ~s~n", [Usage, Text])
+            io_lib:format("  ~-29s ~s~n", [Usage, Text])
          || {_, Usage, Text} <- usage()
         ],
         "\nA node joins when it is started with an empty data directory:\n\n"
