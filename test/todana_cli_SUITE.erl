@@ -23,7 +23,8 @@
     not_loopback/1,
     repair/1,
     damage_ends_the_start/1,
-    without_the_library/1
+    without_the_library/1,
+    a_member_writes_no_crash_dump/1
 ]).
 
 all() ->
@@ -46,7 +47,8 @@ all() ->
         not_loopback,
         repair,
         damage_ends_the_start,
-        without_the_library
+        without_the_library,
+        a_member_writes_no_crash_dump
     ].
 
 init_per_suite(Config) ->
@@ -563,6 +565,23 @@ without_the_library(Config) ->
     ?assertEqual(1, length(string:lexemes(Error, "\n"))),
     ?assertMatch("todana: " ++ _, Error),
     ?assertMatch({_, [_ | _]}, {Error, string:find(Error, "make build")}),
+    ?assertNot(filelib:is_file(Dump)).
+
+%% It would have the cookie, which is an atom.
+a_member_writes_no_crash_dump(Config) ->
+    Directory = filename:join(proplists:get_value(priv_dir, Config), "member"),
+    Dump = filename:join(Directory, "erl_crash.dump"),
+    ok = filelib:ensure_path(Directory),
+    Flags = [
+        "--data-dir", filename:join(Directory, "data"),
+        "--cookie-file", filename:join(Directory, "cookie"),
+        "--node", "dump" ++ os:getpid() ++ "@127.0.0.1", "--cluster-create",
+        "--listen-resp", "127.0.0.1:0", "--listen-memcached", "off"
+    ],
+    true = os:putenv("ERL_CRASH_DUMP", Dump),
+    {Port, "todana ready" ++ _} = start(Config, Flags),
+    true = os:unsetenv("ERL_CRASH_DUMP"),
+    ?assertNotEqual(0, stop(Port, "USR1")),
     ?assertNot(filelib:is_file(Dump)).
 
 %% Starts a server and returns its first line.

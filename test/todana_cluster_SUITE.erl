@@ -24,7 +24,8 @@
     who_may_not_join_is_told_why/1,
     a_stranger_gets_nothing/1,
     a_difference_is_found/1,
-    nodes_are_started_in_any_order/1
+    nodes_are_started_in_any_order/1,
+    the_map_has_the_members/1
 ]).
 %% Called in the peer nodes
 -export([start/2, set/2, add/2, get/1, get/2, spoil/1]).
@@ -53,7 +54,8 @@ all() ->
         who_may_not_join_is_told_why,
         a_stranger_gets_nothing,
         a_difference_is_found,
-        nodes_are_started_in_any_order
+        nodes_are_started_in_any_order,
+        the_map_has_the_members
     ].
 
 init_per_testcase(Case, Config) ->
@@ -76,6 +78,34 @@ three_nodes_have_the_same_records(Config) ->
         await(fun() -> call(At, get, [Key]) =:= {ok, 1} end)
      || At <- [A, B, C], Key <- [A, B, C]
     ],
+    await(fun() -> element(1, verify(B)) =:= ok end).
+
+%% Each node says where its clients reach it; the leader, who the members are.
+the_map_has_the_members(Config) ->
+    [A, B, C] = cluster([a, b, c], Config),
+    Map = fun(At) ->
+        try rpc(At, todana, to_list, [todana_cluster_map]) of
+            Records -> maps:from_list(Records)
+        catch
+            error:_ -> #{}
+        end
+    end,
+    Has = fun(At, Members) ->
+        Records = Map(At),
+        Members =:= lists:sort([N || {node, N} := _ <- Records]) andalso
+            maps:find({group, 0}, Records) =:=
+                {ok, #{
+                    slots => {0, 16383},
+                    members => #{N => voter || N <- Members}
+                }}
+    end,
+    [await(fun() -> Has(At, [A, B, C]) end) || At <- [A, B, C]],
+    #{epoch := Before} = Map(B),
+    ok = leave(A, C),
+    D = node(d, [{cluster_join, A}], Config),
+    await(fun() -> Has(B, [A, B, D]) end),
+    #{epoch := After} = Map(B),
+    ?assert(After > Before),
     await(fun() -> element(1, verify(B)) =:= ok end).
 
 %% The records of a node without a cluster are those of the cluster. Its node

@@ -57,8 +57,8 @@ lead() ->
                 {ok, Group} ->
                     ok;
                 _ ->
-                    {ok, _} = todana:transaction(?TABLE, fun(Tx) ->
-                        Epoch = epoch(todana_transaction:get(Tx, epoch)),
+                    _ = todana:transaction(?TABLE, fun(Tx) ->
+                        Epoch = todana_transaction:get(Tx, epoch, 0),
                         ok = todana_transaction:put(Tx, epoch, Epoch + 1),
                         todana_transaction:put(Tx, {group, 0}, Group)
                     end),
@@ -72,10 +72,6 @@ lead() ->
 -spec role(atom()) -> voter | candidate | replica | unknown.
 role(leader) -> voter;
 role(Role) -> Role.
-
--spec epoch({ok, non_neg_integer()} | error) -> non_neg_integer().
-epoch({ok, Epoch}) -> Epoch;
-epoch(error) -> 0.
 
 -spec forget_all_but([node()]) -> ok.
 forget_all_but(Members) ->

@@ -48,8 +48,21 @@ start(#{node := Name, cookie_file := File, port := Port}) ->
         %% Each refused connection is a notice, and strangers repeat theirs.
         _ = has_tls() andalso logger:set_application_level(ssl, warning),
         ok ?= start_kernel(Name, Host),
+        ok = keep_out_of_dumps(),
         true = erlang:set_cookie(Cookie),
         ok
+    end.
+
+%% The cookie is an atom, and a crash dump has all atoms. So none is written,
+%% unless the operator has said how long that may take.
+-spec keep_out_of_dumps() -> ok.
+keep_out_of_dumps() ->
+    case os:getenv("ERL_CRASH_DUMP_SECONDS") of
+        false ->
+            true = os:putenv("ERL_CRASH_DUMP_SECONDS", "0"),
+            ok;
+        _ ->
+            ok
     end.
 
 -doc "Connects to a node, or says why it cannot be reached.".
