@@ -6,7 +6,9 @@ ready line, or Debian's redis-server and memcached, which are the oracle of the 
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
+import itertools
 import os
 import re
 import shutil
@@ -23,6 +25,8 @@ PROGRAM = ROOT / "bin" / "todana"
 READY_TIMEOUT_S = 180
 STOP_TIMEOUT_S = 120
 READY = re.compile(r"^todana ready\b(.*)$")
+PORTS = (15_000, 32_000)
+_PORT_NUMBERS = itertools.count(os.getpid() * 499)
 LISTENER = re.compile(r"\b(resp|memcached|kyoto)=(\S+):(\d+)")
 
 
@@ -82,6 +86,17 @@ def free_port() -> int:
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         return listener.getsockname()[1]
+
+
+def listening_port() -> int:
+    """A port for a store that is started again and again. The system gives ports of a higher range to connections, and they
+    may be in use when the store comes back. Each process takes its own ports in turn, so that stores that start at the same
+    time have different ones."""
+    while True:
+        port = PORTS[0] + next(_PORT_NUMBERS) % (PORTS[1] - PORTS[0])
+        with socket.socket() as listener, contextlib.suppress(OSError):
+            listener.bind(("127.0.0.1", port))
+            return port
 
 
 class Process:

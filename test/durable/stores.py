@@ -7,7 +7,6 @@ Redis shows that the harness accepts a correct server, and the toy (toy_log.py) 
 from __future__ import annotations
 
 import contextlib
-import itertools
 import os
 import re
 import shutil
@@ -24,6 +23,7 @@ import pytest
 
 import served
 import wire
+from served import listening_port
 from writers import ANSWER_TIMEOUT_S, EVERY_PROTOCOL, REDIS_ONLY, ErlangConnection
 
 HERE = Path(__file__).resolve().parent
@@ -34,8 +34,6 @@ REFUSAL_TIMEOUT_S = 60
 # Small files, so that every round sees new log files and snapshots.
 SMALL_FILES = ("--snapshot-log-bytes", "1mb")
 WAL_BYTES_MAX = 1 << 20
-PORTS = (15_000, 32_000)
-_PORT_NUMBERS = itertools.count(os.getpid() * 499)
 # When a write is on the disk: before its acknowledgement, or within about a second.
 MODES = ("always", "everysec")
 
@@ -80,17 +78,6 @@ def copy_directory(source, target):
         shutil.copytree(source, target, ignore=sockets)
     else:
         shutil.copy(source, target)
-
-
-def listening_port() -> int:
-    """A port for a store that is started again and again. The system gives ports of a higher range to connections, and they
-    may be in use when the store comes back. Each process takes its own ports in turn, so that stores that start at the same
-    time have different ones."""
-    while True:
-        port = PORTS[0] + next(_PORT_NUMBERS) % (PORTS[1] - PORTS[0])
-        with socket.socket() as listener, contextlib.suppress(OSError):
-            listener.bind(("127.0.0.1", port))
-            return port
 
 
 class Store:
