@@ -86,19 +86,19 @@ def address(server, protocol) -> str:
     return f"{host}:{port}"
 
 
-def load(server, protocol, operation, *, connections, meanwhile=None, **options) -> dict:
+def load(server, protocol, operation, *, connections, meanwhile=None, is_pinned=True, **options) -> dict:
     """Runs the generator once and returns its report, with the CPU time that the server used for it.
 
     The time covers requests and replies: it begins when the server has accepted all connections, and ends before they are
     closed. `meanwhile` is a context that is entered and left at these moments. When the function returns, the server has closed
-    all connections.
+    all connections. A generator that is not pinned uses the cores of the servers as well.
     """
     command = [str(GENERATOR), "--address", address(server, protocol), "--protocol", protocol, "--operation", operation]
     for name, value in {"connections": connections, **options}.items():
         command += ["--" + name.replace("_", "-")] + ([] if value is True else [str(value)])
     pid, (_, generator_cores) = server.pid, cores()
     idle = idle_sockets(server)
-    with Pinned(generator_cores):
+    with Pinned(generator_cores) if is_pinned else contextlib.nullcontext():
         process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, preexec_fn=served.die_with_parent
         )

@@ -9,9 +9,11 @@ const USAGE: &str = "usage: todana_load --address HOST:PORT
     [--connections 50] [--active N] [--pipeline 1] [--threads 1] [--keys 100000]
     [--value-bytes 100] [--ttl-s 0] [--seed 1]
     [--seconds 2 | --requests N] [--sequential]
+    [--read-level local|bounded|linear]
 `--sequential` takes the keys in order, once (to load a table); otherwise they
 are drawn at random. `--active` lets only N connections send: the others
-are open and silent.";
+are open and silent. `--read-level` is what each connection asks Todana for by
+the command TODANA.READ of RESP.";
 
 /// The parameters of a run.
 #[derive(Clone, Debug)]
@@ -33,6 +35,8 @@ pub struct Arguments {
     /// Ends the run in place of the time, if given.
     pub requests: Option<u64>,
     pub sequential: bool,
+    /// How new the records of reads must be; the server's default if not given.
+    pub read_level: Option<String>,
 }
 
 impl Arguments {
@@ -53,6 +57,7 @@ impl Arguments {
             seconds: 2.0,
             requests: None,
             sequential: false,
+            read_level: None,
         };
         let mut words = std::env::args().skip(1);
         while let Some(flag) = words.next() {
@@ -100,6 +105,7 @@ impl Arguments {
             "--ttl-s" => self.ttl_s = number(flag, value),
             "--seed" => self.seed = number(flag, value),
             "--seconds" => self.seconds = number(flag, value),
+            "--read-level" => self.read_level = Some(value.to_owned()),
             "--requests" => self.requests = Some(number(flag, value)),
             _ => refuse(&format!("unknown flag {flag}")),
         }

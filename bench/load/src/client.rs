@@ -42,8 +42,11 @@ impl Worker {
         let mut poll = Poll::new().expect("the system has a poller");
         let connections = (0..share)
             .map(|index| {
-                let socket =
+                let mut socket =
                     std::net::TcpStream::connect(arguments.address).expect("the server accepts");
+                if let Some(level) = &arguments.read_level {
+                    choose_level(&mut socket, level).expect("the server has this read level");
+                }
                 socket.set_nodelay(true).expect("an open socket");
                 socket.set_nonblocking(true).expect("an open socket");
                 let mut socket = TcpStream::from_std(socket);
@@ -165,6 +168,15 @@ impl Worker {
         let _ = connection.send();
         true
     }
+}
+
+/// Sets the read level of a RESP connection to Todana.
+fn choose_level(socket: &mut std::net::TcpStream, level: &str) -> io::Result<()> {
+    const DONE: &[u8] = b"+OK\r\n";
+    write!(socket, "*2\r\n$11\r\nTODANA.READ\r\n${}\r\n{level}\r\n", level.len())?;
+    let mut answer = [0; DONE.len()];
+    socket.read_exact(&mut answer)?;
+    if answer == DONE { Ok(()) } else { Err(io::ErrorKind::InvalidInput.into()) }
 }
 
 fn claimed_from(arguments: &Arguments, claimed: &AtomicU64, pipeline: u64) -> u64 {
