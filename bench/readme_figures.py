@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 import textwrap
 
+import benchmark_tables
 import benchmarks
 import benchmarks_page
 from findings.section import Contest
@@ -146,11 +147,11 @@ def _row(label, _part, choose, pattern, higher_is_better, results):
     for server, protocol, rounds in choose(results):
         # Of several arms of one name, the best.
         key = (NAMES.get(server, server), NAMES.get(protocol, protocol))
-        arms[key] = benchmarks.best([arms.get(key, rounds), rounds], higher_is_better)
+        arms[key] = benchmark_tables.best([arms.get(key, rounds), rounds], higher_is_better)
     own, peers = ({key: rounds for key, rounds in arms.items() if (key[0] == "Todana") is is_own} for is_own in (True, False))
     if not own or not peers:
         return None
-    contest = Contest("", label, *[tuple(benchmarks.best(each.values(), higher_is_better)) for each in (own, peers)], higher_is_better)
+    contest = Contest("", label, *[tuple(benchmark_tables.best(each.values(), higher_is_better)) for each in (own, peers)], higher_is_better)
     shown = [
         ", ".join(
             " ".join(filter(None, [server if server != "Todana" else "", pattern.format(_median(rounds)), protocol if server == "Todana" else ""]))
