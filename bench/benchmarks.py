@@ -1,14 +1,14 @@
 """What docs/benchmarks.md states about each part: its tables, and Todana beside the best peer in each configuration.
 
-Six parts: local, ranges, network, kyoto, memory, durable. A function per part turns raw results into a `Part`.
+Eight parts: local, ranges, network, kyoto, memory, durable, replicated, failover. A function per part turns raw results into a
+`Part`; those of the last two are in benchmarks_cluster.py.
 """
 
 from __future__ import annotations
 
-import dataclasses
-import statistics
-
-from findings.section import Cell, Contest, Table, kind_of, plural
+import benchmarks_cluster
+from benchmark_tables import Figure, Part, grouped, part_of
+from findings.section import Cell, plural
 
 NETWORK_FIGURES = [
     ("server_cpu_us_per_request", "Network, server CPU per request", "Server CPU per request (µs)", "{:.2f}", 1.0, False),
@@ -17,57 +17,6 @@ NETWORK_FIGURES = [
     ("p99_us", "Network, latency p99", "Latency p99 (µs)", "{:.0f}", 1.0, False),
     ("p999_us", "Network, latency p99.9", "Latency p99.9 (µs)", "{:.0f}", 1.0, False),
 ]
-VERDICTS = {"better": "better", "noise": "within the noise", "worse": "worse"}
-
-
-@dataclasses.dataclass
-class Part:
-    """A section of the page: its tables, and the contests of each figure that has some, by the name of the figure."""
-
-    title: str
-    intro: str
-    tables: list
-    contests: dict
-
-
-def best(arms, higher_is_better):
-    """The rounds with the best median."""
-    return (max if higher_is_better else min)(arms, key=statistics.median)
-
-
-class Figure:
-    """One figure in all configurations: a row for each, a column for each arm, and Todana's best arm beside the best peer."""
-
-    def __init__(self, name, title, arms, pattern, higher_is_better, scale=1.0):
-        self.name, self.title, self.arms = name, title, arms
-        self.pattern, self.scale = pattern, scale
-        self.higher_is_better = higher_is_better
-        self.rows, self.contests = [], []
-
-    def add(self, where, found, own=None, peers=None):
-        """A configuration: rounds by arm. By default, the arms whose name begins with todana are Todana's."""
-        own = own if own is not None else [rounds for arm, rounds in found.items() if kind_of(arm) == "todana"]
-        peers = peers if peers is not None else [rounds for arm, rounds in found.items() if kind_of(arm) != "todana"]
-        cells = [
-            Cell(tuple(value / self.scale for value in found[arm]), self.pattern, kind=kind_of(arm)) if arm in found else Cell(text="-")
-            for arm in self.arms
-        ]
-        text = "-"
-        if own and peers:
-            pair = (tuple(best(arms, self.higher_is_better)) for arms in (own, peers))
-            contest = Contest("the best peer", where, *pair, self.higher_is_better)
-            self.contests.append(contest)
-            text = f"{contest.ratio:.2f} {VERDICTS[contest.verdict]}"
-        self.rows.append([where, *cells, Cell(text=text)])
-
-    @property
-    def table(self) -> Table:
-        """The rows with their heads."""
-        return Table(self.title, [("", ""), *[(arm, kind_of(arm)) for arm in self.arms], ("Todana / best peer", "ratio")], self.rows)
-
-
-def _part(title, intro, figures):
-    return Part(title, intro, [each.table for each in figures], {each.name: each.contests for each in figures if each.contests})
 
 
 def local(results) -> Part:
@@ -77,14 +26,14 @@ def local(results) -> Part:
         cells = [cell for cell in results if cell["operation"] == operation]
         arms = list(dict.fromkeys(cell["arm"] for cell in cells))
         figure = Figure(f"Local {operation}s per second", f"{operation.capitalize()}s, millions per second", arms, "{:.2f}", True, 1e6)
-        for (size, processes), found in _grouped(cells, "value_bytes", "processes").items():
+        for (size, processes), found in grouped(cells, "value_bytes", "processes").items():
             figure.add(f"{size:,} B, {plural(processes, 'process')}", {cell["arm"]: cell["operations_per_second"] for cell in found})
         figures.append(figure)
     intro = (
         "Operations of all processes together, 1,000 keys, binary keys and values, codec `raw`. `ets_protected` is a named, protected "
         "table with `read_concurrency`, read by processes that do not own it."
     )
-    return _part("From Erlang processes, beside ETS", intro, figures)
+    return part_of("From Erlang processes, beside ETS", intro, figures)
 
 
 def ranges(results) -> Part:
@@ -108,7 +57,7 @@ def ranges(results) -> Part:
         "From one Erlang process, keys and values of 16 B inserted in random order. `ets_ordered_set` is public, with "
         "`read_concurrency` and `write_concurrency`; it is compared with `todana_ordered`."
     )
-    return _part("Ordered tables", intro, [time, memory])
+    return part_of("Ordered tables", intro, [time, memory])
 
 
 def network(results) -> Part:
@@ -117,7 +66,7 @@ def network(results) -> Part:
     arms = list(dict.fromkeys(f"{cell['server']} ({cell['protocol']})" for cell in results))
     for name, summary, title, pattern, scale, higher_is_better in NETWORK_FIGURES:
         figure = Figure(summary, title, arms, pattern, higher_is_better, scale)
-        for (operation, pipeline, connections), cells in _grouped(results, "operation", "pipeline", "connections").items():
+        for (operation, pipeline, connections), cells in grouped(results, "operation", "pipeline", "connections").items():
             where = f"{operation.upper()}, pipeline {pipeline}, {connections} connections"
             figure.add(where, {f"{cell['server']} ({cell['protocol']})": [each[name] for each in cell["rounds"]] for cell in cells})
         figures.append(figure)
@@ -127,7 +76,7 @@ def network(results) -> Part:
         "because the generator influences it least. memcached 1.6.18 answers each of several pipelined `get`s by a system call of "
         "its own."
     )
-    return _part("Over the network", intro, figures)
+    return part_of("Over the network", intro, figures)
 
 
 def kyoto(results) -> Part:
@@ -140,27 +89,27 @@ def kyoto(results) -> Part:
         ("seconds", "seconds", "Seconds for all records"),
     ):
         figure = Figure(f"Kyoto Tycoon over HTTP, {summary}", title, arms, "{:.2f}", False)
-        for (operation, records), cells in _grouped(single, "operation", "records").items():
+        for (operation, records), cells in grouped(single, "operation", "records").items():
             found = {f"{cell['server']} ({cell['protocol']})": [each[name] for each in cell["rounds"]] for cell in cells}
             figure.add(f"{operation}, {records:,} records", found, own=[found["todana (kyoto)"]] if "todana (kyoto)" in found else [])
         figures.append(figure)
     bulks = [cell for cell in results if cell["protocol"] == "kyoto-binary"]
     sizes = [f"todana, bulks of {size:,}" for size in dict.fromkeys(cell["bulk"] for cell in bulks)]
     binary = Figure("", "Binary protocol: server CPU per record (µs)", sizes, "{:.2f}", False)
-    for (operation,), cells in _grouped(bulks, "operation").items():
+    for (operation,), cells in grouped(bulks, "operation").items():
         binary.add(operation, {f"todana, bulks of {cell['bulk']:,}": [each["server_cpu_us_per_request"] for each in cell["rounds"]] for cell in cells})
     intro = (
         "Ten clients, each record set, got and deleted once, values of 8 B. `kyoto` is TSV-RPC over HTTP, as Kyoto Tycoon's own "
         "client speaks it. The ratio compares Todana by HTTP with the best peer, which speaks a leaner protocol."
     )
-    return _part("By Kyoto Tycoon's protocols", intro, [*figures, binary])
+    return part_of("By Kyoto Tycoon's protocols", intro, [*figures, binary])
 
 
 def memory(results) -> Part:
     """Resident bytes per entry."""
     names = list(dict.fromkeys(cell["server"] for cell in results))
     figure = Figure("Resident bytes per entry", "", names, "{:.0f}", False)
-    for (size, expiry, entries), cells in _grouped(results, "value_bytes", "expiry", "entries").items():
+    for (size, expiry, entries), cells in grouped(results, "value_bytes", "expiry", "entries").items():
         found = {cell["server"]: [each["bytes_per_entry"] for each in cell["rounds"]] for cell in cells}
         where = f"{size:,} B, {'with' if expiry else 'without'} expiry, {entries:,} entries"
         figure.add(where, found, own=[found["todana"]])
@@ -168,7 +117,7 @@ def memory(results) -> Part:
         "(resident when loaded - resident when empty) / entries, keys of 16 B, each in a server started for it. The ratio is that of "
         "`todana`, the hash table."
     )
-    return _part("Resident bytes per entry", intro, [figure])
+    return part_of("Resident bytes per entry", intro, [figure])
 
 
 def durable(results) -> Part:
@@ -183,7 +132,7 @@ def durable(results) -> Part:
             # One client waits for the disk at each request: some hundreds of requests per second.
             pattern = "{:.1f}" if higher_is_better else pattern
             figure = Figure(f"Durable ({durability}), {summary.partition(', ')[2]}", f"`{durability}`: {title}", arms, pattern, higher_is_better, scale)
-            for (operation, pipeline, connections), found in _grouped(cells, "operation", "pipeline", "connections").items():
+            for (operation, pipeline, connections), found in grouped(cells, "operation", "pipeline", "connections").items():
                 rounds = {cell["server"]: [each[name] for each in cell["rounds"]] for cell in found}
                 where = f"{operation.upper()}, pipeline {pipeline}, {plural(connections, 'connection')}"
                 figure.add(where, rounds, own=_of_mode(rounds, "todana", durability), peers=_of_mode(rounds, "redis", durability))
@@ -219,18 +168,14 @@ def durable(results) -> Part:
         "`always`: a reply means fdatasync. `everysec`: the log is synced once a second; `todana-memory` has no data directory. Redis "
         "restarts from its append-only file, and its snapshot is a rewrite of that file."
     )
-    return _part("With a data directory", intro, [*figures, figure])
+    return part_of("With a data directory", intro, [*figures, figure])
 
 
 def _of_mode(rounds, name, mode):
     return [rounds[f"{name}-{mode}"]] if f"{name}-{mode}" in rounds else []
 
 
-def _grouped(cells, *names):
-    found = {}
-    for cell in cells:
-        found.setdefault(tuple(cell[name] for name in names), []).append(cell)
-    return found
-
-
-PARTS = {"local": local, "ranges": ranges, "network": network, "kyoto": kyoto, "memory": memory, "durable": durable}
+PARTS = {
+    "local": local, "ranges": ranges, "network": network, "kyoto": kyoto, "memory": memory, "durable": durable,
+    "replicated": benchmarks_cluster.replicated, "failover": benchmarks_cluster.failover,
+}  # fmt: skip

@@ -1,11 +1,13 @@
 %% Starts several peer nodes concurrently for a measurement. The control
 %% connection of each ends it when the measuring node ends.
 %%
-%% Used by e3.erl and e4.erl. Loopback, port mapper and cookie come from the
-%% environment that cluster.py makes; peers inherit it.
+%% Used by e2_replicated.erl, e3.erl, e4.erl and mnesia_load.erl. Loopback, port
+%% mapper and cookie come from the environment that cluster.py makes; peers
+%% inherit it.
 -module(cluster).
 
--export([start/3, stop/1, nodes_of/1, await_mesh/1, cpu_us/1, one_thread/0]).
+-export([start/3, stop/1, nodes_of/1, await_mesh/1, cpu_us/1]).
+-export([one_thread/0, no_spinning/0]).
 %% For peers.
 -export([seen/0]).
 
@@ -22,10 +24,13 @@
 %% waits, and takes little memory.
 -spec one_thread() -> [string()].
 one_thread() ->
-    string:lexemes(
-        "+S 1:1 +SDcpu 1:1 +SDio 1 +A 1 +sbwt none +sbwtdcpu none"
-        " +sbwtdio none", " "
-    ).
+    string:lexemes("+S 1:1 +SDcpu 1:1 +SDio 1 +A 1", " ") ++ no_spinning().
+
+%% Flags of a peer whose threads do not spin while they wait, like those of a
+%% Todana server: nodes that share cores would take them from each other.
+-spec no_spinning() -> [string()].
+no_spinning() ->
+    string:lexemes("+sbwt none +sbwtdcpu none +sbwtdio none", " ").
 
 %% Starts peers of these names, two for each scheduler at a time. All or none
 %% run when this returns. It prints its progress as lines that are not JSON.

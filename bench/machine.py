@@ -41,7 +41,7 @@ def erlang_environment() -> dict:
 def versions() -> dict:
     """The version of each installed program."""
     found = {"todana": described(ROOT)}
-    for program in ("redis-server", "memcached", "valkey-server"):
+    for program in ("redis-server", "memcached", "valkey-server", "etcd"):
         if shutil.which(program):
             found[program] = _first_line([program, "--version"])
     release = 'io:put_chars(erlang:system_info(otp_release)), halt().'
