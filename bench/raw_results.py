@@ -1,12 +1,15 @@
 """How raw results are written as JSON: one round per line.
 
-A list or an object of scalars takes one line, and so does each element of a list named `rounds`. Everything else has one
+A list or an object of scalars takes one line, and so does each element of a list named `rounds` or `history`. Everything else has one
 item per line. `bench/run` and `bench/compare` write their files with it; any JSON parser reads them.
 """
 
 from __future__ import annotations
 
 import json
+
+# Lists whose elements take one line each.
+LISTS = ("rounds", "history")
 
 
 def dumps(value) -> str:
@@ -19,7 +22,7 @@ def _text(value, depth, are_rounds=False) -> str:
         return json.dumps(value)
     inside = " " * (depth + 1)
     if isinstance(value, dict):
-        items = [f"{json.dumps(name)}: {_text(each, depth + 1, name == 'rounds')}" for name, each in value.items()]
+        items = [f"{json.dumps(name)}: {_text(each, depth + 1, name in LISTS)}" for name, each in value.items()]
     else:
         items = [json.dumps(each) if are_rounds else _text(each, depth + 1) for each in value]
     first, last = "{}" if isinstance(value, dict) else "[]"

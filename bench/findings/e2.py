@@ -6,6 +6,7 @@ import statistics
 
 import published
 
+from . import e2_replicated
 from .section import (
     CPU_CLOCK, Cell, Claim, Contest, Panel, Section, Series, Table, counted, kind_of, known, missing, plural, ratio,
     times,
@@ -18,7 +19,9 @@ ARMS = {
 
 
 def e2(results) -> Section:
-    """Operations per second on one status."""
+    """Operations per second on one status, on one node and on three."""
+    replicated = e2_replicated.Replicated([result for result in results if "part" in result])
+    results = [result for result in results if "part" not in result]
     cells = {(result["processes"], result["arm"]): result for result in results if "arm" in result}
     arms = list(dict.fromkeys(arm for _, arm in cells))
     counts = sorted({count for count, _ in cells})
@@ -47,6 +50,8 @@ def e2(results) -> Section:
     profilers = {result["profiler"]: result for result in results if "profiler" in result}
     if profilers:
         tables.append(_profiler_table(profilers))
+    tables += replicated.tables()
+    contests += replicated.contests()
     series = [
         Series(
             ARMS.get(arm, arm), {count: cells[count, arm].get("operations_per_second") for count in counts},
@@ -65,7 +70,8 @@ def e2(results) -> Section:
         "State that many processes use belongs in a shared table, not behind calls to one process.",
         "operations per second", "faster than", "slower than", _claims(cells, counts), tables,
         [Panel("operations", "Operations on one status", "processes", "operations per second", series),
-         Panel("update-time", f"Mean time of an update, {counts[-1]} processes", "", "microseconds", bars, bars=True)],
+         Panel("update-time", f"Mean time of an update, {counts[-1]} processes", "", "microseconds", bars, bars=True),
+         *replicated.panels()],
         contests,
         remedy="Mnesia dirty", gist="A shared table is faster than calls to one process",
         headline=("ETS", "Mnesia dirty"), remarks=[
@@ -76,6 +82,7 @@ def e2(results) -> Section:
             "rebuilt profiler of the same design, measured in this run.",
             "Todana stores the number as text under the lock of its shard, so that every protocol can add to it; ETS adds to a "
             "term.",
+            *replicated.remarks(),
         ],
     )  # fmt: skip
 

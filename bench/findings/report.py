@@ -10,7 +10,7 @@ import dataclasses
 from pathlib import Path
 
 from .e5 import DEFAULT_BACK_END
-from .section import Claim, Contest, Section, plural, times
+from .section import THREE_NODES, Claim, Contest, Section, plural, times
 
 ABSENT = "not measured in this run"
 CONFIGURATIONS_NAMED_MAX = 6
@@ -168,6 +168,8 @@ def stands(report, section, is_brief=False) -> str:
 
 def on(back_end) -> str:
     """A back end in words: ``on `native` (default)``."""
+    if back_end == THREE_NODES:
+        return f"on {back_end}"
     name, *rest = back_end.split(" ", 1)
     return " ".join([f"on `{name}`", *rest])
 

@@ -13,6 +13,8 @@ import statistics
 CPU_CLOCK = "the system counts in steps of 10 ms per round; busy waiting of schedulers is included"
 # With fewer rounds than this, the report follows the medians and states no ordering.
 ROUNDS_MIN = 3
+# The back end of Todana in contests of replicated tables.
+THREE_NODES = "three nodes"
 
 
 @dataclasses.dataclass(frozen=True)
