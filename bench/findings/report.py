@@ -71,6 +71,8 @@ class Report:
     # Sections of a second run: orderings must hold there too.
     second: list = dataclasses.field(default_factory=list)
     second_machines: dict = dataclasses.field(default_factory=dict)
+    # Further results of a section, below the directory or beside it.
+    more: dict = dataclasses.field(default_factory=dict)
 
     def standings(self, section: Section) -> list[Standing]:
         """One standing for each peer and back end of a section."""
@@ -121,6 +123,8 @@ class Report:
     def files(self, section: Section) -> list[tuple[str, Path]]:
         """The raw results of a section: a label, and the path below the directory of results."""
         found = [("raw results", Path(f"{section.name}.json"))]
+        if section.name in self.more:
+            found.append(("on three nodes", self.more[section.name]))
         if any(section.name == each.name for each in self.second):
             found.append(("second run", Path(SECOND) / f"{section.name}.json"))
         return found
