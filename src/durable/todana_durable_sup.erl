@@ -81,12 +81,10 @@ cluster(#{}, Options) ->
             id => todana_read_index,
             start => {todana_read_index, start_link, [BoundMs]}
         },
-        #{
-            id => todana_membership,
-            start => {todana_membership, start_link, [Options]}
-        }
+        #{id => todana_verify, start => {todana_verify, start_link, []}},
+        #{id => todana_control, start => {todana_control, start_link, []}}
      | [
-            #{id => Name, start => {Name, start_link, []}}
-         || Name <- [todana_verify, todana_control, todana_topology]
+            #{id => Name, start => {Name, start_link, [Options]}}
+         || Name <- [todana_membership, todana_topology]
         ]
     ].

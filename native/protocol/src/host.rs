@@ -30,6 +30,10 @@ pub trait Host {
     fn log(&self) -> Option<Log<'_>> {
         None
     }
+    /// Whether requests that the log has committed are run again.
+    fn is_playing(&self) -> bool {
+        false
+    }
     /// Whether enough is recorded for the log, so that the next request waits for the next commit.
     fn commit_is_full(&self) -> bool {
         false

@@ -266,6 +266,9 @@ impl Host for FakeHost {
         let (may_wait, level) = (self.may_wait, self.read_level);
         Some(Log { submit, databases: &self.databases, may_wait, level, clock_ms: 0 })
     }
+    fn is_playing(&self) -> bool {
+        self.commits.is_playing()
+    }
     fn commit_is_full(&self) -> bool {
         self.commits.is_full()
     }

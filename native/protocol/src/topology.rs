@@ -38,8 +38,14 @@ pub struct ClusterNode {
 }
 
 impl Topology {
-    /// The node that leads, or else this one, which waits for a leader.
+    /// The node to which clients go: the one that leads. If no leader is known, this one, since it
+    /// waits for a leader, and the last one may be dead.
     pub fn main(&self) -> usize {
+        self.leader.filter(|_| self.is_led).unwrap_or(self.own)
+    }
+
+    /// The node that leads, or has led last, or else this one.
+    pub fn last_leader(&self) -> usize {
         self.leader.unwrap_or(self.own)
     }
 

@@ -280,6 +280,10 @@ impl Host for TurnHost<'_> {
         self.durable_log()
     }
 
+    fn is_playing(&self) -> bool {
+        self.commits.is_playing()
+    }
+
     fn commit_is_full(&self) -> bool {
         self.commits.is_full()
     }

@@ -52,6 +52,11 @@ pub(super) fn elsewhere<H: Host>(
     if name.class() == Class::Read && reads_here || !host.is_led_elsewhere() {
         return Ok(());
     }
+    // Another node may lead since the log has the request. It is executed all the same, and a
+    // client that is redirected would repeat it.
+    if host.is_playing() {
+        return Ok(());
+    }
     let Some(topology) = host.topology() else { return Ok(()) };
     match &topology.nodes[topology.main()] {
         // It has no such listener, so this node serves its clients.

@@ -14,7 +14,7 @@ impl<H: Host> Call<'_, '_, H> {
         let redirects = self.host.client().redirects;
         let (mut fields, id, offset) = match &topology {
             None => (vec![field("role", "master"), field("connected_slaves", 0)], NO_ID, 0),
-            Some(topology) if topology.main() == topology.own => {
+            Some(topology) if topology.last_leader() == topology.own => {
                 (leader(topology, redirects), &*topology.id, offset)
             }
             Some(topology) => (follower(topology, redirects, offset), &*topology.id, offset),
@@ -55,7 +55,7 @@ fn leader(topology: &Topology, redirects: bool) -> Fields {
 }
 
 fn follower(topology: &Topology, redirects: bool, offset: u64) -> Fields {
-    let leader = &topology.nodes[topology.main()];
+    let leader = &topology.nodes[topology.last_leader()];
     vec![
         field("role", "slave"),
         field("master_host", &leader.host),

@@ -1,7 +1,8 @@
 //! The cluster as clients of Redis Cluster see it.
 
 use super::*;
-use crate::{ClusterNode, Topology};
+use crate::testing::with_durable_hosts;
+use crate::{Budget, ClusterNode, Next, Progress, Session, Topology};
 use std::sync::Arc;
 
 const IDS: [&str; 3] = ["aaaa", "bbbb", "cccc"];
@@ -121,6 +122,21 @@ fn the_state_follows_the_leader() {
 }
 
 #[test]
+fn without_a_leader_clients_stay_at_a_node_that_lives() {
+    let mut alone = Topology { is_led: false, ..topology(0) };
+    alone.nodes[0].is_connected = false;
+    let (mut session, mut host) = (RespSession::default(), with(alone));
+    let mut ask = |line| ask(&mut session, &mut host, line);
+    let slots = ask("CLUSTER SLOTS");
+    assert!(slots.starts_with("*1 *4 :0 :16383 *4 $9 127.0.0.1 :7002 $4 bbbb *0 "), "{slots}");
+    assert!(!slots.contains("aaaa"), "{slots}");
+    let nodes = ask("CLUSTER NODES");
+    assert!(nodes.contains("aaaa 127.0.0.1:7001@0 slave,fail bbbb 0 0 5 disconnected"), "{nodes}");
+    assert!(nodes.contains("7002@0 myself,master - 0 0 5 connected 0-16383"), "{nodes}");
+    assert!(ask("INFO replication").contains("role:slave"), "nobody else takes it for the leader");
+}
+
+#[test]
 fn info_names_the_leader_and_its_replicas() {
     let mut session = RespSession::default();
     let follower = ask(&mut session, &mut with(topology(2)), "INFO replication");
@@ -228,6 +244,24 @@ fn a_listener_that_redirects_serves_what_nobody_else_can() {
     ] {
         assert_eq!(ask(&mut RespSession::default(), &mut host, "SET foo 1"), "+OK");
     }
+}
+
+#[test]
+fn what_the_log_has_is_answered_here_although_another_node_leads_now() {
+    let mut session = RespSession::default();
+    let mut host = with_durable_hosts(|| redirecting(topology(1)));
+    let input = [array("INCR n"), array("GET n"), array("PING"), array("INCR n")].concat();
+    let budget = Budget { requests_max: 16, output_bytes_max: 1 << 16 };
+    let mut output = Vec::new();
+    host.commits.begin_turn();
+    let Progress { consumed, next } = session.advance(&input, &mut output, &mut host, budget);
+    assert_eq!((consumed, next, output.as_slice()), (0, Next::Commit, &b""[..]));
+    assert!(host.commit());
+    host.topology = Some(Arc::new(topology(0)));
+    let outcome = converse(&mut session, &mut host, [&*input]);
+    assert_eq!(shown(&outcome.output), ":1 $1 1 +PONG -MOVED 3432 127.0.0.1:7101");
+    host.topology = Some(Arc::new(topology(1)));
+    assert_eq!(ask(&mut session, &mut host, "GET n"), "$1 1");
 }
 
 #[test]
