@@ -65,6 +65,7 @@ impl Command<'_> {
             | Command::IncrementBinary { .. }
             | Command::IncrementFraction { .. }
             | Command::CompareValue { .. }
+            | Command::ReplaceIf { .. }
             | Command::Delete { .. }
             | Command::DeleteIf { .. }
             | Command::Invalidate { .. }

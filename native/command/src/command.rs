@@ -78,6 +78,18 @@ pub enum Command<'a> {
     /// Stores `new`, or removes the record if `new` is `None`, provided that the value is `old`
     /// (`None`: that there is no record). Reply: `done`, or `refused(ValueDiffers)`.
     CompareValue { key: &'a [u8], old: Option<&'a [u8]>, new: Option<&'a [u8]>, expires: Expires },
+    /// Stores `new`, or removes the record if `new` is `None`, provided that the value is `value`,
+    /// or is not if `equal` is false (Redis' IFEQ and IFNE). A missing record is not equal; there
+    /// is nothing to remove then. Reply: `done`, or `refused(ValueDiffers)`; with `return_old`, the
+    /// old `record` or `none` in either case.
+    ReplaceIf {
+        key: &'a [u8],
+        value: &'a [u8],
+        equal: bool,
+        new: Option<&'a [u8]>,
+        expires: Expires,
+        return_old: bool,
+    },
     /// Removes keys. Reply: `integer` (how many existed).
     Delete { keys: &'a [&'a [u8]] },
     /// Removes one key under a condition. Reply: `done`, or `refused`.

@@ -78,7 +78,16 @@ fn dispatch_rest<K: Keyspace, R: Reply>(
             counters::increment_fraction(space, key, delta_bits, origin, written, reply);
         }
         Command::CompareValue { key, old, new, expires } => {
-            let comparison = compare::Comparison { old, new, expires };
+            let wanted = compare::Wanted::Is(old);
+            let comparison = compare::Comparison { wanted, new, expires, return_old: false };
+            compare::compare_value(space, key, &comparison, context, reply);
+        }
+        Command::ReplaceIf { key, value, equal, new, expires, return_old } => {
+            let wanted = match equal {
+                true => compare::Wanted::Is(Some(value)),
+                false => compare::Wanted::IsNot(value),
+            };
+            let comparison = compare::Comparison { wanted, new, expires, return_old };
             compare::compare_value(space, key, &comparison, context, reply);
         }
         Command::Lcs { keys, want } => {

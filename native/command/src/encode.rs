@@ -176,5 +176,6 @@ enums! {
         40 Range { keys, after, reverse, count, values }
         41 Sweep { work_max }
         42 KeysOfSlot { slot, count }
+        43 ReplaceIf { key, value, equal, new, expires, return_old }
     }
 }

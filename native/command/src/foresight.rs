@@ -95,7 +95,9 @@ fn unknown(command: &Command<'_>) -> Unknown {
         Command::SetMany { pairs, .. } => {
             pairs.iter().map(|(key, value)| key.len() + value.len()).max().unwrap_or(0)
         }
-        Command::CompareValue { key, new, .. } => key.len() + new.map_or(0, <[u8]>::len),
+        Command::CompareValue { key, new, .. } | Command::ReplaceIf { key, new, .. } => {
+            key.len() + new.map_or(0, <[u8]>::len)
+        }
         Command::Copy { .. } | Command::IncrementFloat { .. } => return Unknown::Room(u64::MAX),
         Command::Increment(increment) => increment.key.len(),
         Command::IncrementBinary { key, .. }
@@ -249,7 +251,8 @@ impl<'a> Foreseen<'_, '_, 'a> {
             | Command::IncrementFraction { key, expires, .. } => {
                 self.count((index, key), INTEGER_BYTES_MAX, expires);
             }
-            Command::CompareValue { key, new, expires, .. } => {
+            Command::CompareValue { key, new, expires, .. }
+            | Command::ReplaceIf { key, new, expires, .. } => {
                 let before = self.size((index, key)).meta;
                 let meta = self.meta(expires, before);
                 let length = new.map_or(0, <[u8]>::len);

@@ -158,6 +158,7 @@ impl<'a> Command<'a> {
             | Command::IncrementBinary { key, .. }
             | Command::IncrementFraction { key, .. }
             | Command::CompareValue { key, .. }
+            | Command::ReplaceIf { key, .. }
             | Command::DeleteIf { key, .. }
             | Command::Invalidate { key, .. }
             | Command::Take { key }

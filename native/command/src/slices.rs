@@ -134,6 +134,7 @@ impl Command<'_> {
             | Command::IncrementBinary { .. }
             | Command::IncrementFraction { .. }
             | Command::CompareValue { .. }
+            | Command::ReplaceIf { .. }
             | Command::DeleteIf { .. }
             | Command::Invalidate { .. }
             | Command::Take { .. }

@@ -155,6 +155,9 @@ fn units_of_command(command: &Command<'_>, table: &Table) -> u64 {
         Command::CompareValue { old, new, .. } => {
             1 + copied(old.map_or(0, <[u8]>::len) + new.map_or(0, <[u8]>::len))
         }
+        Command::ReplaceIf { value, new, .. } => {
+            1 + copied(value.len() + new.map_or(0, <[u8]>::len))
+        }
         Command::Rename { .. } | Command::Copy { .. } | Command::Move { .. } => 3,
         Command::GetMany { keys } | Command::Exists { keys } | Command::NoteAccess { keys } => {
             keys.len() as u64

@@ -107,3 +107,49 @@ fn where_there_is_no_room_nothing_is_stored() {
     assert_eq!(store.run(compare(None, Some(b"new"))), Answer::Error(Error::Full));
     assert_eq!(store.get("k"), None);
 }
+
+fn replace<'a>(value: &'a [u8], equal: bool, new: Bytes<'a>) -> Command<'a> {
+    let (expires, return_old) = (Expires::Never, false);
+    Command::ReplaceIf { key: b"k", value, equal, new, expires, return_old }
+}
+
+#[test]
+fn an_equal_value_is_replaced_or_removed() {
+    let mut store = Store::new();
+    assert_eq!(store.run(replace(b"", true, Some(b"new"))), DIFFERS, "a missing record");
+    store.set("k", "old");
+    assert_eq!(store.run(replace(b"other", true, Some(b"new"))), DIFFERS);
+    assert_eq!(store.run(replace(b"other", true, None)), DIFFERS);
+    assert_eq!(store.run(replace(b"old", true, Some(b"new"))), Answer::Done);
+    assert_eq!(store.get("k").as_deref(), Some("new"));
+    assert_eq!(store.run(replace(b"new", true, None)), Answer::Done);
+    assert_eq!(store.get("k"), None);
+}
+
+#[test]
+fn another_value_is_replaced_or_removed() {
+    let mut store = Store::new();
+    assert_eq!(store.run(replace(b"x", false, None)), DIFFERS, "there is nothing to remove");
+    assert_eq!(store.run(replace(b"x", false, Some(b"old"))), Answer::Done);
+    assert_eq!(store.run(replace(b"old", false, Some(b"new"))), DIFFERS);
+    assert_eq!(store.run(replace(b"old", false, None)), DIFFERS);
+    assert_eq!(store.run(replace(b"new", false, Some(b"newer"))), Answer::Done);
+    assert_eq!(store.run(replace(b"new", false, None)), Answer::Done);
+    assert_eq!(store.get("k"), None);
+}
+
+#[test]
+fn the_old_record_is_the_reply_in_either_case() {
+    let mut store = Store::new();
+    let old = |command| match command {
+        Command::ReplaceIf { key, value, equal, new, expires, .. } => {
+            Command::ReplaceIf { key, value, equal, new, expires, return_old: true }
+        }
+        other => other,
+    };
+    assert_eq!(store.run(old(replace(b"a", true, Some(b"b")))), Answer::None);
+    assert_eq!(store.run(old(replace(b"a", false, Some(b"b")))), Answer::None);
+    assert_eq!(store.run(old(replace(b"a", true, Some(b"c")))), value("b"));
+    assert_eq!(store.run(old(replace(b"b", true, Some(b"c")))), value("b"));
+    assert_eq!(store.get("k").as_deref(), Some("c"));
+}

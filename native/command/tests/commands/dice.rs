@@ -224,6 +224,14 @@ impl Dice {
                 new: self.perhaps(Dice::key),
                 expires: self.expires(),
             },
+            43 => Command::ReplaceIf {
+                key,
+                value: self.key(),
+                equal: self.bit(),
+                new: self.perhaps(Dice::key),
+                expires: self.expires(),
+                return_old: self.bit(),
+            },
             40 => Command::Range {
                 keys: self.key_range(),
                 after: self.perhaps(Dice::key),
@@ -260,5 +268,5 @@ variants! {
     19 DeleteIf 20 Invalidate 21 Take 22 GetAndExpire 23 Expire 24 NoteAccess 25 SetMany 26 Rename
     27 Copy 28 Move 29 Count 30 Scan 31 Keys 32 RandomKey 33 Clear 34 ClearAll 35 Swap 36 Concat
     37 IncrementBinary 38 IncrementFraction 39 CompareValue 40 Range 41 Sweep
-    42 KeysOfSlot
+    42 KeysOfSlot 43 ReplaceIf
 }

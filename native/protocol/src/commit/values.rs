@@ -8,7 +8,9 @@ pub(super) fn longest_value(command: &Command<'_>) -> usize {
     match command {
         Command::Set(set) => set.value.len(),
         Command::Concat { bytes, .. } | Command::SetRange { bytes, .. } => bytes.len(),
-        Command::CompareValue { new, .. } => new.map_or(0, <[u8]>::len),
+        Command::CompareValue { new, .. } | Command::ReplaceIf { new, .. } => {
+            new.map_or(0, <[u8]>::len)
+        }
         Command::SetMany { pairs, .. } => {
             pairs.iter().map(|(_, value)| value.len()).max().unwrap_or(0)
         }

@@ -57,6 +57,8 @@ impl Name {
             | Name::IncrByFloat
             | Name::SetBit
             | Name::Del
+            | Name::DelEx
+            | Name::DelIfEq
             | Name::Unlink
             | Name::Expire
             | Name::PExpire
@@ -122,6 +124,7 @@ impl Name {
             | Name::Save
             | Name::Wait
             | Name::WaitAof
+            | Name::Role
             | Name::Time
             | Name::Memory
             | Name::MemoryDoctor

@@ -3,7 +3,10 @@
 use super::encoder::Failure;
 use super::expiry::TimeUnit;
 use super::reply_format::ReplyFormat;
-use super::request::{Built, NO_SUCH_DATABASE, NOT_AN_INTEGER, Request, SYNTAX, plain};
+use super::request::{
+    Built, NO_SUCH_DATABASE, NOT_AN_INTEGER, Request, SYNTAX, plain, wrong_arity,
+};
+use super::strings::comparison;
 use super::{number, pattern};
 use todana_command::{Command, DATABASES, ExpireWhen, Expires};
 
@@ -13,6 +16,29 @@ const SCAN_COUNT: usize = 10;
 /// DEL, UNLINK.
 pub(super) fn delete<'a>(request: &Request<'a>) -> Built<'a> {
     plain(Command::Delete { keys: &request.arguments[1..] })
+}
+
+/// DELEX.
+pub(super) fn delete_if<'a>(request: &Request<'a>) -> Built<'a> {
+    match request.arguments {
+        [_, _] => plain(Command::Delete { keys: &request.arguments[1..] }),
+        [_, key, option, value] => match comparison(option) {
+            Some(equal) => Ok(delete_compared(key, value, equal)),
+            None => Err(SYNTAX),
+        },
+        _ => Err(wrong_arity(request.name)),
+    }
+}
+
+/// DELIFEQ.
+pub(super) fn delete_if_equal<'a>(request: &Request<'a>) -> Built<'a> {
+    Ok(delete_compared(request.arguments[1], request.arguments[2], true))
+}
+
+fn delete_compared<'a>(key: &'a [u8], value: &'a [u8], equal: bool) -> (Command<'a>, ReplyFormat) {
+    let (new, expires, return_old) = (None, Expires::Never, false);
+    let command = Command::ReplaceIf { key, value, equal, new, expires, return_old };
+    (command, ReplyFormat::OneOrZero)
 }
 
 pub(super) fn exists<'a>(request: &Request<'a>) -> Built<'a> {

@@ -68,6 +68,7 @@ mod tail;
 #[cfg(test)]
 mod tests;
 mod transactions;
+mod unsupported;
 mod work;
 
 pub use document::{dictionary, document};

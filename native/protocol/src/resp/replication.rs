@@ -1,13 +1,43 @@
-//! INFO replication: the leader of a cluster is what Redis calls a master, the other nodes are its
-//! replicas. The offsets are entries of the log.
+//! ROLE and INFO replication: the leader of a cluster is what Redis calls a master, the other nodes
+//! are its replicas. The offsets are entries of the log.
 
-use super::call::Call;
+use super::call::{Call, Done};
+use super::flow::Flow;
 use super::info::{Fields, field};
 use crate::{ClusterNode, Host, Topology};
 
 const NO_ID: &str = "0000000000000000000000000000000000000000";
 
 impl<H: Host> Call<'_, '_, H> {
+    pub(super) fn role(&mut self) -> Done {
+        let offset = self.host.log().map_or(0, |log| log.submit.applied_index());
+        let redirects = self.host.client().redirects;
+        let topology = self.host.topology().unwrap_or_default();
+        let encoder = &mut *self.encoder;
+        if topology.is_led_elsewhere() {
+            let leader = &topology.nodes[topology.main()];
+            encoder.array(5);
+            encoder.text("slave");
+            encoder.text(&leader.host);
+            encoder.count(leader.port(redirects).into());
+            encoder.text("connected");
+            encoder.count(offset);
+            return Ok(Flow::Continue);
+        }
+        let replicas = replicas(&topology);
+        encoder.array(3);
+        encoder.text("master");
+        encoder.count(if topology.nodes.is_empty() { 0 } else { offset });
+        encoder.array(replicas.len());
+        for node in replicas {
+            encoder.array(3);
+            encoder.text(&node.host);
+            encoder.text(&node.port(redirects).to_string());
+            encoder.text(&node.offset.to_string());
+        }
+        Ok(Flow::Continue)
+    }
+
     pub(super) fn replication(&self) -> Fields {
         let offset = self.host.log().map_or(0, |log| log.submit.applied_index());
         let topology = self.host.topology();
@@ -34,16 +64,17 @@ impl<H: Host> Call<'_, '_, H> {
     }
 }
 
-fn leader(topology: &Topology, redirects: bool) -> Fields {
-    let replica = |(at, _): &(usize, &ClusterNode)| *at != topology.own;
-    let replicas: Vec<&ClusterNode> = topology
-        .nodes
-        .iter()
-        .enumerate()
-        .filter(replica)
+/// The other nodes that this one is connected to.
+fn replicas(topology: &Topology) -> Vec<&ClusterNode> {
+    let nodes = topology.nodes.iter().enumerate();
+    nodes
+        .filter(|(at, node)| *at != topology.own && node.is_connected)
         .map(|(_, node)| node)
-        .filter(|node| node.is_connected)
-        .collect();
+        .collect()
+}
+
+fn leader(topology: &Topology, redirects: bool) -> Fields {
+    let replicas = replicas(topology);
     let mut fields = vec![field("role", "master"), field("connected_slaves", replicas.len())];
     for (number, node) in replicas.into_iter().enumerate() {
         let ClusterNode { host, offset, .. } = node;

@@ -12,6 +12,7 @@ use super::request::{Request, pairs, wrong_arity};
 use super::spec::{CONTAINER, IMMEDIATE, NO_AUTH, NO_MULTI};
 use super::state::{State, Unfinished};
 use super::table::Name;
+use super::unsupported;
 use crate::{Host, Ran};
 use std::sync::atomic::Ordering::Relaxed;
 use todana_command::{Begun, Context};
@@ -196,6 +197,9 @@ pub(super) fn observe_lookups<H: Host>(encoder: &mut Encoder<'_>, host: &mut H) 
 #[cold]
 fn unknown_command(arguments: &[&[u8]]) -> Failure {
     use super::encoder::ERROR_QUOTE_BYTES_MAX;
+    if let Some(failure) = unsupported::failure(arguments[0]) {
+        return failure;
+    }
     let mut text = Vec::from(b"ERR unknown command '");
     text.extend_from_slice(quoted(arguments[0]));
     text.extend_from_slice(b"', with args beginning with: ");

@@ -99,6 +99,7 @@ pub(super) const MODIFY: &[Keys] = &[keys(0, 1, &["RW", "access", "update"])];
 pub(super) const MAY_MODIFY: &[Keys] = &[keys(0, 1, &["RW", "access", "update", "variable_flags"])];
 pub(super) const UPDATE: &[Keys] = &[keys(0, 1, &["RW", "update"])];
 pub(super) const TAKE: &[Keys] = &[keys(0, 1, &["RW", "access", "delete"])];
+pub(super) const REMOVE: &[Keys] = &[keys(0, 1, &["RM", "delete"])];
 pub(super) const REMOVE_EACH: &[Keys] = &[keys(-1, 1, &["RM", "delete"])];
 pub(super) const RENAME: &[Keys] =
     &[keys(0, 1, &["RW", "access", "delete"]), keys(0, 1, &["OW", "update"]).from(2)];

@@ -16,8 +16,18 @@ pub(super) fn get<'a>(request: &Request<'a>) -> Built<'a> {
 #[inline]
 pub(super) fn set<'a>(request: &Request<'a>) -> Built<'a> {
     let mut set = stored(request.arguments[1], request.arguments[2]);
-    if request.arguments.len() > 3 {
-        request.set_options(&mut set)?;
+    if request.arguments.len() > 3
+        && let Some((equal, value)) = request.set_options(&mut set)?
+    {
+        let Set { key, value: new, expires, return_old, .. } = set;
+        return plain(Command::ReplaceIf {
+            key,
+            value,
+            equal,
+            new: Some(new),
+            expires,
+            return_old,
+        });
     }
     plain(Command::Set(set))
 }
@@ -207,9 +217,20 @@ fn added(key: &[u8], delta: i64) -> Command<'_> {
     })
 }
 
+/// Whether a value must be equal to another one, or not equal, and that one.
+type Comparison<'a> = (bool, &'a [u8]);
+
+/// IFEQ, IFNE.
+pub(super) fn comparison(option: &[u8]) -> Option<bool> {
+    let words: [(&[u8], bool); 2] = [(b"ifeq", true), (b"ifne", false)];
+    words.iter().find(|(word, _)| option.eq_ignore_ascii_case(word)).map(|(_, equal)| *equal)
+}
+
 impl<'a> Request<'a> {
-    fn set_options(&self, set: &mut Set<'a>) -> Result<(), Failure> {
+    /// Reads the options of SET. Returns the comparison if there is one.
+    fn set_options(&self, set: &mut Set<'a>) -> Result<Option<Comparison<'a>>, Failure> {
         let mut expiry = ExpiryOption::default();
+        let mut compared: Option<Comparison<'a>> = None;
         let mut at = 3;
         while let Some(option) = self.arguments.get(at) {
             let word = |known: &[u8]| option.eq_ignore_ascii_case(known);
@@ -221,6 +242,12 @@ impl<'a> Request<'a> {
                 set.return_old = true;
             } else if word(b"keepttl") && expiry.unit.is_none() {
                 expiry.other = true;
+            } else if let Some(equal) = comparison(option) {
+                at += 1;
+                let value = *self.arguments.get(at).ok_or(SYNTAX)?;
+                if compared.replace((equal, value)).is_some() {
+                    return Err(SYNTAX);
+                }
             } else {
                 at = expiry.take(self, at)?;
             }
@@ -231,6 +258,10 @@ impl<'a> Request<'a> {
             None if expiry.other => Expires::Keep,
             None => Expires::Never,
         };
-        Ok(())
+        match set.condition {
+            Condition::Always => Ok(compared),
+            _ if compared.is_some() => Err(SYNTAX),
+            _ => Ok(None),
+        }
     }
 }

@@ -24,7 +24,7 @@ macro_rules! each_command {
             since: "1.0.0", syntax: "key", cost: "O(1)", summary: "Returns the value of a key." }
         Set { name: "set", handler: Store(strings::set), arity: -3, keys: MAY_MODIFY, flags: WRITE | DENYOOM,
             group: String, since: "1.0.0",
-            syntax: "key value [NX|XX] [GET] [EX seconds|PX milliseconds|EXAT unix-time-seconds|PXAT unix-time-milliseconds|KEEPTTL]",
+            syntax: "key value [NX|XX|IFEQ compared|IFNE compared] [GET] [EX seconds|PX milliseconds|EXAT unix-time-seconds|PXAT unix-time-milliseconds|KEEPTTL]",
             cost: "O(1)",
             summary: "Stores a value, optionally under a condition and with an expiry; GET returns the old value." }
         SetNx { name: "setnx", handler: Store(strings::set_nx), arity: 3, keys: INSERT,
@@ -103,6 +103,12 @@ macro_rules! each_command {
         Del { name: "del", handler: Store(keys::delete), arity: -2, keys: REMOVE_EACH,
             flags: WRITE | MULTI_SHARD | AGG_SUM, group: Generic, since: "1.0.0", syntax: "key...",
             cost: "O(n), n keys", summary: "Removes keys, as one step." }
+        DelEx { name: "delex", handler: Store(keys::delete_if), arity: -2, keys: REMOVE, flags: WRITE | FAST,
+            group: String, since: "8.4.0", syntax: "key [IFEQ value|IFNE value]", cost: "O(n), n bytes of the value",
+            summary: "Removes a key if its value is equal to a given one, or is not, as one step." }
+        DelIfEq { name: "delifeq", handler: Store(keys::delete_if_equal), arity: 3, keys: REMOVE, flags: WRITE | FAST,
+            group: String, since: "9.0.0", syntax: "key value", cost: "O(n), n bytes of the value",
+            summary: "Removes a key if its value is equal to the given one: a command of Valkey." }
         Unlink { name: "unlink", handler: Store(keys::delete), arity: -2, keys: REMOVE_EACH,
             flags: WRITE | FAST | MULTI_SHARD | AGG_SUM, group: Generic, since: "4.0.0", syntax: "key...",
             cost: "O(n), n keys", summary: "Removes keys, as DEL does." }
@@ -357,6 +363,9 @@ macro_rules! each_command {
             flags: CONNECTION | NOSCRIPT | NO_MULTI, group: Server, since: "7.2.0",
             syntax: "numlocal numreplicas timeout", cost: "O(1)",
             summary: "Replies when the writes of this connection are on disk." }
+        Role { name: "role", handler: Session(Words, role), arity: 1, keys: NO_KEYS,
+            flags: ANYTIME | NOSCRIPT | FAST | ADMIN | DANGEROUS, group: Server, since: "2.8.12", syntax: "", cost: "O(n), n nodes",
+            summary: "Returns the role of the node in its cluster, with the offsets of the log: master for the leader, and without a cluster." }
         Time { name: "time", handler: Session(Words, time), arity: 1, keys: NO_KEYS, flags: ANYTIME | FAST | RANDOM,
             group: Server, since: "2.6.0", syntax: "", cost: "O(1)",
             summary: "Returns the seconds since the Unix epoch, and the microseconds of this second." }

@@ -158,6 +158,16 @@ fn info_names_the_leader_and_its_replicas() {
 }
 
 #[test]
+fn role_is_that_of_the_node() {
+    let mut session = RespSession::default();
+    let mut role = |mut host: FakeHost| ask(&mut session, &mut host, "ROLE");
+    assert_eq!(role(host()), "*3 $6 master :0 *0");
+    assert_eq!(role(with(topology(2))), "*5 $5 slave $9 127.0.0.1 :7003 $9 connected :0");
+    let replicas = "*2 *3 $9 127.0.0.1 $4 7001 $2 40 *3 $9 127.0.0.1 $4 7003 $2 42";
+    assert_eq!(role(with(topology(1))), format!("*3 $6 master :0 {replicas}"));
+}
+
+#[test]
 fn keys_of_a_slot_are_counted_and_listed() {
     script_on(
         r#"

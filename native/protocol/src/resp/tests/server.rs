@@ -27,11 +27,25 @@ fn a_list_of_all_commands_has_the_subcommands() {
 }
 
 #[test]
+fn a_type_of_redis_that_is_not_there_is_no_misspelt_word() {
+    let mut session = RespSession::default();
+    let mut said = |line: &str| ask(&mut session, &mut host(), line);
+    let version = env!("CARGO_PKG_VERSION");
+    for (line, words) in [
+        ("HSET k f v", format!("'HSET': hashes are not supported by Todana {version}")),
+        ("zadd k 1 a", format!("'zadd': sorted sets are not supported by Todana {version}")),
+        ("HSETT k f v", "unknown command 'HSETT', with args beginning with: 'k' 'f' 'v'".into()),
+    ] {
+        assert_eq!(said(line).trim_end(), format!("-ERR {words}"));
+    }
+}
+
+#[test]
 fn command_describes_the_commands_of_the_table() {
     script(
         r#"
         > COMMAND COUNT
-        :89
+        :92
         > COMMAND INFO get nosuch
         *2 *10 $3 get :2 *2 +readonly +fast :1 :1 :1 *3 +@read +@string +@fast *0 *1 *6 $5 flags *2
         +RO +access $12 begin_search *4 $4 type $5 index $4 spec *2 $5 index :1 $9 find_keys *4 $4

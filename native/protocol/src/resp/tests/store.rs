@@ -19,6 +19,59 @@ fn keys_answer_as_redis_does() {
     script(include_str!("transcripts/keys.txt"));
 }
 
+/// As Redis 8.4 and Valkey 9 do.
+#[test]
+fn a_value_is_compared_before_it_is_replaced_or_removed() {
+    script(
+        r#"
+        > SET k 1 IFEQ 0
+        $-1
+        > SET k 1 IFNE 0
+        +OK
+        > SET k 2 IFEQ 1 EX 100
+        +OK
+        > TTL k
+        :100
+        > SET k 3 IFEQ 1 GET
+        $1 2
+        > SET k 3 GET IFEQ 2 KEEPTTL
+        $1 2
+        > TTL k
+        :100
+        > SET k 4 IFNE 3
+        $-1
+        > SET k 4 NX IFEQ 3
+        -ERR syntax error
+        > SET k 4 IFEQ 3 IFNE 2
+        -ERR syntax error
+        > SET k 4 IFEQ
+        -ERR syntax error
+        > DELIFEQ k 4
+        :0
+        > DELEX k IFEQ 4
+        :0
+        > DELEX k IFNE 3
+        :0
+        > DELIFEQ k 3
+        :1
+        > DELIFEQ k 3
+        :0
+        > DELEX k IFNE 3
+        :0
+        > MSET k 1 l 2
+        +OK
+        > DELEX k
+        :1
+        > DELEX l IFNE 1
+        :1
+        > DELEX l l
+        -ERR wrong number of arguments for 'delex' command
+        > DELEX l IFGT 1
+        -ERR syntax error
+        "#,
+    );
+}
+
 #[test]
 fn time_is_told_relative_and_absolute() {
     let (mut host, mut session) = (host(), RespSession::default());

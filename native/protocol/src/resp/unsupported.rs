@@ -1,0 +1,81 @@
+//! Commands of Redis for data types and features that Todana does not have. Their error says so, and
+//! differs from that of a misspelt word.
+
+use super::encoder::Failure;
+
+/// Data types and features, and the commands that need them.
+#[rustfmt::skip]
+const UNSUPPORTED: [(&str, &[&str]); 10] = [
+    ("hashes", &[
+        "hdel", "hexists", "hexpire", "hexpireat", "hexpiretime", "hget", "hgetall", "hgetdel",
+        "hgetex", "hincrby", "hincrbyfloat", "hkeys", "hlen", "hmget", "hmset", "hpersist",
+        "hpexpire", "hpexpireat", "hpexpiretime", "hpttl", "hrandfield", "hscan", "hset",
+        "hsetex", "hsetnx", "hstrlen", "httl", "hvals",
+    ]),
+    ("lists", &[
+        "blmove", "blmpop", "blpop", "brpop", "brpoplpush", "lindex", "linsert", "llen", "lmove",
+        "lmpop", "lpop", "lpos", "lpush", "lpushx", "lrange", "lrem", "lset", "ltrim", "rpop",
+        "rpoplpush", "rpush", "rpushx",
+    ]),
+    ("sets", &[
+        "sadd", "scard", "sdiff", "sdiffstore", "sinter", "sintercard", "sinterstore",
+        "sismember", "smembers", "smismember", "smove", "spop", "srandmember", "srem", "sscan",
+        "sunion", "sunionstore",
+    ]),
+    ("sorted sets", &[
+        "bzmpop", "bzpopmax", "bzpopmin", "zadd", "zcard", "zcount", "zdiff", "zdiffstore",
+        "zincrby", "zinter", "zintercard", "zinterstore", "zlexcount", "zmpop", "zmscore",
+        "zpopmax", "zpopmin", "zrandmember", "zrange", "zrangebylex", "zrangebyscore",
+        "zrangestore", "zrank", "zrem", "zremrangebylex", "zremrangebyrank", "zremrangebyscore",
+        "zrevrange", "zrevrangebylex", "zrevrangebyscore", "zrevrank", "zscan", "zscore",
+        "zunion", "zunionstore",
+    ]),
+    ("streams", &[
+        "xack", "xackdel", "xadd", "xautoclaim", "xclaim", "xdel", "xdelex", "xgroup", "xinfo",
+        "xlen", "xpending", "xrange", "xread", "xreadgroup", "xrevrange", "xsetid", "xtrim",
+    ]),
+    ("geospatial indexes", &[
+        "geoadd", "geodist", "geohash", "geopos", "georadius", "georadiusbymember",
+        "georadiusbymember_ro", "georadius_ro", "geosearch", "geosearchstore",
+    ]),
+    ("HyperLogLogs", &[
+        "pfadd", "pfcount", "pfdebug", "pfmerge", "pfselftest",
+    ]),
+    ("channels", &[
+        "psubscribe", "publish", "pubsub", "punsubscribe", "spublish", "ssubscribe", "subscribe",
+        "sunsubscribe", "unsubscribe",
+    ]),
+    ("scripts and functions", &[
+        "eval", "evalsha", "evalsha_ro", "eval_ro", "fcall", "fcall_ro", "function", "script",
+    ]),
+    ("replicas by Redis' protocol", &[
+        "failover", "psync", "replconf", "replicaof", "slaveof", "sync",
+    ]),
+];
+
+/// The error of a command of Redis that is not there.
+pub(super) fn failure(word: &[u8]) -> Option<Failure> {
+    let known = |(_, names): &&(&str, &[&str])| {
+        names.iter().any(|name| word.eq_ignore_ascii_case(name.as_bytes()))
+    };
+    let (what, _) = UNSUPPORTED.iter().find(known)?;
+    let version = env!("CARGO_PKG_VERSION");
+    Some(Failure::quoting(
+        "ERR '",
+        word,
+        &format!("': {what} are not supported by Todana {version}"),
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::resp::lookup;
+
+    #[test]
+    fn no_command_is_both_there_and_not() {
+        for name in UNSUPPORTED.iter().flat_map(|(_, names)| *names) {
+            assert!(lookup::command(name.as_bytes()).is_none(), "{name}");
+        }
+    }
+}
