@@ -70,7 +70,7 @@ def failover(results) -> Part:
     [cell] = results
     gaps = sorted(each["gap_ms"] / 1e3 for each in cell["rounds"])
     of_clients = sorted(each["gap_of_a_client_ms"] / 1e3 for each in cell["rounds"])
-    returns = sorted(each["return_s"] for each in cell["rounds"])
+    returns = [each["return_s"] for each in cell["rounds"]]
     meanwhile = sorted(each["gap_while_the_node_returns_ms"] / 1e3 for each in cell["rounds"])
     count = len(gaps)
     rows = [
@@ -82,11 +82,11 @@ def failover(results) -> Part:
             "without an acknowledged write, p99", f"<= {GAP_P99_S_MAX} s", f"{_percentile(gaps, 0.99):.2f} s",
             _verdict(_percentile(gaps, 0.99) <= GAP_P99_S_MAX),
         ],
-        ["acknowledged writes lost", "0", f"{cell['lost']} of {cell['acknowledged']:,}", _verdict(cell["lost"] == 0)],
+        ["acknowledged writes lost (the last one of each client is looked for)", "0", f"{cell['lost']} of {cell['acknowledged']:,}", _verdict(cell["lost"] == 0)],
     ]  # fmt: skip
     names = {
         "without an acknowledged write of any client": gaps, "of the client that waited longest": of_clients,
-        "longest time without one while the killed node returns": meanwhile, "until the killed node has caught up": returns,
+        "longest time without one while the killed node returns": meanwhile, "until the killed node has caught up": sorted(returns),
     }  # fmt: skip
     table = Table(
         f"Seconds, {plural(count, 'kill')}",
@@ -98,11 +98,17 @@ def failover(results) -> Part:
     )
     few = "" if count >= cell["kills_wanted"] else f" The time of the run sufficed for {count} of {cell['kills_wanted']} kills."
     with_100 = "" if count >= 100 else f" With {plural(count, 'kill')}, p99 is the longest one."
+    log = (
+        " A node reads its log since the last snapshot when it starts, and small logs have none (`snapshot_log_bytes`): "
+        f"the log grew to {cell['acknowledged']:,} writes, and the first {edge} returns took {statistics.median(returns[:edge]):.1f} s, the last "
+        f"{edge} {statistics.median(returns[-edge:]):.1f} s (medians)."
+        if (edge := count // 4) else ""
+    )  # fmt: skip
     intro = (
         f"{plural(cell['clients'], 'client')} write without a pause, each to one of three nodes, and go to the next node when a request fails. "
         f"`kill -9` ends the leader's process, which is started again and has caught up before the next kill. The process ends on a "
         "running host, so the others see the end of its connections at once; a host that is switched off is noticed by a time-out "
-        f"instead.{few}{with_100} {_busy_words(results)}"
+        f"instead.{few}{with_100}{log} {_busy_words(results)}"
     )
     words = ", ".join(f"{count:,} {name}" for name, count in sorted(cell["errors"].items(), key=lambda item: -item[1]))
     return Part("Failover", f"{intro} Errors that clients saw and retried: {words or 'none'}.", [_targets(rows), table], {})
@@ -121,7 +127,9 @@ def _busy_words(results):
     found = [each["busy_cores_before"] for cell in results for each in (cell, *cell.get("rounds", ())) if "busy_cores_before" in each]
     if not found:
         return ""
-    words = f"Other programs of the host, and the idle nodes, used {min(found):.1f} to {max(found):.1f} cores when a configuration began"
+    low, high = f"{min(found):.1f}", f"{max(found):.1f}"
+    cores = low if low == high else f"{low} to {high}"
+    words = f"Other programs of the host, and the idle nodes, used {cores} of its cores when a configuration began"
     return words + (": latencies and rates are worse than on a quiet host, and CPU times are the better figure." if max(found) > QUIET_CORES else ".")
 
 

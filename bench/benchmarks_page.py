@@ -10,7 +10,7 @@ def page(paths, parts, found) -> str:
     """The page. `paths` and `found` have the raw results of each part by its name, `parts` what follows from them."""
     lines = [
         "# Benchmarks",
-        "Todana beside ETS, Redis and memcached. Each configuration compares the best variant of Todana with the best peer by their "
+        "Todana beside ETS, Redis, memcached, etcd and Mnesia. Each configuration compares the best variant of Todana with the best peer by their "
         "medians. Better and worse mean: in every round, the worst of the one is better than the best of the other. If the rounds "
         "overlap, the difference is within the noise. (Parts of one or two rounds follow the medians.)",
         _summary(parts.values()),
