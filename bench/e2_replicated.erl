@@ -23,8 +23,8 @@
 -export([main/1]).
 %% For the other nodes.
 -export([
-    start_todana/2, start_mnesia/1, is_serving/0, open/0, read/1, work/3,
-    profile/0
+    start_todana/2, start_mnesia/1, is_serving/0, open/0, read/1, sum/1,
+    work/3, profile/0
 ]).
 
 -type arm() ::
@@ -206,13 +206,21 @@ print(Cell) ->
 measure(Arm, Processes, #{cell_ms := CellMs, members := Members} = Plan) ->
     Node = node_of(Arm, Plan),
     Store = store_of(Arm),
-    Before = erpc:call(Node, ?MODULE, read, [Store]),
+    Before = erpc:call(Node, ?MODULE, sum, [Store]),
     Cpu = cluster:cpu_us(Members),
     {Rate, Updates} =
         erpc:call(Node, ?MODULE, work, [Arm, Processes, CellMs]),
     Spent = cluster:cpu_us(Members) - Cpu,
-    Sum = erpc:call(Node, ?MODULE, read, [Store]) - Before,
+    Sum = erpc:call(Node, ?MODULE, sum, [Store]) - Before,
     {Rate, Spent / (2 * Updates), Updates - Sum}.
+
+%% The sum with all updates that any node has acknowledged: a node applies those
+%% of another one a moment later.
+-spec sum(todana | mnesia) -> integer().
+sum(todana) ->
+    todana:get(?TABLE, status, none, #{read => linear});
+sum(mnesia) ->
+    read(mnesia).
 
 %% Called in the node of the processes: their rate, and the number of updates.
 -spec work(arm(), pos_integer(), pos_integer()) -> {float(), pos_integer()}.
