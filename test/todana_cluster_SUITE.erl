@@ -33,6 +33,8 @@
 
 -define(WAIT_MS, 60_000).
 -define(POLL_MS, 100).
+%% More than the time after which a log that does not answer is reported.
+-define(STUCK_MS, 11_000).
 
 all() ->
     [
@@ -168,6 +170,10 @@ a_minority_accepts_no_writes(Config) ->
         maps:get(state, rpc(A, todana, info, [])) =:= read_only
     end),
     ?assertMatch({error, unavailable}, call(A, set, [k, 3])),
+    %% The reason stays the same, also when the write has waited for long.
+    timer:sleep(?STUCK_MS),
+    #{reason := Reason} = rpc(A, todana, info, []),
+    ?assertMatch("no leader: " ++ _, Reason),
     B = node(b, [], Config),
     await(fun() -> call(A, set, [k, 4]) =:= ok end),
     await(fun() -> call(B, get, [k]) =:= {ok, 4} end).

@@ -325,15 +325,18 @@ allow_reads(Load, Reason) ->
 -spec gate(#state{}) -> {open | read_only | no_leader, string()}.
 gate(#state{room = {low, Sentence}}) ->
     {read_only, Sentence};
-gate(#state{oldest_ms = Ms}) when Ms > ?STUCK_AFTER_MS ->
-    {read_only, lists:concat([
-        "the log has not answered for ", Ms div 1_000, " s"
-    ])};
-gate(#state{}) ->
+gate(#state{oldest_ms = Ms}) ->
+    %% Without a leader no write is answered, so this is the reason to state.
     case todana_read_index:is_silent(?SILENT_AFTER_MS) of
-        true -> {no_leader, "no leader: this node does not reach a majority "
-                            "of its cluster"};
-        false -> {open, ""}
+        true ->
+            {no_leader, "no leader: this node does not reach a majority of its "
+                        "cluster"};
+        false when Ms > ?STUCK_AFTER_MS ->
+            {read_only, lists:concat([
+                "the log has not answered for ", Ms div 1_000, " s"
+            ])};
+        false ->
+            {open, ""}
     end.
 
 -spec describe(#state{}) -> map().
