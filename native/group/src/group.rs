@@ -22,7 +22,7 @@ use crate::reads::Reads;
 use crate::record::{FIRST_TABLE_HOME, are_records};
 use crate::submission::{Deliver, Gate, Outcome, Submission, Submit, Ticket};
 use crate::tables::{Directory, NamedTable};
-use crate::trigger::{Trigger, threshold};
+use crate::trigger::{Trigger, early, threshold};
 
 /// Bytes that may wait in the queue by default.
 pub const QUEUE_BYTES_MAX: usize = 32 << 20;
@@ -48,7 +48,8 @@ pub struct GroupOptions {
     /// Beyond this number of bytes, the queue has no room for more submissions.
     pub queue_bytes_max: usize,
     /// A snapshot is due when this number of bytes was logged since the last one began. `None`:
-    /// half of the tables' bytes, but at least 64 MiB and at most 4 GiB.
+    /// half of the tables' bytes, but at least 64 MiB and at most 4 GiB. If the group has other
+    /// members, up to a quarter less.
     pub snapshot_log_bytes: Option<u64>,
 }
 
@@ -262,9 +263,13 @@ impl Group {
     }
 
     fn is_snapshot_due(&self) -> bool {
-        let threshold = || match self.options.snapshot_log_bytes {
-            Some(bytes) => bytes,
-            None => threshold(self.data_bytes()),
+        let threshold = || {
+            let bytes = match self.options.snapshot_log_bytes {
+                Some(bytes) => bytes,
+                None => threshold(self.data_bytes()),
+            };
+            let is_alone = self.others() == 0;
+            if is_alone { bytes } else { early(bytes, self.options.incarnation) }
         };
         let users_is_running = || self.durable_tables().any(|table| table.has_other_snapshot());
         let logged = self.counters.logged_bytes.load(Relaxed);

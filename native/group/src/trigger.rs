@@ -12,12 +12,25 @@ pub const SNAPSHOT_LOG_BYTES_MAX: u64 = 4 << 30;
 /// the bytes after which it was due was logged in addition.
 const PATIENCE_SHARE: u64 = 4;
 
+/// A member of a cluster begins its snapshots earlier, by up to this share of the threshold.
+const EARLY_SHARE: u64 = 4;
+
 /// A snapshot that failed is due again after this number of logged bytes.
 const RETRY_BYTES: u64 = 16 << 20;
 
 /// Bytes logged after which a snapshot of this number of bytes is due.
 pub(crate) fn threshold(data_bytes: u64) -> u64 {
     (data_bytes / 2).clamp(SNAPSHOT_LOG_BYTES_MIN, SNAPSHOT_LOG_BYTES_MAX)
+}
+
+/// The threshold of one member of a cluster. All members log the same bytes; if all wrote their
+/// snapshots after the same entry, every node would be slow at the same time, and with them every
+/// write. So each begins earlier by a part that `draw`, a random number of the node, decides. The
+/// records do not depend on it.
+pub(crate) fn early(threshold: u64, draw: u64) -> u64 {
+    // The upper byte of a product depends on all bits, so consecutive numbers lead to other parts.
+    let part = draw.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 56;
+    threshold - ((threshold / EARLY_SHARE) >> 8) * part
 }
 
 /// Decides when a snapshot is due. The bytes are those logged since the group was last emptied or
@@ -123,6 +136,16 @@ mod tests {
         assert_eq!(threshold(0), 64 * MIB);
         assert_eq!(threshold(1_000 * MIB), 500 * MIB);
         assert_eq!(threshold(u64::MAX), 4_096 * MIB);
+    }
+
+    #[test]
+    fn members_differ_in_their_thresholds_within_a_quarter() {
+        let thresholds: Vec<u64> = (1..=100).map(|draw| early(1_024 * MIB, draw)).collect();
+        assert!(thresholds.iter().all(|bytes| (768 * MIB..=1_024 * MIB).contains(bytes)));
+        let (least, most) = (thresholds.iter().min(), thresholds.iter().max());
+        assert!(least < Some(&(800 * MIB)) && most > Some(&(990 * MIB)));
+        assert_eq!(early(1_000, 7), early(1_000, 7));
+        assert_eq!(early(u64::MAX, 0), u64::MAX);
     }
 
     #[test]

@@ -355,6 +355,31 @@ fn a_snapshot_is_due_after_some_bytes_and_when_somebody_asks() {
     assert!(due(&mut harness));
 }
 
+/// All have the same log, and not all write at the same time.
+#[test]
+fn the_members_of_a_cluster_make_their_snapshots_after_different_entries() {
+    let entries_until_due = |incarnation| {
+        let options = options(incarnation);
+        let mut harness = Harness::of(todana_group::GroupOptions {
+            snapshot_log_bytes: Some(100_000),
+            ..options
+        });
+        harness.group.set_others(Some(2));
+        let is_due = |harness: &mut Harness| {
+            harness.submit(1, set(0, b"k", &[b'x'; 500]), 1);
+            let sealed = harness.seal();
+            harness.apply(&sealed.bytes) == Applied::Done { snapshot_due: true }
+        };
+        (1..1_000).find(|_| is_due(&mut harness)).expect("a snapshot is due")
+    };
+    let mut found: Vec<usize> = (1..=8).map(entries_until_due).collect();
+    found.sort_unstable();
+    found.dedup();
+    assert!(found.len() > 4, "{found:?}");
+    // 100,000 bytes, and three quarters of them, with some bytes around each value.
+    assert!(found.iter().all(|entries| (100..=200).contains(entries)), "{found:?}");
+}
+
 fn damage(result: Result<impl Sized, SnapshotError>) -> SnapshotError {
     match result {
         Ok(_) => panic!("damage was not found"),
