@@ -34,6 +34,9 @@ REFUSAL_TIMEOUT_S = 60
 # Small files, so that every round sees new log files and snapshots.
 SMALL_FILES = ("--snapshot-log-bytes", "1mb")
 WAL_BYTES_MAX = 1 << 20
+# What libfaketime makes in a process that begins to use it, and leaves there if that is killed.
+SHARED = Path("/dev/shm")
+FAKETIME_FILES = ("faketime_shm_{}", "sem.faketime_sem_{}")
 # When a write is on the disk: before its acknowledgement, or within about a second.
 MODES = ("always", "everysec")
 
@@ -155,10 +158,18 @@ class Store:
         if self.is_alive():
             os.kill(self.process.popen.pid, signal.SIGKILL)
         self.process.popen.wait()
+        self.forget_clock()
 
     def stop(self) -> int:
         """Stops the process in order."""
-        return self.process.stop()
+        status = self.process.stop()
+        self.forget_clock()
+        return status
+
+    def forget_clock(self):
+        """Removes what libfaketime has left, of a process that has ended."""
+        for name in FAKETIME_FILES:
+            (SHARED / name.format(self.process.popen.pid)).unlink(missing_ok=True)
 
     def log(self) -> str:
         """The last lines of the process."""
@@ -179,7 +190,7 @@ class Store:
 
     def clean_up(self):
         """Ends the process and forgets what belongs to it."""
-        if self.is_alive():
+        if self.process:
             self.kill()
 
 
