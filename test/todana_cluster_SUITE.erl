@@ -20,6 +20,8 @@
     a_dead_node_is_replaced/1,
     a_removed_node_stops_and_stays_out/1,
     the_leader_can_be_moved_and_can_leave/1,
+    a_leader_that_hangs_is_replaced/1,
+    a_node_that_hangs_is_not_made_the_leader/1,
     the_last_node_can_go_on_alone/1,
     who_may_not_join_is_told_why/1,
     a_stranger_gets_nothing/1,
@@ -52,6 +54,8 @@ all() ->
         a_dead_node_is_replaced,
         a_removed_node_stops_and_stays_out,
         the_leader_can_be_moved_and_can_leave,
+        a_leader_that_hangs_is_replaced,
+        a_node_that_hangs_is_not_made_the_leader,
         the_last_node_can_go_on_alone,
         who_may_not_join_is_told_why,
         a_stranger_gets_nothing,
@@ -67,7 +71,7 @@ init_per_testcase(Case, Config) ->
     [{directory, Directory} | Config].
 
 end_per_testcase(_Case, _Config) ->
-    [stop(Peer) || {_, Peer} <- ets:tab2list(?MODULE)],
+    [stop(Peer) || {_, Peer} <- ets:tab2list(?MODULE), is_pid(Peer)],
     true = ets:delete(?MODULE),
     ok.
 
@@ -318,6 +322,39 @@ the_leader_can_be_moved_and_can_leave(Config) ->
     ok = call(B, set, [k, 2]),
     ?assertMatch({error, _}, leave(A, C)).
 
+%% Its node and its connections are as before, so Ra by itself would keep it.
+a_leader_that_hangs_is_replaced(Config) ->
+    Nodes = [A, B, C] = cluster([a, b, c], Config),
+    ok = call(A, set, [k, 1]),
+    Leader = rpc(A, todana_members, leader, []),
+    [Other | _] = lists:delete(Leader, Nodes),
+    ok = rpc(Leader, sys, suspend, [todana_0]),
+    await(fun() -> call(Other, set, [k, 2]) =:= ok end),
+    ?assertNotEqual(Leader, rpc(Other, todana_members, leader, [])),
+    ok = rpc(Leader, sys, resume, [todana_0]),
+    [await(fun() -> call(N, get, [k]) =:= {ok, 2} end) || N <- [A, B, C]],
+    await(fun() -> element(1, verify(Leader)) =:= ok end).
+
+%% The leader would confirm nothing while it waits for the other one.
+a_node_that_hangs_is_not_made_the_leader(Config) ->
+    Nodes = [A | _] = cluster([a, b, c], Config),
+    ok = call(A, set, [k, 1]),
+    Leader = rpc(A, todana_members, leader, []),
+    [Frozen | _] = lists:delete(Leader, Nodes),
+    ok = signal(Frozen, "STOP"),
+    try
+        %% Its threads stop one after the other.
+        await(fun() ->
+            rpc(Leader, ra, ping, [{todana_0, Frozen}, 1_000]) =:= timeout
+        end),
+        Answer = rpc(Leader, todana_cluster, transfer, [Frozen]),
+        ?assertMatch({error, _}, Answer),
+        ok = call(Leader, set, [k, 2])
+    after
+        ok = signal(Frozen, "CONT")
+    end,
+    await(fun() -> call(Frozen, get, [k]) =:= {ok, 2} end).
+
 the_last_node_can_go_on_alone(Config) ->
     [A, B, C] = cluster([a, b, c], Config),
     ok = call(A, set, [k, 1]),
@@ -445,6 +482,8 @@ peer(Letter) ->
     }),
     true = ets:insert(?MODULE, {Letter, Peer}),
     true = ets:insert(?MODULE, {Node, Peer}),
+    Pid = peer:call(Peer, os, getpid, []),
+    true = ets:insert(?MODULE, {{process, Node}, Pid}),
     {Peer, Node}.
 
 %% Runs of this suite at the same time do not meet.
@@ -452,9 +491,14 @@ name(Letter) -> lists:concat([Letter, "_", os:getpid()]).
 
 kill(Node) ->
     [{_, Peer}] = ets:lookup(?MODULE, Node),
-    Pid = peer:call(Peer, os, getpid, []),
-    "" = os:cmd("kill -9 " ++ Pid),
+    ok = signal(Node, "KILL"),
     stop(Peer).
+
+%% A stopped node does not answer, so its process is noted when it starts.
+signal(Node, Name) ->
+    [{_, Pid}] = ets:lookup(?MODULE, {process, Node}),
+    "" = os:cmd(lists:concat(["kill -", Name, " ", Pid])),
+    ok.
 
 stop(Peer) -> try peer:stop(Peer) catch exit:_ -> ok end.
 

@@ -140,6 +140,8 @@ members() ->
 -spec result(ok | todana_members:failure()) -> ok | {error, iodata()}.
 result(ok) -> ok;
 result({error, timeout}) -> {error, "the leader does not answer"};
+result({error, {silent, Node}}) ->
+    {error, [atom_to_list(Node), " does not answer"]};
 result({error, cluster_change_not_permitted}) ->
     {error, "another change of the members goes on: try again"};
 result({error, Reason}) -> {error, io_lib:format("~0tp", [Reason])}.

@@ -5,11 +5,15 @@
 -module(todana_members).
 -moduledoc false.
 
--export([server/1, leader/0, known/0, list/1, read_index/2, await/2,
-         confirmed/0]).
--export([command/1, add/2, promote/2, remove/1, transfer/1, force_alone/0]).
+-export([server/1, leader/0, facts/0, is_elector/0, voters/1, known/0, list/1,
+         read_index/2, await/2, confirmed/0]).
+-export([command/1, add/2, promote/2, remove/1, elect/0, transfer/1,
+         force_alone/0]).
 
--export_type([member/0, failure/0]).
+-export_type([leadership/0, member/0, failure/0]).
+
+%% A node that leads, and the term: it may lose the lead and win it back.
+-type leadership() :: {node(), Term :: non_neg_integer()}.
 
 -type member() :: #{
     node := node(),
@@ -24,6 +28,7 @@
 -type failure() :: {error, no_leader | timeout | term()}.
 
 -define(TIMEOUT_MS, 5_000).
+-define(PING_TIMEOUT_MS, 1_000).
 -define(POLL_MS, 2).
 -define(CHANGE_ATTEMPTS, 50).
 -define(CHANGE_PAUSE_MS, 100).
@@ -41,6 +46,49 @@ leader() ->
     case ra_leaderboard:lookup_leader(Name) of
         {_, Node} -> Node;
         undefined -> none
+    end.
+
+-doc """
+What this node knows now, without asking a process: the leader, the last entry
+that is committed, and the last one of this node's log.
+""".
+-spec facts() -> #{
+    leader := leadership() | none,
+    committed := non_neg_integer(),
+    last_index := non_neg_integer()
+}.
+facts() ->
+    Metrics = ra:key_metrics(todana_ra:server()),
+    #{
+        leader =>
+            case {leader(), Metrics} of
+                {none, _} -> none;
+                {Node, #{term := Term}} -> {Node, Term};
+                {_, #{}} -> none
+            end,
+        committed => maps:get(commit_index, Metrics, 0),
+        last_index => maps:get(last_index, Metrics, 0)
+    }.
+
+-doc "Whether this node follows a leader, and may vote for another one.".
+-spec is_elector() -> boolean().
+is_elector() ->
+    case ra:key_metrics(todana_ra:server()) of
+        #{state := State, membership := voter} ->
+            State =:= follower orelse State =:= await_condition;
+        #{} ->
+            false
+    end.
+
+-doc "The nodes that vote, as this node's server knows them.".
+-spec voters(timeout()) -> {ok, [node()]} | failure().
+voters(TimeoutMs) ->
+    Server = todana_ra:server(),
+    try ra_server_proc:local_state_query(Server, voters, TimeoutMs) of
+        {ok, Voters, _} -> {ok, [Node || {_, Node} <- Voters]};
+        Failure -> failure(Failure)
+    catch
+        exit:Reason -> {error, Reason}
     end.
 
 -doc "The nodes of the members, as far as this node knows.".
@@ -215,9 +263,30 @@ command(Command) ->
         exit:Reason -> {error, Reason}
     end.
 
--doc "Has another member lead, which must have the whole log.".
+-doc "Has this node ask the others for their votes.".
+-spec elect() -> ok | failure().
+elect() ->
+    try ra:trigger_election(todana_ra:server(), ?TIMEOUT_MS) of
+        ok -> ok
+    catch
+        exit:Reason -> {error, Reason}
+    end.
+
+-doc """
+Has another member lead, which must have the whole log. The leader confirms
+nothing until the other one leads, so that one must answer first.
+""".
 -spec transfer(node()) -> ok | failure().
 transfer(Node) ->
+    case lists:member(Node, [node() | nodes()]) andalso
+        ra:ping(server(Node), ?PING_TIMEOUT_MS)
+    of
+        {pong, _} -> begin_transfer(Node);
+        _ -> {error, {silent, Node}}
+    end.
+
+-spec begin_transfer(node()) -> ok | failure().
+begin_transfer(Node) ->
     try ra:transfer_leadership(todana_ra:server(), server(Node), ?TIMEOUT_MS) of
         ok -> ok;
         already_leader -> ok;

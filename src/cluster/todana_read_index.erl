@@ -14,7 +14,7 @@
 -moduledoc false.
 -behaviour(gen_server).
 
--export([start_link/1, is_silent/1]).
+-export([start_link/1, is_silent/1, answered_ms/0]).
 %% Processes
 -export([ask_and_exit/2]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2]).
@@ -28,6 +28,10 @@
 -define(LOOK_MS, 50).
 %% The pause after a question without an answer.
 -define(RETRY_MS, 20).
+%% Two times of the last answer: that of its question, which is the moment that
+%% it proves something about, and its own.
+-define(PROVED, 1).
+-define(ANSWERED, 2).
 
 -record(state, {
     tick_ms :: pos_integer(),
@@ -54,13 +58,18 @@ start_link(BoundMs) ->
 is_silent(ForMs) ->
     case persistent_term:get(?MODULE, none) of
         none -> false;
-        Counter -> now_ms() - atomics:get(Counter, 1) > ForMs
+        Counter -> now_ms() - atomics:get(Counter, ?PROVED) > ForMs
     end.
+
+-doc "When the leader has answered for the last time.".
+-spec answered_ms() -> integer().
+answered_ms() -> atomics:get(persistent_term:get(?MODULE), ?ANSWERED).
 
 -spec init(pos_integer()) -> {ok, #state{}}.
 init(BoundMs) ->
-    Counter = atomics:new(1, []),
-    ok = atomics:put(Counter, 1, now_ms()),
+    Counter = atomics:new(2, []),
+    ok = atomics:put(Counter, ?PROVED, now_ms()),
+    ok = atomics:put(Counter, ?ANSWERED, now_ms()),
     ok = persistent_term:put(?MODULE, Counter),
     ok = todana_nif:group_read_attach(self()),
     self() ! tick,
@@ -104,7 +113,9 @@ handle_info(_Message, State) ->
 -spec ended(term(), question(), #state{}) -> #state{}.
 ended({answered, Index}, #{number := Number, sent_ms := SentMs}, State) ->
     ok = todana_nif:group_read_answered(Number, Index),
-    ok = atomics:put(persistent_term:get(?MODULE), 1, SentMs),
+    Counter = persistent_term:get(?MODULE),
+    ok = atomics:put(Counter, ?PROVED, SentMs),
+    ok = atomics:put(Counter, ?ANSWERED, now_ms()),
     case State#state.is_wanted of
         true -> ask(State);
         false -> State

@@ -20,6 +20,8 @@
 -define(IN_FLIGHT_MAX, 4).
 -define(RESEND_AFTER_MS, 1_000).
 -define(RESEND_AFTER_MS_MAX, 16_000).
+%% The same, if a server has refused it and knows no leader.
+-define(RESEND_REFUSED_AFTER_MS, 200).
 -define(RESEND_TICK_MS, 250).
 %% The same, if another node may lead, which must be noticed soon.
 -define(CLUSTER_TICK_MS, 50).
@@ -102,7 +104,13 @@ handle_info(todana_ready, State) ->
     {noreply, fill(State)};
 handle_info({ra_event, _Leader, {applied, Answers}}, State) ->
     {noreply, fill(lists:foldl(fun applied/2, State, Answers))};
-%% If no node leads, the next tick looks again.
+%% The leader hands over; if that fails, it leads again.
+handle_info({ra_event, _, {rejected, {not_leader, undefined, Sequence}}},
+            State) ->
+    _ = ets:update_element(?MODULE, Sequence, {
+        #batch.pause_ms, ?RESEND_REFUSED_AFTER_MS
+    }),
+    {noreply, State};
 handle_info({ra_event, _, {rejected, {not_leader, {_, Leader}, Sequence}}},
             State) ->
     _ = [

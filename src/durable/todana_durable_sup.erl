@@ -81,6 +81,7 @@ cluster(#{}, Options) ->
             id => todana_read_index,
             start => {todana_read_index, start_link, [BoundMs]}
         },
+        #{id => todana_watchdog, start => {todana_watchdog, start_link, []}},
         #{id => todana_verify, start => {todana_verify, start_link, []}},
         #{id => todana_control, start => {todana_control, start_link, []}}
      | [

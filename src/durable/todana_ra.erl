@@ -23,6 +23,9 @@
 -define(WAL_BATCH_MAX, 1_024).
 -define(SEGMENT_ENTRIES_MAX, 4_096).
 -define(SEGMENT_BYTES_MAX, 64_000_000).
+%% How long a leader that hands over confirms nothing, if the other member does
+%% not take over. A follower that lacks entries asks for them again then.
+-define(AWAIT_MS_MAX, 3_000).
 
 -doc "The address of the group's only member.".
 -spec server() -> {atom(), node()}.
@@ -262,6 +265,7 @@ start_server(System, #{
             snapshot_module => todana_snapshot
         },
         install_snap_rpc_timeout => 1_800_000,
+        await_condition_timeout => ?AWAIT_MS_MAX,
         machine => {module, todana_machine, #{}}
     },
     case already(ra:start_server(System, Config)) of

@@ -22,6 +22,8 @@ CLOCK_SLACK_S = 600
 BULK_BYTES = 20_000
 BULK_KEYS = 60
 CHANGE_TIMEOUT_S = 60
+# A node answers an expression within this time, or is asked again.
+DOOR_S, HANG_ATTEMPTS = 10.0, 5
 # How often a node stays frozen, or cut off, for long.
 LONG_FREEZE, LONG_CUT = 0.08, 0.25
 
@@ -102,6 +104,17 @@ def freeze_briefly(cluster, rng, node):
         yield rng.uniform(0.1, 0.9)
         node.thaw()
         yield rng.uniform(0.05, 0.5)
+
+
+def hang(cluster, rng, node):
+    """The log's process of a node does nothing, while all others of the node go on."""
+    with contextlib.suppress(OSError, wire.Closed), node.erlang(DOOR_S) as door:
+        door.evaluate("catch sys:suspend(todana_0)")
+    yield rng.uniform(1, 8)
+    for _ in range(HANG_ATTEMPTS):
+        with contextlib.suppress(OSError, wire.Closed), node.erlang(DOOR_S) as door:
+            door.evaluate("catch sys:resume(todana_0)")
+            break
 
 
 def isolate(cluster, rng, node):
@@ -360,14 +373,14 @@ def grow(cluster, rng, node):
 
 
 FAULTS = (
-    kill, kill, kill_all, kill_majority, kill_twice, freeze, freeze, freeze_majority, freeze_briefly, isolate, isolate, isolate_all,
-    take_turns, mute, deafen, cut_link, flap, delay, lose,
+    kill, kill, kill_all, kill_majority, kill_twice, freeze, freeze, freeze_majority, freeze_briefly, hang, hang, isolate, isolate,
+    isolate_all, take_turns, mute, deafen, cut_link, flap, delay, lose,
     slow_disk, slow_disks, full_disk, full_disks, step_clock, step_clocks, return_late, transfer, restart, install_snapshot, install_snapshot,
     load, replace, grow,
 )  # fmt: skip
 # Those that may come together with one of the others that hits the same node: a majority is never concerned.
 COMPANIONS = (delay, lose, slow_disk, step_clock, transfer, load)
-PARTNERS = (kill, kill_twice, freeze, freeze_briefly, isolate, mute, deafen, flap, install_snapshot, full_disk)
+PARTNERS = (kill, kill_twice, freeze, freeze_briefly, hang, isolate, mute, deafen, flap, install_snapshot, full_disk)
 NAMES = {fault.__name__: fault for fault in FAULTS}
 TWO_AT_ONCE = 0.2
 
