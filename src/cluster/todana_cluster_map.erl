@@ -98,8 +98,8 @@ nodes(Nodes) ->
     try todana:get_many(?TABLE, [{node, Node} || Node <- Nodes]) of
         Found -> #{Node => Entry || {node, Node} := Entry <- Found}
     catch
-        %% It is not open yet.
-        error:badarg -> #{}
+        %% It is not open yet, or its records are being loaded.
+        error:_ -> #{}
     end.
 
 -doc "The entry of this node.".
