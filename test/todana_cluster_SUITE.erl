@@ -27,7 +27,11 @@
     a_stranger_gets_nothing/1,
     a_difference_is_found/1,
     nodes_are_started_in_any_order/1,
-    the_map_has_the_members/1
+    the_map_has_the_members/1,
+    a_lost_directory_does_not_begin_anew/1,
+    a_change_needs_a_majority/1,
+    a_replica_that_is_down_stops_nobody/1,
+    two_nodes_that_were_given_up_stay_out/1
 ]).
 %% Called in the peer nodes
 -export([start/2, set/2, add/2, get/1, get/2, spoil/1]).
@@ -61,7 +65,11 @@ all() ->
         a_stranger_gets_nothing,
         a_difference_is_found,
         nodes_are_started_in_any_order,
-        the_map_has_the_members
+        the_map_has_the_members,
+        a_lost_directory_does_not_begin_anew,
+        a_change_needs_a_majority,
+        a_replica_that_is_down_stops_nobody,
+        two_nodes_that_were_given_up_stay_out
     ].
 
 init_per_testcase(Case, Config) ->
@@ -359,14 +367,14 @@ the_last_node_can_go_on_alone(Config) ->
     [A, B, C] = cluster([a, b, c], Config),
     ok = call(A, set, [k, 1]),
     await(fun() -> call(A, get, [k]) =:= {ok, 1} end),
+    ?assertMatch({error, _}, rpc(A, todana_cluster, force, [])),
     kill(B),
     kill(C),
     ok = rpc(A, todana_cluster, force, []),
     await(fun() -> call(A, set, [k, 2]) =:= ok end),
     ?assertEqual([{A, leader}], roles(A)),
     %% A node that was given up cannot come back.
-    B = node(b, [], Config),
-    await(fun() -> rpc(B, erlang, whereis, [todana_sup]) =:= undefined end),
+    stays_out(b, Config),
     empty(c, Config),
     C = node(c, [{cluster_join, A}], Config),
     await(fun() -> call(C, get, [k]) =:= {ok, 2} end).
@@ -435,6 +443,97 @@ nodes_are_started_in_any_order(Config) ->
     ok = call(B, set, [k, 2]),
     A = node(a, [], Config),
     await(fun() -> call(A, get, [k]) =:= {ok, 2} end).
+
+%% The node of a lost directory creates a cluster of its own, since the command
+%% line of its service says so. The others neither count it as the lost member
+%% nor believe what it says of them.
+a_lost_directory_does_not_begin_anew(Config) ->
+    [A, B, C] = cluster([a, b, c], Config),
+    ok = call(A, set, [k, 1]),
+    kill(A),
+    empty(a, Config),
+    A = node(a, [{cluster_create, yes}], Config),
+    await(fun() -> is_open(A) end),
+    ok = call(A, set, [k, other]),
+    [
+        begin
+            ok = call(N, add, [sum, 1]),
+            timer:sleep(1_000)
+        end
+     || N <- [B, C, B, C, B, C]
+    ],
+    await(fun() -> call(B, get, [sum]) =:= {ok, 6} end),
+    ?assertEqual({ok, 1}, call(B, get, [k])),
+    ?assertEqual(error, call(A, get, [sum])),
+    ok = leave(B, A),
+    await(fun() -> element(1, verify(C)) =:= ok end).
+
+%% What only the leader has heard of is no change.
+a_change_needs_a_majority(Config) ->
+    [A, B, C] = cluster([a, b, c], Config),
+    Replace = fun(Dead, New) ->
+        rpc(A, todana_cluster, replace, [Dead, New])
+    end,
+    ?assertMatch({error, _}, Replace(C, B)),
+    kill(B),
+    kill(C),
+    ?assertMatch({error, _}, leave(A, B)),
+    ?assertMatch({error, _}, Replace(B, C)),
+    B = node(b, [], Config),
+    await(fun() -> is_open(B) end),
+    ok = call(B, set, [k, 1]),
+    C = node(c, [], Config),
+    await(fun() -> call(C, get, [k]) =:= {ok, 1} end).
+
+a_replica_that_is_down_stops_nobody(Config) ->
+    [A, B] = cluster([a, b], Config),
+    kill(B),
+    ok = call(A, set, [k, 1]),
+    %% Longer than a node is silent before it refuses writes.
+    timer:sleep(6_000),
+    ok = call(A, set, [k, 2]),
+    ?assertEqual({ok, 2}, call(A, get, [k, linear])),
+    %% It reads its own log, too.
+    kill(A),
+    A = node(a, [], Config),
+    await(fun() -> is_open(A) end),
+    ?assertEqual({ok, 2}, call(A, get, [k])),
+    ok = call(A, set, [k, 3]).
+
+two_nodes_that_were_given_up_stay_out(Config) ->
+    [A, B, C] = cluster([a, b, c], Config),
+    ok = call(A, set, [k, 1]),
+    [
+        await(fun() -> has_noted(N, Letter, 3, Config) end)
+     || {N, Letter} <- [{B, b}, {C, c}]
+    ],
+    kill(B),
+    kill(C),
+    ok = rpc(A, todana_cluster, force, []),
+    await(fun() -> call(A, set, [k, 2]) =:= ok end),
+    ?assertMatch("data_dir: " ++ _, refused(b, [], Config)),
+    ?assertMatch("data_dir: " ++ _, refused(c, [], Config)),
+    ?assertEqual({ok, 2}, call(A, get, [k])).
+
+has_noted(Node, Letter, Count, Config) ->
+    case rpc(Node, todana_data_dir, identity, [data_dir(Letter, Config)]) of
+        {ok, #{members := Members}} -> length(Members) =:= Count;
+        _ -> false
+    end.
+
+%% A node that was given up notices it before it starts, or soon after.
+stays_out(Letter, Config) ->
+    {Peer, Node} = peer(Letter),
+    case peer:call(Peer, ?MODULE, start, [
+        data_dir(Letter, Config), []
+    ], ?WAIT_MS) of
+        {error, "data_dir: " ++ _} ->
+            ok;
+        ok ->
+            await(fun() ->
+                rpc(Node, erlang, whereis, [todana_sup]) =:= undefined
+            end)
+    end.
 
 %% ------------------------------------------------------------------ nodes ---
 

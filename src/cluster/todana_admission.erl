@@ -2,7 +2,7 @@
 -module(todana_admission).
 -moduledoc false.
 
--export([version/0, cluster/0, invite/1, admit/2, is_removed/2]).
+-export([version/0, cluster/0, invite/1, admit/3, is_removed/3]).
 
 -export_type([facts/0, invitation/0]).
 
@@ -21,7 +21,8 @@
 -type invitation() :: #{
     cluster := binary(),
     seed := non_neg_integer(),
-    members := [node()]
+    members := [node()],
+    server := atom()
 }.
 
 -spec version() -> pos_integer().
@@ -62,7 +63,10 @@ invite(#{node := Node, durability := Durability, time_ms := TimeMs}) ->
         #{cluster := Cluster, seed := Seed} ->
             maybe
                 {ok, Members} ?= may_join(Node),
-                {ok, #{cluster => Cluster, seed => Seed, members => Members}}
+                {ok, #{
+                    cluster => Cluster, seed => Seed, members => Members,
+                    server => todana_data_dir:server()
+                }}
             end
     catch
         error:badarg -> {later, [atom_to_list(node()), " is starting"]}
@@ -89,8 +93,16 @@ may_join(Node) ->
             {later, "the cluster has no leader"}
     end.
 
--doc "Makes a node a member whose server runs.".
--spec admit(node(), UId :: binary()) -> ok | {error, term()}.
+-doc "Makes a node of this cluster a member, whose server runs.".
+-spec admit(Cluster :: binary(), node(), UId :: binary()) ->
+    ok | {error, term()}.
+admit(Cluster, Node, UId) ->
+    case Cluster =:= cluster() of
+        true -> admit(Node, UId);
+        false -> {error, other_cluster}
+    end.
+
+-spec admit(node(), binary()) -> ok | {error, term()}.
 admit(Node, UId) ->
     case member(Node) of
         none -> todana_members:add(Node, UId);
@@ -99,9 +111,18 @@ admit(Node, UId) ->
         unknown -> {error, no_leader}
     end.
 
--doc "Whether the cluster has a leader, and this server is no member.".
--spec is_removed(node(), UId :: binary()) -> boolean().
-is_removed(Node, UId) ->
+-doc """
+Whether a majority of this cluster has confirmed that this server is no member.
+A leader that is cut off does not know who is one, and a change that has only
+begun may never be made; the question to the majority waits for its end.
+""".
+-spec is_removed(Cluster :: binary(), node(), UId :: binary()) -> boolean().
+is_removed(Cluster, Node, UId) ->
+    Cluster =:= cluster() andalso is_absent(Node, UId) andalso
+        todana_members:is_confirmed() andalso is_absent(Node, UId).
+
+-spec is_absent(node(), binary()) -> boolean().
+is_absent(Node, UId) ->
     case member(Node) of
         none -> true;
         #{uid := Other} -> Other =/= UId;

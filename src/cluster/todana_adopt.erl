@@ -1,6 +1,7 @@
-%% Gives the log of a node without a cluster another name of its node.
+%% Gives the server of a node without a cluster another name, its own or its
+%% node's.
 %%
-%% Ra's server has the node's name in its configuration, in its snapshots and in
+%% Ra's server has both in its configuration, in its snapshots and in
 %% its vote. Only the one member of a group can get a new name; it becomes the
 %% first member of a cluster, or its directory was copied to another host. The
 %% configuration is written last: until then, a next start begins again.
@@ -21,13 +22,27 @@ server(Server) ->
             maybe
                 ok ?= snapshots(Server, Old, Id),
                 ok ?= vote(Server),
-                New = Terms#{id := Id, initial_members := [Id]},
+                ok ?= forget_names(Server),
+                {Name, _} = Id,
+                New = Terms#{
+                    id := Id, initial_members := [Id], cluster_name := Name
+                },
                 write(Config, io_lib:format("~0p.~n", [New]))
             end;
         {ok, _} ->
             {error, {missing, Config, "this file is that of another member"}};
         {error, Reason} ->
             {error, {unusable, Config, file:format_error(Reason)}}
+    end.
+
+%% Ra's table of names, which is made again.
+-spec forget_names(file:filename()) ->
+    ok | {error, todana_log_problem:problem()}.
+forget_names(Server) ->
+    File = filename:join(filename:dirname(Server), "names.dets"),
+    case file:delete(File, [raw]) of
+        {error, enoent} -> ok;
+        Result -> todana_log_problem:unusable(File, Result)
     end.
 
 -spec write(file:filename(), iodata()) ->

@@ -11,7 +11,7 @@ other changes are commands: `bin/todana cluster`, and docs/cluster.md.
 
 -export_type([join_options/0]).
 
--define(TIMEOUT_MS, 5_000).
+-define(FACTS_TIMEOUT_MS, 2_000).
 %% A member that lacks at most this number of entries has caught up.
 -define(BEHIND_MAX, 1_000).
 
@@ -71,6 +71,7 @@ leave(Node) ->
         {ok, Leader, Members} ?= members(),
         {ok, _} ?= member(Node, Members),
         ok ?= is_not_last(Members),
+        ok ?= go_on_without(Node, Members),
         ok ?= step_down(Node, Leader, Members),
         result(todana_members:remove(Node))
     end.
@@ -78,6 +79,42 @@ leave(Node) ->
 -spec is_not_last([todana_members:member()]) -> ok | {error, iodata()}.
 is_not_last([_]) -> {error, "the last member cannot leave"};
 is_not_last(_) -> ok.
+
+%% Those that stay must be able to confirm the change, and all writes after it.
+-spec go_on_without(node(), [todana_members:member()]) ->
+    ok | {error, iodata()}.
+go_on_without(Node, Members) ->
+    Voters = voters(Members) -- [Node],
+    Up = [Voter || Voter <- Voters, is_up(Voter)],
+    case 2 * length(Up) > length(Voters) of
+        true ->
+            ok;
+        false ->
+            {error, io_lib:format(
+                "of the ~b voters that stay, only ~b can be reached: they "
+                "could confirm nothing. Start the others first",
+                [length(Voters), length(Up)]
+            )}
+    end.
+
+-spec voters([todana_members:member()]) -> [node()].
+voters(Members) ->
+    [
+        Node
+     || #{node := Node, role := Role} <- Members,
+        Role =:= leader orelse Role =:= voter
+    ].
+
+-spec is_up(node()) -> boolean().
+is_up(Node) -> facts_of(Node) =/= down.
+
+-spec facts_of(node()) -> map() | down.
+facts_of(Node) ->
+    try
+        erpc:call(Node, ?MODULE, facts, [], ?FACTS_TIMEOUT_MS)
+    catch
+        _:_ -> down
+    end.
 
 -spec step_down(node(), node(), [todana_members:member()]) ->
     ok | {error, iodata()}.
@@ -95,19 +132,34 @@ step_down(_Node, _Leader, _Members) ->
 -spec replace(node(), node()) -> ok | {error, iodata()}.
 replace(Dead, New) ->
     maybe
-        {ok, _, Members} ?= members(),
-        {ok, Member} ?= member(New, Members),
-        true ?= has_caught_up(Member, Members) orelse
-            {error, [atom_to_list(New), " is still copying the records: see "
-                     "`bin/todana cluster status`, and try again later"]},
+        {ok, Leader, Members} ?= members(),
+        {ok, _} ?= member(Dead, Members),
+        {ok, _} ?= member(New, Members),
+        ok ?= is_dead(Dead),
+        ok ?= has_caught_up(New, Leader),
         leave(Dead)
     end.
 
--spec has_caught_up(todana_members:member(), [todana_members:member()]) ->
-    boolean().
-has_caught_up(Member, Members) ->
-    Most = lists:max([maps:get(match_index, M, 0) || M <- Members]),
-    maps:get(match_index, Member, 0) + ?BEHIND_MAX >= Most.
+-spec is_dead(node()) -> ok | {error, iodata()}.
+is_dead(Node) ->
+    case is_up(Node) of
+        true -> {error, [atom_to_list(Node), " works: to remove it, say "
+                         "`cluster leave ", atom_to_list(Node), "`"]};
+        false -> ok
+    end.
+
+-spec has_caught_up(node(), Leader :: node()) -> ok | {error, iodata()}.
+has_caught_up(New, Leader) ->
+    case {facts_of(New), facts_of(Leader)} of
+        {#{state := serving, applied_index := Has}, #{applied_index := Most}}
+                when Has + ?BEHIND_MAX >= Most ->
+            ok;
+        {down, _} ->
+            {error, [atom_to_list(New), " does not answer"]};
+        _ ->
+            {error, [atom_to_list(New), " is still copying the records: see "
+                     "`bin/todana cluster status`, and try again later"]}
+    end.
 
 -doc false.
 %% Has another member lead.
@@ -117,7 +169,15 @@ transfer(Node) -> result(todana_members:transfer(Node)).
 -doc false.
 %% Makes this node the only member. What it does not have is lost.
 -spec force() -> ok | {error, iodata()}.
-force() -> result(todana_members:force_alone()).
+force() ->
+    case todana_members:is_confirmed() of
+        true ->
+            {error, "a majority of the members answers, so nothing is lost: "
+                    "`cluster leave NODE` removes a member"};
+        false ->
+            logger:warning("todana: this node goes on alone: cluster force"),
+            result(todana_members:force_alone())
+    end.
 
 -spec member(node(), [todana_members:member()]) ->
     {ok, todana_members:member()} | {error, iodata()}.
@@ -142,6 +202,9 @@ result(ok) -> ok;
 result({error, timeout}) -> {error, "the leader does not answer"};
 result({error, {silent, Node}}) ->
     {error, [atom_to_list(Node), " does not answer"]};
+result({error, unconfirmed}) ->
+    {error, "the change has begun, and no majority of the members confirms it: "
+            "see `bin/todana cluster status`"};
 result({error, cluster_change_not_permitted}) ->
     {error, "another change of the members goes on: try again"};
 result({error, Reason}) -> {error, io_lib:format("~0tp", [Reason])}.
@@ -161,7 +224,8 @@ status() ->
                 {none, [#{node => N, role => unknown} || N <- Known]}
         end,
     Answers = erpc:multicall(
-        [Node || #{node := Node} <- Members], ?MODULE, facts, [], ?TIMEOUT_MS
+        [Node || #{node := Node} <- Members], ?MODULE, facts, [],
+        ?FACTS_TIMEOUT_MS
     ),
     Map = todana_cluster_map:nodes([Node || #{node := Node} <- Members]),
     #{

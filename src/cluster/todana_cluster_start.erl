@@ -7,11 +7,12 @@
 
 -export([prepare/1]).
 %% Processes
--export([ask_cluster_and_exit/1]).
+-export([ask_cluster_and_exit/1, ask_removed_and_exit/2]).
 
 -define(JOIN_TIMEOUT_MS, 30_000).
 -define(JOIN_PAUSE_MS, 500).
 -define(ID_TIMEOUT_MS, 2_000).
+-define(REMOVED_TIMEOUT_MS, 2_000).
 -define(CLUSTER_BYTES, 8).
 
 -doc "Starts the distribution if it is needed, and asks the cluster to join.".
@@ -23,10 +24,62 @@ prepare(#{data_dir := DataDir} = Options) ->
         ok ?= is_one_way(Options),
         ok ?= name(node_name(Known, Options), Options),
         {ok, Origin} ?= origin(Known, Options),
+        ok ?= is_member_still(Known, Options),
         {ok, Origin}
     else
         {error, Sentence} ->
             {error, unicode:characters_to_list(Sentence)}
+    end.
+
+%% A node that was removed while it was down must not elect a leader together
+%% with others that were. Members that are down cannot be asked.
+-spec is_member_still({ok, map()} | none, todana_config:options()) ->
+    ok | {error, iodata()}.
+is_member_still(
+    {ok, #{cluster := Cluster, uid := UId, members := Members}},
+    #{data_dir := DataDir} = Options
+) ->
+    Ask = [Cluster, node(), UId],
+    Askers = [
+        spawn_monitor(?MODULE, ask_removed_and_exit, [Member, Ask])
+     || Member <- Members, Member =/= node()
+    ],
+    DeadlineMs = erlang:monotonic_time(millisecond) + ?REMOVED_TIMEOUT_MS,
+    case lists:any(fun(Asker) -> says_removed(Asker, DeadlineMs) end, Askers) of
+        true ->
+            _ = todana_data_dir:left(#{data_dir => DataDir}),
+            removed(Cluster, Options);
+        false ->
+            ok
+    end;
+is_member_still(_Known, _Options) ->
+    ok.
+
+-spec removed(binary(), todana_config:options()) -> {error, iodata()}.
+removed(Cluster, #{data_dir := DataDir}) ->
+    {error, ["data_dir: ", DataDir, " was removed from the cluster ", Cluster,
+             ", which has gone on without it: join with an empty directory"]}.
+
+-spec says_removed({pid(), reference()}, integer()) -> boolean().
+says_removed({Pid, Monitor}, DeadlineMs) ->
+    LeftMs = max(0, DeadlineMs - erlang:monotonic_time(millisecond)),
+    receive
+        {'DOWN', Monitor, process, Pid, Answer} -> Answer =:= {removed, true}
+    after LeftMs ->
+        true = demonitor(Monitor, [flush]),
+        true = exit(Pid, kill),
+        false
+    end.
+
+-spec ask_removed_and_exit(node(), [term()]) -> no_return().
+ask_removed_and_exit(Member, Ask) ->
+    try
+        ok = todana_distribution:connect(Member),
+        erpc:call(Member, todana_admission, is_removed, Ask)
+    of
+        IsRemoved -> exit({removed, IsRemoved})
+    catch
+        _:_ -> exit(unknown)
     end.
 
 -spec is_one_way(todana_config:options()) -> ok | {error, string()}.
@@ -92,9 +145,8 @@ cookie_file(File) ->
 
 -spec origin({ok, map()} | none, todana_config:options()) ->
     {ok, todana_data_dir:origin()} | {error, iodata()}.
-origin({ok, #{left_ms := _, cluster := Cluster}}, #{data_dir := DataDir}) ->
-    {error, ["data_dir: ", DataDir, " was removed from the cluster ", Cluster,
-             ", which has gone on without it: join with an empty directory"]};
+origin({ok, #{left_ms := _, cluster := Cluster}}, Options) ->
+    removed(Cluster, Options);
 origin({ok, #{cluster := Cluster}}, #{cluster_join := Peer} = Options) ->
     #{data_dir := DataDir} = Options,
     case Peer =/= off andalso cluster_of(Peer) of

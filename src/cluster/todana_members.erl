@@ -6,7 +6,7 @@
 -moduledoc false.
 
 -export([server/1, leader/0, facts/0, is_elector/0, voters/1, known/0, list/1,
-         read_index/2, await/2, confirmed/0]).
+         read_index/2, is_confirmed/0, await/2, confirmed/0]).
 -export([command/1, add/2, promote/2, remove/1, elect/0, transfer/1,
          force_alone/0]).
 
@@ -166,13 +166,54 @@ written.
 """.
 -spec read_index([node()], timeout()) -> {ok, non_neg_integer()} | failure().
 read_index(Nodes, TimeoutMs) ->
+    case leader() =:= node() andalso votes_alone() of
+        true -> own_index(TimeoutMs);
+        false -> confirmed_index(in_order(Nodes), TimeoutMs)
+    end.
+
+%% Nobody else can lead, so what is applied here is all there is; but for a
+%% server that has begun to read its log.
+-spec own_index(timeout()) -> {ok, non_neg_integer()} | failure().
+own_index(TimeoutMs) ->
+    case todana_nif:durable_state() of
+        open -> {ok, todana_nif:group_applied()};
+        _ -> todana_ra:ask(TimeoutMs)
+    end.
+
+-spec confirmed_index([ra:server_id()], timeout()) ->
+    {ok, non_neg_integer()} | failure().
+confirmed_index(Servers, TimeoutMs) ->
     Query = {todana_machine, read_index, []},
-    Servers = in_order(Nodes),
     try ra:consistent_query(Servers, Query, TimeoutMs) of
         {ok, Index, _} when is_integer(Index) -> {ok, Index};
         Failure -> failure(Failure)
     catch
         exit:Reason -> {error, Reason}
+    end.
+
+%% Ra would ask the members without a vote too, and wait for them.
+-spec votes_alone() -> boolean().
+votes_alone() ->
+    case list([node()]) of
+        {ok, Leader, Members} when Leader =:= node(), length(Members) > 1 ->
+            [Leader] =:= [
+                Node
+             || #{node := Node, role := Role} <- Members,
+                Role =/= replica, Role =/= candidate
+            ];
+        _ ->
+            false
+    end.
+
+-doc """
+Whether a majority confirms what the leader knows, its last change of the
+members included.
+""".
+-spec is_confirmed() -> boolean().
+is_confirmed() ->
+    case read_index(known(), ?TIMEOUT_MS) of
+        {ok, _} -> true;
+        {error, _} -> false
     end.
 
 -doc """
@@ -242,7 +283,11 @@ change(Call, Left) ->
     Servers = in_order(known()),
     try Call(Servers) of
         {ok, _, _} ->
-            ok;
+            %% The leader has only appended it.
+            case is_confirmed() of
+                true -> ok;
+                false -> {error, unconfirmed}
+            end;
         {error, cluster_change_not_permitted} when Left > 0 ->
             timer:sleep(?CHANGE_PAUSE_MS),
             change(Call, Left - 1);

@@ -16,7 +16,8 @@
 -define(TICK_MS, 1_000).
 %% Ticks between two questions whether this node still is a member.
 -define(REMOVED_TICKS, 5).
--define(TIMEOUT_MS, 5_000).
+-define(TIMEOUT_MS, 15_000).
+-define(ADMIT_TIMEOUT_MS, 30_000).
 
 -type work() :: join | ask | vote | announce.
 
@@ -96,19 +97,21 @@ run(Name, Do, #state{going = Going} = State) ->
 %% It has the files of a server and is no member yet. If this is repeated after
 %% a crash, the answer is the same.
 -spec join(todana_data_dir:opened()) -> ok | {error, term()}.
-join(#{joining := Nodes, uid := UId} = Opened) ->
-    case todana_ra:is_running() andalso is_admitted(Nodes, UId) of
+join(#{joining := Nodes} = Opened) ->
+    case todana_ra:is_running() andalso is_admitted(Nodes, Opened) of
         true -> todana_data_dir:joined(Opened);
         false -> ok
     end.
 
--spec is_admitted([node()], binary()) -> boolean().
-is_admitted(Nodes, UId) ->
+-spec is_admitted([node()], todana_data_dir:opened()) -> boolean().
+is_admitted(Nodes, #{cluster := Cluster, uid := UId}) ->
     lists:any(
         fun(Node) ->
             try
-                ok =:= erpc:call(Node, todana_admission, admit, [node(), UId],
-                                 ?TIMEOUT_MS)
+                ok =:= erpc:call(
+                    Node, todana_admission, admit, [Cluster, node(), UId],
+                    ?ADMIT_TIMEOUT_MS
+                )
             catch
                 _:_ -> false
             end
@@ -119,10 +122,11 @@ is_admitted(Nodes, UId) ->
 %% A node that was removed does not become a member with this directory again:
 %% it may have forgotten what it had confirmed.
 -spec leave_if_removed(todana_data_dir:opened()) -> ok.
-leave_if_removed(#{uid := UId} = Opened) ->
+leave_if_removed(#{cluster := Cluster, uid := UId} = Opened) ->
     Others = [N || N <- todana_members:known(), lists:member(N, nodes())],
     Answers = erpc:multicall(
-        Others, todana_admission, is_removed, [node(), UId], ?TIMEOUT_MS
+        Others, todana_admission, is_removed, [Cluster, node(), UId],
+        ?TIMEOUT_MS
     ),
     case lists:member({ok, true}, Answers) of
         true ->
@@ -134,5 +138,21 @@ leave_if_removed(#{uid := UId} = Opened) ->
             _ = application:stop(todana),
             ok;
         false ->
-            ok
+            note_members(Opened, todana_members:leader())
     end.
+
+%% For `todana_cluster_start', when this node starts again.
+-spec note_members(todana_data_dir:opened(), node() | none) -> ok.
+note_members(#{has_group := true, data_dir := DataDir} = Opened, Leader) when
+    Leader =/= none
+->
+    Members = todana_members:known(),
+    case todana_data_dir:identity(DataDir) of
+        {ok, #{members := Members}} ->
+            ok;
+        _ ->
+            _ = todana_data_dir:note_members(Opened, Members),
+            ok
+    end;
+note_members(_Opened, _Leader) ->
+    ok.

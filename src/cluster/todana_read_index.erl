@@ -17,7 +17,7 @@
 -export([start_link/1, is_silent/1, answered_ms/0]).
 %% Processes
 -export([ask_and_exit/2]).
--export([init/1, handle_call/3, handle_cast/2, handle_info/2]).
+-export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
 
 %% How often the leader is asked if no reader waits: so often that the answers
 %% overlap, and not more often than needed.
@@ -67,6 +67,7 @@ answered_ms() -> atomics:get(persistent_term:get(?MODULE), ?ANSWERED).
 
 -spec init(pos_integer()) -> {ok, #state{}}.
 init(BoundMs) ->
+    _ = process_flag(trap_exit, true),
     Counter = atomics:new(2, []),
     ok = atomics:put(Counter, ?PROVED, now_ms()),
     ok = atomics:put(Counter, ?ANSWERED, now_ms()),
@@ -109,6 +110,12 @@ handle_info(look, #state{question = Question} = State) ->
     end;
 handle_info(_Message, State) ->
     {noreply, State}.
+
+%% A node that belongs to no cluster next has nobody to wait for.
+-spec terminate(term(), #state{}) -> ok.
+terminate(_Reason, _State) ->
+    _ = persistent_term:erase(?MODULE),
+    ok.
 
 -spec ended(term(), question(), #state{}) -> #state{}.
 ended({answered, Index}, #{number := Number, sent_ms := SentMs}, State) ->

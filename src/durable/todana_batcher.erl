@@ -18,6 +18,9 @@
 
 %% `todana_log_tail' depends on it: what is behind more batches is confirmed.
 -define(IN_FLIGHT_MAX, 4).
+%% The group remembers the sequences of the last 64 batches, and gives up one
+%% that comes later (native/group/src/origins.rs).
+-define(APART_MAX, 60).
 -define(RESEND_AFTER_MS, 1_000).
 -define(RESEND_AFTER_MS_MAX, 16_000).
 %% The same, if a server has refused it and knows no leader.
@@ -30,6 +33,8 @@
 
 -record(state, {
     in_flight :: non_neg_integer(),
+    %% The sequence that was taken last.
+    last = 0 :: non_neg_integer(),
     tick_ms :: pos_integer(),
     bytes = 0 :: non_neg_integer()
 }).
@@ -73,6 +78,8 @@ older(#batch{first_sent_ms = Ms}, Oldest) -> min(Ms, Oldest).
 -spec init([]) -> {ok, #state{}}.
 init([]) ->
     _ = process_flag(message_queue_data, off_heap),
+    %% A leader that hangs must not make it hang, too: the next one is asked.
+    _ = process_flag(async_dist, true),
     TickMs =
         case todana_data_dir:opened() of
             #{cluster := none} -> ?RESEND_TICK_MS;
@@ -164,8 +171,12 @@ applied({Sequence, _}, State) ->
 -spec fill(#state{}) -> #state{}.
 fill(#state{in_flight = InFlight} = State) when InFlight >= ?IN_FLIGHT_MAX ->
     State;
-fill(#state{in_flight = InFlight} = State) ->
-    case take(InFlight) of
+fill(#state{in_flight = InFlight, last = Last} = State) ->
+    Oldest = ets:first(?MODULE),
+    IsFar = is_integer(Oldest) andalso Last - Oldest >= ?APART_MAX,
+    case IsFar orelse take(InFlight) of
+        true ->
+            State;
         empty ->
             State;
         {Sequence, Bytes} ->
@@ -177,7 +188,7 @@ fill(#state{in_flight = InFlight} = State) ->
                 sent_ms = NowMs
             }),
             Counted = count(byte_size(Bytes), State),
-            fill(Counted#state{in_flight = InFlight + 1})
+            fill(Counted#state{in_flight = InFlight + 1, last = Sequence})
     end.
 
 -spec take(non_neg_integer()) ->

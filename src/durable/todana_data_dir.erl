@@ -8,12 +8,14 @@
 -module(todana_data_dir).
 -moduledoc false.
 
--export([open/2, open/3, close/0, opened/0, group_exists/1, joined/1, left/1,
-         identity/1, belongs/1]).
+-export([open/2, open/3, close/0, opened/0, server/0, group_exists/1, joined/1,
+         left/1, identity/1, belongs/1, note_members/2]).
 
 -export_type([durability/0, opened/0, origin/0]).
 
 -define(FORMAT, 1).
+%% The server of a node without a cluster.
+-define(SERVER, todana_0).
 %% Of `todana_status', which a node leaves behind that was killed.
 -define(SOCKET, "status").
 
@@ -26,7 +28,8 @@
     | {join, #{
         cluster := binary(),
         seed := non_neg_integer(),
-        members := [node()]
+        members := [node()],
+        server => atom()
     }}.
 -type opened() :: #{
     data_dir := file:filename(),
@@ -38,6 +41,8 @@
     has_group := boolean(),
     %% The cluster that the group belongs to.
     cluster := none | binary(),
+    %% The name of Ra's server, the same on all members.
+    server := atom(),
     %% Members to ask for the membership, until this node has it.
     joining := [node()]
 }.
@@ -97,11 +102,25 @@ close() ->
 -spec opened() -> opened().
 opened() -> persistent_term:get(?MODULE).
 
+-doc "The name of Ra's server.".
+-spec server() -> atom().
+server() ->
+    case persistent_term:get(?MODULE, none) of
+        #{server := Name} -> Name;
+        none -> ?SERVER
+    end.
+
+%% A node that begins anew under its old name receives nothing that the cluster
+%% sends to the server that was there before.
+-spec server_name(binary()) -> atom().
+server_name(Cluster) ->
+    binary_to_atom(<<(atom_to_binary(?SERVER))/binary, "_", Cluster/binary>>).
+
 -doc "Notes that Ra has files of a server here, which must not get lost.".
 -spec group_exists(opened()) -> ok | {error, term()}.
 group_exists(Opened) ->
     maybe
-        ok ?= put_terms(Opened, [{group, todana_0}]),
+        ok ?= put_terms(Opened, [{group, ?SERVER}]),
         persistent_term:put(?MODULE, Opened#{has_group := true})
     end.
 
@@ -114,9 +133,14 @@ joined(Opened) ->
     end.
 
 -doc "Notes that the group does not count this node as a member any more.".
--spec left(opened()) -> ok | {error, term()}.
+-spec left(#{data_dir := file:filename(), _ => _}) -> ok | {error, term()}.
 left(Opened) ->
     put_terms(Opened, [{left_ms, erlang:system_time(millisecond)}]).
+
+-doc "Notes the members: a later start asks them whether it still is one.".
+-spec note_members(opened(), [node()]) -> ok | {error, term()}.
+note_members(Opened, Members) ->
+    put_terms(Opened, [{members, Members}]).
 
 -doc "What the file `node' says, for who decides how to open a directory.".
 -spec identity(file:filename()) -> {ok, map()} | none.
@@ -217,13 +241,17 @@ accept(Directory, _Durability, _Terms) ->
 %% With a damaged `group' the log would be taken for that of a first start that
 %% did not finish, and be deleted.
 -spec is_whole(map()) -> boolean().
-is_whole(#{group := todana_0} = Terms) -> is_whole(maps:remove(group, Terms));
+is_whole(#{group := ?SERVER} = Terms) -> is_whole(maps:remove(group, Terms));
 is_whole(#{cluster := Cluster} = Terms) when is_binary(Cluster) ->
     is_whole(maps:remove(cluster, Terms));
 is_whole(#{left_ms := Ms} = Terms) when is_integer(Ms) ->
     is_whole(maps:remove(left_ms, Terms));
 is_whole(#{joining := [_ | _]} = Terms) ->
     is_whole(maps:remove(joining, Terms));
+is_whole(#{server := Name} = Terms) when is_atom(Name) ->
+    is_whole(maps:remove(server, Terms));
+is_whole(#{members := [_ | _]} = Terms) ->
+    is_whole(maps:remove(members, Terms));
 is_whole(Terms) ->
     lists:sort(maps:keys(Terms)) =:= [created_ms, format, node, seed, uid].
 
@@ -245,8 +273,9 @@ rename(_Directory, Known, _Origin) ->
 %% A directory of its own becomes the first one of a cluster.
 -spec found(opened(), origin()) -> {ok, opened()} | {error, iolist()}.
 found(#{cluster := none} = Opened, {create, Cluster}) ->
-    case put_terms(Opened, [{cluster, Cluster}]) of
-        ok -> {ok, Opened#{cluster := Cluster}};
+    Name = server_name(Cluster),
+    case put_terms(Opened, [{cluster, Cluster}, {server, Name}]) of
+        ok -> {ok, Opened#{cluster := Cluster, server := Name}};
         {error, Reason} -> {error, unwritable(Opened, Reason)}
     end;
 found(Opened, _Origin) ->
@@ -267,6 +296,7 @@ accept_whole(Directory, Durability, #{
         seed => Seed,
         has_group => is_map_key(group, Terms),
         cluster => maps:get(cluster, Terms, none),
+        server => maps:get(server, Terms, ?SERVER),
         joining => maps:get(joining, Terms, [])
     },
     maybe
@@ -398,9 +428,17 @@ create_node_file(Directory, Durability, Origin) ->
             alone ->
                 {NewSeed, []};
             {create, Cluster} ->
-                {NewSeed, [{cluster, Cluster}]};
-            {join, #{seed := Known, cluster := Cluster, members := Members}} ->
-                {Known, [{cluster, Cluster}, {joining, Members}]}
+                {NewSeed, [
+                    {cluster, Cluster}, {server, server_name(Cluster)}
+                ]};
+            {join, #{
+                seed := Known, cluster := Cluster, members := Members
+            } = Facts} ->
+                {Known, [
+                    {cluster, Cluster},
+                    {server, maps:get(server, Facts, ?SERVER)},
+                    {joining, Members}
+                ]}
         end,
     UId = iolist_to_binary(["TODANA0_", binary:encode_hex(Id)]),
     Terms = [

@@ -165,7 +165,8 @@ handle_info(tick, State) ->
     _ = erlang:send_after(?TICK_MS, self(), tick),
     ok = todana_nif:group_tick(erlang:system_time(millisecond)),
     Oldest = todana_batcher:oldest_ms(),
-    {noreply, set_gate(remind(State#state{oldest_ms = Oldest}))};
+    New = forget_load(State#state{oldest_ms = Oldest}),
+    {noreply, set_gate(remind(New))};
 handle_info(mark, State) ->
     _ = erlang:send_after(?MARK_MS, self(), mark),
     _ = State#state.answered =/= none andalso
@@ -191,6 +192,17 @@ watch(#state{server = none} = State) ->
     State#state{server = monitor(process, Name)};
 watch(State) ->
     State.
+
+%% A snapshot that the leader has sent is loaded in place of the records, and
+%% nobody has asked since then.
+-spec forget_load(#state{}) -> #state{}.
+forget_load(#state{answered = none} = State) ->
+    State;
+forget_load(#state{answered = Load} = State) ->
+    case todana_nif:group_load() of
+        Load -> State;
+        _ -> State#state{answered = none}
+    end.
 
 %% The server leads at once if it is asked, and else within a second.
 -spec remind(#state{}) -> #state{}.

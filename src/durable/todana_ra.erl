@@ -10,11 +10,9 @@
 -moduledoc false.
 
 -export([start_application/0, start/1, stop/1, is_running/0, server/0,
-         is_name/1, system/1, wal_bytes_max/0]).
+         is_name/1, is_server/1, system/1, wal_bytes_max/0]).
 -export([ask/1, pipeline/1, pipeline/2, pipeline/3, begin_election/0,
          roll_over/1]).
-
--define(NAME, todana_0).
 
 %% Its entries stay in memory until it is full, besides the segment files that
 %% are being written from it.
@@ -29,7 +27,10 @@
 
 -doc "The address of the group's only member.".
 -spec server() -> {atom(), node()}.
-server() -> {?NAME, node()}.
+server() -> {name(), node()}.
+
+-spec name() -> atom().
+name() -> todana_data_dir:server().
 
 -doc "The name of the Ra system for a durability.".
 -spec system(todana_data_dir:durability()) -> atom().
@@ -38,16 +39,18 @@ system(everysec) -> todana_everysec.
 
 -doc "Whether a process of this name is one of Ra's for Todana.".
 -spec is_name(atom()) -> boolean().
-is_name(?NAME) ->
-    true;
 is_name(Name) ->
-    lists:any(
+    is_server(Name) orelse lists:any(
         fun(Durability) ->
             Part = atom_to_list(system(Durability)),
             string:find(atom_to_list(Name), Part) =/= nomatch
         end,
         [always, everysec]
     ).
+
+-doc "Whether a group of Todana may have this name.".
+-spec is_server(atom()) -> boolean().
+is_server(Name) -> lists:prefix("todana_0", atom_to_list(Name)).
 
 -doc """
 How long a file of the log gets. Tests make it shorter, by an environment of
@@ -58,7 +61,7 @@ wal_bytes_max() ->
     application:get_env(ra, todana_wal_max_size_bytes, ?WAL_BYTES_MAX).
 
 -spec is_running() -> boolean().
-is_running() -> whereis(?NAME) =/= undefined.
+is_running() -> whereis(name()) =/= undefined.
 
 -doc "Waits until the group has applied a question; returns its entry.".
 -spec ask(timeout()) -> {ok, pos_integer()} | {error, term()}.
@@ -253,7 +256,7 @@ start_server(System, #{
     Config = #{
         id => server(),
         uid => UId,
-        cluster_name => ?NAME,
+        cluster_name => name(),
         initial_members => Members,
         membership => Membership,
         %% The module of snapshots is named here too: when a system starts, Ra

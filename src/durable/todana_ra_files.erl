@@ -71,7 +71,6 @@ would follow each part without a word, if it was damaged.
 -spec check_config(file:filename()) ->
     ok | {error, todana_log_problem:problem()}.
 check_config(Server) ->
-    {Name, _} = todana_ra:server(),
     UId = list_to_binary(filename:basename(Server)),
     Config = filename:join(Server, "config"),
     case todana_small_file:read_terms(Config) of
@@ -80,7 +79,10 @@ check_config(Server) ->
             cluster_name := Name, machine := {module, todana_machine, #{}},
             log_init_args := #{uid := UId, snapshot_module := todana_snapshot}
         } = Terms]} ->
-            check_members(Config, Terms);
+            case todana_ra:is_server(Name) of
+                true -> check_members(Config, Terms);
+                false -> {error, foreign(Config)}
+            end;
         {ok, _} ->
             {error, foreign(Config)};
         {error, Reason} when is_tuple(Reason) ->

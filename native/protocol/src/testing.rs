@@ -464,7 +464,10 @@ pub fn converse_in_turns<'i, S: Session>(
             outcome.output.extend_from_slice(&turn);
             has_waited = next == Next::Commit;
             match next {
-                Next::Read { .. } => break,
+                Next::Read { .. } => {
+                    assert!(!host.commits.is_playing(), "a reply of the log was not taken");
+                    break;
+                }
                 Next::Yield => {
                     idle = if consumed > 0 { 0 } else { idle + 1 };
                     assert!(idle < IDLE_TURNS_MAX, "yielded again and again without progress");
