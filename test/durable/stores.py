@@ -190,8 +190,10 @@ class Store:
 
     def clean_up(self):
         """Ends the process and forgets what belongs to it."""
-        if self.process:
+        if self.is_alive():
             self.kill()
+        elif self.process:
+            self.forget_clock()
 
 
 class Todana(Store):

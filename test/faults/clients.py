@@ -288,9 +288,7 @@ class Resp(Client):
             raise Lost from why
 
         def ask():
-            answer = self.transaction([("SET", key, value)])
-            if answer in (None, wire.NULL_ARRAY):
-                raise Refused("the watched key has changed")
+            self.transaction([("SET", key, value)])
             return ("true",)
 
         self.do(part, [step("cas", 0, value, expected)], ask)
@@ -301,6 +299,9 @@ class Resp(Client):
         answers = [self.connection.reply() for _ in range(len(commands) + 2)]
         answer = self.checked(answers[-1])
         assert answers[:-1] == [wire.OK, *[wire.QUEUED] * len(commands)], answers
+        # Perhaps one of an earlier operation, which was refused after its WATCH.
+        if answer in (None, wire.NULL_ARRAY):
+            raise Refused("a watched key has changed")
         return answer
 
     def group_write(self, part):

@@ -268,6 +268,11 @@ def return_late(cluster, rng, node):
     yield rng.uniform(0.5, 2)
     for other in others:
         other.set_clock(0)
+    # Until then a node that joins, with the time of now, is refused.
+    for other in others:
+        other.kill()
+        other.start()
+        other.wait_until_serving()
 
 
 def transfer(cluster, rng, node):
