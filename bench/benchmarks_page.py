@@ -15,7 +15,7 @@ def page(paths, parts, found) -> str:
         "overlap, the difference is within the noise. (Parts of one or two rounds follow the medians.)",
         _summary(parts.values()),
         "## Where Todana loses",
-        bullets(losses(parts.values())) or "In no configuration beyond the noise.",
+        bullets(losses(parts.values()) + missed(parts.values())) or "In no configuration beyond the noise.",
     ]
     for part in parts.values():
         lines += [f"## {part.title}", part.intro]
@@ -55,6 +55,17 @@ def losses(parts) -> list[str]:
                 where = "; ".join(f"{contest.where} ({contest.ratio:.2f})" for contest in worse)
                 ratios = times([contest.ratio for contest in worse])
                 lines.append(f"**{figure}**: {ratios} the figure of the best peer in {len(worse)} of {len(contests)} configurations: {where}")
+    return lines
+
+
+def missed(parts) -> list[str]:
+    """One line for each part with targets that were not met."""
+    lines = []
+    for part in parts:
+        rows = [row for table in part.tables if table.caption == "Targets" for row in table.rows if "missed" in row[-1].text]
+        if rows:
+            named = "; ".join(f"{label}: {target.text} is the target, {found.text} was found" for label, target, found, _ in rows)
+            lines.append(f"**{part.title}, targets missed**: {named}")
     return lines
 
 

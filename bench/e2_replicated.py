@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -38,10 +39,11 @@ def run(plan, say) -> list[dict]:
     """All cells: those that e2_replicated.erl prints, then a partition of each system."""
     parent = ROOT / "_build"
     parent.mkdir(exist_ok=True)
+    host = {"part": "host", "load_average_before": round(os.getloadavg()[0], 2)}
     expected = [{"part": "status", "arm": arm, "processes": count} for count in plan["processes"] for arm in ARMS]
     with tempfile.TemporaryDirectory(prefix="e2-replicated-", dir=parent) as place, cluster.loopback("e2") as (flags, environment):
         arguments = [plan["cell_ms"], plan["rounds"], local.numbers(plan["processes"]), place]
-        found = nodes.results(
+        found = [host] + nodes.results(
             "e2_replicated", [(arguments, expected)], say, also=["interleave", "cluster"], flags=flags, environment=environment
         )
     for system in plan["systems"]:

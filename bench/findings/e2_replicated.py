@@ -13,6 +13,8 @@ ARMS = {
 }  # fmt: skip
 # Which operation of Todana does what a peer's does: a function of the old value, or a sum.
 PEERS = {"mnesia_transaction": "update", "mnesia_sync_dirty": "update", "mnesia_async_dirty": "counter"}
+# Beyond this, the report says that the host was not quiet.
+QUIET_LOAD = 0.5
 SYSTEMS = {"mnesia": "Mnesia", "mnesia_majority": "Mnesia, `{majority, true}`", "todana": "Todana"}
 
 
@@ -21,6 +23,7 @@ class Replicated:
 
     def __init__(self, results):
         self.cells = {(cell["processes"], cell["arm"]): cell for cell in results if cell["part"] == "status"}
+        self.load_average = max((cell["load_average_before"] for cell in results if cell["part"] == "host"), default=0.0)
         self.partitions = {cell["system"]: cell for cell in results if cell["part"] == "partition"}
         self.arms = [arm for arm in ARMS if any(arm == found for _, found in self.cells)]
         self.counts = sorted({count for count, _ in self.cells})
@@ -135,6 +138,11 @@ class Replicated:
             "concurrent updates of `sync_dirty` (a read, then a write) overwrite each other, as the table shows. `async_dirty` "
             "(`mnesia:dirty_update_counter/3`) returns before the other nodes have the update. All three nodes share one host and one disk.",
         ]
+        if self.load_average > QUIET_LOAD:
+            found.append(
+                f"The load average of the host was {self.load_average:.1f} when the run on three nodes began, by other programs: rates and times are "
+                "worse than on a quiet host, and CPU times are the better figure."
+            )
         return found + [line for system in SYSTEMS if (line := self._story(system))]
 
     def _story(self, system) -> str:

@@ -11,6 +11,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "bench"))
 
 import benchmarks  # noqa: E402
+import benchmarks_page  # noqa: E402
 import e2_replicated  # noqa: E402
 import replicated  # noqa: E402
 import servers  # noqa: E402
@@ -70,6 +71,13 @@ def test_reads_are_compared_with_a_node_in_memory_and_with_each_other():
     assert found["`bounded` GET, CPU of the follower as a share of a node in memory"] == "**missed**"
     assert found["`linear` GETs per second as a share of `bounded` ones, leader"] == "met"
     assert found["`linear` GETs per second as a share of `bounded` ones, follower"] == "**missed**"
+
+
+def test_missed_targets_are_losses():
+    (line,) = benchmarks_page.missed([benchmarks.PARTS["replicated"](RESULTS)])
+    assert line.startswith("**Three nodes, targets missed**: `bounded` GET, CPU of the follower")
+    assert "<= 1.05 is the target, 1.10 was found" in line
+    assert benchmarks_page.missed([benchmarks.PARTS["failover"](kills(1.0))]) == []
 
 
 def test_each_peer_has_contests_of_its_own():
@@ -139,6 +147,8 @@ def test_e2_states_what_a_partition_left():
         "A network in two parts: writes that were sent while it was cut", "A network in two parts: what was left",
     ]  # fmt: skip
     text = "\n".join(found.remarks())
+    assert "quiet host" not in text
+    assert "The load average of the host was 5.3" in "\n".join(Replicated([partition("todana", 0), {"part": "host", "load_average_before": 5.26}]).remarks())
     assert "lacked 12 of 30 acknowledged records" in text and "lacked 0 of 30" in text
 
 
