@@ -198,6 +198,9 @@ class Mnesia:
         self.setting = f"ram_copies on three nodes{options}, transactions"
         names = "[" + ",".join(f"'{name}'" for name in self.names) + "]"
         first = self._nodes[0]
+        for node in self._nodes:
+            # It answers when it has started, and only then can others connect to it.
+            self._expect(node, "is_alive()", "true")
         self._expect(first, f"lists:all(fun(N) -> net_kernel:connect_node(N) end, {names})", "true")
         for node in self._nodes:
             self._expect(node, "mnesia:start()", "ok")
