@@ -505,11 +505,14 @@ shown(Name) -> atom_to_binary(Name).
 
 -spec listener(binary(), todana_options:address()) ->
     {binary(), binary(), Level :: binary()}.
-listener(Protocol, {Ip, Port}) ->
-    listener(Protocol, {Ip, Port, default});
-listener(Protocol, {Ip, Port, Level}) ->
-    Address = todana_option_type:format(addresses, [{Ip, Port}]),
-    {Protocol, to_binary(Address), atom_to_binary(Level)}.
+listener(Protocol, Address) ->
+    {Plain, Level} =
+        case Address of
+            {Ip, Port, Own} -> {{Ip, Port}, Own};
+            {_, _} -> {Address, default}
+        end,
+    Text = todana_option_type:format(addresses, [Plain]),
+    {Protocol, to_binary(Text), atom_to_binary(Level)}.
 
 -spec sentence(string(), [term()]) -> string().
 sentence(Format, Arguments) ->
