@@ -159,6 +159,12 @@ class Cluster:
         node.wait_until_ready()
         self.wait_for_voters()
 
+    def revive(self):
+        """Starts the nodes that have ended."""
+        for node in self.nodes:
+            if not node.is_alive():
+                self.restart(node)
+
     def wait_for_voters(self):
         """Waits until all nodes are members that vote, serve, and know where clients reach the others."""
         deadline = time.monotonic() + SERVING_TIMEOUT_S
