@@ -5,6 +5,7 @@
 //! for clients of Redis Cluster redirects them to the leader, which saves a hop.
 
 use super::call::{Call, Done};
+use super::commit::not_done;
 use super::encoder::{Encoder, Failure};
 use super::flow::Flow;
 use super::number;
@@ -21,9 +22,15 @@ use todana_command::{Command, SLOTS, slot_of};
 const DISABLED: Failure = Failure::new("ERR This instance has cluster support disabled");
 const LAST_SLOT: u16 = SLOTS - 1;
 
-/// Whether a subcommand of CLUSTER can be answered.
+/// Whether a subcommand of CLUSTER can be answered. A node that reads its log does not know the
+/// leader yet, and a client that asks for the nodes asks another one then.
 pub(super) fn admit<H: Host>(name: Name, host: &H) -> Result<(), Failure> {
-    if name == Name::ClusterHelp || host.topology().is_some() { Ok(()) } else { Err(DISABLED) }
+    let topology = host.topology();
+    let places = [Name::ClusterNodes, Name::ClusterShards, Name::ClusterSlots];
+    if places.contains(&name) && !topology.as_ref().is_some_and(|it| it.is_led) {
+        host.admit_read(0).map_err(|why| not_done(why, host))?;
+    }
+    if name == Name::ClusterHelp || topology.is_some() { Ok(()) } else { Err(DISABLED) }
 }
 
 /// The failure of a request on a connection that redirects, if it is not for this node.

@@ -14,13 +14,13 @@ impl<H: Host> Call<'_, '_, H> {
         let redirects = self.host.client().redirects;
         let topology = self.host.topology().unwrap_or_default();
         let encoder = &mut *self.encoder;
-        if topology.is_led_elsewhere() {
-            let leader = &topology.nodes[topology.main()];
+        if topology.last_leader() != topology.own {
+            let leader = &topology.nodes[topology.last_leader()];
             encoder.array(5);
             encoder.text("slave");
             encoder.text(&leader.host);
             encoder.count(leader.port(redirects).into());
-            encoder.text("connected");
+            encoder.text(if topology.is_led { "connected" } else { "connect" });
             encoder.count(offset);
             return Ok(Flow::Continue);
         }

@@ -4,6 +4,7 @@ use super::*;
 use crate::testing::with_durable_hosts;
 use crate::{Budget, ClusterNode, Next, Progress, Session, Topology};
 use std::sync::Arc;
+use todana_group::Gate;
 
 const IDS: [&str; 3] = ["aaaa", "bbbb", "cccc"];
 
@@ -137,6 +138,21 @@ fn without_a_leader_clients_stay_at_a_node_that_lives() {
 }
 
 #[test]
+fn a_node_that_reads_its_log_sends_nobody_to_itself() {
+    let mut session = RespSession::default();
+    let mut host = with_durable_hosts(|| with(Topology { is_led: false, ..topology(0) }));
+    host.set_gate(Gate::Closed);
+    let mut ask = |host: &mut FakeHost, line| ask(&mut session, host, line);
+    for line in ["CLUSTER SLOTS", "CLUSTER SHARDS", "CLUSTER NODES"] {
+        let loading = "-LOADING Todana is loading the dataset in memory";
+        assert_eq!(ask(&mut host, line), loading, "{line}");
+    }
+    assert_eq!(ask(&mut host, "CLUSTER MYID"), "$4 bbbb");
+    host.topology = Some(Arc::new(topology(0)));
+    assert!(ask(&mut host, "CLUSTER SLOTS").starts_with("*1 *5 :0 :16383 *4 $9 127.0.0.1 :7001"));
+}
+
+#[test]
 fn info_names_the_leader_and_its_replicas() {
     let mut session = RespSession::default();
     let follower = ask(&mut session, &mut with(topology(2)), "INFO replication");
@@ -163,6 +179,8 @@ fn role_is_that_of_the_node() {
     let mut role = |mut host: FakeHost| ask(&mut session, &mut host, "ROLE");
     assert_eq!(role(host()), "*3 $6 master :0 *0");
     assert_eq!(role(with(topology(2))), "*5 $5 slave $9 127.0.0.1 :7003 $9 connected :0");
+    let alone = Topology { is_led: false, ..topology(2) };
+    assert_eq!(role(with(alone)), "*5 $5 slave $9 127.0.0.1 :7003 $7 connect :0");
     let replicas = "*2 *3 $9 127.0.0.1 $4 7001 $2 40 *3 $9 127.0.0.1 $4 7003 $2 42";
     assert_eq!(role(with(topology(1))), format!("*3 $6 master :0 {replicas}"));
 }
@@ -237,6 +255,16 @@ fn a_listener_that_redirects_sends_clients_to_the_leader() {
         "#,
         || redirecting(topology(0)),
     );
+}
+
+#[test]
+fn addresses_of_version_6_have_no_brackets() {
+    let mut topology = topology(0);
+    topology.nodes[0].host = "::1".into();
+    let (mut session, mut host) = (RespSession::default(), redirecting(topology));
+    let mut ask = |line| ask(&mut session, &mut host, line);
+    assert_eq!(ask("SET foo 1"), "-MOVED 12182 ::1:7101");
+    assert!(ask("CLUSTER NODES").contains("aaaa ::1:7101@0 master"));
 }
 
 #[test]
