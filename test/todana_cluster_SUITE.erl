@@ -336,10 +336,11 @@ a_leader_that_hangs_is_replaced(Config) ->
     ok = call(A, set, [k, 1]),
     Leader = rpc(A, todana_members, leader, []),
     [Other | _] = lists:delete(Leader, Nodes),
-    ok = rpc(Leader, sys, suspend, [todana_0]),
+    {Server, _} = rpc(Leader, todana_ra, server, []),
+    ok = rpc(Leader, sys, suspend, [Server]),
     await(fun() -> call(Other, set, [k, 2]) =:= ok end),
     ?assertNotEqual(Leader, rpc(Other, todana_members, leader, [])),
-    ok = rpc(Leader, sys, resume, [todana_0]),
+    ok = rpc(Leader, sys, resume, [Server]),
     [await(fun() -> call(N, get, [k]) =:= {ok, 2} end) || N <- [A, B, C]],
     await(fun() -> element(1, verify(Leader)) =:= ok end).
 
@@ -349,11 +350,12 @@ a_node_that_hangs_is_not_made_the_leader(Config) ->
     ok = call(A, set, [k, 1]),
     Leader = rpc(A, todana_members, leader, []),
     [Frozen | _] = lists:delete(Leader, Nodes),
+    {Server, _} = rpc(Leader, todana_ra, server, []),
     ok = signal(Frozen, "STOP"),
     try
         %% Its threads stop one after the other.
         await(fun() ->
-            rpc(Leader, ra, ping, [{todana_0, Frozen}, 1_000]) =:= timeout
+            rpc(Leader, ra, ping, [{Server, Frozen}, 1_000]) =:= timeout
         end),
         Answer = rpc(Leader, todana_cluster, transfer, [Frozen]),
         ?assertMatch({error, _}, Answer),

@@ -109,11 +109,11 @@ def freeze_briefly(cluster, rng, node):
 def hang(cluster, rng, node):
     """The log's process of a node does nothing, while all others of the node go on."""
     with contextlib.suppress(OSError, wire.Closed), node.erlang(DOOR_S) as door:
-        door.evaluate("catch sys:suspend(todana_0)")
+        door.evaluate("catch sys:suspend(element(1,todana_ra:server()))")
     yield rng.uniform(1, 8)
     for _ in range(HANG_ATTEMPTS):
         with contextlib.suppress(OSError, wire.Closed), node.erlang(DOOR_S) as door:
-            door.evaluate("catch sys:resume(todana_0)")
+            door.evaluate("catch sys:resume(element(1,todana_ra:server()))")
             break
 
 
@@ -268,11 +268,6 @@ def return_late(cluster, rng, node):
     yield rng.uniform(0.5, 2)
     for other in others:
         other.set_clock(0)
-    # Until then a node that joins, with the time of now, is refused.
-    for other in others:
-        other.kill()
-        other.start()
-        other.wait_until_serving()
 
 
 def transfer(cluster, rng, node):
