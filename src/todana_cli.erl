@@ -419,6 +419,9 @@ help() ->
         "  repair DIRECTORY\n"
         "                cut the log of a stopped node at its first damaged "
         "record\n"
+        "  cluster COMMAND\n"
+        "                see and change the members of a cluster;\n"
+        "                see `todana cluster help`\n"
         "  config show   print every option, its value and its source\n"
         "  config check  check the options\n"
         "  version       print the version\n"
@@ -434,6 +437,9 @@ help() ->
 
 -spec placeholder(todana_options:type()) -> string().
 placeholder(addresses) -> "HOST:PORT";
+placeholder(name) -> "NAME";
+placeholder(node) -> "NAME@HOST";
+placeholder({file, _}) -> "FILE";
 placeholder(databases) -> "NAMES";
 placeholder(hosts) -> "NAMES";
 placeholder(origins) -> "ORIGINS";

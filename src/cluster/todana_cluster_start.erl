@@ -168,7 +168,7 @@ origin({ok, _}, #{data_dir := DataDir, cluster_join := Peer}) ->
              "empty directory"]};
 origin(none, #{cluster_join := Peer, durability := Durability}) ->
     DeadlineMs = erlang:monotonic_time(millisecond) + ?JOIN_TIMEOUT_MS,
-    ask(Peer, Durability, DeadlineMs).
+    ask(Peer, Durability, DeadlineMs, "").
 
 %% Only a peer that is there can be in another cluster. One that hangs must not
 %% keep this node from its start.
@@ -198,15 +198,18 @@ ask_cluster_and_exit(Peer) ->
     end.
 
 %% The nodes of a cluster are often started at once, so the peer may come later.
--spec ask(node(), todana_data_dir:durability(), integer()) ->
+%% Each reason to wait is said once.
+-spec ask(node(), todana_data_dir:durability(), integer(), iodata()) ->
     {ok, todana_data_dir:origin()} | {error, iodata()}.
-ask(Peer, Durability, DeadlineMs) ->
+ask(Peer, Durability, DeadlineMs, Said) ->
     case ask_once(Peer, Durability) of
         {later, Sentence} ->
+            _ = Sentence =/= Said andalso
+                todana_foreground:waiting(["waiting to join: ", Sentence]),
             case erlang:monotonic_time(millisecond) < DeadlineMs of
                 true ->
                     timer:sleep(?JOIN_PAUSE_MS),
-                    ask(Peer, Durability, DeadlineMs);
+                    ask(Peer, Durability, DeadlineMs, Sentence);
                 false ->
                     {error, ["cluster_join: ", Sentence]}
             end;

@@ -60,7 +60,7 @@ columns(#{~"role" := Role} = Member, Last, LastMs) ->
         Role,
         state(Member),
         integer_to_list(Entry),
-        behind(Last - Entry, LastMs - log_time_ms(Member)),
+        behind(Last - Entry, LastMs, log_time_ms(Member)),
         case Member of
             #{~"commit_us" := #{~"p99" := Us}} ->
                 io_lib:format("~.1f ms p99", [Us / 1000]);
@@ -83,9 +83,14 @@ state(#{~"state" := State}) ->
 state(#{}) ->
     "unknown".
 
--spec behind(non_neg_integer(), integer()) -> iodata().
-behind(0, _Ms) -> "0";
-behind(Entries, Ms) -> io_lib:format("~b, ~.1f s", [Entries, Ms / 1000]).
+-spec behind(non_neg_integer(), integer(), integer()) -> iodata().
+behind(0, _LastMs, _Ms) ->
+    "0";
+%% It has applied nothing yet.
+behind(Entries, _LastMs, 0) ->
+    integer_to_list(Entries);
+behind(Entries, LastMs, Ms) ->
+    io_lib:format("~b, ~.1f s", [Entries, (LastMs - Ms) / 1000]).
 
 -spec entry(map()) -> non_neg_integer().
 entry(Member) -> maps:get(~"applied_index", Member, 0).

@@ -8,7 +8,7 @@
 -moduledoc false.
 
 -export([start/0, when_serving/1]).
--export([failed/3]).
+-export([failed/3, waiting/1]).
 %% Processes
 -export([watch/0, await_and_do/1]).
 
@@ -56,6 +56,17 @@ await_serving(LoggedMs) ->
         _ ->
             timer:sleep(?POLL_MS),
             await_serving(progress(LoggedMs))
+    end.
+
+-doc """
+Says why the application does not start yet. The command line has its log of
+messages switched off until then.
+""".
+-spec waiting(iodata()) -> ok.
+waiting(Sentence) ->
+    case whereis(?MODULE) of
+        undefined -> logger:notice("todana: ~ts", [Sentence]);
+        _ -> io:put_chars(standard_error, ["todana: ", Sentence, $\n])
     end.
 
 -spec progress(integer()) -> integer().
