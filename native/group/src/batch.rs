@@ -18,14 +18,16 @@
 //! entry.
 
 use std::fmt;
+use std::ops::RangeInclusive;
 
 use crate::wire::{Input, put_varint};
 
 /// The first byte of a batch.
 const MAGIC: u8 = 0xb1;
 
-/// The format that this version writes, and the only one that it reads.
-pub(crate) const FORMAT: u8 = 1;
+/// The format that this version writes. It reads those before it too, which have fewer commands.
+pub(crate) const FORMAT: u8 = 2;
+const FORMAT_MIN: u8 = 1;
 
 /// A batch is sealed before the submission with which it would exceed this number of bytes.
 pub const BATCH_BYTES_MAX: usize = 128 << 10;
@@ -95,14 +97,14 @@ impl Header {
     /// The header at the front of `bytes`, and the records.
     pub(crate) fn take(bytes: &[u8]) -> Result<(Header, &[u8]), NoHeader> {
         let mut input = Input::new(bytes);
-        let mut expect = |wanted: u8, newer: fn(u8) -> Newer| match input.byte() {
-            Some(byte) if byte == wanted => Ok(()),
+        let mut expect = |known: RangeInclusive<u8>, newer: fn(u8) -> Newer| match input.byte() {
+            Some(byte) if known.contains(&byte) => Ok(()),
             Some(byte) => Err(NoHeader::Newer(newer(byte))),
             None => Err(NoHeader::Malformed),
         };
-        expect(MAGIC, Newer::Magic)?;
-        expect(FORMAT, Newer::Format)?;
-        expect(0, Newer::Flags)?;
+        expect(MAGIC..=MAGIC, Newer::Magic)?;
+        expect(FORMAT_MIN..=FORMAT, Newer::Format)?;
+        expect(0..=0, Newer::Flags)?;
         let mut numbers = || {
             let (epoch, origin) = (input.varint()?, input.u64()?);
             let (sequence, value_bytes_max) = (input.varint()?, input.length()?);
@@ -144,11 +146,11 @@ mod tests {
             other => panic!("{other:?}"),
         };
         assert_eq!(newer(&[0x83]), Newer::Magic(0x83));
-        assert_eq!(newer(&[MAGIC, 2]), Newer::Format(2));
+        assert_eq!(newer(&[MAGIC, 3]), Newer::Format(3));
         assert_eq!(newer(&[MAGIC, FORMAT, 4]), Newer::Flags(4));
-        let sentence = "the log has a batch of unknown format 2: \
+        let sentence = "the log has a batch of unknown format 3: \
             a newer version of Todana has written it";
-        assert_eq!(Newer::Format(2).to_string(), sentence);
+        assert_eq!(Newer::Format(3).to_string(), sentence);
     }
 
     /// A version that reads this format must know every command in it. If this test fails because
@@ -159,6 +161,6 @@ mod tests {
             let bytes = [&[1, *variant][..], &[0; 64]].concat();
             Command::decode(&bytes, &mut Scratch::default()).is_ok()
         });
-        assert_eq!((FORMAT, highest), (1, Some(41)));
+        assert_eq!((FORMAT, highest), (2, Some(43)));
     }
 }
