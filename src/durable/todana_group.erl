@@ -112,7 +112,8 @@ init(Durability) ->
 -spec handle_call(info, gen_server:from(), #state{}) ->
     {reply, map(), #state{}}.
 handle_call(info, _From, State) ->
-    {reply, describe(State), State}.
+    New = forget_load(State),
+    {reply, describe(New), New}.
 
 -spec handle_cast({room, room()}, #state{}) -> {noreply, #state{}}.
 handle_cast({room, Room}, State) ->
