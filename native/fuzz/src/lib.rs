@@ -15,6 +15,7 @@ mod entry;
 mod kyoto;
 mod logged;
 mod memcached;
+mod memcached_binary;
 mod ordered;
 mod resp;
 mod snapshot;
@@ -25,6 +26,7 @@ pub use entry::entry;
 pub use kyoto::kyoto;
 pub use logged::logged;
 pub use memcached::memcached;
+pub use memcached_binary::memcached_binary;
 pub use ordered::ordered;
 pub use resp::resp;
 pub use snapshot::snapshot;
@@ -40,6 +42,7 @@ pub const TARGETS: &[Target] = &[
     ("kyoto", kyoto),
     ("logged", logged),
     ("memcached", memcached),
+    ("memcached_binary", memcached_binary),
     ("ordered", ordered),
     ("resp", resp),
     ("snapshot", snapshot),

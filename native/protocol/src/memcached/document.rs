@@ -1,5 +1,6 @@
 //! The command table as a page of the documentation, and as a dictionary for the fuzzer.
 
+use super::binary::OPCODES;
 use super::table::{COMMANDS, Group, KINDS, Kind};
 use crate::written::{is_written, wrapped};
 
@@ -12,8 +13,9 @@ After a change: make docs -->
 ";
 
 const INTRODUCTION: &[&str] = &[
-    "Todana implements memcached's text protocol and meta commands as in memcached 1.6.18, on \
-     database 0: these are the records of RESP's database 0. \
+    "Todana implements memcached's text protocol with its meta commands, and the binary protocol, \
+     as in memcached 1.6.18, on database 0: these are the records of RESP's database 0. A \
+     connection whose first byte is 0x80 speaks the binary protocol, every other the text protocol. \
      `native/protocol/transcripts/memcached.txt` contains some hundred requests with memcached's \
      answers. The tests compare Todana's answers byte for byte; the file marks the differences, \
      and this page lists them.",
@@ -22,6 +24,10 @@ const INTRODUCTION: &[&str] = &[
      name is accepted. The answer is `STORED` or `CLIENT_ERROR authentication failure`. Before \
      authentication, the answer to any other command is `CLIENT_ERROR unauthenticated`, and a \
      value, like a line, may have at most 16 KiB.",
+    "With the binary protocol, a client authenticates by SASL with the mechanism PLAIN. Any user name \
+     is accepted. Before authentication, `version` and the SASL requests are answered; after any \
+     other request the server answers `Auth failure.` and closes the connection. Without a password, \
+     the SASL requests are unknown commands, as in memcached without `-S`.",
 ];
 
 const RANGE_SEARCH: &str = "\
@@ -38,8 +44,7 @@ const DIFFERENCES: &[(&str, &[&str])] = &[
     (
         "Not supported",
         &[
-            "The binary protocol (the server answers with a `CLIENT_ERROR` and closes the \
-             connection), UDP, SASL, TLS.",
+            "UDP, TLS, SASL mechanisms other than PLAIN.",
             "`slabs`, `lru`, `lru_crawler`, `watch`, `cache_memlimit`, `refresh_certs`, `stats \
              detail` and `stats cachedump`: `ERROR`. `stats sizes` is disabled, `stats items` \
              reports all records in class 1, `stats slabs` reports totals only.",
@@ -103,6 +108,20 @@ const DIFFERENCES: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "Binary protocol",
+        &[
+            "An unknown opcode is answered with `Unknown command` and its body is skipped; memcached \
+             skips more than the body if there are extras or a key, and loses the connection.",
+            "A body after the key of `touch` and `gat`, and a value of `stat`, are invalid arguments; \
+             memcached takes them for the next request.",
+            "`verbosity` is answered, without an effect; memcached does not know the opcode.",
+            "`increment` and `decrement` with a CAS token do not create a record (`Not found`).",
+            "A request that was not carried out because the log accepts no writes is answered with \
+             status 0x86, one whose outcome is unknown with 0x84, quiet requests included.",
+            "The response to `stat` has the groups that `stats` has; `conns` is one of them.",
+        ],
+    ),
+    (
         "Statistics",
         &[
             "`version`, and the `version` of `stats`, begin with the level of the protocol: \
@@ -147,8 +166,23 @@ fn document() -> String {
         }
     }
     page.push_str(FLAGS);
+    page.push_str(BINARY);
+    for opcode in OPCODES {
+        let summary = opcode.summary;
+        page.push_str(&format!("| `0x{:02x}` | {} | {summary} |\n", opcode.code, opcode.name));
+    }
     page
 }
+
+const BINARY: &str = "
+### Opcodes of the binary protocol
+
+A request with a CAS token other than 0 is carried out only if the record has this token. Quiet requests are answered if
+they fail; a quiet retrieval is answered if it finds a record.
+
+| Opcode | Name | |
+|---|---|---|
+";
 
 const FLAGS: &str = "
 ### Flags of meta commands
@@ -226,13 +260,21 @@ fn dictionary() -> String {
         "set a 0 0 6\\x0d\\x0a",
         "Host:",
         "GET /",
-        "\\x80",
+        "\\x80\\x00\\x00\\x01\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x01",
+        "\\x80\\x01\\x00\\x01\\x08\\x00\\x00\\x00\\x00\\x00\\x00\\x0a",
+        "\\x80\\x05\\x00\\x01\\x14\\x00\\x00\\x00\\x00\\x00\\x00\\x15",
+        "\\x80\\x21\\x00\\x05\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x0f",
+        "PLAIN\\x00me\\x00secret",
+        "\\xff\\xff\\xff\\xff",
     ];
     let mut lines = String::from("# Written from the command table.\n");
     for (name, kind) in COMMANDS.iter().zip(KINDS) {
         if matches!(kind, Kind::Command(..)) {
             lines.push_str(&format!("\"{name} \"\n"));
         }
+    }
+    for opcode in OPCODES {
+        lines.push_str(&format!("\"\\x80\\x{:02x}\"\n", opcode.code));
     }
     for word in MORE {
         lines.push_str(&format!("\"{word}\"\n"));

@@ -1,4 +1,5 @@
-//! memcached: the text protocol and its meta commands, compatible with memcached 1.6.
+//! memcached: the text protocol with its meta commands, and the binary protocol, compatible with
+//! memcached 1.6.
 //!
 //! ```text
 //!   set alpha 7 60 5\r\n                a line; CR may be missing
@@ -11,14 +12,17 @@
 //!   END\r\n                             and a last line
 //! ```
 //!
-//! A session works on database 0. It supports neither the binary protocol nor UDP, and it closes
-//! the connection on a line of HTTP. `docs/commands-memcached.md`, whose table is generated from
-//! `table.rs`, lists the differences from memcached.
+//! A session works on database 0. The first byte of a connection decides between the text protocol,
+//! which the files of this folder implement, and the binary protocol ([`binary`]). There is no UDP,
+//! and a line of HTTP closes the connection. `docs/commands-memcached.md`, whose tables are
+//! generated from `table.rs` and `binary/opcode.rs`, lists the differences from memcached.
 
 mod ahead;
 mod answer;
 mod authentication;
+mod binary;
 mod commit;
+mod connection;
 #[cfg(test)]
 mod document;
 mod exptime;
@@ -40,5 +44,5 @@ mod table;
 mod tests;
 mod turn;
 
-pub use session::MemcachedSession;
+pub use connection::MemcachedSession;
 pub use table::COMMANDS;

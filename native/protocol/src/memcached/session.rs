@@ -1,4 +1,4 @@
-//! A connection: bytes to lines, lines to commands.
+//! A connection that speaks text: bytes to lines, lines to commands.
 //!
 //! Between two calls the session keeps five values: how far it has searched the front of the input
 //! for the end of a line, how many bytes the current request needs, how much of a skipped value is
@@ -20,12 +20,9 @@ use super::{ahead, authentication, commit, keys, meta, meta_set, server, stats, 
 use crate::{Budget, Host, Next, Progress, Session};
 use memchr::{memchr, memrchr};
 
-/// First byte of a request in memcached's binary protocol; a line never begins with it.
-const BINARY_REQUEST: u8 = 0x80;
-
-/// A memcached connection.
+/// A connection that speaks the text protocol.
 #[derive(Debug, Default)]
-pub struct MemcachedSession {
+pub(super) struct TextSession {
     authenticated: bool,
     state: State,
     /// Number of bytes at the front of the input without a line end.
@@ -82,7 +79,7 @@ enum Front<'i> {
     Refused,
 }
 
-impl Session for MemcachedSession {
+impl Session for TextSession {
     fn advance<H: Host>(
         &mut self,
         input: &[u8],
@@ -239,7 +236,7 @@ impl Session for MemcachedSession {
     }
 }
 
-impl MemcachedSession {
+impl TextSession {
     /// Whether the front of the input is the beginning of a new request.
     #[inline]
     fn is_before_request(&self) -> bool {
@@ -258,10 +255,6 @@ impl MemcachedSession {
     /// Examines the front of the input.
     #[inline]
     fn front<'i, H: Host>(&mut self, turn: &mut Turn<'_, H>, input: &'i [u8]) -> Front<'i> {
-        if input.first() == Some(&BINARY_REQUEST) && self.state == State::Request {
-            turn.say("CLIENT_ERROR the binary protocol is not supported");
-            return Front::Refused;
-        }
         let limits = turn.host.limits();
         let line_bytes_max = match self.authenticated {
             true => limits.line_bytes_max,

@@ -1,8 +1,9 @@
-//! `stats`.
+//! `stats` of the text protocol, `stat` of the binary protocol.
 //!
 //! The names are memcached's, so that its exporters and clients find them. Values that this server
 //! does not know or does not have are omitted.
 
+use super::binary::Frame;
 use super::line::Words;
 use super::server::version_text;
 use super::table::Row;
@@ -12,29 +13,70 @@ use std::fmt::Display;
 use std::io::Write;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Answers `stats`; further words are ignored, as in memcached.
-pub(super) fn answer<H: Host>(turn: &mut Turn<'_, H>, mut words: Words<'_>, line: &[u8]) {
-    let known = match words.next() {
-        None => general(turn),
-        Some(b"settings") => settings(turn),
-        Some(b"items") => items(turn),
-        Some(b"slabs") => slabs(turn),
-        Some(b"sizes") => {
-            stat(turn.out, "sizes_status", "disabled");
-            end(turn)
-        }
-        Some(b"conns") => connections(turn),
+/// Answers `stats`.
+pub(super) fn answer<H: Host>(turn: &mut Turn<'_, H>, words: Words<'_>, line: &[u8]) {
+    let found = write(turn, words, Form::Text);
+    turn.say(match found {
+        Found::Group => "END",
+        Found::Reset => "RESET",
+        Found::Unknown => "ERROR",
+    });
+    turn.observe(Row::Stats, found == Found::Unknown, line);
+}
+
+/// How a statistic is written.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Form {
+    /// As a line.
+    Text,
+    /// As a response of the binary protocol.
+    Binary(Frame),
+}
+
+/// The group of statistics that a client asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Found {
+    /// It has been written, without its end.
+    Group,
+    /// The counters have been reset.
+    Reset,
+    /// There is no such group.
+    Unknown,
+}
+
+/// Writes the group that the first word names; further words are ignored, as in memcached.
+pub(super) fn write<H: Host>(turn: &mut Turn<'_, H>, mut words: Words<'_>, form: Form) -> Found {
+    match words.next() {
+        None => general(turn, form),
+        Some(b"settings") => settings(turn, form),
+        Some(b"items") => items(turn, form),
+        Some(b"slabs") => slabs(turn, form),
+        Some(b"sizes") => Sheet { out: turn.out, form }.stat("sizes_status", "disabled"),
+        Some(b"conns") => connections(turn, form),
         Some(b"reset") => {
             turn.host.reset_stats();
-            turn.say("RESET");
-            true
+            return Found::Reset;
         }
-        Some(_) => {
-            turn.say("ERROR");
-            false
+        Some(_) => return Found::Unknown,
+    }
+    Found::Group
+}
+
+/// Where statistics are written.
+struct Sheet<'o> {
+    out: &'o mut Vec<u8>,
+    form: Form,
+}
+
+impl Sheet<'_> {
+    fn stat(&mut self, name: impl Display, value: impl Display) {
+        match self.form {
+            Form::Text => {
+                write!(self.out, "STAT {name} {value}\r\n").expect("a vector takes all bytes");
+            }
+            Form::Binary(frame) => frame.stat(self.out, &name.to_string(), &value.to_string()),
         }
-    };
-    turn.observe(Row::Stats, !known, line);
+    }
 }
 
 /// Calls of each row.
@@ -55,119 +97,116 @@ impl Calls {
     }
 }
 
-fn general<H: Host>(turn: &mut Turn<'_, H>) -> bool {
+fn general<H: Host>(turn: &mut Turn<'_, H>, form: Form) {
     let now_ms = turn.now_ms();
     let info = turn.host.server_info();
     let calls = Calls(turn.host.command_stats(ProtocolName::Memcached));
-    let out = &mut *turn.out;
-    stat(out, "pid", info.process_id);
-    stat(out, "uptime", now_ms.saturating_sub(info.started_at_ms) / 1000);
-    stat(out, "time", now_ms / 1000);
-    stat(out, "version", version_text(&info.version));
-    stat(out, "pointer_size", usize::BITS);
-    stat(out, "rusage_user", format_args!("{:.6}", info.cpu_seconds[1]));
-    stat(out, "rusage_system", format_args!("{:.6}", info.cpu_seconds[0]));
-    stat(out, "max_connections", info.connections_max);
-    stat(out, "curr_connections", info.connections);
-    stat(out, "total_connections", info.connections_total);
-    stat(out, "rejected_connections", info.connections_rejected);
-    commands(out, &info, &calls);
-    stat(out, "bytes_read", info.input_bytes);
-    stat(out, "bytes_written", info.output_bytes);
-    stat(out, "limit_maxbytes", info.memory_limit_bytes);
-    stat(out, "accepting_conns", 1);
-    stat(out, "threads", info.event_loops);
+    let sheet = &mut Sheet { out: turn.out, form };
+    sheet.stat("pid", info.process_id);
+    sheet.stat("uptime", now_ms.saturating_sub(info.started_at_ms) / 1000);
+    sheet.stat("time", now_ms / 1000);
+    sheet.stat("version", version_text(&info.version));
+    sheet.stat("pointer_size", usize::BITS);
+    sheet.stat("rusage_user", format_args!("{:.6}", info.cpu_seconds[1]));
+    sheet.stat("rusage_system", format_args!("{:.6}", info.cpu_seconds[0]));
+    sheet.stat("max_connections", info.connections_max);
+    sheet.stat("curr_connections", info.connections);
+    sheet.stat("total_connections", info.connections_total);
+    sheet.stat("rejected_connections", info.connections_rejected);
+    commands(sheet, &info, &calls);
+    sheet.stat("bytes_read", info.input_bytes);
+    sheet.stat("bytes_written", info.output_bytes);
+    sheet.stat("limit_maxbytes", info.memory_limit_bytes);
+    sheet.stat("accepting_conns", 1);
+    sheet.stat("threads", info.event_loops);
     if let Some(counts) = info.databases.get(DATABASE) {
-        stat(out, "hash_bytes", counts.index_bytes);
-        stat(out, "bytes", counts.bytes);
-        stat(out, "curr_items", counts.entries);
+        sheet.stat("hash_bytes", counts.index_bytes);
+        sheet.stat("bytes", counts.bytes);
+        sheet.stat("curr_items", counts.entries);
         // Every write creates an item, as in memcached.
-        stat(out, "total_items", counts.version);
-        stat(out, "evictions", counts.evicted);
-        stat(out, "reclaimed", counts.expired);
+        sheet.stat("total_items", counts.version);
+        sheet.stat("evictions", counts.evicted);
+        sheet.stat("reclaimed", counts.expired);
     }
-    end(turn)
 }
 
-fn commands(out: &mut Vec<u8>, info: &ServerInfo, calls: &Calls) {
+fn commands(sheet: &mut Sheet<'_>, info: &ServerInfo, calls: &Calls) {
     use Row::{
         Add, Append, Authenticate, Cas, CasBadval, CasMiss, Decr, DecrMiss, Delete, DeleteMiss,
         FlushAll, Incr, IncrMiss, Ma, MaDecr, MaDecrMiss, MaMiss, Md, MdMiss, Me, Mg, Mn, Ms,
         Prepend, Replace, Set, Touch, TouchMiss,
     };
     // Look-ups are counted by key, for all protocols together.
-    stat(out, "cmd_get", info.hits.saturating_add(info.misses));
-    stat(
-        out,
+    sheet.stat("cmd_get", info.hits.saturating_add(info.misses));
+    sheet.stat(
         "cmd_set",
         calls.of(&[Set, Add, Replace, Append, Prepend, Cas, CasMiss, CasBadval, Ms]),
     );
-    stat(out, "cmd_flush", calls.good(&[FlushAll]));
-    stat(out, "cmd_touch", calls.good(&[Touch, TouchMiss]));
-    stat(out, "cmd_meta", calls.of(&[Me, Mg, Ms, Md, MdMiss, Ma, MaMiss, MaDecr, MaDecrMiss, Mn]));
-    stat(out, "get_hits", info.hits);
-    stat(out, "get_misses", info.misses);
-    stat(out, "delete_misses", calls.good(&[DeleteMiss, MdMiss]));
-    stat(out, "delete_hits", calls.good(&[Delete, Md]));
-    stat(out, "incr_misses", calls.good(&[IncrMiss, MaMiss]));
-    stat(out, "incr_hits", calls.good(&[Incr, Ma]));
-    stat(out, "decr_misses", calls.good(&[DecrMiss, MaDecrMiss]));
-    stat(out, "decr_hits", calls.good(&[Decr, MaDecr]));
-    stat(out, "cas_misses", calls.good(&[CasMiss]));
-    stat(out, "cas_hits", calls.good(&[Cas]));
-    stat(out, "cas_badval", calls.good(&[CasBadval]));
-    stat(out, "touch_hits", calls.good(&[Touch]));
-    stat(out, "touch_misses", calls.good(&[TouchMiss]));
-    stat(out, "auth_cmds", calls.of(&[Authenticate]));
-    stat(out, "auth_errors", calls.errors(&[Authenticate]));
+    sheet.stat("cmd_flush", calls.good(&[FlushAll]));
+    sheet.stat("cmd_touch", calls.good(&[Touch, TouchMiss]));
+    sheet.stat("cmd_meta", calls.of(&[Me, Mg, Ms, Md, MdMiss, Ma, MaMiss, MaDecr, MaDecrMiss, Mn]));
+    sheet.stat("get_hits", info.hits);
+    sheet.stat("get_misses", info.misses);
+    sheet.stat("delete_misses", calls.good(&[DeleteMiss, MdMiss]));
+    sheet.stat("delete_hits", calls.good(&[Delete, Md]));
+    sheet.stat("incr_misses", calls.good(&[IncrMiss, MaMiss]));
+    sheet.stat("incr_hits", calls.good(&[Incr, Ma]));
+    sheet.stat("decr_misses", calls.good(&[DecrMiss, MaDecrMiss]));
+    sheet.stat("decr_hits", calls.good(&[Decr, MaDecr]));
+    sheet.stat("cas_misses", calls.good(&[CasMiss]));
+    sheet.stat("cas_hits", calls.good(&[Cas]));
+    sheet.stat("cas_badval", calls.good(&[CasBadval]));
+    sheet.stat("touch_hits", calls.good(&[Touch]));
+    sheet.stat("touch_misses", calls.good(&[TouchMiss]));
+    sheet.stat("auth_cmds", calls.of(&[Authenticate]));
+    sheet.stat("auth_errors", calls.errors(&[Authenticate]));
 }
 
-fn settings<H: Host>(turn: &mut Turn<'_, H>) -> bool {
+fn settings<H: Host>(turn: &mut Turn<'_, H>, form: Form) {
     let info = turn.host.server_info();
     let inter = turn.host.client().local_address.ip();
     let yes_or_no = |yes: bool| if yes { "yes" } else { "no" };
     let needs_password = turn.host.requires_password();
     let item_size_max = turn.value_max();
-    let out = &mut *turn.out;
-    stat(out, "maxbytes", info.memory_limit_bytes);
-    stat(out, "maxconns", info.connections_max);
-    stat(out, "tcpport", info.memcached_port);
-    stat(out, "udpport", 0);
-    stat(out, "inter", inter);
-    stat(out, "evictions", if info.memory_policy == "noeviction" { "off" } else { "on" });
-    stat(out, "shutdown_command", yes_or_no(false));
-    stat(out, "num_threads", info.event_loops);
-    stat(out, "cas_enabled", yes_or_no(true));
-    stat(out, "auth_enabled_ascii", yes_or_no(needs_password));
-    stat(out, "auth_enabled_sasl", yes_or_no(false));
-    stat(out, "item_size_max", item_size_max);
-    stat(out, "flush_enabled", yes_or_no(true));
-    stat(out, "dump_enabled", yes_or_no(false));
-    end(turn)
+    let sheet = &mut Sheet { out: turn.out, form };
+    sheet.stat("maxbytes", info.memory_limit_bytes);
+    sheet.stat("maxconns", info.connections_max);
+    sheet.stat("tcpport", info.memcached_port);
+    sheet.stat("udpport", 0);
+    sheet.stat("inter", inter);
+    sheet.stat("evictions", if info.memory_policy == "noeviction" { "off" } else { "on" });
+    sheet.stat("shutdown_command", yes_or_no(false));
+    sheet.stat("num_threads", info.event_loops);
+    sheet.stat("cas_enabled", yes_or_no(true));
+    sheet.stat("auth_enabled_ascii", yes_or_no(needs_password));
+    sheet.stat("auth_enabled_sasl", yes_or_no(needs_password));
+    sheet.stat("item_size_max", item_size_max);
+    sheet.stat("flush_enabled", yes_or_no(true));
+    sheet.stat("dump_enabled", yes_or_no(false));
 }
 
 /// There are no slab classes; the first class reports all records.
-fn items<H: Host>(turn: &mut Turn<'_, H>) -> bool {
+fn items<H: Host>(turn: &mut Turn<'_, H>, form: Form) {
     let info = turn.host.server_info();
     if let Some(counts) = info.databases.get(DATABASE).filter(|counts| counts.entries > 0) {
-        stat(turn.out, "items:1:number", counts.entries);
-        stat(turn.out, "items:1:mem_requested", counts.bytes);
-        stat(turn.out, "items:1:evicted", counts.evicted);
-        stat(turn.out, "items:1:reclaimed", counts.expired);
+        let sheet = &mut Sheet { out: turn.out, form };
+        sheet.stat("items:1:number", counts.entries);
+        sheet.stat("items:1:mem_requested", counts.bytes);
+        sheet.stat("items:1:evicted", counts.evicted);
+        sheet.stat("items:1:reclaimed", counts.expired);
     }
-    end(turn)
 }
 
 /// There are no slab classes; the total is the memory of the entries.
-fn slabs<H: Host>(turn: &mut Turn<'_, H>) -> bool {
+fn slabs<H: Host>(turn: &mut Turn<'_, H>, form: Form) {
     let info = turn.host.server_info();
     let bytes = info.databases.get(DATABASE).map_or(0, |counts| counts.bytes);
-    stat(turn.out, "active_slabs", 0);
-    stat(turn.out, "total_malloced", bytes);
-    end(turn)
+    let sheet = &mut Sheet { out: turn.out, form };
+    sheet.stat("active_slabs", 0);
+    sheet.stat("total_malloced", bytes);
 }
 
-fn connections<H: Host>(turn: &mut Turn<'_, H>) -> bool {
+fn connections<H: Host>(turn: &mut Turn<'_, H>, form: Form) {
     let now_ms = turn.now_ms();
     for client in turn.host.clients() {
         if client.protocol != ProtocolName::Memcached {
@@ -175,22 +214,12 @@ fn connections<H: Host>(turn: &mut Turn<'_, H>) -> bool {
         }
         let idle_s = now_ms.saturating_sub(client.active_at_ms.load(Relaxed)) / 1000;
         let fd = client.fd;
-        stat(turn.out, format_args!("{fd}:addr"), format_args!("tcp:{}", client.address));
-        stat(
-            turn.out,
+        let sheet = &mut Sheet { out: turn.out, form };
+        sheet.stat(format_args!("{fd}:addr"), format_args!("tcp:{}", client.address));
+        sheet.stat(
             format_args!("{fd}:listen_addr"),
             format_args!("tcp:{}", client.local_address),
         );
-        stat(turn.out, format_args!("{fd}:secs_since_last_cmd"), idle_s);
+        sheet.stat(format_args!("{fd}:secs_since_last_cmd"), idle_s);
     }
-    end(turn)
-}
-
-fn stat(out: &mut Vec<u8>, name: impl Display, value: impl Display) {
-    write!(out, "STAT {name} {value}\r\n").expect("a vector takes all bytes");
-}
-
-fn end<H: Host>(turn: &mut Turn<'_, H>) -> bool {
-    turn.say("END");
-    true
 }

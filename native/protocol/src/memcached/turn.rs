@@ -61,13 +61,19 @@ impl<'t, H: Host> Turn<'t, H> {
     /// replaced.
     #[cold]
     fn not_run(&mut self, ran: Ran<()>) -> Outcome {
+        self.put_off(ran);
+        Outcome::Failed(Error::Full)
+    }
+
+    /// Notes what became of a command that has no reply.
+    #[cold]
+    pub(super) fn put_off(&mut self, ran: Ran<()>) {
         self.committing = match (ran, self.committing) {
             (Ran::Later, _) | (_, Committing::Later) => Committing::Later,
             (Ran::Submitted, _) | (_, Committing::Recorded) => Committing::Recorded,
             (Ran::Refused(why), _) => Committing::Refused(why),
             (Ran::Done(()), before) => before,
         };
-        Outcome::Failed(Error::Full)
     }
 
     /// Whether the present request waits for a commit.
@@ -95,6 +101,19 @@ impl<'t, H: Host> Turn<'t, H> {
     /// Counts an executed command, and adds it to the slow log if it was slow.
     #[inline]
     pub(super) fn observe(&mut self, row: Row, failed: bool, line: &[u8]) {
+        /// The number of arguments that Redis keeps too.
+        const ARGUMENTS_MAX: usize = 32;
+        self.observe_words(row, failed, || Words::of(line).take(ARGUMENTS_MAX));
+    }
+
+    /// The same for a request that is no line.
+    #[inline]
+    pub(super) fn observe_words<'w, W: IntoIterator<Item = &'w [u8]>>(
+        &mut self,
+        row: Row,
+        failed: bool,
+        words: impl FnOnce() -> W,
+    ) {
         if self.is_committing() {
             return;
         }
@@ -102,15 +121,13 @@ impl<'t, H: Host> Turn<'t, H> {
         let index = row as usize;
         self.host.client().last_command.store(index, Relaxed);
         if let Some(micros) = self.host.observe(ProtocolName::Memcached, index, failed) {
-            self.log_slow(micros, line);
+            self.log_slow(micros, words());
         }
     }
 
     #[cold]
-    fn log_slow(&self, micros: u64, line: &[u8]) {
-        /// The number of arguments that Redis keeps too.
-        const ARGUMENTS_MAX: usize = 32;
-        let words: Vec<&[u8]> = Words::of(line).take(ARGUMENTS_MAX).collect();
+    fn log_slow<'w>(&self, micros: u64, words: impl IntoIterator<Item = &'w [u8]>) {
+        let words: Vec<&[u8]> = words.into_iter().collect();
         self.host.log_slow(micros, &words);
     }
 

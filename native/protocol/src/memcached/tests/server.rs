@@ -149,13 +149,10 @@ fn stats_tells_settings_items_and_connections() {
 }
 
 #[test]
-fn http_and_the_binary_protocol_close() {
+fn http_closes() {
     for line in ["GET / HTTP/1.1", "POST / HTTP/1.1", "PUT /", "Host: x", "HOST: x", "OPTIONS *"] {
         assert_eq!(Conversation::new().ask(format!("mn\r\n{line}\r\nmn\r\n")), "MN\r\nclosed");
     }
-    let answer = "CLIENT_ERROR the binary protocol is not supported\r\nclosed";
-    assert_eq!(Conversation::new().ask([0x80]), answer);
-    assert_eq!(Conversation::new().ask([0x80; 24]), answer);
 }
 
 #[test]
