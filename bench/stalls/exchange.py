@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import select
 import socket
+import struct
 import time
 
 from servers import served  # noqa: F401  (makes test/clients importable)
@@ -29,6 +30,12 @@ def resp_end(number):
 def memcached_end(_number):
     """The same for memcached, by `mn`."""
     return b"mn\r\n", b"MN\r\n"
+
+
+def binary_end(number):
+    """The same for memcached's binary protocol, by a noop."""
+    frame = ">BBHBBHIIQ"
+    return struct.pack(frame, 0x80, 0x0A, 0, 0, 0, 0, 0, number, 0), struct.pack(frame, 0x81, 0x0A, 0, 0, 0, 0, 0, number, 0)
 
 
 def kyoto_end(number):
@@ -59,7 +66,8 @@ class Client:
     def ask(self, request, timeout_s, answer_bytes=None) -> bytes:
         """Sends requests and reads their answers, to the end or up to `answer_bytes`; returns their first and last bytes."""
         self.number += 1
-        marker, last = ENDS[self.protocol](self.number) if answer_bytes is None else (b"", None)
+        end = binary_end if bytes(request[:1]) == b"\x80" else ENDS[self.protocol]
+        marker, last = end(self.number) if answer_bytes is None else (b"", None)
         parts = [memoryview(part) for part in (request, marker) if part]
         head, tail, read = b"", b"", 0
         deadline = time.monotonic() + timeout_s

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import struct
+
 from stalls.row import Row, Sizes, key
 
 VALUE_BYTES = 1 << 20
@@ -15,6 +17,28 @@ CONSTANT = {
     "me": b"me key:000000000001\r\n", "mg": b"mg key:000000000001 v t f c\r\n", "md": b"md none\r\n",
     "ma": b"ma stalls:n\r\n", "mn": b"mn\r\n", "version": b"version\r\n", "verbosity": b"verbosity 1\r\n",
     "stats": b"stats\r\n", "shutdown": b"shutdown\r\n",
+}  # fmt: skip
+
+
+def frame(opcode, name=b"", value=b"", extras=b"") -> bytes:
+    """A request of the binary protocol."""
+    body = extras + name + value
+    return struct.pack(">BBHBBHIIQ", 0x80, opcode, len(name), len(extras), 0, 0, len(body), 0, 0) + body
+
+
+# The opcodes of constant cost; each covers its quiet form, which has another code and the same answer or none.
+COUNTER, EXPIRY = struct.pack(">QQI", 1, 1, 0), struct.pack(">I", 1_000_000)
+BINARY = {
+    "binary get": frame(0x00, key(1)), "binary getk": frame(0x0C, key(1)), "binary getq": frame(0x09, b"none"), "binary getkq": frame(0x0D, b"none"),
+    "binary add": frame(0x02, key(1), b"x", bytes(8)), "binary replace": frame(0x03, key(1), b"value:0123456789", bytes(8)),
+    "binary addq": frame(0x12, b"stalls:b", b"x", bytes(8)), "binary replaceq": frame(0x13, key(1), b"value:0123456789", bytes(8)),
+    "binary setq": frame(0x11, key(1), b"value:0123456789", bytes(8)), "binary delete": frame(0x04, b"none"), "binary deleteq": frame(0x14, b"none"),
+    "binary increment": frame(0x05, b"stalls:n", b"", COUNTER), "binary decrement": frame(0x06, b"stalls:n", b"", COUNTER),
+    "binary incrementq": frame(0x15, b"stalls:n", b"", COUNTER), "binary decrementq": frame(0x16, b"stalls:n", b"", COUNTER),
+    "binary noop": frame(0x0A), "binary version": frame(0x0B), "binary verbosity": frame(0x1B, b"", b"", bytes(4)), "binary stat": frame(0x10),
+    "binary touch": frame(0x1C, key(1), b"", EXPIRY), "binary gatk": frame(0x23, key(1), b"", EXPIRY), "binary gatkq": frame(0x24, b"none", b"", EXPIRY),
+    "binary gatq": frame(0x1E, b"none", b"", EXPIRY), "binary sasl list mechs": frame(0x20), "binary sasl auth": frame(0x21, b"PLAIN", b"\0x\0y"),
+    "binary sasl step": frame(0x22, b"PLAIN", b"\0x\0y"), "binary quit": frame(0x07), "binary quitq": frame(0x17),
 }  # fmt: skip
 
 
@@ -39,7 +63,22 @@ def rows(sizes: Sizes) -> list[Row]:
     def row(label, covers, request, prepare=None, **named):
         return Row("memcached", label, (covers,), request, prepare, **named)
 
+    put_framed = lambda: frame(0x01, b"big", value, bytes(8))  # noqa: E731
+    put_room_framed = lambda: frame(0x01, b"big", room, bytes(8))  # noqa: E731
+
     return [
+        *[row(name, name, lambda request=request: request, is_fresh=True, is_constant=True) for name, request in BINARY.items()],
+        row("binary set of 1 MiB", "binary set", put_framed, key=b"big", is_fresh=True),
+        row("binary append to 1 MiB, 100 times", "binary append", lambda: frame(0x0E, b"big", b"x") * 100, put_room_framed, key=b"big",
+            is_once=True, is_fresh=True),
+        row("binary prepend to 1 MiB, 100 times", "binary prepend", lambda: frame(0x0F, b"big", b"x") * 100, put_room_framed, key=b"big",
+            is_once=True, is_fresh=True),
+        row("binary appendq to 1 MiB, 100 times", "binary appendq", lambda: frame(0x19, b"big", b"x") * 100, put_room_framed, key=b"big",
+            is_once=True, is_fresh=True),
+        row("binary prependq to 1 MiB, 100 times", "binary prependq", lambda: frame(0x1A, b"big", b"x") * 100, put_room_framed, key=b"big",
+            is_once=True, is_fresh=True),
+        row("binary gat of 1 MiB", "binary gat", lambda: frame(0x1D, b"big", b"", EXPIRY), put_framed, key=b"big", is_fresh=True),
+        row("binary get, 10,000 pipelined", "binary get", lambda: frame(0x00, key(1)) * 10_000, is_fresh=True),
         *[row(name, name, lambda request=request: request, is_constant=True) for name, request in CONSTANT.items()],
         row("quit", "quit", lambda: b"quit\r\n", is_fresh=True, is_constant=True),
         row("set of 1 MiB", "set", put, key=b"big"),
@@ -60,6 +99,8 @@ def rows(sizes: Sizes) -> list[Row]:
         row("get, 10,000 pipelined", "get", lambda: CONSTANT["get"] * 10_000),
         row("stats conns", "stats", lambda: b"stats conns\r\n", is_constant=True),
         row("stats reset", "stats", lambda: b"stats reset\r\n", is_constant=True),
+        row("binary flush", "binary flush", lambda: frame(0x08), spoils=(0,), is_once=True, is_fresh=True, linger_s=0.5),
+        row("binary flushq", "binary flushq", lambda: frame(0x18), spoils=(0,), is_once=True, is_fresh=True, linger_s=0.5),
         row("flush_all", "flush_all", lambda: b"flush_all\r\n", spoils=(0,), is_once=True, linger_s=0.5),
         row("flush_all 1", "flush_all", lambda: b"flush_all 1\r\n", spoils=(0,), is_once=True, linger_s=2.0),
     ]  # fmt: skip

@@ -38,8 +38,9 @@ def resp_names():
 
 def memcached_names():
     """Commands of memcached."""
-    text = document("memcached").partition("\n## Commands\n")[2].partition("### Flags")[0]
-    return {cell.split()[0] for cell in first_cells(text)}
+    text, _, rest = document("memcached").partition("\n## Commands\n")[2].partition("### Flags")
+    opcodes = re.findall(r"^\| `0x..` \| ([^|]*) \|", rest, re.MULTILINE)
+    return {cell.split()[0] for cell in first_cells(text)} | {f"binary {name}" for name in opcodes}
 
 
 def kyoto_names():

@@ -295,6 +295,50 @@ def _encoded(value):
     return value
 
 
+@dataclass(frozen=True)
+class Response:
+    """A response of memcached's binary protocol, without its token."""
+
+    opcode: int
+    status: int
+    key: bytes
+    value: bytes
+    extras: bytes = b""
+    opaque: int = 0
+
+
+def request(opcode, key=b"", value=b"", extras=b"", cas=0, opaque=0) -> bytes:
+    """A request of memcached's binary protocol."""
+    body = extras + key + value
+    return struct.pack(">BBHBBHIIQ", 0x80, opcode, len(key), len(extras), 0, 0, len(body), opaque, cas) + body
+
+
+class BinaryMemcached(Connection):
+    """A memcached connection that speaks the binary protocol."""
+
+    token = 0
+
+    def ask(self, *arguments, **keywords) -> Response:
+        """Sends one request and reads one response."""
+        self.send(request(*arguments, **keywords))
+        return self.response()
+
+    def response(self) -> Response:
+        """Reads one response; `token` is its CAS token."""
+        magic, opcode, key, extras, kind, status, length, opaque, self.token = struct.unpack(">BBHBBHIIQ", self.take(24))
+        assert (magic, kind) == (0x81, 0)
+        body = self.take(length)
+        return Response(opcode, status, body[extras : extras + key], body[extras + key :], body[:extras], opaque)
+
+    def stats(self, group=b"") -> dict[str, str]:
+        """The statistics of a group."""
+        self.send(request(0x10, group))
+        found = {}
+        while (row := self.response()).key:
+            found[row.key.decode()] = row.value.decode()
+        return found
+
+
 class Memcached(Connection):
     """A memcached connection."""
 

@@ -216,10 +216,7 @@ fn connections<H: Host>(turn: &mut Turn<'_, H>, form: Form) {
         let fd = client.fd;
         let sheet = &mut Sheet { out: turn.out, form };
         sheet.stat(format_args!("{fd}:addr"), format_args!("tcp:{}", client.address));
-        sheet.stat(
-            format_args!("{fd}:listen_addr"),
-            format_args!("tcp:{}", client.local_address),
-        );
+        sheet.stat(format_args!("{fd}:listen_addr"), format_args!("tcp:{}", client.local_address));
         sheet.stat(format_args!("{fd}:secs_since_last_cmd"), idle_s);
     }
 }

@@ -5,9 +5,7 @@ use super::super::turn::{DATABASE, Turn};
 use super::frame::Frame;
 use super::status::Status;
 use crate::{Host, Ran};
-use todana_command::{
-    Command, Context, Error, LcsSpan, LeaseState, Record, Refusal, Reply,
-};
+use todana_command::{Command, Context, Error, LcsSpan, LeaseState, Record, Refusal, Reply};
 
 /// How a record is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

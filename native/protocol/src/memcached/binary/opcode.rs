@@ -6,9 +6,13 @@ use super::super::table::Row;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::memcached) enum Action {
     /// Returns a record, with or without its key.
-    Get { with_key: bool },
+    Get {
+        with_key: bool,
+    },
     /// The same, and sets its expiry.
-    GetAndTouch { with_key: bool },
+    GetAndTouch {
+        with_key: bool,
+    },
     Touch,
     Store,
     Concat,

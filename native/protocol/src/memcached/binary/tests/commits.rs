@@ -76,11 +76,7 @@ fn requests_are_answered_once_if_their_outcome_is_unknown() {
 fn a_value_that_is_too_long_removes_the_record_through_the_log() {
     let mut client = with_durable_hosts(Conversation::new);
     client.host.limits.memcached_value_bytes_max = 10;
-    let answers = client.texts(&[
-        set("a", "1"),
-        set("a", &"x".repeat(11)),
-        get("a"),
-        request("noop"),
-    ]);
+    let answers =
+        client.texts(&[set("a", "1"), set("a", &"x".repeat(11)), get("a"), request("noop")]);
     assert_eq!(answers, ["0x00 ", "0x03 Too large.", "0x01 Not found", "0x00 "]);
 }

@@ -15,7 +15,7 @@ fn another_magic_byte_closes_the_connection() {
 fn a_connection_that_began_with_text_stays_with_text() {
     let mut client = Conversation::new();
     assert_eq!(client.send(b"mn\r\n").output, b"MN\r\n");
-    let outcome = client.send(b"\x80\x0a\r\n");
+    let outcome = client.send(b"\x80\x0b\r\n");
     assert_eq!((outcome.output.as_slice(), outcome.closed), (&b"ERROR\r\n"[..], false));
 }
 

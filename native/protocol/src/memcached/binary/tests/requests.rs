@@ -162,8 +162,7 @@ fn a_value_that_is_too_long_is_skipped_and_a_set_removes_the_record() {
     client.texts(&[set("a", "1"), set("b", "1")]);
     let add = request("append").key("b").value(&long);
     let answers = client.texts(&[set("a", &long), add, get("a"), get("b"), request("noop")]);
-    let expected =
-        ["0x03 Too large.", "0x03 Too large.", "0x01 Not found", "0x00 1", "0x00 "];
+    let expected = ["0x03 Too large.", "0x03 Too large.", "0x01 Not found", "0x00 1", "0x00 "];
     assert_eq!(answers, expected);
     let grows = request("append").key("b").value("x".repeat(10));
     assert_eq!(client.ask(&grows).text(), "0x05 Not stored.");
@@ -192,7 +191,7 @@ fn requests_are_counted_in_the_rows_of_the_text_protocol() {
     client.host.keep_observed = true;
     client.texts(&[
         set("a", "1"),
-        set("a", "1").cas(1),
+        set("a", "1").cas(77),
         set("z", "1").cas(1),
         get("a"),
         request("getkq").key("z"),
@@ -202,7 +201,13 @@ fn requests_are_counted_in_the_rows_of_the_text_protocol() {
     ]);
     let rows: Vec<&str> = client.host.observed.iter().map(|(_, row, _)| COMMANDS[*row]).collect();
     let expected = [
-        Row::Set, Row::CasBadval, Row::CasMiss, Row::Get, Row::Get, Row::Touch, Row::TouchMiss,
+        Row::Set,
+        Row::CasBadval,
+        Row::CasMiss,
+        Row::Get,
+        Row::Get,
+        Row::Touch,
+        Row::TouchMiss,
         Row::DeleteMiss,
     ];
     assert_eq!(rows, expected.map(|row| COMMANDS[row as usize]));
