@@ -28,9 +28,18 @@ REQUESTS = [
     frame(0x0B) + frame(0x1B, b"", b"", bytes(4)) + frame(0x10, b"settings") + frame(0x10, b"none"),
     frame(0x20) + frame(0x21, b"PLAIN", b"\0me\0secret") + frame(0x22, b"PLAIN", b"x") + frame(0x77, b"k", b"v", b"e") + frame(0x0A),
 ]
+# A flush would remove the records of other tests.
+FLUSHES = {b"\x80\x08": b"\x80\x09", b"\x80\x18": b"\x80\x19"}
 DICTIONARY = [
     b"\x80", b"\x81", bytes(4), b"\xff\xff\xff\xff", b"\x80\x01\x00\x01\x08", frame(0x0A), frame(0x07), frame(0x10), b"get k\r\n", b"PLAIN",
 ]
+
+
+def without_flushes(data) -> bytes:
+    """The bytes, with another opcode in the place of each flush."""
+    for flush, other in FLUSHES.items():
+        data = data.replace(flush, other)
+    return data
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -38,7 +47,7 @@ def test_random_bytes_behind_the_first_byte(server, seed):
     """Noise in and behind a head."""
     chance = random.Random(seed)
     heads = [b"\x80", b"\x80\x00\x00\x01", b"\x80\x01\x00\x01\x08\x00\x00\x00\x00\x00\x00", b"\x80\x0a\x00\x00\x00\x00\x00\x00"]
-    play(server.memcached, [[chance.choice(heads) + chance.randbytes(chance.randrange(1, 200))] for _ in range(250)])
+    play(server.memcached, [[without_flushes(chance.choice(heads) + chance.randbytes(chance.randrange(1, 200)))] for _ in range(250)])
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -47,7 +56,7 @@ def test_mutated_requests(server, seed):
     chance = random.Random(seed)
     streams = []
     for _ in range(250):
-        data = mutate(chance, b"".join(chance.choices(REQUESTS, k=chance.randrange(1, 4))), DICTIONARY) or b"\x80"
+        data = without_flushes(mutate(chance, b"".join(chance.choices(REQUESTS, k=chance.randrange(1, 4))), DICTIONARY)) or b"\x80"
         cut = chance.randrange(len(data) + 1)
         streams.append([part for part in (data[:cut], data[cut:]) if part])
     play(server.memcached, streams)
@@ -79,7 +88,7 @@ def test_truncated_at_every_offset(server, number):
     play(server.memcached, truncations(REQUESTS[number]))
 
 
-@pytest.mark.parametrize("opcode", range(256))
+@pytest.mark.parametrize("opcode", [code for code in range(256) if code not in (0x08, 0x18)])
 def test_every_opcode_with_every_shape(server, opcode):
     """Keys, extras and values where they do not belong, and lengths that contradict each other."""
     streams = [[frame(opcode, key, value, extras) + frame(0x0A)]

@@ -1,6 +1,6 @@
-//! Feeds requests of memcached's binary protocol to a session: whole and in pieces, with and without
-//! a password, under small limits. The bytes describe requests, so that most of them are well-formed;
-//! the target `memcached` sends its bytes as they are.
+//! Feeds requests of memcached's binary protocol to a session: whole and in pieces, with and
+//! without a password, under small limits. The bytes describe requests, so that most of them are
+//! well-formed; the target `memcached` sends its bytes as they are.
 
 use todana_protocol::ProtocolName;
 use todana_protocol::memcached::MemcachedSession;

@@ -15,19 +15,19 @@ After a change: make docs -->
 const INTRODUCTION: &[&str] = &[
     "Todana implements memcached's text protocol with its meta commands, and the binary protocol, \
      as in memcached 1.6.18, on database 0: these are the records of RESP's database 0. A \
-     connection whose first byte is 0x80 speaks the binary protocol, every other the text protocol. \
-     `native/protocol/transcripts/memcached.txt` contains some hundred requests with memcached's \
-     answers. The tests compare Todana's answers byte for byte; the file marks the differences, \
-     and this page lists them.",
+     connection whose first byte is 0x80 speaks the binary protocol, every other the text \
+     protocol. `native/protocol/transcripts/memcached.txt` contains some hundred requests with \
+     memcached's answers. The tests compare Todana's answers byte for byte; the file marks the \
+     differences, and this page lists them.",
     "A client sends the password as with `memcached -Y`: the first command is a `set` of any key, \
      whose value is `username password`, or only the password if it contains no space. Any user \
      name is accepted. The answer is `STORED` or `CLIENT_ERROR authentication failure`. Before \
      authentication, the answer to any other command is `CLIENT_ERROR unauthenticated`, and a \
      value, like a line, may have at most 16 KiB.",
-    "With the binary protocol, a client authenticates by SASL with the mechanism PLAIN. Any user name \
-     is accepted. Before authentication, `version` and the SASL requests are answered; after any \
-     other request the server answers `Auth failure.` and closes the connection. Without a password, \
-     the SASL requests are unknown commands, as in memcached without `-S`.",
+    "With the binary protocol, a client authenticates by SASL with the mechanism PLAIN. Any user \
+     name is accepted. Before authentication, `version` and the SASL requests are answered; after \
+     any other request the server answers `Auth failure.` and closes the connection. Without a \
+     password, the SASL requests are unknown commands, as in memcached without `-S`.",
 ];
 
 const RANGE_SEARCH: &str = "\
@@ -110,13 +110,14 @@ const DIFFERENCES: &[(&str, &[&str])] = &[
     (
         "Binary protocol",
         &[
-            "An unknown opcode is answered with `Unknown command` and its body is skipped; memcached \
-             skips more than the body if there are extras or a key, and loses the connection.",
-            "A body after the key of `touch` and `gat`, and a value of `stat`, are invalid arguments; \
-             memcached takes them for the next request.",
+            "An unknown opcode is answered with `Unknown command` and its body is skipped; \
+             memcached skips more than the body if there are extras or a key, and loses the \
+             connection.",
+            "A body after the key of `touch` and `gat`, and a value of `stat`, are invalid \
+             arguments; memcached takes them for the next request.",
             "`verbosity` is answered, without an effect; memcached does not know the opcode.",
             "`increment` and `decrement` with a CAS token do not create a record (`Not found`).",
-            "A request that was not carried out because the log accepts no writes is answered with \
+            "A request that was not executed because the log accepts no writes is answered with \
              status 0x86, one whose outcome is unknown with 0x84, quiet requests included.",
             "The response to `stat` has the groups that `stats` has; `conns` is one of them.",
         ],
@@ -177,8 +178,8 @@ fn document() -> String {
 const BINARY: &str = "
 ### Opcodes of the binary protocol
 
-A request with a CAS token other than 0 is carried out only if the record has this token. Quiet requests are answered if
-they fail; a quiet retrieval is answered if it finds a record.
+A request with a CAS token other than 0 is executed only if the record has this token. Quiet
+requests are answered if they fail; a quiet retrieval is answered if it finds a record.
 
 | Opcode | Name | |
 |---|---|---|

@@ -27,6 +27,7 @@ mod sasl;
 mod server;
 mod session;
 mod status;
+mod step;
 mod storage;
 #[cfg(test)]
 mod tests;

@@ -9,8 +9,8 @@
 use super::super::turn::Turn;
 use super::opcode::Action;
 use super::request::Request;
-use super::session::Step;
 use super::status::Status;
+use super::step::Step;
 use crate::Host;
 
 const MECHANISM: &[u8] = b"PLAIN";

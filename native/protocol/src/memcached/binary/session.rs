@@ -11,6 +11,7 @@ use super::opcode::{Action, Opcode};
 use super::request::{Request, value_bytes};
 use super::sasl::Sasl;
 use super::status::{Status, not_done};
+use super::step::Step;
 use super::{ahead, keys, retrieval, server, storage};
 use crate::memcached::answer::Lookups;
 use crate::{Budget, Host, Next, Progress};
@@ -23,22 +24,6 @@ pub(in crate::memcached) struct BinarySession {
     unwanted_bytes: usize,
     /// Known length in bytes of the request at the front of the input.
     needed: usize,
-}
-
-/// How a connection goes on after a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Step {
-    /// Answered; the next request begins at this offset.
-    Next(usize),
-    /// The same, but the reply is delayed by `ms`.
-    Sleep { bytes: usize, ms: u64 },
-    /// The request has this many bytes, which have not all arrived. Nothing was written or
-    /// executed.
-    Missing(usize),
-    /// Answered, but the value from `at` on must be skipped.
-    Swallow { at: usize, bytes: usize },
-    /// The connection ends.
-    Close,
 }
 
 /// The state of a turn before a request.
@@ -95,7 +80,7 @@ impl BinarySession {
                 break Next::Read { wanted: HEAD_BYTES - rest.len() };
             };
             let opcode = admitted(head, turn.host.limits().key_bytes_max);
-            // What touches no record waits for the commit before it.
+            // A request that concerns no record waits for the commit before it.
             if uncommitted.is_some() && !opcode.is_ok_and(Opcode::has_record) {
                 break Next::Commit;
             }
@@ -215,7 +200,7 @@ impl BinarySession {
     }
 }
 
-/// What is wrong with a head.
+/// An error in a head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Malformed {
     /// No opcode has this code. The request is skipped.

@@ -41,7 +41,7 @@ impl Status {
     }
 }
 
-/// The answer to a request that the log of a durable database has not carried out.
+/// The answer to a request that the log of a durable database has not executed.
 pub(super) fn not_done(why: NotDone) -> (Status, &'static str) {
     match why {
         NotDone::Loading => (Status::TemporaryFailure, "Loading"),

@@ -13,7 +13,7 @@ fn connection() -> Conversation {
     connection
 }
 
-/// A request of an opcode that is carried out on [`connection`].
+/// A request of an opcode that succeeds on [`connection`].
 fn example(opcode: &Opcode) -> Sent {
     let key = if opcode.name.starts_with("add") { "z" } else { "a" };
     let mut sent = match opcode.extras {
