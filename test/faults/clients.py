@@ -185,7 +185,7 @@ class Client:
         except BaseException as why:
             operation.unknown(f"{type(why).__name__}: {why}"[:200])
             raise
-        operation.done(*saw)
+        operation.done(*saw, node=self.node)
         return saw
 
     def look(self, part, key=0):

@@ -38,8 +38,11 @@ DISK_MB, LAST_BYTES = 400, 30_000
 FLAGS = ("--snapshot-log-bytes", "1mb", "--write-timeout-ms", 2000, "--durability", "always")
 WAL_BYTES_MAX = 1 << 20
 ERLANG_WAIT_S = 3.0
+ERLANG_ATTEMPTS = 20
 # Nodes by which a cluster may grow.
 MORE_MAX = 2
+# A server uses a time that it has read for no longer.
+CLOCK_READ_NS = 1_000_000_000
 # Where Debian has libfaketime.
 CLOCKS = tuple(f"/usr/lib/{arch}-linux-gnu/faketime/libfaketimeMT.so.1" for arch in ("x86_64", "aarch64"))
 
@@ -81,6 +84,8 @@ class Node(stores.Todana):
         self.environment["ERL_FLAGS"] += f" -kernel inet_dist_connect_options [{{ip,{{{ip}}}}}]"
         self.environment |= self.disk.environment(self.directory)
         self.clock = directory / "clock"
+        self.has_clock = has_clock
+        self._wrong_clock_until_ns = 0
         if has_clock:
             self.clock.write_text("+0s\n")
             self.environment["LD_PRELOAD"] += f" {clock_library()}"
@@ -99,6 +104,24 @@ class Node(stores.Todana):
     def start(self, environment=None):
         self.is_stopped = False
         super().start(environment)
+
+    def join(self, peer):
+        """Starts with an empty directory: as a new member of the peer's cluster, or of one of its own."""
+        self.peer = peer and peer.name
+        # The clock of an emulator stays what it was when return_late set it.
+        offset_s = round(peer.erlang_offset()) if peer and self.has_clock else 0
+        if abs(offset_s) > 1:
+            self.set_clock(offset_s)
+        self.start()
+        self.wait_until_serving()
+        self.set_clock(0)
+
+    def erlang_offset(self) -> float:
+        """How far the clock of the emulator is from the real time, in seconds."""
+        for _ in range(ERLANG_ATTEMPTS):
+            with contextlib.suppress(OSError, wire.Closed), self.erlang(COMMAND_TIMEOUT_S) as door:
+                return int(door.evaluate("erlang:system_time(second)")) - time.time()
+        raise NotServing(f"{self.name} evaluates nothing")
 
     def erlang(self, timeout_s):
         """A process of the node, which evaluates expressions."""
@@ -134,9 +157,17 @@ class Node(stores.Todana):
 
     def set_clock(self, offset_s):
         """Sets the clock relative to the real time."""
+        if offset_s != 0:
+            self._wrong_clock_until_ns = float("inf")
         replaced = self.clock.with_suffix(".new")
         replaced.write_text(f"{offset_s:+d}s\n")
         os.replace(replaced, self.clock)
+        if offset_s == 0 and self._wrong_clock_until_ns == float("inf"):
+            self._wrong_clock_until_ns = time.monotonic_ns() + CLOCK_READ_NS
+
+    def had_wrong_clock(self, since_ns) -> bool:
+        """Whether the clock may have been wrong at any moment since then."""
+        return since_ns < self._wrong_clock_until_ns
 
     def clock_offset(self) -> float:
         """How far the clock of the process is from the real time, in seconds."""
@@ -219,18 +250,14 @@ class Cluster:
     def start(self):
         """The first node creates the cluster and the others join it, one after the other."""
         for node in self.nodes:
-            node.peer = None if node is self.nodes[0] else self.nodes[0].name
-            node.start()
-            node.wait_until_serving()
+            node.join(None if node is self.nodes[0] else self.nodes[0])
         self.wait_for_voters()
 
     def grow(self, peer) -> Node:
         """One more node, which joins."""
         new = self.node(len(self.nodes) + 1)
-        new.peer = peer.name
         self.nodes.append(new)
-        new.start()
-        new.wait_until_serving()
+        new.join(peer)
         self.wait_for_voters()
         return new
 

@@ -7,7 +7,8 @@ Times are nanoseconds of the machine's monotonic clock, which is the same for al
 the operation may take place at any time after `call`, or never; or `failed`, if the store said that it never will.
 `level` says what the reads promise: `log` for operations that are in the log, `linear`, `bounded` or `local`. A part is a few
 keys that operations change together; each key of a step is a number within its part. `saw` is what the answer says about the
-key, as text, `ABSENT` for no record; some answers say nothing.
+key, as text, `ABSENT` for no record; some answers say nothing. `wrong_clock` is true if the node's clock may have been wrong
+meanwhile: a node hides what has expired by its own clock.
 """
 
 from __future__ import annotations
@@ -37,9 +38,11 @@ class Operation:
         self._history, self._facts = history, facts
         self._facts["call"] = time.monotonic_ns()
 
-    def done(self, *saw):
-        """The answer came: what it says about each step, None for nothing."""
+    def done(self, *saw, node=None):
+        """The answer came: what it says about each step, None for nothing; and from which node."""
         self._facts["return"] = time.monotonic_ns()
+        if node and node.had_wrong_clock(self._facts["call"]):
+            self._facts["wrong_clock"] = True
         for each, seen in zip(self._facts["steps"], saw):
             if seen is not None:
                 each["saw"] = seen

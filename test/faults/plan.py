@@ -351,9 +351,7 @@ def replace(cluster, rng, node):
     node.kill()
     yield rng.uniform(0, 1)
     shutil.rmtree(node.directory)
-    node.peer = asked.name
-    node.start()
-    node.wait_until_serving()
+    node.join(asked)
     # One more change of the members is refused while a node is on its way.
     cluster.wait_for_voters()
 

@@ -45,8 +45,8 @@ func parse(t *testing.T, text string) []Operation {
 			}
 			o.Steps = append(o.Steps, step)
 		}
-		fmt.Sscanf(words[6], "@%d/%d", &o.Client, &o.Node)
-		o.Connection = words[6]
+		o.Connection, o.WrongClock = strings.CutSuffix(words[6], "!")
+		fmt.Sscanf(o.Connection, "@%d/%d", &o.Client, &o.Node)
 		found = append(found, o)
 	}
 	return found
@@ -96,6 +96,11 @@ var allowed = map[string]string{
 		2 3 done log 1.c0 incr:2=2 @1/1
 		4 5 done log 1.c0 incr_present:2=4 @1/1
 		6 7 done log 1.t0 append_present:x=false @1/1`,
+	"a record is hidden by a wrong clock": `
+		0 1 done log 1.e0 expire:500 @1/1
+		2 3 done local 1.e0 get=500 @1/1
+		4 5 done local 1.e0 get=- @1/1!
+		6 7 done local 1.e0 get=500 @1/1`,
 	"a record expires": `
 		0 1 done log 1.e0 expire:500 @1/1
 		2 3 done local 1.e0 get=500 @1/1

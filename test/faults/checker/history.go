@@ -33,6 +33,7 @@ type Operation struct {
 	Outcome    string          `json:"outcome"`
 	Level      string          `json:"level"`
 	Steps      []Step          `json:"steps"`
+	WrongClock bool            `json:"wrong_clock"`
 	Note       json.RawMessage `json:"note"`
 }
 

@@ -149,33 +149,32 @@ func Origins(part []Operation) []string {
 }
 
 // Expiry checks that a record that was gone stays away. Each is written once.
+// A node hides what has expired by its own clock, so reads by a wrong clock
+// say nothing.
 func Expiry(part []Operation) []string {
 	var complaints []string
-	seen, gone := map[int]int64{}, map[int]int64{}
+	var reads []Operation
 	for _, o := range part {
-		if o.Kind() != "e" || !o.IsRead() || o.Outcome != "done" {
-			continue
+		if o.Kind() == "e" && o.IsRead() && o.Outcome == "done" && !o.WrongClock {
+			reads = append(reads, o)
 		}
-		isThere := *o.Steps[0].Saw != Absent
-		if first, ok := seen[o.Node]; isThere && (!ok || o.Return < first) {
+	}
+	isThere := func(o Operation) bool { return *o.Steps[0].Saw != Absent }
+	seen, gone := map[int]int64{}, map[int]int64{}
+	for _, o := range reads {
+		if first, ok := seen[o.Node]; isThere(o) && (!ok || o.Return < first) {
 			seen[o.Node] = o.Return
 		}
 	}
-	for _, o := range part {
-		if o.Kind() != "e" || !o.IsRead() || o.Outcome != "done" || *o.Steps[0].Saw != Absent {
-			continue
-		}
-		if first, ok := seen[o.Node]; ok && first < o.Call {
+	for _, o := range reads {
+		if first, ok := seen[o.Node]; !isThere(o) && ok && first < o.Call {
 			if since, ok := gone[o.Node]; !ok || o.Return < since {
 				gone[o.Node] = o.Return
 			}
 		}
 	}
-	for _, o := range part {
-		if o.Kind() != "e" || !o.IsRead() || o.Outcome != "done" || *o.Steps[0].Saw == Absent {
-			continue
-		}
-		if since, ok := gone[o.Node]; ok && since < o.Call {
+	for _, o := range reads {
+		if since, ok := gone[o.Node]; isThere(o) && ok && since < o.Call {
 			complaints = append(complaints, fmt.Sprintf("a record came back: (%s)", describe(o)))
 		}
 	}
