@@ -175,8 +175,18 @@ impl Reads {
     pub(crate) fn answered(&self, question: u64, index: u64) {
         let waiting = &mut *self.waiting.lock();
         if let Some((asked_ms, readers)) = waiting.asked.remove(&question) {
+            self.forget_late(waiting);
             self.park(waiting, index, Behind { readers, asked_ms: Some(asked_ms) });
         }
+    }
+
+    /// Answers for which nobody waits, and which would make nothing fresh any more, would pile up
+    /// while this member is behind.
+    fn forget_late(&self, waiting: &mut Waiting) {
+        let (now_ms, bound_ms) = (self.elapsed_ms(), self.bound_ms.load(Relaxed));
+        waiting.behind.retain(|_, Behind { readers, asked_ms }| {
+            !readers.is_empty() || asked_ms.is_some_and(|asked_ms| asked_ms + bound_ms > now_ms)
+        });
     }
 
     /// A question has no answer: its readers wait for the next one. Returns whether anybody does.
@@ -258,4 +268,27 @@ fn deliver_to(readers: Readers, outcome: impl Fn() -> Outcome) {
     let mut readers: Vec<Part> = readers.into_values().collect();
     readers.sort_unstable_by_key(Part::place);
     deliver(readers.iter().map(|reader| (reader, outcome())));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answer_all(reads: &Reads, questions: u64) -> usize {
+        for _ in 0..questions {
+            let question = reads.begin(0);
+            reads.answered(question, 7);
+        }
+        reads.waiting.lock().behind.len()
+    }
+
+    #[test]
+    fn a_member_that_is_behind_forgets_late_answers() {
+        let reads = Reads::new(Arc::default());
+        reads.set_others(Some(2));
+        reads.set_bound_ms(1 << 40);
+        assert_eq!(answer_all(&reads, 10), 10);
+        reads.set_bound_ms(0);
+        assert_eq!(answer_all(&reads, 10), 1);
+    }
 }
