@@ -6,7 +6,7 @@
 -module(todana_commit).
 -moduledoc false.
 
--export([key/2, read/2, commit/3, commit_encoded/2, pause/1]).
+-export([key/2, read/2, commit/3, commit_encoded/2, in_turn/3, pause/1]).
 
 -export_type([state/0, write/0, put_options/0]).
 
@@ -17,6 +17,7 @@
 %% The first attempts follow at once: another process has just committed.
 -define(IMMEDIATE_ATTEMPTS, 4).
 -define(PAUSE_MAX_MS, 16).
+-define(TURN_TIMEOUT_MS, 1_000).
 
 -doc "The state of a key: identifies its record; 0 if it has none.".
 -type state() :: non_neg_integer().
@@ -119,6 +120,24 @@ encoded({Key, Value, Flags, Expires}) ->
     {Key, todana_codec:value(Value), Flags, Expires};
 encoded(Removal) ->
     Removal.
+
+-doc """
+Calls the function when all processes of this node are through that asked for a
+turn at this key before. Others may still write it. Two processes that have a
+turn each and ask for the other's wait for a second at most.
+""".
+-spec in_turn(reference(), binary(), fun(() -> Result)) -> Result.
+in_turn(Table, Key, Function) ->
+    case todana_flight:join({Table, {turn, Key}}, ?TURN_TIMEOUT_MS) of
+        {lead, Flight} ->
+            try
+                Function()
+            after
+                todana_flight:abandon(Flight)
+            end;
+        _TimeoutRecursiveOrDown ->
+            Function()
+    end.
 
 -doc """
 Waits before the attempt that follows attempt N. Every conflict means that

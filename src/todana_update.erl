@@ -2,7 +2,9 @@
 %% is called again if the record has changed meanwhile.
 %%
 %% Nothing is locked while the function runs. The write happens only if the
-%% record is still the one that the function was given.
+%% record is still the one that the function was given. Callers that meet at a
+%% key take turns from then on: a conflict in a durable table costs a round trip
+%% to the log, and who is unlucky would lose many.
 -module(todana_update).
 -moduledoc false.
 
@@ -28,7 +30,7 @@ update(Table, Key, Function, Wanted) ->
             end
     end.
 
--spec attempt(todana_nif:table(), binary(), decide(), map(), pos_integer()) ->
+-spec attempt(reference(), binary(), decide(), map(), pos_integer()) ->
     result() | todana_error:cause().
 attempt(Table, Key, Function, Wanted, Attempt) ->
     case todana_commit:read(Table, Key) of
@@ -66,12 +68,15 @@ stored(Table, {ok, Value}) when not is_binary(Value) ->
 stored(_Table, Result) ->
     Result.
 
--spec again(todana_nif:table(), binary(), decide(), map(), pos_integer()) ->
+-spec again(reference(), binary(), decide(), map(), pos_integer()) ->
     result() | todana_error:cause().
 again(_Table, _Key, _Function, #{attempts := Attempts}, Attempts) ->
     {error, conflict};
+again(Table, Key, Function, Wanted, 1) ->
+    todana_commit:in_turn(Table, Key, fun() ->
+        attempt(Table, Key, Function, Wanted, 2)
+    end);
 again(Table, Key, Function, Wanted, Attempt) ->
-    ok = todana_commit:pause(Attempt),
     attempt(Table, Key, Function, Wanted, Attempt + 1).
 
 %% The write that the function requests and the result after it, or the result
