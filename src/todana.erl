@@ -1386,9 +1386,22 @@ on_key(Function, Arguments, Key, Call) ->
     atom(), [term()], key(), fun((term(), todana_nif:form()) -> term())
 ) -> term().
 change_key(Function, Arguments, Key, Call) ->
-    on_key(Function, Arguments, Key, fun(K, Form) ->
-        todana_durable:keyed(Form, fun(F) -> Call(K, F) end)
-    end).
+    Changed =
+        case Call(Key, 0) of
+            durable ->
+                todana_durable:write(fun(Ref) -> Call(Key, {0, Ref}) end);
+            Done ->
+                Done
+        end,
+    Result =
+        case Changed of
+            encode ->
+                Bytes = encoded(Function, Arguments, hd(Arguments), Key),
+                todana_durable:keyed(?ENCODED, fun(F) -> Call(Bytes, F) end);
+            _ ->
+                Changed
+        end,
+    answer(Function, Arguments, Result).
 
 %% The bytes of a key that native code does not encode itself.
 -spec encoded(atom(), [term()], table(), key()) -> binary().

@@ -53,14 +53,21 @@ fn on_key<'a>(
     form: u32,
     command: impl FnOnce(&[u8], &mut dyn FnMut(&Command<'_>) -> Answer) -> Result<Answer, Misuse>,
 ) -> Result<Answer, Misuse> {
-    read(env, table, |store| {
-        let mut buffer = EncodeBuffer::new();
-        let key = key_of(store, key, form, &mut buffer)?;
-        command(key, &mut |command| {
-            let mut answers = Answers::default();
-            store.execute(command, &mut answers);
-            answers.only()
-        })
+    read(env, table, |store| execute(store, key, form, command))
+}
+
+fn execute(
+    store: &Store,
+    key: Term<'_>,
+    form: u32,
+    command: impl FnOnce(&[u8], &mut dyn FnMut(&Command<'_>) -> Answer) -> Result<Answer, Misuse>,
+) -> Result<Answer, Misuse> {
+    let mut buffer = EncodeBuffer::new();
+    let key = key_of(store, key, form, &mut buffer)?;
+    command(key, &mut |command| {
+        let mut answers = Answers::default();
+        store.execute(command, &mut answers);
+        answers.only()
     })
 }
 
@@ -76,7 +83,7 @@ fn change_key<'a>(
 ) -> Result<Answer, Misuse> {
     let store = store_of(env, table)?;
     if !store.is_durable() {
-        return on_key(env, table, key, form.bits, command);
+        return execute(store, key, form.bits, command);
     }
     submit::begin(store, form)?;
     let mut buffer = EncodeBuffer::new();
