@@ -44,9 +44,14 @@ impl Topology {
         self.leader.filter(|_| self.is_led).unwrap_or(self.own)
     }
 
-    /// The node that leads, or has led last, or else this one.
-    pub fn last_leader(&self) -> usize {
-        self.leader.unwrap_or(self.own)
+    /// Whether another node leads, or has led last, or may lead: no leader has been known yet.
+    pub fn is_replica(&self) -> bool {
+        self.leader != Some(self.own)
+    }
+
+    /// The node that leads, or has led last. Without one it has no host and no port.
+    pub fn last_leader(&self) -> ClusterNode {
+        self.leader.map(|leader| self.nodes[leader].clone()).unwrap_or_default()
     }
 
     /// Whether another node leads.

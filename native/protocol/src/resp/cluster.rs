@@ -8,6 +8,7 @@ use super::call::{Call, Done};
 use super::commit::not_done;
 use super::encoder::{Encoder, Failure};
 use super::flow::Flow;
+use super::info::{field, write_lines};
 use super::number;
 use super::reply_format::ReplyFormat;
 use super::request::{Built, Request};
@@ -15,7 +16,6 @@ use super::state::State;
 use super::table::Name;
 use crate::class::Class;
 use crate::{ClusterNode, Host, Topology};
-use std::fmt::Write;
 use std::sync::Arc;
 use todana_command::{Command, SLOTS, slot_of};
 
@@ -240,26 +240,23 @@ impl<H: Host> Call<'_, '_, H> {
         let topology = self.topology()?;
         let state = if topology.is_led { "ok" } else { "fail" };
         let served = if topology.is_led { SLOTS } else { 0 };
-        let fields = [
-            ("cluster_enabled", "1".into()),
-            ("cluster_state", state.to_string()),
-            ("cluster_slots_assigned", SLOTS.to_string()),
-            ("cluster_slots_ok", served.to_string()),
-            ("cluster_slots_pfail", "0".into()),
-            ("cluster_slots_fail", (SLOTS - served).to_string()),
-            ("cluster_known_nodes", topology.nodes.len().to_string()),
-            ("cluster_size", "1".into()),
-            ("cluster_current_epoch", topology.epoch.to_string()),
-            ("cluster_my_epoch", topology.epoch.to_string()),
-            ("cluster_stats_messages_sent", "0".into()),
-            ("cluster_stats_messages_received", "0".into()),
-            ("total_cluster_links_buffer_limit_exceeded", "0".into()),
+        let fields = vec![
+            field("cluster_enabled", 1),
+            field("cluster_state", state),
+            field("cluster_slots_assigned", SLOTS),
+            field("cluster_slots_ok", served),
+            field("cluster_slots_pfail", 0),
+            field("cluster_slots_fail", SLOTS - served),
+            field("cluster_known_nodes", topology.nodes.len()),
+            field("cluster_size", 1),
+            field("cluster_current_epoch", topology.epoch),
+            field("cluster_my_epoch", topology.epoch),
+            field("cluster_stats_messages_sent", 0),
+            field("cluster_stats_messages_received", 0),
+            field("total_cluster_links_buffer_limit_exceeded", 0),
         ];
         let mut text = String::new();
-        for (name, value) in fields {
-            // Writing to a string does not fail.
-            let _ = write!(text, "{name}:{value}\r\n");
-        }
+        write_lines(fields, &mut text);
         self.encoder.verbatim(text.as_bytes());
         Ok(Flow::Continue)
     }

@@ -94,7 +94,8 @@ impl<H: Host> Call<'_, '_, H> {
     fn greet(&mut self) {
         let client = self.host.client();
         let (id, mode) = (client.id, if client.redirects { "cluster" } else { "standalone" });
-        let role = if self.host.is_led_elsewhere() { "replica" } else { "master" };
+        let is_replica = self.host.topology().is_some_and(|topology| topology.is_replica());
+        let role = if is_replica { "replica" } else { "master" };
         let encoder = &mut *self.encoder;
         encoder.map(7);
         encoder.text("server");

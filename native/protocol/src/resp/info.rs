@@ -34,10 +34,7 @@ impl<H: Host> Call<'_, '_, H> {
             }
             let title = [section[..1].to_ascii_uppercase().as_str(), &section[1..]].concat();
             text.push_str(&format!("# {}\r\n", if title == "Cpu" { "CPU" } else { &title }));
-            for (name, value) in self.section(section, &info) {
-                // Writing to a string does not fail.
-                let _ = write!(text, "{name}:{value}\r\n");
-            }
+            write_lines(self.section(section, &info), &mut text);
         }
         self.encoder.verbatim(text.as_bytes());
         Ok(Flow::Continue)
@@ -77,6 +74,14 @@ pub(super) type Fields = Vec<(String, String)>;
 
 pub(super) fn field(name: &str, value: impl ToString) -> (String, String) {
     (name.to_owned(), value.to_string())
+}
+
+/// Appends a line for each field.
+pub(super) fn write_lines(fields: Fields, text: &mut String) {
+    for (name, value) in fields {
+        // Writing to a string does not fail.
+        let _ = write!(text, "{name}:{value}\r\n");
+    }
 }
 
 /// The requested sections.

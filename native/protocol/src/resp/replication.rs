@@ -10,12 +10,19 @@ const NO_ID: &str = "0000000000000000000000000000000000000000";
 
 impl<H: Host> Call<'_, '_, H> {
     pub(super) fn role(&mut self) -> Done {
-        let offset = self.host.log().map_or(0, |log| log.submit.applied_index());
+        let offset = self.offset();
         let redirects = self.host.client().redirects;
-        let topology = self.host.topology().unwrap_or_default();
+        let topology = self.host.topology();
         let encoder = &mut *self.encoder;
-        if topology.last_leader() != topology.own {
-            let leader = &topology.nodes[topology.last_leader()];
+        let Some(topology) = topology else {
+            encoder.array(3);
+            encoder.text("master");
+            encoder.count(0);
+            encoder.array(0);
+            return Ok(Flow::Continue);
+        };
+        if topology.is_replica() {
+            let leader = topology.last_leader();
             encoder.array(5);
             encoder.text("slave");
             encoder.text(&leader.host);
@@ -27,7 +34,7 @@ impl<H: Host> Call<'_, '_, H> {
         let replicas = replicas(&topology);
         encoder.array(3);
         encoder.text("master");
-        encoder.count(if topology.nodes.is_empty() { 0 } else { offset });
+        encoder.count(offset);
         encoder.array(replicas.len());
         for node in replicas {
             encoder.array(3);
@@ -38,16 +45,21 @@ impl<H: Host> Call<'_, '_, H> {
         Ok(Flow::Continue)
     }
 
+    /// The last entry of the log that is applied here.
+    fn offset(&self) -> u64 {
+        self.host.log().map_or(0, |log| log.submit.applied_index())
+    }
+
     pub(super) fn replication(&self) -> Fields {
-        let offset = self.host.log().map_or(0, |log| log.submit.applied_index());
+        let offset = self.offset();
         let topology = self.host.topology();
         let redirects = self.host.client().redirects;
         let (mut fields, id, offset) = match &topology {
             None => (vec![field("role", "master"), field("connected_slaves", 0)], NO_ID, 0),
-            Some(topology) if topology.last_leader() == topology.own => {
-                (leader(topology, redirects), &*topology.id, offset)
+            Some(topology) if topology.is_replica() => {
+                (follower(topology, redirects, offset), &*topology.id, offset)
             }
-            Some(topology) => (follower(topology, redirects, offset), &*topology.id, offset),
+            Some(topology) => (leader(topology, redirects), &*topology.id, offset),
         };
         fields.extend([
             field("master_failover_state", "no-failover"),
@@ -86,7 +98,7 @@ fn leader(topology: &Topology, redirects: bool) -> Fields {
 }
 
 fn follower(topology: &Topology, redirects: bool, offset: u64) -> Fields {
-    let leader = &topology.nodes[topology.last_leader()];
+    let leader = topology.last_leader();
     vec![
         field("role", "slave"),
         field("master_host", &leader.host),

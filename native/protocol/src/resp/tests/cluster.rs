@@ -181,8 +181,20 @@ fn role_is_that_of_the_node() {
     assert_eq!(role(with(topology(2))), "*5 $5 slave $9 127.0.0.1 :7003 $9 connected :0");
     let alone = Topology { is_led: false, ..topology(2) };
     assert_eq!(role(with(alone)), "*5 $5 slave $9 127.0.0.1 :7003 $7 connect :0");
+    let not_yet = Topology { leader: None, is_led: false, ..topology(2) };
+    assert_eq!(role(with(not_yet)), "*5 $5 slave $0  :0 $7 connect :0");
     let replicas = "*2 *3 $9 127.0.0.1 $4 7001 $2 40 *3 $9 127.0.0.1 $4 7003 $2 42";
     assert_eq!(role(with(topology(1))), format!("*3 $6 master :0 {replicas}"));
+}
+
+#[test]
+fn hello_has_the_role_too() {
+    let mut session = RespSession::default();
+    let mut hello = |topology| ask(&mut session, &mut with(topology), "HELLO");
+    assert!(hello(topology(1)).contains("$4 role $6 master"));
+    assert!(hello(topology(2)).contains("$4 role $7 replica"));
+    let not_yet = Topology { leader: None, is_led: false, ..topology(2) };
+    assert!(hello(not_yet).contains("$4 role $7 replica"));
 }
 
 #[test]
