@@ -24,7 +24,8 @@
     repair/1,
     damage_ends_the_start/1,
     without_the_library/1,
-    a_member_writes_no_crash_dump/1
+    a_member_writes_no_crash_dump/1,
+    a_member_restarts_with_its_directory/1
 ]).
 
 all() ->
@@ -48,7 +49,8 @@ all() ->
         repair,
         damage_ends_the_start,
         without_the_library,
-        a_member_writes_no_crash_dump
+        a_member_writes_no_crash_dump,
+        a_member_restarts_with_its_directory
     ].
 
 init_per_suite(Config) ->
@@ -583,6 +585,38 @@ a_member_writes_no_crash_dump(Config) ->
     true = os:unsetenv("ERL_CRASH_DUMP"),
     ?assertNotEqual(0, stop(Port, "USR1")),
     ?assertNot(filelib:is_file(Dump)).
+
+%% The directory knows the name and the cookie file, and no other is made.
+a_member_restarts_with_its_directory(Config) ->
+    Directory = filename:join(proplists:get_value(priv_dir, Config), "again"),
+    ok = filelib:ensure_path(Directory),
+    DataDir = filename:join(Directory, "data"),
+    Cookie = filename:join(Directory, "cookie"),
+    Always = [
+        "--data-dir", DataDir, "--listen-resp", "127.0.0.1:0",
+        "--listen-memcached", "off"
+    ],
+    {First, "todana ready" ++ _} = start(Config, Always ++ [
+        "--cookie-file", Cookie, "--node",
+        "again" ++ os:getpid() ++ "@127.0.0.1", "--cluster-create"
+    ]),
+    ok = await_noted(Cookie, DataDir),
+    0 = stop(First, "TERM"),
+    Home = os:getenv("HOME"),
+    true = os:putenv("HOME", Directory),
+    {Again, "todana ready" ++ _} = start(Config, Always),
+    true = os:putenv("HOME", Home),
+    0 = stop(Again, "TERM"),
+    ?assertNot(filelib:is_file(filename:join(Directory, ".todana.cookie"))).
+
+await_noted(Cookie, DataDir) ->
+    case todana_data_dir:identity(DataDir) of
+        {ok, #{cookie_file := Cookie}} ->
+            ok;
+        _ ->
+            timer:sleep(100),
+            await_noted(Cookie, DataDir)
+    end.
 
 %% Starts a server and returns its first line.
 start(Config, Flags) ->

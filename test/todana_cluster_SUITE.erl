@@ -525,13 +525,10 @@ has_noted(Node, Letter, Count, Config) ->
 
 %% A node that was given up notices it before it starts, or soon after.
 stays_out(Letter, Config) ->
-    {Peer, Node} = peer(Letter),
-    case peer:call(Peer, ?MODULE, start, [
-        data_dir(Letter, Config), []
-    ], ?WAIT_MS) of
-        {error, "data_dir: " ++ _} ->
+    case attempt(Letter, [], Config) of
+        {_, {error, "data_dir: " ++ _}} ->
             ok;
-        ok ->
+        {Node, ok} ->
             await(fun() ->
                 rpc(Node, erlang, whereis, [todana_sup]) =:= undefined
             end)
@@ -553,21 +550,21 @@ is_open(Node) -> maps:get(state, rpc(Node, todana, info, [])) =:= serving.
 
 %% Starts a node with its own directory; an old one goes on.
 node(Letter, Options, Config) ->
-    {Peer, Node} = peer(Letter),
-    case peer:call(Peer, ?MODULE, start, [
-        data_dir(Letter, Config), Options
-    ], ?WAIT_MS) of
-        ok -> Node;
-        {error, Sentence} -> error({Letter, Sentence})
+    case attempt(Letter, Options, Config) of
+        {Node, ok} -> Node;
+        {_, {error, Sentence}} -> error({Letter, Sentence})
     end.
 
 refused(Letter, Options, Config) ->
-    {Peer, _} = peer(Letter),
-    {error, Sentence} = peer:call(Peer, ?MODULE, start, [
-        data_dir(Letter, Config), Options
-    ], ?WAIT_MS),
+    {_, {error, Sentence}} = attempt(Letter, Options, Config),
     ct:pal("~ts", [Sentence]),
     Sentence.
+
+attempt(Letter, Options, Config) ->
+    {Peer, Node} = peer(Letter),
+    {Node, peer:call(Peer, ?MODULE, start, [
+        data_dir(Letter, Config), Options
+    ], ?WAIT_MS)}.
 
 peer(Letter) ->
     [stop(Old) || {_, Old} <- ets:lookup(?MODULE, Letter)],

@@ -66,6 +66,8 @@ screen_test_() ->
                 ~"cluster replace c NEW"},
             {[{~"leader", Up}, {~"voter", Full}, {~"voter", Up}],
                 ~"b accepts no writes: the disk is full"},
+            {[{~"leader", Up}, {~"voter", Up}],
+                ~"2 voters survive no more failures than 1"},
             {[{~"leader", Up}, {~"candidate", Copying}], ~"copies 61%"},
             {[{~"leader", Up}, {~"candidate", Copying}], ~"b gets its vote"},
             {[{~"leader", Behind}, {~"voter", Up}], ~"b catches up"},

@@ -85,7 +85,7 @@ is_not_last(_) -> ok.
     ok | {error, iodata()}.
 go_on_without(Node, Members) ->
     Voters = voters(Members) -- [Node],
-    Up = [Voter || Voter <- Voters, is_up(Voter)],
+    Up = lists:filter(fun is_up/1, facts_of(Voters)),
     case 2 * length(Up) > length(Voters) of
         true ->
             ok;
@@ -105,22 +105,11 @@ voters(Members) ->
         Role =:= leader orelse Role =:= voter
     ].
 
--spec is_up(node()) -> boolean().
-is_up(Node) -> facts_of(Node) =/= down.
-
--spec facts_of(node()) -> map() | down.
-facts_of(Node) ->
-    try
-        erpc:call(Node, ?MODULE, facts, [], ?FACTS_TIMEOUT_MS)
-    catch
-        _:_ -> down
-    end.
-
 -spec step_down(node(), node(), [todana_members:member()]) ->
     ok | {error, iodata()}.
 step_down(Leader, Leader, Members) ->
-    Voters = [N || #{node := N, role := voter} <- Members],
-    case lists:any(fun(Node) -> transfer(Node) =:= ok end, Voters) of
+    Others = voters(Members) -- [Leader],
+    case lists:any(fun(Node) -> transfer(Node) =:= ok end, Others) of
         true -> ok;
         false -> {error, "no other member is ready to lead"}
     end;
@@ -142,7 +131,8 @@ replace(Dead, New) ->
 
 -spec is_dead(node()) -> ok | {error, iodata()}.
 is_dead(Node) ->
-    case is_up(Node) of
+    [Facts] = facts_of([Node]),
+    case is_up(Facts) of
         true -> {error, [atom_to_list(Node), " works: to remove it, say "
                          "`cluster leave ", atom_to_list(Node), "`"]};
         false -> ok
@@ -150,11 +140,11 @@ is_dead(Node) ->
 
 -spec has_caught_up(node(), Leader :: node()) -> ok | {error, iodata()}.
 has_caught_up(New, Leader) ->
-    case {facts_of(New), facts_of(Leader)} of
-        {#{state := serving, applied_index := Has}, #{applied_index := Most}}
+    case facts_of([New, Leader]) of
+        [#{state := serving, applied_index := Has}, #{applied_index := Most}]
                 when Has + ?BEHIND_MAX >= Most ->
             ok;
-        {down, _} ->
+        [#{state := down}, _] ->
             {error, [atom_to_list(New), " does not answer"]};
         _ ->
             {error, [atom_to_list(New), " is still copying the records: see "
@@ -223,18 +213,15 @@ status() ->
                 Known = todana_members:known(),
                 {none, [#{node => N, role => unknown} || N <- Known]}
         end,
-    Answers = erpc:multicall(
-        [Node || #{node := Node} <- Members], ?MODULE, facts, [],
-        ?FACTS_TIMEOUT_MS
-    ),
-    Map = todana_cluster_map:nodes([Node || #{node := Node} <- Members]),
+    Nodes = [Node || #{node := Node} <- Members],
+    Map = todana_cluster_map:nodes(Nodes),
     #{
         cluster => todana_admission:cluster(),
         node => node(),
         leader => Leader,
         members => [
-            maps:merge(maps:merge(Member, place(Member, Map)), answer(Answer))
-         || {Member, Answer} <- lists:zip(Members, Answers)
+            maps:merge(maps:merge(Member, place(Member, Map)), Facts)
+         || {Member, Facts} <- lists:zip(Members, facts_of(Nodes))
         ]
     }.
 
@@ -247,9 +234,19 @@ place(#{node := Node}, Map) ->
         maps:get(Node, Map, #{})
     ).
 
--spec answer({ok, map()} | {atom(), term()}) -> map().
-answer({ok, Facts}) -> Facts;
-answer(_) -> #{state => down}.
+%% What each node says of itself.
+-spec facts_of([node()]) -> [map()].
+facts_of(Nodes) ->
+    [
+        case Answer of
+            {ok, Facts} -> Facts;
+            _ -> #{state => down}
+        end
+     || Answer <- erpc:multicall(Nodes, ?MODULE, facts, [], ?FACTS_TIMEOUT_MS)
+    ].
+
+-spec is_up(map()) -> boolean().
+is_up(#{state := State}) -> State =/= down.
 
 -doc false.
 %% What this node says of itself.

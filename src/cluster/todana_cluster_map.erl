@@ -6,7 +6,7 @@
 %%   leader writes it. There is one group, number 0, and it has all slots.
 %% - `epoch': a number that grows with each change of a group.
 %%
-%% The map says where things are; who is a member is in the log of Ra.
+%% The map says where things are; the log of Ra decides about the members.
 -module(todana_cluster_map).
 -moduledoc false.
 
@@ -27,8 +27,7 @@
     resp_cluster := inet:port_number(),
     memcached := inet:port_number(),
     kyoto := inet:port_number(),
-    zone := binary(),
-    version := binary()
+    zone := binary()
 }.
 
 -doc "Writes what this node has to say, if it is not in the map.".
@@ -115,8 +114,7 @@ own(Options) ->
     },
     Ports#{
         host => host(maps:get(announce_host, Options, off), Listeners),
-        zone => text(maps:get(zone, Options, off)),
-        version => version()
+        zone => text(maps:get(zone, Options, off))
     }.
 
 -spec port(atom(), [listener()]) -> inet:port_number().
@@ -151,10 +149,3 @@ address(Text) ->
 -spec text(off | string()) -> binary().
 text(off) -> <<>>;
 text(Text) -> unicode:characters_to_binary(Text).
-
--spec version() -> binary().
-version() ->
-    case application:get_key(todana, vsn) of
-        {ok, Version} -> list_to_binary(Version);
-        undefined -> ~"unknown"
-    end.

@@ -6,13 +6,12 @@
 -moduledoc false.
 
 -export([prepare/1]).
-%% Processes
--export([ask_cluster_and_exit/1, ask_removed_and_exit/2]).
+%% A process
+-export([ask_and_exit/3]).
 
 -define(JOIN_TIMEOUT_MS, 30_000).
 -define(JOIN_PAUSE_MS, 500).
--define(ID_TIMEOUT_MS, 2_000).
--define(REMOVED_TIMEOUT_MS, 2_000).
+-define(ANSWER_TIMEOUT_MS, 2_000).
 -define(CLUSTER_BYTES, 8).
 
 -doc "Starts the distribution if it is needed, and asks the cluster to join.".
@@ -22,7 +21,7 @@ prepare(#{data_dir := DataDir} = Options) ->
     Known = todana_data_dir:identity(DataDir),
     maybe
         ok ?= is_one_way(Options),
-        ok ?= name(node_name(Known, Options), Options),
+        ok ?= name(node_name(Known, Options), with_cookie(Known, Options)),
         {ok, Origin} ?= origin(Known, Options),
         ok ?= is_member_still(Known, Options),
         {ok, Origin}
@@ -39,13 +38,13 @@ is_member_still(
     {ok, #{cluster := Cluster, uid := UId, members := Members}},
     #{data_dir := DataDir} = Options
 ) ->
-    Ask = [Cluster, node(), UId],
-    Askers = [
-        spawn_monitor(?MODULE, ask_removed_and_exit, [Member, Ask])
+    Asked = [
+        ask_peer(Member, is_removed, [Cluster, node(), UId])
      || Member <- Members, Member =/= node()
     ],
-    DeadlineMs = erlang:monotonic_time(millisecond) + ?REMOVED_TIMEOUT_MS,
-    case lists:any(fun(Asker) -> says_removed(Asker, DeadlineMs) end, Askers) of
+    DeadlineMs = deadline(?ANSWER_TIMEOUT_MS),
+    SaysRemoved = fun(Peer) -> answer(Peer, DeadlineMs) =:= {ok, true} end,
+    case lists:any(SaysRemoved, Asked) of
         true ->
             _ = todana_data_dir:left(#{data_dir => DataDir}),
             removed(Cluster, Options);
@@ -59,28 +58,6 @@ is_member_still(_Known, _Options) ->
 removed(Cluster, #{data_dir := DataDir}) ->
     {error, ["data_dir: ", DataDir, " was removed from the cluster ", Cluster,
              ", which has gone on without it: join with an empty directory"]}.
-
--spec says_removed({pid(), reference()}, integer()) -> boolean().
-says_removed({Pid, Monitor}, DeadlineMs) ->
-    LeftMs = max(0, DeadlineMs - erlang:monotonic_time(millisecond)),
-    receive
-        {'DOWN', Monitor, process, Pid, Answer} -> Answer =:= {removed, true}
-    after LeftMs ->
-        true = demonitor(Monitor, [flush]),
-        true = exit(Pid, kill),
-        false
-    end.
-
--spec ask_removed_and_exit(node(), [term()]) -> no_return().
-ask_removed_and_exit(Member, Ask) ->
-    try
-        ok = todana_distribution:connect(Member),
-        erpc:call(Member, todana_admission, is_removed, Ask)
-    of
-        IsRemoved -> exit({removed, IsRemoved})
-    catch
-        _:_ -> exit(unknown)
-    end.
 
 -spec is_one_way(todana_config:options()) -> ok | {error, string()}.
 is_one_way(#{cluster_create := yes, cluster_join := Peer}) when Peer =/= off ->
@@ -100,6 +77,14 @@ is_one_way(_Options) ->
 -spec node_name({ok, map()} | none, todana_config:options()) -> atom().
 node_name({ok, #{cluster := _, node := Name}}, #{node := off}) -> Name;
 node_name(_Known, #{node := Name}) -> Name.
+
+%% A restart needs only the directory.
+-spec with_cookie({ok, map()} | none, todana_config:options()) ->
+    todana_config:options().
+with_cookie({ok, #{cookie_file := File}}, #{cookie_file := auto} = Options) ->
+    Options#{cookie_file := File};
+with_cookie(_Known, Options) ->
+    Options.
 
 -spec name(atom(), todana_config:options()) -> ok | {error, iodata()}.
 name(off, #{cluster_create := no, cluster_join := off}) ->
@@ -167,35 +152,53 @@ origin({ok, _}, #{data_dir := DataDir, cluster_join := Peer}) ->
              "be merged with that of ", atom_to_list(Peer), ": join with an "
              "empty directory"]};
 origin(none, #{cluster_join := Peer, durability := Durability}) ->
-    DeadlineMs = erlang:monotonic_time(millisecond) + ?JOIN_TIMEOUT_MS,
-    ask(Peer, Durability, DeadlineMs, "").
+    ask(Peer, Durability, deadline(?JOIN_TIMEOUT_MS), "").
 
-%% Only a peer that is there can be in another cluster. One that hangs must not
-%% keep this node from its start.
+%% Only a peer that is there can be in another cluster.
 -spec cluster_of(node()) -> {ok, none | binary()} | unknown.
 cluster_of(Peer) when Peer =:= node() ->
     unknown;
 cluster_of(Peer) ->
-    {Pid, Monitor} = spawn_monitor(?MODULE, ask_cluster_and_exit, [Peer]),
+    answer(ask_peer(Peer, cluster, []), deadline(?ANSWER_TIMEOUT_MS)).
+
+%% A process asks, since a peer that hangs must not keep this node from its
+%% start.
+-spec ask_peer(node(), atom(), [term()]) -> {pid(), reference()}.
+ask_peer(Peer, Function, Arguments) ->
+    spawn_monitor(?MODULE, ask_and_exit, [Peer, Function, Arguments]).
+
+-spec ask_and_exit(node(), atom(), [term()]) -> no_return().
+ask_and_exit(Peer, Function, Arguments) ->
+    case todana_distribution:connect(Peer) of
+        ok ->
+            try erpc:call(Peer, todana_admission, Function, Arguments) of
+                Answer -> exit({ok, Answer})
+            catch
+                _:_ -> exit(unknown)
+            end;
+        {error, Why} ->
+            exit(Why)
+    end.
+
+-spec answer({pid(), reference()}, integer()) -> {ok, term()} | unknown.
+answer({Pid, Monitor}, DeadlineMs) ->
+    LeftMs = max(0, DeadlineMs - erlang:monotonic_time(millisecond)),
     receive
-        {'DOWN', Monitor, process, Pid, {cluster, Cluster}} -> {ok, Cluster};
-        {'DOWN', Monitor, process, Pid, _} -> unknown
-    after ?ID_TIMEOUT_MS ->
+        {'DOWN', Monitor, process, Pid, {ok, Answer}} ->
+            {ok, Answer};
+        {'DOWN', Monitor, process, Pid, {refused, Sentence}} ->
+            ok = todana_foreground:waiting(Sentence),
+            unknown;
+        {'DOWN', Monitor, process, Pid, _} ->
+            unknown
+    after LeftMs ->
         true = demonitor(Monitor, [flush]),
         true = exit(Pid, kill),
         unknown
     end.
 
--spec ask_cluster_and_exit(node()) -> no_return().
-ask_cluster_and_exit(Peer) ->
-    try
-        ok = todana_distribution:connect(Peer),
-        erpc:call(Peer, todana_admission, cluster, [])
-    of
-        Cluster -> exit({cluster, Cluster})
-    catch
-        _:_ -> exit(unknown)
-    end.
+-spec deadline(non_neg_integer()) -> integer().
+deadline(TimeoutMs) -> erlang:monotonic_time(millisecond) + TimeoutMs.
 
 %% The nodes of a cluster are often started at once, so the peer may come later.
 %% Each reason to wait is said once.
@@ -238,6 +241,6 @@ ask_once(Peer, Durability) ->
                 _:_ ->
                     {later, [atom_to_list(Peer), " does not answer"]}
             end;
-        {error, Sentence} ->
+        {error, {_, Sentence}} ->
             {later, Sentence}
     end.

@@ -132,7 +132,14 @@ spare(_Leader, Voters, Down) ->
             [io_lib:format("~b of ~b voters may fail", [Left, Voters])];
         _ ->
             ["no further voter may fail"]
-    end.
+    end ++
+    [
+        io_lib:format(
+            "~b voters survive no more failures than ~b: let one more node "
+            "join", [Voters, Voters - 1]
+        )
+     || Voters rem 2 =:= 0
+    ].
 
 -spec about(map(), non_neg_integer()) -> [iodata()].
 about(#{~"node" := Node, ~"state" := ~"down", ~"role" := Role}, _Last) ->

@@ -66,26 +66,31 @@ keep_out_of_dumps() ->
     end.
 
 -doc "Connects to a node, or says why it cannot be reached.".
--spec connect(node()) -> ok | {error, Sentence :: iodata()}.
+-spec connect(node()) ->
+    ok | {error, {refused | down | unnamed, Sentence :: iodata()}}.
 connect(Node) ->
     case net_kernel:connect_node(Node) of
         true -> ok;
         false -> {error, why_not(Node)};
-        ignored -> {error, "this node has no name: set `node`"}
+        ignored -> {error, {unnamed, "this node has no name: set `node`"}}
     end.
 
 %% A node that refuses the cookie answers nothing, but the daemon that knows its
 %% port does.
--spec why_not(node()) -> iodata().
+-spec why_not(node()) -> {refused | down, iodata()}.
 why_not(Node) ->
     [Name, Host] = string:split(atom_to_list(Node), "@"),
     case erl_epmd:port_please(Name, Host, 2_000) of
         {port, _, _} ->
-            [atom_to_list(Node), " refused this node: copy the cookie file of "
-             "its cluster to this host, and check that both use TLS or none "
-             "does"];
+            {refused, [
+                atom_to_list(Node), " refused this node: copy the cookie file "
+                "of its cluster to this host, and check that both use TLS or "
+                "none does"
+            ]};
         _ ->
-            [atom_to_list(Node), " is not running, or cannot be reached"]
+            {down, [
+                atom_to_list(Node), " is not running, or cannot be reached"
+            ]}
     end.
 
 -spec address(string()) -> {ok, inet:ip_address()} | {error, iodata()}.

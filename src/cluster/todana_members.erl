@@ -49,11 +49,12 @@ leader() ->
     end.
 
 -doc """
-What this node knows now, without asking a process: the leader, the last entry
-that is committed, and the last one of this node's log.
+What this node knows now, without asking a process: the leader, the term, the
+last entry that is committed, and the last one of this node's log.
 """.
 -spec facts() -> #{
     leader := leadership() | none,
+    term := non_neg_integer(),
     committed := non_neg_integer(),
     last_index := non_neg_integer()
 }.
@@ -66,6 +67,7 @@ facts() ->
                 {Node, #{term := Term}} -> {Node, Term};
                 {_, #{}} -> none
             end,
+        term => maps:get(term, Metrics, 0),
         committed => maps:get(commit_index, Metrics, 0),
         last_index => maps:get(last_index, Metrics, 0)
     }.

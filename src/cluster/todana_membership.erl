@@ -81,7 +81,7 @@ work(Ticks, Opened, Options) ->
      || todana_nif:durable_state() =:= open] ++
     [{vote, fun todana_votes:balance/0}
      || todana_members:leader() =:= node()] ++
-    [{ask, fun() -> leave_if_removed(Opened) end}
+    [{ask, fun() -> leave_if_removed(Opened, Options) end}
      || Ticks rem ?REMOVED_TICKS =:= 0].
 
 -spec run(work(), fun(() -> term()), #state{}) -> #state{}.
@@ -121,8 +121,10 @@ is_admitted(Nodes, #{cluster := Cluster, uid := UId}) ->
 
 %% A node that was removed does not become a member with this directory again:
 %% it may have forgotten what it had confirmed.
--spec leave_if_removed(todana_data_dir:opened()) -> ok.
-leave_if_removed(#{cluster := Cluster, uid := UId} = Opened) ->
+-spec leave_if_removed(
+    todana_data_dir:opened(), todana_config:options()
+) -> ok.
+leave_if_removed(#{cluster := Cluster, uid := UId} = Opened, Options) ->
     Others = [N || N <- todana_members:known(), lists:member(N, nodes())],
     Answers = erpc:multicall(
         Others, todana_admission, is_removed, [Cluster, node(), UId],
@@ -138,21 +140,22 @@ leave_if_removed(#{cluster := Cluster, uid := UId} = Opened) ->
             _ = application:stop(todana),
             ok;
         false ->
-            note_members(Opened, todana_members:leader())
+            note(Opened, Options, todana_members:leader())
     end.
 
-%% For `todana_cluster_start', when this node starts again.
--spec note_members(todana_data_dir:opened(), node() | none) -> ok.
-note_members(#{has_group := true, data_dir := DataDir} = Opened, Leader) when
-    Leader =/= none
-->
-    Members = todana_members:known(),
-    case todana_data_dir:identity(DataDir) of
-        {ok, #{members := Members}} ->
-            ok;
-        _ ->
-            _ = todana_data_dir:note_members(Opened, Members),
-            ok
-    end;
-note_members(_Opened, _Leader) ->
+%% For `todana_cluster_start', when this node starts again. With a leader, the
+%% cookie is the right one.
+-spec note(
+    todana_data_dir:opened(), todana_config:options(), node() | none
+) -> ok.
+note(#{has_group := true} = Opened, Options, Leader) when Leader =/= none ->
+    Cookie = [
+        {cookie_file, filename:absname(File)}
+     || #{cookie_file := File} <- [Options], File =/= auto
+    ],
+    _ = todana_data_dir:note(
+        Opened, [{members, todana_members:known()} | Cookie]
+    ),
+    ok;
+note(_Opened, _Options, _Leader) ->
     ok.

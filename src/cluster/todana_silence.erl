@@ -25,6 +25,7 @@
 -type facts() :: #{
     now_ms := integer(),
     leader := todana_members:leadership() | none,
+    term => non_neg_integer(),
     %% The last entry that this node knows to be committed.
     committed := non_neg_integer(),
     last_index => non_neg_integer(),

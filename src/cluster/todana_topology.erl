@@ -120,9 +120,10 @@ offsets() ->
 -spec note(#state{}) -> #state{}.
 note(#state{cluster = Cluster, leader = Leader} = State) ->
     Nodes = lists:usort([node() | todana_members:known()]),
+    #{term := Term} = todana_members:facts(),
     Topology = #{
         id => id(Cluster),
-        epoch => term(),
+        epoch => Term,
         nodes => described(Nodes, State),
         own => position(node(), Nodes),
         leader => position(Leader, Nodes),
@@ -164,13 +165,6 @@ position(Node, Nodes) ->
     case lists:takewhile(fun(Other) -> Other =/= Node end, Nodes) of
         Nodes -> none;
         Before -> length(Before)
-    end.
-
--spec term() -> non_neg_integer().
-term() ->
-    case ra:key_metrics(todana_ra:server()) of
-        #{term := Term} -> Term;
-        #{} -> 0
     end.
 
 %% A leader that is cut off from the others does not know it.

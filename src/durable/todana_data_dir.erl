@@ -9,9 +9,9 @@
 -moduledoc false.
 
 -export([open/2, open/3, close/0, opened/0, server/0, group_exists/1, joined/1,
-         left/1, identity/1, belongs/1, note_members/2]).
+         left/1, identity/1, belongs/1, note/2]).
 
--export_type([durability/0, opened/0, origin/0]).
+-export_type([durability/0, opened/0, origin/0, noted/0]).
 
 -define(FORMAT, 1).
 %% The server of a node without a cluster.
@@ -31,6 +31,7 @@
         members := [node()],
         server => atom()
     }}.
+-type noted() :: {members, [node()]} | {cookie_file, file:filename()}.
 -type opened() :: #{
     data_dir := file:filename(),
     durability := durability(),
@@ -137,10 +138,20 @@ joined(Opened) ->
 left(Opened) ->
     put_terms(Opened, [{left_ms, erlang:system_time(millisecond)}]).
 
--doc "Notes the members: a later start asks them whether it still is one.".
--spec note_members(opened(), [node()]) -> ok | {error, term()}.
-note_members(Opened, Members) ->
-    put_terms(Opened, [{members, Members}]).
+-doc """
+Notes facts for a later start, unless they are noted already: the members, whom
+it asks whether it still is one, and how it has reached them.
+""".
+-spec note(opened(), [noted()]) -> ok | {error, term()}.
+note(#{data_dir := Directory} = Opened, Facts) ->
+    maybe
+        {ok, Terms} ?= todana_small_file:read_terms(node_file(Directory)),
+        [_ | _] ?= Facts -- Terms,
+        put_terms(Opened, Facts)
+    else
+        [] -> ok;
+        {error, _} = Error -> Error
+    end.
 
 -doc "What the file `node' says, for who decides how to open a directory.".
 -spec identity(file:filename()) -> {ok, map()} | none.
@@ -252,6 +263,8 @@ is_whole(#{server := Name} = Terms) when is_atom(Name) ->
     is_whole(maps:remove(server, Terms));
 is_whole(#{members := [_ | _]} = Terms) ->
     is_whole(maps:remove(members, Terms));
+is_whole(#{cookie_file := [_ | _]} = Terms) ->
+    is_whole(maps:remove(cookie_file, Terms));
 is_whole(Terms) ->
     lists:sort(maps:keys(Terms)) =:= [created_ms, format, node, seed, uid].
 
