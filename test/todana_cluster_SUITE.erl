@@ -418,7 +418,8 @@ a_stranger_gets_nothing(Config) ->
     [A] = cluster([a], Config),
     {ok, Peer, _} = peer:start(#{
         name => name(stranger), host => "127.0.0.1", longnames => true,
-        connection => standard_io, args => ["-setcookie", "wrong"]
+        connection => standard_io, wait_boot => 60_000,
+        args => ["-setcookie", "wrong"]
     }),
     true = ets:insert(?MODULE, {stranger, Peer}),
     ?assertEqual(pang, peer:call(Peer, net_adm, ping, [A])),
@@ -570,7 +571,7 @@ peer(Letter) ->
     [stop(Old) || {_, Old} <- ets:lookup(?MODULE, Letter)],
     {ok, Peer, Node} = peer:start(#{
         name => name(Letter), host => "127.0.0.1", longnames => true,
-        connection => standard_io,
+        connection => standard_io, wait_boot => 60_000,
         args => [
             "-setcookie", "todana_cluster_suite",
             "-kernel", "prevent_overlapping_partitions", "false",

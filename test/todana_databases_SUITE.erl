@@ -41,7 +41,7 @@ all() ->
 
 init_per_testcase(_Case, Config) ->
     {ok, Peer, _Node} = peer:start_link(#{
-        connection => standard_io,
+        connection => standard_io, wait_boot => 60_000,
         args => ["-pa" | code:get_path()]
     }),
     [{peer, Peer} | Config].

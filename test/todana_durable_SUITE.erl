@@ -635,7 +635,7 @@ start(_Config, Environment) ->
 
 boot(Environment) ->
     {ok, Peer, _Node} = peer:start_link(#{
-        connection => standard_io,
+        connection => standard_io, wait_boot => 60_000,
         args => ["-pa" | code:get_path()]
     }),
     _ = unlink(Peer),

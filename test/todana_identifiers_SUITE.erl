@@ -139,7 +139,8 @@ id_last(_, Id, Creation) ->
 
 keys_stay_when_distribution_starts(_Config) ->
     {ok, Peer, _} = peer:start_link(#{
-        connection => standard_io, args => ["-pa" | code:get_path()]
+        connection => standard_io, wait_boot => 60_000,
+        args => ["-pa" | code:get_path()]
     }),
     Call = fun(Module, Function, Arguments) ->
         peer:call(Peer, Module, Function, Arguments, infinity)

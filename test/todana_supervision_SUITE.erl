@@ -399,7 +399,8 @@ message(Subscription) ->
 %% node, in which nothing else refers to the old instance.
 a_late_unload_leaves_the_new_server(_Config) ->
     {ok, Peer, _} = peer:start_link(#{
-        connection => standard_io, args => ["-pa" | code:get_path()]
+        connection => standard_io, wait_boot => 60_000,
+        args => ["-pa" | code:get_path()]
     }),
     Call = fun(Function, Arguments) ->
         peer:call(Peer, ?MODULE, Function, Arguments, infinity)
