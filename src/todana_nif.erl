@@ -77,6 +77,14 @@
     server_stop_all/0,
     server_addresses/1,
     server_info/1,
+    server_figures/1,
+    server_longest_round_ms/1,
+    server_check_password/3,
+    server_incidents/1,
+    server_slow_log/2,
+    server_set_option/3,
+    server_set_password/2,
+    log_attach/1,
     instances/0,
     forward_interrupt/0,
     subscribe/5,
@@ -483,6 +491,38 @@ server_addresses(_) -> erlang:nif_error(not_loaded).
 
 -spec server_info(server()) -> [{binary(), number() | binary()}].
 server_info(_) -> erlang:nif_error(not_loaded).
+
+-spec server_figures(server()) -> todana_figures:of_server().
+server_figures(_) -> erlang:nif_error(not_loaded).
+
+-spec server_longest_round_ms(server()) -> non_neg_integer().
+server_longest_round_ms(_) -> erlang:nif_error(not_loaded).
+
+-spec server_check_password(
+    server(), Password :: binary() | nil, Ip :: binary()
+) -> {boolean(), DelayMs :: non_neg_integer()}.
+server_check_password(_, _, _) -> erlang:nif_error(not_loaded).
+
+-spec server_incidents(server()) -> [{binary(), non_neg_integer() | binary()}].
+server_incidents(_) -> erlang:nif_error(not_loaded).
+
+-spec server_slow_log(server(), Count :: non_neg_integer()) ->
+    [{
+        Id :: non_neg_integer(), AtS :: non_neg_integer(),
+        Micros :: non_neg_integer(), Command :: binary(), Address :: binary()
+    }].
+server_slow_log(_, _) -> erlang:nif_error(not_loaded).
+
+-spec server_set_option(server(), Name :: binary(), Value :: binary()) ->
+    ok | {error, Sentence :: binary()}.
+server_set_option(_, _, _) -> erlang:nif_error(not_loaded).
+
+-spec server_set_password(server(), binary() | nil) ->
+    ok | {error, Sentence :: binary()}.
+server_set_password(_, _) -> erlang:nif_error(not_loaded).
+
+-spec log_attach(pid()) -> ok.
+log_attach(_) -> erlang:nif_error(not_loaded).
 
 -spec instances() -> pos_integer().
 instances() -> erlang:nif_error(not_loaded).

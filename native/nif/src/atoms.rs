@@ -15,6 +15,8 @@ rustler::atoms! {
     waited_snapshot,
     sync,
     todana_keeper,
+    todana_line,
+    warning,
     none,
     is_durable,
     submitted,

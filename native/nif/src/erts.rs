@@ -275,13 +275,16 @@ pub(crate) unsafe fn release(object: *mut c_void) {
 /// The call passes no environment of a caller: a writer on a scheduler that reports a change to a
 /// subscriber has none available. The BEAM itself detects whether the thread is a scheduler, and
 /// treats the message as one without a sender, as it does for destructors of resources.
-pub(crate) fn send(to: LocalPid, make: impl FnOnce(RawEnv) -> Raw) {
+///
+/// False if there is no such process.
+pub(crate) fn send(to: LocalPid, make: impl FnOnce(RawEnv) -> Raw) -> bool {
     // SAFETY: the environment is ours until it is freed, and the message was made in it.
     unsafe {
         let env = enif_alloc_env();
         let message = make(env);
-        enif_send(ptr::null_mut(), to.as_c_arg(), env, message);
+        let is_sent = enif_send(ptr::null_mut(), to.as_c_arg(), env, message) != 0;
         enif_free_env(env);
+        is_sent
     }
 }
 

@@ -10,9 +10,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use todana_group::Submit;
 use todana_protocol::kyoto::{KyotoDatabase, KyotoKind};
-use todana_protocol::{
-    OptionType, OptionValue, ProtocolName, Range, ReadLevel, ServerInfo, Service,
-};
+use todana_protocol::{OptionType, OptionValue, ProtocolName, Range, ReadLevel, Service};
 use todana_server::{Config, OptionInfo, Server, StartError};
 
 /// Resources for servers.
@@ -131,7 +129,7 @@ fn server_start<'a>(env: Env<'a>, settings: Term<'a>) -> NifResult<Term<'a>> {
     })
 }
 
-fn server_of<'a>(env: Env<'a>, server: Term<'a>) -> NifResult<&'a Arc<Server>> {
+pub(crate) fn server_of<'a>(env: Env<'a>, server: Term<'a>) -> NifResult<&'a Arc<Server>> {
     // SAFETY: both belong to the present call.
     let running = unsafe { SERVER.get(env.as_c_arg(), server.as_c_arg()) };
     running.map(|running: &'a Running| &running.server).ok_or(Error::BadArg)
@@ -175,70 +173,6 @@ fn protocol_word(service: Service) -> &'static str {
 #[rustler::nif]
 fn instances() -> usize {
     Instance::count()
-}
-
-/// Figures of a server as `[{Name, Number | Text}]`.
-#[rustler::nif(schedule = "DirtyCpu")]
-fn server_info<'a>(env: Env<'a>, server: Term<'a>) -> NifResult<Vec<(&'static str, Term<'a>)>> {
-    let ServerInfo {
-        event_backend,
-        event_loops,
-        started_at_ms,
-        connections,
-        connections_peak,
-        connections_max,
-        connections_total,
-        connections_rejected,
-        connections_by_protocol,
-        commands,
-        commands_per_second,
-        input_bytes,
-        output_bytes,
-        hits,
-        misses,
-        errors,
-        authentication_failures,
-        client_buffer_bytes,
-        clients_memory_limit_bytes,
-        evicted_clients,
-        output_limit_disconnections,
-        memory_limit_bytes,
-        resident_bytes,
-        resident_bytes_peak,
-        ..
-    } = server_of(env, server)?.info();
-    let [connections_resp, connections_memcached, connections_kyoto] = connections_by_protocol;
-    let numbers = [
-        ("event_loops", event_loops as u64),
-        ("started_at_ms", started_at_ms),
-        ("connections", connections),
-        ("connections_peak", connections_peak),
-        ("connections_max", connections_max),
-        ("connections_total", connections_total),
-        ("connections_rejected", connections_rejected),
-        ("connections_resp", connections_resp),
-        ("connections_memcached", connections_memcached),
-        ("connections_kyoto", connections_kyoto),
-        ("commands", commands),
-        ("commands_per_second", commands_per_second),
-        ("input_bytes", input_bytes),
-        ("output_bytes", output_bytes),
-        ("hits", hits),
-        ("misses", misses),
-        ("errors", errors),
-        ("authentication_failures", authentication_failures),
-        ("client_buffer_bytes", client_buffer_bytes),
-        ("clients_memory_limit_bytes", clients_memory_limit_bytes),
-        ("evicted_clients", evicted_clients),
-        ("output_limit_disconnections", output_limit_disconnections),
-        ("memory_limit_bytes", memory_limit_bytes),
-        ("resident_bytes", resident_bytes),
-        ("resident_bytes_peak", resident_bytes_peak),
-    ];
-    let mut info: Vec<(&'static str, Term<'a>)> =
-        numbers.iter().map(|(name, number)| (*name, number.encode(env))).collect();
-    info.push(("event_backend", event_backend.encode(env)));
-    Ok(info)
 }
 
 /// A setting of this name is missing or wrong.

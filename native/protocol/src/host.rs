@@ -128,6 +128,11 @@ pub trait Host {
     fn limits(&self) -> &Limits;
     /// Whether clients must authenticate.
     fn requires_password(&self) -> bool;
+    /// Whether this client need not authenticate: no password is set, or, in its first turn, none
+    /// was when it connected.
+    fn is_admitted(&self) -> bool {
+        !self.requires_password()
+    }
     /// Compares in constant time. True if no password is set.
     fn check_password(&self, password: &[u8]) -> bool;
     /// How long to delay the reply to the next password, right or wrong, because this client's

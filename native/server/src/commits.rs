@@ -22,6 +22,7 @@ use crate::Config;
 use crate::clock::{Clock, Moment};
 use crate::host::{Resumed, Shared};
 use crate::inbox::Message;
+use crate::log;
 use crate::statistics::LoopStatistics;
 use crate::waiters::Place;
 use std::sync::{Arc, Weak};
@@ -196,10 +197,11 @@ impl Commit {
         let is_left_over = matches!(next, Next::Read { .. }) && self.commits.is_playing();
         if is_left_over || self.commits.is_broken() {
             statistics.panics.add(1);
-            eprintln!(
-                "todana: a {:?} request of {} was not the same after its commit, its connection \
+            log::error!(
+                "a {:?} request of {} was not the same after its commit, its connection \
                  is closed",
-                client.protocol, client.address
+                client.protocol,
+                client.address
             );
             return true;
         }

@@ -36,6 +36,8 @@ const ADDRESSES_MAX: usize = 4_096;
 #[derive(Debug, Default)]
 pub(crate) struct Guesses {
     by_address: Mutex<HashMap<u64, Failures>>,
+    /// The address of the last failure.
+    last: Mutex<Option<IpAddr>>,
     /// Number of remembered addresses. Nearly always 0, and then nothing is locked.
     count: AtomicUsize,
 }
@@ -74,8 +76,14 @@ impl Guesses {
         }
     }
 
+    /// The address from which the last wrong password came.
+    pub(crate) fn last_failure(&self) -> Option<IpAddr> {
+        *self.last.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Records a wrong password.
     pub(crate) fn note_failure(&self, address: IpAddr, now_ms: u64) {
+        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(address);
         let mut by_address = self.by_address();
         let network = network(address);
         if !by_address.contains_key(&network) && by_address.len() >= ADDRESSES_MAX {

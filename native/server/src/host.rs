@@ -3,16 +3,17 @@
 //! [`Shared`] is the one value that all threads of a server hold; [`TurnHost`] lends it to a
 //! session for one turn of one connection, together with that loop's counters.
 
+use crate::Config;
 use crate::clients::Clients;
 use crate::clock::{Clock, Moment};
 use crate::guesses::Guesses;
 use crate::inbox::{Inbox, Message};
 use crate::memory::ProcessUsage;
 use crate::options;
+use crate::password::Secret;
 use crate::slow_log::SlowLog;
 use crate::statistics::{LoopStatistics, Totals, counts_since};
 use crate::waiters::{Place, Wait, Waiters};
-use crate::{Config, password};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -23,6 +24,9 @@ use todana_protocol::{
     ServerInfo, Service, SlowEntry, Splice, Topology,
 };
 use todana_table::Counts;
+
+/// Redis' name of the password, which is no option of the start: that names a file.
+const PASSWORD: &str = "requirepass";
 
 /// The time limit of a turn: the command that exceeds it is the last of the turn.
 const TURN_NS: u64 = 2_000_000;
@@ -46,6 +50,9 @@ pub(crate) struct Shared {
     /// Bytes held by clients that are about to be closed to free memory.
     pub(crate) condemned_bytes: AtomicU64,
     pub(crate) guesses: Guesses,
+    pub(crate) secret: Secret,
+    /// Wrong passwords at the port for monitors, which no loop serves.
+    pub(crate) failures_elsewhere: AtomicU64,
     /// Whether there are durable databases.
     pub(crate) durable: bool,
     /// Sums at the last reset.
@@ -66,6 +73,7 @@ impl Shared {
     pub(crate) fn totals(&self) -> Totals {
         let mut totals = Totals::of(self.loops.iter().map(|part| &part.statistics));
         (totals.connections_total, totals.connections_rejected) = self.clients.totals();
+        totals.authentication_failures += self.failures_elsewhere.load(Relaxed);
         totals
     }
 
@@ -73,6 +81,25 @@ impl Shared {
     pub(crate) fn totals_since_reset(&self) -> Totals {
         let baseline = self.baseline.lock().unwrap_or_else(PoisonError::into_inner);
         self.totals().since(&baseline)
+    }
+
+    /// Changes an option while the server runs.
+    pub(crate) fn set_option(&self, name: &str, value: &str) -> Result<(), String> {
+        if name.eq_ignore_ascii_case(PASSWORD) {
+            let password = Some(value.as_bytes().to_vec());
+            return self.set_password(password.filter(|it| !it.is_empty()));
+        }
+        self.config.change_option(name, value, self.connections_ceiling as u64)
+    }
+
+    /// Without a password only this machine may connect.
+    pub(crate) fn set_password(&self, password: Option<Vec<u8>>) -> Result<(), String> {
+        let exposed = self.addresses.iter().find(|(_, it)| !it.ip().is_loopback());
+        if let (None, Some((_, address))) = (&password, exposed) {
+            return Err(format!("other machines can connect to {address}, which needs a password"));
+        }
+        self.secret.replace(password);
+        Ok(())
     }
 
     pub(crate) fn reset_stats(&self) {
@@ -90,8 +117,19 @@ impl Shared {
         true
     }
 
+    /// Figures whose counters begin at the last reset.
     pub(crate) fn info(&self) -> ServerInfo {
-        let totals = self.totals_since_reset();
+        let databases = (0..DATABASES).map(|number| self.counts_since_reset(number)).collect();
+        self.describe(self.totals_since_reset(), databases)
+    }
+
+    /// Figures whose counters begin at the start of the server.
+    pub(crate) fn info_since_start(&self) -> ServerInfo {
+        let databases = (0..DATABASES).map(|number| self.counts(number)).collect();
+        self.describe(self.totals(), databases)
+    }
+
+    fn describe(&self, totals: Totals, databases: Vec<Counts>) -> ServerInfo {
         let usage = ProcessUsage::now();
         let port = |protocol| {
             let of = self.addresses.iter().filter(|(service, _)| service.protocol == protocol);
@@ -133,15 +171,19 @@ impl Shared {
             resident_bytes_peak: usage.resident_bytes_peak,
             system_memory_bytes: crate::memory::system_memory_bytes().unwrap_or(0),
             cpu_seconds: usage.cpu_seconds,
-            databases: (0..DATABASES).map(|number| self.counts(number)).collect(),
+            databases,
         }
     }
 
-    /// Counts of a database; counters that only grow are relative to the last reset.
     fn counts(&self, number: usize) -> Counts {
         let databases = &self.config.databases;
-        let index = databases.index(number);
-        let counts = databases.tables()[index].counts();
+        databases.tables()[databases.index(number)].counts()
+    }
+
+    /// Counts of a database; counters that only grow are relative to the last reset.
+    fn counts_since_reset(&self, number: usize) -> Counts {
+        let index = self.config.databases.index(number);
+        let counts = self.counts(number);
         let baseline = self.baseline.lock().unwrap_or_else(PoisonError::into_inner);
         baseline.tables.get(index).map_or(counts, |before| counts_since(counts, before))
     }
@@ -189,6 +231,8 @@ pub(crate) struct TurnHost<'a> {
     hits: u64,
     misses: u64,
     authenticated: bool,
+    /// Whether no password was set when the client connected, in its first turn.
+    is_admitted: bool,
     /// Parts of large values in the output of this turn.
     splices: Vec<Splice>,
 }
@@ -228,6 +272,7 @@ impl<'a> TurnHost<'a> {
             hits: 0,
             misses: 0,
             authenticated: false,
+            is_admitted: false,
             splices: Vec::new(),
         }
     }
@@ -236,6 +281,11 @@ impl<'a> TurnHost<'a> {
     pub(crate) fn set_commit(&mut self, resumed: Resumed, committed_ns: u64) {
         (self.may_wait, self.clock_ms) = (resumed.may_wait, resumed.clock_ms);
         self.committed_ns = committed_ns;
+    }
+
+    /// The client need not authenticate.
+    pub(crate) fn admit(&mut self) {
+        self.is_admitted = true;
     }
 
     /// The log, if there are durable databases.
@@ -305,12 +355,15 @@ impl Host for TurnHost<'_> {
     }
 
     fn requires_password(&self) -> bool {
-        self.shared.config.password.is_some()
+        self.shared.secret.is_set()
+    }
+
+    fn is_admitted(&self) -> bool {
+        self.is_admitted || !self.shared.secret.is_set()
     }
 
     fn check_password(&self, password: &[u8]) -> bool {
-        let Some(secret) = &self.shared.config.password else { return true };
-        let right = password::equal(secret, password);
+        let right = self.shared.secret.is(password);
         if !right {
             self.statistics.authentication_failures.add(1);
             self.shared.guesses.note_failure(self.client.address.ip(), self.now_ms);
@@ -451,11 +504,13 @@ impl Host for TurnHost<'_> {
     }
 
     fn options(&self) -> Vec<(String, String)> {
-        self.shared.config.shown_options()
+        let mut options = self.shared.config.shown_options();
+        // As in Redis, a client that has given the password may see it.
+        options.push((PASSWORD.to_owned(), self.shared.secret.shown()));
+        options
     }
 
     fn set_option(&self, name: &str, value: &str) -> Result<(), String> {
-        let ceiling = self.shared.connections_ceiling as u64;
-        self.shared.config.change_option(name, value, ceiling)
+        self.shared.set_option(name, value)
     }
 }

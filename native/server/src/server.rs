@@ -9,7 +9,9 @@ use crate::event_loop::{EventLoop, LISTENERS_MAX};
 use crate::host::{LoopPart, Shared};
 use crate::inbox::{Inbox, Message, Waker};
 use crate::listener::{self, Listener};
+use crate::log;
 use crate::memory;
+use crate::password::Secret;
 use crate::poller::{self, Poller};
 use crate::statistics::LoopStatistics;
 use crate::{Backend, Config};
@@ -88,6 +90,8 @@ impl Server {
             commands_per_second: 0.into(),
             condemned_bytes: 0.into(),
             guesses: Default::default(),
+            secret: Secret::new(config.password.clone()),
+            failures_elsewhere: 0.into(),
             baseline: Default::default(),
             durable: commits::has_durable_databases(&config),
             config,
@@ -213,7 +217,7 @@ fn spawn<D: Door>(number: usize, event_loop: EventLoop<D>) -> io::Result<JoinHan
     let before = blocked.thread_swap_mask(SigmaskHow::SIG_BLOCK)?;
     let thread = thread::Builder::new().name(format!("todana-loop-{number}")).spawn(move || {
         if catch_unwind(AssertUnwindSafe(|| event_loop.run())).is_err() {
-            eprintln!("todana: event loop {number} panicked and has ended");
+            log::error!("event loop {number} panicked and has ended");
         }
     });
     before.thread_set_mask()?;

@@ -24,6 +24,12 @@ pub(crate) struct LoopStatistics {
     pub(crate) panics: Counter,
     /// The highest number of messages, sleepers or closed clients in one round.
     pub(crate) round_most: Counter,
+    /// The durations of rounds, without the wait for sockets.
+    pub(crate) rounds: Histogram,
+    /// Their sum in nanoseconds.
+    pub(crate) busy_nanos: Counter,
+    /// The clock reading at which the present round began; 0 while the loop waits.
+    pub(crate) round_began: Counter,
     /// Clients closed because all clients together held too much memory.
     pub(crate) evicted_clients: Counter,
     /// Bytes that this loop holds for its clients now: buffers, and the state of sessions.
@@ -66,6 +72,9 @@ impl LoopStatistics {
             output_limit_disconnections: Counter::default(),
             panics: Counter::default(),
             round_most: Counter::default(),
+            rounds: Histogram::default(),
+            busy_nanos: Counter::default(),
+            round_began: Counter::default(),
             evicted_clients: Counter::default(),
             held_bytes: Counter::default(),
             by_command: [0, 1, 2].map(|p| (0..command_count(p)).map(|_| OnceLock::new()).collect()),

@@ -89,7 +89,7 @@ impl Session for KyotoSession {
         host: &mut H,
         budget: Budget,
     ) -> Progress {
-        if !self.authenticated && !host.requires_password() {
+        if !self.authenticated && host.is_admitted() {
             self.authenticated = true;
         }
         self.common.date.set(host.replied_at_ms() / 1000);

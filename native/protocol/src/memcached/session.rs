@@ -87,7 +87,7 @@ impl Session for TextSession {
         host: &mut H,
         budget: Budget,
     ) -> Progress {
-        if !self.authenticated && !host.requires_password() {
+        if !self.authenticated && host.is_admitted() {
             self.authenticated = true;
         }
         let mut turn = Turn::new(host, output);

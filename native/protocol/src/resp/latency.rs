@@ -29,7 +29,8 @@ pub(super) fn observe<H: Host>(name: Name, arguments: &[&[u8]], failed: bool, ho
 #[cold]
 fn log_slow<H: Host>(name: Name, arguments: &[&[u8]], micros: u64, host: &H) {
     let mut arguments = arguments.to_vec();
-    if name.spec().syntax.contains("password") {
+    let sets_password = || arguments.iter().any(|it| it.eq_ignore_ascii_case(b"requirepass"));
+    if name.spec().syntax.contains("password") || name == Name::ConfigSet && sets_password() {
         arguments[1..].fill(b"(redacted)");
     }
     host.log_slow(micros, &arguments);

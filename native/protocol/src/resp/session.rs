@@ -30,7 +30,7 @@ impl Session for RespSession {
         budget: Budget,
     ) -> Progress {
         let RespSession { parser, state } = self;
-        if !state.authenticated && !host.requires_password() {
+        if !state.authenticated && host.is_admitted() {
             state.authenticated = true;
         }
         let mut bounds = bounds(state, host.limits());

@@ -116,6 +116,8 @@ pub(crate) struct Connection<D> {
     /// Nothing more is executed; the connection closes when its output is sent.
     closing: bool,
     authenticated: bool,
+    /// The client has not sent anything yet, and no password was set when it connected.
+    came_when_open: bool,
     /// Bytes reported to the loop's gauge.
     pub(crate) held_bytes: u64,
 }
@@ -142,6 +144,7 @@ impl<D: Door> Connection<D> {
             ended: false,
             closing: false,
             authenticated,
+            came_when_open: authenticated,
             held_bytes: 0,
         }
     }
@@ -279,6 +282,9 @@ impl<D: Door> Connection<D> {
         let kept = (&mut self.wait, &mut self.commit.commits);
         let mut host = TurnHost::begin(shared, statistics, clock, &self.client, place, kept, now);
         host.set_commit(resumed, self.commit.taken_ns);
+        if std::mem::take(&mut self.came_when_open) {
+            host.admit();
+        }
         let progress = self.session.advance(input, turn.output, &mut host, BUDGET);
         let (authenticated, mut splices) = host.finish();
         self.authenticated |= authenticated;

@@ -6,6 +6,7 @@ use crate::connection::{Connection, NO_SIGNAL, say_goodbye};
 use crate::door::{self, Door, Refusal};
 use crate::inbox::{Accepted, Message};
 use crate::listener;
+use crate::log;
 use crate::poller::Interest;
 use rustix::net::SendFlags;
 use std::io;
@@ -56,7 +57,7 @@ impl<D: Door> EventLoop<D> {
         let now_ns = self.now_ns();
         if now_ns >= self.complain_again_ns {
             self.complain_again_ns = now_ns + COMPLAINT_NS;
-            eprintln!("todana: cannot accept connections: {}", listener::in_words(error));
+            log::warning!("cannot accept connections: {}", listener::in_words(error));
         }
         self.watch_listeners(Interest::NONE);
         self.accept_again_ns = now_ns + REST_NS;
@@ -96,7 +97,7 @@ impl<D: Door> EventLoop<D> {
         let now_ms = self.clock.wall_ms();
         let id = self.shared.clients.next_id();
         let client = Arc::new(clients::arriving(id, fd.as_raw_fd(), now_ms, &accepted));
-        let authenticated = self.shared.config.password.is_none();
+        let authenticated = !self.shared.secret.is_set();
         let connection = Connection::new(accepted.socket, client.clone(), authenticated);
         self.connections.insert(Box::new(connection));
         self.shared.clients.add(Place { client, event_loop: self.number, slot });

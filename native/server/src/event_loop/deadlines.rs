@@ -162,7 +162,7 @@ impl<D: Door> EventLoop<D> {
         }
         let config = &self.shared.config;
         let kyoto_clients = self.shared.clients.by_protocol()[index(ProtocolName::Kyoto)];
-        let watched = config.password.is_some()
+        let watched = self.shared.secret.is_set()
             || config.kyoto_timeout_ms.is_some() && kyoto_clients > 0
             || config.idle_timeout_ms.get().is_some()
             || waiting > config.output_bytes_soft as u64;

@@ -3,6 +3,7 @@
 use super::EventLoop;
 use crate::door::Door;
 use crate::inbox::Message;
+use crate::log;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// Minimum interval between log messages about this.
@@ -64,8 +65,8 @@ impl<D: Door> EventLoop<D> {
             0 => String::new(),
             count => format!(" ({count} more since the last such message)"),
         };
-        eprintln!(
-            "todana: closed a {:?} client at {} that held {held} bytes, since all clients held \
+        log::warning!(
+            "closed a {:?} client at {} that held {held} bytes, since all clients held \
              more than clients_memory_limit, {} bytes{others}",
             client.protocol,
             client.address,

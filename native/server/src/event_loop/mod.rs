@@ -49,6 +49,7 @@ use crate::door::Door;
 use crate::host::{LoopPart, Shared};
 use crate::inbox::{Message, Waker};
 use crate::listener::{self, Listener};
+use crate::log;
 use crate::poller::{Interest, Poller, Ready, Sources, Token};
 use crate::slots::Slots;
 use crate::waiters::Place;
@@ -168,7 +169,7 @@ impl<D: Door> EventLoop<D> {
             // not end the other connections.
             if catch_unwind(AssertUnwindSafe(|| self.round())).is_err() {
                 self.part().statistics.panics.add(1);
-                eprintln!("todana: event loop {} panicked and continues", self.number);
+                log::error!("event loop {} panicked and continues", self.number);
                 self.ready.clear();
                 std::thread::sleep(Duration::from_millis(10));
             }
@@ -185,9 +186,10 @@ impl<D: Door> EventLoop<D> {
         let Self { poller, waker, listeners, connections, ready, .. } = self;
         let sources = Owned { waker, listeners, connections };
         if let Err(error) = poller.wait(&sources, ready, timeout) {
-            eprintln!("todana: waiting for sockets failed: {}", listener::in_words(&error));
+            log::error!("waiting for sockets failed: {}", listener::in_words(&error));
             std::thread::sleep(Duration::from_millis(100));
         }
+        let began = self.begin_round();
         let mut woken = false;
         let yielded_before = self.yielded.len();
         for index in 0..self.ready.len() {
@@ -222,6 +224,22 @@ impl<D: Door> EventLoop<D> {
         }
         self.commits.hand_over(&self.shared);
         self.connections.recycle();
+        self.end_round(began);
+    }
+
+    /// Monitors see a loop that hangs by the beginning of its round.
+    fn begin_round(&self) -> u64 {
+        let began = self.clock.raw();
+        self.part().statistics.round_began.set(began.max(1));
+        began
+    }
+
+    fn end_round(&self, began: u64) {
+        let statistics = &self.part().statistics;
+        let nanos = self.clock.nanos(began, self.clock.raw());
+        statistics.rounds.record(nanos);
+        statistics.busy_nanos.add(nanos);
+        statistics.round_began.set(0);
     }
 
     fn now_ns(&self) -> u64 {
@@ -248,9 +266,10 @@ impl<D: Door> EventLoop<D> {
         let verdict = verdict.unwrap_or_else(|_| {
             part.statistics.panics.add(1);
             let client = &connection.client;
-            eprintln!(
-                "todana: a {:?} request of {} panicked, its connection is closed",
-                client.protocol, client.address
+            log::error!(
+                "a {:?} request of {} panicked, its connection is closed",
+                client.protocol,
+                client.address
             );
             Verdict::Close
         });

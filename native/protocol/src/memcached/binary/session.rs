@@ -43,7 +43,7 @@ impl BinarySession {
         host: &mut H,
         budget: Budget,
     ) -> Progress {
-        if !host.requires_password() {
+        if host.is_admitted() {
             self.sasl.authenticated = true;
         }
         let mut turn = Turn::new(host, output);
