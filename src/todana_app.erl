@@ -89,6 +89,7 @@ limit_memory(#{memory_limit := Bytes, memory_policy := Policy}) ->
 %% The tables of the log end with the log; their records are on disk.
 -spec prep_stop(State) -> State.
 prep_stop(State) ->
+    ok = todana_systemd:stopping(),
     ok = todana_tables:close_durable(),
     State.
 

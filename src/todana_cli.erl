@@ -11,7 +11,7 @@ Executes the command in the arguments. Returns only if it starts a server.
 """.
 -spec main([string()]) -> ok | no_return().
 main(Arguments) ->
-    ok = quiet_logger(),
+    ok = todana_log:to_standard_error(),
     try
         run(Arguments)
     catch
@@ -29,6 +29,10 @@ run(["--version" | _]) -> finish(version());
 run(["start" | Rest]) -> with_flags(Rest, fun start/1);
 run(["ktserver" | Rest]) -> ktserver(todana_ktserver:parse(Rest));
 run(["status" | Rest]) -> status(Rest);
+run(["ping" | Rest]) -> todana_admin_cli:ping(control("ping", Rest));
+run(["stop" | Rest]) -> todana_admin_cli:stop(control("stop", Rest));
+run(["reload" | Rest]) -> todana_admin_cli:reload(control("reload", Rest));
+run(["top" | Rest]) -> top(Rest);
 run(["check" | Rest]) -> check_files(directory("check", Rest));
 run(["dump" | Rest]) -> dump(directory("dump", Rest));
 run(["repair" | Rest]) -> repair(directory("repair", Rest));
@@ -116,7 +120,14 @@ load(Flags) ->
 
 -spec start(map()) -> ok.
 start(Flags) ->
-    ok = serve(load(Flags)),
+    {Loaded, _File} = Source = load(Flags),
+    case todana_log:configure(#{Name => V || Name := {V, _} <- Loaded}) of
+        ok -> ok;
+        {error, Sentence} -> throw(Sentence)
+    end,
+    ok = serve(Source),
+    ok = todana_log:started(Loaded),
+    ok = todana_reload:start(Flags, #{}, Loaded),
     todana_foreground:when_serving(fun ready/0).
 
 %% Starts the server, which runs until it is stopped.
@@ -136,6 +147,8 @@ serve({Loaded, File}) ->
     #{level := Level} = logger:get_primary_config(),
     ok = logger:set_primary_config(level, none),
     ok = native(),
+    ok = todana_signals:handle(),
+    ok = todana_systemd:start(),
     ok = todana_foreground:start(),
     %% If a permanent application does not start, the emulator ends, on a busy
     %% machine before the sentence is printed.
@@ -170,17 +183,20 @@ ktserver({ok, Command}) ->
         pid_file := PidFile,
         remarks := Remarks
     } = Command,
-    Source =
-        case todana_config:load(databases(Databases, Flags), Defaults) of
-            {ok, Loaded, File} -> {Loaded, File};
+    AllFlags = databases(Databases, Flags),
+    {Loaded, _File} = Source =
+        case todana_config:load(AllFlags, Defaults) of
+            {ok, Options, File} -> {Options, File};
             {error, Sentence} -> throw(Sentence)
         end,
     ok = log(Log),
     ok = serve(Source),
+    ok = todana_log:started(Loaded),
     lists:foreach(
         fun(Remark) -> logger:warning("ktserver: ~ts", [Remark]) end,
-        Remarks ++ todana_ktserver:remarks(Command, element(1, Source))
+        Remarks ++ todana_ktserver:remarks(Command, Loaded)
     ),
+    ok = todana_reload:start(AllFlags, Defaults, Loaded),
     ok = pid_file(PidFile),
     todana_foreground:when_serving(fun ready/0).
 
@@ -226,10 +242,11 @@ native() ->
 %% Reports to the supervisor or the user that the server executes requests.
 -spec ready() -> ok.
 ready() ->
-    Addresses = todana_listener:addresses(),
+    Addresses = todana_listener:addresses() ++ todana_http:addresses(),
     Addresses =/= [] orelse
         logger:warning("no address to listen on: every listener is off"),
-    io:put_chars([ready(Addresses), durability(), $\n]).
+    io:put_chars([ready(Addresses), durability(), $\n]),
+    todana_systemd:ready().
 
 %% What becomes of the records when the process ends.
 -spec durability() -> iodata().
@@ -247,7 +264,7 @@ ready(Addresses) ->
     Listeners = [
         [" ", atom_to_list(Protocol), "=",
          lists:join(",", proplists:get_all_values(Protocol, Addresses))]
-     || Protocol <- [resp, resp_cluster, memcached, kyoto],
+     || Protocol <- [resp, resp_cluster, memcached, kyoto, http],
         proplists:is_defined(Protocol, Addresses)
     ],
     ["todana ready", Listeners].
@@ -294,17 +311,57 @@ one_directory(Command) ->
     throw([Command, ": name one data directory; a node without one keeps "
            "everything in memory"]).
 
+%% The control socket of the running node, which is found by its directory, or
+%% by the options that it was started with.
+-spec control(string(), [string()]) -> file:filename() | no_return().
+control(_Command, [[First | _] = DataDir]) when First =/= $- ->
+    todana_control_path:of_directory(DataDir);
+control(Command, Arguments) ->
+    {Loaded, _File} = with_flags(Arguments, fun load/1),
+    Options = #{Name => Value || Name := {Value, _Origin} <- Loaded},
+    case todana_control_path:of_options(Options) of
+        none ->
+            throw([Command, ": these options name no node: say its --data-dir, "
+                   "its first listener or its --control-socket"]);
+        Path ->
+            Path
+    end.
+
+-spec top([string()]) -> no_return().
+top(Arguments) ->
+    Own = ["--once", "--json"],
+    Path = control("top", Arguments -- Own),
+    [Once, Json] = [lists:member(Flag, Arguments) || Flag <- Own],
+    todana_admin_cli:top(Path, #{once => Once, json => Json}).
+
+%% A node with a data directory has a socket for its state alone, which answers
+%% in any release.
 -spec status([string()]) -> no_return().
 status(Arguments) ->
-    DataDir = directory("status", lists:delete("--json", Arguments)),
-    case todana_status:ask(DataDir) of
-        {ok, Info} ->
-            finish(case lists:member("--json", Arguments) of
-                true -> [json:encode(Info), $\n];
-                false -> todana_status_text:text(Info)
-            end);
-        {error, Sentence} ->
-            throw(["status: ", Sentence])
+    IsJson = lists:member("--json", Arguments),
+    case status_of(lists:delete("--json", Arguments)) of
+        {directory, DataDir} ->
+            case todana_status:ask(DataDir) of
+                {ok, Info} when IsJson -> finish([json:encode(Info), $\n]);
+                {ok, Info} -> finish(todana_status_text:text(Info));
+                {error, Sentence} -> throw(["status: ", Sentence])
+            end;
+        {control, Path} ->
+            Figures = todana_admin_cli:status(Path),
+            finish(case IsJson of
+                true -> [json:encode(Figures), $\n];
+                false -> todana_status_text:of_memory(Figures)
+            end)
+    end.
+
+-spec status_of([string()]) ->
+    {directory | control, file:filename()} | no_return().
+status_of([[First | _] = DataDir]) when First =/= $- ->
+    {directory, DataDir};
+status_of(Arguments) ->
+    case with_flags(Arguments, fun load/1) of
+        {#{data_dir := {[_ | _] = DataDir, _}}, _} -> {directory, DataDir};
+        _ -> {control, control("status", Arguments)}
     end.
 
 %% Exit status 1 if a file is damaged.
@@ -407,8 +464,16 @@ help() ->
         "  ktserver      the same with the command line of Kyoto Tycoon's "
         "server;\n"
         "                see `todana help ktserver`\n"
-        "  status [--json] DIRECTORY\n"
-        "                the state of the running node that uses this "
+        "  ping, stop, reload\n"
+        "                ask the running node whether it serves, stop it, have "
+        "it read\n"
+        "                its configuration again; found by --data-dir, or by "
+        "the options\n"
+        "                or the file that it was started with\n"
+        "  top [--once] [--json]\n"
+        "                what the running node does, each second\n"
+        "  status [--json] [DIRECTORY]\n"
+        "                the state of the running node, which uses this "
         "directory;\n"
         "                here and below, --data-dir DIRECTORY means the same\n"
         "  check DIRECTORY\n"
@@ -437,6 +502,7 @@ help() ->
 
 -spec placeholder(todana_options:type()) -> string().
 placeholder(addresses) -> "HOST:PORT";
+placeholder({addresses, _}) -> "HOST:PORT";
 placeholder(name) -> "NAME";
 placeholder(node) -> "NAME@HOST";
 placeholder({file, _}) -> "FILE";
@@ -455,13 +521,6 @@ version() ->
     {ok, Version} = application:get_key(todana, vsn),
     ["todana ", Version, " (Erlang/OTP ", erlang:system_info(otp_release),
      ")\n"].
-
-%% Standard output is for the output of commands; the log uses standard error.
--spec quiet_logger() -> ok.
-quiet_logger() ->
-    _ = logger:remove_handler(default),
-    Config = #{type => standard_error},
-    ok = logger:add_handler(default, logger_std_h, handler(Config)).
 
 -spec handler(map()) -> map().
 handler(Config) ->

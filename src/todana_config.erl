@@ -338,9 +338,11 @@ check(#{password_file := off} = Options) ->
     Open = [
         {Name, {Ip, Port}}
      || Name <- [
-            listen_resp, listen_resp_cluster, listen_memcached, listen_kyoto
+            listen_resp, listen_resp_cluster, listen_memcached, listen_kyoto,
+            listen_http
         ],
-        Address <- maps:get(Name, Options),
+        #{Name := [_ | _] = Addresses} <- [Options],
+        Address <- Addresses,
         {Ip, Port} <- [{element(1, Address), element(2, Address)}],
         not is_loopback(Ip)
     ],

@@ -147,7 +147,10 @@ command(Given, Useless, Databases) ->
             address(Given) ++ timeout(Given) ++ threads(Given)
         ),
         defaults => maps:merge(
-            #{listen_resp => "off", listen_memcached => "off"},
+            #{
+                listen_resp => "off", listen_memcached => "off",
+                listen_http => "off"
+            },
             data_dir(Databases)
         ),
         databases => Databases,

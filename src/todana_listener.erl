@@ -13,7 +13,9 @@
 -moduledoc false.
 -behaviour(gen_server).
 
--export([start_link/1, addresses/0, info/0]).
+-export([start_link/1, addresses/0, info/0, is_serving/0, figures/0]).
+-export([longest_round_ms/0, check_password/2, incidents/0, slow_log/1]).
+-export([set_option/2, set_password/1]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
 
 -doc "Starts the server with the settings of `todana_options`.".
@@ -30,6 +32,91 @@ addresses() ->
 -spec info() -> #{atom() => number() | binary()}.
 info() ->
     call(info, #{}).
+
+-doc "Whether there is a server.".
+-spec is_serving() -> boolean().
+is_serving() ->
+    try
+        server() =/= none
+    catch
+        exit:_ -> false
+    end.
+
+-doc "All figures since the start of the server, `none` without one.".
+-spec figures() -> todana_figures:of_server() | none.
+figures() ->
+    of_server(fun todana_nif:server_figures/1, none).
+
+-doc """
+How long the event loop that is longest in its present round is in it, in
+milliseconds.
+""".
+-spec longest_round_ms() -> non_neg_integer().
+longest_round_ms() ->
+    of_server(fun todana_nif:server_longest_round_ms/1, 0).
+
+-doc """
+Whether a client at this address that gives this password, or `nil` for none, is
+authenticated, and for how many milliseconds its answer is to be delayed.
+""".
+-spec check_password(binary() | nil, inet:ip_address()) ->
+    {boolean(), DelayMs :: non_neg_integer()}.
+check_password(Password, Ip) ->
+    Address = list_to_binary(inet:ntoa(Ip)),
+    Check = fun(Server) ->
+        todana_nif:server_check_password(Server, Password, Address)
+    end,
+    of_server(Check, {false, 0}).
+
+-doc "What the log reports, as counts since the start of the server.".
+-spec incidents() -> #{binary() => non_neg_integer() | binary()}.
+incidents() ->
+    maps:from_list(of_server(fun todana_nif:server_incidents/1, [])).
+
+-doc "The newest commands of the slow log, without their arguments.".
+-spec slow_log(non_neg_integer()) ->
+    [{
+        Id :: non_neg_integer(), AtS :: non_neg_integer(),
+        Micros :: non_neg_integer(), Command :: binary(), Address :: binary()
+    }].
+slow_log(Count) ->
+    Newest = fun(Server) -> todana_nif:server_slow_log(Server, Count) end,
+    of_server(Newest, []).
+
+-doc "Changes an option while the server runs.".
+-spec set_option(todana_options:name(), string()) ->
+    ok | {error, Sentence :: binary()}.
+set_option(Name, Text) ->
+    Set = fun(Server) ->
+        todana_nif:server_set_option(
+            Server, atom_to_binary(Name), unicode:characters_to_binary(Text)
+        )
+    end,
+    of_server(Set, {error, ~"the server does not run"}).
+
+-doc "Changes the password. Clients that are authenticated remain so.".
+-spec set_password(binary() | nil) -> ok | {error, Sentence :: binary()}.
+set_password(Password) ->
+    Set = fun(Server) -> todana_nif:server_set_password(Server, Password) end,
+    of_server(Set, {error, ~"the server does not run"}).
+
+%% Calls native code in the process of the caller: it may take milliseconds.
+-spec of_server(fun((todana_nif:server()) -> Answer), Default) ->
+    Answer | Default.
+of_server(Ask, Default) ->
+    case server() of
+        none ->
+            Default;
+        Server ->
+            case ask(Ask, Server) of
+                stopped -> Default;
+                Answer -> Answer
+            end
+    end.
+
+-spec server() -> todana_nif:server() | none.
+server() ->
+    call(server, none).
 
 -spec call(term(), Default) -> dynamic() | Default.
 call(Request, Default) ->
@@ -72,7 +159,9 @@ serve(Settings) ->
         error:_ -> {error, {listener, ~"the server refuses its settings"}}
     end.
 
--spec handle_call(addresses | info, gen_server:from(), todana_nif:server()) ->
+-spec handle_call(
+    addresses | info | server, gen_server:from(), todana_nif:server()
+) ->
     {reply, term(), todana_nif:server()}
     | {stop, {listener, binary()}, term(), todana_nif:server()}.
 handle_call(addresses, _From, Server) ->
@@ -80,6 +169,8 @@ handle_call(addresses, _From, Server) ->
         stopped -> {stop, stopped(), [], Server};
         Addresses -> {reply, Addresses, Server}
     end;
+handle_call(server, _From, Server) ->
+    {reply, Server, Server};
 handle_call(info, _From, Server) ->
     case ask(fun todana_nif:server_info/1, Server) of
         stopped ->

@@ -30,6 +30,14 @@ value(addresses, Text) ->
         true -> error;
         false -> {ok, [Address || {ok, Address} <- Addresses]}
     end;
+value({addresses, Word}, Text) ->
+    maybe
+        {ok, Addresses} ?= or_word(Word, Text, addresses),
+        true ?= is_atom(Addresses) orelse lists:all(fun is_plain/1, Addresses),
+        {ok, Addresses}
+    else
+        _ -> error
+    end;
 value(Names, "off") when Names =:= hosts; Names =:= origins ->
     {ok, []};
 value(hosts, Text) ->
@@ -130,6 +138,10 @@ digits(Text) ->
 within(Min, Max, {ok, N}) when N >= Min, N =< Max -> {ok, N};
 within(_Min, _Max, _) -> error.
 
+%% Without a level of reads.
+-spec is_plain(todana_options:address()) -> boolean().
+is_plain(Address) -> tuple_size(Address) =:= 2.
+
 -spec address(string()) -> {ok, todana_options:address()} | error.
 address(Text) ->
     case string:split(Text, "?read=") of
@@ -166,6 +178,10 @@ address(Ip, Port) ->
 
 -doc "A value in the notation of the configuration file.".
 -spec format(todana_options:type(), term()) -> string().
+format({addresses, _}, [_ | _] = Addresses) ->
+    format(addresses, Addresses);
+format({addresses, _}, []) ->
+    "off";
 format(addresses, []) ->
     "off";
 format(addresses, Addresses) ->
@@ -216,6 +232,11 @@ written({Ip, Port}) ->
 describe(addresses) ->
     "HOST:PORT with an IP address, several separated by commas, or `off`; "
     "`?read=` and a level of `read_level` may follow each";
+describe({addresses, Word}) ->
+    lists:concat([
+        "HOST:PORT with an IP address, several separated by commas, `", Word,
+        "` or `off`"
+    ]);
 describe(databases) ->
     "up to 16 names as in ktserver, separated by blanks";
 describe(hosts) ->

@@ -17,6 +17,7 @@
 -type name() :: atom().
 -type type() ::
     addresses
+    | {addresses, auto}
     | name
     | databases
     | hosts
@@ -55,7 +56,7 @@
 -spec all() -> [option()].
 all() ->
     listeners() ++ memory() ++ durability() ++ cluster() ++ clients() ++
-        requests() ++ kyoto() ++ observing().
+        requests() ++ kyoto() ++ observing() ++ log().
 
 -spec listeners() -> [option()].
 listeners() ->
@@ -74,6 +75,12 @@ listeners() ->
         (row(G, listen_kyoto, addresses, "127.0.0.1:1978",
             "Addresses for Kyoto Tycoon clients, for HTTP and for its binary "
             "protocol."))#{embedded => "off"},
+        (row(G, listen_http, {addresses, auto}, "auto",
+            "Addresses for monitors, by HTTP: `/metrics` for Prometheus, "
+            "`/healthz`, `/readyz` and `/status.json`. `auto` is "
+            "127.0.0.1:9379, or no address if that port is taken."))#{
+            embedded => "off"
+        },
         row(G, password_file, file, "off",
             "A file whose first line is the password that clients must give. "
             "The file has at most 4kb, and only its owner may write it. "
@@ -300,7 +307,40 @@ observing() ->
             "The slow log records commands that take at least this number of "
             "microseconds."),
         row(G, slow_log_entries_max, {integer, 0, 1_000_000}, "128",
-            "Maximum number of entries in the slow log.")
+            "Maximum number of entries in the slow log."),
+        row(G, control_socket, {file, auto}, "auto",
+            "The Unix socket by which `todana ping`, `stop`, `reload`, `top` "
+            "and `cluster` reach the node; only its user may connect. `auto` "
+            "is `control` in `data_dir`. Without one it is a file named after "
+            "the first listener, in `/run/todana`, `$XDG_RUNTIME_DIR/todana` "
+            "or `/tmp/todana-USER`, the first of them that the user may write; "
+            "there is none in another release, or if that listener's port is "
+            "0. `off` is none.")
+    ].
+
+%% Of a node that the command line starts; another release has its own logger.
+-spec log() -> [option()].
+log() ->
+    G = "Log",
+    [
+        row(G, log_level, {choice, [error, warning, notice, info, debug]},
+            "notice",
+            "The log has messages of this level and of graver ones. Like the "
+            "other options of the log, it has no effect in another release, "
+            "to which the logger belongs."),
+        row(G, log_file, file, "off",
+            "The file to which the log is appended. With `off` the log goes to "
+            "standard error. If the file is renamed or removed, a new one is "
+            "begun."),
+        row(G, log_file_bytes, {bytes, 16 * ?KB, ?TB, off}, "64mb",
+            "The size at which the file is renamed to `FILE.0`, an existing "
+            "`FILE.0` to `FILE.1` and so on, and a new file is begun. With "
+            "`off` it grows."),
+        row(G, log_file_count, {integer, 0, 1000}, "5",
+            "Maximum number of renamed files; older ones are deleted."),
+        row(G, log_format, {choice, [text, json]}, "text",
+            "The form of a line: text, or a JSON object with `time`, `level` "
+            "and `message`.")
     ].
 
 -spec row(string(), name(), type(), string(), string()) -> option().

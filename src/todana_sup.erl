@@ -7,7 +7,10 @@
 %%     |- todana_sweeper        frees expired records
 %%     |- todana_flight_1..8    choose the process that computes a missing key
 %%     |- todana_durable_sup    the log of durable databases, with `data_dir'
-%%     `- todana_listener       the server, if an address is configured
+%%     |- todana_listener       the server, if an address is configured
+%%     |- todana_http           the port for monitors, with `listen_http'
+%%     |- todana_log_events     logs what the server counts
+%%     `- todana_control        the socket for `bin/todana'
 %%
 %% Flat on purpose: if a supervisor below this one were killed and restarted,
 %% its named children might still be terminating.
@@ -35,7 +38,10 @@ init(Options) ->
             id => todana_sweeper,
             start => {todana_sweeper, start_link, [IntervalMs]}
         }
-        | flights() ++ durable(Options) ++ listener(Options)
+        | lists:append([
+            flights(), durable(Options), listener(Options), http(Options),
+            log_events(), control(Options)
+        ])
     ],
     {ok, {Flags, Children}}.
 
@@ -59,10 +65,11 @@ durable(Options) ->
         }
     ].
 
+%% The port for monitors reads the figures of the server, and its password.
 -spec listener(todana_config:options()) -> [supervisor:child_spec()].
-listener(Options) ->
+listener(#{listen_http := Http} = Options) ->
     case todana_config:settings(Options) of
-        #{listeners := []} ->
+        #{listeners := []} when Http =:= [] ->
             [];
         Settings ->
             [
@@ -71,6 +78,42 @@ listener(Options) ->
                     start => {todana_listener, start_link, [Settings]},
                     %% Joining the threads takes only a moment.
                     shutdown => 10_000
+                }
+            ]
+    end.
+
+-spec http(todana_config:options()) -> [supervisor:child_spec()].
+http(#{listen_http := []}) ->
+    [];
+http(#{listen_http := Addresses}) ->
+    [
+        #{
+            id => todana_http,
+            start => {todana_http, start_link, [Addresses]}
+        }
+    ].
+
+-spec log_events() -> [supervisor:child_spec()].
+log_events() ->
+    [
+        #{
+            id => todana_log_events,
+            start => {todana_log_events, start_link, []}
+        }
+    ].
+
+%% In somebody else's release only a node with a data directory has it.
+-spec control(todana_config:options()) -> [supervisor:child_spec()].
+control(#{data_dir := DataDir} = Options) ->
+    IsOurs = todana_foreground:is_starting() orelse DataDir =/= off,
+    case IsOurs andalso todana_control_path:of_options(Options) of
+        None when None =:= false; None =:= none ->
+            [];
+        Path ->
+            [
+                #{
+                    id => todana_control,
+                    start => {todana_control, start_link, [Path]}
                 }
             ]
     end.

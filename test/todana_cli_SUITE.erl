@@ -103,7 +103,7 @@ mistakes_are_one_line(Config) ->
             {["start"], [{"TODANA_EVENT_LOOPS", "many"}], "TODANA_EVENT_LOOPS"},
             {["start"], [{"TODANA_EVENT_LOPS", "1"}], "TODANA_EVENT_LOOPS"},
             {["config"], [], "config show"},
-            {["status"], [], "status: name one data directory"},
+            {["status"], [], "status: no node is running here"},
             {["check"], [], "check: name one data directory"},
             {["check", "a", "b"], [], "check: name one data directory"},
             {["dump", "--data-dir"], [], "--data-dir: a value is missing"},
@@ -251,7 +251,7 @@ databases_after_the_flags(Config) ->
 nothing_to_listen_on(Config) ->
     {Log, Status, Line} = logged(Config, [
         "start", "--listen-resp", "off", "--listen-memcached", "off",
-        "--listen-kyoto", "off", ":#bnum=1k"
+        "--listen-kyoto", "off", "--listen-http", "off", ":#bnum=1k"
     ]),
     ?assertEqual({0, "todana ready in memory"}, {Status, Line}),
     ?assertMatch({_, [_ | _]}, {Log, string:find(Log, "no address to listen")}),
@@ -379,7 +379,8 @@ not_loopback(Config) ->
             {1, "", Error} = todana(Config, ["start", Flag, Address]),
             ?assertNotEqual(nomatch, string:find(Error, "password_file"))
         end
-     || Flag <- ["--listen-resp", "--listen-memcached", "--listen-kyoto"],
+     || Flag <- ["--listen-resp", "--listen-memcached", "--listen-kyoto",
+                "--listen-http"],
         Address <- ["0.0.0.0:0", "[::]:0", "127.0.0.1:0,192.0.2.1:0"]
     ].
 
@@ -629,9 +630,10 @@ start(Config, Command, Flags) ->
     ]),
     {Port, ready(Port)}.
 
-%% Kyoto Tycoon's port is off unless a case enables it.
+%% The ports of Kyoto Tycoon and for monitors are off, unless a case enables
+%% them.
 environment() ->
-    [{"TODANA_LISTEN_KYOTO", "off"}].
+    [{"TODANA_LISTEN_KYOTO", "off"}, {"TODANA_LISTEN_HTTP", "off"}].
 
 %% The log of a server, its exit status, and its first line.
 logged(Config, Arguments) ->

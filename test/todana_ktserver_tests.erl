@@ -20,7 +20,10 @@ nothing_is_given_test() ->
     ?assertEqual(
         #{
             flags => #{},
-            defaults => #{listen_resp => "off", listen_memcached => "off"},
+            defaults => #{
+                listen_resp => "off", listen_memcached => "off",
+                listen_http => "off"
+            },
             databases => [],
             log => {none, info},
             pid_file => none,

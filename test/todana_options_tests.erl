@@ -41,9 +41,10 @@ root(Path) ->
 erlang_only() ->
     [
         announce_host, cluster_create, cluster_join, cluster_port, cluster_tls,
-        cookie_file, data_dir, disk_reserve, durability,
-        durable_value_bytes_max, group_queue_bytes_max, listen_kyoto,
-        listen_memcached, listen_resp, listen_resp_cluster, node,
+        control_socket, cookie_file, data_dir, disk_reserve, durability,
+        durable_value_bytes_max, group_queue_bytes_max, listen_http,
+        listen_kyoto, listen_memcached, listen_resp, listen_resp_cluster,
+        log_file, log_file_bytes, log_file_count, log_format, log_level, node,
         password_file, read_bound_ms, snapshot_log_bytes, sweep_interval_ms,
         zone
     ].

@@ -101,8 +101,12 @@ ask(none, _Request) ->
     throw("cluster: name the data directory of a running member, with "
           "--data-dir");
 ask(DataDir, Request) ->
-    case todana_control:ask(DataDir, Request, ?TIMEOUT_MS) of
+    Path = todana_control_path:of_directory(DataDir),
+    case todana_control:ask(Path, Request, ?TIMEOUT_MS) of
         {ok, Answer} -> Answer;
+        {error, no_node} ->
+            throw(["cluster: no node is running with the data directory ",
+                   DataDir]);
         {error, Sentence} -> throw(["cluster: ", Sentence])
     end.
 

@@ -6,23 +6,31 @@
 
 -doc "Carries out a command of `todana_control'.".
 -spec run(binary(), map()) -> {ok, json:encode_value()} | {error, iodata()}.
-run(~"status", _Request) ->
+run(Command, Request) ->
+    case whereis(todana_membership) of
+        undefined -> {error, "this node is no member of a cluster"};
+        _ -> run_in_cluster(Command, Request)
+    end.
+
+-spec run_in_cluster(binary(), map()) ->
+    {ok, json:encode_value()} | {error, iodata()}.
+run_in_cluster(~"status", _Request) ->
     {ok, plain(todana_cluster:status())};
-run(~"verify", _Request) ->
+run_in_cluster(~"verify", _Request) ->
     todana_verify:run();
-run(~"leave", Request) ->
+run_in_cluster(~"leave", Request) ->
     done(with_node(Request, fun todana_cluster:leave/1));
-run(~"transfer", Request) ->
+run_in_cluster(~"transfer", Request) ->
     done(with_node(Request, fun todana_cluster:transfer/1));
-run(~"replace", #{~"new" := New} = Request) ->
+run_in_cluster(~"replace", #{~"new" := New} = Request) ->
     done(with_node(Request, fun(Dead) ->
         with_node(#{~"argument" => New}, fun(Node) ->
             todana_cluster:replace(Dead, Node)
         end)
     end));
-run(~"force", _Request) ->
+run_in_cluster(~"force", _Request) ->
     done(todana_cluster:force());
-run(Command, _Request) ->
+run_in_cluster(Command, _Request) ->
     {error, ["there is no command `", Command, "`"]}.
 
 -spec with_node(map(), fun((node()) -> Result)) -> Result | {error, iodata()}.

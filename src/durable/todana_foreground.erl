@@ -7,7 +7,7 @@
 -module(todana_foreground).
 -moduledoc false.
 
--export([start/0, when_serving/1]).
+-export([start/0, is_starting/0, when_serving/1]).
 -export([failed/3, waiting/1]).
 %% Processes
 -export([watch/0, await_and_do/1]).
@@ -23,6 +23,11 @@ start() ->
     Pid = spawn(?MODULE, watch, []),
     true = register(?MODULE, Pid),
     ok.
+
+-doc "Whether the command line starts the application.".
+-spec is_starting() -> boolean().
+is_starting() ->
+    whereis(?MODULE) =/= undefined.
 
 -doc """
 Calls this fun once the durable databases can be read and written, or only read

@@ -9,7 +9,7 @@
 -moduledoc false.
 -behaviour(gen_server).
 
--export([start_link/0, info/0, ask/1]).
+-export([start_link/0, info/0, ask/1, plain/1]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
 
 -define(SOCKET, "status").
@@ -262,7 +262,7 @@ accept(Listening) ->
     end,
     accept(Listening).
 
-%% With texts as JSON has them.
+-doc "The figures with texts as JSON has them.".
 -spec plain(term()) -> json:encode_value().
 plain(Map) when is_map(Map) ->
     #{Key => plain(Value) || Key := Value <- Map};

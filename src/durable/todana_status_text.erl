@@ -2,7 +2,7 @@
 -module(todana_status_text).
 -moduledoc false.
 
--export([text/1]).
+-export([text/1, of_memory/1]).
 
 -doc "The figures of `todana_status:ask/1` for a person.".
 -spec text(map()) -> iodata().
@@ -15,6 +15,39 @@ text(#{~"state" := State} = Info) ->
             Value <- [maps:get(Key, Info, none)],
             Value =/= none,
             Text <- [Format(Value, Info)]
+        ]
+    ].
+
+-doc "The figures of a node without a data directory.".
+-spec of_memory(map()) -> iodata().
+of_memory(#{~"server" := Server, ~"databases" := Databases} = Figures) ->
+    Sum = fun(Key) ->
+        lists:sum([maps:get(Key, It) || It <- maps:values(Databases)])
+    end,
+    Number = fun(Key) -> maps:get(Key, Server, 0) end,
+    Limit =
+        case Number(~"memory_limit_bytes") of
+            0 -> "no limit";
+            Bytes -> ["limit ", in_bytes(Bytes)]
+        end,
+    [
+        case Figures of
+            #{~"ready" := true} -> "serving";
+            #{~"reason" := Reason} -> ["not serving: ", Reason]
+        end,
+        $\n,
+        [
+            ["  ", string:pad(Name, 12), Text, $\n]
+         || {Name, Text} <- [
+                {"durability", "none: all records are in memory only"},
+                {"records", io_lib:format("~b, ~ts, ~ts", [
+                    Sum(~"records"), in_bytes(Sum(~"bytes")), Limit
+                ])},
+                {"clients", io_lib:format("~b of ~b", [
+                    Number(~"connections"), Number(~"connections_max")
+                ])},
+                {"resident", in_bytes(Number(~"resident_bytes"))}
+            ]
         ]
     ].
 

@@ -27,7 +27,7 @@ STOP_TIMEOUT_S = 120
 READY = re.compile(r"^todana ready\b(.*)$")
 PORTS = (15_000, 32_000)
 _PORT_NUMBERS = itertools.count(os.getpid() * 499)
-LISTENER = re.compile(r"\b(resp|memcached|kyoto)=(\S+):(\d+)")
+LISTENER = re.compile(r"\b(resp|memcached|kyoto|http)=(\S+):(\d+)")
 
 
 class NotStarted(Exception):
@@ -168,11 +168,12 @@ class Process:
 class Server:
     """A running server with its addresses."""
 
-    def __init__(self, processes, resp, memcached, kind, kyoto=None):
+    def __init__(self, processes, resp, memcached, kind, kyoto=None, http=None):
         self.processes = processes
         self.resp = resp
         self.memcached = memcached
         self.kyoto = kyoto
+        self.http = http
         self.kind = kind
 
     @property
@@ -216,6 +217,8 @@ def start_todana(*flags, program=PROGRAM, environment=None, databases=()) -> Ser
     for listener in ("--listen-resp", "--listen-memcached", "--listen-kyoto"):
         if listener not in chosen:
             chosen += [listener, "127.0.0.1:0"]
+    if "--listen-http" not in chosen:
+        chosen += ["--listen-http", "off"]
     verb = ["start"] if Path(program).name == "todana" else []
     process = Process([program, *verb, *chosen, *databases], environment)
     try:
@@ -224,7 +227,8 @@ def start_todana(*flags, program=PROGRAM, environment=None, databases=()) -> Ser
         process.stop(signal.SIGKILL)
         raise
     addresses = {name: (host, int(port)) for name, host, port in LISTENER.findall(ready.group(1))}
-    return Server([process], addresses.get("resp"), addresses.get("memcached"), "todana", addresses.get("kyoto"))
+    found = (addresses.get(name) for name in ("resp", "memcached"))
+    return Server([process], *found, "todana", addresses.get("kyoto"), addresses.get("http"))
 
 
 def start_redis(*flags, program="redis-server") -> Server:

@@ -238,7 +238,7 @@ def test_config_check(tmp_path):
     assert_refused(run("config", "check", "--event-loops", "0"), "event")
 
 
-@pytest.mark.parametrize("flag", ["--listen-resp", "--listen-memcached", "--listen-kyoto"])
+@pytest.mark.parametrize("flag", ["--listen-resp", "--listen-memcached", "--listen-kyoto", "--listen-http"])
 def test_no_foreign_address_without_a_password(flag):
     """Without a password, addresses that other machines can reach are refused."""
     assert_refused(run("start", flag, "0.0.0.0:0"), "password")

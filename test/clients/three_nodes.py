@@ -51,7 +51,7 @@ class Node:
     def start(self, peer=None):
         """Starts the process and does not wait."""
         part = ["--cluster-join", peer.name] if peer else ["--cluster-create"]
-        listeners = ["--listen-memcached", "off", "--listen-kyoto", "off"]
+        listeners = ["--listen-memcached", "off", "--listen-kyoto", "off", "--listen-http", "off"]
         for kind, port in self.ports.items():
             listeners += [f"--listen-{kind.replace('_', '-')}", f"{self.host}:{port}{self.suffixes.get(kind, '')}"]
         command = [served.PROGRAM, "start", "--data-dir", self.directory, "--node", self.name, "--cookie-file", self.cookie]

@@ -214,7 +214,7 @@ class Todana(Store):
 
     def command(self):
         listeners = [word for name in self.protocols for word in (f"--listen-{name}", "%s:%d" % self.address(name))]
-        return [served.PROGRAM, "start", "--data-dir", self.directory, *listeners, *self.flags, self.mode_flag, self.mode]
+        return [served.PROGRAM, "start", "--data-dir", self.directory, *listeners, "--listen-http", "off", *self.flags, self.mode_flag, self.mode]
 
     def erlang(self, timeout_s) -> ErlangConnection:
         """A process of the node, which evaluates expressions."""

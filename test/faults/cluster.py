@@ -99,7 +99,7 @@ class Node(stores.Todana):
     def command(self):
         listeners = [word for name in self.protocols for word in (f"--listen-{name}", "%s:%d" % self.address(name))]
         part = ["--cluster-join", self.peer] if self.peer else ["--cluster-create"]
-        return [served.PROGRAM, "start", "--data-dir", self.directory, "--node", self.name, "--cookie-file", self.cookie, *part, *listeners, *self.flags]
+        return [served.PROGRAM, "start", "--data-dir", self.directory, "--node", self.name, "--cookie-file", self.cookie, *part, *listeners, "--listen-http", "off", *self.flags]
 
     def start(self, environment=None):
         self.is_stopped = False

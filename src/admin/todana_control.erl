@@ -1,17 +1,18 @@
-%% The socket by which `bin/todana cluster' reaches the running node.
+%% The socket by which `bin/todana ping', `stop', `top', `reload' and `cluster'
+%% reach the running node.
 %%
-%% `<data_dir>/control' is a Unix socket of mode 0600. A client sends one JSON
-%% object, {"command": "leave", "argument": "b@127.0.0.1"}, and a line end; the
-%% answer is one JSON object, {"ok": ...} or {"error": "a sentence"}. Each
-%% client has a process of its own, since a change of the members takes long.
+%% It is a Unix socket of mode 0600; `todana_control_path' knows where. A client
+%% sends one JSON object, {"command": "leave", "argument": "b@127.0.0.1"}, and a
+%% line end; the answer is one JSON object, {"ok": ...} or {"error": "a
+%% sentence"}, and the end of the connection. Each client has a process of its
+%% own, since a change of the members takes long.
 -module(todana_control).
 -moduledoc false.
 -behaviour(gen_server).
 
--export([start_link/0, ask/3]).
+-export([start_link/1, ask/3]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
 
--define(SOCKET, "control").
 -define(REQUEST_TIMEOUT_MS, 5_000).
 %% Longest path of a socket on every supported system.
 -define(PATH_BYTES_MAX, 100).
@@ -22,22 +23,23 @@
     acceptor = none :: none | pid()
 }).
 
--spec start_link() -> gen_server:start_ret().
-start_link() ->
-    gen_server:start_link({local, ?MODULE}, ?MODULE, [], []).
+-spec start_link(file:filename()) -> gen_server:start_ret().
+start_link(Path) ->
+    gen_server:start_link({local, ?MODULE}, ?MODULE, Path, []).
 
--doc "Asks the node that uses this data directory.".
+-doc """
+Asks the node with this socket. The node closes the connection after its answer;
+after `stop`, when it ends.
+""".
 -spec ask(file:filename(), map(), timeout()) ->
-    {ok, term()} | {error, iodata()}.
-ask(DataDir, Request, TimeoutMs) ->
-    Path = filename:join(filename:absname(DataDir), ?SOCKET),
-    Options = [binary, {active, false}, {packet, line}, {buffer, 1 bsl 20}],
+    {ok, term()} | {error, no_node | iodata()}.
+ask(Path, Request, TimeoutMs) ->
+    Options = [binary, {active, false}],
     maybe
         {ok, Socket} ?= gen_tcp:connect({local, Path}, 0, Options),
         ok ?= gen_tcp:send(Socket, [json:encode(Request), $\n]),
-        {ok, Line} ?= gen_tcp:recv(Socket, 0, TimeoutMs),
-        ok = gen_tcp:close(Socket),
-        case json:decode(Line) of
+        {ok, Bytes} ?= receive_all(Socket, TimeoutMs, []),
+        case json:decode(Bytes) of
             #{~"ok" := Answer} -> {ok, Answer};
             #{~"error" := Sentence} -> {error, Sentence}
         end
@@ -46,35 +48,54 @@ ask(DataDir, Request, TimeoutMs) ->
             {error, "the node does not answer; what was asked for may still "
                     "happen"};
         {error, Reason} when Reason =:= enoent; Reason =:= econnrefused ->
-            {error, ["no member of a cluster is running with the data "
-                     "directory ", DataDir]};
+            {error, no_node};
         {error, Reason} ->
             {error, [Path, ": ", inet:format_error(Reason)]}
     end.
 
--spec init([]) -> {ok, #state{}}.
-init([]) ->
+%% Until the node closes the connection.
+-spec receive_all(gen_tcp:socket(), timeout(), [binary()]) ->
+    {ok, binary()} | {error, term()}.
+receive_all(Socket, TimeoutMs, Parts) ->
+    case gen_tcp:recv(Socket, 0, TimeoutMs) of
+        {ok, Bytes} ->
+            receive_all(Socket, TimeoutMs, [Bytes | Parts]);
+        {error, closed} when Parts =/= [] ->
+            {ok, iolist_to_binary(lists:reverse(Parts))};
+        {error, Reason} ->
+            {error, Reason}
+    end.
+
+-spec init(file:filename()) -> {ok, #state{}}.
+init(Path) ->
     _ = process_flag(trap_exit, true),
-    #{data_dir := DataDir} = todana_data_dir:opened(),
-    Path = filename:join(DataDir, ?SOCKET),
-    _ = file:delete(Path),
     Options = [
         {ifaddr, {local, Path}}, binary, {active, false}, {packet, line},
         {buffer, 1 bsl 16}
     ],
     PathBytes = byte_size(unicode:characters_to_binary(Path)),
-    case PathBytes =< ?PATH_BYTES_MAX andalso gen_tcp:listen(0, Options) of
+    Fits = PathBytes =< ?PATH_BYTES_MAX,
+    case Fits andalso listen(Path, Options) of
         {ok, Socket} ->
             ok = file:change_mode(Path, 8#600),
             {ok, accept(#state{path = Path, listening = Socket})};
         false ->
-            logger:warning("todana: `cluster` will not work: ~ts is too long "
-                           "for a socket", [Path]),
+            logger:warning("todana: `stop`, `top` and the like will not work: "
+                           "~ts is too long for a socket", [Path]),
             {ok, #state{path = Path}};
         {error, Reason} ->
-            logger:warning("todana: `cluster` will not work: ~ts: ~ts",
-                           [Path, inet:format_error(Reason)]),
+            logger:warning("todana: `stop`, `top` and the like will not work: "
+                           "~ts: ~ts", [Path, inet:format_error(Reason)]),
             {ok, #state{path = Path}}
+    end.
+
+-spec listen(file:filename(), [gen_tcp:listen_option()]) ->
+    {ok, gen_tcp:socket()} | {error, inet:posix()}.
+listen(Path, Options) ->
+    maybe
+        ok ?= todana_control_path:prepare(Path),
+        _ = file:delete(Path),
+        gen_tcp:listen(0, Options)
     end.
 
 -spec handle_call(term(), gen_server:from(), #state{}) ->
@@ -117,10 +138,10 @@ accept(#state{listening = Listening} = State) ->
 serve(Socket) ->
     case gen_tcp:recv(Socket, 0, ?REQUEST_TIMEOUT_MS) of
         {ok, Line} ->
-            Answer =
+            {Answer, Then} =
                 try
                     #{~"command" := Command} = Request = json:decode(Line),
-                    answer(todana_cluster_commands:run(Command, Request))
+                    answer(run(Command, Request))
                 catch
                     Class:Reason:Stack ->
                         logger:error("todana: a command failed: ~0tP",
@@ -129,12 +150,28 @@ serve(Socket) ->
                                        "node says why"})
                 end,
             _ = gen_tcp:send(Socket, [json:encode(Answer), $\n]),
-            gen_tcp:close(Socket);
+            case Then of
+                close ->
+                    gen_tcp:close(Socket);
+                stop ->
+                    %% The client sees the end of the node by that of the
+                    %% connection.
+                    ok = init:stop(),
+                    timer:sleep(infinity)
+            end;
         {error, _} ->
             gen_tcp:close(Socket)
     end.
 
--spec answer({ok, json:encode_value()} | {error, iodata()}) -> map().
-answer({ok, Value}) -> #{ok => Value};
+-spec run(binary(), map()) -> todana_node_commands:result().
+run(Command, Request) ->
+    case todana_node_commands:run(Command) of
+        unknown -> todana_cluster_commands:run(Command, Request);
+        Result -> Result
+    end.
+
+-spec answer(todana_node_commands:result()) -> {map(), close | stop}.
+answer({ok, Value}) -> {#{ok => Value}, close};
+answer({stop, Value}) -> {#{ok => Value}, stop};
 answer({error, Sentence}) ->
-    #{error => unicode:characters_to_binary(Sentence)}.
+    {#{error => unicode:characters_to_binary(Sentence)}, close}.

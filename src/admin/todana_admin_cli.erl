@@ -1,0 +1,104 @@
+%% `bin/todana ping', `stop', `reload' and `top': asks the running node by its
+%% control socket, and prints the answers.
+-module(todana_admin_cli).
+-moduledoc false.
+
+-export([ping/1, stop/1, reload/1, status/1, top/2]).
+
+-define(TIMEOUT_MS, 60_000).
+%% A node may write a snapshot when it stops.
+-define(STOP_TIMEOUT_MS, 180_000).
+%% From the end of the connection to that of the process.
+-define(END_TIMEOUT_MS, 10_000).
+-define(POLL_MS, 20).
+-define(TOP_MS, 1_000).
+-define(CLEAR, "\e[H\e[2J").
+
+-doc "Exit status 0 if the node serves.".
+-spec ping(file:filename()) -> no_return().
+ping(Path) ->
+    case ask("ping", Path, ping, ?TIMEOUT_MS) of
+        #{~"ready" := true, ~"pid" := Pid} ->
+            finish(["serving, process ", Pid, $\n]);
+        #{~"reason" := Reason} ->
+            throw(["ping: the node does not serve: ", Reason])
+    end.
+
+-doc "Stops the node, and returns when it has ended.".
+-spec stop(file:filename()) -> no_return().
+stop(Path) ->
+    #{~"pid" := Pid} = ask("stop", Path, stop, ?STOP_TIMEOUT_MS),
+    ok = await_end(binary_to_list(Pid), ?END_TIMEOUT_MS div ?POLL_MS),
+    finish("stopped\n").
+
+%% The process is seen only if it is of the same container.
+-spec await_end(string(), non_neg_integer()) -> ok.
+await_end(Pid, Left) ->
+    IsNumber = lists:all(fun(C) -> C >= $0 andalso C =< $9 end, Pid),
+    case IsNumber andalso os:cmd("kill -0 " ++ Pid ++ " 2>&1") of
+        "" when Left > 0 ->
+            timer:sleep(?POLL_MS),
+            await_end(Pid, Left - 1);
+        _ ->
+            ok
+    end.
+
+-doc "Prints what has changed.".
+-spec reload(file:filename()) -> no_return().
+reload(Path) ->
+    case ask("reload", Path, reload, ?TIMEOUT_MS) of
+        [] -> finish("nothing has changed\n");
+        Lines -> finish([[Line, $\n] || Line <- Lines])
+    end.
+
+-doc "The figures of a node without a data directory.".
+-spec status(file:filename()) -> map().
+status(Path) -> figures("status", Path).
+
+-doc """
+A screen, or a line of JSON, each second; only one with `once`.
+""".
+-spec top(file:filename(), #{once := boolean(), json := boolean()}) ->
+    no_return().
+top(Path, Options) ->
+    top(Path, Options, figures("top", Path)).
+
+-spec top(file:filename(), #{once := boolean(), json := boolean()}, map()) ->
+    no_return().
+top(Path, #{once := Once, json := Json} = Options, Before) ->
+    timer:sleep(?TOP_MS),
+    Now = figures("top", Path),
+    Rates = todana_top:rates(Before, Now),
+    Text =
+        case Json of
+            true -> [json:encode(Rates), $\n];
+            false -> todana_top:screen(Rates)
+        end,
+    case Once of
+        true ->
+            finish(Text);
+        false ->
+            io:put_chars([[?CLEAR || not Json], Text]),
+            top(Path, Options, Now)
+    end.
+
+-spec figures(string(), file:filename()) -> map().
+figures(Command, Path) ->
+    ask(Command, Path, figures, ?TIMEOUT_MS).
+
+-spec ask(string(), file:filename(), atom(), timeout()) -> dynamic().
+ask(Command, Path, Request, TimeoutMs) ->
+    case todana_control:ask(Path, #{command => Request}, TimeoutMs) of
+        {ok, Answer} ->
+            Answer;
+        {error, no_node} ->
+            throw([Command, ": no node is running here: there is no answer "
+                   "from ", Path]);
+        {error, Sentence} ->
+            throw([Command, ": ", Sentence])
+    end.
+
+-spec finish(unicode:chardata()) -> no_return().
+finish(Text) ->
+    io:put_chars(Text),
+    halt(0).

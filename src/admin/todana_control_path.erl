@@ -1,0 +1,96 @@
+%% Where the socket of `todana_control' is: found by the node when it starts,
+%% and by the command line from the same options.
+%%
+%% With a data directory it is in that. A node without one has it in a directory
+%% of its user, under the address of its first listener.
+-module(todana_control_path).
+-moduledoc false.
+
+-include_lib("kernel/include/file.hrl").
+
+-export([of_directory/1, of_options/1, prepare/1]).
+
+-define(SOCKET, "control").
+-define(LISTENERS, [
+    listen_resp, listen_resp_cluster, listen_memcached, listen_kyoto,
+    listen_http
+]).
+
+-doc "The socket of the node with this data directory.".
+-spec of_directory(file:filename()) -> file:filename().
+of_directory(DataDir) ->
+    filename:join(filename:absname(DataDir), ?SOCKET).
+
+-doc """
+The socket of the node with these options; `none` if it has none, or its ports
+are any free ones.
+""".
+-spec of_options(#{todana_options:name() => term()}) -> file:filename() | none.
+of_options(#{control_socket := off}) ->
+    none;
+of_options(#{control_socket := [_ | _] = Path}) ->
+    filename:absname(Path);
+of_options(#{control_socket := auto, data_dir := [_ | _] = DataDir}) ->
+    of_directory(DataDir);
+of_options(#{control_socket := auto} = Options) ->
+    Addresses = [
+        Address
+     || Name <- ?LISTENERS,
+        #{Name := [Address | _]} <- [Options],
+        element(2, Address) =/= 0
+    ],
+    case Addresses of
+        [] -> none;
+        [{Ip, Port} | _] -> named({Ip, Port});
+        [{Ip, Port, _Level} | _] -> named({Ip, Port})
+    end.
+
+-spec named({inet:ip_address(), inet:port_number()}) -> file:filename().
+named(Address) ->
+    Name = todana_option_type:format(addresses, [Address]),
+    filename:join(directory(), Name ++ ".control").
+
+%% Of the system if this user may write there, else of the session.
+-spec directory() -> file:filename().
+directory() ->
+    Session = os:getenv("XDG_RUNTIME_DIR", ""),
+    case {may_write("/run"), may_write(Session)} of
+        {true, _} ->
+            "/run/todana";
+        {false, true} ->
+            filename:join(Session, "todana");
+        {false, false} ->
+            "/tmp/todana-" ++ os:getenv("LOGNAME", os:getenv("USER", "user"))
+    end.
+
+-spec may_write(file:filename()) -> boolean().
+may_write(Directory) ->
+    case file:read_file_info(Directory) of
+        {ok, #file_info{type = directory, access = Access}} ->
+            Access =:= write orelse Access =:= read_write;
+        _ ->
+            false
+    end.
+
+-doc """
+Makes the directory of a socket, for its user only. An error if it belongs to
+somebody else, who could put another socket there.
+""".
+-spec prepare(file:filename()) -> ok | {error, file:posix() | badarg}.
+prepare(Path) ->
+    Directory = filename:dirname(Path),
+    case Directory =:= directory() of
+        false ->
+            ok;
+        true ->
+            _ = file:make_dir(Directory),
+            case file:read_link_info(Directory) of
+                {ok, #file_info{type = directory}} ->
+                    %% Only the owner may.
+                    file:change_mode(Directory, 8#700);
+                {ok, _} ->
+                    {error, eperm};
+                {error, Reason} ->
+                    {error, Reason}
+            end
+    end.

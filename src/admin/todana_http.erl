@@ -1,0 +1,190 @@
+%% The HTTP port for monitors, by Cowboy: metrics, health and status.
+%%
+%% It serves few and short requests, and is bounded accordingly: connections,
+%% the length of a request's head, and every wait for the client. Cowboy is
+%% started with the port, and only with it.
+%%
+%% While the port is open, this process has the VM measure how busy its
+%% schedulers are.
+-module(todana_http).
+-moduledoc false.
+-behaviour(gen_server).
+
+-export([start_link/1, addresses/0]).
+-export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
+
+%% The address that `auto' stands for.
+-define(AUTO, {{127, 0, 0, 1}, 9379}).
+%% Further connections wait in the backlog.
+-define(CONNECTIONS_MAX, 16).
+-define(BACKLOG, 64).
+-define(REQUEST_TIMEOUT_MS, 5_000).
+-define(IDLE_TIMEOUT_MS, 30_000).
+-define(KEEP_ALIVE_MAX, 1_000).
+-define(LINE_BYTES_MAX, 1_024).
+-define(HEADERS_MAX, 64).
+-define(HEADER_BYTES_MAX, 4_096).
+
+-type address() :: {inet:ip_address(), inet:port_number()}.
+
+-doc "Opens the port. `ignore` if `auto` finds its port taken.".
+-spec start_link([address()] | auto) -> gen_server:start_ret().
+start_link(Addresses) ->
+    gen_server:start_link({local, ?MODULE}, ?MODULE, Addresses, []).
+
+-doc "The bound addresses, `[]` without a port.".
+-spec addresses() -> [{http, string()}].
+addresses() ->
+    try
+        gen_server:call(?MODULE, addresses)
+    catch
+        exit:_ -> []
+    end.
+
+-spec init([address()] | auto) ->
+    {ok, [ranch:ref()]} | ignore | {error, {listener, binary()}}.
+init(Addresses) ->
+    _ = process_flag(trap_exit, true),
+    maybe
+        ok ?= start_cowboy(),
+        %% Of a predecessor that was killed.
+        ok = close(listening()),
+        {ok, Refs} ?= listen(Addresses),
+        _ = monitor(process, ranch_sup),
+        _ = erlang:system_flag(scheduler_wall_time, true),
+        {ok, Refs}
+    else
+        ignore -> ignore;
+        {error, Sentence} ->
+            {error, {listener, unicode:characters_to_binary(Sentence)}}
+    end.
+
+%% Temporary, since its end must not end the node.
+-spec start_cowboy() -> ok | {error, iodata()}.
+start_cowboy() ->
+    case application:ensure_all_started(cowboy, temporary) of
+        {ok, _} ->
+            ok;
+        {error, Reason} ->
+            {error, io_lib:format(
+                "listen_http: the library Cowboy does not start: ~0tp",
+                [Reason]
+            )}
+    end.
+
+-spec listen([address()] | auto) ->
+    {ok, [ranch:ref()]} | ignore | {error, iodata()}.
+listen(auto) ->
+    case open(1, ?AUTO) of
+        {ok, Ref} ->
+            {ok, [Ref]};
+        {error, eaddrinuse} ->
+            logger:warning("todana: no port for monitors: ~ts",
+                           [in_words(?AUTO, eaddrinuse)]),
+            ignore;
+        {error, Reason} ->
+            {error, in_words(?AUTO, Reason)}
+    end;
+listen(Addresses) ->
+    listen(lists:enumerate(Addresses), []).
+
+-spec listen([{pos_integer(), address()}], [ranch:ref()]) ->
+    {ok, [ranch:ref()]} | {error, iodata()}.
+listen([], Refs) ->
+    {ok, lists:reverse(Refs)};
+listen([{Number, Address} | Rest], Refs) ->
+    case open(Number, Address) of
+        {ok, Ref} ->
+            listen(Rest, [Ref | Refs]);
+        {error, Reason} ->
+            ok = close(Refs),
+            {error, in_words(Address, Reason)}
+    end.
+
+-spec in_words(address(), term()) -> iodata().
+in_words(Address, Reason) ->
+    Text = todana_option_type:format(addresses, [Address]),
+    Why =
+        case is_atom(Reason) of
+            true -> inet:format_error(Reason);
+            false -> io_lib:format("~0tp", [Reason])
+        end,
+    ["listen_http: cannot listen on ", Text, ": ", Why].
+
+-spec open(pos_integer(), address()) -> {ok, ranch:ref()} | {error, term()}.
+open(Number, {Ip, Port}) ->
+    Ref = {?MODULE, Number},
+    Transport = #{
+        socket_opts => [
+            {ip, Ip}, {port, Port}, {backlog, ?BACKLOG},
+            {send_timeout, ?REQUEST_TIMEOUT_MS}, {send_timeout_close, true}
+            | [{ipv6_v6only, true} || tuple_size(Ip) =:= 8]
+        ],
+        num_acceptors => 2,
+        %% The maximum is for each supervisor of connections.
+        num_conns_sups => 1,
+        max_connections => ?CONNECTIONS_MAX
+    },
+    Protocol = #{
+        env => #{dispatch => cowboy_router:compile([
+            {'_', [{'_', todana_http_handler, []}]}
+        ])},
+        protocols => [http],
+        request_timeout => ?REQUEST_TIMEOUT_MS,
+        idle_timeout => ?IDLE_TIMEOUT_MS,
+        inactivity_timeout => ?IDLE_TIMEOUT_MS,
+        linger_timeout => 0,
+        max_keepalive => ?KEEP_ALIVE_MAX,
+        max_empty_lines => 1,
+        max_method_length => 16,
+        max_request_line_length => ?LINE_BYTES_MAX,
+        max_header_name_length => 64,
+        max_header_value_length => ?HEADER_BYTES_MAX,
+        max_headers => ?HEADERS_MAX,
+        %% A body is refused, so it is not read either.
+        max_skip_body_length => 0
+    },
+    case cowboy:start_clear(Ref, Transport, Protocol) of
+        {ok, _} -> {ok, Ref};
+        {error, Reason} -> {error, Reason}
+    end.
+
+-spec listening() -> [ranch:ref()].
+listening() ->
+    [Ref || {?MODULE, _} = Ref <- maps:keys(ranch:info())].
+
+-spec close([ranch:ref()]) -> ok.
+close(Refs) ->
+    lists:foreach(fun cowboy:stop_listener/1, Refs).
+
+-spec handle_call(addresses, gen_server:from(), [ranch:ref()]) ->
+    {reply, [{http, string()}], [ranch:ref()]}.
+handle_call(addresses, _From, Refs) ->
+    Bound = [
+        {http, todana_option_type:format(addresses, [{Ip, Port}])}
+     || Ref <- Refs,
+        {Ip, Port} <- [ranch:get_addr(Ref)],
+        Ip =/= undefined
+    ],
+    {reply, Bound, Refs}.
+
+-spec handle_cast(term(), [ranch:ref()]) -> {noreply, [ranch:ref()]}.
+handle_cast(_Message, Refs) ->
+    {noreply, Refs}.
+
+%% A successor opens the port again.
+-spec handle_info(term(), [ranch:ref()]) ->
+    {noreply, [ranch:ref()]} | {stop, {listener, binary()}, [ranch:ref()]}.
+handle_info({'DOWN', _, process, _, _}, Refs) ->
+    {stop, {listener, ~"the library Ranch has ended"}, Refs};
+handle_info(_Message, Refs) ->
+    {noreply, Refs}.
+
+-spec terminate(term(), [ranch:ref()]) -> ok.
+terminate(_Reason, Refs) ->
+    try
+        close(Refs)
+    catch
+        %% Ranch has ended.
+        exit:_ -> ok
+    end.

@@ -1,0 +1,128 @@
+%% Where the log goes in a node that the command line started, and its form:
+%% the handler `default' of OTP's logger.
+%%
+%% In somebody else's release the logger belongs to that release.
+-module(todana_log).
+-moduledoc false.
+
+-export([configure/1, to_standard_error/0, options/0, started/1]).
+
+-export_type([settings/0]).
+
+-type settings() :: #{
+    log_level := logger:level(),
+    log_file := off | file:filename(),
+    log_file_bytes := pos_integer() | off,
+    log_file_count := non_neg_integer(),
+    log_format := text | json,
+    _ => _
+}.
+
+%% When a line is given to the system at the latest.
+-define(DELAY_BYTES, 65_536).
+-define(DELAY_MS, 100).
+
+-doc "The options that `configure/1` takes.".
+-spec options() -> [todana_options:name()].
+options() ->
+    [log_level, log_file, log_file_bytes, log_file_count, log_format].
+
+-doc """
+Sets the handler and the level. If the file cannot be written, the log stays as
+it is.
+""".
+-spec configure(settings()) -> ok | {error, Sentence :: iodata()}.
+configure(#{log_level := Level} = Settings) ->
+    maybe
+        ok ?= is_writable(Settings),
+        ok ?= set_handler(Settings),
+        logger:set_primary_config(level, Level)
+    end.
+
+-doc "The log of the other commands.".
+-spec to_standard_error() -> ok.
+to_standard_error() ->
+    Config = #{type => standard_error},
+    set_handler(handler(Config, formatter(text))).
+
+%% Tried before the present handler is removed. The handler would create the
+%% directory.
+-spec is_writable(settings()) -> ok | {error, iodata()}.
+is_writable(#{log_file := off}) ->
+    ok;
+is_writable(#{log_file := File}) ->
+    maybe
+        true ?= filelib:is_dir(filename:dirname(filename:absname(File))),
+        {ok, Device} ?= file:open(File, [append, raw]),
+        file:close(Device)
+    else
+        false -> {error, ["log_file: ", File, ": ", file:format_error(enoent)]};
+        {error, Why} -> {error, ["log_file: ", File, ": ",
+                                 file:format_error(Why)]}
+    end.
+
+-spec set_handler(settings() | logger:handler_config()) ->
+    ok | {error, iodata()}.
+set_handler(#{log_file := off, log_format := Format}) ->
+    set_handler(handler(#{type => standard_error}, formatter(Format)));
+set_handler(#{log_file := File, log_format := Format} = Settings) ->
+    #{log_file_bytes := Bytes, log_file_count := Count} = Settings,
+    Limits =
+        case Bytes of
+            off -> #{};
+            _ -> #{max_no_bytes => Bytes, max_no_files => Count}
+        end,
+    Config = Limits#{
+        file => filename:absname(File),
+        modes => [raw, append, {delayed_write, ?DELAY_BYTES, ?DELAY_MS}]
+    },
+    set_handler(handler(Config, formatter(Format)));
+set_handler(#{formatter := _} = Handler) ->
+    _ = logger:remove_handler(default),
+    case logger:add_handler(default, logger_std_h, Handler) of
+        ok -> ok;
+        {error, Why} -> {error, io_lib:format("log_file: ~0tp", [Why])}
+    end.
+
+-spec handler(map(), {module(), map()}) -> map().
+handler(Config, Formatter) ->
+    #{
+        config => Config,
+        filters => [{progress, {fun logger_filters:progress/2, stop}}],
+        formatter => Formatter
+    }.
+
+-spec formatter(text | json) -> {module(), map()}.
+formatter(text) ->
+    {logger_formatter, #{single_line => true, legacy_header => false}};
+formatter(json) ->
+    {todana_log_json, #{}}.
+
+-doc """
+Logs that the node has started: its options that differ from their defaults, and
+a warning if nothing limits its records.
+""".
+-spec started(todana_config:loaded()) -> ok.
+started(Loaded) ->
+    Given = [
+        io_lib:format("~ts = ~ts", [Name, todana_option_type:format(Type, V)])
+     || #{name := Name, type := Type, default := Default} <-
+            todana_options:all(),
+        #{Name := {V, Origin}} <- [Loaded],
+        Origin =/= default,
+        {ok, V} =/= todana_option_type:parse(Type, Default)
+    ],
+    {ok, Version} = application:get_key(todana, vsn),
+    logger:notice("todana: version ~ts has started; options that differ from "
+                  "their defaults: ~ts", [Version, listed(Given)]),
+    case Loaded of
+        #{memory_limit := {off, _}, data_dir := {off, _}} ->
+            logger:warning("todana: memory_limit is off: the records may fill "
+                           "the memory of the machine");
+        #{} ->
+            ok
+    end.
+
+-spec listed([iodata()]) -> iodata().
+listed([]) -> "none";
+listed(Given) -> lists:join(", ", Given).

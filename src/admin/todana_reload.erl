@@ -1,0 +1,180 @@
+%% Reads the configuration again while the node runs: at SIGHUP, and for
+%% `bin/todana reload'.
+%%
+%% An option is applied if its sources have another value than at the last
+%% reading, so that what a client has changed by `CONFIG SET' stays otherwise.
+%% The sources are those of the start: the same flags and environment, and the
+%% file as it is now. A configuration that is refused changes nothing.
+-module(todana_reload).
+-moduledoc false.
+-behaviour(gen_server).
+
+-export([start/3, is_running/0, run/0, request/0]).
+-export([init/1, handle_call/3, handle_cast/2]).
+
+-export_type([source/0]).
+
+-define(TIMEOUT_MS, 60_000).
+
+-type source() :: {Flags :: map(), Defaults :: todana_config:texts()}.
+
+-type is_known() :: fun((binary() | nil) -> boolean()).
+
+-record(state, {
+    source :: source(),
+    loaded :: todana_config:loaded(),
+    %% Whether this is the password of the last reading. A fun, since the state
+    %% would be printed if the process failed.
+    is_known :: is_known()
+}).
+
+-doc """
+Starts the process, for a node that was started with this configuration. Nothing
+supervises it, since it belongs to the command line.
+""".
+-spec start(map(), todana_config:texts(), todana_config:loaded()) -> ok.
+start(Flags, Defaults, Loaded) ->
+    {ok, _} = gen_server:start(
+        {local, ?MODULE}, ?MODULE, {{Flags, Defaults}, Loaded}, []
+    ),
+    ok.
+
+-doc "Whether the command line has started this node.".
+-spec is_running() -> boolean().
+is_running() ->
+    whereis(?MODULE) =/= undefined.
+
+-doc """
+Reads the configuration again; returns a line for each option that has changed.
+""".
+-spec run() -> {ok, [binary()]} | {error, Sentence :: binary()}.
+run() ->
+    try
+        gen_server:call(?MODULE, run, ?TIMEOUT_MS)
+    catch
+        exit:{noproc, _} ->
+            {error, <<"the configuration of this node belongs to the release "
+                      "that contains it">>}
+    end.
+
+-doc "The same without waiting; the log has the result.".
+-spec request() -> ok.
+request() ->
+    gen_server:cast(?MODULE, run).
+
+-spec init({source(), todana_config:loaded()}) -> {ok, #state{}}.
+init({Source, Loaded}) ->
+    {ok, #state{
+        source = Source, loaded = Loaded, is_known = known(password(Loaded))
+    }}.
+
+-spec handle_call(run, gen_server:from(), #state{}) ->
+    {reply, {ok, [binary()]} | {error, binary()}, #state{}}.
+handle_call(run, _From, State) ->
+    {Result, New} = reload(State),
+    ok = log(Result),
+    {reply, Result, New}.
+
+-spec handle_cast(run, #state{}) -> {noreply, #state{}}.
+handle_cast(run, State) ->
+    {Result, New} = reload(State),
+    ok = log(Result),
+    {noreply, New}.
+
+-spec log({ok, [binary()]} | {error, binary()}) -> ok.
+log({ok, []}) ->
+    logger:notice("todana: the configuration was read again; nothing has "
+                  "changed");
+log({ok, Lines}) ->
+    logger:notice("todana: the configuration was read again: ~ts",
+                  [lists:join("; ", Lines)]);
+log({error, Sentence}) ->
+    logger:error("todana: the configuration was read again and is refused: "
+                 "~ts", [Sentence]).
+
+-spec reload(#state{}) -> {{ok, [binary()]} | {error, binary()}, #state{}}.
+reload(#state{source = {Flags, Defaults}, loaded = Old} = State) ->
+    case todana_config:load(Flags, Defaults) of
+        {error, Sentence} ->
+            {{error, text(Sentence)}, State};
+        {ok, New, _File} ->
+            Changed = [
+                Name
+             || Name <- todana_options:names(),
+                value(Name, New) =/= value(Name, Old)
+            ],
+            {Lines, IsKnown} = apply_password(New, State#state.is_known),
+            {
+                {ok, Lines ++ apply_options(Changed, New)},
+                State#state{loaded = New, is_known = IsKnown}
+            }
+    end.
+
+-spec value(todana_options:name(), todana_config:loaded()) -> term().
+value(Name, Loaded) ->
+    case Loaded of
+        #{Name := {Value, _Origin}} -> Value;
+        #{} -> absent
+    end.
+
+%% The password may have changed while the name of its file has not.
+-spec apply_password(todana_config:loaded(), is_known()) ->
+    {[binary()], is_known()}.
+apply_password(Loaded, IsKnown) ->
+    Password = password(Loaded),
+    case IsKnown(Password) orelse todana_listener:set_password(Password) of
+        true -> {[], IsKnown};
+        ok when Password =:= nil -> {[~"no password is set"], known(nil)};
+        ok -> {[~"the password is changed"], known(Password)};
+        {error, Why} -> {[line("the password stays: ~ts", [Why])], IsKnown}
+    end.
+
+%% The file was read a moment ago, to check it.
+-spec password(todana_config:loaded()) -> binary() | nil.
+password(Loaded) ->
+    case todana_config:password(value(password_file, Loaded)) of
+        {ok, Password} -> Password;
+        {error, _} -> nil
+    end.
+
+-spec known(binary() | nil) -> is_known().
+known(Password) ->
+    fun(Other) -> Other =:= Password end.
+
+-spec apply_options([todana_options:name()], todana_config:loaded()) ->
+    [binary()].
+apply_options(Changed, Loaded) ->
+    {OfLog, Others} = lists:partition(
+        fun(Name) -> lists:member(Name, todana_log:options()) end, Changed
+    ),
+    Values = #{Name => value(Name, Loaded) || Name <- maps:keys(Loaded)},
+    [apply_option(Name, maps:get(Name, Values)) ||
+        Name <- Others, Name =/= password_file] ++
+        case OfLog =/= [] andalso todana_log:configure(Values) of
+            false -> [];
+            ok -> [shown(Name, maps:get(Name, Values)) || Name <- OfLog];
+            {error, Why} -> [line("the log stays as it is: ~ts", [Why])]
+        end.
+
+-spec apply_option(todana_options:name(), term()) -> binary().
+apply_option(Name, Value) ->
+    case todana_listener:set_option(Name, format(Name, Value)) of
+        ok -> shown(Name, Value);
+        {error, Why} -> line("~ts stays until a restart: ~ts", [Name, Why])
+    end.
+
+-spec shown(todana_options:name(), term()) -> binary().
+shown(Name, Value) ->
+    line("~ts = ~ts", [Name, format(Name, Value)]).
+
+-spec format(todana_options:name(), term()) -> string().
+format(Name, Value) ->
+    {ok, #{type := Type}} = todana_options:find(atom_to_list(Name)),
+    todana_option_type:format(Type, Value).
+
+-spec line(string(), [term()]) -> binary().
+line(Format, Arguments) ->
+    text(io_lib:format(Format, Arguments)).
+
+-spec text(unicode:chardata()) -> binary().
+text(Sentence) -> unicode:characters_to_binary(Sentence).
