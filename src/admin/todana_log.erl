@@ -5,7 +5,7 @@
 -module(todana_log).
 -moduledoc false.
 
--export([configure/1, to_standard_error/0, options/0, started/1]).
+-export([configure/1, to_standard_error/0, options/0, started/1, shown/2]).
 
 -export_type([settings/0]).
 
@@ -105,7 +105,7 @@ a warning if nothing limits its records.
 -spec started(todana_config:loaded()) -> ok.
 started(Loaded) ->
     Given = [
-        io_lib:format("~ts = ~ts", [Name, todana_option_type:format(Type, V)])
+        io_lib:format("~ts = ~ts", [Name, shown(Type, V)])
      || #{name := Name, type := Type, default := Default} <-
             todana_options:all(),
         #{Name := {V, Origin}} <- [Loaded],
@@ -122,6 +122,17 @@ started(Loaded) ->
         #{} ->
             ok
     end.
+
+-doc """
+An option as the log has it: databases without their parameters, one of which is
+a secret key.
+""".
+-spec shown(todana_options:type(), term()) -> string().
+shown(databases, Databases) ->
+    Names = [hd(string:split(Text, "#")) || #{text := Text} <- Databases],
+    lists:flatten(lists:join(" ", Names));
+shown(Type, Value) ->
+    todana_option_type:format(Type, Value).
 
 -spec listed([iodata()]) -> iodata().
 listed([]) -> "none";

@@ -165,7 +165,8 @@ apply_option(Name, Value) ->
 
 -spec shown(todana_options:name(), term()) -> binary().
 shown(Name, Value) ->
-    line("~ts = ~ts", [Name, format(Name, Value)]).
+    {ok, #{type := Type}} = todana_options:find(atom_to_list(Name)),
+    line("~ts = ~ts", [Name, todana_log:shown(Type, Value)]).
 
 -spec format(todana_options:name(), term()) -> string().
 format(Name, Value) ->
