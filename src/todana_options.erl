@@ -259,6 +259,11 @@ requests() ->
             "Maximum length of a value in the memcached protocol."),
         row(G, arguments_max, {integer, 1, 1_048_576}, "65536",
             "Maximum number of arguments of a RESP command."),
+        row(G, script_steps_max, {integer, 1_000, 1_000_000_000}, "2000000",
+            "Maximum number of steps of a script. An instruction of Lua is "
+            "one."),
+        row(G, script_bytes_max, {bytes, 64 * ?KB, 1024 * ?MB}, "16mb",
+            "Maximum memory of a script, in bytes."),
         row(G, line_bytes_max, {bytes, 64, 16 * ?MB}, "64kb",
             "Maximum length of an inline command or a line of text."),
         row(G, unauthenticated_arguments_max, {integer, 1, 1_048_576}, "10",

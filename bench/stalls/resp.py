@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import time
 
 from stalls.row import DECIMAL, EVICTING, EXPIRING, ORDERED, SCRATCH, SPARE, Row, Sizes, key
@@ -30,7 +31,8 @@ CONSTANT = {
     "config|resetstat": (), "config|rewrite": (), "config|set": ("slowlog-max-len", 128), "command|count": (),
     "command|help": (), "time": (), "save": (), "bgsave": (),
     "lastsave": (), "role": (), "bgrewriteaof": (), "wait": (0, 0), "waitaof": (0, 0, 0), "memory|doctor": (), "memory|help": (), "memory|stats": (),
-    "memory|usage": (key(1),), "slowlog|help": (), "slowlog|len": (), "slowlog|reset": (), "latency|doctor": (),
+    "memory|usage": (key(1),), "slowlog|help": (), "script|exists": ("x",), "script|flush": (), "script|help": (), "script|kill": (), "script|load": ("return 1",),
+    "slowlog|len": (), "slowlog|reset": (), "latency|doctor": (),
     "latency|help": (), "latency|histogram": (), "latency|history": ("command",), "latency|latest": (),
     "latency|reset": (), "debug|help": (), "debug|sleep": (0.05,), "lolwut": ("VERSION", 5),
     "strlen": (key(1),), "delex": ("stalls:none", "IFEQ", "x"), "delifeq": ("stalls:none", "x"), "getbit": (key(1), 7), "readonly": (), "readwrite": (), "todana.read": ("bounded",), "todana.index": (),
@@ -91,7 +93,7 @@ def _constant() -> list[Row]:
 
 def rows(sizes: Sizes) -> list[Row]:
     """All rows; those that empty a database come last."""
-    return [*_constant(), *_values(sizes), *_keys(sizes), *_walks(sizes), *_server(sizes), *_transactions(sizes), *_limits(sizes), *_ends(sizes)]
+    return [*_constant(), *_values(sizes), *_keys(sizes), *_walks(sizes), *_server(sizes), *_transactions(sizes), *_scripts(), *_limits(sizes), *_ends(sizes)]
 
 
 def _values(sizes) -> list[Row]:
@@ -300,6 +302,39 @@ def _transactions(sizes) -> list[Row]:
         Row("resp", f"EXEC after WATCH of {watched:,} keys", ("exec",), lambda: call("WATCH", *keys(watched)) + transaction(call("GET", key(1))), is_once=True),
         Row("resp", f"DISCARD of {read:,} commands", ("discard",), lambda: call("MULTI") + call("SET", "key", "value", times=read) + call("DISCARD"), is_once=True),
         Row("resp", f"{QUEUING} clients that queue {size_text(sizes.queued_bytes)} each", ("multi",), lambda: b"", action=lambda host, spent: _queue(host, sizes, spent)),
+    ]  # fmt: skip
+
+
+SCRIPTS = {
+    "that does nothing": "return 1",
+    "that never ends": "while true do end",
+    "that catches its end": "while true do pcall(function() while true do end end) end",
+    "that backtracks": "return ('a'):rep(30000):find('.-.-.-.-b')",
+    "that joins strings": "local s = ('x'):rep(1000000) while true do local t = s .. 'y' end",
+    "that compares strings": "local a, b = ('x'):rep(1000000) .. 'a', ('x'):rep(1000000) .. 'b' while a < b do end",
+    "that fills its memory": "local t = {} while true do t[#t + 1] = {} end",
+    "that returns much": "local t = {} t[1] = t t[2] = t return t",
+    "that encodes much": "local t = {} for i = 1, 1000 do t[i] = i end while true do cjson.encode(t) end",
+    "that writes until it is stopped": "while true do redis.call('SET', KEYS[1], ('x'):rep(1000)) end",
+}
+
+
+def _scripts() -> list[Row]:
+    """Scripts that take as long as they may."""
+    def row(label, source, command="EVAL", **named):
+        return Row("resp", f"{command} of a script {label}", (command.lower(),), lambda: call(command, source, 1, "script"), database=SCRATCH, key=b"script", needs=(), **named)
+
+    def named(command):
+        source = SCRIPTS["that never ends"]
+        name = hashlib.sha1(source.encode()).hexdigest()
+        return Row("resp", f"{command} of a script that never ends", (command.lower(),), lambda: call(command, name, 1, "script"), lambda: call("SCRIPT", "LOAD", source), database=SCRATCH, key=b"script", needs=())
+
+    return [
+        *(row(label, source) for label, source in SCRIPTS.items()),
+        row("that never ends", SCRIPTS["that never ends"], "EVAL_RO"),
+        named("EVALSHA"),
+        named("EVALSHA_RO"),
+        Row("resp", "SCRIPT LOAD of 64 KiB", ("script|load",), lambda: call("SCRIPT", "LOAD", "x = 1 " * 11_000)),
     ]  # fmt: skip
 
 

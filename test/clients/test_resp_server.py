@@ -12,6 +12,7 @@ SUPPORTED = """
     decrby incrbyfloat lcs setbit getbit bitcount bitpos del unlink exists expire pexpire expireat pexpireat ttl pttl
     expiretime pexpiretime persist type keys scan randomkey rename renamenx copy move touch dbsize flushdb flushall swapdb
     object multi exec discard watch unwatch hello auth ping echo select quit reset client info config command time memory
+    eval eval_ro evalsha evalsha_ro script
     slowlog latency debug lolwut save bgsave lastsave bgrewriteaof wait waitaof readonly readwrite
 """.split()
 

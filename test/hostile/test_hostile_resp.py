@@ -26,13 +26,15 @@ REQUESTS = [
     encode("COMMAND", "GETKEYS", "SET", "k", "v") + encode("COMMAND", "INFO", "get"),
     encode("CLIENT", "SETNAME", "hostile") + encode("CLIENT", "GETNAME"),
     encode("NONESUCH", "a", "b") + encode("ECHO", "after"),
+    encode("EVAL", "return {KEYS[1], redis.call('GET', KEYS[1])}", 1, "k", "a") + encode("EVALSHA", "0" * 40, 0),
+    encode("EVAL", "return cjson.decode(ARGV[1])", 0, "[1,{}]") + encode("SCRIPT", "LOAD", "return 1"),
     b"SET inline 'a value' EX 100\r\nGET inline\r\n",
     b'ECHO "\\x41\\n quoted"\n\r\nPING\r\n',
     b"*0\r\n*-1\r\nPING\r\n",
     encode("RESET") + encode("SELECT", 5) + encode("DBSIZE") + encode("QUIT"),
 ]
 DICTIONARY = [b"*1\r\n", b"$1\r\n", b"*-1\r\n", b"$-1\r\n", b"\r\n", b"*", b"$", b":1\r\n", b"+OK\r\n", b"%1\r\n", b"~1\r\n", b"|1\r\n"] + [
-    b"SET", b"GET", b"MULTI", b"EXEC", b"WATCH", b"HELLO", b"3", b"EX", b"PX", b"NX", b"KEEPTTL", b"COUNT", b"MATCH", b"IDX", b"BIT",
+    b"SET", b"GET", b"MULTI", b"EXEC", b"WATCH", b"HELLO", b"3", b"EX", b"PX", b"NX", b"KEEPTTL", b"EVAL", b"return 1", b"COUNT", b"MATCH", b"IDX", b"BIT",
 ]
 GARBAGE = {
     "tls": bytes.fromhex("16030100a5010000a10303") + bytes(range(160)),

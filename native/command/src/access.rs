@@ -54,6 +54,8 @@ impl Command<'_> {
             | Command::KeysOfSlot { .. }
             | Command::RandomKey { .. } => Access::Walk,
 
+            Command::Script(script) if script.reads => Access::Walk,
+
             Command::Lease { .. } => Access::Lease,
 
             Command::Set(_)
@@ -73,6 +75,7 @@ impl Command<'_> {
             | Command::GetAndExpire { .. }
             | Command::Expire { .. }
             | Command::SetMany { .. }
+            | Command::Script(_)
             | Command::Rename { .. }
             | Command::Copy { .. }
             | Command::Move { .. }

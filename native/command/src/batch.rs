@@ -14,21 +14,8 @@ use crate::plan::{Batch, Plan};
 use crate::scope::{Across, NO_CLEAR, Scope, is_due};
 use crate::watch::LoggedWatch;
 use crate::work::{self, BATCH_UNITS_MAX};
-use crate::{Command, Context, Databases, Error, Reply, range};
+use crate::{Command, Context, Databases, Error, Inadmissible, Reply, Script, range, script};
 use todana_table::{Full, Keyspace, Locked, PREFETCH_KEYS_MAX, Walk};
-
-/// The reason why a batch was refused. It has executed nothing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Inadmissible {
-    /// Its work exceeds the limit, see [`BATCH_UNITS_MAX`].
-    TooMuchWork,
-    /// There is no room for its writes, and the table does not evict.
-    Full,
-    /// It writes to a durable database, and concerns one that is not durable.
-    DifferentDurability,
-    /// It stores a value that is longer than the log of a durable database accepts.
-    ValueTooLarge,
-}
 
 /// Executes a batch. Calls `each` before each command's reply, with its index, so that a protocol
 /// can prepare its format. If a watch fails, returns false, and has executed and replied nothing.
@@ -118,6 +105,9 @@ struct LockedBatch<'t> {
     /// The databases as the next command sees them.
     map: DatabaseMap,
     context: Context,
+    /// The steps that scripts of this batch have taken. All of them together take at most what one
+    /// may take.
+    steps: u64,
     /// Clears to schedule after the locks are released: table and time.
     clears: Vec<(usize, u64)>,
 }
@@ -164,6 +154,7 @@ impl<'t> LockedBatch<'t> {
                     tables,
                     map,
                     context,
+                    steps: 0,
                     clears: Vec::new(),
                 }));
             }
@@ -199,11 +190,27 @@ impl<'t> LockedBatch<'t> {
                 },
                 None => reply.error(Error::NoSuchDatabase),
             },
+            Scope::Script(_) => self.run_script(database, command, reply),
             // Needs no locks, and removes nothing: expired records stay due.
             Scope::Expired { .. } if database < DATABASES => reply.flag(false),
             Scope::Expired { .. } => reply.error(Error::NoSuchDatabase),
             Scope::Databases(across) => self.execute_across(database, across, reply),
         }
+    }
+
+    fn run_script<R: Reply>(&mut self, database: usize, command: &Command<'_>, reply: &mut R) {
+        let Command::Script(script) = command else { return };
+        let Some((_, table)) = self.table(database) else {
+            return reply.error(Error::NoSuchDatabase);
+        };
+        let Some(interpreter) = self.databases.interpreter() else {
+            return reply.error(Error::NoScripts);
+        };
+        let steps_max = script.steps_max.saturating_sub(self.steps);
+        let script = Script { steps_max, ..script.clone() };
+        let scripted = script::run(table, interpreter, &script, self.context);
+        self.steps = self.steps.saturating_add(scripted.steps);
+        reply.value(&scripted.reply);
     }
 
     fn execute_across<R: Reply>(&mut self, database: usize, across: Across<'_>, reply: &mut R) {

@@ -119,6 +119,10 @@ pub enum Command<'a> {
     /// Moves a record to another database. Reply: `flag`, or `error(DifferentDurability)`.
     Move { key: &'a [u8], database: usize },
 
+    /// Runs a script, which reads and writes its keys. If it is stopped for its limits, nothing of it
+    /// stays. Reply: `value`.
+    Script(Script<'a>),
+
     // ---- the whole database ----
     /// Number of records. Reply: `integer`.
     Count,
@@ -197,6 +201,35 @@ impl<'a> Set<'a> {
             return_old: false,
             track_access: false,
         }
+    }
+}
+
+/// The fields of [`Command::Script`].
+#[derive(Clone, Debug, PartialEq)]
+pub struct Script<'a> {
+    /// The program.
+    pub source: &'a [u8],
+    /// The keys, and after them the arguments.
+    pub words: &'a [&'a [u8]],
+    /// How many of the words are keys.
+    pub keys: usize,
+    /// Most steps, in the measure of the interpreter.
+    pub steps_max: u64,
+    /// Most bytes of memory.
+    pub bytes_max: u64,
+    /// Whether it must not write.
+    pub reads: bool,
+}
+
+impl<'a> Script<'a> {
+    /// The keys that it declares.
+    pub fn keys(&self) -> &'a [&'a [u8]] {
+        &self.words[..self.keys.min(self.words.len())]
+    }
+
+    /// Its arguments.
+    pub fn arguments(&self) -> &'a [&'a [u8]] {
+        &self.words[self.keys.min(self.words.len())..]
     }
 }
 

@@ -9,13 +9,14 @@
 //! observer reads the database again after the event, and then misses nothing.
 
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
 use todana_table::{Locked, Observer, Options, Table, TooManyObservers};
 
 use crate::Error;
+use crate::interpreter::Interpreter;
 
 /// Number of databases.
 pub const DATABASES: usize = 16;
@@ -30,6 +31,8 @@ pub struct Databases {
     map: AtomicU64,
     /// Held while observers come, go or move.
     observing: Mutex<()>,
+    /// What runs scripts.
+    interpreter: OnceLock<Arc<dyn Interpreter>>,
 }
 
 impl Databases {
@@ -41,7 +44,23 @@ impl Databases {
     fn with_map(tables: [Arc<Table>; DATABASES], map: u64) -> Databases {
         let bit = |(index, table): (usize, &Arc<Table>)| u16::from(table.is_durable()) << index;
         let durable = tables.iter().enumerate().map(bit).sum();
-        Databases { tables, durable, map: AtomicU64::new(map), observing: Mutex::new(()) }
+        Databases {
+            tables,
+            durable,
+            map: AtomicU64::new(map),
+            observing: Mutex::new(()),
+            interpreter: OnceLock::new(),
+        }
+    }
+
+    /// Sets what runs scripts. Only the first call has an effect.
+    pub fn set_interpreter(&self, interpreter: Arc<dyn Interpreter>) {
+        _ = self.interpreter.set(interpreter);
+    }
+
+    /// What runs scripts.
+    pub fn interpreter(&self) -> Option<&dyn Interpreter> {
+        self.interpreter.get().map(|interpreter| &**interpreter)
     }
 
     /// Sixteen empty tables, all with these options.
@@ -124,7 +143,9 @@ impl Databases {
     /// Databases with the same numbers, but with other tables at some indexes.
     pub fn with_tables(&self, replace: impl Fn(usize) -> Option<Arc<Table>>) -> Databases {
         let table = |index: usize| replace(index).unwrap_or_else(|| self.tables[index].clone());
-        Databases::with_map(std::array::from_fn(table), self.map().0)
+        let databases = Databases::with_map(std::array::from_fn(table), self.map().0);
+        self.interpreter.get().into_iter().for_each(|it| databases.set_interpreter(it.clone()));
+        databases
     }
 
     /// The table that each number means now.

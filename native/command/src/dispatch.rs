@@ -139,7 +139,9 @@ fn dispatch_rest<K: Keyspace, R: Reply>(
             lease::invalidate(space, key, condition, expires, now_ms, reply);
         }
 
-        Command::Copy { database: Some(_), .. }
+        // A batch runs it, because only that knows the interpreter.
+        Command::Script(_)
+        | Command::Copy { database: Some(_), .. }
         | Command::Move { .. }
         | Command::Clear { .. }
         | Command::ClearAll { .. }

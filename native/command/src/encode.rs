@@ -24,7 +24,7 @@
 use crate::wire::{Input, Malformed, Put, Scratch, Take, enums, structs};
 use crate::{
     Bound, Command, Condition, Delta, ExpireWhen, Expires, Increment, Initial, KeyRange, LcsWant,
-    LeaseOptions, Origin, Set, Side, Span, Unit,
+    LeaseOptions, Origin, Script, Set, Side, Span, Unit,
 };
 
 /// The first byte of every encoded command.
@@ -83,6 +83,7 @@ structs! {
     LeaseOptions { vivify, recache_below_ms, touch, quiet_access, never_win }
     Set<'a> { key, value, flags, condition, expires, return_old, track_access }
     Increment<'a> { key, delta, initial, condition, expires, track_access }
+    Script<'a> { source, words, keys, steps_max, bytes_max, reads }
 }
 
 enums! {
@@ -177,5 +178,6 @@ enums! {
         41 Sweep { work_max }
         42 KeysOfSlot { slot, count }
         43 ReplaceIf { key, value, equal, new, expires, return_old }
+        44 Script { 0: script }
     }
 }

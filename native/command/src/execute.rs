@@ -23,7 +23,9 @@ pub fn execute<R: Reply>(
         return reply.error(Error::NoSuchDatabase);
     };
     match command.scope() {
-        Scope::Databases(_) => batch::execute_alone(databases, database, command, context, reply),
+        Scope::Script(_) | Scope::Databases(_) => {
+            batch::execute_alone(databases, database, command, context, reply);
+        }
         Scope::Key(_) | Scope::Keys(_) | Scope::Database | Scope::Expired { .. } => {
             execute_in(&target, command, context, reply);
         }
@@ -73,7 +75,7 @@ fn execute_in<H: Target, R: Reply>(
             let (_, more) = target.sweep(context.now_ms, work_max);
             reply.flag(more);
         }
-        Scope::Databases(_) => reply.error(Error::NoSuchDatabase),
+        Scope::Script(_) | Scope::Databases(_) => reply.error(Error::NoSuchDatabase),
     }
 }
 

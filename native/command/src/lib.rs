@@ -25,6 +25,7 @@ mod expiry;
 mod float;
 mod foresight;
 mod glob;
+mod interpreter;
 mod keys;
 mod lcs;
 mod lease;
@@ -38,12 +39,14 @@ mod range;
 mod record;
 mod reply;
 mod scope;
+mod script;
 mod slices;
 mod slot;
 mod strings;
 mod tape;
 mod target;
 mod transaction;
+mod value;
 mod watch;
 mod wire;
 mod work;
@@ -54,6 +57,7 @@ pub use command::*;
 pub use databases::{DATABASES, Databases};
 pub use execute::{VALUE_BYTES_MAX, execute, execute_on, prefetch};
 pub use glob::{Glob, glob};
+pub use interpreter::{Interpreter, ScriptCall, ScriptRecords, Scripted};
 pub use logged::{
     LoggedBatch, admit_logged_batch, decode_batch, encode_batch, execute_logged_batch,
     execute_logged_batch_on, is_batch_logged, is_logged,
@@ -68,6 +72,7 @@ pub use tape::{NullReply, Player, Status, Tape};
 pub use todana_table::PREFETCH_KEYS_MAX;
 pub use todana_table::{Bound, KeyRange};
 pub use transaction::{Check, KeyState, Transaction, Uncommitted, Write, commit, look_up_state};
+pub use value::Value;
 pub use watch::{LoggedSeen, LoggedWatch, Watch, watch};
 pub use wire::{Malformed, Scratch};
 pub use work::{BATCH_UNITS_MAX, estimated_units};

@@ -43,9 +43,10 @@
 //!   table hashes keys is part of its state, since [`Table::created_since`] depends on it.
 
 use crate::access::Access;
-use crate::batch::{self, Inadmissible};
+use crate::batch;
 use crate::databases::DATABASES;
 use crate::dispatch::dispatch;
+use crate::reply::Inadmissible;
 use crate::scope::Scope;
 use crate::tape::Status;
 use crate::transaction::{KeyState, Transaction, Uncommitted};

@@ -40,6 +40,14 @@ impl<'a> Need<'a> {
         }
     }
 
+    /// The table of a script is locked even if the script has no keys.
+    fn add_keys(&mut self, keys: &[&'a [u8]]) {
+        if let Need::Nothing = self {
+            *self = Need::Keys(Vec::new());
+        }
+        keys.iter().for_each(|key| self.add_key(key));
+    }
+
     fn add_emptiness(&mut self) {
         *self = match self {
             Need::Nothing | Need::Emptiness => Need::Emptiness,
@@ -75,6 +83,7 @@ impl<'a> Plan<'a> {
             match scope {
                 Scope::Key(key) => needs[index].add_key(key),
                 Scope::Keys(keys) => keys.iter().for_each(|key| needs[index].add_key(key)),
+                Scope::Script(keys) => needs[index].add_keys(keys),
                 Scope::Database => needs[index] = Need::Everything,
                 Scope::Expired { .. } => {}
                 Scope::Databases(across) => match across {

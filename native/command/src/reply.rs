@@ -4,6 +4,7 @@
 //! way from the table to the client's buffer (or the process' heap). Each protocol implements the
 //! trait in its own format.
 
+use crate::value::Value;
 use std::ops::Range;
 use todana_table::{Entry, Shared};
 
@@ -98,6 +99,21 @@ pub enum Error {
     TooManyKeys,
     /// The command concerns a durable database and one that is not.
     DifferentDurability,
+    /// The databases run no scripts.
+    NoScripts,
+}
+
+/// The reason why a batch was refused. It has executed nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Inadmissible {
+    /// Its work exceeds the limit, see [`BATCH_UNITS_MAX`](crate::BATCH_UNITS_MAX).
+    TooMuchWork,
+    /// There is no room for its writes, and the table does not evict.
+    Full,
+    /// It writes to a durable database, and concerns one that is not durable.
+    DifferentDurability,
+    /// It stores a value that is longer than the log of a durable database accepts.
+    ValueTooLarge,
 }
 
 /// One matching span pair of LCS.
@@ -162,6 +178,11 @@ pub trait Reply {
     /// LCS spans, last match first, and the total length. `with_lengths` lists each span's length
     /// too.
     fn matches(&mut self, spans: &[LcsSpan], length: usize, with_lengths: bool);
+    /// A reply of any shape. Only protocols with scripts receive it.
+    fn value(&mut self, value: &Value) {
+        let _ = value;
+        self.none();
+    }
     /// The command failed.
     fn error(&mut self, error: Error);
 }

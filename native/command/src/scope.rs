@@ -16,6 +16,8 @@ pub(crate) enum Scope<'a> {
     Key(&'a [u8]),
     /// Several keys of its database, which are one step: all their shards are locked.
     Keys(Keys<'a>),
+    /// The keys of a script, which are one step in any case.
+    Script(&'a [&'a [u8]]),
     /// Any record of its database. A batch locks all of it. Outside a batch each record is a step.
     Database,
     /// Records that have expired. Nothing is locked, because no client can see them.
@@ -85,6 +87,7 @@ impl<'a> Scope<'a> {
         match self {
             Scope::Key(key) => visit(key),
             Scope::Keys(keys) => keys.iter().for_each(visit),
+            Scope::Script(keys) => keys.iter().copied().for_each(visit),
             Scope::Databases(Across::Transfer(transfer, _)) => visit(transfer.from),
             Scope::Databases(
                 Across::Clear { .. } | Across::ClearAll { .. } | Across::Swap { .. },
@@ -104,6 +107,7 @@ impl<'a> Scope<'a> {
             Scope::Databases(Across::Transfer(..) | Across::Swap { .. })
             | Scope::Key(_)
             | Scope::Keys(_)
+            | Scope::Script(_)
             | Scope::Expired { .. } => false,
         }
     }
@@ -173,6 +177,7 @@ impl<'a> Command<'a> {
             | Command::NoteAccess { keys } => Scope::of(keys),
             // A condition on one key is a step before the write of the other, even with one pair.
             Command::SetMany { pairs, .. } => Scope::Keys(Keys::OfPairs(pairs)),
+            Command::Script(ref script) => Scope::Script(script.keys()),
             Command::Lcs { keys, .. } => Scope::Keys(Keys::Two(keys)),
             Command::Rename { from, to, .. } | Command::Copy { from, to, database: None, .. } => {
                 Scope::Keys(Keys::Two([from, to]))

@@ -148,6 +148,7 @@ impl Command<'_> {
             | Command::RandomKey { .. }
             | Command::Clear { .. }
             | Command::ClearAll { .. }
+            | Command::Script(_)
             | Command::Swap { .. } => false,
         }
     }

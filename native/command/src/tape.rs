@@ -15,8 +15,8 @@
 //!
 //! A large value is a handle beside the bytes, not a copy.
 
-use crate::batch::Inadmissible;
-use crate::reply::{Error, LcsSpan, LeaseState, Record, Refusal, Reply};
+use crate::reply::{Error, Inadmissible, LcsSpan, LeaseState, Record, Refusal, Reply};
+use crate::value::Value;
 use crate::wire::{Input, Malformed, Put, Take, enums, structs};
 use std::ops::Range;
 use std::vec::IntoIter;
@@ -145,6 +145,8 @@ enum Call<'a> {
     Error {
         error: Error,
     },
+    /// The value follows.
+    Value {},
     /// The next command of the batch.
     Next {},
     /// The end of a record.
@@ -182,6 +184,7 @@ enums! {
         10 ReplyTooLarge {}
         11 TooManyKeys {}
         12 DifferentDurability {}
+        13 NoScripts {}
     }
     Inadmissible {
         0 TooMuchWork {}
@@ -219,6 +222,7 @@ enums! {
         20 Next {}
         21 Executed {}
         22 Failed { status }
+        23 Value {}
     }
 }
 
@@ -282,6 +286,10 @@ impl Reply for Tape {
     fn matches(&mut self, spans: &[LcsSpan], length: usize, with_lengths: bool) {
         self.add(Call::Matches { spans: spans.len(), length, with_lengths });
         spans.iter().for_each(|span| span.put(&mut self.bytes));
+    }
+    fn value(&mut self, value: &Value) {
+        self.add(Call::Value {});
+        value.put(&mut self.bytes);
     }
     fn error(&mut self, error: Error) {
         self.add(Call::Error { error });
@@ -384,6 +392,7 @@ fn play<'b>(
                 (0..spans).map(|_| LcsSpan::take(input)).collect::<Result<_, _>>()?;
             reply.matches(&spans, length, with_lengths);
         }
+        Call::Value {} => reply.value(&Value::take(input)?),
         Call::Error { error } => reply.error(error),
         Call::Next {} | Call::Executed {} | Call::Failed { .. } => return Err(Malformed),
     }
@@ -437,6 +446,8 @@ impl Reply for NullReply {
     fn key(&mut self, _key: &[u8]) {}
     #[inline(always)]
     fn matches(&mut self, _spans: &[LcsSpan], _length: usize, _with_lengths: bool) {}
+    #[inline(always)]
+    fn value(&mut self, _value: &Value) {}
     #[inline(always)]
     fn error(&mut self, _error: Error) {}
 }

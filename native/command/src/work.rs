@@ -18,6 +18,7 @@
 //! | a KiB that GETRANGE returns | 3 |
 //! | a KiB that BITCOUNT and BITPOS read | 2 |
 //! | a command that the session executes itself, such as INFO | see its table |
+//! | a word of a script, whose steps have a separate limit | 1 |
 //! | LCS, whose values have a separate limit in a batch | 256 |
 //! | a command about a whole database, for the locks of all shards | 256 |
 //! | a record that KEYS, SCAN, RANGE or RANDOMKEY may visit | 3 |
@@ -106,7 +107,9 @@ fn used(batch: &Batch<'_>, databases: &Databases, mut map: DatabaseMap) -> [bool
         let scope = command.scope();
         map = scope.map_after(map, databases);
         match scope {
-            Scope::Key(_) | Scope::Keys(_) | Scope::Database => note(map.index(*database)),
+            Scope::Key(_) | Scope::Keys(_) | Scope::Script(_) | Scope::Database => {
+                note(map.index(*database));
+            }
             Scope::Databases(Across::Transfer(_, other)) => {
                 note(map.index(*database));
                 note(map.index(other));
@@ -143,9 +146,18 @@ pub fn estimated_units(command: &Command<'_>, table: &Table) -> u64 {
     units_of_command(command, table).saturating_add(building)
 }
 
+/// The units of a command that concerns keys only.
+pub(crate) fn units_of_keys(command: &Command<'_>) -> u64 {
+    units_on(command, 0, 1)
+}
+
 fn units_of_command(command: &Command<'_>, table: &Table) -> u64 {
-    let records =
-        |records: u64| TABLE_UNITS + records.min(table.len()).saturating_mul(RECORD_UNITS);
+    units_on(command, table.len(), table.shards() as u64)
+}
+
+/// The units of a command on a table of so many records and shards.
+fn units_on(command: &Command<'_>, table_len: u64, shards: u64) -> u64 {
+    let records = |records: u64| TABLE_UNITS + records.min(table_len).saturating_mul(RECORD_UNITS);
     match *command {
         Command::Set(ref set) => 1 + copied(set.value.len()),
         Command::SetMany { pairs, .. } => {
@@ -158,6 +170,11 @@ fn units_of_command(command: &Command<'_>, table: &Table) -> u64 {
         Command::ReplaceIf { value, new, .. } => {
             1 + copied(value.len() + new.map_or(0, <[u8]>::len))
         }
+        // Its own work is bounded by its steps, which all scripts of a batch share.
+        Command::Script(ref script) => {
+            let bytes = script.words.iter().map(|word| word.len()).sum::<usize>();
+            1 + script.words.len() as u64 + copied(bytes + script.source.len())
+        }
         Command::Rename { .. } | Command::Copy { .. } | Command::Move { .. } => 3,
         Command::GetMany { keys } | Command::Exists { keys } | Command::NoteAccess { keys } => {
             keys.len() as u64
@@ -168,7 +185,7 @@ fn units_of_command(command: &Command<'_>, table: &Table) -> u64 {
         Command::Count => TABLE_UNITS,
         Command::Scan { count, .. } => {
             // SCAN visits whole shards, some of which are twice as full as others.
-            let shard = 2 * table.len() / table.shards() as u64;
+            let shard = 2 * table_len / shards;
             records((count.min(SCAN_RECORDS_MAX) as u64).saturating_add(shard))
         }
         Command::Range { count, .. } => {

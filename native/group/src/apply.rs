@@ -611,6 +611,10 @@ impl Execution<'_> {
 
     #[inline]
     fn units_of(&self, home: u64, command: &Command<'_>) -> u64 {
+        if let Command::Script(script) = command {
+            let interpreter = self.around.databases.interpreter();
+            return interpreter.map_or(1, |it| it.probable_units(script));
+        }
         self.table(home).map_or(1, |table| estimated_units(command, table))
     }
 

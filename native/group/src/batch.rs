@@ -26,7 +26,7 @@ use crate::wire::{Input, put_varint};
 const MAGIC: u8 = 0xb1;
 
 /// The format that this version writes. It reads those before it too, which have fewer commands.
-pub(crate) const FORMAT: u8 = 2;
+pub(crate) const FORMAT: u8 = 3;
 const FORMAT_MIN: u8 = 1;
 
 /// A batch is sealed before the submission with which it would exceed this number of bytes.
@@ -146,11 +146,11 @@ mod tests {
             other => panic!("{other:?}"),
         };
         assert_eq!(newer(&[0x83]), Newer::Magic(0x83));
-        assert_eq!(newer(&[MAGIC, 3]), Newer::Format(3));
+        assert_eq!(newer(&[MAGIC, 4]), Newer::Format(4));
         assert_eq!(newer(&[MAGIC, FORMAT, 4]), Newer::Flags(4));
-        let sentence = "the log has a batch of unknown format 3: \
+        let sentence = "the log has a batch of unknown format 4: \
             a newer version of Todana has written it";
-        assert_eq!(Newer::Format(3).to_string(), sentence);
+        assert_eq!(Newer::Format(4).to_string(), sentence);
     }
 
     /// A version that reads this format must know every command in it. If this test fails because
@@ -161,6 +161,6 @@ mod tests {
             let bytes = [&[1, *variant][..], &[0; 64]].concat();
             Command::decode(&bytes, &mut Scratch::default()).is_ok()
         });
-        assert_eq!((FORMAT, highest), (2, Some(43)));
+        assert_eq!((FORMAT, highest), (3, Some(44)));
     }
 }

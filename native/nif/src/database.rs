@@ -9,9 +9,11 @@ use crate::store::now_ms;
 use parking_lot::Mutex;
 use rustler::types::atom::Atom;
 use rustler::{Encoder, Env, Term};
+use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use todana_command::{DATABASES, Databases};
+use todana_protocol::resp::{interpreter, set_script_secret};
 use todana_table::{Budget, KeyOrder, Keyspace, Limits, Options, Table, WhenFull};
 
 /// The requested properties of a database.
@@ -45,6 +47,13 @@ impl Durable {
     }
 }
 
+/// Scripts of durable databases must do the same on each member, so they share the secret of the
+/// tables; those of others have one of their own.
+fn set_secret(durable: Option<&Durable>) {
+    let own = || RandomState::new().hash_one(0);
+    set_script_secret(durable.map_or_else(own, |durable| durable.seed));
+}
+
 /// Locked only briefly, never while a command is executed. Only the lock holder may clone the
 /// databases.
 static SHARED: Mutex<Option<Shared>> = Mutex::new(None);
@@ -64,6 +73,8 @@ impl Shared {
             make(wanted[number], Durable::seed(durable.as_ref(), number), &budget)
         });
         let databases = Arc::new(Databases::new(tables));
+        databases.set_interpreter(interpreter());
+        set_secret(durable.as_ref());
         Shared { databases, budget, limits: wanted.map(|wanted| wanted.limits), durable }
     }
 
@@ -97,6 +108,7 @@ impl Shared {
             };
             self.databases = Arc::new(self.databases.with_tables(replace));
         }
+        set_secret(durable.as_ref());
         self.durable = durable;
         for (index, wanted) in wanted.iter().enumerate() {
             self.databases.tables()[index].set_limits(wanted.limits);

@@ -234,6 +234,10 @@ crate::options! {
         value_bytes_max: usize = 64 << 20, option bytes(1, 512 * MB);
         /// Longest value in memcached.
         memcached_value_bytes_max: usize = 1 << 20, option bytes(1, 512 * MB);
+        /// Most steps of a script: an instruction of Lua is one.
+        script_steps_max: u64 = 2_000_000, option integer(1_000, 1_000_000_000);
+        /// Most bytes of memory of a script.
+        script_bytes_max: usize = 16 << 20, option bytes(64 << 10, 1024 * MB);
         /// Most arguments of a RESP command.
         arguments_max: usize = 65_536, option integer(1, 1_048_576);
         /// Longest inline or text line.

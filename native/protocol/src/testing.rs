@@ -129,6 +129,7 @@ impl FakeHost {
             ProtocolName::Memcached => limits.memcached_value_bytes_max,
             ProtocolName::Resp | ProtocolName::Kyoto => limits.value_bytes_max,
         };
+        databases.set_interpreter(crate::resp::interpreter());
         let log = TestLog::of(&databases, value_bytes_max);
         FakeHost {
             databases,
@@ -575,6 +576,8 @@ pub fn survive<S: Session + Default>(protocol: ProtocolName, data: &[u8]) {
         line_bytes_max: 400,
         unauthenticated_arguments_max: 4,
         unauthenticated_argument_bytes_max: 40,
+        script_steps_max: 20_000,
+        script_bytes_max: 1 << 20,
         queued_bytes_max: 6_000,
         output_bytes_max: 1 << 20,
     };

@@ -100,7 +100,10 @@ pub(crate) const MEMORY_LIMIT: OptionType = bytes_or("off", MB, 1024 * TB);
 /// Empty databases that share a budget.
 fn databases_within(budget: &Arc<Budget>) -> Arc<Databases> {
     let options = Options { budget: Some(Arc::clone(budget)), ..Options::default() };
-    Arc::new(Databases::new(std::array::from_fn(|_| Arc::new(Table::new(options.clone())))))
+    let tables = std::array::from_fn(|_| Arc::new(Table::new(options.clone())));
+    let databases = Databases::new(tables);
+    databases.set_interpreter(todana_protocol::resp::interpreter());
+    Arc::new(databases)
 }
 
 /// The mechanism that reports ready sockets to event loops.

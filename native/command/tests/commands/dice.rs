@@ -2,7 +2,7 @@
 
 use todana_command::{
     Bound, Command, Condition, Delta, ExpireWhen, Expires, Increment, Initial, KeyRange, LcsWant,
-    LeaseOptions, Origin, Set, Side, Span, Unit,
+    LeaseOptions, Origin, Script, Set, Side, Span, Unit,
 };
 
 pub(crate) const KEYS: &[&[u8]] = &[b"", b"k", b"key", &[0xff; 300], b"\0\r\n", b"k"];
@@ -243,6 +243,14 @@ impl Dice {
             42 => {
                 Command::KeysOfSlot { slot: todana_command::slot_of(key), count: self.below(1_000) }
             }
+            44 => Command::Script(Script {
+                source: self.key(),
+                words: keys,
+                keys: self.below(4),
+                steps_max: self.number(),
+                bytes_max: self.number(),
+                reads: self.bit(),
+            }),
             _ => panic!("no example of variant {variant}"),
         }
     }
@@ -268,5 +276,5 @@ variants! {
     19 DeleteIf 20 Invalidate 21 Take 22 GetAndExpire 23 Expire 24 NoteAccess 25 SetMany 26 Rename
     27 Copy 28 Move 29 Count 30 Scan 31 Keys 32 RandomKey 33 Clear 34 ClearAll 35 Swap 36 Concat
     37 IncrementBinary 38 IncrementFraction 39 CompareValue 40 Range 41 Sweep
-    42 KeysOfSlot 43 ReplaceIf
+    42 KeysOfSlot 43 ReplaceIf 44 Script
 }

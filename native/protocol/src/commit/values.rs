@@ -14,11 +14,21 @@ pub(super) fn longest_value(command: &Command<'_>) -> usize {
         Command::SetMany { pairs, .. } => {
             pairs.iter().map(|(_, value)| value.len()).max().unwrap_or(0)
         }
+        Command::Script(script) => {
+            let words = script.words.iter().map(|word| word.len()).max().unwrap_or(0);
+            words.max(script.source.len())
+        }
         _ => 0,
     }
 }
 
 /// Whether the command makes a value of a present one, so that only its execution knows the length.
 pub(super) fn builds_values(command: &Command<'_>) -> bool {
-    matches!(command, Command::Concat { .. } | Command::SetRange { .. } | Command::SetBit { .. })
+    matches!(
+        command,
+        Command::Concat { .. }
+            | Command::SetRange { .. }
+            | Command::SetBit { .. }
+            | Command::Script(_)
+    )
 }

@@ -116,6 +116,7 @@ impl From<Error> for Failure {
             | Error::Overflow
             | Error::NotFinite
             | Error::SameObject
+            | Error::NoScripts
             | Error::DifferentDurability => Failure::INCONSISTENT,
         }
     }

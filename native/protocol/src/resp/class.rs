@@ -37,6 +37,8 @@ impl Name {
             | Name::Watch
             | Name::MemoryUsage
             | Name::ClusterCountKeysInSlot
+            | Name::EvalRo
+            | Name::EvalShaRo
             | Name::ClusterGetKeysInSlot => Class::Read,
 
             Name::Set
@@ -72,6 +74,8 @@ impl Name {
             | Name::FlushDb
             | Name::FlushAll
             | Name::SwapDb
+            | Name::Eval
+            | Name::EvalSha
             | Name::Exec => Class::Write,
 
             Name::Object
@@ -79,6 +83,12 @@ impl Name {
             | Name::Multi
             | Name::Discard
             | Name::Unwatch
+            | Name::Script
+            | Name::ScriptExists
+            | Name::ScriptFlush
+            | Name::ScriptHelp
+            | Name::ScriptKill
+            | Name::ScriptLoad
             | Name::Hello
             | Name::Auth
             | Name::Ping

@@ -54,7 +54,7 @@ pub(super) fn elsewhere<H: Host>(
         }
         _ => {}
     }
-    let Some((at, _)) = name.spec().keys_in(arguments.len()).next() else { return Ok(()) };
+    let Some((at, _)) = name.spec().keys_in(arguments).next() else { return Ok(()) };
     let reads_here = state.reads_here || host.client().read_level.is_some();
     if name.class() == Class::Read && reads_here || !host.is_led_elsewhere() {
         return Ok(());

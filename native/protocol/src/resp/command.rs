@@ -111,9 +111,9 @@ impl<H: Host> Call<'_, '_, H> {
         if !spec.takes(request.len()) {
             return Err("ERR Invalid number of arguments specified for command".into());
         }
-        self.encoder.array(spec.keys_in(request.len()).count());
+        self.encoder.array(spec.keys_in(request).count());
         let reads = request.iter().skip(3).any(|option| option.eq_ignore_ascii_case(b"get"));
-        for (at, access) in spec.keys_in(request.len()) {
+        for (at, access) in spec.keys_in(request) {
             let access: &[&str] = match name {
                 Name::Set if reads => &["RW", "access", "update"],
                 Name::Set => &["OW", "update"],
@@ -164,19 +164,22 @@ fn write_row(name: Name, encoder: &mut Encoder<'_>) {
         encoder.text("spec");
         encoder.map(1);
         encoder.text("index");
-        encoder.integer(keys.first as i64);
+        let begin = if keys.counted == 0 { keys.first } else { keys.counted };
+        encoder.integer(begin as i64);
         encoder.text("find_keys");
         encoder.map(2);
         encoder.text("type");
-        encoder.text("range");
+        encoder.text(if keys.counted == 0 { "range" } else { "keynum" });
         encoder.text("spec");
         encoder.map(3);
-        encoder.text("lastkey");
-        encoder.integer(i64::from(keys.last));
-        encoder.text("keystep");
-        encoder.integer(keys.step as i64);
-        encoder.text("limit");
-        encoder.integer(0);
+        let numbers = match keys.counted {
+            0 => [("lastkey", i64::from(keys.last)), ("keystep", keys.step as i64), ("limit", 0)],
+            _ => [("keynumidx", 0), ("firstkey", 1), ("keystep", keys.step as i64)],
+        };
+        for (name, number) in numbers {
+            encoder.text(name);
+            encoder.integer(number);
+        }
     }
     let subcommands: Vec<Name> = subcommands(name).collect();
     if subcommands.is_empty() {

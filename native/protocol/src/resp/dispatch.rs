@@ -10,7 +10,7 @@ use super::reply_format::ReplyFormat;
 use super::request::{Built, Pair, Request, wrong_arity};
 use super::table::{Name, each_command};
 use super::work::Effort;
-use super::{bits, cluster, keys, range, strings};
+use super::{bits, cluster, keys, range, scripts, strings};
 use crate::{Host, ReadLevel};
 use todana_command::Condition;
 
@@ -20,15 +20,17 @@ macro_rules! dispatch {
     })*) => {
         /// The command on records for a request, and the format of its reply; `None` if the
         /// session executes the request itself. `pairs` are the arguments in pairs and `seed`
-        /// is a random number, for commands that take them.
+        /// is a random number, and `source` is the script that the request names, for commands that
+        /// take them.
         #[inline]
         pub(super) fn build<'a>(
             request: &Request<'a>,
             pairs: &'a [Pair<'a>],
             seed: u64,
+            source: Option<&'a [u8]>,
         ) -> Option<Built<'a>> {
             match request.name {
-                $(Name::$id => dispatch!(@build request pairs seed $handler ($($($details)*)?)),)*
+                $(Name::$id => dispatch!(@build request pairs seed source $handler ($($($details)*)?)),)*
             }
         }
 
@@ -37,6 +39,14 @@ macro_rules! dispatch {
         pub(super) fn takes_pairs(name: Name) -> bool {
             match name {
                 $(Name::$id => dispatch!(@takes_pairs $handler),)*
+            }
+        }
+
+        /// Whether a command needs the source of the script that it names.
+        #[inline]
+        pub(super) fn takes_source(name: Name) -> bool {
+            match name {
+                $(Name::$id => dispatch!(@takes_source $handler),)*
             }
         }
 
@@ -62,20 +72,26 @@ macro_rules! dispatch {
         }
     };
 
-    (@build $request:ident $pairs:ident $seed:ident Store($function:path $(, $with:expr)*)) => {
+    (@build $request:ident $pairs:ident $seed:ident $source:ident Store($function:path $(, $with:expr)*)) => {
         Some($function($request $(, $with)*))
     };
-    (@build $request:ident $pairs:ident $seed:ident Pairs($function:path $(, $with:expr)*)) => {
+    (@build $request:ident $pairs:ident $seed:ident $source:ident Pairs($function:path $(, $with:expr)*)) => {
         Some($function($request, $pairs $(, $with)*))
     };
-    (@build $request:ident $pairs:ident $seed:ident Seeded($function:path $(, $with:expr)*)) => {
+    (@build $request:ident $pairs:ident $seed:ident $source:ident Seeded($function:path $(, $with:expr)*)) => {
         Some($function($request, $seed $(, $with)*))
     };
-    (@build $request:ident $pairs:ident $seed:ident Session($($details:tt)*)) => { None };
-    (@build $request:ident $pairs:ident $seed:ident Container()) => { None };
+    (@build $request:ident $pairs:ident $seed:ident $source:ident Named($function:path $(, $with:expr)*)) => {
+        Some($function($request, $source $(, $with)*))
+    };
+    (@build $request:ident $pairs:ident $seed:ident $source:ident Session($($details:tt)*)) => { None };
+    (@build $request:ident $pairs:ident $seed:ident $source:ident Container()) => { None };
 
     (@takes_pairs Pairs) => { true };
     (@takes_pairs $handler:ident) => { false };
+
+    (@takes_source Named) => { true };
+    (@takes_source $handler:ident) => { false };
 
     (@takes_seed Seeded) => { true };
     (@takes_seed $handler:ident) => { false };

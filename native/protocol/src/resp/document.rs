@@ -15,7 +15,7 @@ const HEAD: &str = "\
 Todana implements RESP2, and RESP3 after `HELLO 3`, as in Redis 7.2: arguments, replies and error \
 texts are the same
 unless listed here. Values are strings. There are no lists, hashes, sets, sorted sets, streams, \
-scripts,
+functions,
 publish and subscribe, ACL users other than `default`, or blocking commands.
 
 ## Differences from Redis 7.2
@@ -35,6 +35,14 @@ const DIFFERENCES: &[&str] = &[
      and 8 MiB. Each command and key also counts some hundred bytes of bookkeeping. A command \
      beyond these limits returns a specific error; if it was a queued command, EXEC is then \
      refused.",
+    "A script may access only the keys that it declares (KEYS), on every node, as Redis Cluster \
+     demands it. It runs with these keys locked, and may call commands on keys, PING, ECHO and \
+     TIME. It has no `os`, `io`, `print`, `setfenv` and `getfenv`; `math.random` begins anew with \
+     each run, TIME is the time of the log, and `collectgarbage` does nothing. A script that takes \
+     more than `script_steps_max` steps or `script_bytes_max` bytes is stopped, and what it has \
+     written is undone; one that fails by itself keeps what it has written, as in Redis. All \
+     scripts of one EXEC together have the steps of one. `SCRIPT KILL` finds nothing to end. See \
+     [scripts.md](scripts.md).",
     "All commands of one EXEC together are limited to 65,536 [units of \
      work](#units-of-work-in-exec), because no other client can use their keys while EXEC runs. \
      Above the limit, EXEC returns `EXECABORT Transaction discarded because of: the commands are \
@@ -217,6 +225,7 @@ fn title(group: Group) -> &'static str {
         Group::Bitmap => "Bits",
         Group::Generic => "Keys",
         Group::Transactions => "Transactions",
+        Group::Scripting => "Scripts",
         Group::Connection => "Connection",
         Group::Server => "Server",
         Group::Cluster => "Cluster",

@@ -147,6 +147,27 @@ impl<'o> Encoder<'o> {
         self.line(b'+', text.as_bytes());
     }
 
+    /// A truth value; a number in RESP2.
+    pub(super) fn boolean(&mut self, flag: bool) {
+        match self.resp3 {
+            true => self.replies(if flag { b"#t\r\n" } else { b"#f\r\n" }),
+            false => self.integer(i64::from(flag)),
+        }
+    }
+
+    /// `+text`. CR and LF become spaces.
+    pub(super) fn status(&mut self, text: &[u8]) {
+        self.line(b'+', &one_line(text));
+    }
+
+    /// A whole number of any length; a bulk string in RESP2.
+    pub(super) fn big_number(&mut self, digits: &[u8]) {
+        match self.resp3 {
+            true => self.line(b'(', &one_line(digits)),
+            false => self.bulk(digits),
+        }
+    }
+
     pub(super) fn ok(&mut self) {
         self.replies(b"+OK\r\n");
     }
@@ -160,8 +181,7 @@ impl<'o> Encoder<'o> {
             return;
         }
         self.out.push(b'-');
-        let plain = |byte| if byte == b'\r' || byte == b'\n' { b' ' } else { byte };
-        self.out.extend(text.iter().copied().map(plain));
+        self.out.extend_from_slice(&one_line(text));
         self.out.extend_from_slice(b"\r\n");
     }
 
@@ -283,6 +303,15 @@ impl<'o> Encoder<'o> {
         self.out.extend_from_slice(digits.format(number).as_bytes());
         self.out.extend_from_slice(b"\r\n");
     }
+}
+
+/// A text in which CR and LF are spaces.
+fn one_line(text: &[u8]) -> Cow<'_, [u8]> {
+    let breaks = |byte: &u8| matches!(byte, b'\r' | b'\n');
+    if !text.iter().any(breaks) {
+        return text.into();
+    }
+    text.iter().map(|byte| if breaks(byte) { b' ' } else { *byte }).collect()
 }
 
 /// A client's text for an error: truncated, and ended at a zero byte as a C string would be.

@@ -41,6 +41,7 @@ mod expiry;
 mod flow;
 mod info;
 mod inline;
+mod interpreter;
 mod keys;
 mod latency;
 mod lookup;
@@ -57,8 +58,10 @@ mod reply_format;
 mod request;
 mod respond;
 mod ride;
+mod scripts;
 mod server;
 mod session;
+mod source;
 mod spec;
 mod state;
 mod strings;
@@ -72,6 +75,7 @@ mod unsupported;
 mod work;
 
 pub use document::{dictionary, document};
+pub use interpreter::{interpreter, set_script_secret};
 pub use session::RespSession;
 pub use table::COMMANDS;
 

@@ -3,7 +3,7 @@
 use super::encoder::Encoder;
 use super::reply_format::{FULL, ReplyFormat};
 use std::ops::Range;
-use todana_command::{Error, LcsSpan, LeaseState, Record, Refusal, Reply};
+use todana_command::{Error, LcsSpan, LeaseState, Record, Refusal, Reply, Value};
 use todana_table::Shared;
 
 impl Reply for Encoder<'_> {
@@ -168,6 +168,34 @@ impl Reply for Encoder<'_> {
         self.count(length as u64);
     }
 
+    fn value(&mut self, value: &Value) {
+        match value {
+            Value::Null => self.null(),
+            Value::Boolean(flag) => self.boolean(*flag),
+            Value::Integer(number) => Encoder::integer(self, *number),
+            Value::Double(number) => self.double(*number),
+            Value::Bytes(bytes) => self.bulk(bytes),
+            Value::Status(text) => self.status(text),
+            Value::Error(text) => Encoder::error(self, text),
+            Value::BigNumber(digits) => self.big_number(digits),
+            Value::List(values) => {
+                self.array(values.len());
+                values.iter().for_each(|value| self.value(value));
+            }
+            Value::Set(values) => {
+                self.set(values.len());
+                values.iter().for_each(|value| self.value(value));
+            }
+            Value::Map(pairs) => {
+                self.map(pairs.len());
+                for (key, value) in pairs {
+                    self.value(key);
+                    self.value(value);
+                }
+            }
+        }
+    }
+
     fn error(&mut self, error: Error) {
         let text = match error {
             Error::NotAnInteger => "ERR value is not an integer or out of range",
@@ -184,6 +212,7 @@ impl Reply for Encoder<'_> {
             }
             Error::ReplyTooLarge => "ERR too many keys for one reply, use SCAN",
             Error::TooManyKeys => "ERR too many keys are passed over to do this within EXEC",
+            Error::NoScripts => "ERR scripts are not available",
             Error::DifferentDurability => {
                 "ERR one of the databases is durable and the other is not"
             }

@@ -10,6 +10,13 @@ use todana_command::{Command, DATABASES};
 /// The arguments of a request. Up to a few arguments need no allocation.
 pub(super) type Arguments<'a> = SmallVec<[&'a [u8]; 8]>;
 
+/// Most steps and most bytes of a script.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct ScriptLimits {
+    pub(super) steps_max: u64,
+    pub(super) bytes_max: u64,
+}
+
 /// A key and its value.
 pub(super) type Pair<'a> = (&'a [u8], &'a [u8]);
 
@@ -30,6 +37,8 @@ pub(super) struct Request<'a> {
     pub(super) now_ms: u64,
     /// Longest value.
     pub(super) value_bytes_max: usize,
+    /// The limits of a script.
+    pub(super) script_limits: ScriptLimits,
 }
 
 pub(super) const SYNTAX: Failure = Failure::new("ERR syntax error");

@@ -13,6 +13,7 @@ use super::spec::{CONTAINER, IMMEDIATE, NO_AUTH, NO_MULTI};
 use super::state::{State, Unfinished};
 use super::table::Name;
 use super::unsupported;
+use super::{scripts, source};
 use crate::{Host, Ran};
 use std::sync::atomic::Ordering::Relaxed;
 use todana_command::{Begun, Context};
@@ -100,7 +101,7 @@ fn admitted<H: Host>(
     }
     let key_bytes_max = host.limits().key_bytes_max;
     if length > key_bytes_max {
-        let mut keys = spec.keys_in(arguments.len());
+        let mut keys = spec.keys_in(arguments);
         if keys.any(|(at, _)| arguments[at].len() > key_bytes_max) {
             let text = format!("ERR key is longer than {key_bytes_max} bytes");
             return Err((Some(name), text.into()));
@@ -131,9 +132,11 @@ fn carry_out<H: Host>(
         host.resume(state.begun_ns);
     }
     let seed = if dispatch::takes_seed(name) { state.random(host) } else { 0 };
-    let request = Request { name, arguments, now_ms, value_bytes_max };
+    let source = source::source(name, arguments, host);
+    let request =
+        Request { name, arguments, now_ms, value_bytes_max, script_limits: scripts::limits(host) };
     let mut flow = Flow::Continue;
-    match dispatch::build(&request, &pairs, seed) {
+    match dispatch::build(&request, &pairs, seed, source.as_deref()) {
         Some(Ok((command, format))) => {
             debug_assert!(name.class().admits(command.access()), "{command:?}");
             encoder.format = format;

@@ -1,5 +1,8 @@
 //! The description of a command in the table: everything except its implementation.
 
+use super::number;
+use smallvec::SmallVec;
+
 /// A command or subcommand.
 #[derive(Debug)]
 pub(super) struct Spec {
@@ -31,17 +34,19 @@ pub(super) enum Group {
     Bitmap,
     Generic,
     Transactions,
+    Scripting,
     Connection,
     Server,
     Cluster,
 }
 
 impl Group {
-    pub(super) const ALL: [Group; 7] = [
+    pub(super) const ALL: [Group; 8] = [
         Group::String,
         Group::Bitmap,
         Group::Generic,
         Group::Transactions,
+        Group::Scripting,
         Group::Connection,
         Group::Server,
         Group::Cluster,
@@ -53,6 +58,7 @@ impl Group {
             Group::Bitmap => "bitmap",
             Group::Generic => "generic",
             Group::Transactions => "transactions",
+            Group::Scripting => "scripting",
             Group::Connection => "connection",
             Group::Server => "server",
             Group::Cluster => "cluster",
@@ -69,17 +75,38 @@ pub(super) struct Keys {
     pub(super) last: i8,
     /// Distance between keys.
     pub(super) step: usize,
+    /// Position of the number of keys; 0 if the request has none.
+    pub(super) counted: usize,
     /// The accesses to them, in the terms of Redis' key specifications.
     pub(super) access: &'static [&'static str],
 }
 
 const fn keys(last: i8, step: usize, access: &'static [&'static str]) -> Keys {
-    Keys { first: 1, last, step, access }
+    Keys { first: 1, last, step, counted: 0, access }
 }
 
 impl Keys {
     const fn from(self, first: usize) -> Keys {
         Keys { first, ..self }
+    }
+
+    /// As many keys as the argument before them says.
+    const fn counted(self, at: usize) -> Keys {
+        Keys { first: at + 1, counted: at, ..self }
+    }
+
+    /// The position after the last key.
+    fn end(&self, arguments: &[&[u8]]) -> usize {
+        let end = match (self.counted, usize::try_from(self.last)) {
+            (0, Ok(last)) => self.first + last + 1,
+            (0, Err(_)) => arguments.len(),
+            (at, _) => {
+                let number = arguments.get(at).and_then(|it| number::integer(it));
+                let number = number.and_then(|it| usize::try_from(it).ok()).unwrap_or(0);
+                self.first.saturating_add(number)
+            }
+        };
+        end.min(arguments.len())
     }
 }
 
@@ -100,6 +127,8 @@ pub(super) const MAY_MODIFY: &[Keys] = &[keys(0, 1, &["RW", "access", "update", 
 pub(super) const UPDATE: &[Keys] = &[keys(0, 1, &["RW", "update"])];
 pub(super) const TAKE: &[Keys] = &[keys(0, 1, &["RW", "access", "delete"])];
 pub(super) const REMOVE: &[Keys] = &[keys(0, 1, &["RM", "delete"])];
+pub(super) const COUNTED: &[Keys] = &[keys(-1, 1, &["RW", "access", "update"]).counted(2)];
+pub(super) const READ_COUNTED: &[Keys] = &[keys(-1, 1, &["RO", "access"]).counted(2)];
 pub(super) const REMOVE_EACH: &[Keys] = &[keys(-1, 1, &["RM", "delete"])];
 pub(super) const RENAME: &[Keys] =
     &[keys(0, 1, &["RW", "access", "delete"]), keys(0, 1, &["OW", "update"]).from(2)];
@@ -127,6 +156,8 @@ bits! {
     IMMEDIATE = 17,
     // Refused between MULTI and EXEC.
     NO_MULTI = 18,
+    // Its keys have no fixed positions.
+    MOVABLE_KEYS = 19,
     // Tips.
     RANDOM = 20, UNORDERED = 21, MULTI_SHARD = 22, ALL_SHARDS = 23, ALL_NODES = 24,
     SPECIAL_REQUEST = 25, ALL_SUCCEEDED = 26, AGG_SUM = 27, AGG_MIN = 28, SPECIAL_RESPONSE = 29,
@@ -140,7 +171,7 @@ pub(super) const SESSION: u32 = NOSCRIPT | LOADING | STALE;
 /// Flags of administrative commands.
 pub(super) const OPERATE: u32 = ADMIN | LOADING | STALE;
 
-const FLAGS: [(u32, &str); 13] = [
+const FLAGS: [(u32, &str); 14] = [
     (WRITE, "write"),
     (READONLY, "readonly"),
     (DENYOOM, "denyoom"),
@@ -154,6 +185,7 @@ const FLAGS: [(u32, &str); 13] = [
     (NO_AUTH, "no_auth"),
     (ALLOW_BUSY, "allow_busy"),
     (OWN, "module"),
+    (MOVABLE_KEYS, "movablekeys"),
 ];
 
 /// The module of commands that Redis does not have.
@@ -173,7 +205,7 @@ const TIPS: [(u32, &str); 10] = [
 ];
 
 /// The categories of access control that have commands.
-pub(super) const CATEGORIES: [&str; 11] = [
+pub(super) const CATEGORIES: [&str; 12] = [
     "keyspace",
     "read",
     "write",
@@ -185,6 +217,7 @@ pub(super) const CATEGORIES: [&str; 11] = [
     "dangerous",
     "connection",
     "transaction",
+    "scripting",
 ];
 
 impl Spec {
@@ -233,6 +266,7 @@ impl Spec {
             "slow" => !self.is(FAST),
             "dangerous" => self.is(ADMIN) || self.is(DANGEROUS),
             "connection" => connection || self.is(CONNECTION),
+            "scripting" => self.group == Group::Scripting && !self.is(CONTAINER),
             _ => self.group == Group::Transactions,
         };
         CATEGORIES.iter().copied().filter(belongs).collect()
@@ -240,7 +274,9 @@ impl Spec {
 
     /// First, last and step of the keys, in the format for old clients.
     pub(super) fn key_positions(&self) -> (i64, i64, i64) {
-        let Some(first) = self.keys.first() else { return (0, 0, 0) };
+        let Some(first) = self.keys.first().filter(|run| run.counted == 0) else {
+            return (0, 0, 0);
+        };
         let last = match self.keys.last() {
             Some(run) if run.last < 0 => i64::from(run.last),
             Some(run) => run.first as i64 + i64::from(run.last),
@@ -249,16 +285,13 @@ impl Spec {
         (first.first as i64, last, first.step as i64)
     }
 
-    /// Positions of the keys in a request of `count` arguments, each with its accesses.
+    /// Positions of the keys in a request, each with its accesses.
     pub(super) fn keys_in(
         &self,
-        count: usize,
+        arguments: &[&[u8]],
     ) -> impl Iterator<Item = (usize, &'static [&'static str])> + use<> {
-        self.keys.iter().flat_map(move |run| {
-            let end = match usize::try_from(run.last) {
-                Ok(last) => (run.first + last + 1).min(count),
-                Err(_) => count,
-            };
+        let ends: SmallVec<[usize; 2]> = self.keys.iter().map(|run| run.end(arguments)).collect();
+        self.keys.iter().zip(ends).flat_map(move |(run, end)| {
             (run.first..end).step_by(run.step).map(move |at| (at, run.access))
         })
     }

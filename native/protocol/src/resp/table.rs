@@ -8,6 +8,7 @@
 //! | `Store(function, arguments...)` | the function makes a command for the store |
 //! | `Pairs(function, arguments...)` | the same, of a request with keys and values in turn |
 //! | `Seeded(function, arguments...)` | the same, of a request with a random number |
+//! | `Named(function, arguments...)` | the same, of a request with the source that it names |
 //! | `Session(effort, method, arguments...)` | the method of [`Call`](super::call::Call) answers |
 //! | `Container` | a subcommand, whose row follows, handles the request |
 //!
@@ -224,6 +225,40 @@ macro_rules! each_command {
         Unwatch { name: "unwatch", handler: Session(Words, unwatch), arity: 1, keys: NO_KEYS,
             flags: SESSION | FAST | ALLOW_BUSY, group: Transactions, since: "2.2.0", syntax: "",
             cost: "O(n), n watched keys", summary: "Drops the watched keys." }
+
+        // ---- scripting ----
+        Eval { name: "eval", handler: Store(scripts::eval, false), arity: -3, keys: COUNTED,
+            flags: NOSCRIPT | STALE | MOVABLE_KEYS, group: Scripting, since: "2.6.0",
+            syntax: "script numkeys [key...] [arg...]", cost: "that of the script",
+            summary: "Runs a script in Lua, which may access the given keys." }
+        EvalRo { name: "eval_ro", handler: Store(scripts::eval, true), arity: -3, keys: READ_COUNTED,
+            flags: READONLY | NOSCRIPT | STALE | MOVABLE_KEYS, group: Scripting, since: "7.0.0",
+            syntax: "script numkeys [key...] [arg...]", cost: "that of the script",
+            summary: "Runs a script in Lua, which may read the given keys." }
+        EvalSha { name: "evalsha", handler: Named(scripts::eval_named, false), arity: -3, keys: COUNTED,
+            flags: NOSCRIPT | STALE | MOVABLE_KEYS, group: Scripting, since: "2.6.0",
+            syntax: "sha1 numkeys [key...] [arg...]", cost: "that of the script",
+            summary: "Runs a script that this node has run or loaded, by the SHA-1 of its source." }
+        EvalShaRo { name: "evalsha_ro", handler: Named(scripts::eval_named, true), arity: -3, keys: READ_COUNTED,
+            flags: READONLY | NOSCRIPT | STALE | MOVABLE_KEYS, group: Scripting, since: "7.0.0",
+            syntax: "sha1 numkeys [key...] [arg...]", cost: "that of the script",
+            summary: "Runs a script that this node has run or loaded, which may read the given keys." }
+        Script { name: "script", handler: Container, arity: -2, keys: NO_KEYS, flags: NONE, group: Scripting,
+            since: "2.6.0", syntax: "", cost: "", summary: "Loads and forgets scripts." }
+        ScriptExists { name: "script|exists", handler: Session(Words, script_exists), arity: -3, keys: NO_KEYS,
+            flags: NOSCRIPT, group: Scripting, since: "2.6.0", syntax: "sha1...", cost: "O(n), n names",
+            summary: "Returns whether this node knows the scripts." }
+        ScriptFlush { name: "script|flush", handler: Session(Words, script_flush), arity: -2, keys: NO_KEYS,
+            flags: NOSCRIPT, group: Scripting, since: "2.6.0", syntax: "[ASYNC|SYNC]", cost: "O(n), n scripts",
+            summary: "Forgets all scripts that this node knows." }
+        ScriptHelp { name: "script|help", handler: Session(NameTable, help), arity: 2, keys: NO_KEYS, flags: ANYTIME,
+            group: Scripting, since: "5.0.0", syntax: "", cost: "O(1)", summary: "Lists the subcommands." }
+        ScriptKill { name: "script|kill", handler: Session(Words, script_kill), arity: 2, keys: NO_KEYS,
+            flags: NOSCRIPT | ALLOW_BUSY, group: Scripting, since: "2.6.0", syntax: "", cost: "O(1)",
+            summary: "Always refused: a script ends by itself, or by its limits, before another request is read." }
+        ScriptLoad { name: "script|load", handler: Session(Words, script_load), arity: 3, keys: NO_KEYS,
+            flags: NOSCRIPT | STALE, group: Scripting, since: "2.6.0", syntax: "script",
+            cost: "O(n), n bytes of the script", summary: "Compiles a script, keeps it on this node, and returns its SHA-1." }
 
         // ---- connection ----
         Hello { name: "hello", handler: Session(Words, hello), arity: -1, keys: NO_KEYS,

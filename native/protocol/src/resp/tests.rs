@@ -7,6 +7,7 @@ mod connection;
 mod limits;
 mod persistence;
 mod range;
+mod scripts;
 mod server;
 mod slices;
 mod store;

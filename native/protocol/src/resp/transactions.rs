@@ -17,7 +17,9 @@ use super::state::{State, Unfinished};
 use super::table::Name;
 use super::tail::{BATCH_VALUE_BYTES_MIN, Tail};
 use super::work::Work;
+use super::{scripts, source};
 use crate::{Host, Ran, Splice};
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use todana_command::{Batch, Command, Context, Inadmissible, prefetch};
 use todana_table::PREFETCH_KEYS_MAX;
@@ -164,7 +166,10 @@ impl<H: Host> Call<'_, '_, H> {
         let arguments = transaction.arguments();
         let requests = requests(&transaction.commands, &arguments);
         let paired: Vec<Pairs<'_>> = requests.iter().map(paired).collect();
-        let (parts, commands) = self.parts(&requests, &paired);
+        let source =
+            |(name, arguments): &(Name, &[&[u8]])| source::source(*name, arguments, &*self.host);
+        let sources: Vec<Option<Arc<[u8]>>> = requests.iter().map(source).collect();
+        let (parts, commands) = self.parts(&requests, &paired, &sources);
         let other_units = self.units_of_own(&requests, &parts);
         let batch = Batch { watches: &watches.list, commands: &commands, other_units };
         let executed = match self.execute(&batch, &parts) {
@@ -203,16 +208,18 @@ impl<H: Host> Call<'_, '_, H> {
         &mut self,
         requests: &[(Name, &'b [&'b [u8]])],
         paired: &'a [Pairs<'b>],
+        sources: &'a [Option<Arc<[u8]>>],
     ) -> (Vec<Part<'a>>, Vec<(usize, Command<'a>)>) {
         let mut database = self.state.database;
         let mut resp3 = self.state.resp3;
         let mut commands = Vec::new();
         let mut parts = Vec::with_capacity(requests.len());
         let (now_ms, value_bytes_max) = (self.host.now_ms(), self.host.limits().value_bytes_max);
-        for (&(name, arguments), pairs) in requests.iter().zip(paired) {
+        let script_limits = scripts::limits(&*self.host);
+        for ((&(name, arguments), pairs), source) in requests.iter().zip(paired).zip(sources) {
             let seed = if dispatch::takes_seed(name) { self.state.random(self.host) } else { 0 };
-            let request = Request { name, arguments, now_ms, value_bytes_max };
-            parts.push(match dispatch::build(&request, pairs, seed) {
+            let request = Request { name, arguments, now_ms, value_bytes_max, script_limits };
+            parts.push(match dispatch::build(&request, pairs, seed, source.as_deref()) {
                 Some(Ok((command, format))) => {
                     commands.push((database, command));
                     Part::Store(format, resp3)

@@ -45,8 +45,8 @@ const UNSUPPORTED: [(&str, &[&str]); 10] = [
         "psubscribe", "publish", "pubsub", "punsubscribe", "spublish", "ssubscribe", "subscribe",
         "sunsubscribe", "unsubscribe",
     ]),
-    ("scripts and functions", &[
-        "eval", "evalsha", "evalsha_ro", "eval_ro", "fcall", "fcall_ro", "function", "script",
+    ("functions", &[
+        "fcall", "fcall_ro", "function",
     ]),
     ("replicas by Redis' protocol", &[
         "failover", "psync", "replconf", "replicaof", "slaveof", "sync",

@@ -1,0 +1,58 @@
+//! What runs scripts, as the databases see it. `script.rs` calls it.
+
+use crate::command::{Command, Context, Script};
+use crate::tape::Tape;
+use crate::value::Value;
+use std::sync::Arc;
+
+/// What became of a command of a script.
+#[derive(Debug)]
+pub enum ScriptCall {
+    /// Its reply, and the units of its work.
+    Done(Tape, u64),
+    /// It concerns a key that the script has not declared.
+    NotDeclared,
+    /// It concerns more than keys, or the script must not write.
+    NotAllowed,
+    /// It takes more units than were given.
+    TooMuchWork,
+}
+
+/// The records of a script, while it runs.
+pub trait ScriptRecords {
+    /// Executes a command that takes at most so many units ([`estimated_units`]).
+    ///
+    /// [`estimated_units`]: crate::estimated_units
+    fn execute(&mut self, command: &Command<'_>, units_max: u64) -> ScriptCall;
+}
+
+/// How a script ended.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Scripted {
+    /// Its reply.
+    pub reply: Value,
+    /// Whether it was stopped in the middle, so that nothing of it may stay.
+    pub is_stopped: bool,
+    /// The steps that it took.
+    pub steps: u64,
+}
+
+/// Runs scripts.
+pub trait Interpreter: Send + Sync {
+    /// Runs a script. The result follows from the script, the time of the context and the replies
+    /// of the commands alone.
+    fn run(
+        &self,
+        script: &Script<'_>,
+        context: Context,
+        records: &mut dyn ScriptRecords,
+    ) -> Scripted;
+    /// The units of work that a script will probably take, as this node knows it.
+    fn probable_units(&self, script: &Script<'_>) -> u64;
+    /// Remembers a script, and returns its name; or an error for the client.
+    fn load(&self, source: &[u8]) -> Result<[u8; 40], Vec<u8>>;
+    /// The source of a script by its name, if this node remembers it.
+    fn source(&self, name: &[u8]) -> Option<Arc<[u8]>>;
+    /// Forgets all scripts.
+    fn forget_all(&self);
+}

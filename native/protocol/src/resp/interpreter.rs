@@ -1,0 +1,180 @@
+//! Runs scripts in Lua, whose commands are those of the table.
+
+mod known;
+mod parse;
+
+use super::dispatch;
+use super::encoder::Encoder;
+use super::lookup;
+use super::request::{Request, ScriptLimits, pairs};
+use super::spec::{CONTAINER, NOSCRIPT};
+use super::table::Name;
+use known::Known;
+use std::sync::Arc;
+use std::sync::Mutex;
+use todana_command::{
+    Context, Interpreter, Player, Script, ScriptCall, ScriptRecords, Scripted, Value,
+};
+use todana_script::{Called, Calls, Job, Limits, Outcome, Stop, name_of};
+
+/// Steps of a script that a unit of a command's work counts: a quarter of a microsecond.
+const UNIT_STEPS: u64 = 32;
+
+/// The units of a script that does nothing: its interpreter has to be made.
+const SCRIPT_UNITS: u64 = 200;
+
+/// Sets the secret by which scripts hash the keys of their tables: the same on all replicas.
+pub fn set_script_secret(secret: u64) {
+    todana_script::set_secret(secret);
+}
+
+/// What runs scripts, and remembers those that it has run.
+pub fn interpreter() -> Arc<dyn Interpreter> {
+    Arc::new(Lua::default())
+}
+
+#[derive(Default)]
+struct Lua {
+    known: Mutex<Known>,
+}
+
+impl Lua {
+    fn known(&self) -> std::sync::MutexGuard<'_, Known> {
+        // A panic leaves it as it was before or after a change.
+        self.known.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+impl Interpreter for Lua {
+    fn run(
+        &self,
+        script: &Script<'_>,
+        context: Context,
+        records: &mut dyn ScriptRecords,
+    ) -> Scripted {
+        let bytes = usize::try_from(script.bytes_max).unwrap_or(usize::MAX);
+        let limits = Limits { steps: script.steps_max, bytes };
+        let (source, keys, arguments) = (script.source, script.keys(), script.arguments());
+        let mut calls = TableCalls { context, records, reads: script.reads };
+        let job = Job { source, keys, arguments, limits };
+        let (outcome, steps) = todana_script::run(&job, &mut calls);
+        self.known().note(name_of(source), source, steps);
+        let (reply, is_stopped) = match outcome {
+            Outcome::Reply(reply) => (reply, false),
+            Outcome::Stopped(why) => {
+                let why = match why {
+                    Stop::Steps => "it took too many steps (script_steps_max)",
+                    Stop::Memory => "it needed too much memory (script_bytes_max)",
+                };
+                let text = format!("ERR The script was stopped, and has changed nothing: {why}");
+                (Value::Error(text.into_bytes()), true)
+            }
+        };
+        Scripted { reply, is_stopped, steps }
+    }
+
+    fn probable_units(&self, script: &Script<'_>) -> u64 {
+        let steps = self.known().steps(script.source).unwrap_or(script.steps_max);
+        SCRIPT_UNITS.saturating_add(steps / UNIT_STEPS)
+    }
+
+    fn load(&self, source: &[u8]) -> Result<[u8; 40], Vec<u8>> {
+        todana_script::check(source)?;
+        let name = name_of(source);
+        self.known().load(name, source);
+        Ok(name)
+    }
+
+    fn source(&self, name: &[u8]) -> Option<Arc<[u8]>> {
+        self.known().source(name)
+    }
+
+    fn forget_all(&self) {
+        *self.known() = Known::default();
+    }
+}
+
+/// The commands of a script.
+struct TableCalls<'a> {
+    context: Context,
+    records: &'a mut dyn ScriptRecords,
+    reads: bool,
+}
+
+/// A call that has not executed anything.
+fn refused(text: impl AsRef<[u8]>) -> Called {
+    Called::Reply(Value::Error(text.as_ref().to_vec()), 0)
+}
+
+const NOT_ALLOWED: &str = "ERR This Redis command is not allowed from script";
+
+impl Calls for TableCalls<'_> {
+    fn call(&mut self, arguments: &[&[u8]], resp3: bool, steps_left: u64) -> Called {
+        let Some(mut name) = lookup::command(arguments[0]) else {
+            return refused("ERR Unknown Redis command called from script");
+        };
+        if name.spec().is(CONTAINER) {
+            let word = arguments.get(1).copied().unwrap_or_default();
+            let Some(subcommand) = lookup::subcommand(name, word) else {
+                return refused("ERR Unknown Redis command called from script");
+            };
+            name = subcommand;
+        }
+        let spec = name.spec();
+        if !spec.takes(arguments.len()) {
+            return refused("ERR Wrong number of args calling Redis command from script");
+        }
+        if spec.is(NOSCRIPT) {
+            return refused(NOT_ALLOWED);
+        }
+        let Context { now_ms, value_bytes_max } = self.context;
+        if arguments.iter().any(|argument| argument.len() > value_bytes_max) {
+            return refused("ERR string exceeds maximum allowed size (proto-max-bulk-len)");
+        }
+        let script_limits = ScriptLimits::default();
+        let request = Request { name, arguments, now_ms, value_bytes_max, script_limits };
+        let pairs = if dispatch::takes_pairs(name) { pairs(arguments) } else { Default::default() };
+        let (command, format) = match dispatch::build(&request, &pairs, 0, None) {
+            Some(Ok(built)) => built,
+            Some(Err(failure)) => return refused(failure),
+            None => return own(name, arguments, now_ms),
+        };
+        let (tape, units) = match self.records.execute(&command, steps_left / UNIT_STEPS) {
+            ScriptCall::Done(tape, units) => (tape, units),
+            ScriptCall::TooMuchWork => return Called::TooMuch,
+            ScriptCall::NotDeclared => {
+                return refused(
+                    "ERR Script attempted to access a non local key: it is not among KEYS",
+                );
+            }
+            ScriptCall::NotAllowed if self.reads => {
+                return refused("ERR Write commands are not allowed from read-only scripts.");
+            }
+            ScriptCall::NotAllowed => return refused(NOT_ALLOWED),
+        };
+        let mut out = Vec::new();
+        let mut encoder = Encoder::new(&mut out, resp3, usize::MAX, now_ms);
+        encoder.spliced_bytes_min = usize::MAX;
+        encoder.format = format;
+        Player::new(tape).next(&mut encoder);
+        let value = parse::value(&out).unwrap_or(Value::Null);
+        Called::Reply(value, units.saturating_mul(UNIT_STEPS))
+    }
+}
+
+/// Commands that concern no records.
+fn own(name: Name, arguments: &[&[u8]], now_ms: u64) -> Called {
+    let text = |text: &[u8]| Value::Bytes(text.to_vec());
+    let value = match (name, arguments) {
+        (Name::Ping, [_]) => Value::Status(b"PONG".to_vec()),
+        (Name::Ping | Name::Echo, [_, word]) => text(word),
+        // The time of the log, if there is one.
+        (Name::Time, _) => {
+            let seconds = (now_ms / 1_000).to_string();
+            let micros = (now_ms % 1_000 * 1_000).to_string();
+            Value::List(vec![text(seconds.as_bytes()), text(micros.as_bytes())])
+        }
+        _ => return refused(NOT_ALLOWED),
+    };
+    Called::Reply(value, 0)
+}

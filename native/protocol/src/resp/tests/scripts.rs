@@ -1,0 +1,392 @@
+//! EVAL and SCRIPT. The snippets are those of clients' libraries.
+
+use super::*;
+use todana_script::name_of;
+
+fn hex(source: &str) -> String {
+    String::from_utf8(name_of(source.as_bytes()).to_vec()).expect("hexadecimal digits")
+}
+
+#[test]
+fn scripts_read_and_write_their_keys() {
+    script(
+        r#"
+        > EVAL "return redis.call('SET', KEYS[1], ARGV[1])" 1 k v
+        +OK
+        > EVAL "return redis.call('get', KEYS[1])" 1 k
+        $1 v
+        > EVAL "return {KEYS[1], KEYS[2], ARGV[1], #ARGV}" 2 a b c
+        *4 $1 a $1 b $1 c :1
+        > EVAL "return redis.call('INCRBY', KEYS[1], 5) + redis.call('INCR', KEYS[1])" 1 n
+        :11
+        > EVAL "return redis.call('MGET', KEYS[1], KEYS[2], KEYS[3])" 3 k absent n
+        *3 $1 v $-1 $1 6
+        > EVAL "redis.call('MSET', KEYS[1], 1, KEYS[2], 2) return redis.call('DEL', KEYS[1], KEYS[2])" 2 x y
+        :2
+        > EVAL "return {redis.call('EXPIRE', KEYS[1], 100), redis.call('TTL', KEYS[1]), redis.call('TYPE', KEYS[1])}" 1 k
+        *3 :1 :100 +string
+        > EVAL "return {redis.call('SET', KEYS[1], 'w', 'NX'), redis.call('SET', KEYS[1], 'w', 'XX', 'GET', 'EX', 10)}" 1 k
+        *2 $-1 $1 v
+        > EVAL "return redis.call('STRLEN', KEYS[1]) .. redis.call('APPEND', KEYS[1], 'xyz') .. redis.call('GETRANGE', KEYS[1], 1, 2)" 1 k
+        $4 14xy
+        > EVAL "return redis.call('SETBIT', KEYS[1], 7, 1) + redis.call('BITCOUNT', KEYS[1]) * 10" 1 bits
+        :10
+        > EVAL "return {redis.call('PING'), redis.call('ECHO', 'hi'), #redis.call('TIME')}" 0
+        *3 +PONG $2 hi :2
+        > EVAL "return redis.call('COPY', KEYS[1], KEYS[2]) + redis.call('EXISTS', KEYS[1], KEYS[2])" 2 k k2
+        :3
+        > EVAL "return redis.call('RENAME', KEYS[1], KEYS[2])" 2 k2 k3
+        +OK
+        > EVAL "return redis.call('GETDEL', KEYS[1])" 1 k3
+        $4 wxyz
+        > EVAL "return redis.call('OBJECT', 'ENCODING', KEYS[1])" 1 n
+        $3 int
+        > EVAL "return 1" 0 ""
+        :1
+        "#,
+    );
+}
+
+#[test]
+fn wrong_scripts_have_the_errors_of_redis() {
+    let of =
+        |text: &str, source: &str| format!("{text} script: {}, on @user_script:1.", hex(source));
+    let unknown = of("-ERR Unknown Redis command called from script", "return redis.call('nope')");
+    let arity = of(
+        "-ERR Wrong number of args calling Redis command from script",
+        "return redis.call('get')",
+    );
+    let denied =
+        of("-ERR This Redis command is not allowed from script", "return redis.call('MULTI')");
+    let whole =
+        of("-ERR This Redis command is not allowed from script", "return redis.call('FLUSHALL')");
+    let remote = of(
+        "-ERR Script attempted to access a non local key: it is not among KEYS",
+        "return redis.call('GET', 'other')",
+    );
+    let integer = of(
+        "-ERR value is not an integer or out of range",
+        "redis.call('SET', KEYS[1], 'x') return redis.call('INCR', KEYS[1])",
+    );
+    let read_only = of(
+        "-ERR Write commands are not allowed from read-only scripts.",
+        "return redis.call('SET', KEYS[1], 1)",
+    );
+    script(&format!(
+        r#"
+        > EVAL "return 1"
+        -ERR wrong number of arguments for 'eval' command
+        > EVAL "return 1" x
+        -ERR value is not an integer or out of range
+        > EVAL "return 1" 2 a
+        -ERR Number of keys can't be greater than number of args
+        > EVAL "return 1" -1
+        -ERR Number of keys can't be negative
+        > EVALSHA 0123456789012345678901234567890123456789 0
+        -NOSCRIPT No matching script. Please use EVAL.
+        > EVALSHA x 0
+        -NOSCRIPT No matching script. Please use EVAL.
+        > EVAL "return redis.call('nope')" 0
+        {unknown}
+        > EVAL "return redis.call('get')" 0
+        {arity}
+        > EVAL "return redis.call('MULTI')" 0
+        {denied}
+        > EVAL "return redis.call('FLUSHALL')" 0
+        {whole}
+        > EVAL "return redis.call('GET', 'other')" 1 k
+        {remote}
+        > EVAL "return redis.call('EVAL', 'return 1', 0)" 0
+        {}
+        > EVAL "redis.call('SET', KEYS[1], 'x') return redis.call('INCR', KEYS[1])" 1 k
+        {integer}
+        > GET k
+        $1 x
+        > EVAL "return redis.pcall('INCR', KEYS[1])" 1 k
+        -ERR value is not an integer or out of range
+        > EVAL_RO "return redis.call('GET', KEYS[1])" 1 k
+        $1 x
+        > EVAL_RO "return redis.call('SET', KEYS[1], 1)" 1 k
+        {read_only}
+        > EVAL '#!js' 0
+        -ERR Invalid script shebang
+        > FCALL f 0
+        -ERR 'FCALL': functions are not supported by Todana {}
+        "#,
+        of(
+            "-ERR This Redis command is not allowed from script",
+            "return redis.call('EVAL', 'return 1', 0)"
+        ),
+        env!("CARGO_PKG_VERSION"),
+    ));
+}
+
+#[test]
+fn a_script_may_say_that_it_does_not_write() {
+    let source = "#!lua flags=no-writes\nreturn redis.call('SET', KEYS[1], 1)";
+    let mut host = host();
+    let mut session = RespSession::default();
+    let request = array("EVAL x 1 k");
+    let request = String::from_utf8(request).expect("text");
+    let request = request.replace("$1\r\nx", &format!("${}\r\n{source}", source.len()));
+    let output = converse(&mut session, &mut host, [request.as_bytes()]).output;
+    let text = "-ERR Write commands are not allowed from read-only scripts.";
+    assert!(shown(&output).starts_with(text), "{}", shown(&output));
+}
+
+#[test]
+fn scripts_are_known_by_name() {
+    let name = hex("return 5");
+    script(&format!(
+        r#"
+        > SCRIPT LOAD "return 5"
+        $40 {name}
+        > SCRIPT EXISTS {name} 0123456789012345678901234567890123456789 x
+        *3 :1 :0 :0
+        > EVALSHA {name} 0
+        :5
+        > EVALSHA {} 0
+        :5
+        > EVALSHA_RO {name} 0
+        :5
+        > SCRIPT LOAD "return ("
+        -ERR Error compiling script (new function): user_script:1: unexpected symbol near '<eof>'
+        > SCRIPT FLUSH LATER
+        -ERR SCRIPT FLUSH only support SYNC|ASYNC option
+        > SCRIPT FLUSH SYNC
+        +OK
+        > SCRIPT EXISTS {name}
+        *1 :0
+        > EVALSHA {name} 0
+        -NOSCRIPT No matching script. Please use EVAL.
+        > EVAL "return 5" 0
+        :5
+        > EVALSHA {name} 0
+        :5
+        > SCRIPT KILL
+        -NOTBUSY No scripts in execution right now.
+        > SCRIPT
+        -ERR wrong number of arguments for 'script' command
+        > SCRIPT NOPE
+        -ERR unknown subcommand 'NOPE'. Try SCRIPT HELP.
+        "#,
+        name.to_ascii_uppercase()
+    ));
+}
+
+#[test]
+fn a_transaction_may_have_scripts() {
+    let name = hex("return redis.call('INCR', KEYS[1])");
+    script(&format!(
+        r#"
+        > MULTI
+        +OK
+        > SET k 1
+        +QUEUED
+        > EVAL "return redis.call('INCR', KEYS[1])" 1 k
+        +QUEUED
+        > EVALSHA 0123456789012345678901234567890123456789 0
+        +QUEUED
+        > EVAL "return 'no keys'" 0
+        +QUEUED
+        > GET k
+        +QUEUED
+        > EXEC
+        *5 +OK :2 -NOSCRIPT No matching script. Please use EVAL. $7 no keys $1 2
+        > MULTI
+        +OK
+        > EVALSHA {name} 1 k
+        +QUEUED
+        > EVALSHA {name} 1 k
+        +QUEUED
+        > EXEC
+        *2 :3 :4
+        > WATCH k
+        +OK
+        > EVAL "return redis.call('INCR', KEYS[1])" 1 k
+        :5
+        > MULTI
+        +OK
+        > EVALSHA {name} 1 k
+        +QUEUED
+        > EXEC
+        *-1
+        "#
+    ));
+}
+
+#[test]
+fn replies_have_the_version_of_the_client() {
+    script(
+        r#"
+        > EVAL "return {double = 1.5}" 0
+        $3 1.5
+        > EVAL "return {map = {a = 1}}" 0
+        *2 $1 a :1
+        > EVAL "redis.setresp(3) return {true, false, {set = {x = true}}}" 0
+        *3 :1 :0 *1 $1 x
+        > EVAL "return {false, true}" 0
+        *2 $-1 :1
+        > EVAL "return {err = 'A\\r\\nB'}" 0
+        -A  B
+        > EVAL "return {ok = 'A\\r\\nB'}" 0
+        +A  B
+        "#,
+    );
+    let (mut host, mut session) = (host(), RespSession::default());
+    ask(&mut session, &mut host, "HELLO 3");
+    let ask = |line: &str, host: &mut FakeHost, session: &mut RespSession| ask(session, host, line);
+    for (line, reply) in [
+        (r#"EVAL "return {double = 1.5}" 0"#, ",1.5"),
+        (r#"EVAL "return {map = {a = 1}}" 0"#, "%1 $1 a :1"),
+        (r#"EVAL "return {big_number = '123'}" 0"#, "(123"),
+        (
+            r#"EVAL "redis.setresp(3) return {true, false, {set = {x = true}}}" 0"#,
+            "*3 #t #f ~1 $1 x",
+        ),
+        (r#"EVAL "return {false, true}" 0"#, "*2 _ :1"),
+        (r#"EVAL "return redis.call('GET', KEYS[1])" 1 absent"#, "_"),
+    ] {
+        assert_eq!(ask(line, &mut host, &mut session), reply, "{line}");
+    }
+}
+
+#[test]
+fn a_script_that_is_stopped_changes_nothing() {
+    let large = "v".repeat(20_000);
+    script(&format!(
+        r#"
+        > MSET a 1 large {large}
+        +OK
+        > EXPIRE a 100
+        :1
+        > EVAL "for i = 1, 4 do redis.call('SET', KEYS[i], 'x') end redis.call('DEL', KEYS[1]) redis.call('APPEND', KEYS[2], 'y') while true do end" 4 a large b c
+        -ERR The script was stopped, and has changed nothing: it took too many steps (script_steps_max)
+        > EVAL "redis.call('SET', KEYS[1], 2) local t = {{}} while true do t[#t + 1] = ('x'):rep(100000) .. #t end" 1 a
+        -ERR The script was stopped, and has changed nothing: it took too many steps (script_steps_max)
+        > EVAL "redis.call('SET', KEYS[1], 2) local t = {{}} while true do pcall(redis.call, 'BITCOUNT', KEYS[2]) end" 2 a large
+        -ERR The script was stopped, and has changed nothing: it took too many steps (script_steps_max)
+        > MGET a b c
+        *3 $1 1 $-1 $-1
+        > TTL a
+        :100
+        > GET large
+        $20000 {large}
+        "#
+    ));
+}
+
+/// The scripts of a transaction together may take what one may.
+#[test]
+fn scripts_of_a_transaction_share_their_steps() {
+    let line = |_| "> EVAL \"for i = 1, 300000 do end\" 0\n+QUEUED\n".to_owned();
+    let queued: String = (0..20).map(line).collect();
+    let (mut host, mut session) = (host(), RespSession::default());
+    ask(&mut session, &mut host, "MULTI");
+    for _ in 0..20 {
+        let reply = ask(&mut session, &mut host, r#"EVAL "for i = 1, 300000 do end return 1" 0"#);
+        assert_eq!(reply, "+QUEUED");
+    }
+    let reply = ask(&mut session, &mut host, "EXEC");
+    assert!(reply.starts_with("*20 :1 :1"), "{reply}");
+    assert!(reply.ends_with("(script_steps_max)"), "{reply}");
+    drop(queued);
+}
+
+#[test]
+fn commands_describe_their_keys() {
+    script(
+        r#"
+        > COMMAND GETKEYS EVAL "return 1" 2 a b c
+        *2 $1 a $1 b
+        > COMMAND GETKEYS EVALSHA x 0 a
+        *0
+        "#,
+    );
+}
+
+/// redis-py's Lock: release, extend and reacquire.
+#[test]
+fn locks_of_redis_py() {
+    let release = "local token = redis.call('get', KEYS[1]) \
+        if not token or token ~= ARGV[1] then return 0 end \
+        redis.call('del', KEYS[1]) return 1";
+    let extend = "local token = redis.call('get', KEYS[1]) \
+        if not token or token ~= ARGV[1] then return 0 end \
+        local expiration = redis.call('pttl', KEYS[1]) \
+        if not expiration then expiration = 0 end \
+        if expiration < 0 then return 0 end \
+        local newttl = ARGV[2] \
+        if ARGV[3] == '0' then newttl = ARGV[2] + expiration end \
+        redis.call('pexpire', KEYS[1], newttl) return 1";
+    script(&format!(
+        r#"
+        > SET lock token NX PX 10000
+        +OK
+        > EVAL "{extend}" 1 lock other 5000 0
+        :0
+        > EVAL "{extend}" 1 lock token 5000 0
+        :1
+        > PTTL lock
+        :15000
+        > EVAL "{extend}" 1 lock token 5000 1
+        :1
+        > PTTL lock
+        :5000
+        > EVAL "{release}" 1 lock other
+        :0
+        > EVAL "{release}" 1 lock token
+        :1
+        > EVAL "{release}" 1 lock token
+        :0
+        "#
+    ));
+}
+
+/// The algorithm of Redlock, and counters with a window.
+#[test]
+fn locks_and_limiters_of_other_clients() {
+    let unlock = "if redis.call('get', KEYS[1]) == ARGV[1] then \
+        return redis.call('del', KEYS[1]) else return 0 end";
+    let acquire = "for i, key in ipairs(KEYS) do \
+        if redis.call('exists', key) == 1 then return 0 end end \
+        for i, key in ipairs(KEYS) do redis.call('set', key, ARGV[1], 'PX', ARGV[2]) end return #KEYS";
+    let window = "local current = redis.call('INCR', KEYS[1]) \
+        if tonumber(current) == 1 then redis.call('EXPIRE', KEYS[1], ARGV[1]) end \
+        if current > tonumber(ARGV[2]) then return {0, redis.call('TTL', KEYS[1])} end \
+        return {1, tonumber(ARGV[2]) - current}";
+    let bucket = "local state = redis.call('GET', KEYS[1]) \
+        local tokens, at = tonumber(ARGV[1]), tonumber(ARGV[3]) \
+        if state then local s = cjson.decode(state) \
+          tokens = math.min(tonumber(ARGV[1]), s.tokens + (at - s.at) * tonumber(ARGV[2])) end \
+        local allowed = tokens >= 1 \
+        if allowed then tokens = tokens - 1 end \
+        redis.call('SET', KEYS[1], cjson.encode({tokens = tokens, at = at}), 'EX', 60) \
+        return {allowed and 1 or 0, tostring(tokens)}";
+    script(&format!(
+        r#"
+        > EVAL "{acquire}" 2 r1 r2 id 1000
+        :2
+        > EVAL "{acquire}" 2 r2 r3 id2 1000
+        :0
+        > EVAL "{unlock}" 1 r1 other
+        :0
+        > EVAL "{unlock}" 1 r1 id
+        :1
+        > EVAL "{window}" 1 w 60 2
+        *2 :1 :1
+        > EVAL "{window}" 1 w 60 2
+        *2 :1 :0
+        > EVAL "{window}" 1 w 60 2
+        *2 :0 :60
+        > EVAL "{bucket}" 1 b 2 1 100
+        *2 :1 $1 1
+        > EVAL "{bucket}" 1 b 2 1 100
+        *2 :1 $1 0
+        > EVAL "{bucket}" 1 b 2 1 100
+        *2 :0 $1 0
+        > EVAL "{bucket}" 1 b 2 1 101.5
+        *2 :1 $3 0.5
+        "#
+    ));
+}

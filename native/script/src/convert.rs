@@ -1,0 +1,141 @@
+//! Replies as values of Lua, and the other way, by the rules of Redis.
+
+use crate::library::VALUE_STEPS;
+use crate::meter::spend;
+use mlua::{Lua, Result, Table, Value as LuaValue};
+use todana_command::Value;
+
+/// Deepest nesting of tables in a reply.
+const DEPTH_MAX: usize = 100;
+
+/// What redis.call returns for a reply. Errors are tables too.
+pub(crate) fn to_lua(lua: &Lua, value: &Value, resp3: bool) -> Result<LuaValue> {
+    let field = |name: &str, value: LuaValue| {
+        let table = lua.create_table_with_capacity(0, 1)?;
+        table.raw_set(name, value)?;
+        Ok::<_, mlua::Error>(LuaValue::Table(table))
+    };
+    let text = |text: &[u8]| lua.create_string(text).map(LuaValue::String);
+    Ok(match value {
+        Value::Null if resp3 => LuaValue::Nil,
+        Value::Null => LuaValue::Boolean(false),
+        Value::Boolean(flag) => LuaValue::Boolean(*flag),
+        // All numbers of Lua are fractions.
+        Value::Integer(number) => LuaValue::Number(*number as f64),
+        Value::Double(number) => field("double", LuaValue::Number(*number))?,
+        Value::Bytes(bytes) => text(bytes)?,
+        Value::Status(bytes) => field("ok", text(bytes)?)?,
+        Value::Error(bytes) => field("err", text(bytes)?)?,
+        Value::BigNumber(bytes) => field("big_number", text(bytes)?)?,
+        Value::List(values) => LuaValue::Table(sequence(lua, values, resp3)?),
+        Value::Set(values) => {
+            let set = lua.create_table_with_capacity(0, values.len())?;
+            for value in values {
+                spend(lua, VALUE_STEPS as u64);
+                set.raw_set(to_lua(lua, value, resp3)?, true)?;
+            }
+            field("set", LuaValue::Table(set))?
+        }
+        Value::Map(pairs) => {
+            let map = lua.create_table_with_capacity(0, pairs.len())?;
+            for (key, value) in pairs {
+                spend(lua, VALUE_STEPS as u64);
+                map.raw_set(to_lua(lua, key, resp3)?, to_lua(lua, value, resp3)?)?;
+            }
+            field("map", LuaValue::Table(map))?
+        }
+    })
+}
+
+fn sequence(lua: &Lua, values: &[Value], resp3: bool) -> Result<Table> {
+    let table = lua.create_table_with_capacity(values.len(), 0)?;
+    for (at, value) in values.iter().enumerate() {
+        spend(lua, VALUE_STEPS as u64);
+        table.raw_set(at + 1, to_lua(lua, value, resp3)?)?;
+    }
+    Ok(table)
+}
+
+/// The reply for what a script returns. `resp3` is whether the script has chosen RESP3.
+pub(crate) fn from_lua(lua: &Lua, value: &LuaValue, resp3: bool, depth: usize) -> Result<Value> {
+    if !spend(lua, VALUE_STEPS as u64) {
+        // The caller sees that the script has to be stopped.
+        return Ok(Value::Null);
+    }
+    Ok(match value {
+        LuaValue::Nil => Value::Null,
+        LuaValue::Boolean(flag) if resp3 => Value::Boolean(*flag),
+        LuaValue::Boolean(true) => Value::Integer(1),
+        LuaValue::Boolean(false) => Value::Null,
+        LuaValue::Integer(number) => Value::Integer(*number),
+        LuaValue::Number(number) => Value::Integer(*number as i64),
+        LuaValue::String(text) => Value::Bytes(copied(lua, text)),
+        LuaValue::Table(_) if depth >= DEPTH_MAX => {
+            Value::Error(b"ERR reached lua stack limit".to_vec())
+        }
+        LuaValue::Table(table) => from_table(lua, table, resp3, depth + 1)?,
+        _ => Value::Null,
+    })
+}
+
+fn from_table(lua: &Lua, table: &Table, resp3: bool, depth: usize) -> Result<Value> {
+    let field = |name: &str| table.raw_get::<LuaValue>(name);
+    if let LuaValue::String(text) = field("err")? {
+        let text = copied(lua, &text);
+        let text = text.strip_prefix(b"-").unwrap_or(&text);
+        return Ok(Value::Error(text.to_vec()));
+    }
+    if let LuaValue::String(text) = field("ok")? {
+        return Ok(Value::Status(copied(lua, &text)));
+    }
+    match field("double")? {
+        LuaValue::Number(number) => return Ok(Value::Double(number)),
+        LuaValue::Integer(number) => return Ok(Value::Double(number as f64)),
+        _ => {}
+    }
+    let pairs = |table: Table| {
+        let mut pairs = Vec::new();
+        for pair in table.pairs::<LuaValue, LuaValue>() {
+            let (key, value) = pair?;
+            if !spend(lua, VALUE_STEPS as u64) {
+                break;
+            }
+            let key = from_lua(lua, &key, resp3, depth)?;
+            pairs.push((key, from_lua(lua, &value, resp3, depth)?));
+        }
+        Ok::<_, mlua::Error>(pairs)
+    };
+    if let LuaValue::Table(map) = field("map")? {
+        return Ok(Value::Map(pairs(map)?));
+    }
+    if let LuaValue::Table(set) = field("set")? {
+        return Ok(Value::Set(pairs(set)?.into_iter().map(|(key, _)| key).collect()));
+    }
+    if let LuaValue::String(digits) = field("big_number")? {
+        let digits = copied(lua, &digits);
+        return Ok(Value::BigNumber(digits));
+    }
+    if let LuaValue::Table(verbatim) = field("verbatim_string")?
+        && let LuaValue::String(text) = verbatim.raw_get("string")?
+    {
+        return Ok(Value::Bytes(copied(lua, &text)));
+    }
+    let mut values = Vec::new();
+    loop {
+        match table.raw_get::<LuaValue>(values.len() + 1)? {
+            LuaValue::Nil => return Ok(Value::List(values)),
+            value => values.push(from_lua(lua, &value, resp3, depth)?),
+        }
+        if crate::meter::stopped(lua).is_some() {
+            return Ok(Value::Null);
+        }
+    }
+}
+
+fn copied(lua: &Lua, text: &mlua::String) -> Vec<u8> {
+    let bytes = text.as_bytes();
+    match spend(lua, bytes.len() as u64 / 16) {
+        true => bytes.to_vec(),
+        false => Vec::new(),
+    }
+}
