@@ -144,6 +144,7 @@ impl<'d> Input<'d> {
                 Error::ReplyTooLarge,
                 Error::TooManyKeys,
                 Error::DifferentDurability,
+                Error::NoScripts,
             ])),
             20 => tape.next_command(),
             _ => {

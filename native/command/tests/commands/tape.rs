@@ -209,6 +209,7 @@ fn errors() -> impl Strategy<Value = Error> {
         Error::ReplyTooLarge,
         Error::TooManyKeys,
         Error::DifferentDurability,
+        Error::NoScripts,
     ])
 }
 

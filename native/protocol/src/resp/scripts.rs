@@ -4,7 +4,6 @@ use super::call::{Call, Done};
 use super::encoder::Failure;
 use super::flow::Flow;
 use super::request::{Built, NOT_AN_INTEGER, Request, SYNTAX, ScriptLimits, plain};
-use super::table::Name;
 use crate::Host;
 use todana_command::{Command, Interpreter, Script};
 use todana_script::Header;

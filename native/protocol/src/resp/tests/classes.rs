@@ -11,6 +11,8 @@ use todana_group::Gate;
 
 /// Requests that change the records of [`connection`], one or more for each command that may.
 const WRITES: &[&str] = &[
+    "EVAL \"return redis.call('SET',KEYS[1],ARGV[1])\" 1 a 7",
+    "SCRIPT LOAD \"return redis.call('INCR',KEYS[1])\"; EVALSHA da8455f0535fd532821b3713a4eccd80fc4b8457 1 a",
     "SET a 6",
     "SETNX z 1",
     "SETEX a 100 1",
@@ -132,8 +134,8 @@ fn classes_agree_with_the_flags_that_clients_see() {
             _ => Class::Local,
         };
         let own = match name {
-            // Redis says nothing of transactions, whose commands speak for themselves.
-            Name::Exec => Class::Write,
+            // Redis says nothing of transactions and scripts, whose commands speak for themselves.
+            Name::Exec | Name::Eval | Name::EvalSha => Class::Write,
             Name::Watch => Class::Read,
             Name::LolWut => Class::Local,
             _ => flagged,

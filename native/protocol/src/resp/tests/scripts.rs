@@ -390,3 +390,56 @@ fn locks_and_limiters_of_other_clients() {
         "#
     ));
 }
+
+/// Scripts of all kinds, with addresses, hashes and limits in them, on replicas with another past.
+#[test]
+fn replicas_agree() {
+    use todana_command::{Command, Context, Databases, NullReply, Script, execute};
+    use todana_table::{Keyspace, Options};
+    let sources = [
+        "for i, key in ipairs(KEYS) do redis.call('SET', key, i .. ARGV[1], 'PX', 100 * i) end",
+        "local t = {} for i = 1, 50 do t[{}] = i t['k' .. i] = i end
+         local o = {} for _, v in pairs(t) do o[#o + 1] = v end
+         redis.call('APPEND', KEYS[1], table.concat(o, ','))",
+        "redis.call('SET', KEYS[2], math.random() .. tostring({}) .. redis.call('TIME')[1])",
+        "redis.call('INCR', KEYS[3]) while true do end",
+        "redis.call('SET', KEYS[1], 'x') local t = {} while true do t[#t + 1] = {} end",
+        "redis.call('DEL', KEYS[3]) redis.call('INCRBYFLOAT', KEYS[3], ARGV[1] / 3)",
+        "for i = 1, 1e9 do redis.call('SETBIT', KEYS[2], i, 1) end",
+        "redis.call('SET', KEYS[1], cjson.encode({a = ARGV[1], b = {1, 2}, c = KEYS}))",
+        "redis.call('SET', KEYS[2], cmsgpack.pack({x = ARGV[1], y = 2.5}), 'KEEPTTL')",
+        "redis.call('INCR', KEYS[1]) error('fails')",
+        "if redis.call('EXISTS', KEYS[3]) == 1 then redis.call('RENAME', KEYS[3], KEYS[2]) end",
+        "for s = 1, 300 do if s * tonumber(ARGV[1]) % 7 == 3 then redis.call('APPEND', KEYS[3], s) end end",
+    ];
+    let play = |past: usize| {
+        let _garbage: Vec<Vec<u8>> = (0..past).map(|len| vec![0; len]).collect();
+        let shards = Some(16);
+        let databases =
+            Databases::with_options(&Options { seed: Some(7), shards, ..Options::default() });
+        databases.set_interpreter(super::super::interpreter());
+        for step in 0..120_u64 {
+            let argument = (step * 37 % 101).to_string();
+            let words: &[&[u8]] = &[b"a", b"b", b"c", argument.as_bytes()];
+            let source = sources[(step * 7 % sources.len() as u64) as usize].as_bytes();
+            let steps_max = 3_000 + step * step * 31 % 50_000;
+            let (bytes_max, keys, reads) = (1 << 20, 3, false);
+            let script = Script { source, words, keys, steps_max, bytes_max, reads };
+            let context = Context { now_ms: 1_000_000 + step * 40, value_bytes_max: 100_000 };
+            execute(&databases, 0, &Command::Script(script), context, &mut NullReply);
+        }
+        let mut records = Vec::new();
+        databases.table(0).scan(0, usize::MAX, 1_000_000, |entry| {
+            let key = (entry.key().to_vec(), entry.version());
+            records.push((key, entry.value().to_vec(), entry.expires_at_ms()));
+        });
+        records.sort();
+        records
+    };
+    let first = play(0);
+    assert!(first.len() >= 2, "{first:?}");
+    for past in [100, 1_000] {
+        let again = std::thread::scope(|scope| scope.spawn(|| play(past)).join());
+        assert_eq!(first, again.expect("no panic"));
+    }
+}
