@@ -262,7 +262,7 @@ requests() ->
         row(G, script_steps_max, {integer, 1_000, 1_000_000_000}, "2000000",
             "Maximum number of steps of a script. An instruction of Lua is "
             "one."),
-        row(G, script_bytes_max, {bytes, 64 * ?KB, 1024 * ?MB}, "16mb",
+        row(G, script_bytes_max, {bytes, 64 * ?KB, ?GB}, "16mb",
             "Maximum memory of a script, in bytes."),
         row(G, line_bytes_max, {bytes, 64, 16 * ?MB}, "64kb",
             "Maximum length of an inline command or a line of text."),

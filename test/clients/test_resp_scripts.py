@@ -6,7 +6,7 @@ import threading
 import pytest
 import redis
 
-from wire import Error
+from wire import OK, Error
 
 UNLOCK = "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) else return 0 end"
 
@@ -39,75 +39,75 @@ return redis.status_reply("RUN")
 """
 
 
-def test_lock_of_redis_py(redis_client):
+def test_lock_of_redis_py(client):
     """Lock: acquire, extend, reacquire, release, and a lock that someone else has."""
-    lock = redis_client.lock("lock", timeout=20)
+    lock = client.lock("lock", timeout=20)
     assert lock.acquire(blocking=False)
-    assert not redis_client.lock("lock", timeout=20).acquire(blocking=False)
-    assert lock.extend(20) and redis_client.pttl("lock") > 20_000
-    assert lock.reacquire() and redis_client.pttl("lock") <= 20_000
+    assert not client.lock("lock", timeout=20).acquire(blocking=False)
+    assert lock.extend(20) and client.pttl("lock") > 20_000
+    assert lock.reacquire() and client.pttl("lock") <= 20_000
     lock.release()
     with pytest.raises(redis.exceptions.LockError):
         lock.release()
-    with redis_client.lock("lock", timeout=20):
-        assert redis_client.exists("lock")
-    assert not redis_client.exists("lock")
+    with client.lock("lock", timeout=20):
+        assert client.exists("lock")
+    assert not client.exists("lock")
 
 
-def test_lock_excludes_threads(redis_client):
+def test_lock_excludes_threads(client):
     """Threads that add to a record without INCR lose nothing."""
     def work():
         for _ in range(20):
-            with redis_client.lock("guard", timeout=60, sleep=0.002):
-                redis_client.set("sum", int(redis_client.get("sum") or 0) + 1)
+            with client.lock("guard", timeout=60, sleep=0.002):
+                client.set("sum", int(client.get("sum") or 0) + 1)
 
     threads = [threading.Thread(target=work) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert redis_client.get("sum") in (b"80", "80")
+    assert client.get("sum") in (b"80", "80")
 
 
-def test_register_script(redis_client):
+def test_register_script(client):
     """register_script sends EVALSHA, and loads the script after NOSCRIPT."""
-    redis_client.script_flush()
-    script = redis_client.register_script("return {KEYS[1], ARGV[1], redis.call('INCR', KEYS[1])}")
-    assert redis_client.script_exists(script.sha) == [False]
+    client.script_flush()
+    script = client.register_script("return {KEYS[1], ARGV[1], redis.call('INCR', KEYS[1])}")
+    assert client.script_exists(script.sha) == [False]
     assert script(keys=["n"], args=[7])[2] == 1
-    assert redis_client.script_exists(script.sha) == [True]
-    pipeline = redis_client.pipeline()
+    assert client.script_exists(script.sha) == [True]
+    pipeline = client.pipeline()
     script(keys=["n"], client=pipeline)
     pipeline.get("n")
     assert pipeline.execute()[1] in (b"2", "2")
 
 
-def test_redlock_unlock(redis_client):
+def test_redlock_unlock(client):
     """Redlock removes a lock only if the token is its own."""
-    assert redis_client.set("resource", "token", nx=True, px=10_000)
-    assert redis_client.eval(UNLOCK, 1, "resource", "other") == 0
-    assert redis_client.eval(UNLOCK, 1, "resource", "token") == 1
-    assert redis_client.eval(UNLOCK, 1, "resource", "token") == 0
+    assert client.set("resource", "token", nx=True, px=10_000)
+    assert client.eval(UNLOCK, 1, "resource", "other") == 0
+    assert client.eval(UNLOCK, 1, "resource", "token") == 1
+    assert client.eval(UNLOCK, 1, "resource", "token") == 0
 
 
-def test_rate_limiters(redis_client):
+def test_rate_limiters(client):
     """A sliding window, and a bucket with the replies of status and error."""
-    assert [redis_client.eval(SLIDING_WINDOW, 1, "window", 60_000, 3) for _ in range(4)] == [[1, 2], [1, 1], [1, 0], [0, 0]]
-    assert [redis_client.eval(BUCKET, 1, "bucket", 2, 60_000) for _ in range(2)] in ([b"RUN"] * 2, ["RUN"] * 2)
+    assert [client.eval(SLIDING_WINDOW, 1, "window", 60_000, 3) for _ in range(4)] == [[1, 2], [1, 1], [1, 0], [0, 0]]
+    assert [client.eval(BUCKET, 1, "bucket", 2, 60_000) for _ in range(2)] in ([b"RUN"] * 2, ["RUN"] * 2)
     with pytest.raises(redis.exceptions.ResponseError, match="over 2"):
-        redis_client.eval(BUCKET, 1, "bucket", 2, 60_000)
-    assert redis_client.get("bucket") in (b"2", "2")
+        client.eval(BUCKET, 1, "bucket", 2, 60_000)
+    assert client.get("bucket") in (b"2", "2")
 
 
-def test_many_clients_of_one_script(redis_client):
+def test_many_clients_of_one_script(client):
     """No other client sees a script in the middle."""
     move = "local n = redis.call('GET', KEYS[1]) redis.call('DECR', KEYS[1]) redis.call('INCR', KEYS[2]) return n"
-    redis_client.mset({"from": 400, "to": 0})
+    client.mset({"from": 400, "to": 0})
 
     def work():
         for _ in range(100):
-            redis_client.eval(move, 2, "from", "to")
-            left, right = redis_client.mget("from", "to")
+            client.eval(move, 2, "from", "to")
+            left, right = client.mget("from", "to")
             assert int(left) + int(right) == 400
 
     threads = [threading.Thread(target=work) for _ in range(4)]
@@ -115,7 +115,7 @@ def test_many_clients_of_one_script(redis_client):
         thread.start()
     for thread in threads:
         thread.join()
-    assert [int(value) for value in redis_client.mget("from", "to")] == [0, 400]
+    assert [int(value) for value in client.mget("from", "to")] == [0, 400]
 
 
 def test_names_of_scripts(resp):
@@ -124,7 +124,7 @@ def test_names_of_scripts(resp):
     assert resp.call("SCRIPT", "LOAD", "return 1") == name.encode()
     assert resp.call("EVALSHA", name.upper(), 0) == 1
     assert resp.call("SCRIPT", "EXISTS", name, "x") == [1, 0]
-    assert resp.call("SCRIPT", "FLUSH") == b"OK"
+    assert resp.call("SCRIPT", "FLUSH") == OK
     assert resp.call("EVALSHA", name, 0) == Error("NOSCRIPT No matching script. Please use EVAL.")
     assert resp.call("SCRIPT", "KILL") == Error("NOTBUSY No scripts in execution right now.")
 
@@ -135,18 +135,18 @@ def test_stopped_scripts_change_nothing(resp, connect):
     resp.call("SET", "k", 1)
     source = "redis.call('SET', KEYS[1], 2) redis.call('SET', KEYS[2], 2) while true do end"
     reply = resp.call("EVAL", source, 2, "k", "k2")
-    assert str(reply).startswith("ERR The script was stopped")
+    assert reply.text.startswith("ERR The script was stopped")
     assert other.call("MGET", "k", "k2") == [b"1", None]
 
 
 def test_errors_keep_what_was_written(resp):
     """As in Redis, an error of the script itself undoes nothing."""
     reply = resp.call("EVAL", "redis.call('SET', KEYS[1], 2) error('mine')", 1, "k")
-    assert str(reply).startswith("ERR user_script:1: mine script: ")
+    assert reply.text.startswith("ERR user_script:1: mine script: ")
     assert resp.call("GET", "k") == b"2"
 
 
 def test_wrong_number_of_arguments(resp):
     """The arities of Redis."""
     for command in (["EVAL"], ["EVAL", "x"], ["EVALSHA", "x"], ["EVAL_RO", "x"], ["EVALSHA_RO", "x"], ["SCRIPT"], ["SCRIPT", "LOAD"]):
-        assert str(resp.call(*command)).startswith("ERR wrong number of arguments for ")
+        assert resp.call(*command).text.startswith("ERR wrong number of arguments for ")

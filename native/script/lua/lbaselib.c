@@ -302,6 +302,13 @@ static int luaB_pcall (lua_State *L) {
   luaL_checkany(L, 1);
   status = lua_pcall(L, lua_gettop(L) - 1, LUA_MULTRET, 0);
   if (status != 0 && todana_stopped(L)) todana_rethrow(L);
+  if (status != 0 && lua_istable(L, -1)) {
+    /* Todana: the error of a command is a text here, as in Redis */
+    lua_pushliteral(L, "err");
+    lua_rawget(L, -2);
+    if (lua_type(L, -1) == LUA_TSTRING) lua_replace(L, -2);
+    else lua_pop(L, 1);
+  }
   lua_pushboolean(L, (status == 0));
   lua_insert(L, 1);
   return lua_gettop(L);  /* return status + all results */
@@ -337,6 +344,9 @@ static int luaB_tostring (lua_State *L) {
       break;
     case LUA_TNIL:
       lua_pushliteral(L, "nil");
+      break;
+    case LUA_TLIGHTUSERDATA:  /* there is only `cjson.null' */
+      lua_pushliteral(L, "userdata: (nil)");
       break;
     default:
       lua_pushfstring(L, "%s: %d", luaL_typename(L, 1),

@@ -14,8 +14,8 @@ struct lua_State;
 /* steps of a state that is not limited */
 #define TODANA_UNLIMITED	0x3fffffffffffffffLL
 
-/* initial state of `math.random': as `srand48(0)' makes it */
-#define TODANA_RANDOM		0x330eULL
+/* initial state of `math.random': that of `lrand48' without a seed */
+#define TODANA_RANDOM		0x1234abcd330eULL
 
 /* longest text that is converted to a number */
 #define TODANA_NUMERAL_MAX	200

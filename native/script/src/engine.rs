@@ -2,7 +2,7 @@
 
 use crate::convert::{from_lua, to_lua};
 use crate::libraries::library;
-use crate::library::{Failure, function, one};
+use crate::library::{Failure, error_table, function, one};
 use crate::meter::{self, Stop};
 use crate::{name_of, number, shebang};
 use mlua::{Lua, LuaOptions, MultiValue, Result, StdLib, Table, Value as LuaValue};
@@ -226,7 +226,7 @@ fn prelude(
     constants.raw_set("REDIS_VERSION_NUM", REDIS_VERSION_NUMBER)?;
     let sha1hex = function(lua, "sha1hex", |lua, arguments| {
         if arguments.len() != 1 {
-            return Err("wrong number of arguments".into());
+            return Err(Failure::Reply("ERR wrong number of arguments"));
         }
         let bytes = arguments.bytes(0)?;
         crate::library::spend(lua, bytes.len())?;
@@ -235,12 +235,12 @@ fn prelude(
     let chosen = resp3.clone();
     let setresp = function(lua, "setresp", move |_, arguments| {
         if arguments.len() != 1 {
-            return Err("redis.setresp() requires one argument.".into());
+            return Err(Failure::Reply("ERR redis.setresp() requires one argument."));
         }
         chosen.set(match arguments.number(0)? {
             2.0 => false,
             3.0 => true,
-            _ => return Err(Failure::from("RESP version must be 2 or 3.")),
+            _ => return Err(Failure::Reply("ERR RESP version must be 2 or 3.")),
         });
         Ok(MultiValue::new())
     })?;
@@ -261,7 +261,7 @@ fn call(
         Ok((false, to_lua(lua, &error, resp3)?))
     };
     if arguments.is_empty() {
-        return failed("ERR Please specify at least one argument for this redis.call() call");
+        return failed("ERR Please specify at least one argument for this redis lib call");
     }
     let mut texts: Vec<Vec<u8>> = Vec::with_capacity(arguments.len());
     let mut steps = CALL_STEPS;
@@ -298,22 +298,18 @@ fn call(
 }
 
 /// redis.log.
-fn log(
-    lua: &Lua,
-    calls: &mut dyn Calls,
-    arguments: MultiValue,
-) -> Result<(bool, Option<mlua::String>)> {
-    let failed = |text: &str| Ok((false, Some(lua.create_string(text)?)));
+fn log(lua: &Lua, calls: &mut dyn Calls, arguments: MultiValue) -> Result<(bool, Option<Table>)> {
+    let failed = |text: &str| Ok((false, Some(error_table(lua, text)?)));
     if arguments.len() < 2 {
-        return failed("redis.log() requires two arguments or more.");
+        return failed("ERR redis.log() requires two arguments or more.");
     }
     let level = match arguments.front() {
         Some(LuaValue::Integer(level)) => *level,
         Some(LuaValue::Number(level)) => *level as i64,
-        _ => return failed("First argument must be a number (log level)."),
+        _ => return failed("ERR First argument must be a number (log level)."),
     };
     if !(0..=3).contains(&level) {
-        return failed("Invalid log level.");
+        return failed("ERR Invalid log level.");
     }
     let mut line = Vec::new();
     for argument in arguments.iter().skip(1) {

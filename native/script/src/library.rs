@@ -8,8 +8,10 @@ pub(crate) type Answer = std::result::Result<MultiValue, Failure>;
 
 /// Why a function of a library has failed.
 pub(crate) enum Failure {
-    /// For the script.
+    /// For the script, which gets it as a text with the line.
     Message(String),
+    /// For the script, which gets it as the table of an error.
+    Reply(&'static str),
     /// Of the interpreter.
     Lua(mlua::Error),
 }
@@ -55,6 +57,13 @@ pub(crate) fn entries(
         entries.push(pair?);
     }
     Ok(entries)
+}
+
+/// The table of an error.
+pub(crate) fn error_table(lua: &Lua, text: &str) -> Result<Table> {
+    let table = lua.create_table()?;
+    table.raw_set("err", text)?;
+    Ok(table)
 }
 
 /// One value.
@@ -127,6 +136,10 @@ pub(crate) fn function(
             Err(Failure::Message(message)) => {
                 let message = lua.create_string(message)?;
                 Ok(MultiValue::from_iter([Value::Boolean(false), Value::String(message)]))
+            }
+            Err(Failure::Reply(text)) => {
+                let table = error_table(lua, text)?;
+                Ok(MultiValue::from_iter([Value::Boolean(false), Value::Table(table)]))
             }
             Err(Failure::Lua(error)) => Err(error),
         }

@@ -193,7 +193,7 @@ fn unpack(lua: &Lua, arguments: &Arguments) -> Answer {
     while let Some((field, alignment)) = format.next()? {
         spend(lua, VALUE_STEPS)?;
         at = at.saturating_add(padding(at, alignment));
-        let short = || Failure::from("data string too short");
+        let short = || Failure::from("bad argument #2 to 'unpack' (data string too short)");
         let take = |at: usize, len: usize| {
             at.checked_add(len).and_then(|end| data.get(at..end)).ok_or_else(short)
         };

@@ -118,7 +118,7 @@ fn errors_name_the_line() {
         ("error({err = 'MINE'})", "MINE script: %, on @user_script:1."),
         (
             "return redis.call()",
-            "ERR Please specify at least one argument for this redis.call() call script: %, on @user_script:1.",
+            "ERR Please specify at least one argument for this redis lib call script: %, on @user_script:1.",
         ),
         (
             "return redis.call({})",
@@ -136,7 +136,7 @@ fn errors_name_the_line() {
         text("return (").starts_with("ERR Error compiling script (new function): user_script:1:")
     );
     assert_eq!(text("return select(2, pcall(error, 'x'))"), "x");
-    assert_eq!(text("return select(2, pcall(redis.call, 'fail')).err"), "ERR it fails");
+    assert_eq!(text("return select(2, pcall(redis.call, 'fail'))"), "ERR it fails");
     assert_eq!(
         text("return tostring(select(2, pcall(cjson.decode, 'x')))"),
         "Expected value but found invalid token at character 1"

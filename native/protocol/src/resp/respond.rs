@@ -132,7 +132,13 @@ fn carry_out<H: Host>(
         host.resume(state.begun_ns);
     }
     let seed = if dispatch::takes_seed(name) { state.random(host) } else { 0 };
-    let source = source::source(name, arguments, host);
+    let source = match dispatch::takes_source(name) {
+        true => {
+            source::begin(state, host);
+            source::source(state, name, arguments, host)
+        }
+        false => None,
+    };
     let request =
         Request { name, arguments, now_ms, value_bytes_max, script_limits: scripts::limits(host) };
     let mut flow = Flow::Continue;

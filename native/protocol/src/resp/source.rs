@@ -1,16 +1,37 @@
 //! The sources of scripts that requests name.
 
 use super::dispatch;
+use super::state::State;
 use super::table::Name;
 use crate::Host;
 use std::sync::Arc;
 
+/// A request begins that may name scripts, or, in EXEC, several that do.
+pub(super) fn begin<H: Host>(state: &mut State, host: &H) {
+    if !host.is_playing() && !state.rides {
+        state.scripts.clear();
+    }
+}
+
 /// The source of the script that a request names, if its command takes one and this node knows it.
-pub(super) fn source<H: Host>(name: Name, arguments: &[&[u8]], host: &H) -> Option<Arc<[u8]>> {
+///
+/// A request that the log has committed is run again. It then has the scripts that it had at first,
+/// even if this node has come to know others, or has forgotten these.
+pub(super) fn source<H: Host>(
+    state: &mut State,
+    name: Name,
+    arguments: &[&[u8]],
+    host: &H,
+) -> Option<Arc<[u8]>> {
     if !dispatch::takes_source(name) {
         return None;
     }
-    let found = host.databases().interpreter()?.source(arguments.get(1)?);
-    // The log has the script, even if this node has forgotten it in the meantime.
-    found.or_else(|| host.is_playing().then(Arc::default))
+    let word = *arguments.get(1)?;
+    if host.is_playing() {
+        let is_it = |(name, _): &&(Vec<u8>, Arc<[u8]>)| name == word;
+        return state.scripts.iter().find(is_it).map(|(_, source)| source.clone());
+    }
+    let source = host.databases().interpreter()?.source(word)?;
+    state.scripts.push((word.to_vec(), source.clone()));
+    Some(source)
 }

@@ -5,6 +5,7 @@ use super::flow::Flow;
 use super::queue::{Transaction, Watches};
 use super::tail::Tail;
 use crate::{Host, Next};
+use std::sync::Arc;
 use todana_command::Begun;
 
 /// The state of a connection between requests.
@@ -32,6 +33,8 @@ pub(super) struct State {
     /// Whether a request before the present one in this turn must be committed. Only commands on
     /// records may be handed over together with it.
     pub(super) rides: bool,
+    /// The scripts that requests named which wait for the log.
+    pub(super) scripts: Vec<(Vec<u8>, Arc<[u8]>)>,
     /// Nanoseconds that it has taken so far.
     pub(super) begun_ns: u64,
     /// The rest of the reply to a transaction, which precedes the input.

@@ -166,9 +166,11 @@ impl<H: Host> Call<'_, '_, H> {
         let arguments = transaction.arguments();
         let requests = requests(&transaction.commands, &arguments);
         let paired: Vec<Pairs<'_>> = requests.iter().map(paired).collect();
-        let source =
-            |(name, arguments): &(Name, &[&[u8]])| source::source(*name, arguments, &*self.host);
-        let sources: Vec<Option<Arc<[u8]>>> = requests.iter().map(source).collect();
+        source::begin(self.state, &*self.host);
+        let mut sources: Vec<Option<Arc<[u8]>>> = Vec::with_capacity(requests.len());
+        for (name, arguments) in &requests {
+            sources.push(source::source(self.state, *name, arguments, &*self.host));
+        }
         let (parts, commands) = self.parts(&requests, &paired, &sources);
         let other_units = self.units_of_own(&requests, &parts);
         let batch = Batch { watches: &watches.list, commands: &commands, other_units };

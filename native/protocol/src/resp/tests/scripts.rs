@@ -253,34 +253,30 @@ fn replies_have_the_version_of_the_client() {
 
 #[test]
 fn a_script_that_is_stopped_changes_nothing() {
+    let (mut host, mut session) = (host(), RespSession::default());
+    let mut ask = |line: &str| ask(&mut session, &mut host, line);
     let large = "v".repeat(20_000);
-    script(&format!(
-        r#"
-        > MSET a 1 large {large}
-        +OK
-        > EXPIRE a 100
-        :1
-        > EVAL "for i = 1, 4 do redis.call('SET', KEYS[i], 'x') end redis.call('DEL', KEYS[1]) redis.call('APPEND', KEYS[2], 'y') while true do end" 4 a large b c
-        -ERR The script was stopped, and has changed nothing: it took too many steps (script_steps_max)
-        > EVAL "redis.call('SET', KEYS[1], 2) local t = {{}} while true do t[#t + 1] = ('x'):rep(100000) .. #t end" 1 a
-        -ERR The script was stopped, and has changed nothing: it took too many steps (script_steps_max)
-        > EVAL "redis.call('SET', KEYS[1], 2) local t = {{}} while true do pcall(redis.call, 'BITCOUNT', KEYS[2]) end" 2 a large
-        -ERR The script was stopped, and has changed nothing: it took too many steps (script_steps_max)
-        > MGET a b c
-        *3 $1 1 $-1 $-1
-        > TTL a
-        :100
-        > GET large
-        $20000 {large}
-        "#
-    ));
+    ask(&format!("MSET a 1 large {large}"));
+    ask("EXPIRE a 100");
+    let stopped = "-ERR The script was stopped, and has changed nothing:";
+    for source in [
+        "for i = 1, 4 do redis.call('SET', KEYS[i], 'x') end redis.call('DEL', KEYS[1]) \
+         redis.call('APPEND', KEYS[2], 'y') while true do end",
+        "redis.call('SET', KEYS[1], 2) local t = {} \
+         while true do t[#t + 1] = ('x'):rep(100000) .. #t end",
+        "redis.call('SET', KEYS[3], 2) while true do pcall(redis.call, 'BITCOUNT', KEYS[2]) end",
+    ] {
+        let reply = ask(&format!("EVAL \"{source}\" 4 a large b c"));
+        assert!(reply.starts_with(stopped), "{reply}");
+        assert_eq!(ask("MGET a b c"), "*3 $1 1 $-1 $-1");
+        assert_eq!(ask("TTL a"), ":100");
+        assert_eq!(ask("GET large"), format!("$20000 {large}"));
+    }
 }
 
 /// The scripts of a transaction together may take what one may.
 #[test]
 fn scripts_of_a_transaction_share_their_steps() {
-    let line = |_| "> EVAL \"for i = 1, 300000 do end\" 0\n+QUEUED\n".to_owned();
-    let queued: String = (0..20).map(line).collect();
     let (mut host, mut session) = (host(), RespSession::default());
     ask(&mut session, &mut host, "MULTI");
     for _ in 0..20 {
@@ -290,7 +286,6 @@ fn scripts_of_a_transaction_share_their_steps() {
     let reply = ask(&mut session, &mut host, "EXEC");
     assert!(reply.starts_with("*20 :1 :1"), "{reply}");
     assert!(reply.ends_with("(script_steps_max)"), "{reply}");
-    drop(queued);
 }
 
 #[test]
