@@ -4,6 +4,7 @@ use crate::library::{Arguments, Failure, function, one};
 use mlua::{Lua, Result, Table};
 
 type Fold = fn(u32, u32) -> u32;
+type Unary = fn(u32) -> u32;
 
 const FOLDS: [(&str, Fold); 3] =
     [("band", |a, b| a & b), ("bor", |a, b| a | b), ("bxor", |a, b| a ^ b)];
@@ -16,7 +17,7 @@ const SHIFTS: [(&str, Fold); 5] = [
     ("ror", |a, n| a.rotate_right(n & 31)),
 ];
 
-const UNARIES: [(&str, fn(u32) -> u32); 3] =
+const UNARIES: [(&str, Unary); 3] =
     [("tobit", |a| a), ("bnot", |a| !a), ("bswap", |a| a.swap_bytes())];
 
 pub(crate) fn fill(lua: &Lua, functions: &Table) -> Result<()> {

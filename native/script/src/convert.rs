@@ -6,7 +6,7 @@ use mlua::{Lua, Result, Table, Value as LuaValue};
 use todana_command::Value;
 
 /// Deepest nesting of tables in a reply.
-const DEPTH_MAX: usize = 100;
+const DEPTH_MAX: usize = 48;
 
 /// What redis.call returns for a reply. Errors are tables too.
 pub(crate) fn to_lua(lua: &Lua, value: &Value, resp3: bool) -> Result<LuaValue> {

@@ -3,13 +3,25 @@
 use super::*;
 use todana_script::name_of;
 
+/// Plays a script of requests and replies once, line by line.
+fn lines(text: &str) {
+    let (mut host, mut session) = (host(), RespSession::default());
+    let mut request = "";
+    for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
+        match line.strip_prefix("> ") {
+            Some(line) => request = line,
+            None => assert_eq!(ask(&mut session, &mut host, request), line, "{request}"),
+        }
+    }
+}
+
 fn hex(source: &str) -> String {
     String::from_utf8(name_of(source.as_bytes()).to_vec()).expect("hexadecimal digits")
 }
 
 #[test]
 fn scripts_read_and_write_their_keys() {
-    script(
+    lines(
         r#"
         > EVAL "return redis.call('SET', KEYS[1], ARGV[1])" 1 k v
         +OK
@@ -72,7 +84,7 @@ fn wrong_scripts_have_the_errors_of_redis() {
         "-ERR Write commands are not allowed from read-only scripts.",
         "return redis.call('SET', KEYS[1], 1)",
     );
-    script(&format!(
+    lines(&format!(
         r#"
         > EVAL "return 1"
         -ERR wrong number of arguments for 'eval' command
@@ -314,7 +326,7 @@ fn locks_of_redis_py() {
         local newttl = ARGV[2] \
         if ARGV[3] == '0' then newttl = ARGV[2] + expiration end \
         redis.call('pexpire', KEYS[1], newttl) return 1";
-    script(&format!(
+    lines(&format!(
         r#"
         > SET lock token NX PX 10000
         +OK
@@ -358,7 +370,7 @@ fn locks_and_limiters_of_other_clients() {
         if allowed then tokens = tokens - 1 end \
         redis.call('SET', KEYS[1], cjson.encode({tokens = tokens, at = at}), 'EX', 60) \
         return {allowed and 1 or 0, tostring(tokens)}";
-    script(&format!(
+    lines(&format!(
         r#"
         > EVAL "{acquire}" 2 r1 r2 id 1000
         :2
