@@ -119,8 +119,8 @@ pub enum Command<'a> {
     /// Moves a record to another database. Reply: `flag`, or `error(DifferentDurability)`.
     Move { key: &'a [u8], database: usize },
 
-    /// Runs a script, which reads and writes its keys. If it is stopped for its limits, nothing of it
-    /// stays. Reply: `value`.
+    /// Runs a script, which reads and writes its keys. If it is stopped for its limits, nothing of
+    /// it stays. Reply: `value`.
     Script(Script<'a>),
 
     // ---- the whole database ----

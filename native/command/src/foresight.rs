@@ -309,8 +309,8 @@ impl<'a> Foreseen<'_, '_, 'a> {
                 let alike = self.databases.alike(self.databases.is_durable_table(index));
                 alike.for_each(|index| self.clear(index));
             }
-            // Nobody knows what it writes. Its writes take room that was reserved for commands behind
-            // it, so that one of these may be refused alone.
+            // Nobody knows what it writes. Its writes take room that was reserved for commands
+            // behind it, so that one of these may be refused alone.
             Command::Script(_) => {}
             // They change no length and keep no value.
             Command::Length { .. }

@@ -20,7 +20,7 @@ pub enum ScriptCall {
 
 /// The records of a script, while it runs.
 pub trait ScriptRecords {
-    /// Executes a command that takes at most so many units ([`estimated_units`]).
+    /// Executes a command that takes at most `units_max` units ([`estimated_units`]).
     ///
     /// [`estimated_units`]: crate::estimated_units
     fn execute(&mut self, command: &Command<'_>, units_max: u64) -> ScriptCall;

@@ -155,7 +155,7 @@ fn units_of_command(command: &Command<'_>, table: &Table) -> u64 {
     units_on(command, table.len(), table.shards() as u64)
 }
 
-/// The units of a command on a table of so many records and shards.
+/// The units of a command on a table with this number of records and shards.
 fn units_on(command: &Command<'_>, table_len: u64, shards: u64) -> u64 {
     let records = |records: u64| TABLE_UNITS + records.min(table_len).saturating_mul(RECORD_UNITS);
     match *command {

@@ -328,7 +328,7 @@ static size_t propagateall (global_State *g) {
 
 
 /*
-** The next function tells whether a key or value can be cleared from
+** The next function says whether a key or value can be cleared from
 ** a weak table. Non-collectable objects are never removed from weak
 ** tables. Strings behave as `values', so are never removed too. for
 ** other objects: if really collected, cannot keep them; for userdata

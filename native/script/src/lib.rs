@@ -1,8 +1,9 @@
 //! Scripts: Lua 5.1 as clients of Redis know it, for a replicated log.
 //!
 //! [`run`] executes one script and returns its reply. It knows neither a store nor a protocol: the
-//! commands of the script go to [`Calls`]. Every run has a new interpreter, so nothing of one script
-//! is seen by the next, and the same script with the same calls has the same result on every node:
+//! commands of the script go to [`Calls`]. Every run has a new interpreter, so nothing of one
+//! script is seen by the next, and the same script with the same calls has the same result on every
+//! node:
 //!
 //! * Work is counted in *steps*, in the interpreter (`lua/README.md`): an instruction is one, and
 //!   whatever takes longer is several. The clock is not asked. A script that exceeds its steps or

@@ -1,8 +1,8 @@
 //! The library `struct`: numbers and strings as bytes, by a format.
 //!
-//! `>` and `<` set the order of bytes, `!n` the alignment, `=` and `@` the defaults. `b B h H i I l L
-//! T` are integers (`i` and `I` with an optional number of bytes), `f d` fractions, `s` a string that
-//! ends with a zero, `cN` N bytes (`c0`: as many as the integer before says), `x` a zero.
+//! `>` and `<` set the order of bytes, `!n` the alignment, `=` and `@` the defaults. `b B h H i I l
+//! L T` are integers (`i` and `I` with an optional number of bytes), `f d` fractions, `s` a string
+//! that ends with a zero, `cN` N bytes (`c0`: as many as the integer before says), `x` a zero.
 
 use crate::library::{Answer, Arguments, Failure, VALUE_STEPS, function, one, spend};
 use mlua::{Lua, MultiValue, Result, Table, Value};

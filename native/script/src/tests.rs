@@ -55,6 +55,7 @@ fn text(source: &str) -> String {
     }
 }
 
+#[rustfmt::skip]
 #[test]
 fn values_are_converted_as_in_redis() {
     let cases = [
@@ -96,6 +97,7 @@ fn values_are_converted_as_in_redis() {
     }
 }
 
+#[rustfmt::skip]
 #[test]
 fn errors_name_the_line() {
     let name =
@@ -143,6 +145,7 @@ fn errors_name_the_line() {
     );
 }
 
+#[rustfmt::skip]
 #[test]
 fn libraries_do_what_those_of_redis_do() {
     let cases = [
@@ -239,6 +242,7 @@ fn nothing_leads_out() {
 }
 
 /// Each is stopped, whatever it catches.
+#[rustfmt::skip]
 const ENDLESS: &[&str] = &[
     "while true do end",
     "while true do pcall(function() while true do end end) end",
@@ -291,6 +295,7 @@ fn every_endless_script_is_stopped() {
 }
 
 /// Each fails with an error of its own, or ends, in little stack.
+#[rustfmt::skip]
 const DEEP: &[&str] = &[
     "local t = {} t[1] = t t[2] = t return cjson.encode(t)",
     "local t = setmetatable({}, {__index = function(t, k) return t[k .. 1] end}) return t.x",

@@ -30,7 +30,9 @@ macro_rules! dispatch {
             source: Option<&'a [u8]>,
         ) -> Option<Built<'a>> {
             match request.name {
-                $(Name::$id => dispatch!(@build request pairs seed source $handler ($($($details)*)?)),)*
+                $(Name::$id => {
+                    dispatch!(@build request pairs seed source $handler ($($($details)*)?))
+                })*
             }
         }
 
@@ -72,20 +74,20 @@ macro_rules! dispatch {
         }
     };
 
-    (@build $request:ident $pairs:ident $seed:ident $source:ident Store($function:path $(, $with:expr)*)) => {
-        Some($function($request $(, $with)*))
+    (@build $r:ident $p:ident $seed:ident $name:ident Store($function:path $(, $with:expr)*)) => {
+        Some($function($r $(, $with)*))
     };
-    (@build $request:ident $pairs:ident $seed:ident $source:ident Pairs($function:path $(, $with:expr)*)) => {
-        Some($function($request, $pairs $(, $with)*))
+    (@build $r:ident $p:ident $seed:ident $name:ident Pairs($function:path $(, $with:expr)*)) => {
+        Some($function($r, $p $(, $with)*))
     };
-    (@build $request:ident $pairs:ident $seed:ident $source:ident Seeded($function:path $(, $with:expr)*)) => {
-        Some($function($request, $seed $(, $with)*))
+    (@build $r:ident $p:ident $seed:ident $name:ident Seeded($function:path $(, $with:expr)*)) => {
+        Some($function($r, $seed $(, $with)*))
     };
-    (@build $request:ident $pairs:ident $seed:ident $source:ident Named($function:path $(, $with:expr)*)) => {
-        Some($function($request, $source $(, $with)*))
+    (@build $r:ident $p:ident $seed:ident $name:ident Named($function:path $(, $with:expr)*)) => {
+        Some($function($r, $name $(, $with)*))
     };
-    (@build $request:ident $pairs:ident $seed:ident $source:ident Session($($details:tt)*)) => { None };
-    (@build $request:ident $pairs:ident $seed:ident $source:ident Container()) => { None };
+    (@build $r:ident $p:ident $seed:ident $name:ident Session($($details:tt)*)) => { None };
+    (@build $r:ident $p:ident $seed:ident $name:ident Container()) => { None };
 
     (@takes_pairs Pairs) => { true };
     (@takes_pairs $handler:ident) => { false };

@@ -41,7 +41,7 @@ impl<'a> Input<'a> {
         Ok(taken)
     }
 
-    /// An unsigned number of so many bytes.
+    /// An unsigned number of `len` bytes.
     fn number(&mut self, len: usize) -> Unpacked<u64> {
         Ok(self.take(len)?.iter().fold(0, |number, byte| number << 8 | u64::from(*byte)))
     }
@@ -119,7 +119,7 @@ impl<'a> Input<'a> {
         Ok(Value::Table(table))
     }
 
-    /// A table of so many values, each of which takes a byte at least.
+    /// A table with this number of values, each of which takes a byte at least.
     fn enter(&self, values: usize, depth: usize) -> Unpacked<usize> {
         if values > self.bytes.len() - self.at {
             return Err(MISSING.into());

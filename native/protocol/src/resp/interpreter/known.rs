@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use todana_script::name_of;
 
-/// Most bytes of all scripts; the oldest are forgotten. A client that names a forgotten one sends it
-/// again after NOSCRIPT.
+/// Most bytes of all scripts; the oldest are forgotten. A client that names a forgotten one sends
+/// it again after NOSCRIPT.
 const BYTES_MAX: usize = 16 << 20;
 
 /// What a script counts beside its source.

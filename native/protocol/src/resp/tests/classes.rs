@@ -10,6 +10,7 @@ use proptest::prelude::*;
 use todana_group::Gate;
 
 /// Requests that change the records of [`connection`], one or more for each command that may.
+#[rustfmt::skip]
 const WRITES: &[&str] = &[
     "EVAL \"return redis.call('SET',KEYS[1],ARGV[1])\" 1 a 7",
     "SCRIPT LOAD \"return redis.call('INCR',KEYS[1])\"; EVALSHA da8455f0535fd532821b3713a4eccd80fc4b8457 1 a",

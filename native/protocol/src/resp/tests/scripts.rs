@@ -19,6 +19,7 @@ fn hex(source: &str) -> String {
     String::from_utf8(name_of(source.as_bytes()).to_vec()).expect("hexadecimal digits")
 }
 
+#[rustfmt::skip]
 #[test]
 fn scripts_read_and_write_their_keys() {
     lines(
@@ -59,6 +60,7 @@ fn scripts_read_and_write_their_keys() {
     );
 }
 
+#[rustfmt::skip]
 #[test]
 fn wrong_scripts_have_the_errors_of_redis() {
     let of =
@@ -351,6 +353,7 @@ fn locks_of_redis_py() {
 }
 
 /// The algorithm of Redlock, and counters with a window.
+#[rustfmt::skip]
 #[test]
 fn locks_and_limiters_of_other_clients() {
     let unlock = "if redis.call('get', KEYS[1]) == ARGV[1] then \
@@ -399,6 +402,7 @@ fn locks_and_limiters_of_other_clients() {
 }
 
 /// Scripts of all kinds, with addresses, hashes and limits in them, on replicas with another past.
+#[rustfmt::skip]
 #[test]
 fn replicas_agree() {
     use todana_command::{Command, Context, Databases, NullReply, Script, execute};
