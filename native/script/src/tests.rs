@@ -276,7 +276,7 @@ const ENDLESS: &[&str] = &[
     "while true do redis.call('a') end",
     "while true do redis.pcall('costly') end",
     "redis.call('costly')",
-    "local t = {} for i = 1, 100 do t = setmetatable({}, {__index = t}) end while true do local x = t.x end",
+    "local t = {} for i = 1, 90 do t = setmetatable({}, {__index = t}) end while true do local x = t.x end",
     "while true do cmsgpack.pack({1, 2, 3}) end",
     "while true do pcall(string.rep, 'x', 1e9) end",
     "local s = {} for i = 1, 1e6 do s[i] = 'a' .. i .. ('b'):rep(64) end",
