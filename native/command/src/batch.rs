@@ -14,7 +14,9 @@ use crate::plan::{Batch, Plan};
 use crate::scope::{Across, NO_CLEAR, Scope, is_due};
 use crate::watch::LoggedWatch;
 use crate::work::{self, BATCH_UNITS_MAX};
-use crate::{Command, Context, Databases, Error, Inadmissible, Reply, Script, range, script};
+use crate::{
+    Command, Context, Databases, Error, Inadmissible, Reply, Script, cause, range, script,
+};
 use todana_table::{Full, Keyspace, Locked, PREFETCH_KEYS_MAX, Walk};
 
 /// Executes a batch. Calls `each` before each command's reply, with its index, so that a protocol
@@ -179,6 +181,7 @@ impl<'t> LockedBatch<'t> {
     }
 
     fn execute<R: Reply>(&mut self, database: usize, command: &Command<'_>, reply: &mut R) {
+        let _executing = cause::executing(command);
         match command.scope() {
             Scope::Key(_) | Scope::Keys(_) | Scope::Database => match self.table(database) {
                 Some((_, table)) => match *command {

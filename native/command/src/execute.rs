@@ -4,7 +4,7 @@ use crate::dispatch::dispatch;
 use crate::scope::{Keys, NO_CLEAR, Scope};
 use crate::target::{Numbered, Target};
 use crate::{Command, Context, Databases, Error, Reply};
-use crate::{batch, lcs, pairs, strings};
+use crate::{batch, cause, lcs, pairs, strings};
 use todana_table::{Keyspace, Table};
 
 /// Longest value that a command may create if no lower limit is set, in bytes.
@@ -22,6 +22,7 @@ pub fn execute<R: Reply>(
     let Some(target) = Numbered::new(databases, database) else {
         return reply.error(Error::NoSuchDatabase);
     };
+    let _executing = cause::executing(command);
     match command.scope() {
         Scope::Script(_) | Scope::Databases(_) => {
             batch::execute_alone(databases, database, command, context, reply);

@@ -14,6 +14,7 @@
 mod access;
 mod batch;
 mod bits;
+pub mod cause;
 mod command;
 mod compare;
 mod counters;

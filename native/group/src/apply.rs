@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::time::{Duration, Instant};
 
+use todana_command::cause::{self, Writer};
 use todana_command::{
     Access, Command, Context, Databases, Error, NullReply, Refusal, Reply, Scratch, Status, Tape,
     decode_batch, estimated_units, execute, execute_logged_batch, execute_logged_batch_on,
@@ -392,6 +393,8 @@ trait Replies {
     const READS: bool;
     /// A record was executed.
     fn end_record(&mut self, status: Status);
+    /// Whose record is next.
+    fn writer(&self) -> Writer;
 }
 
 /// Of another node, or of nobody.
@@ -406,6 +409,9 @@ impl Replies for Others {
     const READS: bool = false;
     #[inline(always)]
     fn end_record(&mut self, _: Status) {}
+    fn writer(&self) -> Writer {
+        Writer::Unknown
+    }
 }
 
 impl Replies for Mine {
@@ -422,6 +428,10 @@ impl Replies for Mine {
         if self.left == 0 {
             self.end_part();
         }
+    }
+    fn writer(&self) -> Writer {
+        let part = self.flight.parts.get(self.part);
+        part.map_or(Writer::Unknown, |part| part.ticket.writer())
     }
 }
 
@@ -507,6 +517,9 @@ fn run<R: Replies>(
         ahead -= 1;
         *offset = bytes.len() - rest.len();
         execution.units = 1;
+        if cause::is_listened() {
+            cause::note_writer(replies.writer());
+        }
         let executed = match &record {
             Some(Record { kind: Kind::Read, .. }) if !R::READS => Executed::Ended(Status::Done),
             Some(record) => execution.execute(record, &mut scratch, replies.reply()),

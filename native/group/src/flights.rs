@@ -32,7 +32,7 @@ pub(crate) struct Flight {
 pub(crate) struct Part {
     /// Number of its records.
     pub(crate) count: usize,
-    ticket: Ticket,
+    pub(crate) ticket: Ticket,
     deliver: Arc<dyn Deliver>,
 }
 

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 use todana_command::Tape;
+use todana_command::cause::Writer;
 
 /// Identifies the party that waits for the outcome of a submission. The numbers mean something only
 /// to the [`Deliver`] that receives them.
@@ -13,6 +14,13 @@ pub struct Ticket {
     /// A number that this party has not used before. No two submissions in a queue have the same
     /// ticket: the second one would count as withdrawn when the first one is taken.
     pub number: u64,
+}
+
+impl Ticket {
+    /// The party as the writer of records.
+    pub(crate) fn writer(self) -> Writer {
+        Writer::Ticket { place: self.place, number: self.number }
+    }
 }
 
 /// The commands that one client hands over in one turn. They become one part of one log entry, so
