@@ -54,6 +54,11 @@
     read_after/3,
     read_index/1,
     durable_state/0,
+    spread_attach/1,
+    spread_detach/0,
+    spread_take/0,
+    spread_deliver/1,
+    spread_dropped/1,
     persistence_attach/1,
     persistence_note/1,
     tables/0,
@@ -399,6 +404,21 @@ read_index(_) -> erlang:nif_error(not_loaded).
 
 -spec durable_withdraw(pos_integer()) -> not_executed | unknown | answered.
 durable_withdraw(_) -> erlang:nif_error(not_loaded).
+
+-spec spread_attach(pid()) -> ok.
+spread_attach(_) -> erlang:nif_error(not_loaded).
+
+-spec spread_detach() -> ok.
+spread_detach() -> erlang:nif_error(not_loaded).
+
+-spec spread_take() -> binary() | empty.
+spread_take() -> erlang:nif_error(not_loaded).
+
+-spec spread_deliver(binary()) -> ok.
+spread_deliver(_) -> erlang:nif_error(not_loaded).
+
+-spec spread_dropped(binary()) -> ok.
+spread_dropped(_) -> erlang:nif_error(not_loaded).
 
 -spec persistence_attach(pid()) ->
     {Done :: non_neg_integer(), Last :: non_neg_integer()}.

@@ -236,6 +236,19 @@ clients() ->
         row(G, input_bytes_max, {bytes, 64 * ?KB, ?TB}, "128mb",
             "Maximum number of bytes of an incomplete request that the "
             "server holds for one client."),
+        row(G, tracking_keys_max, {integer, 1, 1_000_000_000}, "1000000",
+            "Maximum number of keys that are tracked for clients that cache "
+            "values (`CLIENT TRACKING`). Beyond that, the server has the "
+            "clients forget other keys."),
+        row(G, subscriptions_max, {integer, 1, 1_048_576}, "10000",
+            "Maximum number of subscriptions of a client: channels, patterns "
+            "and sharded channels together."),
+        row(G, subscriber_output_bytes_hard, {bytes, 64 * ?KB, ?TB}, "32mb",
+            "Like `output_bytes_hard`, for clients with subscriptions."),
+        row(G, subscriber_output_bytes_soft, {bytes, 64 * ?KB, ?TB}, "8mb",
+            "Like `output_bytes_soft`, for clients with subscriptions."),
+        row(G, subscriber_output_soft_ms, {integer, 1, ?MAX}, "60000",
+            "The time for `subscriber_output_bytes_soft`, in milliseconds."),
         row(G, output_bytes_hard, {bytes, 64 * ?KB, ?TB}, "256mb",
             "The server closes a client with more pending output "
             "immediately."),

@@ -82,7 +82,8 @@ cluster(#{}, Options) ->
             start => {todana_read_index, start_link, [BoundMs]}
         },
         #{id => todana_watchdog, start => {todana_watchdog, start_link, []}},
-        #{id => todana_verify, start => {todana_verify, start_link, []}}
+        #{id => todana_verify, start => {todana_verify, start_link, []}},
+        #{id => todana_spread, start => {todana_spread, start_link, []}}
      | [
             #{id => Name, start => {Name, start_link, [Options]}}
          || Name <- [todana_membership, todana_topology]

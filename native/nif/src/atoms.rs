@@ -17,6 +17,7 @@ rustler::atoms! {
     todana_keeper,
     todana_line,
     warning,
+    todana_spread,
     none,
     is_durable,
     submitted,

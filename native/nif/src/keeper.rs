@@ -1,12 +1,12 @@
 //! The Erlang process that keeps the log (`todana_status`), as servers see it.
 
-use crate::{atoms, durable, erts, topology};
+use crate::{atoms, durable, erts, spread, topology};
 use parking_lot::Mutex;
 use rustler::types::atom::Atom;
 use rustler::{Env, LocalPid, NifResult, Term};
 use std::sync::Arc;
 use todana_group::{Gate, Submit};
-use todana_protocol::{Keeper, Persistence, Request, Topology};
+use todana_protocol::{Keeper, Persistence, Request, Topic, Topology};
 
 /// What the process noted last.
 static NOTED: Mutex<Option<Arc<Persistence>>> = Mutex::new(None);
@@ -41,6 +41,14 @@ impl Keeper for NodeKeeper {
 
     fn topology(&self) -> Option<Arc<Topology>> {
         topology::noted()
+    }
+
+    fn publish(&self, topic: Topic, channel: &[u8], message: &[u8]) {
+        spread::publish(topic, channel, message);
+    }
+
+    fn dropped_messages(&self) -> u64 {
+        spread::dropped()
     }
 
     fn is_led_elsewhere(&self) -> bool {

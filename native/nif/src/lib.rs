@@ -49,6 +49,7 @@ mod scan;
 mod server;
 mod signal;
 mod single;
+mod spread;
 mod store;
 mod submit;
 mod subscription;

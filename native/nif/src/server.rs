@@ -2,10 +2,10 @@
 //! outlives the library.
 
 use crate::erts::{self, ResourceRef, ResourceType};
-use crate::{Instance, atoms, database, durable, keeper};
+use crate::{Instance, atoms, database, durable, keeper, spread};
 use parking_lot::Mutex;
 use rustler::types::atom::Atom;
-use rustler::{Encoder, Env, Error, LocalPid, NifResult, Term};
+use rustler::{Binary, Encoder, Env, Error, LocalPid, NifResult, Term};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use todana_group::Submit;
@@ -127,6 +127,18 @@ fn server_start<'a>(env: Env<'a>, settings: Term<'a>) -> NifResult<Term<'a>> {
         }
         Err(StartError(sentence)) => (atoms::error(), sentence).encode(env),
     })
+}
+
+/// `spread_deliver(Batch) -> ok`: passes the messages of another node to the subscribers of this
+/// one.
+#[rustler::nif(schedule = "DirtyCpu")]
+fn spread_deliver(batch: Binary<'_>) -> Atom {
+    let servers: Vec<Arc<Server>> =
+        RUNNING.lock().iter().map(|running| Arc::clone(&running.server)).collect();
+    for (topic, channel, message) in spread::messages(batch.as_slice()) {
+        servers.iter().for_each(|server| server.publish(topic, channel, message));
+    }
+    atoms::ok()
 }
 
 pub(crate) fn server_of<'a>(env: Env<'a>, server: Term<'a>) -> NifResult<&'a Arc<Server>> {

@@ -4,7 +4,9 @@ use crate::commit::{Commits, Log, NotDone, Ran, ReadLevel};
 use crate::kyoto::KyotoSettings;
 use crate::options::{MB, TB, bytes, integer};
 use crate::persistence::{Persistence, Request};
+use crate::topic::{Published, Publishing, Topic};
 use crate::topology::Topology;
+use crate::tracking::Tracking;
 use std::net::SocketAddr;
 use std::ops::Range;
 use std::sync::Arc;
@@ -192,6 +194,93 @@ pub trait Host {
     fn end_wait(&mut self) -> bool;
     /// Signals one client that waits for this name, or all of them. Returns how many waited.
     fn signal(&mut self, name: &[u8], all: bool) -> usize;
+    /// The number of subscriptions of this client, by [`Topic`].
+    fn subscriptions(&self) -> [usize; 3] {
+        [0; 3]
+    }
+    /// Subscribes this client. The session has checked the length of the name and the number of
+    /// subscriptions.
+    fn subscribe(&mut self, topic: Topic, name: &[u8]) {
+        let _ = (topic, name);
+    }
+    /// Ends a subscription of this client, if there is one.
+    fn unsubscribe(&mut self, topic: Topic, name: &[u8]) {
+        let _ = (topic, name);
+    }
+    /// The first name to which this client is subscribed, in the order of their bytes.
+    fn first_subscribed(&self, topic: Topic) -> Option<Arc<[u8]>> {
+        let _ = topic;
+        None
+    }
+    /// Sends a message to the subscribers of a channel, whose topic is not a pattern. With
+    /// `may_wait`, it may be refused for now ([`Published::Full`]).
+    fn publish(
+        &mut self,
+        topic: Topic,
+        channel: &[u8],
+        message: &[u8],
+        begun: &mut Publishing,
+        may_wait: bool,
+    ) -> Published {
+        let _ = (topic, channel, message, begun, may_wait);
+        Published::To(0)
+    }
+    /// The first `count` names that have subscribers on this node and are greater than `after`, in
+    /// the order of their bytes.
+    fn topics_after(&self, topic: Topic, after: Option<&[u8]>, count: usize) -> Vec<Arc<[u8]>> {
+        let _ = (topic, after, count);
+        Vec::new()
+    }
+    /// The number of names of a topic that have subscribers on this node.
+    fn topic_count(&self, topic: Topic) -> usize {
+        let _ = topic;
+        0
+    }
+    /// The number of subscribers of a name on this node.
+    fn subscribers(&self, topic: Topic, name: &[u8]) -> usize {
+        let _ = (topic, name);
+        0
+    }
+    /// Until when requests wait (`CLIENT PAUSE`): all, or only those that may write. `None` if this
+    /// one does not wait.
+    fn held_until_ms(&self, may_write: bool) -> Option<u64> {
+        let _ = may_write;
+        None
+    }
+    /// Has requests wait until a time: all, or only those that may write. `None` ends that.
+    fn hold_clients(&self, hold: Option<Hold>) {
+        let _ = hold;
+    }
+    /// Whether a client receives all commands (`MONITOR`).
+    fn is_monitored(&self) -> bool {
+        false
+    }
+    /// Sends a line to the clients that receive all commands.
+    fn monitor(&self, line: Vec<u8>) {
+        let _ = line;
+    }
+    /// Whether this client receives all commands from now on.
+    fn set_monitor(&mut self, is_on: bool) {
+        let _ = is_on;
+    }
+    /// Whether there is a client of this id.
+    fn has_client(&self, id: u64) -> bool {
+        let _ = id;
+        false
+    }
+    /// The mode in which keys are tracked for this client.
+    fn tracking(&self) -> Option<&Tracking> {
+        None
+    }
+    /// Sets this mode. False if the databases have too many observers.
+    fn set_tracking(&mut self, tracking: Option<Tracking>) -> bool {
+        tracking.is_none()
+    }
+    /// Registers a key that this client is about to read. While requests are run again after a
+    /// commit, the key is also invalidated after the reply.
+    fn track(&mut self, key: &[u8]) {
+        let _ = key;
+    }
     /// Statistics of the whole server, summed over its loops.
     fn server_info(&self) -> ServerInfo;
     /// The state of the log of durable databases.
@@ -248,10 +337,21 @@ crate::options! {
         unauthenticated_argument_bytes_max: usize = 16 << 10, option bytes(1, MB);
         /// Most bytes of commands queued by MULTI.
         queued_bytes_max: usize = 128 << 20, option bytes(1, TB);
+        /// Most subscriptions of a client: channels, patterns and sharded channels together.
+        subscriptions_max: usize = 10_000, option integer(1, 1_048_576);
         /// Most bytes of output that may wait for a client. Beyond that a session stops writing
         /// replies and asks to close.
         output_bytes_max: usize = 256 << 20;
     }
+}
+
+/// How requests are held back (`CLIENT PAUSE`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hold {
+    /// Until this time, in milliseconds since the Unix epoch.
+    pub until_ms: u64,
+    /// Whether only requests that may write wait.
+    pub writes_only: bool,
 }
 
 /// The protocols by name.
@@ -328,6 +428,15 @@ pub struct Client {
     pub traffic_bytes: [AtomicU64; 2],
     /// `CLIENT NO-EVICT`.
     pub no_evict: AtomicBool,
+    /// Whether it receives all commands.
+    pub is_monitor: AtomicBool,
+    /// Whether keys are tracked for it, whether it has a broadcast mode, and whether the client to
+    /// which it redirects has left.
+    pub tracking: [AtomicBool; 3],
+    /// The client to which it redirects; 0 for none.
+    pub redirect: AtomicU64,
+    /// Number of its subscriptions, by [`Topic`].
+    pub subscriptions: [AtomicUsize; 3],
     /// Set by `kill`.
     pub killed: AtomicBool,
     /// Names that the client has given itself.
@@ -437,6 +546,16 @@ pub struct ServerInfo {
     pub evicted_clients: u64,
     /// Clients closed because they read too slowly.
     pub output_limit_disconnections: u64,
+    /// Clients for which keys are tracked.
+    pub tracking_clients: u64,
+    /// Keys that are tracked, pairs of a key and a client, and prefixes.
+    pub tracked: [u64; 3],
+    /// Names that have subscribers, by [`Topic`].
+    pub topics: [u64; 3],
+    /// Clients with subscriptions.
+    pub subscribed_clients: u64,
+    /// Messages that were dropped because subscribers did not take those before.
+    pub dropped_messages: u64,
     /// Limit of bytes of entries, 0 if none.
     pub memory_limit_bytes: u64,
     /// The policy at the limit, in Redis' terms: `allkeys-lfu` or `noeviction`.

@@ -18,7 +18,9 @@ mod session;
 mod spelling;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
+mod topic;
 mod topology;
+mod tracking;
 mod written;
 
 pub use commit::{Commits, Handover, Log, NotDone, Ran, ReadLevel, Wait};
@@ -26,7 +28,9 @@ pub use host::*;
 pub use options::*;
 pub use persistence::*;
 pub use session::*;
+pub use topic::*;
 pub use topology::{ClusterNode, Topology};
+pub use tracking::Tracking;
 
 /// Names of the commands of a protocol, in the order of their statistics.
 pub fn command_names(protocol: ProtocolName) -> &'static [&'static str] {

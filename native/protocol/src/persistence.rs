@@ -1,6 +1,6 @@
 //! What clients learn about the log of durable databases, and what they may ask of it.
 
-use crate::Topology;
+use crate::{Topic, Topology};
 use std::fmt::Debug;
 use std::sync::Arc;
 
@@ -70,6 +70,15 @@ pub trait Keeper: Debug + Send + Sync {
     /// The cluster; `None` if the node belongs to none.
     fn topology(&self) -> Option<Arc<Topology>> {
         None
+    }
+    /// Passes a message to the other nodes of the cluster, for their subscribers. It does not wait,
+    /// and the message may be lost.
+    fn publish(&self, topic: Topic, channel: &[u8], message: &[u8]) {
+        let _ = (topic, channel, message);
+    }
+    /// The number of messages that did not reach another node.
+    fn dropped_messages(&self) -> u64 {
+        0
     }
     /// Whether another node of the cluster leads. Cheaper than [`Keeper::topology`].
     fn is_led_elsewhere(&self) -> bool {

@@ -11,11 +11,13 @@ pub use log::{TestLog, check_write, with_durable_hosts, with_member_hosts};
 
 use crate::kyoto::{KyotoDatabase, KyotoSettings};
 use crate::{
-    Budget, Client, ClientNames, CommandStats, Commits, Host, Limits, Log, Next, NotDone,
-    Persistence, Progress, ProtocolName, ReadLevel, Request, ServerInfo, Session, SlowEntry,
-    Splice, Topology, Wait,
+    Budget, Client, ClientNames, CommandStats, Commits, Hold, Host, Limits, Log, Next, NotDone,
+    Persistence, Progress, ProtocolName, Published, Publishing, ReadLevel, Request, ServerInfo,
+    Session, SlowEntry, Splice, Topic, Topology, Tracking, Wait,
 };
+use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::ops::Bound;
 use std::sync::atomic::Ordering::{self, Relaxed};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 use std::sync::{Arc, Mutex};
@@ -91,6 +93,20 @@ pub struct FakeHost {
     pub signals: Vec<(Vec<u8>, bool)>,
     /// How many clients wait for any name.
     pub waiting: usize,
+    /// The subscriptions of the client, by topic.
+    pub subscribed: [BTreeSet<Arc<[u8]>>; 3],
+    /// What the session has published.
+    pub published: Vec<(Topic, Vec<u8>, Vec<u8>)>,
+    /// The mode in which keys are tracked.
+    pub tracking: Option<Tracking>,
+    /// How requests are held back.
+    pub hold: Mutex<Option<Hold>>,
+    /// The lines of MONITOR, if there is a client that receives them.
+    pub monitored: Option<Mutex<Vec<String>>>,
+    /// The keys that were registered, in order.
+    pub tracked: Vec<Vec<u8>>,
+    /// How often a message is refused for now before it is published.
+    pub refusals: usize,
     /// Parts of large values in the output of the last turn.
     pub splices: Vec<Splice>,
     /// Options.
@@ -163,6 +179,13 @@ impl FakeHost {
             signalled: false,
             signals: Vec::new(),
             waiting: 0,
+            subscribed: Default::default(),
+            published: Vec::new(),
+            hold: Mutex::default(),
+            monitored: None,
+            tracking: None,
+            tracked: Vec::new(),
+            refusals: 0,
             splices: Vec::new(),
             options: Mutex::default(),
             log,
@@ -236,6 +259,10 @@ pub fn client(id: u64, protocol: ProtocolName) -> Arc<Client> {
         evicted_bytes: AtomicU64::new(0),
         traffic_bytes: [AtomicU64::new(0), AtomicU64::new(0)],
         no_evict: AtomicBool::new(false),
+        is_monitor: AtomicBool::new(false),
+        tracking: Default::default(),
+        redirect: AtomicU64::new(0),
+        subscriptions: Default::default(),
         killed: AtomicBool::new(false),
         names: Mutex::new(ClientNames::default()),
     })
@@ -384,6 +411,80 @@ impl Host for FakeHost {
     fn signal(&mut self, name: &[u8], all: bool) -> usize {
         self.signals.push((name.to_vec(), all));
         self.waiting
+    }
+    fn held_until_ms(&self, may_write: bool) -> Option<u64> {
+        let hold = (*self.hold.lock().unwrap())?;
+        let holds = self.now_ms < hold.until_ms && (may_write || !hold.writes_only);
+        holds.then_some(hold.until_ms)
+    }
+    fn hold_clients(&self, hold: Option<Hold>) {
+        *self.hold.lock().unwrap() = hold;
+    }
+    fn is_monitored(&self) -> bool {
+        self.monitored.is_some()
+    }
+    fn monitor(&self, line: Vec<u8>) {
+        if let Some(lines) = &self.monitored {
+            lines.lock().unwrap().push(String::from_utf8(line).unwrap());
+        }
+    }
+    fn set_monitor(&mut self, is_on: bool) {
+        self.monitored = is_on.then(Mutex::default);
+    }
+    fn has_client(&self, id: u64) -> bool {
+        self.clients().iter().any(|client| client.id == id)
+    }
+    fn tracking(&self) -> Option<&Tracking> {
+        self.tracking.as_ref()
+    }
+    fn set_tracking(&mut self, tracking: Option<Tracking>) -> bool {
+        self.tracking = tracking;
+        true
+    }
+    fn track(&mut self, key: &[u8]) {
+        self.tracked.push(key.to_vec());
+    }
+    fn subscriptions(&self) -> [usize; 3] {
+        Topic::ALL.map(|topic| self.subscribed[topic as usize].len())
+    }
+    fn subscribe(&mut self, topic: Topic, name: &[u8]) {
+        self.subscribed[topic as usize].insert(name.into());
+    }
+    fn unsubscribe(&mut self, topic: Topic, name: &[u8]) {
+        self.subscribed[topic as usize].remove(name);
+    }
+    fn first_subscribed(&self, topic: Topic) -> Option<Arc<[u8]>> {
+        self.subscribed[topic as usize].first().cloned()
+    }
+    fn publish(
+        &mut self,
+        topic: Topic,
+        channel: &[u8],
+        message: &[u8],
+        begun: &mut Publishing,
+        may_wait: bool,
+    ) -> Published {
+        if self.refusals > 0 && may_wait {
+            self.refusals -= 1;
+            return Published::Full;
+        }
+        // Each message takes a second turn.
+        if begun.after.replace(Arc::from(channel)).is_none() {
+            return Published::GoesOn;
+        }
+        self.published.push((topic, channel.to_vec(), message.to_vec()));
+        Published::To(self.subscribers(topic, channel))
+    }
+    fn topics_after(&self, topic: Topic, after: Option<&[u8]>, count: usize) -> Vec<Arc<[u8]>> {
+        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+        let names = self.subscribed[topic as usize].range::<[u8], _>((from, Bound::Unbounded));
+        names.take(count).cloned().collect()
+    }
+    fn topic_count(&self, topic: Topic) -> usize {
+        self.subscribed[topic as usize].len()
+    }
+    fn subscribers(&self, topic: Topic, name: &[u8]) -> usize {
+        usize::from(self.subscribed[topic as usize].contains(name))
     }
     fn server_info(&self) -> ServerInfo {
         self.info.clone()
@@ -579,6 +680,7 @@ pub fn survive<S: Session + Default>(protocol: ProtocolName, data: &[u8]) {
         script_steps_max: 20_000,
         script_bytes_max: 1 << 20,
         queued_bytes_max: 6_000,
+        subscriptions_max: 6,
         output_bytes_max: 1 << 20,
     };
     let play = |pieces: &mut dyn Iterator<Item = &[u8]>, requests_max| {

@@ -130,6 +130,10 @@ pub(crate) fn arriving(id: u64, fd: i32, now_ms: u64, accepted: &crate::inbox::A
         evicted_bytes: AtomicU64::new(0),
         traffic_bytes: [AtomicU64::new(0), AtomicU64::new(0)],
         no_evict: false.into(),
+        is_monitor: false.into(),
+        tracking: Default::default(),
+        redirect: 0.into(),
+        subscriptions: Default::default(),
         killed: false.into(),
         names: Mutex::default(),
     }

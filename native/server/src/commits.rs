@@ -117,6 +117,11 @@ impl Commit {
         self.is_waiting() && self.ticket == ticket
     }
 
+    /// Whether the last submission had this number.
+    pub(crate) fn is_last_ticket(&self, number: u64) -> bool {
+        self.ticket == number
+    }
+
     /// Waits for what reads need. Returns for how many milliseconds at most.
     fn begin_wait(
         &mut self,

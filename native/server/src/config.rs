@@ -69,6 +69,15 @@ todana_protocol::options! {
         output_bytes_soft: usize = 32 << 20, option bytes(64 << 10, TB);
         /// See `output_bytes_soft`.
         output_soft_ms: u64 = 60_000, option integer(1, MAX);
+        /// Maximum number of keys that are tracked for clients that cache values. Beyond that, the
+        /// server has the clients forget other keys.
+        tracking_keys_max: usize = 1_000_000, option integer(1, 1_000_000_000);
+        /// Like `output_bytes_hard`, for clients with subscriptions.
+        subscriber_output_bytes_hard: usize = 32 << 20, option bytes(64 << 10, TB);
+        /// Like `output_bytes_soft`, for clients with subscriptions.
+        subscriber_output_bytes_soft: usize = 8 << 20, option bytes(64 << 10, TB);
+        /// See `subscriber_output_bytes_soft`.
+        subscriber_output_soft_ms: u64 = 60_000, option integer(1, MAX);
         /// Maximum bytes that the server holds for all clients together; 0 is no limit. `None`
         /// means a share of the machine's memory, which [`crate::Server::start`] computes.
         clients_memory_limit: Changeable<Option<u64>> = None.into(),

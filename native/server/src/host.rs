@@ -8,20 +8,24 @@ use crate::clients::Clients;
 use crate::clock::{Clock, Moment};
 use crate::guesses::Guesses;
 use crate::inbox::{Inbox, Message};
+use crate::listening::{Listeners, Listening};
 use crate::memory::ProcessUsage;
+use crate::notices;
 use crate::options;
 use crate::password::Secret;
 use crate::slow_log::SlowLog;
 use crate::statistics::{LoopStatistics, Totals, counts_since};
+use crate::tracking::Tracker;
 use crate::waiters::{Place, Wait, Waiters};
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
+use todana_command::cause::Writer;
 use todana_command::{DATABASES, Databases};
 use todana_protocol::kyoto::KyotoSettings;
 use todana_protocol::{
-    Client, CommandStats, Commits, Host, Limits, Log, Persistence, ProtocolName, Request,
-    ServerInfo, Service, SlowEntry, Splice, Topology,
+    Client, CommandStats, Commits, Hold, Host, Limits, Log, Persistence, ProtocolName, Published,
+    Publishing, Request, ServerInfo, Service, SlowEntry, Splice, Topic, Topology, Tracking,
 };
 use todana_table::Counts;
 
@@ -30,6 +34,9 @@ const PASSWORD: &str = "requirepass";
 
 /// The time limit of a turn: the command that exceeds it is the last of the turn.
 const TURN_NS: u64 = 2_000_000;
+
+/// The option of keyspace notifications, as Redis calls it.
+const NOTIFICATIONS: &str = "notify-keyspace-events";
 
 /// The state that all threads of a server share.
 #[derive(Debug)]
@@ -40,6 +47,7 @@ pub(crate) struct Shared {
     pub(crate) connections_ceiling: usize,
     pub(crate) clients: Clients,
     pub(crate) waiters: Waiters,
+    pub(crate) listeners: Listeners,
     pub(crate) loops: Vec<LoopPart>,
     pub(crate) backend_name: &'static str,
     pub(crate) slow_log: SlowLog,
@@ -66,6 +74,14 @@ pub(crate) struct LoopPart {
     pub(crate) statistics: LoopStatistics,
     /// Connections assigned to this loop and not closed yet.
     pub(crate) connections: AtomicUsize,
+    /// Bytes of messages to subscribers that the loop has not delivered.
+    pub(crate) waiting_bytes: AtomicUsize,
+    /// Bytes of invalidations that the loop has not delivered.
+    pub(crate) invalidation_bytes: AtomicUsize,
+    /// Bytes of commands for MONITOR that the loop has not delivered.
+    pub(crate) line_bytes: AtomicUsize,
+    /// The loop is about to have its clients forget what they have read.
+    pub(crate) invalidates_all: AtomicBool,
 }
 
 impl Shared {
@@ -165,6 +181,12 @@ impl Shared {
             clients_memory_limit_bytes: self.clients_memory_limit_bytes(),
             evicted_clients: totals.evicted_clients,
             output_limit_disconnections: totals.output_limit_disconnections,
+            tracking_clients: self.listeners.tracking.clients.load(Relaxed) as u64,
+            tracked: self.listeners.tracking.counts(),
+            topics: self.listeners.channels.counts().map(|count| count as u64),
+            subscribed_clients: self.listeners.channels.clients.load(Relaxed) as u64,
+            dropped_messages: self.listeners.channels.dropped.load(Relaxed)
+                + self.config.keeper.as_ref().map_or(0, |keeper| keeper.dropped_messages()),
             memory_limit_bytes: options::memory_limit_bytes(&self.config.budget),
             memory_policy: options::memory_policy(&self.config.budget).to_string(),
             resident_bytes: usage.resident_bytes,
@@ -209,6 +231,8 @@ pub(crate) struct TurnHost<'a> {
     wait: &'a mut Option<Wait>,
     /// What the client has in the log, which its connection keeps.
     commits: &'a mut Commits,
+    /// What the client listens to, which its connection keeps.
+    listening: &'a mut Listening,
     /// Whether the connection may still wait for room in the log.
     may_wait: bool,
     /// The time of the turn, by which records are fresh or not.
@@ -245,7 +269,7 @@ impl<'a> TurnHost<'a> {
         clock: &'a Clock,
         client: &'a Arc<Client>,
         place: Place,
-        (wait, commits): (&'a mut Option<Wait>, &'a mut Commits),
+        (wait, commits, listening): (&'a mut Option<Wait>, &'a mut Commits, &'a mut Listening),
         now: Moment,
     ) -> TurnHost<'a> {
         let now_ms = now.wall_ms();
@@ -262,6 +286,7 @@ impl<'a> TurnHost<'a> {
             now_ms: commits.now_ms().unwrap_or(now_ms),
             replied_at_ms: now_ms,
             commits,
+            listening,
             now_us: now.wall_us,
             slow_log_ns: (shared.config.slow_log_us.get())
                 .map_or(u64::MAX, |us| us.saturating_mul(1_000)),
@@ -470,6 +495,105 @@ impl Host for TurnHost<'_> {
         self.shared.signal(name, all)
     }
 
+    #[inline]
+    fn held_until_ms(&self, may_write: bool) -> Option<u64> {
+        self.shared.listeners.operator.held_until_ms(may_write, self.replied_at_ms)
+    }
+
+    fn hold_clients(&self, hold: Option<Hold>) {
+        self.shared.listeners.operator.hold(hold, self.replied_at_ms);
+    }
+
+    #[inline]
+    fn is_monitored(&self) -> bool {
+        self.shared.listeners.operator.is_monitored()
+    }
+
+    fn monitor(&self, line: Vec<u8>) {
+        self.shared.monitor(line);
+    }
+
+    fn set_monitor(&mut self, is_on: bool) {
+        self.listening.set_monitor(&self.shared.listeners, self.place, self.client, is_on);
+    }
+
+    fn has_client(&self, id: u64) -> bool {
+        self.shared.clients.find(id).is_some()
+    }
+
+    fn tracking(&self) -> Option<&Tracking> {
+        self.listening.tracking.as_deref()
+    }
+
+    fn set_tracking(&mut self, tracking: Option<Tracking>) -> bool {
+        self.listening.set_tracking(&self.shared.listeners, self.place, self.client, tracking)
+    }
+
+    fn track(&mut self, key: &[u8]) {
+        let tracker = Tracker::new(self.place, self.client.id);
+        if self.commits.is_playing() {
+            // Later changes may have been applied before it is registered.
+            self.shared.send_invalidation(key, vec![tracker], Writer::Unknown);
+        } else {
+            self.shared.track(key, tracker);
+        }
+    }
+
+    fn subscriptions(&self) -> [usize; 3] {
+        self.listening.subscriptions.counts()
+    }
+
+    fn subscribe(&mut self, topic: Topic, name: &[u8]) {
+        self.listening.subscriptions.subscribe(
+            &self.shared.listeners.channels,
+            (topic, name),
+            self.place,
+            self.client,
+        );
+    }
+
+    fn unsubscribe(&mut self, topic: Topic, name: &[u8]) {
+        self.listening.subscriptions.unsubscribe(
+            &self.shared.listeners.channels,
+            (topic, name),
+            self.place,
+            self.client,
+        );
+    }
+
+    fn first_subscribed(&self, topic: Topic) -> Option<Arc<[u8]>> {
+        self.listening.subscriptions.first(topic)
+    }
+
+    fn publish(
+        &mut self,
+        topic: Topic,
+        channel: &[u8],
+        message: &[u8],
+        begun: &mut Publishing,
+        may_wait: bool,
+    ) -> Published {
+        let published = self.shared.publish(topic, channel, message, begun, may_wait);
+        if matches!(published, Published::To(_))
+            && let Some(keeper) = &self.shared.config.keeper
+        {
+            keeper.publish(topic, channel, message);
+        }
+        published
+    }
+
+    fn topics_after(&self, topic: Topic, after: Option<&[u8]>, count: usize) -> Vec<Arc<[u8]>> {
+        self.shared.listeners.channels.after(topic, after, count)
+    }
+
+    fn topic_count(&self, topic: Topic) -> usize {
+        self.shared.listeners.channels.counts()[topic as usize]
+    }
+
+    fn subscribers(&self, topic: Topic, name: &[u8]) -> usize {
+        self.shared.listeners.channels.subscribers(topic, name)
+    }
+
     fn server_info(&self) -> ServerInfo {
         self.shared.info()
     }
@@ -507,10 +631,21 @@ impl Host for TurnHost<'_> {
         let mut options = self.shared.config.shown_options();
         // As in Redis, a client that has given the password may see it.
         options.push((PASSWORD.to_owned(), self.shared.secret.shown()));
+        let classes = self.shared.listeners.notices.classes();
+        options.push((NOTIFICATIONS.into(), notices::format(classes)));
         options
     }
 
     fn set_option(&self, name: &str, value: &str) -> Result<(), String> {
+        if name == NOTIFICATIONS {
+            let Some(classes) = notices::parse(value) else {
+                return Err("Invalid event class character. Use 'Ag$lshzxeKEtmdn'.".into());
+            };
+            return match self.shared.set_notices(classes) {
+                true => Ok(()),
+                false => Err("the databases have too many observers".into()),
+            };
+        }
         self.shared.set_option(name, value)
     }
 }

@@ -1,11 +1,15 @@
 //! Messages to a loop from other threads, and the descriptor that wakes it.
 
+use crate::channels::Push;
+use crate::frame::Frame;
+use crate::operator::Line;
+use crate::tracking::Invalidation;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use todana_group::Outcome;
 use todana_protocol::Service;
 
@@ -24,6 +28,18 @@ pub(crate) enum Message {
     /// The outcome of the commit with this ticket; resume the connection in `slot` if it still
     /// waits for it.
     Commit { slot: usize, ticket: u64, outcome: Outcome },
+    /// Deliver this message to its subscribers on this loop.
+    Push(Arc<Push>),
+    /// Deliver this invalidation to the clients on this loop that have read the key.
+    Invalidate(Arc<Invalidation>),
+    /// Have all clients on this loop forget what they have read.
+    InvalidateAll,
+    /// Deliver an invalidation to this client, if `slot` still holds it.
+    Redirected { slot: usize, id: u64, frame: Frame },
+    /// Deliver this command to the clients on this loop that receive all.
+    Line(Arc<Line>),
+    /// There are keyspace notifications to publish.
+    Notices,
     /// Close everything and end.
     Stop,
 }

@@ -6,6 +6,7 @@
 
 #![deny(unsafe_code)]
 
+mod channels;
 mod clients;
 mod clients_memory;
 mod clock;
@@ -15,23 +16,31 @@ mod connection;
 mod door;
 mod event_loop;
 mod figures;
+mod frame;
 mod guesses;
 mod histogram;
 mod host;
 mod inbox;
 mod listener;
+mod listening;
 mod log;
 mod memory;
+mod notices;
+mod operator;
 mod options;
 mod password;
+mod place;
 mod poller;
+mod sending;
 mod server;
 mod slots;
 mod slow_log;
 mod statistics;
 #[cfg(test)]
 mod tests;
+mod tracking;
 mod waiters;
+mod watching;
 
 pub use config::*;
 pub use figures::{CommandFigures, Figures, Incidents, LoopFigures};

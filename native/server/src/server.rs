@@ -9,11 +9,14 @@ use crate::event_loop::{EventLoop, LISTENERS_MAX};
 use crate::host::{LoopPart, Shared};
 use crate::inbox::{Inbox, Message, Waker};
 use crate::listener::{self, Listener};
+use crate::listening::Listeners;
 use crate::log;
 use crate::memory;
 use crate::password::Secret;
 use crate::poller::{self, Poller};
+use crate::sending;
 use crate::statistics::LoopStatistics;
+use crate::watching::Watching;
 use crate::{Backend, Config};
 use nix::sys::signal::{SigSet, SigmaskHow, Signal};
 use std::collections::hash_map::RandomState;
@@ -24,7 +27,7 @@ use std::net::SocketAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
-use todana_protocol::{CommandStats, ProtocolName, ServerInfo, Service};
+use todana_protocol::{CommandStats, ProtocolName, ServerInfo, Service, Topic};
 
 /// With `select`, the number of descriptors that the process needs for other purposes than
 /// connections.
@@ -77,11 +80,15 @@ impl Server {
             parts.push(part);
             ends.push((waker, poller));
         }
-        let shared = Arc::new(Shared {
+        let shared = Arc::new_cyclic(|myself| Shared {
             addresses: listeners.iter().map(|l| (l.service, l.address)).collect(),
             connections_ceiling: ceiling,
             clients: Default::default(),
             waiters: Default::default(),
+            listeners: Listeners::new(Watching::new(
+                config.databases.clone(),
+                sending::observers(myself.clone()),
+            )),
             loops: parts,
             backend_name: ends[0].1.name(),
             slow_log: Default::default(),
@@ -127,6 +134,7 @@ impl Server {
     ///
     /// Clients have a quarter of a second to receive replies that were already made.
     pub fn stop(&self) {
+        self.shared.listeners.watching.stop();
         let mut threads = self.threads();
         for part in &self.shared.loops {
             part.inbox.send(Message::Stop);
@@ -137,6 +145,12 @@ impl Server {
                 let _ = thread.join();
             }
         }
+    }
+
+    /// Sends a message that was published on another node to the subscribers of this one, or drops
+    /// it if they have too much to take.
+    pub fn publish(&self, topic: Topic, channel: &[u8], message: &[u8]) {
+        self.shared.publish_or_drop(topic, channel, message);
     }
 
     /// Figures of the server, summed over its loops.
@@ -201,7 +215,15 @@ fn open_loop(
     open: fn(Backend) -> io::Result<Box<dyn Poller>>,
 ) -> io::Result<(LoopPart, Waker, Box<dyn Poller>)> {
     let (inbox, waker) = Inbox::open()?;
-    let part = LoopPart { inbox, statistics: LoopStatistics::new(), connections: 0.into() };
+    let part = LoopPart {
+        inbox,
+        statistics: LoopStatistics::new(),
+        connections: 0.into(),
+        waiting_bytes: 0.into(),
+        invalidation_bytes: 0.into(),
+        line_bytes: 0.into(),
+        invalidates_all: false.into(),
+    };
     Ok((part, waker, open(backend)?))
 }
 

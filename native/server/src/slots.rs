@@ -64,6 +64,11 @@ impl<T> Slots<T> {
         self.occupied
     }
 
+    /// The number after the last one used so far.
+    pub(crate) fn bound(&self) -> usize {
+        self.slots.len()
+    }
+
     /// The range of all numbers used so far, including free ones.
     pub(crate) fn numbers(&self) -> Range<usize> {
         0..self.slots.len()

@@ -31,6 +31,7 @@
 
 use crate::host::Shared;
 use crate::inbox::Message;
+pub(crate) use crate::place::Place;
 use std::collections::{BTreeMap, HashMap};
 use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -46,13 +47,6 @@ struct Registry {
     /// No list is empty. Tickets increase, so their order is that of arrival.
     waiting: HashMap<Arc<[u8]>, BTreeMap<u64, Place>>,
     last_ticket: u64,
-}
-
-/// Where a waiter is served.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
-    pub(crate) event_loop: usize,
-    pub(crate) slot: usize,
 }
 
 /// A wait that has begun. It must be returned to [`Waiters::end`].

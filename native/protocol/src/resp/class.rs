@@ -89,6 +89,21 @@ impl Name {
             | Name::ScriptHelp
             | Name::ScriptKill
             | Name::ScriptLoad
+            | Name::Subscribe
+            | Name::PSubscribe
+            | Name::SSubscribe
+            | Name::Unsubscribe
+            | Name::PUnsubscribe
+            | Name::SUnsubscribe
+            | Name::Publish
+            | Name::SPublish
+            | Name::PubSub
+            | Name::PubSubChannels
+            | Name::PubSubHelp
+            | Name::PubSubNumPat
+            | Name::PubSubNumSub
+            | Name::PubSubShardChannels
+            | Name::PubSubShardNumSub
             | Name::Hello
             | Name::Auth
             | Name::Ping
@@ -102,6 +117,13 @@ impl Name {
             | Name::TodanaIndex
             | Name::TodanaAfter
             | Name::Client
+            | Name::ClientCaching
+            | Name::ClientPause
+            | Name::ClientUnpause
+            | Name::Monitor
+            | Name::ClientGetRedir
+            | Name::ClientTracking
+            | Name::ClientTrackingInfo
             | Name::ClientGetName
             | Name::ClientHelp
             | Name::ClientId

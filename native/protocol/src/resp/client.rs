@@ -6,7 +6,7 @@ use super::flow::Flow;
 use super::number;
 use super::request::SYNTAX;
 use super::state::{Listing, Unfinished};
-use crate::{Client, ClientNames, Host};
+use crate::{Client, ClientNames, Host, Topic};
 use std::io::Write;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, MutexGuard};
@@ -269,6 +269,8 @@ fn line(client: &Client, commands: &[&str], now_ms: u64, text: &mut Vec<u8>) {
     let output = client.output_bytes.load(Relaxed);
     let input = client.input_bytes.load(Relaxed);
     let command = commands.get(client.last_command.load(Relaxed)).unwrap_or(&"NULL");
+    let subscriptions = Topic::ALL.map(|topic| client.subscriptions[topic as usize].load(Relaxed));
+    let [channels, patterns, shards] = subscriptions;
     let names = names(client);
     // Writing to a vector does not fail.
     let _ = write!(
@@ -284,8 +286,15 @@ fn line(client: &Client, commands: &[&str], now_ms: u64, text: &mut Vec<u8>) {
         since_s(client.active_at_ms.load(Relaxed)),
     );
     let begin = text.len();
+    let [is_tracking, is_broadcast, is_broken] =
+        [0, 1, 2].map(|at: usize| client.tracking[at].load(Relaxed));
     for (flag, set) in [
+        (b'O', client.is_monitor.load(Relaxed)),
+        (b'P', subscriptions.iter().any(|count| *count > 0)),
         (b'x', queued != usize::MAX),
+        (b't', is_tracking),
+        (b'R', is_broken),
+        (b'B', is_broadcast),
         (b'c', client.killed.load(Relaxed)),
         (b'e', client.no_evict.load(Relaxed)),
     ] {
@@ -296,13 +305,15 @@ fn line(client: &Client, commands: &[&str], now_ms: u64, text: &mut Vec<u8>) {
     }
     let _ = write!(
         text,
-        " db={} sub=0 psub=0 ssub=0 multi={} watch={} qbuf={input} qbuf-free=0 argv-mem=0 \
+        " db={} sub={channels} psub={patterns} ssub={shards} multi={} watch={} qbuf={input} \
+         qbuf-free=0 argv-mem=0 \
          multi-mem=0 rbs=0 rbp=0 obl={output} oll=0 omem=0 tot-mem={} events=r cmd={command} \
-         user={USER} redir=-1 resp={} lib-name=",
+         user={USER} redir={} resp={} lib-name=",
         client.database.load(Relaxed),
         i64::try_from(queued).unwrap_or(-1),
         client.watched.load(Relaxed),
         client.held_bytes.load(Relaxed).max((input + output) as u64),
+        if is_tracking { client.redirect.load(Relaxed).cast_signed() } else { -1 },
         client.resp_version.load(Relaxed),
     );
     text.extend_from_slice(&names.library);

@@ -169,6 +169,11 @@ impl<H: Host> Call<'_, '_, H> {
 
     pub(super) fn ping(&mut self) -> Done {
         match self.arguments {
+            [_] | [_, _] if self.state.is_subscribed && !self.state.resp3 => {
+                self.encoder.array(2);
+                self.encoder.text("pong");
+                self.encoder.bulk(self.arguments.get(1).copied().unwrap_or_default());
+            }
             [_] => self.encoder.simple("PONG"),
             [_, message] => self.encoder.bulk(message),
             _ => return Err(super::request::wrong_arity(self.name)),
@@ -199,6 +204,9 @@ impl<H: Host> Call<'_, '_, H> {
 
     pub(super) fn reset(&mut self) -> Done {
         self.state.forget(self.host);
+        self.end_subscriptions();
+        self.end_tracking();
+        self.host.set_monitor(false);
         self.state.silent = false;
         self.state.authenticated = !self.host.requires_password();
         self.set_version(false);

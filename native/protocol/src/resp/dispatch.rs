@@ -11,7 +11,7 @@ use super::request::{Built, Pair, Request, wrong_arity};
 use super::table::{Name, each_command};
 use super::work::Effort;
 use super::{bits, cluster, keys, range, scripts, strings};
-use crate::{Host, ReadLevel};
+use crate::{Host, ReadLevel, Topic};
 use todana_command::Condition;
 
 macro_rules! dispatch {

@@ -16,7 +16,7 @@ Todana implements RESP2, and RESP3 after `HELLO 3`, as in Redis 7.2: arguments, 
 texts are the same
 unless listed here. Values are strings. There are no lists, hashes, sets, sorted sets, streams, \
 functions,
-publish and subscribe, ACL users other than `default`, or blocking commands.
+ACL users other than `default`, or blocking commands.
 
 ## Differences from Redis 7.2
 
@@ -87,8 +87,10 @@ const DIFFERENCES: &[&str] = &[
      between. It returns every client that is connected from its beginning to its end, once.",
     "`CLIENT LIST` has a field `watch=` (Redis 7.4); `qbuf-free`, `argv-mem`, `multi-mem`, `rbs`, \
      `rbp`, `oll` and `omem` are 0, and `obl` is all pending output. `CLIENT KILL` supports MAXAGE \
-     (Redis 7.4). CLIENT CACHING, GETREDIR, PAUSE, TRACKING, TRACKINGINFO, UNBLOCK and UNPAUSE do \
-     not exist.",
+     (Redis 7.4). CLIENT UNBLOCK does not exist.",
+    "Publish and subscribe, `CLIENT TRACKING`, keyspace notifications, `MONITOR` and `CLIENT \
+     PAUSE` have limits of their own: [channels.md](channels.md). `CLIENT PAUSE` does not hold \
+     back itself or `CLIENT UNPAUSE`.",
     "`CLIENT REPLY` between MULTI and EXEC suppresses the whole reply of EXEC, never a part of it.",
     "`CLIENT NO-EVICT ON` protects a client from being closed for the memory of all clients \
      (`maxmemory-clients`) as long as other clients hold memory; Redis never closes such a client. \
@@ -106,8 +108,9 @@ const DIFFERENCES: &[&str] = &[
      exist.",
     "`INFO` has Redis' fields, and additionally `todana_version`, `event_loops`, counts by \
      protocol, and in a durable node `log_commit_usec` and `log_fsync_usec` \
-     ([durability.md](durability.md)); `redis_version` is the version of Redis that Todana \
-     follows. Fields of features that Todana does not have are 0, and `errorstats` is empty.",
+     ([durability.md](durability.md)); `redis_version` is 7.4.0, because redis-py \
+     caches values only from that version on. Fields of features that Todana does not have are 0, \
+     and `errorstats` is empty.",
     "All commands in one turn of an event loop see the same time. Any write changes a watched key, \
      even if it stores the same value. If a watched key was absent, and SWAPDB exchanges its \
      database with another one, EXEC requires that the key is absent from the new database and was \
@@ -141,6 +144,7 @@ const WORK: &[[&str; 2]] = &[
     ],
     ["each KiB that BITCOUNT or BITPOS read", "2"],
     ["LCS", "256"],
+    ["PUBLISH", "16, and 4 for each pattern"],
     [
         "DBSIZE, SCAN, KEYS, RANGE, PREFIX, RANDOMKEY",
         "256, and 3 for each record that the command may visit (KEYS: the whole database; SCAN: \
@@ -226,6 +230,7 @@ fn title(group: Group) -> &'static str {
         Group::Generic => "Keys",
         Group::Transactions => "Transactions",
         Group::Scripting => "Scripts",
+        Group::PubSub => "Publish and subscribe",
         Group::Connection => "Connection",
         Group::Server => "Server",
         Group::Cluster => "Cluster",

@@ -266,6 +266,11 @@ impl<'o> Encoder<'o> {
         self.header(if self.resp3 { b'~' } else { b'*' }, length as i64);
     }
 
+    /// Begins a push of `length` elements; an array in RESP2.
+    pub(super) fn push(&mut self, length: usize) {
+        self.header(if self.resp3 { b'>' } else { b'*' }, length as i64);
+    }
+
     /// A fraction; a bulk string in RESP2.
     pub(super) fn double(&mut self, number: f64) {
         let text = number.to_string();

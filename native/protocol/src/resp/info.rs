@@ -141,7 +141,8 @@ fn clients(info: &ServerInfo, watching: &(usize, usize)) -> Fields {
         field("client_recent_max_input_buffer", 0),
         field("client_recent_max_output_buffer", 0),
         field("blocked_clients", 0),
-        field("tracking_clients", 0),
+        field("tracking_clients", info.tracking_clients),
+        field("pubsub_clients", info.subscribed_clients),
         field("clients_in_timeout_table", 0),
         field("total_watched_keys", watching.1),
         field("watching_clients", watching.0),
@@ -285,6 +286,8 @@ fn persistence(now: &Persistence, info: &ServerInfo) -> Fields {
 }
 
 fn statistics(info: &ServerInfo) -> Fields {
+    let [channels, patterns, shards] = info.topics;
+    let [keys, items, prefixes] = info.tracked;
     let sum = |what: fn(&todana_table::Counts) -> u64| info.databases.iter().map(what).sum::<u64>();
     vec![
         field("total_connections_received", info.connections_total),
@@ -311,9 +314,9 @@ fn statistics(info: &ServerInfo) -> Fields {
         field("current_eviction_exceeded_time", 0),
         field("keyspace_hits", info.hits),
         field("keyspace_misses", info.misses),
-        field("pubsub_channels", 0),
-        field("pubsub_patterns", 0),
-        field("pubsubshard_channels", 0),
+        field("pubsub_channels", channels),
+        field("pubsub_patterns", patterns),
+        field("pubsubshard_channels", shards),
         field("latest_fork_usec", 0),
         field("total_forks", 0),
         field("migrate_cached_sockets", 0),
@@ -322,9 +325,9 @@ fn statistics(info: &ServerInfo) -> Fields {
         field("active_defrag_misses", 0),
         field("active_defrag_key_hits", 0),
         field("active_defrag_key_misses", 0),
-        field("tracking_total_keys", 0),
-        field("tracking_total_items", 0),
-        field("tracking_total_prefixes", 0),
+        field("tracking_total_keys", keys),
+        field("tracking_total_items", items),
+        field("tracking_total_prefixes", prefixes),
         field("unexpected_error_replies", 0),
         field("total_error_replies", info.errors),
         field("dump_payload_sanitizations", 0),
@@ -335,6 +338,7 @@ fn statistics(info: &ServerInfo) -> Fields {
         field("acl_access_denied_key", 0),
         field("acl_access_denied_channel", 0),
         field("client_output_buffer_limit_disconnections", info.output_limit_disconnections),
+        field("dropped_messages", info.dropped_messages),
     ]
 }
 

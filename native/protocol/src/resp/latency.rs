@@ -6,6 +6,7 @@ use super::encoder::Encoder;
 use super::flow::Flow;
 use super::info::called;
 use super::lookup::{self, subcommands};
+use super::monitor;
 use super::number;
 use super::spec::SKIP_SLOWLOG;
 use super::table::Name;
@@ -17,6 +18,9 @@ const ENTRIES: usize = 10;
 /// Reports an executed command to the host, and adds it to the slow log if it was slow.
 #[inline]
 pub(super) fn observe<H: Host>(name: Name, arguments: &[&[u8]], failed: bool, host: &mut H) {
+    if host.is_monitored() {
+        monitor::note(name, arguments, host);
+    }
     if let Some(micros) = host.observe(ProtocolName::Resp, name as usize, failed)
         && !name.spec().is(SKIP_SLOWLOG)
     {
@@ -28,12 +32,7 @@ pub(super) fn observe<H: Host>(name: Name, arguments: &[&[u8]], failed: bool, ho
 /// truncates long ones.
 #[cold]
 fn log_slow<H: Host>(name: Name, arguments: &[&[u8]], micros: u64, host: &H) {
-    let mut arguments = arguments.to_vec();
-    let sets_password = || arguments.iter().any(|it| it.eq_ignore_ascii_case(b"requirepass"));
-    if name.spec().syntax.contains("password") || name == Name::ConfigSet && sets_password() {
-        arguments[1..].fill(b"(redacted)");
-    }
-    host.log_slow(micros, &arguments);
+    host.log_slow(micros, &monitor::without_password(name, arguments));
 }
 
 impl<H: Host> Call<'_, '_, H> {

@@ -3,7 +3,7 @@
 
 use super::table::{COMMANDS, NAMES, Name, TABLE};
 
-const SLOTS: usize = 512;
+const SLOTS: usize = 1_024;
 const EMPTY: u8 = u8::MAX;
 
 /// Longest name of a command that is not a subcommand.
@@ -50,7 +50,7 @@ const fn hash(word: &[u8]) -> usize {
     let last = (word[length - 1] | 0x20) as u32;
     let mixed =
         (first | middle << 8 | last << 16 | (length as u32) << 24).wrapping_mul(0x9E37_79B1);
-    (mixed >> 23) as usize
+    (mixed >> 22) as usize
 }
 
 /// The command of this name; subcommands are excluded.

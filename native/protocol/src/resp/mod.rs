@@ -28,6 +28,7 @@
 mod ahead;
 mod bits;
 mod call;
+mod channels;
 mod class;
 mod client;
 mod cluster;
@@ -45,6 +46,7 @@ mod interpreter;
 mod keys;
 mod latency;
 mod lookup;
+mod monitor;
 mod number;
 mod parser;
 mod pattern;
@@ -70,6 +72,7 @@ mod table;
 mod tail;
 #[cfg(test)]
 mod tests;
+mod tracking;
 mod transactions;
 mod unsupported;
 mod work;
@@ -79,5 +82,6 @@ pub use interpreter::{interpreter, set_script_secret};
 pub use session::RespSession;
 pub use table::COMMANDS;
 
-/// The version of Redis whose behaviour Todana follows, reported to clients.
-pub const REDIS_VERSION: &str = "7.2.0";
+/// The version of Redis that is reported to clients. Todana follows the behaviour of 7.2, and has
+/// what 7.4 adds to it for strings; redis-py uses CLIENT TRACKING only from 7.4 on.
+pub const REDIS_VERSION: &str = "7.4.0";

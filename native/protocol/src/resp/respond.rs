@@ -1,6 +1,7 @@
 //! One request: checks it, and executes it as a command on records or as the session's own.
 
 use super::call::Call;
+use super::channels;
 use super::cluster;
 use super::commit::not_done;
 use super::dispatch;
@@ -8,6 +9,7 @@ use super::encoder::{Encoder, Failure, quoted};
 use super::flow::Flow;
 use super::latency::observe;
 use super::lookup;
+use super::monitor;
 use super::request::{Request, pairs, wrong_arity};
 use super::spec::{CONTAINER, IMMEDIATE, NO_AUTH, NO_MULTI};
 use super::state::{State, Unfinished};
@@ -31,7 +33,11 @@ pub(super) fn respond<H: Host>(
     let start = encoder.out.len();
     state.skip_this = std::mem::take(&mut state.skip_next);
     encoder.failed = false;
+    if let Some(Unfinished::Held { .. }) = state.begun {
+        state.begun = None;
+    }
     let flow = match admitted(state, name, arguments, length, host) {
+        Ok(name) if monitor::is_held(state, name, host) => Flow::Continue,
         Ok(name) if state.transaction.is_some() && !name.spec().is(IMMEDIATE) => {
             match state.queue(name, arguments, host) {
                 Ok(()) => encoder.simple("QUEUED"),
@@ -46,12 +52,15 @@ pub(super) fn respond<H: Host>(
             Flow::Continue
         }
     };
-    if state.silent || state.skip_this {
+    if (state.silent || state.skip_this) && !name.is_some_and(Name::pushes) {
         encoder.truncate(start);
         state.tail = None;
     }
     if state.begun.is_some() {
         state.skip_next = state.skip_this;
+    }
+    if state.tracks.is_some() {
+        state.end_caching(name);
     }
     flow
 }
@@ -96,6 +105,7 @@ fn admitted<H: Host>(
     if !state.authenticated && !spec.is(NO_AUTH) {
         return Err((Some(name), "NOAUTH Authentication required.".into()));
     }
+    channels::admit(state, name).map_err(|failure| (Some(name), failure))?;
     if state.transaction.is_some() && spec.is(NO_MULTI) {
         return Err((Some(name), "ERR Command not allowed inside a transaction".into()));
     }
@@ -148,6 +158,9 @@ fn carry_out<H: Host>(
             encoder.format = format;
             let context = Context { now_ms, value_bytes_max };
             let database = state.database;
+            if state.tracks.is_some() {
+                state.track(name, arguments, host);
+            }
             let mut has_replied = false;
             let ran = if command.is_long() {
                 let before = match state.begun.take() {

@@ -2,9 +2,11 @@
 //! session's own commands, and writes the replies as bytes.
 
 use super::ahead::Ahead;
+use super::channels;
 use super::encoder::Encoder;
 use super::flow::Flow;
 use super::lookup;
+use super::monitor;
 use super::parser::{Bounds, Parsed, Parser};
 use super::persistence;
 use super::request::Arguments;
@@ -95,6 +97,12 @@ impl Session for RespSession {
                     Some(Unfinished::Saving(_)) => break Next::Wait { ms: persistence::POLL_MS },
                     Some(Unfinished::Waiting { until_ms }) => {
                         break Next::Wait { ms: until_ms.saturating_sub(host.now_ms()) };
+                    }
+                    Some(Unfinished::Held { until_ms }) => {
+                        break Next::Wait { ms: monitor::held_ms(until_ms, host.now_ms()) };
+                    }
+                    Some(Unfinished::Publishing { is_full: true, .. }) => {
+                        break Next::Wait { ms: channels::FULL_MS };
                     }
                     _ => {}
                 }

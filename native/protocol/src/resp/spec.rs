@@ -35,18 +35,20 @@ pub(super) enum Group {
     Generic,
     Transactions,
     Scripting,
+    PubSub,
     Connection,
     Server,
     Cluster,
 }
 
 impl Group {
-    pub(super) const ALL: [Group; 8] = [
+    pub(super) const ALL: [Group; 9] = [
         Group::String,
         Group::Bitmap,
         Group::Generic,
         Group::Transactions,
         Group::Scripting,
+        Group::PubSub,
         Group::Connection,
         Group::Server,
         Group::Cluster,
@@ -59,6 +61,7 @@ impl Group {
             Group::Generic => "generic",
             Group::Transactions => "transactions",
             Group::Scripting => "scripting",
+            Group::PubSub => "pubsub",
             Group::Connection => "connection",
             Group::Server => "server",
             Group::Cluster => "cluster",
@@ -158,6 +161,8 @@ bits! {
     NO_MULTI = 18,
     // Its keys have no fixed positions.
     MOVABLE_KEYS = 19,
+    // Concerns channels.
+    PUBSUB = 30,
     // Tips.
     RANDOM = 20, UNORDERED = 21, MULTI_SHARD = 22, ALL_SHARDS = 23, ALL_NODES = 24,
     SPECIAL_REQUEST = 25, ALL_SUCCEEDED = 26, AGG_SUM = 27, AGG_MIN = 28, SPECIAL_RESPONSE = 29,
@@ -171,11 +176,12 @@ pub(super) const SESSION: u32 = NOSCRIPT | LOADING | STALE;
 /// Flags of administrative commands.
 pub(super) const OPERATE: u32 = ADMIN | LOADING | STALE;
 
-const FLAGS: [(u32, &str); 14] = [
+const FLAGS: [(u32, &str); 15] = [
     (WRITE, "write"),
     (READONLY, "readonly"),
     (DENYOOM, "denyoom"),
     (ADMIN, "admin"),
+    (PUBSUB, "pubsub"),
     (NOSCRIPT, "noscript"),
     (NO_MULTI, "no_multi"),
     (LOADING, "loading"),
@@ -205,12 +211,13 @@ const TIPS: [(u32, &str); 10] = [
 ];
 
 /// The categories of access control that have commands.
-pub(super) const CATEGORIES: [&str; 12] = [
+pub(super) const CATEGORIES: [&str; 13] = [
     "keyspace",
     "read",
     "write",
     "string",
     "bitmap",
+    "pubsub",
     "admin",
     "fast",
     "slow",
@@ -261,6 +268,7 @@ impl Spec {
             "write" => self.is(WRITE),
             "string" => self.group == Group::String,
             "bitmap" => self.group == Group::Bitmap,
+            "pubsub" => self.is(PUBSUB),
             "admin" => self.is(ADMIN),
             "fast" => self.is(FAST),
             "slow" => !self.is(FAST),

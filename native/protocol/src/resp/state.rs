@@ -4,7 +4,7 @@ use super::encoder::Encoder;
 use super::flow::Flow;
 use super::queue::{Transaction, Watches};
 use super::tail::Tail;
-use crate::{Host, Next};
+use crate::{Host, Next, Publishing};
 use std::sync::Arc;
 use todana_command::Begun;
 
@@ -23,6 +23,10 @@ pub(super) struct State {
     /// `CLIENT REPLY SKIP`: the present request, or the next one, gets no reply.
     pub(super) skip_this: bool,
     pub(super) skip_next: bool,
+    /// How keys that the client reads are tracked.
+    pub(super) tracks: Option<Tracks>,
+    /// Whether the client has subscriptions.
+    pub(super) is_subscribed: bool,
     /// Commands queued since MULTI.
     pub(super) transaction: Option<Transaction>,
     pub(super) watches: Watches,
@@ -53,6 +57,14 @@ pub(super) enum Unfinished {
     Saving(Saving),
     /// WAIT, until this time in milliseconds since the Unix epoch.
     Waiting { until_ms: u64 },
+    /// A request that CLIENT PAUSE holds back until this time in milliseconds since the Unix epoch.
+    Held { until_ms: u64 },
+    /// SUBSCRIBE and its relatives, from this argument on; UNSUBSCRIBE from everything.
+    Subscribing { at: usize },
+    /// PUBLISH, and whether it waits for subscribers.
+    Publishing { begun: Publishing, is_full: bool },
+    /// PUBSUB CHANNELS.
+    Topics(TopicListing),
     /// A request that the log must commit. It is run again after that.
     Commit {
         /// Whether the next request may be handed over together with it.
@@ -65,7 +77,13 @@ impl Unfinished {
         match self {
             Unfinished::Command(begun) => begun.held_bytes(),
             Unfinished::Listing(listing) => listing.held_bytes(),
-            Unfinished::Saving(_) | Unfinished::Waiting { .. } | Unfinished::Commit { .. } => 0,
+            Unfinished::Publishing { begun, .. } => begun.held_bytes(),
+            Unfinished::Topics(listing) => listing.held_bytes(),
+            Unfinished::Saving(_)
+            | Unfinished::Waiting { .. }
+            | Unfinished::Held { .. }
+            | Unfinished::Subscribing { .. }
+            | Unfinished::Commit { .. } => 0,
         }
     }
 }
@@ -91,6 +109,31 @@ impl Listing {
     pub(super) fn held_bytes(&self) -> usize {
         self.text.capacity()
     }
+}
+
+/// Progress of PUBSUB CHANNELS: the length of its reply is known only at its end.
+#[derive(Debug, Default)]
+pub(super) struct TopicListing {
+    /// The last name that was compared.
+    pub(super) after: Option<Arc<[u8]>>,
+    /// The names, encoded.
+    pub(super) names: Vec<u8>,
+    pub(super) count: usize,
+}
+
+impl TopicListing {
+    pub(super) fn held_bytes(&self) -> usize {
+        self.names.capacity()
+    }
+}
+
+/// What the session must know of the mode for each read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Tracks {
+    pub(super) opt_in: bool,
+    pub(super) opt_out: bool,
+    /// `CLIENT CACHING` was called for the next command.
+    pub(super) is_chosen: bool,
 }
 
 impl State {

@@ -260,6 +260,54 @@ macro_rules! each_command {
             flags: NOSCRIPT | STALE, group: Scripting, since: "2.6.0", syntax: "script",
             cost: "O(n), n bytes of the script", summary: "Compiles a script, keeps it on this node, and returns its SHA-1." }
 
+        // ---- publish and subscribe ----
+        Subscribe { name: "subscribe", handler: Session(Words, subscribe, Topic::Channel), arity: -2, keys: NO_KEYS,
+            flags: SESSION | PUBSUB, group: PubSub, since: "2.0.0", syntax: "channel...", cost: "O(n), n channels",
+            summary: "Subscribes to channels." }
+        PSubscribe { name: "psubscribe", handler: Session(Words, subscribe, Topic::Pattern), arity: -2, keys: NO_KEYS,
+            flags: SESSION | PUBSUB, group: PubSub, since: "2.0.0", syntax: "pattern...", cost: "O(n), n patterns",
+            summary: "Subscribes to all channels whose names match patterns." }
+        SSubscribe { name: "ssubscribe", handler: Session(Words, subscribe, Topic::Shard), arity: -2, keys: NO_KEYS,
+            flags: SESSION | PUBSUB, group: PubSub, since: "7.0.0", syntax: "shardchannel...", cost: "O(n), n channels",
+            summary: "Subscribes to sharded channels." }
+        Unsubscribe { name: "unsubscribe", handler: Session(Words, unsubscribe, Topic::Channel), arity: -1,
+            keys: NO_KEYS, flags: SESSION | PUBSUB, group: PubSub, since: "2.0.0", syntax: "[channel...]",
+            cost: "O(n), n channels", summary: "Ends the subscriptions to channels, or to all." }
+        PUnsubscribe { name: "punsubscribe", handler: Session(Words, unsubscribe, Topic::Pattern), arity: -1,
+            keys: NO_KEYS, flags: SESSION | PUBSUB, group: PubSub, since: "2.0.0", syntax: "[pattern...]",
+            cost: "O(n), n patterns", summary: "Ends the subscriptions to patterns, or to all." }
+        SUnsubscribe { name: "sunsubscribe", handler: Session(Words, unsubscribe, Topic::Shard), arity: -1,
+            keys: NO_KEYS, flags: SESSION | PUBSUB, group: PubSub, since: "7.0.0", syntax: "[shardchannel...]",
+            cost: "O(n), n channels", summary: "Ends the subscriptions to sharded channels, or to all." }
+        Publish { name: "publish", handler: Session(Publish, publish, Topic::Channel), arity: 3, keys: NO_KEYS,
+            flags: ANYTIME | FAST | PUBSUB, group: PubSub, since: "2.0.0", syntax: "channel message",
+            cost: "O(n+m), n subscribers of the channel, m patterns",
+            summary: "Sends a message to the subscribers of a channel, on all nodes of the cluster; returns the number of those on this node." }
+        SPublish { name: "spublish", handler: Session(Publish, publish, Topic::Shard), arity: 3, keys: NO_KEYS,
+            flags: ANYTIME | FAST | PUBSUB, group: PubSub, since: "7.0.0", syntax: "shardchannel message",
+            cost: "O(n), n subscribers of the channel",
+            summary: "Sends a message to the subscribers of a sharded channel, on all nodes of the cluster." }
+        PubSub { name: "pubsub", handler: Container, arity: -2, keys: NO_KEYS, flags: NONE, group: PubSub,
+            since: "2.8.0", syntax: "", cost: "", summary: "Describes the channels of this node." }
+        PubSubChannels { name: "pubsub|channels", handler: Session(Topics, topics, Topic::Channel), arity: -2,
+            keys: NO_KEYS, flags: ANYTIME | PUBSUB, group: PubSub, since: "2.8.0", syntax: "[pattern]",
+            cost: "O(n), n channels", summary: "Returns the channels that have subscribers." }
+        PubSubHelp { name: "pubsub|help", handler: Session(NameTable, help), arity: 2, keys: NO_KEYS, flags: ANYTIME,
+            group: PubSub, since: "6.2.0", syntax: "", cost: "O(1)", summary: "Lists the subcommands." }
+        PubSubNumPat { name: "pubsub|numpat", handler: Session(Words, pattern_count), arity: 2, keys: NO_KEYS,
+            flags: ANYTIME | PUBSUB, group: PubSub, since: "2.8.0", syntax: "", cost: "O(1)",
+            summary: "Returns the number of different patterns." }
+        PubSubNumSub { name: "pubsub|numsub", handler: Session(Words, subscriber_counts, Topic::Channel), arity: -2,
+            keys: NO_KEYS, flags: ANYTIME | PUBSUB, group: PubSub, since: "2.8.0", syntax: "[channel...]",
+            cost: "O(n), n channels", summary: "Returns the numbers of subscribers of channels." }
+        PubSubShardChannels { name: "pubsub|shardchannels", handler: Session(Topics, topics, Topic::Shard), arity: -2,
+            keys: NO_KEYS, flags: ANYTIME | PUBSUB, group: PubSub, since: "7.0.0", syntax: "[pattern]",
+            cost: "O(n), n channels", summary: "Returns the sharded channels that have subscribers." }
+        PubSubShardNumSub { name: "pubsub|shardnumsub", handler: Session(Words, subscriber_counts, Topic::Shard),
+            arity: -2, keys: NO_KEYS, flags: ANYTIME | PUBSUB, group: PubSub, since: "7.0.0",
+            syntax: "[shardchannel...]", cost: "O(n), n channels",
+            summary: "Returns the numbers of subscribers of sharded channels." }
+
         // ---- connection ----
         Hello { name: "hello", handler: Session(Words, hello), arity: -1, keys: NO_KEYS,
             flags: SESSION | FAST | NO_AUTH | ALLOW_BUSY, group: Connection, since: "6.0.0",
@@ -298,9 +346,15 @@ macro_rules! each_command {
             summary: "Waits until this node has applied an entry of the log, for at most 5000 milliseconds or those given." }
         Client { name: "client", handler: Container, arity: -2, keys: NO_KEYS, flags: NONE, group: Connection,
             since: "2.4.0", syntax: "", cost: "", summary: "Connections." }
+        ClientCaching { name: "client|caching", handler: Session(Words, client_caching), arity: 3, keys: NO_KEYS,
+            flags: SESSION, group: Connection, since: "6.0.0", syntax: "YES|NO", cost: "O(1)",
+            summary: "Tracks the keys of the next command or transaction, or does not (CLIENT TRACKING with OPTIN or OPTOUT)." }
         ClientGetName { name: "client|getname", handler: Session(Words, client_get_name), arity: 2, keys: NO_KEYS,
             flags: SESSION, group: Connection, since: "2.6.9", syntax: "", cost: "O(1)",
             summary: "Returns the connection's name." }
+        ClientGetRedir { name: "client|getredir", handler: Session(Words, client_get_redirect), arity: 2, keys: NO_KEYS,
+            flags: SESSION, group: Connection, since: "6.0.0", syntax: "", cost: "O(1)",
+            summary: "Returns the client that receives the invalidations of this one: 0 if it receives them itself, -1 without tracking." }
         ClientHelp { name: "client|help", handler: Session(NameTable, help), arity: 2, keys: NO_KEYS, flags: ANYTIME,
             group: Connection, since: "5.0.0", syntax: "", cost: "O(1)", summary: "Lists the subcommands." }
         ClientId { name: "client|id", handler: Session(Words, client_id), arity: 2, keys: NO_KEYS, flags: SESSION,
@@ -322,6 +376,9 @@ macro_rules! each_command {
         ClientNoTouch { name: "client|no-touch", handler: Session(Words, client_no_touch), arity: 3, keys: NO_KEYS,
             flags: SESSION, group: Connection, since: "7.2.0", syntax: "ON|OFF", cost: "O(1)",
             summary: "Accepted without effect, because accesses are not recorded." }
+        ClientPause { name: "client|pause", handler: Session(Words, client_pause), arity: -3, keys: NO_KEYS,
+            flags: ADMIN | SESSION, group: Connection, since: "3.0.0", syntax: "timeout [WRITE|ALL]", cost: "O(1)",
+            summary: "Has the requests of all clients wait for this number of milliseconds, or those that may write." }
         ClientReply { name: "client|reply", handler: Session(Words, client_reply), arity: 3, keys: NO_KEYS,
             flags: SESSION, group: Connection, since: "3.2.0", syntax: "ON|OFF|SKIP", cost: "O(1)",
             summary: "Switches replies on, off, or off for the next command." }
@@ -331,6 +388,16 @@ macro_rules! each_command {
         ClientSetName { name: "client|setname", handler: Session(Words, client_set_name), arity: 3, keys: NO_KEYS,
             flags: SESSION, group: Connection, since: "2.6.9", syntax: "connection-name", cost: "O(1)",
             summary: "Sets the connection's name." }
+        ClientTracking { name: "client|tracking", handler: Session(Words, client_tracking), arity: -3, keys: NO_KEYS,
+            flags: SESSION, group: Connection, since: "6.0.0",
+            syntax: "ON|OFF [REDIRECT client-id] [PREFIX prefix...] [BCAST] [OPTIN] [OPTOUT] [NOLOOP]", cost: "O(1)",
+            summary: "Sends this client an invalidation when a key changes that it has read." }
+        ClientTrackingInfo { name: "client|trackinginfo", handler: Session(Words, client_tracking_info), arity: 2,
+            keys: NO_KEYS, flags: SESSION, group: Connection, since: "6.2.0", syntax: "", cost: "O(1)",
+            summary: "Returns the mode of CLIENT TRACKING." }
+        ClientUnpause { name: "client|unpause", handler: Session(Words, client_unpause), arity: 2, keys: NO_KEYS,
+            flags: ADMIN | SESSION, group: Connection, since: "6.2.0", syntax: "", cost: "O(1)",
+            summary: "Ends CLIENT PAUSE." }
 
         // ---- server ----
         Info { name: "info", handler: Session(FiguresAndClients, info), arity: -1, keys: NO_KEYS,
@@ -398,6 +465,9 @@ macro_rules! each_command {
             flags: CONNECTION | NOSCRIPT | NO_MULTI, group: Server, since: "7.2.0",
             syntax: "numlocal numreplicas timeout", cost: "O(1)",
             summary: "Replies when the writes of this connection are on disk." }
+        Monitor { name: "monitor", handler: Session(Words, monitor), arity: 1, keys: NO_KEYS,
+            flags: ADMIN | SESSION, group: Server, since: "1.0.0", syntax: "", cost: "O(1)",
+            summary: "Sends this connection every command that clients of this node execute, as a line each." }
         Role { name: "role", handler: Session(Words, role), arity: 1, keys: NO_KEYS,
             flags: ANYTIME | NOSCRIPT | FAST | ADMIN | DANGEROUS, group: Server, since: "2.8.12", syntax: "", cost: "O(n), n nodes",
             summary: "Returns the role of the node in its cluster, with the offsets of the log: master for the leader, and without a cluster." }

@@ -1,6 +1,7 @@
 //! Conversations by subject: the requests of a client and its replies, however the bytes arrive.
 
 mod ahead;
+mod channels;
 mod classes;
 mod cluster;
 mod connection;
@@ -11,6 +12,7 @@ mod scripts;
 mod server;
 mod slices;
 mod store;
+mod tracking;
 mod transactions;
 
 use super::RespSession;

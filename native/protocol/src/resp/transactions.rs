@@ -174,6 +174,11 @@ impl<H: Host> Call<'_, '_, H> {
         let (parts, commands) = self.parts(&requests, &paired, &sources);
         let other_units = self.units_of_own(&requests, &parts);
         let batch = Batch { watches: &watches.list, commands: &commands, other_units };
+        if self.state.tracks.is_some() {
+            for (name, arguments) in &requests {
+                self.state.track(*name, arguments, self.host);
+            }
+        }
         let executed = match self.execute(&batch, &parts) {
             Ran::Submitted | Ran::Later => return Ok(self.state.begins_commit(false)),
             Ran::Done(executed) => executed.map_err(aborted),

@@ -5,7 +5,7 @@ use super::encoder::Failure;
 
 /// Data types and features, and the commands that need them.
 #[rustfmt::skip]
-const UNSUPPORTED: [(&str, &[&str]); 10] = [
+const UNSUPPORTED: [(&str, &[&str]); 9] = [
     ("hashes", &[
         "hdel", "hexists", "hexpire", "hexpireat", "hexpiretime", "hget", "hgetall", "hgetdel",
         "hgetex", "hincrby", "hincrbyfloat", "hkeys", "hlen", "hmget", "hmset", "hpersist",
@@ -40,10 +40,6 @@ const UNSUPPORTED: [(&str, &[&str]); 10] = [
     ]),
     ("HyperLogLogs", &[
         "pfadd", "pfcount", "pfdebug", "pfmerge", "pfselftest",
-    ]),
-    ("channels", &[
-        "psubscribe", "publish", "pubsub", "punsubscribe", "spublish", "ssubscribe", "subscribe",
-        "sunsubscribe", "unsubscribe",
     ]),
     ("functions", &[
         "fcall", "fcall_ro", "function",

@@ -16,8 +16,10 @@
 //! | a client of CLIENT LIST | 4 |
 //! | a client of CLIENT KILL, INFO | 1 |
 //! | an entry of the slow log for SLOWLOG GET, returned or not | 8 |
+//! | PUBLISH | 16, and 4 for each pattern |
+//! | a channel for PUBSUB CHANNELS, returned or not | 4 |
 
-use crate::Host;
+use crate::{Host, Topic};
 
 const KIB_COPIED_UNITS: u64 = 3;
 const SERVER_UNITS: u64 = 3_072;
@@ -28,6 +30,8 @@ const PATTERN_KIB_UNITS: u64 = 512;
 const CLIENT_TOLD_UNITS: u64 = 4;
 const CLIENT_UNITS: u64 = 1;
 const SLOW_ENTRY_UNITS: u64 = 8;
+const PUBLISH_UNITS: u64 = 16;
+const TOPIC_UNITS: u64 = 4;
 
 /// The cost of a command of the session in addition to its words. Each row of the command table
 /// selects one.
@@ -55,6 +59,10 @@ pub(super) enum Effort {
     Clients,
     /// The entries of the slow log.
     SlowLog,
+    /// A message, compared with all patterns.
+    Publish,
+    /// The channels that have subscribers.
+    Topics,
 }
 
 /// Adds up the cost of the session's own commands in one EXEC.
@@ -85,10 +93,16 @@ impl<'h, H: Host> Work<'h, H> {
             Effort::Options => NAMES_UNITS + words * LOOKUP_UNITS,
             Effort::ClientLines => NAMES_UNITS + self.clients() * CLIENT_TOLD_UNITS,
             Effort::Clients => NAMES_UNITS + self.clients() * CLIENT_UNITS,
+            Effort::Publish => PUBLISH_UNITS + self.topics(&[Topic::Pattern]) * TOPIC_UNITS,
+            Effort::Topics => patterns + self.topics(&[Topic::Channel, Topic::Shard]) * TOPIC_UNITS,
             Effort::SlowLog => NAMES_UNITS + self.host.slow_log_len() as u64 * SLOW_ENTRY_UNITS,
         };
         let units = own + words + bytes * KIB_COPIED_UNITS / 1_024;
         self.units = self.units.saturating_add(units);
+    }
+
+    fn topics(&self, topics: &[Topic]) -> u64 {
+        topics.iter().map(|topic| self.host.topic_count(*topic) as u64).sum()
     }
 
     /// Counts the clients only once, because the server builds a list for it.

@@ -1,6 +1,7 @@
 //! The buffers that a connection keeps between turns, and how they are freed.
 
 use super::{CARRY_BYTES_MAX, Connection, Turn};
+use crate::clock::Clock;
 use crate::door::Door;
 use crate::statistics::LoopStatistics;
 use rustix::io::Errno;
@@ -58,7 +59,7 @@ impl<D: Door> Connection<D> {
         if !splices.is_empty() {
             self.output.push_spliced(turn.output, splices);
             if !waited {
-                self.flush(turn)?;
+                self.flush(turn.statistics, turn.clock)?;
             }
         } else if waited {
             self.output.push(std::mem::take(turn.output), 0);
@@ -79,13 +80,17 @@ impl<D: Door> Connection<D> {
     }
 
     /// Sends waiting output.
-    pub(super) fn flush(&mut self, turn: &Turn<'_>) -> Result<(), Errno> {
+    pub(super) fn flush(
+        &mut self,
+        statistics: &LoopStatistics,
+        clock: &Clock,
+    ) -> Result<(), Errno> {
         let sent = self.output.send(&self.socket)?;
         if sent > 0 {
             // A client that takes replies is not idle.
-            self.client.active_at_ms.store(turn.clock.wall_ms(), Relaxed);
+            self.client.active_at_ms.store(clock.wall_ms(), Relaxed);
         }
-        self.count_sent(sent, turn.statistics);
+        self.count_sent(sent, statistics);
         Ok(())
     }
 
@@ -100,8 +105,12 @@ impl<D: Door> Connection<D> {
         // The part of a buffer that was never written is not in memory.
         let input_bytes = self.input.capacity().min(self.input.len() * 2);
         let commit_bytes = self.commit.held_bytes();
-        let bytes =
-            input_bytes + self.output.held_bytes() + self.session.held_bytes() + commit_bytes;
+        let pushes_bytes = self.pushes.held_bytes() + self.listening.held_bytes();
+        let bytes = input_bytes
+            + self.output.held_bytes()
+            + pushes_bytes
+            + self.session.held_bytes()
+            + commit_bytes;
         let bytes = bytes as u64;
         if bytes == 0 && self.held_bytes == 0 {
             return;

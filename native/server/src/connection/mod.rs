@@ -6,6 +6,7 @@
 
 mod buffers;
 mod outgoing;
+mod pushes;
 #[cfg(test)]
 mod tests;
 
@@ -15,6 +16,7 @@ use crate::clock::{Clock, Moment};
 use crate::commits::{Commit, Round};
 use crate::door::{self, Door, Refusal};
 use crate::host::{Resumed, Shared, TurnHost};
+use crate::listening::Listening;
 use crate::poller::{Interest, Ready};
 use crate::statistics::LoopStatistics;
 use crate::waiters::{Place, Wait};
@@ -25,6 +27,7 @@ use std::net::TcpStream;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use todana_command::cause::{self, Writer};
 use todana_group::Outcome;
 use todana_protocol::{Budget, Client, Next, ProtocolName};
 
@@ -107,6 +110,12 @@ pub(crate) struct Connection<D> {
     end_seen_at_ns: Option<u64>,
     /// The signal that the session waits for.
     wait: Option<Wait>,
+    /// What the client listens to.
+    pub(crate) listening: Listening,
+    /// Messages for the client that arrived in the middle of a reply.
+    pushes: Outgoing,
+    /// Messages were appended to the output in this round.
+    pub(crate) is_touched: bool,
     /// What the session has in the log.
     commit: Commit,
     /// Input contains bytes that the session has not examined yet.
@@ -139,6 +148,9 @@ impl<D: Door> Connection<D> {
             asleep: Asleep::ForSignal,
             end_seen_at_ns: None,
             wait: None,
+            listening: Listening::default(),
+            pushes: Outgoing::default(),
+            is_touched: false,
             commit: Commit::default(),
             pending: false,
             ended: false,
@@ -158,7 +170,11 @@ impl<D: Door> Connection<D> {
         if sleeping && (ready.gone || for_signal && ready.readable && self.has_left()) {
             return Verdict::Close;
         }
-        if ready.writable && !mute && self.waiting() > 0 && self.flush(turn).is_err() {
+        if ready.writable
+            && !mute
+            && self.waiting() > 0
+            && self.flush(turn.statistics, turn.clock).is_err()
+        {
             return Verdict::Close;
         }
         if sleeping {
@@ -279,13 +295,20 @@ impl<D: Door> Connection<D> {
             false => Resumed::default(),
         };
         let input = if in_loop_buffer { &turn.input[..] } else { &self.input[self.input_start..] };
-        let kept = (&mut self.wait, &mut self.commit.commits);
+        let kept = (&mut self.wait, &mut self.commit.commits, &mut self.listening);
         let mut host = TurnHost::begin(shared, statistics, clock, &self.client, place, kept, now);
         host.set_commit(resumed, self.commit.taken_ns);
         if std::mem::take(&mut self.came_when_open) {
             host.admit();
         }
+        let is_listened = cause::is_listened();
+        if is_listened {
+            cause::note_writer(Writer::Client(self.client.id));
+        }
         let progress = self.session.advance(input, turn.output, &mut host, BUDGET);
+        if is_listened {
+            cause::note_writer(Writer::Unknown);
+        }
         let (authenticated, mut splices) = host.finish();
         self.authenticated |= authenticated;
         if in_loop_buffer {
@@ -335,7 +358,10 @@ impl<D: Door> Connection<D> {
         if self.deliver(turn, &mut splices).is_err() {
             return Verdict::Close;
         }
-        if self.waiting() > shared.config.output_bytes_hard {
+        if self.release_pushes() && self.flush(turn.statistics, turn.clock).is_err() {
+            return Verdict::Close;
+        }
+        if self.waiting() > self.output_limits(&shared.config).hard {
             statistics.output_limit_disconnections.add(1);
             return Verdict::Close;
         }
@@ -407,7 +433,9 @@ impl<D: Door> Connection<D> {
     /// Tries once to send the waiting output. True if nothing waits any more, or if it can never be
     /// sent.
     pub(crate) fn last_flush(&mut self, turn: &Turn<'_>) -> bool {
-        self.waiting() == 0 || self.flush(turn).is_err() || self.waiting() == 0
+        self.waiting() == 0
+            || self.flush(turn.statistics, turn.clock).is_err()
+            || self.waiting() == 0
     }
 
     /// Bytes of waiting replies.
@@ -436,11 +464,12 @@ impl<D: Door> Connection<D> {
         now_ms: u64,
     ) -> bool {
         let config = &shared.config;
-        if self.waiting() <= config.output_bytes_soft {
+        let limits = self.output_limits(config);
+        if self.waiting() <= limits.soft {
             self.over_soft_since_ms = 0;
         } else if self.over_soft_since_ms == 0 {
             self.over_soft_since_ms = now_ms;
-        } else if now_ms.saturating_sub(self.over_soft_since_ms) >= config.output_soft_ms {
+        } else if now_ms.saturating_sub(self.over_soft_since_ms) >= limits.soft_ms {
             statistics.output_limit_disconnections.add(1);
             return true;
         }
@@ -454,8 +483,8 @@ impl<D: Door> Connection<D> {
         if !self.authenticated && since_connected >= config.authentication_timeout_ms {
             return true;
         }
-        if sleeping || self.queued {
-            // Its own request is in progress.
+        if sleeping || self.queued || self.listening.is_listener() {
+            // Its own request is in progress, or it waits for messages.
             return false;
         }
         let idle_ms = now_ms.saturating_sub(active_at_ms);
@@ -471,20 +500,22 @@ impl<D: Door> Connection<D> {
             && (self.input.len() > self.input_start || self.wanted > 0)
     }
 
-    /// Ends the connection. If the client still sends, its bytes are received first: closing a
-    /// socket with unread bytes resets the connection, and the client would lose the last replies.
+    /// Ends the connection, and returns its client with what it has listened to. If the client
+    /// still sends, its bytes are received first: closing a socket with unread bytes resets the
+    /// connection, and the client would lose the last replies.
     pub(crate) fn close(
         mut self,
         shared: &Shared,
         statistics: &LoopStatistics,
         buffer: &mut Vec<u8>,
-    ) {
+    ) -> (Arc<Client>, Listening) {
         self.end_wait(shared);
         self.report_held(statistics, 0);
         shared.forget_condemned(&self.client);
         if self.closing && !self.ended {
             say_goodbye(&self.socket, buffer);
         }
+        (self.client, self.listening)
     }
 }
 

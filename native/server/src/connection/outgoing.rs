@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use std::io::IoSlice;
 use std::mem::take;
 use std::os::fd::AsFd;
+use std::sync::Arc;
 
 use rustix::io::Errno;
 use rustix::net::{SendAncillaryBuffer, sendmsg};
@@ -31,6 +32,8 @@ pub(super) struct Outgoing {
 enum Piece {
     Bytes(Vec<u8>),
     Value(Splice),
+    /// A message from a position on, which other clients receive too.
+    Message(Arc<[u8]>, usize),
 }
 
 impl Piece {
@@ -38,6 +41,7 @@ impl Piece {
         match self {
             Piece::Bytes(bytes) => bytes,
             Piece::Value(splice) => splice.bytes(),
+            Piece::Message(message, start) => &message[*start..],
         }
     }
 }
@@ -55,6 +59,8 @@ impl Outgoing {
         let held = |piece: &Piece| match piece {
             Piece::Bytes(bytes) => bytes.capacity(),
             Piece::Value(splice) => splice.value.own_bytes(),
+            // The last client to take it pays for it.
+            Piece::Message(message, _) => message.len() / Arc::strong_count(message),
         };
         self.pieces.iter().map(held).sum()
     }
@@ -74,6 +80,31 @@ impl Outgoing {
                 self.pieces.push_back(Piece::Bytes(bytes));
             }
         }
+    }
+
+    /// Adds a byte and those that follow it.
+    pub(super) fn push_bytes(&mut self, first: u8, bytes: &[u8]) {
+        if !matches!(self.pieces.back(), Some(Piece::Bytes(_))) {
+            self.pieces.push_back(Piece::Bytes(Vec::with_capacity(1 + bytes.len())));
+        }
+        if let Some(Piece::Bytes(last)) = self.pieces.back_mut() {
+            self.left += 1 + bytes.len();
+            last.push(first);
+            last.extend_from_slice(bytes);
+        }
+    }
+
+    /// Adds a message from a position on, without a copy.
+    pub(super) fn push_message(&mut self, message: Arc<[u8]>, start: usize) {
+        self.left += message.len() - start;
+        self.pieces.push_back(Piece::Message(message, start));
+    }
+
+    /// Adds everything of another, of which nothing was sent.
+    pub(super) fn append(&mut self, mut other: Outgoing) {
+        debug_assert!(other.sent == 0);
+        self.left += other.left;
+        self.pieces.append(&mut other.pieces);
     }
 
     /// Adds bytes with parts of values between them.

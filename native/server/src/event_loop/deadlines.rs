@@ -15,7 +15,8 @@ use todana_protocol::ProtocolName;
 impl<D: Door> EventLoop<D> {
     /// How long the wait may take.
     pub(super) fn timeout(&self) -> Option<Duration> {
-        if !(self.yielded.is_empty() && self.messages.is_empty() && self.doomed.is_empty()) {
+        let idle = self.yielded.is_empty() && self.messages.is_empty() && self.doomed.is_empty();
+        if !idle || self.has_deliveries() {
             return Some(Duration::ZERO);
         }
         // Loop 0 measures the rate of commands; the others have no work each second if they have no
@@ -165,7 +166,7 @@ impl<D: Door> EventLoop<D> {
         let watched = self.shared.secret.is_set()
             || config.kyoto_timeout_ms.is_some() && kyoto_clients > 0
             || config.idle_timeout_ms.get().is_some()
-            || waiting > config.output_bytes_soft as u64;
+            || waiting > config.output_bytes_soft.min(config.subscriber_output_bytes_soft) as u64;
         if !watched {
             return;
         }

@@ -21,6 +21,8 @@
 //!    outcomes of the log, the order to stop. Like sleepers and clients that exceeded a time limit,
 //!    at most 64 per round: `CLIENT KILL` of 10,000 clients, or the simultaneous end of as many
 //!    waits, delays no other client.
+//!    Messages to subscribers are only moved to a list here, and delivered to some subscribers in
+//!    each round.
 //! 5. **Once a second** the deadlines of clients: idle, not authenticated, not reading, in the
 //!    middle of a Kyoto Tycoon request. A walk over all connections is cheap at that rate (10,000
 //!    take less than half a millisecond) and is skipped if no deadline is set. At the same time the
@@ -39,9 +41,11 @@
 
 mod accepting;
 mod deadlines;
+mod delivering;
 mod evicting;
 mod stopping;
 
+use crate::channels::Leavers;
 use crate::clock::Clock;
 use crate::commits::Round;
 use crate::connection::{Connection, INPUT_BYTES, Turn, Verdict};
@@ -90,6 +94,12 @@ pub(crate) struct EventLoop<D> {
     sleepers: BTreeSet<(u64, usize)>,
     /// Messages to be processed.
     messages: VecDeque<Message>,
+    /// Messages to subscribers that are being delivered.
+    deliveries: VecDeque<delivering::Delivery>,
+    /// There are keyspace notifications to publish.
+    has_notices: bool,
+    /// Subscriptions of clients that have left.
+    leavers: Leavers,
     /// Slots and ids of clients to be closed because of a time limit.
     doomed: VecDeque<(usize, u64)>,
     input: Vec<u8>,
@@ -149,6 +159,9 @@ impl<D: Door> EventLoop<D> {
             yielded: VecDeque::new(),
             sleepers: BTreeSet::new(),
             messages: VecDeque::new(),
+            deliveries: VecDeque::new(),
+            has_notices: false,
+            leavers: Leavers::default(),
             doomed: VecDeque::new(),
             input: Vec::with_capacity(INPUT_BYTES),
             output: Vec::new(),
@@ -214,6 +227,7 @@ impl<D: Door> EventLoop<D> {
             self.take_messages();
         }
         self.carry_out_messages(now_ns);
+        self.deliver();
         self.close_doomed();
         if now_ns >= self.accept_again_ns {
             self.accept_again_ns = NEVER;
@@ -317,7 +331,10 @@ impl<D: Door> EventLoop<D> {
         let part = &self.shared.loops[self.number];
         self.shared.clients.remove(&connection.client);
         part.connections.fetch_sub(1, Relaxed);
-        connection.close(&self.shared, &part.statistics, &mut self.input);
+        let place = Place { event_loop: self.number, slot };
+        let (client, listening) = connection.close(&self.shared, &part.statistics, &mut self.input);
+        let subscriptions = listening.leave(&self.shared.listeners, place, &client);
+        self.leavers.add(place, (client, subscriptions));
     }
 
     fn take_messages(&mut self) {
@@ -326,9 +343,11 @@ impl<D: Door> EventLoop<D> {
     }
 
     fn carry_out_messages(&mut self, now_ns: u64) {
-        let count = self.messages.len().min(ROUND_MAX);
-        for _ in 0..count {
+        let mut count = 0;
+        while count < ROUND_MAX {
             let Some(message) = self.messages.pop_front() else { break };
+            let Some(message) = self.begin_to_deliver(message) else { continue };
+            count += 1;
             match message {
                 Message::Serve(accepted) => self.serve(accepted),
                 Message::Kill { slot, id } => {
@@ -349,6 +368,12 @@ impl<D: Door> EventLoop<D> {
                         self.resume(slot);
                     }
                 }
+                Message::Push(_)
+                | Message::Invalidate(_)
+                | Message::InvalidateAll
+                | Message::Line(_)
+                | Message::Redirected { .. }
+                | Message::Notices => {}
                 Message::Stop => self.begin_to_stop(now_ns),
             }
         }

@@ -21,10 +21,10 @@ fn hello_tells_who_is_there_and_chooses_the_version() {
     script(
         r#"
         > HELLO
-        *14 $6 server $5 redis $7 version $5 7.2.0 $5 proto :2 $2 id :7 $4 mode $10 standalone $4
+        *14 $6 server $5 redis $7 version $5 7.4.0 $5 proto :2 $2 id :7 $4 mode $10 standalone $4
         role $6 master $7 modules *0
         > HELLO 3 SETNAME me
-        %7 $6 server $5 redis $7 version $5 7.2.0 $5 proto :3 $2 id :7 $4 mode $10 standalone $4
+        %7 $6 server $5 redis $7 version $5 7.4.0 $5 proto :3 $2 id :7 $4 mode $10 standalone $4
         role $6 master $7 modules *0
         > GET missing
         _
@@ -103,7 +103,7 @@ fn authentication_comes_first() {
         > PING
         -NOAUTH Authentication required.
         > HELLO 2 AUTH default secret
-        *14 $6 server $5 redis $7 version $5 7.2.0 $5 proto :2 $2 id :7 $4 mode $10 standalone $4
+        *14 $6 server $5 redis $7 version $5 7.4.0 $5 proto :2 $2 id :7 $4 mode $10 standalone $4
         role $6 master $7 modules *0
         > PING
         +PONG

@@ -132,7 +132,7 @@ fn values_come_as_redis_tells_scores() {
         > RANGE a b WITHVALUES
         *4 $1 a $1 1 $1 b $1 2
         > HELLO 3 SETNAME x
-        %7 $6 server $5 redis $7 version $5 7.2.0 $5 proto :3 $2 id :7 $4 mode $10 standalone $4
+        %7 $6 server $5 redis $7 version $5 7.4.0 $5 proto :3 $2 id :7 $4 mode $10 standalone $4
         role $6 master $7 modules *0
         > RANGE a b WITHVALUES
         *2 *2 $1 a $1 1 *2 $1 b $1 2

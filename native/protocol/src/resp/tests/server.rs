@@ -45,7 +45,7 @@ fn command_describes_the_commands_of_the_table() {
     script(
         r#"
         > COMMAND COUNT
-        :97
+        :107
         > COMMAND INFO get nosuch
         *2 *10 $3 get :2 *2 +readonly +fast :1 :1 :1 *3 +@read +@string +@fast *0 *1 *6 $5 flags *2
         +RO +access $12 begin_search *4 $4 type $5 index $4 spec *2 $5 index :1 $9 find_keys *4 $4
@@ -111,7 +111,7 @@ fn resp3_answers_have_their_types() {
     script(
         r#"
         > HELLO 3
-        %7 $6 server $5 redis $7 version $5 7.2.0 $5 proto :3 $2 id :7 $4 mode $10 standalone $4
+        %7 $6 server $5 redis $7 version $5 7.4.0 $5 proto :3 $2 id :7 $4 mode $10 standalone $4
         role $6 master $7 modules *0
         > CONFIG GET databases
         %1 $9 databases $2 16
@@ -200,7 +200,7 @@ fn figures_come_in_sections() {
     host.stats = stats;
     let info = ask(&mut session, &mut host, "INFO");
     for field in [
-        "# Server redis_version:7.2.0 todana_version:0.1.0 ",
+        "# Server redis_version:7.4.0 todana_version:0.1.0 ",
         " memcached_port:11211 kyoto_port:1978 ",
         " uptime_in_seconds:90 ",
         " used_memory:350 used_memory_human:350B \
@@ -314,5 +314,5 @@ fn debug_sleep_asks_the_loop_to_wait() {
 #[test]
 fn there_is_a_cupboard() {
     let (mut host, mut session) = (host(), RespSession::default());
-    assert!(ask(&mut session, &mut host, "LOLWUT").contains("Redis ver. 7.2.0"));
+    assert!(ask(&mut session, &mut host, "LOLWUT").contains("Redis ver. 7.4.0"));
 }

@@ -148,7 +148,7 @@ fn a_changed_watched_key_calls_it_off() {
         > EXEC
         *-1
         > HELLO 3
-        %7 $6 server $5 redis $7 version $5 7.2.0 $5 proto :3 $2 id :7 $4 mode $10 standalone $4
+        %7 $6 server $5 redis $7 version $5 7.4.0 $5 proto :3 $2 id :7 $4 mode $10 standalone $4
         role $6 master $7 modules *0
         > WATCH k
         +OK

@@ -1,0 +1,22 @@
+//! Tracking: how a client that caches values wants to learn that they have changed.
+
+use std::sync::Arc;
+
+/// The mode of a client for which keys are tracked (`CLIENT TRACKING`).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Tracking {
+    /// The client that receives the invalidations instead; 0 for none.
+    pub redirect: u64,
+    /// Whether the client learns of all keys with certain prefixes, instead of those it has read.
+    pub broadcast: bool,
+    /// Whether only keys are tracked that are read after `CLIENT CACHING YES`.
+    pub opt_in: bool,
+    /// Whether keys are tracked unless they are read after `CLIENT CACHING NO`.
+    pub opt_out: bool,
+    /// Whether the client does not learn of its own writes.
+    pub no_loop: bool,
+    /// With `broadcast`, the prefixes.
+    pub prefixes: Vec<Arc<[u8]>>,
+    /// Whether the client that receives the invalidations has left.
+    pub is_broken: bool,
+}

@@ -1,0 +1,199 @@
+//! Sends messages that clients have not requested to the loops that deliver them.
+
+use crate::channels;
+use crate::frame::Frame;
+use crate::host::Shared;
+use crate::inbox::Message;
+use crate::notices::{KEYEVENT, KEYSPACE, Notice};
+use crate::operator;
+use crate::tracking::{self, Invalidation, Recipients, Tracker};
+use crate::watching::MakeObserver;
+use std::sync::atomic::Ordering::{AcqRel, Relaxed};
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+use todana_command::cause::{self, Writer};
+use todana_protocol::{Published, Publishing, Topic};
+use todana_table::{Event, Observer};
+
+/// How long loop 0 publishes notifications in one round.
+const SLICE: Duration = Duration::from_millis(1);
+
+impl Shared {
+    /// Sends a message to the subscribers of this node. See [`Host::publish`].
+    ///
+    /// [`Host::publish`]: todana_protocol::Host::publish
+    pub(crate) fn publish(
+        &self,
+        topic: Topic,
+        channel: &[u8],
+        message: &[u8],
+        begun: &mut Publishing,
+        may_wait: bool,
+    ) -> Published {
+        let channels = &self.listeners.channels;
+        let is_full = |bytes: usize| bytes > channels::WAITING_BYTES_MAX;
+        if may_wait && self.loops.iter().any(|part| is_full(part.waiting_bytes.load(Relaxed))) {
+            return Published::Full;
+        }
+        if topic == Topic::Channel && !channels.compare(channel, begun) {
+            return Published::GoesOn;
+        }
+        let patterns = std::mem::take(&mut begun.matched);
+        let prepared = channels.prepare(topic, channel, message, patterns, self.loops.len());
+        let Some((push, count, loops)) = prepared else { return Published::To(0) };
+        let parts = self.loops.iter().zip(loops).filter(|(_, is_concerned)| *is_concerned);
+        parts.for_each(|(part, _)| {
+            part.waiting_bytes.fetch_add(push.bytes(), Relaxed);
+            part.inbox.send(Message::Push(push.clone()));
+        });
+        Published::To(count)
+    }
+
+    /// Publishes at once, or drops the message if subscribers have too much to take.
+    pub(crate) fn publish_or_drop(&self, topic: Topic, channel: &[u8], message: &[u8]) {
+        let mut begun = Publishing::default();
+        loop {
+            match self.publish(topic, channel, message, &mut begun, true) {
+                Published::To(_) => return,
+                Published::GoesOn => {}
+                Published::Full => {
+                    self.listeners.channels.dropped.fetch_add(1, Relaxed);
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Registers a key that a client is about to read.
+    pub(crate) fn track(&self, key: &[u8], tracker: Tracker) {
+        let keys_max = self.config.tracking_keys_max;
+        for (key, trackers) in self.listeners.tracking.track(key, tracker, keys_max) {
+            self.send_invalidation(&key, trackers, Writer::Unknown);
+        }
+    }
+
+    /// Sends an invalidation to the loops of its recipients, which are sorted.
+    pub(crate) fn send_invalidation(&self, key: &[u8], trackers: Vec<Tracker>, writer: Writer) {
+        let recipients = Recipients::new(trackers);
+        let invalidation = Arc::new(Invalidation { key: key.into(), recipients, writer });
+        let bytes = invalidation.bytes();
+        invalidation.recipients.loops(|number| {
+            let part = &self.loops[number];
+            if part.invalidation_bytes.load(Relaxed) > tracking::WAITING_BYTES_MAX {
+                self.send_invalidate_all(number);
+            } else {
+                part.invalidation_bytes.fetch_add(bytes, Relaxed);
+                part.inbox.send(Message::Invalidate(invalidation.clone()));
+            }
+        });
+    }
+
+    /// Has the clients of a loop forget everything.
+    fn send_invalidate_all(&self, number: usize) {
+        let part = &self.loops[number];
+        // If the loop has not begun with it yet, this change comes before it, too.
+        if !part.invalidates_all.swap(true, AcqRel) {
+            part.inbox.send(Message::InvalidateAll);
+        }
+    }
+
+    /// Sends an invalidation to another client. False if there is none of this id.
+    pub(crate) fn redirect(&self, id: u64, frame: &Frame) -> bool {
+        let Some(place) = self.clients.find(id) else { return false };
+        let (slot, frame) = (place.slot, frame.clone());
+        self.loops[place.event_loop].inbox.send(Message::Redirected { slot, id, frame });
+        true
+    }
+
+    /// Sends a line to the clients that receive all commands. A loop that has too much to deliver
+    /// gets none.
+    pub(crate) fn monitor(&self, line: Vec<u8>) {
+        self.listeners.operator.each_line(line, |line| {
+            line.recipients.loops(|number| {
+                let part = &self.loops[number];
+                if part.line_bytes.load(Relaxed) > operator::WAITING_BYTES_MAX {
+                    self.listeners.channels.dropped.fetch_add(1, Relaxed);
+                } else {
+                    part.line_bytes.fetch_add(line.bytes(), Relaxed);
+                    part.inbox.send(Message::Line(line.clone()));
+                }
+            });
+        });
+    }
+
+    /// Sets the classes of changes that are published. False if the databases have too many
+    /// observers.
+    pub(crate) fn set_notices(&self, classes: u32) -> bool {
+        let wants = |classes: u32| classes & (KEYSPACE | KEYEVENT) != 0;
+        let (notices, watching) = (&self.listeners.notices, &self.listeners.watching);
+        let before = notices.classes();
+        if wants(classes) && !wants(before) && !watching.begin() {
+            return false;
+        }
+        notices.set_classes(classes);
+        if !wants(classes) && wants(before) {
+            watching.end();
+        }
+        true
+    }
+
+    /// Publishes changes for a time. True if there may be more.
+    pub(crate) fn publish_notices(&self) -> bool {
+        let until = Instant::now() + SLICE;
+        while let Some(Notice { database, name, key }) = self.listeners.notices.take() {
+            let classes = self.listeners.notices.classes();
+            if classes & KEYSPACE != 0 {
+                let channel = [format!("__keyspace@{database}__:").as_bytes(), &key].concat();
+                self.publish_or_drop(Topic::Channel, &channel, name.as_bytes());
+            }
+            if classes & KEYEVENT != 0 {
+                let channel = format!("__keyevent@{database}__:{name}");
+                self.publish_or_drop(Topic::Channel, channel.as_bytes(), &key);
+            }
+            if Instant::now() >= until {
+                return true;
+            }
+        }
+        false
+    }
+
+    fn note(&self, number: usize, event: &Event<'_>) {
+        let listeners = &self.listeners;
+        if listeners.tracking.clients.load(Relaxed) > 0 {
+            if event.kind.concerns_all() {
+                (0..self.loops.len()).for_each(|number| self.send_invalidate_all(number));
+            } else {
+                let trackers = listeners.tracking.concerned(event.key);
+                if !trackers.is_empty() {
+                    self.send_invalidation(event.key, trackers, cause::writer());
+                }
+            }
+        }
+        if listeners.notices.classes() != 0 && listeners.channels.clients.load(Relaxed) > 0 {
+            let (is_first, dropped) = listeners.notices.note(number, event);
+            listeners.channels.dropped.fetch_add(dropped, Relaxed);
+            if is_first {
+                self.loops[0].inbox.send(Message::Notices);
+            }
+        }
+    }
+}
+
+/// The observer of one database.
+struct Watcher {
+    server: Weak<Shared>,
+    number: usize,
+}
+
+impl Observer for Watcher {
+    fn observe(&self, event: &Event<'_>) {
+        if let Some(shared) = self.server.upgrade() {
+            shared.note(self.number, event);
+        }
+    }
+}
+
+/// Observers that pass changes to the clients of a server. They do not keep it alive.
+pub(crate) fn observers(server: Weak<Shared>) -> MakeObserver {
+    Box::new(move |number| Arc::new(Watcher { server: server.clone(), number }))
+}
