@@ -16,6 +16,8 @@ WATCHED_KEYS_MAX = 8_192
 PAIRS_MAX = 8_192
 # Clients that queue at the same time.
 QUEUING = 12
+# The maximum number of subscriptions of a client.
+NAMES = 10_000
 # Longer than the pattern of KEYS may be.
 PATTERN_BYTES = 1_000
 # Commands and subcommands of constant cost, with arguments.
@@ -40,9 +42,13 @@ CONSTANT = {
     "cluster|getkeysinslot": (1, 10), "cluster|help": (), "cluster|info": (), "cluster|keyslot": (key(1),),
     "cluster|links": (), "cluster|myid": (), "cluster|myshardid": (), "cluster|nodes": (), "cluster|replicas": ("x",),
     "cluster|shards": (), "cluster|slaves": ("x",), "cluster|slots": (),
+    "unsubscribe": (), "punsubscribe": (), "sunsubscribe": (), "spublish": ("stalls", "x"), "pubsub|help": (),
+    "pubsub|numpat": (), "pubsub|shardchannels": (), "pubsub|shardnumsub": ("stalls",), "client|caching": ("YES",),
+    "client|getredir": (), "client|tracking": ("OFF",), "client|trackinginfo": (), "client|unpause": (),
+    "client|pause": (0, "WRITE"), "monitor": (),
 }  # fmt: skip
 # Commands that change the state of the connection or end it.
-FRESH = {"hello", "reset", "client|reply", "auth", "quit"}
+FRESH = {"hello", "reset", "client|reply", "auth", "quit", "monitor"}
 
 
 def call(*arguments, times=1) -> bytes:
@@ -69,6 +75,11 @@ def stored(count) -> bytes:
     """Stores the first keys again, by as many commands as that needs."""
     half = (count + 1) // 2
     return mset(half) + mset(count - half, half + 1)
+
+
+def names(prefix) -> list[str]:
+    """As many names as a client may subscribe to."""
+    return [f"{prefix}{number}" for number in range(NAMES)]
 
 
 def hostile(length) -> str:
@@ -224,6 +235,13 @@ def _server(sizes) -> list[Row]:
     return [
         row(f"CLIENT LIST of {sizes.connections:,} clients", "client|list", lambda: call("CLIENT", "LIST"), action=lambda host, spent: _crowd(host, sizes, call("CLIENT", "LIST"), spent)),
         row(f"CLIENT KILL among {sizes.connections:,} clients", "client|kill", lambda: b"", action=lambda host, spent: _crowd(host, sizes, call("CLIENT", "KILL", "ADDR", "127.0.0.1:1"), spent)),
+        row(f"SUBSCRIBE to {NAMES:,} channels", "subscribe", lambda: call("SUBSCRIBE", *names("c")), is_fresh=True),
+        row(f"PSUBSCRIBE to {NAMES:,} patterns", "psubscribe", lambda: call("PSUBSCRIBE", *names("p*")), is_fresh=True),
+        row(f"SSUBSCRIBE to {NAMES:,} channels", "ssubscribe", lambda: call("SSUBSCRIBE", *names("s")), is_fresh=True),
+        row(f"PUBLISH to {sizes.connections:,} subscribers", "publish", lambda: b"", action=lambda host, spent: _publish(host, sizes, encode("SUBSCRIBE", "stalls"), spent)),
+        row(f"PUBLISH to {sizes.connections:,} clients with hostile patterns", "publish", lambda: b"", action=lambda host, spent: _publish(host, sizes, encode("PSUBSCRIBE", *[hostile(PATTERN_BYTES - number) for number in range(16)]), spent)),
+        row(f"PUBSUB CHANNELS of {NAMES:,}", "pubsub|channels", lambda: call("SUBSCRIBE", *names("c")) + call("HELLO", 3) + call("PUBSUB", "CHANNELS", hostile(PATTERN_BYTES)), is_fresh=True),
+        row("PUBSUB NUMSUB of 60,000 names", "pubsub|numsub", lambda: call("PUBSUB", "NUMSUB", *["c"] * 60_000)),
         row("CONFIG GET *", "config|get", lambda: call("CONFIG", "GET", "*"), is_constant=True),
         row("CONFIG GET of 16 hostile patterns", "config|get", lambda: call("CONFIG", "GET", *[hostile(PATTERN_BYTES)] * 16)),
         row("INFO, 1,000 pipelined", "info", lambda: call("INFO", "everything", times=1000)),
@@ -245,6 +263,21 @@ def _crowd(host, sizes, request, spent_s):
         client = host.connect("resp")
         crowd.append(client)
         host.measured(lambda: client.ask(request, spent_s))
+    finally:
+        for client in crowd:
+            client.close()
+
+
+def _publish(host, sizes, subscription, spent_s):
+    """A message of a long channel to many clients."""
+    crowd = [host.connect("resp") for _ in range(sizes.connections)]
+    channel = b"stalls" if subscription.find(b"PSUBSCRIBE") < 0 else b"a" * 60_000
+    try:
+        for client in crowd:
+            client.ask(subscription, spent_s)
+        client = host.connect("resp")
+        crowd.append(client)
+        host.measured(lambda: client.ask(encode("PUBLISH", channel, VALUE), spent_s))
     finally:
         for client in crowd:
             client.close()

@@ -436,3 +436,80 @@ def test_the_options_of_the_listeners(guarded_node):
         # A read of the listener's own level.
         assert connection.call("SET", "a", 1) == wire.OK
         assert connection.call("GET", "a") == b"1"
+
+
+def heard(subscription, publish):
+    """Publishes until the subscriber of another node hears it: the nodes may still be connecting. Returns the message."""
+
+    def once():
+        publish()
+        return subscription.get_message(timeout=1)
+
+    return wire.wait_until(once)
+
+
+def test_messages_reach_the_subscribers_of_every_node(emptied, kind, protocol):
+    """PUBLISH is executed by one node, and its reply is the number of subscribers there."""
+    clients = [redis.Redis(*node.address(kind), protocol=protocol, decode_responses=True) for node in emptied.nodes]
+    with contextlib.ExitStack() as stack:
+        subscriptions = []
+        for client in clients:
+            stack.enter_context(client)
+            subscription = stack.enter_context(client.pubsub(ignore_subscribe_messages=True))
+            subscription.subscribe("news")
+            assert wire.wait_until(lambda client=client: client.pubsub_numsub("news") == [("news", 1)])
+            subscriptions.append(subscription)
+        for subscription in subscriptions:
+            while subscription.get_message(timeout=0.2):
+                pass
+        for publisher in clients:
+            for subscription in subscriptions:
+                found = heard(subscription, lambda publisher=publisher: publisher.publish("news", "hello"))
+                assert (found["channel"], found["data"]) == ("news", "hello")
+        for subscription in subscriptions:
+            while subscription.get_message(timeout=0.5):
+                pass
+        for number in range(200):
+            assert clients[0].publish("news", number) == 1
+        for subscription in subscriptions:
+            received = []
+
+            def all_arrived(subscription=subscription, received=received):
+                while found := subscription.get_message(timeout=0.1):
+                    received.append(int(found["data"]))
+                return len(received) == 200
+
+            assert wire.wait_until(all_arrived), received
+            assert received == list(range(200))
+
+
+def test_keys_are_invalidated_by_writes_at_other_nodes(emptied):
+    """What the log applies at a client's node invalidates what the client has read there."""
+    writer = redis.Redis(*emptied.follower().address(), decode_responses=True)
+    for node in emptied.nodes:
+        with wire.Resp(node.address()) as client:
+            client.call("HELLO", 3)
+            assert client.call("CLIENT", "TRACKING", "ON", "NOLOOP") == wire.OK
+            client.call("GET", "cached")
+            writer.set("cached", "new")
+            assert client.reply() == wire.Push((b"invalidate", [b"cached"]))
+            # Its own write, and a read in the same pipeline, which may not be kept.
+            client.send(wire.encode("SET", "cached", "own") + wire.encode("GET", "cached"))
+            assert client.reply() == wire.OK
+            assert client.reply() == b"own"
+            assert client.reply() == wire.Push((b"invalidate", [b"cached"]))
+    writer.close()
+
+
+def test_each_node_notifies_of_what_it_has_applied(emptied):
+    """Keyspace notifications are an option of each node."""
+    writer = redis.Redis(*emptied.leader().address(), decode_responses=True)
+    for node in emptied.nodes:
+        with wire.Resp(node.address()) as client:
+            assert client.call("CONFIG", "SET", "notify-keyspace-events", "KA") == wire.OK
+            client.call("SUBSCRIBE", "__keyspace@0__:noticed")
+            writer.incr("noticed")
+            assert client.reply() == [b"message", b"__keyspace@0__:noticed", b"incrby"]
+            client.call("RESET")
+            assert client.call("CONFIG", "SET", "notify-keyspace-events", "") == wire.OK
+    writer.close()

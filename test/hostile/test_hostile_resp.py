@@ -25,6 +25,8 @@ REQUESTS = [
     encode("LCS", "a", "b", "IDX", "MINMATCHLEN", 4, "WITHMATCHLEN"),
     encode("COMMAND", "GETKEYS", "SET", "k", "v") + encode("COMMAND", "INFO", "get"),
     encode("CLIENT", "SETNAME", "hostile") + encode("CLIENT", "GETNAME"),
+    encode("SUBSCRIBE", "a", "b") + encode("PSUBSCRIBE", "*a*[") + encode("GET", "k") + encode("UNSUBSCRIBE") + encode("RESET"),
+    encode("HELLO", 3) + encode("CLIENT", "TRACKING", "ON", "OPTIN") + encode("CLIENT", "CACHING", "YES") + encode("GET", "missing"),
     encode("NONESUCH", "a", "b") + encode("ECHO", "after"),
     encode("EVAL", "return {KEYS[1], redis.call('GET', KEYS[1])}", 1, "k", "a") + encode("EVALSHA", "0" * 40, 0),
     encode("EVAL", "return cjson.decode(ARGV[1])", 0, "[1,{}]") + encode("SCRIPT", "LOAD", "return 1"),

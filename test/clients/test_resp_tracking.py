@@ -1,0 +1,324 @@
+"""Clients that cache values (CLIENT TRACKING), keyspace notifications, MONITOR and CLIENT PAUSE."""
+
+import shutil
+import subprocess
+import threading
+import time
+from pathlib import Path
+
+import pytest
+import redis
+from redis.cache import CacheConfig
+
+from wire import OK, QUEUED, Error, Push, Status, encode, wait_until
+
+ALL = Push((b"invalidate", None))
+
+
+def invalid(*keys):
+    """The invalidation of keys."""
+    return Push((b"invalidate", list(keys)))
+
+
+@pytest.fixture
+def cacher(connect):
+    """A RESP3 connection with tracking."""
+    client = connect.resp()
+    client.call("HELLO", 3)
+    assert client.call("CLIENT", "TRACKING", "ON") == OK
+    return client
+
+
+def silence(client):
+    """Asserts that nothing but the reply arrives."""
+    assert client.call("PING") == Status("PONG")
+
+
+def test_a_key_that_was_read_is_invalidated_once(cacher, resp):
+    """The key must be read again to be tracked again."""
+    resp.call("SET", "k", "1")
+    assert cacher.call("GET", "k") == b"1"
+    resp.call("SET", "k", "2")
+    assert cacher.reply() == invalid(b"k")
+    resp.call("SET", "k", "3")
+    resp.call("SET", "other", "3")
+    silence(cacher)
+    assert cacher.call("MGET", "k", "other") == [b"3", b"3"]
+    resp.call("DEL", "k", "other")
+    assert {cacher.reply().items[1][0], cacher.reply().items[1][0]} == {b"k", b"other"}
+
+
+def test_every_change_invalidates(cacher, resp):
+    """Expiry, renaming, flushing, and absent keys that are created."""
+    for change in (
+        ("APPEND", "k", "x"), ("INCRBY", "n", 1), ("EXPIRE", "k", 100), ("PERSIST", "k"), ("RENAME", "k", "j"), ("COPY", "j", "k"),
+        ("SETRANGE", "k", 3, "x"), ("SETBIT", "k", 0, 1), ("GETDEL", "k"), ("PSETEX", "k", 1, "x"),
+    ):  # fmt: skip
+        key = change[1]
+        if change[0] == "COPY":
+            key = change[2]
+        cacher.call("GET", key)
+        resp.call(*change)
+        assert cacher.reply() == invalid(key.encode()), change
+    cacher.call("GET", "n")
+    resp.call("FLUSHDB")
+    assert cacher.reply() == ALL
+
+
+def test_an_expired_key_is_invalidated(cacher, resp):
+    """Though nobody writes it."""
+    resp.call("SET", "k", "1", "PX", 300)
+    assert cacher.call("GET", "k") == b"1"
+    assert cacher.reply() == invalid(b"k")
+
+
+def test_own_writes(connect, resp):
+    """With NOLOOP a client does not learn of its own writes."""
+    loop, no_loop = connect.resp(), connect.resp()
+    for client, mode in ((loop, ()), (no_loop, ("NOLOOP",))):
+        client.call("HELLO", 3)
+        assert client.call("CLIENT", "TRACKING", "ON", *mode) == OK
+    assert no_loop.call("GET", "k") is None
+    assert no_loop.call("SET", "k", "1") == OK
+    silence(no_loop)
+    assert no_loop.call("GET", "k") == b"1"
+    resp.call("SET", "k", "2")
+    assert no_loop.reply() == invalid(b"k")
+    assert loop.call("GET", "k") == b"2"
+    loop.send(encode("SET", "k", "3"))
+    received = [loop.reply(), loop.reply()]
+    assert OK in received and invalid(b"k") in received
+
+
+def test_broadcast(connect, resp):
+    """The client learns of all keys with a prefix."""
+    client = connect.resp()
+    client.call("HELLO", 3)
+    assert client.call("CLIENT", "TRACKING", "ON", "BCAST", "PREFIX", "a:", "PREFIX", "b:") == OK
+    resp.call("SET", "a:1", "x")
+    assert client.reply() == invalid(b"a:1")
+    resp.call("SET", "c:1", "x")
+    resp.call("SET", "b:1", "x")
+    assert client.reply() == invalid(b"b:1")
+    error = client.call("CLIENT", "TRACKING", "ON", "BCAST", "PREFIX", "a")
+    assert error == Error(
+        "ERR Prefix 'a' overlaps with an existing prefix 'a:'. Prefixes for a single client must not overlap."
+    )
+    assert client.call("CLIENT", "TRACKING", "OFF") == OK
+    resp.call("SET", "a:1", "x")
+    silence(client)
+
+
+def test_opt_in_and_opt_out(connect, resp):
+    """CLIENT CACHING is about the next command."""
+    client = connect.resp()
+    client.call("HELLO", 3)
+    resp.call("MSET", "a", 1, "b", 2)
+    assert client.call("CLIENT", "TRACKING", "ON", "OPTIN") == OK
+    client.call("GET", "a")
+    assert client.call("CLIENT", "CACHING", "YES") == OK
+    client.call("GET", "b")
+    resp.call("MSET", "a", 3, "b", 4)
+    assert client.reply() == invalid(b"b")
+    silence(client)
+    assert client.call("CLIENT", "CACHING", "YES") == OK
+    assert client.call("MULTI") == OK
+    assert client.call("GET", "a") == QUEUED
+    assert client.call("GET", "b") == QUEUED
+    assert client.call("EXEC") == [b"3", b"4"]
+    resp.call("SET", "a", 5)
+    assert client.reply() == invalid(b"a")
+    client.call("CLIENT", "TRACKING", "OFF")
+    assert client.call("CLIENT", "TRACKING", "ON", "OPTOUT") == OK
+    assert client.call("CLIENT", "CACHING", "NO") == OK
+    client.call("GET", "a")
+    client.call("GET", "b")
+    resp.call("MSET", "a", 6, "b", 7)
+    assert client.reply() == invalid(b"b")
+    silence(client)
+
+
+def test_redirection_to_a_resp2_client(connect, resp):
+    """The other client receives a message, if it has subscriptions."""
+    reader, listener = connect.resp(), connect.resp()
+    number = listener.call("CLIENT", "ID")
+    listener.call("SUBSCRIBE", "__redis__:invalidate")
+    assert reader.call("CLIENT", "TRACKING", "ON", "REDIRECT", number) == OK
+    assert reader.call("CLIENT", "GETREDIR") == number
+    reader.call("GET", "k")
+    resp.call("SET", "k", 1)
+    assert listener.reply() == [b"message", b"__redis__:invalidate", [b"k"]]
+    assert reader.call("CLIENT", "TRACKING", "ON", "REDIRECT", 999_999) == Error(
+        "ERR The client ID you want redirect to does not exist"
+    )
+
+
+def test_tracking_info(connect):
+    """The words of Redis."""
+    client = connect.resp()
+    client.transcript("""
+        CLIENT GETREDIR => -1
+        CLIENT CACHING YES => -ERR CLIENT CACHING can be called only when the client is in tracking mode with OPTIN or OPTOUT mode enabled
+        CLIENT TRACKING ON PREFIX a => -ERR PREFIX option requires BCAST mode to be enabled
+        CLIENT TRACKING ON OPTIN OPTOUT => -ERR You can't specify both OPTIN mode and OPTOUT mode
+        CLIENT TRACKING ON BCAST OPTIN => -ERR OPTIN and OPTOUT are not compatible with BCAST
+        CLIENT TRACKING ON OPTIN NOLOOP => +OK
+        CLIENT TRACKING ON OPTOUT => -ERR You can't switch OPTIN/OPTOUT mode before disabling tracking for this client, and then re-enabling it with a different mode.
+        CLIENT TRACKING ON BCAST => -ERR You can't switch BCAST mode on/off before disabling tracking for this client, and then re-enabling it with a different mode.
+        CLIENT CACHING NO => -ERR CLIENT CACHING NO is only valid when tracking is enabled in OPTOUT mode.
+        CLIENT CACHING YES => +OK
+        CLIENT GETREDIR => 0
+    """)
+    info = client.call("CLIENT", "TRACKINGINFO")
+    assert info == [b"flags", [b"on", b"optin", b"caching-yes", b"noloop"], b"redirect", 0, b"prefixes", []]
+    client.transcript("""
+        CLIENT TRACKING OFF => +OK
+        CLIENT TRACKING MAYBE => -ERR syntax error
+    """)
+
+
+def test_no_stale_entry_remains(connect, resp):
+    """A cache that drops what is invalidated has the last value in the end, whatever the order of reads and writes."""
+    client = connect.resp()
+    client.call("HELLO", 3)
+    client.call("CLIENT", "TRACKING", "ON")
+    keys, rounds = [f"k{number}" for number in range(4)], 300
+    cache, done = {}, threading.Event()
+
+    def write():
+        for number in range(rounds):
+            for key in keys:
+                resp.call("SET", key, number)
+        done.set()
+
+    def take(pending):
+        """Reads replies until this number of them has come; invalidations between them are applied."""
+        for key in pending:
+            while isinstance(received := client.reply(), Push):
+                for name in received.items[1]:
+                    cache.pop(name.decode(), None)
+            cache[key] = received
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    while not done.is_set():
+        wanted = [key for key in keys if key not in cache] or keys[:1]
+        client.send(b"".join(encode("GET", key) for key in wanted))
+        take(wanted)
+    writer.join()
+
+    def settled():
+        client.send(encode("GET", "none"))
+        take(["none"])
+        return all(value == b"%d" % (rounds - 1) for key, value in cache.items() if key != "none")
+
+    assert wait_until(settled), cache
+
+
+def test_redis_py_caches(server):
+    """The library reads from its cache until the key changes."""
+    with redis.Redis(*server.resp, protocol=3, cache_config=CacheConfig(), decode_responses=True) as client:
+        with redis.Redis(*server.resp, decode_responses=True) as writer:
+            writer.set("cached", "1")
+            assert client.get("cached") == "1"
+            assert client.get_cache().size == 1
+            assert client.get("cached") == "1"
+            writer.set("cached", "2")
+            assert wait_until(lambda: client.get("cached") == "2")
+
+
+@pytest.mark.one_backend
+def test_rueidis_caches(server, tmp_path):
+    """It turns tracking on by default. Skipped without Go, or if its modules cannot be downloaded."""
+    if not shutil.which("go"):
+        pytest.skip("there is no Go")
+    program, source = tmp_path / "rueidis", Path(__file__).parents[1] / "clusters" / "rueidis"
+    built = subprocess.run(["go", "build", "-o", program, "."], cwd=source, capture_output=True, text=True, check=False)
+    if built.returncode:
+        pytest.skip(built.stderr)
+    host, port = server.resp
+    ran = subprocess.run([program, f"{host}:{port}"], capture_output=True, text=True, timeout=180, check=False)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+
+
+def test_keyspace_notifications(connect, resp):
+    """Changes are published with the names that Redis gives them."""
+    listener = connect.resp()
+    assert resp.call("CONFIG", "GET", "notify-keyspace-events") == [b"notify-keyspace-events", b""]
+    assert resp.call("CONFIG", "SET", "notify-keyspace-events", "KEA") == OK
+    try:
+        assert resp.call("CONFIG", "GET", "notify-keyspace-events") == [b"notify-keyspace-events", b"AKE"]
+        listener.call("PSUBSCRIBE", "__keyevent@0__:*")
+        for request, events in (
+            (("SET", "k", "1"), ["set k"]),
+            (("SETEX", "k", 100, "1"), ["set k", "expire k"]),
+            (("PERSIST", "k"), ["persist k"]),
+            (("INCR", "k"), ["incrby k"]),
+            (("DECRBY", "k", 2), ["incrby k"]),
+            (("INCRBYFLOAT", "k", "0.5"), ["incrbyfloat k"]),
+            (("APPEND", "k", "x"), ["append k"]),
+            (("SETRANGE", "k", 1, "y"), ["setrange k"]),
+            (("SETBIT", "b", 1, 1), ["setbit b"]),
+            (("MSET", "a", 1, "c", 2), ["set a", "set c"]),
+            (("EXPIRE", "a", 100), ["expire a"]),
+            (("RENAME", "a", "d"), ["rename_from a", "rename_to d"]),
+            (("COPY", "d", "e"), ["copy_to e"]),
+            (("GETDEL", "e"), ["del e"]),
+            (("DEL", "c", "d"), ["del c", "del d"]),
+            (("SET", "t", "1", "PX", 50), ["set t", "expire t", "expired t"]),
+        ):
+            resp.call(*request)
+            seen = []
+            for _ in events:
+                _, _, channel, key = listener.reply()
+                seen.append(channel.decode().partition("__:")[2] + " " + key.decode())
+            assert sorted(seen) == sorted(events), request
+        listener.call("PUNSUBSCRIBE")
+        listener.call("SUBSCRIBE", "__keyspace@0__:k")
+        resp.call("DEL", "k")
+        assert listener.reply() == [b"message", b"__keyspace@0__:k", b"del"]
+    finally:
+        assert resp.call("CONFIG", "SET", "notify-keyspace-events", "") == OK
+    resp.call("SET", "k", 1)
+    assert listener.call("PING") == [b"pong", b""]
+    error = resp.call("CONFIG", "SET", "notify-keyspace-events", "Q")
+    assert isinstance(error, Error)
+
+
+def test_monitor(connect, resp):
+    """Each command of other clients is a line."""
+    monitor = connect.resp()
+    assert monitor.call("MONITOR") == OK
+    resp.call("SET", "k", b'a"b\r\n\x00')
+    resp.call("MULTI")
+    resp.call("GET", "k")
+    resp.call("EXEC")
+    lines = []
+    while not lines or '"EXEC"' not in lines[-1]:
+        lines.append(monitor.reply().text)
+    shown = [line.partition("] ")[2] for line in lines]
+    assert [line for line in shown if line.startswith('"SET"')] == ['"SET" "k" "a\\"b\\r\\n\\x00"']
+    assert '"GET" "k"' in shown
+    assert monitor.call("RESET") == Status("RESET")
+    resp.call("GET", "k")
+    assert monitor.call("PING") == Status("PONG")
+
+
+def test_pause(connect, resp):
+    """Writes wait until the pause is over or has been ended; reads do not."""
+    writer = connect.resp()
+    assert resp.call("CLIENT", "PAUSE", 60_000, "WRITE") == OK
+    writer.send(encode("SET", "k", "paused"))
+    assert resp.call("GET", "k") is None
+    time.sleep(0.2)
+    assert resp.call("GET", "k") is None
+    assert resp.call("CLIENT", "UNPAUSE") == OK
+    assert writer.reply() == OK
+    resp.transcript("""
+        CLIENT PAUSE x => -ERR timeout is not an integer or out of range
+        CLIENT PAUSE -1 => -ERR timeout is negative
+        CLIENT PAUSE 1 MAYBE => -ERR CLIENT PAUSE mode must be WRITE or ALL
+        CLIENT PAUSE 1 => +OK
+        PING => +PONG
+        CLIENT UNPAUSE => +OK
+    """)
