@@ -16,6 +16,8 @@ WATCHED_KEYS_MAX = 8_192
 PAIRS_MAX = 8_192
 # Clients that queue at the same time.
 QUEUING = 12
+# With it, a client with subscriptions may send every command.
+RESP3 = encode("HELLO", 3)
 # The maximum number of subscriptions of a client.
 NAMES = 10_000
 # Longer than the pattern of KEYS may be.
@@ -45,10 +47,10 @@ CONSTANT = {
     "unsubscribe": (), "punsubscribe": (), "sunsubscribe": (), "spublish": ("stalls", "x"), "pubsub|help": (),
     "pubsub|numpat": (), "pubsub|shardchannels": (), "pubsub|shardnumsub": ("stalls",), "client|caching": ("YES",),
     "client|getredir": (), "client|tracking": ("OFF",), "client|trackinginfo": (), "client|unpause": (),
-    "client|pause": (0, "WRITE"), "monitor": (),
+    "client|pause": (0, "WRITE"),
 }  # fmt: skip
 # Commands that change the state of the connection or end it.
-FRESH = {"hello", "reset", "client|reply", "auth", "quit", "monitor"}
+FRESH = {"hello", "reset", "client|reply", "auth", "quit"}
 
 
 def call(*arguments, times=1) -> bytes:
@@ -99,7 +101,8 @@ def _constant() -> list[Row]:
         for name, words in CONSTANT.items()
     ]  # fmt: skip
     multi = Row("resp", "MULTI", ("multi",), lambda: call("MULTI") + call("DISCARD"), is_constant=True)
-    return [*rows, multi, Row("resp", "QUIT", ("quit",), lambda: call("QUIT"), is_fresh=True, is_constant=True)]
+    monitor = Row("resp", "MONITOR", ("monitor",), lambda: call("MONITOR") + call("RESET"), is_fresh=True)
+    return [*rows, multi, monitor, Row("resp", "QUIT", ("quit",), lambda: call("QUIT"), is_fresh=True, is_constant=True)]
 
 
 def rows(sizes: Sizes) -> list[Row]:
@@ -235,12 +238,12 @@ def _server(sizes) -> list[Row]:
     return [
         row(f"CLIENT LIST of {sizes.connections:,} clients", "client|list", lambda: call("CLIENT", "LIST"), action=lambda host, spent: _crowd(host, sizes, call("CLIENT", "LIST"), spent)),
         row(f"CLIENT KILL among {sizes.connections:,} clients", "client|kill", lambda: b"", action=lambda host, spent: _crowd(host, sizes, call("CLIENT", "KILL", "ADDR", "127.0.0.1:1"), spent)),
-        row(f"SUBSCRIBE to {NAMES:,} channels", "subscribe", lambda: call("SUBSCRIBE", *names("c")), is_fresh=True),
-        row(f"PSUBSCRIBE to {NAMES:,} patterns", "psubscribe", lambda: call("PSUBSCRIBE", *names("p*")), is_fresh=True),
-        row(f"SSUBSCRIBE to {NAMES:,} channels", "ssubscribe", lambda: call("SSUBSCRIBE", *names("s")), is_fresh=True),
+        row(f"SUBSCRIBE to {NAMES:,} channels", "subscribe", lambda: RESP3 + call("SUBSCRIBE", *names("c")), is_fresh=True),
+        row(f"PSUBSCRIBE to {NAMES:,} patterns", "psubscribe", lambda: RESP3 + call("PSUBSCRIBE", *names("p*")), is_fresh=True),
+        row(f"SSUBSCRIBE to {NAMES:,} channels", "ssubscribe", lambda: RESP3 + call("SSUBSCRIBE", *names("s")), is_fresh=True),
         row(f"PUBLISH to {sizes.connections:,} subscribers", "publish", lambda: b"", action=lambda host, spent: _publish(host, sizes, encode("SUBSCRIBE", "stalls"), spent)),
         row(f"PUBLISH to {sizes.connections:,} clients with hostile patterns", "publish", lambda: b"", action=lambda host, spent: _publish(host, sizes, encode("PSUBSCRIBE", *[hostile(PATTERN_BYTES - number) for number in range(16)]), spent)),
-        row(f"PUBSUB CHANNELS of {NAMES:,}", "pubsub|channels", lambda: call("SUBSCRIBE", *names("c")) + call("HELLO", 3) + call("PUBSUB", "CHANNELS", hostile(PATTERN_BYTES)), is_fresh=True),
+        row(f"PUBSUB CHANNELS of {NAMES:,}", "pubsub|channels", lambda: RESP3 + call("SUBSCRIBE", *names("c")) + call("PUBSUB", "CHANNELS", hostile(PATTERN_BYTES)), is_fresh=True),
         row("PUBSUB NUMSUB of 60,000 names", "pubsub|numsub", lambda: call("PUBSUB", "NUMSUB", *["c"] * 60_000)),
         row("CONFIG GET *", "config|get", lambda: call("CONFIG", "GET", "*"), is_constant=True),
         row("CONFIG GET of 16 hostile patterns", "config|get", lambda: call("CONFIG", "GET", *[hostile(PATTERN_BYTES)] * 16)),
@@ -274,7 +277,7 @@ def _publish(host, sizes, subscription, spent_s):
     channel = b"stalls" if subscription.find(b"PSUBSCRIBE") < 0 else b"a" * 60_000
     try:
         for client in crowd:
-            client.ask(subscription, spent_s)
+            client.ask(RESP3 + subscription, spent_s)
         client = host.connect("resp")
         crowd.append(client)
         host.measured(lambda: client.ask(encode("PUBLISH", channel, VALUE), spent_s))
