@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import time
 
@@ -38,7 +39,10 @@ CONSTANT = {
     "memory|usage": (key(1),), "slowlog|help": (), "script|exists": ("x",), "script|flush": (), "script|help": (), "script|kill": (), "script|load": ("return 1",),
     "slowlog|len": (), "slowlog|reset": (), "latency|doctor": (),
     "latency|help": (), "latency|histogram": (), "latency|history": ("command",), "latency|latest": (),
-    "latency|reset": (), "debug|help": (), "debug|sleep": (0.05,), "lolwut": ("VERSION", 5),
+    "latency|reset": (), "debug|help": (), "debug|sleep": (0.05,), "debug|object": (key(1),), "debug|set-active-expire": (1,), "acl|cat": ("read",), "acl|getuser": ("default",), "acl|help": (),
+    "acl|list": (), "acl|setuser": ("nobody",), "acl|users": (), "acl|whoami": (), "shutdown": (), "module|help": (), "module|list": (),
+    "memory|malloc-stats": (), "memory|purge": (), "latency|graph": ("command",), "sort": ("stalls:none",), "sort_ro": ("stalls:none",),
+    "bitfield_ro": (key(1), "GET", "u8", 0), "lolwut": ("VERSION", 5),
     "strlen": (key(1),), "delex": ("stalls:none", "IFEQ", "x"), "delifeq": ("stalls:none", "x"), "getbit": (key(1), 7), "readonly": (), "readwrite": (), "todana.read": ("bounded",), "todana.index": (),
     "todana.after": (0,), "asking": (), "cluster|count-failure-reports": ("x",), "cluster|countkeysinslot": (1,),
     "cluster|getkeysinslot": (1, 10), "cluster|help": (), "cluster|info": (), "cluster|keyslot": (key(1),),
@@ -82,6 +86,25 @@ def stored(count) -> bytes:
 def names(prefix) -> list[str]:
     """As many names as a client may subscribe to."""
     return [f"{prefix}{number}" for number in range(NAMES)]
+
+
+def crc64(data) -> int:
+    """The checksum of a payload of DUMP."""
+    table, total = [], 0
+    for byte in range(256):
+        for _ in range(8):
+            byte = byte >> 1 ^ (0x95AC9329AC4BC9B5 if byte & 1 else 0)
+        table.append(byte)
+    for byte in data:
+        total = total >> 8 ^ table[(total ^ byte) & 0xFF]
+    return total
+
+
+@functools.cache
+def dumped(value) -> bytes:
+    """A payload for RESTORE."""
+    payload = b"\x00\x80" + len(value).to_bytes(4, "big") + value + b"\x0a\x00"
+    return payload + crc64(payload).to_bytes(8, "little")
 
 
 def hostile(length) -> str:
@@ -144,6 +167,17 @@ def _values(sizes) -> list[Row]:
         row(f"SUBSTR of {text}", "substr", lambda: call("SUBSTR", "big", 1, -1), put),
         row(f"BITCOUNT of {text}", "bitcount", lambda: call("BITCOUNT", "big"), put),
         row(f"BITPOS in {text}", "bitpos", lambda: call("BITPOS", "big", 1), zeros),
+        row(f"BITOP of three values of {text}", "bitop", lambda: call("BITOP", "XOR", "result", "big", "big", "big"), put, is_once=True),
+        row("BITOP of 5,000 keys", "bitop", lambda: call("BITOP", "OR", "result", *[b"bits:%d" % n for n in range(5_000)]), is_once=True),
+        row(f"BITFIELD at both ends of {text}", "bitfield",
+            lambda: call("BITFIELD", "big", "SET", "u8", 0, 1, "INCRBY", "u8", 8 * sizes.value_bytes - 8, 1), put),
+        row("BITFIELD of 5,000 operations", "bitfield",
+            lambda: call("BITFIELD", "big", *[word for n in range(5_000) for word in ("INCRBY", "u5", n, 1)]), put),
+        row(f"DUMP of {text}", "dump", lambda: call("DUMP", "big"), put, is_once=True),
+        row(f"RESTORE of {text}", "restore", lambda: call("RESTORE", "big", 0, dumped(big), "REPLACE"), is_once=True),
+        row("PFADD of 5,000 elements", "pfadd", lambda: call("PFADD", "sketch", *range(5_000)), lambda: call("DEL", "sketch"), is_once=True),
+        row("PFCOUNT of 5,000 keys", "pfcount", lambda: call("PFCOUNT", *["sketch"] * 5_000), lambda: call("PFADD", "sketch", *range(5_000))),
+        row("PFMERGE of 4,000 keys", "pfmerge", lambda: call("PFMERGE", "merged", *["sketch"] * 4_000), lambda: call("PFADD", "sketch", *range(5_000))),
         row(f"EXPIRE of {text}", "expire", lambda: call("EXPIRE", "big", 1000), put),
         row(f"PEXPIRE of {text}", "pexpire", lambda: call("PEXPIRE", "big", 1_000_000), put),
         row(f"EXPIREAT of {text}", "expireat", lambda: call("EXPIREAT", "big", 4_000_000_000), put),

@@ -53,6 +53,18 @@ GRAMMAR = """
     GETBIT KEY SMALL
     BITCOUNT KEY [RANGE|RANGE_BIT|RANGE_BYTE]
     BITPOS KEY BIT [WHOLE|RANGE|RANGE_BIT]
+    BITOP OPERATOR KEY KEY [KEY] [KEY]
+    BITFIELD KEY [OVERFLOW_RULE] SET KIND SMALLER NUMBER GET KIND SMALLER [OVERFLOW_RULE] INCRBY KIND SMALLER STEP
+    BITFIELD KEY GET KIND SMALLER
+    BITFIELD_RO KEY GET KIND SMALLER GET KIND SMALLER
+    PFADD SKETCH VALUE VALUE VALUE
+    PFCOUNT SKETCH SKETCH
+    PFMERGE SKETCH SKETCH
+    GET SKETCH
+    DUMP NUMERIC
+    SET NUMERIC INTEGER
+    SORT KEY [ASC|DESC] [ALPHA]
+    SORT_RO none
     DEL KEY KEY
     UNLINK KEY
     EXISTS KEY KEY KEY
@@ -84,6 +96,9 @@ GRAMMAR = """
 """
 RARE = {"FLUSHDB", "SWAPDB", "NONESUCH", "SCAN"}
 LISTS = {
+    "OPERATOR": ["AND", "OR", "XOR", "NOT", "NAND"], "KIND": ["u1", "i1", "u4", "i8", "u63", "i64", "u33", "u64", "i65", "x"],
+    "SMALLER": ["0", "1", "#2", "#0", "13", "100", "-1", "#x"], "STEP": ["0", "1", "-1", "100", "-9223372036854775808", "x"],
+    "SKETCH": ["h1", "h2", "h3"], "NUMERIC": ["d1", "d2"], "INTEGER": ["0", "-1", "127", "128", "-32769", "2147483647", "2147483648", "007", "text"],
     "WHOLE": WHOLE,
     "KEY": KEYS, "VALUE": VALUES, "NUMBER": NUMBERS, "TIME": TIMES, "PATTERN": PATTERNS, "BIT": BITS,
     "DATABASE": DATABASES, "SMALL": ["0", "1", "5", "63", "300", "-1", "x"], "TIME000": ["100000", "5000000", "0", "-1", "x"],
@@ -102,6 +117,8 @@ def draw(chance, word):
         return [word[:2], chance.choice(TIMES)]
     if word == "DB_DATABASE":
         return ["DB", chance.choice(DATABASES)]
+    if word == "OVERFLOW_RULE":
+        return ["OVERFLOW", chance.choice(["WRAP", "SAT", "FAIL", "x"])]
     if word.startswith("RANGE"):
         return [chance.choice(WHOLE), chance.choice(WHOLE), *word.split("_")[1:]]
     return [chance.choice(LISTS[word])] if word in LISTS else [word]

@@ -9,6 +9,9 @@ use crate::{Command, Context, Databases, Error, Expires, Reply, lease};
 /// Maximum number of keys of a command that counts as a point read.
 const READ_KEYS_MAX: usize = 64;
 
+/// The same for HyperLogLogs.
+const READ_SKETCHES_MAX: usize = 16;
+
 /// What a command does to records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
@@ -36,6 +39,7 @@ impl Command<'_> {
             | Command::GetBit { .. }
             | Command::Expiry { .. }
             | Command::MemoryUsage { .. }
+            | Command::BitFields { writes: false, .. }
             // GETEX without an option.
             | Command::GetAndExpire { expires: Expires::Keep, .. } => Access::Read,
 
@@ -43,8 +47,14 @@ impl Command<'_> {
                 if keys.len() <= READ_KEYS_MAX { Access::Read } else { Access::Walk }
             }
 
+            // Each takes some ten microseconds.
+            Command::CountSketches { keys } => {
+                if keys.len() <= READ_SKETCHES_MAX { Access::Read } else { Access::Walk }
+            }
+
             // They read whole values.
-            Command::BitCount { .. }
+            Command::Dump { .. }
+            | Command::BitCount { .. }
             | Command::BitPosition { .. }
             | Command::Lcs { .. }
             | Command::Count
@@ -68,6 +78,12 @@ impl Command<'_> {
             | Command::IncrementFraction { .. }
             | Command::CompareValue { .. }
             | Command::ReplaceIf { .. }
+            | Command::BitFields { .. }
+            | Command::AddToSketch { .. }
+            | Command::Restore { .. }
+            | Command::BitOperation { .. }
+            | Command::MergeSketches { .. }
+            | Command::StoreNothing { .. }
             | Command::Delete { .. }
             | Command::DeleteIf { .. }
             | Command::Invalidate { .. }

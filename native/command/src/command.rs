@@ -32,6 +32,11 @@ pub enum Command<'a> {
     /// most 2^25, which takes up to ten milliseconds; in a batch 2^18. Reply: `bytes`, `integer`,
     /// `matches`, or `error(ValueTooLarge)`.
     Lcs { keys: [&'a [u8]; 2], want: LcsWant },
+    /// The value in the form of Redis' DUMP. Reply: `bytes`, or `none`.
+    Dump { key: &'a [u8] },
+    /// Estimated number of different elements in HyperLogLogs together; missing records have none.
+    /// Reply: `integer`, or `error(NotASketch)`, `error(CorruptSketch)`.
+    CountSketches { keys: &'a [&'a [u8]] },
     /// How many of these keys exist; repeated keys count again. Reply: `integer`.
     Exists { keys: &'a [&'a [u8]] },
     /// The expiry of the record. Reply: `expiry`, or `none` without a record.
@@ -61,6 +66,17 @@ pub enum Command<'a> {
     SetRange { key: &'a [u8], offset: u64, bytes: &'a [u8] },
     /// Sets one bit, zero-padded. Reply: `integer` (the old bit).
     SetBit { key: &'a [u8], offset: u64, bit: bool },
+    /// Reads and changes integers of any width at any bit: the words of Redis' BITFIELD after the
+    /// key, see [`Fields::of`](crate::Fields::of). `writes` says whether one of them changes the
+    /// value; the others are refused otherwise. Reply: `list(n)`, then n times `integer`, or `none`
+    /// for a number that does not fit; `error(ValueTooLarge)`.
+    BitFields { key: &'a [u8], words: &'a [&'a [u8]], writes: bool },
+    /// Adds elements to a HyperLogLog, which is created if it is missing. Reply: `flag`, or
+    /// `error(NotASketch)`, `error(CorruptSketch)`.
+    AddToSketch { key: &'a [u8], elements: &'a [&'a [u8]] },
+    /// Stores the value of a payload of DUMP. Reply: `done`, `refused(Present)` unless `replace`,
+    /// or `error(BadPayload)`, `error(BadFormat)`, `error(OtherType)`, `error(ValueTooLarge)`.
+    Restore { key: &'a [u8], payload: &'a [u8], expires: Expires, replace: bool },
     /// Adds to a decimal number; every protocol's increment and decrement. Reply: `number`,
     /// `refused(Absent)` without a record and `initial`, or `error`.
     Increment(Increment<'a>),
@@ -110,6 +126,16 @@ pub enum Command<'a> {
     /// Stores pairs. `IfAbsent` stores all of them, or none if any key exists. Reply: `done` or
     /// `refused(Present)`.
     SetMany { pairs: &'a [(&'a [u8], &'a [u8])], condition: Condition, expires: Expires },
+    /// Combines the values of the keys after the first bit by bit, and stores the result at the
+    /// first; an empty result removes the record. In one step, the values have 256 MiB at most.
+    /// Reply: `integer` (the length), or `error(ValueTooLarge)`, `error(Contended)`.
+    BitOperation { operator: BitOperator, keys: &'a [&'a [u8]] },
+    /// Adds the elements of HyperLogLogs to the first. Reply: `done`, or `error(NotASketch)`,
+    /// `error(CorruptSketch)`.
+    MergeSketches { keys: &'a [&'a [u8]] },
+    /// Removes the second key, provided that there is no record of the first: SORT with STORE,
+    /// since there are no lists to be sorted. Reply: `integer` (0), or `refused(Present)`.
+    StoreNothing { keys: [&'a [u8]; 2] },
     /// Renames. Reply: `done`, `refused(Present)` with `if_absent`, or `refused(Absent)` without a
     /// source.
     Rename { from: &'a [u8], to: &'a [u8], if_absent: bool },
@@ -377,6 +403,27 @@ pub enum Unit {
     Byte,
     /// Bits.
     Bit,
+}
+
+/// How BITOP combines values. Zeroes follow the end of a short one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BitOperator {
+    /// Bits that are set in all values.
+    And,
+    /// Bits that are set in one value or more.
+    Or,
+    /// Bits that are set in an odd number of values.
+    Xor,
+    /// Bits that are not set in the only value.
+    Not,
+    /// Bits that are set in the first value and in no other.
+    Diff,
+    /// Bits that are set in another value than the first, and not there.
+    Diff1,
+    /// Bits that are set in the first value and in another.
+    AndOr,
+    /// Bits that are set in exactly one value.
+    One,
 }
 
 /// The result that LCS returns.

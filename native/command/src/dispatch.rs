@@ -2,7 +2,10 @@
 
 use crate::page::Collection;
 use crate::{Command, Context, Error, Reply};
-use crate::{bits, compare, counters, expiry, keys, lcs, lease, numbers, pairs, range, strings};
+use crate::{
+    bit_operation, bits, compare, counters, dump, expiry, fields, keys, lcs, lease, numbers, pairs,
+    range, sketches, strings,
+};
 use todana_table::{Keyspace, Walk};
 
 /// Executes a command on one table, whose locks are taken for each key or are already held.
@@ -64,6 +67,27 @@ fn dispatch_rest<K: Keyspace, R: Reply>(
         Command::BitPosition { key, bit, start, end, unit } => {
             let search = bits::Search { bit, start, end, unit };
             bits::bit_position(space, key, &search, now_ms, reply);
+        }
+
+        Command::BitFields { key, words, writes } => match fields::admitted(words, writes) {
+            Some(fields) => fields::bit_fields(space, key, &fields, context, reply),
+            None => reply.error(Error::BadFormat),
+        },
+        Command::BitOperation { operator, keys } => {
+            bit_operation::bit_operation(space, operator, keys, now_ms, reply);
+        }
+        Command::AddToSketch { key, elements } => {
+            sketches::add(space, key, elements, now_ms, reply);
+        }
+        Command::CountSketches { keys } => sketches::count(space, keys, now_ms, reply),
+        Command::MergeSketches { keys } => sketches::merge(space, keys, now_ms, reply),
+        Command::Dump { key } => dump::dump(space, key, now_ms, reply),
+        Command::Restore { key, payload, expires, replace } => {
+            let restored = dump::Restored { key, payload, expires, replace };
+            dump::restore(space, &restored, context, reply);
+        }
+        Command::StoreNothing { keys: [key, to] } => {
+            keys::store_nothing(space, key, to, now_ms, reply);
         }
 
         Command::IncrementFloat { key, delta } => {

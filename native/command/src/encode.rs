@@ -23,8 +23,8 @@
 
 use crate::wire::{Input, Malformed, Put, Scratch, Take, enums, structs};
 use crate::{
-    Bound, Command, Condition, Delta, ExpireWhen, Expires, Increment, Initial, KeyRange, LcsWant,
-    LeaseOptions, Origin, Script, Set, Side, Span, Unit,
+    BitOperator, Bound, Command, Condition, Delta, ExpireWhen, Expires, Increment, Initial,
+    KeyRange, LcsWant, LeaseOptions, Origin, Script, Set, Side, Span, Unit,
 };
 
 /// The first byte of every encoded command.
@@ -129,6 +129,16 @@ enums! {
         0 Byte {}
         1 Bit {}
     }
+    BitOperator {
+        0 And {}
+        1 Or {}
+        2 Xor {}
+        3 Not {}
+        4 Diff {}
+        5 Diff1 {}
+        6 AndOr {}
+        7 One {}
+    }
     LcsWant {
         0 Text {}
         1 Length {}
@@ -179,5 +189,13 @@ enums! {
         42 KeysOfSlot { slot, count }
         43 ReplaceIf { key, value, equal, new, expires, return_old }
         44 Script { 0: script }
+        50 BitOperation { operator, keys }
+        51 BitFields { key, words, writes }
+        52 AddToSketch { key, elements }
+        53 CountSketches { keys }
+        54 MergeSketches { keys }
+        55 Dump { key }
+        56 Restore { key, payload, expires, replace }
+        57 StoreNothing { keys }
     }
 }

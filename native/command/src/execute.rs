@@ -4,7 +4,7 @@ use crate::dispatch::dispatch;
 use crate::scope::{Keys, NO_CLEAR, Scope};
 use crate::target::{Numbered, Target};
 use crate::{Command, Context, Databases, Error, Reply};
-use crate::{batch, cause, lcs, pairs, strings};
+use crate::{batch, bit_operation, cause, fields, lcs, pairs, strings};
 use todana_table::{Keyspace, Table};
 
 /// Longest value that a command may create if no lower limit is set, in bytes.
@@ -70,7 +70,15 @@ fn execute_in<H: Target, R: Reply>(
     reply: &mut R,
 ) {
     match command.scope() {
-        Scope::Key(_) | Scope::Database => dispatch(target, command, context, reply),
+        Scope::Key(key) => match command {
+            // Fields that lie far apart are written one after the other.
+            Command::BitFields { words, .. } if fields::needs_lock(words) => {
+                let locked = target.lock([key], context.now_ms);
+                dispatch(&locked, command, context, reply);
+            }
+            _ => dispatch(target, command, context, reply),
+        },
+        Scope::Database => dispatch(target, command, context, reply),
         Scope::Keys(keys) => execute_as_one_step(target, keys, command, context, reply),
         Scope::Expired { work_max } => {
             let (_, more) = target.sweep(context.now_ms, work_max);
@@ -95,6 +103,9 @@ fn execute_as_one_step<T: Target, R: Reply>(
         Command::Lcs { keys, want } => {
             let values = lcs::Values::read(&target.lock(*keys, now_ms), *keys, now_ms);
             values.longest_common(*want, lcs::WORDS_MAX, reply);
+        }
+        Command::BitOperation { operator, keys } => {
+            bit_operation::as_one_step(target, *operator, keys, now_ms, reply);
         }
         Command::GetMany { keys } => {
             let locked = target.lock(keys.iter().copied(), now_ms);

@@ -9,10 +9,12 @@
 //! with the spare quarter that it gets.
 
 use crate::databases::{DATABASES, DatabaseMap, Databases, LockedTables};
+use crate::dump;
 use crate::plan::Batch;
 use crate::record::is_past;
+use crate::sketch::DENSE_BYTES;
 use crate::work::{self, BATCH_UNITS_MAX};
-use crate::{Command, Condition, Context, Expires, Side};
+use crate::{Command, Condition, Context, Expires, Fields, Side};
 use std::collections::HashMap;
 use todana_table::{BODY_BYTES_MIN, Growth, Keyspace, Meta, entry_bytes, grown_entry_bytes};
 
@@ -90,7 +92,13 @@ fn unknown(command: &Command<'_>) -> Unknown {
         | Command::SetBit { .. }
         | Command::GetRange { .. }
         | Command::BitCount { .. }
-        | Command::BitPosition { .. } => return Unknown::Length,
+        | Command::BitPosition { .. }
+        | Command::BitFields { .. }
+        | Command::BitOperation { .. }
+        | Command::Dump { .. } => return Unknown::Length,
+        Command::AddToSketch { key, .. } => key.len() + DENSE_BYTES,
+        Command::MergeSketches { keys } => keys.first().map_or(0, |key| key.len()) + DENSE_BYTES,
+        Command::Restore { key, payload, .. } => key.len() + dump::value_length(payload),
         Command::Set(set) => set.key.len() + set.value.len(),
         Command::SetMany { pairs, .. } => {
             pairs.iter().map(|(key, value)| key.len() + value.len()).max().unwrap_or(0)
@@ -110,6 +118,8 @@ fn unknown(command: &Command<'_>) -> Unknown {
         | Command::Length { .. }
         | Command::GetBit { .. }
         | Command::Lcs { .. }
+        | Command::CountSketches { .. }
+        | Command::StoreNothing { .. }
         | Command::Exists { .. }
         | Command::Expiry { .. }
         | Command::MemoryUsage { .. }
@@ -242,6 +252,33 @@ impl<'a> Foreseen<'_, '_, 'a> {
                 let byte = usize::try_from(offset / 8).unwrap_or(usize::MAX);
                 self.reach((index, key), byte, 1);
             }
+            Command::BitFields { key, words, writes } => {
+                let fields = Fields::of(words, usize::MAX).unwrap_or_default();
+                if writes && fields.length() > 0 {
+                    // Read, and written again at most.
+                    self.foresight.units += work::copied(fields.bytes());
+                    self.reach((index, key), 0, fields.length());
+                }
+            }
+            Command::AddToSketch { key, .. } => self.sketch((index, key)),
+            Command::MergeSketches { keys } => {
+                if let Some(key) = keys.first() {
+                    self.sketch((index, key));
+                }
+            }
+            Command::Restore { key, payload, expires, .. } => {
+                let length = dump::value_length(payload);
+                let meta = self.meta(expires, Meta::default());
+                self.write((index, key), Written { length, certain: false, meta });
+                self.remove((index, key));
+            }
+            Command::BitOperation { keys, .. } => self.combine(index, keys),
+            Command::Dump { key } => {
+                let length = self.size((index, key)).most_length.unwrap_or(0);
+                self.foresight.units += work::dumped(length);
+                self.lend((index, key));
+            }
+            Command::StoreNothing { keys } => self.remove((index, keys[1])),
             Command::Increment(ref increment) => {
                 let expires = increment.initial.map_or(increment.expires, |(_, expires)| expires);
                 self.count((index, increment.key), INTEGER_BYTES_MAX, expires);
@@ -316,6 +353,7 @@ impl<'a> Foreseen<'_, '_, 'a> {
             Command::Length { .. }
             | Command::GetBit { .. }
             | Command::Lcs { .. }
+            | Command::CountSketches { .. }
             | Command::Exists { .. }
             | Command::Expiry { .. }
             | Command::MemoryUsage { .. }
@@ -441,6 +479,27 @@ impl<'a> Foreseen<'_, '_, 'a> {
             expires: Expires::Keep,
         };
         self.change(at, changed);
+    }
+
+    /// A command may store a HyperLogLog.
+    fn sketch(&mut self, at: (usize, &'a [u8])) {
+        let meta = self.size(at).meta;
+        self.write(at, Written { length: DENSE_BYTES, certain: false, meta });
+    }
+
+    /// BITOP reads values, and stores one that is as long as the longest, or removes the record.
+    fn combine(&mut self, index: usize, keys: &[&'a [u8]]) {
+        let Some((to, from)) = keys.split_first() else { return };
+        let mut length = 0;
+        for key in from {
+            let most = self.size((index, key)).most_length.unwrap_or(0);
+            self.foresight.units = self.foresight.units.saturating_add(work::looked_at(most));
+            length = length.max(most);
+        }
+        self.foresight.units = self.foresight.units.saturating_add(work::copied(length));
+        let meta = Meta::default();
+        self.write((index, to), Written { length, certain: false, meta });
+        self.remove((index, to));
     }
 
     /// A command may replace the record by a short value.

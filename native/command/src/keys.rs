@@ -65,6 +65,21 @@ pub(crate) fn delete_if<K: Keyspace, R: Reply>(
     });
 }
 
+/// SORT with STORE, of a key that must not exist.
+pub(crate) fn store_nothing<K: Keyspace, R: Reply>(
+    space: &K,
+    key: &[u8],
+    to: &[u8],
+    now_ms: u64,
+    reply: &mut R,
+) {
+    if space.read(key, now_ms, |entry| entry.is_some()) {
+        return reply.refused(Refusal::Present);
+    }
+    space.update(to, now_ms, |slot| _ = slot.remove());
+    reply.integer(0);
+}
+
 /// MEMORY USAGE.
 pub(crate) fn memory_usage<K: Keyspace, R: Reply>(
     space: &K,

@@ -90,6 +90,13 @@ impl Kept {
         }
     }
 
+    pub(crate) fn version(&self) -> u64 {
+        match self {
+            Kept::Counted(shared) => shared.entry().version(),
+            Kept::Copied { version, .. } => *version,
+        }
+    }
+
     pub(crate) fn value(&self) -> &[u8] {
         match self {
             Kept::Counted(shared) => shared.entry().value(),

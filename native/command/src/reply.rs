@@ -101,6 +101,18 @@ pub enum Error {
     DifferentDurability,
     /// The databases run no scripts.
     NoScripts,
+    /// The value is no HyperLogLog.
+    NotASketch,
+    /// The value begins as a HyperLogLog does, and is none.
+    CorruptSketch,
+    /// The payload of RESTORE is incomplete, or has another checksum.
+    BadPayload,
+    /// Bytes or words do not have the form that they must have.
+    BadFormat,
+    /// The payload of RESTORE has a value that is no string.
+    OtherType,
+    /// Others change the values that the command reads more often than it can read them.
+    Contended,
 }
 
 /// The reason why a batch was refused. It has executed nothing.

@@ -152,6 +152,10 @@ impl<'a> Command<'a> {
             | Command::GetBit { key, .. }
             | Command::BitCount { key, .. }
             | Command::BitPosition { key, .. }
+            | Command::BitFields { key, .. }
+            | Command::AddToSketch { key, .. }
+            | Command::Dump { key }
+            | Command::Restore { key, .. }
             | Command::Expiry { key }
             | Command::MemoryUsage { key }
             | Command::Lease { key, .. }
@@ -174,7 +178,13 @@ impl<'a> Command<'a> {
             Command::GetMany { keys }
             | Command::Exists { keys }
             | Command::Delete { keys }
+            | Command::CountSketches { keys }
             | Command::NoteAccess { keys } => Scope::of(keys),
+            // Reading and writing are two accesses, even of one key.
+            Command::BitOperation { keys, .. } | Command::MergeSketches { keys } => {
+                Scope::Keys(Keys::List(keys))
+            }
+            Command::StoreNothing { keys } => Scope::Keys(Keys::Two(keys)),
             // A condition on one key is a step before the write of the other, even with one pair.
             Command::SetMany { pairs, .. } => Scope::Keys(Keys::OfPairs(pairs)),
             Command::Script(ref script) => Scope::Script(script.keys()),

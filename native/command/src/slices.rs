@@ -13,16 +13,23 @@
 //! | RANGE, PREFIX | a record | 2,048 records, or 8,192 keys that are skipped |
 //! | SET of a large value | the record | copies 2 MiB before it |
 //! | BITCOUNT, BITPOS in a large value | the value as it was at the beginning | reads 4 MiB |
+//! | BITOP of long values | the reads, and the write if nothing has changed | combines 4 MiB |
+//! | PFCOUNT, PFMERGE | the keys of a slice; the write of PFMERGE | 64 keys |
+//! | DUMP, RESTORE of a long value | the read, or the write | 1 MiB |
 //!
 //! Replies are written in slices of 256 KiB. KEYS returns every key that exists from its beginning
 //! to its end, once, from the database that had the number at its beginning.
 
+use crate::bit_operation::Operation;
+use crate::dump::{Dumping, Restoring};
 use crate::page::{Collection, EARLY_ENDS_MAX, Page, Progress, WALK_BYTES_MAX};
 use crate::record::Kept;
+use crate::sketch::Registers;
+use crate::sketches::Union;
 use crate::target::{Numbered, Target};
 use crate::{
-    Command, Context, Databases, Error, Reply, Set, bits, dispatch::dispatch, execute, keys, pairs,
-    strings,
+    BitOperator, Command, Context, Databases, Error, Reply, Set, bit_operation, bits,
+    dispatch::dispatch, dump, execute, keys, pairs, strings,
 };
 use std::sync::Arc;
 use todana_table::{Filling, Full, Keyspace, NotOrdered, Prepared, Shared, Table, Walk, Walked};
@@ -40,6 +47,12 @@ const SLICE_REPLY_BYTES: usize = 256 << 10;
 const SLICE_COPY_BYTES: usize = 2 << 20;
 /// Bytes whose bits a slice reads: about a millisecond.
 const SLICE_BITS_BYTES: usize = 4 << 20;
+
+/// HyperLogLogs that a slice reads: about a millisecond.
+const SLICE_SKETCHES: usize = 64;
+
+/// Payloads of DUMP from this length on may be restored in slices.
+const RESTORED_BYTES_MIN: usize = 64 << 10;
 
 /// The progress of a command that [`execute_slice`] has begun.
 #[derive(Debug)]
@@ -63,6 +76,14 @@ enum Stage {
     Filling(Filling),
     /// The bits of a large value are being read.
     Looking(Shared, bits::Look),
+    /// Values are being combined.
+    Operating(Operation),
+    /// The number of HyperLogLogs that have been read, and their elements.
+    Uniting(usize, Union),
+    /// The payload of a large value is being made.
+    Dumping(Dumping),
+    /// The payload of a large value is being read.
+    Restoring(Restoring),
 }
 
 impl Begun {
@@ -78,6 +99,10 @@ impl Begun {
             Stage::Preparing(prepared) => prepared.iter().map(Prepared::bytes).sum(),
             Stage::Filling(filling) => filling.len(),
             Stage::Looking(value, _) => value.own_bytes(),
+            Stage::Operating(operation) => operation.held_bytes(),
+            Stage::Uniting(..) => size_of::<Registers>(),
+            Stage::Dumping(dumping) => dumping.held_bytes(),
+            Stage::Restoring(restoring) => restoring.held_bytes(),
             Stage::Counting { .. } => 0,
         }
     }
@@ -89,9 +114,14 @@ impl Begun {
         match &*self.0 {
             Stage::Collecting(..) | Stage::Walking(..) | Stage::Counting { .. } => true,
             Stage::Fetching { rest, .. } => rest.is_empty(),
-            Stage::Replying(..) | Stage::Preparing(_) | Stage::Filling(_) | Stage::Looking(..) => {
-                false
-            }
+            Stage::Uniting(..) => true,
+            Stage::Replying(..)
+            | Stage::Preparing(_)
+            | Stage::Filling(_)
+            | Stage::Looking(..)
+            | Stage::Operating(_)
+            | Stage::Dumping(_)
+            | Stage::Restoring(_) => false,
         }
     }
 
@@ -112,7 +142,15 @@ impl Command<'_> {
             | Command::Range { .. }
             | Command::SetMany { .. }
             | Command::BitCount { .. }
-            | Command::BitPosition { .. } => true,
+            | Command::BitPosition { .. }
+            | Command::Dump { .. }
+            | Command::BitOperation { .. } => true,
+            Command::CountSketches { keys } | Command::MergeSketches { keys } => {
+                keys.len() > SLICE_SKETCHES
+            }
+            Command::Restore { payload, .. } => {
+                payload.len().max(dump::value_length(payload)) >= RESTORED_BYTES_MIN
+            }
             Command::Set(set) => set.value.len() >= SLICE_COPY_BYTES,
             Command::GetMany { keys } => keys.len() > 1,
             Command::Delete { keys } | Command::Exists { keys } | Command::NoteAccess { keys } => {
@@ -123,6 +161,9 @@ impl Command<'_> {
             | Command::GetRange { .. }
             | Command::GetBit { .. }
             | Command::Lcs { .. }
+            | Command::BitFields { .. }
+            | Command::AddToSketch { .. }
+            | Command::StoreNothing { .. }
             | Command::Expiry { .. }
             | Command::MemoryUsage { .. }
             | Command::Lease { .. }
@@ -215,6 +256,26 @@ pub fn execute_slice<R: Reply>(
         (Command::Set(set), stage) => slice.set(set, stage),
         (Command::BitCount { .. } | Command::BitPosition { .. }, stage) => {
             slice.look(command, stage)
+        }
+        (&Command::BitOperation { operator, keys }, stage) => slice.operate(operator, keys, stage),
+        (&Command::CountSketches { keys }, stage) => slice.unite(keys, stage, false),
+        (&Command::MergeSketches { keys }, stage) => slice.unite(keys, stage, true),
+        (_, Some(Stage::Dumping(dumping))) => dumping.go_on(slice.reply).map(Stage::Dumping),
+        (Command::Dump { key }, _) => match Dumping::begin(&slice.target, key, context.now_ms) {
+            Some(dumping) => Some(Stage::Dumping(dumping)),
+            None => {
+                dump::dump(&slice.target, key, context.now_ms, slice.reply);
+                None
+            }
+        },
+        (&Command::Restore { key, payload, expires, replace }, stage) => {
+            let restoring = match stage {
+                Some(Stage::Restoring(restoring)) => restoring,
+                _ => Restoring::default(),
+            };
+            let restored = dump::Restored { key, payload, expires, replace };
+            let more = restoring.go_on(&slice.target, &restored, context, slice.reply);
+            more.map(Stage::Restoring)
         }
         _ => {
             execute(databases, database, command, context, slice.reply);
@@ -365,6 +426,43 @@ impl<R: Reply> Slice<'_, R> {
                 None
             }
         }
+    }
+
+    fn operate(self, operator: BitOperator, keys: &[&[u8]], stage: Option<Stage>) -> Option<Stage> {
+        let stage = match stage {
+            Some(Stage::Operating(mut operation)) => {
+                if !operation.go_on() {
+                    return Some(Stage::Operating(operation));
+                }
+                bit_operation::Stage::Finished(operation)
+            }
+            _ => bit_operation::Stage::Begin,
+        };
+        let now_ms = self.context.now_ms;
+        bit_operation::step(&self.target, operator, keys, now_ms, stage, self.reply)
+            .map(Stage::Operating)
+    }
+
+    fn unite(self, keys: &[&[u8]], stage: Option<Stage>, merges: bool) -> Option<Stage> {
+        let (done, mut union) = match stage {
+            Some(Stage::Uniting(done, union)) => (done, union),
+            _ => (0, Union::new()),
+        };
+        let now_ms = self.context.now_ms;
+        let step = &keys[done..keys.len().min(done + SLICE_SKETCHES)];
+        if let Err(error) = union.add(&self.target, step, now_ms) {
+            self.reply.error(error);
+            return None;
+        }
+        let done = done + step.len();
+        if done < keys.len() {
+            return Some(Stage::Uniting(done, union));
+        }
+        match keys.first() {
+            Some(to) if merges => union.store(&self.target, to, now_ms, self.reply),
+            _ => union.count(self.reply),
+        }
+        None
     }
 
     fn store(self, pairs: &pairs::Pairs<'_>, mut prepared: Vec<Prepared>) -> Option<Stage> {

@@ -185,6 +185,12 @@ enums! {
         11 TooManyKeys {}
         12 DifferentDurability {}
         13 NoScripts {}
+        14 NotASketch {}
+        15 CorruptSketch {}
+        16 BadPayload {}
+        17 BadFormat {}
+        18 OtherType {}
+        19 Contended {}
     }
     Inadmissible {
         0 TooMuchWork {}

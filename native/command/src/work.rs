@@ -19,6 +19,10 @@
 //! | a KiB that BITCOUNT and BITPOS read | 2 |
 //! | a command that the session executes itself, such as INFO | see its table |
 //! | a word of a script, whose steps have a separate limit | 1 |
+//! | a KiB that BITOP reads, and writes | 2, and 3 |
+//! | a KiB that DUMP reads and RESTORE stores, for the checksum too | 8 |
+//! | a word of BITFIELD | 1 |
+//! | a HyperLogLog; an element that PFADD adds | 64; 2 |
 //! | LCS, whose values have a separate limit in a batch | 256 |
 //! | a command about a whole database, for the locks of all shards | 256 |
 //! | a record that KEYS, SCAN, RANGE or RANDOMKEY may visit | 3 |
@@ -32,7 +36,7 @@ use crate::databases::{DATABASES, DatabaseMap};
 use crate::keys::SCAN_RECORDS_MAX;
 use crate::plan::Batch;
 use crate::scope::{Across, Scope};
-use crate::{Command, Databases};
+use crate::{Command, Databases, dump};
 use todana_table::{Keyspace, Table};
 
 /// Maximum number of units of one batch: some 16 milliseconds.
@@ -50,6 +54,9 @@ const RECORD_UNITS: u64 = 3;
 const TABLE_UNITS: u64 = 256;
 const SHARDS_CLEARED_PER_UNIT: usize = 4;
 const LCS_UNITS: u64 = 256;
+const SKETCH_UNITS: u64 = 64;
+const ELEMENT_UNITS: u64 = 2;
+const KIB_DUMPED_UNITS: u64 = 8;
 
 /// The units for copying bytes.
 pub(crate) fn copied(bytes: usize) -> u64 {
@@ -64,6 +71,11 @@ pub(crate) fn written(bytes: usize) -> u64 {
 /// The units for reading bytes.
 pub(crate) fn looked_at(bytes: usize) -> u64 {
     (bytes as u64).saturating_mul(KIB_READ_UNITS) / 1_024
+}
+
+/// The units for making and for reading a payload of DUMP.
+pub(crate) fn dumped(bytes: usize) -> u64 {
+    (bytes as u64).saturating_mul(KIB_DUMPED_UNITS) / 1_024
 }
 
 /// The units of a batch, without those that depend on the lengths of values.
@@ -182,6 +194,19 @@ fn units_on(command: &Command<'_>, table_len: u64, shards: u64) -> u64 {
         Command::Delete { keys } => 2 * keys.len() as u64,
         Command::Take { .. } => 2,
         Command::Lcs { .. } => LCS_UNITS,
+        Command::BitOperation { keys, .. } => 2 * keys.len() as u64,
+        Command::BitFields { words, .. } => 1 + words.len() as u64,
+        Command::AddToSketch { elements, .. } => {
+            let bytes: usize = elements.iter().map(|element| element.len()).sum();
+            SKETCH_UNITS + elements.len() as u64 * ELEMENT_UNITS + copied(bytes)
+        }
+        Command::CountSketches { keys } | Command::MergeSketches { keys } => {
+            (1 + keys.len() as u64).saturating_mul(SKETCH_UNITS)
+        }
+        Command::Restore { payload, .. } => {
+            1 + dumped(payload.len().max(dump::value_length(payload)))
+        }
+        Command::StoreNothing { .. } => 3,
         Command::Count => TABLE_UNITS,
         Command::Scan { count, .. } => {
             // SCAN visits whole shards, some of which are twice as full as others.
@@ -200,6 +225,7 @@ fn units_on(command: &Command<'_>, table_len: u64, shards: u64) -> u64 {
         | Command::GetBit { .. }
         | Command::BitCount { .. }
         | Command::BitPosition { .. }
+        | Command::Dump { .. }
         | Command::Expiry { .. }
         | Command::MemoryUsage { .. }
         | Command::Lease { .. }

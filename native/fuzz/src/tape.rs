@@ -145,6 +145,12 @@ impl<'d> Input<'d> {
                 Error::TooManyKeys,
                 Error::DifferentDurability,
                 Error::NoScripts,
+                Error::NotASketch,
+                Error::CorruptSketch,
+                Error::BadPayload,
+                Error::BadFormat,
+                Error::OtherType,
+                Error::Contended,
             ])),
             20 => tape.next_command(),
             _ => {

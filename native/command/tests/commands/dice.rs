@@ -1,12 +1,17 @@
 //! Random commands of every variant.
 
 use todana_command::{
-    Bound, Command, Condition, Delta, ExpireWhen, Expires, Increment, Initial, KeyRange, LcsWant,
-    LeaseOptions, Origin, Script, Set, Side, Span, Unit,
+    BitOperator, Bound, Command, Condition, Delta, ExpireWhen, Expires, Increment, Initial,
+    KeyRange, LcsWant, LeaseOptions, Origin, Script, Set, Side, Span, Unit,
 };
 
 pub(crate) const KEYS: &[&[u8]] = &[b"", b"k", b"key", &[0xff; 300], b"\0\r\n", b"k"];
 const PAIRS: &[(&[u8], &[u8])] = &[(b"a", b"1"), (b"", b""), (b"a", &[7; 1000])];
+const WORDS: &[&[u8]] =
+    &[b"get", b"u8", b"0", b"set", b"i7", b"#3", b"-1", b"incrby", b"u5", b"3", b"4"];
+const PAYLOADS: &[&[u8]] = &[b"", b"\x00\x01a\x0a\x00\0\0\0\0\0\0\0\0", TEN];
+/// The value 10, dumped.
+const TEN: &[u8] = b"\x00\xc0\x0a\x0a\x00\x6e\x5a\x9e\x0f\x9f\x7b\x2f\x2b";
 const NUMBERS: &[u64] = &[0, 1, 127, 128, 300, 1 << 32, i64::MAX as u64, u64::MAX];
 
 /// Builds commands from the digits of a number, as if from dice.
@@ -75,6 +80,11 @@ impl Dice {
         let number = self.number();
         let from = Initial::From(number.cast_signed());
         self.one_of(&[Initial::Zero, Initial::Exactly(number), from])
+    }
+
+    pub(crate) fn operator(&mut self) -> BitOperator {
+        use BitOperator::{And, AndOr, Diff, Diff1, Not, One, Or, Xor};
+        self.one_of(&[And, Or, Xor, Not, Diff, Diff1, AndOr, One])
     }
 
     pub(crate) fn origin<T: Copy>(&mut self, make: impl Fn(&mut Dice) -> T) -> Origin<T> {
@@ -251,6 +261,19 @@ impl Dice {
                 bytes_max: self.number(),
                 reads: self.bit(),
             }),
+            50 => Command::BitOperation { operator: self.operator(), keys },
+            51 => Command::BitFields { key, words: self.some_of(WORDS), writes: self.bit() },
+            52 => Command::AddToSketch { key, elements: keys },
+            53 => Command::CountSketches { keys },
+            54 => Command::MergeSketches { keys },
+            55 => Command::Dump { key },
+            56 => Command::Restore {
+                key,
+                payload: self.one_of(PAYLOADS),
+                expires: self.expires(),
+                replace: self.bit(),
+            },
+            57 => Command::StoreNothing { keys: [key, self.key()] },
             _ => panic!("no example of variant {variant}"),
         }
     }
@@ -277,4 +300,6 @@ variants! {
     27 Copy 28 Move 29 Count 30 Scan 31 Keys 32 RandomKey 33 Clear 34 ClearAll 35 Swap 36 Concat
     37 IncrementBinary 38 IncrementFraction 39 CompareValue 40 Range 41 Sweep
     42 KeysOfSlot 43 ReplaceIf 44 Script
+    50 BitOperation 51 BitFields 52 AddToSketch 53 CountSketches 54 MergeSketches 55 Dump 56 Restore
+    57 StoreNothing
 }

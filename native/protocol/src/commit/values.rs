@@ -30,5 +30,8 @@ pub(super) fn builds_values(command: &Command<'_>) -> bool {
             | Command::SetRange { .. }
             | Command::SetBit { .. }
             | Command::Script(_)
+            | Command::BitFields { .. }
+            | Command::BitOperation { .. }
+            | Command::Restore { .. }
     )
 }

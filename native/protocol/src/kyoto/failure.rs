@@ -117,7 +117,13 @@ impl From<Error> for Failure {
             | Error::NotFinite
             | Error::SameObject
             | Error::NoScripts
-            | Error::DifferentDurability => Failure::INCONSISTENT,
+            | Error::DifferentDurability
+            | Error::NotASketch
+            | Error::CorruptSketch
+            | Error::BadPayload
+            | Error::BadFormat
+            | Error::OtherType
+            | Error::Contended => Failure::INCONSISTENT,
         }
     }
 }

@@ -1,9 +1,22 @@
-//! Bits of a value: SETBIT, GETBIT, BITCOUNT, BITPOS.
+//! Bits of values: SETBIT, GETBIT, BITCOUNT, BITPOS, BITOP, BITFIELD.
 
 use super::encoder::Failure;
 use super::number;
+use super::reply_format::ReplyFormat;
 use super::request::{Built, Request, SYNTAX, plain};
-use todana_command::{Command, Span, Unit};
+use todana_command::{BitOperator, Command, Fields, Span, Unit};
+
+/// The operators of BITOP, and the least number of sources of each.
+const OPERATORS: [(&str, BitOperator, usize); 8] = [
+    ("and", BitOperator::And, 1),
+    ("or", BitOperator::Or, 1),
+    ("xor", BitOperator::Xor, 1),
+    ("not", BitOperator::Not, 1),
+    ("diff", BitOperator::Diff, 2),
+    ("diff1", BitOperator::Diff1, 2),
+    ("andor", BitOperator::AndOr, 2),
+    ("one", BitOperator::One, 1),
+];
 
 /// SETBIT.
 pub(super) fn set<'a>(request: &Request<'a>) -> Built<'a> {
@@ -49,6 +62,35 @@ pub(super) fn position<'a>(request: &Request<'a>) -> Built<'a> {
     let unit = request.unit(5)?;
     let end = given(4).then(|| request.integer(4)).transpose()?;
     plain(Command::BitPosition { key: request.arguments[1], bit, start, end, unit })
+}
+
+/// BITOP.
+pub(super) fn operation<'a>(request: &Request<'a>) -> Built<'a> {
+    let word = request.arguments[1];
+    let known = |(name, ..): &&(&str, _, _)| word.eq_ignore_ascii_case(name.as_bytes());
+    let (name, operator, sources) = OPERATORS.iter().find(known).copied().ok_or(SYNTAX)?;
+    let keys = &request.arguments[2..];
+    if operator == BitOperator::Not && keys.len() != 2 {
+        return Err("ERR BITOP NOT must be called with a single source key.".into());
+    }
+    if keys.len() - 1 < sources {
+        let name = name.to_ascii_uppercase();
+        let text = format!("ERR BITOP {name} must be called with at least two source keys.");
+        return Err(text.into());
+    }
+    plain(Command::BitOperation { operator, keys })
+}
+
+/// BITFIELD, and BITFIELD_RO, which only gets.
+pub(super) fn fields<'a>(request: &Request<'a>, read_only: bool) -> Built<'a> {
+    let words = &request.arguments[2..];
+    let fields = Fields::of(words, request.value_bytes_max);
+    let writes = fields.map_err(|error| Failure::from(format!("ERR {error}")))?.write();
+    if writes && read_only {
+        return Err("ERR BITFIELD_RO only supports the GET subcommand".into());
+    }
+    let key = request.arguments[1];
+    Ok((Command::BitFields { key, words, writes }, ReplyFormat::Fields))
 }
 
 impl Request<'_> {

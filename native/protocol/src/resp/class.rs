@@ -17,6 +17,11 @@ impl Name {
             | Name::GetBit
             | Name::BitCount
             | Name::BitPos
+            | Name::BitFieldRo
+            | Name::PfCount
+            | Name::Dump
+            | Name::DebugObject
+            | Name::SortRo
             | Name::Exists
             | Name::Ttl
             | Name::PTtl
@@ -58,6 +63,12 @@ impl Name {
             | Name::DecrBy
             | Name::IncrByFloat
             | Name::SetBit
+            | Name::BitOp
+            | Name::BitField
+            | Name::PfAdd
+            | Name::PfMerge
+            | Name::Restore
+            | Name::Sort
             | Name::Del
             | Name::DelEx
             | Name::DelIfEq
@@ -161,7 +172,21 @@ impl Name {
             | Name::Memory
             | Name::MemoryDoctor
             | Name::MemoryHelp
+            | Name::MemoryMallocStats
+            | Name::MemoryPurge
             | Name::MemoryStats
+            | Name::Module
+            | Name::ModuleHelp
+            | Name::ModuleList
+            | Name::Acl
+            | Name::AclCat
+            | Name::AclGetUser
+            | Name::AclHelp
+            | Name::AclList
+            | Name::AclSetUser
+            | Name::AclUsers
+            | Name::AclWhoAmI
+            | Name::Shutdown
             | Name::SlowLog
             | Name::SlowLogGet
             | Name::SlowLogHelp
@@ -169,6 +194,7 @@ impl Name {
             | Name::SlowLogReset
             | Name::Latency
             | Name::LatencyDoctor
+            | Name::LatencyGraph
             | Name::LatencyHelp
             | Name::LatencyHistogram
             | Name::LatencyHistory
@@ -176,6 +202,7 @@ impl Name {
             | Name::LatencyReset
             | Name::Debug
             | Name::DebugHelp
+            | Name::DebugSetActiveExpire
             | Name::DebugSleep
             | Name::LolWut
             | Name::Asking

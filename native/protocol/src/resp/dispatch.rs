@@ -10,7 +10,7 @@ use super::reply_format::ReplyFormat;
 use super::request::{Built, Pair, Request, wrong_arity};
 use super::table::{Name, each_command};
 use super::work::Effort;
-use super::{bits, cluster, keys, range, scripts, strings};
+use super::{bits, cluster, dump, keys, range, scripts, sketches, sort, strings};
 use crate::{Host, ReadLevel, Topic};
 use todana_command::Condition;
 

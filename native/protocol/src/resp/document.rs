@@ -78,8 +78,23 @@ const DIFFERENCES: &[&str] = &[
     "`OBJECT IDLETIME` is always 0, `OBJECT REFCOUNT` is always 1, and `OBJECT FREQ` is always an \
      error. `OBJECT ENCODING` is the encoding that Redis would choose for a new value of these \
      bytes (never `raw` for a short value that was appended to).",
-    "`MEMORY USAGE` is the size of the entry's allocation. MEMORY MALLOC-STATS and PURGE do not \
-     exist.",
+    "`MEMORY USAGE` is the size of the entry's allocation. `MEMORY PURGE` has no effect, and \
+     `MEMORY MALLOC-STATS` returns a sentence.",
+    "`BITOP` also has the operators DIFF, DIFF1, ANDOR and ONE of Redis 8.2. Values of more than a \
+     MiB together are combined in slices; if others change them meanwhile, the command starts \
+     over, and after 16 times it returns an error. In a durable database and between MULTI and \
+     EXEC it is one step, and the values may have 256 MiB together (in EXEC, some 32 MiB).",
+    "`PFCOUNT` does not store the estimate in the value. `PFMERGE` accepts at most 4,096 keys; \
+     with more than 64, it reads them in slices, and only its write is one step. PFDEBUG and \
+     PFSELFTEST do not exist.",
+    "`DUMP` does not compress the value; the version of its format is 10, that of Redis 7.0. \
+     `RESTORE` accepts strings of any version of Redis and Valkey, compressed ones included, and \
+     no other types. IDLETIME and FREQ are checked and have no effect.",
+    "`SORT` and `SORT_RO` return no elements of a missing key, and an error for any other, because \
+     there are no lists, sets or sorted sets.",
+    "`ACL` describes the user `default`; `ACL SETUSER` is refused.",
+    "`SHUTDOWN` is refused: the server is a part of an Erlang node. A signal (SIGTERM) or \
+     `todana:stop/0` ends it in an orderly way.",
     "`CONFIG REWRITE` is refused. `CONFIG SET` accepts options that can change at run time; it \
      accepts other options only with their present value. For options of features that Todana does \
      not have, `CONFIG GET` returns Redis' default if clients rely on the option.",
@@ -101,11 +116,11 @@ const DIFFERENCES: &[&str] = &[
     "The texts of `COMMAND DOCS` and of all HELP subcommands differ. `COMMAND DOCS` has no \
      history, and returns a command once even if it is named several times. `COMMAND INFO` accepts \
      at most 1,024 names.",
-    "`DEBUG SLEEP` delays only its own connection. Besides HELP, it is the only subcommand of \
-     DEBUG; it accepts only well-formed numbers up to 60 seconds. Several of them in one EXEC may \
+    "`DEBUG SLEEP` delays only its own connection. DEBUG has no other subcommands than HELP, \
+     OBJECT and SET-ACTIVE-EXPIRE, which has no effect. SLEEP accepts only well-formed numbers up \
+     to 60 seconds. Several of them in one EXEC may \
      sleep 60 seconds in total.",
-    "`LATENCY LATEST`, `HISTORY`, `RESET` and `DOCTOR` never report spikes. LATENCY GRAPH does not \
-     exist.",
+    "`LATENCY LATEST`, `HISTORY`, `GRAPH`, `RESET` and `DOCTOR` never report spikes.",
     "`INFO` has Redis' fields, and additionally `todana_version`, `event_loops`, counts by \
      protocol, and in a durable node `log_commit_usec` and `log_fsync_usec` \
      ([durability.md](durability.md)); `redis_version` is 7.4.0, because redis-py \
@@ -143,6 +158,9 @@ const WORK: &[[&str; 2]] = &[
         "1",
     ],
     ["each KiB that BITCOUNT or BITPOS read", "2"],
+    ["each KiB that BITOP reads, and that it stores", "2 and 3"],
+    ["each KiB of a value that DUMP returns or RESTORE stores", "8"],
+    ["each HyperLogLog; each element of PFADD", "64; 2"],
     ["LCS", "256"],
     ["PUBLISH", "16, and 4 for each pattern"],
     [
@@ -227,6 +245,7 @@ fn title(group: Group) -> &'static str {
     match group {
         Group::String => "Strings",
         Group::Bitmap => "Bits",
+        Group::HyperLogLog => "HyperLogLogs",
         Group::Generic => "Keys",
         Group::Transactions => "Transactions",
         Group::Scripting => "Scripts",

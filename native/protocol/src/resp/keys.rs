@@ -93,6 +93,11 @@ pub(super) fn kind<'a>(request: &Request<'a>) -> Built<'a> {
     Ok((Command::Exists { keys: &request.arguments[1..] }, ReplyFormat::Type))
 }
 
+/// DEBUG OBJECT.
+pub(super) fn debug<'a>(request: &Request<'a>) -> Built<'a> {
+    Ok((Command::Get { key: request.arguments[2] }, ReplyFormat::DebugObject))
+}
+
 /// KEYS.
 pub(super) fn matching<'a>(request: &Request<'a>) -> Built<'a> {
     let pattern = request.arguments[1];

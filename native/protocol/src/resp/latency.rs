@@ -2,7 +2,7 @@
 
 use super::COMMANDS;
 use super::call::{Call, Done};
-use super::encoder::Encoder;
+use super::encoder::{Encoder, Failure};
 use super::flow::Flow;
 use super::info::called;
 use super::lookup::{self, subcommands};
@@ -108,6 +108,10 @@ impl<H: Host> Call<'_, '_, H> {
     pub(super) fn latency_history(&mut self) -> Done {
         self.encoder.array(0);
         Ok(Flow::Continue)
+    }
+
+    pub(super) fn latency_graph(&mut self) -> Done {
+        Err(Failure::quoting("ERR No samples available for event '", self.argument(2), "'"))
     }
 
     pub(super) fn latency_latest(&mut self) -> Done {

@@ -25,6 +25,7 @@
 //! records, and [`reply_format`] formats their replies; this module answers the other commands
 //! itself. `docs/commands-resp.md`, which [`document`] writes, lists the differences from Redis.
 
+mod acl;
 mod ahead;
 mod bits;
 mod call;
@@ -37,6 +38,7 @@ mod commit;
 mod connection;
 mod dispatch;
 mod document;
+mod dump;
 mod encoder;
 mod expiry;
 mod flow;
@@ -63,6 +65,8 @@ mod ride;
 mod scripts;
 mod server;
 mod session;
+mod sketches;
+mod sort;
 mod source;
 mod spec;
 mod state;

@@ -1,7 +1,7 @@
 //! Formats the replies of the store's commands.
 
 use super::encoder::Encoder;
-use super::reply_format::{FULL, ReplyFormat};
+use super::reply_format::{FULL, ReplyFormat, WRONG_TYPE};
 use std::ops::Range;
 use todana_command::{Error, LcsSpan, LeaseState, Record, Refusal, Reply, Value};
 use todana_table::Shared;
@@ -17,9 +17,13 @@ impl Reply for Encoder<'_> {
 
     #[inline]
     fn none(&mut self) {
+        if self.format == ReplyFormat::Fields {
+            return self.null();
+        }
         self.lookups.1 += 1;
         match self.format {
             ReplyFormat::Expiry { .. } => self.integer(-2),
+            ReplyFormat::DebugObject => self.error("ERR no such key"),
             _ => self.null(),
         }
     }
@@ -36,6 +40,13 @@ impl Reply for Encoder<'_> {
             ReplyFormat::GetExFailure { integer: false } => Reply::error(self, Error::NotAnInteger),
             ReplyFormat::GetExFailure { integer: true } => {
                 self.error("ERR invalid expire time in 'getex' command");
+            }
+            ReplyFormat::DebugObject => {
+                let (encoding, length) = (encoding(record.value), record.value.len());
+                self.simple(&format!(
+                    "Value at:0x0 refcount:1 encoding:{encoding} serializedlength:{length} lru:0 \
+                     lru_seconds_idle:0"
+                ));
             }
             ReplyFormat::Untold => self.error("ERR access frequency is not tracked"),
             _ => self.bulk(record.value),
@@ -71,6 +82,8 @@ impl Reply for Encoder<'_> {
                 self.error("ERR no such key");
             }
             ReplyFormat::OneOrZero | ReplyFormat::RenameNx => self.integer(0),
+            ReplyFormat::Restore => self.error("BUSYKEY Target key name already exists."),
+            ReplyFormat::Sort { .. } => self.error(WRONG_TYPE),
             _ => self.null(),
         }
     }
@@ -84,6 +97,8 @@ impl Reply for Encoder<'_> {
                 self.lookups.1 += (asked as u64).saturating_sub(found);
                 Encoder::integer(self, number);
             }
+            ReplyFormat::Sort { stores: false } if number > 0 => self.error(WRONG_TYPE),
+            ReplyFormat::Sort { stores: false } => self.array(0),
             ReplyFormat::Type => self.simple(if number > 0 { "string" } else { "none" }),
             _ => Encoder::integer(self, number),
         }
@@ -216,6 +231,15 @@ impl Reply for Encoder<'_> {
             Error::DifferentDurability => {
                 "ERR one of the databases is durable and the other is not"
             }
+            Error::NotASketch => "WRONGTYPE Key is not a valid HyperLogLog string value.",
+            Error::CorruptSketch => "INVALIDOBJ Corrupted HLL object detected",
+            Error::BadPayload => "ERR DUMP payload version or checksum are wrong",
+            Error::BadFormat => "ERR Bad data format",
+            Error::OtherType => {
+                "ERR the payload is not a string: Todana has no lists, hashes, sets, sorted sets \
+                 or streams"
+            }
+            Error::Contended => "ERR the values were changed too often while BITOP read them",
         };
         Encoder::error(self, text);
     }

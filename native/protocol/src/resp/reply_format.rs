@@ -24,6 +24,8 @@ pub(super) enum ReplyFormat {
     Type,
     /// OBJECT ENCODING.
     Encoding,
+    /// DEBUG OBJECT.
+    DebugObject,
     /// The same number for every record.
     Always(i64),
     /// OBJECT FREQ.
@@ -37,11 +39,24 @@ pub(super) enum ReplyFormat {
     NoKeys,
     /// CLUSTER COUNTKEYSINSLOT: the number of keys in place of the list.
     ListLength,
+    /// BITFIELD: a number that does not fit is null.
+    Fields,
+    /// RESTORE: an existing key is an error.
+    Restore,
+    /// SORT: no elements if there is no key, otherwise an error.
+    Sort {
+        /// The number of elements is returned, not the elements.
+        stores: bool,
+    },
     /// RANGE and PREFIX.
     Range,
     /// The same with values: pairs in RESP3, a flat list in RESP2, as in ZRANGE WITHSCORES.
     Pairs,
 }
+
+/// The error of a command for a type that the value does not have.
+pub(super) const WRONG_TYPE: &str =
+    "WRONGTYPE Operation against a key holding the wrong kind of value";
 
 /// The error of a write for which there is no room.
 pub(super) const FULL: &str = "OOM command not allowed when used memory > 'maxmemory'.";

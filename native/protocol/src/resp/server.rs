@@ -173,6 +173,51 @@ impl<H: Host> Call<'_, '_, H> {
         Ok(Flow::Continue)
     }
 
+    pub(super) fn memory_malloc_stats(&mut self) -> Done {
+        self.encoder.verbatim(b"Stats not supported for the current allocator");
+        Ok(Flow::Continue)
+    }
+
+    /// Of an option or a command that has no effect.
+    pub(super) fn nothing(&mut self) -> Done {
+        self.ok()
+    }
+
+    pub(super) fn module_list(&mut self) -> Done {
+        self.encoder.array(0);
+        Ok(Flow::Continue)
+    }
+
+    /// A client may not stop the node, of which the server is a part.
+    pub(super) fn shutdown(&mut self) -> Done {
+        let (mut save, mut abort) = (None, false);
+        for word in &self.arguments[1..] {
+            let chosen = match word.to_ascii_lowercase().as_slice() {
+                b"save" => Some(true),
+                b"nosave" => Some(false),
+                b"now" | b"force" => continue,
+                b"abort" => {
+                    abort = true;
+                    continue;
+                }
+                _ => return Err(SYNTAX),
+            };
+            if save.is_some_and(|before| Some(before) != chosen) {
+                return Err(SYNTAX);
+            }
+            save = chosen;
+        }
+        match abort {
+            true if self.arguments.len() > 2 => Err(SYNTAX),
+            true => Err("ERR No shutdown in progress.".into()),
+            false => {
+                let text = "ERR clients may not stop the server: send SIGTERM to the node, or call \
+                            todana:stop/0 in it";
+                Err(text.into())
+            }
+        }
+    }
+
     pub(super) fn debug_sleep(&mut self) -> Done {
         let seconds = std::str::from_utf8(self.argument(2)).ok().and_then(|it| it.parse().ok());
         let seconds: f64 = seconds.ok_or("ERR value is not a valid float")?;

@@ -32,6 +32,7 @@ pub(super) struct Spec {
 pub(super) enum Group {
     String,
     Bitmap,
+    HyperLogLog,
     Generic,
     Transactions,
     Scripting,
@@ -42,9 +43,10 @@ pub(super) enum Group {
 }
 
 impl Group {
-    pub(super) const ALL: [Group; 9] = [
+    pub(super) const ALL: [Group; 10] = [
         Group::String,
         Group::Bitmap,
+        Group::HyperLogLog,
         Group::Generic,
         Group::Transactions,
         Group::Scripting,
@@ -58,6 +60,7 @@ impl Group {
         match self {
             Group::String => "string",
             Group::Bitmap => "bitmap",
+            Group::HyperLogLog => "hyperloglog",
             Group::Generic => "generic",
             Group::Transactions => "transactions",
             Group::Scripting => "scripting",
@@ -137,6 +140,11 @@ pub(super) const RENAME: &[Keys] =
     &[keys(0, 1, &["RW", "access", "delete"]), keys(0, 1, &["OW", "update"]).from(2)];
 pub(super) const RENAME_NX: &[Keys] =
     &[keys(0, 1, &["RW", "access", "delete"]), keys(0, 1, &["OW", "insert"]).from(2)];
+pub(super) const COMBINE: &[Keys] =
+    &[keys(0, 1, &["OW", "update"]).from(2), keys(-1, 1, &["RO", "access"]).from(3)];
+pub(super) const ADD: &[Keys] = &[keys(0, 1, &["RW", "insert"])];
+pub(super) const MERGE: &[Keys] =
+    &[keys(0, 1, &["RW", "access", "insert"]), keys(-1, 1, &["RO", "access"]).from(2)];
 pub(super) const COPY: &[Keys] =
     &[keys(0, 1, &["RO", "access"]), keys(0, 1, &["OW", "update"]).from(2)];
 
@@ -211,12 +219,13 @@ const TIPS: [(u32, &str); 10] = [
 ];
 
 /// The categories of access control that have commands.
-pub(super) const CATEGORIES: [&str; 13] = [
+pub(super) const CATEGORIES: [&str; 14] = [
     "keyspace",
     "read",
     "write",
     "string",
     "bitmap",
+    "hyperloglog",
     "pubsub",
     "admin",
     "fast",
@@ -268,6 +277,7 @@ impl Spec {
             "write" => self.is(WRITE),
             "string" => self.group == Group::String,
             "bitmap" => self.group == Group::Bitmap,
+            "hyperloglog" => self.group == Group::HyperLogLog,
             "pubsub" => self.is(PUBSUB),
             "admin" => self.is(ADMIN),
             "fast" => self.is(FAST),

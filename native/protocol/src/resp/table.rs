@@ -100,6 +100,28 @@ macro_rules! each_command {
             since: "2.8.7", syntax: "key bit [start [end [BYTE|BIT]]]", cost: "O(n), n bytes of the span",
             summary: "Returns the position of the first bit that is set, or clear." }
 
+        BitOp { name: "bitop", handler: Store(bits::operation), arity: -4, keys: COMBINE, flags: WRITE | DENYOOM,
+            group: Bitmap, since: "2.6.0", syntax: "AND|OR|XOR|NOT|DIFF|DIFF1|ANDOR|ONE destkey key...",
+            cost: "O(n), n bytes of the values", summary: "Combines values bit by bit and stores the result." }
+        BitField { name: "bitfield", handler: Store(bits::fields, false), arity: -2, keys: MAY_MODIFY,
+            flags: WRITE | DENYOOM, group: Bitmap, since: "3.2.0",
+            syntax: "key [(GET encoding offset)|([OVERFLOW WRAP|SAT|FAIL] (SET encoding offset value)|(INCRBY encoding offset increment))...]",
+            cost: "O(n), n operations", summary: "Reads and changes integers of any width at any bit of a value." }
+        BitFieldRo { name: "bitfield_ro", handler: Store(bits::fields, true), arity: -2, keys: READ,
+            flags: READONLY | FAST, group: Bitmap, since: "6.0.0", syntax: "key [GET encoding offset...]",
+            cost: "O(n), n operations", summary: "Reads integers of any width at any bit of a value." }
+
+        // ---- hyperloglogs ----
+        PfAdd { name: "pfadd", handler: Store(sketches::add), arity: -2, keys: ADD, flags: WRITE | DENYOOM | FAST,
+            group: HyperLogLog, since: "2.8.9", syntax: "key [element...]", cost: "O(n), n elements",
+            summary: "Adds elements to a HyperLogLog; returns 1 if its estimate may have changed." }
+        PfCount { name: "pfcount", handler: Store(sketches::count), arity: -2, keys: READ_EACH, flags: READONLY,
+            group: HyperLogLog, since: "2.8.9", syntax: "key...", cost: "O(n), n keys",
+            summary: "Estimates the number of different elements in HyperLogLogs." }
+        PfMerge { name: "pfmerge", handler: Store(sketches::merge), arity: -2, keys: MERGE, flags: WRITE | DENYOOM,
+            group: HyperLogLog, since: "2.8.9", syntax: "destkey [sourcekey...]", cost: "O(n), n keys",
+            summary: "Adds the elements of HyperLogLogs to another one." }
+
         // ---- keys ----
         Del { name: "del", handler: Store(keys::delete), arity: -2, keys: REMOVE_EACH,
             flags: WRITE | MULTI_SHARD | AGG_SUM, group: Generic, since: "1.0.0", syntax: "key...",
@@ -182,6 +204,21 @@ macro_rules! each_command {
         DbSize { name: "dbsize", handler: Store(keys::count), arity: 1, keys: NO_KEYS,
             flags: READONLY | FAST | KEYSPACE | ALL_SHARDS | AGG_SUM, group: Server, since: "1.0.0", syntax: "",
             cost: "O(1)", summary: "Returns the number of keys in the database." }
+        Dump { name: "dump", handler: Store(dump::dump), arity: 2, keys: READ, flags: READONLY | RANDOM,
+            group: Generic, since: "2.6.0", syntax: "key", cost: "O(n), n bytes of the value",
+            summary: "Returns a value in the form that RESTORE accepts, here and in Redis." }
+        Restore { name: "restore", handler: Store(dump::restore), arity: -4, keys: OVERWRITE,
+            flags: WRITE | DENYOOM | DANGEROUS, group: Generic, since: "2.6.0",
+            syntax: "key ttl serialized-value [REPLACE] [ABSTTL] [IDLETIME seconds] [FREQ frequency]",
+            cost: "O(n), n bytes of the value", summary: "Stores a value that DUMP returned, here or in Redis." }
+        Sort { name: "sort", handler: Store(sort::sort, false), arity: -2, keys: READ,
+            flags: WRITE | DENYOOM | DANGEROUS, group: Generic, since: "1.0.0",
+            syntax: "key [BY pattern] [LIMIT offset count] [GET pattern...] [ASC|DESC] [ALPHA] [STORE destination]",
+            cost: "O(1)", summary: "Returns no elements of a missing key; there is nothing else that could be sorted." }
+        SortRo { name: "sort_ro", handler: Store(sort::sort, true), arity: -2, keys: READ,
+            flags: READONLY | DANGEROUS, group: Generic, since: "7.0.0",
+            syntax: "key [BY pattern] [LIMIT offset count] [GET pattern...] [ASC|DESC] [ALPHA]",
+            cost: "O(1)", summary: "SORT without STORE." }
         FlushDb { name: "flushdb", handler: Store(keys::flush_database), arity: -1, keys: NO_KEYS,
             flags: WRITE | KEYSPACE | DANGEROUS | ALL_SHARDS | ALL_SUCCEEDED, group: Server, since: "1.0.0",
             syntax: "[ASYNC|SYNC]", cost: "O(n), n keys in the database", summary: "Removes all keys of the database." }
@@ -487,6 +524,45 @@ macro_rules! each_command {
         MemoryUsage { name: "memory|usage", handler: Store(keys::memory_usage), arity: -3, keys: LOOK_SECOND,
             flags: READONLY, group: Server, since: "4.0.0", syntax: "key [SAMPLES count]", cost: "O(1)",
             summary: "Returns the number of bytes of a key and its value." }
+        MemoryMallocStats { name: "memory|malloc-stats", handler: Session(Words, memory_malloc_stats), arity: 2,
+            keys: NO_KEYS, flags: RANDOM | ALL_SHARDS | SPECIAL_RESPONSE, group: Server, since: "4.0.0", syntax: "",
+            cost: "O(1)", summary: "Returns a sentence: the allocator's statistics are not reported." }
+        MemoryPurge { name: "memory|purge", handler: Session(Words, nothing), arity: 2, keys: NO_KEYS,
+            flags: ALL_SHARDS | ALL_SUCCEEDED, group: Server, since: "4.0.0", syntax: "", cost: "O(1)",
+            summary: "Accepted without effect." }
+        Module { name: "module", handler: Container, arity: -2, keys: NO_KEYS, flags: NONE, group: Server,
+            since: "4.0.0", syntax: "", cost: "", summary: "Modules, of which there are none." }
+        ModuleHelp { name: "module|help", handler: Session(NameTable, help), arity: 2, keys: NO_KEYS, flags: ANYTIME,
+            group: Server, since: "5.0.0", syntax: "", cost: "O(1)", summary: "Lists the subcommands." }
+        ModuleList { name: "module|list", handler: Session(Words, module_list), arity: 2, keys: NO_KEYS,
+            flags: ADMIN | NOSCRIPT | RANDOM, group: Server, since: "4.0.0", syntax: "", cost: "O(1)",
+            summary: "Returns an empty list." }
+        Acl { name: "acl", handler: Container, arity: -2, keys: NO_KEYS, flags: NONE, group: Server, since: "6.0.0",
+            syntax: "", cost: "", summary: "Users, of whom there is one." }
+        AclCat { name: "acl|cat", handler: Session(CommandNames, acl_categories), arity: -2, keys: NO_KEYS,
+            flags: SESSION, group: Server, since: "6.0.0", syntax: "[category]", cost: "O(n), n commands",
+            summary: "Returns the categories of commands, or the commands of one." }
+        AclGetUser { name: "acl|getuser", handler: Session(Words, acl_get_user), arity: 3, keys: NO_KEYS,
+            flags: OPERATE | NOSCRIPT, group: Server, since: "6.0.0", syntax: "username", cost: "O(1)",
+            summary: "Describes a user." }
+        AclHelp { name: "acl|help", handler: Session(NameTable, help), arity: 2, keys: NO_KEYS, flags: ANYTIME,
+            group: Server, since: "6.0.0", syntax: "", cost: "O(1)", summary: "Lists the subcommands." }
+        AclList { name: "acl|list", handler: Session(Words, acl_list), arity: 2, keys: NO_KEYS,
+            flags: OPERATE | NOSCRIPT, group: Server, since: "6.0.0", syntax: "", cost: "O(1)",
+            summary: "Describes the user by rules." }
+        AclSetUser { name: "acl|setuser", handler: Session(Words, acl_set_user), arity: -3, keys: NO_KEYS,
+            flags: OPERATE | NOSCRIPT | ALL_NODES | ALL_SUCCEEDED, group: Server, since: "6.0.0",
+            syntax: "username [rule...]", cost: "O(1)", summary: "Refused: there is only the user default." }
+        AclUsers { name: "acl|users", handler: Session(Words, acl_users), arity: 2, keys: NO_KEYS,
+            flags: OPERATE | NOSCRIPT, group: Server, since: "6.0.0", syntax: "", cost: "O(1)",
+            summary: "Returns the names of the users." }
+        AclWhoAmI { name: "acl|whoami", handler: Session(Words, acl_who_am_i), arity: 2, keys: NO_KEYS,
+            flags: SESSION, group: Server, since: "6.0.0", syntax: "", cost: "O(1)",
+            summary: "Returns the name of the connection's user." }
+        Shutdown { name: "shutdown", handler: Session(Words, shutdown), arity: -1, keys: NO_KEYS,
+            flags: OPERATE | NOSCRIPT | NO_MULTI | ALLOW_BUSY, group: Server, since: "1.0.0",
+            syntax: "[NOSAVE|SAVE] [NOW] [FORCE] [ABORT]", cost: "O(1)",
+            summary: "Refused: clients may not stop the server." }
         SlowLog { name: "slowlog", handler: Container, arity: -2, keys: NO_KEYS, flags: NONE, group: Server,
             since: "2.2.12", syntax: "", cost: "", summary: "Accesses the slow log." }
         SlowLogGet { name: "slowlog|get", handler: Session(SlowLog, slow_log_get), arity: -2, keys: NO_KEYS,
@@ -505,6 +581,9 @@ macro_rules! each_command {
         LatencyDoctor { name: "latency|doctor", handler: Session(Words, latency_doctor), arity: 2, keys: NO_KEYS,
             flags: OPERATE | NOSCRIPT | RANDOM | ALL_NODES | SPECIAL_RESPONSE, group: Server, since: "2.8.13",
             syntax: "", cost: "O(1)", summary: "Reports latency spikes; always none." }
+        LatencyGraph { name: "latency|graph", handler: Session(Words, latency_graph), arity: 3, keys: NO_KEYS,
+            flags: OPERATE | NOSCRIPT | RANDOM | ALL_NODES | SPECIAL_RESPONSE, group: Server, since: "2.8.13",
+            syntax: "event", cost: "O(1)", summary: "An error: there are no samples of any event." }
         LatencyHelp { name: "latency|help", handler: Session(NameTable, help), arity: 2, keys: NO_KEYS, flags: ANYTIME,
             group: Server, since: "2.8.13", syntax: "", cost: "O(1)", summary: "Lists the subcommands." }
         LatencyHistogram { name: "latency|histogram", handler: Session(Commands, latency_histogram), arity: -2,
@@ -524,6 +603,12 @@ macro_rules! each_command {
         DebugHelp { name: "debug|help", handler: Session(NameTable, help), arity: 2, keys: NO_KEYS,
             flags: OPERATE | NOSCRIPT, group: Server, since: "1.0.0", syntax: "", cost: "O(1)",
             summary: "Lists the subcommands." }
+        DebugObject { name: "debug|object", handler: Store(keys::debug), arity: 3, keys: LOOK_SECOND,
+            flags: READONLY | ADMIN | LOADING | STALE | NOSCRIPT, group: Server, since: "1.0.0", syntax: "key",
+            cost: "O(1)", summary: "Describes the value of a key." }
+        DebugSetActiveExpire { name: "debug|set-active-expire", handler: Session(Words, nothing), arity: 3,
+            keys: NO_KEYS, flags: OPERATE | NOSCRIPT, group: Server, since: "3.0.0", syntax: "0|1", cost: "O(1)",
+            summary: "Accepted without effect." }
         DebugSleep { name: "debug|sleep", handler: Session(Words, debug_sleep), arity: 3, keys: NO_KEYS,
             flags: OPERATE | NOSCRIPT, group: Server, since: "1.0.0", syntax: "seconds", cost: "O(1)",
             summary: "Replies after the given time in seconds; other connections are served meanwhile." }

@@ -10,6 +10,7 @@ mod persistence;
 mod range;
 mod scripts;
 mod server;
+mod server_words;
 mod slices;
 mod store;
 mod tracking;

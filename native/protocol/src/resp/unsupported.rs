@@ -38,11 +38,11 @@ const UNSUPPORTED: [(&str, &[&str]); 9] = [
         "geoadd", "geodist", "geohash", "geopos", "georadius", "georadiusbymember",
         "georadiusbymember_ro", "georadius_ro", "geosearch", "geosearchstore",
     ]),
-    ("HyperLogLogs", &[
-        "pfadd", "pfcount", "pfdebug", "pfmerge", "pfselftest",
-    ]),
     ("functions", &[
         "fcall", "fcall_ro", "function",
+    ]),
+    ("moves to other servers", &[
+        "migrate", "restore-asking",
     ]),
     ("replicas by Redis' protocol", &[
         "failover", "psync", "replconf", "replicaof", "slaveof", "sync",

@@ -15,6 +15,68 @@ fn bits_answer_as_redis_does() {
 }
 
 #[test]
+fn combined_bits_and_fields_answer_as_redis_does() {
+    script(include_str!("transcripts/fields.txt"));
+}
+
+#[test]
+fn sketches_answer_as_redis_does() {
+    script(include_str!("transcripts/sketches.txt"));
+}
+
+#[test]
+fn dumped_values_answer_as_redis_does() {
+    script(include_str!("transcripts/dump.txt"));
+}
+
+/// As Redis 8.2 does.
+#[test]
+fn bits_are_combined_by_later_operators() {
+    script(
+        r#"
+        > MSET a "\xf0" b "\x3c\xff" c "\x81"
+        +OK
+        > BITOP DIFF d a b c
+        :2
+        > GET d
+        $2 @\x00
+        > BITOP DIFF1 d a b c
+        :2
+        > GET d
+        $2 \r\xff
+        > BITOP ANDOR d a b c
+        :2
+        > GET d
+        $2 \xb0\x00
+        > BITOP ONE d a b c
+        :2
+        > GET d
+        $2 M\xff
+        > BITOP DIFF d a
+        -ERR BITOP DIFF must be called with at least two source keys.
+        > BITOP andor d a
+        -ERR BITOP ANDOR must be called with at least two source keys.
+        > BITOP ONE d a
+        :1
+        "#,
+    );
+}
+
+#[test]
+fn payloads_of_other_types_are_refused() {
+    let (mut host, mut session) = (host(), RespSession::default());
+    let answer = ask(
+        &mut session,
+        &mut host,
+        "RESTORE l 0 \"\\x12\\x01\\x02\\x0a\\x0a\\x00\\x00\\x00\\x01\\x00\\x81\\x61\\x02\\xff\\x0a\\x00\\x09\\xb9\\xed\\xf5\\x94\\xde\\xd9\\x95\"",
+    );
+    assert_eq!(
+        answer,
+        "-ERR the payload is not a string: Todana has no lists, hashes, sets, sorted sets or streams"
+    );
+}
+
+#[test]
 fn keys_answer_as_redis_does() {
     script(include_str!("transcripts/keys.txt"));
 }
