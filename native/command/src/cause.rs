@@ -59,6 +59,8 @@ const INCREMENT_FLOAT: &[(&str, Class)] = &[("incrbyfloat", Class::String)];
 const APPEND: &[(&str, Class)] = &[("append", Class::String)];
 const SET_RANGE: &[(&str, Class)] = &[("setrange", Class::String)];
 const SET_BIT: &[(&str, Class)] = &[("setbit", Class::String)];
+const ADD_TO_SKETCH: &[(&str, Class)] = &[("pfadd", Class::String)];
+const RESTORE: &[(&str, Class)] = &[("restore", Class::Generic)];
 const EXPIRE: &[(&str, Class)] = &[("expire", Class::Generic)];
 const PERSIST: &[(&str, Class)] = &[("persist", Class::Generic)];
 const RENAME: &[(&str, Class)] = &[("rename_to", Class::Generic)];
@@ -93,6 +95,9 @@ impl Names {
             Command::Rename { .. } => (RENAME, "rename_from"),
             Command::Copy { .. } => (COPY, "del"),
             Command::Move { .. } => (MOVE, "move_from"),
+            Command::BitFields { .. } => (SET_BIT, "del"),
+            Command::AddToSketch { .. } | Command::MergeSketches { .. } => (ADD_TO_SKETCH, "del"),
+            Command::Restore { .. } => (RESTORE, "del"),
             _ => (SET, "del"),
         };
         Names { put, delete }

@@ -1,6 +1,6 @@
 //! BITFIELD: integers of any width at any bit of a value.
 //!
-//! The operations of one command are carried out in order on a copy of the bytes that they concern,
+//! The operations of one command are executed in order on a copy of the bytes that they concern,
 //! and then written. They are given as the words of Redis' command, which [`Fields::of`] reads; a
 //! protocol uses it to refuse wrong words, and the execution to run them.
 

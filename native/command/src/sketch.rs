@@ -1,6 +1,6 @@
 //! HyperLogLogs: estimates of how many different elements were added.
 //!
-//! The value is Redis' string, byte for byte, so that it can be copied from one server to the other:
+//! The value is Redis' string, byte for byte, so that it can be copied between the servers:
 //!
 //! ```text
 //!   offset 0  "HYLL"
@@ -271,9 +271,13 @@ impl Sketch {
         let is_lower = dense(body, at) < value;
         if is_lower {
             set_dense(body, at, value);
-            self.value[STALE_AT] |= STALE;
         }
         Ok(is_lower)
+    }
+
+    /// Marks the estimate as out of date.
+    pub(crate) fn note_change(&mut self) {
+        self.value[STALE_AT] |= STALE;
     }
 
     /// Raises each register to these, and becomes dense if asked to.
@@ -284,7 +288,7 @@ impl Sketch {
         for (at, value) in registers.iter().enumerate().filter(|(_, value)| **value > 0) {
             self.raise(at, *value)?;
         }
-        self.value[STALE_AT] |= STALE;
+        self.note_change();
         Ok(())
     }
 
@@ -324,7 +328,6 @@ impl Sketch {
         }
         self.value.splice(offset..offset + run.bytes, parts);
         self.join(before.0);
-        self.value[STALE_AT] |= STALE;
         Ok(Some(true))
     }
 

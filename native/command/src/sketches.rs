@@ -23,6 +23,9 @@ pub(crate) fn add<K: Keyspace, R: Reply>(
         for (at, value) in &raised {
             changed |= sketch.raise(*at, *value)?;
         }
+        if changed {
+            sketch.note_change();
+        }
         Ok(changed)
     });
     match added {

@@ -175,6 +175,11 @@ pub trait Host {
     fn turn_is_over(&self) -> bool {
         false
     }
+    /// Counts an error reply of RESP by its first word, an index of
+    /// [`ERROR_CODES`](crate::resp::ERROR_CODES).
+    fn observe_error(&mut self, code: usize) {
+        let _ = code;
+    }
     /// Counts key look-ups that hit or missed (`keyspace_hits`, `keyspace_misses`).
     fn observe_lookups(&mut self, hits: u64, misses: u64);
     /// Adds to the slow log.
@@ -534,8 +539,16 @@ pub struct ServerInfo {
     pub hits: u64,
     /// Key look-ups that missed.
     pub misses: u64,
+    /// The same look-ups by protocol, hits and misses: RESP, memcached, Kyoto Tycoon.
+    pub lookups_by_protocol: [(u64, u64); 3],
     /// Replies that were errors.
     pub errors: u64,
+    /// Error replies of RESP by their first word: see [`ERROR_CODES`](crate::resp::ERROR_CODES).
+    pub errors_by_code: Vec<u64>,
+    /// System calls that received bytes, and that sent some.
+    pub transfers: [u64; 2],
+    /// Bytes received and sent in the last second.
+    pub traffic_per_second: [u64; 2],
     /// Failed authentications.
     pub authentication_failures: u64,
     /// Bytes held for clients: input and output buffers, and the state of sessions.
@@ -562,6 +575,8 @@ pub struct ServerInfo {
     pub memory_policy: String,
     /// Resident bytes of the process.
     pub resident_bytes: u64,
+    /// Resident bytes when the server started, without the records that there were.
+    pub startup_bytes: u64,
     /// Most resident bytes seen.
     pub resident_bytes_peak: u64,
     /// Bytes of memory of the machine, 0 if unknown.
@@ -570,6 +585,8 @@ pub struct ServerInfo {
     pub cpu_seconds: [f64; 2],
     /// Counts of each database.
     pub databases: Vec<todana_table::Counts>,
+    /// The estimated mean time to live of the records that expire, in milliseconds, by database.
+    pub mean_ttl_ms: Vec<u64>,
 }
 
 /// A part of a large value that belongs into the output, and is sent without a copy.

@@ -5,7 +5,7 @@
 
 use crate::Config;
 use crate::clients::Clients;
-use crate::clock::{Clock, Moment};
+use crate::clock::{Clock, Moment, wall_ms};
 use crate::guesses::Guesses;
 use crate::inbox::{Inbox, Message};
 use crate::listening::{Listeners, Listening};
@@ -14,7 +14,7 @@ use crate::notices;
 use crate::options;
 use crate::password::Secret;
 use crate::slow_log::SlowLog;
-use crate::statistics::{LoopStatistics, Totals, counts_since};
+use crate::statistics::{LoopStatistics, Totals, counts_since, index};
 use crate::tracking::Tracker;
 use crate::waiters::{Place, Wait, Waiters};
 use std::net::SocketAddr;
@@ -55,6 +55,10 @@ pub(crate) struct Shared {
     pub(crate) started_at_ms: u64,
     /// Commands in the last second, written by loop 0.
     pub(crate) commands_per_second: AtomicU64,
+    /// Bytes received and sent in the last second, written by loop 0.
+    pub(crate) traffic_per_second: [AtomicU64; 2],
+    /// Resident bytes at the start, without those of the records.
+    pub(crate) startup_bytes: u64,
     /// Bytes held by clients that are about to be closed to free memory.
     pub(crate) condemned_bytes: AtomicU64,
     pub(crate) guesses: Guesses,
@@ -173,8 +177,12 @@ impl Shared {
             commands_per_second: self.commands_per_second.load(Relaxed),
             input_bytes: totals.input_bytes,
             output_bytes: totals.output_bytes,
-            hits: totals.hits,
-            misses: totals.misses,
+            hits: totals.lookups.iter().map(|(hits, _)| hits).sum(),
+            misses: totals.lookups.iter().map(|(_, misses)| misses).sum(),
+            lookups_by_protocol: totals.lookups,
+            errors_by_code: totals.error_codes.clone(),
+            transfers: [totals.receipts, totals.sends],
+            traffic_per_second: self.traffic_per_second.each_ref().map(|it| it.load(Relaxed)),
             errors: totals.errors,
             authentication_failures: totals.authentication_failures,
             client_buffer_bytes: self.clients_bytes(),
@@ -190,10 +198,21 @@ impl Shared {
             memory_limit_bytes: options::memory_limit_bytes(&self.config.budget),
             memory_policy: options::memory_policy(&self.config.budget).to_string(),
             resident_bytes: usage.resident_bytes,
+            startup_bytes: self.startup_bytes,
             resident_bytes_peak: usage.resident_bytes_peak,
             system_memory_bytes: crate::memory::system_memory_bytes().unwrap_or(0),
             cpu_seconds: usage.cpu_seconds,
             databases,
+            mean_ttl_ms: (0..DATABASES).map(|number| self.mean_ttl_ms(number)).collect(),
+        }
+    }
+
+    /// The estimated mean time to live of a database's records, if some expire.
+    fn mean_ttl_ms(&self, number: usize) -> u64 {
+        let table = self.config.databases.table(number);
+        match table.counts().entries_with_expiry {
+            0 => 0,
+            _ => table.mean_ttl_ms(wall_ms()),
         }
     }
 
@@ -334,8 +353,9 @@ impl<'a> TurnHost<'a> {
         let statistics = self.statistics;
         statistics.commands.add(self.commands);
         if self.hits + self.misses > 0 {
-            statistics.hits.add(self.hits);
-            statistics.misses.add(self.misses);
+            let protocol = index(self.client.protocol);
+            statistics.hits[protocol].add(self.hits);
+            statistics.misses[protocol].add(self.misses);
         }
         (self.authenticated, self.splices)
     }
@@ -453,6 +473,12 @@ impl Host for TurnHost<'_> {
     }
 
     #[inline]
+    fn observe_error(&mut self, code: usize) {
+        if let Some(counter) = self.statistics.error_codes.get(code) {
+            counter.add(1);
+        }
+    }
+
     fn observe_lookups(&mut self, hits: u64, misses: u64) {
         self.hits += hits;
         self.misses += misses;

@@ -11,7 +11,7 @@ use crate::inbox::{Inbox, Message, Waker};
 use crate::listener::{self, Listener};
 use crate::listening::Listeners;
 use crate::log;
-use crate::memory;
+use crate::memory::{self, ProcessUsage};
 use crate::password::Secret;
 use crate::poller::{self, Poller};
 use crate::sending;
@@ -95,6 +95,8 @@ impl Server {
             run_id: run_id(),
             started_at_ms: wall_ms(),
             commands_per_second: 0.into(),
+            traffic_per_second: Default::default(),
+            startup_bytes: startup_bytes(&config),
             condemned_bytes: 0.into(),
             guesses: Default::default(),
             secret: Secret::new(config.password.clone()),
@@ -244,6 +246,13 @@ fn spawn<D: Door>(number: usize, event_loop: EventLoop<D>) -> io::Result<JoinHan
     });
     before.thread_set_mask()?;
     thread
+}
+
+/// What the process holds now, without the records that there are already.
+fn startup_bytes(config: &Config) -> u64 {
+    let counts = config.databases.tables().iter().map(|table| table.counts());
+    let records: u64 = counts.map(|counts| counts.bytes + counts.index_bytes).sum();
+    ProcessUsage::now().resident_bytes.saturating_sub(records)
 }
 
 /// 40 random hex digits, from the seeds of the standard library's hash maps.

@@ -16,8 +16,14 @@ pub(crate) struct LoopStatistics {
     pub(crate) commands: Counter,
     pub(crate) input_bytes: Counter,
     pub(crate) output_bytes: Counter,
-    pub(crate) hits: Counter,
-    pub(crate) misses: Counter,
+    /// By protocol.
+    pub(crate) hits: [Counter; PROTOCOLS],
+    pub(crate) misses: [Counter; PROTOCOLS],
+    /// Errors of RESP by their first word.
+    pub(crate) error_codes: [Counter; resp::ERROR_CODES.len()],
+    /// System calls that received bytes, and that sent some.
+    pub(crate) receipts: Counter,
+    pub(crate) sends: Counter,
     pub(crate) authentication_failures: Counter,
     pub(crate) output_limit_disconnections: Counter,
     /// Turns that panicked.
@@ -66,8 +72,11 @@ impl LoopStatistics {
             commands: Counter::default(),
             input_bytes: Counter::default(),
             output_bytes: Counter::default(),
-            hits: Counter::default(),
-            misses: Counter::default(),
+            hits: Default::default(),
+            misses: Default::default(),
+            error_codes: std::array::from_fn(|_| Counter::default()),
+            receipts: Counter::default(),
+            sends: Counter::default(),
             authentication_failures: Counter::default(),
             output_limit_disconnections: Counter::default(),
             panics: Counter::default(),
@@ -101,8 +110,11 @@ pub(crate) struct Totals {
     pub(crate) errors: u64,
     pub(crate) input_bytes: u64,
     pub(crate) output_bytes: u64,
-    pub(crate) hits: u64,
-    pub(crate) misses: u64,
+    /// Hits and misses by protocol.
+    pub(crate) lookups: [(u64, u64); PROTOCOLS],
+    pub(crate) error_codes: Vec<u64>,
+    pub(crate) receipts: u64,
+    pub(crate) sends: u64,
     pub(crate) authentication_failures: u64,
     pub(crate) output_limit_disconnections: u64,
     pub(crate) evicted_clients: u64,
@@ -126,14 +138,21 @@ impl Totals {
     pub(crate) fn of<'a>(loops: impl Iterator<Item = &'a LoopStatistics>) -> Totals {
         let mut totals = Totals {
             by_command: [0, 1, 2].map(|p| vec![CommandTotals::default(); command_count(p)]),
+            error_codes: vec![0; resp::ERROR_CODES.len()],
             ..Totals::default()
         };
         for statistics in loops {
             totals.commands += statistics.commands.get();
             totals.input_bytes += statistics.input_bytes.get();
             totals.output_bytes += statistics.output_bytes.get();
-            totals.hits += statistics.hits.get();
-            totals.misses += statistics.misses.get();
+            for (protocol, (hits, misses)) in totals.lookups.iter_mut().enumerate() {
+                *hits += statistics.hits[protocol].get();
+                *misses += statistics.misses[protocol].get();
+            }
+            let codes = totals.error_codes.iter_mut().zip(&statistics.error_codes);
+            codes.for_each(|(total, counter)| *total += counter.get());
+            totals.receipts += statistics.receipts.get();
+            totals.sends += statistics.sends.get();
             totals.authentication_failures += statistics.authentication_failures.get();
             totals.output_limit_disconnections += statistics.output_limit_disconnections.get();
             totals.evicted_clients += statistics.evicted_clients.get();
@@ -154,8 +173,13 @@ impl Totals {
         self.errors = self.errors.saturating_sub(baseline.errors);
         self.input_bytes = self.input_bytes.saturating_sub(baseline.input_bytes);
         self.output_bytes = self.output_bytes.saturating_sub(baseline.output_bytes);
-        self.hits = self.hits.saturating_sub(baseline.hits);
-        self.misses = self.misses.saturating_sub(baseline.misses);
+        for (now, before) in self.lookups.iter_mut().zip(&baseline.lookups) {
+            *now = (now.0.saturating_sub(before.0), now.1.saturating_sub(before.1));
+        }
+        let codes = self.error_codes.iter_mut().zip(&baseline.error_codes);
+        codes.for_each(|(now, before)| *now = now.saturating_sub(*before));
+        self.receipts = self.receipts.saturating_sub(baseline.receipts);
+        self.sends = self.sends.saturating_sub(baseline.sends);
         self.authentication_failures =
             self.authentication_failures.saturating_sub(baseline.authentication_failures);
         self.output_limit_disconnections =

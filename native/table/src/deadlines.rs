@@ -153,6 +153,16 @@ impl Deadlines {
         self.heap.count_first(is_due, most)
     }
 
+    /// The sum of the milliseconds that are left until some of the deadlines, spread over the heap,
+    /// and how many these are, `most` at most.
+    pub(crate) fn sample_left_ms(&self, now_ms: u64, most: usize) -> (u64, u64) {
+        let passed = now_ms.saturating_sub(self.base_ms());
+        let step = self.heap.len().div_ceil(most.max(1)).max(1);
+        let times =
+            (0..self.heap.len()).step_by(step).map(|at| u64::from(self.heap.get(at).time()));
+        times.fold((0, 0), |(sum, count), time| (sum + time.saturating_sub(passed), count + 1))
+    }
+
     /// The fragment of the earliest deadline.
     pub(crate) fn first_fragment(&self) -> Option<Fragment> {
         self.heap.first().map(Deadline::fragment)

@@ -15,7 +15,7 @@ use crate::entry::EntryBox;
 use crate::hash::KeyHash;
 use crate::prefetch;
 use crate::reaper;
-use crate::shard::{Records, Shards};
+use crate::shard::{NEVER_MS, Records, Shards};
 use crate::writer::{Removal, Writer};
 
 /// Deadlines processed while a shard is locked.
@@ -72,6 +72,29 @@ impl Core {
                 }
             }
         }
+    }
+
+    /// Estimates how long entries with an expiry have left, on average, from a sample of their
+    /// deadlines. `None` if no entry has an expiry. An expiry after seven weeks counts as less.
+    pub(crate) fn mean_left_ms(&self, now_ms: u64) -> Option<u64> {
+        /// Deadlines in the sample, and those of one shard.
+        const SAMPLE: u64 = 512;
+        const SHARD_SAMPLE: usize = 16;
+        let shards = self.shards()?;
+        let (mut sum, mut count) = (0_u64, 0);
+        for shard in 0..self.shard_count {
+            if shards.expiry_hint(shard) == NEVER_MS {
+                continue;
+            }
+            let records = shards.get(shard).lock_to_read();
+            let Some(deadlines) = &records.deadlines else { continue };
+            let (left_ms, found) = deadlines.sample_left_ms(now_ms, SHARD_SAMPLE);
+            (sum, count) = (sum.saturating_add(left_ms), count + found);
+            if count >= SAMPLE {
+                break;
+            }
+        }
+        sum.checked_div(count)
     }
 
     /// Removes expired entries of one shard, processing at most `work_max` deadlines. Returns how

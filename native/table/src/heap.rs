@@ -117,7 +117,7 @@ impl<T: Copy + Ord> Heap<T> {
         (0..self.len()).map(|at| self.get(at))
     }
 
-    fn get(&self, at: usize) -> T {
+    pub(crate) fn get(&self, at: usize) -> T {
         match self.full.get(at / BLOCK) {
             Some(block) => block[at % BLOCK],
             None => self.last[at % BLOCK],

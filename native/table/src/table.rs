@@ -133,6 +133,12 @@ impl Table {
         self.core.counts()
     }
 
+    /// Estimates the mean time to live of the entries that have an expiry, in milliseconds; 0 if
+    /// there are none.
+    pub fn mean_ttl_ms(&self, now_ms: u64) -> u64 {
+        self.core.mean_left_ms(now_ms).unwrap_or(0)
+    }
+
     /// Changes the limits. Later writes and sweeps enforce them, some hundreds of entries at a
     /// time. Does nothing to a durable table, which has no limits.
     pub fn set_limits(&self, limits: Limits) {

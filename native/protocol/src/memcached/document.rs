@@ -128,10 +128,10 @@ const DIFFERENCES: &[(&str, &[&str])] = &[
             "`version`, and the `version` of `stats`, begin with the level of the protocol: \
              `1.6.18-todana-`, followed by Todana's version.",
             "`stats` omits statistics that Todana does not have. `cmd_get`, `get_hits` and \
-             `get_misses` count look-ups of keys in all protocols; `touch_hits` and `touch_misses` \
-             count `touch` only; connections and bytes read and written are those of all \
-             protocols; items, bytes and evictions are those of database 0. `stats conns` has no \
-             `state`.",
+             `get_misses` count look-ups of keys by this protocol, which `touch` is not; \
+             `touch_hits` and `touch_misses` count `touch` only; `total_connections`, \
+             `rejected_connections` and bytes read and written are those of all protocols; items, \
+             bytes and evictions are those of database 0. `stats conns` has no `state`.",
             "`stats reset` resets the counters of all protocols.",
         ],
     ),

@@ -13,6 +13,9 @@ use std::fmt::Display;
 use std::io::Write;
 use std::sync::atomic::Ordering::Relaxed;
 
+/// The place of this protocol in figures by protocol.
+const MEMCACHED: usize = 1;
+
 /// Answers `stats`.
 pub(super) fn answer<H: Host>(turn: &mut Turn<'_, H>, words: Words<'_>, line: &[u8]) {
     let found = write(turn, words, Form::Text);
@@ -110,7 +113,7 @@ fn general<H: Host>(turn: &mut Turn<'_, H>, form: Form) {
     sheet.stat("rusage_user", format_args!("{:.6}", info.cpu_seconds[1]));
     sheet.stat("rusage_system", format_args!("{:.6}", info.cpu_seconds[0]));
     sheet.stat("max_connections", info.connections_max);
-    sheet.stat("curr_connections", info.connections);
+    sheet.stat("curr_connections", info.connections_by_protocol[MEMCACHED]);
     sheet.stat("total_connections", info.connections_total);
     sheet.stat("rejected_connections", info.connections_rejected);
     commands(sheet, &info, &calls);
@@ -136,8 +139,8 @@ fn commands(sheet: &mut Sheet<'_>, info: &ServerInfo, calls: &Calls) {
         FlushAll, Incr, IncrMiss, Ma, MaDecr, MaDecrMiss, MaMiss, Md, MdMiss, Me, Mg, Mn, Ms,
         Prepend, Replace, Set, Touch, TouchMiss,
     };
-    // Look-ups are counted by key, for all protocols together.
-    sheet.stat("cmd_get", info.hits.saturating_add(info.misses));
+    let (hits, misses) = info.lookups_by_protocol[MEMCACHED];
+    sheet.stat("cmd_get", hits.saturating_add(misses));
     sheet.stat(
         "cmd_set",
         calls.of(&[Set, Add, Replace, Append, Prepend, Cas, CasMiss, CasBadval, Ms]),
@@ -145,8 +148,8 @@ fn commands(sheet: &mut Sheet<'_>, info: &ServerInfo, calls: &Calls) {
     sheet.stat("cmd_flush", calls.good(&[FlushAll]));
     sheet.stat("cmd_touch", calls.good(&[Touch, TouchMiss]));
     sheet.stat("cmd_meta", calls.of(&[Me, Mg, Ms, Md, MdMiss, Ma, MaMiss, MaDecr, MaDecrMiss, Mn]));
-    sheet.stat("get_hits", info.hits);
-    sheet.stat("get_misses", info.misses);
+    sheet.stat("get_hits", hits);
+    sheet.stat("get_misses", misses);
     sheet.stat("delete_misses", calls.good(&[DeleteMiss, MdMiss]));
     sheet.stat("delete_hits", calls.good(&[Delete, Md]));
     sheet.stat("incr_misses", calls.good(&[IncrMiss, MaMiss]));

@@ -123,9 +123,11 @@ const DIFFERENCES: &[&str] = &[
     "`LATENCY LATEST`, `HISTORY`, `GRAPH`, `RESET` and `DOCTOR` never report spikes.",
     "`INFO` has Redis' fields, and additionally `todana_version`, `event_loops`, counts by \
      protocol, and in a durable node `log_commit_usec` and `log_fsync_usec` \
-     ([durability.md](durability.md)); `redis_version` is 7.4.0, because redis-py \
-     caches values only from that version on. Fields of features that Todana does not have are 0, \
-     and `errorstats` is empty.",
+     ([durability.md](durability.md)); `redis_version` is the version of Redis that Todana \
+     follows. Fields of features that Todana does not have are 0. `mem_fragmentation_ratio` \
+     compares the resident bytes with `used_memory` and `process_startup_memory` together, which \
+     is what the process held when the server started; `used_memory` is that of the records and \
+     the clients only. `avg_ttl` is an estimate from a sample.",
     "All commands in one turn of an event loop see the same time. Any write changes a watched key, \
      even if it stores the same value. If a watched key was absent, and SWAPDB exchanges its \
      database with another one, EXEC requires that the key is absent from the new database and was \

@@ -1,5 +1,6 @@
 //! Encodes replies in RESP2 or RESP3.
 
+use super::error_code::ErrorCode;
 use crate::Splice;
 use std::borrow::Cow;
 use std::ops::Range;
@@ -55,8 +56,8 @@ pub(super) struct Encoder<'o> {
     pub(super) out: &'o mut Vec<u8>,
     /// Whether the client has switched to RESP3 (`HELLO 3`).
     pub(super) resp3: bool,
-    /// Whether an error was written.
-    pub(super) failed: bool,
+    /// The code of the last error that was written.
+    pub(super) failed: Option<ErrorCode>,
     /// Most bytes of output.
     pub(super) bytes_max: usize,
     /// Whether the output exceeded them. The content of `out` is then not a valid sequence of
@@ -84,7 +85,7 @@ impl<'o> Encoder<'o> {
         now_ms: u64,
     ) -> Encoder<'o> {
         let format = super::reply_format::ReplyFormat::Plain;
-        let (failed, overflowed, lookups) = (false, false, (0, 0));
+        let (failed, overflowed, lookups) = (None, false, (0, 0));
         let (splices, spliced_bytes, spliced_bytes_min) = (Vec::new(), 0, KEPT_BYTES_MIN);
         Encoder {
             out,
@@ -176,7 +177,7 @@ impl<'o> Encoder<'o> {
     #[cold]
     pub(super) fn error(&mut self, text: &(impl AsRef<[u8]> + ?Sized)) {
         let text = text.as_ref();
-        self.failed = true;
+        self.failed = Some(ErrorCode::of(text));
         if !self.fits(text.len()) {
             return;
         }

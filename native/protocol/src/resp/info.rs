@@ -2,7 +2,7 @@
 
 use super::call::{Call, Done};
 use super::flow::Flow;
-use super::{COMMANDS, REDIS_VERSION};
+use super::{COMMANDS, ERROR_CODES, REDIS_VERSION};
 use crate::{CommandStats, Host, Persistence, ProtocolName, ServerInfo};
 use std::fmt::Write;
 
@@ -55,6 +55,7 @@ impl<H: Host> Call<'_, '_, H> {
             "cluster" => {
                 vec![field("cluster_enabled", u8::from(self.host.client().redirects))]
             }
+            "errorstats" => error_statistics(info),
             "keyspace" => keyspace(info),
             _ => Vec::new(),
         }
@@ -175,6 +176,19 @@ pub(super) fn used_bytes(info: &ServerInfo) -> u64 {
     tables + info.client_buffer_bytes
 }
 
+/// The resident bytes, compared with those that are accounted for: the store, and what the process
+/// held when the server started, which is mostly the Erlang node. Also the difference.
+pub(super) fn fragmentation(info: &ServerInfo) -> (f64, i128) {
+    let known = used_bytes(info) + info.startup_bytes;
+    let waste = i128::from(info.resident_bytes) - i128::from(known);
+    (if known == 0 { 1.0 } else { info.resident_bytes as f64 / known as f64 }, waste)
+}
+
+/// Bytes per second as Redis reports them: in KiB, with two digits.
+fn kib(bytes: u64) -> String {
+    format!("{:.2}", bytes as f64 / 1024.0)
+}
+
 fn memory(info: &ServerInfo) -> Fields {
     let used = used_bytes(info);
     let dataset: u64 = info.databases.iter().map(|it| it.bytes).sum();
@@ -182,7 +196,7 @@ fn memory(info: &ServerInfo) -> Fields {
     let percent = |part: u64, whole: u64| {
         format!("{:.2}%", if whole == 0 { 0.0 } else { part as f64 * 100.0 / whole as f64 })
     };
-    let ratio = info.resident_bytes as f64 / used.max(1) as f64;
+    let (ratio, waste) = fragmentation(info);
     let policy = match info.memory_policy.as_str() {
         "" => "noeviction",
         policy => policy,
@@ -197,6 +211,7 @@ fn memory(info: &ServerInfo) -> Fields {
         field("used_memory_peak_perc", percent(used, peak)),
         field("used_memory_overhead", used - dataset),
         field("used_memory_startup", 0),
+        field("process_startup_memory", info.startup_bytes),
         field("used_memory_dataset", dataset),
         field("used_memory_dataset_perc", percent(dataset, used)),
         field("allocator_allocated", used),
@@ -221,7 +236,7 @@ fn memory(info: &ServerInfo) -> Fields {
         field("rss_overhead_ratio", "1.00"),
         field("rss_overhead_bytes", 0),
         field("mem_fragmentation_ratio", format!("{ratio:.2}")),
-        field("mem_fragmentation_bytes", i128::from(info.resident_bytes) - i128::from(used)),
+        field("mem_fragmentation_bytes", waste),
         field("mem_not_counted_for_evict", 0),
         field("mem_replication_backlog", 0),
         field("mem_total_replication_buffers", 0),
@@ -297,8 +312,8 @@ fn statistics(info: &ServerInfo) -> Fields {
         field("total_net_output_bytes", info.output_bytes),
         field("total_net_repl_input_bytes", 0),
         field("total_net_repl_output_bytes", 0),
-        field("instantaneous_input_kbps", "0.00"),
-        field("instantaneous_output_kbps", "0.00"),
+        field("instantaneous_input_kbps", kib(info.traffic_per_second[0])),
+        field("instantaneous_output_kbps", kib(info.traffic_per_second[1])),
         field("rejected_connections", info.connections_rejected),
         field("sync_full", 0),
         field("sync_partial_ok", 0),
@@ -331,8 +346,8 @@ fn statistics(info: &ServerInfo) -> Fields {
         field("unexpected_error_replies", 0),
         field("total_error_replies", info.errors),
         field("dump_payload_sanitizations", 0),
-        field("total_reads_processed", 0),
-        field("total_writes_processed", 0),
+        field("total_reads_processed", info.transfers[0]),
+        field("total_writes_processed", info.transfers[1]),
         field("acl_access_denied_auth", info.authentication_failures),
         field("acl_access_denied_cmd", 0),
         field("acl_access_denied_key", 0),
@@ -379,11 +394,20 @@ fn latency_statistics(stats: &[CommandStats]) -> Fields {
     called(stats).map(fields).collect()
 }
 
+/// The first words of errors that were sent.
+fn error_statistics(info: &ServerInfo) -> Fields {
+    let counts = ERROR_CODES.iter().zip(&info.errors_by_code).filter(|(_, count)| **count > 0);
+    counts
+        .map(|(code, count)| field(&format!("errorstat_{code}"), format!("count={count}")))
+        .collect()
+}
+
 fn keyspace(info: &ServerInfo) -> Fields {
     let filled = info.databases.iter().enumerate().filter(|(_, counts)| counts.entries > 0);
     let fields = |(number, counts): (usize, &todana_table::Counts)| {
         let (keys, expires) = (counts.entries, counts.entries_with_expiry);
-        field(&format!("db{number}"), format!("keys={keys},expires={expires},avg_ttl=0"))
+        let ttl_ms = info.mean_ttl_ms.get(number).copied().unwrap_or(0);
+        field(&format!("db{number}"), format!("keys={keys},expires={expires},avg_ttl={ttl_ms}"))
     };
     filled.map(fields).collect()
 }

@@ -3,6 +3,7 @@
 use super::COMMANDS;
 use super::call::{Call, Done};
 use super::encoder::{Encoder, Failure};
+use super::error_code::ErrorCode;
 use super::flow::Flow;
 use super::info::called;
 use super::lookup::{self, subcommands};
@@ -17,11 +18,19 @@ const ENTRIES: usize = 10;
 
 /// Reports an executed command to the host, and adds it to the slow log if it was slow.
 #[inline]
-pub(super) fn observe<H: Host>(name: Name, arguments: &[&[u8]], failed: bool, host: &mut H) {
+pub(super) fn observe<H: Host>(
+    name: Name,
+    arguments: &[&[u8]],
+    failed: Option<ErrorCode>,
+    host: &mut H,
+) {
     if host.is_monitored() {
         monitor::note(name, arguments, host);
     }
-    if let Some(micros) = host.observe(ProtocolName::Resp, name as usize, failed)
+    if let Some(code) = failed {
+        host.observe_error(usize::from(code.0));
+    }
+    if let Some(micros) = host.observe(ProtocolName::Resp, name as usize, failed.is_some())
         && !name.spec().is(SKIP_SLOWLOG)
     {
         log_slow(name, arguments, micros, host);

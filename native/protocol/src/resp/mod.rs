@@ -40,6 +40,7 @@ mod dispatch;
 mod document;
 mod dump;
 mod encoder;
+mod error_code;
 mod expiry;
 mod flow;
 mod info;
@@ -82,6 +83,7 @@ mod unsupported;
 mod work;
 
 pub use document::{dictionary, document};
+pub use error_code::ERROR_CODES;
 pub use interpreter::{interpreter, set_script_secret};
 pub use session::RespSession;
 pub use table::COMMANDS;

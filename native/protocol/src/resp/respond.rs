@@ -32,7 +32,7 @@ pub(super) fn respond<H: Host>(
 ) -> Flow {
     let start = encoder.out.len();
     state.skip_this = std::mem::take(&mut state.skip_next);
-    encoder.failed = false;
+    encoder.failed = None;
     if let Some(Unfinished::Held { .. }) = state.begun {
         state.begun = None;
     }
@@ -41,7 +41,10 @@ pub(super) fn respond<H: Host>(
         Ok(name) if state.transaction.is_some() && !name.spec().is(IMMEDIATE) => {
             match state.queue(name, arguments, host) {
                 Ok(()) => encoder.simple("QUEUED"),
-                Err(failure) => encoder.error(&failure),
+                Err(failure) => {
+                    encoder.error(&failure);
+                    observe_error(encoder, host);
+                }
             }
             Flow::Continue
         }
@@ -49,6 +52,7 @@ pub(super) fn respond<H: Host>(
         Err(_) if state.rides => state.begins_commit(false),
         Err((name, failure)) => {
             state.reject(name, failure, encoder, host);
+            observe_error(encoder, host);
             Flow::Continue
         }
     };
@@ -206,6 +210,14 @@ fn carry_out<H: Host>(
     }
     observe(name, arguments, encoder.failed, host);
     flow
+}
+
+/// Counts the error of a request that was not executed.
+#[cold]
+fn observe_error<H: Host>(encoder: &Encoder<'_>, host: &mut H) {
+    if let Some(code) = encoder.failed {
+        host.observe_error(usize::from(code.0));
+    }
 }
 
 #[inline]

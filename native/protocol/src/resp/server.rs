@@ -3,7 +3,7 @@
 use super::call::{Call, Done};
 use super::encoder::Failure;
 use super::flow::{Flow, SLEEP_SECONDS_MAX};
-use super::info::used_bytes;
+use super::info::{fragmentation, used_bytes};
 use super::pattern::Names;
 use super::request::SYNTAX;
 use super::{REDIS_VERSION, number, pattern};
@@ -169,7 +169,7 @@ impl<H: Host> Call<'_, '_, H> {
         encoder.text("dataset.percentage");
         encoder.double(percentage);
         encoder.text("fragmentation");
-        encoder.double(info.resident_bytes as f64 / used.max(1) as f64);
+        encoder.double(fragmentation(&info).0);
         Ok(Flow::Continue)
     }
 

@@ -1,5 +1,5 @@
-//! SORT and SORT_RO. There are no lists, sets or sorted sets: the options are checked, a missing key
-//! has no elements, and a string cannot be sorted.
+//! SORT and SORT_RO. There are no lists, sets or sorted sets: the options are checked, a missing
+//! key has no elements, and a string cannot be sorted.
 
 use super::reply_format::ReplyFormat;
 use super::request::{Built, Request, SYNTAX};

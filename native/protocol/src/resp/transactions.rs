@@ -4,6 +4,7 @@ use super::call::{Call, Done};
 use super::commit::not_done;
 use super::dispatch;
 use super::encoder::{Encoder, Failure};
+use super::error_code::ErrorCode;
 use super::flow::Flow;
 use super::latency::observe;
 use super::queue::{
@@ -275,7 +276,7 @@ impl<H: Host> Call<'_, '_, H> {
             if index > 0 {
                 ends.push((encoder.out.len(), encoder.failed));
             }
-            encoder.failed = false;
+            encoder.failed = None;
             (encoder.format, encoder.resp3) = formats[index];
         };
         match self.host.run_batch(batch, context, &mut encoder, each) {
@@ -314,10 +315,10 @@ impl<H: Host> Call<'_, '_, H> {
         let mut place = 0;
         let mut flow = Flow::Continue;
         for (&(name, arguments), part) in requests.iter().zip(parts) {
-            self.encoder.failed = false;
+            self.encoder.failed = None;
             match part {
                 Part::Store(..) => {
-                    (place, self.encoder.failed) = ends.next().unwrap_or((place, false));
+                    (place, self.encoder.failed) = ends.next().unwrap_or((place, None));
                 }
                 Part::Fail(failure) => self.encoder.error(&failure),
                 Part::Local(name, arguments) => {
@@ -350,7 +351,7 @@ impl<H: Host> Call<'_, '_, H> {
         }
         tail.insert(own);
         self.state.tail = Some(tail);
-        (self.encoder.failed, self.encoder.spliced_bytes) = (false, spliced_bytes);
+        (self.encoder.failed, self.encoder.spliced_bytes) = (None, spliced_bytes);
         flow
     }
 }
@@ -373,7 +374,7 @@ fn aborted(why: Inadmissible) -> Failure {
 struct Replies {
     bytes: Vec<u8>,
     /// The end of each reply, and whether it is an error.
-    ends: Vec<(usize, bool)>,
+    ends: Vec<(usize, Option<ErrorCode>)>,
     /// Parts of large values, with their positions in `bytes`.
     splices: Vec<Splice>,
 }

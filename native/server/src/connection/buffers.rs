@@ -96,6 +96,7 @@ impl<D: Door> Connection<D> {
 
     fn count_sent(&self, sent: usize, statistics: &LoopStatistics) {
         statistics.output_bytes.add(sent as u64);
+        statistics.sends.add(u64::from(sent > 0));
         let traffic = &self.client.traffic_bytes[1];
         traffic.store(traffic.load(Relaxed) + sent as u64, Relaxed);
     }

@@ -273,6 +273,7 @@ impl<D: Door> Connection<D> {
         // Not before: the time of a request must not be before its arrival.
         let now = turn.clock.now();
         turn.statistics.input_bytes.add(received as u64);
+        turn.statistics.receipts.add(1);
         let traffic = &self.client.traffic_bytes[0];
         traffic.store(traffic.load(Relaxed) + received as u64, Relaxed);
         self.client.active_at_ms.store(now.wall_ms(), Relaxed);

@@ -3,9 +3,10 @@
 
 use super::{EventLoop, NEVER, RESUMED, ROUND_MAX, TICK_NS};
 use crate::door::Door;
+use crate::histogram::Counter;
 use crate::inbox::Message;
 use crate::poller::{self, Ready};
-use crate::statistics::index;
+use crate::statistics::{LoopStatistics, index};
 use std::os::fd::AsFd;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
@@ -147,9 +148,20 @@ impl<D: Door> EventLoop<D> {
         if self.number == 0 {
             let commands: u64 = self.shared.loops.iter().map(|l| l.statistics.commands.get()).sum();
             let elapsed_ns = (now_ns - (self.next_tick_ns - TICK_NS)).max(1);
-            let rate = (commands - self.commands_at_tick) as f64 * 1e9 / elapsed_ns as f64;
-            self.shared.commands_per_second.store(rate.round() as u64, Relaxed);
+            let rate = |count: u64| (count as f64 * 1e9 / elapsed_ns as f64).round() as u64;
+            let commands_rate = rate(commands - self.commands_at_tick);
+            self.shared.commands_per_second.store(commands_rate, Relaxed);
             self.commands_at_tick = commands;
+            let sum = |what: fn(&LoopStatistics) -> &Counter| -> u64 {
+                self.shared.loops.iter().map(|part| what(&part.statistics).get()).sum()
+            };
+            let traffic = [sum(|it| &it.input_bytes), sum(|it| &it.output_bytes)];
+            for ((bytes, before), rates) in
+                traffic.iter().zip(self.traffic_at_tick).zip(&self.shared.traffic_per_second)
+            {
+                rates.store(rate(bytes - before), Relaxed);
+            }
+            self.traffic_at_tick = traffic;
         }
         self.next_tick_ns = now_ns + TICK_NS;
         if !self.doomed.is_empty() {

@@ -35,7 +35,7 @@ const WRITES: &[&str] = &[
     "BITFIELD b SET u8 0 1",
     "PFADD z x",
     "PFMERGE z",
-    "RESTORE z 0 \"\\x00\\x05\\x68\\x65\\x6c\\x6c\\x6f\\x0a\\x00\\x63\\x72\\xdf\\x76\\x65\\x34\\x20\\x0a\"",
+    r#"RESTORE z 0 "\x00\xc0\x0a\x0a\x00n\x9fWE\x0e\xaec\xbb""#,
     "SORT y STORE a",
     "DEL a",
     "DELEX a IFEQ 5",

@@ -4,30 +4,7 @@ use super::*;
 
 #[test]
 fn there_is_one_user_who_may_do_everything() {
-    script(
-        r#"
-        > ACL WHOAMI
-        $7 default
-        > ACL USERS
-        *1 $7 default
-        > ACL LIST
-        *1 $51 user default on nopass sanitize-payload ~* &* +@all
-        > ACL GETUSER nobody
-        $-1
-        > ACL GETUSER default
-        *12 $5 flags *3 $2 on $6 nopass $16 sanitize-payload $9 passwords *0 $8 commands $5 +@all $4 keys $2 ~* $8 channels $2 &* $9 selectors *0
-        > ACL CAT hyperloglog
-        *3 $5 pfadd $7 pfcount $7 pfmerge
-        > ACL CAT nothing
-        -ERR Unknown category 'nothing'
-        > ACL CAT read write
-        -ERR wrong number of arguments for 'acl|cat' command
-        > ACL SETUSER bob on
-        -ERR there is only the user 'default', whose password is an option of the server
-        > ACL DRYRUN default GET
-        -ERR unknown subcommand 'DRYRUN'. Try ACL HELP.
-        "#,
-    );
+    script(include_str!("transcripts/acl.txt"));
     let (mut host, mut session) = (host(), RespSession::default());
     assert!(ask(&mut session, &mut host, "ACL CAT").starts_with("*12 $8 keyspace $4 read"));
     host.password = Some(b"secret".to_vec());

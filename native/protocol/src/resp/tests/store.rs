@@ -64,16 +64,7 @@ fn bits_are_combined_by_later_operators() {
 
 #[test]
 fn payloads_of_other_types_are_refused() {
-    let (mut host, mut session) = (host(), RespSession::default());
-    let answer = ask(
-        &mut session,
-        &mut host,
-        "RESTORE l 0 \"\\x12\\x01\\x02\\x0a\\x0a\\x00\\x00\\x00\\x01\\x00\\x81\\x61\\x02\\xff\\x0a\\x00\\x09\\xb9\\xed\\xf5\\x94\\xde\\xd9\\x95\"",
-    );
-    assert_eq!(
-        answer,
-        "-ERR the payload is not a string: Todana has no lists, hashes, sets, sorted sets or streams"
-    );
+    script(include_str!("transcripts/other_types.txt"));
 }
 
 #[test]
