@@ -69,6 +69,8 @@ pub struct FakeHost {
     pub resumed_ns: u64,
     /// Nanoseconds of all turns of the last observed command.
     pub observed_ns: u64,
+    /// Codes of the errors that the session has sent.
+    pub error_codes: Vec<usize>,
     /// Look-ups that hit, and that missed.
     pub lookups: (u64, u64),
     /// The number of observed commands at which the turn is over.
@@ -167,6 +169,7 @@ impl FakeHost {
             turn_ns: 1,
             resumed_ns: 0,
             observed_ns: 0,
+            error_codes: Vec::new(),
             lookups: (0, 0),
             turn_ends_at: u64::MAX,
             slow_us: None,
@@ -372,6 +375,9 @@ impl Host for FakeHost {
     }
     fn turn_is_over(&self) -> bool {
         self.commands >= self.turn_ends_at || self.log.is_some() && self.commits.is_over()
+    }
+    fn observe_error(&mut self, code: usize) {
+        self.error_codes.push(code);
     }
     fn observe_lookups(&mut self, hits: u64, misses: u64) {
         self.lookups.0 += hits;

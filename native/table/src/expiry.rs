@@ -325,6 +325,25 @@ mod tests {
         }
     }
 
+    #[test]
+    fn the_mean_time_to_live_is_estimated() {
+        let table = Table::new(Options { shards: Some(64), ..Options::default() });
+        assert_eq!(table.mean_ttl_ms(START_MS), 0);
+        let put = |key: &str, expires_at_ms| {
+            let meta = Meta { expires_at_ms, ..Meta::default() };
+            table.update(key.as_bytes(), START_MS, |slot| slot.put(&[b"v"], meta)).unwrap();
+        };
+        put("for ever", None);
+        put("one", Some(START_MS + 5_000));
+        assert_eq!(table.mean_ttl_ms(START_MS + 1_000), 4_000);
+        assert_eq!(table.mean_ttl_ms(START_MS + 9_000), 0);
+        for number in 1..=10_000 {
+            put(&format!("key {number}"), Some(START_MS + 10 * number));
+        }
+        let mean_ms = table.mean_ttl_ms(START_MS);
+        assert!((40_000..60_000).contains(&mean_ms), "{mean_ms}");
+    }
+
     proptest! {
         #![proptest_config(ProptestConfig {
             cases: if cfg!(miri) { 2 } else { 300 },

@@ -13,11 +13,9 @@ use crate::Host;
 const FIXED: &[(&str, &str)] = &[
     ("activedefrag", "no"),
     ("activerehashing", "yes"),
-    ("cluster-enabled", "no"),
     ("daemonize", "no"),
     ("databases", "16"),
     ("hash-max-listpack-entries", "128"),
-    ("io-threads", "1"),
     ("latency-monitor-threshold", "0"),
     ("latency-tracking", "yes"),
     ("lazyfree-lazy-eviction", "no"),
@@ -37,11 +35,19 @@ impl<H: Host> Call<'_, '_, H> {
         let limits = self.host.limits();
         let log = self.host.persistence();
         let word = |word: &str| word.to_owned();
+        // Redis' name of an option that cannot change; `off` is 0 there.
+        let own = |name: &str| {
+            let known = options.iter().find(|(known, _)| known == name);
+            known.map_or("0", |(_, value)| if value == "off" { "0" } else { value }).to_owned()
+        };
         let derived = [
             ("proto-max-bulk-len", limits.value_bytes_max.to_string()),
             ("appendfsync", word(if log.always { "always" } else { "everysec" })),
             ("appendonly", word(if log.is_durable() { "yes" } else { "no" })),
             ("dir", log.data_dir.clone()),
+            ("cluster-enabled", word(if self.host.client().redirects { "yes" } else { "no" })),
+            ("port", self.host.client().local_address.port().to_string()),
+            ("tcp-keepalive", own("tcp_keepalive_s")),
         ];
         let fixed = FIXED.iter().map(|(name, value)| (*name, (*value).to_owned()));
         for (name, value) in derived.into_iter().chain(fixed) {

@@ -83,8 +83,9 @@ fn stats_has_what_exporters_read() {
     let stats = CommandStats { calls: 10, errors: 3, ..CommandStats::default() };
     conversation.host.stats = vec![stats; COMMANDS.len()];
     conversation.host.info.version = "1.2.3".to_owned();
-    conversation.host.info.hits = 40;
-    conversation.host.info.misses = 2;
+    conversation.host.info.hits = 90;
+    conversation.host.info.misses = 9;
+    conversation.host.info.lookups_by_protocol = [(40, 6), (40, 2), (10, 1)];
     conversation.host.info.cpu_seconds = [0.25, 1.5];
     conversation.host.info.databases = vec![Default::default(); 16];
     let answer = conversation.ask("stats\r\n");

@@ -192,6 +192,11 @@ fn figures_come_in_sections() {
         memcached_port: 11_211,
         kyoto_port: 1_978,
         resident_bytes: 2 << 20,
+        startup_bytes: (1 << 20) - 350,
+        traffic_per_second: [1024, 1536],
+        transfers: [11, 12],
+        errors_by_code: vec![5, 0, 2],
+        mean_ttl_ms: vec![0, 1234],
         databases: vec![Default::default(), counts],
         ..ServerInfo::default()
     };
@@ -209,7 +214,11 @@ fn figures_come_in_sections() {
         " expired_keys:7 ",
         " keyspace_hits:5 ",
         " role:master connected_slaves:0 ",
-        " # Keyspace db1:keys=3,expires=1,avg_ttl=0",
+        " mem_fragmentation_ratio:2.00 mem_fragmentation_bytes:1048576 ",
+        " instantaneous_input_kbps:1.00 instantaneous_output_kbps:1.50 ",
+        " total_reads_processed:11 total_writes_processed:12 ",
+        "# Errorstats errorstat_ERR:count=5 errorstat_NOAUTH:count=2 ",
+        " # Keyspace db1:keys=3,expires=1,avg_ttl=1234",
     ] {
         assert!(info.contains(field), "{field} in {info}");
     }
@@ -231,6 +240,35 @@ fn figures_come_in_sections() {
         "*2 $3 get *4 $5 calls :4 $14 histogram_usec *4 :1 :3 :4 :4"
     );
     assert!(ask(&mut session, &mut host, "MEMORY STATS").contains("$10 keys.count :3"));
+}
+
+#[test]
+fn errors_are_counted_by_their_first_word() {
+    let (mut host, mut session) = (host(), RespSession::default());
+    for line in ["GET", "NOSUCH", "SET a x", "INCR a", "PFADD a x", "MULTI", "PFADD a y", "NOSUCH"]
+    {
+        ask(&mut session, &mut host, line);
+    }
+    assert!(ask(&mut session, &mut host, "EXEC").starts_with("-EXECABORT"));
+    for line in ["MULTI", "PFADD a y", "INCR a", "EXEC"] {
+        ask(&mut session, &mut host, line);
+    }
+    let count = |word: &str| {
+        let code = crate::resp::ERROR_CODES.iter().position(|code| *code == word).unwrap();
+        host.error_codes.iter().filter(|seen| **seen == code).count()
+    };
+    assert_eq!(["ERR", "WRONGTYPE", "EXECABORT", "OTHER"].map(count), [5, 2, 1, 0]);
+}
+
+#[test]
+fn options_have_the_same_value_by_both_names() {
+    let (mut host, mut session) = (host(), RespSession::default());
+    let options = [("tcp_keepalive_s", "300"), ("timeout", "0")];
+    host.options = options.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec().into();
+    let mut get = |name: &str| ask(&mut session, &mut host, &format!("CONFIG GET {name}"));
+    assert_eq!(get("tcp-keepalive"), "*2 $13 tcp-keepalive $3 300");
+    assert_eq!(get("port"), "*2 $4 port $4 6379");
+    assert_eq!(get("cluster-enabled"), "*2 $15 cluster-enabled $2 no");
 }
 
 fn slow() -> FakeHost {

@@ -361,3 +361,105 @@ fn a_page_of_scan_is_bounded_whatever_its_count() {
     // Sixteen shards of 3,750 records on average.
     assert!(pages >= 7, "{pages} pages");
 }
+
+/// A host with a value of this length at each of these keys.
+fn with_values(keys: &[&str], length: usize) -> FakeHost {
+    let host = host();
+    for (key, byte) in keys.iter().zip(1..) {
+        let table = host.databases.table(0);
+        let value = vec![byte; length];
+        table.update(key.as_bytes(), 1, |slot| slot.put(&[&value], Meta::default())).unwrap();
+    }
+    host
+}
+
+fn value(host: &FakeHost, key: &str) -> Vec<u8> {
+    let table = host.databases.table(0);
+    table.read(key.as_bytes(), 1, |entry| entry.map_or(Vec::new(), |it| it.value().to_vec()))
+}
+
+#[test]
+fn long_values_are_combined_in_many_turns_as_one_step() {
+    let length = 3 << 20;
+    let request = array("BITOP OR a a b c");
+    let mut host = with_values(&["a", "b", "c"], length);
+    let answers = turns(&mut RespSession::default(), &mut host, &request, |_, _| {});
+    assert!(answers.len() > 2, "{} turns", answers.len());
+    assert_eq!(answers.concat(), format!(":{length}\r\n").as_bytes());
+    assert!(value(&host, "a").iter().all(|byte| *byte == 3));
+
+    // A bit that another client sets meanwhile is not lost.
+    let mut host = with_values(&["a", "b", "c"], length);
+    let change = |host: &mut FakeHost, turn: usize| {
+        if turn < 4 {
+            ask(&mut RespSession::default(), host, &format!("SETBIT a {} 1", turn * 8));
+        }
+    };
+    turns(&mut RespSession::default(), &mut host, &request, change);
+    let combined = value(&host, "a");
+    assert_eq!(combined[..5], [3, 0x83, 0x83, 0x83, 3]);
+
+    // If they change again and again, the command gives up.
+    let mut host = with_values(&["a", "b", "c"], length);
+    let change = |host: &mut FakeHost, turn: usize| {
+        ask(&mut RespSession::default(), host, &format!("SETRANGE b 0 {turn}"));
+    };
+    let answers = turns(&mut RespSession::default(), &mut host, &request, change).concat();
+    assert_eq!(shown(&answers), "-ERR the values were changed too often while BITOP read them");
+    assert!(value(&host, "a").iter().all(|byte| *byte == 1));
+}
+
+#[test]
+fn long_values_are_dumped_and_restored_in_many_turns() {
+    let length = 3 << 20;
+    let (mut host, mut session) = (with_values(&["a"], length), RespSession::default());
+    let answers = turns(&mut session, &mut host, &array("DUMP a"), |_, _| {});
+    assert!(answers.len() > 2, "{} turns", answers.len());
+    let answer = answers.concat();
+    let start = answer.iter().position(|byte| *byte == b'\n').expect("a length") + 1;
+    let payload = &answer[start..answer.len() - 2];
+    assert_eq!(payload.len(), length + 6 + 10);
+    let mut restore =
+        format!("*4\r\n$7\r\nRESTORE\r\n$1\r\nb\r\n$1\r\n0\r\n${}\r\n", payload.len());
+    // The key is created by another client before the end.
+    let mut request = std::mem::take(&mut restore).into_bytes();
+    request.extend_from_slice(payload);
+    request.extend_from_slice(b"\r\n");
+    let answers = turns(&mut session, &mut host, &request, |_, _| {});
+    assert!(answers.len() > 2, "{} turns", answers.len());
+    assert_eq!((answers.concat(), value(&host, "b")), (b"+OK\r\n".to_vec(), vec![1; length]));
+
+    ask(&mut RespSession::default(), &mut host, "DEL b");
+    let create = |host: &mut FakeHost, _: usize| {
+        ask(&mut RespSession::default(), host, "SET b other");
+    };
+    let answers = turns(&mut session, &mut host, &request, create).concat();
+    assert_eq!(shown(&answers), "-BUSYKEY Target key name already exists.");
+    assert_eq!(value(&host, "b"), b"other");
+}
+
+#[test]
+fn many_sketches_are_merged_in_many_turns() {
+    let (mut host, mut session) = (host(), RespSession::default());
+    let keys: Vec<String> = (0..200).map(|number| format!("h{number}")).collect();
+    for key in &keys {
+        ask(&mut session, &mut host, &format!("PFADD {key} {key} same"));
+    }
+    let merge = array(&format!("PFMERGE all {}", keys.join(" ")));
+    let add = |host: &mut FakeHost, turn: usize| {
+        ask(&mut RespSession::default(), host, &format!("PFADD all {turn}"));
+    };
+    let answers = turns(&mut session, &mut host, &merge, add);
+    assert_eq!((answers.len(), answers.concat()), (4, b"+OK\r\n".to_vec()));
+    // 200 keys, the element that they share, and three that were added meanwhile.
+    let count = ask(&mut session, &mut host, "PFCOUNT all");
+    let count: i64 = count[1..].parse().unwrap();
+    assert!((196..=212).contains(&count), "{count}");
+    let counted =
+        turns(&mut session, &mut host, &array(&format!("PFCOUNT {}", keys.join(" "))), |_, _| {});
+    assert_eq!(counted.len(), 4);
+
+    let many: Vec<&str> = std::iter::repeat_n("h1", 4_096).collect();
+    let answer = ask(&mut session, &mut host, &format!("PFMERGE all {}", many.join(" ")));
+    assert_eq!(answer, "-ERR PFMERGE accepts at most 4096 keys");
+}
