@@ -33,7 +33,7 @@ def first_cells(text):
 def resp_names():
     """Commands of RESP as `client|list`: the words before the first argument."""
     cells = first_cells(document("resp").partition("\n## Commands\n")[2])
-    return {"|".join(re.match(r"[A-Z.-]+(?: [A-Z.-]+)*", cell)[0].lower().split()) for cell in cells}
+    return {"|".join(re.match(r"[A-Z_.-]+(?: [A-Z_.-]+)*", cell)[0].lower().split()) for cell in cells}
 
 
 def memcached_names():

@@ -86,8 +86,8 @@ const CONSTANTS: [(&str, i64); 9] = [
 ];
 
 /// The version of Redis whose scripts are understood.
-const REDIS_VERSION: &str = "7.2.0";
-const REDIS_VERSION_NUMBER: i64 = 0x0007_0200;
+const REDIS_VERSION: &str = "7.4.0";
+const REDIS_VERSION_NUMBER: i64 = 0x0007_0400;
 
 /// Runs a script. Returns its outcome and the steps that it took.
 pub fn run(job: &Job<'_>, calls: &mut dyn Calls) -> (Outcome, u64) {

@@ -93,8 +93,8 @@ const DIFFERENCES: &[&str] = &[
     "`SORT` and `SORT_RO` return no elements of a missing key, and an error for any other, because \
      there are no lists, sets or sorted sets.",
     "`ACL` describes the user `default`; `ACL SETUSER` is refused.",
-    "`SHUTDOWN` is refused: the server is a part of an Erlang node. A signal (SIGTERM) or \
-     `todana:stop/0` ends it in an orderly way.",
+    "`SHUTDOWN` is refused: the server is a part of an Erlang node, which SIGTERM or `init:stop/0` \
+     ends in an orderly way.",
     "`CONFIG REWRITE` is refused. `CONFIG SET` accepts options that can change at run time; it \
      accepts other options only with their present value. For options of features that Todana does \
      not have, `CONFIG GET` returns Redis' default if clients rely on the option.",

@@ -13,6 +13,7 @@ const WORD_BYTES_MAX: usize = 16;
 static WORDS: [u8; SLOTS] = slots();
 
 const fn slots() -> [u8; SLOTS] {
+    assert!(COMMANDS.len() <= EMPTY as usize);
     let mut slots = [EMPTY; SLOTS];
     let mut number = 0;
     while number < COMMANDS.len() {

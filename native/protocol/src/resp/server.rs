@@ -217,8 +217,8 @@ impl<H: Host> Call<'_, '_, H> {
             true if self.arguments.len() > 2 => Err(SYNTAX),
             true => Err("ERR No shutdown in progress.".into()),
             false => {
-                let text = "ERR clients may not stop the server: send SIGTERM to the node, or call \
-                            todana:stop/0 in it";
+                let text = "ERR clients may not stop the server: it is a part of an Erlang node, \
+                            which SIGTERM or init:stop/0 ends";
                 Err(text.into())
             }
         }

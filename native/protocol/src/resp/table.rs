@@ -101,8 +101,9 @@ macro_rules! each_command {
             summary: "Returns the position of the first bit that is set, or clear." }
 
         BitOp { name: "bitop", handler: Store(bits::operation), arity: -4, keys: COMBINE, flags: WRITE | DENYOOM,
-            group: Bitmap, since: "2.6.0", syntax: "AND|OR|XOR|NOT|DIFF|DIFF1|ANDOR|ONE destkey key...",
-            cost: "O(n), n bytes of the values", summary: "Combines values bit by bit and stores the result." }
+            group: Bitmap, since: "2.6.0", syntax: "operation destkey key...",
+            cost: "O(n), n bytes of the values",
+            summary: "Combines values bit by bit (AND, OR, XOR, NOT, DIFF, DIFF1, ANDOR, ONE) and stores the result." }
         BitField { name: "bitfield", handler: Store(bits::fields, false), arity: -2, keys: MAY_MODIFY,
             flags: WRITE | DENYOOM, group: Bitmap, since: "3.2.0",
             syntax: "key [(GET encoding offset)|([OVERFLOW WRAP|SAT|FAIL] (SET encoding offset value)|(INCRBY encoding offset increment))...]",

@@ -45,7 +45,7 @@ fn command_describes_the_commands_of_the_table() {
     script(
         r#"
         > COMMAND COUNT
-        :107
+         :120
         > COMMAND INFO get nosuch
         *2 *10 $3 get :2 *2 +readonly +fast :1 :1 :1 *3 +@read +@string +@fast *0 *1 *6 $5 flags *2
         +RO +access $12 begin_search *4 $4 type $5 index $4 spec *2 $5 index :1 $9 find_keys *4 $4
