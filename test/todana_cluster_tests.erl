@@ -71,7 +71,10 @@ screen_test_() ->
             {[{~"leader", Up}, {~"candidate", Copying}], ~"copies 61%"},
             {[{~"leader", Up}, {~"candidate", Copying}], ~"b gets its vote"},
             {[{~"leader", Behind}, {~"voter", Up}], ~"b catches up"},
-            {[{~"unknown", Up}, {~"unknown", Down}], ~"nobody leads"}
+            {[{~"unknown", Up}, {~"unknown", Down}],
+                ~"reaches no majority of the cluster"},
+            {[{~"unknown", Up}, {~"unknown", Up}, {~"unknown", Down}],
+                ~"the members elect a leader"}
         ]
     ].
 

@@ -206,9 +206,9 @@ result({error, Reason}) -> {error, io_lib:format("~0tp", [Reason])}.
 -spec status() -> map().
 status() ->
     {Leader, Members} =
-        case members() of
-            {ok, Node, Known} ->
-                {Node, Known};
+        case led_members() of
+            {ok, Node, Led} ->
+                {Node, Led};
             {error, _} ->
                 Known = todana_members:known(),
                 {none, [#{node => N, role => unknown} || N <- Known]}
@@ -224,6 +224,16 @@ status() ->
          || {Member, Facts} <- lists:zip(Members, facts_of(Nodes))
         ]
     }.
+
+%% A person waits: only the leader is asked, and not for long.
+-spec led_members() ->
+    {ok, Leader :: node(), [todana_members:member()]}
+    | todana_members:failure().
+led_members() ->
+    case todana_members:leader() of
+        none -> {error, no_leader};
+        Leader -> todana_members:list([Leader], ?FACTS_TIMEOUT_MS)
+    end.
 
 %% Where clients reach it.
 -spec place(todana_members:member(), #{node() => todana_cluster_map:entry()}) ->

@@ -105,19 +105,27 @@ log_time_ms(Member) -> maps:get(~"log_time_ms", Member, 0).
 advice(Leader, Members, Last) ->
     Voters = [M || #{~"role" := R} = M <- Members, is_voter(R)],
     Down = [M || #{~"state" := ~"down"} = M <- Voters],
-    quorum(Leader, length(Voters), length(Down)) ++
+    quorum(Leader, Members) ++
         lists:append([about(M, Last) || M <- Members]) ++
         spare(Leader, length(Voters), length(Down)).
 
 -spec is_voter(binary()) -> boolean().
 is_voter(Role) -> Role =:= ~"leader" orelse Role =:= ~"voter".
 
--spec quorum(binary(), non_neg_integer(), non_neg_integer()) -> [iodata()].
-quorum(~"none", _Voters, _Down) ->
-    ["nobody leads: this node reaches no majority of the cluster, and accepts "
-     "no writes. Start the other nodes or mend the network. Only if a majority "
-     "is lost for good: `bin/todana cluster force --i-accept-data-loss`"];
-quorum(_Leader, _Voters, _Down) ->
+-spec quorum(binary(), [map()]) -> [iodata()].
+quorum(~"none", Members) ->
+    Down = [M || #{~"state" := ~"down"} = M <- Members],
+    case 2 * length(Down) < length(Members) of
+        true ->
+            ["nobody leads now: the members elect a leader, which takes some "
+             "seconds. Look again"];
+        false ->
+            ["nobody leads: this node reaches no majority of the cluster, and "
+             "accepts no writes. Start the other nodes or mend the network. "
+             "Only if a majority is lost for good: `bin/todana cluster force "
+             "--i-accept-data-loss`"]
+    end;
+quorum(_Leader, _Members) ->
     [].
 
 -spec spare(binary(), non_neg_integer(), non_neg_integer()) -> [iodata()].

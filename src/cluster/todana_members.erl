@@ -6,7 +6,7 @@
 -moduledoc false.
 
 -export([server/1, leader/0, facts/0, is_elector/0, voters/1, known/0, list/1,
-         read_index/2, is_confirmed/0, await/2, confirmed/0]).
+         list/2, read_index/2, is_confirmed/0, await/2, confirmed/0]).
 -export([command/1, add/2, promote/2, remove/1, elect/0, transfer/1,
          force_alone/0]).
 
@@ -130,9 +130,14 @@ own_members() ->
 
 -doc "What the leader knows of the members. `Nodes' are asked who that is.".
 -spec list([node()]) -> {ok, Leader :: node(), [member()]} | failure().
-list(Nodes) ->
+list(Nodes) -> list(Nodes, ?TIMEOUT_MS).
+
+-doc "The same. Each node may take this time to answer.".
+-spec list([node()], timeout()) ->
+    {ok, Leader :: node(), [member()]} | failure().
+list(Nodes, TimeoutMs) ->
     Servers = in_order(Nodes),
-    try ra:members_info(Servers, ?TIMEOUT_MS) of
+    try ra:members_info(Servers, TimeoutMs) of
         {ok, Members, {_, Leader}} ->
             {ok, Leader, [
                 member(Node, Node =:= Leader, Facts)
