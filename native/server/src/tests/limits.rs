@@ -338,7 +338,10 @@ fn options_change_while_the_server_runs() {
             );
             assert_eq!(peer.ask("set bind 127.0.0.1"), "ok");
             assert_eq!(peer.ask("set nonsense 1"), "there is no option of this name");
-            assert_eq!(peer.ask("set requirepass x"), "there is no option of this name");
+            assert_eq!(peer.ask("set requirepass x"), "ok");
+            assert_eq!(peer.ask("get requirepass"), "x");
+            let mut other = Peer::connect(server);
+            assert_eq!((other.ask("auth y"), other.ask("auth x")), ("false".into(), "true".into()));
         },
     );
 }
