@@ -14,6 +14,7 @@ import os
 import re
 import shutil
 import tempfile
+import time
 from pathlib import Path
 
 import pymemcache
@@ -80,7 +81,16 @@ def durable_flags(config) -> list:
 
 def recovered(server):
     """The server, once its durable databases are open."""
-    server.processes[0].wait_for_line(re.compile("the durable databases are open"), served.READY_TIMEOUT_S)
+    process, line = server.processes[0], "the durable databases are open"
+    if "--log-file" not in process.command:
+        process.wait_for_line(re.compile(line), served.READY_TIMEOUT_S)
+        return server
+    log = Path(process.command[process.command.index("--log-file") + 1])
+    deadline = time.monotonic() + served.READY_TIMEOUT_S
+    while not (log.exists() and line in log.read_text()):
+        if time.monotonic() > deadline or not process.is_alive():
+            raise served.NotStarted(f"no line {line!r} in {log}")
+        time.sleep(0.05)
     return server
 
 

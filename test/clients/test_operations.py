@@ -186,6 +186,7 @@ def ignores_hang_up(pid):
 
 
 @todana_only
+@pytest.mark.memory_only
 def test_the_log_is_a_file_of_json(start_server, tmp_path):
     """Each line is an object; a file that is renamed is begun anew; options that differ are in the first line."""
     file = tmp_path / "log"
