@@ -91,14 +91,22 @@ void luaA_pushobject (lua_State *L, const TValue *o) {
 }
 
 
+static void grow (lua_State *L, void *size) {
+  luaD_growstack(L, *(int *)size);
+}
+
+
+/* Todana: no room for want of memory is an answer, too. Threads of the
+   program run no protected call, which would catch the error */
 LUA_API int lua_checkstack (lua_State *L, int size) {
   int res = 1;
   lua_lock(L);
   if (size > LUAI_MAXCSTACK || (L->top - L->base + size) > LUAI_MAXCSTACK)
     res = 0;  /* stack overflow */
   else if (size > 0) {
-    luaD_checkstack(L, size);
-    if (L->ci->top < L->top + size)
+    if ((char *)L->stack_last - (char *)L->top <= size*(int)sizeof(TValue))
+      res = luaD_rawrunprotected(L, grow, &size) == 0;
+    if (res && L->ci->top < L->top + size)
       L->ci->top = L->top + size;
   }
   lua_unlock(L);

@@ -130,6 +130,8 @@ static int luaB_collectgarbage (lua_State *L) {
 ** text gets the line of the caller.
 */
 static int wrapped (lua_State *L) {
+  if (lua_gettop(L) > TODANA_VALUES_MAX)
+    return luaL_error(L, "too many arguments");
   lua_pushvalue(L, lua_upvalueindex(1));
   lua_insert(L, 1);
   lua_call(L, lua_gettop(L) - 1, LUA_MULTRET);
@@ -268,7 +270,7 @@ static int luaB_unpack (lua_State *L) {
   i = luaL_optint(L, 2, 1);
   e = luaL_opt(L, luaL_checkint, 3, luaL_getn(L, 1));
   if (i > e) return 0;  /* empty range */
-  if ((long long)e - i >= LUAI_MAXCSTACK)  /* Todana: no overflow */
+  if ((long long)e - i >= TODANA_VALUES_MAX)  /* Todana: no overflow */
     return luaL_error(L, "too many results to unpack");
   n = e - i + 1;  /* number of elements */
   todana_charge(L, n>>1);

@@ -120,7 +120,7 @@ static int str_byte (lua_State *L) {
   if ((size_t)pose > l) pose = l;
   if (posi > pose) return 0;  /* empty interval; return no values */
   n = (int)(pose -  posi + 1);
-  if (posi + n <= pose)  /* overflow? */
+  if (posi + n <= pose || n >= TODANA_VALUES_MAX)  /* overflow? */
     luaL_error(L, "string slice too long");
   luaL_checkstack(L, n, "string slice too long");
   todana_charge(L, n>>1);

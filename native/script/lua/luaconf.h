@@ -445,7 +445,7 @@
 ** functions to consume unlimited stack space. (must be smaller than
 ** -LUA_REGISTRYINDEX)
 */
-#define LUAI_MAXCSTACK	8000
+#define LUAI_MAXCSTACK	20000  /* Todana: was 8000, now TODANA_VALUES_MAX */
 
 
 

@@ -20,6 +20,12 @@ struct lua_State;
 /* longest text that is converted to a number */
 #define TODANA_NUMERAL_MAX	200
 
+/*
+** most results of a function of C, and most arguments of one of the program,
+** which needs as many references, and as many again for its results
+*/
+#define TODANA_VALUES_MAX	8000
+
 /* why a script must end: `stopped' of the global state */
 #define TODANA_STEPS	1
 #define TODANA_MEMORY	2

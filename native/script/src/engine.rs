@@ -4,9 +4,10 @@ use crate::convert::{from_lua, to_lua};
 use crate::libraries::library;
 use crate::library::{Failure, error_table, function, one};
 use crate::meter::{self, Stop};
-use crate::{name_of, number, shebang};
+use crate::{json, name_of, number, shebang};
 use mlua::{Lua, LuaOptions, MultiValue, Result, StdLib, Table, Value as LuaValue};
 use std::cell::{Cell, RefCell};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::rc::Rc;
 use todana_command::Value;
 
@@ -72,6 +73,9 @@ const SOURCE_BYTE_STEPS: u64 = 1;
 /// Steps for the way of a command from the script to the store and back.
 const CALL_STEPS: u64 = 64;
 
+/// References for which there is room from the beginning.
+const REFERENCES: usize = 300;
+
 /// Constants of the table `redis`.
 const CONSTANTS: [(&str, i64); 9] = [
     ("LOG_DEBUG", 0),
@@ -93,14 +97,16 @@ const REDIS_VERSION_NUMBER: i64 = 0x0007_0400;
 pub fn run(job: &Job<'_>, calls: &mut dyn Calls) -> (Outcome, u64) {
     match begin(job) {
         Ok(lua) => {
-            let reply = lua_run(&lua, job, calls);
+            let reply = catch_unwind(AssertUnwindSafe(|| lua_run(&lua, job, calls)));
             let left = u64::try_from(meter::left(&lua)).unwrap_or(0);
             let taken = job.limits.steps.saturating_sub(left);
             let outcome = match (meter::stopped(&lua), reply) {
+                // The binding panics if it has no room for a reference.
                 (Some(why), _) => Outcome::Stopped(why),
-                (None, Ok(value)) => Outcome::Reply(value),
-                (None, Err(mlua::Error::MemoryError(_))) => Outcome::Stopped(Stop::Memory),
-                (None, Err(error)) => Outcome::Reply(internal(&error)),
+                (None, Ok(Ok(value))) => Outcome::Reply(value),
+                (None, Ok(Err(mlua::Error::MemoryError(_)))) => Outcome::Stopped(Stop::Memory),
+                (None, Ok(Err(error))) => Outcome::Reply(internal(&error)),
+                (None, Err(panic)) => resume_unwind(panic),
             };
             (outcome, taken)
         }
@@ -148,6 +154,11 @@ fn internal(error: &mlua::Error) -> Value {
 fn begin(job: &Job<'_>) -> Result<Lua> {
     let libraries = StdLib::STRING | StdLib::TABLE | StdLib::MATH;
     let lua = Lua::new_with(libraries, LuaOptions::default())?;
+    json::prepare(&lua)?;
+    // Room for the references that a function of a library needs, so that only one with many
+    // arguments makes more, and may meet the limit.
+    let globals = lua.globals();
+    drop(vec![globals; REFERENCES]);
     // What the interpreter has before the script does not count.
     lua.set_memory_limit(lua.used_memory().saturating_add(job.limits.bytes))?;
     Ok(lua)

@@ -2,13 +2,12 @@
 
 mod decode;
 
-use crate::library::{Answer, Arguments, Failure, VALUE_STEPS, entries, function, one, spend};
+use crate::library::{Answer, Arguments, Failure, Keys, VALUE_STEPS, function, keys, one, spend};
 use crate::number::general;
 use decode::decode;
-use mlua::{Lua, MultiValue, Result, Table, Value};
+use mlua::{Function, Lua, MultiValue, Result, Table, Value};
 use std::cell::Cell;
 use std::rc::Rc;
-use std::vec::IntoIter;
 
 /// What scripts may set.
 struct Settings {
@@ -20,6 +19,9 @@ struct Settings {
     precision: Cell<usize>,
     invalid_numbers: Cell<bool>,
 }
+
+/// The name of Lua's function `next`, which scripts may replace, in the registry.
+const NEXT: &str = "todana.next";
 
 /// Deepest nesting that scripts can set.
 const DEPTH_MAX: usize = 1_000;
@@ -36,6 +38,11 @@ impl Default for Settings {
             invalid_numbers: Cell::new(false),
         }
     }
+}
+
+/// Keeps what the library needs of Lua's own ones, before a script begins.
+pub(crate) fn prepare(lua: &Lua) -> Result<()> {
+    lua.set_named_registry_value(NEXT, lua.globals().raw_get::<Function>("next")?)
 }
 
 pub(crate) fn fill(lua: &Lua, functions: &Table, values: &Table) -> Result<()> {
@@ -137,13 +144,14 @@ fn depth(cell: &Cell<usize>, lua: &Lua, arguments: &Arguments) -> Answer {
 /// A table that is being encoded.
 enum Open {
     Array { table: Table, next: usize, len: usize },
-    Object { entries: IntoIter<(Value, Value)>, is_first: bool },
+    Object { table: Table, key: Value },
 }
 
 fn encode(lua: &Lua, settings: &Settings, value: &Value) -> std::result::Result<Vec<u8>, Failure> {
     let mut out = Vec::new();
     let mut open: Vec<Open> = Vec::new();
     let mut counted = 0;
+    let next: Function = lua.named_registry_value(NEXT)?;
     put(lua, settings, value, &mut out, &mut open)?;
     while let Some(last) = open.last_mut() {
         // The text is charged as it grows, so that a table that contains itself ends.
@@ -163,16 +171,19 @@ fn encode(lua: &Lua, settings: &Settings, value: &Value) -> std::result::Result<
                 *next += 1;
                 value
             }
-            Open::Object { entries, is_first } => {
-                let Some((key, value)) = entries.next() else {
+            Open::Object { table, key } => {
+                let is_first = key.is_nil();
+                let (next, value) = next.call::<(Value, Value)>((&*table, &*key))?;
+                if next.is_nil() {
                     out.push(b'}');
                     open.pop();
                     continue;
-                };
-                if !std::mem::take(is_first) {
+                }
+                if !is_first {
                     out.push(b',');
                 }
-                put_key(settings, &key, &mut out)?;
+                put_key(settings, &next, &mut out)?;
+                *key = next;
                 value
             }
         };
@@ -195,20 +206,20 @@ fn put(
         Value::Boolean(false) => out.extend_from_slice(b"false"),
         Value::Integer(number) => put_number(settings, *number as f64, out)?,
         Value::Number(number) => put_number(settings, *number, out)?,
-        Value::String(text) => put_text(&text.as_bytes(), out),
+        Value::String(text) => {
+            let text = text.as_bytes();
+            spend(lua, text.len() / 4)?;
+            put_text(&text, out);
+        }
         Value::Table(table) => {
             if open.len() >= settings.encode_depth_max.get() {
                 let depth = open.len() + 1;
                 let text = format!("Cannot serialise, excessive depth ({depth})");
                 return Err(text.into());
             }
-            let entries = entries(lua, table)?;
-            let largest = entries.iter().try_fold(0, |largest, (key, _)| match key {
-                Value::Integer(at) if *at > 0 => Some((*at as usize).max(largest)),
-                _ => None,
-            });
-            match largest.filter(|largest| *largest > 0) {
-                Some(len) if !is_sparse(settings, len, entries.len()) => {
+            let Keys { entries, largest } = keys(lua, table)?;
+            match largest {
+                Some(len) if !is_sparse(settings, len, entries) => {
                     out.push(b'[');
                     open.push(Open::Array { table: table.clone(), next: 1, len });
                 }
@@ -217,8 +228,7 @@ fn put(
                 }
                 _ => {
                     out.push(b'{');
-                    let entries = entries.into_iter();
-                    open.push(Open::Object { entries, is_first: true });
+                    open.push(Open::Object { table: table.clone(), key: Value::Nil });
                 }
             }
         }

@@ -1,7 +1,8 @@
 //! The form of the libraries that are written in Rust.
 
 use crate::meter;
-use mlua::{Function, IntoLua, Lua, MultiValue, Result, Table, Value};
+use mlua::{BorrowedBytes, Function, IntoLua, Lua, MultiValue, Result, Table, Value};
+use std::ops::Deref;
 
 /// What a function of a library returns: values, or the message of an error.
 pub(crate) type Answer = std::result::Result<MultiValue, Failure>;
@@ -46,17 +47,27 @@ pub(crate) fn spend(lua: &Lua, steps: usize) -> std::result::Result<(), Failure>
 /// Steps for a value that is converted.
 pub(crate) const VALUE_STEPS: usize = 16;
 
-/// The keys and values of a table, in the order of Lua.
-pub(crate) fn entries(
-    lua: &Lua,
-    table: &Table,
-) -> std::result::Result<Vec<(Value, Value)>, Failure> {
-    let mut entries = Vec::new();
-    for pair in table.pairs() {
+/// What the keys of a table are.
+pub(crate) struct Keys {
+    /// The number of entries.
+    pub(crate) entries: usize,
+    /// The largest key, if all are integers from 1 and there is one.
+    pub(crate) largest: Option<usize>,
+}
+
+/// Looks at the keys of a table. It keeps none: the interpreter has a slot for each value that is
+/// in use outside of it, and not for as many as a table may have.
+pub(crate) fn keys(lua: &Lua, table: &Table) -> std::result::Result<Keys, Failure> {
+    let (mut entries, mut largest) = (0, Some(0));
+    for pair in table.pairs::<Value, Value>() {
         spend(lua, VALUE_STEPS)?;
-        entries.push(pair?);
+        entries += 1;
+        largest = match (largest, pair?.0) {
+            (Some(largest), Value::Integer(at)) if at > 0 => Some((at as usize).max(largest)),
+            _ => None,
+        };
     }
-    Ok(entries)
+    Ok(Keys { entries, largest: largest.filter(|largest| *largest > 0) })
 }
 
 /// The table of an error.
@@ -69,6 +80,37 @@ pub(crate) fn error_table(lua: &Lua, text: &str) -> Result<Table> {
 /// One value.
 pub(crate) fn one(lua: &Lua, value: impl IntoLua) -> Answer {
     Ok(MultiValue::from_iter([value.into_lua(lua)?]))
+}
+
+/// Longer text is not a number, as in the interpreter.
+const NUMERAL_BYTES_MAX: usize = 200;
+
+/// Most values that a function returns; `todana.h` has the same number.
+const RESULTS_MAX: usize = 8_000;
+
+/// Fails if a function that has so many results must not have one more.
+pub(crate) fn one_more(results: usize) -> std::result::Result<(), Failure> {
+    match results < RESULTS_MAX {
+        true => Ok(()),
+        false => Err("too many results to unpack".into()),
+    }
+}
+
+/// The text of an argument. That of a string is not copied, which would be work without a step.
+pub(crate) enum Bytes<'a> {
+    Lent(BorrowedBytes<'a>),
+    Made(Vec<u8>),
+}
+
+impl Deref for Bytes<'_> {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            Bytes::Lent(bytes) => bytes,
+            Bytes::Made(bytes) => bytes,
+        }
+    }
 }
 
 /// The arguments of a function.
@@ -91,7 +133,8 @@ impl Arguments {
             Some(Value::Number(number)) => Ok(*number),
             Some(Value::String(text)) => {
                 let text = text.as_bytes();
-                let number = std::str::from_utf8(&text).ok().map(str::trim);
+                let short = text.get(..).filter(|text| text.len() <= NUMERAL_BYTES_MAX);
+                let number = short.and_then(|text| std::str::from_utf8(text).ok()).map(str::trim);
                 let number = number.and_then(|text| text.parse().ok());
                 number.ok_or_else(|| self.wrong(at, "number"))
             }
@@ -100,13 +143,12 @@ impl Arguments {
     }
 
     /// Numbers become text, as in Lua.
-    pub(crate) fn bytes(&self, at: usize) -> std::result::Result<Vec<u8>, Failure> {
+    pub(crate) fn bytes(&self, at: usize) -> std::result::Result<Bytes<'_>, Failure> {
+        let digits = |number| Bytes::Made(crate::number::general(number, 14).into_bytes());
         match self.values.get(at) {
-            Some(Value::String(text)) => Ok(text.as_bytes().to_vec()),
-            Some(Value::Integer(number)) => {
-                Ok(crate::number::general(*number as f64, 14).into_bytes())
-            }
-            Some(Value::Number(number)) => Ok(crate::number::general(*number, 14).into_bytes()),
+            Some(Value::String(text)) => Ok(Bytes::Lent(text.as_bytes())),
+            Some(Value::Integer(number)) => Ok(digits(*number as f64)),
+            Some(Value::Number(number)) => Ok(digits(*number)),
             _ => Err(self.wrong(at, "string")),
         }
     }

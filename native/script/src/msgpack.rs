@@ -2,7 +2,7 @@
 
 mod unpack;
 
-use crate::library::{Answer, Arguments, Failure, VALUE_STEPS, entries, function, spend};
+use crate::library::{Answer, Arguments, Failure, Keys, VALUE_STEPS, function, keys, spend};
 use mlua::{Lua, MultiValue, Result, Table, Value};
 use unpack::{DEPTH_MAX, unpack};
 
@@ -93,31 +93,25 @@ fn put_table(
     depth: usize,
     out: &mut Vec<u8>,
 ) -> std::result::Result<(), Failure> {
-    let entries = entries(lua, table)?;
-    let (mut largest, mut is_array) = (0, !entries.is_empty());
-    for (key, _) in &entries {
-        match key {
-            Value::Integer(at) if *at > 0 => largest = largest.max(*at as usize),
-            _ => is_array = false,
-        }
-    }
-    if is_array && largest == entries.len() {
-        match entries.len() {
+    let Keys { entries, largest } = keys(lua, table)?;
+    if largest == Some(entries) {
+        match entries {
             len @ ..16 => out.push(0x90 | len as u8),
             len => put_len(len, 0xdc, out),
         }
-        for at in 1..=largest {
+        for at in 1..=entries {
             pack(lua, &table.raw_get(at)?, depth + 1, out)?;
         }
         return Ok(());
     }
-    match entries.len() {
+    match entries {
         len @ ..16 => out.push(0x80 | len as u8),
         len => put_len(len, 0xde, out),
     }
-    for (key, value) in &entries {
-        pack(lua, key, depth + 1, out)?;
-        pack(lua, value, depth + 1, out)?;
+    for pair in table.pairs::<Value, Value>() {
+        let (key, value) = pair?;
+        pack(lua, &key, depth + 1, out)?;
+        pack(lua, &value, depth + 1, out)?;
     }
     Ok(())
 }

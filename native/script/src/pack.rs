@@ -4,7 +4,7 @@
 //! L T` are integers (`i` and `I` with an optional number of bytes), `f d` fractions, `s` a string
 //! that ends with a zero, `cN` N bytes (`c0`: as many as the integer before says), `x` a zero.
 
-use crate::library::{Answer, Arguments, Failure, VALUE_STEPS, function, one, spend};
+use crate::library::{Answer, Arguments, Failure, VALUE_STEPS, function, one, one_more, spend};
 use mlua::{Lua, MultiValue, Result, Table, Value};
 
 /// Longest integer, in bytes.
@@ -39,8 +39,9 @@ struct Format<'a> {
 }
 
 impl<'a> Format<'a> {
-    fn new(text: &'a [u8]) -> Format<'a> {
-        Format { text, little: true, alignment: 1 }
+    fn new(lua: &Lua, text: &'a [u8]) -> Done<Format<'a>> {
+        spend(lua, text.len())?;
+        Ok(Format { text, little: true, alignment: 1 })
     }
 
     /// A number in the format, if there is one.
@@ -123,7 +124,7 @@ fn padding(at: usize, alignment: usize) -> usize {
 
 fn pack(lua: &Lua, arguments: &Arguments) -> Answer {
     let text = arguments.bytes(0)?;
-    let mut format = Format::new(&text);
+    let mut format = Format::new(lua, &text)?;
     let mut out: Vec<u8> = Vec::new();
     let mut at = 1;
     while let Some((field, alignment)) = format.next()? {
@@ -186,12 +187,13 @@ fn unpack(lua: &Lua, arguments: &Arguments) -> Answer {
     if offset < 1.0 {
         return Err("offset must be 1 or greater".into());
     }
-    let mut format = Format::new(&text);
+    let mut format = Format::new(lua, &text)?;
     let mut at = offset.min(usize::MAX as f64 / 2.0) as usize - 1;
     let mut values: Vec<Value> = Vec::new();
     spend(lua, data.len() / 16)?;
     while let Some((field, alignment)) = format.next()? {
         spend(lua, VALUE_STEPS)?;
+        one_more(values.len())?;
         at = at.saturating_add(padding(at, alignment));
         let short = || Failure::from("bad argument #2 to 'unpack' (data string too short)");
         let take = |at: usize, len: usize| {
@@ -263,7 +265,7 @@ fn integer(bytes: &[u8], signed: bool, little: bool) -> f64 {
 
 fn size(lua: &Lua, arguments: &Arguments) -> Answer {
     let text = arguments.bytes(0)?;
-    let mut format = Format::new(&text);
+    let mut format = Format::new(lua, &text)?;
     let mut size = 0_usize;
     while let Some((field, alignment)) = format.next()? {
         spend(lua, 1)?;

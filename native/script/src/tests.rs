@@ -280,6 +280,10 @@ const ENDLESS: &[&str] = &[
     "while true do cmsgpack.pack({1, 2, 3}) end",
     "while true do pcall(string.rep, 'x', 1e9) end",
     "local s = {} for i = 1, 1e6 do s[i] = 'a' .. i .. ('b'):rep(64) end",
+    "local s = ('1'):rep(1000000) while true do pcall(bit.bor, s, s, s, s, s, s) end",
+    "local s = ('\\193'):rep(1000000) while true do pcall(cmsgpack.unpack, s) end",
+    "local s = (' '):rep(100000) while true do pcall(struct.size, s) end",
+    "local s = ('1'):rep(1000000) while true do pcall(struct.pack, 'c1c1c1c1', s, s, s, s) end",
 ];
 
 #[test]
@@ -391,6 +395,95 @@ fn memory_is_limited() {
             limits: Limits { steps: 1 << 40, bytes: 1 << 20 },
         };
         assert_eq!(run(&job, &mut Echo).0, Outcome::Stopped(Stop::Memory), "{source}");
+    }
+}
+
+/// Values of a table beyond the references that the interpreter has for Rust.
+#[test]
+fn libraries_take_tables_of_any_size() {
+    let table = "local t = {} for i = 1, 20000 do t[i] = 'a' .. i end ";
+    let keyed = "local t = {} for i = 1, 20000 do t['a' .. i] = 'b' .. i end ";
+    let sizes = [
+        (table, "#cjson.encode(t)", 168_895),
+        (keyed, "#cjson.encode(t)", 337_789),
+        (table, "#cmsgpack.pack(t)", 128_897),
+        (keyed, "#cmsgpack.pack(t)", 257_791),
+        (table, "#cjson.decode(cjson.encode(t))", 20_000),
+        (table, "#cmsgpack.unpack(cmsgpack.pack(t))", 20_000),
+        (table, "#redis.call(unpack(t, 1, 7900))", 7_900),
+        (table, "#{cmsgpack.unpack(cmsgpack.pack(unpack(t, 1, 7900)))}", 7_900),
+    ];
+    for (made, expression, size) in sizes {
+        let source = format!("{made} return {expression}");
+        let limits = Limits { steps: 20_000_000, ..LIMITS };
+        let job = Job { source: source.as_bytes(), keys: &[], arguments: &[], limits };
+        assert_eq!(run(&job, &mut Echo).0, Outcome::Reply(Value::Integer(size)), "{expression}");
+    }
+    for call in [
+        "cmsgpack.unpack, ('\\161a'):rep(20000)",
+        "struct.unpack, ('b'):rep(20000), ('x'):rep(20000)",
+    ] {
+        let error = text(&format!("return select(2, pcall({call}))"));
+        assert!(error.contains("too many results to unpack"), "{call}: {error}");
+    }
+    let many = "local function f(...) if select('#', ...) > 9000 then return cjson.encode(...) end \
+                return f('a', 'b', 'c', 'd', 'e', 'f', 'g', 'h', ...) end return f(unpack(t, 1, 7900))";
+    let error = text(&format!("{table} {many}"));
+    assert!(error.contains("too many arguments"), "{error}");
+}
+
+/// A thread of the binding has no protected call, which would catch the error: the process ended.
+#[test]
+fn memory_may_end_while_references_are_made() {
+    let source = "local t = {} for i = 1, 7000 do t[i] = 'a' .. i end \
+                  return #cmsgpack.pack(unpack(t))";
+    let mut ends = [0; 2];
+    for bytes in (300..2_000).step_by(20).map(|kib: usize| kib << 10) {
+        let limits = Limits { steps: 2_000_000, bytes };
+        let job = Job { source: source.as_bytes(), keys: &[], arguments: &[], limits };
+        match run(&job, &mut Echo).0 {
+            Outcome::Reply(Value::Integer(length)) if length > 7_000 => ends[0] += 1,
+            Outcome::Stopped(Stop::Memory) => ends[1] += 1,
+            other => panic!("{bytes}: {other:?}"),
+        }
+    }
+    assert!(ends.iter().all(|count| *count > 5), "{ends:?}");
+}
+
+/// `load` calls its reader again after the end, while nothing else refers to the name of the text.
+#[test]
+fn the_name_of_a_loaded_text_is_kept() {
+    let source = "local calls = 0 \
+                  local function reader() \
+                      calls = calls + 1 \
+                      if calls ~= 2 then return nil end \
+                      for i = 1, 20000 do local x = ('y'):rep(40) .. i end \
+                      return 'error(1, 0 + 1)' \
+                  end \
+                  local loaded = load(reader) \
+                  for i = 1, 2000 do local x = ('z'):rep(7) .. i end \
+                  return select(2, pcall(function() loaded() end))";
+    assert_eq!(text(source), "(load):1: 1");
+}
+
+/// What a call costs follows from the lengths of its arguments.
+#[test]
+fn long_arguments_count() {
+    let text = "local s = (' '):rep(1000000) ";
+    let calls = [
+        ("struct.size(s)", 1_000_000),
+        ("struct.pack(s)", 1_000_000),
+        ("struct.unpack(s, '')", 1_000_000),
+        ("cjson.encode(s)", 250_000),
+        ("cjson.decode(s .. '1')", 500_000),
+        ("redis.sha1hex(s)", 1_000_000),
+    ];
+    for (call, least) in calls {
+        let source = format!("{text} local _ = {call}");
+        let limits = Limits { steps: 20_000_000, ..LIMITS };
+        let job = Job { source: source.as_bytes(), keys: &[], arguments: &[], limits };
+        let steps = run(&job, &mut Echo).1;
+        assert!(steps >= least, "{call}: {steps}");
     }
 }
 

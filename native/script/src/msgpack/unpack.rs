@@ -1,6 +1,6 @@
 //! Bytes of MessagePack as values of Lua.
 
-use crate::library::{Failure, VALUE_STEPS, spend};
+use crate::library::{Failure, VALUE_STEPS, one_more, spend};
 use mlua::{Lua, Value};
 
 /// Tables nested deeper are packed as nil, and refused when they are unpacked.
@@ -21,6 +21,7 @@ pub(super) fn unpack(
     let mut input = Input { lua, bytes, at: offset };
     let mut values = Vec::new();
     while input.at < bytes.len() && values.len() < limit {
+        one_more(values.len())?;
         values.push(input.value(0)?);
     }
     Ok((values, input.at))
