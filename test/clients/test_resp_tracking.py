@@ -265,6 +265,10 @@ def test_keyspace_notifications(connect, resp):
             (("COPY", "d", "e"), ["copy_to e"]),
             (("GETDEL", "e"), ["del e"]),
             (("DEL", "c", "d"), ["del c", "del d"]),
+            (("EVAL", "for _, name in ipairs(ARGV) do redis.call(name, KEYS[1], 5) end", 1, "n", "INCRBY", "APPEND", "EXPIRE"),
+             ["incrby n", "append n", "expire n"]),
+            (("EVAL", "redis.call('RENAME', KEYS[1], KEYS[2])", 2, "n", "m"), ["rename_from n", "rename_to m"]),
+            (("EVAL", "redis.call('INCR', KEYS[1]) while true do end", 1, "stopped"), ["incrby stopped", "del stopped"]),
             (("SET", "t", "1", "PX", 50), ["set t", "expire t", "expired t"]),
         ):
             resp.call(*request)

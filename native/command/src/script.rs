@@ -13,7 +13,7 @@ use crate::interpreter::{Interpreter, ScriptCall, ScriptRecords, Scripted};
 use crate::scope::Scope;
 use crate::tape::{Status, Tape};
 use crate::work::{self, copied};
-use crate::{Access, Command, Context, Script};
+use crate::{Access, Command, Context, Script, cause};
 use std::collections::HashSet;
 use todana_table::{Keyspace, Meta, Shared};
 
@@ -25,7 +25,8 @@ pub(crate) fn run<K: Keyspace>(
     context: Context,
 ) -> Scripted {
     let declared = script.keys().iter().copied().collect();
-    let mut records = Records { space, script, context, declared, before: Vec::new() };
+    let (before, kept) = (Vec::new(), HashSet::new());
+    let mut records = Records { space, script, context, declared, before, kept };
     let scripted = interpreter.run(script, context, &mut records);
     if scripted.is_stopped {
         records.undo();
@@ -38,8 +39,11 @@ struct Records<'a, K> {
     script: &'a Script<'a>,
     context: Context,
     declared: HashSet<&'a [u8]>,
-    /// The keys that were perhaps written, as they were before.
+    /// The keys that were perhaps written, as they were before, in the order of the first writes:
+    /// that of the versions which an undo gives, on all replicas.
     before: Vec<(&'a [u8], Before)>,
+    /// The keys in `before`.
+    kept: HashSet<&'a [u8]>,
 }
 
 /// A record before the script.
@@ -75,6 +79,7 @@ impl<K: Keyspace> ScriptRecords for Records<'_, K> {
             scope.each_key(|key| self.keep(key));
         }
         let mut tape = Tape::new();
+        let _executing = cause::executing(command);
         dispatch(self.space, command, self.context, &mut tape);
         tape.end(Status::Done);
         ScriptCall::Done(tape, units)
@@ -103,10 +108,10 @@ impl<K: Keyspace> Records<'_, K> {
 
     /// Remembers a record before the first write.
     fn keep(&mut self, key: &[u8]) {
-        if self.before.iter().any(|(kept, _)| *kept == key) {
+        let Some(key) = self.declared.get(key).copied() else { return };
+        if !self.kept.insert(key) {
             return;
         }
-        let Some(key) = self.declared.get(key).copied() else { return };
         let before = self.space.read(key, self.context.now_ms, |entry| match entry {
             None => Before::Absent,
             Some(entry) => match entry.share() {

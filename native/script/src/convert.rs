@@ -68,7 +68,7 @@ pub(crate) fn from_lua(lua: &Lua, value: &LuaValue, resp3: bool, depth: usize) -
         LuaValue::Boolean(true) => Value::Integer(1),
         LuaValue::Boolean(false) => Value::Null,
         LuaValue::Integer(number) => Value::Integer(*number),
-        LuaValue::Number(number) => Value::Integer(*number as i64),
+        LuaValue::Number(number) => Value::Integer(whole(*number)),
         LuaValue::String(text) => Value::Bytes(copied(lua, text)),
         LuaValue::Table(_) if depth >= DEPTH_MAX => {
             Value::Error(b"ERR reached lua stack limit".to_vec())
@@ -129,6 +129,15 @@ fn from_table(lua: &Lua, table: &Table, resp3: bool, depth: usize) -> Result<Val
         if crate::meter::stopped(lua).is_some() {
             return Ok(Value::Null);
         }
+    }
+}
+
+/// The integer of a number. One that is out of range, or none, is the smallest, as in Redis.
+fn whole(number: f64) -> i64 {
+    const END: f64 = 9_223_372_036_854_775_808.0;
+    match (-END..END).contains(&number) {
+        true => number as i64,
+        false => i64::MIN,
     }
 }
 

@@ -88,7 +88,7 @@ const NUMERAL_BYTES_MAX: usize = 200;
 /// Most values that a function returns; `todana.h` has the same number.
 const RESULTS_MAX: usize = 8_000;
 
-/// Fails if a function that has so many results must not have one more.
+/// Fails if a function with this number of results must not have one more.
 pub(crate) fn one_more(results: usize) -> std::result::Result<(), Failure> {
     match results < RESULTS_MAX {
         true => Ok(()),

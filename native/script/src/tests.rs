@@ -61,6 +61,11 @@ fn values_are_converted_as_in_redis() {
     let cases = [
         ("return 3.99", Value::Integer(3)),
         ("return -3.99", Value::Integer(-3)),
+        ("return 2^53", Value::Integer(1 << 53)),
+        ("return 2^63", Value::Integer(i64::MIN)),
+        ("return 1e300", Value::Integer(i64::MIN)),
+        ("return -1/0", Value::Integer(i64::MIN)),
+        ("return 0/0", Value::Integer(i64::MIN)),
         ("return true", Value::Integer(1)),
         ("return false", Value::Null),
         ("return nil", Value::Null),
