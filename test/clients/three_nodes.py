@@ -23,6 +23,8 @@ SERVING_TIMEOUT_S = 120
 COMMAND_TIMEOUT_S = 60
 # Both kinds of listeners for RESP.
 LISTENERS = ("resp", "resp_cluster")
+# The port for memcached's clients.
+MEMCACHED = "memcached"
 
 
 def epmd_program() -> str:
@@ -41,7 +43,7 @@ class Node:
         self.environment = environment
         self.flags = [str(flag) for flag in flags]
         self.host, self.suffixes = host, suffixes
-        self.ports = {kind: served.listening_port() for kind in LISTENERS}
+        self.ports = {kind: served.listening_port() for kind in (*LISTENERS, MEMCACHED)}
         self.process = None
 
     def address(self, kind="resp") -> tuple:
@@ -51,7 +53,7 @@ class Node:
     def start(self, peer=None):
         """Starts the process and does not wait."""
         part = ["--cluster-join", peer.name] if peer else ["--cluster-create"]
-        listeners = ["--listen-memcached", "off", "--listen-kyoto", "off", "--listen-http", "off"]
+        listeners = ["--listen-kyoto", "off", "--listen-http", "off"]
         for kind, port in self.ports.items():
             listeners += [f"--listen-{kind.replace('_', '-')}", f"{self.host}:{port}{self.suffixes.get(kind, '')}"]
         command = [served.PROGRAM, "start", "--data-dir", self.directory, "--node", self.name, "--cookie-file", self.cookie]

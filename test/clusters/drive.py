@@ -48,19 +48,29 @@ AFTER_KILL_S = 8
 KEYS_MAX = 1000
 
 
-def build():
-    """Builds all programs; returns the command of each client."""
-    BUILT.mkdir(parents=True, exist_ok=True)
-    subprocess.run(["go", "build", "-o", BUILT / "go-redis", "."], cwd=HERE / "go", check=True)
+def node_directory() -> Path:
+    """A copy of the programs for Node.js with their packages."""
     node = BUILT / "node"
     shutil.rmtree(node, ignore_errors=True)
     shutil.copytree(HERE / "node", node, ignore=shutil.ignore_patterns("node_modules"))
     subprocess.run(["npm", "ci", "--no-audit", "--no-fund", "--loglevel", "error"], cwd=node, check=True)
+    return node
+
+
+def java_program(name) -> list:
+    """Compiles a class; returns its command."""
     java, paths = BUILT / "java", BUILT / "classpath"
     subprocess.run(["mvn", "-q", "-B", f"-Dmaven.repo.local={BUILT}/m2", CLASSPATH, f"-Dmdep.outputFile={paths}"], cwd=HERE / "java", check=True)
     classpath = f"{java}:{paths.read_text().strip()}"
-    subprocess.run(["javac", "-d", java, "-cp", classpath, HERE / "java" / "src" / "main" / "java" / "Writers.java"], check=True)
-    of_java = ["java", "-cp", classpath, "Writers"]
+    subprocess.run(["javac", "-d", java, "-cp", classpath, HERE / "java" / "src" / "main" / "java" / f"{name}.java"], check=True)
+    return ["java", "-cp", classpath, name]
+
+
+def build():
+    """Builds all programs; returns the command of each client."""
+    BUILT.mkdir(parents=True, exist_ok=True)
+    subprocess.run(["go", "build", "-o", BUILT / "go-redis", "."], cwd=HERE / "go", check=True)
+    node, of_java = node_directory(), java_program("Writers")
     return {
         "redis-py": [sys.executable, HERE / "redis_py.py"],
         "go-redis": [BUILT / "go-redis"],

@@ -286,6 +286,15 @@ pub trait Host {
     fn track(&mut self, key: &[u8]) {
         let _ = key;
     }
+    /// A script that this client is about to run may read the key.
+    fn begin_script(&mut self, key: &[u8]) {
+        let _ = key;
+    }
+    /// The script of [`Host::begin_script`] has a reply. Registers the key, or invalidates it if
+    /// another client has changed it since.
+    fn end_script(&mut self, key: &[u8]) {
+        let _ = key;
+    }
     /// Statistics of the whole server, summed over its loops.
     fn server_info(&self) -> ServerInfo;
     /// The state of the log of durable databases.

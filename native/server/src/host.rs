@@ -565,6 +565,21 @@ impl Host for TurnHost<'_> {
         }
     }
 
+    fn begin_script(&mut self, key: &[u8]) {
+        // The log has executed it already.
+        if !self.commits.is_playing() {
+            let tracker = Tracker::new(self.place, self.client.id);
+            let keys_max = self.shared.config.tracking_keys_max;
+            let table = &self.shared.listeners.tracking;
+            self.listening.begin_script(key, table, tracker, keys_max);
+        }
+    }
+
+    fn end_script(&mut self, key: &[u8]) {
+        self.listening.script_keys.remove(key);
+        self.shared.track_script(key, Tracker::new(self.place, self.client.id));
+    }
+
     fn subscriptions(&self) -> [usize; 3] {
         self.listening.subscriptions.counts()
     }

@@ -6,9 +6,13 @@ use crate::operator::Operator;
 use crate::place::Place;
 use crate::tracking::{Tracker, TrackingTable};
 use crate::watching::Watching;
+use std::collections::HashSet;
 use std::sync::atomic::Ordering::Relaxed;
 use todana_command::cause::Writer;
 use todana_protocol::{Client, Tracking};
+
+/// Bytes of a script's key beside its own, here and in the table.
+const SCRIPT_KEY_BYTES: usize = 256;
 
 /// What the connections of a server listen to.
 #[derive(Debug)]
@@ -37,6 +41,8 @@ impl Listeners {
 pub(crate) struct Listening {
     pub(crate) subscriptions: Subscriptions,
     pub(crate) tracking: Option<Box<Tracking>>,
+    /// Keys of scripts that are on their way, if they are tracked.
+    pub(crate) script_keys: HashSet<Box<[u8]>>,
     /// Whether the client receives all commands.
     pub(crate) is_monitor: bool,
 }
@@ -48,7 +54,8 @@ impl Listening {
             let bytes = tracking.prefixes.iter().map(|prefix| prefix.len() + size_of::<Tracker>());
             size_of::<Tracking>() + bytes.sum::<usize>()
         });
-        self.subscriptions.held_bytes() + prefixes
+        let keys = self.script_keys.iter().map(|key| key.len() + SCRIPT_KEY_BYTES).sum::<usize>();
+        self.subscriptions.held_bytes() + prefixes + keys
     }
 
     /// Whether the client expects messages, however long nothing is sent.
@@ -77,6 +84,7 @@ impl Listening {
             }
             (Some(before), None) => {
                 before.prefixes.iter().for_each(|prefix| table.remove_prefix(prefix, tracker));
+                self.script_keys.drain().for_each(|key| table.forget_script(&key, tracker));
                 table.clients.fetch_sub(1, Relaxed);
                 listeners.watching.end();
             }
@@ -92,6 +100,19 @@ impl Listening {
         is_broken.store(false, Relaxed);
         client.redirect.store(mode.map_or(0, |it| it.redirect), Relaxed);
         true
+    }
+
+    /// A script that may read the key is on its way.
+    pub(crate) fn begin_script(
+        &mut self,
+        key: &[u8],
+        table: &TrackingTable,
+        tracker: Tracker,
+        keys_max: usize,
+    ) {
+        if table.begin_script(key, tracker, keys_max) {
+            self.script_keys.insert(key.into());
+        }
     }
 
     /// Sets whether the client receives all commands.

@@ -72,6 +72,17 @@ impl Shared {
         }
     }
 
+    /// Registers a key of a script whose reply the client gets now.
+    pub(crate) fn track_script(&self, key: &[u8], tracker: Tracker) {
+        let (table, keys_max) = (&self.listeners.tracking, self.config.tracking_keys_max);
+        if table.end_script(key, tracker) {
+            self.send_invalidation(key, vec![tracker], Writer::Unknown);
+        }
+        for (key, trackers) in table.shrink(key, keys_max) {
+            self.send_invalidation(&key, trackers, Writer::Unknown);
+        }
+    }
+
     /// Sends an invalidation to the loops of its recipients, which are sorted.
     pub(crate) fn send_invalidation(&self, key: &[u8], trackers: Vec<Tracker>, writer: Writer) {
         let recipients = Recipients::new(trackers);
@@ -163,9 +174,10 @@ impl Shared {
             if event.kind.concerns_all() {
                 (0..self.loops.len()).for_each(|number| self.send_invalidate_all(number));
             } else {
-                let trackers = listeners.tracking.concerned(event.key);
+                let writer = cause::writer();
+                let trackers = listeners.tracking.concerned(event.key, writer);
                 if !trackers.is_empty() {
-                    self.send_invalidation(event.key, trackers, cause::writer());
+                    self.send_invalidation(event.key, trackers, writer);
                 }
             }
         }

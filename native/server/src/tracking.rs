@@ -6,6 +6,10 @@
 //! handles it between turns, so it follows the reply to the read, which was made in a turn. That
 //! reply may already have the new value; the client then reads the key once more than needed.
 //!
+//! A script may write a key before it reads it, and the log may execute it much later. So while a
+//! client's script is on its way, the table notes which of the script's keys others change. When the
+//! script has its reply, these keys are invalidated, and the others are registered.
+//!
 //! Clients with a broadcast mode have prefixes instead. The prefixes of a key are found by a few
 //! look-ups, however many there are.
 //!
@@ -19,6 +23,7 @@
 
 use crate::place::Place;
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::hash::{BuildHasher, RandomState};
 use std::ops::Bound;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
@@ -47,11 +52,15 @@ pub(crate) struct TrackingTable {
     keys: AtomicUsize,
     items: AtomicUsize,
     bytes: AtomicUsize,
+    /// Pairs of a client and a key of its script.
+    scripts: AtomicUsize,
 }
 
 #[derive(Debug, Default)]
 struct Shard {
     keys: BTreeMap<Arc<[u8]>, Vec<Tracker>>,
+    /// The clients whose scripts have a key, and whether others have changed it meanwhile.
+    scripts: BTreeMap<Box<[u8]>, BTreeMap<Tracker, bool>>,
     /// The key that was forgotten last.
     after: Option<Arc<[u8]>>,
 }
@@ -67,6 +76,15 @@ pub(crate) struct Tracker {
 impl Tracker {
     pub(crate) fn new(place: Place, id: u64) -> Tracker {
         Tracker { event_loop: place.event_loop as u32, slot: place.slot as u32, id }
+    }
+
+    /// Whether this client is the writer. A write through the log has the place of the client.
+    fn is(self, writer: Writer) -> bool {
+        match writer {
+            Writer::Client(id) => id == self.id,
+            Writer::Ticket { place, .. } => place == (self.event_loop, self.slot),
+            Writer::Unknown => false,
+        }
     }
 }
 
@@ -140,6 +158,7 @@ impl Default for TrackingTable {
             keys: 0.into(),
             items: 0.into(),
             bytes: 0.into(),
+            scripts: 0.into(),
         }
     }
 }
@@ -169,7 +188,10 @@ impl TrackingTable {
 
     /// Registers a key for a client.
     fn add(&self, key: &[u8], tracker: Tracker) {
-        let mut shard = self.shard(self.shard_of(key));
+        self.add_to(&mut self.shard(self.shard_of(key)), key, tracker);
+    }
+
+    fn add_to(&self, shard: &mut Shard, key: &[u8], tracker: Tracker) {
         let mut bytes = size_of::<Tracker>();
         match shard.keys.get_mut(key) {
             Some(trackers) => match trackers.binary_search(&tracker) {
@@ -200,6 +222,11 @@ impl TrackingTable {
         keys_max: usize,
     ) -> Vec<(Arc<[u8]>, Vec<Tracker>)> {
         self.add(key, tracker);
+        self.shrink(key, keys_max)
+    }
+
+    /// Forgets keys until the table does not exceed its limits, and returns them.
+    pub(crate) fn shrink(&self, key: &[u8], keys_max: usize) -> Vec<(Arc<[u8]>, Vec<Tracker>)> {
         let mut forgotten = Vec::new();
         let mut number = self.shard_of(key);
         while self.is_too_large(keys_max) {
@@ -209,9 +236,57 @@ impl TrackingTable {
         forgotten
     }
 
-    /// Takes the clients that must learn of a change of this key, sorted.
-    pub(crate) fn concerned(&self, key: &[u8]) -> Vec<Tracker> {
-        let mut trackers = self.take(key);
+    /// A script of this client, which has not been executed yet, may read the key. False if there
+    /// are too many such keys.
+    pub(crate) fn begin_script(&self, key: &[u8], tracker: Tracker, keys_max: usize) -> bool {
+        if self.scripts.load(Relaxed) >= keys_max {
+            return false;
+        }
+        let mut shard = self.shard(self.shard_of(key));
+        if let Entry::Vacant(entry) = shard.scripts.entry(key.into()).or_default().entry(tracker) {
+            entry.insert(false);
+            self.scripts.fetch_add(1, Relaxed);
+        }
+        true
+    }
+
+    /// The client has the reply of the script. Registers the key, or returns true: others may have
+    /// changed it after the script had read it.
+    pub(crate) fn end_script(&self, key: &[u8], tracker: Tracker) -> bool {
+        let mut shard = self.shard(self.shard_of(key));
+        let is_changed = self.remove_script(&mut shard, key, tracker);
+        if is_changed == Some(false) {
+            self.add_to(&mut shard, key, tracker);
+        }
+        // An earlier script of the same pipeline has registered the key for both.
+        let is_registered = |trackers: &Vec<Tracker>| trackers.binary_search(&tracker).is_ok();
+        is_changed.unwrap_or_else(|| !shard.keys.get(key).is_some_and(is_registered))
+    }
+
+    /// The client leaves before it has the reply.
+    pub(crate) fn forget_script(&self, key: &[u8], tracker: Tracker) {
+        self.remove_script(&mut self.shard(self.shard_of(key)), key, tracker);
+    }
+
+    fn remove_script(&self, shard: &mut Shard, key: &[u8], tracker: Tracker) -> Option<bool> {
+        let clients = shard.scripts.get_mut(key)?;
+        let is_changed = clients.remove(&tracker)?;
+        if clients.is_empty() {
+            shard.scripts.remove(key);
+        }
+        self.scripts.fetch_sub(1, Relaxed);
+        Some(is_changed)
+    }
+
+    /// Takes the clients that must learn of a change of this key, sorted. Those whose scripts are on
+    /// their way learn of it later, unless they are the writer.
+    pub(crate) fn concerned(&self, key: &[u8], writer: Writer) -> Vec<Tracker> {
+        let mut shard = self.shard(self.shard_of(key));
+        for (tracker, is_changed) in shard.scripts.get_mut(key).into_iter().flatten() {
+            *is_changed |= !tracker.is(writer);
+        }
+        let mut trackers = self.take_from(&mut shard, key);
+        drop(shard);
         if self.has_prefixes.load(Relaxed) {
             self.add_broadcast(key, &mut trackers);
             trackers.sort_unstable();
@@ -221,8 +296,8 @@ impl TrackingTable {
     }
 
     /// Takes the registrations of a key.
-    fn take(&self, key: &[u8]) -> Vec<Tracker> {
-        let trackers = self.shard(self.shard_of(key)).keys.remove(key).unwrap_or_default();
+    fn take_from(&self, shard: &mut Shard, key: &[u8]) -> Vec<Tracker> {
+        let trackers = shard.keys.remove(key).unwrap_or_default();
         self.note_taken(key, &trackers);
         trackers
     }
@@ -313,9 +388,10 @@ mod tests {
             table.add(key.as_bytes(), tracker(id));
         }
         assert_eq!(table.counts(), [2, 3, 0]);
-        assert_eq!(ids(&table.take(b"a")), [1, 2]);
-        assert_eq!(ids(&table.take(b"a")), [0; 0]);
-        assert_eq!(ids(&table.take(b"b")), [1]);
+        let take = |key| ids(&table.concerned(key, Writer::Unknown));
+        assert_eq!(take(b"a"), [1, 2]);
+        assert_eq!(take(b"a"), [0; 0]);
+        assert_eq!(take(b"b"), [1]);
         assert_eq!((table.counts(), table.bytes.load(Relaxed)), ([0; 3], 0));
     }
 
@@ -336,6 +412,39 @@ mod tests {
         keys.sort();
         assert_eq!(found, keys);
         assert_eq!(table.counts(), [0; 3]);
+    }
+
+    #[test]
+    fn a_script_learns_of_what_others_change() {
+        let table = TrackingTable::default();
+        let (me, other) = (tracker(1), Writer::Client(2));
+        let mine = [Writer::Client(1), Writer::Ticket { place: (0, 1), number: 7 }];
+        let concerned = |writer| ids(&table.concerned(b"a", writer));
+        // Its own writes, before it has read the key or after.
+        assert!(table.begin_script(b"a", me, 2) && table.begin_script(b"a", me, 2));
+        assert_eq!(mine.map(concerned), [[0; 0], [0; 0]]);
+        assert!(!table.end_script(b"a", me));
+        // The second script of a pipeline.
+        assert!(!table.end_script(b"a", me));
+        assert_eq!(concerned(other), [1]);
+        assert!(table.end_script(b"a", me));
+        // A write of another client.
+        assert!(table.begin_script(b"a", me, 2));
+        assert_eq!(concerned(other), [0; 0]);
+        assert!(table.end_script(b"a", me));
+        assert_eq!(concerned(other), [0; 0]);
+        // Its own writes invalidate what it had read before.
+        table.add(b"a", me);
+        assert!(table.begin_script(b"a", me, 2));
+        assert_eq!(concerned(mine[0]), [1]);
+        assert!(!table.end_script(b"a", me));
+        assert_eq!(concerned(other), [1]);
+        // Too many keys, and a client that leaves.
+        assert!(table.begin_script(b"a", me, 1) && !table.begin_script(b"b", me, 1));
+        assert!(table.end_script(b"b", me));
+        table.forget_script(b"a", me);
+        assert!(table.shard(table.shard_of(b"a")).scripts.is_empty());
+        assert_eq!((table.counts(), table.scripts.load(Relaxed)), ([0; 3], 0));
     }
 
     #[test]

@@ -9,6 +9,7 @@ use super::lookup;
 use super::request::{Request, ScriptLimits, pairs};
 use super::spec::{CONTAINER, NOSCRIPT};
 use super::table::Name;
+use super::unsupported;
 use known::Known;
 use std::sync::Arc;
 use std::sync::Mutex;
@@ -111,7 +112,10 @@ const NOT_ALLOWED: &str = "ERR This Redis command is not allowed from script";
 impl Calls for TableCalls<'_> {
     fn call(&mut self, arguments: &[&[u8]], resp3: bool, steps_left: u64) -> Called {
         let Some(mut name) = lookup::command(arguments[0]) else {
-            return refused("ERR Unknown Redis command called from script");
+            return match unsupported::failure_in_script(arguments[0]) {
+                Some(failure) => refused(failure),
+                None => refused("ERR Unknown Redis command called from script"),
+            };
         };
         if name.spec().is(CONTAINER) {
             let word = arguments.get(1).copied().unwrap_or_default();

@@ -195,6 +195,9 @@ fn carry_out<H: Host>(
                     encoder.error(&not_done(why, host));
                 }
             }
+            if state.tracks.is_some() {
+                state.end_script(name, arguments, host);
+            }
         }
         _ if state.rides => return state.begins_commit(false),
         Some(Err(failure)) => encoder.error(&failure),

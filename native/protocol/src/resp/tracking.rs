@@ -4,6 +4,10 @@
 //! then, and its invalidation is sent after the reply. A read that the log has executed is too late
 //! for that when its reply is written, since a later write may have been applied meanwhile; the
 //! host then invalidates the keys after the reply.
+//!
+//! A script may write its keys and then read them. So they are announced before it runs and
+//! registered when it has its reply; its own writes do not count, and those of others invalidate
+//! the keys after the reply.
 
 use super::call::{Call, Done};
 use super::encoder::Failure;
@@ -28,19 +32,37 @@ const OTHER_BROADCAST: &str = "ERR You can't switch BCAST mode on/off before dis
 const OTHER_OPTION: &str = "ERR You can't switch OPTIN/OPTOUT mode before disabling tracking for \
                             this client, and then re-enabling it with a different mode.";
 
+/// Whether the command runs a script that may write.
+fn is_script(name: Name) -> bool {
+    matches!(name, Name::Eval | Name::EvalSha)
+}
+
 impl State {
-    /// Registers the keys of a read, if they are tracked.
+    /// Registers the keys of a read, if they are tracked, and announces those of a script.
     #[cold]
     pub(super) fn track<H: Host>(&self, name: Name, arguments: &[&[u8]], host: &mut H) {
+        if name.spec().is(READONLY) {
+            self.each_tracked(name, arguments, |key| host.track(key));
+        } else if is_script(name) {
+            self.each_tracked(name, arguments, |key| host.begin_script(key));
+        }
+    }
+
+    /// Registers the keys of a script that has its reply.
+    #[cold]
+    pub(super) fn end_script<H: Host>(&self, name: Name, arguments: &[&[u8]], host: &mut H) {
+        if is_script(name) {
+            self.each_tracked(name, arguments, |key| host.end_script(key));
+        }
+    }
+
+    fn each_tracked(&self, name: Name, arguments: &[&[u8]], mut each: impl FnMut(&[u8])) {
         let Some(tracks) = self.tracks else { return };
-        if !name.spec().is(READONLY)
-            || tracks.opt_in && !tracks.is_chosen
-            || tracks.opt_out && tracks.is_chosen
-        {
+        if tracks.opt_in && !tracks.is_chosen || tracks.opt_out && tracks.is_chosen {
             return;
         }
         for (at, _) in name.spec().keys_in(arguments) {
-            host.track(arguments[at]);
+            each(arguments[at]);
         }
     }
 

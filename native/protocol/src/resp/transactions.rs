@@ -185,6 +185,11 @@ impl<H: Host> Call<'_, '_, H> {
             Ran::Done(executed) => executed.map_err(aborted),
             Ran::Refused(why) => Err(not_done(why, self.host)),
         };
+        if self.state.tracks.is_some() {
+            for (name, arguments) in &requests {
+                self.state.end_script(*name, arguments, self.host);
+            }
+        }
         self.state.forget(self.host);
         let Some(replies) = executed? else {
             self.encoder.null_array();

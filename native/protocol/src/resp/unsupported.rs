@@ -49,12 +49,22 @@ const UNSUPPORTED: [(&str, &[&str]); 9] = [
     ]),
 ];
 
-/// The error of a command of Redis that is not there.
-pub(super) fn failure(word: &[u8]) -> Option<Failure> {
+/// What a command of Redis needs that is not there, in the plural.
+fn missing(word: &[u8]) -> Option<&'static str> {
     let known = |(_, names): &&(&str, &[&str])| {
         names.iter().any(|name| word.eq_ignore_ascii_case(name.as_bytes()))
     };
-    let (what, _) = UNSUPPORTED.iter().find(known)?;
+    UNSUPPORTED.iter().find(known).map(|(what, _)| *what)
+}
+
+/// The error of such a command in a script. It has no version, because a script may store it.
+pub(super) fn failure_in_script(word: &[u8]) -> Option<Failure> {
+    Some(Failure::quoting("ERR '", word, &format!("': {} are not supported", missing(word)?)))
+}
+
+/// The error of a command of Redis that is not there.
+pub(super) fn failure(word: &[u8]) -> Option<Failure> {
+    let what = missing(word)?;
     let version = env!("CARGO_PKG_VERSION");
     Some(Failure::quoting(
         "ERR '",

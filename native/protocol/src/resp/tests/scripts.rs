@@ -66,6 +66,10 @@ fn wrong_scripts_have_the_errors_of_redis() {
     let of =
         |text: &str, source: &str| format!("{text} script: {}, on @user_script:1.", hex(source));
     let unknown = of("-ERR Unknown Redis command called from script", "return redis.call('nope')");
+    let hash = of(
+        "-ERR 'HSET': hashes are not supported",
+        "return redis.call('HSET', KEYS[1], 'f', 1)",
+    );
     let arity = of(
         "-ERR Wrong number of args calling Redis command from script",
         "return redis.call('get')",
@@ -102,6 +106,8 @@ fn wrong_scripts_have_the_errors_of_redis() {
         -NOSCRIPT No matching script. Please use EVAL.
         > EVAL "return redis.call('nope')" 0
         {unknown}
+        > EVAL "return redis.call('HSET', KEYS[1], 'f', 1)" 1 k
+        {hash}
         > EVAL "return redis.call('get')" 0
         {arity}
         > EVAL "return redis.call('MULTI')" 0
