@@ -20,7 +20,7 @@ MINUTES = 60
 .DEFAULT_GOAL := help
 .PHONY: help run cluster build release clean distclean toolchain deps native \
 	test test-native test-erlang test-clients test-hostile test-durable test-faults \
-	fuzz-smoke fuzz docs faults cluster-clients soak test-bench check lint lint-native lint-erlang tidy circles bench bench-quick report
+	fuzz-smoke fuzz docs faults cluster-clients client-recipes soak test-bench check lint lint-native lint-erlang tidy circles bench bench-quick report
 
 help: ## list these targets
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1|\2/p' Makefile | \
@@ -85,6 +85,10 @@ faults: build deps ## one node's and a cluster's: SEED, ROUNDS, CUTS, FAULTS
 cluster-clients: build ## clients of Redis Cluster in Go, Node.js and Java: SEED
 	@tools/python test/clusters/drive.py $(if $(SEED),--seed $(SEED)) \
 		--results _build/clusters/results.jsonl
+
+client-recipes: build ## locks, rate limiters and caches of clients' libraries
+	@tools/python test/clusters/recipes.py \
+		--results _build/clusters/recipes.jsonl
 
 soak: build deps ## a mixed load on a durable node for MINUTES (60)
 	@tools/python -m pytest test/durable -m soak -s --minutes $(MINUTES) \

@@ -12,6 +12,7 @@ import subprocess
 import threading
 import time
 
+import bmemcached
 import pytest
 import redis
 from redis.backoff import NoBackoff
@@ -102,6 +103,43 @@ def test_each_node_serves_plain_clients(emptied):
         with wire.Resp(node.address()) as connection:
             assert connection.call("TODANA.READ", "linear") == wire.OK
             assert connection.call("MGET", "of:0", "of:1", "of:2") == [b"0", b"1", b"2"]
+
+
+def test_recipes_at_a_follower(emptied, protocol):
+    """Locks, scripts and limits of redis-py, by clients of two nodes of which one does not lead."""
+    options = {"protocol": protocol, "decode_responses": True}
+    addresses = emptied.follower().address(), emptied.leader().address()
+    with redis.Redis(*addresses[0], **options) as follower, redis.Redis(*addresses[1], **options) as leader:
+        lock = follower.lock("lock", timeout=600)
+        assert lock.acquire(blocking=False) and not leader.lock("lock", timeout=600).acquire(blocking=False)
+        assert lock.extend(600) and lock.reacquire() and leader.pttl("lock") <= 600_000
+        lock.release()
+
+        def work(client):
+            for _ in range(10):
+                with client.lock("guard", timeout=600, sleep=0.002):
+                    # The node has applied the lock, so it has all that was written before.
+                    client.set("sum", int(client.get("sum") or 0) + 1)
+
+        threads = [threading.Thread(target=work, args=(client,)) for client in (follower, leader) * 2]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert leader.get("sum") == "40"
+        script = follower.register_script("if redis.call('INCR', KEYS[1]) > tonumber(ARGV[1]) then return 0 end return 1")
+        assert [script(keys=["limit"], args=[3], client=client) for client in (follower, leader) * 2] == [1, 1, 1, 0]
+
+
+def test_memcached_at_a_follower(emptied):
+    """The binary protocol, and RESP at another node."""
+    client = bmemcached.Client("%s:%d" % emptied.follower().address(three_nodes.MEMCACHED))
+    assert client.add("bm", "1") and not client.add("bm", "2")
+    value, token = client.gets("bm")
+    assert value == "1" and client.cas("bm", "3", token) and not client.cas("bm", "4", token)
+    client.disconnect_all()
+    with redis.Redis(*emptied.leader().address(), decode_responses=True) as leader:
+        assert leader.get("bm") == "3"
 
 
 def test_each_node_has_the_other_databases(emptied):

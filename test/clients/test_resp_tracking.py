@@ -138,6 +138,59 @@ def test_opt_in_and_opt_out(connect, resp):
     silence(client)
 
 
+WRITE_AND_READ = "local r = redis.call('SET', KEYS[1], ARGV[1], 'NX'); redis.call('GET', KEYS[1]); return r"
+
+
+@pytest.mark.parametrize("options", [(), ("NOLOOP",), ("OPTOUT", "NOLOOP")], ids=" ".join)
+def test_keys_of_scripts(connect, resp, options):
+    """A client learns when others change the keys of its script, though the script itself has written them."""
+    client = connect.resp()
+    client.call("HELLO", 3)
+    assert client.call("CLIENT", "TRACKING", "ON", *options) == OK
+    for expected in (OK, None):
+        assert client.call("EVAL", WRITE_AND_READ, 1, "k", "mine") == expected
+        silence(client)
+    resp.call("SET", "k", "2")
+    assert client.reply() == invalid(b"k")
+    resp.call("SET", "k", "3")
+    silence(client)
+    name = client.call("SCRIPT", "LOAD", WRITE_AND_READ)
+    client.call("MULTI")
+    client.call("EVALSHA", name, 1, "j", "mine")
+    client.call("EVAL_RO", "return redis.call('GET', KEYS[1])", 1, "k")
+    assert client.call("EXEC") == [OK, b"3"]
+
+
+def answer(client, *arguments):
+    """The reply to a request, without the pushes before it."""
+    client.send(encode(*arguments))
+    while isinstance(reply := client.reply(), Push):
+        pass
+    return reply
+
+
+def test_scripts_that_wait_for_a_key(connect):
+    """As in rueidislock, a client that does not get the key waits for its invalidation only. None is lost."""
+    held, clients = [], [connect.resp() for _ in range(4)]
+
+    def work(client, token):
+        for _ in range(50):
+            while answer(client, "EVAL", WRITE_AND_READ, 1, "lock", token) is None:
+                assert client.reply() == invalid(b"lock")
+            held.append(answer(client, "GET", "lock") == token.encode())
+            answer(client, "DEL", "lock")
+
+    for client in clients:
+        client.call("HELLO", 3)
+        assert client.call("CLIENT", "TRACKING", "ON", "NOLOOP") == OK
+    threads = [threading.Thread(target=work, args=(client, f"t{at}")) for at, client in enumerate(clients)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert held == [True] * 200
+
+
 def test_redirection_to_a_resp2_client(connect, resp):
     """The other client receives a message, if it has subscriptions."""
     reader, listener = connect.resp(), connect.resp()

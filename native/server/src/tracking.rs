@@ -7,8 +7,8 @@
 //! reply may already have the new value; the client then reads the key once more than needed.
 //!
 //! A script may write a key before it reads it, and the log may execute it much later. So while a
-//! client's script is on its way, the table notes which of the script's keys others change. When the
-//! script has its reply, these keys are invalidated, and the others are registered.
+//! client's script is on its way, the table notes which of the script's keys others change. When
+//! the script has its reply, these keys are invalidated, and the others are registered.
 //!
 //! Clients with a broadcast mode have prefixes instead. The prefixes of a key are found by a few
 //! look-ups, however many there are.
@@ -278,8 +278,8 @@ impl TrackingTable {
         Some(is_changed)
     }
 
-    /// Takes the clients that must learn of a change of this key, sorted. Those whose scripts are on
-    /// their way learn of it later, unless they are the writer.
+    /// Takes the clients that must learn of a change of this key, sorted. Those whose scripts are
+    /// on their way learn of it later, unless they are the writer.
     pub(crate) fn concerned(&self, key: &[u8], writer: Writer) -> Vec<Tracker> {
         let mut shard = self.shard(self.shard_of(key));
         for (tracker, is_changed) in shard.scripts.get_mut(key).into_iter().flatten() {

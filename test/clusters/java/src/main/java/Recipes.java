@@ -281,7 +281,10 @@ public final class Recipes {
             expect(client.incr("sm:n", 5), 12);
             expect(client.decr("sm:n", 20), 0);
             expect(client.touch("sm:k", 50).get(), true);
-            expect(client.getAndTouch("sm:k", 60).getValue(), "newer");
+            // The library has this for the binary protocol only.
+            if (!name.equals("text")) {
+                expect(client.getAndTouch("sm:k", 60).getValue(), "newer");
+            }
             byte[] large = new byte[500_000];
             expect(client.set("sm:large", 0, large).get(), true);
             expect(((byte[]) client.get("sm:large")).length, large.length);
