@@ -40,6 +40,39 @@ def test_commands_from_standard_input(empty):
     assert run(empty, data=b"set a 1\nincr a\nget a\n") == "OK\n2\n2\n"
 
 
+# A job runs once in a period, and a number of jobs at the same time, as middleware of job queues has it.
+UNIQUE_AND_CONCURRENT = """
+local unique, running = KEYS[1], KEYS[2]
+local job, period_ms, most = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
+if redis.call("SET", unique, job, "NX", "PX", period_ms) == false then
+  return {"duplicate", redis.call("GET", unique)}
+end
+local count = tonumber(redis.call("GET", running) or "0")
+if count >= most then
+  redis.call("DEL", unique)
+  return {"busy", tostring(count)}
+end
+redis.call("SET", running, cjson.encode(count + 1))
+return {"run", job}
+"""
+
+
+def test_a_script_in_a_file(empty, tmp_path):
+    """--eval with keys, a comma and arguments."""
+    path = tmp_path / "job.lua"
+    path.write_text(UNIQUE_AND_CONCURRENT)
+
+    def outcome(unique, job):
+        return run(empty, "--eval", path, unique, "running", ",", job, "60000", "2").split()
+
+    assert [outcome("u1", "j1"), outcome("u1", "j2"), outcome("u2", "j3")] == [["run", "j1"], ["duplicate", "j1"], ["run", "j3"]]
+    assert outcome("u3", "j4") == ["busy", "2"] and run(empty, "exists", "u3") == "0\n"
+    path.write_text("return redis.call('LPUSH', KEYS[1], 'x')")
+    failed = subprocess.run(command_line(empty, "--eval", path, "k"), capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+    if empty.kind == "todana":
+        assert "'LPUSH': lists are not supported" in failed.stdout + failed.stderr
+
+
 def test_resp3(empty):
     """-3 sends HELLO 3."""
     assert run(empty, "-3", "set", "a", "1") == "OK\n"
