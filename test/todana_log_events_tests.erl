@@ -23,6 +23,10 @@ a_line_for_what_was_counted_since_test() ->
     [{_, _, Failures} | _] = Lines,
     ?assertNotEqual(nomatch, string:find(Failures, "from 10.0.0.7")).
 
+one_is_not_many_test() ->
+    [{_, _, One}] = todana_log_events:lines(#{}, #{~"refused" => 1}),
+    ?assertMatch("1 write was refused" ++ _, lists:flatten(One)).
+
 nothing_new_is_no_line_test() ->
     Counts = #{~"evicted" => 5, ~"connections_rejected" => 1},
     ?assertEqual([], todana_log_events:lines(Counts, Counts)),
@@ -45,6 +49,8 @@ json(Message) ->
     )),
     %% One line, whatever the message contains.
     ?assertEqual(1, length(binary:matches(Line, ~"\n"))),
+    ?assertMatch(<<"{\"time\":\"2026-11-23T08:32:40.922655Z\",\"level\":"
+                   "\"warning\",\"message\":\"", _/binary>>, Line),
     json:decode(Line).
 
 json_test_() ->

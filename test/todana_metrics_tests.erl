@@ -67,6 +67,7 @@ samples_test_() ->
             ~"todana_log_bytes 5",
             ~"todana_snapshot_in_progress 1",
             ~"todana_snapshot_age_seconds 2.5",
+            ~"# TYPE todana_log_commit_seconds summary",
             ~"todana_log_commit_seconds{quantile=\"0.99\"} 2.0",
             ~"todana_event_loop_busy_seconds_total{loop=\"0\"} 1.5",
             <<"todana_scheduler_busy_seconds_total{kind=\"dirty_cpu\","

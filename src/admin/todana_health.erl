@@ -38,7 +38,11 @@ ready(Log) ->
     case {init:get_status(), todana_listener:is_serving()} of
         {{stopping, _}, _} -> no("the node stops", []);
         {_, false} -> no("the server does not run", []);
-        {_, true} -> by_log(Log)
+        {_, true} ->
+            case live() of
+                ok -> by_log(Log);
+                {error, _} = Hung -> Hung
+            end
     end.
 
 -spec by_log(map()) -> verdict().

@@ -119,8 +119,25 @@ started(Loaded) ->
         #{memory_limit := {off, _}, data_dir := {off, _}} ->
             logger:warning("todana: memory_limit is off: the records may fill "
                            "the memory of the machine");
+        #{memory_limit := {Limit, _}, databases := {Databases, _}} when
+            Limit =/= off
+        ->
+            warn_without_effect(Loaded, Databases);
         #{} ->
             ok
+    end.
+
+-spec warn_without_effect(todana_config:loaded(), [term()]) -> ok.
+warn_without_effect(#{data_dir := {off, _}}, _Databases) ->
+    ok;
+warn_without_effect(_Loaded, Databases) ->
+    Durable = todana_kyoto_database:durable_numbers(Databases),
+    case lists:member(false, Durable) of
+        true ->
+            ok;
+        false ->
+            logger:warning("todana: memory_limit has no effect: all databases "
+                           "are durable, and these have no limit")
     end.
 
 -doc """

@@ -30,7 +30,9 @@
     again_ms = #{} :: #{term() => integer()},
     %% Of the last entry of the slow log that was looked at.
     slow_id = -1 :: integer(),
-    slow = [] :: [slow()]
+    slow = [] :: [slow()],
+    %% Whether the log has it that the server does not work.
+    is_hung = false :: boolean()
 }).
 
 -spec start_link() -> gen_server:start_ret().
@@ -74,7 +76,20 @@ handle_info(_Message, State) ->
 -spec look(#state{}) -> #state{}.
 look(State) ->
     NowMs = erlang:monotonic_time(millisecond),
-    look_at_slow(NowMs, look_at_counters(NowMs, State)).
+    look_at_slow(NowMs, look_at_counters(NowMs, look_at_health(State))).
+
+%% A watchdog kills such a process, and then only the log knows why.
+-spec look_at_health(#state{}) -> #state{}.
+look_at_health(#state{is_hung = WasHung} = State) ->
+    case todana_health:live() of
+        ok ->
+            State#state{is_hung = false};
+        {error, Why} when not WasHung ->
+            logger:error("todana: ~ts", [Why]),
+            State#state{is_hung = true};
+        {error, _} ->
+            State
+    end.
 
 -spec look_at_counters(integer(), #state{}) -> #state{}.
 look_at_counters(NowMs, #state{seen = Seen, again_ms = Again} = State) ->
@@ -115,24 +130,34 @@ lines(Before, Now) ->
         fun((pos_integer(), incidents()) -> iodata())
     }].
 subjects() ->
-    Plain = fun(Format) -> fun(N, _) -> io_lib:format(Format, [N]) end end,
+    Plain = fun(Format, One, Many) ->
+        fun(N, _) -> io_lib:format(Format, [N, noun(N, One, Many)]) end
+    end,
     [
         {~"connections_rejected", warning,
-            Plain("~b clients were rejected: connections_max are connected")},
+            Plain("~b ~s rejected, because connections_max clients are "
+                  "connected", "client was", "clients were")},
         {~"authentication_failures", warning, fun(N, Now) ->
-            io_lib:format("~b wrong passwords were given, the last one from "
-                          "~ts", [N, maps:get(~"last_failure", Now, ~"")])
+            io_lib:format("~b ~s given, the last one from ~ts", [
+                N, noun(N, "wrong password was", "wrong passwords were"),
+                maps:get(~"last_failure", Now, ~"")
+            ])
         end},
         {~"output_limit_disconnections", warning,
-            Plain("~b clients were closed, because they did not read their "
-                  "replies (output_bytes_hard, output_bytes_soft)")},
+            Plain("~b ~s their replies (output_bytes_hard, output_bytes_soft)",
+                  "client was closed, because it did not read",
+                  "clients were closed, because they did not read")},
         {~"evicted", notice,
-            Plain("~b records were evicted to make room (memory_limit, or the "
-                  "limit of a database)")},
+            Plain("~b ~s evicted to make room (memory_limit, or the limit of a "
+                  "database)", "record was", "records were")},
         {~"refused", warning,
-            Plain("~b writes were refused, because there was no room "
-                  "(memory_limit, or the limit of a database)")}
+            Plain("~b ~s refused, because there was no room (memory_limit, or "
+                  "the limit of a database)", "write was", "writes were")}
     ].
+
+-spec noun(pos_integer(), string(), string()) -> string().
+noun(1, One, _Many) -> One;
+noun(_, _One, Many) -> Many.
 
 %% The oldest ones first; those between two lines are counted, and the slowest
 %% of them is named. Without the arguments, which may be secret.

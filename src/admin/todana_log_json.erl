@@ -15,19 +15,23 @@ format(#{level := Level, meta := #{time := Time}} = Event, _Config) ->
     Text = logger_formatter:format(Event, ?TEXT),
     Named =
         case node() of
-            nonode@nohost -> #{};
-            Node -> #{node => Node}
+            nonode@nohost -> [];
+            Node -> [{node, Node}]
         end,
-    [
-        json:encode(Named#{
-            time => list_to_binary(calendar:system_time_to_rfc3339(
-                Time, [{unit, microsecond}, {offset, "Z"}]
-            )),
-            level => Level,
-            message => valid(Text)
-        }),
-        $\n
-    ].
+    Fields = [
+        {time, list_to_binary(calendar:system_time_to_rfc3339(
+            Time, [{unit, microsecond}, {offset, "Z"}]
+        ))},
+        {level, Level}
+    ] ++ Named ++ [{message, valid(Text)}],
+    %% People read these lines, too: the order is that of a line of text.
+    [json:encode(Fields, fun encode/2), $\n].
+
+-spec encode(term(), json:encoder()) -> iodata().
+encode([{_, _} | _] = Fields, Encode) ->
+    json:encode_key_value_list(Fields, Encode);
+encode(Value, Encode) ->
+    json:encode_value(Value, Encode).
 
 %% A text that is not Unicode is printed as a term.
 -spec valid(unicode:chardata()) -> binary().

@@ -304,7 +304,7 @@ log(Log) ->
 -spec log_times(map()) -> [family()].
 log_times(Log) ->
     [
-        {Name, gauge, Help, [
+        {Name, summary, Help, [
             {[{quantile, Quantile}], Us / 1_000_000}
          || #{Key := #{p50 := Half, p99 := Most}} <- [Log],
             {Quantile, Us} <- [{~"0.5", Half}, {~"0.99", Most}]

@@ -12,7 +12,7 @@
 %% one microsecond.
 -type histogram() :: #{counts := [non_neg_integer()], seconds := number()}.
 -type family() :: {
-    Name :: binary(), counter | gauge | histogram,
+    Name :: binary(), counter | gauge | histogram | summary,
     Help :: unicode:chardata(), [sample()]
 }.
 

@@ -9,8 +9,9 @@
 %% Process
 -export([init/2]).
 
-%% While the node reads its log, or stops, it asks for more time.
--define(EXTEND_EVERY_MS, 5_000).
+%% How often it says its state. While the node reads its log, or stops, it asks
+%% for more time then.
+-define(EVERY_MS, 5_000).
 -define(EXTEND_US, 60_000_000).
 
 -doc "Starts the process, if systemd waits for notifications.".
@@ -24,8 +25,8 @@ start() ->
             EveryMs =
                 case Watchdog of
                     {Us, ""} when is_integer(Us), Us > 0 ->
-                        max(1, Us div 2_000);
-                    _ -> infinity
+                        max(1, min(Us div 2_000, ?EVERY_MS));
+                    _ -> ?EVERY_MS
                 end,
             true = register(
                 ?MODULE, spawn(?MODULE, init, [address(Path), EveryMs])
@@ -58,13 +59,13 @@ say(Word) ->
             ok
     end.
 
--spec init({local, binary()}, pos_integer() | infinity) -> no_return().
+-spec init({local, binary()}, pos_integer()) -> no_return().
 init(Address, EveryMs) ->
     {ok, Socket} = gen_udp:open(0, [local, {active, false}]),
     loop(Socket, Address, EveryMs, starting).
 
 -spec loop(
-    gen_udp:socket(), {local, binary()}, pos_integer() | infinity,
+    gen_udp:socket(), {local, binary()}, pos_integer(),
     starting | serving | stopping
 ) -> no_return().
 loop(Socket, Address, EveryMs, State) ->
@@ -76,7 +77,7 @@ loop(Socket, Address, EveryMs, State) ->
     PauseMs =
         case State of
             serving -> EveryMs;
-            _ -> ?EXTEND_EVERY_MS
+            _ -> ?EVERY_MS
         end,
     receive
         ready ->
@@ -89,9 +90,13 @@ loop(Socket, Address, EveryMs, State) ->
             loop(Socket, Address, EveryMs, State)
     after PauseMs ->
         _ = case {State, State =:= serving andalso todana_health:live()} of
-            {serving, ok} -> Send(["WATCHDOG=1"]);
+            {serving, ok} ->
+                ok = Send(["WATCHDOG=1"]),
+                %% A log that is slow to answer is no reason to be killed.
+                spawn(fun() -> Send([["STATUS=", state("serving")]]) end);
             {serving, {error, Why}} -> Send([["STATUS=", Why]]);
-            {starting, _} -> Send([["STATUS=", progress()], extend()]);
+            {starting, _} ->
+                Send([["STATUS=", state("starting")], extend()]);
             {stopping, _} -> Send([extend()])
         end,
         loop(Socket, Address, EveryMs, State)
@@ -101,9 +106,9 @@ loop(Socket, Address, EveryMs, State) ->
 extend() ->
     ["EXTEND_TIMEOUT_USEC=", integer_to_list(?EXTEND_US)].
 
--spec progress() -> iodata().
-progress() ->
+-spec state(iodata()) -> iodata().
+state(Word) ->
     case todana_health:ready() of
-        ok -> "starting";
+        ok -> Word;
         {error, Why} -> Why
     end.

@@ -77,6 +77,7 @@ open_new(Directory, Durability, Origin) ->
     maybe
         ok ?= ensure_directory(Directory),
         ok ?= is_usable(Directory),
+        ok ?= todana_data_rights:owner(Directory),
         ok ?= lock(Directory),
         {ok, Opened} ?= identify(Directory, Durability, Origin),
         persistent_term:put(?MODULE, Opened),

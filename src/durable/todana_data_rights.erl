@@ -1,11 +1,11 @@
-%% The rights of the files of a data directory.
+%% The rights of the files of a data directory, and whose they are.
 %%
 %% A person has to correct them, so the start ends. Other causes may go away;
 %% then Ra is started again.
 -module(todana_data_rights).
 -moduledoc false.
 
--export([check/1]).
+-export([check/1, owner/1]).
 
 -include_lib("kernel/include/file.hrl").
 
@@ -26,6 +26,37 @@ check(#{data_dir := Directory, uid := UId}) ->
         ]
     ],
     each([Directory, filename:join(Directory, "node") | Logs]).
+
+-doc """
+Refuses root if the directory belongs to another user: a file that root creates
+in it would keep the node of that user from starting. On Linux only.
+""".
+-spec owner(file:filename()) -> ok | {error, string()}.
+owner(Directory) ->
+    File = filename:join(Directory, "node"),
+    case file:read_file_info(File, [raw]) of
+        {ok, #file_info{uid = User}} when User =/= 0 ->
+            case is_root() of
+                true ->
+                    {error, File ++ " belongs to user " ++
+                        integer_to_list(User) ++ ", who may not read what "
+                        "root creates beside it: run the command as that "
+                        "user"};
+                false -> ok
+            end;
+        _ ->
+            ok
+    end.
+
+-spec is_root() -> boolean().
+is_root() ->
+    case file:read_file("/proc/self/status") of
+        {ok, Status} ->
+            match =:= re:run(Status, ~"^Uid:\t\\d+\t0\t",
+                             [multiline, {capture, none}]);
+        {error, _} ->
+            false
+    end.
 
 -spec each([file:filename()]) -> ok | {error, iolist()}.
 each([]) ->

@@ -48,15 +48,11 @@ uid(Directory) ->
 -spec repair(file:filename()) -> {ok, iodata()} | {error, string()}.
 repair(DataDir) ->
     Directory = filename:absname(DataDir),
-    UId = uid(Directory),
-    Repaired = locked(Directory, fun() ->
-        {ok, [
-            todana_log_tail:repair(Class, UId, Durability)
-         || Durability <- [always, everysec],
-            Class <- [filename:join(Directory, atom_to_list(Durability))],
-            filelib:is_dir(Class)
-        ]}
-    end),
+    Repaired =
+        maybe
+            ok ?= todana_data_rights:owner(Directory),
+            locked(Directory, fun() -> {ok, repair_logs(Directory)} end)
+        end,
     case Repaired of
         {ok, Results} ->
             case [Problem || {error, Problem} <- Results] of
@@ -66,6 +62,17 @@ repair(DataDir) ->
         {error, Sentence} ->
             {error, Sentence}
     end.
+
+-spec repair_logs(file:filename()) ->
+    [{ok, iolist()} | {error, todana_log_problem:problem()}].
+repair_logs(Directory) ->
+    UId = uid(Directory),
+    [
+        todana_log_tail:repair(Class, UId, Durability)
+     || Durability <- [always, everysec],
+        Class <- [filename:join(Directory, atom_to_list(Durability))],
+        filelib:is_dir(Class)
+    ].
 
 -spec said([iolist()]) -> iodata().
 said([]) -> "No entry of the log is damaged.\n";

@@ -16,6 +16,7 @@ application must not run, and no node may use the directory.
 -spec dump(file:filename(), fun((iodata()) -> ok)) -> ok | {error, iodata()}.
 dump(DataDir, Print) ->
     maybe
+        ok ?= todana_data_rights:owner(filename:absname(DataDir)),
         {ok, {ok, Databases}} ?= todana_offline:locked(
             filename:absname(DataDir), fun() -> {ok, readable(DataDir)} end
         ),

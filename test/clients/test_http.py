@@ -73,7 +73,7 @@ def metrics(server, **keywords):
     for family in text_string_to_metric_families(body):
         assert family.name not in names, family.name
         names.add(family.name)
-        assert family.type in ("counter", "gauge", "histogram"), family
+        assert family.type in ("counter", "gauge", "histogram", "summary"), family
         assert family.documentation
         for sample in family.samples:
             key = (sample.name, frozenset(sample.labels.items()))
