@@ -38,7 +38,7 @@ run(["dump" | Rest]) -> dump(directory("dump", Rest));
 run(["repair" | Rest]) -> repair(directory("repair", Rest));
 run(["cluster", "join", [First | _] = Peer | Rest]) when First =/= $- ->
     run(["start", "--cluster-join", Peer | Rest]);
-run(["cluster" | Rest]) -> todana_cluster_cli:run(Rest);
+run(["cluster" | Rest]) -> todana_cluster_cli:run(Rest, fun member/1);
 run(["config", "show" | Rest]) -> with_flags(Rest, fun show/1);
 run(["config", "check" | Rest]) -> with_flags(Rest, fun check/1);
 run(["config", "reference"]) -> finish(todana_options_page:page());
@@ -325,6 +325,14 @@ control(Command, Arguments) ->
                    "its first listener or its --control-socket"]);
         Path ->
             Path
+    end.
+
+%% The same of a member of a cluster, which has a data directory.
+-spec member([string()]) -> file:filename() | none | no_return().
+member(Arguments) ->
+    case with_flags(Arguments, fun load/1) of
+        {#{data_dir := {off, _}, control_socket := {auto, _}}, _File} -> none;
+        _ -> control("cluster", Arguments)
     end.
 
 -spec top([string()]) -> no_return().

@@ -2,19 +2,24 @@
 -module(todana_cluster_cli).
 -moduledoc false.
 
--export([run/1, help/0]).
+-export([run/2, help/0]).
+
+-type find() :: fun((Options :: [string()]) -> file:filename() | none).
 
 -define(TIMEOUT_MS, 120_000).
 -define(WATCH_MS, 1_000).
 -define(CLEAR, "\e[H\e[2J").
 
--doc "Runs the command in these arguments, and ends the emulator.".
--spec run([string()]) -> no_return().
-run([]) ->
+-doc """
+Runs the command in these arguments, and ends the emulator. `Find` returns the
+control socket of the node with these options.
+""".
+-spec run([string()], find()) -> no_return().
+run([], _Find) ->
     finish(help());
-run([Word | _]) when Word =:= "help"; Word =:= "--help"; Word =:= "-h" ->
+run([Word | _], _Find) when Word =:= "help"; Word =:= "--help"; Word =:= "-h" ->
     finish(help());
-run(["certificates", Directory]) ->
+run(["certificates", Directory], _Find) ->
     case todana_certificates:create(Directory) of
         ok ->
             finish(["copy ", Directory, " to every host of the cluster, and "
@@ -22,91 +27,91 @@ run(["certificates", Directory]) ->
         {error, Sentence} ->
             throw(["cluster certificates: ", Sentence])
     end;
-run([Command | Rest]) ->
-    {DataDir, Words} = data_dir(Rest, []),
-    {Flags, Names} = lists:partition(
-        fun(Word) -> lists:prefix("--", Word) end, Words
-    ),
-    run(Command, DataDir, Flags, Names).
+run([Command | Rest], Find) ->
+    {Flags, Names, Options} = split(Rest, {[], [], []}),
+    lists:keymember(Command, 1, usage()) orelse
+        throw(["cluster: there is no command `", Command,
+               "`; see `todana cluster help`"]),
+    run(Command, Find(Options), Flags, Names).
 
 -spec run(string(), file:filename() | none, [string()], [string()]) ->
     no_return().
-run("status", DataDir, [], []) ->
-    finish(todana_cluster_text:screen(ask(DataDir, #{command => status})));
-run("status", DataDir, ["--json"], []) ->
-    finish([json:encode(ask(DataDir, #{command => status})), $\n]);
-run("status", DataDir, ["--watch"], []) ->
-    watch(DataDir);
-run("verify", DataDir, [], []) ->
+run("status", Path, [], []) ->
+    finish(todana_cluster_text:screen(ask(Path, #{command => status})));
+run("status", Path, ["--json"], []) ->
+    finish([json:encode(ask(Path, #{command => status})), $\n]);
+run("status", Path, ["--watch"], []) ->
+    watch(Path);
+run("verify", Path, [], []) ->
     #{~"members" := Members, ~"index" := Index, ~"digest" := Digest} =
-        ask(DataDir, #{command => verify}),
+        ask(Path, #{command => verify}),
     finish(io_lib:format(
         "~b members have the same records at entry ~b: digest ~s~n",
         [Members, Index, Digest]
     ));
-run(Command, DataDir, [], [Node]) when
+run(Command, Path, [], [Node]) when
     Command =:= "leave"; Command =:= "transfer"
 ->
-    change(DataDir, #{
+    change(Path, #{
         command => list_to_binary(Command), argument => text(Node)
     });
-run("replace", DataDir, [], [Dead, New]) ->
-    change(DataDir, #{
+run("replace", Path, [], [Dead, New]) ->
+    change(Path, #{
         command => replace, argument => text(Dead), new => text(New)
     });
-run("force", DataDir, ["--i-accept-data-loss"], []) ->
-    change(DataDir, #{command => force});
-run("force", _DataDir, _, _) ->
+run("force", Path, ["--i-accept-data-loss"], []) ->
+    change(Path, #{command => force});
+run("force", _Path, _, _) ->
     throw("cluster force: writes that this node does not have are lost for "
           "good: say --i-accept-data-loss");
-run(Command, _DataDir, _Flags, _Names) ->
-    case lists:keyfind(Command, 1, usage()) of
-        {_, Usage, _} -> throw(["cluster: say `cluster ", Usage, "`"]);
-        false -> throw(["cluster: there is no command `", Command,
-                        "`; see `todana cluster help`"])
-    end.
+run(Command, _Path, _Flags, _Names) ->
+    {_, Usage, _} = lists:keyfind(Command, 1, usage()),
+    throw(["cluster: say `cluster ", Usage, "`"]).
 
 -spec change(file:filename() | none, map()) -> no_return().
-change(DataDir, Request) ->
-    true = ask(DataDir, Request),
+change(Path, Request) ->
+    true = ask(Path, Request),
     finish("done\n").
 
 -spec watch(file:filename() | none) -> no_return().
-watch(DataDir) ->
-    Screen = todana_cluster_text:screen(ask(DataDir, #{command => status})),
+watch(Path) ->
+    Screen = todana_cluster_text:screen(ask(Path, #{command => status})),
     io:put_chars([?CLEAR, Screen]),
     timer:sleep(?WATCH_MS),
-    watch(DataDir).
+    watch(Path).
 
 -spec text(string()) -> binary().
 text(Word) -> unicode:characters_to_binary(Word).
 
--spec data_dir([string()], [string()]) ->
-    {file:filename() | none, [string()]}.
-data_dir(["--data-dir", DataDir | Rest], Before) ->
-    {DataDir, lists:reverse(Before, Rest)};
-data_dir(["--data-dir=" ++ DataDir | Rest], Before) ->
-    {DataDir, lists:reverse(Before, Rest)};
-data_dir([Word | Rest], Before) ->
-    data_dir(Rest, [Word | Before]);
-data_dir([], Before) ->
-    Words = lists:reverse(Before),
-    case os:getenv("TODANA_DATA_DIR") of
-        false -> {none, Words};
-        DataDir -> {DataDir, Words}
-    end.
+%% What this command takes, and what finds the node: an option has a value.
+-spec split([string()], {[string()], [string()], [string()]}) ->
+    {Flags :: [string()], Names :: [string()], Options :: [string()]}.
+split([Flag | Rest], {Flags, Names, Options}) when
+    Flag =:= "--json"; Flag =:= "--watch"; Flag =:= "--i-accept-data-loss"
+->
+    split(Rest, {[Flag | Flags], Names, Options});
+split(["--" ++ _ = Option | Rest], {Flags, Names, Options}) ->
+    case {lists:member($=, Option), Rest} of
+        {false, [Value | More]} ->
+            split(More, {Flags, Names, [Value, Option | Options]});
+        _ ->
+            split(Rest, {Flags, Names, [Option | Options]})
+    end;
+split([Name | Rest], {Flags, Names, Options}) ->
+    split(Rest, {Flags, [Name | Names], Options});
+split([], {Flags, Names, Options}) ->
+    {lists:reverse(Flags), lists:reverse(Names), lists:reverse(Options)}.
 
 -spec ask(file:filename() | none, map()) -> term().
 ask(none, _Request) ->
     throw("cluster: name the data directory of a running member, with "
-          "--data-dir");
-ask(DataDir, Request) ->
-    Path = todana_control_path:of_directory(DataDir),
+          "--data-dir or --config");
+ask(Path, Request) ->
     case todana_control:ask(Path, Request, ?TIMEOUT_MS) of
         {ok, Answer} -> Answer;
         {error, no_node} ->
-            throw(["cluster: no node is running with the data directory ",
-                   DataDir]);
+            throw(["cluster: no node is running here: there is no answer from ",
+                   Path]);
         {error, Sentence} -> throw(["cluster: ", Sentence])
     end.
 
@@ -138,8 +143,8 @@ usage() ->
 help() ->
     [
         "usage: todana cluster COMMAND --data-dir DIRECTORY\n\n"
-        "DIRECTORY is that of a member that runs on this host; `join` has the\n"
-        "options of `todana start`.\n\n",
+        "DIRECTORY is that of a member that runs on this host; --config FILE\n"
+        "finds it, too. `join` has the options of `todana start`.\n\n",
         [
             io_lib:format("  ~-29s ~s~n", [Usage, Text])
          || {_, Usage, Text} <- usage()

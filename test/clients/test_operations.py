@@ -354,6 +354,20 @@ def test_hostile_bytes_on_the_control_socket(start_server, tmp_path):
     assert server.is_alive()
 
 
+@todana_only
+def test_cluster_commands_find_the_node_as_others_do(start_server, tmp_path):
+    """By its directory, or by the file that it was started with."""
+    data, config = tmp_path / "data", tmp_path / "todana.conf"
+    config.write_text(f"data_dir = {data}\n")
+    assert "no answer from" in run("cluster", "status", "--config", config).stderr
+    start_server("--config", config)
+    by_file = run("cluster", "status", "--config", config)
+    assert "no answer from" not in by_file.stderr
+    by_directory = run("cluster", "status", "--data-dir", data)
+    assert (by_file.returncode, by_file.stderr) == (by_directory.returncode, by_directory.stderr)
+    assert "--config" in run("cluster", "status").stderr
+
+
 # --------------------------------------------------------------------------------------------------- systemd ---
 
 
