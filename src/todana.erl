@@ -548,8 +548,15 @@ entry(Arguments, Table, Key) ->
 -doc "Whether there is a record.".
 -spec is_key(table(), key()) -> boolean().
 is_key(Table, Key) ->
-    Look = fun(K, Form) -> todana_nif:is_key(Table, K, Form) end,
-    on_key(is_key, [Table, Key], Key, Look).
+    case todana_nif:is_key(Table, Key) of
+        true ->
+            true;
+        false ->
+            false;
+        _ ->
+            Look = fun(K, Form) -> todana_nif:is_key(Table, K, Form) end,
+            on_key(is_key, [Table, Key], Key, Look)
+    end.
 
 -doc """
 Stores a value. Returns `{error, full}` only if the table refuses writes at its
@@ -776,10 +783,19 @@ counter does not change.
     | error
     | {error, not_an_integer | overflow | full | unknown}.
 update_counter(Table, Key, Increment) ->
-    Count = fun(K, Form) ->
-        todana_nif:update_counter(Table, K, Increment, Form)
-    end,
-    change_key(update_counter, [Table, Key, Increment], Key, Count).
+    case todana_nif:update_counter(Table, Key, Increment) of
+        {ok, _} = Counted ->
+            Counted;
+        error ->
+            error;
+        {error, _} = Error ->
+            Error;
+        _ ->
+            Count = fun(K, Form) ->
+                todana_nif:update_counter(Table, K, Increment, Form)
+            end,
+            change_key(update_counter, [Table, Key, Increment], Key, Count)
+    end.
 
 -doc "`update_counter/3` that creates the counter if there is none.".
 -spec update_counter(table(), key(), integer(), counter_options()) ->

@@ -15,11 +15,11 @@
     put_with_dirty/7,
     get_entry/3,
     take/3,
-    is_key/3,
+    is_key/2, is_key/3,
     delete/4,
     expiry/3,
     expire/4,
-    update_counter/4,
+    update_counter/3, update_counter/4,
     update_counter_with/6,
     get_many/3,
     put_many/4,
@@ -251,6 +251,9 @@ get_entry(_, _, _) -> erlang:nif_error(not_loaded).
 -spec take(table(), key(), form()) -> value() | fact().
 take(_, _, _) -> erlang:nif_error(not_loaded).
 
+-spec is_key(table(), key()) -> boolean() | misuse().
+is_key(_, _) -> erlang:nif_error(not_loaded).
+
 -spec is_key(table(), key(), form()) -> boolean() | misuse().
 is_key(_, _, _) -> erlang:nif_error(not_loaded).
 
@@ -263,6 +266,9 @@ expiry(_, _, _) -> erlang:nif_error(not_loaded).
 
 -spec expire(table(), key(), expires(), form()) -> fact().
 expire(_, _, _, _) -> erlang:nif_error(not_loaded).
+
+-spec update_counter(table(), key(), integer()) -> {ok, integer()} | fact().
+update_counter(_, _, _) -> erlang:nif_error(not_loaded).
 
 -spec update_counter(table(), key(), integer(), form()) ->
     {ok, integer()} | fact().

@@ -71,7 +71,7 @@ pub use logged::{
     LoggedBatch, admit_logged_batch, decode_batch, encode_batch, execute_logged_batch,
     execute_logged_batch_on, is_batch_logged, is_logged,
 };
-pub use look_up::{Place, look_up, take};
+pub use look_up::{Place, is_key, look_up, take};
 pub use numbers::parse_signed;
 pub use plan::Batch;
 pub use reply::*;

@@ -7,7 +7,7 @@
 
 use crate::Databases;
 use crate::target::{Numbered, Target};
-use todana_table::{Entry, Keyspace, Table};
+use todana_table::{Entry, Keyspace, Table, Time};
 
 /// The location of a key.
 #[derive(Clone, Copy)]
@@ -24,15 +24,26 @@ pub enum Place<'a> {
 pub fn look_up<R>(
     place: Place<'_>,
     key: &[u8],
-    now_ms: u64,
+    now: impl Time,
     look: impl FnOnce(Option<Entry<'_>>) -> R,
 ) -> R {
     match place {
-        Place::Table(table) => table.read_in_place(key, now_ms, used(now_ms, look)),
+        Place::Table(table) => table.read_in_place(key, now, used(now, look)),
         Place::Database(databases, number) => match Numbered::new(databases, number) {
-            Some(target) => target.read_in_place(key, now_ms, used(now_ms, look)),
+            Some(target) => target.read_in_place(key, now, used(now, look)),
             None => look(None),
         },
+    }
+}
+
+/// Whether a key has a live record. This is no use of the record.
+#[inline]
+pub fn is_key(place: Place<'_>, key: &[u8], now: impl Time) -> bool {
+    let look = |entry: Option<Entry<'_>>| entry.is_some();
+    match place {
+        Place::Table(table) => table.read_in_place(key, now, look),
+        Place::Database(databases, number) => Numbered::new(databases, number)
+            .is_some_and(|target| target.read_in_place(key, now, look)),
     }
 }
 
@@ -70,12 +81,12 @@ pub(crate) fn get<K: Keyspace, R>(
 /// recorded first.
 #[inline]
 pub(crate) fn used<R>(
-    now_ms: u64,
+    now: impl Time,
     look: impl FnOnce(Option<Entry<'_>>) -> R,
 ) -> impl FnOnce(Option<Entry<'_>>) -> R {
     move |entry| {
         if let Some(entry) = &entry {
-            entry.note_access(now_ms);
+            entry.note_access(now);
         }
         look(entry)
     }

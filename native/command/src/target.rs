@@ -8,7 +8,9 @@
 
 use crate::Databases;
 use crate::databases::{DATABASES, DatabaseMap};
-use todana_table::{Entry, KeyOrder, Keyspace, Locked, NotOrdered, Slot, Table, Walk, Walked};
+use todana_table::{
+    Entry, KeyOrder, Keyspace, Locked, NotOrdered, Slot, Table, Time, Walk, Walked,
+};
 
 /// A keyspace whose keys can be locked together.
 pub(crate) trait Target: Keyspace {
@@ -16,7 +18,7 @@ pub(crate) trait Target: Keyspace {
     fn read_in_place<R>(
         &self,
         key: &[u8],
-        now_ms: u64,
+        now: impl Time,
         look: impl FnOnce(Option<Entry<'_>>) -> R,
     ) -> R;
     /// Locks the shards of these keys.
@@ -31,10 +33,10 @@ impl Target for Table {
     fn read_in_place<R>(
         &self,
         key: &[u8],
-        now_ms: u64,
+        now: impl Time,
         look: impl FnOnce(Option<Entry<'_>>) -> R,
     ) -> R {
-        Table::read_in_place(self, key, now_ms, look)
+        Table::read_in_place(self, key, now, look)
     }
 
     fn lock<'k>(
@@ -107,12 +109,12 @@ impl<'a> Numbered<'a> {
     pub(crate) fn read_with_index<R>(
         &self,
         key: &[u8],
-        now_ms: u64,
+        now: impl Time,
         look: impl FnOnce(Option<Entry<'_>>) -> R,
     ) -> (R, usize) {
         let mut look = Some(look);
         self.retry(|table, map| {
-            table.read_in_place(key, now_ms, |entry| {
+            table.read_in_place(key, now, |entry| {
                 self.take_if_still(map, &mut look).map(|look| look(entry))
             })
         })
@@ -136,10 +138,10 @@ impl Target for Numbered<'_> {
     fn read_in_place<R>(
         &self,
         key: &[u8],
-        now_ms: u64,
+        now: impl Time,
         look: impl FnOnce(Option<Entry<'_>>) -> R,
     ) -> R {
-        self.read_with_index(key, now_ms, look).0
+        self.read_with_index(key, now, look).0
     }
 
     fn lock<'k>(

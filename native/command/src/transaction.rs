@@ -22,7 +22,7 @@ use crate::record::{is_past, resolve};
 use crate::target::Numbered;
 use crate::work::{self, BATCH_UNITS_MAX};
 use todana_table::{
-    Entry, Full, Growth, Keyspace, Locked, Meta, PREFETCH_KEYS_MAX, Prepared, Slot,
+    Entry, Full, Growth, Keyspace, Locked, Meta, PREFETCH_KEYS_MAX, Prepared, Slot, Time,
 };
 
 /// What a key was when it was read.
@@ -90,18 +90,18 @@ impl From<Full> for Uncommitted {
 pub fn look_up_state<R>(
     place: Place<'_>,
     key: &[u8],
-    now_ms: u64,
+    now: impl Time,
     look: impl FnOnce(Option<Entry<'_>>) -> R,
 ) -> (R, KeyState) {
     let mut version = None;
-    let look = used(now_ms, |entry: Option<Entry<'_>>| {
+    let look = used(now, |entry: Option<Entry<'_>>| {
         version = entry.as_ref().map(Entry::version);
         look(entry)
     });
     let (looked, table) = match place {
-        Place::Table(table) => (table.read_in_place(key, now_ms, look), 0),
+        Place::Table(table) => (table.read_in_place(key, now, look), 0),
         Place::Database(databases, number) => match Numbered::new(databases, number) {
-            Some(database) => database.read_with_index(key, now_ms, look),
+            Some(database) => database.read_with_index(key, now, look),
             None => (look(None), 0),
         },
     };

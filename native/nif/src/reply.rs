@@ -144,6 +144,12 @@ pub(crate) fn value(env: RawEnv, decoded: Decoded) -> Raw {
     }
 }
 
+/// `{ok, Number}`.
+#[inline]
+pub(crate) fn number(env: RawEnv, number: i64) -> Raw {
+    erts::tuple(env, &[atoms::ok().as_c_arg(), erts::make_i64(env, number)])
+}
+
 /// `{Value, Version, Flags, ExpiresAtMs, IsEncoded, State}`, with `infinity` for no expiry.
 pub(crate) fn entry(
     env: RawEnv,

@@ -305,17 +305,6 @@ fn taken(env: RawEnv, store: &Store, entry: &Entry<'_>) -> Decoded {
     })
 }
 
-/// `is_key(Table, Key, Form) -> boolean()`
-#[rustler::nif]
-fn is_key<'a>(env: Env<'a>, table: Term<'a>, key: Term<'a>, form: u32) -> Term<'a> {
-    let answer =
-        on_key(env, table, key, form, |key, run| Ok(run(&Command::Exists { keys: &[key] })));
-    match answer {
-        Ok(Answer::Integer(number)) => (number > 0).encode(env),
-        answer => fact(env, answer),
-    }
-}
-
 /// `delete(Table, Key, Condition, Form) -> ok | error | {error, Reason}`
 #[rustler::nif]
 fn delete<'a>(

@@ -13,7 +13,7 @@ use todana_command::{
     VALUE_BYTES_MAX,
 };
 use todana_group::NamedTable;
-use todana_table::{Entry, Limits, Observer, Options, Table, TooManyObservers};
+use todana_table::{Entry, Limits, Observer, Options, Table, Time, TooManyObservers};
 
 /// Resources for handles of tables.
 pub(crate) static HANDLE: ResourceType<Arc<Store>> = ResourceType::new(c"todana_table");
@@ -167,16 +167,17 @@ impl Store {
 
     /// Reads a record under its shard's lock.
     #[inline]
-    pub(crate) fn look_up<R>(
-        &self,
-        key: &[u8],
-        now_ms: u64,
-        look: impl FnOnce(Option<Entry<'_>>) -> R,
-    ) -> R {
-        todana_command::look_up(self.place(), key, now_ms, look)
+    pub(crate) fn look_up<R>(&self, key: &[u8], look: impl FnOnce(Option<Entry<'_>>) -> R) -> R {
+        todana_command::look_up(self.place(), key, Tick, look)
     }
 
-    /// The same; also returns the state of the key.
+    /// Whether there is a record; not a use of it.
+    #[inline]
+    pub(crate) fn is_key(&self, key: &[u8]) -> bool {
+        todana_command::is_key(self.place(), key, Tick)
+    }
+
+    /// The same as [`Store::look_up`]; also returns the state of the key.
     pub(crate) fn look_up_state<R>(
         &self,
         key: &[u8],
@@ -340,11 +341,22 @@ pub(crate) fn now_ms() -> u64 {
 /// never later than [`now_ms`], at most one tick (1 to 10 ms) earlier, and several times cheaper.
 /// For look-ups: a record may be visible for a tick longer than it lives.
 #[inline]
-pub(crate) fn tick_ms() -> u64 {
+fn tick_ms() -> u64 {
     #[cfg(any(target_os = "linux", target_os = "android"))]
     return clock_ms(libc::CLOCK_REALTIME_COARSE);
     #[cfg(not(any(target_os = "linux", target_os = "android")))]
     return now_ms();
+}
+
+/// [`tick_ms`], when it is asked for.
+#[derive(Clone, Copy)]
+struct Tick;
+
+impl Time for Tick {
+    #[inline]
+    fn ms(self) -> u64 {
+        tick_ms()
+    }
 }
 
 #[inline]

@@ -156,18 +156,18 @@ pub(crate) unsafe fn get<'a>(env: RawEnv, term: Raw) -> Result<&'a Store, Misuse
 /// As for [`get`].
 #[inline]
 pub(crate) unsafe fn open_one<'a>(env: RawEnv, term: Raw) -> Result<&'a Store, Misuse> {
-    if !erts::is_atom(env, term) {
-        // SAFETY: see the function.
-        return unsafe { open_by_handle(env, term) };
-    }
+    // Only an atom's term is the name of a bucket.
     let name = word(term);
-    let bucket = find(name).ok_or_else(no_such_table)?;
-    // SAFETY: see the module's essay; null after `close`.
-    match unsafe { bucket.store.load(Ordering::Acquire).as_ref() } {
-        // Another table may have taken the bucket since its name was read.
-        Some(store) if word(store.name) == name => Ok(store),
-        _ => Err(no_such_table()),
+    if let Some(bucket) = find(name) {
+        // SAFETY: see the module's essay; null after `close`.
+        match unsafe { bucket.store.load(Ordering::Acquire).as_ref() } {
+            // Another table may have taken the bucket since its name was read.
+            Some(store) if word(store.name) == name => return Ok(store),
+            _ => return Err(no_such_table()),
+        }
     }
+    // SAFETY: see the function.
+    unsafe { open_by_handle(env, term) }
 }
 
 /// Like [`get`], with a handle, on any scheduler.

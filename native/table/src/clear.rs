@@ -20,6 +20,7 @@ use crate::entry::EntryBox;
 use crate::observers::EventKind;
 use crate::reaper;
 use crate::shard::{NEVER_MS, Records, Shard, Shards};
+use crate::time::Time;
 use crate::writer::Writer;
 
 impl Core {
@@ -98,14 +99,15 @@ impl Core {
     /// not change, returns true instead: then the caller must find no entry. The caller holds no
     /// lock of this table.
     #[inline]
-    pub(crate) fn is_cleared(&self, now_ms: u64) -> bool {
-        now_ms >= self.clear_at_ms.load(Relaxed) && self.meet_due_clear(now_ms)
+    pub(crate) fn is_cleared(&self, now: impl Time) -> bool {
+        let at_ms = self.clear_at_ms.load(Relaxed);
+        at_ms != NEVER_MS && now.ms() >= at_ms && self.meet_due_clear(now.ms())
     }
 
     /// The shards as a reader sees them: `None` if nothing was ever written, or a clear hides it.
     #[inline]
-    pub(crate) fn shards_to_read(&self, now_ms: u64) -> Option<&Shards> {
-        if self.is_cleared(now_ms) { None } else { self.shards() }
+    pub(crate) fn shards_to_read(&self, now: impl Time) -> Option<&Shards> {
+        if self.is_cleared(now) { None } else { self.shards() }
     }
 
     #[cold]

@@ -1,9 +1,10 @@
 //! One entry: an immutable allocation, and the tagged pointer that owns it.
 //!
-//! An entry is written once and never changed; a write makes another entry and swaps the pointer.
-//! The little that may change lives beside the immutable bytes: the access word (atomic), the pin
-//! and the reference count of large entries (atomic), and the use frequency (in the pointer, under
-//! the shard's lock).
+//! An entry is written once and not changed as long as anyone can see it; a write makes another
+//! entry and swaps the pointer, or, if the value of a compact entry keeps its size and nothing else
+//! has a pointer to it, replaces the bytes under the shard's lock. The little that may change at any
+//! time lives beside the immutable bytes: the access word (atomic), the pin and the reference count
+//! of large entries (atomic), and the use frequency (in the pointer, under the shard's lock).
 //!
 //! There are three layouts. Small entries, by far the most frequent, must not pay for what only
 //! large ones need:
@@ -61,6 +62,7 @@ use crate::allocation;
 use crate::body::{BODY_BYTES_MIN, Body, body_bytes};
 use crate::copies;
 use crate::meta::{Access, Meta};
+use crate::time::Time;
 
 #[cfg(not(target_pointer_width = "64"))]
 compile_error!("entries are addressed by tagged 64-bit pointers");
@@ -267,16 +269,16 @@ impl<'a> Entry<'a> {
 
     /// Records a read: sets `last_s` and `fetched`. Does nothing if the entry has no access word.
     #[inline]
-    pub fn note_access(&self, now_ms: u64) {
+    pub fn note_access(&self, now: impl Time) {
         if let Some(word) = self.access_word() {
-            Access::note(word, now_ms);
+            Access::note(word, now.ms());
         }
     }
 
-    /// Whether the entry has expired at `now_ms`.
+    /// Whether the entry has expired by now.
     #[inline]
-    pub fn is_expired(&self, now_ms: u64) -> bool {
-        self.expires_at_ms().is_some_and(|at_ms| at_ms <= now_ms)
+    pub fn is_expired(&self, now: impl Time) -> bool {
+        self.expires_at_ms().is_some_and(|at_ms| at_ms <= now.ms())
     }
 
     /// A counted handle that keeps the value after this read. `None` for small entries: copy those.
@@ -540,7 +542,36 @@ impl EntryBox {
         Some(EntryBox { tagged })
     }
 
-    /// Sets the version of an entry that is not published yet.
+    /// Whether a value has the size of this entry's, and the entry is compact without optional
+    /// fields, so that [`EntryBox::overwrite`] can replace its value.
+    #[inline]
+    pub(crate) fn fits(&self, parts: &[&[u8]]) -> bool {
+        let is_plain = self.tagged.addr().get() & (WIDE | EXPIRY | FLAGS | ACCESS) == 0;
+        is_plain && parts.iter().map(|part| part.len()).sum::<usize>() == self.entry().lengths().1
+    }
+
+    /// Replaces the value.
+    ///
+    /// # Panics
+    /// If it does not [fit](EntryBox::fits).
+    #[inline]
+    pub(crate) fn overwrite(&mut self, parts: &[&[u8]]) {
+        assert!(self.fits(parts), "the value has another size");
+        let (key_len, value_len) = self.entry().lengths();
+        copies::note(value_len);
+        let mut to = untag(self.tagged).wrapping_add(COMPACT_HEADER_BYTES + key_len);
+        for part in parts {
+            // SAFETY: the lengths of the parts add up to that of the value, which follows the key
+            // in a compact entry without optional fields. `&mut self` excludes all other pointers
+            // to the entry (the caller considers aliases), so also that the parts are in it.
+            unsafe {
+                ptr::copy_nonoverlapping(part.as_ptr(), to, part.len());
+                to = to.add(part.len());
+            }
+        }
+    }
+
+    /// Sets the version of an entry that no other thread can see.
     pub(crate) fn set_version(&mut self, version: u64) {
         debug_assert!(version < VERSION_END);
         let start = untag(self.tagged);

@@ -58,6 +58,7 @@ mod slot;
 mod snapshot;
 mod state;
 mod table;
+mod time;
 mod walk;
 mod writer;
 
@@ -82,3 +83,4 @@ pub use slot::{Filling, Prepared, Slot};
 pub use snapshot::{Abandoned, Snapshot};
 pub use state::{OtherTable, TableState, digest_of_entry};
 pub use table::Table;
+pub use time::Time;

@@ -19,7 +19,7 @@ use crate::reaper;
 use crate::reservation::{BatchRoom, Growth};
 use crate::scan;
 use crate::shard::{Records, Shards};
-use crate::slot::Slot;
+use crate::slot::{Remains, Slot};
 use crate::table::find_live;
 use crate::walk::{self, ReadShard};
 use crate::writer::Writer;
@@ -214,14 +214,18 @@ impl Keyspace for Locked<'_> {
         debug_assert!(!self.is_cleared, "the log applies a due clear before other changes");
         let (hash, held) = self.find(key);
         let mut records = held.borrow_mut();
-        let mut slot = Slot::find(self.writer(held.shard, &mut records), key, hash, now_ms);
-        let result = change(&mut slot);
-        if self.core.ordered.is_some() && slot.leaves_key() {
-            self.order.borrow_mut().removed.push(Box::from(key));
-        }
-        let (written, garbage) = slot.finish(now_ms);
-        self.dispose(garbage);
-        if let Some(written) = written {
+        let mut remains = Remains::default();
+        let result = {
+            let mut slot = Slot::find(self.writer(held.shard, &mut records), key, hash, now_ms);
+            let result = change(&mut slot);
+            if self.core.ordered.is_some() && slot.leaves_key() {
+                self.order.borrow_mut().removed.push(Box::from(key));
+            }
+            slot.finish(now_ms, &mut remains);
+            result
+        };
+        self.dispose(remains.garbage);
+        if let Some(written) = remains.written {
             let before = self.written.get();
             self.written.set(Some(before.map_or(written, |before| before.and(written))));
         }

@@ -31,6 +31,14 @@ const FETCHED: u64 = 1 << 32;
 const STALE: u64 = 1 << 33;
 const WON: u64 = 1 << 34;
 
+impl Meta {
+    /// Whether an entry with this metadata has no optional fields.
+    #[inline]
+    pub(crate) fn is_plain(&self) -> bool {
+        self.expires_at_ms.is_none() && self.flags == 0 && self.access.is_none()
+    }
+}
+
 impl Access {
     /// The word that an entry stores: seconds in the low half, marks above.
     pub(crate) fn to_word(self) -> u64 {

@@ -16,6 +16,7 @@ use crate::limits::Gauge;
 use crate::prefetch::Hint;
 use crate::readers::{Biased, Locked, LockedToRead};
 use crate::snapshot::Kept;
+use crate::time::Time;
 
 /// An expiry that never comes.
 pub(crate) const NEVER_MS: u64 = u64::MAX;
@@ -49,9 +50,9 @@ impl Records {
 
     /// The live entry of a key.
     #[inline]
-    pub(crate) fn find_live(&self, hash: u64, key: &[u8], now_ms: u64) -> Option<Entry<'_>> {
+    pub(crate) fn find_live(&self, hash: u64, key: &[u8], now: impl Time) -> Option<Entry<'_>> {
         let entry = self.find(hash, key)?.entry();
-        (!entry.is_expired(now_ms)).then_some(entry)
+        (!entry.is_expired(now)).then_some(entry)
     }
 
     /// The bucket of a key's entry, expired or not.

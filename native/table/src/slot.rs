@@ -98,6 +98,15 @@ impl fmt::Debug for Filling {
     }
 }
 
+/// What an operation on a key leaves to be done without its lock.
+#[derive(Default)]
+pub(crate) struct Remains {
+    /// What was written, if a limit applies.
+    pub(crate) written: Option<Written>,
+    /// What must be freed.
+    pub(crate) garbage: Vec<EntryBox>,
+}
+
 /// One key under its shard's lock, as a read-modify-write operation sees it.
 pub struct Slot<'a> {
     pub(crate) writer: Writer<'a>,
@@ -116,12 +125,15 @@ pub struct Slot<'a> {
 
 impl<'a> Slot<'a> {
     /// Looks up the key, and collects its entry if that has expired.
+    ///
+    /// Always inlined, because a slot is too large to be returned quickly.
+    #[inline(always)]
     pub(crate) fn find(mut writer: Writer<'a>, key: &'a [u8], hash: u64, now_ms: u64) -> Slot<'a> {
         let mut bucket = writer.records.find_bucket(hash, key);
         let mut taken_out = false;
         if let Some(found) = bucket {
             if writer.records.bucket(found).is_some_and(|entry| entry.is_expired(now_ms)) {
-                taken_out = writer.take_out(found, Removal::Expired);
+                taken_out = writer.take_out_expired(found);
                 bucket = None;
             } else if writer.core.is_limited()
                 && let Some(entry) = writer.records.index.get_bucket_mut(found)
@@ -132,13 +144,15 @@ impl<'a> Slot<'a> {
         Slot { writer, key, hash, now_ms, bucket, written: None, refused: false, taken_out }
     }
 
-    /// Ends the operation on the key. Returns what was written, if a limit applies, and what must
-    /// be freed without the lock.
-    #[inline]
-    pub(crate) fn finish(mut self, now_ms: u64) -> (Option<Written>, Vec<EntryBox>) {
-        let is_limited = self.writer.core.is_limited();
-        let written = if is_limited { self.to_written(now_ms) } else { None };
-        (written, std::mem::take(&mut self.writer.garbage))
+    /// Ends the operation on the key.
+    #[inline(always)]
+    pub(crate) fn finish(&mut self, now_ms: u64, remains: &mut Remains) {
+        if self.writer.core.is_limited() {
+            remains.written = self.to_written(now_ms);
+        }
+        if !self.writer.garbage.is_empty() {
+            remains.garbage = std::mem::take(&mut self.writer.garbage);
+        }
     }
 
     #[inline(never)]
@@ -171,6 +185,12 @@ impl<'a> Slot<'a> {
 
     /// Writes a new entry whose value is the concatenation of the parts. Returns its version.
     pub fn put(&mut self, value: &[&[u8]], meta: Meta) -> Result<u64, Full> {
+        if let Some(bucket) = self.bucket
+            && let Some(version) = self.writer.overwrite(bucket, value, &meta)
+        {
+            self.written = Some(version?);
+            return version;
+        }
         let entry = EntryBox::build(self.key, value, &meta).ok_or(Full)?;
         self.place(entry, Charge::Within)
     }

@@ -15,8 +15,9 @@ use crate::range::{KeyOrder, NotOrdered, Walk, Walked};
 use crate::reaper;
 use crate::scan;
 use crate::shard::Records;
-use crate::slot::Slot;
+use crate::slot::{Remains, Slot};
 use crate::snapshot::Snapshot;
+use crate::time::Time;
 use crate::walk::{self, ReadShard};
 use crate::writer::Writer;
 
@@ -55,16 +56,16 @@ impl Table {
     pub fn read_in_place<R>(
         &self,
         key: &[u8],
-        now_ms: u64,
+        now: impl Time,
         read: impl FnOnce(Option<Entry<'_>>) -> R,
     ) -> R {
-        let Some(shards) = self.core.shards_to_read(now_ms) else { return read(None) };
+        let Some(shards) = self.core.shards_to_read(now) else { return read(None) };
         let (hash, shard) = self.core.locate(key);
         let shard = shards.ahead(shard, hash);
         if self.core.is_limited() {
-            return read(find_live(&self.core, &mut shard.lock(), hash, key, now_ms));
+            return read(find_live(&self.core, &mut shard.lock(), hash, key, now));
         }
-        shard.read_in_place(|records| read(records.find_live(hash, key, now_ms)))
+        shard.read_in_place(|records| read(records.find_live(hash, key, now)))
     }
 
     /// Locks the shards of these keys, in shard order (no deadlock between callers).
@@ -178,7 +179,7 @@ pub(crate) fn find_live<'r>(
     records: &'r mut Records,
     hash: u64,
     key: &[u8],
-    now_ms: u64,
+    now: impl Time,
 ) -> Option<Entry<'r>> {
     if core.is_limited()
         && let Some(bucket) = records.find_bucket(hash, key)
@@ -186,7 +187,7 @@ pub(crate) fn find_live<'r>(
     {
         eviction::note_use(entry);
     }
-    records.find_live(hash, key, now_ms)
+    records.find_live(hash, key, now)
 }
 
 impl Keyspace for Table {
@@ -224,10 +225,16 @@ impl Keyspace for Table {
         let mut records = shards.ahead(shard, hash).lock();
         let snapshot = core.running_snapshot();
         let writer = Writer::new(core, shards, shard, &mut records, snapshot);
-        let mut slot = Slot::find(writer, key, hash, now_ms);
-        let result = change(&mut slot);
-        let (written, garbage) = slot.finish(now_ms);
+        let mut remains = Remains::default();
+        // A slot is large: it is dropped where it is.
+        let result = {
+            let mut slot = Slot::find(writer, key, hash, now_ms);
+            let result = change(&mut slot);
+            slot.finish(now_ms, &mut remains);
+            result
+        };
         drop(records);
+        let Remains { written, garbage } = remains;
         // Checked here, since hardly any write has garbage.
         if !garbage.is_empty() {
             reaper::dispose(garbage);

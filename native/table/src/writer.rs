@@ -140,6 +140,36 @@ impl Writer<'_> {
         Ok((bucket, version))
     }
 
+    /// Writes a value over that of the entry in `bucket`, which needs no allocation. `None` if it
+    /// would have another size or other metadata, if a snapshot may have a pointer to it, or if a
+    /// limit has to be checked.
+    #[inline]
+    pub(crate) fn overwrite(
+        &mut self,
+        bucket: usize,
+        value: &[&[u8]],
+        meta: &Meta,
+    ) -> Option<Result<u64, Full>> {
+        let is_seen = self.snapshot != 0 || self.records.kept.is_some();
+        if is_seen || self.room.is_some() || self.core.is_limited() || !meta.is_plain() {
+            return None;
+        }
+        let place = self.records.index.get_bucket_mut(bucket)?;
+        if !place.fits(value) {
+            return None;
+        }
+        let version = match self.core.next_version() {
+            Ok(version) => version,
+            Err(Full) => return Some(Err(Full)),
+        };
+        place.overwrite(value);
+        place.set_version(version);
+        if self.core.is_observed() {
+            self.report(bucket, EventKind::Put);
+        }
+        Some(Ok(version))
+    }
+
     /// Adds the entry of a key that has none. Returns its bucket.
     #[inline(always)]
     fn add(&mut self, entry: EntryBox, hash: u64) -> usize {
@@ -182,6 +212,12 @@ impl Writer<'_> {
             ordered.remove(entry.key());
         }
         self.take_out(bucket, why)
+    }
+
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn take_out_expired(&mut self, bucket: usize) -> bool {
+        self.take_out(bucket, Removal::Expired)
     }
 
     /// Like [`Writer::remove`], but leaves the key in the table's order, for a caller that may put

@@ -133,9 +133,8 @@ fn change(space: &impl Keyspace, key: &[u8], kind: u8, size: u8, now_ms: u64) ->
 pub(crate) fn use_table(table: &Table, [kind, a, b, c, _]: [u8; STEP_BYTES], clock_ms: u64) {
     let key = key(a);
     match kind % 10 {
-        0 => {
-            table.read(&key, clock_ms, |entry| entry.iter().for_each(|it| it.note_access(b.into())))
-        }
+        0 => table
+            .read(&key, clock_ms, |entry| entry.iter().for_each(|it| it.note_access(u64::from(b)))),
         1 => table.read_in_place(&key, clock_ms, |entry| drop(entry.map(|it| it.share()))),
         2 => drop(table.scan(u64::from(a % 8), usize::from(b), clock_ms, |_| ())),
         3 => {
