@@ -2,9 +2,9 @@
 //!
 //! An entry is written once and not changed as long as anyone can see it; a write makes another
 //! entry and swaps the pointer, or, if the value of a compact entry keeps its size and nothing else
-//! has a pointer to it, replaces the bytes under the shard's lock. The little that may change at any
-//! time lives beside the immutable bytes: the access word (atomic), the pin and the reference count
-//! of large entries (atomic), and the use frequency (in the pointer, under the shard's lock).
+//! has a pointer to it, replaces the bytes under the shard's lock. The little that may change at
+//! any time lives beside the immutable bytes: the access word (atomic), the pin and the reference
+//! count of large entries (atomic), and the use frequency (in the pointer, under the shard's lock).
 //!
 //! There are three layouts. Small entries, by far the most frequent, must not pay for what only
 //! large ones need:

@@ -98,12 +98,12 @@ impl fmt::Debug for Filling {
     }
 }
 
-/// What an operation on a key leaves to be done without its lock.
+/// The rest of an operation on a key, for which no lock is needed.
 #[derive(Default)]
 pub(crate) struct Remains {
-    /// What was written, if a limit applies.
+    /// The write, if a limit applies.
     pub(crate) written: Option<Written>,
-    /// What must be freed.
+    /// Entries to be freed.
     pub(crate) garbage: Vec<EntryBox>,
 }
 
