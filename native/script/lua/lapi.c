@@ -267,6 +267,7 @@ LUA_API int lua_iscfunction (lua_State *L, int idx) {
 LUA_API int lua_isnumber (lua_State *L, int idx) {
   TValue n;
   const TValue *o = index2adr(L, idx);
+  todana_spend(L, todana_numeral_steps(o));
   return tonumber(o, &n);
 }
 
@@ -320,6 +321,7 @@ LUA_API int lua_lessthan (lua_State *L, int index1, int index2) {
 LUA_API lua_Number lua_tonumber (lua_State *L, int idx) {
   TValue n;
   const TValue *o = index2adr(L, idx);
+  todana_spend(L, todana_numeral_steps(o));
   if (tonumber(o, &n))
     return nvalue(o);
   else
@@ -330,6 +332,7 @@ LUA_API lua_Number lua_tonumber (lua_State *L, int idx) {
 LUA_API lua_Integer lua_tointeger (lua_State *L, int idx) {
   TValue n;
   const TValue *o = index2adr(L, idx);
+  todana_spend(L, todana_numeral_steps(o));
   if (tonumber(o, &n)) {
     lua_Integer res;
     lua_Number num = nvalue(o);

@@ -808,6 +808,8 @@ static int str_format (lua_State *L) {
         case 'e':  case 'E': case 'f':
         case 'g': case 'G': {
           sprintf(buff, form, (double)luaL_checknumber(L, arg));
+          /* Todana: each digit is arithmetic of long numbers */
+          todana_charge(L, 16 + 4*strlen(buff));
           break;
         }
         case 'q': {

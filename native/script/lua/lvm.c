@@ -52,6 +52,7 @@ int luaV_tostring (lua_State *L, StkId obj) {
     char s[LUAI_MAXNUMBER2STR];
     lua_Number n = nvalue(obj);
     lua_number2str(s, n);
+    todana_spend(L, 8);
     setsvalue2s(L, obj, luaS_new(L, s));
     return 1;
   }
@@ -291,6 +292,7 @@ static void Arith (lua_State *L, StkId ra, const TValue *rb,
                    const TValue *rc, TMS op) {
   TValue tempb, tempc;
   const TValue *b, *c;
+  todana_spend(L, todana_numeral_steps(rb) + todana_numeral_steps(rc));
   if ((b = luaV_tonumber(rb, &tempb)) != NULL &&
       (c = luaV_tonumber(rc, &tempc)) != NULL) {
     lua_Number nb = nvalue(b), nc = nvalue(c);

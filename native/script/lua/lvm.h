@@ -24,6 +24,10 @@
 
 LUAI_FUNC int luaV_lessthan (lua_State *L, const TValue *l, const TValue *r);
 LUAI_FUNC int luaV_equalval (lua_State *L, const TValue *t1, const TValue *t2);
+/* Todana: what the conversion of a value to a number counts */
+#define todana_numeral_steps(o)	(ttisstring(o) && \
+	tsvalue(o)->len <= TODANA_NUMERAL_MAX ? tsvalue(o)->len>>1 : 0)
+
 LUAI_FUNC const TValue *luaV_tonumber (const TValue *obj, TValue *n);
 LUAI_FUNC int luaV_tostring (lua_State *L, StkId obj);
 LUAI_FUNC void luaV_gettable (lua_State *L, const TValue *t, TValue *key,

@@ -293,7 +293,10 @@ fn put_text(text: &[u8], out: &mut Vec<u8>) {
             12 => b'f',
             13 => b'r',
             0..32 | 127 => {
-                out.extend_from_slice(format!("\\u{byte:04x}").as_bytes());
+                let digit =
+                    |four: u8| char::from_digit(four.into(), 16).map_or(b'0', |it| it as u8);
+                out.extend_from_slice(b"\\u00");
+                out.extend_from_slice(&[digit(byte >> 4), digit(byte & 15)]);
                 continue;
             }
             _ => {

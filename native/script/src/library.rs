@@ -47,6 +47,9 @@ pub(crate) fn spend(lua: &Lua, steps: usize) -> std::result::Result<(), Failure>
 /// Steps for a value that is converted.
 pub(crate) const VALUE_STEPS: usize = 16;
 
+/// Steps for an argument, which may be a numeral.
+const ARGUMENT_STEPS: u64 = 32;
+
 /// What the keys of a table are.
 pub(crate) struct Keys {
     /// The number of entries.
@@ -170,6 +173,7 @@ pub(crate) fn function(
 ) -> Result<Function> {
     lua.create_function(move |lua, values: MultiValue| {
         let arguments = Arguments { name, values: values.into_iter().collect() };
+        meter::spend(lua, ARGUMENT_STEPS * arguments.len() as u64);
         match body(lua, &arguments) {
             Ok(mut values) => {
                 values.push_front(Value::Boolean(true));

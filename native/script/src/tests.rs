@@ -156,6 +156,7 @@ fn libraries_do_what_those_of_redis_do() {
     let cases = [
         ("return cjson.encode({1, 2, {a = 'b/c'}})", r#"[1,2,{"a":"b\/c"}]"#),
         ("return cjson.encode({})", "{}"),
+        ("return cjson.encode('\\1\\31\\127')", r#""\u0001\u001f\u007f""#),
         ("return cjson.encode({[1] = 1, x = 2})", r#"{"1":1,"x":2}"#),
         (
             "return cjson.encode({0.1, 1e100, -5, cjson.null, true, 'a\\n\"\\0'})",
@@ -289,6 +290,10 @@ const ENDLESS: &[&str] = &[
     "local s = ('\\193'):rep(1000000) while true do pcall(cmsgpack.unpack, s) end",
     "local s = (' '):rep(100000) while true do pcall(struct.size, s) end",
     "local s = ('1'):rep(1000000) while true do pcall(struct.pack, 'c1c1c1c1', s, s, s, s) end",
+    "while true do local x = ('%99.99f'):format(1e308) end",
+    "local s = ('1'):rep(190) .. 'e-300' while true do local x = s + 1 end",
+    "local s = ('1'):rep(190) while true do tonumber(s) end",
+    "local s = ('1'):rep(190) while true do bit.bor(s, s, s, s) end",
 ];
 
 #[test]
@@ -490,6 +495,16 @@ fn long_arguments_count() {
         let steps = run(&job, &mut Echo).1;
         assert!(steps >= least, "{call}: {steps}");
     }
+    // A numeral of 190 digits, and the text of a number with as many.
+    let steps = |source: &str| {
+        let job = Job { source: source.as_bytes(), keys: &[], arguments: &[], limits: LIMITS };
+        run(&job, &mut Echo).1
+    };
+    let least = steps("local s = ('1'):rep(190) for i = 1, 100 do local x = s end");
+    assert!(
+        steps("local s = ('1'):rep(190) for i = 1, 100 do local x = s + 1 end") > least + 9_000
+    );
+    assert!(steps("for i = 1, 100 do ('%99.99f'):format(1e308) end") > 160_000);
 }
 
 #[test]
