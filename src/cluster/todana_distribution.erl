@@ -225,7 +225,7 @@ problem(File, Text) -> ["cookie_file: ", File, ": ", Text].
 %% node ends, for those of others.
 -spec start_epmd() -> ok | {error, iodata()}.
 start_epmd() ->
-    case erl_epmd:names("localhost") of
+    case erl_epmd:names("127.0.0.1") of
         {ok, _} ->
             ok;
         {error, _} ->
@@ -251,7 +251,7 @@ start_epmd() ->
 await_epmd(0) ->
     {error, "node: epmd does not answer on port 4369"};
 await_epmd(Left) ->
-    case erl_epmd:names("localhost") of
+    case erl_epmd:names("127.0.0.1") of
         {ok, _} ->
             ok;
         {error, _} ->
