@@ -94,7 +94,8 @@ fn put_table(
     out: &mut Vec<u8>,
 ) -> std::result::Result<(), Failure> {
     let Keys { entries, largest } = keys(lua, table)?;
-    if largest == Some(entries) {
+    // An empty table is an array.
+    if largest.unwrap_or(0) == entries {
         match entries {
             len @ ..16 => out.push(0x90 | len as u8),
             len => put_len(len, 0xdc, out),

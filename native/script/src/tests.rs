@@ -156,6 +156,7 @@ fn libraries_do_what_those_of_redis_do() {
     let cases = [
         ("return cjson.encode({1, 2, {a = 'b/c'}})", r#"[1,2,{"a":"b\/c"}]"#),
         ("return cjson.encode({})", "{}"),
+        ("return cjson.encode({cmsgpack.pack({}):byte(1), cmsgpack.pack({{}}):byte(1, 2)})", "[144,145,144]"),
         ("return cjson.encode('\\1\\31\\127')", r#""\u0001\u001f\u007f""#),
         ("return cjson.encode({[1] = 1, x = 2})", r#"{"1":1,"x":2}"#),
         (
