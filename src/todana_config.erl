@@ -9,6 +9,7 @@
 -include_lib("kernel/include/file.hrl").
 
 -export([embedded/0, load/1, load/2, settings/1, password/1, check/1]).
+-export([is_loopback/1]).
 
 -export_type([options/0, loaded/0, origin/0, flags/0, texts/0]).
 
@@ -396,6 +397,7 @@ a_file(Path) ->
         end,
     sentence("data_dir: ~ts is a file, not a directory~ts", [Path, Hint]).
 
+-doc "Whether only this host reaches the address.".
 -spec is_loopback(inet:ip_address()) -> boolean().
 is_loopback({127, _, _, _}) -> true;
 is_loopback({0, 0, 0, 0, 0, 0, 0, 1}) -> true;

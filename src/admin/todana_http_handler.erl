@@ -64,22 +64,27 @@ unlocked(Lock, Page, Request) ->
 
 %% With any user name, as at the port of Kyoto Tycoon. After some wrong
 %% passwords the server delays each answer to that address.
-%% Without a password only this host connects; then a page in its browser must
-%% not read the figures by a name of the page's author.
+%% Without a password only this host may read; then a page in its browser must
+%% not read the figures by a name of the page's author, who may send any header.
 -spec may_read(cowboy_req:req()) -> boolean() | foreign.
 may_read(Request) ->
-    Password =
-        case cowboy_req:parse_header(~"authorization", Request) of
-            {basic, _User, Given} -> Given;
-            _ -> nil
-        end,
     {Ip, _Port} = cowboy_req:peer(Request),
+    case todana_listener:check_password(nil, Ip) of
+        {true, _} ->
+            %% A client may have removed the password since the port was opened.
+            todana_config:is_loopback(Ip) andalso
+                (is_address(cowboy_req:host(Request)) orelse foreign);
+        {false, _} ->
+            has_password(cowboy_req:parse_header(~"authorization", Request), Ip)
+    end.
+
+-spec has_password(term(), inet:ip_address()) -> boolean().
+has_password({basic, _User, Password}, Ip) ->
     {IsRight, DelayMs} = todana_listener:check_password(Password, Ip),
     ok = timer:sleep(DelayMs),
-    case IsRight andalso Password =:= nil of
-        true -> is_address(cowboy_req:host(Request)) orelse foreign;
-        false -> IsRight
-    end.
+    IsRight;
+has_password(_Other, _Ip) ->
+    false.
 
 -spec is_address(binary()) -> boolean().
 is_address(Host) when Host =:= ~"localhost"; Host =:= ~"" ->

@@ -229,6 +229,8 @@ def test_a_page_of_another_site_cannot_read_the_figures(monitored):
     for host, status in (("evil.example", 403), ("localhost.evil.example:80", 403), ("localhost:9379", 200), ("127.0.0.1", 200), ("[::1]:1", 200)):
         for path in ("/metrics", "/status.json"):
             assert get(monitored, path, headers={"Host": host})[0] == status, host
+            # A page may add this header to requests to its own site.
+            assert get(monitored, path, headers={"Host": host, **basic("any")})[0] == status, host
     assert get(monitored, "/readyz", headers={"Host": "node.internal"})[0] == 200
 
 
