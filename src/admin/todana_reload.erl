@@ -65,7 +65,7 @@ request() ->
 -spec init({source(), todana_config:loaded()}) -> {ok, #state{}}.
 init({Source, Loaded}) ->
     {ok, #state{
-        source = Source, loaded = Loaded, is_known = known(password(Loaded))
+        source = Source, loaded = Loaded, is_known = known_at_start(Loaded)
     }}.
 
 -spec handle_call(run, gen_server:from(), #state{}) ->
@@ -121,20 +121,33 @@ value(Name, Loaded) ->
 -spec apply_password(todana_config:loaded(), is_known()) ->
     {[binary()], is_known()}.
 apply_password(Loaded, IsKnown) ->
-    Password = password(Loaded),
-    case IsKnown(Password) orelse todana_listener:set_password(Password) of
+    maybe
+        {ok, Password} ?= password(Loaded),
+        false ?= IsKnown(Password),
+        ok ?= todana_listener:set_password(Password),
+        Line =
+            case Password of
+                nil -> ~"no password is set";
+                _ -> ~"the password is changed"
+            end,
+        {[Line], known(Password)}
+    else
         true -> {[], IsKnown};
-        ok when Password =:= nil -> {[~"no password is set"], known(nil)};
-        ok -> {[~"the password is changed"], known(Password)};
         {error, Why} -> {[line("the password stays: ~ts", [Why])], IsKnown}
     end.
 
-%% The file was read a moment ago, to check it.
--spec password(todana_config:loaded()) -> binary() | nil.
+%% The file was checked a moment ago. If it cannot be read any more, the node
+%% does not go on without a password.
+-spec password(todana_config:loaded()) ->
+    {ok, binary() | nil} | {error, string()}.
 password(Loaded) ->
-    case todana_config:password(value(password_file, Loaded)) of
-        {ok, Password} -> Password;
-        {error, _} -> nil
+    todana_config:password(value(password_file, Loaded)).
+
+-spec known_at_start(todana_config:loaded()) -> is_known().
+known_at_start(Loaded) ->
+    case password(Loaded) of
+        {ok, Password} -> known(Password);
+        {error, _} -> fun(_) -> false end
     end.
 
 -spec known(binary() | nil) -> is_known().
