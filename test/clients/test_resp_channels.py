@@ -131,6 +131,22 @@ def test_client_list_shows_subscriptions(subscriber, resp):
     assert " psub=0 ssub=1 " in line and " flags=P " in line
 
 
+def test_clients_with_subscriptions_have_a_type(subscriber, connect, resp):
+    """CLIENT LIST and CLIENT KILL distinguish them from normal clients."""
+    other = connect.resp()
+    other.call("PING")
+    number = subscriber.call("CLIENT", "ID")
+    subscriber.call("SSUBSCRIBE", "one")
+    assert resp.call("CLIENT", "LIST", "TYPE", "pubsub").startswith(b"id=%d " % number)
+    assert b"id=%d " % number not in resp.call("CLIENT", "LIST", "TYPE", "normal")
+    assert resp.call("CLIENT", "KILL", "TYPE", "replica") == 0
+    assert resp.call("CLIENT", "KILL", "TYPE", "normal") >= 1
+    assert other.is_closed()
+    assert resp.call("SPUBLISH", "one", "x") == 1
+    assert resp.call("CLIENT", "KILL", "TYPE", "pubsub", "ID", number) == 1
+    assert subscriber.is_closed()
+
+
 def test_a_large_message_reaches_everybody(connect, resp):
     """It is not copied for each subscriber."""
     text = b"x" * (1 << 20)

@@ -68,6 +68,11 @@ const COPY: &[(&str, Class)] = &[("copy_to", Class::Generic)];
 const MOVE: &[(&str, Class)] = &[("move_to", Class::Generic)];
 
 impl Names {
+    /// Whether the command moves a record: it is removed elsewhere after it was written.
+    pub fn moves(&self) -> bool {
+        self.delete != "del"
+    }
+
     /// Of a change outside of a command.
     const UNKNOWN: Names = Names { put: SET, delete: "del" };
 

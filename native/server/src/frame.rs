@@ -25,7 +25,7 @@ impl Frame {
         };
         let resp3 = [b">2\r\n$10\r\ninvalidate\r\n".as_slice(), &list("_\r\n")].concat();
         let head = b"*3\r\n$7\r\nmessage\r\n$20\r\n__redis__:invalidate\r\n".as_slice();
-        let resp2 = [head, &list("*-1\r\n")].concat();
+        let resp2 = [head, &list("$-1\r\n")].concat();
         Frame { resp3: resp3.into(), resp2: Some(resp2.into()), is_line: false }
     }
 
@@ -49,5 +49,18 @@ impl Frame {
     /// A line of MONITOR.
     pub(crate) fn line(line: Vec<u8>) -> Frame {
         Frame { resp3: line.into(), resp2: None, is_line: true }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_keys_are_a_null_of_each_version() {
+        let frame = Frame::invalidation(None);
+        assert_eq!(*frame.resp3, *b">2\r\n$10\r\ninvalidate\r\n_\r\n");
+        let resp2 = b"*3\r\n$7\r\nmessage\r\n$20\r\n__redis__:invalidate\r\n$-1\r\n";
+        assert_eq!(frame.resp2.as_deref(), Some(resp2.as_slice()));
     }
 }

@@ -82,6 +82,8 @@ pub(crate) struct LoopPart {
     pub(crate) waiting_bytes: AtomicUsize,
     /// Bytes of invalidations that the loop has not delivered.
     pub(crate) invalidation_bytes: AtomicUsize,
+    /// Bytes of invalidations that others redirect to clients of the loop.
+    pub(crate) redirected_bytes: AtomicUsize,
     /// Bytes of commands for MONITOR that the loop has not delivered.
     pub(crate) line_bytes: AtomicUsize,
     /// The loop is about to have its clients forget what they have read.

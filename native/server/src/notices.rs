@@ -10,10 +10,12 @@
 //! what it has applied to its own subscribers. A notification that finds the queue full is dropped
 //! and counted.
 
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 use todana_command::cause::{self, Class};
+use todana_protocol::Publishing;
 use todana_table::{Event, EventKind};
 
 /// Maximum number of changes that wait.
@@ -70,10 +72,26 @@ pub(crate) fn format(bits: u32) -> String {
     begin.chars().chain(rest.map(|(letter, _)| *letter)).collect()
 }
 
+/// A message to a channel, which is being published.
+#[derive(Debug)]
+pub(crate) struct Notification {
+    pub(crate) channel: Vec<u8>,
+    pub(crate) message: Vec<u8>,
+    /// The patterns with which the channel was compared.
+    pub(crate) begun: Publishing,
+}
+
+thread_local! {
+    /// The record that the present command moves, in its new place.
+    static MOVED: Cell<Option<(usize, Box<[u8]>)>> = const { Cell::new(None) };
+}
+
 /// Changes on their way to loop 0.
 #[derive(Debug, Default)]
 pub(crate) struct Notices {
     classes: AtomicU32,
+    /// Held while the classes change.
+    changing: Mutex<()>,
     queue: Mutex<Queue>,
 }
 
@@ -93,6 +111,22 @@ pub(crate) struct Notice {
     pub(crate) key: Box<[u8]>,
 }
 
+impl Notice {
+    /// Its messages, in their order.
+    pub(crate) fn messages(self, classes: u32) -> impl Iterator<Item = Notification> {
+        let Notice { database, name, key } = self;
+        let of_key = (classes & KEYSPACE != 0).then(|| {
+            let channel = [format!("__keyspace@{database}__:").as_bytes(), &key].concat();
+            Notification { channel, message: name.into(), begun: Publishing::default() }
+        });
+        let of_event = (classes & KEYEVENT != 0).then(|| {
+            let channel = format!("__keyevent@{database}__:{name}").into_bytes();
+            Notification { channel, message: key.into(), begun: Publishing::default() }
+        });
+        of_key.into_iter().chain(of_event)
+    }
+}
+
 impl Notices {
     fn queue(&self) -> std::sync::MutexGuard<'_, Queue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
@@ -103,9 +137,12 @@ impl Notices {
         self.classes.load(Relaxed)
     }
 
-    /// Sets the classes that are published.
-    pub(crate) fn set_classes(&self, classes: u32) {
-        self.classes.store(classes, Relaxed);
+    /// Changes the classes that are published, one caller at a time. `None` leaves them; returns
+    /// whether they were changed.
+    pub(crate) fn change(&self, change: impl FnOnce(u32) -> Option<u32>) -> bool {
+        let _changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        let changed = change(self.classes());
+        changed.inspect(|classes| self.classes.store(*classes, Relaxed)).is_some()
     }
 
     /// Queues a change, if it is wanted. The caller holds locks of the table. Returns whether loop
@@ -113,23 +150,31 @@ impl Notices {
     pub(crate) fn note(&self, database: usize, event: &Event<'_>) -> (bool, u64) {
         let classes = self.classes();
         let (mut is_first, mut dropped) = (false, 0);
-        let mut add = |class: u32, name| {
+        let mut add = |class: u32, (database, key): (usize, &[u8]), name| {
             if classes & class != 0 {
-                match self.add(Notice { database, name, key: event.key.into() }) {
+                match self.add(Notice { database, name, key: key.into() }) {
                     Some(was_empty) => is_first |= was_empty,
                     None => dropped += 1,
                 }
             }
         };
+        let (names, record) = (cause::names(), (database, event.key));
         match event.kind {
+            // As in Redis, a client learns first where the record was.
+            EventKind::Put if names.moves() => MOVED.set(Some((database, event.key.into()))),
             EventKind::Put => {
-                for (name, class) in cause::names().put {
-                    add(if *class == Class::String { STRING } else { GENERIC }, name);
+                for (name, class) in names.put {
+                    add(if *class == Class::String { STRING } else { GENERIC }, record, name);
                 }
             }
-            EventKind::Delete => add(GENERIC, cause::names().delete),
-            EventKind::Expire => add(EXPIRED, "expired"),
-            EventKind::Evict => add(EVICTED, "evicted"),
+            EventKind::Delete => {
+                add(GENERIC, record, names.delete);
+                if let Some((database, key)) = MOVED.take().filter(|_| names.moves()) {
+                    names.put.iter().for_each(|(name, _)| add(GENERIC, (database, &key), name));
+                }
+            }
+            EventKind::Expire => add(EXPIRED, record, "expired"),
+            EventKind::Evict => add(EVICTED, record, "evicted"),
             EventKind::Clear | EventKind::Swap => {}
         }
         (is_first, dropped)

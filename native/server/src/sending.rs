@@ -4,10 +4,11 @@ use crate::channels;
 use crate::frame::Frame;
 use crate::host::Shared;
 use crate::inbox::Message;
-use crate::notices::{KEYEVENT, KEYSPACE, Notice};
+use crate::notices::{KEYEVENT, KEYSPACE, Notification};
 use crate::operator;
 use crate::tracking::{self, Invalidation, Recipients, Tracker};
 use crate::watching::MakeObserver;
+use std::collections::VecDeque;
 use std::sync::atomic::Ordering::{AcqRel, Relaxed};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
@@ -52,14 +53,23 @@ impl Shared {
     /// Publishes at once, or drops the message if subscribers have too much to take.
     pub(crate) fn publish_or_drop(&self, topic: Topic, channel: &[u8], message: &[u8]) {
         let mut begun = Publishing::default();
-        loop {
-            match self.publish(topic, channel, message, &mut begun, true) {
-                Published::To(_) => return,
-                Published::GoesOn => {}
-                Published::Full => {
-                    self.listeners.channels.dropped.fetch_add(1, Relaxed);
-                    return;
-                }
+        while !self.publish_slice(topic, channel, message, &mut begun) {}
+    }
+
+    /// The same, with some of the patterns. False if more of them are left.
+    fn publish_slice(
+        &self,
+        topic: Topic,
+        channel: &[u8],
+        message: &[u8],
+        begun: &mut Publishing,
+    ) -> bool {
+        match self.publish(topic, channel, message, begun, true) {
+            Published::To(_) => true,
+            Published::GoesOn => false,
+            Published::Full => {
+                self.listeners.channels.dropped.fetch_add(1, Relaxed);
+                true
             }
         }
     }
@@ -108,11 +118,21 @@ impl Shared {
         }
     }
 
-    /// Sends an invalidation to another client. False if there is none of this id.
+    /// Sends an invalidation to another client. False if there is none of this id. If the loop of
+    /// the client has too much to deliver, the client is closed: it must not believe that nothing
+    /// has changed.
     pub(crate) fn redirect(&self, id: u64, frame: &Frame) -> bool {
-        let Some(place) = self.clients.find(id) else { return false };
+        let found = self.clients.find(id).filter(|place| !place.client.killed.load(Relaxed));
+        let Some(place) = found else { return false };
+        let part = &self.loops[place.event_loop];
+        if part.redirected_bytes.load(Relaxed) > tracking::WAITING_BYTES_MAX {
+            self.listeners.channels.dropped.fetch_add(1, Relaxed);
+            self.kill(id);
+            return false;
+        }
         let (slot, frame) = (place.slot, frame.clone());
-        self.loops[place.event_loop].inbox.send(Message::Redirected { slot, id, frame });
+        part.redirected_bytes.fetch_add(tracking::redirected_bytes(&frame), Relaxed);
+        part.inbox.send(Message::Redirected { slot, id, frame });
         true
     }
 
@@ -137,35 +157,35 @@ impl Shared {
     pub(crate) fn set_notices(&self, classes: u32) -> bool {
         let wants = |classes: u32| classes & (KEYSPACE | KEYEVENT) != 0;
         let (notices, watching) = (&self.listeners.notices, &self.listeners.watching);
-        let before = notices.classes();
-        if wants(classes) && !wants(before) && !watching.begin() {
-            return false;
-        }
-        notices.set_classes(classes);
-        if !wants(classes) && wants(before) {
-            watching.end();
-        }
-        true
+        notices.change(|before| {
+            if wants(classes) && !wants(before) && !watching.begin() {
+                return None;
+            }
+            if !wants(classes) && wants(before) {
+                watching.end();
+            }
+            Some(classes)
+        })
     }
 
-    /// Publishes changes for a time. True if there may be more.
-    pub(crate) fn publish_notices(&self) -> bool {
+    /// Publishes changes for a time. `rest` are the messages of the last one. True if there may be
+    /// more.
+    pub(crate) fn publish_notices(&self, rest: &mut VecDeque<Notification>) -> bool {
         let until = Instant::now() + SLICE;
-        while let Some(Notice { database, name, key }) = self.listeners.notices.take() {
-            let classes = self.listeners.notices.classes();
-            if classes & KEYSPACE != 0 {
-                let channel = [format!("__keyspace@{database}__:").as_bytes(), &key].concat();
-                self.publish_or_drop(Topic::Channel, &channel, name.as_bytes());
+        loop {
+            if rest.is_empty() {
+                let Some(notice) = self.listeners.notices.take() else { return false };
+                rest.extend(notice.messages(self.listeners.notices.classes()));
             }
-            if classes & KEYEVENT != 0 {
-                let channel = format!("__keyevent@{database}__:{name}");
-                self.publish_or_drop(Topic::Channel, channel.as_bytes(), &key);
+            if let Some(Notification { channel, message, begun }) = rest.front_mut()
+                && self.publish_slice(Topic::Channel, channel, message, begun)
+            {
+                rest.pop_front();
             }
             if Instant::now() >= until {
                 return true;
             }
         }
-        false
     }
 
     fn note(&self, number: usize, event: &Event<'_>) {

@@ -223,6 +223,7 @@ fn open_loop(
         connections: 0.into(),
         waiting_bytes: 0.into(),
         invalidation_bytes: 0.into(),
+        redirected_bytes: 0.into(),
         line_bytes: 0.into(),
         invalidates_all: false.into(),
     };

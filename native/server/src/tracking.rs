@@ -18,9 +18,11 @@
 //! The table has at most `tracking_keys_max` keys, and [`BYTES_PER_KEY`] times as many bytes.
 //! Beyond that it forgets another key and sends its invalidation. If a loop has too much to
 //! deliver, it has its clients forget everything instead, once
-//! ([`Message::InvalidateAll`](crate::inbox::Message::InvalidateAll)). Registrations of clients
+//! ([`Message::InvalidateAll`](crate::inbox::Message::InvalidateAll)), and closes the clients to
+//! which others redirect their invalidations. Registrations of clients
 //! that have left stay until the key changes.
 
+use crate::frame::Frame;
 use crate::place::Place;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -130,6 +132,11 @@ impl Recipients {
         }
         None
     }
+}
+
+/// Bytes of an invalidation that is redirected to another client.
+pub(crate) fn redirected_bytes(frame: &Frame) -> usize {
+    frame.resp3.len() + INVALIDATION_BYTES
 }
 
 /// A key that has changed, with the clients that must learn of it.

@@ -120,13 +120,11 @@ impl<H: Host> Call<'_, '_, H> {
     /// Continues the list with a number of clients in each turn. A client that stays connected is
     /// listed exactly once.
     pub(super) fn client_list(&mut self) -> Done {
-        let mut wanted = None;
+        let (mut wanted, mut kept) = (None, Kind::Any);
         match self.arguments[2..] {
             [] => {}
             [option, kind] if option.eq_ignore_ascii_case(b"type") => {
-                if !is_normal(kind)? {
-                    wanted = Some(Vec::new());
-                }
+                kept = Kind::of(kind)?;
             }
             [option, ref ids @ ..] if option.eq_ignore_ascii_case(b"id") && !ids.is_empty() => {
                 let mut numbers = Vec::with_capacity(ids.len());
@@ -146,7 +144,8 @@ impl<H: Host> Call<'_, '_, H> {
         let clients = self.host.clients_after(after, CLIENTS_PER_TURN);
         for client in &clients {
             after = client.id;
-            if wanted.as_ref().is_none_or(|ids| ids.binary_search(&client.id).is_ok()) {
+            let is_wanted = wanted.as_ref().is_none_or(|ids| ids.binary_search(&client.id).is_ok());
+            if is_wanted && kept.includes(client) {
                 let commands = self.host.command_names(client.protocol);
                 line(client, commands, self.now_ms(), &mut text);
             }
@@ -199,7 +198,7 @@ impl<H: Host> Call<'_, '_, H> {
                     let id = positive().filter(|id| *id > 0);
                     filter.id = Some(id.ok_or("ERR client-id should be greater than 0")?);
                 }
-                b"type" => filter.none |= !is_normal(value)?,
+                b"type" => filter.kind = Kind::of(value)?,
                 b"user" if value == USER.as_bytes() => {}
                 b"user" => return Err(Failure::quoting("ERR No such user '", value, "'")),
                 b"addr" => filter.address = Some(value),
@@ -226,8 +225,7 @@ struct Filter<'a> {
     /// Connected for at least this many seconds.
     age_s: Option<u64>,
     skip_me: bool,
-    /// The filter names a type that no client has.
-    none: bool,
+    kind: Kind,
 }
 
 impl Filter<'_> {
@@ -236,7 +234,7 @@ impl Filter<'_> {
             text.is_none_or(|text| text == address.to_string().as_bytes())
         };
         let age_s = now_ms.saturating_sub(client.connected_at_ms) / 1000;
-        let spared = self.none || (self.skip_me && client.id == me);
+        let spared = !self.kind.includes(client) || (self.skip_me && client.id == me);
         !spared
             && self.id.is_none_or(|id| id == client.id)
             && self.age_s.is_none_or(|least| age_s >= least)
@@ -245,12 +243,37 @@ impl Filter<'_> {
     }
 }
 
-/// Whether a type of clients includes all our clients.
-fn is_normal(kind: &[u8]) -> Result<bool, Failure> {
-    match kind.to_ascii_lowercase().as_slice() {
-        b"normal" => Ok(true),
-        b"master" | b"replica" | b"slave" | b"pubsub" => Ok(false),
-        _ => Err(Failure::quoting("ERR Unknown client type '", kind, "'")),
+/// A type of clients, as CLIENT LIST and CLIENT KILL name it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Kind {
+    #[default]
+    Any,
+    /// Without subscriptions. Clients that send MONITOR are normal, too.
+    Normal,
+    /// With subscriptions.
+    Subscriber,
+    /// No client has this type.
+    None,
+}
+
+impl Kind {
+    fn of(word: &[u8]) -> Result<Kind, Failure> {
+        match word.to_ascii_lowercase().as_slice() {
+            b"normal" => Ok(Kind::Normal),
+            b"pubsub" => Ok(Kind::Subscriber),
+            b"master" | b"replica" | b"slave" => Ok(Kind::None),
+            _ => Err(Failure::quoting("ERR Unknown client type '", word, "'")),
+        }
+    }
+
+    fn includes(self, client: &Client) -> bool {
+        let is_subscriber = || client.subscriptions.iter().any(|count| count.load(Relaxed) > 0);
+        match self {
+            Kind::Any => true,
+            Kind::Normal => !is_subscriber(),
+            Kind::Subscriber => is_subscriber(),
+            Kind::None => false,
+        }
     }
 }
 

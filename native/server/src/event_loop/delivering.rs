@@ -6,7 +6,7 @@ use crate::door::Door;
 use crate::frame::Frame;
 use crate::inbox::Message;
 use crate::operator::Line;
-use crate::tracking::Invalidation;
+use crate::tracking::{Invalidation, redirected_bytes};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{AcqRel, Relaxed};
 use todana_command::cause::Writer;
@@ -43,7 +43,7 @@ pub(super) enum What {
     /// A command that was executed.
     Line(Arc<Line>),
     /// To one client, in this slot: an invalidation that another client has redirected to it.
-    Redirected(u64),
+    Redirected { id: u64, bytes: usize },
 }
 
 impl Delivery {
@@ -53,7 +53,8 @@ impl Delivery {
 
     /// One that is redirected.
     pub(super) fn redirected(slot: usize, id: u64, frame: Frame) -> Delivery {
-        Delivery { what: What::Redirected(id), target: 0, slot, frame: Some(frame) }
+        let what = What::Redirected { id, bytes: redirected_bytes(&frame) };
+        Delivery { what, target: 0, slot, frame: Some(frame) }
     }
 
     /// The frame of the present target; `None` if all have received it.
@@ -67,7 +68,7 @@ impl Delivery {
                 }
                 What::InvalidateAll => Some(Frame::invalidation(None)),
                 What::Line(line) => Some(line.frame.clone()),
-                What::Redirected(_) => None,
+                What::Redirected { .. } => None,
             };
         }
         self.frame.as_ref()
@@ -104,7 +105,7 @@ impl<D: Door> EventLoop<D> {
     /// Delivers as much as a round may.
     pub(super) fn deliver(&mut self) {
         if self.has_notices {
-            self.has_notices = self.shared.publish_notices();
+            self.has_notices = self.shared.publish_notices(&mut self.notifications);
         }
         if !self.leavers.is_empty() {
             self.leavers.end(&self.shared.listeners.channels, LEFT_MAX);
@@ -158,7 +159,10 @@ impl<D: Door> EventLoop<D> {
             What::Line(line) => {
                 part.line_bytes.fetch_sub(line.bytes(), Relaxed);
             }
-            What::InvalidateAll | What::Redirected(_) => {}
+            What::Redirected { bytes, .. } => {
+                part.redirected_bytes.fetch_sub(*bytes, Relaxed);
+            }
+            What::InvalidateAll => {}
         }
     }
 
@@ -197,7 +201,7 @@ impl<D: Door> EventLoop<D> {
                 }
                 (end < last).then_some(end)
             }
-            What::Redirected(id) => {
+            What::Redirected { id, .. } => {
                 recipients.push((delivery.slot, *id));
                 None
             }
@@ -219,7 +223,7 @@ impl<D: Door> EventLoop<D> {
         let copied = match what {
             What::Line(_) if !connection.listening.is_monitor => return 0,
             What::Push(_) | What::Line(_) => connection.push(frame),
-            What::Redirected(_) => connection.push_invalidation(frame, true),
+            What::Redirected { .. } => connection.push_invalidation(frame, true),
             What::Invalidation(_) | What::InvalidateAll => {
                 let writer = match what {
                     What::Invalidation(invalidation) => invalidation.writer,

@@ -54,6 +54,7 @@ use crate::host::{LoopPart, Shared};
 use crate::inbox::{Message, Waker};
 use crate::listener::{self, Listener};
 use crate::log;
+use crate::notices::Notification;
 use crate::poller::{Interest, Poller, Ready, Sources, Token};
 use crate::slots::Slots;
 use crate::waiters::Place;
@@ -98,6 +99,8 @@ pub(crate) struct EventLoop<D> {
     deliveries: VecDeque<delivering::Delivery>,
     /// There are keyspace notifications to publish.
     has_notices: bool,
+    /// The messages of the present one.
+    notifications: VecDeque<Notification>,
     /// Subscriptions of clients that have left.
     leavers: Leavers,
     /// Slots and ids of clients to be closed because of a time limit.
@@ -162,6 +165,7 @@ impl<D: Door> EventLoop<D> {
             messages: VecDeque::new(),
             deliveries: VecDeque::new(),
             has_notices: false,
+            notifications: VecDeque::new(),
             leavers: Leavers::default(),
             doomed: VecDeque::new(),
             input: Vec::with_capacity(INPUT_BYTES),

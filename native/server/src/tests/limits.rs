@@ -2,6 +2,8 @@
 
 use super::*;
 use crate::clock::wall_ms;
+use crate::frame::Frame;
+use crate::tracking;
 use std::net::Shutdown;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -342,6 +344,27 @@ fn options_change_while_the_server_runs() {
             assert_eq!(peer.ask("get requirepass"), "x");
             let mut other = Peer::connect(server);
             assert_eq!((other.ask("auth y"), other.ask("auth x")), ("false".into(), "true".into()));
+        },
+    );
+}
+
+#[test]
+fn a_redirection_that_overloads_a_loop_ends() {
+    each(
+        |_| {},
+        |server| {
+            let mut peer = Peer::connect(server);
+            assert_eq!(peer.ask("a"), "a");
+            let id = server.shared.clients.list()[0].id;
+            let frame = Frame::invalidation(None);
+            assert!(server.shared.redirect(id, &frame));
+            let bytes = || server.shared.loops.iter().map(|it| it.redirected_bytes.load(Relaxed));
+            until("it is delivered", || bytes().sum::<usize>() == 0);
+            for part in server.shared.loops.iter() {
+                part.redirected_bytes.store(tracking::WAITING_BYTES_MAX + 1, Relaxed);
+            }
+            assert!(!server.shared.redirect(id, &frame));
+            assert_eq!(peer.rest(), b"");
         },
     );
 }
