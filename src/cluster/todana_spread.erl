@@ -12,8 +12,10 @@
 -export([start_link/0]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
 
-%% A member that delivers more slowly than it receives drops the rest.
+%% A member that delivers more slowly than it receives drops the rest: batches,
+%% and their bytes if all that wait are as long as the next one.
 -define(QUEUE_MAX, 10_000).
+-define(QUEUE_BYTES_MAX, 16#4000000).
 -define(COMPLAINT_MS, 10_000).
 
 -record(state, {complained_ms = none :: none | integer()}).
@@ -53,7 +55,10 @@ handle_info(todana_spread, State) ->
 %% From another member.
 handle_info({todana_spread, Batch}, State) when is_binary(Batch) ->
     case process_info(self(), message_queue_len) of
-        {message_queue_len, Length} when Length > ?QUEUE_MAX ->
+        {message_queue_len, Length} when
+            Length > ?QUEUE_MAX;
+            Length * byte_size(Batch) > ?QUEUE_BYTES_MAX
+        ->
             {noreply, dropped(Batch, node(), State)};
         _ ->
             ok = todana_nif:spread_deliver(Batch),
