@@ -574,6 +574,8 @@ pub struct ServerInfo {
     pub tracked: [u64; 3],
     /// Names that have subscribers, by [`Topic`].
     pub topics: [u64; 3],
+    /// Clients that wait for a signal.
+    pub blocked_clients: u64,
     /// Clients with subscriptions.
     pub subscribed_clients: u64,
     /// Messages that were dropped because subscribers did not take those before.

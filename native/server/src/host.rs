@@ -194,6 +194,7 @@ impl Shared {
             tracking_clients: self.listeners.tracking.clients.load(Relaxed) as u64,
             tracked: self.listeners.tracking.counts(),
             topics: self.listeners.channels.counts().map(|count| count as u64),
+            blocked_clients: self.waiters.count().1 as u64,
             subscribed_clients: self.listeners.channels.clients.load(Relaxed) as u64,
             dropped_messages: self.listeners.channels.dropped.load(Relaxed)
                 + self.config.keeper.as_ref().map_or(0, |keeper| keeper.dropped_messages()),

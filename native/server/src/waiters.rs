@@ -109,7 +109,6 @@ impl Waiters {
     }
 
     /// Number of names with waiters, and of waiters of all names.
-    #[cfg(test)]
     pub(crate) fn count(&self) -> (usize, usize) {
         let registry = self.registry();
         (registry.waiting.len(), registry.waiting.values().map(BTreeMap::len).sum())

@@ -64,9 +64,10 @@ fn a_thousand_clients_wait_without_a_thread_and_one_signal_wakes_them() {
         for peer in &mut peers {
             peer.get_mut().write_all(wait.as_bytes()).unwrap();
         }
+        until("all wait", || server.info().blocked_clients == waiters as u64);
         // The input behind the waits is kept.
         let kept = (behind.len() * waiters) as u64;
-        until("all wait", || server.info().client_buffer_bytes >= kept);
+        until("the rest is there", || server.info().client_buffer_bytes >= kept);
         expect(&connect(&server, 0), "PING\r\n", "+PONG\r\n");
         assert_eq!(ask("void?SIGNAL=go"), format!("SIGNALED\t{waiters}\n"));
         assert_eq!(ask("void?SIGNAL=go&SIGNALBROAD"), format!("SIGNALED\t{}\n", waiters - 1));

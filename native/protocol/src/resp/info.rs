@@ -141,7 +141,7 @@ fn clients(info: &ServerInfo, watching: &(usize, usize)) -> Fields {
         field("maxclients", info.connections_max),
         field("client_recent_max_input_buffer", 0),
         field("client_recent_max_output_buffer", 0),
-        field("blocked_clients", 0),
+        field("blocked_clients", info.blocked_clients),
         field("tracking_clients", info.tracking_clients),
         field("pubsub_clients", info.subscribed_clients),
         field("clients_in_timeout_table", 0),
