@@ -800,7 +800,20 @@ update_counter(Table, Key, Increment) ->
 -doc "`update_counter/3` that creates the counter if there is none.".
 -spec update_counter(table(), key(), integer(), counter_options()) ->
     {ok, integer()} | {error, not_an_integer | overflow | full | unknown}.
+update_counter(Table, Key, Increment, #{initial := Initial} = Options) when
+    map_size(Options) =:= 1, is_integer(Initial), abs(Initial) < 1 bsl 63
+->
+    %% Most counters exist, and then the initial value means nothing.
+    case todana_nif:update_counter(Table, Key, Increment) of
+        {ok, _} = Counted -> Counted;
+        _ -> create_counter(Table, Key, Increment, Options)
+    end;
 update_counter(Table, Key, Increment, Options) ->
+    create_counter(Table, Key, Increment, Options).
+
+-spec create_counter(table(), key(), integer(), counter_options()) ->
+    {ok, integer()} | {error, not_an_integer | overflow | full | unknown}.
+create_counter(Table, Key, Increment, Options) ->
     Arguments = [Table, Key, Increment, Options],
     #{initial := Initial, expires := Expires} =
         wanted(update_counter, Arguments, counter, Options),

@@ -71,8 +71,8 @@ pub use logged::{
     LoggedBatch, admit_logged_batch, decode_batch, encode_batch, execute_logged_batch,
     execute_logged_batch_on, is_batch_logged, is_logged,
 };
-pub use look_up::{Place, is_key, look_up, take};
-pub use numbers::parse_signed;
+pub use look_up::{Place, is_key, look_up, replace, take};
+pub use numbers::{add_in_place, parse_signed};
 pub use plan::Batch;
 pub use reply::*;
 pub use sketches::MERGED_KEYS_MAX;

@@ -233,6 +233,9 @@ unsafe fn count(store: &Store, env: RawEnv, arguments: &[Raw]) -> Result<Answer,
     let mut buffer = EncodeBuffer::new();
     // SAFETY: see the function.
     let key = unsafe { codec::key(store, env, arguments[1], 0, &mut buffer)? };
+    if let Some(sum) = store.add_in_place(key, delta) {
+        return Ok(Answer::Number(sum));
+    }
     let command = Command::Increment(Increment {
         key,
         delta: Delta::Signed(delta),
@@ -286,9 +289,14 @@ unsafe fn store_value(store: &Store, env: RawEnv, arguments: &[Raw], form: Form<
     }
     // SAFETY: see the function.
     unsafe {
-        with_set(store, env, arguments, form.bits, |command| {
+        with_set(store, env, arguments, form.bits, |set| {
+            if set.expires == Expires::Never
+                && let Some(version) = store.replace(set.key, set.value)
+            {
+                return Answer::Stored(version);
+            }
             let mut answers = Answers::default();
-            store.execute_at_tick(command, &mut answers);
+            store.execute_at_tick(&Command::Set(set), &mut answers);
             answers.only()
         })
     }
@@ -305,14 +313,15 @@ unsafe fn submit_value(store: &Store, env: RawEnv, arguments: &[Raw], form: Form
     }
     // SAFETY: see the function.
     unsafe {
-        with_set(store, env, arguments, form.bits, |command| {
+        with_set(store, env, arguments, form.bits, |set| {
             let env = Env::new(&(), env);
-            submit::submit(env, store, form, Shape::Fact, |records| records.put(command))
+            let command = Command::Set(set);
+            submit::submit(env, store, form, Shape::Fact, |records| records.put(&command))
         })
     }
 }
 
-/// Makes the command of a write, and the term of its answer.
+/// Makes a write's arguments of its terms, and the term of its answer.
 ///
 /// # Safety
 /// As for [`store_value`].
@@ -322,7 +331,7 @@ unsafe fn with_set(
     env: RawEnv,
     arguments: &[Raw],
     form: u32,
-    run: impl FnOnce(&Command<'_>) -> Answer,
+    run: impl FnOnce(Set<'_>) -> Answer,
 ) -> Raw {
     let (mut key_buffer, mut value_buffer) = (EncodeBuffer::new(), EncodeBuffer::new());
     // SAFETY: see the function.
@@ -336,7 +345,7 @@ unsafe fn with_set(
         Ok(parts) => parts,
         Err(misuse) => return misuse.raw(env),
     };
-    let command = Command::Set(Set {
+    let set = Set {
         key,
         value,
         flags: 0,
@@ -344,6 +353,6 @@ unsafe fn with_set(
         expires: store.default_expires(),
         return_old: false,
         track_access: false,
-    });
-    reply::fact(env, run(&command))
+    };
+    reply::fact(env, run(set))
 }

@@ -177,6 +177,19 @@ impl Store {
         todana_command::is_key(self.place(), key, Tick)
     }
 
+    /// Writes over the value of a record, if nothing more is needed: see
+    /// [`todana_command::replace`]. Not in a durable table.
+    #[inline]
+    pub(crate) fn replace(&self, key: &[u8], value: &[u8]) -> Option<u64> {
+        todana_command::replace(self.place(), key, |_| Some(value))
+    }
+
+    /// Adds to a counter in the same way.
+    #[inline]
+    pub(crate) fn add_in_place(&self, key: &[u8], delta: i64) -> Option<i64> {
+        todana_command::add_in_place(self.place(), key, delta)
+    }
+
     /// The same as [`Store::look_up`]; also returns the state of the key.
     pub(crate) fn look_up_state<R>(
         &self,

@@ -95,6 +95,12 @@ impl Core {
         }
     }
 
+    /// Whether a clear is scheduled.
+    #[inline]
+    pub(crate) fn has_schedule(&self) -> bool {
+        self.clear_at_ms.load(Relaxed) != NEVER_MS
+    }
+
     /// For readers: applies the scheduled clear if it is due. In a durable table, which readers do
     /// not change, returns true instead: then the caller must find no entry. The caller holds no
     /// lock of this table.

@@ -1,8 +1,8 @@
 //! One entry: an immutable allocation, and the tagged pointer that owns it.
 //!
 //! An entry is written once and not changed as long as anyone can see it; a write makes another
-//! entry and swaps the pointer, or, if the value of a compact entry keeps its size and nothing else
-//! has a pointer to it, replaces the bytes under the shard's lock. The little that may change at
+//! entry and swaps the pointer, or, if a value without a body keeps its size and nothing else has a
+//! pointer to it, replaces the bytes under the shard's lock. The little that may change at
 //! any time lives beside the immutable bytes: the access word (atomic), the pin and the reference
 //! count of large entries (atomic), and the use frequency (in the pointer, under the shard's lock).
 //!
@@ -542,12 +542,21 @@ impl EntryBox {
         Some(EntryBox { tagged })
     }
 
-    /// Whether a value has the size of this entry's, and the entry is compact without optional
-    /// fields, so that [`EntryBox::overwrite`] can replace its value.
+    /// Whether [`EntryBox::overwrite`] can replace the value: the new one has the same size, the
+    /// entry holds it without a body and has no other metadata than its version, and nothing but
+    /// the box and aliases has a pointer to it. The caller considers aliases.
     #[inline]
     pub(crate) fn fits(&self, parts: &[&[u8]]) -> bool {
-        let is_plain = self.tagged.addr().get() & (WIDE | EXPIRY | FLAGS | ACCESS) == 0;
-        is_plain && parts.iter().map(|part| part.len()).sum::<usize>() == self.entry().lengths().1
+        let tag = self.tagged.addr().get();
+        let is_plain = tag & (BODY | EXPIRY | FLAGS | ACCESS) == 0;
+        is_plain
+            && parts.iter().map(|part| part.len()).sum::<usize>() == self.entry().lengths().1
+            && (tag & WIDE == 0 || self.is_sole_without_flags())
+    }
+
+    #[inline(never)]
+    fn is_sole_without_flags(&self) -> bool {
+        self.owns_entry() && self.entry().flags() == 0
     }
 
     /// Replaces the value.
@@ -556,14 +565,16 @@ impl EntryBox {
     /// If it does not [fit](EntryBox::fits).
     #[inline]
     pub(crate) fn overwrite(&mut self, parts: &[&[u8]]) {
-        assert!(self.fits(parts), "the value has another size");
+        assert!(self.fits(parts), "the value does not fit");
         let (key_len, value_len) = self.entry().lengths();
         copies::note(value_len);
-        let mut to = untag(self.tagged).wrapping_add(COMPACT_HEADER_BYTES + key_len);
+        let offset = key_offset(self.tagged.addr().get()) + key_len;
+        let mut to = untag(self.tagged).wrapping_add(offset);
         for part in parts {
             // SAFETY: the lengths of the parts add up to that of the value, which follows the key
-            // in a compact entry without optional fields. `&mut self` excludes all other pointers
-            // to the entry (the caller considers aliases), so also that the parts are in it.
+            // in an entry without a body. `&mut self` excludes all other pointers to the entry
+            // except for handles and pins, of which there are none, and for aliases, which the
+            // caller considers; so also that the parts are in it.
             unsafe {
                 ptr::copy_nonoverlapping(part.as_ptr(), to, part.len());
                 to = to.add(part.len());
@@ -628,12 +639,15 @@ impl EntryBox {
     /// Handles and pins are owners; aliases are not, and the caller must consider them. False if
     /// there is no body.
     pub(crate) fn is_sole(&self) -> bool {
-        let entry = self.entry();
-        let owns_entry = entry.wide().is_some_and(|header| {
+        self.owns_entry() && self.entry().with_body(Body::is_sole).unwrap_or(false)
+    }
+
+    /// Whether the box is the only owner of a wide entry.
+    fn owns_entry(&self) -> bool {
+        self.entry().wide().is_some_and(|header| {
             // Acquire: what other threads did with the entry happened before.
             header.references.load(Acquire) == 1 && header.pin.load(Acquire).is_null()
-        });
-        owns_entry && entry.with_body(Body::is_sole).unwrap_or(false)
+        })
     }
 
     /// Whether the value stays in memory when the entry is freed, because it has other owners.

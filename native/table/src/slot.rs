@@ -185,14 +185,20 @@ impl<'a> Slot<'a> {
 
     /// Writes a new entry whose value is the concatenation of the parts. Returns its version.
     pub fn put(&mut self, value: &[&[u8]], meta: Meta) -> Result<u64, Full> {
-        if let Some(bucket) = self.bucket
-            && let Some(version) = self.writer.overwrite(bucket, value, &meta)
-        {
-            self.written = Some(version?);
+        if let Some(version) = self.put_over(value, meta) {
             return version;
         }
         let entry = EntryBox::build(self.key, value, &meta).ok_or(Full)?;
         self.place(entry, Charge::Within)
+    }
+
+    /// Writes a value over the present one, which is quick if both have the same size. `None` if a
+    /// new entry is needed.
+    #[inline]
+    pub fn put_over(&mut self, value: &[&[u8]], meta: Meta) -> Option<Result<u64, Full>> {
+        let version = self.writer.overwrite(self.bucket?, value, &meta)?;
+        self.written = version.ok().or(self.written);
+        Some(version)
     }
 
     /// Writes a new entry with the value of another one. A large value is shared, not copied.

@@ -10,6 +10,7 @@ use crate::eviction;
 use crate::keyspace::Keyspace;
 use crate::limits::{Limits, Options};
 use crate::locked::Locked;
+use crate::meta::Meta;
 use crate::prefetch::Ahead;
 use crate::range::{KeyOrder, NotOrdered, Walk, Walked};
 use crate::reaper;
@@ -146,6 +147,31 @@ impl Table {
         if !self.core.durable {
             self.core.limits.set(limits);
         }
+    }
+
+    /// Replaces the value of a key's entry by what `value` makes of it, and returns the new
+    /// version: [`Keyspace::update`] for the most frequent write, and cheaper. `None`, and nothing
+    /// has changed, if `value` returned nothing, or in any other case: there is no entry, the new
+    /// value has another size, the entry has metadata, a handle or a pin, a snapshot is running, a
+    /// limit applies, or a clear is scheduled.
+    #[inline]
+    pub fn replace<'v>(
+        &self,
+        key: &[u8],
+        value: impl FnOnce(&[u8]) -> Option<&'v [u8]>,
+    ) -> Option<u64> {
+        let core = &*self.core;
+        if core.has_schedule() {
+            return None;
+        }
+        let shards = core.shards()?;
+        let (hash, shard) = core.locate(key);
+        let mut records = shards.ahead(shard, hash).lock();
+        let snapshot = core.running_snapshot();
+        let bucket = records.find_bucket(hash, key)?;
+        let value = value(records.bucket(bucket)?.value())?;
+        let mut writer = Writer::new(core, shards, shard, &mut records, snapshot);
+        writer.overwrite(bucket, &[value], &Meta::default())?.ok()
     }
 
     /// Begins a point-in-time snapshot that does not stop writers. One at a time: `None` while

@@ -141,8 +141,8 @@ impl Writer<'_> {
     }
 
     /// Writes a value over that of the entry in `bucket`, which needs no allocation. `None` if it
-    /// would have another size or other metadata, if a snapshot may have a pointer to it, or if a
-    /// limit has to be checked.
+    /// would have another size or other metadata, if a handle, a pin or a snapshot may have a
+    /// pointer to it, or if a limit has to be checked.
     #[inline]
     pub(crate) fn overwrite(
         &mut self,

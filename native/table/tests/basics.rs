@@ -722,6 +722,66 @@ fn shared_entries_outlive_their_keys() {
 }
 
 #[test]
+fn a_value_of_the_same_size_is_replaced_in_place_if_nobody_else_has_it() {
+    let address =
+        |table: &Table| table.read(b"key", NOW_MS, |entry| entry.unwrap().value().as_ptr().addr());
+    let value = |byte: u8, len: usize| vec![byte; len];
+    for len in [1, 255, 256, 16_000] {
+        let table = table();
+        let first = set(&table, b"key", &value(1, len));
+        let place = address(&table);
+        assert!(set(&table, b"key", &value(2, len)) > first);
+        assert_eq!((get(&table, b"key"), address(&table)), (Some(value(2, len)), place));
+        if let Some(handle) = table.read(b"key", NOW_MS, |entry| entry.unwrap().share()) {
+            set(&table, b"key", &value(3, len));
+            assert_eq!((&*handle, handle.as_ptr().addr()), (&*value(2, len), place));
+        }
+        set(&table, b"key", &value(4, len));
+        let mut snapshot = table.snapshot().unwrap();
+        set(&table, b"key", &value(5, len));
+        while snapshot.next_part(usize::MAX, |entry| assert_eq!(entry.value(), value(4, len)))
+            == Ok(true)
+        {}
+        drop(snapshot);
+        assert_eq!(get(&table, b"key"), Some(value(5, len)));
+        // Alone again.
+        let place = address(&table);
+        set(&table, b"key", &value(6, len));
+        assert_eq!((get(&table, b"key"), address(&table)), (Some(value(6, len)), place));
+        let flagged = Meta { flags: 7, ..Meta::default() };
+        set_meta(&table, b"key", &value(7, len), flagged);
+        set(&table, b"key", &value(8, len));
+        let flags = table.read(b"key", NOW_MS, |entry| entry.unwrap().flags());
+        assert_eq!((get(&table, b"key"), flags), (Some(value(8, len)), 0));
+    }
+}
+
+#[test]
+fn the_quick_write_leaves_every_other_case_alone() {
+    let replace = |table: &Table| table.replace(b"key", |_| Some(b"new"));
+    let (plain, limited) = (table(), full_table(1 << 20));
+    assert_eq!(replace(&plain), None);
+    for table in [&plain, &limited] {
+        set(table, b"key", b"old");
+    }
+    assert_eq!(replace(&limited), None);
+    assert_eq!(plain.replace(b"key", |old| (old == b"other").then_some(b"new")), None);
+    assert_eq!(plain.replace(b"key", |_| Some(b"longer")), None);
+    plain.schedule_clear(NOW_MS);
+    assert_eq!(replace(&plain), None);
+    plain.schedule_clear(u64::MAX);
+    let snapshot = plain.snapshot();
+    assert_eq!(replace(&plain), None);
+    drop(snapshot);
+    assert_eq!(get(&plain, b"key"), Some(b"old".to_vec()));
+    let version = replace(&plain).expect("nothing else is in the way");
+    assert_eq!(get(&plain, b"key"), Some(b"new".to_vec()));
+    assert_eq!(set(&plain, b"key", b"old"), version + 1);
+    set_meta(&plain, b"key", b"old", expiring(NOW_MS + 1));
+    assert_eq!(replace(&plain), None);
+}
+
+#[test]
 fn a_handle_owns_its_bytes_once_the_table_has_released_them() {
     let table = table();
     set(&table, b"wide", &[1; 1_000]);
