@@ -355,6 +355,7 @@ def test_hostile_bytes_on_the_control_socket(start_server, tmp_path):
 
 
 @todana_only
+@pytest.mark.memory_only
 def test_cluster_commands_find_the_node_as_others_do(start_server, tmp_path):
     """By its directory, or by the file that it was started with."""
     data, config = tmp_path / "data", tmp_path / "todana.conf"
