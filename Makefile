@@ -20,7 +20,7 @@ MINUTES = 60
 .DEFAULT_GOAL := help
 .PHONY: help run cluster build release clean distclean toolchain deps native \
 	test test-native test-erlang test-clients test-hostile test-durable test-faults \
-	fuzz-smoke fuzz docs faults cluster-clients client-recipes soak test-bench check lint lint-native lint-erlang tidy circles bench bench-quick report
+	fuzz-smoke fuzz loom sanitize docs faults cluster-clients client-recipes soak test-bench check lint lint-native lint-erlang tidy circles bench bench-quick report
 
 help: ## list these targets
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1|\2/p' Makefile | \
@@ -101,6 +101,12 @@ fuzz-smoke: ## run each fuzz target on its seeds and on fixed mutations
 fuzz: ## fuzz every target for FUZZ_SECONDS (60), guided by coverage
 	@tools/fuzz $(FUZZ_SECONDS)
 
+loom: ## check the lock of the table's shards with loom
+	@tools/loom
+
+sanitize: ## the table's tests under ThreadSanitizer and AddressSanitizer
+	@tools/sanitize
+
 check: lint tidy circles ## the linters and the checks of style
 
 lint: lint-native lint-erlang ## the linters of both languages
@@ -146,7 +152,7 @@ native: ## build the native engine only
 	@tools/native
 
 clean: ## remove the build results
-	rm -rf _build priv native/target native/fuzz/target
+	rm -rf _build priv native/target native/fuzz/target native/loom/target
 
 distclean: clean ## also remove the toolchain, the Python environment, fuzz corpora
 	rm -rf .toolchain .venv native/fuzz/corpus native/fuzz/artifacts

@@ -57,6 +57,7 @@ mod shard;
 mod slot;
 mod snapshot;
 mod state;
+mod sync;
 mod table;
 mod time;
 mod walk;

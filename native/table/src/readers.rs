@@ -62,6 +62,15 @@
 //!
 //! There are no fences, because ThreadSanitizer does not support them.
 //!
+//! # How it is checked
+//!
+//! `tools/loom` compiles this file with loom's atomics and executes models of two or three threads
+//! (`native/loom`) in each order. loom does not model sequentially consistent accesses, so it
+//! gets two approximations, each too strong in one respect; that leaves part of the argument above
+//! to the reader. The models fail without the second load of the bias, the waiting, and each
+//! other step or ordering listed in `native/loom/mutations`. ThreadSanitizer runs the tests
+//! (`tools/sanitize`). `native/table/results` has the last results of both.
+//!
 //! # What it costs
 //!
 //! An in-place read: one atomic exchange, on a line that stays in the thread's cache (a mutex: two,
@@ -70,25 +79,23 @@
 //! 8 KB for the process.
 
 use std::cell::{Cell, UnsafeCell};
-use std::hint;
 use std::ops::{Deref, DerefMut};
 use std::ptr;
-use std::sync::atomic::{
-    AtomicBool, AtomicU8, AtomicUsize,
-    Ordering::{Acquire, Relaxed, Release, SeqCst},
-};
-use std::thread;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 
-use parking_lot::{Mutex, MutexGuard};
+use crate::sync::{
+    AtomicBool, AtomicU8, AtomicUsize, LOOM, Mutex, MutexGuard, process_wide, spin_loop,
+    thread_local, yield_now,
+};
 
 /// Threads that can read in place; further threads read under the mutex.
-const SLOTS: usize = 64;
+const SLOTS: usize = if LOOM { 2 } else { 64 };
 /// Reads under the mutex, without a change between them, that make a lock biased.
-const READS_MIN: u8 = 16;
+const READS_MIN: u8 = if LOOM { 1 } else { 16 };
 /// Times that a waiting thread polls a slot before it yields the processor.
-const SPINS: u32 = 100;
+const SPINS: u32 = if LOOM { 0 } else { 100 };
 /// Times that a thread that only tries to lock yields before it gives up.
-const YIELDS_TRIED: u32 = 2;
+const YIELDS_TRIED: u32 = if LOOM { 0 } else { 2 };
 
 /// What one thread is reading. Two cache lines, since processors fetch lines in pairs.
 #[repr(align(128))]
@@ -99,11 +106,15 @@ struct ReaderSlot {
     owned: AtomicBool,
 }
 
-static ALL: [ReaderSlot; SLOTS] =
-    [const { ReaderSlot { reading: AtomicUsize::new(0), owned: AtomicBool::new(false) } }; SLOTS];
+process_wide! {
+    static ALL: [ReaderSlot; SLOTS] =
+        each ReaderSlot { reading: AtomicUsize::new(0), owned: AtomicBool::new(false) };
+}
 
-/// Slots from this index on were never owned.
-static MARK: AtomicUsize = AtomicUsize::new(0);
+process_wide! {
+    /// Slots from this index on were never owned.
+    static MARK: AtomicUsize = AtomicUsize::new(0);
+}
 
 /// This thread's slot.
 #[derive(Clone, Copy)]
@@ -292,12 +303,12 @@ impl<T> Biased<T> {
             while slot.reading.load(SeqCst) == address {
                 if spins < SPINS {
                     spins += 1;
-                    hint::spin_loop();
+                    spin_loop();
                 } else if yields == yields_max && yields_max != u32::MAX {
                     return false;
                 } else {
                     yields = yields.saturating_add(1);
-                    thread::yield_now();
+                    yield_now();
                 }
             }
         }
@@ -371,6 +382,7 @@ mod tests {
     use std::panic::{AssertUnwindSafe, catch_unwind};
     use std::sync::Barrier;
     use std::sync::mpsc;
+    use std::thread;
     use std::time::Duration;
 
     /// Slots belong to the process, and one test takes them all.

@@ -305,8 +305,12 @@ mod tests {
         std::iter::repeat_with(entry).take(count).collect()
     }
 
+    /// A reaper, which stays in a list so that no leak is reported.
     fn reaper() -> &'static Reaper {
-        Box::leak(Box::new(Reaper::new()))
+        static ALL: Mutex<Vec<&Reaper>> = Mutex::new(Vec::new());
+        let reaper = Box::leak(Box::new(Reaper::new()));
+        ALL.lock().push(reaper);
+        reaper
     }
 
     fn has_thread(reaper: &Reaper) -> bool {

@@ -298,6 +298,14 @@ mod tests {
         }
     }
 
+    /// Waits until the tables' entries are freed, which would be reported as leaked if the
+    /// process ended before.
+    fn wait_for_reaper() {
+        while crate::reaper::pending_entries() > 0 {
+            std::thread::yield_now();
+        }
+    }
+
     #[test]
     fn a_step_over_shards_of_expired_entries_ends() {
         // Shards are of about equal size: a step examines at most one more than its limit.
@@ -309,6 +317,7 @@ mod tests {
         keys.sort();
         assert_eq!(keys, live);
         assert!(steps >= steps_min, "{steps} steps");
+        wait_for_reaper();
     }
 
     #[test]
@@ -321,5 +330,7 @@ mod tests {
         }
         let (keys, steps) = walk(&table);
         assert!(keys.is_empty() && steps <= 2, "{steps} steps");
+        drop(table);
+        wait_for_reaper();
     }
 }
