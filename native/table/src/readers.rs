@@ -66,9 +66,9 @@
 //!
 //! `tools/loom` compiles this file with loom's atomics and executes models of two or three threads
 //! (`native/loom`) in each order. loom does not model sequentially consistent accesses, so it
-//! gets two approximations, each too strong in one respect; that leaves part of the argument above
-//! to the reader. The models fail without the second load of the bias, the waiting, and each
-//! other step or ordering listed in `native/loom/mutations`. ThreadSanitizer runs the tests
+//! gets two approximations, each too strong in one respect: the models do not replace the proof
+//! above. But they fail without the second load of the bias, without the waiting, and without each
+//! other step or ordering in `native/loom/mutations`. ThreadSanitizer runs the tests
 //! (`tools/sanitize`). `native/table/results` has the last results of both.
 //!
 //! # What it costs
