@@ -1,6 +1,6 @@
 """What docs/benchmarks.md states about each part: its tables, and Todana beside the best peer in each configuration.
 
-Eight parts: local, ranges, network, kyoto, memory, durable, replicated, failover. A function per part turns raw results into a
+Nine parts: local, calls, ranges, network, kyoto, memory, durable, replicated, failover. A function per part turns raw results into a
 `Part`; those of the last two are in benchmarks_cluster.py.
 """
 
@@ -34,6 +34,24 @@ def local(results) -> Part:
         "table with `read_concurrency`, read by processes that do not own it."
     )
     return part_of("From Erlang processes, beside ETS", intro, figures)
+
+
+def calls(results) -> Part:
+    """Operations per second of Erlang processes, with integers."""
+    words = {
+        "get": "read", "is_key": "is_key", "miss": "read an absent key", "put": "write", "update_counter": "update_counter",
+        "mixed_90": "9 reads to a write, 16 keys", "mixed_50": "a read to a write, 16 keys",
+    }  # fmt: skip
+    arms = list(dict.fromkeys(cell["arm"] for cell in results))
+    figure = Figure("Calls with integers per second", "Millions per second", arms, "{:.2f}", True, 1e6)
+    for (operation, processes), found in grouped(results, "operation", "processes").items():
+        where = f"{words[operation]}, {plural(processes, 'process')}"
+        figure.add(where, {cell["arm"]: cell["operations_per_second"] for cell in found})
+    intro = (
+        "Operations of all processes together, keys and values are integers, 1,000 keys, codec `term`. The tables of ETS are named and "
+        "public, with `read_concurrency`; `ets_public_write_concurrency` with `write_concurrency => auto` and `decentralized_counters` too."
+    )
+    return part_of("From Erlang processes, with integers", intro, [figure])
 
 
 def ranges(results) -> Part:
@@ -176,6 +194,6 @@ def _of_mode(rounds, name, mode):
 
 
 PARTS = {
-    "local": local, "ranges": ranges, "network": network, "kyoto": kyoto, "memory": memory, "durable": durable,
+    "local": local, "calls": calls, "ranges": ranges, "network": network, "kyoto": kyoto, "memory": memory, "durable": durable,
     "replicated": benchmarks_cluster.replicated, "failover": benchmarks_cluster.failover,
 }  # fmt: skip
