@@ -16,8 +16,8 @@
 %% The address that `auto' stands for.
 -define(AUTO, {{127, 0, 0, 1}, 9379}).
 %% Further connections wait in the backlog.
--define(CONNECTIONS_MAX, 16).
--define(BACKLOG, 64).
+-define(CONNECTIONS_MAX, 128).
+-define(BACKLOG, 128).
 -define(REQUEST_TIMEOUT_MS, 5_000).
 -define(IDLE_TIMEOUT_MS, 30_000).
 -define(KEEP_ALIVE_MAX, 1_000).

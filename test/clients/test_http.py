@@ -309,7 +309,7 @@ def test_hostile_bytes_are_answered_or_the_connection_is_closed(monitored):
 
 def test_many_idle_connections_do_not_lock_others_out(monitored):
     """Connections are bounded; those that say nothing are closed in time, so that a scrape comes through."""
-    idle = [socket.create_connection(monitored.http, TIMEOUT_S) for _ in range(50)]
+    idle = [socket.create_connection(monitored.http, TIMEOUT_S) for _ in range(200)]
     try:
         assert get(monitored, "/healthz")[0] == 200
         with wire.Resp(monitored.resp) as resp:
