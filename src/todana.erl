@@ -806,6 +806,7 @@ update_counter(Table, Key, Increment, #{initial := Initial} = Options) when
     %% Most counters exist, and then the initial value means nothing.
     case todana_nif:update_counter(Table, Key, Increment) of
         {ok, _} = Counted -> Counted;
+        {error, _} = Error -> Error;
         _ -> create_counter(Table, Key, Increment, Options)
     end;
 update_counter(Table, Key, Increment, Options) ->

@@ -162,6 +162,12 @@ counters(T) ->
     ?assertEqual({error, overflow}, todana:update_counter(T, ~"e", 1)),
     ok = todana:put(T, ~"s", ~"text"),
     ?assertEqual({error, not_an_integer}, todana:update_counter(T, ~"s", 1)),
+    [
+        ?assertEqual({error, Reason}, todana:update_counter(T, Key, 1, #{
+            initial => 0
+        }))
+     || {Key, Reason} <- [{~"e", overflow}, {~"s", not_an_integer}]
+    ],
     {ok, 1} = todana:update_counter(T, ~"x", 1, #{ttl_ms => 60_000}),
     {ok, 2} = todana:update_counter(T, ~"x", 1),
     {ok, Ttl} = todana:ttl(T, ~"x"),

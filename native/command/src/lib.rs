@@ -71,13 +71,14 @@ pub use logged::{
     LoggedBatch, admit_logged_batch, decode_batch, encode_batch, execute_logged_batch,
     execute_logged_batch_on, is_batch_logged, is_logged,
 };
-pub use look_up::{Place, is_key, look_up, replace, take};
-pub use numbers::{add_in_place, parse_signed};
+pub use look_up::{Place, is_key, look_up, take};
+pub use numbers::{increment_in_table, parse_signed};
 pub use plan::Batch;
 pub use reply::*;
 pub use sketches::MERGED_KEYS_MAX;
 pub use slices::{Begun, STEP_KEYS_MAX, execute_slice};
 pub use slot::{SLOTS, slot_of};
+pub use strings::set_in_table;
 pub use tape::{NullReply, Player, Status, Tape};
 pub use todana_table::PREFETCH_KEYS_MAX;
 pub use todana_table::{Bound, KeyRange};

@@ -1,5 +1,4 @@
-//! Reading one key, for every protocol: GET, `get`, `todana:get` and their relatives; and the
-//! quickest way to write one.
+//! Reading one key, for every protocol: GET, `get`, `todana:get` and their relatives.
 //!
 //! Callers that build their reply while they borrow the record (Erlang's, which lends large values
 //! instead of copying them) call [`look_up`] and [`take`]; [`execute`](crate::execute) does the
@@ -45,22 +44,6 @@ pub fn is_key(place: Place<'_>, key: &[u8], now: impl Time) -> bool {
         Place::Table(table) => table.read_in_place(key, now, look),
         Place::Database(databases, number) => Numbered::new(databases, number)
             .is_some_and(|target| target.read_in_place(key, now, look)),
-    }
-}
-
-/// Replaces the value of a record by what `value` makes of it, and returns the new version: a SET
-/// without options in its most frequent case. `None`, and nothing has changed, if it is another
-/// case (see [`Table::replace`]).
-#[inline]
-pub fn replace<'v>(
-    place: Place<'_>,
-    key: &[u8],
-    value: impl FnOnce(&[u8]) -> Option<&'v [u8]>,
-) -> Option<u64> {
-    match place {
-        Place::Table(table) => table.replace(key, value),
-        // A concurrent SWAPDB would have to be noticed.
-        Place::Database(..) => None,
     }
 }
 

@@ -1,10 +1,9 @@
 //! Values as decimal numbers. Every protocol's increment and decrement is [`increment`].
 
 use crate::float;
-use crate::look_up::{Place, replace};
 use crate::record::{check, fresh_access, is_past, record_of, resolve};
-use crate::{Delta, Error, Expires, Increment, Initial, Refusal, Reply};
-use todana_table::{Entry, Full, Keyspace, Meta, Slot};
+use crate::{Condition, Delta, Error, Expires, Increment, Initial, Refusal, Reply};
+use todana_table::{Entry, Full, Keyspace, Meta, Slot, Table, Time, Written};
 
 /// INCR, DECR, INCRBY, DECRBY; `incr`, `decr`, `ma`; `todana:update_counter`.
 #[inline]
@@ -14,40 +13,60 @@ pub(crate) fn increment<K: Keyspace, R: Reply>(
     now_ms: u64,
     reply: &mut R,
 ) {
-    space.update(increment.key, now_ms, |slot| {
-        let entry = slot.entry();
-        if let Err(refusal) = check(increment.condition, entry.as_ref()) {
-            return reply.refused(refusal);
-        }
-        let (number, meta) = match (entry, increment.initial) {
-            (Some(entry), _) => {
-                let expires_at_ms = resolve(increment.expires, Some(&entry), now_ms);
-                let meta = Meta { expires_at_ms, ..entry.meta() };
-                (add(entry.value(), increment.delta), meta)
-            }
-            (None, Some((initial, expires))) => {
-                (start(initial, increment.delta), new_meta(expires, increment, now_ms))
-            }
-            (None, None) => return reply.refused(Refusal::Absent),
-        };
-        match number {
-            Ok(number) => put_number(slot, number, meta, now_ms, reply),
-            Err(error) => reply.error(error),
-        }
-    });
+    space.update(increment.key, now_ms, |slot| add_and_reply(slot, increment, now_ms, reply));
 }
 
-/// An [`increment`] that only replaces the digits of a record, which is cheaper. Returns the sum.
-/// `None`, and nothing has changed, if that is not possible.
+/// The same on a table of its own, which asks for the time only if it needs it. Returns the sum if
+/// only digits had to be replaced; otherwise it is in the reply.
 #[inline]
-pub fn add_in_place(place: Place<'_>, key: &[u8], delta: i64) -> Option<i64> {
+pub fn increment_in_table<R: Reply>(
+    table: &Table,
+    increment: &Increment<'_>,
+    now: impl Time,
+    reply: &mut R,
+) -> Option<i64> {
     let (mut text, mut sum) = (itoa::Buffer::new(), None);
-    replace(place, key, |old| {
-        let number = parse_signed(old)?.checked_add(delta)?;
-        sum = Some(number);
-        Some(text.format(number).as_bytes())
-    })?;
-    sum
+    let (digits, summed) = (&mut text, &mut sum);
+    let is_plain = increment.condition == Condition::Always && increment.expires == Expires::Keep;
+    let written = table.write(
+        increment.key,
+        now,
+        move |old| {
+            let Delta::Signed(delta) = increment.delta else { return None };
+            let number = parse_signed(old).filter(|_| is_plain)?.checked_add(delta)?;
+            *summed = Some(number);
+            Some(digits.format(number).as_bytes())
+        },
+        |slot, now_ms| add_and_reply(slot, increment, now_ms, reply),
+    );
+    sum.filter(|_| matches!(written, Written::Over(_)))
+}
+
+fn add_and_reply<R: Reply>(
+    slot: &mut Slot<'_>,
+    increment: &Increment<'_>,
+    now_ms: u64,
+    reply: &mut R,
+) {
+    let entry = slot.entry();
+    if let Err(refusal) = check(increment.condition, entry.as_ref()) {
+        return reply.refused(refusal);
+    }
+    let (number, meta) = match (entry, increment.initial) {
+        (Some(entry), _) => {
+            let expires_at_ms = resolve(increment.expires, Some(&entry), now_ms);
+            let meta = Meta { expires_at_ms, ..entry.meta() };
+            (add(entry.value(), increment.delta), meta)
+        }
+        (None, Some((initial, expires))) => {
+            (start(initial, increment.delta), new_meta(expires, increment, now_ms))
+        }
+        (None, None) => return reply.refused(Refusal::Absent),
+    };
+    match number {
+        Ok(number) => put_number(slot, number, meta, now_ms, reply),
+        Err(error) => reply.error(error),
+    }
 }
 
 fn new_meta(expires: Expires, increment: &Increment<'_>, now_ms: u64) -> Meta {

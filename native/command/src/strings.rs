@@ -4,8 +4,8 @@ use crate::look_up;
 use crate::record::{Kept, check, fresh_access, is_past, record_of, resolve};
 use crate::{Condition, Context, Error, Expires, Refusal, Reply, Set, Side};
 use todana_table::{
-    Access, BODY_BYTES_MIN, Edit, Entry, Filling, Full, Keyspace, Meta, PREFETCH_KEYS_MAX,
-    Prepared, Shared, Slot,
+    Access, Edit, Entry, Filling, Full, Keyspace, Meta, PREFETCH_KEYS_MAX, Prepared, Shared, Slot,
+    Table, Time, Written,
 };
 
 /// GET, `get`, `todana:get`.
@@ -107,44 +107,44 @@ pub(crate) fn set<K: Keyspace, R: Reply>(space: &K, set: &Set<'_>, now_ms: u64, 
     if set.return_old || set.value.len() >= PREPARED_BYTES_MIN {
         return set_with_care(space, set, now_ms, reply);
     }
-    space.update(set.key, now_ms, |slot| match store(slot, set, &mut None, now_ms) {
+    space.update(set.key, now_ms, |slot| store_and_reply(slot, set, now_ms, reply));
+}
+
+/// The same on a table of its own, which asks for the time only if it needs it.
+#[inline]
+pub fn set_in_table<R: Reply>(table: &Table, set: &Set<'_>, now: impl Time, reply: &mut R) {
+    if set.return_old || set.value.len() >= PREPARED_BYTES_MIN {
+        return set_with_care(table, set, now.ms(), reply);
+    }
+    let is_plain = set.condition == Condition::Always
+        && set.expires == Expires::Never
+        && set.flags == 0
+        && !set.track_access;
+    let over = |_: &[u8]| is_plain.then_some(set.value);
+    let written = table.write(set.key, now, over, |slot, now_ms| {
+        store_and_reply(slot, set, now_ms, &mut *reply);
+    });
+    if let Written::Over(version) = written {
+        reply.stored(version);
+    }
+}
+
+#[inline]
+fn store_and_reply<R: Reply>(slot: &mut Slot<'_>, set: &Set<'_>, now_ms: u64, reply: &mut R) {
+    match store(slot, set, &mut None, now_ms) {
         Ok(version) => reply.stored(version),
         Err(unstored) => unstored.reply(reply),
-    });
+    }
 }
 
 /// The same if the value is large, or the old record is requested.
 #[inline(never)]
 fn set_with_care<K: Keyspace, R: Reply>(space: &K, set: &Set<'_>, now_ms: u64, reply: &mut R) {
-    match set_in_place(space, set, now_ms) {
-        Some(Ok(version)) => return reply.stored(version),
-        Some(Err(unstored)) => return unstored.reply(reply),
-        None => (),
-    }
     let prepared = (set.value.len() >= PREPARED_BYTES_MIN).then(|| {
         let meta = new_meta(set, None, now_ms).unwrap_or_default();
         Prepared::new(set.key, &[set.value], meta)
     });
     set_prepared(space, set, prepared.transpose(), now_ms, reply);
-}
-
-/// The same if the value replaces one of the same size, which takes less time under the lock than
-/// to exchange two entries and to free one. `None` if a new entry is needed.
-fn set_in_place<K: Keyspace>(
-    space: &K,
-    set: &Set<'_>,
-    now_ms: u64,
-) -> Option<Result<u64, Unstored>> {
-    if set.return_old || set.value.len() >= BODY_BYTES_MIN {
-        return None;
-    }
-    let meta = new_meta(set, None, now_ms).filter(Meta::is_plain)?;
-    space.update(set.key, now_ms, |slot| {
-        if let Err(refusal) = check(set.condition, slot.entry().as_ref()) {
-            return Some(Err(Unstored::Refused(refusal)));
-        }
-        Some(slot.put_over(&[set.value], meta)?.map_err(Unstored::from))
-    })
 }
 
 /// The same if the value has been copied already.

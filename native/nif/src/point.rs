@@ -233,20 +233,17 @@ unsafe fn count(store: &Store, env: RawEnv, arguments: &[Raw]) -> Result<Answer,
     let mut buffer = EncodeBuffer::new();
     // SAFETY: see the function.
     let key = unsafe { codec::key(store, env, arguments[1], 0, &mut buffer)? };
-    if let Some(sum) = store.add_in_place(key, delta) {
-        return Ok(Answer::Number(sum));
-    }
-    let command = Command::Increment(Increment {
+    let increment = Increment {
         key,
         delta: Delta::Signed(delta),
         initial: None,
         condition: Condition::Always,
         expires: Expires::Keep,
         track_access: false,
-    });
+    };
     let mut answers = Answers::default();
-    store.execute_at_tick(&command, &mut answers);
-    Ok(answers.only())
+    let sum = store.increment(increment, &mut answers);
+    Ok(sum.map_or_else(|| answers.only(), Answer::Number))
 }
 
 /// `put(Table, Key, Value [, Form]) -> ok | {error, full}`
@@ -290,13 +287,8 @@ unsafe fn store_value(store: &Store, env: RawEnv, arguments: &[Raw], form: Form<
     // SAFETY: see the function.
     unsafe {
         with_set(store, env, arguments, form.bits, |set| {
-            if set.expires == Expires::Never
-                && let Some(version) = store.replace(set.key, set.value)
-            {
-                return Answer::Stored(version);
-            }
             let mut answers = Answers::default();
-            store.execute_at_tick(&Command::Set(set), &mut answers);
+            store.set(set, &mut answers);
             answers.only()
         })
     }

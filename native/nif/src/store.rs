@@ -9,8 +9,8 @@ use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use todana_command::{
-    Command, Context, Databases, Expires, KeyState, Place, Reply, Transaction, Uncommitted,
-    VALUE_BYTES_MAX,
+    Command, Context, Databases, Expires, Increment, KeyState, Place, Reply, Set, Transaction,
+    Uncommitted, VALUE_BYTES_MAX,
 };
 use todana_group::NamedTable;
 use todana_table::{Entry, Limits, Observer, Options, Table, Time, TooManyObservers};
@@ -177,19 +177,6 @@ impl Store {
         todana_command::is_key(self.place(), key, Tick)
     }
 
-    /// Writes over the value of a record, if nothing more is needed: see
-    /// [`todana_command::replace`]. Not in a durable table.
-    #[inline]
-    pub(crate) fn replace(&self, key: &[u8], value: &[u8]) -> Option<u64> {
-        todana_command::replace(self.place(), key, |_| Some(value))
-    }
-
-    /// Adds to a counter in the same way.
-    #[inline]
-    pub(crate) fn add_in_place(&self, key: &[u8], delta: i64) -> Option<i64> {
-        todana_command::add_in_place(self.place(), key, delta)
-    }
-
     /// The same as [`Store::look_up`]; also returns the state of the key.
     pub(crate) fn look_up_state<R>(
         &self,
@@ -253,11 +240,31 @@ impl Store {
         self.execute_at(now_ms(), command, reply);
     }
 
-    /// Executes a command that sets no expiry, with the time of the last clock tick: see
-    /// [`tick_ms`].
+    /// Stores a record. Times are those of the last clock tick: see [`tick_ms`].
     #[inline]
-    pub(crate) fn execute_at_tick<R: Reply>(&self, command: &Command<'_>, reply: &mut R) {
-        self.execute_at(tick_ms(), command, reply);
+    pub(crate) fn set<R: Reply>(&self, set: Set<'_>, reply: &mut R) {
+        match &self.backing {
+            Backing::Own(table) => todana_command::set_in_table(table, &set, Tick, reply),
+            _ => self.execute_at(tick_ms(), &Command::Set(set), reply),
+        }
+    }
+
+    /// Adds to a counter in the same way. The sum is returned or in the reply.
+    #[inline]
+    pub(crate) fn increment<R: Reply>(
+        &self,
+        increment: Increment<'_>,
+        reply: &mut R,
+    ) -> Option<i64> {
+        match &self.backing {
+            Backing::Own(table) => {
+                todana_command::increment_in_table(table, &increment, Tick, reply)
+            }
+            _ => {
+                self.execute_at(tick_ms(), &Command::Increment(increment), reply);
+                None
+            }
+        }
     }
 
     #[inline]

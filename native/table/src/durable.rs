@@ -3,8 +3,9 @@
 //!
 //! So each change must be a function of the log alone. One thread at a time applies it, with the
 //! log's time, and is the only caller of [`Keyspace::update`], [`Keyspace::edit`],
-//! [`Keyspace::clear`], [`Table::schedule_clear`], [`Table::apply_due_clear`], [`Table::collect`],
-//! and of the writing methods of [`Locked`]. What other threads do leaves no trace:
+//! [`Keyspace::clear`], [`Table::write`], [`Table::schedule_clear`], [`Table::apply_due_clear`],
+//! [`Table::collect`], and of the writing methods of [`Locked`]. What other threads do leaves no
+//! trace:
 //!
 //! * Readers hide entries that have expired by their own clock, and all entries once a scheduled
 //!   clear is due, and remove nothing. Only the access word may record a read

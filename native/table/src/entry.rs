@@ -347,8 +347,8 @@ impl<'a> Entry<'a> {
 
     /// The header of a compact entry.
     fn compact_word(&self) -> u64 {
-        // SAFETY: every entry has at least 8 initialised bytes at its 8-aligned start, and a
-        // compact entry never changes.
+        // SAFETY: every entry has at least 8 initialised bytes at its 8-aligned start. Those of a
+        // compact entry change only by `&mut` of its box, so not while it is borrowed.
         unsafe { self.at(0).cast::<u64>().read() }
     }
 
@@ -582,12 +582,12 @@ impl EntryBox {
         }
     }
 
-    /// Sets the version of an entry that no other thread can see.
+    /// Sets the version of an entry that no other thread can see, or that is written over.
     pub(crate) fn set_version(&mut self, version: u64) {
         debug_assert!(version < VERSION_END);
         let start = untag(self.tagged);
-        // SAFETY: both headers are initialised and ours alone before publication; the tag indicates
-        // which one it is.
+        // SAFETY: both headers are initialised, and ours alone before publication, or as for
+        // `overwrite`; the tag indicates which one it is.
         unsafe {
             if self.tagged.addr().get() & WIDE != 0 {
                 (*start.cast::<WideHeader>()).version = version;

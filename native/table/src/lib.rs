@@ -83,5 +83,5 @@ pub use reservation::{Growth, entry_bytes, grown_entry_bytes};
 pub use slot::{Filling, Prepared, Slot};
 pub use snapshot::{Abandoned, Snapshot};
 pub use state::{OtherTable, TableState, digest_of_entry};
-pub use table::Table;
+pub use table::{Table, Written};
 pub use time::Time;

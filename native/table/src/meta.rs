@@ -34,7 +34,7 @@ const WON: u64 = 1 << 34;
 impl Meta {
     /// Whether an entry with this metadata has no optional fields.
     #[inline]
-    pub fn is_plain(&self) -> bool {
+    pub(crate) fn is_plain(&self) -> bool {
         self.expires_at_ms.is_none() && self.flags == 0 && self.access.is_none()
     }
 }

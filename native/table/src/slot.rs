@@ -125,11 +125,23 @@ pub struct Slot<'a> {
 
 impl<'a> Slot<'a> {
     /// Looks up the key, and collects its entry if that has expired.
+    #[inline(always)]
+    pub(crate) fn find(writer: Writer<'a>, key: &'a [u8], hash: u64, now_ms: u64) -> Slot<'a> {
+        let bucket = writer.records.find_bucket(hash, key);
+        Slot::at(writer, key, hash, bucket, now_ms)
+    }
+
+    /// The same for a key that was looked up: its entry is in this bucket.
     ///
     /// Always inlined, because a slot is too large to be returned quickly.
     #[inline(always)]
-    pub(crate) fn find(mut writer: Writer<'a>, key: &'a [u8], hash: u64, now_ms: u64) -> Slot<'a> {
-        let mut bucket = writer.records.find_bucket(hash, key);
+    pub(crate) fn at(
+        mut writer: Writer<'a>,
+        key: &'a [u8],
+        hash: u64,
+        mut bucket: Option<usize>,
+        now_ms: u64,
+    ) -> Slot<'a> {
         let mut taken_out = false;
         if let Some(found) = bucket {
             if writer.records.bucket(found).is_some_and(|entry| entry.is_expired(now_ms)) {
@@ -185,20 +197,14 @@ impl<'a> Slot<'a> {
 
     /// Writes a new entry whose value is the concatenation of the parts. Returns its version.
     pub fn put(&mut self, value: &[&[u8]], meta: Meta) -> Result<u64, Full> {
-        if let Some(version) = self.put_over(value, meta) {
+        if let Some(bucket) = self.bucket
+            && let Some(version) = self.writer.overwrite(bucket, value, &meta)
+        {
+            self.written = Some(version?);
             return version;
         }
         let entry = EntryBox::build(self.key, value, &meta).ok_or(Full)?;
         self.place(entry, Charge::Within)
-    }
-
-    /// Writes a value over the present one, which is quick if both have the same size. `None` if a
-    /// new entry is needed.
-    #[inline]
-    pub fn put_over(&mut self, value: &[&[u8]], meta: Meta) -> Option<Result<u64, Full>> {
-        let version = self.writer.overwrite(self.bucket?, value, &meta)?;
-        self.written = version.ok().or(self.written);
-        Some(version)
     }
 
     /// Writes a new entry with the value of another one. A large value is shared, not copied.

@@ -13,9 +13,10 @@ use crate::locked::Locked;
 use crate::meta::Meta;
 use crate::prefetch::Ahead;
 use crate::range::{KeyOrder, NotOrdered, Walk, Walked};
+use crate::readers;
 use crate::reaper;
 use crate::scan;
-use crate::shard::Records;
+use crate::shard::{Records, Shards};
 use crate::slot::{Remains, Slot};
 use crate::snapshot::Snapshot;
 use crate::time::Time;
@@ -149,29 +150,28 @@ impl Table {
         }
     }
 
-    /// Replaces the value of a key's entry by what `value` makes of it, and returns the new
-    /// version: [`Keyspace::update`] for the most frequent write, and cheaper. `None`, and nothing
-    /// has changed, if `value` returned nothing, or in any other case: there is no entry, the new
-    /// value has another size, the entry has metadata, a handle or a pin, a snapshot is running, a
-    /// limit applies, or a clear is scheduled.
+    /// [`Keyspace::update`] that first tries the most frequent change: `over` gets the value of the
+    /// key's entry and returns the one to replace it, if nothing else is to change. If both have
+    /// the same size, and nothing is in the way (metadata, a handle, a pin, a running snapshot, a
+    /// limit), the bytes are replaced, without an allocation and without asking for the time.
+    /// Otherwise `change` is called as by `update`, with the time.
     #[inline]
-    pub fn replace<'v>(
+    pub fn write<'v, R>(
         &self,
         key: &[u8],
-        value: impl FnOnce(&[u8]) -> Option<&'v [u8]>,
-    ) -> Option<u64> {
-        let core = &*self.core;
-        if core.has_schedule() {
-            return None;
+        now: impl Time,
+        over: impl FnOnce(&[u8]) -> Option<&'v [u8]>,
+        change: impl FnOnce(&mut Slot<'_>, u64) -> R,
+    ) -> Written<R> {
+        if self.core.has_schedule() {
+            self.core.apply_schedule(now.ms());
         }
-        let shards = core.shards()?;
-        let (hash, shard) = core.locate(key);
-        let mut records = shards.ahead(shard, hash).lock();
-        let snapshot = core.running_snapshot();
-        let bucket = records.find_bucket(hash, key)?;
-        let value = value(records.bucket(bucket)?.value())?;
-        let mut writer = Writer::new(core, shards, shard, &mut records, snapshot);
-        writer.overwrite(bucket, &[value], &Meta::default())?.ok()
+        let mut found = Found::lock(&self.core, key);
+        if let Some(version) = found.write_over(over) {
+            return Written::Over(version);
+        }
+        let now_ms = now.ms();
+        Written::Changed(found.change(key, now_ms, |slot| change(slot, now_ms)))
     }
 
     /// Begins a point-in-time snapshot that does not stop writers. One at a time: `None` while
@@ -195,6 +195,77 @@ impl Table {
     /// Whether a snapshot is running, which [`Table::snapshot_for_log`] would abandon.
     pub fn has_other_snapshot(&self) -> bool {
         self.core.running_snapshot() != 0
+    }
+}
+
+/// What [`Table::write`] did.
+#[derive(Debug)]
+pub enum Written<R> {
+    /// Replaced the value; the new version.
+    Over(u64),
+    /// Called `change`; its result.
+    Changed(R),
+}
+
+/// A key in its shard, which is locked.
+struct Found<'a> {
+    core: &'a Core,
+    shards: &'a Shards,
+    shard: usize,
+    hash: u64,
+    records: readers::Locked<'a, Records>,
+    /// The snapshot that was running when the lock was taken.
+    snapshot: u32,
+    /// The bucket of the key's entry, expired or not.
+    bucket: Option<usize>,
+}
+
+impl<'a> Found<'a> {
+    // Always inlined, because it is too large to be returned quickly.
+    #[inline(always)]
+    fn lock(core: &'a Core, key: &[u8]) -> Found<'a> {
+        let shards = core.shards_for_write();
+        let (hash, shard) = core.locate(key);
+        let records = shards.ahead(shard, hash).lock();
+        let snapshot = core.running_snapshot();
+        let bucket = records.find_bucket(hash, key);
+        Found { core, shards, shard, hash, records, snapshot, bucket }
+    }
+
+    fn writer(&mut self) -> Writer<'_> {
+        Writer::new(self.core, self.shards, self.shard, &mut self.records, self.snapshot)
+    }
+
+    /// Writes over the value of the entry, and returns the version, if that is all there is to do.
+    #[inline(always)]
+    fn write_over<'v>(&mut self, over: impl FnOnce(&[u8]) -> Option<&'v [u8]>) -> Option<u64> {
+        let bucket = self.bucket?;
+        let value = over(self.records.bucket(bucket)?.value())?;
+        self.writer().overwrite(bucket, &[value], &Meta::default())?.ok()
+    }
+
+    /// Runs an operation on the key, and releases the lock.
+    #[inline(always)]
+    fn change<R>(mut self, key: &[u8], now_ms: u64, change: impl FnOnce(&mut Slot<'_>) -> R) -> R {
+        let (core, hash, bucket) = (self.core, self.hash, self.bucket);
+        let mut remains = Remains::default();
+        // A slot is large: it is dropped where it is.
+        let result = {
+            let mut slot = Slot::at(self.writer(), key, hash, bucket, now_ms);
+            let result = change(&mut slot);
+            slot.finish(now_ms, &mut remains);
+            result
+        };
+        drop(self);
+        let Remains { written, garbage } = remains;
+        // Checked here, since hardly any write has garbage.
+        if !garbage.is_empty() {
+            reaper::dispose(garbage);
+        }
+        if let Some(written) = written {
+            core.make_room(written);
+        }
+        result
     }
 }
 
@@ -244,31 +315,8 @@ impl Keyspace for Table {
     }
 
     fn update<R>(&self, key: &[u8], now_ms: u64, change: impl FnOnce(&mut Slot<'_>) -> R) -> R {
-        let core = &*self.core;
-        core.apply_schedule(now_ms);
-        let shards = core.shards_for_write();
-        let (hash, shard) = core.locate(key);
-        let mut records = shards.ahead(shard, hash).lock();
-        let snapshot = core.running_snapshot();
-        let writer = Writer::new(core, shards, shard, &mut records, snapshot);
-        let mut remains = Remains::default();
-        // A slot is large: it is dropped where it is.
-        let result = {
-            let mut slot = Slot::find(writer, key, hash, now_ms);
-            let result = change(&mut slot);
-            slot.finish(now_ms, &mut remains);
-            result
-        };
-        drop(records);
-        let Remains { written, garbage } = remains;
-        // Checked here, since hardly any write has garbage.
-        if !garbage.is_empty() {
-            reaper::dispose(garbage);
-        }
-        if let Some(written) = written {
-            core.make_room(written);
-        }
-        result
+        self.core.apply_schedule(now_ms);
+        Found::lock(&self.core, key).change(key, now_ms, change)
     }
 
     fn prefetch(&self, keys: &[&[u8]]) {

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use todana_table::{
-    Abandoned, Access, Budget, Full, Keyspace, Limits, Meta, Options, Prepared, Slot, Table,
-    WhenFull,
+    Abandoned, Access, Budget, Full, KeyOrder, Keyspace, Limits, Meta, Options, Prepared, Slot,
+    Table, Time, WhenFull, Written,
 };
 
 const NOW_MS: u64 = 1_800_000_000_000;
@@ -756,29 +756,64 @@ fn a_value_of_the_same_size_is_replaced_in_place_if_nobody_else_has_it() {
     }
 }
 
-#[test]
-fn the_quick_write_leaves_every_other_case_alone() {
-    let replace = |table: &Table| table.replace(b"key", |_| Some(b"new"));
-    let (plain, limited) = (table(), full_table(1 << 20));
-    assert_eq!(replace(&plain), None);
-    for table in [&plain, &limited] {
-        set(table, b"key", b"old");
+/// Writes `new` over the value of "key". Whether only bytes were replaced.
+fn write(table: &Table, now: impl Time, new: &[u8]) -> bool {
+    let changed = table.write(
+        b"key",
+        now,
+        |_| Some(new),
+        |slot, now_ms| {
+            assert_eq!(now_ms, NOW_MS);
+            slot.put(&[new], Meta::default())
+        },
+    );
+    assert_eq!(get(table, b"key"), Some(new.to_vec()));
+    match changed {
+        Written::Over(_) => true,
+        Written::Changed(put) => put.map(|_| false).expect("room"),
     }
-    assert_eq!(replace(&limited), None);
-    assert_eq!(plain.replace(b"key", |old| (old == b"other").then_some(b"new")), None);
-    assert_eq!(plain.replace(b"key", |_| Some(b"longer")), None);
-    plain.schedule_clear(NOW_MS);
-    assert_eq!(replace(&plain), None);
-    plain.schedule_clear(u64::MAX);
-    let snapshot = plain.snapshot();
-    assert_eq!(replace(&plain), None);
-    drop(snapshot);
-    assert_eq!(get(&plain, b"key"), Some(b"old".to_vec()));
-    let version = replace(&plain).expect("nothing else is in the way");
-    assert_eq!(get(&plain, b"key"), Some(b"new".to_vec()));
-    assert_eq!(set(&plain, b"key", b"old"), version + 1);
-    set_meta(&plain, b"key", b"old", expiring(NOW_MS + 1));
-    assert_eq!(replace(&plain), None);
+}
+
+#[test]
+fn a_write_does_more_than_to_replace_bytes_only_if_it_must() {
+    /// Nobody may ask for it.
+    #[derive(Clone, Copy)]
+    struct NoTime;
+    impl Time for NoTime {
+        fn ms(self) -> u64 {
+            panic!("the time is needed only where an entry is made")
+        }
+    }
+    let ordered = Table::new(Options { order: Some(KeyOrder::default()), ..Options::default() });
+    for table in [&table(), &ordered] {
+        assert!(!write(table, NOW_MS, b"old"), "there was none");
+        assert!(write(table, NoTime, b"new"));
+        assert!(!write(table, NOW_MS, b"other size"));
+        assert!(write(table, NoTime, b"same size!"));
+        let snapshot = table.snapshot();
+        assert!(!write(table, NOW_MS, b"kept aside"));
+        drop(snapshot);
+        for meta in [expiring(NOW_MS + 1), Meta { flags: 1, ..Meta::default() }] {
+            set_meta(table, b"key", b"metadata", meta);
+            assert!(!write(table, NOW_MS, b"data....."[..8].as_ref()));
+        }
+        set_meta(table, b"key", b"expired", expiring(NOW_MS));
+        assert!(!write(table, NOW_MS, b"written"));
+        set(table, b"key", &[1; 300]);
+        let handle = table.read(b"key", NOW_MS, |entry| entry.unwrap().share());
+        assert!(!write(table, NOW_MS, &[2; 300]));
+        assert_eq!(handle.as_deref(), Some(&[1; 300][..]));
+        assert!(write(table, NoTime, &[3; 300]));
+        table.schedule_clear(NOW_MS);
+        assert!(!write(table, NOW_MS, &[4; 300]));
+        assert_eq!(table.len(), 1);
+    }
+    let limited = full_table(1 << 20);
+    set(&limited, b"key", b"old");
+    assert!(!write(&limited, NOW_MS, b"new"));
+    // What the caller does not want to replace is changed by its other function.
+    let changed = table().write(b"key", NOW_MS, |_| None, |slot, _| slot.entry().is_none());
+    assert!(matches!(changed, Written::Changed(true)));
 }
 
 #[test]
