@@ -16,6 +16,7 @@
     a_minority_does_not_answer_for_the_others/1,
     what_was_not_confirmed_is_replaced/1,
     a_node_catches_up_by_a_snapshot/1,
+    a_node_is_restarted_while_nobody_writes/1,
     five_nodes_and_back/1,
     a_dead_node_is_replaced/1,
     a_removed_node_stops_and_stays_out/1,
@@ -54,6 +55,7 @@ all() ->
         a_minority_does_not_answer_for_the_others,
         what_was_not_confirmed_is_replaced,
         a_node_catches_up_by_a_snapshot,
+        a_node_is_restarted_while_nobody_writes,
         five_nodes_and_back,
         a_dead_node_is_replaced,
         a_removed_node_stops_and_stays_out,
@@ -282,6 +284,19 @@ a_node_catches_up_by_a_snapshot(Config) ->
     await(fun() -> call(D, get, [last]) =:= {ok, 1} end),
     %% Busy while a snapshot is being made.
     await(fun() -> element(1, verify(A)) =:= ok end).
+
+%% No entry follows that would tell the restarted node what is confirmed.
+a_node_is_restarted_while_nobody_writes(Config) ->
+    [A, _, C] = cluster([a, b, c], Config),
+    ok = call(A, set, [last, 1]),
+    [
+        begin
+            kill(C),
+            C = node(c, [], Config),
+            await(fun() -> call(C, get, [last]) =:= {ok, 1} end)
+        end
+     || _ <- lists:seq(1, 5)
+    ].
 
 five_nodes_and_back(Config) ->
     [A, B, C, D, E] = cluster([a, b, c, d, e], Config),
