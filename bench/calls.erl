@@ -30,32 +30,19 @@ main([CellMs, Rounds, Processes, Keys, HotKeys]) ->
     ],
     halt(0).
 
-%% The arms of a cell are interleaved, so that changes of the machine affect
-%% each of them.
 -spec cell(atom(), pos_integer(), map()) -> ok.
 cell(Operation, Processes, #{rounds := Rounds, keys := Keys} = Plan) ->
     Tables = [{Arm, fill(new(Arm), Keys)} || Arm <- ?ARMS],
-    %% One round warms up and is not counted.
-    _ = [measure(Operation, T, Processes, Plan) || {_, T} <- Tables],
-    Samples = [
-        {Arm, measure(Operation, Table, Processes, Plan)}
-     || _ <- lists:seq(1, Rounds), {Arm, Table} <- Tables
+    Measure = fun(Table) -> measure(Operation, Table, Processes, Plan) end,
+    [
+        rounds:print(#{
+            operation => Operation,
+            processes => Processes,
+            arm => Arm,
+            operations_per_second => Samples
+        })
+     || {Arm, Samples} <- rounds:play(Rounds, Tables, Measure)
     ],
-    lists:foreach(
-        fun(Arm) ->
-            io:put_chars([
-                json:encode(#{
-                    operation => Operation,
-                    processes => Processes,
-                    arm => Arm,
-                    operations_per_second =>
-                        [Sample || {A, Sample} <- Samples, A =:= Arm]
-                }),
-                $\n
-            ])
-        end,
-        ?ARMS
-    ),
     lists:foreach(fun({_, Table}) -> drop(Table) end, Tables).
 
 -spec new(atom()) -> {ets | todana, atom()}.
@@ -89,67 +76,25 @@ drop({todana, Table}) ->
     _ = todana:close(Table),
     ok.
 
-%% Operations per second of all processes together.
 -spec measure(atom(), {ets | todana, atom()}, pos_integer(), map()) -> float().
-measure(Operation, Table, Processes, #{cell_ms := CellMs} = Plan) ->
-    Self = self(),
-    Workers = [
-        spawn_link(fun() ->
-            Keys = list_to_tuple(keys(Operation, Plan)),
-            Self ! {ready, self()},
-            receive
-                {go, End} ->
-                    Started = erlang:monotonic_time(),
-                    Count = work(Operation, Table, Keys, End, 0),
-                    Self ! {self(), Count, since(Started)}
-            end
-        end)
-     || _ <- lists:seq(1, Processes)
-    ],
-    [receive {ready, Worker} -> ok end || Worker <- Workers],
-    Unit = erlang:convert_time_unit(CellMs, millisecond, native),
-    End = erlang:monotonic_time() + Unit,
-    [Worker ! {go, End} || Worker <- Workers],
-    lists:sum([
-        receive
-            {Worker, Count, Seconds} -> Count / Seconds
-        end
-     || Worker <- Workers
-    ]).
+measure(Operation, {Kind, Name}, Processes, #{cell_ms := CellMs} = Plan) ->
+    rounds:rate(Processes, CellMs, fun() ->
+        {keys(Operation, Plan), fun(Keys) ->
+            pass(Operation, Kind, Name, Keys, tuple_size(Keys))
+        end}
+    end).
 
 %% The keys of one pass, in random order; of the mixed operations each hot key
 %% several times.
 -spec keys(atom(), map()) -> [integer()].
 keys(miss, #{keys := Keys}) ->
-    shuffled([-Key || Key <- lists:seq(1, Keys)]);
+    rounds:shuffled([-Key || Key <- lists:seq(1, Keys)]);
 keys(Mixed, #{keys := Keys, hot_keys := Hot}) when
     Mixed =:= mixed_90; Mixed =:= mixed_50
 ->
-    shuffled([1 + Key rem Hot || Key <- lists:seq(1, Keys)]);
+    rounds:shuffled([1 + Key rem Hot || Key <- lists:seq(1, Keys)]);
 keys(_, #{keys := Keys}) ->
-    shuffled(lists:seq(1, Keys)).
-
--spec shuffled([integer()]) -> [integer()].
-shuffled(Keys) ->
-    [Key || {_, Key} <- lists:sort([{rand:uniform(), Key} || Key <- Keys])].
-
--spec since(integer()) -> float().
-since(Started) ->
-    Elapsed = erlang:monotonic_time() - Started,
-    erlang:convert_time_unit(Elapsed, native, nanosecond) / 1.0e9.
-
-%% All keys once between two readings of the clock.
--spec work(atom(), {ets | todana, atom()}, tuple(), integer(), integer()) ->
-    integer().
-work(Operation, {Kind, Name} = Table, Keys, End, Count) ->
-    case erlang:monotonic_time() >= End of
-        true ->
-            Count;
-        false ->
-            Size = tuple_size(Keys),
-            ok = pass(Operation, Kind, Name, Keys, Size),
-            work(Operation, Table, Keys, End, Count + Size)
-    end.
+    rounds:shuffled(lists:seq(1, Keys)).
 
 -spec pass(atom(), ets | todana, atom(), tuple(), non_neg_integer()) -> ok.
 pass(_, _, _, _, 0) ->

@@ -14,4 +14,4 @@ QUICK = {"cell_ms": 30, "rounds": 1, "processes": [1, 2]}
 def run(plan, say) -> list[dict]:
     """All cells, as calls.erl prints them."""
     arguments = [plan["cell_ms"], plan["rounds"], numbers(plan["processes"]), KEYS, HOT_KEYS]
-    return results("calls", arguments, say, "calls: {operation}, {processes} processes, {arm}")
+    return results("calls", arguments, say, "calls: {operation}, {processes} processes, {arm}", also=["rounds"])

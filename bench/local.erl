@@ -28,34 +28,22 @@ main([CellMs, Rounds, Sizes, Processes, Keys]) ->
 integers(Text) ->
     [list_to_integer(Part) || Part <- string:split(Text, ",", all)].
 
-%% The arms of a cell are interleaved, so that changes of the machine affect
-%% each of them.
 -spec cell(read | write, pos_integer(), pos_integer(), map()) -> ok.
 cell(Operation, Size, Processes, #{rounds := Rounds} = Plan) ->
-    Arms = arms(Operation),
-    Tables = [{Arm, fill(Arm, Size, Plan)} || Arm <- Arms],
-    %% One round warms up and is not counted.
-    _ = [measure(Operation, T, Size, Processes, Plan) || {_, T} <- Tables],
-    Samples = [
-        {Arm, measure(Operation, Table, Size, Processes, Plan)}
-     || _ <- lists:seq(1, Rounds), {Arm, Table} <- Tables
+    Tables = [{Arm, fill(Arm, Size, Plan)} || Arm <- arms(Operation)],
+    Measure = fun(Table) ->
+        measure(Operation, Table, Size, Processes, Plan)
+    end,
+    [
+        rounds:print(#{
+            operation => Operation,
+            value_bytes => Size,
+            processes => Processes,
+            arm => Arm,
+            operations_per_second => Samples
+        })
+     || {Arm, Samples} <- rounds:play(Rounds, Tables, Measure)
     ],
-    lists:foreach(
-        fun(Arm) ->
-            io:put_chars([
-                json:encode(#{
-                    operation => Operation,
-                    value_bytes => Size,
-                    processes => Processes,
-                    arm => Arm,
-                    operations_per_second =>
-                        [Sample || {A, Sample} <- Samples, A =:= Arm]
-                }),
-                $\n
-            ])
-        end,
-        Arms
-    ),
     lists:foreach(fun({_, Table}) -> drop(Table) end, Tables).
 
 -spec arms(read | write) -> [atom()].
@@ -112,61 +100,17 @@ key(N) ->
 value(Size) ->
     binary:copy(<<"x">>, Size).
 
-%% Operations per second of all processes together.
 -spec measure(read | write, term(), pos_integer(), pos_integer(), map()) ->
     float().
 measure(Operation, Table, Size, Processes, Plan) ->
     #{cell_ms := CellMs, keys := Keys} = Plan,
-    Self = self(),
-    Workers = [
-        spawn_link(fun() ->
-            Names = list_to_tuple(shuffled(Keys)),
-            Value = value(Size),
-            Self ! {ready, self()},
-            receive
-                {go, End} ->
-                    Started = erlang:monotonic_time(),
-                    Count = work(Operation, Table, Names, Value, End, 0),
-                    Self ! {self(), Count, since(Started)}
-            end
-        end)
-     || _ <- lists:seq(1, Processes)
-    ],
-    [receive {ready, Worker} -> ok end || Worker <- Workers],
-    Unit = erlang:convert_time_unit(CellMs, millisecond, native),
-    End = erlang:monotonic_time() + Unit,
-    [Worker ! {go, End} || Worker <- Workers],
-    lists:sum([
-        receive
-            {Worker, Count, Seconds} -> Count / Seconds
-        end
-     || Worker <- Workers
-    ]).
-
--spec shuffled(pos_integer()) -> [binary()].
-shuffled(Keys) ->
-    [K || {_, K} <- lists:sort([
-        {rand:uniform(), key(N)}
-     || N <- lists:seq(1, Keys)
-    ])].
-
--spec since(integer()) -> float().
-since(Started) ->
-    Elapsed = erlang:monotonic_time() - Started,
-    erlang:convert_time_unit(Elapsed, native, nanosecond) / 1.0e9.
-
-%% All keys once between two readings of the clock.
--spec work(atom(), term(), tuple(), binary(), integer(), integer()) ->
-    integer().
-work(Operation, Table, Names, Value, End, Count) ->
-    case erlang:monotonic_time() >= End of
-        true ->
-            Count;
-        false ->
-            pass(Operation, Table, Names, Value, tuple_size(Names)),
-            work(Operation, Table, Names, Value, End,
-                 Count + tuple_size(Names))
-    end.
+    rounds:rate(Processes, CellMs, fun() ->
+        Value = value(Size),
+        Names = rounds:shuffled([key(N) || N <- lists:seq(1, Keys)]),
+        {Names, fun(Tuple) ->
+            pass(Operation, Table, Tuple, Value, tuple_size(Tuple))
+        end}
+    end).
 
 -spec pass(atom(), term(), tuple(), binary(), non_neg_integer()) -> ok.
 pass(read, {ets, Table}, Names, _, N) -> read_ets(Table, Names, N);

@@ -27,7 +27,7 @@ QUICK = {"cell_ms": 50, "rounds": 1, "sizes": [8, 100, 1000], "processes": [1, 2
 def run(plan, say) -> list[dict]:
     """All cells, as local.erl prints them."""
     arguments = [plan["cell_ms"], plan["rounds"], numbers(plan["sizes"]), numbers(plan["processes"]), KEYS]
-    return results("local", arguments, say, "local: {operation}, {value_bytes} B, {processes} processes, {arm}")
+    return results("local", arguments, say, "local: {operation}, {value_bytes} B, {processes} processes, {arm}", also=["rounds"])
 
 
 def results(module, arguments, say, progress=None, *, also=(), flags=(), environment=None) -> list[dict]:

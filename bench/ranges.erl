@@ -86,31 +86,22 @@ cell(memory, Entries, Tables, _Keys, _Plan) ->
         Tables
     );
 cell(Operation, Entries, Tables, Keys, #{rounds := Rounds} = Plan) ->
-    %% One round warms up and is not counted.
-    _ = [measure(Operation, Table, Keys, Plan) || {_, Table} <- Tables],
-    Samples = [
-        {Arm, measure(Operation, Table, Keys, Plan)}
-     || _ <- lists:seq(1, Rounds), {Arm, Table} <- Tables
-    ],
+    Measure = fun(Table) -> measure(Operation, Table, Keys, Plan) end,
     lists:foreach(
-        fun({Arm, _}) ->
-            Found = [Us || {A, Us} <- Samples, A =:= Arm],
-            print(Operation, Entries, Arm, us_per_operation, Found)
+        fun({Arm, Samples}) ->
+            print(Operation, Entries, Arm, us_per_operation, Samples)
         end,
-        Tables
+        rounds:play(Rounds, Tables, Measure)
     ).
 
 -spec print(atom(), pos_integer(), atom(), atom(), [float()]) -> ok.
 print(Operation, Entries, Arm, Figure, Found) ->
-    io:put_chars([
-        json:encode(#{
-            operation => Operation,
-            entries => Entries,
-            arm => Arm,
-            Figure => Found
-        }),
-        $\n
-    ]).
+    rounds:print(#{
+        operation => Operation,
+        entries => Entries,
+        arm => Arm,
+        Figure => Found
+    }).
 
 -spec measure(atom(), table(), tuple(), map()) -> float().
 measure(Operation, Table, Keys, #{cell_ms := CellMs, page := Page}) ->

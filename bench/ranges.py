@@ -11,4 +11,4 @@ QUICK = {"cell_ms": 50, "rounds": 1, "entries": [1_000, 10_000], "page": 100}
 def run(plan, say) -> list[dict]:
     """All cells, as ranges.erl prints them."""
     arguments = [plan["cell_ms"], plan["rounds"], local.numbers(plan["entries"]), plan["page"]]
-    return local.results("ranges", arguments, say, "ranges: {operation}, {entries} entries, {arm}")
+    return local.results("ranges", arguments, say, "ranges: {operation}, {entries} entries, {arm}", also=["rounds"])
