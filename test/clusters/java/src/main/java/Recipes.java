@@ -4,9 +4,8 @@ import io.lettuce.core.ScriptOutputType;
 import io.lettuce.core.SetArgs;
 import io.lettuce.core.TrackingArgs;
 import io.lettuce.core.api.StatefulRedisConnection;
-import io.lettuce.core.api.sync.RedisCommands;
 import io.lettuce.core.cluster.RedisClusterClient;
-import io.lettuce.core.cluster.api.sync.RedisAdvancedClusterCommands;
+import io.lettuce.core.cluster.api.sync.RedisClusterCommands;
 import io.lettuce.core.pubsub.RedisPubSubAdapter;
 import io.lettuce.core.pubsub.StatefulRedisPubSubConnection;
 import io.lettuce.core.support.caching.CacheAccessor;
@@ -131,27 +130,8 @@ public final class Recipes {
         }
     }
 
-    private static Store of(RedisCommands<String, String> commands) {
-        return new Store() {
-            public boolean setIfAbsent(String key, String value) {
-                return "OK".equals(commands.set(key, value, SetArgs.Builder.nx().px(LOCK_MS)));
-            }
-
-            public Object eval(String source, String key, String... arguments) {
-                return commands.eval(source, ScriptOutputType.INTEGER, new String[] {key}, arguments);
-            }
-
-            public String get(String key) {
-                return commands.get(key);
-            }
-
-            public void set(String key, String value) {
-                commands.set(key, value);
-            }
-        };
-    }
-
-    private static Store of(RedisAdvancedClusterCommands<String, String> commands) {
+    /** Of one server, or of a cluster. */
+    private static Store of(RedisClusterCommands<String, String> commands) {
         return new Store() {
             public boolean setIfAbsent(String key, String value) {
                 return "OK".equals(commands.set(key, value, SetArgs.Builder.nx().px(LOCK_MS)));
