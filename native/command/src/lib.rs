@@ -21,6 +21,7 @@ mod compare;
 mod counters;
 mod crc64;
 mod databases;
+mod digits;
 mod dispatch;
 mod dump;
 mod encode;

@@ -1,5 +1,6 @@
 //! Values as decimal numbers. Every protocol's increment and decrement is [`increment`].
 
+use crate::digits;
 use crate::float;
 use crate::record::{check, fresh_access, is_past, record_of, resolve};
 use crate::{Condition, Delta, Error, Expires, Increment, Initial, Refusal, Reply};
@@ -147,10 +148,7 @@ pub fn parse_signed(text: &[u8]) -> Option<i64> {
         [b'1'..=b'9', ..] => {}
         _ => return None,
     }
-    let magnitude = digits.iter().try_fold(0u64, |number, digit| match digit {
-        b'0'..=b'9' => number.checked_mul(10)?.checked_add(u64::from(digit - b'0')),
-        _ => None,
-    })?;
+    let magnitude = digits::parse(digits)?;
     if negative { 0i64.checked_sub_unsigned(magnitude) } else { i64::try_from(magnitude).ok() }
 }
 
@@ -177,10 +175,7 @@ fn parse_unsigned(text: &[u8]) -> Option<u64> {
     if digits.is_empty() {
         return None;
     }
-    let magnitude = digits.iter().try_fold(0u64, |number, digit| match digit {
-        b'0'..=b'9' => number.checked_mul(10)?.checked_add(u64::from(digit - b'0')),
-        _ => None,
-    })?;
+    let magnitude = digits::parse(digits)?;
     let number = if is_negative { magnitude.wrapping_neg() } else { magnitude };
     (!is_negative || number <= i64::MAX as u64).then_some(number)
 }
