@@ -614,6 +614,12 @@ pub(crate) fn decode_within(
     }
 }
 
+/// The integer that the bytes represent, if they do.
+#[inline]
+pub(crate) fn integer(codec: Codec, bytes: &[u8]) -> Option<i64> {
+    if codec == Codec::Raw { None } else { parse_signed(bytes) }
+}
+
 /// Like [`decode`], with a copy.
 pub(crate) fn decode_copy(codec: Codec, env: RawEnv, bytes: &[u8]) -> Decoded {
     decode(codec, env, bytes, |bytes| values::copied(env, bytes))

@@ -146,6 +146,7 @@ pub(crate) unsafe fn look_up(
     Ok(match seen {
         Seen::Nothing => None,
         Seen::Term(term) => Some(term),
+        Seen::Integer(number) => Some(reply::number(env, number)),
         Seen::Copy(len) => {
             cost.bytes = len;
             // SAFETY: `read_entry` initialised that many bytes.
@@ -163,6 +164,8 @@ enum Seen {
     Nothing,
     /// The answer, complete.
     Term(Raw),
+    /// The value.
+    Integer(i64),
     /// This many bytes were copied; the answer is made from them after the shard's lock is
     /// released.
     Copy(usize),
@@ -170,7 +173,7 @@ enum Seen {
 
 const _: () = assert!(size_of::<Seen>() == 16);
 
-/// Runs under the shard's lock: copies a small value, and pins a large one.
+/// Runs under the shard's lock: reads an integer, copies another small value, and pins a large one.
 #[inline]
 fn read_entry(
     store: &Store,
@@ -181,6 +184,9 @@ fn read_entry(
 ) -> Seen {
     let Some(entry) = entry else { return Seen::Nothing };
     let value = entry.value();
+    if let Some(number) = codec::integer(store.codec, value) {
+        return Seen::Integer(number);
+    }
     if value.len() <= COPY_BYTES_MAX {
         let to = copy.as_mut_ptr().cast::<u8>();
         // SAFETY: there is room, and the two do not overlap.
