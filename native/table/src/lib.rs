@@ -54,6 +54,7 @@ mod removals;
 mod reservation;
 mod scan;
 mod shard;
+mod short;
 mod slot;
 mod snapshot;
 mod state;

@@ -15,6 +15,7 @@ use crate::hash::KeyHash;
 use crate::limits::Gauge;
 use crate::prefetch::Hint;
 use crate::readers::{Biased, Locked, LockedToRead};
+use crate::short;
 use crate::snapshot::Kept;
 use crate::time::Time;
 
@@ -45,7 +46,7 @@ impl Records {
     /// The entry of a key, expired or not.
     #[inline]
     pub(crate) fn find(&self, hash: u64, key: &[u8]) -> Option<&EntryBox> {
-        self.index.find(hash, |entry| entry.entry().key() == key)
+        self.index.find(hash, |entry| short::equal(entry.entry().key(), key))
     }
 
     /// The live entry of a key.
@@ -58,7 +59,7 @@ impl Records {
     /// The bucket of a key's entry, expired or not.
     #[inline]
     pub(crate) fn find_bucket(&self, hash: u64, key: &[u8]) -> Option<usize> {
-        self.index.find_bucket_index(hash, |entry| entry.entry().key() == key)
+        self.index.find_bucket_index(hash, |entry| short::equal(entry.entry().key(), key))
     }
 
     pub(crate) fn bucket(&self, bucket: usize) -> Option<Entry<'_>> {
