@@ -131,7 +131,10 @@ term format.
 -type key() :: term().
 -doc "With codec `raw`: iodata, read as a binary. With `term`: any term.".
 -type value() :: term().
--doc "Number of the write that stored the record; each write increases it.".
+-doc """
+Number of the write that stored the record: no other write in the table has the
+same, and later writes of the key have higher ones.
+""".
 -type version() :: non_neg_integer().
 -doc "A record: its value and its metadata.".
 -type entry() :: #{
@@ -1302,8 +1305,8 @@ clear(Table) ->
 -doc """
 Statistics of a table since it was created: `entries`, `entries_with_expiry`,
 `bytes`, `kept_bytes` (in memory only for a snapshot), `index_bytes`, `expired`,
-`evicted`, `refused`, `version`, `subscriptions`; `hits` and `misses` of
-`get/2,3`, `get_many/2` and `fetch/3,4` on this node.
+`evicted`, `refused`, `version` (no record has a higher one), `subscriptions`;
+`hits` and `misses` of `get/2,3`, `get_many/2` and `fetch/3,4` on this node.
 """.
 -spec stats(table()) -> #{atom() => non_neg_integer()}.
 stats(Table) ->

@@ -226,7 +226,7 @@ impl Core {
         self.snapshot.load(Acquire)
     }
 
-    /// The version of the last write.
+    /// The highest version that a write can have. In a durable table, that of the last write.
     pub(crate) fn version(&self) -> u64 {
         self.gauges.version.load(Relaxed)
     }
@@ -234,8 +234,14 @@ impl Core {
     /// The next version. A table accepts 2^48 writes (a million a second for nine years) and
     /// refuses any more.
     pub(crate) fn next_version(&self) -> Result<u64, Full> {
-        let version = self.gauges.version.fetch_add(1, Relaxed) + 1;
-        if version < VERSION_END { Ok(version) } else { Err(Full) }
+        self.take_versions(1)
+    }
+
+    /// The first of this many versions for one entry; see
+    /// [`EntryBox::next_of_run`](crate::entry::EntryBox::next_of_run).
+    pub(crate) fn take_versions(&self, count: u64) -> Result<u64, Full> {
+        let last = self.gauges.version.fetch_add(count, Relaxed) + count;
+        if last < VERSION_END { Ok(last - count + 1) } else { Err(Full) }
     }
 
     /// Continues after this version. No thread writes meanwhile.

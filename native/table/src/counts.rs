@@ -21,6 +21,6 @@ pub struct Counts {
     pub evicted: u64,
     /// Writes refused because the table was full.
     pub refused: u64,
-    /// The version of the last write.
+    /// The highest version that a write can have: at least the number of writes.
     pub version: u64,
 }

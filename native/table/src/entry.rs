@@ -34,7 +34,7 @@
 //!
 //! ```text
 //! bit  48 wide | 49 expiry | 50 flags (compact only) | 51 access
-//!      52..58 use frequency | 58 body | 59..64 unused
+//!      52..58 use frequency | 58 body | 59..64 run of versions
 //! ```
 //!
 //! Each allocation checks this assumption. The pointer keeps its provenance throughout: only
@@ -62,6 +62,7 @@ use crate::allocation;
 use crate::body::{BODY_BYTES_MIN, Body, body_bytes};
 use crate::copies;
 use crate::meta::{Access, Meta};
+use crate::short;
 use crate::time::Time;
 
 #[cfg(not(target_pointer_width = "64"))]
@@ -75,6 +76,12 @@ const FREQUENCY_SHIFT: u32 = 52;
 const FREQUENCY_MASK: usize = (FREQUENCY_MAX as usize) << FREQUENCY_SHIFT;
 /// The value is in a [`Body`]. Such an entry is wide as well.
 const BODY: usize = 1 << 58;
+/// See [`EntryBox::next_of_run`].
+const RUN_SHIFT: u32 = 59;
+const RUN_MASK: usize = 31 << RUN_SHIFT;
+const _: () = assert!(RUN_LENGTH_MAX * 2 - 2 <= 31);
+/// A power of two.
+const RUN_LENGTH_MAX: u64 = 16;
 const ADDRESS_MASK: usize = (1 << 48) - 1;
 
 /// The highest use frequency that a pointer can hold.
@@ -199,8 +206,8 @@ impl<'a> Entry<'a> {
         }
     }
 
-    /// The version of the write that made this entry: unique and increasing within its table, below
-    /// 2^48.
+    /// The version of the write that made this entry: unique within its table, higher than those of
+    /// earlier writes of the key, below 2^48.
     #[inline]
     pub fn version(&self) -> u64 {
         match self.wide() {
@@ -576,14 +583,71 @@ impl EntryBox {
             // except for handles and pins, of which there are none, and for aliases, which the
             // caller considers; so also that the parts are in it.
             unsafe {
-                ptr::copy_nonoverlapping(part.as_ptr(), to, part.len());
+                short::copy(part, to);
                 to = to.add(part.len());
             }
         }
     }
 
-    /// Sets the version of an entry that no other thread can see, or that is written over.
+    /// Sets the version of an entry that no other thread can see, or that is written over. The rest
+    /// of its run is lost.
+    #[inline]
     pub(crate) fn set_version(&mut self, version: u64) {
+        self.set_run(0);
+        self.write_version(version);
+    }
+
+    /// Takes the next version of the entry's run.
+    ///
+    /// An entry that is written over repeatedly takes versions from the table's counter in runs, so
+    /// that threads that write over different entries do not wait for each other at the counter.
+    /// Runs of 1 (the version that each entry begins with), 2, 4, 8 and then 16 versions follow
+    /// each other: so the versions that are taken and never used are at most about as many as those
+    /// that were used.
+    ///
+    /// The pointer has `length - 1 + first % length` of the run, a number from 0 to 30. This shows
+    /// where the run ends, and stays the same until then: only the entry is written, and not the
+    /// index as well.
+    #[inline]
+    pub(crate) fn next_of_run(&mut self) -> Option<u64> {
+        let (length, phase) = self.run();
+        let version = self.entry().version() + 1;
+        // As `version % length`, without a division.
+        if version & (length - 1) == phase {
+            return None;
+        }
+        self.write_version(version);
+        Some(version)
+    }
+
+    /// How many versions the next run has.
+    pub(crate) fn next_run_length(&self) -> u64 {
+        (self.run().0 * 2).min(RUN_LENGTH_MAX)
+    }
+
+    /// Begins a run of `length` versions, a power of two, of which `first` is the entry's version
+    /// now. They belong to this entry alone; the conditions are those of
+    /// [`EntryBox::set_version`].
+    pub(crate) fn begin_run(&mut self, first: u64, length: u64) {
+        debug_assert!(length.is_power_of_two() && length <= RUN_LENGTH_MAX);
+        self.set_run((length - 1 + first % length) as usize);
+        self.write_version(first);
+    }
+
+    /// The length of the run, and its first version modulo that.
+    #[inline]
+    fn run(&self) -> (u64, u64) {
+        let state = (self.tagged.addr().get() >> RUN_SHIFT) as u64 + 1;
+        let length = 1 << state.ilog2();
+        (length, state - length)
+    }
+
+    #[inline]
+    fn set_run(&mut self, state: usize) {
+        self.set_tag(RUN_MASK, state << RUN_SHIFT);
+    }
+
+    fn write_version(&mut self, version: u64) {
         debug_assert!(version < VERSION_END);
         let start = untag(self.tagged);
         // SAFETY: both headers are initialised, and ours alone before publication, or as for
@@ -622,9 +686,17 @@ impl EntryBox {
     }
 
     pub(crate) fn set_frequency(&mut self, frequency: u8) {
-        let bits = usize::from(frequency.min(FREQUENCY_MAX)) << FREQUENCY_SHIFT;
-        let address = (self.tagged.addr().get() & !FREQUENCY_MASK) | bits;
-        if let Some(address) = NonZeroUsize::new(address) {
+        self.set_tag(FREQUENCY_MASK, usize::from(frequency.min(FREQUENCY_MAX)) << FREQUENCY_SHIFT);
+    }
+
+    /// Replaces the bits of the mask, which are part neither of the address nor of the layout.
+    /// Most often they are the same, and a write would take the line from other processors.
+    #[inline]
+    fn set_tag(&mut self, mask: usize, bits: usize) {
+        let address = (self.tagged.addr().get() & !mask) | bits;
+        if address != self.tagged.addr().get()
+            && let Some(address) = NonZeroUsize::new(address)
+        {
             self.tagged = self.tagged.with_addr(address);
         }
     }

@@ -7,7 +7,7 @@ use crate::entry::{Entry, EntryBox};
 use crate::eviction::{self, Written};
 use crate::limits::Full;
 use crate::meta::{Access, Meta};
-use crate::writer::{Charge, Removal, Writer};
+use crate::writer::{Charge, Removal, Versions, Writer};
 
 /// An entry built before its shard is locked, so that copying a large value delays no other thread.
 /// See [`Slot::put_prepared`].
@@ -198,7 +198,7 @@ impl<'a> Slot<'a> {
     /// Writes a new entry whose value is the concatenation of the parts. Returns its version.
     pub fn put(&mut self, value: &[&[u8]], meta: Meta) -> Result<u64, Full> {
         if let Some(bucket) = self.bucket
-            && let Some(version) = self.writer.overwrite(bucket, value, &meta)
+            && let Some(version) = self.writer.overwrite(bucket, value, &meta, Versions::Counted)
         {
             self.written = Some(version?);
             return version;

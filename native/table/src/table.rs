@@ -21,7 +21,7 @@ use crate::slot::{Remains, Slot};
 use crate::snapshot::Snapshot;
 use crate::time::Time;
 use crate::walk::{self, ReadShard};
-use crate::writer::Writer;
+use crate::writer::{Versions, Writer};
 
 /// A table.
 pub struct Table {
@@ -91,7 +91,8 @@ impl Table {
         self.core.bytes()
     }
 
-    /// The version of the last write. Takes no lock.
+    /// The highest version that a write can have; in a durable table, that of the last write. Takes
+    /// no lock.
     pub fn version(&self) -> u64 {
         self.core.version()
     }
@@ -241,7 +242,7 @@ impl<'a> Found<'a> {
     fn write_over<'v>(&mut self, over: impl FnOnce(&[u8]) -> Option<&'v [u8]>) -> Option<u64> {
         let bucket = self.bucket?;
         let value = over(self.records.bucket(bucket)?.value())?;
-        self.writer().overwrite(bucket, &[value], &Meta::default())?.ok()
+        self.writer().overwrite(bucket, &[value], &Meta::default(), Versions::Runs)?.ok()
     }
 
     /// Runs an operation on the key, and releases the lock.

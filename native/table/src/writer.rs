@@ -45,6 +45,45 @@ pub(crate) enum Charge {
     Anyway,
 }
 
+/// How a value that is written over gets its version.
+///
+/// Snapshots and evictions tell by the table's counter which entries are older than they are: while
+/// there is a snapshot or a limit, a write takes its version from the counter. So does each write
+/// of a durable table, since replicas agree about versions.
+#[derive(Clone, Copy)]
+pub(crate) enum Versions {
+    /// By the table's counter.
+    Counted,
+    /// By the entry's run (see [`EntryBox::next_of_run`]), if the table is not durable.
+    Runs,
+}
+
+impl Versions {
+    /// Sets the next version of an entry that is written over.
+    #[inline]
+    fn next(self, core: &Core, entry: &mut EntryBox) -> Result<u64, Full> {
+        match self {
+            Versions::Runs if !core.durable => match entry.next_of_run() {
+                Some(version) => Ok(version),
+                None => Versions::begin_run(core, entry),
+            },
+            _ => {
+                let version = core.next_version()?;
+                entry.set_version(version);
+                Ok(version)
+            }
+        }
+    }
+
+    #[inline(never)]
+    fn begin_run(core: &Core, entry: &mut EntryBox) -> Result<u64, Full> {
+        let length = entry.next_run_length();
+        let first = core.take_versions(length)?;
+        entry.begin_run(first, length);
+        Ok(first)
+    }
+}
+
 /// One locked shard of a table, ready to be changed.
 pub(crate) struct Writer<'a> {
     pub(crate) core: &'a Core,
@@ -149,6 +188,7 @@ impl Writer<'_> {
         bucket: usize,
         value: &[&[u8]],
         meta: &Meta,
+        versions: Versions,
     ) -> Option<Result<u64, Full>> {
         let is_seen = self.snapshot != 0 || self.records.kept.is_some();
         if is_seen || self.room.is_some() || self.core.is_limited() || !meta.is_plain() {
@@ -158,12 +198,11 @@ impl Writer<'_> {
         if !place.fits(value) {
             return None;
         }
-        let version = match self.core.next_version() {
+        let version = match versions.next(self.core, place) {
             Ok(version) => version,
             Err(Full) => return Some(Err(Full)),
         };
         place.overwrite(value);
-        place.set_version(version);
         if self.core.is_observed() {
             self.report(bucket, EventKind::Put);
         }
