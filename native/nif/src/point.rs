@@ -117,7 +117,7 @@ unsafe extern "C" fn is_key(env: RawEnv, argc: c_int, argv: *const Raw) -> Raw {
 /// The cost of a look-up, for functions over many keys.
 #[derive(Default)]
 pub(crate) struct LookUpCost {
-    /// Bytes of the value.
+    /// Bytes of the value; 0 for an integer.
     pub(crate) bytes: usize,
     /// Whether the key was a list, or another term that had to be walked.
     pub(crate) walked: bool,

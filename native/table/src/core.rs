@@ -231,8 +231,8 @@ impl Core {
         self.gauges.version.load(Relaxed)
     }
 
-    /// The next version. A table accepts 2^48 writes (a million a second for nine years) and
-    /// refuses any more.
+    /// The next version. A table has 2^48 (a million writes a second for nine years, or for four
+    /// and a half if half of each run is lost) and refuses writes when they are used up.
     pub(crate) fn next_version(&self) -> Result<u64, Full> {
         self.take_versions(1)
     }

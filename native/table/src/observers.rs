@@ -71,8 +71,8 @@ pub struct Event<'a> {
     pub kind: EventKind,
     /// The key; empty if the event is about all keys.
     pub key: &'a [u8],
-    /// The version of the record that was written or removed; if the event is about all keys, that
-    /// of the table's last write.
+    /// The version of the record that was written or removed; if the event is about all keys, no
+    /// record had a higher one.
     pub version: u64,
 }
 

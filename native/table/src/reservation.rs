@@ -31,7 +31,7 @@ use crate::meta::Meta;
 
 /// Room is reserved only while a table has this many versions left. Everything that is written
 /// between a reservation and the writes that it is for takes far fewer (at a hundred million
-/// writes a second it would take 40 seconds), so these writes find versions.
+/// versions a second it would take 40 seconds), so these writes find versions.
 const VERSIONS_LEFT_MIN: u64 = 1 << 32;
 
 /// The most that an operation of several writes may add to a table.

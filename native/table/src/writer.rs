@@ -49,7 +49,8 @@ pub(crate) enum Charge {
 ///
 /// Snapshots and evictions tell by the table's counter which entries are older than they are: while
 /// there is a snapshot or a limit, a write takes its version from the counter. So does each write
-/// of a durable table, since replicas agree about versions.
+/// of a durable table, since replicas agree about versions. An entry that took its version from a
+/// run before a limit was set may count as older than it is when two are equally often used.
 #[derive(Clone, Copy)]
 pub(crate) enum Versions {
     /// By the table's counter.

@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::thread;
+use std::time::Duration;
 
 use todana_table::{Keyspace, Meta, Options, Slot, Table, Written};
 
@@ -53,6 +54,14 @@ fn a_write_that_counts_ends_the_run() {
         for _ in 0..40 {
             assert!(versions.insert(write(&table, b"key", counted)), "given twice");
         }
+    }
+}
+
+#[test]
+fn a_durable_table_counts_each_write() {
+    let table = Table::new(Options { durable: true, ..Options::default() });
+    for writes in 1..100 {
+        assert_eq!((write(&table, b"key", b"value"), table.version()), (writes, writes));
     }
 }
 
@@ -121,6 +130,9 @@ fn versions_are_unique_and_increase_for_each_key_among_threads_and_snapshots() {
         while !over.load(SeqCst) {
             let mut snapshot = table.snapshot().expect("none is running");
             while snapshot.next_part(1, |_| ()) == Ok(true) {}
+            drop(snapshot);
+            // Meanwhile writers take runs.
+            thread::sleep(Duration::from_millis(2));
         }
     };
     let given: Vec<u64> = thread::scope(|scope| {
