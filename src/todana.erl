@@ -335,6 +335,10 @@ removed.
 
 -define(ENCODED, 3).
 
+%% A binary of this size and more may be kept by reference instead of being
+%% copied: see native/nif/src/kept.rs. Below it a copy takes no longer.
+-define(KEPT_BYTES_MIN, 1_000).
+
 %% ---------------------------------------------------------------- tables ---
 
 -doc """
@@ -563,9 +567,19 @@ is_key(Table, Key) ->
 
 -doc """
 Stores a value. Returns `{error, full}` only if the table refuses writes at its
-limit, or cannot make room.
+limit, or cannot make room. A table in memory with codec `raw` keeps a large
+binary by reference, unless it is a small part of a larger one.
 """.
 -spec put(table(), key(), value()) -> ok | {error, full | unknown}.
+put(Table, Key, Value) when
+    is_binary(Value), byte_size(Value) >= ?KEPT_BYTES_MIN
+->
+    Object = binary:referenced_byte_size(Value),
+    case todana_nif:put_large(Table, Key, [Value], Object) of
+        ok -> ok;
+        {error, _} = Error -> Error;
+        Other -> put_slowly(Table, Key, Value, Other)
+    end;
 put(Table, Key, Value) ->
     case todana_nif:put(Table, Key, Value) of
         ok -> ok;

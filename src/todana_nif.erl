@@ -11,6 +11,7 @@
     get/2, get/3,
     put/3, put/4,
     put_dirty/4,
+    put_large/4,
     put_with/7,
     put_with_dirty/7,
     get_entry/3,
@@ -230,6 +231,9 @@ put(_, _, _, _) -> erlang:nif_error(not_loaded).
 
 -spec put_dirty(reference(), key(), term(), form()) -> fact().
 put_dirty(_, _, _, _) -> erlang:nif_error(not_loaded).
+
+-spec put_large(table(), key(), [binary()], non_neg_integer()) -> fact().
+put_large(_, _, _, _) -> erlang:nif_error(not_loaded).
 
 -spec put_with(
     table(), key(), term(), condition(), expires(), non_neg_integer(), form()

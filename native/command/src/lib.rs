@@ -79,7 +79,7 @@ pub use reply::*;
 pub use sketches::MERGED_KEYS_MAX;
 pub use slices::{Begun, STEP_KEYS_MAX, execute_slice};
 pub use slot::{SLOTS, slot_of};
-pub use strings::set_in_table;
+pub use strings::{set_in_table, set_lent};
 pub use tape::{NullReply, Player, Status, Tape};
 pub use todana_table::PREFETCH_KEYS_MAX;
 pub use todana_table::{Bound, KeyRange};

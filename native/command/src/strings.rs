@@ -1,11 +1,13 @@
 //! Values as byte strings: read, store, extend, cut.
 
-use crate::look_up;
+use crate::cause;
+use crate::look_up::{self, Place};
 use crate::record::{Kept, check, fresh_access, is_past, record_of, resolve};
-use crate::{Condition, Context, Error, Expires, Refusal, Reply, Set, Side};
+use crate::target::Numbered;
+use crate::{Command, Condition, Context, Error, Expires, Refusal, Reply, Set, Side};
 use todana_table::{
-    Access, Edit, Entry, Filling, Full, Keyspace, Meta, PREFETCH_KEYS_MAX, Prepared, Shared, Slot,
-    Table, Time, Written,
+    Access, Edit, Entry, Filling, Full, Keyspace, Lent, Meta, PREFETCH_KEYS_MAX, Prepared, Shared,
+    Slot, Table, Time, Written,
 };
 
 /// GET, `get`, `todana:get`.
@@ -107,7 +109,7 @@ pub(crate) fn set<K: Keyspace, R: Reply>(space: &K, set: &Set<'_>, now_ms: u64, 
     if set.return_old || set.value.len() >= PREPARED_BYTES_MIN {
         return set_with_care(space, set, now_ms, reply);
     }
-    space.update(set.key, now_ms, |slot| store_and_reply(slot, set, now_ms, reply));
+    space.update(set.key, now_ms, |slot| store_and_reply(slot, set, None, now_ms, reply));
 }
 
 /// The same on a table of its own, which asks for the time only if it needs it.
@@ -116,22 +118,33 @@ pub fn set_in_table<R: Reply>(table: &Table, set: &Set<'_>, now: impl Time, repl
     if set.return_old || set.value.len() >= PREPARED_BYTES_MIN {
         return set_with_care(table, set, now.ms(), reply);
     }
-    let is_plain = set.condition == Condition::Always
-        && set.expires == Expires::Never
-        && set.flags == 0
-        && !set.track_access;
-    let over = |_: &[u8]| is_plain.then_some(set.value);
+    let over = |_: &[u8]| is_plain(set).then_some(set.value);
     let written = table.write(set.key, now, over, |slot, now_ms| {
-        store_and_reply(slot, set, now_ms, &mut *reply);
+        store_and_reply(slot, set, None, now_ms, &mut *reply);
     });
     if let Written::Over(version) = written {
         reply.stored(version);
     }
 }
 
+/// Whether the record gets its value and nothing else, whatever there is.
 #[inline]
-fn store_and_reply<R: Reply>(slot: &mut Slot<'_>, set: &Set<'_>, now_ms: u64, reply: &mut R) {
-    match store(slot, set, &mut None, now_ms) {
+fn is_plain(set: &Set<'_>) -> bool {
+    set.condition == Condition::Always
+        && set.expires == Expires::Never
+        && set.flags == 0
+        && !set.track_access
+}
+
+#[inline]
+fn store_and_reply<R: Reply>(
+    slot: &mut Slot<'_>,
+    set: &Set<'_>,
+    mut prepared: Option<Prepared>,
+    now_ms: u64,
+    reply: &mut R,
+) {
+    match store(slot, set, &mut prepared, now_ms) {
         Ok(version) => reply.stored(version),
         Err(unstored) => unstored.reply(reply),
     }
@@ -157,6 +170,53 @@ pub(crate) fn set_filled<K: Keyspace, R: Reply>(
 ) {
     let meta = new_meta(set, None, now_ms).unwrap_or_default();
     set_prepared(space, set, value.prepared(set.key, meta).map(Some), now_ms, reply);
+}
+
+/// The same with a value that is not copied: `value` is that of `set`.
+#[inline]
+pub fn set_lent<R: Reply>(
+    place: Place<'_>,
+    set: &Set<'_>,
+    value: Lent,
+    now: impl Time,
+    reply: &mut R,
+) {
+    assert!(set.value.len() == value.len(), "another value was lent");
+    match place {
+        Place::Table(table) if !set.return_old => {
+            let written =
+                table.write_lent(set.key, now, value, is_plain(set), |slot, value, ms| {
+                    let meta = new_meta(set, None, ms).unwrap_or_default();
+                    match Prepared::lent(set.key, value, meta) {
+                        Ok(entry) => store_and_reply(slot, set, Some(entry), ms, &mut *reply),
+                        Err(Full) => reply.error(Error::Full),
+                    }
+                });
+            if let Written::Over(version) = written {
+                reply.stored(version);
+            }
+        }
+        Place::Table(table) => set_lent_with_care(table, set, value, now.ms(), reply),
+        Place::Database(databases, number) => match Numbered::new(databases, number) {
+            Some(target) => {
+                let _executing = cause::executing(&Command::Set(set.clone()));
+                set_lent_with_care(&target, set, value, now.ms(), reply);
+            }
+            None => reply.error(Error::NoSuchDatabase),
+        },
+    }
+}
+
+#[inline(never)]
+fn set_lent_with_care<K: Keyspace, R: Reply>(
+    space: &K,
+    set: &Set<'_>,
+    value: Lent,
+    now_ms: u64,
+    reply: &mut R,
+) {
+    let meta = new_meta(set, None, now_ms).unwrap_or_default();
+    set_prepared(space, set, Prepared::lent(set.key, value, meta).map(Some), now_ms, reply);
 }
 
 fn set_prepared<K: Keyspace, R: Reply>(

@@ -35,6 +35,7 @@ mod durable;
 mod erts;
 mod figures;
 mod keeper;
+mod kept;
 mod key_state;
 mod log;
 mod many;

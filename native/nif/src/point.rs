@@ -9,13 +9,13 @@ use crate::erts::{self, Raw, RawEnv, guard};
 use crate::reply::{self, Answer, Answers};
 use crate::store::Store;
 use crate::submit::{self, Form, Shape};
-use crate::{tables, values};
+use crate::{kept, tables, values};
 use rustler::codegen_runtime::inventory;
 use rustler::{Env, Nif};
 use std::ffi::{c_char, c_int};
 use std::mem::MaybeUninit;
-use todana_command::{Command, Condition, Delta, Expires, Increment, Set};
-use todana_table::Entry;
+use todana_command::{Command, Condition, Delta, Error, Expires, Increment, Reply, Set};
+use todana_table::{Entry, Full};
 
 macro_rules! plain_nif {
     ($name:literal, $arity:literal, $flags:expr, $function:path) => {
@@ -39,6 +39,7 @@ plain_nif!("update_counter", 3, NORMAL, update_counter);
 plain_nif!("put", 3, NORMAL, put);
 plain_nif!("put", 4, NORMAL, put);
 plain_nif!("put_dirty", 4, DIRTY, put_dirty);
+plain_nif!("put_large", 4, NORMAL, put_large);
 
 /// The arguments of a call.
 ///
@@ -274,6 +275,54 @@ unsafe extern "C" fn put_dirty(env: RawEnv, argc: c_int, argv: *const Raw) -> Ra
     })
 }
 
+/// `put_large(Table, Key, [Binary], ObjectBytes) -> ok | {error, full}`
+///
+/// Like `put`, for a binary that is part of an object of that many bytes: see [`crate::kept`].
+unsafe extern "C" fn put_large(env: RawEnv, argc: c_int, argv: *const Raw) -> Raw {
+    guard(env, || {
+        // SAFETY: the BEAM's arguments, used during this call, on a normal scheduler.
+        unsafe {
+            let arguments = arguments(argc, argv);
+            match tables::open_one(env, arguments[0]) {
+                Ok(store) => keep_value(store, env, arguments),
+                Err(misuse) => misuse.raw(env),
+            }
+        }
+    })
+}
+
+/// # Safety
+/// `env` and `arguments` belong to the present call.
+unsafe fn keep_value(store: &Store, env: RawEnv, arguments: &[Raw]) -> Raw {
+    let list = arguments[2];
+    let Some((value, _)) = erts::uncons(env, list) else {
+        return Misuse::Argument(3, atoms::not_iodata()).raw(env);
+    };
+    let plain = [arguments[0], arguments[1], value];
+    let mut buffer = EncodeBuffer::new();
+    // SAFETY: see the function.
+    unsafe {
+        let object_bytes = erts::get_i64(env, arguments[3]).and_then(|it| usize::try_from(it).ok());
+        let bytes = match (erts::binary(env, value), object_bytes) {
+            (Some(bytes), Some(_)) if store.keeps(bytes.len()) => bytes,
+            _ => return store_value(store, env, &plain, Form::plain()),
+        };
+        let Some(kept) = kept::keep(list, bytes, object_bytes.unwrap_or(0)) else {
+            return store_value(store, env, &plain, Form::plain());
+        };
+        let key = match codec::key(store, env, arguments[1], 0, &mut buffer) {
+            Ok(key) => key,
+            Err(misuse) => return misuse.raw(env),
+        };
+        let mut answers = Answers::default();
+        match kept {
+            Ok(kept) => store.set_lent(plain_set(store, key, bytes), kept, &mut answers),
+            Err(Full) => answers.error(Error::Full),
+        }
+        reply::fact(env, answers.only())
+    }
+}
+
 /// # Safety
 /// `env` and `arguments` belong to the present call.
 #[inline]
@@ -335,7 +384,13 @@ unsafe fn with_set(
         Ok(parts) => parts,
         Err(misuse) => return misuse.raw(env),
     };
-    let set = Set {
+    reply::fact(env, run(plain_set(store, key, value)))
+}
+
+/// The command of a plain write.
+#[inline(always)]
+fn plain_set<'a>(store: &Store, key: &'a [u8], value: &'a [u8]) -> Set<'a> {
+    Set {
         key,
         value,
         flags: 0,
@@ -343,6 +398,5 @@ unsafe fn with_set(
         expires: store.default_expires(),
         return_old: false,
         track_access: false,
-    };
-    reply::fact(env, run(set))
+    }
 }

@@ -13,7 +13,7 @@ use todana_command::{
     Uncommitted, VALUE_BYTES_MAX,
 };
 use todana_group::NamedTable;
-use todana_table::{Entry, Limits, Observer, Options, Table, Time, TooManyObservers};
+use todana_table::{Entry, Lent, Limits, Observer, Options, Table, Time, TooManyObservers};
 
 /// Resources for handles of tables.
 pub(crate) static HANDLE: ResourceType<Arc<Store>> = ResourceType::new(c"todana_table");
@@ -247,6 +247,18 @@ impl Store {
             Backing::Own(table) => todana_command::set_in_table(table, &set, Tick, reply),
             _ => self.execute_at(tick_ms(), &Command::Set(set), reply),
         }
+    }
+
+    /// Whether a value of this length may be kept by reference.
+    #[inline]
+    pub(crate) fn keeps(&self, value_len: usize) -> bool {
+        !self.durable && self.codec == Codec::Raw && value_len <= VALUE_BYTES_MAX
+    }
+
+    /// Stores a record in the same way, with a value that is not copied.
+    #[inline]
+    pub(crate) fn set_lent<R: Reply>(&self, set: Set<'_>, value: Lent, reply: &mut R) {
+        todana_command::set_lent(self.place(), &set, value, Tick, reply);
     }
 
     /// Adds to a counter in the same way. The sum is returned or in the reply.

@@ -20,7 +20,9 @@
 //! replaced, the table gives up its reference to the resource; the bytes are freed when the last
 //! binary is collected. Like any large binary in Erlang, a value that a process still refers to
 //! stays in memory after its record is removed; neither `erlang:memory(binary)` nor
-//! `todana:bytes/1` counts it then.
+//! `todana:bytes/1` counts it then. If the entry's value is a binary of the VM that the table keeps
+//! ([`crate::kept`]), the new binary is over the bytes of that one, which `erlang:memory(binary)`
+//! counts until both are collected.
 
 use crate::erts::{self, Raw, RawEnv, ResourceRef, ResourceType};
 use rustler::sys::{enif_make_new_binary, enif_make_resource_binary};

@@ -1,12 +1,21 @@
 //! The bytes of a large value: a counted allocation of its own, which several entries may share.
 //!
 //! ```text
-//! body     | references 4 | filled 4 | capacity 4 | unused 4 | bytes: capacity |
+//! body     | references 4 | filled 4 | capacity 4 | 0 4      | bytes: capacity |
+//! lent     | references 4 | filled 4 | capacity 4 | beside 4 | address 8 | end 8 | owner |
 //! ```
 //!
 //! An entry refers to a body and has its own length: it exposes the bytes `0..length` and never
 //! reads beyond them. So a new expiry, key or length needs only a new small entry over the same
 //! body, whatever the size of the value.
+//!
+//! # Lent bodies
+//!
+//! The bytes of a lent body belong to an object of the caller, its owner, which keeps them at their
+//! address and unchanged until it is dropped. The body contains the owner; the last reference drops
+//! it, on whichever thread that is, and possibly under a shard's lock. A value of any length may
+//! have a lent body. Nothing ever writes into one: it has no spare capacity, and it is never sole,
+//! so every edit makes a body (or a small entry) of its own first.
 //!
 //! # When a body may be written
 //!
@@ -55,7 +64,24 @@ struct Header {
     /// No entry exposes more bytes than this.
     filled: AtomicU32,
     capacity: u32,
-    unused: u32,
+    /// Bytes that a lent body takes in memory in addition to `capacity`; 0 if it is not lent.
+    beside: u32,
+}
+
+/// The start of a lent body.
+#[repr(C)]
+struct Loan {
+    header: Header,
+    address: NonNull<u8>,
+    /// Drops the owner and frees the body.
+    end: unsafe fn(NonNull<Header>),
+}
+
+/// A lent body.
+#[repr(C)]
+struct Lent<O> {
+    loan: Loan,
+    owner: O,
 }
 
 const HEADER_BYTES: usize = size_of::<Header>();
@@ -99,8 +125,34 @@ impl Body {
         let start = allocation::check(raw, layout)?.cast::<Header>();
         let (references, filled) = (AtomicU32::new(1), AtomicU32::new(filled));
         // SAFETY: there is room for a header, and no other thread has the pointer.
-        unsafe { start.write(Header { references, filled, capacity, unused: 0 }) };
+        unsafe { start.write(Header { references, filled, capacity, beside: 0 }) };
         Some(Body { start })
+    }
+
+    /// A body over bytes that `owner` keeps, and `held_bytes` of memory together with them. `None`,
+    /// and the owner is dropped, if that is too much or the allocation fails.
+    ///
+    /// # Safety
+    /// The bytes stay at their address and unchanged until `owner` is dropped.
+    pub(crate) unsafe fn lent<O: Send + Sync + 'static>(
+        bytes: &[u8],
+        held_bytes: usize,
+        owner: O,
+    ) -> Option<Body> {
+        let capacity = u32::try_from(bytes.len()).ok()?;
+        let layout = Layout::new::<Lent<O>>();
+        let held_bytes = held_bytes.max(bytes.len());
+        let beside = held_bytes - bytes.len() + allocated_bytes(layout.size());
+        let beside = u32::try_from(beside).ok()?;
+        // SAFETY: the size is at least that of a header, so it is not zero.
+        let raw = unsafe { alloc::alloc(layout) };
+        let start = allocation::check(raw, layout)?;
+        let (references, filled) = (AtomicU32::new(1), AtomicU32::new(capacity));
+        let header = Header { references, filled, capacity, beside };
+        let loan = Loan { header, address: NonNull::from(bytes).cast(), end: end_loan::<O> };
+        // SAFETY: this is the layout that was allocated, and no other thread has the pointer.
+        unsafe { start.cast::<Lent<O>>().write(Lent { loan, owner }) };
+        Some(Body { start: start.cast() })
     }
 
     /// A body that contains these bytes and has no spare capacity.
@@ -152,15 +204,35 @@ impl Body {
         self.header().references.load(Relaxed) as usize
     }
 
-    /// Whether ours is the only reference. Acquire: what other threads did with the bytes happened
+    /// Whether there are other references. Acquire: what other threads did with the bytes happened
     /// before.
-    pub(crate) fn is_sole(&self) -> bool {
-        self.header().references.load(Acquire) == 1
+    pub(crate) fn is_shared(&self) -> bool {
+        self.header().references.load(Acquire) != 1
     }
 
-    /// Where the bytes are.
+    /// Whether ours is the only reference, and the bytes are the body's own.
+    pub(crate) fn is_sole(&self) -> bool {
+        !self.is_lent() && !self.is_shared()
+    }
+
+    fn is_lent(&self) -> bool {
+        self.header().beside != 0
+    }
+
+    /// Bytes that the body takes in memory, including the allocator's overhead.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        match self.header().beside {
+            0 => body_bytes(self.capacity()),
+            beside => self.capacity() + beside as usize,
+        }
+    }
+
+    /// Where the bytes are. Those of a lent body are only read.
     #[inline]
     pub(crate) fn bytes(&self) -> *mut u8 {
+        if self.is_lent() {
+            return self.loan().address.as_ptr();
+        }
         self.start.as_ptr().cast::<u8>().wrapping_add(HEADER_BYTES)
     }
 
@@ -194,6 +266,10 @@ impl Body {
     /// alive.
     pub(crate) unsafe fn write(&self, at: usize, bytes: &[u8]) {
         assert!(at.checked_add(bytes.len()).is_some_and(|end| end <= self.capacity()));
+        if bytes.is_empty() {
+            return;
+        }
+        assert!(!self.is_lent(), "the bytes belong to somebody else");
         copies::note(bytes.len());
         // SAFETY: within the allocation; no other thread reads or writes the range.
         unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), self.bytes().add(at), bytes.len()) };
@@ -205,6 +281,10 @@ impl Body {
     /// As for [`Body::write`].
     pub(crate) unsafe fn write_zeroes(&self, at: usize, len: usize) {
         assert!(at.checked_add(len).is_some_and(|end| end <= self.capacity()));
+        if len == 0 {
+            return;
+        }
+        assert!(!self.is_lent(), "the bytes belong to somebody else");
         copies::note(len);
         // SAFETY: within the allocation; no other thread reads or writes the range.
         unsafe { ptr::write_bytes(self.bytes().add(at), 0, len) };
@@ -213,8 +293,9 @@ impl Body {
     /// Enlarges the body, which may move it. False, and nothing changed, if the allocation fails.
     ///
     /// # Safety
-    /// The body has no other owner, and the caller uses no other pointer to it afterwards.
+    /// [`Body::is_sole`] holds, and the caller uses no other pointer to the body afterwards.
     pub(crate) unsafe fn grow(&mut self, capacity: usize) -> bool {
+        assert!(!self.is_lent(), "the bytes belong to somebody else");
         let old = self.header().capacity;
         let Some((capacity, new)) =
             u32::try_from(capacity).ok().and_then(|capacity| Some((capacity, layout(capacity)?)))
@@ -232,6 +313,13 @@ impl Body {
         true
     }
 
+    /// Of a lent body.
+    fn loan(&self) -> &Loan {
+        debug_assert!(self.is_lent());
+        // SAFETY: the start of a lent body is a `Loan`, which our reference keeps alive.
+        unsafe { self.start.cast::<Loan>().as_ref() }
+    }
+
     fn header(&self) -> &Header {
         // SAFETY: our reference keeps the body alive; the header fields that others change are
         // atomic.
@@ -244,12 +332,29 @@ impl Drop for Body {
         // Release: what we did with the bytes happens before they are freed. Acquire: so does what
         // the other owners did.
         if self.header().references.fetch_sub(1, AcqRel) == 1 {
+            if self.is_lent() {
+                // SAFETY: that was the last reference.
+                return unsafe { (self.loan().end)(self.start) };
+            }
             let capacity = self.header().capacity;
             if let Some(layout) = layout(capacity) {
                 // SAFETY: that was the last reference; allocated with this layout.
                 unsafe { alloc::dealloc(self.start.as_ptr().cast(), layout) };
             }
         }
+    }
+}
+
+/// # Safety
+/// The body is a `Lent<O>`, and no thread uses it any more.
+unsafe fn end_loan<O>(start: NonNull<Header>) {
+    let lent = start.cast::<Lent<O>>();
+    // SAFETY: see the function; allocated with this layout.
+    unsafe {
+        let owner = (&raw mut (*lent.as_ptr()).owner).read();
+        alloc::dealloc(lent.as_ptr().cast(), Layout::new::<Lent<O>>());
+        // Last, since it is foreign code.
+        drop(owner);
     }
 }
 

@@ -1,10 +1,11 @@
 //! One entry: an immutable allocation, and the tagged pointer that owns it.
 //!
 //! An entry is written once and not changed as long as anyone can see it; a write makes another
-//! entry and swaps the pointer, or, if a value without a body keeps its size and nothing else has a
-//! pointer to it, replaces the bytes under the shard's lock. The little that may change at
-//! any time lives beside the immutable bytes: the access word (atomic), the pin and the reference
-//! count of large entries (atomic), and the use frequency (in the pointer, under the shard's lock).
+//! entry and swaps the pointer. If nothing else has a pointer to the entry, a write may replace the
+//! bytes of a value without a body that keeps its size, or exchange a body for a lent one, under
+//! the shard's lock. The little that may change at any time lives beside the immutable bytes: the
+//! access word (atomic), the pin and the reference count of large entries (atomic), and the use
+//! frequency (in the pointer, under the shard's lock).
 //!
 //! There are three layouts. Small entries, by far the most frequent, must not pay for what only
 //! large ones need:
@@ -25,8 +26,9 @@
 //!
 //! A value of [`BODY_BYTES_MIN`] or more is stored apart from its entry, in a [`Body`] that entries
 //! may share: to change the expiry, the key or the length of such a value, a write makes a new
-//! small entry and does not copy the value. `body.rs` defines who may write to a body. In every
-//! layout the value is one slice.
+//! small entry and does not copy the value. So is a value of any length that the caller lends
+//! instead of having it copied ([`Lent`](crate::Lent)). `body.rs` defines who may write to a body.
+//! In every layout the value is one slice.
 //!
 //! The pointer, not the allocation, indicates the layout and which optional fields are present: on
 //! every 64-bit system that we know, user addresses are 48-bit numbers, sign-extended, so the upper
@@ -262,7 +264,7 @@ impl<'a> Entry<'a> {
 
     #[cold]
     fn bytes_with_body(&self) -> usize {
-        let body_bytes = self.with_body(|body| body_bytes(body.capacity()));
+        let body_bytes = self.with_body(Body::memory_bytes);
         allocated_bytes(self.size()) + body_bytes.unwrap_or(0)
     }
 
@@ -589,6 +591,37 @@ impl EntryBox {
         }
     }
 
+    /// Bytes of the body, if [`EntryBox::exchange_body`] can replace it: the entry has no other
+    /// metadata than its version, and nothing but the box and aliases has a pointer to it. The
+    /// caller considers aliases.
+    #[inline]
+    pub(crate) fn exchanged_bytes(&self) -> Option<usize> {
+        let tag = self.tagged.addr().get();
+        if tag & (BODY | EXPIRY | ACCESS) != BODY || !self.is_sole_without_flags() {
+            return None;
+        }
+        self.entry().with_body(Body::memory_bytes)
+    }
+
+    /// Replaces the body, and the value by the first `value_len` bytes of the new one. Returns the
+    /// old body.
+    ///
+    /// # Panics
+    /// If [`EntryBox::exchanged_bytes`] is `None`, or the value is longer than the body.
+    #[inline]
+    pub(crate) fn exchange_body(&mut self, body: Body, value_len: usize) -> Body {
+        assert!(self.exchanged_bytes().is_some() && value_len <= body.capacity());
+        let start = untag(self.tagged);
+        let to = start.wrapping_add(body_offset(self.tagged.addr().get())).cast::<NonNull<u8>>();
+        // SAFETY: the tag indicates a wide header and a pointer to a body. `&mut self` excludes all
+        // other pointers to the entry except for handles and pins, of which there are none, and for
+        // aliases, which the caller considers. The capacity, and so the length, fits in 32 bits.
+        unsafe {
+            (*start.cast::<WideHeader>()).value_len = value_len as u32;
+            Body::from_raw(to.replace(body.into_raw()))
+        }
+    }
+
     /// Sets the version of an entry that no other thread can see, or that is written over. The rest
     /// of its run is lost.
     #[inline]
@@ -707,9 +740,9 @@ impl EntryBox {
         self.tagged.addr().get() & WIDE != 0
     }
 
-    /// Whether the box is the only owner of the entry, and the entry the only owner of its body.
-    /// Handles and pins are owners; aliases are not, and the caller must consider them. False if
-    /// there is no body.
+    /// Whether the box is the only owner of the entry, and the entry the only owner of its body and
+    /// of the bytes. Handles and pins are owners; aliases are not, and the caller must consider
+    /// them. False if there is no body, or a lent one.
     pub(crate) fn is_sole(&self) -> bool {
         self.owns_entry() && self.entry().with_body(Body::is_sole).unwrap_or(false)
     }
@@ -724,7 +757,7 @@ impl EntryBox {
 
     /// Whether the value stays in memory when the entry is freed, because it has other owners.
     pub(crate) fn shares_body(&self) -> bool {
-        self.entry().with_body(|body| !body.is_sole()).unwrap_or(false)
+        self.entry().with_body(Body::is_shared).unwrap_or(false)
     }
 
     /// Enlarges the entry's body. False, and nothing changed, if the allocation fails.
@@ -860,7 +893,7 @@ impl Shared {
             return 0;
         }
         // Other handles come and go meanwhile. Only this number can be wrong, for a moment.
-        let part_of_body = |body: &Body| body_bytes(body.capacity()).div_ceil(body.references());
+        let part_of_body = |body: &Body| body.memory_bytes().div_ceil(body.references());
         let bytes = allocated_bytes(entry.size()) + entry.with_body(part_of_body).unwrap_or(0);
         bytes.div_ceil(header.references.load(Relaxed) as usize)
     }

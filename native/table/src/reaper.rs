@@ -37,7 +37,7 @@ const SLICE_BYTES: usize = 4 * 1024 * 1024;
 /// Garbage of up to this many pieces is freed on the spot, unless they are large.
 const INLINE_PIECES_MAX: usize = if THREADLESS { usize::MAX } else { 256 };
 /// Garbage of more bytes than this is handed over, however few pieces there are.
-const INLINE_BYTES_MAX: usize = if THREADLESS { usize::MAX } else { 1024 * 1024 };
+pub(crate) const INLINE_BYTES_MAX: usize = if THREADLESS { usize::MAX } else { 1024 * 1024 };
 /// Miri reports threads that are alive at process exit as an error. The unit tests end theirs.
 const THREADLESS: bool = cfg!(miri) && !cfg!(test);
 

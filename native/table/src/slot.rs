@@ -5,6 +5,7 @@ use std::fmt;
 use crate::body::Body;
 use crate::entry::{Entry, EntryBox};
 use crate::eviction::{self, Written};
+use crate::lent::Lent;
 use crate::limits::Full;
 use crate::meta::{Access, Meta};
 use crate::writer::{Charge, Removal, Versions, Writer};
@@ -19,6 +20,12 @@ impl Prepared {
     /// An entry whose value is the concatenation of the parts.
     pub fn new(key: &[u8], value: &[&[u8]], meta: Meta) -> Result<Prepared, Full> {
         Ok(Prepared { entry: EntryBox::build(key, value, &meta).ok_or(Full)? })
+    }
+
+    /// An entry whose value is lent.
+    pub fn lent(key: &[u8], value: Lent, meta: Meta) -> Result<Prepared, Full> {
+        let (body, len) = value.into_parts();
+        Ok(Prepared { entry: EntryBox::over(key, body, len, &meta).ok_or(Full)? })
     }
 
     pub(crate) fn into_entry(self) -> EntryBox {

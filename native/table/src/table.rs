@@ -3,11 +3,13 @@
 use std::fmt;
 use std::sync::Arc;
 
+use crate::body::Body;
 use crate::core::Core;
 use crate::counts::Counts;
 use crate::entry::{Entry, Shared};
 use crate::eviction;
 use crate::keyspace::Keyspace;
+use crate::lent::Lent;
 use crate::limits::{Limits, Options};
 use crate::locked::Locked;
 use crate::meta::Meta;
@@ -175,6 +177,35 @@ impl Table {
         Written::Changed(found.change(key, now_ms, |slot| change(slot, now_ms)))
     }
 
+    /// Like [`Table::write`], for a value that is lent. If `is_plain`, nothing but the value is to
+    /// change; then, if nothing is in the way and the key's entry has such a value or a large one,
+    /// the entry gets the new one in its place. Otherwise `change` is called with the value.
+    #[inline]
+    pub fn write_lent<R>(
+        &self,
+        key: &[u8],
+        now: impl Time,
+        value: Lent,
+        is_plain: bool,
+        change: impl FnOnce(&mut Slot<'_>, Lent, u64) -> R,
+    ) -> Written<R> {
+        if self.core.has_schedule() {
+            self.core.apply_schedule(now.ms());
+        }
+        let mut found = Found::lock(&self.core, key);
+        let value = match if is_plain { found.exchange(value) } else { Err(value) } {
+            Ok((version, old)) => {
+                drop(found);
+                // Without the lock, because its owner is foreign.
+                drop(old);
+                return Written::Over(version);
+            }
+            Err(value) => value,
+        };
+        let now_ms = now.ms();
+        Written::Changed(found.change(key, now_ms, |slot| change(slot, value, now_ms)))
+    }
+
     /// Begins a point-in-time snapshot that does not stop writers. One at a time: `None` while
     /// another lives.
     pub fn snapshot(&self) -> Option<Snapshot<'_>> {
@@ -243,6 +274,16 @@ impl<'a> Found<'a> {
         let bucket = self.bucket?;
         let value = over(self.records.bucket(bucket)?.value())?;
         self.writer().overwrite(bucket, &[value], &Meta::default(), Versions::Runs)?.ok()
+    }
+
+    /// Exchanges the body of the entry for a lent one, and returns the version and the old body; or
+    /// returns the value, if that is not all there is to do.
+    #[inline(always)]
+    fn exchange(&mut self, value: Lent) -> Result<(u64, Body), Lent> {
+        match self.bucket {
+            Some(bucket) => self.writer().exchange(bucket, value),
+            None => Err(value),
+        }
     }
 
     /// Runs an operation on the key, and releases the lock.

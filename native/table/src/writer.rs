@@ -9,12 +9,15 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use hashbrown::HashTable;
 
+use crate::body::Body;
 use crate::core::{Change, Core};
 use crate::entry::{Entry, EntryBox};
+use crate::lent::Lent;
 use crate::limits::Full;
 use crate::meta::{Access, Meta};
 use crate::observers::EventKind;
 use crate::ordered;
+use crate::reaper::INLINE_BYTES_MAX;
 use crate::removals::Removals;
 use crate::reservation::BatchRoom;
 use crate::shard::{Records, Shards};
@@ -191,8 +194,7 @@ impl Writer<'_> {
         meta: &Meta,
         versions: Versions,
     ) -> Option<Result<u64, Full>> {
-        let is_seen = self.snapshot != 0 || self.records.kept.is_some();
-        if is_seen || self.room.is_some() || self.core.is_limited() || !meta.is_plain() {
+        if !self.may_change_in_place() || !meta.is_plain() {
             return None;
         }
         let place = self.records.index.get_bucket_mut(bucket)?;
@@ -208,6 +210,41 @@ impl Writer<'_> {
             self.report(bucket, EventKind::Put);
         }
         Some(Ok(version))
+    }
+
+    /// Gives the entry in `bucket` another body. Returns the version and the old body, which the
+    /// caller drops without the lock. Returns the value if the entry has no body, or under the
+    /// conditions of [`Writer::overwrite`], or if freeing the old body may take long.
+    #[inline]
+    pub(crate) fn exchange(&mut self, bucket: usize, value: Lent) -> Result<(u64, Body), Lent> {
+        if !self.may_change_in_place() {
+            return Err(value);
+        }
+        let Ok(place) = self.records.index.get_bucket_mut(bucket).ok_or(()) else {
+            return Err(value);
+        };
+        let Some(old_bytes) = place.exchanged_bytes().filter(|bytes| *bytes <= INLINE_BYTES_MAX)
+        else {
+            return Err(value);
+        };
+        let Ok(version) = Versions::Runs.next(self.core, place) else { return Err(value) };
+        let (body, len) = value.into_parts();
+        let bytes = body.memory_bytes() as i64 - old_bytes as i64;
+        let old = place.exchange_body(body, len);
+        if bytes != 0 {
+            self.core.add(Change { bytes, ..Change::default() });
+        }
+        if self.core.is_observed() {
+            self.report(bucket, EventKind::Put);
+        }
+        Ok((version, old))
+    }
+
+    /// Whether no snapshot can see the entries of the shard, and no limit has to be checked.
+    #[inline]
+    fn may_change_in_place(&self) -> bool {
+        let is_seen = self.snapshot != 0 || self.records.kept.is_some();
+        !is_seen && self.room.is_none() && !self.core.is_limited()
     }
 
     /// Adds the entry of a key that has none. Returns its bucket.

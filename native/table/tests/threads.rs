@@ -16,8 +16,8 @@ use std::sync::{Arc, Barrier};
 use std::thread;
 
 use todana_table::{
-    Access, Budget, Draft, Edit, Entry, Keyspace, Limits, Meta, Options, Shared, Slot, Table,
-    WhenFull, reaper, set_pin_release,
+    Access, Budget, Draft, Edit, Entry, Keyspace, Lent, Limits, Meta, Options, Prepared, Shared,
+    Slot, Table, WhenFull, reaper, set_pin_release,
 };
 
 use together::{Dice, together};
@@ -41,6 +41,32 @@ fn assert_whole(entry: &Entry<'_>) {
     assert_eq!(first >> 32, key);
     assert!(words.iter().all(|word| u64::from_le_bytes(*word) == first));
     assert_eq!(entry.value(), value_of(key, first & 0xffff_ffff));
+}
+
+/// Keeps the bytes of a value that is lent.
+struct Owner {
+    bytes: Box<[u8]>,
+}
+
+impl Drop for Owner {
+    fn drop(&mut self) {
+        // A reader that is not excluded may see it.
+        self.bytes.fill(0xff);
+    }
+}
+
+/// Writes a value that is not copied.
+fn write_lent(table: &Table, dice: &mut Dice, keys: u64, now_ms: u64) {
+    let (key, stamp) = (dice.roll(keys), dice.roll(1 << 32));
+    let owner = Owner { bytes: value_of(key, stamp).into() };
+    let bytes: *const [u8] = &raw const *owner.bytes;
+    // SAFETY: a boxed slice stays at its address while it is moved, and changes when it is dropped.
+    let lent = unsafe { Lent::new(&*bytes, 0, owner) }.expect("memory");
+    let key = key.to_le_bytes();
+    let _ = table.write_lent(&key, now_ms, lent, true, |slot, lent, _| {
+        slot.entry().iter().for_each(assert_whole);
+        slot.put_prepared(Prepared::lent(&key, lent, Meta::default())?)
+    });
 }
 
 fn write(space: &impl Keyspace, dice: &mut Dice, keys: u64, now_ms: u64) {
@@ -84,6 +110,7 @@ fn readers_see_only_complete_writes_during_all_other_operations() {
             table.read_in_place(&key, now(), |entry| entry.iter().for_each(assert_whole));
             let shared = table.read(&key, now(), |entry| entry.and_then(|entry| entry.share()));
             write(table, dice, KEYS, now());
+            write_lent(table, dice, KEYS, now());
             shared.iter().for_each(|shared| assert_whole(&shared.entry()));
         }
     };
@@ -183,6 +210,8 @@ fn in_place_readers_see_only_complete_writes_during_all_other_operations() {
             1 => drop(slot.set_access(Access::default())),
             _ => drop(slot.put(&[&value_of(key, stamp)], meta)),
         });
+        write_lent(table, dice, KEYS, now());
+        write_lent(table, dice, KEYS, now());
         thread::yield_now();
     };
     let batch = |dice: &mut Dice| {

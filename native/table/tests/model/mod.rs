@@ -7,10 +7,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
+use std::time::{Duration, Instant};
 
 use todana_table::{
-    Access, Budget, Comparison, Edit, Entry, Full, KeyOrder, Keyspace, Limits, Meta, Options,
-    Shared, Snapshot, Table, Walk, Walked, WhenFull,
+    Access, Budget, Comparison, Edit, Entry, Full, KeyOrder, Keyspace, Lent, Limits, Meta, Options,
+    Prepared, Shared, Slot, Snapshot, Table, Walk, Walked, WhenFull, Written,
 };
 
 /// Bytes that decode to one operation.
@@ -36,6 +37,11 @@ enum KeyOperation {
     },
     /// Takes a handle to the entry.
     Share,
+    /// Writes a value that is not copied.
+    PutLent {
+        len: usize,
+        meta: u8,
+    },
     /// Writes the value of the last handle that was taken.
     PutSame {
         meta: u8,
@@ -78,6 +84,7 @@ impl KeyOperation {
             7 | 12..=13 => KeyOperation::Edit { choice: size ^ meta, len, meta },
             8 => KeyOperation::SetMeta { meta },
             9 => KeyOperation::SetAccess,
+            11 => KeyOperation::PutLent { len, meta },
             14 => KeyOperation::Share,
             15 => KeyOperation::PutSame { meta },
             _ => KeyOperation::Remove,
@@ -116,7 +123,18 @@ struct Row {
     version: u64,
     /// Size of the entry: once it was read, including the spare capacity of its value.
     bytes: u64,
+    /// Whether the value is lent; unknown of a row that was read.
+    lent: bool,
 }
+
+/// Keeps the bytes of a value that is lent.
+struct Owner {
+    _bytes: Box<[u8]>,
+    _alive: Arc<()>,
+}
+
+/// What an owner is said to keep beside the value.
+const BESIDE_BYTES: usize = 70;
 
 impl PartialEq for Row {
     fn eq(&self, other: &Row) -> bool {
@@ -126,9 +144,10 @@ impl PartialEq for Row {
 
 impl std::fmt::Debug for Row {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Row { value, meta, version, bytes } = self;
+        let Row { value, meta, version, bytes, lent } = self;
         let start = &value[..value.len().min(32)];
-        write!(f, "{version}: {start:?} of {}, {bytes} bytes, {meta:?}", value.len())
+        let lent = if *lent { "lent, " } else { "" };
+        write!(f, "{version}: {start:?} of {}, {lent}{bytes} bytes, {meta:?}", value.len())
     }
 }
 
@@ -137,14 +156,14 @@ impl std::fmt::Debug for Row {
 const BODY_BYTES_MIN: usize = 16 * 1024;
 
 impl Row {
-    fn new(key: &[u8], value: Vec<u8>, meta: Meta, version: u64) -> Row {
-        let row = Row { value, meta, version, bytes: 0 };
+    fn new(key: &[u8], value: Vec<u8>, meta: Meta, version: u64, lent: bool) -> Row {
+        let row = Row { value, meta, version, bytes: 0, lent };
         Row { bytes: row.bytes(key, 0), ..row }
     }
 
     fn of(entry: &Entry<'_>) -> Row {
         let (value, meta, version) = (entry.value().to_vec(), entry.meta(), entry.version());
-        Row { value, meta, version, bytes: entry.bytes() as u64 }
+        Row { value, meta, version, bytes: entry.bytes() as u64, lent: false }
     }
 
     fn is_live(&self, now_ms: u64) -> bool {
@@ -155,14 +174,21 @@ impl Row {
     /// capacity.
     fn bytes(&self, key: &[u8], room: usize) -> u64 {
         let allocated = |bytes: usize| (bytes + 8).div_ceil(16).max(2) as u64 * 16;
-        let has_body = self.value.len() >= BODY_BYTES_MIN;
-        let wide = key.len() > 255 || self.value.len() > 255;
+        let has_body = self.value.len() >= BODY_BYTES_MIN || self.lent;
+        let wide = key.len() > 255 || self.value.len() > 255 || self.lent;
         let mut bytes = if wide { 32 } else { 8 };
         bytes += if self.meta.expires_at_ms.is_some() { 8 } else { 0 };
         bytes += if self.meta.access.is_some() { 8 } else { 0 };
         bytes += if self.meta.flags != 0 && !wide { 4 } else { 0 };
         bytes += if has_body { 8 } else { self.value.len() };
-        let body = if has_body { allocated(16 + self.value.len() + room) } else { 0 };
+        let body = match has_body {
+            _ if self.lent => {
+                let held = (self.value.len() + BESIDE_BYTES) as u64;
+                held + allocated(32 + size_of::<Owner>())
+            }
+            true => allocated(16 + self.value.len() + room),
+            false => 0,
+        };
         allocated(bytes + key.len()) + body
     }
 
@@ -201,6 +227,8 @@ struct Model<'t> {
     snapshot: Option<(Snapshot<'t>, Rows, u64, Rows)>,
     /// Handles, and the values that they must show even after their keys change.
     handles: Vec<(Shared, Row)>,
+    /// Owners of lent values have references.
+    alive: Arc<()>,
     /// Whether some values are large. It takes time to compare them.
     large: bool,
 }
@@ -247,6 +275,12 @@ pub(crate) fn run(bytes: &[u8]) {
     model.drop_handles();
     table.clear();
     assert_eq!((table.len(), table.bytes(), table.counts().entries_with_expiry), (0, 0, 0));
+    // The reaper may have some.
+    let began = Instant::now();
+    while Arc::strong_count(&model.alive) > 1 && began.elapsed() < Duration::from_secs(60) {
+        std::thread::yield_now();
+    }
+    assert_eq!(Arc::strong_count(&model.alive), 1, "values that nobody has released");
 }
 
 fn order_of(choice: u8) -> Option<KeyOrder> {
@@ -280,6 +314,7 @@ impl<'t> Model<'t> {
             version: 0,
             snapshot: None,
             handles: Vec::new(),
+            alive: Arc::new(()),
             large,
         }
     }
@@ -368,12 +403,17 @@ impl<'t> Model<'t> {
             }
             KeyOperation::Note => self.note(space, &key),
             KeyOperation::Put { len, meta } => self.put(space, &key, self.len(number, len), meta),
+            KeyOperation::PutLent { len, meta } => {
+                self.put_lent(space, &key, self.len(number, len), meta)
+            }
             KeyOperation::Edit { choice, len, meta } => {
                 self.edit(space, &key, choice, self.len(number, len), meta)
             }
             KeyOperation::Share => {
                 let share = |entry: Option<Entry<'_>>| Some((entry?.share()?, Row::of(&entry?)));
-                self.handles.extend(space.read(&key, now_ms, share));
+                let lent = self.live(&key).is_some_and(|row| row.lent);
+                let shared = space.read(&key, now_ms, share);
+                self.handles.extend(shared.map(|(handle, row)| (handle, Row { lent, ..row })));
             }
             KeyOperation::PutSame { meta } => self.put_same(space, &key, meta),
             KeyOperation::SetMeta { meta } => self.set_meta(space, &key, meta),
@@ -426,6 +466,37 @@ impl<'t> Model<'t> {
         self.wrote(key, value, meta, put);
     }
 
+    fn put_lent(&mut self, space: &impl Keyspace, key: &[u8], len: usize, meta: u8) {
+        // Most of them only replace the value.
+        let (value, meta) = (self.value(len), self.meta(if meta < 128 { 0 } else { meta }));
+        let owner = Owner { _bytes: value.clone().into(), _alive: Arc::clone(&self.alive) };
+        let bytes: *const [u8] = &raw const *owner._bytes;
+        // SAFETY: a boxed slice stays at its address while it is moved, and nothing changes it.
+        let lent = unsafe { Lent::new(&*bytes, len + BESIDE_BYTES, owner) }.expect("memory");
+        let put =
+            |slot: &mut Slot<'_>, lent: Lent| slot.put_prepared(Prepared::lent(key, lent, meta)?);
+        let put = if std::ptr::addr_eq(space, self.table) {
+            let is_plain = meta == Meta::default();
+            let put = |slot: &mut Slot<'_>, lent, _| put(slot, lent);
+            match self.table.write_lent(key, self.now_ms, lent, is_plain, put) {
+                Written::Over(version) => return self.wrote_over(key, value, version),
+                Written::Changed(put) => put,
+            }
+        } else {
+            space.update(key, self.now_ms, |slot| put(slot, lent))
+        };
+        self.wrote_lent(key, value, meta, put);
+    }
+
+    /// An entry that is written over takes several versions at a time.
+    fn wrote_over(&mut self, key: &[u8], value: Vec<u8>, version: u64) {
+        let before = self.live(key).expect("a record").version;
+        self.version = self.table.version();
+        assert!(before < version && version <= self.version);
+        let row = Row::new(key, value, Meta::default(), version, true);
+        self.rows.insert(key.to_vec(), row);
+    }
+
     /// In some cases some keys have values near the length from which they are shared.
     fn len(&self, number: u8, len: usize) -> usize {
         let large = self.large && number.is_multiple_of(8) && len >= 200;
@@ -472,9 +543,12 @@ impl<'t> Model<'t> {
     fn put_same(&mut self, space: &impl Keyspace, key: &[u8], meta: u8) {
         let meta = self.meta(meta);
         let Some((handle, row)) = self.handles.last() else { return };
-        let value = row.value.clone();
+        let (value, lent) = (row.value.clone(), row.lent);
         let put = space.update(key, self.now_ms, |slot| slot.put_same(&handle.entry(), meta));
-        self.wrote(key, value, meta, put);
+        match lent {
+            true => self.wrote_lent(key, value, meta, put),
+            false => self.wrote(key, value, meta, put),
+        }
     }
 
     /// The values of handles have not changed, except for the access word.
@@ -491,26 +565,35 @@ impl<'t> Model<'t> {
         let set = space.update(key, self.now_ms, |slot| slot.set_meta(meta));
         assert_eq!(set.is_some(), self.live(key).is_some());
         if let Some(put) = set {
-            let value = self.rows[key].value.clone();
+            let (value, lent) = (self.rows[key].value.clone(), self.rows[key].lent);
+            let row = Row::new(key, value, meta, self.version + 1, lent);
             if self.mode == Mode::Evict {
-                return self.wrote(key, value, meta, put);
+                return self.wrote_row(key, row, put);
             }
             // A table that may not evict accepts other metadata even at its limit.
             self.version += 1;
             assert_eq!(put, Ok(self.version));
-            let row = Row::new(key, value, meta, self.version);
             self.rows.insert(key.to_vec(), row);
         }
     }
 
-    /// Records a write, or checks that its refusal was right.
     fn wrote(&mut self, key: &[u8], value: Vec<u8>, meta: Meta, put: Result<u64, Full>) {
-        let row = Row::new(key, value, meta, self.version + 1);
+        let row = Row::new(key, value, meta, self.version + 1, false);
+        self.wrote_row(key, row, put);
+    }
+
+    fn wrote_lent(&mut self, key: &[u8], value: Vec<u8>, meta: Meta, put: Result<u64, Full>) {
+        let row = Row::new(key, value, meta, self.version + 1, true);
+        self.wrote_row(key, row, put);
+    }
+
+    /// Records a write, or checks that its refusal was right.
+    fn wrote_row(&mut self, key: &[u8], row: Row, put: Result<u64, Full>) {
         // The update collects an expired entry even if its write is refused.
         if self.live(key).is_none() {
             self.rows.remove(key);
         }
-        let room = row.value.len() / 4;
+        let room = if row.lent { 0 } else { row.value.len() / 4 };
         if self.is_refused(key, &row, 0) == self.is_refused(key, &row, room) {
             let refused = self.is_refused(key, &row, 0);
             // What a snapshot keeps counts against the limit, and the model does not know it.
