@@ -21,6 +21,7 @@ kept_test_() ->
         fun a_full_table_keeps_no_binary/0,
         fun each_put_has_a_version_and_an_event/0,
         fun clients_read_and_change_a_kept_binary/0,
+        fun a_transaction_in_a_full_database_copies_kept_values_or_nothing/0,
         fun memory_returns/0,
         fun wrong_arguments_are_named/0
      ]}.
@@ -221,11 +222,7 @@ clients_read_and_change_a_kept_binary() ->
     {ok, _} = todana:open(db0, #{}),
     V = binary:copy(~"0123456789", 4_000),
     Size = byte_size(V),
-    [{resp, Address} | _] = todana_listener:addresses(),
-    [Host, Port] = string:split(Address, ":", trailing),
-    {ok, Socket} = gen_tcp:connect(
-        Host, list_to_integer(Port), [binary, {active, false}]
-    ),
+    Socket = connect(),
     Put = fun(Key) -> ok = todana:put(db0, Key, V) end,
     Ask = fun(Words) -> ask(Socket, Words) end,
     Bulk = fun(B) ->
@@ -262,6 +259,51 @@ clients_read_and_change_a_kept_binary() ->
     ok = gen_tcp:close(Socket),
     _ = todana:clear(db0),
     await(fun() -> references(V) =:= 1 end).
+
+a_transaction_in_a_full_database_copies_kept_values_or_nothing() ->
+    {ok, _} = todana:open(db0, #{}),
+    Whole = binary:copy(~"y", 1_200),
+    V = binary:part(Whole, 0, 1_100),
+    References = references(Whole),
+    Socket = connect(),
+    Ask = fun(Words) -> ask(Socket, Words) end,
+    Config = fun(Name, Value) ->
+        ~"+OK\r\n" = Ask([~"CONFIG", ~"SET", Name, Value])
+    end,
+    Config(~"maxmemory-policy", ~"noeviction"),
+    Outcomes = lists:usort([
+        begin
+            Config(~"maxmemory", ~"0"),
+            _ = todana:clear(db0),
+            ok = todana:put(db0, ~"a", V),
+            ok = todana:put(db0, ~"b", [V]),
+            ?assertEqual(References + 1, references(Whole)),
+            Limit = integer_to_binary(todana:bytes(db0) + Room),
+            Config(~"maxmemory", Limit),
+            ~"+OK\r\n" = Ask([~"MULTI"]),
+            lists:foreach(Ask, Transaction),
+            case Ask([~"EXEC"]) of
+                <<"-EXECABORT", _/binary>> -> nothing;
+                <<"*2\r\n", Replies/binary>> -> replies(Replies)
+            end
+        end
+     || Transaction <- [
+            [[~"RENAME", ~"a", ~"c"], [~"COPY", ~"c", ~"d"]],
+            [[~"COPY", ~"a", ~"b", ~"REPLACE"], [~"COPY", ~"b", ~"c"]],
+            [[~"SET", ~"a", ~"1", ~"NX"], [~"COPY", ~"a", ~"c"]]
+        ],
+        Room <- lists:seq(0, 3_000, 20)
+    ]),
+    ?assertEqual([all, nothing], Outcomes),
+    Config(~"maxmemory", ~"0"),
+    ok = gen_tcp:close(Socket),
+    _ = todana:clear(db0).
+
+replies(Replies) ->
+    case binary:match(Replies, ~"OOM") of
+        nomatch -> all;
+        _ -> {a_part, Replies}
+    end.
 
 memory_returns() ->
     {ok, T} = todana:open(kept_memory, #{}),
@@ -316,6 +358,14 @@ await(Holds, Times) ->
             timer:sleep(20),
             await(Holds, Times - 1)
     end.
+
+connect() ->
+    [{resp, Address} | _] = todana_listener:addresses(),
+    [Host, Port] = string:split(Address, ":", trailing),
+    {ok, Socket} = gen_tcp:connect(
+        Host, list_to_integer(Port), [binary, {active, false}, {nodelay, true}]
+    ),
+    Socket.
 
 ask(Socket, Words) ->
     ok = gen_tcp:send(Socket, request(Words)),

@@ -16,7 +16,9 @@ use crate::sketch::DENSE_BYTES;
 use crate::work::{self, BATCH_UNITS_MAX};
 use crate::{Command, Condition, Context, Expires, Fields, Side};
 use std::collections::HashMap;
-use todana_table::{BODY_BYTES_MIN, Growth, Keyspace, Meta, entry_bytes, grown_entry_bytes};
+use todana_table::{
+    BODY_BYTES_MIN, Growth, Keyspace, Meta, entry_bytes, grown_entry_bytes, shared_entry_bytes,
+};
 
 /// Length of the longest text that INCRBYFLOAT stores; other counters are shorter.
 const NUMBER_BYTES_MAX: usize = 5 * 1_024;
@@ -516,8 +518,8 @@ impl<'a> Foreseen<'_, '_, 'a> {
         // The value now has two owners, so that a change has to copy it.
         self.sizes.insert(from, Size { copied_bytes: 0, ..source });
         let target = self.size(to);
-        // The spare room of a value counts for each entry that shares it.
-        let beside = grown_entry_bytes(to.1.len(), length, &source.meta);
+        // The spare room of a value, and what a lent one keeps, count for each entry with it.
+        let beside = shared_entry_bytes(to.1.len(), length, &source.meta);
         let bytes = beside.max(source.room_bytes + to.1.len() as u64 + ENTRY_BYTES_BESIDE);
         let room_bytes = self.set_aside(to, bytes, 1);
         let most_length = target.most_length.max(source.most_length);

@@ -8,9 +8,12 @@
 //! | value of a table in memory, with codec `raw` | stored |
 //! |---|---|
 //! | shorter than `?KEPT_BYTES_MIN` (`todana.erl`) | a copy |
-//! | a binary that occupies at most a tenth more than its length | kept |
+//! | a binary that occupies at most a tenth more than its length ([`lent_bytes_max`]) | kept |
 //! | a smaller part of a larger binary | a copy, which does not keep the larger one |
 //! | a binary of a resource, such as a value that was read from a table | a copy |
+//!
+//! (The binary of another library's resource is kept if its bytes are in the resource itself, and
+//! nearly all of it: it cannot be distinguished.)
 //!
 //! The interface of the VM has no function that takes a reference to one binary, but
 //! `enif_inspect_iovec` without an environment takes one to each binary of a list, and
@@ -25,10 +28,7 @@ use crate::erts::{Raw, RawEnv};
 use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
 use std::ptr::{self, NonNull};
-use todana_table::{Full, Lent};
-
-/// A kept binary occupies at most this part more than the length of the value.
-const UNUSED_PART_MAX: usize = 10;
+use todana_table::{Full, Lent, lent_bytes_max};
 
 /// What the VM allocates beside the bytes of a binary.
 const BINARY_HEADER_BYTES: usize = 40;
@@ -47,14 +47,14 @@ pub(crate) unsafe fn keep(
     bytes: &[u8],
     object_bytes: usize,
 ) -> Option<Result<Lent, Full>> {
-    let unused = object_bytes.checked_sub(bytes.len())?;
-    if unused > bytes.len() / UNUSED_PART_MAX {
+    let held_bytes = object_bytes.checked_add(BINARY_HEADER_BYTES)?;
+    if object_bytes < bytes.len() || held_bytes > lent_bytes_max(bytes.len()) {
         return None;
     }
     // SAFETY: see the function.
     let reference = unsafe { Reference::take(list, bytes)? };
     // SAFETY: the VM neither moves nor changes a binary that is pinned, and the reference keeps it.
-    Some(unsafe { Lent::new(bytes, object_bytes + BINARY_HEADER_BYTES, reference) })
+    Some(unsafe { Lent::new(bytes, held_bytes, reference) })
 }
 
 /// One reference to a binary of the VM.

@@ -84,6 +84,9 @@ struct Lent<O> {
     owner: O,
 }
 
+/// The most memory that a lent body takes beside what its owner keeps.
+pub(crate) const LOAN_BYTES_MAX: usize = 96;
+
 const HEADER_BYTES: usize = size_of::<Header>();
 const _: () = assert!(HEADER_BYTES == 16);
 
@@ -140,7 +143,8 @@ impl Body {
         owner: O,
     ) -> Option<Body> {
         let capacity = u32::try_from(bytes.len()).ok()?;
-        let layout = Layout::new::<Lent<O>>();
+        let layout = const { Layout::new::<Lent<O>>() };
+        const { assert!(size_of::<Lent<O>>() <= LOAN_BYTES_MAX - 16) };
         let held_bytes = held_bytes.max(bytes.len());
         let beside = held_bytes - bytes.len() + allocated_bytes(layout.size());
         let beside = u32::try_from(beside).ok()?;

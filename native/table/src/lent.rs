@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::body::Body;
+use crate::body::{Body, LOAN_BYTES_MAX};
 use crate::limits::Full;
 
 /// A value that stays where it is: in memory that an object of the caller keeps.
@@ -15,9 +15,24 @@ pub struct Lent {
     len: usize,
 }
 
+/// The most memory that an owner may keep for a value of this length. Steps of several writes
+/// reserve room for as much.
+pub fn lent_bytes_max(len: usize) -> usize {
+    len.saturating_add(len / 10).saturating_add(64)
+}
+
+/// The most memory that the body of a lent value takes.
+pub(crate) fn memory_bytes_max(len: usize) -> usize {
+    lent_bytes_max(len).saturating_add(LOAN_BYTES_MAX)
+}
+
 impl Lent {
     /// Lends bytes that `owner` keeps. They take `held_bytes` of memory, for which the entry
-    /// counts: more than their number if the owner keeps others with them.
+    /// counts: more than their number if the owner keeps others with them, but at most
+    /// [`lent_bytes_max`].
+    ///
+    /// # Panics
+    /// If they take more.
     ///
     /// # Safety
     /// The bytes stay at their address and unchanged until `owner` is dropped.
@@ -26,6 +41,7 @@ impl Lent {
         held_bytes: usize,
         owner: O,
     ) -> Result<Lent, Full> {
+        assert!(held_bytes <= lent_bytes_max(bytes.len()), "too much for the value");
         // SAFETY: see the function.
         let body = unsafe { Body::lent(bytes, held_bytes, owner) }.ok_or(Full)?;
         Ok(Lent { body, len: bytes.len() })
@@ -61,6 +77,7 @@ mod tests {
     use crate::keyspace::Keyspace;
     use crate::limits::{Limits, Options};
     use crate::meta::Meta;
+    use crate::reservation::shared_entry_bytes;
     use crate::slot::{Prepared, Slot};
     use crate::table::{Table, Written};
 
@@ -262,7 +279,7 @@ mod tests {
     fn a_lent_value_counts_with_all_that_its_owner_holds() {
         let (table, lender) = (table(), Lender::default());
         let held_bytes = 6_000;
-        for len in [1, 5_000, 1] {
+        for len in [5_500, 5_900, 5_500] {
             let bytes: Box<[u8]> = vec![7; len].into();
             let lent: *const [u8] = &raw const *bytes;
             let owner = (bytes, Arc::clone(&lender.alive));
@@ -271,6 +288,7 @@ mod tests {
             put(&table, KEY, lent, Meta::default());
             let counted = table.bytes() as usize;
             assert!((held_bytes..held_bytes + 200).contains(&counted), "{counted}");
+            assert!(counted as u64 <= shared_entry_bytes(KEY.len(), len, &Meta::default()));
         }
         table.update(KEY, NOW_MS, |slot| slot.remove());
         assert_eq!(table.bytes(), 0);

@@ -73,7 +73,7 @@ pub use edit::{Draft, Edit};
 pub use entry::{Entry, PinnedEntry, Shared, set_pin_release};
 pub use event_queue::{EventBatch, EventFilter, EventQueue, KeyFilter, QueueLimits, Queued};
 pub use keyspace::Keyspace;
-pub use lent::Lent;
+pub use lent::{Lent, lent_bytes_max};
 pub use limits::{Full, Limits, Options, WhenFull};
 pub use loader::{Loader, Unloadable};
 pub use locked::Locked;
@@ -82,7 +82,7 @@ pub use observers::{Event, EventKind, OBSERVERS_MAX, Observer, TooManyObservers}
 pub use prefetch::PREFETCH_KEYS_MAX;
 pub use range::{Bound, Comparison, KeyOrder, KeyRange, NotOrdered, Walk, Walked};
 pub use removals::Removed;
-pub use reservation::{Growth, entry_bytes, grown_entry_bytes};
+pub use reservation::{Growth, entry_bytes, grown_entry_bytes, shared_entry_bytes};
 pub use slot::{Filling, Prepared, Slot};
 pub use snapshot::{Abandoned, Snapshot};
 pub use state::{OtherTable, TableState, digest_of_entry};

@@ -26,6 +26,7 @@ use crate::body::{BODY_BYTES_MIN, capacity_for};
 use crate::core::{Change, Core};
 use crate::entry::{self, VERSION_END};
 use crate::eviction::{Refusal, bytes_ceiling};
+use crate::lent;
 use crate::limits::{Full, Gauge, LimitsRead};
 use crate::meta::Meta;
 
@@ -54,6 +55,13 @@ pub fn entry_bytes(key_len: usize, value_len: usize, meta: &Meta) -> u64 {
 pub fn grown_entry_bytes(key_len: usize, value_len: usize, meta: &Meta) -> u64 {
     let room = if value_len >= BODY_BYTES_MIN { usize::MAX } else { 0 };
     entry_bytes(key_len, capacity_for(value_len, room), meta)
+}
+
+/// The most that an entry counts for that shares the value of another one, which has this length:
+/// the value may have grown, or be lent.
+pub fn shared_entry_bytes(key_len: usize, value_len: usize, meta: &Meta) -> u64 {
+    let lent = entry::bytes_with_body(key_len, lent::memory_bytes_max(value_len), meta) as u64;
+    grown_entry_bytes(key_len, value_len, meta).max(lent)
 }
 
 /// The reserved part of a limit.

@@ -134,7 +134,7 @@ struct Owner {
 }
 
 /// What an owner is said to keep beside the value.
-const BESIDE_BYTES: usize = 70;
+const BESIDE_BYTES: usize = 64;
 
 impl PartialEq for Row {
     fn eq(&self, other: &Row) -> bool {
