@@ -37,6 +37,10 @@ enum KeyOperation {
     },
     /// Takes a handle to the entry.
     Share,
+    /// Writes a value that most often only replaces bytes.
+    Over {
+        len: usize,
+    },
     /// Writes a value that is not copied.
     PutLent {
         len: usize,
@@ -77,7 +81,8 @@ impl KeyOperation {
         // Around the boundary of the layouts, and sometimes well beyond.
         let len = if size < 200 { usize::from(size) } else { usize::from(size - 200) * 20 + 245 };
         match choice % 16 {
-            0..=1 => KeyOperation::Read,
+            0 => KeyOperation::Read,
+            1 => KeyOperation::Over { len },
             2 => KeyOperation::ReadInPlace,
             3 => KeyOperation::Note,
             4..=6 => KeyOperation::Put { len, meta },
@@ -403,6 +408,7 @@ impl<'t> Model<'t> {
             }
             KeyOperation::Note => self.note(space, &key),
             KeyOperation::Put { len, meta } => self.put(space, &key, self.len(number, len), meta),
+            KeyOperation::Over { len } => self.put_over(space, &key, self.len(number, len)),
             KeyOperation::PutLent { len, meta } => {
                 self.put_lent(space, &key, self.len(number, len), meta)
             }
@@ -479,7 +485,7 @@ impl<'t> Model<'t> {
             let is_plain = meta == Meta::default();
             let put = |slot: &mut Slot<'_>, lent, _| put(slot, lent);
             match self.table.write_lent(key, self.now_ms, lent, is_plain, put) {
-                Written::Over(version) => return self.wrote_over(key, value, version),
+                Written::Over(version) => return self.wrote_over(key, value, version, true),
                 Written::Changed(put) => put,
             }
         } else {
@@ -488,12 +494,27 @@ impl<'t> Model<'t> {
         self.wrote_lent(key, value, meta, put);
     }
 
+    fn put_over(&mut self, space: &impl Keyspace, key: &[u8], len: usize) {
+        let value = self.value(self.live(key).map_or(len, |row| row.value.len()));
+        let put = |slot: &mut Slot<'_>| slot.put(&[&value], Meta::default());
+        let put = if std::ptr::addr_eq(space, self.table) {
+            let over = |_: &[u8]| Some(&*value);
+            match self.table.write(key, self.now_ms, over, |slot, _| put(slot)) {
+                Written::Over(version) => return self.wrote_over(key, value, version, false),
+                Written::Changed(put) => put,
+            }
+        } else {
+            space.update(key, self.now_ms, put)
+        };
+        self.wrote(key, value, Meta::default(), put);
+    }
+
     /// An entry that is written over takes several versions at a time.
-    fn wrote_over(&mut self, key: &[u8], value: Vec<u8>, version: u64) {
+    fn wrote_over(&mut self, key: &[u8], value: Vec<u8>, version: u64, lent: bool) {
         let before = self.live(key).expect("a record").version;
         self.version = self.table.version();
         assert!(before < version && version <= self.version);
-        let row = Row::new(key, value, Meta::default(), version, true);
+        let row = Row::new(key, value, Meta::default(), version, lent);
         self.rows.insert(key.to_vec(), row);
     }
 
