@@ -531,6 +531,8 @@ a_missing_file_stops_the_start(Config) ->
         ok = call(Peer, put_zeros, [1 bsl 20]),
         length(files(Config, "*/*.segment")) >= 3
     end),
+    %% Until then their entries are in another file as well.
+    ok = wait(fun() -> length(files(Config, "*.wal")) =:= 1 end),
     %% In the newest file of the log, whatever it is.
     7 = call(Peer, add, [<<"n">>, 7]),
     ok = call(Peer, await_mark, []),
