@@ -4,7 +4,8 @@
 %%     |- todana_disk      room on the disk, fdatasync each second
 %%     |- todana_group     Ra, the gate, the figures
 %%     |- todana_batcher   from the clients to Ra
-%%     `- todana_status    figures, and requests for snapshots
+%%     |- todana_status    figures, and requests for snapshots
+%%     `- todana_flush_guard   ends what a killed segment writer leaves behind
 %%
 %% The group itself is native and survives all of them; so do the two tables
 %% made here: what is on its way to Ra, and notes of Ra's processes.
@@ -59,7 +60,11 @@ init(#{durability := Durability} = Options) ->
             shutdown => 60_000
         },
         #{id => todana_batcher, start => {todana_batcher, start_link, []}},
-        #{id => todana_status, start => {todana_status, start_link, []}}
+        #{id => todana_status, start => {todana_status, start_link, []}},
+        #{
+            id => todana_flush_guard,
+            start => {todana_flush_guard, start_link, [Durability]}
+        }
     ],
     {ok, {Flags, Children ++ cluster(todana_data_dir:opened(), Options)}}.
 

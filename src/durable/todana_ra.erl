@@ -12,7 +12,7 @@
 -export([start_application/0, start/1, stop/1, is_running/0, server/0,
          is_name/1, is_server/1, system/1, wal_bytes_max/0]).
 -export([ask/1, pipeline/1, pipeline/2, pipeline/3, begin_election/0,
-         roll_over/1]).
+         roll_over/1, segment_writer/1]).
 
 %% Its entries stay in memory until it is full, besides the segment files that
 %% are being written from it.
@@ -102,6 +102,12 @@ begin_election() ->
         _ ->
             ok
     end.
+
+-doc "The name of the process that writes segment files.".
+-spec segment_writer(todana_data_dir:durability()) -> atom().
+segment_writer(Durability) ->
+    #{segment_writer := Name} = ra_system:derive_names(system(Durability)),
+    Name.
 
 -doc "Begins a new file of the log, after an fdatasync of this one failed.".
 -spec roll_over(todana_data_dir:durability()) -> ok.
