@@ -336,7 +336,8 @@ removed.
 -define(ENCODED, 3).
 
 %% A binary of this size and more may be kept by reference instead of being
-%% copied: see native/nif/src/kept.rs. Below it a copy takes no longer.
+%% copied: see native/nif/src/kept.rs. Below it a copy takes hardly longer, and
+%% less memory.
 -define(KEPT_BYTES_MIN, 1_000).
 
 %% ---------------------------------------------------------------- tables ---

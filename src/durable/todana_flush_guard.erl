@@ -6,8 +6,8 @@
 %% going on. Both choose the same names for new files, and then the entries of
 %% one of them are lost: the next start finds a hole in the log.
 %%
-%% This has a high priority, so that it ends the first copy before Ra has read
-%% the file of the log again.
+%% This has a high priority, to end the first copy before Ra has read the file
+%% of the log again. Nothing makes that certain.
 -module(todana_flush_guard).
 -moduledoc false.
 -behaviour(gen_server).

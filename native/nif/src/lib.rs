@@ -15,7 +15,7 @@
 //! # Two kinds of functions
 //!
 //! Most functions use rustler's wrapper. It costs about 10 ns per call, a tenth of a read or a
-//! write, so `get` and `put` are plain NIFs: `point` has the measurements. Both kinds turn a panic
+//! write, so the most frequent ones are plain NIFs: see `point`. Both kinds turn a panic
 //! into an Erlang exception.
 //!
 //! # Schedulers
@@ -23,9 +23,9 @@
 //! Functions on one key run on normal schedulers, and charge reductions if they take more than some
 //! microseconds ([`erts::bill`]). Functions over many keys stop after half a millisecond and return
 //! where to continue; the loop is in Erlang. Functions that may take longer (`open`, `close`,
-//! `clear`, `counts`, servers, values beyond [`codec::DIRTY_BYTES`], steps over the large shards of
-//! a table that has few, see `scan`) run on dirty schedulers. No call holds a normal scheduler for
-//! more than 2 ms, except for a write that moves an index of such a table.
+//! `clear`, `counts`, servers, copies of values beyond [`codec::DIRTY_BYTES`], steps over the large
+//! shards of a table that has few, see `scan`) run on dirty schedulers. No call holds a normal
+//! scheduler for more than 2 ms, except for a write that moves an index of such a table.
 
 mod atoms;
 mod codec;

@@ -5,7 +5,7 @@
 //! bytes of a value without a body that keeps its size, or exchange a body for a lent one, under
 //! the shard's lock. The little that may change at any time lives beside the immutable bytes: the
 //! access word (atomic), the pin and the reference count of large entries (atomic), and the use
-//! frequency (in the pointer, under the shard's lock).
+//! frequency and the run of versions (in the pointer, under the shard's lock).
 //!
 //! There are three layouts. Small entries, by far the most frequent, must not pay for what only
 //! large ones need:

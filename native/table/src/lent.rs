@@ -156,6 +156,13 @@ mod tests {
         }
     }
 
+    /// The record expires one millisecond later.
+    fn expire(table: &Table) {
+        let meta = Meta { expires_at_ms: Some(NOW_MS + 1), ..Meta::default() };
+        let set = table.update(KEY, NOW_MS, |slot| slot.set_meta(meta));
+        set.expect("there").expect("room");
+    }
+
     #[test]
     fn a_lent_value_is_released_however_its_entry_ends() {
         type End = fn(&Table, &Lender);
@@ -170,21 +177,11 @@ mod tests {
             },
             |table, _| assert!(table.update(KEY, NOW_MS, |slot| slot.remove())),
             |table, _| {
-                let expires_at_ms = Some(NOW_MS + 1);
-                let meta = Meta { expires_at_ms, ..Meta::default() };
-                table
-                    .update(KEY, NOW_MS, |slot| slot.set_meta(meta))
-                    .expect("there")
-                    .expect("room");
+                expire(table);
                 while table.sweep(NOW_MS + 1, 8).1 {}
             },
             |table, _| {
-                let expires_at_ms = Some(NOW_MS + 1);
-                let meta = Meta { expires_at_ms, ..Meta::default() };
-                table
-                    .update(KEY, NOW_MS, |slot| slot.set_meta(meta))
-                    .expect("there")
-                    .expect("room");
+                expire(table);
                 table.update(KEY, NOW_MS + 1, |slot| assert!(slot.entry().is_none()));
             },
             |table, _| {

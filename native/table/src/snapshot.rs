@@ -99,8 +99,7 @@ struct Limbo {
 }
 
 impl Kept {
-    /// Records a shard's entries for a snapshot; none has a version higher than
-    /// `version`.
+    /// Records a shard's entries for a snapshot; none has a version higher than `version`.
     fn of(number: u32, index: &HashTable<EntryBox>, version: u64) -> Kept {
         let bytes = index.len() * size_of::<Alias>();
         let preserved = Preserved::Copied(index.iter().map(EntryBox::alias).collect());
