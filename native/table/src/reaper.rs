@@ -18,16 +18,19 @@
 //! [`pending_entries`] reports the length of the queue.
 
 use std::collections::VecDeque;
+use std::iter;
 use std::sync::atomic::{
-    AtomicUsize,
+    AtomicBool, AtomicUsize,
     Ordering::{Acquire, Relaxed, Release},
 };
 use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
 
 use hashbrown::{HashTable, hash_table};
 use parking_lot::{Condvar, Mutex};
 
 use crate::entry::EntryBox;
+use crate::malloc;
 use crate::ordered::Leaves;
 
 /// Pieces (entries or leaves) that the thread frees before it yields.
@@ -51,6 +54,8 @@ pub(crate) enum Garbage {
     Entries(Vec<EntryBox>),
     /// The keys of an ordered table.
     Leaves(Leaves),
+    /// Pages that are free already, but not given back to the system.
+    FreePages,
 }
 
 impl From<HashTable<EntryBox>> for Garbage {
@@ -87,6 +92,7 @@ impl Garbage {
             Garbage::Rest(rest) => rest.len(),
             Garbage::Entries(entries) => entries.len(),
             Garbage::Leaves(leaves) => leaves.len(),
+            Garbage::FreePages => 1,
         }
     }
 
@@ -98,6 +104,8 @@ impl Garbage {
             Garbage::Rest(rest) => rest.len().saturating_mul(INLINE_BYTES_MAX),
             Garbage::Entries(entries) => entries.iter().map(bytes).sum(),
             Garbage::Leaves(_) => 0,
+            // Never on the spot.
+            Garbage::FreePages => usize::MAX,
         }
     }
 
@@ -108,6 +116,13 @@ impl Garbage {
             Garbage::Rest(rest) => Box::new(rest.map(free)),
             Garbage::Entries(entries) => Box::new(entries.into_iter().map(free)),
             Garbage::Leaves(leaves) => Box::new(leaves.into_iter().map(|_| 0)),
+            Garbage::FreePages => Box::new(iter::once_with(|| {
+                let begin = Instant::now();
+                malloc::trim();
+                *LAST_RELEASE.lock() = Some((Instant::now(), begin.elapsed()));
+                RELEASE_IS_QUEUED.store(false, Relaxed);
+                0
+            })),
         }
     }
 }
@@ -125,6 +140,20 @@ pub(crate) fn dispose(garbage: impl Into<Garbage>) {
 /// Like [`dispose`], for several pieces of garbage as one.
 pub(crate) fn dispose_all<G: Into<Garbage>>(garbage: impl IntoIterator<Item = G>) {
     REAPER.dispose(garbage.into_iter().map(Into::into));
+}
+
+/// Gives the free memory of the process back to the system, after the garbage that is queued.
+/// Meanwhile other threads may wait for memory ([`malloc::trim`]), so it takes at most one part in
+/// `share` of the time: if too little has passed since the last release, this does nothing. It also
+/// does nothing if a release is queued, if the thread is stopped, or if the C library is not glibc.
+pub fn release_free_memory(share: u32) {
+    let rests = |(ended, took): (Instant, Duration)| ended.elapsed() < rest(took, share);
+    if LAST_RELEASE.lock().is_some_and(rests) {
+        return;
+    }
+    if !RELEASE_IS_QUEUED.swap(true, Relaxed) && !REAPER.dispose([Garbage::FreePages]) {
+        RELEASE_IS_QUEUED.store(false, Relaxed);
+    }
 }
 
 /// Entries (and leaves) waiting to be freed.
@@ -163,6 +192,20 @@ pub fn start() {
 
 static REAPER: Reaper = Reaper::new();
 
+/// The time between two releases, the first of which took this long.
+fn rest(took: Duration, share: u32) -> Duration {
+    took.saturating_mul(share).max(RELEASE_REST_MIN)
+}
+
+/// The least time between two releases.
+const RELEASE_REST_MIN: Duration = Duration::from_secs(1);
+
+/// When the last release ended, and how long it took.
+static LAST_RELEASE: Mutex<Option<(Instant, Duration)>> = Mutex::new(None);
+
+/// Whether [`Garbage::FreePages`] is in the queue, or freed now.
+static RELEASE_IS_QUEUED: AtomicBool = AtomicBool::new(false);
+
 struct Reaper {
     state: Mutex<State>,
     wake: Condvar,
@@ -191,15 +234,16 @@ impl Reaper {
         Reaper { state: Mutex::new(state), wake: Condvar::new(), pending: AtomicUsize::new(0) }
     }
 
+    /// Returns whether the thread frees the garbage.
     #[cold]
-    fn dispose(&'static self, garbage: impl IntoIterator<Item = Garbage>) {
+    fn dispose(&'static self, garbage: impl IntoIterator<Item = Garbage>) -> bool {
         let garbage = garbage.into_iter().filter(|garbage| garbage.len() > 0);
         let mut garbage: Vec<Garbage> = garbage.collect();
         let pieces: usize = garbage.iter().map(Garbage::len).sum();
         if pieces <= INLINE_PIECES_MAX {
             let bytes: usize = garbage.iter().map(Garbage::entry_bytes).sum();
             if bytes <= INLINE_BYTES_MAX {
-                return;
+                return false;
             }
         }
         {
@@ -208,10 +252,12 @@ impl Reaper {
                 self.pending.fetch_add(pieces, Relaxed);
                 state.queue.extend(garbage.drain(..));
                 self.wake.notify_one();
+                return true;
             }
         }
         // No thread: free it here.
         drop(garbage);
+        false
     }
 
     fn start(&'static self) {
@@ -302,7 +348,16 @@ mod tests {
     fn entries(count: usize, value_bytes: usize) -> Vec<EntryBox> {
         let value = vec![1; value_bytes];
         let entry = || EntryBox::build(b"key", &[&value], &Meta::default()).expect("memory");
-        std::iter::repeat_with(entry).take(count).collect()
+        iter::repeat_with(entry).take(count).collect()
+    }
+
+    #[test]
+    fn releases_rest_for_a_second_and_in_proportion_to_the_last_one() {
+        let ms = Duration::from_millis;
+        assert_eq!(rest(ms(1), 100), ms(1_000));
+        assert_eq!(rest(ms(11), 100), ms(1_100));
+        assert_eq!(rest(ms(200), 1_000), ms(200_000));
+        assert_eq!(rest(Duration::MAX, u32::MAX), Duration::MAX);
     }
 
     /// A reaper, which stays in a list so that no leak is reported.
@@ -401,7 +456,7 @@ mod tests {
     fn the_reaper_thread_may_stop_itself() {
         let reaper = reaper();
         let (done, is_done) = std::sync::mpsc::channel();
-        let stop = std::iter::once_with(move || {
+        let stop = iter::once_with(move || {
             reaper.stop().join();
             let _ = done.send(());
             0

@@ -87,11 +87,16 @@ impl BatchRoom {
 impl LimitsRead {
     /// Whether a write of this many bytes may be refused for lack of room: by a table, or a budget,
     /// that refuses writes beyond its limit, or because a large value would go too far beyond a
-    /// limit that eviction enforces.
+    /// limit that eviction enforces, or would exceed it even if the table were empty.
     pub(crate) fn may_refuse(&self, largest_bytes: u64) -> bool {
         let largest = i64::try_from(largest_bytes).unwrap_or(i64::MAX);
         let refuse = self.entries.refuse || self.bytes.refuse || self.shared.refuse;
-        refuse || self.any() && bytes_ceiling(0, largest) != i64::MAX
+        refuse || self.any() && (bytes_ceiling(0, largest) != i64::MAX || self.excludes(largest))
+    }
+
+    /// Whether an entry of this many bytes finds no room, whatever is evicted.
+    fn excludes(&self, entry_bytes: i64) -> bool {
+        entry_bytes > 0 && (self.exceeded_alone(entry_bytes) || entry_bytes > self.shared.max)
     }
 }
 
@@ -126,7 +131,7 @@ impl Core {
     fn reserve_own(&self, limits: &LimitsRead, growth: &Growth) -> Result<Change, Full> {
         let number = |number: u64| i64::try_from(number).unwrap_or(i64::MAX / 4);
         let largest = number(growth.largest_bytes);
-        if largest > 0 && (limits.exceeded_alone(largest) || largest > limits.shared.max) {
+        if limits.excludes(largest) {
             return Err(Full);
         }
         if largest > 0 && self.version() >= VERSION_END - VERSIONS_LEFT_MIN {
@@ -433,7 +438,7 @@ mod tests {
         let limits = Limits { bytes_max: Some(bytes), ..Limits::default() };
         let table = Table::new(Options { limits, ..Options::default() });
         let step = table.lock([&b"a"[..]], NOW_MS);
-        assert!(!step.refuses(1_000) && step.refuses(1 << 20));
+        assert!(!step.refuses(bytes) && step.refuses(bytes + 1) && step.refuses(1 << 20));
         step.reserve(growth(1_000, 100)).expect("room made by eviction");
         assert_eq!(step.reserve(growth(1, 1_000)), Err(Full));
     }

@@ -220,9 +220,7 @@ impl Writer<'_> {
         if !self.may_change_in_place() {
             return Err(value);
         }
-        let Ok(place) = self.records.index.get_bucket_mut(bucket).ok_or(()) else {
-            return Err(value);
-        };
+        let Some(place) = self.records.index.get_bucket_mut(bucket) else { return Err(value) };
         let Some(old_bytes) = place.exchanged_bytes().filter(|bytes| *bytes <= INLINE_BYTES_MAX)
         else {
             return Err(value);
