@@ -102,6 +102,72 @@ impl Command<'_> {
             Command::Sweep { .. } => Access::Sweep,
         }
     }
+
+    /// Whether the command can do nothing but remove records, now or later.
+    pub fn only_removes(&self) -> bool {
+        match self {
+            Command::Delete { .. }
+            | Command::DeleteIf { .. }
+            | Command::Take { .. }
+            | Command::Clear { .. }
+            | Command::ClearAll { .. }
+            | Command::Sweep { .. }
+            | Command::CompareValue { new: None, .. }
+            | Command::ReplaceIf { new: None, .. }
+            | Command::StoreNothing { .. } => true,
+
+            Command::Get { .. }
+            | Command::GetMany { .. }
+            | Command::Length { .. }
+            | Command::GetRange { .. }
+            | Command::GetBit { .. }
+            | Command::BitCount { .. }
+            | Command::BitPosition { .. }
+            | Command::Lcs { .. }
+            | Command::Dump { .. }
+            | Command::CountSketches { .. }
+            | Command::Exists { .. }
+            | Command::Expiry { .. }
+            | Command::MemoryUsage { .. }
+            | Command::Lease { .. }
+            | Command::Set(_)
+            | Command::Concat { .. }
+            | Command::SetRange { .. }
+            | Command::SetBit { .. }
+            | Command::BitFields { .. }
+            | Command::AddToSketch { .. }
+            | Command::Restore { .. }
+            | Command::Increment(_)
+            | Command::IncrementFloat { .. }
+            | Command::IncrementBinary { .. }
+            | Command::IncrementFraction { .. }
+            | Command::CompareValue { .. }
+            | Command::ReplaceIf { .. }
+            | Command::Invalidate { .. }
+            | Command::GetAndExpire { .. }
+            | Command::Expire { .. }
+            | Command::NoteAccess { .. }
+            | Command::SetMany { .. }
+            | Command::BitOperation { .. }
+            | Command::MergeSketches { .. }
+            | Command::Rename { .. }
+            | Command::Copy { .. }
+            | Command::Move { .. }
+            | Command::Script(_)
+            | Command::Count
+            | Command::Scan { .. }
+            | Command::Range { .. }
+            | Command::Keys { .. }
+            | Command::KeysOfSlot { .. }
+            | Command::RandomKey { .. }
+            | Command::Swap { .. } => false,
+        }
+    }
+
+    /// Whether the command reads, or only removes records.
+    pub fn never_adds(&self) -> bool {
+        matches!(self.access(), Access::Read | Access::Walk) || self.only_removes()
+    }
 }
 
 /// Executes a command of class [`Access::Lease`] if it changes no record. Otherwise returns false,

@@ -103,7 +103,40 @@ impl Names {
             Command::BitFields { .. } => (SET_BIT, "del"),
             Command::AddToSketch { .. } | Command::MergeSketches { .. } => (ADD_TO_SKETCH, "del"),
             Command::Restore { .. } => (RESTORE, "del"),
-            _ => (SET, "del"),
+            Command::BitOperation { .. }
+            | Command::Lease { .. }
+            | Command::Invalidate { .. }
+            | Command::Sweep { .. }
+            | Command::Clear { .. }
+            | Command::ClearAll { .. }
+            | Command::Swap { .. }
+            | Command::Delete { .. }
+            | Command::DeleteIf { .. }
+            | Command::Take { .. }
+            | Command::StoreNothing { .. } => (SET, "del"),
+            // Its commands have their own names.
+            Command::Script(_) => (SET, "del"),
+            // They change no record that an observer sees.
+            Command::Get { .. }
+            | Command::GetMany { .. }
+            | Command::Length { .. }
+            | Command::GetRange { .. }
+            | Command::GetBit { .. }
+            | Command::BitCount { .. }
+            | Command::BitPosition { .. }
+            | Command::Lcs { .. }
+            | Command::Dump { .. }
+            | Command::CountSketches { .. }
+            | Command::Exists { .. }
+            | Command::Expiry { .. }
+            | Command::MemoryUsage { .. }
+            | Command::NoteAccess { .. }
+            | Command::Count
+            | Command::Scan { .. }
+            | Command::Range { .. }
+            | Command::Keys { .. }
+            | Command::KeysOfSlot { .. }
+            | Command::RandomKey { .. } => (SET, "del"),
         };
         Names { put, delete }
     }

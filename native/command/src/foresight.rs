@@ -330,13 +330,7 @@ impl<'a> Foreseen<'_, '_, 'a> {
             }
             Command::GetRange { key, start, end } => {
                 let length = self.size((index, key)).most_length.unwrap_or(0);
-                // With an offset from the end, it may be the whole value.
-                let asked = match start >= 0 && end >= 0 {
-                    true => end.saturating_sub(start).saturating_add(1).max(0),
-                    false => i64::MAX,
-                };
-                let asked = usize::try_from(asked).unwrap_or(usize::MAX);
-                self.foresight.units += work::copied(length.min(asked));
+                self.foresight.units += work::returned(length, start, end);
                 self.lend((index, key));
             }
             Command::BitCount { key, .. } | Command::BitPosition { key, .. } => {

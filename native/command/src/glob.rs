@@ -1,41 +1,70 @@
-//! Glob patterns of KEYS and SCAN: `*`, `?`, `[abc]`, `[a-z]`, `[^a]`, `\x`.
+//! Glob patterns of KEYS, SCAN and PSUBSCRIBE: `*`, `?`, `[abc]`, `[a-z]`, `[^a]`, `\x`.
 //!
 //! Stars split a pattern into segments. The first and the last are anchored at the ends of the
 //! text; every other segment is searched from the end of the match before it, since an earlier
-//! match is never worse than a later one. A long segment is searched with one bit for each of its
-//! items (Shift-And): bit i means that the items up to i match the bytes before this position,
+//! match is never worse than a later one. A segment of plain bytes is searched as a substring,
+//! others with one bit for each of their items (Shift-And): bit i means that the items up to i
+//! match the bytes before this position,
 //!
 //! ```text
 //! next = ((bits << 1) | 1) & items that the byte matches
 //! ```
 //!
 //! so the cost is the length of the text times the words of the longest segment, for every pattern
-//! and text. A short segment is compared at each position.
+//! and text.
+//!
+//! A pattern is kept as it was written and parsed as far as a comparison gets, so ten thousand
+//! subscriptions take little more memory than their patterns. The masks of a segment take 32 bytes
+//! for each item, and at least 2 KB. So they are made once in a pattern that is compared with many
+//! texts one after another ([`Glob::prepared`]), and otherwise in each comparison that gets to
+//! them.
 
-/// Segments with at least this many items have masks; below, comparing is as fast.
-const MASKED_ITEMS_MIN: usize = 9;
+use memchr::{memchr, memchr_iter, memmem};
+use std::sync::Arc;
+
 const WORD_BITS: usize = u64::BITS as usize;
+/// The masks of a word of items: one for each byte, and the usual one.
+const MASK_BYTES: usize = 257 * size_of::<u64>();
+/// Most bytes of masks that are kept with a pattern.
+const MASKS_BYTES_MAX: usize = 64 << 10;
 
-/// The bytes that an item of a pattern matches.
-type Set = [u64; 4];
-
-const ANY: Set = [u64::MAX; 4];
-
-/// A pattern, prepared for comparison with many texts.
+/// A pattern for comparison with many texts.
 #[derive(Clone, Debug)]
 pub struct Glob {
-    segments: Vec<Segment>,
-    /// Whether the first segment is anchored at the beginning of the text, and the last at its end.
-    ends: [bool; 2],
-    /// Most steps for each byte of a text.
-    steps_per_byte: usize,
+    pattern: Arc<[u8]>,
+    /// The offsets of the first and of the last star. Without a star, the whole pattern is one
+    /// segment, which is anchored at both ends.
+    stars: Option<(usize, usize)>,
+    /// The items of all segments: the length of the shortest text that matches.
+    items: usize,
+    /// The items before the first star, and those after the last.
+    first_items: usize,
+    last_items: usize,
+    /// Whether all items of the first segment, and of the last, are plain bytes.
+    plain_ends: [bool; 2],
+    /// Most steps for each byte of a text, and for a text of any length.
+    steps: (usize, usize),
+    /// The masks of the segments between stars that are not plain, in their order.
+    masks: Option<Box<[Masks]>>,
 }
 
-#[derive(Clone, Debug, Default)]
-struct Segment {
-    items: Vec<Set>,
-    /// For each byte, the items that match it.
-    masks: Vec<u64>,
+/// The beginning of a pattern up to a star or the end.
+#[derive(Clone, Copy, Debug)]
+struct Segment<'p> {
+    bytes: &'p [u8],
+    items: usize,
+    /// Whether each byte matches itself.
+    is_plain: bool,
+}
+
+/// Which items of a segment each byte matches.
+#[derive(Clone, Debug)]
+struct Masks {
+    items: usize,
+    /// The items that match most bytes.
+    usual: Box<[u64]>,
+    /// For each byte, the items for which it is not as usual.
+    others: Box<[u64]>,
 }
 
 /// Whether the whole text matches the pattern. Compares bytes, not characters.
@@ -44,112 +73,215 @@ pub fn glob(pattern: &[u8], text: &[u8]) -> bool {
 }
 
 impl Glob {
-    /// Parses a pattern. Every sequence of bytes is valid.
-    pub fn new(mut pattern: &[u8]) -> Glob {
-        let mut segments = vec![Segment::default()];
-        let starts_open = pattern.first() == Some(&b'*');
-        let mut ends_open = false;
-        while !pattern.is_empty() {
-            ends_open = pattern[0] == b'*';
-            if ends_open {
-                segments.push(Segment::default());
-                pattern = &pattern[1..];
-            } else {
-                let (set, len) = item(pattern);
-                segments.iter_mut().rev().take(1).for_each(|segment| segment.items.push(set));
-                pattern = &pattern[len..];
+    /// Parses a pattern. Every sequence of bytes is valid. The pattern takes little more memory
+    /// than its bytes, or none if they are shared.
+    pub fn new(pattern: impl Into<Arc<[u8]>>) -> Glob {
+        let pattern = pattern.into();
+        let (mut stars, mut items) = (None, 0usize);
+        let (mut each, mut once) = (1, 1);
+        let mut segment = Segment::of(&pattern);
+        let (first_items, first_is_plain) = (segment.items, segment.is_plain);
+        let mut at = 0;
+        loop {
+            items += segment.items;
+            at += segment.bytes.len();
+            let is_last = at == pattern.len();
+            let is_searched = stars.is_some() && !is_last;
+            if is_searched {
+                each = each.max(segment.steps_per_byte());
             }
-        }
-        let tied = [!starts_open, !ends_open];
-        // Consecutive stars count as one.
-        let is_one = segments.len() == 1;
-        segments.retain(|segment| is_one || !segment.items.is_empty());
-        let last = segments.len().saturating_sub(1);
-        let mut steps_per_byte = 1;
-        for (at, segment) in segments.iter_mut().enumerate() {
-            let is_tied = at == 0 && tied[0] || at == last && tied[1];
-            if !is_tied && segment.items.len() >= MASKED_ITEMS_MIN {
-                segment.make_masks();
-                steps_per_byte = steps_per_byte.max(segment.words());
-            } else if !is_tied {
-                steps_per_byte = steps_per_byte.max(segment.items.len());
+            once += segment.steps_once(is_searched);
+            if is_last {
+                break;
             }
+            stars = Some((stars.map_or(at, |(first, _)| first), at));
+            at += 1;
+            segment = Segment::of(&pattern[at..]);
         }
-        Glob { segments, ends: tied, steps_per_byte }
+        let (last_items, plain_ends) = (segment.items, [first_is_plain, segment.is_plain]);
+        let (steps, masks) = ((each, once), None);
+        Glob { pattern, stars, items, first_items, last_items, plain_ends, steps, masks }
+    }
+
+    /// The same for a pattern that is compared with many texts and not kept: it keeps what would
+    /// be computed for each of them, unless that is more than [`MASKS_BYTES_MAX`].
+    pub fn prepared(pattern: impl Into<Arc<[u8]>>) -> Glob {
+        let glob = Glob::new(pattern);
+        let unlike = || Segments(glob.between()).filter(|segment| !segment.is_plain);
+        if unlike().map(|segment| segment.words() * MASK_BYTES).sum::<usize>() > MASKS_BYTES_MAX {
+            return glob;
+        }
+        let masks: Box<[Masks]> = unlike().map(Masks::of).collect();
+        Glob { steps: (glob.steps.0, 1), masks: Some(masks), ..glob }
+    }
+
+    /// The bytes of the pattern and of what is kept with it.
+    pub fn held_bytes(&self) -> usize {
+        let masks = self.masks.iter().flatten();
+        self.pattern.len() + masks.map(|masks| masks.usual.len() * MASK_BYTES).sum::<usize>()
     }
 
     /// Most steps for a text of this length; a step is about a nanosecond.
     pub fn steps(&self, text_len: usize) -> usize {
-        text_len.saturating_mul(self.steps_per_byte).saturating_add(1)
+        let (each, once) = self.steps;
+        if text_len < self.items { 1 } else { text_len.saturating_mul(each).saturating_add(once) }
     }
 
     /// Whether the whole text matches. Compares bytes, not characters.
-    pub fn matches(&self, mut text: &[u8]) -> bool {
-        let mut segments = &self.segments[..];
-        let [at_start, at_end] = self.ends;
-        if let ([only], true, true) = (segments, at_start, at_end) {
-            return only.items.len() == text.len() && only.is_at_start(text);
+    pub fn matches(&self, text: &[u8]) -> bool {
+        if text.len() < self.items {
+            return false;
         }
-        if let (true, Some((first, rest))) = (at_start, segments.split_first()) {
-            if !first.is_at_start(text) {
-                return false;
-            }
-            (segments, text) = (rest, &text[first.items.len()..]);
+        if self.items == 0 && self.stars.is_some() {
+            // As in Redis. KEYS and SCAN do not compare keys with a single star.
+            return !text.is_empty();
         }
-        if let (true, Some((last, rest))) = (at_end, segments.split_last()) {
-            let Some(start) = text.len().checked_sub(last.items.len()) else { return false };
-            if !last.is_at_start(&text[start..]) {
-                return false;
-            }
-            (segments, text) = (rest, &text[..start]);
+        let begins = |segment: &[u8], is_plain, text: &[u8]| match is_plain {
+            true => text.starts_with(segment),
+            false => start_matches(segment, text).is_some(),
+        };
+        let [is_plain, last_is_plain] = self.plain_ends;
+        let Some((first, last)) = self.stars else {
+            return text.len() == self.items && begins(&self.pattern, is_plain, text);
+        };
+        // Both ends are there, because the text has as many bytes as all segments have items.
+        let (between, end) = (self.between(), text.len() - self.last_items);
+        if !begins(&self.pattern[..first], is_plain, text)
+            || !begins(&self.pattern[last + 1..], last_is_plain, &text[end..])
+        {
+            return false;
         }
-        segments.iter().all(|segment| match segment.find_end(text) {
-            Some(end) => {
-                text = &text[end..];
-                true
-            }
-            None => false,
+        let mut rest = &text[self.first_items..end];
+        let mut masks = self.masks.as_ref().map(|masks| masks.iter());
+        Segments(between).all(|segment| {
+            let end = match &mut masks {
+                _ if segment.is_plain => segment.find_plain(rest),
+                Some(masks) => masks.next().and_then(|masks| masks.find_end(rest)),
+                None if rest.len() < segment.items => None,
+                None => find_once(segment, rest),
+            };
+            rest = &rest[end.unwrap_or(0)..];
+            end.is_some()
         })
+    }
+
+    /// The pattern from its first star to its last.
+    fn between(&self) -> &[u8] {
+        self.stars.map_or(&[], |(first, last)| &self.pattern[first..last])
     }
 }
 
-impl Segment {
+/// The segments of a part of a pattern. Consecutive stars count as one.
+struct Segments<'p>(&'p [u8]);
+
+impl<'p> Iterator for Segments<'p> {
+    type Item = Segment<'p>;
+
+    fn next(&mut self) -> Option<Segment<'p>> {
+        while let [b'*', rest @ ..] = self.0 {
+            self.0 = rest;
+        }
+        let segment = Segment::of(self.0);
+        self.0 = &self.0[segment.bytes.len()..];
+        (segment.items > 0).then_some(segment)
+    }
+}
+
+impl<'p> Segment<'p> {
+    /// The segment at the front of a pattern.
+    fn of(pattern: &'p [u8]) -> Segment<'p> {
+        let (mut at, mut items, mut is_plain) = (0, 0, true);
+        while let Some(&byte) = pattern.get(at) {
+            at += match byte {
+                b'*' => break,
+                b'?' | b'[' | b'\\' => {
+                    is_plain = false;
+                    item(&pattern[at..]).1
+                }
+                _ => 1,
+            };
+            items += 1;
+        }
+        Segment { bytes: &pattern[..at], items, is_plain }
+    }
+
     fn words(&self) -> usize {
-        self.items.len().div_ceil(WORD_BITS)
+        self.items.div_ceil(WORD_BITS)
     }
 
-    fn make_masks(&mut self) {
-        let words = self.words();
-        self.masks = vec![0; 256 * words];
-        for (at, set) in self.items.iter().enumerate() {
-            for byte in (0..=u8::MAX).filter(|byte| holds(set, *byte)) {
-                self.masks[usize::from(byte) * words + at / WORD_BITS] |= 1 << (at % WORD_BITS);
+    /// Steps of a search for each byte of a text.
+    fn steps_per_byte(&self) -> usize {
+        if self.is_plain { 1 } else { self.words() }
+    }
+
+    /// Steps before the first byte of a text.
+    fn steps_once(&self, is_searched: bool) -> usize {
+        let bytes = self.bytes.len();
+        if !is_searched || self.is_plain {
+            return bytes;
+        }
+        // Clearing masks takes much less than a step for each word, and a set is entered into them
+        // byte by byte.
+        let sets = memchr_iter(b'[', self.bytes).count();
+        bytes.saturating_add(self.words() * 64).saturating_add(sets * 256)
+    }
+
+    /// The end of the first match of a plain segment.
+    fn find_plain(&self, text: &[u8]) -> Option<usize> {
+        let start = match self.bytes {
+            [byte] => memchr(*byte, text),
+            bytes => memmem::find(text, bytes),
+        };
+        start.map(|start| start + self.items)
+    }
+}
+
+/// Whether a text begins with a match of the items of one segment, and the length of the match.
+#[inline]
+fn start_matches(mut segment: &[u8], text: &[u8]) -> Option<usize> {
+    let mut at = 0;
+    while let Some(&first) = segment.first() {
+        let byte = *text.get(at)?;
+        let (matches, length) = match first {
+            b'?' => (true, 1),
+            b'[' | b'\\' => {
+                let (item, length) = item(segment);
+                (item.holds(byte), length)
             }
+            _ => (first == byte, 1),
+        };
+        if !matches {
+            return None;
         }
+        segment = &segment[length..];
+        at += 1;
+    }
+    Some(at)
+}
+
+impl Masks {
+    fn of(segment: Segment<'_>) -> Masks {
+        let words = segment.words();
+        let (mut usual, mut others) = (vec![0; words], vec![0; 256 * words]);
+        fill(segment, &mut usual, &mut others);
+        Masks { items: segment.items, usual: usual.into(), others: others.into() }
     }
 
-    fn is_at_start(&self, text: &[u8]) -> bool {
-        text.len() >= self.items.len()
-            && self.items.iter().zip(text).all(|(set, byte)| holds(set, *byte))
-    }
-
-    /// The end of the first match of the segment.
+    /// The end of the first match.
     fn find_end(&self, text: &[u8]) -> Option<usize> {
-        let len = self.items.len();
-        if self.masks.is_empty() {
-            let start =
-                (0..=text.len().checked_sub(len)?).find(|at| self.is_at_start(&text[*at..]));
-            return start.map(|start| start + len);
+        if let ([usual], Ok(others)) = (&self.usual[..], (&*self.others).try_into()) {
+            return find_by_word(text, self.items, *usual, others);
         }
-        let words = self.words();
-        let (last_word, last_bit) = ((len - 1) / WORD_BITS, (len - 1) % WORD_BITS);
+        let words = self.usual.len();
+        let last = self.items - 1;
+        let (last_word, last_bit) = (last / WORD_BITS, last % WORD_BITS);
         let mut bits = vec![0u64; words];
         for (at, byte) in text.iter().enumerate() {
-            let masks = &self.masks[usize::from(*byte) * words..][..words];
+            let others = &self.others[usize::from(*byte) * words..][..words];
             let mut carry = 1;
-            for (word, mask) in bits.iter_mut().zip(masks) {
+            for ((word, usual), other) in bits.iter_mut().zip(&self.usual).zip(others) {
                 let next = *word >> (WORD_BITS - 1);
-                *word = ((*word << 1) | carry) & mask;
+                *word = ((*word << 1) | carry) & (usual ^ other);
                 carry = next;
             }
             if bits[last_word] >> last_bit & 1 == 1 {
@@ -160,67 +292,170 @@ impl Segment {
     }
 }
 
-fn holds(set: &Set, byte: u8) -> bool {
-    set[usize::from(byte) / WORD_BITS] >> (usize::from(byte) % WORD_BITS) & 1 == 1
+/// The end of the first match of a segment whose masks are not kept.
+fn find_once(segment: Segment<'_>, text: &[u8]) -> Option<usize> {
+    if segment.words() > 1 {
+        return Masks::of(segment).find_end(text);
+    }
+    let (mut usual, mut others) = ([0], [0; 256]);
+    fill(segment, &mut usual, &mut others);
+    find_by_word(text, segment.items, usual[0], &others)
 }
 
-fn add(set: &mut Set, byte: u8) {
-    set[usize::from(byte) / WORD_BITS] |= 1 << (usize::from(byte) % WORD_BITS);
+/// The end of the first match of a segment of one word.
+fn find_by_word(text: &[u8], items: usize, usual: u64, others: &[u64; 256]) -> Option<usize> {
+    let mut bits = 0u64;
+    let end = text.iter().position(|byte| {
+        bits = ((bits << 1) | 1) & (usual ^ others[usize::from(*byte)]);
+        bits >> (items - 1) & 1 == 1
+    });
+    end.map(|end| end + 1)
 }
 
-/// The set that the first item of a pattern matches, and the item's length. The item is not a star.
-fn item(pattern: &[u8]) -> (Set, usize) {
-    let one = |byte| {
+/// Enters the items of a segment into its masks.
+fn fill(segment: Segment<'_>, usual: &mut [u64], others: &mut [u64]) {
+    let words = usual.len();
+    let mut at = 0;
+    each_item(segment.bytes, |item| {
+        let (word, bit) = (at / WORD_BITS, 1u64 << (at % WORD_BITS));
+        at += 1;
+        let is_usual = match item {
+            Item::One(byte) => {
+                others[usize::from(byte) * words + word] |= bit;
+                false
+            }
+            Item::Any => true,
+            Item::Set { .. } => {
+                let set = item.set();
+                let is_usual = set.iter().map(|part| part.count_ones()).sum::<u32>() > 128;
+                for (at, part) in set.into_iter().enumerate() {
+                    let mut part = if is_usual { !part } else { part };
+                    while part != 0 {
+                        let byte = at * WORD_BITS + part.trailing_zeros() as usize;
+                        others[byte * words + word] |= bit;
+                        part &= part - 1;
+                    }
+                }
+                is_usual
+            }
+        };
+        usual[word] |= if is_usual { bit } else { 0 };
+    });
+}
+
+/// One item of a pattern, which is not a star.
+#[derive(Clone, Copy, Debug)]
+enum Item<'p> {
+    One(u8),
+    Any,
+    /// The inside of the brackets.
+    Set {
+        inside: &'p [u8],
+        is_negated: bool,
+    },
+}
+
+/// The bytes that an item matches.
+type Set = [u64; 4];
+
+impl Item<'_> {
+    fn holds(self, byte: u8) -> bool {
+        match self {
+            Item::One(one) => one == byte,
+            Item::Any => true,
+            Item::Set { inside, is_negated } => {
+                let mut found = false;
+                each_range(inside, |from, to| found |= (from..=to).contains(&byte));
+                found != is_negated
+            }
+        }
+    }
+
+    fn set(self) -> Set {
         let mut set = [0; 4];
-        add(&mut set, byte);
-        set
-    };
+        if let Item::Set { inside, .. } = self {
+            each_range(inside, |from, to| add_range(&mut set, from, to));
+        }
+        if matches!(self, Item::Set { is_negated: true, .. }) { set.map(|word| !word) } else { set }
+    }
+}
+
+/// Adds the bytes of a range, which takes as long for all bytes as for one.
+fn add_range(set: &mut Set, from: u8, to: u8) {
+    for (first, part) in [0, 64, 128, 192].into_iter().zip(set) {
+        let (low, high) = (from.max(first), to.min(first + 63));
+        if low <= high {
+            *part |= u64::MAX >> (63 - (high - low)) << (low - first);
+        }
+    }
+}
+
+/// Visits the items of a segment.
+fn each_item<'p>(mut segment: &'p [u8], mut visit: impl FnMut(Item<'p>)) {
+    while !segment.is_empty() {
+        let (item, length) = item(segment);
+        visit(item);
+        segment = &segment[length..];
+    }
+}
+
+/// The first item of a pattern that does not begin with a star, and its length.
+fn item(pattern: &[u8]) -> (Item<'_>, usize) {
     match pattern {
-        [b'?', ..] => (ANY, 1),
+        [b'?', ..] => (Item::Any, 1),
         [b'[', ..] => set(pattern),
-        [b'\\', escaped, ..] => (one(*escaped), 2),
-        [literal, ..] => (one(*literal), 1),
-        [] => (ANY, 0),
+        [b'\\', escaped, ..] => (Item::One(*escaped), 2),
+        [literal, ..] => (Item::One(*literal), 1),
+        [] => (Item::Any, 0),
     }
 }
 
 /// The set that starts at `[`, and its length. An unterminated set extends to the end of the
 /// pattern.
-fn set(pattern: &[u8]) -> (Set, usize) {
-    let negated = pattern.get(1) == Some(&b'^');
-    let mut at = if negated { 2 } else { 1 };
-    let mut set = [0; 4];
+fn set(pattern: &[u8]) -> (Item<'_>, usize) {
+    let is_negated = pattern.get(1) == Some(&b'^');
+    let start = if is_negated { 2 } else { 1 };
+    let mut inside = &pattern[start..];
+    let length = each_range(inside, |_, _| ());
+    inside = &inside[..length];
+    let is_closed = pattern.get(start + length) == Some(&b']');
+    (Item::Set { inside, is_negated }, start + length + usize::from(is_closed))
+}
+
+/// Visits the ranges inside a set, up to its end, and returns their length.
+fn each_range(inside: &[u8], mut visit: impl FnMut(u8, u8)) -> usize {
+    let mut at = 0;
     loop {
-        match pattern[at..] {
-            [] => break,
-            [b']', ..] => {
-                at += 1;
-                break;
-            }
+        match inside[at..] {
+            [] | [b']', ..] => return at,
             [b'\\', escaped, ..] => {
-                add(&mut set, escaped);
+                visit(escaped, escaped);
                 at += 2;
             }
             [from, b'-', to, ..] => {
-                (from.min(to)..=from.max(to)).for_each(|byte| add(&mut set, byte));
+                visit(from.min(to), from.max(to));
                 at += 3;
             }
             [literal, ..] => {
-                add(&mut set, literal);
+                visit(literal, literal);
                 at += 1;
             }
         }
     }
-    (if negated { set.map(|word| !word) } else { set }, at)
 }
 
 #[cfg(test)]
 mod tests {
     use super::{Glob, glob};
     use proptest::prelude::*;
+    use std::sync::Arc;
 
-    /// The simple method: the positions of the text at which each item may end.
+    /// The simple method: the positions of the text at which each item may end. As in Redis, only
+    /// the empty pattern matches an empty text.
     fn plain(mut pattern: &[u8], text: &[u8]) -> bool {
+        if text.is_empty() {
+            return pattern.is_empty();
+        }
         let mut places: Vec<usize> = vec![0];
         while !pattern.is_empty() {
             if pattern[0] == b'*' {
@@ -228,8 +463,8 @@ mod tests {
                 pattern = &pattern[1..];
                 continue;
             }
-            let (set, len) = super::item(pattern);
-            let matches = |at: &usize| text.get(*at).is_some_and(|byte| super::holds(&set, *byte));
+            let (item, len) = super::item(pattern);
+            let matches = |at: &usize| text.get(*at).is_some_and(|byte| item.holds(*byte));
             places = places.into_iter().filter(matches).map(|at| at + 1).collect();
             pattern = &pattern[len..];
         }
@@ -237,18 +472,39 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(ProptestConfig::with_cases(2_000))]
+
         #[test]
         fn segments_find_what_the_plain_way_finds(
             pattern in concat!(
                 "[ab*?]{0,6}",
-                "(\\*[ab]{0,2}(a\\?b|[ab]{9,12}|\\[ab\\]{1,2})[ab]{0,3}){0,2}",
-                "[*ab]{0,2}",
+                "(\\*[ab]{0,2}(a\\?b|[ab]{9,12}|[ab?]{17,24}|\\[ab\\]{1,2}|\\[\\^a\\]b{1,16}))",
+                "{0,2}[ab]{0,3}[*ab]{0,2}",
             ),
-            text in "[ab]{0,40}",
+            text in "[ab]{0,60}",
         ) {
             let (pattern, text) = (pattern.as_bytes(), text.as_bytes());
             prop_assert_eq!(glob(pattern, text), plain(pattern, text));
+            prop_assert_eq!(Glob::prepared(pattern).matches(text), plain(pattern, text));
         }
+
+        #[test]
+        fn any_bytes_match_as_in_the_plain_way(
+            pattern in "[ab*?\\[\\]^\\\\-]{0,30}",
+            around in any::<[bool; 2]>(),
+            text in "[ab\\[\\]^\\\\-]{0,40}",
+        ) {
+            let star = |is_there| if is_there { "*" } else { "" };
+            let pattern = [star(around[0]), &pattern, star(around[1])].concat();
+            let (pattern, text) = (pattern.as_bytes(), text.as_bytes());
+            prop_assert_eq!(glob(pattern, text), plain(pattern, text));
+            prop_assert_eq!(Glob::prepared(pattern).matches(text), plain(pattern, text));
+        }
+    }
+
+    /// A segment of that many items, not all of them plain.
+    fn mixed(items: usize) -> String {
+        "a".repeat(items - 1) + "?"
     }
 
     #[test]
@@ -256,26 +512,44 @@ mod tests {
         for (pattern, steps) in [
             ("*".to_owned(), 1),
             ("abc*".to_owned(), 1),
-            ("*abc*".to_owned(), 3),
-            (format!("*{}*", "a".repeat(64)), 1),
-            (format!("*{}*", "a".repeat(65)), 2),
-            (format!("*{}b", "a".repeat(1_000)), 1),
-            (format!("*{}b*", "a".repeat(1_000)), 16),
+            ("*abc*".to_owned(), 1),
+            (format!("*{}*", "a".repeat(1_000)), 1),
+            (format!("*{}*", mixed(3)), 1),
+            (format!("*{}*", mixed(64)), 1),
+            (format!("*{}*", mixed(65)), 2),
+            (format!("*{}b", mixed(900)), 1),
+            (format!("*{}b*", mixed(900)), 15),
             ("*a".repeat(500) + "*", 1),
+            ("*?".repeat(31) + "*", 1),
         ] {
-            assert_eq!(Glob::new(pattern.as_bytes()).steps(1_000), 1_000 * steps + 1, "{pattern}");
+            let glob = Glob::prepared(pattern.as_bytes());
+            assert_eq!(glob.steps(1_000), 1_000 * steps + 1, "{pattern}");
         }
+        let kept = Glob::new(format!("*{}*", mixed(65)).as_bytes());
+        assert_eq!(kept.steps(10_001) - kept.steps(10_000), 2);
+        assert_eq!(kept.steps(100), 2 * 100 + 1 + 65 + 2 * 64, "the masks are made each time");
+        assert_eq!(Glob::new(format!("*{}*", mixed(1_000)).as_bytes()).steps(999), 1);
         let text = "a".repeat(100_000);
-        assert!(!glob(format!("*{}b*", "a".repeat(1_000)).as_bytes(), text.as_bytes()));
-        assert!(glob(format!("*{}*?", "a".repeat(1_000)).as_bytes(), text.as_bytes()));
-        let found = text.clone() + "b" + &text;
-        assert!(glob(format!("*{}b*", "a".repeat(1_000)).as_bytes(), found.as_bytes()));
+        for segment in ["a".repeat(1_000), mixed(1_000)] {
+            assert!(!glob(format!("*{segment}b*").as_bytes(), text.as_bytes()));
+            assert!(glob(format!("*{segment}*?").as_bytes(), text.as_bytes()));
+            let found = text.clone() + "b" + &text;
+            assert!(glob(format!("*{segment}b*").as_bytes(), found.as_bytes()));
+        }
+    }
+
+    #[test]
+    fn a_pattern_that_is_kept_takes_no_memory_beside_its_bytes() {
+        for pattern in ["*a".repeat(500), mixed(1_000), "[^a]".repeat(200), mixed(20) + "*"] {
+            let shared: Arc<[u8]> = format!("*{pattern}*").into_bytes().into();
+            let kept = Glob::new(shared.clone());
+            assert!(Arc::ptr_eq(&shared, &kept.pattern) && kept.masks.is_none());
+        }
     }
 
     #[test]
     fn patterns_match_whole_texts() {
         let matching = [
-            ("*", ""),
             ("*", "anything"),
             ("", ""),
             ("h?llo", "hello"),
@@ -290,6 +564,8 @@ mod tests {
             ("a*b*c", "aXbYbZc"),
             ("*a*a", "aaaa"),
             ("[a", "a"),
+            ("[a-]", "_"),
+            ("*[^a-y]*", "abcz"),
             ("a\\", "a\\"),
         ];
         for (pattern, text) in matching {
@@ -297,6 +573,7 @@ mod tests {
         }
         let different = [
             ("", "a"),
+            ("*", ""),
             ("?", ""),
             ("h?llo", "hllo"),
             ("h[^e]llo", "hello"),
@@ -308,6 +585,33 @@ mod tests {
         ];
         for (pattern, text) in different {
             assert!(!glob(pattern.as_bytes(), text.as_bytes()), "{pattern:?} ~ {text:?}");
+        }
+    }
+
+    #[test]
+    fn a_set_has_the_bytes_of_all_its_ranges() {
+        let edges = [0, 1, 62, 63, 64, 65, 127, 128, 191, 192, 254, 255];
+        for from in edges {
+            for to in edges {
+                let mut set = [0; 4];
+                super::add_range(&mut set, from, to);
+                let has = |byte: u8| set[usize::from(byte) / 64] >> (byte % 64) & 1 == 1;
+                let expected = |byte| (from..=to).contains(&byte);
+                assert!((0..=255).all(|byte| has(byte) == expected(byte)), "{from} to {to}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_prepared_pattern_holds_a_bounded_number_of_bytes() {
+        let (segments, mask) = (|count: usize| "*?".repeat(count) + "*", super::MASK_BYTES);
+        let few = Glob::prepared(segments(31).as_bytes());
+        assert_eq!(few.held_bytes(), 63 + 31 * mask);
+        for count in [32, 512] {
+            let many = Glob::prepared(segments(count).as_bytes());
+            assert_eq!(many.held_bytes(), 2 * count + 1);
+            assert_eq!(many.steps(1_000), Glob::new(segments(count).as_bytes()).steps(1_000));
+            assert!(many.matches(&vec![b'a'; count]) && !many.matches(&vec![b'a'; count - 1]));
         }
     }
 

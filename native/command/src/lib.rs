@@ -30,6 +30,7 @@ mod expiry;
 mod fields;
 mod float;
 mod foresight;
+mod format;
 mod glob;
 mod interpreter;
 mod keys;
@@ -66,6 +67,7 @@ pub use command::*;
 pub use databases::{DATABASES, Databases};
 pub use execute::{VALUE_BYTES_MAX, execute, execute_on, prefetch};
 pub use fields::{Fields, NotFields};
+pub use format::{FORMAT_MAX, FORMAT_MIN};
 pub use glob::{Glob, glob};
 pub use interpreter::{Interpreter, ScriptCall, ScriptRecords, Scripted};
 pub use logged::{
@@ -87,4 +89,4 @@ pub use transaction::{Check, KeyState, Transaction, Uncommitted, Write, commit, 
 pub use value::Value;
 pub use watch::{LoggedSeen, LoggedWatch, Watch, watch};
 pub use wire::{Malformed, Scratch};
-pub use work::{BATCH_UNITS_MAX, estimated_units};
+pub use work::{BATCH_UNITS_MAX, LONG_UNITS, SCRIPT_UNITS, estimated_units, probable_units};

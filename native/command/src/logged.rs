@@ -47,7 +47,7 @@ use crate::batch;
 use crate::databases::DATABASES;
 use crate::dispatch::dispatch;
 use crate::reply::Inadmissible;
-use crate::scope::Scope;
+use crate::scope::{Across, Scope};
 use crate::tape::Status;
 use crate::transaction::{KeyState, Transaction, Uncommitted};
 use crate::watch::{LoggedSeen, LoggedWatch};
@@ -130,12 +130,15 @@ pub fn is_logged(
     database: usize,
     command: &Command<'_>,
 ) -> Result<bool, Error> {
-    let concerns = match *command {
-        Command::Swap { first, second } => [first, second],
-        Command::Copy { database: Some(other), .. } | Command::Move { database: other, .. } => {
-            [database, other]
-        }
-        _ => [database; 2],
+    let concerns = match command.scope() {
+        Scope::Databases(Across::Swap { first, second }) => [first, second],
+        Scope::Databases(Across::Transfer(_, other)) => [database, other],
+        Scope::Databases(Across::Clear { .. } | Across::ClearAll { .. })
+        | Scope::Key(_)
+        | Scope::Keys(_)
+        | Scope::Script(_)
+        | Scope::Database
+        | Scope::Expired { .. } => [database; 2],
     };
     let [first, second] = concerns.map(|number| databases.is_durable(number));
     if first != second && concerns.iter().all(|number| *number < DATABASES) {
@@ -163,10 +166,16 @@ pub fn is_batch_logged(databases: &Databases, batch: &Batch<'_>) -> Result<bool,
         return Ok(false);
     }
     let is_other = |number: usize| number < DATABASES && !databases.is_durable(number);
-    let concerns_others = |(database, command): &(usize, Command<'_>)| match *command {
-        Command::Swap { first, second } => is_other(first) && is_other(second),
-        Command::ClearAll { .. } => databases.are_mixed(),
-        _ => is_other(*database),
+    let concerns_others = |(database, command): &(usize, Command<'_>)| match command.scope() {
+        Scope::Databases(Across::Swap { first, second }) => is_other(first) && is_other(second),
+        Scope::Databases(Across::ClearAll { .. }) => databases.are_mixed(),
+        // A transfer between databases of both kinds fails when it is executed.
+        Scope::Databases(Across::Clear { .. } | Across::Transfer(..))
+        | Scope::Key(_)
+        | Scope::Keys(_)
+        | Scope::Script(_)
+        | Scope::Database
+        | Scope::Expired { .. } => is_other(*database),
     };
     if batch.watches.iter().any(|watch| is_other(watch.database))
         || batch.commands.iter().any(concerns_others)

@@ -246,7 +246,7 @@ impl Collection {
         pattern: Option<&[u8]>,
         values: bool,
     ) -> Collection {
-        let filter = pattern.map_or(Filter::None, |pattern| Filter::Glob(Glob::new(pattern)));
+        let filter = pattern.map_or(Filter::None, Filter::of);
         let page = Page::new(values, PAGE_BYTES_MAX);
         let (keys_max, pending, ended, all) = (usize::MAX, Vec::new(), false, false);
         Collection { cursor, left: count, filter, page, keys_max, pending, ended, all }
@@ -327,7 +327,11 @@ impl Collection {
     pub(crate) fn held_bytes(&self) -> usize {
         let next = self.pending.iter().rev().take(LOOKED_AT_MAX);
         let own: usize = next.map(Shared::own_bytes).sum();
-        self.page.held_bytes() + self.pending.capacity() * size_of::<Shared>() + own
+        let filter = match &self.filter {
+            Filter::Glob(glob) => glob.held_bytes(),
+            Filter::None | Filter::Slot(_) => 0,
+        };
+        self.page.held_bytes() + self.pending.capacity() * size_of::<Shared>() + own + filter
     }
 }
 
@@ -342,6 +346,11 @@ enum Filter {
 }
 
 impl Filter {
+    /// Keys that match a pattern. A single star takes all, also the empty key.
+    fn of(pattern: &[u8]) -> Filter {
+        if pattern == b"*" { Filter::None } else { Filter::Glob(Glob::prepared(pattern)) }
+    }
+
     /// Steps of a comparison with a key of this length.
     fn steps(&self, key_bytes: usize) -> usize {
         match self {
@@ -429,8 +438,8 @@ mod tests {
             let key = [&[b'a'; 60_000][..], &[key]].concat();
             table.update(&key, 1, |slot| slot.put(&[], Meta::default())).unwrap();
         }
-        let pattern = [&b"*"[..], &[b'a'; 640], b"b*"].concat();
-        let each = Glob::new(&pattern).steps(60_001) + 60_001 / 8 + 1;
+        let pattern = [&b"*?"[..], &[b'a'; 640], b"b*"].concat();
+        let each = Glob::prepared(&pattern[..]).steps(60_001) + 60_001 / 8 + 1;
         for (pattern, matching, slices_min) in [(&pattern[..], 0, 20), (b"*a*", 100, 1)] {
             let mut collection = Collection::new(0, usize::MAX, Some(pattern), false);
             let mut slices = 1;

@@ -12,7 +12,7 @@ use crate::dispatch::dispatch;
 use crate::interpreter::{Interpreter, ScriptCall, ScriptRecords, Scripted};
 use crate::scope::Scope;
 use crate::tape::{Status, Tape};
-use crate::work::{self, copied};
+use crate::work;
 use crate::{Access, Command, Context, Script, cause};
 use std::collections::HashSet;
 use todana_table::{Keyspace, Meta, Shared};
@@ -91,19 +91,10 @@ impl<K: Keyspace> Records<'_, K> {
     /// spare room behind a value, which differs between replicas.
     fn units(&self, command: &Command<'_>) -> u64 {
         let now_ms = self.context.now_ms;
-        let mut lengths = 0_usize;
-        command.scope().each_key(|key| {
-            let length = self.space.read(key, now_ms, |it| it.map_or(0, |it| it.value().len()));
-            lengths = lengths.saturating_add(length);
-        });
-        let end = match *command {
-            Command::SetRange { offset, .. } => offset,
-            Command::SetBit { offset, .. } => offset / 8,
-            _ => 0,
+        let length = |key: &[u8]| {
+            self.space.read(key, now_ms, |entry| entry.map_or(0, |entry| entry.value().len()))
         };
-        let end = usize::try_from(end).unwrap_or(usize::MAX);
-        let zeroes = work::written(end.saturating_sub(lengths).min(self.context.value_bytes_max));
-        work::units_of_keys(command).saturating_add(copied(lengths)).saturating_add(zeroes)
+        work::units_in_script(command, length, self.context.value_bytes_max)
     }
 
     /// Remembers a record before the first write.

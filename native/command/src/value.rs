@@ -24,6 +24,8 @@ pub enum Value {
     Error(Vec<u8>),
     /// A whole number as text.
     BigNumber(Vec<u8>),
+    /// Text with three letters that name its format, such as `txt`.
+    Verbatim([u8; 3], Vec<u8>),
     /// Values in order.
     List(Vec<Value>),
     /// Values without an order.
@@ -59,6 +61,11 @@ impl Put for Value {
             Value::Status(text) => bytes(6, text, out),
             Value::Error(text) => bytes(7, text, out),
             Value::BigNumber(text) => bytes(8, text, out),
+            Value::Verbatim(format, text) => {
+                out.push(12);
+                out.extend_from_slice(format);
+                text.as_slice().put(out);
+            }
             Value::List(values) => list(9, values, out),
             Value::Set(values) => list(10, values, out),
             Value::Map(pairs) => {
@@ -102,6 +109,10 @@ fn take(input: &mut Input<'_, '_>, depth: usize) -> Result<Value, Malformed> {
             }
             Value::Map(pairs)
         }
+        12 => {
+            let format = [input.byte()?, input.byte()?, input.byte()?];
+            Value::Verbatim(format, input.bytes()?.to_vec())
+        }
         _ => return Err(Malformed),
     })
 }
@@ -131,6 +142,7 @@ mod tests {
             Value::Status(text()),
             Value::Error(text()),
             Value::BigNumber(text()),
+            Value::Verbatim(*b"txt", text()),
             Value::Set(vec![Value::Null]),
             Value::Map(vec![(Value::Null, Value::List(vec![]))]),
         ]);

@@ -18,7 +18,7 @@
 //! | a KiB that GETRANGE returns | 3 |
 //! | a KiB that BITCOUNT and BITPOS read | 2 |
 //! | a command that the session executes itself, such as INFO | see its table |
-//! | a word of a script, whose steps have a separate limit | 1 |
+//! | a script, whose steps have a separate limit; a word of it | 400; 1 |
 //! | a KiB that BITOP reads, and writes | 2, and 3 |
 //! | a KiB that DUMP reads and RESTORE stores, for the checksum too | 8 |
 //! | a word of BITFIELD | 1 |
@@ -36,11 +36,17 @@ use crate::databases::{DATABASES, DatabaseMap};
 use crate::keys::SCAN_RECORDS_MAX;
 use crate::plan::Batch;
 use crate::scope::{Across, Scope};
-use crate::{Command, Databases, dump};
+use crate::{Command, Databases, Fields, Set, dump};
 use todana_table::{Keyspace, Table};
 
 /// Maximum number of units of one batch: some 16 milliseconds.
 pub const BATCH_UNITS_MAX: u64 = 65_536;
+
+/// A step of at least this many units takes long: a quarter of a millisecond and more.
+pub const LONG_UNITS: u64 = 1_024;
+
+/// The units of a script that does nothing: its interpreter has to be made.
+pub const SCRIPT_UNITS: u64 = 400;
 
 /// Keys that RANGE may skip in a batch, in which it cannot continue later.
 pub(crate) const BATCH_RANGE_SPARE_KEYS: u64 = 1_024;
@@ -71,6 +77,16 @@ pub(crate) fn written(bytes: usize) -> u64 {
 /// The units for reading bytes.
 pub(crate) fn looked_at(bytes: usize) -> u64 {
     (bytes as u64).saturating_mul(KIB_READ_UNITS) / 1_024
+}
+
+/// The units for returning a part of a value of this length at most.
+pub(crate) fn returned(length: usize, start: i64, end: i64) -> u64 {
+    // With an offset from the end, it may be the whole value.
+    let asked = match start >= 0 && end >= 0 {
+        true => end.saturating_sub(start).saturating_add(1).max(0),
+        false => i64::MAX,
+    };
+    copied(length.min(usize::try_from(asked).unwrap_or(usize::MAX)))
 }
 
 /// The units for making and for reading a payload of DUMP.
@@ -135,32 +151,187 @@ fn used(batch: &Batch<'_>, databases: &Databases, mut map: DatabaseMap) -> [bool
     used
 }
 
-/// The units of one command on this table, with those for a value that it may have to copy or to
-/// fill with zeroes. For an estimate: the value may change before the command is executed.
-pub fn estimated_units(command: &Command<'_>, table: &Table) -> u64 {
-    let length =
-        |key: &[u8]| table.read(key, 0, |entry| entry.map_or(0, |entry| entry.value().len()));
-    let building = |key: &[u8], end: u64| {
-        let old = length(key);
-        let zeroes = usize::try_from(end).unwrap_or(usize::MAX).saturating_sub(old);
-        copied(old).saturating_add(written(zeroes))
-    };
-    let building = match *command {
-        Command::Concat { key, .. } => building(key, 0),
-        Command::SetRange { key, offset, .. } => building(key, offset),
-        Command::SetBit { key, offset, .. } => building(key, offset / 8),
-        // A unit for four shards, whether they are empty or not.
-        Command::Clear { .. } | Command::ClearAll { .. } => {
-            (table.shards() / SHARDS_CLEARED_PER_UNIT) as u64
-        }
-        _ => 0,
-    };
-    units_of_command(command, table).saturating_add(building)
+/// What a command does with the values that its keys have.
+enum Values {
+    /// Nothing, or no more than the units of the command contain: it looks at a record, removes it,
+    /// gives its value to another one, or reads a number, a HyperLogLog or as many bytes as the
+    /// command brings along.
+    Unread,
+    /// It returns them.
+    Returned,
+    /// It returns a part.
+    Part { start: i64, end: i64 },
+    /// It may copy them, and fill them with zeroes up to this length.
+    Changed { zeroes_until: usize },
+    /// It reads and copies this number of bytes.
+    Fields { bytes: usize },
+    /// It reads their bits.
+    LookedAt,
+    /// It makes a payload of them.
+    Dumped,
+    /// It reads those of all keys but the first one, and stores one that is as long as the longest.
+    Combined,
 }
 
-/// The units of a command that concerns keys only.
-pub(crate) fn units_of_keys(command: &Command<'_>) -> u64 {
-    units_on(command, 0, 1)
+fn values(command: &Command<'_>) -> Values {
+    let changed = |zeroes_until: u64| Values::Changed {
+        zeroes_until: usize::try_from(zeroes_until).unwrap_or(usize::MAX),
+    };
+    match *command {
+        Command::Get { .. }
+        | Command::GetMany { .. }
+        | Command::Lease { .. }
+        | Command::Take { .. }
+        | Command::GetAndExpire { .. }
+        | Command::Lcs { .. }
+        | Command::Set(Set { return_old: true, .. })
+        | Command::ReplaceIf { return_old: true, .. } => Values::Returned,
+        Command::GetRange { start, end, .. } => Values::Part { start, end },
+        Command::Concat { .. } => changed(0),
+        Command::SetRange { offset, .. } => changed(offset),
+        Command::SetBit { offset, .. } => changed(offset / 8),
+        Command::BitFields { words, writes, .. } => {
+            let fields = Fields::of(words, usize::MAX).unwrap_or_default();
+            match writes {
+                true => Values::Changed { zeroes_until: fields.length() },
+                false => Values::Fields { bytes: fields.bytes() },
+            }
+        }
+        Command::BitCount { .. } | Command::BitPosition { .. } => Values::LookedAt,
+        Command::Dump { .. } => Values::Dumped,
+        Command::BitOperation { .. } => Values::Combined,
+        Command::Set(_)
+        | Command::SetMany { .. }
+        | Command::Restore { .. }
+        | Command::CompareValue { .. }
+        | Command::ReplaceIf { .. }
+        | Command::Length { .. }
+        | Command::GetBit { .. }
+        | Command::Exists { .. }
+        | Command::Expiry { .. }
+        | Command::MemoryUsage { .. }
+        | Command::Increment(_)
+        | Command::IncrementFloat { .. }
+        | Command::IncrementBinary { .. }
+        | Command::IncrementFraction { .. }
+        | Command::AddToSketch { .. }
+        | Command::CountSketches { .. }
+        | Command::MergeSketches { .. }
+        | Command::Delete { .. }
+        | Command::DeleteIf { .. }
+        | Command::Invalidate { .. }
+        | Command::Expire { .. }
+        | Command::NoteAccess { .. }
+        | Command::StoreNothing { .. }
+        | Command::Rename { .. }
+        | Command::Copy { .. }
+        | Command::Move { .. }
+        | Command::Clear { .. }
+        | Command::ClearAll { .. }
+        | Command::Swap { .. }
+        // They concern a database, and not the values of some keys.
+        | Command::Count
+        | Command::Scan { .. }
+        | Command::Range { .. }
+        | Command::Sweep { .. }
+        | Command::Keys { .. }
+        | Command::KeysOfSlot { .. }
+        | Command::RandomKey { .. }
+        // Its commands are counted one by one.
+        | Command::Script(_) => Values::Unread,
+    }
+}
+
+/// How the units for values are counted.
+struct Counting {
+    /// Whether values that are returned are copied; otherwise the reply has handles to them.
+    copies: bool,
+    /// The longest value that may be built.
+    value_bytes_max: usize,
+    /// No more values are looked at when there are this many units.
+    enough: u64,
+}
+
+/// The units for the values that the keys of a command have, by their lengths.
+fn units_of_values(
+    command: &Command<'_>,
+    length: impl Fn(&[u8]) -> usize,
+    counting: &Counting,
+) -> u64 {
+    let values = values(command);
+    if matches!(values, Values::Unread) || matches!(values, Values::Returned if !counting.copies) {
+        return 0;
+    }
+    let mut units = 0_u64;
+    let (mut longest, mut is_destination) = (0, matches!(values, Values::Combined));
+    command.scope().each_key(|key| {
+        if std::mem::take(&mut is_destination) || units >= counting.enough {
+            return;
+        }
+        let length = length(key);
+        longest = longest.max(length);
+        units = units.saturating_add(match values {
+            Values::Unread => 0,
+            Values::Returned => copied(length),
+            Values::Part { start, end } => returned(length, start, end),
+            Values::Changed { zeroes_until } => {
+                let zeroes = zeroes_until.saturating_sub(length).min(counting.value_bytes_max);
+                copied(length).saturating_add(written(zeroes))
+            }
+            Values::Fields { bytes } => copied(bytes),
+            Values::LookedAt | Values::Combined => looked_at(length),
+            Values::Dumped => dumped(length),
+        });
+    });
+    let stored = if matches!(values, Values::Combined) { copied(longest) } else { 0 };
+    units.saturating_add(stored)
+}
+
+/// The units of one command on this table, with those for the values that it reads, copies or fills
+/// with zeroes. For an estimate, which need not go beyond `enough` units: the values may change
+/// before the command is executed.
+pub fn estimated_units(command: &Command<'_>, table: &Table, enough: u64) -> u64 {
+    let mut units = units_of_command(command, table);
+    if let Scope::Databases(Across::Clear { .. } | Across::ClearAll { .. }) = command.scope() {
+        // A unit for four shards, whether they are empty or not.
+        units += (table.shards() / SHARDS_CLEARED_PER_UNIT) as u64;
+    }
+    if units >= enough {
+        return units;
+    }
+    let length =
+        |key: &[u8]| table.read(key, 0, |entry| entry.map_or(0, |entry| entry.value().len()));
+    let counting = Counting { copies: false, value_bytes_max: usize::MAX, enough };
+    units.saturating_add(units_of_values(command, length, &counting))
+}
+
+/// The units that a batch probably takes, if its databases are as they are now: an estimate that
+/// need not go beyond `enough` units. Scripts count as in their last runs.
+pub fn probable_units(batch: &Batch<'_>, databases: &Databases, enough: u64) -> u64 {
+    let mut units = batch.other_units.saturating_add(batch.watches.len() as u64 * WATCH_UNITS);
+    for (database, command) in batch.commands {
+        if units >= enough {
+            break;
+        }
+        units = units.saturating_add(match command {
+            Command::Script(script) => {
+                databases.interpreter().map_or(1, |it| it.probable_units(script))
+            }
+            _ if *database >= DATABASES => 1,
+            _ => estimated_units(command, databases.table(*database), enough),
+        });
+    }
+    units
+}
+
+/// The units of a command of a script, which gets copies of the values that are returned.
+pub(crate) fn units_in_script(
+    command: &Command<'_>,
+    length: impl Fn(&[u8]) -> usize,
+    value_bytes_max: usize,
+) -> u64 {
+    let counting = Counting { copies: true, value_bytes_max, enough: u64::MAX };
+    units_on(command, 0, 1).saturating_add(units_of_values(command, length, &counting))
 }
 
 fn units_of_command(command: &Command<'_>, table: &Table) -> u64 {
@@ -185,7 +356,7 @@ fn units_on(command: &Command<'_>, table_len: u64, shards: u64) -> u64 {
         // Its own work is bounded by its steps, which all scripts of a batch share.
         Command::Script(ref script) => {
             let bytes = script.words.iter().map(|word| word.len()).sum::<usize>();
-            1 + script.words.len() as u64 + copied(bytes + script.source.len())
+            SCRIPT_UNITS + script.words.len() as u64 + copied(bytes + script.source.len())
         }
         Command::Rename { .. } | Command::Copy { .. } | Command::Move { .. } => 3,
         Command::GetMany { keys } | Command::Exists { keys } | Command::NoteAccess { keys } => {

@@ -9,6 +9,7 @@ mod counters;
 mod databases;
 mod dice;
 mod encode;
+mod formats;
 mod keys;
 mod lease;
 mod logged;
