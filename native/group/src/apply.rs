@@ -15,30 +15,29 @@ use std::time::{Duration, Instant};
 
 use todana_command::cause::{self, Writer};
 use todana_command::{
-    Access, Command, Context, Databases, Error, NullReply, Refusal, Reply, Scratch, Status, Tape,
-    decode_batch, estimated_units, execute, execute_logged_batch, execute_logged_batch_on,
-    execute_on,
+    Access, Command, Context, Databases, Error, LONG_UNITS, NullReply, Refusal, Reply, Scratch,
+    Status, Tape, decode_batch, estimated_units, execute, execute_logged_batch,
+    execute_logged_batch_on, execute_on,
 };
 use todana_table::{Keyspace, PREFETCH_KEYS_MAX, Table};
 
-use crate::batch::{Header, Newer, NoHeader};
+use crate::batch::{Formats, Header, Newer, NoHeader};
+use crate::clock::{Clock, Stamp};
 use crate::figures::{Counters, count};
 use crate::flights::{Flight, Flights, deliver};
 use crate::origins::Origins;
 use crate::record::{
     FIRST_TABLE_HOME, Front, Kind, Record, collect_of, create_table_of, front, limit_of,
-    probable_key,
+    probable_key, set_time_of,
 };
 use crate::reports::Reports;
 use crate::submission::Outcome;
 use crate::tables::{Directory, NamedTable, Tables};
+use crate::trigger::ENTRY_BYTES;
 
 /// After this many units of work the clock is read: some microseconds. For units see
 /// [`estimated_units`].
 const CLOCK_UNITS: u64 = 16;
-
-/// A record of at least this many units takes long: a quarter of a millisecond and more.
-const LONG_UNITS: u64 = 1_024;
 
 /// What a call of [`Group::apply`](crate::Group::apply) may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,13 +83,14 @@ pub(crate) struct Surroundings<'a> {
     pub(crate) flights: &'a Flights,
     pub(crate) directory: &'a Directory,
     pub(crate) counters: &'a Counters,
+    pub(crate) formats: &'a Formats,
+    pub(crate) clock: &'a Clock,
 }
 
 /// What the log determines, beside the contents of the tables.
 #[derive(Default)]
 pub(crate) struct State {
-    /// The time of the log, in milliseconds since the Unix epoch. It never goes back.
-    pub(crate) log_time_ms: u64,
+    pub(crate) time: LogTime,
     /// The index of the last entry that was applied.
     pub(crate) applied: u64,
     pub(crate) origins: Origins,
@@ -99,6 +99,14 @@ pub(crate) struct State {
     pub(crate) reports: Reports,
     /// The entry that is being applied, between two slices.
     running: Option<Running>,
+}
+
+/// The time of the log. It goes back only by `SetTime`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct LogTime {
+    pub(crate) now: Stamp,
+    /// Whether a batch has carried the time. From then on, only those that do advance it.
+    pub(crate) is_stamped: bool,
 }
 
 /// An entry while it is being applied.
@@ -130,6 +138,8 @@ struct Mine {
 struct Execution<'a> {
     around: Surroundings<'a>,
     tables: &'a mut Tables,
+    time: &'a mut LogTime,
+    origins: &'a mut Origins,
     context: Context,
     scope: Scope<'a>,
     /// The work of the last record.
@@ -179,7 +189,7 @@ impl State {
         slice: Slice,
     ) -> Applied {
         let until = Instant::now() + slice.time;
-        if offset == 0 && !slice.may_take_long && self.is_clear_due(around, time_ms) {
+        if offset == 0 && !slice.may_take_long && self.is_clear_due(around, bytes, time_ms) {
             return Applied::Long(0);
         }
         let mut loud_from = self.reports.loud_from(index);
@@ -201,14 +211,16 @@ impl State {
         };
         let mut mine = None;
         if let Some(mut running) = begun {
-            let now_ms = self.log_time_ms;
-            let context = Context { now_ms, value_bytes_max: running.value_bytes_max };
             let may_take_long = slice.may_take_long;
             let mut stop_at = loud_from.unwrap_or(usize::MAX);
             let applied = loop {
-                let tables = &mut self.tables;
+                // A record may have set the time.
+                let now_ms = self.time.now.ms;
+                let context = Context { now_ms, value_bytes_max: running.value_bytes_max };
+                let State { tables, time, origins, .. } = &mut *self;
                 let (scope, units) = (Scope { bytes, stop_at, until, may_take_long }, 0);
-                let mut execution = Execution { around, tables, context, scope, units };
+                let mut execution =
+                    Execution { around, tables, time, origins, context, scope, units };
                 match running.go_on(&mut execution) {
                     SliceEnd::End => break None,
                     SliceEnd::Time => break Some(Applied::More(running.offset)),
@@ -232,7 +244,7 @@ impl State {
         self.reports.reach(index, usize::MAX);
         self.applied = index;
         around.counters.applied_index.store(index, SeqCst);
-        around.counters.logged_bytes.fetch_add(bytes.len() as u64, Relaxed);
+        around.counters.logged_bytes.fetch_add(bytes.len() as u64 + ENTRY_BYTES, Relaxed);
         if let Some(mine) = mine {
             around.counters.commits.note(mine.flight.queued.elapsed());
             mine.end();
@@ -270,16 +282,19 @@ impl State {
             check_kinds(records)?;
         }
         self.abandon(around.flights);
-        self.advance_time(around, time_ms);
-        let Ok((Header { origin, sequence, value_bytes_max, .. }, records)) = header else {
+        let stamp = header.ok().and_then(|(header, _)| header.stamp);
+        self.advance_time(around, stamp, time_ms);
+        let Ok((Header { format, origin, sequence, value_bytes_max, .. }, records)) = header else {
             count(&around.counters.malformed);
             return Ok(None);
         };
+        around.counters.format_used.fetch_max(format, Relaxed);
+        around.formats.note_used(format);
         let flight = match origin == around.incarnation {
             true => around.flights.take(sequence),
             false => None,
         };
-        if !self.origins.admit(origin, sequence, self.log_time_ms) {
+        if !self.origins.admit(origin, sequence, self.time.now.ms) {
             count(&around.counters.duplicates);
             // Applied before this replica's state began, or given up: nobody knows.
             flight.iter().for_each(Flight::give_up);
@@ -291,23 +306,22 @@ impl State {
     }
 
     /// Advances the time of the log, and applies the clears that were scheduled for it.
-    fn advance_time(&mut self, around: Surroundings<'_>, time_ms: u64) {
-        self.log_time_ms = self.log_time_ms.max(time_ms);
-        around.counters.log_time_ms.store(self.log_time_ms, Relaxed);
-        let now_ms = self.log_time_ms;
+    fn advance_time(&mut self, around: Surroundings<'_>, stamp: Option<Stamp>, time_ms: u64) {
+        self.time = self.time.after(stamp, time_ms);
+        self.time.publish(around);
+        let now_ms = self.time.now.ms;
         self.durable_tables(around).for_each(|table| table.apply_due_clear(now_ms));
     }
 
     /// Whether an entry of this time applies a clear that was scheduled.
-    fn is_clear_due(&self, around: Surroundings<'_>, time_ms: u64) -> bool {
-        let now_ms = self.log_time_ms.max(time_ms);
+    fn is_clear_due(&self, around: Surroundings<'_>, bytes: &[u8], time_ms: u64) -> bool {
+        let stamp = Header::take(bytes).ok().and_then(|(header, _)| header.stamp);
+        let now_ms = self.time.after(stamp, time_ms).now.ms;
         self.durable_tables(around).any(|table| table.clear_is_due(now_ms))
     }
 
     fn durable_tables<'a>(&'a self, around: Surroundings<'a>) -> impl Iterator<Item = &'a Table> {
-        let durable = around.databases.tables().iter().filter(|table| table.is_durable());
-        let named = self.tables.list().iter().map(|table| table.table());
-        durable.chain(named).map(|table| &**table)
+        durable_tables(around, &self.tables)
     }
 
     /// Forgets everything but the tables.
@@ -332,6 +346,35 @@ impl State {
     pub(crate) fn is_in_entry(&self) -> bool {
         self.running.is_some()
     }
+}
+
+impl LogTime {
+    /// The time with an entry that carries this stamp, or none, and that the log's library wrote at
+    /// `time_ms`, by the wall clock of its leader.
+    fn after(self, stamp: Option<Stamp>, time_ms: u64) -> LogTime {
+        let Stamp { era, ms } = self.now;
+        let reached_ms = match stamp {
+            Some(stamp) if stamp.era == era => stamp.ms,
+            None if !self.is_stamped => time_ms,
+            _ => 0,
+        };
+        let now = Stamp { era, ms: ms.max(reached_ms) };
+        LogTime { now, is_stamped: self.is_stamped || stamp.is_some() }
+    }
+
+    pub(crate) fn publish(self, around: Surroundings<'_>) {
+        around.counters.log_time_ms.store(self.now.ms, Relaxed);
+        around.clock.meet(self.now);
+    }
+}
+
+fn durable_tables<'a>(
+    around: Surroundings<'a>,
+    tables: &'a Tables,
+) -> impl Iterator<Item = &'a Table> {
+    let durable = around.databases.tables().iter().filter(|table| table.is_durable());
+    let named = tables.list().iter().map(|table| table.table());
+    durable.chain(named).map(|table| &**table)
 }
 
 /// Whether all records are of kinds that this version knows.
@@ -587,7 +630,7 @@ impl Execution<'_> {
             }
             Kind::DropTable => {
                 let units = |named: &Arc<NamedTable>| {
-                    estimated_units(&Command::Clear { at_ms: None }, named.table())
+                    estimated_units(&Command::Clear { at_ms: None }, named.table(), LONG_UNITS)
                 };
                 if !self.admits(self.tables.by_name(record.body).map_or(1, units)) {
                     return Executed::Long;
@@ -611,6 +654,23 @@ impl Execution<'_> {
                 }
             }
             Kind::TimeMark => reply.done(),
+            Kind::SetTime => {
+                let Some(time_ms) = set_time_of(record.body) else { return Executed::Broken };
+                // Before a command that would find what is to be cleared.
+                let is_clear_due = durable_tables(self.around, self.tables)
+                    .any(|table| table.clear_is_due(time_ms));
+                if is_clear_due && !self.admits(LONG_UNITS) {
+                    return Executed::Long;
+                }
+                let now = Stamp { era: self.time.now.era + 1, ms: time_ms };
+                *self.time = LogTime { now, is_stamped: true };
+                self.time.publish(self.around);
+                self.origins.set_back(time_ms);
+                self.context.now_ms = time_ms;
+                durable_tables(self.around, self.tables)
+                    .for_each(|table| table.apply_due_clear(time_ms));
+                reply.done();
+            }
         }
         Executed::Ended(Status::Done)
     }
@@ -628,7 +688,7 @@ impl Execution<'_> {
             let interpreter = self.around.databases.interpreter();
             return interpreter.map_or(1, |it| it.probable_units(script));
         }
-        self.table(home).map_or(1, |table| estimated_units(command, table))
+        self.table(home).map_or(1, |table| estimated_units(command, table, LONG_UNITS))
     }
 
     #[inline]

@@ -1,8 +1,9 @@
 //! A batch: the submissions of one node that are one entry of the log.
 //!
 //! ```text
-//!  batch    magic 1 = B1 | format 1 = 01 | flags 1 = 00
+//!  batch    magic 1 = B1 | format 1 | flags 1 = 00
 //!           epoch varint | origin 8 | sequence varint | longest value varint
+//!           from format 4 on: era varint | time varint
 //!           the records of its submissions, in their order (see `record.rs`)
 //!
 //!  epoch    of the group's map of keys; 0 as long as there is only one group
@@ -10,24 +11,27 @@
 //!  sequence 1, 2, 3, .. of this origin: a batch that is in the log twice is applied once
 //!  longest value, in bytes, that its commands may build: the option of the origin when it made the
 //!           batch, because the option may differ where, or when, the log is applied
+//!  era, time of the log when the batch was taken for it, in milliseconds, as its origin knew it
+//!           (see `clock.rs`); 0 if it did not
 //! ```
 //!
 //! The log does not say which clients wait for the outcome: the origin keeps their tickets in
 //! memory. `format` covers everything inside, including the numbers of the commands' variants: any
 //! change needs a new number. A replica that finds an unknown format stops instead of skipping the
-//! entry.
+//! entry. So a member of a cluster writes the lowest format that has all commands of the batch
+//! (see `record.rs`), and none that another member does not read ([`Formats`]).
 
 use std::fmt;
 use std::ops::RangeInclusive;
+use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
+use todana_command::{FORMAT_MAX, FORMAT_MIN};
+
+use crate::clock::Stamp;
 use crate::wire::{Input, put_varint};
 
 /// The first byte of a batch.
 const MAGIC: u8 = 0xb1;
-
-/// The format that this version writes. It reads those before it too, which have fewer commands.
-pub(crate) const FORMAT: u8 = 3;
-const FORMAT_MIN: u8 = 1;
 
 /// A batch is sealed before the submission with which it would exceed this number of bytes.
 pub const BATCH_BYTES_MAX: usize = 128 << 10;
@@ -35,8 +39,11 @@ pub const BATCH_BYTES_MAX: usize = 128 << 10;
 /// A batch is sealed before the submission with which it would exceed this number of records.
 pub const BATCH_RECORDS_MAX: usize = 1_024;
 
+/// From this format on, a batch carries the time.
+pub(crate) const STAMPED: u8 = 4;
+
 /// The most bytes of a header.
-pub(crate) const HEADER_BYTES_MAX: usize = 3 + 10 + 8 + 10 + 10;
+pub(crate) const HEADER_BYTES_MAX: usize = 3 + 10 + 8 + 10 + 10 + 10 + 10;
 
 /// The longest value that a batch can allow, in bytes, whatever its header says.
 pub const VALUE_BYTES_CEILING: usize = 64 << 20;
@@ -44,10 +51,54 @@ pub const VALUE_BYTES_CEILING: usize = 64 << 20;
 /// What precedes the records of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Header {
+    pub(crate) format: u8,
     pub(crate) epoch: u64,
     pub(crate) origin: u64,
     pub(crate) sequence: u64,
     pub(crate) value_bytes_max: usize,
+    /// From [`STAMPED`] on.
+    pub(crate) stamp: Option<Stamp>,
+}
+
+/// The formats that a node may write.
+#[derive(Debug, Default)]
+pub(crate) struct Formats {
+    /// The newest format that all members read; 0 if there are no others.
+    common: AtomicU8,
+    /// The newest format that is in the log: all members read it, even if this one has not heard
+    /// from them yet.
+    used: AtomicU8,
+}
+
+impl Formats {
+    /// Sets the newest format that all members read, `None` for a node alone. A member that writes
+    /// a newer one than this version has a newer version.
+    pub(crate) fn set_common(&self, format: Option<u8>) {
+        self.common.store(format.map_or(0, |it| it.clamp(FORMAT_MIN, FORMAT_MAX)), Relaxed);
+    }
+
+    /// The log has a batch of this format.
+    #[inline]
+    pub(crate) fn note_used(&self, format: u8) {
+        if format > self.used.load(Relaxed) {
+            self.used.store(format, Relaxed);
+        }
+    }
+
+    /// The newest format that may be written.
+    #[inline]
+    pub(crate) fn newest(&self) -> u8 {
+        match self.common.load(Relaxed) {
+            0 => FORMAT_MAX,
+            common => common.max(self.used.load(Relaxed)),
+        }
+    }
+
+    /// Whether a batch gets the lowest format that it needs, so that members of an older version
+    /// go on. A node alone writes the newest, which needs no look at the commands.
+    pub(crate) fn are_common(&self) -> bool {
+        self.common.load(Relaxed) > 0
+    }
 }
 
 /// The log has an entry that a newer version has written. This version must not go on without it.
@@ -87,29 +138,38 @@ pub(crate) enum NoHeader {
 
 impl Header {
     pub(crate) fn put(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(&[MAGIC, FORMAT, 0]);
+        out.extend_from_slice(&[MAGIC, self.format, 0]);
         put_varint(out, self.epoch);
         out.extend_from_slice(&self.origin.to_le_bytes());
         put_varint(out, self.sequence);
         put_varint(out, self.value_bytes_max as u64);
+        if self.format >= STAMPED {
+            let Stamp { era, ms } = self.stamp.unwrap_or_default();
+            put_varint(out, era);
+            put_varint(out, ms);
+        }
     }
 
     /// The header at the front of `bytes`, and the records.
     pub(crate) fn take(bytes: &[u8]) -> Result<(Header, &[u8]), NoHeader> {
         let mut input = Input::new(bytes);
         let mut expect = |known: RangeInclusive<u8>, newer: fn(u8) -> Newer| match input.byte() {
-            Some(byte) if known.contains(&byte) => Ok(()),
+            Some(byte) if known.contains(&byte) => Ok(byte),
             Some(byte) => Err(NoHeader::Newer(newer(byte))),
             None => Err(NoHeader::Malformed),
         };
         expect(MAGIC..=MAGIC, Newer::Magic)?;
-        expect(FORMAT_MIN..=FORMAT, Newer::Format)?;
+        let format = expect(FORMAT_MIN..=FORMAT_MAX, Newer::Format)?;
         expect(0..=0, Newer::Flags)?;
         let mut numbers = || {
             let (epoch, origin) = (input.varint()?, input.u64()?);
             let (sequence, value_bytes_max) = (input.varint()?, input.length()?);
             let value_bytes_max = value_bytes_max.min(VALUE_BYTES_CEILING);
-            Some(Header { epoch, origin, sequence, value_bytes_max })
+            let stamp = match format {
+                ..STAMPED => None,
+                _ => Some(Stamp { era: input.varint()?, ms: input.varint()? }),
+            };
+            Some(Header { format, epoch, origin, sequence, value_bytes_max, stamp })
         };
         let header = numbers().ok_or(NoHeader::Malformed)?;
         Ok((header, input.rest()))
@@ -118,17 +178,16 @@ impl Header {
 
 #[cfg(test)]
 mod tests {
-    use todana_command::{Command, Scratch};
-
     use super::*;
 
     #[test]
     fn a_header_is_read_as_it_was_written() {
-        for (epoch, origin, sequence, value_bytes_max) in [
-            (0, 0x0102_0304_0506_0708, 1, 16 << 20),
-            (u64::MAX, u64::MAX, u64::MAX, VALUE_BYTES_CEILING),
+        let last = Some(Stamp { era: u64::MAX, ms: u64::MAX });
+        for (format, epoch, origin, sequence, value_bytes_max, stamp) in [
+            (FORMAT_MIN, 0, 0x0102_0304_0506_0708, 1, 16 << 20, None),
+            (FORMAT_MAX, u64::MAX, u64::MAX, u64::MAX, VALUE_BYTES_CEILING, last),
         ] {
-            let header = Header { epoch, origin, sequence, value_bytes_max };
+            let header = Header { format, epoch, origin, sequence, value_bytes_max, stamp };
             let mut bytes = Vec::new();
             header.put(&mut bytes);
             assert!(bytes.len() <= HEADER_BYTES_MAX);
@@ -146,21 +205,32 @@ mod tests {
             other => panic!("{other:?}"),
         };
         assert_eq!(newer(&[0x83]), Newer::Magic(0x83));
-        assert_eq!(newer(&[MAGIC, FORMAT + 1]), Newer::Format(FORMAT + 1));
-        assert_eq!(newer(&[MAGIC, FORMAT, 4]), Newer::Flags(4));
+        assert_eq!(newer(&[MAGIC, 0]), Newer::Format(0));
+        assert_eq!(newer(&[MAGIC, FORMAT_MAX + 1]), Newer::Format(FORMAT_MAX + 1));
+        assert_eq!(newer(&[MAGIC, FORMAT_MIN, 4]), Newer::Flags(4));
         let sentence = "the log has a batch of unknown format 9: \
             a newer version of Todana has written it";
         assert_eq!(Newer::Format(9).to_string(), sentence);
     }
 
-    /// A version that reads this format must know every command in it. If this test fails because
-    /// a variant was added, raise `FORMAT` and let `Header::take` accept the old one too.
     #[test]
-    fn a_new_command_needs_a_new_format() {
-        let highest = (0..=u8::MAX).rev().find(|variant| {
-            let bytes = [&[1, *variant][..], &[0; 64]].concat();
-            Command::decode(&bytes, &mut Scratch::default()).is_ok()
-        });
-        assert_eq!((FORMAT, highest), (3, Some(57)));
+    fn the_members_read_what_the_oldest_of_them_reads() {
+        let formats = Formats::default();
+        assert_eq!((formats.newest(), formats.are_common()), (FORMAT_MAX, false));
+        for (common, newest) in [(0, FORMAT_MIN), (1, 1), (2, 2), (3, 3), (4, 4), (5, FORMAT_MAX)] {
+            formats.set_common(Some(common));
+            assert_eq!((formats.newest(), formats.are_common()), (newest, true));
+        }
+        formats.set_common(None);
+        assert_eq!((formats.newest(), formats.are_common()), (FORMAT_MAX, false));
+    }
+
+    #[test]
+    fn the_members_read_what_is_in_the_log() {
+        let formats = Formats::default();
+        formats.set_common(Some(FORMAT_MIN));
+        formats.note_used(STAMPED);
+        formats.note_used(FORMAT_MIN);
+        assert_eq!((formats.newest(), formats.are_common()), (STAMPED, true));
     }
 }

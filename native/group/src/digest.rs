@@ -60,7 +60,7 @@ impl Digest {
             let numbers = [it.home, *digest, seed, shards as u64, version, clear_at_ms];
             put(&numbers, &[&it.name, &it.opaque, &removed.to_bytes()]);
         }
-        put(&[self.content.log_time_ms, self.content.next_id], &[]);
+        put(&[self.content.time.now.ms, self.content.next_id], &[]);
         put(&self.content.order.map(|index| index as u64), &[]);
         for (number, Origin { floor, window, last_ms }) in self.content.origins.iter() {
             put(&[number, floor, window, last_ms], &[]);

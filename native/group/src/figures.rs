@@ -1,6 +1,6 @@
 //! What the group has counted.
 
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
 /// Figures of a group, at one moment.
@@ -18,9 +18,15 @@ pub struct Figures {
     pub batches: u64,
     /// Records applied.
     pub records: u64,
-    /// Bytes of the batches applied since the start, or since the group was emptied or restored.
+    /// Bytes of the batches applied since the start, or since the group was emptied or restored,
+    /// with [`ENTRY_BYTES`](crate::ENTRY_BYTES) for each.
     pub logged_bytes: u64,
-    /// Bytes of the batches applied since the last complete snapshot began.
+    /// The newest format of the batches applied, since the start, or since the group was emptied or
+    /// restored; 0 before the first one.
+    pub format_used: u8,
+    /// The newest format of batches that may be written.
+    pub format_max: u8,
+    /// The bytes of [`Self::logged_bytes`], since the last complete snapshot began.
     pub log_bytes: u64,
     /// Batches skipped, because they had been applied before.
     pub duplicates: u64,
@@ -57,6 +63,7 @@ pub(crate) struct Counters {
     pub(crate) batches: AtomicU64,
     pub(crate) records: AtomicU64,
     pub(crate) logged_bytes: AtomicU64,
+    pub(crate) format_used: AtomicU8,
     pub(crate) duplicates: AtomicU64,
     pub(crate) malformed: AtomicU64,
     pub(crate) panics: AtomicU64,
@@ -79,6 +86,8 @@ impl Counters {
             batches: self.batches.load(Relaxed),
             records: self.records.load(Relaxed),
             logged_bytes,
+            format_used: self.format_used.load(Relaxed),
+            format_max: 0,
             log_bytes: 0,
             duplicates: self.duplicates.load(Relaxed),
             malformed: self.malformed.load(Relaxed),

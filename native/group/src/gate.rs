@@ -6,7 +6,7 @@
 //! group. So each load has a number, and a reader asks for it twice, before it reads and after:
 //!
 //! ```text
-//!  word   number of the load | gate, the lowest 2 bits
+//!  word   number of the load | gate, the lowest 3 bits
 //!
 //!  reader   word = open, load 7      reads the table (a shard's lock)       word = closed, load 8
 //!  loader           word = closed, load 8     empties the table (the same lock)
@@ -23,7 +23,7 @@ use std::sync::atomic::{
 
 use crate::submission::Gate;
 
-const GATE_BITS: u32 = 2;
+const GATE_BITS: u32 = 3;
 
 /// The gate of a group, and the number of loads so far.
 #[derive(Debug)]
@@ -96,6 +96,7 @@ fn gate_of(word: u64) -> Gate {
     match word & ((1 << GATE_BITS) - 1) {
         gate if gate == Gate::Open as u64 => Gate::Open,
         gate if gate == Gate::ReadOnly as u64 => Gate::ReadOnly,
+        gate if gate == Gate::Removals as u64 => Gate::Removals,
         gate if gate == Gate::Leaderless as u64 => Gate::Leaderless,
         _ => Gate::Closed,
     }
@@ -114,8 +115,10 @@ mod tests {
         assert!(before.is_some());
         assert!(gate.set(Gate::ReadOnly, Some(0)));
         assert_eq!((gate.gate(), gate.readable()), (Gate::ReadOnly, before));
-        assert!(gate.set(Gate::Leaderless, Some(0)));
-        assert_eq!((gate.gate(), gate.readable()), (Gate::Leaderless, before));
+        for other in [Gate::Leaderless, Gate::Removals] {
+            assert!(gate.set(other, Some(0)));
+            assert_eq!((gate.gate(), gate.readable()), (other, before));
+        }
         gate.begin_load();
         assert_eq!((gate.gate(), gate.readable(), gate.loads()), (Gate::Closed, None, 1));
         assert!(!gate.set(Gate::Open, Some(0)), "another load");

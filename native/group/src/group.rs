@@ -8,18 +8,19 @@ use std::sync::atomic::{
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
-use todana_command::Databases;
+use todana_command::{Databases, FORMAT_MIN};
 use todana_table::Table;
 
 use crate::apply::{Applied, Slice, State, Surroundings};
-use crate::batch::{HEADER_BYTES_MAX, Header};
+use crate::batch::{Formats, HEADER_BYTES_MAX, Header, STAMPED};
+use crate::clock::Clock;
 use crate::collect::{Collect, Collector};
 use crate::figures::{Counters, Figures, count};
 use crate::flights::{Flight, Flights, Part, deliver};
 use crate::gate::SharedGate;
 use crate::queue::{Queue, Taken, TooLong};
 use crate::reads::Reads;
-use crate::record::{FIRST_TABLE_HOME, are_records};
+use crate::record::{FIRST_TABLE_HOME, are_records, format_of, only_remove};
 use crate::submission::{Deliver, Gate, Outcome, Submission, Submit, Ticket};
 use crate::tables::{Directory, NamedTable};
 use crate::trigger::{Trigger, early, threshold};
@@ -78,6 +79,8 @@ pub struct Group {
     pub(crate) gate: Arc<SharedGate>,
     reason: Mutex<Arc<str>>,
     queue: Queue,
+    pub(crate) formats: Formats,
+    clock: Arc<Clock>,
     pub(crate) reads: Reads,
     pub(crate) flights: Flights,
     /// Held by the thread that applies the log.
@@ -93,16 +96,18 @@ pub struct Group {
 impl Group {
     /// A group without records, whose gate is closed.
     pub fn new(options: GroupOptions, wake: Box<dyn Wake>) -> Arc<Group> {
-        Group::with_gate(options, wake, Arc::default())
+        Group::with_gate(options, wake, Arc::default(), Arc::default())
     }
 
-    /// The same, with a gate that readers can reach without the group. It must be closed, and no
-    /// other group may use it any more.
+    /// The same, with a gate and a clock that readers can reach without the group. The gate must be
+    /// closed, and no other group may use them any more.
     pub fn with_gate(
         options: GroupOptions,
         wake: Box<dyn Wake>,
         gate: Arc<SharedGate>,
+        clock: Arc<Clock>,
     ) -> Arc<Group> {
+        clock.unset();
         let queue = Queue::new(options.queue_bytes_max);
         Arc::new_cyclic(|group: &Weak<Group>| Group {
             options,
@@ -111,6 +116,8 @@ impl Group {
             gate,
             reason: Mutex::new(Arc::from(RECOVERING)),
             queue,
+            formats: Formats::default(),
+            clock,
             flights: Flights::default(),
             state: Mutex::default(),
             directory: Directory::default(),
@@ -149,15 +156,31 @@ impl Group {
     }
 
     /// Makes a batch. Submissions that are not the records they promise are dropped: in the log
-    /// they could make every replica stop. `None` if no other is left.
+    /// they could make every replica stop. So are those that some member does not read: they were
+    /// admitted before it came. `None` if no other is left.
     fn seal(&self, taken: Taken) -> Option<Sealed> {
         let mut records = Vec::with_capacity(taken.submissions.len());
         let mut parts = Vec::with_capacity(taken.submissions.len());
+        let (newest, are_common) = (self.formats.newest(), self.formats.are_common());
+        let stamp = self.clock.stamp().filter(|_| newest >= STAMPED);
+        let mut format = match stamp {
+            Some(_) => STAMPED,
+            None if are_common => FORMAT_MIN,
+            None => STAMPED - 1,
+        };
         for mut submission in taken.submissions {
             if !are_records(&submission.records, submission.count) {
                 count(&self.counters.malformed);
                 drop_all([submission]);
                 continue;
+            }
+            if are_common {
+                let needed = format_of(&submission.records);
+                if needed > newest {
+                    drop_all([submission]);
+                    continue;
+                }
+                format = format.max(needed);
             }
             records.push(std::mem::take(&mut submission.records));
             parts.push(Part::of(submission));
@@ -167,7 +190,7 @@ impl Group {
         }
         let sequence = self.flights.begin(parts, taken.queued?);
         let (origin, value_bytes_max) = (self.options.incarnation, self.options.value_bytes_max);
-        let header = Header { epoch: 0, origin, sequence, value_bytes_max };
+        let header = Header { format, epoch: 0, origin, sequence, value_bytes_max, stamp };
         let mut bytes = Vec::with_capacity(HEADER_BYTES_MAX + taken.bytes);
         header.put(&mut bytes);
         records.iter().for_each(|records| bytes.extend_from_slice(records));
@@ -228,6 +251,30 @@ impl Group {
         self.reads.set_others(others);
     }
 
+    /// The last entries that other members are known to have on disk, and how many of them have
+    /// each confirmed entry anyway.
+    pub fn set_copies(&self, at_least: usize, known: Vec<u64>) {
+        self.reads.set_copies(at_least, known);
+    }
+
+    /// Sets the newest format of batches that all members read; `None` if there never are others,
+    /// which is so until it is called. A node alone writes its newest format.
+    pub fn set_common_format(&self, format: Option<u8>) {
+        self.formats.set_common(format);
+    }
+
+    /// The clock, which knows the time of the log between its entries.
+    pub fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
+    /// Sets a clock that is unset: to the later one of this time and that of the log. To be called
+    /// before the gate opens.
+    pub fn begin_time(&self, now_ms: u64) {
+        let state = self.state.lock();
+        self.clock.begin(now_ms, state.time.now);
+    }
+
     /// Sets for how long records are fresh after a question, in milliseconds.
     pub fn set_read_bound_ms(&self, bound_ms: u64) {
         self.reads.set_bound_ms(bound_ms);
@@ -279,7 +326,7 @@ impl Group {
     /// Submits the removal of expired records, and a time mark if a scheduled clear is due. To be
     /// called about once a second.
     pub fn tick(&self, now_ms: u64) {
-        if !self.is_open() || !self.queue.has_room() {
+        if !self.may_remove() || !self.queue.has_room() {
             return;
         }
         let named = self.tables();
@@ -307,7 +354,7 @@ impl Group {
         durable.cloned().chain(named)
     }
 
-    /// Opens or closes the gate. Unless it is open, what waits in the queue is dropped.
+    /// Opens or closes the gate. What waits in the queue and may not be written is dropped.
     pub fn set_gate(&self, gate: Gate, reason: &str) {
         *self.reason.lock() = Arc::from(reason);
         self.gate.set(gate, None);
@@ -324,7 +371,8 @@ impl Group {
 
     fn gate_is_set(&self, gate: Gate) {
         if gate != Gate::Open {
-            drop_all(self.queue.drain());
+            let may_stay = |it: &Submission| gate == Gate::Removals && only_remove(&it.records);
+            drop_all(self.queue.drain(may_stay));
         }
         if gate == Gate::Closed {
             self.reads.drop_all();
@@ -388,6 +436,7 @@ impl Group {
         let (complete_at, snapshots, snapshot_is_running) = self.trigger.figures();
         Figures {
             queue_bytes: self.queue.bytes(),
+            format_max: self.formats.newest(),
             in_flight: self.flights.len(),
             log_bytes: figures.logged_bytes.saturating_sub(complete_at),
             snapshots,
@@ -396,7 +445,7 @@ impl Group {
         }
     }
 
-    fn surroundings(&self) -> Surroundings<'_> {
+    pub(crate) fn surroundings(&self) -> Surroundings<'_> {
         Surroundings {
             databases: &self.options.databases,
             seed: self.options.seed,
@@ -404,11 +453,14 @@ impl Group {
             flights: &self.flights,
             directory: &self.directory,
             counters: &self.counters,
+            formats: &self.formats,
+            clock: &self.clock,
         }
     }
 
-    fn is_open(&self) -> bool {
-        self.gate() == Gate::Open
+    /// Whether the log accepts at least removals.
+    fn may_remove(&self) -> bool {
+        matches!(self.gate(), Gate::Open | Gate::Removals)
     }
 }
 
@@ -450,7 +502,16 @@ impl Submit for Group {
     }
 
     fn submit(&self, submissions: &mut Vec<Submission>) {
-        if self.queue.push(submissions, || self.is_open()) {
+        if self.gate() == Gate::Removals {
+            drop_all(submissions.extract_if(.., |it| !only_remove(&it.records)));
+        }
+        // Under the lock, so that a gate that closes now finds what is queued.
+        let may_queue = |submissions: &[Submission]| match self.gate() {
+            Gate::Open => true,
+            Gate::Removals => submissions.iter().all(|it| only_remove(&it.records)),
+            Gate::Closed | Gate::ReadOnly | Gate::Leaderless => false,
+        };
+        if self.queue.push(submissions, may_queue) {
             self.wake.wake();
         }
         // The gate was closed meanwhile.
@@ -465,6 +526,10 @@ impl Submit for Group {
         self.options.value_bytes_max
     }
 
+    fn format(&self) -> u8 {
+        self.formats.newest()
+    }
+
     fn trouble(&self) -> String {
         self.reason.lock().to_string()
     }
@@ -474,12 +539,21 @@ impl Submit for Group {
     }
 
     #[inline]
+    fn now_ms(&self) -> Option<u64> {
+        self.clock.now_ms()
+    }
+
+    #[inline]
     fn is_alone(&self) -> bool {
         self.reads.is_alone()
     }
 
     fn others(&self) -> usize {
         self.reads.others()
+    }
+
+    fn copies(&self, index: u64) -> usize {
+        self.reads.copies(index)
     }
 
     #[inline]

@@ -9,6 +9,7 @@
 
 mod apply;
 mod batch;
+mod clock;
 mod collect;
 mod digest;
 mod figures;
@@ -30,6 +31,7 @@ mod wire;
 
 pub use apply::{Applied, Slice};
 pub use batch::{BATCH_BYTES_MAX, BATCH_RECORDS_MAX, Newer, VALUE_BYTES_CEILING};
+pub use clock::{Clock, Stamp};
 pub use digest::Digest;
 pub use figures::{Figures, Progress};
 pub use gate::{SharedGate, read_in_one_load};
@@ -43,4 +45,4 @@ pub use snapshot::{
 };
 pub use submission::{Deliver, Gate, Outcome, Submission, Submit, Ticket};
 pub use tables::NamedTable;
-pub use trigger::{SNAPSHOT_LOG_BYTES_MAX, SNAPSHOT_LOG_BYTES_MIN};
+pub use trigger::{ENTRY_BYTES, SNAPSHOT_LOG_BYTES_MAX, SNAPSHOT_LOG_BYTES_MIN};

@@ -115,7 +115,7 @@ impl Work<'_> {
         let unloadable = || self.file.unloadable(number);
         let home = self.file.unit_home(number);
         let table = self.homes.get(&home).ok_or_else(unloadable)?;
-        let log_time_ms = self.file.content().log_time_ms;
+        let log_time_ms = self.file.content().time.now.ms;
         let loader = loaders.entry(home).or_insert_with(|| table.loader(log_time_ms));
         match self.file.unit(number, buffer)? {
             Unit::Records(mut records) => {

@@ -51,6 +51,12 @@ impl Origins {
         })
     }
 
+    /// The time of the log goes back to this one. Otherwise an origin that was silent since then
+    /// would be remembered rather than one that goes on.
+    pub(crate) fn set_back(&mut self, now_ms: u64) {
+        self.0.values_mut().for_each(|known| known.last_ms = known.last_ms.min(now_ms));
+    }
+
     pub(crate) fn iter(&self) -> impl ExactSizeIterator<Item = (u64, Origin)> {
         self.0.iter().map(|(&number, &origin)| (number, origin))
     }
@@ -153,6 +159,18 @@ mod tests {
                 prop_assert_eq!(origins.admit(1, sequence, 0), expected, "{}", sequence);
             }
         }
+    }
+
+    #[test]
+    fn the_origins_that_go_on_are_remembered_after_the_time_went_back() {
+        let mut origins = Origins::default();
+        (0..ORIGINS_MAX as u64).for_each(|number| {
+            assert!(origins.admit(number, 1, 365 * DAY_MS));
+        });
+        origins.set_back(DAY_MS);
+        assert!(origins.admit(0, 2, DAY_MS + 1));
+        assert!(origins.admit(u64::MAX, 1, DAY_MS + 2));
+        assert!(origins.0.contains_key(&0) && !origins.0.contains_key(&1));
     }
 
     #[test]

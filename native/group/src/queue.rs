@@ -75,11 +75,11 @@ impl Queue {
     pub(crate) fn push(
         &self,
         submissions: &mut Vec<Submission>,
-        may_queue: impl FnOnce() -> bool,
+        may_queue: impl FnOnce(&[Submission]) -> bool,
     ) -> bool {
         let now = Instant::now();
         let mut waiting = self.waiting.lock();
-        if submissions.is_empty() || !may_queue() {
+        if submissions.is_empty() || !may_queue(submissions) {
             return false;
         }
         let bytes: usize = submissions.iter().map(bytes_of).sum();
@@ -163,14 +163,16 @@ impl Queue {
         true
     }
 
-    /// Removes everything.
-    pub(crate) fn drain(&self) -> Vec<Submission> {
+    /// Removes everything but what may stay.
+    pub(crate) fn drain(&self, may_stay: impl Fn(&Submission) -> bool) -> Vec<Submission> {
         let waiting = &mut *self.waiting.lock();
         let all = std::mem::take(&mut waiting.submissions);
-        self.release(all.iter().map(|(submission, _)| bytes_of(submission)).sum());
-        let valid = std::mem::take(&mut waiting.valid);
-        let all = all.into_iter().map(|(submission, _)| submission);
-        all.filter(|submission| valid.contains(&submission.ticket)).collect()
+        let (left, drained): (Vec<_>, Vec<_>) =
+            all.into_iter().partition(|(submission, _)| may_stay(submission));
+        waiting.submissions = left.into();
+        self.release(drained.iter().map(|(submission, _)| bytes_of(submission)).sum());
+        let drained = drained.into_iter().map(|(submission, _)| submission);
+        drained.filter(|submission| waiting.valid.remove(&submission.ticket)).collect()
     }
 
     fn release(&self, bytes: usize) {

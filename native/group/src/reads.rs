@@ -62,6 +62,10 @@ pub(crate) struct Reads {
 struct Waiting {
     /// Number of the other members.
     others: usize,
+    /// How many of them have everything that was ever confirmed: one less than a majority.
+    at_least: usize,
+    /// The last entries that others are known to have on disk, one for each of them.
+    known: Vec<u64>,
     /// The number of the last question.
     question: u64,
     /// Those who came after it.
@@ -114,6 +118,20 @@ impl Reads {
 
     pub(crate) fn others(&self) -> usize {
         self.waiting.lock().others
+    }
+
+    /// How many other members are known to have this confirmed entry on disk.
+    pub(crate) fn copies(&self, index: u64) -> usize {
+        let waiting = self.waiting.lock();
+        let known = waiting.known.iter().filter(|last| **last >= index).count();
+        known.max(waiting.at_least).min(waiting.others)
+    }
+
+    /// The last entries of other members, and how many of them have each confirmed entry.
+    pub(crate) fn set_copies(&self, at_least: usize, known: Vec<u64>) {
+        let mut waiting = self.waiting.lock();
+        waiting.at_least = at_least;
+        waiting.known = known;
     }
 
     pub(crate) fn set_bound_ms(&self, bound_ms: u64) {

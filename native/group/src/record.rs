@@ -20,6 +20,8 @@
 //!  4  DropTable      name: the rest
 //!  5  Collect        first shard varint | end varint: removes what has expired in these shards
 //!  6  TimeMark       nothing: only the time of the log goes on
+//!  7  SetTime        time 8: the time of the log is this one, even if it goes back, and its next
+//!                    era begins; from format 4 on
 //!
 //!  SET a b    00 0c000000 00 | 01 0c 01 61 01 62 00 00 00 00 00
 //! ```
@@ -29,9 +31,10 @@
 //! length comes first, a replica skips the reads of other nodes undecoded, and a record whose body
 //! is broken does not hide those behind it.
 
-use todana_command::{Command, LoggedWatch, encode_batch};
+use todana_command::{Command, FORMAT_MIN, LoggedWatch, Scratch, decode_batch, encode_batch};
 use todana_table::{Comparison, KeyOrder};
 
+use crate::batch::STAMPED;
 use crate::wire::{Input, put_bytes, put_varint};
 
 /// The first home that is a named table; lower ones are databases.
@@ -53,6 +56,7 @@ pub(crate) enum Kind {
     DropTable,
     Collect,
     TimeMark,
+    SetTime,
 }
 
 impl Kind {
@@ -66,6 +70,7 @@ impl Kind {
             4 => Kind::DropTable,
             5 => Kind::Collect,
             6 => Kind::TimeMark,
+            7 => Kind::SetTime,
             _ => return None,
         })
     }
@@ -158,6 +163,11 @@ pub fn put_time_mark(out: &mut Vec<u8>) {
     put(out, Kind::TimeMark, 0, |_| ());
 }
 
+/// Appends the order that the time of the log is this one, in milliseconds. Reply: `done`.
+pub fn put_set_time(out: &mut Vec<u8>, time_ms: u64) {
+    put(out, Kind::SetTime, 0, |out| out.extend_from_slice(&time_ms.to_le_bytes()));
+}
+
 fn put(out: &mut Vec<u8>, kind: Kind, home: u64, body: impl FnOnce(&mut Vec<u8>)) {
     let start = out.len();
     out.extend_from_slice(&[kind as u8, 0, 0, 0, 0]);
@@ -237,6 +247,58 @@ pub(crate) fn are_records(mut bytes: &[u8], count: usize) -> bool {
     }
 }
 
+/// The lowest format of batches that has all commands of these records. Reads do not count: only
+/// their origin decodes them.
+pub(crate) fn format_of(mut bytes: &[u8]) -> u8 {
+    let mut format = FORMAT_MIN;
+    while let Front::Record(record, rest) = front(bytes) {
+        bytes = rest;
+        format = format.max(match record.kind {
+            Kind::Command => {
+                let mut scratch = Scratch::default();
+                let command = Command::decode(record.body, &mut scratch);
+                command.map_or(FORMAT_MIN, |(command, _)| command.format())
+            }
+            Kind::Batch => {
+                let mut scratch = Vec::new();
+                let batch = decode_batch(record.body, &mut scratch);
+                let formats = batch.iter().flat_map(|batch| &batch.commands);
+                formats.map(|(_, command)| command.format()).max().unwrap_or(FORMAT_MIN)
+            }
+            Kind::SetTime => STAMPED,
+            Kind::Read | Kind::CreateTable | Kind::DropTable | Kind::Collect | Kind::TimeMark => {
+                FORMAT_MIN
+            }
+        });
+    }
+    format
+}
+
+/// Whether these records remove records and change nothing else. Reads among them do not count.
+pub fn only_remove(mut bytes: &[u8]) -> bool {
+    loop {
+        let Front::Record(record, rest) = front(bytes) else { return bytes.is_empty() };
+        bytes = rest;
+        let only_removes = match record.kind {
+            Kind::Command => {
+                let mut scratch = Scratch::default();
+                let command = Command::decode(record.body, &mut scratch);
+                command.is_ok_and(|(command, _)| command.only_removes())
+            }
+            Kind::Batch => {
+                let mut scratch = Vec::new();
+                let batch = decode_batch(record.body, &mut scratch);
+                batch.is_ok_and(|batch| batch.commands.iter().all(|(_, it)| it.never_adds()))
+            }
+            Kind::Read | Kind::DropTable | Kind::Collect | Kind::TimeMark | Kind::SetTime => true,
+            Kind::CreateTable => false,
+        };
+        if !only_removes {
+            return false;
+        }
+    }
+}
+
 /// The key of an encoded command whose first field is a key, as that of most commands is. For any
 /// other command, some bytes or none: good enough for a prefetch.
 #[inline]
@@ -264,6 +326,13 @@ pub(crate) fn collect_of(body: &[u8]) -> Option<std::ops::Range<usize>> {
     let mut input = Input::new(body);
     let shards = input.length()?..input.length()?;
     input.rest().is_empty().then_some(shards)
+}
+
+/// The time in the body of a `SetTime`.
+pub(crate) fn set_time_of(body: &[u8]) -> Option<u64> {
+    let mut input = Input::new(body);
+    let time_ms = input.u64()?;
+    input.rest().is_empty().then_some(time_ms)
 }
 
 #[cfg(test)]
@@ -349,7 +418,7 @@ mod tests {
         let mut bytes = Vec::new();
         put_time_mark(&mut bytes);
         assert!(matches!(front(&bytes[..bytes.len() - 1]), Front::Unframed));
-        assert!(matches!(front(&[7, 0, 0, 0, 0]), Front::Unknown(7)));
+        assert!(matches!(front(&[8, 0, 0, 0, 0]), Front::Unknown(8)));
         // A known kind whose home is cut off.
         assert!(matches!(front(&[6, 1, 0, 0, 0, 0x80, 6]), Front::Broken([6])));
         assert!(matches!(front(&[6, 0, 0, 0, 0]), Front::Broken([])));

@@ -7,7 +7,8 @@ use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use todana_command::{DATABASES, Databases};
 use todana_table::{Snapshot, Table};
 
-use crate::apply::State;
+use crate::apply::{LogTime, State};
+use crate::batch::STAMPED;
 use crate::digest::Digest;
 use crate::group::{Group, RECOVERING};
 use crate::load::{empty, load, reorder};
@@ -88,7 +89,7 @@ impl Group {
         }
         let content = Content {
             index,
-            log_time_ms: state.log_time_ms,
+            time: state.time,
             seed: self.options.seed,
             order: order(databases),
             next_id: state.tables.next_id(),
@@ -110,7 +111,7 @@ impl Group {
         state.tables.begin_anew();
         reorder(databases, &std::array::from_fn(|number| number));
         self.directory.publish(&state.tables);
-        self.begin_anew(0, 0);
+        self.begin_anew(0, LogTime::default());
     }
 
     /// Closes the gate, and replaces everything that the log has made by a snapshot, with this
@@ -132,10 +133,10 @@ impl Group {
         let loaded = load(&file, databases, &mut state.tables, threads, &self.counters);
         self.directory.publish(&state.tables);
         loaded?;
-        state.log_time_ms = content.log_time_ms;
+        state.time = content.time;
         state.applied = content.index;
         state.origins = content.origins.clone();
-        self.begin_anew(content.index, content.log_time_ms);
+        self.begin_anew(content.index, content.time);
         self.reads.applied(content.index);
         self.forget_contained(&state);
         Ok(file.info())
@@ -151,10 +152,14 @@ impl Group {
             .for_each(|sequence| self.forget(sequence));
     }
 
-    fn begin_anew(&self, index: u64, log_time_ms: u64) {
+    fn begin_anew(&self, index: u64, time: LogTime) {
         self.counters.applied_index.store(index, SeqCst);
-        self.counters.log_time_ms.store(log_time_ms, Relaxed);
+        time.publish(self.surroundings());
+        if time.is_stamped {
+            self.formats.note_used(STAMPED);
+        }
         self.counters.logged_bytes.store(0, Relaxed);
+        self.counters.format_used.store(0, Relaxed);
         self.trigger.begin_anew();
     }
 }

@@ -2,8 +2,8 @@
 
 use std::fmt;
 use std::sync::Arc;
-use todana_command::Tape;
 use todana_command::cause::Writer;
+use todana_command::{FORMAT_MAX, Tape};
 
 /// Identifies the party that waits for the outcome of a submission. The numbers mean something only
 /// to the [`Deliver`] that receives them.
@@ -76,6 +76,9 @@ pub enum Gate {
     Open,
     /// Reads only: the log accepts no writes, because of the disk.
     ReadOnly,
+    /// Reads, and writes that only remove records
+    /// ([`Command::only_removes`](todana_command::Command::only_removes)): the disk is nearly full.
+    Removals,
     /// The same, because this node does not reach a leader.
     Leaderless,
 }
@@ -95,8 +98,17 @@ pub trait Submit: Send + Sync + fmt::Debug {
     fn withdraw(&self, ticket: Ticket) -> bool;
     /// The longest value that a command may write or build, in bytes.
     fn value_bytes_max(&self) -> usize;
+    /// The newest format of batches that all members read. A command of a newer one
+    /// ([`Command::format`](todana_command::Command::format)) must not be submitted.
+    fn format(&self) -> u8 {
+        FORMAT_MAX
+    }
     /// Why the gate is not open: a sentence without a line end.
     fn trouble(&self) -> String;
+    /// The time of the log, by which its records expire, as far as it is known here.
+    fn now_ms(&self) -> Option<u64> {
+        None
+    }
     /// Submits the removal of records that have expired by `now_ms`.
     fn collect(&self, now_ms: u64);
     /// Whether the group can have no other member, so that its records are always fresh.
@@ -105,6 +117,11 @@ pub trait Submit: Send + Sync + fmt::Debug {
     }
     /// Number of the other members.
     fn others(&self) -> usize {
+        0
+    }
+    /// How many other members are known to have this entry, which is confirmed, on disk.
+    fn copies(&self, index: u64) -> usize {
+        let _ = index;
         0
     }
     /// The time in milliseconds by which records are fresh or not; 0 if they always are.

@@ -8,6 +8,10 @@ pub const SNAPSHOT_LOG_BYTES_MIN: u64 = 64 << 20;
 /// After this number of logged bytes a snapshot is due, however much data there is.
 pub const SNAPSHOT_LOG_BYTES_MAX: u64 = 4 << 30;
 
+/// What an entry counts besides the bytes of its batch: about its headers in the files of the log,
+/// and its share of the time of a start, which a log of many short entries would make long.
+pub const ENTRY_BYTES: u64 = 256;
+
 /// While a user's snapshot of a table is running, the group's own is put off until this share of
 /// the bytes after which it was due was logged in addition.
 const PATIENCE_SHARE: u64 = 4;

@@ -3,7 +3,9 @@
 use todana_command::DATABASES;
 use todana_table::{Removed, TableState};
 
-use super::{CONTENT_BYTES_MAX, FORMAT, HEAD_BYTES, MAGIC};
+use super::{CONTENT_BYTES_MAX, HEAD_BYTES, MAGIC, STAMPED, UNSTAMPED};
+use crate::apply::LogTime;
+use crate::clock::Stamp;
 use crate::origins::{Origin, Origins};
 use crate::record::{TABLE_SHARDS_MAX, order_byte, order_of};
 use crate::wire::{Input, put_bytes, put_varint};
@@ -44,7 +46,7 @@ pub struct SnapshotTable {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Content {
     pub(crate) index: u64,
-    pub(crate) log_time_ms: u64,
+    pub(crate) time: LogTime,
     pub(crate) seed: u64,
     /// The index of each database's table.
     pub(crate) order: [usize; DATABASES],
@@ -56,9 +58,12 @@ pub(crate) struct Content {
 impl Content {
     /// The whole header.
     pub(super) fn header(&self) -> Vec<u8> {
-        let mut out = [MAGIC.as_slice(), &FORMAT.to_le_bytes(), &[0; 4]].concat();
+        let format = if self.time.is_stamped { STAMPED } else { UNSTAMPED };
+        let mut out = [MAGIC.as_slice(), &format.to_le_bytes(), &[0; 4]].concat();
         let order = self.order.iter().rev().fold(0, |word, index| word << 4 | *index as u64);
-        for number in [self.index, self.log_time_ms, self.seed, order, self.next_id] {
+        let era = self.time.is_stamped.then_some(self.time.now.era);
+        let numbers = [self.index, self.time.now.ms, self.seed, order, self.next_id];
+        for number in numbers.into_iter().chain(era) {
             out.extend_from_slice(&number.to_le_bytes());
         }
         put_varint(&mut out, self.origins.iter().len() as u64);
@@ -88,16 +93,19 @@ impl Content {
         out
     }
 
-    /// The content of a header.
-    pub(super) fn take(bytes: &[u8]) -> Option<Content> {
+    /// The content of a header of this format.
+    pub(super) fn take(format: u32, bytes: &[u8]) -> Option<Content> {
         let mut input = Input::new(bytes);
-        let (index, log_time_ms, seed) = (input.u64()?, input.u64()?, input.u64()?);
+        let (index, ms, seed) = (input.u64()?, input.u64()?, input.u64()?);
         let word = input.u64()?;
         let order = std::array::from_fn(|number| (word >> (4 * number)) as usize & 0xf);
         if (0..DATABASES).any(|index| !order.contains(&index)) {
             return None;
         }
         let next_id = input.u64()?;
+        let is_stamped = format == STAMPED;
+        let era = if is_stamped { input.u64()? } else { 0 };
+        let time = LogTime { now: Stamp { era, ms }, is_stamped };
         let mut origins = Vec::new();
         for _ in 0..input.length()? {
             let (number, floor) = (input.u64()?, input.u64()?);
@@ -123,7 +131,7 @@ impl Content {
             tables.push(SnapshotTable { home, database, name, opaque, state });
         }
         let origins = origins.into_iter().collect();
-        let content = Content { index, log_time_ms, seed, order, next_id, origins, tables };
+        let content = Content { index, time, seed, order, next_id, origins, tables };
         input.rest().is_empty().then_some(content)
     }
 }

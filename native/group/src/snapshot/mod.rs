@@ -9,11 +9,11 @@
 //! ```text
 //!  file      header | blocks | index | footer
 //!
-//!  header    89 "TDSNAP" 0A 8 | format 4 = 1 | length L 4 | content L | checksum of all before 4
+//!  header    89 "TDSNAP" 0A 8 | format 4 | length L 4 | content L | checksum of all before 4
 //!
 //!  content   index of the last entry applied 8 | time of the log 8 | seed 8 |
 //!            tables of the databases 8 (four bits each, those of database 0 the lowest) |
-//!            id of the next named table 8 |
+//!            id of the next named table 8 | era of the time of the log 8, in format 2 |
 //!            origins: number varint; each: origin 8, floor 8, window 8, time of the last batch 8 |
 //!            tables: number varint; each: home 8 | name, options: length varint, bytes |
 //!                    seed 8 | shards varint | order 1, as in `record.rs` | version varint |
@@ -38,6 +38,9 @@
 //!  footer    blocks 8 | records 8 | offset of the index 8 | checksum of the index 4 |
 //!            checksum of the 28 bytes before 4 | 0A "PANSDT" 89 8
 //! ```
+//!
+//! Format 2 is that of a log whose batches carry the time, format 1 that of any other: a member
+//! that does not read such batches never meets it.
 //!
 //! Numbers of a fixed width begin with the lowest byte, a varint is LEB128, and a checksum is
 //! CRC-32C. The home of a database's table is its index (0 to 15), which `SWAPDB` does not change;
@@ -65,8 +68,10 @@ pub(crate) use write::SourceTable;
 const MAGIC: [u8; 8] = *b"\x89TDSNAP\n";
 /// The last bytes of the file.
 const END_MAGIC: [u8; 8] = *b"\nPANSDT\x89";
-/// The format that this version writes, and the only one that it reads.
-const FORMAT: u32 = 1;
+/// The format for a log whose batches do not carry the time.
+const UNSTAMPED: u32 = 1;
+/// The format for one whose batches do.
+const STAMPED: u32 = 2;
 /// Bytes before the content of the header.
 const HEAD_BYTES: usize = 16;
 /// The most bytes of the header's content: origins, and named tables with their states.

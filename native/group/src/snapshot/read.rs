@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use super::block::{Block, Head, SnapshotRecord, block_header, take_head, take_record};
 use super::{
     BLOCK_BYTES, BLOCK_HEADER_BYTES, CONTENT_BYTES_MAX, Content, Damage, END_MAGIC, FOOTER_BYTES,
-    FORMAT, HEAD_BYTES, INDEX_ENTRY_BYTES, LARGE, MAGIC, PIECE, RECORDS, SnapshotError,
-    SnapshotInfo, SnapshotTable,
+    HEAD_BYTES, INDEX_ENTRY_BYTES, LARGE, MAGIC, PIECE, RECORDS, STAMPED, SnapshotError,
+    SnapshotInfo, SnapshotTable, UNSTAMPED,
 };
 use crate::wire::Input;
 
@@ -65,7 +65,7 @@ impl SnapshotFile {
         }
         let unfinished = || fail(bytes, Damage::Unfinished);
         let format = input.u32().ok_or_else(unfinished)?;
-        if format != FORMAT {
+        if !(UNSTAMPED..=STAMPED).contains(&format) {
             return Err(fail(8, Damage::Newer(format)));
         }
         let length = input.u32().ok_or_else(unfinished)? as usize;
@@ -79,7 +79,7 @@ impl SnapshotFile {
             return Err(fail(0, Damage::Checksum("the header")));
         }
         let meaningless = |offset, what| fail(offset, Damage::Meaningless(what));
-        let content = Content::take(&header[HEAD_BYTES..])
+        let content = Content::take(format, &header[HEAD_BYTES..])
             .ok_or_else(|| meaningless(0, "its header makes no sense"))?;
 
         let footer_at = bytes - FOOTER_BYTES as u64;
@@ -130,7 +130,7 @@ impl SnapshotFile {
     pub fn info(&self) -> SnapshotInfo {
         SnapshotInfo {
             index: self.content.index,
-            log_time_ms: self.content.log_time_ms,
+            log_time_ms: self.content.time.now.ms,
             seed: self.content.seed,
             records: self.records,
             bytes: self.bytes,

@@ -118,7 +118,7 @@ fn an_entry_of_a_newer_version_is_not_applied_and_nothing_of_it_is() {
     assert_eq!(harness.value(b"a"), None);
     assert_eq!(harness.apply(&[]), DONE);
     assert_eq!(harness.apply(&[0x83, 1]), Applied::Newer(Newer::Magic(0x83)));
-    assert_eq!(harness.apply(&[0xb1, 4]), Applied::Newer(Newer::Format(4)));
+    assert_eq!(harness.apply(&[0xb1, 5]), Applied::Newer(Newer::Format(5)));
     assert_eq!(harness.apply(&[0xb1, 1, 0]), DONE);
     assert_eq!(harness.group.figures().malformed, 2);
     // The batch is still in flight: a newer version may apply it.

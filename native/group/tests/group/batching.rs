@@ -2,14 +2,16 @@
 
 use std::sync::Arc;
 
-use todana_command::Command;
+use todana_command::{BitOperator, Command};
 use todana_group::record::TableOptions;
 use todana_group::{
     Applied, BATCH_BYTES_MAX, BATCH_RECORDS_MAX, Deliver, Gate, GroupOptions, Outcome, Slice,
     Submit, Ticket, record,
 };
 
-use crate::harness::{Call, Harness, NOW_MS, SLICE, Seen, append, command, done, options, set};
+use crate::harness::{
+    Call, Harness, NOW_MS, SLICE, Seen, append, command, delete, done, options, set,
+};
 
 #[test]
 fn the_batcher_is_woken_once_until_it_finds_nothing() {
@@ -206,6 +208,27 @@ fn a_closed_gate_drops_what_waits_and_what_comes() {
 }
 
 #[test]
+fn while_the_disk_is_nearly_full_only_removals_are_queued() {
+    let mut harness = Harness::new();
+    harness.submit(1, set(0, b"a", b"1"), 1);
+    harness.submit(2, delete(0, b"a"), 1);
+    for _ in 0..2 {
+        harness.group.set_gate(Gate::Removals, "the disk is nearly full");
+        assert_eq!(harness.outcomes(), [(1, Seen::Dropped)]);
+        harness.submit(1, set(0, b"b", b"2"), 1);
+    }
+    // A submission is executed whole or not at all.
+    harness.submit(3, [delete(0, b"a"), set(0, b"a", b"1")].concat(), 2);
+    harness.submit(4, delete(0, b"b"), 1);
+    assert_eq!(harness.outcomes(), [(1, Seen::Dropped), (3, Seen::Dropped)]);
+    let sealed = harness.seal();
+    assert_eq!(harness.group.take(0), None);
+    harness.apply(&sealed.bytes);
+    let removed = || Seen::Applied(vec![done(&[Call::Integer(0)])]);
+    assert_eq!(harness.outcomes(), [(2, removed()), (4, removed())]);
+}
+
+#[test]
 fn the_gate_is_opened_only_for_the_load_that_is_known_to_be_complete() {
     let group = Harness::new().group;
     let complete = group.loads();
@@ -370,4 +393,52 @@ fn a_submission_that_is_not_what_it_promises_stays_out_of_the_log() {
     let stored = Seen::Applied(vec![done(&[Call::Stored(1)])]);
     let dropped = |number| (number, Seen::Dropped);
     assert_eq!(harness.outcomes(), [dropped(1), dropped(2), dropped(4), (3, stored)]);
+}
+
+#[test]
+fn a_record_takes_long_by_the_values_that_it_reads() {
+    let harness = Harness::new();
+    let mut index = 0;
+    let mut long = |records: Vec<u8>| {
+        index += 1;
+        harness.submit(index, records, 1);
+        apply_briefly(&harness, &harness.seal().bytes, index)
+    };
+    let value = vec![b'x'; 1 << 20];
+    // Units: 2 for each KiB read, 3 for each KiB stored; a step of 1,024 units takes long.
+    let operation = BitOperator::Or;
+    for (kib, expected) in [(145, 0), (147, 1), (1_000, 1)] {
+        for key in [b"a", b"b"] {
+            long(set(0, key, &value[..kib << 10]));
+        }
+        let keys = &[&b"to"[..], b"a", b"b"];
+        let taken = long(command(0, &Command::BitOperation { operator: operation, keys }));
+        assert_eq!(taken, expected, "BITOP of two values of {kib} KiB");
+    }
+    let batch = |command: Command<'static>| {
+        let mut records = Vec::new();
+        record::put_batch(&mut records, 0, &[], &[(0, command)]);
+        records
+    };
+    let field = |words: &'static [&'static [u8]], writes| {
+        command(0, &Command::BitFields { key: b"a", words, writes })
+    };
+    const GAP: &[&[u8]] = &[b"set", b"u8", b"7200000", b"1"];
+    for (kib, expected) in [(8, 0), (1_000, 1)] {
+        long(set(0, b"a", &value[..kib << 10]));
+        let cases = [
+            ("BITFIELD SET", field(&[b"set", b"u8", b"0", b"1"], true)),
+            ("BITCOUNT", batch(Command::BitCount { key: b"a", span: None })),
+            ("DUMP", batch(Command::Dump { key: b"a" })),
+            ("GETRANGE", batch(Command::GetRange { key: b"a", start: 0, end: -1 })),
+        ];
+        for (name, records) in cases {
+            assert_eq!(long(records), expected, "{name} of {kib} KiB");
+        }
+        assert_eq!(long(batch(Command::GetRange { key: b"a", start: 0, end: 7 })), 0);
+        assert_eq!(long(field(&[b"get", b"u8", b"0"], false)), 0);
+    }
+    long(set(0, b"a", b"x"));
+    assert_eq!(long(field(GAP, true)), 0, "900,000 zeroes are 878 units");
+    assert_eq!(long(field(GAP, true)), 1, "and then a value to be copied");
 }

@@ -257,6 +257,11 @@ pub(crate) fn set(home: u64, key: &[u8], value: &[u8]) -> Vec<u8> {
     command(home, &Command::Set(Set::new(key, value)))
 }
 
+/// The record of a removal.
+pub(crate) fn delete(home: u64, key: &[u8]) -> Vec<u8> {
+    command(home, &Command::Delete { keys: &[key] })
+}
+
 pub(crate) fn append(key: &[u8], bytes: &[u8]) -> Vec<u8> {
     let append = Command::Concat {
         key,

@@ -2,7 +2,9 @@
 
 mod applying;
 mod batching;
+mod clocks;
 mod expiring;
+mod formats;
 mod harness;
 mod origins;
 mod reads;

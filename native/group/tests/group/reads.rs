@@ -42,6 +42,24 @@ fn the_records_of_the_only_member_are_fresh_for_ever() {
 }
 
 #[test]
+fn copies_are_counted_of_those_that_have_the_entry() {
+    let harness = member();
+    let group = &harness.group;
+    let copies = |index| group.copies(index);
+    assert_eq!((copies(0), copies(7)), (0, 0));
+    group.set_copies(0, vec![6, 7]);
+    assert_eq!((copies(6), copies(7), copies(8)), (2, 1, 0));
+    // A majority has whatever is confirmed, before the leader has said so.
+    group.set_copies(1, vec![6, 7]);
+    assert_eq!((copies(6), copies(7), copies(8)), (2, 1, 1));
+    // Members that have left do not count.
+    group.set_others(Some(1));
+    assert_eq!((copies(6), copies(8)), (1, 1));
+    group.set_others(Some(0));
+    assert_eq!(copies(6), 0);
+}
+
+#[test]
 fn records_are_fresh_from_the_answer_until_the_question_is_too_long_ago() {
     let mut harness = member();
     let group = harness.group.clone();

@@ -14,9 +14,10 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
 
 use todana_command::{Databases, Status, Watch, watch};
+use todana_group::record::put_set_time;
 use todana_group::{
-    Applied, Digest, Gate, Group, GroupOptions, Outcome, SnapshotSource, Submission, Submit,
-    Ticket, Wake,
+    Applied, Clock, Deliver, Digest, Gate, Group, GroupOptions, Outcome, SnapshotSource,
+    Submission, Submit, Ticket, Wake,
 };
 use todana_table::{Keyspace, Options, Snapshot};
 
@@ -75,12 +76,23 @@ struct Life {
 
 struct NoWake;
 
+/// Waits for the outcome of a `SetTime`.
+struct Nobody;
+
+impl Deliver for Nobody {
+    fn deliver(&self, _: Vec<(Ticket, Outcome)>) {}
+}
+
 impl Wake for NoWake {
     fn wake(&self) {}
 }
 
 /// A group as all nodes make it.
 pub(crate) fn new_group(incarnation: u64) -> Arc<Group> {
+    new_group_by(incarnation, Clock::default())
+}
+
+fn new_group_by(incarnation: u64, clock: Clock) -> Arc<Group> {
     let options = Options { shards: Some(4), seed: Some(9), durable: true, ..Options::default() };
     let options = GroupOptions {
         databases: Arc::new(Databases::with_options(&options)),
@@ -90,7 +102,7 @@ pub(crate) fn new_group(incarnation: u64) -> Arc<Group> {
         queue_bytes_max: 1 << 20,
         snapshot_log_bytes: Some(3_000),
     };
-    Group::new(options, Box::new(NoWake))
+    Group::with_gate(options, Box::new(NoWake), Arc::default(), Arc::new(clock))
 }
 
 /// What the submissions of each sealed batch were: requests, or records of the group's own.
@@ -104,7 +116,9 @@ pub(crate) enum Part {
 
 pub(crate) struct World {
     dice: Dice,
+    /// The wall clock, which may be set, and the monotonic one.
     now_ms: u64,
+    monotonic_ms: Arc<AtomicU64>,
     life: Life,
     incarnations: u64,
     sessions: Vec<Session>,
@@ -127,10 +141,12 @@ pub(crate) struct World {
 
 impl World {
     pub(crate) fn new(seed: u64) -> World {
+        let monotonic_ms = Arc::new(AtomicU64::new(0));
         let mut world = World {
             dice: Dice::new(seed),
             now_ms: START_MS,
-            life: Life::new(1),
+            life: Life::new(1, &monotonic_ms),
+            monotonic_ms,
             incarnations: 1,
             sessions: (0..SESSIONS).map(|_| Session::default()).collect(),
             sent: Vec::new(),
@@ -184,7 +200,8 @@ impl World {
 
     /// Something happens.
     pub(crate) fn step(&mut self) {
-        self.now_ms += self.dice.below(3);
+        let passed_ms = self.dice.below(3);
+        self.pass(passed_ms);
         match self.dice.below(100) {
             0..20 => self.submit(),
             20..34 => self.seal(),
@@ -200,10 +217,11 @@ impl World {
             }
             85 => self.begin_snapshot(),
             86..90 => self.write_snapshot(),
-            90..93 => self.look_around(),
+            90..92 => self.look_around(),
+            92 => self.set_time(),
             93 => self.watch(),
             94 => self.watch(),
-            95 => self.now_ms += 30,
+            95 => self.pass(30),
             // The clock is set back.
             96 => self.now_ms -= self.dice.below(30),
             97 => self.flip_gate(),
@@ -303,13 +321,34 @@ impl World {
         true
     }
 
+    fn pass(&mut self, ms: u64) {
+        self.now_ms += ms;
+        self.monotonic_ms.fetch_add(ms, SeqCst);
+    }
+
+    /// An operator sets the time of the log, or the leader corrects it.
+    fn set_time(&mut self) {
+        let group = &self.life.group;
+        if self.dice.once_in(2) {
+            group.clock().note_early(50_i64 - self.dice.below(100) as i64);
+            group.clock().correct();
+            return;
+        }
+        self.tickets += 1;
+        let mut records = Vec::new();
+        put_set_time(&mut records, self.now_ms - self.dice.below(60));
+        let ticket = Ticket { place: (0, 1), number: self.tickets };
+        let submission = Submission { records, count: 1, ticket, deliver: Arc::new(Nobody) };
+        group.submit(&mut vec![submission]);
+    }
+
     /// Which submissions a batch consists of.
     fn parts_of(&mut self, bytes: &[u8]) -> Vec<Part> {
         let (_, mut records) = header_of(bytes);
         let mut parts = Vec::new();
         while !records.is_empty() {
             let (first, rest) = records.split_at(record_bytes(records));
-            if matches!(first[0], 5 | 6) {
+            if matches!(first[0], 5..=7) {
                 parts.push(Part::Own(first.to_vec()));
                 records = rest;
                 continue;
@@ -468,6 +507,7 @@ impl World {
     fn flip_gate(&mut self) {
         if self.life.is_checked {
             let gate = match self.life.group.gate() {
+                Gate::Open if self.dice.index(2) == 0 => Gate::Removals,
                 Gate::Open => Gate::ReadOnly,
                 _ => Gate::Open,
             };
@@ -503,7 +543,7 @@ impl World {
         self.crashes += 1;
         self.incarnations += 1;
         self.stop_writing();
-        self.life = Life::new(self.incarnations);
+        self.life = Life::new(self.incarnations, &self.monotonic_ms);
         self.recover();
     }
 
@@ -533,6 +573,10 @@ impl World {
         }
         life.is_checked = true;
         let group = life.group.clone();
+        // Some lives are those of a version whose batches do not carry the time.
+        if self.dice.once_in(2) {
+            group.begin_time(self.now_ms);
+        }
         group.set_gate(Gate::Open, "");
         self.check_markers(&group);
     }
@@ -598,10 +642,11 @@ impl World {
 }
 
 impl Life {
-    fn new(incarnation: u64) -> Life {
+    fn new(incarnation: u64, monotonic_ms: &Arc<AtomicU64>) -> Life {
+        let monotonic_ms = Arc::clone(monotonic_ms);
         Life {
             incarnation,
-            group: new_group(incarnation),
+            group: new_group_by(incarnation, Clock::new(move || monotonic_ms.load(SeqCst))),
             outcomes: Outcomes::new(),
             applied: 0,
             offset: 0,
@@ -628,7 +673,11 @@ impl Drop for World {
 pub(crate) fn header_of(bytes: &[u8]) -> ((u64, u64), &[u8]) {
     let origin = u64::from_le_bytes(bytes[4..12].try_into().expect("eight bytes"));
     let (sequence, rest) = varint(&bytes[12..]);
-    let (_value_bytes_max, records) = varint(rest);
+    let (_value_bytes_max, mut records) = varint(rest);
+    if bytes[1] >= 4 {
+        let (_era, rest) = varint(records);
+        (_, records) = varint(rest);
+    }
     ((origin, sequence), records)
 }
 

@@ -1,0 +1,173 @@
+//! Formats of batches: what a node writes, and what earlier versions have written.
+
+use todana_command::{Command, Expires, FORMAT_MAX, LoggedSeen, LoggedWatch, Script};
+use todana_group::record::{self, TableOptions};
+use todana_group::{Applied, Submit};
+use todana_table::KeyOrder;
+
+use crate::harness::{Harness, Seen, command, set};
+
+/// The entry of [`every_kind`] as the last version wrote it that had no other format.
+const ENTRY: &str = include_str!("formats/entry.txt");
+
+/// A record of each kind, with commands of the first format.
+fn every_kind() -> (Vec<u8>, usize) {
+    let mut records = set(0, b"a", b"1");
+    let expire = Command::GetAndExpire { key: b"a", expires: Expires::At(1_800_000_000_000) };
+    record::put_command_within(&mut records, 3, &expire, 300);
+    let watch = |seen| LoggedWatch { database: 1, table: 1, key: &b"w"[..], seen };
+    let watches = [
+        watch(LoggedSeen::Version(7)),
+        watch(LoggedSeen::AbsentSince(300)),
+        watch(LoggedSeen::Absent),
+    ];
+    let delete = Command::Delete { keys: &[&b"w"[..], b"v"] };
+    record::put_batch(&mut records, 0, &watches, &[(1, delete), (2, Command::Count)]);
+    record::put_read(&mut records, 0, &Command::Get { key: b"a" });
+    let order = Some(KeyOrder::default());
+    let options = TableOptions { order, shards: Some(64), opaque: b"term" };
+    record::put_create_table(&mut records, b"named", &options);
+    record::put_drop_table(&mut records, b"named");
+    record::put_collect(&mut records, 0, 5..4_096);
+    record::put_time_mark(&mut records);
+    (records, 8)
+}
+
+/// A command of each format but the first.
+fn replace_if() -> Command<'static> {
+    Command::ReplaceIf {
+        key: b"a",
+        value: b"1",
+        equal: true,
+        new: Some(b"2"),
+        expires: Expires::Keep,
+        return_old: false,
+    }
+}
+
+fn script() -> Command<'static> {
+    Command::Script(Script {
+        source: b"return redis.call('get', KEYS[1])",
+        words: &[b"a"],
+        keys: 1,
+        steps_max: 1_000,
+        bytes_max: 1 << 20,
+        reads: false,
+    })
+}
+
+fn batch(command: Command<'static>) -> Vec<u8> {
+    let mut records = Vec::new();
+    record::put_batch(&mut records, 0, &[], &[(0, Command::Count), (1, command)]);
+    records
+}
+
+fn read(command: &Command<'_>) -> Vec<u8> {
+    let mut records = Vec::new();
+    record::put_read(&mut records, 0, command);
+    records
+}
+
+/// The format of the next batch.
+fn format_of(harness: &Harness) -> u8 {
+    harness.seal().bytes[1]
+}
+
+#[test]
+fn old_commands_are_written_as_the_old_version_wrote_them() {
+    let mut harness = Harness::new();
+    harness.group.set_common_format(Some(FORMAT_MAX));
+    let (records, count) = every_kind();
+    harness.submit(1, records, count);
+    let sealed = harness.seal();
+    let hex: String = sealed.bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    assert_eq!(hex, ENTRY.trim_end());
+    assert_eq!(harness.apply(&sealed.bytes), Applied::Done { snapshot_due: false });
+    assert_eq!(harness.group.figures().malformed, 0);
+}
+
+#[test]
+fn a_member_writes_the_lowest_format_that_has_the_commands() {
+    let harness = Harness::new();
+    harness.group.set_common_format(Some(FORMAT_MAX));
+    let keys_of_slot = Command::KeysOfSlot { slot: 1, count: 2 };
+    for (records, format) in [
+        (set(0, b"a", b"1"), 1),
+        (command(0, &replace_if()), 2),
+        (command(0, &script()), 3),
+        (batch(Command::Count), 1),
+        (batch(replace_if()), 2),
+        (batch(script()), 3),
+        // Only the node that wrote it decodes a read.
+        (read(&keys_of_slot), 1),
+        (read(&script()), 1),
+    ] {
+        harness.submit(1, records, 1);
+        assert_eq!(format_of(&harness), format);
+    }
+    // Of all submissions of a batch, and of all their records.
+    harness.submit(1, set(0, b"a", b"1"), 1);
+    harness.submit(2, [set(0, b"a", b"1"), command(0, &script())].concat(), 2);
+    harness.submit(3, command(0, &replace_if()), 1);
+    assert_eq!(format_of(&harness), 3);
+    harness.submit(4, set(0, b"a", b"1"), 1);
+    assert_eq!(format_of(&harness), 1, "the next batch needs less");
+}
+
+#[test]
+fn a_node_alone_writes_its_newest_format() {
+    let harness = Harness::new();
+    assert_eq!(harness.group.format(), FORMAT_MAX);
+    harness.submit(1, set(0, b"a", b"1"), 1);
+    assert_eq!(format_of(&harness), 3, "it does not know the time");
+    harness.group.begin_time(1);
+    harness.submit(1, set(0, b"a", b"1"), 1);
+    assert_eq!(format_of(&harness), FORMAT_MAX);
+}
+
+#[test]
+fn no_format_is_written_that_a_member_does_not_read() {
+    let harness = Harness::new();
+    for (common, written) in [(1, [true, false, false]), (2, [true, true, false]), (3, [true; 3])] {
+        harness.group.set_common_format(Some(common));
+        assert_eq!(harness.group.format(), common);
+        let submissions = [set(0, b"a", b"1"), command(0, &replace_if()), command(0, &script())];
+        for (number, records) in (0..).zip(submissions) {
+            harness.submit(number, records, 1);
+        }
+        assert!(format_of(&harness) <= common);
+        let dropped: Vec<u64> = harness
+            .outcomes()
+            .into_iter()
+            .map(|(number, outcome)| {
+                assert_eq!(outcome, Seen::Dropped, "it was not executed, and never will be");
+                number
+            })
+            .collect();
+        let expected: Vec<u64> =
+            (0..).zip(written).filter(|(_, is_written)| !is_written).map(|(n, _)| n).collect();
+        assert_eq!(dropped, expected, "{common}");
+    }
+    harness.group.set_common_format(Some(1));
+    harness.submit(7, batch(script()), 1);
+    assert_eq!(harness.group.take(0), None, "a batch with nothing in it");
+    assert_eq!(harness.outcomes(), [(7, Seen::Dropped)]);
+}
+
+#[test]
+fn the_newest_format_in_the_log_is_known() {
+    let mut harness = Harness::new();
+    harness.group.set_common_format(Some(FORMAT_MAX));
+    assert_eq!(harness.group.figures().format_used, 0);
+    for (records, used) in [
+        (set(0, b"a", b"1"), 1),
+        (command(0, &replace_if()), 2),
+        (set(0, b"a", b"1"), 2),
+        (command(0, &script()), 3),
+    ] {
+        harness.commit(records, 1);
+        assert_eq!(harness.group.figures().format_used, used);
+    }
+    harness.group.reset();
+    assert_eq!(harness.group.figures().format_used, 0);
+}
