@@ -2,6 +2,7 @@
 
 use crate::commit::{Commits, Log, NotDone, Ran, ReadLevel};
 use crate::kyoto::KyotoSettings;
+use crate::memcached::Prefixes;
 use crate::options::{MB, TB, bytes, integer};
 use crate::persistence::{Persistence, Request};
 use crate::topic::{Published, Publishing, Topic};
@@ -122,6 +123,13 @@ pub trait Host {
     fn replied_at_ms(&self) -> u64 {
         self.now_ms()
     }
+    /// The time by which records of a database expire: in a durable one, that of the log.
+    fn records_ms(&self, database: usize) -> u64 {
+        match self.log() {
+            Some(log) if log.databases.is_durable(database) => log.now_ms,
+            _ => self.replied_at_ms(),
+        }
+    }
     /// The time in microseconds since the Unix epoch (`TIME`).
     fn now_us(&self) -> u64 {
         self.now_ms().saturating_mul(1000)
@@ -175,6 +183,16 @@ pub trait Host {
     fn turn_is_over(&self) -> bool {
         false
     }
+    /// Asks whether a script or a transaction may begin in this turn. They take turns: if not, the
+    /// session leaves the request in its input and returns [`Next::Pause`](crate::Next::Pause).
+    /// `is_long` is whether it probably takes long
+    /// ([`LONG_UNITS`](todana_command::LONG_UNITS)).
+    fn begin_work(&mut self, is_long: bool) -> bool {
+        let _ = is_long;
+        true
+    }
+    /// The work that [`Host::begin_work`] has permitted is done.
+    fn end_work(&mut self) {}
     /// Counts an error reply of RESP by its first word, an index of
     /// [`ERROR_CODES`](crate::resp::ERROR_CODES).
     fn observe_error(&mut self, code: usize) {
@@ -318,6 +336,8 @@ pub trait Host {
     fn command_names(&self, protocol: ProtocolName) -> &'static [&'static str];
     /// Calls, errors and latency of each command of a protocol, by table index.
     fn command_stats(&self, protocol: ProtocolName) -> Vec<CommandStats>;
+    /// Counts of requests by the prefix of their key (`stats detail`).
+    fn prefixes(&self) -> &Prefixes;
     /// Resets counters (`CONFIG RESETSTAT`, `stats reset`).
     fn reset_stats(&self);
     /// Options as name and value, with Redis' names for those that Redis has (`maxmemory`,

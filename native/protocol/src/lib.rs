@@ -28,6 +28,7 @@ pub use host::*;
 pub use options::*;
 pub use persistence::*;
 pub use session::*;
+pub use spelling::memory_bytes;
 pub use topic::*;
 pub use topology::{ClusterNode, Topology};
 pub use tracking::Tracking;

@@ -217,7 +217,8 @@ pub enum Spelling {
     Seconds,
     /// As a decimal number. Negative numbers are `off`.
     NumberOrMinusOne,
-    /// By words of its own: the option's word, and Redis'.
+    /// By words of its own: the option's word, and Redis'. If several of Redis' words have the same
+    /// effect here, the first is the one that is shown.
     Words(&'static [(&'static str, &'static str)]),
 }
 

@@ -14,16 +14,19 @@ pub struct Progress {
 /// What a session needs next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// More bytes; `wanted` is the known number of missing bytes of the current request (0 if
-    /// unknown). The loop may size its buffer by it, up to a bound of its own and never beyond the
-    /// limit of the input.
+    /// More bytes; at least `wanted` of the current request are missing (0 if unknown), and the
+    /// session need not be called before they have arrived. The loop may size its buffer by it, up
+    /// to a bound of its own and never beyond the limit of the input.
     Read {
-        /// Known number of missing bytes.
+        /// Number of bytes that are known to be missing.
         wanted: usize,
     },
     /// The budget of this turn is used up, and the input still contains complete requests: call
     /// again after other connections had their turns.
     Yield,
+    /// The next request is a script or a transaction that must not begin in this turn
+    /// ([`Host::begin_work`]): call again when it is the turn of this connection.
+    Pause,
     /// Execute nothing on this connection and send nothing to it for this time (`DEBUG SLEEP`, the
     /// reply to a password). Then send the output, even if the client has shut down its sending
     /// side meanwhile. Other connections are not affected.

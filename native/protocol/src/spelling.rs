@@ -24,7 +24,7 @@ impl Spelling {
     pub fn read(self, option_type: OptionType, text: &str) -> (Option<OptionValue>, String) {
         let (OptionType::Integer(range) | OptionType::Bytes(range)) = option_type else {
             let Spelling::Words(words) = self else { return (None, option_type.to_string()) };
-            let known = words.iter().find(|(_, redis)| *redis == text);
+            let known = words.iter().find(|(_, redis)| redis.eq_ignore_ascii_case(text));
             let expected: Vec<&str> = words.iter().map(|(_, redis)| *redis).collect();
             return (known.map(|(own, _)| OptionValue::Word((*own).into())), expected.join(" or "));
         };
@@ -60,8 +60,9 @@ impl Spelling {
     }
 }
 
-/// `100`, `100b`, `1k` (1,000), `1kb` (1,024), `1m`, `1mb`, `1g`, `1gb`, in any case.
-fn memory_bytes(text: &str) -> Option<u64> {
+/// A size as Redis reads it: `100`, `100b`, `1k` (1,000), `1kb` (1,024), `1m`, `1mb`, `1g`, `1gb`,
+/// in any case.
+pub fn memory_bytes(text: &str) -> Option<u64> {
     let lower = text.to_ascii_lowercase();
     let digits = lower.bytes().take_while(u8::is_ascii_digit).count();
     let (number, unit) = lower.split_at(digits);
@@ -98,7 +99,11 @@ mod tests {
 
     #[test]
     fn values_are_read_and_written() {
-        let policies = Spelling::Words(&[("evict", "allkeys-lfu"), ("refuse", "noeviction")]);
+        let policies = Spelling::Words(&[
+            ("evict", "allkeys-lfu"),
+            ("refuse", "noeviction"),
+            ("evict", "allkeys-lru"),
+        ]);
         let choice = OptionType::Choice(&["evict", "refuse"]);
         for (spelling, option_type, text, value) in [
             (Spelling::Number, integer(0, 5), "5", Number(5)),
@@ -113,6 +118,9 @@ mod tests {
         ] {
             assert_eq!(spelling.read(option_type, text).0, Some(value.clone()), "{text}");
             assert_eq!(spelling.write(&value), text);
+        }
+        for text in ["allkeys-lru", "ALLKEYS-LRU"] {
+            assert_eq!(policies.read(choice, text).0, Some(Word("evict".into())));
         }
         assert_eq!(Spelling::Seconds.write(&Number(1)), "1", "0 would be none");
     }

@@ -10,6 +10,7 @@ mod log;
 pub use log::{TestLog, check_write, with_durable_hosts, with_member_hosts};
 
 use crate::kyoto::{KyotoDatabase, KyotoSettings};
+use crate::memcached::Prefixes;
 use crate::{
     Budget, Client, ClientNames, CommandStats, Commits, Hold, Host, Limits, Log, Next, NotDone,
     Persistence, Progress, ProtocolName, Published, Publishing, ReadLevel, Request, ServerInfo,
@@ -75,6 +76,13 @@ pub struct FakeHost {
     pub lookups: (u64, u64),
     /// The number of observed commands at which the turn is over.
     pub turn_ends_at: u64,
+    /// Whether each script and transaction is refused once before it may begin.
+    pub refuses_work: bool,
+    /// Whether the present one was refused.
+    pub has_refused: bool,
+    /// For each script and transaction that was to begin, whether it was expected to take long, and
+    /// whether it might begin.
+    pub work: Vec<(bool, bool)>,
     /// The result of `observe` for every command.
     pub slow_us: Option<u64>,
     /// The slow log, oldest first.
@@ -85,6 +93,8 @@ pub struct FakeHost {
     pub stats: Vec<CommandStats>,
     /// Number of times that statistics were reset.
     pub stats_resets: AtomicUsize,
+    /// Counts of `stats detail`.
+    pub prefixes: Prefixes,
     /// Settings of the Kyoto Tycoon protocol.
     pub kyoto: KyotoSettings,
     /// Names of the waits, in order.
@@ -172,11 +182,15 @@ impl FakeHost {
             error_codes: Vec::new(),
             lookups: (0, 0),
             turn_ends_at: u64::MAX,
+            refuses_work: false,
+            has_refused: false,
+            work: Vec::new(),
             slow_us: None,
             slow_log: Mutex::default(),
             info: ServerInfo::default(),
             stats: Vec::new(),
             stats_resets: AtomicUsize::new(0),
+            prefixes: Prefixes::default(),
             kyoto: KyotoSettings::default(),
             waits: Vec::new(),
             signalled: false,
@@ -233,7 +247,14 @@ impl FakeHost {
     fn durable_commits(&mut self) -> Option<(Log<'_>, &mut Commits)> {
         let submit = self.log.as_ref()?.submit();
         let (may_wait, level) = (self.may_wait, self.read_level);
-        let log = Log { submit, databases: &self.databases, may_wait, level, clock_ms: 0 };
+        let log = Log {
+            submit,
+            databases: &self.databases,
+            may_wait,
+            level,
+            clock_ms: 0,
+            now_ms: self.now_ms,
+        };
         Some((log, &mut self.commits))
     }
 }
@@ -295,7 +316,14 @@ impl Host for FakeHost {
     fn log(&self) -> Option<Log<'_>> {
         let submit = self.log.as_ref()?.submit();
         let (may_wait, level) = (self.may_wait, self.read_level);
-        Some(Log { submit, databases: &self.databases, may_wait, level, clock_ms: 0 })
+        Some(Log {
+            submit,
+            databases: &self.databases,
+            may_wait,
+            level,
+            clock_ms: 0,
+            now_ms: self.now_ms,
+        })
     }
     fn is_playing(&self) -> bool {
         self.commits.is_playing()
@@ -375,6 +403,11 @@ impl Host for FakeHost {
     }
     fn turn_is_over(&self) -> bool {
         self.commands >= self.turn_ends_at || self.log.is_some() && self.commits.is_over()
+    }
+    fn begin_work(&mut self, is_long: bool) -> bool {
+        self.has_refused = self.refuses_work && !self.has_refused;
+        self.work.push((is_long, !self.has_refused));
+        !self.has_refused
     }
     fn observe_error(&mut self, code: usize) {
         self.error_codes.push(code);
@@ -501,7 +534,11 @@ impl Host for FakeHost {
     fn command_stats(&self, _protocol: ProtocolName) -> Vec<CommandStats> {
         self.stats.clone()
     }
+    fn prefixes(&self) -> &Prefixes {
+        &self.prefixes
+    }
     fn reset_stats(&self) {
+        self.prefixes.reset();
         self.stats_resets.fetch_add(1, Ordering::Relaxed);
     }
     fn options(&self) -> Vec<(String, String)> {
@@ -555,9 +592,10 @@ pub fn converse_in_turns<'i, S: Session>(
     let budget = Budget { requests_max, output_bytes_max: 1 << 16 };
     let mut outcome = Outcome { output: Vec::new(), closed: false, slept_ms: 0, left: 0 };
     let mut buffer: Vec<u8> = Vec::new();
-    let (mut idle, mut has_waited) = (0, false);
+    let (mut idle, mut has_waited, mut missing) = (0, false, 0usize);
     'pieces: for piece in pieces {
         buffer.extend_from_slice(piece);
+        missing = missing.saturating_sub(piece.len());
         loop {
             let mut turn = Vec::new();
             if !has_waited {
@@ -571,12 +609,16 @@ pub fn converse_in_turns<'i, S: Session>(
             buffer.drain(..consumed);
             outcome.output.extend_from_slice(&turn);
             has_waited = next == Next::Commit;
+            // A server does not call the session before these bytes have arrived.
+            let is_silent = turn.is_empty() && matches!(next, Next::Read { .. });
+            assert!(missing == 0 || is_silent, "{missing} bytes were missing, and it answered");
             match next {
-                Next::Read { .. } => {
+                Next::Read { wanted } => {
+                    missing = wanted;
                     assert!(!host.commits.is_playing(), "a reply of the log was not taken");
                     break;
                 }
-                Next::Yield => {
+                Next::Yield | Next::Pause => {
                     idle = if consumed > 0 { 0 } else { idle + 1 };
                     assert!(idle < IDLE_TURNS_MAX, "yielded again and again without progress");
                 }
@@ -631,6 +673,19 @@ pub fn converse_in_every_way<S: Session>(
     }
     let bytes = play(input.chunks(1).collect(), 3, &mut start);
     assert_eq!(readable(&bytes), readable(&whole), "input byte by byte");
+    let mut refusing = || {
+        let (session, host) = start();
+        (session, FakeHost { refuses_work: true, ..host })
+    };
+    for requests_max in [1, 128] {
+        let other = play(vec![input], requests_max, &mut refusing);
+        let turns = format!("pausing, in turns of {requests_max}");
+        assert_eq!(readable(&other), readable(&whole), "{turns}");
+    }
+    with_durable_hosts(|| {
+        let other = play(vec![input], 128, &mut refusing);
+        assert_eq!(readable(&other), readable(&whole), "durable, pausing");
+    });
     with_member_hosts(|| {
         for requests_max in [1, 3, 128] {
             let other = play(vec![input], requests_max, &mut start);
@@ -694,6 +749,7 @@ pub fn survive<S: Session + Default>(protocol: ProtocolName, data: &[u8]) {
         host.log = TestLog::of(&host.databases, limits.value_bytes_max);
         host.password = (circumstances & 1 != 0).then(|| b"secret".to_vec());
         host.signalled = circumstances & 4 != 0;
+        host.refuses_work = circumstances & 8 != 0;
         host.kyoto = small_kyoto();
         host.slow_us = (circumstances & 2 != 0).then_some(20_000);
         host.others.push(self::client(8, protocol));

@@ -27,6 +27,12 @@ pub(crate) fn to_lua(lua: &Lua, value: &Value, resp3: bool) -> Result<LuaValue> 
         Value::Status(bytes) => field("ok", text(bytes)?)?,
         Value::Error(bytes) => field("err", text(bytes)?)?,
         Value::BigNumber(bytes) => field("big_number", text(bytes)?)?,
+        Value::Verbatim(format, bytes) => {
+            let verbatim = lua.create_table_with_capacity(0, 2)?;
+            verbatim.raw_set("format", text(format)?)?;
+            verbatim.raw_set("string", text(bytes)?)?;
+            field("verbatim_string", LuaValue::Table(verbatim))?
+        }
         Value::List(values) => LuaValue::Table(sequence(lua, values, resp3)?),
         Value::Set(values) => {
             let set = lua.create_table_with_capacity(0, values.len())?;
@@ -117,8 +123,11 @@ fn from_table(lua: &Lua, table: &Table, resp3: bool, depth: usize) -> Result<Val
     }
     if let LuaValue::Table(verbatim) = field("verbatim_string")?
         && let LuaValue::String(text) = verbatim.raw_get("string")?
+        && let LuaValue::String(format) = verbatim.raw_get("format")?
     {
-        return Ok(Value::Bytes(copied(lua, &text)));
+        let mut letters = [b' '; 3];
+        letters.iter_mut().zip(format.as_bytes().iter()).for_each(|(to, from)| *to = *from);
+        return Ok(Value::Verbatim(letters, copied(lua, &text)));
     }
     let mut values = Vec::new();
     loop {

@@ -194,14 +194,16 @@ fn lua_run(lua: &Lua, job: &Job<'_>, calls: &mut dyn Calls) -> Result<Value> {
             }
             Ok::<_, mlua::Error>(table)
         };
+        // The words are a part of the request, whose length has limits of its own. They take memory
+        // of the script and no steps.
+        globals.raw_set("KEYS", list(job.keys)?)?;
+        globals.raw_set("ARGV", list(job.arguments)?)?;
         // Counting begins here, and with the text that has to be compiled.
         let source = &job.source[skipped..];
         meter::set(lua, job.limits.steps);
         if !meter::spend(lua, source.len() as u64 * SOURCE_BYTE_STEPS) {
             return Ok(Value::Null);
         }
-        globals.raw_set("KEYS", list(job.keys)?)?;
-        globals.raw_set("ARGV", list(job.arguments)?)?;
         let script = match compile(lua, source)? {
             Ok(script) => script,
             Err(error) => return Ok(Value::Error(error)),

@@ -14,6 +14,8 @@ function redis.error_reply(...)
         return { err = "ERR wrong number or type of arguments" }
     end
     if text:sub(1, 1) == "-" then text = text:sub(2) end
+    -- Without a space, the text has no code.
+    if not text:find(" ", 1, true) then text = "ERR " .. text end
     return { err = text }
 end
 

@@ -241,14 +241,14 @@ impl Commits {
         }
         let access = command.access();
         if access == Access::Sweep {
-            log.submit.collect(context.now_ms);
+            log.submit.collect(log.now_ms);
             reply.flag(false);
             return Ran::Done(());
         }
         let print = fingerprint(database, command);
         let clears_all = log.is_clear_of_all(command);
         if self.is_playing() {
-            let ran = self.play(print, |player| player.next(reply)).map(drop);
+            let ran = self.play(log, print, |player| player.next(reply)).map(drop);
             if clears_all && ran == Ran::Done(()) {
                 let others = log.database_of(false);
                 execute(log.databases, others, command, context, &mut NullReply);
@@ -264,12 +264,13 @@ impl Commits {
                 return match self.is_recording() {
                     true => Ran::Later,
                     false => {
+                        let context = log.reading(context);
                         self.read(log, || execute(log.databases, database, command, context, reply))
                     }
                 };
             }
             Access::Lease if !self.is_recording() => {
-                let databases = log.databases;
+                let (databases, context) = (log.databases, log.reading(context));
                 let read = || execute_lease_read(databases, database, command, context, reply);
                 match self.read(log, read) {
                     Ran::Done(false) => {}
@@ -278,8 +279,11 @@ impl Commits {
             }
             Access::Lease | Access::Write | Access::Sweep => {}
         }
-        if let Some(ran) = self.admit_write(log) {
+        if let Some(ran) = self.admit_write(log, || command.only_removes()) {
             return ran;
+        }
+        if let Err(why) = log.admit_format(command) {
+            return if self.is_recording() { Ran::Later } else { Ran::Refused(why) };
         }
         let home = if clears_all { log.database_of(true) } else { database } as u64;
         self.record(context, print, reply, |out| match log.own_limit(context, command) {
@@ -304,8 +308,10 @@ impl Commits {
             || !self.is_playing() && matches!(command.access(), Access::Read | Access::Walk);
         if is_executed && !self.is_recording() {
             let databases = log.databases;
-            let reads = databases.is_durable(database) && begun.as_ref().is_none_or(Begun::reads);
+            let is_durable = databases.is_durable(database);
+            let reads = is_durable && begun.as_ref().is_none_or(Begun::reads);
             let begins = begun.is_none();
+            let context = if is_durable { log.reading(context) } else { context };
             let slice = || execute_slice(databases, database, command, context, begun, reply);
             return match reads {
                 true if begins => self.read(log, slice),
@@ -331,7 +337,7 @@ impl Commits {
         }
         let print = hasher.finish() | 1;
         if self.is_playing() {
-            return match self.play(print, |player| player.next_batch(reply, each)) {
+            return match self.play(log, print, |player| player.next_batch(reply, each)) {
                 Ran::Done(Status::WatchFailed) => Ran::Done(Ok(false)),
                 Ran::Done(Status::Inadmissible(why)) => Ran::Done(Err(why)),
                 ran => ran.map(|_| Ok(true)),
@@ -345,16 +351,22 @@ impl Commits {
         if is_durable && let Err(why) = log.admit_read() {
             return Ran::Refused(why);
         }
+        let reading = if is_durable { log.reading(context) } else { context };
         match is_batch_logged(log.databases, batch) {
             Ok(true) => {}
             Ok(false) => {
-                let execute = || execute_batch(log.databases, batch, context, reply, each);
+                let execute = || execute_batch(log.databases, batch, reading, reply, each);
                 return if is_durable { self.read(log, execute) } else { Ran::Done(execute()) };
             }
             Err(why) => return Ran::Done(Err(why)),
         }
-        if let Some(ran) = self.admit_write(log) {
+        let only_removes = || batch.commands.iter().all(|(_, command)| command.never_adds());
+        if let Some(ran) = self.admit_write(log, only_removes) {
             return ran;
+        }
+        let admit_format = |(_, command): &(usize, Command<'_>)| log.admit_format(command);
+        if let Err(why) = batch.commands.iter().try_for_each(admit_format) {
+            return Ran::Refused(why);
         }
         let context = log.limit(context);
         let too_long =
@@ -362,7 +374,7 @@ impl Commits {
         if batch.commands.iter().any(too_long) {
             return Ran::Done(Err(Inadmissible::ValueTooLarge));
         }
-        if let Err(why) = admit_logged_batch(log.databases, batch, context) {
+        if let Err(why) = admit_logged_batch(log.databases, batch, log.reading(context)) {
             return Ran::Done(Err(why));
         }
         let watches: Option<Vec<LoggedWatch<'_>>> =
@@ -382,14 +394,14 @@ impl Commits {
     }
 
     /// The answer to a write that cannot be recorded.
-    fn admit_write<T>(&self, log: Log<'_>) -> Option<Ran<T>> {
+    fn admit_write<T>(&self, log: Log<'_>, only_removes: impl Fn() -> bool) -> Option<Ran<T>> {
         if self.is_recording() {
-            return None;
+            return (!log.may_join(only_removes)).then_some(Ran::Later);
         }
         if self.reads.is_wanted() {
             return Some(Ran::Later);
         }
-        match log.admit_write() {
+        match log.admit_write(only_removes) {
             Ok(true) => None,
             Ok(false) => Some(Ran::Later),
             Err(why) => Some(Ran::Refused(why)),
@@ -448,6 +460,7 @@ impl Commits {
     /// Plays the replies to the next record, which must have this fingerprint.
     fn play(
         &mut self,
+        log: Log<'_>,
         print: u64,
         next: impl FnOnce(&mut Player) -> Option<Status>,
     ) -> Ran<Status> {
@@ -462,7 +475,7 @@ impl Commits {
         *played += 1;
         let is_last = *played == commit.prints.len();
         let ran = match replies {
-            Replies::None(why) => Ran::Refused(*why),
+            Replies::None(why) => Ran::Refused(log.refine(*why)),
             Replies::Tape(player) => match next(player) {
                 Some(Status::Internal) => Ran::Refused(NotDone::Internal),
                 Some(status) => Ran::Done(status),

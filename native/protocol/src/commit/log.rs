@@ -19,6 +19,8 @@ pub struct Log<'l> {
     pub level: ReadLevel,
     /// The time of the turn, by [`Submit::clock_ms`]: not earlier than the arrival of its input.
     pub clock_ms: u64,
+    /// The time of the log at that moment ([`Submit::now_ms`]), by which records have expired.
+    pub now_ms: u64,
 }
 
 impl Log<'_> {
@@ -54,20 +56,49 @@ impl Log<'_> {
     }
 
     /// Whether a write may be recorded: `Ok(false)` if the log has no room now.
-    pub(super) fn admit_write(&self) -> Result<bool, NotDone> {
+    pub(super) fn admit_write(&self, only_removes: impl Fn() -> bool) -> Result<bool, NotDone> {
         match self.submit.gate() {
             Gate::Closed => Err(NotDone::Loading),
             Gate::ReadOnly | Gate::Leaderless => Err(NotDone::ReadOnly),
-            Gate::Open if self.submit.has_room() => Ok(true),
-            Gate::Open if self.may_wait => Ok(false),
-            Gate::Open => Err(NotDone::Busy),
+            Gate::Removals if !only_removes() => Err(NotDone::ReadOnly),
+            Gate::Open | Gate::Removals if self.submit.has_room() => Ok(true),
+            Gate::Open | Gate::Removals if self.may_wait => Ok(false),
+            Gate::Open | Gate::Removals => Err(NotDone::Busy),
         }
+    }
+
+    /// Whether a write may join records that were admitted before it. If not, it waits for their
+    /// commit.
+    pub(super) fn may_join(&self, only_removes: impl Fn() -> bool) -> bool {
+        self.submit.gate() != Gate::Removals || only_removes()
+    }
+
+    /// The reason for which records were not executed, by the gate: one that closed dropped them.
+    pub(super) fn refine(&self, why: NotDone) -> NotDone {
+        match (why, self.submit.gate()) {
+            (NotDone::Busy, Gate::Closed) => NotDone::Loading,
+            (NotDone::Busy, Gate::ReadOnly | Gate::Removals | Gate::Leaderless) => {
+                NotDone::ReadOnly
+            }
+            _ => why,
+        }
+    }
+
+    /// Whether all members of the cluster can read this command in the log.
+    pub(super) fn admit_format(&self, command: &Command<'_>) -> Result<(), NotDone> {
+        let is_read = command.format() <= self.submit.format();
+        if is_read { Ok(()) } else { Err(NotDone::OldMember) }
     }
 
     /// The longest value that a command may build, if its protocol allows less than the log.
     pub(super) fn own_limit(&self, context: Context, command: &Command<'_>) -> Option<usize> {
         let limit = context.value_bytes_max;
         (limit < self.submit.value_bytes_max() && builds_values(command)).then_some(limit)
+    }
+
+    /// The context in which records of the log are read here.
+    pub(super) fn reading(&self, context: Context) -> Context {
+        Context { now_ms: self.now_ms, ..context }
     }
 
     /// The limits that hold for values in the log.

@@ -84,6 +84,8 @@ pub enum NotDone {
     ReadOnly,
     /// Not executed: the log did not accept it in time.
     Busy,
+    /// Not executed: a member of the cluster has an older version, which would not know it.
+    OldMember,
     /// Not executed: no leader has confirmed in time that the records are new enough.
     NoLeader,
     /// It may have been executed, or may still be.

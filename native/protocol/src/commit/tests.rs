@@ -3,7 +3,7 @@
 use crate::kyoto::KyotoSession;
 use crate::memcached::MemcachedSession;
 use crate::resp::RespSession;
-use crate::testing::{FakeHost, with_member_hosts};
+use crate::testing::{FakeHost, TestLog, with_member_hosts};
 use crate::{Budget, Next, NotDone, Progress, ProtocolName, ReadLevel, Session, Wait};
 use todana_group::{Gate, Outcome, Submit};
 
@@ -272,9 +272,164 @@ fn a_write_without_a_leader_is_sent_again_by_clients() {
 }
 
 #[test]
-fn wait_reports_the_other_members_at_once() {
+fn wait_counts_the_members_that_have_the_writes() {
     let mut peer = resp();
-    peer.host.log.as_ref().expect("a log").group.set_others(Some(2));
-    let answer = "+OK\r\n:2\r\n:2\r\n:2\r\n";
-    assert_eq!(peer.ask("SET a 1\r\nWAIT 1 0\r\nWAIT 9 0\r\nWAIT 0 0\r\n"), (answer.into(), 0));
+    let group = peer.host.log.as_ref().expect("a log").group.clone();
+    group.set_others(Some(2));
+    // A majority has what is confirmed.
+    group.set_copies(1, Vec::new());
+    let answer = "+OK\r\n:1\r\n:1\r\n".into();
+    assert_eq!(peer.ask("SET a 1\r\nWAIT 1 0\r\nWAIT 0 0\r\n"), (answer, 0));
+    // The time is over, or the other member has it.
+    peer.receive("WAIT 2 70\r\n");
+    assert_eq!(peer.turn(), (String::new(), Next::Wait { ms: 20 }));
+    assert_eq!(peer.turn(), (String::new(), Next::Wait { ms: 40 }));
+    peer.host.now_ms += 60;
+    assert_eq!(peer.turn(), (String::new(), Next::Wait { ms: 10 }));
+    peer.host.now_ms += 10;
+    assert_eq!(peer.turn(), (":1\r\n".into(), READ));
+    peer.receive("WAIT 2 0\r\n");
+    assert_eq!(peer.turn(), (String::new(), Next::Wait { ms: 20 }));
+    let applied = group.applied_index();
+    group.set_copies(1, vec![applied, applied - 1]);
+    for ms in [40, 80, 160, 320, 640, 640] {
+        assert_eq!(peer.turn(), (String::new(), Next::Wait { ms }));
+    }
+    group.set_copies(1, vec![applied; 2]);
+    assert_eq!(peer.turn(), (":2\r\n".into(), READ));
+    // There are no three others.
+    peer.receive("WAIT 3 700\r\n");
+    assert_eq!(peer.turn(), (String::new(), Next::Wait { ms: 640 }));
+    peer.host.now_ms += 700;
+    assert_eq!(peer.turn(), (":2\r\n".into(), READ));
+    // A transaction does not wait.
+    let answer = "+OK\r\n+QUEUED\r\n*1\r\n:2\r\n".into();
+    assert_eq!(peer.ask("MULTI\r\nWAIT 9 0\r\nEXEC\r\n"), (answer, 0));
+}
+
+#[test]
+fn a_command_that_a_member_of_an_older_version_does_not_know_is_refused() {
+    let mut peer = resp();
+    let log = peer.host.log.as_ref().expect("a log").group.clone();
+    log.set_common_format(Some(1));
+    let refused = "-ERR a member of the cluster has an older version of Todana that does not know \
+        this command: upgrade all members first\r\n";
+    assert_eq!(peer.ask("SET a 1\r\n").0, "+OK\r\n");
+    for request in [
+        "SET a 2 IFEQ 1\r\n",
+        "DELEX a IFEQ 1\r\n",
+        "EVAL \"return redis.call('set', KEYS[1], 2)\" 1 a\r\n",
+        "BITOP NOT b a\r\n",
+        "PFADD b x\r\n",
+        "MULTI\r\nSET a 2\r\nBITOP NOT b a\r\nEXEC\r\n",
+    ] {
+        let written = peer.host.written();
+        let answer = peer.ask(request).0;
+        assert!(answer.ends_with(refused), "{request}: {answer}");
+        assert_eq!(peer.host.written(), written, "{request}");
+    }
+    // Nothing else is refused, and what was before it in the pipeline is executed.
+    let pipeline = "SET b 1\r\nBITOP NOT c a\r\nSET d 1\r\nMGET a b c d\r\n";
+    let expected = format!("+OK\r\n{refused}+OK\r\n*4\r\n$1\r\n1\r\n$1\r\n1\r\n$-1\r\n$1\r\n1\r\n");
+    assert_eq!(peer.ask(pipeline).0, expected);
+    let reads = "BITFIELD_RO a GET u8 0\r\nPFCOUNT x\r\nEVAL_RO \"return 1\" 0\r\n";
+    assert_eq!(peer.ask(reads).0, "*1\r\n:49\r\n:0\r\n:1\r\n");
+    log.set_common_format(Some(3));
+    assert_eq!(peer.ask("BITOP NOT c a\r\n").0, ":1\r\n");
+}
+
+#[test]
+fn while_the_disk_is_nearly_full_records_can_be_removed() {
+    let mut peer = resp();
+    let group = peer.host.log.as_ref().expect("a log").group.clone();
+    assert_eq!(peer.ask("MSET a 1 b 1 c 1 d 1 e 1\r\n").0, "+OK\r\n");
+    group.set_gate(Gate::Removals, "the disk is nearly full");
+    let full = "-MISCONF Errors writing to the AOF file: the disk is nearly full\r\n";
+    for request in [
+        "SET a 2",
+        "APPEND a x",
+        "EXPIRE a 9",
+        "RENAME a z",
+        "EVAL \"return redis.call('del', KEYS[1])\" 1 a",
+    ] {
+        assert_eq!(peer.ask(format!("{request}\r\n")).0, full, "{request}");
+    }
+    let answer = format!(":1\r\n{full}$-1\r\n:1\r\n$1\r\n1\r\n");
+    let pipeline = "DEL a\r\nSET a 2\r\nGET a\r\nUNLINK b\r\nGETDEL c\r\n";
+    assert_eq!(peer.ask(pipeline).0, answer);
+    let answer = "+OK\r\n+QUEUED\r\n+QUEUED\r\n*2\r\n:1\r\n$-1\r\n";
+    assert_eq!(peer.ask("MULTI\r\nDEL d\r\nGET d\r\nEXEC\r\n").0, answer);
+    let answer = format!("+OK\r\n+QUEUED\r\n+QUEUED\r\n{full}");
+    assert_eq!(peer.ask("MULTI\r\nDEL e\r\nSET e 2\r\nEXEC\r\n").0, answer);
+    assert_eq!(
+        peer.ask("DBSIZE\r\nFLUSHDB\r\nFLUSHALL\r\nDBSIZE\r\n").0,
+        ":1\r\n+OK\r\n+OK\r\n:0\r\n"
+    );
+
+    let mut peer = Peer::<MemcachedSession>::new(ProtocolName::Memcached);
+    let group = peer.host.log.as_ref().expect("a log").group.clone();
+    assert_eq!(peer.ask("set a 0 0 1\r\nx\r\nset b 0 0 1\r\nx\r\n").0, "STORED\r\nSTORED\r\n");
+    group.set_gate(Gate::Removals, "the disk is nearly full");
+    let answer = "DELETED\r\nSERVER_ERROR temporary failure\r\nHD\r\nOK\r\n";
+    let pipeline = "delete a\r\nset a 0 0 1\r\nx\r\nmd b\r\nflush_all\r\n";
+    assert_eq!(peer.ask(pipeline).0, answer);
+
+    let mut peer = Peer::<KyotoSession>::new(ProtocolName::Kyoto);
+    let group = peer.host.log.as_ref().expect("a log").group.clone();
+    let put = "PUT /a HTTP/1.1\r\nContent-Length: 1\r\n\r\nx";
+    assert!(peer.ask(put).0.starts_with("HTTP/1.1 201"));
+    group.set_gate(Gate::Removals, "the disk is nearly full");
+    for (request, status) in [
+        (put, "HTTP/1.1 503"),
+        ("DELETE /a HTTP/1.1\r\n\r\n", "HTTP/1.1 204"),
+        ("POST /rpc/clear HTTP/1.1\r\nContent-Length: 0\r\n\r\n", "HTTP/1.1 200"),
+    ] {
+        let answer = peer.ask(request).0;
+        assert!(answer.starts_with(status), "{request}: {answer}");
+    }
+}
+
+#[test]
+fn a_write_that_a_full_disk_drops_is_refused_as_later_ones_are() {
+    for (gate, reason, answer) in [
+        (Gate::ReadOnly, "full", "-MISCONF Errors writing to the AOF file: full\r\n"),
+        (Gate::Removals, "full", "-MISCONF Errors writing to the AOF file: full\r\n"),
+        (Gate::Leaderless, "alone", "-CLUSTERDOWN alone\r\n"),
+        (Gate::Closed, "", "-LOADING Todana is loading the dataset in memory\r\n"),
+    ] {
+        let mut peer = resp();
+        let group = peer.host.log.as_ref().expect("a log").group.clone();
+        let mut wait = |gate, outcome| {
+            peer.receive("SET a 1\r\n");
+            assert_eq!(peer.turn(), (String::new(), Next::Commit));
+            assert!(peer.host.commits.hand_over().is_some());
+            group.set_gate(gate, reason);
+            peer.host.commits.settle(outcome);
+            let (output, _) = peer.turn();
+            group.set_gate(Gate::Open, "");
+            output
+        };
+        assert_eq!(wait(gate, Outcome::Dropped), answer, "{gate:?}");
+        // What may be in the log is not called refused.
+        let unknown = "-UNKNOWN the write may or may not have been executed\r\n";
+        assert_eq!(wait(gate, Outcome::Unknown), unknown, "{gate:?}");
+        let busy = "-CLUSTERDOWN the log accepts no writes: it did not take this one in time\r\n";
+        assert_eq!(wait(Gate::Open, Outcome::Dropped), busy);
+    }
+}
+
+#[test]
+fn the_error_of_a_value_that_is_too_long_for_the_log_names_its_limit() {
+    let mut peer = resp();
+    peer.host.log = TestLog::of(&peer.host.databases, 100);
+    assert!(peer.host.limits.value_bytes_max > 1_000);
+    let long = "x".repeat(1_000);
+    let of_log = "-ERR string exceeds maximum allowed size of a durable database \
+        (durable_value_bytes_max: 100 bytes)\r\n";
+    for request in [format!("SET a {long}"), format!("APPEND a {long}"), "SETRANGE a 100 x".into()]
+    {
+        assert_eq!(peer.ask(format!("{request}\r\n")).0, of_log, "{request}");
+    }
+    let of_both = "-ERR string exceeds maximum allowed size (proto-max-bulk-len)\r\n";
+    assert_eq!(peer.ask("SETRANGE a 4611686018427387904 x\r\n").0, of_both);
 }

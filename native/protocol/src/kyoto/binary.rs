@@ -43,7 +43,7 @@ enum Kind {
     Set,
     Remove,
     Get,
-    /// Skips the records: there are no scripts.
+    /// Skips the records: this protocol has no scripts.
     Script,
 }
 

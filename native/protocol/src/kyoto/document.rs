@@ -272,7 +272,7 @@ const DIFFERENCES: &[[&str; 4]] = &[
         "Scripts, update log, replication, snapshots, plug-ins",
         "available if configured",
         "answered as by a ktserver that was started without them: 501, 400, `BF`",
-        "Lua is not embedded; the log of durable databases is not ktserver's",
+        "its scripts call Kyoto Cabinet; Todana has those of Redis; its log is not ktserver's",
     ],
     [
         "`synchronize` with `command`",
@@ -443,6 +443,15 @@ const DIFFERENCES: &[[&str; 4]] = &[
         "on the following record",
         "on the same record",
         "a cursor stores a key, and the table does not know the cursors",
+    ],
+    [
+        "Cursors and records that have expired",
+        "such a record is a place of a cursor until the collector, which runs with other requests, \
+         removes it: `cur_step` may end on it, and reads and `cur_set_value` then go on to the \
+         next record, unless its key has been stored again",
+        "no step ends on such a record; a cursor whose record expires goes on to the next one when \
+         it is used, unless its key has been stored again",
+        "where a walk goes should not depend on when the collector runs",
     ],
     [
         "`clear` by another connection",

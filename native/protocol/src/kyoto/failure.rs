@@ -80,6 +80,10 @@ impl From<NotDone> for Failure {
             NotDone::ReadOnly | NotDone::Busy => {
                 Failure::new(Status::Unavailable, "DB: 9: system error: the log accepts no writes")
             }
+            NotDone::OldMember => Failure::new(
+                Status::NotImplemented,
+                "not implemented: a member of the cluster has an older version",
+            ),
             NotDone::NoLeader => Failure::new(
                 Status::Unavailable,
                 "DB: 9: system error: no leader confirms that the records are up to date",

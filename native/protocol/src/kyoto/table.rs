@@ -104,7 +104,8 @@ rows! {
     Echo "echo" Server None Local "anything" "Returns its inputs.";
     Report "report" Server None Read "" "Returns statistics of the server.";
     Status "status" Server Misc Read "DB" "Returns statistics of a database.";
-    PlayScript "play_script" Server Script Local "name, _key..." "Refused: there are no scripts.";
+    PlayScript "play_script" Server Script Local "name, _key..."
+        "Refused: this protocol has no scripts.";
     TuneReplication "tune_replication" Server None Local "host, port, ts, iv"
         "Refused: there is no replication by this protocol.";
     UlogList "ulog_list" Server None Local "" "Refused: there is no update log.";
@@ -157,7 +158,8 @@ rows! {
     BinarySetBulk "B8 set_bulk" Binary Set Write "" "Stores values.";
     BinaryRemoveBulk "B9 remove_bulk" Binary Remove Write "" "Removes records.";
     BinaryGetBulk "BA get_bulk" Binary Get Read "" "Returns values.";
-    BinaryPlayScript "B4 play_script" Binary Script Local "" "Refused: there are no scripts.";
+    BinaryPlayScript "B4 play_script" Binary Script Local ""
+        "Refused: this protocol has no scripts.";
     BinaryReplication "B1 replication" Binary None Local ""
         "Refused: there is no replication by this protocol.";
     Unknown "unknown" Server None Local "" "An unknown procedure or method, or a bad request.";

@@ -45,9 +45,9 @@ const DIFFERENCES: &[(&str, &[&str])] = &[
         "Not supported",
         &[
             "UDP, TLS, SASL mechanisms other than PLAIN.",
-            "`slabs`, `lru`, `lru_crawler`, `watch`, `cache_memlimit`, `refresh_certs`, `stats \
-             detail` and `stats cachedump`: `ERROR`. `stats sizes` is disabled, `stats items` \
-             reports all records in class 1, `stats slabs` reports totals only.",
+            "`slabs`, `lru`, `lru_crawler`, `watch`, `cache_memlimit`, `refresh_certs` and \
+             `stats cachedump`: `ERROR`. `stats sizes` is disabled, `stats items` \
+             and `stats slabs` report all records in class 1, as chunks of their mean size.",
             "Flags later than 1.6.18: `E` (a token that the client chooses), `S` and `x` are \
              invalid. `N` of `ms` is accepted, but has no effect.",
             "`shutdown` answers `ERROR: shutdown not enabled`, as memcached does unless it is \
@@ -133,6 +133,13 @@ const DIFFERENCES: &[(&str, &[&str])] = &[
              `rejected_connections` and bytes read and written are those of all protocols; items, \
              bytes and evictions are those of database 0. `stats conns` has no `state`.",
             "`stats reset` resets the counters of all protocols.",
+            "`stats detail on` counts requests by the prefix of their key, which ends before the \
+             first `:`, in both forms of the protocol and as memcached does, without meta \
+             commands, until `stats detail off`; `stats detail \
+             dump` writes the counts, sorted. They belong to the server and not to a connection, \
+             and `stats reset` forgets them. Up to 4,096 prefixes are counted, and further ones \
+             are not. A request that the log of a durable database refuses is not counted. While \
+             they are on, all clients of this protocol share one lock.",
         ],
     ),
 ];

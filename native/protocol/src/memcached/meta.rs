@@ -41,7 +41,7 @@ pub(super) fn get<H: Host>(turn: &mut Turn<'_, H>, mut words: Words<'_>, line: &
         never_win: false,
     };
     let command = Command::Lease { key: request.key, options };
-    let failed = match turn.execute(&command, Writing::Meta(&request)) {
+    let failed = match turn.execute_uncounted(&command, Writing::Meta(&request)) {
         Outcome::Missed => {
             if !request.quiet {
                 request.write_line(turn.out, "EN", None);
@@ -78,7 +78,7 @@ pub(super) fn delete<H: Host>(turn: &mut Turn<'_, H>, mut words: Words<'_>, line
         },
         false => Command::DeleteIf { key: request.key, condition },
     };
-    let outcome = turn.execute(&command, Writing::Silent);
+    let outcome = turn.execute_uncounted(&command, Writing::Silent);
     let (row, failed) = match outcome {
         Outcome::Done | Outcome::Stored(_) => {
             if !request.quiet {
@@ -134,7 +134,7 @@ pub(super) fn arithmetic<H: Host>(turn: &mut Turn<'_, H>, mut words: Words<'_>, 
         track_access: true,
     });
     let writing = if request.quiet { Writing::Silent } else { Writing::Meta(&request) };
-    let (row, failed) = match turn.execute(&command, writing) {
+    let (row, failed) = match turn.execute_uncounted(&command, writing) {
         Outcome::Done => (row, false),
         Outcome::Refused(Refusal::VersionDiffers) => {
             request.write_line(turn.out, "EX", None);
@@ -166,11 +166,11 @@ pub(super) fn debug<H: Host>(turn: &mut Turn<'_, H>, mut words: Words<'_>, line:
     };
     let options = LeaseOptions { quiet_access: true, never_win: true, ..LeaseOptions::default() };
     let command = Command::Lease { key: request.key, options };
-    match turn.execute(&command, Writing::Debug(request.sent_key)) {
+    match turn.execute_uncounted(&command, Writing::Debug(request.sent_key)) {
         Outcome::Missed => turn.say("EN"),
         _ => {
             let command = Command::MemoryUsage { key: request.key };
-            if let Outcome::Integer(bytes) = turn.execute(&command, Writing::Silent) {
+            if let Outcome::Integer(bytes) = turn.execute_uncounted(&command, Writing::Silent) {
                 turn.out.extend_from_slice(b" size=");
                 push_number(turn.out, bytes.unsigned_abs());
             }

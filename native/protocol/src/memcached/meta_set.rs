@@ -64,7 +64,8 @@ pub(super) fn set<H: Host>(
             return Flow::Consumed(consumed);
         }
     };
-    let outcome = turn.execute(&mode.command(&request, value, turn.now_ms()), Writing::Silent);
+    let outcome =
+        turn.execute_uncounted(&mode.command(&request, value, turn.now_ms()), Writing::Silent);
     let failed = match outcome {
         Outcome::Stored(version) => {
             if !request.quiet {

@@ -33,6 +33,7 @@ mod meta;
 mod meta_flags;
 mod meta_set;
 mod number;
+mod prefixes;
 mod range_search;
 mod retrieval;
 mod server;
@@ -45,4 +46,5 @@ mod tests;
 mod turn;
 
 pub use connection::MemcachedSession;
+pub use prefixes::{PREFIXES_MAX, Prefixes};
 pub use table::COMMANDS;

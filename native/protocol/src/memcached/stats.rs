@@ -19,12 +19,15 @@ const MEMCACHED: usize = 1;
 /// Answers `stats`.
 pub(super) fn answer<H: Host>(turn: &mut Turn<'_, H>, words: Words<'_>, line: &[u8]) {
     let found = write(turn, words, Form::Text);
-    turn.say(match found {
-        Found::Group => "END",
-        Found::Reset => "RESET",
-        Found::Unknown => "ERROR",
-    });
-    turn.observe(Row::Stats, found == Found::Unknown, line);
+    match found {
+        Found::Group => turn.say("END"),
+        Found::Reset => turn.say("RESET"),
+        Found::Switched => turn.say("OK"),
+        Found::Dumped => {}
+        Found::NoSwitch => turn.say("CLIENT_ERROR usage: stats detail on|off|dump"),
+        Found::Unknown => turn.say("ERROR"),
+    }
+    turn.observe(Row::Stats, matches!(found, Found::Unknown | Found::NoSwitch), line);
 }
 
 /// How a statistic is written.
@@ -43,6 +46,12 @@ pub(super) enum Found {
     Group,
     /// The counters have been reset.
     Reset,
+    /// Counts by prefix are on or off.
+    Switched,
+    /// They have been written, with their end.
+    Dumped,
+    /// The client wants something else of them.
+    NoSwitch,
     /// There is no such group.
     Unknown,
 }
@@ -56,6 +65,7 @@ pub(super) fn write<H: Host>(turn: &mut Turn<'_, H>, mut words: Words<'_>, form:
         Some(b"slabs") => slabs(turn, form),
         Some(b"sizes") => Sheet { out: turn.out, form }.stat("sizes_status", "disabled"),
         Some(b"conns") => connections(turn, form),
+        Some(b"detail") => return detail(turn, words.next(), form),
         Some(b"reset") => {
             turn.host.reset_stats();
             return Found::Reset;
@@ -63,6 +73,30 @@ pub(super) fn write<H: Host>(turn: &mut Turn<'_, H>, mut words: Words<'_>, form:
         Some(_) => return Found::Unknown,
     }
     Found::Group
+}
+
+/// Counts by prefix: begins, stops, or writes them.
+fn detail<H: Host>(turn: &mut Turn<'_, H>, word: Option<&[u8]>, form: Form) -> Found {
+    match word {
+        Some(word @ (b"on" | b"off")) => {
+            let is_on = word == b"on";
+            turn.host.prefixes().switch(is_on);
+            turn.counts_prefixes = is_on;
+            Found::Switched
+        }
+        Some(b"dump") => {
+            match form {
+                Form::Text => turn.host.prefixes().dump(turn.out),
+                Form::Binary(frame) => {
+                    let mut lines = Vec::new();
+                    turn.host.prefixes().dump(&mut lines);
+                    frame.stat(turn.out, "detailed", &lines);
+                }
+            }
+            Found::Dumped
+        }
+        _ => Found::NoSwitch,
+    }
 }
 
 /// Where statistics are written.
@@ -77,7 +111,7 @@ impl Sheet<'_> {
             Form::Text => {
                 write!(self.out, "STAT {name} {value}\r\n").expect("a vector takes all bytes");
             }
-            Form::Binary(frame) => frame.stat(self.out, &name.to_string(), &value.to_string()),
+            Form::Binary(frame) => frame.stat(self.out, &name.to_string(), value.to_string()),
         }
     }
 }
@@ -200,12 +234,42 @@ fn items<H: Host>(turn: &mut Turn<'_, H>, form: Form) {
     }
 }
 
-/// There are no slab classes; the total is the memory of the entries.
+/// There are no slab classes; the first class reports all records, as if each had a chunk of their
+/// mean size. The total is the memory of the entries.
 fn slabs<H: Host>(turn: &mut Turn<'_, H>, form: Form) {
+    use Row::{
+        Add, Append, Cas, CasBadval, CasMiss, Decr, Delete, Incr, Ma, MaDecr, Md, Ms, Prepend,
+        Replace, Set, Touch,
+    };
+    const PAGE_BYTES: u64 = 1 << 20;
     let info = turn.host.server_info();
-    let bytes = info.databases.get(DATABASE).map_or(0, |counts| counts.bytes);
+    let calls = Calls(turn.host.command_stats(ProtocolName::Memcached));
+    let (bytes, entries) =
+        info.databases.get(DATABASE).map_or((0, 0), |counts| (counts.bytes, counts.entries));
     let sheet = &mut Sheet { out: turn.out, form };
-    sheet.stat("active_slabs", 0);
+    if let Some(chunk) = bytes.checked_div(entries).map(|mean| mean.max(1)) {
+        let stores = [Set, Add, Replace, Append, Prepend, Cas, CasMiss, CasBadval, Ms];
+        for (name, value) in [
+            ("chunk_size", chunk),
+            ("chunks_per_page", (PAGE_BYTES / chunk).max(1)),
+            ("total_pages", bytes.div_ceil(PAGE_BYTES)),
+            ("total_chunks", entries),
+            ("used_chunks", entries),
+            ("free_chunks", 0),
+            ("free_chunks_end", 0),
+            ("get_hits", info.lookups_by_protocol[MEMCACHED].0),
+            ("cmd_set", calls.of(&stores)),
+            ("delete_hits", calls.good(&[Delete, Md])),
+            ("incr_hits", calls.good(&[Incr, Ma])),
+            ("decr_hits", calls.good(&[Decr, MaDecr])),
+            ("cas_hits", calls.good(&[Cas])),
+            ("cas_badval", calls.good(&[CasBadval])),
+            ("touch_hits", calls.good(&[Touch])),
+        ] {
+            sheet.stat(format_args!("1:{name}"), value);
+        }
+    }
+    sheet.stat("active_slabs", u64::from(entries > 0));
     sheet.stat("total_malloced", bytes);
 }
 

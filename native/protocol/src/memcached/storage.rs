@@ -151,7 +151,8 @@ fn reply(outcome: Outcome, row: Row) -> (&'static str, Row, bool) {
 
 /// Removes the record that a failed `set` should have replaced.
 pub(super) fn remove<H: Host>(turn: &mut Turn<'_, H>, key: &[u8]) {
-    turn.execute(&Command::DeleteIf { key, condition: Condition::Always }, Writing::Silent);
+    let removal = Command::DeleteIf { key, condition: Condition::Always };
+    turn.execute_uncounted(&removal, Writing::Silent);
 }
 
 /// The value after a line.

@@ -115,8 +115,10 @@ rows! {
         "Returns the level of the protocol and the version of the server.");
     Verbosity "verbosity" Local Command(Server, "level [noreply]",
         "Answers `OK` and changes nothing.");
-    Stats "stats" Local Command(Server, "[settings | items | slabs | sizes | conns | reset]",
-        "Returns statistics of the server, or resets its counters.");
+    Stats "stats" Local Command(Server,
+        "[settings | items | slabs | sizes | conns | detail on|off|dump | reset]",
+        "Returns statistics of the server, counts requests by the prefix of their key, or resets \
+         the counters.");
     Quit "quit" Local Command(Server, "",
         "Closes the connection.");
     Shutdown "shutdown" Local Command(Server, "[graceful]",

@@ -19,6 +19,8 @@ pub(super) struct Turn<'t, H> {
     /// What became of the commands of the present request, or of a request before it in this turn
     /// that the log must commit.
     pub(super) committing: Committing,
+    /// Whether requests are counted by the prefix of their key.
+    pub(super) counts_prefixes: bool,
 }
 
 /// Whether requests are answered in this turn.
@@ -38,17 +40,43 @@ pub(super) enum Committing {
 
 impl<'t, H: Host> Turn<'t, H> {
     pub(super) fn new(host: &'t mut H, out: &'t mut Vec<u8>) -> Turn<'t, H> {
-        Turn { host, out, lookups: Lookups::default(), committing: Committing::Nothing }
+        let counts_prefixes = host.prefixes().is_on();
+        let lookups = Lookups::default();
+        Turn { host, out, lookups, committing: Committing::Nothing, counts_prefixes }
     }
 
-    /// Executes a command.
+    /// Executes a command of a request that `stats detail` counts.
     #[inline]
     pub(super) fn execute(&mut self, command: &Command<'_>, writing: Writing<'_>) -> Outcome {
+        let hits = self.lookups.hits;
+        let outcome = self.execute_uncounted(command, writing);
+        if self.counts_prefixes && !is_touch(command, writing) {
+            self.count_prefix(command, hits);
+        }
+        outcome
+    }
+
+    /// Counts a command by the prefix of its key, unless the log has it or has refused it. Before
+    /// it, there were `hits`.
+    #[cold]
+    pub(super) fn count_prefix(&self, command: &Command<'_>, hits: u64) {
+        if self.committing == Committing::Nothing {
+            self.host.prefixes().count(command, self.lookups.hits > hits);
+        }
+    }
+
+    /// Executes a command that it does not count, as those of meta commands.
+    #[inline]
+    pub(super) fn execute_uncounted(
+        &mut self,
+        command: &Command<'_>,
+        writing: Writing<'_>,
+    ) -> Outcome {
         let context = Context { now_ms: self.host.now_ms(), value_bytes_max: self.value_max() };
         let mut answer = Answer {
             out: self.out,
             writing,
-            now_ms: self.host.replied_at_ms(),
+            now_ms: self.host.records_ms(DATABASE),
             lookups: &mut self.lookups,
             outcome: Outcome::Missed,
         };
@@ -160,4 +188,9 @@ impl<'t, H: Host> Turn<'t, H> {
     pub(super) fn admits_key(&self, key: &[u8]) -> bool {
         key.len() <= self.host.limits().key_bytes_max && is_word(key)
     }
+}
+
+/// Whether a command is that of `touch`, which `stats detail` does not count.
+fn is_touch(command: &Command<'_>, writing: Writing<'_>) -> bool {
+    matches!((command, writing), (Command::GetAndExpire { .. }, Writing::Silent))
 }

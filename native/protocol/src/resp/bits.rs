@@ -4,7 +4,7 @@ use super::encoder::Failure;
 use super::number;
 use super::reply_format::ReplyFormat;
 use super::request::{Built, Request, SYNTAX, plain};
-use todana_command::{BitOperator, Command, Fields, Span, Unit};
+use todana_command::{BitOperator, Command, Fields, NotFields, Span, Unit};
 
 /// The operators of BITOP, and the least number of sources of each.
 const OPERATORS: [(&str, BitOperator, usize); 8] = [
@@ -85,12 +85,36 @@ pub(super) fn operation<'a>(request: &Request<'a>) -> Built<'a> {
 pub(super) fn fields<'a>(request: &Request<'a>, read_only: bool) -> Built<'a> {
     let words = &request.arguments[2..];
     let fields = Fields::of(words, request.value_bytes_max);
+    let fields = fields.and_then(|fields| match has_capital_type(words) {
+        true => Err(NotFields::Type),
+        false => Ok(fields),
+    });
     let writes = fields.map_err(|error| Failure::from(format!("ERR {error}")))?.write();
     if writes && read_only {
         return Err("ERR BITFIELD_RO only supports the GET subcommand".into());
     }
     let key = request.arguments[1];
     Ok((Command::BitFields { key, words, writes }, ReplyFormat::Fields))
+}
+
+/// Whether a type of valid words has a capital letter. Redis has none. A log may have one from
+/// earlier versions, which accepted it, so the command itself still does.
+fn has_capital_type(words: &[&[u8]]) -> bool {
+    let mut rest = words;
+    while let Some(word) = rest.first() {
+        let skipped = match word.to_ascii_lowercase().as_slice() {
+            b"overflow" => 2,
+            b"get" => 3,
+            _ => 4,
+        };
+        let has_type = skipped > 2;
+        let capital = |kind: &&[u8]| kind.first().is_some_and(u8::is_ascii_uppercase);
+        if has_type && rest.get(1).is_some_and(capital) {
+            return true;
+        }
+        rest = rest.get(skipped..).unwrap_or_default();
+    }
+    false
 }
 
 impl Request<'_> {

@@ -182,7 +182,7 @@ impl<H: Host> Call<'_, '_, H> {
             _ => return Err(super::request::wrong_arity(self.name)),
         };
         pattern.map_or(Ok(()), pattern::check)?;
-        let pattern = pattern.map(Glob::new);
+        let pattern = pattern.map(Glob::prepared);
         let mut listing = match self.state.begun.take() {
             Some(Unfinished::Topics(listing)) => listing,
             _ => TopicListing::default(),

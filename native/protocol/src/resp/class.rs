@@ -100,6 +100,13 @@ impl Name {
             | Name::ScriptHelp
             | Name::ScriptKill
             | Name::ScriptLoad
+            | Name::Function
+            | Name::FunctionDelete
+            | Name::FunctionFlush
+            | Name::FunctionHelp
+            | Name::FunctionKill
+            | Name::FunctionList
+            | Name::FunctionStats
             | Name::Subscribe
             | Name::PSubscribe
             | Name::SSubscribe

@@ -114,7 +114,7 @@ impl<H: Host> Call<'_, '_, H> {
     }
 
     fn now_ms(&self) -> u64 {
-        self.encoder.now_ms
+        self.host.replied_at_ms()
     }
 
     /// Continues the list with a number of clients in each turn. A client that stays connected is

@@ -6,7 +6,8 @@ use super::flow::Flow;
 use super::lookup::{self, subcommands};
 use super::pattern::{self, Names};
 use super::request::SYNTAX;
-use super::spec::{CATEGORIES, CONTAINER, DEPRECATED, MODULE, OWN, Spec};
+use super::sort;
+use super::spec::{CATEGORIES, CONTAINER, DEPRECATED, MODULE, OVERWRITE, OWN, Spec};
 use super::syntax;
 use super::table::{NAMES, Name};
 use crate::Host;
@@ -111,9 +112,13 @@ impl<H: Host> Call<'_, '_, H> {
         if !spec.takes(request.len()) {
             return Err("ERR Invalid number of arguments specified for command".into());
         }
-        self.encoder.array(spec.keys_in(request).count());
+        let mut keys: Vec<_> = spec.keys_in(request).collect();
+        if name == Name::Sort {
+            keys.extend(sort::stored_at(request).map(|at| (at, OVERWRITE[0].access)));
+        }
+        self.encoder.array(keys.len());
         let reads = request.iter().skip(3).any(|option| option.eq_ignore_ascii_case(b"get"));
-        for (at, access) in spec.keys_in(request) {
+        for (at, access) in keys {
             let access: &[&str] = match name {
                 Name::Set if reads => &["RW", "access", "update"],
                 Name::Set => &["OW", "update"],

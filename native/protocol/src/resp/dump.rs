@@ -1,7 +1,8 @@
 //! DUMP and RESTORE.
 
-use super::reply_format::ReplyFormat;
-use super::request::{Built, Request, SYNTAX, plain};
+use super::number;
+use super::reply_format::{INVALID_TTL, ReplyFormat};
+use super::request::{Built, NOT_AN_INTEGER, Request, SYNTAX, plain};
 use todana_command::{Command, Expires};
 
 /// DUMP.
@@ -38,9 +39,14 @@ pub(super) fn restore<'a>(request: &Request<'a>) -> Built<'a> {
         }
         at += 1;
     }
-    let ttl_ms = request.integer(2)?;
-    let Ok(ttl_ms) = u64::try_from(ttl_ms) else {
-        return Err("ERR Invalid TTL value, must be >= 0".into());
+    let ttl_ms = number::integer(request.arguments[2]);
+    let Some(ttl_ms) = ttl_ms.and_then(|it| u64::try_from(it).ok()) else {
+        if replace {
+            return Err(if ttl_ms.is_some() { INVALID_TTL.into() } else { NOT_AN_INTEGER });
+        }
+        // That the key exists is the error that counts.
+        let format = ReplyFormat::RestoreFailure { integer: ttl_ms.is_some() };
+        return Ok((Command::Exists { keys: &request.arguments[1..2] }, format));
     };
     let expires = match ttl_ms {
         0 => Expires::Never,

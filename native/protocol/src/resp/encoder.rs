@@ -58,6 +58,8 @@ pub(super) struct Encoder<'o> {
     pub(super) resp3: bool,
     /// The code of the last error that was written.
     pub(super) failed: Option<ErrorCode>,
+    /// Whether the error that was written last is that of a value that is too large.
+    pub(super) is_too_large: bool,
     /// Most bytes of output.
     pub(super) bytes_max: usize,
     /// Whether the output exceeded them. The content of `out` is then not a valid sequence of
@@ -91,6 +93,7 @@ impl<'o> Encoder<'o> {
             out,
             resp3,
             failed,
+            is_too_large: false,
             bytes_max,
             overflowed,
             format,
@@ -283,6 +286,11 @@ impl<'o> Encoder<'o> {
 
     /// Text for humans; a bulk string in RESP2.
     pub(super) fn verbatim(&mut self, text: &[u8]) {
+        self.verbatim_as(*b"txt", text);
+    }
+
+    /// Text with a format of three letters; a bulk string in RESP2.
+    pub(super) fn verbatim_as(&mut self, format: [u8; 3], text: &[u8]) {
         if !self.resp3 {
             return self.bulk(text);
         }
@@ -290,7 +298,8 @@ impl<'o> Encoder<'o> {
             return;
         }
         self.header(b'=', text.len() as i64 + 4);
-        self.out.extend_from_slice(b"txt:");
+        self.out.extend_from_slice(&format);
+        self.out.push(b':');
         self.out.extend_from_slice(text);
         self.out.extend_from_slice(b"\r\n");
     }

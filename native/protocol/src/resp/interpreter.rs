@@ -4,25 +4,22 @@ mod known;
 mod parse;
 
 use super::dispatch;
-use super::encoder::Encoder;
+use super::encoder::{Encoder, Failure};
 use super::lookup;
 use super::request::{Request, ScriptLimits, pairs};
-use super::spec::{CONTAINER, NOSCRIPT};
+use super::spec::{CONTAINER, NOSCRIPT, WRITE};
 use super::table::Name;
 use super::unsupported;
 use known::Known;
 use std::sync::Arc;
 use std::sync::Mutex;
 use todana_command::{
-    Context, Interpreter, Player, Script, ScriptCall, ScriptRecords, Scripted, Value,
+    Context, Interpreter, Player, SCRIPT_UNITS, Script, ScriptCall, ScriptRecords, Scripted, Value,
 };
 use todana_script::{Called, Calls, Job, Limits, Outcome, Stop, name_of};
 
 /// Steps of a script that a unit of a command's work counts: a quarter of a microsecond.
 const UNIT_STEPS: u64 = 32;
-
-/// The units of a script that does nothing: its interpreter has to be made.
-const SCRIPT_UNITS: u64 = 200;
 
 /// Sets the secret by which scripts hash the keys of their tables: the same on all replicas.
 pub fn set_script_secret(secret: u64) {
@@ -67,7 +64,7 @@ impl Interpreter for Lua {
                     Stop::Steps => "it took too many steps (script_steps_max)",
                     Stop::Memory => "it needed too much memory (script_bytes_max)",
                 };
-                let text = format!("ERR The script was stopped, and has changed nothing: {why}");
+                let text = format!("ERR The script was stopped, and has changed nothing: {why}.");
                 (Value::Error(text.into_bytes()), true)
             }
         };
@@ -107,33 +104,51 @@ fn refused(text: impl AsRef<[u8]>) -> Called {
     Called::Reply(Value::Error(text.as_ref().to_vec()), 0)
 }
 
-const NOT_ALLOWED: &str = "ERR This Redis command is not allowed from script";
+/// Redis' words for a refusal, by which clients recognise it, and a sentence about this one.
+fn refused_because(words: &str, name: Name, why: &str) -> Called {
+    let name = name.spec().name.replace('|', " ").to_ascii_uppercase();
+    refused(format!("ERR {words}: {name} {why}."))
+}
+
+/// There is no command of this word.
+fn unknown(before: &str, word: &[u8]) -> Called {
+    let words = "ERR Unknown Redis command called from script: ";
+    refused(Failure::quoting(&format!("{words}{before} '"), word, "'."))
+}
+
+const NOT_ALLOWED: &str = "This Redis command is not allowed from script";
+const NOT_OF_KEYS: &str = "concerns other things than the keys of the script";
 
 impl Calls for TableCalls<'_> {
     fn call(&mut self, arguments: &[&[u8]], resp3: bool, steps_left: u64) -> Called {
         let Some(mut name) = lookup::command(arguments[0]) else {
             return match unsupported::failure_in_script(arguments[0]) {
                 Some(failure) => refused(failure),
-                None => refused("ERR Unknown Redis command called from script"),
+                None => unknown("there is no command", arguments[0]),
             };
         };
         if name.spec().is(CONTAINER) {
             let word = arguments.get(1).copied().unwrap_or_default();
             let Some(subcommand) = lookup::subcommand(name, word) else {
-                return refused("ERR Unknown Redis command called from script");
+                let container = name.spec().name.to_ascii_uppercase();
+                return unknown(&format!("{container} has no subcommand"), word);
             };
             name = subcommand;
         }
         let spec = name.spec();
         if !spec.takes(arguments.len()) {
-            return refused("ERR Wrong number of args calling Redis command from script");
+            let words = "Wrong number of args calling Redis command from script";
+            let why = format!("does not take {} words", arguments.len());
+            return refused_because(words, name, &why);
         }
         if spec.is(NOSCRIPT) {
-            return refused(NOT_ALLOWED);
+            return refused_because(NOT_ALLOWED, name, NOT_OF_KEYS);
         }
         let Context { now_ms, value_bytes_max } = self.context;
         if arguments.iter().any(|argument| argument.len() > value_bytes_max) {
-            return refused("ERR string exceeds maximum allowed size (proto-max-bulk-len)");
+            let words = "string exceeds maximum allowed size (proto-max-bulk-len)";
+            let why = format!("has an argument of more than {value_bytes_max} bytes");
+            return refused_because(words, name, &why);
         }
         let script_limits = ScriptLimits::default();
         let request = Request { name, arguments, now_ms, value_bytes_max, script_limits };
@@ -147,14 +162,20 @@ impl Calls for TableCalls<'_> {
             ScriptCall::Done(tape, units) => (tape, units),
             ScriptCall::TooMuchWork => return Called::TooMuch,
             ScriptCall::NotDeclared => {
-                return refused(
-                    "ERR Script attempted to access a non local key: it is not among KEYS",
-                );
+                let words = "Script attempted to access a non local key";
+                return refused_because(words, name, "names a key that is not among KEYS");
             }
-            ScriptCall::NotAllowed if self.reads => {
-                return refused("ERR Write commands are not allowed from read-only scripts.");
+            ScriptCall::NotAllowed if self.reads && name.spec().is(WRITE) => {
+                let words = "Write commands are not allowed from read-only scripts";
+                return refused_because(words, name, "may change records");
             }
-            ScriptCall::NotAllowed => return refused(NOT_ALLOWED),
+            ScriptCall::NotAllowed => {
+                let why = match name {
+                    Name::MemoryUsage => "may differ between the nodes of a cluster",
+                    _ => NOT_OF_KEYS,
+                };
+                return refused_because(NOT_ALLOWED, name, why);
+            }
         };
         let mut out = Vec::new();
         let mut encoder = Encoder::new(&mut out, resp3, usize::MAX, now_ms);
@@ -178,7 +199,7 @@ fn own(name: Name, arguments: &[&[u8]], now_ms: u64) -> Called {
             let micros = (now_ms % 1_000 * 1_000).to_string();
             Value::List(vec![text(seconds.as_bytes()), text(micros.as_bytes())])
         }
-        _ => return refused(NOT_ALLOWED),
+        _ => return refused_because(NOT_ALLOWED, name, NOT_OF_KEYS),
     };
     Called::Reply(value, 0)
 }

@@ -79,6 +79,7 @@ mod tail;
 mod tests;
 mod tracking;
 mod transactions;
+mod turns;
 mod unsupported;
 mod work;
 

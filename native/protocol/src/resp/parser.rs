@@ -29,7 +29,8 @@ pub(super) enum Parsed {
     Request(usize),
     /// This many bytes without a request: an empty line or array.
     Nothing(usize),
-    /// The request is incomplete; the known number of missing bytes (0 if unknown).
+    /// The request is incomplete: at least this many bytes are missing, and nothing can be said
+    /// before they have arrived. 0 only if no byte of a request has.
     Incomplete(usize),
     /// The client does not speak RESP. Send this error and close.
     Broken(String),
@@ -106,7 +107,7 @@ impl Parser {
             }
             let (count, end) = match number_line(input, 1) {
                 Line::Number(count, end) => (count, end),
-                Line::Incomplete => return Parsed::Incomplete(0),
+                Line::Incomplete => return Parsed::Incomplete(1),
                 Line::Invalid => return broken("invalid multibulk length"),
                 Line::TooLong => return broken("too big mbulk count string"),
             };
@@ -157,7 +158,7 @@ impl Parser {
     #[inline]
     fn length_line(&mut self, input: &[u8], bounds: Bounds) -> Result<usize, Parsed> {
         match input.get(self.position) {
-            None => return Err(Parsed::Incomplete(0)),
+            None => return Err(Parsed::Incomplete(1)),
             Some(b'$') => {}
             Some(&other) => {
                 return Err(broken(&format!("expected '$', got '{}'", char::from(other))));
@@ -165,7 +166,7 @@ impl Parser {
         }
         let (length, end) = match number_line(input, self.position + 1) {
             Line::Number(length, end) => (length, end),
-            Line::Incomplete => return Err(Parsed::Incomplete(0)),
+            Line::Incomplete => return Err(Parsed::Incomplete(1)),
             Line::Invalid => return Err(broken("invalid bulk length")),
             Line::TooLong => return Err(broken("too big bulk count string")),
         };
@@ -186,7 +187,7 @@ impl Parser {
             self.position = input.len();
             return match input.len() > line_bytes_max {
                 true => broken("too big inline request"),
-                false => Parsed::Incomplete(0),
+                false => Parsed::Incomplete(1),
             };
         };
         let end = take(&mut self.position) + found;
@@ -316,7 +317,7 @@ mod tests {
     #[test]
     fn bytes_known_to_be_missing_are_told() {
         assert_eq!(whole(b"*1\r\n$50\r\nabc").0, Parsed::Incomplete(49));
-        assert_eq!(whole(b"*1\r\n$5").0, Parsed::Incomplete(0));
+        assert_eq!(whole(b"*1\r\n$5").0, Parsed::Incomplete(1));
     }
 
     #[test]
@@ -334,13 +335,13 @@ mod tests {
         assert_eq!(whole(request(101).as_bytes()).0, broken("invalid bulk length"));
         assert_eq!(whole(request(0).as_bytes()).0, Parsed::Request(4 + 4 + 2));
         assert_eq!(whole(b"*1\r\n$-1\r\n").0, broken("invalid bulk length"));
-        assert_eq!(whole(b"*4\r\n").0, Parsed::Incomplete(0));
+        assert_eq!(whole(b"*4\r\n").0, Parsed::Incomplete(1));
         assert_eq!(whole(b"*5\r\n").0, broken("invalid multibulk length"));
         let line = |length: usize| format!("{}\n", "x".repeat(length));
         assert_eq!(whole(line(64).as_bytes()).0, Parsed::Request(65));
         assert_eq!(whole(line(65).as_bytes()).0, broken("too big inline request"));
         assert_eq!(whole(&[b'x'; 65]).0, broken("too big inline request"));
-        assert_eq!(whole(&[b'x'; 64]).0, Parsed::Incomplete(0));
+        assert_eq!(whole(&[b'x'; 64]).0, Parsed::Incomplete(1));
     }
 
     #[test]
@@ -351,6 +352,38 @@ mod tests {
         }
         let digits = [b"*".as_slice(), &[b'1'; 65]].concat();
         assert_eq!(whole(&digits).0, broken("too big mbulk count string"));
+    }
+
+    #[test]
+    fn a_request_may_be_cut_anywhere() {
+        let bounds = Bounds { argument_bytes_max: 300, ..BOUNDS };
+        let arguments = [b"MSET".to_vec(), Vec::new(), vec![b'x'; 300], b"\r\n$1\r\n".to_vec()];
+        let bulk = |it: &Vec<u8>| {
+            [format!("${}\r\n", it.len()).as_bytes(), it.as_slice(), b"\r\n".as_slice()].concat()
+        };
+        let array = [b"*4\r\n".to_vec(), arguments.iter().flat_map(bulk).collect()].concat();
+        let line = b"SET 'a b' \"\\r\\n\"  c\r\n".to_vec();
+        let words: Vec<Vec<u8>> = [&b"SET"[..], b"a b", b"\r\n", b"c"].map(<[u8]>::to_vec).into();
+        for (input, arguments) in [(array, arguments.to_vec()), (line, words)] {
+            let longer = [&input[..], b"*1\r\n"].concat();
+            for first in 0..=input.len() {
+                for second in [first, first + 1, input.len() - 1] {
+                    let mut parser = Parser::default();
+                    for end in [first, second].into_iter().filter(|end| *end < input.len()) {
+                        let Parsed::Incomplete(missing) = parser.advance(&input[..end], bounds)
+                        else {
+                            panic!("complete after {end} bytes");
+                        };
+                        assert_eq!(missing == 0, end == 0, "{end}");
+                        assert!(end + missing <= input.len(), "{end} and {missing}");
+                    }
+                    let parsed = parser.advance(&longer, bounds);
+                    assert_eq!(parsed, Parsed::Request(input.len()), "{first}, {second}");
+                    let found: Vec<_> = parser.arguments(&longer).map(<[u8]>::to_vec).collect();
+                    assert_eq!(found, arguments, "{first}, {second}");
+                }
+            }
+        }
     }
 
     #[test]

@@ -15,6 +15,18 @@ use std::sync::Arc;
 /// A client that waits looks at the log again after this time.
 pub(super) const POLL_MS: u64 = 5;
 
+/// WAIT looks again after this time whether other members have the entry, then after twice as long,
+/// up to the second time.
+const COPIES_MS: (u64, u64) = (20, 640);
+
+/// How long WAIT sleeps, at most `pause_ms`. Nobody else can come to have an entry without a
+/// cluster.
+pub(super) fn wait_ms(until_ms: u64, pause_ms: u64, host: &impl Host) -> u64 {
+    let left_ms = until_ms.saturating_sub(host.now_ms());
+    let others = host.log().map_or(0, |log| log.submit.others());
+    if others == 0 { left_ms } else { left_ms.min(pause_ms) }
+}
+
 const IN_MEMORY: &str = "ERR there is nothing to save to: this server keeps its records in memory, \
                          and has no data_dir";
 const IN_PROGRESS: &str = "ERR Background save already in progress";
@@ -71,24 +83,39 @@ impl<H: Host> Call<'_, '_, H> {
         Ok(Flow::Continue)
     }
 
-    /// In a cluster, a reply to a write means that a majority has it, and nothing is waited for.
-    /// Without other members, nobody acknowledges anything. As in Redis, the client waits for its
-    /// time nevertheless, for ever if that is 0; but not in EXEC, and not for no replica.
+    /// Waits until this number of other members have on disk what this node has applied: all writes
+    /// of this client. Of a majority that is known at once, of the others a moment later. Without
+    /// other members, nobody acknowledges anything. As in Redis, the client waits for its time if
+    /// they are fewer, for ever if that is 0; but not in EXEC, and not for no replica.
     pub(super) fn wait_for_replicas(&mut self) -> Done {
         let replicas = self.at_least_0(1)?;
         let timeout_ms = self.at_least_0(2)?;
-        let others = self.host.log().map_or(0, |log| log.submit.others());
         let now_ms = self.host.now_ms();
-        let until_ms = match self.state.begun.take() {
-            Some(Unfinished::Waiting { until_ms }) => until_ms,
-            _ if others > 0 || replicas == 0 || self.state.is_in_exec => now_ms,
-            _ if timeout_ms == 0 => u64::MAX,
-            _ => now_ms.saturating_add(timeout_ms),
+        let log = self.host.log();
+        let begun = match self.state.begun.take() {
+            Some(Unfinished::Waiting { until_ms, index, pause_ms }) => {
+                (until_ms, index, COPIES_MS.1.min(2 * pause_ms))
+            }
+            _ => {
+                let until_ms = match timeout_ms {
+                    _ if replicas == 0 || self.state.is_in_exec => now_ms,
+                    0 => u64::MAX,
+                    _ => now_ms.saturating_add(timeout_ms),
+                };
+                let (index, others) = log
+                    .as_ref()
+                    .map_or((0, 0), |log| (log.submit.applied_index(), log.submit.others() as u64));
+                // There are not as many members, unless more join.
+                let is_vain = replicas > others;
+                (until_ms, index, if is_vain { COPIES_MS.1 } else { COPIES_MS.0 })
+            }
         };
-        if now_ms < until_ms {
-            self.state.begun = Some(Unfinished::Waiting { until_ms });
+        let (until_ms, index, pause_ms) = begun;
+        let copies = log.map_or(0, |log| log.submit.copies(index)) as u64;
+        if now_ms < until_ms && copies < replicas {
+            self.state.begun = Some(Unfinished::Waiting { until_ms, index, pause_ms });
         } else {
-            self.encoder.count(others as u64);
+            self.encoder.count(copies);
         }
         Ok(Flow::Continue)
     }

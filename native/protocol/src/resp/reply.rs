@@ -1,7 +1,8 @@
 //! Formats the replies of the store's commands.
 
 use super::encoder::Encoder;
-use super::reply_format::{FULL, ReplyFormat, WRONG_TYPE};
+use super::reply_format::{BUSY_KEY, FULL, INVALID_TTL, ReplyFormat, WRONG_TYPE};
+use super::request::NOT_AN_INTEGER;
 use std::ops::Range;
 use todana_command::{Error, LcsSpan, LeaseState, Record, Refusal, Reply, Value};
 use todana_table::Shared;
@@ -82,7 +83,7 @@ impl Reply for Encoder<'_> {
                 self.error("ERR no such key");
             }
             ReplyFormat::OneOrZero | ReplyFormat::RenameNx => self.integer(0),
-            ReplyFormat::Restore => self.error("BUSYKEY Target key name already exists."),
+            ReplyFormat::Restore => self.error(BUSY_KEY),
             ReplyFormat::Sort { .. } => self.error(WRONG_TYPE),
             _ => self.null(),
         }
@@ -97,6 +98,9 @@ impl Reply for Encoder<'_> {
                 self.lookups.1 += (asked as u64).saturating_sub(found);
                 Encoder::integer(self, number);
             }
+            ReplyFormat::RestoreFailure { .. } if number > 0 => self.error(BUSY_KEY),
+            ReplyFormat::RestoreFailure { integer: true } => self.error(INVALID_TTL),
+            ReplyFormat::RestoreFailure { integer: false } => self.error(&NOT_AN_INTEGER),
             ReplyFormat::Sort { stores: false } if number > 0 => self.error(WRONG_TYPE),
             ReplyFormat::Sort { stores: false } => self.array(0),
             ReplyFormat::Type => self.simple(if number > 0 { "string" } else { "none" }),
@@ -193,6 +197,7 @@ impl Reply for Encoder<'_> {
             Value::Status(text) => self.status(text),
             Value::Error(text) => Encoder::error(self, text),
             Value::BigNumber(digits) => self.big_number(digits),
+            Value::Verbatim(format, text) => self.verbatim_as(*format, text),
             Value::List(values) => {
                 self.array(values.len());
                 values.iter().for_each(|value| self.value(value));
@@ -241,6 +246,7 @@ impl Reply for Encoder<'_> {
             }
             Error::Contended => "ERR the values were changed too often while BITOP read them",
         };
+        self.is_too_large = error == Error::ValueTooLarge;
         Encoder::error(self, text);
     }
 }

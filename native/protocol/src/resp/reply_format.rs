@@ -43,6 +43,11 @@ pub(super) enum ReplyFormat {
     Fields,
     /// RESTORE: an existing key is an error.
     Restore,
+    /// RESTORE with a time to live that is invalid, which Redis finds after an existing key.
+    RestoreFailure {
+        /// The time to live is a number at least.
+        integer: bool,
+    },
     /// SORT: no elements if there is no key, otherwise an error.
     Sort {
         /// The number of elements is returned, not the elements.
@@ -57,6 +62,12 @@ pub(super) enum ReplyFormat {
 /// The error of a command for a type that the value does not have.
 pub(super) const WRONG_TYPE: &str =
     "WRONGTYPE Operation against a key holding the wrong kind of value";
+
+/// The error of RESTORE for a negative time to live.
+pub(super) const INVALID_TTL: &str = "ERR Invalid TTL value, must be >= 0";
+
+/// The error of RESTORE for a key that exists.
+pub(super) const BUSY_KEY: &str = "BUSYKEY Target key name already exists.";
 
 /// The error of a write for which there is no room.
 pub(super) const FULL: &str = "OOM command not allowed when used memory > 'maxmemory'.";

@@ -3,22 +3,23 @@
 use super::call::Call;
 use super::channels;
 use super::cluster;
-use super::commit::not_done;
+use super::commit::{log_limit, not_done};
 use super::dispatch;
 use super::encoder::{Encoder, Failure, quoted};
 use super::flow::Flow;
 use super::latency::observe;
 use super::lookup;
 use super::monitor;
+use super::reply_format::FULL;
 use super::request::{Request, pairs, wrong_arity};
 use super::spec::{CONTAINER, IMMEDIATE, NO_AUTH, NO_MULTI};
 use super::state::{State, Unfinished};
 use super::table::Name;
 use super::unsupported;
-use super::{scripts, source};
+use super::{scripts, source, turns};
 use crate::{Host, Ran};
 use std::sync::atomic::Ordering::Relaxed;
-use todana_command::{Begun, Context};
+use todana_command::{Begun, Command, Context};
 
 /// Executes one request of `length` bytes. `name` is the command of its first argument, if any.
 #[inline]
@@ -33,7 +34,7 @@ pub(super) fn respond<H: Host>(
     let start = encoder.out.len();
     state.skip_this = std::mem::take(&mut state.skip_next);
     encoder.failed = None;
-    if let Some(Unfinished::Held { .. }) = state.begun {
+    if let Some(Unfinished::Held { .. } | Unfinished::Paused) = state.begun {
         state.begun = None;
     }
     let flow = match admitted(state, name, arguments, length, host) {
@@ -88,6 +89,9 @@ fn admitted<H: Host>(
         // DEBUG has one error text for an unknown subcommand and for wrong arguments.
         let found = found.filter(|it| name != Name::Debug || it.spec().takes(arguments.len()));
         let Some(subcommand) = found else {
+            if let Some(failure) = unsupported::subcommand_failure(spec.name, word) {
+                return Err((Some(name), failure));
+            }
             let unknown = match name {
                 Name::Debug => "ERR unknown subcommand or wrong number of arguments for '",
                 _ => "ERR unknown subcommand '",
@@ -157,11 +161,27 @@ fn carry_out<H: Host>(
         Request { name, arguments, now_ms, value_bytes_max, script_limits: scripts::limits(host) };
     let mut flow = Flow::Continue;
     match dispatch::build(&request, &pairs, seed, source.as_deref()) {
+        Some(Ok((Command::Script(script), _)))
+            if !state.rides
+                && host.databases().table(state.database).is_full()
+                && scripts::needs_room(script.source) =>
+        {
+            encoder.error(FULL);
+        }
+        Some(Ok((Command::Script(script), _)))
+            if !turns::may_run(state.database, &script, host) =>
+        {
+            state.begun = Some(Unfinished::Paused);
+            return Flow::Continue;
+        }
         Some(Ok((command, format))) => {
             debug_assert!(name.class().admits(command.access()), "{command:?}");
             encoder.format = format;
             let context = Context { now_ms, value_bytes_max };
             let database = state.database;
+            if let super::reply_format::ReplyFormat::Expiry { absolute: false, .. } = format {
+                encoder.now_ms = host.records_ms(database);
+            }
             if state.tracks.is_some() {
                 state.track(name, arguments, host);
             }
@@ -182,8 +202,18 @@ fn carry_out<H: Host>(
             } else {
                 host.run(database, &command, context, encoder)
             };
+            if let Command::Script(_) = command {
+                host.end_work();
+            }
             match ran {
-                Ran::Done(()) => {}
+                Ran::Done(()) => {
+                    if std::mem::take(&mut encoder.is_too_large)
+                        && let Some(failure) = log_limit(database, &command, context, host)
+                    {
+                        encoder.truncate(start);
+                        encoder.error(&failure);
+                    }
+                }
                 Ran::Submitted => return state.begins_commit(true),
                 Ran::Later => return state.begins_commit(false),
                 Ran::Refused(why) => {

@@ -30,12 +30,13 @@ pub(super) fn ride<H: Host>(
             Parsed::Request(length) => {
                 let arguments: Arguments<'_> = parser.arguments(input).collect();
                 let name = lookup::command(arguments[0]);
-                let random = state.random;
+                let (random, end) = (state.random, encoder.out.len());
                 respond(state, name, &arguments, length, encoder, host);
                 match state.begun.take() {
                     Some(Unfinished::Commit { goes_on: true }) => length,
                     _ => {
                         // It is run as if this were the first time.
+                        encoder.truncate(end);
                         state.random = random;
                         break;
                     }

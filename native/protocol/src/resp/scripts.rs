@@ -6,7 +6,6 @@ use super::flow::Flow;
 use super::request::{Built, NOT_AN_INTEGER, Request, SYNTAX, ScriptLimits, plain};
 use crate::Host;
 use todana_command::{Command, Interpreter, Script};
-use todana_script::Header;
 
 /// The limits of scripts that clients of this node run.
 pub(super) fn limits<H: Host>(host: &H) -> ScriptLimits {
@@ -25,25 +24,48 @@ pub(super) fn eval_named<'a>(
     source: Option<&'a [u8]>,
     reads: bool,
 ) -> Built<'a> {
+    const NAME_BYTES: usize = 40;
     match source {
         Some(source) => script(request, source, reads),
-        None => Err("NOSCRIPT No matching script. Please use EVAL.".into()),
+        None => {
+            if request.arguments[1].len() == NAME_BYTES {
+                counted(request)?;
+            }
+            Err("NOSCRIPT No matching script. Please use EVAL.".into())
+        }
     }
 }
 
-fn script<'a>(request: &Request<'a>, source: &'a [u8], reads: bool) -> Built<'a> {
+/// The number of keys.
+fn counted(request: &Request<'_>) -> Result<usize, Failure> {
     let keys = super::number::integer(request.arguments[2]).ok_or(NOT_AN_INTEGER)?;
-    let words = &request.arguments[3..];
-    if keys > words.len() as i64 {
+    if keys > request.arguments[3..].len() as i64 {
         return Err("ERR Number of keys can't be greater than number of args".into());
     }
-    let Ok(keys) = usize::try_from(keys) else {
-        return Err("ERR Number of keys can't be negative".into());
-    };
+    usize::try_from(keys).map_err(|_| "ERR Number of keys can't be negative".into())
+}
+
+/// Whether a script must not begin while the memory is full.
+pub(super) fn needs_room(source: &[u8]) -> bool {
+    todana_script::split(source).is_ok_and(|(header, _)| header.needs_room())
+}
+
+/// Whether this word says how to flush.
+fn is_flush(word: &[u8]) -> bool {
+    word.eq_ignore_ascii_case(b"async") || word.eq_ignore_ascii_case(b"sync")
+}
+
+fn script<'a>(request: &Request<'a>, source: &'a [u8], reads: bool) -> Built<'a> {
+    let (words, keys) = (&request.arguments[3..], counted(request)?);
     let failed = |text: String| Failure::from(format!("ERR {text}"));
-    let (Header { no_writes, .. }, _) = todana_script::split(source).map_err(failed)?;
+    let (header, _) = todana_script::split(source).map_err(failed)?;
+    if reads && header.declares_writes() {
+        // A script that cannot be compiled has that error first.
+        todana_script::check(source)?;
+        return Err("ERR Can not execute a script with write flag using *_ro command.".into());
+    }
     let ScriptLimits { steps_max, bytes_max } = request.script_limits;
-    let reads = reads || no_writes;
+    let reads = reads || header.no_writes;
     plain(Command::Script(Script { source, words, keys, steps_max, bytes_max, reads }))
 }
 
@@ -69,10 +91,59 @@ impl<'c, H: Host> Call<'c, '_, H> {
         Ok(Flow::Continue)
     }
 
+    pub(super) fn function_delete(&mut self) -> Done {
+        Err("ERR Library not found".into())
+    }
+
+    pub(super) fn function_flush(&mut self) -> Done {
+        match self.arguments[2..] {
+            [] => self.ok(),
+            [how] if is_flush(how) => self.ok(),
+            [_] => Err("ERR FUNCTION FLUSH only supports SYNC|ASYNC option".into()),
+            _ => Err(Failure::quoting(
+                "ERR unknown subcommand or wrong number of arguments for '",
+                self.argument(1),
+                "'. Try FUNCTION HELP.",
+            )),
+        }
+    }
+
+    pub(super) fn function_list(&mut self) -> Done {
+        let (mut with_code, mut with_name) = (false, false);
+        let mut words = self.arguments[2..].iter();
+        while let Some(word) = words.next() {
+            if word.eq_ignore_ascii_case(b"withcode") && !with_code {
+                with_code = true;
+            } else if word.eq_ignore_ascii_case(b"libraryname") && !with_name {
+                with_name = true;
+                words.next().ok_or("ERR library name argument was not given")?;
+            } else {
+                return Err(Failure::quoting("ERR Unknown argument ", word, ""));
+            }
+        }
+        self.encoder.array(0);
+        Ok(Flow::Continue)
+    }
+
+    pub(super) fn function_stats(&mut self) -> Done {
+        self.encoder.map(2);
+        self.encoder.text("running_script");
+        self.encoder.null();
+        self.encoder.text("engines");
+        self.encoder.map(1);
+        self.encoder.text("LUA");
+        self.encoder.map(2);
+        for count in ["libraries_count", "functions_count"] {
+            self.encoder.text(count);
+            self.encoder.integer(0);
+        }
+        Ok(Flow::Continue)
+    }
+
     pub(super) fn script_flush(&mut self) -> Done {
         match self.arguments[2..] {
             [] => {}
-            [how] if [&b"async"[..], b"sync"].iter().any(|it| it.eq_ignore_ascii_case(how)) => {}
+            [how] if is_flush(how) => {}
             [_] => return Err("ERR SCRIPT FLUSH only support SYNC|ASYNC option".into()),
             _ => return Err(SYNTAX),
         }

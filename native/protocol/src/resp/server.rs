@@ -9,24 +9,32 @@ use super::request::SYNTAX;
 use super::{REDIS_VERSION, number, pattern};
 use crate::Host;
 
-/// Options that clients look for and that cannot be changed.
+/// Options that clients look for and that cannot be changed. The server has the changeable ones.
 const FIXED: &[(&str, &str)] = &[
     ("activedefrag", "no"),
-    ("activerehashing", "yes"),
     ("daemonize", "no"),
     ("databases", "16"),
-    ("hash-max-listpack-entries", "128"),
-    ("latency-monitor-threshold", "0"),
     ("latency-tracking", "yes"),
-    ("lazyfree-lazy-eviction", "no"),
-    ("list-max-listpack-size", "-2"),
-    ("maxmemory-samples", "5"),
+    ("min-replicas-to-write", "0"),
+    ("min-slaves-to-write", "0"),
     ("notify-keyspace-events", ""),
     ("protected-mode", "yes"),
     ("save", ""),
-    ("set-max-intset-entries", "512"),
     ("stop-writes-on-bgsave-error", "no"),
 ];
+
+/// Why an option cannot be changed.
+fn why_fixed(name: &str) -> &'static str {
+    match name {
+        "min-replicas-to-write" | "min-slaves-to-write" => {
+            "a cluster confirms each write by the majority of its nodes, and has no other number"
+        }
+        _ => "can't set immutable config",
+    }
+}
+
+/// The reciprocal of the part of the time that MEMORY PURGE may take, however often it is sent.
+const PURGE_SHARE: u32 = 100;
 
 impl<H: Host> Call<'_, '_, H> {
     /// All options: the server's, then the constant ones.
@@ -90,7 +98,7 @@ impl<H: Host> Call<'_, '_, H> {
             if settable.iter().any(|(settable, _)| settable == name) {
                 changes.push((name, value, old));
             } else if value != *old {
-                return Err(not_set(name, "can't set immutable config"));
+                return Err(not_set(name, why_fixed(name)));
             }
         }
         for (done, (name, value, _)) in changes.iter().enumerate() {
@@ -182,6 +190,12 @@ impl<H: Host> Call<'_, '_, H> {
     pub(super) fn memory_malloc_stats(&mut self) -> Done {
         self.encoder.verbatim(b"Stats not supported for the current allocator");
         Ok(Flow::Continue)
+    }
+
+    /// Does not wait for the end, which may take long, and does nothing soon after another one.
+    pub(super) fn memory_purge(&mut self) -> Done {
+        todana_table::reaper::release_free_memory(PURGE_SHARE);
+        self.ok()
     }
 
     /// Of an option or a command that has no effect.

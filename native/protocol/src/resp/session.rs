@@ -95,8 +95,8 @@ impl Session for RespSession {
                 // The request stays in the input and is parsed again.
                 match state.begun {
                     Some(Unfinished::Saving(_)) => break Next::Wait { ms: persistence::POLL_MS },
-                    Some(Unfinished::Waiting { until_ms }) => {
-                        break Next::Wait { ms: until_ms.saturating_sub(host.now_ms()) };
+                    Some(Unfinished::Waiting { until_ms, pause_ms, .. }) => {
+                        break Next::Wait { ms: persistence::wait_ms(until_ms, pause_ms, host) };
                     }
                     Some(Unfinished::Held { until_ms }) => {
                         break Next::Wait { ms: monitor::held_ms(until_ms, host.now_ms()) };
@@ -104,6 +104,7 @@ impl Session for RespSession {
                     Some(Unfinished::Publishing { is_full: true, .. }) => {
                         break Next::Wait { ms: channels::FULL_MS };
                     }
+                    Some(Unfinished::Paused) => break Next::Pause,
                     _ => {}
                 }
                 if let Some(Unfinished::Commit { goes_on }) = state.begun {

@@ -5,6 +5,25 @@ use super::reply_format::ReplyFormat;
 use super::request::{Built, Request, SYNTAX};
 use todana_command::Command;
 
+/// The position of the destination in a request, which need not be valid. Options may be repeated,
+/// and the last one counts.
+pub(super) fn stored_at(arguments: &[&[u8]]) -> Option<usize> {
+    let (mut at, mut found) = (2, None);
+    while let Some(option) = arguments.get(at) {
+        let word = |known: &[u8]| option.eq_ignore_ascii_case(known);
+        if word(b"limit") {
+            at += 2;
+        } else if word(b"by") || word(b"get") {
+            at += 1;
+        } else if word(b"store") && at + 1 < arguments.len() {
+            at += 1;
+            found = Some(at);
+        }
+        at += 1;
+    }
+    found
+}
+
 /// SORT, or SORT_RO, which does not store.
 pub(super) fn sort<'a>(request: &Request<'a>, read_only: bool) -> Built<'a> {
     let mut to = None;

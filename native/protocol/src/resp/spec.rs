@@ -109,7 +109,9 @@ impl Keys {
             (at, _) => {
                 let number = arguments.get(at).and_then(|it| number::integer(it));
                 let number = number.and_then(|it| usize::try_from(it).ok()).unwrap_or(0);
-                self.first.saturating_add(number)
+                let end = self.first.saturating_add(number);
+                // With a wrong number the request has no keys: its reply will be an error.
+                if end > arguments.len() { self.first } else { end }
             }
         };
         end.min(arguments.len())

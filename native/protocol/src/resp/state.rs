@@ -55,10 +55,13 @@ pub(super) enum Unfinished {
     Listing(Listing),
     /// A request that waits for the log.
     Saving(Saving),
-    /// WAIT, until this time in milliseconds since the Unix epoch.
-    Waiting { until_ms: u64 },
+    /// WAIT, until this time in milliseconds since the Unix epoch, or until enough other members
+    /// have this entry.
+    Waiting { until_ms: u64, index: u64, pause_ms: u64 },
     /// A request that CLIENT PAUSE holds back until this time in milliseconds since the Unix epoch.
     Held { until_ms: u64 },
+    /// A script or a transaction that waits for the turn of its connection.
+    Paused,
     /// SUBSCRIBE and its relatives, from this argument on; UNSUBSCRIBE from everything.
     Subscribing { at: usize },
     /// PUBLISH, and whether it waits for subscribers.
@@ -82,6 +85,7 @@ impl Unfinished {
             Unfinished::Saving(_)
             | Unfinished::Waiting { .. }
             | Unfinished::Held { .. }
+            | Unfinished::Paused
             | Unfinished::Subscribing { .. }
             | Unfinished::Commit { .. } => 0,
         }

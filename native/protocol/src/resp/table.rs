@@ -298,6 +298,27 @@ macro_rules! each_command {
             flags: NOSCRIPT | STALE, group: Scripting, since: "2.6.0", syntax: "script",
             cost: "O(n), n bytes of the script", summary: "Compiles a script, keeps it on this node, and returns its SHA-1." }
 
+        Function { name: "function", handler: Container, arity: -2, keys: NO_KEYS, flags: NONE, group: Scripting,
+            since: "7.0.0", syntax: "", cost: "", summary: "Functions, of which there are none." }
+        FunctionDelete { name: "function|delete", handler: Session(Words, function_delete), arity: 3, keys: NO_KEYS,
+            flags: NOSCRIPT | ALL_SHARDS | ALL_SUCCEEDED, group: Scripting, since: "7.0.0", syntax: "library-name",
+            cost: "O(1)", summary: "Always an error: there is no library." }
+        FunctionFlush { name: "function|flush", handler: Session(Words, function_flush), arity: -2, keys: NO_KEYS,
+            flags: NOSCRIPT | ALL_SHARDS | ALL_SUCCEEDED, group: Scripting, since: "7.0.0", syntax: "[ASYNC|SYNC]",
+            cost: "O(1)", summary: "Accepted without effect, because there is no function." }
+        FunctionHelp { name: "function|help", handler: Session(NameTable, help), arity: 2, keys: NO_KEYS,
+            flags: ANYTIME, group: Scripting, since: "7.0.0", syntax: "", cost: "O(1)",
+            summary: "Lists the subcommands." }
+        FunctionKill { name: "function|kill", handler: Session(Words, script_kill), arity: 2, keys: NO_KEYS,
+            flags: NOSCRIPT | ALLOW_BUSY, group: Scripting, since: "7.0.0", syntax: "", cost: "O(1)",
+            summary: "Always refused, as SCRIPT KILL is." }
+        FunctionList { name: "function|list", handler: Session(Words, function_list), arity: -2, keys: NO_KEYS,
+            flags: NOSCRIPT | UNORDERED, group: Scripting, since: "7.0.0",
+            syntax: "[LIBRARYNAME library-name-pattern] [WITHCODE]", cost: "O(1)", summary: "Returns an empty list." }
+        FunctionStats { name: "function|stats", handler: Session(Words, function_stats), arity: 2, keys: NO_KEYS,
+            flags: NOSCRIPT | ALLOW_BUSY | RANDOM | ALL_SHARDS | SPECIAL_RESPONSE, group: Scripting, since: "7.0.0",
+            syntax: "", cost: "O(1)", summary: "Returns that no function runs, and that there is none." }
+
         // ---- publish and subscribe ----
         Subscribe { name: "subscribe", handler: Session(Words, subscribe, Topic::Channel), arity: -2, keys: NO_KEYS,
             flags: SESSION | PUBSUB, group: PubSub, since: "2.0.0", syntax: "channel...", cost: "O(n), n channels",
@@ -498,7 +519,7 @@ macro_rules! each_command {
             summary: "Writes a snapshot of the durable records, and replies when it is on disk; others are served meanwhile." }
         Wait { name: "wait", handler: Session(Words, wait_for_replicas), arity: 3, keys: NO_KEYS,
             flags: NONE | CONNECTION, group: Server, since: "3.0.0", syntax: "numreplicas timeout", cost: "O(1)",
-            summary: "Returns the number of the other nodes of the cluster, at once: a reply to a write means that a majority has it. Without a cluster, returns 0 when the time is over; a time of 0 has no end." }
+            summary: "Waits until this number of other nodes of the cluster have on disk what this node has, for at most these milliseconds; 0 has no end. Returns how many have it. Without a cluster, 0 when the time is over." }
         WaitAof { name: "waitaof", handler: Session(Words, wait_for_disk), arity: 4, keys: NO_KEYS,
             flags: CONNECTION | NOSCRIPT | NO_MULTI, group: Server, since: "7.2.0",
             syntax: "numlocal numreplicas timeout", cost: "O(1)",
@@ -528,9 +549,9 @@ macro_rules! each_command {
         MemoryMallocStats { name: "memory|malloc-stats", handler: Session(Words, memory_malloc_stats), arity: 2,
             keys: NO_KEYS, flags: RANDOM | ALL_SHARDS | SPECIAL_RESPONSE, group: Server, since: "4.0.0", syntax: "",
             cost: "O(1)", summary: "Returns a sentence: the allocator's statistics are not reported." }
-        MemoryPurge { name: "memory|purge", handler: Session(Words, nothing), arity: 2, keys: NO_KEYS,
+        MemoryPurge { name: "memory|purge", handler: Session(Words, memory_purge), arity: 2, keys: NO_KEYS,
             flags: ALL_SHARDS | ALL_SUCCEEDED, group: Server, since: "4.0.0", syntax: "", cost: "O(1)",
-            summary: "Accepted without effect." }
+            summary: "Gives free memory back to the system." }
         Module { name: "module", handler: Container, arity: -2, keys: NO_KEYS, flags: NONE, group: Server,
             since: "4.0.0", syntax: "", cost: "", summary: "Modules, of which there are none." }
         ModuleHelp { name: "module|help", handler: Session(NameTable, help), arity: 2, keys: NO_KEYS, flags: ANYTIME,

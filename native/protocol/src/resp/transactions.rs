@@ -18,12 +18,24 @@ use super::state::{State, Unfinished};
 use super::table::Name;
 use super::tail::{BATCH_VALUE_BYTES_MIN, Tail};
 use super::work::Work;
-use super::{scripts, source};
+use super::{scripts, source, turns};
 use crate::{Host, Ran, Splice};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use todana_command::{Batch, Command, Context, Inadmissible, prefetch};
 use todana_table::PREFETCH_KEYS_MAX;
+
+/// Whether a request runs a script that must not begin while the memory is full.
+fn begins_with_room<H: Host>(name: Name, arguments: &[&[u8]], host: &H) -> bool {
+    match name {
+        Name::Eval | Name::EvalRo => scripts::needs_room(arguments[1]),
+        _ if dispatch::takes_source(name) => {
+            let known = host.databases().interpreter().and_then(|it| it.source(arguments[1]));
+            known.is_some_and(|source| scripts::needs_room(&source))
+        }
+        _ => false,
+    }
+}
 
 impl State {
     /// Queues a command for EXEC.
@@ -42,7 +54,7 @@ impl State {
         let bytes = COMMAND_BYTES + arguments.iter().map(of_argument).sum::<usize>();
         let held = transaction.held_bytes() + self.watches.held_bytes();
         let full = || host.databases().table(self.database).is_full();
-        if name.spec().is(DENYOOM) && full() {
+        if full() && (name.spec().is(DENYOOM) || begins_with_room(name, arguments, host)) {
             transaction.broken = true;
             return Err(FULL.into());
         }
@@ -122,7 +134,7 @@ impl<H: Host> Call<'_, '_, H> {
         let database = self.state.database;
         self.host.admit_read(database).map_err(|why| not_done(why, self.host))?;
         let watches = &mut self.state.watches;
-        let (now_ms, host) = (self.encoder.now_ms, &*self.host);
+        let (now_ms, host) = (self.host.records_ms(database), &*self.host);
         let keys = &self.arguments[1..];
         if keys.len() > WATCHED_KEYS_MAX {
             // Keys that are already watched count, too.
@@ -151,8 +163,8 @@ impl<H: Host> Call<'_, '_, H> {
         };
         let watches = std::mem::take(&mut self.state.watches);
         let done = self.exec_queued(&transaction, &watches);
-        if let Some(Unfinished::Commit { .. }) = self.state.begun {
-            // EXEC runs again when the log has committed it.
+        if let Some(Unfinished::Commit { .. } | Unfinished::Paused) = self.state.begun {
+            // EXEC runs again when the log has committed it, or when it is its turn.
             (self.state.transaction, self.state.watches) = (Some(transaction), watches);
         }
         done
@@ -175,12 +187,18 @@ impl<H: Host> Call<'_, '_, H> {
         let (parts, commands) = self.parts(&requests, &paired, &sources);
         let other_units = self.units_of_own(&requests, &parts);
         let batch = Batch { watches: &watches.list, commands: &commands, other_units };
+        if !turns::may_execute(&batch, self.host) {
+            self.state.begun = Some(Unfinished::Paused);
+            return Ok(Flow::Continue);
+        }
         if self.state.tracks.is_some() {
             for (name, arguments) in &requests {
                 self.state.track(*name, arguments, self.host);
             }
         }
-        let executed = match self.execute(&batch, &parts) {
+        let executed = self.execute(&batch, &parts);
+        self.host.end_work();
+        let executed = match executed {
             Ran::Submitted | Ran::Later => return Ok(self.state.begins_commit(false)),
             Ran::Done(executed) => executed.map_err(aborted),
             Ran::Refused(why) => Err(not_done(why, self.host)),
@@ -273,7 +291,8 @@ impl<H: Host> Call<'_, '_, H> {
         let context =
             Context { now_ms: self.host.now_ms(), value_bytes_max: limits.value_bytes_max };
         let room = limits.output_bytes_max.saturating_sub(self.encoder.len());
-        let (resp3, now_ms) = (self.encoder.resp3, self.encoder.now_ms);
+        let now_ms = self.host.records_ms(self.state.database);
+        let resp3 = self.encoder.resp3;
         let mut encoder = Encoder::new(&mut replies.bytes, resp3, room, now_ms);
         encoder.spliced_bytes_min = BATCH_VALUE_BYTES_MIN;
         let ends = &mut replies.ends;

@@ -39,7 +39,7 @@ const UNSUPPORTED: [(&str, &[&str]); 9] = [
         "georadiusbymember_ro", "georadius_ro", "geosearch", "geosearchstore",
     ]),
     ("functions", &[
-        "fcall", "fcall_ro", "function",
+        "fcall", "fcall_ro", "function|dump", "function|load", "function|restore",
     ]),
     ("moves to other servers", &[
         "migrate", "restore-asking",
@@ -59,7 +59,12 @@ fn missing(word: &[u8]) -> Option<&'static str> {
 
 /// The error of such a command in a script. It has no version, because a script may store it.
 pub(super) fn failure_in_script(word: &[u8]) -> Option<Failure> {
-    Some(Failure::quoting("ERR '", word, &format!("': {} are not supported", missing(word)?)))
+    Some(Failure::quoting("ERR '", word, &format!("': {} are not supported.", missing(word)?)))
+}
+
+/// The error of a subcommand of Redis that is not there, although its container is.
+pub(super) fn subcommand_failure(container: &str, word: &[u8]) -> Option<Failure> {
+    failure(&[container.as_bytes(), b"|", word].concat())
 }
 
 /// The error of a command of Redis that is not there.
@@ -81,7 +86,13 @@ mod tests {
     #[test]
     fn no_command_is_both_there_and_not() {
         for name in UNSUPPORTED.iter().flat_map(|(_, names)| *names) {
-            assert!(lookup::command(name.as_bytes()).is_none(), "{name}");
+            let (word, subword) = name.split_once('|').unwrap_or((name, ""));
+            let found = lookup::command(word.as_bytes());
+            let is_there = match subword {
+                "" => found.is_some(),
+                _ => lookup::subcommand(found.expect(name), subword.as_bytes()).is_some(),
+            };
+            assert!(!is_there, "{name}");
         }
     }
 }

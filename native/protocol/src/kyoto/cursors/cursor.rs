@@ -143,7 +143,8 @@ impl Cursor {
     pub(super) fn step<H: Host>(&mut self, turn: &mut Turn<'_, H>) -> Result<(), Failure> {
         let Place { key, expires_at_ms } = self.place.clone().ok_or(Failure::NO_RECORD)?;
         self.backward = false;
-        let has_expired = expires_at_ms.is_some_and(|at_ms| at_ms <= turn.host.now_ms());
+        let has_expired =
+            expires_at_ms.is_some_and(|at_ms| at_ms <= turn.host.records_ms(self.database));
         let is_gone = !has_expired && !self.stand_on(turn, &key, &mut |_| {})?;
         self.moves = 1 + u8::from(is_gone);
         self.make_moves(turn)
@@ -197,7 +198,8 @@ impl Cursor {
     ) -> Result<(), Failure> {
         self.write(turn, &Write::Set(value, expires), &mut |_| {})?;
         if let Some(place) = &mut self.place {
-            place.expires_at_ms = expires.resolve(place.expires_at_ms, turn.host.now_ms());
+            let now_ms = turn.host.records_ms(self.database);
+            place.expires_at_ms = expires.resolve(place.expires_at_ms, now_ms);
         }
         if step { self.leave(turn) } else { Ok(()) }
     }

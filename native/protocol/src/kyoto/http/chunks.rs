@@ -84,10 +84,11 @@ impl Chunks {
         self.next == Next::End
     }
 
-    /// Bytes known to be missing.
+    /// Bytes known to be missing. The end of the line after them may be wrong as soon as its first
+    /// byte has arrived.
     pub(in crate::kyoto) fn wanted(&self) -> usize {
         match self.next {
-            Next::Bytes(left) => left.saturating_add(2),
+            Next::Bytes(left) => left,
             _ => 0,
         }
     }

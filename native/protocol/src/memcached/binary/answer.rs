@@ -42,11 +42,15 @@ pub(super) fn run<H: Host>(
     writing: Writing,
 ) -> Outcome {
     let context = Context { now_ms: turn.host.now_ms(), value_bytes_max: turn.value_max() };
+    let hits = turn.lookups.hits;
     let lookups = &mut turn.lookups;
     let mut answer = Answer { out: turn.out, writing, lookups, outcome: Outcome::Missed };
     let ran = turn.host.run(DATABASE, command, context, &mut answer);
     let outcome = answer.outcome;
     if ran == Ran::Done(()) {
+        if turn.counts_prefixes {
+            turn.count_prefix(command, hits);
+        }
         return outcome;
     }
     turn.put_off(ran);

@@ -86,9 +86,10 @@ impl Frame {
     }
 
     /// Appends one statistic; the last has neither name nor value.
-    pub(in crate::memcached) fn stat(self, out: &mut Vec<u8>, name: &str, value: &str) {
+    pub(in crate::memcached) fn stat(self, out: &mut Vec<u8>, name: &str, value: impl AsRef<[u8]>) {
+        let value = value.as_ref();
         self.begin(out, Status::Success, [0, name.len(), value.len()], 0);
         out.extend_from_slice(name.as_bytes());
-        out.extend_from_slice(value.as_bytes());
+        out.extend_from_slice(value);
     }
 }

@@ -29,8 +29,8 @@ pub(super) fn version<H: Host>(turn: &mut Turn<'_, H>, request: &Request<'_>) {
 pub(super) fn stat<H: Host>(turn: &mut Turn<'_, H>, request: &Request<'_>) {
     let row = request.opcode.row;
     match stats::write(turn, Words::of(request.key), Form::Binary(request.frame)) {
-        Found::Unknown => request.fail(turn, Status::NotFound, row),
-        Found::Group | Found::Reset => {
+        Found::Unknown | Found::NoSwitch => request.fail(turn, Status::NotFound, row),
+        Found::Group | Found::Reset | Found::Switched | Found::Dumped => {
             request.frame.stat(turn.out, "", "");
             request.observe(turn, row, false);
         }

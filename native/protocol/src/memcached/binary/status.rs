@@ -48,6 +48,7 @@ pub(super) fn not_done(why: NotDone) -> (Status, &'static str) {
         NotDone::ReadOnly | NotDone::Busy | NotDone::NoLeader => {
             (Status::TemporaryFailure, Status::TemporaryFailure.text())
         }
+        NotDone::OldMember => (Status::TemporaryFailure, "A member of the cluster is older"),
         NotDone::Unknown => (Status::InternalError, "Outcome unknown"),
         NotDone::Internal => (Status::InternalError, Status::InternalError.text()),
     }

@@ -3,7 +3,8 @@ use crate::memcached::COMMANDS;
 use crate::memcached::answer::Writing;
 use crate::memcached::table::{KINDS, Kind};
 use crate::memcached::turn::Turn;
-use crate::testing::client;
+use crate::memcached::{PREFIXES_MAX, Prefixes};
+use crate::testing::{client, with_durable_hosts};
 use crate::{CommandStats, ProtocolName};
 use todana_command::{Command, Set};
 use todana_table::Counts;
@@ -135,6 +136,14 @@ fn stats_tells_settings_items_and_connections() {
     conversation.host.info.databases = vec![counts];
     let items = conversation.ask("stats items\r\n");
     assert!(items.starts_with("STAT items:1:number 3\r\nSTAT items:1:mem_requested 300\r\n"));
+    let slabs = conversation.ask("stats slabs\r\n");
+    let chunks = "STAT 1:chunk_size 100\r\nSTAT 1:chunks_per_page 10485\r\nSTAT 1:total_pages 1\r\n\
+                  STAT 1:total_chunks 3\r\nSTAT 1:used_chunks 3\r\nSTAT 1:free_chunks 0\r\n";
+    assert!(slabs.starts_with(chunks), "{slabs}");
+    assert!(slabs.ends_with("STAT active_slabs 1\r\nSTAT total_malloced 300\r\nEND\r\n"));
+    for name in ["get_hits", "cmd_set", "delete_hits", "incr_hits", "cas_badval", "touch_hits"] {
+        assert!(slabs.contains(&format!("\r\nSTAT 1:{name} ")), "{name}");
+    }
     conversation.host.info.databases.clear();
     assert_eq!(
         conversation.ask("stats slabs\r\n"),
@@ -183,4 +192,77 @@ fn every_command_of_the_table_is_known() {
             assert_eq!(counted.trim_end_matches('!'), *name, "MemcachedSession::respond");
         }
     }
+}
+
+#[test]
+fn requests_are_counted_by_prefix_while_detail_is_on() {
+    for converse in [Conversation::new, || with_durable_hosts(Conversation::new)] {
+        let mut conversation = converse();
+        let mut ask = |input: &str| {
+            let mut answer = conversation.ask(input);
+            while conversation.host.commit() {
+                answer.push_str(&conversation.ask(""));
+            }
+            answer
+        };
+        let dump = "stats detail dump\r\n";
+        assert_eq!(
+            ask(&format!("set a:1 0 0 1\r\nx\r\nget a:1\r\n{dump}")).matches("END").count(),
+            2
+        );
+        assert_eq!(
+            ask("stats detail on\r\nget a:1 a:2:3 b:1 plain :\r\n").matches("VALUE").count(),
+            1
+        );
+        assert_eq!(
+            ask(dump),
+            "PREFIX  get 1 hit 0 set 0 del 0\r\nPREFIX a get 2 hit 1 set 0 del 0\r\n\
+             PREFIX b get 1 hit 0 set 0 del 0\r\nEND\r\n"
+        );
+        assert_eq!(ask("stats reset\r\nstats detail dump\r\n"), "RESET\r\nEND\r\n");
+        // Stores count, whatever comes of them, and so do deletions. Numbers and meta commands
+        // do not.
+        for request in [
+            "set a:1 0 0 1\r\n1\r\n",
+            "add a:1 0 0 1\r\n1\r\n",
+            "replace a:2 0 0 1\r\n1\r\n",
+            "append a:1 0 0 1\r\n1\r\n",
+            "cas a:2 0 0 1 1\r\n1\r\n",
+            "ms a:1 1\r\n1\r\n",
+            "incr a:1 1\r\n",
+            "ma a:1\r\n",
+            "touch a:1 0\r\n",
+            "me a:1\r\n",
+            "gat 0 a:1 a:2\r\n",
+            "mg a:1 v\r\n",
+            "mg a:2 v\r\n",
+            "md a:1\r\n",
+            "delete a:1\r\n",
+        ] {
+            assert!(!ask(request).contains("ERROR"), "{request}");
+        }
+        assert_eq!(ask(dump), "PREFIX a get 2 hit 1 set 5 del 1\r\nEND\r\n");
+        assert_eq!(ask("stats detail off\r\nget a:1\r\n"), "OK\r\nEND\r\n");
+        assert_eq!(ask(dump), "PREFIX a get 2 hit 1 set 5 del 1\r\nEND\r\n");
+        for words in ["detail", "detail x", "detail ON"] {
+            let usage = "CLIENT_ERROR usage: stats detail on|off|dump\r\n";
+            assert_eq!(ask(&format!("stats {words}\r\n")), usage);
+        }
+    }
+}
+
+#[test]
+fn the_number_of_counted_prefixes_is_limited() {
+    let prefixes = Prefixes::default();
+    let count = |number: usize| {
+        prefixes.count(&Command::Get { key: format!("{number}:x").as_bytes() }, true);
+    };
+    (0..PREFIXES_MAX + 1).for_each(count);
+    count(0);
+    let mut dump = Vec::new();
+    prefixes.dump(&mut dump);
+    let dump = String::from_utf8(dump).unwrap();
+    assert_eq!(dump.lines().count(), PREFIXES_MAX + 1);
+    assert!(dump.starts_with("PREFIX 0 get 2 hit 2 set 0 del 0\r\n"));
+    assert!(!dump.contains(&format!("PREFIX {PREFIXES_MAX} ")));
 }

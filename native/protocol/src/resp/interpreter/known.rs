@@ -8,6 +8,9 @@ use todana_script::name_of;
 /// it again after NOSCRIPT.
 const BYTES_MAX: usize = 16 << 20;
 
+/// The part of the most steps that a shorter run takes off.
+const FORGET_PART: u64 = 8;
+
 /// What a script counts beside its source.
 const SCRIPT_BYTES: usize = 256;
 
@@ -21,7 +24,8 @@ pub(super) struct Known {
 
 struct Entry {
     source: Arc<[u8]>,
-    /// The steps of its last run.
+    /// The most steps of its last runs. It decreases slowly, because a script of which only some
+    /// runs take long must not pass for a short one.
     steps: Option<u64>,
     used: u64,
 }
@@ -31,7 +35,7 @@ impl Known {
     pub(super) fn note(&mut self, name: [u8; 40], source: &[u8], steps: u64) {
         self.load(name, source);
         if let Some(entry) = self.scripts.get_mut(&name) {
-            entry.steps = Some(steps);
+            entry.steps = Some(steps.max(entry.steps.map_or(0, |most| most - most / FORGET_PART)));
         }
     }
 
@@ -70,7 +74,7 @@ impl Known {
         self.scripts.get(&name).map(|entry| entry.source.clone())
     }
 
-    /// The steps of the last run of a script.
+    /// The most steps of the last runs of a script.
     pub(super) fn steps(&self, source: &[u8]) -> Option<u64> {
         self.scripts.get(&name_of(source))?.steps
     }
@@ -97,5 +101,10 @@ mod tests {
         assert!(known.source(&upper).is_some() && known.source(b"x").is_none());
         known.note(name_of(b"often used"), b"often used", 5);
         assert_eq!(known.steps(b"often used"), Some(5));
+        // A script of which some runs take long is not soon taken for a short one.
+        for (steps, most) in [(800, 800), (1, 700), (1, 613), (900, 900), (850, 850)] {
+            known.note(name_of(b"often used"), b"often used", steps);
+            assert_eq!(known.steps(b"often used"), Some(most));
+        }
     }
 }

@@ -26,7 +26,10 @@ fn parse(rest: &mut &[u8]) -> Option<Value> {
             let Ok(length) = usize::try_from(number()?) else { return Some(Value::Null) };
             let text = rest.get(..length)?;
             *rest = rest.get(length + 2..)?;
-            Value::Bytes(if kind == b'=' { text.get(4..)? } else { text }.to_vec())
+            match kind {
+                b'=' => Value::Verbatim(*text.first_chunk()?, text.get(4..)?.to_vec()),
+                _ => Value::Bytes(text.to_vec()),
+            }
         }
         b'*' | b'~' => {
             let Ok(length) = usize::try_from(number()?) else { return Some(Value::Null) };
@@ -58,7 +61,7 @@ mod tests {
             ("_\r\n", Value::Null),
             ("#t\r\n", Value::Boolean(true)),
             (",1.5\r\n", Value::Double(1.5)),
-            ("=5\r\ntxt:x\r\n", Value::Bytes(text("x"))),
+            ("=5\r\ntxt:x\r\n", Value::Verbatim(*b"txt", text("x"))),
             ("*2\r\n:1\r\n$0\r\n\r\n", Value::List(vec![Value::Integer(1), Value::Bytes(vec![])])),
             ("%1\r\n:1\r\n:2\r\n", Value::Map(vec![(Value::Integer(1), Value::Integer(2))])),
             ("~1\r\n:1\r\n", Value::Set(vec![Value::Integer(1)])),

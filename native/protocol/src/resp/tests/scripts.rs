@@ -1,7 +1,12 @@
 //! EVAL and SCRIPT. The snippets are those of clients' libraries.
 
 use super::*;
+use crate::testing::with_durable_hosts;
+use crate::{Budget, Next, Progress};
+use std::sync::Arc;
+use todana_command::Databases;
 use todana_script::name_of;
+use todana_table::{Options, Table};
 
 /// Plays a script of requests and replies once, line by line.
 fn lines(text: &str) {
@@ -65,21 +70,30 @@ fn scripts_read_and_write_their_keys() {
 fn wrong_scripts_have_the_errors_of_redis() {
     let of =
         |text: &str, source: &str| format!("{text} script: {}, on @user_script:1.", hex(source));
-    let unknown = of("-ERR Unknown Redis command called from script", "return redis.call('nope')");
+    let not_allowed = |name: &str| {
+        format!(
+            "-ERR This Redis command is not allowed from script: {name} concerns other things than \
+             the keys of the script."
+        )
+    };
+    let unknown = of(
+        "-ERR Unknown Redis command called from script: there is no command 'nope'.",
+        "return redis.call('nope')",
+    );
     let hash = of(
-        "-ERR 'HSET': hashes are not supported",
+        "-ERR 'HSET': hashes are not supported.",
         "return redis.call('HSET', KEYS[1], 'f', 1)",
     );
     let arity = of(
-        "-ERR Wrong number of args calling Redis command from script",
+        "-ERR Wrong number of args calling Redis command from script: GET does not take 1 words.",
         "return redis.call('get')",
     );
     let denied =
-        of("-ERR This Redis command is not allowed from script", "return redis.call('MULTI')");
+        of(&not_allowed("MULTI"), "return redis.call('MULTI')");
     let whole =
-        of("-ERR This Redis command is not allowed from script", "return redis.call('FLUSHALL')");
+        of(&not_allowed("FLUSHALL"), "return redis.call('FLUSHALL')");
     let remote = of(
-        "-ERR Script attempted to access a non local key: it is not among KEYS",
+        "-ERR Script attempted to access a non local key: GET names a key that is not among KEYS.",
         "return redis.call('GET', 'other')",
     );
     let integer = of(
@@ -87,8 +101,18 @@ fn wrong_scripts_have_the_errors_of_redis() {
         "redis.call('SET', KEYS[1], 'x') return redis.call('INCR', KEYS[1])",
     );
     let read_only = of(
-        "-ERR Write commands are not allowed from read-only scripts.",
+        "-ERR Write commands are not allowed from read-only scripts: SET may change records.",
         "return redis.call('SET', KEYS[1], 1)",
+    );
+    let keys = of(&not_allowed("KEYS"), "return redis.call('KEYS', '*')");
+    let usage = of(
+        "-ERR This Redis command is not allowed from script: MEMORY USAGE may differ between the \
+         nodes of a cluster.",
+        "return redis.call('MEMORY', 'USAGE', KEYS[1])",
+    );
+    let subcommand = of(
+        "-ERR Unknown Redis command called from script: OBJECT has no subcommand 'nope'.",
+        "return redis.call('OBJECT', 'nope')",
     );
     lines(&format!(
         r#"
@@ -128,15 +152,18 @@ fn wrong_scripts_have_the_errors_of_redis() {
         $1 x
         > EVAL_RO "return redis.call('SET', KEYS[1], 1)" 1 k
         {read_only}
+        > EVAL_RO "return redis.call('KEYS', '*')" 0
+        {keys}
+        > EVAL "return redis.call('MEMORY', 'USAGE', KEYS[1])" 1 k
+        {usage}
+        > EVAL "return redis.call('OBJECT', 'nope')" 0
+        {subcommand}
         > EVAL '#!js' 0
         -ERR Invalid script shebang
         > FCALL f 0
         -ERR 'FCALL': functions are not supported by Todana {}
         "#,
-        of(
-            "-ERR This Redis command is not allowed from script",
-            "return redis.call('EVAL', 'return 1', 0)"
-        ),
+        of(&not_allowed("EVAL"), "return redis.call('EVAL', 'return 1', 0)"),
         env!("CARGO_PKG_VERSION"),
     ));
 }
@@ -150,8 +177,93 @@ fn a_script_may_say_that_it_does_not_write() {
     let request = String::from_utf8(request).expect("text");
     let request = request.replace("$1\r\nx", &format!("${}\r\n{source}", source.len()));
     let output = converse(&mut session, &mut host, [request.as_bytes()]).output;
-    let text = "-ERR Write commands are not allowed from read-only scripts.";
+    let text =
+        "-ERR Write commands are not allowed from read-only scripts: SET may change records.";
     assert!(shown(&output).starts_with(text), "{}", shown(&output));
+}
+
+/// Runs a script by a command with this many keys.
+fn run(session: &mut RespSession, host: &mut FakeHost, command: &str, source: &str) -> String {
+    let head = format!("*3\r\n${}\r\n{command}\r\n", command.len());
+    let request = format!("{head}${}\r\n{source}\r\n$1\r\n0\r\n", source.len());
+    shown(&converse(session, host, [request.as_bytes()]).output)
+}
+
+#[test]
+fn a_read_only_command_refuses_a_script_that_may_write() {
+    let (mut host, mut session) = (host(), RespSession::default());
+    let mut ask = |command: &str, source: &str| run(&mut session, &mut host, command, source);
+    let refused = "-ERR Can not execute a script with write flag using *_ro command.";
+    assert_eq!(ask("EVAL", "#!lua\nreturn 1"), ":1");
+    assert_eq!(ask("EVAL_RO", "#!lua\nreturn 1"), refused);
+    assert_eq!(ask("EVAL_RO", "#!lua flags=allow-oom\nreturn 1"), refused);
+    assert_eq!(ask("EVALSHA_RO", &hex("#!lua\nreturn 1")), refused);
+    assert_eq!(ask("EVAL_RO", "#!lua flags=no-writes\nreturn 1"), ":1");
+    assert_eq!(ask("EVAL_RO", "return 1"), ":1");
+    // Errors of the source come first.
+    let wrong = ask("EVAL_RO", "#!lua\nx x");
+    assert!(wrong.starts_with("-ERR Error compiling script (new function): "), "{wrong}");
+    assert_eq!(ask("EVAL_RO", "#!lua"), "-ERR Invalid script shebang");
+    let engine = ask("EVAL_RO", "#!js\nreturn 1");
+    assert_eq!(engine, "-ERR Unexpected engine in script shebang: #!js");
+}
+
+#[test]
+fn a_script_with_flags_needs_room_unless_it_says_otherwise() {
+    // The smallest entry does not fit into a byte.
+    let full = |is_full| super::transactions::host_with_room(if is_full { 1 } else { 1 << 20 });
+    for (source, reply) in [
+        ("#!lua\nreturn 1", "-OOM command not allowed when used memory > 'maxmemory'."),
+        ("#!lua flags=allow-oom\nreturn 1", ":1"),
+        ("#!lua flags=no-writes\nreturn 1", ":1"),
+        ("return 1", ":1"),
+    ] {
+        let (mut host, mut session) = (full(true), RespSession::default());
+        assert_eq!(run(&mut session, &mut host, "EVAL", source), reply, "{source}");
+        ask(&mut session, &mut host, "MULTI");
+        let queued = if reply == ":1" { "+QUEUED" } else { reply };
+        assert_eq!(run(&mut session, &mut host, "EVAL", source), queued, "{source}");
+        let (mut host, mut session) = (full(false), RespSession::default());
+        assert_eq!(run(&mut session, &mut host, "EVAL", source), ":1", "{source}");
+    }
+}
+
+/// Database 0 is in memory and full, and the others are durable.
+#[test]
+fn a_script_behind_a_commit_is_answered_once() {
+    let start = || {
+        let full = super::transactions::host_with_room(1);
+        let tables = std::array::from_fn(|number| match number {
+            0 => full.databases.table(0).clone(),
+            _ => Arc::new(Table::new(Options { durable: true, ..Options::default() })),
+        });
+        FakeHost::on(Arc::new(Databases::new(tables)), ProtocolName::Resp)
+    };
+    let full = "-OOM command not allowed when used memory > 'maxmemory'.";
+    let eval =
+        |source: &str| format!("*3\r\n$4\r\nEVAL\r\n${}\r\n{source}\r\n$1\r\n0\r\n", source.len());
+    for (before, reply) in [("FLUSHALL", "+OK"), ("SWAPDB 1 2", "+OK")] {
+        for (source, second) in [("#!lua\nreturn 1", full), ("return 1", ":1")] {
+            let input = [array(before), eval(source).into(), array("PING")].concat();
+            let play = || (RespSession::default(), start());
+            let outcome = converse_in_every_way(play, &input, |it| it);
+            assert_eq!(shown(&outcome.output), format!("{reply} {second} +PONG"), "{before}");
+        }
+    }
+}
+
+#[test]
+fn a_verbatim_string_keeps_its_format() {
+    let source = "return {verbatim_string = {format = 'mkd', string = 'a b'}}";
+    let (mut two, mut session) = (host(), RespSession::default());
+    assert_eq!(run(&mut session, &mut two, "EVAL", source), "$3 a b");
+    let (mut three, mut session) = (host(), RespSession::default());
+    ask(&mut session, &mut three, "HELLO 3");
+    let mut eval = |source: &str| run(&mut session, &mut three, "EVAL", source);
+    assert_eq!(eval(source), "=7 mkd:a b");
+    assert_eq!(eval("return {verbatim_string = {format = 'markdown', string = ''}}"), "=4 mar:");
+    assert_eq!(eval("return {verbatim_string = {format = 't', string = 'x'}}"), "=5 t  :x");
+    assert_eq!(eval("return {verbatim_string = {string = 'x'}}"), "*0");
 }
 
 #[test]
@@ -192,6 +304,42 @@ fn scripts_are_known_by_name() {
         "#,
         name.to_ascii_uppercase()
     ));
+}
+
+#[test]
+fn there_are_no_functions() {
+    lines(
+        r#"
+        > FUNCTION LIST
+        *0
+        > FUNCTION LIST withcode LIBRARYNAME a*
+        *0
+        > FUNCTION LIST WITHCODE WITHCODE
+        -ERR Unknown argument WITHCODE
+        > FUNCTION LIST LIBRARYNAME
+        -ERR library name argument was not given
+        > FUNCTION FLUSH
+        +OK
+        > FUNCTION FLUSH async
+        +OK
+        > FUNCTION FLUSH LATER
+        -ERR FUNCTION FLUSH only supports SYNC|ASYNC option
+        > FUNCTION FLUSH SYNC SYNC
+        -ERR unknown subcommand or wrong number of arguments for 'FLUSH'. Try FUNCTION HELP.
+        > FUNCTION DELETE x
+        -ERR Library not found
+        > FUNCTION KILL
+        -NOTBUSY No scripts in execution right now.
+        > FUNCTION STATS
+        *4 $14 running_script $-1 $7 engines *2 $3 LUA *4 $15 libraries_count :0 $15 functions_count :0
+        > FUNCTION NONESUCH
+        -ERR unknown subcommand 'NONESUCH'. Try FUNCTION HELP.
+        "#,
+    );
+    let (mut host, mut session) = (host(), RespSession::default());
+    let load = ask(&mut session, &mut host, "FUNCTION LOAD x");
+    let wanted = "-ERR 'function|LOAD': functions are not supported by Todana ";
+    assert!(load.starts_with(wanted), "{load}");
 }
 
 #[test]
@@ -296,6 +444,22 @@ fn a_script_that_is_stopped_changes_nothing() {
 
 /// The scripts of a transaction together may take what one may.
 #[test]
+fn a_large_argument_is_within_the_limits() {
+    let mut host = FakeHost { limits: crate::Limits::default(), ..host() };
+    let mut session = RespSession::default();
+    let source = "return redis.call('SET', KEYS[1], ARGV[1])";
+    let value = "v".repeat(7 << 20);
+    let head = format!("*5\r\n$4\r\nEVAL\r\n${}\r\n{source}\r\n", source.len());
+    let request = format!("{head}$1\r\n1\r\n$1\r\nk\r\n${}\r\n{value}\r\n", value.len());
+    // The second one replaces a value of this size.
+    for _ in 0..2 {
+        let output = converse(&mut session, &mut host, [request.as_bytes()]).output;
+        assert_eq!(shown(&output), "+OK");
+    }
+    assert_eq!(ask(&mut session, &mut host, "STRLEN k"), format!(":{}", value.len()));
+}
+
+#[test]
 fn scripts_of_a_transaction_share_their_steps() {
     let (mut host, mut session) = (host(), RespSession::default());
     ask(&mut session, &mut host, "MULTI");
@@ -305,7 +469,84 @@ fn scripts_of_a_transaction_share_their_steps() {
     }
     let reply = ask(&mut session, &mut host, "EXEC");
     assert!(reply.starts_with("*20 :1 :1"), "{reply}");
-    assert!(reply.ends_with("(script_steps_max)"), "{reply}");
+    assert!(reply.ends_with("(script_steps_max)."), "{reply}");
+}
+
+#[test]
+fn a_transaction_of_too_many_scripts_is_refused() {
+    let refused = "-EXECABORT Transaction discarded because of: \
+                   the commands are too much work for one step";
+    for (count, is_admitted) in [(160, true), (170, false)] {
+        let (mut host, mut session) = (host(), RespSession::default());
+        ask(&mut session, &mut host, "MULTI");
+        let eval = array(r#"EVAL "return 1" 0"#).repeat(count);
+        converse(&mut session, &mut host, [eval.as_slice()]);
+        let reply = ask(&mut session, &mut host, "EXEC");
+        assert_eq!(reply.starts_with(&format!("*{count} :1")), is_admitted, "{count}: {reply}");
+        assert_eq!(reply == refused, !is_admitted, "{count}: {reply}");
+    }
+}
+
+#[test]
+fn a_script_asks_before_it_begins_and_says_whether_it_probably_takes_long() {
+    let mut host = FakeHost { refuses_work: true, ..host() };
+    let mut session = RespSession::default();
+    let budget = Budget { requests_max: 128, output_bytes_max: 1 << 16 };
+    let script = r#"EVAL "for i = 1, ARGV[1] do redis.call('INCR', KEYS[1]) end" 1 k"#;
+    let input = [array("SET k 5"), array(&format!("{script} 1")), array("GET k")].concat();
+    let mut output = Vec::new();
+    let Progress { consumed, next } = session.advance(&input, &mut output, &mut host, budget);
+    assert_eq!((shown(&output).as_str(), next), ("+OK", Next::Pause));
+    let rest = &input[consumed..];
+    assert_eq!(rest, &input[array("SET k 5").len()..]);
+    output.clear();
+    assert_eq!(session.advance(rest, &mut output, &mut host, budget).consumed, rest.len());
+    assert_eq!(shown(&output), "$-1 $1 6");
+    // The first time nobody knows what it takes.
+    assert_eq!(std::mem::take(&mut host.work), [(true, false), (true, true)]);
+    host.refuses_work = false;
+    for (count, was_long) in [(1, false), (1_000, false), (1, true), (1, true)] {
+        ask(&mut session, &mut host, &format!("{script} {count}"));
+        assert_eq!(std::mem::take(&mut host.work), [(was_long, true)], "{count}");
+    }
+}
+
+#[test]
+fn a_transaction_asks_before_it_begins_and_says_whether_it_probably_takes_long() {
+    let long = format!("EXISTS {}", "k ".repeat(2_000));
+    for (command, is_long) in [("SET k 5", false), (long.trim(), true)] {
+        let mut host = FakeHost { refuses_work: true, ..host() };
+        let mut session = RespSession::default();
+        let reply = ["WATCH w", "MULTI", command].map(|it| ask(&mut session, &mut host, it));
+        assert_eq!(reply, ["+OK", "+OK", "+QUEUED"]);
+        assert!(host.work.is_empty());
+        let budget = Budget { requests_max: 128, output_bytes_max: 1 << 16 };
+        let (mut output, exec) = (Vec::new(), array("EXEC"));
+        let progress = session.advance(&exec, &mut output, &mut host, budget);
+        assert_eq!(progress, Progress { consumed: 0, next: Next::Pause });
+        assert!(output.is_empty());
+        // A key that changes meanwhile is noticed.
+        ask(
+            &mut RespSession::default(),
+            &mut FakeHost::on(host.databases.clone(), ProtocolName::Resp),
+            "SET w 1",
+        );
+        session.advance(&exec, &mut output, &mut host, budget);
+        assert_eq!(shown(&output), "*-1");
+        assert_eq!(host.work, [(is_long, false), (is_long, true)], "{command}");
+    }
+}
+
+#[test]
+fn what_goes_through_the_log_asks_for_no_turn() {
+    with_durable_hosts(|| {
+        let (mut host, mut session) = (host(), RespSession::default());
+        let script = r#""return redis.call('EXISTS', KEYS[1])" 1 k"#;
+        assert_eq!(ask(&mut session, &mut host, &format!("EVAL {script}")), ":0");
+        assert_eq!(host.work, []);
+        assert_eq!(ask(&mut session, &mut host, &format!("EVAL_RO {script}")), ":0");
+        assert_eq!(host.work.len(), 1);
+    });
 }
 
 #[test]
@@ -458,5 +699,27 @@ fn replicas_agree() {
     for past in [100, 1_000] {
         let again = std::thread::scope(|scope| scope.spawn(|| play(past)).join());
         assert_eq!(first, again.expect("no panic"));
+    }
+}
+
+#[test]
+fn a_script_may_store_a_large_argument() {
+    let sources = [
+        "return redis.call('set', KEYS[1], ARGV[1])",
+        // The present value is not copied.
+        "return redis.call('SET', KEYS[1], ARGV[1], 'PX', 100000)",
+        "redis.call('exists', KEYS[1]) redis.call('strlen', KEYS[1]) \
+         return redis.call('set', KEYS[1], ARGV[1])",
+    ];
+    for bytes in [7_000_000, 7 << 20, 10 << 20] {
+        let (mut host, mut session) = (host(), RespSession::default());
+        let value = "v".repeat(bytes);
+        for source in sources {
+            let words = ["EVAL", source, "1", "k", &value];
+            let word = |word: &str| format!("${}\r\n{word}\r\n", word.len());
+            let request = format!("*5\r\n{}", words.map(word).concat());
+            let outcome = converse(&mut session, &mut host, [request.as_bytes()]);
+            assert_eq!(shown(&outcome.output), "+OK", "{bytes} bytes: {source}");
+        }
     }
 }

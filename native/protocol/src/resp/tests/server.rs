@@ -45,7 +45,7 @@ fn command_describes_the_commands_of_the_table() {
     script(
         r#"
         > COMMAND COUNT
-         :120
+         :121
         > COMMAND INFO get nosuch
         *2 *10 $3 get :2 *2 +readonly +fast :1 :1 :1 *3 +@read +@string +@fast *0 *1 *6 $5 flags *2
         +RO +access $12 begin_search *4 $4 type $5 index $4 spec *2 $5 index :1 $9 find_keys *4 $4
@@ -165,12 +165,43 @@ fn options_are_read_and_changed() {
         config
         > CONFIG SET save "" databases 16
         +OK
+        > CONFIG SET min-replicas-to-write 0
+        +OK
+        > CONFIG SET min-replicas-to-write 1
+        -ERR CONFIG SET failed (possibly related to argument 'min-replicas-to-write') - a cluster
+        confirms each write by the majority of its nodes, and has no other number
         > CONFIG RESETSTAT
         +OK
         > CONFIG REWRITE
         -ERR Rewriting config file: the configuration file is not written by the server
         "#,
         with_options,
+    );
+}
+
+#[test]
+fn keys_of_requests_whose_keys_move() {
+    script(
+        r#"
+        > COMMAND GETKEYS SORT a STORE b
+        *2 $1 a $1 b
+        > COMMAND GETKEYS SORT a BY store LIMIT 0 store GET # STORE b store c
+        *2 $1 a $1 c
+        > COMMAND GETKEYS SORT a STORE
+        *1 $1 a
+        > COMMAND GETKEYSANDFLAGS SORT a STORE b
+        *2 *2 $1 a *2 +RO +access *2 $1 b *2 +OW +update
+        > COMMAND GETKEYS SORT_RO a STORE b
+        *1 $1 a
+        > COMMAND GETKEYS EVAL x 99
+        *0
+        > COMMAND GETKEYS EVAL x 3 a b
+        *0
+        > COMMAND GETKEYS EVAL x -1 a
+        *0
+        > COMMAND GETKEYS EVAL x 2 a b c
+        *2 $1 a $1 b
+        "#,
     );
 }
 

@@ -189,6 +189,37 @@ fn a_full_store_refuses_in_redis_words() {
         -ERR string exceeds maximum allowed size (proto-max-bulk-len)
         > GET k
         $1 v
+        > RESTORE k -1 x
+        -BUSYKEY Target key name already exists.
+        > RESTORE k x x
+        -BUSYKEY Target key name already exists.
+        > RESTORE k -1 x REPLACE
+        -ERR Invalid TTL value, must be >= 0
+        > RESTORE k x x REPLACE
+        -ERR value is not an integer or out of range
+        > RESTORE nokey -1 x
+        -ERR Invalid TTL value, must be >= 0
+        > RESTORE nokey x x
+        -ERR value is not an integer or out of range
+        > RESTORE k -1 x BAD
+        -ERR syntax error
+        > BITFIELD k GET u8 0
+        *1 :118
+        > BITFIELD k GET U8 0
+        -ERR Invalid bitfield type. Use something like i16 u8. Note that u64 is not supported
+        but i64 is.
+        > BITFIELD k OVERFLOW SAT SET I8 0 1
+        -ERR Invalid bitfield type. Use something like i16 u8. Note that u64 is not supported
+        but i64 is.
+        > BITFIELD_RO k GET u8 0 GET I8 0
+        -ERR Invalid bitfield type. Use something like i16 u8. Note that u64 is not supported
+        but i64 is.
+        > SET "" x
+        +OK
+        > KEYS **
+        *1 $1 k
+        > KEYS ""
+        *1 $0
         "#,
     );
     let mut out = Vec::new();

@@ -204,8 +204,34 @@ fn a_transaction_can_close_and_its_sleeps_add_up() {
     assert_eq!(play(&["DEBUG SLEEP 50", "DEBUG SLEEP 50"]).slept_ms, 60_000);
 }
 
+#[test]
+fn a_limit_that_is_lowered_behind_a_queued_write_refuses_the_whole_transaction() {
+    use todana_command::Databases;
+    use todana_table::{Budget, Options, WhenFull};
+    let value = "v".repeat(1_000);
+    let entry = todana_table::entry_bytes(1, 1_000, &todana_table::Meta::default());
+    for (bytes_max, answer) in [
+        (entry, "*2 +OK $1000 "),
+        (entry - 1, "-EXECABORT Transaction discarded because of: OOM"),
+        (100, "-EXECABORT Transaction discarded because of: OOM"),
+    ] {
+        let budget = Arc::new(Budget::new(1 << 20, WhenFull::Evict));
+        let options =
+            Options { budget: Some(budget.clone()), shards: Some(16), ..Options::default() };
+        let databases = Arc::new(Databases::with_options(&options));
+        let mut host = FakeHost::on(databases, ProtocolName::Resp);
+        let mut session = RespSession::default();
+        for request in ["MULTI".into(), format!("SET a {value}"), "GET a".into()] {
+            ask(&mut session, &mut host, &request);
+        }
+        budget.bytes_max.store(bytes_max.cast_signed(), std::sync::atomic::Ordering::SeqCst);
+        let found = ask(&mut session, &mut host, "EXEC");
+        assert!(found.starts_with(answer), "{bytes_max} of {entry}: {found}");
+    }
+}
+
 /// A host with room for this many bytes, which refuses more.
-fn host_with_room(bytes: u64) -> FakeHost {
+pub(super) fn host_with_room(bytes: u64) -> FakeHost {
     use todana_command::Databases;
     use todana_table::{Budget, Options, WhenFull};
     let budget = Some(Arc::new(Budget::new(bytes.cast_signed(), WhenFull::Refuse)));
