@@ -39,8 +39,8 @@ const MESSAGE_BYTES: usize = 160;
 const STEPS_MAX: usize = 1_000_000;
 /// What a subscription takes in the registry and in its connection.
 const SUBSCRIPTION_BYTES: usize = 256;
-/// What each byte of a pattern takes, since it is stored prepared for comparison.
-const PATTERN_BYTE_BYTES: usize = 72;
+/// What a subscription to a pattern takes in addition.
+const PATTERN_BYTES: usize = size_of::<Glob>() + 16;
 
 /// The registry.
 #[derive(Debug, Default)]
@@ -50,6 +50,8 @@ pub(crate) struct Channels {
     published: AtomicU64,
     /// Clients with subscriptions.
     pub(crate) clients: AtomicUsize,
+    /// Clients that have left, whose subscriptions are being removed.
+    pub(crate) leaving: AtomicUsize,
     /// Messages that were dropped.
     pub(crate) dropped: AtomicU64,
 }
@@ -63,7 +65,7 @@ struct Registry {
 #[derive(Debug)]
 struct Subscribers {
     /// The name as a pattern, if the topic is patterns.
-    glob: Option<Glob>,
+    glob: Option<Box<Glob>>,
     /// Sorted by their places.
     list: Vec<Subscriber>,
 }
@@ -136,7 +138,7 @@ impl Channels {
         let known = names.get_key_value(name).map(|(name, _)| name.clone());
         let name = known.unwrap_or_else(|| name.into());
         let subscribers = names.entry(name.clone()).or_insert_with(|| Subscribers {
-            glob: (topic == Topic::Pattern).then(|| Glob::new(&name)),
+            glob: (topic == Topic::Pattern).then(|| Box::new(Glob::new(name.clone()))),
             list: Vec::new(),
         });
         let since = self.published.load(Relaxed);
@@ -344,8 +346,8 @@ impl Subscriptions {
 }
 
 fn bytes(topic: Topic, name: &[u8]) -> usize {
-    let each = if topic == Topic::Pattern { PATTERN_BYTE_BYTES } else { 1 };
-    SUBSCRIPTION_BYTES + name.len() * each
+    let more = if topic == Topic::Pattern { PATTERN_BYTES } else { 0 };
+    SUBSCRIPTION_BYTES + more + name.len()
 }
 
 /// The subscriptions of clients that have left.
@@ -354,9 +356,15 @@ pub(crate) struct Leavers(VecDeque<(Place, Arc<Client>, Subscriptions)>);
 
 impl Leavers {
     /// Adds those of a client.
-    pub(crate) fn add(&mut self, place: Place, left: (Arc<Client>, Subscriptions)) {
+    pub(crate) fn add(
+        &mut self,
+        channels: &Channels,
+        place: Place,
+        left: (Arc<Client>, Subscriptions),
+    ) {
         let (client, subscriptions) = left;
         if !subscriptions.is_empty() {
+            channels.leaving.fetch_add(1, Relaxed);
             self.0.push_back((place, client, subscriptions));
         }
     }
@@ -372,6 +380,7 @@ impl Leavers {
                 Topic::ALL.iter().find_map(|topic| Some((*topic, subscriptions.first(*topic)?)));
             let Some((topic, name)) = first else {
                 self.0.pop_front();
+                channels.leaving.fetch_sub(1, Relaxed);
                 continue;
             };
             if count == 0 {

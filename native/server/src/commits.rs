@@ -182,7 +182,8 @@ impl Commit {
         let may_wait = self.busy_since_ms.is_none_or(|since_ms| {
             now.wall_ms().saturating_sub(since_ms) < shared.config.write_timeout_ms
         });
-        Resumed { may_wait, clock_ms: log.map_or(0, |log| log.clock_ms()) }
+        let now_ms = log.and_then(|log| log.now_ms()).unwrap_or(now.wall_ms());
+        Resumed { may_wait, clock_ms: log.map_or(0, |log| log.clock_ms()), now_ms }
     }
 
     /// Ends a turn of a server with durable databases. Returns whether the connection must be

@@ -1,5 +1,6 @@
 //! The configuration of a server.
 
+use crate::tuning::Tuning;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use todana_command::Databases;
@@ -71,7 +72,8 @@ todana_protocol::options! {
         output_soft_ms: u64 = 60_000, option integer(1, MAX);
         /// Maximum number of keys that are tracked for clients that cache values. Beyond that, the
         /// server has the clients forget other keys.
-        tracking_keys_max: usize = 1_000_000, option integer(1, 1_000_000_000);
+        tracking_keys_max: Changeable<usize> = 1_000_000.into(), option integer(1, 1_000_000_000),
+            redis "tracking-table-max-keys" Number;
         /// Like `output_bytes_hard`, for clients with subscriptions.
         subscriber_output_bytes_hard: usize = 32 << 20, option bytes(64 << 10, TB);
         /// Like `output_bytes_soft`, for clients with subscriptions.
@@ -96,6 +98,8 @@ todana_protocol::options! {
         /// Maximum number of entries in the slow log.
         slow_log_entries_max: Changeable<usize> = 128.into(), option integer(0, 1_000_000),
             redis "slowlog-max-len" Number;
+        /// Options of Redis without an effect.
+        tuning: Tuning = Tuning::default();
         /// Path of the configuration file, for display.
         config_file: String = String::new();
         /// All options as name and value, for display (`CONFIG GET`).

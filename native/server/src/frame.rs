@@ -14,13 +14,19 @@ pub(crate) struct Frame {
 }
 
 impl Frame {
-    /// The invalidation of a key, or of all. A client that uses RESP2 receives it as a message, if
+    /// The invalidation of keys, or of all. A client that uses RESP2 receives it as a message, if
     /// another one has redirected it.
-    pub(crate) fn invalidation(key: Option<&[u8]>) -> Frame {
-        let list = |none: &str| match key {
+    pub(crate) fn invalidation(keys: Option<&[&[u8]]>) -> Frame {
+        let list = |none: &str| match keys {
             None => none.as_bytes().to_vec(),
-            Some(key) => {
-                [format!("*1\r\n${}\r\n", key.len()).as_bytes(), key, b"\r\n".as_slice()].concat()
+            Some(keys) => {
+                let mut bytes = format!("*{}\r\n", keys.len()).into_bytes();
+                for key in keys {
+                    bytes.extend_from_slice(format!("${}\r\n", key.len()).as_bytes());
+                    bytes.extend_from_slice(key);
+                    bytes.extend_from_slice(b"\r\n");
+                }
+                bytes
             }
         };
         let resp3 = [b">2\r\n$10\r\ninvalidate\r\n".as_slice(), &list("_\r\n")].concat();

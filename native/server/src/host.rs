@@ -17,12 +17,14 @@ use crate::slow_log::SlowLog;
 use crate::statistics::{LoopStatistics, Totals, counts_since, index};
 use crate::tracking::Tracker;
 use crate::waiters::{Place, Wait, Waiters};
+use crate::work::{Lane, Work, WorkPlace};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use todana_command::cause::Writer;
 use todana_command::{DATABASES, Databases};
 use todana_protocol::kyoto::KyotoSettings;
+use todana_protocol::memcached::Prefixes;
 use todana_protocol::{
     Client, CommandStats, Commits, Hold, Host, Limits, Log, Persistence, ProtocolName, Published,
     Publishing, Request, ServerInfo, Service, SlowEntry, Splice, Topic, Topology, Tracking,
@@ -55,6 +57,8 @@ pub(crate) struct Shared {
     pub(crate) started_at_ms: u64,
     /// Commands in the last second, written by loop 0.
     pub(crate) commands_per_second: AtomicU64,
+    /// The most that clients held when one of them left, since the last second.
+    pub(crate) clients_peak_bytes: AtomicU64,
     /// Bytes received and sent in the last second, written by loop 0.
     pub(crate) traffic_per_second: [AtomicU64; 2],
     /// Resident bytes at the start, without those of the records.
@@ -62,6 +66,8 @@ pub(crate) struct Shared {
     /// Bytes held by clients that are about to be closed to free memory.
     pub(crate) condemned_bytes: AtomicU64,
     pub(crate) guesses: Guesses,
+    /// One loop at a time executes long scripts and transactions.
+    pub(crate) work_place: WorkPlace,
     pub(crate) secret: Secret,
     /// Wrong passwords at the port for monitors, which no loop serves.
     pub(crate) failures_elsewhere: AtomicU64,
@@ -69,6 +75,8 @@ pub(crate) struct Shared {
     pub(crate) durable: bool,
     /// Sums at the last reset.
     pub(crate) baseline: Mutex<Totals>,
+    /// Counts of memcached's requests by the prefix of their key.
+    pub(crate) prefixes: Prefixes,
 }
 
 /// The part of a loop's state that other threads see.
@@ -125,6 +133,7 @@ impl Shared {
     }
 
     pub(crate) fn reset_stats(&self) {
+        self.prefixes.reset();
         let mut baseline = self.baseline.lock().unwrap_or_else(PoisonError::into_inner);
         let tables = self.config.databases.tables();
         *baseline = self.totals();
@@ -139,6 +148,13 @@ impl Shared {
         true
     }
 
+    /// Has this loop go on with its long work.
+    pub(crate) fn give_work_place(&self, event_loop: Option<usize>) {
+        if let Some(part) = event_loop.and_then(|number| self.loops.get(number)) {
+            part.inbox.send(Message::Work);
+        }
+    }
+
     /// Figures whose counters begin at the last reset.
     pub(crate) fn info(&self) -> ServerInfo {
         let databases = (0..DATABASES).map(|number| self.counts_since_reset(number)).collect();
@@ -148,7 +164,12 @@ impl Shared {
     /// Figures whose counters begin at the start of the server.
     pub(crate) fn info_since_start(&self) -> ServerInfo {
         let databases = (0..DATABASES).map(|number| self.counts(number)).collect();
-        self.describe(self.totals(), databases)
+        let mut info = self.describe(self.totals(), databases);
+        if (0..DATABASES).all(|number| self.config.databases.is_durable(number)) {
+            // Durable databases have no limit.
+            info.memory_limit_bytes = 0;
+        }
+        info
     }
 
     fn describe(&self, totals: Totals, databases: Vec<Counts>) -> ServerInfo {
@@ -215,7 +236,10 @@ impl Shared {
         let table = self.config.databases.table(number);
         match table.counts().entries_with_expiry {
             0 => 0,
-            _ => table.mean_ttl_ms(wall_ms()),
+            _ => {
+                let log = self.config.log.as_ref().filter(|_| table.is_durable());
+                table.mean_ttl_ms(log.and_then(|log| log.now_ms()).unwrap_or_else(wall_ms))
+            }
         }
     }
 
@@ -240,6 +264,8 @@ pub(crate) struct Resumed {
     pub(crate) may_wait: bool,
     /// The time of the turn, by which records are fresh or not.
     pub(crate) clock_ms: u64,
+    /// The time of the log.
+    pub(crate) now_ms: u64,
 }
 
 /// The server during one turn of one connection.
@@ -247,6 +273,8 @@ pub(crate) struct TurnHost<'a> {
     shared: &'a Shared,
     statistics: &'a LoopStatistics,
     clock: &'a Clock,
+    /// The scripts and transactions of the loop.
+    work: &'a mut Work,
     client: &'a Arc<Client>,
     place: Place,
     /// The client's wait, which its connection keeps.
@@ -259,6 +287,7 @@ pub(crate) struct TurnHost<'a> {
     may_wait: bool,
     /// The time of the turn, by which records are fresh or not.
     clock_ms: u64,
+    log_ms: u64,
     /// Nanoseconds since the present commit was handed over. They belong to the latency of each of
     /// its commands.
     committed_ns: u64,
@@ -288,7 +317,7 @@ impl<'a> TurnHost<'a> {
     pub(crate) fn begin(
         shared: &'a Shared,
         statistics: &'a LoopStatistics,
-        clock: &'a Clock,
+        (clock, work): (&'a Clock, &'a mut Work),
         client: &'a Arc<Client>,
         place: Place,
         (wait, commits, listening): (&'a mut Option<Wait>, &'a mut Commits, &'a mut Listening),
@@ -299,11 +328,13 @@ impl<'a> TurnHost<'a> {
             shared,
             statistics,
             clock,
+            work,
             client,
             place,
             wait,
             may_wait: true,
             clock_ms: 0,
+            log_ms: now_ms,
             committed_ns: 0,
             now_ms: commits.now_ms().unwrap_or(now_ms),
             replied_at_ms: now_ms,
@@ -327,6 +358,7 @@ impl<'a> TurnHost<'a> {
     /// Sets how the turn stands to the log.
     pub(crate) fn set_commit(&mut self, resumed: Resumed, committed_ns: u64) {
         (self.may_wait, self.clock_ms) = (resumed.may_wait, resumed.clock_ms);
+        self.log_ms = resumed.now_ms;
         self.committed_ns = committed_ns;
     }
 
@@ -344,10 +376,10 @@ impl<'a> TurnHost<'a> {
     #[cold]
     fn log_of_config(&self) -> Option<Log<'a>> {
         let Config { log, databases, read_level, .. } = &self.shared.config;
-        let (may_wait, clock_ms) = (self.may_wait, self.clock_ms);
+        let (may_wait, clock_ms, now_ms) = (self.may_wait, self.clock_ms, self.log_ms);
         let submit = &**log.as_ref()?;
         let level = self.client.read_level.unwrap_or(*read_level);
-        Some(Log { submit, databases, may_wait, level, clock_ms })
+        Some(Log { submit, databases, may_wait, level, clock_ms, now_ms })
     }
 
     /// Ends the turn. Returns whether the session considers the client authenticated, and the parts
@@ -475,6 +507,16 @@ impl Host for TurnHost<'_> {
         self.spent_ns >= TURN_NS || self.commits.is_over()
     }
 
+    fn begin_work(&mut self, is_long: bool) -> bool {
+        let lane = if is_long { Lane::Long } else { Lane::Short };
+        self.work.begin(lane, &self.shared.work_place, self.clock)
+    }
+
+    fn end_work(&mut self) {
+        let next = self.work.end(&self.shared.work_place, self.clock);
+        self.shared.give_work_place(next);
+    }
+
     #[inline]
     fn observe_error(&mut self, code: usize) {
         if let Some(counter) = self.statistics.error_codes.get(code) {
@@ -572,7 +614,7 @@ impl Host for TurnHost<'_> {
         // The log has executed it already.
         if !self.commits.is_playing() {
             let tracker = Tracker::new(self.place, self.client.id);
-            let keys_max = self.shared.config.tracking_keys_max;
+            let keys_max = self.shared.config.tracking_keys_max.get();
             let table = &self.shared.listeners.tracking;
             self.listening.begin_script(key, table, tracker, keys_max);
         }
@@ -665,6 +707,10 @@ impl Host for TurnHost<'_> {
 
     fn command_stats(&self, protocol: ProtocolName) -> Vec<CommandStats> {
         self.shared.totals_since_reset().command_stats(protocol)
+    }
+
+    fn prefixes(&self) -> &Prefixes {
+        &self.shared.prefixes
     }
 
     fn reset_stats(&self) {

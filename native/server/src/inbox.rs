@@ -40,6 +40,8 @@ pub(crate) enum Message {
     Line(Arc<Line>),
     /// There are keyspace notifications to publish.
     Notices,
+    /// The loop has the place for long work.
+    Work,
     /// Close everything and end.
     Stop,
 }

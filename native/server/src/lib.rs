@@ -39,8 +39,10 @@ mod statistics;
 #[cfg(test)]
 mod tests;
 mod tracking;
+mod tuning;
 mod waiters;
 mod watching;
+mod work;
 
 pub use config::*;
 pub use figures::{CommandFigures, Figures, Incidents, LoopFigures};

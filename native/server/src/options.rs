@@ -36,8 +36,18 @@ static OF_BUDGET: [OptionRow<Config>; 2] = [
     },
 ];
 
-/// The policies, and their names in Redis.
-const POLICIES: [(&str, &str); 2] = [("evict", "allkeys-lfu"), ("refuse", "noeviction")];
+/// The policies, and their names in Redis. The first two are what the policies are. The volatile
+/// ones keep records without an expiry, which `evict` would not: they refuse the write.
+const POLICIES: [(&str, &str); 8] = [
+    ("evict", "allkeys-lfu"),
+    ("refuse", "noeviction"),
+    ("evict", "allkeys-lru"),
+    ("evict", "allkeys-random"),
+    ("refuse", "volatile-lru"),
+    ("refuse", "volatile-lfu"),
+    ("refuse", "volatile-random"),
+    ("refuse", "volatile-ttl"),
+];
 
 fn policy_index(budget: &Budget) -> usize {
     usize::from(budget.when_full() == WhenFull::Refuse)
@@ -134,7 +144,7 @@ impl Config {
             let redis = change.spelling.write(&value);
             [(row.name, row.option_type.format(&value)), (change.redis_name, redis)]
         });
-        for (name, text) in present {
+        for (name, text) in present.chain(self.tuning.shown()) {
             match shown.iter_mut().find(|(given, _)| given == name) {
                 Some((_, given)) => *given = text,
                 None => shown.push((name.to_owned(), text)),
@@ -155,6 +165,9 @@ impl Config {
         let row =
             changeable().find(|(row, change)| [row.name, change.redis_name].contains(&&*name));
         let Some((row, change)) = row else {
+            if let Some(set) = self.tuning.set(&name, text) {
+                return set;
+            }
             return match self.options.iter().find(|(given, _)| *given == name) {
                 None => Err("there is no option of this name".into()),
                 // Setting an option to its present value is allowed.
@@ -274,6 +287,7 @@ mod tests {
             ("memory_limit", "off", "maxmemory", "0"),
             ("memory_policy", "refuse", "maxmemory-policy", "noeviction"),
             ("memory_policy", "evict", "maxmemory-policy", "allkeys-lfu"),
+            ("tracking_keys_max", "7", "tracking-table-max-keys", "7"),
             ("clients_memory_limit", "0", "maxmemory-clients", "0"),
             ("clients_memory_limit", "3kb", "maxmemory-clients", "3072"),
             ("slow_log_us", "5", "slowlog-log-slower-than", "5"),
@@ -291,6 +305,39 @@ mod tests {
         }
         let tried = |(row, _): &(&OptionRow<Config>, _)| names.contains(&row.name);
         assert!(changeable().all(|option| tried(&option)), "an option is missing above");
+    }
+
+    #[test]
+    fn every_policy_of_redis_has_the_effect_of_one_here() {
+        let config = Config::default();
+        for (redis, own, present) in [
+            ("allkeys-lru", "evict", "allkeys-lfu"),
+            ("noeviction", "refuse", "noeviction"),
+            ("ALLKEYS-RANDOM", "evict", "allkeys-lfu"),
+            ("volatile-lru", "refuse", "noeviction"),
+            ("allkeys-lfu", "evict", "allkeys-lfu"),
+            ("volatile-ttl", "refuse", "noeviction"),
+            ("volatile-lfu", "refuse", "noeviction"),
+            ("volatile-random", "refuse", "noeviction"),
+        ] {
+            assert_eq!(config.change_option("maxmemory-policy", redis, 1), Ok(()), "{redis}");
+            let both = (shown(&config, "memory_policy"), shown(&config, "maxmemory-policy"));
+            assert_eq!(both, (own.into(), present.into()), "after {redis}");
+            assert_eq!(memory_policy(&config.budget), present);
+        }
+        let refused = config.change_option("maxmemory-policy", "lru", 1).unwrap_err();
+        assert!(refused.contains("allkeys-lfu or noeviction or allkeys-lru"), "{refused}");
+    }
+
+    #[test]
+    fn options_that_tune_redis_are_accepted_and_shown() {
+        let config = Config::default();
+        assert_eq!(shown(&config, "hash-max-listpack-value"), "64");
+        assert_eq!(config.change_option("Lua-Time-Limit", "250", 1), Ok(()));
+        assert_eq!(shown(&config, "lua-time-limit"), "250");
+        assert_eq!(shown(&config, "busy-reply-threshold"), "250");
+        let names: Vec<String> = config.shown_options().into_iter().map(|(name, _)| name).collect();
+        assert_eq!(names.iter().collect::<HashSet<_>>().len(), names.len());
     }
 
     #[test]

@@ -76,7 +76,7 @@ impl Shared {
 
     /// Registers a key that a client is about to read.
     pub(crate) fn track(&self, key: &[u8], tracker: Tracker) {
-        let keys_max = self.config.tracking_keys_max;
+        let keys_max = self.config.tracking_keys_max.get();
         for (key, trackers) in self.listeners.tracking.track(key, tracker, keys_max) {
             self.send_invalidation(&key, trackers, Writer::Unknown);
         }
@@ -84,7 +84,7 @@ impl Shared {
 
     /// Registers a key of a script whose reply the client gets now.
     pub(crate) fn track_script(&self, key: &[u8], tracker: Tracker) {
-        let (table, keys_max) = (&self.listeners.tracking, self.config.tracking_keys_max);
+        let (table, keys_max) = (&self.listeners.tracking, self.config.tracking_keys_max.get());
         if table.end_script(key, tracker) {
             self.send_invalidation(key, vec![tracker], Writer::Unknown);
         }

@@ -37,6 +37,8 @@ const SHARDS: usize = 64;
 const BYTES_PER_KEY: usize = 256;
 /// Bytes of a key beside its own.
 const KEY_BYTES: usize = 96;
+/// Most keys that are forgotten for one that is added.
+const FORGOTTEN_MAX: usize = 64;
 /// Maximum bytes of invalidations that a loop has to deliver.
 pub(crate) const WAITING_BYTES_MAX: usize = 16 << 20;
 /// Bytes of an invalidation beside its key and its recipients.
@@ -232,11 +234,12 @@ impl TrackingTable {
         self.shrink(key, keys_max)
     }
 
-    /// Forgets keys until the table does not exceed its limits, and returns them.
+    /// Forgets keys until the table does not exceed its limits, and returns them: a part of them,
+    /// if the limit has become much lower.
     pub(crate) fn shrink(&self, key: &[u8], keys_max: usize) -> Vec<(Arc<[u8]>, Vec<Tracker>)> {
         let mut forgotten = Vec::new();
         let mut number = self.shard_of(key);
-        while self.is_too_large(keys_max) {
+        while self.is_too_large(keys_max) && forgotten.len() < FORGOTTEN_MAX {
             forgotten.extend(self.take_any(number));
             number += 1;
         }

@@ -1,6 +1,6 @@
 //! The buffers that a connection keeps between turns, and how they are freed.
 
-use super::{CARRY_BYTES_MAX, Connection, Turn};
+use super::{CARRY_BYTES_MAX, Connection, INPUT_BYTES, LARGE_BYTES, Turn};
 use crate::clock::Clock;
 use crate::door::Door;
 use crate::statistics::LoopStatistics;
@@ -30,6 +30,26 @@ impl<D: Door> Connection<D> {
         } else {
             self.input.clear();
             self.input.extend_from_slice(rest);
+        }
+    }
+
+    /// Makes room in the connection's own buffer for the next receive: at least a byte, however
+    /// little of the request is known to be missing.
+    ///
+    /// Memory follows what the client has sent, not what it announced. Address space for the known
+    /// rest of a large request is reserved at once, because growing copies the present bytes. A
+    /// request of which less is known, such as one of many arguments, grows by half of itself, so
+    /// that its bytes are copied a few times at most.
+    pub(super) fn make_room(&mut self, input_bytes_max: usize) {
+        let (length, capacity) = (self.input.len(), self.input.capacity());
+        if capacity - length >= self.wanted.clamp(1, CARRY_BYTES_MAX) {
+            return;
+        }
+        // A request beyond the limit is refused when as many bytes have arrived.
+        let left = input_bytes_max.saturating_sub(length).max(1);
+        let more = self.wanted.max(length / 2).max(CARRY_BYTES_MAX).min(left);
+        if length < LARGE_BYTES || self.input.try_reserve_exact(more).is_err() {
+            self.input.reserve_exact(more.min(length.max(INPUT_BYTES)));
         }
     }
 

@@ -20,6 +20,7 @@ use crate::listening::Listening;
 use crate::poller::{Interest, Ready};
 use crate::statistics::LoopStatistics;
 use crate::waiters::{Place, Wait};
+use crate::work::Work;
 use outgoing::Outgoing;
 use rustix::io::Errno;
 use rustix::net::RecvFlags;
@@ -53,6 +54,8 @@ pub(crate) struct Turn<'a> {
     pub(crate) place: Place,
     /// The submissions of the loop's round.
     pub(crate) round: &'a mut Round,
+    /// The scripts and transactions of the loop.
+    pub(crate) work: &'a mut Work,
     /// The loop's buffers. Empty between turns.
     pub(crate) input: &'a mut Vec<u8>,
     pub(crate) output: &'a mut Vec<u8>,
@@ -76,6 +79,8 @@ pub(crate) enum Verdict {
     Wait,
     /// It has more to execute: another turn, after the other connections had theirs.
     Yield,
+    /// It has a script or a transaction to execute, which must not begin in this turn.
+    Pause,
     /// It continues after this many milliseconds.
     Sleep {
         ms: u64,
@@ -101,6 +106,8 @@ pub(crate) struct Connection<D> {
     pub(crate) interest: Interest,
     /// The loop will start another turn by itself.
     pub(crate) queued: bool,
+    /// That turn is for a script or a transaction.
+    pub(crate) is_paused: bool,
     /// When the present sleep ends, by the loop's clock.
     pub(crate) wakes_at_ns: Option<u64>,
     /// The reason for the present or last sleep.
@@ -144,6 +151,7 @@ impl<D: Door> Connection<D> {
             over_soft_since_ms: 0,
             interest: Interest::READ,
             queued: false,
+            is_paused: false,
             wakes_at_ns: None,
             asleep: Asleep::ForSignal,
             end_seen_at_ns: None,
@@ -242,21 +250,16 @@ impl<D: Door> Connection<D> {
             // Clients hold too much, and another loop is about to close those that hold most.
             return Verdict::Wait;
         }
-        let carried = self.input.len();
-        let in_loop_buffer = carried <= CARRY_BYTES_MAX;
+        let in_loop_buffer = self.input.len() <= CARRY_BYTES_MAX;
         let buffer = if in_loop_buffer {
             turn.input.extend_from_slice(&self.input);
             &mut *turn.input
         } else {
-            // Memory follows what the client has sent, not what it announced. Address space for a
-            // large request is reserved at once, because growing it would copy the present bytes.
-            let large = carried >= LARGE_BYTES && self.input.try_reserve_exact(self.wanted).is_ok();
-            if !large {
-                let most = carried.max(INPUT_BYTES);
-                self.input.reserve_exact(self.wanted.clamp(CARRY_BYTES_MAX, most));
-            }
+            self.make_room(turn.shared.config.input_bytes_max);
             &mut self.input
         };
+        // A receive without room would return 0, as at the end of the stream.
+        buffer.reserve(1);
         let room = rustix::buffer::spare_capacity(buffer);
         let received = match rustix::net::recv(&self.socket, room, RecvFlags::empty()) {
             Ok((_, received)) => received,
@@ -297,7 +300,8 @@ impl<D: Door> Connection<D> {
         };
         let input = if in_loop_buffer { &turn.input[..] } else { &self.input[self.input_start..] };
         let kept = (&mut self.wait, &mut self.commit.commits, &mut self.listening);
-        let mut host = TurnHost::begin(shared, statistics, clock, &self.client, place, kept, now);
+        let own = (clock, &mut *turn.work);
+        let mut host = TurnHost::begin(shared, statistics, own, &self.client, place, kept, now);
         host.set_commit(resumed, self.commit.taken_ns);
         if std::mem::take(&mut self.came_when_open) {
             host.admit();
@@ -331,7 +335,7 @@ impl<D: Door> Connection<D> {
                     self.wanted = wanted;
                 }
             }
-            Next::Yield => self.pending = true,
+            Next::Yield | Next::Pause => self.pending = true,
             Next::Sleep { ms } => {
                 // As in Redis, earlier replies are sent after the sleep.
                 (self.pending, self.asleep) = (true, Asleep::Mute);
@@ -370,7 +374,10 @@ impl<D: Door> Connection<D> {
             return Verdict::Sleep { ms };
         }
         match self.settle(Ready { token: 0, readable: false, writable: false, gone: false }) {
-            Verdict::Wait if self.pending && !self.is_held(shared) => Verdict::Yield,
+            Verdict::Wait if self.pending && !self.is_held(shared) => match progress.next {
+                Next::Pause => Verdict::Pause,
+                _ => Verdict::Yield,
+            },
             verdict => verdict,
         }
     }
@@ -450,7 +457,7 @@ impl<D: Door> Connection<D> {
     pub(crate) fn interest_wanted(&self, shared: &Shared, unheard: bool) -> Interest {
         let never = self.ended || self.closing;
         let sleeping = self.wakes_at_ns.is_some();
-        let passing = sleeping || self.is_held(shared);
+        let passing = sleeping || self.is_paused || self.is_held(shared);
         Interest {
             read: !never && (!passing || self.interest.read && !unheard),
             write: self.waiting() > 0 && !(sleeping && self.asleep == Asleep::Mute),

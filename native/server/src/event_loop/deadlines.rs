@@ -2,6 +2,7 @@
 //! measuring the rate of commands.
 
 use super::{EventLoop, NEVER, RESUMED, ROUND_MAX, TICK_NS};
+use crate::clients_memory;
 use crate::door::Door;
 use crate::histogram::Counter;
 use crate::inbox::Message;
@@ -12,12 +13,13 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use todana_group::Outcome;
 use todana_protocol::ProtocolName;
+use todana_table::reaper;
 
 impl<D: Door> EventLoop<D> {
     /// How long the wait may take.
     pub(super) fn timeout(&self) -> Option<Duration> {
         let idle = self.yielded.is_empty() && self.messages.is_empty() && self.doomed.is_empty();
-        if !idle || self.has_deliveries() {
+        if !idle || self.work.has_next() || self.has_deliveries() {
             return Some(Duration::ZERO);
         }
         // Loop 0 measures the rate of commands; the others have no work each second if they have no
@@ -162,6 +164,11 @@ impl<D: Door> EventLoop<D> {
                 rates.store(rate(bytes - before), Relaxed);
             }
             self.traffic_at_tick = traffic;
+            self.clients_peak.note(self.shared.clients_peak_bytes.swap(0, Relaxed));
+            let are_leaving = self.shared.listeners.channels.leaving.load(Relaxed) > 0;
+            if self.clients_peak.has_passed(self.shared.clients_bytes(), are_leaving) {
+                reaper::release_free_memory(clients_memory::RELEASE_SHARE);
+            }
         }
         self.next_tick_ns = now_ns + TICK_NS;
         if !self.doomed.is_empty() {

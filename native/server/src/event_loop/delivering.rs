@@ -17,6 +17,8 @@ const APPENDS_MAX: usize = 2_048;
 const SENDS_MAX: usize = 256;
 /// Bytes that are copied in one round.
 const COPIED_BYTES_MAX: usize = 1 << 20;
+/// Bytes of a key in an invalidation beside its own, in both versions of the protocol.
+const KEY_FRAME_BYTES: usize = 32;
 /// Subscriptions of clients that have left which are ended in one round.
 const LEFT_MAX: usize = 512;
 
@@ -46,6 +48,20 @@ pub(super) enum What {
     Redirected { id: u64, bytes: usize },
 }
 
+/// A key that has changed, for a client with prefixes.
+struct Gathered {
+    slot: usize,
+    id: u64,
+    invalidation: Arc<Invalidation>,
+}
+
+impl Gathered {
+    /// The client, and the key.
+    fn order(&self) -> ((usize, u64), &[u8]) {
+        ((self.slot, self.id), &self.invalidation.key[..])
+    }
+}
+
 impl Delivery {
     pub(super) fn new(what: What) -> Delivery {
         Delivery { what, target: 0, slot: 0, frame: None }
@@ -64,7 +80,7 @@ impl Delivery {
                 What::Push(push) => push.frame(self.target),
                 _ if self.target > 0 => None,
                 What::Invalidation(invalidation) => {
-                    Some(Frame::invalidation(Some(&invalidation.key)))
+                    Some(Frame::invalidation(Some(&[&invalidation.key[..]])))
                 }
                 What::InvalidateAll => Some(Frame::invalidation(None)),
                 What::Line(line) => Some(line.frame.clone()),
@@ -115,7 +131,7 @@ impl<D: Door> EventLoop<D> {
         }
         let (mut appends, mut copied) = (0, 0);
         let mut touched: Vec<usize> = Vec::new();
-        let mut recipients = Vec::new();
+        let (mut recipients, mut gathered) = (Vec::new(), Vec::new());
         while let Some(mut delivery) = self.deliveries.pop_front() {
             let room = (APPENDS_MAX - appends).min(SENDS_MAX - touched.len());
             if room == 0 || copied > COPIED_BYTES_MAX {
@@ -131,7 +147,10 @@ impl<D: Door> EventLoop<D> {
             let next = self.recipients(&delivery, most, &mut recipients);
             appends += recipients.len().max(1);
             for (slot, id) in recipients.drain(..) {
-                copied += self.append(slot, id, &delivery.what, &frame, &mut touched);
+                copied += match self.gather(slot, id, &delivery.what, &mut gathered, &mut touched) {
+                    Some(bytes) => bytes,
+                    None => self.append(slot, id, &delivery.what, &frame, &mut touched),
+                };
             }
             match next {
                 Some(slot) => delivery.slot = slot,
@@ -142,8 +161,62 @@ impl<D: Door> EventLoop<D> {
             }
             self.deliveries.push_front(delivery);
         }
+        self.append_gathered(gathered);
         for slot in touched {
             self.send_pushes(slot);
+        }
+    }
+
+    /// Keeps a key that has changed until the end of the round, if the client wants it and has
+    /// prefixes. Returns the bytes that will be copied; `None` for other messages.
+    fn gather(
+        &mut self,
+        slot: usize,
+        id: u64,
+        what: &What,
+        gathered: &mut Vec<Gathered>,
+        touched: &mut Vec<usize>,
+    ) -> Option<usize> {
+        let What::Invalidation(invalidation) = what else { return None };
+        let connection = self.connections.get_mut(slot).filter(|it| it.client.id == id)?;
+        connection.listening.tracking.as_ref().filter(|tracking| tracking.broadcast)?;
+        if !connection.wants_invalidation((self.number as u32, slot as u32), invalidation.writer) {
+            return Some(0);
+        }
+        if !std::mem::replace(&mut connection.is_touched, true) {
+            touched.push(slot);
+        }
+        gathered.push(Gathered { slot, id, invalidation: invalidation.clone() });
+        Some(invalidation.key.len() + KEY_FRAME_BYTES)
+    }
+
+    /// Appends the keys of clients with prefixes: as in Redis, one message for each prefix, in
+    /// which each key is once.
+    fn append_gathered(&mut self, mut gathered: Vec<Gathered>) {
+        gathered.sort_by(|one, other| one.order().cmp(&other.order()));
+        let is_same = |one: &Gathered, other: &Gathered| one.order().0 == other.order().0;
+        for of_client in gathered.chunk_by(is_same) {
+            let (slot, id) = of_client[0].order().0;
+            let connection = self.connections.get_mut(slot);
+            let Some(connection) = connection.filter(|it| it.client.id == id) else { continue };
+            let Some(tracking) = &connection.listening.tracking else { continue };
+            let (redirect, prefixes) = (tracking.redirect, tracking.prefixes.clone());
+            let mut keys: Vec<&[u8]> = of_client.iter().map(|it| it.order().1).collect();
+            keys.dedup();
+            for prefix in prefixes {
+                let begin = keys.partition_point(|key| *key < &prefix[..]);
+                let count = keys[begin..].partition_point(|key| key.starts_with(&prefix));
+                if count == 0 {
+                    continue;
+                }
+                let frame = Frame::invalidation(Some(&keys[begin..begin + count]));
+                if redirect == 0 {
+                    connection.push_invalidation(&frame, false);
+                } else if !self.shared.redirect(redirect, &frame) {
+                    connection.note_broken_redirection();
+                    connection.push_invalidation(&Frame::broken_redirection(redirect), false);
+                }
+            }
         }
     }
 

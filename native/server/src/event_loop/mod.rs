@@ -15,21 +15,23 @@
 //! 2. **Yielded connections.** Those that used up their budget earlier get another turn, once each.
 //!    While there are any, the wait does not block. So a client with a million pipelined requests
 //!    delays another by one turn of its own.
-//! 3. **Sleepers** whose time is over (`DEBUG SLEEP` pauses a connection, not a loop, and so do
+//! 3. **Paused connections**, which have a script or a transaction to execute: as many as there is
+//!    time for in a round, often one. All others had their turns before ([`crate::work`]).
+//! 4. **Sleepers** whose time is over (`DEBUG SLEEP` pauses a connection, not a loop, and so do
 //!    waiting for a signal and waiting for the log).
-//! 4. **Messages**: connections assigned by loop 0, clients to be killed or woken by a signal,
+//! 5. **Messages**: connections assigned by loop 0, clients to be killed or woken by a signal,
 //!    outcomes of the log, the order to stop. Like sleepers and clients that exceeded a time limit,
 //!    at most 64 per round: `CLIENT KILL` of 10,000 clients, or the simultaneous end of as many
 //!    waits, delays no other client.
 //!    Messages to subscribers are only moved to a list here, and delivered to some subscribers in
 //!    each round.
-//! 5. **Once a second** the deadlines of clients: idle, not authenticated, not reading, in the
+//! 6. **Once a second** the deadlines of clients: idle, not authenticated, not reading, in the
 //!    middle of a Kyoto Tycoon request. A walk over all connections is cheap at that rate (10,000
 //!    take less than half a millisecond) and is skipped if no deadline is set. At the same time the
 //!    loop closes sleepers whose clients disconnected and left unread input: the back ends do not
 //!    report a disconnection that input hides.
 //!
-//! 6. **The log**: the loop hands over the submissions of all connections of this round.
+//! 7. **The log**: the loop hands over the submissions of all connections of this round.
 //!
 //! Slots of connections that were closed in a round are not reused before its end, so an event or
 //! message for a closed connection finds an empty slot, never another connection.
@@ -46,6 +48,7 @@ mod evicting;
 mod stopping;
 
 use crate::channels::Leavers;
+use crate::clients_memory::Peak;
 use crate::clock::Clock;
 use crate::commits::Round;
 use crate::connection::{Connection, INPUT_BYTES, Turn, Verdict};
@@ -58,6 +61,7 @@ use crate::notices::Notification;
 use crate::poller::{Interest, Poller, Ready, Sources, Token};
 use crate::slots::Slots;
 use crate::waiters::Place;
+use crate::work::{Lane, Work};
 use std::collections::{BTreeSet, VecDeque};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -91,6 +95,8 @@ pub(crate) struct EventLoop<D> {
     ready: Vec<Ready>,
     /// Slots that get another turn.
     yielded: VecDeque<usize>,
+    /// Slots that get another turn for a script or a transaction.
+    work: Work,
     /// Deadline and slot of each sleeping client.
     sleepers: BTreeSet<(u64, usize)>,
     /// Messages to be processed.
@@ -110,6 +116,7 @@ pub(crate) struct EventLoop<D> {
     next_tick_ns: u64,
     commands_at_tick: u64,
     traffic_at_tick: [u64; 2],
+    clients_peak: Peak,
     accept_again_ns: u64,
     complain_again_ns: u64,
     evictions: evicting::EvictionLog,
@@ -161,6 +168,7 @@ impl<D: Door> EventLoop<D> {
             connections: Slots::new(),
             ready: Vec::new(),
             yielded: VecDeque::new(),
+            work: Work::new(number),
             sleepers: BTreeSet::new(),
             messages: VecDeque::new(),
             deliveries: VecDeque::new(),
@@ -173,6 +181,7 @@ impl<D: Door> EventLoop<D> {
             next_tick_ns: TICK_NS,
             commands_at_tick: 0,
             traffic_at_tick: [0; 2],
+            clients_peak: Peak::default(),
             accept_again_ns: NEVER,
             complain_again_ns: 0,
             evictions: evicting::EvictionLog::default(),
@@ -209,6 +218,7 @@ impl<D: Door> EventLoop<D> {
             std::thread::sleep(Duration::from_millis(100));
         }
         let began = self.begin_round();
+        self.work.begin_round();
         let mut woken = false;
         let yielded_before = self.yielded.len();
         for index in 0..self.ready.len() {
@@ -227,6 +237,7 @@ impl<D: Door> EventLoop<D> {
                 self.turn(slot, RESUMED);
             }
         }
+        self.resume_paused();
         let now_ns = self.now_ns();
         self.wake_sleepers(now_ns);
         if woken {
@@ -266,8 +277,28 @@ impl<D: Door> EventLoop<D> {
         self.clock.uptime_ns(self.clock.raw())
     }
 
+    /// Gives paused connections their turns, while there is time for their work in this round.
+    fn resume_paused(&mut self) {
+        for lane in [Lane::Short, Lane::Long] {
+            for _ in 0..self.work.paused(lane) {
+                let Some(slot) = self.work.next(lane) else { break };
+                let Some(connection) = self.connections.get_mut(slot) else { continue };
+                if std::mem::take(&mut connection.is_paused) {
+                    connection.queued = false;
+                    self.take_turn(slot, RESUMED, true);
+                }
+            }
+        }
+        self.shared.give_work_place(self.work.give_back(&self.shared.work_place));
+    }
+
     /// Gives a connection its turn and acts on the verdict.
     fn turn(&mut self, slot: usize, ready: Ready) {
+        self.take_turn(slot, ready, false);
+    }
+
+    fn take_turn(&mut self, slot: usize, ready: Ready, is_resumed: bool) {
+        self.work.begin_turn(is_resumed);
         let Some(connection) = self.connections.get_mut(slot) else { return };
         let part = &self.shared.loops[self.number];
         let mut turn = Turn {
@@ -276,6 +307,7 @@ impl<D: Door> EventLoop<D> {
             clock: &self.clock,
             place: Place { event_loop: self.number, slot },
             round: &mut self.commits,
+            work: &mut self.work,
             input: &mut self.input,
             output: &mut self.output,
         };
@@ -299,6 +331,10 @@ impl<D: Door> EventLoop<D> {
             Verdict::Yield => {
                 connection.queued = true;
                 self.yielded.push_back(slot);
+            }
+            Verdict::Pause => {
+                (connection.queued, connection.is_paused) = (true, true);
+                self.work.pause(slot);
             }
             Verdict::Sleep { ms } => {
                 let now_ns = self.clock.uptime_ns(self.clock.raw());
@@ -338,9 +374,10 @@ impl<D: Door> EventLoop<D> {
         self.shared.clients.remove(&connection.client);
         part.connections.fetch_sub(1, Relaxed);
         let place = Place { event_loop: self.number, slot };
+        self.shared.clients_peak_bytes.fetch_max(self.shared.clients_bytes(), Relaxed);
         let (client, listening) = connection.close(&self.shared, &part.statistics, &mut self.input);
         let subscriptions = listening.leave(&self.shared.listeners, place, &client);
-        self.leavers.add(place, (client, subscriptions));
+        self.leavers.add(&self.shared.listeners.channels, place, (client, subscriptions));
     }
 
     fn take_messages(&mut self) {
@@ -363,6 +400,7 @@ impl<D: Door> EventLoop<D> {
                     }
                 }
                 Message::Evict { slot, id } => self.close_evicted(slot, id),
+                Message::Work => self.work.unblock(),
                 Message::Wake { slot, ticket } => {
                     if self.connections.get(slot).is_some_and(|c| c.waits_by(ticket)) {
                         self.resume(slot);
@@ -400,6 +438,7 @@ impl<D: Door> EventLoop<D> {
             clock: &self.clock,
             place: Place { event_loop: self.number, slot },
             round: &mut self.commits,
+            work: &mut self.work,
             input: &mut self.input,
             output: &mut self.output,
         })

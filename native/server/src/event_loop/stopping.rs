@@ -42,6 +42,7 @@ impl<D: Door> EventLoop<D> {
         for slot in self.connections.numbers() {
             self.close(slot);
         }
+        self.shared.give_work_place(self.shared.work_place.leave(self.number));
         let now_ns = self.now_ns();
         self.take_messages();
         while !self.messages.is_empty() {

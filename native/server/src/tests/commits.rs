@@ -528,7 +528,14 @@ impl Part {
     fn set(&mut self, value: &[u8]) -> Ran<()> {
         let (databases, may_wait) = (self.log.group.databases().clone(), true);
         let level = ReadLevel::Local;
-        let log = Log { submit: &*self.log, databases: &databases, may_wait, level, clock_ms: 0 };
+        let log = Log {
+            submit: &*self.log,
+            databases: &databases,
+            may_wait,
+            level,
+            clock_ms: 0,
+            now_ms: self.now.wall_ms(),
+        };
         let context = Context { now_ms: self.now.wall_ms(), value_bytes_max: usize::MAX };
         let set = Command::Set(Set::new(b"a", value));
         self.commit.commits.run(log, 0, &set, context, &mut NullReply)

@@ -10,6 +10,7 @@ pub(crate) mod scripted;
 mod stopping;
 mod traffic;
 mod waiting;
+mod work;
 
 use crate::poller::{self, Poller};
 use crate::{Backend, Config, Server};

@@ -1,9 +1,18 @@
 //! A session for tests: one request is one line.
 
 use crate::door::Door;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 use todana_protocol::{Budget, Host, Next, Progress, ProtocolName, Session};
+
+/// Counts lines of all servers of this process.
+pub(super) static TICKS: AtomicUsize = AtomicUsize::new(0);
+/// Scripts that are being executed, and the most there were at a time.
+pub(super) static RUNNING: AtomicUsize = AtomicUsize::new(0);
+pub(super) static RUNNING_MOST: AtomicUsize = AtomicUsize::new(0);
+/// Loops that wait at the gate, and whether it is open.
+pub(super) static AT_GATE: AtomicUsize = AtomicUsize::new(0);
+pub(super) static GATE: AtomicBool = AtomicBool::new(false);
 
 /// | request | answer |
 /// |---|---|
@@ -12,6 +21,9 @@ use todana_protocol::{Budget, Host, Next, Progress, ProtocolName, Session};
 /// | `wait NAME MS` | `signalled` or `late` |
 /// | `signal NAME [all]` | how many waited |
 /// | `work MS` | the same line, after keeping the loop busy for this long |
+/// | `gate` | the same line, after keeping the loop busy until [`GATE`] is open |
+/// | `tick` | the number of lines counted before |
+/// | `script MS`, `short MS` | the same; the loop is busy for this long, in a turn for such work |
 /// | `auth PASSWORD` | `true` or `false` |
 /// | `stranger PASSWORD` | the same with an unknown user name |
 /// | `slow` | an entry in the slow log, and `slow` |
@@ -85,6 +97,24 @@ impl Session for ScriptedDoor {
                     answer = host.signal(name.as_bytes(), all == "all").to_string();
                 }
                 "work" => std::thread::sleep(Duration::from_millis(number() as u64)),
+                "gate" => {
+                    AT_GATE.fetch_add(1, Relaxed);
+                    while !GATE.load(Relaxed) {
+                        std::thread::sleep(Duration::from_millis(1));
+                    }
+                    AT_GATE.fetch_sub(1, Relaxed);
+                }
+                "tick" => answer = TICKS.fetch_add(1, Relaxed).to_string(),
+                "script" | "short" => {
+                    if !host.begin_work(word == "script") {
+                        return Progress { consumed, next: Next::Pause };
+                    }
+                    RUNNING_MOST.fetch_max(RUNNING.fetch_add(1, Relaxed) + 1, Relaxed);
+                    answer = TICKS.fetch_add(1, Relaxed).to_string();
+                    std::thread::sleep(Duration::from_millis(number() as u64));
+                    RUNNING.fetch_sub(1, Relaxed);
+                    host.end_work();
+                }
                 "auth" | "stranger" => {
                     next = match host.password_delay_ms() {
                         0 => None,

@@ -67,6 +67,34 @@ fn long_requests_continue_over_many_turns() {
 }
 
 #[test]
+fn a_long_request_may_end_with_bytes_of_an_unknown_number() {
+    each(
+        |config| config.input_bytes_max = 8 << 20,
+        |server| {
+            let mut peer = Peer::connect(server);
+            let received = || server.info().input_bytes as usize;
+            for length in [16_384, 65_536, (1 << 20) - 1, 1 << 20, (1 << 20) + 1, 3 << 20] {
+                let before = received();
+                // Less than is known to be missing arrives first, then all of it, then the tail.
+                peer.send(&format!("swallow {length}\n")).send(&"y".repeat(length - 1));
+                until("most has arrived", || received() - before >= length);
+                peer.send("ytai");
+                until("a part of the tail has arrived", || received() - before >= length + 4);
+                peer.send("l\n");
+                assert_eq!((peer.line(), peer.line()), ("swallowed".into(), "tail".into()));
+                // The session knows nothing about the end of a line.
+                let before = received();
+                peer.send(&"z".repeat(length));
+                until("all but the end has arrived", || received() - before == length);
+                peer.send("\n");
+                assert_eq!(peer.line().len(), length);
+            }
+            until("the buffer is given back", || server.info().client_buffer_bytes == 0);
+        },
+    );
+}
+
+#[test]
 fn long_replies_reach_a_slow_reader() {
     each(
         |_| {},
