@@ -5,7 +5,8 @@
 -moduledoc false.
 
 -export([
-    key/2, prefix/2, value/1, decode/1, is_ordered_key/2, pair/1, found/1
+    key/2, moved/2, prefix/2, value/1, decode/1, is_ordered_key/2, pair/1,
+    found/1
 ]).
 
 -define(BINARY, 0).
@@ -23,7 +24,7 @@
 
 -doc """
 The bytes of a key. Two keys have equal bytes if and only if they are equal, now
-and later.
+and later, and in a durable table on all nodes.
 
 The external format of a pid, port or reference of this node includes the node's
 name, which changes when distribution starts. A key that contains one is
@@ -32,6 +33,12 @@ change. A fun that is not external is misuse: its bytes include the variables of
 its environment, its creator, and the version of its code. So is a native record
 (of Erlang/OTP 29): its bytes depend on its definition.
 
+A durable table outlives the node, and other nodes may read it. In its keys
+identifiers are those of the external format, with the node's name and creation,
+so that each member of a cluster sees whose they are. Earlier versions
+stored them with their text, as in a table in memory; `decode/1` reads that as
+identifiers of the reading node.
+
 An ordered table keeps other bytes, which compare like the terms:
 native/nif/src/ordered_key has the format.
 """.
@@ -39,6 +46,7 @@ native/nif/src/ordered_key has the format.
 key(Table, Term) ->
     case todana_nif:ordered_key(Table, Term, false) of
         encode -> key(Term);
+        durable -> durable_key(Term);
         dirty -> todana_nif:ordered_key_dirty(Term, false);
         Result -> Result
     end.
@@ -62,6 +70,23 @@ key(Term) ->
     catch
         throw:Cause -> {badarg, 2, Cause}
     end.
+
+-spec durable_key(term()) ->
+    binary() | {badarg, 2, local_fun | native_record}.
+durable_key(Term) ->
+    try is_local(Term) of
+        _ -> encode(Term, [deterministic])
+    catch
+        throw:Cause -> {badarg, 2, Cause}
+    end.
+
+-doc """
+The bytes of a key in a table, which another table of the same codec has as
+these bytes. They differ if one of the two is durable.
+""".
+-spec moved(todana_nif:table(), binary()) -> binary() | todana_error:cause().
+moved(Table, <<?LOCAL, _/binary>> = Bytes) -> key(Table, decode(Bytes));
+moved(_Table, Bytes) -> Bytes.
 
 -doc "The bytes of a value.".
 -spec value(term()) -> binary().

@@ -46,6 +46,7 @@
     clear/2,
     delete_all/3,
     durable_table/1,
+    durable_record/2,
     durable_tables/0,
     create_durable/6,
     drop_durable/2,
@@ -74,7 +75,7 @@
     commit_dirty/4,
     sweep/2,
     sweep_dirty/2,
-    time_ms/0,
+    time_ms/1,
     set_memory_limit/2,
     set_databases/2,
     server_start/1,
@@ -93,6 +94,7 @@
     log_attach/1,
     instances/0,
     forward_interrupt/0,
+    was_interrupted/0,
     subscribe/5,
     events/1,
     unsubscribe/1,
@@ -106,6 +108,8 @@
     group_take_dirty/1,
     group_forget/1,
     group_in_flight/0,
+    group_formats/0,
+    group_common_format/1,
     group_apply/4,
     group_apply_dirty/4,
     group_load/0,
@@ -115,6 +119,7 @@
     group_read_answered/2,
     group_read_failed/1,
     group_read_several/1,
+    group_copies/2,
     cluster_topology/1,
     group_skip/1,
     group_reset/0,
@@ -123,7 +128,13 @@
     group_snapshot/1,
     group_snapshot_write/3,
     group_snapshot_end/1,
-    group_tick/1,
+    group_tick/0,
+    group_clock/0,
+    group_clock_begin/1,
+    group_clock_follow/3,
+    group_clock_early/1,
+    group_clock_correct/0,
+    group_set_time/2,
     group_info/0,
     group_digest/0,
     group_digest_next/1,
@@ -385,6 +396,9 @@ delete_all(_, _, _) -> erlang:nif_error(not_loaded).
     {raw | term, pos_integer() | nil, order(), pos_integer() | nil} | none.
 durable_table(_) -> erlang:nif_error(not_loaded).
 
+-spec durable_record(Table :: binary(), Key :: binary()) -> binary() | none.
+durable_record(_, _) -> erlang:nif_error(not_loaded).
+
 -spec durable_tables() -> [binary()].
 durable_tables() -> erlang:nif_error(not_loaded).
 
@@ -488,8 +502,8 @@ sweep(_, _) -> erlang:nif_error(not_loaded).
     {non_neg_integer(), boolean()} | misuse().
 sweep_dirty(_, _) -> erlang:nif_error(not_loaded).
 
--spec time_ms() -> non_neg_integer().
-time_ms() -> erlang:nif_error(not_loaded).
+-spec time_ms(todana:table()) -> non_neg_integer().
+time_ms(_) -> erlang:nif_error(not_loaded).
 
 -spec set_memory_limit(pos_integer() | nil, evict | refuse) ->
     ok | {badarg, Name :: binary()}.
@@ -560,6 +574,9 @@ instances() -> erlang:nif_error(not_loaded).
 -spec forward_interrupt() -> ok | error.
 forward_interrupt() -> erlang:nif_error(not_loaded).
 
+-spec was_interrupted() -> boolean().
+was_interrupted() -> erlang:nif_error(not_loaded).
+
 -spec subscribe(
     reference(),
     all | {prefix, binary()} | {key, key()},
@@ -616,6 +633,13 @@ group_forget(_) -> erlang:nif_error(not_loaded).
 -spec group_in_flight() -> [Sequence :: pos_integer()].
 group_in_flight() -> erlang:nif_error(not_loaded).
 
+-doc "The newest format of batches that this node reads, and that it writes.".
+-spec group_formats() -> {Newest :: pos_integer(), Common :: pos_integer()}.
+group_formats() -> erlang:nif_error(not_loaded).
+
+-spec group_common_format(pos_integer()) -> ok.
+group_common_format(_) -> erlang:nif_error(not_loaded).
+
 -spec group_apply(
     binary(), Offset :: non_neg_integer(), Index :: pos_integer(),
     TimeMs :: non_neg_integer()
@@ -652,6 +676,13 @@ cluster_topology(_) -> erlang:nif_error(not_loaded).
 -spec group_read_several(Others :: non_neg_integer()) -> ok.
 group_read_several(_) -> erlang:nif_error(not_loaded).
 
+%% The last entries that other members have on disk, and how many of them have
+%% each confirmed entry anyway, as a part of the majority.
+-spec group_copies(
+    AtLeast :: non_neg_integer(), Known :: [non_neg_integer()]
+) -> ok.
+group_copies(_, _) -> erlang:nif_error(not_loaded).
+
 -spec group_skip(pos_integer()) -> ok.
 group_skip(_Index) -> erlang:nif_error(not_loaded).
 
@@ -665,7 +696,7 @@ group_reset() -> erlang:nif_error(not_loaded).
 group_restore(_) -> erlang:nif_error(not_loaded).
 
 -spec group_gate(
-    closed | open | read_only | no_leader, Reason :: binary(),
+    closed | open | read_only | removals | no_leader, Reason :: binary(),
     Load :: non_neg_integer()
 ) -> ok.
 group_gate(_, _, _) -> erlang:nif_error(not_loaded).
@@ -681,8 +712,30 @@ group_snapshot_write(_, _, _) -> erlang:nif_error(not_loaded).
 -spec group_snapshot_end(Index :: pos_integer()) -> ok.
 group_snapshot_end(_) -> erlang:nif_error(not_loaded).
 
--spec group_tick(NowMs :: non_neg_integer()) -> ok.
-group_tick(_) -> erlang:nif_error(not_loaded).
+-spec group_tick() -> ok.
+group_tick() -> erlang:nif_error(not_loaded).
+
+-spec group_clock() ->
+    {Era :: non_neg_integer(), NowMs :: non_neg_integer(), EarlyMs :: integer()}
+    | unknown.
+group_clock() -> erlang:nif_error(not_loaded).
+
+-spec group_clock_begin(NowMs :: non_neg_integer()) -> ok.
+group_clock_begin(_) -> erlang:nif_error(not_loaded).
+
+-spec group_clock_follow(
+    Era :: non_neg_integer(), NowMs :: non_neg_integer(), EarlyMs :: integer()
+) -> ok.
+group_clock_follow(_, _, _) -> erlang:nif_error(not_loaded).
+
+-spec group_clock_early(EarlyMs :: integer()) -> ok.
+group_clock_early(_) -> erlang:nif_error(not_loaded).
+
+-spec group_clock_correct() -> IsWrong :: boolean().
+group_clock_correct() -> erlang:nif_error(not_loaded).
+
+-spec group_set_time(TimeMs :: non_neg_integer(), form()) -> submitted().
+group_set_time(_, _) -> erlang:nif_error(not_loaded).
 
 -spec group_info() -> #{atom() => term()}.
 group_info() -> erlang:nif_error(not_loaded).

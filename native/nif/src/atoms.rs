@@ -122,5 +122,6 @@ rustler::atoms! {
     damaged,
     open,
     read_only,
+    removals,
     no_durable_databases,
 }

@@ -7,8 +7,8 @@
 //! '-', '0'..'9'   an integer of 64 bits, as the decimal text that Increment works on
 //! 0               a binary: its bytes follow
 //! 1               an atom: its name in UTF-8 follows
-//! 2               a key with identifiers of this node inside: see `todana_codec`, which encodes
-//!                 and decodes it
+//! 2               a key with identifiers of this node inside, of a table in memory: see
+//!                 `todana_codec`, which encodes and decodes it
 //! 3               a key of an ordered table: see `ordered_key`
 //! 131             any other term in the external term format, which starts with this byte
 //! ```
@@ -19,7 +19,7 @@
 //!
 //! - a map: the order of its keys is not specified;
 //! - a pid, port or reference of this node: it contains the node's name, which changes when
-//!   distribution starts;
+//!   distribution starts. In a durable table it keeps the name, because all members read it;
 //! - a fun: it may contain both.
 //!
 //! The Erlang side encodes such keys, and also large ones, since `term_to_binary` yields and the

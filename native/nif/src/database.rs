@@ -5,7 +5,6 @@
 
 use crate::atoms;
 use crate::order;
-use crate::store::now_ms;
 use parking_lot::Mutex;
 use rustler::types::atom::Atom;
 use rustler::{Encoder, Env, Term};
@@ -201,10 +200,4 @@ fn set_memory_limit<'a>(env: Env<'a>, bytes_max: Option<i64>, policy: Atom) -> T
         shared.budget.bytes_max.store(bytes_max.unwrap_or(i64::MAX), Relaxed);
     });
     atoms::ok().encode(env)
-}
-
-/// Milliseconds since the Unix epoch, by the clock that expiry uses.
-#[rustler::nif]
-fn time_ms() -> u64 {
-    now_ms()
 }

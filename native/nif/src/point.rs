@@ -303,11 +303,13 @@ unsafe fn keep_value(store: &Store, env: RawEnv, arguments: &[Raw]) -> Raw {
     // SAFETY: see the function.
     unsafe {
         let object_bytes = erts::get_i64(env, arguments[3]).and_then(|it| usize::try_from(it).ok());
-        let bytes = match (erts::binary(env, value), object_bytes) {
-            (Some(bytes), Some(_)) if store.keeps(bytes.len()) => bytes,
-            _ => return store_value(store, env, &plain, Form::plain()),
-        };
-        let Some(kept) = kept::keep(list, bytes, object_bytes.unwrap_or(0)) else {
+        let kept = erts::binary(env, value)
+            .zip(object_bytes)
+            .filter(|(bytes, _)| store.keeps(bytes.len()))
+            .and_then(|(bytes, object_bytes)| {
+                Some((bytes, kept::keep(list, bytes, object_bytes)?))
+            });
+        let Some((bytes, kept)) = kept else {
             return store_value(store, env, &plain, Form::plain());
         };
         let key = match codec::key(store, env, arguments[1], 0, &mut buffer) {

@@ -4,7 +4,7 @@ use crate::codec::{self, EncodeBuffer, KEY_ENCODED, Misuse};
 use crate::erts::{self, Raw, RawEnv};
 use crate::ordered_key::{self, TERMS_MAX};
 use crate::pairs::Pairs;
-use crate::store::{Codec, Store, now_ms};
+use crate::store::{Codec, Store};
 use crate::{atoms, tables, values};
 use rustler::types::atom::Atom;
 use rustler::{Encoder, Env, Term};
@@ -73,7 +73,7 @@ fn page<'a>(
     };
     let is_raw = store.codec == Codec::Raw;
     let step_bytes_max = if is_raw { STEP_BYTES_MAX } else { DECODED_STEP_BYTES_MAX };
-    let now_ms = now_ms();
+    let now_ms = store.now_ms();
     let mut step = STEP;
     loop {
         let walk = Walk {

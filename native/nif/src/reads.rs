@@ -61,6 +61,14 @@ fn group_read_several(others: usize) -> NifResult<Atom> {
     Ok(atoms::ok())
 }
 
+/// `group_copies(AtLeast, Known) -> ok`: the last entries that other members have on disk, and how
+/// many of them have each confirmed entry anyway.
+#[rustler::nif]
+fn group_copies(at_least: usize, known: Vec<u64>) -> NifResult<Atom> {
+    the_group()?.set_copies(at_least, known);
+    Ok(atoms::ok())
+}
+
 /// The group of a table, if its records come from the log; a misuse if they cannot be read now.
 fn group_of(env: Env<'_>, table: Term<'_>) -> Result<Option<Arc<Group>>, Misuse> {
     // SAFETY: both belong to the present call, which runs on a normal scheduler.

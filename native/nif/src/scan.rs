@@ -3,7 +3,7 @@
 use crate::codec::Misuse;
 use crate::erts::{self, ResourceType};
 use crate::pairs::Pairs;
-use crate::store::{Codec, Store, now_ms};
+use crate::store::{Codec, Store};
 use crate::{atoms, tables};
 use parking_lot::Mutex;
 use rustler::{Encoder, Env, Term};
@@ -53,7 +53,7 @@ fn scan_dirty<'a>(env: Env<'a>, handle: Term<'a>, cursor: u64, count: usize) -> 
 fn page<'a>(env: Env<'a>, store: &Store, cursor: u64, count: usize) -> Term<'a> {
     let started = Instant::now();
     let raw_env = env.as_c_arg();
-    let (table, now_ms) = (store.table(), now_ms());
+    let (table, now_ms) = (store.table(), store.now_ms());
     let mut pairs = Pairs::new(raw_env, store.codec);
     let mut next = cursor;
     loop {
@@ -91,7 +91,7 @@ fn snapshot<'a>(env: Env<'a>, table: Term<'a>) -> Term<'a> {
 
 /// Begins a snapshot. It stays what it is if the records of a durable table are replaced later.
 fn begin<'a>(env: Env<'a>, store: &Store) -> Term<'a> {
-    let now_ms = now_ms();
+    let now_ms = store.now_ms();
     let table = store.table();
     // A due clear must be applied before the snapshot. If only the log may do that, and has not
     // done it yet, the snapshot shows nothing.

@@ -2,12 +2,18 @@
 //!
 //! The BEAM has no Erlang-level SIGINT: its own handler opens the break menu, and `+Bi` ignores the
 //! signal. Started by the command line with `+Bi`, the node forwards SIGINT to itself as SIGTERM,
-//! which OTP turns into an orderly `init:stop()`. Never called when the application is embedded.
+//! for which the BEAM has an event, and remembers it for the log. Never called when the application
+//! is embedded.
 
 use crate::atoms;
 use rustler::types::atom::Atom;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+/// SIGINT has come.
+static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
 extern "C" fn forward(_signal: libc::c_int) {
+    INTERRUPTED.store(true, Relaxed);
     // SAFETY: both functions may be called in a signal handler.
     unsafe {
         libc::kill(libc::getpid(), libc::SIGTERM);
@@ -27,4 +33,10 @@ fn forward_interrupt() -> Atom {
         libc::sigaction(libc::SIGINT, &action, std::ptr::null_mut()) == 0
     };
     if installed { atoms::ok() } else { atoms::error() }
+}
+
+/// Whether a SIGTERM may be a SIGINT that was forwarded.
+#[rustler::nif]
+fn was_interrupted() -> bool {
+    INTERRUPTED.load(Relaxed)
 }

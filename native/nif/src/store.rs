@@ -146,6 +146,16 @@ impl Store {
         if self.durable { durable::value_bytes_max() } else { VALUE_BYTES_MAX }
     }
 
+    /// The time by which its records expire: that of the log, or the time of day.
+    pub(crate) fn now_ms(&self) -> u64 {
+        if self.durable { durable::now_ms() } else { now_ms() }
+    }
+
+    #[inline]
+    fn tick(&self) -> Tick {
+        Tick { durable: self.durable }
+    }
+
     /// What names it in records of the log.
     pub(crate) fn home(&self) -> Option<u64> {
         match &self.backing {
@@ -168,13 +178,13 @@ impl Store {
     /// Reads a record under its shard's lock.
     #[inline]
     pub(crate) fn look_up<R>(&self, key: &[u8], look: impl FnOnce(Option<Entry<'_>>) -> R) -> R {
-        todana_command::look_up(self.place(), key, Tick, look)
+        todana_command::look_up(self.place(), key, self.tick(), look)
     }
 
     /// Whether there is a record; not a use of it.
     #[inline]
     pub(crate) fn is_key(&self, key: &[u8]) -> bool {
-        todana_command::is_key(self.place(), key, Tick)
+        todana_command::is_key(self.place(), key, self.tick())
     }
 
     /// The same as [`Store::look_up`]; also returns the state of the key.
@@ -183,17 +193,17 @@ impl Store {
         key: &[u8],
         look: impl FnOnce(Option<Entry<'_>>) -> R,
     ) -> (R, KeyState) {
-        todana_command::look_up_state(self.place(), key, now_ms(), look)
+        todana_command::look_up_state(self.place(), key, self.now_ms(), look)
     }
 
     /// Performs all writes, or none if a key is in another state than it was.
     pub(crate) fn commit(&self, transaction: &Transaction<'_>) -> Result<(), Uncommitted> {
-        todana_command::commit(self.place(), transaction, now_ms())
+        todana_command::commit(self.place(), transaction, self.now_ms())
     }
 
     /// Removes a record and reads it; a large one is read without its shard's lock.
     pub(crate) fn take<R>(&self, key: &[u8], look: impl FnOnce(Option<Entry<'_>>) -> R) -> R {
-        todana_command::take(self.place(), key, now_ms(), look)
+        todana_command::take(self.place(), key, self.now_ms(), look)
     }
 
     pub(crate) fn database_number(&self) -> Option<usize> {
@@ -237,15 +247,15 @@ impl Store {
 
     /// Executes a command.
     pub(crate) fn execute<R: Reply>(&self, command: &Command<'_>, reply: &mut R) {
-        self.execute_at(now_ms(), command, reply);
+        self.execute_at(self.now_ms(), command, reply);
     }
 
     /// Stores a record. Times are those of the last clock tick: see [`tick_ms`].
     #[inline]
     pub(crate) fn set<R: Reply>(&self, set: Set<'_>, reply: &mut R) {
         match &self.backing {
-            Backing::Own(table) => todana_command::set_in_table(table, &set, Tick, reply),
-            _ => self.execute_at(tick_ms(), &Command::Set(set), reply),
+            Backing::Own(table) => todana_command::set_in_table(table, &set, self.tick(), reply),
+            _ => self.execute_at(self.tick().ms(), &Command::Set(set), reply),
         }
     }
 
@@ -258,7 +268,7 @@ impl Store {
     /// Stores a record in the same way, with a value that is not copied.
     #[inline]
     pub(crate) fn set_lent<R: Reply>(&self, set: Set<'_>, value: Lent, reply: &mut R) {
-        todana_command::set_lent(self.place(), &set, value, Tick, reply);
+        todana_command::set_lent(self.place(), &set, value, self.tick(), reply);
     }
 
     /// Adds to a counter in the same way. The sum is returned or in the reply.
@@ -270,10 +280,10 @@ impl Store {
     ) -> Option<i64> {
         match &self.backing {
             Backing::Own(table) => {
-                todana_command::increment_in_table(table, &increment, Tick, reply)
+                todana_command::increment_in_table(table, &increment, self.tick(), reply)
             }
             _ => {
-                self.execute_at(tick_ms(), &Command::Increment(increment), reply);
+                self.execute_at(self.tick().ms(), &Command::Increment(increment), reply);
                 None
             }
         }
@@ -380,19 +390,21 @@ fn tick_ms() -> u64 {
     return now_ms();
 }
 
-/// [`tick_ms`], when it is asked for.
+/// The time by which the records of a table expire, at the last clock tick.
 #[derive(Clone, Copy)]
-struct Tick;
+struct Tick {
+    durable: bool,
+}
 
 impl Time for Tick {
     #[inline]
     fn ms(self) -> u64 {
-        tick_ms()
+        if self.durable { durable::tick_ms() } else { tick_ms() }
     }
 }
 
 #[inline]
-fn clock_ms(clock: libc::clockid_t) -> u64 {
+pub(crate) fn clock_ms(clock: libc::clockid_t) -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: a valid location for the result. The call cannot fail with a clock that exists; if it
     // did, the time would be 0 and nothing would expire.

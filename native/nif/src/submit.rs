@@ -171,6 +171,12 @@ impl Records {
         self.count += 1;
     }
 
+    /// Adds the order that the time of the log is this one.
+    pub(crate) fn set_time(&mut self, time_ms: u64) {
+        record::put_set_time(&mut self.bytes, time_ms);
+        self.count += 1;
+    }
+
     /// Adds a command that only reads.
     pub(crate) fn put_read(&mut self, command: &Command<'_>) {
         record::put_read(&mut self.bytes, self.home, command);
@@ -207,15 +213,19 @@ pub(crate) fn submit_to(
     fill: impl FnOnce(&mut Records),
 ) -> Answer {
     let Some(reference) = form.reference else { return Answer::Durable };
-    match group.gate() {
-        Gate::Open if group.has_room() => (),
+    let gate = group.gate();
+    match gate {
+        Gate::Open | Gate::Removals if group.has_room() => (),
         // The caller tries again.
-        Gate::Open => return Answer::Busy,
+        Gate::Open | Gate::Removals => return Answer::Busy,
         Gate::Closed => return Answer::Recovering,
         Gate::ReadOnly | Gate::Leaderless => return Answer::NotExecuted,
     }
     let mut records = Records { home, bytes: Vec::new(), count: 0 };
     fill(&mut records);
+    if gate == Gate::Removals && !record::only_remove(&records.bytes) {
+        return Answer::NotExecuted;
+    }
     let number = TICKETS.fetch_add(1, Relaxed) + 1;
     let ticket = Ticket { place: PLACE, number };
     let message = Message::new(reference.as_c_arg());
@@ -276,7 +286,7 @@ fn durable_state() -> Atom {
     match durable::gate() {
         None => atoms::none(),
         Some(Gate::Open) => atoms::open(),
-        Some(Gate::ReadOnly | Gate::Leaderless) => atoms::read_only(),
+        Some(Gate::ReadOnly | Gate::Removals | Gate::Leaderless) => atoms::read_only(),
         Some(Gate::Closed) => atoms::closed(),
     }
 }

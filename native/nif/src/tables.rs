@@ -506,6 +506,17 @@ fn sweep_some<'a>(env: Env<'a>, store: &Store, work_max: usize) -> Term<'a> {
     swept.encode(env)
 }
 
+/// `time_ms(Table) -> Ms`: milliseconds since the Unix epoch, by the clock by which the records of
+/// the table expire.
+#[rustler::nif]
+fn time_ms<'a>(env: Env<'a>, table: Term<'a>) -> Term<'a> {
+    // SAFETY: both belong to this call, which runs on a normal scheduler.
+    match unsafe { open_one(env.as_c_arg(), table.as_c_arg()) } {
+        Ok(store) => store.now_ms().encode(env),
+        Err(misuse) => misuse.term(env),
+    }
+}
+
 /// Removes all records; returns how many there were.
 #[rustler::nif(schedule = "DirtyCpu")]
 fn clear<'a>(env: Env<'a>, handle: Term<'a>, form: Form<'a>) -> Term<'a> {
@@ -562,6 +573,26 @@ fn durable_tables(env: Env<'_>) -> Vec<Term<'_>> {
         unsafe { Term::new(env, term) }
     };
     tables.iter().map(|table| name(table.name())).collect()
+}
+
+/// `durable_record(Table, Key) -> Value | none`: the bytes of a record of a named table of the log,
+/// even if records may not be read yet. For this node's own purposes.
+#[rustler::nif]
+fn durable_record<'a>(
+    env: Env<'a>,
+    table: rustler::Binary<'a>,
+    key: rustler::Binary<'a>,
+) -> Term<'a> {
+    let table = durable::group().and_then(|group| group.table(table.as_slice()));
+    let value = table.and_then(|named| {
+        let copy = |value: &[u8]| crate::values::fresh(env.as_c_arg(), value);
+        named.table().read(key.as_slice(), 0, |entry| entry.map(|entry| copy(entry.value())))
+    });
+    match value {
+        // SAFETY: the term was made in this environment.
+        Some(value) => unsafe { Term::new(env, value) },
+        None => atoms::none().encode(env),
+    }
 }
 
 /// What a named table of the log keeps for this library: the options with which it was opened, as

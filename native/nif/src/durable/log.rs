@@ -1,7 +1,8 @@
 //! What the processes around the log call: to take batches, to apply them, to open the gate.
 
 use super::running::{
-    RUNNING, Running, Settings, Slot, group_to_load, publish, shared_gate, the_group, with,
+    RUNNING, Running, Settings, Slot, group, group_to_load, now_ms, publish, shared_clock,
+    shared_gate, the_group, with,
 };
 use crate::{atoms, database, erts, reads};
 use parking_lot::Mutex;
@@ -10,6 +11,7 @@ use rustler::{Binary, Encoder, Env, LocalPid, NewBinary, NifResult, Term};
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use todana_command::{FORMAT_MAX, FORMAT_MIN};
 use todana_group::{
     Applied, Gate, Group, GroupOptions, QUEUE_BYTES_MAX, READ_BOUND_MS, Slice, Submit, TooLong,
     Wake,
@@ -81,7 +83,11 @@ fn group_open(options: Term<'_>) -> NifResult<Atom> {
         snapshot_log_bytes: settings.snapshot_log_bytes,
     };
     let former = running.take();
-    let group = Group::with_gate(options, Box::new(WakeBatcher), shared_gate());
+    let group = Group::with_gate(options, Box::new(WakeBatcher), shared_gate(), shared_clock());
+    if settings.others.is_some() {
+        // Until the map of the cluster says what the others read.
+        group.set_common_format(Some(FORMAT_MIN));
+    }
     group.set_read_bound_ms(settings.read_bound_ms);
     group.set_others(settings.others);
     publish(Some(Arc::clone(&group)));
@@ -160,6 +166,20 @@ fn group_in_flight() -> NifResult<Vec<u64>> {
     Ok(the_group()?.in_flight())
 }
 
+/// `group_formats() -> {Newest, Common}`: the newest format of batches that this version reads, and
+/// the newest one that the group writes.
+#[rustler::nif]
+fn group_formats() -> (u8, u8) {
+    (FORMAT_MAX, group().map_or(FORMAT_MAX, |group| group.format()))
+}
+
+/// `group_common_format(Format) -> ok`: the newest format that all members of the cluster read.
+#[rustler::nif]
+fn group_common_format(format: u64) -> NifResult<Atom> {
+    the_group()?.set_common_format(Some(u8::try_from(format).unwrap_or(u8::MAX)));
+    Ok(atoms::ok())
+}
+
 /// `group_apply(Batch, Offset, Index, TimeMs) -> {more | long, Offset} | {done, IsSnapshotDue} |
 /// {newer, Sentence} | out_of_step`: applies an entry of the log, for half a millisecond. `long` if
 /// it must go on with `group_apply_dirty`.
@@ -233,14 +253,15 @@ fn group_reset() -> NifResult<Atom> {
     Ok(atoms::ok())
 }
 
-/// `group_gate(closed | open | read_only | no_leader, Reason, Load) -> ok`: does nothing if the
-/// gate is to be opened for another load than the present one.
+/// `group_gate(closed | open | read_only | removals | no_leader, Reason, Load) -> ok`: does nothing
+/// if the gate is to be opened for another load than the present one.
 #[rustler::nif(schedule = "DirtyCpu")]
 fn group_gate(word: Atom, reason: &str, load: u64) -> NifResult<Atom> {
     let gate = match word {
         word if word == atoms::closed() => Gate::Closed,
         word if word == atoms::open() => Gate::Open,
         word if word == atoms::read_only() => Gate::ReadOnly,
+        word if word == atoms::removals() => Gate::Removals,
         word if word == atoms::no_leader() => Gate::Leaderless,
         _ => return Err(rustler::Error::BadArg),
     };
@@ -248,23 +269,23 @@ fn group_gate(word: Atom, reason: &str, load: u64) -> NifResult<Atom> {
     let group = the_group()?;
     match gate {
         Gate::Closed => group.set_gate(gate, reason),
-        Gate::Open | Gate::ReadOnly | Gate::Leaderless => group.set_gate_of(load, gate, reason),
+        Gate::Open | Gate::ReadOnly | Gate::Removals | Gate::Leaderless => {
+            group.set_gate_of(load, gate, reason);
+        }
     }
     Ok(atoms::ok())
 }
 
-/// `group_tick(NowMs) -> ok`: once a second. Has the log remove what has expired, and drops the
+/// `group_tick() -> ok`: once a second. Has the log remove what has expired, and drops the
 /// handle of a snapshot that nobody writes.
 #[rustler::nif(schedule = "DirtyCpu")]
-fn group_tick(now_ms: u64) -> NifResult<Atom> {
+fn group_tick() -> NifResult<Atom> {
     let (group, dropped) = with(|running| {
         let dropped = running.snapshot.take_abandoned();
         (Arc::clone(&running.group), dropped)
     })?;
     drop(dropped);
-    if group.gate() == Gate::Open {
-        group.tick(now_ms);
-    }
+    group.tick(now_ms());
     Ok(atoms::ok())
 }
 
@@ -280,7 +301,7 @@ fn group_info(env: Env<'_>) -> NifResult<Term<'_>> {
     )?;
     let gate = match group.gate() {
         Gate::Open => atoms::open(),
-        Gate::ReadOnly | Gate::Leaderless => atoms::read_only(),
+        Gate::ReadOnly | Gate::Removals | Gate::Leaderless => atoms::read_only(),
         Gate::Closed => atoms::closed(),
     };
     let mut pairs = vec![
@@ -301,6 +322,8 @@ fn group_info(env: Env<'_>) -> NifResult<Term<'_>> {
         ("duplicates", figures.duplicates),
         ("malformed", figures.malformed),
         ("panics", figures.panics),
+        ("format_used", figures.format_used.into()),
+        ("format_max", figures.format_max.into()),
     ] {
         pairs.push((atom(name)?, number.encode(env)));
     }

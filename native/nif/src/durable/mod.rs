@@ -13,10 +13,11 @@
 //!
 //! A load that has begun also drops the snapshot of what it replaces.
 
+mod clock;
 mod digest;
 mod log;
 mod running;
 mod snapshot;
 
 pub(crate) use digest::DIGEST;
-pub(crate) use running::{gate, group, readable, the_group, value_bytes_max};
+pub(crate) use running::{gate, group, now_ms, readable, the_group, tick_ms, value_bytes_max};

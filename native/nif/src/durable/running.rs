@@ -1,5 +1,6 @@
 //! The group, which outlives the Erlang processes that serve it.
 
+use crate::store::{self, clock_ms};
 use parking_lot::{Mutex, RwLock};
 use rustler::NifResult;
 use std::fs::File;
@@ -7,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 use todana_command::VALUE_BYTES_MAX;
-use todana_group::{Gate, Group, SharedGate, SnapshotSource, Submit};
+use todana_group::{Clock, Gate, Group, SharedGate, SnapshotSource, Submit};
 
 /// The group, and what is known about it.
 pub(super) struct Running {
@@ -36,6 +37,10 @@ static GROUP: RwLock<Option<Arc<Group>>> = RwLock::new(None);
 /// records look at it alone.
 static GATE: LazyLock<Arc<SharedGate>> = LazyLock::new(Arc::default);
 
+/// The clock of each group of this node, likewise.
+static CLOCK: LazyLock<Arc<Clock>> =
+    LazyLock::new(|| Arc::new(Clock::new(|| clock_ms(libc::CLOCK_MONOTONIC))));
+
 /// The longest value that the group accepts.
 static LONGEST_VALUE_BYTES: AtomicUsize = AtomicUsize::new(VALUE_BYTES_MAX);
 
@@ -55,6 +60,21 @@ pub(crate) fn readable() -> Option<u64> {
     GATE.readable()
 }
 
+/// The time of the log, in milliseconds since the Unix epoch. While nobody knows it, and so nothing
+/// can be read, the time of day.
+pub(crate) fn now_ms() -> u64 {
+    CLOCK.now_ms().unwrap_or_else(store::now_ms)
+}
+
+/// The same at the kernel's last clock tick, see [`store::tick_ms`].
+#[inline]
+pub(crate) fn tick_ms() -> u64 {
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    return CLOCK.at(clock_ms(libc::CLOCK_MONOTONIC_COARSE)).unwrap_or_else(store::now_ms);
+    #[cfg(not(any(target_os = "linux", target_os = "android")))]
+    return now_ms();
+}
+
 /// The longest value of a durable table, in bytes.
 #[inline]
 pub(crate) fn value_bytes_max() -> usize {
@@ -64,6 +84,11 @@ pub(crate) fn value_bytes_max() -> usize {
 /// The gate for a new group.
 pub(super) fn shared_gate() -> Arc<SharedGate> {
     Arc::clone(&GATE)
+}
+
+/// The clock for a new group.
+pub(super) fn shared_clock() -> Arc<Clock> {
+    Arc::clone(&CLOCK)
 }
 
 /// Replaces the group. Called with [`RUNNING`] locked.

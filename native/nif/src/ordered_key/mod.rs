@@ -95,7 +95,8 @@ pub(crate) const TERMS_MAX: usize = 1_024;
 const DECODE_BYTES_MAX: usize = 8 << 10;
 
 /// `ordered_key(Table, Term, IsPrefix)`: the bytes of a key of this table, or of a prefix of keys;
-/// `encode` if the table is not an ordered table with codec `term`, `dirty` if the term is large.
+/// if the table is not an ordered table with codec `term`, `durable` for a key of a durable table,
+/// else `encode`; `dirty` if the term is large.
 #[rustler::nif]
 fn ordered_key<'a>(env: Env<'a>, table: Term<'a>, term: Term<'a>, is_prefix: bool) -> Term<'a> {
     // SAFETY: both belong to the present call, which runs on a normal scheduler.
@@ -107,6 +108,7 @@ fn ordered_key<'a>(env: Env<'a>, table: Term<'a>, term: Term<'a>, is_prefix: boo
                 Ok(bytes) => bytes,
             }
         }
+        Ok(store) if store.is_durable() && !is_prefix => Misuse::Durable.term(env),
         Ok(_) => Misuse::Encode.term(env),
         Err(misuse) => misuse.term(env),
     }
